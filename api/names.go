@@ -1,0 +1,67 @@
+// Package api holds every label, annotation and resource name that Berth owns
+// or reads. It holds no behaviour.
+package api
+
+// Names that Berth owns. All of them start with "berth.dev/".
+const (
+	// LabelSimulated marks a node of the simulated fleet. Its value is "true".
+	// Only nodes with this label are written by the fleet, and only their
+	// addresses are kept inside the process.
+	LabelSimulated = "berth.dev/simulated"
+
+	// AnnotationSimulated is the sentence a person sees on everything that is
+	// simulated: nodes, volumes and system pods.
+	AnnotationSimulated = "berth.dev/simulated-by"
+
+	// AnnotationDevices holds the committed devices of a pod, written only by
+	// Berth's scheduler in the Binding: JSON
+	// {"<container>":[{"uuid":"GPU-...","milliGPU":1000,"memoryBytes":N}]}.
+	AnnotationDevices = "berth.dev/devices"
+
+	// AnnotationInventory, on a Node, lists its GPUs as the node agent (or the
+	// fleet) sees them: JSON of []kube.InventoryGPU, in index order.
+	AnnotationInventory = "berth.dev/inventory"
+
+	// AnnotationPrice, on a Node, is its price per hour in dollars, decimal.
+	AnnotationPrice = "berth.dev/price-per-hour"
+
+	// AnnotationFaults, on a simulated Node, holds the faults that `berth sim
+	// break` put there: a JSON list of "KIND" or "KIND/GPU", sorted.
+	AnnotationFaults = "berth.dev/faults"
+
+	// AnnotationPluginConfig, on a simulated Node, is the device plugin
+	// configuration in force, as JSON of gpu.Sharing. It survives a restart.
+	AnnotationPluginConfig = "berth.dev/plugin-config"
+
+	// AnnotationSimulate, on a Pod, says how its containers behave in the
+	// simulated fleet: see docs/fleet.md.
+	AnnotationSimulate = "berth.dev/simulate"
+)
+
+// Names that others own and Berth reads or, in the fleet, writes.
+const (
+	// ResourceGPU is NVIDIA's resource for whole or unrenamed shared GPUs.
+	ResourceGPU = "nvidia.com/gpu"
+	// ResourceGPUShared is the renamed resource of shared GPUs.
+	ResourceGPUShared = "nvidia.com/gpu.shared"
+	// ResourceMIGPrefix precedes a MIG profile in mixed strategy.
+	ResourceMIGPrefix = "nvidia.com/mig-"
+	// ResourceGPUMemory is Berth's resource for a share by memory, in whole GiB.
+	ResourceGPUMemory = "nvidia.com/gpu-memory"
+
+	// LabelProduct is GPU Feature Discovery's label for the GPU model.
+	LabelProduct = "nvidia.com/gpu.product"
+	// LabelCount is GPU Feature Discovery's label for physical GPUs.
+	LabelCount = "nvidia.com/gpu.count"
+	// LabelMemory is GPU Feature Discovery's label for memory of one GPU, MiB.
+	LabelMemory = "nvidia.com/gpu.memory"
+	// LabelReplicas is GPU Feature Discovery's label for shares per GPU.
+	LabelReplicas = "nvidia.com/gpu.replicas"
+	// LabelPluginConfig selects a key of the device plugin's ConfigMap.
+	LabelPluginConfig = "nvidia.com/device-plugin.config"
+
+	// AnnotationUser is JupyterHub's annotation for the user of a pod.
+	AnnotationUser = "hub.jupyter.org/username"
+	// AnnotationCreator is Kubeflow's annotation for who made a notebook.
+	AnnotationCreator = "notebooks.kubeflow.org/creator"
+)
