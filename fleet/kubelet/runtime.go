@@ -1,0 +1,72 @@
+package kubelet
+
+import (
+	"time"
+
+	"berth.dev/berth/agent/exporter"
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/fleet/smi"
+)
+
+// The states of a container, in the words of the container runtime interface,
+// lower case.
+const (
+	StateWaiting    = "waiting"
+	StateRunning    = "running"
+	StateTerminated = "terminated"
+)
+
+// Line is one line of a container's log, without its newline. A Line whose At
+// is later than now has not been printed yet: logs -f waits for it.
+type Line struct {
+	At   time.Time
+	Text string
+}
+
+// Container is what the API shows of one container of one pod, at the moment
+// of asking.
+type Container struct {
+	Namespace, Pod, UID string            // the pod's namespace, name and UID
+	Labels              map[string]string // the pod's
+	Name, Node, Image   string
+	Init                bool
+	State               string // StateWaiting, StateRunning or StateTerminated
+	// Reason is why it waits or why it ended, such as "ContainerCreating",
+	// "ImagePullBackOff" or "Completed". Empty while it waits stands for
+	// "ContainerCreating".
+	Reason        string
+	Command, Args []string
+	// Env holds "KEY=value" as the container sees them, with
+	// NVIDIA_VISIBLE_DEVICES and the pod's own variables, in the order of env.
+	Env          []string
+	Ports        []int // declared container ports
+	WorkingDir   string
+	RestartCount int
+	// StartedAt and FinishedAt are zero when it has not started or ended.
+	StartedAt, FinishedAt time.Time
+	Devices               []sharing.Device // what it holds
+	// Lines is the log of the current instance, Previous that of the one
+	// before, both in order of time. Previous is nil when there was none.
+	Lines, Previous []Line
+	// CPUMilli and MemoryBytes are what it uses now.
+	CPUMilli, MemoryBytes int64
+}
+
+// Runtime is what the API needs to know of the simulated nodes. Its methods
+// are called from many goroutines at once, and their results are only read.
+type Runtime interface {
+	// Containers returns the containers of the pods on a node, pod by pod and
+	// within a pod in the order of its spec, init containers first. An empty
+	// node, namespace or pod means all of them.
+	Containers(node, namespace, pod string) []Container
+	// View shows the GPUs (or the MIG devices) of a node with these UUIDs,
+	// indexed again from 0, as nvidia-smi in a container sees them. Nil UUIDs
+	// mean the whole node.
+	View(node string, uuids []string) smi.View
+	// Metrics returns the devices of a node as its metrics exporter shows them.
+	Metrics(node string) []exporter.Device
+	// Nodes returns the names of the simulated nodes, sorted.
+	Nodes() []string
+	// Usage returns what a node uses now, in thousandths of a CPU and bytes.
+	Usage(node string) (cpuMilli, memoryBytes int64)
+}
