@@ -75,22 +75,29 @@ type Node struct {
 
 // Reading is what one GPU or MIG device shows at one moment.
 type Reading struct {
-	UtilizationRatio     float64 // 0-1, some kernel ran
-	MemoryUtilization    float64 // 0-1, memory controller busy
-	MemoryUsedBytes      int64
-	TemperatureCelsius   int
-	MemoryTempCelsius    int
-	PowerWatts           float64
-	PowerLimitWatts      float64
-	SMClockMHz           int
-	MemoryClockMHz       int
-	EnergyMillijoules    int64 // since the driver was loaded
-	PCIeReplays          int64
-	Xid                  int // last Xid; 0 is none
-	ThermalThrottled     bool
-	TensorActiveRatio    float64
-	DRAMActiveRatio      float64
-	PCIeTxBytesPerSecond float64
-	PCIeRxBytesPerSecond float64
-	NVLinkBytesPerSecond float64
+	UtilizationRatio        float64 // 0-1, some kernel ran
+	MemoryUtilization       float64 // 0-1, memory controller busy
+	MemoryUsedBytes         int64   // without what the driver reserves
+	MemoryReservedBytes     int64   // kept by the driver; free = total - used - reserved
+	TemperatureCelsius      int
+	MemoryTempCelsius       int
+	PowerWatts              float64
+	PowerLimitWatts         float64
+	SMClockMHz              int
+	MemoryClockMHz          int
+	EnergyMillijoules       int64 // since the driver was loaded
+	PCIeReplays             int64
+	Xid                     int // last Xid; 0 is none
+	ThermalThrottled        bool
+	TensorActiveRatio       float64
+	DRAMActiveRatio         float64
+	PCIeTxBytesPerSecond    float64
+	PCIeRxBytesPerSecond    float64
+	NVLinkBytesPerSecond    float64
+	NVLinkBytes             int64   // both directions, since the driver was loaded
+	EncoderRatio            float64 // 0-1, video encoder busy
+	DecoderRatio            float64 // 0-1, video decoder busy
+	RemappedRows            int64   // memory rows replaced after uncorrectable errors
+	CorrectableRemappedRows int64   // memory rows replaced after many correctable errors
+	RowRemapFailed          bool    // a row could not be replaced
 }
