@@ -1,13 +1,11 @@
 package exporter
 
-import "berth.dev/berth/core/gpu"
-
 // field is one metric of dcgm-exporter's default set.
 type field struct {
 	name, kind, help string
 	// whole gives an integer, ratio a floating point number; one of them is set.
-	whole func(gpu.GPU, *gpu.MIGDevice, gpu.Reading) int64
-	ratio func(gpu.Reading) float64
+	whole func(Device) int64
+	ratio func(Device) float64
 	// notMIG leaves the field out for GPUs with MIG enabled, where NVML does
 	// not give it.
 	notMIG bool
@@ -18,77 +16,72 @@ const mib = 1 << 20
 // percent rounds a ratio to whole percent.
 func percent(ratio float64) int64 { return int64(ratio*100 + 0.5) }
 
-// reading makes a whole field from the reading alone.
-func reading(f func(gpu.Reading) int64) func(gpu.GPU, *gpu.MIGDevice, gpu.Reading) int64 {
-	return func(_ gpu.GPU, _ *gpu.MIGDevice, r gpu.Reading) int64 { return f(r) }
-}
-
 // memoryFree is in MiB, rounded down, of the MIG device where there is one.
-func memoryFree(g gpu.GPU, m *gpu.MIGDevice, r gpu.Reading) int64 {
-	total := g.MemoryBytes
-	if m != nil {
-		total = m.MemoryBytes
+func memoryFree(d Device) int64 {
+	total := d.GPU.MemoryBytes
+	if d.MIG != nil {
+		total = d.MIG.MemoryBytes
 	}
-	return (total - r.MemoryUsedBytes - r.MemoryReservedBytes) / mib
+	return (total - d.Reading.MemoryUsedBytes - d.Reading.MemoryReservedBytes) / mib
 }
 
 // fields is the default set of dcgm-exporter 4.x (its default-counters.csv), in
 // its order. Names and types are the protocol.
 var fields = []field{
 	{name: "DCGM_FI_DEV_SM_CLOCK", kind: "gauge", help: "SM clock frequency (in MHz).",
-		whole: reading(func(r gpu.Reading) int64 { return int64(r.SMClockMHz) })},
+		whole: func(d Device) int64 { return int64(d.Reading.SMClockMHz) }},
 	{name: "DCGM_FI_DEV_MEM_CLOCK", kind: "gauge", help: "Memory clock frequency (in MHz).",
-		whole: reading(func(r gpu.Reading) int64 { return int64(r.MemoryClockMHz) })},
+		whole: func(d Device) int64 { return int64(d.Reading.MemoryClockMHz) }},
 	{name: "DCGM_FI_DEV_MEMORY_TEMP", kind: "gauge", help: "Memory temperature (in C).",
-		whole: reading(func(r gpu.Reading) int64 { return int64(r.MemoryTempCelsius) })},
+		whole: func(d Device) int64 { return int64(d.Reading.MemoryTempCelsius) }},
 	{name: "DCGM_FI_DEV_GPU_TEMP", kind: "gauge", help: "GPU temperature (in C).",
-		whole: reading(func(r gpu.Reading) int64 { return int64(r.TemperatureCelsius) })},
+		whole: func(d Device) int64 { return int64(d.Reading.TemperatureCelsius) }},
 	{name: "DCGM_FI_DEV_POWER_USAGE", kind: "gauge", help: "Power draw (in W).",
-		ratio: func(r gpu.Reading) float64 { return r.PowerWatts }},
+		ratio: func(d Device) float64 { return d.Reading.PowerWatts }},
 	{name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", kind: "counter", help: "Total energy consumption since boot (in mJ).",
-		whole: reading(func(r gpu.Reading) int64 { return r.EnergyMillijoules })},
+		whole: func(d Device) int64 { return d.Reading.EnergyMillijoules }},
 	{name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", kind: "counter", help: "Total number of PCIe retries.",
-		whole: reading(func(r gpu.Reading) int64 { return r.PCIeReplays })},
+		whole: func(d Device) int64 { return d.Reading.PCIeReplays }},
 	{name: "DCGM_FI_DEV_GPU_UTIL", kind: "gauge", help: "GPU utilization (in %).", notMIG: true,
-		whole: reading(func(r gpu.Reading) int64 { return percent(r.UtilizationRatio) })},
+		whole: func(d Device) int64 { return percent(d.Reading.UtilizationRatio) }},
 	{name: "DCGM_FI_DEV_MEM_COPY_UTIL", kind: "gauge", help: "Memory utilization (in %).", notMIG: true,
-		whole: reading(func(r gpu.Reading) int64 { return percent(r.MemoryUtilization) })},
+		whole: func(d Device) int64 { return percent(d.Reading.MemoryUtilization) }},
 	{name: "DCGM_FI_DEV_ENC_UTIL", kind: "gauge", help: "Encoder utilization (in %).", notMIG: true,
-		whole: reading(func(r gpu.Reading) int64 { return percent(r.EncoderRatio) })},
+		whole: func(d Device) int64 { return percent(d.Reading.EncoderRatio) }},
 	{name: "DCGM_FI_DEV_DEC_UTIL", kind: "gauge", help: "Decoder utilization (in %).", notMIG: true,
-		whole: reading(func(r gpu.Reading) int64 { return percent(r.DecoderRatio) })},
+		whole: func(d Device) int64 { return percent(d.Reading.DecoderRatio) }},
 	{name: "DCGM_FI_DEV_XID_ERRORS", kind: "gauge", help: "Value of the last XID error encountered.",
-		whole: reading(func(r gpu.Reading) int64 { return int64(r.Xid) })},
+		whole: func(d Device) int64 { return int64(d.Reading.Xid) }},
 	{name: "DCGM_FI_DEV_FB_FREE", kind: "gauge", help: "Framebuffer memory free (in MiB).", whole: memoryFree},
 	{name: "DCGM_FI_DEV_FB_USED", kind: "gauge", help: "Framebuffer memory used (in MiB).",
-		whole: reading(func(r gpu.Reading) int64 { return r.MemoryUsedBytes / mib })},
+		whole: func(d Device) int64 { return d.Reading.MemoryUsedBytes / mib }},
 	{name: "DCGM_FI_DEV_FB_RESERVED", kind: "gauge", help: "Framebuffer memory reserved by the driver (in MiB).",
-		whole: reading(func(r gpu.Reading) int64 { return r.MemoryReservedBytes / mib })},
+		whole: func(d Device) int64 { return d.Reading.MemoryReservedBytes / mib }},
 	// NVML counts KiB a link; dcgm-exporter passes the sum on.
 	{name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", kind: "counter", help: "Total of the NVLink bandwidth counters of all lanes (in KiB).",
-		whole: reading(func(r gpu.Reading) int64 { return r.NVLinkBytes / 1024 })},
+		whole: func(d Device) int64 { return d.Reading.NVLinkBytes / 1024 }},
 	// 0 is unlicensed, which is what a GPU that is not a vGPU says.
 	{name: "DCGM_FI_DEV_VGPU_LICENSE_STATUS", kind: "gauge", help: "vGPU license status; 0 where there is no vGPU.",
-		whole: reading(func(gpu.Reading) int64 { return 0 })},
+		whole: func(Device) int64 { return 0 }},
 	{name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of rows remapped for uncorrectable errors.",
-		whole: reading(func(r gpu.Reading) int64 { return r.RemappedRows })},
+		whole: func(d Device) int64 { return d.Reading.RemappedRows }},
 	{name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of rows remapped for correctable errors.",
-		whole: reading(func(r gpu.Reading) int64 { return r.CorrectableRemappedRows })},
+		whole: func(d Device) int64 { return d.Reading.CorrectableRemappedRows }},
 	{name: "DCGM_FI_DEV_ROW_REMAP_FAILURE", kind: "gauge", help: "Whether remapping of rows has failed.",
-		whole: reading(func(r gpu.Reading) int64 {
-			if r.RowRemapFailed {
+		whole: func(d Device) int64 {
+			if d.Reading.RowRemapFailed {
 				return 1
 			}
 			return 0
-		})},
+		}},
 	{name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", kind: "gauge", help: "Ratio of time the graphics engine is active.",
-		ratio: func(r gpu.Reading) float64 { return r.UtilizationRatio }},
+		ratio: func(d Device) float64 { return d.Reading.UtilizationRatio }},
 	{name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", kind: "gauge", help: "Ratio of cycles the tensor (HMMA) pipe is active.",
-		ratio: func(r gpu.Reading) float64 { return r.TensorActiveRatio }},
+		ratio: func(d Device) float64 { return d.Reading.TensorActiveRatio }},
 	{name: "DCGM_FI_PROF_DRAM_ACTIVE", kind: "gauge", help: "Ratio of cycles the device memory interface is active sending or receiving data.",
-		ratio: func(r gpu.Reading) float64 { return r.DRAMActiveRatio }},
+		ratio: func(d Device) float64 { return d.Reading.DRAMActiveRatio }},
 	{name: "DCGM_FI_PROF_PCIE_TX_BYTES", kind: "gauge", help: "Rate of data transmitted over PCIe, protocol headers and payload (in bytes per second).",
-		whole: reading(func(r gpu.Reading) int64 { return int64(r.PCIeTxBytesPerSecond) })},
+		whole: func(d Device) int64 { return int64(d.Reading.PCIeTxBytesPerSecond) }},
 	{name: "DCGM_FI_PROF_PCIE_RX_BYTES", kind: "gauge", help: "Rate of data received over PCIe, protocol headers and payload (in bytes per second).",
-		whole: reading(func(r gpu.Reading) int64 { return int64(r.PCIeRxBytesPerSecond) })},
+		whole: func(d Device) int64 { return int64(d.Reading.PCIeRxBytesPerSecond) }},
 }

@@ -51,9 +51,9 @@ func Write(w io.Writer, o Options, devs []Device) error {
 // value prints integers as such and floating point numbers with six decimals.
 func (f field) value(d Device) string {
 	if f.whole != nil {
-		return strconv.FormatInt(f.whole(d.GPU, d.MIG, d.Reading), 10)
+		return strconv.FormatInt(f.whole(d), 10)
 	}
-	return strconv.FormatFloat(f.ratio(d.Reading), 'f', 6, 64)
+	return strconv.FormatFloat(f.ratio(d), 'f', 6, 64)
 }
 
 // seriesLabels is "{...} " for each series of a device.
