@@ -1,5 +1,105 @@
 package spec
 
-// Load returns the fleet that the flag --fleet names: lab, default, scale:N or
-// the path of a fleet file.
-func Load(arg string) (Fleet, error) { return Fleet{Name: arg}, nil }
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/core/gpu"
+)
+
+//go:embed fleets/*.yaml
+var builtin embed.FS
+
+// names of the fleets that need no file, as Load takes them.
+var names = []string{"lab", "default"}
+
+// Load returns the fleet that the flag --fleet names: "lab", "default",
+// "scale:N" (N nodes of 8 H100, without system pods) or else the path of a
+// fleet file. A file is refused as Parse says; an argument that names nothing
+// is refused with the nearest fleet there is.
+func Load(arg string) (Fleet, error) {
+	if count, ok := strings.CutPrefix(arg, "scale:"); ok {
+		return Scale(count)
+	}
+	for _, name := range names {
+		if arg == name {
+			data, err := builtin.ReadFile("fleets/" + name + ".yaml")
+			if err != nil {
+				return Fleet{}, fmt.Errorf("read built-in fleet %s: %w", name, err)
+			}
+			return Parse("fleet "+name, data)
+		}
+	}
+	data, err := os.ReadFile(arg)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Fleet{}, unknown(arg)
+	}
+	if err != nil {
+		return Fleet{}, fmt.Errorf("read fleet file: %w; give a readable file, or one of %s, scale:N", err, strings.Join(names, ", "))
+	}
+	return Parse(arg, data)
+}
+
+// unknown says that arg is neither a fleet nor a file.
+func unknown(arg string) error {
+	if near := gpu.NearestWord(arg, append([]string{"scale:100"}, names...)); near != "" && !strings.ContainsAny(arg, "/.") {
+		return fmt.Errorf("fleet %q: no such fleet or file; did you mean %q?", arg, near)
+	}
+	return fmt.Errorf("fleet %q: no such file; give a fleet file, or one of %s, scale:N", arg, strings.Join(names, ", "))
+}
+
+// MaxNodes is the most nodes of a fleet: what Kubernetes is tested with.
+const MaxNodes = 5000
+
+// Scale returns the fleet scale:count: so many nodes gpu-0001, gpu-0002 and on,
+// each with 8 H100, and no system pods. count is a decimal from 1 to MaxNodes.
+func Scale(count string) (Fleet, error) {
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 1 || n > MaxNodes {
+		return Fleet{}, fmt.Errorf("fleet scale:%s: the number of nodes must be a whole number from 1 to %d; try scale:100", count, MaxNodes)
+	}
+	data, err := builtin.ReadFile("fleets/scale.yaml")
+	if err != nil {
+		return Fleet{}, fmt.Errorf("read built-in fleet scale: %w", err)
+	}
+	return parse("fleet scale:"+count, data, func(d *document) {
+		d.Name, d.Nodes[0].Count = "scale-"+count, &n
+	})
+}
+
+// Parse reads a fleet file; docs/fleet.md describes the format. name stands for
+// the file in messages, and its last element without the extension is the name
+// of a fleet that gives none.
+//
+// The first thing found wrong is returned as a *config.Error with the line, the
+// field, what is wrong and the nearest right value.
+func Parse(name string, data []byte) (Fleet, error) { return parse(name, data, func(*document) {}) }
+
+// parse is Parse, with a change to the document before it is read.
+func parse(name string, data []byte, change func(*document)) (Fleet, error) {
+	var d document
+	if err := config.Decode(name, data, &d); err != nil {
+		return Fleet{}, err
+	}
+	if len(d.Nodes) == 0 {
+		return Fleet{}, &config.Error{File: name, Line: 1, Field: "nodes", Message: "a fleet needs at least one node", Fix: "add nodes: [{name: gpu-node-1}]"}
+	}
+	change(&d)
+	b := builder{file: name, data: data, lines: map[string]int{}}
+	f, err := b.fleet(d)
+	if err != nil {
+		return Fleet{}, err
+	}
+	if f.Name == "" {
+		base := filepath.Base(strings.TrimPrefix(name, "fleet "))
+		f.Name = strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	return f, nil
+}

@@ -10,6 +10,9 @@ type Fleet struct {
 	Name   string
 	System bool   // also create the system pods a GPU cluster has: device plugin, exporter, operator
 	Nodes  []Node // in file order, which is the order of their creation
+	// Warnings are what the sharing documents say that NVIDIA's device plugin
+	// ignores. They go to whoever loaded the file.
+	Warnings []string
 }
 
 // Node is one simulated node.
