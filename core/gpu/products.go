@@ -1,45 +1,131 @@
 package gpu
 
-// Product is what is known of one GPU model.
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Product is what is known of one GPU model without asking its driver. It
+// serves GPUs that are simulated and lints of files; where a driver can be
+// asked, what it says wins.
+//
+// Source: NVIDIA's data sheets, and nvidia-smi -q of each model.
 type Product struct {
-	Name                                              string
-	MemoryMiB                                         int64
-	Family                                            string
-	ComputeMajor, ComputeMinor                        int
-	Multiprocessors                                   int
-	PowerLimitWatts, MaxSMClockMHz, MaxMemoryClockMHz int
-	NVLinks                                           int
-	ComputeSlices, MemorySlices                       int
-	Profiles                                          []Profile
-	MPSClients                                        int
+	Name      string // as NVML gives it, such as "NVIDIA A100-SXM4-40GB"
+	MemoryMiB int64  // total, as nvidia-smi shows it
+	Family    string // GPU Feature Discovery's word, such as "ampere"
+
+	ComputeMajor, ComputeMinor int // CUDA compute capability
+	Multiprocessors            int
+
+	PowerLimitWatts   int // default enforced limit
+	MaxSMClockMHz     int
+	MaxMemoryClockMHz int
+
+	NVLinks int // links of the baseboard to NVSwitch or peers; bridges are not counted
+
+	ComputeSlices int       // 7, or 4 on A30; 0 is no MIG
+	MemorySlices  int       // 8, or 4 on A30; 0 is no MIG
+	Profiles      []Profile // in the order of nvidia-smi mig -lgip; empty is no MIG
+
+	MPSClients int // most containers that may share one GPU by MPS
 }
 
-// Profile is one MIG profile of a product.
-type Profile struct {
-	Name                                   string
-	ID, Slices, Size, Max                  int
-	Placements                             []int
-	MemoryMiB                              int64
-	Multiprocessors, CopyEngines, Decoders int
-	Encoders, JPEG, OFA                    int
+// The words of GPU Feature Discovery's label gpu.family, by compute
+// capability.
+const (
+	kepler    = "kepler"
+	pascal    = "pascal"
+	volta     = "volta"
+	turing    = "turing"
+	ampere    = "ampere"
+	ada       = "ada-lovelace"
+	hopper    = "hopper"
+	blackwell = "blackwell"
+)
+
+// model makes a Product without MIG. NVIDIA's device plugin lets 48 containers
+// share a GPU by MPS, and 16 before compute capability 7.5.
+func model(name string, memoryMiB int64, family string, major, minor, sm, watts, smMHz, memMHz, links int) Product {
+	clients := 48
+	if major < 7 || major == 7 && minor < 5 {
+		clients = 16
+	}
+	return Product{
+		Name: name, MemoryMiB: memoryMiB, Family: family,
+		ComputeMajor: major, ComputeMinor: minor, Multiprocessors: sm,
+		PowerLimitWatts: watts, MaxSMClockMHz: smMHz, MaxMemoryClockMHz: memMHz,
+		NVLinks: links, MPSClients: clients,
+	}
 }
 
-// XidInfo says what one Xid means.
-type XidInfo struct {
-	Code                  int
-	Name, Meaning, Action string
-	Healthy               bool
+// withMIG adds MIG profiles and the slices they are cut from.
+func (p Product) withMIG(compute, memory int, profiles []Profile) Product {
+	p.ComputeSlices, p.MemorySlices, p.Profiles = compute, memory, profiles
+	return p
 }
 
-func Find(name string) (Product, bool)                         { return Product{}, false }
-func Products() []Product                                      { return nil }
-func Nearest(name string) string                               { return "" }
-func NearestWord(word string, from []string) string            { return "" }
-func (p Product) LabelName() string                            { return "" }
-func (p Product) Profile(name string) (Profile, bool)          { return Profile{}, false }
-func Layout(p Product, profiles []string) ([]MIGDevice, error) { return nil, nil }
-func UUID(kind, seed string) string                            { return "" }
-func New(node string, p Product, count int) []GPU              { return nil }
-func Cut(g *GPU, p Product, profiles []string) error           { return nil }
-func Labels(n Node, s Sharing) map[string]string               { return nil }
-func Xid(code int) XidInfo                                     { return XidInfo{} }
+// Products gives every known product, sorted by name. The caller owns it.
+func Products() []Product {
+	out := []Product{
+		model("NVIDIA A100-SXM4-40GB", 40960, ampere, 8, 0, 108, 400, 1410, 1215, 12).withMIG(7, 8, a100Profiles40()),
+		model("NVIDIA A100-SXM4-80GB", 81920, ampere, 8, 0, 108, 400, 1410, 1593, 12).withMIG(7, 8, a100Profiles80()),
+		model("NVIDIA A100-PCIE-40GB", 40960, ampere, 8, 0, 108, 250, 1410, 1215, 0).withMIG(7, 8, a100Profiles40()),
+		model("NVIDIA A100 80GB PCIe", 81920, ampere, 8, 0, 108, 300, 1410, 1512, 0).withMIG(7, 8, a100Profiles80()),
+		model("NVIDIA A30", 24576, ampere, 8, 0, 56, 165, 1440, 1215, 0).withMIG(4, 4, a30Profiles()),
+		model("NVIDIA A10", 23028, ampere, 8, 6, 72, 150, 1695, 6251, 0),
+		model("NVIDIA A10G", 23028, ampere, 8, 6, 80, 300, 1710, 6251, 0),
+		model("NVIDIA L4", 23034, ada, 8, 9, 58, 72, 2040, 6251, 0),
+		model("NVIDIA L40S", 46068, ada, 8, 9, 142, 350, 2520, 9001, 0),
+		model("NVIDIA H100 80GB HBM3", 81559, hopper, 9, 0, 132, 700, 1980, 2619, 18).withMIG(7, 8, h100Profiles()),
+		model("NVIDIA H100 PCIe", 81559, hopper, 9, 0, 114, 350, 1755, 1593, 0).withMIG(7, 8, h100PCIeProfiles()),
+		model("NVIDIA H200", 143771, hopper, 9, 0, 132, 700, 1980, 3201, 18).withMIG(7, 8, h200Profiles()),
+		model("NVIDIA B200", 183359, blackwell, 10, 0, 148, 1000, 1965, 3996, 18).withMIG(7, 8, b200Profiles()),
+		model("Tesla V100-SXM2-16GB", 16384, volta, 7, 0, 80, 300, 1530, 877, 6),
+		model("Tesla V100-SXM2-32GB", 32768, volta, 7, 0, 80, 300, 1530, 877, 6),
+		model("Tesla T4", 15360, turing, 7, 5, 40, 70, 1590, 5001, 0),
+		model("Tesla P100-PCIE-16GB", 16384, pascal, 6, 0, 56, 250, 1328, 715, 0),
+		model("Tesla K80", 11441, kepler, 3, 7, 13, 149, 875, 2505, 0),
+		model("NVIDIA GeForce RTX 4090", 24564, ada, 8, 9, 128, 450, 3105, 10501, 0),
+	}
+	slices.SortFunc(out, func(a, b Product) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// catalogue is Products, read only.
+var catalogue = Products()
+
+// Find gives the product of a name as NVML gives it ("Tesla T4") or as the
+// label nvidia.com/gpu.product does ("Tesla-T4"). The suffix -SHARED and a MIG
+// suffix of a label are no part of the name. Do not change the Profiles of
+// what it returns: they are not copied.
+func Find(name string) (Product, bool) {
+	for _, p := range catalogue {
+		if p.Name == name || p.LabelName() == name {
+			return p, true
+		}
+	}
+	return Product{}, false
+}
+
+// LabelName gives the product's name as GPU Feature Discovery writes it into a
+// label: letters, digits, "-", "_" and "." stay, blanks become "-", and
+// everything else is dropped.
+func (p Product) LabelName() string { return labelValue(p.Name) }
+
+// labelValue makes a label value of a product or machine name.
+func labelValue(name string) string {
+	s := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("-_.", r):
+			return r
+		case r == ' ':
+			return '-'
+		}
+		return -1
+	}, name)
+	// Kubernetes: at most 63 characters, a letter or digit at both ends.
+	s = s[:min(len(s), 63)]
+	return strings.Trim(s, "-_.")
+}
