@@ -1,0 +1,96 @@
+package system
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"berth.dev/berth/api"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+)
+
+// Apply creates those of the objects that are missing, in their order, and
+// leaves those that exist as they are, so that what a user changed survives a
+// restart. The one thing it brings up to date is the CABundle of an APIService
+// that still carries Berth's annotation.
+//
+// It tries every object, and returns what went wrong with each, joined. It
+// stops only when ctx ends.
+func Apply(ctx context.Context, client kubernetes.Interface, agg aggregator.Interface, objects []runtime.Object) error {
+	var errs []error
+	for _, obj := range objects {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if err := create(ctx, client, agg, obj); err != nil {
+			errs = append(errs, fmt.Errorf("create system object %s: %w", describe(obj), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// create creates one object; one that exists is no error.
+func create(ctx context.Context, client kubernetes.Interface, agg aggregator.Interface, obj runtime.Object) (err error) {
+	var opts metav1.CreateOptions
+	switch o := obj.(type) {
+	case *v1.Namespace:
+		_, err = client.CoreV1().Namespaces().Create(ctx, o, opts)
+	case *v1.Service:
+		_, err = client.CoreV1().Services(o.Namespace).Create(ctx, o, opts)
+	case *appsv1.DaemonSet:
+		_, err = client.AppsV1().DaemonSets(o.Namespace).Create(ctx, o, opts)
+	case *appsv1.Deployment:
+		_, err = client.AppsV1().Deployments(o.Namespace).Create(ctx, o, opts)
+	case *storagev1.StorageClass:
+		_, err = client.StorageV1().StorageClasses().Create(ctx, o, opts)
+	case *discoveryv1.EndpointSlice:
+		_, err = client.DiscoveryV1().EndpointSlices(o.Namespace).Create(ctx, o, opts)
+	case *apiregistrationv1.APIService:
+		if _, err = agg.ApiregistrationV1().APIServices().Create(ctx, o, opts); apierrors.IsAlreadyExists(err) {
+			return renew(ctx, agg, o)
+		}
+	default:
+		return errors.New("no client for this kind; add it to package system")
+	}
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// renew gives an APIService of ours the CABundle of want.
+func renew(ctx context.Context, agg aggregator.Interface, want *apiregistrationv1.APIService) error {
+	have, err := agg.ApiregistrationV1().APIServices().Get(ctx, want.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if have.Annotations[api.AnnotationSimulated] == "" || bytes.Equal(have.Spec.CABundle, want.Spec.CABundle) {
+		return nil
+	}
+	have.Spec.CABundle = want.Spec.CABundle
+	_, err = agg.ApiregistrationV1().APIServices().Update(ctx, have, metav1.UpdateOptions{})
+	return err
+}
+
+// describe names an object by Go type, namespace and name.
+func describe(obj runtime.Object) string {
+	m, ok := obj.(metav1.Object)
+	if !ok {
+		return fmt.Sprintf("%T", obj)
+	}
+	if m.GetNamespace() == "" {
+		return fmt.Sprintf("%T %s", obj, m.GetName())
+	}
+	return fmt.Sprintf("%T %s/%s", obj, m.GetNamespace(), m.GetName())
+}
