@@ -1,46 +1,124 @@
 // Package sharing says how the GPUs of one node are divided into devices, and
-// which of them are held by whom. It does not choose the node; that is package
-// placement.
+// which of them are held by whom. It does not choose the node, and it reads no
+// configuration file; those are packages placement and config.
 package sharing
 
-import "berth.dev/berth/core/gpu"
+import (
+	"fmt"
+	"strconv"
+	"strings"
 
-// Device is one thing the device plugin hands out.
+	"berth.dev/berth/core/gpu"
+)
+
+// GiB is one gibibyte, the unit of nvidia.com/gpu-memory.
+const GiB = 1 << 30
+
+// Device is one thing that can be given to one container: a whole GPU, a MIG
+// device, or a share of either.
 type Device struct {
-	ID          string // GPU or MIG UUID, or UUID "::" replica, or UUID "::mem-" size "-" serial
+	ID          string // the UUID, or a share's: see ShareID and MemoryID
 	Resource    string // such as "nvidia.com/gpu"
 	UUID        string // of the GPU or MIG device
 	GPU         int    // index of the GPU
 	Profile     string // MIG profile; "" is a whole GPU or a share of one
-	Replica     int
-	MilliGPU    int64
-	MemoryBytes int64
+	Replica     int    // number of the share, from 0; 0 if not shared
+	MilliGPU    int64  // compute, 1000 is the whole GPU; rounded down
+	MemoryBytes int64  // may use; with time-slicing, nothing keeps it to less than the parent's
 	Healthy     bool
-	Clique      int
-	NUMANode    int
+	Clique      int // of the GPU: equal and not 0 share an NVLink fabric
+	NUMANode    int // of the GPU; -1 is unknown
 }
 
-// Holding is one device and who holds it.
-type Holding struct {
-	Owner  string
-	Device Device
+// ShareID is the device ID of one replica, as NVIDIA's device plugin writes
+// it: UUID "::" replica.
+func ShareID(uuid string, replica int) string { return uuid + "::" + strconv.Itoa(replica) }
+
+// MemoryID is the device ID of a share by memory: UUID "::mem-" GiB "-" serial.
+// The size is part of it, so that a ledger can be restored from IDs alone.
+func MemoryID(uuid string, gib int64, serial int) string {
+	return fmt.Sprintf("%s::mem-%d-%d", uuid, gib, serial)
 }
 
-// Ledger says which devices of one node are held.
-type Ledger struct{}
+// ParseID takes a device ID apart. replica is -1 unless the ID is a replica's;
+// gib is 0 unless it is a share by memory. An ID of another form is its own
+// UUID.
+func ParseID(id string) (uuid string, replica int, gib int64) {
+	uuid, rest, ok := strings.Cut(id, "::")
+	if !ok {
+		return id, -1, 0
+	}
+	if size, ok := strings.CutPrefix(rest, "mem-"); ok {
+		size, _, _ = strings.Cut(size, "-")
+		if n, err := strconv.ParseInt(size, 10, 64); err == nil && n > 0 {
+			return uuid, -1, n
+		}
+		return id, -1, 0
+	}
+	if n, err := strconv.Atoi(rest); err == nil && n >= 0 {
+		return uuid, n, 0
+	}
+	return id, -1, 0
+}
 
-func Check(gpus []gpu.GPU, s gpu.Sharing) error                                  { return nil }
-func Devices(gpus []gpu.GPU, s gpu.Sharing) ([]Device, error)                    { return nil, nil }
-func Capacity(devs []Device) map[string]int64                                    { return nil }
-func Allocatable(devs []Device) map[string]int64                                 { return nil }
-func MemoryGiB(gpus []gpu.GPU, s gpu.Sharing) int64                              { return 0 }
-func HealthyMemoryGiB(gpus []gpu.GPU, s gpu.Sharing) int64                       { return 0 }
-func ParseID(id string) (uuid string, replica int, memoryGiB int64)              { return id, 0, 0 }
-func NewLedger(gpus []gpu.GPU, s gpu.Sharing) (*Ledger, error)                   { return &Ledger{}, nil }
-func (l *Ledger) Devices() []Device                                              { return nil }
-func (l *Ledger) Take(owner, resource string, n int) ([]Device, error)           { return nil, nil }
-func (l *Ledger) TakeMemory(owner string, gib int64) (Device, error)             { return Device{}, nil }
-func (l *Ledger) Restore(owner string, ids []string) error                       { return nil }
-func (l *Ledger) Release(owner string)                                           {}
-func (l *Ledger) Held() []Holding                                                { return nil }
-func (l *Ledger) Reset(gpus []gpu.GPU, s gpu.Sharing) (gone []string, err error) { return nil, nil }
+// Check says whether the GPUs of a node can be shared as s says; the texts
+// are those of NVIDIA's device plugin and its MPS daemon, with the next step.
+// It reports the first of: MPS together with MIG, more shares than MPS allows,
+// and MIG devices that strategy single cannot offer as one resource.
+func Check(gpus []gpu.GPU, s gpu.Sharing) error {
+	if s.Strategy == gpu.SharingMPS {
+		if err := checkMPS(gpus, s); err != nil {
+			return err
+		}
+	}
+	if s.MIGStrategy != gpu.MIGSingle {
+		return nil
+	}
+	return checkSingle(gpus)
+}
+
+func checkMPS(gpus []gpu.GPU, s gpu.Sharing) error {
+	if s.MIGStrategy == gpu.MIGMixed {
+		return fmt.Errorf("using --mig-strategy=mixed is not supported with MPS; use timeSlicing, or another migStrategy")
+	}
+	n := s.Replicas[gpu.ResourceGPU]
+	for _, g := range gpus {
+		if g.MIGEnabled {
+			return fmt.Errorf("sharing using MPS is not supported for MIG devices: GPU %d has MIG on; use timeSlicing, or turn MIG off", g.Index)
+		}
+		p, ok := gpu.Find(g.Product)
+		if ok && n > p.MPSClients {
+			return fmt.Errorf("maximum allowed replicas exceeded: %d > %d on GPU %d, %s; ask for %d at most, or use timeSlicing",
+				n, p.MPSClients, g.Index, g.Product, p.MPSClients)
+		}
+	}
+	return nil
+}
+
+// checkSingle wants all GPUs with MIG off, or all cut into one profile.
+func checkSingle(gpus []gpu.GPU) error {
+	on, profile := 0, ""
+	for _, g := range gpus {
+		if g.MIGEnabled {
+			on++
+		}
+	}
+	if on == 0 {
+		return nil
+	}
+	if on < len(gpus) {
+		return fmt.Errorf("all devices on the node must be configured with the same migEnabled value: %d of %d have MIG on; use migStrategy mixed", on, len(gpus))
+	}
+	for _, g := range gpus {
+		if len(g.MIG) == 0 {
+			return fmt.Errorf("at least one device with migEnabled=true was not configured correctly: device %d has no MIG devices configured; cut it, or turn its MIG off", g.Index)
+		}
+		for _, m := range g.MIG {
+			if profile != "" && m.Profile != profile {
+				return fmt.Errorf("more than one MIG device type present on node: %s and %s; use migStrategy mixed", profile, m.Profile)
+			}
+			profile = m.Profile
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package sharing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"berth.dev/berth/core/gpu"
+)
+
+// Devices gives everything a device plugin told s offers for gpus, in the
+// order of resource name, GPU index, start of the MIG device, and replica.
+//
+// Strategy none offers every GPU whole, even with MIG on. Strategy single
+// offers MIG devices in place of their GPUs, as nvidia.com/gpu. Strategy mixed
+// offers GPUs with MIG off as nvidia.com/gpu and each MIG profile as a resource
+// of its own. A GPU with MIG on and nothing cut offers nothing then.
+//
+// Replicas divide compute, rounded down. By MPS they divide memory too; by
+// time-slicing each share may use all of it.
+//
+// Errors are those of Check, and a MIG device on a product whose number of
+// compute slices is not known.
+//
+// Source: discovery and replication in NVIDIA's device plugin, version 0.20.
+func Devices(gpus []gpu.GPU, s gpu.Sharing) ([]Device, error) {
+	if err := Check(gpus, s); err != nil {
+		return nil, err
+	}
+	var out []Device
+	for _, g := range gpus {
+		d := Device{
+			Resource: gpu.ResourceGPU, UUID: g.UUID, GPU: g.Index, MilliGPU: 1000,
+			MemoryBytes: g.MemoryBytes, Healthy: g.Healthy, Clique: g.Clique, NUMANode: g.NUMANode,
+		}
+		if !g.MIGEnabled || s.MIGStrategy == gpu.MIGNone || s.MIGStrategy == "" {
+			out = replicate(out, d, s)
+			continue
+		}
+		p, ok := gpu.Find(g.Product)
+		if len(g.MIG) > 0 && (!ok || p.ComputeSlices == 0) {
+			return nil, fmt.Errorf("GPU %d: compute slices of %q are not known, so its MIG devices cannot be offered; use migStrategy none", g.Index, g.Product)
+		}
+		for _, m := range g.MIG {
+			d := d
+			d.UUID, d.Profile, d.MemoryBytes = m.UUID, m.Profile, m.MemoryBytes
+			d.MilliGPU = 1000 * int64(m.Slices) / int64(p.ComputeSlices)
+			if s.MIGStrategy == gpu.MIGMixed {
+				d.Resource = gpu.MIGResource(m.Profile)
+			}
+			out = replicate(out, d, s)
+		}
+	}
+	// Appended GPU by GPU in order of start; only resources are out of order.
+	slices.SortStableFunc(out, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.GPU, b.GPU))
+	})
+	return out, nil
+}
+
+// replicate appends d, or its shares.
+func replicate(out []Device, d Device, s gpu.Sharing) []Device {
+	n := replicas(s, d.Resource)
+	if n < 2 {
+		d.ID = d.UUID
+		return append(out, d)
+	}
+	if s.RenameByDefault {
+		d.Resource = gpu.SharedResource(d.Resource)
+	}
+	d.MilliGPU /= int64(n)
+	if s.Strategy == gpu.SharingMPS {
+		d.MemoryBytes /= int64(n)
+	}
+	for i := range n {
+		d.ID, d.Replica = ShareID(d.UUID, i), i
+		out = append(out, d)
+	}
+	return out
+}
+
+// replicas gives the shares of each device of a resource, by its name before
+// renaming; 1 is unshared.
+func replicas(s gpu.Sharing, resource string) int {
+	if s.Strategy == "" || s.Strategy == gpu.SharingNone {
+		return 1
+	}
+	return max(1, s.Replicas[resource])
+}
+
+// Capacity counts devices by resource.
+func Capacity(devs []Device) map[string]int64 { return count(devs, false) }
+
+// Allocatable counts healthy devices by resource. A resource none of whose
+// devices is healthy is there with 0.
+func Allocatable(devs []Device) map[string]int64 { return count(devs, true) }
+
+func count(devs []Device, healthy bool) map[string]int64 {
+	out := map[string]int64{}
+	for _, d := range devs {
+		n := int64(1)
+		if healthy && !d.Healthy {
+			n = 0
+		}
+		out[d.Resource] += n
+	}
+	return out
+}
+
+// MemoryGiB is the capacity of nvidia.com/gpu-memory: the whole GiB of each GPU
+// that is unshared (no replicas, MIG off), summed.
+func MemoryGiB(gpus []gpu.GPU, s gpu.Sharing) int64 { return memoryGiB(gpus, s, false) }
+
+// HealthyMemoryGiB is what of MemoryGiB is allocatable: that of healthy GPUs.
+func HealthyMemoryGiB(gpus []gpu.GPU, s gpu.Sharing) int64 { return memoryGiB(gpus, s, true) }
+
+func memoryGiB(gpus []gpu.GPU, s gpu.Sharing, healthy bool) int64 {
+	var sum int64
+	for _, g := range gpus {
+		if unshared(g, s) && (g.Healthy || !healthy) {
+			sum += g.MemoryBytes / GiB
+		}
+	}
+	return sum
+}
+
+// unshared GPUs may be shared by memory.
+func unshared(g gpu.GPU, s gpu.Sharing) bool {
+	return !g.MIGEnabled && replicas(s, gpu.ResourceGPU) == 1
+}
