@@ -1,0 +1,168 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"berth.dev/berth/core/gpu"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// noResources refuses a sharing strategy that lists no resources. Tutorials
+// have replicas there, outside of any resource; the fix is that, put right.
+func (p *parser) noResources(kind string) *Error {
+	_, sharing := child(p.root, "sharing")
+	_, n := child(sharing, kind)
+	n = follow(n)
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	_, list := child(n, "resources")
+	list = follow(list)
+	if list != nil && !isNull(list) && (list.Kind != yaml.SequenceNode || len(list.Content) > 0) {
+		return nil
+	}
+	path, message, replicas := "sharing."+kind, "no resources specified", "2"
+	if _, r := child(n, "replicas"); r != nil {
+		path += ".replicas"
+		message += ": replicas is a field of each resource, and alone it shares nothing"
+		if v, err := strconv.Atoi(r.Value); err == nil && v >= 2 {
+			replicas = r.Value
+		}
+	}
+	return p.fail(path, message, fmt.Sprintf("write %s: {resources: [{name: nvidia.com/gpu, replicas: %s}]}", kind, replicas))
+}
+
+// sharing reads which of the two strategies holds, and its resources.
+func (p *parser) sharing() *Error {
+	s, kind := p.doc.Sharing.TimeSlicing, "timeSlicing"
+	p.out.Strategy = gpu.SharingTimeSlicing
+	if mps := p.doc.Sharing.MPS; mps != nil {
+		if s != nil {
+			return p.fail("sharing", "mps and timeSlicing are both there, and NVIDIA's plugin would use mps and not say so", "remove one of them")
+		}
+		s, kind = mps, "mps"
+		p.out.Strategy = gpu.SharingMPS
+		if err := p.mps(); err != nil {
+			return err
+		}
+	}
+	if s == nil {
+		p.out.Strategy = ""
+		return nil
+	}
+	p.out.RenameByDefault = s.RenameByDefault
+	p.out.FailRequestsGreaterThanOne = kind == "mps"
+	if s.FailRequestsGreaterThanOne != nil {
+		p.out.FailRequestsGreaterThanOne = *s.FailRequestsGreaterThanOne
+	}
+	p.out.Replicas = map[string]int{}
+	for i, r := range s.Resources {
+		if err := p.entry(fmt.Sprintf("sharing.%s.resources[%d]", kind, i), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mps checks what MPS needs of the flags.
+func (p *parser) mps() *Error {
+	if p.out.MIGStrategy == gpu.MIGMixed {
+		return p.fail("flags.migStrategy", "using --mig-strategy=mixed is not supported with MPS", "use timeSlicing, or another migStrategy")
+	}
+	if root := p.doc.Flags.MPSRoot; root != nil && *root == "" {
+		return p.fail("flags.mpsRoot", "using MPS requires --mps-root to be specified", "write mpsRoot: /run/nvidia/mps, or leave it to the plugin's environment")
+	}
+	return nil
+}
+
+// entry reads one shared resource.
+func (p *parser) entry(path string, r shared) *Error {
+	if r.Name == "" {
+		return p.fail(path, "no resource name specified", "add name: nvidia.com/gpu")
+	}
+	name, err := p.resource(path+".name", r.Name)
+	if err != nil {
+		return err
+	}
+	if r.Replicas == nil {
+		return p.fail(path, "no replicas specified", "add replicas: 2, or more")
+	}
+	if *r.Replicas < 2 {
+		return p.fail(path+".replicas", "number of replicas must be >= 2", fmt.Sprintf("found %d; leave %s out to offer it whole", *r.Replicas, name))
+	}
+	if err := p.devices(path+".devices", follow(&r.Devices)); err != nil {
+		return err
+	}
+	if _, twice := p.out.Replicas[name]; twice {
+		return p.fail(path+".name", name+" is given twice", "keep one")
+	}
+	mig := strings.HasPrefix(name, "nvidia.com/mig-")
+	if mig && p.out.Strategy == gpu.SharingMPS {
+		return p.fail(path+".name", "sharing using MPS is not supported for MIG devices", "use timeSlicing")
+	}
+	p.out.Replicas[name] = *r.Replicas
+	if name != gpu.ResourceGPU && !mig {
+		p.warn(path+".name", "no device has the resource "+name, "use nvidia.com/gpu, or nvidia.com/mig- and a profile")
+	}
+	if r.Rename != "" {
+		if _, err := p.resource(path+".rename", r.Rename); err != nil {
+			return err
+		}
+		p.warn(path+".rename", "NVIDIA's plugin ignores this", "use renameByDefault: true for "+gpu.SharedResource(name))
+	}
+	return nil
+}
+
+// subdomain is the part of a resource name after the slash (RFC 1123).
+var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// resource gives the full name of a resource.
+func (p *parser) resource(path, name string) (string, *Error) {
+	const prefix = "nvidia.com/"
+	full := prefix + strings.TrimPrefix(name, prefix)
+	if len(full) > 63 {
+		return "", p.fail(path, "fully-qualified resource name must be 63 characters or less: "+full, fmt.Sprintf("shorten it by %d", len(full)-63))
+	}
+	if !subdomain.MatchString(strings.TrimPrefix(full, prefix)) {
+		return "", p.fail(path, "incorrect format for resource name '"+name+"'", "use nvidia.com/gpu, or nvidia.com/mig- and a profile")
+	}
+	return full, nil
+}
+
+// A device in a list: an index, a MIG device as GPU:index, or a UUID.
+var device = regexp.MustCompile(`^([0-9]+(:[0-9]+)?|(GPU|MIG)-.+)$`)
+
+// devices checks which devices an entry is for. The plugin shares all of them
+// whatever it says.
+func (p *parser) devices(path string, n *yaml.Node) *Error {
+	if n == nil || n.IsZero() || isNull(n) {
+		return nil
+	}
+	const fix = "leave devices out: all are shared"
+	switch {
+	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int":
+		var count int
+		if n.Decode(&count) != nil || count <= 0 {
+			return p.fail(path, "devices set as '"+n.Value+"' but a count of devices must be > 0", fix)
+		}
+	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
+		if n.Value != "all" {
+			return p.fail(path, "devices set as '"+n.Value+"' but the only valid string input is 'all'", fix)
+		}
+		return nil // as without it
+	case n.Kind == yaml.SequenceNode:
+		for i, c := range n.Content {
+			if c = follow(c); c == nil || c.Kind != yaml.ScalarNode || !device.MatchString(c.Value) {
+				return p.fail(fmt.Sprintf("%s[%d]", path, i), "unsupported type for device in devices list", "use an index, \"GPU:index\" of a MIG device, or a UUID")
+			}
+		}
+	default:
+		return p.fail(path, "unrecognized type for devices spec: "+found(n), fix)
+	}
+	p.warn(path, "NVIDIA's plugin ignores this and shares all devices", "delete it")
+	return nil
+}
