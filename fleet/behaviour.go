@@ -1,0 +1,174 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"berth.dev/berth/agent/fakegpu"
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/sharing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// How long a container runs when nothing says so.
+const (
+	batchDuration = 30 * time.Second // of Jobs, and pods that are not always restarted
+	initDuration  = time.Second      // of an init container
+)
+
+// Plan is what one run of a container does. It depends on nothing but the
+// arguments of Behave, so it can be worked out again at any time.
+type Plan struct {
+	Forever  bool          // runs until it is stopped; Duration then means nothing
+	Duration time.Duration // from its start to its end
+	ExitCode int32
+	Reason   string // why it ended, where "Completed" and "Error" do not say it
+	Message  string // of the ended container
+	// Steps are what it prints, in order of After. With Every above 0 they are
+	// printed again each Every until the end.
+	Steps []Step
+	Every time.Duration
+	// UtilizationRatio (0-1 of its devices) and MemoryBytes (of each device)
+	// hold until the first point of Curve.
+	UtilizationRatio float64
+	MemoryBytes      int64
+	Curve            []fakegpu.Point
+	// Idle says that it uses next to no CPU and memory, as sleep does.
+	Idle bool
+}
+
+// Step is one thing that a container prints: a line, or the answer of
+// nvidia-smi to SMI.
+type Step struct {
+	After time.Duration // since the start of the container
+	Text  string
+	SMI   []string // arguments of nvidia-smi; nil is Text
+	Date  bool     // the time, as the command date prints it
+}
+
+// Behave decides how long container c of the pod runs, what it prints and how
+// it loads its devices. In this order it follows the annotation
+// berth.dev/simulate, a command that is plain (see command), and then what kind
+// of pod it is.
+//
+// devices are those the container holds, with the memory that it may count on:
+// for a time-slicing share its even part, though nothing fences it.
+func Behave(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan {
+	plan, known := command(pod, c, devices)
+	if !known {
+		plan = unknownCommand(pod, c, devices)
+	}
+	note := pod.Annotations[api.AnnotationSimulate]
+	if note == "" {
+		return plan
+	}
+	s, err := parseSimulation(note, c.Name)
+	if err != nil {
+		return Plan{ExitCode: 1, Reason: "InvalidSimulation", Message: err.Error(), Steps: []Step{{Text: "berth: " + err.Error()}}}
+	}
+	return s.apply(plan, devices)
+}
+
+// unknownCommand is the plan of a container of which only the kind of pod says
+// something.
+func unknownCommand(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan {
+	if shellExits(pod, c) {
+		return Plan{Steps: []Step{{Text: "berth: this container is simulated; its image " + c.Image +
+			" starts a shell, which ends at once because nothing is typed into it"}}, Idle: true}
+	}
+	plan := Plan{Forever: true}
+	switch {
+	case initContainer(pod, c.Name) && !restartsAlways(c):
+		plan = Plan{Duration: initDuration}
+	case sidecar(pod, c) || ephemeral(pod, c.Name):
+	case ownedByJob(pod) || pod.Spec.RestartPolicy == v1.RestartPolicyNever || pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure:
+		plan = Plan{Duration: batchDuration}
+	}
+	ends := "it ends after " + plan.Duration.String() + " with exit code 0"
+	if plan.Forever {
+		ends = "it runs until it is deleted"
+	}
+	plan.Steps = []Step{{Text: "berth: this container is simulated: nothing of the image " + c.Image + " runs, and " + ends +
+		"; the annotation " + api.AnnotationSimulate + " can say otherwise"}}
+	load(&plan, c, devices)
+	return plan
+}
+
+// load fills in how a container that computes uses its devices: training and
+// commands nearly all, servers less.
+func load(plan *Plan, c *v1.Container, devices []sharing.Device) {
+	if len(devices) == 0 {
+		return
+	}
+	plan.UtilizationRatio, plan.MemoryBytes = 0.9, part(devices)*85/100
+	if plan.Forever && len(c.Command) == 0 && len(c.Args) == 0 {
+		plan.UtilizationRatio, plan.MemoryBytes = 0.3, part(devices)*40/100
+	}
+}
+
+// part returns the memory of the smallest device, in bytes.
+func part(devices []sharing.Device) int64 {
+	least := devices[0].MemoryBytes
+	for _, d := range devices[1:] {
+		least = min(least, d.MemoryBytes)
+	}
+	return least
+}
+
+// shellExits reports whether c starts a shell that finds nothing to read: a
+// pod of its own, no command, and an image whose default is a shell.
+func shellExits(pod *v1.Pod, c *v1.Container) bool {
+	return metav1.GetControllerOf(pod) == nil && len(c.Command) == 0 && len(c.Args) == 0 && !c.Stdin &&
+		pod.Spec.RestartPolicy == v1.RestartPolicyAlways && !initContainer(pod, c.Name) && !ephemeral(pod, c.Name) && shellImage(c.Image)
+}
+
+// shellImages are repositories whose images start a shell or an interpreter
+// that reads standard input.
+var shellImages = []string{
+	"nvidia/cuda", "pytorch/pytorch", "tensorflow/tensorflow", "nvcr.io/nvidia/cuda", "nvcr.io/nvidia/pytorch",
+	"nvcr.io/nvidia/tensorflow", "rayproject/ray", "rayproject/ray-ml", "continuumio/miniconda3", "continuumio/anaconda3",
+	"ubuntu", "debian", "alpine", "busybox", "bash", "centos", "fedora", "rockylinux", "almalinux", "amazonlinux", "archlinux",
+	"python", "node", "golang", "gcc", "ruby",
+}
+
+// shellImage reports whether an image's default command is a shell.
+func shellImage(image string) bool {
+	repository, tag := splitImage(image)
+	return slices.Contains(shellImages, repository) && !strings.Contains(tag, "jupyter")
+}
+
+// splitImage cuts an image reference into its repository, without the prefixes
+// of Docker Hub, and its tag.
+func splitImage(image string) (repository, tag string) {
+	repository, _, _ = strings.Cut(image, "@")
+	if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') {
+		repository, tag = repository[:i], repository[i+1:]
+	}
+	repository = strings.TrimPrefix(repository, "docker.io/")
+	return strings.TrimPrefix(repository, "library/"), tag
+}
+
+func ownedByJob(pod *v1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "Job"
+}
+
+func initContainer(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
+}
+
+func ephemeral(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name })
+}
+
+// sidecar reports whether c is an init container that keeps running.
+func sidecar(pod *v1.Pod, c *v1.Container) bool {
+	return initContainer(pod, c.Name) && restartsAlways(c)
+}
+
+func restartsAlways(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
