@@ -1,0 +1,206 @@
+package kube
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/api"
+)
+
+const gib = 1 << 30
+
+// claim is one device that a pod holds, or a number of them that are not known.
+type claim struct {
+	container string
+	resource  string // "" for a committed device: its UUID says what it is
+	uuid      string // of a GPU or MIG device; "" is not known
+	share     bool   // one of the replicas of the device
+	count     int64  // units of resource, where uuid is ""; for memory GiB
+	milli     int64  // committed milli-GPU; 0 is not said
+	memory    int64  // bytes, committed or of a share by memory; 0 is not said
+}
+
+// committedDevice is one entry of the annotation berth.dev/devices.
+type committedDevice struct {
+	UUID        string `json:"uuid"`
+	MilliGPU    int64  `json:"milliGPU"`
+	MemoryBytes int64  `json:"memoryBytes"`
+}
+
+// claims lists what a bound pod holds: for each container the committed
+// devices, else the observed ones; then what its request leaves unexplained,
+// as units without a device. A device that an init container hands on to the
+// containers after it counts once.
+func claims(pod *v1.Pod) []claim {
+	left := counts(Request(pod))
+	if left == nil {
+		return nil
+	}
+	if left[api.ResourceGPUMemory] > 0 && left[api.ResourceGPU] == 1 {
+		delete(left, api.ResourceGPU) // beside memory, it only says "of a GPU"
+	}
+	committed := committedDevices(pod)
+	var out []claim
+	seen := map[string]int{}
+	for _, c := range holdOrder(pod) {
+		known := committed[c.Name]
+		if len(known) > 0 {
+			for name, n := range containerRequest(c.Container) {
+				left[name] -= n
+			}
+		} else {
+			known = observed(pod, c)
+		}
+		mine := map[string]int{}
+		for _, k := range known {
+			key := k.key()
+			if mine[key]++; c.init && mine[key] <= seen[key] {
+				continue // handed on to a container already counted
+			}
+			if k.resource != "" {
+				left[k.resource] -= k.units()
+			}
+			k.claim.container = c.Name
+			out = append(out, k.claim)
+		}
+		for key, n := range mine {
+			seen[key] = max(seen[key], n)
+		}
+	}
+	return append(out, unknown(pod, left, out)...)
+}
+
+// knownDevice is a claim and the ID that it was told by.
+type knownDevice struct {
+	claim
+	id string
+}
+
+func (k knownDevice) key() string { return k.resource + " " + k.id }
+
+func (k knownDevice) units() int64 {
+	if k.resource == api.ResourceGPUMemory {
+		return max(1, k.memory/gib)
+	}
+	return 1
+}
+
+// containerOf is a container, and whether it is an init container that ends.
+type containerOf struct {
+	*v1.Container
+	init bool
+}
+
+// holdOrder lists the containers of a pod: those that run together first, then
+// the init containers, whose devices are handed on.
+func holdOrder(pod *v1.Pod) []containerOf {
+	out := make([]containerOf, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	for i := range pod.Spec.Containers {
+		out = append(out, containerOf{&pod.Spec.Containers[i], false})
+	}
+	for _, init := range []bool{false, true} {
+		for i := range pod.Spec.InitContainers {
+			if c := &pod.Spec.InitContainers[i]; sidecar(c) != init {
+				out = append(out, containerOf{c, init})
+			}
+		}
+	}
+	return out
+}
+
+// committedDevices reads berth.dev/devices. An annotation that is not what
+// Berth's scheduler writes is passed over: the node's own word is next.
+func committedDevices(pod *v1.Pod) map[string][]knownDevice {
+	raw, ok := pod.Annotations[api.AnnotationDevices]
+	if !ok {
+		return nil
+	}
+	var listed map[string][]committedDevice
+	if json.Unmarshal([]byte(raw), &listed) != nil {
+		return nil
+	}
+	out := map[string][]knownDevice{}
+	for container, devices := range listed {
+		for _, d := range devices {
+			k := knownDevice{id: d.UUID}
+			k.uuid, k.milli, k.memory = d.UUID, d.MilliGPU, d.MemoryBytes
+			out[container] = append(out[container], k)
+		}
+	}
+	return out
+}
+
+// observed reads what the kubelet says it gave to a container
+// (allocatedResourcesStatus, Kubernetes 1.31 and later).
+func observed(pod *v1.Pod, c containerOf) []knownDevice {
+	lists := [][]v1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses}
+	var out []knownDevice
+	for _, list := range lists {
+		for i := range list {
+			if list[i].Name != c.Name {
+				continue
+			}
+			for _, r := range list[i].AllocatedResourcesStatus {
+				name := string(r.Name)
+				if !GPUResource(name) {
+					continue
+				}
+				for _, d := range r.Resources {
+					out = append(out, parseDevice(name, string(d.ResourceID), containerRequest(c.Container)))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// parseDevice reads a device ID as NVIDIA's plugin and Berth write them: a
+// UUID, "UUID::replica", or "UUID::mem-GiB-serial" for a share by memory.
+func parseDevice(resource, id string, want counts) knownDevice {
+	k := knownDevice{id: id}
+	uuid, rest, cut := strings.Cut(id, "::")
+	k.resource, k.uuid = resource, uuid
+	size, byMemory := strings.CutPrefix(rest, "mem-")
+	if !byMemory {
+		k.share = cut
+		return k
+	}
+	size, _, sized := strings.Cut(size, "-")
+	if n, err := strconv.ParseInt(size, 10, 32); err == nil && sized && n > 0 {
+		k.memory = n * gib
+	} else {
+		k.memory = min(want[api.ResourceGPUMemory], 1<<32) * gib
+	}
+	return k
+}
+
+// unknown gives what left says is held and no device explains. Each resource
+// goes to the first container that asks for it and has no known device.
+func unknown(pod *v1.Pod, left counts, known []claim) []claim {
+	var out []claim
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if left[name] <= 0 {
+			continue
+		}
+		container := ""
+		for _, c := range holdOrder(pod) {
+			if containerRequest(c.Container)[name] == 0 {
+				continue
+			}
+			has := slices.ContainsFunc(known, func(k claim) bool { return k.container == c.Name })
+			if container == "" || !has {
+				container = c.Name
+			}
+			if !has {
+				break
+			}
+		}
+		out = append(out, claim{container: container, resource: name, count: left[name]})
+	}
+	return out
+}
