@@ -179,6 +179,14 @@ func (d Dir) Purge() error {
 	return nil
 }
 
+// Discard removes a folder that its holder has locked but not marked: one that
+// a refused start has made. Anything else stays.
+func (d Dir) Discard() {
+	if _, err := d.State(); errors.Is(err, fs.ErrNotExist) {
+		d.removeEmpty()
+	}
+}
+
 // removeEmpty removes what an interrupted first start left: the lock file.
 func (d Dir) removeEmpty() error {
 	if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {

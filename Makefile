@@ -1,0 +1,49 @@
+# Berth. `make help` lists what there is.
+# One set of build flags everywhere, so that one build cache serves all.
+export CGO_ENABLED := 0
+K8S := v1.36.3
+VERSION_PKG := k8s.io/component-base/version
+LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(K8S) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36 -X $(VERSION_PKG).gitTreeState=clean
+# What imports k8s.io/kubernetes is tested through the built program, so that
+# every other test compiles in seconds.
+PURE := ./core/... ./api/... ./internal/... ./agent/... ./kube/... ./cli/... ./fleet/...
+
+.DEFAULT_GOAL := help
+.PHONY: help build up down test check lint bench generate tidy clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/berth, bin/kubectl-berth and bin/kubectl
+	@sh tools/build.sh "$(LDFLAGS)"
+
+up: build ## start a Kubernetes control plane with a simulated GPU fleet here
+	@bin/berth up
+
+down: ## stop it; what is in it is kept
+	@bin/berth down
+
+test: build check ## everything that must pass: formatting, vet, unit, race, scripts on the built program
+	go test $(PURE) .
+	sh tools/race.sh $(PURE)
+	go test -count=1 -timeout 25m ./controlplane/... ./test/...
+
+check: ## formatting and vet
+	@sh tools/check.sh
+
+lint: ## golangci-lint with .golangci.yml (built from tools/go.mod on first use)
+	cd tools && go build -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	bin/golangci-lint run ./...
+
+bench: build ## measure, and write docs/benchmarks.md
+	go run ./test/bench
+
+generate: ## rewrite generated files and golden files
+	go generate ./...
+	go test ./core/... ./agent/... ./kube/... ./cli/... ./fleet/... -update
+
+tidy: ## bring go.mod and go.sum up to date
+	go mod tidy
+
+clean: ## remove what was built
+	rm -rf bin

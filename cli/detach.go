@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"berth.dev/berth/internal/datadir"
+)
+
+// childVariable is set in the environment of the process that goes on in the
+// background; its value is when the command that started it began, in
+// nanoseconds since 1970.
+const childVariable = "BERTH_UP_CHILD"
+
+// childPipe is the file on which that process tells its parent what happens.
+const childPipe = 3
+
+// report is one line on the pipe between the two.
+type report struct {
+	Step   string         `json:"step,omitempty"`
+	Detail string         `json:"detail,omitempty"`
+	Took   time.Duration  `json:"took,omitempty"`
+	Ready  *datadir.State `json:"ready,omitempty"`
+	Error  string         `json:"error,omitempty"`
+	PID    int            `json:"pid,omitempty"` // with Error: who holds the folder
+}
+
+// began is when this command began; for a child, when its parent did.
+func began() time.Time {
+	if ns, err := strconv.ParseInt(os.Getenv(childVariable), 10, 64); err == nil {
+		return time.Unix(0, ns)
+	}
+	return processStart()
+}
+
+// detached starts the same command again in a session of its own, without
+// stdin, stdout and stderr, and returns when it is ready or has ended.
+func (u *upCommand) detached(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start in the background: %w", err)
+	}
+	defer r.Close()
+	args := []string{"up", "--dir", string(u.o.Dir), "--port", strconv.Itoa(u.o.Port)}
+	if u.o.Fleet != "" {
+		args = append(args, "--fleet", u.o.Fleet)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), childVariable+"="+strconv.FormatInt(u.o.Began.UnixNano(), 10))
+	cmd.ExtraFiles = []*os.File{w} // file 3; stdin, stdout and stderr are /dev/null
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return fmt.Errorf("start in the background: %w", err)
+	}
+	// Interrupted while it waits, the parent takes the child with it.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })()
+	if err := u.follow(r); err != nil {
+		cmd.Wait()
+		return err
+	}
+	return cmd.Process.Release()
+}
+
+// follow shows what the child reports until it is ready.
+func (u *upCommand) follow(r *os.File) error {
+	p := newProgress(u.err, u.o.Dir, u.output != "json")
+	p.start()
+	defer p.end()
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		var m report
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return fmt.Errorf("read from the background process: %w", err)
+		}
+		switch {
+		case m.Error != "":
+			return errors.New(m.Error)
+		case m.Ready != nil:
+			p.ready(*m.Ready)
+			if u.output == "json" {
+				return u.printJSON(*m.Ready)
+			}
+			printAddresses(u.err, u.o.Dir, *m.Ready)
+			printHints(u.err, u.o.Dir)
+			return nil
+		default:
+			p.step(m.Step, m.Detail, m.Took)
+		}
+	}
+	return fmt.Errorf("the background process ended before it was ready; its log is in %s", u.o.Dir.Logs())
+}
+
+// child is the background process: it reports on the pipe and closes it when
+// ready.
+func (u *upCommand) child(ctx context.Context) error {
+	os.Unsetenv(childVariable)
+	pipe := os.NewFile(childPipe, "parent")
+	enc := json.NewEncoder(pipe)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	u.o.Step = func(name, detail string, took time.Duration) {
+		enc.Encode(report{Step: name, Detail: detail, Took: took})
+	}
+	u.o.Ready = func(s datadir.State) {
+		enc.Encode(report{Ready: &s})
+		pipe.Close()
+	}
+	err := u.run(ctx, u.o)
+	if err != nil {
+		enc.Encode(report{Error: err.Error()}) // nobody reads it once ready
+	}
+	return err
+}

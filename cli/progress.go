@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/datadir"
+	"golang.org/x/term"
+)
+
+// progress shows the steps of a start: one line each, with the time it took. On
+// a terminal the step that is being done turns; elsewhere lines are plain.
+type progress struct {
+	w    io.Writer
+	dir  datadir.Dir
+	show bool
+	tty  bool
+	mu   sync.Mutex
+	stop chan struct{} // closed to end the turning line; nil when there is none
+	done sync.WaitGroup
+}
+
+// newProgress writes to w unless show is false.
+func newProgress(w io.Writer, dir datadir.Dir, show bool) *progress {
+	return &progress{w: w, dir: dir, show: show, tty: show && isTerminal(w)}
+}
+
+// isTerminal says whether w is a terminal that colours and moving lines suit.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""
+}
+
+// start prints the head line.
+func (p *progress) start() {
+	if !p.show {
+		return
+	}
+	kept := "kept from before"
+	if _, err := p.dir.State(); err != nil {
+		kept = "new"
+	}
+	fmt.Fprintf(p.w, "berth %s · simulated GPU cluster · data in %s (%s)\n\n", buildinfo.Version, p.dir.Short(), kept)
+	p.turn()
+}
+
+// turn shows that something goes on, after a short while, on a terminal.
+func (p *progress) turn() {
+	if !p.tty {
+		return
+	}
+	stop := make(chan struct{})
+	p.stop = stop
+	p.done.Go(func() {
+		began := time.Now()
+		for frame := 0; ; frame++ {
+			select {
+			case <-stop:
+				fmt.Fprint(p.w, "\r\x1b[K")
+				return
+			case <-time.After(150 * time.Millisecond):
+				fmt.Fprintf(p.w, "\r %c starting  %.1fs", []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")[frame%10], time.Since(began).Seconds())
+			}
+		}
+	})
+}
+
+// still ends the turning line.
+func (p *progress) still() {
+	if p.stop != nil {
+		close(p.stop)
+		p.done.Wait()
+		p.stop = nil
+	}
+}
+
+// step prints a finished step.
+func (p *progress) step(name, detail string, took time.Duration) {
+	if !p.show {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.still()
+	fmt.Fprintf(p.w, " ✓ %-14s %-62s %4.1fs\n", name, detail, took.Seconds())
+	p.turn()
+}
+
+// ready prints the time to ready.
+func (p *progress) ready(s datadir.State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.still()
+	if p.show {
+		fmt.Fprintf(p.w, "\nReady in %.1fs.\n\n", s.Seconds)
+	}
+}
+
+// stopping says that a signal was heard.
+func (p *progress) stopping() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.still()
+	if p.show {
+		fmt.Fprintf(p.w, "\nStopping. What is in %s is kept; `berth down --purge` removes it.\n", p.dir.Short())
+	}
+}
+
+// end ends the turning line when the run has failed.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.still()
+}
+
+// printAddresses tells where everything is.
+func printAddresses(w io.Writer, dir datadir.Dir, s datadir.State) {
+	fmt.Fprintf(w, "  API server   %s\n", s.Server)
+	fmt.Fprintf(w, "  kubectl      export KUBECONFIG=%s\n", shellPath(dir.Kubeconfig()))
+	fmt.Fprintf(w, "  Data         %s\n", dir.Short())
+	fmt.Fprintf(w, "  Logs         %s\n", datadir.Dir(dir.Logs()).Short())
+}
+
+// printHints tells what to try next.
+func printHints(w io.Writer, dir datadir.Dir) {
+	flag := ""
+	if def, err := datadir.Default(); err == nil && def != dir {
+		flag = " --dir " + shellPath(string(dir))
+	}
+	fmt.Fprintf(w, "\nTry\n"+
+		"  berth nodes%[1]s    GPUs: total, held, free, cost\n"+
+		"  berth gpus%[1]s     every GPU and who holds it\n"+
+		"  kubectl apply -f your-gpu-pod.yaml\n"+
+		"  berth sim break xid-79 NODE/0%[1]s    break a GPU on purpose\n\n"+
+		"Nothing real runs here: nodes, pods and GPU readings are simulated.\n"+
+		"Ctrl-C or `berth down%[1]s` stops it and keeps the data.\n", flag)
+}

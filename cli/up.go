@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/datadir"
+	"github.com/spf13/cobra"
+)
+
+// UpOptions is what `berth up` was asked for.
+type UpOptions struct {
+	Dir   datadir.Dir
+	Fleet string // lab, default, scale:N or a file; "" is the folder's own, else default
+	Port  int    // of the API server; 0 chooses
+	Began time.Time
+	// Step is told each finished step of the start; Ready is told once.
+	Step  func(name, detail string, took time.Duration)
+	Ready func(datadir.State)
+}
+
+// UpFunc runs the control plane and the fleet until ctx ends. It returns
+// *datadir.HeldError, with nothing touched, when the folder is in use.
+type UpFunc func(ctx context.Context, o UpOptions) error
+
+// upCommand is `berth up`.
+type upCommand struct {
+	out, err io.Writer
+	run      UpFunc
+	o        UpOptions
+	dir      string
+	detach   bool
+	output   string
+}
+
+func newUp(o Options) *cobra.Command {
+	u := &upCommand{out: o.Out, err: o.Err, run: o.Up}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a Kubernetes control plane with a simulated GPU fleet",
+		Long: "Start a real Kubernetes control plane (etcd, API server, controllers, scheduler) in one process,\n" +
+			"with simulated nodes that carry GPUs. It needs no root, no Docker and no network, listens on the\n" +
+			"loopback address alone, and keeps everything in one folder.",
+		Example: "  berth up                       the default fleet: 6 nodes, 34 GPUs\n" +
+			"  berth up --fleet lab           gpu-node-1 to 3 with 8 A100, 4 V100 and 2 T4\n" +
+			"  berth up --fleet scale:1000    1,000 nodes with 8 GPUs each\n" +
+			"  berth up --detach -o json      return when ready, with one JSON object",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return u.main(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&u.dir, "dir", "", "data folder (default $XDG_DATA_HOME/berth/default)")
+	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N or a fleet file (default: the folder's own, else default)")
+	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
+	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready and go on in the background")
+	f.StringVarP(&u.output, "output", "o", "", "json: one object on stdout and nothing else")
+	return cmd
+}
+
+func (u *upCommand) main(ctx context.Context) error {
+	u.o.Began = began()
+	if u.output != "" && u.output != "json" {
+		return usagef("--output %q: only json is understood here", u.output)
+	}
+	if u.o.Port < 0 || u.o.Port > 65535 {
+		return usagef("--port %d: a port is between 1 and 65535", u.o.Port)
+	}
+	dir, err := datadir.At(u.dir)
+	if err != nil {
+		return err
+	}
+	u.o.Dir = dir
+	if child := os.Getenv(childVariable); child != "" {
+		return u.child(ctx)
+	}
+	if done, err := u.already(ctx); done || err != nil {
+		return err
+	}
+	if u.detach {
+		return u.detached(ctx)
+	}
+	return u.foreground(ctx)
+}
+
+// already reports a control plane that runs in the folder. One that is still
+// starting is waited for.
+func (u *upCommand) already(ctx context.Context) (bool, error) {
+	pid, held, err := u.o.Dir.Holder()
+	if err != nil || !held {
+		return false, err
+	}
+	state, err := awaitReady(ctx, u.o.Dir)
+	if err != nil {
+		return false, err
+	}
+	if u.output == "json" {
+		return true, u.printJSON(state)
+	}
+	fmt.Fprintf(u.out, "berth up already runs in %s (pid %d)\n\n", u.o.Dir.Short(), pid)
+	printAddresses(u.out, u.o.Dir, state)
+	return true, nil
+}
+
+// awaitReady waits until the holder of the folder is ready, and gives up when
+// it ends or takes longer than two minutes.
+func awaitReady(ctx context.Context, dir datadir.Dir) (datadir.State, error) {
+	for wait := time.After(2 * time.Minute); ; {
+		state, err := dir.State()
+		if err == nil && state.Ready {
+			return state, nil
+		}
+		pid, held, holdErr := dir.Holder()
+		if !held {
+			return state, errors.Join(holdErr, fmt.Errorf("the berth up that ran in %s has ended; its log is in %s", dir.Short(), dir.Logs()))
+		}
+		select {
+		case <-ctx.Done():
+			return state, context.Cause(ctx)
+		case <-wait:
+			return state, fmt.Errorf("the berth up in %s (pid %d) is not ready after two minutes; its log is in %s", dir.Short(), pid, dir.Logs())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// foreground runs here until a signal comes. The first signal ends the run in
+// order; a second one ends the process at once.
+func (u *upCommand) foreground(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := newProgress(u.err, u.o.Dir, u.output != "json")
+	p.start()
+	u.o.Step = p.step
+	u.o.Ready = func(s datadir.State) {
+		p.ready(s)
+		if u.output == "json" {
+			u.printJSON(s)
+			return
+		}
+		printAddresses(u.err, u.o.Dir, s)
+		printHints(u.err, u.o.Dir)
+	}
+	context.AfterFunc(ctx, func() {
+		stop() // the next signal has its default effect
+		p.stopping()
+	})
+	err := u.run(ctx, u.o)
+	p.end()
+	return err
+}
+
+// upResult is the object that `berth up -o json` prints.
+type upResult struct {
+	Kubeconfig string  `json:"kubeconfig"`
+	Server     string  `json:"server"`
+	Dir        string  `json:"dir"`
+	PID        int     `json:"pid"`
+	Seconds    float64 `json:"seconds"`
+	Nodes      int     `json:"nodes"`
+	GPUs       int     `json:"gpus"`
+	Version    string  `json:"version"`
+}
+
+func (u *upCommand) printJSON(s datadir.State) error {
+	enc := json.NewEncoder(u.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(upResult{
+		Kubeconfig: u.o.Dir.Kubeconfig(), Server: s.Server, Dir: string(u.o.Dir), PID: s.PID,
+		Seconds: s.Seconds, Nodes: s.Nodes, GPUs: s.GPUs, Version: buildinfo.Version,
+	})
+}

@@ -1,0 +1,98 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	"berth.dev/berth/internal/datadir"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// maxSocketPath is the longest path of a unix socket, less what etcd's peer
+// socket adds to the client's (sun_path is 108 bytes with its final zero on
+// Linux, 104 on macOS).
+const maxSocketPath = 103 - len("-peer")
+
+// sockets is the folder for unix sockets: the data folder itself, or a new
+// private folder when its path is too long for a socket address. remove ends it.
+func sockets(dir datadir.Dir) (path string, remove func(), err error) {
+	if len(dir.Join("egress.sock")) <= maxSocketPath {
+		return string(dir), func() {}, nil
+	}
+	tmp, err := os.MkdirTemp("", "berth-")
+	if err != nil {
+		return "", nil, fmt.Errorf("make a folder for sockets: %w", err)
+	}
+	return tmp, func() { os.RemoveAll(tmp) }, nil
+}
+
+// startStore starts etcd on a unix socket in folder socks, with its data under
+// dir/etcd, and returns its client URL. It returns an error, and ends etcd, when
+// ctx ends first. fsync stays on: what was acknowledged survives a power cut.
+func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd, string, error) {
+	log, err := storeLog(dir.Join("log", "etcd.log"))
+	if err != nil {
+		return nil, "", err
+	}
+	// etcd dials neither of these: clients use the socket, and there is no peer.
+	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	sock := socks + "/etcd.sock"
+	cfg := embed.NewConfig()
+	cfg.Name = "berth"
+	cfg.Dir = dir.Join("etcd")
+	cfg.ListenClientUrls = []url.URL{{Scheme: "unix", Path: sock}}
+	cfg.ListenPeerUrls = []url.URL{{Scheme: "unix", Path: sock + "-peer"}}
+	cfg.AdvertiseClientUrls = []url.URL{nowhere}
+	cfg.AdvertisePeerUrls = []url.URL{nowhere}
+	cfg.InitialCluster = cfg.Name + "=" + nowhere.String()
+	cfg.QuotaBackendBytes = 4 << 30
+	cfg.WarningUnaryRequestDuration = time.Second
+	cfg.TickMs, cfg.ElectionMs = 20, 200 // one member: nothing to wait for
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
+
+	e, err := startEtcd(cfg)
+	if err != nil {
+		return nil, "", fmt.Errorf("start the store in %s: %w; details in %s; if the store is damaged, "+
+			"`berth down --purge` removes the folder and `berth up` starts an empty one", cfg.Dir, err, dir.Join("log", "etcd.log"))
+	}
+	select {
+	case <-e.Server.ReadyNotify():
+		return e, "unix://" + sock, nil
+	case err = <-e.Err():
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-time.After(time.Minute):
+		err = errors.New("not ready after a minute")
+	}
+	e.Close()
+	return nil, "", fmt.Errorf("start the store in %s: %w", cfg.Dir, err)
+}
+
+// startEtcd turns what etcd says by panicking (a damaged file) into an error.
+func startEtcd(cfg *embed.Config) (e *embed.Etcd, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	return embed.StartEtcd(cfg)
+}
+
+// storeLog writes etcd's warnings and errors to a file. Where etcd would end
+// the process at once, the log panics instead, so that Berth can say why.
+func storeLog(path string) (*zap.Logger, error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.AddSync(f), zap.WarnLevel)
+	return zap.New(core, zap.WithFatalHook(zapcore.WriteThenPanic)), nil
+}

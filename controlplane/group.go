@@ -1,0 +1,40 @@
+package controlplane
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+)
+
+// group waits for what was started.
+type group struct{ sync.WaitGroup }
+
+// ended returns a callback for a component started now: it must be called once,
+// when the component has ended.
+func (g *group) ended(ctx context.Context, p *plane) func(name string, err error) {
+	g.Add(1)
+	return func(name string, err error) {
+		defer g.Done()
+		p.ended(ctx, name, err)
+	}
+}
+
+// alive says whether a process exists.
+func alive(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err == nil && p.Signal(syscall.Signal(0)) == nil
+}
+
+// startTuning makes garbage collection rare while the control plane starts (it
+// allocates much that it keeps), and returns what sets the lasting values.
+func startTuning() (lasting func()) {
+	debug.SetGCPercent(400)
+	return func() {
+		debug.SetGCPercent(100)
+		runtime.GC()
+		debug.FreeOSMemory()
+	}
+}

@@ -1,0 +1,167 @@
+package controlplane
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth.dev/berth/internal/datadir"
+)
+
+// authority signs certificates. Its key and certificate are kept in the data
+// folder; everything it signs is made anew at every start, so that nothing in a
+// long-lived folder expires but the authority itself, after a hundred years.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+// identity is a key with its certificate chain.
+type identity struct{ certPEM, keyPEM []byte }
+
+// tls is the identity as crypto/tls wants it.
+func (i identity) tls() (tls.Certificate, error) { return tls.X509KeyPair(i.certPEM, i.keyPEM) }
+
+// loadAuthority reads dir/name.{crt,key}, or makes them. The key is written
+// first: a certificate on disk always has its key.
+func loadAuthority(dir, name string) (*authority, error) {
+	crtPath, keyPath := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
+	crt, err := os.ReadFile(crtPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newAuthority(crtPath, keyPath, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := loadKey(keyPath)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(crt)
+	if block == nil {
+		return nil, fmt.Errorf("%s holds no certificate: remove the data folder with `berth down --purge`", crtPath)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", crtPath, err)
+	}
+	return &authority{cert: cert, key: key, pem: crt}, nil
+}
+
+func newAuthority(crtPath, keyPath, name string) (*authority, error) {
+	key, err := newKey(keyPath)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	tmpl := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "berth-" + name},
+		NotBefore:             now.Add(-24 * time.Hour), // a clock that is set back a little must not lock the user out
+		NotAfter:              now.AddDate(100, 0, 0),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("make authority %s: %w", name, err)
+	}
+	a := &authority{key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		return nil, fmt.Errorf("make authority %s: %w", name, err)
+	}
+	return a, datadir.WriteFile(crtPath, a.pem, 0o600)
+}
+
+// newKey makes a P-256 key and writes it to path.
+func newKey(path string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := encodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, datadir.WriteFile(path, raw, 0o600)
+}
+
+// loadKey reads a P-256 key that newKey wrote.
+func loadKey(path string) (*ecdsa.PrivateKey, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, fmt.Errorf("%s holds no key: remove the data folder with `berth down --purge`", path)
+	}
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", path, err)
+	}
+	return key, nil
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}
+
+// leaf signs a certificate for common name cn and organisations orgs, valid for
+// ten years, for both ends of TLS, with the given DNS names and addresses.
+func (a *authority) leaf(cn string, orgs, dns []string, ips ...net.IP) (identity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return identity{}, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return identity{}, err
+	}
+	now := time.Now()
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: cn, Organization: orgs},
+		NotBefore:    now.Add(-24 * time.Hour),
+		NotAfter:     now.AddDate(10, 0, 0),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:     dns,
+		IPAddresses:  ips,
+	}, a.cert, key.Public(), crypto.Signer(a.key))
+	if err != nil {
+		return identity{}, fmt.Errorf("sign certificate for %s: %w", cn, err)
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return identity{}, err
+	}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return identity{certPEM: certPEM, keyPEM: keyPEM}, nil
+}
+
+// pool is the certificate pool that trusts this authority alone.
+func (a *authority) pool() *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(a.cert)
+	return p
+}

@@ -1,0 +1,89 @@
+package controlplane
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// defaultPort is the API server's port of the first control plane on a machine.
+const defaultPort = 16443
+
+// choosePort returns the port to listen on: the one asked for, which must be
+// free; else the folder's last; else defaultPort; else any that is free.
+func choosePort(asked, last int) (int, error) {
+	if asked != 0 {
+		if err := tryPort(asked); err != nil {
+			return 0, fmt.Errorf("listen on 127.0.0.1:%d: %w%s; leave --port out to take a free one", asked, err, holder(asked))
+		}
+		return asked, nil
+	}
+	for _, port := range []int{last, defaultPort} {
+		if port != 0 && tryPort(port) == nil {
+			return port, nil
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// tryPort says whether a port of the loopback address can be listened on.
+func tryPort(port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return errors.New("the port is taken")
+	}
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// holder names the process that listens on a port, as " by NAME (pid N)", or ""
+// where that cannot be told (another user's process, or no /proc).
+func holder(port int) string {
+	inode := listenInode("/proc/net/tcp", port)
+	if inode == "" {
+		inode = listenInode("/proc/net/tcp6", port)
+	}
+	if inode == "" {
+		return ""
+	}
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && to == "socket:["+inode+"]" {
+			pid := strings.Split(link, "/")[2]
+			name, _ := os.ReadFile("/proc/" + pid + "/comm")
+			return fmt.Sprintf(" by %s (pid %s)", strings.TrimSpace(string(name)), pid)
+		}
+	}
+	return ""
+}
+
+// listenInode finds the socket that listens on port in a table of the kernel
+// (proc(5), /proc/net/tcp: field 2 is address:port in hex, field 4 is the state,
+// 0A for listening, field 10 the inode).
+func listenInode(table string, port int) string {
+	f, err := os.Open(table)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	want := fmt.Sprintf(":%04X", port)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if c := strings.Fields(lines.Text()); len(c) > 9 && strings.HasSuffix(c[1], want) && c[3] == "0A" {
+			return c[9]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,176 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"berth.dev/berth/fleet/spec"
+	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/datadir"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// minFree is the least free space a start needs: etcd sets 64 MB aside for its
+// log at once, twice.
+const minFree = 256 << 20
+
+// prepare checks everything that can be checked before anything is started,
+// writes the marker first, and then certificates and configuration. Nothing is
+// written to a folder that is refused.
+func prepare(o Options) (*plane, error) {
+	p := &plane{Options: o, failed: make(chan error, 1), stepBegan: o.Began}
+	state, err := o.Dir.State()
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !fresh {
+		return nil, err
+	}
+	if err := checkSpace(o.Dir); err != nil {
+		return nil, err
+	}
+	if p.spec, state.Fleet, err = chooseFleet(o, state, fresh); err != nil {
+		return nil, err
+	}
+	if state.Port, err = choosePort(o.Port, state.Port); err != nil {
+		return nil, err
+	}
+	state.Version, state.PID, state.Started = buildinfo.Version, os.Getpid(), o.Began.UTC()
+	state.Server = fmt.Sprintf("https://127.0.0.1:%d", state.Port)
+	state.Ready, state.Seconds = false, 0
+	p.state = state
+	if err := o.Dir.WriteState(state); err != nil {
+		return nil, err
+	}
+	return p, p.lay()
+}
+
+// checkSpace refuses a folder that cannot be written or a disk that is full.
+func checkSpace(dir datadir.Dir) error {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(string(dir), &st); err != nil {
+		return fmt.Errorf("data folder %s: %w", dir, err)
+	}
+	if free := int64(st.Bavail) * int64(st.Bsize); free < minFree {
+		return fmt.Errorf("data folder %s: %d MB are free on its disk, %d are needed; free some or choose another --dir",
+			dir, free>>20, minFree>>20)
+	}
+	f, err := os.CreateTemp(string(dir), "state.json.*")
+	if err != nil {
+		return fmt.Errorf("data folder %s cannot be written: %w; choose another --dir", dir, err)
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+// chooseFleet loads the fleet. A folder keeps the fleet it was made with: a
+// fleet file is copied into it, and another fleet is refused.
+func chooseFleet(o Options, state datadir.State, fresh bool) (spec.Fleet, string, error) {
+	kept := o.Dir.Join("fleet.yaml")
+	if !fresh && (o.Fleet == "" || o.Fleet == state.Fleet) {
+		arg := state.Fleet
+		if _, err := os.Stat(kept); err == nil {
+			arg = kept
+		}
+		f, err := spec.Load(arg)
+		return f, state.Fleet, err
+	}
+	arg := o.Fleet
+	if arg == "" {
+		arg = "default"
+	}
+	f, err := spec.Load(arg)
+	if err != nil {
+		return f, "", err
+	}
+	raw, readErr := os.ReadFile(arg) // built-in fleets are no files
+	if !fresh {
+		if was, err := os.ReadFile(kept); err != nil || readErr != nil || !bytes.Equal(was, raw) {
+			return f, "", fmt.Errorf("data folder %s was made with fleet %s and keeps it: leave --fleet out, "+
+				"choose another --dir, or remove the folder with `berth down --purge`", o.Dir.Short(), state.Fleet)
+		}
+		return f, state.Fleet, nil
+	}
+	if readErr == nil {
+		if err := datadir.WriteFile(kept, raw, 0o600); err != nil {
+			return f, "", err
+		}
+	}
+	return f, arg, nil
+}
+
+// lay makes certificates, configuration files and the log.
+func (p *plane) lay() error {
+	for _, d := range []string{"log", "run"} {
+		if err := os.MkdirAll(p.Dir.Join(d), 0o700); err != nil {
+			return fmt.Errorf("data folder: %w", err)
+		}
+	}
+	var err error
+	if p.logs, err = openLog(p.Dir.Join("log", "berth.log")); err != nil {
+		return err
+	}
+	p.log = slog.New(slog.NewTextHandler(p.logs, nil))
+	if p.certs, err = issue(p.Dir); err != nil {
+		return fmt.Errorf("certificates in %s: %w", p.Dir.Join("pki"), err)
+	}
+	if p.socks, p.removeSocks, err = sockets(p.Dir); err != nil {
+		return err
+	}
+	run := p.Dir.Join("run")
+	return errors.Join(
+		writeEgress(run+"/egress.yaml", p.socks+"/egress.sock"),
+		os.WriteFile(run+"/scheduler.yaml", []byte(schedulerConfig(run+"/scheduler.kubeconfig")), 0o600),
+		p.writeKubeconfig(run+"/scheduler.kubeconfig", p.certs.scheduler),
+		p.writeKubeconfig(run+"/controller-manager.kubeconfig", p.certs.manager),
+		p.writeKubeconfig(p.Dir.Kubeconfig(), p.certs.admin))
+}
+
+// writeKubeconfig writes a kubeconfig of one context, "berth", for an identity.
+func (p *plane) writeKubeconfig(path string, id identity) error {
+	raw, err := clientcmd.Write(clientapi.Config{
+		Clusters:       map[string]*clientapi.Cluster{"berth": {Server: p.state.Server, CertificateAuthorityData: p.certs.ca.pem}},
+		AuthInfos:      map[string]*clientapi.AuthInfo{"berth": {ClientCertificateData: id.certPEM, ClientKeyData: id.keyPEM}},
+		Contexts:       map[string]*clientapi.Context{"berth": {Cluster: "berth", AuthInfo: "berth"}},
+		CurrentContext: "berth",
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return datadir.WriteFile(path, raw, 0o600)
+}
+
+// fleetConfig is the fleet's own identity, which has just the rights of
+// fleetRules.
+func (p *plane) fleetConfig() *rest.Config {
+	return &rest.Config{Host: p.state.Server, TLSClientConfig: rest.TLSClientConfig{
+		CAData: p.certs.ca.pem, CertData: p.certs.fleet.certPEM, KeyData: p.certs.fleet.keyPEM,
+	}}
+}
+
+// awaitAccounts waits for the default ServiceAccount: from then on the
+// controllers run and pods can be made.
+func (p *plane) awaitAccounts(ctx context.Context, client kubernetes.Interface) error {
+	for {
+		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return stopped(ctx)
+		case err := <-p.failed:
+			return err
+		case <-time.After(15 * time.Millisecond):
+		}
+	}
+}

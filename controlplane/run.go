@@ -1,0 +1,217 @@
+// Package controlplane runs a real Kubernetes control plane in this process:
+// etcd, kube-apiserver, kube-controller-manager and kube-scheduler, with a
+// simulated fleet of GPU nodes beside them. DESIGN.md tells why it is built the
+// way it is. It is not a way to run Kubernetes for real workloads.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"berth.dev/berth/fleet"
+	"berth.dev/berth/fleet/kubelet"
+	"berth.dev/berth/fleet/spec"
+	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/datadir"
+	"go.etcd.io/etcd/server/v3/embed"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Options says what to run and where. Only one control plane can run in a
+// process: upstream keeps global registries.
+type Options struct {
+	Dir   datadir.Dir
+	Fleet string    // lab, default, scale:N or a file; "" is the folder's own, else default
+	Port  int       // of the API server on 127.0.0.1; 0 is the folder's last, else 16443, else a free one
+	Began time.Time // when the program started: what State.Seconds counts from
+	// Step is told each finished step of the start, in order. It must be quick.
+	Step func(name, detail string, took time.Duration)
+	// Ready is told once, when the control plane and all nodes are ready.
+	Ready func(datadir.State)
+}
+
+// Run starts everything, reports through o and blocks until ctx ends; then it
+// stops everything, in order, and returns nil. It returns *datadir.HeldError,
+// with nothing touched, when another process holds the folder.
+func Run(ctx context.Context, o Options) error {
+	release, err := lock(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p, err := prepare(o)
+	if err != nil {
+		o.Dir.Discard()
+		return err
+	}
+	defer p.logs.Close()
+	return p.run(ctx)
+}
+
+// lock takes the folder. A reader that only asks who holds it holds it for an
+// instant, so a refusal is tried again before it is believed.
+func lock(dir datadir.Dir) (release func(), err error) {
+	for range 5 {
+		var held *datadir.HeldError
+		if release, err = dir.Lock(); !errors.As(err, &held) || held.PID != 0 && alive(held.PID) && held.PID != os.Getpid() {
+			return release, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return release, err
+}
+
+// plane is one run of the control plane.
+type plane struct {
+	Options
+	state       datadir.State
+	spec        spec.Fleet
+	certs       *certs
+	socks       string // folder of the unix sockets
+	removeSocks func()
+	logs        *logFile
+	log         *slog.Logger
+	failed      chan error   // the first component that ended by itself
+	clients     *rest.Config // the API server's loopback client
+	store       *embed.Etcd  // nil until started
+	apiDone     <-chan struct{}
+	// stepBegan is when the step that is being done began.
+	stepBegan time.Time
+}
+
+// run starts the parts in order and stops them in the reverse order.
+func (p *plane) run(ctx context.Context) error {
+	tune := startTuning()
+	defer p.removeSocks()
+	network, err := newNetwork(p.certs)
+	if err != nil {
+		return err
+	}
+	egress, err := listenEgress(p.socks+"/egress.sock", network, p.log)
+	if err != nil {
+		return err
+	}
+	defer egress.Close()
+	store, url, err := startStore(ctx, p.Dir, p.socks)
+	if err != nil {
+		return err
+	}
+	p.store = store
+	defer store.Close()
+	parts, err := newComponents(p.Dir, p.certs, url, p.Dir.Join("run", "egress.yaml"), p.state.Port)
+	if err != nil {
+		return err
+	}
+	// The API server outlives its clients, and the store outlives it.
+	apiCtx, stopAPI := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		stopAPI()
+		if p.apiDone != nil {
+			<-p.apiDone
+		}
+	}()
+	stopEarly := context.AfterFunc(ctx, stopAPI)
+	p.clients, p.apiDone, err = parts.startAPI(apiCtx)
+	if !stopEarly() {
+		return stopped(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return p.runClients(ctx, parts, network, tune)
+}
+
+// stopped is the result of a run that was told to stop before it was ready.
+func stopped(ctx context.Context) error {
+	return fmt.Errorf("stopped before it was ready (%w); what is in the folder is kept", context.Cause(ctx))
+}
+
+// runClients runs what talks to the API server: controllers, scheduler, fleet.
+func (p *plane) runClients(ctx context.Context, parts *components, network *clusterNetwork, tune func()) error {
+	client, err := kubernetes.NewForConfig(unlimited(p.clients))
+	if err != nil {
+		return err
+	}
+	if err := grantFleet(ctx, client); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var running group
+	defer running.Wait()
+	defer stop()
+
+	f, err := fleet.New(fleet.Options{Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem})
+	if err != nil {
+		return err
+	}
+	network.parts.Store(&networkParts{client: client, fleet: f, kubelet: kubelet.New(f, time.Now)})
+	running.Go(func() { p.ended(ctx, "fleet", f.Run(ctx)) })
+	if err := parts.startManager(ctx, running.ended(ctx, p)); err != nil {
+		return err
+	}
+	if err := parts.startScheduler(ctx, running.ended(ctx, p)); err != nil {
+		return err
+	}
+	if err := p.awaitAccounts(ctx, client); err != nil {
+		return err
+	}
+	p.step("Control plane", "etcd, API server, controllers, scheduler "+buildinfo.Kubernetes)
+	select {
+	case <-f.Ready():
+	case <-ctx.Done():
+		return stopped(ctx)
+	case err := <-p.failed:
+		return err
+	}
+	p.step("GPU nodes", p.spec.Summary())
+	tune()
+	if err := p.ready(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-p.failed:
+		return err
+	}
+}
+
+// ended notes a component that ended by itself: everything stops then.
+func (p *plane) ended(ctx context.Context, name string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	select {
+	case p.failed <- fmt.Errorf("%s ended: %w; details in %s", name, err, p.Dir.Logs()):
+	default:
+	}
+}
+
+// step reports a finished step with the time since the start of the last.
+func (p *plane) step(name, detail string) {
+	now := time.Now()
+	if p.Step != nil {
+		p.Step(name, detail, now.Sub(p.stepBegan))
+	}
+	p.stepBegan = now
+}
+
+// ready writes what others may rely on from now on, and tells the caller.
+func (p *plane) ready() error {
+	p.state.Ready = true
+	p.state.Seconds = time.Since(p.Began).Seconds()
+	p.state.Nodes, p.state.GPUs = p.spec.Count()
+	if err := p.Dir.WriteState(p.state); err != nil {
+		return err
+	}
+	if p.Ready != nil {
+		p.Ready(p.state)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+// Package test runs scripts against the built programs, as a person would: a
+// real control plane in a folder of its own, the real kubectl, no shortcuts.
+package test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output in scripts")
+
+// TestScripts runs every script under script/. One that starts a control plane
+// says `up FLEET`; at most two run at once, since each has a whole one.
+func TestScripts(t *testing.T) {
+	bin, err := filepath.Abs("../bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"berth", "kubectl", "jq"} {
+		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
+			t.Fatalf("%v: run `make build` first", err)
+		}
+	}
+	fleets, err := filepath.Abs("fleets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:           "script",
+		UpdateScripts: *update,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			e.Setenv("FLEETS", fleets)
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
+			e.Setenv("NO_COLOR", "1")
+			e.Defer(func() { downAll(t, bin, e.WorkDir) })
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"up": up, "eventually": eventually, "start": start, "killberth": killBerth,
+		},
+	})
+}
+
+// downAll ends what a script has started, whatever became of the script.
+func downAll(t *testing.T, bin, work string) {
+	states, _ := filepath.Glob(filepath.Join(work, "*", "state.json"))
+	more, _ := filepath.Glob(filepath.Join(work, "share", "berth", "*", "state.json"))
+	for _, state := range append(states, more...) {
+		out, err := exec.Command(filepath.Join(bin, "berth"), "down", "--purge", "--dir", filepath.Dir(state)).CombinedOutput()
+		if err != nil {
+			t.Errorf("berth down: %v\n%s", err, out)
+		}
+	}
+}
+
+// up FLEET [FLAG...]: `berth up --detach` in the default folder, and the
+// variable KUBECONFIG set to its kubeconfig.
+func up(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: up FLEET [FLAG...]")
+	}
+	ts.Check(ts.Exec("berth", append([]string{"up", "--detach", "-o", "json", "--fleet", args[0]}, args[1:]...)...))
+	var r struct{ Kubeconfig string }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &r))
+	ts.Setenv("KUBECONFIG", r.Kubeconfig)
+}
+
+// eventually [-t DURATION] REGEXP COMMAND [ARG...]: run the command until its
+// output (both streams) matches, at most 30 seconds. With ! until it does not.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	patience := 30 * time.Second
+	if len(args) > 2 && args[0] == "-t" {
+		d, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		patience, args = d, args[2:]
+	}
+	if len(args) < 2 {
+		ts.Fatalf("usage: eventually [-t DURATION] REGEXP COMMAND [ARG...]")
+	}
+	re, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for end := time.Now().Add(patience); ; {
+		out, err := run(ts, args[1:])
+		if re.Match(out) != neg {
+			ts.Logf("%s", out)
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s: after %v its output still %s %s (%v):\n%s", strings.Join(args[1:], " "), patience, map[bool]string{false: "does not match", true: "matches"}[neg], args[0], err, out)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// run runs a command with the script's environment and returns both streams.
+func run(ts *testscript.TestScript, args []string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := command(ctx, ts, args)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.Bytes(), err
+}
+
+// command is a command with the script's PATH, folder and environment.
+func command(ctx context.Context, ts *testscript.TestScript, args []string) *exec.Cmd {
+	name := args[0]
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if p := filepath.Join(dir, name); isProgram(p) {
+			name = p
+			break
+		}
+	}
+	cmd := exec.CommandContext(ctx, name, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = os.Environ()
+	for _, key := range []string{"PATH", "HOME", "KUBECONFIG", "XDG_DATA_HOME", "NO_COLOR", "WORK"} {
+		cmd.Env = append(cmd.Env, key+"="+ts.Getenv(key))
+	}
+	return cmd
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// started is a command that goes on beside a script, and its output file.
+type started struct {
+	cmd *exec.Cmd
+	out *os.File
+}
+
+// end kills the command and waits for it.
+func (s started) end() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	s.out.Close()
+}
+
+// start FILE COMMAND [ARG...]: run a command beside the script, with both of its
+// streams in FILE, until the script's end.
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: start FILE COMMAND [ARG...]")
+	}
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	s := started{cmd: command(context.Background(), ts, args[1:]), out: f}
+	s.cmd.Stdout, s.cmd.Stderr = f, f
+	ts.Check(s.cmd.Start())
+	ts.Defer(s.end)
+}
+
+// killBerth sends SIGKILL to the process that holds the default folder.
+func killBerth(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: killberth")
+	}
+	raw := ts.ReadFile("share/berth/default/state.json")
+	var s struct{ PID int }
+	ts.Check(json.Unmarshal([]byte(raw), &s))
+	p, err := os.FindProcess(s.PID)
+	ts.Check(err)
+	ts.Check(p.Kill())
+	for range 500 {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/fd", s.PID)); err != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("process %d is still there 5 s after SIGKILL", s.PID)
+}

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Runs tests under the race detector, which needs a C compiler on Linux.
+# usage: tools/race.sh PACKAGE...
+set -eu
+cd "$(dirname "$0")/.."
+cc=$(go env CC)
+if ! command -v "${cc%% *}" >/dev/null; then
+	echo "race detector left out: it needs a C compiler, and $cc is not here" >&2
+	exit 0
+fi
+CGO_ENABLED=1 go test -race "$@"
