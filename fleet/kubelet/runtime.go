@@ -46,10 +46,18 @@ type Container struct {
 	StartedAt, FinishedAt time.Time
 	Devices               []sharing.Device // what it holds
 	// Lines is the log of the current instance, Previous that of the one
-	// before, both in order of time. Previous is nil when there was none.
+	// before, both in order of time. While it waits to be started again, the
+	// instance that ended is Previous. Previous is nil when there was none.
+	// Old lines may be dropped from the front of either.
 	Lines, Previous []Line
 	// CPUMilli and MemoryBytes are what it uses now.
 	CPUMilli, MemoryBytes int64
+}
+
+// NodeLabels is implemented by a Runtime that knows the labels of its nodes.
+// Without it, the metrics API selects nodes by name only.
+type NodeLabels interface {
+	NodeLabels(node string) map[string]string
 }
 
 // Runtime is what the API needs to know of the simulated nodes. Its methods

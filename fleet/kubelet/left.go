@@ -1,0 +1,55 @@
+package kubelet
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+)
+
+// leftWatch is a ResponseWriter whose ctx ends when the client of a hijacked
+// connection is gone. A request's own context does not, and a command such as
+// watch would run on.
+type leftWatch struct {
+	http.ResponseWriter
+	ctx    context.Context //nolint:containedctx // it lives as long as the request
+	cancel context.CancelFunc
+}
+
+func newLeftWatch(ctx context.Context, w http.ResponseWriter) *leftWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	return &leftWatch{ResponseWriter: w, ctx: ctx, cancel: cancel}
+}
+
+// Hijack takes over the connection and watches what is read from it.
+func (l *leftWatch) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(l.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	early, err := rw.Peek(rw.Reader.Buffered())
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	watched := &watchedConn{Conn: conn, gone: l.cancel}
+	r := bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(early)), watched))
+	return watched, bufio.NewReadWriter(r, bufio.NewWriter(watched)), nil
+}
+
+// watchedConn calls gone when the other side has closed.
+type watchedConn struct {
+	net.Conn
+	gone func()
+}
+
+// Read reads, and calls gone at the first error.
+func (c *watchedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		c.gone()
+	}
+	return n, err
+}
