@@ -39,22 +39,25 @@ type builder struct {
 	lines map[string]int // node name -> line of the group that defined it
 }
 
-// refuse returns the error for the field at a dotted path such as
+// refuse returns the error for the field at a path such as
 // "nodes[2].gpus.product". fix says what to write instead. Where the file does
 // not hold the path itself, the line is that of what surrounds it.
 func (b *builder) refuse(path, fix, message string, args ...any) error {
-	return &config.Error{File: b.file, Line: b.line(path), Field: path, Message: fmt.Sprintf(message, args...), Fix: fix}
+	return &config.Error{File: b.file, Line: config.Locate(b.data, path), Field: path, Message: fmt.Sprintf(message, args...), Fix: fix}
 }
 
-func (b *builder) line(path string) int {
-	for path != "" {
-		if line := config.Locate(b.data, path); line > 0 {
-			return line
-		}
-		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+// wrap returns the error of another package as one of the field at path. What
+// stands behind its last semicolon is the fix.
+func (b *builder) wrap(path string, err error) error {
+	text := err.Error()
+	if i := strings.LastIndex(text, "; "); i >= 0 {
+		return b.refuse(path, text[i+2:], "%s", text[:i])
 	}
-	return 1
+	return b.refuse(path, "", "%s", text)
 }
+
+// entry appends a key of the user's to a path, as config.Locate reads it.
+func entry(path, key string) string { return path + "[" + strconv.Quote(key) + "]" }
 
 // didYouMean offers the nearest of the known words, or all of them.
 func didYouMean(word string, known []string) string {
@@ -130,7 +133,7 @@ func (b *builder) names(path string, g group) ([]string, error) {
 	case g.Count != nil && mark == "" && count > 1:
 		return nil, b.refuse(at, fmt.Sprintf("write %q", g.Name+"-{n}"), "%d nodes cannot share one name", count)
 	}
-	list, line := make([]string, count), b.line(at)
+	list, line := make([]string, count), config.Locate(b.data, at)
 	for i := range list {
 		list[i] = number.ReplaceAllStringFunc(g.Name, func(mark string) string {
 			return fmt.Sprintf("%0*d", len(mark)-2, i+1)

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,7 +83,7 @@ func (b *builder) cut(path string, p gpu.Product, list []gpu.GPU, m mig) error {
 			return err
 		}
 		if err := gpu.Cut(&list[i], p, profiles); err != nil {
-			return b.refuse(at, "nvidia-smi mig -lgipp lists the placements", "%s", err)
+			return b.wrap(at, err)
 		}
 	}
 	return nil
@@ -97,14 +98,10 @@ func (b *builder) profiles(path string, p gpu.Product, want map[string]int) ([]s
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		profile, ok := p.Profile(name)
 		if !ok {
-			var known []string
-			for _, q := range p.Profiles {
-				known = append(known, q.Name)
-			}
-			return nil, b.refuse(path+"."+name, didYouMean(name, known), "%q is not a MIG profile of %s", name, p.Name)
+			return nil, b.refuse(entry(path, name), fmt.Sprintf("did you mean %q?", p.NearestProfile(name)), "%q is not a MIG profile of %s", name, p.Name)
 		}
 		if count := want[name]; count < 1 || count > profile.Max {
-			return nil, b.refuse(path+"."+name, fmt.Sprintf("use a number from 1 to %d", profile.Max), "%d x %s does not go on one %s", count, name, p.Name)
+			return nil, b.refuse(entry(path, name), fmt.Sprintf("use a number from 1 to %d", profile.Max), "%d x %s does not go on one %s", count, name, p.Name)
 		}
 		list = append(list, slices.Repeat([]string{name}, want[name])...)
 	}
@@ -120,7 +117,7 @@ func (b *builder) sharing(path string, g group) (s gpu.Sharing, warnings []strin
 			return s, nil, b.refuse(at, "add gpus, or leave it out", "a node without GPUs has nothing to share")
 		}
 		if s, warnings, err = config.ParseNode(b.file, g.Sharing); err != nil {
-			return s, nil, err
+			return s, nil, within(at, err)
 		}
 	}
 	if g.GPUs == nil || g.GPUs.MIG == nil {
@@ -138,20 +135,29 @@ func (b *builder) sharing(path string, g group) (s gpu.Sharing, warnings []strin
 	return s, warnings, nil
 }
 
+// within returns an error of the document at path with its field named from
+// the top of the file.
+func within(path string, err error) error {
+	var inner *config.Error
+	if !errors.As(err, &inner) {
+		return err
+	}
+	outer := *inner
+	outer.Field = path
+	if inner.Field != "" {
+		outer.Field += "." + inner.Field
+	}
+	return &outer
+}
+
 // offered refuses a node whose GPUs cannot be offered as its sharing says.
 func (b *builder) offered(path string, n Node, g group) error {
-	if g.GPUs == nil {
-		return nil
-	}
-	at := path + ".gpus.mig"
-	if g.Sharing != nil {
-		at = path + ".sharing"
-	}
-	if err := config.Check(n.Sharing, n.GPU()); err != nil {
-		return b.refuse(at, "see docs/fleet.md for what goes together", "%s", err)
-	}
 	if err := sharing.Check(n.GPUs, n.Sharing); err != nil {
-		return b.refuse(at, "cut all GPUs alike, or use strategy: mixed", "%s", err)
+		at := path + ".gpus.mig"
+		if g.Sharing != nil {
+			at = path + ".sharing"
+		}
+		return b.wrap(at, err)
 	}
 	return nil
 }

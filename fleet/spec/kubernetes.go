@@ -97,13 +97,25 @@ func Inventory(n Node) []kube.InventoryGPU {
 	return list
 }
 
-// shares returns into how many replicas the whole GPU g is divided; 0 is not.
-// MIG devices with replicas of their own are not counted here.
+// shares returns into how many replicas each device of g is divided: the GPU,
+// or its MIG devices where these are offered. 0 is not divided, or MIG devices
+// of unlike profiles divided unlike.
 func shares(n Node, g gpu.GPU) int {
-	if n.Sharing.MIGStrategy == gpu.MIGMixed && g.MIGEnabled {
+	if n.Sharing.Strategy == "" || n.Sharing.Strategy == gpu.SharingNone {
 		return 0
 	}
-	return n.Sharing.Replicas[api.ResourceGPU]
+	if !g.MIGEnabled || n.Sharing.MIGStrategy != gpu.MIGMixed {
+		return n.Sharing.Replicas[api.ResourceGPU]
+	}
+	found := 0
+	for i, m := range g.MIG {
+		of := n.Sharing.Replicas[gpu.MIGResource(m.Profile)]
+		if i > 0 && of != found {
+			return 0
+		}
+		found = of
+	}
+	return found
 }
 
 // annotations returns what Berth writes on the Node object of n.

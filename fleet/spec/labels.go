@@ -52,7 +52,7 @@ func discovered(key string) bool {
 	if !ok {
 		return false
 	}
-	for _, prefix := range []string{"gpu.", "mig-", "mig.", "mps.", "cuda.", "gfd."} {
+	for _, prefix := range []string{"gpu.", "mig-", "mig.", "mps.", "cuda.", "gfd.", "vgpu."} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

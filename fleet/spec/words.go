@@ -41,7 +41,7 @@ func (b *builder) words(path string, n Node, g group) error {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
-		if err := b.label(path+".labels."+key, key, n.Labels[key]); err != nil {
+		if err := b.label(entry(path+".labels", key), key, n.Labels[key]); err != nil {
 			return err
 		}
 	}
