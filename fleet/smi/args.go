@@ -55,15 +55,17 @@ func (s flagSet) parse(c *call, args []string) (options, int) {
 	return o, exitOK
 }
 
-// interval is the time between rounds of -l SECONDS and -lms MILLISECONDS; 0 is
-// no loop.
+// interval is the time between rounds of -lms MILLISECONDS or, without it, of
+// -l SECONDS; 0 is no loop.
 func (o options) interval(c *call) (time.Duration, int) {
-	for name, unit := range map[string]time.Duration{"loop": time.Second, "loop-ms": time.Millisecond} {
-		if !o.has(name) {
-			continue
+	for _, f := range []struct {
+		name string
+		unit time.Duration
+	}{{"loop-ms", time.Millisecond}, {"loop", time.Second}} {
+		if o.has(f.name) {
+			n, code := o.number(c, f.name, 1, 1_000_000)
+			return time.Duration(n) * f.unit, code
 		}
-		n, code := o.number(c, name, 1, 1_000_000)
-		return time.Duration(n) * unit, code
 	}
 	return 0, exitOK
 }

@@ -59,11 +59,13 @@ Legend:
 // link is how two GPUs reach each other. GPUs with MIG on have no NVLink.
 func link(from, to gpu.GPU) string {
 	p, _ := gpu.Find(from.Product)
+	q, _ := gpu.Find(to.Product)
+	links := min(p.NVLinks, q.NVLinks)
 	switch {
 	case from.Index == to.Index:
 		return " X "
-	case from.Clique != 0 && from.Clique == to.Clique && p.NVLinks > 0 && !from.MIGEnabled && !to.MIGEnabled:
-		return "NV" + strconv.Itoa(p.NVLinks)
+	case from.Clique != 0 && from.Clique == to.Clique && links > 0 && !from.MIGEnabled && !to.MIGEnabled:
+		return "NV" + strconv.Itoa(links)
 	case from.NUMANode == to.NUMANode:
 		return "NODE"
 	}
