@@ -58,6 +58,9 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.Fleet != "" {
 		args = append(args, "--fleet", u.o.Fleet)
 	}
+	if u.o.HoldScheduler != "" {
+		args = append(args, "--hold-scheduler", u.o.HoldScheduler)
+	}
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), childVariable+"="+strconv.FormatInt(u.o.Began.UnixNano(), 10))
 	cmd.ExtraFiles = []*os.File{w} // file 3; stdin, stdout and stderr are /dev/null

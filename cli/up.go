@@ -22,6 +22,9 @@ type UpOptions struct {
 	Fleet string // lab, default, scale:N or a file; "" is the folder's own, else default
 	Port  int    // of the API server; 0 chooses
 	Began time.Time
+	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
+	// gone. Benchmarks use it to measure from one moment on.
+	HoldScheduler string
 	// Step is told each finished step of the start; Ready is told once.
 	Step  func(name, detail string, took time.Duration)
 	Ready func(datadir.State)
@@ -60,6 +63,8 @@ func newUp(o Options) *cobra.Command {
 	f.StringVar(&u.dir, "dir", "", "data folder (default $XDG_DATA_HOME/berth/default)")
 	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N or a fleet file (default: the folder's own, else default)")
 	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
+	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")
+	f.MarkHidden("hold-scheduler")
 	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready and go on in the background")
 	f.StringVarP(&u.output, "output", "o", "", "json: one object on stdout and nothing else")
 	return cmd

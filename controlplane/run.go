@@ -29,6 +29,9 @@ type Options struct {
 	Fleet string    // lab, default, scale:N or a file; "" is the folder's own, else default
 	Port  int       // of the API server on 127.0.0.1; 0 is the folder's last, else 16443, else a free one
 	Began time.Time // when the program started: what State.Seconds counts from
+	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
+	// gone, and being ready does not wait for it.
+	HoldScheduler string
 	// Step is told each finished step of the start, in order. It must be quick.
 	Step func(name, detail string, took time.Duration)
 	// Ready is told once, when the control plane and all nodes are ready.
@@ -155,7 +158,9 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	if err := parts.startManager(ctx, running.ended(ctx, p)); err != nil {
 		return err
 	}
-	if err := parts.startScheduler(ctx, running.ended(ctx, p)); err != nil {
+	if p.HoldScheduler != "" {
+		running.Go(func() { p.heldScheduler(ctx, parts, running.ended(ctx, p)) })
+	} else if err := parts.startScheduler(ctx, running.ended(ctx, p)); err != nil {
 		return err
 	}
 	if err := p.awaitAccounts(ctx, client); err != nil {
@@ -179,6 +184,24 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 		return nil
 	case err := <-p.failed:
 		return err
+	}
+}
+
+// heldScheduler starts the scheduler when the file that holds it is gone.
+func (p *plane) heldScheduler(ctx context.Context, parts *components, ended func(string, error)) {
+	for {
+		if _, err := os.Stat(p.HoldScheduler); err != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			ended("kube-scheduler", ctx.Err())
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if err := parts.startScheduler(ctx, ended); err != nil {
+		p.ended(ctx, "kube-scheduler", err)
 	}
 }
 

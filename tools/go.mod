@@ -4,7 +4,7 @@ module berth.dev/berth/tools
 
 go 1.26.0
 
-require github.com/itchyny/gojq v0.12.17
+require github.com/itchyny/gojq v0.12.17 // indirect
 
 require (
 	github.com/itchyny/timefmt-go v0.1.6 // indirect
@@ -14,3 +14,5 @@ require (
 	golang.org/x/sys v0.20.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
+
+tool github.com/itchyny/gojq/cmd/gojq

@@ -16,6 +16,7 @@ func main() {
 // up joins the command to the control plane, which the cli layer may not import.
 func up(ctx context.Context, o cli.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
-		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Step: o.Step, Ready: o.Ready,
+		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, HoldScheduler: o.HoldScheduler,
+		Step: o.Step, Ready: o.Ready,
 	})
 }
