@@ -1,0 +1,199 @@
+package sharing_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// twin is the slow, obvious ledger: a list of holdings, and every rule checked
+// against all of it.
+type twin struct {
+	devices []sharing.Device
+	gpus    []gpu.GPU
+	shared  bool // GPUs cannot be shared by memory
+	held    []sharing.Holding
+}
+
+// available lists the healthy devices of a resource that could be given.
+func (w *twin) available(resource string) []string {
+	var out []string
+	for _, d := range w.devices {
+		if d.Resource == resource && d.Healthy && !w.touched(d) {
+			out = append(out, d.ID)
+		}
+	}
+	return out
+}
+
+func (w *twin) touched(d sharing.Device) bool {
+	return slices.ContainsFunc(w.held, func(h sharing.Holding) bool {
+		_, _, gib := sharing.ParseID(h.Device.ID)
+		return h.Device.ID == d.ID || gib > 0 && h.Device.UUID == d.UUID
+	})
+}
+
+// memory gives the least GiB left of a GPU that still fits gib, and whether
+// there is one.
+func (w *twin) memory(gib int64) (int64, bool) {
+	best, ok := int64(0), false
+	for _, g := range w.gpus {
+		left := w.left(g)
+		if g.Healthy && left >= gib && (!ok || left < best) {
+			best, ok = left, true
+		}
+	}
+	return best, ok
+}
+
+func (w *twin) left(g gpu.GPU) int64 {
+	if w.shared || g.MIGEnabled {
+		return 0
+	}
+	left := g.MemoryBytes / sharing.GiB
+	for _, h := range w.held {
+		if h.Device.UUID == g.UUID {
+			left -= (h.Device.MemoryBytes + sharing.GiB - 1) / sharing.GiB // a whole GPU leaves none
+		}
+	}
+	return left
+}
+
+// check holds what is true of every ledger at every moment.
+func (w *twin) check(l *sharing.Ledger) error {
+	held := l.Held()
+	if len(held) != len(w.held) {
+		return fmt.Errorf("%d held, the twin has %d", len(held), len(w.held))
+	}
+	ids, milli, memory := map[string]string{}, map[int]int64{}, map[int]int64{}
+	for _, h := range held {
+		d := h.Device
+		if other, twice := ids[d.ID]; twice {
+			return fmt.Errorf("%s is held by %s and %s", d.ID, h.Owner, other)
+		}
+		ids[d.ID] = h.Owner
+		milli[d.GPU] += d.MilliGPU
+		memory[d.GPU] += d.MemoryBytes
+		if !slices.ContainsFunc(w.held, func(o sharing.Holding) bool { return o.Owner == h.Owner && o.Device.ID == d.ID }) {
+			return fmt.Errorf("%s is held by %s, not so in the twin", d.ID, h.Owner)
+		}
+	}
+	for _, g := range w.gpus {
+		if milli[g.Index] > 1000 {
+			return fmt.Errorf("GPU %d gives %d milli-GPU", g.Index, milli[g.Index])
+		}
+		if memory[g.Index] > g.MemoryBytes && !w.shared {
+			return fmt.Errorf("GPU %d gives %d bytes of %d", g.Index, memory[g.Index], g.MemoryBytes)
+		}
+	}
+	return nil
+}
+
+// random draws a node and its sharing.
+func random(t *testing.T, rng *rand.Rand) ([]gpu.GPU, gpu.Sharing) {
+	profiles := [][]string{nil, {"1g.5gb", "1g.5gb", "2g.10gb"}, {"3g.20gb", "3g.20gb"}}
+	s := gpu.Sharing{Packed: rng.IntN(2) == 0, RenameByDefault: rng.IntN(4) == 0}
+	cut := profiles[rng.IntN(3)]
+	if len(cut) > 0 {
+		s.MIGStrategy = gpu.MIGMixed
+	}
+	if rng.IntN(2) == 0 {
+		s.Strategy = gpu.SharingTimeSlicing
+		s.Replicas = map[string]int{"nvidia.com/gpu": 2 + rng.IntN(3), "nvidia.com/mig-1g.5gb": 2}
+	}
+	gpus := append(node(t, a100, 1+rng.IntN(4), cut...), gpu.New("n2", must("Tesla T4"), 2)...)
+	for i := range gpus {
+		gpus[i].Index = i
+		gpus[i].Healthy = rng.IntN(6) > 0
+	}
+	return gpus, s
+}
+
+func must(name string) gpu.Product {
+	p, _ := gpu.Find(name)
+	return p
+}
+
+// One sequence of operations, on the ledger and its twin.
+func operate(t *testing.T, rng *rand.Rand) {
+	gpus, s := random(t, rng)
+	l := ledger(t, gpus, s)
+	devs := l.Devices()
+	w := &twin{devices: devs, gpus: gpus, shared: s.Strategy != "" && s.Replicas["nvidia.com/gpu"] > 1}
+	resources := []string{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"}
+	for step := range 60 {
+		owner := fmt.Sprintf("pod-%d", rng.IntN(8))
+		switch rng.IntN(5) {
+		case 0:
+			l.Release(owner)
+			w.held = slices.DeleteFunc(w.held, func(h sharing.Holding) bool { return h.Owner == owner })
+		case 1:
+			gib := int64(1 + rng.IntN(20))
+			left, ok := w.memory(gib)
+			d, err := l.TakeMemory(owner, gib)
+			i := slices.IndexFunc(gpus, func(g gpu.GPU) bool { return g.UUID == d.UUID })
+			if (err == nil) != ok || ok && w.left(gpus[i]) != left {
+				t.Fatalf("step %d: TakeMemory(%d) = %+v, %v; the twin: %d GiB left, %v", step, gib, d, err, left, ok)
+			}
+			if ok {
+				w.held = append(w.held, sharing.Holding{Owner: owner, Device: d})
+			}
+		default:
+			resource, n := resources[rng.IntN(len(resources))], 1+rng.IntN(3)
+			free := w.available(resource)
+			got, err := l.Take(owner, resource, n)
+			if (err == nil) != (len(free) >= n) || err == nil && len(got) != n {
+				t.Fatalf("step %d: Take(%s, %d) = %v, %v; the twin has %v", step, resource, n, got, err, free)
+			}
+			for _, d := range got {
+				if !slices.Contains(free, d.ID) {
+					t.Fatalf("step %d: Take(%s, %d) gave %s, which is not free", step, resource, n, d.ID)
+				}
+				w.held = append(w.held, sharing.Holding{Owner: owner, Device: d})
+			}
+		}
+		if err := w.check(l); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+	}
+	restart(t, l, gpus, s)
+}
+
+// A ledger restored from device IDs alone equals the one before, and so does
+// one that is reset to what it was.
+func restart(t *testing.T, l *sharing.Ledger, gpus []gpu.GPU, s gpu.Sharing) {
+	t.Helper()
+	want := l.Held()
+	fresh := ledger(t, gpus, s)
+	for _, h := range want {
+		if err := fresh.Restore(h.Owner, []string{h.Device.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, fresh.Held()); diff != "" {
+		t.Fatalf("after Restore (-want +got):\n%s", diff)
+	}
+	if gone, err := l.Reset(gpus, s); err != nil || len(gone) > 0 {
+		t.Fatalf("Reset to the same: gone %v, %v", gone, err)
+	}
+	if diff := cmp.Diff(want, l.Held()); diff != "" {
+		t.Fatalf("after Reset (-want +got):\n%s", diff)
+	}
+}
+
+func TestLedgerAgreesWithItsTwin(t *testing.T) {
+	for seed := range uint64(400) {
+		operate(t, rand.New(rand.NewPCG(seed, 1)))
+	}
+}
+
+func FuzzLedger(f *testing.F) {
+	f.Add(uint64(1), uint64(2))
+	f.Fuzz(func(t *testing.T, a, b uint64) { operate(t, rand.New(rand.NewPCG(a, b))) })
+}

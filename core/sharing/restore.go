@@ -1,0 +1,103 @@
+package sharing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Restore notes what owner already held, by device IDs, after a restart. It
+// takes all of ids or none. A device may be unhealthy by now; one that owner
+// holds already is no error. Errors: a device the node does not offer, one
+// that another owner holds (both are named), and shares by memory beyond
+// their GPU's size or on one that is held whole.
+func (l *Ledger) Restore(owner string, ids []string) error {
+	if owner == "" {
+		return errNoOwner
+	}
+	var done []string
+	for _, id := range ids {
+		if h, ok := l.held[id]; ok && h.Owner == owner {
+			continue
+		}
+		d, err := l.find(id)
+		if err == nil {
+			err = l.clash(d)
+		}
+		if err != nil {
+			l.undo(done)
+			return fmt.Errorf("restore device %s of %s: %w", id, owner, err)
+		}
+		l.hold(owner, d)
+		done = append(done, id)
+	}
+	return nil
+}
+
+// errNoOwner: a holding without owner could never be released.
+var errNoOwner = errors.New("the owner of a device has no name; name the pod and container")
+
+// undo takes back devices by ID.
+func (l *Ledger) undo(ids []string) {
+	const nobody = "\x00undo"
+	for _, id := range ids {
+		h := l.held[id]
+		h.Owner = nobody
+		l.held[id] = h
+	}
+	l.Release(nobody)
+}
+
+// find gives the device of an ID, held or not.
+func (l *Ledger) find(id string) (Device, error) {
+	if d, ok := l.byID[id]; ok {
+		return d, nil
+	}
+	uuid, _, gib := ParseID(id)
+	g, ok := l.memory[uuid]
+	if gib == 0 || !ok {
+		return Device{}, fmt.Errorf("this node does not offer it")
+	}
+	return memoryDevice(g, id, gib), nil
+}
+
+// clash says why d cannot be held beside what is.
+func (l *Ledger) clash(d Device) error {
+	if h, ok := l.held[d.ID]; ok {
+		return fmt.Errorf("it is held by %s", h.Owner)
+	}
+	if d.Resource != ResourceMemory {
+		if _, shared := l.free[d.UUID]; shared {
+			return fmt.Errorf("its memory is held by %s", strings.Join(l.owners(d.UUID), " and "))
+		}
+		return nil
+	}
+	if h, ok := l.held[d.UUID]; ok {
+		return fmt.Errorf("the whole GPU is held by %s", h.Owner)
+	}
+	if left := l.left(d.UUID); d.MemoryBytes/GiB > left {
+		return fmt.Errorf("its GPU has %d GiB left of %d", left, l.memory[d.UUID].MemoryBytes/GiB)
+	}
+	return nil
+}
+
+// owners gives who holds shares of a GPU or MIG device, sorted.
+func (l *Ledger) owners(uuid string) []string {
+	var out []string
+	for _, h := range l.held {
+		if h.Device.UUID == uuid {
+			out = append(out, h.Owner)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// hold notes a holding that clash has nothing against.
+func (l *Ledger) hold(owner string, d Device) {
+	l.held[d.ID] = Holding{Owner: owner, Device: d}
+	if d.Resource == ResourceMemory {
+		l.free[d.UUID] = l.left(d.UUID) - d.MemoryBytes/GiB
+	}
+}
