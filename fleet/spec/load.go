@@ -17,16 +17,26 @@ import (
 //go:embed fleets/*.yaml
 var builtin embed.FS
 
-// names of the fleets that need no file, as Load takes them.
+// None is the fleet without nodes.
+const None = "none"
+
+// names of the fleets with a file of their own, as Load takes them.
 var names = []string{"lab", "default"}
 
+// known is what Load takes beside files, for messages.
+const known = "lab, default, scale:N, none"
+
 // Load returns the fleet that the flag --fleet names: "lab", "default",
-// "scale:N" (N nodes of 8 H100, without system pods) or else the path of a
-// fleet file. A file is refused as Parse says; an argument that names nothing
-// is refused with the nearest fleet there is.
+// "scale:N" (N nodes of 8 H100, without system pods), "none" (no nodes: the
+// control plane alone) or else the path of a fleet file. A file is refused as
+// Parse says; an argument that names nothing is refused with the nearest fleet
+// there is.
 func Load(arg string) (Fleet, error) {
 	if count, ok := strings.CutPrefix(arg, "scale:"); ok {
 		return Scale(count)
+	}
+	if arg == None {
+		return Fleet{Name: None}, nil
 	}
 	for _, name := range names {
 		if arg == name {
@@ -42,17 +52,17 @@ func Load(arg string) (Fleet, error) {
 		return Fleet{}, unknown(arg)
 	}
 	if err != nil {
-		return Fleet{}, fmt.Errorf("read fleet file: %w; give a readable file, or one of %s, scale:N", err, strings.Join(names, ", "))
+		return Fleet{}, fmt.Errorf("read fleet file: %w; give a readable file, or one of %s", err, known)
 	}
 	return Parse(arg, data)
 }
 
 // unknown says that arg is neither a fleet nor a file.
 func unknown(arg string) error {
-	if near := gpu.NearestWord(arg, append([]string{"scale:100"}, names...)); near != "" && !strings.ContainsAny(arg, "/.") {
+	if near := gpu.NearestWord(arg, append([]string{"scale:100", None}, names...)); near != "" && !strings.ContainsAny(arg, "/.") {
 		return fmt.Errorf("fleet %q: no such fleet or file; did you mean %q?", arg, near)
 	}
-	return fmt.Errorf("fleet %q: no such file; give a fleet file, or one of %s, scale:N", arg, strings.Join(names, ", "))
+	return fmt.Errorf("fleet %q: no such file; give a fleet file, or one of %s", arg, known)
 }
 
 // MaxNodes is the most nodes of a fleet: what Kubernetes is tested with.

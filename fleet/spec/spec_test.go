@@ -62,6 +62,7 @@ func TestFleets(t *testing.T) {
 		{name: "scale pads the number of a node", arg: "scale:2", want: map[string]map[string]int{
 			"gpu-0001": {h100: 8}, "gpu-0002": {h100: 8},
 		}},
+		{name: "none has no nodes", arg: "none", want: map[string]map[string]int{}},
 		{name: "the GPU computing module has its node pools", arg: "../../test/fleets/seed001.yaml", want: map[string]map[string]int{
 			"gpu-node-1": {v32: 8}, "gpu-prod-1": {v32: 4}, "gpu-prod-2": {v32: 4}, "gpu-prod-3": {v32: 4},
 			"gpu-train-1": {t4: 4}, "gpu-train-2": {t4: 4}, "gpu-dev-1": {a100: 8},
@@ -76,7 +77,7 @@ func TestFleets(t *testing.T) {
 			if diff := cmp.Diff(tt.want, cards(f)); diff != "" {
 				t.Errorf("Load(%q): GPUs by node (-want +got):\n%s", tt.arg, diff)
 			}
-			if want := !strings.HasPrefix(tt.arg, "scale:"); f.System != want {
+			if want := !strings.HasPrefix(tt.arg, "scale:") && tt.arg != "none"; f.System != want {
 				t.Errorf("Load(%q): system = %v, want %v", tt.arg, f.System, want)
 			}
 			if len(f.Warnings) > 0 {
@@ -125,7 +126,7 @@ func TestTheDocumentedFileLoads(t *testing.T) {
 func TestLoadNamesWhatThereIs(t *testing.T) {
 	tests := []struct{ name, arg, want string }{
 		{name: "a misspelt fleet gets the nearest", arg: "defualt", want: `did you mean "default"?`},
-		{name: "a missing file gets the list", arg: "./no/such.yaml", want: "lab, default, scale:N"},
+		{name: "a missing file gets the list", arg: "./no/such.yaml", want: "lab, default, scale:N, none"},
 		{name: "no nodes is no fleet", arg: "scale:0", want: "from 1 to 5000"},
 		{name: "a scale needs a number", arg: "scale:many", want: "try scale:100"},
 		{name: "a scale has a limit", arg: "scale:5001", want: "from 1 to 5000"},

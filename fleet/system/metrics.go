@@ -8,12 +8,13 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// MetricsName is the Service of the metrics API, in kube-system; its TLS name
-// is MetricsName.kube-system.svc. MetricsPort is the Service's port and that of
-// the server behind it.
+// The Service of the metrics API; its TLS name is
+// metrics-server.kube-system.svc. MetricsPort is the port of the Service and
+// that of the server behind it.
 const (
-	MetricsName = "metrics-server"
-	MetricsPort = 443
+	MetricsService   = "metrics-server"
+	MetricsNamespace = KubeNamespace
+	MetricsPort      = 443
 )
 
 // MetricsAPI returns what makes `kubectl top` work: the APIService of
@@ -21,16 +22,16 @@ const (
 // API server calls the APIService unavailable. caBundle is the PEM of the
 // server's authority; ip is its address in the simulated network.
 func MetricsAPI(caBundle []byte, ip string) []runtime.Object {
-	labels := map[string]string{"k8s-app": MetricsName}
+	labels := map[string]string{"k8s-app": MetricsService}
 	service := &v1.Service{
-		ObjectMeta: meta(KubeNamespace, MetricsName, labels),
+		ObjectMeta: meta(MetricsNamespace, MetricsService, labels),
 		Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{
 			Name: "https", Port: MetricsPort, TargetPort: intstr.FromInt32(MetricsPort), Protocol: v1.ProtocolTCP, AppProtocol: new("https"),
 		}}},
 	}
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta: meta(KubeNamespace, MetricsName, map[string]string{
-			discoveryv1.LabelServiceName: MetricsName,
+		ObjectMeta: meta(MetricsNamespace, MetricsService, map[string]string{
+			discoveryv1.LabelServiceName: MetricsService,
 			discoveryv1.LabelManagedBy:   "fleet.berth.dev",
 		}),
 		AddressType: discoveryv1.AddressTypeIPv4,
@@ -43,7 +44,7 @@ func MetricsAPI(caBundle []byte, ip string) []runtime.Object {
 	registration := &apiregistrationv1.APIService{
 		ObjectMeta: meta("", "v1beta1.metrics.k8s.io", labels),
 		Spec: apiregistrationv1.APIServiceSpec{
-			Service:              &apiregistrationv1.ServiceReference{Namespace: KubeNamespace, Name: MetricsName, Port: new(int32(MetricsPort))},
+			Service:              &apiregistrationv1.ServiceReference{Namespace: MetricsNamespace, Name: MetricsService, Port: new(int32(MetricsPort))},
 			Group:                "metrics.k8s.io",
 			Version:              "v1beta1",
 			CABundle:             caBundle,
