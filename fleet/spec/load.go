@@ -23,8 +23,8 @@ const None = "none"
 // names of the fleets with a file of their own, as Load takes them.
 var names = []string{"lab", "default"}
 
-// known is what Load takes beside files, for messages.
-const known = "lab, default, scale:N, none"
+// all is what Load takes beside files, for messages.
+const all = "lab, default, scale:N, none"
 
 // Load returns the fleet that the flag --fleet names: "lab", "default",
 // "scale:N" (N nodes of 8 H100, without system pods), "none" (no nodes: the
@@ -52,7 +52,7 @@ func Load(arg string) (Fleet, error) {
 		return Fleet{}, unknown(arg)
 	}
 	if err != nil {
-		return Fleet{}, fmt.Errorf("read fleet file: %w; give a readable file, or one of %s", err, known)
+		return Fleet{}, fmt.Errorf("read fleet file: %w; give a readable file, or one of %s", err, all)
 	}
 	return Parse(arg, data)
 }
@@ -62,7 +62,7 @@ func unknown(arg string) error {
 	if near := gpu.NearestWord(arg, append([]string{"scale:100", None}, names...)); near != "" && !strings.ContainsAny(arg, "/.") {
 		return fmt.Errorf("fleet %q: no such fleet or file; did you mean %q?", arg, near)
 	}
-	return fmt.Errorf("fleet %q: no such file; give a fleet file, or one of %s", arg, known)
+	return fmt.Errorf("fleet %q: no such file; give a fleet file, or one of %s", arg, all)
 }
 
 // MaxNodes is the most nodes of a fleet: what Kubernetes is tested with.
