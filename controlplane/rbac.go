@@ -28,6 +28,7 @@ func fleetRules() []rbacv1.PolicyRule {
 		rule("", []string{"persistentvolumes"}, "get", "list", "watch", "create", "update", "patch", "delete"),
 		rule("", []string{"namespaces", "services"}, "create"),
 		rule("apps", []string{"daemonsets", "deployments", "replicasets"}, "get", "list", "watch", "create"),
+		rule("discovery.k8s.io", []string{"endpointslices"}, "get", "create", "update"),
 		rule("storage.k8s.io", []string{"storageclasses"}, "get", "list", "watch", "create"),
 		rule("apiregistration.k8s.io", []string{"apiservices"}, "get", "create", "update"),
 		rule("coordination.k8s.io", []string{"leases"}, "get", "list", "watch", "create", "update", "delete"),
