@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rows: GS-26 AS-05 AS-32
+// rows: GS-26
 func TestParse(t *testing.T) {
 	gpu4 := map[string]int{"nvidia.com/gpu": 4}
 	slicing := gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: gpu4}

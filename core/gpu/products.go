@@ -97,12 +97,17 @@ func Products() []Product {
 var catalogue = Products()
 
 // Find gives the product of a name as NVML gives it ("Tesla T4") or as the
-// label nvidia.com/gpu.product does ("Tesla-T4"). The suffix -SHARED and a MIG
-// suffix of a label are no part of the name. Do not change the Profiles of
+// label nvidia.com/gpu.product does ("Tesla-T4"), there without the suffix
+// -SHARED or a MIG suffix. Do not change the Profiles of
 // what it returns: they are not copied.
 func Find(name string) (Product, bool) {
 	for _, p := range catalogue {
-		if p.Name == name || p.LabelName() == name {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	for _, p := range catalogue {
+		if p.LabelName() == name {
 			return p, true
 		}
 	}
