@@ -39,7 +39,8 @@ func (l *leftWatch) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return watched, bufio.NewReadWriter(r, bufio.NewWriter(watched)), nil
 }
 
-// watchedConn calls gone when the other side has closed.
+// watchedConn calls gone when either side has closed. SPDY may say goodbye in a
+// frame of its own: then it is our side that closes.
 type watchedConn struct {
 	net.Conn
 	gone func()
@@ -52,4 +53,10 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 		c.gone()
 	}
 	return n, err
+}
+
+// Close closes the connection and calls gone.
+func (c *watchedConn) Close() error {
+	c.gone()
+	return c.Conn.Close()
 }

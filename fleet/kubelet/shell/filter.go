@@ -229,7 +229,9 @@ func grepCommand(p *process) int {
 		case set['c'] == 1:
 		case match && set['o'] == 1 && set['v'] == 0:
 			for _, m := range re.FindAllString(line, -1) {
-				show(":", m, number)
+				if m != "" {
+					show(":", m, number)
+				}
 			}
 		case match:
 			if before+after > 0 && printed > 0 && number-len(held)-1 > printed {
