@@ -24,8 +24,9 @@ type Waiting struct {
 // Node is one node's GPUs.
 type Node struct {
 	Name    string
-	Product string // label form, such as "NVIDIA-A100-SXM4-40GB"; the most common where there are several
-	GPUs    []GPU  // by index
+	Product string            // label form, such as "NVIDIA-A100-SXM4-40GB"; the most common where there are several
+	Labels  map[string]string // of the Node object; read only
+	GPUs    []GPU             // by index
 	// Unplaced is what is held here by pods whose device is not known. It
 	// counts on the node, not on a GPU.
 	Unplaced []Holder
@@ -105,8 +106,9 @@ type Holder struct {
 	part float64 // of a physical GPU, exact for MIG and shares
 }
 
-// Cluster reads nodes and pods into a View. It is a pure function and keeps
-// none of the objects; the order of its arguments does not matter.
+// Cluster reads nodes and pods into a View. It is a pure function; of the
+// objects it keeps the nodes' label maps. The order of its arguments does not
+// matter.
 //
 // Which device a pod holds is told by what Berth's scheduler committed
 // (annotation berth.dev/devices), else by what the kubelet reports

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/datadir"
+)
+
+// dialPatience is how long a server may take to accept a connection.
+const dialPatience = 5 * time.Second
+
+// clusterFlags are the flags that say which cluster, as whom, and whose pods.
+type clusterFlags struct {
+	config        *genericclioptions.ConfigFlags
+	dir           string
+	allNamespaces bool
+}
+
+// shownFlags are those of kubectl's flags that help shows; the others work too.
+var shownFlags = map[string]bool{"kubeconfig": true, "context": true, "namespace": true, "as": true, "request-timeout": true}
+
+func (f *clusterFlags) add(cmd *cobra.Command, namespaces bool) {
+	f.config = genericclioptions.NewConfigFlags(false)
+	f.config.CacheDir = nil
+	if !namespaces {
+		f.config.Namespace = nil
+	}
+	own := cmd.Flags()
+	f.config.AddFlags(own)
+	for _, name := range []string{
+		"as-group", "as-uid", "as-user-extra", "certificate-authority", "client-certificate", "client-key", "cluster",
+		"disable-compression", "insecure-skip-tls-verify", "server", "tls-server-name", "token", "user",
+	} {
+		if flag := own.Lookup(name); flag != nil && !shownFlags[name] {
+			flag.Hidden = true
+		}
+	}
+	own.StringVar(&f.dir, "dir", "", "use the cluster of `berth up` in this data folder")
+	if namespaces {
+		own.Lookup("namespace").Usage = "show only what pods of this namespace hold"
+		own.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show the pods of all namespaces (the default)")
+	}
+}
+
+// namespace is the one to show holders of; "" is all.
+func (f *clusterFlags) namespace() string {
+	if f.allNamespaces || f.config.Namespace == nil {
+		return ""
+	}
+	return *f.config.Namespace
+}
+
+// choice is a cluster that was chosen, before anything was asked of it.
+type choice struct {
+	path string // kubeconfig; "" is what client-go finds itself
+	from string // for people
+	next string // what to do when it does not answer
+}
+
+// choose picks the cluster: --kubeconfig, $KUBECONFIG, --dir, a running `berth
+// up`, then the user's own.
+func (f *clusterFlags) choose() (choice, error) {
+	const look = "check that it runs and that this machine can reach it"
+	if path := *f.config.KubeConfig; path != "" {
+		return choice{path, path, look}, nil
+	}
+	if list := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); list != "" {
+		from := "$KUBECONFIG"
+		if f.dir != "" {
+			from += " (which goes before --dir)"
+		}
+		if !anyExists(filepath.SplitList(list)) {
+			return choice{}, &UnreachableError{from, fmt.Errorf("%s does not exist", list), "unset KUBECONFIG or start the cluster that writes it"}
+		}
+		return choice{"", from, look}, nil
+	}
+	if f.dir != "" {
+		d, err := datadir.At(f.dir)
+		if err != nil {
+			return choice{}, err
+		}
+		next := "start it with `berth up --dir " + shellPath(string(d)) + "`"
+		if !anyExists([]string{d.Kubeconfig()}) {
+			return choice{}, &UnreachableError{"the cluster in " + d.Short(), errors.New("it has no kubeconfig"), next}
+		}
+		return choice{d.Kubeconfig(), "berth up in " + d.Short(), next}, nil
+	}
+	if d, ok := running(); ok && f.wants(d.Kubeconfig()) {
+		return choice{d.Kubeconfig(), "berth up in " + d.Short(), "see `berth status`"}, nil
+	}
+	if !anyExists([]string{clientcmd.RecommendedHomeFile}) && *f.config.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return choice{}, &UnreachableError{"a cluster", errors.New("there is no kubeconfig and no `berth up` runs"),
+			"start one with `berth up`, or give --kubeconfig"}
+	}
+	return choice{"", "your kubeconfig", look + "; `berth up` starts one on this machine"}, nil
+}
+
+// wants tells whether a kubeconfig has the context that --context asks for.
+func (f *clusterFlags) wants(path string) bool {
+	if *f.config.Context == "" {
+		return true
+	}
+	c, err := clientcmd.LoadFromFile(path)
+	return err == nil && c.Contexts[*f.config.Context] != nil
+}
+
+// running is the default data folder, if a control plane runs in it.
+func running() (datadir.Dir, bool) {
+	d, err := datadir.Default()
+	if err != nil {
+		return "", false
+	}
+	if _, err := d.State(); err != nil {
+		return "", false
+	}
+	_, held, err := d.Holder()
+	return d, err == nil && held && anyExists([]string{d.Kubeconfig()})
+}
+
+func anyExists(paths []string) bool {
+	for _, p := range paths {
+		if _, err := os.Stat(p); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// cluster is a connection to a cluster.
+type cluster struct {
+	kubernetes.Interface
+	name string // for people: where it was found, and its address
+	next string
+}
+
+// connect chooses a cluster, says on stderr which, and makes a client. Nothing
+// is sent yet.
+func (f *clusterFlags) connect(o Options) (*cluster, error) {
+	ch, err := f.choose()
+	if err != nil {
+		return nil, err
+	}
+	if ch.path != "" {
+		f.config.KubeConfig = &ch.path
+	}
+	cfg, err := f.config.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", ch.from, err)
+	}
+	c := &cluster{name: ch.from + " (" + cfg.Host + ")", next: ch.next}
+	fmt.Fprintf(o.Err, "cluster: %s\n", c.name)
+	tune(cfg)
+	connect := o.Connect
+	if connect == nil {
+		connect = func(cfg *rest.Config) (kubernetes.Interface, error) { return kubernetes.NewForConfig(cfg) }
+	}
+	if c.Interface, err = connect(cfg); err != nil {
+		return nil, fmt.Errorf("read %s: %w", ch.from, err)
+	}
+	return c, nil
+}
+
+// tune lets a client read much, fast, and give up soon on a dead address.
+func tune(cfg *rest.Config) {
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	cfg.QPS = -1
+	cfg.UserAgent = "berth/" + buildinfo.Version
+	cfg.Dial = (&net.Dialer{Timeout: dialPatience, KeepAlive: 30 * time.Second}).DialContext
+}
+
+// failed explains what a call returned: an answer of the server as it is, and
+// anything else as a cluster that is not reached or did not answer in time.
+func (c *cluster) failed(what string, err error) error {
+	var status apierrors.APIStatus
+	var dial *net.OpError
+	var call *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		return fmt.Errorf("%s on %s: %w (%w); try again, or give --request-timeout", what, c.name, context.DeadlineExceeded, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s on %s: %w; ask for a role that may, or use --as", what, c.name, err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s on %s: %w; log in to the cluster again", what, c.name, err)
+	case errors.As(err, &status):
+		return fmt.Errorf("%s on %s: %w", what, c.name, err)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return &UnreachableError{c.name, dial, c.next}
+	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
+		return fmt.Errorf("%s on %s: %w after the time given; try again, or give a longer --request-timeout", what, c.name, context.DeadlineExceeded)
+	case errors.As(err, &call):
+		return &UnreachableError{c.name, call.Err, c.next}
+	}
+	return fmt.Errorf("%s on %s: %w", what, c.name, err)
+}

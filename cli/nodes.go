@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/kube"
+)
+
+// nodesCommand is `berth nodes`.
+type nodesCommand struct {
+	o        Options
+	cluster  clusterFlags
+	output   outputFlags
+	selector string
+	view     string
+	all      bool
+	watch    bool
+}
+
+func newNodes(o Options) *cobra.Command {
+	n := &nodesCommand{o: o}
+	cmd := &cobra.Command{
+		Use:   "nodes",
+		Short: "Show the GPUs of each node: held, busy, free, unhealthy, price",
+		Long: "Show the GPUs of each node. All counts are physical GPUs: 7 of 56 MIG devices of 8 GPUs are 1 GPU.\n" +
+			"BUSY is the mean utilization of the GPUs that are held, where a DCGM exporter tells it. What is not\n" +
+			"held of a node that is cordoned or not ready is not free. It works on any cluster with NVIDIA's\n" +
+			"device plugin, whether or not Berth is installed in it.",
+		Example: "  berth nodes\n  berth nodes -o wide\n  berth nodes --view allocation\n" +
+			"  berth nodes -o jsonpath='{.total.free}'",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return n.run(cmd.Context()) },
+	}
+	n.cluster.add(cmd, true)
+	n.output.add(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&n.selector, "selector", "l", "", "only nodes with these labels")
+	f.StringVar(&n.view, "view", "", "allocation: NODE, GPU TOTAL, GPU ALLOCATED, GPU UTILIZATION")
+	f.BoolVar(&n.all, "all", false, "also nodes without GPUs")
+	f.BoolVarP(&n.watch, "watch", "w", false, "show it again whenever it changes")
+	return cmd
+}
+
+func (n *nodesCommand) run(ctx context.Context) error {
+	if n.view != "" && n.view != "allocation" {
+		return usagef("--view %q: the only other view is allocation", n.view)
+	}
+	if err := n.output.check(); err != nil {
+		return err
+	}
+	c, err := n.cluster.connect(n.o)
+	if err != nil {
+		return err
+	}
+	show := func(w io.Writer) error {
+		v, err := c.read(ctx, n.selector)
+		if err != nil {
+			return err
+		}
+		busy := c.utilization(ctx, v.exporters)
+		v.SetBusy(func(uuid string) (float64, bool) { r, ok := busy[uuid]; return r, ok })
+		return n.print(w, v.View)
+	}
+	if n.watch {
+		return c.watch(ctx, n.o, show)
+	}
+	return show(n.o.Out)
+}
+
+// print writes a view in the form asked for.
+func (n *nodesCommand) print(w io.Writer, v kube.View) error {
+	var shown []kube.Node
+	for _, node := range v.Nodes {
+		if len(node.GPUs) > 0 || n.all {
+			shown = append(shown, narrow(node, n.cluster.namespace()))
+		}
+	}
+	switch {
+	case n.output.object():
+		l := newList("NodeGPUList", nodeRows(shown))
+		l.Total = totalRow(v)
+		return write(w, &n.output, l)
+	case n.output.format == outputName:
+		for _, node := range shown {
+			fmt.Fprintln(w, "node/"+node.Name)
+		}
+		return nil
+	case len(shown) == 0:
+		fmt.Fprintln(n.o.Err, "no node has GPUs (--all shows the others)")
+		return nil
+	case n.view == "allocation":
+		return allocationTable(shown).write(w, screenOf(n.o.Out), n.output.noHeaders)
+	}
+	return nodeTable(shown, v, n.output.format == outputWide).write(w, screenOf(n.o.Out), n.output.noHeaders)
+}
+
+// narrow leaves only the holders of one namespace in HeldBy; "" is all. Counts
+// stay those of the node.
+func narrow(node kube.Node, namespace string) kube.Node {
+	if namespace == "" {
+		return node
+	}
+	var kept []kube.Holding
+	for _, h := range node.HeldBy {
+		if h.Namespace == namespace {
+			kept = append(kept, h)
+		}
+	}
+	node.HeldBy = kept
+	return node
+}

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth.dev/berth/kube"
+)
+
+// nodeTable is the table of `berth nodes`, with a line of totals.
+func nodeTable(nodes []kube.Node, v kube.View, wide bool) *table {
+	t := &table{head: []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}, gap: 2}
+	if wide {
+		t.head = append(t.head, "DEVICES", "DRIVER", "CUDA", "CAPACITY", "ZONE")
+	}
+	t.head = append(t.head, "HELD BY")
+	line := func(name, product string, c kube.Count, unhealthy, heldBy string, more ...string) {
+		cells := append(
+			[]string{name, product, strconv.Itoa(c.Physical), held(c), busyText(c), milliText(c.Free), unhealthy, priceText(c)},
+			more...)
+		t.add(append(cells, heldBy)...)
+	}
+	for _, n := range nodes {
+		var more []string
+		if wide {
+			more = wideCells(n)
+		}
+		line(n.Name, productText(n, wide), n.Count, unhealthyText(n), fitHeld(n, 0), more...)
+	}
+	var blank []string
+	if wide {
+		blank = make([]string, 5)
+	}
+	line("TOTAL", "", v.Total, strconv.Itoa(v.Total.Unhealthy), waitingText(v), blank...)
+	if !wide {
+		t.fit = func(row, width int) string {
+			if row == len(nodes) {
+				return waitingText(v)
+			}
+			return fitHeld(nodes[row], width)
+		}
+	}
+	t.alarm = func(row, column int) bool { return column == 6 && row < len(nodes) && nodes[row].Unhealthy > 0 }
+	return t
+}
+
+// allocationTable has the columns that GPU tutorials show, and no other.
+func allocationTable(nodes []kube.Node) *table {
+	t := &table{head: []string{"NODE", "GPU TOTAL", "GPU ALLOCATED", "GPU UTILIZATION"}, gap: 3}
+	for _, n := range nodes {
+		t.add(n.Name, strconv.Itoa(n.Physical), fmt.Sprintf("%s (%d%%)", milliText(n.Held), percent(n.Count)), busyText(n.Count))
+	}
+	return t
+}
+
+func percent(c kube.Count) int64 {
+	if c.Physical == 0 {
+		return 0
+	}
+	all := int64(c.Physical) * 1000
+	return (c.Held*200 + all) / (2 * all)
+}
+
+// held is "6 (75%)", "2.43 (30%)" or "0".
+func held(c kube.Count) string {
+	if c.Held == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%s (%d%%)", milliText(c.Held), percent(c))
+}
+
+func busyText(c kube.Count) string {
+	if !c.BusyKnown {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", c.Busy*100)
+}
+
+func priceText(c kube.Count) string {
+	if !c.PriceKnown {
+		return "-"
+	}
+	cents := (c.PriceMicros + 5_000) / 10_000
+	return fmt.Sprintf("%d.%02d", cents/100, cents%100)
+}
+
+// productText shortens a product for the narrow table and says how it is cut.
+func productText(n kube.Node, wide bool) string {
+	if len(n.GPUs) == 0 {
+		return "-"
+	}
+	name := n.Product
+	if !wide {
+		for _, brand := range []string{"NVIDIA-", "GeForce-", "Tesla-"} {
+			name = strings.TrimPrefix(name, brand)
+		}
+	}
+	switch n.Sharing {
+	case "MIG devices":
+		return name + " MIG"
+	case "shares":
+		return name + " shared"
+	}
+	return name
+}
+
+// unhealthyText is the number of unhealthy GPUs and their Xids.
+func unhealthyText(n kube.Node) string {
+	var xids []string
+	for _, g := range n.GPUs {
+		if x := strconv.Itoa(g.Xid); !g.Healthy && g.Xid != 0 && !slices.Contains(xids, x) {
+			xids = append(xids, x)
+		}
+	}
+	if len(xids) == 0 {
+		return strconv.Itoa(n.Unhealthy)
+	}
+	return fmt.Sprintf("%d (XID %s)", n.Unhealthy, strings.Join(xids, ", "))
+}
+
+// heldLead is what stands before the holders: why nothing is free, and how
+// many devices are held where they are parts of GPUs.
+func heldLead(n kube.Node) string {
+	lead := ""
+	if n.Remark != "" {
+		lead = n.Remark
+	}
+	if n.Sharing != "" && n.Devices > 0 {
+		if lead != "" {
+			lead += "; "
+		}
+		lead += fmt.Sprintf("%d of %d %s", n.DevicesHeld, n.Devices, n.Sharing)
+	}
+	if lead != "" && len(n.HeldBy) > 0 {
+		lead += ": "
+	}
+	return lead
+}
+
+func owners(n kube.Node) []string {
+	var out []string
+	for _, h := range n.HeldBy {
+		text := fmt.Sprintf("%s (%s)", h.Owner, milliText(h.MilliGPU))
+		if h.Waiting > 0 {
+			text = fmt.Sprintf("%s (%s, %d waiting)", h.Owner, milliText(h.MilliGPU), h.Waiting)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func fitHeld(n kube.Node, width int) string { return fitList(heldLead(n), owners(n), width) }
+
+func waitingText(v kube.View) string {
+	switch n := waitingPods(v); n {
+	case 0:
+		return ""
+	case 1:
+		return "1 pod waits"
+	default:
+		return fmt.Sprintf("%d pods wait", n)
+	}
+}
+
+// wideCells are the further columns of -o wide.
+func wideCells(n kube.Node) []string {
+	label := func(key string) string {
+		if v := n.Labels[key]; v != "" {
+			return v
+		}
+		return "-"
+	}
+	return []string{
+		fmt.Sprintf("%d/%d", n.DevicesHeld, n.Devices),
+		label("nvidia.com/cuda.driver-version.full"), label("nvidia.com/cuda.runtime-version.full"),
+		label("karpenter.sh/capacity-type"), label("topology.kubernetes.io/zone"),
+	}
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"berth.dev/berth/kube"
+)
+
+// livePods leaves out pods that ended: they hold nothing, and may be many.
+const livePods = "status.phase!=" + string(v1.PodSucceeded) + ",status.phase!=" + string(v1.PodFailed)
+
+// fleetView is a cluster's GPUs and the pods that publish readings of them.
+type fleetView struct {
+	kube.View
+	exporters []*v1.Pod
+}
+
+// read lists nodes and live pods at once, from the API server's cache.
+func (c *cluster) read(ctx context.Context, selector string) (fleetView, error) {
+	if _, err := labels.Parse(selector); err != nil {
+		return fleetView{}, usagef("--selector %q: %w", selector, err)
+	}
+	var nodes *v1.NodeList
+	var pods *v1.PodList
+	var nodesErr, podsErr error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		nodes, nodesErr = c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
+	})
+	wg.Go(func() {
+		pods, podsErr = c.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: livePods, ResourceVersion: "0"})
+	})
+	wg.Wait()
+	if err := c.failed("list nodes", nodesErr); err != nil {
+		return fleetView{}, err
+	}
+	if err := c.failed("list pods", podsErr); err != nil {
+		return fleetView{}, err
+	}
+	all := pointers(pods.Items)
+	return fleetView{View: kube.Cluster(pointers(nodes.Items), all), exporters: exporters(all)}, nil
+}
+
+func pointers[T any](list []T) []*T {
+	out := make([]*T, len(list))
+	for i := range list {
+		out[i] = &list[i]
+	}
+	return out
+}

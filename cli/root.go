@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/buildinfo"
+)
+
+// Options is what the commands need from the outside.
+type Options struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// Up runs the control plane; nil leaves `berth up` out.
+	Up UpFunc
+	// Connect makes the client for a cluster; nil is kubernetes.NewForConfig.
+	Connect func(*rest.Config) (kubernetes.Interface, error)
+	// Now tells the time that ages are shown against; nil is time.Now.
+	Now func() time.Time
+	// Name is how the user calls the program; "" is "berth".
+	Name string
+}
+
+func (o Options) now() time.Time {
+	if o.Now == nil {
+		return time.Now()
+	}
+	return o.Now()
+}
+
+// Main runs the program with its arguments, args[0] being its name, prints an
+// error and returns the exit code. Called as kubectl-berth it speaks of itself
+// as "kubectl berth"; called as kubectl_complete-berth it answers kubectl's
+// question how a command line goes on.
+func Main(args []string, o Options) int {
+	name, rest := "", []string(nil)
+	if len(args) > 0 {
+		name, rest = strings.TrimSuffix(filepath.Base(args[0]), ".exe"), args[1:]
+	}
+	switch name {
+	case "kubectl-berth":
+		o.Name = "kubectl berth"
+	case "kubectl_complete-berth":
+		o.Name = "kubectl berth"
+		rest = append([]string{cobra.ShellCompRequestCmd}, rest...)
+	}
+	root := New(o)
+	root.SetArgs(rest)
+	cmd, err := root.ExecuteContextC(context.Background())
+	if err == nil {
+		return exitDone
+	}
+	if !errors.Is(err, finding) {
+		fmt.Fprintf(o.Err, "error: %v\n", err)
+	}
+	if code := ExitCode(err); code != exitUsage {
+		return code
+	}
+	fmt.Fprintf(o.Err, "see `%s --help`\n", cmd.CommandPath())
+	return exitUsage
+}
+
+// New makes the command tree. Executing it returns errors and prints none; see
+// ExitCode.
+func New(o Options) *cobra.Command {
+	if o.In == nil {
+		o.In = os.Stdin
+	}
+	if o.Name == "" {
+		o.Name = "berth"
+	}
+	root := &cobra.Command{
+		Use:           "berth",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: o.Name},
+		Short:         "Every GPU of a Kubernetes cluster: where it is, who holds it, what it does",
+		Long:          "Berth gives every workload on Kubernetes its place on a GPU, and shows who holds which.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          func(cmd *cobra.Command, args []string) error { return unknownCommand(cmd, args) },
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(o.Out, welcome(o.Name))
+			return err
+		},
+	}
+	root.SetIn(o.In)
+	root.SetOut(o.Out)
+	root.SetErr(o.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	if o.Up != nil {
+		root.AddCommand(newUp(o))
+	}
+	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newSim(o), newVersion(o))
+	root.InitDefaultCompletionCmd()
+	addCompletionInstall(root, o)
+	usageErrors(root)
+	return root
+}
+
+// welcome is what the program says when it is called with nothing.
+func welcome(name string) string {
+	return strings.ReplaceAll(fmt.Sprintf(`berth %s: every GPU of a Kubernetes cluster, who holds it and what it does
+
+  NAME up       try it: a real Kubernetes with simulated GPUs, on this machine, without root
+  NAME nodes    the cluster you have: GPUs held, busy, free and unhealthy, and their price
+  NAME gpus     every device and who holds it
+  NAME status   whether a cluster of NAME up runs, and where
+
+NAME help shows all commands, and NAME help COMMAND explains one.
+`, buildinfo.Version), "NAME", name)
+}
+
+// unknownCommand refuses arguments of a command that only has commands.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	if near := gpu.NearestWord(args[0], names); near != "" {
+		return usagef("unknown command %q for %q; did you mean %q?", args[0], cmd.CommandPath(), near)
+	}
+	return usagef("unknown command %q for %q; it has %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
+}
+
+// usageErrors makes what cobra says of wrong arguments a UsageError, in every
+// command.
+func usageErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			var usage *UsageError
+			if err == nil || errors.As(err, &usage) {
+				return err
+			}
+			return &UsageError{err}
+		}
+	}
+	for _, c := range cmd.Commands() {
+		usageErrors(c)
+	}
+}

@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/kube"
+)
+
+const simulated = api.LabelSimulated + "=true"
+
+// simCommand is `berth sim` and its commands.
+type simCommand struct {
+	o       Options
+	cluster clusterFlags
+	output  outputFlags
+}
+
+func newSim(o Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Break and heal simulated nodes and GPUs on purpose",
+		Args:  unknownCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSimBreak(o), newSimHeal(o), newSimList(o))
+	return cmd
+}
+
+func newSimBreak(o Options) *cobra.Command {
+	s := &simCommand{o: o}
+	var kinds []string
+	for _, k := range faultKinds {
+		effect := k.effect
+		if effect == "" {
+			effect = "the driver reports this Xid on the GPU, as in xid-79"
+		}
+		kinds = append(kinds, fmt.Sprintf("  %-14s %s", k.name, effect))
+	}
+	cmd := &cobra.Command{
+		Use:   "break KIND NODE[/GPU]",
+		Short: "Break a simulated node or GPU",
+		Long: "Break a simulated node or GPU, and the cluster reacts as a real one does. It stays broken, also\n" +
+			"after a restart, until it is healed. Without an index, a fault of a GPU is of GPU 0. Kinds:\n\n" + strings.Join(kinds, "\n"),
+		Example:           "  berth sim break xid-79 gpu-node-1/0\n  berth sim break kubelet gpu-node-2",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: s.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.breakNode(cmd.Context(), args[0], args[1])
+		},
+	}
+	s.cluster.add(cmd, false)
+	return cmd
+}
+
+func newSimHeal(o Options) *cobra.Command {
+	s := &simCommand{o: o}
+	cmd := &cobra.Command{
+		Use:   "heal KIND|all NODE[/GPU]",
+		Short: "Heal what `berth sim break` broke",
+		Long: "Heal a simulated node or GPU. Without an index, the kind is healed on every GPU of the node; the\n" +
+			"kind all stands for every kind.",
+		Example:           "  berth sim heal xid-79 gpu-node-1/0\n  berth sim heal all gpu-node-1",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: s.complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.heal(cmd.Context(), args[0], args[1])
+		},
+	}
+	s.cluster.add(cmd, false)
+	return cmd
+}
+
+func (s *simCommand) breakNode(ctx context.Context, kind, target string) error {
+	k, err := parseKind(kind)
+	if err != nil {
+		return err
+	}
+	node, index, err := parseTarget(target)
+	if err != nil {
+		return err
+	}
+	c, err := s.cluster.connect(s.o)
+	if err != nil {
+		return err
+	}
+	var f fault
+	var gpus []kube.InventoryGPU
+	was := false
+	err = c.editFaults(ctx, node, func(n *v1.Node, have []fault) ([]fault, error) {
+		if gpus, err = kube.Inventory(n); err != nil {
+			return nil, err
+		}
+		if f, err = locate(k, node, index, gpus); err != nil {
+			return nil, err
+		}
+		if was = slices.Contains(have, f); was {
+			return have, nil
+		}
+		return append(have, f), nil
+	})
+	if err != nil {
+		return err
+	}
+	where, at := node, node
+	if f.gpu >= 0 {
+		at = fmt.Sprintf("%s/%d", node, f.gpu)
+		i := slices.IndexFunc(gpus, func(g kube.InventoryGPU) bool { return g.Index == f.gpu })
+		where = fmt.Sprintf("%s GPU %d (%s)", node, f.gpu, gpus[i].UUID)
+	}
+	word := "broken"
+	if was {
+		word = "was broken already"
+	}
+	fmt.Fprintf(s.o.Out, "%s: %s %s\n  %s.\n  heal it with: berth sim heal %s %s\n", where, k.name, word, upper(k.effect), k.name, at)
+	return nil
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func (s *simCommand) heal(ctx context.Context, kind, target string) error {
+	if kind != "all" {
+		if _, err := parseKind(kind); err != nil {
+			return err
+		}
+	}
+	node, index, err := parseTarget(target)
+	if err != nil {
+		return err
+	}
+	c, err := s.cluster.connect(s.o)
+	if err != nil {
+		return err
+	}
+	var healed, left []fault
+	err = c.editFaults(ctx, node, func(_ *v1.Node, have []fault) ([]fault, error) {
+		healed, left = nil, nil
+		for _, f := range have {
+			if (kind == "all" || f.kind == kind) && (index < 0 || f.gpu == index) {
+				healed = append(healed, f)
+			} else {
+				left = append(left, f)
+			}
+		}
+		return left, nil
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(healed) > 0:
+		fmt.Fprintf(s.o.Out, "%s: healed %s\n", node, joinFaults(healed))
+	case len(left) > 0:
+		fmt.Fprintf(s.o.Out, "%s: nothing to heal; it has %s\n", target, joinFaults(left))
+	default:
+		fmt.Fprintf(s.o.Out, "%s: nothing to heal\n", target)
+	}
+	return nil
+}
+
+func joinFaults(list []fault) string {
+	var out []string
+	for _, f := range list {
+		out = append(out, f.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// editFaults changes the faults of a simulated node, and refuses every other
+// node. It tries again where somebody else wrote the node in between.
+func (c *cluster) editFaults(ctx context.Context, name string, edit func(*v1.Node, []fault) ([]fault, error)) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node, err := c.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return c.noSuchNode(ctx, name)
+		}
+		if err != nil {
+			return c.failed("read node "+name, err)
+		}
+		if node.Labels[api.LabelSimulated] != "true" {
+			return usagef("node %s is not simulated (it has no label %s): berth breaks no real node", name, simulated)
+		}
+		have, err := readFaults(node.Annotations)
+		if err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+		want, err := edit(node, slices.Clone(have))
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(want, compareFaults)
+		if slices.Equal(want, have) {
+			return nil
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"resourceVersion": node.ResourceVersion,
+			"annotations":     map[string]any{api.AnnotationFaults: writeFaults(want)},
+		}})
+		if err != nil {
+			return fmt.Errorf("write the faults of node %s: %w", name, err)
+		}
+		_, err = c.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "berth"})
+		if apierrors.IsConflict(err) {
+			return err
+		}
+		return c.failed("write node "+name, err)
+	})
+}
+
+func (c *cluster) noSuchNode(ctx context.Context, name string) error {
+	names, err := c.simulatedNodes(ctx)
+	if err != nil {
+		return err
+	}
+	if near := gpu.NearestWord(name, names); near != "" {
+		return usagef("there is no node %s; did you mean %s?", name, near)
+	}
+	return usagef("there is no node %s; `berth nodes` lists them", name)
+}
+
+func (c *cluster) simulatedNodes(ctx context.Context) ([]string, error) {
+	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: simulated, ResourceVersion: "0"})
+	if err != nil {
+		return nil, c.failed("list nodes", err)
+	}
+	var out []string
+	for _, n := range list.Items {
+		out = append(out, n.Name)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// faultRow is a line of `berth sim list`.
+type faultRow struct {
+	Node  string `json:"node"`
+	Fault string `json:"fault"` // kind
+	Index int    `json:"index"` // of the GPU; -1 is the whole node
+}
+
+func newSimList(o Options) *cobra.Command {
+	s := &simCommand{o: o}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List what is broken on purpose",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return s.list(cmd.Context()) },
+	}
+	s.cluster.add(cmd, false)
+	s.output.add(cmd)
+	return cmd
+}
+
+func (s *simCommand) list(ctx context.Context) error {
+	if err := s.output.check(); err != nil {
+		return err
+	}
+	c, err := s.cluster.connect(s.o)
+	if err != nil {
+		return err
+	}
+	nodes, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: simulated, ResourceVersion: "0"})
+	if err != nil {
+		return c.failed("list nodes", err)
+	}
+	var rows []faultRow
+	for _, n := range nodes.Items {
+		faults, err := readFaults(n.Annotations)
+		if err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, err)
+		}
+		for _, f := range faults {
+			rows = append(rows, faultRow{n.Name, f.kind, f.gpu})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b faultRow) int { return strings.Compare(a.Node, b.Node) })
+	return s.printList(s.o.Out, rows)
+}
+
+func (s *simCommand) printList(w io.Writer, rows []faultRow) error {
+	switch {
+	case s.output.object():
+		return write(w, &s.output, newList("FaultList", rows))
+	case s.output.format == outputName:
+		for _, r := range rows {
+			fmt.Fprintln(w, "node/"+r.Node)
+		}
+		return nil
+	case len(rows) == 0:
+		fmt.Fprintln(s.o.Err, "nothing is broken on purpose")
+		return nil
+	}
+	t := &table{head: []string{"NODE", "GPU", "FAULT", "HEAL WITH"}, gap: 2}
+	for _, r := range rows {
+		gpu, target := "-", r.Node
+		if r.Index >= 0 {
+			gpu = fmt.Sprint(r.Index)
+			target += "/" + gpu
+		}
+		t.add(r.Node, gpu, r.Fault, "berth sim heal "+r.Fault+" "+target)
+	}
+	return t.write(w, screenOf(s.o.Out), s.output.noHeaders)
+}
+
+// complete offers kinds, then simulated nodes.
+func (s *simCommand) complete(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		out := []string{"xid-13", "xid-31", "xid-48", "xid-74", "xid-79"}
+		for _, k := range faultKinds {
+			if k.name != "xid-N" {
+				out = append(out, k.name)
+			}
+		}
+		if cmd.Name() == "heal" {
+			out = append(out, "all")
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	case 1:
+		quiet := s.o
+		quiet.Err = io.Discard
+		c, err := s.cluster.connect(quiet)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names, _ := c.simulatedNodes(cmd.Context()) // none to offer is no harm
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"charm.land/lipgloss/v2"
+	"golang.org/x/term"
+)
+
+// plainWidth is how wide tables are that nobody looks at on a terminal.
+const plainWidth = 100
+
+// screen is where a table is shown.
+type screen struct {
+	width  int  // columns; 0 is without bound
+	colour bool // bold and red are understood
+}
+
+// screenOf looks at what w is. Colours are left out where NO_COLOR is set.
+func screenOf(w io.Writer) screen {
+	s := screen{width: plainWidth}
+	if !isTerminal(w) {
+		return s
+	}
+	if columns, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && columns > 0 {
+		s.width = columns
+	}
+	s.colour = os.Getenv("NO_COLOR") == ""
+	return s
+}
+
+// table is rows of cells under a head, in columns as wide as need be.
+type table struct {
+	head []string
+	rows [][]string
+	gap  int // blanks between columns
+	// fit shortens a cell of the last column to a width; nil leaves it whole.
+	fit func(row, width int) string
+	// alarm tells which cells are shown in red; nil is none.
+	alarm func(row, column int) bool
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// write prints the table, without the head if so asked.
+func (t *table) write(w io.Writer, s screen, noHead bool) error {
+	lines := t.rows
+	if !noHead {
+		lines = append([][]string{t.head}, t.rows...)
+	}
+	last := len(t.head) - 1
+	width := make([]int, last)
+	used := 0
+	for i := range width {
+		for _, cells := range lines {
+			width[i] = max(width[i], utf8.RuneCountInString(cells[i]))
+		}
+		used += width[i] + t.gap
+	}
+	var b strings.Builder
+	for n, cells := range lines {
+		row := n - (len(lines) - len(t.rows))
+		line := ""
+		for i, cell := range cells {
+			if i == last && t.fit != nil && row >= 0 && s.width > 0 {
+				cell = t.fit(row, max(16, s.width-used))
+			}
+			pad := ""
+			if i < last {
+				pad = strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+t.gap)
+			}
+			line += t.paint(s, row, i, cell) + pad
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t *table) paint(s screen, row, column int, cell string) string {
+	switch {
+	case !s.colour || cell == "":
+		return cell
+	case row < 0:
+		return lipgloss.NewStyle().Bold(true).Render(cell)
+	case t.alarm != nil && t.alarm(row, column):
+		return lipgloss.NewStyle().Foreground(lipgloss.Red).Render(cell)
+	}
+	return cell
+}
+
+// fitList joins parts with commas, and says how many more there are where they
+// do not all fit. The first part is always shown, cut if it must be.
+func fitList(lead string, parts []string, width int) string {
+	whole := lead + strings.Join(parts, ", ")
+	if width <= 0 || utf8.RuneCountInString(whole) <= width {
+		return whole
+	}
+	for n := len(parts) - 1; n > 0; n-- {
+		s := fmt.Sprintf("%s%s, +%d more", lead, strings.Join(parts[:n], ", "), len(parts)-n)
+		if utf8.RuneCountInString(s) <= width {
+			return s
+		}
+	}
+	tail := ""
+	if len(parts) > 1 {
+		tail = fmt.Sprintf(", +%d more", len(parts)-1)
+	}
+	first := []rune(whole)
+	if len(parts) > 0 {
+		first = []rune(lead + parts[0])
+	}
+	keep := min(len(first), max(1, width-1-len(tail)))
+	if keep < len(first) {
+		return string(first[:keep]) + "…" + tail
+	}
+	return string(first) + tail
+}
+
+// trimZeros writes a number with two decimals, or none if it is whole.
+func trimZeros(v float64) string {
+	return strings.TrimSuffix(fmt.Sprintf("%.2f", v), ".00")
+}
+
+// milliText writes milli-GPUs as GPUs: "6" or "2.43".
+func milliText(milli int64) string { return trimZeros(float64(milli) / 1000) }

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/internal/buildinfo"
+)
+
+// versionResult is the object that `berth version -o json` prints.
+type versionResult struct {
+	Version    string `json:"version"`
+	Revision   string `json:"revision"`   // commit, or "unknown"
+	Kubernetes string `json:"kubernetes"` // of the embedded control plane
+	Go         string `json:"go"`
+	Platform   string `json:"platform"` // such as linux/amd64
+}
+
+func newVersion(o Options) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			r := versionResult{buildinfo.Version, buildinfo.Revision(), buildinfo.Kubernetes, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			var raw []byte
+			var err error
+			switch output {
+			case "":
+				_, err = fmt.Fprintf(o.Out, "berth %s (Kubernetes %s, %s, %s, commit %s)\n", r.Version, r.Kubernetes, r.Go, r.Platform, r.Revision)
+				return err
+			case "json":
+				raw, err = json.MarshalIndent(r, "", "    ")
+				raw = append(raw, '\n')
+			case "yaml":
+				raw, err = yaml.Marshal(r)
+			default:
+				return usagef("--output %q: choose json or yaml", output)
+			}
+			if err == nil {
+				_, err = o.Out.Write(raw)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml")
+	return cmd
+}
