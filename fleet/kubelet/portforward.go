@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,9 +17,9 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// drainTimeout is how long a forwarded connection may go on answering after
-// its client has said all that it had to.
-const drainTimeout = 30 * time.Second
+// headerTimeout is how long a forwarded connection may take over the head of a
+// request.
+const headerTimeout = 30 * time.Second
 
 // servePortForward is /portForward/{namespace}/{pod}.
 func (s *Server) servePortForward(w http.ResponseWriter, r *http.Request, node string) {
@@ -77,32 +78,47 @@ func (f forwarder) declared(pod string) string {
 }
 
 // serveStream answers HTTP on one stream. It returns once the server has
-// closed the connection and all that it wrote is on its way.
+// closed the connection, what it wrote is on its way, and the client has closed
+// its side.
 func serveStream(ctx context.Context, h http.Handler, stream io.ReadWriteCloser) error {
-	inside, outside := net.Pipe()
-	l := newOneConn(inside)
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: drainTimeout, BaseContext: func(net.Listener) context.Context { return ctx }}
+	requests, in := net.Pipe()
+	answers, out := net.Pipe()
+	l := newOneConn(duplex{Conn: requests, out: answers})
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return ctx }}
 	var wg sync.WaitGroup
 	wg.Go(func() { srv.Serve(l) })
 	wg.Go(func() {
-		if n, err := io.Copy(outside, stream); n == 0 || err != nil {
-			srv.Close()
-			return
-		}
-		// Nothing more will be asked; let the last answer out.
-		ctx, cancel := context.WithTimeout(ctx, drainTimeout)
-		defer cancel()
-		if srv.Shutdown(ctx) != nil {
-			srv.Close()
-		}
+		io.Copy(in, stream)
+		in.Close() // the server answers what it has read, and then closes
 	})
-	_, err := io.Copy(stream, outside)
-	outside.Close()
+	_, err := io.Copy(stream, out)
+	out.Close()
 	stream.Close()
 	srv.Close()
 	wg.Wait()
 	return err
 }
+
+// duplex is a connection whose two directions end on their own, as those of
+// TCP do: a client that has said all may still read the answer.
+type duplex struct {
+	net.Conn // what is read
+	out      net.Conn
+}
+
+// Write writes to the other direction.
+func (d duplex) Write(b []byte) (int, error) { return d.out.Write(b) }
+
+// Close closes both directions.
+func (d duplex) Close() error { return errors.Join(d.Conn.Close(), d.out.Close()) }
+
+// SetDeadline sets both deadlines.
+func (d duplex) SetDeadline(t time.Time) error {
+	return errors.Join(d.Conn.SetReadDeadline(t), d.out.SetWriteDeadline(t))
+}
+
+// SetWriteDeadline sets the deadline of writes.
+func (d duplex) SetWriteDeadline(t time.Time) error { return d.out.SetWriteDeadline(t) }
 
 // oneConn is a listener that hands out one connection and then waits.
 type oneConn struct {
