@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,11 +173,13 @@ func TestAClientThatLeavesEndsItsCommand(t *testing.T) {
 }
 
 func TestAttachShowsWhatIsPrintedFromNowOn(t *testing.T) {
-	start := time.Now()
 	c := pod("p")
-	c.Lines = []kubelet.Line{{At: start.Add(-time.Second), Text: "old"}, {At: start.Add(50 * time.Millisecond), Text: "new"}}
+	c.Lines = []kubelet.Line{{At: epoch, Text: "old"}, {At: epoch.Add(500 * time.Millisecond), Text: "new"}}
 	rt := &fakeRuntime{cs: []kubelet.Container{c}}
-	cfg := serve(t, rt, time.Now)
+	var asked atomic.Int64
+	cfg := serve(t, rt, func() time.Time { // a second later each time
+		return epoch.Add(time.Duration(asked.Add(1)-1) * time.Second)
+	})
 	out := &seen{text: "new", then: func() { c.State = kubelet.StateTerminated; rt.set(c) }}
 	if err := stream(t, cfg, "/attach/default/p/main", url.Values{}, remotecommand.StreamOptions{Stdout: out}); err != nil {
 		t.Fatalf("attach: %v", err)
