@@ -17,6 +17,7 @@ import (
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/homedir"
 
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
@@ -32,8 +33,12 @@ type clusterFlags struct {
 	allNamespaces bool
 }
 
-// shownFlags are those of kubectl's flags that help shows; the others work too.
-var shownFlags = map[string]bool{"kubeconfig": true, "context": true, "namespace": true, "as": true, "request-timeout": true}
+// quietFlags are those of kubectl's flags that work here and that help does not
+// show.
+var quietFlags = []string{
+	"as-group", "as-uid", "as-user-extra", "certificate-authority", "client-certificate", "client-key", "cluster",
+	"disable-compression", "insecure-skip-tls-verify", "server", "tls-server-name", "token", "user",
+}
 
 func (f *clusterFlags) add(cmd *cobra.Command, namespaces bool) {
 	f.config = genericclioptions.NewConfigFlags(false)
@@ -43,11 +48,8 @@ func (f *clusterFlags) add(cmd *cobra.Command, namespaces bool) {
 	}
 	own := cmd.Flags()
 	f.config.AddFlags(own)
-	for _, name := range []string{
-		"as-group", "as-uid", "as-user-extra", "certificate-authority", "client-certificate", "client-key", "cluster",
-		"disable-compression", "insecure-skip-tls-verify", "server", "tls-server-name", "token", "user",
-	} {
-		if flag := own.Lookup(name); flag != nil && !shownFlags[name] {
+	for _, name := range quietFlags {
+		if flag := own.Lookup(name); flag != nil {
 			flag.Hidden = true
 		}
 	}
@@ -104,7 +106,8 @@ func (f *clusterFlags) choose() (choice, error) {
 	if d, ok := running(); ok && f.wants(d.Kubeconfig()) {
 		return choice{d.Kubeconfig(), "berth up in " + d.Short(), "see `berth status`"}, nil
 	}
-	if !anyExists([]string{clientcmd.RecommendedHomeFile}) && *f.config.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+	own := filepath.Join(homedir.HomeDir(), clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName)
+	if !anyExists([]string{own}) && *f.config.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return choice{}, &UnreachableError{"a cluster", errors.New("there is no kubeconfig and no `berth up` runs"),
 			"start one with `berth up`, or give --kubeconfig"}
 	}

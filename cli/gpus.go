@@ -99,6 +99,8 @@ type deviceRow struct {
 	Xid         int         `json:"xid,omitempty"`
 	Shares      int         `json:"shares,omitempty"` // into which the device is divided
 	Holders     []holderRow `json:"holders"`
+
+	free int // shares that nobody holds; 0 where only one namespace is shown
 }
 
 // holderRow is who holds a device, or a share of it.
@@ -139,6 +141,9 @@ func deviceRows(v kube.View, namespace string) []deviceRow {
 			if namespace == "" || h.Namespace == namespace {
 				r.Holders = append(r.Holders, newHolderRow(h))
 			}
+		}
+		if namespace == "" {
+			r.free = max(0, r.Shares-len(holders))
 		}
 		if namespace == "" || len(r.Holders) > 0 {
 			out = append(out, r)
@@ -197,7 +202,7 @@ func deviceTable(rows []deviceRow, now time.Time, wide bool) *table {
 		}
 		product := r.Product
 		if !wide {
-			product = strings.TrimPrefix(strings.TrimPrefix(product, "NVIDIA-"), "Tesla-")
+			product = shortProduct(product)
 		}
 		cells := []string{r.Node, index, product, memoryText(r.MemoryBytes), share, healthText(r), holder, cmp.Or(h.User, "-"), since}
 		if wide {
@@ -210,12 +215,11 @@ func deviceTable(rows []deviceRow, now time.Time, wide bool) *table {
 		for _, h := range r.Holders {
 			line(r, shareText(r, h), h)
 		}
-		free := r.Shares - len(r.Holders)
 		switch {
 		case len(r.Holders) == 0 && r.Shares <= 1:
 			line(r, cmp.Or(r.MIGProfile, "whole"), holderRow{})
-		case r.Shares > 1 && free > 0:
-			line(r, shareCount(r, free), holderRow{})
+		case r.Shares > 1 && r.free > 0:
+			line(r, shareCount(r, r.free), holderRow{})
 		}
 	}
 	t.alarm = func(row, column int) bool { return column == 5 && sick[row] }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"berth.dev/berth/kube"
 )
@@ -86,24 +87,24 @@ func priceText(c kube.Count) string {
 	return fmt.Sprintf("%d.%02d", cents/100, cents%100)
 }
 
-// productText shortens a product for the narrow table and says how it is cut.
 func productText(n kube.Node, wide bool) string {
-	if len(n.GPUs) == 0 {
+	switch {
+	case len(n.GPUs) == 0:
 		return "-"
+	case wide:
+		return n.Product
 	}
-	name := n.Product
-	if !wide {
-		for _, brand := range []string{"NVIDIA-", "GeForce-", "Tesla-"} {
-			name = strings.TrimPrefix(name, brand)
-		}
+	return shortProduct(n.Product)
+}
+
+// shortProduct leaves out what people do not say: the brand and the form of
+// the module. "NVIDIA-A100-SXM4-40GB" is "A100-40GB".
+func shortProduct(name string) string {
+	for _, brand := range []string{"NVIDIA-", "GeForce-", "Tesla-"} {
+		name = strings.TrimPrefix(name, brand)
 	}
-	switch n.Sharing {
-	case "MIG devices":
-		return name + " MIG"
-	case "shares":
-		return name + " shared"
-	}
-	return name
+	parts := strings.Split(name, "-")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "SXM") }), "-")
 }
 
 // unhealthyText is the number of unhealthy GPUs and their Xids.
@@ -123,35 +124,41 @@ func unhealthyText(n kube.Node) string {
 // heldLead is what stands before the holders: why nothing is free, and how
 // many devices are held where they are parts of GPUs.
 func heldLead(n kube.Node) string {
-	lead := ""
+	var lead []string
 	if n.Remark != "" {
-		lead = n.Remark
+		lead = append(lead, n.Remark)
 	}
 	if n.Sharing != "" && n.Devices > 0 {
-		if lead != "" {
-			lead += "; "
-		}
-		lead += fmt.Sprintf("%d of %d %s", n.DevicesHeld, n.Devices, n.Sharing)
+		lead = append(lead, fmt.Sprintf("%d/%d %s", n.DevicesHeld, n.Devices, strings.TrimSuffix(n.Sharing, " devices")))
 	}
-	if lead != "" && len(n.HeldBy) > 0 {
-		lead += ": "
+	if len(lead) == 0 || len(n.HeldBy) == 0 {
+		return strings.Join(lead, "; ")
 	}
-	return lead
+	return strings.Join(lead, "; ") + ": "
 }
 
-func owners(n kube.Node) []string {
+// owners names the holders of a node, and how many of their pods wait.
+func owners(n kube.Node, waiting bool) []string {
 	var out []string
 	for _, h := range n.HeldBy {
-		text := fmt.Sprintf("%s (%s)", h.Owner, milliText(h.MilliGPU))
-		if h.Waiting > 0 {
-			text = fmt.Sprintf("%s (%s, %d waiting)", h.Owner, milliText(h.MilliGPU), h.Waiting)
+		more := ""
+		if waiting && h.Waiting > 0 {
+			more = fmt.Sprintf(", %d waiting", h.Waiting)
 		}
-		out = append(out, text)
+		out = append(out, fmt.Sprintf("%s (%s%s)", h.Owner, milliText(h.MilliGPU), more))
 	}
 	return out
 }
 
-func fitHeld(n kube.Node, width int) string { return fitList(heldLead(n), owners(n), width) }
+// fitHeld is the last column: in full where it fits, else without who waits,
+// and then cut.
+func fitHeld(n kube.Node, width int) string {
+	full := fitList(heldLead(n), owners(n, true), 0)
+	if width <= 0 || utf8.RuneCountInString(full) <= width {
+		return full
+	}
+	return fitList(heldLead(n), owners(n, false), width)
+}
 
 func waitingText(v kube.View) string {
 	switch n := waitingPods(v); n {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/kubectl/pkg/cmd/get"
@@ -111,11 +112,22 @@ func write[T any](w io.Writer, f *outputFlags, l *list[T]) error {
 	// Columns are cut out of the rows one by one, as maps.
 	loose := &unstructured.UnstructuredList{}
 	for i := range l.Items {
-		row, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&l.Items[i])
+		row, err := asMap(l.Items[i])
 		if err != nil {
 			return fmt.Errorf("print row %d: %w", i, err)
 		}
 		loose.Items = append(loose.Items, unstructured.Unstructured{Object: row})
 	}
 	return p.PrintObj(loose, w)
+}
+
+// asMap is a row as its JSON has it, whole numbers kept whole.
+func asMap(row any) (map[string]any, error) {
+	raw, err := json.Marshal(row)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	err = json.Unmarshal(raw, &out)
+	return out, err
 }

@@ -182,7 +182,7 @@ func joinFaults(list []fault) string {
 // editFaults changes the faults of a simulated node, and refuses every other
 // node. It tries again where somebody else wrote the node in between.
 func (c *cluster) editFaults(ctx context.Context, name string, edit func(*v1.Node, []fault) ([]fault, error)) error {
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		node, err := c.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return c.noSuchNode(ctx, name)
@@ -218,6 +218,10 @@ func (c *cluster) editFaults(ctx context.Context, name string, edit func(*v1.Nod
 		}
 		return c.failed("write node "+name, err)
 	})
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("write node %s: %w; somebody else keeps writing it, so try again", name, err)
+	}
+	return err
 }
 
 func (c *cluster) noSuchNode(ctx context.Context, name string) error {

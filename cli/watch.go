@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,9 +27,17 @@ const (
 func (c *cluster) watch(ctx context.Context, o Options, show func(io.Writer) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	changed, err := c.changes(ctx)
-	if err != nil {
-		return interrupted(ctx, err)
+	changed := make(chan struct{}, 1)
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for what, open := range c.openings(ctx) {
+		w, err := open()
+		if err != nil {
+			return interrupted(ctx, c.failed(what, err))
+		}
+		watches.Go(func() { forward(ctx, w, open, changed) })
 	}
 	var last []byte
 	for {
@@ -84,36 +93,21 @@ func waitChange(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// changes tells that nodes or live pods changed. The API server ends a watch
-// now and then; it is begun again until ctx ends.
-func (c *cluster) changes(ctx context.Context) (<-chan struct{}, error) {
-	out := make(chan struct{}, 1)
-	begin := map[string]func() (watch.Interface, error){
+// openings are the watches on what a table is made of, by what they do.
+func (c *cluster) openings(ctx context.Context) map[string]func() (watch.Interface, error) {
+	return map[string]func() (watch.Interface, error){
 		"watch nodes": func() (watch.Interface, error) { return c.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{}) },
 		"watch pods": func() (watch.Interface, error) {
 			return c.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{FieldSelector: livePods})
 		},
 	}
-	for what, open := range begin {
-		w, err := open()
-		if err != nil {
-			return nil, c.failed(what, err)
-		}
-		go forward(ctx, w, open, out)
-	}
-	return out, nil
 }
 
-// forward passes on that something happened, until ctx ends.
+// forward passes on that something happened, until ctx ends. The API server
+// ends a watch now and then; it is begun again.
 func forward(ctx context.Context, w watch.Interface, open func() (watch.Interface, error), out chan<- struct{}) {
 	for {
-		for range w.ResultChan() {
-			select {
-			case out <- struct{}{}:
-			default:
-			}
-		}
-		w.Stop()
+		drain(ctx, w, out)
 		for err := errors.New("closed"); err != nil; {
 			select {
 			case <-ctx.Done():
@@ -121,6 +115,25 @@ func forward(ctx context.Context, w watch.Interface, open func() (watch.Interfac
 			case <-time.After(time.Second):
 			}
 			w, err = open()
+		}
+	}
+}
+
+// drain passes on each event of one watch, until it or ctx ends.
+func drain(ctx context.Context, w watch.Interface, out chan<- struct{}) {
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-w.ResultChan():
+			if !ok {
+				return
+			}
+			select {
+			case out <- struct{}{}:
+			default: // one is waiting to be seen already
+			}
 		}
 	}
 }
