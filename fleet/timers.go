@@ -33,7 +33,10 @@ func newTimers(now func() time.Time, fire func(task)) *timers {
 	return &timers{now: now, fire: fire, wake: make(chan struct{}, 1)}
 }
 
-// set moves a to at. The zero time takes it off.
+// never is no time at all.
+var never time.Time
+
+// set moves a to at; never takes it off.
 func (t *timers) set(a *alarm, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

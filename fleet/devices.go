@@ -1,0 +1,170 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/sharing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// devicePrefix begins every resource that the fleet gives devices for.
+const devicePrefix = "nvidia.com/"
+
+// allocate gives the containers of a pod their devices, in the order in which
+// they start: what an init container had, later ones use again, as a kubelet
+// does it. A sidecar keeps its own. On an error the pod holds nothing.
+func allocate(l *sharing.Ledger, p *pod) error {
+	owner := string(p.api.UID)
+	var reuse []sharing.Device // of init containers, not in use by a container that runs beside
+	for _, c := range p.containers {
+		if c.role == roleEphemeral {
+			continue
+		}
+		had := reuse
+		for _, ask := range asks(c.spec) {
+			got, rest, err := take(l, owner, ask, had)
+			if err != nil {
+				l.Release(owner)
+				for _, c := range p.containers {
+					c.devices = nil
+				}
+				return err
+			}
+			had = rest
+			c.devices = append(c.devices, got...)
+		}
+		switch c.role {
+		case roleInit:
+			for _, d := range c.devices {
+				if !slices.ContainsFunc(reuse, func(r sharing.Device) bool { return r.ID == d.ID }) {
+					reuse = append(reuse, d)
+				}
+			}
+		default:
+			reuse = had
+		}
+	}
+	return nil
+}
+
+// ask is what a container wants of one resource: a number of devices, or GiB of
+// one GPU.
+type ask struct {
+	resource string
+	count    int64
+}
+
+// asks returns what a container wants, by resource name. GPU memory beside one
+// nvidia.com/gpu is a share of that GPU, so the GPU itself is not asked for.
+func asks(c *v1.Container) []ask {
+	var out []ask
+	for _, list := range []v1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
+		for name, q := range list {
+			if strings.HasPrefix(string(name), devicePrefix) && !q.IsZero() &&
+				!slices.ContainsFunc(out, func(a ask) bool { return a.resource == string(name) }) {
+				out = append(out, ask{string(name), q.Value()})
+			}
+		}
+	}
+	if slices.ContainsFunc(out, func(a ask) bool { return a.resource == api.ResourceGPUMemory }) {
+		out = slices.DeleteFunc(out, func(a ask) bool { return a.resource == api.ResourceGPU && a.count == 1 })
+	}
+	slices.SortFunc(out, func(a, b ask) int { return strings.Compare(a.resource, b.resource) })
+	return out
+}
+
+// take fills one ask, first from devices to be used again, then from the
+// ledger. It returns what it gave and what is left to be used again.
+func take(l *sharing.Ledger, owner string, a ask, reuse []sharing.Device) (got, rest []sharing.Device, err error) {
+	if a.resource == api.ResourceGPUMemory {
+		for i, d := range reuse {
+			if d.Resource == a.resource && d.MemoryBytes >= a.count*sharing.GiB {
+				return []sharing.Device{d}, slices.Delete(slices.Clone(reuse), i, i+1), nil
+			}
+		}
+		d, err := l.TakeMemory(owner, a.count)
+		return []sharing.Device{d}, reuse, err
+	}
+	for _, d := range reuse {
+		if d.Resource == a.resource && int64(len(got)) < a.count {
+			got = append(got, d)
+		} else {
+			rest = append(rest, d)
+		}
+	}
+	more, err := l.Take(owner, a.resource, int(min(a.count, 1<<30))-len(got))
+	return append(got, more...), rest, err
+}
+
+// allocated writes devices as a container's allocatedResourcesStatus: by
+// resource, each with its health.
+func allocated(devices []sharing.Device) []v1.ResourceStatus {
+	if len(devices) == 0 {
+		return nil
+	}
+	by := map[string][]v1.ResourceHealth{}
+	for _, d := range devices {
+		health := v1.ResourceHealthStatusHealthy
+		if !d.Healthy {
+			health = v1.ResourceHealthStatusUnhealthy
+		}
+		by[d.Resource] = append(by[d.Resource], v1.ResourceHealth{ResourceID: v1.ResourceID(d.ID), Health: health})
+	}
+	var out []v1.ResourceStatus
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, v1.ResourceStatus{Name: v1.ResourceName(name), Resources: by[name]})
+	}
+	return out
+}
+
+// observed returns the device IDs in a pod's status, by container.
+func observed(s *v1.PodStatus) map[string][]string {
+	out := map[string][]string{}
+	for _, statuses := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for _, c := range statuses {
+			for _, r := range c.AllocatedResourcesStatus {
+				if !strings.HasPrefix(string(r.Name), devicePrefix) {
+					continue
+				}
+				for _, d := range r.Resources {
+					out[c.Name] = append(out[c.Name], string(d.ResourceID))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// keepDevices gives a pod the devices that its status says it holds. A pod
+// whose phase is final holds none, but remembers which it had.
+func keepDevices(n *node, p *pod, ids map[string][]string) error {
+	if !terminal(p.api.Status.Phase) {
+		all := slices.Compact(slices.Sorted(func(yield func(string) bool) {
+			for _, list := range ids {
+				for _, id := range list {
+					if !yield(id) {
+						return
+					}
+				}
+			}
+		}))
+		if err := n.ledger.Restore(string(p.api.UID), all); err != nil {
+			return err
+		}
+	}
+	for _, c := range p.containers {
+		for _, id := range ids[c.spec.Name] {
+			d, ok := n.device(id)
+			if !ok {
+				return fmt.Errorf("node %s has no device %s any more", n.name, id)
+			}
+			c.devices = append(c.devices, d)
+		}
+	}
+	return nil
+}

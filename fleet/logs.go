@@ -1,0 +1,60 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"berth.dev/berth/fleet/kubelet"
+	"berth.dev/berth/fleet/smi"
+)
+
+// Bounds on what a container that prints for ever shows: rounds that have been,
+// and rounds that are yet to come for those who follow.
+const (
+	roundsPast  = 500
+	roundsAhead = 100
+)
+
+// lines works out what a run of a plan that began at start prints. end is when
+// it was stopped, zero if it runs.
+func (n *node) lines(plan Plan, devices []string, start, end, now time.Time) []kubelet.Line {
+	if end.IsZero() && !plan.Forever {
+		end = start.Add(plan.Duration)
+	}
+	first, last := 0, 0
+	if plan.Every > 0 {
+		gone := int(max(0, now.Sub(start)) / plan.Every)
+		first, last = max(0, gone-roundsPast), gone+roundsAhead
+	}
+	var out []kubelet.Line
+	for round := first; round <= last; round++ {
+		for _, s := range plan.Steps {
+			at := start.Add(time.Duration(round)*plan.Every + s.After)
+			if !end.IsZero() && at.After(end) {
+				return out
+			}
+			for _, text := range n.print(s, devices, at, now) {
+				out = append(out, kubelet.Line{At: at, Text: text})
+			}
+		}
+	}
+	return out
+}
+
+// print returns the lines of one step. What nvidia-smi will print is worked out
+// when it is due: before that a line holds its place.
+func (n *node) print(s Step, devices []string, at, now time.Time) []string {
+	switch {
+	case s.Date:
+		return []string{at.UTC().Format("Mon Jan _2 15:04:05 UTC 2006")}
+	case s.SMI == nil:
+		return strings.Split(strings.TrimSuffix(s.Text, "\n"), "\n")
+	case len(devices) == 0:
+		devices = []string{} // not nil: a container without devices sees none
+	}
+	var out bytes.Buffer
+	smi.Run(context.Background(), func() smi.View { return n.view(devices, at, false) }, s.SMI, &out, &out)
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}

@@ -1,0 +1,229 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	pluginName   = "nvidia-device-plugin-daemonset"
+	pluginConfig = "device-plugin-config" // ConfigMap, in the namespace of the plugin's pod
+	pluginKey    = "config.yaml"          // where the node's label names none
+	pluginGrace  = 10 * time.Second       // without a plugin, until its resources are gone
+)
+
+// pluginFault is what the plugin's container does under the fault
+// device-plugin.
+var pluginFault = Plan{Duration: time.Second, ExitCode: 1, Steps: []Step{{Text: "berth: simulated fault: the device plugin cannot start"}}, Idle: true}
+
+// isPlugin reports whether a pod is the device plugin as the operator or
+// NVIDIA's own manifest installs it.
+func isPlugin(p *v1.Pod) bool {
+	if p.Namespace != "gpu-operator" && p.Namespace != metav1.NamespaceSystem {
+		return false
+	}
+	owner := metav1.GetControllerOf(p)
+	return p.Labels["name"] == "nvidia-device-plugin-ds" || p.Labels["app"] == pluginName ||
+		p.Labels["app.kubernetes.io/name"] == "nvidia-device-plugin" ||
+		owner != nil && owner.Kind == "DaemonSet" && owner.Name == pluginName
+}
+
+// configLabel is where a node's plugin configuration is read from.
+type configLabel struct {
+	known bool
+	key   string // value of the node's label; "" is none
+}
+
+// unrenamed returns the name of a resource before renameByDefault.
+func unrenamed(resource string) string {
+	return strings.TrimSuffix(resource, strings.TrimPrefix(gpu.SharedResource(""), ""))
+}
+
+// configure does what a device plugin does when it starts, and when the node's
+// label changes: reads the ConfigMap of its namespace and offers the devices
+// anew. No ConfigMap changes nothing; one that is refused neither, and the
+// node and the pod get an event with the fix. by is the plugin's pod.
+func (n *node) configure(ctx context.Context, by *v1.Pod) {
+	client := n.fleet.client.CoreV1().ConfigMaps(by.Namespace)
+	cm, err := client.Get(ctx, pluginConfig, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || ctx.Err() != nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var s gpu.Sharing
+	var warnings []string
+	if err == nil {
+		s, warnings, err = n.readConfig(cm)
+	}
+	for _, w := range warnings {
+		n.fleet.events.pod(by, n.name, v1.EventTypeWarning, "PluginConfig", w, "")
+	}
+	if err == nil {
+		err = n.setDevices(s)
+	}
+	if err != nil {
+		text := fmt.Sprintf("ConfigMap %s/%s is refused, the node keeps the GPUs it offers: %v", by.Namespace, pluginConfig, err)
+		n.fleet.events.pod(by, n.name, v1.EventTypeWarning, "InvalidPluginConfig", text, "")
+		n.event(v1.EventTypeWarning, "InvalidPluginConfig", text)
+		return
+	}
+	n.event(v1.EventTypeNormal, "PluginConfig", fmt.Sprintf("the device plugin offers %s", offer(n.ledger.Devices())))
+	n.fleet.queue.Add(n)
+}
+
+// readConfig parses the key of the ConfigMap that is meant for this node.
+func (n *node) readConfig(cm *v1.ConfigMap) (gpu.Sharing, []string, error) {
+	key := n.config.key
+	if key == "" {
+		key = pluginKey
+	}
+	data, ok := cm.Data[key]
+	if !ok {
+		keys := slices.Sorted(maps.Keys(cm.Data))
+		return gpu.Sharing{}, nil, fmt.Errorf("specified config %s does not exist; the keys are %s; label the node %s=KEY or add it",
+			key, strings.Join(keys, ", "), api.LabelPluginConfig)
+	}
+	s, warnings, err := config.Parse(key, []byte(data))
+	if s.MIGStrategy == "" {
+		s.MIGStrategy = n.spec.Sharing.MIGStrategy // the operator sets it beside the file
+	}
+	if err == nil {
+		err = config.Check(s, n.spec.GPU())
+	}
+	return s, warnings, err
+}
+
+// setDevices offers the node's GPUs as s says, with the faults in force, with
+// mu held. A pod whose device is no longer offered gets another on the same GPU
+// if there is one; else it is ended, as a kubelet does on re-admission.
+func (n *node) setDevices(s gpu.Sharing) error {
+	gpus := n.faults.apply(n.spec.GPUs)
+	held := n.ledger.Held()
+	gone, err := n.ledger.Reset(gpus, s)
+	if err != nil {
+		return err
+	}
+	n.gpus, n.spec.Sharing = gpus, s
+	for _, owner := range gone {
+		n.ledger.Release(owner)
+	}
+	for _, owner := range gone {
+		n.moveDevices(owner, held)
+	}
+	health := map[string]sharing.Device{}
+	for _, h := range n.ledger.Held() {
+		health[h.Device.ID] = h.Device
+	}
+	for _, p := range n.pods {
+		for _, c := range p.containers {
+			for i, d := range c.devices {
+				if now, ok := health[d.ID]; ok {
+					now.Resource = d.Resource // as the container asked for it
+					c.devices[i] = now
+				}
+			}
+		}
+		n.fleet.queue.Add(p)
+	}
+	n.fleet.queue.Add(n)
+	return nil
+}
+
+// moveDevices finds devices for an owner that lost some: of the same GPU, in
+// the form that is offered now.
+func (n *node) moveDevices(owner string, held []sharing.Holding) {
+	var p *pod
+	for _, q := range n.pods {
+		if string(q.api.UID) == owner {
+			p = q
+		}
+	}
+	moved := map[string]sharing.Device{}
+	for _, h := range held {
+		if h.Owner != owner {
+			continue
+		}
+		ok := slices.ContainsFunc(n.ledger.Devices(), func(d sharing.Device) bool {
+			if d.GPU != h.Device.GPU || taken(moved, d.ID) || n.ledger.Restore(owner, []string{d.ID}) != nil {
+				return false
+			}
+			d.Resource = h.Device.Resource
+			moved[h.Device.ID] = d
+			return true
+		})
+		if !ok {
+			n.ledger.Release(owner)
+			if p != nil {
+				p.reject(fmt.Sprintf("Allocate failed due to device %s of %s is no longer offered since the device plugin's configuration changed, which is unexpected",
+					h.Device.ID, h.Device.Resource))
+			}
+			return
+		}
+	}
+	if p == nil {
+		return
+	}
+	for _, c := range p.containers {
+		for i, d := range c.devices {
+			c.devices[i] = moved[d.ID]
+		}
+	}
+}
+
+func taken(moved map[string]sharing.Device, id string) bool {
+	for _, d := range moved {
+		if d.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// offer says in words what devices there are.
+func offer(devices []sharing.Device) string {
+	var out []string
+	count := sharing.Capacity(devices)
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		out = append(out, fmt.Sprintf("%s: %d", name, count[name]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// pluginRuns reports whether the node's device resources are served, and when
+// that will change if nothing happens. Fleets without system pods always have
+// a plugin.
+func (n *node) pluginRuns(now time.Time) (bool, time.Time) {
+	if n.faults.plugin {
+		return false, time.Time{}
+	}
+	if !n.fleet.system || len(n.spec.GPUs) == 0 {
+		return true, time.Time{}
+	}
+	for _, p := range n.pods {
+		if p.plugin && p.ready && !p.finished {
+			n.since = time.Time{}
+			return true, time.Time{}
+		}
+	}
+	if n.since.IsZero() {
+		n.since = now
+	}
+	if end := n.since.Add(pluginGrace); now.Before(end) {
+		return true, end
+	}
+	return false, time.Time{}
+}

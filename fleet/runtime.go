@@ -1,0 +1,147 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"berth.dev/berth/fleet/kubelet"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Nodes returns the names of the simulated nodes, sorted.
+func (f *Fleet) Nodes() []string {
+	var out []string
+	for _, n := range f.sorted() {
+		out = append(out, n.name)
+	}
+	return out
+}
+
+// Containers returns the containers of the pods on a node, in the order of
+// namespace, pod and spec. An empty node, namespace or pod means all. Env is
+// filled in only where one pod is asked for.
+func (f *Fleet) Containers(node, namespace, pod string) []kubelet.Container {
+	nodes := f.sorted()
+	if node != "" {
+		nodes = nil
+		if n := f.find(node); n != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	var out []kubelet.Container
+	for _, n := range nodes {
+		var pods []*v1.Pod
+		n.mu.Lock()
+		for _, p := range n.chosen(namespace, pod) {
+			for _, c := range p.containers {
+				out = append(out, n.container(p, c, f.now(), pod != ""))
+				pods = append(pods, p.api)
+			}
+		}
+		n.mu.Unlock()
+		if pod == "" {
+			continue
+		}
+		for i, api := range pods {
+			c := &out[len(out)-len(pods)+i]
+			c.Env = f.environ(api, c)
+		}
+	}
+	return out
+}
+
+// chosen returns pods of the node by namespace and name, sorted. Of two with the
+// same name the one that is not being deleted comes last.
+func (n *node) chosen(namespace, name string) []*pod {
+	var out []*pod
+	for _, p := range n.pods {
+		if (namespace == "" || p.api.Namespace == namespace) && (name == "" || p.api.Name == name) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *pod) int {
+		return cmp.Or(cmp.Compare(a.api.Namespace, b.api.Namespace), cmp.Compare(a.api.Name, b.api.Name), a.seen.Compare(b.seen))
+	})
+	return out
+}
+
+// container describes one container; logs only for those who ask for one pod.
+func (n *node) container(p *pod, c *container, now time.Time, logs bool) kubelet.Container {
+	k := kubelet.Container{
+		Namespace: p.api.Namespace, Pod: p.api.Name, UID: string(p.api.UID), Labels: p.api.Labels,
+		Name: c.spec.Name, Node: n.name, Image: c.spec.Image, Init: c.role == roleInit || c.role == roleSidecar,
+		State: kubelet.StateWaiting, Command: expand(c.spec.Command, p.api, c.spec), Args: expand(c.spec.Args, p.api, c.spec),
+		WorkingDir: c.spec.WorkingDir, RestartCount: int(c.restarts), StartedAt: c.begun, Devices: slices.Clone(c.devices),
+	}
+	for _, port := range c.spec.Ports {
+		k.Ports = append(k.Ports, int(port.ContainerPort))
+	}
+	switch {
+	case c.state.Running != nil:
+		k.State = kubelet.StateRunning
+		k.CPUMilli, k.MemoryBytes = usage(c, now)
+	case c.state.Terminated != nil:
+		k.State, k.Reason, k.FinishedAt = kubelet.StateTerminated, c.state.Terminated.Reason, c.state.Terminated.FinishedAt.Time
+	case c.state.Waiting != nil:
+		k.Reason = c.state.Waiting.Reason
+	}
+	if logs && !c.begun.IsZero() {
+		n.logs(p, c, &k, now)
+	}
+	return k
+}
+
+// logs fills in the log of the current run and of the one before.
+func (n *node) logs(p *pod, c *container, k *kubelet.Container, now time.Time) {
+	var ids []string
+	for _, d := range c.devices {
+		ids = append(ids, d.UUID)
+	}
+	k.Lines = n.lines(c.plan, ids, c.begun, k.FinishedAt, now)
+	if t := c.last.Terminated; t != nil {
+		k.Previous = n.lines(n.plan(p, c), ids, t.StartedAt.Time, t.FinishedAt.Time, now)
+		if k.State == kubelet.StateWaiting {
+			k.Lines, k.FinishedAt = k.Previous, t.FinishedAt.Time
+		}
+	}
+}
+
+// usage is what a container uses of CPU and memory: of what it asks for nearly
+// all while it computes, next to nothing while it sleeps.
+func usage(c *container, now time.Time) (cpuMilli, memoryBytes int64) {
+	if c.plan.Idle {
+		return 1, 1 << 20
+	}
+	cpu, memory := int64(100), int64(64<<20)
+	if q, ok := c.spec.Resources.Requests[v1.ResourceCPU]; ok {
+		cpu = q.MilliValue()
+	}
+	if q, ok := c.spec.Resources.Requests[v1.ResourceMemory]; ok {
+		memory = q.Value()
+	}
+	part := max(20, int64(c.plan.UtilizationRatio*90)) + int64(now.Unix()+int64(len(c.spec.Name)))%5
+	return max(1, cpu*part/100), memory * (40 + part/3) / 100
+}
+
+// Usage returns what a node uses now, in thousandths of a CPU and bytes: its
+// containers, and a little for the node itself.
+func (f *Fleet) Usage(node string) (cpuMilli, memoryBytes int64) {
+	n := f.find(node)
+	if n == nil {
+		return 0, 0
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	cpuMilli, memoryBytes = 40, 512<<20
+	for _, p := range n.pods {
+		for _, c := range p.containers {
+			if c.running() {
+				cpu, memory := usage(c, f.now())
+				cpuMilli, memoryBytes = cpuMilli+cpu, memoryBytes+memory
+			}
+		}
+	}
+	return cpuMilli, memoryBytes
+}
