@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/core/sharing"
 )
 
 const gib = 1 << 30
@@ -159,23 +159,17 @@ func observed(pod *v1.Pod, c containerOf) []knownDevice {
 	return out
 }
 
-// parseDevice reads a device ID as NVIDIA's plugin and Berth write them: a
-// UUID, "UUID::replica", or "UUID::mem-GiB-serial" for a share by memory.
+// parseDevice reads a device ID, whose forms package sharing knows. Of one
+// that names memory without its size, the request tells the size.
 func parseDevice(resource, id string, want counts) knownDevice {
 	k := knownDevice{id: id}
-	uuid, rest, cut := strings.Cut(id, "::")
-	k.resource, k.uuid = resource, uuid
-	size, byMemory := strings.CutPrefix(rest, "mem-")
-	if !byMemory {
-		k.share = cut
-		return k
+	uuid, replica, size := sharing.ParseID(id)
+	if resource == api.ResourceGPUMemory && size == 0 {
+		uuid, _, _ = strings.Cut(id, "::")
+		size = want[resource]
 	}
-	size, _, sized := strings.Cut(size, "-")
-	if n, err := strconv.ParseInt(size, 10, 32); err == nil && sized && n > 0 {
-		k.memory = n * gib
-	} else {
-		k.memory = min(want[api.ResourceGPUMemory], 1<<32) * gib
-	}
+	k.resource, k.uuid, k.share = resource, uuid, replica >= 0
+	k.memory = min(size, 1<<32) * gib
 	return k
 }
 
