@@ -53,7 +53,7 @@ func (f *clusterFlags) add(cmd *cobra.Command, namespaces bool) {
 			flag.Hidden = true
 		}
 	}
-	own.StringVar(&f.dir, "dir", "", "use the cluster of `berth up` in this data folder")
+	own.StringVar(&f.dir, "dir", "", "use the cluster that runs in this data folder of berth up")
 	if namespaces {
 		own.Lookup("namespace").Usage = "show only what pods of this namespace hold"
 		own.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show the pods of all namespaces (the default)")
@@ -148,7 +148,7 @@ func anyExists(paths []string) bool {
 // cluster is a connection to a cluster.
 type cluster struct {
 	kubernetes.Interface
-	name string // for people: where it was found, and its address
+	name string // for people: its address, and where that was found
 	next string
 }
 
@@ -166,8 +166,8 @@ func (f *clusterFlags) connect(o Options) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ch.from, err)
 	}
-	c := &cluster{name: ch.from + " (" + cfg.Host + ")", next: ch.next}
-	fmt.Fprintf(o.Err, "cluster: %s\n", c.name)
+	c := &cluster{name: cfg.Host + " (" + ch.from + ")", next: ch.next}
+	fmt.Fprintf(o.Err, "cluster: %s (%s)\n", ch.from, cfg.Host)
 	tune(cfg)
 	connect := o.Connect
 	if connect == nil {

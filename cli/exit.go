@@ -32,7 +32,7 @@ func usagef(format string, args ...any) error {
 
 // UnreachableError says that a cluster did not take the call.
 type UnreachableError struct {
-	Cluster string // where it was looked for, such as "$KUBECONFIG (https://10.0.0.1:6443)"
+	Cluster string // where it was looked for, such as "https://10.0.0.1:6443 ($KUBECONFIG)"
 	Err     error
 	Next    string // what to do
 }

@@ -19,7 +19,7 @@ func nodeTable(nodes []kube.Node, v kube.View, wide bool) *table {
 	t.head = append(t.head, "HELD BY")
 	line := func(name, product string, c kube.Count, unhealthy, heldBy string, more ...string) {
 		cells := append(
-			[]string{name, product, strconv.Itoa(c.Physical), held(c), busyText(c), milliText(c.Free), unhealthy, priceText(c)},
+			[]string{name, product, strconv.Itoa(c.Physical), held(c), busyText(c), freeText(c.Free), unhealthy, priceText(c)},
 			more...)
 		t.add(append(cells, heldBy)...)
 	}
@@ -97,14 +97,14 @@ func productText(n kube.Node, wide bool) string {
 	return shortProduct(n.Product)
 }
 
-// shortProduct leaves out what people do not say: the brand and the form of
-// the module. "NVIDIA-A100-SXM4-40GB" is "A100-40GB".
+// shortProduct leaves out what people do not say: the brand, the form of the
+// module and the kind of memory. "NVIDIA-A100-SXM4-40GB" is "A100-40GB".
 func shortProduct(name string) string {
 	for _, brand := range []string{"NVIDIA-", "GeForce-", "Tesla-"} {
 		name = strings.TrimPrefix(name, brand)
 	}
 	parts := strings.Split(name, "-")
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "SXM") }), "-")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "SXM") || strings.HasPrefix(p, "HBM") }), "-")
 }
 
 // unhealthyText is the number of unhealthy GPUs and their Xids.

@@ -89,7 +89,7 @@ func TestExitCodesOfFailedCalls(t *testing.T) {
 		code int
 		says string
 	}{
-		{"nobody listens", refused, 4, "cannot reach $KUBECONFIG (https://cluster.test:6443): dial tcp: connection refused; check that it runs"},
+		{"nobody listens", refused, 4, "cannot reach https://cluster.test:6443 ($KUBECONFIG): dial tcp: connection refused; check that it runs"},
 		{"the user may not", apierrors.NewForbidden(pods, "", errors.New("no")), 1, "ask for a role that may"},
 		{"the login has expired", apierrors.NewUnauthorized("no"), 1, "log in to the cluster again"},
 		{"no answer in time", context.DeadlineExceeded, 5, "--request-timeout"},

@@ -93,8 +93,9 @@ func (t *table) paint(s screen, row, column int, cell string) string {
 	return cell
 }
 
-// fitList joins parts with commas, and says how many more there are where they
-// do not all fit. The first part is always shown, cut if it must be.
+// fitList joins parts with commas after a lead, and says how many more there
+// are where they do not all fit. Where not even one fits beside a lead, the
+// lead stands with their number; else the first is cut. A width of 0 is any.
 func fitList(lead string, parts []string, width int) string {
 	whole := lead + strings.Join(parts, ", ")
 	if width <= 0 || utf8.RuneCountInString(whole) <= width {
@@ -106,25 +107,27 @@ func fitList(lead string, parts []string, width int) string {
 			return s
 		}
 	}
-	tail := ""
+	tail, first := "", []rune(whole)
 	if len(parts) > 1 {
-		tail = fmt.Sprintf(", +%d more", len(parts)-1)
-	}
-	first := []rune(whole)
-	if len(parts) > 0 {
-		first = []rune(lead + parts[0])
+		if lead != "" {
+			return fmt.Sprintf("%s%d owners", lead, len(parts))
+		}
+		tail, first = fmt.Sprintf(", +%d more", len(parts)-1), []rune(parts[0])
 	}
 	keep := min(len(first), max(1, width-1-len(tail)))
-	if keep < len(first) {
-		return string(first[:keep]) + "…" + tail
+	if keep == len(first) {
+		return string(first) + tail
 	}
-	return string(first) + tail
+	return string(first[:keep]) + "…" + tail
 }
 
-// trimZeros writes a number with two decimals, or none if it is whole.
-func trimZeros(v float64) string {
-	return strings.TrimSuffix(fmt.Sprintf("%.2f", v), ".00")
-}
+// milliText writes milli-GPUs as GPUs: "6" or "2.43", a half rounded up.
+func milliText(milli int64) string { return hundredths((milli + 5) / 10) }
 
-// milliText writes milli-GPUs as GPUs: "6" or "2.43".
-func milliText(milli int64) string { return trimZeros(float64(milli) / 1000) }
+// freeText is milliText with a half rounded down, so that what is held and
+// what is free add up as shown.
+func freeText(milli int64) string { return hundredths((milli + 4) / 10) }
+
+func hundredths(n int64) string {
+	return strings.TrimSuffix(fmt.Sprintf("%d.%02d", n/100, n%100), ".00")
+}

@@ -112,7 +112,7 @@ func remark(m *machine) string {
 		}
 		healthy := slices.ContainsFunc(m.gpus, func(g GPU) bool { return g.Healthy })
 		if offered == 0 && healthy {
-			out = append(out, "device plugin does not answer")
+			out = append(out, "device plugin down")
 		}
 	}
 	return strings.Join(out, ", ")

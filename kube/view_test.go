@@ -134,7 +134,7 @@ func TestClusterCountsPhysicalGPUs(t *testing.T) {
 				n.Status.Allocatable = amounts(gpu, 0)
 				return n
 			}(),
-			want: counted{Physical: 2, Closed: 2000, Devices: 2, Remark: "device plugin does not answer"},
+			want: counted{Physical: 2, Closed: 2000, Devices: 2, Remark: "device plugin down"},
 		},
 		{
 			name: "an unhealthy GPU is not free, and its holder still holds it",
