@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/fleet/spec"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,17 +38,23 @@ func inWorld(t *testing.T, test func(*world), nodes ...spec.Node) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, client: fake.NewClientset(), spec: spec.Fleet{Name: "test", Nodes: nodes}}
 		w.start()
+		defer w.kill()
 		test(w)
-		w.kill()
 	})
 }
 
-func (w *world) start() {
+func (w *world) build() *fleet.Fleet {
 	w.t.Helper()
 	f, err := fleet.New(fleet.Options{Client: w.client, Fleet: w.spec, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return f
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	f := w.build()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	w.fleet, w.stop, w.done = f, cancel, make(chan error, 1)
 	go func() { w.done <- f.Run(ctx) }()
@@ -61,6 +68,10 @@ func (w *world) start() {
 
 func (w *world) kill() {
 	w.t.Helper()
+	if w.done == nil {
+		return
+	}
+	defer func() { w.done = nil }()
 	w.stop()
 	if err := <-w.done; err != nil {
 		w.t.Errorf("Run: %v", err)
@@ -105,6 +116,14 @@ func (w *world) pod(name string) *v1.Pod {
 		w.t.Fatal(err)
 	}
 	return p.DeepCopy()
+}
+
+func (w *world) storageClass(name string) {
+	w.t.Helper()
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "berth.dev/simulated"}
+	if _, err := w.client.StorageV1().StorageClasses().Create(w.t.Context(), class, metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) node(name string) *v1.Node {

@@ -73,9 +73,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // writes none.
 func (n *node) renew(ctx context.Context) error {
 	n.mu.Lock()
-	broken, uid := n.broken(), n.uid()
+	silent, uid := n.broken() || n.api == nil, n.uid()
 	n.mu.Unlock()
-	if broken || uid == "" {
+	if silent {
 		return nil
 	}
 	client := n.fleet.client.CoordinationV1().Leases(v1.NamespaceNodeLease)

@@ -27,11 +27,7 @@ func (p *pod) advance(now time.Time) {
 	if p.started.IsZero() {
 		p.started = now
 	}
-	for _, c := range p.containers {
-		if c.running() && !c.plan.Forever && !now.Before(c.begun.Add(c.plan.Duration)) {
-			p.end(c, c.begun.Add(c.plan.Duration), c.plan.ExitCode, c.plan.Reason, c.plan.Message)
-		}
-	}
+	p.endRuns(now)
 	switch {
 	case p.api.DeletionTimestamp != nil:
 		p.stop(now)
@@ -45,6 +41,22 @@ func (p *pod) advance(now time.Time) {
 		p.wake(p.lookAt)
 	}
 	p.wakes(now)
+}
+
+// endRuns ends the runs whose plan is over, and those whose image the user has
+// changed: these start again at once.
+func (p *pod) endRuns(now time.Time) {
+	for _, c := range p.containers {
+		switch {
+		case !c.running():
+		case !c.plan.Forever && !now.Before(c.begun.Add(c.plan.Duration)):
+			p.end(c, c.begun.Add(c.plan.Duration), c.plan.ExitCode, c.plan.Reason, c.plan.Message)
+		case c.image != c.spec.Image:
+			p.event(v1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s definition changed, will be restarted", c.spec.Name), c)
+			p.end(c, now, 143, "", "")
+			c.crashes, c.retry = 0, now
+		}
+	}
 }
 
 // wakes notes when the containers have something to do next.

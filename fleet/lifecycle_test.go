@@ -127,7 +127,7 @@ func TestADeletedPodEndsWithinASecond(t *testing.T) {
 		w.remove("p", 30)
 		w.want("p", "Running c:ready")
 		w.after(2 * time.Second)
-		if _, err := w.client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{}); err == nil {
+		if _, err := w.client.CoreV1().Pods("default").Get(w.t.Context(), "p", metav1.GetOptions{}); err == nil {
 			t.Error("the pod is still there two seconds after its deletion")
 		}
 		if !strings.Contains(w.events(), "p Killing: Stopping container c") {
@@ -158,11 +158,11 @@ func TestMissingConfiguration(t *testing.T) {
 		}
 		for _, make := range []func() error{
 			func() error {
-				_, err := w.client.CoreV1().ConfigMaps("default").Create(t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{})
+				_, err := w.client.CoreV1().ConfigMaps("default").Create(w.t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{})
 				return err
 			},
 			func() error {
-				_, err := w.client.CoreV1().Secrets("default").Create(t.Context(), &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "keys"}}, metav1.CreateOptions{})
+				_, err := w.client.CoreV1().Secrets("default").Create(w.t.Context(), &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "keys"}}, metav1.CreateOptions{})
 				return err
 			},
 		} {

@@ -13,8 +13,8 @@ import (
 // Bounds on what a container that prints for ever shows: rounds that have been,
 // and rounds that are yet to come for those who follow.
 const (
-	roundsPast  = 500
-	roundsAhead = 100
+	roundsPast  = 200
+	roundsAhead = 50
 )
 
 // lines works out what a run of a plan that began at start prints. end is when

@@ -147,7 +147,7 @@ func (f *Fleet) add(n *node) {
 // allocatable and conditions. It writes nothing that is so already.
 func (n *node) run(ctx context.Context) {
 	n.mu.Lock()
-	if n.api == nil || len(n.pods) == 0 && n.fleet.find(n.name) != n {
+	if n.api == nil || n.fleet.find(n.name) != n {
 		n.mu.Unlock()
 		return
 	}

@@ -140,12 +140,8 @@ func (f *Fleet) lostPod(obj *v1.Pod) {
 	if p == nil {
 		return
 	}
+	p.finish(f.now(), 137)
 	p.gone = true
-	for _, c := range p.containers {
-		if c.running() {
-			n.settle(p, c, f.now())
-		}
-	}
 	p.release()
 	delete(n.pods, obj.UID)
 	f.timers.set(&p.alarm, never)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -105,9 +106,11 @@ func (p *pod) run(ctx context.Context) {
 		n.configure(ctx, api)
 	}
 	if err != nil {
-		if ctx.Err() == nil {
-			f.log.Debug("pod not written", "pod", api.Namespace+"/"+api.Name, "error", err)
+		level := slog.LevelDebug
+		if apierrors.IsInvalid(err) {
+			level = slog.LevelWarn // no other attempt will do better
 		}
+		f.log.Log(ctx, level, "pod not written", "pod", api.Namespace+"/"+api.Name, "error", err)
 		next = now.Add(writeWait)
 	}
 	f.timers.set(&p.alarm, next)

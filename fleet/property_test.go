@@ -1,0 +1,141 @@
+package fleet_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/fleet/spec"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestNothingIsHeldTwice binds, deletes, breaks, heals and restarts at random.
+// After each step it reads pods as anybody could and adds up what they hold: no
+// device has two holders, and no GPU is held beyond its size.
+//
+// rows: GS-02 GS-92
+func TestNothingIsHeldTwice(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				for i := range 120 {
+					w.random(r, i)
+					w.checkHeld(i)
+				}
+			}, a100("n1", 4), cut("n2"), shared("n3"))
+		})
+	}
+}
+
+// cut is a node of two GPUs in MIG devices of two profiles.
+func cut(name string) spec.Node {
+	n := a100(name, 2)
+	p, _ := gpu.Find("NVIDIA A100-SXM4-40GB")
+	for i := range n.GPUs {
+		if err := gpu.Cut(&n.GPUs[i], p, []string{"3g.20gb", "1g.5gb", "1g.5gb"}); err != nil {
+			panic(err)
+		}
+	}
+	n.Sharing = gpu.Sharing{MIGStrategy: gpu.MIGMixed}
+	return n
+}
+
+// shared is a node of two GPUs in four shares each.
+func shared(name string) spec.Node {
+	n := a100(name, 2)
+	n.Sharing = gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{"nvidia.com/gpu": 4}}
+	return n
+}
+
+// random does one thing.
+func (w *world) random(r *rand.Rand, i int) {
+	w.t.Helper()
+	nodes := []string{"n1", "n2", "n3"}
+	switch node := nodes[r.IntN(3)]; r.IntN(10) {
+	default:
+		p := named(bare("x", "sleep", []string{"5", "60", "infinity"}[r.IntN(3)]), fmt.Sprint("p", i), 0)
+		if r.IntN(2) == 0 {
+			p = policy(p, v1.RestartPolicyNever)
+		}
+		p.Spec.Containers[0].Resources.Requests = request(r, node)
+		if r.IntN(4) == 0 {
+			p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "x", Command: []string{"sleep", "1"}}}
+			p.Spec.InitContainers[0].Resources.Requests = request(r, node)
+		}
+		w.bind(p, node)
+	case 6:
+		w.annotate(node, "berth.dev/faults", []string{`["xid-79/0"]`, `["image"]`, `["kubelet"]`, `[]`, `[]`}[r.IntN(5)])
+	case 7:
+		w.kill()
+		w.start()
+	case 8, 9:
+		list, _ := w.client.CoreV1().Pods("default").List(w.t.Context(), metav1.ListOptions{})
+		if len(list.Items) > 0 {
+			if p := list.Items[r.IntN(len(list.Items))]; p.DeletionTimestamp == nil {
+				w.remove(p.Name, int64(r.IntN(3)*10))
+			}
+		}
+	}
+	w.after(time.Duration(r.IntN(4000)) * time.Millisecond)
+}
+
+func request(r *rand.Rand, node string) v1.ResourceList {
+	name, most := v1.ResourceName("nvidia.com/gpu"), 3
+	switch {
+	case node == "n2":
+		name = []v1.ResourceName{"nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"}[r.IntN(2)]
+	case node == "n1" && r.IntN(3) == 0:
+		name, most = "nvidia.com/gpu-memory", 30
+	}
+	return v1.ResourceList{name: *resource.NewQuantity(int64(1+r.IntN(most)), resource.DecimalSI)}
+}
+
+// checkHeld adds up what the pods hold that have not ended.
+func (w *world) checkHeld(step int) {
+	w.t.Helper()
+	list, err := w.client.CoreV1().Pods("default").List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	holder, whole, gib := map[string]string{}, map[string]string{}, map[string]int64{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+			continue
+		}
+		own := map[string]bool{} // an init container's devices are used again
+		for _, id := range ids(p) {
+			if own[id] {
+				continue
+			}
+			own[id] = true
+			if other := holder[id]; other != "" {
+				w.t.Fatalf("step %d: %s and %s both hold %s", step, other, p.Name, id)
+			}
+			holder[id] = p.Name
+			uuid, _, size := sharing.ParseID(id)
+			if id == uuid {
+				whole[uuid] = p.Name
+			}
+			gib[uuid] += size
+		}
+	}
+	for uuid, size := range gib {
+		if size > 40 || size > 0 && whole[uuid] != "" {
+			w.t.Fatalf("step %d: %d GiB of %s are held, and whole by %q", step, size, uuid, whole[uuid])
+		}
+	}
+	for id := range holder {
+		if strings.Count(id, "::") > 1 {
+			w.t.Fatalf("step %d: device %q", step, id)
+		}
+	}
+}
