@@ -25,6 +25,8 @@ type UpOptions struct {
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone. Benchmarks use it to measure from one moment on.
 	HoldScheduler string
+	// Laid is told once, when the folder and its log folder are there.
+	Laid func()
 	// Step is told each finished step of the start; Ready is told once.
 	Step  func(name, detail string, took time.Duration)
 	Ready func(datadir.State)
@@ -141,6 +143,8 @@ func awaitReady(ctx context.Context, dir datadir.Dir) (datadir.State, error) {
 func (u *upCommand) foreground(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	restore := u.quiet()
+	defer restore()
 	p := newProgress(u.err, u.o.Dir, u.output != "json")
 	p.start()
 	u.o.Step = p.step

@@ -115,11 +115,11 @@ func schedulerConfig(kubeconfig string) string {
 		"clientConnection: {kubeconfig: " + kubeconfig + ", qps: 5000, burst: 10000, contentType: application/vnd.kubernetes.protobuf}\n"
 }
 
-// startAPI starts the API server and waits until it is ready. The returned
-// config is its own loopback client, with all rights. done is closed when the
-// server has ended after ctx.
-func (p *components) startAPI(ctx context.Context) (loopback *rest.Config, done <-chan struct{}, err error) {
-	opts, err := p.api.Complete(ctx)
+// startAPI starts the API server, to run until run ends, and waits until it is
+// ready or wait ends. The returned config is its own loopback client, with all
+// rights. done is closed when the server has ended after run.
+func (p *components) startAPI(wait, run context.Context) (loopback *rest.Config, done <-chan struct{}, err error) {
+	opts, err := p.api.Complete(run)
 	if err != nil {
 		return nil, nil, fmt.Errorf("configure kube-apiserver: %w", err)
 	}
@@ -144,12 +144,12 @@ func (p *components) startAPI(ctx context.Context) (loopback *rest.Config, done 
 	}
 	ended := make(chan error, 1)
 	finished := make(chan struct{})
-	labelled(ctx, "apiserver", func(ctx context.Context) {
+	labelled(run, "apiserver", func(ctx context.Context) {
 		ended <- server.Run(ctx)
 		close(finished)
 	})
 	loopback = rest.CopyConfig(chain.GenericAPIServer.LoopbackClientConfig)
-	return loopback, finished, waitReady(ctx, loopback, ended)
+	return loopback, finished, waitReady(wait, loopback, ended)
 }
 
 // waitReady asks /readyz until it says yes, ctx ends or the server does.

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -35,7 +37,12 @@ type network interface {
 }
 
 // listenEgress opens the socket. It must be open before the API server starts.
+// A socket that a killed process left there is removed: the caller holds the
+// folder.
 func listenEgress(sock string, n network, log *slog.Logger) (*egress, error) {
+	if err := os.Remove(sock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listen for the simulated network: %w", err)
+	}
 	l, err := net.Listen("unix", sock)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the simulated network: %w", err)

@@ -17,7 +17,6 @@ import (
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
-	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -32,6 +31,8 @@ type Options struct {
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
 	HoldScheduler string
+	// Laid, if not nil, is told once, when the folder and its logs are there.
+	Laid func()
 	// Step is told each finished step of the start, in order. It must be quick.
 	Step func(name, detail string, took time.Duration)
 	// Ready is told once, when the control plane and all nodes are ready.
@@ -52,7 +53,11 @@ func Run(ctx context.Context, o Options) error {
 		o.Dir.Discard()
 		return err
 	}
+	if o.Laid != nil {
+		o.Laid()
+	}
 	defer p.logs.Close()
+	defer p.removeSocks()
 	return p.run(ctx)
 }
 
@@ -81,16 +86,17 @@ type plane struct {
 	log         *slog.Logger
 	failed      chan error   // the first component that ended by itself
 	clients     *rest.Config // the API server's loopback client
-	store       *embed.Etcd  // nil until started
-	apiDone     <-chan struct{}
+	stopAPI     func()
 	// stepBegan is when the step that is being done began.
 	stepBegan time.Time
 }
 
-// run starts the parts in order and stops them in the reverse order.
+// run starts the store and the API server, and then what needs them. Told to
+// stop before the API server is ready it returns at once and leaves both to the
+// end of the process, which loses nothing: upstream ends the process with a
+// stack trace when its start is interrupted.
 func (p *plane) run(ctx context.Context) error {
 	tune := startTuning()
-	defer p.removeSocks()
 	network, err := newNetwork(p.certs)
 	if err != nil {
 		return err
@@ -99,38 +105,36 @@ func (p *plane) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer egress.Close()
 	store, url, err := startStore(ctx, p.Dir, p.socks)
 	if err != nil {
 		return err
 	}
-	p.store = store
-	defer store.Close()
 	parts, err := newComponents(p.Dir, p.certs, url, p.Dir.Join("run", "egress.yaml"), p.state.Port)
 	if err != nil {
 		return err
 	}
-	// The API server outlives its clients, and the store outlives it.
-	apiCtx, stopAPI := context.WithCancel(context.WithoutCancel(ctx))
-	defer func() {
-		stopAPI()
-		if p.apiDone != nil {
-			<-p.apiDone
-		}
-	}()
-	stopEarly := context.AfterFunc(ctx, stopAPI)
-	p.clients, p.apiDone, err = parts.startAPI(apiCtx)
-	if !stopEarly() {
-		return stopped(ctx)
-	}
+	apiCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p.stopAPI = stop
+	clients, apiDone, err := parts.startAPI(ctx, apiCtx)
 	if err != nil {
-		return err
+		return errors.Join(stopped(ctx), err)
 	}
-	return p.runClients(ctx, parts, network, tune)
+	p.clients = clients
+	err = p.runClients(ctx, parts, network, tune)
+	// The API server outlives its clients, and the store outlives it.
+	p.stopAPI()
+	<-apiDone
+	store.Close()
+	egress.Close()
+	return err
 }
 
-// stopped is the result of a run that was told to stop before it was ready.
+// stopped is the result of a run that was told to stop before it was ready, and
+// nil where it was not.
 func stopped(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
 	return fmt.Errorf("stopped before it was ready (%w); what is in the folder is kept", context.Cause(ctx))
 }
 

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// quiet keeps what libraries write to file descriptor 2 off the terminal while
+// the control plane runs: it goes to log/stderr.log in the data folder, once
+// the folder is there. u.err goes on to the terminal. restore undoes it.
+func (u *upCommand) quiet() (restore func()) {
+	if u.err != os.Stderr {
+		return func() {}
+	}
+	kept, err := unix.Dup(unix.Stderr)
+	if err != nil {
+		return func() {}
+	}
+	unix.CloseOnExec(kept)
+	terminal := os.NewFile(uintptr(kept), "stderr")
+	u.err = terminal
+	u.o.Laid = func() {
+		f, err := os.OpenFile(u.o.Dir.Join("log", "stderr.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return // the log folder was writable an instant ago; the terminal will do
+		}
+		defer f.Close()
+		redirect(int(f.Fd()), unix.Stderr)
+	}
+	return func() {
+		redirect(kept, unix.Stderr)
+		terminal.Close()
+		u.err = os.Stderr
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cli
+
+import "golang.org/x/sys/unix"
+
+// redirect makes file descriptor to another name of from.
+func redirect(from, to int) { unix.Dup2(from, to) }
