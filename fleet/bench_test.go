@@ -13,7 +13,6 @@ import (
 	"berth.dev/berth/fleet"
 	"berth.dev/berth/fleet/spec"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,7 +26,7 @@ import (
 func BenchmarkBoundToRunning(b *testing.B) {
 	const nodes, perNode = 100, 8
 	client := fake.NewClientset()
-	pods := watch.NewRaceFreeFake()
+	pods := watch.NewFake()
 	client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, pods, nil })
 	var running atomic.Int64
 	client.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -70,7 +69,7 @@ func BenchmarkBoundToRunning(b *testing.B) {
 			pods.Delete(old)
 		}
 		for running.Load()-before < int64(i-50) {
-			time.Sleep(time.Millisecond) //nolint // the benchmark is only waiting for the workers
+			time.Sleep(time.Millisecond)
 		}
 	}
 	for running.Load()-before < int64(b.N) {
