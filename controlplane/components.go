@@ -89,7 +89,7 @@ func apiFlags(c *certs, store, egress string, port int) []string {
 		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--egress-selector-config-file=" + egress,
-		"--shutdown-delay-duration=0s", "--profiling=false",
+		"--shutdown-delay-duration=0s",
 	}
 }
 

@@ -3,10 +3,10 @@ package controlplane
 import (
 	"context"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // group waits for what was started.
@@ -29,12 +29,25 @@ func alive(pid int) bool {
 }
 
 // startTuning makes garbage collection rare while the control plane starts (it
-// allocates much that it keeps), and returns what sets the lasting values.
-func startTuning() (lasting func()) {
+// allocates much that it keeps), and returns what sets the lasting values for a
+// fleet of so many nodes, to be called when it is ready. A small cluster on a
+// laptop is worth more collections than memory; a large one works hard enough
+// for the garbage to matter.
+func startTuning() (lasting func(ctx context.Context, nodes int)) {
 	debug.SetGCPercent(400)
-	return func() {
-		debug.SetGCPercent(100)
-		runtime.GC()
-		debug.FreeOSMemory()
+	return func(ctx context.Context, nodes int) {
+		percent := 50
+		if nodes >= 200 {
+			percent = 100
+		}
+		debug.SetGCPercent(percent)
+		select {
+		case <-ctx.Done():
+		case <-time.After(settle):
+			debug.FreeOSMemory() // what only the start needed
+		}
 	}
 }
+
+// settle is how long after being ready the first pods of a cluster come.
+const settle = 5 * time.Second

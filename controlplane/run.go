@@ -139,7 +139,7 @@ func stopped(ctx context.Context) error {
 }
 
 // runClients runs what talks to the API server: controllers, scheduler, fleet.
-func (p *plane) runClients(ctx context.Context, parts *components, network *clusterNetwork, tune func()) error {
+func (p *plane) runClients(ctx context.Context, parts *components, network *clusterNetwork, tune func(context.Context, int)) error {
 	client, err := kubernetes.NewForConfig(unlimited(p.clients))
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 		return err
 	}
 	p.step("GPU nodes", p.spec.Summary())
-	tune()
+	running.Go(func() { tune(ctx, len(p.spec.Nodes)) })
 	if err := p.ready(); err != nil {
 		return err
 	}
