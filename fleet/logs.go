@@ -18,10 +18,14 @@ const (
 )
 
 // lines works out what a run of a plan that began at start prints. end is when
-// it was stopped, zero if it runs.
+// it was stopped, zero if it runs. A container's status has whole seconds, so
+// what was printed in the second of end counts.
 func (n *node) lines(plan Plan, devices []string, start, end, now time.Time) []kubelet.Line {
-	if end.IsZero() && !plan.Forever {
-		end = start.Add(plan.Duration)
+	if !end.IsZero() {
+		end = end.Truncate(time.Second).Add(time.Second - 1)
+	}
+	if ends := start.Add(plan.Duration); !plan.Forever && (end.IsZero() || ends.Before(end)) {
+		end = ends
 	}
 	first, last := 0, 0
 	if plan.Every > 0 {
