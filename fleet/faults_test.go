@@ -124,7 +124,7 @@ func TestABrokenDriverTakesAllGPUs(t *testing.T) {
 		w.annotate("n1", "berth.dev/faults", `["driver"]`)
 		w.after(time.Second)
 		w.wantAllocatable("n1", "nvidia.com/gpu", 0)
-		if v := w.fleet.View("n1", nil); len(v.Devices) != 0 {
+		if v := w.fleet.View("n1", nil); len(v.Devices) != 0 || !v.DriverLost {
 			t.Errorf("nvidia-smi sees %d GPUs", len(v.Devices))
 		}
 		w.bind(named(bare("x", "serve"), "p", 1), "n1")

@@ -87,7 +87,7 @@ func pid(p *pod, c *container) int {
 
 // View shows GPUs of a node as nvidia-smi sees them, indexed again from 0. Nil
 // uuids are the whole node; others choose GPUs and MIG devices. While the
-// driver is broken there are none.
+// driver is broken there are none, and DriverLost is set.
 func (f *Fleet) View(node string, uuids []string) smi.View {
 	n := f.find(node)
 	if n == nil {
@@ -102,6 +102,7 @@ func (f *Fleet) View(node string, uuids []string) smi.View {
 func (n *node) view(uuids []string, at time.Time, busy bool) smi.View {
 	v := smi.View{Node: n.name, Driver: n.spec.Driver, CUDA: n.spec.CUDA, Now: at}
 	if n.faults.driver {
+		v.DriverLost = true
 		return v
 	}
 	for _, g := range n.gpus {

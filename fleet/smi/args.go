@@ -82,6 +82,11 @@ func (o options) number(c *call, name string, low, high int) (int, int) {
 // pick keeps the GPUs that ids names, by index, UUID or bus ID with commas
 // between; "" keeps all. It tells why there is nothing to show.
 func pick(b *bytes.Buffer, v View, ids string) (View, int) {
+	if v.DriverLost {
+		b.WriteString("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. " +
+			"Make sure that the latest NVIDIA driver is installed and running.\n\n")
+		return v, exitDriver
+	}
 	if ids != "" {
 		var kept []Device
 		for _, id := range strings.Split(ids, ",") {

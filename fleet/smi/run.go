@@ -15,12 +15,13 @@ const (
 	exitUsage   = 2  // a bad argument
 	exitRefused = 3  // the operation is not available on this device
 	exitNone    = 6  // no such GPU
+	exitDriver  = 9  // the driver is not loaded
 	exitLost    = 15 // a GPU has fallen off the bus
 )
 
 // Run answers one call of nvidia-smi with args, without the program's name, and
 // returns its exit code: 0 done, 2 a bad argument, 3 refused because it would
-// change a GPU, 6 no GPU, 15 a GPU that has fallen off the bus.
+// change a GPU, 6 no GPU, 9 no driver, 15 a GPU that has fallen off the bus.
 //
 // view is asked once for each round of a loop (-l, dmon, pmon). A loop waits
 // between rounds only, and ends when its count is reached, ctx is done or

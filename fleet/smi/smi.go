@@ -34,4 +34,7 @@ type View struct {
 	CUDA    string    // the driver's CUDA level, such as "12.8"
 	Now     time.Time // printed in its own location
 	Devices []Device  // in index order
+	// DriverLost says that the node's driver does not answer: nvidia-smi shows
+	// nothing but that.
+	DriverLost bool
 }

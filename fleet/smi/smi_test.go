@@ -186,6 +186,7 @@ func TestErrors(t *testing.T) {
 		stdout, stderr string // parts of it; "" is nothing at all
 	}{
 		{"no GPU in the container", "", view(), 6, "No devices were found\n", ""},
+		{"a driver that does not answer", "-L", smi.View{DriverLost: true}, 9, "couldn't communicate with the NVIDIA driver", ""},
 		{"no such GPU", "-i 9", view(busy(0)), 6, `No devices were found: "9"`, ""},
 		{"a GPU off the bus", "", view(lost, busy(1)), 15, "Unable to determine the device handle for GPU0: 00000000:10:00.0: GPU is lost.", ""},
 		{"an unknown field gets the nearest", "--query-gpu=index,memory.usd --format=csv", view(busy(0)), 2,
