@@ -122,17 +122,25 @@ func allocated(devices []sharing.Device) []v1.ResourceStatus {
 	return out
 }
 
-// observed returns the device IDs in a pod's status, by container.
-func observed(s *v1.PodStatus) map[string][]string {
-	out := map[string][]string{}
+// held is one device in a pod's status, with the resource that the container
+// asked for. A change of the plugin's configuration may have moved it to a
+// device of another resource since.
+type held struct{ id, resource string }
+
+// observed returns the devices in a pod's status, by container.
+func observed(s *v1.PodStatus) map[string][]held {
+	var out map[string][]held
 	for _, statuses := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for _, c := range statuses {
 			for _, r := range c.AllocatedResourcesStatus {
 				if !strings.HasPrefix(string(r.Name), devicePrefix) {
 					continue
 				}
+				if out == nil {
+					out = map[string][]held{}
+				}
 				for _, d := range r.Resources {
-					out[c.Name] = append(out[c.Name], string(d.ResourceID))
+					out[c.Name] = append(out[c.Name], held{string(d.ResourceID), string(r.Name)})
 				}
 			}
 		}
@@ -142,27 +150,26 @@ func observed(s *v1.PodStatus) map[string][]string {
 
 // keepDevices gives a pod the devices that its status says it holds. A pod
 // whose phase is final holds none, but remembers which it had.
-func keepDevices(n *node, p *pod, ids map[string][]string) error {
+func keepDevices(n *node, p *pod, by map[string][]held) error {
 	if !terminal(p.api.Status.Phase) {
-		all := slices.Compact(slices.Sorted(func(yield func(string) bool) {
-			for _, list := range ids {
-				for _, id := range list {
-					if !yield(id) {
-						return
-					}
-				}
+		var all []string
+		for _, list := range by {
+			for _, h := range list {
+				all = append(all, h.id)
 			}
-		}))
-		if err := n.ledger.Restore(string(p.api.UID), all); err != nil {
+		}
+		slices.Sort(all)
+		if err := n.ledger.Restore(string(p.api.UID), slices.Compact(all)); err != nil {
 			return err
 		}
 	}
 	for _, c := range p.containers {
-		for _, id := range ids[c.spec.Name] {
-			d, ok := n.device(id)
+		for _, h := range by[c.spec.Name] {
+			d, ok := n.device(h.id)
 			if !ok {
-				return fmt.Errorf("node %s has no device %s any more", n.name, id)
+				return fmt.Errorf("node %s has no device %s any more", n.name, h.id)
 			}
+			d.Resource = h.resource
 			c.devices = append(c.devices, d)
 		}
 	}
