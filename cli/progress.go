@@ -86,7 +86,7 @@ func (p *progress) step(name, detail string, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.still()
-	fmt.Fprintf(p.w, " ✓ %-14s %-62s %4.1fs\n", name, detail, took.Seconds())
+	fmt.Fprintf(p.w, " ✓ %-14s %-66s %4.1fs\n", name, detail, took.Seconds())
 	p.turn()
 }
 

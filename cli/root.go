@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -55,6 +56,8 @@ func Main(args []string, o Options) int {
 		o.Name = "kubectl berth"
 		rest = append([]string{cobra.ShellCompRequestCmd}, rest...)
 	}
+	// Kubernetes' packages register flags of their own for every program.
+	pflag.CommandLine = pflag.NewFlagSet(name, pflag.ContinueOnError)
 	root := New(o)
 	root.SetArgs(rest)
 	cmd, err := root.ExecuteContextC(context.Background())

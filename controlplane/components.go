@@ -103,7 +103,9 @@ func managerFlags(dir datadir.Dir, c *certs) []string {
 		"--kube-api-qps=2000", "--kube-api-burst=4000",
 		// Simulated nodes renew their leases once or half a minute: see fleet.
 		"--node-monitor-grace-period=10m", "--node-monitor-period=30s",
-		"--profiling=false",
+		// The ttl controller annotates each node, again at each size of the
+		// cluster, for kubelets that cache Secrets: simulated ones do not.
+		"--controllers=*,-ttl-controller",
 	}
 }
 

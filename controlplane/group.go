@@ -38,16 +38,21 @@ func startTuning() (lasting func(ctx context.Context, nodes int)) {
 	return func(ctx context.Context, nodes int) {
 		percent := 50
 		if nodes >= 200 {
-			percent = 100
+			percent = 75
 		}
 		debug.SetGCPercent(percent)
-		select {
-		case <-ctx.Done():
-		case <-time.After(settle):
-			debug.FreeOSMemory() // what only the start needed
+		for _, wait := range settle {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+				debug.FreeOSMemory() // what only the start needed
+			}
 		}
 	}
 }
 
-// settle is how long after being ready the first pods of a cluster come.
-const settle = 5 * time.Second
+// settle is how long the start goes on after being ready: the first pods of a
+// cluster come within the first span, and the controllers have seen a thousand
+// nodes by the end of the second.
+var settle = [...]time.Duration{5 * time.Second, 30 * time.Second}

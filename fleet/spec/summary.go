@@ -17,14 +17,13 @@ func (f Fleet) Count() (nodes, gpus int) {
 }
 
 // Summary is one line for people: nodes, GPUs, and the GPUs by product, the
-// most numerous first, such as "3 nodes, 14 GPUs: 8×A100-SXM4-40GB 4×V100-SXM2-16GB 2×T4".
+// most numerous first, such as "3 nodes, 14 GPUs: 8×A100-40GB 4×V100-16GB 2×T4".
 func (f Fleet) Summary() string {
 	nodes, gpus := f.Count()
 	by := map[string]int{}
 	for _, n := range f.Nodes {
 		for _, g := range n.GPUs {
-			name := strings.TrimPrefix(strings.TrimPrefix(g.Product, "NVIDIA "), "Tesla ")
-			by[name]++
+			by[short(g.Product)]++
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
@@ -39,6 +38,16 @@ func (f Fleet) Summary() string {
 		return head
 	}
 	return head + ": " + strings.Join(parts, " ")
+}
+
+// short is a product without its maker, its line, the module and the kind of
+// memory: "NVIDIA A100-SXM4-40GB" is "A100-40GB".
+func short(product string) string {
+	parts := strings.FieldsFunc(product, func(r rune) bool { return r == ' ' || r == '-' })
+	parts = slices.DeleteFunc(parts, func(p string) bool {
+		return p == "NVIDIA" || p == "Tesla" || strings.HasPrefix(p, "SXM") || strings.HasPrefix(p, "HBM")
+	})
+	return strings.Join(parts, "-")
 }
 
 func plural(n int, noun string) string {
