@@ -100,7 +100,7 @@ func (u *upCommand) follow(r *os.File) error {
 				return u.printJSON(*m.Ready)
 			}
 			printAddresses(u.err, u.o.Dir, *m.Ready)
-			printHints(u.err, u.o.Dir)
+			printHints(u.err, u.o.Dir, true)
 			return nil
 		default:
 			p.step(m.Step, m.Detail, m.Took)

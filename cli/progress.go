@@ -125,8 +125,12 @@ func printAddresses(w io.Writer, dir datadir.Dir, s datadir.State) {
 	fmt.Fprintf(w, "  Logs         %s\n", datadir.Dir(dir.Logs()).Short())
 }
 
-// printHints tells what to try next.
-func printHints(w io.Writer, dir datadir.Dir) {
+// printHints tells what to try next, and what ends it.
+func printHints(w io.Writer, dir datadir.Dir, detached bool) {
+	end := "Ctrl-C or"
+	if detached {
+		end = "It goes on in the background:"
+	}
 	flag := ""
 	if def, err := datadir.Default(); err == nil && def != dir {
 		flag = " --dir " + shellPath(string(dir))
@@ -137,5 +141,5 @@ func printHints(w io.Writer, dir datadir.Dir) {
 		"  kubectl apply -f your-gpu-pod.yaml\n"+
 		"  berth sim break xid-79 NODE/0%[1]s    break a GPU on purpose\n\n"+
 		"Nothing real runs here: nodes, pods and GPU readings are simulated.\n"+
-		"Ctrl-C or `berth down%[1]s` stops it and keeps the data.\n", flag)
+		"%[2]s `berth down%[1]s` stops it and keeps the data.\n", flag, end)
 }

@@ -155,7 +155,7 @@ func (u *upCommand) foreground(ctx context.Context) error {
 			return
 		}
 		printAddresses(u.err, u.o.Dir, s)
-		printHints(u.err, u.o.Dir)
+		printHints(u.err, u.o.Dir, false)
 	}
 	context.AfterFunc(ctx, func() {
 		stop() // the next signal has its default effect
