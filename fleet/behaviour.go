@@ -8,6 +8,7 @@ import (
 	"berth.dev/berth/agent/fakegpu"
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/fleet/kubelet/shell"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,8 +122,16 @@ func part(devices []sharing.Device) int64 {
 // shellExits reports whether c starts a shell that finds nothing to read: a
 // pod of its own, no command, and an image whose default is a shell.
 func shellExits(pod *v1.Pod, c *v1.Container) bool {
-	return metav1.GetControllerOf(pod) == nil && len(c.Command) == 0 && len(c.Args) == 0 && !c.Stdin &&
+	return metav1.GetControllerOf(pod) == nil && len(c.Command) == 0 && len(c.Args) == 0 &&
 		pod.Spec.RestartPolicy == v1.RestartPolicyAlways && !initContainer(pod, c.Name) && !ephemeral(pod, c.Name) && shellImage(c.Image)
+}
+
+// typedInto reports whether the process of c is a shell that waits for what is
+// typed into it, as kubectl run -it and kubectl debug -it start one. It runs
+// until exit is typed.
+func typedInto(c *v1.Container) bool {
+	words := slices.Concat(c.Command, c.Args)
+	return c.Stdin && (len(words) == 0 && shellImage(c.Image) || shell.Interactive(words))
 }
 
 // shellImages are repositories whose images start a shell or an interpreter

@@ -44,6 +44,12 @@ func policy(pod *v1.Pod, p v1.RestartPolicy) *v1.Pod {
 	return pod
 }
 
+// typed makes the pod's container read what is typed into it.
+func typed(pod *v1.Pod) *v1.Pod {
+	pod.Spec.Containers[0].Stdin = true
+	return pod
+}
+
 func simulate(pod *v1.Pod, note string) *v1.Pod {
 	pod.Annotations = map[string]string{"berth.dev/simulate": note}
 	return pod
@@ -77,6 +83,9 @@ func TestBehave(t *testing.T) {
 		{name: "tail -f /dev/null keeps a container up", pod: sh("tail -f /dev/null"), want: fleet.Plan{Forever: true}},
 		{name: "a script with a pipe is not plain", pod: sh("sleep 1 | cat"), want: fleet.Plan{Forever: true}, lines: "simulated"},
 		{name: "a script with substitution is not plain", pod: sh("echo $(date)"), want: fleet.Plan{Forever: true}, lines: "simulated"},
+		{name: "a shell that is typed into waits", pod: typed(bare("debian", "bash", "-l")), want: fleet.Plan{Forever: true, Idle: true}},
+		{name: "a shell image that is typed into waits, also where pods are not restarted", pod: typed(policy(bare("ubuntu"), v1.RestartPolicyNever)),
+			want: fleet.Plan{Forever: true, Idle: true}},
 		{name: "a shell with nothing to read ends at once", pod: bare("ubuntu", "bash"), want: fleet.Plan{}},
 		{name: "arguments alone are a command where they name one", pod: args(bare("busybox"), "sleep", "5"), want: fleet.Plan{Duration: 5 * time.Second}},
 		{name: "arguments alone of an unknown entrypoint are not", pod: args(bare("x"), "--port", "80"), want: fleet.Plan{Forever: true}, devices: gpus(1), lines: "simulated", load: busy},

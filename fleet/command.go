@@ -18,13 +18,16 @@ import (
 // these (see script). Anything else would need the image.
 func command(pod *v1.Pod, c *v1.Container, devices []sharing.Device) (Plan, bool) {
 	words := expand(slices.Concat(c.Command, c.Args), pod, c)
+	if typedInto(c) {
+		return Plan{Forever: true, Idle: true}, true
+	}
 	if len(words) == 0 || len(c.Command) == 0 && !programs[path.Base(words[0])] {
 		return Plan{}, false // arguments alone go to an entrypoint that nobody knows
 	}
 	p := program{pod: pod, devices: devices, env: environment(pod, c)}
 	switch name := path.Base(words[0]); {
 	case shells[name] && len(words) == 1:
-		return Plan{Forever: c.Stdin, Idle: true}, true // it waits for what is typed, or ends at once
+		return Plan{Idle: true}, true // nothing is typed into it
 	case shells[name]:
 		script, ok := shellScript(words[1:])
 		if !ok || !p.script(script) {

@@ -72,7 +72,10 @@ type Fleet struct {
 	nodes map[string]*node
 }
 
-var _ kubelet.Runtime = (*Fleet)(nil)
+var (
+	_ kubelet.Runtime = (*Fleet)(nil)
+	_ kubelet.Exiter  = (*Fleet)(nil)
+)
 
 // New makes a fleet that does nothing until Run. Errors: a Config that no
 // client can be made of.

@@ -61,3 +61,19 @@ func TestTheLogEndsWithTheContainer(t *testing.T) {
 		}
 	}, a100("n", 1))
 }
+
+func TestAShellThatExitsEndsItsContainer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.bind(named(typed(policy(bare("ubuntu"), v1.RestartPolicyNever)), "debugger", 0), "n")
+		w.after(time.Hour)
+		w.want("debugger", "Running c:ready")
+		w.fleet.Exit("n", string(p.UID), "c", 1, 0) // of a run that is not
+		w.fleet.Exit("n", "other", "c", 0, 0)
+		w.fleet.Exit("none", string(p.UID), "c", 0, 0)
+		w.after(time.Second)
+		w.want("debugger", "Running c:ready")
+		w.fleet.Exit("n", string(p.UID), "c", 0, 7)
+		w.after(time.Second)
+		w.want("debugger", "Failed c:Error(7)")
+	}, a100("n", 1))
+}

@@ -8,6 +8,7 @@ import (
 	"berth.dev/berth/fleet/kubelet"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Nodes returns the names of the simulated nodes, sorted.
@@ -73,7 +74,7 @@ func (n *node) container(p *pod, c *container, now time.Time, logs bool) kubelet
 		Namespace: p.api.Namespace, Pod: p.api.Name, UID: string(p.api.UID), Labels: p.api.Labels,
 		Name: c.spec.Name, Node: n.name, Image: c.spec.Image, Init: c.role == roleInit || c.role == roleSidecar,
 		State: kubelet.StateWaiting, Command: expand(c.spec.Command, p.api, c.spec), Args: expand(c.spec.Args, p.api, c.spec),
-		WorkingDir: c.spec.WorkingDir, RestartCount: int(c.restarts), StartedAt: c.begun, Devices: slices.Clone(c.devices),
+		WorkingDir: c.spec.WorkingDir, Shell: typedInto(c.spec), RestartCount: int(c.restarts), StartedAt: c.begun, Devices: slices.Clone(c.devices),
 	}
 	for _, port := range c.spec.Ports {
 		k.Ports = append(k.Ports, int(port.ContainerPort))
@@ -104,6 +105,26 @@ func (n *node) logs(p *pod, c *container, k *kubelet.Container, now time.Time) {
 		k.Previous = n.lines(n.plan(p, c), ids, t.StartedAt.Time, t.FinishedAt.Time, now)
 		if k.State == kubelet.StateWaiting {
 			k.Lines, k.FinishedAt = k.Previous, t.FinishedAt.Time
+		}
+	}
+}
+
+// Exit ends a run of a container whose shell was told to.
+func (f *Fleet) Exit(node, uid, container string, restarts, code int) {
+	n := f.find(node)
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[types.UID(uid)]
+	if p == nil {
+		return
+	}
+	for _, c := range p.containers {
+		if c.spec.Name == container && c.running() && int(c.restarts) == restarts {
+			c.plan = Plan{Duration: f.now().Sub(c.begun), ExitCode: int32(code), Idle: true}
+			f.queue.Add(p)
 		}
 	}
 }

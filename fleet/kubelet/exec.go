@@ -100,11 +100,11 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, cmd []str
 }
 
 // AttachContainer shows what the container prints from now on, until its
-// instance ends. A container whose command is a shell can be typed into.
+// instance ends. A container whose process is a shell can be typed into; it
+// ends when that exits.
 func (e executor) AttachContainer(ctx context.Context, _, _, _ string, in io.Reader, stdout, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
-	cmd := append(append([]string{}, e.c.Command...), e.c.Args...)
-	if tty && in != nil && shell.Interactive(cmd) {
-		shell.Interact(ctx, Machine(e.s.rt, e.c, e.s.now), in, writer(stdout), sizes(ctx, resize))
+	if in != nil && e.c.Shell {
+		e.typeInto(ctx, in, stdout, stderr, tty, resize)
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -120,6 +120,20 @@ func (e executor) AttachContainer(ctx context.Context, _, _, _ string, in io.Rea
 	log := &logWriter{w: out, left: -1, flush: func() {}}
 	e.s.follow(ctx, e.c, log, cursorAt(printed(e.c.Lines, e.s.now())))
 	return nil
+}
+
+// typeInto runs the container's shell. A client that goes away leaves it as it
+// is.
+func (e executor) typeInto(ctx context.Context, in io.Reader, stdout, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) {
+	m, code := Machine(e.s.rt, e.c, e.s.now), 0
+	if tty {
+		code = shell.Interact(ctx, m, in, writer(stdout), sizes(ctx, resize))
+	} else {
+		code = shell.Run(ctx, m, []string{"sh"}, in, writer(stdout), writer(stderr))
+	}
+	if x, ok := e.s.rt.(Exiter); ok && ctx.Err() == nil {
+		x.Exit(e.c.Node, e.c.UID, e.c.Name, e.c.RestartCount, code)
+	}
 }
 
 // writer is w, or what swallows all where the stream was not asked for.

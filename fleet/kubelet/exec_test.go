@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -190,12 +191,28 @@ func TestAttachShowsWhatIsPrintedFromNowOn(t *testing.T) {
 }
 
 func TestAttachToAShellReadsWhatIsTyped(t *testing.T) {
-	c := pod("p")
-	c.Command = []string{"bash"}
-	cfg := serve(t, &fakeRuntime{cs: []kubelet.Container{c}}, fixed)
-	var out bytes.Buffer
-	err := stream(t, cfg, "/attach/default/p/main", url.Values{}, remotecommand.StreamOptions{Stdin: strings.NewReader("hostname\rexit\r"), Stdout: &out, Tty: true})
-	if err != nil || !strings.Contains(out.String(), "p\r\n") {
-		t.Errorf("attach: %v, %q; want the hostname", err, out.String())
+	for _, tt := range []struct {
+		name, typed, want string
+		tty               bool
+	}{
+		{"in a terminal", "hostname\rexit 3\r", "p\r\n", true},
+		{"through a pipe", "hostname\nexit 3\n", "p\n", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := pod("p")
+			c.Shell, c.RestartCount = true, 2
+			rt := &fakeRuntime{cs: []kubelet.Container{c}}
+			var out bytes.Buffer
+			err := stream(t, serve(t, rt, fixed), "/attach/default/p/main", url.Values{},
+				remotecommand.StreamOptions{Stdin: strings.NewReader(tt.typed), Stdout: &out, Tty: tt.tty})
+			if err != nil || !strings.Contains(out.String(), tt.want) {
+				t.Errorf("attach: %v, %q; want the hostname", err, out.String())
+			}
+			rt.mu.Lock()
+			defer rt.mu.Unlock()
+			if want := fmt.Sprintf("%s/%s/main after 2: 3", node, c.UID); rt.exited != want {
+				t.Errorf("the container that exited is %q, want %q", rt.exited, want)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -26,8 +27,15 @@ var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // fakeRuntime is one node with one GPU and the containers it is given.
 type fakeRuntime struct {
-	mu sync.Mutex
-	cs []kubelet.Container
+	mu     sync.Mutex
+	cs     []kubelet.Container
+	exited string // the last container whose shell exited
+}
+
+func (f *fakeRuntime) Exit(node, uid, container string, restarts, code int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.exited = fmt.Sprintf("%s/%s/%s after %d: %d", node, uid, container, restarts, code)
 }
 
 func (f *fakeRuntime) set(cs ...kubelet.Container) {

@@ -41,6 +41,7 @@ type Container struct {
 	Env          []string
 	Ports        []int // declared container ports
 	WorkingDir   string
+	Shell        bool // its process is a shell that can be typed into
 	RestartCount int
 	// StartedAt and FinishedAt are zero when it has not started or ended.
 	StartedAt, FinishedAt time.Time
@@ -58,6 +59,14 @@ type Container struct {
 // Without it, the metrics API selects nodes by name only.
 type NodeLabels interface {
 	NodeLabels(node string) map[string]string
+}
+
+// Exiter is implemented by a Runtime whose containers end when their shell is
+// told to exit.
+type Exiter interface {
+	// Exit ends the run of a container after that many restarts, with an exit
+	// code of 0 to 255. One that has ended stays as it is.
+	Exit(node, uid, container string, restarts, code int)
 }
 
 // Runtime is what the API needs to know of the simulated nodes. Its methods
