@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +15,8 @@ import (
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // UpOptions is what `berth up` was asked for.
@@ -98,13 +101,17 @@ func (u *upCommand) main(ctx context.Context) error {
 }
 
 // already reports a control plane that runs in the folder. One that is still
-// starting is waited for.
+// starting is waited for, and so is the end of one that does not answer because
+// it is just ending.
 func (u *upCommand) already(ctx context.Context) (bool, error) {
 	pid, held, err := u.o.Dir.Holder()
 	if err != nil || !held {
 		return false, err
 	}
 	state, err := awaitReady(ctx, u.o.Dir)
+	if errors.Is(err, errEnded) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -116,26 +123,56 @@ func (u *upCommand) already(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// awaitReady waits until the holder of the folder is ready, and gives up when
-// it ends or takes longer than two minutes.
+// errEnded says that the holder of a folder has let it go.
+var errEnded = errors.New("it has ended")
+
+// awaitReady waits until the holder of the folder is ready and answers. It
+// returns errEnded when the holder lets go first, and gives up after two minutes.
 func awaitReady(ctx context.Context, dir datadir.Dir) (datadir.State, error) {
 	for wait := time.After(2 * time.Minute); ; {
-		state, err := dir.State()
-		if err == nil && state.Ready {
-			return state, nil
+		pid, held, err := dir.Holder()
+		if err != nil {
+			return datadir.State{}, err
 		}
-		pid, held, holdErr := dir.Holder()
 		if !held {
-			return state, errors.Join(holdErr, fmt.Errorf("the berth up that ran in %s has ended; its log is in %s", dir.Short(), dir.Logs()))
+			return datadir.State{}, errEnded
+		}
+		state, err := dir.State()
+		if err == nil && state.Ready && state.PID == pid && answers(ctx, dir.Kubeconfig()) {
+			return state, nil
 		}
 		select {
 		case <-ctx.Done():
 			return state, context.Cause(ctx)
 		case <-wait:
-			return state, fmt.Errorf("the berth up in %s (pid %d) is not ready after two minutes; its log is in %s", dir.Short(), pid, dir.Logs())
+			return state, fmt.Errorf("the berth up in %s (pid %d) does not answer after two minutes; its log is in %s", dir.Short(), pid, dir.Logs())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// answers asks the API server whether it is ready. A process that has been
+// killed holds its folder and its port for some moments more.
+func answers(ctx context.Context, kubeconfig string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return false
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return false
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/livez/ping", nil)
+	if err != nil {
+		return false
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	return res.Body.Close() == nil && res.StatusCode == http.StatusOK
 }
 
 // foreground runs here until a signal comes. The first signal ends the run in
