@@ -74,7 +74,7 @@ func (n *node) container(p *pod, c *container, now time.Time, logs bool) kubelet
 		Namespace: p.api.Namespace, Pod: p.api.Name, UID: string(p.api.UID), Labels: p.api.Labels,
 		Name: c.spec.Name, Node: n.name, Image: c.spec.Image, Init: c.role == roleInit || c.role == roleSidecar,
 		State: kubelet.StateWaiting, Command: expand(c.spec.Command, p.api, c.spec), Args: expand(c.spec.Args, p.api, c.spec),
-		WorkingDir: c.spec.WorkingDir, Shell: typedInto(c.spec), RestartCount: int(c.restarts), StartedAt: c.begun, Devices: slices.Clone(c.devices),
+		WorkingDir: c.spec.WorkingDir, Shell: typedInto(c.spec), Hostname: hostname(p.api), RestartCount: int(c.restarts), StartedAt: c.begun, Devices: slices.Clone(c.devices),
 	}
 	for _, port := range c.spec.Ports {
 		k.Ports = append(k.Ports, int(port.ContainerPort))

@@ -48,6 +48,8 @@ func TestExec(t *testing.T) {
 	mig.Devices = []sharing.Device{{ID: "MIG-a", UUID: "MIG-a", GPU: 1, Profile: "1g.5gb"}}
 	shares := pod("p")
 	shares.Devices = []sharing.Device{{ID: uuid + "::0", UUID: uuid, GPU: 3}, {ID: uuid + "::1", UUID: uuid, GPU: 3}}
+	host := pod("p")
+	host.Hostname = node
 	none := pod("p")
 	none.Devices, none.Env = nil, nil
 	plugin := none
@@ -71,6 +73,7 @@ func TestExec(t *testing.T) {
 		{name: "a container without a GPU has no nvidia-smi", c: none, cmd: []string{"nvidia-smi"}, stderr: "holds no GPU", code: 127},
 		{name: "the exit code travels", c: pod("p"), cmd: []string{"sh", "-c", "exit 3"}, code: 3},
 		{name: "stdin travels", c: pod("p"), cmd: []string{"cat"}, stdin: "one\ntwo\n", stdout: "one\ntwo\n"},
+		{name: "a pod on the host's network has its name", c: host, cmd: []string{"hostname"}, stdout: node + "\n"},
 		{name: "a terminal gets carriage returns", c: pod("p"), cmd: []string{"hostname"}, tty: true, stdout: "p\r\n"},
 		{name: "a shell on a terminal reads what is typed", c: pod("p"), cmd: []string{"bash"}, stdin: "whoami\rexit 5\r", tty: true, stdout: "root\r\n", code: 5},
 	}

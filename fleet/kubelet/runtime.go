@@ -41,7 +41,8 @@ type Container struct {
 	Env          []string
 	Ports        []int // declared container ports
 	WorkingDir   string
-	Shell        bool // its process is a shell that can be typed into
+	Hostname     string // what it calls itself; "" is the pod's name
+	Shell        bool   // its process is a shell that can be typed into
 	RestartCount int
 	// StartedAt and FinishedAt are zero when it has not started or ended.
 	StartedAt, FinishedAt time.Time

@@ -8,6 +8,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -111,7 +112,7 @@ func refuse(w http.ResponseWriter, status int, format string, a ...any) {
 // "all" and it holds none.
 func Machine(rt Runtime, c Container, now func() time.Time) shell.Machine {
 	m := shell.Machine{
-		Hostname: c.Pod, Image: c.Image, WorkingDir: c.WorkingDir, Env: c.Env, Now: now,
+		Hostname: cmp.Or(c.Hostname, c.Pod), Image: c.Image, WorkingDir: c.WorkingDir, Env: c.Env, Now: now,
 	}
 	uuids := UUIDs(c)
 	if uuids == nil && !slices.Contains(c.Env, "NVIDIA_VISIBLE_DEVICES=all") {
