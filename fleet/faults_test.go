@@ -174,6 +174,9 @@ func TestTimeSlicingTakesEffectWhenThePluginStarts(t *testing.T) {
 		w.spec.System = true
 		w.restartPlugin("", "plugin-1")
 		w.bind(named(bare("x", "serve"), "before", 1), "n1")
+		part := named(bare("x", "serve"), "part", 0)
+		part.Spec.Containers[0].Resources.Requests = v1.ResourceList{"nvidia.com/gpu-memory": resource.MustParse("6")}
+		w.bind(part, "n1")
 		w.after(time.Second)
 		whole := ids(w.pod("before"))[0]
 		w.configMap("gpu-operator", "other-name", byFour)
@@ -203,6 +206,14 @@ func TestTimeSlicingTakesEffectWhenThePluginStarts(t *testing.T) {
 		w.kill()
 		w.start()
 		w.wantAllocatable("n1", "nvidia.com/gpu", 32) // a restart of Berth changes nothing
+		w.annotate("n1", "berth.dev/faults", `["xid-79"]`)
+		w.after(time.Second)
+		moved := w.pod("part").Status.ContainerStatuses[0].AllocatedResourcesStatus[0]
+		if moved.Name != "nvidia.com/gpu-memory" || !strings.HasSuffix(string(moved.Resources[0].ResourceID), "::0") || moved.Resources[0].Health != v1.ResourceHealthStatusUnhealthy {
+			t.Errorf("who held a share by memory before holds %+v, want an unhealthy share under the name it asked for", moved)
+		}
+		w.annotate("n1", "berth.dev/faults", `[]`)
+		w.after(time.Second)
 		w.configMap("gpu-operator", "device-plugin-config", "version: v1\nsharing:\n  timeSlicing:\n    replicas: 4\n")
 		w.restartPlugin("plugin-3", "plugin-4")
 		w.wantAllocatable("n1", "nvidia.com/gpu", 32)

@@ -136,7 +136,7 @@ func (p *pod) of(roles ...role) []*container {
 	return out
 }
 
-// ended reports whether the pod's phase is final.
+// terminal reports whether a phase is final.
 func terminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
 
 func waiting(reason, message string) v1.ContainerState {
