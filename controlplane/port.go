@@ -15,38 +15,40 @@ import (
 // defaultPort is the API server's port of the first control plane on a machine.
 const defaultPort = 16443
 
-// choosePort returns the port to listen on: the one asked for, which must be
-// free; else the folder's last; else defaultPort; else any that is free.
-func choosePort(asked, last int) (int, error) {
+// choosePort listens on the port of the API server: the one asked for, which
+// must be free; else the folder's last; else defaultPort; else any that is free.
+// The listener is kept and handed to the API server, so that nobody takes the
+// port in between.
+func choosePort(asked, last int) (net.Listener, error) {
 	if asked != 0 {
-		if err := tryPort(asked); err != nil {
-			return 0, fmt.Errorf("listen on 127.0.0.1:%d: %w%s; leave --port out to take a free one", asked, err, holder(asked))
+		l, err := listenPort(asked)
+		if err != nil {
+			return nil, fmt.Errorf("listen on 127.0.0.1:%d: %w%s; leave --port out to take a free one", asked, err, holder(asked))
 		}
-		return asked, nil
+		return l, nil
 	}
 	for _, port := range []int{last, defaultPort} {
-		if port != 0 && tryPort(port) == nil {
-			return port, nil
+		if port == 0 {
+			continue
+		}
+		if l, err := listenPort(port); err == nil {
+			return l, nil
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listenPort(0)
 	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+		return nil, fmt.Errorf("find a free port: %w", err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l, nil
 }
 
-// tryPort says whether a port of the loopback address can be listened on.
-func tryPort(port int) error {
+// listenPort listens on a port of the loopback address.
+func listenPort(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return errors.New("the port is taken")
+		return nil, errors.New("the port is taken")
 	}
-	if err != nil {
-		return err
-	}
-	return l.Close()
+	return l, err
 }
 
 // holder names the process that listens on a port, as " by NAME (pid N)", or ""

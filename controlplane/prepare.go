@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -41,9 +42,10 @@ func prepare(o Options) (*plane, error) {
 	if p.spec, state.Fleet, err = chooseFleet(o, state, fresh); err != nil {
 		return nil, err
 	}
-	if state.Port, err = choosePort(o.Port, state.Port); err != nil {
+	if p.listener, err = choosePort(o.Port, state.Port); err != nil {
 		return nil, err
 	}
+	state.Port = p.listener.Addr().(*net.TCPAddr).Port
 	state.Version, state.PID, state.Started = buildinfo.Version, os.Getpid(), o.Began.UTC()
 	state.Server = fmt.Sprintf("https://127.0.0.1:%d", state.Port)
 	state.Ready, state.Seconds = false, 0

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -80,7 +81,8 @@ type plane struct {
 	state       datadir.State
 	spec        spec.Fleet
 	certs       *certs
-	socks       string // folder of the unix sockets
+	listener    net.Listener // of the API server
+	socks       string       // folder of the unix sockets
 	removeSocks func()
 	logs        *logFile
 	log         *slog.Logger
@@ -113,6 +115,7 @@ func (p *plane) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	parts.api.SecureServing.Listener = p.listener
 	apiCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.stopAPI = stop
 	clients, apiDone, err := parts.startAPI(ctx, apiCtx)
@@ -153,7 +156,11 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	defer running.Wait()
 	defer stop()
 
-	f, err := fleet.New(fleet.Options{Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem})
+	for _, w := range p.spec.Warnings {
+		p.log.Warn("fleet file", "message", w)
+	}
+	install := make(chan struct{})
+	f, err := fleet.New(fleet.Options{Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem, Install: install})
 	if err != nil {
 		return err
 	}
@@ -183,6 +190,7 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	if err := p.ready(); err != nil {
 		return err
 	}
+	close(install)
 	select {
 	case <-ctx.Done():
 		return nil

@@ -33,6 +33,9 @@ type Options struct {
 	// Fleet is the nodes to create. Nodes that the API server has already stay
 	// as they are there.
 	Fleet spec.Fleet
+	// Install, if not nil, holds the system objects back until it is closed: a
+	// control plane that starts has more urgent work.
+	Install <-chan struct{}
 	// Now is the clock; nil is time.Now. Timers always run on the real one.
 	Now func() time.Time
 	// Log gets what a person should know; nil is slog.Default.
@@ -56,8 +59,9 @@ type Fleet struct {
 	log    *slog.Logger
 
 	objectsToApply []runtime.Object
-	system         bool          // the fleet has device plugin pods
-	pullTime       time.Duration // of an image new to a node
+	install        <-chan struct{} // closed when they may be applied
+	system         bool            // the fleet has device plugin pods
+	pullTime       time.Duration   // of an image new to a node
 
 	ips     *addresses
 	timers  *timers
@@ -96,6 +100,11 @@ func New(o Options) (*Fleet, error) {
 	if f.client == nil {
 		if err := f.connect(o.Config); err != nil {
 			return nil, err
+		}
+		if f.install = o.Install; f.install == nil {
+			now := make(chan struct{})
+			close(now)
+			f.install = now
 		}
 		f.objectsToApply = system.Objects(system.Options{GPU: o.Fleet.System, CABundle: o.CABundle})
 	}
@@ -136,7 +145,13 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer f.queue.ShutDown()
 	defer cancel()
 	if f.objectsToApply != nil {
-		wg.Go(func() { f.applySystem(ctx) })
+		wg.Go(func() {
+			select {
+			case <-f.install:
+				f.applySystem(ctx)
+			case <-ctx.Done():
+			}
+		})
 	}
 	for range podWorkers {
 		wg.Go(func() { f.work(ctx) })
