@@ -165,7 +165,8 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 		return err
 	}
 	network.parts.Store(&networkParts{client: client, fleet: f, kubelet: kubelet.New(f, time.Now)})
-	running.Go(func() { p.ended(ctx, "fleet", f.Run(ctx)) })
+	fleetEnded := running.ended(ctx, p)
+	labelled(ctx, "fleet", func(ctx context.Context) { fleetEnded("fleet", f.Run(ctx)) })
 	if err := parts.startManager(ctx, running.ended(ctx, p)); err != nil {
 		return err
 	}

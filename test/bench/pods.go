@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -44,35 +47,70 @@ func benchPods(r *report, dir string) error {
 		return err
 	}
 	time.Sleep(5 * time.Second)
-	busy := load() > 2.5
-	cpu0, err := cpu(p.PID)
+	before, err := cpu(p.PID)
 	if err != nil {
 		return err
 	}
-	all0, err := machineCPU()
+	watch, err := startWatch()
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	profile := make(chan profiled, 1)
+	go func() { profile <- takeProfile(ctx, client) }()
 	os.Remove(hold)
 	if err := allRunning(ctx, client); err != nil {
 		return err
 	}
-	took := time.Since(began)
-	all1, err := machineCPU()
+	after, err := cpu(p.PID)
 	if err != nil {
 		return err
 	}
-	cpu1, err := cpu(p.PID)
+	wall, all, busy, err := watch.stop(after - before)
 	if err != nil {
 		return err
 	}
 	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, stock scheduler without client limits, from its start to all running", pods, podNodes)
 	ms := func(d time.Duration) []float64 { return []float64{float64(d.Microseconds()) / 1000 / pods} }
-	r.add(figure{what: "CPU of the whole machine a pod", values: ms(all1 - all0), unit: "ms", aim: 8.5, how: how})
-	r.add(figure{what: "CPU of berth a pod", values: ms(cpu1 - cpu0), unit: "ms", how: how})
-	r.add(figure{what: "pods bound and running", values: []float64{pods / took.Seconds()}, unit: "a second", wall: true, busy: busy, how: how})
+	r.add(figure{what: "CPU of the whole machine a pod", values: ms(all), unit: "ms", aim: 8.5, busy: busy, how: how})
+	r.add(figure{what: "CPU of berth a pod", values: ms(after - before), unit: "ms", how: how})
+	r.add(figure{what: "pods bound and running", values: []float64{pods / wall.Seconds()}, unit: "a second", wall: true, busy: busy, how: how})
+	f := <-profile
+	if f.err != nil {
+		return f.err
+	}
+	r.add(figure{what: "CPU of the fleet a pod", values: []float64{f.fleet * (after - before).Seconds() * 1000 / pods}, unit: "ms", aim: 0.3,
+		how: "its share of a CPU profile of that run (goroutines labelled component=fleet, garbage collection apart)"})
 	return nil
+}
+
+// profiled is the share of the fleet in the CPU profile of a run, 0 to 1.
+type profiled struct {
+	fleet float64
+	err   error
+}
+
+// takeProfile profiles the process for ten seconds and asks the Go toolchain
+// how much of it carries the fleet's label.
+func takeProfile(ctx context.Context, client *kubernetes.Clientset) profiled {
+	raw, err := client.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", "10").DoRaw(ctx)
+	if err != nil {
+		return profiled{err: fmt.Errorf("take a CPU profile: %w", err)}
+	}
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("berth-bench-%d.pprof", os.Getpid()))
+	defer os.Remove(file)
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		return profiled{err: err}
+	}
+	out, err := exec.Command("go", "tool", "pprof", "-tags", "bin/berth", file).Output()
+	if err != nil {
+		return profiled{err: fmt.Errorf("read the CPU profile: %w", err)}
+	}
+	m := regexp.MustCompile(`\(\s*([0-9.]+)%\): fleet`).FindSubmatch(out)
+	if m == nil {
+		return profiled{err: fmt.Errorf("the CPU profile has no samples of the fleet:\n%s", out)}
+	}
+	percent, err := strconv.ParseFloat(string(m[1]), 64)
+	return profiled{fleet: percent / 100, err: err}
 }
 
 // connect makes a client without limits that speaks protobuf.

@@ -81,11 +81,16 @@ type plane struct {
 	Seconds         float64
 	Nodes, GPUs     int
 	ready           time.Duration // CPU of the process when it was ready
+	busy            bool          // something else used the machine while it started
 }
 
 // up starts one. The CPU time is read at once after it says that it is ready.
 func up(dir, fleet string, more ...string) (*plane, error) {
 	args := append([]string{"up", "--detach", "-o", "json", "--dir", dir, "--fleet", fleet}, more...)
+	watch, err := startWatch()
+	if err != nil {
+		return nil, err
+	}
 	out, err := berth(args...)
 	if err != nil {
 		return nil, err
@@ -94,7 +99,10 @@ func up(dir, fleet string, more ...string) (*plane, error) {
 	if err := json.Unmarshal(out, &p); err != nil {
 		return nil, fmt.Errorf("berth up printed %q: %w", out, err)
 	}
-	p.ready, err = cpu(p.PID)
+	if p.ready, err = cpu(p.PID); err != nil {
+		return nil, err
+	}
+	_, _, p.busy, err = watch.stop(p.ready)
 	return &p, err
 }
 
@@ -118,4 +126,33 @@ func berth(args ...string) ([]byte, error) {
 		return nil, fmt.Errorf("berth %s: %w: %s", strings.Join(args, " "), err, errs.String())
 	}
 	return out, nil
+}
+
+// stopwatch measures a span: its wall time, the CPU of the whole machine, and
+// that of this program.
+type stopwatch struct {
+	began     time.Time
+	all, self time.Duration
+}
+
+func startWatch() (stopwatch, error) {
+	all, err := machineCPU()
+	if err != nil {
+		return stopwatch{}, err
+	}
+	self, err := cpu(os.Getpid())
+	return stopwatch{time.Now(), all, self}, err
+}
+
+// stop returns the wall time, the CPU of the machine, and whether something
+// else than this program and what it measures (which used own) kept the machine
+// busy: more than 15% of one core.
+func (w stopwatch) stop(own time.Duration) (wall, all time.Duration, busy bool, err error) {
+	end, err := startWatch()
+	if err != nil {
+		return 0, 0, false, err
+	}
+	wall, all = end.began.Sub(w.began), end.all-w.all
+	others := all - own - (end.self - w.self)
+	return wall, all, others.Seconds() > 0.15*wall.Seconds(), nil
 }

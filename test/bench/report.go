@@ -62,6 +62,8 @@ func (f figure) verdict() string {
 		return ""
 	case f.median() <= f.aim:
 		return "reached"
+	case f.busy:
+		return "invalid: busy machine"
 	default:
 		return "**missed**"
 	}

@@ -11,7 +11,6 @@ func benchScale(r *report, dir string) error {
 		fleet               string
 		idleAim, rssAim, in float64
 	}{{"scale:100", 5, 0, 0}, {"scale:1000", 10, 700, 6}} {
-		busy := load() > 0.7
 		bare, err := up(dir+"-bare", "none")
 		if err != nil {
 			return err
@@ -40,7 +39,7 @@ func benchScale(r *report, dir string) error {
 		if _, err := p.down(true); err != nil {
 			return err
 		}
-		r.add(figure{what: s.fleet + ": nodes registered, wall", values: []float64{p.Seconds - bare.Seconds}, unit: "s", aim: s.in, wall: true, busy: busy,
+		r.add(figure{what: s.fleet + ": nodes registered, wall", values: []float64{p.Seconds - bare.Seconds}, unit: "s", aim: s.in, wall: true, busy: bare.busy || p.busy,
 			how: "time to ready less that of the control plane alone"})
 		r.add(figure{what: s.fleet + ": CPU to ready", values: []float64{p.ready.Seconds()}, unit: "s", how: "CPU of the process when it is ready"})
 		r.add(figure{what: s.fleet + ": idle CPU", values: []float64{100 * (after - before).Seconds() / idleFor.Seconds()}, unit: "% of a core", aim: s.idleAim,
