@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -136,10 +138,23 @@ func printHints(w io.Writer, dir datadir.Dir, detached bool) {
 		flag = " --dir " + shellPath(string(dir))
 	}
 	fmt.Fprintf(w, "\nTry\n"+
-		"  berth nodes%[1]s    GPUs: total, held, free, cost\n"+
-		"  berth gpus%[1]s     every GPU and who holds it\n"+
-		"  kubectl apply -f your-gpu-pod.yaml\n"+
-		"  berth sim break xid-79 NODE/0%[1]s    break a GPU on purpose\n\n"+
+		"  %[3]s nodes%[1]s    GPUs: total, held, free, cost\n"+
+		"  %[3]s gpus%[1]s     every GPU and who holds it\n"+
+		"  %[4]s apply -f your-gpu-pod.yaml\n"+
+		"  %[3]s sim break xid-79 NODE/0%[1]s    break a GPU on purpose\n\n"+
 		"Nothing real runs here: nodes, pods and GPU readings are simulated.\n"+
-		"%[2]s `berth down%[1]s` stops it and keeps the data.\n", flag, end)
+		"%[2]s `%[3]s down%[1]s` stops it and keeps the data.\n", flag, end, program("berth"), program("kubectl"))
+}
+
+// program is how the reader can start a program: by its name where a shell finds
+// it, else by its path beside this one.
+func program(name string) string {
+	if _, err := exec.LookPath(name); err == nil {
+		return name
+	}
+	beside := filepath.Join(filepath.Dir(os.Args[0]), name)
+	if _, err := os.Stat(beside); err != nil {
+		return name
+	}
+	return beside
 }
