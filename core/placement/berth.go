@@ -1,0 +1,183 @@
+package placement
+
+import "berth.dev/berth/core/cluster"
+
+// Berth is Berth's own policy: it places a request where the milli-GPUs that
+// later requests will still usefully fill shrink least.
+//
+// The worth of a node in state s, in milli-GPUs, is
+//
+//	V(s) = G*phi(C/(Kappa*W)) + Mu*M + Lambda*A*R
+//
+// G and W: what is expected to be filled of its holes, and the CPU for it,
+// summed over its GPUs (see fillProduct); C its free CPU; phi(x) a smooth
+// min(1, x), so that GPU that cannot be fed with CPU is worth less. M: 1000 for
+// each idle GPU times the weight of the classes for several GPUs that fit now.
+// A: demand per GPU of its product from requests that may not use every
+// product; R: its free milli-GPUs. The score is V after less V before, the
+// largest over the GPUs that a share may take.
+//
+// The mix of classes is learned from Arrive alone, so a decision depends on
+// nothing that comes later.
+type Berth struct {
+	p       Params
+	s       *cluster.Snapshot
+	mix     *Mix
+	t       *tables
+	feed    feed
+	memory  []int64 // of a GPU of each product
+	widest  int
+	arrived int
+	next    int // arrivals at which the tables are made anew
+}
+
+// NewBerth makes a Berth. It panics if params are not valid: a bug in the
+// caller.
+func NewBerth(setup Setup, params Params) *Berth {
+	if err := params.Validate(); err != nil {
+		panic(err)
+	}
+	b := &Berth{p: params, s: setup.Cluster, mix: NewMix(), feed: newFeed(params.K), next: 1}
+	b.memory = make([]int64, len(b.s.ProductNames()))
+	for i := range b.s.Len() {
+		b.widest = max(b.widest, len(b.s.GPUs(i)))
+		for j, c := range b.s.Cards(i) {
+			g := &b.s.GPUs(i)[j]
+			b.memory[g.Product] = max(b.memory[g.Product], c.MemoryBytes)
+		}
+	}
+	b.rebuild()
+	return b
+}
+
+// Learn sets the mix at once, as after as many arrivals as its total. It makes
+// all scores stale.
+func (b *Berth) Learn(mix *Mix) {
+	b.mix = mix
+	b.rebuild()
+}
+
+// Mix is what has been learned. Read it only.
+func (b *Berth) Mix() *Mix { return b.mix }
+
+func (b *Berth) rebuild() {
+	b.t = newTables(b.s, b.mix, &b.p, b.memory, b.widest)
+}
+
+// Arrive implements Policy. Tables are made anew after 1, 2, 3, 4, 6, 9, ...
+// arrivals, and when that has come to Params.Rebuild, at that interval.
+func (b *Berth) Arrive(r *cluster.Request) bool {
+	b.mix.Add(r, 1)
+	if b.arrived++; b.arrived < b.next {
+		return false
+	}
+	every := min(max(1, b.arrived/2), max(b.p.Rebuild, b.s.Len()/6))
+	if b.p.Memory > 0 {
+		b.mix.Fade(halve(float64(every) / b.p.Memory))
+	}
+	b.next = b.arrived + every
+	b.rebuild()
+	return true
+}
+
+// Ties implements Policy.
+func (b *Berth) Ties() Ties { return TiesByRank }
+
+// worth is the sums over a node's GPUs that V needs.
+type worth struct {
+	fill  hole    // G and W
+	price float64 // A*R
+}
+
+// worthOf sums over the GPUs of node i.
+func (b *Berth) worthOf(i int) worth {
+	var w worth
+	gpus := b.s.GPUs(i)
+	for j, o := range b.s.Open(i) {
+		if o > 0 {
+			w.add(b, int(gpus[j].Product), int32(o), 1)
+		}
+	}
+	return w
+}
+
+// add adds sign times a GPU of product with r milli-GPUs free.
+func (w *worth) add(b *Berth, product int, r int32, sign float64) {
+	h := &b.t.fill[product*(steps+1)+stepOf(r)]
+	w.fill.gpu += sign * h.gpu
+	w.fill.cpu += sign * h.cpu
+	w.price += sign * b.t.price[product] * float64(r)
+}
+
+// value is V, with cpu free and beside the row of tables.besideRow for it.
+func (b *Berth) value(w *worth, cpu int64, beside []float64, idle int32) float64 {
+	return w.fill.gpu*b.feed.phi(float64(cpu), b.p.Kappa*w.fill.cpu) +
+		b.p.Mu*cluster.Whole*float64(idle)*beside[idle] + b.p.Lambda*w.price
+}
+
+// Score implements Policy. For requests without GPU, of nodes that lose as
+// little the one with the least CPU left is best.
+func (b *Berth) Score(s *cluster.Snapshot, i int, r *cluster.Request) Score {
+	gain, _ := b.best(s, i, r)
+	score := Score(floor64(gain/b.p.Quantum)) << 16
+	if r.GPUs == 0 {
+		left := (s.Node(i).FreeCPUMilli - r.CPUMilli) / 125
+		score |= Score(max(0, 1<<16-1-left))
+	}
+	return score
+}
+
+// best gives V after less V before for r on node i and, for a share, the GPU.
+func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, int) {
+	n := s.Node(i)
+	cpu := n.FreeCPUMilli
+	if n.Products == 0 {
+		return 0, -1
+	}
+	w := b.worthOf(i)
+	row := b.t.besideRow(n.Products, cpu)
+	before := b.value(&w, cpu, row, n.Idle)
+	cpu -= r.CPUMilli
+	row = b.t.besideRow(n.Products, cpu)
+	open, gpus := s.Open(i), s.GPUs(i)
+	if r.GPUs == 0 {
+		return b.value(&w, cpu, row, n.Idle) - before, -1
+	}
+	if r.IsWhole() {
+		need := r.GPUs
+		for j, o := range open {
+			if need > 0 && o == cluster.Whole && r.Products.Has(gpus[j].Product) {
+				w.add(b, int(gpus[j].Product), cluster.Whole, -1)
+				need--
+			}
+		}
+		return b.value(&w, cpu, row, n.Idle-r.GPUs) - before, -1
+	}
+	milli, simple := milliOn(s, i, r), plain(s, i, r)
+	best, at, last := 0.0, -1, int16(-1)
+	for j, o := range open {
+		if int32(o) < milli || o == last && simple || !simple && roomOn(s, i, j, r) != roomBoth {
+			continue
+		}
+		last = o
+		after, idle := w, n.Idle
+		after.add(b, int(gpus[j].Product), int32(o), -1)
+		after.add(b, int(gpus[j].Product), int32(o)-milli, 1)
+		if o == cluster.Whole {
+			idle--
+		}
+		if gain := b.value(&after, cpu, row, idle) - before; at < 0 || gain > best {
+			best, at = gain, j
+		}
+	}
+	return best, at
+}
+
+// Devices implements Policy.
+func (b *Berth) Devices(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device {
+	if r.GPUs != 1 || r.IsWhole() || r.IsMIG() {
+		return take(s, i, r, leastOpen, out)
+	}
+	_, j := b.best(s, i, r)
+	return append(out, device(s, i, j, r))
+}

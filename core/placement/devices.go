@@ -1,0 +1,155 @@
+package placement
+
+import (
+	"math/bits"
+
+	"berth.dev/berth/core/cluster"
+)
+
+// plain says whether on node i a GPU has room for r as soon as its Open says
+// so: one product, no shares by memory and no clique to look at.
+func plain(s *cluster.Snapshot, i int, r *cluster.Request) bool {
+	return (r.Products == 0 || s.Node(i).Products&^r.Products == 0) &&
+		!r.OneClique && r.GPUMemoryBytes == 0 && !s.MemoryShares(i)
+}
+
+// milliOn is what r takes of one GPU of node i: of the first of an allowed
+// product, where that depends on the GPU.
+func milliOn(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
+	if r.GPUMemoryBytes == 0 && !r.IsMIG() {
+		return r.MilliGPU
+	}
+	for j, g := range s.GPUs(i) {
+		if !r.Products.Has(g.Product) {
+			continue
+		}
+		if !r.IsMIG() {
+			return cluster.ShareMilli(r.GPUMemoryBytes, s.Cards(i)[j].MemoryBytes)
+		}
+		if p := s.ProfileNumber(g.Product, r.Profile); p != 0 {
+			return s.MIGDevice(i, j, p, 0).MilliGPU
+		}
+	}
+	return 0
+}
+
+// order says which GPU of a node is taken first.
+type order uint8
+
+const (
+	lowest    order = iota // by position
+	leastOpen              // the one with the least left, then by position
+)
+
+// take appends devices of node i for r, which fits there, in order o.
+func take(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster.Device) []cluster.Device {
+	if r.IsMIG() {
+		return takeMIG(s, i, r, o, out)
+	}
+	clique := -1
+	if r.OneClique {
+		clique = tightestClique(s, i, r)
+	}
+	open := s.Open(i)
+	var taken [2]uint64 // a bit for each GPU
+	for range r.GPUs {
+		best := -1
+		for j := range open {
+			if taken[j/64]&(1<<(j%64)) != 0 || clique >= 0 && !together(s, i, clique, j) || roomOn(s, i, j, r) != roomBoth {
+				continue
+			}
+			if best < 0 || o == leastOpen && open[j] < open[best] {
+				best = j
+			}
+		}
+		if best < 0 {
+			return out // not reached: r fits
+		}
+		taken[best/64] |= 1 << (best % 64)
+		out = append(out, device(s, i, best, r))
+	}
+	return out
+}
+
+// device is what r takes of GPU j of node i.
+func device(s *cluster.Snapshot, i, j int, r *cluster.Request) cluster.Device {
+	milli, bytes := shareOf(r, &s.Cards(i)[j])
+	return cluster.Device{GPU: int32(j), MilliGPU: milli, MemoryBytes: bytes}
+}
+
+// together says whether GPUs j and k of node i share a clique.
+func together(s *cluster.Snapshot, i, j, k int) bool {
+	c := s.Cards(i)
+	return j == k || c[j].Clique != 0 && c[j].Clique == c[k].Clique
+}
+
+// tightestClique gives a GPU of the clique with the fewest GPUs that have room
+// for r, and still enough; -1 if none has enough.
+func tightestClique(s *cluster.Snapshot, i int, r *cluster.Request) int {
+	best, fewest := -1, int32(0)
+	for j := range s.Cards(i) {
+		var n int32
+		for k := range s.Cards(i) {
+			if together(s, i, j, k) && roomOn(s, i, k, r) == roomBoth {
+				n++
+			}
+		}
+		if n >= r.GPUs && (best < 0 || n < fewest) {
+			best, fewest = j, n
+		}
+	}
+	return best
+}
+
+// migRoom is how many devices of profile p GPU j of node i has room for, each
+// counted while the others are taken.
+func migRoom(s *cluster.Snapshot, i, j int, p int8) int32 {
+	starts := s.Starts(i, j, p)
+	if starts == 0 {
+		return 0
+	}
+	g := s.GPUs(i)[j]
+	profile := &s.Profiles(int(g.Product))[p-1]
+	free, same := s.ComputeSlices(int(g.Product)), 0
+	for start, part := range g.Parts {
+		if g.Held&(1<<start) != 0 {
+			free -= s.Profiles(int(g.Product))[part-1].Slices
+			if part == p {
+				same++
+			}
+		}
+	}
+	return int32(min(bits.OnesCount8(starts), free/profile.Slices, profile.Max-same))
+}
+
+// takeMIG appends MIG devices of node i for r: GPUs in order o (least free
+// first, or by position), and on each the lowest starts.
+func takeMIG(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster.Device) []cluster.Device {
+	gpus := s.GPUs(i)
+	var done [2]uint64
+	for need := r.GPUs; need > 0; {
+		best, room := -1, int32(0)
+		for j := range gpus {
+			if done[j/64]&(1<<(j%64)) != 0 || !r.Products.Has(gpus[j].Product) {
+				continue
+			}
+			n := migRoom(s, i, j, s.ProfileNumber(gpus[j].Product, r.Profile))
+			if n > 0 && (best < 0 || o == leastOpen && gpus[j].FreeMilli < gpus[best].FreeMilli) {
+				best, room = j, n
+			}
+		}
+		if best < 0 {
+			return out // not reached: r fits
+		}
+		done[best/64] |= 1 << (best % 64)
+		p := s.ProfileNumber(gpus[best].Product, r.Profile)
+		starts := s.Starts(i, best, p)
+		for range min(need, room) {
+			start := bits.TrailingZeros8(starts)
+			starts &^= 1 << start
+			out = append(out, s.MIGDevice(i, best, p, start))
+			need--
+		}
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+)
+
+// Params are the constants of Berth's own policy. The zero value is not
+// useful: start from DefaultParams.
+type Params struct {
+	// Eps is the chance, beside the shares of all classes, that no further
+	// request comes for a hole. It makes holes that only rare requests fit
+	// worth little. Above 0.
+	Eps float64
+	// K is how sharply GPU that cannot be fed with CPU loses its worth; above 0.
+	// See phi.
+	K float64
+	// Kappa scales the CPU that filling a node's holes is expected to need;
+	// below 1 it is more tolerant of scarce CPU. Above 0.
+	Kappa float64
+	// Mu is the worth of idle GPUs side by side, for requests of several.
+	Mu float64
+	// Lambda is the price on products that only some requests may use, for
+	// those that may use others.
+	Lambda float64
+	// Quantum is the step of the score in milli-GPUs: nodes within one step
+	// are equal, and rank decides. Above 0.
+	Quantum float64
+	// Rebuild is after how many arrivals, at least, the tables are made anew;
+	// on clusters of more than 6*Rebuild nodes it is a sixth of the nodes.
+	Rebuild int
+	// Memory is after how many arrivals the mix forgets half; 0 is never.
+	Memory float64
+	// Holes, if not nil, replaces the computed worth of a hole for every
+	// product: Holes[i] is that of 10*i milli-GPUs, for i from 0 to 100.
+	Holes []float64
+}
+
+// DefaultParams are tuned on seeds 1-20 of the openb workloads.
+func DefaultParams() Params {
+	return Params{Eps: 0.02, K: 5, Kappa: 0.82, Mu: 1.22, Lambda: 0.3, Quantum: 0.37, Rebuild: 200}
+}
+
+// Validate says which field is out of its range, or nil.
+func (p *Params) Validate() error {
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{{"Eps", p.Eps}, {"K", p.K}, {"Kappa", p.Kappa}, {"Quantum", p.Quantum}, {"Rebuild", float64(p.Rebuild)}} {
+		if !(f.value > 0) || math.IsInf(f.value, 0) {
+			return fmt.Errorf("params: %s is %v; it must be above 0", f.name, f.value)
+		}
+	}
+	if !(p.Mu >= 0 && p.Lambda >= 0 && p.Memory >= 0) {
+		return fmt.Errorf("params: Mu %v, Lambda %v and Memory %v must not be negative", p.Mu, p.Lambda, p.Memory)
+	}
+	if p.Holes != nil && len(p.Holes) != steps+1 {
+		return fmt.Errorf("params: Holes has %d entries; it must have %d", len(p.Holes), steps+1)
+	}
+	return nil
+}

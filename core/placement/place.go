@@ -1,0 +1,136 @@
+package placement
+
+import (
+	"fmt"
+
+	"berth.dev/berth/core/cluster"
+)
+
+// Placer finds the best node for a request. Index and Scan are the two: equal
+// in every answer, unequal in cost.
+type Placer interface {
+	// Best gives the node that the policy likes best for r, and whether there
+	// is one that fits.
+	Best(r *cluster.Request) (node int, ok bool)
+	// Arrive tells the policy of a request; see Policy.
+	Arrive(r *cluster.Request)
+	// Snapshot is what Best looks at. Changes to it are noticed.
+	Snapshot() *cluster.Snapshot
+	// Policy is who decides.
+	Policy() Policy
+}
+
+// Place finds devices for r and assumes them on p's Snapshot. ok is false where
+// r fits no node; then nothing has changed. It does not call Arrive. The error
+// is of a policy that chose what is not free: a bug.
+func Place(p Placer, r *cluster.Request) (placed cluster.Placement, ok bool, err error) {
+	node, ok := p.Best(r)
+	if !ok {
+		return cluster.Placement{}, false, nil
+	}
+	placed = cluster.Placement{Node: node, Request: *r}
+	if r.GPUs > 0 {
+		placed.Devices = p.Policy().Devices(p.Snapshot(), node, r, make([]cluster.Device, 0, r.GPUs))
+	}
+	if err := p.Snapshot().Assume(&placed); err != nil {
+		return cluster.Placement{}, false, fmt.Errorf("place: %w", err)
+	}
+	return placed, true, nil
+}
+
+// PlaceGang places the members of g whole or not at all: at least MinCount of
+// them (all, where it is 0), in order, or none, and then nothing has changed.
+// The result has an entry for each member; those left out have Node -1.
+func PlaceGang(p Placer, g *cluster.Gang) (placed []cluster.Placement, ok bool, err error) {
+	s := p.Snapshot()
+	need := g.MinCount
+	if need <= 0 || need > len(g.Members) {
+		need = len(g.Members)
+	}
+	m := s.Mark()
+	placed = make([]cluster.Placement, len(g.Members))
+	count := 0
+	for i := range g.Members {
+		one, fits, err := Place(p, &g.Members[i])
+		if err != nil {
+			s.RollBack(m)
+			return nil, false, fmt.Errorf("gang %s, member %d: %w", g.Name, i, err)
+		}
+		if placed[i] = one; !fits {
+			placed[i] = cluster.Placement{Node: -1, Request: g.Members[i]}
+			if count+len(g.Members)-i-1 < need {
+				s.RollBack(m)
+				return nil, false, nil
+			}
+			continue
+		}
+		count++
+	}
+	s.Keep(m)
+	return placed, true, nil
+}
+
+// Scan is the slow obvious Placer: it scores every node for every request.
+// Index is tested against it.
+type Scan struct {
+	s     *cluster.Snapshot
+	p     Policy
+	ranks []int32
+	rand  func(n int) int
+}
+
+// NewScan makes a Scan. The arguments are those of NewIndex.
+func NewScan(s *cluster.Snapshot, p Policy, ranks []int32, rand func(n int) int) *Scan {
+	return &Scan{s: s, p: p, ranks: ranks, rand: rand}
+}
+
+// Best implements Placer.
+func (x *Scan) Best(r *cluster.Request) (int, bool) {
+	best, ties := uint64(0), []int(nil)
+	for i := range x.s.Len() {
+		if Fit(x.s, i, r) != Fits {
+			continue
+		}
+		rank := 0
+		if x.p.Ties() == TiesByRank {
+			rank = rankOf(x.ranks, i)
+		}
+		switch k := key(x.p.Score(x.s, i, r), rank); {
+		case k > best:
+			best, ties = k, append(ties[:0], i)
+		case k == best:
+			ties = append(ties, i)
+		}
+	}
+	switch {
+	case len(ties) == 0:
+		return 0, false
+	case len(ties) == 1 || x.p.Ties() == TiesByRank:
+		return ties[0], true
+	}
+	return ties[x.rand(len(ties))], true
+}
+
+// Arrive implements Placer.
+func (x *Scan) Arrive(r *cluster.Request) { x.p.Arrive(r) }
+
+// Snapshot implements Placer.
+func (x *Scan) Snapshot() *cluster.Snapshot { return x.s }
+
+// Policy implements Placer.
+func (x *Scan) Policy() Policy { return x.p }
+
+// rankOf gives the rank of node i; without ranks nodes rank in their order.
+func rankOf(ranks []int32, i int) int {
+	if ranks == nil {
+		return i
+	}
+	return int(ranks[i])
+}
+
+// key joins a score and a rank (0 to MaxNodes-1) to a number that is higher for
+// the better node, and never 0.
+func key(score Score, rank int) uint64 {
+	score = max(-MaxScore, min(MaxScore, score))
+	return uint64(score+MaxScore+1)<<20 | uint64(cluster.MaxNodes-1-rank)
+}

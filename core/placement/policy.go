@@ -1,0 +1,103 @@
+// Package placement decides which devices of which node a request gets. A
+// Policy scores nodes; Index keeps those scores and finds the best node without
+// scoring all of them again. It does not queue, admit or preempt, and it never
+// refuses a request that fits.
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth.dev/berth/core/cluster"
+)
+
+// Score orders nodes for one request: higher is better. Only the values from
+// -MaxScore to MaxScore are told apart; what is beyond counts as the nearest.
+type Score int64
+
+// MaxScore bounds a Score.
+const MaxScore Score = 1<<43 - 1
+
+// Policy says where requests go. A Policy belongs to one run on one Snapshot
+// and need not be safe for concurrent use. Equal calls in equal order give
+// equal answers, save for what Setup.Rand draws.
+type Policy interface {
+	// Arrive tells of a request before it is placed, whether or not it then
+	// fits. It says true if scores given before no longer hold.
+	Arrive(r *cluster.Request) (stale bool)
+
+	// Score says how good it is to place r on node i of s, where it fits
+	// (Fit). It may depend on nothing but r, node i and past Arrive calls.
+	Score(s *cluster.Snapshot, i int, r *cluster.Request) Score
+
+	// Devices chooses devices of node i for r, which fits there: one for each
+	// of r.GPUs, appended to out.
+	Devices(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device
+
+	// Ties says how nodes of equal score are told apart.
+	Ties() Ties
+}
+
+// Ties says which of several nodes with the best score is taken.
+type Ties uint8
+
+const (
+	TiesByRank Ties = iota // the one of lowest rank, always
+	TiesRandom             // one at random, each equally likely
+)
+
+// Setup is what a policy may know before the first request.
+type Setup struct {
+	Cluster *cluster.Snapshot // read only; the Snapshot that the run will change
+	// Typical is the mix of requests to expect, for policies that are defined
+	// on a mix known in advance (fgd). Berth's own does not read it.
+	Typical []Class
+	// Rand gives a number from 0 up to n-1. Only random needs it.
+	Rand func(n int) int
+}
+
+// Class is a request shape and how common it is.
+type Class struct {
+	Request cluster.Request
+	Weight  float64 // any positive number; only proportions count
+}
+
+// Maker makes a Policy for one run.
+type Maker func(Setup) Policy
+
+// makers are the policies by name, Berth's own first.
+var makers = []struct {
+	name string
+	make Maker
+}{
+	{"berth", func(s Setup) Policy { return NewBerth(s, DefaultParams()) }},
+	{"fgd", NewFGD},
+	{"bestfit", NewBestFit},
+	{"dotproduct", NewDotProduct},
+	{"packing", NewPacking},
+	{"clustering", NewClustering},
+	{"random", NewRandom},
+	{"first-fit", NewFirstFit},
+}
+
+// Names gives the names of all policies, Berth's own first.
+func Names() []string {
+	names := make([]string, len(makers))
+	for i := range makers {
+		names[i] = makers[i].name
+	}
+	return names
+}
+
+// Lookup gives the policy of a name. The error lists the names.
+func Lookup(name string) (Maker, error) {
+	for i := range makers {
+		if makers[i].name == name {
+			return makers[i].make, nil
+		}
+	}
+	names := Names()
+	slices.Sort(names)
+	return nil, fmt.Errorf("policy %q: not one of %s", name, strings.Join(names, ", "))
+}
