@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,6 +18,7 @@ import (
 
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
+	bolt "go.etcd.io/bbolt"
 )
 
 func TestTheVersionIsThatOfGoMod(t *testing.T) {
@@ -201,5 +203,46 @@ func TestASocketPathThatIsTooLongGoesElsewhere(t *testing.T) {
 	}
 	if got, _, _ := sockets("/data"); got != "/data" {
 		t.Errorf("sockets(/data) = %s; want the data folder itself", got)
+	}
+}
+
+func TestADamagedStoreIsNamed(t *testing.T) {
+	for name, damage := range map[string]func(member string) error{
+		"its log is gone": func(member string) error { return os.Remove(filepath.Join(member, "wal", "0.wal")) },
+		"is damaged": func(member string) error {
+			return os.WriteFile(filepath.Join(member, "snap", "db"), bytes.Repeat([]byte("x"), 1<<16), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := checkStore(dir); err != nil {
+				t.Fatalf("checkStore of an empty folder = %v; want nil", err)
+			}
+			member := filepath.Join(dir, "member")
+			for _, sub := range []string{"snap", "wal"} {
+				if err := os.MkdirAll(filepath.Join(member, sub), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(member, "wal", "0.wal"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			db, err := bolt.Open(filepath.Join(member, "snap", "db"), 0o600, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(db.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("key")); return err }), db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if err := checkStore(dir); err != nil {
+				t.Fatalf("checkStore of a sound store = %v; want nil", err)
+			}
+			if err := damage(member); err != nil {
+				t.Fatal(err)
+			}
+			if err := checkStore(dir); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("checkStore of a damaged store = %v; want %q", err, name)
+			}
+		})
 	}
 }

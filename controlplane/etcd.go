@@ -56,7 +56,11 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 	cfg.TickMs, cfg.ElectionMs = 20, 200 // one member: nothing to wait for
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 
-	e, err := startEtcd(cfg)
+	err = checkStore(cfg.Dir)
+	var e *embed.Etcd
+	if err == nil {
+		e, err = startEtcd(cfg)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("start the store in %s: %w; details in %s; if the store is damaged, "+
 			"`berth down --purge` removes the folder and `berth up` starts an empty one", cfg.Dir, err, dir.Join("log", "etcd.log"))
