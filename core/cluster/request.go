@@ -12,6 +12,10 @@ const Whole = 1000
 // set in a Request allows every product. Make it with Snapshot.Products.
 type Products uint64
 
+// NoProduct is a set that no GPU of any Snapshot is in: for requests that allow
+// only products that the cluster has not.
+const NoProduct Products = 1 << MaxProducts
+
 // Has says whether the product with the given number (GPU.Product) is in p, or
 // p is empty.
 func (p Products) Has(product uint8) bool { return p == 0 || p&(1<<product) != 0 }

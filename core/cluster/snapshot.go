@@ -14,7 +14,7 @@ import (
 // MaxProducts is the most GPU products in one Snapshot, and MaxNodes the most
 // nodes.
 const (
-	MaxProducts = 64
+	MaxProducts = 63
 	MaxNodes    = 1 << 20
 )
 

@@ -154,12 +154,12 @@ func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, i
 		return b.value(&w, cpu, row, n.Idle-r.GPUs) - before, -1
 	}
 	milli, simple := milliOn(s, i, r), plain(s, i, r)
-	best, at, last := 0.0, -1, int16(-1)
+	best, at, last := 0.0, -1, -1
 	for j, o := range open {
-		if int32(o) < milli || o == last && simple || !simple && roomOn(s, i, j, r) != roomBoth {
+		if int32(o) < milli || simple && last >= 0 && o == open[last] && gpus[j].Product == gpus[last].Product || !simple && roomOn(s, i, j, r) != roomBoth {
 			continue
 		}
-		last = o
+		last = j
 		after, idle := w, n.Idle
 		after.add(b, int(gpus[j].Product), int32(o), -1)
 		after.add(b, int(gpus[j].Product), int32(o)-milli, 1)

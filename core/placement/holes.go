@@ -21,6 +21,8 @@ type tables struct {
 	widest int       // most GPUs that any node has
 	beside map[cluster.Products][]float64
 	mix    []weighed
+	last   cluster.Products // whose rows of beside were asked for last
+	rows   []float64
 }
 
 // hole is what is expected of a hole: how much of it will be filled, in
@@ -133,25 +135,34 @@ func (t *tables) fillProduct(product int, memoryBytes int64, p *Params) {
 // milli-CPU free.
 func (t *tables) besideRow(products cluster.Products, cpu int64) []float64 {
 	width := t.widest + 1
-	rows := t.beside[products]
-	if rows == nil {
-		rows = make([]float64, (len(t.cpus)+1)*width)
-		for i := range t.mix {
-			w := &t.mix[i]
-			if w.r.GPUs < 2 || w.r.Products != 0 && w.r.Products&products == 0 {
-				continue
-			}
-			from, _ := slices.BinarySearch(t.cpus, w.r.CPUMilli)
-			for step := from + 1; step <= len(t.cpus); step++ {
-				for idle := int(w.r.GPUs); idle < width; idle++ {
-					rows[step*width+idle] += w.share * float64(w.r.GPUs) / w.reach
-				}
-			}
+	if t.rows == nil || t.last != products {
+		if t.rows = t.beside[products]; t.rows == nil {
+			t.rows = t.newBeside(products)
+			t.beside[products] = t.rows
 		}
-		t.beside[products] = rows
+		t.last = products
 	}
 	step, _ := slices.BinarySearch(t.cpus, cpu+1)
-	return rows[step*width : (step+1)*width]
+	return t.rows[step*width : (step+1)*width]
+}
+
+// newBeside makes the rows of besideRow for nodes of the given products.
+func (t *tables) newBeside(products cluster.Products) []float64 {
+	width := t.widest + 1
+	rows := make([]float64, (len(t.cpus)+1)*width)
+	for i := range t.mix {
+		w := &t.mix[i]
+		if w.r.GPUs < 2 || w.r.Products != 0 && w.r.Products&products == 0 {
+			continue
+		}
+		from, _ := slices.BinarySearch(t.cpus, w.r.CPUMilli)
+		for step := from + 1; step <= len(t.cpus); step++ {
+			for idle := int(w.r.GPUs); idle < width; idle++ {
+				rows[step*width+idle] += w.share * float64(w.r.GPUs) / w.reach
+			}
+		}
+	}
+	return rows
 }
 
 // feed is a table of phi between 0 and feedMost, in steps of 1/feedSteps.
