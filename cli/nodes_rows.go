@@ -17,6 +17,7 @@ type nodeRow struct {
 	Devices      int          `json:"devices"`     // whole GPUs, MIG devices and shares on offer
 	DevicesHeld  int          `json:"devicesHeld"`
 	Remark       string       `json:"remark,omitempty"` // why nothing is free
+	Taints       []string     `json:"taints"`           // key=value:effect
 }
 
 // holdingRow is one owner's part of a node.
@@ -48,7 +49,7 @@ func nodeRows(nodes []kube.Node) []nodeRow {
 			Node: n.Name, Product: n.Product, GPUs: n.Physical,
 			Held: whole(n.Held), Free: whole(n.Free), Unavailable: whole(n.Broken + n.Closed), Unhealthy: n.Unhealthy,
 			Busy: busyOf(n.Count), PricePerHour: priceOf(n.Count),
-			HeldBy: []holdingRow{}, Devices: n.Devices, DevicesHeld: n.DevicesHeld, Remark: n.Remark,
+			HeldBy: []holdingRow{}, Devices: n.Devices, DevicesHeld: n.DevicesHeld, Remark: n.Remark, Taints: append([]string{}, n.Taints...),
 		}
 		if len(n.GPUs) == 0 {
 			row.Product = ""

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 func nodeTable(nodes []kube.Node, v kube.View, wide bool) *table {
 	t := &table{head: []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}, gap: 2}
 	if wide {
-		t.head = append(t.head, "DEVICES", "DRIVER", "CUDA", "CAPACITY", "ZONE")
+		t.head = append(t.head, "DEVICES", "DRIVER", "CUDA", "CAPACITY", "ZONE", "TAINTS")
 	}
 	t.head = append(t.head, "HELD BY")
 	line := func(name, product string, c kube.Count, unhealthy, heldBy string, more ...string) {
@@ -32,7 +33,7 @@ func nodeTable(nodes []kube.Node, v kube.View, wide bool) *table {
 	}
 	var blank []string
 	if wide {
-		blank = make([]string, 5)
+		blank = make([]string, 6)
 	}
 	line("TOTAL", "", v.Total, strconv.Itoa(v.Total.Unhealthy), waitingText(v), blank...)
 	if !wide {
@@ -182,6 +183,6 @@ func wideCells(n kube.Node) []string {
 	return []string{
 		fmt.Sprintf("%d/%d", n.DevicesHeld, n.Devices),
 		label("nvidia.com/cuda.driver-version.full"), label("nvidia.com/cuda.runtime-version.full"),
-		label("karpenter.sh/capacity-type"), label("topology.kubernetes.io/zone"),
+		label("karpenter.sh/capacity-type"), label("topology.kubernetes.io/zone"), cmp.Or(strings.Join(n.Taints, ","), "-"),
 	}
 }

@@ -15,6 +15,9 @@ import (
 func readNode(node *v1.Node, pods []*v1.Pod, waiting map[Owner]int) Node {
 	m := readMachine(node)
 	out := Node{Name: node.Name, Product: m.product, Labels: node.Labels}
+	for _, t := range node.Spec.Taints {
+		out.Taints = append(out.Taints, t.ToString())
+	}
 	out.PriceMicros, out.PriceKnown = price(node.Annotations[api.AnnotationPrice])
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

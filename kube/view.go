@@ -26,6 +26,7 @@ type Node struct {
 	Name    string
 	Product string            // label form, such as "NVIDIA-A100-SXM4-40GB"; the most common where there are several
 	Labels  map[string]string // of the Node object; read only
+	Taints  []string          // as kubectl writes them, such as "nvidia.com/gpu=present:NoSchedule", in their order
 	GPUs    []GPU             // by index
 	// Unplaced is what is held here by pods whose device is not known. It
 	// counts on the node, not on a GPU.

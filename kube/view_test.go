@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -317,5 +318,16 @@ func TestSetBusyIsTheMeanOfHeldGPUs(t *testing.T) {
 	v.SetBusy(func(uuid string) (float64, bool) { r, ok := readings[uuid]; return r, ok })
 	if got := v.Nodes[0].Busy; got != 0.7 || !v.Total.BusyKnown {
 		t.Errorf("Busy = %v (total known: %v), want 0.7 and true", got, v.Total.BusyKnown)
+	}
+}
+
+func TestTaintsAreAsKubectlWritesThem(t *testing.T) {
+	node := &v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{
+		{Key: "nvidia.com/gpu", Value: "present", Effect: v1.TaintEffectNoSchedule},
+		{Key: "dedicated", Effect: v1.TaintEffectNoExecute},
+	}}}
+	got := kube.Cluster([]*v1.Node{node}, nil).Nodes[0].Taints
+	if want := []string{"nvidia.com/gpu=present:NoSchedule", "dedicated:NoExecute"}; !slices.Equal(got, want) {
+		t.Errorf("Taints = %q; want %q", got, want)
 	}
 }
