@@ -120,6 +120,7 @@ func (u *upCommand) child(ctx context.Context) error {
 	u.o.Step = func(name, detail string, took time.Duration) {
 		enc.Encode(report{Step: name, Detail: detail, Took: took})
 	}
+	u.o.Died = func(err error) { enc.Encode(report{Error: err.Error()}) }
 	u.o.Ready = func(s datadir.State) {
 		enc.Encode(report{Ready: &s})
 		pipe.Close()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,7 @@ func (u *upCommand) quiet() (restore func()) {
 	unix.CloseOnExec(kept)
 	terminal := os.NewFile(uintptr(kept), "stderr")
 	u.err = terminal
+	debug.SetCrashOutput(terminal, debug.CrashOptions{}) // a panic is shown as ever
 	u.o.Laid = func() {
 		f, err := os.OpenFile(u.o.Dir.Join("log", "stderr.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {

@@ -30,6 +30,8 @@ type UpOptions struct {
 	HoldScheduler string
 	// Laid is told once, when the folder and its log folder are there.
 	Laid func()
+	// Died is told why, when the process is about to end at once.
+	Died func(error)
 	// Step is told each finished step of the start; Ready is told once.
 	Step  func(name, detail string, took time.Duration)
 	Ready func(datadir.State)
@@ -185,6 +187,10 @@ func (u *upCommand) foreground(ctx context.Context) error {
 	p := newProgress(u.err, u.o.Dir, u.output != "json")
 	p.start()
 	u.o.Step = p.step
+	u.o.Died = func(err error) {
+		p.end()
+		fmt.Fprintf(u.err, "error: %v\n", err)
+	}
 	u.o.Ready = func(s datadir.State) {
 		p.ready(s)
 		if u.output == "json" {

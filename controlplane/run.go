@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/internal/datadir"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 )
 
 // Options says what to run and where. Only one control plane can run in a
@@ -34,6 +35,9 @@ type Options struct {
 	HoldScheduler string
 	// Laid, if not nil, is told once, when the folder and its logs are there.
 	Laid func()
+	// Died, if not nil, is told when a part of Kubernetes ends the process at
+	// once, which upstream does where it cannot go on.
+	Died func(error)
 	// Step is told each finished step of the start, in order. It must be quick.
 	Step func(name, detail string, took time.Duration)
 	// Ready is told once, when the control plane and all nodes are ready.
@@ -56,6 +60,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Laid != nil {
 		o.Laid()
+	}
+	klog.OsExit = func(code int) {
+		if o.Died != nil {
+			o.Died(fmt.Errorf("a part of Kubernetes could not go on and ended the process; details in %s", o.Dir.Logs()))
+		}
+		os.Exit(code)
 	}
 	defer p.logs.Close()
 	defer p.removeSocks()

@@ -17,6 +17,6 @@ func main() {
 func up(ctx context.Context, o cli.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, HoldScheduler: o.HoldScheduler,
-		Laid: o.Laid, Step: o.Step, Ready: o.Ready,
+		Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
