@@ -31,16 +31,16 @@ test: build check ## everything that must pass: formatting, vet, unit, race, scr
 check: ## formatting and vet
 	@sh tools/check.sh
 
-lint: ## golangci-lint with .golangci.yml (built from tools/go.mod on first use)
-	cd tools && go build -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+lint: ## golangci-lint with .golangci.yml (built on first use)
+	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	bin/golangci-lint run ./...
 
 bench: build ## measure, and write docs/benchmarks.md
 	go run ./test/bench
 
-generate: ## rewrite generated files and golden files
-	go generate ./...
-	go test ./core/... ./agent/... ./kube/... ./cli/... ./fleet/... -update
+generate: ## rewrite golden files; review the difference line by line
+	go test ./agent/exporter ./cli ./fleet/smi -update
+	@git --no-pager diff --stat
 
 tidy: ## bring go.mod and go.sum up to date
 	go mod tidy
