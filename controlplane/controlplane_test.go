@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
@@ -57,6 +58,12 @@ func TestAuthoritiesAreKeptAndLeavesAreNew(t *testing.T) {
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: first.ca.pool(), DNSName: "gpu-node-1.sim.internal"}); err != nil {
 		t.Errorf("the kubelets' certificate does not hold for a node: %v", err)
+	}
+	for _, years := range []int{-4, 9} {
+		clock := time.Now().AddDate(years, 0, 0)
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: first.ca.pool(), CurrentTime: clock}); err != nil {
+			t.Errorf("with a clock %d years off the certificate does not hold: %v", years, err)
+		}
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: first.proxyCA.pool()}); err == nil {
 		t.Error("the front proxy's authority vouches for a kubelet; want the two apart")

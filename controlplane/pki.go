@@ -30,6 +30,10 @@ type authority struct {
 	pem  []byte
 }
 
+// validFrom is since when all certificates hold: long before any of them is
+// made, so that a clock that is set back locks nobody out.
+var validFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // identity is a key with its certificate chain.
 type identity struct{ certPEM, keyPEM []byte }
 
@@ -71,7 +75,7 @@ func newAuthority(crtPath, keyPath, name string) (*authority, error) {
 	tmpl := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		Subject:               pkix.Name{CommonName: "berth-" + name},
-		NotBefore:             now.Add(-24 * time.Hour), // a clock that is set back a little must not lock the user out
+		NotBefore:             validFrom,
 		NotAfter:              now.AddDate(100, 0, 0),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
@@ -141,7 +145,7 @@ func (a *authority) leaf(cn string, orgs, dns []string, ips ...net.IP) (identity
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: cn, Organization: orgs},
-		NotBefore:    now.Add(-24 * time.Hour),
+		NotBefore:    validFrom,
 		NotAfter:     now.AddDate(10, 0, 0),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
