@@ -19,10 +19,9 @@ func StorageClasses() []runtime.Object {
 
 func storageClass(name string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
-		ObjectMeta:           meta("", name, nil),
-		Provisioner:          Provisioner,
-		ReclaimPolicy:        new(v1.PersistentVolumeReclaimDelete),
-		VolumeBindingMode:    new(storagev1.VolumeBindingImmediate),
-		AllowVolumeExpansion: new(true),
+		ObjectMeta:        meta("", name, nil),
+		Provisioner:       Provisioner,
+		ReclaimPolicy:     new(v1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode: new(storagev1.VolumeBindingImmediate),
 	}
 }
