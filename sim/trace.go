@@ -150,7 +150,6 @@ type Pod struct {
 	GPUMemoryBytes int64    // of each GPU, instead of MilliGPU; 0 is none
 	Profile        string   // MIG profile, instead of MilliGPU; "" is none
 	Models         []string // allowed, sorted, each once; none is any
-	Gang           string   // pods of one gang are placed together; "" is none
 
 	Arrival    float64 // seconds
 	HasArrival bool
@@ -162,7 +161,7 @@ type Pod struct {
 // memory_mib, num_gpu and gpu_milli; optional are gpu_spec (allowed models,
 // separated by "|") and creation_time, scheduled_time and deletion_time (in
 // seconds). Optional columns of ours: gpu_memory_mib (a share by memory),
-// mig_profile, gang, arrival_seconds and run_seconds.
+// mig_profile, arrival_seconds and run_seconds.
 //
 // nodes say which models there are. It refuses a missing column, a bad or
 // negative number, a model that neither nodes nor the catalogue has, and a
@@ -214,7 +213,6 @@ func (t *table) pod(known map[string]bool) Pod {
 		CPUMilli:    t.number("cpu_milli", mostCPUMilli, false),
 		MemoryBytes: t.number("memory_mib", mostMemoryMiB, false) << 20,
 		GPUs:        int(t.number("num_gpu", mostGPUs, false)),
-		Gang:        t.text("gang"),
 	}
 	byMemory, profile := t.number("gpu_memory_mib", mostMemoryMiB, true)<<20, t.text("mig_profile")
 	milli := int(t.number("gpu_milli", cluster.Whole, byMemory > 0 || profile != ""))
@@ -248,14 +246,14 @@ func (t *table) spec(known map[string]bool) []string {
 	return slices.Compact(out)
 }
 
-// times reads when the pod came and how long it ran: from its start if there is
-// one, else from its creation.
+// times reads when the pod came and how long it ran: from its start, or its
+// creation where the file has no starts. A pod that never started has not run.
 func (p *Pod) times(t *table) {
 	created, hasCreated := t.seconds("creation_time")
 	started, hasStarted := t.seconds("scheduled_time")
 	deleted, hasDeleted := t.seconds("deletion_time")
 	p.Arrival, p.HasArrival = created, hasCreated
-	if !hasStarted {
+	if !t.has("scheduled_time") {
 		started, hasStarted = created, hasCreated
 	}
 	if hasStarted && hasDeleted && deleted > started {

@@ -158,7 +158,7 @@ func (t *tables) newBeside(products cluster.Products) []float64 {
 		from, _ := slices.BinarySearch(t.cpus, w.r.CPUMilli)
 		for step := from + 1; step <= len(t.cpus); step++ {
 			for idle := int(w.r.GPUs); idle < width; idle++ {
-				rows[step*width+idle] += w.share * float64(w.r.GPUs) / w.reach
+				rows[step*width+idle] += w.share / w.reach
 			}
 		}
 	}
