@@ -29,7 +29,8 @@ const (
 // A pod that fits nowhere waits; the oldest is tried first whenever one leaves,
 // and others may pass it. After Patience mean run times of waiting it fails.
 type Churn struct {
-	Cluster  *cluster.Snapshot // empty; each run works on a clone
+	Cluster  *cluster.Snapshot   // empty; each run works on a clone
+	Held     []cluster.Placement // what is placed before the first arrival, and stays; it counts as asked for and as allocated
 	Pods     []Pod
 	Load     float64 // such as 1.0 or 1.3; above 0
 	Policy   placement.Maker
@@ -75,17 +76,20 @@ func (c Churn) Run(seed int64) (ChurnRun, error) {
 	case c.Cluster.TotalGPUs() == 0:
 		return ChurnRun{}, fmt.Errorf("the cluster has no GPUs: there is nothing to allocate")
 	}
-	rng := rand.New(rand.NewSource(seed))
-	ranks := Ranks(rng, c.Cluster)
-	comers, mean, err := c.arrivals(rng)
+	s, held, err := occupied(c.Cluster, c.Held, c.Load)
 	if err != nil {
 		return ChurnRun{}, err
 	}
-	s := c.Cluster.Clone()
+	rng := rand.New(rand.NewSource(seed))
+	ranks := Ranks(rng, c.Cluster)
+	comers, mean, err := c.arrivals(rng, c.Load*float64(capacity(c.Cluster))-float64(held))
+	if err != nil {
+		return ChurnRun{}, err
+	}
 	typical := Typical(Requests(c.Cluster, c.Pods))
 	policy := c.Policy(placement.Setup{Cluster: s, Typical: typical, Rand: rng.Intn})
 	f := &churning{
-		Churn: c, placer: placement.NewIndex(s, policy, ranks, rng.Intn), waiting: newWaiting(),
+		Churn: c, got: held, placer: placement.NewIndex(s, policy, ranks, rng.Intn), waiting: newWaiting(),
 		mean: mean, end: c.Runs * mean, impossible: newImpossible(c.Cluster),
 		run: ChurnRun{Seed: seed, MeanRunSeconds: mean, Classes: map[string]ChurnClass{}},
 	}
@@ -95,8 +99,9 @@ func (c Churn) Run(seed int64) (ChurnRun, error) {
 	return f.simulate(comers)
 }
 
-// arrivals makes the pods that come until the end, and the mean run time.
-func (c Churn) arrivals(rng *rand.Rand) ([]arrival, float64, error) {
+// arrivals makes the pods that come until the end and ask for target milli-GPUs,
+// and the mean run time.
+func (c Churn) arrivals(rng *rand.Rand, target float64) ([]arrival, float64, error) {
 	pods := slices.Clone(c.Pods)
 	if !slices.ContainsFunc(pods, func(p Pod) bool { return !p.HasArrival }) {
 		slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Compare(a.Arrival, b.Arrival) })
@@ -114,7 +119,6 @@ func (c Churn) arrivals(rng *rand.Rand) ([]arrival, float64, error) {
 	}
 	// Closer and closer together: first as long as a pass at load 1 would take
 	// if all runs were mean, then halved until enough is asked for.
-	target := c.Load * float64(capacity(c.Cluster))
 	var comers []arrival
 	at := 0.0
 	extend := func(gap float64) {

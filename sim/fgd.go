@@ -63,7 +63,8 @@ type Run struct {
 // pod leaves, and one that fits nowhere is dropped. It is to the letter of the
 // paper's artifact, random numbers included.
 type FGD struct {
-	Cluster *cluster.Snapshot // empty; each run works on a clone
+	Cluster *cluster.Snapshot   // empty; each run works on a clone
+	Held    []cluster.Placement // what is placed before the first arrival, and stays; it counts as asked for and as allocated
 	Pods    []Pod
 	Load    float64 // such as 1.3; above 0
 	Policy  placement.Maker
@@ -85,15 +86,35 @@ func (f FGD) Run(seed int64) (Run, error) {
 	if f.Cluster.TotalGPUs() == 0 {
 		return Run{}, fmt.Errorf("the cluster has no GPUs: there is nothing to allocate")
 	}
+	s, held, err := occupied(f.Cluster, f.Held, f.Load)
+	if err != nil {
+		return Run{}, err
+	}
 	rng := rand.New(rand.NewSource(seed))
 	requests := SortedRequests(f.Cluster, f.Pods)
-	arrivals := Arrivals(rng, requests, f.Load*float64(capacity(f.Cluster)))
+	arrivals := Arrivals(rng, requests, f.Load*float64(capacity(f.Cluster))-float64(held))
 	ranks := Ranks(rng, f.Cluster)
-	s := f.Cluster.Clone()
 	policy := f.Policy(placement.Setup{Cluster: s, Typical: Typical(requests), Rand: rng.Intn})
-	run, err := f.replay(placement.NewIndex(s, policy, ranks, rng.Intn), arrivals)
+	run, err := f.replay(placement.NewIndex(s, policy, ranks, rng.Intn), arrivals, held)
 	run.Seed = seed
 	return run, err
+}
+
+// occupied is a clone of s with held placed on it, and the milli-GPUs of that.
+// It refuses a load that asks for no more than is held.
+func occupied(s *cluster.Snapshot, held []cluster.Placement, load float64) (*cluster.Snapshot, int64, error) {
+	s = s.Clone()
+	sum := int64(0)
+	for i := range held {
+		if err := s.Assume(&held[i]); err != nil {
+			return nil, 0, fmt.Errorf("what is held: %w", err)
+		}
+		sum += held[i].TotalMilli()
+	}
+	if sum > 0 && float64(sum) >= load*float64(capacity(s)) {
+		return nil, 0, fmt.Errorf("load %v: %.0f percent of the cluster is held already; give a higher load", load, 100*float64(sum)/float64(capacity(s)))
+	}
+	return s, sum, nil
 }
 
 // capacity is the milli-GPUs of s.
@@ -159,15 +180,15 @@ func Ranks(rng *rand.Rand, s *cluster.Snapshot) []int32 {
 	return ranks
 }
 
-// replay places arrivals one by one.
-func (f FGD) replay(p placement.Placer, arrivals []cluster.Request) (Run, error) {
+// replay places arrivals one by one; held is what is placed already.
+func (f FGD) replay(p placement.Placer, arrivals []cluster.Request, held int64) (Run, error) {
 	run := Run{Allocated: map[int]float64{}, Failed: map[string]ClassCount{}}
 	for _, class := range Classes {
 		run.Failed[class] = ClassCount{}
 	}
 	var (
 		all             = float64(capacity(f.Cluster))
-		asked, got      int64
+		asked, got      = held, held
 		sum, count, col = 0.0, 0, 0
 		impossible      = newImpossible(f.Cluster)
 	)
