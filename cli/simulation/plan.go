@@ -1,0 +1,153 @@
+// Package simulation runs many simulations of package sim side by side and adds
+// up their results. It reads no file and prints nothing; package cli does.
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
+	"berth.dev/berth/sim"
+)
+
+// The protocols that a Plan knows.
+const (
+	ProtocolFGD   = "fgd"   // sim.FGD: no pod leaves
+	ProtocolChurn = "churn" // sim.Churn: pods leave when they are done
+)
+
+// Protocols are the names of all protocols.
+var Protocols = []string{ProtocolFGD, ProtocolChurn}
+
+// Policy is a placement policy and its name.
+type Policy struct {
+	Name string
+	Make placement.Maker
+}
+
+// Plan is what to simulate: every policy with every load and seed.
+type Plan struct {
+	Cluster  *cluster.Snapshot // empty; only read
+	Held     []cluster.Placement
+	Pods     []sim.Pod
+	Protocol string
+	Loads    []float64 // ProtocolFGD takes one
+	Seeds    []int64
+	Policies []Policy
+	// Progress, if not nil, is told how many runs have ended and how much of
+	// all work is done, from 0 to 1. Calls do not overlap.
+	Progress func(ended, runs int, done float64)
+}
+
+// job is one run of a plan.
+type job struct {
+	policy, seed int // positions in the plan
+	load         float64
+}
+
+// Run runs the plan on as many threads as the machine has processors. Results
+// are in the plan's order, whichever ends first, and depend on it alone, save
+// for the seconds. When ctx ends, runs under way end early and are marked
+// partial, and those not begun are missing.
+func (p *Plan) Run(ctx context.Context) (*Report, error) {
+	var jobs []job
+	for i := range p.Policies {
+		for k := range p.Seeds {
+			for _, load := range p.Loads {
+				jobs = append(jobs, job{i, k, load})
+			}
+		}
+	}
+	results := make([]*Run, len(jobs))
+	errs := make([]error, len(jobs))
+	meter := &meter{report: p.Progress, done: make([]float64, len(jobs))}
+	next := make(chan int, len(jobs))
+	for i := range jobs {
+		next <- i
+	}
+	close(next)
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+		workers.Go(func() {
+			for i := range next {
+				if ctx.Err() != nil {
+					return
+				}
+				run, err := p.one(jobs[i], func(arrived, total int) bool {
+					meter.set(i, float64(arrived)/float64(total))
+					return ctx.Err() != nil
+				})
+				if err != nil {
+					errs[i] = fmt.Errorf("policy %s, seed %d, load %v: %w", p.Policies[jobs[i].policy].Name, p.Seeds[jobs[i].seed], jobs[i].load, err)
+					continue
+				}
+				results[i] = run
+				meter.set(i, 1)
+			}
+		})
+	}
+	workers.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return nil, errs[i]
+	}
+	return p.report(jobs, results), nil
+}
+
+// one runs one simulation on a thread of its own, and measures it.
+func (p *Plan) one(j job, step func(arrived, total int) bool) (*Run, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	seed, make := p.Seeds[j.seed], p.Policies[j.policy].Make
+	began := threadSeconds()
+	run := &Run{Seed: seed, Load: j.load}
+	switch p.Protocol {
+	case ProtocolFGD:
+		r, err := sim.FGD{Cluster: p.Cluster, Held: p.Held, Pods: p.Pods, Load: j.load, Policy: make, Step: step}.Run(seed)
+		if err != nil {
+			return nil, err
+		}
+		run.fromFGD(&r)
+	case ProtocolChurn:
+		r, err := sim.Churn{Cluster: p.Cluster, Held: p.Held, Pods: p.Pods, Load: j.load, Policy: make, Step: step}.Run(seed)
+		if err != nil {
+			return nil, err
+		}
+		run.fromChurn(&r)
+	default:
+		return nil, fmt.Errorf("protocol %q: not one of %v", p.Protocol, Protocols)
+	}
+	run.CPUSeconds = threadSeconds() - began
+	return run, nil
+}
+
+// percentOf is a load as a whole percentage, by which columns are named.
+func percentOf(load float64) int { return int(math.Round(100 * load)) }
+
+// meter adds up how far the runs are.
+type meter struct {
+	mu     sync.Mutex
+	report func(ended, runs int, done float64)
+	done   []float64
+}
+
+func (m *meter) set(i int, done float64) {
+	if m.report == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done[i] = done
+	ended, sum := 0, 0.0
+	for _, d := range m.done {
+		sum += d
+		if d >= 1 {
+			ended++
+		}
+	}
+	m.report(ended, len(m.done), sum/float64(len(m.done)))
+}
