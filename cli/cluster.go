@@ -108,8 +108,10 @@ func (f *clusterFlags) choose() (choice, error) {
 	}
 	own := filepath.Join(homedir.HomeDir(), clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName)
 	if !anyExists([]string{own}) && *f.config.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return choice{}, &UnreachableError{"a cluster", errors.New("there is no kubeconfig and no `berth up` runs"),
-			"start one with `berth up`, or give --kubeconfig"}
+		return choice{}, &UnreachableError{
+			"a cluster", errors.New("there is no kubeconfig and no `berth up` runs"),
+			"start one with `berth up`, or give --kubeconfig",
+		}
 	}
 	return choice{"", "your kubeconfig", look + "; `berth up` starts one on this machine"}, nil
 }

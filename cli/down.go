@@ -10,8 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"berth.dev/berth/internal/datadir"
 	"github.com/spf13/cobra"
+
+	"berth.dev/berth/internal/datadir"
 )
 
 // downPatience is how long an ordered stop may take before the process is

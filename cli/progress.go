@@ -9,9 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/term"
+
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
-	"golang.org/x/term"
 )
 
 // progress shows the steps of a start: one line each, with the time it took. On

@@ -48,16 +48,28 @@ func TestOutputFormats(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"names can be given to kubectl", []string{"nodes", "-o", "name", "-l", "topology.kubernetes.io/zone=eu-1a"},
-			"node/gpu-a100-1\nnode/gpu-a100-2\nnode/gpu-t4-1\nnode/gpu-t4-2\nnode/gpu-v100-1\n"},
-		{"names of GPUs are those that sim takes", []string{"gpus", "-o", "name", "-n", "vision"},
-			"gpu/gpu-a100-1/0\ngpu/gpu-a100-1/1\ngpu/gpu-a100-1/2\ngpu/gpu-a100-1/3\ngpu/gpu-t4-2/1\n"},
+		{
+			"names can be given to kubectl",
+			[]string{"nodes", "-o", "name", "-l", "topology.kubernetes.io/zone=eu-1a"},
+			"node/gpu-a100-1\nnode/gpu-a100-2\nnode/gpu-t4-1\nnode/gpu-t4-2\nnode/gpu-v100-1\n",
+		},
+		{
+			"names of GPUs are those that sim takes",
+			[]string{"gpus", "-o", "name", "-n", "vision"},
+			"gpu/gpu-a100-1/0\ngpu/gpu-a100-1/1\ngpu/gpu-a100-1/2\ngpu/gpu-a100-1/3\ngpu/gpu-t4-2/1\n",
+		},
 		// 6 whole + 1/7 + 1/4 + 1 held of 16.
 		{"jsonpath reads the totals", []string{"nodes", "-o", "jsonpath={.total.gpus} {.total.held} {.total.waitingPods}"}, "16 7.393 1"},
-		{"custom columns read the rows", []string{"gpus", "-n", "research", "-o", "custom-columns=GPU:.index,BY:.holders[*].name,USER:.holders[*].user"},
-			"GPU   BY       USER\n0     nb-ada   ada\n"},
-		{"a Go template reads the rows", []string{"nodes", "-o", "go-template={{range .items}}{{.node}} {{end}}"},
-			"gpu-a100-1 gpu-a100-2 gpu-t4-1 gpu-t4-2 gpu-v100-1 "},
+		{
+			"custom columns read the rows",
+			[]string{"gpus", "-n", "research", "-o", "custom-columns=GPU:.index,BY:.holders[*].name,USER:.holders[*].user"},
+			"GPU   BY       USER\n0     nb-ada   ada\n",
+		},
+		{
+			"a Go template reads the rows",
+			[]string{"nodes", "-o", "go-template={{range .items}}{{.node}} {{end}}"},
+			"gpu-a100-1 gpu-a100-2 gpu-t4-1 gpu-t4-2 gpu-v100-1 ",
+		},
 		{"the head can be left out", []string{"nodes", "--view", "allocation", "--no-headers", "-l", "zone=none"}, ""},
 	}
 	for _, tt := range tests {

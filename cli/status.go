@@ -8,8 +8,9 @@ import (
 	"io/fs"
 	"time"
 
-	"berth.dev/berth/internal/datadir"
 	"github.com/spf13/cobra"
+
+	"berth.dev/berth/internal/datadir"
 )
 
 // statusResult is the object that `berth status -o json` prints.

@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
-	"berth.dev/berth/internal/buildinfo"
-	"berth.dev/berth/internal/datadir"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/datadir"
 )
 
 // UpOptions is what `berth up` was asked for.

@@ -59,8 +59,10 @@ func (c *certs) sign() error {
 		file string    // written under DIR/pki when not empty
 		to   *identity // kept in memory when not nil
 	}{
-		{by: c.ca, cn: "kube-apiserver", file: "apiserver", ips: []net.IP{loopback, net.IPv4(10, 96, 0, 1)},
-			dns: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}},
+		{
+			by: c.ca, cn: "kube-apiserver", file: "apiserver", ips: []net.IP{loopback, net.IPv4(10, 96, 0, 1)},
+			dns: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		},
 		{by: c.ca, cn: "kube-apiserver-kubelet-client", orgs: []string{"system:masters"}, file: "kubelet-client"},
 		{by: c.proxyCA, cn: "front-proxy-client", file: "front-proxy-client"},
 		{by: c.ca, cn: "kubelet", dns: []string{"*.sim.internal"}, to: &c.kubelet},

@@ -8,7 +8,6 @@ import (
 	"runtime/pprof"
 	"time"
 
-	"berth.dev/berth/internal/datadir"
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/kubernetes"
@@ -20,6 +19,8 @@ import (
 	manageroptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"berth.dev/berth/internal/datadir"
 )
 
 // serviceRange holds the addresses of Services. Nothing outside the process

@@ -17,9 +17,10 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
-	bolt "go.etcd.io/bbolt"
 )
 
 func TestTheVersionIsThatOfGoMod(t *testing.T) {

@@ -8,10 +8,11 @@ import (
 	"os"
 	"time"
 
-	"berth.dev/berth/internal/datadir"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"berth.dev/berth/internal/datadir"
 )
 
 // maxSocketPath is the longest path of a unix socket, less what etcd's peer

@@ -12,14 +12,15 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"berth.dev/berth/api"
-	"berth.dev/berth/fleet"
-	"berth.dev/berth/fleet/kubelet"
-	"berth.dev/berth/fleet/system"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/fleet"
+	"berth.dev/berth/fleet/kubelet"
+	"berth.dev/berth/fleet/system"
 )
 
 // kubeletPort is where every kubelet serves its API.
@@ -51,11 +52,15 @@ func newNetwork(c *certs) (*clusterNetwork, error) {
 		return nil, err
 	}
 	return &clusterNetwork{
-		kubeletTLS: &tls.Config{Certificates: []tls.Certificate{kubeletCert}, ClientAuth: tls.RequireAndVerifyClientCert,
-			ClientCAs: c.ca.pool(), NextProtos: []string{"http/1.1"}},
+		kubeletTLS: &tls.Config{
+			Certificates: []tls.Certificate{kubeletCert}, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: c.ca.pool(), NextProtos: []string{"http/1.1"},
+		},
 		// Only the aggregator may ask: it proves itself with the front proxy's certificate.
-		metricsTLS: &tls.Config{Certificates: []tls.Certificate{metricsCert}, ClientAuth: tls.RequireAndVerifyClientCert,
-			ClientCAs: c.proxyCA.pool(), NextProtos: []string{"http/1.1"}},
+		metricsTLS: &tls.Config{
+			Certificates: []tls.Certificate{metricsCert}, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: c.proxyCA.pool(), NextProtos: []string{"http/1.1"},
+		},
 	}, nil
 }
 

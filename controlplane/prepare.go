@@ -12,14 +12,15 @@ import (
 	"syscall"
 	"time"
 
-	"berth.dev/berth/fleet/spec"
-	"berth.dev/berth/internal/buildinfo"
-	"berth.dev/berth/internal/datadir"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"berth.dev/berth/fleet/spec"
+	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/internal/datadir"
 )
 
 // minFree is the least free space a start needs: etcd sets 64 MB aside for its

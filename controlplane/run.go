@@ -13,14 +13,15 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
 	"berth.dev/berth/fleet"
 	"berth.dev/berth/fleet/kubelet"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 )
 
 // Options says what to run and where. Only one control plane can run in a

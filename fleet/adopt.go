@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/kube"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // adopt takes over a simulated node that the API server has. The Node object

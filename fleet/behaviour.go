@@ -5,13 +5,13 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"berth.dev/berth/agent/fakegpu"
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/fleet/kubelet/shell"
-
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // How long a container runs when nothing says so.

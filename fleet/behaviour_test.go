@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/fleet"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/fleet"
 )
 
 // gpus are n whole GPUs of 100 GiB.
@@ -84,8 +84,10 @@ func TestBehave(t *testing.T) {
 		{name: "a script with a pipe is not plain", pod: sh("sleep 1 | cat"), want: fleet.Plan{Forever: true}, lines: "simulated"},
 		{name: "a script with substitution is not plain", pod: sh("echo $(date)"), want: fleet.Plan{Forever: true}, lines: "simulated"},
 		{name: "a shell that is typed into waits", pod: typed(bare("debian", "bash", "-l")), want: fleet.Plan{Forever: true, Idle: true}},
-		{name: "a shell image that is typed into waits, also where pods are not restarted", pod: typed(policy(bare("ubuntu"), v1.RestartPolicyNever)),
-			want: fleet.Plan{Forever: true, Idle: true}},
+		{
+			name: "a shell image that is typed into waits, also where pods are not restarted", pod: typed(policy(bare("ubuntu"), v1.RestartPolicyNever)),
+			want: fleet.Plan{Forever: true, Idle: true},
+		},
 		{name: "a shell with nothing to read ends at once", pod: bare("ubuntu", "bash"), want: fleet.Plan{}},
 		{name: "arguments alone are a command where they name one", pod: args(bare("busybox"), "sleep", "5"), want: fleet.Plan{Duration: 5 * time.Second}},
 		{name: "arguments alone of an unknown entrypoint are not", pod: args(bare("x"), "--port", "80"), want: fleet.Plan{Forever: true}, devices: gpus(1), lines: "simulated", load: busy},

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"berth.dev/berth/fleet"
-	"berth.dev/berth/fleet/spec"
-
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"berth.dev/berth/fleet"
+	"berth.dev/berth/fleet/spec"
 )
 
 // BenchmarkBoundToRunning measures what the engine itself does for a pod from

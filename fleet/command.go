@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/core/sharing"
-
 	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/core/sharing"
 )
 
 // command reads a container's command where it is plain, and reports whether it

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // devicePrefix begins every resource that the fleet gives devices for.

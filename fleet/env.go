@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/fleet/kubelet"
-
 	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/fleet/kubelet"
 )
 
 // environ returns a container's environment as it would see it. ConfigMaps and

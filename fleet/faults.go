@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/core/gpu"
-
 	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/core/gpu"
 )
 
 // faults is what `berth sim break` put on a node.

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"berth.dev/berth/fleet/spec"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/fleet/spec"
 )
 
 // allocatable returns a resource of a node.

@@ -11,15 +11,15 @@ import (
 	"sync"
 	"time"
 
-	"berth.dev/berth/fleet/kubelet"
-	"berth.dev/berth/fleet/spec"
-	"berth.dev/berth/fleet/system"
-
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+
+	"berth.dev/berth/fleet/kubelet"
+	"berth.dev/berth/fleet/spec"
+	"berth.dev/berth/fleet/system"
 )
 
 // Options say what a Fleet is made of.

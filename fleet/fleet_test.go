@@ -10,16 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/fleet"
-	"berth.dev/berth/fleet/spec"
-
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/fleet"
+	"berth.dev/berth/fleet/spec"
 )
 
 // world is a fleet in a bubble of virtual time, at a fake API server.

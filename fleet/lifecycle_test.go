@@ -53,16 +53,26 @@ func TestLifecycle(t *testing.T) {
 		pod   func() *v1.Pod
 		steps []step
 	}{
-		{"a first pull shows ContainerCreating", func() *v1.Pod { return bare("x", "sleep", "9") },
-			[]step{{350 * time.Millisecond, "Pending c:ContainerCreating"}, {time.Second, "Running c:ready"}}},
-		{"a command that ends completes its pod under Never", func() *v1.Pod { return policy(bare("x", "sleep", "5"), v1.RestartPolicyNever) },
-			[]step{{2 * time.Second, "Running c:ready"}, {4 * time.Second, "Succeeded c:Completed(0)"}}},
-		{"a failure fails it", func() *v1.Pod { return policy(bare("x", "sh", "-c", "sleep 5; exit 3"), v1.RestartPolicyNever) },
-			[]step{{6 * time.Second, "Failed c:Error(3)"}}},
-		{"OnFailure restarts at once, then after 10 s, then 20 s", func() *v1.Pod { return policy(bare("x", "false"), v1.RestartPolicyOnFailure) },
-			[]step{{time.Second, "Running c:CrashLoopBackOffx1"}, {10 * time.Second, "Running c:CrashLoopBackOffx2"}, {15 * time.Second, "Running c:CrashLoopBackOffx2"}, {6 * time.Second, "Running c:CrashLoopBackOffx3"}}},
-		{"Always restarts what completes", func() *v1.Pod { return bare("nvidia/cuda:12") },
-			[]step{{time.Second, "Running c:CrashLoopBackOffx1"}}},
+		{
+			"a first pull shows ContainerCreating", func() *v1.Pod { return bare("x", "sleep", "9") },
+			[]step{{350 * time.Millisecond, "Pending c:ContainerCreating"}, {time.Second, "Running c:ready"}},
+		},
+		{
+			"a command that ends completes its pod under Never", func() *v1.Pod { return policy(bare("x", "sleep", "5"), v1.RestartPolicyNever) },
+			[]step{{2 * time.Second, "Running c:ready"}, {4 * time.Second, "Succeeded c:Completed(0)"}},
+		},
+		{
+			"a failure fails it", func() *v1.Pod { return policy(bare("x", "sh", "-c", "sleep 5; exit 3"), v1.RestartPolicyNever) },
+			[]step{{6 * time.Second, "Failed c:Error(3)"}},
+		},
+		{
+			"OnFailure restarts at once, then after 10 s, then 20 s", func() *v1.Pod { return policy(bare("x", "false"), v1.RestartPolicyOnFailure) },
+			[]step{{time.Second, "Running c:CrashLoopBackOffx1"}, {10 * time.Second, "Running c:CrashLoopBackOffx2"}, {15 * time.Second, "Running c:CrashLoopBackOffx2"}, {6 * time.Second, "Running c:CrashLoopBackOffx3"}},
+		},
+		{
+			"Always restarts what completes", func() *v1.Pod { return bare("nvidia/cuda:12") },
+			[]step{{time.Second, "Running c:CrashLoopBackOffx1"}},
+		},
 		{"readiness waits for its delay and a second", func() *v1.Pod {
 			p := bare("x", "serve")
 			p.Spec.Containers[0].ReadinessProbe = probe(5)
@@ -97,15 +107,19 @@ func TestLifecycle(t *testing.T) {
 			p.Spec.ActiveDeadlineSeconds = new(int64(7))
 			return p
 		}, []step{{5 * time.Second, "Running c:ready"}, {3 * time.Second, "Failed DeadlineExceeded c:Error(137)"}}},
-		{"a name that is no image is told", func() *v1.Pod { return bare("Not An Image", "sleep", "1") },
-			[]step{{time.Second, "Pending c:InvalidImageName"}}},
+		{
+			"a name that is no image is told", func() *v1.Pod { return bare("Not An Image", "sleep", "1") },
+			[]step{{time.Second, "Pending c:InvalidImageName"}},
+		},
 		{"an image that must not be pulled is told", func() *v1.Pod {
 			p := bare("x", "sleep", "1")
 			p.Spec.Containers[0].ImagePullPolicy = v1.PullNever
 			return p
 		}, []step{{time.Second, "Pending c:ErrImageNeverPull"}}},
-		{"a wrong annotation fails the container", func() *v1.Pod { return policy(simulate(bare("x"), "exit: 3"), v1.RestartPolicyNever) },
-			[]step{{time.Second, "Failed c:InvalidSimulation(1)"}}},
+		{
+			"a wrong annotation fails the container", func() *v1.Pod { return policy(simulate(bare("x"), "exit: 3"), v1.RestartPolicyNever) },
+			[]step{{time.Second, "Failed c:InvalidSimulation(1)"}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,13 +5,13 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"berth.dev/berth/agent/fakegpu"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/fleet/spec"
-
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // node is one simulated node: its kubelet, GPUs and device plugin. mu guards

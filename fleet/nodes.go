@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"berth.dev/berth/api"
-	"berth.dev/berth/fleet/spec"
-
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/fleet/spec"
 )
 
 // startGrace is how long a fleet that has just started waits for the device

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/fleet/spec"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth.dev/berth/fleet/spec"
 )
 
 // statusPatch returns the strategic merge patch that brings the node's status

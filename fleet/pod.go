@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"berth.dev/berth/core/sharing"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/core/sharing"
 )
 
 // role is what a container is to its pod.

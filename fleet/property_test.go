@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/fleet/spec"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/fleet/spec"
 )
 
 // TestNothingIsHeldTwice binds, deletes, breaks, heals and restarts at random.

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"berth.dev/berth/fleet/kubelet"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/fleet/kubelet"
 )
 
 // Nodes returns the names of the simulated nodes, sorted.

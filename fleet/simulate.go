@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"berth.dev/berth/agent/fakegpu"
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-
-	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // simulation is the annotation berth.dev/simulate as it applies to one

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"sync"
 
-	"berth.dev/berth/api"
-
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"berth.dev/berth/api"
 )
 
 const (

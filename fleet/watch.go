@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"sync"
 
-	"berth.dev/berth/api"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"berth.dev/berth/api"
 )
 
 // watch starts what follows the API server: nodes, pods and volumes. It uses
@@ -31,7 +31,8 @@ func (f *Fleet) watch(ctx context.Context, wg *sync.WaitGroup) {
 
 // follow runs one reflector until ctx ends.
 func follow(ctx context.Context, wg *sync.WaitGroup, f *Fleet, kind any, store cache.ReflectorStore, field, label string,
-	list cache.ListWithContextFunc, open cache.WatchFuncWithContext) {
+	list cache.ListWithContextFunc, open cache.WatchFuncWithContext,
+) {
 	narrow := func(o *metav1.ListOptions) { o.FieldSelector, o.LabelSelector = field, label }
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

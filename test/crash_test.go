@@ -156,8 +156,10 @@ func gpuPod(name string, gpus int) *corev1.Pod {
 	want := corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nvidia/cuda:12.0.0-base-ubuntu22.04",
-			Command: []string{"sleep", "infinity"}, Resources: corev1.ResourceRequirements{Limits: want}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "nvidia/cuda:12.0.0-base-ubuntu22.04",
+			Command: []string{"sleep", "infinity"}, Resources: corev1.ResourceRequirements{Limits: want},
+		}}},
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/core/gpu"
-
 	"go.yaml.in/yaml/v3"
+
+	"berth.dev/berth/core/gpu"
 )
 
 const (

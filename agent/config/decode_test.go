@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"berth.dev/berth/agent/config"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.yaml.in/yaml/v3"
+
+	"berth.dev/berth/agent/config"
 )
 
 type meta struct {
@@ -59,9 +59,12 @@ by:
 	three := 3
 	want := file{
 		Nodes: []group{
-			{meta: meta{"a"}, Count: &three, Labels: map[string]string{"nvidia.com/gpu": "8", "x": "y"}, Price: 2, Spot: true,
-				Pods: 250, After: 90 * time.Second, Profiles: [][]string{{"1g.5gb"}, {}}, Any: map[string]any{"a": []any{1, 2.5, true}}},
-			{meta: meta{"b"}}, {meta: meta{"b"}},
+			{
+				meta: meta{"a"}, Count: &three, Labels: map[string]string{"nvidia.com/gpu": "8", "x": "y"}, Price: 2, Spot: true,
+				Pods: 250, After: 90 * time.Second, Profiles: [][]string{{"1g.5gb"}, {}}, Any: map[string]any{"a": []any{1, 2.5, true}},
+			},
+			{meta: meta{"b"}},
+			{meta: meta{"b"}},
 		},
 		By: map[string]group{"c": {meta: meta{"c"}}},
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Parse reads NVIDIA's device plugin configuration, version v1, from YAML or

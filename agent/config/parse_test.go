@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // rows: GS-26
@@ -38,14 +38,22 @@ sharing:
 		{name: "JSON, with tabs", text: "{\n\t\"version\": \"v1\",\n\t\"sharing\": {\"timeSlicing\": {\"resources\": [{\"name\": \"nvidia.com/gpu\", \"replicas\": 4}]}}\n}", want: slicing},
 		{name: "a name without its prefix", text: "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4}]}}", want: slicing},
 		{name: "all devices, in so many words", text: "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4, devices: all}]}}", want: slicing},
-		{name: "renamed shares and one a request", text: "sharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: yes, resources: [{name: gpu, replicas: 4}]}}",
-			want: gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: gpu4, RenameByDefault: true, FailRequestsGreaterThanOne: true}},
-		{name: "MPS allows one share a request unless told", text: "sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}",
-			want: gpu.Sharing{Strategy: gpu.SharingMPS, Replicas: gpu4, FailRequestsGreaterThanOne: true}},
-		{name: "MPS that is told", text: "sharing: {mps: {failRequestsGreaterThanOne: false, resources: [{name: gpu, replicas: 4}]}}",
-			want: gpu.Sharing{Strategy: gpu.SharingMPS, Replicas: gpu4}},
-		{name: "MIG profiles shared", text: "flags: {migStrategy: mixed}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}",
-			want: gpu.Sharing{MIGStrategy: gpu.MIGMixed, Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{"nvidia.com/mig-1g.5gb": 2}}},
+		{
+			name: "renamed shares and one a request", text: "sharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: yes, resources: [{name: gpu, replicas: 4}]}}",
+			want: gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: gpu4, RenameByDefault: true, FailRequestsGreaterThanOne: true},
+		},
+		{
+			name: "MPS allows one share a request unless told", text: "sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}",
+			want: gpu.Sharing{Strategy: gpu.SharingMPS, Replicas: gpu4, FailRequestsGreaterThanOne: true},
+		},
+		{
+			name: "MPS that is told", text: "sharing: {mps: {failRequestsGreaterThanOne: false, resources: [{name: gpu, replicas: 4}]}}",
+			want: gpu.Sharing{Strategy: gpu.SharingMPS, Replicas: gpu4},
+		},
+		{
+			name: "MIG profiles shared", text: "flags: {migStrategy: mixed}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}",
+			want: gpu.Sharing{MIGStrategy: gpu.MIGMixed, Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{"nvidia.com/mig-1g.5gb": 2}},
+		},
 		{name: "a null strategy is none", text: "sharing: {timeSlicing: null}"},
 		{name: "every flag", text: `
 version: v1
@@ -87,11 +95,13 @@ sharing:
 			"f.yaml:10: sharing.timeSlicing.resources[0].devices: NVIDIA's plugin ignores this and shares all devices; delete it",
 			"f.yaml:9: sharing.timeSlicing.resources[0].rename: NVIDIA's plugin ignores this; use renameByDefault: true for nvidia.com/gpu.shared",
 		}},
-		{name: "a resource that no device has", text: "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpus, replicas: 4}]}}",
+		{
+			name: "a resource that no device has", text: "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpus, replicas: 4}]}}",
 			want: gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{"nvidia.com/gpus": 4}},
 			warnings: []string{
 				"f.yaml:1: sharing.timeSlicing.resources[0].name: no device has the resource nvidia.com/gpus; use nvidia.com/gpu, or nvidia.com/mig- and a profile",
-			}},
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -146,56 +156,98 @@ func TestParseRefuses(t *testing.T) {
 		{"two documents", "version: v1\n---\nversion: v1", "f.yaml:2: more than one document; keep one, and remove the lines from --- on"},
 		{"a list for a file", "- version: v1", "f.yaml:1: must be a mapping (key: value), found a list"},
 		{"an empty strategy", "sharing:\n  mps: {}", "f.yaml:2: sharing.mps: no resources specified; write mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}"},
-		{"an empty list of resources", "sharing:\n  timeSlicing:\n    resources: []",
-			"f.yaml:2: sharing.timeSlicing: no resources specified; write timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}"},
-		{"both strategies", "sharing:\n  timeSlicing: {resources: [{name: gpu, replicas: 2}]}\n  mps: {resources: [{name: gpu, replicas: 2}]}",
-			"f.yaml:1: sharing: mps and timeSlicing are both there, and NVIDIA's plugin would use mps and not say so; remove one of them"},
+		{
+			"an empty list of resources", "sharing:\n  timeSlicing:\n    resources: []",
+			"f.yaml:2: sharing.timeSlicing: no resources specified; write timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}",
+		},
+		{
+			"both strategies", "sharing:\n  timeSlicing: {resources: [{name: gpu, replicas: 2}]}\n  mps: {resources: [{name: gpu, replicas: 2}]}",
+			"f.yaml:1: sharing: mps and timeSlicing are both there, and NVIDIA's plugin would use mps and not say so; remove one of them",
+		},
 		{"no name", resource("{replicas: 2}"), at + ": no resource name specified; add name: nvidia.com/gpu"},
 		{"no replicas", resource("{name: gpu}"), at + ": no replicas specified; add replicas: 2, or more"},
 		{"one replica", resource("{name: gpu, replicas: 1}"), at + ".replicas: number of replicas must be >= 2; found 1; leave nvidia.com/gpu out to offer it whole"},
 		{"replicas as text", resource(`{name: gpu, replicas: "4"}`), at + `.replicas: must be a whole number, found "4"`},
-		{"a resource twice", resource("{name: gpu, replicas: 2}, {name: nvidia.com/gpu, replicas: 3}"),
-			"f.yaml:1: sharing.timeSlicing.resources[1].name: nvidia.com/gpu is given twice; keep one"},
-		{"a long name", resource("{name: " + strings.Repeat("a", 60) + ", replicas: 2}"),
-			at + ".name: fully-qualified resource name must be 63 characters or less: nvidia.com/" + strings.Repeat("a", 60) + "; shorten it by 8"},
-		{"a malformed name", resource("{name: GPU_1, replicas: 2}"),
-			at + ".name: incorrect format for resource name 'GPU_1'; use nvidia.com/gpu, or nvidia.com/mig- and a profile"},
-		{"devices as another word", resource("{name: gpu, replicas: 2, devices: some}"),
-			at + ".devices: devices set as 'some' but the only valid string input is 'all'; leave devices out: all are shared"},
-		{"no devices", resource("{name: gpu, replicas: 2, devices: 0}"),
-			at + ".devices: devices set as '0' but a count of devices must be > 0; leave devices out: all are shared"},
-		{"a device that is none", resource("{name: gpu, replicas: 2, devices: [0, x]}"),
-			at + ".devices[1]: unsupported type for device in devices list; use an index, \"GPU:index\" of a MIG device, or a UUID"},
-		{"devices as a mapping", resource("{name: gpu, replicas: 2, devices: {a: b}}"),
-			at + ".devices: unrecognized type for devices spec: a mapping; leave devices out: all are shared"},
-		{"MPS for a MIG device", "sharing: {mps: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}",
-			"f.yaml:1: sharing.mps.resources[0].name: sharing using MPS is not supported for MIG devices; use timeSlicing"},
-		{"MPS with strategy mixed", "flags: {migStrategy: mixed}\nsharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
-			"f.yaml:1: flags.migStrategy: using --mig-strategy=mixed is not supported with MPS; use timeSlicing, or another migStrategy"},
-		{"MPS with no root", "flags: {mpsRoot: \"\"}\nsharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
-			"f.yaml:1: flags.mpsRoot: using MPS requires --mps-root to be specified; write mpsRoot: /run/nvidia/mps, or leave it to the plugin's environment"},
+		{
+			"a resource twice", resource("{name: gpu, replicas: 2}, {name: nvidia.com/gpu, replicas: 3}"),
+			"f.yaml:1: sharing.timeSlicing.resources[1].name: nvidia.com/gpu is given twice; keep one",
+		},
+		{
+			"a long name", resource("{name: " + strings.Repeat("a", 60) + ", replicas: 2}"),
+			at + ".name: fully-qualified resource name must be 63 characters or less: nvidia.com/" + strings.Repeat("a", 60) + "; shorten it by 8",
+		},
+		{
+			"a malformed name", resource("{name: GPU_1, replicas: 2}"),
+			at + ".name: incorrect format for resource name 'GPU_1'; use nvidia.com/gpu, or nvidia.com/mig- and a profile",
+		},
+		{
+			"devices as another word", resource("{name: gpu, replicas: 2, devices: some}"),
+			at + ".devices: devices set as 'some' but the only valid string input is 'all'; leave devices out: all are shared",
+		},
+		{
+			"no devices", resource("{name: gpu, replicas: 2, devices: 0}"),
+			at + ".devices: devices set as '0' but a count of devices must be > 0; leave devices out: all are shared",
+		},
+		{
+			"a device that is none", resource("{name: gpu, replicas: 2, devices: [0, x]}"),
+			at + ".devices[1]: unsupported type for device in devices list; use an index, \"GPU:index\" of a MIG device, or a UUID",
+		},
+		{
+			"devices as a mapping", resource("{name: gpu, replicas: 2, devices: {a: b}}"),
+			at + ".devices: unrecognized type for devices spec: a mapping; leave devices out: all are shared",
+		},
+		{
+			"MPS for a MIG device", "sharing: {mps: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}",
+			"f.yaml:1: sharing.mps.resources[0].name: sharing using MPS is not supported for MIG devices; use timeSlicing",
+		},
+		{
+			"MPS with strategy mixed", "flags: {migStrategy: mixed}\nsharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
+			"f.yaml:1: flags.migStrategy: using --mig-strategy=mixed is not supported with MPS; use timeSlicing, or another migStrategy",
+		},
+		{
+			"MPS with no root", "flags: {mpsRoot: \"\"}\nsharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
+			"f.yaml:1: flags.mpsRoot: using MPS requires --mps-root to be specified; write mpsRoot: /run/nvidia/mps, or leave it to the plugin's environment",
+		},
 		{"a MIG strategy with a slip", "flags: {migStrategy: mixd}", `f.yaml:1: flags.migStrategy: unknown MIG strategy: mixd; did you mean "mixed"?`},
 		{"a MIG strategy like no other", "flags: {migStrategy: always}", "f.yaml:1: flags.migStrategy: unknown MIG strategy: always; use none, single or mixed"},
-		{"a discovery strategy", "flags: {deviceDiscoveryStrategy: x}",
-			"f.yaml:1: flags.deviceDiscoveryStrategy: invalid --device-discovery-strategy option: x; use auto, nvml, tegra or vfio"},
-		{"a device list strategy", plugin("deviceListStrategy: envvars"),
-			`f.yaml:1: flags.plugin.deviceListStrategy: invalid --device-list-strategy option: invalid strategy: envvars; did you mean "envvar"?`},
-		{"device list strategies with commas", plugin(`deviceListStrategy: "envvar,cdi-cri"`),
-			"f.yaml:1: flags.plugin.deviceListStrategy: invalid --device-list-strategy option: invalid strategy: envvar,cdi-cri; write a list: [envvar,cdi-cri]"},
-		{"a device list strategy as a number", plugin("deviceListStrategy: 3"),
-			"f.yaml:1: flags.plugin.deviceListStrategy: invalid deviceListStrategy: 3; use envvar, or a list such as [envvar, cdi-cri]"},
-		{"CDI where there is no NVML", "flags: {deviceDiscoveryStrategy: tegra, plugin: {deviceListStrategy: cdi-cri}}",
-			"f.yaml:1: flags.plugin.deviceListStrategy: CDI --device-list-strategy options are only supported on NVML-based systems; use envvar or volume-mounts"},
+		{
+			"a discovery strategy", "flags: {deviceDiscoveryStrategy: x}",
+			"f.yaml:1: flags.deviceDiscoveryStrategy: invalid --device-discovery-strategy option: x; use auto, nvml, tegra or vfio",
+		},
+		{
+			"a device list strategy", plugin("deviceListStrategy: envvars"),
+			`f.yaml:1: flags.plugin.deviceListStrategy: invalid --device-list-strategy option: invalid strategy: envvars; did you mean "envvar"?`,
+		},
+		{
+			"device list strategies with commas", plugin(`deviceListStrategy: "envvar,cdi-cri"`),
+			"f.yaml:1: flags.plugin.deviceListStrategy: invalid --device-list-strategy option: invalid strategy: envvar,cdi-cri; write a list: [envvar,cdi-cri]",
+		},
+		{
+			"a device list strategy as a number", plugin("deviceListStrategy: 3"),
+			"f.yaml:1: flags.plugin.deviceListStrategy: invalid deviceListStrategy: 3; use envvar, or a list such as [envvar, cdi-cri]",
+		},
+		{
+			"CDI where there is no NVML", "flags: {deviceDiscoveryStrategy: tegra, plugin: {deviceListStrategy: cdi-cri}}",
+			"f.yaml:1: flags.plugin.deviceListStrategy: CDI --device-list-strategy options are only supported on NVML-based systems; use envvar or volume-mounts",
+		},
 		{"a device ID strategy", plugin("deviceIDStrategy: name"), "f.yaml:1: flags.plugin.deviceIDStrategy: invalid --device-id-strategy option: name; use uuid or index"},
-		{"an allocation policy", plugin("sharedDevicesAllocationPolicy: pack"),
-			`f.yaml:1: flags.plugin.sharedDevicesAllocationPolicy: invalid --shared-devices-allocation-policy option: pack; did you mean "packed"?`},
+		{
+			"an allocation policy", plugin("sharedDevicesAllocationPolicy: pack"),
+			`f.yaml:1: flags.plugin.sharedDevicesAllocationPolicy: invalid --shared-devices-allocation-policy option: pack; did you mean "packed"?`,
+		},
 		{"a sleep", "flags: {gfd: {sleepInterval: soon}}", `f.yaml:1: flags.gfd.sleepInterval: invalid duration: "soon"; use a duration such as 60s, or infinite`},
-		{"resources without a pattern", "resources: {gpus: [{name: gpu}]}",
-			"f.yaml:1: resources.gpus[0]: resources must have a 'pattern' field set; add one, or delete resources: the plugin ignores it"},
-		{"resources without a name", "resources: {mig: [{pattern: '*'}]}",
-			"f.yaml:1: resources.mig[0]: resources must have a 'name' field set; add one, or delete resources: the plugin ignores it"},
-		{"IMEX channels", "imex: {channelIDs: [0, 1]}",
-			"f.yaml:1: imex.channelIDs: invalid IMEX config: channelIDs must be [] or [0]; found [0 1]; write [0], or leave imex out"},
+		{
+			"resources without a pattern", "resources: {gpus: [{name: gpu}]}",
+			"f.yaml:1: resources.gpus[0]: resources must have a 'pattern' field set; add one, or delete resources: the plugin ignores it",
+		},
+		{
+			"resources without a name", "resources: {mig: [{pattern: '*'}]}",
+			"f.yaml:1: resources.mig[0]: resources must have a 'name' field set; add one, or delete resources: the plugin ignores it",
+		},
+		{
+			"IMEX channels", "imex: {channelIDs: [0, 1]}",
+			"f.yaml:1: imex.channelIDs: invalid IMEX config: channelIDs must be [] or [0]; found [0 1]; write [0], or leave imex out",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"berth.dev/berth/core/gpu"
-
 	"go.yaml.in/yaml/v3"
+
+	"berth.dev/berth/core/gpu"
 )
 
 // noResources refuses a sharing strategy that lists no resources. Tutorials

@@ -28,60 +28,108 @@ func memoryFree(d Device) int64 {
 // fields is the default set of dcgm-exporter 4.x (its default-counters.csv), in
 // its order. Names and types are the protocol.
 var fields = []field{
-	{name: "DCGM_FI_DEV_SM_CLOCK", kind: "gauge", help: "SM clock frequency (in MHz).",
-		whole: func(d Device) int64 { return int64(d.Reading.SMClockMHz) }},
-	{name: "DCGM_FI_DEV_MEM_CLOCK", kind: "gauge", help: "Memory clock frequency (in MHz).",
-		whole: func(d Device) int64 { return int64(d.Reading.MemoryClockMHz) }},
-	{name: "DCGM_FI_DEV_MEMORY_TEMP", kind: "gauge", help: "Memory temperature (in C).",
-		whole: func(d Device) int64 { return int64(d.Reading.MemoryTempCelsius) }},
-	{name: "DCGM_FI_DEV_GPU_TEMP", kind: "gauge", help: "GPU temperature (in C).",
-		whole: func(d Device) int64 { return int64(d.Reading.TemperatureCelsius) }},
-	{name: "DCGM_FI_DEV_POWER_USAGE", kind: "gauge", help: "Power draw (in W).",
-		ratio: func(d Device) float64 { return d.Reading.PowerWatts }},
-	{name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", kind: "counter", help: "Total energy consumption since boot (in mJ).",
-		whole: func(d Device) int64 { return d.Reading.EnergyMillijoules }},
-	{name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", kind: "counter", help: "Total number of PCIe retries.",
-		whole: func(d Device) int64 { return d.Reading.PCIeReplays }},
-	{name: "DCGM_FI_DEV_GPU_UTIL", kind: "gauge", help: "GPU utilization (in %).", notMIG: true,
-		whole: func(d Device) int64 { return percent(d.Reading.UtilizationRatio) }},
-	{name: "DCGM_FI_DEV_MEM_COPY_UTIL", kind: "gauge", help: "Memory utilization (in %).", notMIG: true,
-		whole: func(d Device) int64 { return percent(d.Reading.MemoryUtilization) }},
-	{name: "DCGM_FI_DEV_ENC_UTIL", kind: "gauge", help: "Encoder utilization (in %).", notMIG: true,
-		whole: func(d Device) int64 { return percent(d.Reading.EncoderRatio) }},
-	{name: "DCGM_FI_DEV_DEC_UTIL", kind: "gauge", help: "Decoder utilization (in %).", notMIG: true,
-		whole: func(d Device) int64 { return percent(d.Reading.DecoderRatio) }},
-	{name: "DCGM_FI_DEV_XID_ERRORS", kind: "gauge", help: "Value of the last XID error encountered.",
-		whole: func(d Device) int64 { return int64(d.Reading.Xid) }},
+	{
+		name: "DCGM_FI_DEV_SM_CLOCK", kind: "gauge", help: "SM clock frequency (in MHz).",
+		whole: func(d Device) int64 { return int64(d.Reading.SMClockMHz) },
+	},
+	{
+		name: "DCGM_FI_DEV_MEM_CLOCK", kind: "gauge", help: "Memory clock frequency (in MHz).",
+		whole: func(d Device) int64 { return int64(d.Reading.MemoryClockMHz) },
+	},
+	{
+		name: "DCGM_FI_DEV_MEMORY_TEMP", kind: "gauge", help: "Memory temperature (in C).",
+		whole: func(d Device) int64 { return int64(d.Reading.MemoryTempCelsius) },
+	},
+	{
+		name: "DCGM_FI_DEV_GPU_TEMP", kind: "gauge", help: "GPU temperature (in C).",
+		whole: func(d Device) int64 { return int64(d.Reading.TemperatureCelsius) },
+	},
+	{
+		name: "DCGM_FI_DEV_POWER_USAGE", kind: "gauge", help: "Power draw (in W).",
+		ratio: func(d Device) float64 { return d.Reading.PowerWatts },
+	},
+	{
+		name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", kind: "counter", help: "Total energy consumption since boot (in mJ).",
+		whole: func(d Device) int64 { return d.Reading.EnergyMillijoules },
+	},
+	{
+		name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", kind: "counter", help: "Total number of PCIe retries.",
+		whole: func(d Device) int64 { return d.Reading.PCIeReplays },
+	},
+	{
+		name: "DCGM_FI_DEV_GPU_UTIL", kind: "gauge", help: "GPU utilization (in %).", notMIG: true,
+		whole: func(d Device) int64 { return percent(d.Reading.UtilizationRatio) },
+	},
+	{
+		name: "DCGM_FI_DEV_MEM_COPY_UTIL", kind: "gauge", help: "Memory utilization (in %).", notMIG: true,
+		whole: func(d Device) int64 { return percent(d.Reading.MemoryUtilization) },
+	},
+	{
+		name: "DCGM_FI_DEV_ENC_UTIL", kind: "gauge", help: "Encoder utilization (in %).", notMIG: true,
+		whole: func(d Device) int64 { return percent(d.Reading.EncoderRatio) },
+	},
+	{
+		name: "DCGM_FI_DEV_DEC_UTIL", kind: "gauge", help: "Decoder utilization (in %).", notMIG: true,
+		whole: func(d Device) int64 { return percent(d.Reading.DecoderRatio) },
+	},
+	{
+		name: "DCGM_FI_DEV_XID_ERRORS", kind: "gauge", help: "Value of the last XID error encountered.",
+		whole: func(d Device) int64 { return int64(d.Reading.Xid) },
+	},
 	{name: "DCGM_FI_DEV_FB_FREE", kind: "gauge", help: "Framebuffer memory free (in MiB).", whole: memoryFree},
-	{name: "DCGM_FI_DEV_FB_USED", kind: "gauge", help: "Framebuffer memory used (in MiB).",
-		whole: func(d Device) int64 { return d.Reading.MemoryUsedBytes / mib }},
-	{name: "DCGM_FI_DEV_FB_RESERVED", kind: "gauge", help: "Framebuffer memory reserved by the driver (in MiB).",
-		whole: func(d Device) int64 { return d.Reading.MemoryReservedBytes / mib }},
+	{
+		name: "DCGM_FI_DEV_FB_USED", kind: "gauge", help: "Framebuffer memory used (in MiB).",
+		whole: func(d Device) int64 { return d.Reading.MemoryUsedBytes / mib },
+	},
+	{
+		name: "DCGM_FI_DEV_FB_RESERVED", kind: "gauge", help: "Framebuffer memory reserved by the driver (in MiB).",
+		whole: func(d Device) int64 { return d.Reading.MemoryReservedBytes / mib },
+	},
 	// NVML counts KiB a link; dcgm-exporter passes the sum on.
-	{name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", kind: "counter", help: "Total of the NVLink bandwidth counters of all lanes (in KiB).",
-		whole: func(d Device) int64 { return d.Reading.NVLinkBytes / 1024 }},
+	{
+		name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", kind: "counter", help: "Total of the NVLink bandwidth counters of all lanes (in KiB).",
+		whole: func(d Device) int64 { return d.Reading.NVLinkBytes / 1024 },
+	},
 	// 0 is unlicensed, which is what a GPU that is not a vGPU says.
-	{name: "DCGM_FI_DEV_VGPU_LICENSE_STATUS", kind: "gauge", help: "vGPU license status; 0 where there is no vGPU.",
-		whole: func(Device) int64 { return 0 }},
-	{name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of rows remapped for uncorrectable errors.",
-		whole: func(d Device) int64 { return d.Reading.RemappedRows }},
-	{name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of rows remapped for correctable errors.",
-		whole: func(d Device) int64 { return d.Reading.CorrectableRemappedRows }},
-	{name: "DCGM_FI_DEV_ROW_REMAP_FAILURE", kind: "gauge", help: "Whether remapping of rows has failed.",
+	{
+		name: "DCGM_FI_DEV_VGPU_LICENSE_STATUS", kind: "gauge", help: "vGPU license status; 0 where there is no vGPU.",
+		whole: func(Device) int64 { return 0 },
+	},
+	{
+		name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of rows remapped for uncorrectable errors.",
+		whole: func(d Device) int64 { return d.Reading.RemappedRows },
+	},
+	{
+		name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of rows remapped for correctable errors.",
+		whole: func(d Device) int64 { return d.Reading.CorrectableRemappedRows },
+	},
+	{
+		name: "DCGM_FI_DEV_ROW_REMAP_FAILURE", kind: "gauge", help: "Whether remapping of rows has failed.",
 		whole: func(d Device) int64 {
 			if d.Reading.RowRemapFailed {
 				return 1
 			}
 			return 0
-		}},
-	{name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", kind: "gauge", help: "Ratio of time the graphics engine is active.",
-		ratio: func(d Device) float64 { return d.Reading.UtilizationRatio }},
-	{name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", kind: "gauge", help: "Ratio of cycles the tensor (HMMA) pipe is active.",
-		ratio: func(d Device) float64 { return d.Reading.TensorActiveRatio }},
-	{name: "DCGM_FI_PROF_DRAM_ACTIVE", kind: "gauge", help: "Ratio of cycles the device memory interface is active sending or receiving data.",
-		ratio: func(d Device) float64 { return d.Reading.DRAMActiveRatio }},
-	{name: "DCGM_FI_PROF_PCIE_TX_BYTES", kind: "gauge", help: "Rate of data transmitted over PCIe, protocol headers and payload (in bytes per second).",
-		whole: func(d Device) int64 { return int64(d.Reading.PCIeTxBytesPerSecond) }},
-	{name: "DCGM_FI_PROF_PCIE_RX_BYTES", kind: "gauge", help: "Rate of data received over PCIe, protocol headers and payload (in bytes per second).",
-		whole: func(d Device) int64 { return int64(d.Reading.PCIeRxBytesPerSecond) }},
+		},
+	},
+	{
+		name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", kind: "gauge", help: "Ratio of time the graphics engine is active.",
+		ratio: func(d Device) float64 { return d.Reading.UtilizationRatio },
+	},
+	{
+		name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", kind: "gauge", help: "Ratio of cycles the tensor (HMMA) pipe is active.",
+		ratio: func(d Device) float64 { return d.Reading.TensorActiveRatio },
+	},
+	{
+		name: "DCGM_FI_PROF_DRAM_ACTIVE", kind: "gauge", help: "Ratio of cycles the device memory interface is active sending or receiving data.",
+		ratio: func(d Device) float64 { return d.Reading.DRAMActiveRatio },
+	},
+	{
+		name: "DCGM_FI_PROF_PCIE_TX_BYTES", kind: "gauge", help: "Rate of data transmitted over PCIe, protocol headers and payload (in bytes per second).",
+		whole: func(d Device) int64 { return int64(d.Reading.PCIeTxBytesPerSecond) },
+	},
+	{
+		name: "DCGM_FI_PROF_PCIE_RX_BYTES", kind: "gauge", help: "Rate of data received over PCIe, protocol headers and payload (in bytes per second).",
+		whole: func(d Device) int64 { return int64(d.Reading.PCIeRxBytesPerSecond) },
+	},
 }

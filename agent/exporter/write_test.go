@@ -54,11 +54,15 @@ func scrape() (exporter.Options, []exporter.Device) {
 	mig := busy(2 * gib)
 	mig.MemoryReservedBytes = 0
 	return exporter.Options{Hostname: "gpu-node-1", DriverVersion: "570.124.06"}, []exporter.Device{
-		{GPU: card(0, "NVIDIA A100-SXM4-40GB", 40*gib), Reading: busy(31 * gib),
-			Pods: []exporter.Pod{{Namespace: "gpu-training", Name: "resnet50-training-x7k2p", Container: "trainer", UID: "7b0e"}}},
+		{
+			GPU: card(0, "NVIDIA A100-SXM4-40GB", 40*gib), Reading: busy(31 * gib),
+			Pods: []exporter.Pod{{Namespace: "gpu-training", Name: "resnet50-training-x7k2p", Container: "trainer", UID: "7b0e"}},
+		},
 		{GPU: card(1, "NVIDIA A100-SXM4-40GB", 40*gib), Reading: idle},
-		{GPU: cut, MIG: &cut.MIG[0], Reading: mig,
-			Pods: []exporter.Pod{{Namespace: "inference", Name: "mig-inference", Container: "inference"}}},
+		{
+			GPU: cut, MIG: &cut.MIG[0], Reading: mig,
+			Pods: []exporter.Pod{{Namespace: "inference", Name: "mig-inference", Container: "inference"}},
+		},
 		{GPU: card(3, "Tesla T4", 15*gib), Reading: sick, Pods: []exporter.Pod{
 			{Namespace: "team-a", Name: "notebook-a", Container: "notebook"},
 			{Namespace: "team-b", Name: "notebook-b", Container: "notebook"},
@@ -116,12 +120,18 @@ func TestSeries(t *testing.T) {
 		name, field string
 		want        []string // GPU index and pod of each series, in order
 	}{
-		{"a free GPU has no pod label and each sharer has its series", "DCGM_FI_DEV_FB_USED",
-			[]string{"0 resnet50-training-x7k2p", "1 ", "2 mig-inference", "3 notebook-a", "3 notebook-b"}},
-		{"a GPU cut by MIG has no GPU_UTIL", "DCGM_FI_DEV_GPU_UTIL",
-			[]string{"0 resnet50-training-x7k2p", "1 ", "3 notebook-a", "3 notebook-b"}},
-		{"a MIG device has the profiling fields", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
-			[]string{"0 resnet50-training-x7k2p", "1 ", "2 mig-inference", "3 notebook-a", "3 notebook-b"}},
+		{
+			"a free GPU has no pod label and each sharer has its series", "DCGM_FI_DEV_FB_USED",
+			[]string{"0 resnet50-training-x7k2p", "1 ", "2 mig-inference", "3 notebook-a", "3 notebook-b"},
+		},
+		{
+			"a GPU cut by MIG has no GPU_UTIL", "DCGM_FI_DEV_GPU_UTIL",
+			[]string{"0 resnet50-training-x7k2p", "1 ", "3 notebook-a", "3 notebook-b"},
+		},
+		{
+			"a MIG device has the profiling fields", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+			[]string{"0 resnet50-training-x7k2p", "1 ", "2 mig-inference", "3 notebook-a", "3 notebook-b"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string

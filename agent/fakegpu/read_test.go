@@ -65,12 +65,18 @@ func TestRead(t *testing.T) {
 		{"a curve steps at its points", a100(), "", []fakegpu.Load{rising}, 2 * time.Minute, 0.5, 1028, false},
 		{"the last point holds", a100(), "", []fakegpu.Load{rising}, 59 * time.Minute, 0.9, 2052, false},
 		{"a load that ended does not count", a100(), "", []fakegpu.Load{rising}, time.Hour, 0, 4, false},
-		{"time-slicing shares add up to no more than the GPU", a100(), "",
-			[]fakegpu.Load{steady("a", 0.7, gib), steady("b", 0.7, gib)}, time.Minute, 1, 2052, false},
+		{
+			"time-slicing shares add up to no more than the GPU", a100(), "",
+			[]fakegpu.Load{steady("a", 0.7, gib), steady("b", 0.7, gib)},
+			time.Minute, 1, 2052, false,
+		},
 		// 40960 MiB less the 573 that the driver reserves.
 		{"memory is never more than there is", a100(), "", []fakegpu.Load{steady("a", 1, 99*gib)}, time.Minute, 1, 40387, false},
-		{"a constant load moves a little", a100(), "",
-			[]fakegpu.Load{{UtilizationRatio: 0.8, MemoryBytes: gib, Start: boot}}, time.Minute, 0.8, 1028, true},
+		{
+			"a constant load moves a little", a100(), "",
+			[]fakegpu.Load{{UtilizationRatio: 0.8, MemoryBytes: gib, Start: boot}},
+			time.Minute, 0.8, 1028, true,
+		},
 		{"a MIG device shows its own load", cut(), "MIG-small", []fakegpu.Load{onBig, onSmall}, time.Minute, 0.5, 1037, false},
 		{"a load without MIG is of the MIG device that is read", cut(), "MIG-big", []fakegpu.Load{half}, time.Minute, 0.5, 4109, false},
 		// 3/7 x 1 + 1/7 x 0.5

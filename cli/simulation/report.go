@@ -9,6 +9,7 @@ import (
 // Report is the results of a Plan.
 type Report struct {
 	Protocol string
+	Loads    []float64
 	Columns  []int // percent of GPU asked for at which allocation is told, ascending
 	Policies []PolicyReport
 	Planned  int // runs
@@ -68,7 +69,7 @@ func (r *Run) fromChurn(c *sim.ChurnRun) {
 
 // report joins the results, which are in the order of jobs; nil is not begun.
 func (p *Plan) report(jobs []job, results []*Run) *Report {
-	r := &Report{Protocol: p.Protocol, Planned: len(jobs), Policies: make([]PolicyReport, len(p.Policies))}
+	r := &Report{Protocol: p.Protocol, Loads: p.Loads, Planned: len(jobs), Policies: make([]PolicyReport, len(p.Policies))}
 	for _, load := range p.Loads {
 		r.Columns = append(r.Columns, percentOf(load))
 		if p.Protocol == ProtocolFGD && load > 1 {
@@ -127,11 +128,14 @@ func (p *PolicyReport) add(columns []int) {
 	slices.SortFunc(p.Curve, func(a, b sim.Point) int { return a.DemandPercent - b.DemandPercent })
 }
 
-// Rate is how many percent of the pods of a class failed, over all runs with
-// the given column's load or, of ProtocolFGD, all; and whether there were any.
-func (p *PolicyReport) Rate(class string) (percent float64, ok bool) {
+// Rate is how many percent of the pods of a class failed, over all runs with a
+// load, and whether there were any.
+func (p *PolicyReport) Rate(class string, load float64) (percent float64, ok bool) {
 	pods, failed := 0, 0
 	for i := range p.Runs {
+		if p.Runs[i].Load != load {
+			continue
+		}
 		pods += p.Runs[i].Failed[class].Pods
 		failed += p.Runs[i].Failed[class].Failed
 	}
@@ -141,12 +145,32 @@ func (p *PolicyReport) Rate(class string) (percent float64, ok bool) {
 	return 100 * float64(failed) / float64(pods), true
 }
 
-// Total adds up over all runs.
-func (p *PolicyReport) Total() (cpuSeconds, tuneSeconds float64, decisions int) {
+// Wait is the mean over all runs with a load of how many seconds a pod of a
+// class waited that was placed.
+func (p *PolicyReport) Wait(class string, load float64) float64 {
+	sum, placed := 0.0, 0
 	for i := range p.Runs {
+		if c := p.Runs[i].Failed[class]; p.Runs[i].Load == load {
+			sum += c.WaitSeconds * float64(c.Pods-c.Failed)
+			placed += c.Pods - c.Failed
+		}
+	}
+	if placed == 0 {
+		return 0
+	}
+	return sum / float64(placed)
+}
+
+// Total adds up over all runs with a load.
+func (p *PolicyReport) Total(load float64) (runs int, cpuSeconds, tuneSeconds float64, decisions int) {
+	for i := range p.Runs {
+		if p.Runs[i].Load != load {
+			continue
+		}
+		runs++
 		cpuSeconds += p.Runs[i].CPUSeconds
 		tuneSeconds += p.Runs[i].TuneSeconds
 		decisions += p.Runs[i].Decisions
 	}
-	return cpuSeconds, tuneSeconds, decisions
+	return runs, cpuSeconds, tuneSeconds, decisions
 }

@@ -54,8 +54,10 @@ func TestLabels(t *testing.T) {
 			name:    "time-slicing counts GPUs, not shares, and marks the product",
 			node:    gpu.Node{GPUs: gpus("Tesla T4", 4)},
 			sharing: shared(gpu.SharingTimeSlicing, false, "nvidia.com/gpu", 4),
-			want: map[string]string{"gpu.product": "Tesla-T4-SHARED", "gpu.count": "4", "gpu.replicas": "4",
-				"gpu.sharing-strategy": "time-slicing", "gpu.memory": "15360"},
+			want: map[string]string{
+				"gpu.product": "Tesla-T4-SHARED", "gpu.count": "4", "gpu.replicas": "4",
+				"gpu.sharing-strategy": "time-slicing", "gpu.memory": "15360",
+			},
 		},
 		{
 			name:    "a renamed resource needs no mark on the product",
@@ -73,23 +75,29 @@ func TestLabels(t *testing.T) {
 			name:    "strategy single lets gpu.* describe the MIG devices",
 			node:    gpu.Node{GPUs: cutAll(t, gpus(a100, 2), slices.Repeat([]string{"1g.5gb"}, 7)...)},
 			sharing: gpu.Sharing{MIGStrategy: gpu.MIGSingle},
-			want: map[string]string{"gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "gpu.count": "14", "gpu.memory": "4864",
+			want: map[string]string{
+				"gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "gpu.count": "14", "gpu.memory": "4864",
 				"gpu.replicas": "1", "gpu.slices.gi": "1", "gpu.slices.ci": "1", "gpu.multiprocessors": "14", "gpu.engines.copy": "1",
-				"gpu.engines.decoder": "0", "gpu.family": "ampere", "mig.strategy": "single"},
+				"gpu.engines.decoder": "0", "gpu.family": "ampere", "mig.strategy": "single",
+			},
 		},
 		{
 			name:    "strategy single, shared",
 			node:    gpu.Node{GPUs: cutAll(t, gpus(a100, 1), "3g.20gb", "3g.20gb")},
 			sharing: mig(shared(gpu.SharingTimeSlicing, false, "nvidia.com/gpu", 2), gpu.MIGSingle),
-			want: map[string]string{"gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb-SHARED", "gpu.count": "2", "gpu.replicas": "2",
-				"gpu.engines.copy": "3", "gpu.engines.decoder": "2"},
+			want: map[string]string{
+				"gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb-SHARED", "gpu.count": "2", "gpu.replicas": "2",
+				"gpu.engines.copy": "3", "gpu.engines.decoder": "2",
+			},
 		},
 		{
 			name:    "strategy single with two profiles is invalid",
 			node:    gpu.Node{GPUs: cutAll(t, gpus(a100, 1), "3g.20gb", "2g.10gb")},
 			sharing: gpu.Sharing{MIGStrategy: gpu.MIGSingle},
-			want: map[string]string{"gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-INVALID", "gpu.count": "0", "gpu.replicas": "0",
-				"gpu.memory": "0", "gpu.sharing-strategy": "", "gpu.slices.gi": "-"},
+			want: map[string]string{
+				"gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-INVALID", "gpu.count": "0", "gpu.replicas": "0",
+				"gpu.memory": "0", "gpu.sharing-strategy": "", "gpu.slices.gi": "-",
+			},
 		},
 		{
 			name:    "strategy single with MIG on some GPUs is invalid",

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"berth.dev/berth/core/gpu"
-
 	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/core/gpu"
 )
 
 // rows: GS-32
@@ -32,8 +32,15 @@ func TestLayout(t *testing.T) {
 		{
 			name: "seven of the smallest", product: "NVIDIA H100 80GB HBM3",
 			profiles: slices.Repeat([]string{"1g.10gb"}, 7),
-			want: []at{{"1g.10gb", 0, 11}, {"1g.10gb", 1, 12}, {"1g.10gb", 2, 13}, {"1g.10gb", 3, 14},
-				{"1g.10gb", 4, 7}, {"1g.10gb", 5, 8}, {"1g.10gb", 6, 9}},
+			want: []at{
+				{"1g.10gb", 0, 11},
+				{"1g.10gb", 1, 12},
+				{"1g.10gb", 2, 13},
+				{"1g.10gb", 3, 14},
+				{"1g.10gb", 4, 7},
+				{"1g.10gb", 5, 8},
+				{"1g.10gb", 6, 9},
+			},
 		},
 		{
 			// 3g can only start at 0 or 4, and 4g only at 0.
@@ -78,22 +85,45 @@ func TestLayoutRefuses(t *testing.T) {
 		profiles      []string
 		want          string
 	}{
-		{"a profile of another product", "NVIDIA H100 80GB HBM3", []string{"1g.5gb"},
-			"profile 1g.5gb: not a profile of NVIDIA H100 80GB HBM3; the nearest is 1g.10gb"},
-		{"a size that A30 does not have", "NVIDIA A30", []string{"3g.20gb"},
-			"profile 3g.20gb: not a profile of NVIDIA A30; the nearest is 4g.24gb"},
-		{"no profile at all", a100, []string{"half"},
-			"profile half: not a profile of NVIDIA A100-SXM4-40GB; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb"},
-		{"a product without MIG", "Tesla T4", []string{"1g.5gb"},
-			"profile 1g.5gb: Tesla T4 has no MIG; A100, A30, H100, H200 and B200 have"},
-		{"more than one GPU holds", a100, slices.Repeat([]string{"3g.20gb"}, 3),
-			"profile 3g.20gb: 3 asked, but one NVIDIA A100-SXM4-40GB holds at most 2; ask for 2"},
-		{"no room beside the others", a100, []string{"2g.10gb", "4g.20gb", "2g.10gb"},
-			"profile 2g.10gb: no placement left on one NVIDIA A100-SXM4-40GB beside 1x 4g.20gb; at most 1 of it fits there"},
-		{"no room at all", a100, []string{"7g.40gb", "1g.5gb"},
-			"profile 1g.5gb: no placement left on one NVIDIA A100-SXM4-40GB beside 1x 7g.40gb; at most 0 of it fit there"},
-		{"one JPEG and OFA engine for two", "NVIDIA A30", []string{"2g.12gb+me", "1g.6gb+me"},
-			"profile 1g.6gb+me: no placement left on one NVIDIA A30 beside 1x 2g.12gb+me; at most 0 of it fit there"},
+		{
+			"a profile of another product", "NVIDIA H100 80GB HBM3",
+			[]string{"1g.5gb"},
+			"profile 1g.5gb: not a profile of NVIDIA H100 80GB HBM3; the nearest is 1g.10gb",
+		},
+		{
+			"a size that A30 does not have", "NVIDIA A30",
+			[]string{"3g.20gb"},
+			"profile 3g.20gb: not a profile of NVIDIA A30; the nearest is 4g.24gb",
+		},
+		{
+			"no profile at all", a100,
+			[]string{"half"},
+			"profile half: not a profile of NVIDIA A100-SXM4-40GB; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb",
+		},
+		{
+			"a product without MIG", "Tesla T4",
+			[]string{"1g.5gb"},
+			"profile 1g.5gb: Tesla T4 has no MIG; A100, A30, H100, H200 and B200 have",
+		},
+		{
+			"more than one GPU holds", a100, slices.Repeat([]string{"3g.20gb"}, 3),
+			"profile 3g.20gb: 3 asked, but one NVIDIA A100-SXM4-40GB holds at most 2; ask for 2",
+		},
+		{
+			"no room beside the others", a100,
+			[]string{"2g.10gb", "4g.20gb", "2g.10gb"},
+			"profile 2g.10gb: no placement left on one NVIDIA A100-SXM4-40GB beside 1x 4g.20gb; at most 1 of it fits there",
+		},
+		{
+			"no room at all", a100,
+			[]string{"7g.40gb", "1g.5gb"},
+			"profile 1g.5gb: no placement left on one NVIDIA A100-SXM4-40GB beside 1x 7g.40gb; at most 0 of it fit there",
+		},
+		{
+			"one JPEG and OFA engine for two", "NVIDIA A30",
+			[]string{"2g.12gb+me", "1g.6gb+me"},
+			"profile 1g.6gb+me: no placement left on one NVIDIA A30 beside 1x 2g.12gb+me; at most 0 of it fit there",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"berth.dev/berth/core/gpu"
-
 	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/core/gpu"
 )
 
 func TestUUIDsAreFormedDistinctAndStable(t *testing.T) {
@@ -45,8 +45,10 @@ func TestNew(t *testing.T) {
 		count         int
 		want          []row
 	}{
-		{"halves on two NUMA nodes, one clique", "NVIDIA A100-SXM4-40GB", 4,
-			[]row{{0, 1, "00000000:07:00.0"}, {0, 1, "00000000:0F:00.0"}, {1, 1, "00000000:47:00.0"}, {1, 1, "00000000:4E:00.0"}}},
+		{
+			"halves on two NUMA nodes, one clique", "NVIDIA A100-SXM4-40GB", 4,
+			[]row{{0, 1, "00000000:07:00.0"}, {0, 1, "00000000:0F:00.0"}, {1, 1, "00000000:47:00.0"}, {1, 1, "00000000:4E:00.0"}},
+		},
 		{"no clique without NVLink", "Tesla T4", 2, []row{{0, 0, "00000000:17:00.0"}, {1, 0, "00000000:31:00.0"}}},
 		{"no clique of one", "NVIDIA H200", 1, []row{{0, 0, "00000000:07:00.0"}}},
 	}

@@ -122,8 +122,13 @@ func a30Profiles() []Profile {
 // engines of 1g (with +me and double memory), 2g, 3g, 4g and 7g.
 func hopperWay(rows [7]cut, copies [5]int) []Profile {
 	engines := [7][4]int{
-		{copies[0], 1, 1, 0}, {copies[0], 1, 1, 1}, {copies[0], 1, 1, 0},
-		{copies[1], 2, 2, 0}, {copies[2], 3, 3, 0}, {copies[3], 4, 4, 0}, {copies[4], 7, 7, 1},
+		{copies[0], 1, 1, 0},
+		{copies[0], 1, 1, 1},
+		{copies[0], 1, 1, 0},
+		{copies[1], 2, 2, 0},
+		{copies[2], 3, 3, 0},
+		{copies[3], 4, 4, 0},
+		{copies[4], 7, 7, 1},
 	}
 	for i := range rows {
 		rows[i].engines = engines[i]

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const a100 = "NVIDIA A100-SXM4-40GB"
@@ -79,27 +79,56 @@ func TestDevices(t *testing.T) {
 		{"whole GPUs", node(t, a100, 8), gpu.Sharing{}, []string{"8x nvidia.com/gpu 1000m 40960MiB"}, 320},
 		// 81559 MiB are 79 whole GiB each.
 		{"GiB are rounded down for each GPU", node(t, "NVIDIA H100 PCIe", 2), gpu.Sharing{}, []string{"2x nvidia.com/gpu 1000m 81559MiB"}, 158},
-		{"time-slicing gives every share all the memory", node(t, a100, 8), slicing("nvidia.com/gpu", 4),
-			[]string{"32x nvidia.com/gpu 250m 40960MiB"}, 0},
+		{
+			"time-slicing gives every share all the memory", node(t, a100, 8), slicing("nvidia.com/gpu", 4),
+			[]string{"32x nvidia.com/gpu 250m 40960MiB"},
+			0,
+		},
 		{"MPS divides the memory", node(t, a100, 1), mps, []string{"4x nvidia.com/gpu 250m 10240MiB"}, 0},
 		{"renamed shares", node(t, "Tesla T4", 2), renamed, []string{"8x nvidia.com/gpu.shared 250m 15360MiB"}, 0},
-		{"replicas without a strategy are not read", node(t, a100, 1), gpu.Sharing{Replicas: map[string]int{"nvidia.com/gpu": 4}},
-			[]string{"1x nvidia.com/gpu 1000m 40960MiB"}, 40},
-		{"strategy none offers GPUs whole even with MIG on", node(t, a100, 2, seven...), gpu.Sharing{},
-			[]string{"2x nvidia.com/gpu 1000m 40960MiB"}, 0},
+		{
+			"replicas without a strategy are not read", node(t, a100, 1),
+			gpu.Sharing{Replicas: map[string]int{"nvidia.com/gpu": 4}},
+			[]string{"1x nvidia.com/gpu 1000m 40960MiB"},
+			40,
+		},
+		{
+			"strategy none offers GPUs whole even with MIG on", node(t, a100, 2, seven...),
+			gpu.Sharing{},
+			[]string{"2x nvidia.com/gpu 1000m 40960MiB"},
+			0,
+		},
 		// 1000 * 1/7 = 142.
-		{"strategy single offers MIG devices as GPUs", node(t, a100, 8, seven...), gpu.Sharing{MIGStrategy: gpu.MIGSingle},
-			[]string{"56x nvidia.com/gpu 142m 4864MiB"}, 0},
-		{"strategy single with MIG off offers GPUs", node(t, a100, 2), gpu.Sharing{MIGStrategy: gpu.MIGSingle},
-			[]string{"2x nvidia.com/gpu 1000m 40960MiB"}, 80},
-		{"strategy mixed offers a resource for each profile", node(t, a100, 8, seven...), gpu.Sharing{MIGStrategy: gpu.MIGMixed},
-			[]string{"56x nvidia.com/mig-1g.5gb 142m 4864MiB"}, 0},
-		{"strategy mixed with MIG on some GPUs", append(node(t, a100, 1, "4g.20gb", "2g.10gb", "1g.5gb+me"), node(t, "NVIDIA A30", 1)...),
+		{
+			"strategy single offers MIG devices as GPUs", node(t, a100, 8, seven...),
+			gpu.Sharing{MIGStrategy: gpu.MIGSingle},
+			[]string{"56x nvidia.com/gpu 142m 4864MiB"},
+			0,
+		},
+		{
+			"strategy single with MIG off offers GPUs", node(t, a100, 2),
+			gpu.Sharing{MIGStrategy: gpu.MIGSingle},
+			[]string{"2x nvidia.com/gpu 1000m 40960MiB"},
+			80,
+		},
+		{
+			"strategy mixed offers a resource for each profile", node(t, a100, 8, seven...),
 			gpu.Sharing{MIGStrategy: gpu.MIGMixed},
-			[]string{"1x nvidia.com/gpu 1000m 24576MiB", "1x nvidia.com/mig-1g.5gb.me 142m 4864MiB", "1x nvidia.com/mig-2g.10gb 285m 9856MiB", "1x nvidia.com/mig-4g.20gb 571m 20096MiB"}, 24},
+			[]string{"56x nvidia.com/mig-1g.5gb 142m 4864MiB"},
+			0,
+		},
+		{
+			"strategy mixed with MIG on some GPUs", append(node(t, a100, 1, "4g.20gb", "2g.10gb", "1g.5gb+me"), node(t, "NVIDIA A30", 1)...),
+			gpu.Sharing{MIGStrategy: gpu.MIGMixed},
+			[]string{"1x nvidia.com/gpu 1000m 24576MiB", "1x nvidia.com/mig-1g.5gb.me 142m 4864MiB", "1x nvidia.com/mig-2g.10gb 285m 9856MiB", "1x nvidia.com/mig-4g.20gb 571m 20096MiB"},
+			24,
+		},
 		// 1000 * 3/7 = 428, shared by two 214.
-		{"shares of a MIG device", node(t, a100, 1, "3g.20gb", "3g.20gb"), mig(slicing("nvidia.com/mig-3g.20gb", 2), gpu.MIGMixed),
-			[]string{"4x nvidia.com/mig-3g.20gb 214m 19968MiB"}, 0},
+		{
+			"shares of a MIG device", node(t, a100, 1, "3g.20gb", "3g.20gb"), mig(slicing("nvidia.com/mig-3g.20gb", 2), gpu.MIGMixed),
+			[]string{"4x nvidia.com/mig-3g.20gb 214m 19968MiB"},
+			0,
+		},
 		{"strategy mixed with MIG on and nothing cut", cutNone(t), gpu.Sharing{MIGStrategy: gpu.MIGMixed}, nil, 0},
 	}
 	for _, tt := range tests {
@@ -147,22 +176,38 @@ func TestDevicesRefuses(t *testing.T) {
 		sharing gpu.Sharing
 		want    string
 	}{
-		{"single with MIG on some", append(node(t, a100, 1, seven...), node(t, a100, 1)...), single,
-			"all devices on the node must be configured with the same migEnabled value: 1 of 2 have MIG on; use migStrategy mixed"},
-		{"single with nothing cut", cutNone(t), single,
-			"at least one device with migEnabled=true was not configured correctly: device 0 has no MIG devices configured; cut it, or turn its MIG off"},
-		{"single with two profiles", node(t, a100, 1, "3g.20gb", "2g.10gb"), single,
-			"more than one MIG device type present on node: 3g.20gb and 2g.10gb; use migStrategy mixed"},
-		{"MPS with mixed", node(t, a100, 1), mps(4, gpu.MIGMixed),
-			"using --mig-strategy=mixed is not supported with MPS; use timeSlicing, or another migStrategy"},
-		{"MPS with MIG on", node(t, a100, 1, seven...), mps(4, gpu.MIGSingle),
-			"sharing using MPS is not supported for MIG devices: GPU 0 has MIG on; use timeSlicing, or turn MIG off"},
-		{"MPS with more than 48", node(t, a100, 1), mps(49, gpu.MIGNone),
-			"maximum allowed replicas exceeded: 49 > 48 on GPU 0, NVIDIA A100-SXM4-40GB; ask for 48 at most, or use timeSlicing"},
-		{"MPS with more than 16 on an old GPU", node(t, "Tesla V100-SXM2-16GB", 1), mps(17, gpu.MIGNone),
-			"maximum allowed replicas exceeded: 17 > 16 on GPU 0, Tesla V100-SXM2-16GB; ask for 16 at most, or use timeSlicing"},
-		{"MIG on a product that is not known", unknown, single,
-			`GPU 0: compute slices of "NVIDIA Z1" are not known, so its MIG devices cannot be offered; use migStrategy none`},
+		{
+			"single with MIG on some", append(node(t, a100, 1, seven...), node(t, a100, 1)...), single,
+			"all devices on the node must be configured with the same migEnabled value: 1 of 2 have MIG on; use migStrategy mixed",
+		},
+		{
+			"single with nothing cut", cutNone(t), single,
+			"at least one device with migEnabled=true was not configured correctly: device 0 has no MIG devices configured; cut it, or turn its MIG off",
+		},
+		{
+			"single with two profiles", node(t, a100, 1, "3g.20gb", "2g.10gb"), single,
+			"more than one MIG device type present on node: 3g.20gb and 2g.10gb; use migStrategy mixed",
+		},
+		{
+			"MPS with mixed", node(t, a100, 1), mps(4, gpu.MIGMixed),
+			"using --mig-strategy=mixed is not supported with MPS; use timeSlicing, or another migStrategy",
+		},
+		{
+			"MPS with MIG on", node(t, a100, 1, seven...), mps(4, gpu.MIGSingle),
+			"sharing using MPS is not supported for MIG devices: GPU 0 has MIG on; use timeSlicing, or turn MIG off",
+		},
+		{
+			"MPS with more than 48", node(t, a100, 1), mps(49, gpu.MIGNone),
+			"maximum allowed replicas exceeded: 49 > 48 on GPU 0, NVIDIA A100-SXM4-40GB; ask for 48 at most, or use timeSlicing",
+		},
+		{
+			"MPS with more than 16 on an old GPU", node(t, "Tesla V100-SXM2-16GB", 1), mps(17, gpu.MIGNone),
+			"maximum allowed replicas exceeded: 17 > 16 on GPU 0, Tesla V100-SXM2-16GB; ask for 16 at most, or use timeSlicing",
+		},
+		{
+			"MIG on a product that is not known", unknown, single,
+			`GPU 0: compute slices of "NVIDIA Z1" are not known, so its MIG devices cannot be offered; use migStrategy none`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func ledger(t testing.TB, gpus []gpu.GPU, s gpu.Sharing) *sharing.Ledger {
@@ -88,20 +88,38 @@ func TestTake(t *testing.T) {
 		{"the clique with the fewest that has enough", cliques, gpu.Sharing{}, []string{"a 1", "b 1", "-b", "c 2"}, "1 3"},
 		{"unhealthy GPUs are not given", sick, gpu.Sharing{}, []string{"a 3"}, "0 2 3"},
 		{"released GPUs are given again", node(t, a100, 2), gpu.Sharing{}, []string{"a 2", "-a", "b 1"}, "0"},
-		{"shares go to the GPU with the fewest held", node(t, "Tesla T4", 2), slicing("nvidia.com/gpu", 4),
-			[]string{"a 1", "b 1", "c 1"}, "0:1"},
+		{
+			"shares go to the GPU with the fewest held", node(t, "Tesla T4", 2), slicing("nvidia.com/gpu", 4),
+			[]string{"a 1", "b 1", "c 1"},
+			"0:1",
+		},
 		{"two shares of one call are on two GPUs", node(t, "Tesla T4", 2), slicing("nvidia.com/gpu", 4), []string{"a 2"}, "0:0 1:0"},
 		{"more shares than GPUs", node(t, "Tesla T4", 2), slicing("nvidia.com/gpu", 4), []string{"a 3"}, "0:0 1:0 0:1"},
 		{"packed fills one GPU first", node(t, "Tesla T4", 2), packed, []string{"a 3", "b 2"}, "0:3 1:0"},
-		{"MIG devices are spread over GPUs", node(t, a100, 2, "3g.20gb", "3g.20gb"), gpu.Sharing{MIGStrategy: gpu.MIGSingle},
-			[]string{"a 1", "b 1", "c 2"}, "0 1"},
+		{
+			"MIG devices are spread over GPUs", node(t, a100, 2, "3g.20gb", "3g.20gb"),
+			gpu.Sharing{MIGStrategy: gpu.MIGSingle},
+			[]string{"a 1", "b 1", "c 2"},
+			"0 1",
+		},
 		{"none is no error", node(t, a100, 1), gpu.Sharing{}, []string{"a 0"}, ""},
-		{"too few are left", node(t, a100, 2), gpu.Sharing{}, []string{"a 1", "b 2"},
-			"Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 2, Available: 1, which is unexpected"},
-		{"none is healthy", allSick, gpu.Sharing{}, []string{"a 1"},
-			"Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected"},
-		{"requests of more than one share can be refused", node(t, a100, 2), single, []string{"a 2"},
-			"Allocate failed due to rpc error: code = Unknown desc = invalid request: maximum request size for shared resources is 1; found 2, which is unexpected"},
+		{
+			"too few are left", node(t, a100, 2),
+			gpu.Sharing{},
+			[]string{"a 1", "b 2"},
+			"Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 2, Available: 1, which is unexpected",
+		},
+		{
+			"none is healthy", allSick,
+			gpu.Sharing{},
+			[]string{"a 1"},
+			"Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected",
+		},
+		{
+			"requests of more than one share can be refused", node(t, a100, 2), single,
+			[]string{"a 2"},
+			"Allocate failed due to rpc error: code = Unknown desc = invalid request: maximum request size for shared resources is 1; found 2, which is unexpected",
+		},
 		{"one share then is fine", node(t, a100, 2), single, []string{"a 1"}, "0:0"},
 		{"a negative number", node(t, a100, 2), gpu.Sharing{}, []string{"a -1"}, "-1 devices of nvidia.com/gpu: ask for 0 at least"},
 
@@ -111,10 +129,17 @@ func TestTake(t *testing.T) {
 		{"a GPU shared by memory is not given whole", node(t, "Tesla T4", 2), gpu.Sharing{}, []string{"a mem 1", "b 1"}, "1"},
 		{"a whole GPU gives no memory", node(t, "Tesla T4", 2), gpu.Sharing{}, []string{"a 1", "b mem 1"}, "1:mem-1-0"},
 		{"a GPU whose memory is free again is given whole", node(t, "Tesla T4", 1), gpu.Sharing{}, []string{"a mem 5", "b mem 5", "-a", "-b", "c 1"}, "0"},
-		{"memory beyond one GPU", node(t, "Tesla T4", 2), gpu.Sharing{}, []string{"a mem 16"},
-			"Allocate failed due to requested number of devices unavailable for nvidia.com/gpu-memory. Requested: 16, Available: 15, which is unexpected"},
-		{"time-sliced GPUs offer no memory", node(t, "Tesla T4", 2), slicing("nvidia.com/gpu", 2), []string{"a mem 1"},
-			"Allocate failed due to requested number of devices unavailable for nvidia.com/gpu-memory. Requested: 1, Available: 0, which is unexpected"},
+		{
+			"memory beyond one GPU", node(t, "Tesla T4", 2),
+			gpu.Sharing{},
+			[]string{"a mem 16"},
+			"Allocate failed due to requested number of devices unavailable for nvidia.com/gpu-memory. Requested: 16, Available: 15, which is unexpected",
+		},
+		{
+			"time-sliced GPUs offer no memory", node(t, "Tesla T4", 2), slicing("nvidia.com/gpu", 2),
+			[]string{"a mem 1"},
+			"Allocate failed due to requested number of devices unavailable for nvidia.com/gpu-memory. Requested: 1, Available: 0, which is unexpected",
+		},
 		{"no memory at all", node(t, "Tesla T4", 2), gpu.Sharing{}, []string{"a mem 0"}, "a share of 0 GiB of GPU memory: ask for 1 at least"},
 	}
 	for _, tt := range tests {

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // twin is the slow, obvious ledger: a list of holdings, and every rule checked

@@ -114,8 +114,12 @@ func dmon(ctx context.Context, c *call, args []string) int {
 }
 
 func pmon(ctx context.Context, c *call, args []string) int {
-	return monitor{processColumns, "u",
-		[2]string{"         pid   type", "           #    C/G"}, [2]string{"    command", "    name"}, processRows}.run(ctx, c, args)
+	return monitor{
+		processColumns, "u",
+		[2]string{"         pid   type", "           #    C/G"},
+		[2]string{"    command", "    name"},
+		processRows,
+	}.run(ctx, c, args)
 }
 
 func (m monitor) run(ctx context.Context, c *call, args []string) int {

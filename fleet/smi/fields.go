@@ -132,12 +132,18 @@ var gpuFields = append([]field{
 	{name: "clocks.max.graphics", aliases: []string{"clocks.max.gr"}, unit: "MHz", value: func(r row) string { return strconv.Itoa(product(r).MaxSMClockMHz) }},
 	{name: "clocks.max.sm", unit: "MHz", value: func(r row) string { return strconv.Itoa(product(r).MaxSMClockMHz) }},
 	{name: "clocks.max.memory", aliases: []string{"clocks.max.mem"}, unit: "MHz", value: func(r row) string { return strconv.Itoa(product(r).MaxMemoryClockMHz) }},
-	{name: "clocks_event_reasons.gpu_idle", aliases: []string{"clocks_throttle_reasons.gpu_idle"},
-		value: reading(func(r gpu.Reading) string { return active(r.UtilizationRatio == 0) })},
-	{name: "clocks_event_reasons.hw_thermal_slowdown", aliases: []string{"clocks_throttle_reasons.hw_thermal_slowdown"},
-		value: reading(func(r gpu.Reading) string { return active(r.ThermalThrottled) })},
-	{name: "clocks_event_reasons.sw_thermal_slowdown", aliases: []string{"clocks_throttle_reasons.sw_thermal_slowdown"},
-		value: reading(func(r gpu.Reading) string { return active(r.ThermalThrottled) })},
+	{
+		name: "clocks_event_reasons.gpu_idle", aliases: []string{"clocks_throttle_reasons.gpu_idle"},
+		value: reading(func(r gpu.Reading) string { return active(r.UtilizationRatio == 0) }),
+	},
+	{
+		name: "clocks_event_reasons.hw_thermal_slowdown", aliases: []string{"clocks_throttle_reasons.hw_thermal_slowdown"},
+		value: reading(func(r gpu.Reading) string { return active(r.ThermalThrottled) }),
+	},
+	{
+		name: "clocks_event_reasons.sw_thermal_slowdown", aliases: []string{"clocks_throttle_reasons.sw_thermal_slowdown"},
+		value: reading(func(r gpu.Reading) string { return active(r.ThermalThrottled) }),
+	},
 
 	{name: "ecc.mode.current", value: eccMode},
 	{name: "ecc.mode.pending", value: eccMode},

@@ -189,10 +189,14 @@ func TestErrors(t *testing.T) {
 		{"a driver that does not answer", "-L", smi.View{DriverLost: true}, 9, "couldn't communicate with the NVIDIA driver", ""},
 		{"no such GPU", "-i 9", view(busy(0)), 6, `No devices were found: "9"`, ""},
 		{"a GPU off the bus", "", view(lost, busy(1)), 15, "Unable to determine the device handle for GPU0: 00000000:10:00.0: GPU is lost.", ""},
-		{"an unknown field gets the nearest", "--query-gpu=index,memory.usd --format=csv", view(busy(0)), 2,
-			"Field \"memory.usd\" is not a valid field to query.\n\n", `did you mean "memory.used"?`},
-		{"an unknown field of a process", "--query-compute-apps=pidd --format=csv", view(busy(0)), 2,
-			"Field \"pidd\" is not a valid field to query.\n\n", `did you mean "pid"?`},
+		{
+			"an unknown field gets the nearest", "--query-gpu=index,memory.usd --format=csv", view(busy(0)), 2,
+			"Field \"memory.usd\" is not a valid field to query.\n\n", `did you mean "memory.used"?`,
+		},
+		{
+			"an unknown field of a process", "--query-compute-apps=pidd --format=csv", view(busy(0)), 2,
+			"Field \"pidd\" is not a valid field to query.\n\n", `did you mean "pid"?`,
+		},
 		{"a query needs a format", "--query-gpu=index", view(busy(0)), 2, `"--format=" switch is missing.`, "--format=csv"},
 		{"a format needs csv", "--query-gpu=index --format=noheader", view(busy(0)), 2, `"csv" is missing`, "--format=csv,noheader"},
 		{"an unknown format", "--query-gpu=index --format=json", view(busy(0)), 2, `Format "json" is not valid.`, "use csv"},

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/api"
-	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/kube"
 )
 
 // The versions that a simulated node reports of itself.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/fleet/spec"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // load returns a fleet that must be there.

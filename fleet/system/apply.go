@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"berth.dev/berth/api"
-
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -18,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+
+	"berth.dev/berth/api"
 )
 
 // Apply creates those of the objects that are missing, in their order, and

@@ -3,14 +3,14 @@ package system
 import (
 	"maps"
 
-	"berth.dev/berth/api"
-
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth.dev/berth/api"
 )
 
 // PluginName is the name of the device plugin's DaemonSet, in kube-system and

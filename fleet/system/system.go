@@ -5,11 +5,11 @@
 package system
 
 import (
-	"berth.dev/berth/api"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"berth.dev/berth/api"
 )
 
 // Simulated is the sentence on every object of this package,

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"berth.dev/berth/api"
-	"berth.dev/berth/fleet/system"
-
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -21,6 +18,9 @@ import (
 	ktesting "k8s.io/client-go/testing"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/fake"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/fleet/system"
 )
 
 var full = system.Options{GPU: true, CABundle: []byte("authority"), MetricsIP: "10.64.255.254"}

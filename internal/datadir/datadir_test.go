@@ -93,8 +93,10 @@ func TestStateSaysWhoseAFolderIs(t *testing.T) {
 		{name: "a folder with something else is somebody's", files: map[string]string{"thesis.tex": "x"}, is: datadir.ErrNotOurs, says: `holds "thesis.tex"`},
 		{name: "a state.json of another program is somebody's", files: map[string]string{"state.json": `{"kind":"x"}`}, is: datadir.ErrNotOurs},
 		{name: "a state.json that is no JSON is somebody's", files: map[string]string{"state.json": "{"}, is: datadir.ErrNotOurs},
-		{name: "a newer format is refused by version", files: map[string]string{"state.json": `{"kind":"berth data folder","format":99,"version":"9.1.0"}`},
-			says: "written by berth 9.1.0 (format 99), newer than this program"},
+		{
+			name: "a newer format is refused by version", files: map[string]string{"state.json": `{"kind":"berth data folder","format":99,"version":"9.1.0"}`},
+			says: "written by berth 9.1.0 (format 99), newer than this program",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := datadir.Dir(filepath.Join(t.TempDir(), "d"))

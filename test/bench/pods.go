@@ -78,8 +78,10 @@ func benchPods(r *report, dir string) error {
 	if f.err != nil {
 		return f.err
 	}
-	r.add(figure{what: "CPU of the fleet a pod", values: []float64{f.fleet * (after - before).Seconds() * 1000 / pods}, unit: "ms", aim: 0.3,
-		how: "its share of a CPU profile of that run (goroutines labelled component=fleet, garbage collection apart)"})
+	r.add(figure{
+		what: "CPU of the fleet a pod", values: []float64{f.fleet * (after - before).Seconds() * 1000 / pods}, unit: "ms", aim: 0.3,
+		how: "its share of a CPU profile of that run (goroutines labelled component=fleet, garbage collection apart)",
+	})
 	return nil
 }
 
@@ -134,8 +136,10 @@ func create(ctx context.Context, client *kubernetes.Clientset) error {
 			for i := next.Add(1); i <= pods; i = next.Add(1) {
 				_, err := client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("load-%d", i)},
-					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "registry.example/train", Command: []string{"sleep", "infinity"},
-						Resources: corev1.ResourceRequirements{Requests: want, Limits: want}}}},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{
+						Name: "main", Image: "registry.example/train", Command: []string{"sleep", "infinity"},
+						Resources: corev1.ResourceRequirements{Requests: want, Limits: want},
+					}}},
 				}, metav1.CreateOptions{})
 				if err != nil {
 					return err

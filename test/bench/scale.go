@@ -39,11 +39,15 @@ func benchScale(r *report, dir string) error {
 		if _, err := p.down(true); err != nil {
 			return err
 		}
-		r.add(figure{what: s.fleet + ": nodes registered, wall", values: []float64{p.Seconds - bare.Seconds}, unit: "s", aim: s.in, wall: true, busy: bare.busy || p.busy,
-			how: "time to ready less that of the control plane alone"})
+		r.add(figure{
+			what: s.fleet + ": nodes registered, wall", values: []float64{p.Seconds - bare.Seconds}, unit: "s", aim: s.in, wall: true, busy: bare.busy || p.busy,
+			how: "time to ready less that of the control plane alone",
+		})
 		r.add(figure{what: s.fleet + ": CPU to ready", values: []float64{p.ready.Seconds()}, unit: "s", how: "CPU of the process when it is ready"})
-		r.add(figure{what: s.fleet + ": idle CPU", values: []float64{100 * (after - before).Seconds() / idleFor.Seconds()}, unit: "% of a core", aim: s.idleAim,
-			how: "over " + idleFor.String()})
+		r.add(figure{
+			what: s.fleet + ": idle CPU", values: []float64{100 * (after - before).Seconds() / idleFor.Seconds()}, unit: "% of a core", aim: s.idleAim,
+			how: "over " + idleFor.String(),
+		})
 		r.add(figure{what: s.fleet + ": resident memory", values: []float64{mb}, unit: "MB", aim: s.rssAim, how: "VmRSS after that"})
 	}
 	return nil
