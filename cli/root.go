@@ -103,7 +103,7 @@ func New(o Options) *cobra.Command {
 	if o.Up != nil {
 		root.AddCommand(newUp(o))
 	}
-	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newSim(o), newVersion(o))
+	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newSimulate(o), newSim(o), newVersion(o))
 	root.InitDefaultCompletionCmd()
 	addCompletionInstall(root, o)
 	usageErrors(root)

@@ -104,7 +104,10 @@ func ticks(lo, hi float64, most int) []float64 {
 
 // number writes a tick without needless digits.
 func number(v float64) string {
-	return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64)
+	if v = math.Round(v*1e6) / 1e6; v == 0 {
+		return "0" // and never "-0"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 // last is the value at the end of a line.

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/cli/simulation"
+	snapshot "berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/placement"
+)
+
+// simulateCommand is `berth simulate`.
+type simulateCommand struct {
+	o        Options
+	cluster  clusterFlags
+	protocol string
+	nodes    string
+	pods     string
+	loads    []float64
+	seeds    string
+	policies []string
+	add      []string
+	cut      []string
+	share    []string
+	live     bool
+	empty    bool
+	chart    string
+	output   string
+}
+
+const simulateLong = `Place the pods of a trace on a cluster in virtual time, under several policies side by side, and show how
+full the GPUs get and whose pods fail. Nothing is sent to any cluster.
+
+--nodes and --pods are CSV files as Alibaba's openb trace has them, or with columns of your own: see
+docs/placement.md. With --from-cluster the nodes, what runs on them and, without --pods, the mix of pods
+are those of the cluster that kubectl would use.
+
+Protocol fgd is that of "Beware of Fragmentation" (USENIX ATC '23): pods come in random order until they
+have asked for --load times all GPUs; none leaves, and one that fits nowhere fails. Protocol churn keeps
+the trace's order and run times: pods leave when they are done, and those that do not fit wait.
+
+Equal input gives equal output, save for the seconds. Ctrl-C shows what there is, marked partial.`
+
+func newSimulate(o Options) *cobra.Command {
+	s := &simulateCommand{o: o}
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Try placement policies on a trace: how full the GPUs get, and whose pods fail",
+		Long:  simulateLong,
+		Example: "  berth simulate --nodes nodes.csv --pods pods.csv\n" +
+			"  berth simulate --nodes nodes.csv --pods pods.csv --policy berth,fgd,bestfit --seeds 1-3 --chart out.svg\n" +
+			"  berth simulate --protocol fgd --nodes nodes.csv --pods pods.csv --load 1.3 --seeds 42-51 --policy berth,fgd -o json\n" +
+			"  berth simulate --from-cluster --add 4xh100x8",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.protocol, "protocol", simulation.ProtocolFGD, "fgd: pods stay; churn: they leave when they are done")
+	f.StringVar(&s.nodes, "nodes", "", "CSV file of nodes")
+	f.StringVar(&s.pods, "pods", "", "CSV file of pods")
+	f.Float64SliceVar(&s.loads, "load", nil, "GPU asked for, in times of all GPUs (default 1.3; of churn 1.0 and 1.3)")
+	f.StringVar(&s.seeds, "seeds", "42-51", "seeds of the runs, such as 42-51,60")
+	f.StringSliceVar(&s.policies, "policy", []string{"berth", "fgd"}, "policies to compare: "+strings.Join(placement.Names(), ", "))
+	f.StringArrayVar(&s.add, "add", nil, "add nodes, such as 4xh100x8: 4 nodes of 8 H100 (may be repeated, as --cut and --share)")
+	f.StringArrayVar(&s.cut, "cut", nil, "cut the GPUs of a model by MIG, such as a100=1g.5gb or a100=3g.20gb,2g.10gb")
+	f.StringArrayVar(&s.share, "share", nil, "share the GPUs of a model, such as t4=4")
+	f.BoolVar(&s.live, "from-cluster", false, "read the nodes and what runs on them from a cluster")
+	f.BoolVar(&s.empty, "empty", false, "with --from-cluster: as if nothing ran yet")
+	f.StringVar(&s.chart, "chart", "", "also draw the chart into this file, NAME.svg")
+	f.StringVarP(&s.output, "output", "o", "", "json, or a table and a chart")
+	s.cluster.add(cmd, false)
+	// A name given twice would be run twice for nothing.
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(simulation.Protocols, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (s *simulateCommand) run(ctx context.Context) error {
+	plan, err := s.plan()
+	if err != nil {
+		return err
+	}
+	in, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	if plan.Cluster, err = snapshot.New(in.nodes); err != nil {
+		return err
+	}
+	plan.Held, plan.Pods = in.held, in.pods
+	if plan.Cluster.TotalGPUs() == 0 {
+		return fmt.Errorf("%s: no node has a GPU, so there is nothing to allocate", in.from)
+	}
+	for _, note := range append(in.notes, impossibleNote(plan.Cluster, in.pods)...) {
+		fmt.Fprintln(s.o.Err, note)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
+	bar := newRunProgress(s.o.Err)
+	plan.Progress = bar.show
+	report, err := plan.Run(ctx)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if err := s.print(in, plan, report); err != nil {
+		return err
+	}
+	if report.Partial() {
+		return fmt.Errorf("interrupted: %d of %d runs went to their end; what is shown is partial", report.Ended, report.Planned)
+	}
+	return nil
+}
+
+// plan reads the flags that say what to run.
+func (s *simulateCommand) plan() (*simulation.Plan, error) {
+	p := &simulation.Plan{Protocol: s.protocol, Loads: s.loads}
+	if !slices.Contains(simulation.Protocols, s.protocol) {
+		return nil, usagef("--protocol %q: choose %s", s.protocol, strings.Join(simulation.Protocols, " or "))
+	}
+	if s.output != "" && s.output != "json" {
+		return nil, usagef("--output %q: choose json, or leave it out for a table", s.output)
+	}
+	if s.chart != "" && !strings.HasSuffix(s.chart, ".svg") {
+		return nil, usagef("--chart %q: the file is SVG; give it a name that ends in .svg", s.chart)
+	}
+	if err := s.checkInput(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(p.Loads) > 1 && s.protocol == simulation.ProtocolFGD:
+		return nil, usagef("--load: protocol fgd takes one load")
+	case len(p.Loads) == 0 && s.protocol == simulation.ProtocolFGD:
+		p.Loads = []float64{1.3}
+	case len(p.Loads) == 0:
+		p.Loads = []float64{1.0, 1.3}
+	}
+	for _, load := range p.Loads {
+		if !(load > 0 && load <= 100) {
+			return nil, usagef("--load %v: it must be above 0 and at most 100 times the cluster", load)
+		}
+	}
+	var err error
+	if p.Seeds, err = parseSeeds(s.seeds); err != nil {
+		return nil, err
+	}
+	for i, name := range s.policies {
+		name = strings.TrimSpace(name)
+		if slices.Contains(s.policies[:i], name) {
+			return nil, usagef("--policy: %s is there twice", name)
+		}
+		mk, err := placement.Lookup(name)
+		if err != nil {
+			if near := gpu.NearestWord(name, placement.Names()); near != "" {
+				return nil, usagef("--policy: unknown policy %q; did you mean %q?", name, near)
+			}
+			return nil, usagef("--policy: unknown policy %q; there are %s", name, strings.Join(placement.Names(), ", "))
+		}
+		p.Policies = append(p.Policies, simulation.Policy{Name: name, Make: mk})
+	}
+	if len(p.Policies) == 0 {
+		return nil, usagef("--policy: name one at least of %s", strings.Join(placement.Names(), ", "))
+	}
+	return p, nil
+}
+
+// checkInput refuses flags that do not go together.
+func (s *simulateCommand) checkInput() error {
+	switch {
+	case s.live && s.nodes != "":
+		return usagef("--nodes and --from-cluster: give one of them")
+	case s.empty && !s.live:
+		return usagef("--empty goes with --from-cluster")
+	case s.live && !s.empty && len(s.cut)+len(s.share) > 0:
+		return usagef("--cut and --share change GPUs that pods of the cluster hold: add --empty")
+	case !s.live && s.nodes == "" && len(s.add) == 0:
+		return usagef("say on what: --nodes FILE.csv, --from-cluster, or --add such as 4xh100x8")
+	case !s.live && s.pods == "":
+		return usagef("say what comes: --pods FILE.csv")
+	}
+	return nil
+}

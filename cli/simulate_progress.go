@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// runProgress is one moving line on a terminal; elsewhere it is silent.
+type runProgress struct {
+	w     io.Writer
+	tty   bool
+	began time.Time
+	shown time.Time
+}
+
+func newRunProgress(w io.Writer) *runProgress {
+	return &runProgress{w: w, tty: isTerminal(w), began: time.Now()}
+}
+
+// show draws the line anew, ten times a second at most. Calls must not overlap.
+func (p *runProgress) show(ended, runs int, done float64) {
+	now := time.Now()
+	if !p.tty || now.Sub(p.shown) < 100*time.Millisecond {
+		return
+	}
+	p.shown = now
+	const width = 24
+	bar := make([]rune, width)
+	for i := range bar {
+		bar[i] = '·'
+		if float64(i) < done*width {
+			bar[i] = '█'
+		}
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K %s %3.0f%%  %d of %d runs  %.0fs", string(bar), 100*done, ended, runs, now.Sub(p.began).Seconds())
+}
+
+// end removes the line.
+func (p *runProgress) end() {
+	if p.tty && !p.shown.IsZero() {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
