@@ -35,7 +35,7 @@ type Churn struct {
 	Load     float64 // such as 1.0 or 1.3; above 0
 	Policy   placement.Maker
 	Runs     float64 // mean run times simulated; 0 is 3; above 1
-	Patience float64 // mean run times that a pod waits; 0 is 0.1
+	Patience float64 // mean run times that a pod waits; 0 is 0.01
 	// Step, if not nil, is called after every hundredth arrival. Where it says
 	// stop, the run ends and is Partial.
 	Step func(arrived, total int) (stop bool)
@@ -67,7 +67,7 @@ func RunChurn(s *cluster.Snapshot, pods []Pod, load float64, seed int64, policy 
 
 // Run runs the protocol with one seed: equal seeds give equal runs.
 func (c Churn) Run(seed int64) (ChurnRun, error) {
-	c.Runs, c.Patience = cmp.Or(c.Runs, 3), cmp.Or(c.Patience, 0.1)
+	c.Runs, c.Patience = cmp.Or(c.Runs, 3), cmp.Or(c.Patience, 0.01)
 	switch {
 	case !(c.Load > 0 && c.Load <= 100):
 		return ChurnRun{}, fmt.Errorf("load %v: it must be above 0 and at most 100 times the cluster", c.Load)
@@ -197,6 +197,9 @@ func (f *churning) simulate(comers []arrival) (ChurnRun, error) {
 		placed, err := f.try(a)
 		if err != nil {
 			return f.run, fmt.Errorf("arrival %d: %w", i, err)
+		}
+		if !placed {
+			f.placer.Refuse(&a.request)
 		}
 		switch {
 		case placed:

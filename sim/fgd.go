@@ -216,6 +216,7 @@ func (f FGD) replay(p placement.Placer, arrivals []cluster.Request, held int64) 
 			got += placed.TotalMilli()
 		} else {
 			n.Failed++
+			p.Refuse(r)
 			if impossible.is(r) {
 				run.Impossible++
 			}

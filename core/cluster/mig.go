@@ -23,8 +23,10 @@ func (s *Snapshot) ProfileNumber(product uint8, name string) int8 {
 }
 
 // Starts gives where on GPU j of node i a MIG device of the given profile (as
-// from ProfileNumber) may be taken now: a bit for each memory slice. Where the
-// GPU may be cut anew, that is every legal place; else the devices that it has.
+// from ProfileNumber) may be taken now: a bit for each memory slice. They are
+// the free devices that the GPU has, or with RecutFree every legal place; a GPU
+// that is empty and has no such device offers every legal place with RecutEmpty
+// too.
 func (s *Snapshot) Starts(i, j int, profile int8) uint8 {
 	return s.starts(s.nodes[i].first+int32(j), profile)
 }
@@ -39,7 +41,7 @@ func (s *Snapshot) starts(j int32, profile int8) uint8 {
 	switch {
 	case !g.MIG && (!empty || c.Recut == RecutNever):
 		return 0
-	case c.Recut == RecutFree, c.Recut == RecutEmpty && empty:
+	case c.Recut == RecutFree:
 		return p.legal(g, profile)
 	}
 	var out uint8
@@ -47,6 +49,9 @@ func (s *Snapshot) starts(j int32, profile int8) uint8 {
 		if part == profile && g.Held&(1<<start) == 0 {
 			out |= 1 << start
 		}
+	}
+	if out == 0 && empty && c.Recut == RecutEmpty {
+		return p.legal(g, profile)
 	}
 	return out
 }

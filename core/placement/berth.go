@@ -23,6 +23,8 @@ type Berth struct {
 	p       Params
 	s       *cluster.Snapshot
 	mix     *Mix
+	mu      float64 // Params.Mu, raised by turnover
+	asked   int64   // milli-GPUs of all that came and was not refused, and of what was held before
 	t       *tables
 	feed    feed
 	memory  []int64 // of a GPU of each product
@@ -46,8 +48,20 @@ func NewBerth(setup Setup, params Params) *Berth {
 			b.memory[g.Product] = max(b.memory[g.Product], c.MemoryBytes)
 		}
 	}
+	b.asked = b.held()
 	b.rebuild()
 	return b
+}
+
+// held is the milli-GPUs held now.
+func (b *Berth) held() int64 {
+	sum := int64(0)
+	for i := range b.s.Len() {
+		for _, g := range b.s.GPUs(i) {
+			sum += int64(cluster.Whole - g.FreeMilli)
+		}
+	}
+	return sum
 }
 
 // Learn sets the mix at once, as after as many arrivals as its total. It makes
@@ -60,7 +74,13 @@ func (b *Berth) Learn(mix *Mix) {
 // Mix is what has been learned. Read it only.
 func (b *Berth) Mix() *Mix { return b.mix }
 
+// rebuild makes the tables anew. What came and is no longer held has left.
 func (b *Berth) rebuild() {
+	left := 0.0
+	if b.asked > 0 {
+		left = max(0, 1-float64(b.held())/float64(b.asked))
+	}
+	b.mu = b.p.Mu * (1 + b.p.Turnover*left)
 	b.t = newTables(b.s, b.mix, &b.p, b.memory, b.widest)
 }
 
@@ -68,6 +88,7 @@ func (b *Berth) rebuild() {
 // arrivals, and when that has come to Params.Rebuild, at that interval.
 func (b *Berth) Arrive(r *cluster.Request) bool {
 	b.mix.Add(r, 1)
+	b.asked += r.TotalMilli()
 	if b.arrived++; b.arrived < b.next {
 		return false
 	}
@@ -79,6 +100,9 @@ func (b *Berth) Arrive(r *cluster.Request) bool {
 	b.rebuild()
 	return true
 }
+
+// Refuse implements Policy.
+func (b *Berth) Refuse(r *cluster.Request) { b.asked -= r.TotalMilli() }
 
 // Ties implements Policy.
 func (b *Berth) Ties() Ties { return TiesByRank }
@@ -112,7 +136,7 @@ func (w *worth) add(b *Berth, product int, r int32, sign float64) {
 // value is V, with cpu free and beside the row of tables.besideRow for it.
 func (b *Berth) value(w *worth, cpu int64, beside []float64, idle int32) float64 {
 	return w.fill.gpu*b.feed.phi(float64(cpu), b.p.Kappa*w.fill.cpu) +
-		b.p.Mu*cluster.Whole*float64(idle)*beside[idle] + b.p.Lambda*w.price
+		b.mu*cluster.Whole*float64(idle)*beside[idle] + b.p.Lambda*w.price
 }
 
 // Score implements Policy. For requests without GPU, of nodes that lose as

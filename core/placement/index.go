@@ -67,6 +67,9 @@ func (x *Index) Arrive(r *cluster.Request) {
 	}
 }
 
+// Refuse implements Placer.
+func (x *Index) Refuse(r *cluster.Request) { x.p.Refuse(r) }
+
 // Snapshot implements Placer.
 func (x *Index) Snapshot() *cluster.Snapshot { return x.s }
 

@@ -20,6 +20,11 @@ type Params struct {
 	Kappa float64
 	// Mu is the worth of idle GPUs side by side, for requests of several.
 	Mu float64
+	// Turnover raises Mu to Mu*(1+Turnover*x), where x is the part of what was
+	// placed that has left since. Where nothing leaves, a node is best filled
+	// with what suits its CPU; where much does, with as little of the cluster as
+	// will do, so that idle nodes come about again.
+	Turnover float64
 	// Lambda is the price on products that only some requests may use, for
 	// those that may use others.
 	Lambda float64
@@ -38,7 +43,7 @@ type Params struct {
 
 // DefaultParams are tuned on seeds 1-20 of the openb workloads.
 func DefaultParams() Params {
-	return Params{Eps: 0.02, K: 5, Kappa: 0.82, Mu: 2.2, Lambda: 0.3, Quantum: 0.37, Rebuild: 200}
+	return Params{Eps: 0.02, K: 5, Kappa: 0.82, Mu: 2.2, Turnover: 2, Lambda: 0.3, Quantum: 8, Rebuild: 200}
 }
 
 // Validate says which field is out of its range, or nil.
@@ -51,8 +56,8 @@ func (p *Params) Validate() error {
 			return fmt.Errorf("params: %s is %v; it must be above 0", f.name, f.value)
 		}
 	}
-	if !(p.Mu >= 0 && p.Lambda >= 0 && p.Memory >= 0) {
-		return fmt.Errorf("params: Mu %v, Lambda %v and Memory %v must not be negative", p.Mu, p.Lambda, p.Memory)
+	if !(p.Mu >= 0 && p.Turnover >= 0 && p.Lambda >= 0 && p.Memory >= 0) {
+		return fmt.Errorf("params: Mu %v, Turnover %v, Lambda %v and Memory %v must not be negative", p.Mu, p.Turnover, p.Lambda, p.Memory)
 	}
 	if p.Holes != nil && len(p.Holes) != steps+1 {
 		return fmt.Errorf("params: Holes has %d entries; it must have %d", len(p.Holes), steps+1)

@@ -14,6 +14,8 @@ type Placer interface {
 	Best(r *cluster.Request) (node int, ok bool)
 	// Arrive tells the policy of a request; see Policy.
 	Arrive(r *cluster.Request)
+	// Refuse tells the policy that a request fitted nowhere; see Policy.
+	Refuse(r *cluster.Request)
 	// Snapshot is what Best looks at. Changes to it are noticed.
 	Snapshot() *cluster.Snapshot
 	// Policy is who decides.
@@ -105,7 +107,7 @@ func (x *Scan) Best(r *cluster.Request) (int, bool) {
 	switch {
 	case len(ties) == 0:
 		return 0, false
-	case len(ties) == 1 || x.p.Ties() == TiesByRank:
+	case x.p.Ties() == TiesByRank:
 		return ties[0], true
 	}
 	return ties[x.rand(len(ties))], true
@@ -113,6 +115,9 @@ func (x *Scan) Best(r *cluster.Request) (int, bool) {
 
 // Arrive implements Placer.
 func (x *Scan) Arrive(r *cluster.Request) { x.p.Arrive(r) }
+
+// Refuse implements Placer.
+func (x *Scan) Refuse(r *cluster.Request) { x.p.Refuse(r) }
 
 // Snapshot implements Placer.
 func (x *Scan) Snapshot() *cluster.Snapshot { return x.s }

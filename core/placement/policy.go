@@ -27,8 +27,13 @@ type Policy interface {
 	// fits. It says true if scores given before no longer hold.
 	Arrive(r *cluster.Request) (stale bool)
 
+	// Refuse tells, at most once for each Arrive, that r fitted nowhere when it
+	// came.
+	Refuse(r *cluster.Request)
+
 	// Score says how good it is to place r on node i of s, where it fits
-	// (Fit). It may depend on nothing but r, node i and past Arrive calls.
+	// (Fit). Between two calls of Arrive that say true it depends on nothing
+	// but r and node i.
 	Score(s *cluster.Snapshot, i int, r *cluster.Request) Score
 
 	// Devices chooses devices of node i for r, which fits there: one for each

@@ -19,6 +19,7 @@ const (
 type steady struct{}
 
 func (steady) Arrive(*cluster.Request) bool { return false }
+func (steady) Refuse(*cluster.Request)      {}
 func (steady) Ties() Ties                   { return TiesByRank }
 
 // asked is what r asks of node i in milli-GPUs.
