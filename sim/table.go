@@ -44,7 +44,7 @@ func newTable(file string, in io.Reader, required ...string) (*table, error) {
 	}
 	for _, names := range required {
 		if !slices.ContainsFunc(strings.Split(names, "|"), t.has) {
-			return nil, fmt.Errorf("%s:1:1: no column %q; the columns are %s", file, strings.ReplaceAll(names, "|", `" or "`), strings.Join(row, ", "))
+			return nil, fmt.Errorf("%s:1:1: no column \"%s\"; the columns are %s", file, strings.ReplaceAll(names, "|", `" or "`), strings.Join(row, ", "))
 		}
 	}
 	return t, nil
