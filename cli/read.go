@@ -20,10 +20,19 @@ type fleetView struct {
 	exporters []*v1.Pod
 }
 
-// read lists nodes and live pods at once, from the API server's cache.
+// read lists nodes and live pods and counts them.
 func (c *cluster) read(ctx context.Context, selector string) (fleetView, error) {
+	nodes, pods, err := c.list(ctx, selector)
+	if err != nil {
+		return fleetView{}, err
+	}
+	return fleetView{View: kube.Cluster(nodes, pods), exporters: exporters(pods)}, nil
+}
+
+// list lists nodes and live pods at once, from the API server's cache.
+func (c *cluster) list(ctx context.Context, selector string) ([]*v1.Node, []*v1.Pod, error) {
 	if _, err := labels.Parse(selector); err != nil {
-		return fleetView{}, usagef("--selector %q: %w", selector, err)
+		return nil, nil, usagef("--selector %q: %w", selector, err)
 	}
 	var nodes *v1.NodeList
 	var pods *v1.PodList
@@ -37,13 +46,12 @@ func (c *cluster) read(ctx context.Context, selector string) (fleetView, error) 
 	})
 	wg.Wait()
 	if err := c.failed("list nodes", nodesErr); err != nil {
-		return fleetView{}, err
+		return nil, nil, err
 	}
 	if err := c.failed("list pods", podsErr); err != nil {
-		return fleetView{}, err
+		return nil, nil, err
 	}
-	all := pointers(pods.Items)
-	return fleetView{View: kube.Cluster(pointers(nodes.Items), all), exporters: exporters(all)}, nil
+	return pointers(nodes.Items), pointers(pods.Items), nil
 }
 
 func pointers[T any](list []T) []*T {

@@ -3,9 +3,55 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+
+	"berth.dev/berth/kube"
+	"berth.dev/berth/sim"
 )
 
-// fromCluster reads nodes, what runs on them and, as what comes, all pods.
+// fromCluster reads nodes, what runs on them and, as what comes, the pods of a
+// live cluster. Nothing is written to it.
 func (s *simulateCommand) fromCluster(ctx context.Context) (simulateInput, error) {
-	return simulateInput{}, fmt.Errorf("not yet")
+	var in simulateInput
+	c, err := s.cluster.connect(s.o)
+	if err != nil {
+		return in, err
+	}
+	nodes, pods, err := c.list(ctx, "")
+	if err != nil {
+		return in, err
+	}
+	stock, err := kube.StockOf(nodes, pods)
+	if err != nil {
+		return in, err
+	}
+	in.nodes, in.from = stock.Nodes, "pods of "+c.name
+	if len(stock.Closed) > 0 {
+		in.notes = append(in.notes, "left out: "+fitList("", stock.Closed, plainWidth))
+	}
+	if !s.empty {
+		in.held = stock.Held
+		sum := int64(0)
+		for i := range in.held {
+			sum += in.held[i].TotalMilli()
+		}
+		in.notes = append(in.notes, fmt.Sprintf("placed already: %d pods, which hold %s GPUs and stay", len(in.held), milliText(sum)))
+	}
+	for i := range stock.Asks {
+		in.pods = append(in.pods, podOf(&stock.Asks[i]))
+	}
+	if s.pods == "" && !slices.ContainsFunc(in.pods, func(p sim.Pod) bool { return p.GPUs > 0 }) {
+		return in, fmt.Errorf("no pod of %s asks for a GPU, so nothing says what comes; give --pods FILE.csv", c.name)
+	}
+	return in, nil
+}
+
+// podOf is a pod of a cluster as one of a trace, without times.
+func podOf(a *kube.Ask) sim.Pod {
+	r := &a.Request
+	return sim.Pod{
+		Name: strings.TrimPrefix(a.Name, "/"), CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes, GPUs: int(r.GPUs),
+		MilliGPU: int(r.MilliGPU), GPUMemoryBytes: r.GPUMemoryBytes, Profile: r.Profile, Models: a.Products,
+	}
 }
