@@ -148,14 +148,13 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer os.Remove(f.Name())
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, ignoreMissing(os.Remove(f.Name()))))
 	}
 	return nil
 }
@@ -183,7 +182,7 @@ func (d Dir) Purge() error {
 // a refused start has made. Anything else stays.
 func (d Dir) Discard() {
 	if _, err := d.State(); errors.Is(err, fs.ErrNotExist) {
-		d.removeEmpty()
+		_ = d.removeEmpty() // what stays is empty, and the next start takes it
 	}
 }
 

@@ -2,6 +2,7 @@ package datadir_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,8 +19,8 @@ func TestMain(m *testing.M) {
 		if _, err := datadir.Dir(dir).Lock(); err != nil {
 			os.Exit(1)
 		}
-		os.Stdout.WriteString("held\n")
-		os.Stdin.Read(make([]byte, 1)) // until the parent ends it
+		fmt.Println("held")
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent ends it
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -41,7 +42,7 @@ func hold(t *testing.T, dir datadir.Dir) int {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	t.Cleanup(func() { _ = errors.Join(in.Close(), cmd.Wait()) })
 	if n, err := out.Read(make([]byte, 5)); n == 0 {
 		t.Fatalf("the other process did not take the folder: %v", err)
 	}

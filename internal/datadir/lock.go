@@ -35,7 +35,7 @@ func (d Dir) Lock() (release func(), err error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		pid := readPID(f)
-		f.Close()
+		_ = f.Close() // only locked, or not even that
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, &HeldError{Dir: d, PID: pid}
 		}
@@ -46,10 +46,10 @@ func (d Dir) Lock() (release func(), err error) {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close() // only locked, or not even that
 		return nil, fmt.Errorf("lock data folder %s: %w", d, err)
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = f.Close() }, nil
 }
 
 // Holder is the process that holds the folder, and whether one does.
