@@ -3,7 +3,6 @@ package fleet_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"syscall"
@@ -45,7 +44,7 @@ func BenchmarkBoundToRunning(b *testing.B) {
 	for i := range nodes {
 		s.Nodes = append(s.Nodes, a100(fmt.Sprintf("n%03d", i), perNode))
 	}
-	f, err := fleet.New(fleet.Options{Client: client, Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	f, err := fleet.New(fleet.Options{Client: client, Fleet: s, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -198,8 +198,8 @@ func smiLoop(args []string) ([]string, time.Duration) {
 	once, every := []string{}, time.Duration(0)
 	for i := 0; i < len(args); i++ {
 		name, value, joined := strings.Cut(args[i], "=")
-		switch {
-		case name == "-l" || name == "--loop":
+		switch name {
+		case "-l", "--loop":
 			every = 5 * time.Second
 			if !joined && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 				i++

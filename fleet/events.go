@@ -115,8 +115,10 @@ func (n *node) event(kind, reason, message string) {
 func (p *pod) event(kind, reason, message string, c *container) {
 	field := ""
 	if c != nil {
-		list := "containers"
+		list := ""
 		switch c.role {
+		case roleApp:
+			list = "containers"
 		case roleInit, roleSidecar:
 			list = "initContainers"
 		case roleEphemeral:

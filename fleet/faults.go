@@ -114,7 +114,9 @@ func (n *node) setFaults(note string, now time.Time) {
 		n.event(v1.EventTypeWarning, "UnknownFault", err.Error())
 	}
 	n.faults = after
-	n.setDevices(n.spec.Sharing)
+	if err := n.setDevices(n.spec.Sharing); err != nil {
+		n.fleet.log.Warn("a fault is not in force", "node", n.name, "error", err)
+	}
 	n.tell(before, after)
 	for _, p := range n.pods {
 		for _, c := range p.containers {

@@ -3,7 +3,6 @@ package fleet_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -45,7 +44,7 @@ func inWorld(t *testing.T, test func(*world), nodes ...spec.Node) {
 
 func (w *world) build() *fleet.Fleet {
 	w.t.Helper()
-	f, err := fleet.New(fleet.Options{Client: w.client, Fleet: w.spec, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	f, err := fleet.New(fleet.Options{Client: w.client, Fleet: w.spec, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func TestMissingConfiguration(t *testing.T) {
 		if want := `MountVolume.SetUp failed for volume "v" : secret "keys" not found`; !strings.Contains(w.events(), want) {
 			t.Errorf("no event %q in:\n%s", want, w.events())
 		}
-		for _, make := range []func() error{
+		for _, create := range []func() error{
 			func() error {
 				_, err := w.client.CoreV1().ConfigMaps("default").Create(w.t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{})
 				return err
@@ -180,7 +180,7 @@ func TestMissingConfiguration(t *testing.T) {
 				return err
 			},
 		} {
-			if err := make(); err != nil {
+			if err := create(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -39,7 +39,7 @@ func (n *node) lines(plan Plan, devices []string, start, end, now time.Time) []k
 			if !end.IsZero() && at.After(end) {
 				return out
 			}
-			for _, text := range n.print(s, devices, at, now) {
+			for _, text := range n.print(s, devices, at) {
 				out = append(out, kubelet.Line{At: at, Text: text})
 			}
 		}
@@ -47,9 +47,9 @@ func (n *node) lines(plan Plan, devices []string, start, end, now time.Time) []k
 	return out
 }
 
-// print returns the lines of one step. What nvidia-smi will print is worked out
-// when it is due: before that a line holds its place.
-func (n *node) print(s Step, devices []string, at, now time.Time) []string {
+// print returns the lines of one step at a time that may be yet to come:
+// nvidia-smi shows idle GPUs as they read then.
+func (n *node) print(s Step, devices []string, at time.Time) []string {
 	switch {
 	case s.Date:
 		return []string{at.UTC().Format("Mon Jan _2 15:04:05 UTC 2006")}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -33,60 +34,76 @@ const rootCA = "kube-root-ca.crt"
 // needs returns what a pod needs, in the order of its spec.
 func needs(pod *v1.Pod) []need {
 	var out []need
-	config := func(name, key string, optional *bool, n need) {
-		if name != rootCA && (optional == nil || !*optional) {
-			n.name, n.key = name, key
-			out = append(out, n)
-		}
-	}
 	for _, v := range pod.Spec.Volumes {
-		n := need{volume: v.Name}
-		switch {
-		case v.ConfigMap != nil:
-			items(v.ConfigMap.Items, func(key string) { config(v.ConfigMap.Name, key, v.ConfigMap.Optional, n) })
-		case v.Secret != nil:
-			n.secret = true
-			items(v.Secret.Items, func(key string) { config(v.Secret.SecretName, key, v.Secret.Optional, n) })
-		case v.Projected != nil:
-			for _, s := range v.Projected.Sources {
-				if m := s.ConfigMap; m != nil {
-					items(m.Items, func(key string) { config(m.Name, key, m.Optional, n) })
-				}
-				if m := s.Secret; m != nil {
-					n := need{volume: v.Name, secret: true}
-					items(m.Items, func(key string) { config(m.Name, key, m.Optional, n) })
-				}
-			}
-		}
-	}
-	each := func(c *v1.Container) {
-		for _, e := range c.EnvFrom {
-			if m := e.ConfigMapRef; m != nil {
-				config(m.Name, "", m.Optional, need{container: c.Name})
-			}
-			if m := e.SecretRef; m != nil {
-				config(m.Name, "", m.Optional, need{container: c.Name, secret: true})
-			}
-		}
-		for _, e := range c.Env {
-			if e.ValueFrom == nil {
-				continue
-			}
-			if m := e.ValueFrom.ConfigMapKeyRef; m != nil {
-				config(m.Name, m.Key, m.Optional, need{container: c.Name})
-			}
-			if m := e.ValueFrom.SecretKeyRef; m != nil {
-				config(m.Name, m.Key, m.Optional, need{container: c.Name, secret: true})
-			}
-		}
+		out = append(out, volumeNeeds(v)...)
 	}
 	for i := range pod.Spec.InitContainers {
-		each(&pod.Spec.InitContainers[i])
+		out = append(out, envNeeds(&pod.Spec.InitContainers[i])...)
 	}
 	for i := range pod.Spec.Containers {
-		each(&pod.Spec.Containers[i])
+		out = append(out, envNeeds(&pod.Spec.Containers[i])...)
 	}
 	return out
+}
+
+// volumeNeeds returns what one volume is made of.
+func volumeNeeds(v v1.Volume) []need {
+	plain, secret := need{volume: v.Name}, need{volume: v.Name, secret: true}
+	var out []need
+	add := func(n need, name string, list []v1.KeyToPath, optional *bool) {
+		items(list, func(key string) { out = n.add(out, name, key, optional) })
+	}
+	switch {
+	case v.ConfigMap != nil:
+		add(plain, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional)
+	case v.Secret != nil:
+		add(secret, v.Secret.SecretName, v.Secret.Items, v.Secret.Optional)
+	case v.Projected != nil:
+		for _, s := range v.Projected.Sources {
+			if m := s.ConfigMap; m != nil {
+				add(plain, m.Name, m.Items, m.Optional)
+			}
+			if m := s.Secret; m != nil {
+				add(secret, m.Name, m.Items, m.Optional)
+			}
+		}
+	}
+	return out
+}
+
+// envNeeds returns what the environment of a container is made of.
+func envNeeds(c *v1.Container) []need {
+	plain, secret := need{container: c.Name}, need{container: c.Name, secret: true}
+	var out []need
+	for _, e := range c.EnvFrom {
+		if m := e.ConfigMapRef; m != nil {
+			out = plain.add(out, m.Name, "", m.Optional)
+		}
+		if m := e.SecretRef; m != nil {
+			out = secret.add(out, m.Name, "", m.Optional)
+		}
+	}
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			continue
+		}
+		if m := e.ValueFrom.ConfigMapKeyRef; m != nil {
+			out = plain.add(out, m.Name, m.Key, m.Optional)
+		}
+		if m := e.ValueFrom.SecretKeyRef; m != nil {
+			out = secret.add(out, m.Name, m.Key, m.Optional)
+		}
+	}
+	return out
+}
+
+// add adds n for an object and a key of it, unless the pod can do without.
+func (n need) add(to []need, name, key string, optional *bool) []need {
+	if name == rootCA || optional != nil && *optional {
+		return to
+	}
+	n.name, n.key = name, key
+	return append(to, n)
 }
 
 // items calls f for each key that is projected, or once for the whole object.
@@ -138,17 +155,13 @@ func (o *objects) get(ctx context.Context, key objectKey) (map[string]string, er
 		for k, v := range s.Data {
 			values[k] = string(v)
 		}
-		for k, v := range s.StringData {
-			values[k] = v
-		}
+		maps.Copy(values, s.StringData)
 	} else {
 		m, err := o.fleet.client.CoreV1().ConfigMaps(key.namespace).Get(ctx, key.name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
-		for k, v := range m.Data {
-			values[k] = v
-		}
+		maps.Copy(values, m.Data)
 		for k, v := range m.BinaryData {
 			values[k] = string(v)
 		}

@@ -142,7 +142,7 @@ func usage(c *container, now time.Time) (cpuMilli, memoryBytes int64) {
 	if q, ok := c.spec.Resources.Requests[v1.ResourceMemory]; ok {
 		memory = q.Value()
 	}
-	part := max(20, int64(c.plan.UtilizationRatio*90)) + int64(now.Unix()+int64(len(c.spec.Name)))%5
+	part := max(20, int64(c.plan.UtilizationRatio*90)) + (now.Unix()+int64(len(c.spec.Name)))%5
 	return max(1, cpu*part/100), memory * (40 + part/3) / 100
 }
 

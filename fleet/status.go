@@ -83,8 +83,9 @@ func (p *pod) anyFailed() bool {
 			return ended == nil || ended.ExitCode != 0
 		case roleInit:
 			return ended != nil && ended.ExitCode != 0
+		default:
+			return false
 		}
-		return false
 	})
 }
 
@@ -160,6 +161,7 @@ func (p *pod) containersReady(phase v1.PodPhase, now time.Time) (bool, string, s
 		return false, "PodCompleted", ""
 	case v1.PodFailed:
 		return false, "PodFailed", ""
+	case v1.PodPending, v1.PodRunning, v1.PodUnknown: // as its containers are
 	}
 	var waits []string
 	for _, c := range p.of(roleSidecar, roleApp) {

@@ -35,10 +35,10 @@ func count(n kube.Node) counted {
 	}
 }
 
-func many(n int, make func(i int) *v1.Pod) []*v1.Pod {
+func many(n int, nth func(i int) *v1.Pod) []*v1.Pod {
 	var out []*v1.Pod
 	for i := range n {
-		out = append(out, make(i))
+		out = append(out, nth(i))
 	}
 	return out
 }

@@ -104,8 +104,9 @@ func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string, de
 			v.Set(reflect.ValueOf(x))
 		}
 		return nil
+	default:
+		return d.scalar(n, line, v, path)
 	}
-	return d.scalar(n, line, v, path)
 }
 
 // keys checks that n is a mapping of distinct plain keys.
@@ -213,6 +214,7 @@ func found(n *yaml.Node) string {
 		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
+	default: // its text
 	}
 	text := n.Value
 	if r := []rune(text); len(r) > 40 {

@@ -49,7 +49,7 @@ func (m model) busy(g gpu.GPU, mig string, loads []Load, t time.Time, adjust fun
 			ratio = adjust(l, ratio)
 		}
 		if l.MIG == "" && g.MIGEnabled {
-			ratio *= clamp(float64(l.MilliGPU)/1000, 0, 1)
+			ratio *= clamp(float64(l.MilliGPU)/1000, 1)
 		}
 		byMIG[l.MIG] += ratio
 	}
@@ -57,11 +57,11 @@ func (m model) busy(g gpu.GPU, mig string, loads []Load, t time.Time, adjust fun
 	for _, d := range g.MIG {
 		whole += math.Min(byMIG[d.UUID], 1) * float64(d.Slices) / float64(m.slices)
 	}
-	whole = clamp(whole, 0, 1)
+	whole = clamp(whole, 1)
 	if mig == "" {
 		return whole, whole
 	}
-	return clamp(byMIG[mig], 0, 1), whole
+	return clamp(byMIG[mig], 1), whole
 }
 
 // nvlink is the traffic at t over all links, both directions, in bytes a
@@ -76,7 +76,7 @@ func (m model) nvlink(g gpu.GPU, loads []Load, t time.Time) float64 {
 			sum += ratio
 		}
 	}
-	return 0.3 * clamp(sum, 0, 1) * float64(m.nvlinks) * 50e9
+	return 0.3 * clamp(sum, 1) * float64(m.nvlinks) * 50e9
 }
 
 // sensors fills in what follows the utilization of the whole GPU. n gives noise
@@ -96,7 +96,7 @@ func (m model) sensors(r *gpu.Reading, whole float64, thermal bool, n func(strin
 		watts = m.idleWatts + 0.6*(watts-m.idleWatts)
 	}
 	r.MemoryTempCelsius = r.TemperatureCelsius + 4
-	r.PowerWatts = clamp(watts*(1+0.015*n("power")), 0, m.limitWatts)
+	r.PowerWatts = clamp(watts*(1+0.015*n("power")), m.limitWatts)
 }
 
 // noise is a number from -1 to 1 that depends on what and on the second of now.

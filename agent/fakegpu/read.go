@@ -31,7 +31,7 @@ func ReadFrom(g gpu.GPU, mig string, loads []Load, faults Faults, from Totals, n
 		if len(l.Curve) > 0 || ratio == 0 {
 			return ratio
 		}
-		return clamp(ratio*(1+0.02*noise(now, g.UUID, l.Namespace, l.Pod, l.Container)), 0, 1)
+		return clamp(ratio*(1+0.02*noise(now, g.UUID, l.Namespace, l.Pod, l.Container)), 1)
 	})
 	to := m.advance(g, mig, loads, from, now)
 	r := gpu.Reading{
@@ -87,7 +87,7 @@ func (l Load) at(t time.Time) (ratio float64, memoryBytes int64) {
 		}
 		ratio, memoryBytes = p.UtilizationRatio, p.MemoryBytes
 	}
-	return clamp(ratio, 0, 1), max(memoryBytes, 0)
+	return clamp(ratio, 1), max(memoryBytes, 0)
 }
 
 const (
@@ -118,4 +118,5 @@ func memory(g gpu.GPU, mig string, loads []Load, t time.Time) (used, reserved in
 	return min(used, g.MemoryBytes-reserved), reserved
 }
 
-func clamp(x, low, high float64) float64 { return math.Min(math.Max(x, low), high) }
+// clamp gives x, or the nearer end of 0 to high.
+func clamp(x, high float64) float64 { return math.Min(math.Max(x, 0), high) }

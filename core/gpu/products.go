@@ -94,7 +94,7 @@ func Products() []Product {
 }
 
 // catalogue is Products, read only.
-var catalogue = Products()
+var catalogue = Products() //nolint:gochecknoglobals // a table
 
 // Find gives the product of a name as NVML gives it ("Tesla T4") or as the
 // label nvidia.com/gpu.product does ("Tesla-T4"), there without the suffix

@@ -143,7 +143,7 @@ func (s *seen) Write(b []byte) (int, error) {
 func TestCtrlCEndsACommandOnATerminal(t *testing.T) {
 	cfg := serve(t, &fakeRuntime{cs: []kubelet.Container{pod("p")}}, fixed)
 	stdin, keys := io.Pipe()
-	out := &seen{text: "GPU 0", then: func() { go io.WriteString(keys, "\x03") }}
+	out := &seen{text: "GPU 0", then: func() { go fmt.Fprint(keys, "\x03") }}
 	err := stream(t, cfg, "/exec/default/p/main", url.Values{"command": {"watch", "-n", "1", "nvidia-smi", "-L"}},
 		remotecommand.StreamOptions{Stdin: stdin, Stdout: out, Tty: true})
 	var exit exitcode.CodeExitError
@@ -168,7 +168,7 @@ func TestAClientThatLeavesEndsItsCommand(t *testing.T) {
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &seen{text: "go", then: leave}})
+	_ = e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &seen{text: "go", then: leave}})
 	select {
 	case <-served:
 	case <-time.After(20 * time.Second):

@@ -86,15 +86,14 @@ func serveStream(ctx context.Context, h http.Handler, stream io.ReadWriteCloser)
 	l := newOneConn(duplex{Conn: requests, out: answers})
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return ctx }}
 	var wg sync.WaitGroup
-	wg.Go(func() { srv.Serve(l) })
+	wg.Go(func() { _ = srv.Serve(l) }) // until the connection is closed
 	wg.Go(func() {
-		io.Copy(in, stream)
-		in.Close() // the server answers what it has read, and then closes
+		_, _ = io.Copy(in, stream) // until the client has said all, or has gone
+		in.Close()                 // the server answers what it has read, and then closes
 	})
 	_, err := io.Copy(stream, out)
 	out.Close()
-	stream.Close()
-	srv.Close()
+	_ = errors.Join(stream.Close(), srv.Close()) // both have ended
 	wg.Wait()
 	return err
 }

@@ -105,7 +105,7 @@ func pageHandler(c Container, port int) http.Handler {
 		}
 		if strings.Contains(r.Header.Get("Accept"), "text/html") {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			pageHTML.Execute(w, p)
+			_ = pageHTML.Execute(w, p) // the client may have gone
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

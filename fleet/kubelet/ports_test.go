@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // client-go's dialers are of these types
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 
@@ -54,7 +55,7 @@ func TestPodHandler(t *testing.T) {
 			if h == nil {
 				return
 			}
-			r := httptest.NewRequest("GET", tt.path, nil)
+			r := httptest.NewRequest(http.MethodGet, tt.path, nil)
 			r.Header.Set("Accept", tt.accept)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
@@ -72,7 +73,7 @@ func TestNamesAreEscaped(t *testing.T) {
 	c := pod("p")
 	c.Ports, c.Image = []int{80}, `<script>alert(1)</script>`
 	h := kubelet.New(&fakeRuntime{cs: []kubelet.Container{c}}, fixed).PodHandler(node, "default", "p", 80)
-	r := httptest.NewRequest("GET", "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Accept", "text/html")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -163,8 +164,10 @@ func TestPortForwardStreams(t *testing.T) {
 
 	// A client that stops writing after its request still gets the answer.
 	data, errs := connect(t, conn, "9400")
-	io.WriteString(data, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-	data.Close()
+	fmt.Fprint(data, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+	if err := data.Close(); err != nil {
+		t.Error(err)
+	}
 	if got, err := io.ReadAll(data); err != nil || !strings.HasSuffix(string(got), "\r\n\r\nok\n") {
 		t.Errorf("a client that stops writing got %q, %v; want ok", got, err)
 	}

@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -77,7 +78,7 @@ func TestMetricsAPIHasNoSchema(t *testing.T) {
 	h := kubelet.New(&fakeRuntime{}, fixed).MetricsAPI()
 	for path, want := range map[string]int{"/openapi/v2": 404, "/openapi/v3": 404, "/healthz": 200, "/apis": 200, "/apis/metrics.k8s.io": 200} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != want {
 			t.Errorf("GET %s = %d, want %d", path, w.Code, want)
 		}

@@ -89,7 +89,7 @@ func pick(b *bytes.Buffer, v View, ids string) (View, int) {
 	}
 	if ids != "" {
 		var kept []Device
-		for _, id := range strings.Split(ids, ",") {
+		for id := range strings.SplitSeq(ids, ",") {
 			i := slices.IndexFunc(v.Devices, func(d Device) bool {
 				return id == strconv.Itoa(d.GPU.Index) || id == d.GPU.UUID || strings.EqualFold(id, d.GPU.BusID)
 			})

@@ -100,7 +100,7 @@ func csvFormat(c *call, o options) (format, int) {
 		return format{}, c.usage(`"--format=" switch is missing. Please run 'nvidia-smi -h' for help.`, "add --format=csv")
 	}
 	f, csv := format{header: true, units: true}, false
-	for _, word := range strings.Split(o["format"], ",") {
+	for word := range strings.SplitSeq(o["format"], ",") {
 		switch strings.TrimSpace(word) {
 		case "csv":
 			csv = true
@@ -121,7 +121,7 @@ func csvFormat(c *call, o options) (format, int) {
 // chosen gives the fields that names lists with commas between.
 func chosen(c *call, known []field, names string) ([]field, int) {
 	var out []field
-	for _, name := range strings.Split(names, ",") {
+	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
 		i := slices.IndexFunc(known, func(f field) bool { return f.name == name || slices.Contains(f.aliases, name) })
 		if i >= 0 {

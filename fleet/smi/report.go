@@ -141,7 +141,7 @@ func displays(c *call, display string) ([]string, int) {
 		known = append(known, s.display)
 	}
 	var wanted []string
-	for _, word := range strings.Split(strings.ToUpper(display), ",") {
+	for word := range strings.SplitSeq(strings.ToUpper(display), ",") {
 		if !slices.Contains(known, word) {
 			return nil, c.usage(fmt.Sprintf("Display type %q is not valid.", word),
 				fmt.Sprintf("did you mean %s? the types are %s", gpu.NearestWord(word, known), strings.Join(known, ", ")))

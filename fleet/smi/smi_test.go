@@ -234,14 +234,14 @@ func TestEveryFieldHasAValueOnEveryGPU(t *testing.T) {
 		list, _, _ := run(mixed(), "--help-query-"+kind)
 		_, list, _ = strings.Cut(list, "\n\n")
 		var fields []string
-		for _, l := range strings.Split(strings.TrimSpace(list), "\n") {
+		for l := range strings.SplitSeq(strings.TrimSpace(list), "\n") {
 			fields = append(fields, strings.Split(l, " or ")...)
 		}
 		out, stderr, code := run(mixed(), "--query-"+kind+"="+strings.Join(fields, ","), "--format=csv,noheader")
 		if code != 0 {
 			t.Fatalf("query of all %s fields: exit %d, %s%s", kind, code, out, stderr)
 		}
-		for _, l := range strings.Split(strings.TrimSpace(out), "\n") {
+		for l := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
 			cells := strings.Split(l, ", ")
 			if len(cells) != len(fields) {
 				t.Errorf("%d cells for %d fields: %s", len(cells), len(fields), l)

@@ -18,7 +18,7 @@ var (
 	border = "+" + strings.Repeat("-", inner) + "+\n"
 	gap    = strings.Repeat(" ", inner+2) + "\n"
 	// The three columns of the summary are 41, 24 and 22 wide.
-	summaryRule = rule("+-++", 41, 24, 22)
+	summaryRule = rule("+-++", 41, 24, 22) //nolint:gochecknoglobals // a constant, if it could be
 )
 
 // rule draws a line of columns: ends and fill and joint and end.

@@ -125,7 +125,7 @@ func TestTheDocumentedFileLoads(t *testing.T) {
 
 func TestLoadNamesWhatThereIs(t *testing.T) {
 	tests := []struct{ name, arg, want string }{
-		{name: "a misspelt fleet gets the nearest", arg: "defualt", want: `did you mean "default"?`},
+		{name: "a misspelt fleet gets the nearest", arg: "defualt", want: `did you mean "default"?`}, //nolint:misspell // on purpose
 		{name: "a missing file gets the list", arg: "./no/such.yaml", want: "lab, default, scale:N, none"},
 		{name: "no nodes is no fleet", arg: "scale:0", want: "from 1 to 5000"},
 		{name: "a scale needs a number", arg: "scale:many", want: "try scale:100"},

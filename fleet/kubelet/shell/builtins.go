@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path"
 	"regexp"
@@ -151,7 +150,7 @@ func echoCommand(p *process) int {
 	if escapes {
 		text = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t").Replace(text)
 	}
-	io.WriteString(p.stdout, text+end)
+	fmt.Fprint(p.stdout, text+end)
 	return 0
 }
 

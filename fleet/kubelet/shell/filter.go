@@ -51,7 +51,7 @@ func (p *process) inputs(names []string) (io.Reader, int) {
 
 func catCommand(p *process) int {
 	in, code := p.inputs(p.args)
-	io.Copy(p.stdout, in)
+	_, _ = io.Copy(p.stdout, in) // a pipe whose reader has gone ends it
 	return code
 }
 

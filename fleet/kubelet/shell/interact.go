@@ -52,7 +52,7 @@ func Interact(ctx context.Context, m Machine, stdin io.Reader, out io.Writer, si
 	go resize(t, sizes, done)
 
 	sh := newInterp(m)
-	io.WriteString(t, banner)
+	fmt.Fprint(t, banner)
 	pending := ""
 	for !sh.exited && ctx.Err() == nil {
 		t.SetPrompt(fmt.Sprintf("root@%s:%s# ", m.Hostname, sh.dir))
@@ -61,7 +61,7 @@ func Interact(ctx context.Context, m Machine, stdin io.Reader, out io.Writer, si
 		}
 		line, err := t.ReadLine()
 		if err != nil && !errors.Is(err, term.ErrPasteIndicator) {
-			io.WriteString(t, "exit\n")
+			fmt.Fprint(t, "exit\n")
 			break
 		}
 		pending += line + "\n"
@@ -87,7 +87,7 @@ func resize(t *term.Terminal, sizes <-chan Size, done <-chan struct{}) {
 			if !ok {
 				return
 			}
-			t.SetSize(max(s.Width, 1), max(s.Height, 1))
+			_ = t.SetSize(max(s.Width, 1), max(s.Height, 1))
 		case <-done:
 			return
 		}

@@ -3,6 +3,7 @@ package shell_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -215,11 +216,11 @@ func TestCtrlCEndsTheCommandAndNotTheShell(t *testing.T) {
 		var out bytes.Buffer
 		done := make(chan int)
 		go func() { done <- shell.Interact(t.Context(), machine(), stdin, &out, nil) }()
-		io.WriteString(keys, "sleep 1h\r")
+		fmt.Fprint(keys, "sleep 1h\r")
 		synctest.Wait()
-		io.WriteString(keys, "\x03")
+		fmt.Fprint(keys, "\x03")
 		synctest.Wait()
-		io.WriteString(keys, "hostname\rexit\r")
+		fmt.Fprint(keys, "hostname\rexit\r")
 		if code := <-done; code != 0 || !strings.Contains(out.String(), "gpu-test\r\n") {
 			t.Errorf("Interact = %d, %q; want 0 and the hostname", code, out.String())
 		}
