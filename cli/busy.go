@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,9 +59,7 @@ func (c *cluster) utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for uuid, ratio := range parseUtilization(raw) {
-				out[uuid] = ratio
-			}
+			maps.Copy(out, parseUtilization(raw))
 		})
 	}
 	wg.Wait()

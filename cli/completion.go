@@ -75,7 +75,7 @@ func installLinks(o Options, self, dir string) error {
 
 func link(self, path string) (made bool, err error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil && real == to {
+		if own, err := filepath.EvalSymlinks(self); err == nil && own == to {
 			return false, nil
 		}
 	}

@@ -61,21 +61,21 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.HoldScheduler != "" {
 		args = append(args, "--hold-scheduler", u.o.HoldScheduler)
 	}
-	cmd := exec.Command(self, args...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, args...) // it outlives this command
 	cmd.Env = append(os.Environ(), childVariable+"="+strconv.FormatInt(u.o.Began.UnixNano(), 10))
 	cmd.ExtraFiles = []*os.File{w} // file 3; stdin, stdout and stderr are /dev/null
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	w.Close()
+	_ = w.Close() // the child has its own
 	if err != nil {
 		return fmt.Errorf("start in the background: %w", err)
 	}
 	// Interrupted while it waits, the parent takes the child with it.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	defer context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })()
+	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })()
 	if err := u.follow(r); err != nil {
-		cmd.Wait()
+		_ = cmd.Wait() // why it ended, err says
 		return err
 	}
 	return cmd.Process.Release()
@@ -112,22 +112,23 @@ func (u *upCommand) follow(r *os.File) error {
 // child is the background process: it reports on the pipe and closes it when
 // ready.
 func (u *upCommand) child(ctx context.Context) error {
-	os.Unsetenv(childVariable)
+	_ = os.Unsetenv(childVariable) // not for what this process starts
 	pipe := os.NewFile(childPipe, "parent")
 	enc := json.NewEncoder(pipe)
+	tell := func(r report) { _ = enc.Encode(r) } // nobody reads it once ready, or once the parent was killed
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	u.o.Step = func(name, detail string, took time.Duration) {
-		enc.Encode(report{Step: name, Detail: detail, Took: took})
+		tell(report{Step: name, Detail: detail, Took: took})
 	}
-	u.o.Died = func(err error) { enc.Encode(report{Error: err.Error()}) }
+	u.o.Died = func(err error) { tell(report{Error: err.Error()}) }
 	u.o.Ready = func(s datadir.State) {
-		enc.Encode(report{Ready: &s})
-		pipe.Close()
+		tell(report{Ready: &s})
+		_ = pipe.Close()
 	}
 	err := u.run(ctx, u.o)
 	if err != nil {
-		enc.Encode(report{Error: err.Error()}) // nobody reads it once ready
+		tell(report{Error: err.Error()})
 	}
 	return err
 }

@@ -45,8 +45,8 @@ func (e *UnreachableError) Error() string {
 // Unwrap gives the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// finding ends a command whose output has said already what it found.
-var finding = errors.New("something was found")
+// errFound ends a command whose output has said already what it found.
+var errFound = errors.New("something was found")
 
 // ExitCode is the exit code of the program for what a command returned.
 func ExitCode(err error) int {
@@ -57,7 +57,7 @@ func ExitCode(err error) int {
 		return exitDone
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.Is(err, finding):
+	case errors.Is(err, errFound):
 		return exitFinding
 	case errors.As(err, &unreachable):
 		return exitUnreachable

@@ -21,7 +21,7 @@ func (u *upCommand) quiet() (restore func()) {
 	unix.CloseOnExec(kept)
 	terminal := os.NewFile(uintptr(kept), "stderr")
 	u.err = terminal
-	debug.SetCrashOutput(terminal, debug.CrashOptions{}) // a panic is shown as ever
+	_ = debug.SetCrashOutput(terminal, debug.CrashOptions{}) // a panic is shown as ever; else it is in the log
 	u.o.Laid = func() {
 		f, err := os.OpenFile(u.o.Dir.Join("log", "stderr.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -32,7 +32,7 @@ func (u *upCommand) quiet() (restore func()) {
 	}
 	return func() {
 		redirect(kept, unix.Stderr)
-		terminal.Close()
+		_ = terminal.Close() // a second name of what stays open
 		u.err = os.Stderr
 	}
 }

@@ -33,7 +33,7 @@ func TestTables(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := newStage(t, lab()...).ok(strings.Fields(tt.args)...)
 			golden(t, tt.file, got)
-			for _, line := range strings.Split(got, "\n") {
+			for line := range strings.SplitSeq(got, "\n") {
 				if strings.HasSuffix(tt.file, "es.txt") && len([]rune(line)) > 100 {
 					t.Errorf("line is %d columns wide, want 100 at most: %s", len([]rune(line)), line)
 				}

@@ -4,5 +4,5 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// redirect makes file descriptor to another name of from.
-func redirect(from, to int) { unix.Dup2(from, to) }
+// redirect makes file descriptor to another name of from, or leaves it as it is.
+func redirect(from, to int) { _ = unix.Dup2(from, to) }

@@ -64,7 +64,7 @@ func Main(args []string, o Options) int {
 	if err == nil {
 		return exitDone
 	}
-	if !errors.Is(err, finding) {
+	if !errors.Is(err, errFound) {
 		fmt.Fprintf(o.Err, "error: %v\n", err)
 	}
 	if code := ExitCode(err); code != exitUsage {

@@ -55,8 +55,8 @@ func TestSimBreaksAndHeals(t *testing.T) {
 }
 
 func TestSimRefuses(t *testing.T) {
-	real := node("real", "Tesla T4", 1, "", api.ResourceGPU, 1)
-	delete(real.Labels, api.LabelSimulated)
+	actual := node("real", "Tesla T4", 1, "", api.ResourceGPU, 1)
+	delete(actual.Labels, api.LabelSimulated)
 	tests := []struct {
 		name string
 		args string
@@ -77,7 +77,7 @@ func TestSimRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStage(t, real, node("n", "Tesla T4", 2, "", api.ResourceGPU, 2),
+			s := newStage(t, actual, node("n", "Tesla T4", 2, "", api.ResourceGPU, 2),
 				node("gpu-node-1", "Tesla T4", 1, "", api.ResourceGPU, 1), node("cpu", "", 0, ""))
 			_, stderr, code := s.run(append([]string{"berth", "sim"}, strings.Fields(tt.args)...)...)
 			if code != 2 || !strings.Contains(stderr, tt.says) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"berth.dev/berth/kube"
 	"berth.dev/berth/sim"
@@ -51,7 +50,7 @@ func (s *simulateCommand) fromCluster(ctx context.Context) (simulateInput, error
 func podOf(a *kube.Ask) sim.Pod {
 	r := &a.Request
 	return sim.Pod{
-		Name: strings.TrimPrefix(a.Name, "/"), CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes, GPUs: int(r.GPUs),
+		Name: a.Name, CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes, GPUs: int(r.GPUs),
 		MilliGPU: int(r.MilliGPU), GPUMemoryBytes: r.GPUMemoryBytes, Profile: r.Profile, Models: a.Products,
 	}
 }

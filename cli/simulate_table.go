@@ -156,5 +156,5 @@ func costCells(p *simulation.PolicyReport, load float64) []string {
 	if decisions > 0 {
 		each = fmt.Sprintf("%.1f", cpu/float64(decisions)*1e6)
 	}
-	return []string{fmt.Sprintf("%.2f", cpu/float64(runs)), fmt.Sprintf("%.2f", tune/float64(runs)), each}
+	return []string{fmt.Sprintf("%.3f", cpu/float64(runs)), fmt.Sprintf("%.3f", tune/float64(runs)), each}
 }

@@ -55,7 +55,7 @@ func newStatus(o Options) *cobra.Command {
 				printStatus(o.Out, d, r)
 			}
 			if err == nil && !r.Running {
-				return finding
+				return errFound
 			}
 			return err
 		},

@@ -64,7 +64,7 @@ func (t *table) write(w io.Writer, s screen, noHead bool) error {
 	var b strings.Builder
 	for n, cells := range lines {
 		row := n - (len(lines) - len(t.rows))
-		line := ""
+		var line strings.Builder
 		for i, cell := range cells {
 			if i == last && t.fit != nil && row >= 0 && s.width > 0 {
 				cell = t.fit(row, max(16, s.width-used))
@@ -73,9 +73,9 @@ func (t *table) write(w io.Writer, s screen, noHead bool) error {
 			if i < last {
 				pad = strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+t.gap)
 			}
-			line += t.paint(s, row, i, cell) + pad
+			line.WriteString(t.paint(s, row, i, cell) + pad)
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -72,7 +72,7 @@ func newUp(o Options) *cobra.Command {
 	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N or a fleet file (default: the folder's own, else default)")
 	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")
-	f.MarkHidden("hold-scheduler")
+	f.Lookup("hold-scheduler").Hidden = true
 	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready and go on in the background")
 	f.StringVarP(&u.output, "output", "o", "", "json: one object on stdout and nothing else")
 	return cmd
@@ -195,7 +195,9 @@ func (u *upCommand) foreground(ctx context.Context) error {
 	u.o.Ready = func(s datadir.State) {
 		p.ready(s)
 		if u.output == "json" {
-			u.printJSON(s)
+			if err := u.printJSON(s); err != nil {
+				fmt.Fprintf(u.err, "error: %v\n", err)
+			}
 			return
 		}
 		printAddresses(u.err, u.o.Dir, s)

@@ -67,7 +67,7 @@ func (c *cluster) watch(ctx context.Context, o Options, show func(io.Writer) err
 // interrupted is nil where the user ended the command, and err otherwise.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // what err says is that ctx has ended
 	}
 	return err
 }

@@ -71,18 +71,28 @@ func (g *canvas) dot(i, column, row int) {
 	g.owner[cell] = i
 }
 
-// text is one row of cells.
+// text is one row of cells. Neighbours of one colour are painted together.
 func (g *canvas) text(row int) string {
 	var b strings.Builder
-	for c := row * g.width; c < (row+1)*g.width; c++ {
-		switch i := g.owner[c]; {
-		case i < 0:
-			b.WriteByte(' ')
-		case g.style.Unicode:
-			b.WriteString(g.style.paint(i, string(rune(0x2800)+rune(g.dots[c]))))
-		default:
-			b.WriteByte(marks[i%len(marks)])
+	owners := g.owner[row*g.width : (row+1)*g.width]
+	for from := 0; from < g.width; {
+		i, to := owners[from], from+1
+		for to < g.width && owners[to] == i {
+			to++
 		}
+		switch {
+		case i < 0:
+			b.WriteString(strings.Repeat(" ", to-from))
+		case g.style.Unicode:
+			cells := make([]rune, 0, to-from)
+			for _, bits := range g.dots[row*g.width+from : row*g.width+to] {
+				cells = append(cells, 0x2800+rune(bits))
+			}
+			b.WriteString(g.style.paint(i, string(cells)))
+		default:
+			b.WriteString(strings.Repeat(string(marks[i%len(marks)]), to-from))
+		}
+		from = to
 	}
 	return b.String()
 }

@@ -83,7 +83,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 					return ctx.Err() != nil
 				})
 				if err != nil {
-					errs[i] = fmt.Errorf("policy %s, seed %d, load %v: %w", p.Policies[jobs[i].policy].Name, p.Seeds[jobs[i].seed], jobs[i].load, err)
+					errs[i] = fmt.Errorf("policy %s, seed %d: %w", p.Policies[jobs[i].policy].Name, p.Seeds[jobs[i].seed], err)
 					continue
 				}
 				results[i] = run
@@ -111,7 +111,7 @@ func (p *Plan) one(j job, step func(arrived, total int) bool) (*Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		run.fromFGD(&r)
+		run.fromFGD(&r, p.columns())
 	case ProtocolChurn:
 		r, err := sim.Churn{Cluster: p.Cluster, Held: p.Held, Pods: p.Pods, Load: j.load, Policy: make, Step: step}.Run(seed)
 		if err != nil {

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"maps"
+	"math"
 	"slices"
 
 	"berth.dev/berth/sim"
@@ -38,9 +40,11 @@ type Class struct {
 
 // Run is one simulation.
 type Run struct {
-	Seed        int64
-	Load        float64
-	Allocated   map[int]float64 // percent of GPU allocated, by percent asked for
+	Seed int64
+	Load float64
+	// Allocated is percent of GPU allocated, by percent asked for. Where no
+	// arrival of a whole run falls on a percentage it is that of the last before.
+	Allocated   map[int]float64
 	Failed      map[string]Class
 	CPUSeconds  float64 // of the run without tuning
 	TuneSeconds float64 // CPU that the policy used to tune itself
@@ -50,8 +54,16 @@ type Run struct {
 	curve       []sim.Point
 }
 
-func (r *Run) fromFGD(f *sim.Run) {
-	r.Allocated, r.Decisions, r.Impossible, r.Partial, r.curve = f.Allocated, f.Decisions, f.Impossible, f.Partial, f.Curve
+func (r *Run) fromFGD(f *sim.Run, columns []int) {
+	r.Allocated = maps.Clone(f.Allocated)
+	for _, at := range columns {
+		if _, ok := r.Allocated[at]; !ok && !f.Partial {
+			if v, ok := before(f.Curve, at); ok {
+				r.Allocated[at] = v
+			}
+		}
+	}
+	r.Decisions, r.Impossible, r.Partial, r.curve = f.Decisions, f.Impossible, f.Partial, f.Curve
 	r.Failed = map[string]Class{}
 	for class, n := range f.Failed {
 		r.Failed[class] = Class{Pods: n.Pods, Failed: n.Failed}
@@ -69,15 +81,7 @@ func (r *Run) fromChurn(c *sim.ChurnRun) {
 
 // report joins the results, which are in the order of jobs; nil is not begun.
 func (p *Plan) report(jobs []job, results []*Run) *Report {
-	r := &Report{Protocol: p.Protocol, Loads: p.Loads, Planned: len(jobs), Policies: make([]PolicyReport, len(p.Policies))}
-	for _, load := range p.Loads {
-		r.Columns = append(r.Columns, percentOf(load))
-		if p.Protocol == ProtocolFGD && load > 1 {
-			r.Columns = append(r.Columns, 100)
-		}
-	}
-	slices.Sort(r.Columns)
-	r.Columns = slices.Compact(r.Columns)
+	r := &Report{Protocol: p.Protocol, Loads: p.Loads, Columns: p.columns(), Planned: len(jobs), Policies: make([]PolicyReport, len(p.Policies))}
 	for i := range r.Policies {
 		r.Policies[i].Name = p.Policies[i].Name
 	}
@@ -97,6 +101,19 @@ func (p *Plan) report(jobs []job, results []*Run) *Report {
 	return r
 }
 
+// columns are the percentages of demand that the report is about.
+func (p *Plan) columns() []int {
+	var out []int
+	for _, load := range p.Loads {
+		out = append(out, percentOf(load))
+		if p.Protocol == ProtocolFGD && load > 1 {
+			out = append(out, 100)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // add computes the means.
 func (p *PolicyReport) add(columns []int) {
 	p.Mean = map[int]float64{}
@@ -111,21 +128,47 @@ func (p *PolicyReport) add(columns []int) {
 			p.Mean[at] = sum / float64(n)
 		}
 	}
-	whole := slices.ContainsFunc(p.Runs, func(r Run) bool { return !r.Partial })
-	sums, counts := map[int]float64{}, map[int]int{}
-	for i := range p.Runs {
-		if p.Runs[i].Partial && whole {
-			continue
-		}
-		for _, point := range p.Runs[i].curve {
-			sums[point.DemandPercent] += point.AllocatedPercent
-			counts[point.DemandPercent]++
+	p.Curve = meanCurve(p.Runs)
+}
+
+// meanCurve is the mean of the curves of whole runs, else of all: at each
+// percentage that any of them has, from where all have begun to where the first
+// ends. Between its points a run keeps the last.
+func meanCurve(runs []Run) []sim.Point {
+	whole := slices.ContainsFunc(runs, func(r Run) bool { return !r.Partial })
+	var curves [][]sim.Point
+	first, last := math.MinInt, math.MaxInt
+	for i := range runs {
+		if c := runs[i].curve; len(c) > 0 && (!whole || !runs[i].Partial) {
+			curves = append(curves, c)
+			first, last = max(first, c[0].DemandPercent), min(last, c[len(c)-1].DemandPercent)
 		}
 	}
-	for at, n := range counts {
-		p.Curve = append(p.Curve, sim.Point{DemandPercent: at, AllocatedPercent: sums[at] / float64(n)})
+	var out []sim.Point
+	if len(curves) == 0 {
+		return out
 	}
-	slices.SortFunc(p.Curve, func(a, b sim.Point) int { return a.DemandPercent - b.DemandPercent })
+	for at := first; at <= last; at++ {
+		sum := 0.0
+		for _, c := range curves {
+			v, _ := before(c, at)
+			sum += v
+		}
+		out = append(out, sim.Point{DemandPercent: at, AllocatedPercent: sum / float64(len(curves))})
+	}
+	return out
+}
+
+// before is the value of the last point of a curve at a percentage or before.
+func before(curve []sim.Point, at int) (float64, bool) {
+	i, found := slices.BinarySearchFunc(curve, at, func(p sim.Point, at int) int { return p.DemandPercent - at })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return 0, false
+	}
+	return curve[i].AllocatedPercent, true
 }
 
 // Rate is how many percent of the pods of a class failed, over all runs with a
