@@ -96,8 +96,11 @@ func stride(span float64, most int) float64 {
 func ticks(lo, hi float64, most int) []float64 {
 	step := stride(hi-lo, most)
 	var out []float64
-	for n := math.Ceil(lo/step - 1e-9); n*step <= hi+step*1e-9; n++ {
-		out = append(out, n*step)
+	first := math.Ceil(lo/step - 1e-9)
+	for i := range most + 1 { // counted, as adding a step to a huge number may change nothing
+		if v := (first + float64(i)) * step; v <= hi+step*1e-9 {
+			out = append(out, v)
+		}
 	}
 	return out
 }
