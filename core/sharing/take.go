@@ -26,6 +26,11 @@ const ResourceMemory = "nvidia.com/gpu-memory"
 // Source: GetPreferredAllocation of NVIDIA's device plugin 0.20, made
 // deterministic.
 func (l *Ledger) Take(owner, resource string, n int) ([]Device, error) {
+	return l.take(owner, resource, n, 0)
+}
+
+// take is Take of devices that have at least so many bytes of memory.
+func (l *Ledger) take(owner, resource string, n int, least int64) ([]Device, error) {
 	if owner == "" {
 		return nil, errNoOwner
 	}
@@ -42,7 +47,7 @@ func (l *Ledger) Take(owner, resource string, n int) ([]Device, error) {
 		}
 		if d.Healthy {
 			offered++
-			if l.clash(d) == nil {
+			if d.MemoryBytes >= least && l.clash(d) == nil {
 				free = append(free, d)
 			}
 		}
