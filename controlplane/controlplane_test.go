@@ -163,7 +163,7 @@ func TestTheEgressServesInsideLetsThroughAndRefuses(t *testing.T) {
 	defer outside.Close()
 	go func() {
 		if c, err := outside.Accept(); err == nil {
-			io.WriteString(c, "hello")
+			fmt.Fprint(c, "hello")
 			c.Close()
 		}
 	}()

@@ -137,7 +137,7 @@ func forward(a, b net.Conn) {
 	var both sync.WaitGroup
 	for _, p := range [][2]net.Conn{{a, b}, {b, a}} {
 		both.Go(func() {
-			io.Copy(p[0], p[1])
+			_, _ = io.Copy(p[0], p[1]) // either side may end it
 			p[0].Close()
 			p[1].Close()
 		})
@@ -157,14 +157,14 @@ func serveHTTP(c net.Conn, cfg *tls.Config, h http.Handler) {
 		ReadHeaderTimeout: time.Minute,
 		ConnState: func(_ net.Conn, s http.ConnState) {
 			if s == http.StateClosed || s == http.StateHijacked {
-				l.Close()
+				_ = l.Close()
 			}
 		},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	handlers := &waiting{Handler: h}
 	s.Handler = handlers
-	s.Serve(l) // returns when the connection has closed or was taken over
+	_ = s.Serve(l) // returns when the connection has closed or was taken over
 	handlers.Wait()
 }
 

@@ -30,7 +30,7 @@ func sockets(dir datadir.Dir) (path string, remove func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("make a folder for sockets: %w", err)
 	}
-	return tmp, func() { os.RemoveAll(tmp) }, nil
+	return tmp, func() { _ = os.RemoveAll(tmp) }, nil // what could stay is dead sockets
 }
 
 // startStore starts etcd on a unix socket in folder socks, with its data under

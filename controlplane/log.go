@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -45,8 +46,7 @@ func (l *logFile) open() error {
 	}
 	info, err := f.Stat()
 	if err != nil {
-		f.Close()
-		return fmt.Errorf("open log: %w", err)
+		return errors.Join(fmt.Errorf("open log: %w", err), f.Close())
 	}
 	l.f, l.size = f, info.Size()
 	return nil
@@ -57,8 +57,8 @@ func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size > maxLog {
-		l.f.Close()
-		os.Rename(l.path, l.path+".1")
+		// Where it cannot be set aside it grows on: better than to lose what is said.
+		_ = errors.Join(l.f.Close(), os.Rename(l.path, l.path+".1"))
 		if err := l.open(); err != nil {
 			return 0, err
 		}

@@ -184,16 +184,16 @@ func isReal(ctx context.Context, client kubernetes.Interface, host string) (bool
 	if err != nil {
 		return false, err
 	}
-	real := map[string]bool{}
+	actual := map[string]bool{}
 	for _, node := range nodes.Items {
-		real[node.Name] = true
+		actual[node.Name] = true
 		for _, a := range node.Status.Addresses {
 			if a.Address == host {
 				return true, nil
 			}
 		}
 	}
-	if len(real) == 0 {
+	if len(actual) == 0 {
 		return false, nil
 	}
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("status.podIP", host).String()})
@@ -201,7 +201,7 @@ func isReal(ctx context.Context, client kubernetes.Interface, host string) (bool
 		return false, err
 	}
 	for _, pod := range pods.Items {
-		if real[pod.Spec.NodeName] {
+		if actual[pod.Spec.NodeName] {
 			return true, nil
 		}
 	}

@@ -63,7 +63,7 @@ func checkSpace(dir datadir.Dir) error {
 	if err := syscall.Statfs(string(dir), &st); err != nil {
 		return fmt.Errorf("data folder %s: %w", dir, err)
 	}
-	if free := int64(st.Bavail) * int64(st.Bsize); free < minFree {
+	if free := int64(st.Bavail) * int64(st.Bsize); free < minFree { //nolint:unconvert // other systems have other types
 		return fmt.Errorf("data folder %s: %d MB are free on its disk, %d are needed; free some or choose another --dir",
 			dir, free>>20, minFree>>20)
 	}
@@ -71,8 +71,7 @@ func checkSpace(dir datadir.Dir) error {
 	if err != nil {
 		return fmt.Errorf("data folder %s cannot be written: %w; choose another --dir", dir, err)
 	}
-	f.Close()
-	return os.Remove(f.Name())
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // chooseFleet loads the fleet. A folder keeps the fleet it was made with: a
