@@ -20,6 +20,8 @@ type InventoryGPU struct {
 	Xid           int            `json:"xid,omitempty"`           // last Xid; 0 is none
 	Shares        int            `json:"shares,omitempty"`        // replicas per device; 0 is not shared
 	ComputeSlices int            `json:"computeSlices,omitempty"` // of the whole GPU; 0 is no MIG
+	Clique        int            `json:"clique,omitempty"`        // equal and not 0 share an NVLink fabric
+	NUMANode      *int           `json:"numaNode,omitempty"`      // nil is unknown
 	MIG           []InventoryMIG `json:"mig,omitempty"`           // in placement order
 }
 

@@ -82,7 +82,10 @@ func Inventory(n Node) []kube.InventoryGPU {
 	for _, g := range n.GPUs {
 		item := kube.InventoryGPU{
 			Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes,
-			Healthy: g.Healthy, Xid: g.Xid, Shares: shares(n, g),
+			Healthy: g.Healthy, Xid: g.Xid, Shares: shares(n, g), Clique: g.Clique,
+		}
+		if g.NUMANode >= 0 {
+			item.NUMANode = new(g.NUMANode)
 		}
 		if g.MIGEnabled {
 			if p, ok := gpu.Find(g.Product); ok {
