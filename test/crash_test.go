@@ -51,7 +51,7 @@ func (l *ledger) set(key string, f fate) {
 // no device is held twice.
 func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { exec.Command("../bin/berth", "down", "--purge", "--dir", dir).Run() })
+	t.Cleanup(func() { _ = exec.Command("../bin/berth", "down", "--purge", "--dir", dir).Run() })
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))

@@ -36,7 +36,9 @@ func benchBuild(r *report, dir string) error {
 		if err != nil {
 			return err
 		}
-		os.RemoveAll(cache)
+		if err := os.RemoveAll(cache); err != nil {
+			return err
+		}
 		cpus = append(cpus, used)
 		r.add(figure{what: b.what + ", CPU", values: []float64{used.Seconds()}, unit: "s", how: b.how + " with an empty cache"})
 		r.add(figure{what: b.what + ", wall", values: []float64{wall.Seconds()}, unit: "s", wall: true, busy: busy, how: "the same"})

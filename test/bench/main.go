@@ -28,7 +28,7 @@ func run(only, out string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }()
 	r := newReport()
 	parts := []struct {
 		name string

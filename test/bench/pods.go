@@ -32,12 +32,12 @@ func benchPods(r *report, dir string) error {
 	if err := os.WriteFile(hold, nil, 0o600); err != nil {
 		return err
 	}
-	defer os.Remove(hold)
+	defer func() { _ = os.Remove(hold) }() // gone already, if all went well
 	p, err := up(dir, fmt.Sprintf("scale:%d", podNodes), "--hold-scheduler", hold)
 	if err != nil {
 		return err
 	}
-	defer p.down(true)
+	defer func() { _, _ = p.down(true) }()
 	client, err := connect(p.Kubeconfig)
 	if err != nil {
 		return err
@@ -57,7 +57,9 @@ func benchPods(r *report, dir string) error {
 	}
 	profile := make(chan profiled, 1)
 	go func() { profile <- takeProfile(ctx, client) }()
-	os.Remove(hold)
+	if err := os.Remove(hold); err != nil {
+		return fmt.Errorf("let the scheduler go: %w", err)
+	}
 	if err := allRunning(ctx, client); err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func takeProfile(ctx context.Context, client *kubernetes.Clientset) profiled {
 		return profiled{err: fmt.Errorf("take a CPU profile: %w", err)}
 	}
 	file := filepath.Join(os.TempDir(), fmt.Sprintf("berth-bench-%d.pprof", os.Getpid()))
-	defer os.Remove(file)
+	defer func() { _ = os.Remove(file) }()
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		return profiled{err: err}
 	}
