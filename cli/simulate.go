@@ -77,7 +77,6 @@ func newSimulate(o Options) *cobra.Command {
 	f.StringVar(&s.chart, "chart", "", "also draw the chart into this file, NAME.svg")
 	f.StringVarP(&s.output, "output", "o", "", "json, or a table and a chart")
 	s.cluster.add(cmd, false)
-	// A name given twice would be run twice for nothing.
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(simulation.Protocols, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -88,6 +87,9 @@ func (s *simulateCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
 	in, err := s.read(ctx)
 	if err != nil {
 		return err
@@ -102,9 +104,6 @@ func (s *simulateCommand) run(ctx context.Context) error {
 	for _, note := range append(in.notes, impossibleNote(plan.Cluster, in.pods)...) {
 		fmt.Fprintln(s.o.Err, note)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
 	bar := newRunProgress(s.o.Err)
 	plan.Progress = bar.show
 	report, err := plan.Run(ctx)
