@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "comma-separated parts: start,scale,pods,build; empty is all")
+	only := flag.String("only", "", "comma-separated parts: start,scale,pods,simulate,build; empty is all")
 	out := flag.String("out", "docs/benchmarks.md", "file to write; - is stdout")
 	flag.Parse()
 	if err := run(*only, *out); err != nil {
@@ -33,7 +33,7 @@ func run(only, out string) error {
 	parts := []struct {
 		name string
 		fn   func(*report, string) error
-	}{{"start", benchStart}, {"scale", benchScale}, {"pods", benchPods}, {"build", benchBuild}}
+	}{{"start", benchStart}, {"scale", benchScale}, {"pods", benchPods}, {"simulate", benchSimulate}, {"build", benchBuild}}
 	for _, p := range parts {
 		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
 			continue

@@ -16,6 +16,7 @@ type figure struct {
 	values []float64 // one per run
 	unit   string
 	aim    float64 // the most it may be; 0 is none
+	least  float64 // the least it may be; 0 is none
 	wall   bool    // a wall time: worth nothing from a busy machine
 	busy   bool    // the machine was busy with something else
 	how    string
@@ -58,9 +59,9 @@ func (f figure) verdict() string {
 	switch {
 	case f.wall && f.busy:
 		return "invalid: busy machine"
-	case f.aim == 0:
+	case f.aim == 0 && f.least == 0:
 		return ""
-	case f.median() <= f.aim:
+	case (f.aim == 0 || f.median() <= f.aim) && f.median() >= f.least:
 		return "reached"
 	case f.busy:
 		return "invalid: busy machine"
@@ -82,6 +83,8 @@ func (r *report) markdown(now time.Time) string {
 		aim := "–"
 		if f.aim != 0 {
 			aim = fmt.Sprintf("≤ %.4g %s", f.aim, f.unit)
+		} else if f.least != 0 {
+			aim = fmt.Sprintf("≥ %.4g %s", f.least, f.unit)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", f.what, f.text(), aim, f.verdict(), f.how)
 	}
