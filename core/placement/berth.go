@@ -109,34 +109,61 @@ func (b *Berth) Ties() Ties { return TiesByRank }
 
 // worth is the sums over a node's GPUs that V needs.
 type worth struct {
-	fill  hole    // G and W
-	price float64 // A*R
+	fill   hole    // G and W
+	price  float64 // A*R
+	places float64 // for MIG devices; part of M
 }
 
 // worthOf sums over the GPUs of node i.
 func (b *Berth) worthOf(i int) worth {
 	var w worth
-	gpus := b.s.GPUs(i)
+	gpus, cut := b.s.GPUs(i), b.s.HasMIG(i)
 	for j, o := range b.s.Open(i) {
+		product := int(gpus[j].Product)
 		if o > 0 {
-			w.add(b, int(gpus[j].Product), int32(o), 1)
+			w.open(b, product, int32(o), 1)
+		}
+		if cut && b.mayCut(i, j) {
+			g := b.cutOf(i, j)
+			w.places += g.worth(b.t.cuts[product])
 		}
 	}
 	return w
 }
 
-// add adds sign times a GPU of product with r milli-GPUs free.
-func (w *worth) add(b *Berth, product int, r int32, sign float64) {
+// mayCut says whether GPU j of node i has places for MIG devices: it is cut, or
+// is idle and may be.
+func (b *Berth) mayCut(i, j int) bool {
+	g := &b.s.GPUs(i)[j]
+	return g.Healthy && b.t.cuts[g.Product] != nil &&
+		(g.MIG || g.FreeMilli == cluster.Whole && b.s.Cards(i)[j].Recut != cluster.RecutNever)
+}
+
+// open adds sign times a GPU of product with r milli-GPUs open.
+func (w *worth) open(b *Berth, product int, r int32, sign float64) {
 	h := &b.t.fill[product*(steps+1)+stepOf(r)]
 	w.fill.gpu += sign * h.gpu
 	w.fill.cpu += sign * h.cpu
 	w.price += sign * b.t.price[product] * float64(r)
 }
 
+// take makes milli of the o milli-GPUs open on GPU j of node i not open.
+func (w *worth) take(b *Berth, i, j int, o, milli int32, cut bool) {
+	product := int(b.s.GPUs(i)[j].Product)
+	w.open(b, product, o, -1)
+	if milli < o {
+		w.open(b, product, o-milli, 1)
+	}
+	if cut && o == cluster.Whole && b.mayCut(i, j) {
+		g := b.cutOf(i, j)
+		w.places -= g.worth(b.t.cuts[product])
+	}
+}
+
 // value is V, with cpu free and beside the row of tables.besideRow for it.
 func (b *Berth) value(w *worth, cpu int64, beside []float64, idle int32) float64 {
 	return w.fill.gpu*b.feed.phi(float64(cpu), b.p.Kappa*w.fill.cpu) +
-		b.mu*cluster.Whole*float64(idle)*beside[idle] + b.p.Lambda*w.price
+		b.mu*(cluster.Whole*float64(idle)*beside[idle]+w.places) + b.p.Lambda*w.price
 }
 
 // Score implements Policy. For requests without GPU, of nodes that lose as
@@ -163,7 +190,11 @@ func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, i
 	before := b.value(&w, cpu, row, n.Idle)
 	cpu -= r.CPUMilli
 	row = b.t.besideRow(n.Products, cpu)
-	open, gpus := s.Open(i), s.GPUs(i)
+	open, gpus, cut := s.Open(i), s.GPUs(i), s.HasMIG(i)
+	if r.IsMIG() {
+		w, idle, _ := b.chooseMIG(i, r, w, nil)
+		return b.value(&w, cpu, row, idle) - before, -1
+	}
 	if r.GPUs == 0 {
 		return b.value(&w, cpu, row, n.Idle) - before, -1
 	}
@@ -171,7 +202,7 @@ func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, i
 		need := r.GPUs
 		for j, o := range open {
 			if need > 0 && o == cluster.Whole && r.Products.Has(gpus[j].Product) {
-				w.add(b, int(gpus[j].Product), cluster.Whole, -1)
+				w.take(b, i, j, cluster.Whole, cluster.Whole, cut)
 				need--
 			}
 		}
@@ -185,8 +216,7 @@ func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, i
 		}
 		last = j
 		after, idle := w, n.Idle
-		after.add(b, int(gpus[j].Product), int32(o), -1)
-		after.add(b, int(gpus[j].Product), int32(o)-milli, 1)
+		after.take(b, i, j, int32(o), milli, cut)
 		if o == cluster.Whole {
 			idle--
 		}
@@ -199,7 +229,11 @@ func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, i
 
 // Devices implements Policy.
 func (b *Berth) Devices(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device {
-	if r.GPUs != 1 || r.IsWhole() || r.IsMIG() {
+	switch {
+	case r.IsMIG():
+		_, _, out = b.chooseMIG(i, r, worth{}, out)
+		return out
+	case r.GPUs != 1 || r.IsWhole():
 		return take(s, i, r, leastOpen, out)
 	}
 	_, j := b.best(s, i, r)

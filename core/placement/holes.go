@@ -15,10 +15,11 @@ func stepOf(r int32) int { return int(r) * steps / cluster.Whole }
 
 // tables are what Berth's policy derives from a mix. They hold for one cluster.
 type tables struct {
-	fill   []hole    // by product and step of free milli-GPUs
-	price  []float64 // by product: demand per GPU of requests that may not use every product
-	cpus   []int64   // distinct CPU sizes of classes for several GPUs, ascending
-	widest int       // most GPUs that any node has
+	fill   []hole      // by product and step of free milli-GPUs
+	cuts   []*cutTable // by product; nil for those without MIG
+	price  []float64   // by product: demand per GPU of requests that may not use every product
+	cpus   []int64     // distinct CPU sizes of classes for several GPUs, ascending
+	widest int         // most GPUs that any node has
 	beside map[cluster.Products][]float64
 	mix    []weighed
 	last   cluster.Products // whose rows of beside were asked for last
@@ -58,8 +59,12 @@ func newTables(s *cluster.Snapshot, mix *Mix, p *Params, memory []int64, widest 
 	}
 	t.fill = make([]hole, len(memory)*(steps+1))
 	t.price = make([]float64, len(memory))
+	t.cuts = make([]*cutTable, len(memory))
 	for product := range memory {
 		t.fillProduct(product, memory[product], p)
+		if len(s.Profiles(product)) > 0 {
+			t.cuts[product] = newCut(s, product, mix)
+		}
 		for i := range t.mix {
 			if w := &t.mix[i]; w.r.Products != 0 && w.r.Products.Has(uint8(product)) && demand > 0 {
 				t.price[product] += w.share * float64(w.r.TotalMilli()) / (w.reach * demand)

@@ -60,6 +60,9 @@ type Setup struct {
 	Typical []Class
 	// Rand gives a number from 0 up to n-1. Only random needs it.
 	Rand func(n int) int
+	// Tuning, if not nil, is given each tuning of a policy that tunes itself, so
+	// that its cost can be measured apart. It must call tune before it returns.
+	Tuning func(tune func())
 }
 
 // Class is a request shape and how common it is.
@@ -77,6 +80,7 @@ var makers = []struct {
 	make Maker
 }{
 	{"berth", func(s Setup) Policy { return NewBerth(s, DefaultParams()) }},
+	{"berth-tuned", func(s Setup) Policy { return NewTuned(s, DefaultParams(), DefaultTuning()) }},
 	{"fgd", NewFGD},
 	{"bestfit", NewBestFit},
 	{"dotproduct", NewDotProduct},

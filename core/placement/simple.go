@@ -37,6 +37,9 @@ type bestFit struct{ steady }
 func NewBestFit(Setup) Policy { return bestFit{} }
 
 func (bestFit) Score(s *cluster.Snapshot, i int, r *cluster.Request) Score {
+	if r.IsMIG() {
+		return -Score(leastFree(s, i, r))
+	}
 	n := s.Node(i)
 	cpu := float64(n.FreeCPUMilli-r.CPUMilli) / unitCPUMilli
 	gpus := float64(int64(n.OpenMilli)-asked(s, i, r)) / unitMilliGPU
@@ -45,6 +48,18 @@ func (bestFit) Score(s *cluster.Snapshot, i int, r *cluster.Request) Score {
 
 func (bestFit) Devices(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device {
 	return take(s, i, r, leastOpen, out)
+}
+
+// leastFree is the least that a GPU of node i has free, in milli-GPUs, of those
+// with room for a device of r. The paper has no MIG; this is best fit for it.
+func leastFree(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
+	least := int32(cluster.Whole)
+	for j, g := range s.GPUs(i) {
+		if r.Products.Has(g.Product) && s.Starts(i, j, s.ProfileNumber(g.Product, r.Profile)) != 0 {
+			least = min(least, g.FreeMilli)
+		}
+	}
+	return least
 }
 
 type dotProduct struct{ steady }
