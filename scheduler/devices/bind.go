@@ -1,0 +1,64 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/api"
+)
+
+// Bind writes the node and the chosen devices of a pod in one request: the API
+// server merges the Binding's annotations into the pod in the update that sets
+// its node. A pod for which nothing was chosen is left to the next plugin.
+func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	c := p.desk.chosen(pod.UID)
+	if c == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	if c.node != nodeName {
+		return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: its devices were chosen on node %s", pod.Namespace, pod.Name, nodeName, c.node))
+	}
+	client := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
+	err := client.Bind(ctx, &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Annotations: map[string]string{api.AnnotationDevices: c.annotation},
+		},
+		Target: v1.ObjectReference{Kind: "Node", Name: nodeName},
+	}, metav1.CreateOptions{})
+	if err == nil {
+		p.desk.settled(pod.UID)
+		return nil
+	}
+	if refused(err) {
+		return fwk.AsStatus(err)
+	}
+	// It may have arrived: what the API server has decides.
+	now, getErr := client.Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case getErr == nil && now.UID == pod.UID && now.Spec.NodeName == nodeName && now.Annotations[api.AnnotationDevices] == c.annotation:
+		p.desk.settled(pod.UID)
+		return nil
+	case getErr == nil && (now.UID != pod.UID || now.Spec.NodeName != "") || apierrors.IsNotFound(getErr):
+	default:
+		p.desk.doubts(pod.UID) // it may still be on its way
+	}
+	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
+}
+
+// refused says that the API server has answered that it did not bind: nothing
+// of the request comes later.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= 400 && code < 500 && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err)
+}

@@ -1,0 +1,96 @@
+package devices
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube"
+)
+
+// node is the devices of one node at one generation of its NodeInfo.
+type node struct {
+	generation int64
+	err        error   // its annotations cannot be read
+	problems   []error // pods that could not be counted
+
+	mu      sync.Mutex
+	ledger  *sharing.Ledger // nil: the node publishes no devices
+	empty   *sharing.Ledger // the same with nothing held; made when it is needed
+	object  *v1.Node
+	answers map[string]answer // by shape
+}
+
+// answer says whether a request fits a node.
+type answer uint8
+
+const (
+	fits  answer = iota
+	full         // not now; it would if pods left
+	never        // not if it were empty either
+)
+
+func newNode(info fwk.NodeInfo, pods []kube.Bound) *node {
+	n := &node{generation: info.GetGeneration(), object: info.Node(), answers: map[string]answer{}}
+	n.ledger, n.problems, n.err = kube.Ledger(info.Node(), pods)
+	return n
+}
+
+// fit says whether w fits. Each shape is asked once a generation.
+func (n *node) fit(w *wanted) answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a, known := n.answers[w.shape]
+	if known {
+		return a
+	}
+	switch {
+	case tries(n.ledger, w):
+		a = fits
+	case n.couldEver(w):
+		a = full
+	default:
+		a = never
+	}
+	n.answers[w.shape] = a
+	return a
+}
+
+// couldEver says whether w fits the node with nothing held.
+func (n *node) couldEver(w *wanted) bool {
+	if n.empty == nil {
+		var err error
+		if n.empty, _, err = kube.Ledger(n.object, nil); err != nil {
+			return false
+		}
+	}
+	return tries(n.empty, w)
+}
+
+const trial = "trial"
+
+func tries(l *sharing.Ledger, w *wanted) bool {
+	_, err := l.Allocate(trial, w.parts)
+	l.Release(trial)
+	return err == nil
+}
+
+// choose picks the devices of w for pod. The ledger is as before: the choice
+// counts from the next generation, in which the pod is on the node.
+func (n *node) choose(pod *v1.Pod, w *wanted) (*choice, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	got, err := n.ledger.Allocate(trial, w.parts)
+	n.ledger.Release(trial)
+	if err != nil {
+		return nil, err
+	}
+	c := &choice{pod: pod, node: n.object.Name, named: map[string][]sharing.Named{}}
+	for i := range w.parts {
+		c.named[w.parts[i].Name] = sharing.NamedOf(got[i])
+	}
+	c.annotation, err = kube.Commitment(w.parts, got)
+	return c, err
+}
