@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube"
 )
 
 // devicePrefix begins every resource that the fleet gives devices for.
@@ -18,7 +19,12 @@ const devicePrefix = "nvidia.com/"
 // allocate gives the containers of a pod their devices, in the order in which
 // they start: what an init container had, later ones use again, as a kubelet
 // does it. A sidecar keeps its own. On an error the pod holds nothing.
+//
+// A pod with committed devices gets exactly those.
 func allocate(l *sharing.Ledger, p *pod) error {
+	if named, err := kube.Committed(p.api); named != nil || err != nil {
+		return commit(l, p, named, err)
+	}
 	owner := string(p.api.UID)
 	var reuse []sharing.Device // of init containers, not in use by a container that runs beside
 	for _, c := range p.containers {
@@ -47,6 +53,44 @@ func allocate(l *sharing.Ledger, p *pod) error {
 			}
 		default:
 			reuse = had
+		}
+	}
+	return nil
+}
+
+// commit gives the containers of a pod the devices that Berth's scheduler has
+// committed, or none and an error: where the annotation cannot be read (err),
+// does not match what the containers ask for, names a device that is not to be
+// had here, is unhealthy, or is of another size than was counted.
+func commit(l *sharing.Ledger, p *pod, named map[string][]sharing.Named, err error) error {
+	const next = "; delete the pod to have it placed anew"
+	if err != nil {
+		return fmt.Errorf("%w%s", err, next)
+	}
+	owner, parts := string(p.api.UID), kube.Parts(p.api)
+	got, err := l.Commit(owner, parts, named)
+	if err != nil {
+		return fmt.Errorf("the devices committed in %s cannot be given: %w%s", api.AnnotationDevices, err, next)
+	}
+	for i := range parts {
+		for j, d := range got[i] {
+			want := named[parts[i].Name][j]
+			switch {
+			case !d.Healthy:
+				err = fmt.Errorf("device %s, committed in %s, is unhealthy%s", d.UUID, api.AnnotationDevices, next)
+			case d.MilliGPU != want.MilliGPU || d.MemoryBytes != want.MemoryBytes:
+				err = fmt.Errorf("device %s was committed in %s with %d milli-GPUs and %d bytes, and this node offers it with %d and %d%s",
+					d.UUID, api.AnnotationDevices, want.MilliGPU, want.MemoryBytes, d.MilliGPU, d.MemoryBytes, next)
+			}
+		}
+	}
+	if err != nil {
+		l.Release(owner)
+		return err
+	}
+	for _, c := range p.containers {
+		if i := slices.IndexFunc(parts, func(part sharing.Part) bool { return part.Name == c.spec.Name }); i >= 0 {
+			c.devices = got[i]
 		}
 	}
 	return nil
