@@ -95,7 +95,7 @@ func (f FGD) Run(seed int64) (Run, error) {
 	arrivals := Arrivals(rng, requests, f.Load*float64(capacity(f.Cluster))-float64(held))
 	ranks := Ranks(rng, f.Cluster)
 	policy := f.Policy(placement.Setup{Cluster: s, Typical: Typical(requests), Rand: rng.Intn})
-	run, err := f.replay(placement.NewIndex(s, policy, ranks, rng.Intn), arrivals, held)
+	run, err := f.Replay(placement.NewIndex(s, policy, ranks, rng.Intn), arrivals, held)
 	run.Seed = seed
 	return run, err
 }
@@ -180,8 +180,10 @@ func Ranks(rng *rand.Rand, s *cluster.Snapshot) []int32 {
 	return ranks
 }
 
-// replay places arrivals one by one; held is what is placed already.
-func (f FGD) replay(p placement.Placer, arrivals []cluster.Request, held int64) (Run, error) {
+// Replay places arrivals one by one, on a Placer made for a clone of f.Cluster:
+// Run with arrivals of the caller's own. It reads f.Cluster, f.Load and f.Step
+// only. held is what is placed already.
+func (f FGD) Replay(p placement.Placer, arrivals []cluster.Request, held int64) (Run, error) {
 	run := Run{Allocated: map[int]float64{}, Failed: map[string]ClassCount{}}
 	for _, class := range Classes {
 		run.Failed[class] = ClassCount{}

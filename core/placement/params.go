@@ -43,7 +43,7 @@ type Params struct {
 
 // DefaultParams are tuned on seeds 1-20 of the openb workloads.
 func DefaultParams() Params {
-	return Params{Eps: 0.02, K: 5, Kappa: 0.8, Mu: 2.2, Turnover: 2, Lambda: 0.25, Quantum: 8, Rebuild: 200}
+	return Params{Eps: 0.017, K: 6, Kappa: 0.74, Mu: 1, Turnover: 2, Lambda: 0.2, Quantum: 2, Rebuild: 200}
 }
 
 // Validate says which field is out of its range, or nil.

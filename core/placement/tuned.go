@@ -64,7 +64,7 @@ func NewTuned(setup Setup, params Params, t Tuning) *Tuned {
 	if b.run == nil {
 		b.run = func(tune func()) { tune() }
 	}
-	b.empty = setup.Cluster.Emptied((setup.Cluster.Len() + t.Nodes - 1) / t.Nodes)
+	b.empty = setup.Cluster.Emptied((setup.Cluster.Len() + t.Nodes - 1) / max(1, t.Nodes))
 	return b
 }
 
