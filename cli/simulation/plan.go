@@ -102,9 +102,16 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 func (p *Plan) one(j job, step func(arrived, total int) bool) (*Run, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	seed, make := p.Seeds[j.seed], p.Policies[j.policy].Make
+	run := &Run{Seed: p.Seeds[j.seed], Load: j.load}
+	seed, make := run.Seed, func(s placement.Setup) placement.Policy {
+		s.Tuning = func(tune func()) {
+			began := threadSeconds()
+			tune()
+			run.TuneSeconds += threadSeconds() - began
+		}
+		return p.Policies[j.policy].Make(s)
+	}
 	began := threadSeconds()
-	run := &Run{Seed: seed, Load: j.load}
 	switch p.Protocol {
 	case ProtocolFGD:
 		r, err := sim.FGD{Cluster: p.Cluster, Held: p.Held, Pods: p.Pods, Load: j.load, Policy: make, Step: step}.Run(seed)
@@ -121,7 +128,7 @@ func (p *Plan) one(j job, step func(arrived, total int) bool) (*Run, error) {
 	default:
 		return nil, fmt.Errorf("protocol %q: not one of %v", p.Protocol, Protocols)
 	}
-	run.CPUSeconds = threadSeconds() - began
+	run.CPUSeconds = threadSeconds() - began - run.TuneSeconds
 	return run, nil
 }
 
