@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -153,9 +154,7 @@ type started struct {
 
 // end kills the command and waits for it.
 func (s started) end() {
-	s.cmd.Process.Kill()
-	s.cmd.Wait()
-	s.out.Close()
+	_ = errors.Join(s.cmd.Process.Kill(), s.cmd.Wait(), s.out.Close()) // it was killed, says Wait
 }
 
 // start FILE COMMAND [ARG...]: run a command beside the script, with both of its
