@@ -58,6 +58,9 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.Fleet != "" {
 		args = append(args, "--fleet", u.o.Fleet)
 	}
+	if u.o.Scheduler != "" {
+		args = append(args, "--scheduler", u.o.Scheduler)
+	}
 	if u.o.HoldScheduler != "" {
 		args = append(args, "--hold-scheduler", u.o.HoldScheduler)
 	}

@@ -70,7 +70,7 @@ func (c *certs) sign() error {
 		{by: c.ca, cn: "berth:admin", orgs: []string{"system:masters"}, to: &c.admin},
 		{by: c.ca, cn: fleetUser, to: &c.fleet},
 		{by: c.ca, cn: "system:kube-controller-manager", to: &c.manager},
-		{by: c.ca, cn: "system:kube-scheduler", to: &c.scheduler},
+		{by: c.ca, cn: schedulerUser, to: &c.scheduler},
 	}
 	for _, l := range leaves {
 		id, err := l.by.leaf(l.cn, l.orgs, l.dns, l.ips...)

@@ -110,14 +110,6 @@ func managerFlags(dir datadir.Dir, c *certs) []string {
 	}
 }
 
-// schedulerConfig is the scheduler's configuration file. A file is needed
-// because the scheduler replaces what was set on its options by defaults.
-func schedulerConfig(kubeconfig string) string {
-	return "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" +
-		"leaderElection: {leaderElect: false}\n" +
-		"clientConnection: {kubeconfig: " + kubeconfig + ", qps: 5000, burst: 10000, contentType: application/vnd.kubernetes.protobuf}\n"
-}
-
 // startAPI starts the API server, to run until run ends, and waits until it is
 // ready or wait ends. The returned config is its own loopback client, with all
 // rights. done is closed when the server has ended after run.
@@ -199,10 +191,10 @@ func (p *components) startManager(ctx context.Context, ended func(name string, e
 	return nil
 }
 
-// startScheduler starts kube-scheduler and returns when it has seen every
-// object that was there.
-func (p *components) startScheduler(ctx context.Context, ended func(name string, err error)) error {
-	cfg, s, err := scheduler.Setup(ctx, p.sched)
+// startScheduler starts kube-scheduler with some plugins more, and returns when
+// it has seen every object that was there.
+func (p *components) startScheduler(ctx context.Context, plugins []scheduler.Option, ended func(name string, err error)) error {
+	cfg, s, err := scheduler.Setup(ctx, p.sched, plugins...)
 	if err != nil {
 		return fmt.Errorf("configure kube-scheduler: %w", err)
 	}

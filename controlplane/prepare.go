@@ -43,6 +43,9 @@ func prepare(o Options) (*plane, error) {
 	if p.spec, state.Fleet, err = chooseFleet(o, state, fresh); err != nil {
 		return nil, err
 	}
+	if state.Scheduler, err = chooseScheduler(o.Scheduler, state.Scheduler); err != nil {
+		return nil, err
+	}
 	if p.listener, err = choosePort(o.Port, state.Port); err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func (p *plane) lay() error {
 	run := p.Dir.Join("run")
 	return errors.Join(
 		writeEgress(run+"/egress.yaml", p.socks+"/egress.sock"),
-		os.WriteFile(run+"/scheduler.yaml", []byte(schedulerConfig(run+"/scheduler.kubeconfig")), 0o600),
+		os.WriteFile(run+"/scheduler.yaml", []byte(schedulerConfig(run+"/scheduler.kubeconfig", p.state.Scheduler)), 0o600),
 		p.writeKubeconfig(run+"/scheduler.kubeconfig", p.certs.scheduler),
 		p.writeKubeconfig(run+"/controller-manager.kubeconfig", p.certs.manager),
 		p.writeKubeconfig(p.Dir.Kubeconfig(), p.certs.admin))

@@ -31,6 +31,9 @@ type Options struct {
 	Fleet string    // lab, default, scale:N or a file; "" is the folder's own, else default
 	Port  int       // of the API server on 127.0.0.1; 0 is the folder's last, else 16443, else a free one
 	Began time.Time // when the program started: what State.Seconds counts from
+	// Scheduler is SchedulerStock or SchedulerBerth; "" is the folder's last, else
+	// SchedulerStock.
+	Scheduler string
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
 	HoldScheduler string
@@ -161,6 +164,9 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	if err := grantFleet(ctx, client); err != nil {
 		return err
 	}
+	if err := p.guardDevices(ctx, client); err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var running group
@@ -183,7 +189,7 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	}
 	if p.HoldScheduler != "" {
 		running.Go(func() { p.heldScheduler(ctx, parts, running.ended(ctx, p)) })
-	} else if err := parts.startScheduler(ctx, running.ended(ctx, p)); err != nil {
+	} else if err := parts.startScheduler(ctx, p.plugins(), running.ended(ctx, p)); err != nil {
 		return err
 	}
 	if err := p.awaitAccounts(ctx, client); err != nil {
@@ -224,7 +230,7 @@ func (p *plane) heldScheduler(ctx context.Context, parts *components, ended func
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if err := parts.startScheduler(ctx, ended); err != nil {
+	if err := parts.startScheduler(ctx, p.plugins(), ended); err != nil {
 		p.ended(ctx, "kube-scheduler", err)
 	}
 }

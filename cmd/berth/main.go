@@ -16,7 +16,7 @@ func main() {
 // up joins the command to the control plane, which the cli layer may not import.
 func up(ctx context.Context, o cli.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
-		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, HoldScheduler: o.HoldScheduler,
+		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler,
 		Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }

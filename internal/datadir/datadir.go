@@ -25,18 +25,20 @@ type Dir string
 // and where the control plane in it listens. It is written before anything else
 // is put in the folder.
 type State struct {
-	Kind    string    `json:"kind"`    // always "berth data folder"
-	Format  int       `json:"format"`  // layout version
-	Version string    `json:"version"` // of the program that wrote it
-	PID     int       `json:"pid"`     // last holder; it may be gone
-	Port    int       `json:"port"`    // API server, on 127.0.0.1
-	Server  string    `json:"server"`  // URL of the API server
-	Fleet   string    `json:"fleet"`   // name of the fleet the folder was made with
-	Ready   bool      `json:"ready"`   // false while the holder starts
-	Started time.Time `json:"started"` // of the last holder
-	Seconds float64   `json:"seconds"` // from start to ready, of the last holder
-	Nodes   int       `json:"nodes"`   // simulated nodes at ready
-	GPUs    int       `json:"gpus"`    // physical GPUs at ready
+	Kind    string `json:"kind"`    // always "berth data folder"
+	Format  int    `json:"format"`  // layout version
+	Version string `json:"version"` // of the program that wrote it
+	PID     int    `json:"pid"`     // last holder; it may be gone
+	Port    int    `json:"port"`    // API server, on 127.0.0.1
+	Server  string `json:"server"`  // URL of the API server
+	Fleet   string `json:"fleet"`   // name of the fleet the folder was made with
+	// Scheduler is "stock" or "berth"; "" is stock, in a folder made before there was a choice.
+	Scheduler string    `json:"scheduler,omitempty"`
+	Ready     bool      `json:"ready"`   // false while the holder starts
+	Started   time.Time `json:"started"` // of the last holder
+	Seconds   float64   `json:"seconds"` // from start to ready, of the last holder
+	Nodes     int       `json:"nodes"`   // simulated nodes at ready
+	GPUs      int       `json:"gpus"`    // physical GPUs at ready
 }
 
 const kind = "berth data folder"
