@@ -32,6 +32,7 @@ type simulateCommand struct {
 	share    []string
 	live     bool
 	empty    bool
+	recut    string
 	chart    string
 	output   string
 }
@@ -45,7 +46,8 @@ are those of the cluster that kubectl would use.
 
 Protocol fgd is that of "Beware of Fragmentation" (USENIX ATC '23): pods come in random order until they
 have asked for --load times all GPUs; none leaves, and one that fits nowhere fails. Protocol churn keeps
-the trace's order and run times: pods leave when they are done, and those that do not fit wait.
+the trace's order and run times: pods leave when they are done, and those that do not fit wait. Protocol
+mig needs no files: it asks for MIG devices of four mixes on 104 A100, and shows how many requests fit.
 
 Equal input gives equal output, save for the seconds. Ctrl-C shows what there is, marked partial.`
 
@@ -63,17 +65,18 @@ func newSimulate(o Options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.protocol, "protocol", simulation.ProtocolFGD, "fgd: pods stay; churn: they leave when they are done")
+	f.StringVar(&s.protocol, "protocol", simulation.ProtocolFGD, "fgd: pods stay; churn: they leave when they are done; mig: MIG devices of made-up mixes")
 	f.StringVar(&s.nodes, "nodes", "", "CSV file of nodes")
 	f.StringVar(&s.pods, "pods", "", "CSV file of pods")
-	f.Float64SliceVar(&s.loads, "load", nil, "GPU asked for, in times of all GPUs (default 1.3; of churn 1.0 and 1.3)")
+	f.Float64SliceVar(&s.loads, "load", nil, "GPU asked for, in times of all GPUs (default 1.3; of churn 1.0 and 1.3; of mig 0.85 and 1.3)")
 	f.StringVar(&s.seeds, "seeds", "42-51", "seeds of the runs, such as 42-51,60")
-	f.StringSliceVar(&s.policies, "policy", []string{"berth", "fgd"}, "policies to compare: "+strings.Join(placement.Names(), ", "))
+	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, of "+strings.Join(placement.Names(), ", ")+" (default berth,fgd; of mig berth,bestfit,first-fit)")
 	f.StringArrayVar(&s.add, "add", nil, "add nodes, such as 4xh100x8: 4 nodes of 8 H100 (may be repeated, as --cut and --share)")
 	f.StringArrayVar(&s.cut, "cut", nil, "cut the GPUs of a model by MIG, such as a100=1g.5gb or a100=3g.20gb,2g.10gb")
 	f.StringArrayVar(&s.share, "share", nil, "share the GPUs of a model, such as t4=4")
 	f.BoolVar(&s.live, "from-cluster", false, "read the nodes and what runs on them from a cluster")
 	f.BoolVar(&s.empty, "empty", false, "with --from-cluster: as if nothing ran yet")
+	f.StringVar(&s.recut, "recut", simulation.Recuts[0].Name, "with --protocol mig: when GPUs are cut anew: free (beside devices in use), empty or never")
 	f.StringVar(&s.chart, "chart", "", "also draw the chart into this file, NAME.svg")
 	f.StringVarP(&s.output, "output", "o", "", "json, or a table and a chart")
 	s.cluster.add(cmd, false)
@@ -90,6 +93,9 @@ func (s *simulateCommand) run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
+	if s.protocol == simulation.ProtocolMIG {
+		return s.runMIG(ctx, plan)
+	}
 	in, err := s.read(ctx)
 	if err != nil {
 		return err
@@ -114,17 +120,20 @@ func (s *simulateCommand) run(ctx context.Context) error {
 	if err := s.print(in, plan, report); err != nil {
 		return err
 	}
-	if report.Partial() {
-		return fmt.Errorf("interrupted: %d of %d runs went to their end; what is shown is partial", report.Ended, report.Planned)
-	}
-	return nil
+	return incomplete(report.Ended, report.Planned)
 }
 
 // plan reads the flags that say what to run.
 func (s *simulateCommand) plan() (*simulation.Plan, error) {
 	p := &simulation.Plan{Protocol: s.protocol, Loads: s.loads}
-	if !slices.Contains(simulation.Protocols, s.protocol) {
-		return nil, usagef("--protocol %q: choose %s", s.protocol, strings.Join(simulation.Protocols, " or "))
+	policies, mig := s.policies, s.protocol == simulation.ProtocolMIG
+	switch {
+	case !slices.Contains(simulation.Protocols, s.protocol):
+		return nil, usagef("--protocol %q: choose one of %s", s.protocol, strings.Join(simulation.Protocols, ", "))
+	case len(policies) == 0 && mig:
+		policies = []string{"berth", "bestfit", "first-fit"}
+	case len(policies) == 0:
+		policies = []string{"berth", "fgd"}
 	}
 	if s.output != "" && s.output != "json" {
 		return nil, usagef("--output %q: choose json, or leave it out for a table", s.output)
@@ -132,7 +141,7 @@ func (s *simulateCommand) plan() (*simulation.Plan, error) {
 	if s.chart != "" && !strings.HasSuffix(s.chart, ".svg") {
 		return nil, usagef("--chart %q: the file is SVG; give it a name that ends in .svg", s.chart)
 	}
-	if err := s.checkInput(); err != nil {
+	if err := s.checkInput(); err != nil && !mig {
 		return nil, err
 	}
 	switch {
@@ -140,6 +149,8 @@ func (s *simulateCommand) plan() (*simulation.Plan, error) {
 		return nil, usagef("--load: protocol fgd takes one load")
 	case len(p.Loads) == 0 && s.protocol == simulation.ProtocolFGD:
 		p.Loads = []float64{1.3}
+	case len(p.Loads) == 0 && mig:
+		p.Loads = []float64{0.85, 1.3}
 	case len(p.Loads) == 0:
 		p.Loads = []float64{1.0, 1.3}
 	}
@@ -152,24 +163,27 @@ func (s *simulateCommand) plan() (*simulation.Plan, error) {
 	if p.Seeds, err = parseSeeds(s.seeds); err != nil {
 		return nil, err
 	}
-	for i, name := range s.policies {
-		name = strings.TrimSpace(name)
-		if slices.Contains(s.policies[:i], name) {
+	p.Policies, err = lookup(policies)
+	return p, err
+}
+
+// lookup finds policies by name; each may be there once.
+func lookup(names []string) ([]simulation.Policy, error) {
+	var out []simulation.Policy
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
 			return nil, usagef("--policy: %s is there twice", name)
 		}
-		mk, err := placement.Lookup(name)
+		maker, err := placement.Lookup(name)
 		if err != nil {
 			if near := gpu.NearestWord(name, placement.Names()); near != "" {
 				return nil, usagef("--policy: unknown policy %q; did you mean %q?", name, near)
 			}
 			return nil, usagef("--policy: unknown policy %q; there are %s", name, strings.Join(placement.Names(), ", "))
 		}
-		p.Policies = append(p.Policies, simulation.Policy{Name: name, Make: mk})
+		out = append(out, simulation.Policy{Name: name, Make: maker})
 	}
-	if len(p.Policies) == 0 {
-		return nil, usagef("--policy: name one at least of %s", strings.Join(placement.Names(), ", "))
-	}
-	return p, nil
+	return out, nil
 }
 
 // checkInput refuses flags that do not go together.

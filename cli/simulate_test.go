@@ -71,6 +71,22 @@ func TestSimulateChurnShowsWaits(t *testing.T) {
 	}
 }
 
+func TestSimulateMIGShowsAcceptance(t *testing.T) {
+	s := newStage(t)
+	out := s.ok("simulate", "--protocol", "mig", "--seeds", "1", "--load", "1.3", "--policy", "berth,first-fit")
+	for _, want := range []string{"104 A100", "MIX        POLICY     ACCEPTED AT 1.3  HELD AT 1.3", "uniform    berth ", "both ends  first-fit "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if raw := s.ok("simulate", "--protocol", "mig", "--seeds", "1", "--load", "1.3", "--policy", "berth", "--recut", "never", "-o", "json"); !strings.Contains(raw, `"accepted": `) {
+		t.Errorf("the JSON lacks acceptance:\n%s", raw)
+	}
+	if _, stderr, code := s.run("berth", "simulate", "--protocol", "mig", "--recut", "often"); code != 2 || !strings.Contains(stderr, "choose free, empty, never") {
+		t.Errorf("--recut often: exit code %d\n%s", code, stderr)
+	}
+}
+
 func TestSimulateWhatIf(t *testing.T) {
 	_, stderr, code := newStage(t).run("berth", "simulate", "--nodes", cutNodes, "--pods", cutPods, "--seeds", "1", "-o", "json",
 		"--add", "2xa100x8", "--cut", "a100=1g.5gb", "--share", "t4=4")
@@ -103,7 +119,7 @@ func TestSimulateRefuses(t *testing.T) {
 		{"a policy near another", "--policy brth", 2, `unknown policy "brth"; did you mean "berth"?`},
 		{"a policy like no other", "--policy kubernetes-default", 2, "there are berth"},
 		{"a policy twice", "--policy fgd,fgd", 2, "fgd is there twice"},
-		{"no such protocol", "--protocol fdg", 2, "choose fgd or churn"},
+		{"no such protocol", "--protocol fdg", 2, "choose one of fgd, churn, mig"},
 		{"seeds that are none", "--seeds 1-x", 2, "write whole numbers, such as 42-51,60"},
 		{"seeds backwards", "--seeds 5-3", 2, "ends before it begins"},
 		{"a seed twice", "--seeds 1-3,2", 2, "2 is there twice"},
@@ -114,6 +130,7 @@ func TestSimulateRefuses(t *testing.T) {
 		{"an unknown form of output", "-o yaml", 2, "choose json"},
 		{"files and a cluster", "--from-cluster", 2, "give one of them"},
 		{"empty files", "--empty", 2, "goes with --from-cluster"},
+		{"files and mixes of its own", "--protocol mig", 2, "makes nodes and requests of its own"},
 		{"nodes added in no form", "--add four", 2, "NODESxMODELxGPUS"},
 		{"a cut of what is not there", "--cut h100=1g.10gb", 2, "no node has"},
 		{"a file that is not there", "--nodes gone.csv", 1, "gone.csv: no such file"},

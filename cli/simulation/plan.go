@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
-	"sync"
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
@@ -22,7 +20,7 @@ const (
 )
 
 // Protocols are the names of all protocols.
-var Protocols = []string{ProtocolFGD, ProtocolChurn}
+var Protocols = []string{ProtocolFGD, ProtocolChurn, ProtocolMIG}
 
 // Policy is a placement policy and its name.
 type Policy struct {
@@ -64,36 +62,16 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		}
 	}
 	results := make([]*Run, len(jobs))
-	errs := make([]error, len(jobs))
-	meter := &meter{report: p.Progress, done: make([]float64, len(jobs))}
-	next := make(chan int, len(jobs))
-	for i := range jobs {
-		next <- i
-	}
-	close(next)
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
-		workers.Go(func() {
-			for i := range next {
-				if ctx.Err() != nil {
-					return
-				}
-				run, err := p.one(jobs[i], func(arrived, total int) bool {
-					meter.set(i, float64(arrived)/float64(total))
-					return ctx.Err() != nil
-				})
-				if err != nil {
-					errs[i] = fmt.Errorf("policy %s, seed %d: %w", p.Policies[jobs[i].policy].Name, p.Seeds[jobs[i].seed], err)
-					continue
-				}
-				results[i] = run
-				meter.set(i, 1)
-			}
-		})
-	}
-	workers.Wait()
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return nil, errs[i]
+	err := parallel(ctx, len(jobs), p.Progress, func(i int, step func(arrived, total int) bool) error {
+		run, err := p.one(jobs[i], step)
+		if err != nil {
+			return fmt.Errorf("policy %s, seed %d: %w", p.Policies[jobs[i].policy].Name, p.Seeds[jobs[i].seed], err)
+		}
+		results[i] = run
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return p.report(jobs, results), nil
 }
@@ -103,7 +81,7 @@ func (p *Plan) one(j job, step func(arrived, total int) bool) (*Run, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	run := &Run{Seed: p.Seeds[j.seed], Load: j.load}
-	seed, make := run.Seed, func(s placement.Setup) placement.Policy {
+	seed, maker := run.Seed, func(s placement.Setup) placement.Policy {
 		s.Tuning = func(tune func()) {
 			began := threadSeconds()
 			tune()
@@ -114,13 +92,13 @@ func (p *Plan) one(j job, step func(arrived, total int) bool) (*Run, error) {
 	began := threadSeconds()
 	switch p.Protocol {
 	case ProtocolFGD:
-		r, err := sim.FGD{Cluster: p.Cluster, Held: p.Held, Pods: p.Pods, Load: j.load, Policy: make, Step: step}.Run(seed)
+		r, err := sim.FGD{Cluster: p.Cluster, Held: p.Held, Pods: p.Pods, Load: j.load, Policy: maker, Step: step}.Run(seed)
 		if err != nil {
 			return nil, err
 		}
 		run.fromFGD(&r, p.columns())
 	case ProtocolChurn:
-		r, err := sim.Churn{Cluster: p.Cluster, Held: p.Held, Pods: p.Pods, Load: j.load, Policy: make, Step: step}.Run(seed)
+		r, err := sim.Churn{Cluster: p.Cluster, Held: p.Held, Pods: p.Pods, Load: j.load, Policy: maker, Step: step}.Run(seed)
 		if err != nil {
 			return nil, err
 		}
@@ -134,27 +112,3 @@ func (p *Plan) one(j job, step func(arrived, total int) bool) (*Run, error) {
 
 // percentOf is a load as a whole percentage, by which columns are named.
 func percentOf(load float64) int { return int(math.Round(100 * load)) }
-
-// meter adds up how far the runs are.
-type meter struct {
-	mu     sync.Mutex
-	report func(ended, runs int, done float64)
-	done   []float64
-}
-
-func (m *meter) set(i int, done float64) {
-	if m.report == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.done[i] = done
-	ended, sum := 0, 0.0
-	for _, d := range m.done {
-		sum += d
-		if d >= 1 {
-			ended++
-		}
-	}
-	m.report(ended, len(m.done), sum/float64(len(m.done)))
-}
