@@ -128,21 +128,21 @@ func (c Churn) arrivals(rng *rand.Rand, target float64) ([]arrival, float64, err
 			comers = append(comers, arrival{serial: len(comers), request: requests[i], at: at, run: runOf(&pods[i])})
 		}
 	}
-	wide, close := mean, mean
-	for extend(close); demand(comers, close, mean, c.Runs*mean) < target; extend(close) {
-		if wide, close = close, close/2; len(comers) >= mostArrivals {
+	wide, tight := mean, mean
+	for extend(tight); demand(comers, tight, mean, c.Runs*mean) < target; extend(tight) {
+		if wide, tight = tight, tight/2; len(comers) >= mostArrivals {
 			return nil, 0, fmt.Errorf("load %v: it would take more than %d pods; use a smaller cluster or load", c.Load, mostArrivals)
 		}
 	}
 	for range 40 {
-		if mid := (wide + close) / 2; demand(comers, mid, mean, c.Runs*mean) < target {
+		if mid := (wide + tight) / 2; demand(comers, mid, mean, c.Runs*mean) < target {
 			wide = mid
 		} else {
-			close = mid
+			tight = mid
 		}
 	}
 	for i := range comers {
-		comers[i].at *= close
+		comers[i].at *= tight
 	}
 	past := slices.IndexFunc(comers, func(a arrival) bool { return a.at >= c.Runs*mean })
 	if past < 0 {

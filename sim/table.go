@@ -71,8 +71,7 @@ func (t *table) next() (bool, error) {
 
 // syntax turns an error of the CSV reader into one of ours.
 func (t *table) syntax(err error) error {
-	var p *csv.ParseError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("%s:%d:%d: %w", t.file, p.Line, max(p.Column, 1), p.Err)
 	}
 	return fmt.Errorf("read %s: %w", t.file, err)

@@ -235,7 +235,7 @@ func (t *table) spec(known map[string]bool) []string {
 		return nil
 	}
 	var out []string
-	for _, model := range strings.Split(text, "|") {
+	for model := range strings.SplitSeq(text, "|") {
 		model = strings.TrimSpace(model)
 		if _, ok := modelMemory(model); !ok && !known[model] {
 			t.refuse("gpu_spec", "%s", unknownModel(model))

@@ -47,6 +47,7 @@ func fitEach(s *cluster.Snapshot, i int, r *cluster.Request) Reason {
 	var milli, both int32
 	for j := range s.Open(i) {
 		switch roomOn(s, i, j, r) {
+		case roomNone:
 		case roomMilli:
 			milli++
 		case roomBoth:

@@ -48,8 +48,10 @@ type Policy interface {
 type Ties uint8
 
 const (
-	TiesByRank Ties = iota // the one of lowest rank, always
-	TiesRandom             // one at random, each equally likely
+	// TiesByRank takes the one of lowest rank, always.
+	TiesByRank Ties = iota
+	// TiesRandom takes one at random, each equally likely.
+	TiesRandom
 )
 
 // Setup is what a policy may know before the first request.
