@@ -21,7 +21,7 @@ const mostSeeds = 10_000
 func parseSeeds(list string) ([]int64, error) {
 	var out []int64
 	seen := map[int64]bool{}
-	for _, part := range strings.Split(list, ",") {
+	for part := range strings.SplitSeq(list, ",") {
 		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
 		first, err := strconv.ParseInt(from, 10, 32)
 		last := first

@@ -31,7 +31,7 @@ func TestSimulateComparesPolicies(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
-	for _, line := range strings.Split(out, "\n") {
+	for line := range strings.SplitSeq(out, "\n") {
 		if n := len([]rune(line)); n > 110 {
 			t.Errorf("a line has %d columns: %s", n, line)
 		}

@@ -127,7 +127,7 @@ func wellFormed(t *testing.T, svg []byte) {
 func TestTextKeepsToItsWidth(t *testing.T) {
 	for width := 40; width < 140; width++ {
 		for _, style := range []chart.Style{{}, {Unicode: true}} {
-			for _, line := range strings.Split(full().Text(width, 10, style), "\n") {
+			for line := range strings.SplitSeq(full().Text(width, 10, style), "\n") {
 				if n := utf8.RuneCountInString(line); n > width {
 					t.Errorf("width %d, %+v: a line has %d columns: %s", width, style, n, line)
 				}

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -42,9 +43,9 @@ func (c *Chart) SVG() []byte {
 	fmt.Fprintf(&b, `<text class="title" x="%d" y="30">%s</text>`+"\n", plotLeft, escape(c.Title))
 	if ok {
 		f.grid(&b)
-		for i := len(series) - 1; i >= 0; i-- {
-			if len(series[i].Points) > 0 {
-				fmt.Fprintf(&b, `<polyline class="line l%d" points="%s"/>`+"\n", i%len(inks), f.path(series[i].Points))
+		for i, s := range slices.Backward(series) {
+			if len(s.Points) > 0 {
+				fmt.Fprintf(&b, `<polyline class="line l%d" points="%s"/>`+"\n", i%len(inks), f.path(s.Points))
 			}
 		}
 	}

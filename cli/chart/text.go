@@ -45,8 +45,8 @@ func (c *Chart) Text(width, height int, style Style) string {
 	}
 	plot := max(max(width, 40)-left-2-right, 10)
 	grid := newCanvas(f, plot, height, style)
-	for i := len(series) - 1; i >= 0; i-- {
-		grid.line(i, series[i].Points)
+	for i, s := range slices.Backward(series) {
+		grid.line(i, s.Points)
 	}
 	ends := labelRows(series, f, height)
 	var b strings.Builder

@@ -30,7 +30,7 @@ type jsonPolicy struct {
 	Runs []jsonRun           `json:"runs"`
 }
 
-type jsonRun struct {
+type jsonRun struct { //nolint:tagliatelle // programs read these names: seconds are spelled cpu_seconds
 	Seed        int64                `json:"seed"`
 	Load        *decimals            `json:"load,omitempty"`
 	Allocated   map[string]decimals  `json:"allocated"`
@@ -42,7 +42,7 @@ type jsonRun struct {
 	Partial     bool                 `json:"partial,omitempty"`
 }
 
-type jsonClass struct {
+type jsonClass struct { //nolint:tagliatelle // programs read these names: seconds are spelled cpu_seconds
 	Pods            int       `json:"pods"`
 	Failed          int       `json:"failed"`
 	WaitSeconds     *decimals `json:"wait_seconds,omitempty"`

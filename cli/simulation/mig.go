@@ -134,7 +134,7 @@ type jsonMIGPolicy struct {
 	Runs []jsonMIGRun                   `json:"runs"`
 }
 
-type jsonMIGRun struct {
+type jsonMIGRun struct { //nolint:tagliatelle // programs read these names: seconds are spelled cpu_seconds
 	Seed       int64    `json:"seed"`
 	Mix        string   `json:"mix"`
 	Load       decimals `json:"load"`

@@ -32,7 +32,7 @@ var workloads = []workload{
 }
 
 // simulated is what bench reads of berth simulate -o json.
-type simulated struct {
+type simulated struct { //nolint:tagliatelle // programs read these names: seconds are spelled cpu_seconds
 	Policies []struct {
 		Name string
 		Mean map[string]float64
@@ -87,8 +87,10 @@ func benchCut(r *report) error {
 		}
 		how := "`berth simulate --seeds 42-51 --policy berth,fgd` on the cut of openb in sim/testdata"
 		for _, at := range []string{"100", "130"} {
-			r.add(figure{what: name + ", a twentieth: GPU allocated by Berth at " + at + " %", values: []float64{got.Policies[0].Mean[at]}, unit: "%",
-				least: got.Policies[1].Mean[at], how: how + "; the aim is FGD's"})
+			r.add(figure{
+				what: name + ", a twentieth: GPU allocated by Berth at " + at + " %", values: []float64{got.Policies[0].Mean[at]}, unit: "%",
+				least: got.Policies[1].Mean[at], how: how + "; the aim is FGD's",
+			})
 		}
 		got.cost(r, name+", a twentieth", how)
 	}
