@@ -30,23 +30,23 @@ type jsonPolicy struct {
 	Runs []jsonRun           `json:"runs"`
 }
 
-type jsonRun struct { //nolint:tagliatelle // programs read these names: seconds are spelled cpu_seconds
+type jsonRun struct {
 	Seed        int64                `json:"seed"`
 	Load        *decimals            `json:"load,omitempty"`
 	Allocated   map[string]decimals  `json:"allocated"`
 	Failed      map[string]jsonClass `json:"failed"`
-	CPUSeconds  decimals             `json:"cpu_seconds"`
-	TuneSeconds decimals             `json:"tune_seconds"`
+	CPUSeconds  decimals             `json:"cpu_seconds"` //nolint:tagliatelle // a name that programs read
+	TuneSeconds decimals             `json:"tune_seconds"` //nolint:tagliatelle // a name that programs read
 	Decisions   int                  `json:"decisions"`
 	Impossible  int                  `json:"impossible,omitempty"`
 	Partial     bool                 `json:"partial,omitempty"`
 }
 
-type jsonClass struct { //nolint:tagliatelle // programs read these names: seconds are spelled cpu_seconds
+type jsonClass struct {
 	Pods            int       `json:"pods"`
 	Failed          int       `json:"failed"`
-	WaitSeconds     *decimals `json:"wait_seconds,omitempty"`
-	MostWaitSeconds *decimals `json:"most_wait_seconds,omitempty"`
+	WaitSeconds     *decimals `json:"wait_seconds,omitempty"` //nolint:tagliatelle // a name that programs read
+	MostWaitSeconds *decimals `json:"most_wait_seconds,omitempty"` //nolint:tagliatelle // a name that programs read
 }
 
 // JSON writes r: percentages with 2 decimals, seconds with 4, keys in order.

@@ -134,7 +134,7 @@ type jsonMIGPolicy struct {
 	Runs []jsonMIGRun                   `json:"runs"`
 }
 
-type jsonMIGRun struct { //nolint:tagliatelle // programs read these names: seconds are spelled cpu_seconds
+type jsonMIGRun struct {
 	Seed       int64    `json:"seed"`
 	Mix        string   `json:"mix"`
 	Load       decimals `json:"load"`
@@ -142,7 +142,7 @@ type jsonMIGRun struct { //nolint:tagliatelle // programs read these names: seco
 	Placed     int      `json:"placed"`
 	Accepted   decimals `json:"accepted"`
 	Allocated  decimals `json:"allocated"`
-	CPUSeconds decimals `json:"cpu_seconds"`
+	CPUSeconds decimals `json:"cpu_seconds"` //nolint:tagliatelle // a name that programs read
 }
 
 // JSON writes r as Report.JSON does; "mean" is the percentage of requests that

@@ -32,13 +32,13 @@ var workloads = []workload{
 }
 
 // simulated is what bench reads of berth simulate -o json.
-type simulated struct { //nolint:tagliatelle // programs read these names: seconds are spelled cpu_seconds
+type simulated struct {
 	Policies []struct {
 		Name string
 		Mean map[string]float64
 		Runs []struct {
-			CPU       float64 `json:"cpu_seconds"`
-			Tune      float64 `json:"tune_seconds"`
+			CPU       float64 `json:"cpu_seconds"` //nolint:tagliatelle // a name that programs read
+			Tune      float64 `json:"tune_seconds"` //nolint:tagliatelle // a name that programs read
 			Decisions int
 		}
 	}
