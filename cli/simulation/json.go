@@ -35,7 +35,7 @@ type jsonRun struct {
 	Load        *decimals            `json:"load,omitempty"`
 	Allocated   map[string]decimals  `json:"allocated"`
 	Failed      map[string]jsonClass `json:"failed"`
-	CPUSeconds  decimals             `json:"cpu_seconds"` //nolint:tagliatelle // a name that programs read
+	CPUSeconds  decimals             `json:"cpu_seconds"`  //nolint:tagliatelle // a name that programs read
 	TuneSeconds decimals             `json:"tune_seconds"` //nolint:tagliatelle // a name that programs read
 	Decisions   int                  `json:"decisions"`
 	Impossible  int                  `json:"impossible,omitempty"`
@@ -45,7 +45,7 @@ type jsonRun struct {
 type jsonClass struct {
 	Pods            int       `json:"pods"`
 	Failed          int       `json:"failed"`
-	WaitSeconds     *decimals `json:"wait_seconds,omitempty"` //nolint:tagliatelle // a name that programs read
+	WaitSeconds     *decimals `json:"wait_seconds,omitempty"`      //nolint:tagliatelle // a name that programs read
 	MostWaitSeconds *decimals `json:"most_wait_seconds,omitempty"` //nolint:tagliatelle // a name that programs read
 }
 

@@ -37,7 +37,7 @@ type simulated struct {
 		Name string
 		Mean map[string]float64
 		Runs []struct {
-			CPU       float64 `json:"cpu_seconds"` //nolint:tagliatelle // a name that programs read
+			CPU       float64 `json:"cpu_seconds"`  //nolint:tagliatelle // a name that programs read
 			Tune      float64 `json:"tune_seconds"` //nolint:tagliatelle // a name that programs read
 			Decisions int
 		}
