@@ -92,7 +92,7 @@ func (b *Berth) Arrive(r *cluster.Request) bool {
 	if b.arrived++; b.arrived < b.next {
 		return false
 	}
-	every := min(max(1, b.arrived/2), max(b.p.Rebuild, b.s.Len()/6))
+	every := min(max(1, b.arrived/2), max(b.p.Rebuild, b.s.Len()/3))
 	if b.p.Memory > 0 {
 		b.mix.Fade(halve(float64(every) / b.p.Memory))
 	}

@@ -32,7 +32,7 @@ type Params struct {
 	// are equal, and rank decides. Above 0.
 	Quantum float64
 	// Rebuild is after how many arrivals, at least, the tables are made anew;
-	// on clusters of more than 6*Rebuild nodes it is a sixth of the nodes.
+	// on clusters of more than 3*Rebuild nodes it is a third of the nodes.
 	Rebuild int
 	// Memory is after how many arrivals the mix forgets half; 0 is never.
 	Memory float64
