@@ -88,9 +88,9 @@ func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 
 // startPlane starts or restarts the control plane and returns its process and a
 // client without limits.
-func startPlane(t *testing.T, dir string) (int, *kubernetes.Clientset) {
+func startPlane(t *testing.T, dir string, flags ...string) (int, *kubernetes.Clientset) {
 	t.Helper()
-	cmd := exec.Command("../bin/berth", "up", "--detach", "-o", "json", "--fleet", "lab", "--dir", dir)
+	cmd := exec.Command("../bin/berth", append([]string{"up", "--detach", "-o", "json", "--fleet", "lab", "--dir", dir}, flags...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -1,0 +1,172 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// The load of TestNoDeviceIsOvercommitted: on lab's eight A100 of 40 GiB, four
+// V100 of 16 and two T4 of 15 there is room for 8*4 + 4*1 + 2*1 shares of 9 GiB.
+const (
+	sharePods  = 200
+	shareGiB   = 9
+	shareRoom  = 38
+	shareKills = 2
+)
+
+// TestNoDeviceIsOvercommitted makes 200 share pods at once, more than there is
+// room for, kills the process while they are bound, twice, and deletes some of
+// those that run: at no moment does the API give more of a GPU than there is, no
+// pod is refused by its node, and what fits runs in the end.
+//
+// KAI-Scheduler issue 2153 reports over-packing at 16 half-GPU pods.
+func TestNoDeviceIsOvercommitted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	t.Cleanup(func() { exec.Command("../bin/berth", "down", "--purge", "--dir", dir).Run() })
+	pid, client := startPlane(t, dir, "--scheduler", "berth")
+	sizes := gpuSizes(t, client)
+
+	var makers sync.WaitGroup
+	for w := range 8 {
+		makers.Go(func() {
+			for i := w; i < sharePods; i += 8 {
+				makeShare(t, client, fmt.Sprintf("share-%d", i))
+			}
+		})
+	}
+	for range shareKills {
+		await(t, "some pods are bound", func() bool { return len(judge(t, client, sizes)) >= 8 })
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		pid, client = startPlane(t, dir)
+		free(t, client, 5)
+	}
+	makers.Wait()
+	for i := range sharePods {
+		makeShare(t, client, fmt.Sprintf("share-%d", i))
+	}
+	await(t, "all that fits runs", func() bool { return len(judge(t, client, sizes)) == shareRoom })
+	free(t, client, 20)
+	await(t, "what frees is given again", func() bool { return len(judge(t, client, sizes)) == shareRoom })
+}
+
+// makeShare makes a pod that asks for a share of a GPU, if it is not there. The
+// API server may be away.
+func makeShare(t *testing.T, client kubernetes.Interface, name string) {
+	t.Helper()
+	pod := gpuPod(name, 0)
+	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu-memory": *resource.NewQuantity(shareGiB, resource.DecimalSI)}
+	_, _ = client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}) // refused: it is there, or the caller comes again
+}
+
+// free deletes n of the pods that hold a device.
+func free(t *testing.T, client kubernetes.Interface, n int) {
+	t.Helper()
+	now := int64(0)
+	for _, p := range list(t, client) {
+		if p.Spec.NodeName == "" || n == 0 {
+			continue
+		}
+		n--
+		if err := client.CoreV1().Pods("default").Delete(t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func list(t *testing.T, client kubernetes.Interface) []corev1.Pod {
+	t.Helper()
+	pods, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+// gpuSizes is the memory of each GPU by UUID, as the nodes publish it.
+func gpuSizes(t *testing.T, client kubernetes.Interface) map[string]int64 {
+	t.Helper()
+	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]int64{}
+	for _, n := range nodes.Items {
+		var gpus []struct {
+			UUID        string
+			MemoryBytes int64
+		}
+		if err := json.Unmarshal([]byte(n.Annotations["berth.dev/inventory"]), &gpus); err != nil {
+			continue // a node without GPUs
+		}
+		for _, g := range gpus {
+			sizes[g.UUID] = g.MemoryBytes
+		}
+	}
+	return sizes
+}
+
+// judge reads the API alone, and says which pods run. It fails the test where the
+// bound pods together have more of a GPU than it is, where a pod is bound without
+// devices, and where a node refused one.
+func judge(t *testing.T, client kubernetes.Interface, sizes map[string]int64) (running []string) {
+	t.Helper()
+	memory, milli := map[string]int64{}, map[string]int64{}
+	for _, p := range list(t, client) {
+		if p.Status.Phase == corev1.PodFailed {
+			t.Fatalf("pod %s failed: %s %s", p.Name, p.Status.Reason, p.Status.Message)
+		}
+		if p.Spec.NodeName == "" {
+			continue
+		}
+		var given map[string][]struct {
+			UUID        string
+			MilliGPU    int64
+			MemoryBytes int64
+		}
+		if err := json.Unmarshal([]byte(p.Annotations["berth.dev/devices"]), &given); err != nil || len(given["main"]) != 1 {
+			t.Fatalf("pod %s is bound to %s and its devices are %q", p.Name, p.Spec.NodeName, p.Annotations["berth.dev/devices"])
+		}
+		d := given["main"][0]
+		memory[d.UUID] += d.MemoryBytes
+		milli[d.UUID] += d.MilliGPU
+		if memory[d.UUID] > sizes[d.UUID] || milli[d.UUID] > 1000 {
+			t.Fatalf("GPU %s: %d of %d bytes and %d milli-GPUs are committed", d.UUID, memory[d.UUID], sizes[d.UUID], milli[d.UUID])
+		}
+		if held := devices(&p); p.Status.Phase == corev1.PodRunning {
+			if !slices.ContainsFunc(held, func(id string) bool { return len(id) >= len(d.UUID) && id[:len(d.UUID)] == d.UUID }) {
+				t.Fatalf("pod %s: GPU %s is committed and the node gave %v", p.Name, d.UUID, held)
+			}
+			running = append(running, p.Name)
+		}
+	}
+	return running
+}
+
+// await asks again and again until it is so, at most a minute.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for tick := time.NewTicker(20 * time.Millisecond); !so(); {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("after a minute it is still not so that %s", what)
+		case <-tick.C:
+		}
+	}
+}
