@@ -3,7 +3,7 @@ package main
 import "time"
 
 // idleFor is how long idle CPU is measured; it spans whole lease periods.
-const idleFor = 4 * time.Minute
+const idleFor = 2 * time.Minute
 
 // benchScale measures 100 and 1,000 nodes: time to register, memory, idle CPU.
 func benchScale(r *report, dir string) error {
