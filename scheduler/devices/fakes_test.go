@@ -1,0 +1,194 @@
+package devices_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core"
+	corev1informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/kube"
+	"berth.dev/berth/scheduler/devices"
+)
+
+// info is a NodeInfo of pods that a test has put there.
+type info struct {
+	fwk.NodeInfo
+	node       *v1.Node
+	pods       []*v1.Pod
+	generation int64
+}
+
+type podInfo struct {
+	fwk.PodInfo
+	pod *v1.Pod
+}
+
+func (p podInfo) GetPod() *v1.Pod { return p.pod }
+
+type resources struct{ fwk.Resource }
+
+func (resources) GetMilliCPU() int64 { return 0 }
+func (resources) GetMemory() int64   { return 0 }
+
+func (i *info) Node() *v1.Node             { return i.node }
+func (i *info) GetGeneration() int64       { return i.generation }
+func (i *info) GetRequested() fwk.Resource { return resources{} }
+func (i *info) GetPods() []fwk.PodInfo {
+	var out []fwk.PodInfo
+	for _, p := range i.pods {
+		out = append(out, podInfo{pod: p})
+	}
+	return out
+}
+
+// state is a CycleState.
+type state struct {
+	fwk.CycleState
+	data map[fwk.StateKey]fwk.StateData
+}
+
+func (s *state) Write(k fwk.StateKey, d fwk.StateData) { s.data[k] = d }
+func (s *state) Read(k fwk.StateKey) (fwk.StateData, error) {
+	if d, ok := s.data[k]; ok {
+		return d, nil
+	}
+	return nil, errors.New("not there")
+}
+
+// handle is what a plugin gets of the scheduler: nodes, a client and an informer
+// whose handler a test calls.
+type handle struct {
+	fwk.Handle
+	client  kubernetes.Interface
+	nodes   []*info
+	handler cache.ResourceEventHandler
+}
+
+func (h *handle) ClientSet() kubernetes.Interface        { return h.client }
+func (h *handle) SnapshotSharedLister() fwk.SharedLister { return lister{h: h} }
+func (h *handle) SharedInformerFactory() informerFactory { return factory{h: h} }
+
+type (
+	informerFactory = informers.SharedInformerFactory
+	lister          struct {
+		fwk.SharedLister
+		h *handle
+	}
+	nodeLister struct {
+		fwk.NodeInfoLister
+		h *handle
+	}
+	factory struct {
+		informers.SharedInformerFactory
+		h *handle
+	}
+	group struct {
+		coreinformers.Interface
+		h *handle
+	}
+	version struct {
+		corev1informers.Interface
+		h *handle
+	}
+	podInformer struct {
+		corev1informers.PodInformer
+		h *handle
+	}
+	informer struct {
+		cache.SharedIndexInformer
+		h *handle
+	}
+)
+
+func (l lister) NodeInfos() fwk.NodeInfoLister            { return nodeLister{h: l.h} }
+func (f factory) Core() coreinformers.Interface           { return group{h: f.h} }
+func (g group) V1() corev1informers.Interface             { return version{h: g.h} }
+func (v version) Pods() corev1informers.PodInformer       { return podInformer{h: v.h} }
+func (p podInformer) Informer() cache.SharedIndexInformer { return informer{h: p.h} }
+func (i informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.h.handler = h
+	return nil, nil
+}
+
+func (l nodeLister) List() ([]fwk.NodeInfo, error) {
+	var out []fwk.NodeInfo
+	for _, n := range l.h.nodes {
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
+	for _, n := range l.h.nodes {
+		if n.node.Name == name {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("no node %s", name)
+}
+
+// t4Node is a node with n T4 that publishes them.
+func t4Node(t *testing.T, name string, n int, s gpu.Sharing) *v1.Node {
+	t.Helper()
+	p, ok := gpu.Find("Tesla T4")
+	if !ok {
+		t.Fatal("no Tesla T4")
+	}
+	var list []kube.InventoryGPU
+	for _, g := range gpu.New(name, p, n) {
+		list = append(list, kube.InventoryGPU{Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes, Healthy: true})
+	}
+	inventory, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		api.AnnotationInventory: string(inventory), api.AnnotationPluginConfig: string(plugin),
+	}}}
+}
+
+// newPlugin makes the plugin on h.
+func newPlugin(t *testing.T, h *handle) *devices.Plugin {
+	t.Helper()
+	p, err := devices.Factory()(t.Context(), nil, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*devices.Plugin)
+}
+
+// client is a clientset whose bindings bind decides, and whose pods get gives.
+func client(bind func(*v1.Binding) error, get func(name string) *v1.Pod) kubernetes.Interface {
+	c := &fake.Clientset{}
+	c.AddReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, bind(a.(k8stesting.CreateAction).GetObject().(*v1.Binding))
+	})
+	c.AddReactor("get", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		name := a.(k8stesting.GetAction).GetName()
+		if p := get(name); p != nil {
+			return true, p, nil
+		}
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+	})
+	return c
+}
