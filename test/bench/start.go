@@ -3,7 +3,7 @@ package main
 import "time"
 
 // startRuns is how often a start is measured.
-const startRuns = 5
+const startRuns = 3
 
 // benchStart measures start, restart and stop with the default fleet, in turn
 // with the bare control plane (no nodes), so that their ratio is of one run.
