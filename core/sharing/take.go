@@ -61,7 +61,7 @@ func (l *Ledger) take(owner, resource string, n int, least int64) ([]Device, err
 	}
 	shared := free[0].ID != free[0].UUID
 	if shared && n > 1 && l.sharing.FailRequestsGreaterThanOne {
-		return nil, fmt.Errorf("Allocate failed due to rpc error: code = Unknown desc = invalid request: maximum request size for shared resources is 1; found %d, which is unexpected", n)
+		return nil, &TooManyShares{Resource: resource, Count: n}
 	}
 	var picked []Device
 	if shared || free[0].Profile != "" {
@@ -73,6 +73,18 @@ func (l *Ledger) take(owner, resource string, n int, least int64) ([]Device, err
 		l.hold(owner, d)
 	}
 	return picked, nil
+}
+
+// TooManyShares refuses a request of several shares on a node that is configured
+// to give one only.
+type TooManyShares struct {
+	Resource string
+	Count    int
+}
+
+// Error reads as the kubelet's and the device plugin's.
+func (e *TooManyShares) Error() string {
+	return fmt.Sprintf("Allocate failed due to rpc error: code = Unknown desc = invalid request: maximum request size for shared resources is 1; found %d, which is unexpected", e.Count)
 }
 
 // unavailable is the kubelet's text, word for word.

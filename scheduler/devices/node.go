@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"errors"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ const (
 	fits  answer = iota
 	full         // not now; it would if pods left
 	never        // not if it were empty either
+	tooMany      // it asks for several shares where the node gives one only
 )
 
 func newNode(info fwk.NodeInfo, pods []kube.Bound) *node {
@@ -46,10 +48,13 @@ func (n *node) fit(w *wanted) answer {
 	if known {
 		return a
 	}
-	switch {
-	case tries(n.ledger, w):
+	var several *sharing.TooManyShares
+	switch err := tries(n.ledger, w); {
+	case err == nil:
 		a = fits
-	case n.couldEver(w):
+	case errors.As(err, &several), errors.As(n.triesEmpty(w), &several):
+		a = tooMany
+	case n.triesEmpty(w) == nil:
 		a = full
 	default:
 		a = never
@@ -58,12 +63,12 @@ func (n *node) fit(w *wanted) answer {
 	return a
 }
 
-// couldEver says whether w fits the node with nothing held.
-func (n *node) couldEver(w *wanted) bool {
+// triesEmpty says why w does not fit the node with nothing held, or nil.
+func (n *node) triesEmpty(w *wanted) error {
 	if n.empty == nil {
 		var err error
 		if n.empty, _, err = kube.Ledger(n.object, nil); err != nil {
-			return false
+			return err
 		}
 	}
 	return tries(n.empty, w)
@@ -71,10 +76,11 @@ func (n *node) couldEver(w *wanted) bool {
 
 const trial = "trial"
 
-func tries(l *sharing.Ledger, w *wanted) bool {
+// tries says why w does not fit, or nil, and leaves l as it was.
+func tries(l *sharing.Ledger, w *wanted) error {
 	_, err := l.Allocate(trial, w.parts)
 	l.Release(trial)
-	return err == nil
+	return err
 }
 
 // choose picks the devices of w for pod. The ledger is as before: the choice

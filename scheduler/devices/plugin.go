@@ -125,6 +125,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, in
 		return nil
 	case full:
 		return fwk.NewStatus(fwk.Unschedulable, w.reason())
+	case tooMany:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "maximum request size for shared resources is 1 (failRequestsGreaterThanOne)")
 	default:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.reason())
 	}
