@@ -28,10 +28,10 @@ type node struct {
 type answer uint8
 
 const (
-	fits  answer = iota
-	full         // not now; it would if pods left
-	never        // not if it were empty either
-	tooMany      // it asks for several shares where the node gives one only
+	fits    answer = iota
+	full           // not now; it would if pods left
+	never          // not if it were empty either
+	tooMany        // it asks for several shares where the node gives one only
 )
 
 func newNode(info fwk.NodeInfo, pods []kube.Bound) *node {

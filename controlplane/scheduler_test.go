@@ -1,0 +1,34 @@
+package controlplane
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestChooseScheduler(t *testing.T) {
+	for _, tt := range []struct{ name, asked, had, want string }{
+		{"a new folder has the stock scheduler", "", "", SchedulerStock},
+		{"a folder keeps what it had", "", SchedulerBerth, SchedulerBerth},
+		{"what is asked for wins", SchedulerStock, SchedulerBerth, SchedulerStock},
+		{"a name that is none is refused", "best", "", `scheduler "best": it is stock or berth`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := chooseScheduler(tt.asked, tt.had)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTheStockSchedulerHasNoProfilesOfOurs(t *testing.T) {
+	if text := schedulerConfig("k", SchedulerStock); strings.Contains(text, "profiles") {
+		t.Errorf("the configuration of the stock scheduler has profiles:\n%s", text)
+	}
+	if text := schedulerConfig("k", SchedulerBerth); strings.Count(text, "schedulerName: ") != 2 {
+		t.Errorf("the configuration of Berth's scheduler has not two profiles:\n%s", text)
+	}
+}
