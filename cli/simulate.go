@@ -69,6 +69,7 @@ func newSimulate(o Options) *cobra.Command {
 	f.StringVar(&s.nodes, "nodes", "", "CSV file of nodes")
 	f.StringVar(&s.pods, "pods", "", "CSV file of pods")
 	f.Float64SliceVar(&s.loads, "load", nil, "GPU asked for, in times of all GPUs (default 1.3; of churn 1.0 and 1.3; of mig 0.85 and 1.3)")
+	f.Lookup("load").DefValue = "" // its text says what stands for it
 	f.StringVar(&s.seeds, "seeds", "42-51", "seeds of the runs, such as 42-51,60")
 	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, of "+strings.Join(placement.Names(), ", ")+" (default berth,fgd; of mig berth,bestfit,first-fit)")
 	f.StringArrayVar(&s.add, "add", nil, "add nodes, such as 4xh100x8: 4 nodes of 8 H100 (may be repeated, as --cut and --share)")
