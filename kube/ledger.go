@@ -148,8 +148,16 @@ func Ledger(node *v1.Node, pods []Bound) (l *sharing.Ledger, problems []error, e
 	if err != nil || len(gpus) == 0 {
 		return nil, nil, err
 	}
-	if l, err = sharing.NewLedger(gpus, s); err != nil {
+	if l, problems, err = LedgerOf(gpus, s, pods); err != nil {
 		return nil, nil, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	return l, problems, nil
+}
+
+// LedgerOf is Ledger of a node whose annotations have been read by GPUs.
+func LedgerOf(gpus []gpu.GPU, s gpu.Sharing, pods []Bound) (l *sharing.Ledger, problems []error, err error) {
+	if l, err = sharing.NewLedger(gpus, s); err != nil {
+		return nil, nil, err
 	}
 	return l, count(l, pods), nil
 }

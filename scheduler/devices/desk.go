@@ -47,9 +47,9 @@ func (d *desk) node(log klog.Logger, info fwk.NodeInfo) *node {
 		d.mu.Unlock()
 		return n
 	}
-	pods := d.bound(name, info)
+	pods, old := d.bound(name, info), n
 	d.mu.Unlock()
-	n = newNode(info, pods)
+	n = newNode(info, pods, old)
 	for _, err := range n.problems {
 		log.V(2).Info("A pod's devices are not counted", "node", name, "reason", err.Error())
 	}

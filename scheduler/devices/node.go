@@ -2,11 +2,14 @@ package devices
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube"
 )
@@ -18,6 +21,8 @@ type node struct {
 	problems   []error // pods that could not be counted
 
 	mu      sync.Mutex
+	gpus    []gpu.GPU
+	sharing gpu.Sharing
 	ledger  *sharing.Ledger // nil: the node publishes no devices
 	empty   *sharing.Ledger // the same with nothing held; made when it is needed
 	object  *v1.Node
@@ -34,10 +39,27 @@ const (
 	tooMany        // it asks for several shares where the node gives one only
 )
 
-func newNode(info fwk.NodeInfo, pods []kube.Bound) *node {
+// newNode counts pods on a node. Its annotations are read only where they are
+// not those of old, the node before, which may be nil.
+func newNode(info fwk.NodeInfo, pods []kube.Bound, old *node) *node {
 	n := &node{generation: info.GetGeneration(), object: info.Node(), answers: map[string]answer{}}
-	n.ledger, n.problems, n.err = kube.Ledger(info.Node(), pods)
+	if old != nil && old.err == nil && same(n.object, old.object, api.AnnotationInventory) && same(n.object, old.object, api.AnnotationPluginConfig) {
+		n.gpus, n.sharing = old.gpus, old.sharing
+	} else {
+		n.gpus, n.sharing, n.err = kube.GPUs(n.object)
+	}
+	if n.err != nil || len(n.gpus) == 0 {
+		return n
+	}
+	if n.ledger, n.problems, n.err = kube.LedgerOf(n.gpus, n.sharing, pods); n.err != nil {
+		n.err = fmt.Errorf("node %s: %w", n.object.Name, n.err)
+	}
 	return n
+}
+
+// same says whether two versions of a node have the same annotation.
+func same(a, b *v1.Node, annotation string) bool {
+	return a.Annotations[annotation] == b.Annotations[annotation]
 }
 
 // fit says whether w fits. Each shape is asked once a generation.
@@ -67,7 +89,7 @@ func (n *node) fit(w *wanted) answer {
 func (n *node) triesEmpty(w *wanted) error {
 	if n.empty == nil {
 		var err error
-		if n.empty, _, err = kube.Ledger(n.object, nil); err != nil {
+		if n.empty, _, err = kube.LedgerOf(n.gpus, n.sharing, nil); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube"
 )
@@ -69,13 +70,14 @@ func (p *Plugin) Name() string { return Name }
 
 // wanted is what the pod of a scheduling cycle asks for.
 type wanted struct {
-	parts []sharing.Part
-	shape string // equal for pods that ask for the same
+	parts  []sharing.Part
+	shape  string          // equal for pods that ask for the same
+	demand cluster.Request // for nodes that share their GPUs as world.common says; set by PreScore
 }
 
 const wantedKey fwk.StateKey = Name
 
-// Clone implements fwk.StateData; wanted never changes.
+// Clone implements fwk.StateData; after PreScore wanted never changes.
 func (w *wanted) Clone() fwk.StateData { return w }
 
 func wantedOf(state fwk.CycleState) (*wanted, bool) {

@@ -10,14 +10,14 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube"
 )
 
 // PreScore brings the scores' view of the nodes that fit up to date, and tells
 // the policy what has come.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	if _, ok := wantedOf(state); !ok || len(nodes) < 2 {
+	w, ok := wantedOf(state)
+	if !ok || len(nodes) < 2 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
@@ -30,15 +30,21 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if err := s.update(klog.FromContext(ctx), p.desk, all, nodes); err != nil {
 		return fwk.AsStatus(fmt.Errorf("score nodes: %w", err))
 	}
-	r := kube.Demand(pod, s.world.common)
-	s.world.policy.Arrive(&r)
+	w.demand = kube.Demand(pod, s.world.common)
+	if s.world.policy.Arrive(&w.demand) {
+		s.world.epoch++
+	}
 	return nil
 }
 
 // Score says how little a node's GPUs are fragmented by the pod: see
 // placement.Berth. A node that publishes no devices, or whose devices are of
 // another form than the request, scores 0.
-func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+	w, ok := wantedOf(state)
+	if !ok {
+		return 0, nil
+	}
 	s := &p.desk.score
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,11 +52,11 @@ func (p *Plugin) Score(_ context.Context, _ fwk.CycleState, pod *v1.Pod, info fw
 	if !ok || at.index < 0 {
 		return 0, nil
 	}
-	r := kube.Demand(pod, at.sharing)
-	if placement.Fit(s.world.snapshot, at.index, &r) != placement.Fits {
-		return 0, nil
+	r := w.demand
+	if !at.common {
+		r = kube.Demand(pod, at.sharing)
 	}
-	return int64(s.world.policy.Score(s.world.snapshot, at.index, &r)), nil
+	return s.world.score(at, r), nil
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.

@@ -17,6 +17,7 @@ type world struct {
 	policy   *placement.Berth
 	nodes    map[string]*site
 	common   gpu.Sharing // of the first node: by it, requests are told to the policy
+	epoch    int         // scores of an earlier one are stale
 }
 
 // site is one node of a world.
@@ -25,8 +26,27 @@ type site struct {
 	generation        int64 // of the NodeInfo that was read last
 	inventory, plugin string
 	sharing           gpu.Sharing
+	common            bool           // its replicas of nvidia.com/gpu are those of world.common
 	starts            map[string]int // of MIG devices, by UUID
 	held              []cluster.Placement
+	scores            map[cluster.Request]int64 // as of epoch
+	epoch             int
+}
+
+// score scores a node for r, once as long as neither the node nor the policy's
+// tables change. Where r does not fit as one request it is 0.
+func (w *world) score(at *site, r cluster.Request) int64 {
+	if at.scores == nil || at.epoch != w.epoch {
+		at.scores, at.epoch = map[cluster.Request]int64{}, w.epoch
+	}
+	score, known := at.scores[r]
+	if !known {
+		if placement.Fit(w.snapshot, at.index, &r) == placement.Fits {
+			score = int64(w.policy.Score(w.snapshot, at.index, &r))
+		}
+		at.scores[r] = score
+	}
+	return score
 }
 
 // newWorld makes the world of nodes, with nothing held.
@@ -45,6 +65,7 @@ func newWorld(nodes []fwk.NodeInfo) (*world, error) {
 			w.common = s
 		}
 		at.index, at.sharing, at.starts = len(specs), s, map[string]int{}
+		at.common = s.Replicas[api.ResourceGPU] == w.common.Replicas[api.ResourceGPU]
 		for _, g := range gpus {
 			for _, m := range g.MIG {
 				at.starts[m.UUID] = m.Start
@@ -71,7 +92,7 @@ func (w *world) knows(info fwk.NodeInfo) bool {
 // refresh counts anew what is held of a node. What cannot be counted, as on a
 // GPU that failed, is left out: a score is all that depends on it.
 func (w *world) refresh(at *site, info fwk.NodeInfo, n *node) {
-	at.generation = info.GetGeneration()
+	at.generation, at.scores = info.GetGeneration(), nil
 	if at.index < 0 || n.ledger == nil {
 		return
 	}
