@@ -57,7 +57,7 @@ func benchSimulate(r *report, _ string) error {
 		fmt.Fprintf(os.Stderr, "  the openb trace is not in %s (set $BERTH_TRACES): a cut of it is measured, which no figure is published for\n", dir)
 		return benchCut(r)
 	}
-	gap, most := 0.0, 0.0
+	var gap, tunedGap, most float64
 	for _, w := range workloads {
 		got, err := simulate(nodes, filepath.Join(dir, "openb_pod_list_"+w.name+".csv"), "42-51", "berth,fgd")
 		if err != nil {
@@ -70,10 +70,21 @@ func benchSimulate(r *report, _ string) error {
 		r.add(figure{what: w.name + ": GPU allocated by Berth at 100 %", values: []float64{b["100"]}, unit: "%", least: f["100"], how: "the same; the aim is FGD's"})
 		r.add(figure{what: w.name + ": GPU allocated by Berth at 130 %", values: []float64{b["130"]}, unit: "%", least: f["130"], how: fmt.Sprintf("the same; no placement of the same pods exceeds %.2f", w.bound)})
 		got.cost(r, w.name, how)
+		tuned, err := simulate(nodes, filepath.Join(dir, "openb_pod_list_"+w.name+".csv"), "42-43", "berth-tuned")
+		if err != nil {
+			return err
+		}
+		var tune []float64
+		for _, one := range tuned.Policies[0].Runs {
+			tune = append(tune, one.Tune)
+		}
+		r.add(figure{what: w.name + ": CPU of tuning in a run", values: tune, unit: "s", aim: 20, how: "`berth simulate --seeds 42-43 --policy berth-tuned`, the same workload"})
 		gap += b["130"] - f["130"]
+		tunedGap += tuned.Policies[0].Mean["130"] - f["130"]
 		most += w.bound - f["130"]
 	}
 	r.add(figure{what: "part of the way from FGD to the bound, six workloads, at 130 %", values: []float64{100 * gap / most}, unit: "%", least: 60, how: "from the figures above"})
+	r.add(figure{what: "the same with tuning", values: []float64{100 * tunedGap / most}, unit: "%", least: 75, how: "`berth-tuned` with seeds 42-43 against FGD with 42-51"})
 	return nil
 }
 
