@@ -9,8 +9,7 @@ import (
 )
 
 // benchBuild compiles everything anew, with an empty build cache (modules are
-// there already): Kubernetes' parts and etcd alone, then bin/berth, then all
-// that `make build` makes.
+// there already): Kubernetes' parts and etcd alone, then bin/berth.
 func benchBuild(r *report, dir string) error {
 	var cpus []time.Duration
 	for i, b := range []struct {
@@ -19,7 +18,6 @@ func benchBuild(r *report, dir string) error {
 	}{
 		{"first build of the four parts and etcd alone", "`go build ./test/bench/alone`", []string{"go", "build", "-ldflags=-s -w", "-o", "/dev/null", "./test/bench/alone"}},
 		{"first build of bin/berth", "`go build ./cmd/berth`", []string{"go", "build", "-ldflags=-s -w", "-o", "/dev/null", "./cmd/berth"}},
-		{"first `make build` (berth, kubectl, jq)", "`make build`", []string{"make", "build"}},
 	} {
 		cache := filepath.Join(dir, fmt.Sprint(i))
 		cmd := exec.Command(b.args[0], b.args[1:]...)

@@ -81,7 +81,7 @@ func benchPods(r *report, dir string) error {
 		return f.err
 	}
 	r.add(figure{
-		what: "CPU of the fleet a pod", values: []float64{f.fleet * (after - before).Seconds() * 1000 / pods}, unit: "ms", aim: 0.3,
+		what: "CPU of the fleet a pod", values: []float64{f.fleet * (after - before).Seconds() * 1000 / pods}, unit: "ms", aim: 0.3, busy: busy,
 		how: "its share of a CPU profile of that run (goroutines labelled component=fleet, garbage collection apart)",
 	})
 	return nil
