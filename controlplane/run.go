@@ -112,7 +112,7 @@ type plane struct {
 // end of the process, which loses nothing: upstream ends the process with a
 // stack trace when its start is interrupted.
 func (p *plane) run(ctx context.Context) error {
-	tune := startTuning()
+	followLoad := startTuning()
 	network, err := newNetwork(p.certs)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p *plane) run(ctx context.Context) error {
 		return errors.Join(stopped(ctx), err)
 	}
 	p.clients = clients
-	err = p.runClients(ctx, parts, network, tune)
+	err = p.runClients(ctx, parts, network, followLoad)
 	// The API server outlives its clients, and the store outlives it.
 	p.stopAPI()
 	<-apiDone
@@ -156,7 +156,7 @@ func stopped(ctx context.Context) error {
 }
 
 // runClients runs what talks to the API server: controllers, scheduler, fleet.
-func (p *plane) runClients(ctx context.Context, parts *components, network *clusterNetwork, tune func(context.Context, int)) error {
+func (p *plane) runClients(ctx context.Context, parts *components, network *clusterNetwork, followLoad func(context.Context)) error {
 	client, err := kubernetes.NewForConfig(unlimited(p.clients))
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 		return err
 	}
 	p.step("GPU nodes", p.spec.Summary())
-	running.Go(func() { tune(ctx, len(p.spec.Nodes)) })
+	running.Go(func() { followLoad(ctx) })
 	if err := p.ready(); err != nil {
 		return err
 	}
