@@ -18,6 +18,10 @@ const (
 	// {"<container>":[{"uuid":"GPU-...","milliGPU":1000,"memoryBytes":N}]}.
 	AnnotationDevices = "berth.dev/devices"
 
+	// AnnotationScheduler, on an admission policy of Berth's, is the name by which
+	// the API server knows the one scheduler that may commit devices.
+	AnnotationScheduler = "berth.dev/scheduler-user"
+
 	// AnnotationInventory, on a Node, lists its GPUs as the node agent (or the
 	// fleet) sees them: JSON of []kube.InventoryGPU, in index order.
 	AnnotationInventory = "berth.dev/inventory"
