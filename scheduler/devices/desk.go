@@ -22,6 +22,7 @@ type desk struct {
 	// doubtful are bindings that were sent, and of which it is not known whether
 	// they arrived. Their devices stay held until the pod's fate is seen.
 	doubtful map[types.UID]*choice
+	holds    map[types.UID]*hold
 	score    scorer
 }
 
@@ -35,7 +36,9 @@ type choice struct {
 }
 
 func newDesk() *desk {
-	return &desk{nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID]*choice{}}
+	return &desk{
+		nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID]*choice{}, holds: map[types.UID]*hold{},
+	}
 }
 
 // node gives the devices of a node as they are in info.
@@ -159,6 +162,7 @@ func (d *desk) forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.assumed, uid)
+	d.dropHold(uid)
 	d.clear(uid)
 }
 

@@ -15,6 +15,7 @@ import (
 type world struct {
 	snapshot *cluster.Snapshot
 	policy   *placement.Berth
+	index    *placement.Index
 	nodes    map[string]*site
 	common   gpu.Sharing // of the first node: by it, requests are told to the policy
 	epoch    int         // scores of an earlier one are stale
@@ -78,6 +79,7 @@ func newWorld(nodes []fwk.NodeInfo) (*world, error) {
 		return nil, err
 	}
 	w.policy = placement.NewBerth(placement.Setup{Cluster: w.snapshot}, placement.DefaultParams())
+	w.index = placement.NewIndex(w.snapshot, w.policy, nil, nil)
 	return w, nil
 }
 
