@@ -1,0 +1,196 @@
+package preemption
+
+import (
+	"cmp"
+	"slices"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
+)
+
+// verdict is what is known of a node.
+type verdict uint8
+
+const (
+	possible verdict = iota
+	noVictims
+	tooSmall
+	protected
+	unasked // Preemptor.Node says no
+)
+
+// load is what the holders of one GPU who may go have of it.
+type load struct {
+	all     Cost // of clearing it
+	least   Cost // of the cheapest of them
+	milli   int32
+	bytes   int64
+	some    bool // there is one
+	blocked bool // another holds it who must not go
+}
+
+// site is one node as a search sees it.
+type site struct {
+	node  int
+	r     *cluster.Request
+	who   []int // holders who may go
+	loads []load
+	costs []Cost // scratch
+}
+
+// look gathers who holds node i.
+func (t *trial) look(x *site, i int, r *cluster.Request) {
+	x.node, x.r, x.who = i, r, x.who[:0]
+	n := len(t.s.Cards(i))
+	x.loads = slices.Grow(x.loads[:0], n)[:n]
+	clear(x.loads)
+	for k := range t.c.Holders[i] {
+		h, no := &t.c.Holders[i][k], t.first[i]+k
+		if t.gone[no] {
+			continue
+		}
+		goes := t.may[no] && t.within(h)
+		if goes {
+			x.who = append(x.who, no)
+		}
+		x.add(h, t.costs[no], goes)
+	}
+}
+
+// add counts h on its GPUs, each with its part of the cost.
+func (x *site) add(h *Holder, cost Cost, goes bool) {
+	var seen [2]uint64 // a bit for each GPU
+	distinct := 0
+	for _, d := range h.Placement.Devices {
+		if bit := uint64(1) << (d.GPU % 64); seen[d.GPU/64]&bit == 0 {
+			seen[d.GPU/64] |= bit
+			distinct++
+		}
+	}
+	part := cost.part(max(1, distinct))
+	for _, d := range h.Placement.Devices {
+		l, bit := &x.loads[d.GPU], uint64(1)<<(d.GPU%64)
+		if !goes {
+			l.blocked = true
+			continue
+		}
+		l.milli += d.MilliGPU
+		l.bytes += d.MemoryBytes
+		if seen[d.GPU/64]&bit == 0 {
+			continue // counted
+		}
+		seen[d.GPU/64] &^= bit
+		l.all = l.all.plus(part)
+		if !l.some || part.Compare(l.least) < 0 {
+			l.some, l.least = true, part
+		}
+	}
+}
+
+// bound gives a cost that no plan for r on node i is below, or says why there is
+// none. A node that r fits as it is has the zero Cost.
+func (t *trial) bound(x *site, i int, r *cluster.Request) (Cost, verdict) {
+	if t.p.Node != nil && !t.p.Node(i) {
+		return Cost{}, unasked
+	}
+	why := placement.Fit(t.s, i, r)
+	if why == placement.Fits {
+		return Cost{}, possible
+	}
+	if why == placement.WrongProduct {
+		return Cost{}, tooSmall
+	}
+	t.look(x, i, r)
+	if len(x.who) == 0 {
+		return Cost{}, noVictims
+	}
+	cpu, memory, cheapest := t.s.Node(i).FreeCPUMilli, t.s.Node(i).FreeMemoryBytes, never
+	lowest := never.Highest
+	for _, no := range x.who {
+		q := &t.holder(no).Placement.Request
+		cpu += q.CPUMilli
+		memory += q.MemoryBytes
+		lowest = min(lowest, t.costs[no].Highest)
+		if c := t.costs[no]; cheapest == never || c.rest().Compare(cheapest.rest()) < 0 {
+			cheapest = c
+		}
+	}
+	if cpu < r.CPUMilli || memory < r.MemoryBytes {
+		return Cost{}, tooSmall
+	}
+	cost, ok := t.boundGPUs(x)
+	if !ok {
+		return Cost{}, tooSmall
+	}
+	if cost == (Cost{}) { // what it lacks is no GPU, or more than one GPU tells
+		cost = cheapest
+		cost.Highest = lowest
+	}
+	return cost, possible
+}
+
+// rest is c without its first field.
+func (c Cost) rest() Cost {
+	c.Highest = 0
+	return c
+}
+
+// boundGPUs bounds the cost of enough GPUs with room, each for itself.
+func (t *trial) boundGPUs(x *site) (Cost, bool) {
+	x.costs = x.costs[:0]
+	need := int(x.r.GPUs)
+	for j := range x.loads {
+		if c, ok := t.boundGPU(x, j); ok {
+			x.costs = append(x.costs, c)
+		}
+	}
+	if x.r.IsMIG() {
+		need = min(need, 1) // one GPU may give several
+	}
+	if len(x.costs) < need {
+		return Cost{}, false
+	}
+	var sum Cost
+	slices.SortFunc(x.costs, func(a, b Cost) int { return a.rest().Compare(b.rest()) })
+	for _, c := range x.costs[:need] {
+		sum = sum.plus(c.rest())
+	}
+	if need > 0 {
+		slices.SortFunc(x.costs, func(a, b Cost) int { return cmp.Compare(a.Highest, b.Highest) })
+		sum.Highest = x.costs[need-1].Highest
+	}
+	return sum, true
+}
+
+// boundGPU bounds the cost of room for one of r's devices on GPU j, and says
+// whether it can be had.
+func (t *trial) boundGPU(x *site, j int) (Cost, bool) {
+	g, card, l, r := &t.s.GPUs(x.node)[j], &t.s.Cards(x.node)[j], &x.loads[j], x.r
+	if !g.Healthy || !r.Products.Has(g.Product) {
+		return Cost{}, false
+	}
+	if r.IsMIG() {
+		p := t.s.ProfileNumber(g.Product, r.Profile)
+		if p == 0 || t.s.Starts(x.node, j, p) == 0 && !l.some {
+			return Cost{}, false
+		}
+		return Cost{}, true // the node as a whole bounds it: see bound
+	}
+	milli, bytes := r.MilliGPU, cluster.ShareBytes(r.MilliGPU, card.MemoryBytes)
+	if r.GPUMemoryBytes > 0 {
+		milli, bytes = cluster.ShareMilli(r.GPUMemoryBytes, card.MemoryBytes), r.GPUMemoryBytes
+	}
+	open := int32(t.s.Open(x.node)[j])
+	switch whole := milli == cluster.Whole || g.MIG; {
+	case bytes > card.MemoryBytes:
+		return Cost{}, false
+	case open >= milli && g.FreeBytes >= bytes:
+		return Cost{}, true
+	case g.MIG && card.Recut == cluster.RecutNever:
+		return Cost{}, false
+	case whole:
+		return l.all, !l.blocked
+	default:
+		return l.least, g.FreeMilli+l.milli >= milli && g.FreeBytes+l.bytes >= bytes
+	}
+}

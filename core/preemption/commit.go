@@ -1,0 +1,107 @@
+package preemption
+
+import (
+	"slices"
+
+	"berth.dev/berth/core/cluster"
+)
+
+// commit lets picks go, and places r on node i.
+func (t *trial) commit(i int, picks []int, r *cluster.Request) cluster.Placement {
+	mark := len(t.trail)
+	for _, n := range picks {
+		if !t.gone[n] {
+			t.pick(n)
+		}
+	}
+	for _, n := range t.trail[mark:] {
+		h := t.holder(n)
+		t.let(h)
+		t.touched = append(t.touched, t.ids[n].Node)
+		if h.Gang != "" || len(h.Budgets) > 0 {
+			t.epoch++
+		}
+	}
+	t.touched = append(t.touched, i)
+	return t.take(i, r)
+}
+
+// let gives back what h holds.
+func (t *trial) let(h *Holder) {
+	if err := t.s.Release(&h.Placement); err != nil {
+		panic(err) // it was assumed: a bug
+	}
+}
+
+// spare takes back every victim without whom what is placed stands too: the
+// dearest first, and of a gang that goes as a whole, all it needs or nobody.
+func (t *trial) spare(placed []cluster.Placement) {
+	if len(placed) < 2 {
+		return // a search of one node leaves nobody to spare
+	}
+	order := slices.Clone(t.trail)
+	slices.SortFunc(order, func(a, b int) int {
+		if c := t.costs[b].Compare(t.costs[a]); c != 0 {
+			return c
+		}
+		return a - b
+	})
+	for len(order) > 0 {
+		group := order[:1]
+		name := t.holder(order[0]).Gang
+		if g := t.gangs[name]; g != nil {
+			group = slices.DeleteFunc(slices.Clone(order), func(n int) bool { return t.holder(n).Gang != name })
+		}
+		t.spareGroup(group, t.gangs[name])
+		order = slices.DeleteFunc(order, func(n int) bool { return slices.Contains(group, n) })
+	}
+}
+
+// spareGroup takes back those of group, one holder or the victims of gang g, for
+// whom there is room.
+func (t *trial) spareGroup(group []int, g *gang) {
+	m := t.s.Mark()
+	var back []int
+	for _, n := range group {
+		if t.s.Assume(&t.holder(n).Placement) == nil {
+			back = append(back, n)
+		}
+	}
+	if g != nil && len(back) < len(group) && (g.min <= 0 || g.alive+len(back) < g.min) {
+		t.s.RollBack(m)
+		return
+	}
+	t.s.Keep(m)
+	for _, n := range back {
+		t.gone[n] = false
+		t.trail = slices.DeleteFunc(t.trail, func(v int) bool { return v == n })
+		if g != nil {
+			g.alive++
+		}
+		for _, b := range t.holder(n).Budgets {
+			t.budget[b]++
+		}
+	}
+}
+
+// awaited lists who leaves by himself and whose room a placement needs.
+func (t *trial) awaited(placed []cluster.Placement) []ID {
+	m := t.s.Mark()
+	defer t.s.RollBack(m)
+	var out []ID
+	seen := map[int]bool{-1: true}
+	for k := range placed {
+		i := placed[k].Node
+		if seen[i] {
+			continue
+		}
+		seen[i] = true
+		for n := t.first[i]; n < t.first[i+1]; n++ {
+			if h := t.holder(n); h.Leaving && !h.Promise && t.gone[n] && t.s.Assume(&h.Placement) != nil {
+				out = append(out, t.ids[n])
+			}
+		}
+	}
+	slices.SortFunc(out, ID.Compare)
+	return out
+}

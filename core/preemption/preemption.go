@@ -1,0 +1,139 @@
+// Package preemption decides whom to evict, so that a workload that fits nowhere
+// gets devices it really can have: a share on the right GPU, eight GPUs of one
+// node, places for MIG devices, a gang as a whole, and CPU and memory too. It
+// says which devices of which node the workload then gets. It evicts nobody, and
+// it does not ask whether the workload may preempt at all.
+package preemption
+
+import (
+	"slices"
+	"time"
+
+	"berth.dev/berth/core/cluster"
+)
+
+// Holder is who holds a part of one node: a pod that runs there, one that is
+// leaving, or a promise to one that is still to come.
+type Holder struct {
+	// Placement is what comes free when the holder goes, as it was assumed on the
+	// Snapshot. Its Node is that of the list the Holder is in.
+	Placement cluster.Placement
+	Priority  int32
+	Start     time.Time // since when it runs; zero has lost nothing
+	Gang      string    // of which it is a member; "" is none
+	Budgets   []int     // positions in Cluster.Budgets that its eviction is counted on
+	Fixed     bool      // must not be evicted, whatever its priority
+	Leaving   bool      // goes by itself: it costs nothing, and is never a victim
+	Promise   bool      // nobody runs there yet: breaking it evicts nobody
+}
+
+// Cluster is the nodes and who holds them.
+type Cluster struct {
+	// Snapshot has every Placement of Holders assumed, save for promises of what
+	// is still held by others. Plans are made on a clone.
+	Snapshot *cluster.Snapshot
+	Holders  [][]Holder     // by node of the Snapshot
+	MinCount map[string]int // of gangs: with fewer members left, all of them go; default all
+	Budgets  []int          // evictions allowed now, of each disruption budget
+}
+
+// Preemptor is what needs room: one request, or a gang's.
+type Preemptor struct {
+	// Members are placed in order; at least MinCount of them (0 is all), or
+	// none. Nobody is evicted for the others.
+	Members  []cluster.Request
+	MinCount int
+	Priority int32
+	// Node says whether a node may be used; nil is that every node may. What a
+	// request's class or products exclude need not be said here again.
+	Node func(i int) bool
+}
+
+// ID names a Holder: Cluster.Holders[Node][Holder].
+type ID struct{ Node, Holder int }
+
+// Compare orders IDs by node.
+func (a ID) Compare(b ID) int {
+	if a.Node != b.Node {
+		return a.Node - b.Node
+	}
+	return a.Holder - b.Holder
+}
+
+// Plan is what Find decides.
+type Plan struct {
+	// Placements has an entry for each of Preemptor.Members; those left out have
+	// Node -1.
+	Placements []cluster.Placement
+	// Victims are to be evicted, by node. Whoever is a member of a gang that would
+	// be left with fewer than its MinCount is there with all of its gang.
+	Victims []ID
+	Broken  []ID // promises to break, by node
+	// Awaited are holders that leave by themselves and without whom a placement
+	// does not fit, by node.
+	Awaited []ID
+	Cost    Cost
+}
+
+// Refusal counts, node by node, why no Plan was found.
+type Refusal struct {
+	Nodes     int // that were asked about
+	NoVictims int // hold nobody of lower priority who may go
+	TooSmall  int // would not do even if all those went
+	Protected int // would do if no disruption budget, gang or fixed member of one stood against it
+}
+
+// Find looks for the cheapest plan (Cost) for p. Nobody goes whose priority is not
+// below p's, who is Fixed, or for whom a budget has nothing left; of a gang that
+// falls below its MinCount all go, and if one of them must not, none does. No
+// victim of the plan could be spared.
+//
+// For one member the plan is the cheapest there is, as long as the search stays
+// within its limit (some thousand trials, about ten milliseconds); beyond, it
+// is the best that was found, still with none to spare. A gang's members
+// are placed one after the other, each at the least cost then.
+//
+// Equal arguments give equal plans. now is what Start is compared with.
+func Find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
+	t := newTrial(c, p, now)
+	need := p.MinCount
+	if need <= 0 || need > len(p.Members) {
+		need = len(p.Members)
+	}
+	plan := Plan{Placements: make([]cluster.Placement, len(p.Members))}
+	var refusal Refusal
+	placed := 0
+	for k := range p.Members {
+		r := &p.Members[k]
+		plan.Placements[k] = cluster.Placement{Node: -1, Request: *r}
+		q := t.queue(r)
+		at, victims, ok := q.cheapest(placed < need)
+		if !ok {
+			if refusal = q.refusal(); placed+len(p.Members)-k-1 < need {
+				return Plan{}, refusal, false
+			}
+			continue
+		}
+		plan.Placements[k] = t.commit(at, victims, r)
+		placed++
+	}
+	t.spare(plan.Placements)
+	t.report(&plan)
+	return plan, Refusal{}, true
+}
+
+// report fills in who goes.
+func (t *trial) report(plan *Plan) {
+	for _, h := range t.trail {
+		id := t.ids[h]
+		if t.holder(h).Promise {
+			plan.Broken = append(plan.Broken, id)
+		} else {
+			plan.Victims = append(plan.Victims, id)
+		}
+		plan.Cost = plan.Cost.plus(t.costs[h])
+	}
+	plan.Awaited = t.awaited(plan.Placements)
+	slices.SortFunc(plan.Victims, ID.Compare)
+	slices.SortFunc(plan.Broken, ID.Compare)
+}

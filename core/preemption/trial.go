@@ -1,0 +1,193 @@
+package preemption
+
+import (
+	"slices"
+	"time"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
+)
+
+// The most times that one search, and the search of one node in it, ask whether
+// a request fits. Beyond, a search takes the first way it finds.
+const (
+	mostTries     = 20000
+	mostNodeTries = 2000
+)
+
+// trial is a cluster on which evictions are tried. Holders are numbered through
+// all nodes.
+type trial struct {
+	c   *Cluster
+	p   *Preemptor
+	s   *cluster.Snapshot // with who leaves gone, and promises kept
+	fit placement.Policy  // says which devices are taken of those that are free
+
+	first []int  // number of the first holder of each node
+	ids   []ID   // by holder
+	costs []Cost // by holder
+	gone  []bool // by holder: leaves, or is a victim
+	may   []bool // by holder: may be a victim, for itself
+	stays []bool // by holder: a search has decided that it stays
+	trail []int  // the victims, in the order in which they were chosen
+
+	gangs  map[string]*gang
+	budget []int // evictions left
+	tries  int   // left
+
+	queues  map[cluster.Request]*queue
+	touched []int // nodes that a placement or a victim has changed, oldest first
+	epoch   int   // counts the victims with a gang or a budget, on whom costs elsewhere depend
+}
+
+// gang is the members of one gang, among the holders.
+type gang struct {
+	members []int
+	alive   int // members that stay
+	min     int
+	fixed   bool // a member must not go
+}
+
+// newTrial makes the trial of p on a clone of c's Snapshot.
+func newTrial(c *Cluster, p *Preemptor, now time.Time) *trial {
+	t := &trial{
+		c: c, p: p, s: c.Snapshot.Clone(), fit: placement.NewBestFit(placement.Setup{}),
+		first: make([]int, len(c.Holders)+1), gangs: map[string]*gang{}, budget: slices.Clone(c.Budgets), tries: mostTries,
+		queues: map[cluster.Request]*queue{},
+	}
+	for i := range c.Holders {
+		t.first[i+1] = t.first[i] + len(c.Holders[i])
+	}
+	n := t.first[len(c.Holders)]
+	t.ids, t.costs = make([]ID, n), make([]Cost, n)
+	t.gone, t.may, t.stays = make([]bool, n), make([]bool, n), make([]bool, n)
+	for i := range c.Holders {
+		for k := range c.Holders[i] {
+			t.ids[t.first[i]+k] = ID{Node: i, Holder: k}
+			t.enter(t.first[i]+k, &c.Holders[i][k], now)
+		}
+	}
+	for i := range c.Holders {
+		for k := range c.Holders[i] {
+			if h := &c.Holders[i][k]; h.Promise && t.s.Assume(&h.Placement) != nil {
+				t.may[t.first[i]+k], t.gone[t.first[i]+k] = false, true // it holds nothing that could come free
+			}
+		}
+	}
+	return t
+}
+
+// enter notes holder h, and lets it go if it leaves.
+func (t *trial) enter(n int, h *Holder, now time.Time) {
+	t.costs[n] = costOf(h, now)
+	if h.Leaving {
+		t.gone[n] = h.Promise || t.s.Release(&h.Placement) == nil
+		return
+	}
+	t.may[n] = h.Priority < t.p.Priority && !h.Fixed && t.within(h)
+	if h.Gang == "" {
+		return
+	}
+	g := t.gangs[h.Gang]
+	if g == nil {
+		g = &gang{min: t.c.MinCount[h.Gang]}
+		t.gangs[h.Gang] = g
+	}
+	g.members = append(g.members, n)
+	g.alive++
+	g.fixed = g.fixed || !t.may[n]
+}
+
+// within says whether h's budgets allow one more eviction.
+func (t *trial) within(h *Holder) bool {
+	for _, b := range h.Budgets {
+		if t.budget[b] <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// holder gives holder n.
+func (t *trial) holder(n int) *Holder {
+	id := t.ids[n]
+	return &t.c.Holders[id.Node][id.Holder]
+}
+
+// pick makes holder n a victim, and with it its gang, if that cannot go on. It
+// gives what they cost. Where one of them must not go, ok is false and nobody is
+// picked. The Snapshot is as before.
+func (t *trial) pick(n int) (cost Cost, ok bool) {
+	mark := len(t.trail)
+	g := t.gangs[t.holder(n).Gang]
+	if g == nil || g.min > 0 && g.alive-1 >= g.min {
+		if !t.pickOne(n) {
+			return Cost{}, false
+		}
+		return t.costs[n], true
+	}
+	if g.fixed {
+		return Cost{}, false
+	}
+	for _, m := range g.members {
+		if t.gone[m] {
+			continue
+		}
+		if !t.pickOne(m) {
+			t.unpick(mark)
+			return Cost{}, false
+		}
+		cost = cost.plus(t.costs[m])
+	}
+	return cost, true
+}
+
+// pickOne makes n alone a victim.
+func (t *trial) pickOne(n int) bool {
+	h := t.holder(n)
+	if !t.may[n] || !t.within(h) {
+		return false
+	}
+	t.gone[n] = true
+	t.trail = append(t.trail, n)
+	for _, b := range h.Budgets {
+		t.budget[b]--
+	}
+	if g := t.gangs[h.Gang]; g != nil {
+		g.alive--
+	}
+	return true
+}
+
+// unpick undoes the picks after the first mark victims.
+func (t *trial) unpick(mark int) {
+	for _, n := range t.trail[mark:] {
+		h := t.holder(n)
+		t.gone[n] = false
+		for _, b := range h.Budgets {
+			t.budget[b]++
+		}
+		if g := t.gangs[h.Gang]; g != nil {
+			g.alive++
+		}
+	}
+	t.trail = t.trail[:mark]
+}
+
+// fits says whether r fits node i now, and counts the question.
+func (t *trial) fits(i int, r *cluster.Request) bool {
+	t.tries--
+	return placement.Fit(t.s, i, r) == placement.Fits
+}
+
+// take assumes r on node i, where it fits.
+func (t *trial) take(i int, r *cluster.Request) cluster.Placement {
+	p := cluster.Placement{Node: i, Request: *r}
+	if r.GPUs > 0 {
+		p.Devices = t.fit.Devices(t.s, i, r, make([]cluster.Device, 0, r.GPUs))
+	}
+	if err := t.s.Assume(&p); err != nil {
+		panic(err) // the policy chose what is not free: a bug
+	}
+	return p
+}
