@@ -8,12 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
-	"k8s.io/kubectl/pkg/cmd/get"
 )
 
 const (
@@ -74,20 +72,17 @@ func (f *outputFlags) check() error {
 	if !f.object() {
 		return nil
 	}
-	_, err := f.printer()
-	return err
+	if !f.columns() {
+		_, err := f.printer()
+		return err
+	}
+	if _, err := parseColumns(f.format); err != nil {
+		return usagef("--output %s: %w", f.format, err)
+	}
+	return nil
 }
 
 func (f *outputFlags) printer() (printers.ResourcePrinter, error) {
-	if f.columns() {
-		columns := get.NewCustomColumnsPrintFlags()
-		columns.NoHeaders = f.noHeaders
-		p, err := columns.ToPrinter(f.format)
-		if err != nil {
-			return nil, usagef("--output %s: %w", f.format, err)
-		}
-		return p, nil
-	}
 	p, err := f.print.ToPrinter()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
 		return nil, usagef("--output %q: choose json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...", f.format)
@@ -102,23 +97,24 @@ func (f *outputFlags) columns() bool { return strings.HasPrefix(f.format, "custo
 
 // write prints a list in the format asked for.
 func write[T any](w io.Writer, f *outputFlags, l *list[T]) error {
-	p, err := f.printer()
-	if err != nil {
-		return err
-	}
 	if !f.columns() {
+		p, err := f.printer()
+		if err != nil {
+			return err
+		}
 		return p.PrintObj(l, w)
 	}
-	// Columns are cut out of the rows one by one, as maps.
-	loose := &unstructured.UnstructuredList{}
+	columns, err := parseColumns(f.format)
+	if err != nil {
+		return usagef("--output %s: %w", f.format, err)
+	}
+	rows := make([]map[string]any, len(l.Items))
 	for i := range l.Items {
-		row, err := asMap(l.Items[i])
-		if err != nil {
+		if rows[i], err = asMap(l.Items[i]); err != nil {
 			return fmt.Errorf("print row %d: %w", i, err)
 		}
-		loose.Items = append(loose.Items, unstructured.Unstructured{Object: row})
 	}
-	return p.PrintObj(loose, w)
+	return writeColumns(w, columns, f.noHeaders, rows)
 }
 
 // asMap is a row as its JSON has it, whole numbers kept whole.

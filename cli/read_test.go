@@ -66,6 +66,11 @@ func TestOutputFormats(t *testing.T) {
 			"GPU   BY       USER\n0     nb-ada   ada\n",
 		},
 		{
+			"a path needs no dot and no braces, and what is not there is said",
+			[]string{"gpus", "-n", "research", "--no-headers", "-o", "custom-columns=A:index,B:{.holders[0].kind},C:.no.such"},
+			"0     Notebook   <none>\n",
+		},
+		{
 			"a Go template reads the rows",
 			[]string{"nodes", "-o", "go-template={{range .items}}{{.node}} {{end}}"},
 			"gpu-a100-1 gpu-a100-2 gpu-t4-1 gpu-t4-2 gpu-v100-1 ",

@@ -68,10 +68,14 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		"nodes --view pie":           "the only other view is allocation",
 		"nodes -o jsn":               "choose json, yaml",
 		"nodes -o jsonpath={.items[": "jsonpath",
-		"nodes -o custom-columns":    "no custom columns given",
-		"nodes -l a=b=c":             "--selector",
-		"version -o xml":             "choose json or yaml",
-		"completion tcsh":            "unknown command",
+		"nodes -o custom-columns":    "custom-columns=NAME:PATH",
+		"nodes -o custom-columns=N":  `column "N": write NAME:PATH`,
+
+		"nodes -o custom-columns=N:.items[":     `column N: path ".items["`,
+		"nodes -o custom-columns-file=/no/file": "read the columns",
+		"nodes -l a=b=c":                        "--selector",
+		"version -o xml":                        "choose json or yaml",
+		"completion tcsh":                       "unknown command",
 	} {
 		_, stderr, code := newStage(t).run(append([]string{"berth"}, strings.Fields(args)...)...)
 		if code != 2 || !strings.Contains(stderr, says) || !strings.Contains(stderr, "--help`") {
