@@ -71,6 +71,8 @@ func (s *Snapshot) Assume(p *Placement) error {
 		return fmt.Errorf("assume on node %s: %d milli-CPU asked, %d free", n.Name, r.CPUMilli, n.FreeCPUMilli)
 	case r.MemoryBytes > n.FreeMemoryBytes:
 		return fmt.Errorf("assume on node %s: %d bytes of memory asked, %d free", n.Name, r.MemoryBytes, n.FreeMemoryBytes)
+	case n.FreePods <= 0:
+		return fmt.Errorf("assume on node %s: it holds %d requests, and no more", n.Name, n.Pods)
 	case len(p.Devices) != int(r.GPUs):
 		return fmt.Errorf("assume on node %s: %d GPUs asked, %d given", n.Name, r.GPUs, len(p.Devices))
 	}
@@ -84,6 +86,7 @@ func (s *Snapshot) Assume(p *Placement) error {
 	}
 	n.FreeCPUMilli -= r.CPUMilli
 	n.FreeMemoryBytes -= r.MemoryBytes
+	n.FreePods--
 	n.Held[r.Size()]++
 	s.Keep(m)
 	s.changed(p.Node)
@@ -98,7 +101,7 @@ func (s *Snapshot) Release(p *Placement) error {
 	}
 	n := &s.nodes[p.Node]
 	r := &p.Request
-	if n.FreeCPUMilli+r.CPUMilli > n.CPUMilli || n.FreeMemoryBytes+r.MemoryBytes > n.MemoryBytes || n.Held[r.Size()] == 0 {
+	if n.FreeCPUMilli+r.CPUMilli > n.CPUMilli || n.FreeMemoryBytes+r.MemoryBytes > n.MemoryBytes || n.FreePods == n.Pods || n.Held[r.Size()] == 0 {
 		return fmt.Errorf("release on node %s: more given back than is held", n.Name)
 	}
 	for k := range p.Devices {
@@ -112,6 +115,7 @@ func (s *Snapshot) Release(p *Placement) error {
 	}
 	n.FreeCPUMilli += r.CPUMilli
 	n.FreeMemoryBytes += r.MemoryBytes
+	n.FreePods++
 	n.Held[r.Size()]--
 	s.changed(p.Node)
 	return nil

@@ -5,7 +5,8 @@ import "slices"
 // Emptied gives a Snapshot of every every-th node (1 is all) as it would
 // be if nothing were held: all of it is free, and GPUs that MIG devices were
 // cut from stay cut. Products keep their numbers, so requests made for s hold
-// for it too. It is for trials: what would come of a choice.
+// for it too, but classes are not in it. It is for trials: what would come of a
+// choice.
 func (s *Snapshot) Emptied(every int) *Snapshot {
 	every = max(1, every)
 	e := &Snapshot{static: &static{byName: map[string]int{}, products: slices.Clone(s.static.products)}}
@@ -14,7 +15,7 @@ func (s *Snapshot) Emptied(every int) *Snapshot {
 	}
 	for i := 0; i < len(s.nodes); i += every {
 		n := s.nodes[i]
-		n.FreeCPUMilli, n.FreeMemoryBytes = n.CPUMilli, n.MemoryBytes
+		n.FreeCPUMilli, n.FreeMemoryBytes, n.FreePods, n.base = n.CPUMilli, n.MemoryBytes, n.Pods, base{}
 		n.Held, n.memoryShares = [Sizes]uint16{}, 0
 		n.first = int32(len(e.gpus))
 		for j, g := range s.GPUs(i) {

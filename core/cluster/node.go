@@ -27,6 +27,10 @@ type Spec struct {
 	// Profiles are the MIG profiles of GPUs whose product gpu.Find does not
 	// know; nil is none. MIG devices of GPUs name theirs.
 	Profiles []gpu.Profile
+	// Shares is how many devices each GPU is offered as; 0 and 1 are one. See
+	// Resolve.
+	Shares int32
+	Pods   int32 // most requests held at once; 0 is no limit
 }
 
 // Node is what is free on one node and, in short, what its GPUs offer.
@@ -36,6 +40,8 @@ type Node struct {
 	MemoryBytes     int64 // allocatable
 	FreeCPUMilli    int64
 	FreeMemoryBytes int64
+	Pods, FreePods  int32 // requests that may be held, and that still may
+	Shares          int32 // devices that each GPU is offered as; at least 1
 
 	Products Products // of its GPUs
 	// OpenMilli is the sum of Snapshot.Open, MostOpen the largest of it, and
@@ -47,6 +53,24 @@ type Node struct {
 	first, count int32  // its GPUs in Snapshot.gpus
 	memoryShares uint16 // held devices whose memory is not in proportion
 	hasMIG       bool   // a GPU is or may be cut
+	base         base   // taken beside all placements
+}
+
+// base is what is taken of a node beside all placements.
+type base struct {
+	cpuMilli, memoryBytes int64
+	pods                  int32
+}
+
+// Resolve gives r as node i takes it: a request for devices as the node offers
+// them (Units) becomes one for whole GPUs or, where each GPU of the node is
+// offered as n shares, for n-ths of as many GPUs.
+func (s *Snapshot) Resolve(i int, r *Request) Request {
+	out := *r
+	if out.Units {
+		out.Units, out.MilliGPU = false, Whole/s.nodes[i].Shares
+	}
+	return out
 }
 
 // GPU is what is free on one GPU.

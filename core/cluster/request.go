@@ -39,6 +39,10 @@ type Request struct {
 	Profile        string   // MIG profile such as "1g.5gb"
 	Products       Products // allowed products; none is any
 	OneClique      bool     // the GPUs must share one NVLink clique
+	// Units says that the GPUs, whole as they are written (MilliGPU is 1000), are
+	// devices as the node offers them: see Resolve.
+	Units bool
+	Class uint32 // says which nodes it may use: see Snapshot.SetClass; 0 is every node
 }
 
 // Validate says what is wrong with r, or nil: a negative size, a share out of
@@ -57,6 +61,8 @@ func (r *Request) Validate() error {
 		return nil
 	case (r.MilliGPU > 0) == (r.GPUMemoryBytes > 0):
 		return fmt.Errorf("request for %d GPUs: give either milli-GPUs or memory of each", r.GPUs)
+	case r.Units && r.MilliGPU != Whole:
+		return fmt.Errorf("request for %d milli-GPUs in units of the node: a unit is written as 1000", r.MilliGPU)
 	case r.MilliGPU > Whole:
 		return fmt.Errorf("request for %d milli-GPUs of one GPU: ask for 1000 at most, or for more GPUs", r.MilliGPU)
 	}

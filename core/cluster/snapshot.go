@@ -6,6 +6,8 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"berth.dev/berth/core/gpu"
@@ -27,6 +29,10 @@ type Snapshot struct {
 	open  []int16 // Open of all GPUs; apart from gpus because scoring reads nothing else
 
 	static *static // shared by clones
+
+	classes   map[uint32]*class
+	lastID    uint32 // the class asked for last, and its number
+	lastClass *class
 
 	undo   []undo // what to restore, while marks > 0
 	marks  int
@@ -83,6 +89,7 @@ func (s *Snapshot) add(n *Spec, products map[string]int) error {
 	node := Node{
 		Name: n.Name, CPUMilli: n.CPUMilli, MemoryBytes: n.MemoryBytes,
 		FreeCPUMilli: n.CPUMilli, FreeMemoryBytes: n.MemoryBytes,
+		Pods: limit(n.Pods), FreePods: limit(n.Pods), Shares: max(1, n.Shares),
 		first: int32(len(s.gpus)), count: int32(len(n.GPUs)),
 	}
 	for i := range n.GPUs {
@@ -96,16 +103,10 @@ func (s *Snapshot) add(n *Spec, products map[string]int) error {
 			s.static.products = append(s.static.products, newProduct(g.Product, n.Profiles))
 		}
 		s.static.products[p].gpus++
-		node.Products |= 1 << p
-		card := Card{
-			UUID: g.UUID, Index: g.Index, MemoryBytes: max(g.MemoryBytes, 0),
-			Clique: g.Clique, NUMANode: g.NUMANode, Recut: n.Recut,
+		card, rec, err := s.record(&node, n, g, p)
+		if err != nil {
+			return err
 		}
-		rec := GPU{FreeBytes: card.MemoryBytes, FreeMilli: Whole, Product: uint8(p), Healthy: g.Healthy, MIG: g.MIGEnabled}
-		if err := s.cut(&rec, g.MIG); err != nil {
-			return fmt.Errorf("GPU %d: %w", g.Index, err)
-		}
-		node.hasMIG = node.hasMIG || rec.MIG || card.Recut != RecutNever && len(s.static.products[p].profiles) > 0
 		s.static.cards = append(s.static.cards, card)
 		s.gpus = append(s.gpus, rec)
 		s.open = append(s.open, 0)
@@ -113,6 +114,30 @@ func (s *Snapshot) add(n *Spec, products map[string]int) error {
 	s.nodes = append(s.nodes, node)
 	s.refresh(len(s.nodes) - 1)
 	return nil
+}
+
+// record makes what is kept of GPU g of node n, whose product has number p, and
+// counts it in node.
+func (s *Snapshot) record(node *Node, n *Spec, g *gpu.GPU, p int) (Card, GPU, error) {
+	node.Products |= 1 << p
+	card := Card{
+		UUID: g.UUID, Index: g.Index, MemoryBytes: max(g.MemoryBytes, 0),
+		Clique: g.Clique, NUMANode: g.NUMANode, Recut: n.Recut,
+	}
+	rec := GPU{FreeBytes: card.MemoryBytes, FreeMilli: Whole, Product: uint8(p), Healthy: g.Healthy, MIG: g.MIGEnabled}
+	if err := s.cut(&rec, g.MIG); err != nil {
+		return card, rec, fmt.Errorf("GPU %d: %w", g.Index, err)
+	}
+	node.hasMIG = node.hasMIG || rec.MIG || card.Recut != RecutNever && len(s.static.products[p].profiles) > 0
+	return card, rec, nil
+}
+
+// limit is a limit on requests held, where 0 is none.
+func limit(pods int32) int32 {
+	if pods <= 0 {
+		return math.MaxInt32
+	}
+	return pods
 }
 
 // newProduct finds what is known of a product; unknown ones have profiles.
@@ -199,8 +224,12 @@ func (s *Snapshot) Products(names ...string) (Products, error) {
 // Clone gives a copy that shares nothing that changes. Marks and the log of
 // changes are not copied.
 func (s *Snapshot) Clone() *Snapshot {
+	classes := maps.Clone(s.classes)
+	for number, c := range classes {
+		classes[number] = c.clone()
+	}
 	return &Snapshot{
-		nodes: slices.Clone(s.nodes), gpus: slices.Clone(s.gpus), open: slices.Clone(s.open), static: s.static,
+		nodes: slices.Clone(s.nodes), gpus: slices.Clone(s.gpus), open: slices.Clone(s.open), static: s.static, classes: classes,
 	}
 }
 
@@ -208,4 +237,14 @@ func (s *Snapshot) Clone() *Snapshot {
 func (s *Snapshot) Equal(t *Snapshot) bool {
 	return slices.Equal(s.nodes, t.nodes) && slices.Equal(s.gpus, t.gpus) &&
 		slices.Equal(s.static.cards, t.static.cards) && slices.Equal(s.ProductNames(), t.ProductNames())
+}
+
+// FirstWithGPUs is the first node that has any, or -1.
+func (s *Snapshot) FirstWithGPUs() int {
+	for i := range s.nodes {
+		if s.nodes[i].count > 0 {
+			return i
+		}
+	}
+	return -1
 }

@@ -166,10 +166,14 @@ func (b *Berth) value(w *worth, cpu int64, beside []float64, idle int32) float64
 		b.mu*(cluster.Whole*float64(idle)*beside[idle]+w.places) + b.p.Lambda*w.price
 }
 
-// Score implements Policy. For requests without GPU, of nodes that lose as
+// Score implements Policy. The bonus of the request's class counts as so many
+// milli-GPUs more. For requests without GPU, of nodes that lose as
 // little the one with the least CPU left is best.
 func (b *Berth) Score(s *cluster.Snapshot, i int, r *cluster.Request) Score {
 	gain, _ := b.best(s, i, r)
+	if r.Class != 0 {
+		gain += float64(s.Verdict(r.Class, i).Bonus)
+	}
 	score := Score(floor64(gain/b.p.Quantum)) << 16
 	if r.GPUs == 0 {
 		left := (s.Node(i).FreeCPUMilli - r.CPUMilli) / 125

@@ -46,16 +46,13 @@ func take(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster
 	if r.IsMIG() {
 		return takeMIG(s, i, r, o, out)
 	}
-	clique := -1
-	if r.OneClique {
-		clique = tightestClique(s, i, r)
-	}
+	near := nearest(s, i, r)
 	open := s.Open(i)
 	var taken [2]uint64 // a bit for each GPU
 	for range r.GPUs {
 		best := -1
 		for j := range open {
-			if taken[j/64]&(1<<(j%64)) != 0 || clique >= 0 && !together(s, i, clique, j) || roomOn(s, i, j, r) != roomBoth {
+			if taken[j/64]&(1<<(j%64)) != 0 || near != nil && !near(j) || roomOn(s, i, j, r) != roomBoth {
 				continue
 			}
 			if best < 0 || o == leastOpen && open[j] < open[best] {
@@ -83,14 +80,37 @@ func together(s *cluster.Snapshot, i, j, k int) bool {
 	return j == k || c[j].Clique != 0 && c[j].Clique == c[k].Clique
 }
 
-// tightestClique gives a GPU of the clique with the fewest GPUs that have room
-// for r, and still enough; -1 if none has enough.
-func tightestClique(s *cluster.Snapshot, i int, r *cluster.Request) int {
+// nearest says which GPUs of node i are to be taken for r, which fits there: of
+// several whole GPUs those of one NVLink clique if one has enough, in it those
+// of one NUMA node if one has, each time the one with the fewest that have room.
+// nil is any. Source: as sharing.Ledger.Take.
+func nearest(s *cluster.Snapshot, i int, r *cluster.Request) func(j int) bool {
+	if !r.OneClique && (r.GPUs < 2 || !r.IsWhole()) {
+		return nil
+	}
+	c := s.Cards(i)
+	clique := tightest(s, i, r, func(j, k int) bool { return together(s, i, j, k) })
+	if !r.OneClique && clique >= 0 && c[clique].Clique == 0 {
+		clique = -1
+	}
+	inClique := func(j int) bool { return clique < 0 || together(s, i, clique, j) }
+	numa := tightest(s, i, r, func(j, k int) bool {
+		return inClique(j) && inClique(k) && c[j].NUMANode >= 0 && c[j].NUMANode == c[k].NUMANode
+	})
+	if numa < 0 {
+		return inClique
+	}
+	return func(j int) bool { return inClique(j) && c[j].NUMANode == c[numa].NUMANode }
+}
+
+// tightest gives a GPU of the group with the fewest GPUs that have room for r,
+// and still enough; -1 if none has enough. same says which are in one group.
+func tightest(s *cluster.Snapshot, i int, r *cluster.Request, same func(j, k int) bool) int {
 	best, fewest := -1, int32(0)
 	for j := range s.Cards(i) {
 		var n int32
 		for k := range s.Cards(i) {
-			if together(s, i, j, k) && roomOn(s, i, k, r) == roomBoth {
+			if same(j, k) && roomOn(s, i, k, r) == roomBoth {
 				n++
 			}
 		}

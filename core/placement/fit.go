@@ -9,6 +9,8 @@ type Reason string
 // The reasons, in the order in which Fit asks.
 const (
 	Fits               Reason = ""
+	Excluded           Reason = "Excluded"    // the request's class may not use the node: see cluster.Verdict
+	TooManyPods        Reason = "TooManyPods" // the node holds as many requests as it may
 	NotEnoughCPU       Reason = "NotEnoughCPU"
 	NotEnoughMemory    Reason = "NotEnoughMemory"
 	WrongProduct       Reason = "WrongProduct"       // no GPU of an allowed product
@@ -22,12 +24,27 @@ const (
 func Fit(s *cluster.Snapshot, i int, r *cluster.Request) Reason {
 	n := s.Node(i)
 	switch {
+	case r.Class != 0 && s.Verdict(r.Class, i).Reason != 0:
+		return Excluded
+	case n.FreePods <= 0:
+		return TooManyPods
 	case r.CPUMilli > n.FreeCPUMilli:
 		return NotEnoughCPU
 	case r.MemoryBytes > n.FreeMemoryBytes:
 		return NotEnoughMemory
 	case r.GPUs == 0:
 		return Fits
+	case r.Units:
+		q := s.Resolve(i, r)
+		return fitGPUs(s, i, &q)
+	}
+	return fitGPUs(s, i, r)
+}
+
+// fitGPUs says whether the GPUs of node i do for r, which asks for some.
+func fitGPUs(s *cluster.Snapshot, i int, r *cluster.Request) Reason {
+	n := s.Node(i)
+	switch {
 	case r.Products != 0 && r.Products&n.Products == 0 || n.Products == 0:
 		return WrongProduct
 	case r.IsMIG():

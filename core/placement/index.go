@@ -40,6 +40,7 @@ type shape struct {
 	cursor  cluster.Cursor
 	epoch   int
 	asked   int64
+	misfits *misfits // nil until Reasons asks
 }
 
 // NewIndex makes an Index of s for p. ranks breaks ties: a different number
@@ -62,19 +63,29 @@ func NewIndex(s *cluster.Snapshot, p Policy, ranks []int32, rand func(n int) int
 
 // Arrive implements Placer.
 func (x *Index) Arrive(r *cluster.Request) {
-	if x.p.Arrive(r) {
+	t := typical(x.s, r)
+	if x.p.Arrive(&t) {
 		x.epoch++
 	}
 }
 
 // Refuse implements Placer.
-func (x *Index) Refuse(r *cluster.Request) { x.p.Refuse(r) }
+func (x *Index) Refuse(r *cluster.Request) {
+	t := typical(x.s, r)
+	x.p.Refuse(&t)
+}
 
 // Snapshot implements Placer.
 func (x *Index) Snapshot() *cluster.Snapshot { return x.s }
 
 // Policy implements Placer.
 func (x *Index) Policy() Policy { return x.p }
+
+// Len is how many shapes are kept.
+func (x *Index) Len() int { return len(x.shapes) }
+
+// Bytes is what the kept scores take, nearly.
+func (x *Index) Bytes() int { return len(x.shapes) * x.s.Len() * (8 + 8/block + 1) }
 
 // Best implements Placer.
 func (x *Index) Best(r *cluster.Request) (int, bool) {
@@ -195,14 +206,18 @@ func (x *Index) update(h *shape, i int) {
 
 // score gives the key of node i.
 func (x *Index) score(h *shape, i int) uint64 {
-	if Fit(x.s, i, &h.request) != Fits {
+	why := Fit(x.s, i, &h.request)
+	if h.misfits != nil {
+		h.misfits.note(x.s, i, &h.request, why)
+	}
+	if why != Fits {
 		return 0
 	}
 	rank := 0
 	if x.p.Ties() == TiesByRank {
 		rank = rankOf(x.ranks, i)
 	}
-	return key(x.p.Score(x.s, i, &h.request), rank)
+	return key(scoreOf(x.p, x.s, i, &h.request), rank)
 }
 
 // floor64 is the largest whole number not above x, which is well within int64.

@@ -30,14 +30,22 @@ func Place(p Placer, r *cluster.Request) (placed cluster.Placement, ok bool, err
 	if !ok {
 		return cluster.Placement{}, false, nil
 	}
-	placed = cluster.Placement{Node: node, Request: *r}
-	if r.GPUs > 0 {
-		placed.Devices = p.Policy().Devices(p.Snapshot(), node, r, make([]cluster.Device, 0, r.GPUs))
-	}
+	placed = On(p, node, r)
 	if err := p.Snapshot().Assume(&placed); err != nil {
 		return cluster.Placement{}, false, fmt.Errorf("place: %w", err)
 	}
 	return placed, true, nil
+}
+
+// On gives the devices that p's policy chooses of a node for r, which fits there,
+// as a placement that is not assumed.
+func On(p Placer, node int, r *cluster.Request) cluster.Placement {
+	placed := cluster.Placement{Node: node, Request: *r}
+	if r.GPUs > 0 {
+		q := p.Snapshot().Resolve(node, r)
+		placed.Devices = p.Policy().Devices(p.Snapshot(), node, &q, make([]cluster.Device, 0, r.GPUs))
+	}
+	return placed
 }
 
 // PlaceGang places the members of g whole or not at all: at least MinCount of
@@ -97,7 +105,7 @@ func (x *Scan) Best(r *cluster.Request) (int, bool) {
 		if x.p.Ties() == TiesByRank {
 			rank = rankOf(x.ranks, i)
 		}
-		switch k := key(x.p.Score(x.s, i, r), rank); {
+		switch k := key(scoreOf(x.p, x.s, i, r), rank); {
 		case k > best:
 			best, ties = k, append(ties[:0], i)
 		case k == best:
@@ -114,10 +122,16 @@ func (x *Scan) Best(r *cluster.Request) (int, bool) {
 }
 
 // Arrive implements Placer.
-func (x *Scan) Arrive(r *cluster.Request) { x.p.Arrive(r) }
+func (x *Scan) Arrive(r *cluster.Request) {
+	t := typical(x.s, r)
+	x.p.Arrive(&t)
+}
 
 // Refuse implements Placer.
-func (x *Scan) Refuse(r *cluster.Request) { x.p.Refuse(r) }
+func (x *Scan) Refuse(r *cluster.Request) {
+	t := typical(x.s, r)
+	x.p.Refuse(&t)
+}
 
 // Snapshot implements Placer.
 func (x *Scan) Snapshot() *cluster.Snapshot { return x.s }

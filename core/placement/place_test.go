@@ -150,10 +150,51 @@ func twins(t *testing.T, name string, seed int64) {
 	shapes := make([]cluster.Request, 25)
 	for i := range shapes {
 		shapes[i] = randomRequest(s, rng)
+		shapes[i].Class = uint32(max(0, i-20))
+		shapes[i].Units = i%5 == 0 && shapes[i].IsWhole()
+	}
+	both := []*cluster.Snapshot{fast, slow}
+	for class := uint32(1); class < 5; class++ {
+		for _, s := range both {
+			s.SetClass(class, verdicts(s.Len(), seed+int64(class)))
+		}
 	}
 	var held []cluster.Placement
 	for range 700 {
-		switch k := rng.Intn(10); {
+		switch k := rng.Intn(13); {
+		case k == 10:
+			class, i := uint32(1+rng.Intn(4)), rng.Intn(s.Len())
+			v := cluster.Verdict{Reason: uint8(rng.Intn(2)), Bonus: int32(rng.Intn(3) * 100)}
+			for _, s := range both {
+				s.SetVerdict(class, i, v)
+			}
+		case k == 11:
+			i, cpu, pods := rng.Intn(s.Len()), rng.Int63n(20000), rng.Int31n(3)
+			for _, s := range both {
+				s.SetBase(i, cpu, cpu<<20, pods)
+			}
+		case k == 12:
+			i, other := rng.Intn(s.Len()), specOf(s, rng.Intn(s.Len()))
+			if other.Name = s.Node(i).Name; len(other.GPUs) != len(s.GPUs(i)) {
+				continue
+			}
+			other.Shares, other.Pods = 1+rng.Int31n(3), rng.Int31n(8)
+			for k, s := range both {
+				for _, p := range held {
+					if p.Node != i {
+						continue
+					}
+					if err := s.Release(&p); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := s.Replace(i, &other); err != nil {
+					t.Fatal(err)
+				}
+				if k == 1 {
+					held = slices.DeleteFunc(held, func(p cluster.Placement) bool { return p.Node == i })
+				}
+			}
 		case k < 3 && len(held) > 0:
 			i := rng.Intn(len(held))
 			for _, s := range []*cluster.Snapshot{fast, slow} {
@@ -192,6 +233,9 @@ func twins(t *testing.T, name string, seed int64) {
 				t.Fatalf("seed %d, request %+v: index %v, scan %v; -scan +index:\n%s", seed, *r, okA, okB, diff)
 			}
 			if !okA {
+				if diff := cmp.Diff(counted(slow, r), x.Reasons(r)); diff != "" {
+					t.Fatalf("seed %d, request %+v: reasons, -scan +index:\n%s", seed, *r, diff)
+				}
 				x.Refuse(r)
 				y.Refuse(r)
 				continue
@@ -199,10 +243,61 @@ func twins(t *testing.T, name string, seed int64) {
 			held = append(held, a)
 		}
 	}
+	for i := range s.Len() {
+		fast.SetBase(i, 0, 0, 0)
+		slow.SetBase(i, 0, 0, 0)
+	}
 	if !fast.Equal(slow) {
 		t.Fatal("the snapshots differ at the end")
 	}
 	check(t, fast, held)
+}
+
+// verdicts are those of a random class.
+func verdicts(nodes int, seed int64) []cluster.Verdict {
+	rng, out := rand.New(rand.NewSource(seed)), make([]cluster.Verdict, nodes)
+	for i := range out {
+		out[i] = cluster.Verdict{Reason: uint8(max(0, rng.Intn(6)-3)), Bonus: int32(rng.Intn(2) * 5000)}
+	}
+	return out
+}
+
+// specOf describes node i as it is with nothing held.
+func specOf(s *cluster.Snapshot, i int) cluster.Spec {
+	n := s.Node(i)
+	spec := cluster.Spec{Name: n.Name, CPUMilli: n.CPUMilli, MemoryBytes: n.MemoryBytes}
+	for j, c := range s.Cards(i) {
+		g := gpu.GPU{Index: c.Index, Product: s.ProductNames()[s.GPUs(i)[j].Product], MemoryBytes: c.MemoryBytes, Healthy: j%3 > 0, Clique: c.Clique}
+		spec.GPUs, spec.Recut = append(spec.GPUs, g), c.Recut
+	}
+	return spec
+}
+
+// counted counts reasons node by node.
+func counted(s *cluster.Snapshot, r *cluster.Request) []placement.Count {
+	counts := map[placement.Count]int{}
+	for i := range s.Len() {
+		c := placement.Count{Reason: placement.Fit(s, i, r)}
+		if c.Reason == placement.Excluded {
+			c.Why = s.Verdict(r.Class, i).Reason
+		}
+		counts[c]++
+	}
+	var out []placement.Count
+	for why := range uint8(4) {
+		if n := counts[placement.Count{Reason: placement.Excluded, Why: why}]; n > 0 {
+			out = append(out, placement.Count{Reason: placement.Excluded, Why: why, Nodes: n})
+		}
+	}
+	for _, reason := range []placement.Reason{
+		placement.TooManyPods, placement.NotEnoughCPU, placement.NotEnoughMemory, placement.WrongProduct, placement.NotEnoughGPUs,
+		placement.NotEnoughGPUMemory, placement.NoMIGPlacement, placement.NotOneClique,
+	} {
+		if n := counts[placement.Count{Reason: reason}]; n > 0 {
+			out = append(out, placement.Count{Reason: reason, Nodes: n})
+		}
+	}
+	return out
 }
 
 func TestNothingThatFitsIsRefused(t *testing.T) {

@@ -21,7 +21,8 @@ const MaxScore Score = 1<<43 - 1
 
 // Policy says where requests go. A Policy belongs to one run on one Snapshot
 // and need not be safe for concurrent use. Equal calls in equal order give
-// equal answers, save for what Setup.Rand draws.
+// equal answers, save for what Setup.Rand draws. It never sees a request in
+// units of the node (Request.Units), and of a class only in Score and Devices.
 type Policy interface {
 	// Arrive tells of a request before it is placed, whether or not it then
 	// fits. It says true if scores given before no longer hold.
@@ -33,7 +34,7 @@ type Policy interface {
 
 	// Score says how good it is to place r on node i of s, where it fits
 	// (Fit). Between two calls of Arrive that say true it depends on nothing
-	// but r and node i.
+	// but r and node i, with the verdict on it of r's class.
 	Score(s *cluster.Snapshot, i int, r *cluster.Request) Score
 
 	// Devices chooses devices of node i for r, which fits there: one for each

@@ -1,0 +1,118 @@
+package placement
+
+import (
+	"slices"
+
+	"berth.dev/berth/core/cluster"
+)
+
+// typical is what a policy learns of r: its class becomes the products that the
+// class leaves, and units of a node whole GPUs or shares as the first node with
+// GPUs has them.
+func typical(s *cluster.Snapshot, r *cluster.Request) cluster.Request {
+	out := *r
+	if r.Units {
+		if first := s.FirstWithGPUs(); first >= 0 {
+			out = s.Resolve(first, r)
+		}
+		out.Units = false
+	}
+	if r.Class == 0 {
+		return out
+	}
+	out.Class = 0
+	switch left := s.ClassProducts(r.Class); {
+	case left == 0:
+	case out.Products == 0:
+		out.Products = left
+	default:
+		if out.Products &= left; out.Products == 0 {
+			out.Products = cluster.NoProduct
+		}
+	}
+	return out
+}
+
+// scoreOf is the score of node i for r, which fits there.
+func scoreOf(p Policy, s *cluster.Snapshot, i int, r *cluster.Request) Score {
+	if !r.Units {
+		return p.Score(s, i, r)
+	}
+	q := s.Resolve(i, r)
+	return p.Score(s, i, &q)
+}
+
+// ScoreOn gives the score of node i for r, and whether r fits there.
+func ScoreOn(p Placer, i int, r *cluster.Request) (Score, bool) {
+	if Fit(p.Snapshot(), i, r) != Fits {
+		return 0, false
+	}
+	return scoreOf(p.Policy(), p.Snapshot(), i, r), true
+}
+
+// Count is how many nodes a request does not fit for one reason.
+type Count struct {
+	Reason Reason
+	Why    uint8 // of Excluded: the reason of the class, cluster.Verdict.Reason
+	Nodes  int
+}
+
+// reasons are all that Fit gives, in the order in which it asks; what is
+// Excluded has a number of its own for each reason of the class, from excluded
+// on.
+var reasons = [...]Reason{
+	Fits, TooManyPods, NotEnoughCPU, NotEnoughMemory, WrongProduct, NotEnoughGPUs, NotEnoughGPUMemory, NoMIGPlacement, NotOneClique,
+}
+
+const excluded = 64
+
+// misfits is why one shape does not fit each node, and how often.
+type misfits struct {
+	codes  []uint8 // by node: position in reasons, or excluded and more
+	counts [256]int32
+}
+
+// note counts node i anew.
+func (m *misfits) note(s *cluster.Snapshot, i int, r *cluster.Request, why Reason) {
+	code := uint8(0)
+	if why == Excluded {
+		code = uint8(min(255, excluded+int(s.Verdict(r.Class, i).Reason)))
+	} else {
+		for reasons[code] != why {
+			code++
+		}
+	}
+	if was := m.codes[i]; was != code {
+		m.counts[was]--
+		m.counts[code]++
+		m.codes[i] = code
+	}
+}
+
+// Reasons counts the nodes that r does not fit, by reason: what classes exclude
+// first, then in the order in which Fit asks. Nodes that it fits are not in it.
+// Asking again costs what has changed since. Reasons of classes above 191 are
+// counted together, as 191.
+func (x *Index) Reasons(r *cluster.Request) []Count {
+	h := x.shape(r)
+	x.bringUp(h)
+	if h.misfits == nil {
+		h.misfits = &misfits{codes: make([]uint8, x.s.Len())}
+		h.misfits.counts[0] = int32(x.s.Len())
+		for i := range h.misfits.codes {
+			h.misfits.note(x.s, i, r, Fit(x.s, i, r))
+		}
+	}
+	var out []Count
+	for why := range 256 - excluded {
+		if n := h.misfits.counts[excluded+why]; n > 0 {
+			out = append(out, Count{Excluded, uint8(why), int(n)})
+		}
+	}
+	for code, reason := range reasons {
+		if n := h.misfits.counts[code]; n > 0 && reason != Fits {
+			out = append(out, Count{Reason: reason, Nodes: int(n)})
+		}
+	}
+	return slices.Clip(out)
+}
