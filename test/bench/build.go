@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,7 +11,7 @@ import (
 
 // benchBuild compiles everything anew, with an empty build cache (modules are
 // there already): Kubernetes' parts and etcd alone, then bin/berth.
-func benchBuild(r *report, dir string) error {
+func benchBuild(_ context.Context, r *report, dir string) error {
 	var cpus []time.Duration
 	for i, b := range []struct {
 		what, how string

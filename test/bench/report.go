@@ -3,11 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 )
 
 // figure is one measured value with what it is held to.
@@ -17,24 +14,31 @@ type figure struct {
 	unit   string
 	aim    float64 // the most it may be; 0 is none
 	least  float64 // the least it may be; 0 is none
+	each   bool    // the aim holds for every value, not for the median alone
 	wall   bool    // a wall time: worth nothing from a busy machine
 	busy   bool    // the machine was busy with something else
 	how    string
 }
 
-// report collects figures.
+// report collects the figures of one part after the other.
 type report struct {
-	began   time.Time
-	loadAt  float64
-	figures []figure
+	loadAt   float64
+	divide   int    // loads of the scheduler's parts are so many times smaller
+	profiles string // folder to keep CPU profiles in; "" is not to
+	figures  []figure
 }
 
-func newReport() *report { return &report{began: time.Now(), loadAt: load()} }
+func newReport(divide int, profiles string) *report {
+	return &report{loadAt: load(), divide: divide, profiles: profiles}
+}
+
+// small divides a number of nodes or pods, to try a part out.
+func (r *report) small(n int) int { return max(1, n/r.divide) }
 
 // add notes a figure and shows it at once.
 func (r *report) add(f figure) {
 	r.figures = append(r.figures, f)
-	fmt.Fprintf(os.Stderr, "  %s: %s\n", f.what, f.text())
+	fmt.Fprintf(os.Stderr, "  %s: %s %s\n", f.what, f.text(), strings.Trim(f.verdict(), "*"))
 }
 
 // median is the middle of the runs.
@@ -54,48 +58,37 @@ func (f figure) text() string {
 	return s
 }
 
+// aimText is what the figure is held to.
+func (f figure) aimText() string {
+	each := ""
+	if f.each && len(f.values) > 1 {
+		each = ", each"
+	}
+	switch {
+	case f.aim != 0:
+		return fmt.Sprintf("≤ %.4g %s%s", f.aim, f.unit, each)
+	case f.least != 0:
+		return fmt.Sprintf("≥ %.4g %s%s", f.least, f.unit, each)
+	}
+	return "–"
+}
+
 // verdict says whether the aim is reached.
 func (f figure) verdict() string {
+	low, high := f.median(), f.median()
+	if f.each {
+		low, high = slices.Min(f.values), slices.Max(f.values)
+	}
 	switch {
 	case f.wall && f.busy:
 		return "invalid: busy machine"
 	case f.aim == 0 && f.least == 0:
 		return ""
-	case (f.aim == 0 || f.median() <= f.aim) && f.median() >= f.least:
+	case (f.aim == 0 || high <= f.aim) && low >= f.least:
 		return "reached"
 	case f.busy:
 		return "invalid: busy machine"
 	default:
 		return "**missed**"
 	}
-}
-
-// markdown is the whole page.
-func (r *report) markdown(now time.Time) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench` on %s; do not edit. Machine: %s, %d cores, %s, %s/%s.\n"+
-		"Load average before: %.2f. The run took %s. CPU figures are what counts: a wall figure taken while the machine\n"+
-		"did something else is marked invalid. Medians, with the range in brackets.\n\n",
-		now.UTC().Format("2006-01-02"), model(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		r.loadAt, now.Sub(r.began).Round(time.Second))
-	b.WriteString("| figure | measured | aim | | how |\n|---|---|---|---|---|\n")
-	for _, f := range r.figures {
-		aim := "–"
-		if f.aim != 0 {
-			aim = fmt.Sprintf("≤ %.4g %s", f.aim, f.unit)
-		} else if f.least != 0 {
-			aim = fmt.Sprintf("≥ %.4g %s", f.least, f.unit)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", f.what, f.text(), aim, f.verdict(), f.how)
-	}
-	return b.String()
-}
-
-// model is the processor's name.
-func model() string {
-	out, err := exec.Command("sh", "-c", "grep -m1 'model name' /proc/cpuinfo | cut -d: -f2").Output()
-	if name := strings.TrimSpace(string(out)); err == nil && name != "" {
-		return name
-	}
-	return "unknown processor"
 }

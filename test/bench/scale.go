@@ -1,12 +1,15 @@
 package main
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // idleFor is how long idle CPU is measured; it spans whole lease periods.
 const idleFor = 2 * time.Minute
 
 // benchScale measures 100 and 1,000 nodes: time to register, memory, idle CPU.
-func benchScale(r *report, dir string) error {
+func benchScale(_ context.Context, r *report, dir string) error {
 	for _, s := range []struct {
 		fleet               string
 		idleAim, rssAim, in float64

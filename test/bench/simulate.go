@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -47,7 +48,7 @@ type simulated struct {
 // benchSimulate measures the FGD protocol on the openb trace, if it is in
 // $BERTH_TRACES or beside the repository, else on the cut of it that the tests
 // have.
-func benchSimulate(r *report, _ string) error {
+func benchSimulate(_ context.Context, r *report, _ string) error {
 	dir := os.Getenv("BERTH_TRACES")
 	if dir == "" {
 		dir = filepath.Join("..", "shared", "traces", "openb")
@@ -122,7 +123,7 @@ func (s *simulated) cost(r *report, name, how string) {
 // simulate runs bin/berth simulate.
 func simulate(nodes, pods, seeds, policies string) (*simulated, error) {
 	args := []string{"simulate", "--protocol", "fgd", "--nodes", nodes, "--pods", pods, "--load", "1.3", "--seeds", seeds, "--policy", policies, "-o", "json"}
-	cmd := exec.Command(filepath.Join("bin", "berth"), args...)
+	cmd := exec.Command(program(), args...)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {

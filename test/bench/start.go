@@ -1,13 +1,16 @@
 package main
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // startRuns is how often a start is measured.
 const startRuns = 3
 
 // benchStart measures start, restart and stop with the default fleet, in turn
 // with the bare control plane (no nodes), so that their ratio is of one run.
-func benchStart(r *report, dir string) error {
+func benchStart(_ context.Context, r *report, dir string) error {
 	var cold, wall, bare, ratio, again, stop, rss []float64
 	busy := false
 	for range startRuns {

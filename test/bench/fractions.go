@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fractionRuns is how often halves are placed, each on a fresh cluster.
+const fractionRuns = 3
+
+// fractionPod asks for a part of one GPU, as "0.5", in KAI's spelling, and for
+// CPU and memory of its node.
+func fractionPod(name, fraction string, want corev1.ResourceList) *corev1.Pod {
+	p := newPod(name, want)
+	p.Annotations = map[string]string{annotationFraction: fraction}
+	return p
+}
+
+// benchFractions places halves of GPUs and looks at what each GPU carries.
+func benchFractions(ctx context.Context, r *report, dir string) error {
+	nodes, n := r.small(25), r.small(200)
+	var took, wrong []float64
+	busy := false
+	for i := range fractionRuns {
+		wall, bad, other, err := fractions(ctx, filepath.Join(dir, strconv.Itoa(i)), nodes, n)
+		if err != nil {
+			return err
+		}
+		took, wrong, busy = append(took, wall), append(wrong, float64(bad)), busy || other
+	}
+	how := fmt.Sprintf("%d pods with %s: \"0.5\" on %d nodes of 8", n, annotationFraction, nodes)
+	r.add(figure{what: "Berth, first creation to all running", values: took, unit: "s", aim: 2, wall: true, busy: busy, how: how})
+	r.add(figure{what: "Berth, GPUs that carry other than two halves", values: wrong, unit: "GPUs", how: "the same; by the committed devices of the pods, all of which are counted"})
+	if bad := slices.Max(wrong); bad > 0 {
+		return fmt.Errorf("%.0f GPUs carry other than two halves each", bad)
+	}
+	return nil
+}
+
+// fractions gives the seconds from the first creation to all running, and how
+// many GPUs in use carry other than two halves.
+func fractions(ctx context.Context, dir string, nodes, n int) (wall float64, wrong int, busy bool, err error) {
+	t, err := begin(dir, ours, fmt.Sprintf("scale:%d", nodes), false)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	defer func() { err = errors.Join(err, t.end()) }()
+	seen, err := watchBindings(ctx, t.client)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	defer seen.stop()
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return 0, 0, false, err
+	}
+	want := corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	pods := make([]*corev1.Pod, n)
+	for i := range pods {
+		pods[i] = fractionPod(fmt.Sprintf("half-%d", i+1), "0.5", want)
+	}
+	used, err := t.span(func(began time.Time) (time.Time, error) {
+		if _, _, err := create(ctx, t.client, pods, creators); err != nil {
+			return began, err
+		}
+		return seen.awaitRunning(ctx, n, time.Minute)
+	})
+	if err != nil {
+		return 0, 0, false, err
+	}
+	held, err := t.held(ctx)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	total := 0
+	for _, h := range held {
+		if total += h.pods; h.pods != 2 || h.milli != 1000 {
+			wrong++
+		}
+	}
+	if total != n {
+		return 0, 0, false, fmt.Errorf("%d pods run, and %d hold a device", n, total)
+	}
+	return used.wall.Seconds(), wrong, used.busy, nil
+}
+
+// carried is what pods hold of one GPU.
+type carried struct{ pods, milli int }
+
+// held reads from the API what each GPU carries, by UUID.
+func (t *trial) held(ctx context.Context) (map[string]carried, error) {
+	list, err := t.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]carried{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		raw, ok := p.Annotations[annotationDevices]
+		if !ok {
+			continue
+		}
+		var devices map[string][]struct {
+			UUID     string
+			MilliGPU int
+		}
+		if err := json.Unmarshal([]byte(raw), &devices); err != nil {
+			return nil, fmt.Errorf("pod %s: annotation %s: %w", p.Name, annotationDevices, err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(devices)) {
+			for _, d := range devices[name] {
+				h := out[d.UUID]
+				out[d.UUID] = carried{h.pods + 1, h.milli + d.MilliGPU}
+			}
+		}
+	}
+	return out, nil
+}
