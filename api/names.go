@@ -40,6 +40,21 @@ const (
 	// AnnotationSimulate, on a Pod, says how its containers behave in the
 	// simulated fleet: see docs/fleet.md.
 	AnnotationSimulate = "berth.dev/simulate"
+
+	// AnnotationGang, on a Pod, is the name of its gang: pods of one namespace
+	// that are placed together or not at all. See docs/gangs.md.
+	AnnotationGang = "berth.dev/gang"
+
+	// AnnotationGangMinCount, on a Pod of a gang, is how many of the gang must
+	// have a place before any gets one. Pods of a Job or JobSet need none.
+	AnnotationGangMinCount = "berth.dev/gang-min-count"
+
+	// AnnotationTopology, on a Pod of a gang, is how far apart the members with
+	// GPUs may be: clique, node, fabric, rack, zone or cluster, the default.
+	AnnotationTopology = "berth.dev/topology"
+
+	// LabelRack, on a Node, names the rack that it is in, unique in its zone.
+	LabelRack = "berth.dev/rack"
 )
 
 // Names that others own and Berth reads or, in the fleet, writes.
@@ -68,4 +83,20 @@ const (
 	AnnotationUser = "hub.jupyter.org/username"
 	// AnnotationCreator is Kubeflow's annotation for who made a notebook.
 	AnnotationCreator = "notebooks.kubeflow.org/creator"
+
+	// LabelTopologyRack is the label that clusters commonly use for racks.
+	LabelTopologyRack = "topology.kubernetes.io/rack"
+	// LabelFabric is GPU Feature Discovery's label for the NVLink fabric over
+	// several nodes that a node's GPUs are on: "<cluster UUID>.<clique>".
+	LabelFabric = "nvidia.com/gpu.clique"
+	// LabelPodGroup names a pod's PodGroup of scheduling.x-k8s.io.
+	LabelPodGroup = "scheduling.x-k8s.io/pod-group"
+	// AnnotationVolcanoGroup and AnnotationVolcanoGroupOwn name a pod's PodGroup
+	// of scheduling.volcano.sh; either will do.
+	AnnotationVolcanoGroup    = "scheduling.k8s.io/group-name"
+	AnnotationVolcanoGroupOwn = "scheduling.volcano.sh/group-name"
+	// AnnotationKAIGroup names a pod's PodGroup of scheduling.run.ai.
+	AnnotationKAIGroup = "pod-group-name"
+	// LabelJobSet names the JobSet that a pod is of.
+	LabelJobSet = "jobset.sigs.k8s.io/jobset-name"
 )

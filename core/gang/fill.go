@@ -1,0 +1,184 @@
+package gang
+
+import (
+	"cmp"
+	"slices"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
+)
+
+// fill places at least need members on the nodes of a domain, and as many more
+// as fit, and leaves them assumed; or it gives nil, and nothing has changed.
+func (t *trial) fill(domain []int32, need int) (*Plan, error) {
+	m, used := t.s.Mark(), slices.Clone(t.used)
+	t.enter(domain)
+	plan, first, left := t.empty(), -1, len(t.order) // first that does not fit; not tried yet
+	for _, i := range t.order {
+		left--
+		node := t.choose(domain, i)
+		if node >= 0 {
+			if err := t.put(&plan.Placed[i], node, nil); err != nil {
+				t.s.RollBack(m)
+				return nil, err
+			}
+			plan.Count++
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		if plan.Count+left < need {
+			break
+		}
+	}
+	if plan.Count >= need {
+		t.s.Keep(m)
+		return plan, nil
+	}
+	if t.best == nil || plan.Count > t.best.Fit {
+		t.best = &Refusal{Fit: plan.Count, Member: first, Nodes: t.reasons(first)}
+	}
+	t.s.RollBack(m)
+	t.used = used
+	return nil, nil
+}
+
+// empty is a plan that places nobody.
+func (t *trial) empty() *Plan {
+	plan := &Plan{Placed: make([]cluster.Placement, len(t.g.Members))}
+	for i := range plan.Placed {
+		plan.Placed[i] = cluster.Placement{Node: -1, Request: t.g.Members[i].Request}
+	}
+	return plan
+}
+
+// enter begins with a domain: no score holds any more.
+func (t *trial) enter(domain []int32) {
+	for i := range t.inside {
+		t.inside[i] = false
+	}
+	for _, i := range domain {
+		t.inside[i] = true
+	}
+	for k := range t.shapes {
+		t.shapes[k].scored = false
+	}
+}
+
+// choose gives the node for member i, or -1. A member with GPUs gets one of the
+// domain: first those that the gang is on already, then as the policy likes. One
+// without GPUs gets one of the domain if it can, else any.
+func (t *trial) choose(domain []int32, i int) int {
+	h, avoid := &t.shapes[t.shape[i]], t.g.Members[i].Avoid
+	first := t.used
+	if h.request.GPUs == 0 {
+		domain, first = t.all, t.inside
+	}
+	if !h.scored {
+		for _, n := range domain {
+			t.score(h, int(n))
+		}
+		h.scored = true
+	}
+	node := -1
+	for _, n := range domain {
+		n := int(n)
+		if !h.fits[n] || len(avoid) > 0 && slices.Contains(avoid, n) {
+			continue
+		}
+		if node < 0 || first[n] && !first[node] || first[n] == first[node] && t.better(n, h.score[n], node, h.score[node]) {
+			node = n
+		}
+	}
+	return node
+}
+
+// better says whether node i with score a is to be taken before node j with b:
+// for its score, else for having less open, else for coming first.
+func (t *trial) better(i int, a placement.Score, j int, b placement.Score) bool {
+	return cmp.Or(cmp.Compare(b, a), cmp.Compare(t.s.Node(i).OpenMilli, t.s.Node(j).OpenMilli), cmp.Compare(i, j)) < 0
+}
+
+// score brings up to date whether h fits node n, and how well.
+func (t *trial) score(h *shape, n int) {
+	h.fits[n] = placement.Fit(t.s, n, &h.request) == placement.Fits
+	if h.fits[n] {
+		h.score[n] = t.p.Score(t.s, n, &h.request)
+	}
+}
+
+// put assumes a member on a node, with devices or, where they are nil, those
+// that the policy chooses.
+func (t *trial) put(p *cluster.Placement, node int, devices []cluster.Device) error {
+	p.Node, p.Devices = node, devices
+	if p.Request.GPUs > 0 && devices == nil {
+		p.Devices = t.p.Devices(t.s, node, &p.Request, make([]cluster.Device, 0, p.Request.GPUs))
+	}
+	if err := t.s.Assume(p); err != nil {
+		return err
+	}
+	t.used[node] = t.used[node] || p.Request.GPUs > 0
+	for k := range t.shapes {
+		if h := &t.shapes[k]; h.scored && h.fits[node] {
+			t.score(h, node)
+		}
+	}
+	return nil
+}
+
+// together places every member with GPUs on one node, as one request whose
+// devices are dealt out, and those without where they fit. For level Clique
+// the devices are of one NVLink clique.
+func (t *trial) together(l Level) (*Plan, error) {
+	sum := *t.sum
+	sum.OneClique = l == Clique
+	node, best := -1, placement.Score(0)
+	for i := range t.all {
+		if t.near(l, i) && placement.Fit(t.s, i, &sum) == placement.Fits {
+			if score := t.p.Score(t.s, i, &sum); node < 0 || t.better(i, score, node, best) {
+				node, best = i, score
+			}
+		}
+	}
+	if node < 0 {
+		return nil, nil
+	}
+	m, used := t.s.Mark(), slices.Clone(t.used)
+	t.enter(t.all[node : node+1])
+	devices := t.p.Devices(t.s, node, &sum, make([]cluster.Device, 0, sum.GPUs))
+	plan := t.empty()
+	for _, i := range t.order {
+		p := &plan.Placed[i]
+		at, hand := node, devices[:p.Request.GPUs:p.Request.GPUs]
+		devices = devices[p.Request.GPUs:]
+		if p.Request.GPUs == 0 {
+			at, hand = t.choose(nil, i), nil
+		}
+		if at < 0 || placement.Fit(t.s, at, &p.Request) != placement.Fits {
+			t.s.RollBack(m)
+			t.used = used
+			return nil, nil
+		}
+		if err := t.put(p, at, hand); err != nil {
+			t.s.RollBack(m)
+			return nil, err
+		}
+		plan.Count++
+	}
+	t.s.Keep(m)
+	return plan, nil
+}
+
+// reasons counts nodes by why member i has no room there now. It is nil for
+// member -1.
+func (t *trial) reasons(i int) map[placement.Reason]int {
+	if i < 0 {
+		return nil
+	}
+	out := map[placement.Reason]int{}
+	for n := range t.all {
+		out[placement.Fit(t.s, n, &t.g.Members[i].Request)]++
+	}
+	return out
+}
