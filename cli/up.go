@@ -26,7 +26,7 @@ type UpOptions struct {
 	Fleet string // lab, default, scale:N or a file; "" is the folder's own, else default
 	Port  int    // of the API server; 0 chooses
 	Began time.Time
-	// Scheduler is "stock" or "berth"; "" is the folder's own, else stock.
+	// Scheduler is "stock", "berth" or "none"; "" is the folder's own, else stock.
 	Scheduler string
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone. Benchmarks use it to measure from one moment on.
@@ -73,7 +73,7 @@ func newUp(o Options) *cobra.Command {
 	f.StringVar(&u.dir, "dir", "", "data folder (default $XDG_DATA_HOME/berth/default)")
 	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N or a fleet file (default: the folder's own, else default)")
 	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
-	f.StringVar(&u.o.Scheduler, "scheduler", "", "stock (kube-scheduler as it is) or berth (with Berth's device plugin) (default: the folder's last, else stock)")
+	f.StringVar(&u.o.Scheduler, "scheduler", "", "stock (kube-scheduler as it is), berth (with Berth's plugins) or none (run one beside it) (default: the folder's last, else stock)")
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")
 	f.Lookup("hold-scheduler").Hidden = true
 	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready and go on in the background")
@@ -89,8 +89,8 @@ func (u *upCommand) main(ctx context.Context) error {
 	if u.o.Port < 0 || u.o.Port > 65535 {
 		return usagef("--port %d: a port is between 1 and 65535", u.o.Port)
 	}
-	if s := u.o.Scheduler; s != "" && s != "stock" && s != "berth" {
-		return usagef("--scheduler %q: it is stock or berth", s)
+	if s := u.o.Scheduler; s != "" && s != "stock" && s != "berth" && s != "none" {
+		return usagef("--scheduler %q: it is stock, berth or none", s)
 	}
 	dir, err := datadir.At(u.dir)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	manageroptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
-	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"berth.dev/berth/internal/datadir"
@@ -188,22 +187,6 @@ func (p *components) startManager(ctx context.Context, ended func(name string, e
 	labelled(ctx, "controller-manager", func(ctx context.Context) {
 		ended("kube-controller-manager", manager.Run(ctx, cfg.Complete()))
 	})
-	return nil
-}
-
-// startScheduler starts kube-scheduler with some plugins more, and returns when
-// it has seen every object that was there.
-func (p *components) startScheduler(ctx context.Context, plugins []scheduler.Option, ended func(name string, err error)) error {
-	cfg, s, err := scheduler.Setup(ctx, p.sched, plugins...)
-	if err != nil {
-		return fmt.Errorf("configure kube-scheduler: %w", err)
-	}
-	labelled(ctx, "scheduler", func(ctx context.Context) {
-		ended("kube-scheduler", scheduler.Run(ctx, cfg, s))
-	})
-	if err := s.WaitForHandlersSync(ctx); err != nil {
-		return fmt.Errorf("start kube-scheduler: %w", err)
-	}
 	return nil
 }
 

@@ -31,8 +31,8 @@ type Options struct {
 	Fleet string    // lab, default, scale:N or a file; "" is the folder's own, else default
 	Port  int       // of the API server on 127.0.0.1; 0 is the folder's last, else 16443, else a free one
 	Began time.Time // when the program started: what State.Seconds counts from
-	// Scheduler is SchedulerStock or SchedulerBerth; "" is the folder's last, else
-	// SchedulerStock.
+	// Scheduler is SchedulerStock, SchedulerBerth or SchedulerNone; "" is the
+	// folder's last, else SchedulerStock.
 	Scheduler string
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
@@ -187,15 +187,19 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	if err := parts.startManager(ctx, running.ended(ctx, p)); err != nil {
 		return err
 	}
-	if p.HoldScheduler != "" {
+	switch {
+	case p.state.Scheduler == SchedulerNone:
+	case p.HoldScheduler != "":
 		running.Go(func() { p.heldScheduler(ctx, parts, running.ended(ctx, p)) })
-	} else if err := parts.startScheduler(ctx, p.plugins(), running.ended(ctx, p)); err != nil {
-		return err
+	default:
+		if err := p.startScheduler(ctx, parts, running.ended(ctx, p)); err != nil {
+			return err
+		}
 	}
 	if err := p.awaitAccounts(ctx, client); err != nil {
 		return err
 	}
-	p.step("Control plane", "etcd, API server, controllers, scheduler "+buildinfo.Kubernetes)
+	p.step("Control plane", p.made()+" "+buildinfo.Kubernetes)
 	select {
 	case <-f.Ready():
 	case <-ctx.Done():
@@ -230,7 +234,7 @@ func (p *plane) heldScheduler(ctx context.Context, parts *components, ended func
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if err := parts.startScheduler(ctx, p.plugins(), ended); err != nil {
+	if err := p.startScheduler(ctx, parts, ended); err != nil {
 		p.ended(ctx, "kube-scheduler", err)
 	}
 }
@@ -253,6 +257,14 @@ func (p *plane) step(name, detail string) {
 		p.Step(name, detail, now.Sub(p.stepBegan))
 	}
 	p.stepBegan = now
+}
+
+// made says what runs in this process.
+func (p *plane) made() string {
+	if p.state.Scheduler == SchedulerNone {
+		return "etcd, API server, controllers, no scheduler"
+	}
+	return "etcd, API server, controllers, scheduler"
 }
 
 // ready writes what others may rely on from now on, and tells the caller.

@@ -4,18 +4,19 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 
-	"berth.dev/berth/scheduler/devices"
+	"berth.dev/berth/scheduler/server"
 )
 
 // The schedulers that Options.Scheduler can name.
 const (
 	SchedulerStock = "stock" // the unmodified kube-scheduler
 	SchedulerBerth = "berth" // the same with Berth's plugins
+	SchedulerNone  = "none"  // none in this process: one is run beside it
 )
 
 // schedulerUser is who the scheduler is to the API server.
@@ -25,10 +26,10 @@ const schedulerUser = "system:kube-scheduler"
 // folder had, else the stock one.
 func chooseScheduler(asked, had string) (string, error) {
 	switch {
-	case asked == SchedulerStock || asked == SchedulerBerth:
+	case asked == SchedulerStock || asked == SchedulerBerth || asked == SchedulerNone:
 		return asked, nil
 	case asked != "":
-		return "", fmt.Errorf("scheduler %q: it is %s or %s", asked, SchedulerStock, SchedulerBerth)
+		return "", fmt.Errorf("scheduler %q: it is %s, %s or %s", asked, SchedulerStock, SchedulerBerth, SchedulerNone)
 	case had == "":
 		return SchedulerStock, nil
 	}
@@ -37,60 +38,44 @@ func chooseScheduler(asked, had string) (string, error) {
 
 // schedulerConfig is the scheduler's configuration file. A file is needed
 // because the scheduler replaces what was set on its options by defaults.
+// Berth's plugins schedule under both names; the profiles are in server.
 func schedulerConfig(kubeconfig, which string) string {
-	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" +
-		"leaderElection: {leaderElect: false}\n" +
-		"clientConnection: {kubeconfig: " + kubeconfig + ", qps: 5000, burst: 10000, contentType: application/vnd.kubernetes.protobuf}\n"
-	if which != SchedulerBerth {
-		return text
+	s := server.Settings{Kubeconfig: kubeconfig}
+	if which == SchedulerBerth {
+		s.Names = []string{"default-scheduler", "berth-scheduler"}
 	}
-	text += "profiles:\n"
-	for _, name := range []string{"default-scheduler", "berth-scheduler"} {
-		text += berthProfile(name)
-	}
-	return text
+	return server.Configuration(s)
 }
 
-// berthProfile is a profile with Berth's plugin. It binds before the default
-// binder does. What a user prefers (affinity, taints) outweighs how well the
-// devices are packed, and that outweighs the spreading that nobody asked for.
-func berthProfile(name string) string {
-	return "- schedulerName: " + name + "\n  plugins:\n" +
-		"    multiPoint: {enabled: [{name: " + devices.Name + ", weight: 5}]}\n" +
-		"    bind: {enabled: [{name: " + devices.Name + "}]}\n" +
-		"    score: {enabled: [{name: NodeAffinity, weight: 20}, {name: InterPodAffinity, weight: 20}, {name: TaintToleration, weight: 20}]}\n"
-}
-
-// plugins are what the scheduler has beside its own.
-func (p *plane) plugins() []scheduler.Option {
-	if p.state.Scheduler != SchedulerBerth {
-		return nil
+// startScheduler starts kube-scheduler, with Berth's plugins or as it is, and
+// returns when it has seen every object that was there.
+func (p *plane) startScheduler(ctx context.Context, parts *components, ended func(name string, err error)) error {
+	setup := func() (*schedulerconfig.CompletedConfig, *kubescheduler.Scheduler, error) {
+		return scheduler.Setup(ctx, parts.sched)
 	}
-	return []scheduler.Option{scheduler.WithPlugin(devices.Name, devices.Factory())}
+	if p.state.Scheduler == SchedulerBerth {
+		setup = func() (*schedulerconfig.CompletedConfig, *kubescheduler.Scheduler, error) {
+			return server.Setup(ctx, parts.sched, nil)
+		}
+	}
+	cfg, s, err := setup()
+	if err != nil {
+		return fmt.Errorf("configure kube-scheduler: %w", err)
+	}
+	labelled(ctx, "scheduler", func(ctx context.Context) {
+		ended("kube-scheduler", scheduler.Run(ctx, cfg, s))
+	})
+	if err := s.WaitForHandlersSync(ctx); err != nil {
+		return fmt.Errorf("start kube-scheduler: %w", err)
+	}
+	return nil
 }
 
-// guardDevices applies the admission policy that keeps committed devices to the
-// scheduler, where Berth's runs. It stays when the stock scheduler comes back.
+// guardDevices applies the admission policies that keep committed devices to the
+// scheduler, where Berth's runs. They stay when the stock scheduler comes back.
 func (p *plane) guardDevices(ctx context.Context, client kubernetes.Interface) error {
 	if p.state.Scheduler != SchedulerBerth {
 		return nil
 	}
-	policy, binding := devices.Policy(schedulerUser)
-	policies, bindings := client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	_, err := policies.Create(ctx, policy, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		was, getErr := policies.Get(ctx, policy.Name, metav1.GetOptions{})
-		if getErr != nil {
-			return fmt.Errorf("guard the devices of pods: %w", getErr)
-		}
-		policy.ResourceVersion = was.ResourceVersion
-		_, err = policies.Update(ctx, policy, metav1.UpdateOptions{})
-	}
-	if err == nil {
-		_, err = bindings.Create(ctx, binding, metav1.CreateOptions{})
-	}
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("guard the devices of pods: %w", err)
-	}
-	return nil
+	return server.Guard(ctx, client, schedulerUser, true)
 }

@@ -10,7 +10,8 @@ func TestChooseScheduler(t *testing.T) {
 		{"a new folder has the stock scheduler", "", "", SchedulerStock},
 		{"a folder keeps what it had", "", SchedulerBerth, SchedulerBerth},
 		{"what is asked for wins", SchedulerStock, SchedulerBerth, SchedulerStock},
-		{"a name that is none is refused", "best", "", `scheduler "best": it is stock or berth`},
+		{"none is a choice too", SchedulerNone, SchedulerBerth, SchedulerNone},
+		{"a name that is none is refused", "best", "", `scheduler "best": it is stock, berth or none`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := chooseScheduler(tt.asked, tt.had)

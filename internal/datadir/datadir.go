@@ -32,7 +32,7 @@ type State struct {
 	Port    int    `json:"port"`    // API server, on 127.0.0.1
 	Server  string `json:"server"`  // URL of the API server
 	Fleet   string `json:"fleet"`   // name of the fleet the folder was made with
-	// Scheduler is "stock" or "berth"; "" is stock, in a folder made before there was a choice.
+	// Scheduler is "stock", "berth" or "none"; "" is stock, in a folder made before there was a choice.
 	Scheduler string    `json:"scheduler,omitempty"`
 	Ready     bool      `json:"ready"`   // false while the holder starts
 	Started   time.Time `json:"started"` // of the last holder

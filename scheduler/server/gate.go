@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// errNotLeading is what a write gets that may not be sent.
+var errNotLeading = errors.New("this scheduler does not lead now, or could not renew its lease: nothing was sent")
+
+// gate stands between the scheduler and the API server, and lets writes pass only
+// while this process leads. Leadership ends in two ways that the scheduler itself
+// would not notice in time: the process stood still for longer than its lease, and
+// it is told to stop while bindings are on their way. After Close returns nothing
+// of this process can reach the API server any more, so that the next leader sees
+// all that this one has bound. Reads always pass.
+type gate struct {
+	mu     sync.Mutex
+	leads  func() bool // nil until open
+	shut   bool
+	inside int           // writes without an answer
+	empty  chan struct{} // closed when shut and nothing is inside
+}
+
+func newGate() *gate { return &gate{empty: make(chan struct{})} }
+
+// open lets writes pass while leads says yes. leads must be quick.
+func (g *gate) open(leads func() bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leads = leads
+}
+
+// close lets no write pass any more, for good, and waits until those that did
+// have been answered, or ctx ends. Writes that come later wait for the end of
+// their own context, so that nothing is made of their refusal. The result says
+// whether all were answered.
+func (g *gate) close(ctx context.Context) bool {
+	g.mu.Lock()
+	if !g.shut {
+		g.shut = true
+		if g.inside == 0 {
+			close(g.empty)
+		}
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.empty:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// enter asks for one write.
+func (g *gate) enter(ctx context.Context) error {
+	g.mu.Lock()
+	shut := g.shut
+	ok := !shut && g.leads != nil && g.leads()
+	if ok {
+		g.inside++
+	}
+	g.mu.Unlock()
+	switch {
+	case ok:
+		return nil
+	case shut:
+		<-ctx.Done()
+		return fmt.Errorf("%w (%w)", errNotLeading, context.Cause(ctx))
+	}
+	return errNotLeading
+}
+
+// leave ends one write that entered.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inside--; g.inside == 0 && g.shut {
+		close(g.empty)
+	}
+}
+
+// wrap puts the gate before next; it is a transport.WrapperFunc.
+func (g *gate) wrap(next http.RoundTripper) http.RoundTripper { return &gated{g, next} }
+
+// gated is an http.RoundTripper behind a gate.
+type gated struct {
+	gate *gate
+	next http.RoundTripper
+}
+
+var _ utilnet.RoundTripperWrapper = &gated{}
+
+// WrappedRoundTripper implements utilnet.RoundTripperWrapper.
+func (t *gated) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// RoundTrip implements http.RoundTripper.
+func (t *gated) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodGet || req.Method == http.MethodHead {
+		return t.next.RoundTrip(req)
+	}
+	if err := t.gate.enter(req.Context()); err != nil {
+		if req.Body != nil {
+			err = errors.Join(err, req.Body.Close()) // a RoundTripper closes it also on errors
+		}
+		return nil, err
+	}
+	defer t.gate.leave()
+	return t.next.RoundTrip(req)
+}

@@ -1,0 +1,207 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/klog/v2"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/pkg/scheduler"
+)
+
+// closing is how long writes on their way are waited for at the end. A lease is
+// given back only when they have been answered.
+const closing = 5 * time.Second
+
+// ErrLostLease says that the scheduler could not renew its lease, and another may
+// lead by now.
+var ErrLostLease = errors.New("the lease was lost; another scheduler may lead now")
+
+// process is one run of a scheduler.
+type process struct {
+	cc     *schedulerconfig.CompletedConfig
+	sched  *scheduler.Scheduler
+	gate   *gate
+	list   lister
+	synced chan struct{} // closed when the scheduler has seen every object that was there
+	failed chan error    // why it cannot lead
+
+	release func() // ends the election, and gives the lease back
+}
+
+func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *gate) (*process, error) {
+	client, err := metadata.NewForConfig(cc.KubeConfig)
+	if err != nil {
+		return nil, fmt.Errorf("client for metadata: %w", err)
+	}
+	return &process{
+		cc: cc, sched: s, gate: g, list: client.Resource(v1.SchemeGroupVersion.WithResource("pods")).List,
+		synced: make(chan struct{}), failed: make(chan error, 1),
+	}, nil
+}
+
+// run schedules until ctx ends. What it starts ends with work.
+func (p *process) run(ctx, work context.Context, l net.Listener) error {
+	p.cc.EventBroadcaster.StartRecordingToSink(work.Done())
+	defer p.cc.EventBroadcaster.Shutdown()
+	stopServing := func() {}
+	if l != nil {
+		var err error
+		if stopServing, err = p.serve(ctx, l); err != nil {
+			return err
+		}
+	}
+	defer stopServing()
+	if err := p.sync(ctx, work); err != nil {
+		return err
+	}
+	if p.cc.LeaderElection == nil {
+		return p.alone(ctx, work)
+	}
+	return p.elected(ctx, work)
+}
+
+// serve serves metrics and health.
+func (p *process) serve(ctx context.Context, l net.Listener) (stop func(), err error) {
+	var health []healthz.HealthChecker
+	if p.cc.LeaderElection != nil {
+		health = append(health, p.cc.LeaderElection.WatchDog)
+	}
+	ready := append(health[:len(health):len(health)], healthz.NewShutdownHealthz(ctx.Done()), healthz.NamedCheck("sched-handler-sync", func(*http.Request) error {
+		select {
+		case <-p.synced:
+			return nil
+		default:
+			return errors.New("not every object has been seen yet")
+		}
+	}))
+	handler := endpoints(health, ready)
+	if p.cc.SecureServing == nil {
+		return serve(l, nil, handler)
+	}
+	return serve(l, p.cc.SecureServing, secured(handler, p.cc))
+}
+
+// sync starts the watches and returns when the scheduler has seen every object.
+func (p *process) sync(ctx, work context.Context) error {
+	wait, cancel := context.WithCancel(work)
+	defer context.AfterFunc(ctx, cancel)()
+	defer cancel()
+	p.cc.InformerFactory.Start(work.Done())
+	p.cc.DynInformerFactory.Start(work.Done())
+	p.cc.InformerFactory.WaitForCacheSync(wait.Done())
+	p.cc.DynInformerFactory.WaitForCacheSync(wait.Done())
+	if err := p.sched.WaitForHandlersSync(wait); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("see every object: %w", err)
+	}
+	if ctx.Err() == nil {
+		close(p.synced)
+	}
+	return nil
+}
+
+// alone schedules without an election.
+func (p *process) alone(ctx, work context.Context) error {
+	p.gate.open(func() bool { return true })
+	go p.sched.Run(work)
+	<-ctx.Done()
+	p.drain(ctx)
+	return nil
+}
+
+// elected schedules when and as long as this process leads.
+func (p *process) elected(ctx, work context.Context) error {
+	cfg := *p.cc.LeaderElection
+	cfg.ReleaseOnCancel = true
+	var elector *leaderelection.LeaderElector
+	cfg.Callbacks = leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(led context.Context) { p.lead(led, work, func() bool { return fresh(elector, &cfg) }) },
+		OnStoppedLeading: func() {},
+	}
+	elector, err := leaderelection.NewLeaderElector(cfg)
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	if cfg.WatchDog != nil {
+		cfg.WatchDog.SetLeaderElection(elector)
+	}
+	// It goes on where writes are without an answer: then the lease runs out.
+	election, release := context.WithCancel(context.WithoutCancel(ctx))
+	p.release = release
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		elector.Run(election)
+	}()
+	select {
+	case <-ctx.Done():
+		p.retire(ctx, over)
+		return nil
+	case err := <-p.failed:
+		p.retire(ctx, over)
+		return err
+	case <-over:
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		p.gate.close(ended) // at once: others may lead
+		return ErrLostLease
+	}
+}
+
+// lead schedules as the leader. led ends with the leadership.
+func (p *process) lead(led, work context.Context, fresh func() bool) {
+	began := time.Now()
+	err := catchUp(led, p.list, func(uid types.UID) (string, bool) {
+		pod, err := p.sched.Cache.GetPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+		if err != nil {
+			return "", false
+		}
+		return pod.ResourceVersion, true
+	})
+	if led.Err() != nil {
+		return
+	}
+	if err != nil {
+		p.failed <- err
+		return
+	}
+	klog.InfoS("Leading", "caughtUpIn", time.Since(began))
+	p.gate.open(fresh)
+	p.sched.Run(work)
+}
+
+// fresh says whether the lease is this process's, and was renewed within the
+// deadline, which is shorter than the time after which another may take it.
+func fresh(e *leaderelection.LeaderElector, cfg *leaderelection.LeaderElectionConfig) bool {
+	return e.IsLeader() && e.Check(cfg.RenewDeadline-cfg.LeaseDuration) == nil
+}
+
+// retire gives the lease back when every write has been answered. over is closed
+// when the election has ended.
+func (p *process) retire(ctx context.Context, over <-chan struct{}) {
+	if p.drain(ctx) {
+		p.release()
+		<-over
+	}
+}
+
+// drain ends the writes of this process, and says whether all were answered.
+func (p *process) drain(ctx context.Context) bool {
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	answered := p.gate.close(wait)
+	if !answered {
+		klog.InfoS("Stopping before every write was answered: the lease is left to run out", "waited", closing)
+	}
+	return answered
+}

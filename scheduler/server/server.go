@@ -1,0 +1,173 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+)
+
+// Options says how to run the scheduler. Only one can run in a process: upstream
+// keeps global registries.
+type Options struct {
+	Kubeconfig string   // file; "" is the ServiceAccount of the pod that it runs in
+	Names      []string // schedulerName of the pods to schedule
+	// ConfigFile, if not empty, is a KubeSchedulerConfiguration to use instead of
+	// Berth's: its profiles, and all but its leader election.
+	ConfigFile string
+	Lease      *Lease // nil: this is the only scheduler, and elects nobody
+	// MetricsAddr is host:port for metrics and health, with TLS and delegated
+	// authentication; "http://" before a loopback address is without both; "" is
+	// none.
+	MetricsAddr       string
+	CertFile, KeyFile string // for MetricsAddr; "" is a certificate of its own, made at the start
+	// Policies lets the scheduler apply its admission policies. User is whom they
+	// let commit devices: "" is whoever the API server takes this process for.
+	Policies bool
+	User     string
+	TakeOver bool // also where they name another user
+}
+
+// Run schedules until ctx ends; it then sends nothing more, gives its lease back
+// and returns nil. It returns an error when it cannot start, or has lost its
+// lease: then it must not go on, and whoever runs it starts it anew.
+func Run(ctx context.Context, o Options) error {
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	if err := o.prepare(ctx); err != nil {
+		return err
+	}
+	listener, plain, err := listen(o.MetricsAddr)
+	if err != nil {
+		return err
+	}
+	opts, err := o.upstream(listener, plain)
+	if err != nil {
+		return err
+	}
+	// What it runs ends when this function does, not when ctx does: before that,
+	// bindings on their way are waited for.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g := newGate()
+	cc, s, err := Setup(work, opts, g.wrap)
+	if err != nil {
+		return fmt.Errorf("set up the scheduler: %w", err)
+	}
+	if o.ConfigFile != "" && !commits(&cc.ComponentConfig) {
+		return fmt.Errorf("configuration %s: no profile has Berth's plugin; see docs/running-the-scheduler.md for what a profile needs", o.ConfigFile)
+	}
+	p, err := newProcess(cc, s, g)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, work, listener)
+}
+
+// patience is how long the API server may take to answer at the start.
+const patience = 15 * time.Second
+
+// prepare asks the API server who this is and what it may, and guards committed
+// devices. Each way in which a scheduler could run and do nothing is an error.
+func (o *Options) prepare(ctx context.Context) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	cfg.QPS = -1
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	user, err := whoAmI(ctx, client)
+	if err != nil {
+		return fmt.Errorf("ask %s who this is: %w", cfg.Host, err)
+	}
+	if err := checkRights(ctx, client, user, o.Lease); err != nil {
+		return err
+	}
+	if o.User == "" {
+		o.User = user
+	}
+	klog.InfoS("Scheduling", "server", cfg.Host, "user", user, "schedulerNames", o.Names)
+	if !o.Policies {
+		return nil
+	}
+	err = Guard(ctx, client, o.User, o.TakeOver)
+	if apierrors.IsForbidden(err) {
+		klog.ErrorS(err, "Admission policies could not be applied, so that whoever may create pods may claim devices: "+
+			"give the scheduler the ClusterRole berth-scheduler-policies of deploy/scheduler.yaml")
+		return nil
+	}
+	return err
+}
+
+// whoAmI gives the name that the API server knows this process by. A server that
+// does not answer at once may be starting too.
+func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		got, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		var status apierrors.APIStatus
+		switch {
+		case err == nil:
+			return got.Status.UserInfo.Username, nil
+		case errors.As(err, &status) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsInternalError(err):
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// upstream gives upstream's options for o.
+func (o *Options) upstream(listener net.Listener, plain bool) (*options.Options, error) {
+	opts := options.NewOptions()
+	if err := opts.ComponentGlobalsRegistry.Set(); err != nil {
+		return nil, fmt.Errorf("feature gates: %w", err)
+	}
+	text, from := []byte(Configuration(Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: o.Lease})), "Berth's configuration"
+	if o.ConfigFile != "" {
+		var err error
+		if text, err = os.ReadFile(o.ConfigFile); err != nil {
+			return nil, fmt.Errorf("read the configuration: %w", err)
+		}
+		from = o.ConfigFile
+	}
+	cfg, err := decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", from, err)
+	}
+	if o.ConfigFile != "" {
+		own, err := decode([]byte(Configuration(Settings{Kubeconfig: o.Kubeconfig, Lease: o.Lease})))
+		if err != nil {
+			return nil, fmt.Errorf("Berth's configuration: %w", err)
+		}
+		cfg.LeaderElection = own.LeaderElection
+		if o.Kubeconfig != "" || cfg.ClientConnection.Kubeconfig == "" {
+			cfg.ClientConnection.Kubeconfig = o.Kubeconfig
+		}
+	}
+	opts.ComponentConfig = cfg
+	opts.Authentication.RemoteKubeConfigFile, opts.Authorization.RemoteKubeConfigFile = o.Kubeconfig, o.Kubeconfig
+	opts.SecureServing.BindPort = 0
+	if listener != nil && !plain {
+		opts.SecureServing.Listener = listener
+		opts.SecureServing.ServerCert.CertKey.CertFile, opts.SecureServing.ServerCert.CertKey.KeyFile = o.CertFile, o.KeyFile
+	}
+	return opts, nil
+}

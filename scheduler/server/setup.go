@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/transport"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"berth.dev/berth/scheduler/devices"
+)
+
+// Setup makes a scheduler with Berth's plugins from upstream's options, as
+// upstream's own Setup does, with two differences: its pods' events are told once
+// (see quiet), and its writes go through wrap, where that is not nil. Nothing
+// runs yet. Options without a ConfigFile must have a ComponentConfig.
+func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFunc) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
+	if opts.ConfigFile != "" {
+		cfg, err := latest.Default()
+		if err != nil {
+			return nil, nil, fmt.Errorf("default configuration: %w", err)
+		}
+		opts.ComponentConfig = cfg
+	}
+	if errs := opts.Validate(); len(errs) > 0 {
+		return nil, nil, utilerrors.NewAggregate(errs)
+	}
+	c, err := opts.Config(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if wrap != nil {
+		// Clients for events and the lease are made already, and do without it.
+		c.KubeConfig = rest.CopyConfig(c.KubeConfig)
+		c.KubeConfig.Wrap(wrap)
+		if c.Client, err = kubernetes.NewForConfig(c.KubeConfig); err != nil {
+			return nil, nil, fmt.Errorf("client: %w", err)
+		}
+		c.InformerFactory = scheduler.NewInformerFactory(c.Client, 0)
+	}
+	cc := c.Complete()
+	told := newTold(time.Now())
+	recorder := func(name string) events.EventRecorderLogger {
+		return &quiet{EventRecorderLogger: cc.EventBroadcaster.NewRecorder(name), told: told}
+	}
+	plugins := runtime.Registry{devices.Name: devices.Factory()}
+	have := &cc.ComponentConfig
+	s, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
+		scheduler.WithComponentConfigVersion(have.APIVersion),
+		scheduler.WithKubeConfig(cc.KubeConfig),
+		scheduler.WithProfiles(have.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(have.PercentageOfNodesToScore),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugins),
+		scheduler.WithPodMaxBackoffSeconds(have.PodMaxBackoffSeconds),
+		scheduler.WithPodInitialBackoffSeconds(have.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxInUnschedulablePodsDuration(cc.PodMaxInUnschedulablePodsDuration),
+		scheduler.WithExtenders(have.Extenders...),
+		scheduler.WithParallelism(have.Parallelism),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &cc, s, nil
+}
