@@ -102,18 +102,14 @@ func (t *trial) better(i int, a placement.Score, j int, b placement.Score) bool 
 
 // score brings up to date whether h fits node n, and how well.
 func (t *trial) score(h *shape, n int) {
-	h.fits[n] = placement.Fit(t.s, n, &h.request) == placement.Fits
-	if h.fits[n] {
-		h.score[n] = t.p.Score(t.s, n, &h.request)
-	}
+	h.score[n], h.fits[n] = placement.ScoreOn(t.p, n, &h.request)
 }
 
 // put assumes a member on a node, with devices or, where they are nil, those
 // that the policy chooses.
 func (t *trial) put(p *cluster.Placement, node int, devices []cluster.Device) error {
-	p.Node, p.Devices = node, devices
-	if p.Request.GPUs > 0 && devices == nil {
-		p.Devices = t.p.Devices(t.s, node, &p.Request, make([]cluster.Device, 0, p.Request.GPUs))
+	if p.Node, p.Devices = node, devices; devices == nil {
+		*p = placement.On(t.p, node, &p.Request)
 	}
 	if err := t.s.Assume(p); err != nil {
 		return err
@@ -135,10 +131,11 @@ func (t *trial) together(l Level) (*Plan, error) {
 	sum.OneClique = l == Clique
 	node, best := -1, placement.Score(0)
 	for i := range t.all {
-		if t.near(l, i) && placement.Fit(t.s, i, &sum) == placement.Fits {
-			if score := t.p.Score(t.s, i, &sum); node < 0 || t.better(i, score, node, best) {
-				node, best = i, score
-			}
+		if !t.near(l, i) {
+			continue
+		}
+		if score, fits := placement.ScoreOn(t.p, i, &sum); fits && (node < 0 || t.better(i, score, node, best)) {
+			node, best = i, score
 		}
 	}
 	if node < 0 {
@@ -146,7 +143,7 @@ func (t *trial) together(l Level) (*Plan, error) {
 	}
 	m, used := t.s.Mark(), slices.Clone(t.used)
 	t.enter(t.all[node : node+1])
-	devices := t.p.Devices(t.s, node, &sum, make([]cluster.Device, 0, sum.GPUs))
+	devices := placement.On(t.p, node, &sum).Devices
 	plan := t.empty()
 	for _, i := range t.order {
 		p := &plan.Placed[i]

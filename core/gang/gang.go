@@ -92,11 +92,10 @@ type Refusal struct {
 	Apart bool
 }
 
-// Planner places gangs on a Snapshot.
+// Planner places gangs on the Snapshot of a Placer.
 type Planner struct {
-	Snapshot *cluster.Snapshot
-	Policy   placement.Policy
-	Topology *Topology // of the Snapshot's nodes; nil: nothing is known of racks and zones
+	Placer   placement.Placer // its Best is not asked: a domain is no node's own
+	Topology *Topology        // of the Snapshot's nodes; nil: nothing is known of racks and zones
 	// Domains is how many domains of each level are tried; 0 is 16.
 	Domains int
 }
@@ -108,7 +107,7 @@ type Planner struct {
 // Of the domains that hold every member it takes one of the nearest level; where
 // none does, one of the nearest level that holds MinCount, with as many members
 // as fit there. Of one level, the domain with the least room comes first. Which
-// node of a domain a member gets is decided by the Policy, among those first
+// node of a domain a member gets is decided by the Placer's Policy, among those first
 // that the gang is on already. Equal arguments give equal plans.
 //
 // The error is of a Policy that chose what is not free: a bug.
@@ -177,7 +176,8 @@ func (t *trial) nearest(need int) (*Plan, error) {
 // level places at least need members in one domain of level l, or gives nil.
 func (t *trial) level(l Level, need int) (*Plan, error) {
 	switch {
-	case l <= Node && t.sum != nil && need == len(t.g.Members) && (l == Node || len(t.g.Near) == 0):
+	case l == Clique && t.sum != nil && need == len(t.g.Members) && len(t.g.Near) == 0,
+		l == Node && t.sum != nil && need == len(t.g.Members) && !t.shared:
 		return t.together(l)
 	case l == Clique:
 		return nil, nil

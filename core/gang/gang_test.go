@@ -37,16 +37,17 @@ func planner(tb testing.TB, nodes ...place) *gang.Planner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &gang.Planner{Snapshot: s, Policy: placement.NewBerth(placement.Setup{Cluster: s}, placement.DefaultParams()), Topology: gang.NewTopology(places)}
+	policy := placement.NewBerth(placement.Setup{Cluster: s}, placement.DefaultParams())
+	return &gang.Planner{Placer: placement.NewIndex(s, policy, nil, nil), Topology: gang.NewTopology(places)}
 }
 
 // hold takes n whole GPUs of a node.
 func hold(t *testing.T, p *gang.Planner, node string, n int) {
 	t.Helper()
-	i, _ := p.Snapshot.Find(node)
+	i, _ := p.Placer.Snapshot().Find(node)
 	r := cluster.Request{GPUs: int32(n), MilliGPU: cluster.Whole}
-	placed := cluster.Placement{Node: i, Request: r, Devices: p.Policy.Devices(p.Snapshot, i, &r, nil)}
-	if err := p.Snapshot.Assume(&placed); err != nil {
+	placed := cluster.Placement{Node: i, Request: r, Devices: p.Placer.Policy().Devices(p.Placer.Snapshot(), i, &r, nil)}
+	if err := p.Placer.Snapshot().Assume(&placed); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -70,7 +71,7 @@ func nodesOf(p *gang.Planner, plan *gang.Plan) []string {
 	for i := range plan.Placed {
 		name := "-"
 		if n := plan.Placed[i].Node; n >= 0 {
-			name = p.Snapshot.Node(n).Name
+			name = p.Placer.Snapshot().Node(n).Name
 		}
 		out = append(out, name)
 	}
@@ -184,7 +185,7 @@ func TestOneCliqueIsOneClique(t *testing.T) {
 	cliques := map[int]bool{}
 	for _, placed := range plan.Placed {
 		for _, d := range placed.Devices {
-			cliques[p.Snapshot.Cards(placed.Node)[d.GPU].Clique] = true
+			cliques[p.Placer.Snapshot().Cards(placed.Node)[d.GPU].Clique] = true
 		}
 	}
 	if len(cliques) != 1 {
@@ -250,21 +251,21 @@ func BenchmarkPlan(b *testing.B) {
 			hold := rand.New(rand.NewSource(1))
 			for range 300 {
 				r := cluster.Request{GPUs: 1, MilliGPU: int32(100 + hold.Intn(900))}
-				i, ok := placement.NewScan(p.Snapshot, p.Policy, nil, nil).Best(&r)
+				i, ok := placement.NewScan(p.Placer.Snapshot(), p.Placer.Policy(), nil, nil).Best(&r)
 				if !ok {
 					b.Fatal("full")
 				}
-				if err := p.Snapshot.Assume(&cluster.Placement{Node: i, Request: r, Devices: p.Policy.Devices(p.Snapshot, i, &r, nil)}); err != nil {
+				if err := p.Placer.Snapshot().Assume(&cluster.Placement{Node: i, Request: r, Devices: p.Placer.Policy().Devices(p.Placer.Snapshot(), i, &r, nil)}); err != nil {
 					b.Fatal(err)
 				}
 			}
 			for b.Loop() {
-				m := p.Snapshot.Mark()
+				m := p.Placer.Snapshot().Mark()
 				plan, _, err := p.Plan(&gang.Gang{Within: gang.Cluster, Members: members(tt.members, 1)})
 				if err != nil || (plan != nil) != (tt.members == 512) {
 					b.Fatal(plan, err)
 				}
-				p.Snapshot.RollBack(m)
+				p.Placer.Snapshot().RollBack(m)
 			}
 		})
 	}

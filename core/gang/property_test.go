@@ -29,7 +29,8 @@ func randomPlanner(t *testing.T, rng *rand.Rand, nodes int) *gang.Planner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &gang.Planner{Snapshot: s, Policy: placement.NewBerth(placement.Setup{Cluster: s}, placement.DefaultParams()), Topology: gang.NewTopology(places)}
+	policy := placement.NewBerth(placement.Setup{Cluster: s}, placement.DefaultParams())
+	return &gang.Planner{Placer: placement.NewIndex(s, policy, nil, nil), Topology: gang.NewTopology(places)}
 }
 
 func randomGang(s *cluster.Snapshot, rng *rand.Rand, most int) *gang.Gang {
@@ -61,21 +62,21 @@ func TestAGangIsPlacedWholeOrNothingChanges(t *testing.T) {
 	for seed := range int64(400) {
 		rng := rand.New(rand.NewSource(seed))
 		p := randomPlanner(t, rng, 8)
-		if p.Snapshot.TotalGPUs() == 0 {
+		if p.Placer.Snapshot().TotalGPUs() == 0 {
 			continue
 		}
 		var before *cluster.Snapshot
 		for range 8 {
-			g := randomGang(p.Snapshot, rng, 6)
+			g := randomGang(p.Placer.Snapshot(), rng, 6)
 			g.Within = []gang.Level{gang.Node, gang.Rack, gang.Zone, gang.Cluster}[rng.Intn(4)]
-			before = p.Snapshot.Clone()
+			before = p.Placer.Snapshot().Clone()
 			plan, refusal, err := p.Plan(g)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if plan == nil {
 				refused++
-				if !p.Snapshot.Equal(before) {
+				if !p.Placer.Snapshot().Equal(before) {
 					t.Fatalf("seed %d: refused, and the snapshot has changed", seed)
 				}
 				if refusal == nil || refusal.Need == 0 {
@@ -118,7 +119,7 @@ func check(t *testing.T, seed int64, p *gang.Planner, g *gang.Gang, plan *gang.P
 	if count < need || count != plan.Count {
 		t.Fatalf("seed %d: %d of %d members placed, the plan says %d", seed, count, need, plan.Count)
 	}
-	if !before.Equal(p.Snapshot) {
+	if !before.Equal(p.Placer.Snapshot()) {
 		t.Fatalf("seed %d: what was assumed is not what the plan says", seed)
 	}
 	if plan.Level > g.Within || !holds(p, plan.Level, nodes) {
@@ -143,10 +144,10 @@ func TestNoNearerDomainHoldsTheGang(t *testing.T) {
 	for seed := range int64(300) {
 		rng := rand.New(rand.NewSource(seed))
 		p := randomPlanner(t, rng, 7)
-		if p.Snapshot.TotalGPUs() == 0 {
+		if p.Placer.Snapshot().TotalGPUs() == 0 {
 			continue
 		}
-		g := randomGang(p.Snapshot, rng, 1)
+		g := randomGang(p.Placer.Snapshot(), rng, 1)
 		if g.MinCount = 0; g.Members[0].Request.GPUs == 0 {
 			continue
 		}
@@ -168,13 +169,13 @@ func TestNoNearerDomainHoldsTheGang(t *testing.T) {
 // Cluster where none does.
 func nearest(t *testing.T, p *gang.Planner, g *gang.Gang) gang.Level {
 	t.Helper()
-	s := p.Snapshot
+	s := p.Placer.Snapshot()
 	room := make([]int, s.Len())
 	for i := range room {
 		m := s.Mark()
 		for room[i] < len(g.Members) && placement.Fit(s, i, &g.Members[0].Request) == placement.Fits {
 			r := g.Members[0].Request
-			if err := s.Assume(&cluster.Placement{Node: i, Request: r, Devices: p.Policy.Devices(s, i, &r, nil)}); err != nil {
+			if err := s.Assume(&cluster.Placement{Node: i, Request: r, Devices: p.Placer.Policy().Devices(s, i, &r, nil)}); err != nil {
 				t.Fatal(err)
 			}
 			room[i]++
@@ -207,12 +208,12 @@ func TestOfTwoGangsThatEachFitAloneOneIsPlaced(t *testing.T) {
 	if err != nil || first == nil || first.Count != 13 {
 		t.Fatal(first, err)
 	}
-	before := p.Snapshot.Clone()
-	if second, refusal, err := p.Plan(two); second != nil || err != nil || refusal.Fit >= 7 || !p.Snapshot.Equal(before) {
+	before := p.Placer.Snapshot().Clone()
+	if second, refusal, err := p.Plan(two); second != nil || err != nil || refusal.Fit >= 7 || !p.Placer.Snapshot().Equal(before) {
 		t.Fatal(second, refusal, err)
 	}
 	for i := range first.Placed {
-		if err := p.Snapshot.Release(&first.Placed[i]); err != nil {
+		if err := p.Placer.Snapshot().Release(&first.Placed[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,11 +228,11 @@ func TestEqualGangsGetEqualPlans(t *testing.T) {
 		for k := range got {
 			rng := rand.New(rand.NewSource(seed))
 			p := randomPlanner(t, rng, 8)
-			if p.Snapshot.TotalGPUs() == 0 {
+			if p.Placer.Snapshot().TotalGPUs() == 0 {
 				continue
 			}
 			for range 4 {
-				if plan, _, _ := p.Plan(randomGang(p.Snapshot, rng, 5)); plan != nil {
+				if plan, _, _ := p.Plan(randomGang(p.Placer.Snapshot(), rng, 5)); plan != nil {
 					got[k] = append(got[k], nodesOf(p, plan)...)
 				}
 			}

@@ -10,8 +10,8 @@ import (
 
 // trial is one call of Plan.
 type trial struct {
-	s    *cluster.Snapshot
-	p    placement.Policy
+	p    placement.Placer
+	s    *cluster.Snapshot // p's
 	topo *Topology
 	g    *Gang
 	most int // domains tried of each level
@@ -20,6 +20,7 @@ type trial struct {
 	shapes []shape
 	shape  []int            // of each member, its place in shapes
 	sum    *cluster.Request // of all members with GPUs; nil where they cannot be one request
+	shared bool             // sum is in units that some nodes share GPUs for: several members may get parts of one
 	all    []int32          // every node
 	used   []bool           // of each node: a member with GPUs is on it
 	inside []bool           // of each node: it is in the domain that is tried
@@ -37,9 +38,10 @@ type shape struct {
 }
 
 func newTrial(p *Planner, g *Gang) *trial {
-	n := p.Snapshot.Len()
+	s := p.Placer.Snapshot()
+	n := s.Len()
 	t := &trial{
-		s: p.Snapshot, p: p.Policy, topo: p.Topology, g: g, most: cmp.Or(p.Domains, 16),
+		p: p.Placer, s: s, topo: p.Topology, g: g, most: cmp.Or(p.Domains, 16),
 		shape: make([]int, len(g.Members)), all: make([]int32, n), used: make([]bool, n), inside: make([]bool, n),
 	}
 	known := map[cluster.Request]int{}
@@ -64,7 +66,11 @@ func newTrial(p *Planner, g *Gang) *trial {
 			t.used[i] = true
 		}
 	}
-	t.sum = total(g)
+	if t.sum = total(g); t.sum != nil && t.sum.Units {
+		for i := range t.all {
+			t.shared = t.shared || s.Node(i).Shares > 1
+		}
+	}
 	return t
 }
 
@@ -98,9 +104,10 @@ func total(g *Gang) *cluster.Request {
 			continue
 		}
 		if sum.GPUs == 0 {
-			sum.MilliGPU, sum.Products = cluster.Whole, r.Products
+			sum.MilliGPU, sum.Products, sum.Units, sum.Class = cluster.Whole, r.Products, r.Units, r.Class
 		}
-		if !r.IsWhole() || r.OneClique || len(g.Members[i].Avoid) > 0 || r.Products != sum.Products || sum.GPUs+r.GPUs > 127 {
+		same := r.Products == sum.Products && r.Units == sum.Units && r.Class == sum.Class
+		if !same || !r.IsWhole() || r.OneClique || len(g.Members[i].Avoid) > 0 || sum.GPUs+r.GPUs > 127 {
 			return nil
 		}
 		sum.CPUMilli += r.CPUMilli
@@ -189,7 +196,8 @@ func capacity(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
 	if placement.Fit(s, i, r) != placement.Fits {
 		return 0
 	}
-	n, most := s.Node(i), int64(1)<<30
+	n, q := s.Node(i), s.Resolve(i, r)
+	r, most := &q, int64(n.FreePods)
 	if r.CPUMilli > 0 {
 		most = min(most, n.FreeCPUMilli/r.CPUMilli)
 	}
