@@ -21,11 +21,14 @@ const (
 
 // load is what the holders of one GPU who may go have of it.
 type load struct {
-	all     Cost // of clearing it
-	least   Cost // of the cheapest of them
-	milli   int32
+	all     Cost   // of clearing it
+	each    []Cost // of each of them
+	milli   int32  // all together
 	bytes   int64
-	some    bool // there is one
+	most    int32 // milli of the one with the most
+	largest int64 // bytes of the one with the most
+	one     int32 // milli of the one that is counted, so far
+	oneSize int64
 	blocked bool // another holds it who must not go
 }
 
@@ -43,7 +46,9 @@ func (t *trial) look(x *site, i int, r *cluster.Request) {
 	x.node, x.r, x.who = i, r, x.who[:0]
 	n := len(t.s.Cards(i))
 	x.loads = slices.Grow(x.loads[:0], n)[:n]
-	clear(x.loads)
+	for j := range x.loads {
+		x.loads[j] = load{each: x.loads[j].each[:0]}
+	}
 	for k := range t.c.Holders[i] {
 		h, no := &t.c.Holders[i][k], t.first[i]+k
 		if t.gone[no] {
@@ -74,16 +79,17 @@ func (x *site) add(h *Holder, cost Cost, goes bool) {
 			l.blocked = true
 			continue
 		}
-		l.milli += d.MilliGPU
-		l.bytes += d.MemoryBytes
+		if seen[d.GPU/64]&bit != 0 {
+			l.one, l.oneSize = 0, 0
+		}
+		l.one, l.oneSize = l.one+d.MilliGPU, l.oneSize+d.MemoryBytes
+		l.milli, l.most = l.milli+d.MilliGPU, max(l.most, l.one)
+		l.bytes, l.largest = l.bytes+d.MemoryBytes, max(l.largest, l.oneSize)
 		if seen[d.GPU/64]&bit == 0 {
 			continue // counted
 		}
 		seen[d.GPU/64] &^= bit
-		l.all = l.all.plus(part)
-		if !l.some || part.Compare(l.least) < 0 {
-			l.some, l.least = true, part
-		}
+		l.all, l.each = l.all.plus(part), append(l.each, part)
 	}
 }
 
@@ -171,7 +177,7 @@ func (t *trial) boundGPU(x *site, j int) (Cost, bool) {
 	}
 	if r.IsMIG() {
 		p := t.s.ProfileNumber(g.Product, r.Profile)
-		if p == 0 || t.s.Starts(x.node, j, p) == 0 && !l.some {
+		if p == 0 || t.s.Starts(x.node, j, p) == 0 && len(l.each) == 0 {
 			return Cost{}, false
 		}
 		return Cost{}, true // the node as a whole bounds it: see bound
@@ -190,7 +196,30 @@ func (t *trial) boundGPU(x *site, j int) (Cost, bool) {
 		return Cost{}, false
 	case whole:
 		return l.all, !l.blocked
-	default:
-		return l.least, g.FreeMilli+l.milli >= milli && g.FreeBytes+l.bytes >= bytes
+	case g.FreeMilli+l.milli < milli || g.FreeBytes+l.bytes < bytes:
+		return Cost{}, false
 	}
+	return l.cheapest(milli-g.FreeMilli, bytes-g.FreeBytes), true
+}
+
+// cheapest bounds the cost of freeing so much: that of the cheapest, as many as
+// would be needed if all had as much as the one with the most.
+func (l *load) cheapest(milli int32, bytes int64) Cost {
+	n := 1
+	if milli > 0 {
+		n = max(n, int((milli+l.most-1)/l.most))
+	}
+	if bytes > 0 {
+		n = max(n, int((bytes+l.largest-1)/l.largest))
+	}
+	slices.SortFunc(l.each, func(a, b Cost) int { return a.rest().Compare(b.rest()) })
+	var sum Cost
+	for _, c := range l.each[:min(n, len(l.each))] {
+		sum = sum.plus(c.rest())
+	}
+	sum.Highest = never.Highest
+	for _, c := range l.each {
+		sum.Highest = min(sum.Highest, c.Highest)
+	}
+	return sum
 }

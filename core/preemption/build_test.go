@@ -73,19 +73,18 @@ func hold(t testing.TB, c *preemption.Cluster, node, at int, r cluster.Request, 
 func random(t testing.TB, r *rand.Rand, members int) (*preemption.Cluster, *preemption.Preemptor) {
 	products := []string{"Tesla T4", "NVIDIA A100-SXM4-40GB"}
 	var nodes []cluster.Spec
-	for i := range 1 + r.IntN(3) {
+	for i := range 1 + r.IntN(2) {
 		n := spec(t, fmt.Sprint("n", i), products[r.IntN(2)], 1+r.IntN(3))
 		n.CPUMilli, n.Recut = int64(4000+2000*r.IntN(3)), cluster.Recut(r.IntN(3))
 		for j := range n.GPUs {
 			n.GPUs[j].Clique = r.IntN(3)
-			n.GPUs[j].Healthy = r.IntN(12) > 0
 		}
 		nodes = append(nodes, n)
 	}
 	c := newCluster(t, nodes...)
 	c.Budgets = []int{r.IntN(3), r.IntN(2)}
 	c.MinCount = map[string]int{"a": 1 + r.IntN(2), "b": r.IntN(3)}
-	for range 1 + r.IntN(9) {
+	for range 4 + r.IntN(12) { // about half of them find room
 		h := preemption.Holder{Priority: int32(r.IntN(4)), Start: now.Add(-time.Duration(r.IntN(5)) * time.Hour), Fixed: r.IntN(12) == 0, Leaving: r.IntN(8) == 0}
 		if r.IntN(3) == 0 {
 			h.Gang = []string{"a", "b"}[r.IntN(2)]
@@ -94,6 +93,10 @@ func random(t testing.TB, r *rand.Rand, members int) (*preemption.Cluster, *pree
 			h.Budgets = []int{r.IntN(2)}
 		}
 		place(c, r, randomRequest(r), h)
+	}
+	for range r.IntN(2) {
+		i := r.IntN(len(nodes))
+		c.Snapshot.SetHealthy(i, r.IntN(len(nodes[i].GPUs)), false)
 	}
 	promise(c, r)
 	p := &preemption.Preemptor{Priority: int32(1 + r.IntN(4))}
@@ -173,4 +176,21 @@ func randomRequest(r *rand.Rand) cluster.Request {
 	}
 	q.CPUMilli = int64(1000 * r.IntN(4))
 	return q
+}
+
+// back puts a holder back on s, on failed GPUs too, and says whether there is
+// room.
+func back(s *cluster.Snapshot, p *cluster.Placement) bool {
+	var failed []int
+	for _, d := range p.Devices {
+		if j := int(d.GPU); !s.GPUs(p.Node)[j].Healthy {
+			failed = append(failed, j)
+			s.SetHealthy(p.Node, j, true)
+		}
+	}
+	err := s.Assume(p)
+	for _, j := range failed {
+		s.SetHealthy(p.Node, j, false)
+	}
+	return err == nil
 }

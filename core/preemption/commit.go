@@ -63,7 +63,7 @@ func (t *trial) spareGroup(group []int, g *gang) {
 	m := t.s.Mark()
 	var back []int
 	for _, n := range group {
-		if t.s.Assume(&t.holder(n).Placement) == nil {
+		if t.back(t.holder(n)) {
 			back = append(back, n)
 		}
 	}
@@ -97,7 +97,7 @@ func (t *trial) awaited(placed []cluster.Placement) []ID {
 		}
 		seen[i] = true
 		for n := t.first[i]; n < t.first[i+1]; n++ {
-			if h := t.holder(n); h.Leaving && !h.Promise && t.gone[n] && t.s.Assume(&h.Placement) != nil {
+			if h := t.holder(n); h.Leaving && !h.Promise && t.gone[n] && !t.back(h) {
 				out = append(out, t.ids[n])
 			}
 		}

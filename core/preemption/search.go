@@ -78,7 +78,7 @@ func (s *search) down(k int, cost Cost) {
 	}
 	m := t.s.Mark()
 	s.tries--
-	if t.s.Assume(&t.holder(n).Placement) == nil && t.fits(x.node, x.r) {
+	if t.back(t.holder(n)) && t.fits(x.node, x.r) {
 		t.stays[n] = true
 		s.down(k+1, cost)
 		t.stays[n] = false

@@ -174,6 +174,19 @@ func (t *trial) unpick(mark int) {
 	t.trail = t.trail[:mark]
 }
 
+// back assumes h again, and says whether there is room. A GPU that has failed
+// keeps who held it, though it takes nobody else.
+func (t *trial) back(h *Holder) bool {
+	i := h.Placement.Node
+	for _, d := range h.Placement.Devices {
+		if j := int(d.GPU); !t.s.GPUs(i)[j].Healthy {
+			t.s.SetHealthy(i, j, true)
+			defer t.s.SetHealthy(i, j, false)
+		}
+	}
+	return t.s.Assume(&h.Placement) == nil
+}
+
 // fits says whether r fits node i now, and counts the question.
 func (t *trial) fits(i int, r *cluster.Request) bool {
 	t.tries--
