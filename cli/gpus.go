@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube"
 )
 
@@ -202,7 +203,7 @@ func deviceTable(rows []deviceRow, now time.Time, wide bool) *table {
 		}
 		product := r.Product
 		if !wide {
-			product = shortProduct(product)
+			product = gpu.ShortName(product)
 		}
 		cells := []string{r.Node, index, product, memoryText(r.MemoryBytes), share, healthText(r), holder, cmp.Or(h.User, "-"), since}
 		if wide {

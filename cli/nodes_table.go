@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube"
 )
 
@@ -95,17 +96,7 @@ func productText(n kube.Node, wide bool) string {
 	case wide:
 		return n.Product
 	}
-	return shortProduct(n.Product)
-}
-
-// shortProduct leaves out what people do not say: the brand, the form of the
-// module and the kind of memory. "NVIDIA-A100-SXM4-40GB" is "A100-40GB".
-func shortProduct(name string) string {
-	for _, brand := range []string{"NVIDIA-", "GeForce-", "Tesla-"} {
-		name = strings.TrimPrefix(name, brand)
-	}
-	parts := strings.Split(name, "-")
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "SXM") || strings.HasPrefix(p, "HBM") }), "-")
+	return gpu.ShortName(n.Product)
 }
 
 // unhealthyText is the number of unhealthy GPUs and their Xids.

@@ -81,3 +81,13 @@ func productWords(name string) []string {
 		return slices.Contains([]string{"nvidia", "tesla", "geforce", "shared"}, w)
 	})
 }
+
+// ShortName is a product, or the label that names it, without what people do
+// not say: the maker, the line, the module and the kind of memory. "NVIDIA
+// A100-SXM4-40GB" is "A100-40GB".
+func ShortName(product string) string {
+	parts := strings.FieldsFunc(product, func(r rune) bool { return r == ' ' || r == '-' })
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool {
+		return p == "NVIDIA" || p == "Tesla" || p == "GeForce" || strings.HasPrefix(p, "SXM") || strings.HasPrefix(p, "HBM")
+	}), "-")
+}

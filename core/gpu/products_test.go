@@ -108,3 +108,18 @@ func TestNearestWord(t *testing.T) {
 		})
 	}
 }
+
+func TestShortName(t *testing.T) {
+	for product, want := range map[string]string{
+		"NVIDIA A100-SXM4-40GB":   "A100-40GB",
+		"NVIDIA-A100-SXM4-40GB":   "A100-40GB",
+		"NVIDIA-H100-80GB-HBM3":   "H100-80GB",
+		"Tesla-T4":                "T4",
+		"NVIDIA-GeForce-RTX-4090": "RTX-4090",
+		"":                        "",
+	} {
+		if got := gpu.ShortName(product); got != want {
+			t.Errorf("%q is %q, want %q", product, got, want)
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"berth.dev/berth/core/gpu"
 )
 
 // Count returns the number of nodes and of physical GPUs.
@@ -23,7 +25,7 @@ func (f Fleet) Summary() string {
 	by := map[string]int{}
 	for _, n := range f.Nodes {
 		for _, g := range n.GPUs {
-			by[short(g.Product)]++
+			by[gpu.ShortName(g.Product)]++
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
@@ -38,16 +40,6 @@ func (f Fleet) Summary() string {
 		return head
 	}
 	return head + ": " + strings.Join(parts, " ")
-}
-
-// short is a product without its maker, its line, the module and the kind of
-// memory: "NVIDIA A100-SXM4-40GB" is "A100-40GB".
-func short(product string) string {
-	parts := strings.FieldsFunc(product, func(r rune) bool { return r == ' ' || r == '-' })
-	parts = slices.DeleteFunc(parts, func(p string) bool {
-		return p == "NVIDIA" || p == "Tesla" || strings.HasPrefix(p, "SXM") || strings.HasPrefix(p, "HBM")
-	})
-	return strings.Join(parts, "-")
 }
 
 func plural(n int, noun string) string {
