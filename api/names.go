@@ -68,6 +68,33 @@ const (
 	// ResourceGPUMemory is Berth's resource for a share by memory, in whole GiB.
 	ResourceGPUMemory = "nvidia.com/gpu-memory"
 
+	// ResourceHAMiMemory is HAMi's resource for memory of each GPU, in MiB.
+	ResourceHAMiMemory = "nvidia.com/gpumem"
+	// ResourceHAMiPercentage is HAMi's for memory of each GPU, in percent of it.
+	ResourceHAMiPercentage = "nvidia.com/gpumem-percentage"
+	// ResourceHAMiCores is HAMi's for compute of each GPU, in percent of it.
+	ResourceHAMiCores = "nvidia.com/gpucores"
+
+	// ResourceVolcanoNumber is Volcano's resource for shares, each of another GPU.
+	ResourceVolcanoNumber = "volcano.sh/vgpu-number"
+	// ResourceVolcanoMemory is Volcano's for memory of each GPU, in MiB.
+	ResourceVolcanoMemory = "volcano.sh/vgpu-memory"
+	// ResourceVolcanoPercentage is Volcano's for memory of each GPU, in percent.
+	ResourceVolcanoPercentage = "volcano.sh/vgpu-memory-percentage"
+	// ResourceVolcanoCores is Volcano's for compute of each GPU, in percent.
+	ResourceVolcanoCores = "volcano.sh/vgpu-cores"
+
+	// AnnotationKAIFraction is KAI's annotation for a part of one GPU: "0.5".
+	AnnotationKAIFraction = "gpu-fraction"
+	// AnnotationKAIMemory is KAI's annotation for memory of one GPU, in MiB.
+	AnnotationKAIMemory = "gpu-memory"
+	// AnnotationKAIDevices is KAI's annotation for of how many GPUs a pod gets
+	// what the two above say; without it of one.
+	AnnotationKAIDevices = "gpu-fraction-num-devices"
+	// AnnotationKAIContainer is KAI's annotation for which container gets them;
+	// without it the first that is no init container.
+	AnnotationKAIContainer = "gpu-fraction-container-name"
+
 	// LabelProduct is GPU Feature Discovery's label for the GPU model.
 	LabelProduct = "nvidia.com/gpu.product"
 	// LabelCount is GPU Feature Discovery's label for physical GPUs.

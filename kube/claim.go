@@ -21,8 +21,8 @@ type claim struct {
 	uuid      string // of a GPU or MIG device; "" is not known
 	share     bool   // one of the replicas of the device
 	count     int64  // units of resource, where uuid is ""; for memory GiB
-	milli     int64  // committed milli-GPU; 0 is not said
-	memory    int64  // bytes, committed or of a share by memory; 0 is not said
+	milli     int64  // committed milli-GPU, or of a share by size; 0 is not said
+	memory    int64  // bytes, committed or of a share by size; 0 is not said
 }
 
 // committedDevice is one entry of the annotation berth.dev/devices.
@@ -50,7 +50,7 @@ func claims(pod *v1.Pod) []claim {
 	for _, c := range holdOrder(pod) {
 		known := committed[c.Name]
 		if len(known) > 0 {
-			for name, n := range containerRequest(c.Container) {
+			for name, n := range containerRequest(pod, c.Container) {
 				left[name] -= n
 			}
 		} else {
@@ -151,7 +151,7 @@ func observed(pod *v1.Pod, c containerOf) []knownDevice {
 					continue
 				}
 				for _, d := range r.Resources {
-					out = append(out, parseDevice(name, string(d.ResourceID), containerRequest(c.Container)))
+					out = append(out, parseDevice(name, string(d.ResourceID), containerRequest(pod, c.Container)))
 				}
 			}
 		}
@@ -163,13 +163,16 @@ func observed(pod *v1.Pod, c containerOf) []knownDevice {
 // that names memory without its size, the request tells the size.
 func parseDevice(resource, id string, want counts) knownDevice {
 	k := knownDevice{id: id}
-	uuid, replica, size := sharing.ParseID(id)
-	if resource == api.ResourceGPUMemory && size == 0 {
+	if uuid, size, ok := sharing.ParseSizeID(id); ok {
+		k.resource, k.uuid, k.milli, k.memory = resource, uuid, size.MilliGPU, min(size.MemoryMiB, 1<<42)<<20
+		return k
+	}
+	uuid, replica, _ := sharing.ParseID(id)
+	if resource == api.ResourceGPUMemory {
 		uuid, _, _ = strings.Cut(id, "::")
-		size = want[resource]
+		k.memory = min(want[resource], 1<<32) * gib
 	}
 	k.resource, k.uuid, k.share = resource, uuid, replica >= 0
-	k.memory = min(size, 1<<32) * gib
 	return k
 }
 
@@ -183,7 +186,7 @@ func unknown(pod *v1.Pod, left counts, known []claim) []claim {
 		}
 		container := ""
 		for _, c := range holdOrder(pod) {
-			if containerRequest(c.Container)[name] == 0 {
+			if containerRequest(pod, c.Container)[name] == 0 {
 				continue
 			}
 			has := slices.ContainsFunc(known, func(k claim) bool { return k.container == c.Name })
@@ -194,7 +197,25 @@ func unknown(pod *v1.Pod, left counts, known []claim) []claim {
 				break
 			}
 		}
-		out = append(out, claim{container: container, resource: name, count: left[name]})
+		c := claim{container: container, resource: name, count: left[name]}
+		if name != api.ResourceGPUMemory && bySize(name) {
+			size := sizeOf(pod, name)
+			c.milli, c.memory = max(0, size.MilliGPU), min(size.MemoryMiB, 1<<42)<<20
+		}
+		out = append(out, c)
 	}
 	return out
+}
+
+// sizeOf is the size of the shares that a pod asks for by a name: of several
+// containers that do, the first.
+func sizeOf(pod *v1.Pod, name string) sharing.ShareSize {
+	for _, p := range Parts(pod) {
+		for _, a := range p.Asks {
+			if a.Resource == name {
+				return a.Share
+			}
+		}
+	}
+	return sharing.ShareSize{}
 }

@@ -75,7 +75,7 @@ func (n *Node) devices(d *desk) {
 	shared := d.replicas > 1
 	count := func(list []Holder) {
 		for _, h := range list {
-			if !d.byMemory(h.Resource) {
+			if !bySize(h.Resource) {
 				n.DevicesHeld++
 			}
 		}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,6 +9,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
 )
 
 // Spec describes a node to cluster.New, as StockOf does: its allocatable CPU and
@@ -18,27 +20,53 @@ func Spec(node *v1.Node) cluster.Spec {
 }
 
 // Demand is what a pod asks of a node whose GPUs are divided as s says, as one
-// request for package placement: the containers' requests are added up, and of
-// several kinds of GPU request the largest kind counts: whole or shared GPUs,
-// then memory, then MIG devices. It is good for scores; devices are chosen
-// container by container.
+// request for package placement. It is never more than the pod needs, so that a
+// node which cannot meet it cannot take the pod; devices are chosen container by
+// container. Of several kinds of GPU request one counts: whole or shared GPUs,
+// added up over the containers, then shares by size, then MIG devices. Of shares
+// those of the most GPUs count, then the largest; of compute beside memory, the
+// memory.
 func Demand(pod *v1.Pod, s gpu.Sharing) cluster.Request {
 	r := nodeRequest(pod)
 	want := Request(pod)
 	replicas := int32(max(1, s.Replicas[api.ResourceGPU]))
-	switch {
-	case want[api.ResourceGPU]+want[api.ResourceGPUShared] > 0:
-		r.GPUs = int32(min(want[api.ResourceGPU]+want[api.ResourceGPUShared], 127))
-		r.MilliGPU = max(1, cluster.Whole/replicas)
-	case want[api.ResourceGPUMemory] > 0:
-		r.GPUs, r.GPUMemoryBytes = 1, min(want[api.ResourceGPUMemory], 1<<20)*gib
-	default:
-		for _, name := range sortedKeys(want) {
-			if profile, ok := strings.CutPrefix(strings.TrimSuffix(name, ".shared"), api.ResourceMIGPrefix); ok {
-				r.GPUs, r.Profile = int32(min(want[name], 127)), strings.Replace(profile, ".me", "+me", 1)
-				break
-			}
+	if n := want[api.ResourceGPU] + want[api.ResourceGPUShared]; n > 0 {
+		r.GPUs, r.MilliGPU = int32(min(n, 127)), max(1, cluster.Whole/replicas)
+		return r
+	}
+	if demandShares(&r, pod) {
+		return r
+	}
+	for _, name := range sortedKeys(want) {
+		if profile, ok := strings.CutPrefix(strings.TrimSuffix(name, ".shared"), api.ResourceMIGPrefix); ok {
+			r.GPUs, r.Profile = int32(min(want[name], 127)), strings.Replace(profile, ".me", "+me", 1)
+			break
 		}
 	}
 	return r
+}
+
+// demandShares makes r ask for the largest shares by size that a pod asks for,
+// and says whether there are any.
+func demandShares(r *cluster.Request, pod *v1.Pod) bool {
+	var most sharing.ShareSize
+	count := int64(0)
+	for _, p := range Parts(pod) {
+		for _, a := range p.Asks {
+			size, n, ok := a.ShareOf()
+			if ok && cmp.Or(cmp.Compare(n, count), cmp.Compare(size.MemoryMiB, most.MemoryMiB), cmp.Compare(size.MilliGPU, most.MilliGPU)) > 0 {
+				most, count = size, n
+			}
+		}
+	}
+	if count == 0 {
+		return false
+	}
+	r.GPUs = int32(min(count, 127))
+	if most.MemoryMiB > 0 && most.MilliGPU < cluster.Whole {
+		r.GPUMemoryBytes = min(most.MemoryMiB, 1<<30) << 20
+	} else {
+		r.MilliGPU = int32(min(max(most.MilliGPU, 1), cluster.Whole))
+	}
+	return true
 }

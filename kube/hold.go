@@ -8,7 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
 )
 
 // rounding is what sums of sevenths and the like may be off by.
@@ -88,6 +90,8 @@ func (d *desk) put(p place, c claim, h Holder) {
 	h.part = whole
 	h.MemoryBytes = cmp.Or(c.memory, memory)
 	switch {
+	case c.milli > 0 && c.resource != "": // a share by size, as the kubelet tells of it
+		h.part, h.MemoryBytes = sizedPart(c, memory)
 	case c.milli > 0:
 		h.part = exact(c.milli, whole, shares)
 	case c.memory > 0 && memory > 0:
@@ -103,6 +107,12 @@ func (d *desk) put(p place, c claim, h Holder) {
 		return
 	}
 	g.Holders = append(g.Holders, h)
+}
+
+// sizedPart is the part of a GPU that a share by size takes, and its memory.
+func sizedPart(c claim, memory int64) (part float64, bytes int64) {
+	milli, bytes := sharing.ShareSize{MilliGPU: c.milli, MemoryMiB: c.memory >> 20}.Of(memory)
+	return min(1, float64(milli)/1000), bytes
 }
 
 // exact undoes the rounding of a committed milli-GPU: 142 is all of a MIG
@@ -135,8 +145,10 @@ func (d *desk) guess(c claim, h Holder) {
 	}
 	h.MemoryBytes = c.memory
 	n := max(1, c.count)
-	if c.memory > 0 && d.memory() > 0 {
-		part, n = min(1, float64(c.memory)/float64(d.memory())), 1
+	if c.resource != "" && c.milli > 0 {
+		part, h.MemoryBytes = sizedPart(c, d.memory())
+	} else if c.memory > 0 && d.memory() > 0 {
+		part = min(1, float64(c.memory)/float64(d.memory()))
 	} else if gibs := c.count; c.resource != "" && gibs > 0 && d.byMemory(c.resource) {
 		part, n, h.MemoryBytes = min(1, part*float64(gibs)), 1, min(gibs, 1<<32)*gib
 	}
@@ -149,7 +161,7 @@ func (d *desk) guess(c claim, h Holder) {
 	}
 }
 
-func (d *desk) byMemory(resource string) bool { return strings.HasSuffix(resource, "-memory") }
+func (d *desk) byMemory(resource string) bool { return resource == api.ResourceGPUMemory }
 
 // settle puts holders whose device is not known onto GPUs that have no name
 // either, the largest first, each where there is room.

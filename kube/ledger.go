@@ -14,12 +14,13 @@ import (
 )
 
 // Parts lists the containers of a pod that ask for GPUs, with what they ask for,
-// in the order in which they start. GPU memory beside one nvidia.com/gpu asks
-// for one whole GPU with at least that memory.
+// in the order in which they start. GPU memory beside nvidia.com/gpu asks for
+// whole GPUs with at least that memory. Shares in the spelling of KAI, HAMi and
+// Volcano are asks with a size; see CheckRequest for those that cannot be read.
 func Parts(pod *v1.Pod) []sharing.Part {
 	var out []sharing.Part
 	add := func(c *v1.Container, handsOn bool) {
-		if asks := asksOf(containerRequest(c)); len(asks) > 0 {
+		if asks := containerAsks(pod, c); len(asks) > 0 {
 			out = append(out, sharing.Part{Name: c.Name, HandsOn: handsOn, Asks: asks})
 		}
 	}
@@ -33,23 +34,15 @@ func Parts(pod *v1.Pod) []sharing.Part {
 	return out
 }
 
-// asksOf orders what one container asks for by resource.
-func asksOf(want counts) []sharing.Ask {
-	least := int64(0)
-	var out []sharing.Ask
-	for _, name := range sortedKeys(want) {
-		if name == api.ResourceGPUMemory && want[api.ResourceGPU] == 1 {
-			least = want[name]
-			continue
-		}
-		out = append(out, sharing.Ask{Resource: name, Count: want[name]})
+// withoutShares is parts without what they ask for in shares by size.
+func withoutShares(parts []sharing.Part) []sharing.Part {
+	for i := range parts {
+		parts[i].Asks = slices.DeleteFunc(parts[i].Asks, func(a sharing.Ask) bool {
+			_, _, share := a.ShareOf()
+			return share
+		})
 	}
-	for i := range out {
-		if out[i].Resource == api.ResourceGPU {
-			out[i].LeastGiB = least
-		}
-	}
-	return out
+	return parts
 }
 
 // Commitment is the value of the annotation berth.dev/devices for parts that
@@ -138,8 +131,8 @@ func HolderID(pod *v1.Pod) string { return string(pod.UID) }
 
 // Ledger counts the pods of a node on its devices: committed ones, assumed ones,
 // those that the kubelet reports, and for pods of which nothing is known yet
-// those that a device plugin would give out. Pods that have ended count for
-// nothing. Where pods claim one device twice the first counts, and problems says
+// those that a device plugin would give out: no shares by size, as nodes refuse
+// those that are not committed. Pods that have ended count for nothing. Where pods claim one device twice the first counts, and problems says
 // so for the others; the node refuses those.
 //
 // It gives no ledger and no error for a node that publishes no devices.
@@ -197,7 +190,7 @@ func count(l *sharing.Ledger, pods []Bound) (problems []error) {
 		problems = note(problems, b.Pod, err)
 	}
 	for _, b := range unknown {
-		_, err := l.Allocate(HolderID(b.Pod), Parts(b.Pod))
+		_, err := l.Allocate(HolderID(b.Pod), withoutShares(Parts(b.Pod)))
 		problems = note(problems, b.Pod, err)
 	}
 	return problems

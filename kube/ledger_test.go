@@ -120,7 +120,7 @@ func TestParts(t *testing.T) {
 		{Name: "none"},
 		{Name: "side", RestartPolicy: &always, Resources: asking("", "gpu-memory=4", "mig-1g.5gb=1").Spec.Containers[0].Resources},
 	}
-	want := "[{init true [{nvidia.com/gpu 2 0}]} {side false [{nvidia.com/gpu-memory 4 0} {nvidia.com/mig-1g.5gb 1 0}]} {main false [{nvidia.com/gpu 1 20}]}]"
+	want := "[{init true [{nvidia.com/gpu 2 0 0}]} {side false [{nvidia.com/gpu-memory 4 0 0} {nvidia.com/mig-1g.5gb 1 0 0}]} {main false [{nvidia.com/gpu 1 20 0}]}]"
 	if diff := cmp.Diff(want, fmt.Sprint(kube.Parts(pod))); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

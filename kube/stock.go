@@ -144,6 +144,8 @@ func askOf(pod *v1.Pod, held []Holder, v View) Ask {
 	switch {
 	case want == nil:
 		return a
+	case want[api.ResourceGPUMemory] == 0 && want[api.ResourceGPU] == 0 && demandShares(r, pod):
+		return a.products(pod)
 	case want[api.ResourceGPUMemory] > 0:
 		r.GPUs, r.GPUMemoryBytes = int32(max(1, min(want[api.ResourceGPU], 127))), min(want[api.ResourceGPUMemory], 1<<20)*gib
 	case want[api.ResourceGPU] > 0:
@@ -161,6 +163,11 @@ func askOf(pod *v1.Pod, held []Holder, v View) Ask {
 	if r.MilliGPU > 0 && len(held) > 0 && held[0].MilliGPU > 0 && held[0].MilliGPU < cluster.Whole {
 		r.MilliGPU = int32(held[0].MilliGPU)
 	}
+	return a.products(pod)
+}
+
+// products notes the GPU product that a pod's node selector names.
+func (a Ask) products(pod *v1.Pod) Ask {
 	if selected := pod.Spec.NodeSelector[api.LabelProduct]; selected != "" {
 		name, _, _ := strings.Cut(selected, "-MIG-")
 		a.Products = []string{productOf(strings.TrimSuffix(name, "-SHARED"))}

@@ -7,9 +7,24 @@ import (
 
 // Ask is what a part of a workload wants of one resource.
 type Ask struct {
-	Resource string
-	Count    int64 // devices; of ResourceMemory the GiB of one share
-	LeastGiB int64 // memory that each device has at least; 0 is any
+	Resource string // the name that it is asked for by
+	Count    int64  // devices; of ResourceMemory without a Share the GiB of one share
+	LeastGiB int64  // memory that each device has at least; 0 is any
+	// Share, if it is not empty, makes this an ask for Count shares of that size,
+	// each of another GPU.
+	Share ShareSize
+}
+
+// ShareOf gives the size and number of the shares that an ask is for. ok is
+// false for one that is for devices as the node offers them.
+func (a Ask) ShareOf() (size ShareSize, n int64, ok bool) {
+	switch {
+	case a.Share != ShareSize{}:
+		return a.Share, a.Count, true
+	case a.Resource == ResourceMemory:
+		return ShareSize{MemoryMiB: min(a.Count, mostMiB) * 1024}, 1, true
+	}
+	return ShareSize{}, 0, false
 }
 
 // Part is what gets devices of its own within one owner: in Kubernetes, a
@@ -29,14 +44,10 @@ type Part struct {
 // nothing.
 func (l *Ledger) Allocate(owner string, parts []Part) ([][]Device, error) {
 	return l.each(owner, parts, func(_ *Part, a Ask, reuse []Device) (got, rest []Device, err error) {
-		if a.Resource == ResourceMemory {
-			for i, d := range reuse {
-				if d.Resource == a.Resource && d.MemoryBytes >= a.Count*GiB {
-					return []Device{d}, slices.Delete(slices.Clone(reuse), i, i+1), nil
-				}
-			}
-			d, err := l.TakeMemory(owner, a.Count)
-			return []Device{d}, reuse, err
+		if size, n, ok := a.ShareOf(); ok {
+			got, rest = l.again(size, n, reuse)
+			more, err := l.takeShares(owner, a.Resource, size, int(min(n, 1<<30))-len(got), got)
+			return append(got, more...), rest, err
 		}
 		for _, d := range reuse {
 			if d.Resource == a.Resource && int64(len(got)) < a.Count && d.MemoryBytes >= a.LeastGiB*GiB {
@@ -111,11 +122,15 @@ func (l *Ledger) Commit(owner string, parts []Part, named map[string][]Named) ([
 	next := map[string]int{} // how many of a part's devices are given
 	return l.each(owner, parts, func(p *Part, a Ask, reuse []Device) (got, rest []Device, err error) {
 		rest = reuse
+		size, _, share := a.ShareOf()
 		for range a.units() {
 			want := named[p.Name][next[p.Name]]
 			next[p.Name]++
+			if share && slices.ContainsFunc(got, func(d Device) bool { return d.UUID == want.UUID }) {
+				return nil, nil, fmt.Errorf("device %s of %s: it is named twice for %s, whose shares are each of another GPU", want.UUID, a.Resource, p.Name)
+			}
 			i := slices.IndexFunc(rest, func(d Device) bool {
-				return d.Resource == a.Resource && d.UUID == want.UUID && (a.Resource != ResourceMemory || d.MemoryBytes >= a.Count*GiB)
+				return d.UUID == want.UUID && (share && l.enough(d, size) || !share && d.Resource == a.Resource)
 			})
 			if i >= 0 {
 				got, rest = append(got, rest[i]), slices.Delete(slices.Clone(rest), i, i+1)
@@ -133,8 +148,8 @@ func (l *Ledger) Commit(owner string, parts []Part, named map[string][]Named) ([
 
 // units is how many devices an ask is for.
 func (a *Ask) units() int64 {
-	if a.Resource == ResourceMemory {
-		return 1
+	if _, n, ok := a.ShareOf(); ok {
+		return n
 	}
 	return a.Count
 }
@@ -164,16 +179,12 @@ func match(parts []Part, named map[string][]Named) error {
 // takeOn takes one device of an ask on the GPU or MIG device of a UUID: of
 // several shares, the first that is free.
 func (l *Ledger) takeOn(owner string, a Ask, uuid string) (Device, error) {
-	if a.Resource == ResourceMemory {
-		g, ok := l.memory[uuid]
-		if !ok || a.Count <= 0 {
+	if size, _, ok := a.ShareOf(); ok {
+		i, there := l.card[uuid]
+		if !there || size.valid() != nil {
 			return Device{}, fmt.Errorf("this node offers no memory of it")
 		}
-		serial := 0
-		for l.held[MemoryID(uuid, a.Count, serial)].Owner != "" {
-			serial++
-		}
-		d := memoryDevice(g, MemoryID(uuid, a.Count, serial), a.Count)
+		d := shareDevice(&l.cards[i], l.freshID(uuid, size), size)
 		if err := l.clash(d); err != nil {
 			return Device{}, err
 		}

@@ -10,16 +10,23 @@ import (
 
 // Ledger says which devices of one node are held, and by whom. An owner is any
 // non-empty text, such as a pod's UID and a container's name; it may hold
-// several devices. Each device has at most one owner, and a GPU that is shared
-// by memory is never also given whole. The zero Ledger offers nothing; make one
+// several devices. Each device has at most one owner, and a GPU of which shares
+// by size are held is never also given whole. The zero Ledger offers nothing; make one
 // with NewLedger. A Ledger is not safe for concurrent use.
 type Ledger struct {
 	sharing gpu.Sharing
 	devices []Device           // all that is offered, in the order of Devices
 	byID    map[string]Device  // the same
-	memory  map[string]gpu.GPU // GPUs that may be shared by memory, by UUID
+	cards   []gpu.GPU          // GPUs that may be shared by size, in the node's order
+	card    map[string]int     // the same, by UUID
 	held    map[string]Holding // by device ID
-	free    map[string]int64   // GiB left, of GPUs with shares by memory, by UUID
+	used    map[string]use     // of GPUs with shares by size, by UUID
+}
+
+// use is what the shares by size of one GPU take together.
+type use struct {
+	shares       int
+	milli, bytes int64
 }
 
 // Holding is one device and who holds it.
@@ -49,8 +56,8 @@ func (l *Ledger) Reset(gpus []gpu.GPU, s gpu.Sharing) (gone []string, err error)
 	}
 	before := l.held
 	*l = Ledger{
-		sharing: s, devices: devices, byID: map[string]Device{}, memory: map[string]gpu.GPU{},
-		held: map[string]Holding{}, free: map[string]int64{},
+		sharing: s, devices: devices, byID: map[string]Device{}, card: map[string]int{},
+		held: map[string]Holding{}, used: map[string]use{},
 	}
 	// A configuration's maps are the caller's to change.
 	l.sharing.Replicas = maps.Clone(s.Replicas)
@@ -59,7 +66,8 @@ func (l *Ledger) Reset(gpus []gpu.GPU, s gpu.Sharing) (gone []string, err error)
 	}
 	for _, g := range gpus {
 		if unshared(g, s) {
-			l.memory[g.UUID] = g
+			l.card[g.UUID] = len(l.cards)
+			l.cards = append(l.cards, g)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(before)) {
@@ -75,7 +83,7 @@ func (l *Ledger) Reset(gpus []gpu.GPU, s gpu.Sharing) (gone []string, err error)
 }
 
 // Devices gives all that is offered, held or not, in the order of the function
-// Devices. Shares by memory are not in it: they are made when they are taken.
+// Devices. Shares by size are not in it: they are made when they are taken.
 func (l *Ledger) Devices() []Device { return slices.Clone(l.devices) }
 
 // Held gives every holding, sorted by owner, GPU, resource and device.
@@ -96,11 +104,13 @@ func (l *Ledger) Release(owner string) {
 			continue
 		}
 		delete(l.held, id)
-		if _, _, gib := ParseID(id); gib > 0 {
-			l.free[h.Device.UUID] += gib
-			if l.free[h.Device.UUID] == l.memory[h.Device.UUID].MemoryBytes/GiB {
-				delete(l.free, h.Device.UUID)
-			}
+		if h.Device.Resource != ResourceMemory {
+			continue
+		}
+		u := l.used[h.Device.UUID]
+		u = use{u.shares - 1, u.milli - h.Device.MilliGPU, u.bytes - h.Device.MemoryBytes}
+		if l.used[h.Device.UUID] = u; u.shares == 0 {
+			delete(l.used, h.Device.UUID)
 		}
 	}
 }

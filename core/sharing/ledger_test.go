@@ -172,7 +172,7 @@ func TestRestore(t *testing.T) {
 		{"what the owner holds already", []string{u1, u1}, ""},
 		{"a device of another", []string{u1, u0}, "restore device " + u0 + " of b: it is held by a"},
 		{"memory of a GPU that is held whole", []string{u0 + "::mem-1-0"}, "restore device " + u0 + "::mem-1-0 of b: the whole GPU is held by a"},
-		{"memory beyond the GPU", []string{u1 + "::mem-10-0", u1 + "::mem-6-0"}, "restore device " + u1 + "::mem-6-0 of b: its GPU has 5 GiB left of 15"},
+		{"memory beyond the GPU", []string{u1 + "::mem-10-0", u1 + "::mem-6-0"}, "restore device " + u1 + "::mem-6-0 of b: its GPU has 5 GiB left of 15 GiB"},
 		{"memory and the whole GPU", []string{u1 + "::mem-10-0", u1}, "restore device " + u1 + " of b: its memory is held by b"},
 		{"a device that is not offered", []string{u1 + "::3"}, "restore device " + u1 + "::3 of b: this node does not offer it"},
 	}

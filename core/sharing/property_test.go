@@ -34,35 +34,53 @@ func (w *twin) available(resource string) []string {
 
 func (w *twin) touched(d sharing.Device) bool {
 	return slices.ContainsFunc(w.held, func(h sharing.Holding) bool {
-		_, _, gib := sharing.ParseID(h.Device.ID)
-		return h.Device.ID == d.ID || gib > 0 && h.Device.UUID == d.UUID
+		return h.Device.ID == d.ID || h.Device.Resource == sharing.ResourceMemory && h.Device.UUID == d.UUID
 	})
 }
 
-// memory gives the least GiB left of a GPU that still fits gib, and whether
-// there is one.
-func (w *twin) memory(gib int64) (int64, bool) {
-	best, ok := int64(0), false
+// fullest lists the GPUs that still fit a share, those with the least left of
+// what it says first.
+func (w *twin) fullest(size sharing.ShareSize) []string {
+	type room struct {
+		uuid string
+		left int64
+	}
+	var rooms []room
 	for _, g := range w.gpus {
-		left := w.left(g)
-		if g.Healthy && left >= gib && (!ok || left < best) {
-			best, ok = left, true
+		milli, bytes, ok := w.left(g)
+		takes, memory := size.Of(g.MemoryBytes)
+		switch {
+		case !ok || !g.Healthy || takes > milli || memory > bytes:
+		case size.MilliGPU == 1000:
+			rooms = append(rooms, room{g.UUID, 0}) // which of the empty ones is the business of Take
+		case size.MemoryMiB > 0:
+			rooms = append(rooms, room{g.UUID, bytes})
+		default:
+			rooms = append(rooms, room{g.UUID, milli})
 		}
 	}
-	return best, ok
+	slices.SortStableFunc(rooms, func(a, b room) int { return int(min(1, max(-1, a.left-b.left))) })
+	var out []string
+	for _, r := range rooms {
+		out = append(out, r.uuid)
+	}
+	return out
 }
 
-func (w *twin) left(g gpu.GPU) int64 {
-	if w.shared || g.MIGEnabled {
-		return 0
-	}
-	left := g.MemoryBytes / sharing.GiB
+// left is what shares by size have left of a GPU; ok is false where it is not
+// to be shared so, or held whole.
+func (w *twin) left(g gpu.GPU) (milli, bytes int64, ok bool) {
+	milli, bytes = 1000, g.MemoryBytes
 	for _, h := range w.held {
-		if h.Device.UUID == g.UUID {
-			left -= (h.Device.MemoryBytes + sharing.GiB - 1) / sharing.GiB // a whole GPU leaves none
+		if h.Device.UUID != g.UUID {
+			continue
 		}
+		if h.Device.Resource != sharing.ResourceMemory {
+			return 0, 0, false
+		}
+		milli, bytes = milli-h.Device.MilliGPU, bytes-h.Device.MemoryBytes
 	}
-	return left
+	return milli, bytes, !w.shared && !g.MIGEnabled
 }
 
 // check holds what is true of every ledger at every moment.
@@ -134,14 +152,16 @@ func operate(t *testing.T, rng *rand.Rand) {
 			l.Release(owner)
 			w.held = slices.DeleteFunc(w.held, func(h sharing.Holding) bool { return h.Owner == owner })
 		case 1:
-			gib := int64(1 + rng.IntN(20))
-			left, ok := w.memory(gib)
-			d, err := l.TakeMemory(owner, gib)
-			i := slices.IndexFunc(gpus, func(g gpu.GPU) bool { return g.UUID == d.UUID })
-			if (err == nil) != ok || ok && w.left(gpus[i]) != left {
-				t.Fatalf("step %d: TakeMemory(%d) = %+v, %v; the twin: %d GiB left, %v", step, gib, d, err, left, ok)
+			size, n := randomSize(rng), 1+rng.IntN(2)
+			want := w.fullest(size)
+			got, err := l.TakeShares(owner, "some", size, n)
+			if (err == nil) != (len(want) >= n) || err == nil && len(got) != n {
+				t.Fatalf("step %d: TakeShares(%v, %d) = %v, %v; the twin has %v", step, size, n, got, err, want)
 			}
-			if ok {
+			for i, d := range got {
+				if at := slices.Index(want, d.UUID); at < 0 || size.MilliGPU < 1000 && at != i {
+					t.Fatalf("step %d: TakeShares(%v, %d) = %v; the twin would take of %v", step, size, n, got, want)
+				}
 				w.held = append(w.held, sharing.Holding{Owner: owner, Device: d})
 			}
 		default:

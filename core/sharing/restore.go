@@ -10,8 +10,8 @@ import (
 // Restore notes what owner already held, by device IDs, after a restart. It
 // takes all of ids or none. A device may be unhealthy by now; one that owner
 // holds already is no error. Errors: a device the node does not offer, one
-// that another owner holds (both are named), and shares by memory beyond
-// their GPU's size or on one that is held whole.
+// that another owner holds (both are named), and shares by size beyond what
+// their GPU has left or on one that is held whole.
 func (l *Ledger) Restore(owner string, ids []string) error {
 	if owner == "" {
 		return errNoOwner
@@ -54,12 +54,12 @@ func (l *Ledger) find(id string) (Device, error) {
 	if d, ok := l.byID[id]; ok {
 		return d, nil
 	}
-	uuid, _, gib := ParseID(id)
-	g, ok := l.memory[uuid]
-	if gib == 0 || !ok {
+	uuid, size, ok := ParseSizeID(id)
+	i, there := l.card[uuid]
+	if !ok || !there {
 		return Device{}, fmt.Errorf("this node does not offer it")
 	}
-	return memoryDevice(g, id, gib), nil
+	return shareDevice(&l.cards[i], id, size), nil
 }
 
 // clash says why d cannot be held beside what is.
@@ -68,7 +68,7 @@ func (l *Ledger) clash(d Device) error {
 		return fmt.Errorf("it is held by %s", h.Owner)
 	}
 	if d.Resource != ResourceMemory {
-		if _, shared := l.free[d.UUID]; shared {
+		if _, shared := l.used[d.UUID]; shared {
 			return fmt.Errorf("its memory is held by %s", strings.Join(l.owners(d.UUID), " and "))
 		}
 		return nil
@@ -76,8 +76,12 @@ func (l *Ledger) clash(d Device) error {
 	if h, ok := l.held[d.UUID]; ok {
 		return fmt.Errorf("the whole GPU is held by %s", h.Owner)
 	}
-	if left := l.left(d.UUID); d.MemoryBytes/GiB > left {
-		return fmt.Errorf("its GPU has %d GiB left of %d", left, l.memory[d.UUID].MemoryBytes/GiB)
+	g := &l.cards[l.card[d.UUID]]
+	switch milli, bytes := l.left(g); {
+	case d.MemoryBytes > bytes:
+		return fmt.Errorf("its GPU has %s left of %s", sizeText(bytes), sizeText(g.MemoryBytes))
+	case d.MilliGPU > milli:
+		return fmt.Errorf("its GPU has %d milli-GPUs left of 1000", milli)
 	}
 	return nil
 }
@@ -98,6 +102,7 @@ func (l *Ledger) owners(uuid string) []string {
 func (l *Ledger) hold(owner string, d Device) {
 	l.held[d.ID] = Holding{Owner: owner, Device: d}
 	if d.Resource == ResourceMemory {
-		l.free[d.UUID] = l.left(d.UUID) - d.MemoryBytes/GiB
+		u := l.used[d.UUID]
+		l.used[d.UUID] = use{u.shares + 1, u.milli + d.MilliGPU, u.bytes + d.MemoryBytes}
 	}
 }

@@ -17,8 +17,8 @@ const GiB = 1 << 30
 // Device is one thing that can be given to one container: a whole GPU, a MIG
 // device, or a share of either.
 type Device struct {
-	ID          string // the UUID, or a share's: see ShareID and MemoryID
-	Resource    string // such as "nvidia.com/gpu"
+	ID          string // the UUID, or a share's: see ShareID and SizeID
+	Resource    string // such as "nvidia.com/gpu"; of every share by size ResourceMemory, however it was asked for
 	UUID        string // of the GPU or MIG device
 	GPU         int    // index of the GPU
 	Profile     string // MIG profile; "" is a whole GPU or a share of one
@@ -34,25 +34,24 @@ type Device struct {
 // it: UUID "::" replica.
 func ShareID(uuid string, replica int) string { return uuid + "::" + strconv.Itoa(replica) }
 
-// MemoryID is the device ID of a share by memory: UUID "::mem-" GiB "-" serial.
-// The size is part of it, so that a ledger can be restored from IDs alone.
+// MemoryID is the device ID of a share of whole GiB: UUID "::mem-" GiB "-"
+// serial. It is that of ShareSize{MemoryMiB: 1024 * gib}.
 func MemoryID(uuid string, gib int64, serial int) string {
 	return fmt.Sprintf("%s::mem-%d-%d", uuid, gib, serial)
 }
 
 // ParseID takes a device ID apart. replica is -1 unless the ID is a replica's;
-// gib is 0 unless it is a share by memory. An ID of another form is its own
-// UUID.
+// gib is 0 unless it is a share of whole GiB. Of other shares by size it gives
+// the UUID alone: see ParseSizeID. An ID of another form is its own UUID.
 func ParseID(id string) (uuid string, replica int, gib int64) {
+	if uuid, size, ok := ParseSizeID(id); ok {
+		if size.MilliGPU == 0 && size.MemoryMiB%1024 == 0 {
+			gib = size.MemoryMiB / 1024
+		}
+		return uuid, -1, gib
+	}
 	uuid, rest, ok := strings.Cut(id, "::")
 	if !ok {
-		return id, -1, 0
-	}
-	if size, ok := strings.CutPrefix(rest, "mem-"); ok {
-		size, _, _ = strings.Cut(size, "-")
-		if n, err := strconv.ParseInt(size, 10, 64); err == nil && n > 0 {
-			return uuid, -1, n
-		}
 		return id, -1, 0
 	}
 	if n, err := strconv.Atoi(rest); err == nil && n >= 0 {

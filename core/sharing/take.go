@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// ResourceMemory is Berth's resource for a share by memory, in GiB.
+// ResourceMemory is Berth's resource for a share of one GPU, in GiB of its
+// memory. It is the Resource of every share by size, however it was asked for.
 const ResourceMemory = "nvidia.com/gpu-memory"
 
 // Take gives owner n free, healthy devices of a resource, in the order chosen,
@@ -20,8 +21,8 @@ const ResourceMemory = "nvidia.com/gpu-memory"
 // MIG device used least in this call, then by index.
 //
 // The error reads as the kubelet's. A request of several shares is one where
-// Sharing.FailRequestsGreaterThanOne is set. Shares of nvidia.com/gpu-memory
-// are taken with TakeMemory.
+// Sharing.FailRequestsGreaterThanOne is set. Shares by size are taken with
+// TakeShares.
 //
 // Source: GetPreferredAllocation of NVIDIA's device plugin 0.20, made
 // deterministic.
