@@ -71,7 +71,16 @@ func ReadNodes(file string, in io.Reader) ([]cluster.Spec, error) {
 	if !t.has(name) {
 		name = "name"
 	}
-	var nodes []cluster.Spec
+	return rows(t, name, "node", func() (cluster.Spec, string) {
+		n := t.node(name)
+		return n, n.Name
+	})
+}
+
+// rows reads what is left of t, a kind of thing a row, and refuses one without
+// a name, one that is there twice, and a file with none.
+func rows[T any](t *table, nameColumn, kind string, read func() (row T, name string)) ([]T, error) {
+	var out []T
 	seen := map[string]bool{}
 	for {
 		more, err := t.next()
@@ -81,23 +90,23 @@ func ReadNodes(file string, in io.Reader) ([]cluster.Spec, error) {
 		if !more {
 			break
 		}
-		n := t.node(name)
+		row, name := read()
 		switch {
-		case n.Name == "":
-			t.refuse(name, "a node without a name")
-		case seen[n.Name]:
-			t.refuse(name, "node %s is there twice; give each node a name of its own", n.Name)
+		case name == "":
+			t.refuse(nameColumn, "a %s without a name", kind)
+		case seen[name]:
+			t.refuse(nameColumn, "%s %s is there twice; give each %s a name of its own", kind, name, kind)
 		}
 		if t.err != nil {
 			return nil, t.err
 		}
-		seen[n.Name] = true
-		nodes = append(nodes, n)
+		seen[name] = true
+		out = append(out, row)
 	}
-	if len(nodes) == 0 {
-		return nil, fmt.Errorf("%s:1:1: no nodes; there must be one at least", file)
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s:1:1: no %ss; there must be one at least", t.file, kind)
 	}
-	return nodes, nil
+	return out, nil
 }
 
 // node makes a node of the row.
@@ -177,33 +186,10 @@ func ReadPods(file string, in io.Reader, nodes []cluster.Spec) ([]Pod, error) {
 			known[nodes[i].GPUs[j].Product] = true
 		}
 	}
-	var pods []Pod
-	seen := map[string]bool{}
-	for {
-		more, err := t.next()
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			break
-		}
+	return rows(t, "name", "pod", func() (Pod, string) {
 		p := t.pod(known)
-		switch {
-		case p.Name == "":
-			t.refuse("name", "a pod without a name")
-		case seen[p.Name]:
-			t.refuse("name", "pod %s is there twice; give each pod a name of its own", p.Name)
-		}
-		if t.err != nil {
-			return nil, t.err
-		}
-		seen[p.Name] = true
-		pods = append(pods, p)
-	}
-	if len(pods) == 0 {
-		return nil, fmt.Errorf("%s:1:1: no pods; there must be one at least", file)
-	}
-	return pods, nil
+		return p, p.Name
+	})
 }
 
 // pod makes a pod of the row.
