@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -19,56 +21,72 @@ type bindings struct {
 
 	mu             sync.Mutex
 	bound, running map[string]time.Time // by name
-	err            error                // why the watch ended
+	err            error                // why there is no watch any more
 	news           chan struct{}        // something was noted
 }
 
 // watchBindings watches from now on. The caller calls stop.
 func watchBindings(ctx context.Context, client *kubernetes.Clientset) (*bindings, error) {
-	const bound = "spec.nodeName!="
-	// The list says from where on; there may be pods of the fleet's elsewhere.
-	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: bound, Limit: 1})
-	if err != nil {
-		return nil, err
-	}
 	ctx, stop := context.WithCancel(ctx)
-	w, err := client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: bound, ResourceVersion: list.ResourceVersion})
+	b := &bindings{stop: stop, news: make(chan struct{}, 1)}
+	b.reset()
+	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: hasNode, Limit: 1})
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	b := &bindings{stop: stop, news: make(chan struct{}, 1)}
-	b.reset()
-	go b.follow(ctx, w)
+	w, err := b.open(ctx, client, list.ResourceVersion)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	go func() {
+		for version := list.ResourceVersion; ; {
+			version, err = b.follow(w, version)
+			if err == nil { // the API server ends watches that are read slowly: go on there
+				w, err = b.open(ctx, client, version)
+			}
+			if err != nil {
+				b.mu.Lock()
+				b.err = cmp.Or(b.err, err)
+				b.mu.Unlock()
+				b.tell()
+				return
+			}
+		}
+	}()
 	return b, nil
 }
 
-// follow notes events until the watch ends.
-func (b *bindings) follow(ctx context.Context, w watch.Interface) {
+// hasNode selects pods that are bound.
+const hasNode = "spec.nodeName!="
+
+func (b *bindings) open(ctx context.Context, client *kubernetes.Clientset, version string) (watch.Interface, error) {
+	return client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: hasNode, ResourceVersion: version})
+}
+
+// follow notes events until the watch ends, and gives the resource version of
+// the last.
+func (b *bindings) follow(w watch.Interface, version string) (string, error) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		now := time.Now()
+		pod, ok := e.Object.(*corev1.Pod)
+		if !ok {
+			return version, fmt.Errorf("watch of pods: %w", apierrors.FromObject(e.Object))
+		}
+		version = pod.ResourceVersion
 		b.mu.Lock()
-		switch pod, ok := e.Object.(*corev1.Pod); {
-		case !ok:
-			b.err = fmt.Errorf("watch of pods: %v", e.Object)
-		case e.Type == watch.Added || e.Type == watch.Modified:
-			if _, known := b.bound[pod.Name]; !known {
-				b.bound[pod.Name] = now
-			}
-			if _, known := b.running[pod.Name]; !known && pod.Status.Phase == corev1.PodRunning {
-				b.running[pod.Name] = now
-			}
+		if _, known := b.bound[pod.Name]; !known && e.Type != watch.Deleted {
+			b.bound[pod.Name] = now
+		}
+		if _, known := b.running[pod.Name]; !known && pod.Status.Phase == corev1.PodRunning {
+			b.running[pod.Name] = now
 		}
 		b.mu.Unlock()
 		b.tell()
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil && ctx.Err() == nil {
-		b.err = fmt.Errorf("watch of pods: the API server ended it")
-	}
-	b.tell()
+	return version, nil
 }
 
 func (b *bindings) tell() {
