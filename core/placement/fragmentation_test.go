@@ -83,7 +83,7 @@ func TestUnhealthyGPUsAreNotFree(t *testing.T) {
 func TestFragmentationStaysARatio(t *testing.T) {
 	for seed := range int64(20) {
 		rng := rand.New(rand.NewSource(seed))
-		s := randomCluster(t, rng, 1+rng.Intn(20))
+		s := randomCluster(t, rng, 12+rng.Intn(20))
 		mix := placement.NewMix()
 		x := placement.NewIndex(s, placement.NewBestFit(placement.Setup{Cluster: s}), nil, nil)
 		for range 100 {

@@ -45,6 +45,7 @@ var (
 // what they have chosen, as they share the nodes: make one Factory a scheduler.
 func Factory() func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	d := newDesk()
+	register(d)
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p := &Plugin{handle: h, desk: d}
 		_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -1,0 +1,85 @@
+package devices
+
+import (
+	"slices"
+
+	"k8s.io/component-base/metrics"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
+)
+
+// gauges are the metrics that are counted when somebody asks for them. They say
+// what the scheduler saw when it last looked at the nodes, which it does when it
+// has a pod with GPUs to place.
+type gauges struct {
+	metrics.BaseStableCollector
+	desk *desk
+}
+
+func gauge(name, help string, labels ...string) *metrics.Desc {
+	return metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, "")
+}
+
+var (
+	indexNodes    = gauge("berth_scheduler_index_nodes", "Nodes in the index of the placement core.")
+	indexShapes   = gauge("berth_scheduler_index_shapes", "Different requests for which the index keeps a score of every node.")
+	indexBytes    = gauge("berth_scheduler_index_bytes", "Bytes of the scores that the index keeps.")
+	holdsNow      = gauge("berth_scheduler_holds", "Pods for which devices are held that are not bound yet: members of planned gangs, and pods for which room is being made.")
+	clusterGPUs   = gauge("berth_cluster_gpus", "Physical GPUs by state: allocated (nothing of it is free), shared (a part is held, a part is free), free, unhealthy.", "state")
+	fragmentation = gauge("berth_cluster_fragmentation_ratio", "Part of the free GPU capacity that a request of the kind seen lately cannot use, from 0 to 1.")
+)
+
+// DescribeWithStability implements metrics.StableCollector.
+func (g *gauges) DescribeWithStability(ch chan<- *metrics.Desc) {
+	for _, d := range []*metrics.Desc{indexNodes, indexShapes, indexBytes, holdsNow, clusterGPUs, fragmentation} {
+		ch <- d
+	}
+}
+
+// CollectWithStability implements metrics.StableCollector.
+func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
+	send := func(d *metrics.Desc, value float64, labels ...string) {
+		ch <- metrics.NewLazyConstMetric(d, metrics.GaugeValue, value, labels...)
+	}
+	v := g.desk.look()
+	send(holdsNow, float64(v.holds))
+	if v.snapshot == nil {
+		return
+	}
+	send(indexNodes, float64(v.snapshot.Len()))
+	send(indexShapes, float64(v.shapes))
+	send(indexBytes, float64(v.bytes))
+	states := v.snapshot.States()
+	send(clusterGPUs, float64(states.Allocated), "allocated")
+	send(clusterGPUs, float64(states.Shared), "shared")
+	send(clusterGPUs, float64(states.Free), "free")
+	send(clusterGPUs, float64(states.Unhealthy), "unhealthy")
+	send(fragmentation, placement.Fragmentation(v.snapshot, v.mix))
+}
+
+// view is what gauges are counted from, apart from the scheduler.
+type view struct {
+	holds    int
+	snapshot *cluster.Snapshot // nil before the first pod with GPUs
+	mix      *placement.Mix
+	shapes   int
+	bytes    int64
+}
+
+// look copies what gauges need, so that counting delays no decision: a fraction
+// of a millisecond at 5,000 nodes.
+func (d *desk) look() view {
+	var v view
+	d.mu.Lock()
+	v.holds = len(d.holds)
+	d.mu.Unlock()
+	d.score.mu.Lock()
+	defer d.score.mu.Unlock()
+	if w := d.score.world; w != nil {
+		v.snapshot = w.snapshot.Clone()
+		v.mix = placement.NewMix(slices.Clone(w.policy.Mix().Classes())...)
+		v.shapes, v.bytes = w.index.Size()
+	}
+	return v
+}
