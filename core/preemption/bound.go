@@ -16,7 +16,7 @@ const (
 	noVictims
 	tooSmall
 	protected
-	unasked // Preemptor.Node says no
+	closed // Preemptor.Node or the request's class says no
 )
 
 // load is what the holders of one GPU who may go have of it.
@@ -36,14 +36,15 @@ type load struct {
 type site struct {
 	node  int
 	r     *cluster.Request
-	who   []int // holders who may go
+	asks  cluster.Request // r as the node takes it
+	who   []int           // holders who may go
 	loads []load
 	costs []Cost // scratch
 }
 
 // look gathers who holds node i.
 func (t *trial) look(x *site, i int, r *cluster.Request) {
-	x.node, x.r, x.who = i, r, x.who[:0]
+	x.node, x.r, x.asks, x.who = i, r, t.s.Resolve(i, r), x.who[:0]
 	n := len(t.s.Cards(i))
 	x.loads = slices.Grow(x.loads[:0], n)[:n]
 	for j := range x.loads {
@@ -97,13 +98,14 @@ func (x *site) add(h *Holder, cost Cost, goes bool) {
 // none. A node that r fits as it is has the zero Cost.
 func (t *trial) bound(x *site, i int, r *cluster.Request) (Cost, verdict) {
 	if t.p.Node != nil && !t.p.Node(i) {
-		return Cost{}, unasked
+		return Cost{}, closed
 	}
-	why := placement.Fit(t.s, i, r)
-	if why == placement.Fits {
+	switch placement.Fit(t.s, i, r) {
+	case placement.Fits:
 		return Cost{}, possible
-	}
-	if why == placement.WrongProduct {
+	case placement.Excluded:
+		return Cost{}, closed
+	case placement.WrongProduct:
 		return Cost{}, tooSmall
 	}
 	t.look(x, i, r)
@@ -144,13 +146,13 @@ func (c Cost) rest() Cost {
 // boundGPUs bounds the cost of enough GPUs with room, each for itself.
 func (t *trial) boundGPUs(x *site) (Cost, bool) {
 	x.costs = x.costs[:0]
-	need := int(x.r.GPUs)
+	need := int(x.asks.GPUs)
 	for j := range x.loads {
 		if c, ok := t.boundGPU(x, j); ok {
 			x.costs = append(x.costs, c)
 		}
 	}
-	if x.r.IsMIG() {
+	if x.asks.IsMIG() {
 		need = min(need, 1) // one GPU may give several
 	}
 	if len(x.costs) < need {
@@ -171,7 +173,7 @@ func (t *trial) boundGPUs(x *site) (Cost, bool) {
 // boundGPU bounds the cost of room for one of r's devices on GPU j, and says
 // whether it can be had.
 func (t *trial) boundGPU(x *site, j int) (Cost, bool) {
-	g, card, l, r := &t.s.GPUs(x.node)[j], &t.s.Cards(x.node)[j], &x.loads[j], x.r
+	g, card, l, r := &t.s.GPUs(x.node)[j], &t.s.Cards(x.node)[j], &x.loads[j], &x.asks
 	if !g.Healthy || !r.Products.Has(g.Product) {
 		return Cost{}, false
 	}

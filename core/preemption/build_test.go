@@ -76,12 +76,16 @@ func random(t testing.TB, r *rand.Rand, members int) (*preemption.Cluster, *pree
 	for i := range 1 + r.IntN(2) {
 		n := spec(t, fmt.Sprint("n", i), products[r.IntN(2)], 1+r.IntN(3))
 		n.CPUMilli, n.Recut = int64(4000+2000*r.IntN(3)), cluster.Recut(r.IntN(3))
+		n.Shares, n.Pods = int32(1+2*r.IntN(2)), int32(2+r.IntN(10))
 		for j := range n.GPUs {
 			n.GPUs[j].Clique = r.IntN(3)
 		}
 		nodes = append(nodes, n)
 	}
 	c := newCluster(t, nodes...)
+	verdicts := make([]cluster.Verdict, len(nodes))
+	verdicts[0].Reason = uint8(r.IntN(2))
+	c.Snapshot.SetClass(1, verdicts)
 	c.Budgets = []int{r.IntN(3), r.IntN(2)}
 	c.MinCount = map[string]int{"a": 1 + r.IntN(2), "b": r.IntN(3)}
 	for range 4 + r.IntN(12) { // about half of them find room
@@ -112,10 +116,16 @@ func place(c *preemption.Cluster, r *rand.Rand, q cluster.Request, h preemption.
 	if placement.Fit(c.Snapshot, i, &q) != placement.Fits {
 		return
 	}
-	h.Placement = cluster.Placement{Node: i, Request: q, Devices: placement.NewRandom(placement.Setup{Rand: r.IntN}).Devices(c.Snapshot, i, &q, nil)}
+	h.Placement = cluster.Placement{Node: i, Request: q, Devices: choose(c.Snapshot, i, &q, placement.NewRandom(placement.Setup{Rand: r.IntN}))}
 	if c.Snapshot.Assume(&h.Placement) == nil {
 		c.Holders[i] = append(c.Holders[i], h)
 	}
+}
+
+// choose takes devices as p likes, where q fits.
+func choose(s *cluster.Snapshot, i int, q *cluster.Request, p placement.Policy) []cluster.Device {
+	asks := s.Resolve(i, q)
+	return p.Devices(s, i, &asks, nil)
 }
 
 // promise promises what is or will be free, sometimes.
@@ -127,7 +137,7 @@ func promise(c *preemption.Cluster, r *rand.Rand) {
 	}
 	c.Holders[i] = append(c.Holders[i], preemption.Holder{
 		Priority: int32(r.IntN(4)), Promise: true,
-		Placement: cluster.Placement{Node: i, Request: q, Devices: placement.NewFirstFit(placement.Setup{}).Devices(s, i, &q, nil)},
+		Placement: cluster.Placement{Node: i, Request: q, Devices: choose(s, i, &q, placement.NewFirstFit(placement.Setup{}))},
 	})
 }
 
@@ -173,6 +183,10 @@ func randomRequest(r *rand.Rand) cluster.Request {
 		q = mig(int32(1+r.IntN(2)), []string{"1g.5gb", "2g.10gb", "3g.20gb"}[r.IntN(3)])
 	case 4:
 		q = whole(1)
+	}
+	q.Units = q.IsWhole() && r.IntN(2) == 0
+	if r.IntN(4) == 0 {
+		q.Class = 1
 	}
 	q.CPUMilli = int64(1000 * r.IntN(4))
 	return q

@@ -77,7 +77,8 @@ type Plan struct {
 
 // Refusal counts, node by node, why no Plan was found.
 type Refusal struct {
-	Nodes     int // that were asked about
+	Nodes     int // all
+	Closed    int // are not for the request: see Preemptor.Node and cluster.Verdict
 	NoVictims int // hold nobody of lower priority who may go
 	TooSmall  int // would not do even if all those went
 	Protected int // would do if no disruption budget, gang or fixed member of one stood against it

@@ -136,7 +136,7 @@ func TestPlansAreAsCheapAsTheCheapestOfAllSets(t *testing.T) {
 			t.Fatalf("seed %d: the Snapshot has changed", seed)
 		}
 		if !ok {
-			if n := why.NoVictims + why.TooSmall + why.Protected; n != why.Nodes || n != c.Snapshot.Len() {
+			if n := why.Closed + why.NoVictims + why.TooSmall + why.Protected; n != why.Nodes || n != c.Snapshot.Len() {
 				t.Fatalf("seed %d: %+v of %d nodes", seed, why, c.Snapshot.Len())
 			}
 			continue

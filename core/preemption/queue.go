@@ -105,8 +105,8 @@ func (q *queue) refusal() Refusal {
 	var out Refusal
 	for _, v := range q.verdicts {
 		switch v {
-		case unasked:
-			continue
+		case closed:
+			out.Closed++
 		case noVictims:
 			out.NoVictims++
 		case tooSmall:

@@ -48,7 +48,7 @@ func (t *trial) search(x *site, floor, limit Cost) (s *search, fits bool) {
 // whose holders cost least together; else what it costs itself.
 func (s *search) dear(n int) Cost {
 	devices := s.t.holder(n).Placement.Devices
-	if !s.site.r.IsWhole() || len(devices) == 0 {
+	if !s.site.asks.IsWhole() || len(devices) == 0 {
 		return s.t.costs[n]
 	}
 	least := never

@@ -197,7 +197,8 @@ func (t *trial) fits(i int, r *cluster.Request) bool {
 func (t *trial) take(i int, r *cluster.Request) cluster.Placement {
 	p := cluster.Placement{Node: i, Request: *r}
 	if r.GPUs > 0 {
-		p.Devices = t.fit.Devices(t.s, i, r, make([]cluster.Device, 0, r.GPUs))
+		q := t.s.Resolve(i, r)
+		p.Devices = t.fit.Devices(t.s, i, &q, make([]cluster.Device, 0, r.GPUs))
 	}
 	if err := t.s.Assume(&p); err != nil {
 		panic(err) // the policy chose what is not free: a bug
