@@ -51,7 +51,7 @@ func (l *ledger) set(key string, f fate) {
 // no device is held twice.
 func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { _ = exec.Command("../bin/berth", "down", "--purge", "--dir", dir).Run() })
+	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
@@ -90,7 +90,7 @@ func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 // client without limits.
 func startPlane(t *testing.T, dir string, flags ...string) (int, *kubernetes.Clientset) {
 	t.Helper()
-	cmd := exec.Command("../bin/berth", append([]string{"up", "--detach", "-o", "json", "--fleet", "lab", "--dir", dir}, flags...)...)
+	cmd := exec.Command(program("berth"), append([]string{"up", "--detach", "-o", "json", "--fleet", "lab", "--dir", dir}, flags...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

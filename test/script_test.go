@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,15 +24,45 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in scripts")
 
+// The schedulers of `berth up`: the one on which every script runs, and the one
+// on which walkthroughs run as well. BERTH_TEST_SCHEDULER=berth swaps them.
+var usual, other = schedulers(os.Getenv("BERTH_TEST_SCHEDULER"))
+
+func schedulers(asked string) (usual, other string) {
+	if asked == "berth" {
+		return "berth", "stock"
+	}
+	return "stock", "berth"
+}
+
+// walkthroughs are the parts of the documents that are about scheduling: what
+// they show must hold whichever scheduler runs.
+var walkthroughs = []string{
+	"s001-3-deployment", "s001-3-pods", "s001-4-scheduling", "s001-5-time-slicing",
+	"s004-3-priorities", "s004-4-affinity", "s004-5-taints", "s004-7-time-slicing",
+}
+
 // TestScripts runs every script under script/. One that starts a control plane
 // says `up FLEET`; at most two run at once, since each has a whole one.
 func TestScripts(t *testing.T) {
-	bin, err := filepath.Abs("../bin")
-	if err != nil {
-		t.Fatal(err)
+	runScripts(t, usual, testscript.Params{Dir: "script"})
+}
+
+// TestWalkthroughs runs those parts of documents on the other scheduler, too.
+func TestWalkthroughs(t *testing.T) {
+	p := testscript.Params{}
+	for _, name := range walkthroughs {
+		p.Files = append(p.Files, filepath.Join("script", name+".txtar"))
 	}
+	runScripts(t, other, p)
+}
+
+// runScripts runs the scripts of p on a scheduler. Scripts can ask which it is:
+// [berth] and [stock].
+func runScripts(t *testing.T, scheduler string, p testscript.Params) {
+	bin := filepath.Dir(program("berth"))
 	for _, name := range []string{"berth", "kubectl", "jq"} {
-		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
+		if _, err := os.Stat(program(name)); err != nil {
 			t.Fatalf("%v: run `make build` first", err)
 		}
 	}
@@ -42,23 +74,38 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:           "script",
-		UpdateScripts: *update,
-		Setup: func(e *testscript.Env) error {
-			e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
-			e.Setenv("FLEETS", fleets)
-			e.Setenv("TRACES", traces)
-			e.Setenv("HOME", e.WorkDir)
-			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
-			e.Setenv("NO_COLOR", "1")
-			e.Defer(func() { downAll(t, bin, e.WorkDir) })
-			return nil
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"up": up, "eventually": eventually, "start": start, "killberth": killBerth,
-		},
-	})
+	p.UpdateScripts = *update
+	p.Condition = func(name string) (bool, error) {
+		if name != "berth" && name != "stock" {
+			return false, fmt.Errorf("condition %q: it is berth or stock, the scheduler", name)
+		}
+		return name == scheduler, nil
+	}
+	p.Setup = func(e *testscript.Env) error {
+		e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
+		e.Setenv("FLEETS", fleets)
+		e.Setenv("TRACES", traces)
+		e.Setenv("SCHEDULER", scheduler)
+		e.Setenv("HOME", e.WorkDir)
+		e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
+		e.Setenv("NO_COLOR", "1")
+		e.Defer(func() { downAll(t, bin, e.WorkDir) })
+		return nil
+	}
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
+		"up": up, "eventually": eventually, "start": start, "killberth": killBerth,
+	}
+	testscript.Run(t, p)
+}
+
+// program is the path of a built program: in ../bin, or in the folder that
+// BERTH_TEST_BIN names.
+func program(name string) string {
+	path, err := filepath.Abs(filepath.Join(cmp.Or(os.Getenv("BERTH_TEST_BIN"), filepath.Join("..", "bin")), name))
+	if err != nil {
+		panic(err) // the working folder is gone
+	}
+	return path
 }
 
 // downAll ends what a script has started, whatever became of the script.
@@ -73,13 +120,18 @@ func downAll(t *testing.T, bin, work string) {
 	}
 }
 
-// up FLEET [FLAG...]: `berth up --detach` in the default folder, and the
-// variable KUBECONFIG set to its kubeconfig.
+// up FLEET [FLAG...]: `berth up --detach` in the default folder, on the scheduler
+// that the script runs on unless a flag says another, or the folder is there and
+// has its own. It sets the variable KUBECONFIG to the folder's kubeconfig.
 func up(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: up FLEET [FLAG...]")
 	}
-	ts.Check(ts.Exec("berth", append([]string{"up", "--detach", "-o", "json", "--fleet", args[0]}, args[1:]...)...))
+	line := append([]string{"up", "--detach", "-o", "json", "--fleet", args[0]}, args[1:]...)
+	if _, err := os.Stat(ts.MkAbs("share/berth/default/state.json")); err != nil && !slices.Contains(args, "--scheduler") {
+		line = append(line, "--scheduler", ts.Getenv("SCHEDULER"))
+	}
+	ts.Check(ts.Exec("berth", line...))
 	var r struct{ Kubeconfig string }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &r))
 	ts.Setenv("KUBECONFIG", r.Kubeconfig)
