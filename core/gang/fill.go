@@ -169,13 +169,56 @@ func (t *trial) together(l Level) (*Plan, error) {
 
 // reasons counts nodes by why member i has no room there now. It is nil for
 // member -1.
-func (t *trial) reasons(i int) map[placement.Reason]int {
+func (t *trial) reasons(i int) []placement.Count {
 	if i < 0 {
 		return nil
 	}
-	out := map[placement.Reason]int{}
+	r := &t.g.Members[i].Request
+	counts := map[placement.Count]int{}
 	for n := range t.all {
-		out[placement.Fit(t.s, n, &t.g.Members[i].Request)]++
+		if why := placement.Fit(t.s, n, r); why == placement.Excluded {
+			counts[placement.Count{Reason: why, Why: t.s.Verdict(r.Class, n).Reason}]++
+		} else if why != placement.Fits {
+			counts[placement.Count{Reason: why}]++
+		}
 	}
+	var out []placement.Count
+	for c, n := range counts {
+		c.Nodes = n
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b placement.Count) int {
+		return cmp.Or(cmp.Compare(rank(a.Reason), rank(b.Reason)), cmp.Compare(a.Why, b.Why))
+	})
 	return out
+}
+
+// rank is the place of a reason among those that Fit asks for.
+func rank(r placement.Reason) int {
+	return slices.Index([]placement.Reason{
+		placement.Excluded, placement.TooManyPods, placement.NotEnoughCPU, placement.NotEnoughMemory, placement.WrongProduct,
+		placement.NotEnoughGPUs, placement.NotEnoughGPUMemory, placement.NoMIGPlacement, placement.NotOneClique,
+	}, r)
+}
+
+// short is Refusal.ShortMilli: what the least need members ask for, less what
+// is open.
+func (t *trial) short(need int) int64 {
+	var ask []int64
+	for i := range t.g.Members {
+		r := &t.g.Members[i].Request
+		if r.Units && t.shared {
+			return 0
+		}
+		ask = append(ask, r.TotalMilli())
+	}
+	slices.Sort(ask)
+	sum := int64(0)
+	for _, milli := range ask[:need] {
+		sum += milli
+	}
+	for i := range t.all {
+		sum -= int64(t.s.Node(i).OpenMilli)
+	}
+	return max(0, sum)
 }

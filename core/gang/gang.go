@@ -82,10 +82,14 @@ type Refusal struct {
 	// there was room for no more.
 	Fit int
 	// Member is the first for which there was no room beside those that fitted,
-	// and Nodes counts all nodes by why it had none there. Fits counts nodes with
-	// room that are outside of the domain, or to be avoided.
+	// and Nodes counts all nodes by why it had none there, in the order of
+	// Index.Reasons. Nodes with room that are outside of the domain, or to be
+	// avoided, are not in it.
 	Member int
-	Nodes  map[placement.Reason]int
+	Nodes  []placement.Count
+	// ShortMilli is how many milli-GPUs must be given back at the least before
+	// the gang can fit; 0 where that is not known.
+	ShortMilli int64
 	// Apart: all members fit together, but not within Gang.Within. Then Member
 	// and Nodes tell of the domain where most fitted, and are -1 and nil where no
 	// domain was worth trying.
@@ -133,7 +137,7 @@ func (p *Planner) Plan(g *Gang) (*Plan, *Refusal, error) {
 	if err := t.explain(); err != nil {
 		return nil, nil, fmt.Errorf("plan gang %s: %w", g.Name, err)
 	}
-	t.best.Need = need
+	t.best.Need, t.best.ShortMilli = need, t.short(need)
 	return nil, t.best, nil
 }
 
@@ -177,7 +181,7 @@ func (t *trial) nearest(need int) (*Plan, error) {
 func (t *trial) level(l Level, need int) (*Plan, error) {
 	switch {
 	case l == Clique && t.sum != nil && need == len(t.g.Members) && len(t.g.Near) == 0,
-		l == Node && t.sum != nil && need == len(t.g.Members) && !t.shared:
+		l == Node && t.sum != nil && need == len(t.g.Members) && !(t.sum.Units && t.shared):
 		return t.together(l)
 	case l == Clique:
 		return nil, nil

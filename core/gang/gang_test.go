@@ -195,6 +195,7 @@ func TestOneCliqueIsOneClique(t *testing.T) {
 
 func TestARefusalSaysHowFarItWent(t *testing.T) {
 	nodes := []place{{"n0", 8, gang.Place{Rack: "a"}}, {"n1", 8, gang.Place{Rack: "b"}}, {"n2", 0, gang.Place{}}}
+	lacks := []placement.Count{{Reason: placement.WrongProduct, Nodes: 1}, {Reason: placement.NotEnoughGPUs, Nodes: 2}}
 	for _, tt := range []struct {
 		name string
 		gang gang.Gang
@@ -202,11 +203,11 @@ func TestARefusalSaysHowFarItWent(t *testing.T) {
 	}{
 		{
 			"where most fitted, and what the next lacked", gang.Gang{Within: gang.Cluster, Members: members(5, 4)},
-			gang.Refusal{Need: 5, Fit: 4, Member: 4, Nodes: map[placement.Reason]int{placement.NotEnoughGPUs: 2, placement.WrongProduct: 1}},
+			gang.Refusal{Need: 5, Fit: 4, Member: 4, Nodes: lacks, ShortMilli: 4000},
 		},
 		{
 			"where counting is enough to refuse it", gang.Gang{Within: gang.Cluster, Members: members(3, 8)},
-			gang.Refusal{Need: 3, Fit: 2, Member: 2, Nodes: map[placement.Reason]int{placement.NotEnoughGPUs: 2, placement.WrongProduct: 1}},
+			gang.Refusal{Need: 3, Fit: 2, Member: 2, Nodes: lacks, ShortMilli: 8000},
 		},
 		{
 			"where they fit, but not within a rack", gang.Gang{Within: gang.Rack, Members: members(4, 4)},

@@ -20,7 +20,7 @@ type trial struct {
 	shapes []shape
 	shape  []int            // of each member, its place in shapes
 	sum    *cluster.Request // of all members with GPUs; nil where they cannot be one request
-	shared bool             // sum is in units that some nodes share GPUs for: several members may get parts of one
+	shared bool             // some nodes share GPUs: units of two members may be parts of one
 	all    []int32          // every node
 	used   []bool           // of each node: a member with GPUs is on it
 	inside []bool           // of each node: it is in the domain that is tried
@@ -66,10 +66,9 @@ func newTrial(p *Planner, g *Gang) *trial {
 			t.used[i] = true
 		}
 	}
-	if t.sum = total(g); t.sum != nil && t.sum.Units {
-		for i := range t.all {
-			t.shared = t.shared || s.Node(i).Shares > 1
-		}
+	t.sum = total(g)
+	for i := range t.all {
+		t.shared = t.shared || s.Node(i).Shares > 1
 	}
 	return t
 }
