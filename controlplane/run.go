@@ -177,7 +177,10 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 		p.log.Warn("fleet file", "message", w)
 	}
 	install := make(chan struct{})
-	f, err := fleet.New(fleet.Options{Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem, Install: install})
+	f, err := fleet.New(fleet.Options{
+		Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem, Install: install,
+		Commitments: p.state.Scheduler != SchedulerStock,
+	})
 	if err != nil {
 		return err
 	}

@@ -20,10 +20,16 @@ const devicePrefix = "nvidia.com/"
 // they start: what an init container had, later ones use again, as a kubelet
 // does it. A sidecar keeps its own. On an error the pod holds nothing.
 //
-// A pod with committed devices gets exactly those.
+// A pod with committed devices gets exactly those. Where Berth schedules, a share
+// of a GPU by size is given to no other.
 func allocate(l *sharing.Ledger, p *pod) error {
 	if named, err := kube.Committed(p.api); named != nil || err != nil {
 		return commit(l, p, named, err)
+	}
+	if p.node.fleet.commitments {
+		if err := uncommitted(p.api); err != nil {
+			return err
+		}
 	}
 	owner := string(p.api.UID)
 	var reuse []sharing.Device // of init containers, not in use by a container that runs beside
@@ -88,12 +94,60 @@ func commit(l *sharing.Ledger, p *pod, named map[string][]sharing.Named, err err
 		l.Release(owner)
 		return err
 	}
+	p.hand(parts, got)
+	return nil
+}
+
+// hand gives the containers of a pod the devices of parts.
+func (p *pod) hand(parts []sharing.Part, devices [][]sharing.Device) {
 	for _, c := range p.containers {
 		if i := slices.IndexFunc(parts, func(part sharing.Part) bool { return part.Name == c.spec.Name }); i >= 0 {
-			c.devices = got[i]
+			c.devices = devices[i]
+		}
+	}
+}
+
+// uncommitted refuses a pod without committed devices that asks for a share of a
+// GPU by size: only the scheduler knows of which GPU.
+func uncommitted(pod *v1.Pod) error {
+	for _, part := range kube.Parts(pod) {
+		for _, a := range part.Asks {
+			if size, _, ok := a.ShareOf(); ok {
+				return fmt.Errorf("container %s asks for a share of a GPU (%s: %s), which only Berth's scheduler gives out, and it has committed none in %s: leave spec.nodeName out and let default-scheduler or berth-scheduler place the pod",
+					part.Name, a.Resource, size, api.AnnotationDevices)
+			}
 		}
 	}
 	return nil
+}
+
+// keepCommitted gives a pod that has started the devices that were committed to
+// it, after a restart: those that its status cannot name, as nothing in its
+// resources asks for them. They may be unhealthy by now.
+func keepCommitted(l *sharing.Ledger, p *pod) error {
+	named, err := kube.Committed(p.api)
+	if err != nil {
+		return err
+	}
+	parts := kube.Parts(p.api)
+	got, err := l.Commit(string(p.api.UID), parts, named)
+	if err != nil {
+		return err
+	}
+	p.hand(parts, got)
+	return nil
+}
+
+// holds reports whether a pod holds devices since before the fleet started.
+func holds(pod *v1.Pod) bool {
+	return len(observed(&pod.Status)) > 0 || silent(pod)
+}
+
+// silent reports whether a pod has started with committed devices that its
+// status does not name.
+func silent(pod *v1.Pod) bool {
+	named, err := kube.Committed(pod)
+	return err == nil && len(named) > 0 && pod.Status.StartTime != nil && !terminal(pod.Status.Phase) && len(observed(&pod.Status)) == 0
 }
 
 // ask is what a container wants of one resource: a number of devices, or GiB of
@@ -146,8 +200,10 @@ func take(l *sharing.Ledger, owner string, a ask, reuse []sharing.Device) (got, 
 }
 
 // allocated writes devices as a container's allocatedResourcesStatus: by
-// resource, each with its health.
-func allocated(devices []sharing.Device) []v1.ResourceStatus {
+// resource, each with its health. The API server wants the name of a resource
+// that the container asks for; shares that an annotation asks for have none, and
+// are left out.
+func allocated(c *v1.Container, devices []sharing.Device) []v1.ResourceStatus {
 	if len(devices) == 0 {
 		return nil
 	}
@@ -157,13 +213,33 @@ func allocated(devices []sharing.Device) []v1.ResourceStatus {
 		if !d.Healthy {
 			health = v1.ResourceHealthStatusUnhealthy
 		}
-		by[d.Resource] = append(by[d.Resource], v1.ResourceHealth{ResourceID: v1.ResourceID(d.ID), Health: health})
+		name := d.Resource
+		if _, ok := c.Resources.Requests[v1.ResourceName(name)]; !ok && name == sharing.ResourceMemory {
+			if name = shareResource(c); name == "" {
+				continue
+			}
+		}
+		by[name] = append(by[name], v1.ResourceHealth{ResourceID: v1.ResourceID(d.ID), Health: health})
 	}
 	var out []v1.ResourceStatus
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		out = append(out, v1.ResourceStatus{Name: v1.ResourceName(name), Resources: by[name]})
 	}
 	return out
+}
+
+// shareResource is the name by which a container asks for a share of a GPU in the
+// spelling of HAMi or Volcano; "" is not at all.
+func shareResource(c *v1.Container) string {
+	for _, name := range []v1.ResourceName{
+		api.ResourceHAMiMemory, api.ResourceHAMiPercentage, api.ResourceHAMiCores,
+		api.ResourceVolcanoMemory, api.ResourceVolcanoPercentage, api.ResourceVolcanoCores, api.ResourceVolcanoNumber,
+	} {
+		if _, ok := c.Resources.Requests[name]; ok {
+			return string(name)
+		}
+	}
+	return ""
 }
 
 // held is one device in a pod's status, with the resource that the container
@@ -177,7 +253,7 @@ func observed(s *v1.PodStatus) map[string][]held {
 	for _, statuses := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for _, c := range statuses {
 			for _, r := range c.AllocatedResourcesStatus {
-				if !strings.HasPrefix(string(r.Name), devicePrefix) {
+				if !kube.GPUResource(string(r.Name)) {
 					continue
 				}
 				if out == nil {

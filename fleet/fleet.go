@@ -36,6 +36,10 @@ type Options struct {
 	// Install, if not nil, holds the system objects back until it is closed: a
 	// control plane that starts has more urgent work.
 	Install <-chan struct{}
+	// Commitments says that Berth's scheduler places the pods, so that a share of
+	// a GPU by size (nvidia.com/gpu-memory, a fraction) is given only where it is
+	// committed. Without it the nodes give nvidia.com/gpu-memory out themselves.
+	Commitments bool
 	// Now is the clock; nil is time.Now. Timers always run on the real one.
 	Now func() time.Time
 	// Log gets what a person should know; nil is slog.Default.
@@ -61,6 +65,7 @@ type Fleet struct {
 	objectsToApply []runtime.Object
 	install        <-chan struct{} // closed when they may be applied
 	system         bool            // the fleet has device plugin pods
+	commitments    bool            // see Options.Commitments
 	pullTime       time.Duration   // of an image new to a node
 
 	ips     *addresses
@@ -85,7 +90,7 @@ var (
 // client can be made of.
 func New(o Options) (*Fleet, error) {
 	f := &Fleet{
-		client: o.Client, spec: o.Fleet, now: o.Now, log: o.Log, system: o.Fleet.System, ips: newAddresses(),
+		client: o.Client, spec: o.Fleet, now: o.Now, log: o.Log, system: o.Fleet.System, commitments: o.Commitments, ips: newAddresses(),
 		queue: workqueue.NewTyped[task](), ready: make(chan struct{}), synced: make(chan struct{}), nodes: map[string]*node{},
 	}
 	if f.now == nil {

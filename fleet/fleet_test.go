@@ -29,6 +29,8 @@ type world struct {
 	spec   spec.Fleet
 	stop   context.CancelFunc
 	done   chan error
+	// commitments is fleet.Options.Commitments of the fleet that is started next.
+	commitments bool
 }
 
 // inWorld runs a test in a bubble. nodes are those of the fleet.
@@ -44,7 +46,7 @@ func inWorld(t *testing.T, test func(*world), nodes ...spec.Node) {
 
 func (w *world) build() *fleet.Fleet {
 	w.t.Helper()
-	f, err := fleet.New(fleet.Options{Client: w.client, Fleet: w.spec, Log: slog.New(slog.DiscardHandler)})
+	f, err := fleet.New(fleet.Options{Client: w.client, Fleet: w.spec, Log: slog.New(slog.DiscardHandler), Commitments: w.commitments})
 	if err != nil {
 		w.t.Fatal(err)
 	}

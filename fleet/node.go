@@ -71,13 +71,14 @@ func (n *node) device(id string) (sharing.Device, bool) {
 			return h.Device, true
 		}
 	}
-	uuid, _, gib := sharing.ParseID(id)
+	uuid, size, ok := sharing.ParseSizeID(id)
 	for _, g := range n.gpus {
-		if g.UUID == uuid && gib > 0 {
-			return sharing.Device{
-				ID: id, Resource: sharing.ResourceMemory, UUID: uuid, GPU: g.Index, MemoryBytes: gib * sharing.GiB,
-				Healthy: g.Healthy, Clique: g.Clique, NUMANode: g.NUMANode,
-			}, true
+		if g.UUID == uuid && ok {
+			d := sharing.Device{
+				ID: id, Resource: sharing.ResourceMemory, UUID: uuid, GPU: g.Index, Healthy: g.Healthy, Clique: g.Clique, NUMANode: g.NUMANode,
+			}
+			d.MilliGPU, d.MemoryBytes = size.Of(g.MemoryBytes)
+			return d, true
 		}
 	}
 	return sharing.Device{}, false

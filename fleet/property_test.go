@@ -11,9 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/fleet/spec"
+	"berth.dev/berth/kube"
 )
 
 // TestNothingIsHeldTwice binds, deletes, breaks, heals and restarts at random.
@@ -66,7 +68,9 @@ func (w *world) random(r *rand.Rand, i int) {
 			p = policy(p, v1.RestartPolicyNever)
 		}
 		p.Spec.Containers[0].Resources.Requests = request(r, node)
-		if r.IntN(4) == 0 {
+		if node == "n1" && r.IntN(3) == 0 {
+			p = fraction(r, p, a100("n1", 4).GPUs[r.IntN(4)].UUID)
+		} else if r.IntN(4) == 0 {
 			p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "x", Command: []string{"sleep", "1"}}}
 			p.Spec.InitContainers[0].Resources.Requests = request(r, node)
 		}
@@ -98,6 +102,57 @@ func request(r *rand.Rand, node string) v1.ResourceList {
 	return v1.ResourceList{name: *resource.NewQuantity(int64(1+r.IntN(most)), resource.DecimalSI)}
 }
 
+// fraction commits a part of a GPU to a pod, which asks for it as KAI's users do,
+// or as HAMi's. Whether it fits is not looked at, as a scheduler gone mad would.
+func fraction(r *rand.Rand, p *v1.Pod, uuid string) *v1.Pod {
+	milli := []int64{250, 330, 500, 1000}[r.IntN(4)]
+	p.Annotations = map[string]string{
+		"gpu-fraction":        fmt.Sprint(float64(milli) / 1000),
+		api.AnnotationDevices: fmt.Sprintf(`{"c":[{"uuid":%q,"milliGPU":%d,"memoryBytes":%d}]}`, uuid, milli, 40<<30*milli/1000),
+	}
+	p.Spec.Containers[0].Resources.Requests = nil
+	if r.IntN(2) == 0 && milli%10 == 0 {
+		delete(p.Annotations, "gpu-fraction")
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{
+			"nvidia.com/gpu": *resource.NewQuantity(1, resource.DecimalSI), api.ResourceHAMiPercentage: *resource.NewQuantity(milli/10, resource.DecimalSI),
+		}
+	}
+	return p
+}
+
+// shares lists the parts of whole GPUs that a pod holds: those of its status, and
+// those committed to it that its status has no name for.
+func shares(t *testing.T, p *v1.Pod) map[string][2]int64 {
+	t.Helper()
+	out := map[string][2]int64{}
+	add := func(uuid string, milli, bytes int64) {
+		out[uuid] = [2]int64{out[uuid][0] + milli, out[uuid][1] + bytes}
+	}
+	own := map[string]bool{} // an init container's devices are used again
+	for _, id := range ids(p) {
+		if own[id] {
+			continue
+		}
+		own[id] = true
+		if uuid, size, ok := sharing.ParseSizeID(id); ok {
+			milli, bytes := size.Of(40 << 30)
+			add(uuid, milli, bytes)
+		} else if strings.HasPrefix(id, "GPU-") && !strings.Contains(id, "::") {
+			add(id, 1000, 40<<30)
+		}
+	}
+	if len(own) == 0 && p.Status.StartTime != nil {
+		named, err := kube.Committed(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range named["c"] {
+			add(d.UUID, d.MilliGPU, d.MemoryBytes)
+		}
+	}
+	return out
+}
+
 // checkHeld adds up what the pods hold that have not ended.
 func (w *world) checkHeld(step int) {
 	w.t.Helper()
@@ -105,7 +160,7 @@ func (w *world) checkHeld(step int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	holder, whole, gib := map[string]string{}, map[string]string{}, map[string]int64{}
+	holder, sum := map[string]string{}, map[string][2]int64{}
 	for i := range list.Items {
 		p := &list.Items[i]
 		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
@@ -121,16 +176,14 @@ func (w *world) checkHeld(step int) {
 				w.t.Fatalf("step %d: %s and %s both hold %s", step, other, p.Name, id)
 			}
 			holder[id] = p.Name
-			uuid, _, size := sharing.ParseID(id)
-			if id == uuid {
-				whole[uuid] = p.Name
-			}
-			gib[uuid] += size
+		}
+		for uuid, part := range shares(w.t, p) {
+			sum[uuid] = [2]int64{sum[uuid][0] + part[0], sum[uuid][1] + part[1]}
 		}
 	}
-	for uuid, size := range gib {
-		if size > 40 || size > 0 && whole[uuid] != "" {
-			w.t.Fatalf("step %d: %d GiB of %s are held, and whole by %q", step, size, uuid, whole[uuid])
+	for uuid, part := range sum {
+		if part[0] > 1000 || part[1] > 40<<30 {
+			w.t.Fatalf("step %d: %d milli-GPUs and %d bytes of %s are held", step, part[0], part[1], uuid)
 		}
 	}
 	for id := range holder {

@@ -44,7 +44,7 @@ func (p *pod) containerStatuses(now time.Time, roles ...role) []v1.ContainerStat
 		}
 		s := v1.ContainerStatus{
 			Name: c.spec.Name, State: c.state, LastTerminationState: c.last, Ready: c.isReady(now), RestartCount: c.restarts,
-			Image: c.spec.Image, Started: new(c.hasStarted(now)), AllocatedResourcesStatus: allocated(c.devices),
+			Image: c.spec.Image, Started: new(c.hasStarted(now)), AllocatedResourcesStatus: allocated(c.spec, c.devices),
 		}
 		if !c.begun.IsZero() {
 			s.ContainerID, s.ImageID = p.containerID(c), "berth-sim://"+c.image

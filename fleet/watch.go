@@ -86,9 +86,9 @@ func (s *podStore) Replace(list []any, _ string) error {
 			s.fleet.lostPod(p)
 		}
 	}
-	for _, holds := range []bool{true, false} {
+	for _, first := range []bool{true, false} {
 		for _, obj := range list {
-			if p := obj.(*v1.Pod); (len(observed(&p.Status)) > 0) == holds {
+			if p := obj.(*v1.Pod); holds(p) == first {
 				s.fleet.sawPod(p)
 			}
 		}

@@ -23,13 +23,11 @@ const (
 // order in which bindings are seen.
 func (p *pod) admit() {
 	n := p.node
+	var err error
 	if ids := observed(&p.api.Status); len(ids) > 0 {
-		if err := keepDevices(n, p, ids); err != nil {
-			p.restore()
-			n.fleet.log.Warn("a pod's devices are gone", "pod", p.api.Namespace+"/"+p.api.Name, "node", n.name, "error", err)
-			p.reject("Allocate failed due to " + err.Error() + ", which is unexpected")
-			return
-		}
+		err = keepDevices(n, p, ids)
+	} else if silent(p.api) {
+		err = keepCommitted(n.ledger, p)
 	} else if !terminal(p.api.Status.Phase) && p.api.Status.StartTime == nil {
 		if err := allocate(n.ledger, p); err != nil {
 			p.reject(err.Error())
@@ -37,6 +35,11 @@ func (p *pod) admit() {
 		}
 	}
 	p.restore()
+	if err != nil {
+		n.fleet.log.Warn("a pod's devices are gone", "pod", p.api.Namespace+"/"+p.api.Name, "node", n.name, "error", err)
+		p.reject("Allocate failed due to " + err.Error() + ", which is unexpected")
+		return
+	}
 	if terminal(p.api.Status.Phase) {
 		p.release()
 	} else if p.ip != "" && !p.api.Spec.HostNetwork && !n.fleet.ips.keepPod(p.ref(), p.ip) {
