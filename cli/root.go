@@ -25,6 +25,8 @@ type Options struct {
 	Out, Err io.Writer
 	// Up runs the control plane; nil leaves `berth up` out.
 	Up UpFunc
+	// Scheduler runs Berth's scheduler; nil leaves `berth scheduler` out.
+	Scheduler SchedulerFunc
 	// Connect makes the client for a cluster; nil is kubernetes.NewForConfig.
 	Connect func(*rest.Config) (kubernetes.Interface, error)
 	// Now tells the time that ages are shown against; nil is time.Now.
@@ -102,6 +104,9 @@ func New(o Options) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
 	if o.Up != nil {
 		root.AddCommand(newUp(o))
+	}
+	if o.Scheduler != nil {
+		root.AddCommand(newScheduler(o))
 	}
 	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newSimulate(o), newSim(o), newVersion(o))
 	root.InitDefaultCompletionCmd()

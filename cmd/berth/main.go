@@ -7,10 +7,11 @@ import (
 
 	"berth.dev/berth/cli"
 	"berth.dev/berth/controlplane"
+	"berth.dev/berth/scheduler/server"
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up}))
+	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule}))
 }
 
 // up joins the command to the control plane, which the cli layer may not import.
@@ -19,4 +20,20 @@ func up(ctx context.Context, o cli.UpOptions) error {
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler,
 		Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
+}
+
+// schedule joins the command to the scheduler, which the cli layer may not import.
+func schedule(ctx context.Context, o cli.SchedulerOptions) error {
+	run := server.Options{
+		Kubeconfig: o.Kubeconfig, Names: o.Names, ConfigFile: o.ConfigFile,
+		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
+		Policies: o.Policies, User: o.User, TakeOver: o.TakeOver,
+	}
+	if o.LeaderElect {
+		run.Lease = &server.Lease{
+			Namespace: o.LeaseNamespace, Name: o.LeaseName,
+			Duration: o.LeaseDuration, Deadline: o.RenewDeadline, Retry: o.RetryPeriod,
+		}
+	}
+	return server.Run(ctx, run)
 }

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+)
+
+// SchedulerOptions is what `berth scheduler` was asked for.
+type SchedulerOptions struct {
+	Kubeconfig string   // file; "" is the ServiceAccount of the pod that it runs in
+	Names      []string // schedulerName of the pods to schedule
+	ConfigFile string   // a KubeSchedulerConfiguration instead of Berth's; "" is none
+	// LeaderElect is whether there may be several, of which one schedules. The
+	// durations are those of the lease.
+	LeaderElect                               bool
+	LeaseNamespace, LeaseName                 string
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	MetricsAddr                               string // host:port, http://LOOPBACK:port, or "" for none
+	CertFile, KeyFile                         string // for MetricsAddr; "" is a certificate made at the start
+	Policies                                  bool   // apply the admission policies
+	User                                      string // whom they let commit devices; "" is this process's own name
+	TakeOver                                  bool   // also where they name another user
+}
+
+// SchedulerFunc schedules until ctx ends, and then returns nil.
+type SchedulerFunc func(ctx context.Context, o SchedulerOptions) error
+
+func newScheduler(o Options) *cobra.Command {
+	var s SchedulerOptions
+	var verbosity int
+	cmd := &cobra.Command{
+		Use:   "scheduler",
+		Short: "Run Berth's scheduler for a cluster",
+		Long: "Run kube-scheduler with Berth's plugins for a cluster, beside its scheduler or instead of it. It chooses\n" +
+			"the GPUs of a pod and commits them in the write that binds it. Pods say that they want it with\n" +
+			"schedulerName. Several can run: one leads, and the others take over when it ends.\n\n" +
+			"The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one whose pod this runs in. What it\n" +
+			"needs there is in deploy/scheduler.yaml, and how to run it in docs/running-the-scheduler.md. Its requests\n" +
+			"to the API server are not limited on its side.",
+		Example: "  berth scheduler --kubeconfig ~/.kube/config\n" +
+			"  berth scheduler --scheduler-name default-scheduler,berth-scheduler\n" +
+			"  berth scheduler --metrics-addr http://127.0.0.1:10259    metrics and health without TLS, for this machine",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			if err := logVerbosity(verbosity); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // the next signal has its default effect
+			defer klog.Flush()
+			return unreachable(o.Scheduler(ctx, s))
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&s.Kubeconfig, "kubeconfig", "", "cluster and identity (default $KUBECONFIG, else the ServiceAccount of the pod)")
+	f.StringSliceVar(&s.Names, "scheduler-name", []string{"berth-scheduler"}, "schedule pods of this schedulerName; several are separated by commas")
+	f.StringVar(&s.ConfigFile, "config", "", "a KubeSchedulerConfiguration to use instead of Berth's profiles")
+	f.StringVar(&s.MetricsAddr, "metrics-addr", "127.0.0.1:10259", "address of /metrics, /healthz, /livez and /readyz, with TLS; http://127.0.0.1:PORT is without; \"\" is none")
+	f.StringVar(&s.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: one made at the start)")
+	f.StringVar(&s.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
+	f.BoolVar(&s.LeaderElect, "leader-elect", true, "let one of several schedule; false is for one that runs alone")
+	f.StringVar(&s.LeaseNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
+	f.StringVar(&s.LeaseName, "leader-elect-resource-name", "berth-scheduler", "name of the lease")
+	f.DurationVar(&s.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "another takes over when the leader has not renewed for this long")
+	f.DurationVar(&s.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "the leader stops when it could not renew for this long")
+	f.DurationVar(&s.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two tries")
+	f.BoolVar(&s.Policies, "admission-policies", true, "apply the policies that keep berth.dev/devices to this scheduler, if it may")
+	f.StringVar(&s.User, "policy-user", "", "whom the policies let commit devices (default: who the API server says this is)")
+	f.BoolVar(&s.TakeOver, "take-over", false, "change policies that name another scheduler")
+	f.IntVarP(&verbosity, "v", "v", 0, "verbosity of the log on stderr, as in Kubernetes")
+	return cmd
+}
+
+// check refuses what cannot work, and finds the cluster.
+func (s *SchedulerOptions) check() error {
+	switch {
+	case s.LeaderElect && s.LeaseDuration < time.Second:
+		return usagef("--leader-elect-lease-duration %s: a lease is at least 1s", s.LeaseDuration)
+	case s.LeaderElect && s.LeaseDuration <= s.RenewDeadline:
+		return usagef("--leader-elect-renew-deadline %s: it must be shorter than the lease (%s)", s.RenewDeadline, s.LeaseDuration)
+	case s.LeaderElect && (s.RetryPeriod <= 0 || s.RenewDeadline <= s.RetryPeriod*6/5):
+		return usagef("--leader-elect-retry-period %s: 1.2 times it must be shorter than the deadline (%s)", s.RetryPeriod, s.RenewDeadline)
+	case len(s.Names) == 0 && s.ConfigFile == "":
+		return usagef("--scheduler-name \"\": pods need a name to ask for")
+	case (s.CertFile == "") != (s.KeyFile == ""):
+		return usagef("--tls-cert-file and --tls-private-key-file go together")
+	}
+	if s.Kubeconfig == "" {
+		s.Kubeconfig = os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+		if list := filepath.SplitList(s.Kubeconfig); len(list) > 1 {
+			return usagef("KUBECONFIG names %d files: choose one with --kubeconfig", len(list))
+		}
+	}
+	if s.Kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return usagef("which cluster? give --kubeconfig or set KUBECONFIG; a scheduler in a pod needs neither")
+	}
+	return nil
+}
+
+// logVerbosity sends Kubernetes' log to stderr, with messages up to level v.
+func logVerbosity(v int) error {
+	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(fs)
+	if err := fs.Parse([]string{"--logtostderr=true", "--v=" + strconv.Itoa(v)}); err != nil {
+		return fmt.Errorf("set up the log: %w", err)
+	}
+	return nil
+}
+
+// unreachable tells a cluster that did not take the call from other errors.
+func unreachable(err error) error {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return &UnreachableError{"the cluster", err, "check that it runs and that this machine can reach it"}
+	}
+	return err
+}
