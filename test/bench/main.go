@@ -35,6 +35,7 @@ func parts() []part {
 		{"fractions", "Halves of GPUs", benchFractions},
 		{"impossible", "Pods that fit nowhere", benchImpossible},
 		{"openb", "The openb trace as real pods", benchOpenb},
+		{"heap", "Memory of the scheduler", benchHeap},
 		{"simulate", "Simulation", benchSimulate},
 		{"build", "Build", benchBuild},
 	}
