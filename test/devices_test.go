@@ -2,11 +2,9 @@ package test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -37,7 +35,7 @@ func TestNoDeviceIsOvercommitted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	t.Cleanup(func() { exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
 	pid, client := startPlane(t, dir, "--scheduler", "berth")
-	sizes := gpuSizes(t, client)
+	j := newJudge(t, client, nil)
 
 	var makers sync.WaitGroup
 	for w := range 8 {
@@ -48,20 +46,21 @@ func TestNoDeviceIsOvercommitted(t *testing.T) {
 		})
 	}
 	for range shareKills {
-		await(t, "some pods are bound", func() bool { return len(judge(t, client, sizes)) >= 8 })
+		await(t, "some pods run", func() bool { return j.count(running) >= 8 })
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		pid, client = startPlane(t, dir)
+		j.use(client)
 		free(t, client, 5)
 	}
 	makers.Wait()
 	for i := range sharePods {
 		makeShare(t, client, fmt.Sprintf("share-%d", i))
 	}
-	await(t, "all that fits runs", func() bool { return len(judge(t, client, sizes)) == shareRoom })
+	await(t, "all that fits runs", func() bool { return j.count(running) == shareRoom })
 	free(t, client, 20)
-	await(t, "what frees is given again", func() bool { return len(judge(t, client, sizes)) == shareRoom })
+	await(t, "what frees is given again", func() bool { return j.count(running) == shareRoom })
 }
 
 // makeShare makes a pod that asks for a share of a GPU, if it is not there. The
@@ -95,66 +94,6 @@ func list(t *testing.T, client kubernetes.Interface) []corev1.Pod {
 		t.Fatal(err)
 	}
 	return pods.Items
-}
-
-// gpuSizes is the memory of each GPU by UUID, as the nodes publish it.
-func gpuSizes(t *testing.T, client kubernetes.Interface) map[string]int64 {
-	t.Helper()
-	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sizes := map[string]int64{}
-	for _, n := range nodes.Items {
-		var gpus []struct {
-			UUID        string
-			MemoryBytes int64
-		}
-		if err := json.Unmarshal([]byte(n.Annotations["berth.dev/inventory"]), &gpus); err != nil {
-			continue // a node without GPUs
-		}
-		for _, g := range gpus {
-			sizes[g.UUID] = g.MemoryBytes
-		}
-	}
-	return sizes
-}
-
-// judge reads the API alone, and says which pods run. It fails the test where the
-// bound pods together have more of a GPU than it is, where a pod is bound without
-// devices, and where a node refused one.
-func judge(t *testing.T, client kubernetes.Interface, sizes map[string]int64) (running []string) {
-	t.Helper()
-	memory, milli := map[string]int64{}, map[string]int64{}
-	for _, p := range list(t, client) {
-		if p.Status.Phase == corev1.PodFailed {
-			t.Fatalf("pod %s failed: %s %s", p.Name, p.Status.Reason, p.Status.Message)
-		}
-		if p.Spec.NodeName == "" {
-			continue
-		}
-		var given map[string][]struct {
-			UUID        string
-			MilliGPU    int64
-			MemoryBytes int64
-		}
-		if err := json.Unmarshal([]byte(p.Annotations["berth.dev/devices"]), &given); err != nil || len(given["main"]) != 1 {
-			t.Fatalf("pod %s is bound to %s and its devices are %q", p.Name, p.Spec.NodeName, p.Annotations["berth.dev/devices"])
-		}
-		d := given["main"][0]
-		memory[d.UUID] += d.MemoryBytes
-		milli[d.UUID] += d.MilliGPU
-		if memory[d.UUID] > sizes[d.UUID] || milli[d.UUID] > 1000 {
-			t.Fatalf("GPU %s: %d of %d bytes and %d milli-GPUs are committed", d.UUID, memory[d.UUID], sizes[d.UUID], milli[d.UUID])
-		}
-		if held := devices(&p); p.Status.Phase == corev1.PodRunning {
-			if !slices.ContainsFunc(held, func(id string) bool { return len(id) >= len(d.UUID) && id[:len(d.UUID)] == d.UUID }) {
-				t.Fatalf("pod %s: GPU %s is committed and the node gave %v", p.Name, d.UUID, held)
-			}
-			running = append(running, p.Name)
-		}
-	}
-	return running
 }
 
 // await asks again and again until it is so, at most a minute.
