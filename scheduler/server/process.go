@@ -86,6 +86,7 @@ func (p *process) serve(ctx context.Context, l net.Listener) (stop func(), err e
 		}
 	}))
 	handler := endpoints(health, ready)
+	klog.InfoS("Serving metrics and health", "address", l.Addr().String(), "tls", p.cc.SecureServing != nil)
 	if p.cc.SecureServing == nil {
 		return serve(l, nil, handler)
 	}
@@ -122,7 +123,7 @@ func (p *process) alone(ctx, work context.Context) error {
 // elected schedules when and as long as this process leads.
 func (p *process) elected(ctx, work context.Context) error {
 	cfg := *p.cc.LeaderElection
-	cfg.ReleaseOnCancel = true
+	cfg.ReleaseOnCancel, cfg.Name = true, "berth-scheduler" // the name is for metrics
 	var elector *leaderelection.LeaderElector
 	cfg.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(led context.Context) { p.lead(led, work, func() bool { return fresh(elector, &cfg) }) },
