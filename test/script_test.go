@@ -74,6 +74,10 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deploy, err := filepath.Abs("../deploy")
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.UpdateScripts = *update
 	p.Condition = func(name string) (bool, error) {
 		if name != "berth" && name != "stock" {
@@ -85,6 +89,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
 		e.Setenv("FLEETS", fleets)
 		e.Setenv("TRACES", traces)
+		e.Setenv("DEPLOY", deploy)
 		e.Setenv("SCHEDULER", scheduler)
 		e.Setenv("HOME", e.WorkDir)
 		e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
