@@ -1,0 +1,209 @@
+package devices
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+const (
+	// evictTime is the most time that the evictions for one plan may take.
+	evictTime = time.Minute
+	// evictors is how many pods are evicted at once for one plan.
+	evictors = 8
+	// keptFor is how long a pod is no victim after the API server has refused to
+	// evict it, as an admission webhook may.
+	keptFor = time.Minute
+)
+
+// evictor evicts pods that make room for others, off the scheduling cycle, and
+// knows whom until they are gone. A pod is evicted as the stock scheduler does
+// it: a condition DisruptionTarget, a graceful delete of that very pod, and an
+// event that names the one it went for.
+type evictor struct {
+	mu    sync.Mutex
+	going map[types.UID]*victim
+	kept  map[types.UID]time.Time // until when
+
+	work sync.WaitGroup
+}
+
+// victim is one pod that is evicted, or to be.
+type victim struct {
+	pod     *v1.Pod
+	node    string
+	budgets map[types.UID]string // the resourceVersion, at the time, of each disruption budget that it counts on
+}
+
+func newEvictor() *evictor {
+	return &evictor{going: map[types.UID]*victim{}, kept: map[types.UID]time.Time{}}
+}
+
+// isGoing says whether a pod's eviction has begun.
+func (e *evictor) isGoing(uid types.UID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.going[uid] != nil
+}
+
+// isKept says whether the API server has refused lately to evict a pod.
+func (e *evictor) isKept(uid types.UID, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	until, ok := e.kept[uid]
+	if ok && now.After(until) {
+		delete(e.kept, uid)
+		return false
+	}
+	return ok
+}
+
+// keep makes a pod no victim for a while.
+func (e *evictor) keep(uid types.UID, until time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kept[uid] = until
+}
+
+// forget drops all about a pod that is gone.
+func (e *evictor) forget(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.going, uid)
+	delete(e.kept, uid)
+}
+
+// pending counts, by the UID and resourceVersion of disruption budgets, the
+// evictions that a budget of that version cannot have counted.
+func (e *evictor) pending(budget types.UID, version string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for _, v := range e.going {
+		if was, ok := v.budgets[budget]; ok && was == version {
+			n++
+		}
+	}
+	return n
+}
+
+// evict evicts victims for pod, which the events name, and returns at once. From
+// then on the victims are going. If one cannot be evicted, the others are left
+// alone as far as they have not been evicted yet, and failed is called with the
+// cause, on another goroutine.
+func (e *evictor) evict(ctx context.Context, h fwk.Handle, pod *v1.Pod, victims []*victim, failed func(error)) {
+	e.mu.Lock()
+	for _, v := range victims {
+		e.going[v.pod.UID] = v
+	}
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), evictTime)
+	e.work.Go(func() {
+		defer cancel()
+		queue := make(chan *victim, len(victims))
+		for _, v := range victims {
+			queue <- v
+		}
+		close(queue)
+		var once sync.Once
+		var cause error
+		var all sync.WaitGroup
+		for range min(evictors, len(victims)) {
+			all.Go(func() {
+				for v := range queue {
+					if err := e.one(ctx, h, pod, v); err != nil {
+						once.Do(func() { cause = err })
+						cancel()
+					}
+				}
+			})
+		}
+		all.Wait()
+		if cause != nil {
+			failed(cause)
+		}
+	})
+}
+
+// one evicts v.
+func (e *evictor) one(ctx context.Context, h fwk.Handle, pod *v1.Pod, v *victim) error {
+	log := klog.FromContext(ctx)
+	if ctx.Err() != nil {
+		e.forget(v.pod.UID)
+		return ctx.Err()
+	}
+	said := fmt.Sprintf("Preempted by pod %v on node %v", pod.UID, v.node)
+	if stopped(h, v.pod) {
+		// It was not bound: it goes back to the queue, and nothing of it is in the API.
+		e.forget(v.pod.UID)
+		said += " (in kube-scheduler memory)."
+	} else if err := remove(ctx, h, pod, v.pod); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		e.forget(v.pod.UID) // gone, and perhaps another of its name there
+		return nil
+	} else if err != nil {
+		e.forget(v.pod.UID)
+		if refused(err) {
+			e.keep(v.pod.UID, time.Now().Add(keptFor))
+		}
+		log.Error(err, "Evict a pod", "pod", klog.KObj(v.pod), "preemptor", klog.KObj(pod))
+		return fmt.Errorf("evict pod %s/%s: %w", v.pod.Namespace, v.pod.Name, err)
+	}
+	log.V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(pod), "victim", klog.KObj(v.pod), "node", v.node)
+	h.EventRecorder().WithLogger(log).Eventf(v.pod, pod, v1.EventTypeNormal, "Preempted", "Preempting", said)
+	return nil
+}
+
+// stopped stops a pod on its way to a node, and says whether it did: one that is
+// bound, or past the point of return, must be deleted.
+func stopped(h fwk.Handle, pod *v1.Pod) bool {
+	if w := h.GetWaitingPod(pod.UID); w != nil {
+		return w.Preempt(Name, "preempted")
+	}
+	if b := h.GetPodInPreBind(pod.UID); b != nil {
+		return b.CancelPod("preempted by " + Name)
+	}
+	return false
+}
+
+// remove says in victim's status why it is disrupted, and deletes it.
+func remove(ctx context.Context, h fwk.Handle, pod, victim *v1.Pod) error {
+	pods := h.ClientSet().CoreV1().Pods(victim.Namespace)
+	if patch := disrupted(pod, victim, time.Now()); patch != nil {
+		if _, err := pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			return err
+		}
+	}
+	return pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
+}
+
+// disrupted is a patch of victim's status with the condition DisruptionTarget, in
+// the stock scheduler's words; nil if it has it.
+func disrupted(pod, victim *v1.Pod, now time.Time) []byte {
+	c := v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+		Message:            pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
+		ObservedGeneration: victim.Generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	for _, has := range victim.Status.Conditions {
+		if has.Type == c.Type && has.Status == c.Status && has.Reason == c.Reason && has.Message == c.Message {
+			return nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": victim.UID}, // of another pod of its name nothing is changed
+		"status":   map[string]any{"conditions": []v1.PodCondition{c}},
+	})
+	if err != nil {
+		return nil // not reached: plain fields
+	}
+	return patch
+}
