@@ -193,6 +193,7 @@ func (p *process) retire(ctx context.Context, over <-chan struct{}) {
 	if p.drain(ctx) {
 		p.release()
 		<-over
+		klog.InfoS("Stopped", "lease", "given back")
 	}
 }
 
