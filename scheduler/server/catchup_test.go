@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// store is pods by UID with their resourceVersion, listed two at a time.
+type store struct {
+	pods  []metav1.PartialObjectMetadata
+	lists int
+}
+
+func (s *store) put(uid string, version int) {
+	p := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid, Namespace: "n", ResourceVersion: strconv.Itoa(version)}}
+	s.pods = append(s.pods, p)
+}
+
+func (s *store) list(_ context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	s.lists++
+	if !strings.Contains(o.FieldSelector, "spec.nodeName!=") {
+		return nil, fmt.Errorf("field selector %q asks for pods that are not bound", o.FieldSelector)
+	}
+	from, _ := strconv.Atoi(o.Continue)
+	to := min(len(s.pods), from+2)
+	page := &metav1.PartialObjectMetadataList{Items: s.pods[from:to]}
+	if to < len(s.pods) {
+		page.Continue = strconv.Itoa(to)
+	}
+	return page, nil
+}
+
+func TestCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		none := func(types.UID) (string, bool) { return "", false }
+		if err := catchUp(t.Context(), s.list, none); err != nil {
+			t.Fatalf("no bound pods: %v", err)
+		}
+		// The last written is on the second page, and longer in digits than the rest.
+		s.put("a", 7)
+		s.put("b", 99)
+		s.put("c", 100)
+		s.put("d", 98)
+		cache := map[types.UID]string{"a": "7", "b": "99", "c": "99"}
+		cached := func(uid types.UID) (string, bool) { v, ok := cache[uid]; return v, ok }
+		done := make(chan error, 1)
+		go func() { done <- catchUp(t.Context(), s.list, cached) }()
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("it was content with pod c as it was before: %v", err)
+		default:
+		}
+		cache["c"] = "100"
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCatchUpAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		s.put("gone", 5)
+		done := make(chan error, 1)
+		go func() {
+			done <- catchUp(t.Context(), s.list, func(uid types.UID) (string, bool) { return "4", uid == "other" })
+		}()
+		time.Sleep(askAgain / 2)
+		s.pods = nil
+		s.put("other", 4) // the last written was deleted
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if s.lists != 2 {
+			t.Errorf("the pods were listed %d times, want 2", s.lists)
+		}
+	})
+}
+
+func TestCatchUpGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		s.put("a", 5)
+		err := catchUp(t.Context(), s.list, func(types.UID) (string, bool) { return "4", true })
+		if err == nil || !strings.Contains(err.Error(), "the watch of pods is more than 1m0s behind") {
+			t.Errorf("a watch that stands still gives %v", err)
+		}
+	})
+	broken := errors.New("no answer")
+	err := catchUp(t.Context(), func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		return nil, broken
+	}, nil)
+	if !errors.Is(err, broken) {
+		t.Errorf("a list that failed gives %v", err)
+	}
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+)
+
+func TestConfigurationIsValid(t *testing.T) {
+	lease := DefaultLease()
+	for _, tt := range []struct {
+		name     string
+		settings Settings
+		profiles []string
+		commits  bool
+	}{
+		{"upstream's profile alone", Settings{Kubeconfig: "/a b/k'1\".yaml"}, []string{"default-scheduler"}, false},
+		{"Berth's for two names, elected", Settings{Names: []string{"default-scheduler", "on"}, Lease: &lease}, []string{"default-scheduler", "on"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg, err := decode([]byte(Configuration(tt.settings)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := validation.ValidateKubeSchedulerConfiguration(cfg); err != nil {
+				t.Error(err)
+			}
+			var names []string
+			for _, p := range cfg.Profiles {
+				names = append(names, p.SchedulerName)
+			}
+			if !slices.Equal(names, tt.profiles) || commits(cfg) != tt.commits {
+				t.Errorf("profiles %v, with Berth's plugin %v; want %v, %v", names, commits(cfg), tt.profiles, tt.commits)
+			}
+			if cfg.ClientConnection.Kubeconfig != tt.settings.Kubeconfig || cfg.ClientConnection.QPS >= 0 {
+				t.Errorf("connection %+v: want kubeconfig %s and no limit", cfg.ClientConnection, tt.settings.Kubeconfig)
+			}
+			e := cfg.LeaderElection
+			if e.LeaderElect != (tt.settings.Lease != nil) || e.LeaderElect && (e.ResourceName != "berth-scheduler" || e.LeaseDuration.Duration != 15*time.Second) {
+				t.Errorf("election %+v, want %+v", e, tt.settings.Lease)
+			}
+		})
+	}
+}
+
+func TestDecodeRefusesOtherKinds(t *testing.T) {
+	for _, text := range []string{"", "kind: Pod\napiVersion: v1\n", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: NodeAffinityArgs\n"} {
+		if cfg, err := decode([]byte(text)); err == nil {
+			t.Errorf("%q was read as %+v", text, cfg)
+		}
+	}
+}
+
+// TestManifestHasTheRules holds deploy/scheduler.yaml to what is checked at start.
+func TestManifestHasTheRules(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/scheduler.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := map[string][]rbacv1.PolicyRule{}
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		var raw json.RawMessage
+		if d.Decode(&raw) != nil {
+			break
+		}
+		var role rbacv1.ClusterRole // a Role has the same fields
+		if err := json.Unmarshal(raw, &role); err != nil {
+			t.Fatal(err)
+		}
+		if len(role.Rules) > 0 {
+			roles[role.Kind+" "+role.Name] = role.Rules
+		}
+	}
+	want := map[string][]rbacv1.PolicyRule{
+		"ClusterRole " + RoleName:               Rules(),
+		"ClusterRole " + RoleName + "-policies": PolicyRules(),
+		"Role " + RoleName:                      LeaseRules(DefaultLease().Name),
+	}
+	if diff := cmp.Diff(want, roles); diff != "" {
+		t.Errorf("deploy/scheduler.yaml differs from what the scheduler asks for (-code +manifest):\n%s", diff)
+	}
+}
