@@ -138,6 +138,7 @@ func TestObjectsSayHowManyMembersAGangHas(t *testing.T) {
 		{"a PodGroup of KAI", kube.GangPodGroupKAI, `{"spec":{"minMember":6}}`, 6},
 		{"a Job", kube.GangJob, `{"spec":{"parallelism":4,"completions":8}}`, 4},
 		{"a Job that is done by fewer than it may run at once", kube.GangJob, `{"spec":{"parallelism":4,"completions":3}}`, 3},
+		{"a Job of which a pod has ended well", kube.GangJob, `{"spec":{"parallelism":4,"completions":4},"status":{"succeeded":1}}`, 3},
 		{"a Job without numbers", kube.GangJob, `{}`, 1},
 		{
 			"a JobSet", kube.GangJobSet,

@@ -8,7 +8,7 @@ import "fmt"
 //
 //	PodGroup of Kubernetes    spec.schedulingPolicy.gang.minCount; 1 for policy basic
 //	PodGroups of others       spec.minMember
-//	Job                       spec.parallelism, or spec.completions where that is less
+//	Job                       spec.parallelism, or what is left of spec.completions where that is less
 //	JobSet                    the same of each Job, times the replicas of it
 func (k GangKind) MinCount(object map[string]any) (int, error) {
 	spec := child(object, "spec")
@@ -18,6 +18,7 @@ func (k GangKind) MinCount(object map[string]any) (int, error) {
 		n = number(child(child(spec, "schedulingPolicy"), "gang"), "minCount", 1)
 	case GangJob:
 		n = parallel(spec)
+		n = min(n, number(spec, "completions", 1<<24)-number(child(object, "status"), "succeeded", 0))
 	case GangJobSet:
 		jobs, _ := spec["replicatedJobs"].([]any)
 		n = 0
