@@ -21,8 +21,8 @@ import (
 
 // Pods come and go in waves, so that no more than a wave is there at a time.
 const (
-	wave      = 2500
-	heapFor   = 10 * time.Minute // after which no further wave is begun
+	wave      = 2000
+	heapFor   = 12 * time.Minute // after which no further wave is begun
 	fewPods   = 10_000
 	manyPods  = 100_000
 	heapNodes = 500
@@ -80,14 +80,15 @@ func benchHeap(ctx context.Context, r *report, dir string) (err error) {
 // wave creates n pods, waits until they are bound, and deletes them.
 func (t *trial) wave(ctx context.Context, seen *bindings, first, n int) error {
 	seen.reset()
-	if _, _, err := create(ctx, t.client, gpuPods(fmt.Sprintf("wave-%d", first), n, 1), creators); err != nil {
+	pods := gpuPods(fmt.Sprintf("wave-%d", first), n, 1)
+	if _, _, err := create(ctx, t.client, pods, creators); err != nil {
 		return err
 	}
 	if _, err := seen.await(ctx, n, time.Minute); err != nil {
 		return err
 	}
-	if err := t.client.CoreV1().Pods(namespace).DeleteCollection(ctx, atOnce(), metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("delete the pods: %w", err)
+	if err := remove(ctx, t.client, pods); err != nil {
+		return err
 	}
 	for end := time.Now().Add(time.Minute); ; {
 		list, err := t.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})

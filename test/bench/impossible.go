@@ -121,8 +121,8 @@ func (e *ender) end(ctx context.Context, d time.Duration) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		if err := e.t.client.CoreV1().Pods(namespace).Delete(ctx, e.running[0].Name, atOnce()); err != nil {
-			return fmt.Errorf("end a pod: %w", err)
+		if err := remove(ctx, e.t.client, e.running[:1]); err != nil {
+			return err
 		}
 		e.made++
 		if _, _, err := create(ctx, e.t.client, []*corev1.Pod{gpuPod(fmt.Sprintf("next-%d", e.made), 1)}, 1); err != nil {

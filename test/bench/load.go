@@ -53,22 +53,41 @@ func gpuPods(prefix string, n, gpus int) []*corev1.Pod {
 func create(ctx context.Context, client *kubernetes.Clientset, pods []*corev1.Pod, clients int) (at []time.Time, took time.Duration, err error) {
 	at = make([]time.Time, len(pods))
 	began := time.Now()
+	err = each(ctx, len(pods), clients, func(ctx context.Context, i int) error {
+		at[i] = time.Now()
+		if _, err := client.CoreV1().Pods(namespace).Create(ctx, pods[i], metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create pod %s, number %d of %d: %w", pods[i].Name, i+1, len(pods), err)
+		}
+		return nil
+	})
+	return at, time.Since(began), err
+}
+
+// remove deletes pods at once, without the time to end gracefully.
+func remove(ctx context.Context, client *kubernetes.Clientset, pods []*corev1.Pod) error {
+	return each(ctx, len(pods), creators, func(ctx context.Context, i int) error {
+		err := client.CoreV1().Pods(namespace).Delete(ctx, pods[i].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		if err != nil {
+			return fmt.Errorf("delete pod %s: %w", pods[i].Name, err)
+		}
+		return nil
+	})
+}
+
+// each calls fn for 0 to n-1, in this order where there is one client, and so
+// many at once. The first error ends it.
+func each(ctx context.Context, n, clients int, fn func(ctx context.Context, i int) error) error {
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	for range clients {
 		g.Go(func() error {
-			for i := next.Add(1) - 1; int(i) < len(pods); i = next.Add(1) - 1 {
-				at[i] = time.Now()
-				if _, err := client.CoreV1().Pods(namespace).Create(ctx, pods[i], metav1.CreateOptions{}); err != nil {
-					return fmt.Errorf("create pod %d of %d: %w", i+1, len(pods), err)
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := fn(ctx, i); err != nil {
+					return err
 				}
 			}
 			return nil
 		})
 	}
-	err = g.Wait()
-	return at, time.Since(began), err
+	return g.Wait()
 }
-
-// atOnce deletes without the time to end gracefully.
-func atOnce() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))} }
