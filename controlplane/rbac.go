@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"berth.dev/berth/scheduler/server"
 )
 
 // fleetUser is who the simulated nodes are to the API server, and the name of
@@ -35,13 +37,27 @@ func fleetRules() []rbacv1.PolicyRule {
 	}
 }
 
-// grantFleet makes the fleet's ClusterRole and binding, or brings them up to date.
+// grantFleet gives the simulated nodes their role.
 func grantFleet(ctx context.Context, client kubernetes.Interface) error {
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fleetUser}, Rules: fleetRules()}
+	return grant(ctx, client, fleetUser, fleetUser, fleetRules())
+}
+
+// grantScheduler gives the scheduler what Berth's plugins need beside upstream's
+// roles.
+func (p *plane) grantScheduler(ctx context.Context, client kubernetes.Interface) error {
+	if p.state.Scheduler != SchedulerBerth {
+		return nil
+	}
+	return grant(ctx, client, "berth:scheduler", schedulerUser, server.Rules())
+}
+
+// grant makes a ClusterRole and its binding to a user, or brings them up to date.
+func grant(ctx context.Context, client kubernetes.Interface, name, user string, rules []rbacv1.PolicyRule) error {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: fleetUser},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: fleetUser},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: fleetUser}},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 	}
 	_, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -51,7 +67,7 @@ func grantFleet(ctx context.Context, client kubernetes.Interface) error {
 		_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("give the fleet its role: %w", err)
+		return fmt.Errorf("give %s its role: %w", user, err)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	if err := grantFleet(ctx, client); err != nil {
 		return err
 	}
-	if err := p.guardDevices(ctx, client); err != nil {
+	if err := errors.Join(p.grantScheduler(ctx, client), p.guardDevices(ctx, client)); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
