@@ -124,12 +124,10 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, in
 		return nil
 	}
 	switch n.fit(w) {
-	case fits:
+	case fits, tooMany: // of the latter the node says what it has against it: see Reserve
 		return nil
 	case full:
 		return fwk.NewStatus(fwk.Unschedulable, w.reason())
-	case tooMany:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "maximum request size for shared resources is 1 (failRequestsGreaterThanOne)")
 	default:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.reason())
 	}
@@ -155,7 +153,9 @@ func (w *wanted) reason() string {
 	return "too few free devices of " + a.Resource
 }
 
-// Reserve chooses the devices.
+// Reserve chooses the devices. For a pod that asks a node for several shares
+// which is configured to give one (failRequestsGreaterThanOne) there are none to
+// choose: it is bound without, and the node refuses it as the option says.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	w, ok := wantedOf(state)
 	if !ok {
@@ -169,8 +169,8 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if n.err != nil {
 		return fwk.AsStatus(n.err)
 	}
-	if n.ledger == nil {
-		return nil
+	if n.ledger == nil || n.fit(w) == tooMany {
+		return nil // failRequestsGreaterThanOne: the node is to fail it, in the device plugin's words
 	}
 	c, err := n.choose(pod, w)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestFilter(t *testing.T) {
 		{"a share beside a share", plain, []*v1.Pod{asking("a", on(g0), "gpu-memory=9"), asking("b", on(g1), "gpu=1")}, []string{"gpu-memory=6"}, fwk.Success, ""},
 		{"a share larger than any GPU", plain, nil, []string{"gpu-memory=40"}, fwk.UnschedulableAndUnresolvable, "no GPU with 40 GiB free"},
 		{"a whole GPU with more memory than there is", plain, nil, []string{"gpu=1", "gpu-memory=40"}, fwk.UnschedulableAndUnresolvable, "no free GPU with 40 GiB"},
-		{"two shares where one is the most", t4Node(t, "n", 2, failing), nil, []string{"gpu=2"}, fwk.UnschedulableAndUnresolvable, "maximum request size for shared resources is 1 (failRequestsGreaterThanOne)"},
+		{"two shares where one is the most, which the node refuses", t4Node(t, "n", 2, failing), nil, []string{"gpu=2"}, fwk.Success, ""},
 		{"a pod that is being deleted holds its device", plain, []*v1.Pod{leaving(asking("a", on(g0), "gpu=1")), asking("b", on(g1), "gpu=1")}, []string{"gpu=1"}, fwk.Unschedulable, "too few free devices of nvidia.com/gpu"},
 		{"a node that publishes no devices is the kubelet's", &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, nil, []string{"gpu=1"}, fwk.Success, ""},
 		{"a node whose annotation is no JSON takes nothing", bad, nil, []string{"gpu=1"}, fwk.UnschedulableAndUnresolvable, "node n: read annotation berth.dev/inventory"},
@@ -102,6 +102,24 @@ func TestAPodWithoutGPUsIsLeftToOthers(t *testing.T) {
 	}
 	if _, status := plugin.SignPod(t.Context(), pod); !status.IsSuccess() {
 		t.Errorf("SignPod: %v", status)
+	}
+}
+
+// TestTheNodeRefusesSeveralShares: with failRequestsGreaterThanOne a pod that
+// asks for two is bound without devices, so that its kubelet fails it with the
+// device plugin's reason, as it does under any scheduler.
+func TestTheNodeRefusesSeveralShares(t *testing.T) {
+	one := gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{api.ResourceGPU: 4}, FailRequestsGreaterThanOne: true}
+	h := &handle{nodes: []*info{{node: t4Node(t, "n", 2, one), generation: 1}}}
+	plugin, s, pod := newPlugin(t, h), &state{data: map[fwk.StateKey]fwk.StateData{}}, asking("p", "", "gpu=2")
+	if _, status := plugin.PreFilter(t.Context(), s, pod, nil); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status := plugin.Reserve(t.Context(), s, pod, "n"); !status.IsSuccess() {
+		t.Errorf("Reserve: %v", status)
+	}
+	if status := plugin.Bind(t.Context(), s, pod, "n"); !status.IsSkip() {
+		t.Errorf("Bind: %v", status)
 	}
 }
 
