@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/scheduler/devices"
+)
+
+// owner is whom the policy names, or "".
+func owner(t *testing.T, client kubernetes.Interface) string {
+	t.Helper()
+	p, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), devices.PolicyName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.Spec.Variables[2].Expression, "'"+p.Annotations[api.AnnotationScheduler]+"'") {
+		t.Errorf("the policy is said to be for %s, and says %s", p.Annotations[api.AnnotationScheduler], p.Spec.Variables[2].Expression)
+	}
+	return p.Annotations[api.AnnotationScheduler]
+}
+
+func TestGuardKeepsDevicesToOneScheduler(t *testing.T) {
+	client := fake.NewClientset()
+	steps := []struct {
+		name, user string
+		take       bool
+		refused    bool
+		owner      string
+	}{
+		{"the first is named", "a", false, false, "a"},
+		{"started again it is named again", "a", false, false, "a"},
+		{"another is refused", "b", false, true, "a"},
+		{"unless it is told to take over", "b", true, false, "b"},
+		{"then the first is refused", "a", false, true, "b"},
+	}
+	for _, step := range steps {
+		err := Guard(t.Context(), client, step.user, step.take)
+		if errors.Is(err, errOtherScheduler) != step.refused || err != nil && !step.refused {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if got := owner(t, client); got != step.owner {
+			t.Fatalf("%s: the policy names %q, want %q", step.name, got, step.owner)
+		}
+	}
+	if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(t.Context(), devices.PolicyName, metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGuardTakesAPolicyWithoutAName(t *testing.T) {
+	policy, binding := devices.Policy("before")
+	client := fake.NewClientset(policy, binding)
+	if err := Guard(t.Context(), client, "now", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := owner(t, client); got != "now" {
+		t.Errorf("the policy names %q, want now", got)
+	}
+}
+
+func TestGuardRefusesNamesThatWouldEndTheExpression(t *testing.T) {
+	client := fake.NewClientset()
+	if err := Guard(t.Context(), client, "x' || true || '", false); err == nil {
+		t.Error("a name with a quote was put into the policy")
+	}
+	if n := len(client.Actions()); n != 0 {
+		t.Errorf("%d calls were made, want none", n)
+	}
+}
+
+func TestCheckRightsNamesWhatIsMissing(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+		r := review.Spec.ResourceAttributes
+		no := r.Resource == "pods" && r.Subresource == "binding" || r.Resource == "leases" && r.Verb == "update"
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: !no}}, nil
+	})
+	lease := DefaultLease()
+	err := checkRights(t.Context(), client, "me", &lease)
+	want := "me may not create pods/binding, update leases.coordination.k8s.io berth-scheduler in kube-system; give it the roles of deploy/scheduler.yaml"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if err := checkRights(context.WithoutCancel(t.Context()), client, "me", nil); err == nil || strings.Contains(err.Error(), "leases") {
+		t.Errorf("a scheduler alone needs no lease: %v", err)
+	}
+}
+
+func TestRulesAreNotTwice(t *testing.T) {
+	var seen []string
+	for _, r := range Rules() {
+		for _, resource := range r.Resources {
+			for _, verb := range r.Verbs {
+				s := verb + " " + resource + "." + r.APIGroups[0]
+				if slices.Contains(seen, s) {
+					t.Errorf("%s is asked for twice", s)
+				}
+				seen = append(seen, s)
+			}
+		}
+	}
+}
