@@ -81,12 +81,6 @@ func (x *Index) Snapshot() *cluster.Snapshot { return x.s }
 // Policy implements Placer.
 func (x *Index) Policy() Policy { return x.p }
 
-// Len is how many shapes are kept.
-func (x *Index) Len() int { return len(x.shapes) }
-
-// Bytes is what the kept scores take, nearly.
-func (x *Index) Bytes() int { return len(x.shapes) * x.s.Len() * (8 + 8/block + 1) }
-
 // Best implements Placer.
 func (x *Index) Best(r *cluster.Request) (int, bool) {
 	h := x.shape(r)

@@ -144,24 +144,19 @@ func (c *cluster) schedule() {
 	pod.Spec.NodeName, pod.Annotations = "", nil // as it was when it was queued
 	c.refresh()
 	s := &state{data: map[fwk.StateKey]fwk.StateData{}}
-	if _, status := c.plugin.PreFilter(c.t.Context(), s, pod, nil); !status.IsSuccess() {
-		c.t.Fatalf("PreFilter: %v", status)
-	}
-	var feasible []fwk.NodeInfo
-	for _, n := range c.handle.nodes {
-		if c.plugin.Filter(c.t.Context(), s, pod, n).IsSuccess() {
-			feasible = append(feasible, n)
-		}
-	}
+	feasible, status := c.handle.feasible(c.t, c.plugin, s, pod)
 	if len(feasible) == 0 {
+		if status.Code() == fwk.Error {
+			c.t.Fatalf("no node: %v", status)
+		}
 		return
 	}
 	if len(feasible) > 1 {
-		if status := c.plugin.PreScore(c.t.Context(), s, pod, feasible); !status.IsSuccess() {
+		if status := c.plugin.PreScore(c.t.Context(), s, pod, c.handle.list()); !status.IsSuccess() {
 			c.t.Fatalf("PreScore: %v", status)
 		}
 	}
-	pod.Spec.NodeName = feasible[c.chance.IntN(len(feasible))].Node().Name
+	pod.Spec.NodeName = feasible[c.chance.IntN(len(feasible))].node.Name
 	if status := c.plugin.Reserve(c.t.Context(), s, pod, pod.Spec.NodeName); !status.IsSuccess() {
 		c.t.Fatalf("Reserve after Filter said yes: %v", status)
 	}

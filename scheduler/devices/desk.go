@@ -1,6 +1,8 @@
 package devices
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube"
 )
@@ -23,14 +26,22 @@ type desk struct {
 	// they arrived. Their devices stay held until the pod's fate is seen.
 	doubtful map[types.UID]*choice
 	holds    map[types.UID]*hold
-	score    scorer
+	taken    int64 // holds so far
+	// touched are nodes where something of the above has changed since the world
+	// was brought up to date: their NodeInfo does not tell.
+	touched map[string]bool
+	// wide are pods whose one node a Filter refused: they are next tried on all.
+	wide  map[types.UID]bool
+	score scorer
 }
 
 // choice is the devices chosen for a pod.
 type choice struct {
 	pod        *v1.Pod
 	node       string
+	parts      []sharing.Part
 	named      map[string][]sharing.Named
+	devices    []sharing.Device // each once
 	annotation string
 	doubt      bool // see desk.doubtful
 }
@@ -38,6 +49,7 @@ type choice struct {
 func newDesk() *desk {
 	return &desk{
 		nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID]*choice{}, holds: map[types.UID]*hold{},
+		touched: map[string]bool{}, wide: map[types.UID]bool{},
 	}
 }
 
@@ -45,51 +57,183 @@ func newDesk() *desk {
 func (d *desk) node(log klog.Logger, info fwk.NodeInfo) *node {
 	name := info.Node().Name
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	n := d.nodes[name]
-	if n != nil && n.generation == info.GetGeneration() {
-		d.mu.Unlock()
+	if n != nil && n.generation == info.GetGeneration() && !n.stale {
 		return n
 	}
-	pods, old := d.bound(name, info), n
-	d.mu.Unlock()
-	n = newNode(info, pods, old)
+	if n != nil && d.follow(n, info) {
+		return n
+	}
+	n = newNode(info, d.bound(name, info), d.holdsOn(name), n)
 	for _, err := range n.problems {
 		log.V(2).Info("A pod's devices are not counted", "node", name, "reason", err.Error())
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.nodes[name] = n
 	return n
+}
+
+// follow brings n to what info shows, pod by pod, with mu held. It says no where
+// something is not known exactly; then n is of no more use.
+func (d *desk) follow(n *node, info fwk.NodeInfo) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err != nil || !n.exact || !sameDevices(n.object, info.Node()) {
+		return false
+	}
+	name := n.object.Name
+	if n.ledger == nil {
+		if holds := d.holdsOn(name); len(holds)+len(n.holds) > 0 {
+			n.take(holds)
+			n.version++
+		}
+		n.object, n.generation, n.stale = info.Node(), info.GetGeneration(), false
+		return true
+	}
+	n.round++
+	var come []*counted
+	for _, pi := range info.GetPods() {
+		pod := pi.GetPod()
+		c := n.pods[pod.UID]
+		if c == nil || c.pod != pod {
+			var ok bool
+			if c, ok = d.meet(n, c, pod); !ok {
+				return false
+			}
+			if c.asks && c.devices == nil {
+				come = append(come, c)
+			}
+		}
+		c.round = n.round
+	}
+	changed := len(come) > 0
+	for uid, c := range n.pods {
+		if c.round == n.round {
+			continue
+		}
+		delete(n.pods, uid)
+		if c.asks {
+			n.ledger.Release(string(uid))
+			changed = true
+		}
+	}
+	holds := d.holdsOn(name)
+	if changed || len(holds) > 0 || len(n.holds) > 0 {
+		n.take(nil)
+		for _, c := range come {
+			if !n.count(c) {
+				return false
+			}
+		}
+		n.take(holds)
+		n.version++
+		clear(n.answers)
+	}
+	n.object, n.generation, n.stale = info.Node(), info.GetGeneration(), false
+	return true
+}
+
+// meet takes a pod that is new on n, or that has changed; c is what was counted
+// of it, or nil. It gives what counts now, without devices where it is to be
+// counted anew, and no where its devices are not known exactly.
+func (d *desk) meet(n *node, c *counted, pod *v1.Pod) (*counted, bool) {
+	if c != nil && !c.asks {
+		c.pod = pod
+		return c, true
+	}
+	if c == nil && kube.Request(pod) == nil {
+		c = &counted{pod: pod}
+		n.pods[pod.UID] = c
+		return c, true
+	}
+	note, assumed := pod.Annotations[api.AnnotationDevices], d.assumed[pod.UID]
+	if assumed != nil && assumed.node != n.object.Name {
+		assumed = nil
+	}
+	if note != "" {
+		d.clear(pod.UID)
+		if assumed != nil {
+			delete(d.assumed, pod.UID)
+		}
+	} else if assumed != nil {
+		note = assumed.annotation
+	}
+	switch {
+	case note == "" || ended(pod):
+		return nil, false
+	case c != nil && c.note == note:
+		c.pod = pod
+		return c, true
+	case c != nil:
+		return nil, false
+	}
+	c = &counted{pod: pod, asks: true, note: note}
+	if assumed != nil && assumed.annotation == note {
+		c.parts, c.named = assumed.parts, assumed.named
+	}
+	n.pods[pod.UID] = c
+	return c, true
+}
+
+func ended(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
 // bound lists the pods of a node with what is assumed for them, with mu held. It
 // forgets what info shows to be in the API by now.
 func (d *desk) bound(name string, info fwk.NodeInfo) []kube.Bound {
 	var out []kube.Bound
-	there := map[types.UID]bool{}
 	for _, pi := range info.GetPods() {
 		pod := pi.GetPod()
 		if kube.Request(pod) == nil {
 			continue
 		}
-		there[pod.UID] = true
 		b := kube.Bound{Pod: pod}
 		if c := d.assumed[pod.UID]; c != nil && c.node == name {
 			if b.Assumed = c.named; committed(pod) {
 				delete(d.assumed, pod.UID)
 			}
 		}
-		if c := d.doubtful[pod.UID]; c != nil && committed(pod) {
-			delete(d.doubtful, pod.UID)
+		if committed(pod) {
+			d.clear(pod.UID)
 		}
 		out = append(out, b)
 	}
-	for uid, c := range d.doubtful {
-		if c.node == name && !there[uid] {
-			out = append(out, kube.Bound{Pod: c.pod, Assumed: c.named})
+	return out
+}
+
+// holdsOn lists what is held on a node, with mu held: first what bindings of
+// unknown fate may bring, then holds by when they were taken.
+func (d *desk) holdsOn(name string) []*hold {
+	var out []*hold
+	for _, c := range d.doubtful {
+		if c.node == name {
+			out = append(out, &hold{pod: c.pod, node: name, named: c.named, parts: c.parts, doubt: true})
 		}
 	}
+	for _, h := range d.holds {
+		if h.node == name {
+			out = append(out, h)
+		}
+	}
+	slices.SortFunc(out, func(a, b *hold) int { return cmp.Or(cmp.Compare(a.taken, b.taken), cmp.Compare(a.pod.UID, b.pod.UID)) })
 	return out
+}
+
+// doubted says whether a binding of a pod may still be on its way.
+func (d *desk) doubted(uid types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.doubtful[uid] != nil
+}
+
+// touch notes that what is known of a node is out of date although its NodeInfo
+// has not changed, with mu held.
+func (d *desk) touch(name string) {
+	if n := d.nodes[name]; n != nil {
+		n.stale = true
+	}
+	d.touched[name] = true
 }
 
 func committed(pod *v1.Pod) bool {
@@ -97,11 +241,14 @@ func committed(pod *v1.Pod) bool {
 	return named != nil && err == nil
 }
 
-// assume keeps a choice until the API shows it.
+// assume keeps a choice until the API shows it. What was held for the pod is
+// part of it from now on.
 func (d *desk) assume(c *choice) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.assumed[c.pod.UID] = c
+	d.dropHold(c.pod.UID)
+	delete(d.wide, c.pod.UID)
 }
 
 // chosen gives the choice for a pod, or nil.
@@ -132,7 +279,7 @@ func (d *desk) giveUp(uid types.UID) {
 	if c.doubt {
 		d.doubtful[uid] = c
 	}
-	delete(d.nodes, c.node)
+	d.touch(c.node)
 }
 
 // settled notes that a pod was bound by the last binding that was sent: no
@@ -161,7 +308,11 @@ func (d *desk) saw(pod *v1.Pod) {
 func (d *desk) forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if c := d.assumed[uid]; c != nil {
+		d.touch(c.node)
+	}
 	delete(d.assumed, uid)
+	delete(d.wide, uid)
 	d.dropHold(uid)
 	d.clear(uid)
 }
@@ -170,6 +321,6 @@ func (d *desk) forget(uid types.UID) {
 func (d *desk) clear(uid types.UID) {
 	if c := d.doubtful[uid]; c != nil {
 		delete(d.doubtful, uid)
-		delete(d.nodes, c.node)
+		d.touch(c.node)
 	}
 }

@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core"
 	corev1informers "k8s.io/client-go/informers/core/v1"
@@ -18,10 +22,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube"
 	"berth.dev/berth/scheduler/devices"
 )
@@ -41,14 +47,42 @@ type podInfo struct {
 
 func (p podInfo) GetPod() *v1.Pod { return p.pod }
 
-type resources struct{ fwk.Resource }
+// resources are what pods ask for together.
+type resources struct {
+	fwk.Resource
+	list v1.ResourceList
+}
 
-func (resources) GetMilliCPU() int64 { return 0 }
-func (resources) GetMemory() int64   { return 0 }
+func (r resources) GetMilliCPU() int64 { return r.list.Cpu().MilliValue() }
+func (r resources) GetMemory() int64   { return r.list.Memory().Value() }
+func (r resources) GetScalarResources() map[v1.ResourceName]int64 {
+	out := map[v1.ResourceName]int64{}
+	for name, q := range r.list {
+		if strings.Contains(string(name), "/") {
+			out[name] = q.Value()
+		}
+	}
+	return out
+}
 
 func (i *info) Node() *v1.Node             { return i.node }
 func (i *info) GetGeneration() int64       { return i.generation }
-func (i *info) GetRequested() fwk.Resource { return resources{} }
+func (i *info) GetRequested() fwk.Resource {
+	sum := v1.ResourceList{}
+	for _, p := range i.pods {
+		for _, c := range p.Spec.Containers {
+			list := v1.ResourceList{}
+			maps.Copy(list, c.Resources.Limits)
+			maps.Copy(list, c.Resources.Requests)
+			for name, q := range list {
+				was := sum[name]
+				was.Add(q)
+				sum[name] = was
+			}
+		}
+	}
+	return resources{list: sum}
+}
 func (i *info) GetPods() []fwk.PodInfo {
 	var out []fwk.PodInfo
 	for _, p := range i.pods {
@@ -75,9 +109,58 @@ func (s *state) Read(k fwk.StateKey) (fwk.StateData, error) {
 // whose handler a test calls.
 type handle struct {
 	fwk.Handle
-	client  kubernetes.Interface
-	nodes   []*info
-	handler cache.ResourceEventHandler
+	client    kubernetes.Interface
+	nodes     []*info
+	handler   cache.ResourceEventHandler
+	activated map[types.UID]bool
+}
+
+// Activate notes pods that are to be tried at once.
+func (h *handle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	if h.activated == nil {
+		h.activated = map[types.UID]bool{}
+	}
+	for _, p := range pods {
+		h.activated[p.UID] = true
+	}
+}
+
+// list is what PreFilter is given.
+func (h *handle) list() []fwk.NodeInfo {
+	var out []fwk.NodeInfo
+	for _, n := range h.nodes {
+		out = append(out, n)
+	}
+	return out
+}
+
+// feasible runs a scheduling cycle of a pod as far as Filter, on the nodes that
+// PreFilter leaves, and again at once where PostFilter says so. It gives the
+// nodes that passed, or why there are none.
+func (h *handle) feasible(t *testing.T, plugin *devices.Plugin, s *state, pod *v1.Pod) ([]*info, *fwk.Status) {
+	t.Helper()
+	for {
+		left, status := plugin.PreFilter(t.Context(), s, pod, h.list())
+		if !status.IsSuccess() {
+			return nil, status
+		}
+		var out []*info
+		for _, n := range h.nodes {
+			if left.AllNodes() || left.NodeNames.Has(n.node.Name) {
+				if status = plugin.Filter(t.Context(), s, pod, n); status.IsSuccess() {
+					out = append(out, n)
+				}
+			}
+		}
+		if len(out) > 0 {
+			return out, nil
+		}
+		plugin.PostFilter(t.Context(), s, pod, nil)
+		if !h.activated[pod.UID] {
+			return nil, status
+		}
+		delete(h.activated, pod.UID)
+	}
 }
 
 func (h *handle) ClientSet() kubernetes.Interface        { return h.client }
@@ -126,13 +209,7 @@ func (i informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceE
 	return nil, nil
 }
 
-func (l nodeLister) List() ([]fwk.NodeInfo, error) {
-	var out []fwk.NodeInfo
-	for _, n := range l.h.nodes {
-		out = append(out, n)
-	}
-	return out, nil
-}
+func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.h.list(), nil }
 
 func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
 	for _, n := range l.h.nodes {
@@ -162,9 +239,22 @@ func t4Node(t *testing.T, name string, n int, s gpu.Sharing) *v1.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 		api.AnnotationInventory: string(inventory), api.AnnotationPluginConfig: string(plugin),
 	}}}
+	gpus := gpu.New(name, p, n)
+	offered, err := sharing.Devices(gpus, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	amounts := sharing.Allocatable(offered)
+	amounts[api.ResourceGPUMemory] = sharing.MemoryGiB(gpus, s)
+	amounts["cpu"], amounts["memory"], amounts["pods"] = 64, 256<<30, 110
+	node.Status.Allocatable = v1.ResourceList{}
+	for name, amount := range amounts {
+		node.Status.Allocatable[v1.ResourceName(name)] = *resource.NewQuantity(amount, resource.DecimalSI)
+	}
+	return node
 }
 
 // newPlugin makes the plugin on h.

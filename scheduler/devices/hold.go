@@ -3,10 +3,13 @@ package devices
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
@@ -30,7 +33,11 @@ type hold struct {
 	node    string
 	request cluster.Request            // with CPU and memory of the node
 	named   map[string][]sharing.Named // by container; nil where the pod asks for no devices or the node publishes none
+	parts   []sharing.Part             // what the containers ask for
+	at      []cluster.Device           // the same devices, as package placement has them
 	why     string                     // for messages and metrics: "gang NAMESPACE/NAME", "preemption"
+	taken   int64                      // holds in the order in which they were taken
+	doubt   bool                       // of desk.doubtful: it names no node, and others of the node do as well
 }
 
 // holdOf gives what is held for a pod, or nil.
@@ -55,7 +62,7 @@ func (d *desk) dropHold(uid types.UID) bool {
 		return false
 	}
 	delete(d.holds, uid)
-	delete(d.nodes, h.node)
+	d.touch(h.node)
 	return true
 }
 
@@ -78,13 +85,15 @@ type planner struct {
 	p   *Plugin
 	w   *world
 	log klog.Logger
+	all fwk.NodeInfoLister
 }
 
 // plan brings the view of all nodes up to date with the scheduler's snapshot and
 // calls do with it, while nobody else changes it. do must not call plan, and not
 // block. plan's error is do's, or says that the nodes cannot be listed.
 func (p *Plugin) plan(ctx context.Context, do func(*planner) error) error {
-	all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	lister := p.handle.SnapshotSharedLister().NodeInfos()
+	all, err := lister.List()
 	if err != nil {
 		return fmt.Errorf("list the nodes: %w", err)
 	}
@@ -92,10 +101,10 @@ func (p *Plugin) plan(ctx context.Context, do func(*planner) error) error {
 	s := &p.desk.score
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.update(log, p.desk, all, all); err != nil {
+	if err := s.update(log, p.desk, all, true); err != nil {
 		return err
 	}
-	return do(&planner{p: p, w: s.world, log: log})
+	return do(&planner{p: p, w: s.world, log: log, all: lister})
 }
 
 // placer finds the best node for a request, over all nodes; nodes are numbered
@@ -110,40 +119,90 @@ func (pl *planner) placer() placement.Placer { return pl.w.index }
 // may still be tried, but it may fit where the request does not, and the other
 // way round.
 func (pl *planner) request(pod *v1.Pod) (r cluster.Request, simple bool) {
-	return kube.Demand(pod, pl.w.common), true
+	want := newWanted(pod, kube.Parts(pod))
+	r, c, err := pl.w.request(pod, want)
+	if err != nil {
+		return cluster.Request{GPUs: 1, MilliGPU: cluster.Whole, Products: cluster.NoProduct}, false // its affinity cannot be read: the API server refuses such pods
+	}
+	return r, want.simple && c.others == 0
 }
 
 // nodeName is the name of a node of the placer's Snapshot.
-func (pl *planner) nodeName(node int) string { return pl.w.snapshot.Node(node).Name }
+func (pl *planner) nodeName(node int) string { return pl.w.sites[node].object.Name }
 
-// occupant is one pod that holds devices of a node, or that they are held for.
-type occupant struct {
-	pod       *v1.Pod
-	placement cluster.Placement // may be released from the Snapshot, inside a Mark
-	held      bool              // not there yet: a hold
+// object is a node of the placer's Snapshot as the API has it. Read it only.
+func (pl *planner) object(node int) *v1.Node { return pl.w.sites[node].object }
+
+// occupants lists the pods that hold devices of a node, by namespace and name,
+// and those that some are held for. Pods without devices are not in it; what
+// they take of CPU and memory is counted. On a node that publishes no devices,
+// all that is held of them is one occupant without a pod.
+func (pl *planner) occupants(node int) []occupant {
+	out := make([]occupant, 0, len(pl.w.sites[node].held))
+	for _, o := range pl.w.sites[node].held {
+		out = append(out, *o)
+	}
+	name := func(o *occupant) string {
+		if o.pod == nil {
+			return ""
+		}
+		return o.pod.Namespace + "/" + o.pod.Name
+	}
+	slices.SortFunc(out, func(a, b occupant) int { return strings.Compare(name(&a), name(&b)) })
+	return out
 }
-
-// occupants lists the pods that hold devices of a node, by namespace and name.
-// Pods without devices are not in it; what they take of CPU and memory is.
-func (pl *planner) occupants(node int) []occupant { return nil }
 
 // hold keeps at.Devices of node at.Node for a pod that is not bound. at is a
 // placement of the pod's own request on the placer's Snapshot, which is as it
 // was before the plan (rolled back). Devices that others hold now are allowed;
-// see hold. What was held for the pod before is given up.
+// see hold. What was held for the pod before is given up. The placer sees the
+// hold at once.
 //
-// The error says that the devices cannot be those of the pod's containers, or
-// are not there; then nothing is held.
+// The error says that the devices cannot be those of the pod's containers; then
+// nothing is held.
 func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) (*hold, error) {
-	d := pl.p.desk
+	d, s := pl.p.desk, pl.w.sites[at.Node]
+	h := &hold{pod: pod, node: s.object.Name, request: at.Request, parts: kube.Parts(pod), at: at.Devices, why: why}
+	if len(h.parts) > 0 && !s.foreign {
+		devices, ok := pl.w.namesOf(s, at.Devices)
+		if ok {
+			h.named, ok = nameDevices(h.parts, devices)
+		}
+		if !ok {
+			return nil, fmt.Errorf("hold %d devices of node %s for pod %s/%s: they are not what its containers ask for", len(at.Devices), h.node, pod.Namespace, pod.Name)
+		}
+	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	old := d.holds[pod.UID]
 	d.dropHold(pod.UID)
-	h := &hold{pod: pod, node: pl.nodeName(at.Node), request: at.Request, why: why}
+	d.taken++
+	h.taken = d.taken
 	d.holds[pod.UID] = h
-	delete(d.nodes, h.node)
+	d.touch(h.node)
+	d.mu.Unlock()
+	pl.see(h.node)
+	if old != nil && old.node != h.node {
+		pl.see(old.node)
+	}
 	return h, nil
 }
 
-// release gives up what is held for a pod, so that the placer sees it free.
-func (pl *planner) release(uid types.UID) bool { return pl.p.desk.release(uid) }
+// release gives up what is held for a pod, so that the placer sees it free. It
+// says whether there was anything.
+func (pl *planner) release(uid types.UID) bool {
+	h := pl.p.desk.holdOf(uid)
+	if h == nil {
+		return false
+	}
+	pl.p.desk.release(uid)
+	pl.see(h.node)
+	return true
+}
+
+// see brings one node of the world up to date. A node that is gone is left to
+// the next plan.
+func (pl *planner) see(name string) {
+	if info, err := pl.all.Get(name); err == nil && pl.w.byName[name] != nil {
+		pl.w.refresh(pl.log, pl.p.desk, pl.w.byName[name], info)
+	}
+}

@@ -15,8 +15,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/core/cluster"
-	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube"
 )
 
@@ -33,6 +31,7 @@ type Plugin struct {
 var (
 	_ fwk.PreFilterPlugin   = &Plugin{}
 	_ fwk.FilterPlugin      = &Plugin{}
+	_ fwk.PostFilterPlugin  = &Plugin{}
 	_ fwk.PreScorePlugin    = &Plugin{}
 	_ fwk.ScorePlugin       = &Plugin{}
 	_ fwk.ReservePlugin     = &Plugin{}
@@ -69,51 +68,15 @@ func Factory() func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, er
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// wanted is what the pod of a scheduling cycle asks for.
-type wanted struct {
-	parts  []sharing.Part
-	shape  string          // equal for pods that ask for the same
-	demand cluster.Request // for nodes that share their GPUs as world.common says; set by PreScore
-}
-
-const wantedKey fwk.StateKey = Name
-
-// Clone implements fwk.StateData; after PreScore wanted never changes.
-func (w *wanted) Clone() fwk.StateData { return w }
-
-func wantedOf(state fwk.CycleState) (*wanted, bool) {
-	data, err := state.Read(wantedKey)
-	if err != nil {
-		return nil, false
-	}
-	w, ok := data.(*wanted)
-	return w, ok
-}
-
-// PreFilter reads what a pod asks for. Pods that ask for no GPU are none of this
-// plugin's business.
-func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	parts := kube.Parts(pod)
-	if len(parts) == 0 {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
-	w := &wanted{parts: parts}
-	for i := range parts {
-		w.shape += fmt.Sprint(parts[i].HandsOn, parts[i].Asks, ";")
-	}
-	state.Write(wantedKey, w)
-	return nil, nil
-}
-
 // PreFilterExtensions implements fwk.PreFilterPlugin. There are none: Filter
 // looks at the NodeInfo that it is given, whatever was added or removed.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter says whether the node has devices for the pod, one by one. A node that
 // publishes no devices is left to its kubelet.
-func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	w, ok := wantedOf(state)
-	if !ok {
+	if !ok || !w.devices {
 		return nil
 	}
 	n := p.desk.node(klog.FromContext(ctx), info)
@@ -123,39 +86,23 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, in
 	case n.ledger == nil:
 		return nil
 	}
-	switch n.fit(w) {
+	switch n.fit(pod, w) {
 	case fits, tooMany: // of the latter the node says what it has against it: see Reserve
 		return nil
 	case full:
-		return fwk.NewStatus(fwk.Unschedulable, w.reason())
+		return fwk.NewStatus(fwk.Unschedulable, w.lacks())
+	case soon:
+		return fwk.NewStatus(fwk.Unschedulable, "devices held for the pod are not free yet")
 	default:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.reason())
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.lacks())
 	}
 }
 
-// reason says what a node lacks, in words that are the same for all nodes, so
-// that the scheduler can count them.
-func (w *wanted) reason() string {
-	a := w.parts[0].Asks[0]
-	for i := range w.parts {
-		for _, b := range w.parts[i].Asks {
-			if b.Resource == sharing.ResourceMemory {
-				a = b
-			}
-		}
-	}
-	switch {
-	case a.Resource == sharing.ResourceMemory:
-		return fmt.Sprintf("no GPU with %d GiB free", a.Count)
-	case a.LeastGiB > 0:
-		return fmt.Sprintf("no free GPU with %d GiB", a.LeastGiB)
-	}
-	return "too few free devices of " + a.Resource
-}
-
-// Reserve chooses the devices. For a pod that asks a node for several shares
-// which is configured to give one (failRequestsGreaterThanOne) there are none to
-// choose: it is bound without, and the node refuses it as the option says.
+// Reserve chooses the devices: those held for the pod, else those that the
+// placement policy likes best, else, for what one request cannot describe, the
+// ledger's own pick. For a pod that asks a node for several shares which is
+// configured to give one (failRequestsGreaterThanOne) there are none to choose:
+// it is bound without, and the node refuses it as the option says.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	w, ok := wantedOf(state)
 	if !ok {
@@ -165,18 +112,28 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reserve devices on node %s: %w", nodeName, err))
 	}
-	n := p.desk.node(klog.FromContext(ctx), info)
+	log := klog.FromContext(ctx)
+	n := p.desk.node(log, info)
 	if n.err != nil {
 		return fwk.AsStatus(n.err)
 	}
-	if n.ledger == nil || n.fit(w) == tooMany {
-		return nil // failRequestsGreaterThanOne: the node is to fail it, in the device plugin's words
+	s := &p.desk.score
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, named := s.prefer(log, p.desk, info, pod, w)
+	if n.ledger == nil || !w.devices || n.fit(pod, w) == tooMany {
+		p.desk.reserved(pod.UID)
+		return nil
 	}
-	c, err := n.choose(pod, w)
+	c, err := n.choose(pod, w, named)
 	if err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("node %s: %v", nodeName, err))
 	}
 	p.desk.assume(c)
+	if at != nil {
+		s.world.leave(at, pod.UID)
+		s.world.enter(at, pod.UID, pod, c.devices, nil)
+	}
 	return nil
 }
 

@@ -52,26 +52,27 @@ func TestFilter(t *testing.T) {
 		text string
 	}{
 		{"a free GPU is enough", plain, []*v1.Pod{asking("a", on(g0), "gpu=1")}, []string{"gpu=1"}, fwk.Success, ""},
-		{"a node that is full may do when pods leave", plain, []*v1.Pod{asking("a", on(g0), "gpu=1")}, []string{"gpu=2"}, fwk.Unschedulable, "too few free devices of nvidia.com/gpu"},
-		{"a node with fewer GPUs never does", plain, nil, []string{"gpu=3"}, fwk.UnschedulableAndUnresolvable, "too few free devices of nvidia.com/gpu"},
-		{"shares on both GPUs leave none whole", plain, []*v1.Pod{asking("a", on(g0), "gpu-memory=1"), asking("b", on(g1), "gpu-memory=1")}, []string{"gpu=1"}, fwk.Unschedulable, "too few free devices of nvidia.com/gpu"},
+		{"a node that is full may do when pods leave", plain, []*v1.Pod{asking("a", on(g0), "gpu=1")}, []string{"gpu=2"}, fwk.Unschedulable, "Insufficient nvidia.com/gpu"},
+		{"a node with fewer GPUs never does", plain, nil, []string{"gpu=3"}, fwk.UnschedulableAndUnresolvable, "Insufficient nvidia.com/gpu"},
+		{"shares on both GPUs leave none whole", plain, []*v1.Pod{asking("a", on(g0), "gpu-memory=1"), asking("b", on(g1), "gpu-memory=1")}, []string{"gpu=1"}, fwk.Unschedulable, "Insufficient nvidia.com/gpu"},
 		{"memory of two GPUs does not add up", plain, []*v1.Pod{asking("a", on(g0), "gpu-memory=10"), asking("b", on(g1), "gpu-memory=10")}, []string{"gpu-memory=6"}, fwk.Unschedulable, "no GPU with 6 GiB free"},
 		{"a share beside a share", plain, []*v1.Pod{asking("a", on(g0), "gpu-memory=9"), asking("b", on(g1), "gpu=1")}, []string{"gpu-memory=6"}, fwk.Success, ""},
 		{"a share larger than any GPU", plain, nil, []string{"gpu-memory=40"}, fwk.UnschedulableAndUnresolvable, "no GPU with 40 GiB free"},
 		{"a whole GPU with more memory than there is", plain, nil, []string{"gpu=1", "gpu-memory=40"}, fwk.UnschedulableAndUnresolvable, "no free GPU with 40 GiB"},
 		{"two shares where one is the most, which the node refuses", t4Node(t, "n", 2, failing), nil, []string{"gpu=2"}, fwk.Success, ""},
-		{"a pod that is being deleted holds its device", plain, []*v1.Pod{leaving(asking("a", on(g0), "gpu=1")), asking("b", on(g1), "gpu=1")}, []string{"gpu=1"}, fwk.Unschedulable, "too few free devices of nvidia.com/gpu"},
+		{"a pod that is being deleted holds its device", plain, []*v1.Pod{leaving(asking("a", on(g0), "gpu=1")), asking("b", on(g1), "gpu=1")}, []string{"gpu=1"}, fwk.Unschedulable, "Insufficient nvidia.com/gpu"},
 		{"a node that publishes no devices is the kubelet's", &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, nil, []string{"gpu=1"}, fwk.Success, ""},
 		{"a node whose annotation is no JSON takes nothing", bad, nil, []string{"gpu=1"}, fwk.UnschedulableAndUnresolvable, "node n: read annotation berth.dev/inventory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plugin := newPlugin(t, &handle{})
+			n := &info{node: tt.node, pods: tt.pods, generation: 1}
+			plugin := newPlugin(t, &handle{nodes: []*info{n}})
 			s := &state{data: map[fwk.StateKey]fwk.StateData{}}
 			pod := asking("p", "", tt.want...)
-			if _, status := plugin.PreFilter(t.Context(), s, pod, nil); !status.IsSuccess() {
+			if _, status := plugin.PreFilter(t.Context(), s, pod, []fwk.NodeInfo{n}); status.Code() == fwk.Error {
 				t.Fatal(status)
 			}
-			got := plugin.Filter(t.Context(), s, pod, &info{node: tt.node, pods: tt.pods, generation: 1})
+			got := plugin.Filter(t.Context(), s, pod, n)
 			if got.Code() != tt.code || !strings.Contains(got.Message(), tt.text) {
 				t.Errorf("got %v %q, want %v %q", got.Code(), got.Message(), tt.code, tt.text)
 			}
@@ -112,7 +113,7 @@ func TestTheNodeRefusesSeveralShares(t *testing.T) {
 	one := gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{api.ResourceGPU: 4}, FailRequestsGreaterThanOne: true}
 	h := &handle{nodes: []*info{{node: t4Node(t, "n", 2, one), generation: 1}}}
 	plugin, s, pod := newPlugin(t, h), &state{data: map[fwk.StateKey]fwk.StateData{}}, asking("p", "", "gpu=2")
-	if _, status := plugin.PreFilter(t.Context(), s, pod, nil); !status.IsSuccess() {
+	if _, status := plugin.PreFilter(t.Context(), s, pod, h.list()); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	if status := plugin.Reserve(t.Context(), s, pod, "n"); !status.IsSuccess() {
@@ -139,8 +140,7 @@ func TestProfilesSeeWhatTheOthersHaveChosen(t *testing.T) {
 	var codes []fwk.Code
 	for i, name := range []string{"a", "b"} {
 		pod, s := asking(name, "", "gpu-memory=9"), &state{data: map[fwk.StateKey]fwk.StateData{}}
-		plugins[i].PreFilter(t.Context(), s, pod, nil)
-		status := plugins[i].Filter(t.Context(), s, pod, h.nodes[0])
+		_, status := h.feasible(t, plugins[i], s, pod)
 		if codes = append(codes, status.Code()); status.IsSuccess() {
 			plugins[i].Reserve(t.Context(), s, pod, "n")
 			h.nodes[0] = &info{node: h.nodes[0].node, pods: []*v1.Pod{pod}, generation: 2}
@@ -162,12 +162,12 @@ func TestScoreFillsTheCardThatIsBegun(t *testing.T) {
 	// The policy has seen requests for whole cards: it keeps one for them.
 	for i := range 3 {
 		whole, s := asking("w", "", "gpu=1"), &state{data: map[fwk.StateKey]fwk.StateData{}}
-		plugin.PreFilter(t.Context(), s, whole, nil)
+		plugin.PreFilter(t.Context(), s, whole, h.list())
 		if status := plugin.PreScore(t.Context(), s, whole, []fwk.NodeInfo{h.nodes[0], h.nodes[1]}); !status.IsSuccess() {
 			t.Fatal(i, status)
 		}
 	}
-	plugin.PreFilter(t.Context(), s, pod, nil)
+	plugin.PreFilter(t.Context(), s, pod, h.list())
 	plugin.PreScore(t.Context(), s, pod, []fwk.NodeInfo{h.nodes[0], h.nodes[1]})
 	var scores fwk.NodeScoreList
 	for _, n := range h.nodes {
@@ -185,7 +185,7 @@ func TestScoreFillsTheCardThatIsBegun(t *testing.T) {
 
 // sized gives a node CPU and memory.
 func sized(n *v1.Node) *v1.Node {
-	n.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("64Gi")}
+	n.Status.Allocatable["cpu"], n.Status.Allocatable["memory"] = resource.MustParse("32"), resource.MustParse("64Gi")
 	return n
 }
 

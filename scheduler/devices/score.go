@@ -3,21 +3,18 @@ package devices
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/core/placement"
 )
 
-// PreScore brings the scores' view of the nodes that fit up to date, and tells
-// the policy what has come.
+// PreScore brings the scores' view of the nodes up to date.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	w, ok := wantedOf(state)
-	if !ok || len(nodes) < 2 {
+	if !ok || !w.devices || len(nodes) < 2 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
@@ -27,20 +24,19 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	s := &p.desk.score
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.update(klog.FromContext(ctx), p.desk, all, nodes); err != nil {
-		return fwk.AsStatus(fmt.Errorf("score nodes: %w", err))
+	if err := s.update(klog.FromContext(ctx), p.desk, all, true); err != nil {
+		return fwk.NewStatus(fwk.Skip)
 	}
-	w.demand = kube.Demand(pod, s.world.common)
-	if s.world.policy.Arrive(&w.demand) {
-		s.world.epoch++
+	if w.request, _, err = s.world.request(pod, w); err != nil {
+		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil
 }
 
 // Score says how little a node's GPUs are fragmented by the pod: see
-// placement.Berth. A node that publishes no devices, or whose devices are of
-// another form than the request, scores 0.
-func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+// placement.Berth. A node that has no GPUs, or whose devices are of another form
+// than the request, scores 0.
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	w, ok := wantedOf(state)
 	if !ok {
 		return 0, nil
@@ -48,15 +44,11 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 	s := &p.desk.score
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, ok := s.world.nodes[info.Node().Name]
-	if !ok || at.index < 0 {
+	if s.world == nil || s.world.byName[info.Node().Name] == nil {
 		return 0, nil
 	}
-	r := w.demand
-	if !at.common {
-		r = kube.Demand(pod, at.sharing)
-	}
-	return s.world.score(at, r), nil
+	score, _ := placement.ScoreOn(s.world.index, s.world.byName[info.Node().Name].index, &w.request)
+	return int64(score), nil
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.
@@ -81,33 +73,6 @@ func (normal) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, sco
 			continue
 		}
 		scores[i].Score = int64(float64(scores[i].Score-low) / float64(high-low) * float64(fwk.MaxNodeScore))
-	}
-	return nil
-}
-
-// scorer keeps the placement policy and the Snapshot that it looks at.
-type scorer struct {
-	mu    sync.Mutex
-	world *world
-}
-
-// update brings the Snapshot to the state of nodes. It is made anew from all
-// where one of them has come, or has other GPUs than before.
-func (s *scorer) update(log klog.Logger, d *desk, all, nodes []fwk.NodeInfo) error {
-	if s.world == nil || slices.ContainsFunc(nodes, func(info fwk.NodeInfo) bool { return !s.world.knows(info) }) {
-		w, err := newWorld(all)
-		if err != nil {
-			return err
-		}
-		if s.world != nil {
-			w.policy.Learn(s.world.policy.Mix())
-		}
-		s.world, nodes = w, all
-	}
-	for _, info := range nodes {
-		if at := s.world.nodes[info.Node().Name]; at != nil && at.generation != info.GetGeneration() {
-			s.world.refresh(at, info, d.node(log, info))
-		}
 	}
 	return nil
 }

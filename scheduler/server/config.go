@@ -57,12 +57,15 @@ func Configuration(s Settings) string {
 	return b.String()
 }
 
-// profile is a profile with Berth's plugin. It binds before the default binder
-// does. What a user prefers (affinity, taints) outweighs how well the devices are
+// profile is a profile with Berth's plugin. It names a pod's node before the other
+// plugins look at any, makes room before the default preemption does, and binds
+// before the default binder does. What a user prefers (affinity, taints) outweighs how well the devices are
 // packed, and that outweighs the spreading that nobody asked for.
 func profile(name string) string {
 	return "- schedulerName: " + strconv.Quote(name) + "\n  plugins:\n" +
 		"    multiPoint: {enabled: [{name: " + devices.Name + ", weight: 5}]}\n" +
+		"    preFilter: {enabled: [{name: " + devices.Name + "}]}\n" +
+		"    postFilter: {enabled: [{name: " + devices.Name + "}]}\n" +
 		"    bind: {enabled: [{name: " + devices.Name + "}]}\n" +
 		"    score: {enabled: [{name: NodeAffinity, weight: 20}, {name: InterPodAffinity, weight: 20}, {name: TaintToleration, weight: 20}]}\n"
 }

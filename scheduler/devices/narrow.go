@@ -1,0 +1,148 @@
+package devices
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube"
+)
+
+// PreFilter names the one node that a pod goes to: the one where devices are
+// held for it, else the one that the placement index likes best. The other
+// plugins check that node. Pods that need what the index does not know are left
+// to Filter and Score on all nodes, and pods that ask for no GPU are none of this
+// plugin's business.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	began := time.Now()
+	parts, h := kube.Parts(pod), p.desk.holdOf(pod.UID)
+	if len(parts) == 0 && h == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	w := newWanted(pod, parts)
+	state.Write(wantedKey, w)
+	if h != nil {
+		w.hold, w.node = h, h.node
+		decided(resultHeld, "", began)
+		return &fwk.PreFilterResult{NodeNames: sets.New(h.node)}, nil
+	}
+	return p.narrow(ctx, pod, w, nodes, began)
+}
+
+// narrow asks the index for the node of a pod.
+func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *wanted, nodes []fwk.NodeInfo, began time.Time) (*fwk.PreFilterResult, *fwk.Status) {
+	log, s := klog.FromContext(ctx), &p.desk.score
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	retry := p.desk.takeWide(pod.UID) || p.desk.doubted(pod.UID)
+	err := s.update(log, p.desk, nodes, false)
+	var c *class
+	if err == nil {
+		w.request, c, err = s.world.request(pod, w)
+	}
+	if err != nil {
+		log.Error(err, "The placement index cannot be used; every node is asked", "pod", klog.KObj(pod))
+		decided(resultWide, "", began)
+		return nil, nil
+	}
+	if !retry {
+		s.world.index.Arrive(&w.request)
+	}
+	if retry || !w.simple {
+		decided(resultWide, "", began)
+		return nil, nil
+	}
+	i, ok := s.world.index.Best(&w.request)
+	if !ok {
+		// What is known may be behind by a moment: look at all nodes before saying no.
+		if err := s.update(log, p.desk, nodes, true); err == nil {
+			if w.request, c, err = s.world.request(pod, w); err == nil {
+				i, ok = s.world.index.Best(&w.request)
+			}
+		}
+	}
+	switch {
+	case ok:
+		w.node = s.world.sites[i].object.Name
+		decided(resultNarrow, "", began)
+		return &fwk.PreFilterResult{NodeNames: sets.New(w.node)}, nil
+	case c.others > 0 || w.request.Units && w.request.GPUs > 1 && s.world.shared:
+		decided(resultWide, "", began)
+		return nil, nil
+	}
+	s.world.index.Refuse(&w.request)
+	counts := s.world.index.Reasons(&w.request)
+	decided(resultUnschedulable, string(foremost(counts)), began)
+	return nil, fwk.NewStatus(fwk.Unschedulable, w.explain(counts))
+}
+
+// takeWide says whether a pod is to be tried on all nodes now, once.
+func (d *desk) takeWide(uid types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.wide[uid] {
+		return false
+	}
+	delete(d.wide, uid)
+	return true
+}
+
+// reserved notes that a pod for which no devices are chosen has its node.
+func (d *desk) reserved(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dropHold(uid)
+	delete(d.wide, uid)
+}
+
+// prefer brings one node of the world to what info shows, with mu held, and
+// names the devices there that the placement policy chooses for a pod. at is nil
+// where there is no world, named where the policy has nothing to say.
+func (s *scorer) prefer(log klog.Logger, d *desk, info fwk.NodeInfo, pod *v1.Pod, w *wanted) (at *site, named map[string][]sharing.Named) {
+	if s.world == nil {
+		return nil, nil
+	}
+	if at = s.world.byName[info.Node().Name]; at == nil {
+		return nil, nil
+	}
+	if at.generation != info.GetGeneration() && !s.world.refresh(log, d, at, info) {
+		s.world = nil // made anew for the next pod
+		return nil, nil
+	}
+	if !w.devices || w.hold != nil || !oneKind(w.parts) || at.foreign || at.odd {
+		return at, nil
+	}
+	r, _, err := s.world.request(pod, w)
+	if r.Class = 0; err != nil || placement.Fit(s.world.snapshot, at.index, &r) != placement.Fits {
+		return at, nil
+	}
+	devices, ok := s.world.namesOf(at, placement.On(s.world.index, at.index, &r).Devices)
+	if !ok {
+		return at, nil
+	}
+	if named, ok = nameDevices(w.parts, devices); !ok {
+		return at, nil
+	}
+	return at, named
+}
+
+// PostFilter tries a pod whose one node was refused by a Filter on all nodes, at
+// once: the index does not know all that the plugins know.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	w, ok := wantedOf(state)
+	if ok && w.node != "" && w.hold == nil {
+		p.desk.mu.Lock()
+		p.desk.wide[pod.UID] = true
+		p.desk.mu.Unlock()
+		p.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // nobody needs to make room yet
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
