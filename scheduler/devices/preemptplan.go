@@ -1,0 +1,262 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/preemption"
+)
+
+// mostPlans is how many nodes that the framework's filters then refuse are tried
+// before a search is given up.
+const mostPlans = 8
+
+// wish is who needs room.
+type wish struct {
+	pods []*v1.Pod // in the order in which they are placed
+	// minCount is how many of pods must be placed for any to be; 0 is all.
+	minCount int
+	why      string                                        // of the holds
+	may      func(node string) bool                        // whether a node may be used; nil is every one
+	every    bool                                          // may says yes to all
+	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters; nil is none
+}
+
+// priority is that of the least of the pods: for none of them does anybody go
+// who is not below it.
+func (w *wish) priority() int32 {
+	least := priorityOf(w.pods[0])
+	for _, pod := range w.pods {
+		least = min(least, priorityOf(pod))
+	}
+	return least
+}
+
+// outcome is a plan that has been carried out, as far as it was up to us, or why
+// there is none.
+type outcome struct {
+	plan    preemption.Plan
+	nodes   []string // of each pod; "" where it was left out
+	room    *room    // nil: no plan
+	evicted []*victim
+	refusal string
+	other   bool // the pod needs more than devices, which only other plugins know
+}
+
+// makeRoom looks for the cheapest way to place w. If there is one, each pod placed
+// has a hold when it returns, and those in the way are being evicted. It must not
+// be called inside plan.
+func (x *Preemption) makeRoom(ctx context.Context, w *wish) (*outcome, error) {
+	barred := map[string]bool{} // nodes that the filters refuse
+	for range mostPlans {
+		var s *scene
+		var out *outcome
+		err := x.p.plan(ctx, func(pl *planner) (err error) {
+			s, out, err = x.find(pl, w, barred)
+			return err
+		})
+		if err != nil || out.room == nil {
+			return out, err
+		}
+		if w.check != nil {
+			if st := x.checked(w, s, out); !st.IsSuccess() {
+				klog.FromContext(ctx).V(3).Info("A node with room would be refused", "node", out.nodes[0], "reason", st.Message())
+				x.p.desk.release(w.pods[0].UID)
+				barred[out.nodes[0]] = true
+				continue
+			}
+		}
+		x.carryOut(ctx, w, s, out)
+		return out, nil
+	}
+	return &outcome{refusal: "other filters refuse every node that was tried"}, nil
+}
+
+// checked asks the other filters about the plan for one pod. Where they want
+// those gone too who leave by themselves, the room waits for them.
+func (x *Preemption) checked(w *wish, s *scene, out *outcome) *fwk.Status {
+	at := out.plan.Placements[0].Node
+	going, leaving := s.going(out, at)
+	st := w.check(out.nodes[0], going)
+	if st.IsSuccess() || len(leaving) == 0 {
+		return st
+	}
+	if st = w.check(out.nodes[0], append(going, leaving...)); st.IsSuccess() {
+		for _, pod := range leaving {
+			out.room.wait(out.nodes[0], pod)
+		}
+	}
+	return st
+}
+
+// find finds a plan for w, and takes holds.
+func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene, *outcome, error) {
+	now := time.Now()
+	asked, other := w.ask(pl, barred)
+	key, state := w.key(asked), x.state(pl)
+	if len(barred) == 0 && w.every {
+		if text, ok := x.before(key, state, now); ok {
+			return nil, &outcome{refusal: text, other: other}, nil
+		}
+	}
+	s, err := x.see(pl, x.p.nodes(), w.pods, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	for k := range asked.Members {
+		s.classify(pl, asked.Members[k].Class)
+	}
+	plan, why, ok := preemption.Find(s.c, asked, now)
+	if !ok {
+		out := &outcome{refusal: refusalText(&why), other: other}
+		if len(barred) == 0 && w.every {
+			x.note(key, state, out.refusal, now)
+		}
+		return s, out, nil
+	}
+	out := &outcome{plan: plan, nodes: make([]string, len(w.pods))}
+	for k := range plan.Placements {
+		at := &plan.Placements[k]
+		if at.Node < 0 {
+			continue
+		}
+		if _, err := pl.hold(w.pods[k], *at, w.why); err != nil {
+			for _, pod := range w.pods[:k] {
+				pl.release(pod.UID)
+			}
+			return s, nil, fmt.Errorf("hold devices on node %s for pod %s/%s: %w", pl.nodeName(at.Node), w.pods[k].Namespace, w.pods[k].Name, err)
+		}
+		out.nodes[k] = pl.nodeName(at.Node)
+	}
+	out.room = s.room(pl, w, out)
+	return s, out, nil
+}
+
+// ask says what w asks for. other is that it needs more than a request says.
+func (w *wish) ask(pl *planner, barred map[string]bool) (asked *preemption.Preemptor, other bool) {
+	asked = &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority()}
+	for _, pod := range w.pods {
+		r, simple := pl.request(pod)
+		asked.Members = append(asked.Members, r)
+		other = other || !simple
+	}
+	asked.Node = func(i int) bool {
+		name := pl.nodeName(i)
+		return !barred[name] && (w.may == nil || w.may(name))
+	}
+	return asked, other
+}
+
+// room says whom the plan of out waits for.
+func (s *scene) room(pl *planner, w *wish, out *outcome) *room {
+	m := &room{waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+	for k, pod := range w.pods {
+		if out.nodes[k] != "" {
+			m.pods = append(m.pods, pod)
+		}
+	}
+	for _, id := range slices.Concat(out.plan.Victims, out.plan.Awaited) {
+		m.wait(pl.nodeName(id.Node), s.pod(id))
+	}
+	return m
+}
+
+// going lists the victims on a node with those whose leaving is waited for, and
+// who else leaves it.
+func (s *scene) going(out *outcome, node int) (going, leaving []*v1.Pod) {
+	for k := range s.c.Holders[node] {
+		id, h := preemption.ID{Node: node, Holder: k}, &s.c.Holders[node][k]
+		switch {
+		case h.Promise:
+		case slices.Contains(out.plan.Victims, id), slices.Contains(out.plan.Awaited, id):
+			going = append(going, s.pod(id))
+		case h.Leaving:
+			leaving = append(leaving, s.pod(id))
+		}
+	}
+	return going, leaving
+}
+
+// carryOut breaks the promises that the plan breaks, and evicts its victims.
+func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outcome) {
+	log := klog.FromContext(ctx)
+	var broken []*v1.Pod
+	for _, id := range out.plan.Broken {
+		pod := s.pod(id)
+		x.p.desk.release(pod.UID)
+		x.shut(pod.UID)
+		broken = append(broken, pod)
+	}
+	if len(broken) > 0 {
+		x.p.handle.Activate(log, named(broken)) // they look for another place
+	}
+	for _, id := range out.plan.Victims {
+		pod := s.pod(id)
+		out.evicted = append(out.evicted, &victim{
+			pod: pod, node: nodeOf(out.room, pod), budgets: x.budgets.versions(s.c.Holders[id.Node][id.Holder].Budgets),
+		})
+	}
+	x.open(out.room)
+	if len(out.room.left) == 0 {
+		x.p.handle.Activate(log, named(out.room.pods)) // there is room already
+	}
+	if len(out.evicted) == 0 {
+		return
+	}
+	pods := out.room.pods
+	x.evict(ctx, x.p.handle, w.pods[0], out.evicted, func(err error) {
+		// Without that victim the plan is none: whoever is left stays, and the pods try anew.
+		x.shut(pods[0].UID)
+		for _, pod := range pods {
+			x.p.desk.release(pod.UID)
+		}
+		log.Error(err, "Room cannot be made", "pod", klog.KObj(pods[0]))
+		x.p.handle.Activate(log, named(pods))
+	})
+}
+
+// named are pods as Activate wants them.
+func named(pods []*v1.Pod) map[string]*v1.Pod {
+	out := make(map[string]*v1.Pod, len(pods))
+	for _, pod := range pods {
+		out[pod.Namespace+"/"+pod.Name] = pod
+	}
+	return out
+}
+
+// nodeOf gives the node on which m waits for a pod.
+func nodeOf(m *room, pod *v1.Pod) string {
+	for node, waits := range m.waits {
+		if waits[pod.UID] {
+			return node
+		}
+	}
+	return pod.Spec.NodeName
+}
+
+// refusalText counts the causes, in the stock scheduler's words where it has any.
+func refusalText(why *preemption.Refusal) string {
+	var parts []string
+	for _, c := range []struct {
+		n    int
+		text string
+	}{
+		{why.NoVictims, "No preemption victims found for incoming pod"},
+		{why.TooSmall + why.Closed, "Preemption is not helpful for scheduling"},
+		{why.Protected, "victims are kept by a disruption budget or a gang"},
+	} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.text))
+		}
+	}
+	slices.Sort(parts)
+	return fmt.Sprintf("0/%d nodes are available: %s.", why.Nodes, strings.Join(parts, ", "))
+}
