@@ -42,6 +42,13 @@ func Rules() []rbacv1.PolicyRule {
 		rule("events.k8s.io", "events", "create", "patch", "update"),
 		rule("apps", "replicasets statefulsets", read...),
 		rule("policy", "poddisruptionbudgets", read...),
+		// Who says how many pods a gang has; see docs/gangs.md.
+		rule("batch", "jobs", read...),
+		rule("jobset.x-k8s.io", "jobsets", read...),
+		rule("scheduling.k8s.io", "podgroups", read...),
+		rule("scheduling.x-k8s.io", "podgroups", read...),
+		rule("scheduling.volcano.sh", "podgroups", read...),
+		rule("scheduling.run.ai", "podgroups", read...),
 		// The volume binder chooses volumes, and writes them.
 		rule("", "persistentvolumes persistentvolumeclaims", "patch", "update"),
 		rule("storage.k8s.io", "storageclasses csinodes csidrivers csistoragecapacities volumeattachments", read...),
