@@ -58,3 +58,9 @@ func number(object map[string]any, field string, missing int64) int64 {
 	}
 	return missing
 }
+
+// String is the object as people write it, such as "PodGroup train of
+// scheduling.x-k8s.io/v1alpha1".
+func (o GangObject) String() string {
+	return o.Kind.Kind + " " + o.Name + " of " + o.Kind.Group + "/" + o.Kind.Version
+}
