@@ -107,7 +107,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 			return nil, &outcome{refusal: text, other: other}, nil
 		}
 	}
-	s, err := x.see(pl, x.p.nodes(), w.pods, now)
+	s, err := x.see(pl, w.pods, now)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,12 +1,14 @@
 package devices
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/preemption"
@@ -24,7 +26,7 @@ type scene struct {
 func (s *scene) pod(id preemption.ID) *v1.Pod { return s.pods[id.Node][id.Holder] }
 
 // see reads the scene for pods, whose own holds do not stand in their way.
-func (x *Preemption) see(pl *planner, nodes fwk.NodeInfoLister, pods []*v1.Pod, now time.Time) (*scene, error) {
+func (x *Preemption) see(pl *planner, pods []*v1.Pod, now time.Time) (*scene, error) {
 	allowed, err := x.budgets.read(x.evictor)
 	if err != nil {
 		return nil, err
@@ -35,28 +37,72 @@ func (x *Preemption) see(pl *planner, nodes fwk.NodeInfoLister, pods []*v1.Pod, 
 		c:    &preemption.Cluster{Snapshot: empty, Holders: make([][]preemption.Holder, n), MinCount: map[string]int{}, Budgets: allowed},
 		pods: make([][]*v1.Pod, n),
 	}
-	own := map[types.UID]bool{}
-	for _, pod := range pods {
-		own[pod.UID] = true
-	}
 	for i := range n {
 		seen := map[types.UID]bool{}
 		for _, o := range pl.occupants(i) {
-			if seen[o.pod.UID] = true; !own[o.pod.UID] {
+			if o.pod != nil {
+				seen[o.pod.UID] = true
 				x.enter(s, o, now)
 			}
 		}
-		info, err := nodes.Get(pl.nodeName(i))
+		info, err := pl.all.Get(pl.nodeName(i))
 		if err != nil {
 			continue
 		}
+		dealt := int64(0)
 		for _, pi := range info.GetPods() {
 			if pod := pi.GetPod(); !seen[pod.UID] {
-				x.enter(s, occupant{pod: pod, placement: cluster.Placement{Node: i, Request: bare(pod)}}, now)
+				o := occupant{pod: pod, placement: cluster.Placement{Node: i, Request: bare(pod)}}
+				if pl.w.sites[i].foreign {
+					dealt = deal(empty, &o, dealt)
+				}
+				x.enter(s, o, now)
 			}
 		}
 	}
+	x.promises(pl, s, pods)
 	return s, nil
+}
+
+// promises adds what is held for pods that are not there yet, but for those of
+// own.
+func (x *Preemption) promises(pl *planner, s *scene, own []*v1.Pod) {
+	d := x.p.desk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, uid := range slices.Sorted(maps.Keys(d.holds)) {
+		h := d.holds[uid]
+		at := pl.w.byName[h.node]
+		if at == nil || slices.ContainsFunc(own, func(pod *v1.Pod) bool { return pod.UID == uid }) {
+			continue
+		}
+		p := preemption.Holder{
+			Placement: cluster.Placement{Node: at.index, Request: h.request, Devices: h.at}, Priority: priorityOf(h.pod), Promise: true,
+		}
+		if g, _ := kube.GangOf(h.pod); g != nil {
+			p.Gang = "held for " + g.Key // a gang's plan stands or falls as a whole
+		}
+		s.c.Holders[at.index], s.pods[at.index] = append(s.c.Holders[at.index], p), append(s.pods[at.index], h.pod)
+	}
+}
+
+// deal counts a pod on the GPUs of a node whose devices nobody knows one by one:
+// from is how many units of them are dealt already. It gives how many are then.
+func deal(s *cluster.Snapshot, o *occupant, from int64) int64 {
+	want := kube.Request(o.pod)
+	i, shares := o.placement.Node, int64(s.Node(o.placement.Node).Shares)
+	for left := want[api.ResourceGPU] + want[api.ResourceGPUShared]; left > 0 && from/shares < int64(len(s.Cards(i))); {
+		j := from / shares
+		n := min(left, shares-from%shares)
+		milli := int32(n * (cluster.Whole / shares))
+		if n == shares {
+			milli = cluster.Whole
+		}
+		o.placement.Devices = append(o.placement.Devices, cluster.Device{GPU: int32(j), MilliGPU: milli, MemoryBytes: cluster.ShareBytes(milli, s.Cards(i)[j].MemoryBytes)})
+		from, left = from+n, left-n
+	}
+	o.placement.Request.GPUs = int32(len(o.placement.Devices))
+	return from
 }
 
 // classify lets requests of a class go to the nodes that it allows.
@@ -79,17 +125,18 @@ func bare(pod *v1.Pod) cluster.Request {
 
 // enter adds a holder to s.
 func (x *Preemption) enter(s *scene, o occupant, now time.Time) {
-	h := preemption.Holder{Placement: o.placement, Priority: priorityOf(o.pod), Promise: o.held}
-	if !o.held {
-		if !seat(s.c.Snapshot, &h.Placement) {
-			return // more than there is of a node: what cannot be counted cannot be freed
-		}
-		h.Leaving = o.pod.DeletionTimestamp != nil || x.isGoing(o.pod.UID)
-		h.Fixed = x.isKept(o.pod.UID, now)
-		h.Budgets = x.budgets.of(o.pod)
-		if t := o.pod.Status.StartTime; t != nil {
-			h.Start = t.Time
-		}
+	if o.held && !x.p.desk.doubted(o.pod.UID) {
+		return // see promises
+	}
+	h := preemption.Holder{Placement: o.placement, Priority: priorityOf(o.pod)}
+	if !seat(s.c.Snapshot, &h.Placement) {
+		return // more than there is of a node: what cannot be counted cannot be freed
+	}
+	h.Leaving = o.pod.DeletionTimestamp != nil || x.isGoing(o.pod.UID)
+	h.Fixed = o.held || x.isKept(o.pod.UID, now) // of a binding that may have arrived nobody knows whom to evict
+	h.Budgets = x.budgets.of(o.pod)
+	if t := o.pod.Status.StartTime; t != nil {
+		h.Start = t.Time
 	}
 	if g, _ := kube.GangOf(o.pod); g != nil {
 		h.Gang, s.c.MinCount[g.Key] = g.Key, g.MinCount
