@@ -65,8 +65,8 @@ func (r resources) GetScalarResources() map[v1.ResourceName]int64 {
 	return out
 }
 
-func (i *info) Node() *v1.Node             { return i.node }
-func (i *info) GetGeneration() int64       { return i.generation }
+func (i *info) Node() *v1.Node       { return i.node }
+func (i *info) GetGeneration() int64 { return i.generation }
 func (i *info) GetRequested() fwk.Resource {
 	sum := v1.ResourceList{}
 	for _, p := range i.pods {
@@ -112,7 +112,9 @@ type handle struct {
 	client    kubernetes.Interface
 	nodes     []*info
 	handler   cache.ResourceEventHandler
+	byName    map[string]*info // nodes by name, where there are many
 	activated map[types.UID]bool
+	clock     int64 // generations given by schedule
 }
 
 // Activate notes pods that are to be tried at once.
@@ -212,6 +214,9 @@ func (i informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceE
 func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.h.list(), nil }
 
 func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
+	if n := l.h.byName[name]; n != nil {
+		return n, nil
+	}
 	for _, n := range l.h.nodes {
 		if n.node.Name == name {
 			return n, nil
