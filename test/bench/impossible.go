@@ -20,7 +20,8 @@ const (
 // ends each second, and measures both again beside a gang that no cluster of
 // this size holds and a backlog that waits for GPUs.
 func benchImpossible(ctx context.Context, r *report, dir string) (err error) {
-	nodes, waiting, members := r.small(500), r.small(10000), r.small(512)
+	nodes, waiting := r.small(500), r.small(10000)
+	members := max(r.small(512), nodes+1) // each takes a node
 	t, err := begin(dir, ours, fmt.Sprintf("scale:%d", nodes), false)
 	if err != nil {
 		return err
