@@ -2,6 +2,7 @@ package kube
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -115,4 +116,51 @@ func checkContainer(want counts) string {
 		}
 	}
 	return ""
+}
+
+// What may not be as it reads.
+const (
+	WarningCores = "gpucores or vgpu-cores without an amount of memory takes all memory of a GPU, as in HAMi and Volcano, so that nobody else gets a part of it: add nvidia.com/gpumem or volcano.sh/vgpu-memory to share it"
+	WarningFine  = "the annotation gpu-fraction is cut to thousandths of a GPU"
+)
+
+// FaultLargest is what is wrong with a pod that asks for more memory of one GPU
+// than any has: %d is the GiB of the largest.
+const FaultLargest = "a container asks for more memory of one GPU than any GPU of the cluster has: the largest has %d GiB; ask for less, or for several GPUs with nvidia.com/gpu"
+
+// CheckLimit says whether a pod asks for more memory of one GPU than the largest
+// GPU has, or nil. largestMiB of 0 is that nobody knows.
+func CheckLimit(pod *v1.Pod, largestMiB int64) error {
+	if largestMiB <= 0 {
+		return nil
+	}
+	for _, p := range Parts(pod) {
+		for _, a := range p.Asks {
+			size, _, _ := a.ShareOf()
+			if size.MemoryMiB > largestMiB || a.LeastGiB > largestMiB/1024 {
+				return fmt.Errorf(FaultLargest, largestMiB/1024)
+			}
+		}
+	}
+	return nil
+}
+
+// RequestWarnings says what of a pod's request works, and perhaps not as it
+// reads.
+func RequestWarnings(pod *v1.Pod) []string {
+	var out []string
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			want := containerAmounts(&list[i])
+			for _, s := range spellings {
+				if want[s.cores] > 0 && want[s.memory]+want[s.percentage] == 0 && !slices.Contains(out, WarningCores) {
+					out = append(out, WarningCores)
+				}
+			}
+		}
+	}
+	if _, digits, _ := strings.Cut(pod.Annotations[api.AnnotationKAIFraction], "."); len(strings.TrimRight(digits, "0")) > 3 && len(strings.Trim(digits, "0123456789")) == 0 {
+		out = append(out, WarningFine)
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -111,6 +112,21 @@ func kaiAsk(pod *v1.Pod) (a sharing.Ask, container string, ok bool) {
 	return a, container, true
 }
 
+// The forms of numbers that KAI's annotations may have, as regular expressions:
+// of a part of a GPU, and of all else.
+const (
+	DecimalForm = "^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,2})?$"
+	WholeForm   = "^[0-9]{1,15}$"
+)
+
+var decimalForm, wholeForm = regexp.MustCompile(DecimalForm), regexp.MustCompile(WholeForm)
+
+// wholeNumber reads a number of WholeForm that is not 0.
+func wholeNumber(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && n > 0 && wholeForm.MatchString(text)
+}
+
 // kaiSize reads the size of a share: a part of a GPU above 0 and up to 1, cut to
 // a thousandth but at least one, or memory in MiB.
 func kaiSize(fraction, memory string) (sharing.ShareSize, bool) {
@@ -119,13 +135,13 @@ func kaiSize(fraction, memory string) (sharing.ShareSize, bool) {
 		return sharing.ShareSize{}, false
 	case fraction != "":
 		part, err := strconv.ParseFloat(fraction, 64)
-		if err != nil || !(part > 0 && part <= 1) {
+		if err != nil || !(part > 0 && part <= 1) || !decimalForm.MatchString(fraction) {
 			return sharing.ShareSize{}, false
 		}
 		return sharing.ShareSize{MilliGPU: max(1, int64(math.Floor(part*1000+1e-6)))}, true
 	}
-	mib, err := strconv.ParseInt(memory, 10, 64)
-	return sharing.ShareSize{MemoryMiB: mib}, err == nil && mib > 0
+	mib, ok := wholeNumber(memory)
+	return sharing.ShareSize{MemoryMiB: mib}, ok
 }
 
 // kaiDevices reads of how many GPUs a pod wants its share.
@@ -134,8 +150,7 @@ func kaiDevices(pod *v1.Pod) (int64, bool) {
 	if !ok {
 		return 1, true
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil && n > 0
+	return wholeNumber(text)
 }
 
 // kaiContainer names the container that gets the share, and says whether it is

@@ -1,0 +1,189 @@
+package admission_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	generic "k8s.io/apiserver/pkg/admission"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"berth.dev/berth/kube"
+	"berth.dev/berth/scheduler/admission"
+)
+
+// expression is one expression of a policy, as the API server's compiler wants it.
+type expression struct {
+	name, text string
+	returns    *cel.Type
+}
+
+func (e expression) GetExpression() string    { return e.text }
+func (e expression) GetName() string          { return e.name }
+func (e expression) ReturnTypes() []*cel.Type { return []*cel.Type{e.returns} }
+
+// judge compiles a policy as an API server of this version does, and gives what
+// it says of pods: the messages of the validations that do not hold.
+func judge(t *testing.T, p admission.Policy) func(*v1.Pod) []string {
+	t.Helper()
+	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := plugincel.OptionalVariableDeclarations{}
+	for _, v := range p.Policy.Spec.Variables {
+		if r := compiler.CompileAndStoreVariable(expression{v.Name, v.Expression, cel.AnyType}, options, environment.StoredExpressions); r.Error != nil {
+			t.Fatalf("variable %s: %v", v.Name, r.Error)
+		}
+	}
+	var checks, texts []plugincel.ExpressionAccessor
+	for _, v := range p.Policy.Spec.Validations {
+		checks = append(checks, expression{text: v.Expression, returns: cel.BoolType})
+		text := v.MessageExpression
+		if text == "" {
+			text = "'" + strings.ReplaceAll(v.Message, "'", "\\'") + "'"
+		}
+		texts = append(texts, expression{text: text, returns: cel.StringType})
+	}
+	holds := compiler.CompileCondition(checks, options, environment.StoredExpressions)
+	says := compiler.CompileCondition(texts, options, environment.StoredExpressions)
+	return func(pod *v1.Pod) []string {
+		kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+		gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+		attr := generic.NewAttributesRecord(pod, nil, kind, "default", pod.Name, gvr, "", generic.Create, &metav1.CreateOptions{}, false, nil)
+		versioned := &generic.VersionedAttributes{Attributes: attr, VersionedObject: pod, VersionedKind: kind}
+		request := plugincel.CreateAdmissionRequest(attr, metav1.GroupVersionResource(gvr), metav1.GroupVersionKind(kind))
+		bindings := plugincel.OptionalVariableBindings{}
+		ctx := compiler.CreateContext(t.Context())
+		verdicts, _, err := holds.ForInput(ctx, versioned, request, bindings, nil, 10_000_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages, _, err := says.ForInput(compiler.CreateContext(t.Context()), versioned, request, bindings, nil, 10_000_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for i, v := range verdicts {
+			switch {
+			case v.Error != nil:
+				out = append(out, fmt.Sprintf("%s: %v", p.Policy.Spec.Validations[i].Expression, v.Error))
+			case v.EvalResult.Value() != true:
+				out = append(out, fmt.Sprint(messages[i].EvalResult.Value()))
+			}
+		}
+		return out
+	}
+}
+
+// pod makes a pod of "annotation=value" and "resource=number" words, the latter
+// for container main, or for another as "name:resource=number".
+func pod(words string) *v1.Pod {
+	p := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	p.Spec.Containers = []v1.Container{{Name: "main"}, {Name: "side"}}
+	at := map[string]*v1.Container{"main": &p.Spec.Containers[0], "side": &p.Spec.Containers[1]}
+	if strings.Contains(words, "init") {
+		p.Spec.InitContainers = []v1.Container{{Name: "init"}}
+		at["init"] = &p.Spec.InitContainers[0]
+	}
+	for _, word := range strings.Fields(words) {
+		key, value, _ := strings.Cut(word, "=")
+		if !strings.Contains(key, "/") {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
+			continue
+		}
+		container, name, found := strings.Cut(key, ":")
+		if !found {
+			container, name = "main", key
+		}
+		c := at[container]
+		if c.Resources.Limits == nil {
+			c.Resources.Limits = v1.ResourceList{}
+		}
+		c.Resources.Limits[v1.ResourceName(name)] = resource.MustParse(value)
+	}
+	return p
+}
+
+// requests are pods of every form, right and wrong; package kube's tests say what
+// is wrong with them.
+var requests = []string{
+	"", "cpu=1", "nvidia.com/gpu=2", "nvidia.com/gpu=0", "nvidia.com/mig-1g.5gb=1", "nvidia.com/gpu=1 nvidia.com/gpu-memory=20", "some=annotation",
+	"gpu-fraction=0.5", "gpu-fraction=1", "gpu-fraction=1.0", "gpu-fraction=.5", "gpu-fraction=5e-1", "gpu-fraction=+0.5", "gpu-fraction=0", "gpu-fraction=0.0", "gpu-fraction=1.5",
+	"gpu-fraction=-0.5", "gpu-fraction=NaN", "gpu-fraction=half", "gpu-fraction=0x1p-2", "gpu-fraction=1_0", "gpu-fraction=.", "gpu-fraction=", "gpu-fraction=0.50000", "gpu-fraction=0.33333", "gpu-fraction=0.5001",
+	"gpu-memory=4000", "gpu-memory=0", "gpu-memory=4Gi", "gpu-memory=-1", "gpu-memory=+5", "gpu-memory=99999999999999999999", "gpu-memory=81559", "gpu-memory=81560",
+	"gpu-fraction=0.5 gpu-memory=4000", "gpu-fraction=0.5 gpu-fraction-num-devices=2", "gpu-fraction=0.5 gpu-fraction-num-devices=0", "gpu-fraction=0.5 gpu-fraction-num-devices=x", "gpu-fraction-num-devices=2",
+	"gpu-fraction=0.5 gpu-fraction-container-name=side", "gpu-fraction=0.5 gpu-fraction-container-name=init", "gpu-fraction=0.5 gpu-fraction-container-name=other", "gpu-fraction-container-name=other",
+	"gpu-fraction=0.5 nvidia.com/gpu=1", "gpu-fraction=0.5 side:nvidia.com/mig-1g.5gb=1", "gpu-memory=4000 init:nvidia.com/gpumem=5", "gpu-fraction=0.5 side:volcano.sh/vgpu-number=1",
+	"nvidia.com/gpu-memory=6", "nvidia.com/gpu-memory=6 nvidia.com/mig-1g.5gb=1", "nvidia.com/gpu-memory=6 side:nvidia.com/mig-1g.5gb=1", "nvidia.com/gpu-memory=0 nvidia.com/mig-1g.5gb=1",
+	"init:nvidia.com/mig-1g.5gb=1 init:nvidia.com/gpumem=3000", "nvidia.com/gpumem=3000 nvidia.com/gpu-memory=3", "nvidia.com/gpucores=30 volcano.sh/vgpu-memory=3000", "nvidia.com/gpu-memory=3 volcano.sh/vgpu-number=1",
+	"nvidia.com/gpu.shared=1 nvidia.com/gpu-memory=3", "nvidia.com/gpu.shared=1 nvidia.com/gpumem=3", "nvidia.com/gpu=1 volcano.sh/vgpu-number=1", "nvidia.com/gpu=1 volcano.sh/vgpu-memory=1",
+	"nvidia.com/gpu=1 nvidia.com/gpumem=3000", "nvidia.com/gpumem=3000 nvidia.com/gpumem-percentage=50", "volcano.sh/vgpu-memory=3000 volcano.sh/vgpu-memory-percentage=50",
+	"nvidia.com/gpumem-percentage=100", "nvidia.com/gpumem-percentage=200", "nvidia.com/gpu=1 nvidia.com/gpumem=1 nvidia.com/gpucores=101", "volcano.sh/vgpu-number=2 volcano.sh/vgpu-cores=200",
+	"nvidia.com/gpu-memory=79", "nvidia.com/gpu-memory=80", "nvidia.com/gpu=1 nvidia.com/gpu-memory=80", "side:nvidia.com/gpumem=81559", "side:nvidia.com/gpumem=81560", "init:volcano.sh/vgpu-memory=90000",
+	"nvidia.com/gpu=1 nvidia.com/gpucores=30", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-cores=30", "nvidia.com/gpu=1 nvidia.com/gpucores=30 side:nvidia.com/gpucores=10",
+}
+
+// The policies and package kube say the same of every request.
+func TestThePoliciesSayWhatKubeSays(t *testing.T) {
+	const largest = 81559
+	check := judge(t, admission.Requests(largest))
+	warn := judge(t, admission.Warnings())
+	faults := 0
+	for _, words := range requests {
+		t.Run(words, func(t *testing.T) {
+			p := pod(words)
+			want, got := "", ""
+			if err := errors.Join(kube.CheckRequest(p), kube.CheckLimit(p, largest)); err != nil {
+				faults++
+				want, _, _ = strings.Cut(err.Error(), "\n")
+			}
+			if said := check(p); len(said) > 0 {
+				got = said[0] // the API server tells the first
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-kube +policy):\n%s", admission.RequestsName, diff)
+			}
+			if want != "" {
+				return // what is refused is not read further
+			}
+			if diff := cmp.Diff(kube.RequestWarnings(p), warn(p)); diff != "" {
+				t.Errorf("%s (-kube +policy):\n%s", admission.WarningsName, diff)
+			}
+		})
+	}
+	if faults < 20 {
+		t.Errorf("only %d requests are wrong", faults)
+	}
+}
+
+func TestWithoutAKnownGPUNothingIsTooLarge(t *testing.T) {
+	if got := judge(t, admission.Requests(0))(pod("nvidia.com/gpu-memory=9999")); len(got) > 0 {
+		t.Error(got)
+	}
+	if err := kube.CheckLimit(pod("nvidia.com/gpu-memory=9999"), 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEveryPolicyHasItsBinding(t *testing.T) {
+	policy, binding := admission.Devices("somebody")
+	for _, p := range append(admission.Policies(1024), admission.Policy{Policy: policy, Binding: binding}) {
+		if p.Binding.Spec.PolicyName != p.Policy.Name || p.Policy.Name == "" {
+			t.Errorf("policy %s has the binding of %s", p.Policy.Name, p.Binding.Spec.PolicyName)
+		}
+		for _, v := range p.Policy.Spec.Validations {
+			if (v.Message == "") == (v.MessageExpression == "") {
+				t.Errorf("policy %s: validation %q has no message, or two", p.Policy.Name, v.Expression)
+			}
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package admission
+
+import (
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/kube"
+)
+
+// WarningsName is the name of the policy of Warnings and of its binding.
+const WarningsName = "berth-request-warnings"
+
+// Warnings makes the admission policy that warns of requests which work, and
+// perhaps not as they read: the same as kube.RequestWarnings.
+func Warnings() Policy {
+	policy := newPolicy(WarningsName, admissionv1.Ignore, rule([]admissionv1.OperationType{admissionv1.Create}, "pods"))
+	policy.Spec.Variables = requestVariables()
+	alone := func(cores string, memory ...string) string {
+		return fmt.Sprintf("'%s' in a && !a.exists(k, k in %s)", cores, list(memory))
+	}
+	policy.Spec.Validations = []admissionv1.Validation{
+		{
+			Expression: "!variables.asked.exists(a, " + alone(api.ResourceHAMiCores, api.ResourceHAMiMemory, api.ResourceHAMiPercentage) + " || " +
+				alone(api.ResourceVolcanoCores, api.ResourceVolcanoMemory, api.ResourceVolcanoPercentage) + ")",
+			Message: kube.WarningCores,
+		},
+		{
+			Expression: "variables.fraction == '' || !variables.fraction.matches('^[0-9]*[.][0-9]{3}[0-9]*[1-9]0*$')",
+			Message:    kube.WarningFine,
+		},
+	}
+	return Policy{policy, newBinding(WarningsName, admissionv1.Warn)}
+}
