@@ -36,7 +36,8 @@ type process struct {
 	synced chan struct{} // closed when the scheduler has seen every object that was there
 	failed chan error    // why it cannot lead
 
-	release func() // ends the election, and gives the lease back
+	release func() // ends the election; the lease is given back if lock lets it
+	lock    *keptLock
 }
 
 func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *gate) (*process, error) {
@@ -124,6 +125,8 @@ func (p *process) alone(ctx, work context.Context) error {
 func (p *process) elected(ctx, work context.Context) error {
 	cfg := *p.cc.LeaderElection
 	cfg.ReleaseOnCancel, cfg.Name = true, "berth-scheduler" // the name is for metrics
+	p.lock = &keptLock{Interface: cfg.Lock}
+	cfg.Lock = p.lock
 	var elector *leaderelection.LeaderElector
 	cfg.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(led context.Context) { p.lead(led, work, func() bool { return fresh(elector, &cfg) }) },
@@ -136,7 +139,6 @@ func (p *process) elected(ctx, work context.Context) error {
 	if cfg.WatchDog != nil {
 		cfg.WatchDog.SetLeaderElection(elector)
 	}
-	// It goes on where writes are without an answer: then the lease runs out.
 	election, release := context.WithCancel(context.WithoutCancel(ctx))
 	p.release = release
 	over := make(chan struct{})
@@ -187,14 +189,14 @@ func fresh(e *leaderelection.LeaderElector, cfg *leaderelection.LeaderElectionCo
 	return e.IsLeader() && e.Check(cfg.RenewDeadline-cfg.LeaseDuration) == nil
 }
 
-// retire gives the lease back when every write has been answered. over is closed
-// when the election has ended.
+// retire ends the election, and gives the lease back if every write has been
+// answered; else it runs out. over is closed when the election has ended.
 func (p *process) retire(ctx context.Context, over <-chan struct{}) {
-	if p.drain(ctx) {
-		p.release()
-		<-over
-		klog.InfoS("Stopped", "lease", "given back")
-	}
+	answered := p.drain(ctx)
+	p.lock.free.Store(answered)
+	p.release()
+	<-over
+	klog.InfoS("Stopped", "leaseGivenBack", answered)
 }
 
 // drain ends the writes of this process, and says whether all were answered.
