@@ -42,9 +42,14 @@ var (
 
 // Factory makes the plugin for each profile of one scheduler. Its profiles share
 // what they have chosen, as they share the nodes: make one Factory a scheduler.
-func Factory() func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+func Factory() Maker {
 	d := newDesk()
 	register(d)
+	return maker(d)
+}
+
+// maker makes the plugin for the profiles of one scheduler, whose desk is d.
+func maker(d *desk) Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p := &Plugin{handle: h, desk: d}
 		_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

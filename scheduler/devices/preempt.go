@@ -50,7 +50,7 @@ var (
 )
 
 // preemptionMaker makes the plugin for the profiles of one scheduler, whose desk is d.
-func preemptionMaker(d *desk) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+func preemptionMaker(d *desk) Maker {
 	m := &making{evictor: newEvictor(), rooms: newRooms(), vain: newVain()}
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		m.once.Do(func() { m.err = m.watch(h) })

@@ -63,9 +63,9 @@ func Configuration(s Settings) string {
 // packed, and that outweighs the spreading that nobody asked for.
 func profile(name string) string {
 	return "- schedulerName: " + strconv.Quote(name) + "\n  plugins:\n" +
-		"    multiPoint: {enabled: [{name: " + devices.Name + ", weight: 5}]}\n" +
+		"    multiPoint: {enabled: [{name: " + devices.Name + ", weight: 5}, {name: " + devices.PreemptionName + "}]}\n" +
 		"    preFilter: {enabled: [{name: " + devices.Name + "}]}\n" +
-		"    postFilter: {enabled: [{name: " + devices.Name + "}]}\n" +
+		"    postFilter: {enabled: [{name: " + devices.Name + "}, {name: " + devices.PreemptionName + "}]}\n" +
 		"    bind: {enabled: [{name: " + devices.Name + "}]}\n" +
 		"    score: {enabled: [{name: NodeAffinity, weight: 20}, {name: InterPodAffinity, weight: 20}, {name: TaintToleration, weight: 20}]}\n"
 }

@@ -52,7 +52,10 @@ func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFun
 	recorder := func(name string) events.EventRecorderLogger {
 		return &quiet{EventRecorderLogger: cc.EventBroadcaster.NewRecorder(name), told: told}
 	}
-	plugins := runtime.Registry{devices.Name: devices.Factory()}
+	plugins := runtime.Registry{}
+	for name, maker := range devices.Plugins() {
+		plugins[name] = maker
+	}
 	have := &cc.ComponentConfig
 	s, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
 		scheduler.WithComponentConfigVersion(have.APIVersion),

@@ -1,0 +1,22 @@
+package devices
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Maker makes a plugin for one profile.
+type Maker = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
+
+// Plugins gives the makers of Berth's plugins by name, for one scheduler: they
+// share what they know, as the scheduler's profiles share the nodes.
+func Plugins() map[string]Maker {
+	d := newDesk()
+	register(d)
+	return map[string]Maker{
+		Name:           maker(d),
+		PreemptionName: preemptionMaker(d),
+	}
+}
