@@ -49,14 +49,15 @@ func main() {
 	only := flag.String("only", "", "comma-separated parts: "+strings.Join(names, ",")+"; empty is all. The page keeps what it says of the others")
 	out := flag.String("out", "docs/benchmarks.md", "page to write; - is stdout, with nothing of what was measured before")
 	divide := flag.Int("divide", 1, "divide nodes and pods of the scheduler's parts by this, to try a part out; writes to stdout, and reaches no aim")
+	nodes := flag.Int("nodes", 0, "of schedule, only the backlog on so many nodes; writes to stdout")
 	profiles := flag.String("profiles", "", "folder to keep CPU profiles in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if *divide > 1 {
+	if *divide > 1 || *nodes > 0 {
 		*out = "-"
 	}
-	r := newReport(max(1, *divide), *profiles)
+	r := &report{loadAt: load(), divide: max(1, *divide), nodes: *nodes, profiles: *profiles}
 	if err := run(ctx, r, *only, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

@@ -24,12 +24,9 @@ type figure struct {
 type report struct {
 	loadAt   float64
 	divide   int    // loads of the scheduler's parts are so many times smaller
+	nodes    int    // the only backlog to schedule; 0 is all
 	profiles string // folder to keep CPU profiles in; "" is not to
 	figures  []figure
-}
-
-func newReport(divide int, profiles string) *report {
-	return &report{loadAt: load(), divide: divide, profiles: profiles}
 }
 
 // small divides a number of nodes or pods, to try a part out.

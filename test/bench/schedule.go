@@ -38,6 +38,9 @@ type drained struct {
 // benchSchedule measures every size with both schedulers in turn.
 func benchSchedule(ctx context.Context, r *report, dir string) error {
 	for _, b := range backlogs() {
+		if r.nodes != 0 && r.nodes != b.nodes {
+			continue
+		}
 		b.nodes, b.pods = r.small(b.nodes), r.small(b.pods)
 		runs := map[string][]drained{}
 		for i := range 2 * b.runs {
