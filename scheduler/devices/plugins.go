@@ -13,10 +13,12 @@ type Maker = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, erro
 // Plugins gives the makers of Berth's plugins by name, for one scheduler: they
 // share what they know, as the scheduler's profiles share the nodes.
 func Plugins() map[string]Maker {
-	d := newDesk()
+	d, book := newDesk(), newGangBook()
 	register(d)
 	return map[string]Maker{
 		Name:           maker(d),
 		PreemptionName: preemptionMaker(d),
+		GangsName:      gangsMaker(d, book),
+		GangPlansName:  gangPlansMaker(d, book),
 	}
 }

@@ -57,15 +57,17 @@ func Configuration(s Settings) string {
 	return b.String()
 }
 
-// profile is a profile with Berth's plugin. It names a pod's node before the other
-// plugins look at any, makes room before the default preemption does, and binds
-// before the default binder does. What a user prefers (affinity, taints) outweighs how well the devices are
+// profile is a profile with Berth's plugins. Gangs are planned first. The devices'
+// plugin names a pod's node before the other plugins look at any, makes room
+// before the default preemption does, and binds before the default binder does.
+// What a user prefers (affinity, taints) outweighs how well the devices are
 // packed, and that outweighs the spreading that nobody asked for.
 func profile(name string) string {
 	return "- schedulerName: " + strconv.Quote(name) + "\n  plugins:\n" +
-		"    multiPoint: {enabled: [{name: " + devices.Name + ", weight: 5}, {name: " + devices.PreemptionName + "}]}\n" +
-		"    preFilter: {enabled: [{name: " + devices.Name + "}]}\n" +
-		"    postFilter: {enabled: [{name: " + devices.Name + "}, {name: " + devices.PreemptionName + "}]}\n" +
+		"    multiPoint: {enabled: [{name: " + devices.GangsName + "}, {name: " + devices.GangPlansName + "}, {name: " + devices.Name + ", weight: 5}, {name: " + devices.PreemptionName + "}]}\n" +
+		"    queueSort: {disabled: [{name: PrioritySort}]}\n" +
+		"    preFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}]}\n" +
+		"    postFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}, {name: " + devices.PreemptionName + "}]}\n" +
 		"    bind: {enabled: [{name: " + devices.Name + "}]}\n" +
 		"    score: {enabled: [{name: NodeAffinity, weight: 20}, {name: InterPodAffinity, weight: 20}, {name: TaintToleration, weight: 20}]}\n"
 }

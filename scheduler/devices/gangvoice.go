@@ -1,0 +1,165 @@
+package devices
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// quietFor is how long nothing may change before members say what they wait for:
+// while the pods of a gang are being made, each would say another number.
+const quietFor = time.Second
+
+// gangVoice writes, for members that are held back, what they wait for: the
+// condition PodScheduled of each, once for each change, and one event for the
+// gang. The scheduler itself says nothing of pods that it never tries.
+type gangVoice struct {
+	ctx    context.Context
+	book   *gangBook
+	client kubernetes.Interface
+	events events.EventRecorderLogger
+
+	mu      sync.Mutex
+	timer   *time.Timer // nil: nothing to say
+	talking bool
+	told    map[string]string // the last event of each gang
+}
+
+func newGangVoice(ctx context.Context, b *gangBook, h fwk.Handle) *gangVoice {
+	return &gangVoice{ctx: ctx, book: b, client: h.ClientSet(), events: h.EventRecorder(), told: map[string]string{}}
+}
+
+// changed notes that somebody has something else to say. It may be called with
+// the book's mu held.
+func (v *gangVoice) changed() {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.timer != nil {
+		v.timer.Reset(quietFor)
+		return
+	}
+	v.timer = time.AfterFunc(quietFor, v.talk)
+}
+
+// remark is what one member has to say.
+type remark struct {
+	pod        *v1.Pod
+	gang, text string
+}
+
+// talk writes what is to be said now; one goroutine at a time.
+func (v *gangVoice) talk() {
+	v.mu.Lock()
+	v.timer = nil
+	if v.talking || v.ctx.Err() != nil {
+		v.mu.Unlock()
+		return
+	}
+	v.talking = true
+	v.mu.Unlock()
+	again := false
+	for _, r := range v.book.remarks() {
+		if v.book.says(r.pod.UID) != r.text {
+			again = true
+			continue
+		}
+		if err := v.write(r); err != nil {
+			again = true
+			klog.FromContext(v.ctx).V(2).Info("A member's condition was not written", "pod", klog.KObj(r.pod), "reason", err.Error())
+			break // as a scheduler that does not lead: nobody would be let through
+		}
+	}
+	v.mu.Lock()
+	v.talking = false
+	v.mu.Unlock()
+	if again {
+		v.changed()
+	}
+}
+
+// remarks lists what members have to say and their conditions do not, by gang
+// and name.
+func (b *gangBook) remarks() []remark {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []remark
+	for key, t := range b.teams {
+		for _, m := range t.members {
+			if text := b.remark(t, m); text != "" && text != saidBy(m.pod) {
+				out = append(out, remark{m.pod, key, text})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b remark) int {
+		if c := strings.Compare(a.gang, b.gang); c != 0 {
+			return c
+		}
+		return strings.Compare(a.pod.Name, b.pod.Name)
+	})
+	return out
+}
+
+// says is what a member has to say now.
+func (b *gangBook) says(uid types.UID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.of[uid]; t != nil {
+		return b.remark(t, t.members[uid])
+	}
+	return ""
+}
+
+// saidBy is what a pod's condition says of why it is not scheduled.
+func saidBy(pod *v1.Pod) string {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// write writes one remark, and an event if its gang has not said the same last.
+func (v *gangVoice) write(r remark) error {
+	condition := map[string]any{"type": v1.PodScheduled, "status": v1.ConditionFalse, "reason": v1.PodReasonUnschedulable, "message": r.text}
+	if saidBy(r.pod) == "" {
+		condition["lastTransitionTime"] = metav1.Now()
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": r.pod.UID}, "status": map[string]any{"conditions": []any{condition}}})
+	if err != nil {
+		return err
+	}
+	_, err = v.client.CoreV1().Pods(r.pod.Namespace).Patch(v.ctx, r.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsInvalid(err):
+		return nil // it has gone, or is another of the name
+	case err != nil:
+		return err
+	}
+	v.mu.Lock()
+	news := v.told[r.gang] != r.text
+	if len(v.told) > 1<<12 {
+		clear(v.told)
+	}
+	v.told[r.gang] = r.text
+	v.mu.Unlock()
+	if news && v.events != nil {
+		v.events.Eventf(r.pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", r.text)
+	}
+	return nil
+}
