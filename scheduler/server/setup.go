@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -10,10 +11,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/transport"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/scheduler/devices"
@@ -72,5 +76,21 @@ func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFun
 	if err != nil {
 		return nil, nil, err
 	}
+	devices.NodesFrom(nodesOf(ctx, s))
 	return &cc, s, nil
+}
+
+// nodesOf lists the nodes of a scheduler as its cache has them, in a snapshot of
+// its own: the one of the scheduling cycle is as old as the last pod.
+func nodesOf(ctx context.Context, s *scheduler.Scheduler) func() ([]fwk.NodeInfo, error) {
+	var mu sync.Mutex
+	snapshot := cache.NewEmptySnapshot()
+	return func() ([]fwk.NodeInfo, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err := s.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
+			return nil, fmt.Errorf("list the nodes: %w", err)
+		}
+		return snapshot.NodeInfos().List()
+	}
 }
