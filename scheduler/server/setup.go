@@ -7,6 +7,7 @@ import (
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -15,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -55,6 +57,11 @@ func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFun
 	told := newTold(time.Now())
 	recorder := func(name string) events.EventRecorderLogger {
 		return &quiet{EventRecorderLogger: cc.EventBroadcaster.NewRecorder(name), told: told}
+	}
+	// With it, every member of a gang that waits for the others is written with its
+	// node just before it is bound there: one write more for each.
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false}); err != nil {
+		return nil, nil, fmt.Errorf("configure kube-scheduler: %w", err)
 	}
 	plugins := runtime.Registry{}
 	for name, maker := range devices.Plugins() {
