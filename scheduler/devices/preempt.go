@@ -64,7 +64,8 @@ func preemptionMaker(d *desk) Maker {
 // watch follows budgets, and pods to their end.
 func (m *making) watch(h fwk.Handle) error {
 	var err error
-	if m.budgets, err = watchBudgets(h.SharedInformerFactory()); err != nil {
+	looser := func() { h.Activate(klog.Background(), named(m.searched())) }
+	if m.budgets, err = watchBudgets(h.SharedInformerFactory(), looser); err != nil {
 		return err
 	}
 	_, err = h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -35,8 +35,9 @@ type selector struct {
 	disrupted map[string]metav1.Time // pods that it has counted already, by name
 }
 
-// watchBudgets makes budgets that follow the informer.
-func watchBudgets(f informers.SharedInformerFactory) (*budgets, error) {
+// watchBudgets makes budgets that follow the informer, and calls looser when one
+// allows more than before or is gone.
+func watchBudgets(f informers.SharedInformerFactory, looser func()) (*budgets, error) {
 	informer := f.Policy().V1().PodDisruptionBudgets()
 	b := &budgets{lister: informer.Lister(), was: -1}
 	changed := func(any) {
@@ -44,13 +45,19 @@ func watchBudgets(f informers.SharedInformerFactory) (*budgets, error) {
 		b.any.Add(1)
 	}
 	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, DeleteFunc: changed,
+		AddFunc: changed,
+		DeleteFunc: func(obj any) {
+			changed(obj)
+			looser()
+		},
 		UpdateFunc: func(old, now any) {
 			was, is := old.(*policyv1.PodDisruptionBudget), now.(*policyv1.PodDisruptionBudget)
 			if !equality.Semantic.DeepEqual(was.Spec.Selector, is.Spec.Selector) || !maps.Equal(was.Status.DisruptedPods, is.Status.DisruptedPods) {
 				b.who.Add(1)
 			}
-			b.any.Add(1)
+			if b.any.Add(1); is.Status.DisruptionsAllowed > was.Status.DisruptionsAllowed {
+				looser()
+			}
 		},
 	})
 	if err != nil {

@@ -204,7 +204,7 @@ func TestBudgets(t *testing.T) {
 	none := budget("y", "", 5)
 	none.Spec.Selector = nil
 	f := informers.NewSharedInformerFactory(fake.NewClientset(budget("b", "x", 2, "counted"), elsewhere, all, none), 0)
-	b, err := watchBudgets(f)
+	b, err := watchBudgets(f, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

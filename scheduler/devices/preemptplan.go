@@ -118,7 +118,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	if !ok {
 		out := &outcome{refusal: refusalText(&why), other: other}
 		if len(barred) == 0 && w.every {
-			x.note(key, state, out.refusal, now)
+			x.note(key, state, out.refusal, now, w.pods[0])
 		}
 		return s, out, nil
 	}

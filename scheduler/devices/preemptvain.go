@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/cluster"
@@ -38,10 +39,12 @@ type worldState struct {
 	budgets  int64
 }
 
+// vainSearch is the last search for a key.
 type vainSearch struct {
 	state worldState
 	text  string
 	at    time.Time
+	pod   *v1.Pod // for which it was
 }
 
 func newVain() *vain { return &vain{found: map[vainKey]vainSearch{}} }
@@ -54,14 +57,25 @@ func (v *vain) before(key vainKey, state worldState, now time.Time) (string, boo
 	return s.text, ok && s.state == state && now.Sub(s.at) < vainFor
 }
 
-// note remembers a search that found nothing.
-func (v *vain) note(key vainKey, state worldState, text string, now time.Time) {
+// note remembers a search that found nothing, which was for pod.
+func (v *vain) note(key vainKey, state worldState, text string, now time.Time, pod *v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.found) >= mostVain {
 		clear(v.found)
 	}
-	v.found[key] = vainSearch{state, text, now}
+	v.found[key] = vainSearch{state, text, now, pod}
+}
+
+// searched gives the pods that searches were for, one of each shape and priority.
+func (v *vain) searched() []*v1.Pod {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make([]*v1.Pod, 0, len(v.found))
+	for _, s := range v.found {
+		out = append(out, s.pod)
+	}
+	return out
 }
 
 // key is what w's search is for.
