@@ -182,7 +182,7 @@ func (c *class) judge(at *site) cluster.Verdict {
 func (w *world) class(pod *v1.Pod, want *wanted) (*class, error) {
 	k := &w.classes
 	k.asked++
-	key := classKey(pod, want)
+	key := want.class
 	c := k.byKey[key]
 	if c == nil {
 		var err error

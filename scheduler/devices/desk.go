@@ -31,8 +31,9 @@ type desk struct {
 	// was brought up to date: their NodeInfo does not tell.
 	touched map[string]bool
 	// wide are pods whose one node a Filter refused: they are next tried on all.
-	wide  map[types.UID]bool
-	score scorer
+	wide    map[types.UID]bool
+	score   scorer
+	waiting *waiting
 }
 
 // choice is the devices chosen for a pod.
@@ -49,7 +50,7 @@ type choice struct {
 func newDesk() *desk {
 	return &desk{
 		nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID]*choice{}, holds: map[types.UID]*hold{},
-		touched: map[string]bool{}, wide: map[types.UID]bool{},
+		touched: map[string]bool{}, wide: map[types.UID]bool{}, waiting: newWaiting(),
 	}
 }
 

@@ -47,12 +47,17 @@ func (d *desk) holdOf(uid types.UID) *hold {
 	return d.holds[uid]
 }
 
-// release gives up what is held for a pod. It says whether there was anything.
-// It may be called at any time, but not with mu held.
+// release gives up what is held for a pod, and calls those who wait for it. It
+// says whether there was anything. It may be called at any time, but not with mu
+// held, nor from where the scheduling queue calls a plugin.
 func (d *desk) release(uid types.UID) bool {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.dropHold(uid)
+	had := d.dropHold(uid)
+	d.mu.Unlock()
+	if had {
+		d.waiting.wake()
+	}
+	return had
 }
 
 // dropHold is release with mu held.
@@ -180,6 +185,7 @@ func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) (*hold, e
 	d.holds[pod.UID] = h
 	d.touch(h.node)
 	d.mu.Unlock()
+	d.waiting.leave(pod.UID)
 	pl.see(h.node)
 	if old != nil && old.node != h.node {
 		pl.see(old.node)

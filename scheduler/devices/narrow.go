@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -33,15 +34,25 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		decided(resultHeld, "", began)
 		return &fwk.PreFilterResult{NodeNames: sets.New(h.node)}, nil
 	}
-	return p.narrow(ctx, pod, w, nodes, began)
+	a := p.narrow(ctx, pod, w, nodes)
+	decided(a.result, a.reason, began)
+	return p.answer(pod, w, &a)
 }
 
-// narrow asks the index for the node of a pod.
-func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *wanted, nodes []fwk.NodeInfo, began time.Time) (*fwk.PreFilterResult, *fwk.Status) {
+// finding is what the index says of a pod.
+type finding struct {
+	result string // as metrics name it
+	reason string // why no node fits, for metrics
+	key    string // of its line
+	counts []placement.Count
+}
+
+// narrow asks the index for the node of a pod, and sets w.node to it.
+func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *wanted, nodes []fwk.NodeInfo) finding {
 	log, s := klog.FromContext(ctx), &p.desk.score
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	retry := p.desk.takeWide(pod.UID) || p.desk.doubted(pod.UID)
+	retry, again := p.desk.takeWide(pod.UID) || p.desk.doubted(pod.UID), p.desk.waiting.knows(pod.UID)
 	err := s.update(log, p.desk, nodes, false)
 	var c *class
 	if err == nil {
@@ -49,15 +60,13 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *wanted, nodes []fwk
 	}
 	if err != nil {
 		log.Error(err, "The placement index cannot be used; every node is asked", "pod", klog.KObj(pod))
-		decided(resultWide, "", began)
-		return nil, nil
+		return finding{result: resultWide}
 	}
-	if !retry {
+	if !retry && !again {
 		s.world.index.Arrive(&w.request)
 	}
 	if retry || !w.simple {
-		decided(resultWide, "", began)
-		return nil, nil
+		return finding{result: resultWide}
 	}
 	i, ok := s.world.index.Best(&w.request)
 	if !ok {
@@ -68,19 +77,39 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *wanted, nodes []fwk
 			}
 		}
 	}
+	out := finding{key: lineKey(w, &w.request)}
 	switch {
 	case ok:
 		w.node = s.world.sites[i].object.Name
-		decided(resultNarrow, "", began)
-		return &fwk.PreFilterResult{NodeNames: sets.New(w.node)}, nil
-	case c.others > 0 || w.request.Units && w.request.GPUs > 1 && s.world.shared:
-		decided(resultWide, "", began)
-		return nil, nil
+		out.result = resultNarrow
+	case s.world == nil, c.others > 0, w.request.Units && w.request.GPUs > 1 && s.world.shared:
+		out.result = resultWide
+	default:
+		if !again {
+			s.world.index.Refuse(&w.request)
+		}
+		out.result, out.counts = resultUnschedulable, s.world.index.Reasons(&w.request)
+		out.reason = string(foremost(out.counts))
 	}
-	s.world.index.Refuse(&w.request)
-	counts := s.world.index.Reasons(&w.request)
-	decided(resultUnschedulable, string(foremost(counts)), began)
-	return nil, fwk.NewStatus(fwk.Unschedulable, w.explain(counts))
+	return out
+}
+
+// answer tells the framework, and the lines of those who wait. It holds no lock.
+func (p *Plugin) answer(pod *v1.Pod, w *wanted, f *finding) (*fwk.PreFilterResult, *fwk.Status) {
+	q := p.desk.waiting
+	switch f.result {
+	case resultUnschedulable:
+		q.join(pod, f.key, f.counts)
+		return nil, fwk.NewStatus(fwk.Unschedulable, w.explain(f.counts))
+	case resultNarrow:
+		if ahead := q.first(pod, f.key); ahead != nil {
+			q.join(pod, f.key, nil)
+			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod %s/%s asks for the same and comes first", ahead.Namespace, ahead.Name))
+		}
+		return &fwk.PreFilterResult{NodeNames: sets.New(w.node)}, nil
+	}
+	q.leave(pod.UID)
+	return nil, nil
 }
 
 // takeWide says whether a pod is to be tried on all nodes now, once.

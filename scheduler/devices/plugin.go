@@ -52,14 +52,16 @@ func Factory() Maker {
 func maker(d *desk) Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p := &Plugin{handle: h, desk: d}
+		d.waiting.call = caller(h) // the profiles have one queue
 		_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-			UpdateFunc: func(_, now any) { d.saw(now.(*v1.Pod)) },
+			UpdateFunc: func(old, now any) { d.seen(old.(*v1.Pod), now.(*v1.Pod)) },
 			DeleteFunc: func(obj any) {
 				if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 					obj = gone.Obj
 				}
 				if pod, ok := obj.(*v1.Pod); ok {
 					d.forget(pod.UID)
+					d.waiting.leave(pod.UID)
 				}
 			},
 		})
@@ -145,22 +147,6 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 // Unreserve gives the chosen devices back.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	p.desk.giveUp(pod.UID)
-}
-
-// EventsToRegister implements fwk.EnqueueExtensions: what may free a device.
-func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: podGone},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation}},
-	}, nil
-}
-
-// podGone queues pods again when one that asked for GPUs has ended.
-func podGone(_ klog.Logger, _ *v1.Pod, old, _ any) (fwk.QueueingHint, error) {
-	if gone, ok := old.(*v1.Pod); ok && kube.Request(gone) == nil {
-		return fwk.QueueSkip, nil
-	}
-	return fwk.Queue, nil
 }
 
 // SignPod implements fwk.SignPlugin: pods that ask for GPUs are each chosen for

@@ -190,20 +190,26 @@ func sized(n *v1.Node) *v1.Node {
 }
 
 func TestOnlyPodsWithGPUsWakeWhoWaits(t *testing.T) {
-	events, err := newPlugin(t, &handle{}).EventsToRegister(t.Context())
+	full := &info{node: t4Node(t, "n", 1, gpu.Sharing{}), pods: []*v1.Pod{asking("x", "", "gpu=1")}, generation: 1}
+	plugin := newPlugin(t, &handle{nodes: []*info{full}})
+	events, err := plugin.EventsToRegister(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range events {
-		if e.QueueingHintFn == nil {
-			continue
-		}
-		for _, tt := range []struct {
-			gone *v1.Pod
-			want fwk.QueueingHint
-		}{{asking("a", "", "gpu=1"), fwk.Queue}, {asking("a", ""), fwk.QueueSkip}} {
-			if got, err := e.QueueingHintFn(klog.Background(), asking("p", "", "gpu=1"), tt.gone, nil); got != tt.want || err != nil {
-				t.Errorf("%s: %v, %v; want %v", e.Event.Resource, got, err, tt.want)
+	waits := asking("p", "", "gpu=1")
+	plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, waits, []fwk.NodeInfo{full})
+	for _, tt := range []struct {
+		gone *v1.Pod
+		node string
+		want fwk.QueueingHint
+	}{{asking("a", "", "gpu=1"), "n", fwk.Queue}, {asking("a", "", "gpu=1"), "", fwk.QueueSkip}, {asking("a", ""), "n", fwk.QueueSkip}} {
+		tt.gone.Spec.NodeName = tt.node
+		for _, e := range events {
+			if e.Event.Resource != fwk.Pod || e.Event.ActionType != fwk.Delete {
+				continue
+			}
+			if got, err := e.QueueingHintFn(klog.Background(), waits, tt.gone, nil); got != tt.want || err != nil {
+				t.Errorf("%v gone from %q: %v, %v; want %v", tt.gone.Spec.Containers, tt.node, got, err, tt.want)
 			}
 		}
 	}

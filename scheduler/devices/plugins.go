@@ -17,6 +17,7 @@ func Plugins() map[string]Maker {
 	register(d)
 	return map[string]Maker{
 		Name:           maker(d),
+		WaitingName:    waitingMaker(d),
 		PreemptionName: preemptionMaker(d),
 		GangsName:      gangsMaker(d, book),
 		GangPlansName:  gangPlansMaker(d, book),

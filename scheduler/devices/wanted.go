@@ -18,6 +18,7 @@ import (
 type wanted struct {
 	parts []sharing.Part
 	shape string // equal for pods that ask for the same devices
+	class string // equal for pods that may use the same nodes: see classKey
 	// simple says that request describes all that the pod needs. Other pods are
 	// looked at by every plugin on every node.
 	simple  bool
@@ -49,6 +50,7 @@ func newWanted(pod *v1.Pod, parts []sharing.Part) *wanted {
 		fmt.Fprint(&shape, parts[i].HandsOn, parts[i].Asks, ";")
 	}
 	w.shape = shape.String()
+	w.class = classKey(pod, w)
 	return w
 }
 

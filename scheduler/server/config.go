@@ -64,7 +64,7 @@ func Configuration(s Settings) string {
 // packed, and that outweighs the spreading that nobody asked for.
 func profile(name string) string {
 	return "- schedulerName: " + strconv.Quote(name) + "\n  plugins:\n" +
-		"    multiPoint: {enabled: [{name: " + devices.GangsName + "}, {name: " + devices.GangPlansName + "}, {name: " + devices.Name + ", weight: 5}, {name: " + devices.PreemptionName + "}]}\n" +
+		"    multiPoint: {enabled: [{name: " + devices.GangsName + "}, {name: " + devices.GangPlansName + "}, {name: " + devices.WaitingName + "}, {name: " + devices.Name + ", weight: 5}, {name: " + devices.PreemptionName + "}]}\n" +
 		"    queueSort: {disabled: [{name: PrioritySort}]}\n" +
 		"    preFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}]}\n" +
 		"    postFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}, {name: " + devices.PreemptionName + "}]}\n" +

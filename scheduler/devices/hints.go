@@ -1,0 +1,78 @@
+package devices
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/kube"
+)
+
+// EventsToRegister implements fwk.EnqueueExtensions: what may free a device, let
+// a pod use another node, or change what it asks for.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	own := fwk.UpdatePodToleration | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: p.podGone},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: own}, QueueingHintFn: p.podChanged},
+		{
+			Event: fwk.ClusterEvent{
+				Resource:   fwk.Node,
+				ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint,
+			},
+			QueueingHintFn: p.nodeChanged,
+		},
+	}, nil
+}
+
+// podGone is the hint for a pod that has left its node. Pods that are not the
+// first of their line are queued too, once: Waiting then keeps them back, and no
+// event asks for them again.
+func (p *Plugin) podGone(_ klog.Logger, pod *v1.Pod, old, _ any) (fwk.QueueingHint, error) {
+	waits, head, sizes := p.desk.waiting.place(pod.UID)
+	gone, ok := old.(*v1.Pod)
+	switch {
+	case waits && !head || !ok:
+		return fwk.Queue, nil
+	case gone.Spec.NodeName == "" || kube.Request(gone) == nil && !(waits && sizes):
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// podChanged is the hint for a pod that asks for less, or whose own metadata or
+// tolerations have changed.
+func (p *Plugin) podChanged(_ klog.Logger, pod *v1.Pod, _, now any) (fwk.QueueingHint, error) {
+	changed, ok := now.(*v1.Pod)
+	if ok && changed.UID != pod.UID && changed.Spec.NodeName == "" {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// nodeChanged is the hint for a node that has come or changed.
+func (p *Plugin) nodeChanged(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+	return fwk.Queue, nil
+}
+
+// seen takes a pod as the API has it now, and before. One that waits and asks
+// for something else now is tried again.
+func (d *desk) seen(old, now *v1.Pod) {
+	d.saw(now)
+	if !d.waiting.knows(now.UID) {
+		return
+	}
+	same := old != nil && old.UID == now.UID && maps.Equal(old.Labels, now.Labels) && maps.Equal(old.Annotations, now.Annotations) &&
+		len(old.Spec.Tolerations) == len(now.Spec.Tolerations) && slices.Equal(old.Spec.SchedulingGates, now.Spec.SchedulingGates) && old.Generation == now.Generation
+	if now.Spec.NodeName == "" && same {
+		return
+	}
+	d.waiting.leave(now.UID)
+	if now.Spec.NodeName == "" {
+		d.waiting.call(now)
+	}
+}
