@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/scheduler/devices"
+	"berth.dev/berth/scheduler/admission"
 )
 
 // errOtherScheduler is what Guard says where the policies name somebody else.
@@ -26,22 +26,47 @@ func Guard(ctx context.Context, client kubernetes.Interface, user string, take b
 	if strings.ContainsAny(user, "'\\") {
 		return fmt.Errorf("guard the devices of pods: user name %q has a quote or a backslash in it: run the scheduler as a ServiceAccount", user)
 	}
-	policy, binding := devices.Policy(user)
+	policy, binding := admission.Devices(user)
 	if err := applyPolicy(ctx, client, policy, user, take); err != nil {
 		return fmt.Errorf("guard the devices of pods: %w", err)
 	}
-	bindings := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	_, err := bindings.Create(ctx, binding, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := applyBinding(ctx, client, binding); err != nil {
 		return fmt.Errorf("guard the devices of pods: %w", err)
 	}
 	return nil
 }
 
+// applyBinding creates a policy's binding. One that is there already stays: it
+// may have been narrowed by who runs the cluster.
+func applyBinding(ctx context.Context, client kubernetes.Interface, binding *admissionv1.ValidatingAdmissionPolicyBinding) error {
+	_, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// explainRequests applies the admission policies that explain requests for GPUs
+// which nothing can meet, for a cluster whose largest GPU has so much memory.
+func explainRequests(ctx context.Context, client kubernetes.Interface, largestMiB int64) error {
+	for _, p := range admission.Policies(largestMiB) {
+		err := applyPolicy(ctx, client, p.Policy, "", true)
+		if err == nil {
+			err = applyBinding(ctx, client, p.Binding)
+		}
+		if err != nil {
+			return fmt.Errorf("apply admission policy %s: %w", p.Policy.Name, err)
+		}
+	}
+	return nil
+}
+
 // applyPolicy creates or updates one policy, with the annotation that says for
-// whom it is.
+// whom it is, if it is for somebody.
 func applyPolicy(ctx context.Context, client kubernetes.Interface, policy *admissionv1.ValidatingAdmissionPolicy, user string, take bool) error {
-	policy.Annotations = map[string]string{api.AnnotationScheduler: user}
+	if user != "" {
+		policy.Annotations = map[string]string{api.AnnotationScheduler: user}
+	}
 	policies := client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
 	was, err := policies.Get(ctx, policy.Name, metav1.GetOptions{})
 	switch {

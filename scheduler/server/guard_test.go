@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,13 +16,13 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/scheduler/devices"
+	"berth.dev/berth/scheduler/admission"
 )
 
 // owner is whom the policy names, or "".
 func owner(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
-	p, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), devices.PolicyName, metav1.GetOptions{})
+	p, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), admission.DevicesName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +55,13 @@ func TestGuardKeepsDevicesToOneScheduler(t *testing.T) {
 			t.Fatalf("%s: the policy names %q, want %q", step.name, got, step.owner)
 		}
 	}
-	if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(t.Context(), devices.PolicyName, metav1.GetOptions{}); err != nil {
+	if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(t.Context(), admission.DevicesName, metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestGuardTakesAPolicyWithoutAName(t *testing.T) {
-	policy, binding := devices.Policy("before")
+	policy, binding := admission.Devices("before")
 	client := fake.NewClientset(policy, binding)
 	if err := Guard(t.Context(), client, "now", false); err != nil {
 		t.Fatal(err)
@@ -77,6 +78,27 @@ func TestGuardRefusesNamesThatWouldEndTheExpression(t *testing.T) {
 	}
 	if n := len(client.Actions()); n != 0 {
 		t.Errorf("%d calls were made, want none", n)
+	}
+}
+
+func TestRequestsAreExplainedForTheLargestGPU(t *testing.T) {
+	client := fake.NewClientset()
+	for _, mib := range []int64{0, 40960, 81920, 81920} {
+		if err := explainRequests(t.Context(), client, mib); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range admission.Policies(mib) {
+			got, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), want.Policy.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want.Policy.Spec, got.Spec); diff != "" {
+				t.Errorf("%d MiB: the policy is not that of the largest GPU (-want +got):\n%s", mib, diff)
+			}
+			if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(t.Context(), want.Binding.Name, metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

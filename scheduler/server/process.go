@@ -17,6 +17,8 @@ import (
 	"k8s.io/klog/v2"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/pkg/scheduler"
+
+	"berth.dev/berth/scheduler/admission"
 )
 
 // closing is how long writes on their way are waited for at the end. A lease is
@@ -33,22 +35,32 @@ type process struct {
 	sched  *scheduler.Scheduler
 	gate   *gate
 	list   lister
-	synced chan struct{} // closed when the scheduler has seen every object that was there
-	failed chan error    // why it cannot lead
+	synced chan struct{}     // closed when the scheduler has seen every object that was there
+	failed chan error        // why it cannot lead
+	keeper *admission.Keeper // of the policies that explain requests; nil leaves them alone
 
 	release func() // ends the election; the lease is given back if lock lets it
 	lock    *keptLock
 }
 
-func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *gate) (*process, error) {
+// newProcess makes a process that runs s; explain is whether it applies the
+// admission policies that explain requests.
+func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *gate, explain bool) (*process, error) {
 	client, err := metadata.NewForConfig(cc.KubeConfig)
 	if err != nil {
 		return nil, fmt.Errorf("client for metadata: %w", err)
 	}
-	return &process{
+	p := &process{
 		cc: cc, sched: s, gate: g, list: client.Resource(v1.SchemeGroupVersion.WithResource("pods")).List,
 		synced: make(chan struct{}), failed: make(chan error, 1),
-	}, nil
+	}
+	if explain {
+		p.keeper = admission.NewKeeper()
+		if _, err := cc.InformerFactory.Core().V1().Nodes().Informer().AddEventHandler(p.keeper.Handler()); err != nil {
+			return nil, fmt.Errorf("watch nodes: %w", err)
+		}
+	}
+	return p, nil
 }
 
 // run schedules until ctx ends. What it starts ends with work.
@@ -115,7 +127,7 @@ func (p *process) sync(ctx, work context.Context) error {
 // alone schedules without an election.
 func (p *process) alone(ctx, work context.Context) error {
 	p.gate.open(func() bool { return true })
-	go p.sched.Run(work)
+	go p.schedule(work)
 	<-ctx.Done()
 	p.drain(ctx)
 	return nil
@@ -180,6 +192,16 @@ func (p *process) lead(led, work context.Context, fresh func() bool) {
 	}
 	klog.InfoS("Leading", "caughtUpIn", time.Since(began))
 	p.gate.open(fresh)
+	p.schedule(work)
+}
+
+// schedule schedules, and keeps what goes with it, until work ends.
+func (p *process) schedule(work context.Context) {
+	if p.keeper != nil {
+		go p.keeper.Run(work, func(ctx context.Context, largestMiB int64) error {
+			return explainRequests(ctx, p.cc.Client, largestMiB)
+		}, func(err error) { klog.ErrorS(err, "Requests for GPUs are not explained at admission") })
+	}
 	p.sched.Run(work)
 }
 

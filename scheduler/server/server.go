@@ -32,11 +32,12 @@ type Options struct {
 	// none.
 	MetricsAddr       string
 	CertFile, KeyFile string // for MetricsAddr; "" is a certificate of its own, made at the start
-	// Policies lets the scheduler apply its admission policies. User is whom they
-	// let commit devices: "" is whoever the API server takes this process for.
+	// Policies lets the scheduler apply its admission policies: those that explain
+	// requests, and the one that keeps committed devices to User; "" is whoever the
+	// API server takes this process for.
 	Policies bool
 	User     string
-	TakeOver bool // also where they name another user
+	TakeOver bool // also where that one names another
 }
 
 // Run schedules until ctx ends; it then sends nothing more, gives its lease back
@@ -67,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.ConfigFile != "" && !commits(&cc.ComponentConfig) {
 		return fmt.Errorf("configuration %s: no profile has Berth's plugin; see docs/running-the-scheduler.md for what a profile needs", o.ConfigFile)
 	}
-	p, err := newProcess(cc, s, g)
+	p, err := newProcess(cc, s, g, o.Policies)
 	if err != nil {
 		return err
 	}
