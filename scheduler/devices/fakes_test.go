@@ -111,7 +111,7 @@ type handle struct {
 	fwk.Handle
 	client    kubernetes.Interface
 	nodes     []*info
-	handler   cache.ResourceEventHandler
+	handler   handlers
 	byName    map[string]*info // nodes by name, where there are many
 	activated map[types.UID]bool
 	clock     int64 // generations given by schedule
@@ -207,8 +207,29 @@ func (g group) V1() corev1informers.Interface             { return version{h: g.
 func (v version) Pods() corev1informers.PodInformer       { return podInformer{h: v.h} }
 func (p podInformer) Informer() cache.SharedIndexInformer { return informer{h: p.h} }
 func (i informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	i.h.handler = h
+	i.h.handler = append(i.h.handler, h)
 	return nil, nil
+}
+
+// handlers are told of everything, one after the other.
+type handlers []cache.ResourceEventHandler
+
+func (h handlers) OnAdd(obj any, first bool) {
+	for _, one := range h {
+		one.OnAdd(obj, first)
+	}
+}
+
+func (h handlers) OnUpdate(old, now any) {
+	for _, one := range h {
+		one.OnUpdate(old, now)
+	}
+}
+
+func (h handlers) OnDelete(obj any) {
+	for _, one := range h {
+		one.OnDelete(obj)
+	}
 }
 
 func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.h.list(), nil }
