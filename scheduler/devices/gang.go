@@ -37,6 +37,7 @@ type Gangs struct{ book *gangBook }
 type GangPlans struct {
 	p    *Plugin // of the same profile: sees the nodes, keeps the holds
 	book *gangBook
+	room *Preemption // makes room for gangs that do not fit
 }
 
 // The extension points that they are in.
@@ -63,9 +64,10 @@ func gangsMaker(d *desk, book *gangBook) Maker {
 }
 
 // gangPlansMaker makes GangPlans for the profiles of one scheduler.
-func gangPlansMaker(d *desk, book *gangBook) Maker {
+func gangPlansMaker(d *desk, book *gangBook, m *making) Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		return &GangPlans{p: &Plugin{handle: h, desk: d}, book: book}, nil
+		p := &Plugin{handle: h, desk: d}
+		return &GangPlans{p: p, book: book, room: &Preemption{p: p, making: m}}, nil
 	}
 }
 

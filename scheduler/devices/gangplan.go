@@ -71,6 +71,9 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 	if !g.book.knows(pod.UID) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	if waits := g.room.roomForGang(ctx, g.book, pod); waits != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, waits)
+	}
 	if h := g.p.desk.holdOf(pod.UID); h != nil {
 		return &fwk.PreFilterResult{NodeNames: sets.New(h.node)}, nil
 	}
@@ -279,10 +282,15 @@ func givenBack(pod *v1.Pod) int64 {
 // PostFilter implements fwk.PostFilterPlugin. A member that a filter refused on
 // its planned node takes the plan with it: the gang is planned anew at once, with
 // that node left out for that member, and when that fails too, later.
-func (g *GangPlans) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (g *GangPlans) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	text, ends := g.book.filtered(pod.UID)
 	if !ends {
 		return nil, fwk.NewStatus(fwk.Unschedulable, text)
+	}
+	if text == "" {
+		if result, status := g.room.makeRoomForGang(ctx, g.book, pod); status != nil {
+			return result, status
+		}
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 }

@@ -15,11 +15,12 @@ type Maker = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, erro
 func Plugins() map[string]Maker {
 	d, book := newDesk(), newGangBook()
 	register(d)
+	m := newMaking(book.broken)
 	return map[string]Maker{
 		Name:           maker(d),
 		WaitingName:    waitingMaker(d),
-		PreemptionName: preemptionMaker(d),
+		PreemptionName: preemptionMaker(d, m),
 		GangsName:      gangsMaker(d, book),
-		GangPlansName:  gangPlansMaker(d, book),
+		GangPlansName:  gangPlansMaker(d, book, m),
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -37,7 +38,8 @@ type making struct {
 	*evictor
 	*rooms
 	*vain
-	budgets *budgets
+	budgets *budgets        // nil: no profile has the plugin
+	broken  func(types.UID) // told of pods whose holds went to others
 	once    sync.Once
 	err     error
 }
@@ -49,9 +51,12 @@ var (
 	_ fwk.EnqueueExtensions = &Preemption{}
 )
 
+func newMaking(broken func(types.UID)) *making {
+	return &making{evictor: newEvictor(), rooms: newRooms(), vain: newVain(), broken: broken}
+}
+
 // preemptionMaker makes the plugin for the profiles of one scheduler, whose desk is d.
-func preemptionMaker(d *desk) Maker {
-	m := &making{evictor: newEvictor(), rooms: newRooms(), vain: newVain()}
+func preemptionMaker(d *desk, m *making) Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		m.once.Do(func() { m.err = m.watch(h) })
 		if m.err != nil {

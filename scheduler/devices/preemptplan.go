@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,6 +20,9 @@ import (
 // before a search is given up.
 const mostPlans = 8
 
+// mostDomains is how many domains are searched for a gang that must stay in one.
+const mostDomains = 64
+
 // wish is who needs room.
 type wish struct {
 	pods []*v1.Pod // in the order in which they are placed
@@ -26,6 +30,9 @@ type wish struct {
 	minCount int
 	why      string                                        // of the holds
 	may      func(node string) bool                        // whether a node may be used; nil is every one
+	leader   *v1.Pod                                       // whom events name; nil is the first
+	domains  func(all []*v1.Node) []map[string]bool        // sets of nodes of which all must be in one; nil is every node
+	avoid    []string                                      // nodes not to be used
 	every    bool                                          // may says yes to all
 	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters; nil is none
 }
@@ -48,7 +55,8 @@ type outcome struct {
 	room    *room    // nil: no plan
 	evicted []*victim
 	refusal string
-	other   bool // the pod needs more than devices, which only other plugins know
+	other   bool   // the pod needs more than devices, which only other plugins know
+	bars    string // a node whose devices cannot be held
 }
 
 // makeRoom looks for the cheapest way to place w. If there is one, each pod placed
@@ -56,6 +64,9 @@ type outcome struct {
 // be called inside plan.
 func (x *Preemption) makeRoom(ctx context.Context, w *wish) (*outcome, error) {
 	barred := map[string]bool{} // nodes that the filters refuse
+	for _, node := range w.avoid {
+		barred[node] = true
+	}
 	for range mostPlans {
 		var s *scene
 		var out *outcome
@@ -63,8 +74,14 @@ func (x *Preemption) makeRoom(ctx context.Context, w *wish) (*outcome, error) {
 			s, out, err = x.find(pl, w, barred)
 			return err
 		})
-		if err != nil || out.room == nil {
-			return out, err
+		switch {
+		case err != nil:
+			return nil, err
+		case out.bars != "":
+			barred[out.bars] = true
+			continue
+		case out.room == nil:
+			return out, nil
 		}
 		if w.check != nil {
 			if st := x.checked(w, s, out); !st.IsSuccess() {
@@ -114,7 +131,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	for k := range asked.Members {
 		s.classify(pl, asked.Members[k].Class)
 	}
-	plan, why, ok := preemption.Find(s.c, asked, now)
+	plan, why, ok := w.search(pl, s, asked, now)
 	if !ok {
 		out := &outcome{refusal: refusalText(&why), other: other}
 		if len(barred) == 0 && w.every {
@@ -132,7 +149,8 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 			for _, pod := range w.pods[:k] {
 				pl.release(pod.UID)
 			}
-			return s, nil, fmt.Errorf("hold devices on node %s for pod %s/%s: %w", pl.nodeName(at.Node), w.pods[k].Namespace, w.pods[k].Name, err)
+			pl.log.Error(err, "Room on a node is of no use", "node", pl.nodeName(at.Node))
+			return s, &outcome{bars: pl.nodeName(at.Node)}, nil
 		}
 		out.nodes[k] = pl.nodeName(at.Node)
 	}
@@ -153,6 +171,33 @@ func (w *wish) ask(pl *planner, barred map[string]bool) (asked *preemption.Preem
 		return !barred[name] && (w.may == nil || w.may(name))
 	}
 	return asked, other
+}
+
+// search looks for the cheapest plan, in each of w's domains if it has any.
+func (w *wish) search(pl *planner, s *scene, asked *preemption.Preemptor, now time.Time) (best preemption.Plan, why preemption.Refusal, found bool) {
+	if w.domains == nil {
+		return preemption.Find(s.c, asked, now)
+	}
+	all := make([]*v1.Node, s.c.Snapshot.Len())
+	for i := range all {
+		all[i] = pl.object(i)
+	}
+	why.Nodes, why.Closed = len(all), len(all)
+	may := asked.Node
+	for n, in := range w.domains(all) {
+		if n == mostDomains {
+			break
+		}
+		asked.Node = func(i int) bool { return in[pl.nodeName(i)] && may(i) }
+		plan, no, ok := preemption.Find(s.c, asked, now)
+		switch {
+		case ok && (!found || plan.Cost.Compare(best.Cost) < 0):
+			best, found = plan, true
+		case !ok && no.Closed < why.Closed:
+			why = no
+		}
+	}
+	return best, why, found
 }
 
 // room says whom the plan of out waits for.
@@ -193,6 +238,9 @@ func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outco
 		pod := s.pod(id)
 		x.p.desk.release(pod.UID)
 		x.shut(pod.UID)
+		if x.broken != nil {
+			x.broken(pod.UID)
+		}
 		broken = append(broken, pod)
 	}
 	if len(broken) > 0 {
@@ -212,7 +260,7 @@ func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outco
 		return
 	}
 	pods := out.room.pods
-	x.evict(ctx, x.p.handle, w.pods[0], out.evicted, func(err error) {
+	x.evict(ctx, x.p.handle, cmp.Or(w.leader, w.pods[0]), out.evicted, func(err error) {
 		// Without that victim the plan is none: whoever is left stays, and the pods try anew.
 		x.shut(pods[0].UID)
 		for _, pod := range pods {

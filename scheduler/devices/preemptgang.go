@@ -1,0 +1,166 @@
+package devices
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/gang"
+	"berth.dev/berth/kube"
+)
+
+// makeRoomForGang makes room for the gang that pod leads and that does not fit, for
+// all of the members that it needs or for none. While others leave, the members
+// stay out of the queue; then the leader comes again, see roomForGang.
+func (x *Preemption) makeRoomForGang(ctx context.Context, book *gangBook, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+	task, text := book.task(pod)
+	if task == nil || text != "" || task.rest || x.budgets == nil {
+		return nil, nil // nothing to plan: one more member, or others are missing
+	}
+	for _, member := range task.pods {
+		if member.Spec.PreemptionPolicy != nil && *member.Spec.PreemptionPolicy == v1.PreemptNever {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: not eligible due to preemptionPolicy=Never.")
+		}
+	}
+	if there, _ := x.waiting(pod); there > 0 {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // PreFilter has said so
+	}
+	x.shut(pod.UID)
+	for _, member := range task.pods {
+		x.p.desk.release(member.UID)
+	}
+	w := &wish{pods: slices.Clone(task.pods), minCount: task.need, why: "gang " + task.gang.Namespace + "/" + task.gang.Name, leader: pod}
+	slices.SortStableFunc(w.pods, func(a, b *v1.Pod) int { return cmp.Compare(weight(b), weight(a)) })
+	w.domains = domains(task)
+	for _, nodes := range task.avoid {
+		w.avoid = append(w.avoid, nodes...)
+	}
+	out, err := x.makeRoom(ctx, w)
+	switch {
+	case err != nil:
+		return nil, fwk.AsStatus(fmt.Errorf("make room for gang %s/%s: %w", task.gang.Namespace, task.gang.Name, err))
+	case out.room == nil:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
+	}
+	book.roomIsMade(pod.UID)
+	return nominate(out.nodes[max(0, slices.Index(w.pods, pod))]), fwk.NewStatus(fwk.Success, out.room.sentence(len(out.room.left)))
+}
+
+// weight orders members: those that are harder to place come first.
+func weight(pod *v1.Pod) int64 {
+	n := int64(0)
+	for _, count := range kube.Request(pod) {
+		n += count
+	}
+	return n
+}
+
+// domains gives the sets of nodes in one of which the members of a gang must be;
+// nil is all nodes. A gang that must share one clique has none: package preemption
+// knows no place for several members in one.
+func domains(task *gangTask) func(all []*v1.Node) []map[string]bool {
+	if task.gang.Within >= gang.Cluster {
+		return nil
+	}
+	return func(all []*v1.Node) []map[string]bool {
+		by, order := map[string]map[string]bool{}, []string(nil)
+		for _, n := range all {
+			key := domain(n, task.gang.Within)
+			if key == "" {
+				continue
+			}
+			if by[key] == nil {
+				by[key], order = map[string]bool{}, append(order, key)
+			}
+			by[key][n.Name] = true
+		}
+		var out []map[string]bool
+		for _, key := range order {
+			if !slices.ContainsFunc(task.near, func(node string) bool { return !by[key][node] }) {
+				out = append(out, by[key])
+			}
+		}
+		return out
+	}
+}
+
+// domain names the domain of a level that a node is in; "" is none.
+func domain(n *v1.Node, level gang.Level) string {
+	at := kube.Place(n)
+	switch {
+	case level == gang.Node:
+		return n.Name
+	case level == gang.Fabric:
+		return at.Fabric
+	case level == gang.Rack && at.Rack != "":
+		return at.Zone + "/" + at.Rack
+	case level == gang.Zone:
+		return at.Zone
+	}
+	return ""
+}
+
+// roomForGang says what the leader of a gang waits for that room is made for. When
+// the room is complete it is the gang's plan, and there is nothing to wait for. It
+// is "" also where no room is made.
+func (x *Preemption) roomForGang(ctx context.Context, book *gangBook, pod *v1.Pod) (waits string) {
+	m := x.roomOf(pod.UID)
+	if m == nil || x.p.desk.holdOf(pod.UID) == nil {
+		return ""
+	}
+	if there := m.there(x.p.nodes()); there > 0 {
+		return m.sentence(there)
+	}
+	x.shut(pod.UID)
+	task, _ := book.task(pod)
+	if task == nil {
+		return ""
+	}
+	nodes := map[types.UID]string{}
+	for _, member := range task.pods {
+		if h := x.p.desk.holdOf(member.UID); h != nil {
+			nodes[member.UID] = h.node
+		}
+	}
+	if len(nodes) >= task.need {
+		book.placed(pod, task, nodes)
+		return ""
+	}
+	for uid := range nodes {
+		x.p.desk.release(uid)
+	}
+	klog.FromContext(ctx).V(2).Info("The room made for a gang is not enough any more", "gang", task.gang.Key)
+	return ""
+}
+
+// roomIsMade lets the leader of a gang come again as soon as it is called.
+func (b *gangBook) roomIsMade(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.of[uid]; t != nil {
+		t.retry = time.Time{}
+	}
+}
+
+// broken takes the plan of a pod's gang back, because its hold went to others: of
+// a gang that has not got all its places yet none is left.
+func (b *gangBook) broken(uid types.UID) {
+	b.mu.Lock()
+	t := b.of[uid]
+	if t == nil || !t.planned(uid) || t.plan.passed {
+		b.mu.Unlock()
+		return
+	}
+	after := b.giveUp(t, fmt.Sprintf("gang %s gives way to pods of higher priority", t.gang.Name))
+	t.retry = time.Time{}
+	after.wake = append(after.wake, t.lead()...)
+	b.mu.Unlock()
+	b.do(after)
+}
