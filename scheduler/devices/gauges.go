@@ -19,13 +19,15 @@ var (
 	indexShapes   = gauge("berth_scheduler_index_shapes", "Different requests for which the index keeps a score of every node.")
 	indexBytes    = gauge("berth_scheduler_index_bytes", "Bytes of the scores that the index keeps.")
 	holdsNow      = gauge("berth_scheduler_holds", "Pods for which devices are held that are not bound yet: members of planned gangs, and pods for which room is being made.")
+	waitingPods   = gauge("berth_scheduler_waiting_pods", "Pods with GPUs that fit nowhere, in lines of pods that ask for the same; only the first of each is tried again when something changes.")
+	waitingLines  = gauge("berth_scheduler_waiting_lines", "Lines of berth_scheduler_waiting_pods.")
 	clusterGPUs   = gauge("berth_cluster_gpus", "Physical GPUs by state: allocated (nothing of it is free), shared (a part is held, a part is free), free, unhealthy.", "state")
 	fragmentation = gauge("berth_cluster_fragmentation_ratio", "Part of the free GPU capacity that a request of the kind seen lately cannot use, from 0 to 1.")
 )
 
 // DescribeWithStability implements metrics.StableCollector.
 func (g *gauges) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{indexNodes, indexShapes, indexBytes, holdsNow, clusterGPUs, fragmentation} {
+	for _, d := range []*metrics.Desc{indexNodes, indexShapes, indexBytes, holdsNow, waitingPods, waitingLines, clusterGPUs, fragmentation} {
 		ch <- d
 	}
 }
@@ -37,6 +39,8 @@ func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	v := g.desk.look()
 	send(holdsNow, float64(v.holds))
+	send(waitingPods, float64(v.waiting))
+	send(waitingLines, float64(v.lines))
 	send(indexNodes, float64(v.nodes))
 	send(indexShapes, float64(v.shapes))
 	send(indexBytes, float64(v.bytes))
@@ -53,8 +57,9 @@ func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 
 // view is the size of what a desk keeps.
 type view struct {
-	holds, nodes, shapes int
-	bytes                int64
+	holds, nodes, shapes, waiting, lines int
+
+	bytes int64 // of the index
 }
 
 // look reads sizes alone, so that it delays no decision.
@@ -63,6 +68,9 @@ func (d *desk) look() view {
 	d.mu.Lock()
 	v.holds = len(d.holds)
 	d.mu.Unlock()
+	d.waiting.mu.Lock()
+	v.waiting, v.lines = len(d.waiting.pods), len(d.waiting.lines)
+	d.waiting.mu.Unlock()
 	d.score.mu.Lock()
 	defer d.score.mu.Unlock()
 	if w := d.score.world; w != nil {
