@@ -244,7 +244,10 @@ func (t *team) waiting() []*v1.Pod {
 // least is how many members of t must have a place before any gets one, or why
 // that is not known yet.
 func (b *gangBook) least(t *team) (int, string) {
-	if t.gang.Object == nil {
+	switch {
+	case t.gang.Object == nil && t.gang.MinCount < 1:
+		return 0, fmt.Sprintf("gang %s: none of its pods says how many it has", t.gang.Name)
+	case t.gang.Object == nil:
 		return t.gang.MinCount, ""
 	}
 	n, why := b.sizes.of(*t.gang.Object)

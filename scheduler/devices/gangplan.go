@@ -61,6 +61,8 @@ func (b *gangBook) task(pod *v1.Pod) (task *gangTask, text string) {
 		task.pods, task.need, task.rest = []*v1.Pod{pod}, 1, true
 	case t.plan != nil, len(task.pods) < task.need:
 		return nil, fmt.Sprintf("waiting for the rest of gang %s", t.gang.Name)
+	case time.Now().Before(t.retry):
+		return nil, t.waits()
 	}
 	return task, ""
 }
@@ -201,11 +203,15 @@ func (b *gangBook) unfit(pod *v1.Pod, no *gang.Refusal, cost time.Duration) {
 	if t == nil {
 		return
 	}
-	t.leader, t.refused, t.avoid = pod.UID, &gangRefusal{short: no.ShortMilli}, map[types.UID][]string{}
+	t.leader, t.refused = pod.UID, &gangRefusal{short: no.ShortMilli}
 	for _, c := range no.Nodes {
 		t.refused.host = t.refused.host || c.Reason == placement.TooManyPods || c.Reason == placement.NotEnoughCPU || c.Reason == placement.NotEnoughMemory
 	}
 	t.retry = time.Now().Add(max(leastPause, costFactor*cost))
+	if len(t.avoid) > 0 { // it may be that it fits where something refused it before
+		t.avoid = map[types.UID][]string{}
+		b.again(t, pause(t.rounds))
+	}
 	b.voice.changed()
 }
 

@@ -1,0 +1,442 @@
+package devices_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/scheduler/devices"
+)
+
+// rig is a scheduler as small as can be around Berth's plugins: a queue with what
+// PreEnqueue holds back, one scheduling cycle at a time, pods that wait in Permit,
+// and bindings that arrive at once. It holds, at every binding, that no device is
+// given twice.
+type rig struct {
+	*handle
+	t      *testing.T
+	devs   *devices.Plugin
+	gangs  *devices.Gangs
+	plans  *devices.GangPlans
+	pods   map[types.UID]*v1.Pod // as the API has them
+	active []types.UID
+	out    map[types.UID]string // pods outside of the queue, and why
+	forced map[types.UID]bool   // activated while in a cycle
+	inside types.UID            // the pod in the cycle
+	permit map[types.UID]*waits
+	refuse func(pod *v1.Pod, node string) bool // a filter of others
+	unbind func(pod *v1.Pod) error             // the API server's answer to a binding
+	tried  map[types.UID]int
+	said   map[string]string // conditions that were patched, by pod
+	told   []string          // events
+}
+
+// waits is a pod in Permit.
+type waits struct {
+	fwk.WaitingPod
+	pod    *v1.Pod
+	node   string
+	state  *state
+	answer string // "" waits, "go", or why not
+}
+
+func (w *waits) GetPod() *v1.Pod { return w.pod }
+func (w *waits) Allow(string)    { w.answer = "go" }
+func (w *waits) Reject(_, msg string) bool {
+	w.answer = "no: " + msg
+	return true
+}
+
+// newRig makes a rig of nodes with so many T4 each.
+func newRig(t *testing.T, nodes ...int) *rig {
+	t.Helper()
+	r := &rig{
+		handle: &handle{}, t: t, pods: map[types.UID]*v1.Pod{}, out: map[types.UID]string{}, forced: map[types.UID]bool{},
+		permit: map[types.UID]*waits{}, tried: map[types.UID]int{}, said: map[string]string{},
+		refuse: func(*v1.Pod, string) bool { return false }, unbind: func(*v1.Pod) error { return nil },
+	}
+	for i, n := range nodes {
+		r.nodes = append(r.nodes, &info{node: t4Node(t, fmt.Sprint("n", i), n, gpu.Sharing{}), generation: 1})
+	}
+	c := client(r.bind, func(name string) *v1.Pod { return r.pods[types.UID(name)] }).(*fake.Clientset)
+	c.PrependReactor("patch", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		patch := a.(k8stesting.PatchAction)
+		_, text, _ := strings.Cut(string(patch.GetPatch()), `"message":"`)
+		text, _, _ = strings.Cut(text, `"`)
+		if r.pods[types.UID(patch.GetName())] != nil {
+			r.update(types.UID(patch.GetName()), func(p *v1.Pod) {
+				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: text}}
+			})
+		}
+		r.said[patch.GetName()] = text
+		return true, &v1.Pod{}, nil
+	})
+	r.client = c
+	r.start()
+	return r
+}
+
+// start makes a scheduler that has seen nothing yet but what the API has.
+func (r *rig) start() {
+	r.t.Helper()
+	r.handler, r.active, r.permit = nil, nil, map[types.UID]*waits{}
+	makers := devices.Plugins()
+	make := func(name string) fwk.Plugin {
+		p, err := makers[name](r.t.Context(), nil, r)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return p
+	}
+	r.devs, r.gangs, r.plans = make(devices.Name).(*devices.Plugin), make(devices.GangsName).(*devices.Gangs), make(devices.GangPlansName).(*devices.GangPlans)
+	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
+		r.meet(r.pods[uid])
+	}
+}
+
+func (r *rig) ProfileName() string                       { return "default-scheduler" }
+func (r *rig) KubeConfig() *rest.Config                  { return nil }
+func (r *rig) EventRecorder() events.EventRecorderLogger { return recorder{r: r} }
+func (r *rig) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	if w := r.permit[uid]; w != nil {
+		return w
+	}
+	return nil
+}
+
+type recorder struct {
+	events.EventRecorderLogger
+	r *rig
+}
+
+func (e recorder) Eventf(_, _ runtime.Object, _, _, _, note string, args ...any) {
+	e.r.told = append(e.r.told, fmt.Sprintf(note, args...))
+}
+
+// Activate implements fwk.PodActivator.
+func (r *rig) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		uid := pods[name].UID
+		if _, there := r.out[uid]; there {
+			r.enqueue(uid)
+		} else if uid == r.inside {
+			r.forced[uid] = true
+		}
+	}
+}
+
+// enqueue lets a pod into the queue if PreEnqueue does.
+func (r *rig) enqueue(uid types.UID) {
+	if status := r.gangs.PreEnqueue(r.t.Context(), r.pods[uid]); !status.IsSuccess() {
+		r.out[uid] = status.Message()
+		return
+	}
+	delete(r.out, uid)
+	r.active = append(r.active, uid)
+}
+
+// meet tells of a pod as the watch does, and queues it.
+func (r *rig) meet(pod *v1.Pod) {
+	r.handler.OnAdd(pod, false)
+	if pod.Spec.NodeName == "" {
+		r.enqueue(pod.UID)
+	}
+}
+
+// add creates pods.
+func (r *rig) add(pods ...*v1.Pod) {
+	for _, p := range pods {
+		r.pods[p.UID] = p
+		r.meet(p)
+	}
+}
+
+// update changes a pod in the API.
+func (r *rig) update(uid types.UID, change func(p *v1.Pod)) {
+	old := r.pods[uid]
+	now := old.DeepCopy()
+	change(now)
+	r.pods[uid] = now
+	r.handler.OnUpdate(old, now)
+}
+
+// remove deletes a pod, and asks those outside of the queue what they think of it.
+func (r *rig) remove(name string) {
+	gone := r.pods[types.UID(name)]
+	delete(r.pods, gone.UID)
+	delete(r.out, gone.UID)
+	r.active = slices.DeleteFunc(r.active, func(uid types.UID) bool { return uid == gone.UID })
+	if w := r.permit[gone.UID]; w != nil {
+		w.answer = "no: deleted"
+	}
+	if gone.Spec.NodeName != "" {
+		r.leave(gone.UID, gone.Spec.NodeName)
+	}
+	r.handler.OnDelete(gone)
+	r.happened(gone, nil)
+}
+
+// happened asks the hints.
+func (r *rig) happened(old, now any) {
+	registered, err := r.plans.EventsToRegister(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, uid := range slices.Sorted(maps.Keys(r.out)) {
+		if hint, _ := registered[0].QueueingHintFn(klog.Background(), r.pods[uid], old, now); hint == fwk.Queue {
+			r.enqueue(uid)
+		}
+	}
+}
+
+// enter and leave change the pods of a NodeInfo.
+func (r *rig) enter(pod *v1.Pod, node string) {
+	for i, n := range r.nodes {
+		if n.node.Name == node {
+			others := slices.DeleteFunc(slices.Clone(n.pods), func(p *v1.Pod) bool { return p.UID == pod.UID })
+			r.nodes[i] = &info{node: n.node, pods: append(others, pod), generation: n.generation + 1}
+		}
+	}
+}
+
+func (r *rig) leave(uid types.UID, node string) {
+	for i, n := range r.nodes {
+		if n.node.Name == node {
+			r.nodes[i] = &info{node: n.node, generation: n.generation + 1, pods: slices.DeleteFunc(slices.Clone(n.pods), func(p *v1.Pod) bool { return p.UID == uid })}
+		}
+	}
+}
+
+// bind is the API server's side of a binding.
+func (r *rig) bind(b *v1.Binding) error {
+	if err := r.unbind(r.pods[b.UID]); err != nil {
+		return err
+	}
+	for _, p := range r.pods {
+		for _, uuid := range uuids(b.Annotations[api.AnnotationDevices]) {
+			if p.Spec.NodeName != "" && slices.Contains(uuids(p.Annotations[api.AnnotationDevices]), uuid) {
+				r.t.Errorf("pod %s gets device %s of pod %s", b.Name, uuid, p.Name)
+			}
+		}
+	}
+	r.update(b.UID, func(p *v1.Pod) {
+		p.Spec.NodeName = b.Target.Name
+		p.Annotations = maps.Clone(p.Annotations)
+		p.Annotations[api.AnnotationDevices] = b.Annotations[api.AnnotationDevices]
+	})
+	r.enter(r.pods[b.UID], b.Target.Name)
+	return nil
+}
+
+// uuids are the devices of a commitment.
+func uuids(note string) []string {
+	var out []string
+	for _, part := range strings.Split(note, `"uuid":"`)[1:] {
+		uuid, _, _ := strings.Cut(part, `"`)
+		out = append(out, uuid)
+	}
+	return out
+}
+
+// run schedules until nothing is left to do, and then checks that every gang has
+// all it needs or nothing.
+func (r *rig) run() {
+	r.t.Helper()
+	for steps := 0; ; steps++ {
+		if steps > 10000 {
+			r.t.Fatalf("the scheduler does not come to rest: %v active, %v tried, %v", r.active, r.tried, r.out)
+		}
+		if r.settle() {
+			continue
+		}
+		if len(r.active) == 0 {
+			return
+		}
+		next := 0
+		for i := range r.active {
+			if r.gangs.Less(r.queued(r.active[i]), r.queued(r.active[next])) {
+				next = i
+			}
+		}
+		uid := r.active[next]
+		r.active = slices.Delete(r.active, next, next+1)
+		r.cycle(r.pods[uid])
+	}
+}
+
+// queued is a pod in the queue. They all came at the same time.
+type queued struct {
+	fwk.QueuedPodInfo
+	pod *v1.Pod
+}
+
+func (q queued) GetPodInfo() fwk.PodInfo { return podInfo{pod: q.pod} }
+func (q queued) GetTimestamp() time.Time { return time.Unix(1e9, 0) }
+func (r *rig) queued(uid types.UID) fwk.QueuedPodInfo {
+	return queued{pod: r.pods[uid]}
+}
+
+// cycle is one scheduling cycle.
+func (r *rig) cycle(pod *v1.Pod) {
+	r.inside = pod.UID
+	r.tried[pod.UID]++
+	node, s, status := r.find(pod)
+	if status.IsSuccess() {
+		r.inside = ""
+		r.place(pod, node, s)
+		return
+	}
+	if _, st := r.plans.PostFilter(r.t.Context(), s, pod, nil); st.Code() == fwk.Unschedulable {
+		r.devs.PostFilter(r.t.Context(), s, pod, nil)
+	}
+	r.inside = ""
+	r.back(pod.UID, status.Message())
+}
+
+// back puts a pod outside of the queue, or into it if it was activated meanwhile.
+func (r *rig) back(uid types.UID, why string) {
+	if r.pods[uid] == nil || r.pods[uid].Spec.NodeName != "" {
+		return
+	}
+	if r.out[uid] = why; r.forced[uid] {
+		delete(r.forced, uid)
+		r.enqueue(uid)
+	}
+}
+
+// find runs PreFilter and Filter.
+func (r *rig) find(pod *v1.Pod) (string, *state, *fwk.Status) {
+	s := &state{data: map[fwk.StateKey]fwk.StateData{}}
+	left, status := r.plans.PreFilter(r.t.Context(), s, pod, r.list())
+	if !status.IsSuccess() && !status.IsSkip() {
+		return "", s, status
+	}
+	own, status := r.devs.PreFilter(r.t.Context(), s, pod, r.list())
+	if !status.IsSuccess() && !status.IsSkip() {
+		return "", s, status
+	}
+	left = left.Merge(own)
+	last := fwk.NewStatus(fwk.Unschedulable, "no nodes")
+	for _, n := range r.nodes {
+		if !left.AllNodes() && !left.NodeNames.Has(n.node.Name) {
+			continue
+		}
+		if r.refuse(pod, n.node.Name) {
+			last = fwk.NewStatus(fwk.Unschedulable, "another filter")
+			continue
+		}
+		if last = r.devs.Filter(r.t.Context(), s, pod, n); last.IsSuccess() {
+			return n.node.Name, s, nil
+		}
+	}
+	return "", s, last
+}
+
+// place assumes a pod, reserves for it and asks Permit.
+func (r *rig) place(pod *v1.Pod, node string, s *state) {
+	w := &waits{pod: pod, node: node, state: s}
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName = node
+	if status := r.devs.Reserve(r.t.Context(), s, pod, node); !status.IsSuccess() {
+		r.lose(w, status.Message())
+		return
+	}
+	r.enter(assumed, node)
+	switch status, _ := r.gangs.Permit(r.t.Context(), s, pod, node); {
+	case status.IsWait():
+		r.permit[pod.UID] = w
+	case !status.IsSuccess():
+		r.lose(w, status.Message())
+	default:
+		r.finish(w)
+	}
+}
+
+// finish binds a pod that may go.
+func (r *rig) finish(w *waits) {
+	status := r.devs.Bind(r.t.Context(), w.state, w.pod, w.node)
+	if status.IsSkip() {
+		err := r.bind(&v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: w.pod.Name, UID: w.pod.UID}, Target: v1.ObjectReference{Name: w.node}})
+		if err != nil {
+			r.lose(w, err.Error())
+		}
+		return
+	}
+	if !status.IsSuccess() {
+		r.lose(w, status.Message())
+	}
+}
+
+// lose takes back what was reserved for a pod.
+func (r *rig) lose(w *waits, why string) {
+	r.leave(w.pod.UID, w.node)
+	r.gangs.Unreserve(r.t.Context(), w.state, w.pod, w.node)
+	r.devs.Unreserve(r.t.Context(), w.state, w.pod, w.node)
+	r.back(w.pod.UID, why)
+	r.happened(w.pod, nil)
+}
+
+// settle ends what waits in Permit and has its answer. It says whether anything
+// did.
+func (r *rig) settle() bool {
+	for _, uid := range slices.Sorted(maps.Keys(r.permit)) {
+		w := r.permit[uid]
+		if w.answer == "" {
+			continue
+		}
+		delete(r.permit, uid)
+		if w.answer == "go" {
+			r.finish(w)
+		} else {
+			r.lose(w, w.answer)
+		}
+		return true
+	}
+	return false
+}
+
+// bound lists the bound pods of a gang, as "pod@node".
+func (r *rig) bound(gang string) []string {
+	var out []string
+	for _, p := range r.pods {
+		if p.Annotations[api.AnnotationGang] == gang && p.Spec.NodeName != "" {
+			out = append(out, p.Name+"@"+p.Spec.NodeName)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// members makes n pods of a gang that needs least of them, with GPUs as in
+// asking.
+func gangOf(gang string, n, least int, wants ...string) []*v1.Pod {
+	var out []*v1.Pod
+	for i := range n {
+		p := asking(fmt.Sprint(gang, "-", i), "", wants...)
+		p.Spec.SchedulerName = "default-scheduler"
+		p.Annotations = map[string]string{api.AnnotationGang: gang, api.AnnotationGangMinCount: strconv.Itoa(least)}
+		p.CreationTimestamp = metav1.NewTime(time.Unix(1e9, 0))
+		out = append(out, p)
+	}
+	return out
+}
+
+var errRefused = errors.New("refused")
