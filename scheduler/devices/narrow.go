@@ -77,7 +77,7 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *wanted, nodes []fwk
 			}
 		}
 	}
-	out := finding{key: lineKey(w, &w.request)}
+	out := finding{key: lineKey(pod, w, &w.request)}
 	switch {
 	case ok:
 		w.node = s.world.sites[i].object.Name

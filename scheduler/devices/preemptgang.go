@@ -38,7 +38,7 @@ func (x *Preemption) makeRoomForGang(ctx context.Context, book *gangBook, pod *v
 	}
 	w := &wish{pods: slices.Clone(task.pods), minCount: task.need, why: "gang " + task.gang.Namespace + "/" + task.gang.Name, leader: pod}
 	slices.SortStableFunc(w.pods, func(a, b *v1.Pod) int { return cmp.Compare(weight(b), weight(a)) })
-	w.domains = domains(task)
+	w.domains, w.every = domains(task), true
 	for _, nodes := range task.avoid {
 		w.avoid = append(w.avoid, nodes...)
 	}

@@ -47,6 +47,9 @@ func (w *wish) priority() int32 {
 	return least
 }
 
+// lead is the pod whom events name, and that is tried again.
+func (w *wish) lead() *v1.Pod { return cmp.Or(w.leader, w.pods[0]) }
+
 // outcome is a plan that has been carried out, as far as it was up to us, or why
 // there is none.
 type outcome struct {
@@ -135,7 +138,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	if !ok {
 		out := &outcome{refusal: refusalText(&why), other: other}
 		if len(barred) == 0 && w.every {
-			x.note(key, state, out.refusal, now, w.pods[0])
+			x.note(key, state, out.refusal, now, w.lead())
 		}
 		return s, out, nil
 	}
@@ -260,7 +263,7 @@ func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outco
 		return
 	}
 	pods := out.room.pods
-	x.evict(ctx, x.p.handle, cmp.Or(w.leader, w.pods[0]), out.evicted, func(err error) {
+	x.evict(ctx, x.p.handle, w.lead(), out.evicted, func(err error) {
 		// Without that victim the plan is none: whoever is left stays, and the pods try anew.
 		x.shut(pods[0].UID)
 		for _, pod := range pods {

@@ -56,9 +56,13 @@ func newWaiting() *waiting {
 	return &waiting{lines: map[string]*line{}, pods: map[types.UID]*waiter{}, call: func(*v1.Pod) {}}
 }
 
-// lineKey is equal for pods that fit the same nodes.
-func lineKey(w *wanted, r *cluster.Request) string {
+// lineKey is equal for pods that fit the same nodes, and may or may not make room
+// there.
+func lineKey(pod *v1.Pod, w *wanted, r *cluster.Request) string {
 	b := append([]byte(w.class), 3)
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+		b = append(b, 4)
+	}
 	b = append(append(b, w.shape...), 3)
 	return string(strconv.AppendInt(append(strconv.AppendInt(b, r.CPUMilli, 36), '/'), r.MemoryBytes, 36))
 }
