@@ -140,6 +140,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if at != nil {
 		s.world.leave(at, pod.UID)
 		s.world.enter(at, pod.UID, pod, c.devices, nil)
+		at.version = -1 // counted anew, also where the pod leaves before its NodeInfo shows it
 	}
 	return nil
 }
