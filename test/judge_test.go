@@ -288,8 +288,11 @@ func commitment(p *v1.Pod) ([]committedGPU, error) {
 	return out, nil
 }
 
-// asksForGPU says whether a container of a pod asks for one.
+// asksForGPU says whether a pod asks for one.
 func asksForGPU(p *v1.Pod) bool {
+	if p.Annotations["gpu-fraction"] != "" {
+		return true
+	}
 	for _, c := range p.Spec.Containers {
 		for name := range c.Resources.Limits {
 			if name == "nvidia.com/gpu" || name == "nvidia.com/gpu-memory" {
