@@ -29,8 +29,9 @@ type gangTask struct {
 }
 
 // task gives what pod is to plan; nil where there is nothing, as it is of no gang
-// or one more member of a gang that runs. text says why it must wait.
-func (b *gangBook) task(pod *v1.Pod) (task *gangTask, text string) {
+// or one more member of a gang that runs. text says why it must wait; where paced
+// is set, also that the gang was planned a moment ago.
+func (b *gangBook) task(pod *v1.Pod, paced bool) (task *gangTask, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.of[pod.UID]
@@ -61,7 +62,7 @@ func (b *gangBook) task(pod *v1.Pod) (task *gangTask, text string) {
 		task.pods, task.need, task.rest = []*v1.Pod{pod}, 1, true
 	case t.plan != nil, len(task.pods) < task.need:
 		return nil, fmt.Sprintf("waiting for the rest of gang %s", t.gang.Name)
-	case time.Now().Before(t.retry):
+	case paced && time.Now().Before(t.retry):
 		return nil, t.waits()
 	}
 	return task, ""
@@ -79,7 +80,7 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 	if h := g.p.desk.holdOf(pod.UID); h != nil {
 		return &fwk.PreFilterResult{NodeNames: sets.New(h.node)}, nil
 	}
-	task, text := g.book.task(pod)
+	task, text := g.book.task(pod, true)
 	switch {
 	case text != "":
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)

@@ -20,7 +20,7 @@ import (
 // all of the members that it needs or for none. While others leave, the members
 // stay out of the queue; then the leader comes again, see roomForGang.
 func (x *Preemption) makeRoomForGang(ctx context.Context, book *gangBook, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
-	task, text := book.task(pod)
+	task, text := book.task(pod, false)
 	if task == nil || text != "" || task.rest || x.budgets == nil {
 		return nil, nil // nothing to plan: one more member, or others are missing
 	}
@@ -119,7 +119,7 @@ func (x *Preemption) roomForGang(ctx context.Context, book *gangBook, pod *v1.Po
 		return m.sentence(there)
 	}
 	x.shut(pod.UID)
-	task, _ := book.task(pod)
+	task, _ := book.task(pod, false)
 	if task == nil {
 		return ""
 	}
