@@ -41,7 +41,8 @@ type cluster struct {
 // TestNoDeviceIsEverCommittedTwice takes random steps: pods come and go, cycles
 // and bindings overlap, binding requests are refused, lost before or after they
 // arrive or come late, what the API has is seen late, and the scheduler starts
-// anew. After every step the devices in the API fit the GPUs.
+// anew. After every step the devices in the API fit the GPUs, and now and then
+// what the plugin has followed is what a new one would see.
 func TestNoDeviceIsEverCommittedTwice(t *testing.T) {
 	bound := 0
 	for seed := range uint64(150) {
@@ -54,6 +55,12 @@ func TestNoDeviceIsEverCommittedTwice(t *testing.T) {
 			c.step()
 			if over := c.judge(); over != "" {
 				t.Fatalf("seed %d, step %d: %s", seed, step, over)
+			}
+			if step%40 == 0 {
+				c.refresh()
+				if drift := devices.Drift(c.plugin, c.handle.list()); drift != "" {
+					t.Fatalf("seed %d, step %d: %s", seed, step, drift)
+				}
 			}
 		}
 		for _, p := range c.api {

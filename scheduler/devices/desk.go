@@ -24,7 +24,7 @@ type desk struct {
 	assumed map[types.UID]*choice
 	// doubtful are bindings that were sent, and of which it is not known whether
 	// they arrived. Their devices stay held until the pod's fate is seen.
-	doubtful map[types.UID]*choice
+	doubtful map[types.UID][]*choice
 	holds    map[types.UID]*hold
 	taken    int64 // holds so far
 	// touched are nodes where something of the above has changed since the world
@@ -49,7 +49,7 @@ type choice struct {
 
 func newDesk() *desk {
 	return &desk{
-		nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID]*choice{}, holds: map[types.UID]*hold{},
+		nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID][]*choice{}, holds: map[types.UID]*hold{},
 		touched: map[string]bool{}, wide: map[types.UID]bool{}, waiting: newWaiting(),
 	}
 }
@@ -207,9 +207,11 @@ func (d *desk) bound(name string, info fwk.NodeInfo) []kube.Bound {
 // unknown fate may bring, then holds by when they were taken.
 func (d *desk) holdsOn(name string) []*hold {
 	var out []*hold
-	for _, c := range d.doubtful {
-		if c.node == name {
-			out = append(out, &hold{pod: c.pod, node: name, named: c.named, parts: c.parts, doubt: true})
+	for _, list := range d.doubtful {
+		for k, c := range list {
+			if c.node == name {
+				out = append(out, &hold{pod: c.pod, node: name, named: c.named, parts: c.parts, doubt: true, taken: int64(k - len(list))})
+			}
 		}
 	}
 	for _, h := range d.holds {
@@ -278,7 +280,7 @@ func (d *desk) giveUp(uid types.UID) {
 	}
 	delete(d.assumed, uid)
 	if c.doubt {
-		d.doubtful[uid] = c
+		d.doubtful[uid] = append(d.doubtful[uid], c)
 	}
 	d.touch(c.node)
 }
@@ -300,9 +302,10 @@ func (d *desk) saw(pod *v1.Pod) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c := d.doubtful[pod.UID]; c != nil && c.node != pod.Spec.NodeName {
-		d.clear(pod.UID)
+	if slices.ContainsFunc(d.doubtful[pod.UID], func(c *choice) bool { return c.node == pod.Spec.NodeName }) {
+		return
 	}
+	d.clear(pod.UID)
 }
 
 // forget drops all about a pod that is gone.
@@ -320,8 +323,8 @@ func (d *desk) forget(uid types.UID) {
 
 // clear drops the doubt about a pod, with mu held.
 func (d *desk) clear(uid types.UID) {
-	if c := d.doubtful[uid]; c != nil {
-		delete(d.doubtful, uid)
+	for _, c := range d.doubtful[uid] {
 		d.touch(c.node)
 	}
+	delete(d.doubtful, uid)
 }

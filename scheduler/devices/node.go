@@ -195,7 +195,7 @@ func (n *node) let(r *reserved) {
 // owner is who holds the k-th device of a hold, to a ledger.
 func (r *reserved) owner(k int) string {
 	if r.doubt {
-		return fmt.Sprintf("doubt/%s/%d", r.pod.UID, k)
+		return fmt.Sprintf("doubt/%s/%d/%d", r.pod.UID, -r.taken, k)
 	}
 	return fmt.Sprintf("hold/%s/%d", r.pod.UID, k)
 }

@@ -224,7 +224,7 @@ func (w *world) refresh(log klog.Logger, d *desk, at *site, info fwk.NodeInfo) b
 func (w *world) occupy(at *site, n *node, info fwk.NodeInfo) {
 	w.snapshot.SetBase(at.index, 0, 0, 0)
 	for uid, o := range at.held {
-		if c := n.pods[uid]; at.from != n || c == nil || len(c.devices) == 0 || o.held {
+		if c := n.pods[uid]; at.from != n || c == nil || len(c.devices) != len(o.placement.Devices) || o.held {
 			w.leave(at, uid)
 		}
 	}
@@ -232,7 +232,7 @@ func (w *world) occupy(at *site, n *node, info fwk.NodeInfo) {
 		w.occupyForeign(at, foreignUnits(info))
 	}
 	for uid, c := range n.pods {
-		if len(c.devices) > 0 && at.held[uid] == nil {
+		if len(c.devices) > 0 && at.held[uid] == nil { // new, or not all could be counted before
 			w.enter(at, uid, c.pod, c.devices, nil)
 		}
 	}
