@@ -73,6 +73,7 @@ func TestChaos(t *testing.T) {
 		c.judge.check(t)
 		return c.judge.count(c.runs) == c.room()
 	})
+	checkHolders(t, c.api(), filepath.Join(dir, "kubeconfig"))
 	t.Logf("all that fits runs after %v; %d faults: %v", time.Since(began).Round(time.Second), len(c.did), c.did)
 }
 
@@ -117,6 +118,7 @@ func (c *chaos) excuses(p *v1.Pod) bool {
 // create makes a pod, again and again until it is there.
 func (c *chaos) create(i int) {
 	pod := asking(fmt.Sprint("share-", i), "nvidia.com/gpu-memory", 9)
+	pod.Annotations = map[string]string{userNote: fmt.Sprint("user-", i%7)}
 	for c.t.Context().Err() == nil {
 		_, err := c.api().CoreV1().Pods("default").Create(c.t.Context(), pod, metav1.CreateOptions{})
 		if err == nil || strings.Contains(err.Error(), "already exists") {

@@ -61,6 +61,7 @@ func TestNoDeviceIsOvercommitted(t *testing.T) {
 	await(t, "all that fits runs", func() bool { return j.count(running) == shareRoom })
 	free(t, client, 20)
 	await(t, "what frees is given again", func() bool { return j.count(running) == shareRoom })
+	checkHolders(t, client, filepath.Join(dir, "kubeconfig"))
 }
 
 // makeShare makes a pod that asks for a share of a GPU, if it is not there. The
@@ -68,6 +69,7 @@ func TestNoDeviceIsOvercommitted(t *testing.T) {
 func makeShare(t *testing.T, client kubernetes.Interface, name string) {
 	t.Helper()
 	pod := gpuPod(name, 0)
+	pod.Annotations = map[string]string{userNote: "user-" + name[len(name)-1:]}
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu-memory": *resource.NewQuantity(shareGiB, resource.DecimalSI)}
 	_, _ = client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}) // refused: it is there, or the caller comes again
 }
