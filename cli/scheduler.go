@@ -23,6 +23,8 @@ type SchedulerOptions struct {
 	Kubeconfig string   // file; "" is the ServiceAccount of the pod that it runs in
 	Names      []string // schedulerName of the pods to schedule
 	ConfigFile string   // a KubeSchedulerConfiguration instead of Berth's; "" is none
+	// PrintConfig writes Berth's KubeSchedulerConfiguration to stdout, and no more.
+	PrintConfig bool
 	// LeaderElect is whether there may be several, of which one schedules. The
 	// durations are those of the lease.
 	LeaderElect                               bool
@@ -73,6 +75,7 @@ func newScheduler(o Options) *cobra.Command {
 	f.StringVar(&s.Kubeconfig, "kubeconfig", "", "cluster and identity (default $KUBECONFIG, else the ServiceAccount of the pod)")
 	f.StringSliceVar(&s.Names, "scheduler-name", []string{"berth-scheduler"}, "schedule pods of this schedulerName; several are separated by commas")
 	f.StringVar(&s.ConfigFile, "config", "", "a KubeSchedulerConfiguration to use instead of Berth's profiles")
+	f.BoolVar(&s.PrintConfig, "print-config", false, "print Berth's KubeSchedulerConfiguration for these flags, and end")
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "127.0.0.1:10259", "address of /metrics, /healthz, /livez and /readyz, with TLS; http://127.0.0.1:PORT is without; \"\" is none")
 	f.StringVar(&s.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: one made at the start)")
 	f.StringVar(&s.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
@@ -109,7 +112,7 @@ func (s *SchedulerOptions) check() error {
 			return usagef("KUBECONFIG names %d files: choose one with --kubeconfig", len(list))
 		}
 	}
-	if s.Kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+	if s.Kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" && !s.PrintConfig {
 		return usagef("which cluster? give --kubeconfig or set KUBECONFIG; a scheduler in a pod needs neither")
 	}
 	return nil

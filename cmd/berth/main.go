@@ -18,7 +18,7 @@ func main() {
 func up(ctx context.Context, o cli.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler,
-		Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
+		AutoToleration: o.AutoToleration, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
 
@@ -34,6 +34,10 @@ func schedule(ctx context.Context, o cli.SchedulerOptions) error {
 			Namespace: o.LeaseNamespace, Name: o.LeaseName,
 			Duration: o.LeaseDuration, Deadline: o.RenewDeadline, Retry: o.RetryPeriod,
 		}
+	}
+	if o.PrintConfig {
+		_, err := os.Stdout.WriteString(server.Configuration(server.Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: run.Lease}))
+		return err
 	}
 	return server.Run(ctx, run)
 }

@@ -18,10 +18,7 @@ import (
 // namespace of the lease.
 const RoleName = "berth-scheduler"
 
-var (
-	read      = []string{"get", "list", "watch"}
-	readWrite = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
-)
+var read = []string{"get", "list", "watch"}
 
 // rule is one rule of a role.
 func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {

@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("set up the scheduler: %w", err)
 	}
 	if o.ConfigFile != "" && !commits(&cc.ComponentConfig) {
-		return fmt.Errorf("configuration %s: no profile has Berth's plugin; see docs/running-the-scheduler.md for what a profile needs", o.ConfigFile)
+		return fmt.Errorf("configuration %s: no profile has Berth's plugin; start from what `berth scheduler --print-config` prints", o.ConfigFile)
 	}
 	p, err := newProcess(cc, s, g, o.Policies)
 	if err != nil {
