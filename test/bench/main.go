@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -65,7 +66,7 @@ func main() {
 }
 
 // run runs the parts that only names and puts each on the page out as soon as
-// it is measured.
+// it is measured. One that cannot be measured does not keep the others back.
 func run(ctx context.Context, r *report, only, out string) error {
 	work, err := os.MkdirTemp("", "berth-bench-")
 	if err != nil {
@@ -79,7 +80,11 @@ func run(ctx context.Context, r *report, only, out string) error {
 			return fmt.Errorf("-only %s: there is no such part; see -help", name)
 		}
 	}
+	var failed []error
 	for _, p := range all {
+		if ctx.Err() != nil {
+			break
+		}
 		if only != "" && !slices.Contains(wanted, p.name) {
 			continue
 		}
@@ -87,11 +92,13 @@ func run(ctx context.Context, r *report, only, out string) error {
 		began := time.Now()
 		r.figures = nil
 		if err := p.fn(ctx, r, filepath.Join(work, p.name)); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+			fmt.Fprintf(os.Stderr, "  not measured: %v\n", err)
+			continue
 		}
 		if err := putSection(out, section{p.name, r.section(p, began, time.Now())}); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(append(failed, context.Cause(ctx))...)
 }

@@ -38,6 +38,7 @@ func TestVerdict(t *testing.T) {
 		{"too little misses", figure{values: []float64{1.1}, least: 1.15}, "**missed**"},
 		{"a busy machine excuses a miss", figure{values: []float64{3}, aim: 2, busy: true}, "invalid: busy machine"},
 		{"a busy machine does not spoil CPU time that is low enough", figure{values: []float64{2}, aim: 2, busy: true}, "reached"},
+		{"a figure says why it does not count", figure{values: []float64{1}, aim: 2, void: "too few pods"}, "invalid: too few pods"},
 		{"a busy machine spoils wall times", figure{values: []float64{2}, aim: 2, wall: true, busy: true}, "invalid: busy machine"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,6 +17,7 @@ type figure struct {
 	each   bool    // the aim holds for every value, not for the median alone
 	wall   bool    // a wall time: worth nothing from a busy machine
 	busy   bool    // the machine was busy with something else
+	void   string  // why it does not count at all; "" is that it does
 	how    string
 }
 
@@ -77,6 +78,8 @@ func (f figure) verdict() string {
 		low, high = slices.Min(f.values), slices.Max(f.values)
 	}
 	switch {
+	case f.void != "":
+		return "invalid: " + f.void
 	case f.wall && f.busy:
 		return "invalid: busy machine"
 	case f.aim == 0 && f.least == 0:

@@ -15,11 +15,12 @@ type backlog struct {
 	runs        int     // of each scheduler, in the order stock, berth, berth, stock
 	faster      float64 // aim: Berth's pods a second against stock's; 0 is none
 	own         float64 // aim: CPU of Berth's scheduler a pod, ms
+	machine     float64 // aim: CPU of the whole machine a pod with Berth, ms; 0 is none
 }
 
 func backlogs() []backlog {
 	return []backlog{
-		{nodes: 500, pods: 4000, runs: 2, faster: 1.15, own: 1.0},
+		{nodes: 500, pods: 4000, runs: 2, faster: 1.15, own: 1.0, machine: 8.3},
 		{nodes: 1000, pods: 5000, runs: 1, own: 1.3},
 		{nodes: 5000, pods: 10000, runs: 1, faster: 1.2, own: 1.6},
 	}
@@ -163,7 +164,7 @@ func (b backlog) report(r *report, stocks, berths []drained) {
 	r.add(figure{what: at + "Berth, pods bound", values: of(berths, rate), unit: "a second", wall: true, busy: busy, how: "the same"})
 	r.add(figure{what: at + "Berth's pods a second against stock's", values: ratio(rate), unit: "times", least: b.faster, wall: true, busy: busy, how: "runs in turn: stock, berth, berth, stock"})
 	r.add(figure{what: at + "stock, CPU of the whole machine a pod", values: of(stocks, machine), unit: "ms", busy: busy, how: "over that time, client included"})
-	r.add(figure{what: at + "Berth, CPU of the whole machine a pod", values: of(berths, machine), unit: "ms", aim: 8.3, busy: busy, how: "the same; the aim is what stock took at 500 nodes when Berth had no scheduler"})
+	r.add(figure{what: at + "Berth, CPU of the whole machine a pod", values: of(berths, machine), unit: "ms", aim: b.machine, busy: busy, how: "the same; the aim at 500 nodes is what stock took there before Berth had a scheduler"})
 	r.add(figure{what: at + "Berth's CPU of the whole machine a pod against stock's", values: ratio(machine), unit: "times", aim: 1, busy: busy, how: "from the two above"})
 	r.add(figure{what: at + "stock, scheduler's own CPU a pod", values: of(stocks, own), unit: "ms", how: "CPU profile, goroutines labelled component=scheduler, garbage collection apart"})
 	r.add(figure{what: at + "Berth, scheduler's own CPU a pod", values: of(berths, own), unit: "ms", aim: b.own, busy: busy, how: "the same"})
