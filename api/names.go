@@ -53,6 +53,14 @@ const (
 	// GPUs may be: clique, node, fabric, rack, zone or cluster, the default.
 	AnnotationTopology = "berth.dev/topology"
 
+	// AnnotationDataset, on a Pod, names the data that it reads, separated by
+	// commas: it is placed where the data is, if it can be.
+	AnnotationDataset = "berth.dev/dataset"
+
+	// AnnotationDatasets, on a Node, names the data that it has, separated by
+	// commas. A label of this name may name one.
+	AnnotationDatasets = "berth.dev/datasets"
+
 	// LabelRack, on a Node, names the rack that it is in, unique in its zone.
 	LabelRack = "berth.dev/rack"
 )
