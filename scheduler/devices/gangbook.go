@@ -66,7 +66,8 @@ type team struct {
 	rounds  int                    // plans in a row that something else refused
 	avoid   map[types.UID][]string // nodes that refused a member
 	retry   time.Time              // no plan before
-	timer   *time.Timer
+	timer   *time.Timer            // wakes the leader; nil: none
+	wakes   time.Time              // when timer does
 }
 
 // member is one pod of a gang.

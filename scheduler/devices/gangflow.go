@@ -239,18 +239,33 @@ func (b *gangBook) giveUp(t *team, text string) aftermath {
 	return after
 }
 
-// again wakes the leader of t after a time, and not before, with mu held.
+// again wakes the leader of t after a time, and lets nobody plan before, with mu
+// held.
 func (b *gangBook) again(t *team, after time.Duration) {
 	t.retry = time.Now().Add(after)
+	b.wakeIn(t, after)
+}
+
+// wakeIn wakes the leader of t after a time, unless that is to be sooner already,
+// with mu held.
+func (b *gangBook) wakeIn(t *team, after time.Duration) {
+	at := time.Now().Add(after)
 	if t.timer != nil {
+		if !t.wakes.After(at) {
+			return
+		}
 		t.timer.Stop()
 	}
+	t.wakes = at
 	t.timer = time.AfterFunc(after, func() {
 		b.mu.Lock()
-		t.timer = nil
 		var pods []*v1.Pod
-		if b.teams[t.gang.Key] == t && t.plan == nil {
-			pods = t.lead()
+		if t.timer = nil; b.teams[t.gang.Key] == t && t.plan == nil {
+			if early := time.Until(t.retry); early > 0 {
+				b.wakeIn(t, early)
+			} else {
+				pods = t.lead()
+			}
 		}
 		b.mu.Unlock()
 		if len(pods) > 0 {
@@ -260,12 +275,13 @@ func (b *gangBook) again(t *team, after time.Duration) {
 }
 
 // The times between two plans of a gang that was refused: by a filter, from the
-// first to the last; and, for what its planning costs, such a multiple of that.
+// first to the last; else such a multiple of what planning it costs.
 const (
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
 	costFactor = 40
 	leastPause = 50 * time.Millisecond
+	refresh    = 10 * time.Second // where something was given back, and not enough: so that the reason is that of today
 )
 
 // pause is the time after a number of plans that something refused.

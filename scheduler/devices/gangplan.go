@@ -262,13 +262,12 @@ func (b *gangBook) roomMade(uid types.UID, old, now any) bool {
 			return false
 		}
 		if t.refused.short -= milli; t.refused.short > 0 {
+			b.wakeIn(t, refresh)
 			return false
 		}
 	}
 	if wait := time.Until(t.retry); wait > 0 {
-		if t.timer == nil {
-			b.again(t, wait)
-		}
+		b.wakeIn(t, wait)
 		return false
 	}
 	return true

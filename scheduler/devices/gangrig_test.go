@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,11 +43,15 @@ type rig struct {
 	forced map[types.UID]bool   // activated while in a cycle
 	inside types.UID            // the pod in the cycle
 	permit map[types.UID]*waits
-	refuse func(pod *v1.Pod, node string) bool // a filter of others
-	unbind func(pod *v1.Pod) error             // the API server's answer to a binding
+	refuse func(pod *v1.Pod, node string) bool             // a filter of others
+	unbind func(pod *v1.Pod) error                         // the API server's answer to a binding
+	post   func(s *state, pod *v1.Pod, status *fwk.Status) // in place of the PostFilters that are here
 	tried  map[types.UID]int
 	said   map[string]string // conditions that were patched, by pod
 	told   []string          // events
+
+	mu    sync.Mutex
+	calls []func() // what timers of the plugins want; run does it
 }
 
 // waits is a pod in Permit.
@@ -81,12 +86,14 @@ func newRig(t *testing.T, nodes ...int) *rig {
 		patch := a.(k8stesting.PatchAction)
 		_, text, _ := strings.Cut(string(patch.GetPatch()), `"message":"`)
 		text, _, _ = strings.Cut(text, `"`)
-		if r.pods[types.UID(patch.GetName())] != nil {
-			r.update(types.UID(patch.GetName()), func(p *v1.Pod) {
-				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: text}}
-			})
-		}
-		r.said[patch.GetName()] = text
+		r.later(func() {
+			if r.pods[types.UID(patch.GetName())] != nil {
+				r.update(types.UID(patch.GetName()), func(p *v1.Pod) {
+					p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: text}}
+				})
+			}
+			r.said[patch.GetName()] = text
+		})
 		return true, &v1.Pod{}, nil
 	})
 	r.client = c
@@ -97,7 +104,7 @@ func newRig(t *testing.T, nodes ...int) *rig {
 // start makes a scheduler that has seen nothing yet but what the API has.
 func (r *rig) start() {
 	r.t.Helper()
-	r.handler, r.active, r.permit = nil, nil, map[types.UID]*waits{}
+	r.handler, r.active, r.permit, r.calls = nil, nil, map[types.UID]*waits{}, nil
 	makers := devices.Plugins()
 	make := func(name string) fwk.Plugin {
 		p, err := makers[name](r.t.Context(), nil, r)
@@ -128,11 +135,39 @@ type recorder struct {
 }
 
 func (e recorder) Eventf(_, _ runtime.Object, _, _, _, note string, args ...any) {
-	e.r.told = append(e.r.told, fmt.Sprintf(note, args...))
+	text := fmt.Sprintf(note, args...)
+	e.r.later(func() { e.r.told = append(e.r.told, text) })
+}
+
+// later has run do something.
+func (r *rig) later(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, do)
+}
+
+// drain does what is to be done.
+func (r *rig) drain() {
+	for {
+		r.mu.Lock()
+		calls := r.calls
+		r.calls = nil
+		r.mu.Unlock()
+		if len(calls) == 0 {
+			return
+		}
+		for _, do := range calls {
+			do()
+		}
+	}
 }
 
 // Activate implements fwk.PodActivator.
 func (r *rig) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	r.later(func() { r.activate(pods) })
+}
+
+func (r *rig) activate(pods map[string]*v1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
 		uid := pods[name].UID
 		if _, there := r.out[uid]; there {
@@ -166,6 +201,7 @@ func (r *rig) add(pods ...*v1.Pod) {
 	for _, p := range pods {
 		r.pods[p.UID] = p
 		r.meet(p)
+		r.drain()
 	}
 }
 
@@ -264,6 +300,7 @@ func (r *rig) run() {
 		if steps > 10000 {
 			r.t.Fatalf("the scheduler does not come to rest: %v active, %v tried, %v", r.active, r.tried, r.out)
 		}
+		r.drain()
 		if r.settle() {
 			continue
 		}
@@ -299,14 +336,19 @@ func (r *rig) cycle(pod *v1.Pod) {
 	r.inside = pod.UID
 	r.tried[pod.UID]++
 	node, s, status := r.find(pod)
+	r.drain()
 	if status.IsSuccess() {
 		r.inside = ""
 		r.place(pod, node, s)
+		r.drain()
 		return
 	}
-	if _, st := r.plans.PostFilter(r.t.Context(), s, pod, nil); st.Code() == fwk.Unschedulable {
+	if r.post != nil {
+		r.post(s, pod, status)
+	} else if _, st := r.plans.PostFilter(r.t.Context(), s, pod, nil); st.Code() == fwk.Unschedulable {
 		r.devs.PostFilter(r.t.Context(), s, pod, nil)
 	}
+	r.drain()
 	r.inside = ""
 	r.back(pod.UID, status.Message())
 }
