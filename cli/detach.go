@@ -61,6 +61,9 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.Scheduler != "" {
 		args = append(args, "--scheduler", u.o.Scheduler)
 	}
+	if u.o.AutoToleration {
+		args = append(args, "--auto-toleration")
+	}
 	if u.o.HoldScheduler != "" {
 		args = append(args, "--hold-scheduler", u.o.HoldScheduler)
 	}

@@ -28,6 +28,9 @@ type UpOptions struct {
 	Began time.Time
 	// Scheduler is "stock", "berth" or "none"; "" is the folder's own, else stock.
 	Scheduler string
+	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
+	// nvidia.com/gpu:NoSchedule.
+	AutoToleration bool
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone. Benchmarks use it to measure from one moment on.
 	HoldScheduler string
@@ -74,6 +77,7 @@ func newUp(o Options) *cobra.Command {
 	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N or a fleet file (default: the folder's own, else default)")
 	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
 	f.StringVar(&u.o.Scheduler, "scheduler", "", "stock (kube-scheduler as it is), berth (with Berth's plugins) or none (run one beside it) (default: the folder's last, else stock)")
+	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "let new pods that ask for GPUs tolerate the taint nvidia.com/gpu:NoSchedule")
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")
 	f.Lookup("hold-scheduler").Hidden = true
 	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready and go on in the background")

@@ -46,12 +46,13 @@ func parse(fss cliflag.NamedFlagSets, args []string) error {
 
 // newComponents parses the options. Flag names are used rather than struct
 // fields because upstream keeps them stable.
-func newComponents(dir datadir.Dir, c *certs, store, egress string, port int) (*components, error) {
+func newComponents(dir datadir.Dir, c *certs, g *guard, store, egress string, port int) (*components, error) {
 	p := &components{api: apioptions.NewServerRunOptions(), sched: scheduleroptions.NewOptions()}
 	var err error
 	if p.manager, err = manageroptions.NewKubeControllerManagerOptions(); err != nil {
 		return nil, fmt.Errorf("options of kube-controller-manager: %w", err)
 	}
+	g.register(p.api.Admission.GenericAdmission)
 	flags := p.manager.Flags(manager.KnownControllers(), manager.ControllersDisabledByDefault(), manager.ControllerAliases())
 	p.manager.ParsedFlags = &flags
 	err = errors.Join(

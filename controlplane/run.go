@@ -34,6 +34,9 @@ type Options struct {
 	// Scheduler is SchedulerStock, SchedulerBerth or SchedulerNone; "" is the
 	// folder's last, else SchedulerStock.
 	Scheduler string
+	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
+	// nvidia.com/gpu:NoSchedule.
+	AutoToleration bool
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
 	HoldScheduler string
@@ -102,6 +105,7 @@ type plane struct {
 	log         *slog.Logger
 	failed      chan error   // the first component that ended by itself
 	clients     *rest.Config // the API server's loopback client
+	guard       *guard       // an admission plugin of the API server
 	stopAPI     func()
 	// stepBegan is when the step that is being done began.
 	stepBegan time.Time
@@ -125,7 +129,12 @@ func (p *plane) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parts, err := newComponents(p.Dir, p.certs, url, p.Dir.Join("run", "egress.yaml"), p.state.Port)
+	scheduler := ""
+	if p.state.Scheduler == SchedulerBerth {
+		scheduler = schedulerUser
+	}
+	p.guard = newGuard(scheduler, p.AutoToleration)
+	parts, err := newComponents(p.Dir, p.certs, p.guard, url, p.Dir.Join("run", "egress.yaml"), p.state.Port)
 	if err != nil {
 		return err
 	}

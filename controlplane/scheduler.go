@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/client-go/kubernetes"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
@@ -59,6 +58,9 @@ func (p *plane) startScheduler(ctx context.Context, parts *components, ended fun
 		}
 	}
 	cfg, s, err := setup()
+	if err == nil && p.state.Scheduler == SchedulerBerth {
+		err = p.guard.follow(cfg.InformerFactory.Core().V1().Nodes().Informer())
+	}
 	if err != nil {
 		return fmt.Errorf("configure kube-scheduler: %w", err)
 	}
@@ -69,13 +71,4 @@ func (p *plane) startScheduler(ctx context.Context, parts *components, ended fun
 		return fmt.Errorf("start kube-scheduler: %w", err)
 	}
 	return nil
-}
-
-// guardDevices applies the admission policies that keep committed devices to the
-// scheduler, where Berth's runs. They stay when the stock scheduler comes back.
-func (p *plane) guardDevices(ctx context.Context, client kubernetes.Interface) error {
-	if p.state.Scheduler != SchedulerBerth {
-		return nil
-	}
-	return server.Guard(ctx, client, schedulerUser, true)
 }
