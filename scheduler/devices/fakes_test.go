@@ -38,6 +38,7 @@ type info struct {
 	node       *v1.Node
 	pods       []*v1.Pod
 	generation int64
+	read       *int // counts how often its pods were asked for
 }
 
 type podInfo struct {
@@ -84,6 +85,9 @@ func (i *info) GetRequested() fwk.Resource {
 	return resources{list: sum}
 }
 func (i *info) GetPods() []fwk.PodInfo {
+	if i.read != nil {
+		*i.read++
+	}
 	var out []fwk.PodInfo
 	for _, p := range i.pods {
 		out = append(out, podInfo{pod: p})

@@ -58,8 +58,9 @@ type outcome struct {
 	room    *room    // nil: no plan
 	evicted []*victim
 	refusal string
-	other   bool   // the pod needs more than devices, which only other plugins know
-	bars    string // a node whose devices cannot be held
+	broken  []*v1.Pod // whose holds were given up for it
+	other   bool      // the pod needs more than devices, which only other plugins know
+	bars    string    // a node whose devices cannot be held
 }
 
 // makeRoom looks for the cheapest way to place w. If there is one, each pod placed
@@ -80,6 +81,9 @@ func (x *Preemption) makeRoom(ctx context.Context, w *wish) (*outcome, error) {
 		switch {
 		case err != nil:
 			return nil, err
+		}
+		x.tellBroken(ctx, out.broken)
+		switch {
 		case out.bars != "":
 			barred[out.bars] = true
 			continue
@@ -143,6 +147,10 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 		return s, out, nil
 	}
 	out := &outcome{plan: plan, nodes: make([]string, len(w.pods))}
+	for _, id := range plan.Broken {
+		pl.release(s.pod(id).UID)
+		out.broken = append(out.broken, s.pod(id))
+	}
 	for k := range plan.Placements {
 		at := &plan.Placements[k]
 		if at.Node < 0 {
@@ -153,7 +161,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 				pl.release(pod.UID)
 			}
 			pl.log.Error(err, "Room on a node is of no use", "node", pl.nodeName(at.Node))
-			return s, &outcome{bars: pl.nodeName(at.Node)}, nil
+			return s, &outcome{bars: pl.nodeName(at.Node), broken: out.broken}, nil
 		}
 		out.nodes[k] = pl.nodeName(at.Node)
 	}
@@ -233,22 +241,22 @@ func (s *scene) going(out *outcome, node int) (going, leaving []*v1.Pod) {
 	return going, leaving
 }
 
-// carryOut breaks the promises that the plan breaks, and evicts its victims.
-func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outcome) {
-	log := klog.FromContext(ctx)
-	var broken []*v1.Pod
-	for _, id := range out.plan.Broken {
-		pod := s.pod(id)
-		x.p.desk.release(pod.UID)
+// tellBroken lets pods whose holds went to others look for another place.
+func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
+	for _, pod := range pods {
 		x.shut(pod.UID)
 		if x.broken != nil {
 			x.broken(pod.UID)
 		}
-		broken = append(broken, pod)
 	}
-	if len(broken) > 0 {
-		x.p.handle.Activate(log, named(broken)) // they look for another place
+	if len(pods) > 0 {
+		x.p.handle.Activate(klog.FromContext(ctx), named(pods))
 	}
+}
+
+// carryOut evicts the victims of a plan.
+func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outcome) {
+	log := klog.FromContext(ctx)
 	for _, id := range out.plan.Victims {
 		pod := s.pod(id)
 		out.evicted = append(out.evicted, &victim{
