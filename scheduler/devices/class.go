@@ -34,7 +34,8 @@ const (
 )
 
 // class is the pods that say the same about the nodes they want: node selector,
-// node affinity, tolerations, and which resources a node must offer.
+// node affinity, tolerations, which resources a node must offer, and which data
+// and images it had better have.
 type class struct {
 	number    uint32
 	pod       *v1.Pod // one of them
@@ -43,6 +44,8 @@ type class struct {
 	weight    int64    // of all preferred terms
 	resources []string // GPU resources that a node must offer
 	bySize    bool     // asks for a share by size, whatever the resource is called
+	datasets  []string // that the pods read
+	images    []string // of the pods, those that not all nodes have
 	others    int      // nodes with whyOther
 	asked     int64
 	key       string
@@ -91,6 +94,10 @@ func classKey(pod *v1.Pod, w *wanted) string {
 	if w.bySize() {
 		b = append(b, 2)
 	}
+	if list := pod.Annotations[api.AnnotationDataset]; list != "" {
+		b = append(b, 1)
+		add(list)
+	}
 	return string(b)
 }
 
@@ -124,7 +131,7 @@ func (w *wanted) bySize() bool {
 
 // newClass reads what pod says about nodes.
 func newClass(key string, pod *v1.Pod, w *wanted) (*class, error) {
-	c := &class{key: key, pod: pod, required: nodeaffinity.GetRequiredNodeAffinity(pod), resources: w.resources(), bySize: w.bySize()}
+	c := &class{key: key, pod: pod, datasets: datasets(pod.Annotations[api.AnnotationDataset]), required: nodeaffinity.GetRequiredNodeAffinity(pod), resources: w.resources(), bySize: w.bySize()}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
 		terms := a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 		var err error
@@ -175,6 +182,8 @@ func (c *class) judge(at *site) cluster.Verdict {
 	if c.preferred != nil && c.weight > 0 {
 		v.Bonus += int32(bonusAffinity * c.preferred.Score(n) / c.weight)
 	}
+	v.Bonus += bonusDatasets * hasDatasets(n, c.datasets) / 1000
+	v.Bonus += bonusImages * hasImages(n, c.images) / 1000
 	return v
 }
 
@@ -182,13 +191,17 @@ func (c *class) judge(at *site) cluster.Verdict {
 func (w *world) class(pod *v1.Pod, want *wanted) (*class, error) {
 	k := &w.classes
 	k.asked++
-	key := want.class
+	key, images := want.class, w.telling(pod)
+	for _, name := range images {
+		key += "\x04" + name
+	}
 	c := k.byKey[key]
 	if c == nil {
 		var err error
 		if c, err = newClass(key, pod, want); err != nil {
 			return nil, err
 		}
+		c.images = images
 		if len(k.byKey) >= mostClasses {
 			w.dropClass()
 		}

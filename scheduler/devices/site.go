@@ -84,11 +84,18 @@ func foreignShares(n *v1.Node) int32 {
 	return 1
 }
 
-// same says whether a node offers what object does, and admits the same pods.
+// same says whether a node offers what object does.
 func (at *site) same(n *v1.Node) bool {
 	o := at.object
-	return o == n || sameDevices(o, n) && o.Spec.Unschedulable == n.Spec.Unschedulable && slices.Equal(o.Spec.Taints, n.Spec.Taints) &&
-		maps.Equal(o.Labels, n.Labels) && sameAmounts(o.Status.Allocatable, n.Status.Allocatable) && sameAmounts(o.Status.Capacity, n.Status.Capacity)
+	return o == n || sameDevices(o, n) && sameAmounts(o.Status.Allocatable, n.Status.Allocatable) &&
+		sameAmounts(o.Status.Capacity, n.Status.Capacity) && (!at.foreign || maps.Equal(o.Labels, n.Labels))
+}
+
+// judgedSame says whether classes judge a node as they did object.
+func (at *site) judgedSame(n *v1.Node) bool {
+	o := at.object
+	return o == n || o.Spec.Unschedulable == n.Spec.Unschedulable && slices.Equal(o.Spec.Taints, n.Spec.Taints) && maps.Equal(o.Labels, n.Labels) &&
+		o.Annotations[api.AnnotationDatasets] == n.Annotations[api.AnnotationDatasets] && sameImages(o, n)
 }
 
 func sameAmounts(a, b v1.ResourceList) bool {

@@ -41,7 +41,8 @@ type world struct {
 	byName   map[string]*site
 	listed   []*site // in the order of the scheduler's list
 	classes  classes
-	shared   bool // a node offers each GPU as several devices
+	shared   bool           // a node offers each GPU as several devices
+	images   map[string]int // by name: nodes that have the image
 	swept    time.Time
 }
 
@@ -55,12 +56,13 @@ type occupant struct {
 // newWorld makes the world of nodes, with nothing held. What old has learned and
 // read goes on; old may be nil.
 func newWorld(nodes []fwk.NodeInfo, old *world) (*world, error) {
-	w := &world{byName: make(map[string]*site, len(nodes)), classes: newClasses(), sites: make([]*site, 0, len(nodes))}
+	w := &world{byName: make(map[string]*site, len(nodes)), classes: newClasses(), sites: make([]*site, 0, len(nodes)), images: map[string]int{}}
 	for _, info := range nodes {
 		n := info.Node()
 		at := newSiteLike(n, old)
 		w.sites, w.byName[n.Name] = append(w.sites, at), at
 		w.listed = append(w.listed, at)
+		w.countImages(n, 1)
 	}
 	slices.SortFunc(w.sites, func(a, b *site) int { return strings.Compare(a.object.Name, b.object.Name) })
 	specs := make([]cluster.Spec, len(w.sites))
@@ -189,7 +191,8 @@ func (w *world) lists(all []fwk.NodeInfo) bool {
 // refresh brings one node to what info shows. It says no where the node has
 // become another, so that the world must be made anew.
 func (w *world) refresh(log klog.Logger, d *desk, at *site, info fwk.NodeInfo) bool {
-	if !at.same(info.Node()) {
+	same := at.same(info.Node())
+	if !same {
 		next := newSite(info.Node())
 		for uid := range at.held {
 			w.leave(at, uid)
@@ -198,9 +201,14 @@ func (w *world) refresh(log klog.Logger, d *desk, at *site, info fwk.NodeInfo) b
 		if w.snapshot.Replace(at.index, &next.spec) != nil {
 			return false
 		}
-		at.object, at.spec, at.foreign, at.odd, at.mig, at.from = next.object, next.spec, next.foreign, next.odd, next.mig, nil
-		w.rejudge(at)
+		at.spec, at.foreign, at.odd, at.mig, at.from = next.spec, next.foreign, next.odd, next.mig, nil
 		w.shared = w.shared || at.spec.Shares > 1
+	}
+	if !same || !at.judgedSame(info.Node()) {
+		w.countImages(at.object, -1)
+		w.countImages(info.Node(), 1)
+		at.object = info.Node()
+		w.rejudge(at)
 	}
 	at.object, at.generation = info.Node(), info.GetGeneration()
 	n := d.node(log, info)
