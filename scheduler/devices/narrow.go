@@ -27,6 +27,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if len(parts) == 0 && h == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	if err := kube.CheckRequest(pod); err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
 	w := newWanted(pod, parts)
 	state.Write(wantedKey, w)
 	if h != nil {

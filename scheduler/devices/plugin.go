@@ -91,7 +91,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	case n.err != nil:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.err.Error())
 	case n.ledger == nil:
-		return nil
+		return uncounted(pod, w, info)
 	}
 	switch n.fit(pod, w) {
 	case fits, tooMany: // of the latter the node says what it has against it: see Reserve

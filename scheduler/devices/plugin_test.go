@@ -61,7 +61,10 @@ func TestFilter(t *testing.T) {
 		{"a whole GPU with more memory than there is", plain, nil, []string{"gpu=1", "gpu-memory=40"}, fwk.UnschedulableAndUnresolvable, "no free GPU with 40 GiB"},
 		{"two shares where one is the most, which the node refuses", t4Node(t, "n", 2, failing), nil, []string{"gpu=2"}, fwk.Success, ""},
 		{"a pod that is being deleted holds its device", plain, []*v1.Pod{leaving(asking("a", on(g0), "gpu=1")), asking("b", on(g1), "gpu=1")}, []string{"gpu=1"}, fwk.Unschedulable, "Insufficient nvidia.com/gpu"},
-		{"a node that publishes no devices is the kubelet's", &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, nil, []string{"gpu=1"}, fwk.Success, ""},
+		{"of a node that publishes no devices its kubelet says how many", &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
+		}, nil, []string{"gpu=1"}, fwk.Success, ""},
+		{"a node without GPUs has none", &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, nil, []string{"gpu=1"}, fwk.UnschedulableAndUnresolvable, "Insufficient nvidia.com/gpu"},
 		{"a node whose annotation is no JSON takes nothing", bad, nil, []string{"gpu=1"}, fwk.UnschedulableAndUnresolvable, "node n: read annotation berth.dev/inventory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

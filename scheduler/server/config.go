@@ -9,6 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/scheduler/devices"
 )
 
@@ -69,8 +70,15 @@ func profile(name string) string {
 		"    preFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}]}\n" +
 		"    postFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}, {name: " + devices.PreemptionName + "}]}\n" +
 		"    bind: {enabled: [{name: " + devices.Name + "}]}\n" +
-		"    score: {enabled: [{name: NodeAffinity, weight: 20}, {name: InterPodAffinity, weight: 20}, {name: TaintToleration, weight: 20}]}\n"
+		"    score: {enabled: [{name: NodeAffinity, weight: 20}, {name: InterPodAffinity, weight: 20}, {name: TaintToleration, weight: 20}]}\n" +
+		"  pluginConfig:\n  - name: NodeResourcesFit\n    args: {ignoredResources: [" + strings.Join(counted, ", ") + "], ignoredResourceGroups: [volcano.sh]}\n"
 }
+
+// counted are the resources that Berth's plugin counts device by device, and the
+// plugin NodeResourcesFit therefore not at all: a share in HAMi's spelling asks
+// for nvidia.com/gpu: 1 and takes none, and most nodes do not offer the resources
+// of HAMi and Volcano (volcano.sh/vgpu-*).
+var counted = []string{api.ResourceGPU, api.ResourceGPUMemory, api.ResourceHAMiMemory, api.ResourceHAMiPercentage, api.ResourceHAMiCores}
 
 // decode reads a KubeSchedulerConfiguration, with upstream's defaults for what it
 // leaves out.
