@@ -225,7 +225,8 @@ func (t *team) lead() []*v1.Pod {
 	return nil
 }
 
-// giveUp drops a plan that has not passed, with mu held.
+// giveUp drops a plan that has not passed, with mu held. What it held may do for
+// other gangs.
 func (b *gangBook) giveUp(t *team, text string) aftermath {
 	after := aftermath{back: map[types.UID]string{}}
 	for uid := range t.plan.nodes {
@@ -236,6 +237,11 @@ func (b *gangBook) giveUp(t *team, text string) aftermath {
 		}
 	}
 	t.plan = nil
+	for _, other := range b.teams {
+		if other != t && other.refused != nil && other.plan == nil {
+			b.wakeIn(other, leastPause)
+		}
+	}
 	return after
 }
 

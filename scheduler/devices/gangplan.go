@@ -93,6 +93,7 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s/%s: %w", task.gang.Namespace, task.gang.Name, err))
 	case refusal != nil:
+		decided(resultUnschedulable, string(foremost(refusal.Nodes)), began)
 		g.book.unfit(pod, refusal, time.Since(began))
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 	}
@@ -244,8 +245,11 @@ func (b *gangBook) placed(pod *v1.Pod, task *gangTask, nodes map[types.UID]strin
 	b.do(after)
 }
 
-// roomMade says whether what has happened may have made enough room for the gang
-// that the pod leads to plan it again. old and now are pods or nodes.
+// roomMade looks at what has happened to a pod or a node, old before and now
+// after it: it may have made enough room for the gang that a pod leads. Then the
+// leader is woken. It says whether the pod is to be tried for another reason, as
+// it leads no gang. The leader is not queued by the scheduler, which would let it
+// wait longer after each refusal.
 func (b *gangBook) roomMade(uid types.UID, old, now any) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -266,11 +270,8 @@ func (b *gangBook) roomMade(uid types.UID, old, now any) bool {
 			return false
 		}
 	}
-	if wait := time.Until(t.retry); wait > 0 {
-		b.wakeIn(t, wait)
-		return false
-	}
-	return true
+	b.wakeIn(t, max(0, time.Until(t.retry)))
+	return false
 }
 
 // givenBack is how many milli-GPUs a pod gives back when it ends, or more.
