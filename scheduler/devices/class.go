@@ -170,10 +170,8 @@ func (c *class) judge(at *site) cluster.Verdict {
 	if at.odd {
 		return cluster.Verdict{Reason: whyOther}
 	}
-	for _, name := range c.resources {
-		if q := n.Status.Allocatable[v1.ResourceName(name)]; q.Sign() <= 0 {
-			return cluster.Verdict{Reason: whyNotOffered}
-		}
+	if missing(n, c.resources) != "" {
+		return cluster.Verdict{Reason: whyNotOffered}
 	}
 	if c.bySize && (at.foreign || at.spec.Shares > 1) {
 		return cluster.Verdict{Reason: whyNotOffered}
@@ -185,6 +183,17 @@ func (c *class) judge(at *site) cluster.Verdict {
 	v.Bonus += bonusDatasets * hasDatasets(n, c.datasets) / 1000
 	v.Bonus += bonusImages * hasImages(n, c.images) / 1000
 	return v
+}
+
+// missing names the first resource that a node does not offer now, as when its
+// device plugin is down, or "".
+func missing(n *v1.Node, resources []string) string {
+	for _, name := range resources {
+		if q := n.Status.Allocatable[v1.ResourceName(name)]; q.Sign() <= 0 {
+			return name
+		}
+	}
+	return ""
 }
 
 // class gives the class of a pod, judging every node if it is new.

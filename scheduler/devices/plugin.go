@@ -93,6 +93,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	case n.ledger == nil:
 		return uncounted(pod, w, info)
 	}
+	if name := missing(info.Node(), w.resources()); name != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Insufficient "+name)
+	}
 	switch n.fit(pod, w) {
 	case fits, tooMany: // of the latter the node says what it has against it: see Reserve
 		return nil

@@ -43,6 +43,8 @@ func TestFilter(t *testing.T) {
 	on := func(uuid string) string { return `{"main":[{"uuid":"` + uuid + `"}]}` }
 	bad := plain.DeepCopy()
 	bad.Annotations[api.AnnotationInventory] = "no"
+	down := plain.DeepCopy()
+	down.Status.Allocatable[api.ResourceGPU] = resource.MustParse("0")
 	for _, tt := range []struct {
 		name string
 		node *v1.Node
@@ -65,6 +67,7 @@ func TestFilter(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
 		}, nil, []string{"gpu=1"}, fwk.Success, ""},
 		{"a node without GPUs has none", &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, nil, []string{"gpu=1"}, fwk.UnschedulableAndUnresolvable, "Insufficient nvidia.com/gpu"},
+		{"a node whose device plugin is down", down, nil, []string{"gpu=1"}, fwk.UnschedulableAndUnresolvable, "Insufficient nvidia.com/gpu"},
 		{"a node whose annotation is no JSON takes nothing", bad, nil, []string{"gpu=1"}, fwk.UnschedulableAndUnresolvable, "node n: read annotation berth.dev/inventory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
