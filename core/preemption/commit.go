@@ -84,7 +84,8 @@ func (t *trial) spareGroup(group []int, g *gang) {
 	}
 }
 
-// awaited lists who leaves by himself and whose room a placement needs.
+// awaited lists who leaves by himself and whose room a placement needs. Promises
+// to others, who may need it too, are not asked.
 func (t *trial) awaited(placed []cluster.Placement) []ID {
 	m := t.s.Mark()
 	defer t.s.RollBack(m)
@@ -96,6 +97,11 @@ func (t *trial) awaited(placed []cluster.Placement) []ID {
 			continue
 		}
 		seen[i] = true
+		for n := t.first[i]; n < t.first[i+1]; n++ {
+			if h := t.holder(n); h.Promise && !t.gone[n] {
+				t.let(h)
+			}
+		}
 		for n := t.first[i]; n < t.first[i+1]; n++ {
 			if h := t.holder(n); h.Leaving && !h.Promise && t.gone[n] && !t.back(h) {
 				out = append(out, t.ids[n])

@@ -113,7 +113,15 @@ func stands(t *testing.T, c *preemption.Cluster, p *preemption.Preemptor, plan *
 			}
 		}
 	}
-	for _, id := range all(c) { // who is not awaited may come back
+	// Who is not awaited may come back, if nobody else has been promised his room.
+	promises := slices.DeleteFunc(all(c), func(id preemption.ID) bool { return !at(c, id).Promise })
+	s = settle(c, slices.Concat(plan.Victims, promises)...)
+	for i := range plan.Placements {
+		if at := plan.Placements[i]; at.Node >= 0 && s.Assume(&at) != nil {
+			t.Fatal("not reached: the plan stands")
+		}
+	}
+	for _, id := range all(c) {
 		if h := at(c, id); h.Leaving && slices.ContainsFunc(plan.Placements, func(p cluster.Placement) bool { return p.Node == id.Node }) {
 			if room := back(s, &h.Placement); room == slices.Contains(plan.Awaited, id) {
 				t.Fatalf("holder %v leaves: awaited %v, and room with it is %v", id, plan.Awaited, room)

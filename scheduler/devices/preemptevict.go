@@ -48,23 +48,23 @@ func newEvictor() *evictor {
 	return &evictor{going: map[types.UID]*victim{}, kept: map[types.UID]time.Time{}}
 }
 
-// isGoing says whether a pod's eviction has begun.
-func (e *evictor) isGoing(uid types.UID) bool {
+// known gives the pods whose eviction has begun, and those that the API server has
+// refused lately to evict.
+func (e *evictor) known(now time.Time) (going, kept map[types.UID]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.going[uid] != nil
-}
-
-// isKept says whether the API server has refused lately to evict a pod.
-func (e *evictor) isKept(uid types.UID, now time.Time) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	until, ok := e.kept[uid]
-	if ok && now.After(until) {
-		delete(e.kept, uid)
-		return false
+	going, kept = make(map[types.UID]bool, len(e.going)), map[types.UID]bool{}
+	for uid := range e.going {
+		going[uid] = true
 	}
-	return ok
+	for uid, until := range e.kept {
+		if now.After(until) {
+			delete(e.kept, uid)
+		} else {
+			kept[uid] = true
+		}
+	}
+	return going, kept
 }
 
 // keep makes a pod no victim for a while.

@@ -148,14 +148,15 @@ func TestEvict(t *testing.T) {
 			}
 			for _, name := range tt.pods {
 				uid := types.UID("uid-" + name)
-				if got, want := e.isKept(uid, time.Now()), slices.Contains(tt.kept, name); got != want {
+				going, kept := e.known(time.Now())
+				if got, want := kept[uid], slices.Contains(tt.kept, name); got != want {
 					t.Errorf("kept %v, want %v", got, want)
 				}
-				if e.isKept(uid, time.Now().Add(2*keptFor)) {
-					t.Errorf("kept for ever")
-				}
-				if got, want := e.isGoing(uid), slices.Contains(tt.going, name); got != want {
+				if got, want := going[uid], slices.Contains(tt.going, name); got != want {
 					t.Errorf("going %v, want %v", got, want)
+				}
+				if _, kept := e.known(time.Now().Add(2 * keptFor)); kept[uid] {
+					t.Errorf("kept for ever")
 				}
 			}
 		})

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
@@ -37,27 +36,30 @@ func (x *Preemption) see(pl *planner, pods []*v1.Pod, now time.Time) (*scene, er
 		c:    &preemption.Cluster{Snapshot: empty, Holders: make([][]preemption.Holder, n), MinCount: map[string]int{}, Budgets: allowed},
 		pods: make([][]*v1.Pod, n),
 	}
+	going, kept := x.known(now)
 	for i := range n {
-		seen := map[types.UID]bool{}
-		for _, o := range pl.occupants(i) {
-			if o.pod != nil {
-				seen[o.pod.UID] = true
-				x.enter(s, o, now)
+		at := pl.w.sites[i]
+		for key, o := range at.held {
+			if o.pod != nil && o.pod.UID != key {
+				x.enter(s, o, &fate{fixed: true}) // a binding that may have arrived: nobody knows whom to evict
 			}
 		}
 		info, err := pl.all.Get(pl.nodeName(i))
 		if err != nil {
 			continue
 		}
-		dealt := int64(0)
-		for _, pi := range info.GetPods() {
-			if pod := pi.GetPod(); !seen[pod.UID] {
-				o := occupant{pod: pod, placement: cluster.Placement{Node: i, Request: bare(pod)}}
-				if pl.w.sites[i].foreign {
-					dealt = deal(empty, &o, dealt)
+		dealt, there := int64(0), info.GetPods()
+		s.c.Holders[i], s.pods[i] = make([]preemption.Holder, 0, len(there)), make([]*v1.Pod, 0, len(there))
+		for _, pi := range there {
+			pod := pi.GetPod()
+			o := at.held[pod.UID]
+			if o == nil {
+				o = &occupant{pod: pod, placement: cluster.Placement{Node: i, Request: bare(pod)}}
+				if at.foreign {
+					dealt = deal(empty, o, dealt)
 				}
-				x.enter(s, o, now)
 			}
+			x.enter(s, o, &fate{leaves: pod.DeletionTimestamp != nil || going[pod.UID], fixed: kept[pod.UID]})
 		}
 	}
 	x.promises(pl, s, pods)
@@ -123,18 +125,18 @@ func bare(pod *v1.Pod) cluster.Request {
 	return cluster.Request{CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes}
 }
 
+// fate is what is known of a holder's end.
+type fate struct {
+	leaves bool // goes by itself
+	fixed  bool // must not be evicted
+}
+
 // enter adds a holder to s.
-func (x *Preemption) enter(s *scene, o occupant, now time.Time) {
-	if o.held && !x.p.desk.doubted(o.pod.UID) {
-		return // see promises
-	}
-	h := preemption.Holder{Placement: o.placement, Priority: priorityOf(o.pod)}
+func (x *Preemption) enter(s *scene, o *occupant, f *fate) {
+	h := preemption.Holder{Placement: o.placement, Priority: priorityOf(o.pod), Leaving: f.leaves, Fixed: f.fixed, Budgets: x.budgets.of(o.pod)}
 	if !seat(s.c.Snapshot, &h.Placement) {
 		return // more than there is of a node: what cannot be counted cannot be freed
 	}
-	h.Leaving = o.pod.DeletionTimestamp != nil || x.isGoing(o.pod.UID)
-	h.Fixed = o.held || x.isKept(o.pod.UID, now) // of a binding that may have arrived nobody knows whom to evict
-	h.Budgets = x.budgets.of(o.pod)
 	if t := o.pod.Status.StartTime; t != nil {
 		h.Start = t.Time
 	}
