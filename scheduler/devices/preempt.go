@@ -38,6 +38,7 @@ type making struct {
 	*evictor
 	*rooms
 	*vain
+	sight   sight
 	budgets *budgets        // nil: no profile has the plugin
 	broken  func(types.UID) // told of pods whose holds went to others
 	once    sync.Once

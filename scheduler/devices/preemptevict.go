@@ -32,7 +32,7 @@ const (
 type evictor struct {
 	mu    sync.Mutex
 	going map[types.UID]*victim
-	kept  map[types.UID]time.Time // until when
+	kept  map[types.UID]refusedVictim
 
 	work sync.WaitGroup
 }
@@ -44,34 +44,40 @@ type victim struct {
 	budgets map[types.UID]string // the resourceVersion, at the time, of each disruption budget that it counts on
 }
 
+// refusedVictim is a pod that the API server did not let go.
+type refusedVictim struct {
+	node  string
+	until time.Time // it is not tried again before
+}
+
 func newEvictor() *evictor {
-	return &evictor{going: map[types.UID]*victim{}, kept: map[types.UID]time.Time{}}
+	return &evictor{going: map[types.UID]*victim{}, kept: map[types.UID]refusedVictim{}}
 }
 
 // known gives the pods whose eviction has begun, and those that the API server has
-// refused lately to evict.
-func (e *evictor) known(now time.Time) (going, kept map[types.UID]bool) {
+// refused lately to evict, each with its node.
+func (e *evictor) known(now time.Time) (going, kept map[types.UID]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	going, kept = make(map[types.UID]bool, len(e.going)), map[types.UID]bool{}
-	for uid := range e.going {
-		going[uid] = true
+	going, kept = make(map[types.UID]string, len(e.going)), map[types.UID]string{}
+	for uid, v := range e.going {
+		going[uid] = v.node
 	}
-	for uid, until := range e.kept {
-		if now.After(until) {
+	for uid, r := range e.kept {
+		if now.After(r.until) {
 			delete(e.kept, uid)
 		} else {
-			kept[uid] = true
+			kept[uid] = r.node
 		}
 	}
 	return going, kept
 }
 
-// keep makes a pod no victim for a while.
-func (e *evictor) keep(uid types.UID, until time.Time) {
+// keep makes a victim none for a while.
+func (e *evictor) keep(v *victim, until time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.kept[uid] = until
+	e.kept[v.pod.UID] = refusedVictim{v.node, until}
 }
 
 // forget drops all about a pod that is gone.
@@ -152,7 +158,7 @@ func (e *evictor) one(ctx context.Context, h fwk.Handle, pod *v1.Pod, v *victim)
 	} else if err != nil {
 		e.forget(v.pod.UID)
 		if refused(err) {
-			e.keep(v.pod.UID, time.Now().Add(keptFor))
+			e.keep(v, time.Now().Add(keptFor))
 		}
 		log.Error(err, "Evict a pod", "pod", klog.KObj(v.pod), "preemptor", klog.KObj(pod))
 		return fmt.Errorf("evict pod %s/%s: %w", v.pod.Namespace, v.pod.Name, err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/preemption"
 )
 
@@ -135,8 +136,14 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	if err != nil {
 		return nil, nil, err
 	}
-	for k := range asked.Members {
-		s.classify(pl, asked.Members[k].Class)
+	if class := asked.Members[0].Class; slices.ContainsFunc(asked.Members, func(r cluster.Request) bool { return r.Class != class }) {
+		s.classify(pl, asked.Members)
+	} else {
+		may, verdicts := asked.Node, pl.placer().Snapshot()
+		asked.Node = func(i int) bool { return verdicts.Verdict(class, i).Reason == 0 && may(i) }
+		for k := range asked.Members {
+			asked.Members[k].Class = 0
+		}
 	}
 	plan, why, ok := w.search(pl, s, asked, now)
 	if !ok {

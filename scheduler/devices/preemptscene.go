@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
@@ -24,46 +25,133 @@ type scene struct {
 // pod gives the pod of a holder.
 func (s *scene) pod(id preemption.ID) *v1.Pod { return s.pods[id.Node][id.Holder] }
 
+// sight is what was read of the nodes last time. Only nodes that have changed are
+// read again. The world's lock guards it.
+type sight struct {
+	world    *world
+	budgets  int64             // budgets.who, as of which holders name their budgets
+	snapshot *cluster.Snapshot // as the world's, with what is there and nothing that is held for others
+	nodes    []seen
+	minCount map[string]int
+}
+
+// seen is one node in a sight.
+type seen struct {
+	generation int64
+	from       *node
+	version    int
+	holders    []preemption.Holder
+	pods       []*v1.Pod
+}
+
 // see reads the scene for pods, whose own holds do not stand in their way.
 func (x *Preemption) see(pl *planner, pods []*v1.Pod, now time.Time) (*scene, error) {
 	allowed, err := x.budgets.read(x.evictor)
 	if err != nil {
 		return nil, err
 	}
-	empty := pl.placer().Snapshot().Emptied(1)
-	n := empty.Len()
+	v := &x.making.sight
+	if v.world != pl.w || v.budgets != x.budgets.was || !x.look(pl) {
+		v.reset(pl, x.budgets.was)
+		x.look(pl)
+	}
 	s := &scene{
-		c:    &preemption.Cluster{Snapshot: empty, Holders: make([][]preemption.Holder, n), MinCount: map[string]int{}, Budgets: allowed},
-		pods: make([][]*v1.Pod, n),
+		c:    &preemption.Cluster{Snapshot: v.snapshot, Holders: make([][]preemption.Holder, len(v.nodes)), MinCount: v.minCount, Budgets: allowed},
+		pods: make([][]*v1.Pod, len(v.nodes)),
+	}
+	for i := range v.nodes {
+		s.c.Holders[i], s.pods[i] = slices.Clip(v.nodes[i].holders), slices.Clip(v.nodes[i].pods)
 	}
 	going, kept := x.known(now)
-	for i := range n {
-		at := pl.w.sites[i]
-		for key, o := range at.held {
-			if o.pod != nil && o.pod.UID != key {
-				x.enter(s, o, &fate{fixed: true}) // a binding that may have arrived: nobody knows whom to evict
-			}
-		}
-		info, err := pl.all.Get(pl.nodeName(i))
-		if err != nil {
-			continue
-		}
-		dealt, there := int64(0), info.GetPods()
-		s.c.Holders[i], s.pods[i] = make([]preemption.Holder, 0, len(there)), make([]*v1.Pod, 0, len(there))
-		for _, pi := range there {
-			pod := pi.GetPod()
-			o := at.held[pod.UID]
-			if o == nil {
-				o = &occupant{pod: pod, placement: cluster.Placement{Node: i, Request: bare(pod)}}
-				if at.foreign {
-					dealt = deal(empty, o, dealt)
-				}
-			}
-			x.enter(s, o, &fate{leaves: pod.DeletionTimestamp != nil || going[pod.UID], fixed: kept[pod.UID]})
-		}
-	}
+	s.mark(pl, going, func(h *preemption.Holder) { h.Leaving = true })
+	s.mark(pl, kept, func(h *preemption.Holder) { h.Fixed = true })
 	x.promises(pl, s, pods)
 	return s, nil
+}
+
+// mark changes the holders that pods, named with their nodes, are.
+func (s *scene) mark(pl *planner, pods map[types.UID]string, change func(*preemption.Holder)) {
+	for uid, node := range pods {
+		at := pl.w.byName[node]
+		if at == nil {
+			continue
+		}
+		k := slices.IndexFunc(s.pods[at.index], func(p *v1.Pod) bool { return p.UID == uid })
+		if k >= 0 {
+			s.c.Holders[at.index] = slices.Clip(slices.Clone(s.c.Holders[at.index]))
+			change(&s.c.Holders[at.index][k])
+		}
+	}
+}
+
+// reset makes v a sight in which nothing has been read.
+func (v *sight) reset(pl *planner, budgets int64) {
+	*v = sight{
+		world: pl.w, budgets: budgets, snapshot: pl.placer().Snapshot().Emptied(1),
+		nodes: make([]seen, len(pl.w.sites)), minCount: map[string]int{},
+	}
+}
+
+// look reads the nodes that have changed. It says no where one has become another
+// than the Snapshot can tell.
+func (x *Preemption) look(pl *planner) bool {
+	v := &x.making.sight
+	for i, at := range pl.w.sites {
+		n := &v.nodes[i]
+		if n.generation == at.generation && n.from == at.from && n.version == at.version && n.pods != nil {
+			continue
+		}
+		if n.pods != nil && v.snapshot.Replace(i, &at.spec) != nil {
+			return false
+		}
+		*n = seen{generation: at.generation, from: at.from, version: at.version, pods: []*v1.Pod{}}
+		x.read(pl, i)
+	}
+	return true
+}
+
+// read reads node i, which has nothing on it yet.
+func (x *Preemption) read(pl *planner, i int) {
+	at := pl.w.sites[i]
+	for key, o := range at.held {
+		if o.pod != nil && o.pod.UID != key {
+			x.enter(i, o, true) // a binding that may have arrived: nobody knows whom to evict
+		}
+	}
+	info, err := pl.all.Get(pl.nodeName(i))
+	if err != nil {
+		return
+	}
+	dealt := int64(0)
+	for _, pi := range info.GetPods() {
+		pod := pi.GetPod()
+		o := at.held[pod.UID]
+		if o == nil {
+			o = &occupant{pod: pod, placement: cluster.Placement{Node: i, Request: bare(pod)}}
+			if at.foreign {
+				dealt = deal(x.making.sight.snapshot, o, dealt)
+			}
+		}
+		x.enter(i, o, false)
+	}
+}
+
+// enter adds a holder to node i of the sight.
+func (x *Preemption) enter(i int, o *occupant, fixed bool) {
+	v := &x.making.sight
+	h := preemption.Holder{
+		Placement: o.placement, Priority: priorityOf(o.pod), Leaving: o.pod.DeletionTimestamp != nil, Fixed: fixed, Budgets: x.budgets.of(o.pod),
+	}
+	if !seat(v.snapshot, &h.Placement) {
+		return // more than there is of a node: what cannot be counted cannot be freed
+	}
+	if t := o.pod.Status.StartTime; t != nil {
+		h.Start = t.Time
+	}
+	if g, _ := kube.GangOf(o.pod); g != nil {
+		h.Gang, v.minCount[g.Key] = g.Key, g.MinCount
+	}
+	v.nodes[i].holders, v.nodes[i].pods = append(v.nodes[i].holders, h), append(v.nodes[i].pods, o.pod)
 }
 
 // promises adds what is held for pods that are not there yet, but for those of
@@ -107,45 +195,28 @@ func deal(s *cluster.Snapshot, o *occupant, from int64) int64 {
 	return from
 }
 
-// classify lets requests of a class go to the nodes that it allows.
-func (s *scene) classify(pl *planner, class uint32) {
-	if class == 0 {
-		return
+// classify lets requests of several classes go to the nodes that each allows.
+func (s *scene) classify(pl *planner, members []cluster.Request) {
+	s.c.Snapshot = s.c.Snapshot.Clone()
+	done := map[uint32]bool{0: true}
+	for k := range members {
+		class := members[k].Class
+		if done[class] {
+			continue
+		}
+		done[class] = true
+		verdicts := make([]cluster.Verdict, s.c.Snapshot.Len())
+		for i := range verdicts {
+			verdicts[i] = pl.placer().Snapshot().Verdict(class, i)
+		}
+		s.c.Snapshot.SetClass(class, verdicts)
 	}
-	verdicts := make([]cluster.Verdict, s.c.Snapshot.Len())
-	for i := range verdicts {
-		verdicts[i] = pl.placer().Snapshot().Verdict(class, i)
-	}
-	s.c.Snapshot.SetClass(class, verdicts)
 }
 
 // bare is what a pod takes of its node beside devices.
 func bare(pod *v1.Pod) cluster.Request {
 	r := kube.Demand(pod, gpu.Sharing{})
 	return cluster.Request{CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes}
-}
-
-// fate is what is known of a holder's end.
-type fate struct {
-	leaves bool // goes by itself
-	fixed  bool // must not be evicted
-}
-
-// enter adds a holder to s.
-func (x *Preemption) enter(s *scene, o *occupant, f *fate) {
-	h := preemption.Holder{Placement: o.placement, Priority: priorityOf(o.pod), Leaving: f.leaves, Fixed: f.fixed, Budgets: x.budgets.of(o.pod)}
-	if !seat(s.c.Snapshot, &h.Placement) {
-		return // more than there is of a node: what cannot be counted cannot be freed
-	}
-	if t := o.pod.Status.StartTime; t != nil {
-		h.Start = t.Time
-	}
-	if g, _ := kube.GangOf(o.pod); g != nil {
-		h.Gang, s.c.MinCount[g.Key] = g.Key, g.MinCount
-	}
-	i := h.Placement.Node
-	s.c.Holders[i] = append(s.c.Holders[i], h)
-	s.pods[i] = append(s.pods[i], o.pod)
 }
 
 // seat assumes p, on GPUs that have failed too, and says whether there is room.
