@@ -108,6 +108,8 @@ func (g *guard) explain(ctx context.Context, a admission.Attributes, pod *core.P
 	var status *apierrors.StatusError
 	if errors.As(refusal, &status) {
 		status.ErrStatus.Reason, status.ErrStatus.Code = metav1.StatusReasonInvalid, http.StatusUnprocessableEntity
+		// Of what is invalid, kubectl create tells the causes alone.
+		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{Message: err.Error()})
 	}
 	return refusal
 }
