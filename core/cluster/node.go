@@ -64,11 +64,12 @@ type base struct {
 
 // Resolve gives r as node i takes it: a request for devices as the node offers
 // them (Units) becomes one for whole GPUs or, where each GPU of the node is
-// offered as n shares, for n-ths of as many GPUs.
+// offered as n shares, for so many n-ths. Then Units stays, and says that several
+// of them may be of one GPU.
 func (s *Snapshot) Resolve(i int, r *Request) Request {
 	out := *r
 	if out.Units {
-		out.Units, out.MilliGPU = false, Whole/s.nodes[i].Shares
+		out.Units, out.MilliGPU = s.nodes[i].Shares > 1, max(1, Whole/s.nodes[i].Shares)
 	}
 	return out
 }

@@ -33,7 +33,7 @@ func (p Products) Len() int { return bits.OnesCount64(uint64(p)) }
 type Request struct {
 	CPUMilli       int64
 	MemoryBytes    int64    // of the node, not of a GPU
-	GPUs           int32    // GPUs, each a different one, or MIG devices; 0 asks for none
+	GPUs           int32    // GPUs, each a different one, or MIG devices or Units; 0 asks for none
 	MilliGPU       int32    // of each GPU, 1-1000
 	GPUMemoryBytes int64    // of each GPU
 	Profile        string   // MIG profile such as "1g.5gb"

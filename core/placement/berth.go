@@ -96,6 +96,7 @@ func (b *Berth) Arrive(r *cluster.Request) bool {
 	if b.p.Memory > 0 {
 		b.mix.Fade(halve(float64(every) / b.p.Memory))
 	}
+	b.mix.trim(mostMix)
 	b.next = b.arrived + every
 	b.rebuild()
 	return true
@@ -182,7 +183,9 @@ func (b *Berth) Score(s *cluster.Snapshot, i int, r *cluster.Request) Score {
 	return score
 }
 
-// best gives V after less V before for r on node i and, for a share, the GPU.
+// best gives V after less V before for r on node i, the largest there is, and for
+// a share the GPU: one that nobody has begun only where it is better by more than
+// Params.Begin.
 func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, int) {
 	n := s.Node(i)
 	cpu := n.FreeCPUMilli
@@ -213,19 +216,23 @@ func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, i
 		return b.value(&w, cpu, row, n.Idle-r.GPUs) - before, -1
 	}
 	milli, simple := milliOn(s, i, r), plain(s, i, r)
-	best, at, last := 0.0, -1, -1
+	best, liked, at, last := 0.0, 0.0, -1, -1
 	for j, o := range open {
 		if int32(o) < milli || simple && last >= 0 && o == open[last] && gpus[j].Product == gpus[last].Product || !simple && roomOn(s, i, j, r) != roomBoth {
 			continue
 		}
 		last = j
-		after, idle := w, n.Idle
+		after, idle, begin := w, n.Idle, 0.0
 		after.take(b, i, j, int32(o), milli, cut)
 		if o == cluster.Whole {
-			idle--
+			idle, begin = idle-1, b.p.Begin
 		}
-		if gain := b.value(&after, cpu, row, idle) - before; at < 0 || gain > best {
-			best, at = gain, j
+		gain := b.value(&after, cpu, row, idle) - before
+		if at < 0 || gain > best {
+			best = gain
+		}
+		if at < 0 || gain-begin > liked {
+			liked, at = gain-begin, j
 		}
 	}
 	return best, at

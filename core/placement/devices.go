@@ -59,11 +59,34 @@ func take(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster
 				best = j
 			}
 		}
+		if best < 0 && r.Units {
+			return stack(s, i, r, out)
+		}
 		if best < 0 {
 			return out // not reached: r fits
 		}
 		taken[best/64] |= 1 << (best % 64)
 		out = append(out, device(s, i, best, r))
+	}
+	return out
+}
+
+// stack appends what is missing of r's units on GPUs of which units are taken
+// already, the lowest first.
+func stack(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device {
+	for j, open := range s.Open(i) {
+		left := int32(open) / r.MilliGPU
+		if roomOn(s, i, j, r) != roomBoth {
+			continue
+		}
+		for _, d := range out {
+			if int(d.GPU) == j {
+				left--
+			}
+		}
+		for ; left > 0 && len(out) < int(r.GPUs); left-- {
+			out = append(out, device(s, i, j, r))
+		}
 	}
 	return out
 }

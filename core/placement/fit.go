@@ -61,6 +61,9 @@ func fitGPUs(s *cluster.Snapshot, i int, r *cluster.Request) Reason {
 
 // fitEach looks at every GPU of node i.
 func fitEach(s *cluster.Snapshot, i int, r *cluster.Request) Reason {
+	if r.Units && r.GPUs > 1 {
+		return fitStacked(s, i, r)
+	}
 	var milli, both int32
 	for j := range s.Open(i) {
 		switch roomOn(s, i, j, r) {
@@ -79,6 +82,21 @@ func fitEach(s *cluster.Snapshot, i int, r *cluster.Request) Reason {
 		return NotEnoughGPUMemory
 	case r.OneClique && largestClique(s, i, r) < r.GPUs:
 		return NotOneClique
+	}
+	return Fits
+}
+
+// fitStacked is fitEach for several units of a node that divides its GPUs, which
+// may be of one GPU.
+func fitStacked(s *cluster.Snapshot, i int, r *cluster.Request) Reason {
+	var n int32
+	for j, open := range s.Open(i) {
+		if roomOn(s, i, j, r) == roomBoth {
+			n += int32(open) / r.MilliGPU
+		}
+	}
+	if n < r.GPUs {
+		return NotEnoughGPUs
 	}
 	return Fits
 }

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"math"
+	"slices"
 
 	"berth.dev/berth/core/cluster"
 )
@@ -53,6 +54,36 @@ func (m *Mix) Fade(keep float64) {
 	clear(m.at)
 	for _, c := range m.classes {
 		if c.Weight *= keep; c.Weight >= 0.001 {
+			m.at[c.Request] = len(kept)
+			kept = append(kept, c)
+			m.total += c.Weight
+		}
+	}
+	m.classes = kept
+}
+
+// mostMix bounds the classes that Berth's policy learns, twice for a while: more
+// than any trace known has, and little enough that its tables take a millisecond.
+const mostMix = 2000
+
+// trim forgets the lightest classes where there are more than twice most, so that
+// most are left.
+func (m *Mix) trim(most int) {
+	if len(m.classes) <= 2*most {
+		return
+	}
+	weights := make([]float64, len(m.classes))
+	for i := range m.classes {
+		weights[i] = m.classes[i].Weight
+	}
+	slices.Sort(weights)
+	least := weights[len(weights)-most]
+	kept := m.classes[:0]
+	m.total = 0
+	clear(m.at)
+	for i, c := range m.classes {
+		// Of those that weigh least, the latest are kept: as many as there is room for.
+		if room := most - len(kept); c.Weight > least || c.Weight == least && len(m.classes)-i <= room {
 			m.at[c.Request] = len(kept)
 			kept = append(kept, c)
 			m.total += c.Weight

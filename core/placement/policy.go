@@ -21,8 +21,9 @@ const MaxScore Score = 1<<43 - 1
 
 // Policy says where requests go. A Policy belongs to one run on one Snapshot
 // and need not be safe for concurrent use. Equal calls in equal order give
-// equal answers, save for what Setup.Rand draws. It never sees a request in
-// units of the node (Request.Units), and of a class only in Score and Devices.
+// equal answers, save for what Setup.Rand draws. In Arrive and
+// Refuse it sees neither units of a node (Request.Units) nor classes, in Score and
+// Devices requests that are resolved for the node (cluster.Snapshot.Resolve).
 type Policy interface {
 	// Arrive tells of a request before it is placed, whether or not it then
 	// fits. It says true if scores given before no longer hold.

@@ -15,7 +15,7 @@ func typical(s *cluster.Snapshot, r *cluster.Request) cluster.Request {
 		if first := s.FirstWithGPUs(); first >= 0 {
 			out = s.Resolve(first, r)
 		}
-		out.Units = false
+		out.Units = false // a policy need not know that several may be of one GPU
 	}
 	if r.Class == 0 {
 		return out

@@ -152,7 +152,7 @@ func (t *trial) boundGPUs(x *site) (Cost, bool) {
 			x.costs = append(x.costs, c)
 		}
 	}
-	if x.asks.IsMIG() {
+	if x.asks.IsMIG() || x.asks.Units {
 		need = min(need, 1) // one GPU may give several
 	}
 	if len(x.costs) < need {

@@ -167,11 +167,11 @@ func (c *class) judge(at *site) cluster.Verdict {
 	if ok, err := c.required.Match(n); !ok || err != nil {
 		return cluster.Verdict{Reason: whyAffinity}
 	}
-	if at.odd {
-		return cluster.Verdict{Reason: whyOther}
-	}
 	if missing(n, c.resources) != "" {
 		return cluster.Verdict{Reason: whyNotOffered}
+	}
+	if at.odd {
+		return cluster.Verdict{Reason: whyOther}
 	}
 	if c.bySize && (at.foreign || at.spec.Shares > 1) {
 		return cluster.Verdict{Reason: whyNotOffered}

@@ -85,7 +85,7 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *wanted, nodes []fwk
 	case ok:
 		w.node = s.world.sites[i].object.Name
 		out.result = resultNarrow
-	case s.world == nil, c.others > 0, w.request.Units && w.request.GPUs > 1 && s.world.shared:
+	case s.world == nil, c.others > 0:
 		out.result = resultWide
 	default:
 		if !again {

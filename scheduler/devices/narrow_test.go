@@ -88,9 +88,13 @@ func TestOneNodeIsNamed(t *testing.T) {
 			p.Spec.Containers[0].Image = "nvcr.io/pytorch:25.01"
 		}, "gpu=1"), "b"},
 		{"a share goes where a GPU is begun", []*v1.Node{edited(t, "a", plain), edited(t, "b", plain)}, nil, with(as, "gpu-memory=6"), "a"},
-		{"several shares of one GPU may be had where the index sees none", []*v1.Node{edited(t, "a", func(n *v1.Node) {
+		{"several shares of one GPU", []*v1.Node{edited(t, "a", func(n *v1.Node) {
 			*n = *t4Node(t, "a", 1, gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{api.ResourceGPU: 4}})
-		})}, nil, with(as, "gpu=2"), "every node"},
+		})}, nil, with(as, "gpu=4"), "a"},
+		{"more shares than there are", []*v1.Node{edited(t, "a", shared)}, nil, with(as, "gpu=9"), "1 Insufficient nvidia.com/gpu"},
+		{"MIG devices that stand for GPUs are for every node", []*v1.Node{edited(t, "a", func(n *v1.Node) {
+			n.Annotations[api.AnnotationPluginConfig] = `{"migStrategy":"single","replicas":{"nvidia.com/mig-1g.5gb":2}}`
+		})}, nil, with(as, "gpu=9"), "every node"},
 		{"one share of a time-sliced GPU", []*v1.Node{edited(t, "a", shared)}, nil, with(as, "gpu=1"), "a"},
 		{"a node that publishes nothing", []*v1.Node{foreign("a", 2)}, []*v1.Pod{asking("x", "", "gpu=1")}, with(as, "gpu=1"), "a"},
 		{"a pod with another's affinity is for every node", []*v1.Node{edited(t, "a", plain)}, nil, with(func(p *v1.Pod) {

@@ -3,6 +3,7 @@ package devices
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +69,6 @@ func newWorld(nodes []fwk.NodeInfo, old *world) (*world, error) {
 	specs := make([]cluster.Spec, len(w.sites))
 	for i, at := range w.sites {
 		at.index, specs[i] = i, at.spec
-		w.shared = w.shared || at.spec.Shares > 1
 	}
 	var err error
 	if w.snapshot, err = cluster.New(specs); err != nil {
@@ -133,6 +133,7 @@ func (s *scorer) update(log klog.Logger, d *desk, all []fwk.NodeInfo, force bool
 				return err
 			}
 			s.world = w
+			d.prune(w.byName)
 		}
 		if s.world.sweep(log, d, all, touched) || again {
 			s.world.swept = now
@@ -154,6 +155,13 @@ func (w *world) sweep(log klog.Logger, d *desk, all []fwk.NodeInfo, touched map[
 		}
 	}
 	return true
+}
+
+// prune forgets nodes that are no more.
+func (d *desk) prune(known map[string]*site) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.nodes, func(name string, _ *node) bool { return known[name] == nil })
 }
 
 // takeTouched gives the nodes touched since the last time.
@@ -202,7 +210,6 @@ func (w *world) refresh(log klog.Logger, d *desk, at *site, info fwk.NodeInfo) b
 			return false
 		}
 		at.spec, at.foreign, at.odd, at.mig, at.from = next.spec, next.foreign, next.odd, next.mig, nil
-		w.shared = w.shared || at.spec.Shares > 1
 	}
 	if !same || !at.judgedSame(info.Node()) {
 		w.countImages(at.object, -1)
