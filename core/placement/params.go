@@ -28,6 +28,10 @@ type Params struct {
 	// Lambda is the price on products that only some requests may use, for
 	// those that may use others.
 	Lambda float64
+	// Begin is by how many milli-GPUs a GPU of the same node that nobody has begun
+	// must be better for a share than one that is begun. The chance Eps alone
+	// makes idle GPUs a little better, as if nobody wanted whole ones.
+	Begin float64
 	// Quantum is the step of the score in milli-GPUs: nodes within one step
 	// are equal, and rank decides. Above 0.
 	Quantum float64
@@ -43,7 +47,7 @@ type Params struct {
 
 // DefaultParams are tuned on seeds 1-20 of the openb workloads.
 func DefaultParams() Params {
-	return Params{Eps: 0.017, K: 6, Kappa: 0.74, Mu: 1, Turnover: 2, Lambda: 0.2, Quantum: 2, Rebuild: 200}
+	return Params{Eps: 0.017, K: 6, Kappa: 0.74, Mu: 1, Turnover: 2, Lambda: 0.2, Begin: 20, Quantum: 2, Rebuild: 200}
 }
 
 // Validate says which field is out of its range, or nil.
@@ -56,8 +60,8 @@ func (p *Params) Validate() error {
 			return fmt.Errorf("params: %s is %v; it must be above 0", f.name, f.value)
 		}
 	}
-	if !(p.Mu >= 0 && p.Turnover >= 0 && p.Lambda >= 0 && p.Memory >= 0) {
-		return fmt.Errorf("params: Mu %v, Turnover %v, Lambda %v and Memory %v must not be negative", p.Mu, p.Turnover, p.Lambda, p.Memory)
+	if !(p.Mu >= 0 && p.Turnover >= 0 && p.Lambda >= 0 && p.Begin >= 0 && p.Memory >= 0) {
+		return fmt.Errorf("params: Mu %v, Turnover %v, Lambda %v, Begin %v and Memory %v must not be negative", p.Mu, p.Turnover, p.Lambda, p.Begin, p.Memory)
 	}
 	if p.Holes != nil && len(p.Holes) != steps+1 {
 		return fmt.Errorf("params: Holes has %d entries; it must have %d", len(p.Holes), steps+1)
