@@ -172,3 +172,30 @@ func TestPlaceOfANode(t *testing.T) {
 		t.Errorf("rack %s", got)
 	}
 }
+
+func TestPodsThatKeepOneAnotherAway(t *testing.T) {
+	term := func(key, value string) v1.PodAffinityTerm {
+		return v1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"job": value}}}
+	}
+	for _, tt := range []struct {
+		name  string
+		terms []v1.PodAffinityTerm
+		want  string
+	}{
+		{"no affinity", nil, ""},
+		{"its own kind, by node", []v1.PodAffinityTerm{term("kubernetes.io/hostname", "train")}, "job=train"},
+		{"its own kind, by zone", []v1.PodAffinityTerm{term("topology.kubernetes.io/zone", "train")}, ""},
+		{"another kind, by node", []v1.PodAffinityTerm{term("kubernetes.io/hostname", "web")}, ""},
+		{"the second of two", []v1.PodAffinityTerm{term("kubernetes.io/hostname", "web"), term("kubernetes.io/hostname", "train")}, "job=train"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Labels: map[string]string{"job": "train"}}}
+			if tt.terms != nil {
+				pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: tt.terms}}
+			}
+			if got := kube.Apart(pod); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -22,6 +22,7 @@ func (t *trial) fill(domain []int32, need int) (*Plan, error) {
 				t.s.RollBack(m)
 				return nil, err
 			}
+			t.taken[seat{t.g.Members[i].Apart, node}] = true
 			plan.Count++
 			continue
 		}
@@ -64,13 +65,14 @@ func (t *trial) enter(domain []int32) {
 	for k := range t.shapes {
 		t.shapes[k].scored = false
 	}
+	t.taken = map[seat]bool{}
 }
 
 // choose gives the node for member i, or -1. A member with GPUs gets one of the
 // domain: first those that the gang is on already, then as the policy likes. One
 // without GPUs gets one of the domain if it can, else any.
 func (t *trial) choose(domain []int32, i int) int {
-	h, avoid := &t.shapes[t.shape[i]], t.g.Members[i].Avoid
+	h, avoid, apart := &t.shapes[t.shape[i]], t.g.Members[i].Avoid, t.g.Members[i].Apart
 	first := t.used
 	if h.request.GPUs == 0 {
 		domain, first = t.all, t.inside
@@ -84,7 +86,7 @@ func (t *trial) choose(domain []int32, i int) int {
 	node := -1
 	for _, n := range domain {
 		n := int(n)
-		if !h.fits[n] || len(avoid) > 0 && slices.Contains(avoid, n) {
+		if !h.fits[n] || len(avoid) > 0 && slices.Contains(avoid, n) || apart != "" && t.taken[seat{apart, n}] {
 			continue
 		}
 		if node < 0 || first[n] && !first[node] || first[n] == first[node] && t.better(n, h.score[n], node, h.score[node]) {

@@ -49,6 +49,9 @@ func ParseLevel(name string) (Level, error) {
 type Member struct {
 	Request cluster.Request
 	Avoid   []int // nodes that it may not go to, as something else has refused it there
+	// Apart, where it is not empty, keeps members with the same Apart on different
+	// nodes.
+	Apart string
 }
 
 // Gang is members that are placed together or not at all.

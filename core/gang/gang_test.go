@@ -65,6 +65,14 @@ func members(n, gpus int) []gang.Member {
 	return out
 }
 
+// apart keeps members on different nodes.
+func apart(list []gang.Member) []gang.Member {
+	for i := range list {
+		list[i].Apart = "workers"
+	}
+	return list
+}
+
 // nodesOf names the node of each member; "-" is left out.
 func nodesOf(p *gang.Planner, plan *gang.Plan) []string {
 	var out []string
@@ -143,6 +151,11 @@ func TestPlanTakesTheNearestDomainThatHoldsTheGang(t *testing.T) {
 			gang:  gang.Gang{Within: gang.Cluster, Members: []gang.Member{{Request: members(1, 8)[0].Request, Avoid: []int{0}}, members(1, 8)[0]}},
 			level: gang.Rack, want: []string{"n1", "n0"},
 		},
+		{
+			name: "members that must be apart are on different nodes of one rack", nodes: racks(), held: map[string]int{"n3": 7},
+			gang: gang.Gang{Within: gang.Cluster, Members: apart(members(2, 1))}, level: gang.Rack, want: []string{"n3", "n2"},
+		},
+		{name: "more members that must be apart than nodes", nodes: racks(), gang: gang.Gang{Within: gang.Cluster, Members: apart(members(9, 1))}},
 		{name: "nobody is no gang", nodes: racks()},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,13 +24,21 @@ type trial struct {
 	all    []int32          // every node
 	used   []bool           // of each node: a member with GPUs is on it
 	inside []bool           // of each node: it is in the domain that is tried
+	taken  map[seat]bool    // by members that must be apart from others
 	best   *Refusal         // of the attempts so far, where most fitted
+}
+
+// seat is the one place on a node for a member of an Apart.
+type seat struct {
+	apart string
+	node  int
 }
 
 // shape is one request that members share.
 type shape struct {
 	request cluster.Request
 	count   int               // members
+	alone   bool              // all of them have the same Apart: a node has room for one at most
 	caps    []int32           // of each node, how many it has room for at most; nil: not counted yet
 	scored  bool              // fits and score hold for the domain that is tried
 	fits    []bool            // of each node
@@ -44,15 +52,17 @@ func newTrial(p *Planner, g *Gang) *trial {
 		p: p.Placer, s: s, topo: p.Topology, g: g, most: cmp.Or(p.Domains, 16),
 		shape: make([]int, len(g.Members)), all: make([]int32, n), used: make([]bool, n), inside: make([]bool, n),
 	}
-	known := map[cluster.Request]int{}
+	known, apart := map[cluster.Request]int{}, []string(nil)
 	for i := range g.Members {
 		r := g.Members[i].Request
 		k, ok := known[r]
 		if !ok {
 			k = len(t.shapes)
 			known[r] = k
-			t.shapes = append(t.shapes, shape{request: r, fits: make([]bool, n), score: make([]placement.Score, n)})
+			t.shapes = append(t.shapes, shape{request: r, alone: g.Members[i].Apart != "", fits: make([]bool, n), score: make([]placement.Score, n)})
+			apart = append(apart, g.Members[i].Apart)
 		}
+		t.shapes[k].alone = t.shapes[k].alone && g.Members[i].Apart == apart[k]
 		t.shape[i] = k
 		t.shapes[k].count++
 		t.order = append(t.order, i)
@@ -93,8 +103,8 @@ func harder(a, b *cluster.Request) int {
 }
 
 // total adds up the members with GPUs to one request, or gives nil where they
-// cannot be one: some ask for parts of GPUs, for a clique each, or for other
-// nodes than the rest.
+// cannot be one: some ask for parts of GPUs, for a clique each, for other nodes
+// than the rest, or to be apart.
 func total(g *Gang) *cluster.Request {
 	var sum cluster.Request
 	for i := range g.Members {
@@ -106,7 +116,7 @@ func total(g *Gang) *cluster.Request {
 			sum.MilliGPU, sum.Products, sum.Units, sum.Class = cluster.Whole, r.Products, r.Units, r.Class
 		}
 		same := r.Products == sum.Products && r.Units == sum.Units && r.Class == sum.Class
-		if !same || !r.IsWhole() || r.OneClique || len(g.Members[i].Avoid) > 0 || sum.GPUs+r.GPUs > 127 {
+		if !same || !r.IsWhole() || r.OneClique || len(g.Members[i].Avoid) > 0 || g.Members[i].Apart != "" || sum.GPUs+r.GPUs > 127 {
 			return nil
 		}
 		sum.CPUMilli += r.CPUMilli
@@ -175,7 +185,9 @@ func (t *trial) room(domain []int32) int {
 		if h.caps == nil {
 			h.caps = make([]int32, len(t.all))
 			for i := range h.caps {
-				h.caps[i] = capacity(t.s, i, &h.request)
+				if h.caps[i] = capacity(t.s, i, &h.request); h.alone {
+					h.caps[i] = min(h.caps[i], 1)
+				}
 			}
 		}
 		sum := 0

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -233,6 +234,37 @@ func TestABindingThatIsRefusedIsTriedAgain(t *testing.T) {
 			r.rests(time.Second)
 		}
 		if n := len(r.bound("g")); n != 4 {
+			t.Errorf("%d bound: %v", n, r.out)
+		}
+	})
+}
+
+func TestWorkersThatKeepOneAnotherAwayArePlannedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 8, 8, 8)
+		r.refuse = func(pod *v1.Pod, node string) bool { // what the stock plugin would say
+			for _, p := range r.pods {
+				if p.UID != pod.UID && p.Spec.NodeName == node {
+					return true
+				}
+			}
+			for _, w := range r.permit {
+				if w.node == node {
+					return true
+				}
+			}
+			return false
+		}
+		pods := gangOf("g", 3, 3, "gpu=1")
+		for _, p := range pods {
+			p.Labels = map[string]string{"job": "g"}
+			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+				{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}},
+			}}}
+		}
+		r.add(pods...)
+		r.run()
+		if n := len(r.bound("g")); n != 3 {
 			t.Errorf("%d bound: %v", n, r.out)
 		}
 	})

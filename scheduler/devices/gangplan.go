@@ -127,7 +127,11 @@ func (g *GangPlans) plan(ctx context.Context, task *gangTask) (nodes map[types.U
 		whole := &gang.Gang{Name: task.gang.Name, MinCount: task.need, Within: task.gang.Within, Near: find(task.near)}
 		for _, pod := range task.pods {
 			r, _ := pl.request(pod)
-			whole.Members = append(whole.Members, gang.Member{Request: r, Avoid: find(task.avoid[pod.UID])})
+			m := gang.Member{Request: r, Avoid: find(task.avoid[pod.UID]), Apart: kube.Apart(pod)}
+			if m.Apart != "" {
+				m.Avoid = append(m.Avoid, whole.Near...)
+			}
+			whole.Members = append(whole.Members, m)
 		}
 		by := &gang.Planner{Placer: pl.placer(), Topology: gang.NewTopology(places)}
 		for range 3 {

@@ -56,6 +56,19 @@ func (v *gangVoice) changed() {
 	v.timer = time.AfterFunc(quietFor, v.talk)
 }
 
+// retell is how long after a write that failed the next is tried: also a
+// scheduler that does not lead has something to say, and may not.
+const retell = 10 * time.Second
+
+// later has it talk again after a while.
+func (v *gangVoice) later(d time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.timer == nil {
+		v.timer = time.AfterFunc(d, v.talk)
+	}
+}
+
 // remark is what one member has to say.
 type remark struct {
 	pod        *v1.Pod
@@ -72,23 +85,23 @@ func (v *gangVoice) talk() {
 	}
 	v.talking = true
 	v.mu.Unlock()
-	again := false
+	again := time.Duration(0)
 	for _, r := range v.book.remarks() {
 		if v.book.says(r.pod.UID) != r.text {
-			again = true
+			again = quietFor
 			continue
 		}
 		if err := v.write(r); err != nil {
-			again = true
+			again = retell
 			klog.FromContext(v.ctx).V(2).Info("A member's condition was not written", "pod", klog.KObj(r.pod), "reason", err.Error())
-			break // as a scheduler that does not lead: nobody would be let through
+			break
 		}
 	}
 	v.mu.Lock()
 	v.talking = false
 	v.mu.Unlock()
-	if again {
-		v.changed()
+	if again > 0 {
+		v.later(again)
 	}
 }
 
