@@ -74,7 +74,7 @@ var registerOnce sync.Once
 // schedulers in one process the first is shown.
 func register(d *desk) {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(decisionSeconds, attemptsTotal)
+		legacyregistry.MustRegister(decisionSeconds, attemptsTotal, preemptionsTotal, victimsTotal, preemptionSeconds)
 		legacyregistry.CustomMustRegister(&gauges{desk: d})
 	})
 }

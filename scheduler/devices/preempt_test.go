@@ -2,6 +2,7 @@ package devices_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/api"
@@ -132,6 +134,7 @@ func TestASearchThatFoundNothingIsNotRepeated(t *testing.T) {
 	for i, n := range m.nodes {
 		m.nodes[i] = &info{node: n.node, pods: n.pods, generation: n.generation, read: &reads}
 	}
+	m.still = true
 	for range 100 {
 		m.enqueue("high")
 		m.run()
@@ -287,4 +290,46 @@ func TestAGangGoesAsAWhole(t *testing.T) {
 			t.Errorf("evicted %v, want the gang", m.evicted)
 		}
 	})
+}
+
+// TestManyComeAndGo lets pods of all priorities come and end, and devices fail and
+// recover: no device is given twice (see rig.bind), it always comes to rest, and
+// what is kept of the nodes is what they are (see postFilter).
+func TestManyComeAndGo(t *testing.T) {
+	evicted := 0
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		m := newMaking(t, 1+r.IntN(3), 1+r.IntN(3), 1+r.IntN(3))
+		for step := range 60 {
+			switch names := m.on(); {
+			case r.IntN(3) > 0 || len(names) == 0:
+				p := ranked(fmt.Sprint("p", step), int32(r.IntN(5)), fmt.Sprint("gpu=", 1+r.IntN(2)))
+				p.Status.StartTime.Time = time.Unix(int64(r.IntN(1e6)), 0)
+				m.add(p)
+			case r.IntN(2) == 0:
+				i := r.IntN(len(m.nodes))
+				n := m.nodes[i].node.DeepCopy()
+				from, to := `"healthy":true`, `"healthy":false`
+				if r.IntN(2) == 0 {
+					from, to = to, from
+				}
+				n.Annotations[api.AnnotationInventory] = strings.Replace(n.Annotations[api.AnnotationInventory], from, to, 1)
+				m.nodes[i] = &info{node: n, pods: m.nodes[i].pods, generation: m.nodes[i].generation + 1}
+			default:
+				name, _, _ := strings.Cut(names[r.IntN(len(names))], "@")
+				m.remove(name)
+			}
+			m.run()
+			for _, name := range m.evicted { // they end
+				if m.pods[types.UID(name)] != nil && r.IntN(2) == 0 {
+					m.remove(name)
+				}
+			}
+			m.run()
+		}
+		evicted += len(m.evicted)
+	}
+	if evicted < 100 {
+		t.Errorf("%d were evicted: too few to tell", evicted)
+	}
 }

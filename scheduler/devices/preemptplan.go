@@ -61,6 +61,7 @@ type outcome struct {
 	refusal string
 	broken  []*v1.Pod // whose holds were given up for it
 	other   bool      // the pod needs more than devices, which only other plugins know
+	known   bool      // refusal is that of the last search, as nothing has changed since
 	bars    string    // a node whose devices cannot be held
 }
 
@@ -68,6 +69,14 @@ type outcome struct {
 // has a hold when it returns, and those in the way are being evicted. It must not
 // be called inside plan.
 func (x *Preemption) makeRoom(ctx context.Context, w *wish) (*outcome, error) {
+	began := time.Now()
+	out, err := x.tryRoom(ctx, w)
+	searched(out, err, began)
+	return out, err
+}
+
+// tryRoom is makeRoom, uncounted.
+func (x *Preemption) tryRoom(ctx context.Context, w *wish) (*outcome, error) {
 	barred := map[string]bool{} // nodes that the filters refuse
 	for _, node := range w.avoid {
 		barred[node] = true
@@ -79,8 +88,7 @@ func (x *Preemption) makeRoom(ctx context.Context, w *wish) (*outcome, error) {
 			s, out, err = x.find(pl, w, barred)
 			return err
 		})
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
 		}
 		x.tellBroken(ctx, out.broken)
@@ -129,7 +137,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	key, state := w.key(asked), x.state(pl)
 	if len(barred) == 0 && w.every {
 		if text, ok := x.before(key, state, now); ok {
-			return nil, &outcome{refusal: text, other: other}, nil
+			return nil, &outcome{refusal: text, other: other, known: true}, nil
 		}
 	}
 	s, err := x.see(pl, w.pods, now)

@@ -36,7 +36,8 @@ type making struct {
 	keeps     map[string]error  // pods that the API server does not delete
 	answers   map[string]string // by pod, what the last PostFilter said
 	nominated map[string]string
-	asked     int // times that the other filters were asked
+	asked     int  // times that the other filters were asked
+	still     bool // the test counts what is read of nodes: leave them alone
 	refuses   func(pod *v1.Pod, n *info) bool
 }
 
@@ -96,6 +97,12 @@ func (m *making) postFilter(s *state, pod *v1.Pod, status *fwk.Status) {
 	m.answers[pod.Name] = said.Message()
 	if err := m.room.Close(); err != nil {
 		m.t.Error(err)
+	}
+	if m.still {
+		return
+	}
+	if drift := m.room.Drift(m.t.Context()); drift != "" {
+		m.t.Errorf("after pod %s: what is kept of the nodes has drifted: %s", pod.Name, drift)
 	}
 }
 
