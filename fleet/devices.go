@@ -138,9 +138,27 @@ func keepCommitted(l *sharing.Ledger, p *pod) error {
 	return nil
 }
 
-// holds reports whether a pod holds devices since before the fleet started.
-func holds(pod *v1.Pod) bool {
-	return len(observed(&pod.Status)) > 0 || silent(pod)
+// settling is when the devices of a pod are settled after a restart.
+type settling int
+
+// The order: pods whose status names their devices have those and no others; pods
+// with committed devices that their status has no name for may have any number of
+// a share; the rest gets what is left.
+const (
+	settleNamed settling = iota
+	settleCommitted
+	settleLast
+)
+
+// settles says when the devices of a pod are settled.
+func settles(pod *v1.Pod) settling {
+	switch {
+	case len(observed(&pod.Status)) > 0:
+		return settleNamed
+	case silent(pod):
+		return settleCommitted
+	}
+	return settleLast
 }
 
 // silent reports whether a pod has started with committed devices that its

@@ -95,6 +95,29 @@ func TestASharesDevicesAreKnownAfterARestart(t *testing.T) {
 	}, n)
 }
 
+// A share that a status names, and one that it cannot, would have the same ID:
+// after a restart the former keeps it, whichever comes first.
+func TestSharesOfEqualSizeInTwoSpellingsSurviveARestart(t *testing.T) {
+	n := a100("n1", 1)
+	uuid := n.GPUs[0].UUID
+	inWorld(t, func(w *world) {
+		w.bind(part(asking("z", "nvidia.com/gpu=1", "nvidia.com/gpumem-percentage=50"), uuid, 500, 20480), "n1")
+		w.after(5 * time.Second)
+		w.bind(part(asking("a", "gpu-fraction=0.5"), uuid, 500, 20480), "n1")
+		w.after(5 * time.Second)
+		for range 3 {
+			w.kill()
+			w.start()
+			w.after(5 * time.Second)
+		}
+		for _, name := range []string{"a", "z"} {
+			if p := w.pod(name); p.Status.Phase != v1.PodRunning {
+				t.Errorf("pod %s after restarts: %s: %s", name, line(p), p.Status.Message)
+			}
+		}
+	}, n)
+}
+
 func TestAShareWithoutACommitmentIsRefusedWhereBerthSchedules(t *testing.T) {
 	for _, tt := range []struct {
 		name, words string

@@ -86,9 +86,9 @@ func (s *podStore) Replace(list []any, _ string) error {
 			s.fleet.lostPod(p)
 		}
 	}
-	for _, first := range []bool{true, false} {
+	for pass := settleNamed; pass <= settleLast; pass++ {
 		for _, obj := range list {
-			if p := obj.(*v1.Pod); holds(p) == first {
+			if p := obj.(*v1.Pod); settles(p) == pass {
 				s.fleet.sawPod(p)
 			}
 		}
