@@ -25,6 +25,7 @@ type SchedulerOptions struct {
 	ConfigFile string   // a KubeSchedulerConfiguration instead of Berth's; "" is none
 	// PrintConfig writes Berth's KubeSchedulerConfiguration to stdout, and no more.
 	PrintConfig bool
+	NodePolicy
 	// LeaderElect is whether there may be several, of which one schedules. The
 	// durations are those of the lease.
 	LeaderElect                               bool
@@ -88,12 +89,16 @@ func newScheduler(o Options) *cobra.Command {
 	f.BoolVar(&s.Policies, "admission-policies", true, "apply the policies that keep berth.dev/devices to this scheduler, if it may")
 	f.StringVar(&s.User, "policy-user", "", "whom the policies let commit devices (default: who the API server says this is)")
 	f.BoolVar(&s.TakeOver, "take-over", false, "change policies that name another scheduler")
+	s.NodePolicy.flags(f)
 	f.IntVarP(&verbosity, "v", "v", 0, "verbosity of the log on stderr, as in Kubernetes")
 	return cmd
 }
 
 // check refuses what cannot work, and finds the cluster.
 func (s *SchedulerOptions) check() error {
+	if err := s.NodePolicy.check(); err != nil {
+		return err
+	}
 	switch {
 	case s.LeaderElect && s.LeaseDuration < time.Second:
 		return usagef("--leader-elect-lease-duration %s: a lease is at least 1s", s.LeaseDuration)

@@ -134,7 +134,7 @@ func (p *plane) lay() error {
 	run := p.Dir.Join("run")
 	return errors.Join(
 		writeEgress(run+"/egress.yaml", p.socks+"/egress.sock"),
-		os.WriteFile(run+"/scheduler.yaml", []byte(schedulerConfig(run+"/scheduler.kubeconfig", p.state.Scheduler)), 0o600),
+		os.WriteFile(run+"/scheduler.yaml", []byte(schedulerConfig(run+"/scheduler.kubeconfig", p.state.Scheduler, p.OtherPods)), 0o600),
 		p.writeKubeconfig(run+"/scheduler.kubeconfig", p.certs.scheduler),
 		p.writeKubeconfig(run+"/controller-manager.kubeconfig", p.certs.manager),
 		p.writeKubeconfig(p.Dir.Kubeconfig(), p.certs.admin))

@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
+	"berth.dev/berth/scheduler/stuck"
 )
 
 // Options says what to run and where. Only one control plane can run in a
@@ -37,6 +38,11 @@ type Options struct {
 	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
 	// nvidia.com/gpu:NoSchedule.
 	AutoToleration bool
+	// OtherPods is what Berth's scheduler does about pods without GPUs on GPU nodes:
+	// "open", "report" or "refuse"; "" is open. Stuck is what it does about pods that
+	// hold GPUs and cannot run.
+	OtherPods string
+	Stuck     stuck.Policy
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
 	HoldScheduler string

@@ -38,10 +38,10 @@ func chooseScheduler(asked, had string) (string, error) {
 // schedulerConfig is the scheduler's configuration file. A file is needed
 // because the scheduler replaces what was set on its options by defaults.
 // Berth's plugins schedule under both names; the profiles are in server.
-func schedulerConfig(kubeconfig, which string) string {
+func schedulerConfig(kubeconfig, which, otherPods string) string {
 	s := server.Settings{Kubeconfig: kubeconfig}
 	if which == SchedulerBerth {
-		s.Names = []string{"default-scheduler", "berth-scheduler"}
+		s.Names, s.OtherPods = []string{"default-scheduler", "berth-scheduler"}, otherPods
 	}
 	return server.Configuration(s)
 }
@@ -58,8 +58,11 @@ func (p *plane) startScheduler(ctx context.Context, parts *components, ended fun
 		}
 	}
 	cfg, s, err := setup()
+	act := func(context.Context) {}
 	if err == nil && p.state.Scheduler == SchedulerBerth {
-		err = p.guard.follow(cfg.InformerFactory.Core().V1().Nodes().Informer())
+		if err = p.guard.follow(cfg.InformerFactory.Core().V1().Nodes().Informer()); err == nil {
+			act, err = server.WatchStuck(cfg, p.Stuck)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("configure kube-scheduler: %w", err)
@@ -67,6 +70,7 @@ func (p *plane) startScheduler(ctx context.Context, parts *components, ended fun
 	labelled(ctx, "scheduler", func(ctx context.Context) {
 		ended("kube-scheduler", scheduler.Run(ctx, cfg, s))
 	})
+	labelled(ctx, "scheduler", act)
 	if err := s.WaitForHandlersSync(ctx); err != nil {
 		return fmt.Errorf("start kube-scheduler: %w", err)
 	}

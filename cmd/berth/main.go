@@ -8,6 +8,7 @@ import (
 	"berth.dev/berth/cli"
 	"berth.dev/berth/controlplane"
 	"berth.dev/berth/scheduler/server"
+	"berth.dev/berth/scheduler/stuck"
 )
 
 func main() {
@@ -18,7 +19,8 @@ func main() {
 func up(ctx context.Context, o cli.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler,
-		AutoToleration: o.AutoToleration, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
+		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
+		Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
 
@@ -28,6 +30,7 @@ func schedule(ctx context.Context, o cli.SchedulerOptions) error {
 		Kubeconfig: o.Kubeconfig, Names: o.Names, ConfigFile: o.ConfigFile,
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 		Policies: o.Policies, User: o.User, TakeOver: o.TakeOver,
+		OtherPods: o.OtherPods, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
 	}
 	if o.LeaderElect {
 		run.Lease = &server.Lease{
@@ -36,7 +39,7 @@ func schedule(ctx context.Context, o cli.SchedulerOptions) error {
 		}
 	}
 	if o.PrintConfig {
-		_, err := os.Stdout.WriteString(server.Configuration(server.Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: run.Lease}))
+		_, err := os.Stdout.WriteString(server.Configuration(server.Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: run.Lease, OtherPods: o.OtherPods}))
 		return err
 	}
 	return server.Run(ctx, run)

@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/scheduler/devices"
+	"berth.dev/berth/scheduler/strays"
 )
 
 // Settings are what the configuration of a scheduler is made from.
@@ -18,6 +19,9 @@ type Settings struct {
 	Kubeconfig string   // file; "" is the ServiceAccount of the pod that it runs in
 	Names      []string // schedulerName of the pods that Berth's plugins schedule; none is upstream's profile alone
 	Lease      *Lease   // leader election; nil is none
+	// OtherPods is what is done about pods without GPUs on GPU nodes: a mode of
+	// package strays; "" is its Open.
+	OtherPods string
 }
 
 // Lease says how the scheduler that leads is elected.
@@ -53,7 +57,7 @@ func Configuration(s Settings) string {
 	}
 	b.WriteString("profiles:\n")
 	for _, name := range s.Names {
-		b.WriteString(profile(name))
+		b.WriteString(profile(name, s.OtherPods))
 	}
 	return b.String()
 }
@@ -63,15 +67,19 @@ func Configuration(s Settings) string {
 // before the default preemption does, and binds before the default binder does.
 // What a user prefers (affinity, taints) outweighs how well the devices are
 // packed, and that outweighs the spreading that nobody asked for.
-func profile(name string) string {
+func profile(name, otherPods string) string {
+	more, args := "", ""
+	if otherPods != "" && otherPods != strays.Open {
+		more, args = ", {name: "+strays.Name+"}", "  - name: "+strays.Name+"\n    args: {mode: "+otherPods+"}\n"
+	}
 	return "- schedulerName: " + strconv.Quote(name) + "\n  plugins:\n" +
-		"    multiPoint: {enabled: [{name: " + devices.GangsName + "}, {name: " + devices.GangPlansName + "}, {name: " + devices.WaitingName + "}, {name: " + devices.Name + ", weight: 5}, {name: " + devices.PreemptionName + "}]}\n" +
+		"    multiPoint: {enabled: [{name: " + devices.GangsName + "}, {name: " + devices.GangPlansName + "}, {name: " + devices.WaitingName + "}, {name: " + devices.Name + ", weight: 5}, {name: " + devices.PreemptionName + "}" + more + "]}\n" +
 		"    queueSort: {disabled: [{name: PrioritySort}]}\n" +
 		"    preFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}]}\n" +
 		"    postFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}, {name: " + devices.PreemptionName + "}]}\n" +
 		"    bind: {enabled: [{name: " + devices.Name + "}]}\n" +
 		"    score: {enabled: [{name: NodeAffinity, weight: 20}, {name: InterPodAffinity, weight: 20}, {name: TaintToleration, weight: 20}]}\n" +
-		"  pluginConfig:\n  - name: NodeResourcesFit\n    args: {ignoredResources: [" + strings.Join(counted, ", ") + "], ignoredResourceGroups: [volcano.sh]}\n"
+		"  pluginConfig:\n  - name: NodeResourcesFit\n    args: {ignoredResources: [" + strings.Join(counted, ", ") + "], ignoredResourceGroups: [volcano.sh]}\n" + args
 }
 
 // counted are the resources that Berth's plugin counts device by device, and the

@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"berth.dev/berth/scheduler/admission"
+	"berth.dev/berth/scheduler/stuck"
 )
 
 // closing is how long writes on their way are waited for at the end. A lease is
@@ -35,9 +36,10 @@ type process struct {
 	sched  *scheduler.Scheduler
 	gate   *gate
 	list   lister
-	synced chan struct{}     // closed when the scheduler has seen every object that was there
-	failed chan error        // why it cannot lead
-	keeper *admission.Keeper // of the policies that explain requests; nil leaves them alone
+	synced chan struct{}         // closed when the scheduler has seen every object that was there
+	failed chan error            // why it cannot lead
+	stuck  func(context.Context) // acts on pods that hold GPUs and cannot run
+	keeper *admission.Keeper     // of the policies that explain requests; nil leaves them alone
 
 	release func() // ends the election; the lease is given back if lock lets it
 	lock    *keptLock
@@ -45,7 +47,7 @@ type process struct {
 
 // newProcess makes a process that runs s; explain is whether it applies the
 // admission policies that explain requests.
-func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *gate, explain bool) (*process, error) {
+func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *gate, explain bool, held stuck.Policy) (*process, error) {
 	client, err := metadata.NewForConfig(cc.KubeConfig)
 	if err != nil {
 		return nil, fmt.Errorf("client for metadata: %w", err)
@@ -53,6 +55,9 @@ func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *
 	p := &process{
 		cc: cc, sched: s, gate: g, list: client.Resource(v1.SchemeGroupVersion.WithResource("pods")).List,
 		synced: make(chan struct{}), failed: make(chan error, 1),
+	}
+	if p.stuck, err = WatchStuck(cc, held); err != nil {
+		return nil, err
 	}
 	if explain {
 		p.keeper = admission.NewKeeper()
@@ -202,6 +207,7 @@ func (p *process) schedule(work context.Context) {
 			return explainRequests(ctx, p.cc.Client, largestMiB)
 		}, func(err error) { klog.ErrorS(err, "Requests for GPUs are not explained at admission") })
 	}
+	go p.stuck(work)
 	p.sched.Run(work)
 }
 

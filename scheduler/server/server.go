@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"berth.dev/berth/scheduler/stuck"
 )
 
 // Options says how to run the scheduler. Only one can run in a process: upstream
@@ -38,6 +40,10 @@ type Options struct {
 	Policies bool
 	User     string
 	TakeOver bool // also where that one names another
+	// OtherPods is what is done about pods without GPUs on GPU nodes, see Settings,
+	// and Stuck about pods that hold GPUs and cannot run.
+	OtherPods string
+	Stuck     stuck.Policy
 }
 
 // Run schedules until ctx ends; it then sends nothing more, gives its lease back
@@ -68,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.ConfigFile != "" && !commits(&cc.ComponentConfig) {
 		return fmt.Errorf("configuration %s: no profile has Berth's plugin; start from what `berth scheduler --print-config` prints", o.ConfigFile)
 	}
-	p, err := newProcess(cc, s, g, o.Policies)
+	p, err := newProcess(cc, s, g, o.Policies, o.Stuck)
 	if err != nil {
 		return err
 	}
@@ -141,7 +147,7 @@ func (o *Options) upstream(listener net.Listener, plain bool) (*options.Options,
 	if err := opts.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, fmt.Errorf("feature gates: %w", err)
 	}
-	text, from := []byte(Configuration(Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: o.Lease})), "Berth's configuration"
+	text, from := []byte(Configuration(Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: o.Lease, OtherPods: o.OtherPods})), "Berth's configuration"
 	if o.ConfigFile != "" {
 		var err error
 		if text, err = os.ReadFile(o.ConfigFile); err != nil {

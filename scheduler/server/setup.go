@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/scheduler/devices"
+	"berth.dev/berth/scheduler/strays"
 )
 
 // Setup makes a scheduler with Berth's plugins from upstream's options, as
@@ -63,7 +64,7 @@ func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFun
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false}); err != nil {
 		return nil, nil, fmt.Errorf("configure kube-scheduler: %w", err)
 	}
-	plugins := runtime.Registry{}
+	plugins := runtime.Registry{strays.Name: strays.New}
 	for name, maker := range devices.Plugins() {
 		plugins[name] = maker
 	}

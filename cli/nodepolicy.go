@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// NodePolicy says how GPU nodes are kept for GPU work: see docs/gpu-nodes.md.
+type NodePolicy struct {
+	OtherPods    string        // open, report or refuse pods that ask for no GPU
+	ReportStuck  time.Duration // pods that hold GPUs and cannot run get an event; 0 is never
+	ReleaseStuck time.Duration // and are deleted, if they have a controller; 0 is never
+}
+
+// flags are those of Berth's scheduler, wherever it runs.
+func (p *NodePolicy) flags(f *pflag.FlagSet) {
+	f.StringVar(&p.OtherPods, "other-pods", "open", "pods without GPUs on GPU nodes: open, report (an event) or refuse")
+	f.DurationVar(&p.ReportStuck, "report-stuck", 10*time.Minute, "name pods that hold GPUs and crash or cannot be pulled, after this time; 0 is never")
+	f.DurationVar(&p.ReleaseStuck, "release-stuck", 0, "delete such pods, if they have a controller, after this time; 0 is never")
+}
+
+// check refuses what cannot be meant.
+func (p *NodePolicy) check() error {
+	switch p.OtherPods {
+	case "open", "report", "refuse":
+	default:
+		return usagef("--other-pods %q: it is open, report or refuse", p.OtherPods)
+	}
+	if p.ReportStuck < 0 || p.ReleaseStuck < 0 {
+		return usagef("--report-stuck and --release-stuck are times such as 10m; 0 is never")
+	}
+	return nil
+}
+
+// args are the flags that give p, for another process.
+func (p *NodePolicy) args() []string {
+	return []string{"--other-pods", p.OtherPods, "--report-stuck", p.ReportStuck.String(), "--release-stuck", p.ReleaseStuck.String()}
+}
