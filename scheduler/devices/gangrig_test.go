@@ -46,6 +46,7 @@ type rig struct {
 	refuse func(pod *v1.Pod, node string) bool             // a filter of others
 	unbind func(pod *v1.Pod) error                         // the API server's answer to a binding
 	post   func(s *state, pod *v1.Pod, status *fwk.Status) // in place of the PostFilters that are here
+	config *rest.Config // to read what counts gangs; nil cannot
 	tried  map[types.UID]int
 	said   map[string]string // conditions that were patched, by pod
 	told   []string          // events
@@ -120,7 +121,7 @@ func (r *rig) start() {
 }
 
 func (r *rig) ProfileName() string                       { return "default-scheduler" }
-func (r *rig) KubeConfig() *rest.Config                  { return nil }
+func (r *rig) KubeConfig() *rest.Config                  { return r.config }
 func (r *rig) EventRecorder() events.EventRecorderLogger { return recorder{r: r} }
 func (r *rig) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	if w := r.permit[uid]; w != nil {
