@@ -46,7 +46,7 @@ type rig struct {
 	refuse func(pod *v1.Pod, node string) bool             // a filter of others
 	unbind func(pod *v1.Pod) error                         // the API server's answer to a binding
 	post   func(s *state, pod *v1.Pod, status *fwk.Status) // in place of the PostFilters that are here
-	config *rest.Config // to read what counts gangs; nil cannot
+	config *rest.Config                                    // to read what counts gangs; nil cannot
 	tried  map[types.UID]int
 	said   map[string]string // conditions that were patched, by pod
 	told   []string          // events
