@@ -146,11 +146,8 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
-	switch {
-	case out.room != nil:
+	if out.room != nil {
 		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.sentence(len(out.room.left)))
-	case out.other:
-		return nil, fwk.NewStatus(fwk.Unschedulable) // the stock preemption knows what the pod needs beside devices
 	}
 	return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
 }

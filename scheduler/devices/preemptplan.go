@@ -60,7 +60,6 @@ type outcome struct {
 	evicted []*victim
 	refusal string
 	broken  []*v1.Pod // whose holds were given up for it
-	other   bool      // the pod needs more than devices, which only other plugins know
 	known   bool      // refusal is that of the last search, as nothing has changed since
 	bars    string    // a node whose devices cannot be held
 }
@@ -133,11 +132,11 @@ func (x *Preemption) checked(w *wish, s *scene, out *outcome) *fwk.Status {
 // find finds a plan for w, and takes holds.
 func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene, *outcome, error) {
 	now := time.Now()
-	asked, other := w.ask(pl, barred)
+	asked := w.ask(pl, barred)
 	key, state := w.key(asked), x.state(pl)
 	if len(barred) == 0 && w.every {
 		if text, ok := x.before(key, state, now); ok {
-			return nil, &outcome{refusal: text, other: other, known: true}, nil
+			return nil, &outcome{refusal: text, known: true}, nil
 		}
 	}
 	s, err := x.see(pl, w.pods, now)
@@ -155,7 +154,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	}
 	plan, why, ok := w.search(pl, s, asked, now)
 	if !ok {
-		out := &outcome{refusal: refusalText(&why), other: other}
+		out := &outcome{refusal: refusalText(&why)}
 		if len(barred) == 0 && w.every {
 			x.note(key, state, out.refusal, now, w.lead())
 		}
@@ -184,19 +183,18 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	return s, out, nil
 }
 
-// ask says what w asks for. other is that it needs more than a request says.
-func (w *wish) ask(pl *planner, barred map[string]bool) (asked *preemption.Preemptor, other bool) {
-	asked = &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority()}
+// ask says what w asks for.
+func (w *wish) ask(pl *planner, barred map[string]bool) *preemption.Preemptor {
+	asked := &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority()}
 	for _, pod := range w.pods {
-		r, simple := pl.request(pod)
+		r, _ := pl.request(pod)
 		asked.Members = append(asked.Members, r)
-		other = other || !simple
 	}
 	asked.Node = func(i int) bool {
 		name := pl.nodeName(i)
 		return !barred[name] && (w.may == nil || w.may(name))
 	}
-	return asked, other
+	return asked
 }
 
 // search looks for the cheapest plan, in each of w's domains if it has any.
