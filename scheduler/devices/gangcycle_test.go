@@ -173,4 +173,3 @@ func (r *rig) settle() bool {
 	}
 	return false
 }
-
