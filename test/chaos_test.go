@@ -35,6 +35,8 @@ const (
 //
 // The same faults without processes, in other orders and by the thousand, are in
 // TestStorm of scheduler/devices.
+//
+// rows: GS-02
 func TestChaos(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
