@@ -19,12 +19,12 @@ import (
 // PreFilter names the one node that a pod goes to: the one where devices are
 // held for it, else the one that the placement index likes best. The other
 // plugins check that node. Pods that need what the index does not know are left
-// to Filter and Score on all nodes, and pods that ask for no GPU are none of this
-// plugin's business.
+// to Filter and Score on all nodes, and so are pods that ask for no GPU.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	began := time.Now()
 	parts, h := kube.Parts(pod), p.desk.holdOf(pod.UID)
 	if len(parts) == 0 && h == nil {
+		p.passing(ctx, state, pod, nodes)
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if err := kube.CheckRequest(pod); err != nil {

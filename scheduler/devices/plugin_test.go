@@ -1,6 +1,7 @@
 package devices_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -193,6 +194,39 @@ func TestScoreFillsTheCardThatIsBegun(t *testing.T) {
 func sized(n *v1.Node) *v1.Node {
 	n.Status.Allocatable["cpu"], n.Status.Allocatable["memory"] = resource.MustParse("32"), resource.MustParse("64Gi")
 	return n
+}
+
+// TestAPodWithoutGPUsIsKeptOffCPUThatGPUsNeed scores a node whose GPUs need its
+// CPU, one that has none, and one that has CPU to spare.
+func TestAPodWithoutGPUsIsKeptOffCPUThatGPUsNeed(t *testing.T) {
+	h := &handle{nodes: []*info{
+		{node: edited(t, "scarce", func(n *v1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("8") }), generation: 1},
+		{node: foreign("none", 0), generation: 2},
+		{node: edited(t, "ample", plain), generation: 3},
+	}}
+	plugin := newPlugin(t, h)
+	for i := range 9 { // the policy learns what GPUs are used with
+		pod := asking(fmt.Sprint("w", i), "", "gpu=1")
+		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("4")}
+		plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, pod, h.list())
+	}
+	pod, s := asking("p", ""), &state{data: map[fwk.StateKey]fwk.StateData{}}
+	pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("4")}
+	if _, status := plugin.PreFilter(t.Context(), s, pod, h.list()); !status.IsSkip() {
+		t.Fatal(status)
+	}
+	if status := plugin.PreScore(t.Context(), s, pod, h.list()); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	var scores fwk.NodeScoreList
+	for _, n := range h.nodes {
+		score, _ := plugin.Score(t.Context(), s, pod, n)
+		scores = append(scores, fwk.NodeScore{Name: n.node.Name, Score: score})
+	}
+	plugin.ScoreExtensions().NormalizeScore(t.Context(), s, pod, scores)
+	if diff := cmp.Diff(fwk.NodeScoreList{{Name: "scarce", Score: 0}, {Name: "none", Score: 100}, {Name: "ample", Score: 100}}, scores); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
 }
 
 func TestOnlyPodsWithGPUsWakeWhoWaits(t *testing.T) {

@@ -14,7 +14,12 @@ import (
 // PreScore brings the scores' view of the nodes up to date.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	w, ok := wantedOf(state)
-	if !ok || !w.devices || len(nodes) < 2 {
+	switch {
+	case len(nodes) < 2:
+		return fwk.NewStatus(fwk.Skip)
+	case besideOf(state) != nil:
+		return nil
+	case !ok || !w.devices:
 		return fwk.NewStatus(fwk.Skip)
 	}
 	all, err := p.handle.SnapshotSharedLister().NodeInfos().List()
@@ -38,13 +43,16 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 // than the request, scores 0.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	w, ok := wantedOf(state)
-	if !ok {
-		return 0, nil
-	}
 	s := &p.desk.score
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.world == nil || s.world.byName[info.Node().Name] == nil {
+		return 0, nil
+	}
+	if b := besideOf(state); b != nil {
+		return b.score(s.world, s.world.byName[info.Node().Name].index), nil
+	}
+	if !ok {
 		return 0, nil
 	}
 	score, _ := placement.ScoreOn(s.world.index, s.world.byName[info.Node().Name].index, &w.request)
