@@ -329,18 +329,23 @@ func TestTheOthersOfAGangThatCannotFitAreNeverTried(t *testing.T) {
 func TestOfPodsThatCannotBeUnderstoodNoneIsPlaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 4)
-		pods := gangOf("g", 1, 1, "gpu=1")
+		pods := gangOf("g", 2, 2, "gpu=1")
 		delete(pods[0].Annotations, api.AnnotationGangMinCount)
 		r.add(pods...)
 		r.run()
 		r.rests(5 * time.Second)
-		if want := "gang g: nobody says how many pods it has: add the annotation berth.dev/gang-min-count to its pods"; r.said["g-0"] != want || len(r.tried) > 0 {
-			t.Errorf("said %q, want %q", r.said["g-0"], want)
+		want := map[string]string{
+			"g-0": "gang g: nobody says how many pods it has: add the annotation berth.dev/gang-min-count to its pods",
+			"g-1": "waiting for 1 more pod of gang g (1 of 2 exist)",
 		}
-		r.update("g-0", func(p *v1.Pod) { p.Annotations = gangOf("g", 1, 1)[0].Annotations })
+		if diff := cmp.Diff(want, r.said); diff != "" || len(r.tried) > 0 {
+			t.Errorf("%d tried; conditions -want +got\n%s", len(r.tried), diff)
+		}
+		r.update("g-0", func(p *v1.Pod) { p.Annotations = gangOf("g", 1, 2)[0].Annotations })
+		r.run()
 		r.rests(time.Second)
-		if n := len(r.bound("g")); n != 1 {
-			t.Errorf("not bound when it can be understood: %v", r.out)
+		if n := len(r.bound("g")); n != 2 {
+			t.Errorf("%d bound when it can be understood: %v", n, r.out)
 		}
 	})
 }

@@ -49,6 +49,7 @@ const (
 	stagePending  stage = iota // has no place
 	stageReserved              // has a place, and waits for the others or is being bound
 	stageBound
+	stageWrong // its annotations cannot be understood; it does not count
 	stages
 )
 
@@ -74,7 +75,7 @@ type team struct {
 type member struct {
 	pod   *v1.Pod
 	stage stage
-	wrong string // why its annotations cannot be understood
+	wrong string // of stageWrong: why its annotations cannot be understood
 	held  bool   // it was not let into the queue: its condition is written here
 }
 
@@ -158,6 +159,8 @@ func (b *gangBook) see(pod *v1.Pod) (*team, *member) {
 	switch {
 	case pod.Spec.NodeName != "":
 		b.move(t, m, stageBound)
+	case err != nil:
+		b.move(t, m, stageWrong)
 	case m.stage != stageReserved:
 		b.move(t, m, stagePending)
 	}
@@ -232,7 +235,7 @@ func (t *team) planned(uid types.UID) bool { return t.plan != nil && t.plan.node
 func (t *team) waiting() []*v1.Pod {
 	var out []*v1.Pod
 	for _, m := range t.members {
-		if m.stage == stagePending && m.wrong == "" {
+		if m.stage == stagePending {
 			out = append(out, m.pod)
 		}
 	}

@@ -18,7 +18,7 @@ func (b *gangBook) admit(pod *v1.Pod) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t, m := b.see(pod)
-	if m == nil || m.stage != stagePending {
+	if m == nil || m.stage != stagePending && m.stage != stageWrong {
 		return ""
 	}
 	text := b.heldBack(t, m)
@@ -89,7 +89,7 @@ func (t *team) waits() string {
 // it as it is. The leader of a gang that was tried has its answer from the
 // scheduler.
 func (b *gangBook) remark(t *team, m *member) string {
-	if !m.held || m.stage != stagePending {
+	if !m.held || m.stage != stagePending && m.stage != stageWrong {
 		return ""
 	}
 	switch text := b.missing(t, m); {
