@@ -26,7 +26,7 @@ type UpOptions struct {
 	Fleet string // lab, default, scale:N or a file; "" is the folder's own, else default
 	Port  int    // of the API server; 0 chooses
 	Began time.Time
-	// Scheduler is "stock", "berth" or "none"; "" is the folder's own, else stock.
+	// Scheduler is "stock", "berth" or "none"; "" is the folder's own, and berth in a new one.
 	Scheduler string
 	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
 	// nvidia.com/gpu:NoSchedule.
@@ -77,7 +77,7 @@ func newUp(o Options) *cobra.Command {
 	f.StringVar(&u.dir, "dir", "", "data folder (default $XDG_DATA_HOME/berth/default)")
 	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N or a fleet file (default: the folder's own, else default)")
 	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
-	f.StringVar(&u.o.Scheduler, "scheduler", "", "stock (kube-scheduler as it is), berth (with Berth's plugins) or none (run one beside it) (default: the folder's last, else stock)")
+	f.StringVar(&u.o.Scheduler, "scheduler", "", "stock (kube-scheduler as it is), berth (with Berth's plugins) or none (run one beside it) (default: the folder's last, and berth in a new one)")
 	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "let new pods that ask for GPUs tolerate the taint nvidia.com/gpu:NoSchedule")
 	u.o.NodePolicy.flags(f)
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")

@@ -43,7 +43,7 @@ func prepare(o Options) (*plane, error) {
 	if p.spec, state.Fleet, err = chooseFleet(o, state, fresh); err != nil {
 		return nil, err
 	}
-	if state.Scheduler, err = chooseScheduler(o.Scheduler, state.Scheduler); err != nil {
+	if state.Scheduler, err = chooseScheduler(o.Scheduler, state.Scheduler, fresh); err != nil {
 		return nil, err
 	}
 	if p.listener, err = choosePort(o.Port, state.Port); err != nil {

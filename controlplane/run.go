@@ -33,7 +33,7 @@ type Options struct {
 	Port  int       // of the API server on 127.0.0.1; 0 is the folder's last, else 16443, else a free one
 	Began time.Time // when the program started: what State.Seconds counts from
 	// Scheduler is SchedulerStock, SchedulerBerth or SchedulerNone; "" is the
-	// folder's last, else SchedulerStock.
+	// folder's last, and SchedulerBerth in a new folder.
 	Scheduler string
 	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
 	// nvidia.com/gpu:NoSchedule.

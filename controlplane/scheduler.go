@@ -22,13 +22,16 @@ const (
 const schedulerUser = "system:kube-scheduler"
 
 // chooseScheduler gives the scheduler that is asked for, else the one that the
-// folder had, else the stock one.
-func chooseScheduler(asked, had string) (string, error) {
+// folder had, else Berth's. A folder that had none was made before there was a
+// choice, and keeps the stock one.
+func chooseScheduler(asked, had string, fresh bool) (string, error) {
 	switch {
 	case asked == SchedulerStock || asked == SchedulerBerth || asked == SchedulerNone:
 		return asked, nil
 	case asked != "":
 		return "", fmt.Errorf("scheduler %q: it is %s, %s or %s", asked, SchedulerStock, SchedulerBerth, SchedulerNone)
+	case fresh:
+		return SchedulerBerth, nil
 	case had == "":
 		return SchedulerStock, nil
 	}

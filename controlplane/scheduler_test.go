@@ -7,14 +7,19 @@ import (
 
 func TestChooseScheduler(t *testing.T) {
 	for _, tt := range []struct{ name, asked, had, want string }{
-		{"a new folder has the stock scheduler", "", "", SchedulerStock},
+		{"a new folder has Berth's scheduler", "", "new", SchedulerBerth},
+		{"a folder from before there was a choice keeps the stock one", "", "", SchedulerStock},
 		{"a folder keeps what it had", "", SchedulerBerth, SchedulerBerth},
 		{"what is asked for wins", SchedulerStock, SchedulerBerth, SchedulerStock},
 		{"none is a choice too", SchedulerNone, SchedulerBerth, SchedulerNone},
 		{"a name that is none is refused", "best", "", `scheduler "best": it is stock, berth or none`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := chooseScheduler(tt.asked, tt.had)
+			fresh := tt.had == "new"
+			if fresh {
+				tt.had = ""
+			}
+			got, err := chooseScheduler(tt.asked, tt.had, fresh)
 			if err != nil {
 				got = err.Error()
 			}
