@@ -199,7 +199,17 @@ func (w *wish) ask(pl *planner, barred map[string]bool) *preemption.Preemptor {
 
 // search looks for the cheapest plan, in each of w's domains if it has any.
 func (w *wish) search(pl *planner, s *scene, asked *preemption.Preemptor, now time.Time) (best preemption.Plan, why preemption.Refusal, found bool) {
-	if w.domains == nil {
+	switch {
+	case s.lowest >= asked.Priority: // the usual case of a long queue: nobody is below it
+		why.Nodes = s.c.Snapshot.Len()
+		for i := range why.Nodes {
+			if !asked.Node(i) {
+				why.Closed++
+			}
+		}
+		why.NoVictims = why.Nodes - why.Closed
+		return best, why, false
+	case w.domains == nil:
 		return preemption.Find(s.c, asked, now)
 	}
 	all := make([]*v1.Node, s.c.Snapshot.Len())

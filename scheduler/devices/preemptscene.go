@@ -2,6 +2,7 @@ package devices
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 type scene struct {
 	c    *preemption.Cluster
 	pods [][]*v1.Pod // whose the holders are, as in c.Holders
+	// lowest is the lowest priority of them all: no pod that is not above it can
+	// make room.
+	lowest int32
 }
 
 // pod gives the pod of a holder.
@@ -42,6 +46,7 @@ type seen struct {
 	version    int
 	holders    []preemption.Holder
 	pods       []*v1.Pod
+	lowest     int32 // priority
 }
 
 // see reads the scene for pods, whose own holds do not stand in their way.
@@ -57,9 +62,10 @@ func (x *Preemption) see(pl *planner, pods []*v1.Pod, now time.Time) (*scene, er
 	}
 	s := &scene{
 		c:    &preemption.Cluster{Snapshot: v.snapshot, Holders: make([][]preemption.Holder, len(v.nodes)), MinCount: v.minCount, Budgets: allowed},
-		pods: make([][]*v1.Pod, len(v.nodes)),
+		pods: make([][]*v1.Pod, len(v.nodes)), lowest: math.MaxInt32,
 	}
 	for i := range v.nodes {
+		s.lowest = min(s.lowest, v.nodes[i].lowest)
 		s.c.Holders[i], s.pods[i] = slices.Clip(v.nodes[i].holders), slices.Clip(v.nodes[i].pods)
 	}
 	going, kept := x.known(now)
@@ -104,7 +110,7 @@ func (x *Preemption) look(pl *planner) bool {
 		if n.pods != nil && v.snapshot.Replace(i, &at.spec) != nil {
 			return false
 		}
-		*n = seen{generation: at.generation, from: at.from, version: at.version, pods: []*v1.Pod{}}
+		*n = seen{generation: at.generation, from: at.from, version: at.version, pods: []*v1.Pod{}, lowest: math.MaxInt32}
 		x.read(pl, i)
 	}
 	return true
@@ -151,6 +157,7 @@ func (x *Preemption) enter(i int, o *occupant, fixed bool) {
 	if g, _ := kube.GangOf(o.pod); g != nil {
 		h.Gang, v.minCount[g.Key] = g.Key, g.MinCount
 	}
+	v.nodes[i].lowest = min(v.nodes[i].lowest, h.Priority)
 	v.nodes[i].holders, v.nodes[i].pods = append(v.nodes[i].holders, h), append(v.nodes[i].pods, o.pod)
 }
 
@@ -169,6 +176,7 @@ func (x *Preemption) promises(pl *planner, s *scene, own []*v1.Pod) {
 		p := preemption.Holder{
 			Placement: cluster.Placement{Node: at.index, Request: h.request, Devices: h.at}, Priority: priorityOf(h.pod), Promise: true,
 		}
+		s.lowest = min(s.lowest, p.Priority)
 		if g, _ := kube.GangOf(h.pod); g != nil {
 			p.Gang = "held for " + g.Key // a gang's plan stands or falls as a whole
 		}
