@@ -1,0 +1,128 @@
+package controlplane
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"berth.dev/berth/api"
+)
+
+// request is a write of a pod, or of a binding with "pods/binding".
+func request(resource string, object, old runtime.Object, who string) admission.Attributes {
+	operation := admission.Create
+	if old != nil {
+		operation = admission.Update
+	}
+	name, sub, _ := strings.Cut(resource, "/")
+	return admission.NewAttributesRecord(object, old, core.Kind("Pod").WithVersion("v1"), "d", "p", core.Resource(name).WithVersion("v1"), sub, operation, nil, false, &user.DefaultInfo{Name: who})
+}
+
+// pod has one container, which asks for so much of a resource, and annotations
+// given as pairs.
+func pod(name string, n int64, notes ...string) *core.Pod {
+	p := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d"}, Spec: core.PodSpec{Containers: []core.Container{{Name: "main"}}}}
+	if name != "" {
+		p.Spec.Containers[0].Resources.Limits = core.ResourceList{core.ResourceName(name): *resource.NewQuantity(n, resource.DecimalSI)}
+	}
+	for i := 0; i+1 < len(notes); i += 2 {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, notes[i], notes[i+1])
+	}
+	return p
+}
+
+func binding(devices string) *core.Binding {
+	return &core.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{api.AnnotationDevices: devices}}}
+}
+
+func TestTheGuard(t *testing.T) {
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
+		api.AnnotationInventory: `[{"index":0,"uuid":"GPU-0","product":"Tesla T4","memoryBytes":16106127360,"healthy":true}]`,
+	}}}
+	const forged = "only Berth's scheduler writes it"
+	given := pod("nvidia.com/gpu", 1, api.AnnotationDevices, "{}")
+	for _, tt := range []struct {
+		name    string
+		request admission.Attributes
+		want    string // of the refusal; "" is none
+	}{
+		{"a plain pod", request("pods", pod("cpu", 1), nil, "u"), ""},
+		{"a pod with a GPU", request("pods", pod("nvidia.com/gpu", 1), nil, "u"), ""},
+		{"a forged pod", request("pods", given, nil, "u"), forged},
+		{"not even the scheduler makes pods with devices", request("pods", given, nil, "s"), forged},
+		{"a pod that keeps its devices", request("pods", given, given, "u"), ""},
+		{"a pod that loses them", request("pods", pod("nvidia.com/gpu", 1), given, "u"), forged},
+		{"a pod that gets others", request("pods", pod("nvidia.com/gpu", 1, api.AnnotationDevices, "{1}"), given, "u"), forged},
+		{"by a subresource", request("pods/status", given, pod("nvidia.com/gpu", 1), "u"), forged},
+		{"the scheduler binds", request("pods/binding", binding("{}"), nil, "s"), ""},
+		{"somebody else binds", request("pods/binding", binding("{}"), nil, "u"), forged},
+		{"somebody else binds without devices", request("pods/binding", &core.Binding{}, nil, "u"), ""},
+		{"by the old resource", request("bindings", binding("{}"), nil, "u"), forged},
+		{"another kind", request("nodes", &core.Node{}, nil, "u"), ""},
+		{"a fraction", request("pods", pod("", 0, api.AnnotationKAIFraction, "0.5"), nil, "u"), ""},
+		{"a fraction that is none", request("pods", pod("", 0, api.AnnotationKAIFraction, "2"), nil, "u"), "is not a part of one GPU"},
+		{"more memory than there is", request("pods", pod("nvidia.com/gpu-memory", 16), nil, "u"), "the largest has 15 GiB"},
+		{"as much as there is", request("pods", pod("nvidia.com/gpu-memory", 15), nil, "u"), ""},
+		{"what is there already is not looked at", request("pods", pod("nvidia.com/gpu-memory", 16), pod("nvidia.com/gpu-memory", 16), "u"), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := newGuard("s", false)
+			g.keeper.Handler().OnAdd(node, true)
+			err := g.Validate(t.Context(), tt.request, nil)
+			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if err := newGuard("", false).Validate(t.Context(), tt.request, nil); err != nil {
+				t.Errorf("without a scheduler: %v", err)
+			}
+		})
+	}
+}
+
+func TestPodsWithGPUsTolerateTheTaintIfTheyAreTo(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		tolerate bool
+		pod      *core.Pod
+		want     int
+	}{
+		{"not by default", false, pod("nvidia.com/gpu", 1), 0},
+		{"a whole GPU", true, pod("nvidia.com/gpu", 1), 1},
+		{"memory", true, pod("nvidia.com/gpu-memory", 1), 1},
+		{"a fraction", true, pod("", 0, api.AnnotationKAIFraction, "0.5"), 1},
+		{"no GPU", true, pod("cpu", 1), 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := newGuard("s", tt.tolerate).Admit(context.Background(), request("pods", tt.pod, nil, "u"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(tt.pod.Spec.Tolerations); n != tt.want {
+				t.Errorf("%d tolerations, want %d", n, tt.want)
+			}
+		})
+	}
+}
+
+// BenchmarkGuard is what one write of a pod costs.
+func BenchmarkGuard(b *testing.B) {
+	g := newGuard("s", false)
+	given := pod("nvidia.com/gpu", 1, api.AnnotationDevices, "{}")
+	writes := []admission.Attributes{
+		request("pods", pod("nvidia.com/gpu", 1), nil, "u"), request("pods/binding", binding("{}"), nil, "s"), request("pods/status", given, given, "u"),
+	}
+	for b.Loop() {
+		for _, a := range writes {
+			if err := g.Validate(b.Context(), a, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
