@@ -305,6 +305,37 @@ func TestMembersBeyondTheLeastCountGoWhenTheyFit(t *testing.T) {
 	})
 }
 
+func TestAnotherMemberLeadsWhenTheLeaderIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 4)
+		r.add(gangOf("first", 4, 4, "gpu=1")...)
+		r.run()
+		r.add(gangOf("g", 4, 3, "gpu=1")...)
+		r.run()
+		r.rests(3 * time.Second)
+		leader := ""
+		for uid, why := range r.out {
+			if strings.Contains(why, "fit together") {
+				leader = string(uid)
+			}
+		}
+		r.remove(leader)
+		r.run()
+		r.rests(3 * time.Second)
+		for i := range 4 {
+			if name := fmt.Sprint("g-", i); name != leader && strings.Contains(r.said[name], leader) && !strings.Contains(r.out[types.UID(name)], "fit together") {
+				t.Errorf("%s says %q of a leader that is gone", name, r.said[name])
+			}
+			r.remove(fmt.Sprint("first-", i))
+		}
+		r.run()
+		r.rests(3 * time.Second)
+		if n := len(r.bound("g")); n != 3 {
+			t.Errorf("%d bound when there is room: %v", n, r.out)
+		}
+	})
+}
+
 func TestTheOthersOfAGangThatCannotFitAreNeverTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 4, 4)

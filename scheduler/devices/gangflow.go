@@ -59,7 +59,7 @@ func (b *gangBook) heldBack(t *team, m *member) string {
 	if t.since.IsZero() {
 		t.since = t.oldest()
 	}
-	if l := t.members[t.leader]; l == nil || l.stage != stagePending {
+	if !t.led() {
 		t.leader, t.whole = uid, true
 	}
 	if t.leader == uid && !time.Now().Before(t.retry) {
@@ -204,7 +204,7 @@ func (b *gangBook) turn(t *team) (after aftermath) {
 				after.wake = append(after.wake, pod)
 			}
 		}
-	case whole && !t.whole && !runs:
+	case whole && !runs && (!t.whole || !t.led()):
 		after.wake = append(after.wake, t.lead()...)
 	}
 	t.whole, t.runs = whole, runs
@@ -212,11 +212,17 @@ func (b *gangBook) turn(t *team) (after aftermath) {
 	return after
 }
 
+// led says whether there is a leader who can plan.
+func (t *team) led() bool {
+	l := t.members[t.leader]
+	return l != nil && l.stage == stagePending
+}
+
 // lead gives the member to wake for a plan, and makes one the leader where nobody
 // is.
 func (t *team) lead() []*v1.Pod {
-	if l := t.members[t.leader]; l != nil && l.stage == stagePending {
-		return []*v1.Pod{l.pod}
+	if t.led() {
+		return []*v1.Pod{t.members[t.leader].pod}
 	}
 	if pods := t.waiting(); len(pods) > 0 {
 		t.leader = pods[0].UID
