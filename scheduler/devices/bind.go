@@ -24,6 +24,10 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 	if c.node != nodeName {
 		return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: its devices were chosen on node %s", pod.Namespace, pod.Name, nodeName, c.node))
 	}
+	if err := p.desk.gate.enter(ctx); err != nil {
+		return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
+	}
+	defer p.desk.gate.leave()
 	client := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
 	err := client.Bind(ctx, &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{

@@ -34,6 +34,7 @@ type desk struct {
 	wide    map[types.UID]bool
 	score   scorer
 	waiting *waiting
+	gate    gate // of bindings
 }
 
 // choice is the devices chosen for a pod.
@@ -50,7 +51,7 @@ type choice struct {
 func newDesk() *desk {
 	return &desk{
 		nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID][]*choice{}, holds: map[types.UID]*hold{},
-		touched: map[string]bool{}, wide: map[types.UID]bool{}, waiting: newWaiting(),
+		touched: map[string]bool{}, wide: map[types.UID]bool{}, waiting: newWaiting(), gate: newGate(),
 	}
 }
 

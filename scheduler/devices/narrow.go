@@ -30,6 +30,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if err := kube.CheckRequest(pod); err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
+	if h == nil {
+		p.desk.gate.wait(ctx)
+		began = time.Now()
+	}
 	w := newWanted(pod, parts)
 	state.Write(wantedKey, w)
 	if h != nil {
