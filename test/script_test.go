@@ -25,14 +25,14 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output in scripts")
 
 // The schedulers of `berth up`: the one on which every script runs, and the one
-// on which walkthroughs run as well. BERTH_TEST_SCHEDULER=berth swaps them.
+// on which walkthroughs run as well. BERTH_TEST_SCHEDULER=stock swaps them.
 var usual, other = schedulers(os.Getenv("BERTH_TEST_SCHEDULER"))
 
 func schedulers(asked string) (usual, other string) {
-	if asked == "berth" {
-		return "berth", "stock"
+	if asked == "stock" {
+		return "stock", "berth"
 	}
-	return "stock", "berth"
+	return "berth", "stock"
 }
 
 // walkthroughs are the parts of the documents that are about scheduling: what
