@@ -33,6 +33,7 @@ func TestSchedulerOptions(t *testing.T) {
 		Kubeconfig: "k", Names: []string{"berth-scheduler"}, MetricsAddr: "127.0.0.1:10259", Policies: true,
 		LeaderElect: true, LeaseNamespace: "kube-system", LeaseName: "berth-scheduler",
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		NodePolicy: cli.NodePolicy{OtherPods: "open", ReportStuck: 10 * time.Minute},
 	}
 	got, stderr, code := scheduler(t, "--kubeconfig k", nil)
 	if code != 0 || got == nil {
