@@ -110,6 +110,9 @@ func (t *trial) bound(x *site, i int, r *cluster.Request) (Cost, verdict) {
 	}
 	t.look(x, i, r)
 	if len(x.who) == 0 {
+		if t.kept(i) {
+			return Cost{}, protected
+		}
 		return Cost{}, noVictims
 	}
 	cpu, memory, cheapest := t.s.Node(i).FreeCPUMilli, t.s.Node(i).FreeMemoryBytes, never
@@ -135,6 +138,14 @@ func (t *trial) bound(x *site, i int, r *cluster.Request) (Cost, verdict) {
 		cost.Highest = lowest
 	}
 	return cost, possible
+}
+
+// kept says whether somebody of lower priority is on node i whom only a budget
+// keeps.
+func (t *trial) kept(i int) bool {
+	return slices.ContainsFunc(t.c.Holders[i], func(h Holder) bool {
+		return h.Priority < t.p.Priority && !h.Fixed && !h.Leaving && !t.within(&h)
+	})
 }
 
 // rest is c without its first field.

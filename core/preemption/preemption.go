@@ -79,9 +79,9 @@ type Plan struct {
 type Refusal struct {
 	Nodes     int // all
 	Closed    int // are not for the request: see Preemptor.Node and cluster.Verdict
-	NoVictims int // hold nobody of lower priority who may go
+	NoVictims int // hold nobody of lower priority, or only those who are Fixed
 	TooSmall  int // would not do even if all those went
-	Protected int // would do if no disruption budget, gang or fixed member of one stood against it
+	Protected int // hold those whom a budget keeps, or would do if no budget, gang or fixed member of one stood against it
 }
 
 // Find looks for the cheapest plan (Cost) for p. Nobody goes whose priority is not

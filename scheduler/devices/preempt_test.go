@@ -115,7 +115,7 @@ func TestABudgetIsKeptUntilItAllowsMore(t *testing.T) {
 	m.add(ranked("high", 9, "gpu=1"))
 	m.run()
 	want(t, "evicted", m.evicted, "")
-	if got := m.answers["high"]; got != "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod." {
+	if got := m.answers["high"]; got != "preemption: 0/1 nodes are available: 1 victims are kept by a disruption budget or a gang." {
 		t.Error(got)
 	}
 	m.protect("b", "kept", 1)
