@@ -1,13 +1,35 @@
 package devices
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/cluster"
 )
+
+// Hold keeps whole GPUs of a node, by position, for a pod.
+func Hold(ctx context.Context, p *Plugin, pod *v1.Pod, node string, gpus ...int32) error {
+	return p.plan(ctx, func(pl *planner) error {
+		s := pl.placer().Snapshot()
+		i, _ := s.Find(node)
+		r, _ := pl.request(pod)
+		at := cluster.Placement{Node: i, Request: r}
+		for _, j := range gpus {
+			at.Devices = append(at.Devices, cluster.Device{GPU: j, MilliGPU: cluster.Whole, MemoryBytes: s.Cards(i)[j].MemoryBytes})
+		}
+		_, err := pl.hold(pod, at, "test")
+		return err
+	})
+}
+
+// LetGo gives up what is held for a pod.
+func LetGo(p *Plugin, pod *v1.Pod) bool { return p.desk.release(pod.UID) }
 
 // Drift compares what p knows of all nodes, brought up to date, with what a
 // plugin knows that has not seen them before and has the same choices and holds

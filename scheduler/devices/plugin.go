@@ -1,8 +1,9 @@
-// Package devices is Berth's kube-scheduler plugin that chooses the GPUs of a
-// pod and commits them in the write that binds it. It is a thin adapter: which
-// devices there are, who holds them and which are taken is decided by packages
-// kube, sharing and placement. It does not order the queue, knows no gangs and
-// evicts nobody; the stock plugins beside it check all else.
+// Package devices holds Berth's kube-scheduler plugins. BerthDevices names the
+// node of a pod that asks for GPUs, chooses its devices, and commits them in the
+// write that binds it; the others plan gangs, make room by preemption, and keep
+// back pods whose turn it is not. They are thin adapters: which devices there
+// are, who holds them, which are taken, what a gang gets and who must go is
+// decided by packages kube and core. The stock plugins beside them check all else.
 package devices
 
 import (
