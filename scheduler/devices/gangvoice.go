@@ -18,9 +18,13 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// quietFor is how long nothing may change before members say what they wait for:
-// while the pods of a gang are being made, each would say another number.
-const quietFor = time.Second
+// Members say what they wait for when nothing has changed for quietFor: while the
+// pods of a gang are being made, each would say another number. Where something
+// always changes they do after atLatest.
+const (
+	quietFor = time.Second
+	atLatest = 5 * time.Second
+)
 
 // gangVoice writes, for members that are held back, what they wait for: the
 // condition PodScheduled of each, once for each change, and one event for the
@@ -33,7 +37,9 @@ type gangVoice struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer // nil: nothing to say
+	first   time.Time   // when there was something to say, and nothing was said since
 	talking bool
+	more    bool              // something has changed while it talked
 	told    map[string]string // the last event of each gang
 }
 
@@ -49,11 +55,12 @@ func (v *gangVoice) changed() {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.timer != nil {
+	switch {
+	case v.timer == nil:
+		v.first, v.timer = time.Now(), time.AfterFunc(quietFor, v.talk)
+	case time.Since(v.first) < atLatest:
 		v.timer.Reset(quietFor)
-		return
 	}
-	v.timer = time.AfterFunc(quietFor, v.talk)
 }
 
 // retell is how long after a write that failed the next is tried: also a
@@ -65,7 +72,7 @@ func (v *gangVoice) later(d time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.timer == nil {
-		v.timer = time.AfterFunc(d, v.talk)
+		v.first, v.timer = time.Now(), time.AfterFunc(d, v.talk)
 	}
 }
 
@@ -80,10 +87,11 @@ func (v *gangVoice) talk() {
 	v.mu.Lock()
 	v.timer = nil
 	if v.talking || v.ctx.Err() != nil {
+		v.more = true
 		v.mu.Unlock()
 		return
 	}
-	v.talking = true
+	v.talking, v.more = true, false
 	v.mu.Unlock()
 	again := time.Duration(0)
 	for _, r := range v.book.remarks() {
@@ -98,7 +106,9 @@ func (v *gangVoice) talk() {
 		}
 	}
 	v.mu.Lock()
-	v.talking = false
+	if v.talking = false; v.more && again == 0 {
+		again = quietFor
+	}
 	v.mu.Unlock()
 	if again > 0 {
 		v.later(again)
