@@ -1,0 +1,102 @@
+package devices
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/core/preemption"
+)
+
+// room says whom the plan of out waits for.
+func (s *scene) room(pl *planner, w *wish, out *outcome) *room {
+	m := &room{waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+	for k, pod := range w.pods {
+		if out.nodes[k] != "" {
+			m.pods = append(m.pods, pod)
+		}
+	}
+	for _, id := range slices.Concat(out.plan.Victims, out.plan.Awaited) {
+		m.wait(pl.nodeName(id.Node), s.pod(id))
+	}
+	return m
+}
+
+// going lists the victims on a node with those whose leaving is waited for, and
+// who else leaves it.
+func (s *scene) going(out *outcome, node int) (going, leaving []*v1.Pod) {
+	for k := range s.c.Holders[node] {
+		id, h := preemption.ID{Node: node, Holder: k}, &s.c.Holders[node][k]
+		switch {
+		case h.Promise:
+		case slices.Contains(out.plan.Victims, id), slices.Contains(out.plan.Awaited, id):
+			going = append(going, s.pod(id))
+		case h.Leaving:
+			leaving = append(leaving, s.pod(id))
+		}
+	}
+	return going, leaving
+}
+
+// tellBroken lets pods whose holds went to others look for another place.
+func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
+	for _, pod := range pods {
+		x.shut(pod.UID)
+		if x.broken != nil {
+			x.broken(pod.UID)
+		}
+	}
+	if len(pods) > 0 {
+		x.p.handle.Activate(klog.FromContext(ctx), named(pods))
+	}
+}
+
+// carryOut evicts the victims of a plan.
+func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outcome) {
+	log := klog.FromContext(ctx)
+	for _, id := range out.plan.Victims {
+		pod := s.pod(id)
+		out.evicted = append(out.evicted, &victim{
+			pod: pod, node: nodeOf(out.room, pod), budgets: x.budgets.versions(s.c.Holders[id.Node][id.Holder].Budgets),
+		})
+	}
+	x.open(out.room)
+	if len(out.room.left) == 0 {
+		x.p.handle.Activate(log, named(out.room.pods)) // there is room already
+	}
+	if len(out.evicted) == 0 {
+		return
+	}
+	pods := out.room.pods
+	x.evict(ctx, x.p.handle, w.lead(), out.evicted, func(err error) {
+		// Without that victim the plan is none: whoever is left stays, and the pods try anew.
+		x.shut(pods[0].UID)
+		for _, pod := range pods {
+			x.p.desk.release(pod.UID)
+		}
+		log.Error(err, "Room cannot be made", "pod", klog.KObj(pods[0]))
+		x.p.handle.Activate(log, named(pods))
+	})
+}
+
+// named are pods as Activate wants them.
+func named(pods []*v1.Pod) map[string]*v1.Pod {
+	out := make(map[string]*v1.Pod, len(pods))
+	for _, pod := range pods {
+		out[pod.Namespace+"/"+pod.Name] = pod
+	}
+	return out
+}
+
+// nodeOf gives the node on which m waits for a pod.
+func nodeOf(m *room, pod *v1.Pod) string {
+	for node, waits := range m.waits {
+		if waits[pod.UID] {
+			return node
+		}
+	}
+	return pod.Spec.NodeName
+}
