@@ -101,15 +101,6 @@ func (r *Request) Size() Size {
 	return SizeGPU + Size(min(r.GPUs, 8)) - 1
 }
 
-// Gang is requests that are placed together or not at all.
-type Gang struct {
-	Name    string
-	Members []Request
-	// MinCount is how many members must be placed for any to be; 0 is all.
-	// Members are tried in order, so that those beyond MinCount may be left out.
-	MinCount int
-}
-
 // Device is a part of one GPU, or all of it, that a placement takes.
 type Device struct {
 	GPU         int32 // position in the node's GPUs

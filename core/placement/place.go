@@ -48,38 +48,6 @@ func On(p Placer, node int, r *cluster.Request) cluster.Placement {
 	return placed
 }
 
-// PlaceGang places the members of g whole or not at all: at least MinCount of
-// them (all, where it is 0), in order, or none, and then nothing has changed.
-// The result has an entry for each member; those left out have Node -1.
-func PlaceGang(p Placer, g *cluster.Gang) (placed []cluster.Placement, ok bool, err error) {
-	s := p.Snapshot()
-	need := g.MinCount
-	if need <= 0 || need > len(g.Members) {
-		need = len(g.Members)
-	}
-	m := s.Mark()
-	placed = make([]cluster.Placement, len(g.Members))
-	count := 0
-	for i := range g.Members {
-		one, fits, err := Place(p, &g.Members[i])
-		if err != nil {
-			s.RollBack(m)
-			return nil, false, fmt.Errorf("gang %s, member %d: %w", g.Name, i, err)
-		}
-		if placed[i] = one; !fits {
-			placed[i] = cluster.Placement{Node: -1, Request: g.Members[i]}
-			if count+len(g.Members)-i-1 < need {
-				s.RollBack(m)
-				return nil, false, nil
-			}
-			continue
-		}
-		count++
-	}
-	s.Keep(m)
-	return placed, true, nil
-}
-
 // Scan is the slow obvious Placer: it scores every node for every request.
 // Index is tested against it.
 type Scan struct {

@@ -317,41 +317,6 @@ func TestNothingThatFitsIsRefused(t *testing.T) {
 	}
 }
 
-func TestGangIsPlacedWholeOrNotAtAll(t *testing.T) {
-	for seed := range int64(40) {
-		rng := rand.New(rand.NewSource(seed))
-		s := randomCluster(t, rng, 12)
-		x := placement.NewIndex(s, placement.NewBerth(placement.Setup{Cluster: s}, placement.DefaultParams()), nil, nil)
-		for n := range 30 {
-			g := cluster.Gang{Name: fmt.Sprint(n), MinCount: rng.Intn(3)}
-			for range 1 + rng.Intn(6) {
-				g.Members = append(g.Members, randomRequest(s, rng))
-			}
-			before := s.Clone()
-			placed, ok, err := placement.PlaceGang(x, &g)
-			if err != nil {
-				t.Fatal(err)
-			}
-			count := 0
-			for i := range placed {
-				if placed[i].Node >= 0 {
-					count++
-				}
-			}
-			need := g.MinCount
-			if need == 0 || need > len(g.Members) {
-				need = len(g.Members)
-			}
-			switch {
-			case !ok && (count > 0 || !s.Equal(before)):
-				t.Fatalf("seed %d: gang refused, %d members placed, snapshot as before: %v", seed, count, s.Equal(before))
-			case ok && count < need:
-				t.Fatalf("seed %d: gang placed with %d of %d members", seed, count, need)
-			}
-		}
-	}
-}
-
 // TestFGDEqualsItsDefinition compares fgd's tables with the sum that defines
 // them, on clusters and mixes as the paper has them.
 func TestFGDEqualsItsDefinition(t *testing.T) {

@@ -81,7 +81,7 @@ func (d *desk) dropHold(uid types.UID) bool {
 //	err := p.plan(ctx, func(pl *planner) error {
 //		s := pl.placer().Snapshot()
 //		m := s.Mark()
-//		placed, ok, err := placement.PlaceGang(pl.placer(), &gang) // or Release victims, and Best
+//		placed, ok, err := placement.Place(pl.placer(), &request) // or a gang.Planner, or Release victims
 //		s.RollBack(m)
 //		...
 //		_, err = pl.hold(pod, placed[k], "gang a/b")
