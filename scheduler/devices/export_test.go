@@ -62,3 +62,9 @@ func Drift(p *Plugin, all []fwk.NodeInfo) string {
 	}
 	return ""
 }
+
+// Classes is how many classes of pods p keeps.
+func Classes(p *Plugin) int { return len(p.desk.score.world.classes.byKey) }
+
+// Learned is how many requests the policy of p has learned of.
+func Learned(p *Plugin) float64 { return p.desk.score.world.policy.Mix().Total() }

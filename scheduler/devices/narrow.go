@@ -41,9 +41,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		decided(resultHeld, "", began)
 		return &fwk.PreFilterResult{NodeNames: sets.New(h.node)}, nil
 	}
-	a := p.narrow(ctx, pod, w, nodes)
-	decided(a.result, a.reason, began)
-	return p.answer(pod, w, &a)
+	f := p.narrow(ctx, pod, w, nodes)
+	result, status := p.answer(pod, w, &f)
+	decided(f.result, f.reason, began)
+	return result, status
 }
 
 // finding is what the index says of a pod.
@@ -111,6 +112,7 @@ func (p *Plugin) answer(pod *v1.Pod, w *wanted, f *finding) (*fwk.PreFilterResul
 	case resultNarrow:
 		if ahead := q.first(pod, f.key); ahead != nil {
 			q.join(pod, f.key, nil)
+			f.result = resultWaiting
 			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod %s/%s asks for the same and comes first", ahead.Namespace, ahead.Name))
 		}
 		return &fwk.PreFilterResult{NodeNames: sets.New(w.node)}, nil

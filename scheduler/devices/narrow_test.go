@@ -1,6 +1,7 @@
 package devices_test
 
 import (
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -167,5 +168,34 @@ func TestTheWorldFollowsNodes(t *testing.T) {
 		if tt.want == "" && status.Code() != fwk.Unschedulable || tt.want != "" && (left.AllNodes() || !left.NodeNames.Has(tt.want)) {
 			t.Errorf("%s: %v, %v; want node %q", tt.what, left, status, tt.want)
 		}
+	}
+}
+
+// TestClassesAreBounded asks with more node selectors than are kept, twice.
+func TestClassesAreBounded(t *testing.T) {
+	h := &handle{nodes: []*info{{node: edited(t, "a", plain), generation: 1}}}
+	plugin := newPlugin(t, h)
+	for i := range 600 {
+		pod := asking(fmt.Sprint("p", i), "", "gpu=1")
+		pod.Spec.NodeSelector = map[string]string{"team": fmt.Sprint(i % 300)}
+		_, status := plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, pod, h.list())
+		if got, want := status.Message(), "1 node(s) didn't match Pod's node affinity/selector"; got != want {
+			t.Fatalf("pod %d: %q, want %q", i, got, want)
+		}
+	}
+	if n := devices.Classes(plugin); n > 128 {
+		t.Errorf("%d classes are kept", n)
+	}
+}
+
+// TestANewSchedulerLearnsFromWhatRuns starts beside pods that are bound.
+func TestANewSchedulerLearnsFromWhatRuns(t *testing.T) {
+	agent := asking("agent", "")
+	agent.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}}
+	h := &handle{nodes: []*info{{node: edited(t, "a", plain), generation: 1, pods: []*v1.Pod{asking("x", "", "gpu=1"), asking("y", ""), agent}}}}
+	plugin := newPlugin(t, h)
+	plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, asking("p", "", "gpu=1"), h.list())
+	if got := devices.Learned(plugin); got != 3 {
+		t.Errorf("it has learned of %v requests, want x, y and p", got)
 	}
 }

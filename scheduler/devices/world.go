@@ -125,6 +125,7 @@ func (s *scorer) update(log klog.Logger, d *desk, all []fwk.NodeInfo, force bool
 	if s.world != nil && !force && len(touched) == 0 && len(all) == len(s.world.listed) && now.Sub(s.world.swept) < sweepEvery {
 		return nil
 	}
+	first := s.world == nil
 	for again := false; ; again = true {
 		if s.world == nil || again || !s.world.lists(all) {
 			w, err := newWorld(all, s.world)
@@ -136,7 +137,9 @@ func (s *scorer) update(log klog.Logger, d *desk, all []fwk.NodeInfo, force bool
 			d.prune(w.byName)
 		}
 		if s.world.sweep(log, d, all, touched) || again {
-			s.world.swept = now
+			if s.world.swept = now; first {
+				s.world.learn(all)
+			}
 			return nil
 		}
 	}
