@@ -18,16 +18,13 @@ import (
 	"berth.dev/berth/kube"
 )
 
-// The load of TestStorm: room is for about stormNodes*8*2 shares at a time, so
-// most of the pods wait until others have ended.
-const (
-	stormPods  = 10_000
-	stormNodes = 40
-	stormGPUs  = 8
-	stormSteps = 60_000
-)
+// size is how large a storm is. There is room for nodes*stormGPUs*2 shares or so
+// at a time: most of the pods wait until others have ended.
+type size struct{ pods, nodes, steps int }
 
-// TestStorm makes 10,000 pods at once that ask for shares of GPUs and some for
+const stormGPUs = 8 // of a node
+
+// TestStorm makes up to 10,000 pods at once that ask for shares of GPUs and some for
 // whole ones, and takes random steps while they are placed: schedulers are
 // killed and leadership moves, nodes vanish and return, GPUs turn unhealthy,
 // pods end and are deleted while their binding is on its way, others bind pods
@@ -35,19 +32,23 @@ const (
 // every write the devices in the API and in the node's own table fit the GPUs.
 // When the faults are over, no pod waits that any GPU has room for.
 func TestStorm(t *testing.T) {
-	for seed := range uint64(2) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { storms(t, seed) }) // time is part of the seed
+	sizes := []size{{pods: 10_000, nodes: 40, steps: 60_000}}
+	for range 10 {
+		sizes = append(sizes, size{pods: 1_500, nodes: 5, steps: 20_000})
+	}
+	for seed, size := range sizes {
+		t.Run(fmt.Sprintf("%d pods, seed %d", size.pods, seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { storms(t, uint64(seed), size) }) // time is part of the seed
 		})
 	}
 }
 
-func storms(t *testing.T, seed uint64) {
-	s := newStorm(t, seed)
-	for range stormPods {
+func storms(t *testing.T, seed uint64, size size) {
+	s := newStorm(t, seed, size)
+	for range size.pods {
 		s.create()
 	}
-	for s.at = range stormSteps {
+	for s.at = range size.steps {
 		s.step()
 		if s.chance.IntN(8) == 0 {
 			time.Sleep(time.Duration(s.chance.IntN(20)) * time.Millisecond)
@@ -55,7 +56,7 @@ func storms(t *testing.T, seed uint64) {
 	}
 	s.calm()
 	s.recount()
-	if s.bound < stormPods/4 {
+	if s.bound < min(size.pods/4, 40*size.nodes) {
 		t.Errorf("%d pods were bound: too few to show anything", s.bound)
 	}
 	t.Logf("%d bindings arrived, %d were refused by a node for a failed GPU; %d takeovers, %d relists", s.bound, s.unlucky, s.takeovers, s.relists)
@@ -64,6 +65,7 @@ func storms(t *testing.T, seed uint64) {
 // storm is an API server, its nodes, and two schedulers of which one leads.
 type storm struct {
 	t      *testing.T
+	size   size
 	chance *rand.Rand
 	at     int                 // step
 	pods   map[string]*v1.Pod  // by name: the truth
@@ -95,12 +97,12 @@ type used struct {
 	healthy            bool
 }
 
-func newStorm(t *testing.T, seed uint64) *storm {
+func newStorm(t *testing.T, seed uint64, size size) *storm {
 	s := &storm{
-		t: t, chance: rand.New(rand.NewPCG(seed, 2)), pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, all: map[string]*v1.Node{},
+		t: t, size: size, chance: rand.New(rand.NewPCG(seed, 2)), pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, all: map[string]*v1.Node{},
 		tables: map[string]*table{}, committed: map[string]*used{},
 	}
-	for i := range stormNodes {
+	for i := range size.nodes {
 		n := t4Node(t, fmt.Sprint("n", i), stormGPUs, gpu.Sharing{})
 		s.all[n.Name] = n
 		list, err := kube.Inventory(n)
@@ -148,7 +150,7 @@ func (s *storm) step() {
 }
 
 // node picks the name of a node.
-func (s *storm) node() string { return fmt.Sprint("n", s.chance.IntN(stormNodes)) }
+func (s *storm) node() string { return fmt.Sprint("n", s.chance.IntN(s.size.nodes)) }
 
 // pod picks a pod that passes, or nil.
 func (s *storm) pod(pass func(*v1.Pod) bool) *v1.Pod {

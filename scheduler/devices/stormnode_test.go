@@ -125,12 +125,12 @@ func (s *storm) calm() {
 	}
 	for s.leads.finish() {
 	}
-	for i := range stormNodes {
+	for i := range s.size.nodes {
 		s.heal(nodeName(i), 0, true)
 	}
 	for before := -1; before != len(s.podLog); {
 		before = len(s.podLog)
-		for i := range stormNodes {
+		for i := range s.size.nodes {
 			s.kubelet(nodeName(i))
 		}
 		s.leads.catchUp()

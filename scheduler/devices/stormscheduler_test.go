@@ -193,7 +193,7 @@ func (m *member) site(name string) *info {
 // list lists the nodes that have an object.
 func (m *member) list() {
 	m.handle.nodes = m.handle.nodes[:0]
-	for i := range stormNodes {
+	for i := range m.storm.size.nodes {
 		if at := m.sites[nodeName(i)]; at != nil && at.node != nil {
 			m.handle.nodes = append(m.handle.nodes, at)
 		}
