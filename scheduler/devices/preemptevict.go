@@ -129,6 +129,9 @@ func (e *evictor) evict(ctx context.Context, h fwk.Handle, pod *v1.Pod, victims 
 					if err := e.one(ctx, h, pod, v); err != nil {
 						once.Do(func() { cause = err })
 						cancel()
+						if refused(err) {
+							e.keep(v, time.Now().Add(keptFor))
+						}
 					}
 				}
 			})
@@ -157,9 +160,6 @@ func (e *evictor) one(ctx context.Context, h fwk.Handle, pod *v1.Pod, v *victim)
 		return nil
 	} else if err != nil {
 		e.forget(v.pod.UID)
-		if refused(err) {
-			e.keep(v, time.Now().Add(keptFor))
-		}
 		log.Error(err, "Evict a pod", "pod", klog.KObj(v.pod), "preemptor", klog.KObj(pod))
 		return fmt.Errorf("evict pod %s/%s: %w", v.pod.Namespace, v.pod.Name, err)
 	}
