@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,12 +56,13 @@ func TestTheKeeperTellsOfChangesOnly(t *testing.T) {
 		k := admission.NewKeeper()
 		ctx, stop := context.WithCancel(t.Context())
 		var told []int64
-		fails, failed := false, 0
+		var fails atomic.Bool
+		failed := 0
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			k.Run(ctx, func(_ context.Context, mib int64) error {
-				if fails {
+				if fails.Load() {
 					return errors.New("refused")
 				}
 				told = append(told, mib)
@@ -75,9 +77,9 @@ func TestTheKeeperTellsOfChangesOnly(t *testing.T) {
 		see(node("a", 100))
 		see(node("a", 100))
 		see(node("b", 50))
-		fails = true
+		fails.Store(true)
 		see(node("c", 200))
-		fails = false
+		fails.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
