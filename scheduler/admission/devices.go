@@ -29,7 +29,7 @@ func Devices(user string) (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.
 	policy := newPolicy(DevicesName, admissionv1.Fail,
 		rule([]admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, "pods", "pods/status", "pods/ephemeralcontainers", "pods/resize"),
 		rule([]admissionv1.OperationType{admissionv1.Create}, "pods/binding", "bindings"))
-	// The test is a condition on the match: what passes it is done with
+	// The test is a condition on the match: a write that does not match is done with
 	// after one look at the object, where a validation would take three.
 	policy.Spec.MatchConditions = []admissionv1.MatchCondition{{
 		Name: "changes-devices",
