@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
 	"k8s.io/client-go/rest"
@@ -28,7 +28,9 @@ const dialPatience = 5 * time.Second
 
 // clusterFlags are the flags that say which cluster, as whom, and whose pods.
 type clusterFlags struct {
-	config        *genericclioptions.ConfigFlags
+	kubeconfig    string
+	overrides     clientcmd.ConfigOverrides
+	userExtra     []string // KEY=VALUE
 	dir           string
 	allNamespaces bool
 }
@@ -41,13 +43,18 @@ var quietFlags = []string{
 }
 
 func (f *clusterFlags) add(cmd *cobra.Command, namespaces bool) {
-	f.config = genericclioptions.NewConfigFlags(false)
-	f.config.CacheDir = nil
-	if !namespaces {
-		f.config.Namespace = nil
-	}
 	own := cmd.Flags()
-	f.config.AddFlags(own)
+	own.StringVar(&f.kubeconfig, "kubeconfig", "", "Path to the kubeconfig file to use for CLI requests.")
+	f.overrides.ClusterDefaults = clientcmd.ClusterDefaults
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
+	names.ClusterOverrideFlags.ProxyURL = clientcmd.FlagInfo{}
+	if !namespaces {
+		names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
+	}
+	clientcmd.BindOverrideFlags(&f.overrides, own, names)
+	own.StringArrayVar(&f.userExtra, "as-user-extra", nil, "User extras to impersonate for the operation, as KEY=VALUE; may be repeated.")
 	for _, name := range quietFlags {
 		if flag := own.Lookup(name); flag != nil {
 			flag.Hidden = true
@@ -62,10 +69,10 @@ func (f *clusterFlags) add(cmd *cobra.Command, namespaces bool) {
 
 // namespace is the one to show holders of; "" is all.
 func (f *clusterFlags) namespace() string {
-	if f.allNamespaces || f.config.Namespace == nil {
+	if f.allNamespaces {
 		return ""
 	}
-	return *f.config.Namespace
+	return f.overrides.Context.Namespace
 }
 
 // choice is a cluster that was chosen, before anything was asked of it.
@@ -79,7 +86,7 @@ type choice struct {
 // up`, then the user's own.
 func (f *clusterFlags) choose() (choice, error) {
 	const look = "check that it runs and that this machine can reach it"
-	if path := *f.config.KubeConfig; path != "" {
+	if path := f.kubeconfig; path != "" {
 		return choice{path, path, look}, nil
 	}
 	if list := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); list != "" {
@@ -107,7 +114,7 @@ func (f *clusterFlags) choose() (choice, error) {
 		return choice{d.Kubeconfig(), "berth up in " + d.Short(), "see `berth status`"}, nil
 	}
 	own := filepath.Join(homedir.HomeDir(), clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName)
-	if !anyExists([]string{own}) && *f.config.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+	if !anyExists([]string{own}) && f.overrides.ClusterInfo.Server == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return choice{}, &UnreachableError{
 			"a cluster", errors.New("there is no kubeconfig and no `berth up` runs"),
 			"start one with `berth up`, or give --kubeconfig",
@@ -118,11 +125,11 @@ func (f *clusterFlags) choose() (choice, error) {
 
 // wants tells whether a kubeconfig has the context that --context asks for.
 func (f *clusterFlags) wants(path string) bool {
-	if *f.config.Context == "" {
+	if f.overrides.CurrentContext == "" {
 		return true
 	}
 	c, err := clientcmd.LoadFromFile(path)
-	return err == nil && c.Contexts[*f.config.Context] != nil
+	return err == nil && c.Contexts[f.overrides.CurrentContext] != nil
 }
 
 // running is the default data folder, if a control plane runs in it.
@@ -154,6 +161,24 @@ type cluster struct {
 	next string
 }
 
+// rest reads the kubeconfig at path, or those that client-go finds itself, and
+// applies the flags.
+func (f *clusterFlags) rest(path string) (*rest.Config, error) {
+	for _, kv := range f.userExtra {
+		key, value, ok := strings.Cut(kv, "=")
+		if !ok {
+			return nil, usagef("--as-user-extra %q: write KEY=VALUE", kv)
+		}
+		if f.overrides.AuthInfo.ImpersonateUserExtra == nil {
+			f.overrides.AuthInfo.ImpersonateUserExtra = map[string][]string{}
+		}
+		f.overrides.AuthInfo.ImpersonateUserExtra[key] = append(f.overrides.AuthInfo.ImpersonateUserExtra[key], value)
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides).ClientConfig()
+}
+
 // connect chooses a cluster, says on stderr which, and makes a client. Nothing
 // is sent yet.
 func (f *clusterFlags) connect(o Options) (*cluster, error) {
@@ -161,10 +186,7 @@ func (f *clusterFlags) connect(o Options) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ch.path != "" {
-		f.config.KubeConfig = &ch.path
-	}
-	cfg, err := f.config.ToRESTConfig()
+	cfg, err := f.rest(ch.path)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ch.from, err)
 	}

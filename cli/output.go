@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
@@ -44,27 +44,26 @@ func (l *list[T]) DeepCopyObject() runtime.Object {
 
 // outputFlags are --output and what goes with it.
 type outputFlags struct {
-	format    string
-	noHeaders bool
-	print     *genericclioptions.PrintFlags
+	format       string
+	noHeaders    bool
+	template     string // --template, as kubectl has it
+	allowMissing bool
 }
 
 func (f *outputFlags) add(cmd *cobra.Command) {
-	f.print = genericclioptions.NewPrintFlags("")
-	f.print.JSONYamlPrintFlags.ShowManagedFields = true // there are none to leave out
-	f.print.OutputFormat = &f.format
-	f.print.TemplatePrinterFlags.AddFlags(cmd)
+	own := cmd.Flags()
+	own.StringVarP(&f.format, "output", "o", "", "json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...")
+	own.BoolVar(&f.noHeaders, "no-headers", false, "leave out the line of column names")
+	own.StringVar(&f.template, "template", "", "the template of -o go-template or jsonpath, or the file of -o go-template-file")
+	own.BoolVar(&f.allowMissing, "allow-missing-template-keys", true, "print nothing where a template names what is not there")
 	for _, name := range []string{"template", "allow-missing-template-keys"} {
-		cmd.Flags().Lookup(name).Hidden = true
+		own.Lookup(name).Hidden = true
 	}
-	cmd.Flags().StringVarP(&f.format, "output", "o", "", "json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...")
-	cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "leave out the line of column names")
-	f.print.OutputFlagSpecified = func() bool { return cmd.Flags().Changed("output") }
 }
 
 // object tells whether an object is to be printed, not a table or names.
 func (f *outputFlags) object() bool {
-	return f.format != outputTable && f.format != outputWide && f.format != outputName || *f.print.TemplatePrinterFlags.TemplateArgument != ""
+	return f.format != outputTable && f.format != outputWide && f.format != outputName || f.template != ""
 }
 
 // check refuses a format that no printer understands, before any call is made.
@@ -82,14 +81,57 @@ func (f *outputFlags) check() error {
 	return nil
 }
 
+// printer makes the printer of a format other than columns.
 func (f *outputFlags) printer() (printers.ResourcePrinter, error) {
-	p, err := f.print.ToPrinter()
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
+	format, template, given := strings.Cut(f.format, "=")
+	if !given {
+		template = f.template
+	}
+	if format == "" {
+		format = "go-template"
+	}
+	if (strings.HasSuffix(format, "-file") || format == "templatefile") && template != "" {
+		raw, err := os.ReadFile(template)
+		if err != nil {
+			return nil, usagef("--output %s: read the template: %w", f.format, err)
+		}
+		template = string(raw)
+	}
+	switch format {
+	case "json":
+		return &printers.JSONPrinter{}, nil
+	case "yaml":
+		return &printers.YAMLPrinter{}, nil
+	case "jsonpath", "jsonpath-file", "jsonpath-as-json", "go-template", "go-template-file", "template", "templatefile":
+		if template == "" {
+			return nil, usagef("--output %s: it needs a template, such as -o jsonpath={.items}", f.format)
+		}
+	default:
 		return nil, usagef("--output %q: choose json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...", f.format)
 	}
+	p, err := f.templatePrinter(format, template)
 	if err != nil {
 		return nil, usagef("--output %s: %w", f.format, err)
 	}
+	return p, nil
+}
+
+// templatePrinter makes the printer of a template.
+func (f *outputFlags) templatePrinter(format, template string) (printers.ResourcePrinter, error) {
+	if strings.HasPrefix(format, "jsonpath") {
+		p, err := printers.NewJSONPathPrinter(template)
+		if err != nil {
+			return nil, fmt.Errorf("jsonpath %s: %w", template, err)
+		}
+		p.AllowMissingKeys(f.allowMissing)
+		p.EnableJSONOutput(format == "jsonpath-as-json")
+		return p, nil
+	}
+	p, err := printers.NewGoTemplatePrinter([]byte(template))
+	if err != nil {
+		return nil, fmt.Errorf("template %s: %w", template, err)
+	}
+	p.AllowMissingKeys(f.allowMissing)
 	return p, nil
 }
 
