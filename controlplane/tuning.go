@@ -16,11 +16,13 @@ const (
 	restingGC  = 50
 )
 
-// A process that took more than busyShare of a core over the last tick works
-// hard; one that stayed below restShare for restTicks is at rest.
+// A process that took more than busyShare of a core in each of busyTicks works
+// hard; one that stayed below restShare for restTicks is at rest. One collection
+// of a large heap must not look like work: it takes a second or two.
 const (
 	tuneTick  = time.Second
 	busyShare = 0.7
+	busyTicks = 3
 	restShare = 0.3
 	restTicks = 5
 )
@@ -32,23 +34,27 @@ func startTuning() (followLoad func(ctx context.Context)) {
 	debug.SetGCPercent(startingGC)
 	return func(ctx context.Context) {
 		debug.SetGCPercent(busyGC)
-		busy, quiet := true, 0 // quiet counts ticks below restShare
+		busy, hard, quiet := true, 0, 0 // ticks above busyShare, and below restShare
 		for before := cpuTime(); sleep(ctx, tuneTick); {
 			now := cpuTime()
 			share := float64(now-before) / float64(tuneTick)
 			before = now
-			quiet++
+			hard, quiet = hard+1, quiet+1
+			if share <= busyShare {
+				hard = 0
+			}
 			if share >= restShare {
 				quiet = 0
 			}
 			switch {
-			case !busy && share > busyShare:
+			case !busy && hard >= busyTicks:
 				busy = true
 				debug.SetGCPercent(busyGC)
 			case busy && quiet >= restTicks:
 				busy = false
 				debug.SetGCPercent(restingGC)
 				debug.FreeOSMemory()
+				before = cpuTime() // what collecting has used was no work
 			}
 		}
 	}
