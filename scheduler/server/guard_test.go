@@ -26,8 +26,8 @@ func owner(t *testing.T, client kubernetes.Interface) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(p.Spec.Variables[2].Expression, "'"+p.Annotations[api.AnnotationScheduler]+"'") {
-		t.Errorf("the policy is said to be for %s, and says %s", p.Annotations[api.AnnotationScheduler], p.Spec.Variables[2].Expression)
+	if on := p.Spec.MatchConditions[0].Expression; !strings.Contains(on, "'"+p.Annotations[api.AnnotationScheduler]+"'") {
+		t.Errorf("the policy is said to be for %s, and says %s", p.Annotations[api.AnnotationScheduler], on)
 	}
 	return p.Annotations[api.AnnotationScheduler]
 }
