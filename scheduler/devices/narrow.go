@@ -19,12 +19,15 @@ import (
 // PreFilter names the one node that a pod goes to: the one where devices are
 // held for it, else the one that the placement index likes best. The other
 // plugins check that node. Pods that need what the index does not know are left
-// to Filter and Score on all nodes, and so are pods that ask for no GPU.
+// to Filter and Score on all nodes, and so are most that ask for no GPU: see
+// passing.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	began := time.Now()
 	parts, h := kube.Parts(pod), p.desk.holdOf(pod.UID)
 	if len(parts) == 0 && h == nil {
-		p.passing(ctx, state, pod, nodes)
+		if node := p.passing(ctx, state, pod, nodes); node != "" {
+			return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+		}
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if err := kube.CheckRequest(pod); err != nil {

@@ -109,6 +109,13 @@ func TestOneNodeIsNamed(t *testing.T) {
 		{"a full foreign node", []*v1.Node{foreign("a", 2)}, []*v1.Pod{asking("x", "", "gpu=2")}, with(as, "gpu=1"), "1 Insufficient nvidia.com/gpu"},
 		{"memory of one GPU", []*v1.Node{edited(t, "a", plain), foreign("b", 2)}, []*v1.Pod{asking("x", of(0), "gpu-memory=10"), asking("y", of(1), "gpu-memory=10")}, with(as, "gpu-memory=6"), "1 Insufficient nvidia.com/gpu-memory, 1 no GPU with 6 GiB free"},
 		{"a whole GPU with memory", []*v1.Node{edited(t, "a", plain)}, nil, with(as, "gpu=1", "gpu-memory=40"), "1 no free GPU with 40 GiB"},
+		{"a pod that asks for no GPU goes where there are none", []*v1.Node{edited(t, "a", plain), foreign("b", 0)}, nil, with(cpu), "b"},
+		{"the pod of a Job that asks for no GPU does so", []*v1.Node{edited(t, "a", plain), foreign("b", 0)}, nil, with(func(p *v1.Pod) {
+			cpu(p)
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", Controller: new(true)}}
+		}), "b"},
+		{"one of a ReplicaSet is for the other plugins", []*v1.Node{edited(t, "a", plain), foreign("b", 0)}, nil, replicated(with(cpu)), ""},
+		{"without any GPU they all are", []*v1.Node{foreign("b", 0)}, nil, with(cpu), ""},
 		{"a MIG device that no node has", []*v1.Node{edited(t, "a", plain)}, nil, with(as, "mig-1g.5gb=1"), "1 Insufficient nvidia.com/mig-1g.5gb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -134,6 +134,11 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	at, named := s.prefer(log, p.desk, info, pod, w)
 	if n.ledger == nil || !w.devices || n.fit(pod, w) == tooMany {
 		p.desk.reserved(pod.UID)
+		if at != nil && !w.devices { // the world sees its CPU at once
+			s.world.leave(at, pod.UID)
+			s.world.enter(at, pod.UID, pod, nil, nil)
+			at.version = -1
+		}
 		return nil
 	}
 	c, err := n.choose(pod, w, named)
@@ -154,10 +159,10 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 	p.desk.giveUp(pod.UID)
 }
 
-// SignPod implements fwk.SignPlugin: pods that ask for GPUs are each chosen for
-// alone, and to others this plugin makes no difference.
+// SignPod implements fwk.SignPlugin: pods for which this plugin names a node are
+// each chosen for alone.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if kube.Request(pod) != nil {
+	if kube.Request(pod) != nil || unspread(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "devices are chosen pod by pod")
 	}
 	return nil, nil

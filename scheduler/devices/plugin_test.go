@@ -95,7 +95,7 @@ func leaving(p *v1.Pod) *v1.Pod {
 func TestAPodWithoutGPUsIsLeftToOthers(t *testing.T) {
 	plugin := newPlugin(t, &handle{})
 	s := &state{data: map[fwk.StateKey]fwk.StateData{}}
-	pod := asking("p", "")
+	pod := replicated(asking("p", ""))
 	if _, status := plugin.PreFilter(t.Context(), s, pod, nil); !status.IsSkip() {
 		t.Errorf("PreFilter: %v", status)
 	}
@@ -111,6 +111,15 @@ func TestAPodWithoutGPUsIsLeftToOthers(t *testing.T) {
 	if _, status := plugin.SignPod(t.Context(), pod); !status.IsSuccess() {
 		t.Errorf("SignPod: %v", status)
 	}
+	if _, status := plugin.SignPod(t.Context(), asking("p", "")); status.IsSuccess() {
+		t.Error("SignPod: a pod whose node the plugin may name is signed")
+	}
+}
+
+// replicated makes pod one of a ReplicaSet, whose pods the stock plugins spread.
+func replicated(pod *v1.Pod) *v1.Pod {
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", Controller: new(true)}}
+	return pod
 }
 
 // TestTheNodeRefusesSeveralShares: with failRequestsGreaterThanOne a pod that
@@ -210,7 +219,7 @@ func TestAPodWithoutGPUsIsKeptOffCPUThatGPUsNeed(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("4")}
 		plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, pod, h.list())
 	}
-	pod, s := asking("p", ""), &state{data: map[fwk.StateKey]fwk.StateData{}}
+	pod, s := replicated(asking("p", "")), &state{data: map[fwk.StateKey]fwk.StateData{}}
 	pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("4")}
 	if _, status := plugin.PreFilter(t.Context(), s, pod, h.list()); !status.IsSkip() {
 		t.Fatal(status)

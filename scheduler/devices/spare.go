@@ -2,8 +2,10 @@ package devices
 
 import (
 	"context"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -22,21 +24,42 @@ const besideKey fwk.StateKey = Name + "/beside"
 // Clone implements fwk.StateData; beside never changes.
 func (b *beside) Clone() fwk.StateData { return b }
 
-// passing takes note of a pod that asks for no GPU, where there are GPUs at all:
-// the policy learns of it, and Score keeps it off nodes whose GPUs its CPU would
-// strand. Where that makes no difference the stock plugins decide.
-func (p *Plugin) passing(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) {
+// passing is PreFilter for a pod that asks for no GPU, where there are GPUs at
+// all: the policy learns of it. One that nobody wants spread is given the node
+// whose GPUs it strands least, as package placement says it; of others Score
+// keeps to such nodes, among what the stock plugins like. It gives "" where they
+// decide.
+func (p *Plugin) passing(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) string {
 	s := &p.desk.score
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.update(klog.FromContext(ctx), p.desk, nodes, false) != nil || s.world.snapshot.TotalGPUs() == 0 {
-		return
+		return ""
 	}
 	b := &beside{kube.Demand(pod, gpu.Sharing{})}
 	if !tried(pod) {
 		s.world.index.Arrive(&b.request)
 	}
+	if unspread(pod) && !p.desk.takeWide(pod.UID) {
+		if w := newWanted(pod, nil); w.simple {
+			if r, _, err := s.world.request(pod, w); err == nil {
+				if i, ok := s.world.index.Best(&r); ok {
+					w.request, w.node = r, s.world.sites[i].object.Name
+					state.Write(wantedKey, w)
+					return w.node
+				}
+			}
+		}
+	}
 	state.Write(besideKey, b)
+	return ""
+}
+
+// unspread says whether nobody wants a pod apart from others like it: it stands
+// alone or belongs to a Job. Pods of replicated kinds are spread by default.
+func unspread(pod *v1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner == nil || owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch/")
 }
 
 // tried says whether the scheduler has already told of a pod that it fits
