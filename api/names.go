@@ -61,6 +61,36 @@ const (
 	// commas. A label of this name may name one.
 	AnnotationDatasets = "berth.dev/datasets"
 
+	// AnnotationNotebookIdleAfter, on a Notebook or its Namespace, is after how long
+	// without activity a notebook is stopped: a duration such as "90m", or "never".
+	// What the Notebook says goes before what its Namespace says.
+	AnnotationNotebookIdleAfter = "berth.dev/notebook-idle-after"
+
+	// AnnotationNotebookIdleWarning, beside it, is how long before that its user is
+	// warned: a duration.
+	AnnotationNotebookIdleWarning = "berth.dev/notebook-idle-warning"
+
+	// AnnotationNotebookStopsAt, on a Notebook, is the time (RFC 3339) at which it
+	// is stopped if nothing happens before. Berth writes it with the warning, and
+	// takes it away when there is activity.
+	AnnotationNotebookStopsAt = "berth.dev/notebook-stops-at"
+
+	// AnnotationNotebookStoppedFor, on a Notebook that Berth has stopped, is the
+	// sentence that says why.
+	AnnotationNotebookStoppedFor = "berth.dev/notebook-stopped-for"
+
+	// AnnotationNotebookProfile, on a Notebook, is the NotebookProfile that it was
+	// made of, with its options: "slug" or "slug;option=choice;...".
+	AnnotationNotebookProfile = "berth.dev/notebook-profile"
+
+	// AnnotationNotebookSpec, on the StatefulSet of a Notebook, is the hash of what
+	// it was made of, so that a change by the user is told from one by hand.
+	AnnotationNotebookSpec = "berth.dev/notebook-spec"
+
+	// LabelManagedBy, on a CustomResourceDefinition, says with the value "berth"
+	// that Berth has put it there and may change it.
+	LabelManagedBy = "berth.dev/managed-by"
+
 	// LabelRack, on a Node, names the rack that it is in, unique in its zone.
 	LabelRack = "berth.dev/rack"
 )
@@ -113,6 +143,29 @@ const (
 	LabelReplicas = "nvidia.com/gpu.replicas"
 	// LabelPluginConfig selects a key of the device plugin's ConfigMap.
 	LabelPluginConfig = "nvidia.com/device-plugin.config"
+
+	// AnnotationStopped is Kubeflow's annotation that stops a notebook, whatever its
+	// value; those who write it put the time (RFC 3339) there.
+	AnnotationStopped = "kubeflow-resource-stopped"
+	// AnnotationLastActivity is Kubeflow's annotation for when something last
+	// happened in a notebook (RFC 3339).
+	AnnotationLastActivity = "notebooks.kubeflow.org/last-activity"
+	// AnnotationActivityCheck is Kubeflow's for when that was last looked at.
+	AnnotationActivityCheck = "notebooks.kubeflow.org/last_activity_check_timestamp"
+	// AnnotationServerType is Kubeflow's for what serves the notebook: jupyter,
+	// group-one (VS Code) or group-two (RStudio).
+	AnnotationServerType = "notebooks.kubeflow.org/server-type"
+	// AnnotationRewrite is Kubeflow's for the path that a VirtualService rewrites
+	// the notebook's prefix to.
+	AnnotationRewrite = "notebooks.kubeflow.org/http-rewrite-uri"
+	// AnnotationHeaders is Kubeflow's for request headers that a VirtualService
+	// sets, as a JSON object.
+	AnnotationHeaders = "notebooks.kubeflow.org/http-headers-request-set"
+	// LabelNotebook is Kubeflow's label on the pod of a notebook.
+	LabelNotebook = "notebook-name"
+	// LabelStatefulSet is Kubeflow's label by which a notebook's StatefulSet and
+	// Service select its pod.
+	LabelStatefulSet = "statefulset"
 
 	// AnnotationUser is JupyterHub's annotation for the user of a pod.
 	AnnotationUser = "hub.jupyter.org/username"
