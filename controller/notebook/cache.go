@@ -1,0 +1,103 @@
+package notebook
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+)
+
+// CacheOptions says what of a cluster the controllers of notebooks watch and keep:
+// notebooks, what is labelled as theirs, and events of type Warning. Fields that
+// nobody here reads are dropped before they are kept, so that a thousand notebooks
+// cost a few megabytes. Objects read from such a cache must therefore never be
+// written back, and not be changed: they are the cache's own.
+func CacheOptions() cache.Options {
+	ours, err := labels.NewRequirement(api.LabelNotebook, selection.Exists, nil)
+	if err != nil {
+		panic(fmt.Sprintf("label %s: %v", api.LabelNotebook, err)) // a constant that is no label
+	}
+	marked, shared := labels.NewSelector().Add(*ours), true
+	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&kubeflow.Notebook{}:  {Transform: slimNotebook, UnsafeDisableDeepCopy: &shared},
+		&appsv1.StatefulSet{}: {Label: marked, Transform: slimSet, UnsafeDisableDeepCopy: &shared},
+		&corev1.Service{}:     {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
+		&corev1.Pod{}:         {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+		&corev1.Event{}:       {Field: fields.OneTermEqualSelector("type", corev1.EventTypeWarning), Transform: slimEvent, UnsafeDisableDeepCopy: &shared},
+	}}
+}
+
+// lastApplied is kubectl's copy of what it applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// slimMeta drops managed fields and kubectl's copy of the whole object. What a
+// transform gets may be no object, but the mark of one that was deleted unseen.
+func slimMeta(o any) (any, error) {
+	if m, ok := o.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+		if a := m.GetAnnotations(); a[lastApplied] != "" {
+			delete(a, lastApplied)
+		}
+	}
+	return o, nil
+}
+
+func slimNotebook(o any) (any, error) { return slimMeta(o) }
+
+// slimSet keeps the spec of a StatefulSet, which is compared with what it should be.
+func slimSet(o any) (any, error) {
+	if s, ok := o.(*appsv1.StatefulSet); ok {
+		s.Status.Conditions = nil
+	}
+	return slimMeta(o)
+}
+
+// slimPod keeps what tells where a pod is and how it is: not how its containers
+// are started.
+func slimPod(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	was := p.Spec
+	p.Spec = corev1.PodSpec{
+		NodeName: was.NodeName, Priority: was.Priority, SchedulerName: was.SchedulerName, NodeSelector: was.NodeSelector,
+		InitContainers: slimContainers(was.InitContainers), Containers: slimContainers(was.Containers),
+	}
+	p.Status.ResourceClaimStatuses, p.Status.HostIPs, p.Status.PodIPs, p.Status.EphemeralContainerStatuses = nil, nil, nil, nil
+	return slimMeta(p)
+}
+
+func slimContainers(list []corev1.Container) []corev1.Container {
+	out := make([]corev1.Container, len(list))
+	for i := range list {
+		c := &list[i]
+		out[i] = corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, Ports: c.Ports, RestartPolicy: c.RestartPolicy}
+	}
+	return out
+}
+
+// slimEvent keeps of events what is told again: those of pods and StatefulSets.
+func slimEvent(o any) (any, error) {
+	e, ok := o.(*corev1.Event)
+	if !ok {
+		return o, nil
+	}
+	*e = corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.Namespace, Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion, CreationTimestamp: e.CreationTimestamp,
+		},
+		InvolvedObject: e.InvolvedObject, Reason: e.Reason, Message: e.Message, Type: e.Type, Count: e.Count,
+		FirstTimestamp: e.FirstTimestamp, LastTimestamp: e.LastTimestamp, EventTime: e.EventTime, Series: e.Series, Source: e.Source,
+	}
+	return e, nil
+}
