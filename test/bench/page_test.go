@@ -35,6 +35,7 @@ func TestVerdict(t *testing.T) {
 		{"the median counts", figure{values: []float64{1, 2, 9}, aim: 2}, "reached"},
 		{"each value counts where it says so", figure{values: []float64{1, 2, 9}, aim: 2, each: true}, "**missed**"},
 		{"each value must be enough where it says so", figure{values: []float64{1, 2, 9}, least: 2, each: true}, "**missed**"},
+		{"less than nothing is not too much", figure{values: []float64{-1}, aim: 5}, "reached"},
 		{"too little misses", figure{values: []float64{1.1}, least: 1.15}, "**missed**"},
 		{"a busy machine excuses a miss", figure{values: []float64{3}, aim: 2, busy: true}, "invalid: busy machine"},
 		{"a busy machine does not spoil CPU time that is low enough", figure{values: []float64{2}, aim: 2, busy: true}, "reached"},

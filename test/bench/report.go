@@ -84,7 +84,7 @@ func (f figure) verdict() string {
 		return "invalid: busy machine"
 	case f.aim == 0 && f.least == 0:
 		return ""
-	case (f.aim == 0 || high <= f.aim) && low >= f.least:
+	case (f.aim == 0 || high <= f.aim) && (f.least == 0 || low >= f.least):
 		return "reached"
 	case f.busy:
 		return "invalid: busy machine"
