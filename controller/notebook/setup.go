@@ -1,6 +1,7 @@
 package notebook
 
 import (
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 	// Mode is asked before every pass; in all modes but Own nothing is done. Nil
 	// is Own.
 	Mode func() Mode
+	// ModeChanged, if not nil, gets an event, of an object that means nothing, each
+	// time Mode gives another answer: every notebook is looked at again then.
+	ModeChanged <-chan event.GenericEvent
 }
 
 // Add adds the reconciler to a manager, whose cache should have CacheOptions and
