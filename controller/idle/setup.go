@@ -1,0 +1,47 @@
+package idle
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"berth.dev/berth/controller/notebook"
+	rules "berth.dev/berth/core/idle"
+)
+
+// Options is what the loop needs to know. The zero value stops nothing but what
+// says in an annotation that it is to be stopped.
+type Options struct {
+	// Default is the policy of notebooks of which neither they nor their namespace
+	// say anything: see rules.FromKubeflow. The zero value is rules.Off.
+	Default rules.Policy
+	// Domain is the cluster's DNS domain; "" is cluster.local.
+	Domain string
+	// Proxied asks notebooks through the API server instead of by their name, as
+	// Kubeflow's DEV=true does: from outside of the cluster's network.
+	Proxied bool
+	// Mode is asked before every pass; in mode Off nothing is done. Nil is Own.
+	Mode func() notebook.Mode
+	// Prober asks notebooks and GPUs; nil is over HTTP, as the above says.
+	Prober Prober
+	// Now is the clock, with its steady reading; nil is time.Now.
+	Now func() time.Time
+}
+
+// Prober looks at one notebook. Its methods are called from several goroutines at
+// once, and end with ctx.
+type Prober interface {
+	// Server asks what the notebook serves.
+	Server(ctx context.Context, namespace, name string) rules.Server
+	// GPUs reads the devices that the pod holds.
+	GPUs(ctx context.Context, pod *corev1.Pod) rules.GPUs
+}
+
+// Add adds the loop to a manager, whose cache should have notebook.CacheOptions
+// and whose scheme must have kubeflow.AddToScheme and client-go's. It also watches
+// the metadata of namespaces.
+func Add(mgr manager.Manager, o Options) error {
+	return nil
+}

@@ -1,0 +1,150 @@
+package idle
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What a policy is where nothing says otherwise.
+const (
+	DefaultAfter   = 24 * time.Hour   // Kubeflow's CULL_IDLE_TIME
+	DefaultWarning = 10 * time.Minute // Kubeflow gives none
+	DefaultPeriod  = time.Minute      // Kubeflow's IDLENESS_CHECK_PERIOD
+)
+
+// leastPeriod is how often a notebook is looked at, at most.
+const leastPeriod = 500 * time.Millisecond
+
+// By is what counts as use of a notebook.
+type By string
+
+// The two ways to tell use.
+const (
+	// ByActivity counts all there is: kernels, terminals, calls of Jupyter's API
+	// and use of the GPU. A notebook whose server does not tell is never stopped.
+	ByActivity By = "activity"
+	// ByGPU counts use of the GPU, and kernels and terminals that are told. Calls of
+	// the API count for nothing, so that an open tab does not, and what has no
+	// kernels API, such as VS Code and RStudio, is judged by its GPU alone.
+	ByGPU By = "gpu"
+)
+
+// Policy is when a notebook is stopped for being idle.
+type Policy struct {
+	Never   bool          // it is not stopped, and not looked at
+	After   time.Duration // without activity, until it is stopped; above 0
+	Warning time.Duration // how long before that it is warned; 0 is at the look before
+	Period  time.Duration // from one look to the next; above 0
+	By      By
+}
+
+// Off is the policy where nobody has set one: never. Those of its durations that
+// nothing sets hold for notebooks that are to be stopped after all.
+func Off() Policy {
+	return Policy{Never: true, After: DefaultAfter, Warning: DefaultWarning, Period: DefaultPeriod, By: ByActivity}
+}
+
+// FromKubeflow reads the environment of Kubeflow's notebook-controller: "" is not
+// set. enable is ENABLE_CULLING, which turns it on with "true" and else leaves it
+// off; after and period are CULL_IDLE_TIME and IDLENESS_CHECK_PERIOD, in whole
+// minutes. The error names the variable.
+func FromKubeflow(enable, after, period string) (Policy, error) {
+	p := Off()
+	p.Never = enable != "true"
+	for _, v := range []struct {
+		name, value string
+		into        *time.Duration
+	}{{"CULL_IDLE_TIME", after, &p.After}, {"IDLENESS_CHECK_PERIOD", period, &p.Period}} {
+		if v.value == "" {
+			continue
+		}
+		n, err := strconv.Atoi(v.value)
+		if err != nil || n <= 0 || n > 366*24*60 {
+			return Off(), fmt.Errorf("environment variable %s is %q, and must be a whole number of minutes above 0", v.name, v.value)
+		}
+		*v.into = time.Duration(n) * time.Minute
+	}
+	return p, nil
+}
+
+// Words are what the annotations of one object say, as they are written; "" is
+// nothing.
+type Words struct {
+	After, Warning, By string
+}
+
+// With is the policy under the words of an object: a namespace's over the
+// process's, a notebook's over its namespace's. What the words leave open stays
+// as it was. A time without activity makes a policy that was never one that stops.
+//
+// Words that cannot be read make the policy never, until they are put right, and
+// problems says so, one sentence each, in the order of Words. A problem may also be
+// advice about words that are followed.
+func (p Policy) With(w Words) (policy Policy, problems []string) {
+	bad := false
+	if w.After != "" {
+		if strings.EqualFold(w.After, "never") {
+			p.Never = true
+		} else if d, err := duration(w.After); err != nil || d == 0 {
+			bad = true
+			problems = append(problems, fmt.Sprintf("%q is no time without activity: write one such as 90m, 8h or 2d, or never", w.After))
+		} else {
+			p.Never, p.After = false, d
+			if d < time.Minute {
+				problems = append(problems, fmt.Sprintf("notebooks are stopped after %s without activity: less than a minute is of use in tests only", w.After))
+			}
+		}
+	}
+	if w.Warning != "" {
+		d, err := duration(w.Warning)
+		if err != nil {
+			bad = true
+			problems = append(problems, fmt.Sprintf("%q is no time for a warning: write one such as 10m", w.Warning))
+		}
+		p.Warning = d
+	}
+	switch by := By(strings.ToLower(w.By)); by {
+	case "":
+	case ByActivity, ByGPU:
+		p.By = by
+	default:
+		bad = true
+		problems = append(problems, fmt.Sprintf("%q does not say what counts as use: write %s or %s", w.By, ByActivity, ByGPU))
+	}
+	if w.Warning != "" && !bad && !p.Never && p.Warning > p.After/2 {
+		problems = append(problems, fmt.Sprintf("a warning %s ahead is more than half of %s: it is given %s ahead", p.Warning, p.After, p.After/2))
+	}
+	p.Never = p.Never || bad
+	return p, problems
+}
+
+// Fitted is the policy as it is followed: the warning is at most half of the time
+// without activity, and looks are so near to one another that both are kept.
+func (p Policy) Fitted() Policy {
+	p.Warning = max(0, min(p.Warning, p.After/2))
+	p.Period = min(p.Period, p.After/4)
+	if p.Warning > 0 {
+		p.Period = min(p.Period, p.Warning/2)
+	}
+	p.Period = max(p.Period, leastPeriod)
+	return p
+}
+
+// step is by how much activity must have advanced to be written down.
+func (p Policy) step() time.Duration { return max(p.Period, p.Warning/2) }
+
+// duration reads "90m", "1h30m" and, as people write days, "2d"; not below 0.
+func duration(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = fmt.Errorf("%s is below 0", text)
+	}
+	return d, err
+}

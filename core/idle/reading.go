@@ -1,0 +1,62 @@
+package idle
+
+import "time"
+
+// Result is how asking for something went.
+type Result string
+
+// The results.
+const (
+	// Absent: there is nothing that could be asked, or it does not tell. This is the
+	// zero value in meaning, "" too.
+	Absent Result = "absent"
+	// OK: it answered.
+	OK Result = "ok"
+	// Failed: it should have answered, and did not.
+	Failed Result = "failed"
+)
+
+// Readings are what one look at a notebook found.
+type Readings struct {
+	Server Server
+	GPUs   GPUs
+}
+
+// Server is what the server of a notebook says of itself.
+type Server struct {
+	At     time.Time // when it was asked
+	Result Result    // of all that was asked together
+	Said   string    // why it is not OK: what a person should know, without a full stop
+	// Kernels are those that run, in no order.
+	Kernels []Kernel
+	// Terminals is when something last went through a terminal; zero is never.
+	Terminals time.Time
+	// API is when somebody last called Jupyter's API, or did one of the above.
+	API time.Time
+	// Connections is how many browser tabs are connected to kernels.
+	Connections int
+}
+
+// Kernel is one kernel of a server.
+type Kernel struct {
+	State    string // Jupyter's execution_state: idle, busy, starting, dead, ...
+	Activity time.Time
+}
+
+// busy tells a kernel that computes, or is about to. A dead one does not.
+func (k Kernel) busy() bool { return k.State != "idle" && k.State != "dead" }
+
+// GPUs are the readings of what a notebook's pod holds.
+type GPUs struct {
+	At      time.Time
+	Result  Result // Absent: it holds none, or nobody publishes readings of them
+	Said    string // why it is not OK
+	Devices []Device
+}
+
+// Device is one GPU or MIG device.
+type Device struct {
+	UUID        string
+	Utilization float64 // ratio, 0-1
+	MemoryBytes int64   // in use
+}
