@@ -47,6 +47,7 @@ func (o ProfileOption) copied() ProfileOption {
 	}
 	if o.UnlistedChoice != nil {
 		u := *o.UnlistedChoice
+		u.AllowedGroups = slices.Clone(u.AllowedGroups)
 		u.Override, u.Extra = slices.Clone(u.Override), slices.Clone(u.Extra)
 		o.UnlistedChoice = &u
 	}
