@@ -46,7 +46,7 @@ var badNames = []string{"pkg", "util", "utils", "common", "helper", "helpers", "
 // clock, no random numbers, no locks. (math/rand is passed in as a func.)
 var coreStd = []string{
 	"cmp", "container/heap", "errors", "fmt", "hash/fnv", "iter", "maps",
-	"math", "math/big", "math/bits", "slices", "strconv", "strings", "time",
+	"math", "math/big", "math/bits", "regexp", "slices", "strconv", "strings", "time",
 }
 
 // TestImports parses files itself: go test caches a result until a file that
