@@ -1,0 +1,69 @@
+package notebook
+
+import "time"
+
+// Conditions are those of a notebook's status: GPUQueued, then those of its pod one
+// for one and in their order, with what Judge says in Ready; without a pod that
+// has one, Ready comes last. old is what the status has now.
+//
+// A condition whose status is as it was keeps its time, unless the pod gives one.
+// The time of the last probe is of the last time at which anything else of the
+// condition changed, so that what is equal stays equal.
+func Conditions(f *Facts, old []Condition, now time.Time) []Condition {
+	v := Judge(f)
+	mine := Condition{Type: ready, Status: no, Reason: string(v.Reason), Message: v.Message}
+	if v.Reason == Ready {
+		mine.Status = yes
+	}
+	out := []Condition{v.Queued}
+	told := false
+	if f.Pod != nil {
+		for _, c := range f.Pod.Conditions {
+			if c.Type == gpuQueued {
+				continue
+			}
+			if c.Type == ready {
+				told, mine.Since = true, c.Since
+				if c.Status != mine.Status {
+					mine.Since = time.Time{} // the pod is ready, and its notebook is said not to be
+				}
+				c = mine
+			}
+			out = append(out, c)
+		}
+	}
+	if !told {
+		out = append(out, mine)
+	}
+	now = now.Truncate(time.Second) // as the API keeps times
+	for i := range out {
+		out[i].date(find(old, out[i].Type), now)
+	}
+	return out
+}
+
+// date fills in the times of a condition that was old before; nil is that it was
+// not.
+func (c *Condition) date(old *Condition, now time.Time) {
+	switch {
+	case !c.Since.IsZero():
+	case old != nil && old.Status == c.Status && !old.Since.IsZero():
+		c.Since = old.Since
+	default:
+		c.Since = now
+	}
+	c.Probed = now
+	if old != nil && old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message && old.Since.Equal(c.Since) && !old.Probed.IsZero() {
+		c.Probed = old.Probed
+	}
+}
+
+// find gives the condition of a type, or nil.
+func find(list []Condition, kind string) *Condition {
+	for i := range list {
+		if list[i].Type == kind {
+			return &list[i]
+		}
+	}
+	return nil
+}

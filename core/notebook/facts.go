@@ -1,0 +1,104 @@
+package notebook
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Facts is what is known of one notebook at one moment. The zero value is one that
+// asks for no GPU and has no pod yet.
+type Facts struct {
+	Namespace, Name string
+	Stopped         bool   // it is to have no pod
+	StoppedFor      string // why Berth has stopped it; "" is its user's wish
+	Invalid         string // why no pod can be made of what is written, as a sentence; "" is nothing
+	// Refusal is the newest answer by which the API server has refused one of its
+	// objects, while there is no pod; nil is none.
+	Refusal *Refusal
+	// Waits says why a change of what is written is not made yet, or at all, while
+	// the pod runs on as it was; "" is that there is none.
+	Waits  string
+	Change string   // what a new pod would have that this one has not: "GPU count 1 to 2"; "" is nothing
+	GPUs   []Amount // what its pod asks for, by resource
+	Claims []string // volume claims that it names, sorted
+	Pod    *Pod     // nil is none
+	Place  Place    // in line, while its pod has no node
+	Offer  *Offer   // what nodes offer it, while its pod fits on none; nil is unknown
+	Rivals Rivals   // who holds what it asks for
+}
+
+// Amount is a number of one resource.
+type Amount struct {
+	Resource string
+	Count    int64
+}
+
+// Amounts writes amounts as a person would: "2 nvidia.com/gpu and 1 x.y/z".
+func Amounts(list []Amount) string {
+	out := make([]string, len(list))
+	for i, a := range list {
+		out[i] = fmt.Sprint(a.Count, " ", a.Resource)
+	}
+	return strings.Join(out, " and ")
+}
+
+// Pod is the pod of a notebook.
+type Pod struct {
+	Name       string
+	Node       string // "" is none
+	Failed     string // why it has failed for good, such as "Evicted: node was low on memory"; "" is not
+	Deleting   bool
+	Conditions []Condition // in their order
+	Containers []Container // init containers first
+	Troubles   []Refusal   // Warning events about it, oldest first
+	Created    time.Time
+}
+
+// condition gives the condition of a type, or nil.
+func (p *Pod) condition(kind string) *Condition {
+	for i := range p.Conditions {
+		if p.Conditions[i].Type == kind {
+			return &p.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Container is how a container of a pod is.
+type Container struct {
+	Name, Image string
+	Init        bool
+	Waiting     string // the reason why it does not run; "" is that it runs or has ended
+	Message     string // beside it
+	Running     bool
+	Ended       bool  // it has ended, and ExitCode says how
+	ExitCode    int32 // of the last time that it ended; see Restarts
+	OutOfMemory bool  // it ended so the last time
+	Restarts    int32
+}
+
+// Refusal is an answer of the API server or a report of a component: an event's, or
+// that of a request that was not granted.
+type Refusal struct {
+	Reason  string // such as FailedCreate or FailedMount; "" for a request
+	Message string
+}
+
+// Condition is a condition of a notebook or its pod, with the names that
+// Kubernetes has for its parts.
+type Condition struct {
+	Type, Status, Reason, Message string
+	Probed, Since                 time.Time // zero is absent
+}
+
+// The types of a pod's conditions that matter here, and their statuses.
+const (
+	ready       = "Ready"
+	gpuQueued   = "GPUQueued"
+	scheduled   = "PodScheduled"
+	readyToMake = "PodReadyToStartContainers"
+
+	yes = "True"
+	no  = "False"
+)

@@ -1,0 +1,227 @@
+package notebook
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// shownExactly is up to which place in line, and of how many, numbers are exact.
+// Behind it they are rounded down to a step, so that one that leaves a line of a
+// thousand changes what is said of some twenty, not of all.
+const shownExactly = 20
+
+// Place is where a notebook stands among those that wait for the same resource.
+// The zero Place is that it does not stand in line yet.
+type Place struct {
+	At, Of   int // from 1; rounded down, see step
+	Resource string
+}
+
+// String is the place as people say it: "3rd of 7 that wait for nvidia.com/gpu".
+func (p Place) String() string {
+	switch {
+	case p.At == 0:
+		return "to be placed"
+	case p.At > shownExactly:
+		return fmt.Sprintf("behind at least %d others that wait for %s", p.At-1, p.Resource)
+	case p.Of > shownExactly:
+		return fmt.Sprintf("%s of more than %d that wait for %s", ordinal(p.At), p.Of-1, p.Resource)
+	case p.Of == 1:
+		return "the only one that waits for " + p.Resource
+	}
+	return fmt.Sprintf("%s of %d that wait for %s", ordinal(p.At), p.Of, p.Resource)
+}
+
+func ordinal(n int) string {
+	switch {
+	case n%100 >= 11 && n%100 <= 13:
+	case n%10 == 1:
+		return fmt.Sprint(n, "st")
+	case n%10 == 2:
+		return fmt.Sprint(n, "nd")
+	case n%10 == 3:
+		return fmt.Sprint(n, "rd")
+	}
+	return fmt.Sprint(n, "th")
+}
+
+// step rounds a number from 21 up down to 21, 51, 101, 201, 501, 1001 and so on.
+func step(n int) int {
+	if n <= shownExactly {
+		return n
+	}
+	best := shownExactly
+	for ten := 10; ten < n; ten *= 10 {
+		for _, d := range []int{1, 2, 5} {
+			if d*ten < n {
+				best = max(best, d*ten)
+			}
+		}
+	}
+	return best + 1
+}
+
+// Member is a notebook's pod in a line, or one that holds what others wait for.
+type Member struct {
+	Namespace, Name string
+	Resource        string // what it stands in line for; "" is for nothing
+	Count           int64  // of Resource
+	Waits           bool   // it has been looked at and has no node; without it, it holds Count
+	Priority        int32
+	Created         time.Time
+	UID             string // of the pod
+}
+
+// ID names the notebook: "namespace/name".
+func (m *Member) ID() string { return m.Namespace + "/" + m.Name }
+
+// ahead orders a line as the scheduler does: higher priority, then earlier.
+func ahead(a, b *Member) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
+}
+
+// Lines are the notebooks that wait and hold, by resource. It is not safe for
+// concurrent use.
+type Lines struct {
+	members map[string]*Member
+	lines   map[string]*line
+}
+
+// line is one resource's.
+type line struct {
+	waits   []*Member // in order
+	holders map[string]*Member
+	dirty   bool
+	shown   map[string]Place // by ID, what Changed has given last
+}
+
+// NewLines makes Lines of nobody.
+func NewLines() *Lines {
+	return &Lines{members: map[string]*Member{}, lines: map[string]*line{}}
+}
+
+// Put says what is true of a notebook now, and whether any line has changed.
+func (l *Lines) Put(m Member) (changed bool) {
+	had := l.members[m.ID()]
+	if had != nil && *had == m {
+		return false
+	}
+	if had == nil && m.Resource == "" {
+		return false
+	}
+	l.Drop(m.ID())
+	if m.Resource == "" {
+		return true
+	}
+	l.members[m.ID()] = &m
+	at := l.lines[m.Resource]
+	if at == nil {
+		at = &line{holders: map[string]*Member{}, shown: map[string]Place{}}
+		l.lines[m.Resource] = at
+	}
+	if !m.Waits {
+		at.holders[m.ID()] = &m
+		return true
+	}
+	i, _ := slices.BinarySearchFunc(at.waits, &m, ahead)
+	at.waits = slices.Insert(at.waits, i, &m)
+	at.dirty = true
+	return true
+}
+
+// Drop takes a notebook out, and says whether it was in.
+func (l *Lines) Drop(id string) bool {
+	m := l.members[id]
+	if m == nil {
+		return false
+	}
+	delete(l.members, id)
+	at := l.lines[m.Resource]
+	if !m.Waits {
+		delete(at.holders, id)
+	} else if i := slices.Index(at.waits, m); i >= 0 {
+		at.waits = slices.Delete(at.waits, i, i+1)
+		delete(at.shown, id)
+		at.dirty = true
+	}
+	if len(at.waits) == 0 && len(at.holders) == 0 {
+		delete(l.lines, m.Resource)
+	}
+	return true
+}
+
+// Place is where a notebook stands; zero where it does not wait.
+func (l *Lines) Place(id string) Place {
+	m := l.members[id]
+	if m == nil || !m.Waits {
+		return Place{}
+	}
+	at := l.lines[m.Resource]
+	i, _ := slices.BinarySearchFunc(at.waits, m, ahead)
+	return at.place(i, m.Resource)
+}
+
+func (at *line) place(i int, resource string) Place {
+	p := Place{At: step(i + 1), Of: step(len(at.waits)), Resource: resource}
+	if p.At > shownExactly {
+		p.Of = 0 // of how many would change for all of them at once
+	}
+	return p
+}
+
+// Changed gives the notebooks whose place is another than when Changed gave it
+// last, in no order.
+func (l *Lines) Changed() []string {
+	var out []string
+	for resource, at := range l.lines {
+		if !at.dirty {
+			continue
+		}
+		at.dirty = false
+		for i, m := range at.waits {
+			if p := at.place(i, resource); at.shown[m.ID()] != p {
+				at.shown[m.ID()] = p
+				out = append(out, m.ID())
+			}
+		}
+	}
+	return out
+}
+
+// mostNamed is how many holders are named before the rest is counted.
+const mostNamed = 3
+
+// Rivals are the notebooks that hold a resource, seen from a namespace.
+func (l *Lines) Rivals(namespace, resource string) Rivals {
+	var r Rivals
+	at := l.lines[resource]
+	if at == nil {
+		return r
+	}
+	var here []*Member
+	for _, m := range at.holders {
+		if m.Namespace == namespace {
+			here = append(here, m)
+		} else {
+			r.Elsewhere += m.Count
+		}
+	}
+	slices.SortFunc(here, func(a, b *Member) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+	var named []string
+	rest := int64(0)
+	for i, m := range here {
+		if i < mostNamed {
+			named = append(named, fmt.Sprintf("%s (%d)", m.Name, m.Count))
+			continue
+		}
+		rest += m.Count
+	}
+	if rest > 0 {
+		named = append(named, fmt.Sprintf("others of this namespace (%d)", rest))
+	}
+	r.Here = strings.Join(named, ", ")
+	return r
+}

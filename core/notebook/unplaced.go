@@ -1,0 +1,136 @@
+package notebook
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Offer is what the nodes offer of the GPUs that a notebook asks for, whoever
+// holds them.
+type Offer struct {
+	Nodes    int    // that there are
+	Offering int    // of them, offer all that it asks for, in whatever number
+	Broken   int    // of them, have it, and nothing of it can be given out
+	Allowed  int    // of Offering, may be used by it: node selector, affinity and taints
+	Enough   int    // of Allowed, are large enough when they are empty
+	Resource string // what it asks for, or what no node has enough of
+	Asked    int64  // of Resource
+	Most     int64  // of Resource, on one node of Allowed
+	Total    int64  // of Resource, on all nodes of Allowed
+	// Labels are those of its node selector that no node has, as KEY=VALUE, sorted.
+	Labels []string
+	Near   string   // the label of a node that comes nearest to the first of Labels; "" is none
+	Taints []string // of nodes of Offering that it does not tolerate, sorted, each once
+}
+
+// Rivals are the notebooks that hold what one waits for. Those of other namespaces
+// are counted, and not named.
+type Rivals struct {
+	Here      string // those of its namespace, as text: "a (2) and b (1)"; "" is none
+	Elsewhere int64  // devices that notebooks of other namespaces hold
+}
+
+func (r Rivals) String() string {
+	switch {
+	case r.Here != "" && r.Elsewhere > 0:
+		return fmt.Sprintf("%s, and %d by notebooks of other namespaces", r.Here, r.Elsewhere)
+	case r.Elsewhere > 0:
+		return fmt.Sprintf("notebooks of other namespaces (%d)", r.Elsewhere)
+	}
+	return r.Here
+}
+
+// unplaced says why a pod has no node.
+func (f *Facts) unplaced() (Reason, string) {
+	c := f.Pod.condition(scheduled)
+	if c == nil || c.Status != no {
+		if f.Place.At > 0 {
+			return Queued, "waits for " + f.wants() + ", " + f.Place.String()
+		}
+		return Starting, placing
+	}
+	text := c.Message
+	switch {
+	case c.Reason == "SchedulingGated":
+		return Queued, "its scheduling gates hold it; whoever has set them must take them away: " + text
+	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "not found"):
+		name := quoted(text, `persistentvolumeclaim "`)
+		return MissingVolume, fmt.Sprintf("volume claim %s does not exist in namespace %s; make it, and the notebook starts", name, f.Namespace)
+	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "is being deleted"):
+		return MissingVolume, "volume claim " + quoted(text, `persistentvolumeclaim "`) + " is being deleted; make it anew when it is gone"
+	case strings.Contains(text, "unbound immediate PersistentVolumeClaims"):
+		return MissingVolume, fmt.Sprintf("a volume claim of it (%s) has no volume yet; kubectl describe pvc -n %s says why",
+			strings.Join(f.Claims, ", "), f.Namespace)
+	case strings.Contains(text, "ReadWriteOncePod"):
+		return VolumeInUse, fmt.Sprintf("a volume of it (%s) is used by another pod, and only one may at a time; stop that one", strings.Join(f.Claims, ", "))
+	}
+	if why := f.Offer.lacks(); why != "" && len(f.GPUs) > 0 {
+		return NoSuchGPU, why
+	}
+	return Queued, f.waits(text)
+}
+
+func (f *Facts) wants() string {
+	if len(f.GPUs) == 0 {
+		return "room"
+	}
+	return Amounts(f.GPUs)
+}
+
+// waits tells of a notebook that will fit when others leave.
+func (f *Facts) waits(text string) string {
+	out := "waits for " + f.wants()
+	if len(f.GPUs) > 0 && f.Place.At > 0 {
+		out += ", " + f.Place.String()
+	}
+	if o := f.Offer; o != nil && len(f.GPUs) > 0 && o.Total > 0 {
+		out += fmt.Sprintf("; of %d that nodes offer it, no node has that many free", o.Total)
+	}
+	if held := f.Rivals.String(); held != "" {
+		out += "; held by " + held
+	}
+	if said := schedulerSays(text); said != "" {
+		out += "; " + said
+	}
+	return out
+}
+
+// schedulerSays is the first sentence of a scheduler's message: what it says of
+// preemption after it is the same sentence again.
+func schedulerSays(text string) string {
+	text, _, _ = strings.Cut(text, " preemption: ")
+	text, _, _ = strings.Cut(text, "\n")
+	return strings.TrimSuffix(strings.TrimSpace(text), ".")
+}
+
+// lacks says why no node will ever do, or "".
+func (o *Offer) lacks() string {
+	switch {
+	case o == nil:
+		return ""
+	case o.Offering == 0 && o.Broken > 0:
+		return fmt.Sprintf("%s have %s and can give none out; see that their device plugin runs (kubectl get pods -A | grep device-plugin)", nodesOf(o.Broken), o.Resource)
+	case o.Offering == 0:
+		return fmt.Sprintf("no node offers %s (there are %d); ask for what berth nodes lists, or add a node that has it", o.Resource, o.Nodes)
+	case len(o.Labels) > 0:
+		out := "no node has the label " + o.Labels[0]
+		if o.Near != "" {
+			out += "; the nearest is " + o.Near
+		}
+		return out + "; change nodeSelector, or label a node"
+	case o.Allowed == 0 && len(o.Taints) > 0:
+		return fmt.Sprintf("the nodes that offer %s have taints that it does not tolerate: %s; add a toleration", o.Resource, strings.Join(o.Taints, ", "))
+	case o.Allowed == 0:
+		return fmt.Sprintf("no node that offers %s is one that its nodeSelector and affinity allow; change them", o.Resource)
+	case o.Enough == 0 && o.Most < o.Asked:
+		return fmt.Sprintf("it asks for %d %s, and no node that it may use has more than %d; ask for less", o.Asked, o.Resource, o.Most)
+	}
+	return ""
+}
+
+func nodesOf(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprint(n, " nodes")
+}
