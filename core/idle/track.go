@@ -1,0 +1,123 @@
+package idle
+
+import "time"
+
+const (
+	// gapPeriods is how many periods may lie between two readings of a GPU before it
+	// counts as unread in between. Looks may be a little apart, and one may fail.
+	gapPeriods = 3
+	// slackPeriods is by how many periods more than a step a record may be behind:
+	// twice what may have gone unread, before the old process ended and after.
+	slackPeriods = 2 * gapPeriods
+)
+
+// Track is what one process knows of a notebook from its looks so far, counted by
+// a clock that nobody sets. Its zero value is what a process that has just started
+// knows: what it needs beyond is on the Notebook itself.
+type Track struct {
+	Seen bool          // there was a look
+	Idle time.Duration // how long nothing had happened at that look, at least
+
+	Newest time.Time     // of the stamps told, by the server's clock
+	Ahead  time.Time     // the newest stamp that was in the future when it was told
+	Asked  bool          // the server has told its stamps once
+	Quiet  time.Duration // since it last did
+
+	Gauged bool          // GPUs have been read once
+	Unread time.Duration // since they last were
+
+	Active bool // it was in use at the last look that told
+
+	StopsAt time.Time     // the warning that stands
+	Stood   time.Duration // how long it has stood
+}
+
+// use is what readings say about use.
+type use struct {
+	active bool   // now
+	why    string // in what way
+	stamps []time.Time
+}
+
+// next is the track after one more look. It never counts more time as idle than
+// has passed without a sign of use:
+//
+//   - Time is counted by elapsed. The server's stamps only shorten it, to what
+//     they say or to the time since they were last told, whichever is less. So a
+//     wall clock that is set, here or there, makes nothing idle sooner.
+//   - In use at one look means in use until shortly before the next.
+//   - What was done while GPUs could not be read for gapPeriods is not known, and
+//     counts as use.
+//   - Without a record on the Notebook, idle time begins now. A new process takes
+//     the record as older than it may be.
+func (t Track) next(now time.Time, p Policy, s State, server Server, gpus GPUs, u use) Track {
+	elapsed := max(0, s.Elapsed)
+	if !t.Seen {
+		t = Track{Seen: true, Idle: max(0, now.Sub(s.Activity.Add(p.step()+slackPeriods*p.Period)))}
+		elapsed = 0
+	}
+	t.Idle += elapsed
+	t.Quiet += elapsed
+	t.Unread += elapsed
+
+	if server.Result != Failed {
+		t.told(now, append(u.stamps, s.Since))
+		t.Asked, t.Quiet = true, 0
+	}
+	lost := t.Gauged && t.Unread > gapPeriods*p.Period
+	if gpus.Result == OK {
+		t.Gauged, t.Unread = true, 0
+	} else if lost && gpus.Result == Absent {
+		t.Gauged = false // nobody publishes readings any more
+	}
+	if u.active || t.Active || lost || s.Activity.IsZero() {
+		t.Idle = 0
+	}
+	t.Active = u.active || t.Active && (server.Result == Failed || gpus.Result == Failed)
+	t.warned(s, elapsed)
+	return t
+}
+
+// told takes the stamps that the server told at now.
+func (t *Track) told(now time.Time, stamps []time.Time) {
+	var past, ahead time.Time
+	for _, at := range stamps {
+		if at.After(now) {
+			ahead = later(ahead, at)
+		} else {
+			past = later(past, at)
+		}
+	}
+	if ahead.After(later(t.Newest, t.Ahead)) {
+		t.Idle = 0
+	}
+	set := t.Newest.After(now) // the clock was set back: what comes now has older stamps
+	t.Ahead = later(t.Ahead, ahead)
+	if set {
+		t.Ahead, t.Newest = later(t.Ahead, t.Newest), time.Time{}
+	}
+	if !past.After(t.Newest) {
+		return
+	}
+	idle := now.Sub(past)
+	if t.Asked && !set {
+		idle = min(idle, t.Quiet)
+	}
+	t.Idle, t.Newest = min(t.Idle, idle), past
+}
+
+// warned counts how long the warning on the Notebook has stood.
+func (t *Track) warned(s State, elapsed time.Duration) {
+	if s.StopsAt.IsZero() || !s.StopsAt.Equal(t.StopsAt) {
+		t.StopsAt, t.Stood = s.StopsAt, 0
+		return
+	}
+	t.Stood += elapsed
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
