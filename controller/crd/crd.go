@@ -1,0 +1,184 @@
+// Package crd holds the CustomResourceDefinitions of the kinds that Berth serves,
+// and brings them to a cluster. It touches none that somebody else has put there:
+// Kubeflow's own Notebook stays as it is.
+package crd
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/api"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// FieldManager is whose fields the API server takes what Install writes for.
+const FieldManager = "berth"
+
+// managed is the value of label api.LabelManagedBy on a definition of ours.
+const managed = "berth"
+
+// Resource is customresourcedefinitions, as the API server names them.
+var Resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// Definitions gives the definitions, in the order of their names. They are the
+// caller's to change.
+func Definitions() ([]*unstructured.Unstructured, error) {
+	names, err := fs.Glob(files, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var list []*unstructured.Unstructured
+	for _, name := range names {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			return nil, fmt.Errorf("definition %s: %w", name, err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal(raw, &u.Object); err != nil {
+			return nil, fmt.Errorf("definition %s: %w", name, err)
+		}
+		list = append(list, u)
+	}
+	return list, nil
+}
+
+// Names are the names of the definitions, sorted.
+func Names() []string {
+	list, err := Definitions()
+	if err != nil {
+		panic(err) // the files are in the program, and tested
+	}
+	var names []string
+	for _, u := range list {
+		names = append(names, u.GetName())
+	}
+	return names
+}
+
+// Installed says what became of a definition.
+type Installed struct {
+	Name    string // such as notebooks.kubeflow.org
+	Foreign bool   // it was there and is not Berth's: nothing was changed
+}
+
+// patience is how long a definition may take to be served.
+const patience = 30 * time.Second
+
+// Install brings the definitions to a cluster by server-side apply, and returns
+// when the API server serves and lists them. One that is there without Berth's
+// label is left alone. Where this identity may not write, what is there already is
+// taken as it is. The result has the order of Definitions.
+func Install(ctx context.Context, cfg *rest.Config) ([]Installed, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the API server did not serve them within %s", patience))
+	defer cancel()
+	list, err := Definitions()
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client for definitions: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client for discovery: %w", err)
+	}
+	var done []Installed
+	for _, u := range list {
+		foreign, err := apply(ctx, client, u)
+		if err != nil {
+			return nil, fmt.Errorf("install definition %s: %w", u.GetName(), err)
+		}
+		done = append(done, Installed{u.GetName(), foreign})
+	}
+	for i, u := range list {
+		group, plural, versions := served(u)
+		if done[i].Foreign {
+			versions = versions[:1]
+		}
+		if err := await(ctx, disco, group, plural, versions); err != nil {
+			return nil, fmt.Errorf("install definition %s: %w", u.GetName(), err)
+		}
+	}
+	return done, nil
+}
+
+// apply writes a definition unless somebody else's is there.
+func apply(ctx context.Context, client dynamic.Interface, u *unstructured.Unstructured) (foreign bool, err error) {
+	crds := client.Resource(Resource)
+	there, err := crds.Get(ctx, u.GetName(), metav1.GetOptions{})
+	switch {
+	case err == nil && there.GetLabels()[api.LabelManagedBy] != managed:
+		_, _, has := served(there)
+		if _, _, want := served(u); !slices.Contains(has, want[0]) {
+			return true, fmt.Errorf("it is there, is not Berth's, and does not serve %s: bring it up to date, or delete it", want[0])
+		}
+		return true, nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return false, err
+	}
+	_, forbidden := crds.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	if apierrors.IsForbidden(forbidden) && err == nil {
+		return false, nil // somebody who may has put it there
+	}
+	return false, forbidden
+}
+
+// lookAgain is how often it is looked whether a definition is served.
+const lookAgain = 10 * time.Millisecond
+
+// await returns when the API server lists a resource in each of versions.
+func await(ctx context.Context, client discovery.DiscoveryInterface, group, plural string, versions []string) error {
+	for len(versions) > 0 {
+		got, err := client.ServerResourcesForGroupVersion(group + "/" + versions[0])
+		switch {
+		case err == nil && slices.ContainsFunc(got.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }):
+			versions = versions[1:]
+			continue
+		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsServiceUnavailable(err):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(lookAgain):
+		}
+	}
+	return nil
+}
+
+// served gives the group, the plural name and the served versions of a definition.
+func served(u *unstructured.Unstructured) (group, plural string, versions []string) {
+	group, _, _ = unstructured.NestedString(u.Object, "spec", "group")
+	plural, _, _ = unstructured.NestedString(u.Object, "spec", "names", "plural")
+	list, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+	for _, v := range list {
+		if v, ok := v.(map[string]any); ok && v["served"] == true {
+			name, _ := v["name"].(string)
+			versions = append(versions, name)
+		}
+	}
+	return group, plural, versions
+}
