@@ -70,6 +70,11 @@ const (
 	// warned: a duration.
 	AnnotationNotebookIdleWarning = "berth.dev/notebook-idle-warning"
 
+	// AnnotationNotebookIdleBy, beside it, is what counts as use: "activity", the
+	// default, is all there is; "gpu" is the GPU, and kernels that are told of, so
+	// that an open tab is none, and a server without a kernels API can be judged.
+	AnnotationNotebookIdleBy = "berth.dev/notebook-idle-by"
+
 	// AnnotationNotebookStopsAt, on a Notebook, is the time (RFC 3339) at which it
 	// is stopped if nothing happens before. Berth writes it with the warning, and
 	// takes it away when there is activity.
@@ -86,6 +91,10 @@ const (
 	// AnnotationNotebookSpec, on the StatefulSet of a Notebook, is the hash of what
 	// it was made of, so that a change by the user is told from one by hand.
 	AnnotationNotebookSpec = "berth.dev/notebook-spec"
+
+	// LabelNotebookVolume, on a volume claim that `berth notebook create` has made,
+	// is the name of the Notebook that it was made for.
+	LabelNotebookVolume = "berth.dev/notebook"
 
 	// LabelManagedBy, on a CustomResourceDefinition, says with the value "berth"
 	// that Berth has put it there and may change it.

@@ -226,7 +226,7 @@ func TestDecide(t *testing.T) {
 				return s
 			}(),
 			read: idle.Readings{Server: serving(kernel("idle", 10*time.Hour+30*time.Second))},
-			want: idle.Nothing, ago: time.Minute, record: true,
+			want: idle.Nothing, ago: 0, record: true,
 		},
 		{
 			name: "the GPU could not be read for four minutes: nobody knows what it did", state: func() idle.State {

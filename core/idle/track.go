@@ -42,9 +42,9 @@ type use struct {
 // next is the track after one more look. It never counts more time as idle than
 // has passed without a sign of use:
 //
-//   - Time is counted by elapsed. The server's stamps only shorten it, to what
-//     they say or to the time since they were last told, whichever is less. So a
-//     wall clock that is set, here or there, makes nothing idle sooner.
+//   - Time is counted by elapsed. The server's stamps only shorten it: to what they
+//     say, and to nothing where they cannot be right. So a wall clock that is set,
+//     here or there, makes nothing idle sooner.
 //   - In use at one look means in use until shortly before the next.
 //   - What was done while GPUs could not be read for gapPeriods is not known, and
 //     counts as use.
@@ -100,8 +100,8 @@ func (t *Track) told(now time.Time, stamps []time.Time) {
 		return
 	}
 	idle := now.Sub(past)
-	if t.Asked && !set {
-		idle = min(idle, t.Quiet)
+	if t.Asked && !set && idle > t.Quiet {
+		idle = 0 // it came since it was last asked: the clocks differ
 	}
 	t.Idle, t.Newest = min(t.Idle, idle), past
 }
