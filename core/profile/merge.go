@@ -10,7 +10,7 @@ import (
 // each was set last.
 type Settings struct {
 	Values map[string]any
-	From   map[string]string // path of the override, such as "kubespawner_override"
+	From   map[string]string // path, such as "kubespawner_override.mem_limit"
 }
 
 // Apply applies steps in their order. A mapping is merged into a mapping (see
@@ -32,7 +32,7 @@ func (s *Settings) Apply(steps []Step) error {
 			default:
 				s.Values[key] = clone(value)
 			}
-			s.From[key] = step.Path
+			s.From[key] = step.Path + "." + key
 		}
 	}
 	return nil

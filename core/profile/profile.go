@@ -188,3 +188,17 @@ func (o *Option) written(value string) (Step, error) {
 	override, _ := changed.(map[string]any)
 	return Step{"unlisted_choice.kubespawner_override", override}, nil
 }
+
+// Check says what is wrong with the regex or the places of the override,
+// whatever the user will write.
+func (u *Unlisted) Check() error {
+	if u.Regex != "" {
+		if _, err := Regex(u.Regex); err != nil {
+			return &KeyError{Key: "validation_regex", Err: err}
+		}
+	}
+	if _, err := formatAll(u.Override, "value"); err != nil {
+		return fmt.Errorf("kubespawner_override%w", err)
+	}
+	return nil
+}

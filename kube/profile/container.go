@@ -1,0 +1,174 @@
+package profile
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Container is the name of the container that serves, as kubespawner has it.
+const Container = "notebook"
+
+// homeOfController is where a notebook's controller has a container work that
+// says nothing else.
+const homeOfController = "/home/jovyan"
+
+// port is where a notebook serves.
+const port = 8888
+
+// container makes what is of the container alone.
+func (m *maker) container() error {
+	image, err := m.text("image")
+	if err != nil {
+		return err
+	}
+	if image == "" {
+		return m.fail("image", "there is no image; set kubespawner_override.image, or image.name and image.tag in singleuser")
+	}
+	policy, err := m.text("image_pull_policy")
+	if err != nil {
+		return err
+	}
+	switch policy {
+	case "", string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever):
+	default:
+		return m.fail("image_pull_policy", "%q: it is Always, IfNotPresent or Never", policy)
+	}
+	dir, err := m.text("working_dir")
+	if err != nil {
+		return err
+	}
+	at := int64(port)
+	if n, err := m.whole("port"); err != nil {
+		return err
+	} else if n != nil {
+		at = *n
+	}
+	m.main = corev1.Container{
+		Name: Container, Image: image, ImagePullPolicy: corev1.PullPolicy(policy), WorkingDir: dir,
+		Ports: []corev1.ContainerPort{{Name: "notebook-port", ContainerPort: int32(at), Protocol: corev1.ProtocolTCP}},
+	}
+	if why := MovingTag(image); why != "" {
+		m.warn("image", "%s", why)
+	}
+	if err := m.secrets(); err != nil {
+		return err
+	}
+	var hooks corev1.Lifecycle
+	if err := m.into("lifecycle_hooks", objects, &hooks); err != nil {
+		return err
+	}
+	if hooks.PostStart != nil || hooks.PreStop != nil {
+		m.main.Lifecycle = &hooks
+	}
+	return nil
+}
+
+// secrets reads image_pull_secrets, a list of names or of {name: ...}.
+func (m *maker) secrets() error {
+	list, isList := m.set.Values["image_pull_secrets"].([]any)
+	if !isList && m.set.Values["image_pull_secrets"] != nil {
+		return m.fail("image_pull_secrets", "it must be a list")
+	}
+	for i, each := range list {
+		if name, ok := each.(string); ok {
+			list[i] = map[string]any{"name": name}
+		}
+	}
+	return m.into("image_pull_secrets", objects, &m.pod.ImagePullSecrets)
+}
+
+// containers reads init containers and sidecars.
+func (m *maker) containers() error {
+	if err := m.list("init_containers", expandTexts, &m.pod.InitContainers); err != nil {
+		return err
+	}
+	return m.list("extra_containers", expandTexts, &m.pod.Containers)
+}
+
+// command sets what is run. Like kubespawner it sets the container's args, so
+// that the entry point of the image stays. JupyterHub's own server needs a hub,
+// so that what it starts is started instead, at the notebook's prefix.
+func (m *maker) command() error {
+	var cmd, args []string
+	if one, ok := m.set.Values["cmd"].(string); ok {
+		cmd = []string{one}
+	} else if err := m.into("cmd", 0, &cmd); err != nil {
+		return err
+	}
+	if err := m.into("args", 0, &args); err != nil {
+		return err
+	}
+	url, err := m.text("default_url")
+	if err != nil {
+		return err
+	}
+	dir, err := m.text("notebook_dir")
+	if err != nil {
+		return err
+	}
+	if url, err = m.names.expand(url); err != nil {
+		return m.fail("default_url", "%w", err)
+	}
+	if dir, err = m.names.expand(dir); err != nil {
+		return m.fail("notebook_dir", "%w", err)
+	}
+	switch {
+	case len(cmd) == 0:
+		if len(args) > 0 {
+			m.warn("args", "args are not used where cmd is null: the command of the image runs, as in JupyterHub")
+		}
+		m.warn("cmd", "the command of the image runs; it must serve at $(NB_PREFIX) on port %d", m.main.Ports[0].ContainerPort)
+	case strings.HasSuffix(cmd[0], "jupyterhub-singleuser"):
+		m.main.Args = append(m.jupyter(url, dir), append(cmd[1:], args...)...)
+		return nil
+	default:
+		m.main.Args = append(cmd, args...)
+	}
+	if url != "" {
+		m.env["JUPYTERHUB_DEFAULT_URL"] = url
+	}
+	if dir != "" {
+		m.env["JUPYTERHUB_ROOT_DIR"] = dir
+	}
+	return nil
+}
+
+// jupyter is the command line of a Jupyter server behind the notebook's prefix.
+// Who may reach it is decided before it, as with Kubeflow's images: it asks for no
+// token. url is the page to open, and dir the folder to show; "" is Jupyter's own.
+func (m *maker) jupyter(url, dir string) []string {
+	args := []string{
+		"jupyter", "lab", "--no-browser", "--ServerApp.ip=0.0.0.0",
+		fmt.Sprintf("--ServerApp.port=%d", m.main.Ports[0].ContainerPort), "--ServerApp.base_url=$(NB_PREFIX)",
+		"--ServerApp.token=", "--ServerApp.password=", "--ServerApp.allow_origin=*",
+	}
+	if url != "" {
+		args = append(args, "--ServerApp.default_url="+url)
+	}
+	if dir != "" {
+		args = append(args, "--ServerApp.root_dir="+dir)
+	}
+	return args
+}
+
+// MovingTag says in a sentence why the image's tag can mean another image
+// tomorrow, or why there is no such image; "" is that it is fixed.
+func MovingTag(image string) string {
+	if strings.Contains(image, "@sha256:") {
+		return ""
+	}
+	if i := strings.IndexAny(image, "<> \t"); i >= 0 {
+		return "image " + image + " is not the name of an image: put a tag where the document has " + image[i:]
+	}
+	name := image[strings.LastIndex(image, "/")+1:]
+	_, tag, tagged := strings.Cut(name, ":")
+	switch {
+	case !tagged:
+		return "image " + image + " has no tag, which is latest: it changes under its users; give it a fixed tag"
+	case tag == "latest" || tag == "master" || tag == "main":
+		return "image " + image + ": the tag " + tag + " changes under its users; give it a fixed one"
+	}
+	return ""
+}
