@@ -31,7 +31,6 @@ const ends = 2 * time.Second
 // blocks until every object has been seen, or is false.
 func serve(ctx context.Context, l net.Listener, plain bool, o Options, cfg *rest.Config, synced func(context.Context) bool) (stop func(), err error) {
 	var seen atomic.Bool
-	go func() { seen.Store(synced(ctx)) }()
 	handler := endpoints(func() error {
 		switch {
 		case ctx.Err() != nil:
@@ -41,16 +40,17 @@ func serve(ctx context.Context, l net.Listener, plain bool, o Options, cfg *rest
 		}
 		return nil
 	})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if !plain {
 		if handler, err = asked(handler, cfg); err == nil {
-			l, err = encrypted(ctx, l, o.CertFile, o.KeyFile)
+			l, err = encrypted(serving, l, o.CertFile, o.KeyFile)
 		}
 		if err != nil {
 			cancel()
 			return nil, fmt.Errorf("serve metrics: %w", err)
 		}
 	}
+	go func() { seen.Store(synced(ctx)) }()
 	klog.InfoS("Serving metrics and health", "address", l.Addr().String(), "tls", !plain)
 	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})

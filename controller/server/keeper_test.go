@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/kube"
+)
+
+// deployments is a cache of deployments.
+type deployments struct {
+	client.Reader
+	list []appsv1.Deployment
+	err  error
+}
+
+func (d *deployments) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	into.(*appsv1.DeploymentList).Items = d.list
+	return d.err
+}
+
+// newTestKeeper makes a keeper over d whose writes go to a fake API server.
+func newTestKeeper(setting string, d *deployments) *keeper {
+	return &keeper{
+		setting: setting, reader: d, client: fake.NewClientset(), events: events.NewFakeRecorder(10),
+		in:   client.ObjectKey{Namespace: Namespace, Name: Name},
+		poke: make(chan struct{}, 1), changed: make(chan event.GenericEvent, 1),
+	}
+}
+
+// recorded reads what `berth status` would show.
+func recorded(t *testing.T, k *keeper) string {
+	t.Helper()
+	mode, why, err := kube.NotebookMode(t.Context(), k.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(mode + " " + why)
+}
+
+func TestKeeperFollowsTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs := deployment("kubeflow", "nb", "x", upstream, 1)
+		d := &deployments{}
+		k := newTestKeeper(Auto, d)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		if got := k.Mode(); got != notebook.Own {
+			t.Errorf("mode %q before anything was told, want own: nothing else runs", got)
+		}
+		go func() { done <- k.Start(ctx) }()
+		synctest.Wait()
+		told := k.events.(*events.FakeRecorder).Events
+		for _, step := range []struct {
+			name string
+			list []appsv1.Deployment
+			want string // what is recorded
+			tell string // reason of the event
+		}{
+			{"Kubeflow's controller comes", []appsv1.Deployment{theirs}, "govern deployment kubeflow/nb runs", "NotebooksGoverned"},
+			{"it goes", nil, "own", "NotebooksOwned"},
+			{"it comes back", []appsv1.Deployment{theirs}, "govern deployment kubeflow/nb runs", "NotebooksGoverned"},
+		} {
+			d.list = step.list
+			k.OnAdd(&theirs, false)
+			synctest.Wait()
+			if got := recorded(t, k); got != step.want || !strings.HasPrefix(step.want, string(k.Mode())) {
+				t.Errorf("%s: recorded %q and mode %q, want %q", step.name, got, k.Mode(), step.want)
+			}
+			select {
+			case <-k.changed:
+			default:
+				t.Errorf("%s: notebooks are not looked at again", step.name)
+			}
+			select {
+			case e := <-told:
+				if !strings.Contains(e, step.tell) {
+					t.Errorf("%s: event %q, want %s", step.name, e, step.tell)
+				}
+			default:
+				t.Errorf("%s: no event", step.name)
+			}
+		}
+		// A change that means nothing: no write, no event.
+		writes := len(k.client.(*fake.Clientset).Actions())
+		k.OnUpdate(&theirs, &theirs)
+		synctest.Wait()
+		if n := len(k.client.(*fake.Clientset).Actions()); n != writes || len(told) != 0 {
+			t.Errorf("%d requests and %d events when nothing has changed, want none", n-writes, len(told))
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestKeeperDoesAsItIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		setting string
+		mode    notebook.Mode
+		want    string
+	}{
+		{"own", notebook.Own, "own although deployment kubeflow/nb runs: both write the same objects"},
+		{"govern", notebook.Govern, "govern deployment kubeflow/nb runs"},
+		{"off", notebook.Off, "off deployment kubeflow/nb runs"},
+	} {
+		t.Run(tt.setting, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newTestKeeper(tt.setting, &deployments{list: []appsv1.Deployment{deployment("kubeflow", "nb", "x", upstream, 1)}})
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- k.Start(ctx) }()
+				synctest.Wait()
+				if got := recorded(t, k); got != tt.want || k.Mode() != tt.mode {
+					t.Errorf("recorded %q and mode %q, want %q", got, k.Mode(), tt.want)
+				}
+				stop()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestKeeperThatCannotLookOwnsNothing(t *testing.T) {
+	k := newTestKeeper(Auto, &deployments{err: errors.New("the cache has ended")})
+	if got := k.Mode(); got != notebook.Off {
+		t.Errorf("mode %q, want off", got)
+	}
+}
+
+func TestKeeperMindsOnlyItsDeployments(t *testing.T) {
+	k := newTestKeeper(Auto, &deployments{})
+	other := deployment("default", "web", "nginx", "web", 3)
+	k.OnAdd(&other, true)
+	k.OnUpdate(&other, &other)
+	k.OnDelete(&metav1.PartialObjectMetadata{})
+	if len(k.poke) != 0 {
+		t.Error("a deployment that is no rival makes the keeper look again")
+	}
+}

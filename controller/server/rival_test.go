@@ -1,0 +1,61 @@
+package server
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// deployment makes one with an image and, if not "", a label app; replicas below 0
+// are not said.
+func deployment(namespace, name, image, app string, replicas int32) appsv1.Deployment {
+	d := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if app != "" {
+		d.Labels = map[string]string{"app": app}
+	}
+	if replicas >= 0 {
+		d.Spec.Replicas = &replicas
+	}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Image: "busybox"}, {Image: image}}
+	return d
+}
+
+func TestFindRival(t *testing.T) {
+	ours := deployment("kube-system", "berth-controller", "berth:local", "berth-controller", 2)
+	for _, tt := range []struct {
+		name string
+		list []appsv1.Deployment
+		want string
+	}{
+		{"nothing runs", nil, ""},
+		{"Berth's own is none", []appsv1.Deployment{ours}, ""},
+		{"by its label", []appsv1.Deployment{ours, deployment("kubeflow", "notebook-controller-deployment", "mirror/x:1", upstream, 1)}, "deployment kubeflow/notebook-controller-deployment"},
+		{"by its image, with a tag", []appsv1.Deployment{deployment("k", "a", "ghcr.io/kubeflow/kubeflow/notebook-controller:v1.10", "", -1)}, "deployment k/a"},
+		{"by its image, with a registry's port and a digest", []appsv1.Deployment{deployment("k", "a", "mirror:5000/notebook-controller@sha256:00", "", 1)}, "deployment k/a"},
+		{"Open Data Hub's", []appsv1.Deployment{deployment("odh", "a", "quay.io/opendatahub/odh-kf-notebook-controller", "", 1)}, "deployment odh/a"},
+		{"an image that only sounds like it", []appsv1.Deployment{deployment("k", "a", "notebook-controller/proxy:1", "", 1)}, ""},
+		{"scaled to 0: handed over", []appsv1.Deployment{deployment("kubeflow", "a", "x", upstream, 0)}, ""},
+		{"of two the first by name", []appsv1.Deployment{deployment("b", "a", "x", upstream, 1), deployment("a", "z", "x", upstream, 1)}, "deployment a/z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ""
+			if r := findRival(tt.list); r.name != "" {
+				got = r.String()
+			}
+			if got != tt.want {
+				t.Errorf("findRival = %q, want %q", got, tt.want)
+			}
+			for i := range tt.list {
+				slim, err := slimDeployment(tt.list[i].DeepCopy())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s := slim.(*appsv1.Deployment); isRival(s) != isRival(&tt.list[i]) || findRival([]appsv1.Deployment{*s}) != findRival(tt.list[i:i+1]) {
+					t.Errorf("%s is judged otherwise when it is slim", s.Name)
+				}
+			}
+		})
+	}
+}
