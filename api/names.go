@@ -96,6 +96,10 @@ const (
 	// is the name of the Notebook that it was made for.
 	LabelNotebookVolume = "berth.dev/notebook"
 
+	// AnnotationNotebookRetry, on the StatefulSet of a Notebook whose pod a quota
+	// refused, is when Berth last had it tried anew (RFC 3339).
+	AnnotationNotebookRetry = "berth.dev/notebook-retry"
+
 	// LabelManagedBy, on a CustomResourceDefinition, says with the value "berth"
 	// that Berth has put it there and may change it.
 	LabelManagedBy = "berth.dev/managed-by"
