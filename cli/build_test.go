@@ -15,11 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli"
 	"berth.dev/berth/kube"
 )
@@ -40,6 +45,7 @@ users: [{name: test, user: {token: t}}]
 type stage struct {
 	t       testing.TB
 	client  kubernetes.Interface
+	dynamic *dynamicfake.FakeDynamicClient
 	connect func(*rest.Config) (kubernetes.Interface, error)
 }
 
@@ -55,6 +61,9 @@ func newStage(t testing.TB, objects ...runtime.Object) *stage {
 	t.Setenv("KUBECONFIG", path)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	s := &stage{t: t, client: fake.NewClientset(objects...)}
+	s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		kubeflow.Resource: "NotebookList", v1alpha1.NotebookProfiles: "NotebookProfileList",
+	})
 	s.connect = func(*rest.Config) (kubernetes.Interface, error) { return s.client, nil }
 	return s
 }
@@ -64,6 +73,7 @@ func (s *stage) run(args ...string) (stdout, stderr string, code int) {
 	var out, err bytes.Buffer
 	code = cli.Main(args, cli.Options{
 		In: &bytes.Buffer{}, Out: &out, Err: &err, Connect: s.connect, Now: func() time.Time { return now },
+		Dynamic: func(*rest.Config) (dynamic.Interface, error) { return s.dynamic, nil },
 	})
 	return out.String(), err.String(), code
 }

@@ -157,8 +157,9 @@ func anyExists(paths []string) bool {
 // cluster is a connection to a cluster.
 type cluster struct {
 	kubernetes.Interface
-	name string // for people: its address, and where that was found
-	next string
+	config *rest.Config
+	name   string // for people: its address, and where that was found
+	next   string
 }
 
 // rest reads the kubeconfig at path, or those that client-go finds itself, and
@@ -193,6 +194,7 @@ func (f *clusterFlags) connect(o Options) (*cluster, error) {
 	c := &cluster{name: cfg.Host + " (" + ch.from + ")", next: ch.next}
 	fmt.Fprintf(o.Err, "cluster: %s (%s)\n", ch.from, cfg.Host)
 	tune(cfg)
+	c.config = cfg
 	connect := o.Connect
 	if connect == nil {
 		connect = func(cfg *rest.Config) (kubernetes.Interface, error) { return kubernetes.NewForConfig(cfg) }

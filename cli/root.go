@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -29,6 +30,9 @@ type Options struct {
 	Scheduler SchedulerFunc
 	// Connect makes the client for a cluster; nil is kubernetes.NewForConfig.
 	Connect func(*rest.Config) (kubernetes.Interface, error)
+	// Dynamic makes the client for kinds without a type of client-go's; nil is
+	// dynamic.NewForConfig.
+	Dynamic func(*rest.Config) (dynamic.Interface, error)
 	// Now tells the time that ages are shown against; nil is time.Now.
 	Now func() time.Time
 	// Name is how the user calls the program; "" is "berth".
@@ -108,7 +112,7 @@ func New(o Options) *cobra.Command {
 	if o.Scheduler != nil {
 		root.AddCommand(newScheduler(o))
 	}
-	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newSimulate(o), newSim(o), newVersion(o))
+	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newNotebook(o), newSimulate(o), newSim(o), newVersion(o))
 	root.InitDefaultCompletionCmd()
 	addCompletionInstall(root, o)
 	usageErrors(root)

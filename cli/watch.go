@@ -25,6 +25,14 @@ const (
 // until the user interrupts it. On a terminal it takes the place of what was
 // shown before; elsewhere an empty line stands between.
 func (c *cluster) watch(ctx context.Context, o Options, show func(io.Writer) error) error {
+	return c.watchOn(ctx, o, c.openings, show)
+}
+
+// openings are watches, by what they do, for as long as a context lasts.
+type openings func(ctx context.Context) map[string]func() (watch.Interface, error)
+
+// watchOn is watch for what other watches tell of.
+func (c *cluster) watchOn(ctx context.Context, o Options, openings openings, show func(io.Writer) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	changed := make(chan struct{}, 1)
@@ -32,7 +40,7 @@ func (c *cluster) watch(ctx context.Context, o Options, show func(io.Writer) err
 	defer watches.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for what, open := range c.openings(ctx) {
+	for what, open := range openings(ctx) {
 		w, err := open()
 		if err != nil {
 			return interrupted(ctx, c.failed(what, err))

@@ -78,6 +78,10 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	examples, err := filepath.Abs("../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.UpdateScripts = *update
 	p.Condition = func(name string) (bool, error) {
 		if name != "berth" && name != "stock" {
@@ -90,6 +94,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		e.Setenv("FLEETS", fleets)
 		e.Setenv("TRACES", traces)
 		e.Setenv("DEPLOY", deploy)
+		e.Setenv("EXAMPLES", examples)
 		e.Setenv("SCHEDULER", scheduler)
 		e.Setenv("HOME", e.WorkDir)
 		e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))

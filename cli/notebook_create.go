@@ -1,0 +1,304 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+)
+
+// notebookCreate is `berth notebook create`.
+type notebookCreate struct {
+	notebookCommand
+	wish    notebookWish
+	profile profileWish
+	dryRun  string
+	output  string
+	wait    bool
+	timeout time.Duration
+}
+
+func newNotebookCreate(o Options) *cobra.Command {
+	c := &notebookCreate{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a notebook, with the GPUs and volumes that it needs",
+		Long: "Make a notebook. Without --image it gets one of Kubeflow's, with CUDA where it asks for a GPU. It gets\n" +
+			"a volume of its own at " + homePath + ", NAME-workspace, unless --volume mounts one there or\n" +
+			"--new-volume is none. CPU and memory are 1 and 4Gi unless given; --memory is a limit too.\n" +
+			"Exit codes with --wait: 0 ready, 1 it cannot start as it is, 5 not ready in time.",
+		Example: "  berth notebook create ada --gpus 1 --wait\n" +
+			"  berth notebook create small --gpu-memory 6\n" +
+			"  berth notebook create slice --mig 1g.5gb --volume home-ada --volume data:/data\n" +
+			"  berth notebook create ada --profile t4 --option image=pytorch --wait\n" +
+			"  berth notebook create ada --gpus 2 --node-selector nvidia.com/gpu.product=Tesla-T4 --dry-run=client -o yaml",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.wish.name = args[0]
+			if err := c.profile.check(cmd); err != nil {
+				return err
+			}
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return c.run(ctx)
+		},
+	}
+	c.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&c.wish.image, "image", "", "the image, with its tag")
+	f.IntVar(&c.wish.gpus, "gpus", 0, "how many GPUs")
+	f.IntVar(&c.wish.gpuMemory, "gpu-memory", 0, "GiB of one GPU, which is shared; beside --gpus, what each has at least")
+	f.StringVar(&c.wish.mig, "mig", "", "MIG devices: a profile such as 1g.5gb, or 1g.5gb=2 for two")
+	f.StringVar(&c.wish.cpu, "cpu", "", "CPUs, such as 4 or 500m")
+	f.StringVar(&c.wish.memory, "memory", "", "memory, such as 16Gi")
+	f.StringArrayVar(&c.wish.volumes, "volume", nil, "mount a volume claim: CLAIM (at "+homePath+") or CLAIM:PATH; may be repeated")
+	f.StringVar(&c.wish.newVolume, "new-volume", "", "size of its own volume (default "+volumeSize+"), or none")
+	f.StringToStringVar(&c.wish.nodeSelector, "node-selector", nil, "labels that its node must have, as KEY=VALUE")
+	f.StringVar(&c.dryRun, "dry-run", "", "client: make nothing, and ask nobody; server: have the API server check it, and make nothing")
+	f.StringVarP(&c.output, "output", "o", "", "yaml, json or name: print what is made")
+	c.profile.flags(cmd)
+	addWaitFlags(cmd, &c.wait, &c.timeout)
+	return cmd
+}
+
+// checkFlags refuses flags that cannot go together.
+func (c *notebookCreate) checkFlags() error {
+	switch {
+	case c.dryRun != "" && c.dryRun != "client" && c.dryRun != "server":
+		return usagef("--dry-run %q: it is client or server", c.dryRun)
+	case c.output != "" && c.output != "yaml" && c.output != "json" && c.output != outputName:
+		return usagef("--output %q: choose yaml, json or name", c.output)
+	case c.wait && c.dryRun != "":
+		return usagef("--wait waits for what is made, and with --dry-run nothing is")
+	case c.timeout < 0:
+		return usagef("--timeout %v: a time is not negative", c.timeout)
+	case c.timeout > 0 && !c.wait:
+		return usagef("--timeout is for --wait")
+	}
+	return c.wish.check()
+}
+
+func (c *notebookCreate) run(ctx context.Context) error {
+	if err := c.checkFlags(); err != nil {
+		return err
+	}
+	alone := c.dryRun == "client" && c.profile.name == "" // no cluster is needed
+	var err error
+	if c.wish.namespace, err = c.cluster.own(); err != nil && !alone {
+		return err
+	}
+	c.wish.namespace = cmp.Or(c.wish.namespace, "default")
+	if alone {
+		nb, claim, err := c.wish.build()
+		if err != nil {
+			return err
+		}
+		return c.print(nb, claim)
+	}
+	n, err := c.connect()
+	if err != nil {
+		return err
+	}
+	nb, claim, err := c.made(ctx, n)
+	if err != nil {
+		return err
+	}
+	if c.dryRun == "client" {
+		return c.print(nb, claim)
+	}
+	c.warn(ctx, n, nb, claim)
+	made, err := c.create(ctx, n, nb, claim)
+	if err != nil {
+		return err
+	}
+	if err := c.print(made, claim); err != nil || !c.wait {
+		return err
+	}
+	ready, err := n.untilReady(ctx, nb.Name, c.timeout, c.o.Err, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.o.Err, "ready on %s; `%s notebook open %s` opens it\n", place(ready), n.program(), nb.Name)
+	return nil
+}
+
+// made is the notebook that is wanted, and its claim or nil.
+func (c *notebookCreate) made(ctx context.Context, n *notebooks) (*kubeflow.Notebook, *v1.PersistentVolumeClaim, error) {
+	me := n.whoami(ctx)
+	if c.profile.name != "" {
+		return n.fromProfile(ctx, &c.profile, me, c.wish.name)
+	}
+	c.wish.creator = personOf(me)
+	return c.wish.build()
+}
+
+// whoami is the user as the API server knows them; empty where it does not tell.
+func (n *notebooks) whoami(ctx context.Context) authenticationv1.UserInfo {
+	r, err := n.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil || r == nil {
+		return authenticationv1.UserInfo{} // a courtesy: the notebook is made without it
+	}
+	return r.Status.UserInfo
+}
+
+// personOf is the name of a user who is a person, as far as can be told.
+func personOf(u authenticationv1.UserInfo) string {
+	for _, g := range u.Groups {
+		if g == "system:masters" || g == "system:serviceaccounts" {
+			return ""
+		}
+	}
+	return u.Username
+}
+
+// warn tells on stderr what is doubtful, before anything waits for it.
+func (c *notebookCreate) warn(ctx context.Context, n *notebooks, nb *kubeflow.Notebook, own *v1.PersistentVolumeClaim) {
+	say := func(text string) {
+		if text != "" {
+			fmt.Fprintln(c.o.Err, "warning: "+text)
+		}
+	}
+	spec := podSpec(nb)
+	for _, container := range spec.Containers {
+		say(notebook.ImageRemark(container.Image))
+	}
+	for _, m := range claimsOf(nb) {
+		if own != nil && m.claim == own.Name {
+			continue
+		}
+		_, err := n.CoreV1().PersistentVolumeClaims(n.namespace).Get(ctx, m.claim, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			say(fmt.Sprintf("namespace %s has no volume claim %s: the notebook waits until it is made", n.namespace, m.claim))
+		}
+	}
+}
+
+// create makes the claim, unless it is there, and the notebook.
+func (c *notebookCreate) create(ctx context.Context, n *notebooks, nb *kubeflow.Notebook, claim *v1.PersistentVolumeClaim) (*kubeflow.Notebook, error) {
+	o := metav1.CreateOptions{FieldManager: "berth"}
+	if c.dryRun == "server" {
+		o.DryRun = []string{metav1.DryRunAll}
+	}
+	object, err := objectOf(nb)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.vacant(ctx, nb.Name); err != nil {
+		return nil, err
+	}
+	// The claim first: a pod that looks for it in vain is tried again only later.
+	undo := func() error { return nil }
+	if claim != nil {
+		if undo, err = n.makeClaim(ctx, claim, o, c.o.Err); err != nil {
+			return nil, err
+		}
+	}
+	made, err := n.in(n.namespace).Create(ctx, object, o)
+	if err != nil {
+		return nil, errors.Join(n.refusal(nb.Name, err), undo())
+	}
+	return notebookOf(made)
+}
+
+// vacant refuses a name that is taken, and a cluster that serves no notebooks. Who
+// may not read notebooks is not told here.
+func (n *notebooks) vacant(ctx context.Context, name string) error {
+	was, err := n.in(n.namespace).Get(ctx, name, metav1.GetOptions{})
+	if noSuchKind(err) {
+		return n.refused("make notebook "+n.namespace+"/"+name, "create", err)
+	}
+	if err != nil {
+		return nil //nolint:nilerr // the next call tells
+	}
+	nb, err := notebookOf(was)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("there is a notebook %s/%s already: %s; choose another name, or `%s notebook delete %s`",
+		n.namespace, name, stateSentence(nb), n.program(), name)
+}
+
+// makeClaim makes a volume claim, or says that the one of its name is used. undo
+// takes away what it made.
+func (n *notebooks) makeClaim(ctx context.Context, claim *v1.PersistentVolumeClaim, o metav1.CreateOptions, w io.Writer) (undo func() error, err error) {
+	keep := func() error { return nil }
+	claims := n.CoreV1().PersistentVolumeClaims(n.namespace)
+	made, err := claims.Create(ctx, claim, o)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		fmt.Fprintf(w, "volume claim %s is there already, with what is on it: it is used\n", claim.Name)
+		return keep, nil
+	case apierrors.IsNotFound(err):
+		return keep, n.noNamespace("make volume claim " + claim.Name)
+	case err != nil:
+		return keep, n.refused("make volume claim "+claim.Name, "create", err)
+	case len(o.DryRun) > 0:
+		return keep, nil
+	}
+	return func() error {
+		err := claims.Delete(ctx, claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &made.UID}})
+		if err == nil || apierrors.IsNotFound(err) {
+			return nil
+		}
+		return n.failed("take volume claim "+claim.Name+" away again", err)
+	}, nil
+}
+
+func (n *notebooks) noNamespace(what string) error {
+	return fmt.Errorf("%s: there is no namespace %s; `kubectl create namespace %s` makes it", what, n.namespace, n.namespace)
+}
+
+// refusal explains why a notebook was not made.
+func (n *notebooks) refusal(name string, err error) error {
+	what := "make notebook " + n.namespace + "/" + name
+	if apierrors.IsNotFound(err) && !noSuchKind(err) {
+		return n.noNamespace(what)
+	}
+	return n.refused(what, "create", err)
+}
+
+// print writes what is made in the form asked for.
+func (c *notebookCreate) print(nb *kubeflow.Notebook, claim *v1.PersistentVolumeClaim) error {
+	suffix := ""
+	if c.dryRun != "" {
+		suffix = " (" + map[string]string{"client": "dry run", "server": "server dry run"}[c.dryRun] + ")"
+	}
+	switch c.output {
+	case "":
+		_, err := fmt.Fprintf(c.o.Out, "notebook.kubeflow.org/%s created%s\n", nb.Name, suffix)
+		return err
+	case outputName:
+		_, err := fmt.Fprintf(c.o.Out, "notebook.kubeflow.org/%s\n", nb.Name)
+		return err
+	}
+	object, err := objectOf(nb)
+	if err != nil {
+		return err
+	}
+	var p printers.ResourcePrinter = &printers.YAMLPrinter{}
+	if c.output == "json" {
+		p = &printers.JSONPrinter{}
+	}
+	var objects []runtime.Object
+	if claim != nil && c.dryRun != "" {
+		objects = append(objects, claim)
+	}
+	var failed []error
+	for _, o := range append(objects, object) {
+		failed = append(failed, p.PrintObj(o, c.o.Out))
+	}
+	return errors.Join(failed...)
+}

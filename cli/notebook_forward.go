@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+)
+
+// errRestarts ends a forwarding whose pod is replaced.
+var errRestarts = errors.New("the notebook restarts")
+
+// firstLine keeps the first line written to it.
+type firstLine struct{ text string }
+
+// Write keeps the first line.
+func (l *firstLine) Write(b []byte) (int, error) {
+	if l.text == "" {
+		l.text, _, _ = strings.Cut(strings.TrimSpace(string(b)), "\n")
+	}
+	return len(b), nil
+}
+
+// forward forwards a port of the loopback addresses to a pod until ctx ends, the
+// connection is lost or the pod is replaced. Port 0 takes a free
+// one; ready is told which, once it listens.
+func (n *notebooks) forward(ctx context.Context, to target, port int, ready func(port int)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dialer, err := n.dialer(to)
+	if err != nil {
+		return err
+	}
+	listening := make(chan struct{})
+	var trouble firstLine
+	f, err := portforward.NewOnAddresses(dialer, []string{"localhost"}, []string{fmt.Sprintf("%d:%d", port, to.port)},
+		ctx.Done(), listening, io.Discard, &trouble)
+	if err != nil {
+		return fmt.Errorf("forward port %d to pod %s: %w", port, to.pod, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- f.ForwardPorts() }()
+	select {
+	case err := <-ended:
+		return n.noForward(to, port, trouble.text, err)
+	case <-listening:
+	}
+	ports, err := f.GetPorts()
+	if err != nil {
+		return fmt.Errorf("forward to pod %s: %w", to.pod, err)
+	}
+	ready(int(ports[0].Local))
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		cancel(n.untilReplaced(ctx, to))
+	}()
+	err = <-ended
+	cancel(nil)
+	<-watching
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// noForward explains why a forwarding did not begin.
+func (n *notebooks) noForward(to target, port int, says string, err error) error {
+	if says != "" && port != 0 {
+		return usagef("--port %d: %s; leave --port out to take a free one", port, says)
+	}
+	return fmt.Errorf("forward to pod %s/%s: %w", to.namespace, to.pod, err)
+}
+
+// untilReplaced waits until a pod ends or is another one. A notebook that is busy
+// and misses a probe keeps its connections.
+func (n *notebooks) untilReplaced(ctx context.Context, to target) error {
+	err := n.follow(ctx, to.notebook, func(nb *kubeflow.Notebook) (bool, error) {
+		if state(nb) == notebook.Ready {
+			return false, nil
+		}
+		pod, err := n.CoreV1().Pods(to.namespace).Get(ctx, to.pod, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return false, nil //nolint:nilerr // the connection tells whether the pod is there
+		}
+		return err != nil || string(pod.UID) != to.uid || pod.DeletionTimestamp != nil, nil
+	})
+	if err != nil {
+		return err
+	}
+	return errRestarts
+}
+
+// dialer connects to a pod through the API server, by WebSocket, and by SPDY
+// where a server or a proxy before it does not understand that.
+func (n *notebooks) dialer(to target) (httpstream.Dialer, error) {
+	url := n.CoreV1().RESTClient().Post().Resource("pods").Namespace(to.namespace).Name(to.pod).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(n.config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", n.name, err)
+	}
+	bySPDY := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	byWebSocket, err := portforward.NewSPDYOverWebsocketDialer(url, n.config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", n.name, err)
+	}
+	return portforward.NewFallbackDialer(byWebSocket, bySPDY, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}), nil
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+)
+
+// notebookList is `berth notebook list`.
+type notebookList struct {
+	notebookCommand
+	output   outputFlags
+	selector string
+	watch    bool
+}
+
+func newNotebookList(o Options) *cobra.Command {
+	l := &notebookList{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List notebooks: state, GPUs, node or place in line, idle time",
+		Long: "List the notebooks of a namespace. PLACE is the node, or the place in line of one that waits; IDLE is\n" +
+			"for how long nothing has happened in it, and when it is stopped for that.",
+		Example: "  berth notebook list\n  berth notebook list -A -o wide\n  berth notebook list -w",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
+	}
+	l.flags(cmd)
+	l.output.add(cmd)
+	f := cmd.Flags()
+	f.Lookup("all-namespaces").Hidden = false
+	f.Lookup("all-namespaces").Usage = "notebooks of all namespaces"
+	f.StringVarP(&l.selector, "selector", "l", "", "only notebooks with these labels")
+	f.BoolVarP(&l.watch, "watch", "w", false, "show it again whenever it changes")
+	return cmd
+}
+
+func (l *notebookList) run(ctx context.Context) error {
+	if err := l.output.check(); err != nil {
+		return err
+	}
+	n, err := l.connect()
+	if err != nil {
+		return err
+	}
+	show := func(w io.Writer) error {
+		list, err := n.list(ctx, l.cluster.allNamespaces, l.selector)
+		if err != nil {
+			return err
+		}
+		return l.print(w, list, n.namespace)
+	}
+	if l.watch {
+		return n.watchOn(ctx, l.o, n.opening(l.cluster.allNamespaces, l.selector), show)
+	}
+	return show(l.o.Out)
+}
+
+// opening is the watch on what the list is made of.
+func (n *notebooks) opening(all bool, selector string) openings {
+	return func(ctx context.Context) map[string]func() (watch.Interface, error) {
+		from := n.in(n.namespace)
+		if all {
+			from = n.client.Resource(kubeflow.Resource)
+		}
+		return map[string]func() (watch.Interface, error){
+			"watch notebooks": func() (watch.Interface, error) {
+				return from.Watch(ctx, metav1.ListOptions{LabelSelector: selector})
+			},
+		}
+	}
+}
+
+func (l *notebookList) print(w io.Writer, list []kubeflow.Notebook, namespace string) error {
+	rows := notebookRows(list)
+	switch {
+	case l.output.object():
+		return write(w, &l.output, newList("NotebookStateList", rows))
+	case l.output.format == outputName:
+		for _, r := range rows {
+			fmt.Fprintln(w, "notebook.kubeflow.org/"+r.Name)
+		}
+		return nil
+	case len(rows) == 0 && l.cluster.allNamespaces:
+		fmt.Fprintf(l.o.Err, "there are no notebooks; `%s notebook create NAME` makes one\n", l.o.Name)
+		return nil
+	case len(rows) == 0:
+		fmt.Fprintf(l.o.Err, "namespace %s has no notebooks; -A shows those of all\n", namespace)
+		return nil
+	}
+	wide := l.output.format == outputWide
+	return notebookTable(rows, l.o.now(), l.cluster.allNamespaces, wide).write(w, screenOf(l.o.Out), l.output.noHeaders)
+}
+
+// notebookRow is a notebook in `berth notebook list -o json`.
+type notebookRow struct {
+	Namespace    string           `json:"namespace"`
+	Name         string           `json:"name"`
+	State        string           `json:"state"`   // the reason of condition Ready
+	Message      string           `json:"message"` // why it is not ready; "" where it is
+	GPUs         map[string]int64 `json:"gpus"`    // what it asks for, by resource
+	Place        string           `json:"place"`   // node or place in line; "" is neither
+	Profile      string           `json:"profile"`
+	User         string           `json:"user"`
+	Image        string           `json:"image"`
+	LastActivity string           `json:"lastActivity,omitempty"` // RFC 3339
+	StopsAt      string           `json:"stopsAt,omitempty"`      // RFC 3339
+	StoppedFor   string           `json:"stoppedFor,omitempty"`
+	Created      string           `json:"created"` // RFC 3339
+
+	of *kubeflow.Notebook
+}
+
+func notebookRows(list []kubeflow.Notebook) []notebookRow {
+	known := func(s string) string { return strings.TrimPrefix(s, "-") }
+	var out []notebookRow
+	for i := range list {
+		nb := &list[i]
+		spec := podSpec(nb)
+		r := notebookRow{
+			Namespace: nb.Namespace, Name: nb.Name, State: string(state(nb)), GPUs: asked(nb), Place: known(place(nb)),
+			Profile: known(profileOf(nb)), User: known(userOf(nb)), Created: nb.CreationTimestamp.UTC().Format(time.RFC3339),
+			LastActivity: nb.Annotations[api.AnnotationLastActivity], StopsAt: nb.Annotations[api.AnnotationNotebookStopsAt],
+			StoppedFor: nb.Annotations[api.AnnotationNotebookStoppedFor], of: nb,
+		}
+		if state(nb) != notebook.Ready {
+			r.Message = cause(nb)
+		}
+		if len(spec.Containers) > 0 {
+			r.Image = spec.Containers[0].Image
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// notebookTable has a line for each notebook.
+func notebookTable(rows []notebookRow, now time.Time, namespaces, wide bool) *table {
+	t := &table{head: []string{"NAME", "STATE", "GPUS", "PLACE", "PROFILE", "IDLE", "AGE"}, gap: 2}
+	if namespaces {
+		t.head = append([]string{"NAMESPACE"}, t.head...)
+	}
+	if wide {
+		t.head = append(t.head, "USER", "IMAGE", "WHY")
+	}
+	for _, r := range rows {
+		cells := []string{
+			r.Name, r.State, gpusText(podOfNotebook(r.of)), shortPlace(r.of), profileOf(r.of), idleText(r.of, now),
+			duration.HumanDuration(now.Sub(r.of.CreationTimestamp.Time)),
+		}
+		if namespaces {
+			cells = append([]string{r.Namespace}, cells...)
+		}
+		if wide {
+			why := r.Message
+			if r.StoppedFor != "" && r.State == string(notebook.Stopped) {
+				why = r.StoppedFor
+			}
+			cells = append(cells, userOf(r.of), r.Image, why)
+		}
+		t.add(cells...)
+	}
+	return t
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+)
+
+const (
+	notebookPort = 8888                   // of a container that declares none
+	prefixName   = "NB_PREFIX"            // the variable that tells a notebook's server its path
+	openAgain    = 500 * time.Millisecond // after a connection was lost
+)
+
+// notebookOpen is `berth notebook open`.
+type notebookOpen struct {
+	notebookCommand
+	port    int
+	timeout time.Duration
+}
+
+func newNotebookOpen(o Options) *cobra.Command {
+	p := &notebookOpen{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "open NAME",
+		Short: "Open a notebook from this machine: forward a port to it and print its address",
+		Long: "Forward a port of this machine's loopback address to a notebook, and print the address to open, with\n" +
+			"the path under which its server answers. One that is not ready yet is waited for. It goes on until\n" +
+			"Ctrl-C, also when the notebook restarts meanwhile.",
+		Example:           "  berth notebook open ada\n  berth notebook open ada --port 8080",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: p.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			return interrupted(ctx, p.run(ctx, args[0]))
+		},
+	}
+	p.flags(cmd)
+	cmd.Flags().IntVar(&p.port, "port", 0, "port of this machine (default: a free one)")
+	cmd.Flags().DurationVar(&p.timeout, "timeout", 0, "give up when it is not ready after this long (default: never)")
+	return cmd
+}
+
+func (p *notebookOpen) run(ctx context.Context, name string) error {
+	if p.port < 0 || p.port > 65535 {
+		return usagef("--port %d: a port is between 1 and 65535", p.port)
+	}
+	n, err := p.connect()
+	if err != nil {
+		return err
+	}
+	nb, err := n.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	if state(nb) == notebook.Stopped {
+		return fmt.Errorf("notebook %s/%s is stopped%s; `%s notebook start %s` starts it",
+			n.namespace, name, because(stoppedFor(nb)), n.program(), name)
+	}
+	for said, tries := false, 0; ; tries++ {
+		if state(nb) != notebook.Ready {
+			if nb, err = n.untilReady(ctx, name, p.timeout, p.o.Err, nil); err != nil {
+				return err
+			}
+		}
+		to, err := n.target(ctx, nb)
+		if err == nil {
+			err = n.forward(ctx, to, p.port, func(port int) {
+				p.port = port // the same one after a restart: the browser knows it
+				p.say(nb, to, port, said)
+				said, tries = true, 0
+			})
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !said {
+			return err
+		}
+		if tries == 0 {
+			fmt.Fprintf(p.o.Err, "the connection was lost (%v); it is made again\n", err)
+		}
+		if nb, err = n.again(ctx, name, tries); err != nil {
+			return err
+		}
+	}
+}
+
+// say prints the address, once, and on stderr that a connection is there again.
+func (p *notebookOpen) say(nb *kubeflow.Notebook, to target, port int, said bool) {
+	if said {
+		fmt.Fprintf(p.o.Err, "connected again to pod %s\n", to.pod)
+		return
+	}
+	fmt.Fprintf(p.o.Out, "http://localhost:%d%s\n", port, to.path)
+	fmt.Fprintf(p.o.Err, "notebook %s/%s on %s, pod %s port %d; Ctrl-C ends it. Where the page asks for a token: `kubectl logs -n %s %s`\n",
+		nb.Namespace, nb.Name, place(nb), to.pod, to.port, nb.Namespace, to.pod)
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// again waits before the next try, and reads the notebook anew. One that was
+// stopped or deleted ends the command.
+func (n *notebooks) again(ctx context.Context, name string, tries int) (*kubeflow.Notebook, error) {
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(openAgain * time.Duration(min(tries+1, 10))):
+	}
+	nb, err := n.get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if s := state(nb); s == notebook.Stopped || s == notebook.Terminating {
+		return nil, fmt.Errorf("notebook %s/%s was stopped%s; `%s notebook start %s` starts it again",
+			n.namespace, name, because(stoppedFor(nb)), n.program(), name)
+	}
+	return nb, nil
+}
+
+// target is where a notebook's server answers.
+type target struct {
+	namespace, notebook, pod, uid string
+
+	port int
+	path string // with a slash at its end
+}
+
+// target finds the pod behind the notebook's Service, and the port and the path
+// at which it answers.
+func (n *notebooks) target(ctx context.Context, nb *kubeflow.Notebook) (target, error) {
+	service, err := n.CoreV1().Services(n.namespace).Get(ctx, nb.Name, metav1.GetOptions{})
+	if err != nil {
+		return target{}, n.refused("read service "+n.namespace+"/"+nb.Name, "get", err)
+	}
+	pods, err := n.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()})
+	if err != nil {
+		return target{}, n.refused("list the pods of service "+n.namespace+"/"+nb.Name, "list", err)
+	}
+	i := slices.IndexFunc(pods.Items, func(p v1.Pod) bool { return p.DeletionTimestamp == nil && p.Status.Phase == v1.PodRunning })
+	if i < 0 {
+		return target{}, fmt.Errorf("no pod of service %s/%s runs; `%s notebook why %s` tells more", n.namespace, nb.Name, n.program(), nb.Name)
+	}
+	pod := &pods.Items[i]
+	return target{
+		namespace: n.namespace, notebook: nb.Name, pod: pod.Name, uid: string(pod.UID),
+		port: portOf(service, pod), path: serverPath(nb),
+	}, nil
+}
+
+// portOf is the port of a pod that the first port of a Service leads to.
+func portOf(s *v1.Service, pod *v1.Pod) int {
+	if len(s.Spec.Ports) == 0 {
+		return notebookPort
+	}
+	to := s.Spec.Ports[0].TargetPort
+	if to.Type == intstr.Int {
+		return cmp.Or(to.IntValue(), int(s.Spec.Ports[0].Port))
+	}
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == to.StrVal {
+				return int(p.ContainerPort)
+			}
+		}
+	}
+	return notebookPort
+}
+
+// serverPath is the path under which a notebook's own server answers: that which
+// a gateway would rewrite to where the notebook names one, else NB_PREFIX, which
+// is /notebook/NAMESPACE/NAME where the user has not set it.
+func serverPath(nb *kubeflow.Notebook) string {
+	path, given := nb.Annotations[api.AnnotationRewrite]
+	if !given || path == "" {
+		path = "/notebook/" + nb.Namespace + "/" + nb.Name
+		if spec := podSpec(nb); len(spec.Containers) > 0 {
+			for _, e := range spec.Containers[0].Env {
+				if e.Name == prefixName && e.Value != "" {
+					path = e.Value
+				}
+			}
+		}
+	}
+	return "/" + strings.TrimPrefix(strings.TrimSuffix(path, "/")+"/", "/")
+}

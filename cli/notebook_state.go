@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
+)
+
+// state is what a notebook does, in one word: the reason of its condition Ready.
+// Where Kubeflow's controller runs it, whose reasons are the pod's, it is told
+// from what there is.
+func state(nb *kubeflow.Notebook) notebook.Reason {
+	ready := nb.Status.Condition(kubeflow.ConditionReady)
+	known := ready != nil && slices.Contains(notebook.Reasons, notebook.Reason(ready.Reason))
+	_, stopped := nb.Annotations[api.AnnotationStopped]
+	switch {
+	case nb.DeletionTimestamp != nil:
+		return notebook.Terminating
+	case stopped && known && notebook.Reason(ready.Reason) == notebook.Terminating:
+		return notebook.Terminating
+	case stopped:
+		return notebook.Stopped
+	case ready != nil && ready.Status == v1.ConditionTrue:
+		return notebook.Ready
+	case known && !begun(nb):
+		return notebook.Starting
+	case known:
+		return notebook.Reason(ready.Reason)
+	case nb.Status.ContainerState.Waiting != nil && strings.Contains(nb.Status.ContainerState.Waiting.Reason, "Image"):
+		return notebook.ImageTrouble
+	case unscheduled(nb):
+		return notebook.Queued
+	}
+	return notebook.Starting
+}
+
+// begun says whether the controller has seen that a notebook is not stopped, or
+// not any more.
+func begun(nb *kubeflow.Notebook) bool {
+	ready, queued := nb.Status.Condition(kubeflow.ConditionReady), nb.Status.Condition(kubeflow.ConditionGPUQueued)
+	if ready == nil || queued != nil && queued.Reason == notebook.QueuedStopped {
+		return false
+	}
+	return ready.Reason != string(notebook.Stopped)
+}
+
+// unscheduled says whether the pod's own condition is that it has no node.
+func unscheduled(nb *kubeflow.Notebook) bool {
+	c := nb.Status.Condition(string(v1.PodScheduled))
+	return c != nil && c.Status == v1.ConditionFalse
+}
+
+// cause is why a notebook is not ready, in a sentence; "" is not said.
+func cause(nb *kubeflow.Notebook) string {
+	if ready := nb.Status.Condition(kubeflow.ConditionReady); ready != nil && ready.Message != "" && ready.Status != v1.ConditionTrue {
+		return ready.Message
+	}
+	if c := nb.Status.Condition(string(v1.PodScheduled)); c != nil && c.Status == v1.ConditionFalse {
+		return c.Message
+	}
+	if w := nb.Status.ContainerState.Waiting; w != nil {
+		return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+	}
+	return ""
+}
+
+// place is where a notebook is: its node, or its place in line; "-" is neither.
+func place(nb *kubeflow.Notebook) string {
+	if _, stopped := nb.Annotations[api.AnnotationStopped]; stopped {
+		return "-"
+	}
+	if c := nb.Status.Condition(kubeflow.ConditionGPUQueued); c != nil {
+		return cmp.Or(c.Message, "-")
+	}
+	return "-"
+}
+
+// shortPlace is place without what it says of a change that waits.
+func shortPlace(nb *kubeflow.Notebook) string {
+	short, _, _ := strings.Cut(place(nb), ";")
+	return short
+}
+
+// inLine says whether a notebook waits for its place.
+func inLine(nb *kubeflow.Notebook) bool {
+	c := nb.Status.Condition(kubeflow.ConditionGPUQueued)
+	return c != nil && c.Status == v1.ConditionTrue
+}
+
+// podSpec reads what the notebook's pod is to be. A spec that is no PodSpec gives
+// an empty one: the API server has let it pass, and the controller says what is
+// wrong.
+func podSpec(nb *kubeflow.Notebook) v1.PodSpec {
+	var spec v1.PodSpec
+	if err := json.Unmarshal(nb.Spec.Template.Spec.Raw, &spec); err != nil {
+		return v1.PodSpec{}
+	}
+	return spec
+}
+
+// podOfNotebook is the pod of a notebook as it would be made, as far as its place goes.
+func podOfNotebook(nb *kubeflow.Notebook) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: nb.Namespace, Name: nb.Name + "-0", Annotations: nb.Annotations},
+		Spec:       podSpec(nb),
+	}
+}
+
+// asked is what a notebook asks for of GPUs, by resource; empty is nothing.
+func asked(nb *kubeflow.Notebook) map[string]int64 {
+	out := kube.Request(podOfNotebook(nb))
+	if out == nil {
+		out = map[string]int64{}
+	}
+	return out
+}
+
+// gpusText is what a pod asks for of GPUs: "2", "1x1g.5gb", "6GiB"; "-" is none.
+func gpusText(pod *v1.Pod) string {
+	want := kube.Request(pod)
+	var out []string
+	memory := want[api.ResourceGPUMemory]
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		n := want[name]
+		profile, mig := strings.CutPrefix(name, api.ResourceMIGPrefix)
+		switch {
+		case name == api.ResourceGPU && memory > 0:
+			out = append(out, fmt.Sprintf("%d of %dGiB", n, memory))
+		case name == api.ResourceGPU:
+			out = append(out, fmt.Sprint(n))
+		case name == api.ResourceGPUMemory && want[api.ResourceGPU] > 0:
+		case name == api.ResourceGPUMemory:
+			out = append(out, fmt.Sprintf("%dGiB", n))
+		case mig:
+			out = append(out, fmt.Sprintf("%dx%s", n, profile))
+		default:
+			_, short, _ := strings.Cut(name, "/")
+			out = append(out, fmt.Sprintf("%d %s", n, cmp.Or(short, name)))
+		}
+	}
+	return cmp.Or(strings.Join(out, "+"), "-")
+}
+
+// idleText says how long nothing has happened in a notebook that runs, or when
+// it is stopped for it; "-" is not known.
+func idleText(nb *kubeflow.Notebook, now time.Time) string {
+	if at, ok := noteTime(nb, api.AnnotationNotebookStopsAt); ok && state(nb) != notebook.Stopped {
+		return "stops in " + duration.HumanDuration(max(0, at.Sub(now)))
+	}
+	if since, ok := idleSince(nb); ok {
+		return duration.HumanDuration(max(0, now.Sub(since)))
+	}
+	return "-"
+}
+
+// idleSince is when something last happened in a notebook that runs.
+func idleSince(nb *kubeflow.Notebook) (time.Time, bool) {
+	if state(nb) != notebook.Ready {
+		return time.Time{}, false
+	}
+	return noteTime(nb, api.AnnotationLastActivity)
+}
+
+// noteTime reads an annotation that is a time.
+func noteTime(nb *kubeflow.Notebook, name string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, nb.Annotations[name])
+	return at, err == nil
+}
+
+// profileOf is the profile that a notebook was made of, without its options.
+func profileOf(nb *kubeflow.Notebook) string {
+	name, _, _ := strings.Cut(nb.Annotations[api.AnnotationNotebookProfile], ";")
+	return cmp.Or(name, "-")
+}
+
+// userOf is who a notebook is for; "-" is not known.
+func userOf(nb *kubeflow.Notebook) string { return kube.User(podOfNotebook(nb)) }

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+)
+
+// followAgain is how long after a watch has failed the next one is begun.
+const followAgain = time.Second
+
+// errGone says that what was followed is no longer there.
+var errGone = errors.New("it was deleted")
+
+// notReadyError says that a notebook was not ready in time. It is of
+// context.DeadlineExceeded, whose exit code it has.
+type notReadyError struct{ text string }
+
+// Error is the sentence.
+func (e *notReadyError) Error() string { return e.text }
+
+// Unwrap gives context.DeadlineExceeded.
+func (e *notReadyError) Unwrap() error { return context.DeadlineExceeded }
+
+// follow calls each for a notebook as it is now and after every change of it,
+// until each is done or fails, the notebook is deleted (errGone) or ctx ends.
+func (n *notebooks) follow(ctx context.Context, name string, each func(*kubeflow.Notebook) (done bool, err error)) error {
+	for {
+		found, err := n.in(n.namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && !noSuchKind(err) {
+			return errGone
+		}
+		if err != nil {
+			return n.refused("read notebook "+n.namespace+"/"+name, "get", err)
+		}
+		if done, err := n.tell(found, each); done || err != nil {
+			return err
+		}
+		done, err := n.followFrom(ctx, name, found.GetResourceVersion(), each)
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(followAgain):
+		}
+	}
+}
+
+// followFrom is one watch of follow. The API server ends it now and then.
+func (n *notebooks) followFrom(ctx context.Context, name, version string, each func(*kubeflow.Notebook) (bool, error)) (done bool, err error) {
+	w, err := n.in(n.namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: version,
+	})
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			return false, n.refused("watch notebook "+n.namespace+"/"+name, "watch", err)
+		}
+		return false, nil // it is begun again
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return false, nil
+			}
+			object, is := e.Object.(*unstructured.Unstructured)
+			switch {
+			case e.Type == watch.Error:
+				return false, nil
+			case !is || object.GetName() != name || e.Type == watch.Bookmark:
+			case e.Type == watch.Deleted:
+				return false, errGone
+			default:
+				if done, err := n.tell(object, each); done || err != nil {
+					return done, err
+				}
+			}
+		}
+	}
+}
+
+func (n *notebooks) tell(object *unstructured.Unstructured, each func(*kubeflow.Notebook) (bool, error)) (bool, error) {
+	nb, err := notebookOf(object)
+	if err != nil {
+		return false, err
+	}
+	return each(nb)
+}
+
+// untilReady waits until a notebook is ready and shows on w what it waits for. It
+// gives up where waiting cannot help, and after patience unless that is 0. What
+// the controller has not seen yet (a generation, an annotation) is passed over by
+// fresh, which may be nil.
+func (n *notebooks) untilReady(ctx context.Context, name string, patience time.Duration, w io.Writer, fresh func(*kubeflow.Notebook) bool) (*kubeflow.Notebook, error) {
+	began := n.o.now()
+	if patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	line := newStateLine(w)
+	defer line.end()
+	var last *kubeflow.Notebook
+	var final error
+	err := n.follow(ctx, name, func(nb *kubeflow.Notebook) (bool, error) {
+		if fresh != nil && !fresh(nb) {
+			return false, nil
+		}
+		last = nb
+		line.show(n.o.now().Sub(began), nb)
+		done, err := settled(nb)
+		final = err
+		return done, err
+	})
+	switch {
+	case err == nil || final != nil:
+		return last, err
+	case errors.Is(err, errGone):
+		return nil, fmt.Errorf("notebook %s/%s: %w while it was waited for", n.namespace, name, errGone)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && patience > 0:
+		return last, &notReadyError{fmt.Sprintf("notebook %s/%s is not ready after %v: %s; it goes on by itself, `%s notebook why %s` tells more",
+			n.namespace, name, patience, stateSentence(last), n.program(), name)}
+	case ctx.Err() != nil:
+		return last, fmt.Errorf("no longer waiting for notebook %s/%s: %s; it goes on by itself, `%s notebook stop %s` stops it",
+			n.namespace, name, stateSentence(last), n.program(), name)
+	}
+	return last, err
+}
+
+// settled says whether there is nothing more to wait for: the notebook is ready,
+// or cannot become so without somebody changing something.
+func settled(nb *kubeflow.Notebook) (bool, error) {
+	s := state(nb)
+	switch s {
+	case notebook.Ready:
+		return true, nil
+	case notebook.Invalid, notebook.Refused, notebook.MissingServiceAccount, notebook.MissingPriorityClass, notebook.Terminating, notebook.Stopped:
+		return true, fmt.Errorf("notebook %s/%s does not start: %s", nb.Namespace, nb.Name, stateSentence(nb))
+	}
+	return false, nil
+}
+
+// stateSentence is what a notebook does and why, in one line.
+func stateSentence(nb *kubeflow.Notebook) string {
+	if nb == nil {
+		return "nothing is known of it yet"
+	}
+	s, why := state(nb), cmp.Or(stoppedFor(nb), cause(nb))
+	text := string(s)
+	switch {
+	case s == notebook.Ready:
+		return text + " on " + place(nb)
+	case inLine(nb) && !strings.Contains(why, place(nb)):
+		text += ", " + place(nb)
+	}
+	if why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// stateLine shows how the state of a notebook changes: on a terminal one line
+// that is written over, else a line for each change.
+type stateLine struct {
+	w    io.Writer
+	tty  bool
+	last string
+}
+
+func newStateLine(w io.Writer) *stateLine { return &stateLine{w: w, tty: isTerminal(w)} }
+
+func (l *stateLine) show(took time.Duration, nb *kubeflow.Notebook) {
+	text := stateSentence(nb)
+	if text == l.last {
+		return
+	}
+	l.last = text
+	stamp := fmt.Sprintf("%7.1fs  ", took.Seconds())
+	if !l.tty {
+		fmt.Fprintln(l.w, stamp+text)
+		return
+	}
+	if runes, width := []rune(stamp+text), screenOf(l.w).width; width > 1 && len(runes) >= width {
+		fmt.Fprintf(l.w, "\r\x1b[K%s…", string(runes[:width-2]))
+		return
+	}
+	fmt.Fprintf(l.w, "\r\x1b[K%s", stamp+text)
+}
+
+// end leaves the last line of a terminal standing.
+func (l *stateLine) end() {
+	if l.tty && l.last != "" {
+		fmt.Fprintln(l.w)
+	}
+}

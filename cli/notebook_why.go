@@ -1,0 +1,333 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
+)
+
+const (
+	whyEvents     = 6 // the last events that are shown
+	whyHolders    = 10
+	whyIdle       = 30 * time.Minute // without activity for so long, stopping a notebook is worth a thought
+	whyCandidates = 10               // idle notebooks whose stop is tried
+)
+
+// notebookWhy is `berth notebook why`.
+type notebookWhy struct {
+	notebookCommand
+	output outputFlags
+}
+
+func newNotebookWhy(o Options) *cobra.Command {
+	w := &notebookWhy{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "why NAME",
+		Short: "Tell what a notebook does, how it came to it, and what would help",
+		Long: "Tell of one notebook why it is as it is: the cause in a sentence, the steps on its way with their\n" +
+			"times, its last events, and where it waits for GPUs, who holds them and what would help. Each help was\n" +
+			"tried on the cluster as it is now. Who may not list nodes, or the pods of all namespaces, is not told holders.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: w.completeNames,
+		RunE:              func(cmd *cobra.Command, args []string) error { return w.run(cmd.Context(), args[0]) },
+	}
+	w.flags(cmd)
+	w.output.add(cmd)
+	return cmd
+}
+
+func (w *notebookWhy) run(ctx context.Context, name string) error {
+	if err := w.output.check(); err != nil {
+		return err
+	}
+	n, err := w.connect()
+	if err != nil {
+		return err
+	}
+	r, err := n.why(ctx, name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.output.object():
+		return write(w.o.Out, &w.output, newList("NotebookWhyList", []whyReport{*r}))
+	case w.output.format == outputName:
+		fmt.Fprintln(w.o.Out, "notebook.kubeflow.org/"+r.Name)
+		return nil
+	}
+	return r.print(w.o.Out, w.o.now())
+}
+
+// whyReport is what is known of a notebook.
+type whyReport struct {
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	State     string           `json:"state"`
+	Since     string           `json:"since"` // RFC 3339
+	Place     string           `json:"place"` // node or place in line; "" is neither
+	GPUs      map[string]int64 `json:"gpus"`
+	Cause     string           `json:"cause"` // "" where it is ready
+	Steps     []whyStep        `json:"steps"`
+	Events    []whyEvent       `json:"events"` // the last, oldest first
+	Holders   []whyHolder      `json:"holders"`
+	Helps     []string         `json:"helps"`
+	// Hidden says why holders and helps are not told; "" is that they are.
+	Hidden string `json:"hidden,omitempty"`
+
+	since time.Time
+}
+
+// whyStep is a step of the way to being ready.
+type whyStep struct {
+	Step    string   `json:"step"`
+	At      string   `json:"at,omitempty"`      // RFC 3339; "" was not reached, or not told
+	Seconds *float64 `json:"seconds,omitempty"` // since the step before
+
+	at time.Time
+}
+
+// whyEvent is an event of the notebook or its pod.
+type whyEvent struct {
+	At      string `json:"at"` // RFC 3339
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Count   int32  `json:"count"`
+
+	at time.Time
+}
+
+// whyHolder is who holds GPUs on a node that the notebook could use.
+type whyHolder struct {
+	Node      string  `json:"node"`
+	Kind      string  `json:"kind"`
+	Namespace string  `json:"namespace"`
+	Name      string  `json:"name"`
+	User      string  `json:"user"`
+	GPUs      float64 `json:"gpus"`
+	Since     string  `json:"since"` // RFC 3339
+	// IdleSeconds is for how long nothing has happened in a notebook; null is not known.
+	IdleSeconds *float64 `json:"idleSeconds,omitempty"`
+
+	since time.Time
+}
+
+// why reads all that is known of a notebook.
+func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
+	nb, err := n.get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s := state(nb)
+	r := &whyReport{
+		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: asked(nb), Events: []whyEvent{}, Holders: []whyHolder{}, Helps: []string{},
+	}
+	if p := place(nb); p != "-" {
+		r.Place = p
+	}
+	if s != notebook.Ready {
+		r.Cause = cmp.Or(stoppedFor(nb), cause(nb))
+	}
+	r.since = stateSince(nb)
+	if !r.since.IsZero() {
+		r.Since = r.since.UTC().Format(time.RFC3339)
+	}
+	pod, err := n.CoreV1().Pods(n.namespace).Get(ctx, name+"-0", metav1.GetOptions{})
+	if err != nil {
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return nil, n.refused("read pod "+n.namespace+"/"+name+"-0", "get", err)
+		}
+		pod = nil
+	}
+	r.Steps = steps(nb, pod)
+	if r.Events, err = n.events(ctx, name, pod); err != nil {
+		return nil, err
+	}
+	if waits := s == notebook.Queued || s == notebook.NoSuchGPU || changeWaits(nb); waits && len(r.GPUs) > 0 {
+		return r, n.rivals(ctx, nb, pod, r)
+	}
+	return r, nil
+}
+
+// changeWaits says whether a notebook runs as it was because a change of it does
+// not fit.
+func changeWaits(nb *kubeflow.Notebook) bool {
+	c := nb.Status.Condition(kubeflow.ConditionGPUQueued)
+	return c != nil && c.Reason == notebook.QueuedChange
+}
+
+// stateSince is since when a notebook is in its state; zero is not known.
+func stateSince(nb *kubeflow.Notebook) time.Time {
+	if at, stopped := noteTime(nb, api.AnnotationStopped); stopped {
+		return at
+	}
+	if c := nb.Status.Condition(kubeflow.ConditionReady); c != nil && c.LastTransitionTime != nil {
+		return c.LastTransitionTime.Time
+	}
+	return nb.CreationTimestamp.Time
+}
+
+// steps is the timeline of a notebook's pod.
+func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
+	made, started := nb.CreationTimestamp.Time, time.Time{}
+	if pod != nil && !pod.CreationTimestamp.IsZero() {
+		made = pod.CreationTimestamp.Time
+	}
+	if running := nb.Status.ContainerState.Running; running != nil {
+		started = running.StartedAt.Time
+	}
+	if state(nb) == notebook.Stopped {
+		return []whyStep{}
+	}
+	var conditions []notebook.Condition
+	for _, c := range nb.Status.Conditions {
+		out := notebook.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		if c.LastTransitionTime != nil {
+			out.Since = c.LastTransitionTime.Time
+		}
+		conditions = append(conditions, out)
+	}
+	out := []whyStep{}
+	var before time.Time
+	for _, m := range notebook.Timeline(made, conditions, started) {
+		s := whyStep{Step: string(m.Step), at: m.At}
+		if !m.At.IsZero() {
+			s.At = m.At.UTC().Format(time.RFC3339)
+			if !before.IsZero() {
+				took := max(0, m.At.Sub(before).Seconds())
+				s.Seconds = &took
+			}
+			before = m.At
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// events are the last events of a notebook and its pod, oldest first. What was
+// said again of the pod under the notebook's name is told once.
+func (n *notebooks) events(ctx context.Context, name string, pod *v1.Pod) ([]whyEvent, error) {
+	names := map[string]string{name: kubeflow.Kind}
+	if pod != nil {
+		names[pod.Name] = "Pod"
+	}
+	out := []whyEvent{}
+	for of, kind := range names {
+		list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
+			"involvedObject.name": of, "involvedObject.kind": kind,
+		}.AsSelector().String()})
+		if apierrors.IsForbidden(err) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, n.refused("list events of "+of, "list", err)
+		}
+		for i := range list.Items {
+			e := &list.Items[i]
+			again := pod != nil && strings.HasPrefix(e.Message, "Reissued from pod/")
+			if e.InvolvedObject.Name == of && e.InvolvedObject.Kind == kind && !again {
+				out = append(out, eventOf(e))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b whyEvent) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return out[max(0, len(out)-whyEvents):], nil
+}
+
+func eventOf(e *v1.Event) whyEvent {
+	at := e.LastTimestamp.Time
+	count := max(1, e.Count)
+	if e.Series != nil {
+		at, count = e.Series.LastObservedTime.Time, max(1, e.Series.Count)
+	}
+	for _, other := range []time.Time{e.EventTime.Time, e.CreationTimestamp.Time} {
+		if at.IsZero() {
+			at = other
+		}
+	}
+	return whyEvent{At: at.UTC().Format(time.RFC3339), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, at: at}
+}
+
+// rivals fills in who holds what a notebook waits for, and what would help.
+func (n *notebooks) rivals(ctx context.Context, nb *kubeflow.Notebook, pod *v1.Pod, r *whyReport) error {
+	nodes, pods, err := n.cluster.list(ctx, "")
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.program() + " gpus`"
+			return nil
+		}
+		return err
+	}
+	others, err := n.list(ctx, true, "")
+	if err != nil {
+		others = nil // who is idle is not told then
+	}
+	wants := podOfNotebook(nb)
+	if pod != nil && pod.Spec.NodeName == "" {
+		wants = pod
+	}
+	// What the notebook itself holds is no hindrance: its pod ends before the new one.
+	pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == nb.Namespace && p.Name == nb.Name+"-0" })
+	return n.tried(r, wants, nodes, pods, others)
+}
+
+// tried tells holders and helps from a cluster as it is.
+func (n *notebooks) tried(r *whyReport, wants *v1.Pod, nodes []*v1.Node, pods []*v1.Pod, others []kubeflow.Notebook) error {
+	trial, err := kube.NewTrial(nodes, pods)
+	if err != nil {
+		return fmt.Errorf("look for room for notebook %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	idle := map[kube.Owner]time.Duration{}
+	for i := range others {
+		if at, ok := idleSince(&others[i]); ok {
+			idle[kube.Owner{Kind: kubeflow.Kind, Namespace: others[i].Namespace, Name: others[i].Name}] = n.o.now().Sub(at)
+		}
+	}
+	var candidates []kube.Owner
+	for _, h := range trial.InTheWay(wants) {
+		o := h.Oldest.Owner
+		row := whyHolder{
+			Node: h.Node, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, User: h.Oldest.User, GPUs: whole(h.MilliGPU),
+			Since: h.Oldest.Since.UTC().Format(time.RFC3339), since: h.Oldest.Since,
+		}
+		if d, ok := idle[o]; ok {
+			seconds := d.Seconds()
+			row.IdleSeconds = &seconds
+			if d >= whyIdle && !slices.Contains(candidates, o) {
+				candidates = append(candidates, o)
+			}
+		}
+		r.Holders = append(r.Holders, row)
+	}
+	for _, help := range trial.Reliefs(wants) {
+		r.Helps = append(r.Helps, fmt.Sprintf("%s: it then fits on %s now", help.Change, help.Node))
+	}
+	slices.SortStableFunc(candidates, func(a, b kube.Owner) int { return cmp.Compare(idle[b], idle[a]) })
+	for _, o := range candidates[:min(len(candidates), whyCandidates)] {
+		without, err := kube.NewTrial(nodes, slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return kube.OwnerOf(p) == o }))
+		if err != nil {
+			continue
+		}
+		if node, ok := without.Fits(wants); ok {
+			r.Helps = append(r.Helps, fmt.Sprintf("stop %s, idle for %s (`%s notebook stop %s -n %s`): it then fits on %s",
+				o, idleFor(idle[o]), n.program(), o.Name, o.Namespace, node))
+		}
+	}
+	return nil
+}

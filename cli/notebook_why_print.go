@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+func idleFor(d time.Duration) string { return duration.HumanDuration(max(0, d)) }
+
+// print writes a report for a person.
+func (r *whyReport) print(w io.Writer, now time.Time) error {
+	var b strings.Builder
+	since := ""
+	if !r.since.IsZero() {
+		since = " for " + duration.HumanDuration(max(0, now.Sub(r.since)))
+	}
+	fmt.Fprintf(&b, "%s/%s: %s%s", r.Namespace, r.Name, r.State, since)
+	if r.Place != "" {
+		b.WriteString(", " + r.Place)
+	}
+	b.WriteString("\n")
+	section := func(name, text string) { fmt.Fprintf(&b, "\n%-9s%s\n", name, text) }
+	if r.Cause != "" {
+		section("WHY", r.Cause)
+	}
+	if len(r.Steps) > 0 {
+		b.WriteString("\n")
+		r.printSteps(&b, now)
+	}
+	if len(r.Events) > 0 {
+		b.WriteString("\n")
+		r.printEvents(&b, now)
+	}
+	if len(r.Holders) > 0 {
+		b.WriteString("\n")
+		r.printHolders(&b, now)
+	}
+	if len(r.Helps) > 0 {
+		section("HELPS", strings.Join(r.Helps, "\n         "))
+	}
+	if r.Hidden != "" {
+		section("HOLDERS", r.Hidden)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// printSteps writes the timeline. The step that was reached last and is not the
+// end of the way goes on until now.
+func (r *whyReport) printSteps(b *strings.Builder, now time.Time) {
+	last := -1
+	for i, s := range r.Steps {
+		if !s.at.IsZero() {
+			last = i
+		}
+	}
+	t := &table{head: []string{"STEP", "AT", "TOOK"}, gap: 2}
+	for i, s := range r.Steps {
+		at, took := "-", "-"
+		if !s.at.IsZero() {
+			at = s.at.UTC().Format("15:04:05")
+		}
+		if i < last { // until the next step that was reached
+			next := i + 1 + slices.IndexFunc(r.Steps[i+1:], func(n whyStep) bool { return !n.at.IsZero() })
+			if !s.at.IsZero() {
+				took = duration.HumanDuration(max(0, r.Steps[next].at.Sub(s.at)))
+			}
+		}
+		if i == last && i < len(r.Steps)-1 {
+			took = duration.HumanDuration(max(0, now.Sub(s.at))) + " so far"
+		}
+		t.add(s.Step, at, took)
+	}
+	_ = t.write(b, screen{}, false) // a strings.Builder takes all
+}
+
+func (r *whyReport) printEvents(b *strings.Builder, now time.Time) {
+	t := &table{head: []string{"EVENT", "AGO", "MESSAGE"}, gap: 2}
+	for _, e := range r.Events {
+		ago := duration.HumanDuration(max(0, now.Sub(e.at)))
+		if e.Count > 1 {
+			ago += " (x" + strconv.Itoa(int(e.Count)) + ")"
+		}
+		t.add(e.Reason, ago, e.Message)
+	}
+	_ = t.write(b, screen{}, false) // a strings.Builder takes all
+}
+
+func (r *whyReport) printHolders(b *strings.Builder, now time.Time) {
+	t := &table{head: []string{"NODE", "HELD BY", "GPUS", "USER", "FOR", "IDLE"}, gap: 2}
+	for _, h := range r.Holders[:min(len(r.Holders), whyHolders)] {
+		idle := "-"
+		if h.IdleSeconds != nil {
+			idle = idleFor(time.Duration(*h.IdleSeconds * float64(time.Second)))
+		}
+		t.add(h.Node, h.Namespace+"/"+h.Name, strconv.FormatFloat(h.GPUs, 'f', -1, 64), cmp.Or(h.User, "-"),
+			duration.HumanDuration(max(0, now.Sub(h.since))), idle)
+	}
+	_ = t.write(b, screen{}, false) // a strings.Builder takes all
+	if more := len(r.Holders) - whyHolders; more > 0 {
+		fmt.Fprintf(b, "and %d more\n", more)
+	}
+}

@@ -1,0 +1,207 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
+)
+
+// Trial is a cluster at one moment on which requests are tried: whether a pod
+// would fit on a node now, and with which change of it. Nothing is placed. It
+// looks at GPUs, CPU, memory, node selectors, required node affinity and taints,
+// and not at volumes, ports or other pods.
+type Trial struct {
+	nodes    []*v1.Node // those that take pods, by name
+	snapshot *cluster.Snapshot
+	view     View
+}
+
+// NewTrial reads nodes and the pods on them.
+func NewTrial(nodes []*v1.Node, pods []*v1.Pod) (*Trial, error) {
+	stock, err := StockOf(nodes, pods)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trial{view: Cluster(nodes, pods)}
+	if t.snapshot, err = cluster.New(stock.Nodes); err != nil {
+		return nil, fmt.Errorf("count the cluster: %w", err)
+	}
+	for i := range stock.Held {
+		if err := t.snapshot.Assume(&stock.Held[i]); err != nil {
+			return nil, fmt.Errorf("count the cluster: %w", err)
+		}
+	}
+	for _, n := range nodes {
+		if _, open := t.snapshot.Find(n.Name); open {
+			t.nodes = append(t.nodes, n)
+		}
+	}
+	slices.SortFunc(t.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return t, nil
+}
+
+// Fits gives the first node by name that pod would fit on now.
+func (t *Trial) Fits(pod *v1.Pod) (node string, ok bool) {
+	for _, n := range t.nodes {
+		if t.fits(pod, n) && selects(pod, n) && tolerates(pod, n) == nil {
+			return n.Name, true
+		}
+	}
+	return "", false
+}
+
+func (t *Trial) fits(pod *v1.Pod, n *v1.Node) bool {
+	i, ok := t.snapshot.Find(n.Name)
+	if !ok {
+		return false
+	}
+	_, sharing, err := GPUs(n)
+	if err != nil {
+		return false
+	}
+	r := Demand(pod, sharing)
+	return placement.Fit(t.snapshot, i, &r) == placement.Fits
+}
+
+// selects says whether the node selector and the required affinity of pod allow n.
+func selects(pod *v1.Pod, n *v1.Node) bool {
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n)
+	return ok && err == nil
+}
+
+// tolerates gives a taint of n that keeps pod away, or nil.
+func tolerates(pod *v1.Pod, n *v1.Node) *v1.Taint {
+	keepsAway := func(t *v1.Taint) bool {
+		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+	}
+	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Spec.Tolerations, keepsAway, false)
+	if !found {
+		return nil
+	}
+	return &taint
+}
+
+// Held is what one owner holds of one node.
+type Held struct {
+	Node     string
+	Oldest   Holder // the part held longest: it has the owner, the user and since when
+	MilliGPU int64  // of all its parts
+}
+
+// InTheWay lists who holds GPUs on the nodes that pod could use if nothing were
+// held there: those that offer what it asks for, that it selects and tolerates.
+// Who has held longest comes first.
+func (t *Trial) InTheWay(pod *v1.Pod) []Held {
+	var out []Held
+	for _, n := range t.nodes {
+		if !offers(pod, n) || !selects(pod, n) || tolerates(pod, n) != nil {
+			continue
+		}
+		i := slices.IndexFunc(t.view.Nodes, func(v Node) bool { return v.Name == n.Name })
+		sums := map[Owner]*Held{}
+		t.view.Nodes[i].EachHolder(func(h Holder) {
+			s := sums[h.Owner]
+			if s == nil {
+				s = &Held{Node: n.Name, Oldest: h}
+				sums[h.Owner] = s
+			}
+			if h.Since.Before(s.Oldest.Since) {
+				s.Oldest = h
+			}
+			s.MilliGPU += h.MilliGPU
+		})
+		for _, s := range sums {
+			out = append(out, *s)
+		}
+	}
+	slices.SortFunc(out, func(a, b Held) int {
+		return cmp.Or(a.Oldest.Since.Compare(b.Oldest.Since), cmp.Compare(a.Node, b.Node), compareOwners(a.Oldest.Owner, b.Oldest.Owner))
+	})
+	return out
+}
+
+// offers says whether the capacity of n has all the GPU resources of pod.
+func offers(pod *v1.Pod, n *v1.Node) bool {
+	for name, want := range Request(pod) {
+		q, ok := n.Status.Capacity[v1.ResourceName(name)]
+		if ok = ok && q.Value() >= want; !ok && !spelled(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// Relief is a change, one alone, with which a waiting pod would fit now.
+type Relief struct {
+	Change string // such as "ask for 1 nvidia.com/gpu instead of 2"
+	Node   string // where it then fits
+}
+
+// Reliefs lists the changes with which pod, which fits nowhere, would fit on a
+// node now: fewer GPUs, no node selector, a toleration. Each was tried on the
+// cluster as it is; what does not help is left out.
+func (t *Trial) Reliefs(pod *v1.Pod) []Relief {
+	var out []Relief
+	if r, ok := t.fewer(pod); ok {
+		out = append(out, r)
+	}
+	if len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil {
+		free := pod.DeepCopy()
+		free.Spec.NodeSelector, free.Spec.Affinity = nil, nil
+		if node, ok := t.Fits(free); ok {
+			out = append(out, Relief{Change: "leave the node selector and affinity out", Node: node})
+		}
+	}
+	for _, n := range t.nodes {
+		taint := tolerates(pod, n)
+		if taint == nil || !selects(pod, n) || !t.fits(pod, n) {
+			continue
+		}
+		tolerant := pod.DeepCopy()
+		tolerant.Spec.Tolerations = append(tolerant.Spec.Tolerations, v1.Toleration{
+			Key: taint.Key, Operator: v1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
+		})
+		if tolerates(tolerant, n) == nil {
+			out = append(out, Relief{Change: "tolerate the taint " + taint.ToString(), Node: n.Name})
+			break
+		}
+	}
+	return out
+}
+
+// fewer finds the most GPUs below what pod asks for that fit now. Only the
+// container that asks for the most is changed.
+func (t *Trial) fewer(pod *v1.Pod) (Relief, bool) {
+	less := pod.DeepCopy()
+	container, name := 0, v1.ResourceName("")
+	most := int64(1)
+	for i := range less.Spec.Containers {
+		for key, n := range containerAmounts(&less.Spec.Containers[i]) {
+			if n > most {
+				container, name, most = i, v1.ResourceName(key), n
+			}
+		}
+	}
+	for n := min(most, 128) - 1; n >= 1; n-- {
+		r := &less.Spec.Containers[container].Resources
+		for _, list := range []v1.ResourceList{r.Limits, r.Requests} {
+			if _, ok := list[name]; ok {
+				list[name] = *resource.NewQuantity(n, resource.DecimalSI)
+			}
+		}
+		if node, ok := t.Fits(less); ok {
+			change := fmt.Sprintf("ask for %d %s instead of %d", n, name, most)
+			return Relief{Change: change, Node: node}, true
+		}
+	}
+	return Relief{}, false
+}
