@@ -28,11 +28,12 @@ func CacheOptions() cache.Options {
 	}
 	marked, shared := labels.NewSelector().Add(*ours), true
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&kubeflow.Notebook{}:  {Transform: slimNotebook, UnsafeDisableDeepCopy: &shared},
-		&appsv1.StatefulSet{}: {Label: marked, Transform: slimSet, UnsafeDisableDeepCopy: &shared},
-		&corev1.Service{}:     {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
-		&corev1.Pod{}:         {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
-		&corev1.Event{}:       {Field: fields.OneTermEqualSelector("type", corev1.EventTypeWarning), Transform: slimEvent, UnsafeDisableDeepCopy: &shared},
+		&kubeflow.Notebook{}:    {Transform: slimNotebook, UnsafeDisableDeepCopy: &shared},
+		&appsv1.StatefulSet{}:   {Label: marked, Transform: slimSet, UnsafeDisableDeepCopy: &shared},
+		&corev1.Service{}:       {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
+		&corev1.Pod{}:           {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+		&corev1.ResourceQuota{}: {Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
+		&corev1.Event{}:         {Field: fields.OneTermEqualSelector("type", corev1.EventTypeWarning), Transform: slimEvent, UnsafeDisableDeepCopy: &shared},
 	}}
 }
 

@@ -1,13 +1,37 @@
 package notebook
 
 import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"berth.dev/berth/api/kubeflow"
 )
 
 // Name is the controller's name: in metrics, logs and as the field manager and
 // source of events.
 const Name = "berth-notebook"
+
+// How notebooks are worked on: so many at once, and after an error again between
+// these times.
+const (
+	atOnce     = 4
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
 
 // Mode is how far Berth goes with a kind that another controller may run too.
 type Mode string
@@ -42,7 +66,39 @@ type Options struct {
 }
 
 // Add adds the reconciler to a manager, whose cache should have CacheOptions and
-// whose scheme must have kubeflow.AddToScheme and client-go's.
+// whose scheme must have kubeflow.AddToScheme and client-go's. It needs the rights
+// to read and write the status of notebooks, to read and write StatefulSets and
+// Services (and VirtualServices with Istio), to make events and watch them, to
+// watch ResourceQuotas, to watch and delete pods, and to list pods and nodes.
 func Add(mgr manager.Manager, o Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Event{}, eventObject, EventObject); err != nil {
+		return fmt.Errorf("index events: %w", err)
+	}
+	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), o, time.Now)
+	again := make(chan event.GenericEvent)
+	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.lines.run(ctx, again) }))
+	if err != nil {
+		return fmt.Errorf("add %s: %w", Name, err)
+	}
+	known := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}) // Berth makes them itself
+	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
+	b := builder.ControllerManagedBy(mgr).Named(Name).
+		For(&kubeflow.Notebook{}, builder.WithPredicates(written)).
+		Owns(&appsv1.StatefulSet{}, known).
+		Owns(&corev1.Service{}, known).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod)).
+		Watches(&corev1.Event{}, handler.EnqueueRequestsFromMapFunc(ofEvent), builder.WithPredicates(happened)).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.ofQuota), builder.WithPredicates(freed)).
+		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: atOnce,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		})
+	if o.ModeChanged != nil {
+		b = b.WatchesRawSource(source.Channel(o.ModeChanged, handler.EnqueueRequestsFromMapFunc(r.all)))
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("add %s: %w", Name, err)
+	}
 	return nil
 }

@@ -13,6 +13,7 @@ type Facts struct {
 	Stopped         bool   // it is to have no pod
 	StoppedFor      string // why Berth has stopped it; "" is its user's wish
 	Invalid         string // why no pod can be made of what is written, as a sentence; "" is nothing
+	Taken           string // which of its names another object has, as a sentence; "" is none
 	// Refusal is the newest answer by which the API server has refused one of its
 	// objects, while there is no pod; nil is none.
 	Refusal *Refusal

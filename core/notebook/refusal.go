@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// refused reads why the API server made no pod (or other object) of a notebook.
+// Explain reads why the API server made no pod, or no other object, of a notebook.
 // The texts are those of Kubernetes' admission plugins and validation; what none
 // of them said is told as it is.
-func (f *Facts) refused(text string) (Reason, string) {
+func (f *Facts) Explain(text string) (Reason, string) {
 	switch {
 	case strings.Contains(text, "exceeded quota: "):
 		return Quota, f.overQuota(text)

@@ -27,10 +27,12 @@ func (f *Facts) judge() (Reason, string) {
 		return Terminating, "its pod is being ended, and what it holds is free when that is gone"
 	case f.Stopped:
 		return Stopped, f.stopped()
+	case f.Taken != "":
+		return Refused, f.Taken
 	case p == nil && f.Invalid != "":
 		return Invalid, f.Invalid
 	case p == nil && f.Refusal != nil:
-		return f.refused(f.Refusal.Message)
+		return f.Explain(f.Refusal.Message)
 	case p == nil:
 		return Starting, placing
 	case f.Change != "":
@@ -67,7 +69,7 @@ func (f *Facts) queued() Condition {
 	switch {
 	case f.Stopped:
 		c.Reason = QueuedStopped
-	case p == nil && (f.Invalid != "" || f.Refusal != nil):
+	case p == nil && (f.Invalid != "" || f.Taken != "" || f.Refusal != nil):
 		c.Reason = QueuedHeld
 	case p != nil && p.Node != "" && f.Waits != "":
 		c.Reason, c.Message = QueuedChange, p.Node+"; change waits: "+f.Waits

@@ -1,0 +1,162 @@
+package notebook
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	rules "berth.dev/berth/core/notebook"
+)
+
+// troubles are the reasons of Ready of which a Warning tells: somebody has to do
+// something.
+var troubles = map[rules.Reason]bool{
+	rules.ImageTrouble: true, rules.NoSuchGPU: true, rules.Quota: true, rules.MissingVolume: true, rules.VolumeInUse: true,
+	rules.MissingServiceAccount: true, rules.MissingPriorityClass: true, rules.Refused: true, rules.Crashing: true, rules.Invalid: true,
+}
+
+// tellChange tells as events what has changed between two statuses.
+func (p *pass) tellChange(ctx context.Context, old, now *kubeflow.NotebookStatus) error {
+	was, is := conditionOf(old, kubeflow.ConditionReady), conditionOf(now, kubeflow.ConditionReady)
+	pod := ""
+	if p.pod != nil {
+		pod = string(p.pod.UID)
+	}
+	if was.Reason == string(rules.Stopped) && is.Reason != was.Reason {
+		if err := p.tell(ctx, corev1.EventTypeNormal, "Started", p.started(), stamp(was.LastTransitionTime)); err != nil {
+			return err
+		}
+	}
+	queued, held := conditionOf(old, kubeflow.ConditionGPUQueued), conditionOf(now, kubeflow.ConditionGPUQueued)
+	if queued.Reason != held.Reason || queued.Message != held.Message {
+		if err := p.tellPlace(ctx, &queued, &held, pod); err != nil {
+			return err
+		}
+	}
+	if was.Reason == is.Reason {
+		return nil
+	}
+	kind, key := corev1.EventTypeNormal, pod
+	switch reason := rules.Reason(is.Reason); {
+	case troubles[reason]:
+		kind = corev1.EventTypeWarning
+	case reason == rules.Stopped:
+		key = p.nb.Annotations[api.AnnotationStopped] + stamp(is.LastTransitionTime)
+	case reason == rules.Ready:
+		key += stamp(is.LastTransitionTime)
+	case reason == rules.Queued, reason == rules.Pulling:
+	case reason == rules.Restarting && p.facts.Change != "":
+		key += p.made.want.Mark
+	default:
+		return nil
+	}
+	return p.tell(ctx, kind, is.Reason, is.Message, key)
+}
+
+// tellPlace tells of a pod that has got its node, and of a change that waits.
+func (p *pass) tellPlace(ctx context.Context, was, is *kubeflow.NotebookCondition, pod string) error {
+	switch {
+	case is.Reason == rules.QueuedChange && p.facts.Waits != "" && was.Message != is.Message:
+		return p.tell(ctx, corev1.EventTypeWarning, "ChangeWaits", "the notebook runs on as it was: "+p.facts.Waits, pod)
+	case p.pod != nil && p.pod.Spec.NodeName != "" && (is.Reason == rules.QueuedBound || is.Reason == rules.QueuedNotAsked) && was.Reason != rules.QueuedChange:
+		return p.tell(ctx, corev1.EventTypeNormal, "Bound", "bound to node "+p.pod.Spec.NodeName+devices(p.pod), pod)
+	}
+	return nil
+}
+
+// started says what a notebook that was stopped has kept.
+func (p *pass) started() string {
+	if len(p.facts.Claims) == 0 {
+		return "started again; it has no volume claim, so that nothing of before is there"
+	}
+	return "started again with volume claim " + strings.Join(p.facts.Claims, ", ") + " as it was; what was in memory and in other folders is gone"
+}
+
+func conditionOf(s *kubeflow.NotebookStatus, kind string) kubeflow.NotebookCondition {
+	if c := s.Condition(kind); c != nil {
+		return *c
+	}
+	return kubeflow.NotebookCondition{}
+}
+
+// retell tells warnings about the StatefulSet and the pod again as the notebook's,
+// each once, as those who look at notebooks look there.
+func (p *pass) retell(ctx context.Context) error {
+	p.mu.Lock()
+	told := p.retold[p.id()]
+	p.mu.Unlock()
+	kept := map[types.UID]bool{} // those that are gone need no memory
+	for i := range p.events {
+		e := &p.events[i]
+		kept[e.UID] = true
+		if told[e.UID] {
+			continue
+		}
+		text := fmt.Sprintf("Reissued from %s/%s: %s", strings.ToLower(e.InvolvedObject.Kind), e.InvolvedObject.Name, e.Message)
+		if err := p.tellAs(ctx, corev1.EventTypeWarning, e.Reason, text, "reissued", string(e.UID)); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delete(p.retold, p.id()); len(kept) > 0 {
+		p.retold[p.id()] = kept
+	}
+	return nil
+}
+
+// tell makes an event about the notebook. key says, with reason and message, which
+// one it is: the same is not made twice while the API server keeps it.
+func (p *pass) tell(ctx context.Context, kind, reason, message, key string) error {
+	return p.tellAs(ctx, kind, reason, message, message, key)
+}
+
+func (p *pass) tellAs(ctx context.Context, kind, reason, message, what, key string) error {
+	id, err := hash([]string{string(p.nb.UID), reason, what, key})
+	if err != nil {
+		return err
+	}
+	name := types.NamespacedName{Namespace: p.nb.Namespace, Name: p.nb.Name + "." + id}
+	if kind == corev1.EventTypeWarning && p.client.Get(ctx, name, &corev1.Event{}) == nil {
+		return nil // the cache has warnings
+	}
+	now := metav1.NewTime(p.now())
+	err = p.client.Create(ctx, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.Kind, Namespace: p.nb.Namespace, Name: p.nb.Name, UID: p.nb.UID,
+			ResourceVersion: p.nb.ResourceVersion,
+		},
+		Type: kind, Reason: reason, Message: clip(message), FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: corev1.EventSource{Component: Name}, ReportingController: Name,
+	}, owner)
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil // told before, or its namespace is going, or takes none
+	}
+	return err
+}
+
+// stamp is a time as text that is the same before and after it was stored.
+func stamp(t *metav1.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// clip cuts a message to what an event takes.
+func clip(s string) string {
+	const most = 1024
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most-3], "") + "..."
+}

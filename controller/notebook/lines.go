@@ -1,0 +1,111 @@
+package notebook
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	rules "berth.dev/berth/core/notebook"
+)
+
+// settleLines is how long lines may change before those whose place is another are
+// looked at again: a burst is one change.
+const settleLines = time.Second
+
+// lines are the notebooks that wait and those that hold what they wait for.
+type lines struct {
+	mu     sync.Mutex
+	filled bool
+	lines  *rules.Lines
+	moved  chan struct{} // has one while lines have changed
+}
+
+func newLines() *lines { return &lines{lines: rules.NewLines(), moved: make(chan struct{}, 1)} }
+
+// fill reads all pods of notebooks once, so that the first pass after a start knows
+// the whole line.
+func (l *lines) fill(ctx context.Context, c client.Reader) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.filled {
+		return nil
+	}
+	var list corev1.PodList
+	if err := c.List(ctx, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if name := list.Items[i].Labels[api.LabelNotebook]; name != "" {
+			l.lines.Put(memberOf(&list.Items[i], name))
+		}
+	}
+	l.lines.Changed() // their notebooks are all looked at now
+	l.filled = true
+	return nil
+}
+
+func (l *lines) put(m rules.Member) {
+	l.mu.Lock()
+	changed := l.lines.Put(m)
+	l.mu.Unlock()
+	if changed {
+		l.move()
+	}
+}
+
+func (l *lines) drop(id string) {
+	l.mu.Lock()
+	changed := l.lines.Drop(id)
+	l.mu.Unlock()
+	if changed {
+		l.move()
+	}
+}
+
+func (l *lines) move() {
+	select {
+	case l.moved <- struct{}{}:
+	default:
+	}
+}
+
+func (l *lines) place(id, namespace, resource string) (rules.Place, rules.Rivals) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Place(id), l.lines.Rivals(namespace, resource)
+}
+
+// run sends the notebooks whose place has changed to again, until ctx ends.
+func (l *lines) run(ctx context.Context, again chan<- event.GenericEvent) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.moved:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(settleLines):
+		}
+		l.mu.Lock()
+		changed := l.lines.Changed()
+		l.mu.Unlock()
+		for _, id := range changed {
+			namespace, name, _ := strings.Cut(id, "/")
+			select {
+			case <-ctx.Done():
+				return nil
+			case again <- event.GenericEvent{Object: &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}:
+			}
+		}
+	}
+}

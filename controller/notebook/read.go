@@ -1,0 +1,244 @@
+package notebook
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
+)
+
+// eventObject is the index of events by what they are about: "Kind/name".
+const eventObject = "berth.object"
+
+// pass is one look at one notebook: what is there, and what comes of it.
+type pass struct {
+	*Reconciler
+	nb      *kubeflow.Notebook
+	made    *children // nil where the notebook is invalid
+	set     *appsv1.StatefulSet
+	service *corev1.Service
+	pod     *corev1.Pod
+	events  []corev1.Event // warnings about set and pod, oldest first
+	facts   rules.Facts
+	again   time.Duration // look again after this; 0 is when something changes
+}
+
+// id names the notebook in the maps of the Reconciler.
+func (p *pass) id() string { return p.nb.Namespace + "/" + p.nb.Name }
+
+// later asks for another look after d, at the latest.
+func (p *pass) later(d time.Duration) {
+	if p.again == 0 || d < p.again {
+		p.again = d
+	}
+}
+
+// look reads the notebook's children from the cache. What of its names belongs to
+// another object is not read.
+func (p *pass) look(ctx context.Context) error {
+	key := client.ObjectKeyFromObject(p.nb)
+	set, service, pod := &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.Pod{}
+	if err := p.client.Get(ctx, key, set); err == nil && metav1.IsControlledBy(set, p.nb) {
+		p.set = set
+	} else if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err := p.client.Get(ctx, key, service); err == nil && metav1.IsControlledBy(service, p.nb) {
+		p.service = service
+	} else if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if p.set == nil {
+		return nil
+	}
+	key.Name += "-0"
+	if err := p.client.Get(ctx, key, pod); err == nil && metav1.IsControlledBy(pod, p.set) {
+		p.pod = pod
+	} else if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return p.hear(ctx)
+}
+
+// hear reads the warnings about the StatefulSet and the pod that are there now.
+func (p *pass) hear(ctx context.Context) error {
+	about := func(kind, name, uid string) error {
+		var list corev1.EventList
+		if err := p.client.List(ctx, &list, client.InNamespace(p.nb.Namespace), client.MatchingFields{eventObject: kind + "/" + name}); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if string(list.Items[i].InvolvedObject.UID) == uid {
+				p.events = append(p.events, list.Items[i])
+			}
+		}
+		return nil
+	}
+	if err := about("StatefulSet", p.set.Name, string(p.set.UID)); err != nil {
+		return err
+	}
+	if p.pod != nil {
+		if err := about("Pod", p.pod.Name, string(p.pod.UID)); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(p.events, func(a, b corev1.Event) int {
+		return cmp.Or(last(&a).Compare(last(&b)), cmp.Compare(a.Name, b.Name))
+	})
+	return nil
+}
+
+// last is when an event happened last.
+func last(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// setNow is the StatefulSet as the rules see it.
+func (p *pass) setNow() *rules.Set {
+	if p.set == nil {
+		return nil
+	}
+	full, adopted, _ := strings.Cut(p.set.Annotations[api.AnnotationNotebookSpec], "/")
+	return &rules.Set{
+		Mark: p.set.Spec.Template.Annotations[api.AnnotationNotebookSpec], Full: full, Adopted: adopted, Replicas: replicas(p.set),
+		Drifted: full == p.made.want.Full && p.drifted(), Seen: p.set.Status.ObservedGeneration >= p.set.Generation,
+	}
+}
+
+func replicas(s *appsv1.StatefulSet) int32 {
+	if s.Spec.Replicas == nil {
+		return 1
+	}
+	return *s.Spec.Replicas
+}
+
+// drifted says whether somebody has changed the StatefulSet since Berth wrote it.
+// While the process runs, its generation tells. For what was changed before it
+// started its content does: what is not as it should be, but not what was added
+// where Berth says nothing, as that may be the API server's doing.
+func (p *pass) drifted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, known := p.settled[p.set.UID]; known {
+		return p.set.Generation > at
+	}
+	if !alike(&p.made.typed.Spec.Template, &p.set.Spec.Template) ||
+		p.set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType || p.set.Labels[api.LabelNotebook] != p.nb.Name {
+		return true
+	}
+	p.settled[p.set.UID] = p.set.Generation
+	return false
+}
+
+// alike says whether has is all that want says, whatever defaults it has beside.
+func alike(want, has *corev1.PodTemplateSpec) bool {
+	return maps.Equal(want.Labels, has.Labels) && maps.Equal(want.Annotations, has.Annotations) &&
+		equality.Semantic.DeepDerivative(want.Spec, has.Spec)
+}
+
+// running is the pod as the rules of a change see it.
+func (p *pass) running() *rules.Running {
+	if p.pod == nil {
+		return nil
+	}
+	return &rules.Running{
+		UID: string(p.pod.UID), Mark: p.pod.Annotations[api.AnnotationNotebookSpec], Bound: p.pod.Spec.NodeName != "",
+		Deleting: p.pod.DeletionTimestamp != nil, Ended: ended(p.pod),
+	}
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// podFacts is a pod as the rules of what is said see it.
+func podFacts(pod *corev1.Pod, events []corev1.Event) *rules.Pod {
+	out := &rules.Pod{Name: pod.Name, Node: pod.Spec.NodeName, Deleting: pod.DeletionTimestamp != nil, Created: pod.CreationTimestamp.Time}
+	if ended(pod) {
+		out.Failed = strings.TrimSuffix(cmp.Or(pod.Status.Reason, string(pod.Status.Phase))+": "+pod.Status.Message, ": ")
+	}
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		out.Conditions = append(out.Conditions, rules.Condition{
+			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+		})
+	}
+	out.Containers = append(containerFacts(pod.Status.InitContainerStatuses, pod.Spec.InitContainers, true), containerFacts(pod.Status.ContainerStatuses, pod.Spec.Containers, false)...)
+	for i := range events {
+		if events[i].InvolvedObject.Kind == "Pod" {
+			out.Troubles = append(out.Troubles, rules.Refusal{Reason: events[i].Reason, Message: events[i].Message})
+		}
+	}
+	return out
+}
+
+func containerFacts(list []corev1.ContainerStatus, specs []corev1.Container, init bool) []rules.Container {
+	var out []rules.Container
+	for i := range list {
+		s := &list[i]
+		c := rules.Container{Name: s.Name, Image: s.Image, Init: init, Restarts: s.RestartCount, Running: s.State.Running != nil, Ended: s.State.Terminated != nil}
+		for j := range specs {
+			if specs[j].Name == s.Name {
+				c.Image = specs[j].Image // the status may name it by its digest
+				c.Init = init && (specs[j].RestartPolicy == nil || *specs[j].RestartPolicy != corev1.ContainerRestartPolicyAlways)
+			}
+		}
+		if w := s.State.Waiting; w != nil {
+			c.Waiting, c.Message = cmp.Or(w.Reason, "ContainerCreating"), w.Message
+		}
+		if t := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated); t != nil {
+			c.ExitCode, c.OutOfMemory = t.ExitCode, t.Reason == "OOMKilled"
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// member is the notebook as it stands in line or holds GPUs.
+func (p *pass) member() rules.Member {
+	m := rules.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
+	if p.pod == nil {
+		return m
+	}
+	return memberOf(p.pod, p.nb.Name)
+}
+
+func memberOf(pod *corev1.Pod, name string) rules.Member {
+	m := rules.Member{Namespace: pod.Namespace, Name: name}
+	want := kube.AmountsOf(pod)
+	if len(want) == 0 || ended(pod) {
+		return m
+	}
+	m.Waits = pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+	})
+	if !m.Waits && pod.Spec.NodeName == "" {
+		return m // the scheduler has not looked at it yet, or never will
+	}
+	m.Resource, m.Count, m.Created, m.UID = want[0].Resource, want[0].Count, pod.CreationTimestamp.Time, string(pod.UID)
+	if pod.Spec.Priority != nil {
+		m.Priority = *pod.Spec.Priority
+	}
+	return m
+}

@@ -1,0 +1,159 @@
+package notebook
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/api/kubeflow"
+	rules "berth.dev/berth/core/notebook"
+)
+
+// How long until a notebook is looked at again for what no watch tells.
+const (
+	roomAgain    = 10 * time.Second // a change that waits for room
+	refusedAgain = 30 * time.Second // a StatefulSet or Service that is refused
+	takenAgain   = time.Minute      // a name that another object has
+	earlierAgain = time.Second      // an earlier notebook of the name that is being removed
+	staleAgain   = time.Second      // a write that came too late; mostly a watch is quicker
+)
+
+// Reconciler brings one notebook at a time to what its spec says. Nothing that it
+// keeps in memory is needed to be right, only to write and ask less.
+type Reconciler struct {
+	o      Options
+	client client.Client // reads from the cache
+	reader client.Reader // reads from the API server
+	now    func() time.Time
+	scene  *scene
+	lines  *lines
+
+	mu      sync.Mutex
+	settled map[types.UID]int64           // by StatefulSet: the generation that is as it should be
+	said    map[types.UID]said            // by notebook
+	since   map[string]time.Time          // by ID: when there last was a pod, or a new StatefulSet
+	retold  map[string]map[types.UID]bool // by ID: warnings of children that were reissued
+	retry   map[string]bool               // by ID: a quota has changed, so try again
+	routed  map[types.UID]string          // by notebook: hash of its VirtualService
+}
+
+// said is a status that was written, until the cache has it.
+type said struct {
+	before string // resource version of the notebook that it was written over
+	status kubeflow.NotebookStatus
+}
+
+// NewReconciler makes a Reconciler. c reads from a cache with CacheOptions, reader
+// from the API server.
+func NewReconciler(c client.Client, reader client.Reader, o Options, now func() time.Time) *Reconciler {
+	return &Reconciler{
+		o: o, client: c, reader: reader, now: now, scene: &scene{reader: reader, now: now}, lines: newLines(),
+		settled: map[types.UID]int64{}, said: map[types.UID]said{}, since: map[string]time.Time{},
+		retold: map[string]map[types.UID]bool{}, retry: map[string]bool{}, routed: map[types.UID]string{},
+	}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if r.o.Mode != nil && r.o.Mode() != Own {
+		return reconcile.Result{}, nil
+	}
+	if err := r.lines.fill(ctx, r.client); err != nil {
+		return reconcile.Result{}, err
+	}
+	nb := &kubeflow.Notebook{}
+	if err := r.client.Get(ctx, req.NamespacedName, nb); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.forget(req.Namespace + "/" + req.Name)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	if nb.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil // its children go with it
+	}
+	p := &pass{Reconciler: r, nb: nb}
+	if err := p.run(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: p.again}, nil
+}
+
+// run is one pass: read, bring about, say.
+func (p *pass) run(ctx context.Context) error {
+	made, invalid := build(p.nb, &p.o)
+	p.made = made
+	if err := p.look(ctx); err != nil {
+		return err
+	}
+	p.lines.put(p.member())
+	p.note()
+	if invalid != nil {
+		p.facts.Invalid = invalid.Error()
+		if err := p.halt(ctx); err != nil {
+			return err
+		}
+	} else if err := p.bring(ctx); err != nil {
+		return err
+	}
+	if err := p.fill(ctx); err != nil {
+		return err
+	}
+	if err := p.retell(ctx); err != nil {
+		return err
+	}
+	return p.say(ctx)
+}
+
+// bring makes the children what they should be. Where one is refused or its name
+// taken, it notes that and does no more.
+func (p *pass) bring(ctx context.Context) error {
+	if ok, err := p.serve(ctx); !ok || err != nil {
+		return err
+	}
+	if err := p.route(ctx); err != nil {
+		return err
+	}
+	room, why := rules.RoomUnknown, ""
+	for {
+		switch rules.Next(p.made.want, p.setNow(), p.running(), room) {
+		case rules.Create:
+			return p.createSet(ctx)
+		case rules.Update:
+			return p.updateSet(ctx)
+		case rules.AskRoom:
+			room, why = p.room(ctx)
+			continue
+		case rules.Hold:
+			p.facts.Waits = why
+			p.later(roomAgain)
+		case rules.Replace:
+			return p.replace(ctx)
+		}
+		return nil
+	}
+}
+
+// note keeps when there was a pod last: what the API server refused before then is
+// no news.
+func (p *pass) note() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pod != nil {
+		p.since[p.id()] = p.now()
+	}
+}
+
+// forget drops what is kept of a notebook that is gone.
+func (r *Reconciler) forget(id string) {
+	r.lines.drop(id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.since, id)
+	delete(r.retold, id)
+	delete(r.retry, id)
+}

@@ -1,0 +1,248 @@
+package notebook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
+)
+
+// fill gathers what is to be told of the notebook.
+func (p *pass) fill(ctx context.Context) error {
+	f := &p.facts
+	f.Namespace, f.Name = p.nb.Namespace, p.nb.Name
+	_, f.Stopped = p.nb.Annotations[api.AnnotationStopped]
+	f.StoppedFor = p.nb.Annotations[api.AnnotationNotebookStoppedFor]
+	if p.made != nil {
+		f.GPUs, f.Claims = kube.AmountsOf(p.made.pod), p.made.claims
+	}
+	if p.pod != nil {
+		f.Pod = podFacts(p.pod, p.events)
+		p.change()
+	} else if f.Refusal == nil && p.set != nil && !f.Stopped {
+		f.Refusal = p.heardRefusal()
+	}
+	if p.pod != nil && f.Refusal != nil {
+		_, f.Waits = f.Explain(f.Refusal.Message)
+		f.Refusal = nil
+	}
+	if len(f.GPUs) > 0 && (p.pod == nil || p.pod.Spec.NodeName == "") {
+		f.Place, f.Rivals = p.lines.place(p.id(), p.nb.Namespace, f.GPUs[0].Resource)
+	}
+	if f.Place.At > 0 && f.Pod != nil {
+		nodes, err := p.scene.nodes(ctx)
+		if err != nil {
+			return fmt.Errorf("list nodes: %w", err)
+		}
+		offer := kube.OfferOf(nodes, p.made.podOr(p.pod))
+		f.Offer = &offer
+	}
+	return p.retryNow(ctx)
+}
+
+// podOr is the pod as the notebook says it, or another where it says none.
+func (c *children) podOr(pod *corev1.Pod) *corev1.Pod {
+	if c == nil {
+		return pod
+	}
+	return c.pod
+}
+
+// change notes what the next pod will have that this one has not, while a
+// StatefulSet that has been written anew waits for it to go.
+func (p *pass) change() {
+	if p.made == nil || p.facts.Waits != "" || p.made.want.Replicas == 0 || p.set == nil {
+		return
+	}
+	set, pod := p.setNow(), p.running()
+	if set.Mark != p.made.want.Mark || pod.Ended || !rules.Outdated(set, pod) {
+		return
+	}
+	image := ""
+	if len(p.pod.Spec.Containers) > 0 {
+		image = p.pod.Spec.Containers[0].Image
+	}
+	p.facts.Change = rules.Changed(kube.AmountsOf(p.pod), kube.AmountsOf(p.made.pod), image, p.made.image)
+}
+
+// heardRefusal is why the StatefulSet's controller could make no pod, if it has said
+// so since there was one and since the StatefulSet is as it is.
+func (p *pass) heardRefusal() *rules.Refusal {
+	p.mu.Lock()
+	since := p.since[p.id()].Truncate(time.Second) // as events keep times
+	p.mu.Unlock()
+	for i := len(p.events) - 1; i >= 0; i-- {
+		e := &p.events[i]
+		if e.InvolvedObject.Kind == "StatefulSet" && e.Reason == "FailedCreate" && !last(e).Before(since) {
+			return &rules.Refusal{Reason: e.Reason, Message: e.Message}
+		}
+	}
+	return nil
+}
+
+// retryNow has the StatefulSet's controller, which waits longer each time that it
+// was refused, try at once after a quota has changed: any write makes it.
+func (p *pass) retryNow(ctx context.Context) error {
+	p.mu.Lock()
+	now := p.retry[p.id()]
+	delete(p.retry, p.id())
+	p.mu.Unlock()
+	if !now || p.pod != nil || p.set == nil || p.facts.Stopped {
+		return nil
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationNotebookRetry, p.now().UTC().Format(time.RFC3339))
+	return client.IgnoreNotFound(p.client.Patch(ctx, bare(p.set), client.RawPatch(types.MergePatchType, []byte(patch)), owner))
+}
+
+// old is the status that the API server has: what was written last, if the cache
+// has not got that far.
+func (p *pass) old() *kubeflow.NotebookStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := p.said[p.nb.UID]; ok {
+		if s.before == p.nb.ResourceVersion {
+			return &s.status
+		}
+		delete(p.said, p.nb.UID)
+	}
+	return &p.nb.Status
+}
+
+// say writes the status if anything in it but the times of probes has changed, and
+// before that the events that go with the change: they are named after what they
+// tell, so that none is told twice when the write has to be tried again.
+func (p *pass) say(ctx context.Context) error {
+	old, now := p.old(), p.status()
+	if equalStatus(old, now) {
+		return nil
+	}
+	if err := p.tellChange(ctx, old, now); err != nil {
+		return err
+	}
+	patch, err := statusPatch(p.nb.UID, now)
+	if err != nil {
+		return err
+	}
+	target := &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: p.nb.Namespace, Name: p.nb.Name}}
+	if err := p.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), owner); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said[p.nb.UID] = said{before: p.nb.ResourceVersion, status: *now}
+	return nil
+}
+
+// status is what the notebook's status should be.
+func (p *pass) status() *kubeflow.NotebookStatus {
+	var out kubeflow.NotebookStatus
+	old := p.old()
+	before := make([]rules.Condition, len(old.Conditions))
+	for i := range old.Conditions {
+		before[i] = Condition(&old.Conditions[i])
+	}
+	for _, c := range rules.Conditions(&p.facts, before, p.now()) {
+		out.Conditions = append(out.Conditions, kubeflow.NotebookCondition{
+			Type: c.Type, Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			LastProbeTime: timeOf(c.Probed), LastTransitionTime: timeOf(c.Since),
+		})
+	}
+	if p.pod == nil {
+		return &out
+	}
+	if slices.ContainsFunc(p.pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}) {
+		out.ReadyReplicas = 1 // as the StatefulSet will say a moment later
+	}
+	out.ContainerState = containerState(p.pod, p.nb.Name)
+	return &out
+}
+
+// containerState is that of the container with the notebook's name, else of the
+// pod's first.
+func containerState(pod *corev1.Pod, name string) corev1.ContainerState {
+	first := ""
+	if len(pod.Spec.Containers) > 0 {
+		first = pod.Spec.Containers[0].Name
+	}
+	var out corev1.ContainerState
+	for i := range pod.Status.ContainerStatuses {
+		switch s := &pod.Status.ContainerStatuses[i]; s.Name {
+		case name:
+			return s.State
+		case first:
+			out = s.State
+		}
+	}
+	return out
+}
+
+// Condition is a condition of a Notebook's status as package core/notebook has it.
+func Condition(c *kubeflow.NotebookCondition) rules.Condition {
+	out := rules.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+	if c.LastProbeTime != nil {
+		out.Probed = c.LastProbeTime.Time
+	}
+	if c.LastTransitionTime != nil {
+		out.Since = c.LastTransitionTime.Time
+	}
+	return out
+}
+
+func timeOf(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	out := metav1.NewTime(t)
+	return &out
+}
+
+// equalStatus says whether two are equal but for when they were looked at.
+func equalStatus(a, b *kubeflow.NotebookStatus) bool {
+	return a.ReadyReplicas == b.ReadyReplicas && equality.Semantic.DeepEqual(a.ContainerState, b.ContainerState) &&
+		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y kubeflow.NotebookCondition) bool {
+			return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message &&
+				x.LastTransitionTime.Equal(y.LastTransitionTime)
+		})
+}
+
+// statusPatch is a merge patch that sets all of a status, of the notebook with the
+// UID and no later one of its name.
+func statusPatch(uid types.UID, s *kubeflow.NotebookStatus) ([]byte, error) {
+	state := map[string]any{"waiting": s.ContainerState.Waiting, "running": s.ContainerState.Running, "terminated": s.ContainerState.Terminated}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid},
+		"status":   map[string]any{"conditions": s.Conditions, "readyReplicas": s.ReadyReplicas, "containerState": state},
+	})
+}
+
+// devices are the GPUs that a pod holds, as Berth's scheduler chose them: " with
+// GPU-..." or "".
+func devices(pod *corev1.Pod) string {
+	named, err := kube.Committed(pod)
+	if err != nil || len(named) == 0 {
+		return ""
+	}
+	var out []string
+	for _, list := range named {
+		for _, d := range list {
+			out = append(out, d.UUID)
+		}
+	}
+	slices.Sort(out)
+	return " with " + strings.Join(slices.Compact(out), ", ")
+}

@@ -1,0 +1,107 @@
+package notebook
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	rules "berth.dev/berth/core/notebook"
+)
+
+// EventObject is the index of events by what they are about, for a cache that is
+// not made by Add.
+func EventObject(o client.Object) []string {
+	e := o.(*corev1.Event)
+	return []string{e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name}
+}
+
+func request(namespace, name string) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+// ofPod is the notebook of a pod.
+func ofPod(_ context.Context, o client.Object) []reconcile.Request {
+	return request(o.GetNamespace(), o.GetLabels()[api.LabelNotebook])
+}
+
+// ofEvent is the notebook that an event may be about: the one that has the name of
+// the StatefulSet, or of the pod without its number.
+func ofEvent(_ context.Context, o client.Object) []reconcile.Request {
+	about := &o.(*corev1.Event).InvolvedObject
+	switch name, numbered := strings.CutSuffix(about.Name, "-0"); {
+	case about.Kind == "StatefulSet":
+		return request(about.Namespace, about.Name)
+	case about.Kind == "Pod" && numbered:
+		return request(about.Namespace, name)
+	}
+	return nil
+}
+
+// happened lets pass that an event was made or happened again.
+var happened = predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
+
+// freed lets pass that a quota is larger, or less of it is used, or it is gone.
+var freed = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		old, now := e.ObjectOld.(*corev1.ResourceQuota), e.ObjectNew.(*corev1.ResourceQuota)
+		return greater(now.Status.Hard, old.Status.Hard) || greater(old.Status.Used, now.Status.Used)
+	},
+}
+
+// greater says whether there is more of anything in a than in b.
+func greater(a, b corev1.ResourceList) bool {
+	for name, q := range a {
+		if other, ok := b[name]; ok && q.Cmp(other) > 0 {
+			return true
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			return true // no longer limited, or no longer counted
+		}
+	}
+	return false
+}
+
+// ofQuota are the notebooks of a quota's namespace that a quota keeps from having a
+// pod. They are to be tried anew.
+func (r *Reconciler) ofQuota(ctx context.Context, o client.Object) []reconcile.Request {
+	var list kubeflow.NotebookList
+	if err := r.client.List(ctx, &list, client.InNamespace(o.GetNamespace())); err != nil {
+		return nil // of a cache that has ended
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		nb := &list.Items[i]
+		if c := nb.Status.Condition(kubeflow.ConditionReady); c == nil || c.Reason != string(rules.Quota) {
+			continue
+		}
+		r.mu.Lock()
+		r.retry[nb.Namespace+"/"+nb.Name] = true
+		r.mu.Unlock()
+		out = append(out, request(nb.Namespace, nb.Name)...)
+	}
+	return out
+}
+
+// all are all notebooks.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list kubeflow.NotebookList
+	if err := r.client.List(ctx, &list); err != nil {
+		return nil // of a cache that has ended
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		out = append(out, request(list.Items[i].Namespace, list.Items[i].Name)...)
+	}
+	return out
+}
