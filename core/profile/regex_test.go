@@ -1,0 +1,83 @@
+package profile_test
+
+import (
+	"regexp/syntax"
+	"strings"
+	"testing"
+
+	"berth.dev/berth/core/profile"
+)
+
+// rows: JH-41
+func TestRegexMatchesAsPythonsReMatch(t *testing.T) {
+	for _, tt := range []struct{ regex, match, no string }{
+		{`^.+:.+$`, "a:b", "a:"},
+		{`pangeo/`, "pangeo/ml:1", "x/pangeo/"}, // the start, not the end
+		{`a|b`, "bc", "cb"},
+		{`[\w.-]+/[\w.-]+:\d+$`, "quay.io/ä_b:١", "a/b:x"},
+		{`^\S+$`, "ab", "a\u00a0b"},
+		{`[^\s:]+:x`, "a\x1b:x", "a b:x"},
+		{`[\S]+$`, "ab", "a\u2028"},
+		{`a{,2}$`, "aa", "aaa"},
+		{`a{,}b`, "aaab", "c"},
+		{`{x}`, "{x}", "x"},
+		{`[]a]+$`, "]a", "b"},
+		{`[[:alpha:]]+`, "h]", "b"}, // Python knows no POSIX classes: one of [:alph and then ]
+		{`(?i)QUAY`, "quay", "x"},
+		{`(?i:Q)x`, "qx", "qX"},
+		{`(?#name)a`, "a", "b"},
+		{`(?P<n>a)b`, "ab", "b"},
+		{`(?u)ä\Z`, "ä", "äb"},
+		{`\x41\u00e4\07`, "Aä\x07", "A"},
+		{`[\b]`, "\b", "b"},
+		{`\/\-\:`, "/-:", "/"},
+		{`\d+\D`, "1x", "11"},
+		{`\W\w`, "-x", "xx"},
+		{`[\d-]+$`, "1-2", "1a"},
+	} {
+		re, err := profile.Regex(tt.regex)
+		if err != nil {
+			t.Errorf("Regex(%q): %v", tt.regex, err)
+			continue
+		}
+		if !re.MatchString(tt.match) {
+			t.Errorf("Regex(%q) does not match %q; it is %s", tt.regex, tt.match, re)
+		}
+		if re.MatchString(tt.no) {
+			t.Errorf("Regex(%q) matches %q; it is %s", tt.regex, tt.no, re)
+		}
+	}
+}
+
+func TestRegexRefusesWithAReason(t *testing.T) {
+	for regex, why := range map[string]string{
+		`(?=a)`: "look ahead", `(?!latest)`: "look ahead", `(?<=a)b`: "look behind", `(?<!a)b`: "look behind",
+		`(a)\1`: "reference back", `(?P<a>x)(?P=a)`: "reference back", `(?>a)`: "atomic", `(a)?(?(1)b)`: "condition",
+		`(`: "does not compile", `[a`: "not closed", `a**`: "does not compile", `a++`: "does not compile",
+		`(?x)a`: "only the flags", `\p{L}`: "no meaning in Python", `\`: "stands at the end", `\xZZ`: "no number", `\x4`: "cut short",
+		`[\W]`: "linear time", `[\w-z]`: "range", `(?#x`: "not closed", `(?i`: "not closed", `\Qa\E`: "no meaning",
+		`[z-a]`: "does not compile", strings.Repeat("a", 5000): "at most 4096",
+	} {
+		if _, err := profile.Regex(regex); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("Regex(%.20q): error %v, want one with %q", regex, err, why)
+		}
+	}
+}
+
+func FuzzRegex(f *testing.F) {
+	for _, seed := range []string{`^.+:.+$`, `[\w.-]+`, `(?i)a{,2}`, `[[:alpha:]]`, `\u00e4\x{1}`, `(?:a|b)*?$`, "\\\xff", `[^]]`} {
+		f.Add(seed, "quay.io/a:b")
+	}
+	f.Fuzz(func(t *testing.T, regex, text string) {
+		re, err := profile.Regex(regex)
+		if err != nil {
+			return
+		}
+		if _, err := syntax.Parse(re.String(), syntax.Perl); err != nil {
+			t.Fatalf("Regex(%q) gives %s: %v", regex, re, err)
+		}
+		if at := re.FindStringIndex(text); at != nil && at[0] != 0 {
+			t.Fatalf("Regex(%q) matches %q from %d on", regex, text, at[0])
+		}
+	})
+}
