@@ -28,6 +28,8 @@ type Options struct {
 	Up UpFunc
 	// Scheduler runs Berth's scheduler; nil leaves `berth scheduler` out.
 	Scheduler SchedulerFunc
+	// Controller runs Berth's controllers; nil leaves `berth controller` out.
+	Controller ControllerFunc
 	// Connect makes the client for a cluster; nil is kubernetes.NewForConfig.
 	Connect func(*rest.Config) (kubernetes.Interface, error)
 	// Dynamic makes the client for kinds without a type of client-go's; nil is
@@ -111,6 +113,9 @@ func New(o Options) *cobra.Command {
 	}
 	if o.Scheduler != nil {
 		root.AddCommand(newScheduler(o))
+	}
+	if o.Controller != nil {
+		root.AddCommand(newController(o))
 	}
 	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newNotebook(o), newSimulate(o), newSim(o), newVersion(o))
 	root.InitDefaultCompletionCmd()

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,16 +25,12 @@ type SchedulerOptions struct {
 	// PrintConfig writes Berth's KubeSchedulerConfiguration to stdout, and no more.
 	PrintConfig bool
 	NodePolicy
-	// LeaderElect is whether there may be several, of which one schedules. The
-	// durations are those of the lease.
-	LeaderElect                               bool
-	LeaseNamespace, LeaseName                 string
-	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
-	MetricsAddr                               string // host:port, http://LOOPBACK:port, or "" for none
-	CertFile, KeyFile                         string // for MetricsAddr; "" is a certificate made at the start
-	Policies                                  bool   // apply the admission policies
-	User                                      string // whom they let commit devices; "" is this process's own name
-	TakeOver                                  bool   // also where they name another user
+	LeaseOptions
+	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
+	CertFile, KeyFile string // for MetricsAddr; "" is a certificate made at the start
+	Policies          bool   // apply the admission policies
+	User              string // whom they let commit devices; "" is this process's own name
+	TakeOver          bool   // also where they name another user
 }
 
 // SchedulerFunc schedules until ctx ends, and then returns nil.
@@ -80,12 +75,7 @@ func newScheduler(o Options) *cobra.Command {
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "127.0.0.1:10259", "address of /metrics, /healthz, /livez and /readyz, with TLS; http://127.0.0.1:PORT is without; \"\" is none")
 	f.StringVar(&s.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: one made at the start)")
 	f.StringVar(&s.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
-	f.BoolVar(&s.LeaderElect, "leader-elect", true, "let one of several schedule; false is for one that runs alone")
-	f.StringVar(&s.LeaseNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
-	f.StringVar(&s.LeaseName, "leader-elect-resource-name", "berth-scheduler", "name of the lease")
-	f.DurationVar(&s.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "another takes over when the leader has not renewed for this long")
-	f.DurationVar(&s.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "the leader stops when it could not renew for this long")
-	f.DurationVar(&s.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two tries")
+	s.LeaseOptions.flags(f, "berth-scheduler", "schedule")
 	f.BoolVar(&s.Policies, "admission-policies", true, "apply the policies that keep berth.dev/devices to this scheduler, if it may")
 	f.StringVar(&s.User, "policy-user", "", "whom the policies let commit devices (default: who the API server says this is)")
 	f.BoolVar(&s.TakeOver, "take-over", false, "change policies that name another scheduler")
@@ -99,28 +89,37 @@ func (s *SchedulerOptions) check() error {
 	if err := s.NodePolicy.check(); err != nil {
 		return err
 	}
+	if err := s.LeaseOptions.check(); err != nil {
+		return err
+	}
 	switch {
-	case s.LeaderElect && s.LeaseDuration < time.Second:
-		return usagef("--leader-elect-lease-duration %s: a lease is at least 1s", s.LeaseDuration)
-	case s.LeaderElect && s.LeaseDuration <= s.RenewDeadline:
-		return usagef("--leader-elect-renew-deadline %s: it must be shorter than the lease (%s)", s.RenewDeadline, s.LeaseDuration)
-	case s.LeaderElect && (s.RetryPeriod <= 0 || s.RenewDeadline <= s.RetryPeriod*6/5):
-		return usagef("--leader-elect-retry-period %s: 1.2 times it must be shorter than the deadline (%s)", s.RetryPeriod, s.RenewDeadline)
 	case len(s.Names) == 0 && s.ConfigFile == "":
 		return usagef("--scheduler-name \"\": pods need a name to ask for")
 	case (s.CertFile == "") != (s.KeyFile == ""):
 		return usagef("--tls-cert-file and --tls-private-key-file go together")
 	}
-	if s.Kubeconfig == "" {
-		s.Kubeconfig = os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-		if list := filepath.SplitList(s.Kubeconfig); len(list) > 1 {
-			return usagef("KUBECONFIG names %d files: choose one with --kubeconfig", len(list))
+	found, err := oneCluster(s.Kubeconfig, "a scheduler")
+	if err != nil && !s.PrintConfig {
+		return err
+	}
+	s.Kubeconfig = found
+	return nil
+}
+
+// oneCluster finds the cluster of a process that serves one: that of a kubeconfig,
+// else of $KUBECONFIG, else, with "", the one whose pod this is. who is what it is
+// called: "a scheduler".
+func oneCluster(kubeconfig, who string) (string, error) {
+	if kubeconfig == "" {
+		kubeconfig = os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+		if list := filepath.SplitList(kubeconfig); len(list) > 1 {
+			return "", usagef("KUBECONFIG names %d files: choose one with --kubeconfig", len(list))
 		}
 	}
-	if s.Kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" && !s.PrintConfig {
-		return usagef("which cluster? give --kubeconfig or set KUBECONFIG; a scheduler in a pod needs neither")
+	if kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return "", usagef("which cluster? give --kubeconfig or set KUBECONFIG; %s in a pod needs neither", who)
 	}
-	return nil
+	return kubeconfig, nil
 }
 
 // logVerbosity sends Kubernetes' log to stderr, with messages up to level v.

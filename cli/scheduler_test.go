@@ -31,8 +31,10 @@ func scheduler(t *testing.T, args string, result error) (asked *cli.SchedulerOpt
 func TestSchedulerOptions(t *testing.T) {
 	want := cli.SchedulerOptions{
 		Kubeconfig: "k", Names: []string{"berth-scheduler"}, MetricsAddr: "127.0.0.1:10259", Policies: true,
-		LeaderElect: true, LeaseNamespace: "kube-system", LeaseName: "berth-scheduler",
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		LeaseOptions: cli.LeaseOptions{
+			LeaderElect: true, LeaseNamespace: "kube-system", LeaseName: "berth-scheduler",
+			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		},
 		NodePolicy: cli.NodePolicy{OtherPods: "open", ReportStuck: 10 * time.Minute},
 	}
 	got, stderr, code := scheduler(t, "--kubeconfig k", nil)

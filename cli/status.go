@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,8 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"berth.dev/berth/internal/datadir"
+	"berth.dev/berth/kube"
 )
 
 // statusResult is the object that `berth status -o json` prints.
@@ -26,6 +30,23 @@ type statusResult struct {
 	GPUs       int    `json:"gpus"`
 	Version    string `json:"version,omitempty"`
 	Started    string `json:"started,omitempty"` // RFC 3339
+	// Notebooks is nil while the cluster does not say, or nothing has run there that
+	// could.
+	Notebooks *kindStatus `json:"notebooks,omitempty"`
+}
+
+// kindStatus is what Berth's controllers do with a kind.
+type kindStatus struct {
+	Mode string `json:"mode"` // own, govern or off
+	Why  string `json:"why,omitempty"`
+}
+
+// String is for people: "govern (deployment kubeflow/notebook-controller runs)".
+func (k *kindStatus) String() string {
+	if k.Why == "" {
+		return k.Mode
+	}
+	return k.Mode + " (" + k.Why + ")"
 }
 
 func newStatus(o Options) *cobra.Command {
@@ -35,7 +56,7 @@ func newStatus(o Options) *cobra.Command {
 		Short: "Say whether `berth up` runs, and where",
 		Long:  "Say whether `berth up` runs in a data folder, and where it listens. The exit code is 3 when it does not run.",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
 				return usagef("--output %q: only json is understood here", output)
 			}
@@ -43,7 +64,7 @@ func newStatus(o Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := status(d)
+			r, err := status(cmd.Context(), d)
 			if err != nil {
 				return err
 			}
@@ -66,7 +87,7 @@ func newStatus(o Options) *cobra.Command {
 }
 
 // status reads what a folder says of itself and whether it is held.
-func status(d datadir.Dir) (statusResult, error) {
+func status(ctx context.Context, d datadir.Dir) (statusResult, error) {
 	r := statusResult{Dir: string(d)}
 	s, err := d.State()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +105,35 @@ func status(d datadir.Dir) (statusResult, error) {
 		r.PID, r.Server, r.Kubeconfig = pid, s.Server, d.Kubeconfig()
 		r.Nodes, r.GPUs, r.Started = s.Nodes, s.GPUs, s.Started.Format(time.RFC3339)
 	}
+	if r.Ready {
+		r.Notebooks = notebookStatus(ctx, d, s)
+	}
 	return r, nil
+}
+
+// statusPatience is how long the cluster may take to say what it does.
+const statusPatience = 2 * time.Second
+
+// notebookStatus asks the cluster in a folder what it does with Notebooks.
+func notebookStatus(ctx context.Context, d datadir.Dir, s datadir.State) *kindStatus {
+	if s.Notebooks == "off" {
+		return &kindStatus{Mode: s.Notebooks}
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	cfg, err := clientcmd.BuildConfigFromFlags("", d.Kubeconfig())
+	if err != nil {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil
+	}
+	mode, why, err := kube.NotebookMode(ctx, client)
+	if err != nil || mode == "" {
+		return nil
+	}
+	return &kindStatus{mode, why}
 }
 
 func printStatus(w io.Writer, d datadir.Dir, r statusResult) {
@@ -92,6 +141,9 @@ func printStatus(w io.Writer, d datadir.Dir, r statusResult) {
 	case r.Ready:
 		fmt.Fprintf(w, "berth up runs in %s (pid %d, since %s): %d nodes, %d GPUs, fleet %s\n\n", d.Short(), r.PID, r.Started, r.Nodes, r.GPUs, r.Fleet)
 		printAddresses(w, d, datadir.State{Server: r.Server})
+		if r.Notebooks != nil {
+			fmt.Fprintf(w, "notebooks: %s\n", r.Notebooks)
+		}
 	case r.Running:
 		fmt.Fprintf(w, "berth up starts in %s (pid %d); its log is in %s\n", d.Short(), r.PID, d.Logs())
 	case r.Fleet != "":

@@ -31,6 +31,9 @@ type UpOptions struct {
 	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
 	// nvidia.com/gpu:NoSchedule.
 	AutoToleration bool
+	// Notebooks is what Berth does with Notebooks: "own", "govern", "off" or "auto"; ""
+	// is the folder's own, and auto in a new one.
+	Notebooks string
 	NodePolicy
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone. Benchmarks use it to measure from one moment on.
@@ -79,6 +82,7 @@ func newUp(o Options) *cobra.Command {
 	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
 	f.StringVar(&u.o.Scheduler, "scheduler", "", "stock (kube-scheduler as it is), berth (with Berth's plugins) or none (run one beside it) (default: the folder's last, and berth in a new one)")
 	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "let new pods that ask for GPUs tolerate the taint nvidia.com/gpu:NoSchedule")
+	f.StringVar(&u.o.Notebooks, "notebooks", "", notebooksUsage+" (default: the folder's last, and auto in a new one)")
 	u.o.NodePolicy.flags(f)
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")
 	f.Lookup("hold-scheduler").Hidden = true
@@ -98,7 +102,7 @@ func (u *upCommand) main(ctx context.Context) error {
 	if s := u.o.Scheduler; s != "" && s != "stock" && s != "berth" && s != "none" {
 		return usagef("--scheduler %q: it is stock, berth or none", s)
 	}
-	if err := u.o.NodePolicy.check(); err != nil {
+	if err := errors.Join(checkNotebooks(u.o.Notebooks), u.o.NodePolicy.check()); err != nil {
 		return err
 	}
 	dir, err := datadir.At(u.dir)

@@ -17,9 +17,10 @@ type certs struct {
 	ca, proxyCA *authority
 	// kubelet serves every simulated node; metrics serves the metrics API.
 	kubelet, metrics identity
-	// admin is the owner; fleet is the simulated nodes' identity, with RBAC.
-	admin, fleet, manager, scheduler identity
-	dir                              string
+	// admin is the owner; fleet is the simulated nodes' identity and controller
+	// that of Berth's controllers, with RBAC.
+	admin, fleet, manager, scheduler, controller identity
+	dir                                          string
 }
 
 // path is the path of a file under DIR/pki.
@@ -71,6 +72,7 @@ func (c *certs) sign() error {
 		{by: c.ca, cn: fleetUser, to: &c.fleet},
 		{by: c.ca, cn: "system:kube-controller-manager", to: &c.manager},
 		{by: c.ca, cn: schedulerUser, to: &c.scheduler},
+		{by: c.ca, cn: controllerUser, to: &c.controller},
 	}
 	for _, l := range leaves {
 		id, err := l.by.leaf(l.cn, l.orgs, l.dns, l.ips...)

@@ -46,6 +46,9 @@ func prepare(o Options) (*plane, error) {
 	if state.Scheduler, err = chooseScheduler(o.Scheduler, state.Scheduler, fresh); err != nil {
 		return nil, err
 	}
+	if state.Notebooks, err = chooseNotebooks(o.Notebooks, state.Notebooks); err != nil {
+		return nil, err
+	}
 	if p.listener, err = choosePort(o.Port, state.Port); err != nil {
 		return nil, err
 	}

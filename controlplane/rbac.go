@@ -59,10 +59,7 @@ func grant(ctx context.Context, client kubernetes.Interface, name, user string, 
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 	}
-	_, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		_, err = client.RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})
-	}
+	err := putRole(ctx, client, role)
 	if err == nil {
 		_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
 	}

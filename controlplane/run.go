@@ -43,6 +43,9 @@ type Options struct {
 	// hold GPUs and cannot run.
 	OtherPods string
 	Stuck     stuck.Policy
+	// Notebooks is what Berth does with Notebooks: server.Auto or a mode of package
+	// controller/notebook; "" is the folder's last, and Auto in a new folder.
+	Notebooks string
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
 	HoldScheduler string
@@ -188,6 +191,7 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	defer running.Wait()
 	defer stop()
 
+	served := p.startControllers(ctx, client, &running)
 	for _, w := range p.spec.Warnings {
 		p.log.Warn("fleet file", "message", w)
 	}
@@ -218,12 +222,14 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 		return err
 	}
 	p.step("Control plane", p.made()+" "+buildinfo.Kubernetes)
-	select {
-	case <-f.Ready():
-	case <-ctx.Done():
-		return stopped(ctx)
-	case err := <-p.failed:
-		return err
+	for _, ready := range []<-chan struct{}{served, f.Ready()} {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return stopped(ctx)
+		case err := <-p.failed:
+			return err
+		}
 	}
 	p.step("GPU nodes", p.spec.Summary())
 	running.Go(func() { followLoad(ctx) })

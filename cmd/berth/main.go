@@ -6,13 +6,16 @@ import (
 	"os"
 
 	"berth.dev/berth/cli"
+	"berth.dev/berth/controller/idle"
+	"berth.dev/berth/controller/notebook"
+	controllers "berth.dev/berth/controller/server"
 	"berth.dev/berth/controlplane"
 	"berth.dev/berth/scheduler/server"
 	"berth.dev/berth/scheduler/stuck"
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule}))
+	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule, Controller: control}))
 }
 
 // up joins the command to the control plane, which the cli layer may not import.
@@ -20,7 +23,7 @@ func up(ctx context.Context, o cli.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler,
 		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
-		Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
+		Notebooks: o.Notebooks, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
 
@@ -43,4 +46,20 @@ func schedule(ctx context.Context, o cli.SchedulerOptions) error {
 		return err
 	}
 	return server.Run(ctx, run)
+}
+
+// control joins the command to the controllers, which the cli layer may not import.
+func control(ctx context.Context, o cli.ControllerOptions) error {
+	run := controllers.Options{
+		Kubeconfig: o.Kubeconfig, Notebooks: o.Notebooks, MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
+		Notebook: notebook.Options{Domain: o.Domain, FSGroup: o.FSGroup, Istio: o.Istio, IstioGateway: o.IstioGateway, IstioHost: o.IstioHost},
+		Idle:     idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied},
+	}
+	if o.LeaderElect {
+		run.Lease = &controllers.Lease{
+			Namespace: o.LeaseNamespace, Name: o.LeaseName,
+			Duration: o.LeaseDuration, Deadline: o.RenewDeadline, Retry: o.RetryPeriod,
+		}
+	}
+	return controllers.Run(ctx, run)
 }

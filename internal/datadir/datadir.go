@@ -33,7 +33,9 @@ type State struct {
 	Server  string `json:"server"`  // URL of the API server
 	Fleet   string `json:"fleet"`   // name of the fleet the folder was made with
 	// Scheduler is "stock", "berth" or "none"; "" is stock, in a folder made before there was a choice.
-	Scheduler string    `json:"scheduler,omitempty"`
+	Scheduler string `json:"scheduler,omitempty"`
+	// Notebooks is "own", "govern", "off" or "auto"; "" is auto.
+	Notebooks string    `json:"notebooks,omitempty"`
 	Ready     bool      `json:"ready"`   // false while the holder starts
 	Started   time.Time `json:"started"` // of the last holder
 	Seconds   float64   `json:"seconds"` // from start to ready, of the last holder

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	genericfilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -23,28 +22,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version" // kubernetes_build_info
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 )
-
-// plainPrefix before an address asks for HTTP without TLS.
-const plainPrefix = "http://"
-
-// listen opens the address for metrics and health. Without TLS only an address
-// of this machine alone is accepted, because nobody is asked who they are.
-func listen(addr string) (l net.Listener, plain bool, err error) {
-	if addr == "" {
-		return nil, false, nil
-	}
-	addr, plain = strings.CutPrefix(addr, plainPrefix)
-	if plain {
-		host, _, err := net.SplitHostPort(addr)
-		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return nil, false, fmt.Errorf("metrics address %s%s: without TLS it must be a loopback address such as %s127.0.0.1:10259", plainPrefix, addr, plainPrefix)
-		}
-	}
-	if l, err = net.Listen("tcp", addr); err != nil {
-		return nil, false, fmt.Errorf("metrics address: %w; choose another or \"\" for none", err)
-	}
-	return l, plain, nil
-}
 
 // endpoints serves metrics, health and profiles, at upstream's paths.
 func endpoints(health, ready []healthz.HealthChecker) http.Handler {

@@ -2,21 +2,19 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
+	"berth.dev/berth/internal/listen"
+	"berth.dev/berth/kube/rights"
 	"berth.dev/berth/scheduler/stuck"
 )
 
@@ -54,7 +52,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.prepare(ctx); err != nil {
 		return err
 	}
-	listener, plain, err := listen(o.MetricsAddr)
+	listener, plain, err := listen.On(o.MetricsAddr)
 	if err != nil {
 		return err
 	}
@@ -81,9 +79,6 @@ func Run(ctx context.Context, o Options) error {
 	return p.run(ctx, work, listener)
 }
 
-// patience is how long the API server may take to answer at the start.
-const patience = 15 * time.Second
-
 // prepare asks the API server who this is and what it may, and guards committed
 // devices. Each way in which a scheduler could run and do nothing is an error.
 func (o *Options) prepare(ctx context.Context) error {
@@ -96,7 +91,7 @@ func (o *Options) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}
-	user, err := whoAmI(ctx, client)
+	user, err := rights.WhoAmI(ctx, client)
 	if err != nil {
 		return fmt.Errorf("ask %s who this is: %w", cfg.Host, err)
 	}
@@ -117,28 +112,6 @@ func (o *Options) prepare(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// whoAmI gives the name that the API server knows this process by. A server that
-// does not answer at once may be starting too.
-func whoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		got, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-		var status apierrors.APIStatus
-		switch {
-		case err == nil:
-			return got.Status.UserInfo.Username, nil
-		case errors.As(err, &status) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsInternalError(err):
-			return "", err
-		}
-		select {
-		case <-ctx.Done():
-			return "", err
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
 }
 
 // upstream gives upstream's options for o.

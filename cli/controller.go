@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/core/idle"
+)
+
+// ControllerOptions is what `berth controller` was asked for.
+type ControllerOptions struct {
+	Kubeconfig string // file; "" is the ServiceAccount of the pod that it runs in
+	Notebooks  string // own, govern, off or auto
+	NotebookSettings
+	LeaseOptions
+	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
+	CertFile, KeyFile string // for MetricsAddr; "" is a certificate made at the start
+}
+
+// NotebookSettings says how notebooks are made, and when idle ones are stopped.
+type NotebookSettings struct {
+	Domain                  string // the cluster's DNS domain
+	FSGroup                 bool   // pods without a security context get fsGroup 100
+	Istio                   bool   // make VirtualServices where the cluster has that kind
+	IstioGateway, IstioHost string
+	Proxied                 bool // ask notebooks through the API server
+	// Idle is the policy of notebooks of which neither they nor their namespace say
+	// anything.
+	Idle idle.Policy
+}
+
+// ControllerFunc runs the controllers until ctx ends, and then returns nil.
+type ControllerFunc func(ctx context.Context, o ControllerOptions) error
+
+// notebookModes are the values of --notebooks.
+var notebookModes = []string{"auto", "own", "govern", "off"}
+
+// notebooksUsage explains --notebooks, but for its default.
+const notebooksUsage = "own (Berth runs Notebooks), govern (another controller does, and Berth stops idle ones), off, or auto (govern while Kubeflow's notebook-controller runs, else own)"
+
+// checkNotebooks refuses what is no mode; "" is none said.
+func checkNotebooks(mode string) error {
+	if mode != "" && !slices.Contains(notebookModes, mode) {
+		return usagef("--notebooks %q: it is own, govern, off or auto", mode)
+	}
+	return nil
+}
+
+func newController(o Options) *cobra.Command {
+	var c ControllerOptions
+	var words idle.Words
+	var period string
+	var verbosity int
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Run Berth's controllers for a cluster",
+		Long: "Run the controllers of the kinds that Berth serves for a cluster: Notebook of kubeflow.org, and what stops\n" +
+			"idle ones. It brings their definitions with it. Where Kubeflow's notebook-controller runs, Berth stands aside.\n" +
+			"Several can run: one leads, and the others take over when it ends.\n\n" +
+			"The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one whose pod this runs in. What it\n" +
+			"needs there is in deploy/controller.yaml. The environment variables of Kubeflow's notebook-controller\n" +
+			"(ADD_FSGROUP, USE_ISTIO, ISTIO_GATEWAY, ISTIO_HOST, CLUSTER_DOMAIN, ENABLE_CULLING, CULL_IDLE_TIME,\n" +
+			"IDLENESS_CHECK_PERIOD, DEV) are read where the flag that says the same is not given.",
+		Example: "  berth controller --kubeconfig ~/.kube/config\n" +
+			"  berth controller --idle-after 8h --idle-warning 30m    stop notebooks that nobody uses\n" +
+			"  berth controller --notebooks govern                    leave Notebooks to Kubeflow's controller",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.check(cmd.Flags(), words, period, os.LookupEnv); err != nil {
+				return err
+			}
+			if err := logVerbosity(verbosity); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // the next signal has its default effect
+			defer klog.Flush()
+			return unreachable(o.Controller(ctx, c))
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "cluster and identity (default $KUBECONFIG, else the ServiceAccount of the pod)")
+	f.StringVar(&c.Notebooks, "notebooks", "auto", notebooksUsage)
+	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; they and their namespaces may say another ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
+	f.StringVar(&words.Warning, "idle-warning", "", "warn this long before (default 10m)")
+	f.StringVar(&words.By, "idle-by", "", "what counts as use: activity (kernels, terminals, calls and GPUs) or gpu (an open tab does not) (default activity)")
+	f.StringVar(&period, "idle-period", "", "look this often ($IDLENESS_CHECK_PERIOD minutes, default 1m)")
+	f.BoolVar(&c.FSGroup, "fsgroup", true, "give pods without a security context the fsGroup 100 ($ADD_FSGROUP)")
+	f.BoolVar(&c.Istio, "istio", true, "make VirtualServices, if the cluster has that kind ($USE_ISTIO)")
+	f.StringVar(&c.IstioGateway, "istio-gateway", "kubeflow/kubeflow-gateway", "gateway of VirtualServices ($ISTIO_GATEWAY)")
+	f.StringVar(&c.IstioHost, "istio-host", "*", "host of VirtualServices ($ISTIO_HOST)")
+	f.StringVar(&c.Domain, "cluster-domain", "cluster.local", "DNS domain of the cluster ($CLUSTER_DOMAIN)")
+	f.BoolVar(&c.Proxied, "through-api-server", false, "ask notebooks for activity through the API server, from outside of the cluster's network ($DEV)")
+	f.StringVar(&c.MetricsAddr, "metrics-addr", "127.0.0.1:10260", "address of /metrics, /healthz, /livez and /readyz, with TLS; http://127.0.0.1:PORT is without; \"\" is none")
+	f.StringVar(&c.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: one made at the start)")
+	f.StringVar(&c.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
+	c.LeaseOptions.flags(f, "berth-controller", "work")
+	f.IntVarP(&verbosity, "v", "v", 0, "verbosity of the log on stderr, as in Kubernetes")
+	return cmd
+}
+
+// check refuses what cannot work, takes from the environment what no flag says, and
+// finds the cluster. words and period are what flags say of idle notebooks.
+func (c *ControllerOptions) check(f *pflag.FlagSet, words idle.Words, period string, lookup func(string) (string, bool)) error {
+	if err := checkNotebooks(c.Notebooks); err != nil {
+		return err
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return usagef("--tls-cert-file and --tls-private-key-file go together")
+	}
+	if err := c.LeaseOptions.check(); err != nil {
+		return err
+	}
+	if err := c.environment(f, lookup); err != nil {
+		return err
+	}
+	if err := c.idle(words, period, lookup); err != nil {
+		return err
+	}
+	var err error
+	c.Kubeconfig, err = oneCluster(c.Kubeconfig, "a controller")
+	return err
+}
+
+// environment reads Kubeflow's variables, but for those of idle notebooks. An empty
+// one is not set.
+func (c *ControllerOptions) environment(f *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	for _, v := range []struct {
+		name, flag string
+		text       *string
+		yes        *bool
+	}{
+		{name: "ADD_FSGROUP", flag: "fsgroup", yes: &c.FSGroup},
+		{name: "USE_ISTIO", flag: "istio", yes: &c.Istio},
+		{name: "ISTIO_GATEWAY", flag: "istio-gateway", text: &c.IstioGateway},
+		{name: "ISTIO_HOST", flag: "istio-host", text: &c.IstioHost},
+		{name: "CLUSTER_DOMAIN", flag: "cluster-domain", text: &c.Domain},
+		{name: "DEV", flag: "through-api-server", yes: &c.Proxied},
+	} {
+		value, _ := lookup(v.name)
+		switch {
+		case value == "" || f.Changed(v.flag):
+		case v.text != nil:
+			*v.text = value
+		case value != "true" && value != "false":
+			return notTrueOrFalse(v.name, value)
+		default:
+			*v.yes = value == "true"
+		}
+	}
+	return nil
+}
+
+// idle finds the policy for idle notebooks.
+func (c *ControllerOptions) idle(words idle.Words, period string, lookup func(string) (string, bool)) error {
+	enable, _ := lookup("ENABLE_CULLING")
+	after, _ := lookup("CULL_IDLE_TIME")
+	every, _ := lookup("IDLENESS_CHECK_PERIOD")
+	if enable != "" && enable != "true" && enable != "false" {
+		return notTrueOrFalse("ENABLE_CULLING", enable)
+	}
+	base, err := idle.FromKubeflow(enable, after, every)
+	if err != nil {
+		return &UsageError{err}
+	}
+	if period != "" {
+		if base.Period, err = positive(period); err != nil {
+			return usagef("--idle-period %q: write a time such as 1m", period)
+		}
+	}
+	policy, problems := base.With(words)
+	if policy.Never && len(problems) > 0 {
+		return usagef("--idle-after, --idle-warning or --idle-by: %s", strings.Join(problems, "; "))
+	}
+	for _, p := range problems {
+		klog.InfoS("Idle notebooks", "note", p)
+	}
+	c.Idle = policy
+	return nil
+}
+
+func notTrueOrFalse(name, value string) error {
+	return usagef("environment variable %s is %q: it is true or false", name, value)
+}
+
+// positive reads a time above 0.
+func positive(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("%s is not above 0", text)
+	}
+	return d, err
+}

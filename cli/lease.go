@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// LeaseOptions says how one of several processes is elected to lead.
+type LeaseOptions struct {
+	// LeaderElect is whether there may be several. The durations are those of the
+	// lease.
+	LeaderElect                               bool
+	LeaseNamespace, LeaseName                 string
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// flags adds upstream's flags; name is that of the lease, and does what the one that
+// leads does: "schedule".
+func (l *LeaseOptions) flags(f *pflag.FlagSet, name, does string) {
+	f.BoolVar(&l.LeaderElect, "leader-elect", true, "let one of several "+does+"; false is for one that runs alone")
+	f.StringVar(&l.LeaseNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
+	f.StringVar(&l.LeaseName, "leader-elect-resource-name", name, "name of the lease")
+	f.DurationVar(&l.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "another takes over when the leader has not renewed for this long")
+	f.DurationVar(&l.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "the leader stops when it could not renew for this long")
+	f.DurationVar(&l.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two tries")
+}
+
+// check refuses what cannot work.
+func (l *LeaseOptions) check() error {
+	switch {
+	case l.LeaderElect && l.LeaseDuration < time.Second:
+		return usagef("--leader-elect-lease-duration %s: a lease is at least 1s", l.LeaseDuration)
+	case l.LeaderElect && l.LeaseDuration <= l.RenewDeadline:
+		return usagef("--leader-elect-renew-deadline %s: it must be shorter than the lease (%s)", l.RenewDeadline, l.LeaseDuration)
+	case l.LeaderElect && (l.RetryPeriod <= 0 || l.RenewDeadline <= l.RetryPeriod*6/5):
+		return usagef("--leader-elect-retry-period %s: 1.2 times it must be shorter than the deadline (%s)", l.RetryPeriod, l.RenewDeadline)
+	}
+	return nil
+}

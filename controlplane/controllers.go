@@ -1,0 +1,130 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"berth.dev/berth/controller/crd"
+	"berth.dev/berth/controller/idle"
+	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/server"
+)
+
+// controllerUser is who Berth's controllers are to the API server, and the name of
+// their roles.
+const controllerUser = "berth:controller"
+
+// chooseNotebooks gives the mode of notebooks that is asked for, else the one that
+// the folder had, else the one that follows the cluster.
+func chooseNotebooks(asked, had string) (string, error) {
+	modes := []string{server.Auto, string(notebook.Own), string(notebook.Govern), string(notebook.Off)}
+	switch {
+	case slices.Contains(modes, asked):
+		return asked, nil
+	case asked != "":
+		return "", fmt.Errorf("notebooks %q: they are own, govern, off or auto", asked)
+	case had == "":
+		return server.Auto, nil
+	}
+	return had, nil
+}
+
+// startControllers runs Berth's controllers. What it returns is closed when the
+// kinds are served that they are of: being ready waits for that, and not for them.
+func (p *plane) startControllers(ctx context.Context, client kubernetes.Interface, running *group) <-chan struct{} {
+	served := make(chan struct{})
+	if p.state.Notebooks == string(notebook.Off) {
+		close(served)
+		return served
+	}
+	ended := running.ended(ctx, p)
+	labelled(ctx, "controllers", func(ctx context.Context) {
+		ended("Berth's controllers", p.runControllers(ctx, client, served))
+	})
+	return served
+}
+
+// runControllers gives the controllers their roles, brings the definitions of their
+// kinds, closes served, and runs them until ctx ends.
+func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface, served chan<- struct{}) error {
+	if err := grantControllers(ctx, client); err != nil {
+		return err
+	}
+	done, err := crd.Install(ctx, unlimited(p.clients))
+	if err != nil {
+		return err
+	}
+	for _, d := range done {
+		if d.Foreign {
+			p.log.Info("a definition is not Berth's and stays as it is", "definition", d.Name)
+		}
+	}
+	close(served)
+	return server.Start(ctx, p.controllerConfig(), server.Options{
+		Notebooks: p.state.Notebooks,
+		Notebook:  notebook.Options{FSGroup: true, Istio: true},
+		Idle:      idle.Options{Proxied: true}, // names of Services lead nowhere from here
+	})
+}
+
+// controllerConfig is the controllers' own identity, which has just the rights of
+// grantControllers.
+func (p *plane) controllerConfig() *rest.Config {
+	return &rest.Config{Host: p.state.Server, TLSClientConfig: rest.TLSClientConfig{
+		CAData: p.certs.ca.pem, CertData: p.certs.controller.certPEM, KeyData: p.certs.controller.keyPEM,
+	}}
+}
+
+// grantControllers gives the controllers their roles, and makes those for people.
+func grantControllers(ctx context.Context, client kubernetes.Interface) error {
+	if err := grant(ctx, client, controllerUser, controllerUser, server.Rules()); err != nil {
+		return err
+	}
+	if err := grantIn(ctx, client, server.Namespace, controllerUser, server.OwnRules(server.Name)); err != nil {
+		return err
+	}
+	for _, role := range server.Roles() {
+		if err := putRole(ctx, client, &role); err != nil {
+			return fmt.Errorf("make role %s: %w", role.Name, err)
+		}
+	}
+	return nil
+}
+
+// putRole makes a ClusterRole, or brings it up to date.
+func putRole(ctx context.Context, client kubernetes.Interface, role *rbacv1.ClusterRole) error {
+	_, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = client.RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// grantIn makes a Role in a namespace and its binding to a user, both called as the
+// user is, or brings them up to date.
+func grantIn(ctx context.Context, client kubernetes.Interface, namespace, user string, rules []rbacv1.PolicyRule) error {
+	api := client.RbacV1()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: namespace}, Rules: rules}
+	_, err := api.Roles(namespace).Create(ctx, role, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = api.Roles(namespace).Update(ctx, role, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		_, err = api.RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: namespace},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("give %s its role in %s: %w", user, namespace, err)
+	}
+	return nil
+}
