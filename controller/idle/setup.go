@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"berth.dev/berth/controller/notebook"
@@ -39,9 +40,45 @@ type Prober interface {
 	GPUs(ctx context.Context, pod *corev1.Pod) rules.GPUs
 }
 
+// Name is the loop's name, as the field manager and source of events.
+const Name = "berth-notebook-idle"
+
 // Add adds the loop to a manager, whose cache should have notebook.CacheOptions
 // and whose scheme must have kubeflow.AddToScheme and client-go's. It also watches
 // the metadata of namespaces.
 func Add(mgr manager.Manager, o Options) error {
-	return nil
+	if o.Default == (rules.Policy{}) {
+		o.Default = rules.Off()
+	}
+	if o.Domain == "" {
+		o.Domain = "cluster.local"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Prober == nil {
+		var err error
+		if o.Prober, err = newProber(mgr, o); err != nil {
+			return err
+		}
+	}
+	register()
+	return mgr.Add(&loop{
+		reader: mgr.GetCache(), writer: mgr.GetClient(), events: mgr.GetEventRecorder(Name), informer: mgr.GetCache(),
+		o: o, prober: o.Prober, wake: make(chan struct{}, 1), entries: map[types.NamespacedName]*entry{},
+	})
+}
+
+// newProber is the prober that asks over HTTP.
+func newProber(mgr manager.Manager, o Options) (*httpProber, error) {
+	proxied, root, err := through(mgr.GetHTTPClient(), mgr.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	p := &httpProber{client: proxied, address: services(root), now: o.Now}
+	if !o.Proxied {
+		p.client, p.address = directly(o.Domain)
+	}
+	p.gauges = &gauges{client: proxied, root: root, pods: mgr.GetAPIReader(), now: o.Now, nodes: map[string]*gauge{}}
+	return p, nil
 }

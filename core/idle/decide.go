@@ -49,8 +49,8 @@ type Decision struct {
 	// down with every step, and if Record says so without one.
 	Activity time.Time
 	Record   bool
-	// Forget says that the record of Activity is to be taken away, as what has
-	// happened since is not known.
+	// Forget says that the record of Activity is to be taken away: what has happened
+	// since is not known, and another process should not take it for nothing.
 	Forget  bool
 	StopsAt time.Time // with Warn and Move; in whole seconds
 	Why     string    // for a person: a clause without a full stop, or "" where there is nothing to say
@@ -87,7 +87,8 @@ func Decide(now time.Time, p Policy, s State, r Readings) Decision {
 	d := Decision{Activity: now.Add(-t.Idle), Track: t, Why: u.why}
 
 	if server.Result == Failed || gpus.Result == Failed {
-		d.Forget = t.Gauged && t.Unread > gapPeriods*p.Period && !s.Activity.IsZero()
+		lost := t.Gauged && t.Unread > gapPeriods*p.Period
+		d.Forget = !s.Activity.IsZero() && (lost || d.Activity.Sub(s.Activity) > p.step())
 		d.Why = "whether it is used is not known: " + said(server.Result == Failed, server.Said, gpus.Said)
 		return d
 	}

@@ -19,7 +19,7 @@ type Track struct {
 	Idle time.Duration // how long nothing had happened at that look, at least
 
 	Newest time.Time     // of the stamps told, by the server's clock
-	Ahead  time.Time     // the newest stamp that was in the future when it was told
+	Ahead  int64         // sum of the stamps that were in the future when they were last told
 	Asked  bool          // the server has told its stamps once
 	Quiet  time.Duration // since it last did
 
@@ -53,8 +53,11 @@ type use struct {
 func (t Track) next(now time.Time, p Policy, s State, server Server, gpus GPUs, u use) Track {
 	elapsed := max(0, s.Elapsed)
 	if !t.Seen {
-		t = Track{Seen: true, Idle: max(0, now.Sub(s.Activity.Add(p.step()+slackPeriods*p.Period)))}
-		elapsed = 0
+		behind := slackPeriods * p.Period
+		if s.StopsAt.IsZero() {
+			behind += p.step() // with a warning, the record is as new as the last look
+		}
+		t, elapsed = Track{Seen: true, Idle: max(0, now.Sub(s.Activity.Add(behind)))}, 0
 	}
 	t.Idle += elapsed
 	t.Quiet += elapsed
@@ -78,29 +81,28 @@ func (t Track) next(now time.Time, p Policy, s State, server Server, gpus GPUs, 
 	return t
 }
 
-// told takes the stamps that the server told at now.
+// told takes the stamps that the server told at now. Some may be of the future:
+// of a clock that goes ahead of this one, or before this one was set back. What
+// they mean is not known, so any change of them counts as use.
 func (t *Track) told(now time.Time, stamps []time.Time) {
-	var past, ahead time.Time
+	var past time.Time
+	var ahead int64
 	for _, at := range stamps {
 		if at.After(now) {
-			ahead = later(ahead, at)
+			ahead += at.UnixNano()
 		} else {
 			past = later(past, at)
 		}
 	}
-	if ahead.After(later(t.Newest, t.Ahead)) {
-		t.Idle = 0
-	}
-	set := t.Newest.After(now) // the clock was set back: what comes now has older stamps
-	t.Ahead = later(t.Ahead, ahead)
-	if set {
-		t.Ahead, t.Newest = later(t.Ahead, t.Newest), time.Time{}
+	if ahead != t.Ahead || t.Newest.After(now) {
+		t.Idle, t.Newest, t.Ahead = 0, past, ahead
+		return
 	}
 	if !past.After(t.Newest) {
 		return
 	}
 	idle := now.Sub(past)
-	if t.Asked && !set && idle > t.Quiet {
+	if t.Asked && idle > t.Quiet {
 		idle = 0 // it came since it was last asked: the clocks differ
 	}
 	t.Idle, t.Newest = min(t.Idle, idle), past

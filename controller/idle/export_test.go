@@ -1,0 +1,39 @@
+package idle
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Loop is the loop without a manager.
+type Loop struct{ *loop }
+
+// NewLoop makes one of which a test drives the passes.
+func NewLoop(c client.Client, r events.EventRecorder, o Options) Loop {
+	return Loop{&loop{
+		reader: c, writer: c, events: r, o: o, prober: o.Prober, wake: make(chan struct{}, 1), entries: map[types.NamespacedName]*entry{},
+	}}
+}
+
+// Pass is one pass: see loop.pass.
+func (l Loop) Pass(ctx context.Context) time.Duration { return l.pass(ctx) }
+
+// Settle is how long the loop waits for changes to gather.
+const Settle = settle
+
+// NewProber makes the prober that asks through an API server.
+func NewProber(cfg *rest.Config, c *http.Client, pods client.Reader, now func() time.Time) (Prober, error) {
+	c, root, err := through(c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &httpProber{client: c, address: services(root), now: now, gauges: &gauges{
+		client: c, root: root, pods: pods, now: now, nodes: map[string]*gauge{},
+	}}, nil
+}

@@ -1,0 +1,173 @@
+package idle
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rules "berth.dev/berth/core/idle"
+	"berth.dev/berth/kube"
+)
+
+const (
+	scrapeSize = 16 << 20               // bytes of an exporter's metrics
+	scrapeLife = 400 * time.Millisecond // for which a scrape serves all notebooks of its node
+	// Which exporters there are is asked for anew when it is that old, or when a
+	// node seems to have none.
+	exportersLife  = 5 * time.Minute
+	exportersRetry = 30 * time.Second
+)
+
+// gauges read the GPUs of nodes from their DCGM exporters, through the API
+// server. Only the exporter of a node that is asked about is asked.
+type gauges struct {
+	client *http.Client
+	root   string // URL of the API server's namespaces
+	pods   client.Reader
+	now    func() time.Time
+
+	mu     sync.Mutex
+	listed time.Time
+	byNode map[string]string // path of the exporter, below namespaces/
+	nodes  map[string]*gauge
+}
+
+// gauge is the last scrape of a node.
+type gauge struct {
+	mu       sync.Mutex
+	at       time.Time
+	readings []kube.Reading
+	err      error
+}
+
+// GPUs implements Prober.
+func (p *httpProber) GPUs(ctx context.Context, pod *corev1.Pod) rules.GPUs {
+	return p.gauges.read(ctx, pod)
+}
+
+func (g *gauges) read(ctx context.Context, pod *corev1.Pod) rules.GPUs {
+	out := rules.GPUs{At: g.now(), Result: rules.Absent}
+	if kube.Request(pod) == nil {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	path, err := g.exporter(ctx, pod.Spec.NodeName)
+	if err == nil && path == "" {
+		out.Said = "no DCGM exporter runs on node " + pod.Spec.NodeName
+		return out
+	}
+	var at time.Time
+	var readings []kube.Reading
+	if err == nil {
+		at, readings, err = g.scrape(ctx, pod.Spec.NodeName, path)
+	}
+	if err != nil {
+		out.Result, out.Said = rules.Failed, "its GPUs cannot be read: "+short(err)
+		return out
+	}
+	return devices(at, pod, readings)
+}
+
+// devices picks what a pod holds: by the exporter's own word, else by UUID. It is
+// Failed where the exporter tells of some of the pod's devices only, and Absent
+// where it tells of none.
+func devices(at time.Time, pod *corev1.Pod, readings []kube.Reading) rules.GPUs {
+	out := rules.GPUs{At: at, Result: rules.Absent}
+	held := kube.HeldDevices(pod)
+	add := func(mine func(kube.Reading) bool) {
+		for _, r := range readings {
+			if r.UtilizationKnown && mine(r) {
+				out.Devices = append(out.Devices, rules.Device{UUID: r.UUID, Utilization: r.Utilization, MemoryBytes: r.MemoryBytes})
+			}
+		}
+	}
+	add(func(r kube.Reading) bool { return r.Namespace == pod.Namespace && r.Pod == pod.Name })
+	if len(out.Devices) == 0 {
+		add(func(r kube.Reading) bool { return r.Profile == "" && slices.Contains(held, r.UUID) })
+	}
+	switch n := len(out.Devices); {
+	case n == 0:
+		out.Said = "the DCGM exporter of node " + pod.Spec.NodeName + " does not tell of its GPUs"
+	case n < len(held):
+		out.Result, out.Said = rules.Failed, fmt.Sprintf("the DCGM exporter of node %s tells of %d of its %d GPUs", pod.Spec.NodeName, n, len(held))
+	default:
+		out.Result = rules.OK
+	}
+	return out
+}
+
+// exporter is the path of the exporter of a node in the API, or "".
+func (g *gauges) exporter(ctx context.Context, node string) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	age := g.now().Sub(g.listed)
+	path := g.byNode[node]
+	if g.byNode != nil && (age < exportersRetry || path != "" && age < exportersLife) {
+		return path, nil
+	}
+	var all []*corev1.Pod
+	for _, text := range kube.ExporterSelectors {
+		selector, err := labels.Parse(text)
+		if err != nil {
+			return "", fmt.Errorf("selector %s: %w", text, err)
+		}
+		var list corev1.PodList
+		o := &client.ListOptions{LabelSelector: selector, Raw: &metav1.ListOptions{ResourceVersion: "0"}}
+		if err := g.pods.List(ctx, &list, o); err != nil {
+			return "", fmt.Errorf("look for DCGM exporters: %w", err)
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+	}
+	g.byNode, g.listed = map[string]string{}, g.now()
+	for _, p := range kube.Exporters(all) {
+		g.byNode[p.Spec.NodeName] = p.Namespace + "/pods/http:" + p.Name + ":" + kube.ExporterPort
+	}
+	return g.byNode[node], nil
+}
+
+// scrape reads all GPUs of a node, at most once in scrapeLife.
+func (g *gauges) scrape(ctx context.Context, node, path string) (time.Time, []kube.Reading, error) {
+	g.mu.Lock()
+	n := g.nodes[node]
+	if n == nil {
+		n = &gauge{}
+		g.nodes[node] = n
+	}
+	g.mu.Unlock()
+
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now := g.now(); now.Sub(n.at) > scrapeLife || now.Before(n.at) {
+		raw, status, err := fetch(ctx, g.client, g.root+path+"/proxy/metrics", scrapeSize)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("the DCGM exporter of node %s answers with status %d", node, status)
+		}
+		n.at, n.readings, n.err = now, kube.Readings(raw), err
+		if err != nil {
+			n.readings = nil
+			g.moved()
+		}
+	}
+	return n.at, n.readings, n.err
+}
+
+// moved has the exporters listed anew, as one does not answer: but not at once if
+// they just were.
+func (g *gauges) moved() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.now().Sub(g.listed) > exportersRetry {
+		g.listed = time.Time{}
+	}
+}

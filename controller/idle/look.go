@@ -1,0 +1,203 @@
+package idle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	rules "berth.dev/berth/core/idle"
+)
+
+// The reasons of the events on Notebooks.
+const (
+	eventWarned  = "IdleWarning"        // it is stopped soon
+	eventCleared = "IdleWarningCleared" // it is not
+	eventStopped = "StoppedIdle"        // it has been
+	eventUnknown = "IdleUnknown"        // its policy cannot be followed
+	eventPolicy  = "IdlePolicy"         // its policy cannot be read
+)
+
+// look looks at one notebook and takes the step that follows.
+func (l *loop) look(ctx context.Context, s subject) {
+	ready, since := readySince(s.pod)
+	state := rules.State{
+		Ready: ready, Since: since,
+		Activity: timeOf(s.Annotations, api.AnnotationLastActivity), StopsAt: timeOf(s.Annotations, api.AnnotationNotebookStopsAt),
+		Track: s.entry.track,
+	}
+	var read rules.Readings
+	if ready && !s.policy.Never {
+		read = l.ask(ctx, s)
+		countProbes(read)
+	}
+	if ctx.Err() != nil {
+		return // what was asked has been cut off
+	}
+	now := l.o.Now()
+	if !s.entry.looked.IsZero() {
+		state.Elapsed = now.Sub(s.entry.looked)
+	}
+	d := rules.Decide(now, s.policy, state, read)
+	s.entry.track, s.entry.looked = d.Track, now
+	s.entry.failures++
+	if read.Server.Result != rules.Failed && read.GPUs.Result != rules.Failed {
+		s.entry.failures = 0
+	}
+	s.entry.next = s.entry.after(now, s.Namespace+"/"+s.Name, s.policy)
+	l.tellUnknown(s, read)
+	if err := l.write(ctx, s, d, now); err != nil {
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			klog.ErrorS(err, "An idle notebook could not be annotated", "notebook", klog.KObj(s.Notebook))
+		}
+		return // the next look sees what is there
+	}
+	l.tell(s, d, now)
+}
+
+// ask reads what the notebook's server and its GPUs say. A server of which is known
+// that it has no kernels API is not asked.
+func (l *loop) ask(ctx context.Context, s subject) rules.Readings {
+	var r rules.Readings
+	switch kind := s.Annotations[api.AnnotationServerType]; kind {
+	case "", "jupyter":
+		r.Server = l.prober.Server(ctx, s.Namespace, s.Name)
+	default:
+		r.Server = rules.Server{At: l.o.Now(), Result: rules.Absent, Said: "a server of type " + kind + " has no kernels API"}
+	}
+	r.GPUs = l.prober.GPUs(ctx, s.pod)
+	return r
+}
+
+// timeOf reads a time in an annotation; what cannot be read is none.
+func timeOf(annotations map[string]string, name string) time.Time {
+	t, err := time.Parse(time.RFC3339, annotations[name])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// write writes what is decided as annotations, in one patch of the object that was
+// looked at. What changes nothing is not written.
+func (l *loop) write(ctx context.Context, s subject, d rules.Decision, now time.Time) error {
+	set := map[string]any{}
+	if (d.Record || d.Do != rules.Nothing) && !d.Activity.IsZero() {
+		set[api.AnnotationLastActivity] = d.Activity.UTC().Format(time.RFC3339)
+		set[api.AnnotationActivityCheck] = now.UTC().Format(time.RFC3339)
+	}
+	if d.Forget {
+		set[api.AnnotationLastActivity], set[api.AnnotationActivityCheck] = nil, nil
+	}
+	switch d.Do {
+	case rules.Warn, rules.Move:
+		set[api.AnnotationNotebookStopsAt] = d.StopsAt.UTC().Format(time.RFC3339)
+	case rules.Clear:
+		set[api.AnnotationNotebookStopsAt] = nil
+	case rules.Stop:
+		set[api.AnnotationStopped] = now.UTC().Format(time.RFC3339)
+		set[api.AnnotationNotebookStoppedFor] = stoppedFor(d)
+		set[api.AnnotationNotebookStopsAt] = nil
+		set[api.AnnotationLastActivity], set[api.AnnotationActivityCheck] = nil, nil
+	}
+	if d.Do != rules.Stop {
+		set[api.AnnotationNotebookStoppedFor] = nil // it runs
+	}
+	return l.annotate(ctx, s.Notebook, set)
+}
+
+// stoppedFor is the sentence on a notebook that was stopped.
+func stoppedFor(d rules.Decision) string {
+	return "it was stopped for being idle: " + d.Why + ", since " + d.Activity.UTC().Format(time.RFC3339) + "; what is on its volumes is kept"
+}
+
+// forget takes the loop's annotations from a notebook that does not run.
+func (l *loop) forget(ctx context.Context, n *kubeflow.Notebook) {
+	set := map[string]any{api.AnnotationLastActivity: nil, api.AnnotationActivityCheck: nil, api.AnnotationNotebookStopsAt: nil}
+	err := l.annotate(ctx, n, set)
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		klog.ErrorS(err, "The annotations of a notebook that does not run could not be removed", "notebook", klog.KObj(n))
+	}
+}
+
+// annotate sets annotations, or takes those away that are nil, if the notebook is
+// still as it was read. Those that are as they should be are left out; if all are,
+// nothing is written.
+func (l *loop) annotate(ctx context.Context, n *kubeflow.Notebook, set map[string]any) error {
+	for name, value := range set {
+		if is, there := n.Annotations[name]; value == nil && !there || there && value == is {
+			delete(set, name)
+		}
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": n.UID, "resourceVersion": n.ResourceVersion, "annotations": set,
+	}})
+	if err != nil {
+		return fmt.Errorf("write a patch of notebook %s/%s: %w", n.Namespace, n.Name, err)
+	}
+	into := &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.Name}}
+	return l.writer.Patch(ctx, into, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Name))
+}
+
+// tell makes the event of a step.
+func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
+	switch d.Do {
+	case rules.Warn:
+		l.event(s.Notebook, corev1.EventTypeWarning, eventWarned, fmt.Sprintf(
+			"it is stopped at %s if it is not used: %s; its volumes are kept, what is in memory is not; to keep it, use it, or: kubectl annotate --overwrite notebook %s -n %s %s=never",
+			d.StopsAt.UTC().Format(time.RFC3339), d.Why, s.Name, s.Namespace, api.AnnotationNotebookIdleAfter))
+	case rules.Clear:
+		l.event(s.Notebook, corev1.EventTypeNormal, eventCleared, "it is not stopped: "+d.Why)
+	case rules.Stop:
+		l.event(s.Notebook, corev1.EventTypeWarning, eventStopped, fmt.Sprintf(
+			"%s; to start it: kubectl annotate notebook %s -n %s %s-", stoppedFor(d), s.Name, s.Namespace, api.AnnotationStopped))
+		culledTotal.Inc()
+		kubeflowCulled.WithLabelValues(s.Namespace, s.Name).Inc()
+		kubeflowCulledAt.WithLabelValues(s.Namespace, s.Name).Set(float64(now.Unix()))
+	}
+}
+
+// tellPolicy makes an event of what cannot be read of a policy, once for each text.
+func (l *loop) tellPolicy(n *kubeflow.Notebook, e *entry, problems string) {
+	if problems != e.told && problems != "" {
+		l.event(n, corev1.EventTypeWarning, eventPolicy, strings.TrimSuffix(problems, "; "))
+	}
+	e.told = problems
+}
+
+// tellUnknown makes an event where a policy asks for a stop and nobody can tell
+// whether the notebook is used: once for each cause.
+func (l *loop) tellUnknown(s subject, r rules.Readings) {
+	if r.Server.Result != rules.Absent || s.policy.By == rules.ByGPU && r.GPUs.Result != rules.Absent {
+		return
+	}
+	why := r.Server.Said
+	if s.policy.By == rules.ByGPU && r.GPUs.Said != "" {
+		why += ", and " + r.GPUs.Said
+	}
+	if why != s.entry.unknown {
+		l.event(s.Notebook, corev1.EventTypeNormal, eventUnknown, "it is never stopped for being idle, as whether it is used is not known: "+why)
+	}
+	s.entry.unknown = why
+}
+
+func (l *loop) event(n *kubeflow.Notebook, kind, reason, note string) {
+	about := &kubeflow.Notebook{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
+	}
+	l.events.Eventf(about, nil, kind, reason, "Idle", "%s", note)
+}

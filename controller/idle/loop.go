@@ -1,0 +1,276 @@
+package idle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/notebook"
+	rules "berth.dev/berth/core/idle"
+)
+
+const (
+	workers = 8                      // notebooks looked at at once
+	settle  = 250 * time.Millisecond // for changes of notebooks to gather
+	standby = time.Minute            // until it is asked again whether the kind is off
+	// slowest is how many periods lie between two looks at a notebook that could not
+	// be asked for long: it cannot be stopped, and asking is in vain.
+	slowest = 10
+)
+
+// loop looks at all notebooks that a policy may stop, each once in its period.
+// Where no notebook has such a policy it waits for a change, and asks nobody.
+type loop struct {
+	reader   client.Reader // of the cache
+	writer   client.Client
+	events   events.EventRecorder
+	informer cache.Cache
+	o        Options
+	prober   Prober
+
+	wake    chan struct{}
+	entries map[types.NamespacedName]*entry // of the goroutine of Start
+}
+
+// entry is what the loop knows of one notebook that it looks at.
+type entry struct {
+	pod      types.UID // of which the rest is
+	track    rules.Track
+	looked   time.Time // the last look; zero is none
+	next     time.Time // the next
+	failures int       // looks without an answer, one after another
+	told     string    // problems of its policy that an event told
+	unknown  string    // why its use is not known, as an event told
+}
+
+// subject is one notebook at one pass.
+type subject struct {
+	*kubeflow.Notebook
+	pod    *corev1.Pod
+	policy rules.Policy
+	entry  *entry
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (l *loop) NeedLeaderElection() bool { return true }
+
+// Start implements manager.Runnable: it runs until ctx ends.
+func (l *loop) Start(ctx context.Context) error {
+	if err := l.watch(ctx); err != nil {
+		return err
+	}
+	for {
+		var timer <-chan time.Time
+		if wait := l.pass(ctx); wait > 0 {
+			timer = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer:
+			continue
+		case <-l.wake:
+		}
+		select { // let what belongs together arrive
+		case <-ctx.Done():
+			return nil
+		case <-time.After(settle):
+		}
+	}
+}
+
+// watch has the loop woken by changes of notebooks and of namespaces.
+func (l *loop) watch(ctx context.Context) error {
+	poke := func() {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	handler := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { poke() },
+		UpdateFunc: func(any, any) { poke() },
+	}
+	for _, o := range []client.Object{&kubeflow.Notebook{}, namespaceMeta()} {
+		informer, err := l.informer.GetInformer(ctx, o)
+		if err == nil {
+			_, err = informer.AddEventHandler(handler)
+		}
+		if err != nil {
+			return fmt.Errorf("watch for idle notebooks: %w", err)
+		}
+	}
+	return nil
+}
+
+func namespaceMeta() *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{}
+	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return m
+}
+
+// pass looks at what is due, and says how long it may be until the next pass; 0 is
+// until something changes.
+func (l *loop) pass(ctx context.Context) time.Duration {
+	if l.o.Mode != nil && l.o.Mode() == notebook.Off {
+		clear(l.entries)
+		return standby
+	}
+	due, err := l.survey(ctx)
+	if err != nil {
+		return standby // the cache has ended, and with it this process
+	}
+	slots := make(chan struct{}, workers)
+	var wg sync.WaitGroup
+	for _, s := range due {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			l.look(ctx, s)
+		})
+	}
+	wg.Wait()
+	return l.wait()
+}
+
+// wait is the time until the first look that is due.
+func (l *loop) wait() time.Duration {
+	var first time.Time
+	for _, e := range l.entries {
+		if first.IsZero() || e.next.Before(first) {
+			first = e.next
+		}
+	}
+	if first.IsZero() {
+		return 0
+	}
+	return max(first.Sub(l.o.Now()), time.Millisecond)
+}
+
+// survey goes through all notebooks and gives those to look at now, by node, so
+// that one scrape serves its neighbours.
+func (l *loop) survey(ctx context.Context) ([]subject, error) {
+	var list kubeflow.NotebookList
+	if err := l.reader.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list notebooks: %w", err)
+	}
+	now, running := l.o.Now(), 0
+	seen := make(map[types.NamespacedName]bool, len(l.entries))
+	words := map[string]rules.Words{}
+	var due []subject
+	for i := range list.Items {
+		n := &list.Items[i]
+		if n.DeletionTimestamp != nil {
+			continue
+		}
+		key := client.ObjectKeyFromObject(n)
+		s := subject{Notebook: n, pod: l.podOf(ctx, n)}
+		_, stopped := n.Annotations[api.AnnotationStopped]
+		if stopped || s.pod == nil {
+			l.forget(ctx, n)
+			continue
+		}
+		ready, _ := readySince(s.pod)
+		if ready {
+			running++
+		}
+		problems := l.policy(ctx, &s, words)
+		e := l.entries[key]
+		if s.policy.Never && problems == "" && n.Annotations[api.AnnotationNotebookStopsAt] == "" && n.Annotations[api.AnnotationNotebookStoppedFor] == "" {
+			continue
+		}
+		if e == nil || e.pod != s.pod.UID {
+			e = &entry{pod: s.pod.UID}
+			l.entries[key] = e
+		}
+		seen[key], s.entry = true, e
+		l.tellPolicy(n, e, problems)
+		if !e.next.After(now) {
+			due = append(due, s)
+		}
+	}
+	for key := range l.entries {
+		if !seen[key] {
+			delete(l.entries, key)
+		}
+	}
+	runningNotebooks.Set(float64(running))
+	slices.SortStableFunc(due, func(a, b subject) int { return cmp.Compare(a.pod.Spec.NodeName, b.pod.Spec.NodeName) })
+	return due, nil
+}
+
+// podOf is the pod of a notebook, as the cache has it; nil is none that lives.
+func (l *loop) podOf(ctx context.Context, n *kubeflow.Notebook) *corev1.Pod {
+	pod := &corev1.Pod{}
+	if err := l.reader.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: n.Name + "-0"}, pod); err != nil {
+		return nil
+	}
+	if pod.Labels[api.LabelNotebook] != n.Name || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	return pod
+}
+
+// policy fills in the policy of a notebook, and says what cannot be read of it. words
+// remembers those of namespaces.
+func (l *loop) policy(ctx context.Context, s *subject, words map[string]rules.Words) (problems string) {
+	of, known := words[s.Namespace]
+	if !known {
+		m := namespaceMeta()
+		if err := l.reader.Get(ctx, client.ObjectKey{Name: s.Namespace}, m); err == nil {
+			of = wordsOf(m.Annotations)
+		}
+		words[s.Namespace] = of
+	}
+	p, bad := l.o.Default.With(of)
+	for _, text := range bad {
+		problems += "annotations of namespace " + s.Namespace + ": " + text + "; "
+	}
+	s.policy, bad = p.With(wordsOf(s.Annotations))
+	for _, text := range bad {
+		problems += "annotations: " + text + "; "
+	}
+	return problems
+}
+
+func wordsOf(a map[string]string) rules.Words {
+	return rules.Words{
+		After: a[api.AnnotationNotebookIdleAfter], Warning: a[api.AnnotationNotebookIdleWarning], By: a[api.AnnotationNotebookIdleBy],
+	}
+}
+
+// readySince tells whether a pod is ready, and since when.
+func readySince(pod *corev1.Pod) (bool, time.Time) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		}
+	}
+	return false, time.Time{}
+}
+
+// after is when the next look is due: up to a tenth sooner than the period says,
+// so that notebooks that started together do not stay together.
+func (e *entry) after(now time.Time, name string, p rules.Policy) time.Time {
+	h := fnv.New32a()
+	fmt.Fprint(h, name, now.UnixNano())
+	period := p.Fitted().Period
+	if e.failures > 3 {
+		period *= time.Duration(min(e.failures-2, slowest))
+	}
+	return now.Add(period - period/10*time.Duration(h.Sum32()%100)/100)
+}

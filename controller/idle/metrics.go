@@ -1,0 +1,44 @@
+package idle
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	rules "berth.dev/berth/core/idle"
+)
+
+// The metrics of the loop. The two without Berth's prefix are Kubeflow's, with
+// its labels: a series for each notebook that was stopped.
+var (
+	culledTotal = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_notebook_culled_total", Help: "Notebooks stopped for being idle.",
+	})
+	probesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_notebook_probes_total", Help: "Looks at notebooks for being idle, by what was asked and how it went.",
+	}, []string{"target", "result"})
+	runningNotebooks = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "berth_notebooks_running", Help: "Notebooks whose pod is ready.",
+	})
+	kubeflowCulled = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "notebook_culling_total", Help: "Notebooks stopped for being idle, as Kubeflow's notebook-controller counts them.",
+	}, []string{"namespace", "name"})
+	kubeflowCulledAt = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "last_notebook_culling_timestamp_seconds", Help: "When a notebook was last stopped for being idle, as Kubeflow's notebook-controller tells it.",
+	}, []string{"namespace", "name"})
+)
+
+// register makes the metrics known to the registry that the process serves, once.
+var register = sync.OnceFunc(func() {
+	metrics.Registry.MustRegister(culledTotal, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
+})
+
+// countProbes counts what was asked at one look.
+func countProbes(r rules.Readings) {
+	for target, result := range map[string]rules.Result{"server": r.Server.Result, "gpus": r.GPUs.Result} {
+		if result != "" {
+			probesTotal.WithLabelValues(target, string(result)).Inc()
+		}
+	}
+}

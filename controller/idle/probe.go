@@ -1,0 +1,209 @@
+package idle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	rules "berth.dev/berth/core/idle"
+)
+
+const (
+	patience   = 5 * time.Second // for one look at a server
+	answerSize = 1 << 20         // bytes of one answer of a server
+)
+
+// httpProber asks servers by Jupyter's REST API, and exporters as in gpus.go. The
+// REST API is that of jupyter_server and of the older notebook package: GET
+// /api/kernels, /api/terminals and /api/status.
+type httpProber struct {
+	client  *http.Client
+	address func(namespace, name string) string // URL of a notebook's server, without its prefix
+	gauges  *gauges
+	now     func() time.Time
+}
+
+// directly asks notebooks by their Service's name, without a proxy.
+func directly(domain string) (*http.Client, func(namespace, name string) string) {
+	transport := &http.Transport{
+		DialContext:     (&net.Dialer{Timeout: patience}).DialContext,
+		IdleConnTimeout: patience, MaxIdleConnsPerHost: 1, ResponseHeaderTimeout: patience,
+	}
+	return &http.Client{Transport: transport, CheckRedirect: noRedirect}, func(namespace, name string) string {
+		return "http://" + name + "." + namespace + ".svc." + domain
+	}
+}
+
+// through asks by the API server's proxy, whose URL is root: of Services, and of
+// exporters.
+func through(client *http.Client, cfg *rest.Config) (c *http.Client, root string, err error) {
+	host, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, "", fmt.Errorf("address of the API server %q: %w", cfg.Host, err)
+	}
+	own := *client
+	own.CheckRedirect = noRedirect
+	return &own, strings.TrimSuffix(host.String(), "/") + "/api/v1/namespaces/", nil
+}
+
+// services is where the proxy at root has a notebook's Service.
+func services(root string) func(namespace, name string) string {
+	return func(namespace, name string) string { return root + namespace + "/services/http:" + name + ":80/proxy" }
+}
+
+// noRedirect lets an answer stand that sends to a page for people, such as a login.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// noServer says what an answer means of a server that is there, but does not tell;
+// "" is that it means something else.
+func noServer(status int) string {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return "its server asks for a token or a password"
+	case status == http.StatusNotFound:
+		return "its server has no kernels API"
+	case status >= 300 && status < 400:
+		return "its server sends to another page, such as a login"
+	}
+	return ""
+}
+
+// kernelAnswer and the others are what is read of Jupyter's answers.
+type kernelAnswer struct {
+	State    string    `json:"execution_state"`
+	Activity time.Time `json:"last_activity"`
+}
+
+type terminalAnswer struct {
+	Activity time.Time `json:"last_activity"` // not given by old servers
+}
+
+type statusAnswer struct {
+	Activity    time.Time `json:"last_activity"`
+	Connections int       `json:"connections"`
+}
+
+// Server implements Prober. It asks for kernels, and unless one of them is busy
+// also for terminals and for the time of the last call, all of it so that the
+// server does not take these calls for activity.
+func (p *httpProber) Server(ctx context.Context, namespace, name string) rules.Server {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	out := rules.Server{At: p.now(), Result: rules.OK}
+	base := p.address(namespace, name) + "/notebook/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+
+	var kernels []kernelAnswer
+	status, err := p.ask(ctx, base+"/api/kernels", &kernels)
+	if why := noServer(status); why != "" && err == nil {
+		out.Result, out.Said = rules.Absent, why
+		return out
+	}
+	if errors.Is(err, errNotJSON) {
+		out.Result, out.Said = rules.Absent, "what it serves has no kernels API"
+		return out
+	}
+	busy := false
+	for _, k := range kernels {
+		out.Kernels = append(out.Kernels, rules.Kernel{State: k.State, Activity: k.Activity})
+		busy = busy || k.State == "busy"
+	}
+	var terminals []terminalAnswer
+	var served statusAnswer
+	if err == nil && status == http.StatusOK && !busy {
+		if status, err = p.askIfThere(ctx, base+"/api/terminals", &terminals); err == nil && status == http.StatusOK {
+			status, err = p.askIfThere(ctx, base+"/api/status", &served)
+		}
+	}
+	if err != nil || status != http.StatusOK {
+		if err == nil {
+			err = fmt.Errorf("it answers with status %d", status)
+		}
+		out.Result, out.Said = rules.Failed, "its server does not answer: "+short(err)
+		return out
+	}
+	for _, t := range terminals {
+		if t.Activity.After(out.Terminals) {
+			out.Terminals = t.Activity
+		}
+	}
+	out.API, out.Connections = served.Activity, served.Connections
+	return out
+}
+
+// errNotJSON is an answer that is no JSON, as of a page for people.
+var errNotJSON = errors.New("not JSON")
+
+// askIfThere is ask, where 404 is an empty answer: not every server has terminals.
+func (p *httpProber) askIfThere(ctx context.Context, url string, into any) (int, error) {
+	status, err := p.ask(ctx, url, into)
+	if err == nil && status == http.StatusNotFound {
+		status = http.StatusOK
+	}
+	return status, err
+}
+
+// ask gets JSON. The status is that of the notebook's server; what the API
+// server answers in its place is an error.
+func (p *httpProber) ask(ctx context.Context, url string, into any) (int, error) {
+	raw, status, err := fetch(ctx, p.client, url+"?no_track_activity=1", answerSize)
+	if err != nil || status != http.StatusOK {
+		return status, err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return status, errNotJSON
+	}
+	return status, nil
+}
+
+// fetch gets a body of at most size bytes.
+func fetch(ctx context.Context, client *http.Client, url string, size int64) ([]byte, int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	req.Header.Set("Accept", "application/json, text/plain")
+	req.Header.Set("User-Agent", "berth-notebook-idle")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, size+1))
+	switch {
+	case err != nil:
+		return nil, resp.StatusCode, err
+	case int64(len(raw)) > size:
+		return nil, resp.StatusCode, fmt.Errorf("its answer is larger than %d bytes", size)
+	case resp.StatusCode != http.StatusOK:
+		var s metav1.Status
+		if json.Unmarshal(raw, &s) == nil && s.Kind == "Status" && s.APIVersion == "v1" {
+			return nil, resp.StatusCode, errors.New(s.Message)
+		}
+	}
+	return raw, resp.StatusCode, nil
+}
+
+// short is an error without the URL that net/http puts before it.
+func short(err error) string {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer within " + patience.String()
+	}
+	text := err.Error()
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "..."
+	}
+	return text
+}
