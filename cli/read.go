@@ -26,7 +26,7 @@ func (c *cluster) read(ctx context.Context, selector string) (fleetView, error) 
 	if err != nil {
 		return fleetView{}, err
 	}
-	return fleetView{View: kube.Cluster(nodes, pods), exporters: exporters(pods)}, nil
+	return fleetView{View: kube.Cluster(nodes, pods), exporters: kube.Exporters(pods)}, nil
 }
 
 // list lists nodes and live pods at once, from the API server's cache.

@@ -1,0 +1,183 @@
+package kube
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ExporterPort is where a DCGM exporter serves /metrics.
+const ExporterPort = "9400"
+
+// The metrics of dcgm-exporter's default set that are read here.
+const (
+	metricUtil     = "DCGM_FI_DEV_GPU_UTIL"          // percent; not given for GPUs with MIG on
+	metricGraphics = "DCGM_FI_PROF_GR_ENGINE_ACTIVE" // ratio, of a MIG device where there are some
+	metricMemory   = "DCGM_FI_DEV_FB_USED"           // MiB
+)
+
+// ExporterSelectors select, each alone, the pods that publish GPU readings: by the
+// label of NVIDIA's operator, and by that of the exporter's own chart.
+var ExporterSelectors = []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"}
+
+// Exporters picks the running pods that publish GPU readings, by the labels of
+// ExporterSelectors, in the order of pods.
+func Exporters(pods []*v1.Pod) []*v1.Pod {
+	var out []*v1.Pod
+	for _, p := range pods {
+		if p.Status.Phase == v1.PodRunning &&
+			(p.Labels["app"] == "nvidia-dcgm-exporter" || p.Labels["app.kubernetes.io/name"] == "dcgm-exporter") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// HeldDevices lists the UUIDs of the GPUs and MIG devices that a bound pod is known
+// to hold, committed or observed, sorted, each once. It may list fewer than the pod
+// asks for: see Cluster.
+func HeldDevices(pod *v1.Pod) []string {
+	var out []string
+	for _, c := range claims(pod) {
+		if c.uuid != "" {
+			out = append(out, c.uuid)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Utilization reads DCGM metrics in Prometheus' text format: ratios by GPU
+// UUID. For a GPU cut by MIG it is the mean of its devices, weighted by their
+// compute slices. Lines it does not understand are passed over.
+func Utilization(text []byte) map[string]float64 {
+	whole := map[string]float64{}
+	sum, weight := map[string]float64{}, map[string]float64{}
+	for s := range samples(text) {
+		uuid, profile := labelValue(s.labels, "UUID"), labelValue(s.labels, "GPU_I_PROFILE")
+		switch {
+		case s.name == metricUtil && profile == "":
+			whole[uuid] = s.value / 100
+		case s.name == metricGraphics && profile != "":
+			slices, _, _ := strings.Cut(profile, "g")
+			n, err := strconv.ParseFloat(slices[strings.LastIndexByte(slices, '.')+1:], 64)
+			if err != nil {
+				n = 1
+			}
+			sum[uuid] += n * s.value
+			weight[uuid] += n
+		}
+	}
+	for uuid, w := range weight {
+		if _, known := whole[uuid]; !known && w > 0 {
+			whole[uuid] = sum[uuid] / w
+		}
+	}
+	return whole
+}
+
+// Reading is what a DCGM exporter says of one device, to one of its holders.
+type Reading struct {
+	UUID           string // of the GPU, also where the device is a MIG device of it
+	Profile        string // of the MIG device; "" is a whole GPU
+	Instance       string // of the MIG device: its GPU instance
+	Namespace, Pod string // who holds it; "" where the exporter does not say
+	// Utilization is a ratio, 0-1: of time for a GPU, of its engine for a MIG device.
+	Utilization      float64
+	UtilizationKnown bool
+	MemoryBytes      int64 // in use, rounded down to MiB
+}
+
+// Readings reads DCGM metrics in Prometheus' text format, in the order of UUID,
+// instance and pod. Lines it does not understand are passed over.
+func Readings(text []byte) []Reading {
+	type key struct{ uuid, instance, namespace, pod string }
+	found := map[key]*Reading{}
+	percent := map[key]bool{} // has metricUtil, which goes first
+	for s := range samples(text) {
+		k := key{
+			labelValue(s.labels, "UUID"), labelValue(s.labels, "GPU_I_ID"),
+			labelValue(s.labels, "namespace"), labelValue(s.labels, "pod"),
+		}
+		r := found[k]
+		if r == nil {
+			r = &Reading{UUID: k.uuid, Profile: labelValue(s.labels, "GPU_I_PROFILE"), Instance: k.instance, Namespace: k.namespace, Pod: k.pod}
+			found[k] = r
+		}
+		switch {
+		case s.name == metricMemory:
+			r.MemoryBytes = int64(min(s.value, 1<<40)) << 20
+		case s.name == metricUtil && r.Profile == "":
+			r.Utilization, r.UtilizationKnown, percent[k] = s.value/100, true, true
+		case s.name == metricGraphics && !percent[k]:
+			r.Utilization, r.UtilizationKnown = s.value, true
+		}
+	}
+	out := make([]Reading, 0, len(found))
+	for _, r := range found {
+		out = append(out, *r)
+	}
+	slices.SortFunc(out, func(a, b Reading) int {
+		return cmp.Or(cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Instance, b.Instance),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+	})
+	return out
+}
+
+// sample is one line of a metric that is read here.
+type sample struct {
+	name, labels string // labels without their braces
+	value        float64
+}
+
+// samples goes through the lines that have a UUID and a value that is not below 0.
+func samples(text []byte) iter.Seq[sample] {
+	return func(yield func(sample) bool) {
+		for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+			name, rest, ok := strings.Cut(lines.Text(), "{")
+			if !ok || name != metricUtil && name != metricGraphics && name != metricMemory {
+				continue
+			}
+			end := strings.LastIndexByte(rest, '}')
+			if end < 0 {
+				continue
+			}
+			fields := strings.Fields(rest[end+1:])
+			if len(fields) == 0 {
+				continue
+			}
+			value, err := strconv.ParseFloat(fields[0], 64)
+			if err != nil || !(value >= 0) || labelValue(rest[:end], "UUID") == "" {
+				continue
+			}
+			if !yield(sample{name, rest[:end], value}) {
+				return
+			}
+		}
+	}
+}
+
+// labelValue finds a label in the inside of a metric's braces.
+func labelValue(labels, name string) string {
+	for rest := labels; rest != ""; {
+		key, after, ok := strings.Cut(rest, `="`)
+		if !ok {
+			return ""
+		}
+		value, next, ok := strings.Cut(after, `"`)
+		if !ok {
+			return ""
+		}
+		if strings.Trim(key, ", ") == name {
+			return value
+		}
+		rest = next
+	}
+	return ""
+}

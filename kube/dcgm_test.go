@@ -1,0 +1,56 @@
+package kube_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/kube"
+)
+
+// scrape is one GPU that a pod holds, one that two pods share, and one cut by MIG.
+const scrape = `# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
+# TYPE DCGM_FI_DEV_GPU_UTIL gauge
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-0",modelName="Tesla T4",container="c",namespace="ns",pod="a"} 84
+DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-1",namespace="ns",pod="b"} 10
+DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-1",namespace="ns",pod="c"} 10
+DCGM_FI_DEV_GPU_UTIL{gpu="3"} 50
+DCGM_FI_DEV_GPU_UTIL{gpu="3",UUID="GPU-3"} NaN
+DCGM_FI_DEV_GPU_UTIL{broken
+nonsense } 7
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-0",namespace="ns",pod="a"} 2048
+DCGM_FI_DEV_FB_USED{gpu="2",UUID="GPU-2",GPU_I_PROFILE="1g.5gb",GPU_I_ID="7",namespace="ns",pod="d"} 1024
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-0",namespace="ns",pod="a"} 0.8
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="2",UUID="GPU-2",GPU_I_PROFILE="1g.5gb",GPU_I_ID="7",namespace="ns",pod="d"} 0.25 1700000000
+`
+
+func TestReadings(t *testing.T) {
+	want := []kube.Reading{
+		{UUID: "GPU-0", Namespace: "ns", Pod: "a", Utilization: 0.84, UtilizationKnown: true, MemoryBytes: 2 << 30},
+		{UUID: "GPU-1", Namespace: "ns", Pod: "b", Utilization: 0.1, UtilizationKnown: true},
+		{UUID: "GPU-1", Namespace: "ns", Pod: "c", Utilization: 0.1, UtilizationKnown: true},
+		{UUID: "GPU-2", Profile: "1g.5gb", Instance: "7", Namespace: "ns", Pod: "d", Utilization: 0.25, UtilizationKnown: true, MemoryBytes: 1 << 30},
+	}
+	if diff := cmp.Diff(want, kube.Readings([]byte(scrape))); diff != "" {
+		t.Errorf("Readings differ (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]float64{"GPU-0": 0.84, "GPU-1": 0.1, "GPU-2": 0.25}, kube.Utilization([]byte(scrape))); diff != "" {
+		t.Errorf("Utilization differs (-want +got):\n%s", diff)
+	}
+}
+
+// FuzzReadings: whatever an exporter sends, ratios and sizes are not below 0, and
+// each reading has a UUID.
+func FuzzReadings(f *testing.F) {
+	f.Add(scrape)
+	f.Add(strings.ReplaceAll(scrape, `"`, ""))
+	f.Add(`DCGM_FI_DEV_FB_USED{UUID="x"} 1e300`)
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range kube.Readings([]byte(text)) {
+			if r.UUID == "" || r.Utilization < 0 || r.MemoryBytes < 0 {
+				t.Errorf("Readings(%q) gives %+v", text, r)
+			}
+		}
+	})
+}
