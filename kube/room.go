@@ -109,6 +109,9 @@ func noRoom(pod *v1.Pod, counts map[string]int, closed int) string {
 	if list := AmountsOf(pod); len(list) > 0 {
 		want = notebook.Amounts(list)
 	}
+	if len(parts) == 0 {
+		return "there is no node"
+	}
 	return fmt.Sprintf("no node has %s for it (nodes: %s)", want, strings.Join(parts, ", "))
 }
 

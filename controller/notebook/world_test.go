@@ -121,7 +121,11 @@ func (w *world) create(ctx context.Context, c client.WithWatch, o client.Object,
 	o.SetUID(w.uid())
 	o.SetGeneration(1)
 	o.SetCreationTimestamp(metav1.NewTime(w.now))
-	return errors.Join(c.Create(ctx, o, opts...), after)
+	err := c.Create(ctx, o, opts...)
+	if apierrors.IsAlreadyExists(err) {
+		w.writes = w.writes[:len(w.writes)-1] // nothing was written
+	}
+	return errors.Join(err, after)
 }
 
 func (w *world) update(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
@@ -236,7 +240,7 @@ func (w *world) sets() {
 		}
 		if s.Status.ObservedGeneration != s.Generation {
 			s.Status.ObservedGeneration = s.Generation
-			w.must(w.bare.Update(w.t.Context(), s))
+			w.must(w.bare.Status().Update(w.t.Context(), s))
 		}
 	}
 }
@@ -446,3 +450,6 @@ func (w *world) told(name string) []string {
 	slices.Sort(out)
 	return out
 }
+
+// alike says whether two specs of a StatefulSet are equal.
+func alike(a, b appsv1.StatefulSetSpec) bool { return equality.Semantic.DeepEqual(a, b) }

@@ -1,0 +1,354 @@
+package notebook_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/controller/notebook"
+	rules "berth.dev/berth/core/notebook"
+)
+
+// rows: NB-08 NB-09 NB-15 NB-31 NB-37 NB-66
+
+func TestANotebookGetsReady(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.bare.Create(t.Context(), w.node(8)))
+	w.apply(asking("nb", 1))
+
+	writes := w.reconcile()
+	if want := []string{"create Service", "create StatefulSet", "patch status of Notebook"}; !slices.Equal(writes, want) {
+		t.Errorf("first pass writes %q, want %q", writes, want)
+	}
+	if got, want := said(w.get("nb"), "Ready"), "False Starting: its pod is being made and placed"; got != want {
+		t.Errorf("Ready is %q, want %q", got, want)
+	}
+	w.sets()
+	if writes := w.reconcile(); len(writes) > 0 {
+		t.Errorf("a pod that was not looked at yet makes it write %q", writes)
+	}
+	w.schedule()
+	w.reconcile()
+	if got, want := said(w.get("nb"), "GPUQueued"), "False Bound: n1"; got != want {
+		t.Errorf("GPUQueued is %q, want %q", got, want)
+	}
+	w.now = w.now.Add(3 * time.Second)
+	w.run()
+	w.reconcile()
+	nb := w.get("nb")
+	if got, want := said(nb, "Ready"), "True Ready: on node n1"; got != want {
+		t.Errorf("Ready is %q, want %q", got, want)
+	}
+	if nb.Status.ReadyReplicas != 1 || nb.Status.ContainerState.Running == nil {
+		t.Errorf("status is %+v, want 1 ready replica and a running container", nb.Status)
+	}
+	if kind := nb.Status.Conditions[0].Type; kind != "GPUQueued" {
+		t.Errorf("the first condition is %s, want GPUQueued", kind)
+	}
+	want := []string{"Normal Bound: bound to node n1", "Normal Ready: on node n1"}
+	if got := w.told("nb"); !slices.Equal(got, want) {
+		t.Errorf("events are %q, want %q", got, want)
+	}
+	for range 2 {
+		w.now = w.now.Add(time.Minute)
+		if writes := w.reconcile(); len(writes) > 0 {
+			t.Errorf("at rest it writes %q", writes)
+		}
+	}
+	w.restart()
+	if writes := w.reconcile(); len(writes) > 0 {
+		t.Errorf("after a restart of Berth it writes %q", writes)
+	}
+}
+
+func TestAWaitingNotebookSaysItsPlace(t *testing.T) {
+	w := newWorld(t)
+	w.gpus = 1
+	w.must(w.bare.Create(t.Context(), w.node(1)))
+	for _, name := range []string{"a", "b", "c"} {
+		w.apply(asking(name, 1))
+		w.now = w.now.Add(time.Second)
+		w.settle()
+	}
+	for name, want := range map[string]string{
+		"a": "False Bound: n1", "b": "True Waiting: 1st of 2 that wait for nvidia.com/gpu", "c": "True Waiting: 2nd of 2 that wait for nvidia.com/gpu",
+	} {
+		w.reconcile() // the manager looks again at those whose place has changed
+		if got := said(w.get(name), "GPUQueued"); got != want {
+			t.Errorf("GPUQueued of %s is %q, want %q", name, got, want)
+		}
+	}
+	want := "False Queued: waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; of 1 that nodes offer it, no node has that many free; " +
+		"held by a (1); 0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
+	if got := said(w.get("c"), "Ready"); got != want {
+		t.Errorf("Ready of c is\n%q, want\n%q", got, want)
+	}
+}
+
+func TestAskingForWhatNoNodeHasIsSaid(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.bare.Create(t.Context(), w.node(8)))
+	w.apply(asking("nb", 16))
+	w.settle()
+	want := "False NoSuchGPU: it asks for 16 nvidia.com/gpu, and no node that it may use has more than 8; ask for less"
+	if got := said(w.get("nb"), "Ready"); got != want {
+		t.Errorf("Ready is %q, want %q", got, want)
+	}
+}
+
+// rows: NB-43 NB-44 NB-65
+
+func TestARefusalIsSaidOnTheNotebook(t *testing.T) {
+	w := newWorld(t)
+	w.refuse = `pods "nb-0" is forbidden: exceeded quota: gpu-quota, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2`
+	w.apply(asking("nb", 1))
+	w.reconcile()
+	w.sets()
+	w.reconcile()
+	want := "False Quota: quota gpu-quota of namespace team-a allows 2 of requests.nvidia.com/gpu, 2 are used, and this asks for 1; " +
+		"stop another notebook, ask for less, or ask for a larger quota"
+	if got := said(w.get("nb"), "Ready"); got != want {
+		t.Errorf("Ready is %q, want %q", got, want)
+	}
+	if got := w.told("nb"); !slices.ContainsFunc(got, func(s string) bool {
+		return strings.HasPrefix(s, "Warning FailedCreate: Reissued from statefulset/nb: create Pod nb-0")
+	}) {
+		t.Errorf("events are %q, want the StatefulSet's reissued", got)
+	}
+	w.refuse = ""
+	w.settle()
+	if got := reason(w.get("nb")); got != rules.Ready {
+		t.Errorf("after the quota has room Ready's reason is %s", got)
+	}
+}
+
+// rows: NB-51 NB-61 NB-63
+
+func TestStopAndStart(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.bare.Create(t.Context(), w.node(8)))
+	nb := notebookOf("nb", `{"containers":[{"name":"nb","image":"x/y:1","resources":{"limits":{"nvidia.com/gpu":1}}}],
+		"volumes":[{"name":"home","persistentVolumeClaim":{"claimName":"claim-ada"}}]}`)
+	w.apply(nb)
+	w.settle()
+	nb.Annotations = map[string]string{api.AnnotationStopped: "2026-11-21T09:00:00Z", api.AnnotationNotebookStoppedFor: "no kernel ran for 60m."}
+	w.apply(nb)
+	w.settle()
+	want := "False Stopped: stopped: no kernel ran for 60m; kept: volume claim claim-ada; to start it: kubectl annotate notebook nb -n team-a kubeflow-resource-stopped-"
+	if got := said(w.get("nb"), "Ready"); got != want {
+		t.Errorf("Ready is %q, want %q", got, want)
+	}
+	if got, want := said(w.get("nb"), "GPUQueued"), "False Stopped: -"; got != want {
+		t.Errorf("GPUQueued is %q, want %q", got, want)
+	}
+	if got := w.get("nb").Status; got.ReadyReplicas != 0 || got.ContainerState.Running != nil {
+		t.Errorf("status of a stopped notebook is %+v", got)
+	}
+	nb.Annotations = nil
+	w.apply(nb)
+	w.settle()
+	if got := reason(w.get("nb")); got != rules.Ready {
+		t.Errorf("started again, Ready's reason is %s", got)
+	}
+	event := "Normal Started: started again with volume claim claim-ada as it was; what was in memory and in other folders is gone"
+	if got := w.told("nb"); !slices.Contains(got, event) {
+		t.Errorf("events are %q, want %q among them", got, event)
+	}
+	if len(w.born) != 2 {
+		t.Errorf("%d pods were made, want 2", len(w.born))
+	}
+}
+
+// rows: NB-25
+
+func TestAChangeOfTheGPUCountIsOneRestart(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.bare.Create(t.Context(), w.node(2)))
+	w.gpus = 2
+	w.apply(asking("nb", 1))
+	w.settle()
+	w.apply(asking("nb", 2))
+	w.reconcile()
+	if got, want := said(w.get("nb"), "Ready"), "False Restarting: restarting: GPU count 1 to 2"; got != want {
+		t.Errorf("Ready is %q, want %q", got, want)
+	}
+	w.settle()
+	if got := reason(w.get("nb")); got != rules.Ready || len(w.born) != 2 {
+		t.Errorf("Ready's reason is %s after %d pods, want Ready after 2", got, len(w.born))
+	}
+	event := "Normal Restarting: restarting: GPU count 1 to 2"
+	if got := w.told("nb"); !slices.Contains(got, event) {
+		t.Errorf("events are %q, want %q among them", got, event)
+	}
+}
+
+func TestAChangeThatHasNoRoomStopsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.bare.Create(t.Context(), w.node(2)))
+	w.gpus = 2
+	w.apply(asking("nb", 1))
+	w.apply(asking("other", 1))
+	w.settle()
+	w.apply(asking("nb", 2))
+	w.settle()
+	if got := reason(w.get("nb")); got != rules.Ready || len(w.born) != 2 {
+		t.Errorf("Ready's reason is %s after %d pods, want Ready after the 2 of before", got, len(w.born))
+	}
+	want := "False Waits: n1; change waits: no node has 2 nvidia.com/gpu for it (nodes: 1 too few GPUs free)"
+	if got := said(w.get("nb"), "GPUQueued"); got != want {
+		t.Errorf("GPUQueued is %q, want %q", got, want)
+	}
+	if got := w.told("nb"); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "Warning ChangeWaits: ") }) {
+		t.Errorf("events are %q, want ChangeWaits among them", got)
+	}
+	w.must(w.bare.Delete(t.Context(), w.get("other")))
+	w.must(w.bare.Delete(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}}))
+	w.must(w.bare.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other-0"}}))
+	w.now = w.now.Add(time.Minute)
+	w.settle()
+	if got := said(w.get("nb"), "GPUQueued"); got != "False Bound: n1" || len(w.born) != 3 {
+		t.Errorf("with room, GPUQueued is %q after %d pods, want it bound after 3", got, len(w.born))
+	}
+}
+
+func TestAnInvalidChangeStopsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.apply(asking("nb", 1))
+	w.settle()
+	w.apply(notebookOf("nb", `{"containers":[]}`))
+	w.settle()
+	want := "False Waits: n1; change waits: spec.template.spec has no containers; a notebook needs one, with a name and an image"
+	if got := said(w.get("nb"), "GPUQueued"); got != want || reason(w.get("nb")) != rules.Ready {
+		t.Errorf("GPUQueued is %q and Ready %s, want %q and Ready", got, reason(w.get("nb")), want)
+	}
+	nb := notebookOf("nb", `{"containers":[]}`)
+	nb.Annotations = map[string]string{api.AnnotationStopped: ""}
+	w.apply(nb)
+	w.settle()
+	if got := reason(w.get("nb")); got != rules.Stopped {
+		t.Errorf("stopped while it is invalid, Ready's reason is %s", got)
+	}
+}
+
+func TestWhatIsChangedByHandIsPutRight(t *testing.T) {
+	w := newWorld(t)
+	w.apply(asking("nb", 0))
+	w.settle()
+	key := types.NamespacedName{Namespace: namespace, Name: "nb"}
+	for name, change := range map[string]func(*appsv1.StatefulSet){
+		"replicas":    func(s *appsv1.StatefulSet) { n := int32(3); s.Spec.Replicas = &n },
+		"the image":   func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers[0].Image = "evil:1" },
+		"an addition": func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.NodeSelector = map[string]string{"a": "b"} },
+	} {
+		var s appsv1.StatefulSet
+		w.must(w.bare.Get(t.Context(), key, &s))
+		want := s.Spec.DeepCopy()
+		change(&s)
+		s.Generation++
+		w.must(w.bare.Update(t.Context(), &s))
+		w.reconcile()
+		var got appsv1.StatefulSet
+		w.must(w.bare.Get(t.Context(), key, &got))
+		if !alike(*want, got.Spec) {
+			t.Errorf("%s is not put right: %+v", name, got.Spec)
+		}
+		w.settle()
+	}
+	if len(w.born) != 1 {
+		t.Errorf("%d pods were made, want the 1 that ran all the time", len(w.born))
+	}
+	var svc corev1.Service
+	w.must(w.bare.Get(t.Context(), key, &svc))
+	svc.Spec.Selector = map[string]string{"app": "other"}
+	w.must(w.bare.Update(t.Context(), &svc))
+	w.reconcile()
+	w.must(w.bare.Get(t.Context(), key, &svc))
+	if svc.Spec.Selector[api.LabelStatefulSet] != "nb" {
+		t.Errorf("the Service selects %v, want the notebook's pod", svc.Spec.Selector)
+	}
+}
+
+func TestNamesOfOthersAreLeftAlone(t *testing.T) {
+	others := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nb", UID: "other"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "theirs"}},
+	}
+	w := newWorld(t, others)
+	w.apply(asking("nb", 1))
+	w.settle()
+	want := "False Refused: a Service named nb is in namespace team-a and not of this notebook; give the notebook another name, or remove that (kubectl delete Service nb -n team-a)"
+	if got := said(w.get("nb"), "Ready"); got != want {
+		t.Errorf("Ready is %q, want %q", got, want)
+	}
+	var svc corev1.Service
+	w.must(w.bare.Get(t.Context(), client.ObjectKeyFromObject(others), &svc))
+	if svc.Spec.Selector["app"] != "theirs" || len(w.born) != 0 {
+		t.Errorf("the Service of others is %+v, and %d pods were made", svc.Spec, len(w.born))
+	}
+}
+
+func TestRunningNotebooksOfKubeflowAreTakenOverAsTheyAre(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.bare.Create(t.Context(), w.node(8)))
+	w.apply(asking("nb", 1))
+	w.settle()
+	key := types.NamespacedName{Namespace: namespace, Name: "nb"}
+	var s appsv1.StatefulSet // as Kubeflow's controller makes it: without labels and marks
+	w.must(w.bare.Get(t.Context(), key, &s))
+	s.Labels, s.Annotations = nil, nil
+	delete(s.Spec.Template.Annotations, api.AnnotationNotebookSpec)
+	w.must(w.bare.Update(t.Context(), &s))
+	var pod corev1.Pod
+	w.must(w.bare.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: "nb-0"}, &pod))
+	delete(pod.Annotations, api.AnnotationNotebookSpec)
+	w.must(w.bare.Update(t.Context(), &pod))
+	w.restart()
+	w.settle()
+	nb := asking("nb", 1)
+	nb.Labels = map[string]string{"team": "a"} // no reason to restart
+	w.apply(nb)
+	w.settle()
+	if len(w.born) != 1 {
+		t.Fatalf("%d pods were made, want the 1 that ran all the time", len(w.born))
+	}
+	w.apply(asking("nb", 2))
+	w.settle()
+	if len(w.born) != 2 {
+		t.Errorf("after a change %d pods were made, want 2", len(w.born))
+	}
+}
+
+func TestInOtherModesNothingIsDone(t *testing.T) {
+	for _, mode := range []notebook.Mode{notebook.Govern, notebook.Off} {
+		w := newWorld(t)
+		w.o.Mode = func() notebook.Mode { return mode }
+		w.restart()
+		w.apply(asking("nb", 1))
+		if writes := w.reconcile(); len(writes) > 0 {
+			t.Errorf("mode %s writes %q", mode, writes)
+		}
+	}
+}
+
+// rows: NB-54
+
+func TestImagesAreRemarkedOnBeforeTheWait(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.bare.Create(t.Context(), w.node(8)))
+	w.apply(notebookOf("nb", `{"containers":[{"name":"nb","image":"x/torch:cuda12.4","resources":{"limits":{"nvidia.com/gpu":1}}},{"name":"side","image":"y/z"}]}`))
+	w.reconcile()
+	want := []string{
+		"Warning DriverTooOld: image x/torch:cuda12.4 needs CUDA 12.4 (says its tag), and the newest driver of the nodes that it may use gives 12.2; choose an image for CUDA 12.2 or older, or update the driver",
+		"Warning ImageTag: image y/z has no tag, so that it is what is newest when it starts; name a version",
+	}
+	if got := w.told("nb"); !slices.Equal(got, want) {
+		t.Errorf("events are\n%q, want\n%q", got, want)
+	}
+}
