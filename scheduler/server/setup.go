@@ -9,6 +9,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
+	typedevents "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/transport"
@@ -28,7 +29,7 @@ import (
 
 // Setup makes a scheduler with Berth's plugins from upstream's options, as
 // upstream's own Setup does, with two differences: its pods' events are told once
-// (see quiet), and its writes go through wrap, where that is not nil. Nothing
+// (see quiet) and kept nowhere (see eventWriter), and its writes go through wrap, where that is not nil. Nothing
 // runs yet. Options without a ConfigFile must have a ComponentConfig.
 func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFunc) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	if opts.ConfigFile != "" {
@@ -45,6 +46,11 @@ func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFun
 	if err != nil {
 		return nil, nil, err
 	}
+	eventClient, err := typedevents.NewForConfig(c.KubeConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("client for events: %w", err)
+	}
+	c.EventBroadcaster = newEventWriter(c.EventBroadcaster, eventClient)
 	if wrap != nil {
 		// Clients for events and the lease are made already, and do without it.
 		c.KubeConfig = rest.CopyConfig(c.KubeConfig)

@@ -22,7 +22,7 @@ import (
 // Pods come and go in waves, so that no more than a wave is there at a time.
 const (
 	wave      = 2000
-	heapFor   = 12 * time.Minute // after which no further wave is begun
+	heapFor   = 30 * time.Minute // after which no further wave is begun
 	fewPods   = 10_000
 	manyPods  = 100_000
 	heapNodes = 500

@@ -37,6 +37,7 @@ func parts() []part {
 		{"impossible", "Pods that fit nowhere", benchImpossible},
 		{"openb", "The openb trace as real pods", benchOpenb},
 		{"heap", "Memory of the scheduler", benchHeap},
+		{"notebooks", "Notebooks", benchNotebooks},
 		{"simulate", "Simulation", benchSimulate},
 		{"build", "Build", benchBuild},
 	}

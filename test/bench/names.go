@@ -7,5 +7,6 @@ const (
 	annotationGang     = "berth.dev/gang"
 	annotationMinCount = "berth.dev/gang-min-count"
 	annotationFraction = "gpu-fraction"
+	annotationStopped  = "kubeflow-resource-stopped"
 	labelProduct       = "nvidia.com/gpu.product"
 )

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// notebookRuns is how often one notebook is applied, bound, stopped and deleted.
+const notebookRuns = 15
+
+// benchNotebooks measures one notebook after another as a user sees it, many at
+// once, and what many cost while nothing happens.
+func benchNotebooks(ctx context.Context, r *report, dir string) error {
+	if err := oneByOne(ctx, r, dir+"-one"); err != nil {
+		return err
+	}
+	if err := atOnce(ctx, r, dir+"-many"); err != nil {
+		return err
+	}
+	return notebooksAtRest(ctx, r, dir+"-rest")
+}
+
+// oneByOne applies a notebook with kubectl, waits until its pod is bound and
+// runs, stops it, and waits until `berth gpus` shows its GPU free.
+func oneByOne(ctx context.Context, r *report, dir string) (err error) {
+	t, err := begin(dir, ours, "default", false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.end()) }()
+	seen, err := watchBindings(ctx, t.client)
+	if err != nil {
+		return err
+	}
+	defer seen.stop()
+	notebooks, err := connectNotebooks(t.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	var bound, free []float64
+	busy := false
+	for i := range notebookRuns {
+		name := fmt.Sprintf("one-%d", i+1)
+		var once lifetime
+		used, err := t.span(func(began time.Time) (time.Time, error) {
+			var err error
+			once, err = t.live(ctx, seen, notebooks, name, dir)
+			return time.Now(), err
+		})
+		if err != nil {
+			return fmt.Errorf("notebook %s: %w", name, err)
+		}
+		bound, free, busy = append(bound, once.bound.Seconds()), append(free, once.free.Seconds()), busy || used.busy
+	}
+	r.add(figure{
+		what: "`kubectl apply` of a notebook to its pod bound", values: bound, unit: "s", aim: 0.3, wall: true,
+		how: "from the start of kubectl to the binding as a client's watch sees it; fleet default, free GPUs, one GPU each, one after the other",
+	})
+	r.add(figure{
+		what: "end of a stopped notebook's pod to its GPU free in `berth gpus`", values: free, unit: "s", aim: 2, each: true, wall: true,
+		how: "from the pod's deletion as the client sees it to the end of the first `berth gpus -o json` without a holder",
+	})
+	return nil
+}
+
+// lifetime is how long two steps of one notebook took.
+type lifetime struct{ bound, free time.Duration }
+
+// live takes one notebook from kubectl apply to a free GPU.
+func (t *trial) live(ctx context.Context, seen *bindings, notebooks *notebooks, name, dir string) (out lifetime, err error) {
+	raw, err := json.Marshal(newNotebook(name, 1))
+	if err != nil {
+		return out, err
+	}
+	file := filepath.Join(dir, name+".json")
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		return out, err
+	}
+	seen.reset()
+	began := time.Now()
+	cmd := exec.Command(filepath.Join(filepath.Dir(program()), "kubectl"), "--kubeconfig", t.Kubeconfig, "apply", "-f", file)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return out, fmt.Errorf("kubectl apply: %w: %s", err, said)
+	}
+	at, err := seen.await(ctx, 1, 30*time.Second)
+	if err != nil {
+		return out, err
+	}
+	out.bound = at.Sub(began)
+	if _, err := seen.awaitRunning(ctx, 1, time.Minute); err != nil {
+		return out, err
+	}
+	if err := notebooks.stop(ctx, name); err != nil {
+		return out, err
+	}
+	if err := t.gone(ctx, name+"-0"); err != nil {
+		return out, err
+	}
+	for ended := time.Now(); ; {
+		held, err := holds(t.Kubeconfig, name+"-0")
+		if err != nil {
+			return out, err
+		}
+		if out.free = time.Since(ended); !held {
+			return out, notebooks.remove(ctx, name)
+		}
+		if out.free > time.Minute {
+			return out, errors.New("its GPU is held a minute after its pod has ended")
+		}
+	}
+}
+
+// gone waits until a pod is no more.
+func (t *trial) gone(ctx context.Context, pod string) error {
+	w, err := t.client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + pod, ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for limit := time.After(2 * time.Minute); ; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case e, ok := <-w.ResultChan():
+			if !ok || e.Type == "DELETED" {
+				return nil
+			}
+		case <-limit:
+			return fmt.Errorf("pod %s is there two minutes after its notebook was stopped", pod)
+		}
+	}
+}
+
+// holds says whether `berth gpus` shows a pod as a holder.
+func holds(kubeconfig, pod string) (bool, error) {
+	out, err := berth("gpus", "--kubeconfig", kubeconfig, "-o", "json")
+	return strings.Contains(string(out), `"`+pod+`"`), err
+}
+
+// atOnce creates many notebooks at once.
+func atOnce(ctx context.Context, r *report, dir string) (err error) {
+	n := r.small(500)
+	t, err := begin(dir, ours, fmt.Sprintf("scale:%d", r.small(100)), false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.end()) }()
+	seen, err := watchBindings(ctx, t.client)
+	if err != nil {
+		return err
+	}
+	defer seen.stop()
+	notebooks, err := connectNotebooks(t.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	used, err := t.span(func(began time.Time) (time.Time, error) {
+		if err := notebooks.create(ctx, "many", n, 1); err != nil {
+			return began, err
+		}
+		return seen.await(ctx, n, time.Minute)
+	})
+	if err != nil {
+		return err
+	}
+	how := fmt.Sprintf("%d notebooks of one GPU on %d nodes of 8, created by %d clients at once; from the first creation to the last binding", n, r.small(100), creators)
+	r.add(figure{what: fmt.Sprintf("%d notebooks created at once, all bound", n), values: []float64{used.wall.Seconds()}, unit: "s", aim: 30, wall: true, busy: used.busy, how: how})
+	r.add(figure{what: "CPU of berth a notebook", values: []float64{1000 * used.process.Seconds() / float64(n)}, unit: "ms", how: "the same"})
+	return nil
+}
+
+// notebooksAtRest compares the memory with many notebooks with that of as many
+// StatefulSets and Services made by hand, and counts the writes while nothing
+// happens.
+func notebooksAtRest(ctx context.Context, r *report, dir string) error {
+	n := r.small(1000)
+	var mb [2]float64
+	var writes map[string]float64
+	for i, make := range []func(context.Context, *notebooks, int) error{
+		func(ctx context.Context, c *notebooks, n int) error { return c.byHand(ctx, "hand", n) },
+		func(ctx context.Context, c *notebooks, n int) error { return c.create(ctx, "rest", n, 1) },
+	} {
+		var err error
+		if mb[i], writes, err = restingWith(ctx, r, fmt.Sprintf("%s-%d", dir, i), n, make); err != nil {
+			return err
+		}
+	}
+	how := fmt.Sprintf("%d of one GPU each, all running, on %d nodes of 8; resident memory of the process a minute later", n, r.small(150))
+	r.add(figure{what: "memory beside StatefulSets and Services made by hand", values: mb[:1], unit: "MB", how: how})
+	r.add(figure{what: "memory beside notebooks", values: mb[1:], unit: "MB", how: "the same"})
+	r.add(figure{what: "what the notebooks add", values: []float64{mb[1] - mb[0]}, unit: "MB", aim: 80, how: "from the two above"})
+	sum := 0.0
+	var by []string
+	for key, v := range writes {
+		sum += v
+		by = append(by, fmt.Sprintf("%s %.0f", key, v))
+	}
+	slices.Sort(by)
+	f := figure{
+		what: fmt.Sprintf("writes in a minute beside %d notebooks at rest", n), values: []float64{sum}, unit: "writes", aim: 0.5,
+		how: "of notebooks, StatefulSets, Services, pods and events, by the API server's own count of requests",
+	}
+	if len(by) > 0 {
+		f.how += ": " + strings.Join(by, ", ")
+	}
+	r.add(f)
+	return nil
+}
+
+// restingWith starts a control plane, has made so much of something, waits until all
+// of its pods run and things are quiet, and gives the memory after a minute and
+// the writes in it.
+func restingWith(ctx context.Context, r *report, dir string, n int, make func(context.Context, *notebooks, int) error) (mb float64, writes map[string]float64, err error) {
+	t, err := begin(dir, ours, fmt.Sprintf("scale:%d", r.small(150)), false)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { err = errors.Join(err, t.end()) }()
+	seen, err := watchBindings(ctx, t.client)
+	if err != nil {
+		return 0, nil, err
+	}
+	notebooks, err := connectNotebooks(t.Kubeconfig)
+	if err != nil {
+		seen.stop()
+		return 0, nil, err
+	}
+	err = make(ctx, notebooks, n)
+	if err == nil {
+		_, err = seen.awaitRunning(ctx, n, time.Minute)
+	}
+	seen.stop()
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := t.quiet(ctx); err != nil {
+		return 0, nil, err
+	}
+	before, err := t.writes(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := pause(ctx, time.Minute); err != nil {
+		return 0, nil, err
+	}
+	after, err := t.writes(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	for key, v := range before {
+		if after[key] -= v; after[key] == 0 {
+			delete(after, key)
+		}
+	}
+	mb, err = memory(t.PID)
+	return mb, after, err
+}
+
+// stop stops a notebook as Kubeflow's own programs do.
+func (c *notebooks) stop(ctx context.Context, name string) error {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotationStopped, time.Now().UTC().Format(time.RFC3339))
+	if _, err := c.of.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	return nil
+}
