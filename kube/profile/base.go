@@ -125,8 +125,14 @@ func settingsOf(raw encoding.RawMessage) (*core.Settings, error) {
 	}
 	if name, _ := at(base, "image.name").(string); name != "" {
 		put("image", "image.name", name)
-		if tag := at(base, "image.tag"); tag != nil && tag != "" {
-			put("image", "image.tag", fmt.Sprintf("%s:%v", name, tag))
+		switch tag := at(base, "image.tag").(type) {
+		case nil:
+		case string:
+			if tag != "" {
+				put("image", "image.tag", name+":"+tag)
+			}
+		default:
+			return nil, &core.KeyError{Key: "singleuser.image.tag", Err: fmt.Errorf("%v is read as a number, which loses zeros; write the tag in quotes", tag)}
 		}
 	}
 	common, _ := at(base, "scheduling.userPods.tolerations").([]any)

@@ -150,6 +150,9 @@ func (f *File) add(l *Loaded, key, code string, level Level, text string) {
 	lines := l.lines
 	if strings.HasPrefix(key, "singleuser") || strings.HasPrefix(key, "scheduling") {
 		lines = f.lines
+		if code == CodeMovingTag {
+			out.Profile = allFile // whichever of them came to it first
+		}
 	}
 	for at := key; at != ""; {
 		if line := lines[at]; line > 0 {
@@ -165,20 +168,7 @@ func (f *File) add(l *Loaded, key, code string, level Level, text string) {
 // set last.
 func (f *File) warnings(l *Loaded, m *maker) {
 	for _, w := range m.warnings {
-		code, level := CodeOther, Remark
-		switch {
-		case w.Key == "image" && strings.Contains(w.Text, "without CUDA"):
-			code, level = CodeCPUImage, Doubt
-		case w.Key == "image":
-			code, level = CodeMovingTag, Doubt
-		case w.Key == "environment" && strings.HasPrefix(w.Text, driverCapabilities):
-			code, level = CodeCapabilities, Doubt
-		case w.Key == "environment":
-			code, level = CodeText, Doubt
-		case w.Key == "volumes":
-			code, level = CodeHome, Doubt
-		}
-		f.add(l, m.set.From[w.Key], code, level, w.Text)
+		f.add(l, w.at, w.code, w.level, w.Text)
 	}
 }
 

@@ -50,7 +50,7 @@ func (m *maker) container() error {
 		Ports: []corev1.ContainerPort{{Name: "notebook-port", ContainerPort: int32(at), Protocol: corev1.ProtocolTCP}},
 	}
 	if why := MovingTag(image); why != "" {
-		m.warn("image", "%s", why)
+		m.warn(CodeMovingTag, Doubt, "image", "", "%s", why)
 	}
 	if err := m.secrets(); err != nil {
 		return err
@@ -117,9 +117,9 @@ func (m *maker) command() error {
 	switch {
 	case len(cmd) == 0:
 		if len(args) > 0 {
-			m.warn("args", "args are not used where cmd is null: the command of the image runs, as in JupyterHub")
+			m.warn(CodeOther, Remark, "args", "", "args are not used where cmd is null: the command of the image runs, as in JupyterHub")
 		}
-		m.warn("cmd", "the command of the image runs; it must serve at $(NB_PREFIX) on port %d", m.main.Ports[0].ContainerPort)
+		m.warn(CodeOther, Remark, "cmd", "", "the command of the image runs; it must serve at $(NB_PREFIX) on port %d", m.main.Ports[0].ContainerPort)
 	case strings.HasSuffix(cmd[0], "jupyterhub-singleuser"):
 		m.main.Args = append(m.jupyter(url, dir), append(cmd[1:], args...)...)
 		return nil

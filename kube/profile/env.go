@@ -47,7 +47,7 @@ func (m *maker) variable(key string, v any) (corev1.EnvVar, error) {
 	switch v := v.(type) {
 	case string:
 		if e.Value, err = m.names.expand(v); err != nil {
-			return e, m.fail("environment", "%s: %w", key, err)
+			return e, m.failIn("environment", key, "%w", err)
 		}
 	case map[string]any:
 		if err := m.decode("environment", v, expandTexts|objects, &e); err != nil {
@@ -61,11 +61,11 @@ func (m *maker) variable(key string, v any) (corev1.EnvVar, error) {
 	case bool:
 		e.Value = strconv.FormatBool(v)
 	default:
-		return e, m.fail("environment", "%s: a list cannot be the value of a variable", key)
+		return e, m.failIn("environment", key, "a list cannot be the value of a variable")
 	}
 	switch v.(type) {
 	case int64, float64, bool:
-		m.warn("environment", "%s: %v is not a text; Kubernetes refuses it from JupyterHub, and here it is %q", key, v, e.Value)
+		m.warn(CodeText, Doubt, "environment", key, "%s: %v is not a text; Kubernetes refuses it from JupyterHub, and here it is %q", key, v, e.Value)
 	}
 	return e, nil
 }

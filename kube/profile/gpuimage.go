@@ -11,10 +11,10 @@ func (m *maker) gpuWarnings() {
 		return
 	}
 	if says, ok := m.capable(); !ok {
-		m.warn("environment", "%s is %q, without compute: CUDA finds no GPU; write compute,utility", driverCapabilities, says)
+		m.warn(CodeCapabilities, Doubt, "environment", driverCapabilities, "%s is %q, without compute: CUDA finds no GPU; write compute,utility", driverCapabilities, says)
 	}
 	if why := CPUImage(m.pod.Containers[0].Image); why != "" {
-		m.warn("image", "%s", why)
+		m.warn(CodeCPUImage, Doubt, "image", "", "%s", why)
 	}
 }
 

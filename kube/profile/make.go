@@ -60,15 +60,27 @@ func (m *maker) make() error {
 
 // fail names the place where a setting was set last, and what is wrong there.
 func (m *maker) fail(setting, format string, args ...any) error {
-	key := m.set.From[setting]
-	if key == "" {
-		key = setting
-	}
-	return &core.KeyError{Key: key, Err: fmt.Errorf(format, args...)}
+	return &core.KeyError{Key: m.from(setting), Err: fmt.Errorf(format, args...)}
 }
 
-func (m *maker) warn(setting, format string, args ...any) {
-	m.warnings = append(m.warnings, Warning{Key: setting, Text: fmt.Sprintf(format, args...)})
+// failIn is fail for one key of a setting that is a mapping.
+func (m *maker) failIn(setting, key, format string, args ...any) error {
+	return &core.KeyError{Key: m.from(setting) + "." + key, Err: fmt.Errorf(format, args...)}
+}
+
+// from is the place where a setting was set last, or its name.
+func (m *maker) from(setting string) string {
+	if key := m.set.From[setting]; key != "" {
+		return key
+	}
+	return setting
+}
+
+// warn warns of a setting, or of one key of it where key is not "".
+func (m *maker) warn(code string, level Level, setting, key, format string, args ...any) {
+	m.warnings = append(m.warnings, Warning{
+		Key: setting, Text: fmt.Sprintf(format, args...), code: code, level: level, at: strings.TrimSuffix(m.from(setting)+"."+key, "."),
+	})
 }
 
 // refused refuses settings that cannot be had.

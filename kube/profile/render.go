@@ -35,6 +35,10 @@ type Choices struct {
 type Warning struct {
 	Key  string // the setting, as kubespawner names it
 	Text string // a sentence without a stop at its end
+
+	code  string // of the Finding that it is
+	level Level
+	at    string // path of the key, as in core/profile's Settings.From
 }
 
 // Render makes a Notebook and the claim of its user's home volume, as kubespawner

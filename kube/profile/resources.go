@@ -102,15 +102,15 @@ func (m *maker) extraAmounts(setting string, out corev1.ResourceList) error {
 		case float64:
 			q, err = resource.ParseQuantity(strconv.FormatFloat(n, 'f', -1, 64))
 		default:
-			return m.fail(setting, "%s: %v is not an amount", name, n)
+			return m.failIn(setting, name, "%v is not an amount", n)
 		}
 		switch {
 		case err != nil:
-			return m.fail(setting, "%s: %v is not an amount: %w", name, list[name], err)
+			return m.failIn(setting, name, "%v is not an amount: %w", list[name], err)
 		case q.Sign() < 0:
-			return m.fail(setting, "%s: %v is below 0", name, list[name])
+			return m.failIn(setting, name, "%v is below 0", list[name])
 		case kube.GPUResource(name) && q.MilliValue()%1000 != 0:
-			return m.fail(setting, "%s: %v is not a whole number; ask for a part of a GPU with nvidia.com/gpu-memory", name, list[name])
+			return m.failIn(setting, name, "%v is not a whole number; ask for a part of a GPU with nvidia.com/gpu-memory", list[name])
 		}
 		out[corev1.ResourceName(name)] = q
 	}
@@ -129,9 +129,9 @@ func (m *maker) agree(name corev1.ResourceName, requests, limits corev1.Resource
 	case setting != "" || !extended(name):
 		return nil
 	case !limited:
-		return m.fail("extra_resource_guarantees", "%s is only guaranteed: Kubernetes wants it as a limit; write it under extra_resource_limits", name)
+		return m.failIn("extra_resource_guarantees", string(name), "it is only guaranteed: Kubernetes wants it as a limit; write it under extra_resource_limits")
 	case request.Cmp(limit) != 0:
-		return m.fail("extra_resource_guarantees", "%s: guarantee %s and limit %s must be equal; leave out the guarantee", name, request.String(), limit.String())
+		return m.failIn("extra_resource_guarantees", string(name), "guarantee %s and limit %s must be equal; leave out the guarantee", request.String(), limit.String())
 	}
 	return nil
 }

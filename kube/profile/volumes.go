@@ -50,7 +50,7 @@ func (m *maker) volumes() error {
 		}
 	}
 	if home == "" && m.wantsClaim() {
-		m.warn("volumes", "the profile's volumes replace the home volume: what its user writes is lost when it stops; write volumes as a mapping to add to it")
+		m.warn(CodeHome, Doubt, "volumes", "", "the profile's volumes replace the home volume: what its user writes is lost when it stops; write volumes as a mapping to add to it")
 	}
 	return nil
 }
