@@ -39,6 +39,8 @@ type Plan struct {
 	Curve            []fakegpu.Point
 	// Idle says that it uses next to no CPU and memory, as sleep does.
 	Idle bool
+	// Jupyter says that it plays a Jupyter server, and how: see jupyter. "" is none.
+	Jupyter string
 }
 
 // Step is one thing that a container prints: a line, or the answer of
@@ -95,6 +97,9 @@ func unknownCommand(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan
 	plan.Steps = []Step{{Text: "berth: this container is simulated: nothing of the image " + c.Image + " runs, and " + ends +
 		"; the annotation " + api.AnnotationSimulate + " can say otherwise"}}
 	load(&plan, c, devices)
+	if plan.Forever && jupyterImage(c.Image) && !initContainer(pod, c.Name) && !ephemeral(pod, c.Name) {
+		playJupyter(&plan)
+	}
 	return plan
 }
 

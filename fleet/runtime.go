@@ -83,6 +83,7 @@ func (n *node) container(p *pod, c *container, now time.Time, logs bool) kubelet
 	case c.state.Running != nil:
 		k.State = kubelet.StateRunning
 		k.CPUMilli, k.MemoryBytes = usage(c, now)
+		k.Jupyter = jupyter(c.plan, c.begun, now)
 	case c.state.Terminated != nil:
 		k.State, k.Reason, k.FinishedAt = kubelet.StateTerminated, c.state.Terminated.Reason, c.state.Terminated.FinishedAt.Time
 	case c.state.Waiting != nil:

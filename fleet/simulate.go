@@ -26,10 +26,11 @@ type simulation struct {
 	memory      *int64
 	logs        []string
 	hasLogs     bool
+	jupyter     *string
 }
 
 // simulationFields are the fields that the annotation may have.
-var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "logs", "containers"}
+var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "logs", "jupyter", "containers"}
 
 // parseSimulation reads the annotation berth.dev/simulate, JSON or YAML, for the
 // container of that name: its own part over the part for all. The error names
@@ -114,6 +115,10 @@ func (s *simulation) field(key string, value *yaml.Node) error {
 	case "memory":
 		bytes, err := memory(value)
 		s.memory = &bytes
+		return err
+	case "jupyter":
+		how, err := jupyterField(value.Value)
+		s.jupyter = &how
 		return err
 	case "logs":
 		if value.Kind != yaml.SequenceNode {
@@ -208,6 +213,9 @@ func (s simulation) apply(plan Plan, devices []sharing.Device) Plan {
 	}
 	if s.hasLogs {
 		plan.Steps, plan.Every = spread(s.logs, plan), 0
+	}
+	if s.jupyter != nil {
+		plan.Jupyter = *s.jupyter
 	}
 	most := largest(devices)
 	if s.memory != nil {

@@ -17,9 +17,10 @@ const exporterPort = 9400
 // PodHandler returns what answers at one port of a pod, or nil if no running
 // container of it declares that port: a connection is then refused.
 //
-// A DCGM exporter's port 9400 serves the metrics of its node's devices. Every
-// other port answers any path with a page that says the container is
-// simulated, and health, readiness and liveness paths with "ok".
+// A DCGM exporter's port 9400 serves the metrics of its node's devices, and what
+// plays a Jupyter server tells of its kernel. Every other port answers any path
+// with a page that says the container is simulated, and health, readiness and
+// liveness paths with "ok".
 func (s *Server) PodHandler(node, namespace, pod string, port int) http.Handler {
 	for _, c := range s.rt.Containers(node, namespace, pod) {
 		if c.State != StateRunning || !slices.Contains(c.Ports, port) {
@@ -27,6 +28,9 @@ func (s *Server) PodHandler(node, namespace, pod string, port int) http.Handler 
 		}
 		if port == exporterPort && isExporter(c) {
 			return s.exporterHandler(c)
+		}
+		if c.Jupyter != nil {
+			return s.jupyterHandler(c, port)
 		}
 		return pageHandler(c, port)
 	}

@@ -52,6 +52,8 @@ type Container struct {
 	// instance that ended is Previous. Previous is nil when there was none.
 	// Old lines may be dropped from the front of either.
 	Lines, Previous []Line
+	// Jupyter is what a Jupyter server in it tells; nil is that it plays none.
+	Jupyter *Jupyter
 	// CPUMilli and MemoryBytes are what it uses now.
 	CPUMilli, MemoryBytes int64
 }
