@@ -65,6 +65,9 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.AutoToleration {
 		args = append(args, "--auto-toleration")
 	}
+	for _, rule := range u.o.HostProcesses {
+		args = append(args, "--host-process", rule)
+	}
 	if u.o.HoldScheduler != "" {
 		args = append(args, "--hold-scheduler", u.o.HoldScheduler)
 	}
@@ -107,7 +110,7 @@ func (u *upCommand) follow(r *os.File) error {
 				return u.printJSON(*m.Ready)
 			}
 			printAddresses(u.err, u.o.Dir, *m.Ready)
-			printHints(u.err, u.o.Dir, true)
+			printHints(u.err, u.o.Dir, true, m.Ready.HostProcesses)
 			return nil
 		default:
 			p.step(m.Step, m.Detail, m.Took)

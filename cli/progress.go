@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,10 +127,14 @@ func printAddresses(w io.Writer, dir datadir.Dir, s datadir.State) {
 	fmt.Fprintf(w, "  kubectl      export KUBECONFIG=%s\n", shellPath(dir.Kubeconfig()))
 	fmt.Fprintf(w, "  Data         %s\n", dir.Short())
 	fmt.Fprintf(w, "  Logs         %s\n", datadir.Dir(dir.Logs()).Short())
+	for _, rule := range s.HostProcesses {
+		pattern, command, _ := strings.Cut(rule, "=")
+		fmt.Fprintf(w, "  On this host %s runs %s\n", pattern, command)
+	}
 }
 
 // printHints tells what to try next, and what ends it.
-func printHints(w io.Writer, dir datadir.Dir, detached bool) {
+func printHints(w io.Writer, dir datadir.Dir, detached bool, hosted []string) {
 	end := "Ctrl-C or"
 	if detached {
 		end = "It goes on in the background:"
@@ -138,13 +143,17 @@ func printHints(w io.Writer, dir datadir.Dir, detached bool) {
 	if def, err := datadir.Default(); err == nil && def != dir {
 		flag = " --dir " + shellPath(string(dir))
 	}
+	real := "Nothing real runs here: nodes, pods and GPU readings are simulated."
+	if len(hosted) > 0 {
+		real = "Nodes, GPU readings and most pods are simulated; containers of the images above run their command on this machine, as you."
+	}
 	fmt.Fprintf(w, "\nTry\n"+
 		"  %[3]s nodes%[1]s    GPUs: total, held, free, cost\n"+
 		"  %[3]s gpus%[1]s     every GPU and who holds it\n"+
 		"  %[4]s apply -f your-gpu-pod.yaml\n"+
 		"  %[3]s sim break xid-79 NODE/0%[1]s    break a GPU on purpose\n\n"+
-		"Nothing real runs here: nodes, pods and GPU readings are simulated.\n"+
-		"%[2]s `%[3]s down%[1]s` stops it and keeps the data.\n", flag, end, program("berth"), program("kubectl"))
+		"%[5]s\n"+
+		"%[2]s `%[3]s down%[1]s` stops it and keeps the data.\n", flag, end, program("berth"), program("kubectl"), real)
 }
 
 // program is how the reader can start a program: by its name where a shell finds

@@ -30,6 +30,8 @@ type statusResult struct {
 	GPUs       int    `json:"gpus"`
 	Version    string `json:"version,omitempty"`
 	Started    string `json:"started,omitempty"` // RFC 3339
+	// HostProcesses are the rules PATTERN=CMD of `berth up --host-process`.
+	HostProcesses []string `json:"hostProcesses,omitempty"`
 	// Notebooks is nil while the cluster does not say, or nothing has run there that
 	// could.
 	Notebooks *kindStatus `json:"notebooks,omitempty"`
@@ -103,6 +105,7 @@ func status(ctx context.Context, d datadir.Dir) (statusResult, error) {
 	r.Running, r.Ready, r.Fleet, r.Version = held, held && s.Ready, s.Fleet, s.Version
 	if held {
 		r.PID, r.Server, r.Kubeconfig = pid, s.Server, d.Kubeconfig()
+		r.HostProcesses = s.HostProcesses
 		r.Nodes, r.GPUs, r.Started = s.Nodes, s.GPUs, s.Started.Format(time.RFC3339)
 	}
 	if r.Ready {
@@ -140,7 +143,7 @@ func printStatus(w io.Writer, d datadir.Dir, r statusResult) {
 	switch {
 	case r.Ready:
 		fmt.Fprintf(w, "berth up runs in %s (pid %d, since %s): %d nodes, %d GPUs, fleet %s\n\n", d.Short(), r.PID, r.Started, r.Nodes, r.GPUs, r.Fleet)
-		printAddresses(w, d, datadir.State{Server: r.Server})
+		printAddresses(w, d, datadir.State{Server: r.Server, HostProcesses: r.HostProcesses})
 		if r.Notebooks != nil {
 			fmt.Fprintf(w, "notebooks: %s\n", r.Notebooks)
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,6 +39,8 @@ type UpOptions struct {
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone. Benchmarks use it to measure from one moment on.
 	HoldScheduler string
+	// HostProcesses are rules PATTERN=CMD for containers that run on this machine.
+	HostProcesses []string
 	// Laid is told once, when the folder and its log folder are there.
 	Laid func()
 	// Died is told why, when the process is about to end at once.
@@ -84,6 +87,7 @@ func newUp(o Options) *cobra.Command {
 	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "let new pods that ask for GPUs tolerate the taint nvidia.com/gpu:NoSchedule")
 	f.StringVar(&u.o.Notebooks, "notebooks", "", notebooksUsage+" (default: the folder's last, and auto in a new one)")
 	u.o.NodePolicy.flags(f)
+	f.StringArrayVar(&u.o.HostProcesses, "host-process", nil, "PATTERN=CMD: run CMD on this machine, as you, for containers whose image fits PATTERN; {port}, {prefix} and {home} in it are filled in (repeatable)")
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")
 	f.Lookup("hold-scheduler").Hidden = true
 	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready and go on in the background")
@@ -95,6 +99,11 @@ func (u *upCommand) main(ctx context.Context) error {
 	u.o.Began = began()
 	if u.output != "" && u.output != "json" {
 		return usagef("--output %q: only json is understood here", u.output)
+	}
+	for _, rule := range u.o.HostProcesses {
+		if pattern, command, _ := strings.Cut(rule, "="); strings.TrimSpace(pattern) == "" || strings.TrimSpace(command) == "" {
+			return usagef("--host-process %q: write PATTERN=CMD, such as 'jupyter*=jupyter-notebook --ip=127.0.0.1 --port={port}'", rule)
+		}
 	}
 	if u.o.Port < 0 || u.o.Port > 65535 {
 		return usagef("--port %d: a port is between 1 and 65535", u.o.Port)
@@ -220,7 +229,7 @@ func (u *upCommand) foreground(ctx context.Context) error {
 			return
 		}
 		printAddresses(u.err, u.o.Dir, s)
-		printHints(u.err, u.o.Dir, false)
+		printHints(u.err, u.o.Dir, false, s.HostProcesses)
 	}
 	context.AfterFunc(ctx, func() {
 		stop() // the next signal has its default effect

@@ -85,6 +85,9 @@ func (n *clusterNetwork) Route(ctx context.Context, address string) (func(net.Co
 		return over(n.kubeletTLS, p.kubelet.Handler()), false, nil
 	}
 	if node, namespace, name, ok := p.fleet.PodByIP(host); ok {
+		if to, ok := p.kubelet.HostAddr(node, namespace, name, port); ok {
+			return dialHost(ctx, address, to)
+		}
 		h := p.kubelet.PodHandler(node, namespace, name, port)
 		if h == nil {
 			return nil, false, fmt.Errorf("%s: %w", address, errRefused)
@@ -92,6 +95,15 @@ func (n *clusterNetwork) Route(ctx context.Context, address string) (func(net.Co
 		return over(nil, h), false, nil
 	}
 	return n.routeOther(ctx, p, host, port)
+}
+
+// dialHost connects to the process of this machine that backs a container.
+func dialHost(ctx context.Context, address, to string) (func(net.Conn), bool, error) {
+	out, err := new(net.Dialer).DialContext(ctx, "tcp", to)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w: the host process behind it: %w", address, errRefused, err)
+	}
+	return func(c net.Conn) { forward(c, out) }, false, nil
 }
 
 // isNode says whether host is a simulated node.

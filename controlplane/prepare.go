@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"berth.dev/berth/fleet/host"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
@@ -32,6 +33,10 @@ const minFree = 256 << 20
 // written to a folder that is refused.
 func prepare(o Options) (*plane, error) {
 	p := &plane{Options: o, failed: make(chan error, 1), stepBegan: o.Began}
+	var err error
+	if p.hostRules, err = host.ParseRules(o.HostProcesses); err != nil {
+		return nil, err
+	}
 	state, err := o.Dir.State()
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !fresh {
@@ -56,6 +61,7 @@ func prepare(o Options) (*plane, error) {
 	state.Version, state.PID, state.Started = buildinfo.Version, os.Getpid(), o.Began.UTC()
 	state.Server = fmt.Sprintf("https://127.0.0.1:%d", state.Port)
 	state.Ready, state.Seconds = false, 0
+	state.HostProcesses = o.HostProcesses
 	p.state = state
 	if err := o.Dir.WriteState(state); err != nil {
 		return nil, err

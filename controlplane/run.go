@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/fleet"
+	"berth.dev/berth/fleet/host"
 	"berth.dev/berth/fleet/kubelet"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/internal/buildinfo"
@@ -49,6 +50,9 @@ type Options struct {
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
 	HoldScheduler string
+	// HostProcesses are rules PATTERN=CMD: containers whose image fits a pattern run
+	// that command on this machine instead of being simulated.
+	HostProcesses []string
 	// Laid, if not nil, is told once, when the folder and its logs are there.
 	Laid func()
 	// Died, if not nil, is told when a part of Kubernetes ends the process at
@@ -106,6 +110,7 @@ type plane struct {
 	Options
 	state       datadir.State
 	spec        spec.Fleet
+	hostRules   host.Rules
 	certs       *certs
 	listener    net.Listener // of the API server
 	socks       string       // folder of the unix sockets
@@ -185,6 +190,8 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	if err := errors.Join(p.grantScheduler(ctx, client), p.guardDevices(ctx, client)); err != nil {
 		return err
 	}
+	processes := host.Open(host.Options{Dir: string(p.Dir), Kubeconfig: p.Dir.Kubeconfig(), Log: p.log})
+	defer processes.Close() // after the fleet has ended
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var running group
@@ -198,7 +205,7 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	install := make(chan struct{})
 	f, err := fleet.New(fleet.Options{
 		Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem, Install: install,
-		Commitments: p.state.Scheduler != SchedulerStock,
+		Commitments: p.state.Scheduler != SchedulerStock, Host: processes, HostRules: p.hostRules,
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,10 @@ import (
 	"berth.dev/berth/fleet/kubelet/shell"
 )
 
+// invalidSimulation is why a container ends whose annotation berth.dev/simulate
+// cannot be read.
+const invalidSimulation = "InvalidSimulation"
+
 // How long a container runs when nothing says so.
 const (
 	batchDuration = 30 * time.Second // of Jobs, and pods that are not always restarted
@@ -70,7 +74,7 @@ func Behave(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan {
 	}
 	s, err := parseSimulation(note, c.Name)
 	if err != nil {
-		return Plan{ExitCode: 1, Reason: "InvalidSimulation", Message: err.Error(), Steps: []Step{{Text: "berth: " + err.Error()}}}
+		return Plan{ExitCode: 1, Reason: invalidSimulation, Message: err.Error(), Steps: []Step{{Text: "berth: " + err.Error()}}}
 	}
 	return s.apply(plan, devices)
 }

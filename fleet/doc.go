@@ -5,7 +5,9 @@
 // berth.dev/simulated=true.
 //
 // It is not a scheduler and not a network: it chooses no node, and it never
-// opens or dials an address. The kubelet's HTTP side is package kubelet, which
+// opens or dials an address. Containers are simulated, but for those that a rule
+// of the person who started it backs by a process of this machine: see host.go
+// and package host. The kubelet's HTTP side is package kubelet, which
 // reads the engine through kubelet.Runtime.
 //
 // Everything a pod does follows from API objects and the time: the plan of a

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 
+	"berth.dev/berth/fleet/host"
 	"berth.dev/berth/fleet/kubelet"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/fleet/system"
@@ -40,6 +41,10 @@ type Options struct {
 	// a GPU by size (nvidia.com/gpu-memory, a fraction) is given only where it is
 	// committed. Without it the nodes give nvidia.com/gpu-memory out themselves.
 	Commitments bool
+	// Host runs the processes that HostRules allow in place of containers. Nil is
+	// that every container is simulated. Whoever gives it closes it after Run.
+	Host      HostRunner
+	HostRules host.Rules
 	// Now is the clock; nil is time.Now. Timers always run on the real one.
 	Now func() time.Time
 	// Log gets what a person should know; nil is slog.Default.
@@ -67,6 +72,8 @@ type Fleet struct {
 	system         bool            // the fleet has device plugin pods
 	commitments    bool            // see Options.Commitments
 	pullTime       time.Duration   // of an image new to a node
+	host           HostRunner      // nil is that nothing runs on this machine
+	hostRules      host.Rules
 
 	ips     *addresses
 	timers  *timers
@@ -90,7 +97,7 @@ var (
 // client can be made of.
 func New(o Options) (*Fleet, error) {
 	f := &Fleet{
-		client: o.Client, spec: o.Fleet, now: o.Now, log: o.Log, system: o.Fleet.System, commitments: o.Commitments, ips: newAddresses(),
+		client: o.Client, spec: o.Fleet, now: o.Now, log: o.Log, system: o.Fleet.System, commitments: o.Commitments, host: o.Host, hostRules: o.HostRules, ips: newAddresses(),
 		queue: workqueue.NewTyped[task](), ready: make(chan struct{}), synced: make(chan struct{}), nodes: map[string]*node{},
 	}
 	if f.now == nil {

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/fleet"
+	"berth.dev/berth/fleet/host"
 	"berth.dev/berth/fleet/spec"
 )
 
@@ -31,6 +32,9 @@ type world struct {
 	done   chan error
 	// commitments is fleet.Options.Commitments of the fleet that is started next.
 	commitments bool
+	// host and rules are those of the fleet that is started next.
+	host  fleet.HostRunner
+	rules host.Rules
 }
 
 // inWorld runs a test in a bubble. nodes are those of the fleet.
@@ -46,7 +50,7 @@ func inWorld(t *testing.T, test func(*world), nodes ...spec.Node) {
 
 func (w *world) build() *fleet.Fleet {
 	w.t.Helper()
-	f, err := fleet.New(fleet.Options{Client: w.client, Fleet: w.spec, Log: slog.New(slog.DiscardHandler), Commitments: w.commitments})
+	f, err := fleet.New(fleet.Options{Client: w.client, Fleet: w.spec, Log: slog.New(slog.DiscardHandler), Commitments: w.commitments, Host: w.host, HostRules: w.rules})
 	if err != nil {
 		w.t.Fatal(err)
 	}

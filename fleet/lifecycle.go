@@ -49,6 +49,8 @@ func (p *pod) endRuns(now time.Time) {
 	for _, c := range p.containers {
 		switch {
 		case !c.running():
+		case c.hosted:
+			p.follow(c, now)
 		case !c.plan.Forever && !now.Before(c.begun.Add(c.plan.Duration)):
 			p.end(c, c.begun.Add(c.plan.Duration), c.plan.ExitCode, c.plan.Reason, c.plan.Message)
 		case c.image != c.spec.Image:
@@ -70,6 +72,9 @@ func (p *pod) wakes(now time.Time) {
 		}
 		if !c.plan.Forever {
 			p.wake(c.begun.Add(c.plan.Duration))
+		}
+		if c.hosted {
+			continue // its process tells
 		}
 		for _, at := range []time.Time{c.startedAt(), c.readyAt()} {
 			if at.After(now) {
@@ -215,6 +220,9 @@ func (p *pod) stop(now time.Time) {
 			}
 		}
 	}
+	if p.stopProcesses(now) {
+		return
+	}
 	if now.Before(at) && slices.ContainsFunc(p.containers, (*container).running) {
 		p.wake(at)
 		return
@@ -228,6 +236,9 @@ func (p *pod) finish(now time.Time, code int32) {
 	for _, c := range p.containers {
 		if !c.running() {
 			continue
+		}
+		if c.hosted {
+			p.node.fleet.host.Stop(p.key(c), goneGrace)
 		}
 		code := code
 		if code == 143 && c.plan.Forever && !c.plan.Idle {

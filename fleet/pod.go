@@ -68,6 +68,11 @@ type container struct {
 	failure  string
 	pulled   time.Time // when a pull under way will end
 	retry    time.Time // not tried before
+
+	hosted   bool // a process of this machine backs the current or last run
+	answers  bool // it is ready
+	told     bool // an event says where it runs
+	stopping bool // it was told to end because its image changed
 }
 
 // newPod makes the record of a pod that no node has worked on.
@@ -151,6 +156,9 @@ func (c *container) running() bool { return c.state.Running != nil }
 
 // hasStarted reports whether its startup probe, if any, has passed.
 func (c *container) hasStarted(now time.Time) bool {
+	if c.hosted {
+		return c.running() && (c.answers || c.spec.StartupProbe == nil)
+	}
 	return c.running() && !now.Before(c.startedAt())
 }
 
@@ -180,6 +188,9 @@ func probe(p *v1.Probe) time.Duration {
 func (c *container) isReady(now time.Time) bool {
 	if c.role == roleInit {
 		return c.state.Terminated != nil && c.state.Terminated.ExitCode == 0
+	}
+	if c.hosted {
+		return c.running() && c.answers
 	}
 	return c.running() && c.role != roleEphemeral && !now.Before(c.readyAt())
 }

@@ -44,6 +44,7 @@ func (p *pod) restore() {
 func (p *pod) restoreContainer(c *container, s *v1.ContainerStatus) {
 	c.state, c.last, c.restarts, c.crashes = s.State, s.LastTerminationState, s.RestartCount, int(s.RestartCount)
 	c.image = c.spec.Image
+	c.hosted = isHosted(s.ContainerID)
 	if s.ImageID != "" {
 		p.node.images[c.spec.Image] = true
 	}
@@ -59,5 +60,8 @@ func (p *pod) restoreContainer(c *container, s *v1.ContainerStatus) {
 	}
 	if !c.begun.IsZero() && c.begun != (time.Time{}) {
 		c.plan = p.node.plan(p, c)
+	}
+	if s.State.Running != nil {
+		p.resume(c, s)
 	}
 }

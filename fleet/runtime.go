@@ -89,6 +89,9 @@ func (n *node) container(p *pod, c *container, now time.Time, logs bool) kubelet
 	case c.state.Waiting != nil:
 		k.Reason = c.state.Waiting.Reason
 	}
+	if c.hosted {
+		p.hostView(c, &k, logs)
+	}
 	if logs && !c.begun.IsZero() {
 		n.logs(p, c, &k, now)
 	}
@@ -101,9 +104,15 @@ func (n *node) logs(p *pod, c *container, k *kubelet.Container, now time.Time) {
 	for _, d := range c.devices {
 		ids = append(ids, d.UUID)
 	}
-	k.Lines = n.lines(c.plan, ids, c.begun, k.FinishedAt, now)
+	if !c.hosted {
+		k.Lines = n.lines(c.plan, ids, c.begun, k.FinishedAt, now)
+	}
 	if t := c.last.Terminated; t != nil {
-		k.Previous = n.lines(n.plan(p, c), ids, t.StartedAt.Time, t.FinishedAt.Time, now)
+		if isHosted(t.ContainerID) {
+			k.Previous = p.hostBefore(c)
+		} else {
+			k.Previous = n.lines(n.plan(p, c), ids, t.StartedAt.Time, t.FinishedAt.Time, now)
+		}
 		if k.State == kubelet.StateWaiting {
 			k.Lines, k.FinishedAt = k.Previous, t.FinishedAt.Time
 		}

@@ -168,6 +168,7 @@ func (p *pod) begin(c *container, now time.Time) {
 	}
 	c.begun, c.image = now, c.spec.Image
 	c.plan = p.node.plan(p, c)
+	p.back(c)
 	c.state = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: seconds(now)}}
 	p.configure = p.configure || p.plugin && !p.node.faults.plugin
 	p.event(v1.EventTypeNormal, "Created", "Container created", c)
@@ -178,5 +179,9 @@ func (p *pod) begin(c *container, now time.Time) {
 // the fleet.
 func (p *pod) containerID(c *container) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", p.api.UID, c.spec.Name, c.restarts))
-	return "berth-sim://" + hex.EncodeToString(sum[:])
+	scheme := simScheme
+	if c.hosted {
+		scheme = hostScheme
+	}
+	return scheme + hex.EncodeToString(sum[:])
 }

@@ -47,7 +47,7 @@ func (p *pod) containerStatuses(now time.Time, roles ...role) []v1.ContainerStat
 			Image: c.spec.Image, Started: new(c.hasStarted(now)), AllocatedResourcesStatus: allocated(c.spec, c.devices),
 		}
 		if !c.begun.IsZero() {
-			s.ContainerID, s.ImageID = p.containerID(c), "berth-sim://"+c.image
+			s.ContainerID, s.ImageID = p.containerID(c), simScheme+c.image
 		}
 		if c.role == roleInit || c.role == roleEphemeral {
 			s.Started = new(c.running())

@@ -126,4 +126,7 @@ func (v *volume) run(ctx context.Context) {
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		v.fleet.log.Debug("volume not deleted", "volume", v.api.Name, "error", err)
 	}
+	if ref := v.api.Spec.ClaimRef; err == nil && ref != nil && v.fleet.host != nil {
+		v.fleet.host.Discard(ref.Namespace, ref.Name)
+	}
 }

@@ -144,6 +144,7 @@ func (f *Fleet) lostPod(obj *v1.Pod) {
 	p.finish(f.now(), 137)
 	p.gone = true
 	p.release()
+	f.forget(p)
 	delete(n.pods, obj.UID)
 	f.timers.set(&p.alarm, never)
 	if p.plugin {
@@ -221,6 +222,7 @@ func (f *Fleet) lostNode(name string) {
 	for _, p := range n.pods {
 		p.gone = true
 		p.release()
+		f.forget(p)
 		f.timers.set(&p.alarm, never)
 	}
 	f.timers.set(&n.alarm, never)

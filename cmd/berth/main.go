@@ -23,7 +23,7 @@ func up(ctx context.Context, o cli.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler,
 		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
-		Notebooks: o.Notebooks, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
+		Notebooks: o.Notebooks, HostProcesses: o.HostProcesses, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
 

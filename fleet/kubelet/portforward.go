@@ -56,6 +56,9 @@ type forwarder struct {
 
 // PortForward serves one connection until either side closes it.
 func (f forwarder) PortForward(ctx context.Context, pod, _ string, port int32, stream io.ReadWriteCloser) error {
+	if address, ok := f.s.HostAddr(f.node, f.namespace, pod, int(port)); ok {
+		return dialInto(ctx, address, stream)
+	}
 	h := f.s.PodHandler(f.node, f.namespace, pod, int(port))
 	if h == nil {
 		return fmt.Errorf("dial tcp4 127.0.0.1:%d: connect: connection refused: %s", port, f.declared(pod))

@@ -15,7 +15,8 @@ import (
 const exporterPort = 9400
 
 // PodHandler returns what answers at one port of a pod, or nil if no running
-// container of it declares that port: a connection is then refused.
+// container of it declares that port: a connection is then refused. What a
+// process of this machine answers is not its business: see HostAddr.
 //
 // A DCGM exporter's port 9400 serves the metrics of its node's devices, and what
 // plays a Jupyter server tells of its kernel. Every other port answers any path
@@ -23,7 +24,7 @@ const exporterPort = 9400
 // liveness paths with "ok".
 func (s *Server) PodHandler(node, namespace, pod string, port int) http.Handler {
 	for _, c := range s.rt.Containers(node, namespace, pod) {
-		if c.State != StateRunning || !slices.Contains(c.Ports, port) {
+		if c.State != StateRunning || c.Hosted || !slices.Contains(c.Ports, port) {
 			continue
 		}
 		if port == exporterPort && isExporter(c) {

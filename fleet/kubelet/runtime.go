@@ -44,6 +44,10 @@ type Container struct {
 	Hostname     string // what it calls itself; "" is the pod's name
 	Shell        bool   // its process is a shell that can be typed into
 	RestartCount int
+	// Hosted says that a process of this machine backs it, which listens at
+	// HostPort of 127.0.0.1; 0 is that it does not run yet.
+	Hosted   bool
+	HostPort int
 	// StartedAt and FinishedAt are zero when it has not started or ended.
 	StartedAt, FinishedAt time.Time
 	Devices               []sharing.Device // what it holds

@@ -41,6 +41,9 @@ type State struct {
 	Seconds   float64   `json:"seconds"` // from start to ready, of the last holder
 	Nodes     int       `json:"nodes"`   // simulated nodes at ready
 	GPUs      int       `json:"gpus"`    // physical GPUs at ready
+	// HostProcesses are the rules by which the last holder runs processes of this
+	// machine in place of containers, as they were given.
+	HostProcesses []string `json:"hostProcesses,omitempty"`
 }
 
 const kind = "berth data folder"

@@ -1,0 +1,276 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"berth.dev/berth/fleet/host"
+	"berth.dev/berth/fleet/kubelet"
+)
+
+// HostRunner runs processes of this machine in place of containers: see
+// *host.Runner, which is the real one. Its methods are called with locks held
+// and do not wait for processes.
+type HostRunner interface {
+	Start(host.Request)
+	Stop(k host.Key, grace time.Duration)
+	State(k host.Key) (host.State, bool)
+	Forget(uid string)               // the pod is no more
+	Discard(namespace, claim string) // the volume of a claim is no more
+}
+
+const (
+	hostScheme = "berth-host://" // of the ID of a container that a process backs
+	simScheme  = "berth-sim://"
+	// goneGrace is how long a process may take to end whose pod has ended already.
+	goneGrace = 2 * time.Second
+	// lostCode and lostReason are what a kubelet notes of a container that a
+	// restart of its node has ended.
+	lostCode, lostReason = 255, "Unknown"
+)
+
+// rule returns the rule for a container, if a process may back it: only
+// containers of the pod itself, as an init container would never end.
+func (f *Fleet) rule(c *container) (host.Rule, bool) {
+	if f.host == nil || c.role != roleApp {
+		return host.Rule{}, false
+	}
+	return f.hostRules.Find(c.spec.Image)
+}
+
+// key names the current or last run of a container.
+func (p *pod) key(c *container) host.Key {
+	return host.Key{UID: string(p.api.UID), Container: c.spec.Name, Run: int(c.restarts)}
+}
+
+// back starts a process in place of a container that has just begun, if there
+// is a rule for it. A container whose simulation is wrong fails as others do.
+func (p *pod) back(c *container) {
+	f := p.node.fleet
+	c.hosted, c.answers, c.told = false, false, false
+	rule, ok := f.rule(c)
+	if !ok || c.plan.Reason == invalidSimulation {
+		if t := c.last.Terminated; t != nil && isHosted(t.ContainerID) {
+			p.event(v1.EventTypeWarning, "HostProcess", "Simulated from now on, as there is no --host-process for image "+c.spec.Image+
+				"; what its process wrote to a volume stays in the data folder", c)
+		}
+		return
+	}
+	c.hosted = true
+	c.plan = Plan{Forever: true, UtilizationRatio: c.plan.UtilizationRatio, MemoryBytes: c.plan.MemoryBytes, Curve: c.plan.Curve}
+	api, seen := p.api, kubelet.Container{Name: c.spec.Name, Devices: slices.Clone(c.devices)}
+	claim, sub := home(api, c.spec)
+	f.host.Start(host.Request{
+		Key: p.key(c), Rule: rule, Namespace: api.Namespace, Pod: api.Name, Claim: claim, SubPath: sub,
+		Environ: func() []string { return f.environ(api, &seen) },
+		GPUs:    len(c.devices) > 0, Probe: hostProbe(c.spec),
+		Changed: func() { f.queue.Add(p) },
+	})
+}
+
+// isHosted reports whether a container ID is that of a run on this machine.
+func isHosted(id string) bool { return strings.HasPrefix(id, hostScheme) }
+
+// follow takes what became of the process behind a running container.
+func (p *pod) follow(c *container, now time.Time) {
+	s, ok := p.node.fleet.host.State(p.key(c))
+	if !ok {
+		p.end(c, now, lostCode, lostReason, "its process is not known")
+		return
+	}
+	if s.PID != 0 && !c.told {
+		c.told = true
+		p.event(v1.EventTypeNormal, "HostProcess", started(s), c)
+	}
+	changed := c.image != c.spec.Image
+	if e := s.Exit; e != nil {
+		p.end(c, e.At, e.Code, e.Reason, e.Message)
+		if e.Reason == host.ReasonRefused || e.Reason == host.ReasonStart {
+			p.event(v1.EventTypeWarning, e.Reason, e.Message, c)
+		}
+		if changed {
+			c.crashes, c.retry = 0, now
+		}
+		return
+	}
+	c.answers = s.Ready
+	if changed && !c.stopping {
+		c.stopping = true
+		p.event(v1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s definition changed, will be restarted", c.spec.Name), c)
+		p.node.fleet.host.Stop(p.key(c), graceOf(p.api))
+	}
+}
+
+// started says what runs where.
+func started(s host.State) string {
+	text := fmt.Sprintf("Runs on this machine as process %d: %s; it answers at 127.0.0.1:%d and its folder is %s",
+		s.PID, strings.Join(s.Command, " "), s.Port, s.Home)
+	if len(s.LeftOut) > 0 {
+		text += "; of its environment it did not get " + strings.Join(s.LeftOut, ", ")
+	}
+	return text
+}
+
+// graceOf is the grace period of a pod that is not being deleted.
+func graceOf(api *v1.Pod) time.Duration {
+	if s := api.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return v1.DefaultTerminationGracePeriodSeconds * time.Second
+}
+
+// stopProcesses tells the processes of a pod that is being deleted to end, and
+// reports whether some still run. Their end wakes the pod.
+func (p *pod) stopProcesses(now time.Time) bool {
+	some := false
+	for _, c := range p.containers {
+		if c.running() && c.hosted {
+			some = true
+			p.node.fleet.host.Stop(p.key(c), p.api.DeletionTimestamp.Sub(now))
+		}
+	}
+	return some
+}
+
+// resume decides after a restart of the fleet about a container that ran, of
+// which status s tells: its process is gone. It ends the run, and the pod's
+// policy starts it again, with a process or without. One that was simulated and
+// now has a rule gets its process, unless its pod would not be started again.
+func (p *pod) resume(c *container, s *v1.ContainerStatus) {
+	was := isHosted(s.ContainerID)
+	_, rule := p.node.fleet.rule(c)
+	c.hosted = was
+	message := "berth up ended, and its process with it"
+	if !was {
+		message = "berth up was started with a --host-process for its image"
+	}
+	if !was && (!rule || p.api.Spec.RestartPolicy != v1.RestartPolicyAlways) || p.api.DeletionTimestamp != nil && !was {
+		return
+	}
+	now := p.node.fleet.now()
+	p.end(c, now, lostCode, lostReason, message)
+	c.crashes, c.retry = 0, now
+}
+
+// forget drops what this machine keeps for a pod that is no more.
+func (f *Fleet) forget(p *pod) {
+	if f.host != nil {
+		f.host.Forget(string(p.api.UID))
+	}
+}
+
+// home chooses the volume that is the home of a container's process: of the
+// claims that it mounts that at its working folder, else one below /home or at
+// /root, else the first. No claim is a folder that goes with the pod.
+func home(api *v1.Pod, c *v1.Container) (claim, sub string) {
+	best := 0
+	for _, m := range c.VolumeMounts {
+		name := claimOf(api, m.Name)
+		if name == "" || m.ReadOnly {
+			continue
+		}
+		at, rank := path.Clean(m.MountPath), 1
+		switch {
+		case at == path.Clean(c.WorkingDir) && c.WorkingDir != "":
+			rank = 3
+		case strings.HasPrefix(at, "/home/") || at == "/home" || at == "/root":
+			rank = 2
+		}
+		if rank > best {
+			best, claim, sub = rank, name, m.SubPath
+		}
+	}
+	return claim, sub
+}
+
+// claimOf returns the claim behind a volume of a pod, "" if it is none.
+func claimOf(api *v1.Pod, volume string) string {
+	for _, v := range api.Spec.Volumes {
+		switch {
+		case v.Name != volume:
+		case v.PersistentVolumeClaim != nil:
+			return v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			return api.Name + "-" + v.Name
+		}
+	}
+	return ""
+}
+
+// hostProbe is the readiness probe of a container as its process is asked: an
+// HTTP GET keeps its path, all others come down to a connection. Whatever port
+// it names, the process has one.
+func hostProbe(c *v1.Container) host.Probe {
+	p := c.ReadinessProbe
+	if p == nil {
+		return host.Probe{}
+	}
+	out := host.Probe{
+		Every: time.Duration(cmp.Or(p.PeriodSeconds, 10)) * time.Second, Delay: time.Duration(p.InitialDelaySeconds) * time.Second,
+		Successes: int(p.SuccessThreshold), Failures: int(cmp.Or(p.FailureThreshold, 3)),
+	}
+	if g := p.HTTPGet; g != nil && declares(c, g.Port) {
+		out.Path = cmp.Or(g.Path, "/")
+	}
+	return out
+}
+
+// declares reports whether a probe's port is the one that a process stands for:
+// the first declared one, or any if none is declared.
+func declares(c *v1.Container, port intstr.IntOrString) bool {
+	if len(c.Ports) == 0 {
+		return true
+	}
+	first := c.Ports[0]
+	return port.Type == intstr.String && port.StrVal == first.Name || port.Type == intstr.Int && port.IntVal == first.ContainerPort
+}
+
+// hostView fills in what the API shows of a container that a process backs.
+func (p *pod) hostView(c *container, k *kubelet.Container, logs bool) {
+	k.Hosted, k.Shell = true, false
+	s := p.node.fleet.process(p.key(c))
+	if s.Exit == nil {
+		k.HostPort = s.Port
+	}
+	if logs {
+		k.Lines = printedBy(s)
+	}
+}
+
+// process returns what is known of a run, nothing where no process may run.
+func (f *Fleet) process(k host.Key) host.State {
+	if f.host == nil {
+		return host.State{}
+	}
+	s, _ := f.host.State(k)
+	return s
+}
+
+// hostBefore returns the log of the run before, if a process backed it.
+func (p *pod) hostBefore(c *container) []kubelet.Line {
+	k := p.key(c)
+	if c.state.Waiting == nil {
+		k.Run--
+	}
+	s := p.node.fleet.process(k)
+	return printedBy(s)
+}
+
+// printedBy returns a log, which is not nil.
+func printedBy(s host.State) []kubelet.Line {
+	out := []kubelet.Line{}
+	if s.Lines == nil {
+		return out
+	}
+	for _, l := range s.Lines() {
+		out = append(out, kubelet.Line{At: l.At, Text: l.Text})
+	}
+	return out
+}

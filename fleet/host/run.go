@@ -1,0 +1,301 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// pipeWait is how long the log of a process that has ended is still read, when
+// something that it left behind keeps it open.
+const pipeWait = 2 * time.Second
+
+// run is one process from its request to its end.
+type run struct {
+	runner *Runner
+	req    Request
+	done   chan struct{} // closed when nothing of it is left
+
+	mu       sync.Mutex
+	state    State
+	out      *output
+	alive    bool        // the process was started and not yet waited for
+	stopping bool        // it was told to end
+	deadline time.Time   // when it is killed
+	timer    *time.Timer // that does so
+	refusal  *Exit       // why it was told to end, where the pod did not ask
+}
+
+// live is the whole life of a run, on a goroutine of its own.
+func (p *run) live() {
+	defer close(p.done)
+	cmd, read, err := p.start()
+	if err != nil {
+		p.end(Exit{At: time.Now(), Code: 128, Reason: ReasonStart, Message: err.Error()})
+		return
+	}
+	defer p.runner.free(p.state.Port)
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching, reading sync.WaitGroup
+	reading.Go(func() { p.read(read) })
+	watching.Go(func() { p.watch(ctx) })
+	p.req.Changed()
+	err = cmd.Wait()
+	at := time.Now()
+	p.mu.Lock()
+	p.alive = false
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	exit := exitOf(cmd, err, at)
+	if p.refusal != nil {
+		exit.Reason, exit.Message = p.refusal.Reason, p.refusal.Message
+	}
+	p.mu.Unlock()
+	cancel()
+	watching.Wait()
+	p.sweep(cmd.Process.Pid)
+	_ = read.SetReadDeadline(time.Now().Add(pipeWait)) // what still holds the pipe was not found
+	reading.Wait()
+	_ = errors.Join(read.Close(), os.Remove(p.pidPath()))
+	p.end(exit)
+}
+
+// end notes that the run is over, and tells who asked for it.
+func (p *run) end(e Exit) {
+	p.mu.Lock()
+	p.state.Exit, p.state.Ready = &e, false
+	if p.out != nil {
+		p.out.close(e.At)
+	}
+	p.mu.Unlock()
+	p.req.Changed()
+}
+
+// start prepares the folders and the command, and starts it.
+func (p *run) start() (*exec.Cmd, *os.File, error) {
+	r, k := p.runner, p.req.Key
+	if !k.local() {
+		return nil, nil, fmt.Errorf("%s is no name for a folder", k)
+	}
+	home, err := p.folders()
+	if err != nil {
+		return nil, nil, err
+	}
+	r.keep(k)
+	port, err := r.port()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd, err := p.command(home, port)
+	if err != nil {
+		r.free(port)
+		return nil, nil, err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		r.free(port)
+		return nil, nil, fmt.Errorf("make a pipe for its log: %w", err)
+	}
+	cmd.Stdout, cmd.Stderr = write, write
+	started := make(chan error)
+	r.starts <- func() { started <- p.launch(cmd, home, port) }
+	err = errors.Join(<-started, write.Close())
+	if err != nil {
+		r.free(port)
+		return nil, nil, errors.Join(err, read.Close())
+	}
+	return cmd, read, nil
+}
+
+// launch forks, unless the run was told to end before.
+func (p *run) launch(cmd *exec.Cmd, home string, port int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopping {
+		return errors.New("its pod was stopped before it was started")
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", cmd.Args[0], err)
+	}
+	p.alive, p.out = true, newOutput(p.runner.logPath(p.req.Key))
+	p.state.PID, p.state.Port, p.state.Home, p.state.Command = cmd.Process.Pid, port, home, cmd.Args
+	if err := writePID(p.pidPath(), cmd.Process.Pid); err != nil {
+		p.runner.o.Log.Warn("a host process has no pid file", "pod", p.req.Namespace+"/"+p.req.Pod, "error", err)
+	}
+	return nil
+}
+
+// folders makes the home and the folder of the log.
+func (p *run) folders() (home string, err error) {
+	r := p.runner
+	home = filepath.Join(r.podDir(p.req.UID), "home")
+	if p.req.Claim != "" {
+		if home, err = r.claimDir(p.req.Namespace, p.req.Claim, p.req.SubPath); err != nil {
+			return "", err
+		}
+	}
+	err = errors.Join(os.MkdirAll(home, 0o700), os.MkdirAll(r.runDir(p.req.Key), 0o700))
+	if err != nil {
+		return "", fmt.Errorf("make the folders of pod %s/%s: %w", p.req.Namespace, p.req.Pod, err)
+	}
+	return home, nil
+}
+
+// command is the rule's command in its home, with its environment.
+func (p *run) command(home string, port int) (*exec.Cmd, error) {
+	r, req := p.runner, p.req
+	container := req.Environ()
+	prefix := value(container, "NB_PREFIX")
+	words, err := fill(req.Rule.Words, port, prefix, home)
+	if err != nil {
+		return nil, err
+	}
+	path, err := exec.LookPath(words[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; install it, or give another command to --host-process %s=CMD", err, req.Rule.Pattern)
+	}
+	number := strconv.Itoa(port)
+	own := []string{
+		"HOME=" + home, "PWD=" + home, "PORT=" + number, "BERTH_PORT=" + number, "BERTH_HOME=" + home,
+		"BERTH_NAMESPACE=" + req.Namespace, "BERTH_POD=" + req.Pod, "BERTH_CONTAINER=" + req.Container,
+		markName + "=" + r.mark(req.Key),
+	}
+	if req.GPUs {
+		bin, err := r.smi()
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	}
+	cmd := &exec.Cmd{Path: path, Args: words, Dir: home, SysProcAttr: attributes()}
+	var left []string
+	cmd.Env, left = Environ(os.Environ(), container, own)
+	p.mu.Lock()
+	p.state.LeftOut = left
+	p.mu.Unlock()
+	return cmd, nil
+}
+
+// read copies what the process prints into its log, until its end.
+func (p *run) read(from io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		p.out.write(buf[:n], time.Now())
+		if err != nil {
+			return
+		}
+	}
+}
+
+// now returns the state.
+func (p *run) now() State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.state
+	s.Lines = func() []Line { return nil }
+	if p.out != nil {
+		s.Lines = p.out.all
+	}
+	return s
+}
+
+func (p *run) ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state.Exit != nil
+}
+
+// setReady notes whether the process answers, and tells who asked for it if that
+// is new.
+func (p *run) setReady(ready bool) {
+	p.mu.Lock()
+	news := p.alive && p.state.Ready != ready
+	if news {
+		p.state.Ready = ready
+	}
+	p.mu.Unlock()
+	if news {
+		p.req.Changed()
+	}
+}
+
+// stop sends SIGTERM to the process group, once, and sees to SIGKILL after the
+// grace period. why, if not nil, becomes the reason of the end.
+func (p *run) stop(grace time.Duration, why *Exit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Exit != nil {
+		return
+	}
+	first := !p.stopping
+	p.stopping = true
+	if first {
+		p.refusal = why
+		p.signal(syscall.SIGTERM)
+	}
+	at := time.Now().Add(max(0, grace))
+	if !first && !at.Before(p.deadline) {
+		return
+	}
+	p.deadline = at
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.timer = time.AfterFunc(max(0, grace), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.signal(syscall.SIGKILL)
+	})
+}
+
+// signal sends a signal to the process group while it is certainly ours.
+func (p *run) signal(s syscall.Signal) {
+	if p.alive {
+		_ = syscall.Kill(-p.state.PID, s) // it may be ending
+	}
+}
+
+// sweep kills what a process that has ended left behind: the rest of its group,
+// and, where that can be told, what moved to a group of its own.
+func (p *run) sweep(pid int) {
+	_ = syscall.Kill(-pid, syscall.SIGKILL) // there may be none
+	for range 3 {
+		left := marked(p.runner.mark(p.req.Key), false)
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+}
+
+// pidPath is the file that names the process for the next Runner.
+func (p *run) pidPath() string { return filepath.Join(p.runner.runDir(p.req.Key), pidFile) }
+
+// exitOf reads how a command ended, in the way container runtimes say it.
+func exitOf(cmd *exec.Cmd, err error, at time.Time) Exit {
+	e := Exit{At: at, Code: int32(cmd.ProcessState.ExitCode())}
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		e.Code = 128 + int32(ws.Signal())
+	}
+	var status *exec.ExitError
+	if err != nil && !errors.As(err, &status) {
+		e.Message = strings.TrimSpace(err.Error())
+	}
+	return e
+}
