@@ -34,13 +34,12 @@ func Rules() []rbacv1.PolicyRule {
 		rule("apps", "statefulsets", write...),
 		rule("", "services", write...),
 		rule("networking.istio.io", "virtualservices", write...),
-		// A pod is deleted when its notebook changes; labels are brought to it.
-		rule("", "pods", "get", "list", "watch", "patch", "delete"),
+		// A pod is deleted when its notebook changes.
+		rule("", "pods", "get", "list", "watch", "delete"),
 		// Why a notebook waits, and what is told of it.
 		rule("", "events", "get", "list", "watch", "create", "patch", "update"),
 		rule("events.k8s.io", "events", "create", "patch", "update"),
-		rule("", "nodes namespaces", read...),
-		rule("", "persistentvolumeclaims", "get"),
+		rule("", "nodes namespaces resourcequotas", read...),
 		// Whether anybody uses a notebook: its server, and the exporter of its GPUs.
 		rule("", "services/proxy pods/proxy", "get"),
 		// Whether another controller runs notebooks.
