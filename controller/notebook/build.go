@@ -162,14 +162,14 @@ func makeService(nb *kubeflow.Notebook, target int64) map[string]any {
 }
 
 // childMeta is the metadata of a child: owned by the notebook, so that it goes with
-// it; without blockOwnerDeletion, which would need a right over notebooks that
-// nothing else here needs.
+// it, and before it where it is deleted in the foreground, as Kubeflow's UI does.
 func childMeta(nb *kubeflow.Notebook) map[string]any {
 	return map[string]any{
 		"name": nb.Name, "namespace": nb.Namespace,
 		"labels": map[string]any{api.LabelNotebook: nb.Name},
 		"ownerReferences": []any{map[string]any{
-			"apiVersion": kubeflow.GroupVersion.String(), "kind": kubeflow.Kind, "name": nb.Name, "uid": string(nb.UID), "controller": true,
+			"apiVersion": kubeflow.GroupVersion.String(), "kind": kubeflow.Kind, "name": nb.Name, "uid": string(nb.UID),
+			"controller": true, "blockOwnerDeletion": true,
 		}},
 	}
 }

@@ -22,7 +22,7 @@ func story(w *world) {
 	steps[2].Annotations = map[string]string{api.AnnotationStopped: "2026-11-21T10:00:00Z"}
 	for _, nb := range steps {
 		w.apply(nb)
-		for quiet := 0; quiet < 4; quiet++ {
+		for quiet := 0; quiet < 3; quiet++ {
 			before := len(w.writes)
 			if err := w.pass(); err != nil {
 				w.restart()
