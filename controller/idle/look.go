@@ -116,9 +116,9 @@ func (l *loop) write(ctx context.Context, s subject, d rules.Decision, now time.
 	return l.annotate(ctx, s.Notebook, set)
 }
 
-// stoppedFor is the sentence on a notebook that was stopped.
+// stoppedFor is why a notebook was stopped, to go after "stopped: ".
 func stoppedFor(d rules.Decision) string {
-	return "it was stopped for being idle: " + d.Why + ", since " + d.Activity.UTC().Format(time.RFC3339) + "; what is on its volumes is kept"
+	return "idle: " + d.Why + ", since " + d.Activity.UTC().Format(time.RFC3339)
 }
 
 // forget takes the loop's annotations from a notebook that does not run.
@@ -163,7 +163,7 @@ func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 		l.event(s.Notebook, corev1.EventTypeNormal, eventCleared, "it is not stopped: "+d.Why)
 	case rules.Stop:
 		l.event(s.Notebook, corev1.EventTypeWarning, eventStopped, fmt.Sprintf(
-			"%s; to start it: kubectl annotate notebook %s -n %s %s-", stoppedFor(d), s.Name, s.Namespace, api.AnnotationStopped))
+			"it was stopped as %s; what is on its volumes is kept; to start it: kubectl annotate notebook %s -n %s %s-", stoppedFor(d), s.Name, s.Namespace, api.AnnotationStopped))
 		culledTotal.Inc()
 		kubeflowCulled.WithLabelValues(s.Namespace, s.Name).Inc()
 		kubeflowCulledAt.WithLabelValues(s.Namespace, s.Name).Set(float64(now.Unix()))
