@@ -27,6 +27,7 @@ var sections = []string{"singleuser", "jupyterhub.singleuser", "basehub.jupyterh
 type File struct {
 	Name    string
 	Section string // path of the section singleuser; "" is the whole file
+	Entries int    // of its list, right or wrong
 	// Profiles are those that could be read, in order, with the objects to write.
 	Profiles []Loaded
 	// Findings are what is wrong or without effect, by line. Profiles that could
@@ -159,6 +160,7 @@ func (r *reader) section(section, parent, list *yaml.Node) error {
 	if len(nodes) == 0 {
 		return fmt.Errorf("line %d: profileList is empty", list.Line)
 	}
+	r.file.Entries = len(nodes)
 	for i, n := range nodes {
 		p, err := r.profile(n, i)
 		var wrong *lineError

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/kube/profile"
+)
+
+func newProfiles(o Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "profiles",
+		Aliases: []string{"profile"},
+		Short:   "Bring the profiles of a JupyterHub: check, import, render and list them",
+		Long: "Work with the profiles of a JupyterHub: singleuser.profileList in the values file of zero-to-jupyterhub,\n" +
+			"or of a chart around it (jupyterhub: or basehub: before it). What a profile gives is as kubespawner has\n" +
+			"it. Imported, each is a NotebookProfile, and `berth notebook create --profile` makes notebooks of it.",
+		Example: "  berth profiles lint values.yaml\n  berth profiles import values.yaml\n  berth profiles list\n" +
+			"  berth profiles render values.yaml --profile gpu --for ada --option image=pytorch",
+		Args: unknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newProfilesLint(o), newProfilesImport(o), newProfilesRender(o), newProfilesList(o))
+	return cmd
+}
+
+// readProfiles reads a values file; "-" is standard input.
+func readProfiles(o Options, path string) (*profile.File, error) {
+	return readFile(o, path, func(name string, r io.Reader) (*profile.File, error) {
+		raw, err := io.ReadAll(io.LimitReader(r, profile.LargestFile+1))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		return profile.Read(name, raw)
+	})
+}
+
+// isFile says whether an argument that is a file or a profile's name is a file.
+func isFile(arg string) bool {
+	if arg == "-" || strings.ContainsAny(arg, `/\`) || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
+		return true
+	}
+	info, err := os.Stat(arg)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// tally counts findings by level.
+func tally(list []profile.Finding) (wrong, doubt, remarks int) {
+	for i := range list {
+		switch list[i].Level {
+		case profile.Wrong:
+			wrong++
+		case profile.Doubt:
+			doubt++
+		default:
+			remarks++
+		}
+	}
+	return wrong, doubt, remarks
+}
+
+// countText is "1 error" or "2 errors".
+func countText(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

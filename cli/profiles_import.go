@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/kube/profile"
+)
+
+// profilesImport is `berth profiles import`.
+type profilesImport struct {
+	notebookCommand
+	skipBad bool
+	dryRun  bool
+}
+
+func newProfilesImport(o Options) *cobra.Command {
+	p := &profilesImport{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Write the profiles of a values file to the cluster, as NotebookProfiles",
+		Long: "Write the profiles of a values file to the cluster, each as a NotebookProfile named by its slug. All are\n" +
+			"written or none: where one is not right, none is, unless --skip-bad leaves those out. The API server\n" +
+			"checks all of them before the first is written. One that is there already is changed to what the file\n" +
+			"says. Warnings and notes stop nothing; `berth profiles lint` shows them.",
+		Example: "  berth profiles import values.yaml\n  berth profiles import values.yaml --dry-run",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
+	}
+	p.cluster.add(cmd, false)
+	f := cmd.Flags()
+	f.BoolVar(&p.skipBad, "skip-bad", false, "import the profiles that are right, and leave out the others")
+	f.BoolVar(&p.dryRun, "dry-run", false, "have the API server check them, and write nothing")
+	return cmd
+}
+
+func (p *profilesImport) run(ctx context.Context, path string) error {
+	f, err := readProfiles(p.o, path)
+	if err != nil {
+		return err
+	}
+	f.Check()
+	var wrong []profile.Finding
+	for _, each := range f.Findings {
+		if each.Level == profile.Wrong {
+			wrong = append(wrong, each)
+		}
+	}
+	if err := printFindings(p.o.Err, wrong); err != nil {
+		return err
+	}
+	switch {
+	case len(f.Profiles) == 0:
+		return fmt.Errorf("%s: no profile in it is right, so nothing was imported", f.Name)
+	case len(wrong) > 0 && !p.skipBad:
+		return fmt.Errorf("%s: nothing was imported, for what is wrong above; mend it, or import the other %s with --skip-bad",
+			f.Name, countText(len(f.Profiles), "profile"))
+	}
+	n, err := p.connect()
+	if err != nil {
+		return err
+	}
+	return p.write(ctx, n, f)
+}
+
+// write writes the profiles: all of them to the API server's check, then all for
+// good.
+func (p *profilesImport) write(ctx context.Context, n *notebooks, f *profile.File) error {
+	to := n.client.Resource(v1alpha1.NotebookProfiles)
+	for _, dry := range [][]string{{metav1.DryRunAll}, nil} {
+		if p.dryRun && dry == nil {
+			break
+		}
+		for i := range f.Profiles {
+			l := &f.Profiles[i]
+			did, err := put(ctx, to, &l.NotebookProfile, dry)
+			if err != nil {
+				what := fmt.Sprintf("import profile %s (%s:%d)", l.Name, f.Name, l.Line)
+				if noSuchKind(err) {
+					return fmt.Errorf("%s on %s: this cluster serves no NotebookProfiles; `%s controller` brings them", what, n.name, n.program())
+				}
+				return n.failed(what, err)
+			}
+			if (dry == nil) != p.dryRun {
+				fmt.Fprintf(p.o.Out, "profile %s %s%s\n", l.Name, did, map[bool]string{true: " (dry run)"}[p.dryRun])
+			}
+		}
+	}
+	return p.left(ctx, n, f)
+}
+
+// put creates or changes one profile, and says which. What is as the file says is
+// not written.
+func put(ctx context.Context, to dynamic.ResourceInterface, p *v1alpha1.NotebookProfile, dry []string) (did string, err error) {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	want := &unstructured.Unstructured{}
+	if err := want.UnmarshalJSON(raw); err != nil {
+		return "", err
+	}
+	unstructured.RemoveNestedField(want.Object, "metadata", "creationTimestamp")
+	there, err := to.Get(ctx, p.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) && !noSuchKind(err):
+		_, err = to.Create(ctx, want, metav1.CreateOptions{DryRun: dry, FieldManager: "berth", FieldValidation: metav1.FieldValidationStrict})
+		return "imported", err
+	case err != nil:
+		return "", err
+	case reflect.DeepEqual(there.Object["spec"], want.Object["spec"]):
+		return "unchanged", nil
+	}
+	there.Object["spec"] = want.Object["spec"]
+	_, err = to.Update(ctx, there, metav1.UpdateOptions{DryRun: dry, FieldManager: "berth", FieldValidation: metav1.FieldValidationStrict})
+	return "changed", err
+}
+
+// left tells of profiles of the same file that are not in it any more.
+func (p *profilesImport) left(ctx context.Context, n *notebooks, f *profile.File) error {
+	has := map[string]bool{}
+	for i := range f.Profiles {
+		has[f.Profiles[i].Name] = true
+	}
+	list, err := n.profiles(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // what was asked for is done; this was to be told besides
+	}
+	for i := range list {
+		name := list[i].Name
+		if from, _, _ := strings.Cut(list[i].Spec.Source, ":"); from == f.Name && !has[name] {
+			fmt.Fprintf(p.o.Err, "profile %s was imported from %s and is not in it now; `kubectl delete notebookprofile %s` takes it away\n", name, f.Name, name)
+		}
+	}
+	return nil
+}

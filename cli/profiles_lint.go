@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/kube/profile"
+)
+
+// profilesLint is `berth profiles lint`.
+type profilesLint struct {
+	o       Options
+	cluster clusterFlags
+	output  outputFlags
+	live    bool
+}
+
+func newProfilesLint(o Options) *cobra.Command {
+	l := &profilesLint{o: o}
+	cmd := &cobra.Command{
+		Use:   "lint FILE",
+		Short: "Say what is wrong or doubtful in a file of profiles, and on which line",
+		Long: "Check the profiles of a values file: each is rendered with its defaults and with each choice in turn.\n" +
+			"An error is what gives no notebook; a warning, one that is not what its words say; a note, what has no\n" +
+			"effect. With --from-cluster it also says which profiles no node could take. No image is pulled, so what\n" +
+			"is said of images is by their names. Exit code 3 is for errors and warnings.",
+		Example: "  berth profiles lint values.yaml\n  berth profiles lint values.yaml --from-cluster\n  helm get values hub | berth profiles lint -",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
+	}
+	l.cluster.add(cmd, false)
+	l.output.add(cmd)
+	cmd.Flags().BoolVar(&l.live, "from-cluster", false, "also look for a node for each profile, in the cluster that berth nodes shows")
+	return cmd
+}
+
+func (l *profilesLint) run(ctx context.Context, path string) error {
+	if err := l.output.check(); err != nil {
+		return err
+	}
+	f, err := readProfiles(l.o, path)
+	if err != nil {
+		return err
+	}
+	f.Check()
+	if l.live {
+		c, err := l.cluster.connect(l.o)
+		if err != nil {
+			return err
+		}
+		stock, err := c.offers(ctx)
+		if err != nil {
+			return err
+		}
+		f.CheckCluster(stock)
+	}
+	wrong, doubt, remarks := tally(f.Findings)
+	if l.output.object() {
+		err = write(l.o.Out, &l.output, newList("ProfileFindingList", f.Findings))
+	} else {
+		err = printFindings(l.o.Out, f.Findings)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(l.o.Err, "%s: %s: %s, %s, %s\n", f.Name, countText(f.Entries, "profile"),
+		countText(wrong, "error"), countText(doubt, "warning"), countText(remarks, "note"))
+	if wrong+doubt > 0 {
+		return errFound
+	}
+	return nil
+}
+
+// printFindings writes a line for each finding.
+func printFindings(w io.Writer, list []profile.Finding) error {
+	for i := range list {
+		f := &list[i]
+		at := f.File
+		if f.Line > 0 {
+			at = fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		key := f.Key
+		if key != "" {
+			key += ": "
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s: %s%s (%s)\n", at, f.Level, key, f.Text, f.Code); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offers reads the cluster for trying notebooks on it.
+func (c *cluster) offers(ctx context.Context) (*profile.Cluster, error) {
+	nodes, pods, err := c.list(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return profile.NewCluster(nodes, pods)
+}

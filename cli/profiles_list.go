@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/kube/profile"
+)
+
+// profilesList is `berth profiles list`.
+type profilesList struct {
+	notebookCommand
+	output outputFlags
+}
+
+func newProfilesList(o Options) *cobra.Command {
+	l := &profilesList{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:     "list [FILE]",
+		Aliases: []string{"ls"},
+		Short:   "List profiles: GPUs, CPU, memory, what is free for them, price, and whether one would start now",
+		Long: "List the profiles of the cluster, or of a values file, with what the cluster has for each: the GPU models\n" +
+			"that it really selects, how many of those GPUs are free now, what its GPUs cost per hour by the prices of\n" +
+			"their nodes, and whether a notebook of it with its default choices would start at once. CPU and memory\n" +
+			"are what is guaranteed, and after the dash the limit. A * marks the default. Quotas are not looked at.",
+		Example: "  berth profiles list\n  berth profiles list -o wide\n  berth profiles list values.yaml",
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args) },
+	}
+	l.cluster.add(cmd, false)
+	l.output.add(cmd)
+	return cmd
+}
+
+func (l *profilesList) run(ctx context.Context, args []string) error {
+	if err := l.output.check(); err != nil {
+		return err
+	}
+	var list []v1alpha1.NotebookProfile
+	if len(args) > 0 {
+		f, err := readProfiles(l.o, args[0])
+		if err != nil {
+			return err
+		}
+		f.Check()
+		for i := range f.Profiles {
+			list = append(list, f.Profiles[i].NotebookProfile)
+		}
+		if wrong, _, _ := tally(f.Findings); wrong > 0 {
+			fmt.Fprintf(l.o.Err, "left out for %s: `%s profiles lint %s` shows them\n", countText(wrong, "error"), l.o.Name, args[0])
+		}
+	}
+	n, err := l.connect()
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		if list, err = n.profiles(ctx); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(list, func(a, b v1alpha1.NotebookProfile) int {
+		return cmp.Or(cmp.Compare(a.Spec.Order, b.Spec.Order), cmp.Compare(a.Name, b.Name))
+	})
+	on, err := n.offers(ctx)
+	if err != nil {
+		return err
+	}
+	return l.print(profileRows(list, on))
+}
+
+func (l *profilesList) print(rows []profileRow) error {
+	switch {
+	case l.output.object():
+		return write(l.o.Out, &l.output, newList("ProfileList", rows))
+	case l.output.format == outputName:
+		for i := range rows {
+			fmt.Fprintln(l.o.Out, "notebookprofile/"+rows[i].Profile)
+		}
+		return nil
+	}
+	wide := l.output.format == outputWide
+	t := &table{head: []string{"PROFILE", "GPUS", "MODEL", "CPU", "MEMORY", "FREE", "$/H"}, gap: 2}
+	if wide {
+		t.head = append(t.head, "NAME", "GROUPS", "OPTIONS", "SOURCE")
+	}
+	t.head = append(t.head, "STARTS NOW")
+	for i := range rows {
+		r := &rows[i]
+		cells := []string{r.Profile, dash(r.GPUText), dash(shortModels(r.Models)), r.CPU, r.Memory, "-", "-"}
+		if r.Default {
+			cells[0] += " *"
+		}
+		if r.FreeGPUs != nil {
+			cells[5] = strconv.FormatFloat(*r.FreeGPUs, 'f', -1, 64)
+		}
+		if r.PricePerHour != nil {
+			cells[6] = rangeText(r.PricePerHour.Least, r.PricePerHour.Most)
+		}
+		if wide {
+			groups := "all"
+			if r.Groups != nil {
+				groups = dash(strings.Join(r.Groups, ","))
+			}
+			cells = append(cells, r.Name, groups, dash(strings.Join(r.Options, ",")), dash(r.Source))
+		}
+		t.add(append(cells, startText(r))...)
+	}
+	if !wide {
+		t.fit = func(row, width int) string { return fitList("", []string{startText(&rows[row])}, width) }
+	}
+	return t.write(l.o.Out, screenOf(l.o.Out), l.output.noHeaders)
+}
+
+// profileRow is a profile in `berth profiles list -o json`.
+type profileRow struct {
+	Profile      string   `json:"profile"`
+	Name         string   `json:"name"`
+	Description  string   `json:"description,omitempty"`
+	Default      bool     `json:"default"`
+	Groups       []string `json:"groups"` // null is everybody
+	Options      []string `json:"options"`
+	Source       string   `json:"source,omitempty"`
+	Resource     string   `json:"resource,omitempty"` // of its GPUs
+	GPUs         int64    `json:"gpus"`
+	GPUText      string   `json:"-"`
+	Models       []string `json:"models"`         // of the GPUs that it may get
+	CPU          string   `json:"cpu"`            // guaranteed-limit
+	Memory       string   `json:"memory"`         // guaranteed-limit
+	FreeGPUs     *float64 `json:"freeGPUs"`       // physical ones, of those that it may get; null without GPUs
+	PricePerHour *prices  `json:"pricePerHour"`   // dollars, of its GPUs; null is unknown
+	StartsNow    bool     `json:"startsNow"`      // with the default choices
+	Node         string   `json:"node,omitempty"` // where
+	Never        bool     `json:"never"`          // not even on an empty cluster
+	Why          string   `json:"why,omitempty"`  // it would not start
+}
+
+// prices are the least and the most that something costs.
+type prices struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
+// profileRows tells of each profile, which are in order, what the cluster has for
+// it.
+func profileRows(list []v1alpha1.NotebookProfile, on *profile.Cluster) []profileRow {
+	first := max(0, slices.IndexFunc(list, func(p v1alpha1.NotebookProfile) bool { return p.Spec.Default }))
+	rows := make([]profileRow, len(list))
+	for i := range list {
+		s := &list[i].Spec
+		r := profileRow{
+			Profile: list[i].Name, Name: s.DisplayName, Description: s.Description, Default: i == first, Groups: s.AllowedGroups,
+			Options: []string{}, Source: s.Source, Models: []string{}, CPU: "-", Memory: "-",
+		}
+		for j := range s.Options {
+			r.Options = append(r.Options, s.Options[j].Key)
+		}
+		offer, err := on.Offer(&list[i])
+		if err != nil {
+			r.Why, r.Never = err.Error(), true
+		} else {
+			r.offered(&offer)
+		}
+		rows[i] = r
+	}
+	return rows
+}
+
+// offered notes what the cluster has.
+func (r *profileRow) offered(s *profile.Standing) {
+	r.Resource, r.GPUs = s.Resource, s.GPUs
+	r.CPU = amountRange(s.CPU, s.CPULimit, func(q resource.Quantity) string { return strconv.FormatFloat(q.AsApproximateFloat64(), 'f', -1, 64) })
+	r.Memory = amountRange(s.Memory, s.MemoryLimit, func(q resource.Quantity) string { return fmt.Sprintf("%.3gGi", float64(q.Value())/(1<<30)) })
+	r.StartsNow, r.Node, r.Why, r.Never = s.Starts != "", s.Starts, s.Why, s.Never
+	if s.Resource == "" {
+		return
+	}
+	r.GPUText = strconv.FormatInt(s.GPUs, 10)
+	if s.Resource != "nvidia.com/gpu" {
+		r.GPUText += " " + strings.TrimPrefix(s.Resource, "nvidia.com/")
+	}
+	r.Models = append(r.Models, s.Products...)
+	free := whole(s.FreeGPUs)
+	r.FreeGPUs = &free
+	if s.MostPriceMicros > 0 {
+		r.PricePerHour = &prices{float64(s.LeastPriceMicros) / 1e6, float64(s.MostPriceMicros) / 1e6}
+	}
+}
+
+// amountRange is "2-4": what is guaranteed, and the limit; one of the two alone
+// where they are equal, "2-" where there is no limit.
+func amountRange(least, most resource.Quantity, text func(resource.Quantity) string) string {
+	switch {
+	case least.IsZero() && most.IsZero():
+		return "-"
+	case least.IsZero():
+		return text(most) // the API server guarantees what is only limited
+	case most.IsZero():
+		return text(least) + "-"
+	case least.Cmp(most) == 0:
+		return text(least)
+	}
+	return strings.TrimSuffix(text(least), "Gi") + "-" + text(most)
+}
+
+// rangeText writes prices: one, or from the least to the most.
+func rangeText(least, most float64) string {
+	if least == most {
+		return fmt.Sprintf("%.2f", most)
+	}
+	return fmt.Sprintf("%.2f-%.2f", least, most)
+}
+
+// shortModels names GPU models in few letters.
+func shortModels(models []string) string {
+	var out []string
+	for _, m := range models {
+		if p, ok := gpu.Find(m); ok {
+			m = p.Name
+		}
+		out = append(out, gpu.ShortName(m))
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ",")
+}
+
+func startText(r *profileRow) string {
+	switch {
+	case r.StartsNow:
+		return "yes, on " + r.Node
+	case r.Never:
+		return "never: " + r.Why
+	}
+	return "no: " + r.Why
+}
+
+func dash(s string) string { return cmp.Or(s, "-") }

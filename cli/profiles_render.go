@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/kube/profile"
+)
+
+// profilesRender is `berth profiles render`.
+type profilesRender struct {
+	notebookCommand
+	choices profile.Choices
+	profile string
+	output  string
+}
+
+func newProfilesRender(o Options) *cobra.Command {
+	r := &profilesRender{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "render FILE|PROFILE",
+		Short: "Show the Notebook that a profile gives",
+		Long: "Show the Notebook that a profile and choices give, and the claim of its user's home volume, as kubectl\n" +
+			"takes them. The profile is one of a values file, or one of the cluster. Nothing is made.",
+		Example: "  berth profiles render values.yaml --for ada\n" +
+			"  berth profiles render values.yaml --profile gpu --option image=pytorch --group staff\n" +
+			"  berth profiles render gpu --unlisted image=quay.io/ada/mine:1 | kubectl apply -f -",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.completeProfiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
+	}
+	r.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&r.profile, "profile", "", "the slug of the profile in the file (default: the file's default)")
+	f.StringVar(&r.choices.User, "for", "jovyan", "whose notebook and home volume it is")
+	f.StringVar(&r.choices.Name, "name", "", "the notebook's name (default: jupyter- and the user)")
+	f.StringToStringVar(&r.choices.Options, "option", nil, "what is chosen of its options, as OPTION=CHOICE")
+	f.StringToStringVar(&r.choices.Unlisted, "unlisted", nil, "a value of one's own for an option, as OPTION=VALUE")
+	f.StringArrayVar(&r.choices.Groups, "group", nil, "a group of the user; may be repeated")
+	f.StringVarP(&r.output, "output", "o", "yaml", "yaml or json")
+	return cmd
+}
+
+func (r *profilesRender) run(ctx context.Context, arg string) error {
+	if r.output != "yaml" && r.output != "json" {
+		return usagef("--output %q: choose yaml or json", r.output)
+	}
+	r.choices.Namespace = r.cluster.overrides.Context.Namespace
+	p, err := r.find(ctx, arg)
+	if err != nil {
+		return err
+	}
+	nb, claim, warnings, err := profile.Render(p, r.choices)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(r.o.Err, "warning: %s: %s\n", w.Key, w.Text)
+	}
+	first, err := objectOf(nb)
+	if err != nil {
+		return err
+	}
+	out := []*unstructured.Unstructured{first}
+	if claim != nil {
+		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(claim)
+		if err != nil {
+			return fmt.Errorf("write claim %s: %w", claim.Name, err)
+		}
+		unstructured.RemoveNestedField(raw, "status")
+		unstructured.RemoveNestedField(raw, "metadata", "creationTimestamp")
+		out = append(out, &unstructured.Unstructured{Object: raw})
+	}
+	return r.print(out)
+}
+
+// find gives the profile of a file or of the cluster.
+func (r *profilesRender) find(ctx context.Context, arg string) (*v1alpha1.NotebookProfile, error) {
+	var list []v1alpha1.NotebookProfile
+	slug := r.profile
+	if isFile(arg) {
+		f, err := readProfiles(r.o, arg)
+		if err != nil {
+			return nil, err
+		}
+		for i := range f.Profiles {
+			list = append(list, f.Profiles[i].NotebookProfile)
+		}
+		for i := range f.Findings {
+			if f.Findings[i].Level == profile.Wrong {
+				fmt.Fprintf(r.o.Err, "left out: %s\n", f.Findings[i].String())
+			}
+		}
+		if len(list) == 0 {
+			return nil, fmt.Errorf("%s: no profile in it can be read", f.Name)
+		}
+	} else {
+		if slug != "" && slug != arg {
+			return nil, usagef("--profile is for a file; %s is the profile", arg)
+		}
+		n, err := r.connect()
+		if err != nil {
+			return nil, err
+		}
+		if list, err = n.profiles(ctx); err != nil {
+			return nil, err
+		}
+		slug = arg
+	}
+	return profile.Pick(list, slug, r.choices.Groups)
+}
+
+// print writes documents of YAML, or one object of JSON: a List where there are
+// several.
+func (r *profilesRender) print(list []*unstructured.Unstructured) error {
+	if r.output == "json" {
+		var all runtime.Object = list[0]
+		if len(list) > 1 {
+			l := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}}}
+			for _, each := range list {
+				l.Items = append(l.Items, *each)
+			}
+			all = l
+		}
+		return (&printers.JSONPrinter{}).PrintObj(all, r.o.Out)
+	}
+	y := &printers.YAMLPrinter{}
+	for _, each := range list {
+		if err := y.PrintObj(each, r.o.Out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// completeProfiles completes the first argument with the names of profiles.
+func (n *notebookCommand) completeProfiles(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+	n.o.Err = cmd.ErrOrStderr()
+	nb, err := n.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	found, err := nb.client.Resource(v1alpha1.NotebookProfiles).List(cmd.Context(), metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []string
+	for i := range found.Items {
+		if name := found.Items[i].GetName(); strings.HasPrefix(name, begin) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault // or a file
+}
