@@ -189,7 +189,7 @@ func (n *notebooks) sayPlace(ctx context.Context, name string) error {
 		if begun(nb) {
 			last = nb
 		}
-		return last != nil && (state(nb) != notebook.Starting || place(nb) != "-"), nil
+		return last != nil && (state(nb) != notebook.Starting || !inLine(nb) && place(nb) != "-"), nil
 	})
 	switch {
 	case last != nil:

@@ -168,7 +168,7 @@ func stateSentence(nb *kubeflow.Notebook) string {
 	switch {
 	case s == notebook.Ready:
 		return text + " on " + place(nb)
-	case inLine(nb) && !strings.Contains(why, place(nb)):
+	case s == notebook.Queued && inLine(nb) && !strings.Contains(why, place(nb)):
 		text += ", " + place(nb)
 	}
 	if why != "" {
