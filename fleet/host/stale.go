@@ -38,6 +38,9 @@ func writePID(path string, pid int) error {
 // endStale ends processes of earlier Runners of this folder: those that carry
 // its mark, and those that a pid file names whose start time is the one noted.
 func (r *Runner) endStale() {
+	if _, err := os.Lstat(filepath.Join(r.o.Dir, "host")); err != nil {
+		return // nothing ever ran here
+	}
 	files, _ := filepath.Glob(filepath.Join(r.o.Dir, "host", "*", "containers", "*", pidFile))
 	find := func() []int {
 		pids := marked(r.tag(), true)

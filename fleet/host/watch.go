@@ -13,8 +13,10 @@ import (
 
 const (
 	askEvery   = 200 * time.Millisecond // until it is ready
-	lookEvery  = 10 * time.Second       // at its sockets, once it is
-	askTimeout = time.Second            // for one answer
+	askLater   = time.Second            // and after askLong, as starts that take so long take longer
+	askLong    = time.Minute
+	lookEvery  = 10 * time.Second // at its sockets, once it is
+	askTimeout = time.Second      // for one answer
 )
 
 // watch looks until ctx ends whether the process answers, and where it listens.
@@ -37,6 +39,9 @@ func (p *run) watch(ctx context.Context) {
 			}
 		}
 		wait := askEvery
+		if time.Since(began) > askLong {
+			wait = askLater
+		}
 		if ready {
 			wait = lookEvery
 			if every := p.req.Probe.Every; every > 0 {

@@ -70,6 +70,9 @@ func (f forwarder) PortForward(ctx context.Context, pod, _ string, port int32, s
 func (f forwarder) declared(pod string) string {
 	var ports []string
 	for _, c := range f.s.rt.Containers(f.node, f.namespace, pod) {
+		if c.Hosted {
+			return "the host process of container " + c.Name + " stands for the first port that it declares, once it runs"
+		}
 		for _, p := range c.Ports {
 			ports = append(ports, strconv.Itoa(p))
 		}
