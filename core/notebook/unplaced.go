@@ -109,7 +109,7 @@ func (o *Offer) lacks() string {
 	case o == nil:
 		return ""
 	case o.Offering == 0 && o.Broken > 0:
-		return fmt.Sprintf("%s have %s and can give none out; see that their device plugin runs (kubectl get pods -A | grep device-plugin)", nodesOf(o.Broken), o.Resource)
+		return fmt.Sprintf("%s %s and none of it can be given out; see that the device plugin runs there (kubectl get pods -A | grep device-plugin)", nodesHave(o.Broken), o.Resource)
 	case o.Offering == 0:
 		return fmt.Sprintf("no node offers %s (there are %d); ask for what berth nodes lists, or add a node that has it", o.Resource, o.Nodes)
 	case len(o.Labels) > 0:
@@ -128,9 +128,9 @@ func (o *Offer) lacks() string {
 	return ""
 }
 
-func nodesOf(n int) string {
+func nodesHave(n int) string {
 	if n == 1 {
-		return "1 node"
+		return "1 node has"
 	}
-	return fmt.Sprint(n, " nodes")
+	return fmt.Sprint(n, " nodes have")
 }
