@@ -61,6 +61,9 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.Scheduler != "" {
 		args = append(args, "--scheduler", u.o.Scheduler)
 	}
+	if u.o.Notebooks != "" {
+		args = append(args, "--notebooks", u.o.Notebooks)
+	}
 	args = append(args, u.o.NodePolicy.args()...)
 	if u.o.AutoToleration {
 		args = append(args, "--auto-toleration")
