@@ -24,6 +24,7 @@ down: ## stop it; what is in it is kept
 	@bin/berth down
 
 test: build check ## everything that must pass: formatting, vet, unit, race, scripts on the built program
+	@sh tools/jupyter.sh
 	go test $(PURE) .
 	sh tools/race.sh $(PURE)
 	go test -count=1 -timeout 25m ./controlplane/... ./scheduler/server/... ./test/...
