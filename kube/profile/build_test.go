@@ -112,3 +112,6 @@ func golden(t testing.TB, name, got string) {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }
+
+// readRaw gives the bytes of a file of testdata.
+func readRaw(name string) ([]byte, error) { return os.ReadFile(filepath.Join("testdata", name)) }

@@ -276,10 +276,14 @@ func plural(n int, what string) string {
 func (f *File) CheckCluster(c *Cluster) {
 	for i := range f.Profiles {
 		l := &f.Profiles[i]
+		said := "" // of the default choices
 		for _, t := range l.trials {
 			s := c.standing(&corev1.Pod{Spec: t.maker.pod})
-			if !s.Never {
+			if !s.Never || s.Why == said {
 				continue
+			}
+			if t.what == "" {
+				said = s.Why
 			}
 			text, code, setting := s.Why, CodeNoNode, "node_selector"
 			if s.Nodes > 0 {
