@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -216,6 +217,23 @@ func TestAChangeThatHasNoRoomStopsNothing(t *testing.T) {
 	w.settle()
 	if got := said(w.get("nb"), "GPUQueued"); got != "False Bound: n1" || len(w.born) != 3 {
 		t.Errorf("with room, GPUQueued is %q after %d pods, want it bound after 3", got, len(w.born))
+	}
+}
+
+func TestAChangeThatAQuotaForbidsStopsNothing(t *testing.T) {
+	w := newWorld(t)
+	two := corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("2")}
+	w.must(w.bare.Create(t.Context(), w.node(8)))
+	w.must(w.bare.Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}, Status: corev1.ResourceQuotaStatus{Hard: two, Used: two},
+	}))
+	w.apply(asking("nb", 1))
+	w.settle()
+	w.apply(asking("nb", 2))
+	w.settle()
+	want := "False Waits: n1; change waits: quota q allows 2 of requests.nvidia.com/gpu, 2 are used, and it would take 1 more"
+	if got := said(w.get("nb"), "GPUQueued"); got != want || reason(w.get("nb")) != rules.Ready {
+		t.Errorf("GPUQueued is %q and Ready %s, want %q and Ready", got, reason(w.get("nb")), want)
 	}
 }
 

@@ -248,9 +248,16 @@ func (p *pass) refused(err error) error {
 }
 
 // room asks whether the pod that is wanted would find a place if the one that runs
-// were gone. A pod without GPUs is taken to, and so is one whose cluster cannot be
-// counted.
+// were gone: in the quotas of its namespace, and on a node. A pod without GPUs is
+// taken to find a node, and so is one whose cluster cannot be counted.
 func (p *pass) room(ctx context.Context) (rules.Room, string) {
+	var quotas corev1.ResourceQuotaList
+	if err := p.client.List(ctx, &quotas, client.InNamespace(p.nb.Namespace)); err != nil {
+		return rules.RoomNo, "quotas cannot be read: " + err.Error()
+	}
+	if ok, why := kube.QuotaRoom(quotas.Items, p.made.pod, p.pod); !ok {
+		return rules.RoomNo, why
+	}
 	if len(kube.AmountsOf(p.made.pod)) == 0 {
 		return rules.RoomYes, ""
 	}
