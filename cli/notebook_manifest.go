@@ -212,6 +212,7 @@ func (w *notebookWish) build() (*kubeflow.Notebook, *v1.PersistentVolumeClaim, e
 	}
 	if w.creator != "" {
 		nb.Annotations[api.AnnotationCreator] = w.creator
+		nb.Annotations[api.AnnotationUser] = w.creator // which reaches the pod, as the other does not
 	}
 	return nb, claim, nil
 }

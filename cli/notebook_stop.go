@@ -241,22 +241,21 @@ func (n *notebooks) remove(ctx context.Context, name string, volumes bool) error
 	fmt.Fprintf(n.o.Out, "notebook %s/%s deleted\n", n.namespace, name)
 	kept := claimsOf(nb)
 	if volumes {
-		if kept, err = n.removeVolumes(ctx, name, kept); err != nil {
-			return err
-		}
+		kept, err = n.removeVolumes(ctx, name, kept)
 	}
 	for _, m := range kept {
 		fmt.Fprintf(n.o.Out, "  kept  volume %s; `kubectl delete pvc -n %s %s` deletes it\n", m.claim, n.namespace, m.claim)
 	}
-	return nil
+	return err
 }
 
 // removeVolumes deletes the claims made for a notebook, and gives those that stay.
 func (n *notebooks) removeVolumes(ctx context.Context, name string, claims []volumeMount) (kept []volumeMount, err error) {
 	made, err := n.CoreV1().PersistentVolumeClaims(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: api.LabelNotebookVolume + "=" + name})
 	if err != nil {
-		return nil, n.failed("list volume claims", err)
+		return claims, n.failed("list volume claims", err)
 	}
+	var failed []error
 	for _, m := range claims {
 		if !slices.ContainsFunc(made.Items, func(c v1.PersistentVolumeClaim) bool { return c.Name == m.claim }) {
 			kept = append(kept, m)
@@ -264,9 +263,10 @@ func (n *notebooks) removeVolumes(ctx context.Context, name string, claims []vol
 		}
 		err := n.CoreV1().PersistentVolumeClaims(n.namespace).Delete(ctx, m.claim, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, n.failed("delete volume claim "+m.claim, err)
+			kept, failed = append(kept, m), append(failed, n.failed("delete volume claim "+m.claim, err))
+			continue
 		}
 		fmt.Fprintf(n.o.Out, "  lost  volume %s, with what was on it\n", m.claim)
 	}
-	return kept, nil
+	return kept, errors.Join(failed...)
 }

@@ -221,12 +221,13 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 // events are the last events of a notebook and its pod, oldest first. What was
 // said again of the pod under the notebook's name is told once.
 func (n *notebooks) events(ctx context.Context, name string, pod *v1.Pod) ([]whyEvent, error) {
-	names := map[string]string{name: kubeflow.Kind}
+	objects := [][2]string{{name, kubeflow.Kind}}
 	if pod != nil {
-		names[pod.Name] = "Pod"
+		objects = [][2]string{{pod.Name, "Pod"}, {name, kubeflow.Kind}}
 	}
 	out := []whyEvent{}
-	for of, kind := range names {
+	for _, object := range objects {
+		of, kind := object[0], object[1]
 		list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
 			"involvedObject.name": of, "involvedObject.kind": kind,
 		}.AsSelector().String()})
@@ -244,9 +245,9 @@ func (n *notebooks) events(ctx context.Context, name string, pod *v1.Pod) ([]why
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b whyEvent) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
-	})
+	// Some are timed in seconds. Within one, they stand in the order of their names,
+	// which end with the time.
+	slices.SortStableFunc(out, func(a, b whyEvent) int { return a.at.Truncate(time.Second).Compare(b.at.Truncate(time.Second)) })
 	return out[max(0, len(out)-whyEvents):], nil
 }
 
