@@ -29,6 +29,15 @@ const chart = `{
   }}
 }`
 
+// chartValues is chart, read. Nothing changes it.
+var chartValues = func() map[string]any {
+	values, err := object(encoding.RawMessage(chart))
+	if err != nil {
+		panic(err) // it is a constant
+	}
+	return values
+}()
+
 // baseSettings are kubespawner's settings and the key of the section singleuser
 // that the chart takes each from.
 var baseSettings = []struct{ setting, path string }{
@@ -100,8 +109,8 @@ var hubOnly = map[string]string{
 // settingsOf turns the section singleuser into kubespawner's settings, as the
 // chart does.
 func settingsOf(raw encoding.RawMessage) (*core.Settings, error) {
-	base, err := object(encoding.RawMessage(chart))
-	if err != nil {
+	base := map[string]any{}
+	if err := core.Update(base, chartValues); err != nil { // a copy
 		return nil, fmt.Errorf("the chart's own values: %w", err)
 	}
 	given, err := object(raw)

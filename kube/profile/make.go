@@ -5,6 +5,7 @@ import (
 	encoding "encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -158,21 +159,20 @@ func replace[T any](m *maker, setting string, h how, out *T) error {
 	case !isMap:
 		return m.fail(setting, "it must be a mapping")
 	}
-	raw, err := encoding.Marshal(out)
-	if err != nil {
-		return m.fail(setting, "%w", err)
-	}
-	fields, err := object(raw)
-	if err != nil {
-		return m.fail(setting, "%w", err)
-	}
-	fresh, _ := camel(changes).(map[string]any)
-	maps.Copy(fields, fresh)
-	var changed T
-	if err := m.decode(setting, fields, h, &changed); err != nil {
+	var fresh T
+	if err := m.into(setting, h|objects, &fresh); err != nil {
 		return err
 	}
-	*out = changed
+	given, _ := camel(changes).(map[string]any)
+	from, to := reflect.ValueOf(&fresh).Elem(), reflect.ValueOf(out).Elem()
+	for i := range to.NumField() {
+		name, _, _ := strings.Cut(to.Type().Field(i).Tag.Get("json"), ",")
+		for key := range given {
+			if strings.EqualFold(key, name) { // as encoding/json matches them
+				to.Field(i).Set(from.Field(i))
+			}
+		}
+	}
 	return nil
 }
 
