@@ -98,11 +98,11 @@ func Decide(now time.Time, p Policy, s State, r Readings) Decision {
 		end.Activity, end.Record = d.Activity, d.Record
 		return end
 	}
-	return d.due(now, p, s, gpus)
+	return d.due(now, p, s, server, gpus)
 }
 
 // due takes the step that the idle time asks for.
-func (d Decision) due(now time.Time, p Policy, s State, gpus GPUs) Decision {
+func (d Decision) due(now time.Time, p Policy, s State, server Server, gpus GPUs) Decision {
 	t := &d.Track
 	left := max(p.After-t.Idle, p.Warning-t.Stood, 0)
 	at := now.Add(left + time.Second - 1).Truncate(time.Second)
@@ -126,7 +126,7 @@ func (d Decision) due(now time.Time, p Policy, s State, gpus GPUs) Decision {
 	default:
 		return d
 	}
-	d.Why = "nothing has happened in it for " + spoken(t.Idle) + held(gpus)
+	d.Why = "nothing has happened in it for " + spoken(t.Idle) + open(server) + held(gpus)
 	return d
 }
 
@@ -184,6 +184,14 @@ func usedBy(p Policy, server Server, gpus GPUs) use {
 		u.why += ", though no GPU of it is in use"
 	}
 	return u
+}
+
+// open tells of pages that are open, which is no use by itself.
+func open(server Server) string {
+	if server.Result != OK || server.Connections == 0 {
+		return ""
+	}
+	return ", though a page of it is open"
 }
 
 // held tells of the memory that GPUs still hold.

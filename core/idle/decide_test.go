@@ -145,6 +145,11 @@ func TestDecide(t *testing.T) {
 			want: idle.Warn, ago: 50 * time.Minute, why: "nothing has happened in it for 50m, and it holds 12.0 GiB of GPU memory",
 		},
 		{
+			name: "an open page is no activity, and it is said", state: watched(50 * time.Minute),
+			read: idle.Readings{Server: idle.Server{At: noon, Result: idle.OK, Connections: 2}},
+			want: idle.Warn, ago: 50 * time.Minute, why: "nothing has happened in it for 50m, though a page of it is open",
+		},
+		{
 			name: "an idle GPU's own memory is not worth a word", state: watched(50 * time.Minute),
 			read: idle.Readings{Server: serving(kernel("idle", 2*time.Hour)), GPUs: gauge(0.01, 300<<20)},
 			want: idle.Warn, ago: 50 * time.Minute, why: "nothing has happened in it for 50m",

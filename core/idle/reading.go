@@ -33,7 +33,7 @@ type Server struct {
 	Terminals time.Time
 	// API is when somebody last called Jupyter's API, or did one of the above.
 	API time.Time
-	// Connections is how many browser tabs are connected to kernels.
+	// Connections is how many connections of pages to kernels are open.
 	Connections int
 }
 
