@@ -340,7 +340,8 @@ func TestWhichVolumeIsHome(t *testing.T) {
 					return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-claim"}}}
 				}
 				p.Spec.Volumes = []v1.Volume{
-					claim("data"), claim("home"), {Name: "dshm", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+					claim("data"), claim("home"),
+					{Name: "dshm", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
 					{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}},
 				}
 				w.bind(p, "n1")

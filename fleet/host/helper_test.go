@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -69,7 +68,7 @@ func serve(address string) int {
 		return 4
 	}
 	fmt.Println("serving")
-	http.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Join(os.Environ(), "\n")) })
+	http.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Join(os.Environ(), "\n")) })
 	http.HandleFunc("/fail", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	_ = http.Serve(l, nil)
 	return 5

@@ -207,7 +207,7 @@ func (r *Runner) port() (int, error) {
 		}
 	}()
 	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return 0, fmt.Errorf("find a free port on 127.0.0.1: %w", err)
 		}

@@ -166,8 +166,8 @@ func TestAProcessThatIgnoresSIGTERMIsKilledAfterTheGracePeriod(t *testing.T) {
 func TestWhatAProcessLeavesBehindEndsWithIt(t *testing.T) {
 	b := newBench(t)
 	b.r.Start(b.request(key(0), "parent", "127.0.0.1:{port}"))
-	s := b.await(key(0), "ready", ready)
-	s = b.await(key(0), "heard of", func(s host.State) bool { return len(texts(s)) > 0 })
+	b.await(key(0), "ready", ready)
+	s := b.await(key(0), "heard of", func(s host.State) bool { return len(texts(s)) > 0 })
 	_, number, _ := strings.Cut(texts(s)[0], " ")
 	child, err := strconv.Atoi(number)
 	if err != nil || gone(child) {

@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -73,17 +74,22 @@ func upgrade(t *testing.T) (port int) {
 			return
 		}
 		defer conn.Close()
-		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
 		for {
 			line, err := rw.ReadString('\n')
-			io.WriteString(conn, strings.ToUpper(line))
+			fmt.Fprint(conn, strings.ToUpper(line))
 			if err != nil {
 				return // the client has said all, and gets what is left
 			}
 		}
 	})}
-	go srv.Serve(l)
-	t.Cleanup(func() { srv.Close() })
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		if err := errors.Join(srv.Close(), <-ended); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
 	return l.Addr().(*net.TCPAddr).Port
 }
 
@@ -117,7 +123,7 @@ func TestPortForwardReachesAProcess(t *testing.T) {
 	defer conn.Close()
 	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	r := bufio.NewReader(conn)
-	res, err := http.ReadResponse(r, nil)
+	res, err := http.ReadResponse(r, nil) //nolint:bodyclose // after a 101 the connection is the body
 	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("the answer is %v, %v", res, err)
 	}
@@ -128,10 +134,14 @@ func TestPortForwardReachesAProcess(t *testing.T) {
 		}
 	}
 	fmt.Fprint(conn, "the last")
-	conn.(*net.TCPConn).CloseWrite()
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Error(err)
+	}
 	if rest, err := io.ReadAll(r); err != nil || string(rest) != "THE LAST" {
 		t.Errorf("after our end came %q, %v", rest, err)
 	}
 	close(stop)
-	<-done
+	if err := <-done; err != nil {
+		t.Errorf("port-forward ended with %v", err)
+	}
 }
