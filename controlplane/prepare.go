@@ -37,6 +37,11 @@ func prepare(o Options) (*plane, error) {
 	if p.hostRules, err = host.ParseRules(o.HostProcesses); err != nil {
 		return nil, err
 	}
+	for _, r := range p.hostRules {
+		if err := r.Check(); err != nil {
+			return nil, err
+		}
+	}
 	state, err := o.Dir.State()
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !fresh {

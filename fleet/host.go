@@ -65,13 +65,23 @@ func (p *pod) back(c *container) {
 	}
 	c.hosted = true
 	c.plan = Plan{Forever: true, UtilizationRatio: c.plan.UtilizationRatio, MemoryBytes: c.plan.MemoryBytes, Curve: c.plan.Curve}
-	api, seen := p.api, kubelet.Container{Name: c.spec.Name, Devices: slices.Clone(c.devices)}
+	api, spec, seen := p.api, c.spec, kubelet.Container{Name: c.spec.Name, Devices: slices.Clone(c.devices)}
 	claim, sub := home(api, c.spec)
 	f.host.Start(host.Request{
 		Key: p.key(c), Rule: rule, Namespace: api.Namespace, Pod: api.Name, Claim: claim, SubPath: sub,
-		Environ: func() []string { return f.environ(api, &seen) },
+		Environ: func() []string { return declaredOnly(spec, f.environ(api, &seen)) },
 		GPUs:    len(c.devices) > 0, Probe: hostProbe(c.spec),
 		Changed: func() { f.queue.Add(p) },
+	})
+}
+
+// declaredOnly leaves out of an environment what a kubelet or an image sets, for
+// it says where things are in an image and on the simulated network.
+func declaredOnly(c *v1.Container, env []string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool {
+		key, _, _ := strings.Cut(kv, "=")
+		own := key == "PATH" || key == "HOME" || strings.HasPrefix(key, "KUBERNETES_SERVICE_")
+		return own && !slices.ContainsFunc(c.Env, func(e v1.EnvVar) bool { return e.Name == key })
 	})
 }
 

@@ -144,6 +144,9 @@ func TestAProcessBacksAContainer(t *testing.T) {
 		if !r.req.GPUs || r.req.Namespace != "default" || r.req.Pod != "nb" || r.req.Claim != "" {
 			t.Errorf("the request is %+v", r.req)
 		}
+		if slices.ContainsFunc(r.env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") || strings.HasPrefix(kv, "KUBERNETES_") }) {
+			t.Errorf("the environment names what is in an image: %q", r.env)
+		}
 		if !slices.Contains(r.env, "NB_PREFIX=/notebook/default/nb") ||
 			!slices.ContainsFunc(r.env, func(kv string) bool { return strings.HasPrefix(kv, "NVIDIA_VISIBLE_DEVICES=GPU-") }) {
 			t.Errorf("the environment is %q", r.env)

@@ -2,6 +2,8 @@ package host
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -32,6 +34,32 @@ func ParseRule(text string) (Rule, error) {
 		return Rule{}, fmt.Errorf("host process %q: no command stands after the =", text)
 	}
 	return Rule{Pattern: pattern, Words: words}, nil
+}
+
+// Check reports a program that is not there, before a container asks for it.
+func (r Rule) Check() error {
+	if strings.Contains(r.Words[0], "{") {
+		return nil // it is known when it is filled in
+	}
+	_, err := program(r.Words[0])
+	return r.explain(err)
+}
+
+// explain says what to do about a program that is not there.
+func (r Rule) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; install it, or give another command to --host-process %s=CMD", err, r.Pattern)
+}
+
+// program returns the absolute path of a program.
+func program(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
 }
 
 // ParseRules reads a list of rules and keeps its order.

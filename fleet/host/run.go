@@ -160,12 +160,9 @@ func (p *run) command(home string, port int) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := exec.LookPath(words[0])
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
+	path, err := program(words[0])
 	if err != nil {
-		return nil, fmt.Errorf("%w; install it, or give another command to --host-process %s=CMD", err, req.Rule.Pattern)
+		return nil, req.Rule.explain(err)
 	}
 	number := strconv.Itoa(port)
 	own := []string{
