@@ -206,3 +206,14 @@ func hash(v any) (string, error) {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:8]), nil
 }
+
+// Children are the StatefulSet and the Service of a notebook, but for what depends
+// on what is there already: the StatefulSet's replicas and Berth's annotation on
+// it. The error is a sentence for the user.
+func Children(nb *kubeflow.Notebook, o Options) (set, service map[string]any, err error) {
+	c, err := build(nb, &o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.set, c.service, nil
+}

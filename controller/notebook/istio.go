@@ -125,3 +125,8 @@ func headersOf(nb *kubeflow.Notebook) (map[string]any, error) {
 	}
 	return out, nil
 }
+
+// VirtualService is what is made of a notebook where Istio's kind is there.
+func VirtualService(nb *kubeflow.Notebook, o Options, kind schema.GroupVersionKind) map[string]any {
+	return makeVirtualService(nb, &o, kind).Object
+}

@@ -20,6 +20,7 @@ const (
 	takenAgain   = time.Minute      // a name that another object has
 	earlierAgain = time.Second      // an earlier notebook of the name that is being removed
 	staleAgain   = time.Second      // a write that came too late; mostly a watch is quicker
+	passing      = time.Second      // how long a state that passes by itself may go untold
 )
 
 // Reconciler brings one notebook at a time to what its spec says. Nothing that it
@@ -38,6 +39,7 @@ type Reconciler struct {
 	since   map[string]time.Time          // by ID: when there last was a pod, or a new StatefulSet
 	retold  map[string]map[types.UID]bool // by ID: warnings of children that were reissued
 	retry   map[string]bool               // by ID: a quota has changed, so try again
+	held    map[string]time.Time          // by ID: since when a status that passes is not written
 	routed  map[types.UID]string          // by notebook: hash of its VirtualService
 }
 
@@ -53,7 +55,7 @@ func NewReconciler(c client.Client, reader client.Reader, o Options, now func() 
 	return &Reconciler{
 		o: o, client: c, reader: reader, now: now, scene: &scene{reader: reader, now: now}, lines: newLines(),
 		settled: map[types.UID]int64{}, said: map[types.UID]said{}, since: map[string]time.Time{},
-		retold: map[string]map[types.UID]bool{}, retry: map[string]bool{}, routed: map[types.UID]string{},
+		retold: map[string]map[types.UID]bool{}, retry: map[string]bool{}, held: map[string]time.Time{}, routed: map[types.UID]string{},
 	}
 }
 
@@ -156,4 +158,5 @@ func (r *Reconciler) forget(id string) {
 	delete(r.since, id)
 	delete(r.retold, id)
 	delete(r.retry, id)
+	delete(r.held, id)
 }

@@ -26,8 +26,12 @@ func TestANotebookGetsReady(t *testing.T) {
 	w.apply(asking("nb", 1))
 
 	writes := w.reconcile()
-	if want := []string{"create Service", "create StatefulSet", "patch status of Notebook"}; !slices.Equal(writes, want) {
+	if want := []string{"create Service", "create StatefulSet"}; !slices.Equal(writes, want) {
 		t.Errorf("first pass writes %q, want %q", writes, want)
+	}
+	w.now = w.now.Add(time.Second)
+	if writes := w.reconcile(); !slices.Equal(writes, []string{"patch status of Notebook"}) {
+		t.Errorf("after a second it writes %q, want its status", writes)
 	}
 	if got, want := said(w.get("nb"), "Ready"), "False Starting: its pod is being made and placed"; got != want {
 		t.Errorf("Ready is %q, want %q", got, want)
@@ -37,6 +41,8 @@ func TestANotebookGetsReady(t *testing.T) {
 		t.Errorf("a pod that was not looked at yet makes it write %q", writes)
 	}
 	w.schedule()
+	w.reconcile()
+	w.now = w.now.Add(time.Second)
 	w.reconcile()
 	if got, want := said(w.get("nb"), "GPUQueued"), "False Bound: n1"; got != want {
 		t.Errorf("GPUQueued is %q, want %q", got, want)
@@ -67,6 +73,25 @@ func TestANotebookGetsReady(t *testing.T) {
 	w.restart()
 	if writes := w.reconcile(); len(writes) > 0 {
 		t.Errorf("after a restart of Berth it writes %q", writes)
+	}
+}
+
+// TestAQuickStartIsToldOnce: what starts within a second costs one write of its
+// status, and two events.
+func TestAQuickStartIsToldOnce(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.bare.Create(t.Context(), w.node(8)))
+	w.apply(asking("nb", 1))
+	w.reconcile()
+	w.sets()
+	w.reconcile()
+	w.schedule()
+	w.reconcile()
+	w.run()
+	w.reconcile()
+	want := []string{"create Service", "create StatefulSet", "create Event Bound", "create Event Ready", "patch status of Notebook"}
+	if !slices.Equal(w.writes, want) {
+		t.Errorf("it writes %q, want %q", w.writes, want)
 	}
 }
 

@@ -25,10 +25,10 @@ import (
 // source of events.
 const Name = "berth-notebook"
 
-// How notebooks are worked on: so many at once, and after an error again between
-// these times.
+// How notebooks are worked on: so many at once, as most of a pass is waiting for the
+// API server, and after an error again between these times.
 const (
-	atOnce     = 4
+	atOnce     = 16
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )

@@ -127,6 +127,12 @@ func (p *pass) old() *kubeflow.NotebookStatus {
 func (p *pass) say(ctx context.Context) error {
 	old, now := p.old(), p.status()
 	if equalStatus(old, now) {
+		p.mu.Lock()
+		delete(p.held, p.id())
+		p.mu.Unlock()
+		return nil
+	}
+	if p.hold(old, now) {
 		return nil
 	}
 	if err := p.tellChange(ctx, old, now); err != nil {
@@ -144,6 +150,31 @@ func (p *pass) say(ctx context.Context) error {
 	defer p.mu.Unlock()
 	p.said[p.nb.UID] = said{before: p.nb.ResourceVersion, status: *now}
 	return nil
+}
+
+// hold says whether a status need not be written yet: it says that the notebook
+// starts or pulls, which mostly is over before anybody has read it. It is written
+// after a second. That one is ready no longer is written at once.
+func (p *pass) hold(old, now *kubeflow.NotebookStatus) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	reason := rules.Reason(conditionOf(now, kubeflow.ConditionReady).Reason)
+	passes := reason == rules.Starting || reason == rules.Pulling
+	if !passes || conditionOf(old, kubeflow.ConditionReady).Status == corev1.ConditionTrue {
+		delete(p.held, p.id())
+		return false
+	}
+	since, held := p.held[p.id()]
+	if !held {
+		since = p.now()
+		p.held[p.id()] = since
+	}
+	if left := passing - p.now().Sub(since); left > 0 {
+		p.later(left)
+		return true
+	}
+	delete(p.held, p.id())
+	return false
 }
 
 // status is what the notebook's status should be.
