@@ -1,18 +1,17 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/fleet/host"
 	"berth.dev/berth/fleet/kubelet"
+	"berth.dev/berth/fleet/system"
 )
 
 // HostRunner runs processes of this machine in place of containers: see
@@ -37,9 +36,11 @@ const (
 )
 
 // rule returns the rule for a container, if a process may back it: only
-// containers of the pod itself, as an init container would never end.
-func (f *Fleet) rule(c *container) (host.Rule, bool) {
-	if f.host == nil || c.role != roleApp {
+// containers of the pod itself, as an init container would never end, and none
+// of the system, so that a wide pattern leaves the device plugin alone.
+func (p *pod) rule(c *container) (host.Rule, bool) {
+	f, ns := p.node.fleet, p.api.Namespace
+	if f.host == nil || c.role != roleApp || ns == metav1.NamespaceSystem || ns == system.OperatorNamespace {
 		return host.Rule{}, false
 	}
 	return f.hostRules.Find(c.spec.Image)
@@ -55,7 +56,7 @@ func (p *pod) key(c *container) host.Key {
 func (p *pod) back(c *container) {
 	f := p.node.fleet
 	c.hosted, c.answers, c.told = false, false, false
-	rule, ok := f.rule(c)
+	rule, ok := p.rule(c)
 	if !ok || c.plan.Reason == invalidSimulation {
 		if t := c.last.Terminated; t != nil && isHosted(t.ContainerID) {
 			p.event(v1.EventTypeWarning, "HostProcess", "Simulated from now on, as there is no --host-process for image "+c.spec.Image+
@@ -155,7 +156,7 @@ func (p *pod) stopProcesses(now time.Time) bool {
 // now has a rule gets its process, unless its pod would not be started again.
 func (p *pod) resume(c *container, s *v1.ContainerStatus) {
 	was := isHosted(s.ContainerID)
-	_, rule := p.node.fleet.rule(c)
+	_, rule := p.rule(c)
 	c.hosted = was
 	message := "berth up ended, and its process with it"
 	if !was {
@@ -174,113 +175,4 @@ func (f *Fleet) forget(p *pod) {
 	if f.host != nil {
 		f.host.Forget(string(p.api.UID))
 	}
-}
-
-// home chooses the volume that is the home of a container's process: of the
-// claims that it mounts that at its working folder, else one below /home or at
-// /root, else the first. No claim is a folder that goes with the pod.
-func home(api *v1.Pod, c *v1.Container) (claim, sub string) {
-	best := 0
-	for _, m := range c.VolumeMounts {
-		name := claimOf(api, m.Name)
-		if name == "" || m.ReadOnly {
-			continue
-		}
-		at, rank := path.Clean(m.MountPath), 1
-		switch {
-		case at == path.Clean(c.WorkingDir) && c.WorkingDir != "":
-			rank = 3
-		case strings.HasPrefix(at, "/home/") || at == "/home" || at == "/root":
-			rank = 2
-		}
-		if rank > best {
-			best, claim, sub = rank, name, m.SubPath
-		}
-	}
-	return claim, sub
-}
-
-// claimOf returns the claim behind a volume of a pod, "" if it is none.
-func claimOf(api *v1.Pod, volume string) string {
-	for _, v := range api.Spec.Volumes {
-		switch {
-		case v.Name != volume:
-		case v.PersistentVolumeClaim != nil:
-			return v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			return api.Name + "-" + v.Name
-		}
-	}
-	return ""
-}
-
-// hostProbe is the readiness probe of a container as its process is asked: an
-// HTTP GET keeps its path, all others come down to a connection. Whatever port
-// it names, the process has one.
-func hostProbe(c *v1.Container) host.Probe {
-	p := c.ReadinessProbe
-	if p == nil {
-		return host.Probe{}
-	}
-	out := host.Probe{
-		Every: time.Duration(cmp.Or(p.PeriodSeconds, 10)) * time.Second, Delay: time.Duration(p.InitialDelaySeconds) * time.Second,
-		Successes: int(p.SuccessThreshold), Failures: int(cmp.Or(p.FailureThreshold, 3)),
-	}
-	if g := p.HTTPGet; g != nil && declares(c, g.Port) {
-		out.Path = cmp.Or(g.Path, "/")
-	}
-	return out
-}
-
-// declares reports whether a probe's port is the one that a process stands for:
-// the first declared one, or any if none is declared.
-func declares(c *v1.Container, port intstr.IntOrString) bool {
-	if len(c.Ports) == 0 {
-		return true
-	}
-	first := c.Ports[0]
-	return port.Type == intstr.String && port.StrVal == first.Name || port.Type == intstr.Int && port.IntVal == first.ContainerPort
-}
-
-// hostView fills in what the API shows of a container that a process backs.
-func (p *pod) hostView(c *container, k *kubelet.Container, logs bool) {
-	k.Hosted, k.Shell = true, false
-	s := p.node.fleet.process(p.key(c))
-	if s.Exit == nil {
-		k.HostPort = s.Port
-	}
-	if logs {
-		k.Lines = printedBy(s)
-	}
-}
-
-// process returns what is known of a run, nothing where no process may run.
-func (f *Fleet) process(k host.Key) host.State {
-	if f.host == nil {
-		return host.State{}
-	}
-	s, _ := f.host.State(k)
-	return s
-}
-
-// hostBefore returns the log of the run before, if a process backed it.
-func (p *pod) hostBefore(c *container) []kubelet.Line {
-	k := p.key(c)
-	if c.state.Waiting == nil {
-		k.Run--
-	}
-	s := p.node.fleet.process(k)
-	return printedBy(s)
-}
-
-// printedBy returns a log, which is not nil.
-func printedBy(s host.State) []kubelet.Line {
-	out := []kubelet.Line{}
-	if s.Lines == nil {
-		return out
-	}
-	for _, l := range s.Lines() {
-		out = append(out, kubelet.Line{At: l.At, Text: l.Text})
-	}
-	return out
 }

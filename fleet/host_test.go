@@ -254,6 +254,11 @@ func TestWhatHasNoProcess(t *testing.T) {
 			p.Spec.InitContainers = []v1.Container{{Name: "c-init", Image: "jupyter/x:1"}}
 			return p
 		}, "Running c-init:Completed c:ready"},
+		{"a pod of the system", func() *v1.Pod {
+			p := bare("jupyter/x:1", "serve")
+			p.Namespace = "kube-system"
+			return p
+		}, "Running c:ready"},
 		{"a container whose simulation cannot be read", func() *v1.Pod {
 			p := policy(bare("jupyter/x:1"), v1.RestartPolicyNever)
 			p.Annotations = map[string]string{"berth.dev/simulate": "{duration: soon}"}
@@ -263,9 +268,13 @@ func TestWhatHasNoProcess(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			withHost(t, func(w *world, h *fakeHost) {
-				w.bind(named(tt.pod(), "p", 0), "n1")
+				made := w.bind(named(tt.pod(), "p", 0), "n1")
 				w.after(5 * time.Second)
-				if got := strings.ReplaceAll(line(w.pod("p")), "(0)", ""); got != tt.want {
+				now, err := w.client.CoreV1().Pods(made.Namespace).Get(t.Context(), "p", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.ReplaceAll(line(now), "(0)", ""); got != tt.want {
 					t.Errorf("the pod is %q, want %q", got, tt.want)
 				}
 				if len(h.runs) > 0 {
