@@ -100,6 +100,7 @@ func (l *loop) write(ctx context.Context, s subject, d rules.Decision, now time.
 		set[api.AnnotationLastActivity], set[api.AnnotationActivityCheck] = nil, nil
 	}
 	switch d.Do {
+	case rules.Nothing:
 	case rules.Warn, rules.Move:
 		set[api.AnnotationNotebookStopsAt] = d.StopsAt.UTC().Format(time.RFC3339)
 	case rules.Clear:
@@ -155,6 +156,7 @@ func (l *loop) annotate(ctx context.Context, n *kubeflow.Notebook, set map[strin
 // tell makes the event of a step.
 func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 	switch d.Do {
+	case rules.Nothing, rules.Move:
 	case rules.Warn:
 		l.event(s.Notebook, corev1.EventTypeWarning, eventWarned, fmt.Sprintf(
 			"it is stopped at %s if it is not used: %s; its volumes are kept, what is in memory is not; to keep it, use it, or: kubectl annotate --overwrite notebook %s -n %s %s=never",

@@ -365,6 +365,17 @@ func TestInModeOffNothingIsDone(t *testing.T) {
 	}
 }
 
+func TestInModeGovernTheSameIsDone(t *testing.T) {
+	s := newStage(t, named("a", nil), podOf("a", corev1.ConditionTrue))
+	s.kernel["a"] = "idle"
+	s.options.Mode = func() notebook.Mode { return notebook.Govern }
+	s.restart()
+	s.pass(65 * time.Minute)
+	if a := s.annotations("a"); a[api.AnnotationStopped] == "" {
+		t.Errorf("annotations are %v, want it stopped by the lever that Kubeflow's controller honours", a)
+	}
+}
+
 func TestARestartStopsNothingSooner(t *testing.T) {
 	s := newStage(t, named("a", nil), podOf("a", corev1.ConditionTrue))
 	s.kernel["a"] = "idle"

@@ -11,7 +11,7 @@ import (
 
 // The metrics of the loop. The two without Berth's prefix are Kubeflow's, with
 // its labels: a series for each notebook that was stopped.
-var (
+var ( //nolint:gochecknoglobals // metrics
 	culledTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_notebook_culled_total", Help: "Notebooks stopped for being idle.",
 	})
@@ -30,7 +30,7 @@ var (
 )
 
 // register makes the metrics known to the registry that the process serves, once.
-var register = sync.OnceFunc(func() {
+var register = sync.OnceFunc(func() { //nolint:gochecknoglobals // of metrics
 	metrics.Registry.MustRegister(culledTotal, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
 })
 

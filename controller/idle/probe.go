@@ -80,16 +80,16 @@ func noServer(status int) string {
 
 // kernelAnswer and the others are what is read of Jupyter's answers.
 type kernelAnswer struct {
-	State    string    `json:"execution_state"`
-	Activity time.Time `json:"last_activity"`
+	State    string    `json:"execution_state"` //nolint:tagliatelle // Jupyter's
+	Activity time.Time `json:"last_activity"`   //nolint:tagliatelle // Jupyter's
 }
 
 type terminalAnswer struct {
-	Activity time.Time `json:"last_activity"` // not given by old servers
+	Activity time.Time `json:"last_activity"` //nolint:tagliatelle // Jupyter's; not given by old servers
 }
 
 type statusAnswer struct {
-	Activity    time.Time `json:"last_activity"`
+	Activity    time.Time `json:"last_activity"` //nolint:tagliatelle // Jupyter's
 	Connections int       `json:"connections"`
 }
 

@@ -149,6 +149,7 @@ func fresh(now time.Time, p Policy, at time.Time, r Result, why string) (Result,
 		return OK, ""
 	case Failed:
 		return Failed, why
+	case Absent:
 	}
 	return Absent, why
 }

@@ -27,8 +27,8 @@ func TestASimulatedJupyterTellsOfItsKernel(t *testing.T) {
 	}
 	kernels := func() (state string, at time.Time) {
 		var got []struct {
-			State    string    `json:"execution_state"`
-			Activity time.Time `json:"last_activity"`
+			State    string    `json:"execution_state"` //nolint:tagliatelle // Jupyter's
+			Activity time.Time `json:"last_activity"`   //nolint:tagliatelle // Jupyter's
 		}
 		if err := json.Unmarshal(get("/notebook/default/a/api/kernels").Body.Bytes(), &got); err != nil || len(got) != 1 {
 			t.Fatalf("kernels are %v, %v; want one", got, err)
