@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -378,4 +379,34 @@ func TestNotebookWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNotebookWhyTellsOfEventsAndHelps holds what a person reads of one that waits:
+// its own events, not those of an older one of its name, and whom to ask to stop.
+func TestNotebookWhyTellsOfEventsAndHelps(t *testing.T) {
+	s := notebooks(t, append(books(), book("vision", "wants", asks(gpuResource, "3"), set("new", "metadata", "uid"),
+		told("Waiting", "the only one", "Queued", "waits for 3 nvidia.com/gpu, the only one")),
+		book("nlp", "lazy", asks(gpuResource, "1"), told("Bound", "gpu-a100-1", "Ready", "on node gpu-a100-1"), annotated(api.AnnotationLastActivity, at(2*time.Hour))))...)
+	ctx := context.Background()
+	for i, e := range []struct{ uid, message string }{
+		{"old", "of an older one"}, {"new", "waits for 3 nvidia.com/gpu, the only one"}, {"new", "something else"},
+	} {
+		event := &v1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "vision", Name: fmt.Sprint("wants.", i)},
+			InvolvedObject: v1.ObjectReference{Kind: "Notebook", Name: "wants", UID: types.UID(e.uid)},
+			Reason:         "Told", Message: e.message, Type: "Normal", Count: 2, LastTimestamp: metav1.Time{Time: now.Add(-time.Minute)},
+		}
+		if _, err := s.client.CoreV1().Events("vision").Create(ctx, event, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lazy, err := s.client.CoreV1().Pods("nlp").Get(ctx, "tokenizer-experiment", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lazy.Labels[api.LabelNotebook] = "lazy"
+	if _, err := s.client.CoreV1().Pods("nlp").Update(ctx, lazy, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "notebook_why_helps.txt", s.ok("notebook", "why", "-n", "vision", "wants"))
 }

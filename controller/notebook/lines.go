@@ -31,7 +31,8 @@ type lines struct {
 func newLines() *lines { return &lines{lines: rules.NewLines(), moved: make(chan struct{}, 1)} }
 
 // fill reads all pods of notebooks once, so that the first pass after a start knows
-// the whole line.
+// the whole line: without those of which their notebook says that waiting will not
+// help.
 func (l *lines) fill(ctx context.Context, c client.Reader) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,9 +44,21 @@ func (l *lines) fill(ctx context.Context, c client.Reader) error {
 		return err
 	}
 	for i := range list.Items {
-		if name := list.Items[i].Labels[api.LabelNotebook]; name != "" {
-			l.lines.Put(memberOf(&list.Items[i], name))
+		pod := &list.Items[i]
+		m := memberOf(pod, pod.Labels[api.LabelNotebook])
+		if m.Name == "" {
+			continue
 		}
+		if m.Waits {
+			var nb kubeflow.Notebook
+			if err := c.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, &nb); err != nil {
+				continue
+			}
+			if is := conditionOf(&nb.Status, kubeflow.ConditionReady); is.Reason != string(rules.Queued) {
+				continue
+			}
+		}
+		l.lines.Put(m)
 	}
 	l.lines.Changed() // their notebooks are all looked at now
 	l.filled = true

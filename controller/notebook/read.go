@@ -215,15 +215,8 @@ func containerFacts(list []corev1.ContainerStatus, specs []corev1.Container, ini
 	return out
 }
 
-// member is the notebook as it stands in line or holds GPUs.
-func (p *pass) member() rules.Member {
-	m := rules.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
-	if p.pod == nil {
-		return m
-	}
-	return memberOf(p.pod, p.nb.Name)
-}
-
+// memberOf is the notebook of a pod as it stands in line or holds GPUs; with no
+// Resource it does neither.
 func memberOf(pod *corev1.Pod, name string) rules.Member {
 	m := rules.Member{Namespace: pod.Namespace, Name: name}
 	want := kube.AmountsOf(pod)

@@ -92,7 +92,6 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.look(ctx); err != nil {
 		return err
 	}
-	p.lines.put(p.member())
 	p.note()
 	if invalid != nil {
 		p.facts.Invalid = invalid.Error()

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/notebook"
 	rules "berth.dev/berth/core/notebook"
 )
@@ -116,6 +117,31 @@ func TestAWaitingNotebookSaysItsPlace(t *testing.T) {
 		"held by a (1); 0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
 	if got := said(w.get("c"), "Ready"); got != want {
 		t.Errorf("Ready of c is\n%q, want\n%q", got, want)
+	}
+}
+
+// TestWhatWaitingCannotHelpStandsInNoLine: one that nothing but its user can help is
+// not counted before others, after a restart of Berth either.
+func TestWhatWaitingCannotHelpStandsInNoLine(t *testing.T) {
+	w := newWorld(t)
+	w.gpus = 1
+	w.must(w.bare.Create(t.Context(), w.node(1)))
+	for _, nb := range []*kubeflow.Notebook{asking("a", 1), asking("huge", 9), asking("b", 1)} {
+		w.apply(nb)
+		w.now = w.now.Add(time.Second)
+		w.settle()
+	}
+	for range 2 {
+		if got, want := said(w.get("b"), "GPUQueued"), "True Waiting: the only one that waits for nvidia.com/gpu"; got != want {
+			t.Errorf("GPUQueued of b is %q, want %q", got, want)
+		}
+		if got, want := said(w.get("huge"), "GPUQueued"), "False Held: -"; got != want {
+			t.Errorf("GPUQueued of huge is %q, want %q", got, want)
+		}
+		w.restart()
+		if writes := w.reconcile(); len(writes) > 0 {
+			t.Errorf("after a restart it writes %q", writes)
+		}
 	}
 }
 

@@ -39,18 +39,34 @@ func (p *pass) fill(ctx context.Context) error {
 		_, f.Waits = f.Explain(f.Refusal.Message)
 		f.Refusal = nil
 	}
-	if len(f.GPUs) > 0 && (p.pod == nil || p.pod.Spec.NodeName == "") {
-		f.Place, f.Rivals = p.lines.place(p.id(), p.nb.Namespace, f.GPUs[0].Resource)
+	if err := p.queue(ctx); err != nil {
+		return err
 	}
-	if f.Place.At > 0 && f.Pod != nil {
+	return p.retryNow(ctx)
+}
+
+// queue puts the notebook into the line that it stands in, or among those that hold
+// what others wait for, and notes where it stands.
+func (p *pass) queue(ctx context.Context) error {
+	f, m := &p.facts, rules.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
+	if p.pod != nil {
+		m = memberOf(p.pod, p.nb.Name)
+	}
+	if m.Waits {
 		nodes, err := p.scene.nodes(ctx)
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}
 		offer := kube.OfferOf(nodes, p.made.podOr(p.pod))
-		f.Offer = &offer
+		if f.Offer = &offer; !rules.InLine(f) {
+			m = rules.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
+		}
 	}
-	return p.retryNow(ctx)
+	p.lines.put(m)
+	if len(f.GPUs) > 0 && (p.pod == nil || p.pod.Spec.NodeName == "") {
+		f.Place, f.Rivals = p.lines.place(p.id(), p.nb.Namespace, f.GPUs[0].Resource)
+	}
+	return nil
 }
 
 // podOr is the pod as the notebook says it, or another where it says none.

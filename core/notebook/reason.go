@@ -62,6 +62,7 @@ const (
 	// QueuedChange: it runs as it was, and a change of it waits for room; the message
 	// is the node, and what does not fit.
 	QueuedChange = "Waits"
-	// QueuedHeld: there is no pod yet, as Ready says; the message is "-".
-	QueuedHeld = "NoPod"
+	// QueuedHeld: it stands in no line, as waiting alone would not help: Ready says
+	// what would; the message is "-".
+	QueuedHeld = "Held"
 )

@@ -17,7 +17,7 @@ const placing = "its pod is being made and placed"
 // Judge says why a notebook is ready or not, for a person to act on.
 func Judge(f *Facts) Verdict {
 	reason, message := f.judge()
-	return Verdict{Reason: reason, Message: message, Queued: f.queued()}
+	return Verdict{Reason: reason, Message: message, Queued: f.queued(reason)}
 }
 
 func (f *Facts) judge() (Reason, string) {
@@ -62,21 +62,28 @@ func (f *Facts) stopped() string {
 	return why + kept + "; to start it: kubectl annotate notebook " + f.Name + " -n " + f.Namespace + " kubeflow-resource-stopped-"
 }
 
-// queued is the condition GPUQueued.
-func (f *Facts) queued() Condition {
+// InLine says whether a notebook waits for others to leave: whether it has a place
+// in line. One that nothing but its user can help has none.
+func InLine(f *Facts) bool {
+	reason, _ := f.judge()
+	return reason == Queued && len(f.GPUs) > 0 && f.Pod.Node == ""
+}
+
+// queued is the condition GPUQueued of a notebook whose Ready has a reason.
+func (f *Facts) queued(reason Reason) Condition {
 	c := Condition{Type: gpuQueued, Status: no, Message: "-"}
 	p := f.Pod
 	switch {
 	case f.Stopped:
 		c.Reason = QueuedStopped
-	case p == nil && (f.Invalid != "" || f.Taken != "" || f.Refusal != nil):
-		c.Reason = QueuedHeld
 	case p != nil && p.Node != "" && f.Waits != "":
 		c.Reason, c.Message = QueuedChange, p.Node+"; change waits: "+f.Waits
 	case p != nil && p.Node != "" && len(f.GPUs) > 0:
 		c.Reason, c.Message = QueuedBound, p.Node
 	case p != nil && p.Node != "":
 		c.Reason, c.Message = QueuedNotAsked, p.Node
+	case reason != Starting && reason != Queued && reason != Restarting:
+		c.Reason = QueuedHeld
 	case len(f.GPUs) == 0:
 		c.Reason = QueuedNotAsked
 	default:

@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 			"a quota that is full", notebook.Facts{GPUs: oneGPU, Rivals: notebook.Rivals{Here: "a (1), b (1)"}, Refusal: refusal(madeNo +
 				`pods "nb-0" is forbidden: exceeded quota: gpu-quota, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2`)},
 			"Quota: quota gpu-quota of namespace ns allows 2 of requests.nvidia.com/gpu, 2 are used, and this asks for 1; held here by a (1), b (1); stop another notebook, ask for less, or ask for a larger quota",
-			"False NoPod: -",
+			"False Held: -",
 		},
 		{
 			"a quota of several resources tells of the first that is over", notebook.Facts{Refusal: refusal(
@@ -109,15 +109,15 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"no pod can be made of it", notebook.Facts{Invalid: "spec.template.spec has no containers; a notebook needs one", GPUs: oneGPU},
-			"Invalid: spec.template.spec has no containers; a notebook needs one", "False NoPod: -",
+			"Invalid: spec.template.spec has no containers; a notebook needs one", "False Held: -",
 		},
 		{
 			"a volume claim that is missing", notebook.Facts{GPUs: oneGPU, Pod: unplaced(`0/3 nodes are available: persistentvolumeclaim "home" not found. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.`)},
-			"MissingVolume: volume claim home does not exist in namespace ns; make it, and the notebook starts", "True Waiting: to be placed",
+			"MissingVolume: volume claim home does not exist in namespace ns; make it, and the notebook starts", "False Held: -",
 		},
 		{
 			"a volume claim without a volume", notebook.Facts{Claims: []string{"a", "b"}, Pod: unplaced("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.")},
-			"MissingVolume: a volume claim of it (a, b) has no volume yet; kubectl describe pvc -n ns says why", "False NotAsked: -",
+			"MissingVolume: a volume claim of it (a, b) has no volume yet; kubectl describe pvc -n ns says why", "False Held: -",
 		},
 		{
 			"it waits for others", notebook.Facts{
@@ -230,7 +230,7 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"a name that another has", notebook.Facts{Taken: "a Service named nb is not of this notebook", GPUs: oneGPU},
-			"Refused: a Service named nb is not of this notebook", "False NoPod: -",
+			"Refused: a Service named nb is not of this notebook", "False Held: -",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
