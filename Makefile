@@ -6,7 +6,7 @@ VERSION_PKG := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(K8S) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36 -X $(VERSION_PKG).gitTreeState=clean
 # What imports k8s.io/kubernetes is tested through the built program, so that
 # every other test compiles in seconds.
-PURE := ./core/... ./api/... ./internal/... ./agent/... ./kube/... ./cli/... ./fleet/... ./sim/... $(addprefix ./,$(filter-out scheduler/server,$(wildcard scheduler/*)))
+PURE := ./core/... ./api/... ./internal/... ./agent/... ./kube/... ./controller/... ./cli/... ./fleet/... ./sim/... $(addprefix ./,$(filter-out scheduler/server,$(wildcard scheduler/*)))
 
 .DEFAULT_GOAL := help
 .PHONY: help build up down test check lint bench generate tidy clean

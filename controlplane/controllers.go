@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,6 +55,7 @@ func (p *plane) startControllers(ctx context.Context, client kubernetes.Interfac
 // runControllers gives the controllers their roles, brings the definitions of their
 // kinds, closes served, and runs them until ctx ends.
 func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface, served chan<- struct{}) error {
+	began := time.Now()
 	if err := grantControllers(ctx, client); err != nil {
 		return err
 	}
@@ -67,6 +69,7 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 		}
 	}
 	close(served)
+	p.log.Info("definitions are served", "after", time.Since(began))
 	return server.Start(ctx, p.controllerConfig(), server.Options{
 		Notebooks: p.state.Notebooks,
 		Notebook:  notebook.Options{FSGroup: true, Istio: true},
