@@ -139,8 +139,8 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 		return last, &notReadyError{fmt.Sprintf("notebook %s/%s is not ready after %v: %s; it goes on by itself, `%s notebook why %s` tells more",
 			n.namespace, name, patience, stateSentence(last), n.program(), name)}
 	case ctx.Err() != nil:
-		return last, fmt.Errorf("no longer waiting for notebook %s/%s: %s; it goes on by itself, `%s notebook stop %s` stops it",
-			n.namespace, name, stateSentence(last), n.program(), name)
+		return last, fmt.Errorf("no longer waiting for notebook %s/%s; it goes on by itself, and `%s notebook stop %s` stops it",
+			n.namespace, name, n.program(), name)
 	}
 	return last, err
 }

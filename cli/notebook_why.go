@@ -154,7 +154,7 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 		pod = nil
 	}
 	r.Steps = steps(nb, pod)
-	if r.Events, err = n.events(ctx, name, pod); err != nil {
+	if r.Events, err = n.events(ctx, nb, pod); err != nil {
 		return nil, err
 	}
 	if waits := s == notebook.Queued || s == notebook.NoSuchGPU || changeWaits(nb); waits && len(r.GPUs) > 0 {
@@ -219,15 +219,15 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 }
 
 // events are the last events of a notebook and its pod, oldest first. What was
-// said again of the pod under the notebook's name is told once.
-func (n *notebooks) events(ctx context.Context, name string, pod *v1.Pod) ([]whyEvent, error) {
-	objects := [][2]string{{name, kubeflow.Kind}}
+// said again of the pod under the notebook's name, or is the cause, is told once.
+func (n *notebooks) events(ctx context.Context, nb *kubeflow.Notebook, pod *v1.Pod) ([]whyEvent, error) {
+	objects := []v1.ObjectReference{{Name: nb.Name, Kind: kubeflow.Kind, UID: nb.UID}}
 	if pod != nil {
-		objects = [][2]string{{pod.Name, "Pod"}, {name, kubeflow.Kind}}
+		objects = append([]v1.ObjectReference{{Name: pod.Name, Kind: "Pod", UID: pod.UID}}, objects...)
 	}
 	out := []whyEvent{}
 	for _, object := range objects {
-		of, kind := object[0], object[1]
+		of, kind := object.Name, object.Kind
 		list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
 			"involvedObject.name": of, "involvedObject.kind": kind,
 		}.AsSelector().String()})
@@ -239,8 +239,9 @@ func (n *notebooks) events(ctx context.Context, name string, pod *v1.Pod) ([]why
 		}
 		for i := range list.Items {
 			e := &list.Items[i]
-			again := pod != nil && strings.HasPrefix(e.Message, "Reissued from pod/")
-			if e.InvolvedObject.Name == of && e.InvolvedObject.Kind == kind && !again {
+			again := pod != nil && strings.HasPrefix(e.Message, "Reissued from pod/") || e.Message == cause(nb)
+			older := e.InvolvedObject.UID != object.UID // of one that had the same name
+			if e.InvolvedObject.Name == of && e.InvolvedObject.Kind == kind && !again && !older {
 				out = append(out, eventOf(e))
 			}
 		}
