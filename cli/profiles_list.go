@@ -236,7 +236,7 @@ func shortModels(models []string) string {
 func startText(r *profileRow) string {
 	switch {
 	case r.StartsNow:
-		return "yes, on " + r.Node
+		return "yes"
 	case r.Never:
 		return "never: " + r.Why
 	}
