@@ -106,7 +106,10 @@ func Run(ctx context.Context, o Options) error {
 		case <-ctx.Done():
 		}
 	}()
-	return mgr.Start(ctx)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the controllers: %w", err)
+	}
+	return nil
 }
 
 // Start runs the controllers until ctx ends, as the only ones: it elects nobody,
