@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"strings"
 
@@ -138,8 +139,8 @@ func (p *profilesImport) left(ctx context.Context, n *notebooks, f *profile.File
 	}
 	for i := range list {
 		name := list[i].Name
-		if from, _, _ := strings.Cut(list[i].Spec.Source, ":"); from == f.Name && !has[name] {
-			fmt.Fprintf(p.o.Err, "profile %s was imported from %s and is not in it now; `kubectl delete notebookprofile %s` takes it away\n", name, f.Name, name)
+		if from, _, _ := strings.Cut(list[i].Spec.Source, ":"); from == filepath.Base(f.Name) && !has[name] {
+			fmt.Fprintf(p.o.Err, "profile %s was imported from %s and is not in it now; `kubectl delete notebookprofile %s` takes it away\n", name, from, name)
 		}
 	}
 	return nil

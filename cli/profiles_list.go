@@ -113,12 +113,21 @@ func (l *profilesList) print(rows []profileRow) error {
 			}
 			cells = append(cells, r.Name, groups, dash(strings.Join(r.Options, ",")), dash(r.Source))
 		}
-		t.add(append(cells, startText(r))...)
+		word, why := startText(r)
+		if wide && why != "" {
+			word += ": " + why
+		}
+		t.add(append(cells, word)...)
 	}
-	if !wide {
-		t.fit = func(row, width int) string { return fitList("", []string{startText(&rows[row])}, width) }
+	if err := t.write(l.o.Out, screenOf(l.o.Out), l.output.noHeaders); err != nil || wide {
+		return err
 	}
-	return t.write(l.o.Out, screenOf(l.o.Out), l.output.noHeaders)
+	for i := range rows {
+		if word, why := startText(&rows[i]); why != "" {
+			fmt.Fprintf(l.o.Out, "%s: %s: %s\n", rows[i].Profile, word, why)
+		}
+	}
+	return nil
 }
 
 // profileRow is a profile in `berth profiles list -o json`.
@@ -233,14 +242,15 @@ func shortModels(models []string) string {
 	return strings.Join(slices.Compact(out), ",")
 }
 
-func startText(r *profileRow) string {
+// startText says whether a profile would start now, and why not.
+func startText(r *profileRow) (word, why string) {
 	switch {
 	case r.StartsNow:
-		return "yes"
+		return "yes", ""
 	case r.Never:
-		return "never: " + r.Why
+		return "never", r.Why
 	}
-	return "no: " + r.Why
+	return "no", r.Why
 }
 
 func dash(s string) string { return cmp.Or(s, "-") }

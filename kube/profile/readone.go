@@ -3,6 +3,7 @@ package profile
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,7 +141,7 @@ func (r *reader) profile(n *yaml.Node, i int) (*Loaded, error) {
 	l := &Loaded{Index: i, Line: n.Line, lines: map[string]int{}}
 	l.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindNotebookProfile}
 	s := &l.Spec
-	s.Order, s.Source = int32(i), fmt.Sprintf("%s:%d", r.file.Name, n.Line)
+	s.Order, s.Source = int32(i), fmt.Sprintf("%s:%d", filepath.Base(r.file.Name), n.Line)
 	o := &one{r: r, lines: l.lines, what: aProfile}
 	err := o.each(n, func(p pair, path string) (bool, error) {
 		switch p.key {

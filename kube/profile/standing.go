@@ -45,12 +45,14 @@ type Standing struct {
 	// CPU and Memory are what it is guaranteed, and the limits; zero is none.
 	CPU, Memory, CPULimit, MemoryLimit resource.Quantity
 
-	Nodes    int      // that it could ever use: it selects and tolerates them, and they have such GPUs
-	Products []string // of the GPUs of those nodes, in label form, sorted
-	FreeGPUs int64    // milli-GPUs that are free now on those nodes
+	Nodes int // that it may use: it selects and tolerates them, and they have such GPUs
+	// Products are those of the GPUs of these nodes, in label form, sorted; only of
+	// nodes that are large enough, if any is. FreeGPUs and the prices are of the same.
+	Products []string
+	FreeGPUs int64 // milli-GPUs that are free now
 	// LeastPriceMicros and MostPriceMicros are per hour, in 1e-6 dollars, for its
-	// GPUs on those nodes of known price; both 0 is unknown. The price of a node
-	// is shared by its GPUs.
+	// GPUs or shares on those nodes of known price; both 0 is unknown, as for MIG
+	// devices. The price of a node is shared by its devices.
 	LeastPriceMicros, MostPriceMicros int64
 
 	Starts string // the node on which it would start at once; "" is none
@@ -84,10 +86,13 @@ func (c *Cluster) standing(pod *corev1.Pod) Standing {
 	}
 	allowed, keptOff := c.allowed(pod)
 	products := map[string]bool{}
-	large := false
+	s.Nodes = len(allowed)
+	useful := slices.DeleteFunc(slices.Clone(allowed), func(n *corev1.Node) bool { return !holds(n, pod) })
+	large := len(useful) > 0
+	if large {
+		allowed = useful
+	}
 	for _, n := range allowed {
-		s.Nodes++
-		large = large || holds(n, pod)
 		if v := c.viewOf(n.Name); v != nil && len(v.GPUs) > 0 {
 			products[v.Product] = true
 			s.FreeGPUs += v.Free
@@ -104,19 +109,20 @@ func (c *Cluster) standing(pod *corev1.Pod) Standing {
 	case !large:
 		s.Why, s.Never = tooLarge(allowed, pod), true
 	case s.Resource != "":
-		s.Why = fmt.Sprintf("%s of %s free on %s", gpusText(s.FreeGPUs), plural(c.physical(allowed), "GPU"), plural(s.Nodes, "node"))
+		s.Why = fmt.Sprintf("%s of %s free on %s", gpusText(s.FreeGPUs), plural(c.physical(allowed), "GPU"), plural(len(allowed), "node"))
 	default:
-		s.Why = fmt.Sprintf("%s too full for its CPU or memory", plural(s.Nodes, "node"))
+		s.Why = fmt.Sprintf("%s too full for its CPU or memory", plural(len(allowed), "node"))
 	}
 	return s
 }
 
 // price widens the range of prices by what the GPUs asked for cost on a node.
 func (s *Standing) price(v *kube.Node) {
-	if !v.PriceKnown || v.Physical == 0 || s.Resource != api.ResourceGPU || v.Sharing != "" {
+	shared := v.Sharing == "shares"
+	if !v.PriceKnown || v.Devices == 0 || s.Resource != api.ResourceGPU && s.Resource != api.ResourceGPUShared || v.Sharing != "" && !shared {
 		return
 	}
-	p := v.PriceMicros * s.GPUs / int64(v.Physical)
+	p := v.PriceMicros * s.GPUs / int64(v.Devices)
 	if s.MostPriceMicros == 0 || p < s.LeastPriceMicros {
 		s.LeastPriceMicros = p
 	}
