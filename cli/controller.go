@@ -25,6 +25,8 @@ type ControllerOptions struct {
 	LeaseOptions
 	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
 	CertFile, KeyFile string // for MetricsAddr; "" is a certificate made at the start
+	// PrintDefinitions writes the definitions of Berth's kinds to stdout, and no more.
+	PrintDefinitions bool
 }
 
 // NotebookSettings says how notebooks are made, and when idle ones are stopped.
@@ -92,6 +94,7 @@ func newController(o Options) *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "cluster and identity (default $KUBECONFIG, else the ServiceAccount of the pod)")
+	f.BoolVar(&c.PrintDefinitions, "print-definitions", false, "print the CustomResourceDefinitions of Berth's kinds, for kubectl apply, and end")
 	f.StringVar(&c.Notebooks, "notebooks", "auto", notebooksUsage)
 	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; they and their namespaces may say another ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
 	f.StringVar(&words.Warning, "idle-warning", "", "warn this long before (default 10m)")
@@ -129,9 +132,12 @@ func (c *ControllerOptions) check(f *pflag.FlagSet, words idle.Words, period str
 	if err := c.idle(words, period, lookup); err != nil {
 		return err
 	}
-	var err error
-	c.Kubeconfig, err = oneCluster(c.Kubeconfig, "a controller")
-	return err
+	found, err := oneCluster(c.Kubeconfig, "a controller")
+	if err != nil && !c.PrintDefinitions {
+		return err
+	}
+	c.Kubeconfig = found
+	return nil
 }
 
 // environment reads Kubeflow's variables, but for those of idle notebooks. An empty

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"berth.dev/berth/cli"
+	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
 	controllers "berth.dev/berth/controller/server"
@@ -50,6 +51,13 @@ func schedule(ctx context.Context, o cli.SchedulerOptions) error {
 
 // control joins the command to the controllers, which the cli layer may not import.
 func control(ctx context.Context, o cli.ControllerOptions) error {
+	if o.PrintDefinitions {
+		text, err := crd.Text()
+		if err == nil {
+			_, err = os.Stdout.WriteString(text)
+		}
+		return err
+	}
 	run := controllers.Options{
 		Kubeconfig: o.Kubeconfig, Notebooks: o.Notebooks, MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 		Notebook: notebook.Options{Domain: o.Domain, FSGroup: o.FSGroup, Istio: o.Istio, IstioGateway: o.IstioGateway, IstioHost: o.IstioHost},

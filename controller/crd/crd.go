@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,6 +65,23 @@ func Definitions() ([]*unstructured.Unstructured, error) {
 	return list, nil
 }
 
+// Text is the definitions as YAML, for kubectl apply.
+func Text() (string, error) {
+	names, err := fs.Glob(files, "*.yaml")
+	if err != nil {
+		return "", err
+	}
+	var all []string
+	for _, name := range names {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, string(text))
+	}
+	return strings.Join(all, "---\n"), nil
+}
+
 // Names are the names of the definitions, sorted.
 func Names() []string {
 	list, err := Definitions()
@@ -80,7 +98,7 @@ func Names() []string {
 // Installed says what became of a definition.
 type Installed struct {
 	Name    string // such as notebooks.kubeflow.org
-	Foreign bool   // it was there and is not Berth's: nothing was changed
+	Foreign bool   // it was there and is not Berth's to change: nothing was
 }
 
 // patience is how long a definition may take to be served.
@@ -88,8 +106,7 @@ const patience = 30 * time.Second
 
 // Install brings the definitions to a cluster by server-side apply, and returns
 // when the API server serves and lists them. One that is there without Berth's
-// label is left alone. Where this identity may not write, what is there already is
-// taken as it is. The result has the order of Definitions.
+// label is left alone, and so is any that this identity may not write. The result has the order of Definitions.
 func Install(ctx context.Context, cfg *rest.Config) ([]Installed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the API server did not serve them within %s", patience))
 	defer cancel()
@@ -108,6 +125,9 @@ func Install(ctx context.Context, cfg *rest.Config) ([]Installed, error) {
 	var done []Installed
 	for _, u := range list {
 		foreign, err := apply(ctx, client, u)
+		if apierrors.IsForbidden(err) && listed(disco, u) {
+			foreign, err = true, nil // somebody who may has put it there
+		}
 		if err != nil {
 			return nil, fmt.Errorf("install definition %s: %w", u.GetName(), err)
 		}
@@ -131,19 +151,28 @@ func apply(ctx context.Context, client dynamic.Interface, u *unstructured.Unstru
 	there, err := crds.Get(ctx, u.GetName(), metav1.GetOptions{})
 	switch {
 	case err == nil && there.GetLabels()[api.LabelManagedBy] != managed:
-		_, _, has := served(there)
-		if _, _, want := served(u); !slices.Contains(has, want[0]) {
+		_, _, now := served(there)
+		if _, _, want := served(u); !slices.Contains(now, want[0]) {
 			return true, fmt.Errorf("it is there, is not Berth's, and does not serve %s: bring it up to date, or delete it", want[0])
 		}
 		return true, nil
 	case err != nil && !apierrors.IsNotFound(err):
 		return false, err
 	}
-	_, forbidden := crds.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
-	if apierrors.IsForbidden(forbidden) && err == nil {
-		return false, nil // somebody who may has put it there
-	}
-	return false, forbidden
+	_, err = crds.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	return false, err
+}
+
+// listed says whether the API server lists the stored version of a definition.
+func listed(client discovery.DiscoveryInterface, u *unstructured.Unstructured) bool {
+	group, plural, versions := served(u)
+	got, err := client.ServerResourcesForGroupVersion(group + "/" + versions[0])
+	return err == nil && has(got, plural)
+}
+
+// has says whether a resource is in a list of the API server's.
+func has(list *metav1.APIResourceList, plural string) bool {
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
 }
 
 // lookAgain is how often it is looked whether a definition is served.
@@ -154,7 +183,7 @@ func await(ctx context.Context, client discovery.DiscoveryInterface, group, plur
 	for len(versions) > 0 {
 		got, err := client.ServerResourcesForGroupVersion(group + "/" + versions[0])
 		switch {
-		case err == nil && slices.ContainsFunc(got.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }):
+		case err == nil && has(got, plural):
 			versions = versions[1:]
 			continue
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsServiceUnavailable(err):

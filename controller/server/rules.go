@@ -44,10 +44,17 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", "services/proxy pods/proxy", "get"),
 		// Whether another controller runs notebooks.
 		rule("apps", "deployments", read...),
-		rights.Named(rule(crd.Resource.Group, crd.Resource.Resource, "get", "create", "patch"), crd.Names()...),
 		// Who asks for metrics, and whether they may.
 		rule("authentication.k8s.io", "tokenreviews", "create"),
 		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+	}
+}
+
+// DefinitionRules is what they need to bring the definitions of their kinds. Without
+// them somebody who may must apply what `berth controller --print-definitions` prints.
+func DefinitionRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rights.Named(rule(crd.Resource.Group, crd.Resource.Resource, "get", "create", "patch"), crd.Names()...),
 	}
 }
 

@@ -41,8 +41,9 @@ func manifest(t *testing.T) (roles map[string]rbacv1.ClusterRole) {
 // TestManifestHasTheRules holds deploy/controller.yaml to what is checked at start.
 func TestManifestHasTheRules(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{
-		"ClusterRole " + server.RoleName: server.Rules(),
-		"Role " + server.RoleName:        server.OwnRules(server.DefaultLease().Name),
+		"ClusterRole " + server.RoleName:                  server.Rules(),
+		"ClusterRole " + server.RoleName + "-definitions": server.DefinitionRules(),
+		"Role " + server.RoleName:                         server.OwnRules(server.DefaultLease().Name),
 	}
 	labels := map[string]map[string]string{}
 	for _, r := range server.Roles() {
@@ -62,7 +63,7 @@ func TestManifestHasTheRules(t *testing.T) {
 
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
-	all := [][]rbacv1.PolicyRule{server.Rules(), server.OwnRules("n")}
+	all := [][]rbacv1.PolicyRule{server.Rules(), server.DefinitionRules(), server.OwnRules("n")}
 	for _, r := range server.Roles() {
 		all = append(all, r.Rules)
 	}

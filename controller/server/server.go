@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -127,12 +128,15 @@ func Start(ctx context.Context, cfg *rest.Config, o Options) error {
 // install brings the definitions to the cluster, and says which are not Berth's.
 func install(ctx context.Context, cfg *rest.Config) error {
 	done, err := crd.Install(ctx, cfg)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; give it the ClusterRole berth-controller-definitions of deploy/controller.yaml, or apply what `berth controller --print-definitions` prints", err)
+	}
 	if err != nil {
 		return err
 	}
 	for _, d := range done {
 		if d.Foreign {
-			klog.InfoS("A definition is not Berth's and stays as it is: its columns and checks are somebody else's", "definition", d.Name)
+			klog.InfoS("A definition is not Berth's to change and stays as it is", "definition", d.Name)
 		}
 	}
 	return nil
