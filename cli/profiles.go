@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,15 +29,42 @@ func newProfiles(o Options) *cobra.Command {
 	return cmd
 }
 
-// readProfiles reads a values file; "-" is standard input.
-func readProfiles(o Options, path string) (*profile.File, error) {
-	return readFile(o, path, func(name string, r io.Reader) (*profile.File, error) {
+// valuesFlags are the values files under the one with the profiles.
+type valuesFlags struct{ under []string }
+
+func (v *valuesFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&v.under, "values", "f", nil, "a values file that goes under FILE, as with helm -f; may be repeated, the lowest first")
+}
+
+// read reads a values file over those under it; "-" is standard input.
+func (v *valuesFlags) read(o Options, path string) (*profile.File, error) {
+	whole := func(name string, r io.Reader) ([]byte, error) {
 		raw, err := io.ReadAll(io.LimitReader(r, profile.LargestFile+1))
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
+		return raw, nil
+	}
+	f, err := readFile(o, path, func(name string, r io.Reader) (*profile.File, error) {
+		raw, err := whole(name, r)
+		if err != nil {
+			return nil, err
+		}
 		return profile.Read(name, raw)
 	})
+	if err != nil {
+		return nil, err
+	}
+	for _, under := range slices.Backward(v.under) {
+		raw, err := readFile(o, under, whole)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.Under(under, raw); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
 }
 
 // isFile says whether an argument that is a file or a profile's name is a file.

@@ -21,6 +21,7 @@ import (
 // profilesImport is `berth profiles import`.
 type profilesImport struct {
 	notebookCommand
+	values  valuesFlags
 	skipBad bool
 	dryRun  bool
 }
@@ -34,11 +35,12 @@ func newProfilesImport(o Options) *cobra.Command {
 			"written or none: where one is not right, none is, unless --skip-bad leaves those out. The API server\n" +
 			"checks all of them before the first is written. One that is there already is changed to what the file\n" +
 			"says. Warnings and notes stop nothing; `berth profiles lint` shows them.",
-		Example: "  berth profiles import values.yaml\n  berth profiles import values.yaml --dry-run",
+		Example: "  berth profiles import values.yaml\n  berth profiles import values.yaml --dry-run\n  berth profiles import hub.yaml -f common.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
 	}
 	p.cluster.add(cmd, false)
+	p.values.add(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&p.skipBad, "skip-bad", false, "import the profiles that are right, and leave out the others")
 	f.BoolVar(&p.dryRun, "dry-run", false, "have the API server check them, and write nothing")
@@ -46,7 +48,7 @@ func newProfilesImport(o Options) *cobra.Command {
 }
 
 func (p *profilesImport) run(ctx context.Context, path string) error {
-	f, err := readProfiles(p.o, path)
+	f, err := p.values.read(p.o, path)
 	if err != nil {
 		return err
 	}

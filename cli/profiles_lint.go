@@ -15,6 +15,7 @@ type profilesLint struct {
 	o       Options
 	cluster clusterFlags
 	output  outputFlags
+	values  valuesFlags
 	live    bool
 }
 
@@ -33,6 +34,7 @@ func newProfilesLint(o Options) *cobra.Command {
 	}
 	l.cluster.add(cmd, false)
 	l.output.add(cmd)
+	l.values.add(cmd)
 	cmd.Flags().BoolVar(&l.live, "from-cluster", false, "also look for a node for each profile, in the cluster that berth nodes shows")
 	return cmd
 }
@@ -41,7 +43,7 @@ func (l *profilesLint) run(ctx context.Context, path string) error {
 	if err := l.output.check(); err != nil {
 		return err
 	}
-	f, err := readProfiles(l.o, path)
+	f, err := l.values.read(l.o, path)
 	if err != nil {
 		return err
 	}

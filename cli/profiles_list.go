@@ -20,6 +20,7 @@ import (
 type profilesList struct {
 	notebookCommand
 	output outputFlags
+	values valuesFlags
 }
 
 func newProfilesList(o Options) *cobra.Command {
@@ -38,6 +39,7 @@ func newProfilesList(o Options) *cobra.Command {
 	}
 	l.cluster.add(cmd, false)
 	l.output.add(cmd)
+	l.values.add(cmd)
 	return cmd
 }
 
@@ -47,7 +49,7 @@ func (l *profilesList) run(ctx context.Context, args []string) error {
 	}
 	var list []v1alpha1.NotebookProfile
 	if len(args) > 0 {
-		f, err := readProfiles(l.o, args[0])
+		f, err := l.values.read(l.o, args[0])
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 // profilesRender is `berth profiles render`.
 type profilesRender struct {
 	notebookCommand
+	values  valuesFlags
 	choices profile.Choices
 	profile string
 	output  string
@@ -38,6 +39,7 @@ func newProfilesRender(o Options) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
 	}
 	r.flags(cmd)
+	r.values.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&r.profile, "profile", "", "the slug of the profile in the file (default: the file's default)")
 	f.StringVar(&r.choices.User, "for", "jovyan", "whose notebook and home volume it is")
@@ -87,7 +89,7 @@ func (r *profilesRender) find(ctx context.Context, arg string) (*v1alpha1.Notebo
 	var list []v1alpha1.NotebookProfile
 	slug := r.profile
 	if isFile(arg) {
-		f, err := readProfiles(r.o, arg)
+		f, err := r.values.read(r.o, arg)
 		if err != nil {
 			return nil, err
 		}

@@ -125,7 +125,7 @@ func trialPicks(p *core.Profile) []named {
 	needed := map[string]string{} // options without choices need something
 	for i := range p.Options {
 		if len(p.Options[i].Choices) == 0 {
-			needed[p.Options[i].Key] = "value"
+			needed[p.Options[i].Key] = "value:1" // fit for an image
 		}
 	}
 	out := []named{{picks: core.Picks{Unlisted: needed}}}

@@ -52,26 +52,42 @@ type Loaded struct {
 // read is named in Findings with its line and key, and the others are read all the
 // same. The error is for a file that is no YAML or has no profiles.
 func Read(name string, raw []byte) (*File, error) {
-	if len(raw) > LargestFile {
-		return nil, fmt.Errorf("%s: %d bytes; at most %d are read", name, len(raw), LargestFile)
-	}
-	d := yaml.NewDecoder(bytes.NewReader(raw))
-	var doc yaml.Node
-	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: the file is empty; it should have singleuser.profileList", name)
-	} else if err != nil {
-		return nil, fmt.Errorf("%s: read YAML: %w", name, err)
-	}
-	r := &reader{file: &File{Name: name, lines: map[string]int{}}, walker: walker{left: mostNodes}, unknown: map[string]*mention{}}
-	if err := r.read(&doc); err != nil {
+	root, more, err := document(raw)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+	r := newReader(name)
+	if err := r.read(root); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if more {
 		r.find(Finding{Code: CodeSeveralFiles, Level: Remark, Text: "only the first document of the file is read"})
 	}
 	r.mentions()
 	r.file.Findings = sorted(r.file.Findings)
 	return r.file, nil
+}
+
+// document gives the mapping that a file is, and whether more documents follow.
+func document(raw []byte) (root *yaml.Node, more bool, err error) {
+	if len(raw) > LargestFile {
+		return nil, false, fmt.Errorf("%d bytes; at most %d are read", len(raw), LargestFile)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(raw))
+	var doc yaml.Node
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
+		return nil, false, errors.New("the file is empty; it should have singleuser.profileList")
+	} else if err != nil {
+		return nil, false, fmt.Errorf("read YAML: %w", err)
+	}
+	if root = doc.Content[0]; target(root).Kind != yaml.MappingNode {
+		return nil, false, errors.New("the file is not a mapping; it should have singleuser.profileList")
+	}
+	return root, !errors.Is(d.Decode(&yaml.Node{}), io.EOF), nil
+}
+
+func newReader(name string) *reader {
+	return &reader{file: &File{Name: name, lines: map[string]int{}}, walker: walker{left: mostNodes}, unknown: map[string]*mention{}}
 }
 
 // reader reads one file.
@@ -87,14 +103,7 @@ func (r *reader) find(f Finding) {
 }
 
 // read finds the section and reads its profiles.
-func (r *reader) read(doc *yaml.Node) error {
-	if len(doc.Content) == 0 {
-		return errors.New("the file is empty; it should have singleuser.profileList")
-	}
-	root := doc.Content[0]
-	if target(root).Kind != yaml.MappingNode {
-		return errors.New("the file is not a mapping; it should have singleuser.profileList")
-	}
+func (r *reader) read(root *yaml.Node) error {
 	for _, path := range sections {
 		section, parent, err := r.descend(root, path)
 		if err != nil {
@@ -220,14 +229,7 @@ func (r *reader) base(section, parent *yaml.Node) (json.RawMessage, error) {
 		if out[p.key], err = r.value(p.value, path, r.file.lines); err != nil {
 			return nil, err
 		}
-		switch {
-		case hubOnly[p.key] != "":
-			r.find(Finding{
-				Line: p.at.Line, Key: join(r.file.Section, p.key), Code: CodeUnused, Level: Remark, Text: "not used: " + hubOnly[p.key],
-			})
-		case !baseKeys[p.key]:
-			r.mention("singleuser", p.key, p.at.Line)
-		}
+		r.baseKey(p, out[p.key])
 	}
 	if parent != nil {
 		if common, _, err := r.descend(parent, "scheduling.userPods"); err != nil {
@@ -242,6 +244,19 @@ func (r *reader) base(section, parent *yaml.Node) (json.RawMessage, error) {
 	}
 	raw, err := json.Marshal(out)
 	return raw, err
+}
+
+// baseKey notes a key of the section that is not used.
+func (r *reader) baseKey(p pair, value any) {
+	switch {
+	case p.key == "cloudMetadata" && at(value, "blockWithIptables") == false:
+	case hubOnly[p.key] != "":
+		r.find(Finding{
+			Line: p.at.Line, Key: join(r.file.Section, p.key), Code: CodeUnused, Level: Remark, Text: "not used: " + hubOnly[p.key],
+		})
+	case !baseKeys[p.key]:
+		r.mention("singleuser", p.key, p.at.Line)
+	}
 }
 
 // profiles gives the nodes of the list: of a mapping, its values by key.

@@ -172,3 +172,42 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestUnderLiesUnderTheFile(t *testing.T) {
+	f, err := profile.Read("hub.yaml", []byte(`
+basehub:
+  jupyterhub:
+    singleuser:
+      image: {name: own, tag: v2}
+      memory: {limit: null}
+      nodeSelector: {b: "2"}
+      profileList: [{display_name: A}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range []struct{ name, text string }{
+		{"more.yaml", "jupyterhub: {singleuser: {memory: {limit: 8G, guarantee: 2G}, storage: {type: none}, profileList: [{display_name: B}]}}"},
+		{"common.yaml", "nfs: {}\nsingleuser: {memory: {guarantee: 3G}, cpu: {guarantee: 1}, nodeSelector: {a: \"1\"}, image: {tag: v1}, uid: null}"},
+	} {
+		if err := f.Under(each.name, []byte(each.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `{"cpu":{"guarantee":1},"image":{"name":"own","tag":"v2"},"memory":{"guarantee":"2G","limit":null},"nodeSelector":{"a":"1","b":"2"},"storage":{"type":"none"},"uid":null}`
+	if len(f.Profiles) != 1 || string(f.Profiles[0].Spec.Base) != want {
+		t.Errorf("base %s\nwant %s", f.Profiles[0].Spec.Base, want)
+	}
+	nb, _, _, err := profile.Render(&objects(t, f)[0], profile.Choices{User: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := podOf(t, nb).Containers[0].SecurityContext; c.RunAsUser != nil {
+		t.Errorf("null did not take the chart's uid away: %v", *c.RunAsUser)
+	}
+	for text, says := range map[string]string{"nfs: {}": "no section singleuser", "": "empty", "[": "read YAML"} {
+		if err := f.Under("x.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("Under(%q): %v, want %s", text, err, says)
+		}
+	}
+}
