@@ -215,6 +215,16 @@ func containerFacts(list []corev1.ContainerStatus, specs []corev1.Container, ini
 	return out
 }
 
+// refusedAt is when the scheduler first said that a pod fits nowhere; zero is never.
+func refusedAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
 // memberOf is the notebook of a pod as it stands in line or holds GPUs; with no
 // Resource it does neither.
 func memberOf(pod *corev1.Pod, name string) rules.Member {

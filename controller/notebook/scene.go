@@ -37,11 +37,12 @@ func fromCache() client.ListOption {
 	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}
 }
 
-// nodes are the nodes of the cluster, to be read only.
-func (s *scene) nodes(ctx context.Context) ([]*corev1.Node, error) {
+// nodes are the nodes of the cluster, to be read only, as they were at a time of the
+// API's, which has whole seconds, or later. The zero time is any.
+func (s *scene) nodes(ctx context.Context, since time.Time) ([]*corev1.Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.nodeList != nil && s.now().Sub(s.nodesAt) < nodesFor {
+	if s.nodeList != nil && s.now().Sub(s.nodesAt) < nodesFor && !s.nodesAt.Truncate(time.Second).Before(since) {
 		return s.nodeList, nil
 	}
 	var list corev1.NodeList
@@ -60,7 +61,7 @@ func (s *scene) nodes(ctx context.Context) ([]*corev1.Node, error) {
 
 // all are the nodes and the pods of the cluster, to be read only.
 func (s *scene) all(ctx context.Context) ([]*corev1.Node, []*corev1.Pod, error) {
-	nodes, err := s.nodes(ctx)
+	nodes, err := s.nodes(ctx, time.Time{})
 	if err != nil {
 		return nil, nil, err
 	}

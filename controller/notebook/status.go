@@ -53,7 +53,7 @@ func (p *pass) queue(ctx context.Context) error {
 		m = memberOf(p.pod, p.nb.Name)
 	}
 	if m.Waits {
-		nodes, err := p.scene.nodes(ctx)
+		nodes, err := p.scene.nodes(ctx, refusedAt(p.pod)) // no older than what the scheduler has seen
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -291,7 +292,7 @@ func (p *pass) remark(ctx context.Context) {
 		if need.Major == 0 {
 			continue
 		}
-		nodes, err := p.scene.nodes(ctx)
+		nodes, err := p.scene.nodes(ctx, time.Time{})
 		if err != nil {
 			continue
 		}
