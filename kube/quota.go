@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -81,9 +82,7 @@ func asked(c *v1.Container) v1.ResourceList {
 	if out == nil {
 		out = v1.ResourceList{}
 	}
-	for name, n := range c.Resources.Requests {
-		out[name] = n
-	}
+	maps.Copy(out, c.Resources.Requests)
 	return out
 }
 

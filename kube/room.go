@@ -83,7 +83,7 @@ func sharingOf(n *v1.Node) gpu.Sharing {
 }
 
 func roomWords(r placement.Reason) string {
-	switch r {
+	switch r { //nolint:exhaustive // the rest is about GPUs
 	case placement.Excluded:
 		return "not for it"
 	case placement.NotEnoughCPU:

@@ -41,7 +41,6 @@ type children struct {
 	service map[string]any
 	pod     *corev1.Pod // as its template says, without fields newer than this program
 	want    rules.Want
-	gpus    []rules.Amount
 	claims  []string
 	image   string // of the first container
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // virtualServiceKind is Istio's kind, in whatever version the cluster prefers.
-var virtualServiceKind = schema.GroupKind{Group: "networking.istio.io", Kind: "VirtualService"}
+var virtualServiceKind = schema.GroupKind{Group: "networking.istio.io", Kind: "VirtualService"} //nolint:gochecknoglobals // a constant
 
 // route makes the VirtualService what it should be, where the cluster has that
 // kind. It is not watched: it is read once after a start, and again when what it

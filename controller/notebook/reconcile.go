@@ -134,6 +134,7 @@ func (p *pass) bring(ctx context.Context) error {
 			p.later(roomAgain)
 		case rules.Replace:
 			return p.replace(ctx)
+		case rules.Keep:
 		}
 		return nil
 	}

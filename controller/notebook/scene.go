@@ -61,7 +61,7 @@ func (s *scene) nodes(ctx context.Context, since time.Time) ([]*corev1.Node, err
 
 // all are the nodes and the pods of the cluster, to be read only.
 func (s *scene) all(ctx context.Context) ([]*corev1.Node, []*corev1.Pod, error) {
-	nodes, err := s.nodes(ctx, time.Time{})
+	nodes, err := s.nodes(ctx, s.now().Add(-podsFor))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -87,8 +87,8 @@ func Add(mgr manager.Manager, o Options) error {
 		Owns(&appsv1.StatefulSet{}, known).
 		Owns(&corev1.Service{}, known).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod)).
-		Watches(&corev1.Event{}, handler.EnqueueRequestsFromMapFunc(ofEvent), builder.WithPredicates(happened)).
-		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.ofQuota), builder.WithPredicates(freed)).
+		Watches(&corev1.Event{}, handler.EnqueueRequestsFromMapFunc(ofEvent), builder.WithPredicates(happened())).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(r.ofQuota), builder.WithPredicates(freed())).
 		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: atOnce,

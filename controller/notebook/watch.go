@@ -46,15 +46,19 @@ func ofEvent(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 // happened lets pass that an event was made or happened again.
-var happened = predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
+func happened() predicate.Predicate {
+	return predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
+}
 
 // freed lets pass that a quota is larger, or less of it is used, or it is gone.
-var freed = predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return false },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		old, now := e.ObjectOld.(*corev1.ResourceQuota), e.ObjectNew.(*corev1.ResourceQuota)
-		return greater(now.Status.Hard, old.Status.Hard) || greater(old.Status.Used, now.Status.Used)
-	},
+func freed() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			old, now := e.ObjectOld.(*corev1.ResourceQuota), e.ObjectNew.(*corev1.ResourceQuota)
+			return greater(now.Status.Hard, old.Status.Hard) || greater(old.Status.Used, now.Status.Used)
+		},
+	}
 }
 
 // greater says whether there is more of anything in a than in b.

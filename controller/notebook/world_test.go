@@ -53,6 +53,9 @@ type world struct {
 	writes []string // by the reconciler, "create StatefulSet" and so on
 	born   []string // UIDs of pods, in order
 
+	restarted func() // what restart does instead; nil is nothing else
+	eachPass  func() // before each pass of settle; nil is nothing
+
 	gpus     int64  // on the one node; 0 is that there is no node with any
 	refuse   string // how the making of a pod is refused; "" is not
 	breakAt  int    // the write that fails, from 1; 0 is none
@@ -85,8 +88,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // restart is a new process: nothing is left in memory.
 func (w *world) restart() {
-	w.r = notebook.NewReconciler(w.api, w.api, w.o, func() time.Time { return w.now })
+	if w.restarted != nil {
+		w.restarted()
+		return
+	}
+	w.r = notebook.NewReconciler(w.api, w.api, w.o, w.clock)
 }
+
+func (w *world) clock() time.Time { return w.now }
 
 func (w *world) uid() types.UID {
 	w.uids++
@@ -350,6 +359,9 @@ func (w *world) settle() {
 	quiet := 0
 	for range 40 {
 		before := len(w.writes)
+		if w.eachPass != nil {
+			w.eachPass()
+		}
 		err := w.pass()
 		w.sets()
 		w.schedule()

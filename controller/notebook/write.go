@@ -30,11 +30,13 @@ const owner = client.FieldOwner(Name)
 // createSet makes the StatefulSet. One that is there and is this notebook's, but
 // not labelled so, is another controller's of the same contract: it is taken over.
 func (p *pass) createSet(ctx context.Context) error {
+	if err := p.remark(ctx); err != nil {
+		return err
+	}
 	u := p.setObject(nil)
 	err := p.client.Create(ctx, u, owner)
 	switch {
 	case err == nil:
-		p.remark(ctx)
 		p.wrote(u)
 		return nil
 	case !apierrors.IsAlreadyExists(err):
@@ -60,13 +62,14 @@ func (p *pass) createSet(ctx context.Context) error {
 
 // updateSet writes the StatefulSet anew, over the version that was read.
 func (p *pass) updateSet(ctx context.Context) error {
-	changed := p.set.Spec.Template.Annotations[api.AnnotationNotebookSpec] != p.made.want.Mark
+	if p.set.Spec.Template.Annotations[api.AnnotationNotebookSpec] != p.made.want.Mark {
+		if err := p.remark(ctx); err != nil {
+			return err
+		}
+	}
 	u := p.setObject(p.set)
 	if err := p.client.Update(ctx, u, owner); err != nil {
 		return p.refused(err)
-	}
-	if changed {
-		p.remark(ctx)
 	}
 	p.wrote(u)
 	return nil
@@ -273,31 +276,40 @@ func (p *pass) room(ctx context.Context) (rules.Room, string) {
 	return rules.RoomNo, why
 }
 
-// remark says what is to be said of an image before anybody waits for it.
-func (p *pass) remark(ctx context.Context) {
-	spec := &p.made.pod.Spec
-	for i := range spec.Containers {
-		c := &spec.Containers[i]
+// remark says what is to be said of the images before anybody waits for them.
+func (p *pass) remark(ctx context.Context) error {
+	for i := range p.made.pod.Spec.Containers {
+		c := &p.made.pod.Spec.Containers[i]
 		if text := rules.ImageRemark(c.Image); text != "" {
-			p.tell(ctx, corev1.EventTypeWarning, "ImageTag", text, p.made.want.Mark)
+			if err := p.tell(ctx, corev1.EventTypeWarning, "ImageTag", text, p.made.want.Mark); err != nil {
+				return err
+			}
 		}
-		if len(kube.AmountsOf(p.made.pod)) == 0 {
-			continue
-		}
-		require := ""
-		if j := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "NVIDIA_REQUIRE_CUDA" }); j >= 0 {
-			require = c.Env[j].Value
-		}
-		need, from := rules.RequiredCUDA(require, c.Image)
-		if need.Major == 0 {
-			continue
-		}
-		nodes, err := p.scene.nodes(ctx, time.Time{})
-		if err != nil {
-			continue
-		}
-		if text := rules.CUDARemark(c.Image, need, from, kube.NewestCUDA(nodes, p.made.pod)); text != "" {
-			p.tell(ctx, corev1.EventTypeWarning, "DriverTooOld", text, p.made.want.Mark)
+		if err := p.remarkDriver(ctx, c); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// remarkDriver says that the drivers of the nodes are too old for an image, if the
+// image tells what it needs and the pod asks for GPUs.
+func (p *pass) remarkDriver(ctx context.Context, c *corev1.Container) error {
+	require := ""
+	if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "NVIDIA_REQUIRE_CUDA" }); i >= 0 {
+		require = c.Env[i].Value
+	}
+	need, from := rules.RequiredCUDA(require, c.Image)
+	if need.Major == 0 || len(kube.AmountsOf(p.made.pod)) == 0 {
+		return nil
+	}
+	nodes, err := p.scene.nodes(ctx, time.Time{})
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	text := rules.CUDARemark(c.Image, need, from, kube.NewestCUDA(nodes, p.made.pod))
+	if text == "" {
+		return nil
+	}
+	return p.tell(ctx, corev1.EventTypeWarning, "DriverTooOld", text, p.made.want.Mark)
 }

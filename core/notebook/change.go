@@ -77,6 +77,7 @@ func Next(want Want, set *Set, pod *Running, room Room) Act {
 				return AskRoom
 			case RoomNo:
 				return Hold
+			case RoomYes:
 			}
 		}
 		return Update

@@ -100,7 +100,7 @@ func pairs(text, mark string) [][2]string {
 	}
 	list, _, _ := strings.Cut(rest, ", ")
 	var out [][2]string
-	for _, pair := range strings.Split(list, ",") {
+	for pair := range strings.SplitSeq(list, ",") {
 		if k, v, ok := strings.Cut(strings.TrimSpace(pair), "="); ok {
 			out = append(out, [2]string{k, v})
 		}
