@@ -29,14 +29,11 @@ func (p *pass) route(ctx context.Context) error {
 	if !p.o.Istio {
 		return nil
 	}
-	mapping, err := p.client.RESTMapper().RESTMapping(virtualServiceKind)
-	if meta.IsNoMatchError(err) {
-		return nil
+	kind, ok, err := p.istioKind()
+	if !ok || err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("find kind %s: %w", virtualServiceKind.Kind, err)
-	}
-	want := makeVirtualService(p.nb, &p.o, mapping.GroupVersionKind)
+	want := makeVirtualService(p.nb, &p.o, kind)
 	if _, err := headersOf(p.nb); err != nil {
 		if err := p.tell(ctx, corev1.EventTypeWarning, "BadHeaders", err.Error(), ""); err != nil {
 			return err
@@ -59,6 +56,28 @@ func (p *pass) route(ctx context.Context) error {
 	defer p.mu.Unlock()
 	p.routed[p.nb.UID] = sum
 	return nil
+}
+
+// istioKind is the version of Istio's kind that the cluster has. That it has none is
+// believed for a minute, as each question costs the API server one.
+func (r *Reconciler) istioKind() (kind schema.GroupVersionKind, ok bool, err error) {
+	r.mu.Lock()
+	none := !r.noIstio.IsZero() && r.now().Sub(r.noIstio) < noIstioFor
+	r.mu.Unlock()
+	if none {
+		return kind, false, nil
+	}
+	mapping, err := r.client.RESTMapper().RESTMapping(virtualServiceKind)
+	switch {
+	case meta.IsNoMatchError(err):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.noIstio = r.now()
+		return kind, false, nil
+	case err != nil:
+		return kind, false, fmt.Errorf("find kind %s: %w", virtualServiceKind.Kind, err)
+	}
+	return mapping.GroupVersionKind, true, nil
 }
 
 // putRoute makes or changes the VirtualService, if it is not as it should be.

@@ -20,6 +20,7 @@ const (
 	takenAgain   = time.Minute      // a name that another object has
 	earlierAgain = time.Second      // an earlier notebook of the name that is being removed
 	staleAgain   = time.Second      // a write that came too late; mostly a watch is quicker
+	noIstioFor   = time.Minute      // that the cluster has no VirtualServices
 	passing      = time.Second      // how long a state that passes by itself may go untold
 )
 
@@ -40,6 +41,7 @@ type Reconciler struct {
 	retold  map[string]map[types.UID]bool // by ID: warnings of children that were reissued
 	retry   map[string]bool               // by ID: a quota has changed, so try again
 	held    map[string]time.Time          // by ID: since when a status that passes is not written
+	noIstio time.Time                     // when the cluster had no VirtualServices
 	routed  map[types.UID]string          // by notebook: hash of its VirtualService
 }
 
