@@ -147,7 +147,7 @@ type profileRow struct {
 	Models       []string `json:"models"`         // of the GPUs that it may get
 	CPU          string   `json:"cpu"`            // guaranteed-limit
 	Memory       string   `json:"memory"`         // guaranteed-limit
-	FreeGPUs     *float64 `json:"freeGPUs"`       // physical ones, of those that it may get; null without GPUs
+	FreeGPUs     *float64 `json:"free"`           // physical ones, of those that it may get; null without GPUs
 	PricePerHour *prices  `json:"pricePerHour"`   // dollars, of its GPUs; null is unknown
 	StartsNow    bool     `json:"startsNow"`      // with the default choices
 	Node         string   `json:"node,omitempty"` // where

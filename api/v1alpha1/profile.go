@@ -28,9 +28,9 @@ var NotebookProfiles = GroupVersion.WithResource("notebookprofiles")
 // gives is decided when a notebook is made of it, as kubespawner does.
 type NotebookProfile struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	Spec NotebookProfileSpec `json:"spec,omitempty"`
+	Spec NotebookProfileSpec `json:"spec,omitzero"`
 }
 
 // NotebookProfileSpec is the entry. Values are JSON objects as they were read: a
@@ -117,7 +117,7 @@ type UnlistedChoice struct {
 // NotebookProfileList is a list of NotebookProfiles.
 type NotebookProfileList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitzero"`
 
 	Items []NotebookProfile `json:"items"`
 }

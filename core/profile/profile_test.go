@@ -22,7 +22,8 @@ func hub() []profile.Profile {
 				{
 					Key: "image",
 					Choices: []profile.Choice{
-						{Key: "tf", Override: image("tf:1")}, {Key: "torch", Default: true, Override: image("torch:1")},
+						{Key: "tf", Override: image("tf:1")},
+						{Key: "torch", Default: true, Override: image("torch:1")},
 						{Key: "secret", Groups: []string{"Staff"}, Override: image("secret:1")},
 					},
 					Unlisted: &profile.Unlisted{

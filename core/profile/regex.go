@@ -94,8 +94,13 @@ func (t *translator) group() error {
 		return nil
 	}
 	for _, refused := range []struct{ begin, what string }{
-		{"=", "a look ahead (?=...)"}, {"!", "a look ahead (?!...)"}, {"<=", "a look behind (?<=...)"}, {"<!", "a look behind (?<!...)"},
-		{"P=", "a reference back (?P=...)"}, {">", "an atomic group (?>...)"}, {"(", "a condition (?(...)...)"},
+		{"=", "a look ahead (?=...)"},
+		{"!", "a look ahead (?!...)"},
+		{"<=", "a look behind (?<=...)"},
+		{"<!", "a look behind (?<!...)"},
+		{"P=", "a reference back (?P=...)"},
+		{">", "an atomic group (?>...)"},
+		{"(", "a condition (?(...)...)"},
 	} {
 		if strings.HasPrefix(after, refused.begin) {
 			return fmt.Errorf("%s: %s", refused.what, noRegexp)

@@ -10,7 +10,7 @@ import (
 //
 // Source: the transliteration tables that python-slugify uses (text-unidecode),
 // for the letters and signs of western and central European names.
-var plain = func() map[rune]string {
+var plain = func() map[rune]string { //nolint:gochecknoglobals // a table
 	out := map[rune]string{}
 	for _, entry := range []string{
 		"àáâãäåāăąǎ a", "æ ae", "çćĉċč c", "ďđð d", "èéêëēĕėęě e", "ĝğġģ g", "ĥħ h", "ìíîïĩīĭįıǐ i", "ĳ ij", "ĵ j", "ķ k",
@@ -88,7 +88,7 @@ func digit(c byte) bool         { return c >= '0' && c <= '9' }
 func letterOrDigit(c byte) bool { return digit(c) || c >= 'a' && c <= 'z' }
 
 // entities are the HTML entities of signs, which all separate words.
-var entities = strings.NewReplacer("&amp;", "-", "&lt;", "-", "&gt;", "-", "&quot;", "-", "&nbsp;", "-")
+var entities = strings.NewReplacer("&amp;", "-", "&lt;", "-", "&gt;", "-", "&quot;", "-", "&nbsp;", "-") //nolint:gochecknoglobals // a table
 
 // entity says whether a text has any other HTML entity.
 func entity(text string) bool {

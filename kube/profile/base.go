@@ -3,6 +3,7 @@ package profile
 import (
 	encoding "encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	core "berth.dev/berth/core/profile"
@@ -30,7 +31,7 @@ const chart = `{
 }`
 
 // chartValues is chart, read. Nothing changes it.
-var chartValues = func() map[string]any {
+var chartValues = func() map[string]any { //nolint:gochecknoglobals // a table
 	values, err := object(encoding.RawMessage(chart))
 	if err != nil {
 		panic(err) // it is a constant
@@ -86,7 +87,7 @@ var mappings = []string{
 }
 
 // baseKeys are the keys of the section singleuser that are read.
-var baseKeys = func() map[string]bool {
+var baseKeys = func() map[string]bool { //nolint:gochecknoglobals // a table
 	out := map[string]bool{"image": true, "profileList": true, "extraTolerations": true, "storage": true, "scheduling": true}
 	for _, s := range baseSettings {
 		first, _, _ := strings.Cut(s.path, ".")
@@ -227,9 +228,7 @@ func extra(base map[string]any, name string, out map[string]any, key func(i int,
 	switch list := at(base, "storage."+name).(type) {
 	case nil:
 	case map[string]any:
-		for k, v := range list {
-			out[k] = v
-		}
+		maps.Copy(out, list)
 	case []any:
 		for i, v := range list {
 			each, _ := v.(map[string]any)

@@ -63,8 +63,7 @@ func (f *File) check(l *Loaded) bool {
 		if err := o.Unlisted.Check(); err != nil {
 			sound = false
 			path := "profile_options." + o.Key + ".unlisted_choice"
-			var key *core.KeyError
-			if errors.As(err, &key) {
+			if key, ok := errors.AsType[*core.KeyError](err); ok {
 				f.add(l, path+"."+key.Key, CodeInvalid, Wrong, key.Err.Error())
 			} else {
 				f.add(l, path, CodeInvalid, Wrong, err.Error())
@@ -76,8 +75,7 @@ func (f *File) check(l *Loaded) bool {
 	for _, picks := range trialPicks(&whole) {
 		m, err := try(&l.NotebookProfile, &whole, picks.picks)
 		if err != nil {
-			var key *core.KeyError
-			if errors.As(err, &key) {
+			if key, ok := errors.AsType[*core.KeyError](err); ok {
 				f.add(l, key.Key, CodeInvalid, Wrong, key.Err.Error())
 			} else {
 				f.add(l, "", CodeInvalid, Wrong, err.Error())
@@ -264,7 +262,7 @@ func selected(m *maker) (product string, ok bool) {
 }
 
 // models are the short names of GPU models that people write.
-var models = func() []string {
+var models = func() []string { //nolint:gochecknoglobals // a table
 	out := []string{"K80", "P4", "P40", "M60", "A16", "A40", "A2", "A6000", "RTX", "GH200", "GB200", "B100", "T4"}
 	for _, p := range gpu.Products() {
 		for _, word := range words(p.Name) {

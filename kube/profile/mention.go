@@ -8,7 +8,7 @@ import (
 
 // settings are kubespawner's settings that are read, and unusedSettings those that
 // only a hub uses, with what is so without them.
-var settings = func() map[string]bool {
+var settings = func() map[string]bool { //nolint:gochecknoglobals // a table
 	out := map[string]bool{}
 	for _, s := range baseSettings {
 		out[s.setting] = true

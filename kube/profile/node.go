@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -111,8 +112,8 @@ func (w *walker) merge(n *yaml.Node, path string) ([]pair, error) {
 		return w.pairs(n, path)
 	}
 	var out []pair
-	for i := len(n.Content) - 1; i >= 0; i-- {
-		more, err := w.pairs(n.Content[i], path)
+	for _, v := range slices.Backward(n.Content) {
+		more, err := w.pairs(v, path)
 		if err != nil {
 			return nil, err
 		}
@@ -143,28 +144,11 @@ func overlay(lists ...[]pair) []pair {
 // its path.
 func (w *walker) value(n *yaml.Node, path string, lines map[string]int) (any, error) {
 	n = target(n)
-	switch n.Kind {
-	case yaml.MappingNode:
-		list, err := w.pairs(n, path)
-		if err != nil {
-			return nil, err
-		}
-		w.depth++ // pairs has left already
-		defer w.leave()
-		out := make(map[string]any, len(list))
-		for _, p := range list {
-			key := join(path, p.key)
-			lines[key] = p.at.Line
-			if out[p.key], err = w.value(p.value, key, lines); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case yaml.SequenceNode:
-		if err := w.enter(n, path); err != nil {
-			return nil, err
-		}
-		defer w.leave()
+	if err := w.enter(n, path); err != nil {
+		return nil, err
+	}
+	defer w.leave()
+	if n.Kind == yaml.SequenceNode {
 		out := make([]any, len(n.Content))
 		for i, each := range n.Content {
 			var err error
@@ -174,11 +158,22 @@ func (w *walker) value(n *yaml.Node, path string, lines map[string]int) (any, er
 		}
 		return out, nil
 	}
-	if err := w.enter(n, path); err != nil {
+	if n.Kind != yaml.MappingNode {
+		return scalar(n, path)
+	}
+	list, err := w.pairs(n, path)
+	if err != nil {
 		return nil, err
 	}
-	defer w.leave()
-	return scalar(n, path)
+	out := make(map[string]any, len(list))
+	for _, p := range list {
+		key := join(path, p.key)
+		lines[key] = p.at.Line
+		if out[p.key], err = w.value(p.value, key, lines); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // scalar gives the value of a scalar. As for Helm, a date is a text, and yes, no,

@@ -40,7 +40,8 @@ func (m *maker) affinity() error {
 		setting string
 		to      any
 	}{
-		{"node_affinity_required", &terms}, {"node_affinity_preferred", &node.PreferredDuringSchedulingIgnoredDuringExecution},
+		{"node_affinity_required", &terms},
+		{"node_affinity_preferred", &node.PreferredDuringSchedulingIgnoredDuringExecution},
 		{"pod_affinity_required", &pod.RequiredDuringSchedulingIgnoredDuringExecution},
 		{"pod_affinity_preferred", &pod.PreferredDuringSchedulingIgnoredDuringExecution},
 		{"pod_anti_affinity_required", &anti.RequiredDuringSchedulingIgnoredDuringExecution},

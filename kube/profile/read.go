@@ -262,17 +262,17 @@ func (r *reader) baseKey(p pair, value any) {
 // profiles gives the nodes of the list: of a mapping, its values by key.
 func (r *reader) profiles(list *yaml.Node) ([]*yaml.Node, error) {
 	list = target(list)
-	switch list.Kind {
-	case yaml.SequenceNode:
+	if list.Kind == yaml.SequenceNode {
 		return list.Content, nil
-	case yaml.MappingNode:
-		all, err := r.pairs(list, "profileList")
-		slices.SortFunc(all, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
-		var out []*yaml.Node
-		for _, p := range all {
-			out = append(out, p.value)
-		}
-		return out, err
 	}
-	return nil, wrongAt(list, "profileList", "it must be a list of profiles, or a mapping whose values are profiles")
+	if list.Kind != yaml.MappingNode {
+		return nil, wrongAt(list, "profileList", "it must be a list of profiles, or a mapping whose values are profiles")
+	}
+	all, err := r.pairs(list, "profileList")
+	slices.SortFunc(all, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
+	var out []*yaml.Node
+	for _, p := range all {
+		out = append(out, p.value)
+	}
+	return out, err
 }

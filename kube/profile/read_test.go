@@ -2,6 +2,7 @@ package profile_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +14,8 @@ func TestReadFindsTheSection(t *testing.T) {
 	const section = "profileList:\n- display_name: A\nimage: {name: b, tag: v1}\nfrobnicate: 1\n"
 	nest := func(keys ...string) string {
 		text := section
-		for i := len(keys) - 1; i >= 0; i-- {
-			text = keys[i] + ":\n" + indent(text)
+		for _, key := range slices.Backward(keys) {
+			text = key + ":\n" + indent(text)
 		}
 		return text
 	}

@@ -9,9 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"berth.dev/berth/kube"
-
 	core "berth.dev/berth/core/profile"
+	"berth.dev/berth/kube"
 )
 
 // resources sets requests and limits. What is 0 is not set, as in kubespawner. A
@@ -24,8 +23,10 @@ func (m *maker) resources() error {
 		name    corev1.ResourceName
 		to      corev1.ResourceList
 	}{
-		{"cpu_guarantee", corev1.ResourceCPU, requests}, {"mem_guarantee", corev1.ResourceMemory, requests},
-		{"cpu_limit", corev1.ResourceCPU, limits}, {"mem_limit", corev1.ResourceMemory, limits},
+		{"cpu_guarantee", corev1.ResourceCPU, requests},
+		{"mem_guarantee", corev1.ResourceMemory, requests},
+		{"cpu_limit", corev1.ResourceCPU, limits},
+		{"mem_limit", corev1.ResourceMemory, limits},
 	} {
 		amount, text, err := m.amount(each.setting, each.name)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // Under lays another values file under this one, as Helm does with the files
@@ -59,9 +60,7 @@ func readBase(name string, raw []byte) (map[string]any, error) {
 // null is kept, so that it takes away what the chart says.
 func lay(under, over map[string]any) map[string]any {
 	out := make(map[string]any, len(under)+len(over))
-	for key, value := range under {
-		out[key] = value
-	}
+	maps.Copy(out, under)
 	for key, value := range over {
 		a, both := out[key].(map[string]any)
 		b, isMap := value.(map[string]any)
