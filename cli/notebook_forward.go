@@ -10,9 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
@@ -44,7 +44,7 @@ func (n *notebooks) forward(ctx context.Context, to target, port int, ready func
 	}
 	listening := make(chan struct{})
 	var trouble firstLine
-	f, err := portforward.NewOnAddresses(dialer, []string{"localhost"}, []string{fmt.Sprintf("%d:%d", port, to.port)},
+	f, err := portforward.NewOnAddressesForStreaming(dialer, []string{"localhost"}, []string{fmt.Sprintf("%d:%d", port, to.port)},
 		ctx.Done(), listening, io.Discard, &trouble)
 	if err != nil {
 		return fmt.Errorf("forward port %d to pod %s: %w", port, to.pod, err)
@@ -90,16 +90,22 @@ func (n *notebooks) untilReplaced(ctx context.Context, to target) error {
 		if state(nb) == notebook.Ready {
 			return false, nil
 		}
-		pod, err := n.CoreV1().Pods(to.namespace).Get(ctx, to.pod, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return false, nil //nolint:nilerr // the connection tells whether the pod is there
-		}
-		return err != nil || string(pod.UID) != to.uid || pod.DeletionTimestamp != nil, nil
+		return n.replaced(ctx, to), nil
 	})
 	if err != nil {
 		return err
 	}
 	return errRestarts
+}
+
+// replaced says whether a pod ends or is another one, as far as can be read: else the
+// connection tells.
+func (n *notebooks) replaced(ctx context.Context, to target) bool {
+	pod, err := n.CoreV1().Pods(to.namespace).Get(ctx, to.pod, metav1.GetOptions{})
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return string(pod.UID) != to.uid || pod.DeletionTimestamp != nil
 }
 
 // dialer connects to a pod through the API server, by WebSocket, and by SPDY
@@ -110,12 +116,12 @@ func (n *notebooks) dialer(to target) (httpstream.Dialer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", n.name, err)
 	}
-	bySPDY := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	byWebSocket, err := portforward.NewSPDYOverWebsocketDialer(url, n.config)
+	bySPDY := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	byWebSocket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, n.config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", n.name, err)
 	}
-	return portforward.NewFallbackDialer(byWebSocket, bySPDY, func(err error) bool {
+	return portforward.NewFallbackDialerForStreaming(byWebSocket, bySPDY, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	}), nil
 }

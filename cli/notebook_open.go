@@ -85,10 +85,7 @@ func (p *notebookOpen) run(ctx context.Context, name string) error {
 				said, tries = true, 0
 			})
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if !said {
+		if ctx.Err() != nil || !said {
 			return err
 		}
 		if tries == 0 {

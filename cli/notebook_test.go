@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 
 	"berth.dev/berth/api"
@@ -309,104 +307,4 @@ func TestNotebookErrors(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestNotebookWait plays what a controller would write, and reads what a person
-// sees of it.
-func TestNotebookWait(t *testing.T) {
-	waits := told("Waiting", "2nd of 2 that wait for nvidia.com/gpu", "Queued", "waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; held by old (1)")
-	ready := told("Bound", "gpu-t4-1", "Ready", "on node gpu-t4-1")
-	tests := []struct {
-		name string
-		args string
-		play []*unstructured.Unstructured
-		code int
-		want []string // lines of stderr after the first, their times cut off
-	}{
-		{
-			"until it is ready", "--wait", []*unstructured.Unstructured{
-				book("default", "ada", waits), book("default", "ada", waits), book("default", "other", ready),
-				book("default", "ada", told("Bound", "gpu-t4-1", "Pulling", "pulls image a:b on gpu-t4-1")), book("default", "ada", ready),
-			}, 0, []string{
-				"Starting", "Queued: waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; held by old (1)",
-				"Pulling: pulls image a:b on gpu-t4-1", "Ready on gpu-t4-1", "ready on gpu-t4-1; `berth notebook open ada` opens it",
-			},
-		},
-		{
-			"until it is clear that it cannot start", "--wait", []*unstructured.Unstructured{
-				book("default", "ada", told("NoPod", "-", "MissingServiceAccount", "service account x does not exist in namespace default")),
-			}, 1, []string{
-				"Starting", "MissingServiceAccount: service account x does not exist in namespace default",
-				"error: notebook default/ada does not start: MissingServiceAccount: service account x does not exist in namespace default",
-			},
-		},
-		{
-			"until its time is over", "--wait --timeout 50ms", []*unstructured.Unstructured{book("default", "ada", waits)}, 5, []string{
-				"Starting", "Queued: waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; held by old (1)",
-				"error: notebook default/ada is not ready after 50ms: Queued: waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; held by old (1);" +
-					" it goes on by itself, `berth notebook why ada` tells more",
-			},
-		},
-		{
-			"until it is deleted", "--wait", []*unstructured.Unstructured{nil}, 1, []string{
-				"Starting", "error: notebook default/ada: it was deleted while it was waited for",
-			},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := notebooks(t)
-				w := watch.NewFakeWithChanSize(len(tt.play), false)
-				for _, u := range tt.play {
-					if u == nil {
-						w.Delete(book("default", "ada"))
-						continue
-					}
-					w.Modify(u)
-				}
-				s.dynamic.PrependWatchReactor("notebooks", func(clienttesting.Action) (bool, watch.Interface, error) { return true, w, nil })
-				_, stderr, code := s.run(append([]string{"berth", "notebook", "create", "ada"}, strings.Fields(tt.args)...)...)
-				var got []string
-				for i, line := range strings.Split(strings.TrimSpace(stderr), "\n") {
-					if i > 0 {
-						got = append(got, strings.TrimPrefix(strings.TrimSpace(line), "0.0s  "))
-					}
-				}
-				if diff := cmp.Diff(tt.want, got); diff != "" || code != tt.code {
-					t.Errorf("exit code %d, want %d; lines differ (-want +got):\n%s", code, tt.code, diff)
-				}
-			})
-		})
-	}
-}
-
-// TestNotebookWhyTellsOfEventsAndHelps holds what a person reads of one that waits:
-// its own events, not those of an older one of its name, and whom to ask to stop.
-func TestNotebookWhyTellsOfEventsAndHelps(t *testing.T) {
-	s := notebooks(t, append(books(), book("vision", "wants", asks(gpuResource, "3"), set("new", "metadata", "uid"),
-		told("Waiting", "the only one", "Queued", "waits for 3 nvidia.com/gpu, the only one")),
-		book("nlp", "lazy", asks(gpuResource, "1"), told("Bound", "gpu-a100-1", "Ready", "on node gpu-a100-1"), annotated(api.AnnotationLastActivity, at(2*time.Hour))))...)
-	ctx := context.Background()
-	for i, e := range []struct{ uid, message string }{
-		{"old", "of an older one"}, {"new", "waits for 3 nvidia.com/gpu, the only one"}, {"new", "something else"},
-	} {
-		event := &v1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: "vision", Name: fmt.Sprint("wants.", i)},
-			InvolvedObject: v1.ObjectReference{Kind: "Notebook", Name: "wants", UID: types.UID(e.uid)},
-			Reason:         "Told", Message: e.message, Type: "Normal", Count: 2, LastTimestamp: metav1.Time{Time: now.Add(-time.Minute)},
-		}
-		if _, err := s.client.CoreV1().Events("vision").Create(ctx, event, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lazy, err := s.client.CoreV1().Pods("nlp").Get(ctx, "tokenizer-experiment", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lazy.Labels[api.LabelNotebook] = "lazy"
-	if _, err := s.client.CoreV1().Pods("nlp").Update(ctx, lazy, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "notebook_why_helps.txt", s.ok("notebook", "why", "-n", "vision", "wants"))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,10 +150,12 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 // or cannot become so without somebody changing something.
 func settled(nb *kubeflow.Notebook) (bool, error) {
 	s := state(nb)
-	switch s {
-	case notebook.Ready:
+	if s == notebook.Ready {
 		return true, nil
-	case notebook.Invalid, notebook.Refused, notebook.MissingServiceAccount, notebook.MissingPriorityClass, notebook.Terminating, notebook.Stopped:
+	}
+	if slices.Contains([]notebook.Reason{
+		notebook.Invalid, notebook.Refused, notebook.MissingServiceAccount, notebook.MissingPriorityClass, notebook.Terminating, notebook.Stopped,
+	}, s) {
 		return true, fmt.Errorf("notebook %s/%s does not start: %s", nb.Namespace, nb.Name, stateSentence(nb))
 	}
 	return false, nil

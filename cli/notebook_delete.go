@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
+)
+
+// notebookDelete is `berth notebook delete`.
+type notebookDelete struct {
+	notebookCommand
+	volumes bool
+}
+
+func newNotebookDelete(o Options) *cobra.Command {
+	d := &notebookDelete{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "delete NAME...",
+		Short: "Delete a notebook; its volumes stay unless --volumes is given",
+		Long: "Delete notebooks with their pods. Volumes are kept, and named. --volumes deletes those that\n" +
+			"`berth notebook create` has made for the notebook, and no others: what is on them is lost.",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: d.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := d.connect()
+			if err != nil {
+				return err
+			}
+			return d.each(args, func(name string) error { return n.remove(cmd.Context(), name, d.volumes) })
+		},
+	}
+	d.flags(cmd)
+	cmd.Flags().BoolVar(&d.volumes, "volumes", false, "delete the volumes too that `berth notebook create` has made for it")
+	return cmd
+}
+
+func (n *notebooks) remove(ctx context.Context, name string, volumes bool) error {
+	nb, err := n.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := n.in(n.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return n.refused("delete notebook "+n.namespace+"/"+name, "delete", err)
+	}
+	fmt.Fprintf(n.o.Out, "notebook %s/%s deleted\n", n.namespace, name)
+	kept := claimsOf(nb)
+	if volumes {
+		kept, err = n.removeVolumes(ctx, name, kept)
+	}
+	for _, m := range kept {
+		fmt.Fprintf(n.o.Out, "  kept  volume %s; `kubectl delete pvc -n %s %s` deletes it\n", m.claim, n.namespace, m.claim)
+	}
+	return err
+}
+
+// removeVolumes deletes the claims made for a notebook, and gives those that stay.
+func (n *notebooks) removeVolumes(ctx context.Context, name string, claims []volumeMount) (kept []volumeMount, err error) {
+	made, err := n.CoreV1().PersistentVolumeClaims(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: api.LabelNotebookVolume + "=" + name})
+	if err != nil {
+		return claims, n.failed("list volume claims", err)
+	}
+	var failed []error
+	for _, m := range claims {
+		if !slices.ContainsFunc(made.Items, func(c v1.PersistentVolumeClaim) bool { return c.Name == m.claim }) {
+			kept = append(kept, m)
+			continue
+		}
+		err := n.CoreV1().PersistentVolumeClaims(n.namespace).Delete(ctx, m.claim, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			kept, failed = append(kept, m), append(failed, n.failed("delete volume claim "+m.claim, err))
+			continue
+		}
+		fmt.Fprintf(n.o.Out, "  lost  volume %s, with what was on it\n", m.claim)
+	}
+	return kept, errors.Join(failed...)
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/kube"
+)
+
+// rivals fills in who holds what a notebook waits for, and what would help.
+func (n *notebooks) rivals(ctx context.Context, nb *kubeflow.Notebook, pod *v1.Pod, r *whyReport) error {
+	nodes, pods, err := n.cluster.list(ctx, "")
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.program() + " gpus`"
+			return nil
+		}
+		return err
+	}
+	others, err := n.list(ctx, true, "")
+	if err != nil {
+		others = nil // who is idle is not told then
+	}
+	wants := podOfNotebook(nb)
+	if pod != nil && pod.Spec.NodeName == "" {
+		wants = pod
+	}
+	// What the notebook itself holds is no hindrance: its pod ends before the new one.
+	pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == nb.Namespace && p.Name == nb.Name+"-0" })
+	return n.tried(r, wants, nodes, pods, others)
+}
+
+// tried tells holders and helps from a cluster as it is.
+func (n *notebooks) tried(r *whyReport, wants *v1.Pod, nodes []*v1.Node, pods []*v1.Pod, others []kubeflow.Notebook) error {
+	trial, err := kube.NewTrial(nodes, pods)
+	if err != nil {
+		return fmt.Errorf("look for room for notebook %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	idle := map[kube.Owner]time.Duration{}
+	for i := range others {
+		if at, ok := idleSince(&others[i]); ok {
+			idle[kube.Owner{Kind: kubeflow.Kind, Namespace: others[i].Namespace, Name: others[i].Name}] = n.o.now().Sub(at)
+		}
+	}
+	var candidates []kube.Owner
+	for _, h := range trial.InTheWay(wants) {
+		o := h.Oldest.Owner
+		row := whyHolder{
+			Node: h.Node, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, User: h.Oldest.User, GPUs: whole(h.MilliGPU),
+			Since: h.Oldest.Since.UTC().Format(time.RFC3339), since: h.Oldest.Since,
+		}
+		if d, ok := idle[o]; ok {
+			seconds := d.Seconds()
+			row.IdleSeconds = &seconds
+			if d >= whyIdle && !slices.Contains(candidates, o) {
+				candidates = append(candidates, o)
+			}
+		}
+		r.Holders = append(r.Holders, row)
+	}
+	for _, help := range trial.Reliefs(wants) {
+		r.Helps = append(r.Helps, fmt.Sprintf("%s: it then fits on %s now", help.Change, help.Node))
+	}
+	slices.SortStableFunc(candidates, func(a, b kube.Owner) int { return cmp.Compare(idle[b], idle[a]) })
+	for _, o := range candidates[:min(len(candidates), whyCandidates)] {
+		without, err := kube.NewTrial(nodes, slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return kube.OwnerOf(p) == o }))
+		if err != nil {
+			continue
+		}
+		if node, ok := without.Fits(wants); ok {
+			r.Helps = append(r.Helps, fmt.Sprintf("stop %s, idle for %s (`%s notebook stop %s -n %s`): it then fits on %s",
+				o, idleFor(idle[o]), n.program(), o.Name, o.Namespace, node))
+		}
+	}
+	return nil
+}

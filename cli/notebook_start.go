@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+)
+
+// placePatience is how long `start` waits for the controller to say where the
+// notebook stands.
+const placePatience = 3 * time.Second
+
+// notebookStart is `berth notebook start`.
+type notebookStart struct {
+	notebookCommand
+	wait    bool
+	timeout time.Duration
+}
+
+func newNotebookStart(o Options) *cobra.Command {
+	s := &notebookStart{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "start NAME...",
+		Short: "Start a stopped notebook again, in the order of the line",
+		Long: "Start notebooks that were stopped, by a person or for being idle. Each takes its place in the line of\n" +
+			"those that wait for GPUs as a new one does. With --wait it is shown what it waits for until it is ready.",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: s.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilInterrupted(cmd.Context())
+			defer stop()
+			nbs, err := s.connect()
+			if err != nil {
+				return err
+			}
+			return s.each(args, func(name string) error { return s.start(ctx, nbs, name) })
+		},
+	}
+	s.flags(cmd)
+	addWaitFlags(cmd, &s.wait, &s.timeout)
+	return cmd
+}
+
+// addWaitFlags adds --wait and --timeout.
+func addWaitFlags(cmd *cobra.Command, wait *bool, timeout *time.Duration) {
+	cmd.Flags().BoolVar(wait, "wait", false, "show what it waits for until it is ready")
+	cmd.Flags().DurationVar(timeout, "timeout", 0, "with --wait: give up after this long (default: never)")
+}
+
+func (s *notebookStart) start(ctx context.Context, n *notebooks, name string) error {
+	nb, err := n.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	if _, stopped := nb.Annotations[api.AnnotationStopped]; !stopped {
+		fmt.Fprintf(s.o.Out, "notebook %s/%s is not stopped: %s\n", n.namespace, name, stateSentence(nb))
+	} else {
+		if nb, err = n.annotate(ctx, name, "start", map[string]any{
+			api.AnnotationStopped: nil, api.AnnotationNotebookStoppedFor: nil, api.AnnotationNotebookStopsAt: nil,
+		}); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.o.Out, "notebook %s/%s starts\n  kept  %s\n  lost  %s\n", n.namespace, name, keptText(nb), lostText)
+	}
+	if !s.wait {
+		return n.sayPlace(ctx, name)
+	}
+	ready, err := n.untilReady(ctx, name, s.timeout, s.o.Err, begun)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.o.Out, "notebook %s/%s is ready on %s; `%s notebook open %s` opens it\n", n.namespace, name, place(ready), n.program(), name)
+	return nil
+}
+
+// sayPlace tells where a notebook that was started stands, once its controller
+// has said so.
+func (n *notebooks) sayPlace(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, placePatience)
+	defer cancel()
+	var last *kubeflow.Notebook
+	err := n.follow(ctx, name, func(nb *kubeflow.Notebook) (bool, error) {
+		if begun(nb) {
+			last = nb
+		}
+		return last != nil && (state(nb) != notebook.Starting || !inLine(nb) && place(nb) != "-"), nil
+	})
+	switch {
+	case last != nil:
+		fmt.Fprintf(n.o.Out, "  now   %s\n", stateSentence(last))
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		fmt.Fprintf(n.o.Err, "no controller has looked at it in %v; `%s notebook why %s` tells when one has\n", placePatience, n.program(), name)
+		return nil
+	}
+	return err
+}
