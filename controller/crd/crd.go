@@ -36,7 +36,7 @@ const FieldManager = "berth"
 const managed = "berth"
 
 // Resource is customresourcedefinitions, as the API server names them.
-var Resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var Resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"} //nolint:gochecknoglobals // a constant
 
 // Definitions gives the definitions, in the order of their names. They are the
 // caller's to change.

@@ -162,10 +162,10 @@ func (k *keeper) Start(ctx context.Context) error {
 	var told *standing
 	for {
 		s, err := k.look(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
 			return err
 		}
 		if told == nil || *told != s {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,38 +16,34 @@ import (
 // namespace of the lease.
 const RoleName = "berth-controller"
 
-var (
-	rule  = rights.Rule
-	read  = rights.Read
-	write = []string{"get", "list", "watch", "create", "update", "patch"}
-)
+var write = []string{"get", "list", "watch", "create", "update", "patch"}
 
 // Rules is what the controllers need in the whole cluster. deploy/controller.yaml
 // has the same.
 func Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		// A notebook's annotations and status are written, never its spec.
-		rule(kubeflow.Group, "notebooks", "get", "list", "watch", "patch"),
-		rule(kubeflow.Group, "notebooks/status", "patch", "update"),
+		rights.Rule(kubeflow.Group, "notebooks", "get", "list", "watch", "patch"),
+		rights.Rule(kubeflow.Group, "notebooks/status", "patch", "update"),
 		// Where owner references are checked, who makes a child must have this.
-		rule(kubeflow.Group, "notebooks/finalizers", "update"),
+		rights.Rule(kubeflow.Group, "notebooks/finalizers", "update"),
 		// What a notebook is made of.
-		rule("apps", "statefulsets", write...),
-		rule("", "services", write...),
-		rule("networking.istio.io", "virtualservices", write...),
+		rights.Rule("apps", "statefulsets", write...),
+		rights.Rule("", "services", write...),
+		rights.Rule("networking.istio.io", "virtualservices", write...),
 		// A pod is deleted when its notebook changes.
-		rule("", "pods", "get", "list", "watch", "delete"),
+		rights.Rule("", "pods", "get", "list", "watch", "delete"),
 		// Why a notebook waits, and what is told of it.
-		rule("", "events", "get", "list", "watch", "create", "patch", "update"),
-		rule("events.k8s.io", "events", "create", "patch", "update"),
-		rule("", "nodes namespaces resourcequotas", read...),
+		rights.Rule("", "events", "get", "list", "watch", "create", "patch", "update"),
+		rights.Rule("events.k8s.io", "events", "create", "patch", "update"),
+		rights.Rule("", "nodes namespaces resourcequotas", rights.Read...),
 		// Whether anybody uses a notebook: its server, and the exporter of its GPUs.
-		rule("", "services/proxy pods/proxy", "get"),
+		rights.Rule("", "services/proxy pods/proxy", "get"),
 		// Whether another controller runs notebooks.
-		rule("apps", "deployments", read...),
+		rights.Rule("apps", "deployments", rights.Read...),
 		// Who asks for metrics, and whether they may.
-		rule("authentication.k8s.io", "tokenreviews", "create"),
-		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+		rights.Rule("authentication.k8s.io", "tokenreviews", "create"),
+		rights.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 	}
 }
 
@@ -54,7 +51,7 @@ func Rules() []rbacv1.PolicyRule {
 // them somebody who may must apply what `berth controller --print-definitions` prints.
 func DefinitionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rights.Named(rule(crd.Resource.Group, crd.Resource.Resource, "get", "create", "patch"), crd.Names()...),
+		rights.Named(rights.Rule(crd.Resource.Group, crd.Resource.Resource, "get", "create", "patch"), crd.Names()...),
 	}
 }
 
@@ -63,9 +60,9 @@ func DefinitionRules() []rbacv1.PolicyRule {
 // created, so that create cannot be given for one alone.
 func OwnRules(name string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rule("coordination.k8s.io", "leases", "create"),
-		rights.Named(rule("coordination.k8s.io", "leases", "get", "update"), name),
-		rights.Named(rule("", "configmaps", "create", "patch"), name),
+		rights.Rule("coordination.k8s.io", "leases", "create"),
+		rights.Named(rights.Rule("coordination.k8s.io", "leases", "get", "update"), name),
+		rights.Named(rights.Rule("", "configmaps", "create", "patch"), name),
 	}
 }
 
@@ -87,26 +84,26 @@ func Roles() []rbacv1.ClusterRole {
 	}
 	all := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 	use := []rbacv1.PolicyRule{
-		rule(kubeflow.Group, "notebooks", all...),
-		rule("berth.dev", "notebookprofiles", read...),
-		rule("", "pods pods/log services events resourcequotas", read...),
-		rule("", "pods/exec pods/portforward", "get", "create"),
-		rule("", "persistentvolumeclaims", "get", "list", "watch", "create"),
-		rule("apps", "statefulsets", read...),
+		rights.Rule(kubeflow.Group, "notebooks", all...),
+		rights.Rule("berth.dev", "notebookprofiles", rights.Read...),
+		rights.Rule("", "pods pods/log services events resourcequotas", rights.Read...),
+		rights.Rule("", "pods/exec pods/portforward", "get", "create"),
+		rights.Rule("", "persistentvolumeclaims", "get", "list", "watch", "create"),
+		rights.Rule("apps", "statefulsets", rights.Read...),
 	}
 	return []rbacv1.ClusterRole{
 		// Bound in a namespace: notebooks there, and nowhere else.
 		role("berth-notebook-user", aggregate("edit", "admin"), use...),
 		role("berth-notebook-view", aggregate("view"),
-			rule(kubeflow.Group, "notebooks", read...), rule("berth.dev", "notebookprofiles", read...)),
+			rights.Rule(kubeflow.Group, "notebooks", rights.Read...), rights.Rule("berth.dev", "notebookprofiles", rights.Read...)),
 		// Bound in the cluster: everybody's notebooks, the profiles that they are made
 		// of, who holds which GPU, and the policies of namespaces.
 		role("berth-notebook-admin", nil,
-			append(use[:len(use):len(use)],
-				rule("berth.dev", "notebookprofiles", all...),
-				rule("", "nodes", read...),
-				rule("", "namespaces", "get", "list", "watch", "patch"),
-				rule("", "pods", "delete"))...),
+			append(slices.Clip(use),
+				rights.Rule("berth.dev", "notebookprofiles", all...),
+				rights.Rule("", "nodes", rights.Read...),
+				rights.Rule("", "namespaces", "get", "list", "watch", "patch"),
+				rights.Rule("", "pods", "delete"))...),
 	}
 }
 

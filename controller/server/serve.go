@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -131,11 +132,9 @@ func asked(handler http.Handler, cfg *rest.Config) (http.Handler, error) {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, path := range healthPaths {
-			if r.URL.Path == path {
-				handler.ServeHTTP(w, r)
-				return
-			}
+		if slices.Contains(healthPaths, r.URL.Path) {
+			handler.ServeHTTP(w, r)
+			return
 		}
 		guarded.ServeHTTP(w, r)
 	}), nil

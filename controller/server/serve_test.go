@@ -112,9 +112,9 @@ func TestServeWithTLS(t *testing.T) {
 func TestInTurn(t *testing.T) {
 	first, second := prometheus.NewRegistry(), prometheus.NewRegistry()
 	for i, r := range []*prometheus.Registry{first, second} {
-		both := prometheus.NewGauge(prometheus.GaugeOpts{Name: "both"})
+		both := prometheus.NewGauge(prometheus.GaugeOpts{Name: "both", Help: "In both."})
 		both.Set(float64(i + 1))
-		r.MustRegister(both, prometheus.NewGauge(prometheus.GaugeOpts{Name: []string{"one", "two"}[i]}))
+		r.MustRegister(both, prometheus.NewGauge(prometheus.GaugeOpts{Name: []string{"one", "two"}[i], Help: "In one."}))
 	}
 	got, err := inTurn{first, second}.Gather()
 	if err != nil {

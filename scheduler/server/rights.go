@@ -15,43 +15,38 @@ import (
 // namespace of the lease.
 const RoleName = "berth-scheduler"
 
-var (
-	rule = rights.Rule
-	read = rights.Read
-)
-
 // Rules is what a scheduler with Berth's plugins needs in the whole cluster. It
 // is upstream's role system:kube-scheduler, apart from the lease, and what
 // Berth's plugins add. deploy/scheduler.yaml has the same.
 func Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rule("", "nodes namespaces services replicationcontrollers persistentvolumeclaims persistentvolumes", read...),
-		rule("", "pods", "get", "list", "watch", "delete"),
-		rule("", "pods/binding bindings", "create"),
-		rule("", "pods/status", "patch", "update"),
-		rule("", "pods/finalizers", "update"),
-		rule("", "events", "create", "patch", "update"),
-		rule("events.k8s.io", "events", "create", "patch", "update"),
-		rule("apps", "replicasets statefulsets", read...),
-		rule("policy", "poddisruptionbudgets", read...),
+		rights.Rule("", "nodes namespaces services replicationcontrollers persistentvolumeclaims persistentvolumes", rights.Read...),
+		rights.Rule("", "pods", "get", "list", "watch", "delete"),
+		rights.Rule("", "pods/binding bindings", "create"),
+		rights.Rule("", "pods/status", "patch", "update"),
+		rights.Rule("", "pods/finalizers", "update"),
+		rights.Rule("", "events", "create", "patch", "update"),
+		rights.Rule("events.k8s.io", "events", "create", "patch", "update"),
+		rights.Rule("apps", "replicasets statefulsets", rights.Read...),
+		rights.Rule("policy", "poddisruptionbudgets", rights.Read...),
 		// Who says how many pods a gang has; see docs/gangs.md.
-		rule("batch", "jobs", read...),
-		rule("jobset.x-k8s.io", "jobsets", read...),
-		rule("scheduling.k8s.io", "podgroups", read...),
-		rule("scheduling.x-k8s.io", "podgroups", read...),
-		rule("scheduling.volcano.sh", "podgroups", read...),
-		rule("scheduling.run.ai", "podgroups", read...),
+		rights.Rule("batch", "jobs", rights.Read...),
+		rights.Rule("jobset.x-k8s.io", "jobsets", rights.Read...),
+		rights.Rule("scheduling.k8s.io", "podgroups", rights.Read...),
+		rights.Rule("scheduling.x-k8s.io", "podgroups", rights.Read...),
+		rights.Rule("scheduling.volcano.sh", "podgroups", rights.Read...),
+		rights.Rule("scheduling.run.ai", "podgroups", rights.Read...),
 		// The volume binder chooses volumes, and writes them.
-		rule("", "persistentvolumes persistentvolumeclaims", "patch", "update"),
-		rule("storage.k8s.io", "storageclasses csinodes csidrivers csistoragecapacities volumeattachments", read...),
+		rights.Rule("", "persistentvolumes persistentvolumeclaims", "patch", "update"),
+		rights.Rule("storage.k8s.io", "storageclasses csinodes csidrivers csistoragecapacities volumeattachments", rights.Read...),
 		// Claims of devices that other drivers give (dynamic resource allocation).
-		rule("resource.k8s.io", "deviceclasses resourceslices", read...),
-		rule("resource.k8s.io", "resourceclaims", "get", "list", "watch", "create", "update", "patch", "delete"),
-		rule("resource.k8s.io", "resourceclaims/status", "get", "list", "watch", "update", "patch"),
-		rule("resource.k8s.io", "resourceclaims/binding", "update", "patch"),
+		rights.Rule("resource.k8s.io", "deviceclasses resourceslices", rights.Read...),
+		rights.Rule("resource.k8s.io", "resourceclaims", "get", "list", "watch", "create", "update", "patch", "delete"),
+		rights.Rule("resource.k8s.io", "resourceclaims/status", "get", "list", "watch", "update", "patch"),
+		rights.Rule("resource.k8s.io", "resourceclaims/binding", "update", "patch"),
 		// Who asks for metrics, and whether they may.
-		rule("authentication.k8s.io", "tokenreviews", "create"),
-		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+		rights.Rule("authentication.k8s.io", "tokenreviews", "create"),
+		rights.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 	}
 }
 
@@ -59,7 +54,7 @@ func Rules() []rbacv1.PolicyRule {
 // Without them somebody who may must apply them.
 func PolicyRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rule("admissionregistration.k8s.io", "validatingadmissionpolicies validatingadmissionpolicybindings", "get", "create", "update"),
+		rights.Rule("admissionregistration.k8s.io", "validatingadmissionpolicies validatingadmissionpolicybindings", "get", "create", "update"),
 	}
 }
 
@@ -67,8 +62,8 @@ func PolicyRules() []rbacv1.PolicyRule {
 // name when something is created, so that create cannot be given for one alone.
 func LeaseRules(name string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rule("coordination.k8s.io", "leases", "create"),
-		rights.Named(rule("coordination.k8s.io", "leases", "get", "update"), name),
+		rights.Rule("coordination.k8s.io", "leases", "create"),
+		rights.Named(rights.Rule("coordination.k8s.io", "leases", "get", "update"), name),
 	}
 }
 
