@@ -88,7 +88,6 @@ func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc)
 
 // completeNames completes the first argument with the names of notebooks.
 func (n *notebookCommand) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	n.o.Err = cmd.ErrOrStderr()
 	nb, err := n.connect()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
 )
 
 // notebookCreate is `berth notebook create`.
@@ -174,6 +175,7 @@ func (c *notebookCreate) warn(ctx context.Context, n *notebooks, nb *kubeflow.No
 	spec := podSpec(nb)
 	for _, container := range spec.Containers {
 		say(notebook.ImageRemark(container.Image))
+		say(n.cudaRemark(ctx, nb, &container))
 	}
 	for _, m := range claimsOf(nb) {
 		if own != nil && m.claim == own.Name {
@@ -184,6 +186,26 @@ func (c *notebookCreate) warn(ctx context.Context, n *notebooks, nb *kubeflow.No
 			say(fmt.Sprintf("namespace %s has no volume claim %s: the notebook waits until it is made", n.namespace, m.claim))
 		}
 	}
+}
+
+// cudaRemark says that the image of a container that may use GPUs needs a newer CUDA
+// than the nodes' drivers give, as far as both can be told.
+func (n *notebooks) cudaRemark(ctx context.Context, nb *kubeflow.Notebook, c *v1.Container) string {
+	require := ""
+	for _, e := range c.Env {
+		if e.Name == "NVIDIA_REQUIRE_CUDA" {
+			require = e.Value
+		}
+	}
+	need, from := notebook.RequiredCUDA(require, c.Image)
+	if len(asked(nb)) == 0 || need == (notebook.CUDA{}) {
+		return ""
+	}
+	nodes, err := n.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return "" // the notebook's events tell
+	}
+	return notebook.CUDARemark(c.Image, need, from, kube.NewestCUDA(pointers(nodes.Items), podOfNotebook(nb)))
 }
 
 // create makes the claim, unless it is there, and the notebook.

@@ -1,10 +1,12 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,9 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/cli"
 )
 
 // rows: NB-37 NB-39 NB-66
@@ -118,4 +124,43 @@ func TestNotebookWhyTellsOfEventsAndHelps(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "notebook_why_helps.txt", s.ok("notebook", "why", "-n", "vision", "wants"))
+}
+
+func TestNotebookListWatches(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := notebooks(t, books()...)
+		ctx, cancel := context.WithCancel(t.Context())
+		var out bytes.Buffer
+		ended := make(chan error)
+		root := cli.New(cli.Options{Out: &out, Err: &bytes.Buffer{}, Connect: s.connect, Dynamic: func(*rest.Config) (dynamic.Interface, error) { return s.dynamic, nil }})
+		root.SetArgs([]string{"notebook", "list", "-n", "vision", "-w", "--no-headers"})
+		go func() { ended <- root.ExecuteContext(ctx) }()
+		synctest.Wait()
+		if strings.Count(out.String(), "\n") != 2 {
+			t.Errorf("it begins with %q, want 2 notebooks", out.String())
+		}
+		if _, err := s.dynamic.Resource(kubeflow.Resource).Namespace("vision").Create(ctx, book("vision", "late"), metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+		<-time.After(time.Minute) // of virtual time: it passes when all else waits
+		cancel()
+		if err := <-ended; err != nil || !strings.Contains(out.String(), "late") {
+			t.Errorf("an interrupted watch returns %v, want nil, and has printed %q", err, out.String())
+		}
+	})
+}
+
+func TestNotebookNamesComplete(t *testing.T) {
+	stdout, stderr, code := notebooks(t, books()...).run("kubectl_complete-berth", "notebook", "stop", "-n", "research", "big", "")
+	if code != 0 || !strings.Contains(stdout, "nb-ada\n") || strings.Contains(stdout, "big\n") {
+		t.Errorf("exit code %d; completions are %q: %s", code, stdout, stderr)
+	}
+}
+
+func TestNotebookManifestNeedsNoCluster(t *testing.T) {
+	s := newStage(t)
+	t.Setenv("KUBECONFIG", "")
+	if out := s.ok("notebook", "create", "ada", "--dry-run=client", "-o", "yaml"); !strings.Contains(out, "namespace: default") {
+		t.Errorf("it prints\n%s", out)
+	}
 }
