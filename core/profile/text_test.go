@@ -58,6 +58,8 @@ func TestSlugify(t *testing.T) {
 		"1,000 cores, 2,5 GB":              "1000-cores-25-gb",
 		"Bob's Straße ’quoted’ Œuvre":      "bob-s-strasse-quoted-oeuvre",
 		"Intel® Xeon™ 2 × T4":              "intel-r-xeontm-2-x-t4",
+		"x\u200by ↷z":                      "",
+		"a→b✨c ☕ d\ufe0fe":                 "a-bc-d-e",
 		"🚀 Fast":                           "fast",
 		"R &amp; Python":                   "r-python",
 		"already-a-slug":                   "already-a-slug",
