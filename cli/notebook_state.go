@@ -33,8 +33,8 @@ func state(nb *kubeflow.Notebook) notebook.Reason {
 		return notebook.Terminating
 	case stopped:
 		return notebook.Stopped
-	case ready != nil && ready.Status == v1.ConditionTrue:
-		return notebook.Ready
+	case ready != nil && ready.Status == v1.ConditionTrue && (known || nb.Status.ReadyReplicas > 0):
+		return notebook.Ready // without a reason of Berth's, conditions may be of a pod that is gone
 	case known && !begun(nb):
 		return notebook.Starting
 	case known:

@@ -105,6 +105,9 @@ func books() []*unstructured.Unstructured {
 			annotated(api.AnnotationStopped, at(time.Hour)), annotated(api.AnnotationNotebookStoppedFor, "idle for 1h")),
 		book("vision", "slice", asks(api.ResourceMIGPrefix+"1g.5gb", "2"), told("Bound", "gpu-a100-2; change waits: 3 do not fit", "Ready", "on node gpu-a100-2")),
 		book("vision", "foreign", set([]any{map[string]any{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}}, "status", "conditions")),
+		book("vision", "foreign-gone", set([]any{map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions")),
+		book("vision", "foreign-ready", set([]any{map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions"), set(int64(1), "status", "readyReplicas")),
+		book("vision", "foreign-queued", set([]any{map[string]any{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}}, "status", "conditions")),
 	}
 }
 

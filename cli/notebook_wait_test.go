@@ -136,8 +136,8 @@ func TestNotebookListWatches(t *testing.T) {
 		root.SetArgs([]string{"notebook", "list", "-n", "vision", "-w", "--no-headers"})
 		go func() { ended <- root.ExecuteContext(ctx) }()
 		synctest.Wait()
-		if strings.Count(out.String(), "\n") != 2 {
-			t.Errorf("it begins with %q, want 2 notebooks", out.String())
+		if strings.Count(out.String(), "\n") != 5 {
+			t.Errorf("it begins with %q, want 5 notebooks", out.String())
 		}
 		if _, err := s.dynamic.Resource(kubeflow.Resource).Namespace("vision").Create(ctx, book("vision", "late"), metav1.CreateOptions{}); err != nil {
 			t.Error(err)
