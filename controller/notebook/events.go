@@ -90,14 +90,14 @@ func conditionOf(s *kubeflow.NotebookStatus, kind string) kubeflow.NotebookCondi
 // retell tells warnings about the StatefulSet and the pod again as the notebook's,
 // each once, as those who look at notebooks look there.
 func (p *pass) retell(ctx context.Context) error {
-	p.mu.Lock()
-	told := p.retold[p.id()]
-	p.mu.Unlock()
-	kept := map[types.UID]bool{} // those that are gone need no memory
+	var kept map[types.UID]bool // those that are gone need no memory
 	for i := range p.events {
 		e := &p.events[i]
+		if kept == nil {
+			kept = map[types.UID]bool{}
+		}
 		kept[e.UID] = true
-		if told[e.UID] {
+		if p.mem.retold[e.UID] {
 			continue
 		}
 		text := fmt.Sprintf("Reissued from %s/%s: %s", strings.ToLower(e.InvolvedObject.Kind), e.InvolvedObject.Name, e.Message)
@@ -105,11 +105,7 @@ func (p *pass) retell(ctx context.Context) error {
 			return err
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if delete(p.retold, p.id()); len(kept) > 0 {
-		p.retold[p.id()] = kept
-	}
+	p.mem.retold = kept
 	return nil
 }
 

@@ -43,18 +43,13 @@ func (p *pass) route(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	routed := p.routed[p.nb.UID] == sum
-	p.mu.Unlock()
-	if routed {
+	if p.mem.routed == sum {
 		return nil
 	}
 	if err := p.putRoute(ctx, want); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.routed[p.nb.UID] = sum
+	p.mem.routed = sum
 	return nil
 }
 

@@ -27,6 +27,7 @@ const eventObject = "berth.object"
 type pass struct {
 	*Reconciler
 	nb      *kubeflow.Notebook
+	mem     *memory
 	made    *children // nil where the notebook is invalid
 	set     *appsv1.StatefulSet
 	service *corev1.Service
@@ -138,16 +139,14 @@ func replicas(s *appsv1.StatefulSet) int32 {
 // started its content does: what is not as it should be, but not what was added
 // where Berth says nothing, as that may be the API server's doing.
 func (p *pass) drifted() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if at, known := p.settled[p.set.UID]; known {
-		return p.set.Generation > at
+	if p.mem.set == p.set.UID {
+		return p.set.Generation > p.mem.settled
 	}
 	if !alike(&p.made.typed.Spec.Template, &p.set.Spec.Template) ||
 		p.set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType || p.set.Labels[api.LabelNotebook] != p.nb.Name {
 		return true
 	}
-	p.settled[p.set.UID] = p.set.Generation
+	p.mem.set, p.mem.settled = p.set.UID, p.set.Generation
 	return false
 }
 

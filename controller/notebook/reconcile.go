@@ -35,14 +35,22 @@ type Reconciler struct {
 	lines  *lines
 
 	mu      sync.Mutex
-	settled map[types.UID]int64           // by StatefulSet: the generation that is as it should be
-	said    map[types.UID]said            // by notebook
-	since   map[string]time.Time          // by ID: when there last was a pod, or a new StatefulSet
-	retold  map[string]map[types.UID]bool // by ID: warnings of children that were reissued
-	retry   map[string]bool               // by ID: a quota has changed, so try again
-	held    map[string]time.Time          // by ID: since when a status that passes is not written
-	noIstio time.Time                     // when the cluster had no VirtualServices
-	routed  map[types.UID]string          // by notebook: hash of its VirtualService
+	notes   map[string]*memory // by ID
+	retry   map[string]bool    // by ID: a quota has changed, so try again
+	noIstio time.Time          // when the cluster had no VirtualServices
+}
+
+// memory is what is kept of one notebook between passes. Only the pass over it
+// touches it, and there is never more than one.
+type memory struct {
+	uid     types.UID // of the notebook
+	set     types.UID // of its StatefulSet, of which generation settled is as it should be
+	settled int64
+	said    *said              // nil is nothing
+	since   time.Time          // when there last was a pod, or a new StatefulSet
+	held    time.Time          // since when a status that passes is not written; zero is that none is
+	retold  map[types.UID]bool // warnings of children that were reissued
+	routed  string             // hash of its VirtualService
 }
 
 // said is a status that was written, until the cache has it.
@@ -56,9 +64,31 @@ type said struct {
 func NewReconciler(c client.Client, reader client.Reader, o Options, now func() time.Time) *Reconciler {
 	return &Reconciler{
 		o: o, client: c, reader: reader, now: now, scene: &scene{reader: reader, now: now}, lines: newLines(),
-		settled: map[types.UID]int64{}, said: map[types.UID]said{}, since: map[string]time.Time{},
-		retold: map[string]map[types.UID]bool{}, retry: map[string]bool{}, held: map[string]time.Time{}, routed: map[types.UID]string{},
+		notes: map[string]*memory{}, retry: map[string]bool{},
 	}
+}
+
+// remember gives what is kept of a notebook; of an earlier one of its name nothing
+// is.
+func (r *Reconciler) remember(nb *kubeflow.Notebook) *memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := nb.Namespace + "/" + nb.Name
+	m := r.notes[id]
+	if m == nil || m.uid != nb.UID {
+		m = &memory{uid: nb.UID}
+		r.notes[id] = m
+	}
+	return m
+}
+
+// forget drops what is kept of a notebook that is gone.
+func (r *Reconciler) forget(id string) {
+	r.lines.drop(id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.notes, id)
+	delete(r.retry, id)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -80,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if nb.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // its children go with it
 	}
-	p := &pass{Reconciler: r, nb: nb}
+	p := &pass{Reconciler: r, nb: nb, mem: r.remember(nb)}
 	if err := p.run(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -94,7 +124,9 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.look(ctx); err != nil {
 		return err
 	}
-	p.note()
+	if p.pod != nil {
+		p.mem.since = p.now() // what the API server refused before is no news
+	}
 	if invalid != nil {
 		p.facts.Invalid = invalid.Error()
 		if err := p.halt(ctx); err != nil {
@@ -140,25 +172,4 @@ func (p *pass) bring(ctx context.Context) error {
 		}
 		return nil
 	}
-}
-
-// note keeps when there was a pod last: what the API server refused before then is
-// no news.
-func (p *pass) note() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pod != nil {
-		p.since[p.id()] = p.now()
-	}
-}
-
-// forget drops what is kept of a notebook that is gone.
-func (r *Reconciler) forget(id string) {
-	r.lines.drop(id)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.since, id)
-	delete(r.retold, id)
-	delete(r.retry, id)
-	delete(r.held, id)
 }

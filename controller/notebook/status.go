@@ -97,9 +97,7 @@ func (p *pass) change() {
 // heardRefusal is why the StatefulSet's controller could make no pod, if it has said
 // so since there was one and since the StatefulSet is as it is.
 func (p *pass) heardRefusal() *rules.Refusal {
-	p.mu.Lock()
-	since := p.since[p.id()].Truncate(time.Second) // as events keep times
-	p.mu.Unlock()
+	since := p.mem.since.Truncate(time.Second) // as events keep times
 	for i := len(p.events) - 1; i >= 0; i-- {
 		e := &p.events[i]
 		if e.InvolvedObject.Kind == "StatefulSet" && e.Reason == "FailedCreate" && !last(e).Before(since) {
@@ -126,14 +124,10 @@ func (p *pass) retryNow(ctx context.Context) error {
 // old is the status that the API server has: what was written last, if the cache
 // has not got that far.
 func (p *pass) old() *kubeflow.NotebookStatus {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s, ok := p.said[p.nb.UID]; ok {
-		if s.before == p.nb.ResourceVersion {
-			return &s.status
-		}
-		delete(p.said, p.nb.UID)
+	if s := p.mem.said; s != nil && s.before == p.nb.ResourceVersion {
+		return &s.status
 	}
+	p.mem.said = nil
 	return &p.nb.Status
 }
 
@@ -143,9 +137,7 @@ func (p *pass) old() *kubeflow.NotebookStatus {
 func (p *pass) say(ctx context.Context) error {
 	old, now := p.old(), p.status()
 	if equalStatus(old, now) {
-		p.mu.Lock()
-		delete(p.held, p.id())
-		p.mu.Unlock()
+		p.mem.held = time.Time{}
 		return nil
 	}
 	if p.hold(old, now) {
@@ -162,9 +154,7 @@ func (p *pass) say(ctx context.Context) error {
 	if err := p.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), owner); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.said[p.nb.UID] = said{before: p.nb.ResourceVersion, status: *now}
+	p.mem.said = &said{before: p.nb.ResourceVersion, status: *now}
 	return nil
 }
 
@@ -172,24 +162,20 @@ func (p *pass) say(ctx context.Context) error {
 // starts or pulls, which mostly is over before anybody has read it. It is written
 // after a second. That one is ready no longer is written at once.
 func (p *pass) hold(old, now *kubeflow.NotebookStatus) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	reason := rules.Reason(conditionOf(now, kubeflow.ConditionReady).Reason)
 	passes := reason == rules.Starting || reason == rules.Pulling
 	if !passes || conditionOf(old, kubeflow.ConditionReady).Status == corev1.ConditionTrue {
-		delete(p.held, p.id())
+		p.mem.held = time.Time{}
 		return false
 	}
-	since, held := p.held[p.id()]
-	if !held {
-		since = p.now()
-		p.held[p.id()] = since
+	if p.mem.held.IsZero() {
+		p.mem.held = p.now()
 	}
-	if left := passing - p.now().Sub(since); left > 0 {
+	if left := passing - p.now().Sub(p.mem.held); left > 0 {
 		p.later(left)
 		return true
 	}
-	delete(p.held, p.id())
+	p.mem.held = time.Time{}
 	return false
 }
 

@@ -137,10 +137,7 @@ func (p *pass) wrote(u *unstructured.Unstructured) {
 	}
 	replicas := p.made.want.Replicas
 	p.set.Spec.Replicas = &replicas
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.settled[u.GetUID()] = u.GetGeneration()
-	p.since[p.id()] = p.now()
+	p.mem.set, p.mem.settled, p.mem.since = u.GetUID(), u.GetGeneration(), p.now()
 }
 
 // replace deletes the pod, if it is still the one that was read: its StatefulSet
