@@ -9,7 +9,7 @@ import (
 	"berth.dev/berth/kube"
 )
 
-// rows: NB-25 NB-38 NB-40 NB-43 NB-46 NB-54
+// rows: NB-25 NB-38 NB-46 NB-54
 
 // wanting is a pod that asks for GPUs.
 func wanting(name string, gpus int, node string) *v1.Pod {

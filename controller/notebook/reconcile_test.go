@@ -19,7 +19,7 @@ import (
 	rules "berth.dev/berth/core/notebook"
 )
 
-// rows: NB-08 NB-09 NB-15 NB-31 NB-37 NB-66
+// rows: NB-15 NB-31 NB-37
 
 func TestANotebookGetsReady(t *testing.T) {
 	w := newWorld(t)
@@ -156,7 +156,7 @@ func TestAskingForWhatNoNodeHasIsSaid(t *testing.T) {
 	}
 }
 
-// rows: NB-43 NB-44 NB-65
+// rows: NB-43 NB-44
 
 func TestARefusalIsSaidOnTheNotebook(t *testing.T) {
 	w := newWorld(t)
@@ -181,8 +181,6 @@ func TestARefusalIsSaidOnTheNotebook(t *testing.T) {
 		t.Errorf("after the quota has room Ready's reason is %s", got)
 	}
 }
-
-// rows: NB-51 NB-61 NB-63
 
 func TestStopAndStart(t *testing.T) {
 	w := newWorld(t)
@@ -216,6 +214,17 @@ func TestStopAndStart(t *testing.T) {
 	}
 	if len(w.born) != 2 {
 		t.Errorf("%d pods were made, want 2", len(w.born))
+	}
+}
+
+// rows: NB-47
+
+func TestTheStateIsThatOfTheFirstContainerWhateverItsName(t *testing.T) {
+	w := newWorld(t)
+	w.apply(notebookOf("nb", `{"containers":[{"name":"notebook","image":"x/y:1"},{"name":"side","image":"z:2"}]}`))
+	w.settle()
+	if got := w.get("nb").Status.ContainerState; got.Running == nil {
+		t.Errorf("containerState is %+v, want that of the container notebook, which runs", got)
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 	"berth.dev/berth/core/notebook"
 )
 
-// rows: NB-66
-
 func TestPlaceText(t *testing.T) {
 	for _, test := range []struct {
 		at, of int

@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/core/notebook"
 )
 
-// rows: NB-15 NB-31 NB-37 NB-38 NB-40 NB-43 NB-44 NB-46 NB-65
+// rows: NB-37 NB-38 NB-43 NB-44 NB-46 NB-65
 
 var (
 	oneGPU = []notebook.Amount{{Resource: "nvidia.com/gpu", Count: 1}}
