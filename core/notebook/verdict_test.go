@@ -53,74 +53,91 @@ func TestJudge(t *testing.T) {
 		queued string // status reason: message
 	}{
 		{
-			"before there is a pod, it starts", notebook.Facts{GPUs: oneGPU},
+			"before there is a pod, it starts",
+			notebook.Facts{GPUs: oneGPU},
 			"Starting: its pod is being made and placed", "True Waiting: to be placed",
 		},
 		{
-			"without GPUs it stands in no line", notebook.Facts{},
+			"without GPUs it stands in no line",
+			notebook.Facts{},
 			"Starting: its pod is being made and placed", "False NotAsked: -",
 		},
 		{
-			"a pod that nobody has looked at is told of as none", notebook.Facts{GPUs: oneGPU, Pod: &notebook.Pod{}},
+			"a pod that nobody has looked at is told of as none",
+			notebook.Facts{GPUs: oneGPU, Pod: &notebook.Pod{}},
 			"Starting: its pod is being made and placed", "True Waiting: to be placed",
 		},
 		{
-			"a quota that is full", notebook.Facts{GPUs: oneGPU, Rivals: notebook.Rivals{Here: "a (1), b (1)"}, Refusal: refusal(madeNo +
+			"a quota that is full",
+			notebook.Facts{GPUs: oneGPU, Rivals: notebook.Rivals{Here: "a (1), b (1)"}, Refusal: refusal(madeNo +
 				`pods "nb-0" is forbidden: exceeded quota: gpu-quota, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2`)},
 			"Quota: quota gpu-quota of namespace ns allows 2 of requests.nvidia.com/gpu, 2 are used, and this asks for 1; held here by a (1), b (1); stop another notebook, ask for less, or ask for a larger quota",
 			"False Held: -",
 		},
 		{
-			"a quota of several resources tells of the first that is over", notebook.Facts{Refusal: refusal(
+			"a quota of several resources tells of the first that is over",
+			notebook.Facts{Refusal: refusal(
 				`pods "nb-0" is forbidden: exceeded quota: q, requested: limits.cpu=2,pods=1, used: limits.cpu=7,pods=9, limited: limits.cpu=8,pods=9`)},
 			"Quota: quota q of namespace ns allows 8 of limits.cpu, 7 are used, and this asks for 2; stop another notebook, ask for less, or ask for a larger quota", "",
 		},
 		{
-			"a quota that wants to be told", notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: failed quota: q: must specify limits.cpu for: nb; limits.memory for: nb`)},
+			"a quota that wants to be told",
+			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: failed quota: q: must specify limits.cpu for: nb; limits.memory for: nb`)},
 			"Quota: quota q wants every container to say what it needs, and one does not: must specify limits.cpu for: nb; limits.memory for: nb; add it", "",
 		},
 		{
-			"a service account that is missing", notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: error looking up service account ns/default-editor: serviceaccount "default-editor" not found`)},
+			"a service account that is missing",
+			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: error looking up service account ns/default-editor: serviceaccount "default-editor" not found`)},
 			"MissingServiceAccount: service account default-editor does not exist in namespace ns; make it (kubectl create serviceaccount default-editor -n ns), or take serviceAccountName out", "",
 		},
 		{
-			"a priority class that is missing", notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: no PriorityClass with name high was found`)},
+			"a priority class that is missing",
+			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: no PriorityClass with name high was found`)},
 			"MissingPriorityClass: priority class high does not exist; name one of kubectl get priorityclasses, or take priorityClassName out", "",
 		},
 		{
-			"Pod Security", notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes (volume "host")`)},
+			"Pod Security",
+			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes (volume "host")`)},
 			`Refused: namespace ns takes only pods of Pod Security level restricted, and this is not one: hostPath volumes (volume "host"); change that, or ask for a namespace of another level`, "",
 		},
 		{
-			"a GPU request without a limit", notebook.Facts{Refusal: refusal(madeNo + `Pod "nb-0" is invalid: spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources`)},
+			"a GPU request without a limit",
+			notebook.Facts{Refusal: refusal(madeNo + `Pod "nb-0" is invalid: spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources`)},
 			"Invalid: a GPU has a request and no limit; write the limit, and the request follows: spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources", "",
 		},
 		{
-			"a GPU request that is not the limit", notebook.Facts{Refusal: refusal(`StatefulSet.apps "nb" is invalid: spec.template.spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`)},
+			"a GPU request that is not the limit",
+			notebook.Facts{Refusal: refusal(`StatefulSet.apps "nb" is invalid: spec.template.spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`)},
 			`Invalid: a GPU request differs from its limit; write the limit only: spec.template.spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`, "",
 		},
 		{
-			"a webhook", notebook.Facts{Refusal: refusal(madeNo + `admission webhook "policy.example.com" denied the request: no notebooks on Fridays`)},
+			"a webhook",
+			notebook.Facts{Refusal: refusal(madeNo + `admission webhook "policy.example.com" denied the request: no notebooks on Fridays`)},
 			`Refused: a rule of this cluster refuses its pod: admission webhook "policy.example.com" denied the request: no notebooks on Fridays`, "",
 		},
 		{
-			"any other refusal is told as it is", notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: because`)},
+			"any other refusal is told as it is",
+			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: because`)},
 			"Refused: the API server refuses its pod: because", "",
 		},
 		{
-			"no pod can be made of it", notebook.Facts{Invalid: "spec.template.spec has no containers; a notebook needs one", GPUs: oneGPU},
+			"no pod can be made of it",
+			notebook.Facts{Invalid: "spec.template.spec has no containers; a notebook needs one", GPUs: oneGPU},
 			"Invalid: spec.template.spec has no containers; a notebook needs one", "False Held: -",
 		},
 		{
-			"a volume claim that is missing", notebook.Facts{GPUs: oneGPU, Pod: unplaced(`0/3 nodes are available: persistentvolumeclaim "home" not found. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.`)},
+			"a volume claim that is missing",
+			notebook.Facts{GPUs: oneGPU, Pod: unplaced(`0/3 nodes are available: persistentvolumeclaim "home" not found. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.`)},
 			"MissingVolume: volume claim home does not exist in namespace ns; make it, and the notebook starts", "False Held: -",
 		},
 		{
-			"a volume claim without a volume", notebook.Facts{Claims: []string{"a", "b"}, Pod: unplaced("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.")},
+			"a volume claim without a volume",
+			notebook.Facts{Claims: []string{"a", "b"}, Pod: unplaced("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.")},
 			"MissingVolume: a volume claim of it (a, b) has no volume yet; kubectl describe pvc -n ns says why", "False Held: -",
 		},
 		{
-			"it waits for others", notebook.Facts{
+			"it waits for others",
+			notebook.Facts{
 				GPUs: oneGPU, Place: notebook.Place{At: 2, Of: 3, Resource: "nvidia.com/gpu"}, Rivals: notebook.Rivals{Here: "a (2)", Elsewhere: 6},
 				Offer: &notebook.Offer{Nodes: 3, Offering: 1, Allowed: 1, Enough: 1, Most: 8, Total: 8, Asked: 1, Resource: "nvidia.com/gpu"},
 				Pod:   unplaced("0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s). preemption: 0/3 nodes are available"),
@@ -130,43 +147,51 @@ func TestJudge(t *testing.T) {
 			"True Waiting: 2nd of 3 that wait for nvidia.com/gpu",
 		},
 		{
-			"no node offers it", notebook.Facts{GPUs: oneGPU, Offer: &notebook.Offer{Nodes: 3, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
+			"no node offers it",
+			notebook.Facts{GPUs: oneGPU, Offer: &notebook.Offer{Nodes: 3, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
 			"NoSuchGPU: no node offers nvidia.com/gpu (there are 3); ask for what berth nodes lists, or add a node that has it", "",
 		},
 		{
-			"the device plugin is gone", notebook.Facts{GPUs: oneGPU, Offer: &notebook.Offer{Nodes: 3, Broken: 1, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
+			"the device plugin is gone",
+			notebook.Facts{GPUs: oneGPU, Offer: &notebook.Offer{Nodes: 3, Broken: 1, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
 			"NoSuchGPU: 1 node has nvidia.com/gpu and none of it can be given out; see that the device plugin runs there (kubectl get pods -A | grep device-plugin)", "",
 		},
 		{
-			"a label that no node has", notebook.Facts{
+			"a label that no node has",
+			notebook.Facts{
 				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"),
 				Offer: &notebook.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=Tesla-V100"}, Near: "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB"},
 			},
 			"NoSuchGPU: no node has the label gpu-model=Tesla-V100; the nearest is nvidia.com/gpu.product=Tesla-V100-SXM2-16GB; change nodeSelector, or label a node", "",
 		},
 		{
-			"taints keep it off", notebook.Facts{
+			"taints keep it off",
+			notebook.Facts{
 				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available"), Offer: &notebook.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Taints: []string{"gpu=yes:NoSchedule"}},
 			},
 			"NoSuchGPU: the nodes that offer nvidia.com/gpu have taints that it does not tolerate: gpu=yes:NoSchedule; add a toleration", "",
 		},
 		{
-			"without GPUs it waits for room", notebook.Facts{Pod: unplaced("0/3 nodes are available: 3 Insufficient cpu.")},
+			"without GPUs it waits for room",
+			notebook.Facts{Pod: unplaced("0/3 nodes are available: 3 Insufficient cpu.")},
 			"Queued: waits for room; 0/3 nodes are available: 3 Insufficient cpu", "False NotAsked: -",
 		},
 		{
 			"volumes first", notebook.Facts{GPUs: oneGPU, Pod: mounting}, "Starting: node n1 prepares its volumes and network", "False Bound: n1",
 		},
 		{
-			"a volume that another node has", notebook.Facts{GPUs: oneGPU, Claims: []string{"home"}, Pod: &attached},
+			"a volume that another node has",
+			notebook.Facts{GPUs: oneGPU, Claims: []string{"home"}, Pod: &attached},
 			`VolumeInUse: a volume of it is attached to another node (home); stop what uses it there: Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) b-0`, "",
 		},
 		{
-			"a secret that a volume needs", notebook.Facts{Pod: &secret},
+			"a secret that a volume needs",
+			notebook.Facts{Pod: &secret},
 			`MissingVolume: something that a volume of it needs does not exist; make it, and the notebook starts: MountVolume.SetUp failed for volume "token" : secret "s" not found`, "",
 		},
 		{
-			"an image on its way", notebook.Facts{GPUs: oneGPU, Pod: placed(notebook.Container{Waiting: "ContainerCreating"})},
+			"an image on its way",
+			notebook.Facts{GPUs: oneGPU, Pod: placed(notebook.Container{Waiting: "ContainerCreating"})},
 			"Pulling: image x/y:1 is being pulled on node n1", "",
 		},
 		{
@@ -176,60 +201,73 @@ func TestJudge(t *testing.T) {
 			"an image on its way after the init containers", notebook.Facts{Pod: initialized}, "Pulling: image x/y:1 is being pulled on node n1", "",
 		},
 		{
-			"an image that is not there", notebook.Facts{Pod: placed(notebook.Container{Waiting: "ImagePullBackOff", Message: "Back-off pulling image"})},
+			"an image that is not there",
+			notebook.Facts{Pod: placed(notebook.Container{Waiting: "ImagePullBackOff", Message: "Back-off pulling image"})},
 			"ImageTrouble: image x/y:1 cannot be pulled on node n1: Back-off pulling image; correct its name, or see that the registry lets this cluster in", "",
 		},
 		{
 			"a name that is none", notebook.Facts{Pod: placed(notebook.Container{Waiting: "InvalidImageName"})}, "ImageTrouble: image x/y:1 is no name of an image; correct it", "",
 		},
 		{
-			"it crashes", notebook.Facts{Pod: placed(notebook.Container{Waiting: "CrashLoopBackOff", Restarts: 5, ExitCode: 1})},
+			"it crashes",
+			notebook.Facts{Pod: placed(notebook.Container{Waiting: "CrashLoopBackOff", Restarts: 5, ExitCode: 1})},
 			"Crashing: container nb has ended 5 times with exit code 1, and is started again after a pause; see kubectl logs -n ns nb-0 -c nb --previous", "",
 		},
 		{
-			"it has too little memory", notebook.Facts{Pod: placed(notebook.Container{Waiting: "CrashLoopBackOff", Restarts: 1, ExitCode: 137, OutOfMemory: true})},
+			"it has too little memory",
+			notebook.Facts{Pod: placed(notebook.Container{Waiting: "CrashLoopBackOff", Restarts: 1, ExitCode: 137, OutOfMemory: true})},
 			"Crashing: container nb has ended once for lack of memory (raise its memory limit), and is started again after a pause; see kubectl logs -n ns nb-0 -c nb --previous", "",
 		},
 		{
-			"a container that cannot be made", notebook.Facts{Pod: placed(notebook.Container{Waiting: "CreateContainerConfigError", Message: `configmap "c" not found`})},
+			"a container that cannot be made",
+			notebook.Facts{Pod: placed(notebook.Container{Waiting: "CreateContainerConfigError", Message: `configmap "c" not found`})},
 			`Crashing: container nb cannot be made on node n1: configmap "c" not found`, "",
 		},
 		{
-			"it has ended", notebook.Facts{Pod: placed(notebook.Container{Ended: true})},
+			"it has ended",
+			notebook.Facts{Pod: placed(notebook.Container{Ended: true})},
 			"Crashing: container nb has ended with exit code 0, and is started again; see kubectl logs -n ns nb-0 -c nb", "",
 		},
 		{
-			"it runs and does not answer", notebook.Facts{Pod: placed(notebook.Container{Running: true})},
+			"it runs and does not answer",
+			notebook.Facts{Pod: placed(notebook.Container{Running: true})},
 			"Starting: runs on node n1, and does not answer as ready yet", "",
 		},
 		{"it is ready", notebook.Facts{GPUs: oneGPU, Pod: running}, "Ready: on node n1", "False Bound: n1"},
 		{
-			"a change waits while it runs", notebook.Facts{GPUs: oneGPU, Pod: running, Waits: "no node has 2 nvidia.com/gpu"},
+			"a change waits while it runs",
+			notebook.Facts{GPUs: oneGPU, Pod: running, Waits: "no node has 2 nvidia.com/gpu"},
 			"Ready: on node n1", "False Waits: n1; change waits: no node has 2 nvidia.com/gpu",
 		},
 		{"it restarts", notebook.Facts{GPUs: oneGPU, Pod: running, Change: "GPU count 1 to 2"}, "Restarting: restarting: GPU count 1 to 2", "False Bound: n1"},
 		{
-			"its pod is taken away", notebook.Facts{GPUs: oneGPU, Pod: &notebook.Pod{Node: "n1", Deleting: true}},
+			"its pod is taken away",
+			notebook.Facts{GPUs: oneGPU, Pod: &notebook.Pod{Node: "n1", Deleting: true}},
 			"Restarting: its pod is being ended, and a new one is made then", "",
 		},
 		{
-			"its pod has failed", notebook.Facts{Pod: &notebook.Pod{Node: "n1", Failed: "Evicted: node was low on memory"}},
+			"its pod has failed",
+			notebook.Facts{Pod: &notebook.Pod{Node: "n1", Failed: "Evicted: node was low on memory"}},
 			"Crashing: its pod has failed, and a new one is made: Evicted: node was low on memory", "",
 		},
 		{
-			"it is being stopped", notebook.Facts{Stopped: true, GPUs: oneGPU, Pod: running},
+			"it is being stopped",
+			notebook.Facts{Stopped: true, GPUs: oneGPU, Pod: running},
 			"Terminating: its pod is being ended, and what it holds is free when that is gone", "False Stopped: -",
 		},
 		{
-			"it is stopped", notebook.Facts{Stopped: true, GPUs: oneGPU},
+			"it is stopped",
+			notebook.Facts{Stopped: true, GPUs: oneGPU},
 			"Stopped: stopped by annotation kubeflow-resource-stopped; to start it: kubectl annotate notebook nb -n ns kubeflow-resource-stopped-", "False Stopped: -",
 		},
 		{
-			"a stopped one is not refused", notebook.Facts{Stopped: true, Refusal: refusal("x"), StoppedFor: "idle for 2h.", Claims: []string{"home"}},
+			"a stopped one is not refused",
+			notebook.Facts{Stopped: true, Refusal: refusal("x"), StoppedFor: "idle for 2h.", Claims: []string{"home"}},
 			"Stopped: stopped: idle for 2h; kept: volume claim home; to start it: kubectl annotate notebook nb -n ns kubeflow-resource-stopped-", "",
 		},
 		{
-			"a name that another has", notebook.Facts{Taken: "a Service named nb is not of this notebook", GPUs: oneGPU},
+			"a name that another has",
+			notebook.Facts{Taken: "a Service named nb is not of this notebook", GPUs: oneGPU},
 			"Refused: a Service named nb is not of this notebook", "False Held: -",
 		},
 	} {
@@ -307,7 +345,8 @@ func TestTimeline(t *testing.T) {
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 	conditions := []notebook.Condition{
 		{Type: "GPUQueued", Status: "False", Since: at(2)},
-		{Type: "PodScheduled", Status: "True", Since: at(2)}, {Type: "PodReadyToStartContainers", Status: "True", Since: at(3)},
+		{Type: "PodScheduled", Status: "True", Since: at(2)},
+		{Type: "PodReadyToStartContainers", Status: "True", Since: at(3)},
 		{Type: "Ready", Status: "False", Since: at(2)},
 	}
 	want := []notebook.Moment{{"queued", at(0)}, {"bound", at(2)}, {"pulling", at(3)}, {"started", at(9)}, {"ready", time.Time{}}}
