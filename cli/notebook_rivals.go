@@ -37,6 +37,15 @@ func (n *notebooks) rivals(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 	return n.tried(r, wants, nodes, pods, others)
 }
 
+// helps lists what would help a notebook that waits, as far as this user may know.
+func (n *notebooks) helps(ctx context.Context, nb *kubeflow.Notebook) []string {
+	var r whyReport
+	if err := n.rivals(ctx, nb, nil, &r); err != nil {
+		return nil // a courtesy: what it waits for is told without
+	}
+	return r.Helps
+}
+
 // tried tells holders and helps from a cluster as it is.
 func (n *notebooks) tried(r *whyReport, wants *v1.Pod, nodes []*v1.Node, pods []*v1.Pod, others []kubeflow.Notebook) error {
 	trial, err := kube.NewTrial(nodes, pods)

@@ -121,12 +121,19 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 	defer line.end()
 	var last *kubeflow.Notebook
 	var final error
+	helped := false
 	err := n.follow(ctx, name, func(nb *kubeflow.Notebook) (bool, error) {
 		if fresh != nil && !fresh(nb) {
 			return false, nil
 		}
 		last = nb
 		line.show(n.o.now().Sub(began), nb)
+		if !helped && waitsForGPUs(nb) {
+			helped = true
+			for _, help := range n.helps(ctx, nb) {
+				line.note("would help: " + help)
+			}
+		}
 		done, err := settled(nb)
 		final = err
 		return done, err
@@ -186,6 +193,7 @@ type stateLine struct {
 	w    io.Writer
 	tty  bool
 	last string
+	open bool // the line on the terminal is not ended
 }
 
 func newStateLine(w io.Writer) *stateLine { return &stateLine{w: w, tty: isTerminal(w)} }
@@ -201,6 +209,7 @@ func (l *stateLine) show(took time.Duration, nb *kubeflow.Notebook) {
 		fmt.Fprintln(l.w, stamp+text)
 		return
 	}
+	l.open = true
 	if runes, width := []rune(stamp+text), screenOf(l.w).width; width > 1 && len(runes) >= width {
 		fmt.Fprintf(l.w, "\r\x1b[K%s…", string(runes[:width-2]))
 		return
@@ -208,9 +217,16 @@ func (l *stateLine) show(took time.Duration, nb *kubeflow.Notebook) {
 	fmt.Fprintf(l.w, "\r\x1b[K%s", stamp+text)
 }
 
+// note adds a line that stays.
+func (l *stateLine) note(text string) {
+	l.end() // what stands there stays
+	fmt.Fprintf(l.w, "          %s\n", text)
+}
+
 // end leaves the last line of a terminal standing.
 func (l *stateLine) end() {
-	if l.tty && l.last != "" {
+	if l.open {
 		fmt.Fprintln(l.w)
 	}
+	l.open = false
 }

@@ -156,10 +156,16 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 	if r.Events, err = n.events(ctx, nb, pod); err != nil {
 		return nil, err
 	}
-	if waits := s == notebook.Queued || s == notebook.NoSuchGPU || changeWaits(nb); waits && len(r.GPUs) > 0 {
+	if waitsForGPUs(nb) {
 		return r, n.rivals(ctx, nb, pod, r)
 	}
 	return r, nil
+}
+
+// waitsForGPUs says whether a notebook has no place for want of GPUs.
+func waitsForGPUs(nb *kubeflow.Notebook) bool {
+	s := state(nb)
+	return len(asked(nb)) > 0 && (s == notebook.Queued || s == notebook.NoSuchGPU || changeWaits(nb))
 }
 
 // changeWaits says whether a notebook runs as it was because a change of it does
