@@ -125,6 +125,8 @@ func (p *components) startAPI(wait, run context.Context) (loopback *rest.Config,
 	if err != nil {
 		return nil, nil, fmt.Errorf("configure kube-apiserver: %w", err)
 	}
+	extra := &cfg.ApiExtensions.ExtraConfig
+	extra.CRDRESTOptionsGetter = oneCache{extra.CRDRESTOptionsGetter}
 	completed, err := cfg.Complete()
 	if err != nil {
 		return nil, nil, fmt.Errorf("configure kube-apiserver: %w", err)
