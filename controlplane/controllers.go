@@ -37,9 +37,10 @@ func chooseNotebooks(asked, had string) (string, error) {
 	return had, nil
 }
 
-// startControllers runs Berth's controllers. What it returns is closed when the
-// kinds are served that they are of: being ready waits for that, and not for them.
-func (p *plane) startControllers(ctx context.Context, client kubernetes.Interface, running *group) <-chan struct{} {
+// startControllers brings the definitions of Berth's kinds to the cluster, and runs
+// their controllers once all else is ready. What it returns is closed when the kinds
+// are served: being ready waits for that, and not for the controllers.
+func (p *plane) startControllers(ctx context.Context, client kubernetes.Interface, ready <-chan struct{}, running *group) <-chan struct{} {
 	served := make(chan struct{})
 	if p.state.Notebooks == string(notebook.Off) {
 		close(served)
@@ -47,14 +48,14 @@ func (p *plane) startControllers(ctx context.Context, client kubernetes.Interfac
 	}
 	ended := running.ended(ctx, p)
 	labelled(ctx, "controllers", func(ctx context.Context) {
-		ended("Berth's controllers", p.runControllers(ctx, client, served))
+		ended("Berth's controllers", p.runControllers(ctx, client, served, ready))
 	})
 	return served
 }
 
 // runControllers gives the controllers their roles, brings the definitions of their
-// kinds, closes served, and runs them until ctx ends.
-func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface, served chan<- struct{}) error {
+// kinds, closes served, and from ready on runs them until ctx ends.
+func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface, served chan<- struct{}, ready <-chan struct{}) error {
 	began := time.Now()
 	if err := grantControllers(ctx, client); err != nil {
 		return err
@@ -70,6 +71,11 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 	}
 	close(served)
 	p.log.Info("definitions are served", "after", time.Since(began))
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return nil
+	}
 	return server.Start(ctx, p.controllerConfig(), server.Options{
 		Notebooks: p.state.Notebooks,
 		Notebook:  notebook.Options{FSGroup: true, Istio: true},

@@ -198,13 +198,13 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	defer running.Wait()
 	defer stop()
 
-	served := p.startControllers(ctx, client, &running)
+	ready := make(chan struct{})
+	served := p.startControllers(ctx, client, ready, &running)
 	for _, w := range p.spec.Warnings {
 		p.log.Warn("fleet file", "message", w)
 	}
-	install := make(chan struct{})
 	f, err := fleet.New(fleet.Options{
-		Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem, Install: install,
+		Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem, Install: ready,
 		Commitments: p.state.Scheduler != SchedulerStock, Host: processes, HostRules: p.hostRules,
 	})
 	if err != nil {
@@ -229,9 +229,9 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 		return err
 	}
 	p.step("Control plane", p.made()+" "+buildinfo.Kubernetes)
-	for _, ready := range []<-chan struct{}{served, f.Ready()} {
+	for _, done := range []<-chan struct{}{served, f.Ready()} {
 		select {
-		case <-ready:
+		case <-done:
 		case <-ctx.Done():
 			return stopped(ctx)
 		case err := <-p.failed:
@@ -243,7 +243,7 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	if err := p.ready(); err != nil {
 		return err
 	}
-	close(install)
+	close(ready)
 	select {
 	case <-ctx.Done():
 		return nil

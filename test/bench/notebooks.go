@@ -187,25 +187,29 @@ func atOnce(ctx context.Context, r *report, dir string) (err error) {
 }
 
 // notebooksAtRest compares the memory with many notebooks with that of as many
-// StatefulSets and Services made by hand, and counts the writes while nothing
+// StatefulSets and Services made by hand, after they were made and after a restart,
+// which is free of what making them has left, and counts the writes while nothing
 // happens.
 func notebooksAtRest(ctx context.Context, r *report, dir string) error {
 	n := r.small(1000)
-	var mb [2]float64
-	var writes map[string]float64
-	for i, make := range []func(context.Context, *notebooks, int) error{
+	var of [2]rested
+	for i, fill := range []func(context.Context, *notebooks, int) error{
 		func(ctx context.Context, c *notebooks, n int) error { return c.byHand(ctx, "hand", n) },
 		func(ctx context.Context, c *notebooks, n int) error { return c.create(ctx, "rest", n, 1) },
 	} {
 		var err error
-		if mb[i], writes, err = restingWith(ctx, r, fmt.Sprintf("%s-%d", dir, i), n, make); err != nil {
+		if of[i], err = restingWith(ctx, r, fmt.Sprintf("%s-%d", dir, i), n, fill); err != nil {
 			return err
 		}
 	}
-	how := fmt.Sprintf("%d of one GPU each, all running, on %d nodes of 8; resident memory of the process a minute later", n, r.small(150))
-	r.add(figure{what: "memory beside StatefulSets and Services made by hand", values: mb[:1], unit: "MB", how: how})
-	r.add(figure{what: "memory beside notebooks", values: mb[1:], unit: "MB", how: "the same"})
-	r.add(figure{what: "what the notebooks add", values: []float64{mb[1] - mb[0]}, unit: "MB", aim: 80, how: "from the two above"})
+	how := fmt.Sprintf("%d of one GPU each, all running, on %d nodes of 8; resident memory of the process", n, r.small(150))
+	for i, when := range []string{"a minute after they were made", "a minute after a restart"} {
+		hand, notebooks := of[0].mb[i], of[1].mb[i]
+		r.add(figure{what: "memory beside StatefulSets and Services made by hand, " + when, values: []float64{hand}, unit: "MB", how: how})
+		r.add(figure{what: "memory beside notebooks, " + when, values: []float64{notebooks}, unit: "MB", how: "the same"})
+		r.add(figure{what: "what the notebooks add, " + when, values: []float64{notebooks - hand}, unit: "MB", aim: 80, how: "from the two above"})
+	}
+	writes := of[1].writes
 	sum := 0.0
 	var by []string
 	for key, v := range writes {
@@ -224,32 +228,61 @@ func notebooksAtRest(ctx context.Context, r *report, dir string) error {
 	return nil
 }
 
-// restingWith starts a control plane, has made so much of something, waits until all
-// of its pods run and things are quiet, and gives the memory after a minute and
-// the writes in it.
-func restingWith(ctx context.Context, r *report, dir string, n int, make func(context.Context, *notebooks, int) error) (mb float64, writes map[string]float64, err error) {
-	t, err := begin(dir, ours, fmt.Sprintf("scale:%d", r.small(150)), false)
+// rested is what a control plane with many objects is like at rest.
+type rested struct {
+	mb     [2]float64         // resident memory, after they were made and after a restart
+	writes map[string]float64 // in a minute, by resource and verb
+}
+
+// restingWith starts a control plane, has made so much of something, waits until
+// all of its pods run, and measures at rest; then again after a restart.
+func restingWith(ctx context.Context, r *report, dir string, n int, fill func(context.Context, *notebooks, int) error) (out rested, err error) {
+	fleet := fmt.Sprintf("scale:%d", r.small(150))
+	t, err := begin(dir, ours, fleet, false)
 	if err != nil {
-		return 0, nil, err
+		return out, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
+	if err := t.made(ctx, n, fill); err != nil {
+		return out, err
+	}
+	if out.mb[0], out.writes, err = t.minute(ctx); err != nil {
+		return out, err
+	}
+	if _, err := t.down(false); err != nil {
+		return out, err
+	}
+	if t.plane, err = up(dir, fleet, "--scheduler", ours); err != nil {
+		return out, err
+	}
+	if t.client, err = connect(t.Kubeconfig); err != nil {
+		return out, err
+	}
+	out.mb[1], _, err = t.minute(ctx)
+	return out, err
+}
+
+// made has n of something made, and waits until all of their pods run.
+func (t *trial) made(ctx context.Context, n int, fill func(context.Context, *notebooks, int) error) error {
 	seen, err := watchBindings(ctx, t.client)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
+	defer seen.stop()
 	notebooks, err := connectNotebooks(t.Kubeconfig)
 	if err != nil {
-		seen.stop()
-		return 0, nil, err
+		return err
 	}
-	err = make(ctx, notebooks, n)
-	if err == nil {
-		_, err = seen.awaitRunning(ctx, n, time.Minute)
+	if err := fill(ctx, notebooks, n); err != nil {
+		return err
 	}
-	seen.stop()
-	if err != nil {
-		return 0, nil, err
-	}
+	_, err = seen.awaitRunning(ctx, n, time.Minute)
+	return err
+}
+
+// minute waits until things are quiet and gives the memory after a minute more, and
+// the writes in it.
+func (t *trial) minute(ctx context.Context) (mb float64, writes map[string]float64, err error) {
 	if err := t.quiet(ctx); err != nil {
 		return 0, nil, err
 	}
@@ -260,17 +293,16 @@ func restingWith(ctx context.Context, r *report, dir string, n int, make func(co
 	if err := pause(ctx, time.Minute); err != nil {
 		return 0, nil, err
 	}
-	after, err := t.writes(ctx)
-	if err != nil {
+	if writes, err = t.writes(ctx); err != nil {
 		return 0, nil, err
 	}
 	for key, v := range before {
-		if after[key] -= v; after[key] == 0 {
-			delete(after, key)
+		if writes[key] -= v; writes[key] == 0 {
+			delete(writes, key)
 		}
 	}
 	mb, err = memory(t.PID)
-	return mb, after, err
+	return mb, writes, err
 }
 
 // stop stops a notebook as Kubeflow's own programs do.
