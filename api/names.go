@@ -104,6 +104,10 @@ const (
 	// that Berth has put it there and may change it.
 	LabelManagedBy = "berth.dev/managed-by"
 
+	// AnnotationDefinition, on a CustomResourceDefinition of Berth's, is the hash of
+	// the definition as Berth has written it.
+	AnnotationDefinition = "berth.dev/definition"
+
 	// LabelRack, on a Node, names the rack that it is in, unique in its zone.
 	LabelRack = "berth.dev/rack"
 )
