@@ -180,8 +180,9 @@ func (r *reader) profile(n *yaml.Node, i int) (*Loaded, error) {
 	return l, nil
 }
 
-// options reads profile_options.
-func (o *one) options(p pair, path string, to *[]v1alpha1.ProfileOption) error {
+// entries calls read for each entry of a mapping of names, with what reads its keys:
+// what says what the entries are. Null is no entries.
+func (o *one) entries(p pair, path, what string, read func(each pair, in *one) error) error {
 	if target(p.value).ShortTag() == "!!null" {
 		return nil
 	}
@@ -190,10 +191,19 @@ func (o *one) options(p pair, path string, to *[]v1alpha1.ProfileOption) error {
 		return err
 	}
 	for _, each := range list {
-		option := v1alpha1.ProfileOption{Key: each.key}
 		at := join(path, each.key)
 		o.lines[at] = each.at.Line
-		in := o.in(at, anOption)
+		if err := read(each, o.in(at, what)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// options reads profile_options.
+func (o *one) options(p pair, path string, to *[]v1alpha1.ProfileOption) error {
+	return o.entries(p, path, anOption, func(each pair, in *one) error {
+		option := v1alpha1.ProfileOption{Key: each.key}
 		err := in.each(each.value, func(p pair, path string) (bool, error) {
 			switch p.key {
 			case "display_name":
@@ -212,27 +222,17 @@ func (o *one) options(p pair, path string, to *[]v1alpha1.ProfileOption) error {
 			return err
 		}
 		if len(option.Choices) == 0 && (option.UnlistedChoice == nil || !option.UnlistedChoice.Enabled) {
-			return wrongAt(each.at, at, "the option has no choices and no unlisted_choice that is enabled")
+			return wrongAt(each.at, in.path, "the option has no choices and no unlisted_choice that is enabled")
 		}
 		*to = append(*to, option)
-	}
-	return nil
+		return nil
+	})
 }
 
 // choices reads the choices of an option.
 func (o *one) choices(p pair, path string, to *[]v1alpha1.ProfileChoice) error {
-	if target(p.value).ShortTag() == "!!null" {
-		return nil
-	}
-	list, err := o.r.pairs(p.value, path)
-	if err != nil {
-		return err
-	}
-	for _, each := range list {
+	return o.entries(p, path, aChoice, func(each pair, in *one) error {
 		c := v1alpha1.ProfileChoice{Key: each.key}
-		at := join(path, each.key)
-		o.lines[at] = each.at.Line
-		in := o.in(at, aChoice)
 		err := in.each(each.value, func(p pair, path string) (bool, error) {
 			switch p.key {
 			case "display_name":
@@ -255,8 +255,8 @@ func (o *one) choices(p pair, path string, to *[]v1alpha1.ProfileChoice) error {
 			return err
 		}
 		*to = append(*to, c)
-	}
-	return nil
+		return nil
+	})
 }
 
 // unlisted reads unlisted_choice.
