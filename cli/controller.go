@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,14 +79,7 @@ func newController(o Options) *cobra.Command {
 			if err := c.check(cmd.Flags(), words, period, os.LookupEnv); err != nil {
 				return err
 			}
-			if err := logVerbosity(verbosity); err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			context.AfterFunc(ctx, stop) // the next signal has its default effect
-			defer klog.Flush()
-			return unreachable(o.Controller(ctx, c))
+			return untilSignal(cmd.Context(), verbosity, func(ctx context.Context) error { return o.Controller(ctx, c) })
 		},
 	}
 	f := cmd.Flags()

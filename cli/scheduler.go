@@ -56,14 +56,7 @@ func newScheduler(o Options) *cobra.Command {
 			if err := s.check(); err != nil {
 				return err
 			}
-			if err := logVerbosity(verbosity); err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			context.AfterFunc(ctx, stop) // the next signal has its default effect
-			defer klog.Flush()
-			return unreachable(o.Scheduler(ctx, s))
+			return untilSignal(cmd.Context(), verbosity, func(ctx context.Context) error { return o.Scheduler(ctx, s) })
 		},
 	}
 	f := cmd.Flags()
@@ -120,6 +113,19 @@ func oneCluster(kubeconfig, who string) (string, error) {
 		return "", usagef("which cluster? give --kubeconfig or set KUBECONFIG; %s in a pod needs neither", who)
 	}
 	return kubeconfig, nil
+}
+
+// untilSignal runs a process of a cluster until it ends or is told to, with
+// Kubernetes' log on stderr up to level verbosity.
+func untilSignal(ctx context.Context, verbosity int, run func(context.Context) error) error {
+	if err := logVerbosity(verbosity); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the next signal has its default effect
+	defer klog.Flush()
+	return unreachable(run(ctx))
 }
 
 // logVerbosity sends Kubernetes' log to stderr, with messages up to level v.
