@@ -338,7 +338,7 @@ func TestWhichVolumeIsHome(t *testing.T) {
 	}{
 		{"the only claim", []v1.VolumeMount{{Name: "data", MountPath: "/data"}}, "data-claim"},
 		{"one below /home before others", []v1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "home", MountPath: "/home/jovyan"}}, "home-claim"},
-		{"one at the working folder before all", []v1.VolumeMount{{Name: "home", MountPath: "/home/jovyan"}, {Name: "data", MountPath: "/work/"}}, "data-claim"},
+		{"one at the working folder before all", []v1.VolumeMount{{Name: "home", MountPath: "/home/jovyan"}, {Name: "data", MountPath: "/project/"}}, "data-claim"},
 		{"none that is read only", []v1.VolumeMount{{Name: "data", MountPath: "/data", ReadOnly: true}}, ""},
 		{"none that is no claim", []v1.VolumeMount{{Name: "dshm", MountPath: "/dev/shm"}}, ""},
 		{"an ephemeral volume has a claim of the pod", []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}, "nb-scratch"},
@@ -347,7 +347,7 @@ func TestWhichVolumeIsHome(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			withHost(t, func(w *world, h *fakeHost) {
 				p := notebook()
-				p.Spec.Containers[0].WorkingDir, p.Spec.Containers[0].VolumeMounts = "/work", tt.mounts
+				p.Spec.Containers[0].WorkingDir, p.Spec.Containers[0].VolumeMounts = "/project", tt.mounts
 				claim := func(name string) v1.Volume {
 					return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-claim"}}}
 				}
