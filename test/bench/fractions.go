@@ -51,19 +51,11 @@ func benchFractions(ctx context.Context, r *report, dir string) error {
 // fractions gives the seconds from the first creation to all running, and how
 // many GPUs are in use. The error says when one carries more than it has.
 func fractions(ctx context.Context, dir string, nodes, n int) (wall float64, inUse int, busy bool, err error) {
-	t, err := begin(dir, ours, fmt.Sprintf("scale:%d", nodes), false)
+	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", nodes), afterStart)
 	if err != nil {
 		return 0, 0, false, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	seen, err := watchBindings(ctx, t.client)
-	if err != nil {
-		return 0, 0, false, err
-	}
-	defer seen.stop()
-	if err := pause(ctx, 5*time.Second); err != nil {
-		return 0, 0, false, err
-	}
 	want := corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {

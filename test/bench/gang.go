@@ -49,19 +49,11 @@ func benchGang(ctx context.Context, r *report, dir string) error {
 // gang gives the seconds from the first creation to the last binding, and the
 // 99th percentile of those from creation to binding.
 func gang(ctx context.Context, dir, which string, nodes, n int) (wall, p99 float64, busy bool, err error) {
-	t, err := begin(dir, which, fmt.Sprintf("scale:%d", nodes), false)
+	t, seen, err := observe(ctx, dir, which, fmt.Sprintf("scale:%d", nodes), afterStart)
 	if err != nil {
 		return 0, 0, false, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	seen, err := watchBindings(ctx, t.client)
-	if err != nil {
-		return 0, 0, false, err
-	}
-	defer seen.stop()
-	if err := pause(ctx, 5*time.Second); err != nil {
-		return 0, 0, false, err
-	}
 	pods := gpuPods("member", n, 1)
 	if which == ours {
 		inGang(pods, "training", n)

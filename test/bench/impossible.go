@@ -22,16 +22,11 @@ const (
 func benchImpossible(ctx context.Context, r *report, dir string) (err error) {
 	nodes, waiting := r.small(500), r.small(10000)
 	members := max(r.small(512), nodes+1) // each takes a node
-	t, err := begin(dir, ours, fmt.Sprintf("scale:%d", nodes), false)
+	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", nodes), 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	seen, err := watchBindings(ctx, t.client)
-	if err != nil {
-		return err
-	}
-	defer seen.stop()
 	filler := gpuPods("fill", 8*nodes, 1)
 	if _, _, err := create(ctx, t.client, filler, creators); err != nil {
 		return err

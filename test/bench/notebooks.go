@@ -34,21 +34,13 @@ func benchNotebooks(ctx context.Context, r *report, dir string) error {
 // oneByOne applies a notebook with kubectl, waits until its pod is bound and
 // runs, stops it, and waits until `berth gpus` shows its GPU free.
 func oneByOne(ctx context.Context, r *report, dir string) (err error) {
-	t, err := begin(dir, ours, "default", false)
+	t, seen, err := observe(ctx, dir, ours, "default", afterStart)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	seen, err := watchBindings(ctx, t.client)
-	if err != nil {
-		return err
-	}
-	defer seen.stop()
 	notebooks, err := connectNotebooks(t.Kubeconfig)
 	if err != nil {
-		return err
-	}
-	if err := pause(ctx, 5*time.Second); err != nil {
 		return err
 	}
 	var bound, free []float64
@@ -154,21 +146,13 @@ func holds(kubeconfig, pod string) (bool, error) {
 // atOnce creates many notebooks at once.
 func atOnce(ctx context.Context, r *report, dir string) (err error) {
 	n := r.small(500)
-	t, err := begin(dir, ours, fmt.Sprintf("scale:%d", r.small(100)), false)
+	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", r.small(100)), afterStart)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	seen, err := watchBindings(ctx, t.client)
-	if err != nil {
-		return err
-	}
-	defer seen.stop()
 	notebooks, err := connectNotebooks(t.Kubeconfig)
 	if err != nil {
-		return err
-	}
-	if err := pause(ctx, 5*time.Second); err != nil {
 		return err
 	}
 	used, err := t.span(func(began time.Time) (time.Time, error) {

@@ -30,7 +30,8 @@ type trial struct {
 
 	which  string // the scheduler
 	client *kubernetes.Clientset
-	hold   string // the file that holds the scheduler back; "" is none
+	hold   string    // the file that holds the scheduler back; "" is none
+	seen   *bindings // of observe; nil is none
 }
 
 // begin starts one. With hold its scheduler starts at release. The caller ends
@@ -58,6 +59,25 @@ func begin(dir, which, fleet string, hold bool) (*trial, error) {
 	return t, nil
 }
 
+// observe begins a trial whose scheduler runs, watches what is bound, and waits for
+// rest after the start to return. The caller ends it.
+func observe(ctx context.Context, dir, which, fleet string, rest time.Duration) (*trial, *bindings, error) {
+	t, err := begin(dir, which, fleet, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.seen, err = watchBindings(ctx, t.client); err == nil {
+		err = pause(ctx, rest)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, t.end())
+	}
+	return t, t.seen, nil
+}
+
+// afterStart is how long a trial rests that measures time.
+const afterStart = 5 * time.Second
+
 // release lets the scheduler start.
 func (t *trial) release() error {
 	if err := os.Remove(t.hold); err != nil {
@@ -69,6 +89,9 @@ func (t *trial) release() error {
 
 // end stops the control plane and removes its folder.
 func (t *trial) end() error {
+	if t.seen != nil {
+		t.seen.stop()
+	}
 	if t.hold != "" {
 		_ = os.Remove(t.hold)
 	}
