@@ -8,11 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 
 	"berth.dev/berth/fleet/kubelet"
@@ -100,23 +98,8 @@ func TestPortForwardReachesAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, _ := url.Parse(cfg.Host + "/portForward/default/nb")
-	stop, ready := make(chan struct{}), make(chan struct{})
-	f, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: rt}, "POST", u), []string{"0:8888"}, stop, ready, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- f.ForwardPorts() }()
-	select {
-	case <-ready:
-	case err := <-done:
-		t.Fatalf("port-forward: %v", err)
-	}
-	ports, err := f.GetPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(int(ports[0].Local)))
+	port, stop, done := forward(t, spdy.NewDialer(upgrader, &http.Client{Transport: rt}, "POST", u), "8888")
+	conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		t.Fatal(err)
 	}

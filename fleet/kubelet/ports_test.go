@@ -94,26 +94,34 @@ func dialer(t *testing.T) httpstream.Dialer {
 	return spdy.NewDialer(upgrader, &http.Client{Transport: rt}, "POST", u)
 }
 
-func TestPortForward(t *testing.T) {
+// forward forwards a port of this machine, which it names, to one of a pod. It ends
+// when stop is closed; done then says how.
+func forward(t *testing.T, to httpstream.Dialer, remote string) (local string, stop chan struct{}, done <-chan error) {
+	t.Helper()
 	stop, ready := make(chan struct{}), make(chan struct{})
-	f, err := portforward.New(dialer(t), []string{"0:9400"}, stop, ready, io.Discard, io.Discard)
+	f, err := portforward.New(to, []string{"0:" + remote}, stop, ready, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- f.ForwardPorts() }()
+	ended := make(chan error, 1)
+	go func() { ended <- f.ForwardPorts() }()
 	select {
 	case <-ready:
-	case err := <-done:
+	case err := <-ended:
 		t.Fatalf("port-forward: %v", err)
 	}
 	ports, err := f.GetPorts()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return strconv.Itoa(int(ports[0].Local)), stop, ended
+}
+
+func TestPortForward(t *testing.T) {
+	port, stop, done := forward(t, dialer(t), "9400")
 	client := &http.Client{Transport: &http.Transport{}}
 	for range 2 { // the second on the same connection
-		resp, err := client.Get("http://127.0.0.1:" + strconv.Itoa(int(ports[0].Local)) + "/metrics")
+		resp, err := client.Get("http://127.0.0.1:" + port + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
