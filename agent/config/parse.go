@@ -2,9 +2,9 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -24,40 +24,47 @@ import (
 // same resource twice, and timeSlicing beside mps, which would silently win.
 // Limits that depend on the node's GPUs are Check's.
 func Parse(name string, data []byte) (gpu.Sharing, []string, error) {
-	root, err := parse(name, data)
-	if err != nil {
-		return gpu.Sharing{}, nil, err
-	}
-	return ParseNode(name, root)
+	s, warnings, err := ParseSettings(name, data)
+	return s.Sharing, warnings, err
 }
 
 // ParseNode is Parse of a document that is part of another file, as a field
 // of type yaml.Node that Decode has filled; lines are those of that file. nil
 // and an empty node are an empty document.
 func ParseNode(name string, doc *yaml.Node) (gpu.Sharing, []string, error) {
+	p, err := read(name, doc)
+	if err != nil {
+		return gpu.Sharing{}, nil, err
+	}
+	return p.out.Sharing, p.warnings, nil
+}
+
+// read checks a document, nil for none, and fills in defaults.
+func read(name string, doc *yaml.Node) (*parser, *Error) {
 	if doc != nil && doc.Kind == yaml.DocumentNode && len(doc.Content) > 0 {
 		doc = doc.Content[0]
 	}
 	if doc == nil || doc.IsZero() || doc.Kind == yaml.DocumentNode {
-		return gpu.Sharing{}, nil, nil
+		doc = &yaml.Node{Kind: yaml.MappingNode}
 	}
-	p := parser{file: name, root: doc}
+	p := &parser{file: name, root: doc, doc: defaults()}
 	// First what is wrong most often, before the field replicas, which does
 	// not belong there, is called unknown.
 	for _, kind := range []string{"timeSlicing", "mps"} {
 		if err := p.noResources(kind); err != nil {
-			return gpu.Sharing{}, nil, err
+			return nil, err
 		}
 	}
-	if err := decodeNode(name, doc, &p.doc); err != nil {
-		return gpu.Sharing{}, nil, err
+	d := decoder{file: name, left: maxValues}
+	if err := d.value(doc, doc.Line, reflect.ValueOf(&p.doc).Elem(), "", 0); err != nil {
+		return nil, err
 	}
 	for _, check := range []func() *Error{p.version, p.flags, p.plugin, p.ignored, p.imex, p.sharing} {
 		if err := check(); err != nil {
-			return gpu.Sharing{}, nil, err
+			return nil, err
 		}
 	}
-	return p.out, p.warnings, nil
+	return p, nil
 }
 
 // Check says whether the GPUs of n can be shared as s says, in the words of
@@ -69,7 +76,7 @@ type parser struct {
 	file     string
 	root     *yaml.Node
 	doc      document
-	out      gpu.Sharing
+	out      Settings
 	warnings []string
 }
 
@@ -102,65 +109,6 @@ func (p *parser) version() *Error {
 	return nil
 }
 
-func (p *parser) flags() *Error {
-	f := p.doc.Flags
-	if err := p.oneOf("flags.migStrategy", "unknown MIG strategy", f.MIGStrategy, "none", "single", "mixed"); err != nil {
-		return err
-	}
-	p.out.MIGStrategy = gpu.MIGStrategy(f.MIGStrategy)
-	if err := p.oneOf("flags.deviceDiscoveryStrategy", "invalid --device-discovery-strategy option",
-		f.DeviceDiscoveryStrategy, "auto", "nvml", "tegra", "vfio"); err != nil {
-		return err
-	}
-	n := follow(&f.GFD.SleepInterval)
-	if n == nil || n.IsZero() || isNull(n) || n.Value == "infinite" {
-		return nil
-	}
-	_, err := time.ParseDuration(n.Value)
-	if t := n.ShortTag(); n.Kind != yaml.ScalarNode || err != nil && t != "!!int" && t != "!!float" {
-		return p.fail("flags.gfd.sleepInterval", "invalid duration: "+found(n), `use a duration such as 60s, or infinite`)
-	}
-	return nil
-}
-
-// plugin checks flags.plugin.
-func (p *parser) plugin() *Error {
-	f := p.doc.Flags.Plugin
-	path := "flags.plugin.deviceListStrategy"
-	var strategies []string
-	n := follow(&f.DeviceListStrategy)
-	switch {
-	case n == nil || n.IsZero() || isNull(n):
-	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
-		strategies = []string{n.Value}
-	default:
-		if n.Kind != yaml.SequenceNode || decodeNode(p.file, n, &strategies) != nil {
-			return p.fail(path, "invalid deviceListStrategy: "+found(n), "use envvar, or a list such as [envvar, cdi-cri]")
-		}
-	}
-	for _, s := range strategies {
-		if s == "" {
-			return p.fail(path, `invalid --device-list-strategy option: invalid strategy: ""`, "use envvar")
-		}
-		if strings.Contains(s, ",") {
-			return p.fail(path, "invalid --device-list-strategy option: invalid strategy: "+s, "write a list: ["+s+"]")
-		}
-		if err := p.oneOf(path, "invalid --device-list-strategy option: invalid strategy", s,
-			"envvar", "volume-mounts", "cdi-annotations", "cdi-cri"); err != nil {
-			return err
-		}
-		if strings.HasPrefix(s, "cdi-") && p.doc.Flags.DeviceDiscoveryStrategy == "tegra" {
-			return p.fail(path, "CDI --device-list-strategy options are only supported on NVML-based systems", "use envvar or volume-mounts")
-		}
-	}
-	if err := p.oneOf("flags.plugin.deviceIDStrategy", "invalid --device-id-strategy option", f.DeviceIDStrategy, "uuid", "index"); err != nil {
-		return err
-	}
-	p.out.Packed = f.AllocationPolicy == "packed"
-	return p.oneOf("flags.plugin.sharedDevicesAllocationPolicy", "invalid --shared-devices-allocation-policy option",
-		f.AllocationPolicy, "distributed", "packed")
-}
-
 // ignored checks resources, which the plugin reads and then leaves aside.
 func (p *parser) ignored() *Error {
 	for _, list := range []struct {
@@ -191,5 +139,6 @@ func (p *parser) imex() *Error {
 	if len(ids) > 1 || len(ids) == 1 && ids[0] != 0 {
 		return p.fail("imex.channelIDs", fmt.Sprintf("invalid IMEX config: channelIDs must be [] or [0]; found %v", ids), "write [0], or leave imex out")
 	}
+	p.out.IMEX = IMEX{ChannelIDs: ids, Required: p.doc.Imex.Required}
 	return nil
 }

@@ -1,0 +1,153 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"berth.dev/berth/core/gpu"
+)
+
+// Settings is everything that a node agent is told: the configuration file of
+// NVIDIA's device plugin and GPU Feature Discovery, version v1, with defaults
+// filled in. It is a value: whoever changes one makes a copy with Clone.
+type Settings struct {
+	// Sharing is what is offered. Its MIGStrategy is "" where nobody sets it,
+	// which means none.
+	gpu.Sharing
+
+	// FailOnInitError ends the agent where the driver cannot be read at its
+	// start. False waits until it can be. Default true, as the plugin's.
+	FailOnInitError bool
+	// MPSRoot is the folder on the host for pipes and logs of MPS, which
+	// containers get mounted. Default DefaultMPSRoot.
+	MPSRoot string
+	// DriverRoot is where the driver's files are, on the host. Default "/".
+	DriverRoot string
+	// DevRoot is the folder that has dev/nvidia0 and so on. Default DriverRoot.
+	DevRoot string
+	// GDRCopy, GDS and MOFED give containers the devices of GPUDirect RDMA copy,
+	// GPUDirect Storage and Mellanox OFED. Default false.
+	GDRCopy, GDS, MOFED bool
+	// Discovery is how GPUs are found: "auto", "nvml", "tegra" or "vfio".
+	// Default "auto". Only NVML is read whatever it says.
+	Discovery string
+
+	Plugin Plugin
+	GFD    GFD
+	IMEX   IMEX
+	Health Health
+}
+
+// DefaultMPSRoot is where MPS keeps pipes and logs unless told: where the chart
+// of NVIDIA's plugin puts them.
+const DefaultMPSRoot = "/run/nvidia/mps"
+
+// Device list strategies: how a container is told of its devices.
+const (
+	ListEnvvar         = "envvar"          // NVIDIA_VISIBLE_DEVICES, read by NVIDIA's runtime
+	ListVolumeMounts   = "volume-mounts"   // mounts of /dev/null below /var/run/nvidia-container-devices
+	ListCDIAnnotations = "cdi-annotations" // annotations that name CDI devices
+	ListCDICRI         = "cdi-cri"         // the CRI's field for CDI devices
+)
+
+// Plugin is flags.plugin of the file: how devices reach containers.
+type Plugin struct {
+	// PassDeviceSpecs gives device nodes to the kubelet too, besides what
+	// envvar and volume-mounts say. Default false.
+	PassDeviceSpecs bool
+	// DeviceListStrategy is one or more of the List constants, without
+	// duplicates, in the file's order. Default ["envvar"].
+	DeviceListStrategy []string
+	// DeviceIDStrategy is what devices are called in a container: "uuid" or
+	// "index". Default "uuid".
+	DeviceIDStrategy string
+	// CDIAnnotationPrefix begins the annotations of cdi-annotations. Default
+	// "cdi.k8s.io/".
+	CDIAnnotationPrefix string
+	// CTKPath is the program nvidia-ctk or nvidia-cdi-hook on the host, for
+	// hooks of a CDI spec. Default "/usr/bin/nvidia-ctk".
+	CTKPath string
+	// ContainerDriverRoot is where the agent itself sees DriverRoot. Default
+	// "/driver-root".
+	ContainerDriverRoot string
+}
+
+// Has says whether one of the strategies is in force.
+func (p Plugin) Has(strategy string) bool { return slices.Contains(p.DeviceListStrategy, strategy) }
+
+// CDIOnly says whether every strategy is one of CDI's: then containers get no
+// NVIDIA_VISIBLE_DEVICES and no device nodes from the kubelet.
+func (p Plugin) CDIOnly() bool {
+	return !p.Has(ListEnvvar) && !p.Has(ListVolumeMounts) && len(p.DeviceListStrategy) > 0
+}
+
+// GFD is flags.gfd of the file: GPU Feature Discovery's own. The agent writes
+// labels when they change and needs none of them; OutputFile and
+// MachineTypeFile are honoured.
+type GFD struct {
+	Oneshot           bool
+	NoTimestamp       bool          // leave out the label gfd.timestamp
+	SleepInterval     time.Duration // default 60 s; 0 is "infinite"
+	OutputFile        string        // also write labels there; "" does not
+	MachineTypeFile   string        // holds the machine's name; default DefaultMachineTypeFile
+	UseNodeFeatureAPI bool          // labels by Node Feature Discovery's objects; default true
+}
+
+// DefaultMachineTypeFile is where Linux tells the machine's product name.
+const DefaultMachineTypeFile = "/sys/class/dmi/id/product_name"
+
+// IMEX is how containers reach the memory of GPUs in other nodes.
+type IMEX struct {
+	ChannelIDs []int // none, or [0]
+	Required   bool  // a container that cannot have the channel does not start
+}
+
+// Health is which Xid errors count. It has no place in the file: only
+// environment variables and flags set it.
+type Health struct {
+	Disable Xids // DP_DISABLE_HEALTHCHECKS: those do not make a GPU unhealthy
+	Enable  Xids // DP_ENABLE_HEALTHCHECKS: those do, whatever Disable says
+}
+
+// Xids is a set of Xid errors.
+type Xids struct {
+	All  bool
+	Some []int // ascending, without duplicates; empty if All
+}
+
+// Has says whether an Xid is in the set.
+func (x Xids) Has(xid int) bool { return x.All || slices.Contains(x.Some, xid) }
+
+// DefaultSettings is what holds where nobody says anything.
+func DefaultSettings() Settings {
+	s, _, err := ParseSettings("", nil)
+	if err != nil {
+		panic("config: the defaults are refused: " + err.Error())
+	}
+	return s
+}
+
+// ParseSettings reads a whole configuration file. It is as strict as Parse,
+// with the same errors and warnings, and fills in defaults.
+func ParseSettings(name string, data []byte) (Settings, []string, error) {
+	root, err := parse(name, data)
+	if err != nil {
+		return Settings{}, nil, err
+	}
+	p, failed := read(name, root)
+	if failed != nil {
+		return Settings{}, nil, failed
+	}
+	return p.out, p.warnings, nil
+}
+
+// Clone gives a copy that shares nothing with s.
+func (s Settings) Clone() Settings {
+	s.Replicas = maps.Clone(s.Replicas)
+	s.Plugin.DeviceListStrategy = slices.Clone(s.Plugin.DeviceListStrategy)
+	s.IMEX.ChannelIDs = slices.Clone(s.IMEX.ChannelIDs)
+	s.Health.Disable.Some = slices.Clone(s.Health.Disable.Some)
+	s.Health.Enable.Some = slices.Clone(s.Health.Enable.Some)
+	return s
+}
