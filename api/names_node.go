@@ -1,0 +1,30 @@
+package api
+
+// Names of a real node, which the node agent writes or answers with.
+const (
+	// AnnotationObserved, on a Node, says which devices the pods hold that came
+	// without a commitment: JSON by pod UID and container,
+	// {"<podUID>":{"<container>":[{"uuid":"GPU-...","milliGPU":1000,"memoryBytes":N}]}}.
+	// Only the node agent writes it.
+	AnnotationObserved = "berth.dev/observed-devices"
+
+	// LabelAllocation, on a Node, says how its agent gives devices to containers:
+	// AllocationCommitted or AllocationKubelet.
+	LabelAllocation = "berth.dev/allocation"
+
+	// AllocationCommitted is the value of LabelAllocation on a node that gives a
+	// pod exactly the devices that were committed to it.
+	AllocationCommitted = "committed"
+
+	// AllocationKubelet is the value of LabelAllocation on a node where the
+	// kubelet's choice stands and commitments are not honoured.
+	AllocationKubelet = "kubelet"
+
+	// LabelFakeGPUs, on a Node, is "true" where the agent serves GPUs that do not
+	// exist.
+	LabelFakeGPUs = "berth.dev/fake-gpus"
+
+	// CDIKind is the vendor and class of the CDI devices that stand for what one
+	// container gets.
+	CDIKind = "berth.dev/alloc"
+)
