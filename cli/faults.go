@@ -56,7 +56,7 @@ func parseKind(name string) (faultKind, error) {
 		x := gpu.Xid(n)
 		effect := fmt.Sprintf("Xid %d, %s. %s ", n, x.Name, x.Meaning)
 		if x.Healthy {
-			effect += "The GPU stays healthy, as NVIDIA's device plugin has it: only events and metrics show it"
+			effect += "The GPU stays healthy, as NVIDIA's catalogue has it: only events and metrics show it"
 		} else {
 			effect += "The GPU is unhealthy and allocatable falls by one; its holder keeps it until it ends"
 		}

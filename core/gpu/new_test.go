@@ -110,12 +110,22 @@ func TestCut(t *testing.T) {
 }
 
 func TestXid(t *testing.T) {
-	// As NVIDIA's device plugin: only these leave a GPU healthy.
-	healthy := []int{0, 13, 31, 43, 45, 68, 109}
+	// As NVIDIA's catalogue: RESTART_APP and IGNORE leave a GPU healthy.
+	healthy := []int{0, 8, 11, 13, 14, 25, 31, 32, 37, 38, 43, 44, 45, 60, 63, 66, 67, 68, 69, 80, 92, 93, 94, 106, 107, 108, 121, 137, 139, 141, 152, 153, 157, 160, 161, 162, 163}
+	healthy = append(healthy, 39, 40, 41, 70, 71, 72, 75, 76, 77, 82, 83, 84, 85, 86, 88, 89)
 	for code := range 200 {
 		x := gpu.Xid(code)
-		if x.Healthy != slices.Contains(healthy, code) || x.Code != code || x.Name == "" || x.Meaning == "" || x.Action == "" {
+		want := slices.Contains(healthy, code) || code >= 96 && code <= 105 || code >= 126 && code <= 135
+		if x.Healthy != want || x.Code != code || x.Name == "" || x.Meaning == "" || x.Action == "" || x.Class == "" {
 			t.Errorf("Xid(%d) = %+v", code, x)
+		}
+	}
+	for code, want := range map[int]gpu.XidClass{
+		63: gpu.XidNote, 94: gpu.XidApplication, 109: gpu.XidReset, 48: gpu.XidReset, 74: gpu.XidReset,
+		54: gpu.XidSupport, 1: gpu.XidSupport, 777: gpu.XidSupport, 79: gpu.XidRestart,
+	} {
+		if got := gpu.Xid(code).Class; got != want {
+			t.Errorf("Xid(%d).Class = %s, want %s", code, got, want)
 		}
 	}
 	if got := gpu.Xid(79).Name; got != "GPU has fallen off the bus" {
