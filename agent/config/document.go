@@ -18,6 +18,15 @@ type document struct {
 		ChannelIDs []int `json:"channelIDs"`
 		Required   bool  `json:"required"`
 	} `json:"imex"`
+
+	beside beside // what has no field in the file
+}
+
+// beside is what only flags and environment variables set.
+type beside struct {
+	KubeletSocket                    string
+	CDIFeatureFlags, CDIDisableHooks []string
+	Health                           Health
 }
 
 type flags struct {

@@ -47,6 +47,9 @@ func (p *parser) flags() *Error {
 		Oneshot: f.GFD.Oneshot, NoTimestamp: f.GFD.NoTimestamp, OutputFile: f.GFD.OutputFile,
 		MachineTypeFile: f.GFD.MachineTypeFile, UseNodeFeatureAPI: f.UseNodeFeatureAPI,
 	}
+	b := p.doc.beside
+	o.KubeletSocket = or(b.KubeletSocket, DefaultKubeletSocket)
+	o.CDIFeatureFlags, o.CDIDisableHooks, o.Health = b.CDIFeatureFlags, b.CDIDisableHooks, b.Health
 	var err *Error
 	o.GFD.SleepInterval, err = p.sleep(follow(&f.GFD.SleepInterval))
 	return err

@@ -32,22 +32,23 @@ func Parse(name string, data []byte) (gpu.Sharing, []string, error) {
 // of type yaml.Node that Decode has filled; lines are those of that file. nil
 // and an empty node are an empty document.
 func ParseNode(name string, doc *yaml.Node) (gpu.Sharing, []string, error) {
-	p, err := read(name, doc)
+	p, err := read(name, doc, nil)
 	if err != nil {
 		return gpu.Sharing{}, nil, err
 	}
 	return p.out.Sharing, p.warnings, nil
 }
 
-// read checks a document, nil for none, and fills in defaults.
-func read(name string, doc *yaml.Node) (*parser, *Error) {
+// read checks a document, nil for none, with values over it, and fills in
+// defaults.
+func read(name string, doc *yaml.Node, over []Value) (*parser, *Error) {
 	if doc != nil && doc.Kind == yaml.DocumentNode && len(doc.Content) > 0 {
 		doc = doc.Content[0]
 	}
 	if doc == nil || doc.IsZero() || doc.Kind == yaml.DocumentNode {
 		doc = &yaml.Node{Kind: yaml.MappingNode}
 	}
-	p := &parser{file: name, root: doc, doc: defaults()}
+	p := &parser{file: name, root: doc, doc: defaults(), from: map[string]string{}}
 	// First what is wrong most often, before the field replicas, which does
 	// not belong there, is called unknown.
 	for _, kind := range []string{"timeSlicing", "mps"} {
@@ -57,6 +58,9 @@ func read(name string, doc *yaml.Node) (*parser, *Error) {
 	}
 	d := decoder{file: name, left: maxValues}
 	if err := d.value(doc, doc.Line, reflect.ValueOf(&p.doc).Elem(), "", 0); err != nil {
+		return nil, err
+	}
+	if err := p.override(over); err != nil {
 		return nil, err
 	}
 	for _, check := range []func() *Error{p.version, p.flags, p.plugin, p.ignored, p.imex, p.sharing} {
@@ -78,10 +82,14 @@ type parser struct {
 	doc      document
 	out      Settings
 	warnings []string
+	from     map[string]string // who set the field at a path over the file
 }
 
-// fail refuses the field at a path.
+// fail refuses the field at a path, or what was set over it.
 func (p *parser) fail(path, message, fix string) *Error {
+	if from := p.from[path]; from != "" {
+		return &Error{File: from, Message: message, Fix: fix}
+	}
 	return &Error{File: p.file, Line: locate(p.root, path), Field: path, Message: message, Fix: fix}
 }
 

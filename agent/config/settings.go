@@ -36,8 +36,20 @@ type Settings struct {
 	Plugin Plugin
 	GFD    GFD
 	IMEX   IMEX
-	Health Health
+
+	// What follows has no place in the file: only flags and environment
+	// variables set it.
+
+	// KubeletSocket is where the kubelet takes registrations. Default
+	// DefaultKubeletSocket.
+	KubeletSocket string
+	// CDIFeatureFlags and CDIDisableHooks are handed to the maker of CDI specs.
+	CDIFeatureFlags, CDIDisableHooks []string
+	Health                           Health
 }
+
+// DefaultKubeletSocket is fixed in the kubelet, whatever its root folder is.
+const DefaultKubeletSocket = "/var/lib/kubelet/device-plugins/kubelet.sock"
 
 // DefaultMPSRoot is where MPS keeps pipes and logs unless told: where the chart
 // of NVIDIA's plugin puts them.
@@ -103,8 +115,7 @@ type IMEX struct {
 	Required   bool  // a container that cannot have the channel does not start
 }
 
-// Health is which Xid errors count. It has no place in the file: only
-// environment variables and flags set it.
+// Health is which Xid errors count.
 type Health struct {
 	Disable Xids // DP_DISABLE_HEALTHCHECKS: those do not make a GPU unhealthy
 	Enable  Xids // DP_ENABLE_HEALTHCHECKS: those do, whatever Disable says
@@ -131,11 +142,20 @@ func DefaultSettings() Settings {
 // ParseSettings reads a whole configuration file. It is as strict as Parse,
 // with the same errors and warnings, and fills in defaults.
 func ParseSettings(name string, data []byte) (Settings, []string, error) {
+	return Resolve(name, data, nil)
+}
+
+// Resolve is ParseSettings with values over those of the file, the last of each
+// option in force. All that ParseSettings checks is checked of what comes out;
+// an error about a value is named by its From, not by the file.
+//
+// Resolve panics if a value is of no option: that is a bug in the caller.
+func Resolve(name string, data []byte, over []Value) (Settings, []string, error) {
 	root, err := parse(name, data)
 	if err != nil {
 		return Settings{}, nil, err
 	}
-	p, failed := read(name, root)
+	p, failed := read(name, root, over)
 	if failed != nil {
 		return Settings{}, nil, failed
 	}
@@ -147,6 +167,8 @@ func (s Settings) Clone() Settings {
 	s.Replicas = maps.Clone(s.Replicas)
 	s.Plugin.DeviceListStrategy = slices.Clone(s.Plugin.DeviceListStrategy)
 	s.IMEX.ChannelIDs = slices.Clone(s.IMEX.ChannelIDs)
+	s.CDIFeatureFlags = slices.Clone(s.CDIFeatureFlags)
+	s.CDIDisableHooks = slices.Clone(s.CDIDisableHooks)
 	s.Health.Disable.Some = slices.Clone(s.Health.Disable.Some)
 	s.Health.Enable.Some = slices.Clone(s.Health.Enable.Some)
 	return s
