@@ -114,6 +114,7 @@ type GPMSample interface{ Free() }
 type PCI struct {
 	BusID string // such as "00000000:1A:00.0"
 	Class int    // base class and subclass: 0x0300 display, 0x0302 3D controller; 0 is unknown
+	ID    uint32 // device in the upper half, vendor in the lower: 0x20B010DE; 0 is unknown
 }
 
 // Memory is in bytes; Used is without Reserved.

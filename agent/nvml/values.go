@@ -48,9 +48,10 @@ func (s Snapshot) Find(uuid string) (g GPU, device *gpu.MIGDevice, ok bool) {
 // is lost, and Xid is the last one that this child process has seen.
 type GPU struct {
 	gpu.GPU
-	Minor                      int  // N of /dev/nvidiaN
-	ComputeMajor, ComputeMinor int  // CUDA compute capability
-	Display                    bool // PCI class 0x0300 (display) instead of 0x0302 (3D controller)
+	Minor                      int    // N of /dev/nvidiaN
+	ComputeMajor, ComputeMinor int    // CUDA compute capability
+	Display                    bool   // PCI class 0x0300 (display) instead of 0x0302 (3D controller)
+	PCIID                      uint32 // PCI.ID, as device filters of MIG configurations name it; 0 is unknown
 	MIGCapable                 bool
 	MIGPending                 bool          // the MIG mode changes at the next reset of the GPU
 	Multiprocessors            int           // of the whole GPU; 0 is unknown
