@@ -1,0 +1,93 @@
+// Command gpuapp is what containers run in tests on a real node: it says what it
+// sees of GPUs and then waits to be ended. As it is the only program of its
+// image, it is the sandbox's process, too.
+//
+//	gpuapp          wait
+//	gpuapp report   write one line of JSON, and wait
+//	gpuapp once     write one line of JSON, and end
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// report is what a container sees. test/node reads it.
+type report struct {
+	Env   map[string]string `json:"env"`   // NVIDIA_*, CUDA_* and GPU_*
+	Nodes map[string]string `json:"nodes"` // what opening each device node under /dev gives
+	Made  map[string]string `json:"made"`  // the same of nodes that the container makes itself, by minor number
+}
+
+// nodes is how many minor numbers the container tries to open on its own.
+const nodes = 8
+
+func main() {
+	if len(os.Args) > 1 {
+		if err := json.NewEncoder(os.Stdout).Encode(look()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if os.Args[1] == "once" {
+			return
+		}
+	}
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+	<-end
+}
+
+// look asks for all that could be a GPU.
+func look() report {
+	r := report{Env: map[string]string{}, Nodes: map[string]string{}, Made: map[string]string{}}
+	for _, e := range os.Environ() {
+		name, value, _ := strings.Cut(e, "=")
+		for _, prefix := range []string{"NVIDIA_", "CUDA_", "GPU_"} {
+			if strings.HasPrefix(name, prefix) {
+				r.Env[name] = value
+			}
+		}
+	}
+	for _, pattern := range []string{"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/fake*"} {
+		found, _ := filepath.Glob(pattern) // the pattern is well formed
+		for _, path := range found {
+			if info, err := os.Stat(path); err == nil && !info.IsDir() {
+				r.Nodes[path] = open(path)
+			}
+		}
+	}
+	var major int
+	if _, err := fmt.Sscan(os.Getenv("TEST_MAJOR"), &major); err != nil {
+		return r
+	}
+	for minor := range nodes {
+		path := fmt.Sprintf("/made-%d", minor)
+		if err := syscall.Mknod(path, syscall.S_IFCHR|0o600, major<<8|minor); err != nil {
+			r.Made[fmt.Sprint(minor)] = "mknod: " + err.Error()
+			continue
+		}
+		r.Made[fmt.Sprint(minor)] = open(path)
+	}
+	return r
+}
+
+// open says how the kernel answers: "denied" by the container's device rules,
+// "allowed" where they let it through, whether or not there is a driver behind.
+func open(path string) string {
+	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK, 0)
+	switch err {
+	case nil:
+		_ = syscall.Close(fd) // nothing was written
+		return "allowed"
+	case syscall.ENXIO, syscall.ENODEV:
+		return "allowed"
+	case syscall.EPERM:
+		return "denied"
+	}
+	return err.Error()
+}

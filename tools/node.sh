@@ -1,0 +1,34 @@
+#!/bin/sh
+# Builds what the tests on a real node run, into bin/: Kubernetes' kubelet,
+# containerd with its shim and ctr, and the program of their containers. By root
+# with apt-get it installs runc, too. Where it cannot, it says why and goes on,
+# and those tests are left out. BERTH_TEST_NODE=no leaves them out, too.
+# usage: tools/node.sh LDFLAGS
+set -eu
+cd "$(dirname "$0")/.."
+left() {
+	echo "the tests on a real node are left out: $1" >&2
+	exit 0
+}
+[ "${BERTH_TEST_NODE:-}" != no ] || left "BERTH_TEST_NODE=no"
+[ "$(uname -s)" = Linux ] || left "they need Linux, and this is $(uname -s)"
+[ "$(id -u)" = 0 ] || left "they need root"
+if ! command -v runc >/dev/null; then
+	command -v apt-get >/dev/null || left "they need runc"
+	echo "  installing runc for the tests on a real node" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	{ apt-get update -q && apt-get install -q -y --no-install-recommends runc; } >/dev/null 2>&1 ||
+		left "apt-get install runc did not work"
+fi
+began=$(date +%s)
+mkdir -p bin
+go build -ldflags "$1" -o bin/kubelet ./test/node/kubelet
+go build -ldflags "-s -w" -o bin/gpuapp ./test/node/gpuapp
+# containerd's own build tags, for storage that the tests do not use.
+out=$PWD/bin/
+(cd tools/containerd && go build -tags 'no_btrfs no_devmapper no_zfs' -ldflags "-s -w" -o "$out" \
+	github.com/containerd/containerd/v2/cmd/containerd \
+	github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2 \
+	github.com/containerd/containerd/v2/cmd/ctr)
+took=$(($(date +%s) - began))
+if [ "$took" -ge 5 ]; then echo "  built a real node for tests in ${took}s" >&2; fi
