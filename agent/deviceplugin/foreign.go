@@ -1,0 +1,208 @@
+package deviceplugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// The kubelet keeps one endpoint for a resource: who registered last gets the
+// calls. It does not close the connection of the one before, and takes device
+// lists from both. When the stream of either ends, it drops the other. So a
+// plugin that finds another one in its place keeps its stream open and says
+// nothing in it: to close it would take the resource from both.
+
+// foreign is another plugin that offers our resource, seen by its connections:
+// when one ends, the plugin may have gone.
+type foreign struct {
+	conns []*grpc.ClientConn
+	path  string // its socket; "" where only the checkpoint told of it
+	wg    sync.WaitGroup
+}
+
+// checkpointName is the file in which the kubelet notes, beside what pods
+// hold, the healthy devices of each resource by their IDs.
+const checkpointName = "kubelet_internal_checkpoint"
+
+// lookAt gives the plugin that lives at a socket, and nil if none does. gone
+// is called from another goroutine when its connection ends.
+//
+// It asks for the plugin's options and nothing else. ListAndWatch would tell
+// more, but NVIDIA's plugin gives each change of health to one reader only: a
+// second one would take it from the kubelet.
+func lookAt(ctx context.Context, path string, gone func()) *foreign {
+	conn := answering(ctx, path)
+	if conn == nil {
+		return nil
+	}
+	f := &foreign{path: path}
+	f.watch(conn, gone)
+	return f
+}
+
+// answering gives a connection to the plugin at a socket, and nil if there is
+// no such file, nobody listens, or who listens is no device plugin.
+func answering(ctx context.Context, path string) *grpc.ClientConn {
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSocket == 0 {
+		return nil
+	}
+	conn, err := dial(path)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err = v1beta1.NewDevicePluginClient(conn).GetDevicePluginOptions(ctx, &v1beta1.Empty{})
+	if c := status.Code(err); c == codes.Unavailable || c == codes.Unimplemented {
+		conn.Close()
+		return nil
+	}
+	return conn // an error says that it lives, too
+}
+
+func (f *foreign) watch(conn *grpc.ClientConn, gone func()) {
+	f.conns = append(f.conns, conn)
+	f.wg.Go(func() {
+		for s := conn.GetState(); s == connectivity.Ready; s = conn.GetState() {
+			conn.WaitForStateChange(context.Background(), s) // Close changes it too
+		}
+		gone()
+	})
+}
+
+// close ends the watching. It may be called on nil.
+func (f *foreign) close() {
+	if f == nil {
+		return
+	}
+	for _, c := range f.conns {
+		c.Close()
+	}
+	f.wg.Wait()
+}
+
+func (p *plugin) strangerGone() { p.notify(strangerGone) }
+
+// standBack leaves the resource to another plugin.
+func (p *plugin) standBack(f *foreign, detail string) {
+	p.foreign = f
+	p.list.mute(true)
+	p.ensureAt, p.confirmAt, p.returnAt = time.Time{}, time.Time{}, time.Time{}
+	p.opts.Log.Warn("another device plugin offers this resource", "resource", p.resource, "detail", detail)
+	p.opts.Foreign(p.resource, detail)
+}
+
+// forgive ends the standing back.
+func (p *plugin) forgive() {
+	p.foreign.close()
+	p.foreign, p.strikes, p.returnAt = nil, 0, time.Time{}
+	p.list.mute(false)
+	p.opts.Log.Info("the other device plugin of this resource has gone", "resource", p.resource)
+	p.opts.Foreign(p.resource, "")
+}
+
+// comeBack takes the resource again, if the other plugin has gone indeed and
+// not only begun anew.
+func (p *plugin) comeBack(ctx context.Context, now time.Time) {
+	if p.foreign == nil {
+		return
+	}
+	if p.foreign.path != "" {
+		if f := lookAt(ctx, p.foreign.path, p.strangerGone); f != nil {
+			p.foreign.close()
+			p.foreign = f
+			return
+		}
+	}
+	p.forgive()
+	p.stop(p.opts.times.drain) // our old stream: the kubelet no longer has its endpoint
+	p.ensureAt = now.Add(p.opts.times.gap)
+}
+
+// readCheckpoint sees whether the kubelet has our devices for the resource or
+// another plugin's. That tells of plugins whatever their socket is called. What
+// was there before the kubelet read our list counts for nothing, and neither
+// does what one look shows: the file may be from before our last list.
+func (p *plugin) readCheckpoint(now time.Time) {
+	if p.foreign == nil && (p.server == nil || p.server.live() == 0) {
+		return
+	}
+	others, err := p.others()
+	switch {
+	case err != nil:
+		p.opts.Log.Debug("kubelet's checkpoint not read", "err", err)
+	case len(others) == 0 && p.foreign != nil && p.foreign.path == "":
+		p.returnAt = now.Add(p.opts.times.back)
+	case len(others) == 0:
+		p.strikes = 0
+	case p.foreign != nil:
+	case p.strikes == 0:
+		p.strikes++
+		p.settleAt = now.Add(p.opts.times.settle)
+	default:
+		f := &foreign{}
+		for _, path := range p.strangers() {
+			if conn := answering(context.Background(), path); conn != nil {
+				f.watch(conn, p.strangerGone)
+			}
+		}
+		p.standBack(f, fmt.Sprintf("the kubelet has devices of another plugin for %s, such as %s. Berth leaves the resource to it: run only one of the two on a node",
+			p.resource, others[0]))
+	}
+}
+
+// others gives the IDs that the kubelet has for the resource and that were
+// never ours, sorted.
+func (p *plugin) others() ([]string, error) {
+	raw, err := os.ReadFile(filepath.Join(p.opts.Dir, checkpointName))
+	if err != nil {
+		return nil, err
+	}
+	var c struct{ Data struct{ RegisteredDevices map[string][]string } }
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, fmt.Errorf("parse %s: %w", checkpointName, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	others := slices.DeleteFunc(c.Data.RegisteredDevices[p.resource], func(id string) bool { return p.ours[id] })
+	slices.Sort(others)
+	return others, nil
+}
+
+// strangers gives the sockets of other plugins: those made since we registered,
+// as one that takes our place most likely was, and if there are none, all.
+// They do not say which resource they are of.
+func (p *plugin) strangers() []string {
+	entries, err := os.ReadDir(p.opts.Dir)
+	if err != nil {
+		return nil
+	}
+	var later, all []string
+	for _, e := range entries {
+		if e.Type()&fs.ModeSocket == 0 || e.Name() == "kubelet.sock" || strings.HasPrefix(e.Name(), p.opts.Prefix) {
+			continue
+		}
+		path := filepath.Join(p.opts.Dir, e.Name())
+		all = append(all, path)
+		if info, err := e.Info(); err == nil && info.ModTime().After(p.since) {
+			later = append(later, path)
+		}
+	}
+	if len(later) > 0 {
+		return later
+	}
+	return all
+}
