@@ -26,6 +26,7 @@ type MIGDevice struct {
 	GI, CI      int    // GPU instance and compute instance IDs
 	Slices      int    // compute slices, of Product.ComputeSlices
 	MemoryBytes int64
+	Unhealthy   bool // by itself, on a GPU that is healthy
 }
 
 // MIGStrategy says how MIG devices are offered: as NVIDIA's device plugin does.

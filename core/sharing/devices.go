@@ -43,7 +43,7 @@ func Devices(gpus []gpu.GPU, s gpu.Sharing) ([]Device, error) {
 		}
 		for _, m := range g.MIG {
 			d := d
-			d.UUID, d.Profile, d.MemoryBytes = m.UUID, m.Profile, m.MemoryBytes
+			d.UUID, d.Profile, d.MemoryBytes, d.Healthy = m.UUID, m.Profile, m.MemoryBytes, g.Healthy && !m.Unhealthy
 			d.MilliGPU = 1000 * int64(m.Slices) / int64(p.ComputeSlices)
 			if s.MIGStrategy == gpu.MIGMixed {
 				d.Resource = gpu.MIGResource(m.Profile)

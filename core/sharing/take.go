@@ -3,7 +3,6 @@ package sharing
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -66,7 +65,7 @@ func (l *Ledger) take(owner, resource string, n int, least int64) ([]Device, err
 	}
 	var picked []Device
 	if shared || free[0].Profile != "" {
-		picked = l.pickParts(free, n)
+		picked = pickParts(free, l.load(resource), n, l.sharing.Packed)
 	} else {
 		picked = pickWhole(free, n)
 	}
@@ -125,44 +124,4 @@ func fullest(free []Device, n int, group func(Device) (int, bool)) []Device {
 		}
 	}
 	return best
-}
-
-// pickParts chooses n of free, which are shares or MIG devices, one by one.
-func (l *Ledger) pickParts(free []Device, n int) []Device {
-	onGPU, onUUID := map[int]int{}, map[string]int{}
-	for _, h := range l.held {
-		if h.Device.Resource == free[0].Resource {
-			onGPU[h.Device.GPU]++
-			onUUID[h.Device.UUID]++
-		}
-	}
-	usedGPU, usedUUID := map[int]int{}, map[string]int{}
-	sign := 1
-	if l.sharing.Packed {
-		sign = -1
-	}
-	better := func(a, b Device) int {
-		return cmp.Or(
-			sign*cmp.Compare(onGPU[a.GPU], onGPU[b.GPU]), cmp.Compare(usedGPU[a.GPU], usedGPU[b.GPU]),
-			cmp.Compare(a.GPU, b.GPU),
-			sign*cmp.Compare(onUUID[a.UUID], onUUID[b.UUID]), cmp.Compare(usedUUID[a.UUID], usedUUID[b.UUID]))
-	}
-	free = slices.Clone(free)
-	picked := make([]Device, 0, n)
-	for range n {
-		best := 0
-		for i := range free {
-			if better(free[i], free[best]) < 0 {
-				best = i
-			}
-		}
-		d := free[best]
-		free = slices.Delete(free, best, best+1)
-		picked = append(picked, d)
-		onGPU[d.GPU]++
-		onUUID[d.UUID]++
-		usedGPU[d.GPU]++
-		usedUUID[d.UUID]++
-	}
-	return picked
 }

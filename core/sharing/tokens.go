@@ -1,0 +1,299 @@
+package sharing
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth.dev/berth/core/gpu"
+)
+
+// Tokens gives the devices of one node opaque names, for a kubelet that chooses
+// among names and knows nothing of commitments.
+//
+// Each token stands for one device of its resource, and each device has one.
+// When a pod holds another device than its token's, the two change places: the
+// tokens that the kubelet counts as free stand for free devices, and a device
+// that fails makes exactly its present token unhealthy. A held token keeps its
+// name for as long as it is held, whatever the node offers meanwhile.
+//
+// The devices of nvidia.com/gpu-memory are the whole GiB of unshared GPUs, one
+// token each. Their tokens are good for a count and nothing else.
+//
+// The zero Tokens has none; Reset fills it. It is not safe for concurrent use.
+type Tokens struct {
+	byResource map[string]*numbering
+}
+
+// Token is one name and what it stands for.
+type Token struct {
+	Name   string
+	Device Device // of a GiB only ID, Resource, UUID, GPU and Healthy are set, and NUMANode is -1
+	// Held says that a pod has it. A held token whose device is not offered any
+	// more has the device as it was.
+	Held bool
+	Gone bool // the device is not offered any more
+}
+
+// numbering is the tokens of one resource.
+type numbering struct {
+	short string
+	token map[string]*Token // by name
+	of    map[string]*Token // by device ID, without those that are gone
+}
+
+// TokenResource is a resource's name as tokens begin: "nvidia.com/gpu" is "gpu".
+func TokenResource(resource string) string { return resource[strings.LastIndexByte(resource, '/')+1:] }
+
+// TokenNumber gives the number of a token of a resource, such as 3 of "gpu-3";
+// -1 is a name of another form.
+func TokenNumber(resource, name string) int {
+	digits, ok := strings.CutPrefix(name, TokenResource(resource)+"-")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 0 || strconv.Itoa(n) != digits {
+		return -1
+	}
+	return n
+}
+
+// Reset changes what the node offers, as Ledger.Reset does. Devices that stay
+// keep their tokens, new ones get the lowest free numbers in the order of
+// Devices. A token whose device is not offered any more is forgotten unless it
+// is held. Errors are those of Devices, and change nothing.
+func (t *Tokens) Reset(gpus []gpu.GPU, s gpu.Sharing) error {
+	devices, err := Devices(gpus, s)
+	if err != nil {
+		return err
+	}
+	devices = append(devices, gibs(gpus, s)...)
+	if t.byResource == nil {
+		t.byResource = map[string]*numbering{}
+	}
+	offered := map[string][]Device{}
+	for _, d := range devices {
+		offered[d.Resource] = append(offered[d.Resource], d)
+	}
+	for resource := range offered {
+		if t.byResource[resource] == nil {
+			t.byResource[resource] = &numbering{short: TokenResource(resource), token: map[string]*Token{}, of: map[string]*Token{}}
+		}
+	}
+	for resource, n := range t.byResource {
+		n.reset(offered[resource])
+		t.prune(resource)
+	}
+	return nil
+}
+
+// gibs are the devices that tokens of ResourceMemory stand for.
+func gibs(gpus []gpu.GPU, s gpu.Sharing) []Device {
+	var out []Device
+	for _, g := range gpus {
+		if !unshared(g, s) {
+			continue
+		}
+		for i := range g.MemoryBytes / GiB {
+			out = append(out, Device{
+				ID: g.UUID + "::gib-" + strconv.FormatInt(i, 10), Resource: ResourceMemory,
+				UUID: g.UUID, GPU: g.Index, Healthy: g.Healthy, NUMANode: -1,
+			})
+		}
+	}
+	return out
+}
+
+func (n *numbering) reset(offered []Device) {
+	before := n.of
+	n.of = make(map[string]*Token, len(offered))
+	var fresh []Device
+	for _, d := range offered {
+		if t := before[d.ID]; t != nil {
+			t.Device = d
+			n.of[d.ID] = t
+		} else {
+			fresh = append(fresh, d)
+		}
+	}
+	for id, t := range before {
+		if n.of[id] == nil {
+			n.leave(t)
+		}
+	}
+	next := 0
+	for _, d := range fresh {
+		name := ""
+		for ; ; next++ {
+			if name = n.short + "-" + strconv.Itoa(next); n.token[name] == nil {
+				break
+			}
+		}
+		n.put(name, d)
+	}
+}
+
+// put makes a token for a device that has none.
+func (n *numbering) put(name string, d Device) *Token {
+	t := &Token{Name: name, Device: d}
+	n.token[name], n.of[d.ID] = t, t
+	return t
+}
+
+// leave is a token without a device: it is forgotten unless it is held.
+func (n *numbering) leave(t *Token) {
+	if t.Gone = true; !t.Held {
+		delete(n.token, t.Name)
+	}
+}
+
+// Has tells whether there is a token of that name.
+func (t *Tokens) Has(resource, name string) bool {
+	n := t.byResource[resource]
+	return n != nil && n.token[name] != nil
+}
+
+// Resources lists the resources that have tokens or are offered, sorted.
+func (t *Tokens) Resources() []string { return slices.Sorted(maps.Keys(t.byResource)) }
+
+// List gives the tokens of a resource, in the order of their numbers; names of
+// another form come last.
+func (t *Tokens) List(resource string) []Token {
+	n := t.byResource[resource]
+	if n == nil {
+		return nil
+	}
+	out := make([]Token, 0, len(n.token))
+	for _, token := range n.token {
+		out = append(out, *token)
+	}
+	slices.SortFunc(out, func(a, b Token) int { return n.order(a.Name, b.Name) })
+	return out
+}
+
+// order sorts token names by number, then by name.
+func (n *numbering) order(a, b string) int {
+	x, y := TokenNumber(n.short, a), TokenNumber(n.short, b)
+	if x < 0 != (y < 0) {
+		return cmp.Compare(y, x)
+	}
+	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+}
+
+// Of gives the token of that name. ok is false for one that is not there.
+func (t *Tokens) Of(resource, name string) (token Token, ok bool) {
+	if n := t.byResource[resource]; n != nil && n.token[name] != nil {
+		return *n.token[name], true
+	}
+	return Token{}, false
+}
+
+// Hold notes that a pod has the tokens names, and with them the devices ids of
+// that resource. Tokens that stand for one of these keep it; the others, in
+// the order of their numbers, change places with the tokens of the devices that
+// are left, in the order of ids. A name that is not there becomes a token: the
+// kubelet remembers names that an earlier agent has given out.
+//
+// IDs that are not offered are left out. Where there are more tokens than
+// devices the rest keep what they stand for.
+func (t *Tokens) Hold(resource string, names, ids []string) {
+	n := t.byResource[resource]
+	if n == nil {
+		n = &numbering{short: TokenResource(resource), token: map[string]*Token{}, of: map[string]*Token{}}
+		if t.byResource == nil {
+			t.byResource = map[string]*numbering{}
+		}
+		t.byResource[resource] = n
+	}
+	names = slices.SortedFunc(slices.Values(names), n.order)
+	names = slices.Compact(names)
+	var left []string // of ids
+	kept := map[string]bool{}
+	for _, id := range ids {
+		d := n.of[id]
+		switch {
+		case d == nil || kept[d.Name]:
+		case slices.Contains(names, d.Name):
+			kept[d.Name] = true
+		default:
+			left = append(left, id)
+		}
+	}
+	for _, name := range names {
+		token := n.token[name]
+		if token == nil {
+			token = &Token{Name: name, Gone: true, Device: Device{Resource: resource, NUMANode: -1}}
+			n.token[name] = token
+		}
+		token.Held = true
+		if len(left) > 0 && !kept[name] {
+			n.swap(token, left[0])
+			left = left[1:]
+		}
+	}
+}
+
+// swap gives token the device of an ID, and the token that stood for it what
+// token stood for.
+func (n *numbering) swap(token *Token, id string) {
+	other := n.of[id]
+	if other == token {
+		return
+	}
+	token.Device, other.Device = other.Device, token.Device
+	token.Gone, other.Gone = false, token.Gone
+	n.of[id] = token
+	if other.Gone {
+		n.leave(other)
+	} else {
+		n.of[other.Device.ID] = other
+	}
+}
+
+// HoldMemory is Hold for tokens of ResourceMemory and a share of one GPU: they
+// come to stand for as many GiB of it as no other pod's tokens do.
+func (t *Tokens) HoldMemory(names []string, uuid string) {
+	var ids []string
+	if n := t.byResource[ResourceMemory]; n != nil {
+		mine := map[string]bool{}
+		for _, name := range names {
+			mine[name] = true
+		}
+		var free []string
+		for _, token := range n.of {
+			switch {
+			case token.Device.UUID != uuid:
+			case mine[token.Name]:
+				ids = append(ids, token.Device.ID)
+			case !token.Held:
+				free = append(free, token.Device.ID)
+			}
+		}
+		slices.Sort(free)
+		ids = append(ids, free[:min(len(free), max(0, len(names)-len(ids)))]...)
+	}
+	t.Hold(ResourceMemory, names, ids)
+}
+
+// Release notes that no pod has the tokens names any more. Those whose device
+// is not offered are forgotten, and so is a resource that is left with none.
+func (t *Tokens) Release(resource string, names []string) {
+	n := t.byResource[resource]
+	if n == nil {
+		return
+	}
+	for _, name := range names {
+		if token := n.token[name]; token != nil {
+			if token.Held = false; token.Gone {
+				n.leave(token)
+			}
+		}
+	}
+	t.prune(resource)
+}
+
+func (t *Tokens) prune(resource string) {
+	if len(t.byResource[resource].token) == 0 {
+		delete(t.byResource, resource)
+	}
+}
