@@ -29,8 +29,8 @@ func (l *Ledger) load(resource string) load {
 	return held
 }
 
-// Prefer chooses n of available, which are devices of one resource, as Take
-// chooses: whole GPUs near to one another, shares and MIG devices from the GPU
+// Prefer chooses n of available, which are devices of one resource in the order
+// of Devices, as Take chooses: whole GPUs near to one another, shares and MIG devices from the GPU
 // with the fewest held (packed: the most). held are devices that are in use.
 // must is chosen first, in its order, and the rest goes with it. The result is
 // in the order chosen, with fewer than n where there are no more.
@@ -38,9 +38,6 @@ func Prefer(available, must, held []Device, n int, packed bool) []Device {
 	picked := slices.Clone(must[:min(len(must), max(0, n))])
 	free := slices.DeleteFunc(slices.Clone(available), func(d Device) bool {
 		return slices.ContainsFunc(must, func(m Device) bool { return m.ID == d.ID })
-	})
-	slices.SortStableFunc(free, func(a, b Device) int {
-		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Replica, b.Replica))
 	})
 	n = min(n-len(picked), len(free))
 	switch {
