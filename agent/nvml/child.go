@@ -76,6 +76,7 @@ func (ch *child) ask(ctx context.Context, limit time.Duration, r request) (answe
 	case a := <-p.to:
 		return a, nil
 	case <-ch.gone:
+		p.timer.Stop()
 		select {
 		case a := <-p.to: // it answered just before
 			return a, nil

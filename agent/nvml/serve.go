@@ -1,0 +1,179 @@
+package nvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// retry is how long after an attempt to reach the driver the next one follows.
+const retry = 5 * time.Second
+
+// Serve is the child's side: it reads requests from in and writes answers,
+// events and changes to out until in ends, which is how the parent ends it; the
+// error is nil then. Another error is ErrReload or one of in or out, after which
+// the process has to end.
+//
+// It does not wait more than a second for a call that hangs in the driver. The
+// goroutine that reads in ends when in does.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, lib Library, log *slog.Logger) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &server{out: out, driver: NewDriver(lib), log: log, cancel: cancel}
+	s.send(answer{Hello: protocol})
+
+	requests := make(chan request)
+	go s.read(ctx, in, requests)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.work(ctx, requests) })
+	wg.Go(func() { s.watch(ctx) })
+	wg.Go(func() { s.changes(ctx, lib.Changes()) })
+	ended := make(chan struct{})
+	go func() { wg.Wait(); close(ended) }()
+
+	<-ctx.Done()
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	select {
+	case <-ended:
+		if err := s.driver.Close(); err != nil {
+			log.Warn("letting go of the driver", "error", err)
+		}
+	case <-late.C:
+	}
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// server is one Serve.
+type server struct {
+	driver *Driver
+	log    *slog.Logger
+	cancel context.CancelCauseFunc
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// send writes a line.
+func (s *server) send(a answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := writeLine(s.out, a); err != nil {
+		s.cancel(fmt.Errorf("write to the parent: %w", err))
+	}
+}
+
+func (s *server) changed() { s.send(answer{Changed: true}) }
+
+// read passes requests on until the end of in.
+func (s *server) read(ctx context.Context, in io.Reader, to chan<- request) {
+	r := newLines(in)
+	for {
+		var q request
+		if err := r.next(&q); err != nil {
+			s.cancel(fmt.Errorf("read from the parent: %w", err)) // io.EOF is its end
+			return
+		}
+		select {
+		case to <- q:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// work answers one request after the other.
+func (s *server) work(ctx context.Context, requests <-chan request) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case q := <-requests:
+			a := answer{ID: q.ID}
+			drift, err := s.do(q, &a)
+			if err != nil {
+				a.fail(err)
+			}
+			s.send(a)
+			if drift {
+				s.changed()
+			}
+			if errors.Is(err, ErrReload) {
+				s.cancel(err)
+				return
+			}
+		}
+	}
+}
+
+// do carries a request out. changed says that a new snapshot is due.
+func (s *server) do(q request, a *answer) (changed bool, err error) {
+	d := s.driver
+	switch q.Call {
+	case callSnapshot:
+		snapshot := d.Snapshot()
+		a.Snapshot = &snapshot
+	case callSamples:
+		a.Samples, changed, err = d.Samples(time.Now())
+	case callMIGMode:
+		a.Reset, err = d.SetMIGMode(q.UUID, q.On)
+		changed = true
+	case callCutMIG:
+		err = d.CutMIG(q.UUID, q.Profiles)
+		changed = true
+	case callMemoryLimit:
+		err = d.SetMemoryLimit(q.UUID, q.Cgroup, q.Bytes)
+	case callExclusive:
+		err = d.SetExclusive(q.UUID, q.On)
+	case callProbe:
+		changed, err = d.probe(q.UUID)
+	case callCDI:
+		a.CDI, err = d.CDI()
+	default:
+		err = fmt.Errorf("no call %q in protocol %d", q.Call, protocol)
+	}
+	return changed, err
+}
+
+// watch passes events on. Where there is no driver, it looks for one now and
+// then: nothing tells of its coming.
+func (s *server) watch(ctx context.Context) {
+	for failed := false; ctx.Err() == nil; {
+		err := s.driver.Open()
+		if err == nil {
+			if failed {
+				s.changed()
+			}
+			err = s.driver.Watch(ctx, func(e Event) { s.send(answer{Event: &e}) }, s.changed)
+		} else if !failed {
+			s.log.Warn("the driver cannot be reached; looking again now and then", "error", err, "every", retry)
+		}
+		if errors.Is(err, ErrReload) {
+			s.cancel(err)
+			return
+		}
+		failed = err != nil
+		if failed && !pause(ctx, retry) {
+			return
+		}
+	}
+}
+
+// changes passes on what the library itself notices.
+func (s *server) changes(ctx context.Context, from <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-from:
+			s.changed()
+		}
+	}
+}

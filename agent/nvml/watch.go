@@ -1,0 +1,149 @@
+package nvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// waitFor is how long one wait for events takes: after it, the GPUs are
+// counted, since NVML tells of no GPU that comes or goes.
+const waitFor = 5 * time.Second
+
+// Watch tells of Xids and lost GPUs until ctx ends, which it notices within 5 s.
+// changed is called when GPUs came or went. The error is ErrReload, or why
+// nothing could be watched.
+func (d *Driver) Watch(ctx context.Context, emit func(Event), changed func()) error {
+	var set EventSet
+	defer func() {
+		if set != nil {
+			_ = set.Close()
+		}
+	}()
+	var have []string
+	for bad := 0; ctx.Err() == nil; {
+		uuids, devices, err := d.present()
+		if err != nil {
+			return err
+		}
+		if set == nil || !slices.Equal(have, uuids) {
+			if set != nil {
+				_ = set.Close()
+				changed()
+			}
+			if set, err = d.register(devices); err != nil {
+				return err
+			}
+			have = uuids
+		}
+		e, err := set.Wait(waitFor)
+		d.tell(emit)
+		switch {
+		case err == nil:
+			bad = 0
+			if e.Type&EventXid != 0 {
+				emit(d.keep(e))
+			}
+		case errors.Is(err, Timeout):
+			bad = 0
+		case reloads(err):
+			return fmt.Errorf("%w: wait for events: %w", ErrReload, err)
+		default: // a GPU was lost: register the rest anew
+			_ = set.Close()
+			set = nil
+			changed()
+			if bad++; bad > 3 {
+				return fmt.Errorf("wait for events: %w", err)
+			}
+			if !pause(ctx, time.Duration(bad)*200*time.Millisecond) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// pause waits, or gives false when ctx ended before.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// present lists the GPUs that answer, and notes those that do not any more.
+func (d *Driver) present() (uuids []string, devices []Device, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.open(); err != nil {
+		return nil, nil, err
+	}
+	count, err := d.lib.DeviceCount()
+	if d.note("", err) != nil {
+		return nil, nil, errors.Join(d.gone, err)
+	}
+	for i := range count {
+		dev, err := d.lib.Device(i)
+		uuid := ""
+		if err == nil {
+			if uuid, err = dev.UUID(); err == nil {
+				_, err = dev.Memory() // the UUID may come out of a cache
+			}
+		}
+		if err == nil {
+			uuids, devices = append(uuids, uuid), append(devices, dev)
+			continue
+		}
+		if j := slices.IndexFunc(d.gpus, func(g *card) bool { return g.facts.Index == i }); uuid == "" && j >= 0 {
+			uuid = d.gpus[j].facts.UUID
+		}
+		_ = d.note(uuid, err)
+	}
+	for _, g := range d.gpus { // those that vanished altogether
+		if !g.facts.Lost && !slices.Contains(uuids, g.facts.UUID) {
+			_ = d.note(g.facts.UUID, GPUIsLost)
+		}
+	}
+	return uuids, devices, d.gone
+}
+
+// register makes an event set of all that these GPUs can tell of Xids.
+func (d *Driver) register(devices []Device) (EventSet, error) {
+	set, err := d.lib.NewEventSet()
+	if err != nil {
+		return nil, fmt.Errorf("make an event set: %w", err)
+	}
+	const wanted = EventXid | EventDoubleBitECC | EventSingleBitECC
+	for _, dev := range devices {
+		if can, err := dev.SupportedEvents(); err == nil && can&wanted != 0 {
+			_ = set.Register(dev, can&wanted) // an old GPU without events is fine
+		}
+	}
+	return set, nil
+}
+
+// tell passes on the losses that calls have met.
+func (d *Driver) tell(emit func(Event)) {
+	d.mu.Lock()
+	news := d.news
+	d.news = nil
+	d.mu.Unlock()
+	for _, e := range news {
+		emit(e)
+	}
+}
+
+// keep remembers the last Xid of a device.
+func (d *Driver) keep(e EventData) Event {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.xids[xidKey{e.UUID, e.GI}] = int(e.Data)
+	d.xids[xidKey{e.UUID, anywhere}] = int(e.Data)
+	return Event{UUID: e.UUID, Xid: int(e.Data), GI: e.GI, CI: e.CI, At: time.Now()}
+}
