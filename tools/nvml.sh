@@ -20,7 +20,7 @@ elif ! command -v "$(go env CC)" >/dev/null; then
 fi
 began=$(date +%s)
 cd cmd/berth-nvml
-CGO_ENABLED=$cgo go build -trimpath -ldflags "${1:--s -w}" -o "$out" .
+CGO_ENABLED=$cgo go build -ldflags "${1:--s -w}" -o "$out" .
 took=$(($(date +%s) - began))
 if [ "$cgo" = 0 ]; then
 	echo "  built bin/berth-nvml without NVML, for fake GPUs only: $why" >&2

@@ -6,6 +6,7 @@ require (
 	berth.dev/berth v0.0.0-00010101000000-000000000000
 	github.com/NVIDIA/go-nvml v0.13.4-0
 	github.com/NVIDIA/nvidia-container-toolkit v1.20.1
+	github.com/google/go-cmp v0.7.0
 	tags.cncf.io/container-device-interface/specs-go v1.1.1
 )
 

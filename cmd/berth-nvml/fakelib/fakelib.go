@@ -1,0 +1,105 @@
+// Package fakelib builds, for tests, a library that stands in for the driver's
+// libnvidia-ml.so.1. Its sources and what it can do are in testdata/fake.h.
+package fakelib
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Lib is a built library and the file that it answers from.
+type Lib struct {
+	Root  string // a driver root: the library lies in Root/usr/lib64
+	Dir   string // the folder of the library
+	state string
+	calls string
+}
+
+// Build compiles the library without the functions named: a driver that does
+// not have them. It skips the test where there is no C compiler.
+//
+// Tests of this module alone may call it: the sources lie beside this file, and
+// the layouts in the module cache.
+func Build(t testing.TB, without ...string) Lib {
+	t.Helper()
+	cc := os.Getenv("CC")
+	if cc == "" {
+		cc = "cc"
+	}
+	if _, err := exec.LookPath(cc); err != nil || runtime.GOOS != "linux" {
+		t.Skipf("skipped: the stand-in for libnvidia-ml.so.1 needs Linux and a C compiler (%s)", cc)
+	}
+	_, here, _, _ := runtime.Caller(0)
+	sources, err := filepath.Glob(filepath.Join(filepath.Dir(here), "testdata", "*.c"))
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("no C sources beside %s: %v", here, err)
+	}
+	header, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	if err != nil {
+		t.Fatalf("find nvml.h in the module go-nvml: %v", err)
+	}
+	root := t.TempDir()
+	l := Lib{Root: root, Dir: filepath.Join(root, "usr/lib64"), state: filepath.Join(root, "state"), calls: filepath.Join(root, "calls")}
+	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{
+		"-shared", "-fPIC", "-O1", "-Wl,-Bsymbolic,-soname,libnvidia-ml.so.1",
+		"-I", filepath.Join(strings.TrimSpace(string(header)), "pkg/nvml"), "-o", filepath.Join(l.Dir, "libnvidia-ml.so.1"),
+	}
+	for _, symbol := range without {
+		args = append(args, "-D"+symbol+"=absent_"+symbol)
+	}
+	if out, err := exec.Command(cc, append(args, sources...)...).CombinedOutput(); err != nil {
+		t.Fatalf("compile the stand-in for libnvidia-ml.so.1: %v\n%s", err, out)
+	}
+	return l
+}
+
+// Env gives the variables that a program needs to load the library and to find
+// its file.
+func (l Lib) Env() []string {
+	return []string{"LD_LIBRARY_PATH=" + l.Dir, "NVML_STATE=" + l.state, "NVML_CALLS=" + l.calls}
+}
+
+// Write replaces the file that the library answers from.
+func (l Lib) Write(t testing.TB, lines ...string) {
+	t.Helper()
+	next := l.state + ".next"
+	if err := os.WriteFile(next, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, l.state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Calls gives what was changed through the library, one line for each call.
+func (l Lib) Calls(t testing.TB) []string {
+	t.Helper()
+	data, err := os.ReadFile(l.calls)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' })
+}
+
+// GPU gives the line of a GPU with UUID GPU-<i>, an H200, and further keys such
+// as "temp=71".
+func GPU(i int, keys ...string) string {
+	return strings.Join(append([]string{fmt.Sprintf("gpu uuid=GPU-%d name=NVIDIA_H200 bus=00000000:%02X:00.0", i, 0x1a+i)}, keys...), " ")
+}
+
+// Node gives the lines of a driver and n GPUs without further keys.
+func Node(n int) []string {
+	lines := []string{"driver 570.124.06 12080"}
+	for i := range n {
+		lines = append(lines, GPU(i))
+	}
+	return lines
+}
