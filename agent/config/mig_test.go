@@ -1,0 +1,100 @@
+package config_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/core/mig"
+)
+
+func TestParseMIG(t *testing.T) {
+	const text = `
+version: v1
+mig-configs:
+  all-disabled:
+  - devices: all
+    mig-enabled: false
+  all-enabled:
+  - devices: all
+    mig-enabled: true
+    mig-devices: {}
+  all-balanced:
+  - device-filter: ["0x20B010DE", 0x20b110de]
+    devices: all
+    mig-enabled: true
+    mig-devices:
+      "1g.5gb": 2
+      2g.10gb: 1
+      3g.20gb: 1
+  - device-filter: "0x20B710DE"
+    devices: [0, 1]
+    mig-enabled: true
+    mig-devices: {1g.6gb+me: 1}
+`
+	got, err := config.ParseMIG("mig.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]mig.Config{
+		"all-disabled": {Name: "all-disabled", Entries: []mig.Entry{{All: true}}},
+		"all-enabled":  {Name: "all-enabled", Entries: []mig.Entry{{All: true, Enabled: true, Devices: map[string]int{}}}},
+		"all-balanced": {Name: "all-balanced", Entries: []mig.Entry{
+			{Filter: []string{"0x20B010DE", "0x20b110de"}, All: true, Enabled: true, Devices: map[string]int{"1g.5gb": 2, "2g.10gb": 1, "3g.20gb": 1}},
+			{Filter: []string{"0x20B710DE"}, Indexes: []int{0, 1}, Enabled: true, Devices: map[string]int{"1g.6gb+me": 1}},
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ParseMIG (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseMIGRefuses(t *testing.T) {
+	entry := func(text string) string { return "mig-configs: {a: [{" + text + "}]}" }
+	const at = "f.yaml:1: mig-configs.a[0]"
+	for _, tt := range []struct{ name, text, want string }{
+		{"an empty file", "", "f.yaml: no mig-configs; write mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}"},
+		{"no configurations", "version: v1", "f.yaml:1: mig-configs: no mig-configs; write mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}"},
+		{"another version", "version: v2\nmig-configs: {a: [{devices: all, mig-enabled: false}]}", "f.yaml:1: version: unknown version: v2; write version: v1"},
+		{"an empty configuration", "mig-configs:\n  a: []", "f.yaml:2: mig-configs.a: an empty configuration; write a: [{devices: all, mig-enabled: false}]"},
+		{"an unknown field", entry("devices: all, mig-enable: true"), at + `.mig-enable: unknown field; did you mean "mig-enabled"?`},
+		{"no mode", entry("devices: all"), at + ": required field missing: mig-enabled; add mig-enabled: true, or false"},
+		{"no devices", entry("mig-enabled: true"), at + ".devices: required field missing: devices; write devices: all, or a list of GPU indexes such as [0, 1]"},
+		{"an empty list of devices", entry("mig-enabled: true, devices: []"), at + ".devices: an empty list; write devices: all, or a list of GPU indexes such as [0, 1]"},
+		{"devices as another word", entry("mig-enabled: true, devices: any"), at + `.devices: must be all or a list, found "any"; write devices: all, or a list of GPU indexes such as [0, 1]`},
+		{"a UUID for an index", entry("mig-enabled: true, devices: [0, GPU-1]"), at + ".devices[1]: not a GPU index; write devices: all, or a list of GPU indexes such as [0, 1]"},
+		{"an index below 0", entry("mig-enabled: true, devices: [-1]"), at + ".devices[0]: not a GPU index; write devices: all, or a list of GPU indexes such as [0, 1]"},
+		{"a product for a filter", entry("mig-enabled: true, devices: all, device-filter: A100"), at + `.device-filter: not a PCI ID: "A100"; write device and vendor in hexadecimal, such as "0x20B010DE"`},
+		{"devices without the mode", entry("mig-enabled: false, devices: all, mig-devices: {1g.5gb: 1}"), at + ".mig-devices: MIG devices where mig-enabled is false; write mig-enabled: true, or leave mig-devices out"},
+		{"what is no profile", entry("mig-enabled: true, devices: all, mig-devices: {small: 1}"), at + ".mig-devices.small: not a MIG profile: small; write it as nvidia-smi mig -lgip does, such as 1g.5gb"},
+		{"a smaller compute instance", entry("mig-enabled: true, devices: all, mig-devices: {1c.3g.20gb: 1}"), at + `.mig-devices["1c.3g.20gb"]: compute instances smaller than their GPU instance are not supported: 1c.3g.20gb; use 3g.20gb`},
+		{"none of a profile", entry("mig-enabled: true, devices: all, mig-devices: {1g.5gb: 0}"), at + `.mig-devices["1g.5gb"]: must be 1 or more, found 0; leave 1g.5gb out`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := config.ParseMIG("f.yaml", []byte(tt.text)); err == nil || err.Error() != tt.want {
+				t.Errorf("ParseMIG: %v\nwant      %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzParseMIG(f *testing.F) {
+	for _, text := range []string{
+		"", "mig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]}", "mig-configs: &a {x: *a}",
+		"mig-configs: {a: [{devices: [0, *x], mig-enabled: true, device-filter: [0x20B010DE]}]}", "mig-configs: {a: null}",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		configs, err := config.ParseMIG("f", data)
+		var known *config.Error
+		if err != nil && (!errors.As(err, &known) || known.Message == "") {
+			t.Fatalf("ParseMIG: %v is no *config.Error with a message", err)
+		}
+		if err == nil && len(configs) == 0 {
+			t.Fatal("ParseMIG gave no configuration and no error")
+		}
+	})
+}
