@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -35,8 +34,9 @@ type committedDevice struct {
 // claims lists what a bound pod holds: for each container the committed
 // devices, else the observed ones; then what its request leaves unexplained,
 // as units without a device. A device that an init container hands on to the
-// containers after it counts once.
-func claims(pod *v1.Pod) []claim {
+// containers after it counts once. told is what the node's agent says of the pod; nil
+// is nothing.
+func claims(pod *v1.Pod, told map[string][]sharing.Named) []claim {
 	left := counts(Request(pod))
 	if left == nil {
 		return nil
@@ -45,6 +45,9 @@ func claims(pod *v1.Pod) []claim {
 		delete(left, api.ResourceGPU) // beside memory, it only says "of a GPU"
 	}
 	committed := committedDevices(pod)
+	if committed == nil && told != nil {
+		committed = knownDevices(told)
+	}
 	var out []claim
 	seen := map[string]int{}
 	for _, c := range holdOrder(pod) {
@@ -120,12 +123,17 @@ func committedDevices(pod *v1.Pod) map[string][]knownDevice {
 	if !ok {
 		return nil
 	}
-	var listed map[string][]committedDevice
-	if json.Unmarshal([]byte(raw), &listed) != nil {
+	named, err := ParseCommitment(raw)
+	if err != nil {
 		return nil
 	}
+	return knownDevices(named)
+}
+
+// knownDevices reads devices that were named by UUID.
+func knownDevices(named map[string][]sharing.Named) map[string][]knownDevice {
 	out := map[string][]knownDevice{}
-	for container, devices := range listed {
+	for container, devices := range named {
 		for _, d := range devices {
 			k := knownDevice{id: d.UUID}
 			k.uuid, k.milli, k.memory = d.UUID, d.MilliGPU, d.MemoryBytes
@@ -151,6 +159,9 @@ func observed(pod *v1.Pod, c containerOf) []knownDevice {
 					continue
 				}
 				for _, d := range r.Resources {
+					if isToken(name, string(d.ResourceID)) {
+						continue
+					}
 					out = append(out, parseDevice(name, string(d.ResourceID), containerRequest(pod, c.Container)))
 				}
 			}

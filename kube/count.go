@@ -22,9 +22,13 @@ func readNode(node *v1.Node, pods []*v1.Pod, waiting map[Owner]int) Node {
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	told, err := ObservedOn(node)
+	if err != nil {
+		told = nil // as good as none: the pods count on the node
+	}
 	claimed := make([][]claim, len(pods))
 	for i, p := range pods {
-		claimed[i] = claims(p)
+		claimed[i] = claims(p, told[string(p.UID)])
 	}
 	d := newDesk(m, claimed)
 	for i, p := range pods {

@@ -44,7 +44,7 @@ func Exporters(pods []*v1.Pod) []*v1.Pod {
 // asks for: see Cluster.
 func HeldDevices(pod *v1.Pod) []string {
 	var out []string
-	for _, c := range claims(pod) {
+	for _, c := range claims(pod, nil) {
 		if c.uuid != "" {
 			out = append(out, c.uuid)
 		}

@@ -184,6 +184,10 @@ func ended(pod *v1.Pod) bool {
 // bound lists the pods of a node with what is assumed for them, with mu held. It
 // forgets what info shows to be in the API by now.
 func (d *desk) bound(name string, info fwk.NodeInfo) []kube.Bound {
+	told, err := kube.ObservedOn(info.Node())
+	if err != nil {
+		told = nil // as good as none: the pods count by what they ask for
+	}
 	var out []kube.Bound
 	for _, pi := range info.GetPods() {
 		pod := pi.GetPod()
@@ -198,6 +202,8 @@ func (d *desk) bound(name string, info fwk.NodeInfo) []kube.Bound {
 		}
 		if committed(pod) {
 			d.clear(pod.UID)
+		} else if b.Assumed == nil {
+			b.Assumed = told[string(pod.UID)]
 		}
 		out = append(out, b)
 	}
