@@ -37,6 +37,8 @@ type Options struct {
 	Dynamic func(*rest.Config) (dynamic.Interface, error)
 	// Now tells the time that ages are shown against; nil is time.Now.
 	Now func() time.Time
+	// Exec becomes another program; nil is syscall.Exec.
+	Exec ExecFunc
 	// Name is how the user calls the program; "" is "berth".
 	Name string
 }
@@ -117,7 +119,7 @@ func New(o Options) *cobra.Command {
 	if o.Controller != nil {
 		root.AddCommand(newController(o))
 	}
-	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newNotebook(o), newProfiles(o), newSimulate(o), newSim(o), newVersion(o))
+	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newNotebook(o), newProfiles(o), newSimulate(o), newSim(o), newAgent(o), newDoctor(o), newVersion(o))
 	root.InitDefaultCompletionCmd()
 	addCompletionInstall(root, o)
 	usageErrors(root)
