@@ -188,4 +188,3 @@ func (w warnings) Tracef(format string, args ...any)   {}
 func (w warnings) write(format string, args []any) {
 	fmt.Fprintln(w.w, strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
-

@@ -34,7 +34,9 @@ func (d *device) UUID() (string, error) {
 }
 
 func (d *device) Name() (string, error) { return call(d.l, d.h.GetName, "nvmlDeviceGetName") }
-func (d *device) Minor() (int, error)   { return call(d.l, d.h.GetMinorNumber, "nvmlDeviceGetMinorNumber") }
+func (d *device) Minor() (int, error) {
+	return call(d.l, d.h.GetMinorNumber, "nvmlDeviceGetMinorNumber")
+}
 
 // PCI gives the address, and the class from the driver or else from the kernel.
 func (d *device) PCI() (nvml.PCI, error) {
@@ -82,7 +84,9 @@ func (d *device) ComputeCapability() (major, minor int, err error) {
 	return major, minor, check(ret)
 }
 
-func (d *device) Cores() (int, error) { return call(d.l, d.h.GetNumGpuCores, "nvmlDeviceGetNumGpuCores") }
+func (d *device) Cores() (int, error) {
+	return call(d.l, d.h.GetNumGpuCores, "nvmlDeviceGetNumGpuCores")
+}
 
 // Memory asks the newer call; the older one counts what the driver keeps as used.
 func (d *device) Memory() (nvml.Memory, error) {

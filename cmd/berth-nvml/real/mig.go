@@ -61,7 +61,9 @@ func (d *device) GPUInstanceProfile(shape int) (nvml.GPUInstanceProfile, error) 
 
 func (d *device) Placements(profile int) ([]nvml.Placement, error) {
 	info := &gonvml.GpuInstanceProfileInfo{Id: uint32(profile)}
-	list, err := call(d.l, func() ([]gonvml.GpuInstancePlacement, gonvml.Return) { return d.h.GetGpuInstancePossiblePlacements(info) },
+	list, err := call(d.l, func() ([]gonvml.GpuInstancePlacement, gonvml.Return) {
+		return d.h.GetGpuInstancePossiblePlacements(info)
+	},
 		"nvmlDeviceGetGpuInstancePossiblePlacements_v2", "nvmlDeviceGetGpuInstancePossiblePlacements")
 	var out []nvml.Placement
 	for _, p := range list {
