@@ -182,7 +182,7 @@ func (l *Ledger) takeOn(owner string, a Ask, uuid string) (Device, error) {
 	if size, _, ok := a.ShareOf(); ok {
 		i, there := l.card[uuid]
 		if !there || size.valid() != nil {
-			return Device{}, fmt.Errorf("this node offers no memory of it")
+			return Device{}, refused{ErrNotOffered, "this node offers no memory of it"}
 		}
 		d := shareDevice(&l.cards[i], l.freshID(uuid, size), size)
 		if err := l.clash(d); err != nil {
@@ -191,7 +191,7 @@ func (l *Ledger) takeOn(owner string, a Ask, uuid string) (Device, error) {
 		l.hold(owner, d)
 		return d, nil
 	}
-	err := fmt.Errorf("this node does not offer it")
+	err := ErrNotOffered
 	for _, d := range l.devices {
 		if d.UUID != uuid || d.Resource != a.Resource {
 			continue

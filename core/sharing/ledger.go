@@ -86,6 +86,16 @@ func (l *Ledger) Reset(gpus []gpu.GPU, s gpu.Sharing) (gone []string, err error)
 // Devices. Shares by size are not in it: they are made when they are taken.
 func (l *Ledger) Devices() []Device { return slices.Clone(l.devices) }
 
+// Free says why the device of an ID cannot be given now: it is not offered, or
+// it is taken. It does not ask for its health.
+func (l *Ledger) Free(id string) error {
+	d, err := l.find(id)
+	if err != nil {
+		return err
+	}
+	return l.clash(d)
+}
+
 // Held gives every holding, sorted by owner, GPU, resource and device.
 func (l *Ledger) Held() []Holding {
 	return slices.SortedFunc(maps.Values(l.held), func(a, b Holding) int {

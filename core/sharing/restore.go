@@ -38,6 +38,26 @@ func (l *Ledger) Restore(owner string, ids []string) error {
 // errNoOwner: a holding without owner could never be released.
 var errNoOwner = errors.New("the owner of a device has no name; name the pod and container")
 
+// What a refusal of the ledger is about, for callers that count them. Texts are
+// in the errors themselves.
+var (
+	// ErrNotOffered: this node has no such device, or not in that form.
+	ErrNotOffered = errors.New("this node does not offer it")
+	// ErrTaken: the device, or too much of it, is held by others.
+	ErrTaken = errors.New("it is taken")
+)
+
+// refused is an error about one of the above, with a text of its own.
+type refused struct {
+	is   error
+	text string
+}
+
+func (r refused) Error() string        { return r.text }
+func (r refused) Is(target error) bool { return target == r.is }
+
+func taken(format string, args ...any) error { return refused{ErrTaken, fmt.Sprintf(format, args...)} }
+
 // undo takes back devices by ID.
 func (l *Ledger) undo(ids []string) {
 	const nobody = "\x00undo"
@@ -57,7 +77,7 @@ func (l *Ledger) find(id string) (Device, error) {
 	uuid, size, ok := ParseSizeID(id)
 	i, there := l.card[uuid]
 	if !ok || !there {
-		return Device{}, fmt.Errorf("this node does not offer it")
+		return Device{}, ErrNotOffered
 	}
 	return shareDevice(&l.cards[i], id, size), nil
 }
@@ -65,23 +85,23 @@ func (l *Ledger) find(id string) (Device, error) {
 // clash says why d cannot be held beside what is.
 func (l *Ledger) clash(d Device) error {
 	if h, ok := l.held[d.ID]; ok {
-		return fmt.Errorf("it is held by %s", h.Owner)
+		return taken("it is held by %s", h.Owner)
 	}
 	if d.Resource != ResourceMemory {
 		if _, shared := l.used[d.UUID]; shared {
-			return fmt.Errorf("its memory is held by %s", strings.Join(l.owners(d.UUID), " and "))
+			return taken("its memory is held by %s", strings.Join(l.owners(d.UUID), " and "))
 		}
 		return nil
 	}
 	if h, ok := l.held[d.UUID]; ok {
-		return fmt.Errorf("the whole GPU is held by %s", h.Owner)
+		return taken("the whole GPU is held by %s", h.Owner)
 	}
 	g := &l.cards[l.card[d.UUID]]
 	switch milli, bytes := l.left(g); {
 	case d.MemoryBytes > bytes:
-		return fmt.Errorf("its GPU has %s left of %s", sizeText(bytes), sizeText(g.MemoryBytes))
+		return taken("its GPU has %s left of %s", sizeText(bytes), sizeText(g.MemoryBytes))
 	case d.MilliGPU > milli:
-		return fmt.Errorf("its GPU has %d milli-GPUs left of 1000", milli)
+		return taken("its GPU has %d milli-GPUs left of 1000", milli)
 	}
 	return nil
 }
