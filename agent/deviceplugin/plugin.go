@@ -38,6 +38,7 @@ type plugin struct {
 	path     string // of our socket
 	rival    string // the socket of the same resource by NVIDIA's plugin
 	list     *list
+	end      func(error) // ends Run with an error
 	wake     chan struct{}
 
 	mu      sync.Mutex
@@ -57,12 +58,12 @@ type plugin struct {
 	ensureAt, confirmAt, settleAt, returnAt time.Time // zero: not armed
 }
 
-func newPlugin(resource string, o Options, n Node) *plugin {
+func newPlugin(resource string, o Options, n Node, end func(error)) *plugin {
 	ours, rival := socketNames(o.Prefix, resource)
 	return &plugin{
 		resource: resource, opts: o, node: n,
 		path: filepath.Join(o.Dir, ours), rival: filepath.Join(o.Dir, rival),
-		list: newList(), wake: make(chan struct{}, 1), ours: make(map[string]bool),
+		end: end, list: newList(), wake: make(chan struct{}, 1), ours: make(map[string]bool),
 	}
 }
 
@@ -273,6 +274,10 @@ func (p *plugin) ensure(ctx context.Context) {
 			p.standBack(f, fmt.Sprintf("another node agent of Berth serves %s at %s: run only one on a node", p.resource, p.path))
 			return
 		}
+	}
+	if errors.Is(err, errNoFolder) {
+		p.end(err) // inotify does not say so while a socket of ours was in it
+		return
 	}
 	if err != nil {
 		p.fail(err)

@@ -34,14 +34,18 @@ func Run(ctx context.Context, o Options, n Node) error {
 	if err := removeStale(o.Dir, o.Prefix); err != nil {
 		o.Log.Warn("old sockets are left", "err", err) // listen will say more
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	r := &runner{opts: o, node: n, plugins: make(map[string]*plugin)}
+	outer := ctx
+	ctx, end := context.WithCancelCause(ctx)
+	r := &runner{opts: o, node: n, end: end, plugins: make(map[string]*plugin)}
 	defer r.wg.Wait()
-	defer cancel()
+	defer end(nil)
 	for r.offer(ctx); ; {
 		select {
 		case <-ctx.Done():
-			return nil
+			if outer.Err() != nil {
+				return nil
+			}
+			return context.Cause(ctx)
 		case <-n.Changed():
 			r.offer(ctx)
 		case e, ok := <-w.Events:
@@ -49,7 +53,7 @@ func Run(ctx context.Context, o Options, n Node) error {
 				return fmt.Errorf("watch %s: the watch ended", o.Dir)
 			}
 			if e.Name == o.Dir && e.Has(fsnotify.Remove|fsnotify.Rename) {
-				return fmt.Errorf("%s was removed: start the node agent again, so that it gets the kubelet's new folder", o.Dir)
+				return fmt.Errorf("%s %w", o.Dir, errNoFolder)
 			}
 			r.file(e)
 		case err := <-w.Errors: // events were lost, so all may have happened
@@ -88,6 +92,7 @@ func watch(dir string) (*fsnotify.Watcher, error) {
 type runner struct {
 	opts    Options
 	node    Node
+	end     func(error)
 	plugins map[string]*plugin
 	wg      sync.WaitGroup
 }
@@ -103,7 +108,7 @@ func (r *runner) offer(ctx context.Context) {
 	for resource, devices := range offers {
 		p := r.plugins[resource]
 		if p == nil {
-			p = newPlugin(resource, r.opts, r.node)
+			p = newPlugin(resource, r.opts, r.node, r.end)
 			r.plugins[resource] = p
 			r.wg.Go(func() { p.run(ctx) })
 		}

@@ -19,6 +19,11 @@ import (
 // errTaken says that a process which lives serves the socket that we want.
 var errTaken = errors.New("a running process serves this socket")
 
+// errNoFolder says that the folder of the sockets was removed. Where it is
+// mounted into a container, the one that the kubelet makes in its place is
+// never seen there.
+var errNoFolder = errors.New("was removed: start the node agent again, so that it gets the kubelet's new folder")
+
 // socketNames are the socket names of a resource: ours, and the one that
 // NVIDIA's plugin uses. nvidia.com/mig-1g.10gb has berth-nvidia-mig-1g.10gb.sock
 // and nvidia-mig-1g.10gb.sock.
@@ -65,7 +70,7 @@ func listen(path string) (*socket, error) {
 	case errors.Is(err, syscall.EINVAL):
 		return nil, fmt.Errorf("no socket can be made: the path may have 107 characters, this one has %d: %w", len(path), err)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no socket can be made: %s was removed, so start the node agent again: %w", filepath.Dir(path), err)
+		return nil, fmt.Errorf("%s %w", filepath.Dir(path), errNoFolder)
 	case err != nil:
 		return nil, err
 	}

@@ -1,0 +1,18 @@
+package deviceplugin
+
+import "time"
+
+// Quick gives delays at which a test need not wait, and checks the same.
+func (o Options) Quick() Options {
+	o.times = o.withDefaults().times
+	o.times.settle, o.times.back, o.times.drain = 20*time.Millisecond, 50*time.Millisecond, time.Second
+	o.times.most = 200 * time.Millisecond
+	return o
+}
+
+// Allowing gives the node d to answer.
+func (o Options) Allowing(d time.Duration) Options {
+	o.times = o.withDefaults().times
+	o.times.allow = d
+	return o
+}

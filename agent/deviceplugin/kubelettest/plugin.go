@@ -1,0 +1,114 @@
+package kubelettest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// Plugin is somebody else's plugin, which does what NVIDIA's does: it removes
+// whatever is at its socket, sends its devices, and does not notice when the
+// kubelet goes.
+type Plugin struct {
+	v1beta1.UnimplementedDevicePluginServer
+	Dir, Socket, Resource string
+	IDs                   []string // all healthy
+
+	grpc    *grpc.Server
+	serving sync.WaitGroup
+	stop    chan struct{}
+	send    chan []*v1beta1.Device // to one stream, as with NVIDIA's
+}
+
+// Start serves and registers.
+func (p *Plugin) Start(ctx context.Context) error {
+	path := filepath.Join(p.Dir, p.Socket)
+	_ = os.Remove(path) // ours or not
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	server := grpc.NewServer()
+	p.grpc, p.stop, p.send = server, make(chan struct{}), make(chan []*v1beta1.Device)
+	v1beta1.RegisterDevicePluginServer(server, p)
+	p.serving.Go(func() { _ = server.Serve(l) })
+	conn, err := grpc.NewClient("passthrough:///kubelet", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(p.Dir, "kubelet.sock"))
+		}))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = v1beta1.NewRegistrationClient(conn).Register(ctx, &v1beta1.RegisterRequest{
+		Version: v1beta1.Version, Endpoint: p.Socket, ResourceName: p.Resource, Options: &v1beta1.DevicePluginOptions{}})
+	return err
+}
+
+// Kill ends the plugin and leaves its socket, as kill -9 does.
+func (p *Plugin) Kill() {
+	close(p.stop)
+	p.grpc.Stop()
+	p.serving.Wait()
+}
+
+// Stop ends the plugin and removes its socket.
+func (p *Plugin) Stop() {
+	p.Kill()
+	_ = os.Remove(filepath.Join(p.Dir, p.Socket)) // ours or not
+}
+
+// Send sends the devices again, and returns when a stream has taken them.
+func (p *Plugin) Send(ctx context.Context) error {
+	select {
+	case p.send <- p.devices():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("send devices of %s: %w", p.Resource, ctx.Err())
+	}
+}
+
+func (p *Plugin) devices() []*v1beta1.Device {
+	var out []*v1beta1.Device
+	for _, id := range p.IDs {
+		out = append(out, &v1beta1.Device{ID: id, Health: v1beta1.Healthy})
+	}
+	return out
+}
+
+// GetDevicePluginOptions asks for no further calls.
+func (p *Plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
+	return &v1beta1.DevicePluginOptions{}, nil
+}
+
+// ListAndWatch sends the devices once, and again at each Send.
+func (p *Plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
+	devices := p.devices()
+	for {
+		if err := stream.Send(&v1beta1.ListAndWatchResponse{Devices: devices}); err != nil {
+			return err
+		}
+		select {
+		case <-p.stop:
+			return nil
+		case devices = <-p.send:
+		}
+	}
+}
+
+// Allocate gives an empty answer for each container.
+func (p *Plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
+	out := &v1beta1.AllocateResponse{}
+	for range r.ContainerRequests {
+		out.ContainerResponses = append(out.ContainerResponses, &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"PLUGIN": p.Socket}})
+	}
+	return out, nil
+}

@@ -1,0 +1,204 @@
+package deviceplugin_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"berth.dev/berth/agent/deviceplugin"
+	"berth.dev/berth/agent/deviceplugin/kubelettest"
+)
+
+const gpus = "nvidia.com/gpu"
+
+// node offers what a test says. What its funcs are nil for succeeds.
+type node struct {
+	changed  chan struct{}
+	prefer   func(available, must []string, count int) ([]string, error)
+	allocate func(ctx context.Context, ids []string) (*v1beta1.ContainerAllocateResponse, error)
+	preStart func(ctx context.Context, ids []string) error
+
+	mu     sync.Mutex
+	offers map[string][]deviceplugin.Device
+}
+
+func newNode(offers map[string][]deviceplugin.Device) *node {
+	return &node{changed: make(chan struct{}, 1), offers: maps.Clone(offers)}
+}
+
+// offering is a node with n devices of one resource, <short>-0 and on.
+func offering(resource, short string, n int) *node {
+	return newNode(map[string][]deviceplugin.Device{resource: devices(short, n)})
+}
+
+func devices(short string, n int) []deviceplugin.Device {
+	var out []deviceplugin.Device
+	for i := range n {
+		out = append(out, deviceplugin.Device{ID: fmt.Sprintf("%s-%d", short, i), Healthy: true, NUMANode: i * 2 / n})
+	}
+	return out
+}
+
+// set changes the offer of a resource; nil withdraws it.
+func (n *node) set(resource string, d []deviceplugin.Device) {
+	n.mu.Lock()
+	if n.offers = maps.Clone(n.offers); d == nil {
+		delete(n.offers, resource)
+	} else {
+		n.offers[resource] = d
+	}
+	n.mu.Unlock()
+	n.touch()
+}
+
+func (n *node) touch() {
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (n *node) Offers() map[string][]deviceplugin.Device {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.offers
+}
+
+func (n *node) Changed() <-chan struct{} { return n.changed }
+
+func (n *node) Prefer(_ string, available, must []string, count int) ([]string, error) {
+	if n.prefer == nil {
+		return nil, nil
+	}
+	return n.prefer(available, must, count)
+}
+
+func (n *node) Allocate(ctx context.Context, _ string, containers [][]string) (*v1beta1.AllocateResponse, error) {
+	out := &v1beta1.AllocateResponse{}
+	for _, ids := range containers {
+		one := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"NVIDIA_VISIBLE_DEVICES": "void"}}
+		if n.allocate != nil {
+			var err error
+			if one, err = n.allocate(ctx, ids); err != nil {
+				return nil, err
+			}
+		}
+		out.ContainerResponses = append(out.ContainerResponses, one)
+	}
+	return out, nil
+}
+
+func (n *node) PreStart(ctx context.Context, _ string, ids []string) error {
+	if n.preStart == nil {
+		return nil
+	}
+	return n.preStart(ctx, ids)
+}
+
+// folder is a short path for sockets, which have 107 characters.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "dp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// start begins a kubelet in dir, which ends with the test.
+func start(t testing.TB, dir string) *kubelettest.Kubelet {
+	t.Helper()
+	k := kubelettest.New(dir, 1)
+	if err := k.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Stop)
+	return k
+}
+
+// serve runs the plugin until stop is called, or the test ends.
+func serve(t testing.TB, o deviceplugin.Options, n deviceplugin.Node) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- deviceplugin.Run(ctx, o, n) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func wait(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// await waits until the node's status has the resource with this capacity and
+// a plugin to call.
+func await(t testing.TB, k *kubelettest.Kubelet, resource string, capacity, allocatable int) {
+	t.Helper()
+	err := k.Await(wait(t), func() bool {
+		c, a, _ := k.Capacity(resource)
+		return c == capacity && a == allocatable && k.Serving(resource)
+	})
+	if err != nil {
+		c, a, known := k.Capacity(resource)
+		t.Fatalf("%s has capacity %d, allocatable %d (known %v, serving %v), want %d and %d: %v",
+			resource, c, a, known, k.Serving(resource), capacity, allocatable, err)
+	}
+}
+
+// awaitFile waits until ok is true of the file: at once, or after some change
+// in its folder.
+func awaitFile(t testing.TB, path string, ok func(os.FileInfo, error) bool) {
+	t.Helper()
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Add(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	for ctx := wait(t); !ok(os.Lstat(path)); {
+		select {
+		case <-w.Events:
+		case <-ctx.Done():
+			t.Fatalf("%s did not become what was awaited", path)
+		}
+	}
+}
+
+// sockets gives the names of the sockets in a folder, beside the kubelet's.
+func sockets(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		if e.Type()&os.ModeSocket != 0 && e.Name() != "kubelet.sock" {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func pod(uid string, limits map[string]int) kubelettest.Pod {
+	return kubelettest.Pod{UID: uid, Namespace: "default", Name: uid, Containers: []kubelettest.Container{{Name: "c", Limits: limits}}}
+}
