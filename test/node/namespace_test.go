@@ -153,6 +153,13 @@ func mounts() error {
 			return fmt.Errorf("mount %s: %w", dir, err)
 		}
 	}
+	// Small and apart, to be filled by the test of a full disk.
+	if err := os.MkdirAll(cdiDir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", cdiDir, "tmpfs", 0, "mode=755,size=4m"); err != nil {
+		return fmt.Errorf("mount %s: %w", cdiDir, err)
+	}
 	return devices()
 }
 

@@ -40,7 +40,7 @@ type node struct {
 	kubelet    *process
 	agent      *process
 	agentArgs  []string
-	client     *http.Client
+	http       *http.Client
 }
 
 // containerdConfig is what containerd needs to run here. CDI is on unless said
@@ -110,7 +110,7 @@ authorization: {mode: AlwaysAllow}
 // wrong is told with the ends of all logs.
 func newNode(t *testing.T) *node {
 	t.Helper()
-	n := &node{t: t, client: &http.Client{
+	n := &node{t: t, http: &http.Client{
 		Timeout:   5 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // it signs its own certificate
 	}}
@@ -193,7 +193,7 @@ func (n *node) startKubelet() {
 		if n.kubelet.ended() {
 			n.t.Fatal("the kubelet has ended")
 		}
-		response, err := n.client.Get(kubeletURL + "/healthz")
+		response, err := n.http.Get(kubeletURL + "/healthz")
 		if err == nil {
 			response.Body.Close()
 		}
@@ -210,7 +210,7 @@ func (n *node) restartKubelet() {
 
 // get asks the kubelet.
 func (n *node) get(path string) ([]byte, error) {
-	response, err := n.client.Get(kubeletURL + path)
+	response, err := n.http.Get(kubeletURL + path)
 	if err != nil {
 		return nil, err
 	}

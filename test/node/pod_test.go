@@ -109,7 +109,8 @@ func (n *node) apply(pods ...*v1.Pod) {
 	}
 }
 
-// remove takes static pods away, and waits until the kubelet has forgotten them.
+// remove takes static pods away, and waits until the kubelet has forgotten them
+// and none of their processes is left.
 func (n *node) remove(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -126,9 +127,32 @@ func (n *node) remove(t *testing.T, names ...string) {
 			if _, ok := have[name]; ok {
 				return fmt.Errorf("pod %s is there", name)
 			}
+			if pids := processes(name); len(pids) > 0 {
+				return fmt.Errorf("processes %v of pod %s are there", pids, name)
+			}
 		}
 		return nil
 	})
+}
+
+// processes are those of a pod's containers, without its sandbox.
+func processes(name string) []int {
+	var pids []int
+	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range found {
+		var pid int
+		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err != nil {
+			continue
+		}
+		if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), "/gpuapp\x00") {
+			continue // ended, the sandbox's, or another program
+		}
+		group, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cgroup"))
+		if err == nil && strings.Contains(string(group), "/pod"+name+"-uid") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // clear removes all pods that a test may have left.

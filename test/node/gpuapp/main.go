@@ -25,7 +25,7 @@ type report struct {
 }
 
 // nodes is how many minor numbers the container tries to open on its own.
-const nodes = 8
+const nodes = 16
 
 func main() {
 	if len(os.Args) > 1 {

@@ -1,0 +1,409 @@
+//go:build linux
+
+package node_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// schedulerUser is who the scheduler of `berth up` is: nobody else may bind a
+// pod with devices.
+const schedulerUser = "system:kube-scheduler"
+
+// joined is a real node of a control plane that `berth up` runs.
+type joined struct {
+	*node
+	*plane
+}
+
+// TestRealNode joins a real node to Berth's own control plane: a pod that asks
+// for a GPU is bound by Berth's scheduler to named devices, and its container
+// sees exactly those.
+//
+// rows: NB-06
+func TestRealNode(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	began := time.Now()
+	p := startPlane(t)
+	n := newNode(t)
+	p.identity(t)
+	n.kubeconfig = workDir + "/kubelet.kubeconfig"
+	n.startKubelet()
+	makeNodes(t, 4)
+	n.startAgent(t, wholeGPUs(4), "--pods", "api", "--kubeconfig", p.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
+	j := joined{n, p}
+	j.ready(t)
+	t.Logf("figure: a control plane with a real node of 4 GPUs is ready in %v", time.Since(began).Round(time.Millisecond))
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"the node says what it has", j.described},
+		{"a pod gets the GPUs that the scheduler chose", j.chosen},
+		{"the commitment wins over the kubelet's pick", j.mismatch},
+		{"nobody but the scheduler commits devices", j.forged},
+		{"pods share a GPU by memory", j.memory},
+		{"a pod without the scheduler is seen, too", j.observed},
+		{"a container runs on while the control plane and the agent start again", j.restarts},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer j.clear(t)
+			c.run(t)
+		})
+	}
+}
+
+// ready waits until pods can come.
+func (j joined) ready(t *testing.T) {
+	t.Helper()
+	eventually(t, patience, "the node is ready, with its GPUs", func() error {
+		n, err := j.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == v1.NodeReady && c.Status != v1.ConditionTrue {
+				return fmt.Errorf("the node is not ready: %s", c.Message)
+			}
+		}
+		if got := n.Status.Allocatable[gpuResource]; got.Value() != 4 {
+			return fmt.Errorf("the node has %s of %s", got.String(), gpuResource)
+		}
+		if n.Annotations["berth.dev/inventory"] == "" || len(n.Spec.Taints) > 0 {
+			return fmt.Errorf("its annotations are %v, its taints %v", n.Annotations, n.Spec.Taints)
+		}
+		return nil
+	})
+}
+
+// described is what the agent has written on the Node.
+func (j joined) described(t *testing.T) {
+	n, err := j.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB", "nvidia.com/gpu.count": "4", "nvidia.com/gpu.memory": "40960",
+		"nvidia.com/gpu.family": "ampere", "berth.dev/allocation": "committed", "berth.dev/fake-gpus": "true",
+	} {
+		if got := n.Labels[name]; got != want {
+			t.Errorf("label %s is %q, want %q", name, got, want)
+		}
+	}
+	if strings.Count(n.Annotations["berth.dev/inventory"], `"uuid"`) != 4 {
+		t.Errorf("the inventory is %s", n.Annotations["berth.dev/inventory"])
+	}
+	if got := j.run(t, "berth", "nodes"); !strings.Contains(got, nodeName) {
+		t.Errorf("berth nodes:\n%s", got)
+	}
+}
+
+// make gives a pod to the API server, and waits until its container reports.
+func (j joined) make(t *testing.T, p *v1.Pod) report {
+	t.Helper()
+	if _, err := j.client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return j.reports(t, p.Name)
+}
+
+// reports waits for what kubectl logs says.
+func (j joined) reports(t *testing.T, name string) report {
+	t.Helper()
+	var r report
+	eventually(t, patience, "pod "+name+" reports", func() error {
+		out, err := j.client.CoreV1().Pods("default").GetLogs(name, &v1.PodLogOptions{Container: "c"}).DoRaw(t.Context())
+		if err == nil {
+			err = json.Unmarshal(out, &r)
+		}
+		if err != nil {
+			return fmt.Errorf("%w; %s", err, j.state(t, name))
+		}
+		return nil
+	})
+	return r
+}
+
+// state is a pod in a line, from the API.
+func (j joined) state(t *testing.T, name string) string {
+	p, err := j.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	data, err := json.Marshal(map[string]any{"node": p.Spec.NodeName, "phase": p.Status.Phase, "reason": p.Status.Reason,
+		"message": p.Status.Message, "conditions": p.Status.Conditions, "containers": p.Status.ContainerStatuses})
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// asking is a pod for the API server: it gives UIDs itself.
+func asking(name, what string, count int64) *v1.Pod {
+	p := pod(name, "", 0)
+	p.UID = ""
+	p.Spec.Containers = []v1.Container{container("c", what, count)}
+	p.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
+	return p
+}
+
+// committed are the indexes of the GPUs that a pod was bound with.
+func (j joined) committed(t *testing.T, name string) []int {
+	t.Helper()
+	p, err := j.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string][]device
+	if err := json.Unmarshal([]byte(p.Annotations[devicesAnnotation]), &all); err != nil {
+		t.Fatalf("pod %s was bound with %q: %v", name, p.Annotations[devicesAnnotation], err)
+	}
+	var indexes []int
+	for _, d := range all["c"] {
+		for i := range 16 {
+			if uuid(i) == d.UUID {
+				indexes = append(indexes, i)
+			}
+		}
+	}
+	slices.Sort(indexes)
+	return indexes
+}
+
+// chosen asks for two GPUs, and looks at the pod in all the ways that its owner
+// has.
+func (j joined) chosen(t *testing.T) {
+	began := time.Now()
+	r := j.make(t, asking("two", gpuResource, 2))
+	t.Logf("figure: from kubectl apply to a container with its 2 GPUs: %v", time.Since(began).Round(time.Millisecond))
+	gpus := j.committed(t, "two")
+	if len(gpus) != 2 {
+		t.Fatalf("the pod was bound with GPUs %v", gpus)
+	}
+	if err := only(r, gpus...); err != nil {
+		t.Errorf("bound with %v: %v", gpus, err)
+	}
+	var again report
+	if err := json.Unmarshal([]byte(j.run(t, "kubectl", "exec", "two", "--", "/gpuapp", "once")), &again); err != nil {
+		t.Errorf("kubectl exec: %v", err)
+	} else if len(again.Nodes) != len(r.Nodes) {
+		t.Errorf("kubectl exec sees %v, the container saw %v", again.Nodes, r.Nodes)
+	}
+	if got := j.run(t, "kubectl", "logs", "two"); !strings.Contains(got, "/dev/nvidia") {
+		t.Errorf("kubectl logs: %s", got)
+	}
+	if got := strings.Count(j.run(t, "berth", "gpus", "-A"), "default/two"); got != 2 {
+		t.Errorf("berth gpus shows the pod %d times:\n%s", got, j.run(t, "berth", "gpus"))
+	}
+	families, text := scrape(t)
+	for _, i := range gpus {
+		if _, series := sum(families, "DCGM_FI_DEV_GPU_TEMP", "UUID", uuid(i), "pod", "two", "namespace", "default", "container", "c"); series != 1 {
+			t.Errorf("GPU %d has %d series of pod two:\n%s", i, series, lines(text, "DCGM_FI_DEV_GPU_TEMP"))
+		}
+	}
+}
+
+// mismatch binds pods as the scheduler does, to the GPUs that the kubelet does
+// not pick: for its pick a pod is started before.
+func (j joined) mismatch(t *testing.T) {
+	before := j.differences(t)
+	for i, gpu := range []int{3, 0, 2, 1} {
+		name := fmt.Sprint("bound-", i)
+		p := asking(name, gpuResource, 1)
+		p.Spec.SchedulerName = "nobody"
+		if _, err := j.client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.bind(t, schedulerUser, name, commit("c", uuid(gpu))); err != nil {
+			t.Fatal(err)
+		}
+		if err := only(j.reports(t, name), gpu); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := j.differences(t); after <= before {
+		t.Errorf("%v differences are counted, as before", after)
+	} else {
+		t.Logf("figure: in %v of 4 bindings the kubelet had picked another GPU", after-before)
+	}
+}
+
+// bind binds a pod to the node with devices, as a user.
+func (j joined) bind(t *testing.T, user, name, devices string) error {
+	config := rest.CopyConfig(j.config)
+	config.Impersonate.UserName = user
+	if user == "" {
+		config.Impersonate = rest.ImpersonationConfig{}
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.CoreV1().Pods("default").Bind(t.Context(), &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{devicesAnnotation: devices}},
+		Target:     v1.ObjectReference{Kind: "Node", Name: nodeName},
+	}, metav1.CreateOptions{})
+}
+
+// forged tries to commit devices by hand, in every way the API has.
+func (j joined) forged(t *testing.T) {
+	p := asking("forged", gpuResource, 1)
+	p.Annotations[devicesAnnotation] = commit("c", uuid(0))
+	if _, err := j.client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+		t.Errorf("a pod that says its devices itself is answered with %v", err)
+	}
+	p = asking("waits", gpuResource, 1)
+	p.Spec.SchedulerName = "nobody"
+	if _, err := j.client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.bind(t, "", "waits", commit("c", uuid(0))); err == nil || !strings.Contains(err.Error(), devicesAnnotation) {
+		t.Errorf("a binding with devices by an administrator is answered with %v", err)
+	}
+	// A scheduler that is wrong: the node's own ledger is the last to ask.
+	holder := j.make(t, asking("holder", gpuResource, 1))
+	gpus := j.committed(t, "holder")
+	if err := only(holder, gpus...); err != nil {
+		t.Error(err)
+	}
+	if err := j.bind(t, schedulerUser, "waits", commit("c", uuid(gpus[0]))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "the node refuses a GPU that is held", func() error {
+		if s := j.state(t, "waits"); !strings.Contains(s, "CreateContainerConfigError") || !strings.Contains(s, "holder") {
+			return fmt.Errorf("the pod is %s", s)
+		}
+		return nil
+	})
+}
+
+// memory has two pods on one GPU, by GiB.
+func (j joined) memory(t *testing.T) {
+	seen := map[string]int{}
+	for i := range 2 {
+		p := asking(fmt.Sprint("share-", i), "nvidia.com/gpu-memory", 6)
+		r := j.make(t, p)
+		gpus := j.committed(t, p.Name)
+		if len(gpus) != 1 {
+			t.Fatalf("pod %s was bound with GPUs %v", p.Name, gpus)
+		}
+		if err := only(r, gpus...); err != nil {
+			t.Error(err)
+		}
+		seen[fmt.Sprint(gpus)]++
+	}
+	if len(seen) != 1 {
+		t.Errorf("two pods of 6 GiB are on GPUs %v, and one has room for both", seen)
+	}
+}
+
+// observed is a pod that somebody put on the node: what it has is seen by all
+// who ask, and the scheduler gives it to nobody else.
+func (j joined) observed(t *testing.T) {
+	p := asking("daemon", gpuResource, 1)
+	p.Spec.SchedulerName = "nobody"
+	p.Spec.NodeName = nodeName
+	r := j.make(t, p)
+	if err := realUUIDs(r, 1); err != nil {
+		t.Fatal(err)
+	}
+	has := visible(r)[0]
+	eventually(t, patience, "berth gpus shows the holder", func() error {
+		out := j.run(t, "berth", "gpus", "-o", "json")
+		var shown struct {
+			Items []struct {
+				UUID    string
+				Holders []struct{ Pod string }
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &shown); err != nil {
+			return err
+		}
+		for _, g := range shown.Items {
+			if g.UUID == has && len(g.Holders) == 1 && g.Holders[0].Pod == "daemon" {
+				return nil
+			}
+		}
+		return fmt.Errorf("pod daemon has %s:\n%s", has, out)
+	})
+	three := j.make(t, asking("three", gpuResource, 3))
+	gpus := j.committed(t, "three")
+	if err := only(three, gpus...); err != nil {
+		t.Error(err)
+	}
+	for _, i := range gpus {
+		if uuid(i) == has {
+			t.Errorf("GPU %d is given to two pods", i)
+		}
+	}
+}
+
+// restarts ends the control plane and the agent under a pod that runs.
+func (j joined) restarts(t *testing.T) {
+	j.make(t, asking("runs", gpuResource, 1))
+	gpus := j.committed(t, "runs")
+	j.killAgent(t)
+	j.process.stop(t, syscall.SIGTERM)
+	j.start(t)
+	j.runAgent(t)
+	j.ready(t)
+	three := j.make(t, asking("three", gpuResource, 3))
+	rest := j.committed(t, "three")
+	if err := only(three, rest...); err != nil {
+		t.Error(err)
+	}
+	if slices.Contains(rest, gpus[0]) {
+		t.Errorf("GPU %d is given to two pods", gpus[0])
+	}
+	p, err := j.client.CoreV1().Pods("default").Get(t.Context(), "runs", metav1.GetOptions{})
+	if err != nil || p.Status.Phase != v1.PodRunning || p.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Errorf("%v; the pod is %s", err, j.state(t, "runs"))
+	}
+}
+
+// clear deletes all pods, and waits until they are gone.
+func (j joined) clear(t *testing.T) {
+	t.Helper()
+	pods := j.client.CoreV1().Pods("default")
+	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "all pods are gone", func() error {
+		left, err := pods.List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(left.Items) > 0 {
+			err = fmt.Errorf("%d are left: %s", len(left.Items), j.state(t, left.Items[0].Name))
+		}
+		return err
+	})
+}
+
+// run runs a program of a user on the cluster.
+func (j joined) run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program(name), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(planeDir, "kubeconfig"), "NO_COLOR=1", "HOME="+workDir)
+	var errors strings.Builder
+	cmd.Stderr = &errors
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("%s %s: %v: %s", name, strings.Join(args, " "), err, errors.String())
+	}
+	return string(out)
+}

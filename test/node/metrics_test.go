@@ -1,0 +1,130 @@
+//go:build linux
+
+package node_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fmt"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"os"
+)
+
+// defaultMetrics are those that dcgm-exporter serves when nobody configures it.
+// Source: its file default-counters.csv.
+var defaultMetrics = []string{
+	"DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE",
+	"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_MEM_COPY_UTIL",
+	"DCGM_FI_DEV_ENC_UTIL", "DCGM_FI_DEV_DEC_UTIL", "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_RESERVED",
+	"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_VGPU_LICENSE_STATUS", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+	"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+	"DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_PCIE_RX_BYTES",
+}
+
+// TestMetrics reads the exporter of a node of eight GPUs, as Prometheus does,
+// while pods of three kinds hold some, and weighs the agent.
+//
+// rows: GS-38
+func TestMetrics(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	n := newWholeNode(t, "NVIDIA H200", 8)
+	n.apply(pod("committed", commit("c", uuid(6)), 1), uncommitted("other", gpuResource, 2))
+	n.sees(t, "committed", "c")
+	n.sees(t, "other", "c")
+	t.Run("every default name is there, for every GPU, with the pods that hold them", n.names)
+	t.Run("Prometheus finds nothing to complain about", n.lint)
+	t.Run("the agent and its child take at most 60 MB and hardly any time", n.weight)
+}
+
+func (n *node) names(t *testing.T) {
+	families, text := scrape(t)
+	for _, name := range defaultMetrics {
+		if got := len(families[name].GetMetric()); got != 8 {
+			t.Errorf("%s has %d series, and there are 8 GPUs", name, got)
+		}
+		for _, m := range families[name].GetMetric() {
+			for _, l := range []string{"gpu", "UUID", "pci_bus_id", "device", "modelName", "hostname"} {
+				if label(m, l) == "" && l != "hostname" {
+					t.Fatalf("%s has a series without label %s: %v", name, l, m)
+				}
+			}
+		}
+		if _, series := sum(families, name, "UUID", uuid(6), "pod", "committed-"+nodeName, "namespace", "default", "container", "c"); series != 1 {
+			t.Errorf("%s has %d series of GPU 6 and pod committed:\n%s", name, series, lines(text, name))
+		}
+		if _, series := sum(families, name, "pod", "other-"+nodeName); series != 2 {
+			t.Errorf("%s has %d series of pod other, which has 2 GPUs", name, series)
+		}
+	}
+	if held, _ := sum(families, "berth_gpu_held"); held != 3 {
+		t.Errorf("%v GPUs are held, and pods have 3:\n%s", held, lines(text, "berth_gpu_held"))
+	}
+	if _, series := sum(families, "berth_gpu_holder_info"); series != 3 {
+		t.Errorf("holders are\n%s", lines(text, "berth_gpu_holder_info"))
+	}
+	if healthy, _ := sum(families, "berth_gpu_healthy"); healthy != 8 {
+		t.Errorf("%v GPUs are healthy", healthy)
+	}
+}
+
+// lint is promtool check metrics. What it says of names that begin with DCGM_ is
+// said of dcgm-exporter's own: those must stay as they are.
+func (n *node) lint(t *testing.T) {
+	_, text := scrape(t)
+	problems, err := promlint.New(bytes.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if !strings.HasPrefix(p.Metric, "DCGM_") || strings.Contains(p.Text, "help") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// weight is the agent's memory and processor time, on a real node at rest that
+// is scraped once a second.
+func (n *node) weight(t *testing.T) {
+	pids := append(children(n.agent.cmd.Process.Pid), n.agent.cmd.Process.Pid)
+	before, began := ticks(t, pids), time.Now()
+	const scrapes = 5
+	for range scrapes {
+		scrape(t)
+		time.Sleep(time.Second) // what is measured is a time
+	}
+	used := ticks(t, pids) - before
+	var bytes int64
+	for _, pid := range pids {
+		bytes += residentBytes(t, pid)
+	}
+	t.Logf("figure: agent and child have %.1f MB resident, and took %v of processor time in %v with %d scrapes",
+		float64(bytes)/1e6, used, time.Since(began).Round(time.Second), scrapes)
+	if bytes > 60e6 {
+		t.Errorf("agent and child have %d bytes resident", bytes)
+	}
+}
+
+// ticks is the processor time of processes.
+func ticks(t *testing.T, pids []int) time.Duration {
+	t.Helper()
+	var total time.Duration
+	for _, pid := range pids {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Fields(string(data[slices.Index(data, ')')+1:]))
+		var user, system int64
+		if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
+			t.Fatal(err)
+		}
+		total += time.Duration(user+system) * time.Second / 100 // USER_HZ
+	}
+	return total
+}

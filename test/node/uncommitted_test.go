@@ -1,0 +1,207 @@
+//go:build linux
+
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestUncommittedPods is a node whose pods come from another scheduler, or from
+// none: they get what NVIDIA's device plugin gives, in the form that its
+// configuration file says. The file changes under the running agent.
+//
+// rows: NB-06
+func TestUncommittedPods(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	n := newNode(t)
+	n.startKubelet()
+	makeNodes(t, 4)
+	n.configure(t, "version: v1\n")
+	n.startAgent(t, wholeGPUs(4), "--config-file", configFile)
+	n.offers(t, gpuResource, 4)
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"a container is told by the environment", n.environment},
+		{"a container gets the device nodes, too, if asked", n.deviceSpecs},
+		{"a container is told by mounts", n.volumeMounts},
+		{"a container gets the driver's CDI edits", n.driverCDI},
+		{"GPUs are shared by time-slicing", n.timeSlicing},
+		{"shares have a name of their own", n.renamed},
+		{"more than one share is refused where that is configured", n.greaterThanOne},
+		{"MIG devices are resources of their own", n.migMixed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer n.clear(t)
+			c.run(t)
+		})
+	}
+}
+
+// configure writes the device plugin's configuration file.
+func (n *node) configure(t *testing.T, text string) {
+	t.Helper()
+	if err := replaceFile(configFile, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asNow starts pods, one after the other, until one is given its devices as want
+// says: a change of the file that changes nothing in what is offered is seen in
+// no other way.
+func (n *node) asNow(t *testing.T, want func(report) error, what string, count int64) report {
+	t.Helper()
+	var r report
+	serial := 0
+	eventually(t, patience, "the new configuration holds", func() error {
+		serial++
+		name := fmt.Sprint("now-", serial)
+		n.apply(uncommitted(name, what, count))
+		defer n.remove(t, name)
+		r = n.sees(t, name, "c")
+		return want(r)
+	})
+	return r
+}
+
+// visible is NVIDIA_VISIBLE_DEVICES, by comma, sorted.
+func visible(r report) []string {
+	got := strings.Split(r.Env["NVIDIA_VISIBLE_DEVICES"], ",")
+	slices.Sort(got)
+	return got
+}
+
+// realUUIDs says what is wrong with NVIDIA_VISIBLE_DEVICES of a container that
+// has count GPUs.
+func realUUIDs(r report, count int) error {
+	got := visible(r)
+	if len(slices.Compact(slices.Clone(got))) != count {
+		return fmt.Errorf("NVIDIA_VISIBLE_DEVICES is %v, and %d GPUs were asked for", got, count)
+	}
+	for _, u := range got {
+		if !strings.HasPrefix(u, "GPU-") {
+			return fmt.Errorf("NVIDIA_VISIBLE_DEVICES is %v", got)
+		}
+	}
+	return nil
+}
+
+func (n *node) environment(t *testing.T) {
+	n.apply(uncommitted("env-1", gpuResource, 3), uncommitted("env-2", gpuResource, 1))
+	first, second := n.sees(t, "env-1", "c"), n.sees(t, "env-2", "c")
+	if err := realUUIDs(first, 3); err != nil {
+		t.Error(err)
+	}
+	if err := realUUIDs(second, 1); err != nil {
+		t.Error(err)
+	}
+	if slices.Contains(visible(first), visible(second)[0]) {
+		t.Errorf("both containers have a GPU: %v, %v", visible(first), visible(second))
+	}
+	families, text := scrape(t)
+	if _, series := sum(families, "DCGM_FI_DEV_GPU_TEMP", "pod", "env-1-"+nodeName, "namespace", "default", "container", "c"); series != 3 {
+		t.Errorf("pod env-1 has %d series, and 3 GPUs:\n%s", series, lines(text, "DCGM_FI_DEV_GPU_TEMP"))
+	}
+}
+
+func (n *node) deviceSpecs(t *testing.T) {
+	n.configure(t, "version: v1\nflags: {plugin: {passDeviceSpecs: true}}\n")
+	r := n.asNow(t, func(r report) error {
+		if _, ok := r.Nodes["/dev/nvidiactl"]; !ok {
+			return fmt.Errorf("the container sees %v", r.Nodes)
+		}
+		return realUUIDs(r, 2)
+	}, gpuResource, 2)
+	count := 0
+	for path := range r.Nodes {
+		if strings.Trim(path, "0123456789") == "/dev/nvidia" {
+			count++
+		}
+	}
+	if count != 2 {
+		t.Errorf("the container has nodes of %d GPUs: %v", count, r.Nodes)
+	}
+}
+
+func (n *node) volumeMounts(t *testing.T) {
+	n.configure(t, "version: v1\nflags: {plugin: {deviceListStrategy: volume-mounts}}\n")
+	n.asNow(t, func(r report) error {
+		if got := r.Env["NVIDIA_VISIBLE_DEVICES"]; got != "/var/run/nvidia-container-devices" {
+			return fmt.Errorf("NVIDIA_VISIBLE_DEVICES is %q", got)
+		}
+		return nil
+	}, gpuResource, 1)
+}
+
+func (n *node) driverCDI(t *testing.T) {
+	n.configure(t, "version: v1\nflags: {plugin: {deviceListStrategy: cdi-cri}}\n")
+	r := n.asNow(t, func(r report) error {
+		if len(r.Nodes) == 0 {
+			return fmt.Errorf("the container sees no node; its environment is %v", r.Env)
+		}
+		return nil
+	}, gpuResource, 1)
+	if got := r.Env["NVIDIA_VISIBLE_DEVICES"]; strings.HasPrefix(got, "GPU-") || got == "all" {
+		t.Errorf("NVIDIA_VISIBLE_DEVICES is %q beside CDI", got)
+	}
+}
+
+func (n *node) timeSlicing(t *testing.T) {
+	n.configure(t, "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n")
+	n.offers(t, gpuResource, 16)
+	n.apply(uncommitted("slice-1", gpuResource, 1), uncommitted("slice-2", gpuResource, 1))
+	for _, name := range []string{"slice-1", "slice-2"} {
+		if err := realUUIDs(n.sees(t, name, "c"), 1); err != nil {
+			t.Errorf("pod %s: %v", name, err)
+		}
+	}
+}
+
+func (n *node) renamed(t *testing.T) {
+	n.configure(t, "version: v1\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 2}]}}\n")
+	n.offers(t, gpuResource+".shared", 8)
+	n.offers(t, gpuResource, 0)
+	n.apply(uncommitted("renamed", gpuResource+".shared", 1))
+	if err := realUUIDs(n.sees(t, "renamed", "c"), 1); err != nil {
+		t.Error(err)
+	}
+}
+
+func (n *node) greaterThanOne(t *testing.T) {
+	n.configure(t, "version: v1\nsharing: {timeSlicing: {failRequestsGreaterThanOne: true, resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n")
+	n.offers(t, gpuResource, 16)
+	n.apply(uncommitted("two", gpuResource, 2))
+	n.waits(t, "two", "maximum request size for shared resources is 1; found 2")
+}
+
+// migMixed changes the GPUs under the agent: two of four are cut now.
+//
+// NVIDIA/k8s-device-plugin#389 NVIDIA/k8s-device-plugin#426
+func (n *node) migMixed(t *testing.T) {
+	n.configure(t, "version: v1\nflags: {migStrategy: mixed}\n")
+	n.offers(t, gpuResource, 4)
+	n.setGPUs(t, cutGPUs())
+	n.offers(t, gpuResource, 2)
+	n.offers(t, "nvidia.com/mig-1g.5gb", 7)
+	n.offers(t, "nvidia.com/mig-3g.20gb", 2)
+	p := uncommitted("mig", "nvidia.com/mig-3g.20gb", 1)
+	p.Spec.Containers = append(p.Spec.Containers, container("small", "nvidia.com/mig-1g.5gb", 2))
+	n.apply(p)
+	for name, count := range map[string]int{"c": 1, "small": 2} {
+		r := n.sees(t, "mig", name)
+		got := visible(r)
+		if len(got) != count || !strings.HasPrefix(got[0], "MIG-") {
+			t.Errorf("container %s has NVIDIA_VISIBLE_DEVICES %v, and %d MIG devices were asked for", name, got, count)
+		}
+	}
+	n.remove(t, "mig")
+	n.setGPUs(t, wholeGPUs(4))
+	n.offers(t, gpuResource, 4)
+	n.offers(t, "nvidia.com/mig-1g.5gb", 0)
+}
