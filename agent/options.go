@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"berth.dev/berth/agent/settings"
+	"berth.dev/berth/api"
+)
+
+// Where an agent learns of the pods of its node.
+const (
+	PodsAPI     = "api"     // from the API server, by a watch
+	PodsKubelet = "kubelet" // from the kubelet's own API: a node without an API server
+)
+
+// Options say how an agent serves its node.
+type Options struct {
+	NodeName   string // of the Node object; needed
+	Kubeconfig string // file; "" is the ServiceAccount of the pod that it runs in
+	// Pods is PodsAPI or PodsKubelet. With PodsKubelet nothing is written to any API
+	// server: no labels, no events.
+	Pods       string
+	KubeletURL string // of the kubelet's API, for PodsKubelet, such as https://127.0.0.1:10250
+
+	// Child is the program that owns the driver, with its arguments: berth-nvml.
+	Child []string
+	// Fake says that Child serves GPUs that do not exist: the node is labelled so.
+	Fake bool
+
+	KubeletDir string // the kubelet's folder, with device-plugins and pod-resources below it
+	CDIDir     string // for CDI specs, where the container runtime reads them
+	DevRoot    string // the folder that has the node's dev, as the agent sees it
+
+	// Allocation is api.AllocationCommitted or api.AllocationKubelet.
+	Allocation string
+	// SchedulerNames are the schedulers whose pods must have committed devices.
+	SchedulerNames []string
+	// Required refuses every pod without committed devices.
+	Required bool
+	// Observe touches nothing: no registration, no labels, no MIG, no MPS. Metrics
+	// attribute devices by what the kubelet says.
+	Observe bool
+
+	// Settings is where the configuration of NVIDIA's device plugin is.
+	Settings settings.Options
+	// Health is DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS.
+	HealthDisable, HealthEnable string
+	// MIGFile is a file in mig-parted's format; "" leaves MIG as it is.
+	MIGFile string
+	// MPSProgram is nvidia-cuda-mps-control; "" finds it on the PATH.
+	MPSProgram string
+
+	Listen      string        // of the metrics, such as ":9400"; "" is none
+	MetricsFile string        // CSV of metrics in dcgm-exporter's format; "" is its default set
+	Interval    time.Duration // of readings
+	OldHostname bool          // label metrics with Hostname, as dcgm-exporter did before 4.5
+	Duplicate   bool          // every sharer of a GPU gets the GPU's own values, as upstream's exporter gives them
+
+	Log *slog.Logger
+}
+
+// DefaultInterval is how old a reading may be when it is scraped.
+const DefaultInterval = 15 * time.Second
+
+// Validate says what is wrong with o, naming the flag.
+func (o Options) Validate() error {
+	switch {
+	case o.NodeName == "":
+		return fmt.Errorf("--node-name is empty: give the name of this node's Node object, in a pod by the downward API (spec.nodeName)")
+	case o.Pods != PodsAPI && o.Pods != PodsKubelet:
+		return fmt.Errorf("--pods %q: it is %s or %s", o.Pods, PodsAPI, PodsKubelet)
+	case o.Pods == PodsKubelet && o.KubeletURL == "":
+		return fmt.Errorf("--kubelet-url is empty: with --pods kubelet give the kubelet's address, such as https://127.0.0.1:10250")
+	case !slices.Contains([]string{api.AllocationCommitted, api.AllocationKubelet}, o.Allocation):
+		return fmt.Errorf("--allocation %q: it is %s or %s", o.Allocation, api.AllocationCommitted, api.AllocationKubelet)
+	case o.Allocation == api.AllocationKubelet && o.Required:
+		return fmt.Errorf("--commitments-required goes with --allocation %s: otherwise the kubelet's choice stands", api.AllocationCommitted)
+	case len(o.Child) == 0:
+		return fmt.Errorf("no program reads the driver: give --nvml-program")
+	case o.Interval < time.Second:
+		return fmt.Errorf("--interval %s: it is one second at least", o.Interval)
+	case o.Pods == PodsKubelet && o.MIGFile != "":
+		return fmt.Errorf("--mig-config-file needs the node's label, which --pods kubelet does not read")
+	}
+	return nil
+}
+
+func (o Options) deviceDir() string { return filepath.Join(o.KubeletDir, "device-plugins") }
+
+func (o Options) podResources() string {
+	return filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")
+}
