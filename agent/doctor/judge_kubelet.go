@@ -1,0 +1,69 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth.dev/berth/agent/deviceplugin"
+)
+
+func judgeKubelet(f Facts) Finding {
+	const name = "kubelet"
+	for _, path := range slices.Sorted(maps.Keys(f.Kubelet.Unreadable)) {
+		return warn(name, fmt.Sprintf("%s: %v", path, f.Kubelet.Unreadable[path]), "run as root; a damaged checkpoint is written anew when the kubelet restarts")
+	}
+	switch {
+	case !f.Kubelet.Dir:
+		return fail(name, deviceplugin.Dir+" is not there", "start the kubelet; in a container, mount that folder (it is the same with every --root-dir)")
+	case !f.Kubelet.Socket:
+		return fail(name, deviceplugin.Dir+" has no kubelet.sock", "the kubelet is not running: systemctl status kubelet")
+	}
+	return ok(name, "takes device plugins")
+}
+
+// judgePlugin asks who offers GPUs to the kubelet.
+func judgePlugin(f Facts) Finding {
+	const name = "device-plugin"
+	k := f.Kubelet
+	var offered []string
+	total := 0
+	for _, resource := range slices.Sorted(maps.Keys(k.Registered)) {
+		total += k.Registered[resource]
+		offered = append(offered, fmt.Sprintf("%d x %s", k.Registered[resource], resource))
+	}
+	list := strings.Join(offered, ", ")
+	const remove = "take NVIDIA's device plugin away (kubectl -n kube-system delete daemonset nvidia-device-plugin-daemonset, or devicePlugin.enabled=false in the GPU operator); a socket left behind can be removed"
+	switch {
+	case len(k.Own) > 0 && len(k.Foreign) > 0:
+		return fail(name, "the agent and another plugin offer GPUs: "+strings.Join(append(slices.Clone(k.Own), k.Foreign...), ", "), remove)
+	case len(k.Foreign) > 0:
+		return warn(name, "another plugin offers GPUs: "+strings.Join(k.Foreign, ", "), "before the agent serves this node, "+remove)
+	case len(k.Own) == 0 && total == 0:
+		return warn(name, "nobody offers GPUs to the kubelet", "start berth agent; where it runs, see its log")
+	case len(k.Own) == 0:
+		return warn(name, "the kubelet remembers "+list+", and nobody serves it", "start berth agent; where it runs, see its log")
+	case total == 0:
+		return warn(name, "the agent is there, and the kubelet has no device of it", "see the agent's log, and kubectl describe node")
+	}
+	return ok(name, "the kubelet has %s", list)
+}
+
+func judgePodResources(f Facts) Finding {
+	if f.Kubelet.PodResources {
+		return ok("pod-resources", "answers who holds what")
+	}
+	return warn("pod-resources", "/var/lib/kubelet/pod-resources/kubelet.sock is not there", "mount the folder into the agent's container; with another kubelet --root-dir it lies there")
+}
+
+func judgeMetrics(f Facts) Finding {
+	const name = "metrics"
+	switch {
+	case f.MetricsErr != nil:
+		return fail(name, f.MetricsErr.Error(), "see whether berth agent runs on this node, and whether another exporter holds its port")
+	case f.MetricsCount == 0:
+		return fail(name, f.MetricsURL+" has no metrics of GPUs", "see the finding on the driver, and the agent's log")
+	}
+	return ok(name, "%s gives %d series of GPUs", f.MetricsURL, f.MetricsCount)
+}
