@@ -25,9 +25,11 @@ down: ## stop it; what is in it is kept
 
 test: build check ## everything that must pass: formatting, vet, unit, race, scripts on the built program
 	@sh tools/jupyter.sh
+	@sh tools/node.sh "$(LDFLAGS)"
 	go test $(PURE) .
 	sh tools/race.sh $(PURE)
-	go test -count=1 -timeout 25m ./controlplane/... ./scheduler/server/... ./test/...
+	go test -count=1 -timeout 25m ./controlplane/... ./scheduler/server/... ./test ./test/bench/...
+	go test -count=1 -timeout 10m -v ./test/node/...
 
 check: ## formatting and vet
 	@sh tools/check.sh

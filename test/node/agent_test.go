@@ -129,6 +129,12 @@ func allocatable(what string) (int, error) {
 // long that took.
 func (n *node) offers(t *testing.T, what string, count int) time.Duration {
 	t.Helper()
+	return n.offersWithin(t, patience, what, count)
+}
+
+// offersWithin is offers with a patience of its own.
+func (n *node) offersWithin(t *testing.T, patience time.Duration, what string, count int) time.Duration {
+	t.Helper()
 	return eventually(t, patience, fmt.Sprintf("the kubelet has %d of %s", count, what), func() error {
 		got, err := allocatable(what)
 		if err == nil && got != count {

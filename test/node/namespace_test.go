@@ -36,6 +36,9 @@ const kubeletDir = "/var/lib/kubelet"
 // networks, and exists inside the test's namespace alone.
 const nodeIP = "198.18.0.2"
 
+// lacking is why tests are left out; "" is that they run.
+var lacking string
+
 // TestMain plays the three roles. The kubelet's folder must be there to mount
 // one of a test's own over it.
 func TestMain(m *testing.M) {
@@ -45,7 +48,8 @@ func TestMain(m *testing.M) {
 	case roleTest:
 		os.Exit(m.Run())
 	}
-	made := missing() == "" && os.Mkdir(kubeletDir, 0o750) == nil
+	lacking = missing()
+	made := lacking == "" && os.Mkdir(kubeletDir, 0o750) == nil
 	code := m.Run()
 	if made {
 		_ = os.Remove(kubeletDir) // not empty: somebody's
@@ -61,8 +65,8 @@ func isolated(t *testing.T) bool {
 	if os.Getenv(roleVariable) == roleTest {
 		return true
 	}
-	if why := missing(); why != "" {
-		t.Skip("left out: " + why)
+	if lacking != "" {
+		t.Skip("left out: " + lacking)
 	}
 	t.Parallel()
 	cg, err := newCgroup()
@@ -101,11 +105,17 @@ func runInside(t *testing.T, cg *cgroup) ([]byte, error) {
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+time.Until(end).String())
 	cmd.Env = append(os.Environ(), roleVariable+"="+roleInit, cgroupVariable+"="+cg.name)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
+	cmd.SysProcAttr = namespaces()
+	return cmd.CombinedOutput()
+}
+
+// namespaces are those that a test has for itself. They end with the thread that
+// made them.
+func namespaces() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	return cmd.CombinedOutput()
 }
 
 // beInit prepares the namespaces, runs the test and buries every process that

@@ -131,6 +131,9 @@ func program(name string) string {
 
 // missing says what the tests need and this machine lacks; "" is nothing.
 func missing() string {
+	if os.Getenv("BERTH_TEST_NODE") == "no" {
+		return "BERTH_TEST_NODE=no"
+	}
 	if os.Getuid() != 0 {
 		return "a real node needs root"
 	}
@@ -144,6 +147,12 @@ func missing() string {
 	}
 	if _, _, err := hierarchies(); err != nil {
 		return "a real node needs cgroups: " + err.Error()
+	}
+	probe := exec.Command("/proc/self/exe", "-test.run=^$")
+	probe.Env = append(os.Environ(), roleVariable+"="+roleTest)
+	probe.SysProcAttr = namespaces()
+	if out, err := probe.CombinedOutput(); err != nil {
+		return fmt.Sprintf("a real node needs namespaces of its own: %v %s", err, out)
 	}
 	return ""
 }

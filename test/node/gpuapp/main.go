@@ -67,7 +67,7 @@ func look() report {
 	}
 	for minor := range nodes {
 		path := fmt.Sprintf("/made-%d", minor)
-		if err := syscall.Mknod(path, syscall.S_IFCHR|0o600, major<<8|minor); err != nil {
+		if err := syscall.Mknod(path, syscall.S_IFCHR|0o600, major<<8|minor); err != nil && err != syscall.EEXIST {
 			r.Made[fmt.Sprint(minor)] = "mknod: " + err.Error()
 			continue
 		}

@@ -31,8 +31,6 @@ func TestFaults(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"a GPU with an Xid is not offered, and is again when it is proven well", n.xid},
-		{"a lost GPU is not offered, and is again when it comes back", n.lost},
 		{"the kubelet starts again", n.kubeletRestarts},
 		{"the kubelet starts again while the agent is away", n.kubeletRestartsAlone},
 		{"the plugin's socket is removed", n.socketRemoved},
@@ -62,31 +60,6 @@ func within(t *testing.T, what string, took time.Duration) {
 	if took > 5*time.Second {
 		t.Errorf("%s only after %v", what, took)
 	}
-}
-
-// xid is k8s-device-plugin issues 1014, 234 and 111: once an Xid has made a GPU
-// unhealthy, it stays so until the plugin is restarted.
-//
-// NVIDIA/k8s-device-plugin#1014 NVIDIA/k8s-device-plugin#234 NVIDIA/k8s-device-plugin#111
-func (n *node) xid(t *testing.T) {
-	n.setGPUs(t, wholeGPUs(4)+"xid: [{gpu: 2, code: 95}]\n")
-	within(t, "an Xid takes a GPU out of what is offered", n.offers(t, gpuResource, 3))
-	n.apply(pod("on-broken", commit("c", uuid(2)), 1))
-	n.waits(t, "on-broken", "CreateContainerConfigError", uuid(2))
-	t.Logf("figure: on an unhealthy GPU: %s", n.state("on-broken"))
-	n.setGPUs(t, wholeGPUs(4))
-	within(t, "a GPU that is well again is offered", n.offers(t, gpuResource, 4))
-	if err := only(n.sees(t, "on-broken", "c"), 2); err != nil {
-		t.Error(err)
-	}
-	n.remove(t, "on-broken")
-}
-
-func (n *node) lost(t *testing.T) {
-	n.setGPUs(t, wholeGPUs(4)+"lost: [{gpu: 3}]\n")
-	within(t, "a lost GPU is not offered", n.offers(t, gpuResource, 3))
-	n.setGPUs(t, wholeGPUs(4))
-	within(t, "a GPU that came back is offered", n.offers(t, gpuResource, 4))
 }
 
 // kubeletRestarts is k8s-device-plugin issues 1228, 58, 240, 389 and 426: after

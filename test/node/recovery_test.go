@@ -1,0 +1,54 @@
+//go:build linux
+
+package node_test
+
+import (
+	"testing"
+	"time"
+)
+
+// recovery is how long a GPU may take to be believed again: the policy asks for
+// three good answers of the driver over 45 s.
+const recovery = 100 * time.Second
+
+// TestRecovery is k8s-device-plugin issues 1014, 234 and 111: once an Xid has
+// made a GPU unhealthy, it stays so until the plugin is restarted. Here one GPU
+// has an Xid that asks for a reset, another one is lost; both are taken out of
+// what is offered at once, and come back when they are proven well. A pod that
+// is committed to one waits for it.
+//
+// NVIDIA/k8s-device-plugin#1014 NVIDIA/k8s-device-plugin#234 NVIDIA/k8s-device-plugin#111
+//
+// rows: NB-06
+func TestRecovery(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	n := newWholeNode(t, a100, 4)
+	n.apply(pod("runs", commit("c", uuid(1)), 1))
+	n.sees(t, "runs", "c")
+	n.setGPUs(t, wholeGPUs(4)+"xid: [{gpu: 2, code: 95}]\n")
+	within(t, "an Xid takes a GPU out of what is offered", n.offers(t, gpuResource, 3))
+	n.setGPUs(t, wholeGPUs(4)+"lost: [{gpu: 3}]\n")
+	within(t, "a lost GPU is not offered", n.offers(t, gpuResource, 2))
+	began := time.Now()
+	n.apply(pod("on-broken", commit("c", uuid(2)), 1))
+	n.waits(t, "on-broken", "CreateContainerConfigError", uuid(2))
+	t.Logf("figure: a container on an unhealthy GPU: %s", n.state("on-broken"))
+	families, text := scrape(t)
+	if healthy, _ := sum(families, "berth_gpu_healthy"); healthy != 2 {
+		t.Errorf("of 4 GPUs 2 are healthy, and the metrics say\n%s", lines(text, "berth_gpu_healthy"))
+	}
+	if count, _ := sum(families, "berth_gpu_xid_errors_total", "xid", "95"); count != 1 {
+		t.Errorf("one Xid 95 is counted as\n%s", lines(text, "berth_gpu_xid_errors_total"))
+	}
+	n.setGPUs(t, wholeGPUs(4))
+	n.offersWithin(t, recovery, gpuResource, 4)
+	t.Logf("figure: both GPUs are offered again after %v", time.Since(began).Round(time.Second))
+	if err := only(n.sees(t, "on-broken", "c"), 2); err != nil {
+		t.Error(err)
+	}
+	if got := n.restarts("runs"); got != 0 {
+		t.Errorf("the container on a GPU that was well all the time has restarted %d times", got)
+	}
+}
