@@ -16,13 +16,13 @@ import (
 )
 
 // newWholeNode starts a node of whole GPUs that runs and offers all of them.
-func newWholeNode(t *testing.T, product string, count int) *node {
+func newWholeNode(t *testing.T, product string, count int, args ...string) *node {
 	t.Helper()
 	began := time.Now()
 	n := newNode(t)
 	n.startKubelet()
 	makeNodes(t, count)
-	n.startAgent(t, gpus(product, count, nil))
+	n.startAgent(t, gpus(product, count, nil), args...)
 	n.offers(t, gpuResource, count)
 	t.Logf("figure: a node with %d GPUs is ready in %v", count, time.Since(began).Round(time.Millisecond))
 	return n

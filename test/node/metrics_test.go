@@ -33,7 +33,7 @@ func TestMetrics(t *testing.T) {
 	if !isolated(t) {
 		return
 	}
-	n := newWholeNode(t, "NVIDIA H200", 8)
+	n := newWholeNode(t, "NVIDIA H200", 8, "--interval", "15s")
 	n.apply(pod("committed", commit("c", uuid(6)), 1), uncommitted("other", gpuResource, 2))
 	n.sees(t, "committed", "c")
 	n.sees(t, "other", "c")
