@@ -205,3 +205,44 @@ func (n *node) migMixed(t *testing.T) {
 	n.offers(t, gpuResource, 4)
 	n.offers(t, "nvidia.com/mig-1g.5gb", 0)
 }
+
+// TestKubeletAllocation is a node whose container runtime has no CDI: there the
+// kubelet's choice stands, in the form of NVIDIA's plugin.
+func TestKubeletAllocation(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	n := newNode(t)
+	n.startKubelet()
+	makeNodes(t, 4)
+	n.configure(t, "version: v1\nflags: {plugin: {passDeviceSpecs: true}}\n")
+	n.startAgent(t, wholeGPUs(4), "--allocation", "kubelet", "--config-file", configFile)
+	n.offers(t, gpuResource, 4)
+	n.apply(uncommitted("one", gpuResource, 1), uncommitted("two", gpuResource, 2))
+	seen := map[string]string{}
+	for name, count := range map[string]int{"one": 1, "two": 2} {
+		r := n.sees(t, name, "c")
+		if err := realUUIDs(r, count); err != nil {
+			t.Errorf("pod %s: %v", name, err)
+		}
+		indexes := []int{}
+		for _, u := range visible(r) {
+			if other, ok := seen[u]; ok {
+				t.Errorf("pods %s and %s have %s", name, other, u)
+			}
+			seen[u] = name
+			for i := range 4 {
+				if uuid(i) == u {
+					indexes = append(indexes, i)
+				}
+			}
+		}
+		if err := only(r, indexes...); err != nil {
+			t.Errorf("pod %s has %v: %v", name, visible(r), err)
+		}
+		ids, err := picks(name)
+		if err != nil || !slices.Equal(ids, visible(r)) {
+			t.Errorf("pod-resources tells of %v, %v, and the container has %v", ids, err, visible(r))
+		}
+	}
+}
