@@ -1,7 +1,14 @@
-// Package fakegpu gives the readings of GPUs that do not exist: utilization,
-// memory, temperature, power, clocks and counters, worked out from what runs on
-// them. It is pure: equal arguments give equal readings. It is not the inventory
-// of a node, and it does not decide who gets which GPU.
+// Package fakegpu is GPUs that do not exist, in two parts.
+//
+// Read gives their readings: utilization, memory, temperature, power, clocks and
+// counters, worked out from what runs on them. It is pure: equal arguments give
+// equal readings.
+//
+// Library is a driver of such GPUs behind the seam of package nvml: a state
+// machine read from a text file that a person edits, with MIG as hardware has
+// it, Xids, lost GPUs, calls that hang and drivers that lack a function.
+//
+// It does not decide who gets which GPU.
 package fakegpu
 
 import "time"

@@ -106,7 +106,7 @@ func (d *Driver) read(index int, dev Device) (*card, error) {
 		g.Minor = index
 	}
 	if at, err := dev.PCI(); err == nil {
-		g.BusID, g.Display = at.BusID, at.Class == 0x0300
+		g.BusID, g.Display, g.PCIID = at.BusID, at.Class == 0x0300, at.ID
 	}
 	if numa, err := dev.NUMANode(); err == nil {
 		g.NUMANode = numa

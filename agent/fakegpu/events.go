@@ -1,0 +1,116 @@
+package fakegpu
+
+import (
+	"time"
+
+	"berth.dev/berth/agent/nvml"
+)
+
+// eventSet waits for Xids of registered GPUs. Its fields are the library's to
+// lock.
+type eventSet struct {
+	l      *Library
+	uuids  map[string]bool
+	queue  []nvml.EventData
+	lost   bool // a registered GPU was lost since the last Wait
+	signal chan struct{}
+}
+
+// NewEventSet is nvmlEventSetCreate.
+func (l *Library) NewEventSet() (nvml.EventSet, error) {
+	if err := l.enter("nvmlEventSetCreate", nil); err != nil {
+		return nil, err
+	}
+	defer l.mu.Unlock()
+	s := &eventSet{l: l, uuids: map[string]bool{}, signal: make(chan struct{}, 1)}
+	l.sets[s] = true
+	return s, nil
+}
+
+func (s *eventSet) Register(d nvml.Device, _ uint64) error {
+	dev, ok := d.(*device)
+	if !ok || dev.mig != "" {
+		return nvml.InvalidArgument
+	}
+	_, err := whole(dev, "nvmlDeviceRegisterEvents", func(c *card) (int, error) {
+		s.uuids[c.g.UUID] = true
+		return 0, nil
+	})
+	return err
+}
+
+// Wait also returns early, with Timeout, when anything changed.
+func (s *eventSet) Wait(timeout time.Duration) (nvml.EventData, error) {
+	if err := s.l.trap("nvmlEventSetWait_v2", nil); err != nil {
+		return nvml.EventData{}, err
+	}
+	if e, err, ok := s.take(); ok {
+		return e, err
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-s.signal:
+		if e, err, ok := s.take(); ok {
+			return e, err
+		}
+	case <-timer.C:
+	case <-s.l.closed:
+	}
+	return nvml.EventData{}, nvml.Timeout
+}
+
+// take gives what is there, if anything.
+func (s *eventSet) take() (e nvml.EventData, err error, ok bool) { //nolint:revive // the error is a value of the queue
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	if err := s.l.ready(); err != nil {
+		return e, err, true
+	}
+	if len(s.queue) > 0 {
+		e, s.queue = s.queue[0], s.queue[1:]
+		return e, nil, true
+	}
+	if s.lost {
+		s.lost = false
+		return e, nvml.GPUIsLost, true
+	}
+	return e, nil, false
+}
+
+func (s *eventSet) Close() error {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	delete(s.l.sets, s)
+	return nil
+}
+
+// wake ends a Wait.
+func (s *eventSet) wake() {
+	select {
+	case s.signal <- struct{}{}:
+	default:
+	}
+}
+
+// raise tells every set of an Xid.
+func (l *Library) raise(x Xid) {
+	c := l.cards[x.GPU]
+	e := nvml.EventData{UUID: c.g.UUID, Type: nvml.EventXid, Data: uint64(x.Code), GI: -1, CI: -1}
+	if x.MIG != nil && *x.MIG < len(c.g.MIG) {
+		e.GI, e.CI = c.g.MIG[*x.MIG].GI, c.g.MIG[*x.MIG].CI
+	}
+	l.told(c.g.UUID, func(s *eventSet) { s.queue = append(s.queue, e) })
+}
+
+// lose tells every set that a GPU was lost.
+func (l *Library) lose(uuid string) { l.told(uuid, func(s *eventSet) { s.lost = true }) }
+
+func (l *Library) told(uuid string, f func(*eventSet)) {
+	for s := range l.sets {
+		if s.uuids[uuid] {
+			f(s)
+			s.wake()
+		}
+	}
+}

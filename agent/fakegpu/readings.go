@@ -1,0 +1,198 @@
+package fakegpu
+
+import (
+	"math"
+	"slices"
+
+	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/core/gpu"
+)
+
+// Utilization is not given while MIG is on, as on hardware.
+func (d *device) Utilization() (sm, memory int, err error) {
+	v, err := whole(d, "nvmlDeviceGetUtilizationRates", func(c *card) ([2]int, error) {
+		if c.mig {
+			return [2]int{}, nvml.NotSupported
+		}
+		r := d.l.read(c, "")
+		return [2]int{percent(r.UtilizationRatio), percent(r.MemoryUtilization)}, nil
+	})
+	return v[0], v[1], err
+}
+
+func percent(ratio float64) int { return int(math.Round(100 * ratio)) }
+
+func (d *device) Temperature() (int, error) {
+	return read(d, "nvmlDeviceGetTemperature", func(r gpu.Reading) int { return r.TemperatureCelsius })
+}
+
+func (d *device) Power() (int64, error) {
+	return read(d, "nvmlDeviceGetPowerUsage", func(r gpu.Reading) int64 { return int64(1000 * r.PowerWatts) })
+}
+
+func (d *device) PowerLimit() (int64, error) {
+	return read(d, "nvmlDeviceGetEnforcedPowerLimit", func(r gpu.Reading) int64 { return int64(1000 * r.PowerLimitWatts) })
+}
+
+// Energy is given from Volta on.
+func (d *device) Energy() (int64, error) {
+	return whole(d, "nvmlDeviceGetTotalEnergyConsumption", func(c *card) (int64, error) {
+		if c.product.ComputeMajor < 7 {
+			return 0, nvml.NotSupported
+		}
+		return d.l.read(c, "").EnergyMillijoules, nil
+	})
+}
+
+func (d *device) Clock(domain int) (int, error) {
+	return read(d, "nvmlDeviceGetClockInfo", func(r gpu.Reading) int {
+		if domain == nvml.ClockMemory {
+			return r.MemoryClockMHz
+		}
+		return r.SMClockMHz
+	})
+}
+
+func (d *device) ClockReasons() (uint64, error) {
+	return read(d, "nvmlDeviceGetCurrentClocksEventReasons", func(r gpu.Reading) uint64 {
+		if r.ThermalThrottled {
+			return nvml.ReasonThermal
+		}
+		return 0
+	})
+}
+
+func (d *device) PCIeReplays() (int64, error) {
+	return read(d, "nvmlDeviceGetPcieReplayCounter", func(r gpu.Reading) int64 { return r.PCIeReplays })
+}
+
+// media is for engines that MIG cuts.
+func (d *device) media(symbol string, f func(gpu.Reading) float64) (int, error) {
+	return whole(d, symbol, func(c *card) (int, error) {
+		if c.mig {
+			return 0, nvml.NotSupported
+		}
+		return percent(f(d.l.read(c, ""))), nil
+	})
+}
+
+func (d *device) EncoderUtilization() (int, error) {
+	return d.media("nvmlDeviceGetEncoderUtilization", func(r gpu.Reading) float64 { return r.EncoderRatio })
+}
+
+func (d *device) DecoderUtilization() (int, error) {
+	return d.media("nvmlDeviceGetDecoderUtilization", func(r gpu.Reading) float64 { return r.DecoderRatio })
+}
+
+// RemappedRows is given from Ampere's A100 on.
+func (d *device) RemappedRows() (nvml.RemappedRows, error) {
+	return whole(d, "nvmlDeviceGetRemappedRows", func(c *card) (nvml.RemappedRows, error) {
+		if c.product.ComputeMajor < 8 {
+			return nvml.RemappedRows{}, nvml.NotSupported
+		}
+		var out nvml.RemappedRows
+		for _, m := range d.l.file.Remap {
+			if m.GPU != c.index || !d.l.holds(m.After) {
+				continue
+			}
+			since := d.l.base.Add(m.After)
+			out.Failed = out.Failed || m.Failed
+			out.Uncorrectable++
+			out.Pending = out.Pending || m.Pending && c.mended.Before(since)
+		}
+		return out, nil
+	})
+}
+
+func (d *device) Field(id int, scope uint32) (int64, error) {
+	return whole(d, "nvmlDeviceGetFieldValues", func(c *card) (int64, error) {
+		r := d.l.read(c, "")
+		switch {
+		case id == nvml.FieldMemoryTemperature && c.product.MaxMemoryClockMHz < 4000: // HBM has a sensor
+			return int64(r.MemoryTempCelsius), nil
+		case (id == nvml.FieldNVLinkTx || id == nvml.FieldNVLinkRx) && scope == nvml.AllLinks && c.product.NVLinks > 0:
+			return r.NVLinkBytes / 2 >> 10, nil
+		}
+		return 0, nvml.NotSupported
+	})
+}
+
+func (d *device) ComputeProcesses() ([]nvml.Process, error) {
+	return ask(d, "nvmlDeviceGetComputeRunningProcesses_v3", func(c *card) ([]nvml.Process, error) {
+		var out []nvml.Process
+		for _, l := range d.l.loads(c) {
+			if l.PID > 0 && (d.mig == "" || l.MIG == d.mig) {
+				out = append(out, nvml.Process{PID: l.PID, MemoryBytes: l.MemoryBytes})
+			}
+		}
+		return out, nil
+	})
+}
+
+func (d *device) GraphicsProcesses() ([]nvml.Process, error) {
+	return ask(d, "nvmlDeviceGetGraphicsRunningProcesses_v3", func(*card) ([]nvml.Process, error) { return nil, nil })
+}
+
+// GPMSupported is true from Hopper on.
+func (d *device) GPMSupported() (bool, error) {
+	return whole(d, "nvmlGpmQueryDeviceSupport", func(c *card) (bool, error) { return c.product.ComputeMajor >= 9, nil })
+}
+
+// counters is a GPM sample: the rates at its moment, since the loads of a file
+// are steady.
+type counters struct{ values map[int]float64 }
+
+func (counters) Free() {}
+
+func (d *device) GPMSample(gi int) (nvml.GPMSample, error) {
+	symbol := "nvmlGpmSampleGet"
+	if gi >= 0 {
+		symbol = "nvmlGpmMigSampleGet"
+	}
+	return whole(d, symbol, func(c *card) (nvml.GPMSample, error) {
+		if c.product.ComputeMajor < 9 {
+			return nil, nvml.NotSupported
+		}
+		mig := ""
+		if gi >= 0 {
+			i := slices.IndexFunc(c.g.MIG, func(m gpu.MIGDevice) bool { return m.GI == gi })
+			if i < 0 {
+				return nil, nvml.InvalidArgument
+			}
+			mig = c.g.MIG[i].UUID
+		}
+		r := d.l.read(c, mig)
+		v := map[int]float64{
+			nvml.GPMGraphics: 100 * r.UtilizationRatio, nvml.GPMTensor: 100 * r.TensorActiveRatio,
+			nvml.GPMDRAM: 100 * r.DRAMActiveRatio, nvml.GPMPCIeTx: r.PCIeTxBytesPerSecond / (1 << 20),
+			nvml.GPMPCIeRx: r.PCIeRxBytesPerSecond / (1 << 20),
+		}
+		if gi < 0 {
+			v[nvml.GPMNVLinkTx] = r.NVLinkBytesPerSecond / 2 / (1 << 20)
+			v[nvml.GPMNVLinkRx] = v[nvml.GPMNVLinkTx]
+		}
+		return counters{v}, nil
+	})
+}
+
+// GPMMetrics gives the rates of the younger sample.
+func (l *Library) GPMMetrics(from, to nvml.GPMSample, ids []int) ([]float64, error) {
+	if err := l.enter("nvmlGpmMetricsGet", nil); err != nil {
+		return nil, err
+	}
+	defer l.mu.Unlock()
+	_, ok1 := from.(counters)
+	c, ok2 := to.(counters)
+	if !ok1 || !ok2 {
+		return nil, nvml.InvalidArgument
+	}
+	out := make([]float64, len(ids))
+	for i, id := range ids {
+		v, ok := c.values[id]
+		if !ok {
+			v = math.NaN()
+		}
+		out[i] = v
+	}
+	return out, nil
+}
