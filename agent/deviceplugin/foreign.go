@@ -105,6 +105,16 @@ func (p *plugin) standBack(f *foreign, detail string) {
 	p.opts.Foreign(p.resource, detail)
 }
 
+// yield stands back if NVIDIA's plugin serves the resource, or one that calls
+// its socket the same.
+func (p *plugin) yield(ctx context.Context) bool {
+	f := lookAt(ctx, p.rival, p.strangerGone)
+	if f != nil {
+		p.standBack(f, fmt.Sprintf("another device plugin serves %s at %s. Berth leaves the resource to it: run only one of the two on a node", p.resource, p.rival))
+	}
+	return f != nil
+}
+
 // forgive ends the standing back.
 func (p *plugin) forgive() {
 	p.foreign.close()
@@ -136,7 +146,7 @@ func (p *plugin) comeBack(ctx context.Context, now time.Time) {
 // another plugin's. That tells of plugins whatever their socket is called. What
 // was there before the kubelet read our list counts for nothing, and neither
 // does what one look shows: the file may be from before our last list.
-func (p *plugin) readCheckpoint(now time.Time) {
+func (p *plugin) readCheckpoint(ctx context.Context, now time.Time) {
 	if p.foreign == nil && (p.server == nil || p.server.live() == 0) {
 		return
 	}
@@ -153,9 +163,12 @@ func (p *plugin) readCheckpoint(now time.Time) {
 		p.strikes++
 		p.settleAt = now.Add(p.opts.times.settle)
 	default:
+		if p.yield(ctx) {
+			return
+		}
 		f := &foreign{}
 		for _, path := range p.strangers() {
-			if conn := answering(context.Background(), path); conn != nil {
+			if conn := answering(ctx, path); conn != nil {
 				f.watch(conn, p.strangerGone)
 			}
 		}

@@ -3,9 +3,11 @@ package deviceplugin_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -201,4 +203,31 @@ func sockets(t testing.TB, dir string) []string {
 
 func pod(uid string, limits map[string]int) kubelettest.Pod {
 	return kubelettest.Pod{UID: uid, Namespace: "default", Name: uid, Containers: []kubelettest.Container{{Name: "c", Limits: limits}}}
+}
+
+// log waits for a text in what is logged.
+type log struct {
+	text string
+	once sync.Once
+	seen chan struct{}
+}
+
+func newLog(text string) *log { return &log{text: text, seen: make(chan struct{})} }
+
+func (l *log) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *log) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), l.text) {
+		l.once.Do(func() { close(l.seen) })
+	}
+	return len(p), nil
+}
+
+func (l *log) await(t testing.TB) {
+	t.Helper()
+	select {
+	case <-l.seen:
+	case <-wait(t).Done():
+		t.Fatalf("not logged: %s", l.text)
+	}
 }

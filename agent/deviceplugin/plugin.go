@@ -177,7 +177,7 @@ func (p *plugin) step(ctx context.Context) {
 		p.returnAt = now.Add(p.opts.times.back)
 	}
 	if due(&p.settleAt, now) {
-		p.readCheckpoint(now)
+		p.readCheckpoint(ctx, now)
 	}
 	if due(&p.returnAt, now) {
 		p.comeBack(ctx, now)
@@ -261,8 +261,7 @@ func (p *plugin) ensure(ctx context.Context) {
 	if p.foreign != nil || !p.isOffered() {
 		return
 	}
-	if f := lookAt(ctx, p.rival, p.strangerGone); f != nil {
-		p.standBack(f, fmt.Sprintf("another device plugin serves %s at %s. Berth leaves the resource to it: run only one of the two on a node", p.resource, p.rival))
+	if p.yield(ctx) {
 		return
 	}
 	if p.server == nil {
