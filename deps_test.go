@@ -35,7 +35,7 @@ var layers = map[string]struct {
 	"cli":          {may: []string{"cli", "sim", "kube", "api", "core", "internal"}, ext: true},
 	"fleet":        {may: []string{"fleet", "agent", "kube", "api", "core", "internal"}, ext: true}, // of agent: fakegpu and config
 	"controlplane": {may: []string{"controlplane", "fleet", "scheduler", "controller", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
-	"cmd":          {may: []string{"agent", "cli", "console", "controller", "controlplane", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func
+	"cmd":          {may: []string{"agent", "cli", "cmd", "console", "controller", "controlplane", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func; cmd: the cgo part of berth-nvml, a module of its own
 	"test":         {may: []string{"test", "internal"}, ext: true},                                                                               // scripts and benchmarks on the built programs
 }
 
