@@ -1,117 +1,142 @@
 package exporter
 
 import (
-	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
-// Write writes all devices as one scrape: the fields in dcgm-exporter's order,
-// under each its series in the order of devs and their pods. Equal arguments
-// give equal bytes.
+// Write writes all devices as one scrape: the fields in their order, under each
+// its series in the order of devs and their pods. Equal arguments give equal
+// bytes. In the series of a MIG device, UUID is the GPU's.
 //
-// A free device has one series per field, without pod labels. A shared one has
-// a series for each sharer with the same value: the value of the device, so a
-// sum over pods counts it more than once, as with dcgm-exporter's
-// KUBERNETES_VIRTUAL_GPUS. In the series of a MIG device, UUID is the GPU's.
+// A free device has one series per field, without pod labels, one that is held
+// whole has one with them. Without o.Divide, a shared one has a series for each
+// sharer with the same value. With it, each sharer has a series with its own part
+// of memory and utilization, beside one without pod labels for what is nobody's;
+// every other field has the one series of the device. A GPU that is cut by MIG has
+// the series of what its MIG devices have in common, such as power, and each MIG
+// device only those of its own.
 //
 // The one error is w's.
 func Write(w io.Writer, o Options, devs []Device) error {
-	labels := make([][][]byte, len(devs))
-	for i, d := range devs {
-		labels[i] = seriesLabels(o, d)
-	}
-	var b bytes.Buffer
-	for _, f := range fields {
-		head := false
-		for i, d := range devs {
-			if f.notMIG && d.GPU.MIGEnabled {
-				continue
-			}
-			if !head {
-				fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
-				head = true
-			}
-			value := f.value(d)
-			for _, l := range labels[i] {
-				b.WriteString(f.name)
-				b.Write(l)
-				b.WriteString(value)
-				b.WriteByte('\n')
-			}
-		}
-	}
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if _, err := w.Write(appendFields(nil, &o, devs)); err != nil {
 		return fmt.Errorf("write metrics of %s: %w", o.Hostname, err)
 	}
 	return nil
 }
 
-// value prints integers as such and floating point numbers with six decimals.
-func (f field) value(d Device) string {
-	if f.whole != nil {
-		return strconv.FormatInt(f.whole(d), 10)
+func appendFields(b []byte, o *Options, devs []Device) []byte {
+	list, driver := o.Fields.list()
+	all := make([]series, len(devs))
+	for i := range devs {
+		all[i] = newSeries(o, &devs[i], driver)
 	}
-	return strconv.FormatFloat(f.ratio(d), 'f', 6, 64)
-}
-
-// seriesLabels is "{...} " for each series of a device.
-func seriesLabels(o Options, d Device) [][]byte {
-	var b []byte
-	add := func(name, value string) {
-		if len(b) > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, name...)
-		b = append(b, '=', '"')
-		b = appendEscaped(b, value)
-		b = append(b, '"')
-	}
-	add("gpu", strconv.Itoa(d.GPU.Index))
-	add("UUID", d.GPU.UUID)
-	add("pci_bus_id", d.GPU.BusID)
-	add("device", "nvidia"+strconv.Itoa(d.GPU.Index))
-	add("modelName", d.GPU.Product)
-	if d.MIG != nil {
-		add("GPU_I_PROFILE", d.MIG.Profile)
-		add("GPU_I_ID", strconv.Itoa(d.MIG.GI))
-	}
-	add("hostname", o.Hostname)
-	add("DCGM_FI_DRIVER_VERSION", o.DriverVersion)
-	if len(d.Pods) == 0 {
-		return [][]byte{closed(b)}
-	}
-	var all [][]byte
-	device := b
-	for _, p := range d.Pods {
-		b = append([]byte(nil), device...)
-		add("container", p.Container)
-		add("namespace", p.Namespace)
-		add("pod", p.Name)
-		if p.UID != "" {
-			add("pod_uid", p.UID)
-		}
-		all = append(all, closed(b))
-	}
-	return all
-}
-
-func closed(labels []byte) []byte {
-	return append(append([]byte{'{'}, labels...), '}', ' ')
-}
-
-// appendEscaped escapes what the text format asks to: backslash, quote, newline.
-func appendEscaped(b []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; c {
-		case '\\', '"':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		default:
-			b = append(b, c)
+	for i := range list {
+		f := &list[i]
+		head := false
+		for j := range devs {
+			d := &devs[j]
+			if !f.has(o, d) {
+				continue
+			}
+			if !head {
+				b = appendHead(b, f.name, f.kind, f.help)
+				head = true
+			}
+			b = f.append(b, o, d, &all[j])
 		}
 	}
 	return b
+}
+
+// appendHead writes the lines before the series of a metric. Its help is escaped
+// as the text format asks to.
+func appendHead(b []byte, name, kind, help string) []byte {
+	b = append(append(append(b, "# HELP "...), name...), ' ')
+	for i := 0; i < len(help); i++ {
+		switch help[i] {
+		case '\\':
+			b = append(b, `\\`...)
+		case '\n':
+			b = append(b, `\n`...)
+		default:
+			b = append(b, help[i])
+		}
+	}
+	b = append(append(append(b, "\n# TYPE "...), name...), ' ')
+	return append(append(b, kind...), '\n')
+}
+
+// has reports whether a device has series of the field.
+func (f *field) has(o *Options, d *Device) bool {
+	switch {
+	case d.Unread, f.notMIG && d.GPU.MIGEnabled:
+		return false
+	case o.Divide && d.MIG != nil && !f.cut, o.Divide && d.MIG == nil && f.cut && len(d.GPU.MIG) > 0:
+		return false
+	}
+	for _, name := range f.needs {
+		if slices.Contains(d.Absent, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// append writes the series of one device.
+func (f *field) append(b []byte, o *Options, d *Device, s *series) []byte {
+	line := func(labels []byte, whole int64, ratio float64) {
+		b = append(append(b, f.name...), labels...)
+		b = append(f.number(b, whole, ratio), '\n')
+	}
+	var whole int64
+	var ratio float64
+	if f.whole != nil {
+		whole = f.whole(d)
+	} else {
+		ratio = f.ratio(d)
+	}
+	switch {
+	case len(s.pods) == 0:
+		line(s.device, whole, ratio)
+	case !o.Divide || !d.shared():
+		for _, labels := range s.pods {
+			line(labels, whole, ratio)
+		}
+	default:
+		parts, rest := f.divide(d, whole, ratio)
+		for i, part := range parts {
+			line(s.pods[i], part, float64(part)/millionths)
+		}
+		line(s.device, rest, float64(rest)/millionths)
+	}
+	return b
+}
+
+// millionths is what ratios are divided in: the text has six decimals.
+const millionths = 1e6
+
+// divide gives the part of each pod, none or one for each, and what is left for
+// the device's own series; of ratios in millionths.
+func (f *field) divide(d *Device, whole int64, ratio float64) (parts []int64, rest int64) {
+	if f.whole == nil {
+		whole = int64(ratio*millionths + 0.5)
+	}
+	switch f.parts {
+	case byMemory:
+		return memoryParts(whole, d.Pods)
+	case byWork:
+		return workParts(whole, d.Pods)
+	}
+	return nil, whole
+}
+
+// number writes integers as such and floating point numbers with six decimals.
+func (f *field) number(b []byte, whole int64, ratio float64) []byte {
+	if f.whole != nil {
+		return strconv.AppendInt(b, whole, 10)
+	}
+	return strconv.AppendFloat(b, ratio, 'f', 6, 64)
 }

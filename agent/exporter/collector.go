@@ -1,0 +1,243 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"berth.dev/berth/agent/nvml"
+)
+
+// Sources are where a Collector learns what it writes. Snapshot and Samples are
+// needed; all must be safe for concurrent use.
+type Sources struct {
+	Snapshot func() nvml.Snapshot // the newest that is known; it is not changed
+	Samples  func(context.Context) ([]nvml.Sample, error)
+	// Holders is the agent's own table. nil is none, as when it only observes.
+	Holders func() []Holder
+	// Kubelet tells of the containers that are not in the table; see Kubelet. nil
+	// is nobody.
+	Kubelet func(context.Context, nvml.Snapshot) ([]Holder, error)
+	// PodUID gives the UID of a pod that the kubelet has named, as in its cgroup;
+	// "" is unknown. nil knows none: then the processes of pods that only the
+	// kubelet tells of are nobody's.
+	PodUID func(namespace, name string) string
+	// Container gives the name of a container of a pod by its ID; "" is unknown.
+	// nil knows none: then what runs in a pod is its first container's.
+	Container func(podUID, id string) string
+	Healthy   func(uuid string) bool // of GPUs and MIG devices; nil is always
+	Counters  func() Counters        // nil is none
+}
+
+// CollectorOptions say how a Collector writes.
+type CollectorOptions struct {
+	Options                // DriverVersion is the snapshot's
+	Proc     string        // the host's /proc; "" is /proc
+	MinAge   time.Duration // a scrape that is younger is given again; 0 is 1 s
+	Patience time.Duration // for the driver and the kubelet, each; 0 is 4 s
+	Log      *slog.Logger  // nil is none
+}
+
+// Collector makes scrapes of a node's devices. It reads the driver when it is
+// asked and not between: the readings of a scrape are of its own moment, those
+// that are means are of the time since the one before, and a node that nobody
+// scrapes costs nothing. It is safe for concurrent use; scrapes wait for one
+// another.
+type Collector struct {
+	Xids Xids // tell it of every Xid
+
+	s    Sources
+	o    CollectorOptions
+	turn chan struct{} // holds a value while no scrape is under way; guards the rest
+	text []byte        // of the last scrape
+	at   time.Time
+	told string // what was last logged of the kubelet
+}
+
+// NewCollector makes a Collector.
+func NewCollector(s Sources, o CollectorOptions) *Collector {
+	if o.Proc == "" {
+		o.Proc = "/proc"
+	}
+	if o.MinAge == 0 {
+		o.MinAge = time.Second
+	}
+	if o.Patience == 0 {
+		o.Patience = 4 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if s.Healthy == nil {
+		s.Healthy = func(string) bool { return true }
+	}
+	c := &Collector{s: s, o: o, turn: make(chan struct{}, 1)}
+	c.turn <- struct{}{}
+	return c
+}
+
+// Scrape gives one scrape; the bytes are not to be changed. Of a driver that does
+// not answer there is an error only while no GPU has ever been seen: else the
+// scrape says so in berth_nvml_up and has no readings.
+func (c *Collector) Scrape(ctx context.Context) ([]byte, error) {
+	select {
+	case <-c.turn:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the scrape before: %w", ctx.Err())
+	}
+	defer func() { c.turn <- struct{}{} }()
+	now := time.Now()
+	if c.text != nil && now.Sub(c.at) < c.o.MinAge {
+		return c.text, nil
+	}
+	text, err := c.scrape(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	c.text, c.at = text, now
+	return text, nil
+}
+
+func (c *Collector) scrape(ctx context.Context, now time.Time) ([]byte, error) {
+	short, cancel := context.WithTimeout(ctx, c.o.Patience)
+	samples, err := c.s.Samples(short)
+	cancel()
+	s := c.s.Snapshot()
+	if err != nil && len(s.GPUs) == 0 {
+		if s.Failed != "" {
+			err = errors.New(s.Failed)
+		}
+		return nil, fmt.Errorf("read the GPUs: %w", err)
+	}
+	if err != nil {
+		c.o.Log.Warn("the driver gave no readings", "error", err)
+	}
+	devs := devices(s, samples, c.pods(ctx, &s), c.o.Divide)
+	for i := range devs {
+		if d := &devs[i]; c.o.Divide && d.shared() {
+			c.processes(d, sampleOf(samples, deviceUUID(d)))
+		}
+	}
+	o := c.o.Options
+	o.DriverVersion = s.Driver
+	b := appendFields(make([]byte, 0, len(c.text)+4096), &o, devs)
+	b = appendOwn(b, &o, devs, c.s.Healthy)
+	b = appendXids(b, &o, devs, &c.Xids, now)
+	var counters Counters
+	if c.s.Counters != nil {
+		counters = c.s.Counters()
+	}
+	return appendCounters(b, counters, err == nil), nil
+}
+
+// devices puts snapshot and samples together, in order of GPU and placement. With
+// both, a GPU that is cut stands before its MIG devices; otherwise it is left out
+// unless somebody holds it whole.
+func devices(s nvml.Snapshot, samples []nvml.Sample, pods map[string][]Pod, both bool) []Device {
+	var out []Device
+	add := func(g nvml.GPU, m *migDevice, uuid string) {
+		d := Device{GPU: g.GPU, MIG: m, Pods: pods[uuid], Unread: true}
+		if x := sampleOf(samples, uuid); x != nil {
+			d.Reading, d.Absent, d.Unread = x.Reading, x.Absent, false
+		}
+		out = append(out, d)
+	}
+	for _, g := range s.GPUs {
+		if both || len(g.MIG) == 0 || len(pods[g.UUID]) > 0 {
+			add(g, nil, g.UUID)
+		}
+		for i := range g.MIG {
+			add(g, &g.MIG[i], g.MIG[i].UUID)
+		}
+	}
+	return out
+}
+
+func deviceUUID(d *Device) string {
+	if d.MIG != nil {
+		return d.MIG.UUID
+	}
+	return d.GPU.UUID
+}
+
+func sampleOf(samples []nvml.Sample, uuid string) *nvml.Sample {
+	for i := range samples {
+		if samples[i].UUID == uuid {
+			return &samples[i]
+		}
+	}
+	return nil
+}
+
+// pods asks who holds which device. Without the kubelet's answer, those that only
+// it knows are missing; that is logged when it begins and when it ends.
+func (c *Collector) pods(ctx context.Context, s *nvml.Snapshot) map[string][]Pod {
+	var own, others []Holder
+	if c.s.Holders != nil {
+		own = c.s.Holders()
+	}
+	if c.s.Kubelet != nil {
+		ctx, cancel := context.WithTimeout(ctx, c.o.Patience)
+		defer cancel()
+		list, err := c.s.Kubelet(ctx, *s)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if said != c.told {
+			if c.told = said; err != nil {
+				c.o.Log.Warn("pods that Berth has not placed are missing in the metrics", "error", err)
+			} else {
+				c.o.Log.Info("the kubelet tells of pods again")
+			}
+		}
+		others = list
+	}
+	for i := range others {
+		if h := &others[i]; h.PodUID == "" && c.s.PodUID != nil {
+			h.PodUID = c.s.PodUID(h.Namespace, h.Pod)
+		}
+	}
+	return podsOf(own, others)
+}
+
+// processes finds out what the processes of a shared device are of its pods.
+func (c *Collector) processes(d *Device, x *nvml.Sample) {
+	if x == nil {
+		return
+	}
+	known := len(x.Processes) == 0
+	for _, p := range x.Processes {
+		owner, ok := ProcessOwner(c.o.Proc, p.PID)
+		if !ok {
+			continue
+		}
+		known = true
+		if at := c.podOf(d.Pods, owner); at >= 0 {
+			d.Pods[at].Running = true
+			d.Pods[at].MemoryBytes += max(0, p.MemoryBytes)
+		}
+	}
+	for i := range d.Pods {
+		d.Pods[i].Known = known
+	}
+}
+
+// podOf finds the holder that a process is of, -1 if it is of none: by its
+// container where that is known, else the first of its pod.
+func (c *Collector) podOf(pods []Pod, owner Owner) int {
+	if owner.PodUID == "" {
+		return -1
+	}
+	first := slices.IndexFunc(pods, func(p Pod) bool { return strings.EqualFold(p.UID, owner.PodUID) })
+	if first < 0 || c.s.Container == nil || owner.ContainerID == "" {
+		return first
+	}
+	name := c.s.Container(owner.PodUID, owner.ContainerID)
+	exact := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == pods[first].UID && p.Container == name })
+	return max(first, exact)
+}

@@ -1,0 +1,106 @@
+package exporter
+
+import "strconv"
+
+// series are the label sets of one device, "{...} " each.
+type series struct {
+	// device has no pod labels or, with Options.Divide, empty ones. To Prometheus
+	// that is the same, but for one thing: with honor_labels it would add the pod
+	// that it scrapes, the exporter's own.
+	device []byte
+	pods   [][]byte // one for each pod
+}
+
+// newSeries makes the label sets of a device. driver leaves the driver's version
+// in.
+func newSeries(o *Options, d *Device, driver bool) series {
+	b := deviceLabels(make([]byte, 0, 320), o, d)
+	if driver {
+		b = addLabel(b, "DCGM_FI_DRIVER_VERSION", o.DriverVersion)
+	}
+	var s series
+	for i := range d.Pods {
+		s.pods = append(s.pods, closed(podLabels(append([]byte(nil), b...), o, &d.Pods[i])))
+	}
+	if o.Divide {
+		b = podLabels(b, o, &Pod{})
+	}
+	s.device = closed(b)
+	return s
+}
+
+// deviceLabels are those of dcgm-exporter.
+func deviceLabels(b []byte, o *Options, d *Device) []byte {
+	b = addLabel(b, "gpu", strconv.Itoa(d.GPU.Index))
+	b = addLabel(b, "UUID", d.GPU.UUID)
+	b = addLabel(b, "pci_bus_id", d.GPU.BusID)
+	b = addLabel(b, "device", "nvidia"+strconv.Itoa(d.GPU.Index))
+	b = addLabel(b, "modelName", d.GPU.Product)
+	return addHostname(instanceLabels(b, d), o)
+}
+
+// ownLabels are those of Berth's metrics: enough to join them with DCGM's, by UUID
+// and GPU_I_ID.
+func ownLabels(o *Options, d *Device) []byte {
+	b := addLabel(make([]byte, 0, 240), "gpu", strconv.Itoa(d.GPU.Index))
+	return addHostname(instanceLabels(addLabel(b, "UUID", d.GPU.UUID), d), o)
+}
+
+func instanceLabels(b []byte, d *Device) []byte {
+	if d.MIG == nil {
+		return b
+	}
+	return addLabel(addLabel(b, "GPU_I_PROFILE", d.MIG.Profile), "GPU_I_ID", strconv.Itoa(d.MIG.GI))
+}
+
+func addHostname(b []byte, o *Options) []byte {
+	if o.HostnameLabel != "" {
+		return addLabel(b, o.HostnameLabel, o.Hostname)
+	}
+	return addLabel(b, "hostname", o.Hostname)
+}
+
+func podLabels(b []byte, o *Options, p *Pod) []byte {
+	container, namespace, pod := "container", "namespace", "pod"
+	if o.OldPodLabels {
+		container, namespace, pod = "container_name", "pod_namespace", "pod_name"
+	}
+	b = addLabel(b, container, p.Container)
+	b = addLabel(b, namespace, p.Namespace)
+	b = addLabel(b, pod, p.Name)
+	if p.UID != "" {
+		b = addLabel(b, "pod_uid", p.UID)
+	}
+	return b
+}
+
+// addLabel appends one label, with a comma if there is one before it.
+func addLabel(b []byte, name, value string) []byte {
+	if len(b) > 0 {
+		b = append(b, ',')
+	}
+	b = append(b, name...)
+	b = append(b, '=', '"')
+	b = appendEscaped(b, value)
+	return append(b, '"')
+}
+
+func closed(labels []byte) []byte {
+	out := make([]byte, 0, len(labels)+3)
+	return append(append(append(out, '{'), labels...), '}', ' ')
+}
+
+// appendEscaped escapes what the text format asks to: backslash, quote, newline.
+func appendEscaped(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '\\', '"':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
