@@ -32,6 +32,10 @@ const foreignSocket = "nvidia-gpu.sock"
 func startForeign(t *testing.T, gpus int) *foreign {
 	t.Helper()
 	dir := filepath.Join(kubeletDir, "device-plugins")
+	eventually(t, patience, "the kubelet takes plugins", func() error {
+		_, err := os.Stat(filepath.Join(dir, "kubelet.sock"))
+		return err
+	})
 	listener, err := net.Listen("unix", filepath.Join(dir, foreignSocket))
 	if err != nil {
 		t.Fatal(err)

@@ -181,10 +181,10 @@ func (n *node) ctr(args ...string) error {
 func (n *node) startKubelet() {
 	n.t.Helper()
 	args := []string{program("kubelet"), "--config", workDir + "/kubelet.yaml", "--root-dir", kubeletDir,
-		"--hostname-override", nodeName, "--cert-dir", workDir + "/pki", "--v=2"}
+		"--hostname-override", nodeName, "--cert-dir", workDir + "/pki", "--node-ip", nodeIP, "--v=2"}
 	ca := ""
 	if n.kubeconfig != "" {
-		args = append(args, "--kubeconfig", n.kubeconfig, "--node-ip", nodeIP)
+		args = append(args, "--kubeconfig", n.kubeconfig)
 		ca = workDir + "/ca.crt"
 	}
 	n.render("kubelet.yaml", kubeletConfig, ca)
@@ -246,6 +246,10 @@ func (n *node) tails() {
 	}
 	logs, _ := filepath.Glob(filepath.Join(workDir, "*.log"))
 	for _, path := range logs {
-		n.t.Logf("%s ends:\n%s", filepath.Base(path), tail(path, 25))
+		lines := 30
+		if filepath.Base(path) == "containerd.log" {
+			lines = 8
+		}
+		n.t.Logf("%s ends:\n%s", filepath.Base(path), tail(path, lines))
 	}
 }

@@ -144,7 +144,7 @@ func processes(name string) []int {
 		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err != nil {
 			continue
 		}
-		if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), "/gpuapp\x00") {
+		if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), "/gpuapp\x00") || len(data) == len("/gpuapp\x00") {
 			continue // ended, the sandbox's, or another program
 		}
 		group, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cgroup"))
