@@ -89,6 +89,9 @@ func (n *node) mismatch(t *testing.T) {
 	if err := only(r, 3); err != nil {
 		t.Error(err)
 	}
+	if got := r.Env["BERTH_DEVICES"]; got != uuid(3) {
+		t.Errorf("the environment tells the container of %q", got)
+	}
 	n.apply(pod("two", commit("c", uuid(2)), 1))
 	if err := only(n.sees(t, "two", "c"), 2); err != nil {
 		t.Error(err)

@@ -35,6 +35,9 @@ func TestFaults(t *testing.T) {
 		{"the kubelet starts again while the agent is away", n.kubeletRestartsAlone},
 		{"the plugin's socket is removed", n.socketRemoved},
 		{"the owner of NVML is killed", n.childKilled},
+		{"a call of NVML does not return", n.hang},
+		{"the driver lacks a function that is called", n.symbol},
+		{"the driver is upgraded under our feet", n.upgrade},
 		{"the agent is killed", n.agentKilled},
 		{"a hundred and more pods come and go", n.churn},
 	} {
@@ -179,6 +182,54 @@ func (n *node) childKilled(t *testing.T) {
 		return nil
 	})
 	n.remove(t, "meanwhile")
+}
+
+// while changes the GPUs' file for as long as a container is started and the
+// metrics are read: neither may wait for the driver.
+func (n *node) while(t *testing.T, trouble string, gpu int) {
+	t.Helper()
+	n.setGPUs(t, wholeGPUs(4)+trouble)
+	defer n.setGPUs(t, wholeGPUs(4))
+	began := time.Now()
+	n.apply(pod("meanwhile", commit("c", uuid(gpu)), 1))
+	if err := only(n.sees(t, "meanwhile", "c"), gpu); err != nil {
+		t.Error(err)
+	}
+	within(t, "meanwhile a container has started", time.Since(began))
+	began = time.Now()
+	families, text := scrape(t)
+	within(t, "meanwhile the metrics have answered", time.Since(began))
+	if held, _ := sum(families, "berth_gpu_held"); held != 2 {
+		t.Errorf("pods hold 2 GPUs, and the metrics say\n%s", lines(text, "berth_gpu_held"))
+	}
+	if got, err := allocatable(gpuResource); err != nil || got != 4 {
+		t.Errorf("meanwhile the kubelet has %d GPUs, %v", got, err)
+	}
+	n.remove(t, "meanwhile")
+}
+
+func (n *node) hang(t *testing.T) { n.while(t, "hang: [{call: nvmlDeviceGetTemperature}]\n", 0) }
+
+// symbol is how a process ends that calls what the loaded library lacks: the
+// dynamic linker ends it.
+func (n *node) symbol(t *testing.T) {
+	n.while(t, "crash: [{call: nvmlDeviceGetTemperature, symbol: true}]\n", 2)
+}
+
+// upgrade loads another driver: every call of the process that has the old
+// library fails until there is a new process.
+func (n *node) upgrade(t *testing.T) {
+	n.setGPUs(t, wholeGPUs(4)+"driver: {version: 580.95.05}\n")
+	defer n.setGPUs(t, wholeGPUs(4))
+	took := eventually(t, patience, "the agent tells of the new driver", func() error {
+		families, text := scrape(t)
+		if _, series := sum(families, "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DRIVER_VERSION", "580.95.05"); series != 4 {
+			return &notYet{lines(text, "DCGM_FI_DEV_GPU_TEMP")}
+		}
+		return nil
+	})
+	t.Logf("figure: a new driver is told of after %v", took.Round(time.Millisecond))
+	n.offers(t, gpuResource, 4)
 }
 
 func (n *node) agentKilled(t *testing.T) {

@@ -47,7 +47,8 @@ func TestRealNode(t *testing.T) {
 	n.kubeconfig = workDir + "/kubelet.kubeconfig"
 	n.startKubelet()
 	makeNodes(t, 4)
-	n.startAgent(t, wholeGPUs(4), "--pods", "api", "--kubeconfig", p.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
+	n.write("mig.yaml", migConfigs)
+	n.startAgent(t, strings.ReplaceAll(wholeGPUs(4), "uuid:", "autoReset: true, uuid:"), "--mig-strategy", "mixed", "--mig-config-file", workDir+"/mig.yaml", "--pods", "api", "--kubeconfig", p.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
 	j := joined{n, p}
 	j.ready(t)
 	t.Logf("figure: a control plane with a real node of 4 GPUs is ready in %v", time.Since(began).Round(time.Millisecond))
@@ -61,6 +62,7 @@ func TestRealNode(t *testing.T) {
 		{"nobody but the scheduler commits devices", j.forged},
 		{"pods share a GPU by memory", j.memory},
 		{"a pod without the scheduler is seen, too", j.observed},
+		{"a label cuts idle GPUs by MIG, and the scheduler gives the parts", j.cut},
 		{"a container runs on while the control plane and the agent start again", j.restarts},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -353,6 +355,63 @@ func (j joined) observed(t *testing.T) {
 			t.Errorf("GPU %d is given to two pods", i)
 		}
 	}
+}
+
+// migConfigs is a file for NVIDIA's MIG manager.
+const migConfigs = `version: v1
+mig-configs:
+  all-disabled:
+  - {devices: all, mig-enabled: false}
+  thirds:
+  - {devices: [2, 3], mig-enabled: true, mig-devices: {"3g.20gb": 2}}
+  - {devices: [0, 1], mig-enabled: false}
+`
+
+// cut asks for MIG devices by the label that NVIDIA's MIG manager has.
+func (j joined) cut(t *testing.T) {
+	const profile = "nvidia.com/mig-3g.20gb"
+	j.label(t, "thirds", 2, profile, 4)
+	r := j.make(t, asking("third", profile, 2))
+	p, err := j.client.CoreV1().Pods("default").Get(t.Context(), "third", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string][]device
+	if err := json.Unmarshal([]byte(p.Annotations[devicesAnnotation]), &all); err != nil || len(all["c"]) != 2 {
+		t.Fatalf("the pod was bound with %q, %v", p.Annotations[devicesAnnotation], err)
+	}
+	var want []string
+	for _, d := range all["c"] {
+		want = append(want, d.UUID)
+	}
+	got := strings.Split(r.Env["BERTH_DEVICES"], ",")
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) || !strings.HasPrefix(got[0], "MIG-") {
+		t.Errorf("bound with %v, the container has %v", want, got)
+	}
+	j.clear(t)
+	j.label(t, "all-disabled", 4, profile, 0)
+}
+
+// label sets the label, and waits until it is so.
+func (j joined) label(t *testing.T, name string, whole int64, profile v1.ResourceName, parts int64) {
+	t.Helper()
+	began := time.Now()
+	j.run(t, "kubectl", "label", "node", nodeName, "nvidia.com/mig.config="+name, "--overwrite")
+	eventually(t, patience, "the GPUs are cut as "+name+" says", func() error {
+		n, err := j.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		state := n.Labels["nvidia.com/mig.config.state"]
+		gpus, devices := n.Status.Allocatable[gpuResource], n.Status.Allocatable[profile]
+		if state != "success" || gpus.Value() != whole || devices.Value() != parts {
+			return fmt.Errorf("the state is %q, with %s GPUs and %s of %s", state, gpus.String(), devices.String(), profile)
+		}
+		return nil
+	})
+	t.Logf("figure: the label %s was in force after %v", name, time.Since(began).Round(time.Millisecond))
 }
 
 // restarts ends the control plane and the agent under a pod that runs.

@@ -195,9 +195,9 @@ func (n *node) migMixed(t *testing.T) {
 	n.apply(p)
 	for name, count := range map[string]int{"c": 1, "small": 2} {
 		r := n.sees(t, "mig", name)
-		got := visible(r)
+		got := strings.Split(r.Env["BERTH_DEVICES"], ",")
 		if len(got) != count || !strings.HasPrefix(got[0], "MIG-") {
-			t.Errorf("container %s has NVIDIA_VISIBLE_DEVICES %v, and %d MIG devices were asked for", name, got, count)
+			t.Errorf("container %s has %v, and %d MIG devices were asked for", name, got, count)
 		}
 	}
 	n.remove(t, "mig")

@@ -19,7 +19,7 @@ import (
 
 // report is what a container sees. test/node reads it.
 type report struct {
-	Env   map[string]string `json:"env"`   // NVIDIA_*, CUDA_* and GPU_*
+	Env   map[string]string `json:"env"`   // NVIDIA_*, CUDA_*, GPU_* and BERTH_*
 	Nodes map[string]string `json:"nodes"` // what opening each device node under /dev gives
 	Made  map[string]string `json:"made"`  // the same of nodes that the container makes itself, by minor number
 }
@@ -47,7 +47,7 @@ func look() report {
 	r := report{Env: map[string]string{}, Nodes: map[string]string{}, Made: map[string]string{}}
 	for _, e := range os.Environ() {
 		name, value, _ := strings.Cut(e, "=")
-		for _, prefix := range []string{"NVIDIA_", "CUDA_", "GPU_"} {
+		for _, prefix := range []string{"NVIDIA_", "CUDA_", "GPU_", "BERTH_"} {
 			if strings.HasPrefix(name, prefix) {
 				r.Env[name] = value
 			}
