@@ -23,7 +23,7 @@ const retry = 5 * time.Second
 func Serve(ctx context.Context, in io.Reader, out io.Writer, lib Library, log *slog.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{out: out, driver: NewDriver(lib), log: log, cancel: cancel}
+	s := &server{out: out, driver: NewDriver(lib), log: log, cancel: cancel, again: make(chan struct{}, 1)}
 	s.send(answer{Hello: protocol})
 
 	requests := make(chan request)
@@ -56,6 +56,7 @@ type server struct {
 	driver *Driver
 	log    *slog.Logger
 	cancel context.CancelCauseFunc
+	again  chan struct{} // the driver may be there now
 
 	mu  sync.Mutex
 	out io.Writer
@@ -159,10 +160,16 @@ func (s *server) watch(ctx context.Context) {
 			s.cancel(err)
 			return
 		}
-		failed = err != nil
-		if failed && !pause(ctx, retry) {
-			return
+		if failed = err != nil; !failed {
+			continue
 		}
+		timer := time.NewTimer(retry)
+		select {
+		case <-ctx.Done():
+		case <-s.again:
+		case <-timer.C:
+		}
+		timer.Stop()
 	}
 }
 
@@ -174,6 +181,10 @@ func (s *server) changes(ctx context.Context, from <-chan struct{}) {
 			return
 		case <-from:
 			s.changed()
+			select {
+			case s.again <- struct{}{}:
+			default:
+			}
 		}
 	}
 }

@@ -1,0 +1,53 @@
+package nvml_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestTheChildNeverOutlivesItsParent kills the parent while the child hangs in
+// the driver, and so cannot see its stdin close.
+func TestTheChildNeverOutlivesItsParent(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "gpus.yaml")
+	if err := os.WriteFile(file, []byte(twoH100+"hang: [{call: nvmlInit_v2}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), "BERTH_TEST_ROLE=parent", "BERTH_TEST_FILE="+file)
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Skipf("no pidfd_open here: %v", err)
+	}
+	defer unix.Close(child)
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait() // killed
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(child), Events: unix.POLLIN}}, 10_000)
+	if err != nil || n != 1 {
+		t.Errorf("the child lives 10 s after its parent: poll = %d, %v", n, err)
+	}
+}
