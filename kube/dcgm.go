@@ -57,22 +57,35 @@ func HeldDevices(pod *v1.Pod) []string {
 // UUID. For a GPU cut by MIG it is the mean of its devices, weighted by their
 // compute slices. Lines it does not understand are passed over.
 func Utilization(text []byte) map[string]float64 {
+	type device struct{ uuid, instance, profile string }
+	told := map[device]*utilization{}
+	var order []device // of the text, so that equal texts give equal sums
+	for s := range samples(text) {
+		d := device{labelValue(s.labels, "UUID"), labelValue(s.labels, "GPU_I_ID"), labelValue(s.labels, "GPU_I_PROFILE")}
+		if s.name != metricUtil && s.name != metricGraphics || (s.name == metricUtil) != (d.profile == "") {
+			continue
+		}
+		if told[d] == nil {
+			told[d] = &utilization{}
+			order = append(order, d)
+		}
+		told[d].add(s.value, labelValue(s.labels, "pod") != "")
+	}
 	whole := map[string]float64{}
 	sum, weight := map[string]float64{}, map[string]float64{}
-	for s := range samples(text) {
-		uuid, profile := labelValue(s.labels, "UUID"), labelValue(s.labels, "GPU_I_PROFILE")
-		switch {
-		case s.name == metricUtil && profile == "":
-			whole[uuid] = s.value / 100
-		case s.name == metricGraphics && profile != "":
-			slices, _, _ := strings.Cut(profile, "g")
-			n, err := strconv.ParseFloat(slices[strings.LastIndexByte(slices, '.')+1:], 64)
-			if err != nil {
-				n = 1
-			}
-			sum[uuid] += n * s.value
-			weight[uuid] += n
+	for _, d := range order {
+		u := told[d]
+		if d.profile == "" {
+			whole[d.uuid] = u.value() / 100
+			continue
 		}
+		slices, _, _ := strings.Cut(d.profile, "g")
+		n, err := strconv.ParseFloat(slices[strings.LastIndexByte(slices, '.')+1:], 64)
+		if err != nil {
+			n = 1
+		}
+		sum[d.uuid] += n * u.value()
+		weight[d.uuid] += n
 	}
 	for uuid, w := range weight {
 		if _, known := whole[uuid]; !known && w > 0 {
@@ -80,6 +93,32 @@ func Utilization(text []byte) map[string]float64 {
 		}
 	}
 	return whole
+}
+
+// utilization is what the series of one device say. NVIDIA's exporter gives each
+// of its pods the same value; Berth's gives each its part, and beside them a series
+// without a pod for what is nobody's.
+type utilization struct {
+	pods, last, rest float64
+	pod, nobody      bool // there are series with a pod, and one without
+}
+
+func (u *utilization) add(value float64, pod bool) {
+	if !pod {
+		u.rest, u.nobody = value, true
+		return
+	}
+	u.pods, u.last, u.pod = u.pods+value, value, true
+}
+
+func (u *utilization) value() float64 {
+	switch {
+	case u.pod && u.nobody:
+		return u.pods + u.rest
+	case u.pod:
+		return u.last
+	}
+	return u.rest
 }
 
 // Reading is what a DCGM exporter says of one device, to one of its holders.

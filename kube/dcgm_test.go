@@ -40,6 +40,22 @@ func TestReadings(t *testing.T) {
 	}
 }
 
+// NVIDIA's exporter repeats a value for each pod; Berth's divides it, and has a
+// series without a pod for the rest.
+func TestUtilizationOfADividedGPUIsTheSumOfItsParts(t *testing.T) {
+	text := `DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0",container="c",namespace="ns",pod="a"} 30
+DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0",container="c",namespace="ns",pod="b"} 20
+DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0",container="",namespace="",pod=""} 10
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",GPU_I_PROFILE="3g.20gb",GPU_I_ID="1",namespace="ns",pod="a"} 0.5
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",GPU_I_PROFILE="3g.20gb",GPU_I_ID="1",namespace="ns",pod="b"} 0.25
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",GPU_I_PROFILE="3g.20gb",GPU_I_ID="1"} 0
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",GPU_I_PROFILE="3g.20gb",GPU_I_ID="2"} 0.25
+`
+	if diff := cmp.Diff(map[string]float64{"GPU-0": 0.6, "GPU-1": 0.5}, kube.Utilization([]byte(text))); diff != "" {
+		t.Errorf("Utilization differs (-want +got):\n%s", diff)
+	}
+}
+
 // FuzzReadings: whatever an exporter sends, ratios and sizes are not below 0, and
 // each reading has a UUID.
 func FuzzReadings(f *testing.F) {
