@@ -109,6 +109,8 @@ func (r *rig) runs(tb testing.TB, pid int, podUID, uuid string, bytes int64) {
 	}
 }
 
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
 func (r *rig) uuid(index int) string { return r.snapshot.GPUs[index].UUID }
 
 func (r *rig) scrape(tb testing.TB) string {
