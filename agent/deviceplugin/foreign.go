@@ -3,6 +3,7 @@ package deviceplugin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -142,57 +143,72 @@ func (p *plugin) comeBack(ctx context.Context, now time.Time) {
 	p.ensureAt = now.Add(p.opts.times.gap)
 }
 
-// readCheckpoint sees whether the kubelet has our devices for the resource or
-// another plugin's. That tells of plugins whatever their socket is called. What
-// was there before the kubelet read our list counts for nothing, and neither
-// does what one look shows: the file may be from before our last list.
+// readCheckpoint sees whether the kubelet has our devices for the resource. It
+// may have another plugin's, whatever that one's socket is called. Or it has
+// none and yet reads our list: then it marked our endpoint as stopped while it
+// dropped an older one, and has forgotten it after five minutes.
+//
+// What was there before the kubelet read our list counts for nothing, and
+// neither does what one look shows: the file may be from before our last list.
 func (p *plugin) readCheckpoint(ctx context.Context, now time.Time) {
 	if p.foreign == nil && (p.server == nil || p.server.live() == 0) {
 		return
 	}
-	others, err := p.others()
+	others, known, err := p.registered()
 	switch {
 	case err != nil:
 		p.opts.Log.Debug("kubelet's checkpoint not read", "err", err)
-	case len(others) == 0 && p.foreign != nil && p.foreign.path == "":
-		p.returnAt = now.Add(p.opts.times.back)
-	case len(others) == 0:
-		p.strikes = 0
 	case p.foreign != nil:
+		if len(others) == 0 && p.foreign.path == "" {
+			p.returnAt = now.Add(p.opts.times.back)
+		}
+	case known && len(others) == 0:
+		p.strikes = 0
 	case p.strikes == 0:
 		p.strikes++
 		p.settleAt = now.Add(p.opts.times.settle)
+	case !known:
+		p.strikes = 0
+		p.stop(0)
+		p.fail(errors.New("the kubelet has forgotten the resource and still reads its devices"))
+		p.ensureAt = now.Add(max(p.opts.times.gap, p.delay))
 	default:
-		if p.yield(ctx) {
-			return
-		}
-		f := &foreign{}
-		for _, path := range p.strangers() {
-			if conn := answering(ctx, path); conn != nil {
-				f.watch(conn, p.strangerGone)
-			}
-		}
-		p.standBack(f, fmt.Sprintf("the kubelet has devices of another plugin for %s, such as %s. Berth leaves the resource to it: run only one of the two on a node",
-			p.resource, others[0]))
+		p.yieldUnseen(ctx, others)
 	}
 }
 
-// others gives the IDs that the kubelet has for the resource and that were
-// never ours, sorted.
-func (p *plugin) others() ([]string, error) {
+// yieldUnseen stands back for a plugin of which only its devices are known.
+func (p *plugin) yieldUnseen(ctx context.Context, ids []string) {
+	if p.yield(ctx) {
+		return
+	}
+	f := &foreign{}
+	for _, path := range p.strangers() {
+		if conn := answering(ctx, path); conn != nil {
+			f.watch(conn, p.strangerGone)
+		}
+	}
+	p.standBack(f, fmt.Sprintf("the kubelet has devices of another plugin for %s, such as %s. Berth leaves the resource to it: run only one of the two on a node",
+		p.resource, ids[0]))
+}
+
+// registered gives the IDs that the kubelet has for the resource and that were
+// never ours, sorted, and whether it has the resource at all.
+func (p *plugin) registered() (others []string, known bool, err error) {
 	raw, err := os.ReadFile(filepath.Join(p.opts.Dir, checkpointName))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var c struct{ Data struct{ RegisteredDevices map[string][]string } }
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, fmt.Errorf("parse %s: %w", checkpointName, err)
+		return nil, false, fmt.Errorf("parse %s: %w", checkpointName, err)
 	}
+	ids, known := c.Data.RegisteredDevices[p.resource]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	others := slices.DeleteFunc(c.Data.RegisteredDevices[p.resource], func(id string) bool { return p.ours[id] })
+	others = slices.DeleteFunc(ids, func(id string) bool { return p.ours[id] })
 	slices.Sort(others)
-	return others, nil
+	return others, known, nil
 }
 
 // strangers gives the sockets of other plugins: those made since we registered,

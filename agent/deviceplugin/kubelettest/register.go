@@ -168,3 +168,14 @@ func (k *Kubelet) Drop(resource string) {
 		k.disconnected(resource, c.life)
 	}
 }
+
+// Lose stops the endpoint of a resource and goes on reading its devices. That
+// is what a kubelet does when a plugin registers between the two steps in which
+// it drops an older one.
+func (k *Kubelet) Lose(resource string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.ends[resource]; e != nil {
+		e.stopped = k.Now()
+	}
+}
