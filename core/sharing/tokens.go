@@ -35,6 +35,8 @@ type Token struct {
 	// more has the device as it was.
 	Held bool
 	Gone bool // the device is not offered any more
+
+	number int // see TokenNumber
 }
 
 // numbering is the tokens of one resource.
@@ -135,7 +137,7 @@ func (n *numbering) reset(offered []Device) {
 
 // put makes a token for a device that has none.
 func (n *numbering) put(name string, d Device) *Token {
-	t := &Token{Name: name, Device: d}
+	t := &Token{Name: name, Device: d, number: TokenNumber(n.short, name)}
 	n.token[name], n.of[d.ID] = t, t
 	return t
 }
@@ -167,23 +169,31 @@ func (t *Tokens) List(resource string) []Token {
 	for _, token := range n.token {
 		out = append(out, *token)
 	}
-	slices.SortFunc(out, func(a, b Token) int { return n.order(a.Name, b.Name) })
+	slices.SortFunc(out, order)
 	return out
 }
 
-// order sorts token names by number, then by name.
-func (n *numbering) order(a, b string) int {
-	x, y := TokenNumber(n.short, a), TokenNumber(n.short, b)
-	if x < 0 != (y < 0) {
-		return cmp.Compare(y, x)
+// order sorts tokens by number, then by name; those without a number come last.
+func order(a, b Token) int {
+	if a.number < 0 != (b.number < 0) {
+		return cmp.Compare(b.number, a.number)
 	}
-	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.Name, b.Name))
 }
 
 // Of gives the token of that name. ok is false for one that is not there.
 func (t *Tokens) Of(resource, name string) (token Token, ok bool) {
 	if n := t.byResource[resource]; n != nil && n.token[name] != nil {
 		return *n.token[name], true
+	}
+	return Token{}, false
+}
+
+// For gives the token that stands for the device of an ID. ok is false for a
+// device that is not offered.
+func (t *Tokens) For(resource, id string) (token Token, ok bool) {
+	if n := t.byResource[resource]; n != nil && n.of[id] != nil {
+		return *n.of[id], true
 	}
 	return Token{}, false
 }
@@ -205,7 +215,9 @@ func (t *Tokens) Hold(resource string, names, ids []string) {
 		}
 		t.byResource[resource] = n
 	}
-	names = slices.SortedFunc(slices.Values(names), n.order)
+	names = slices.SortedFunc(slices.Values(names), func(a, b string) int {
+		return order(Token{Name: a, number: TokenNumber(n.short, a)}, Token{Name: b, number: TokenNumber(n.short, b)})
+	})
 	names = slices.Compact(names)
 	var left []string // of ids
 	kept := map[string]bool{}
@@ -222,7 +234,7 @@ func (t *Tokens) Hold(resource string, names, ids []string) {
 	for _, name := range names {
 		token := n.token[name]
 		if token == nil {
-			token = &Token{Name: name, Gone: true, Device: Device{Resource: resource, NUMANode: -1}}
+			token = &Token{Name: name, Gone: true, Device: Device{Resource: resource, NUMANode: -1}, number: TokenNumber(n.short, name)}
 			n.token[name] = token
 		}
 		token.Held = true

@@ -1,0 +1,263 @@
+package allocation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/deviceplugin"
+	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
+)
+
+// SetGPUs tells what the node has: what the driver says, which GPUs and MIG
+// devices are well (by UUID; one that is not in the map is as the driver says),
+// and how devices are offered. A driver that cannot be read (Snapshot.Failed)
+// leaves the GPUs that were known, all unhealthy.
+//
+// Pods keep what they hold. One whose device is not offered in that form any
+// more keeps others from the same piece of hardware until it ends.
+//
+// An error says why the node cannot be offered in this way, as sharing.Check
+// does; the node stays as it was.
+func (n *Node) SetGPUs(s nvml.Snapshot, healthy map[string]bool, settings config.Settings) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	failed := s.Failed != "" && len(s.GPUs) == 0
+	if failed {
+		s.GPUs = n.snapshot.GPUs
+	}
+	settings = settings.Clone()
+	gpus := make([]gpu.GPU, 0, len(s.GPUs))
+	for _, g := range s.GPUs {
+		well, told := healthy[g.UUID]
+		g.Healthy = g.Healthy && !g.Lost && !failed && (well || !told)
+		g.MIG = slices.Clone(g.MIG)
+		for i := range g.MIG {
+			well, told := healthy[g.MIG[i].UUID]
+			g.MIG[i].Unhealthy = told && !well
+		}
+		gpus = append(gpus, g.GPU)
+	}
+	ledger, err := sharing.NewLedger(gpus, settings.Sharing)
+	if err != nil {
+		return fmt.Errorf("offer the node's GPUs: %w", err)
+	}
+	other := !sameInventory(n.snapshot, s)
+	n.snapshot, n.settings, n.gpus, n.ledger = s, settings, gpus, ledger
+	if other && !failed {
+		n.driver.forget()
+	}
+	if err := n.tokens.Reset(gpus, settings.Sharing); err != nil {
+		return fmt.Errorf("number the node's GPUs: %w", err) // as above, which it passed
+	}
+	n.recount()
+	n.tell()
+	signal(n.tidy)
+	return nil
+}
+
+// sameInventory tells whether two snapshots have the same driver and devices, so
+// that what the driver says of containers is the same.
+func sameInventory(a, b nvml.Snapshot) bool {
+	return a.Driver == b.Driver && slices.EqualFunc(a.GPUs, b.GPUs, func(x, y nvml.GPU) bool {
+		return x.UUID == y.UUID && x.Minor == y.Minor && x.MIGEnabled == y.MIGEnabled &&
+			slices.EqualFunc(x.MIG, y.MIG, func(m, o gpu.MIGDevice) bool { return m.UUID == o.UUID && m.GI == o.GI && m.CI == o.CI })
+	})
+}
+
+// recount holds in an empty ledger and the tokens what the records say: first
+// all that is offered as it was given, then for the rest what is offered of the
+// same hardware. n.mu is held.
+func (n *Node) recount() {
+	clear(n.astray)
+	uids := n.uids()
+	for _, uid := range uids {
+		for _, id := range n.records[uid].ids() {
+			if n.ledger.Restore(uid, []string{id}) != nil {
+				n.astray[uid] = true
+			}
+		}
+	}
+	for _, uid := range uids {
+		if n.astray[uid] {
+			n.house(n.records[uid])
+		}
+	}
+	for _, uid := range uids {
+		n.holdTokens(n.records[uid])
+	}
+}
+
+// house holds for a pod with devices that are not offered as they were given
+// what is offered of the same hardware and free: for a share one share, for a
+// whole GPU or MIG device all of it.
+func (n *Node) house(r *record) {
+	held := map[string]bool{} // the pod's own
+	for _, h := range n.ledger.Held() {
+		if h.Owner == r.PodUID {
+			held[h.Device.ID] = true
+		}
+	}
+	for i := range r.Containers {
+		for j := range r.Containers[i].Devices {
+			d := &r.Containers[i].Devices[j]
+			if held[d.ID] {
+				continue
+			}
+			for _, near := range n.onSame(d) {
+				if held[near.ID] || n.ledger.Restore(r.PodUID, []string{near.ID}) != nil {
+					continue
+				}
+				held[near.ID] = true
+				if d.share() {
+					break
+				}
+			}
+		}
+	}
+}
+
+// onSame lists what is offered of a device's hardware: first of the very GPU or
+// MIG device, then of the same GPU.
+func (n *Node) onSame(d *device) []sharing.Device {
+	var same, near []sharing.Device
+	for _, o := range n.ledger.Devices() {
+		switch {
+		case o.UUID == d.UUID:
+			same = append(same, o)
+		case n.parent(o.GPU) == d.Parent && (o.UUID == d.Parent || d.UUID == d.Parent):
+			near = append(near, o) // the GPU of a MIG device, or a MIG device of the GPU
+		}
+	}
+	return append(same, near...)
+}
+
+// parent gives the UUID of the GPU of an index.
+func (n *Node) parent(index int) string {
+	for i := range n.gpus {
+		if n.gpus[i].Index == index {
+			return n.gpus[i].UUID
+		}
+	}
+	return ""
+}
+
+// well tells whether the hardware of a device is there and healthy, whatever form
+// it is offered in.
+func (n *Node) well(d *device) bool {
+	for i := range n.gpus {
+		if g := &n.gpus[i]; g.UUID == d.Parent {
+			ill := slices.ContainsFunc(g.MIG, func(m gpu.MIGDevice) bool { return m.UUID == d.UUID && m.Unhealthy })
+			cut := d.UUID == d.Parent || slices.ContainsFunc(g.MIG, func(m gpu.MIGDevice) bool { return m.UUID == d.UUID })
+			return g.Healthy && !ill && cut
+		}
+	}
+	return false
+}
+
+// still tells whether the hardware of a device that is not offered any more is
+// well.
+func (n *Node) still(d sharing.Device) bool {
+	was := device{UUID: d.UUID, Parent: d.UUID}
+	if _, whole, ok := n.snapshot.Find(d.UUID); !ok || whole != nil {
+		was.Parent = n.parent(d.GPU)
+	}
+	return n.well(&was)
+}
+
+// Offers gives the devices by resource name, under their tokens; in mode kubelet
+// under their own IDs.
+func (n *Node) Offers() map[string][]deviceplugin.Device {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.offered()
+}
+
+func (n *Node) offered() map[string][]deviceplugin.Device {
+	out := map[string][]deviceplugin.Device{}
+	if n.ledger == nil {
+		return out
+	}
+	if n.o.Kubelet {
+		for _, d := range n.ledger.Devices() {
+			out[d.Resource] = append(out[d.Resource], deviceplugin.Device{ID: d.ID, Healthy: d.Healthy, NUMANode: d.NUMANode})
+		}
+		return out
+	}
+	holder := map[string]string{} // pod, by device
+	for _, h := range n.ledger.Held() {
+		holder[h.Device.ID] = h.Owner
+	}
+	for _, resource := range n.tokens.Resources() {
+		list := n.tokens.List(resource)
+		devices := make([]deviceplugin.Device, 0, len(list))
+		for _, t := range list {
+			d := deviceplugin.Device{ID: t.Name, Healthy: t.Device.Healthy, NUMANode: t.Device.NUMANode}
+			switch {
+			case t.Gone:
+				d.Healthy = n.still(t.Device)
+			case !t.Held && holder[t.Device.ID] != "":
+				d.Healthy = false // held under another token: nobody is to be sent there
+			}
+			devices = append(devices, d)
+		}
+		out[resource] = devices
+	}
+	return out
+}
+
+// tell notes whether what is offered has changed. n.mu is held.
+func (n *Node) tell() {
+	now := n.offered()
+	same := maps.EqualFunc(n.offers, now, func(a, b []deviceplugin.Device) bool { return slices.Equal(a, b) })
+	if n.offers = now; !same {
+		signal(n.changed)
+	}
+}
+
+// holdTokens makes the tokens of a pod stand for what it holds. n.mu is held.
+func (n *Node) holdTokens(r *record) {
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		for _, e := range c.Entries {
+			n.holdEntry(r, c, e)
+		}
+	}
+}
+
+func (n *Node) holdEntry(r *record, c *container, e entry) {
+	if e.Resource == sharing.ResourceMemory {
+		uuid := ""
+		for _, d := range c.Devices {
+			if d.Resource == sharing.ResourceMemory {
+				uuid = d.UUID
+			}
+		}
+		n.tokens.HoldMemory(e.Tokens, uuid)
+		return
+	}
+	var ids []string
+	for _, d := range c.Devices {
+		switch {
+		case d.Resource == e.Resource && !n.astray[r.PodUID]:
+			ids = append(ids, d.ID)
+		case d.Resource == sharing.ResourceMemory:
+			// A share that was asked for beside this resource: its GPU, unless
+			// another pod's token stands for that.
+			if t, ok := n.tokens.For(e.Resource, d.UUID); ok && !t.Held {
+				ids = append(ids, d.UUID)
+			}
+		}
+	}
+	if n.astray[r.PodUID] {
+		for _, h := range n.ledger.Held() {
+			if h.Owner == r.PodUID && h.Device.Resource == e.Resource {
+				ids = append(ids, h.Device.ID)
+			}
+		}
+	}
+	n.tokens.Hold(e.Resource, e.Tokens, ids)
+}
