@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -34,11 +35,6 @@ func Build(t testing.TB, without ...string) Lib {
 	if _, err := exec.LookPath(cc); err != nil || runtime.GOOS != "linux" {
 		t.Skipf("skipped: the stand-in for libnvidia-ml.so.1 needs Linux and a C compiler (%s)", cc)
 	}
-	_, here, _, _ := runtime.Caller(0)
-	sources, err := filepath.Glob(filepath.Join(filepath.Dir(here), "testdata", "*.c"))
-	if err != nil || len(sources) == 0 {
-		t.Fatalf("no C sources beside %s: %v", here, err)
-	}
 	header, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
 	if err != nil {
 		t.Fatalf("find nvml.h in the module go-nvml: %v", err)
@@ -55,7 +51,7 @@ func Build(t testing.TB, without ...string) Lib {
 	for _, symbol := range without {
 		args = append(args, "-D"+symbol+"=absent_"+symbol)
 	}
-	if out, err := exec.Command(cc, append(args, sources...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, append(args, sources(t)...)...).CombinedOutput(); err != nil {
 		t.Fatalf("compile the stand-in for libnvidia-ml.so.1: %v\n%s", err, out)
 	}
 	return l
@@ -102,4 +98,34 @@ func Node(n int) []string {
 		lines = append(lines, GPU(i))
 	}
 	return lines
+}
+
+// Symbols gives the names of all functions that the library has, sorted as its
+// sources have them.
+func Symbols(t testing.TB) []string {
+	t.Helper()
+	var out []string
+	for _, path := range sources(t) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range definition.FindAllStringSubmatch(string(data), -1) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+var definition = regexp.MustCompile(`(?m)^(?:nvmlReturn_t |READING\()(nvml\w+)[(,]`)
+
+// sources lists the C files beside this one.
+func sources(t testing.TB) []string {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(here), "testdata", "*.c"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no C sources beside %s: %v", here, err)
+	}
+	return found
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi/spec"
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi/transform/root"
 	"tags.cncf.io/container-device-interface/specs-go"
-
-	"berth.dev/berth/agent/nvml"
 )
 
 // generatorCalls are the calls of NVML that the CDI generator makes without
@@ -57,7 +55,7 @@ func (l *Library) CDI() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := spec.New(spec.WithVendor("nvidia.com"), spec.WithClass("gpu"), spec.WithDeviceSpecs(devices), spec.WithEdits(*common.ContainerEdits))
+	s, err := spec.New(spec.WithVendor("nvidia.com"), spec.WithClass("gpu"), spec.WithFormat(spec.FormatJSON), spec.WithDeviceSpecs(devices), spec.WithEdits(*common.ContainerEdits))
 	if err != nil {
 		return nil, fmt.Errorf("put the CDI specification together: %w", err)
 	}
@@ -147,7 +145,7 @@ func (l *Library) allUUIDs() ([]string, error) {
 		most, _ := d.MaxMIGDevices() // none without the call
 		for k := range most {
 			m, err := d.MIGDevice(k)
-			if errors.Is(err, nvml.NotFound) || err != nil {
+			if err != nil { // mostly a free index
 				continue
 			}
 			if uuid, err := m.UUID(); err == nil {
