@@ -21,7 +21,7 @@ func Judge(f Facts) []Finding {
 		out = append(out, judgeDriver(f))
 	}
 	if !f.Fake {
-		out = append(out, judgeUVM(f), judgeNodes(f))
+		out = append(out, judgeModules(f)...)
 		out = append(out, judgeSwitch(f)...)
 		out = append(out, judgeMIG(f)...)
 		out = append(out, judgeXids(f)...)
@@ -116,7 +116,7 @@ func judgeLibrary(f Facts) Finding {
 		return ok(name, "found by the agent, %s", f.Snapshot.Driver)
 	case f.Library == "":
 		return fail(name, "libnvidia-ml.so.1 is not in any of the usual folders",
-			"install the driver's user space (its package or driver container); where it lies elsewhere, name the folder with --driver-root")
+			"install the driver's user space (its package or driver container); where it lies elsewhere, name the folder with --container-driver-root")
 	case f.Kernel != "" && f.Kernel != f.Library:
 		return fail(name, fmt.Sprintf("library %s, kernel module %s: the driver was changed since the module was loaded", f.Library, f.Kernel),
 			"drain the node and restart it; or stop all users of the GPUs, rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia, and modprobe nvidia")
@@ -134,7 +134,7 @@ func judgeDriver(f Facts) Finding {
 	if why != "" {
 		do := "see the findings above; then nvidia-smi on the host"
 		if f.Kernel != "" && f.Kernel == f.Library {
-			do = "the driver is in order on the host, so the agent does not see it: mount the host's root into its container and name it with --driver-root (no nvidia runtime is needed)"
+			do = "the driver is in order on the host, so the agent does not see it: mount the host's root into its container and name it with --container-driver-root (no nvidia runtime is needed)"
 		}
 		return fail(name, why, do)
 	}
@@ -169,15 +169,17 @@ func products(f Facts) string {
 	return strings.Join(out, ", ")
 }
 
-func judgeUVM(f Facts) Finding {
+// judgeModules looks at what follows from a loaded driver; without one it would
+// only repeat that.
+func judgeModules(f Facts) []Finding {
 	const name = "kernel-modules"
-	if _, loaded := f.Modules["nvidia_uvm"]; !loaded && f.Kernel != "" {
-		return fail(name, "nvidia_uvm is not loaded: CUDA cannot start", "run nvidia-modprobe -u -c0, or modprobe nvidia_uvm at boot (/etc/modules-load.d)")
+	if f.Kernel == "" {
+		return nil
 	}
-	if len(f.Modules) == 0 {
-		return fail(name, "no module of NVIDIA's is loaded", "see kernel-module")
+	if _, loaded := f.Modules["nvidia_uvm"]; !loaded {
+		return []Finding{fail(name, "nvidia_uvm is not loaded: CUDA cannot start", "run nvidia-modprobe -u -c0, or load nvidia_uvm at boot (/etc/modules-load.d)"), judgeNodes(f)}
 	}
-	return ok(name, "%s", strings.Join(slices.Sorted(maps.Keys(f.Modules)), ", "))
+	return []Finding{ok(name, "%s", strings.Join(slices.Sorted(maps.Keys(f.Modules)), ", ")), judgeNodes(f)}
 }
 
 func judgeNodes(f Facts) Finding {

@@ -14,7 +14,7 @@ func judgeToolkit(f Facts) Finding {
 	case hasHook:
 		return ok(name, "%s", hook)
 	case hasCTK:
-		return warn(name, ctk+", older than 1.17: it has no nvidia-cdi-hook", "update nvidia-container-toolkit, or name nvidia-ctk with --cdi-hook")
+		return warn(name, ctk+", older than 1.17: it has no nvidia-cdi-hook", "update nvidia-container-toolkit, or name nvidia-ctk with --nvidia-cdi-hook-path")
 	}
 	return fail(name, "NVIDIA Container Toolkit is not installed: containers get the GPU, but not the driver's libraries",
 		"install the package nvidia-container-toolkit on the node")
@@ -114,7 +114,7 @@ func judgeCgroup(f Facts) Finding {
 	if f.CgroupV2 {
 		return ok("cgroup", "v2")
 	}
-	return warn("cgroup", "v1: GPU memory limits by the driver need v2, and Kubernetes gives v1 up", "boot with systemd.unified_cgroup_hierarchy=1 when the node is renewed")
+	return warn("cgroup", "v1: GPU memory limits by the driver need v2, and kubelets since 1.35 do not start on v1 unless told to", "boot with systemd.unified_cgroup_hierarchy=1 when the node is renewed")
 }
 
 func judgeMPS(f Facts) Finding {
