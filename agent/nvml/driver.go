@@ -30,8 +30,7 @@ type Driver struct {
 	drift  bool            // Samples saw other MIG devices than the snapshot did
 	gone   error           // ErrReload, once it happened
 	lost   map[string]bool // GPUs that are lost, by UUID
-	news   []Event         // losses that Watch has still to tell
-	wake   chan struct{}   // Watch has news
+	news   []Event         // losses that nobody was told of yet
 }
 
 // card is one GPU of the last snapshot.
@@ -59,7 +58,7 @@ const anywhere = -2
 func NewDriver(lib Library) *Driver {
 	return &Driver{
 		lib: lib, known: map[string]GPU{}, gpm: map[gpmKey]*gpm{}, xids: map[xidKey]int{},
-		lost: map[string]bool{}, wake: make(chan struct{}, 1),
+		lost: map[string]bool{},
 	}
 }
 
@@ -111,10 +110,6 @@ func (d *Driver) note(uuid string, err error) error {
 	case errors.Is(err, GPUIsLost) && uuid != "" && !d.lost[uuid]:
 		d.lost[uuid] = true
 		d.news = append(d.news, Event{UUID: uuid, GI: -1, CI: -1, Lost: true, At: time.Now()})
-		select {
-		case d.wake <- struct{}{}:
-		default:
-		}
 	}
 	return err
 }

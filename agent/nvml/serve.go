@@ -18,8 +18,9 @@ const retry = 5 * time.Second
 // error is nil then. Another error is ErrReload or one of in or out, after which
 // the process has to end.
 //
-// It does not wait more than a second for a call that hangs in the driver. The
-// goroutine that reads in ends when in does.
+// It waits for the call that is being answered, at most a second, and not for a
+// wait for events, which ends within 5 s. The goroutine that reads in ends when
+// in does.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, lib Library, log *slog.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -28,22 +29,24 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, lib Library, log *s
 
 	requests := make(chan request)
 	go s.read(ctx, in, requests)
-	var wg sync.WaitGroup
-	wg.Go(func() { s.work(ctx, requests) })
-	wg.Go(func() { s.watch(ctx) })
-	wg.Go(func() { s.changes(ctx, lib.Changes()) })
-	ended := make(chan struct{})
-	go func() { wg.Wait(); close(ended) }()
+	worked, watched := make(chan struct{}), make(chan struct{})
+	go func() { defer close(worked); s.work(ctx, requests) }()
+	go func() { defer close(watched); s.watch(ctx) }()
+	go s.changes(ctx, lib.Changes())
 
 	<-ctx.Done()
 	late := time.NewTimer(time.Second)
 	defer late.Stop()
 	select {
-	case <-ended:
+	case <-worked:
+	case <-late.C:
+	}
+	select {
+	case <-watched:
 		if err := s.driver.Close(); err != nil {
 			log.Warn("letting go of the driver", "error", err)
 		}
-	case <-late.C:
+	default: // the end of the process lets go of it
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
 		return err
@@ -70,6 +73,8 @@ func (s *server) send(a answer) {
 		s.cancel(fmt.Errorf("write to the parent: %w", err))
 	}
 }
+
+func (s *server) event(e Event) { s.send(answer{Event: &e}) }
 
 func (s *server) changed() { s.send(answer{Changed: true}) }
 
@@ -103,6 +108,7 @@ func (s *server) work(ctx context.Context, requests <-chan request) {
 				a.fail(err)
 			}
 			s.send(a)
+			s.driver.tell(s.event)
 			if drift {
 				s.changed()
 			}
@@ -152,7 +158,7 @@ func (s *server) watch(ctx context.Context) {
 			if failed {
 				s.changed()
 			}
-			err = s.driver.Watch(ctx, func(e Event) { s.send(answer{Event: &e}) }, s.changed)
+			err = s.driver.Watch(ctx, s.event, s.changed)
 		} else if !failed {
 			s.log.Warn("the driver cannot be reached; looking again now and then", "error", err, "every", retry)
 		}

@@ -38,8 +38,8 @@ func (d *Driver) Watch(ctx context.Context, emit func(Event), changed func()) er
 			}
 			have = uuids
 		}
+		d.tell(emit) // what present has found
 		e, err := set.Wait(waitFor)
-		d.tell(emit)
 		switch {
 		case err == nil:
 			bad = 0
