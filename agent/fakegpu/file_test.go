@@ -1,0 +1,91 @@
+package fakegpu_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/agent/fakegpu"
+)
+
+func TestAWrongFileIsRefusedWithLineAndFix(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"a product that nobody makes", "gpus:\n- product: NVIDIA H2000\n", `f.yaml:2: gpus[0].product: "NVIDIA H2000" is not a known GPU; did you mean "NVIDIA H200"?`},
+		{"a field that is not known", "gpus:\n- product: Tesla T4\n  coutn: 2\n", `f.yaml:3: gpus[0].coutn: unknown field; did you mean "count"?`},
+		{"MIG on a GPU without", "gpus:\n- product: Tesla T4\n  mig: []\n", `f.yaml:3: gpus[0].mig: Tesla T4 has no MIG; remove mig; A100, A30, H100, H200 and B200 have it`},
+		{"profiles that do not fit", "gpus:\n- product: NVIDIA H200\n  mig: [7g.141gb, 1g.18gb]\n", `f.yaml:3: gpus[0].mig: profile 1g.18gb: no placement left on one NVIDIA H200 beside 1x 7g.141gb; at most 0 of it fit there`},
+		{"a GPU that is not there", "gpus: [{product: Tesla T4}]\nxid:\n- {gpu: 1, code: 79}\n", `f.yaml:3: xid[0].gpu: there is no GPU 1; the file has 1, counted from 0`},
+		{"a call that is not made", "gpus: [{product: Tesla T4}]\nhang: [{call: nvmlDeviceGetUUUID}]\n", `f.yaml:2: hang[0].call: "nvmlDeviceGetUUUID" is never called; did you mean "nvmlDeviceGetUUID"?`},
+		{"one UUID for two GPUs", "gpus: [{product: Tesla T4, count: 2, uuid: GPU-1}]\n", `f.yaml:1: gpus[0].uuid: one UUID for several GPUs; list the GPUs one by one`},
+		{"too many", "gpus: [{product: Tesla T4, count: 200}, {product: Tesla T4, count: 57}]\n", `f.yaml:1: gpus[1].count: 57 is not 0 to 56; a node has at most 256 GPUs`},
+		{"more work than there is time", "gpus: [{product: Tesla T4}]\nloads: [{gpu: 0, utilization: 80}]\n", `f.yaml:2: loads[0].utilization: is not a ratio; write 0 to 1, such as 0.8`},
+		{"a node that is no device", "gpus: [{product: Tesla T4}]\ndeviceNodes: [{path: /etc/passwd}]\n", `f.yaml:2: deviceNodes[0].path: "/etc/passwd" is not in /dev; write one such as /dev/nvidia0`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := fakegpu.Parse("f.yaml", []byte(test.text))
+			if err == nil || err.Error() != test.want {
+				t.Errorf("Parse = %v\nwant    %s", err, test.want)
+			}
+		})
+	}
+}
+
+// FuzzParse: whatever a file says, it is refused or served; nothing panics.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("gpus: [{product: H200, count: 2, mig: [1g.18gb]}]\nloads: [{gpu: 1, mig: 3, utilization: 1}]"))
+	f.Add([]byte("gpus: [{product: Tesla K80}]\nxid: [{gpu: 0, code: 79}]\nlost: [{gpu: 0}]\nremap: [{gpu: 0, failed: yes}]"))
+	f.Add([]byte("driver: {cuda: '13.0', missing: [nvmlDeviceGetName]}\ndeviceNodes: [{path: /dev/nvidia0, hostPath: /dev/null}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := fakegpu.Parse("f.yaml", data)
+		if err != nil || len(file.Hang) > 0 || len(file.Crash) > 0 {
+			return
+		}
+		_, d := node(t, string(data))
+		s := d.Snapshot()
+		if s.Failed == "" {
+			if _, err := d.CDI(); err != nil {
+				t.Errorf("CDI = %v", err)
+			}
+		}
+	})
+}
+
+func TestTheSpecificationHasTheNodesOfTheFile(t *testing.T) {
+	_, d := node(t, `
+gpus: [{product: NVIDIA H200, mig: [1g.18gb]}, {product: NVIDIA H200}]
+deviceNodes:
+- {path: /dev/nvidiactl, hostPath: /dev/null}
+- {path: /dev/nvidia0}
+- {path: /dev/nvidia-caps/nvidia-cap66, hostPath: /dev/null, gpu: 0, mig: 0}`)
+	s := d.Snapshot()
+	raw, err := d.CDI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	type m = map[string]any
+	type list = []any
+	zero, one, mig := s.GPUs[0].UUID, s.GPUs[1].UUID, s.GPUs[0].MIG[0]
+	want := m{
+		"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu",
+		"containerEdits": m{"env": list{"BERTH_FAKE_GPUS=true"}, "deviceNodes": list{m{"path": "/dev/nvidiactl", "hostPath": "/dev/null"}}},
+		"devices": list{
+			m{"name": zero, "containerEdits": m{"env": list{"BERTH_FAKE_GPU_0=" + zero}, "deviceNodes": list{m{"path": "/dev/nvidia0"}}}},
+			m{"name": mig.UUID, "containerEdits": m{
+				"env":         list{"BERTH_FAKE_GPU_0_11_0=" + mig.UUID},
+				"deviceNodes": list{m{"path": "/dev/nvidia0"}, m{"path": "/dev/nvidia-caps/nvidia-cap66", "hostPath": "/dev/null"}},
+			}},
+			m{"name": one, "containerEdits": m{"env": list{"BERTH_FAKE_GPU_1=" + one}}},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("CDI (-want +got):\n%s", diff)
+	}
+	if nodes := s.GPUs[0].Nodes; len(nodes) != 1 || nodes[0] != "/dev/nvidia0" {
+		t.Errorf("Nodes of GPU 0 = %v, want /dev/nvidia0", nodes)
+	}
+}
