@@ -214,6 +214,21 @@ func (n *Node) Holders() []Holder {
 	return out
 }
 
+// Busy tells whether a pod holds a GPU, or any part or MIG device of it, or the
+// MIG device of that UUID.
+func (n *Node) Busy(uuid string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, r := range n.records {
+		for i := range r.Containers {
+			if slices.ContainsFunc(r.Containers[i].Devices, func(d device) bool { return d.UUID == uuid || d.Parent == uuid }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // uids are the pods with a record, sorted: the order in which they are counted.
 func (n *Node) uids() []string { return slices.Sorted(maps.Keys(n.records)) }
 
