@@ -209,8 +209,10 @@ func (n *Node) offered() map[string][]deviceplugin.Device {
 	return out
 }
 
-// tell notes whether what is offered has changed. n.mu is held.
+// tell notes that holders may have changed, and whether what is offered has. n.mu is
+// held.
 func (n *Node) tell() {
+	signal(n.held)
 	now := n.offered()
 	same := maps.EqualFunc(n.offers, now, func(a, b []deviceplugin.Device) bool { return slices.Equal(a, b) })
 	if n.offers = now; !same {

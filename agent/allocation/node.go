@@ -28,6 +28,7 @@ type Node struct {
 	checkpoint *checkpoint
 	driver     *driver
 	changed    chan struct{} // of capacity 1
+	held       chan struct{} // of capacity 1: Holders may have changed
 	tidy       chan struct{} // of capacity 1: a pod may have ended
 	locked     *os.File      // held as long as the node is
 
@@ -61,7 +62,7 @@ func New(ctx context.Context, o Options) (*Node, error) {
 	o.DevRoot = cmp.Or(o.DevRoot, "/")
 	n := &Node{
 		o: o, log: o.Log, checkpoint: newCheckpoint(o.DeviceDir), driver: newDriver(o.DriverCDI),
-		changed: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), held: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
 		files:   files{dir: o.CDIDir, step: func(string) error { return nil }},
 		records: map[string]*record{}, astray: map[string]bool{}, nonces: map[string][]string{}, refusals: map[string]int64{},
 	}
@@ -166,6 +167,10 @@ func (n *Node) readDriver(ctx context.Context) error {
 
 // Changed has a value after Offers has begun to give something else.
 func (n *Node) Changed() <-chan struct{} { return n.changed }
+
+// Held has a value after Holders may have begun to give something else. It is for
+// one reader; values are coalesced.
+func (n *Node) Held() <-chan struct{} { return n.held }
 
 // Differences is how many commitments named another device than the kubelet's
 // choice stood for.
