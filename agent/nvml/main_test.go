@@ -92,13 +92,13 @@ func options(role, file string) nvml.Options {
 // node is a Client of a child with a file of fake GPUs.
 type node struct {
 	*nvml.Client
-	t    *testing.T
+	t    testing.TB
 	file string
 	stop func() // ends the client and waits for it
 }
 
 // start runs a child on the GPUs of text, and ends it with the test.
-func start(t *testing.T, text string, change ...func(*nvml.Options)) *node {
+func start(t testing.TB, text string, change ...func(*nvml.Options)) *node {
 	t.Helper()
 	n := &node{t: t, file: filepath.Join(t.TempDir(), "gpus.yaml")}
 	n.edit(text)

@@ -1,0 +1,239 @@
+package nvml_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/agent/fakegpu"
+	"berth.dev/berth/agent/nvml"
+)
+
+// fake makes the GPUs of text.
+func fake(t testing.TB, text string) *fakegpu.Library {
+	t.Helper()
+	f, err := fakegpu.Parse("gpus.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := fakegpu.New(f, fakegpu.Options{Node: "n1"})
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func TestGPUsThatReachOneAnotherOverNVLinkAreAClique(t *testing.T) {
+	for _, test := range []struct {
+		name, gpus string
+		cliques    []int
+		links      []int // of the first GPU to each of the others
+	}{
+		{"a GPU alone is in none", "[{product: NVIDIA H200}]", []int{0}, nil},
+		{"without NVLink there are none", "[{product: NVIDIA L40S, count: 3}]", []int{0, 0, 0}, []int{0, 0}},
+		{"through a switch, every link reaches every GPU", "[{product: NVIDIA H200, count: 3}]", []int{1, 1, 1}, []int{18, 18}},
+		// Links in pairs to the neighbours one, two and three steps away; of eight,
+		// the one opposite is reached through others.
+		{"direct links join neighbours", "[{product: Tesla V100-SXM2-32GB, count: 8}]", []int{1, 1, 1, 1, 1, 1, 1, 1}, []int{1, 1, 1, 0, 1, 1, 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := nvml.NewDriver(fake(t, "gpus: "+test.gpus)).Snapshot()
+			var cliques, links []int
+			for i, g := range s.GPUs {
+				cliques = append(cliques, g.Clique)
+				if i > 0 {
+					links = append(links, s.GPUs[0].Links[g.UUID])
+				}
+			}
+			if !slices.Equal(cliques, test.cliques) || !slices.Equal(links, test.links) {
+				t.Errorf("cliques %v and links %v, want %v and %v", cliques, links, test.cliques, test.links)
+			}
+		})
+	}
+}
+
+func TestASampleNamesWhatTheDriverDoesNotGive(t *testing.T) {
+	prof := []string{"DRAMActiveRatio", "NVLinkBytesPerSecond", "PCIeRxBytesPerSecond", "PCIeTxBytesPerSecond", "TensorActiveRatio"}
+	media := []string{"DecoderRatio", "EncoderRatio", "MemoryUtilization"}
+	sorted := func(lists ...[]string) []string { return slices.Sorted(slices.Values(slices.Concat(lists...))) }
+	for _, test := range []struct {
+		name, gpu  string
+		whole, mig []string
+	}{
+		{"Hopper gives all", "{product: NVIDIA H200}", nil, nil},
+		{"Hopper with MIG gives utilization by GPM", "{product: NVIDIA H200, mig: [1g.18gb]}", media, media},
+		{"Ampere has no GPM", "{product: NVIDIA A100-SXM4-40GB}", prof, nil},
+		// So nothing on an Ampere GPU with MIG tells how busy it is.
+		{
+			"Ampere with MIG gives no utilization", "{product: NVIDIA A100-SXM4-40GB, mig: [1g.5gb]}",
+			sorted(prof, media, []string{"UtilizationRatio"}), sorted(prof, media, []string{"UtilizationRatio"}),
+		},
+		{
+			"Turing remaps no rows, has no NVLink and no sensor in its memory", "{product: Tesla T4}",
+			sorted(prof, []string{"CorrectableRemappedRows", "MemoryTempCelsius", "NVLinkBytes", "RemappedRows", "RowRemapFailed"}), nil,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := nvml.NewDriver(fake(t, "gpus: ["+test.gpu+"]"))
+				d.Snapshot()
+				time.Sleep(15 * time.Second) // between scrapes, in the bubble's time
+				samples, _, err := d.Samples(time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(test.whole, samples[0].Absent); diff != "" {
+					t.Errorf("absent of the GPU (-want +got):\n%s", diff)
+				}
+				if len(samples) > 1 {
+					if diff := cmp.Diff(test.mig, samples[1].Absent); diff != "" {
+						t.Errorf("absent of the MIG device (-want +got):\n%s", diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSamplesAreWhatTheGPUsShow compares with the readings that the fake driver
+// cuts into NVML's calls and units: nothing is lost but the rounding.
+func TestSamplesAreWhatTheGPUsShow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := nvml.NewDriver(fake(t, `
+gpus: [{product: NVIDIA H100 80GB HBM3, count: 2, mig: [3g.40gb, 1g.10gb]}, {product: NVIDIA H100 80GB HBM3, count: 2}]
+loads:
+- {gpu: 0, mig: 0, pid: 1, utilization: 0.75, memoryMiB: 2048}
+- {gpu: 2, pid: 2, utilization: 0.5, memoryMiB: 1024, peers: 1}
+- {gpu: 3, pid: 2, utilization: 0.5, memoryMiB: 1024, peers: 1}
+thermal: [{gpu: 3}]`))
+		s := d.Snapshot()
+		time.Sleep(time.Minute)
+		samples, drift, err := d.Samples(time.Now())
+		if err != nil || drift || len(samples) != 8 {
+			t.Fatalf("Samples = %d, drift %v, %v, want 8, false", len(samples), drift, err)
+		}
+		of := map[string]nvml.Sample{}
+		for _, x := range samples {
+			of[x.UUID] = x
+		}
+		near := func(what string, got, want, by float64) {
+			t.Helper()
+			if got < want-by || got > want+by {
+				t.Errorf("%s = %v, want %v +-%v", what, got, want, by)
+			}
+		}
+		mig := of[s.GPUs[0].MIG[0].UUID]
+		near("utilization of the MIG device", mig.Reading.UtilizationRatio, 0.75, 0.02)
+		near("tensor ratio of the MIG device", mig.Reading.TensorActiveRatio, 0.45*0.75, 0.01)
+		near("memory of the MIG device, MiB", float64(mig.Reading.MemoryUsedBytes>>20), 2048+13, 0)
+		// 3 of 7 slices at 0.75.
+		near("utilization of its GPU", of[s.GPUs[0].UUID].Reading.UtilizationRatio, 0.75*3/7, 0.02)
+		near("power of the MIG device is its GPU's", mig.Reading.PowerWatts, of[s.GPUs[0].UUID].Reading.PowerWatts, 0)
+		idle := of[s.GPUs[0].MIG[1].UUID]
+		near("utilization of its sibling", idle.Reading.UtilizationRatio, 0, 0)
+		whole := of[s.GPUs[2].UUID]
+		near("utilization of a whole GPU", whole.Reading.UtilizationRatio, 0.5, 0.02)
+		// 30% of 18 links of 50 GB/s, at half use.
+		near("NVLink, GB/s", whole.Reading.NVLinkBytesPerSecond/1e9, 0.3*0.5*18*50, 3)
+		near("NVLink in a minute, GB", float64(whole.Reading.NVLinkBytes)/1e9, 60*0.3*0.5*18*50, 1)
+		if hot := of[s.GPUs[3].UUID].Reading; !hot.ThermalThrottled || hot.TemperatureCelsius != 92 {
+			t.Errorf("the hot GPU: throttled %v at %d C, want true at 92", hot.ThermalThrottled, hot.TemperatureCelsius)
+		}
+		if diff := cmp.Diff([]nvml.Process{{PID: 2, MemoryBytes: 1 << 30}}, whole.Processes); diff != "" {
+			t.Errorf("processes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestASampleSeesMIGDevicesThatOthersCut: nvidia-smi may cut behind our back.
+func TestASampleSeesMIGDevicesThatOthersCut(t *testing.T) {
+	l := fake(t, "gpus: [{product: NVIDIA H200, mig: [3g.71gb]}]")
+	d := nvml.NewDriver(l)
+	d.Snapshot()
+	dev, err := l.Device(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := dev.CreateGPUInstance(9, nvml.Placement{Start: 4, Size: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two compute instances of one slice share a GPU instance of three.
+	for range 2 {
+		if _, err := dev.CreateComputeInstance(in.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := dev.CreateComputeInstance(in.ID, 1); !errors.Is(err, nvml.InsufficientResources) {
+		t.Errorf("a compute instance of two slices beside them = %v, want InsufficientResources", err)
+	}
+	if _, drift, err := d.Samples(time.Now()); err != nil || !drift {
+		t.Errorf("Samples: drift %v, %v, want true", drift, err)
+	}
+	var names []string
+	for _, m := range d.Snapshot().GPUs[0].MIG {
+		names = append(names, m.Profile)
+	}
+	if want := []string{"3g.71gb", "1c.3g.71gb", "1c.3g.71gb"}; !slices.Equal(names, want) {
+		t.Errorf("profiles %v, want %v", names, want)
+	}
+}
+
+// brittle is a driver that refuses to make anything from a moment on, for a
+// while.
+type brittle struct {
+	nvml.Library
+	bad func() bool
+}
+
+type brittleDevice struct {
+	nvml.Device
+	l *brittle
+}
+
+func (b *brittle) Device(i int) (nvml.Device, error) {
+	d, err := b.Library.Device(i)
+	return &brittleDevice{d, b}, err
+}
+
+func (d *brittleDevice) CreateGPUInstance(profile int, at nvml.Placement) (nvml.GPUInstance, error) {
+	if d.l.bad() {
+		return nvml.GPUInstance{}, nvml.InsufficientResources
+	}
+	return d.Device.CreateGPUInstance(profile, at)
+}
+
+func (d *brittleDevice) CreateComputeInstance(gi, profile int) (int, error) {
+	if d.l.bad() {
+		return 0, nvml.Unknown
+	}
+	return d.Device.CreateComputeInstance(gi, profile)
+}
+
+// TestACutThatFailsHalfWayIsTakenBack has the driver refuse one call after the
+// other: each time the GPU is as it was before, UUIDs and all.
+func TestACutThatFailsHalfWayIsTakenBack(t *testing.T) {
+	for step := range 6 { // three instances of two calls each
+		made := 0
+		lib := &brittle{Library: fake(t, "gpus: [{product: NVIDIA H200, mig: [1g.18gb, 2g.35gb, 3g.71gb]}]")}
+		lib.bad = func() bool { made++; return made == step+1 }
+		d := nvml.NewDriver(lib)
+		before := d.Snapshot()
+		err := d.CutMIG(before.GPUs[0].UUID, []string{"2g.35gb", "2g.35gb", "1g.18gb+me"})
+		if err == nil || !strings.Contains(err.Error(), "make a ") {
+			t.Fatalf("CutMIG with call %d refused = %v", step, err)
+		}
+		if diff := cmp.Diff(before, d.Snapshot()); diff != "" {
+			t.Errorf("after call %d was refused (-before +after):\n%s", step, diff)
+		}
+	}
+	lib := &brittle{Library: fake(t, "gpus: [{product: NVIDIA H200, mig: [1g.18gb]}]"), bad: func() bool { return true }}
+	d := nvml.NewDriver(lib)
+	err := d.CutMIG(d.Snapshot().GPUs[0].UUID, []string{"7g.141gb"})
+	if !errors.Is(err, nvml.InsufficientResources) || !strings.Contains(err.Error(), "could not be made again") {
+		t.Errorf("CutMIG with every call refused = %v", err)
+	}
+}
