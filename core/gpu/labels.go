@@ -16,40 +16,41 @@ const labelPrefix = "nvidia.com/"
 // products, gpu.* tells of the product with the most GPUs, ties by name
 // (NVIDIA's tool lets the last one found win). The label gfd.timestamp is left
 // out, and so is the NVLink domain of rack-scale machines (gpu.clique).
-func Labels(n Node, s Sharing) map[string]string {
-	out := map[string]string{}
+func Labels(n Node, s Sharing) map[string]string { return DriverLabels(n, s, nil) }
+
+// DriverLabels is Labels with what the driver says of the GPUs, by UUID. It has
+// gpu.clique where all of them are on one fabric.
+func DriverLabels(n Node, s Sharing, facts map[string]Facts) map[string]string {
+	l := &labeller{sharing: s, facts: facts, out: map[string]string{}}
 	if len(n.GPUs) == 0 {
-		return out
+		return l.out
 	}
-	set := func(key, value string) { out[labelPrefix+key] = value }
-	set("gpu.present", "true")
-	set("vgpu.present", "false")
-	versions(n, set)
+	l.set("gpu.present", "true")
+	l.set("vgpu.present", "false")
+	versions(n, l.set)
 	if m := labelValue(n.Machine); m != "" {
-		set("gpu.machine", m)
+		l.set("gpu.machine", m)
 	}
 	migOn := slices.ContainsFunc(n.GPUs, func(g GPU) bool { return g.MIGEnabled })
-	set("mig.capable", strconv.FormatBool(slices.ContainsFunc(n.GPUs, migCapable)))
+	l.set("mig.capable", strconv.FormatBool(slices.ContainsFunc(n.GPUs, l.migCapable)))
 	if s.MIGStrategy == MIGSingle || s.MIGStrategy == MIGMixed {
-		set("mig.strategy", string(s.MIGStrategy))
+		l.set("mig.strategy", string(s.MIGStrategy))
 	}
-	set("mps.capable", strconv.FormatBool(s.Strategy == SharingMPS && !migOn))
-	set("gpu.mode", mode(n.GPUs))
+	l.set("mps.capable", strconv.FormatBool(s.Strategy == SharingMPS && !migOn))
+	l.set("gpu.mode", l.mode(n.GPUs))
+	if f := l.fabric(n.GPUs); f != "" {
+		l.set("gpu.clique", f)
+	}
 
 	name, gpus := mainProduct(n.GPUs)
-	parentLabels(name, gpus, s, set)
+	l.parent(name, gpus)
 	switch {
 	case s.MIGStrategy == MIGSingle && migOn:
-		singleLabels(name, n.GPUs, s, set)
+		l.single(name, n.GPUs)
 	case s.MIGStrategy == MIGMixed:
-		mixedLabels(n.GPUs, s, set)
+		l.mixed(n.GPUs)
 	}
-	return out
-}
-
-func migCapable(g GPU) bool {
-	p, ok := Find(g.Product)
-	return g.MIGEnabled || ok && len(p.Profiles) > 0
+	return l.out
 }
 
 // versions sets the driver's labels, in today's and yesterday's spelling.
@@ -74,11 +75,13 @@ func versions(n Node, set func(key, value string)) {
 	}
 }
 
-// mode is what the PCI class says: GeForce cards drive displays.
-func mode(gpus []GPU) string {
+// mode is what the PCI class says; where the driver is not asked, GeForce cards
+// drive displays.
+func (l *labeller) mode(gpus []GPU) string {
 	graphics := 0
 	for _, g := range gpus {
-		if strings.Contains(g.Product, "GeForce") {
+		f, ok := l.facts[g.UUID]
+		if ok && f.Display || !ok && strings.Contains(g.Product, "GeForce") {
 			graphics++
 		}
 	}
@@ -106,29 +109,29 @@ func mainProduct(gpus []GPU) (string, []GPU) {
 	return best, byName[best]
 }
 
-// parentLabels describes whole GPUs. Those with MIG on are not shared
-// themselves: they have 0 replicas.
-func parentLabels(name string, gpus []GPU, s Sharing, set func(key, value string)) {
-	r := ResourceGPU
+// parent describes whole GPUs. Those with MIG on are not shared themselves: they
+// have 0 replicas.
+func (l *labeller) parent(name string, gpus []GPU) {
+	s, r := l.sharing, ResourceGPU
 	shared := replicasOf(s, r)
 	if !slices.ContainsFunc(gpus, func(g GPU) bool { return !g.MIGEnabled }) {
 		shared = 0
 	}
-	set("gpu.product", labelValue(name)+suffix(s, shared))
-	set("gpu.count", strconv.Itoa(len(gpus)))
-	set("gpu.replicas", strconv.Itoa(shared))
-	set("gpu.sharing-strategy", strategy(s, shared))
-	set("gpu.memory", mib(gpus[0].MemoryBytes))
-	if p, ok := Find(name); ok {
-		set("gpu.family", p.Family)
-		set("gpu.compute.major", strconv.Itoa(p.ComputeMajor))
-		set("gpu.compute.minor", strconv.Itoa(p.ComputeMinor))
+	l.set("gpu.product", labelValue(name)+suffix(s, shared))
+	l.set("gpu.count", strconv.Itoa(len(gpus)))
+	l.set("gpu.replicas", strconv.Itoa(shared))
+	l.set("gpu.sharing-strategy", strategy(s, shared))
+	l.set("gpu.memory", mib(gpus[0].MemoryBytes))
+	if family, major, minor, ok := l.compute(gpus[0]); ok {
+		l.set("gpu.family", family)
+		l.set("gpu.compute.major", strconv.Itoa(major))
+		l.set("gpu.compute.minor", strconv.Itoa(minor))
 	}
 }
 
-// singleLabels lets gpu.* describe the MIG devices, or say that they cannot
-// stand for nvidia.com/gpu.
-func singleLabels(name string, gpus []GPU, s Sharing, set func(key, value string)) {
+// single lets gpu.* describe the MIG devices, or say that they cannot stand for
+// nvidia.com/gpu.
+func (l *labeller) single(name string, gpus []GPU) {
 	profile, count, valid := "", 0, true
 	for _, g := range gpus {
 		valid = valid && g.MIGEnabled && len(g.MIG) > 0
@@ -139,18 +142,18 @@ func singleLabels(name string, gpus []GPU, s Sharing, set func(key, value string
 		}
 	}
 	if !valid {
-		set("gpu.product", labelValue(name)+"-MIG-INVALID")
-		set("gpu.count", "0")
-		set("gpu.replicas", "0")
-		set("gpu.sharing-strategy", "")
-		set("gpu.memory", "0")
+		l.set("gpu.product", labelValue(name)+"-MIG-INVALID")
+		l.set("gpu.count", "0")
+		l.set("gpu.replicas", "0")
+		l.set("gpu.sharing-strategy", "")
+		l.set("gpu.memory", "0")
 		return
 	}
-	migLabels("gpu", name, firstMIG(gpus, profile), count, replicasOf(s, ResourceGPU), s, set)
+	l.migDevices("gpu", name, gpus, profile, count, replicasOf(l.sharing, ResourceGPU))
 }
 
-// mixedLabels adds a set for each profile of the node.
-func mixedLabels(gpus []GPU, s Sharing, set func(key, value string)) {
+// mixed adds a set for each profile of the node.
+func (l *labeller) mixed(gpus []GPU) {
 	counts := map[string]int{}
 	parents := map[string][]GPU{}
 	for _, g := range gpus {
@@ -164,41 +167,43 @@ func mixedLabels(gpus []GPU, s Sharing, set func(key, value string)) {
 	for profile, count := range counts {
 		name, of := mainProduct(parents[profile])
 		resource := MIGResource(profile)
-		migLabels(strings.TrimPrefix(resource, labelPrefix), name, firstMIG(of, profile), count, replicasOf(s, resource), s, set)
+		l.migDevices(strings.TrimPrefix(resource, labelPrefix), name, of, profile, count, replicasOf(l.sharing, resource))
 	}
 }
 
-func firstMIG(gpus []GPU, profile string) MIGDevice {
+// firstMIG finds a device of a profile, and its GPU.
+func firstMIG(gpus []GPU, profile string) (GPU, MIGDevice) {
 	for _, g := range gpus {
 		for _, m := range g.MIG {
 			if m.Profile == profile {
-				return m
+				return g, m
 			}
 		}
 	}
-	return MIGDevice{}
+	return GPU{}, MIGDevice{}
 }
 
-// migLabels describes count MIG devices like m under the label names key.*.
-func migLabels(key, product string, m MIGDevice, count, replicas int, s Sharing, set func(key, value string)) {
-	set(key+".product", labelValue(product+"-MIG-"+strings.Replace(m.Profile, "+", ".", 1))+suffix(s, replicas))
-	set(key+".count", strconv.Itoa(count))
-	set(key+".replicas", strconv.Itoa(replicas))
-	set(key+".sharing-strategy", strategy(s, replicas))
-	set(key+".memory", mib(m.MemoryBytes))
-	set(key+".slices.gi", strconv.Itoa(m.Slices))
-	set(key+".slices.ci", strconv.Itoa(m.Slices))
-	p, _ := Find(product)
-	f, ok := p.Profile(m.Profile)
+// migDevices describes count MIG devices of a profile, cut out of gpus, under the
+// label names key.*.
+func (l *labeller) migDevices(key, product string, gpus []GPU, profile string, count, replicas int) {
+	g, m := firstMIG(gpus, profile)
+	l.set(key+".product", labelValue(product+"-MIG-"+strings.Replace(m.Profile, "+", ".", 1))+suffix(l.sharing, replicas))
+	l.set(key+".count", strconv.Itoa(count))
+	l.set(key+".replicas", strconv.Itoa(replicas))
+	l.set(key+".sharing-strategy", strategy(l.sharing, replicas))
+	l.set(key+".memory", mib(m.MemoryBytes))
+	l.set(key+".slices.gi", strconv.Itoa(m.Slices))
+	l.set(key+".slices.ci", strconv.Itoa(m.Slices))
+	f, ok := l.profile(g, m.Profile)
 	if !ok {
 		return
 	}
-	set(key+".multiprocessors", strconv.Itoa(f.Multiprocessors))
-	set(key+".engines.copy", strconv.Itoa(f.CopyEngines))
-	set(key+".engines.decoder", strconv.Itoa(f.Decoders))
-	set(key+".engines.encoder", strconv.Itoa(f.Encoders))
-	set(key+".engines.jpeg", strconv.Itoa(f.JPEG))
-	set(key+".engines.ofa", strconv.Itoa(f.OFA))
+	l.set(key+".multiprocessors", strconv.Itoa(f.Multiprocessors))
+	l.set(key+".engines.copy", strconv.Itoa(f.CopyEngines))
+	l.set(key+".engines.decoder", strconv.Itoa(f.Decoders))
+	l.set(key+".engines.encoder", strconv.Itoa(f.Encoders))
+	l.set(key+".engines.jpeg", strconv.Itoa(f.JPEG))
+	l.set(key+".engines.ofa", strconv.Itoa(f.OFA))
 }
 
 func replicasOf(s Sharing, resource string) int {
