@@ -14,8 +14,8 @@ const (
 )
 
 // trim keeps of a pod what the agent needs: who it is, what it asks for, what
-// was committed to it, and whether it has ended. A mirror pod gets the UID of
-// its static pod.
+// was committed to it, the IDs of its containers, and whether it has ended. A
+// mirror pod gets the UID of its static pod.
 func trim(p *v1.Pod) *v1.Pod {
 	out := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -23,7 +23,11 @@ func trim(p *v1.Pod) *v1.Pod {
 			Labels: p.Labels, Annotations: p.Annotations, DeletionTimestamp: p.DeletionTimestamp,
 		},
 		Spec:   v1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName},
-		Status: v1.PodStatus{Phase: p.Status.Phase},
+		Status: v1.PodStatus{
+			Phase:                 p.Status.Phase,
+			ContainerStatuses:     trimStatuses(p.Status.ContainerStatuses),
+			InitContainerStatuses: trimStatuses(p.Status.InitContainerStatuses),
+		},
 	}
 	if _, mirror := p.Annotations[annotationMirror]; mirror && p.Annotations[annotationHash] != "" {
 		out.UID = types.UID(p.Annotations[annotationHash])
@@ -39,6 +43,14 @@ func trim(p *v1.Pod) *v1.Pod {
 
 func trimContainer(c *v1.Container) v1.Container {
 	return v1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+}
+
+func trimStatuses(list []v1.ContainerStatus) []v1.ContainerStatus {
+	var out []v1.ContainerStatus
+	for i := range list {
+		out = append(out, v1.ContainerStatus{Name: list[i].Name, ContainerID: list[i].ContainerID})
+	}
+	return out
 }
 
 // find gives the pod of a UID, or nil.
