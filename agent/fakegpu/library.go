@@ -184,8 +184,9 @@ func (l *Library) falls(after time.Duration, now time.Time) bool {
 	return at.After(l.fired) && !at.After(now)
 }
 
-// holds says whether something that lasts has begun.
-func (l *Library) holds(after time.Duration) bool { return !time.Now().Before(l.base.Add(after)) }
+// holds says whether something that lasts has begun. It does so with the Xids of
+// its moment, not before they were raised.
+func (l *Library) holds(after time.Duration) bool { return !l.base.Add(after).After(l.fired) }
 
 // tell wakes all that wait: GPUs may have come, gone or changed.
 func (l *Library) tell() {

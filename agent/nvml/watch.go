@@ -30,7 +30,7 @@ func (d *Driver) Watch(ctx context.Context, emit func(Event), changed func()) er
 		}
 		if set == nil || !slices.Equal(have, uuids) {
 			if set != nil {
-				_ = set.Close()
+				d.drain(set, emit)
 				changed()
 			}
 			if set, err = d.register(devices); err != nil {
@@ -51,7 +51,7 @@ func (d *Driver) Watch(ctx context.Context, emit func(Event), changed func()) er
 		case reloads(err):
 			return fmt.Errorf("%w: wait for events: %w", ErrReload, err)
 		default: // a GPU was lost: register the rest anew
-			_ = set.Close()
+			d.drain(set, emit)
 			set = nil
 			changed()
 			if bad++; bad > 3 {
@@ -63,6 +63,21 @@ func (d *Driver) Watch(ctx context.Context, emit func(Event), changed func()) er
 		}
 	}
 	return nil
+}
+
+// drain closes a set, after it has told what it still holds: the Xid of a GPU
+// comes with its loss.
+func (d *Driver) drain(set EventSet, emit func(Event)) {
+	for range 1000 {
+		e, err := set.Wait(0)
+		if err != nil {
+			break
+		}
+		if e.Type&EventXid != 0 {
+			emit(d.keep(e))
+		}
+	}
+	_ = set.Close()
 }
 
 // pause waits, or gives false when ctx ended before.
