@@ -9,7 +9,7 @@ import (
 //
 // Source: Container Device Interface, SPEC.md, version 0.6.0.
 type cdiSpec struct {
-	Version string      `json:"cdiVersion"` //nolint:tagliatelle // the specification's name
+	Version string      `json:"cdiVersion"`
 	Kind    string      `json:"kind"`
 	Devices []cdiDevice `json:"devices"`
 	Edits   cdiEdits    `json:"containerEdits"`

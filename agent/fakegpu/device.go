@@ -149,7 +149,7 @@ const geforce4090 = 0x2684
 // pciIDs are the PCI device IDs of products; 0x10de is NVIDIA.
 //
 // Source: the PCI ID Repository, pci-ids.ucw.cz.
-var pciIDs = map[string]uint32{ //nolint:gochecknoglobals // a table
+var pciIDs = map[string]uint32{
 	"NVIDIA A100-SXM4-40GB": 0x20b0, "NVIDIA A100-SXM4-80GB": 0x20b2, "NVIDIA A100-PCIE-40GB": 0x20f1,
 	"NVIDIA A100 80GB PCIe": 0x20b5, "NVIDIA A30": 0x20b7, "NVIDIA A10": 0x2236, "NVIDIA A10G": 0x2237,
 	"NVIDIA L4": 0x27b8, "NVIDIA L40S": 0x26b9, "NVIDIA H100 80GB HBM3": 0x2330, "NVIDIA H100 PCIe": 0x2331,

@@ -61,7 +61,7 @@ func (s *eventSet) Wait(timeout time.Duration) (nvml.EventData, error) {
 }
 
 // take gives what is there, if anything.
-func (s *eventSet) take() (e nvml.EventData, err error, ok bool) { //nolint:revive // the error is a value of the queue
+func (s *eventSet) take() (e nvml.EventData, err error, ok bool) {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
 	if err := s.l.ready(); err != nil {

@@ -120,8 +120,7 @@ func Parse(name string, data []byte) (File, error) {
 		return File{}, err
 	}
 	if err := f.check(); err != nil {
-		var e *config.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*config.Error](err); ok {
 			e.File, e.Line = name, config.Locate(data, e.Field)
 		}
 		return File{}, err
@@ -219,8 +218,7 @@ func (f File) checkRest() error {
 // check says what is wrong with a group, of which room may be had.
 func (g Group) check(field string, room int) error {
 	p, err := g.product()
-	var e *config.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*config.Error](err); ok {
 		e.Field = field + ".product"
 		return e
 	}

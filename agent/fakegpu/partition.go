@@ -27,7 +27,7 @@ func shapeOf(p gpu.Product, f gpu.Profile) int {
 
 // computeShapes are the compute slices of NVML's compute instance shapes; the
 // IDs of their profiles are the numbers too.
-var computeShapes = map[int]int{0: 1, 1: 2, 2: 3, 3: 4, 4: 7} //nolint:gochecknoglobals // a table
+var computeShapes = map[int]int{0: 1, 1: 2, 2: 3, 3: 4, 4: 7}
 
 // cuttable is whole for GPUs with MIG, on is for those that have it on.
 func cuttable[T any](d *device, symbol string, on bool, f func(*card) (T, error)) (T, error) {
@@ -47,7 +47,7 @@ func (d *device) MIGMode() (current, pending bool, err error) {
 
 // SetMIGMode is in force at once from Hopper on; on Ampere it waits for a reset.
 func (d *device) SetMIGMode(on bool) (activation, err error) {
-	return cuttable(d, "nvmlDeviceSetMigMode", false, func(c *card) (error, error) { //nolint:revive // the first is a value
+	return cuttable(d, "nvmlDeviceSetMigMode", false, func(c *card) (error, error) {
 		c.migNext = on
 		busy := slices.ContainsFunc(d.l.file.Work, func(w Work) bool { return w.GPU == c.index })
 		switch {

@@ -10,7 +10,7 @@ import (
 
 // symbols are NVML's functions behind the methods of nvml.Library and
 // nvml.Device, as files may name them.
-var symbols = []string{ //nolint:gochecknoglobals // a table
+var symbols = []string{
 	"nvmlInit_v2", "nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion_v2", "nvmlDeviceGetCount_v2",
 	"nvmlDeviceGetHandleByIndex_v2", "nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlDeviceRegisterEvents",
 	"nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfoExt",

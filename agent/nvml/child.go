@@ -151,7 +151,7 @@ func (ch *child) run(ctx context.Context, c *Client) {
 	logged := make(chan struct{})
 	go func() { defer close(logged); ch.log(stderr, c) }()
 	err = ch.listen(out, c)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
+	if ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("its stdout cannot be understood: %w", err)
 		ch.kill(err)
 	}
@@ -166,7 +166,7 @@ func (ch *child) run(ctx context.Context, c *Client) {
 	ch.mu.Unlock()
 }
 
-// listen reads lines until the end of out.
+// listen reads lines until out ends, which is io.EOF.
 func (ch *child) listen(out io.Reader, c *Client) error {
 	r := newLines(out)
 	for hello := false; ; {

@@ -43,7 +43,7 @@ const (
 )
 
 // errorTexts is read only.
-var errorTexts = map[Error]string{ //nolint:gochecknoglobals // a table
+var errorTexts = map[Error]string{
 	Uninitialized: "NVML is not initialized", InvalidArgument: "invalid argument",
 	NotSupported: "not supported by this GPU", NoPermission: "no permission; run as root",
 	AlreadyInitialized: "already initialized", NotFound: "not found",

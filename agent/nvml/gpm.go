@@ -7,7 +7,7 @@ import (
 
 // gpmMetrics is what is asked of two samples; reader.profile counts on the
 // order.
-var gpmMetrics = []int{GPMGraphics, GPMTensor, GPMDRAM, GPMPCIeTx, GPMPCIeRx, GPMNVLinkRx, GPMNVLinkTx} //nolint:gochecknoglobals // a table
+var gpmMetrics = []int{GPMGraphics, GPMTensor, GPMDRAM, GPMPCIeTx, GPMPCIeRx, GPMNVLinkRx, GPMNVLinkTx}
 
 // gpmApart is how far apart two samples have to be, says nvml.h.
 const gpmApart = 100 * time.Millisecond

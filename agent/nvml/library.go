@@ -9,7 +9,7 @@ import "time"
 // Every error is an Error or wraps one. A call that the loaded driver lacks
 // gives FunctionNotFound: an implementation looks its symbol up first, since
 // calling it would end the process. All methods are safe for concurrent use.
-type Library interface {
+type Library interface { //nolint:interfacebloat // NVML is the one seam that is wider: a call each
 	// Init loads the library and connects to the driver (nvmlInit_v2). It may be
 	// called again after Shutdown, or after an error.
 	Init() error
@@ -38,7 +38,7 @@ type Library interface {
 }
 
 // Device is a GPU or, where said, a MIG device.
-type Device interface {
+type Device interface { //nolint:interfacebloat // as Library
 	UUID() (string, error)                            // also of MIG devices
 	Name() (string, error)                            // such as "NVIDIA H200"
 	Minor() (int, error)                              // N of /dev/nvidiaN
@@ -180,9 +180,11 @@ const (
 	GPUInstanceShapes     = 18
 	ComputeInstanceShapes = 9
 
-	ClockSM, ClockMemory = 1, 2
+	ClockSM     = 1
+	ClockMemory = 2
 
-	ComputeDefault, ComputeExclusive = 0, 3 // EXCLUSIVE_PROCESS
+	ComputeDefault   = 0
+	ComputeExclusive = 3 // EXCLUSIVE_PROCESS
 
 	FieldMemoryTemperature = 82  // C
 	FieldNVLinkTx          = 138 // KiB since the driver was loaded
@@ -193,10 +195,13 @@ const (
 	EventDoubleBitECC uint64 = 1 << 1
 	EventXid          uint64 = 1 << 3
 
-	// Clocks are lowered for heat: software, hardware.
-	ReasonThermal uint64 = 0x20 | 0x40
+	ReasonThermal uint64 = 0x20 | 0x40 // clocks are lowered for heat, by software or hardware
 
-	GPMGraphics, GPMTensor, GPMDRAM = 1, 5, 10 // percent
-	GPMPCIeTx, GPMPCIeRx            = 20, 21   // MiB a second
-	GPMNVLinkRx, GPMNVLinkTx        = 60, 61   // MiB a second, over all links
+	GPMGraphics = 1 // percent
+	GPMTensor   = 5
+	GPMDRAM     = 10
+	GPMPCIeTx   = 20 // MiB a second
+	GPMPCIeRx   = 21
+	GPMNVLinkRx = 60 // MiB a second, over all links
+	GPMNVLinkTx = 61
 )

@@ -41,7 +41,7 @@ func TestTheChildNeverOutlivesItsParent(t *testing.T) {
 	if err != nil {
 		t.Skipf("no pidfd_open here: %v", err)
 	}
-	defer unix.Close(child)
+	defer func() { _ = unix.Close(child) }()
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func (d *Driver) sample(out []Sample, g *card, now time.Time) []Sample {
 }
 
 // ofBoard names the fields of a Reading that a MIG device shares with its GPU.
-var ofBoard = []string{ //nolint:gochecknoglobals // a table
+var ofBoard = []string{
 	"TemperatureCelsius", "MemoryTempCelsius", "PowerWatts", "PowerLimitWatts", "SMClockMHz", "MemoryClockMHz",
 	"EnergyMillijoules", "PCIeReplays", "ThermalThrottled", "NVLinkBytes", "NVLinkBytesPerSecond",
 	"RemappedRows", "CorrectableRemappedRows", "RowRemapFailed",

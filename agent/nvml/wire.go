@@ -75,10 +75,7 @@ func (e *remoteError) Unwrap() error {
 // fail writes an error into an answer.
 func (a *answer) fail(err error) {
 	a.Error = err.Error()
-	var code Error
-	if errors.As(err, &code) {
-		a.Code = code
-	}
+	a.Code = codeOf(err)
 }
 
 // err reads it back.
