@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/labels"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/core/gpu"
@@ -44,15 +46,17 @@ type Status struct {
 type keeper struct {
 	driver  driver
 	offers  offers
-	listen  func(Status)                       // told of every new Status
-	say     func(kind, reason, message string) // events on the node
+	listen  func(Status)                             // told of every new Status
+	say     func(kind, reason, message string)       // events on the node
+	xid     func(uuid string, xid int, at time.Time) // told of every Xid
 	choices <-chan settings.Choice
 	log     *slog.Logger
 	now     func() time.Time
 
 	mu      sync.Mutex
 	drained map[string]string // why, by UUID of GPUs that are taken out of the offer; with mu
-	poke    chan struct{}     // drained has changed
+	asked   chan request
+	ended   chan struct{} // closed when run has returned
 
 	health   *health.State
 	snapshot nvml.Snapshot
@@ -61,10 +65,17 @@ type keeper struct {
 	refused  string          // what was last said of a configuration
 	told     map[string]bool // devices that are known as unhealthy, by UUID
 
+	waiting  []chan struct{} // for a snapshot that was asked for after them
 	fetching bool
 	again    bool // something changed while a snapshot was on its way
 	fetched  chan fetched
 	probed   chan probed
+}
+
+// request asks the loop to offer anew, with refresh after a new snapshot.
+type request struct {
+	refresh bool
+	done    chan struct{} // closed when it is done
 }
 
 type fetched struct {
@@ -81,14 +92,16 @@ type probed struct {
 func newKeeper(d driver, o offers, choices <-chan settings.Choice, p health.Policy) *keeper {
 	return &keeper{
 		driver: d, offers: o, choices: choices, health: health.New(p), now: time.Now,
-		listen: func(Status) {}, say: func(string, string, string) {}, log: slog.New(slog.DiscardHandler),
-		drained: map[string]string{}, told: map[string]bool{}, poke: make(chan struct{}, 1), fetched: make(chan fetched), probed: make(chan probed),
+		listen: func(Status) {}, say: func(string, string, string) {},
+		xid: func(string, int, time.Time) {}, log: slog.New(slog.DiscardHandler),
+		drained: map[string]string{}, told: map[string]bool{}, asked: make(chan request), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
 	}
 }
 
 // run works until ctx ends. The error is that of a driver that cannot be read at
 // the start, where the configuration says that this ends the agent.
 func (k *keeper) run(ctx context.Context) error {
+	defer close(k.ended)
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -120,13 +133,21 @@ func (k *keeper) run(ctx context.Context) error {
 			k.take(f)
 			if k.again {
 				k.fetch(ctx, &calls)
+			} else {
+				k.answer()
 			}
 		case e := <-k.driver.Events():
 			k.event(e)
 		case p := <-k.probed:
 			k.changed(k.health.Probed(p.uuid, p.err, k.now()))
-		case <-k.poke:
-			k.apply()
+		case r := <-k.asked:
+			if !r.refresh {
+				k.apply()
+				close(r.done)
+				continue
+			}
+			k.waiting = append(k.waiting, r.done)
+			k.fetch(ctx, &calls)
 		case <-timer.C:
 			if k.health.Stale(k.now()) {
 				k.fetch(ctx, &calls)
@@ -202,15 +223,23 @@ func (k *keeper) choose(c settings.Choice) {
 
 func (k *keeper) event(e nvml.Event) {
 	now := k.now()
-	changed := k.health.Event(health.Event{UUID: e.UUID, Xid: e.Xid, GI: e.GI, Lost: e.Lost}, now)
-	if len(changed) == 0 && e.Xid != 0 {
-		x := gpu.Xid(e.Xid)
-		k.log.Info("Xid", "xid", e.Xid, "gpu", e.UUID, "name", x.Name)
+	if e.Xid != 0 {
+		k.xid(e.UUID, e.Xid, now)
 	}
-	k.changed(changed)
+	changed := k.health.Event(health.Event{UUID: e.UUID, Xid: e.Xid, GI: e.GI, Lost: e.Lost}, now)
+	kind, reason, message := labels.XidEvent(k.snapshot, e)
+	k.log.Warn("driver", "event", message, "unhealthy", changed)
+	k.say(kind, reason, message)
+	for _, uuid := range changed {
+		k.told[uuid] = true // by this very event
+	}
+	if len(changed) > 0 {
+		k.apply()
+	}
 }
 
-// changed tells of devices whose verdict changed, and offers anew.
+// changed tells of devices whose verdict changed without an event of the driver's,
+// and offers anew.
 func (k *keeper) changed(uuids []string) {
 	k.tell(uuids)
 	if len(uuids) > 0 {
@@ -218,30 +247,24 @@ func (k *keeper) changed(uuids []string) {
 	}
 }
 
-// tell says of whole GPUs, and of MIG devices that fell alone, what became of them.
+// tell says of devices what became of them. A MIG device is not told of beside its
+// GPU.
 func (k *keeper) tell(uuids []string) {
 	for _, uuid := range uuids {
-		g, device, ok := k.snapshot.Find(uuid)
-		healthy, _, why := k.health.Verdict(uuid)
-		name := "GPU " + uuid
-		if ok {
-			name = fmt.Sprintf("GPU %d (%s)", g.Index, g.UUID)
-		}
-		if device != nil {
-			if whole, _, _ := k.health.Verdict(g.UUID); !whole {
-				continue // the GPU's own event says it
-			}
-			name = fmt.Sprintf("MIG device %s of GPU %d (%s)", device.Profile, g.Index, device.UUID)
-		}
-		switch {
-		case !healthy:
-			k.log.Warn("unhealthy", "device", name, "why", why)
-			k.say("Warning", "GPUUnhealthy", name+": "+why)
-			k.told[uuid] = true
-		case k.told[uuid]:
+		if g, device, ok := k.snapshot.Find(uuid); ok && device != nil && slices.Contains(uuids, g.UUID) {
 			delete(k.told, uuid)
-			k.log.Info("healthy again", "device", name)
-			k.say("Normal", "GPUHealthy", name+" is proven well and is offered again.")
+			continue
+		}
+		healthy, _, why := k.health.Verdict(uuid)
+		switch {
+		case !healthy && !k.told[uuid]:
+			k.told[uuid] = true
+			k.log.Warn("unhealthy", "device", uuid, "why", why)
+			k.say("Warning", "GPUUnhealthy", "GPU "+uuid+": "+why)
+		case healthy && k.told[uuid]:
+			delete(k.told, uuid)
+			k.log.Info("healthy again", "device", uuid)
+			k.say(labels.RecoveredEvent(k.snapshot, uuid))
 		}
 	}
 }
@@ -259,30 +282,54 @@ func (k *keeper) probe(ctx context.Context, calls *sync.WaitGroup) {
 	}
 }
 
-// Drain takes GPUs out of the offer until release is called: nothing new is given
-// of them. why is a sentence.
+// Drain takes GPUs out of the offer, with all that they are cut into, until release
+// is called: from its return on nothing new is given of them. why is a sentence.
 func (k *keeper) Drain(uuids []string, why string) (release func()) {
 	k.mu.Lock()
 	for _, uuid := range uuids {
 		k.drained[uuid] = why
 	}
 	k.mu.Unlock()
-	k.nudge()
+	k.ask(context.Background(), false)
 	return func() {
 		k.mu.Lock()
 		for _, uuid := range uuids {
 			delete(k.drained, uuid)
 		}
 		k.mu.Unlock()
-		k.nudge()
+		k.ask(context.Background(), false)
 	}
 }
 
-func (k *keeper) nudge() {
+// Refresh reads the driver anew and offers what it says. It returns when that is
+// done, or ctx or the keeper has ended.
+func (k *keeper) Refresh(ctx context.Context) error {
+	k.ask(ctx, true)
+	return ctx.Err()
+}
+
+func (k *keeper) ask(ctx context.Context, refresh bool) {
+	r := request{refresh, make(chan struct{})}
 	select {
-	case k.poke <- struct{}{}:
-	default:
+	case k.asked <- r:
+	case <-k.ended:
+		return
+	case <-ctx.Done():
+		return
 	}
+	select {
+	case <-r.done:
+	case <-k.ended:
+	case <-ctx.Done():
+	}
+}
+
+// answer tells those who wait for a snapshot that it has been taken over.
+func (k *keeper) answer() {
+	for _, done := range k.waiting {
+		close(done)
+	}
+	k.waiting = nil
 }
 
 // status is what is known now.

@@ -1,0 +1,203 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"berth.dev/berth/agent/labels"
+	"berth.dev/berth/agent/mig"
+	"berth.dev/berth/api"
+	coremig "berth.dev/berth/core/mig"
+)
+
+// cluster is what the agent tells the API server, and what it hears of its node.
+type cluster struct {
+	client kubernetes.Interface
+	writer *labels.Writer
+	events *labels.Events
+
+	found    labels.Discovery
+	plugin   latest[string] // the label that chooses the configuration
+	geometry latest[string] // the label that chooses the MIG configuration
+	anew     chan struct{}  // of capacity 1: there is something to write
+	mu       sync.Mutex
+	migState coremig.State // with mu
+}
+
+// retryWrite is how long after labels could not be written it is tried again.
+const retryWrite = 5 * time.Second
+
+// connect makes the clients, where there is an API server.
+func (a *agent) connect(g *group) error {
+	if a.o.Pods == PodsKubelet {
+		return nil
+	}
+	config, err := restConfig(a.o.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.UserAgent = labels.Manager
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client for the cluster: %w", err)
+	}
+	c := &cluster{
+		client: client, plugin: newLatest[string](), geometry: newLatest[string](),
+		anew:   make(chan struct{}, 1),
+		events: labels.NewEvents(labels.EventsOptions{Client: client.CoreV1(), Node: a.o.NodeName, Log: a.o.Log}),
+	}
+	c.writer = labels.NewWriter(labels.WriterOptions{
+		Nodes: client.CoreV1().Nodes(), Node: a.o.NodeName, Event: c.nodeEvent, Log: a.o.Log,
+	})
+	a.cluster = c
+	if a.o.Settings.Dir != "" {
+		a.o.Settings.Label = c.plugin
+	}
+	g.run(func(ctx context.Context) error {
+		watchNode(ctx, client, a.o.NodeName, c.hear)
+		return nil
+	})
+	g.run(func(ctx context.Context) error {
+		c.events.Run(ctx)
+		return nil
+	})
+	return nil
+}
+
+func restConfig(path string) (*rest.Config, error) {
+	if path != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig: %w", err)
+		}
+		return config, nil
+	}
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w; give --kubeconfig, or --pods kubelet for a node without an API server", err)
+	}
+	return config, nil
+}
+
+// hear takes the node as the watch has it.
+func (c *cluster) hear(n *v1.Node) {
+	c.plugin.put(pluginLabel(n))
+	c.geometry.put(n.Labels[mig.LabelConfig])
+	if c.writer.Changed(n) {
+		c.nudge()
+	}
+}
+
+func (c *cluster) nudge() {
+	select {
+	case c.anew <- struct{}{}:
+	default:
+	}
+}
+
+func (c *cluster) podEvent(pod *v1.Pod, kind, reason, message string) {
+	c.events.OnPod(pod, kind, reason, message)
+}
+
+func (c *cluster) nodeEvent(kind, reason, message string) { c.events.OnNode(kind, reason, message) }
+
+// setMIGState has the label of the MIG manager written with the others.
+func (c *cluster) setMIGState(_ context.Context, s coremig.State) error {
+	c.mu.Lock()
+	c.migState = s
+	c.mu.Unlock()
+	c.nudge()
+	return nil
+}
+
+// publish writes labels and annotations whenever there is something new to say.
+func (a *agent) publish(g *group) error {
+	a.keeper.listen = func(s Status) {
+		a.status.Store(&s)
+		a.changedGPUs()
+		if a.cluster != nil {
+			a.cluster.nudge()
+		}
+	}
+	if a.cluster == nil || a.o.Observe {
+		return nil
+	}
+	a.keeper.say = a.nodeEvent
+	c := a.cluster
+	c.found = labels.Discovery{
+		Machine: labels.ReadMachine(labels.DefaultMachineFile), Start: time.Now(), VGPU: labels.ReadVGPU(os.DirFS("/sys")),
+	}
+	g.run(func(ctx context.Context) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-c.anew:
+			}
+			if err := a.write(ctx); err != nil && ctx.Err() == nil {
+				a.o.Log.Warn("the node is not labelled yet", "error", err)
+				time.AfterFunc(retryWrite, c.nudge)
+			}
+		}
+	})
+	g.run(func(ctx context.Context) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-a.node.Held():
+				c.nudge()
+				a.freed()
+			}
+		}
+	})
+	return nil
+}
+
+// write says all that is to be said of the node now.
+func (a *agent) write(ctx context.Context) error {
+	s := a.now()
+	if !s.InForce || s.Snapshot.Failed != "" && len(s.Snapshot.GPUs) == 0 {
+		return nil // nothing is known yet
+	}
+	l, notes, err := a.texts(s)
+	if err != nil {
+		return err
+	}
+	return a.cluster.writer.Write(ctx, l, notes)
+}
+
+// texts are labels and annotations for a status.
+func (a *agent) texts(s Status) (l, notes map[string]string, err error) {
+	l = labels.GFD(s.Snapshot, s.Settings.Sharing, a.cluster.found)
+	l[api.LabelAllocation] = a.o.Allocation
+	if a.o.Fake {
+		l[api.LabelFakeGPUs] = "true"
+	}
+	a.cluster.mu.Lock()
+	if state := a.cluster.migState; state != "" {
+		l[mig.LabelState] = string(state)
+	}
+	a.cluster.mu.Unlock()
+	if a.o.Allocation != api.AllocationCommitted {
+		// Without an inventory Berth's scheduler leaves the choice to the kubelet.
+		return l, map[string]string{}, nil
+	}
+	inventory := labels.Inventory(s.Snapshot, s.Settings.Sharing, func(uuid string) (bool, int) { return s.Healthy[uuid], s.Xid[uuid] })
+	var observed []labels.Held
+	for _, h := range a.node.Holders() {
+		if !h.Committed {
+			observed = append(observed, labels.Held{PodUID: h.PodUID, Container: h.Container, Devices: h.Devices})
+		}
+	}
+	notes, err = labels.Annotations(inventory, s.Settings.Sharing, observed)
+	return l, notes, err
+}

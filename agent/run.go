@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/deviceplugin"
+	"berth.dev/berth/agent/mig"
+	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/agent/settings"
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/health"
+)
+
+// Run serves the node until ctx ends, and gives nil then. Containers keep running
+// when it ends, and what they hold stays theirs.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &agent{o: o}
+	g := newGroup(ctx)
+	if err := a.start(g); err != nil {
+		g.stop(err)
+	}
+	return g.wait()
+}
+
+// agent is one Run.
+type agent struct {
+	o       Options
+	cluster *cluster // nil without an API server
+	client  *nvml.Client
+	node    *allocation.Node // nil where it only observes
+	keeper  *keeper
+	plugin  deviceplugin.Counters
+	status  atomic.Pointer[Status]
+	cutter  atomic.Pointer[mig.Manager] // nil where nothing is cut
+}
+
+// start begins everything. What it has begun before an error ends with g.
+func (a *agent) start(g *group) error {
+	o := &a.o
+	policy, warnings := health.ParsePolicy(o.HealthDisable, o.HealthEnable)
+	for _, w := range warnings {
+		o.Log.Warn("configuration", "warning", w)
+	}
+	if err := a.connect(g); err != nil {
+		return err
+	}
+	source, err := a.pods(g)
+	if err != nil {
+		return err
+	}
+	if err := a.startDriver(g); err != nil {
+		return err
+	}
+	var offered offers = nowhere{}
+	if !o.Observe {
+		if a.node, err = a.newNode(g.ctx, source); err != nil {
+			return err
+		}
+		g.last(a.node.Close)
+		offered = a.node
+	}
+	choices := settings.Watch(g.ctx, o.Settings)
+	g.last(func() {
+		for range choices { // until it has ended
+		}
+	})
+	a.keeper = newKeeper(a.client, offered, choices, policy)
+	a.keeper.log = o.Log
+	if err := a.publish(g); err != nil {
+		return err
+	}
+	if err := a.serveMetrics(g, source); err != nil {
+		return err
+	}
+	if !o.Observe {
+		a.serveKubelet(g)
+		a.cut(g)
+	}
+	g.run(a.keeper.run)
+	return nil
+}
+
+// nowhere takes offers of an agent that only observes.
+type nowhere struct{}
+
+// startDriver runs the child that owns the driver.
+func (a *agent) startDriver(g *group) error {
+	o := &a.o
+	command := append([]string(nil), o.Child...)
+	if !o.Fake {
+		// The driver's place may be a file's to say; which file, a label's. The roots
+		// of the file for a node without a label hold for all.
+		c := settings.Read(o.Settings, "")
+		if c.InForce {
+			command = append(command, rootFlags(c.Settings)...)
+		}
+	} else {
+		command = append(command, "--node", o.NodeName)
+	}
+	a.client = nvml.Start(g.ctx, nvml.Options{Command: command, Log: o.Log})
+	g.last(a.client.Wait)
+	return nil
+}
+
+// newNode makes the ledger of the node.
+func (a *agent) newNode(ctx context.Context, source allocation.PodSource) (*allocation.Node, error) {
+	o := &a.o
+	return allocation.New(ctx, allocation.Options{
+		Kubelet: o.Allocation == api.AllocationKubelet,
+		CDIDir:  o.CDIDir, DeviceDir: o.deviceDir(), PodResources: o.podResources(), DevRoot: o.DevRoot,
+		Pods: source, SchedulerNames: o.SchedulerNames, Required: o.Required,
+		DriverCDI: a.client.CDI, SetMemoryLimit: a.client.SetMemoryLimit,
+		Event: a.podEvent, Log: o.Log,
+	})
+}
+
+// serveKubelet serves the device plugins.
+func (a *agent) serveKubelet(g *group) {
+	g.run(a.node.Run)
+	g.run(func(ctx context.Context) error {
+		return deviceplugin.Run(ctx, deviceplugin.Options{
+			Dir: a.o.deviceDir(), Log: a.o.Log, Counters: &a.plugin,
+			Foreign: func(resource, detail string) {
+				if detail != "" {
+					a.o.Log.Warn("another device plugin", "resource", resource, "detail", detail)
+					a.nodeEvent("Warning", "ForeignDevicePlugin", detail)
+				}
+			},
+		}, a.node)
+	})
+}
+
+// podEvent tells a pod's users something.
+func (a *agent) podEvent(pod *v1.Pod, kind, reason, message string) {
+	a.o.Log.Info("pod", "pod", pod.Namespace+"/"+pod.Name, "reason", reason, "message", message)
+	if a.cluster != nil {
+		a.cluster.podEvent(pod, kind, reason, message)
+	}
+}
+
+// nodeEvent tells whoever looks after the node something.
+func (a *agent) nodeEvent(kind, reason, message string) {
+	if a.cluster != nil && !a.o.Observe {
+		a.cluster.nodeEvent(kind, reason, message)
+	}
+}

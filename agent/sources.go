@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/agent/pods"
+)
+
+// tokenFile is where a pod finds the token of its ServiceAccount.
+const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
+
+// pods begins to follow the pods of the node.
+func (a *agent) pods(g *group) (allocation.PodSource, error) {
+	if a.cluster != nil {
+		source := pods.FromAPI(a.cluster.client.CoreV1().RESTClient(), a.o.NodeName, a.o.Log)
+		g.run(source.Run)
+		return source, nil
+	}
+	o := pods.KubeletOptions{URL: a.o.KubeletURL, Log: a.o.Log}
+	if _, err := os.Stat(tokenFile); err == nil {
+		o.TokenFile = tokenFile
+	}
+	var err error
+	if o.Client, err = kubeletClient(a.o.KubeletURL); err != nil {
+		return nil, err
+	}
+	source := pods.FromKubelet(o)
+	g.run(source.Run)
+	return source, nil
+}
+
+// kubeletClient speaks to the kubelet of this machine. Its certificate is one that
+// it has signed itself, so it is believed on loopback alone, where nobody else can
+// have the port of a running kubelet.
+func kubeletClient(address string) (*http.Client, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("--kubelet-url %q: %w", address, err)
+	}
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return &http.Client{
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: local, MinVersion: tls.VersionTLS12}, //nolint:gosec // on loopback alone
+		},
+	}, nil
+}
+
+// rootFlags tell the child where the driver is: in this process's own view, and on
+// the host, whose paths go into CDI specs.
+func rootFlags(s config.Settings) []string {
+	own := s.Plugin.ContainerDriverRoot
+	if info, err := os.Stat(own); err != nil || !info.IsDir() {
+		own = s.DriverRoot
+	}
+	dev := own
+	if s.DevRoot != s.DriverRoot {
+		dev = s.DevRoot
+	}
+	return []string{"--driver-root", own, "--host-driver-root", s.DriverRoot, "--dev-root", dev, "--host-dev-root", s.DevRoot, "--hook", s.Plugin.CTKPath}
+}
+
+// readFile reads a file that a flag names.
+func readFile(flag, path string) ([]byte, error) {
+	raw, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return raw, nil
+}
+
+// SetGPUs does nothing.
+func (nowhere) SetGPUs(_ nvml.Snapshot, _ map[string]bool, _ config.Settings) error { return nil }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"berth.dev/berth/agent/doctor"
+	"berth.dev/berth/agent/nvml"
+)
+
+// diagnose is `berth doctor node`. Its exit code is 1 where pods cannot use the GPUs.
+func diagnose(ctx context.Context, args []string) int {
+	s := pflag.NewFlagSet("berth doctor node", pflag.ContinueOnError)
+	var o doctor.Options
+	var output, fake, program string
+	s.StringVarP(&output, "output", "o", "", "json: a list of findings and nothing else")
+	s.StringVar(&o.Root, "root", "/", "where the node's files lie, such as /host in a pod")
+	s.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "folder in which the container runtime reads CDI specs")
+	s.StringVar(&o.Metrics, "metrics", "http://127.0.0.1:9400/metrics", "where the agent, or dcgm-exporter, serves metrics; \"\" does not ask")
+	s.StringVar(&fake, "fake", "", "examine a node that serves the GPUs of this text file, which do not exist")
+	s.StringVar(&program, "nvml-program", "", "the program that reads the driver (default: "+nvmlProgram+" beside this one)")
+	s.Usage = func() {
+		fmt.Fprintf(os.Stdout, "Check what a GPU node needs before its pods can use GPUs, and say what to do. It changes nothing.\n\nUsage:\n  berth doctor node [flags]\n\nFlags:\n%s", s.FlagUsages())
+	}
+	if err := s.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return 0
+		}
+		return usage(err)
+	}
+	if s.NArg() > 0 {
+		return usage(fmt.Errorf("unknown argument %q", s.Arg(0)))
+	}
+	if output != "" && output != "json" {
+		return usage(fmt.Errorf("--output %q: it is json, or left out", output))
+	}
+	path, err := nvmlPath(program)
+	if err != nil {
+		return usage(err)
+	}
+	command := []string{path}
+	if fake != "" {
+		o.Fake, command = true, append(command, "--fake", fake)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	client := nvml.Start(ctx, nvml.Options{Command: command, Log: slog.New(slog.DiscardHandler)})
+	o.Snapshot = client.Snapshot
+	findings := doctor.Run(ctx, o)
+	cancel()
+	client.Wait()
+	if err := show(findings, output); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		return 1
+	}
+	return min(doctor.Failed(findings), 1)
+}
+
+func show(findings []doctor.Finding, output string) error {
+	if output != "json" {
+		return doctor.Print(os.Stdout, findings)
+	}
+	e := json.NewEncoder(os.Stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(findings)
+}

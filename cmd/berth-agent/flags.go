@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"berth.dev/berth/agent"
+	"berth.dev/berth/agent/settings"
+	"berth.dev/berth/api"
+)
+
+// nvmlProgram owns the driver; it stands beside this program.
+const nvmlProgram = "berth-nvml"
+
+type flags struct {
+	set       *pflag.FlagSet
+	o         agent.Options
+	fake      string
+	nvml      string
+	verbosity int
+}
+
+func newFlags() *flags {
+	f := &flags{set: pflag.NewFlagSet("berth agent", pflag.ContinueOnError)}
+	s, o := f.set, &f.o
+	s.SortFlags = false
+	s.StringVar(&o.NodeName, "node-name", "", "name of this node's Node object ($NODE_NAME, else the host's name)")
+	s.StringVar(&f.fake, "fake", "", "serve the GPUs of this text file, which do not exist, and label the node so")
+	s.BoolVar(&o.Observe, "observe", false, "touch nothing: no registration, no labels, no MIG, no MPS; metrics alone")
+	s.StringVar(&o.Allocation, "allocation", api.AllocationCommitted, "committed (a pod gets the devices that Berth's scheduler chose; needs a runtime with CDI) or kubelet (the kubelet's choice, as with NVIDIA's plugin)")
+	s.StringSliceVar(&o.SchedulerNames, "scheduler-names", []string{"berth-scheduler"}, "schedulers whose pods do not start without committed devices")
+	s.BoolVar(&o.Required, "commitments-required", false, "no pod starts without committed devices, whoever has bound it")
+	s.StringVar(&o.Kubeconfig, "kubeconfig", "", "cluster and identity (default: the ServiceAccount of the pod that this runs in)")
+	s.StringVar(&o.Pods, "pods", agent.PodsAPI, "where pods are read: api, or kubelet for a node without an API server")
+	s.StringVar(&o.KubeletURL, "kubelet-url", "", "the kubelet's API, for --pods kubelet")
+	s.StringVar(&o.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's folder")
+	s.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "folder in which the container runtime reads CDI specs")
+	s.StringVar(&o.DevRoot, "dev-root", "/", "folder that has the node's dev folder, as this process sees it")
+	s.StringVar(&o.MIGFile, "mig-config-file", "", "MIG configurations in mig-parted's format, of which the label nvidia.com/mig.config picks one ($MIG_CONFIG_FILE)")
+	s.StringVar(&o.MPSProgram, "mps-program", "", "nvidia-cuda-mps-control (default: from the PATH)")
+	s.StringVar(&o.Listen, "listen", ":9400", "address of the metrics; \"\" is none ($DCGM_EXPORTER_LISTEN)")
+	s.StringVar(&o.MetricsFile, "metrics-file", "", "which metrics, as CSV in dcgm-exporter's format (default: its own set)")
+	s.DurationVar(&o.Interval, "interval", agent.DefaultInterval, "how old a reading may be when it is scraped")
+	s.BoolVar(&o.OldHostname, "old-hostname-label", false, "label metrics with Hostname, as dcgm-exporter did before 4.5, instead of hostname")
+	s.BoolVar(&o.Duplicate, "duplicate-shared", false, "give every sharer of a GPU the GPU's own values, as dcgm-exporter does; sums over pods then count them several times")
+	s.StringVar(&f.nvml, "nvml-program", "", "the program that reads the driver (default: "+nvmlProgram+" beside this one)")
+	for _, own := range settings.Flags() {
+		s.String(own.Name, "", own.Usage)
+		if own.Bool {
+			s.Lookup(own.Name).NoOptDefVal = "true"
+		}
+	}
+	s.IntVarP(&f.verbosity, "v", "v", 0, "1 logs more")
+	s.Usage = func() {
+		fmt.Fprintf(os.Stdout, "Serve the GPUs of this node to its kubelet: device plugin, labels, health and metrics in one process.\n\nUsage:\n  berth agent [flags]\n\nFlags:\n%s", s.FlagUsages())
+	}
+	return f
+}
+
+// options are what the flags, and the environment where they say nothing, ask for.
+func (f *flags) options(env func(string) string) (agent.Options, error) {
+	o := f.o
+	given := map[string]string{}
+	ours := map[string]bool{}
+	for _, own := range settings.Flags() {
+		ours[own.Name] = true
+	}
+	f.set.Visit(func(flag *pflag.Flag) {
+		if ours[flag.Name] {
+			given[flag.Name] = flag.Value.String()
+		}
+	})
+	var err error
+	if o.Settings, err = settings.New(given, env); err != nil {
+		return o, err
+	}
+	o.HealthDisable, o.HealthEnable = env("DP_DISABLE_HEALTHCHECKS"), env("DP_ENABLE_HEALTHCHECKS")
+	or := func(flag string, to *string, name string) {
+		if v := env(name); v != "" && !f.set.Changed(flag) {
+			*to = v
+		}
+	}
+	or("node-name", &o.NodeName, "NODE_NAME")
+	or("mig-config-file", &o.MIGFile, "MIG_CONFIG_FILE")
+	or("listen", &o.Listen, "DCGM_EXPORTER_LISTEN")
+	if o.NodeName == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return o, fmt.Errorf("find this node's name: %w; give --node-name", err)
+		}
+		o.NodeName = strings.ToLower(host)
+	}
+	program, err := nvmlPath(f.nvml)
+	if err != nil {
+		return o, err
+	}
+	o.Child = []string{program}
+	if f.fake != "" {
+		o.Fake, o.Child = true, append(o.Child, "--fake", f.fake)
+	}
+	return o, nil
+}
+
+// nvmlPath finds the program that reads the driver.
+func nvmlPath(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	self, err := os.Executable()
+	if err == nil {
+		beside := filepath.Join(filepath.Dir(self), nvmlProgram)
+		if _, err := os.Stat(beside); err == nil {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(nvmlProgram)
+	if err != nil {
+		return "", fmt.Errorf("find %s: it is neither beside %s nor on the PATH; `make build` makes it, or give --nvml-program", nvmlProgram, self)
+	}
+	return path, nil
+}
