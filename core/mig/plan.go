@@ -98,7 +98,12 @@ func wrong(g GPU, e Entry) string {
 	case !e.Enabled:
 		return ""
 	}
-	if _, err := gpu.Layout(product(g), e.profiles()); err != nil {
+	p, names := product(g), e.profiles()
+	if !slices.ContainsFunc(p.Profiles, func(f gpu.Profile) bool { return len(f.Placements) > 0 }) && len(p.Profiles) > 0 {
+		// The driver tells places once MIG is on. Until then, names alone.
+		names = slices.DeleteFunc(names, func(name string) bool { _, ok := p.Profile(name); return ok })
+	}
+	if _, err := gpu.Layout(p, names); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -153,7 +158,7 @@ func Judge(steps []Step) (State, string) {
 		case s.Waits != "":
 			waits = append(waits, name+": "+s.Waits)
 		case s.Action == Reset:
-			reset = append(reset, name+": the new MIG mode holds after a reset; restart the node, or reset the GPU with nothing running on it")
+			reset = append(reset, name+": "+afterReset)
 		default:
 			todo = append(todo, name+": "+s.todo())
 		}
@@ -170,6 +175,10 @@ func Judge(steps []Step) (State, string) {
 	}
 	return state, strings.Join(why, "; ")
 }
+
+// afterReset is what is left to a person. NVIDIA's tools call what is in the way
+// another client.
+const afterReset = "the new MIG mode holds after a reset; restart the node, or stop what else uses the GPU (display servers, nvidia_drm, DCGM, nvidia-persistenced)"
 
 func (s Step) todo() string {
 	switch {

@@ -103,7 +103,7 @@ func TestPlan(t *testing.T) {
 			// NVIDIA/mig-parted#9: the mode was set and reported as done, and held only after a restart.
 			name: "a mode that is set and does not hold yet", gpu: pending(card(t, a100, 0, false)), c: all(true, nil),
 			want: mig.Step{Action: mig.Reset}, state: mig.Rebooting,
-			why: "GPU 0: the new MIG mode holds after a reset; restart the node, or reset the GPU with nothing running on it",
+			why: "GPU 0: the new MIG mode holds after a reset; restart the node, or stop what else uses the GPU (display servers, nvidia_drm, DCGM, nvidia-persistenced)",
 		},
 		{
 			name: "a mode that would be lost at the next reset is set again", gpu: pending(card(t, a100, 0, true)), c: all(true, nil),
@@ -168,6 +168,43 @@ func TestPlanUsesTheDriversProfiles(t *testing.T) {
 	steps = mig.Plan([]mig.GPU{g}, all(true, map[string]int{"1g.10gb": 7}))
 	if want := "profile 1g.10gb: not a profile of NVIDIA X100; the nearest is 1g.12gb"; steps[0].Wrong != want {
 		t.Errorf("Plan: %q, want %q", steps[0].Wrong, want)
+	}
+}
+
+// Some drivers tell no places while MIG is off.
+func TestPlanWithoutPlacements(t *testing.T) {
+	g := mig.GPU{GPU: gpu.GPU{Product: "NVIDIA X100"}, Capable: true, Profiles: []gpu.Profile{{Name: "1g.12gb", Slices: 1, Max: 7}}}
+	for profile, want := range map[string]string{"1g.12gb": "", "1g.10gb": "profile 1g.10gb: not a profile of NVIDIA X100; the nearest is 1g.12gb"} {
+		if s := mig.Plan([]mig.GPU{g}, all(true, map[string]int{profile: 7}))[0]; s.Wrong != want || s.Wrong == "" && s.Action != mig.ModeOn {
+			t.Errorf("Plan of %s = %+v, want %q", profile, s, want)
+		}
+	}
+}
+
+func TestBuiltin(t *testing.T) {
+	gpus := []mig.GPU{card(t, a100, 0, false), card(t, "NVIDIA L4", 1, false), card(t, "NVIDIA A30", 2, false)}
+	for name, want := range map[string]mig.Config{
+		"all-disabled":  {Name: "all-disabled", Entries: []mig.Entry{{All: true}}},
+		"all-enabled":   {Name: "all-enabled", Entries: []mig.Entry{{Indexes: []int{0, 2}, Enabled: true}}},
+		"all-1g.5gb":    {Name: "all-1g.5gb", Entries: []mig.Entry{{Indexes: []int{0}, Enabled: true, Devices: map[string]int{"1g.5gb": 7}}}},
+		"all-1g.6gb.me": {Name: "all-1g.6gb.me", Entries: []mig.Entry{{Indexes: []int{2}, Enabled: true, Devices: map[string]int{"1g.6gb+me": 1}}}},
+	} {
+		got, ok := mig.Builtin(name, gpus)
+		if diff := cmp.Diff(want, got); diff != "" || !ok {
+			t.Errorf("Builtin(%s), %v (-want +got):\n%s", name, ok, diff)
+		}
+	}
+	for _, name := range []string{"all-1g.18gb", "all-", "1g.5gb", ""} {
+		if c, ok := mig.Builtin(name, gpus); ok {
+			t.Errorf("Builtin(%q) = %+v", name, c)
+		}
+	}
+	// Every name is a configuration that is possible on every GPU it covers.
+	for _, name := range mig.BuiltinNames(gpus) {
+		c, ok := mig.Builtin(name, gpus)
+		if state, why := mig.Judge(mig.Plan(gpus, c)); !ok || state == mig.Failed {
+			t.Errorf("Builtin(%s): %s", name, why)
+		}
 	}
 }
 

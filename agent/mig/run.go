@@ -1,0 +1,295 @@
+package mig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/mig"
+)
+
+// Run works until ctx ends. A restart in the middle loses nothing: the label
+// says what is wanted, and the GPUs say what is done. Drained GPUs are released
+// at the end.
+func (m *Manager) Run(ctx context.Context) {
+	if m.o.File != "" {
+		m.read() // before the label's first value
+	}
+	files := m.o.FileChanges
+	defer m.drain(nil)
+	again := time.NewTimer(m.o.Retry)
+	again.Stop()
+	labels := m.o.Label
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case label, ok := <-labels:
+			if !ok {
+				labels = nil
+				continue
+			}
+			m.label, m.known = label, true
+			m.forget()
+		case _, ok := <-files:
+			if !ok {
+				files = nil
+				continue
+			}
+			m.read()
+			m.forget()
+		case <-m.freed:
+			if !m.waiting {
+				continue
+			}
+		case <-m.changed:
+			maps.DeleteFunc(m.later, func(_ string, why wait) bool { return why.gone })
+		case <-again.C:
+			clear(m.later)
+		}
+		m.round(ctx)
+		again.Stop()
+		if len(m.later) > 0 || m.unsaid {
+			again.Reset(m.o.Retry)
+		}
+	}
+}
+
+// forget drops what was learnt under another configuration.
+func (m *Manager) forget() {
+	clear(m.failed)
+	clear(m.later)
+	clear(m.before)
+}
+
+// read reads the file of configurations.
+func (m *Manager) read() {
+	data, err := os.ReadFile(m.o.File)
+	if err == nil {
+		var configs map[string]mig.Config
+		if configs, err = config.ParseMIG(m.o.File, data); err == nil {
+			m.configs, m.fileErr = configs, nil
+			return
+		}
+	} else {
+		err = fmt.Errorf("read the MIG configurations: %w", err)
+	}
+	m.fileErr = err
+	if m.configs != nil {
+		m.o.Event(true, ReasonFailed, err.Error()+"; the configurations read before stay in force")
+	}
+}
+
+// pick gives the configuration that the label names.
+func (m *Manager) pick(gpus []mig.GPU) (mig.Config, error) {
+	if c, ok := m.configs[m.label]; ok {
+		return c, nil
+	}
+	if m.fileErr != nil && m.configs == nil {
+		return mig.Config{}, m.fileErr
+	}
+	if c, ok := mig.Builtin(m.label, gpus); ok {
+		return c, nil
+	}
+	names := append(slices.Collect(maps.Keys(m.configs)), mig.BuiltinNames(gpus)...)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	fix := "there are " + strings.Join(names, ", ")
+	if near := gpu.NearestWord(m.label, names); near != "" {
+		fix = fmt.Sprintf("did you mean %q?", near)
+	}
+	return mig.Config{}, fmt.Errorf("specified MIG config %s does not exist; %s", m.label, fix)
+}
+
+// round does all that can be done now.
+func (m *Manager) round(ctx context.Context) {
+	if !m.known || ctx.Err() != nil {
+		return
+	}
+	if m.label == "" {
+		m.waiting = false
+		m.drain(nil)
+		m.say(ctx, "", "")
+		return
+	}
+	touched, done := false, map[string]bool{}
+	for {
+		s, err := m.o.Driver.Snapshot(ctx)
+		if err == nil && s.Failed != "" {
+			err = errors.New(s.Failed)
+		}
+		if err != nil { // Changed comes when the driver answers again
+			m.waiting = true
+			m.say(ctx, mig.Pending, "the GPUs cannot be read: "+err.Error())
+			return
+		}
+		gpus := m.gpus(s)
+		c, err := m.pick(gpus)
+		none, missing := mig.Gaps(gpus, c)
+		if err == nil && none {
+			err = fmt.Errorf("MIG config %s covers no GPU of this node; its entries are for other GPUs", m.label)
+		}
+		if err != nil {
+			m.waiting = false
+			m.finish(ctx, touched, nil, mig.Failed, err.Error())
+			return
+		}
+		if m.drain(unfinished(m.remember(mig.Plan(gpus, c)))) {
+			gpus = m.gpus(s) // somebody may have come just before
+		}
+		steps := m.remember(mig.Plan(gpus, c))
+		state, why := mig.Judge(steps)
+		next := slices.IndexFunc(steps, m.ready)
+		if next < 0 {
+			if m.waiting = state != mig.Success; !m.waiting && len(missing) > 0 {
+				why = fmt.Sprintf("no GPU has an index of %v", missing)
+			}
+			m.finish(ctx, touched, unfinished(steps), state, why)
+			return
+		}
+		if !touched {
+			m.say(ctx, mig.Pending, why)
+		}
+		touched = true
+		step := steps[next]
+		key := step.UUID + string(step.Action)
+		if done[key] {
+			m.failed[step.UUID] = "the driver said that this is done, and it is not: MIG " + string(step.Action)
+			continue
+		}
+		done[key] = true
+		m.do(ctx, step, gpus)
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// finish releases what is done, after the rest of the agent knows of it, and
+// says how it ended.
+func (m *Manager) finish(ctx context.Context, touched bool, left []string, state mig.State, why string) {
+	if touched {
+		if err := m.o.Refresh(ctx); err != nil {
+			m.o.Log.Warn("the new MIG devices are not taken over yet", "error", err)
+		}
+	}
+	m.drain(left)
+	m.say(ctx, state, why)
+}
+
+// gpus gives facts for a plan, with who holds what.
+func (m *Manager) gpus(s nvml.Snapshot) []mig.GPU {
+	holders := m.o.Holders()
+	out := make([]mig.GPU, 0, len(s.GPUs))
+	for _, g := range s.GPUs {
+		by := slices.Clone(holders[g.UUID])
+		for _, d := range g.MIG {
+			by = append(by, holders[d.UUID]...)
+		}
+		out = append(out, mig.GPU{
+			GPU: g.GPU, PCIID: g.PCIID, Capable: g.MIGCapable, Pending: g.MIGPending,
+			ComputeSlices: g.ComputeSlices, Profiles: g.Profiles, Lost: g.Lost, HeldBy: by,
+		})
+	}
+	return out
+}
+
+// unfinished gives the GPUs that are not as asked and can become so.
+func unfinished(steps []mig.Step) []string {
+	var out []string
+	for _, s := range steps {
+		if s.Action != mig.Nothing {
+			out = append(out, s.UUID)
+		}
+	}
+	return out
+}
+
+// remember puts what was learnt by trying into a plan, and forgets it of GPUs
+// that are as asked.
+func (m *Manager) remember(steps []mig.Step) []mig.Step {
+	for i := range steps {
+		s := &steps[i]
+		if s.Action == mig.Nothing {
+			delete(m.failed, s.UUID)
+			delete(m.later, s.UUID)
+			delete(m.before, s.UUID)
+		} else if why := m.failed[s.UUID]; why != "" {
+			s.Action, s.Wrong = mig.Nothing, why
+		} else if w, ok := m.later[s.UUID]; ok && w.mode && s.Action == mig.Cut {
+			delete(m.later, s.UUID)
+		} else if ok && s.Waits == "" && s.Action != mig.Reset {
+			s.Waits = w.why
+		}
+	}
+	return steps
+}
+
+// ready says whether a step is to be done now.
+func (m *Manager) ready(s mig.Step) bool {
+	_, later := m.later[s.UUID]
+	return s.Action != mig.Nothing && s.Waits == "" && !later
+}
+
+// drain makes exactly these GPUs drained, and says whether one is new.
+func (m *Manager) drain(uuids []string) bool {
+	more := false
+	for uuid, release := range m.drained {
+		if !slices.Contains(uuids, uuid) {
+			delete(m.drained, uuid)
+			release()
+		}
+	}
+	for _, uuid := range uuids {
+		if m.drained[uuid] == nil {
+			m.drained[uuid] = m.o.Drain(uuid)
+			more = true
+		}
+	}
+	return more
+}
+
+// say writes the state and tells of it, if it is another.
+func (m *Manager) say(ctx context.Context, state mig.State, why string) {
+	now := said{state, why}
+	if now == m.said && !m.unsaid {
+		return
+	}
+	if state != m.said.state || m.unsaid {
+		err := m.o.State(ctx, state)
+		m.unsaid = err != nil
+		if err != nil {
+			m.o.Log.Warn("the label "+LabelState+" is not written yet", "state", state, "error", err)
+		}
+	}
+	if now == m.said {
+		return
+	}
+	first := m.said.state == ""
+	m.said = now
+	switch state {
+	case mig.Success:
+		if first { // it was so before the agent started
+			return
+		}
+		text := "MIG config " + m.label + " is applied"
+		if why != "" {
+			text += "; " + why
+		}
+		m.o.Event(false, ReasonDone, text)
+	case mig.Pending:
+		m.o.Event(false, ReasonPending, "MIG config "+m.label+": "+why)
+	case mig.Rebooting:
+		m.o.Event(true, ReasonRebooting, "MIG config "+m.label+": "+why)
+	case mig.Failed:
+		m.o.Event(true, ReasonFailed, "MIG config "+m.label+": "+why)
+	}
+}
