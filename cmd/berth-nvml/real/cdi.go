@@ -49,7 +49,7 @@ func (l *Library) CDI() ([]byte, error) {
 	}
 	common, err := lib.GetCommonEdits()
 	if err != nil {
-		return nil, fmt.Errorf("find the driver's files under %s: %w; is that where the driver is installed?", l.driverRoot(), err)
+		return nil, fmt.Errorf("find the driver's files under %s, where it may not be installed: %w", l.driverRoot(), err)
 	}
 	devices, err := l.describeDevices(lib)
 	if err != nil {
