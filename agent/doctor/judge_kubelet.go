@@ -57,13 +57,14 @@ func judgePodResources(f Facts) Finding {
 	return warn("pod-resources", "/var/lib/kubelet/pod-resources/kubelet.sock is not there", "mount the folder into the agent's container; with another kubelet --root-dir it lies there")
 }
 
+// judgeMetrics never fails: pods use GPUs without metrics.
 func judgeMetrics(f Facts) Finding {
 	const name = "metrics"
 	switch {
 	case f.MetricsErr != nil:
-		return fail(name, f.MetricsErr.Error(), "see whether berth agent runs on this node, and whether another exporter holds its port")
+		return warn(name, f.MetricsErr.Error(), "see whether berth agent runs on this node, and whether another exporter holds its port")
 	case f.MetricsCount == 0:
-		return fail(name, f.MetricsURL+" has no metrics of GPUs", "see the finding on the driver, and the agent's log")
+		return warn(name, f.MetricsURL+" has no metrics of GPUs", "see the finding on the driver, and the agent's log")
 	}
 	return ok(name, "%s gives %d series of GPUs", f.MetricsURL, f.MetricsCount)
 }
