@@ -130,6 +130,7 @@ func (d *Driver) SetMIGMode(uuid string, on bool) (needsReset bool, err error) {
 	if current == on && pending == on {
 		return false, nil
 	}
+	defer d.snapshot() // the handles of before may be void
 	if !on && current {
 		if err := d.cut(g, nil); err != nil {
 			return false, err
@@ -143,7 +144,6 @@ func (d *Driver) SetMIGMode(uuid string, on bool) (needsReset bool, err error) {
 	if d.note(uuid, err) != nil {
 		return false, fmt.Errorf("ask for the MIG mode of %s: %w", uuid, err)
 	}
-	d.drift = true
 	if why != nil && !errors.Is(why, ResetRequired) && !errors.Is(why, InUse) {
 		return false, fmt.Errorf("put the MIG mode of %s in force: %w", uuid, why)
 	}

@@ -24,6 +24,7 @@ func (d *Driver) CutMIG(uuid string, profiles []string) error {
 	case !current:
 		return fmt.Errorf("%s: MIG is off; turn it on before it is cut: %w", uuid, InvalidState)
 	}
+	defer d.snapshot() // the handles of before are void
 	return d.cut(g, profiles)
 }
 
@@ -53,7 +54,6 @@ func (d *Driver) cut(g *card, names []string) error {
 	if same(before, want, facts) {
 		return nil
 	}
-	d.drift = true
 	var gone, made []instance
 	restore := func(cause error) error {
 		_ = d.note(facts.UUID, cause)

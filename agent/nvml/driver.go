@@ -120,6 +120,13 @@ func reloads(err error) bool {
 	return errors.Is(err, Uninitialized) || errors.Is(err, DriverNotLoaded) || errors.Is(err, LibRMVersionMismatch)
 }
 
+// ended gives ErrReload once the driver was seen to be gone.
+func (d *Driver) ended() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gone
+}
+
 // find gives the GPU of a UUID, or the one whose MIG device has it; then c is
 // not nil. The last snapshot is taken again if it has neither.
 func (d *Driver) find(uuid string) (g *card, c *cut, err error) {

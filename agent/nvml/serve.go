@@ -112,7 +112,7 @@ func (s *server) work(ctx context.Context, requests <-chan request) {
 			if drift {
 				s.changed()
 			}
-			if errors.Is(err, ErrReload) {
+			if err := s.driver.ended(); err != nil {
 				s.cancel(err)
 				return
 			}
