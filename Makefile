@@ -9,7 +9,7 @@ LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(K8S) -X $(VERSION_PKG).gitMajor=
 PURE := ./core/... ./api/... ./internal/... ./agent/... ./kube/... ./controller/... ./cli/... ./fleet/... ./sim/... $(addprefix ./,$(filter-out scheduler/server,$(wildcard scheduler/*)))
 
 .DEFAULT_GOAL := help
-.PHONY: help build up down test check lint bench generate tidy clean
+.PHONY: help build agent up down test check lint bench generate tidy clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,13 +17,17 @@ help: ## list these targets
 build: ## build bin/berth, bin/kubectl-berth and bin/kubectl
 	@sh tools/build.sh "$(LDFLAGS)"
 
+agent: ## build bin/berth-agent and bin/berth-nvml, for nodes with GPUs
+	go build -ldflags "$(LDFLAGS)" -o bin/berth-agent ./cmd/berth-agent
+	@sh tools/nvml.sh "$(LDFLAGS)"
+
 up: build ## start a Kubernetes control plane with a simulated GPU fleet here
 	@bin/berth up
 
 down: ## stop it; what is in it is kept
 	@bin/berth down
 
-test: build check ## everything that must pass: formatting, vet, unit, race, scripts on the built program
+test: build agent check ## everything that must pass: formatting, vet, unit, race, scripts on the built program
 	@sh tools/jupyter.sh
 	@sh tools/node.sh "$(LDFLAGS)"
 	go test $(PURE) .

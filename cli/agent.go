@@ -82,7 +82,7 @@ func besideThis(name string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("find the program %s: it is neither in %s nor on the PATH; `make build` makes it beside berth", name, strings.Join(tried, ""))
+		return "", fmt.Errorf("find the program %s: it is neither in %s nor on the PATH; `make agent` makes it beside berth", name, strings.Join(tried, ""))
 	}
 	return path, nil
 }

@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/cli"
 )
 
-// beside lays a program on the PATH, as `make build` lays it beside berth.
+// beside lays a program on the PATH, as `make agent` lays it beside berth.
 func beside(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,8 +47,8 @@ func TestAnAgentThatIsNotThereIsSaid(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out bytes.Buffer
 	code := cli.Main([]string{"berth", "agent"}, cli.Options{Out: &out, Err: &out})
-	if code != 1 || !strings.Contains(out.String(), "make build") {
-		t.Errorf("code %d, want 1; it says %q, which is to name `make build`", code, &out)
+	if code != 1 || !strings.Contains(out.String(), "make agent") {
+		t.Errorf("code %d, want 1; it says %q, which is to name `make agent`", code, &out)
 	}
 }
 

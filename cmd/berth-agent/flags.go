@@ -120,7 +120,7 @@ func nvmlPath(given string) (string, error) {
 	}
 	path, err := exec.LookPath(nvmlProgram)
 	if err != nil {
-		return "", fmt.Errorf("find %s: it is neither beside %s nor on the PATH; `make build` makes it, or give --nvml-program", nvmlProgram, self)
+		return "", fmt.Errorf("find %s: it is neither beside %s nor on the PATH; `make agent` makes it, or give --nvml-program", nvmlProgram, self)
 	}
 	return path, nil
 }
