@@ -157,7 +157,7 @@ func (s *server) GetPreferredAllocation(ctx context.Context, r *v1beta1.Preferre
 		ids, err := guarded(s.p, ctx, "GetPreferredAllocation", func(context.Context) ([]string, error) {
 			return s.p.node.Prefer(s.p.resource, c.AvailableDeviceIDs, c.MustIncludeDeviceIDs, int(c.AllocationSize))
 		})
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			s.p.opts.Log.Warn("no preference among devices; the kubelet chooses", "resource", s.p.resource, "err", err)
 		}
 		out.ContainerResponses = append(out.ContainerResponses, &v1beta1.ContainerPreferredAllocationResponse{DeviceIDs: ids})

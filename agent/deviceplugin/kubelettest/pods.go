@@ -31,17 +31,18 @@ func (k *Kubelet) Admit(ctx context.Context, pod Pod) error {
 	defer k.admit.Unlock()
 	k.mu.Lock()
 	k.active[pod.UID] = pod
+	life := k.life
 	k.mu.Unlock()
 	reuse := make(map[string]set) // devices of init containers, which have ended by then
 	err := func() error {
 		for _, c := range pod.Init {
-			if err := k.allocate(ctx, pod.UID, c, reuse); err != nil {
+			if err := k.allocate(ctx, life, pod.UID, c, reuse); err != nil {
 				return err
 			}
 			k.lend(pod.UID, c, reuse, !c.Sidecar)
 		}
 		for _, c := range pod.Containers {
-			if err := k.allocate(ctx, pod.UID, c, reuse); err != nil {
+			if err := k.allocate(ctx, life, pod.UID, c, reuse); err != nil {
 				return err
 			}
 			k.lend(pod.UID, c, reuse, false)
@@ -75,7 +76,7 @@ func (k *Kubelet) lend(pod string, c Container, reuse map[string]set, on bool) {
 }
 
 // allocate gets a container its devices of all resources.
-func (k *Kubelet) allocate(ctx context.Context, pod string, c Container, reuse map[string]set) error {
+func (k *Kubelet) allocate(ctx context.Context, life int, pod string, c Container, reuse map[string]set) error {
 	for _, resource := range slices.Sorted(maps.Keys(c.Limits)) {
 		ids, err := k.choose(ctx, holder{pod, c.Name, resource}, c.Limits[resource], reuse[resource])
 		if err != nil {
@@ -95,12 +96,16 @@ func (k *Kubelet) allocate(ctx context.Context, pod string, c Container, reuse m
 			resp, err = e.api.Allocate(ctx, &v1beta1.AllocateRequest{ContainerRequests: []*v1beta1.ContainerAllocateRequest{{DevicesIds: ids}}})
 		}
 		k.mu.Lock()
-		if err != nil || len(resp.ContainerResponses) == 0 {
+		switch {
+		case err != nil:
+		case len(resp.ContainerResponses) == 0:
+			err = errors.New("no containers return in allocation response")
+		case !k.lives(life):
+			err = errors.New("the kubelet has ended")
+		}
+		if err != nil {
 			k.taken = k.inUse()
 			k.mu.Unlock()
-			if err == nil {
-				err = errors.New("no containers return in allocation response")
-			}
 			return err
 		}
 		g := grant{ids: ids, numa: make(map[int64][]string), resp: resp.ContainerResponses[0]}

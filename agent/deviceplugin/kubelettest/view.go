@@ -14,9 +14,7 @@ import (
 // asks after every change of the kubelet; ok may call the kubelet's methods.
 func (k *Kubelet) Await(ctx context.Context, ok func() bool) error {
 	for {
-		k.mu.Lock()
-		changed := k.changed
-		k.mu.Unlock()
+		changed := k.Changed()
 		if ok() {
 			return nil
 		}
@@ -26,6 +24,14 @@ func (k *Kubelet) Await(ctx context.Context, ok func() bool) error {
 			return fmt.Errorf("wait for the kubelet: %w", context.Cause(ctx))
 		}
 	}
+}
+
+// Changed gives a channel that is closed by the next change: of devices,
+// registrations, endpoints or pods.
+func (k *Kubelet) Changed() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.changed
 }
 
 // Capacity gives what the node's status says of a resource: all devices, and
