@@ -380,10 +380,22 @@ func (w *world) sees(p *v1.Pod, container string) (gpus string, env map[string]s
 	for _, h := range w.of(p, container) {
 		resp := w.held[h].resp
 		maps.Copy(env, resp.Envs)
-		for _, name := range resp.CdiDevices {
-			d := cache.GetDevice(name.Name)
+		var names []string
+		for _, d := range resp.CdiDevices {
+			names = append(names, d.Name)
+		}
+		for key, value := range resp.Annotations {
+			if strings.HasPrefix(key, "cdi.k8s.io/") {
+				names = append(names, strings.Split(value, ",")...)
+			}
+		}
+		for _, d := range resp.Devices {
+			seen = append(seen, strings.TrimPrefix(d.HostPath, "/dev/nvidia"))
+		}
+		for _, name := range names {
+			d := cache.GetDevice(name)
 			if d == nil {
-				return "", nil, fmt.Errorf("unresolvable CDI devices %s", name.Name)
+				return "", nil, fmt.Errorf("unresolvable CDI devices %s", name)
 			}
 			for _, e := range []cdi.ContainerEdits{d.GetSpec().ContainerEdits, d.ContainerEdits} {
 				for _, text := range e.Env {
