@@ -92,6 +92,8 @@ func judgeModule(f Facts) Finding {
 	switch {
 	case f.Kernel != "":
 		return ok(name, "nvidia %s", f.Kernel)
+	case f.answers():
+		return ok(name, "the driver answers")
 	case f.Rejected != "":
 		return fail(name, "the kernel refused the nvidia module: "+f.Rejected,
 			"Secure Boot wants a signed module: enrol the key of the driver's package with mokutil --import and restart, or turn Secure Boot off")
@@ -112,7 +114,7 @@ func judgeModule(f Facts) Finding {
 func judgeLibrary(f Facts) Finding {
 	const name = "driver-library"
 	switch {
-	case f.Library == "" && f.Asked && f.Driver == nil && f.Snapshot.Failed == "":
+	case f.Library == "" && f.answers():
 		return ok(name, "found by the agent, %s", f.Snapshot.Driver)
 	case f.Library == "":
 		return fail(name, "libnvidia-ml.so.1 is not in any of the usual folders",
@@ -123,6 +125,9 @@ func judgeLibrary(f Facts) Finding {
 	}
 	return ok(name, "libnvidia-ml.so.%s", f.Library)
 }
+
+// answers says that the driver was asked and has answered.
+func (f Facts) answers() bool { return f.Asked && f.Driver == nil && f.Snapshot.Failed == "" }
 
 func judgeDriver(f Facts) Finding {
 	const name = "driver"

@@ -111,3 +111,37 @@ func TestCDIWithoutDriverFiles(t *testing.T) {
 		t.Error("the child ended")
 	}
 }
+
+// TestCDIOfOldDrivers asks for CDI of drivers that lack every second function:
+// the generator does not look functions up itself.
+func TestCDIOfOldDrivers(t *testing.T) {
+	t.Parallel()
+	needed := []string{"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo_v2"}
+	generator := []string{"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetIndex", "nvmlDeviceGetUUID", "nvmlDeviceGetMinorNumber", "nvmlDeviceIsMigDeviceHandle", "nvmlDeviceGetPciInfo_v3", "nvmlSystemGetDriverVersion"}
+	mig := []string{"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"}
+	for name, keep := range map[string][]string{
+		"nothing but what the generator needs of GPUs": slices.Concat(needed, generator),
+		"and what finds MIG devices":                   slices.Concat(needed, generator, mig),
+		"less than the generator needs":                slices.Concat(needed, generator[1:]),
+	} {
+		var without []string
+		for _, s := range fakelib.Symbols(t) {
+			if !slices.Contains(keep, s) {
+				without = append(without, s)
+			}
+		}
+		lib := fakelib.Build(t, without...)
+		const uuid = "GPU-11111111-0000-0000-0000-000000000000"
+		lib.Write(t, "driver 570.124.06 12080", "gpu mig=1 uuid="+uuid+" name=NVIDIA_H200 bus=00000000:1A:00.0", "mig gpu=0 uuid=MIG-22222222-0000-0000-0000-000000000000 gi=1 profile=9 start=0")
+		driverFiles(t, lib, "nvidia0", "nvidiactl", "nvidia-uvm")
+		c := start(t, lib, patience, "--driver-root", lib.Root)
+		snapshot(t, c)
+		data, err := c.CDI(t.Context())
+		if given := strings.Contains(string(data), uuid); given != slices.Contains(keep, generator[0]) {
+			t.Errorf("a driver with %s: CDI = %s, %v", name, data, err)
+		}
+		if c.Restarts() != 0 {
+			t.Errorf("a driver with %s: the child ended", name)
+		}
+	}
+}

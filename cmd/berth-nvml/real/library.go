@@ -89,7 +89,7 @@ func (l *Library) Init() error {
 	err := nvml.Error(ret)
 	switch err {
 	case nvml.LibraryNotFound:
-		return fmt.Errorf("%w: %s; install the NVIDIA driver on this node, or name the folder that holds it with --driver-root", err, l.whyNotLoaded())
+		return fmt.Errorf("%w: %s; install the NVIDIA driver on this node, or name the folder that holds it with --container-driver-root", err, l.whyNotLoaded())
 	case nvml.DriverNotLoaded:
 		return fmt.Errorf("%w: %s is there, the kernel module is not; run modprobe nvidia and look at dmesg", err, l.where)
 	case nvml.LibRMVersionMismatch:
