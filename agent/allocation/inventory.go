@@ -158,14 +158,27 @@ func (n *Node) well(d *device) bool {
 	return false
 }
 
-// still tells whether the hardware of a device that is not offered any more is
-// well.
-func (n *Node) still(d sharing.Device) bool {
-	was := device{UUID: d.UUID, Parent: d.UUID}
-	if _, whole, ok := n.snapshot.Find(d.UUID); !ok || whole != nil {
-		was.Parent = n.parent(d.GPU)
+// stillWell tells of tokens that stand for nothing that is offered: whether the
+// hardware is well that their pods hold.
+func (n *Node) stillWell(resource string) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range n.records {
+		for i := range r.Containers {
+			c := &r.Containers[i]
+			well := true
+			for j := range c.Devices {
+				well = well && n.well(&c.Devices[j])
+			}
+			for _, e := range c.Entries {
+				for _, token := range e.Tokens {
+					if e.Resource == resource {
+						out[token] = well
+					}
+				}
+			}
+		}
 	}
-	return n.well(&was)
+	return out
 }
 
 // Offers gives the devices by resource name, under their tokens; in mode kubelet
@@ -194,11 +207,15 @@ func (n *Node) offered() map[string][]deviceplugin.Device {
 	for _, resource := range n.tokens.Resources() {
 		list := n.tokens.List(resource)
 		devices := make([]deviceplugin.Device, 0, len(list))
+		var well map[string]bool
 		for _, t := range list {
 			d := deviceplugin.Device{ID: t.Name, Healthy: t.Device.Healthy, NUMANode: t.Device.NUMANode}
 			switch {
+			case t.Gone && well == nil:
+				well = n.stillWell(resource)
+				d.Healthy = well[t.Name]
 			case t.Gone:
-				d.Healthy = n.still(t.Device)
+				d.Healthy = well[t.Name]
 			case !t.Held && holder[t.Device.ID] != "":
 				d.Healthy = false // held under another token: nobody is to be sent there
 			}

@@ -13,11 +13,12 @@ import (
 // Tokens gives the devices of one node opaque names, for a kubelet that chooses
 // among names and knows nothing of commitments.
 //
-// Each token stands for one device of its resource, and each device has one.
-// When a pod holds another device than its token's, the two change places: the
-// tokens that the kubelet counts as free stand for free devices, and a device
-// that fails makes exactly its present token unhealthy. A held token keeps its
-// name for as long as it is held, whatever the node offers meanwhile.
+// Each device has one token. When a pod holds another device than its token's,
+// the two change places: the tokens that the kubelet counts as free stand for
+// free devices, and a device that fails makes exactly its present token
+// unhealthy. A held token keeps its name for as long as it is held, whatever the
+// node offers meanwhile: where its pod holds nothing that is offered, it stands
+// for nothing.
 //
 // The devices of nvidia.com/gpu-memory are the whole GiB of unshared GPUs, one
 // token each. Their tokens are good for a count and nothing else.
@@ -31,10 +32,8 @@ type Tokens struct {
 type Token struct {
 	Name   string
 	Device Device // of a GiB only ID, Resource, UUID, GPU and Healthy are set, and NUMANode is -1
-	// Held says that a pod has it. A held token whose device is not offered any
-	// more has the device as it was.
-	Held bool
-	Gone bool // the device is not offered any more
+	Held   bool   // a pod has it
+	Gone   bool   // it stands for nothing; then it is held, and Device has only its Resource
 
 	number int // see TokenNumber
 }
@@ -125,12 +124,8 @@ func (n *numbering) reset(offered []Device) {
 	}
 	next := 0
 	for _, d := range fresh {
-		name := ""
-		for ; ; next++ {
-			if name = n.short + "-" + strconv.Itoa(next); n.token[name] == nil {
-				break
-			}
-		}
+		var name string
+		name, next = n.fresh(next)
 		n.put(name, d)
 	}
 }
@@ -144,8 +139,18 @@ func (n *numbering) put(name string, d Device) *Token {
 
 // leave is a token without a device: it is forgotten unless it is held.
 func (n *numbering) leave(t *Token) {
-	if t.Gone = true; !t.Held {
+	t.Gone, t.Device = true, Device{Resource: t.Device.Resource, NUMANode: -1}
+	if !t.Held {
 		delete(n.token, t.Name)
+	}
+}
+
+// fresh is the lowest free name from a number on.
+func (n *numbering) fresh(from int) (name string, number int) {
+	for ; ; from++ {
+		if name = n.short + "-" + strconv.Itoa(from); n.token[name] == nil {
+			return name, from
+		}
 	}
 }
 
@@ -204,8 +209,8 @@ func (t *Tokens) For(resource, id string) (token Token, ok bool) {
 // are left, in the order of ids. A name that is not there becomes a token: the
 // kubelet remembers names that an earlier agent has given out.
 //
-// IDs that are not offered are left out. Where there are more tokens than
-// devices the rest keep what they stand for.
+// IDs that are not offered are left out. Tokens for which no device is left
+// stand for nothing, and the devices that they stood for get new ones.
 func (t *Tokens) Hold(resource string, names, ids []string) {
 	n := t.byResource[resource]
 	if n == nil {
@@ -238,9 +243,16 @@ func (t *Tokens) Hold(resource string, names, ids []string) {
 			n.token[name] = token
 		}
 		token.Held = true
-		if len(left) > 0 && !kept[name] {
+		switch {
+		case kept[name]:
+		case len(left) > 0:
 			n.swap(token, left[0])
 			left = left[1:]
+		case !token.Gone:
+			d := token.Device
+			n.leave(token)
+			name, _ := n.fresh(0)
+			n.put(name, d)
 		}
 	}
 }
@@ -252,10 +264,10 @@ func (n *numbering) swap(token *Token, id string) {
 	if other == token {
 		return
 	}
+	gone := token.Gone
 	token.Device, other.Device = other.Device, token.Device
-	token.Gone, other.Gone = false, token.Gone
-	n.of[id] = token
-	if other.Gone {
+	token.Gone = false
+	if n.of[id] = token; gone {
 		n.leave(other)
 	} else {
 		n.of[other.Device.ID] = other

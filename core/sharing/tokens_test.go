@@ -26,6 +26,9 @@ func stand(tokens *sharing.Tokens, resource string) string {
 	var out []string
 	for _, t := range tokens.List(resource) {
 		text := fmt.Sprintf("%s=%d", t.Name, t.Device.GPU)
+		if t.Gone {
+			text = t.Name + "=-"
+		}
 		if t.Device.ID != t.Device.UUID {
 			_, rest, _ := strings.Cut(t.Device.ID, "::")
 			text += "." + rest
@@ -97,7 +100,7 @@ func TestTokens(t *testing.T) {
 			func(t *testing.T, k *sharing.Tokens) {
 				k.Hold(whole, []string{"gpu-1"}, []string{id(1)})
 				reset(t, k, slices.Concat(gpus[:1], gpus[2:]), gpu.Sharing{})
-				if got := stand(k, whole); got != "gpu-0=0 gpu-1=1*- gpu-2=2 gpu-3=3" {
+				if got := stand(k, whole); got != "gpu-0=0 gpu-1=-*- gpu-2=2 gpu-3=3" {
 					t.Errorf("while it is held: %s", got)
 				}
 				k.Release(whole, []string{"gpu-1"})
@@ -121,7 +124,15 @@ func TestTokens(t *testing.T) {
 		{
 			"what is not offered is held by name alone",
 			func(_ *testing.T, k *sharing.Tokens) { k.Hold(whole, []string{"gpu-0"}, []string{"GPU-elsewhere"}) },
-			"gpu-0=0* gpu-1=1 gpu-2=2 gpu-3=3",
+			"gpu-0=-*- gpu-1=1 gpu-2=2 gpu-3=3 gpu-4=0",
+		},
+		{
+			"a name that stood for nothing gets its device back",
+			func(_ *testing.T, k *sharing.Tokens) {
+				k.Hold(whole, []string{"gpu-0"}, []string{"GPU-elsewhere"})
+				k.Hold(whole, []string{"gpu-0"}, []string{id(2)})
+			},
+			"gpu-0=2* gpu-1=1 gpu-3=3 gpu-4=0",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
