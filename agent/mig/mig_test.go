@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +29,7 @@ type bench struct {
 	driver  *nvml.Driver
 	file    fakegpu.File
 	label   chan string
+	mu      sync.Mutex // of holders and drained
 	holders map[string][]string
 	drained map[string]bool
 	states  []core.State
@@ -75,6 +78,7 @@ func (b *bench) change(uuid, what string) error {
 	if !ok {
 		b.t.Errorf("%s of %s, which is not there", what, uuid)
 	}
+	b.mu.Lock()
 	for _, by := range append([]string{uuid}, devices(g)...) {
 		if len(b.holders[by]) > 0 {
 			b.t.Errorf("%s of GPU %d under %v", what, g.Index, b.holders[by])
@@ -83,6 +87,7 @@ func (b *bench) change(uuid, what string) error {
 	if !b.drained[uuid] {
 		b.t.Errorf("%s of GPU %d, which is still offered", what, g.Index)
 	}
+	b.mu.Unlock()
 	if b.beforeChange != nil {
 		return b.beforeChange(uuid, what)
 	}
@@ -101,13 +106,23 @@ func devices(g nvml.GPU) []string {
 func (b *bench) run(o mig.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Driver, o.Label = b, b.label
-	o.Holders = func() map[string][]string { return b.holders }
+	o.Holders = func() map[string][]string {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return maps.Clone(b.holders)
+	}
 	o.Drain = func(uuid string) func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		b.drained[uuid] = true
 		if b.onDrain != nil {
 			b.onDrain(uuid)
 		}
-		return func() { b.drained[uuid] = false }
+		return func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.drained[uuid] = false
+		}
 	}
 	o.Refresh = func(context.Context) error { b.refresh++; return nil }
 	o.State = func(_ context.Context, s core.State) error {
