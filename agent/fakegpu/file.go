@@ -30,6 +30,7 @@ type File struct {
 	Removed []Change `json:"removed"` // taken out of the node
 	Reset   []Change `json:"reset"`   // once: a pending MIG mode is in force, bad memory rows are replaced
 	Remap   []Remap  `json:"remap"`   // bad memory rows
+	Needs   []Need   `json:"needs"`   // what the driver asks for, so that a GPU can go on
 	Thermal []Change `json:"thermal"` // too hot: clocks are lowered
 	Hang    []Trap   `json:"hang"`    // calls that do not return
 	Crash   []Trap   `json:"crash"`   // calls that end the process
@@ -93,6 +94,20 @@ type Remap struct {
 	Failed  bool          `json:"failed"`
 	After   time.Duration `json:"after"`
 }
+
+// Need is an action that the driver asks for. A reset of the GPU meets
+// ActionReset.
+type Need struct {
+	GPU    int           `json:"gpu"`
+	Action string        `json:"action"` // reset or reboot
+	After  time.Duration `json:"after"`
+}
+
+// The actions of a Need.
+const (
+	ActionReset  = "reset"
+	ActionReboot = "reboot"
+)
 
 // Trap is what happens at a call. With Symbol, a crash is that of a process
 // which calls a function that the driver lacks: exit status 127.
@@ -192,6 +207,11 @@ func (f File) checkRest() error {
 			return bad(fmt.Sprintf("xid[%d].code", i), "is not an Xid", "write one such as 79; docs/node.md lists them")
 		}
 	}
+	for i, n := range f.Needs {
+		if n.Action != ActionReset && n.Action != ActionReboot {
+			return bad(fmt.Sprintf("needs[%d].action", i), strconv.Quote(n.Action)+" is not an action", "write reset or reboot")
+		}
+	}
 	for _, list := range []struct {
 		field string
 		traps []Trap
@@ -270,6 +290,9 @@ func (f File) references() []reference {
 	}
 	for i, r := range f.Remap {
 		add("remap", i, &r.GPU, nil, r.After)
+	}
+	for i, n := range f.Needs {
+		add("needs", i, &n.GPU, nil, n.After)
 	}
 	for i, t := range f.Hang {
 		add("hang", i, t.GPU, nil, t.After)

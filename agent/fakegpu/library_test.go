@@ -308,20 +308,22 @@ gpus: [{product: NVIDIA H100 80GB HBM3}]`)
 	}
 }
 
-func TestBadMemoryRowsFailAProbe(t *testing.T) {
+func TestAProbeAsksForRowsAndForWhatTheDriverWants(t *testing.T) {
 	const a100 = "gpus: [{product: NVIDIA A100-SXM4-40GB, mig: [1g.5gb]}]\n"
-	l, d := node(t, a100+"remap: [{gpu: 0, pending: true}]")
+	l, d := node(t, a100)
 	mig := d.Snapshot().GPUs[0].MIG[0].UUID
-	if err := d.Probe(mig); !errors.Is(err, nvml.ResetRequired) {
-		t.Errorf("Probe with a row pending = %v, want ResetRequired", err)
-	}
-	l.Apply(parse(t, a100+"remap: [{gpu: 0, pending: true}]\nreset: [{gpu: 0}]"))
-	if err := d.Probe(mig); err != nil {
-		t.Errorf("Probe after the reset = %v", err)
-	}
-	l.Apply(parse(t, a100+"remap: [{gpu: 0, failed: true}]"))
-	if err := d.Probe(mig); err == nil || !strings.Contains(err.Error(), "could not be replaced") {
-		t.Errorf("Probe with a row lost = %v", err)
+	for _, test := range []struct{ name, more, want string }{
+		{"a row that waits for a reset is no fault", "remap: [{gpu: 0, pending: true}]", ""},
+		{"a row that could not be replaced is one", "remap: [{gpu: 0, failed: true}]", "could not be replaced"},
+		{"the driver asks for a reset", "needs: [{gpu: 0, action: reset}]", "the GPU needs a reset"},
+		{"it was reset", "needs: [{gpu: 0, action: reset}]\nreset: [{gpu: 0}]", ""},
+		{"a reset is no restart", "needs: [{gpu: 0, action: reboot}]\nreset: [{gpu: 0}]", "that the node be restarted"},
+	} {
+		l.Apply(parse(t, a100+test.more))
+		err := d.Probe(mig)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: Probe = %v, want %q", test.name, err, test.want)
+		}
 	}
 }
 

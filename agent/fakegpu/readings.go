@@ -112,9 +112,26 @@ func (d *device) Field(id int, scope uint32) (int64, error) {
 			return int64(r.MemoryTempCelsius), nil
 		case (id == nvml.FieldNVLinkTx || id == nvml.FieldNVLinkRx) && scope == nvml.AllLinks && c.product.NVLinks > 0:
 			return r.NVLinkBytes / 2 >> 10, nil
+		case id == nvml.FieldRecoveryAction:
+			return d.l.needs(c), nil
 		}
 		return 0, nvml.NotSupported
 	})
+}
+
+// needs is the gravest action that the file asks for.
+func (l *Library) needs(c *card) int64 {
+	action := int64(nvml.RecoveryNone)
+	for _, n := range l.file.Needs {
+		switch {
+		case n.GPU != c.index || !l.holds(n.After):
+		case n.Action == ActionReboot:
+			action = nvml.RecoveryReboot
+		case action == nvml.RecoveryNone && c.mended.Before(l.base.Add(n.After)):
+			action = nvml.RecoveryReset
+		}
+	}
+	return action
 }
 
 func (d *device) ComputeProcesses() ([]nvml.Process, error) {

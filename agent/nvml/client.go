@@ -178,8 +178,9 @@ func (c *Client) SetExclusive(ctx context.Context, uuid string, on bool) error {
 }
 
 // Probe asks whether a GPU or MIG device is well: it is there and answers, no
-// memory row waits for its replacement, and none could not be replaced. An
-// error that is ErrGone says nothing of the GPU.
+// memory row could not be replaced, and the driver does not ask for a reset or
+// a restart. A row that waits for its replacement is no fault. An error that is
+// ErrGone says nothing of the GPU.
 func (c *Client) Probe(ctx context.Context, uuid string) error {
 	_, err := c.call(ctx, c.o.Timeout, request{Call: callProbe, UUID: uuid})
 	return err

@@ -60,8 +60,26 @@ func (d *Driver) well(g *card, c *cut) error {
 		return fmt.Errorf("remapped rows: %w", err)
 	case err == nil && rows.Failed:
 		return errors.New("a bad memory row could not be replaced; the GPU has to be")
-	case err == nil && rows.Pending:
-		return fmt.Errorf("a bad memory row is replaced at the next reset: %w", ResetRequired)
+	}
+	return d.wanted(g, dev)
+}
+
+// wanted gives an error when the driver says itself that the GPU cannot go on
+// as it is. That links be drained, or that it be reset when it is free, is no
+// such thing: a bad row that waits for a reset is not used until then.
+//
+// Source: nvmlDeviceGpuRecoveryAction_t of nvml.h, and NVIDIA, "GPU Debug
+// Guidelines", recovery actions.
+func (d *Driver) wanted(g *card, dev Device) error {
+	action, err := dev.Field(FieldRecoveryAction, 0)
+	if err != nil { // older drivers do not say
+		return unless(d.note(g.facts.UUID, err), NotSupported, FunctionNotFound, InvalidArgument, NotFound)
+	}
+	switch action {
+	case RecoveryReset, RecoveryBusReset:
+		return fmt.Errorf("the driver asks for it: %w", ResetRequired)
+	case RecoveryReboot, RecoveryPower:
+		return errors.New("the driver asks that the node be restarted")
 	}
 	return nil
 }

@@ -189,7 +189,15 @@ const (
 	FieldMemoryTemperature = 82  // C
 	FieldNVLinkTx          = 138 // KiB since the driver was loaded
 	FieldNVLinkRx          = 139
-	AllLinks               = ^uint32(0) // scope: the sum over all links
+	FieldRecoveryAction    = 230 // what the driver wants done; one of the Recovery constants, since R570
+
+	RecoveryNone     = 0
+	RecoveryReset    = 1 // of the GPU
+	RecoveryReboot   = 2 // of the node
+	RecoveryBusReset = 6
+	RecoveryPower    = 7 // the system has to be started anew
+
+	AllLinks = ^uint32(0) // scope: the sum over all links
 
 	EventSingleBitECC uint64 = 1 << 0
 	EventDoubleBitECC uint64 = 1 << 1
