@@ -2,31 +2,71 @@
 
 package real
 
+/*
+#cgo LDFLAGS: -ldl
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <math.h>
+#include <stddef.h>
+
+// The arguments of nvmlGpmMetricsGet, version 1, as nvml.h lays them out. The
+// driver fills in the first count entries; its own array is never longer.
+struct metric {
+	unsigned id;
+	int code;
+	double value;
+	char *short_name, *long_name, *unit;
+};
+struct query {
+	unsigned version, count;
+	void *from, *to;
+	struct metric metrics[512];
+};
+
+static void *find(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+
+// compare asks for n metrics of two samples. One that the driver does not give
+// is NaN. One caller at a time.
+static int compare(void *call, void *from, void *to, const int *ids, double *values, int n) {
+	static struct query q;
+	q.version = 1;
+	q.count = n;
+	q.from = from;
+	q.to = to;
+	for (int i = 0; i < n; i++) q.metrics[i] = (struct metric){.id = ids[i], .code = -1};
+	int code = ((int (*)(struct query *))call)(&q);
+	for (int i = 0; i < n; i++) values[i] = q.metrics[i].code ? NAN : q.metrics[i].value;
+	return code;
+}
+#include <stdlib.h>
+*/
+import "C"
+
 import (
-	"math"
-	"runtime"
+	"reflect"
+	"unsafe"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"berth.dev/berth/agent/nvml"
 )
 
-// sample is memory of the driver; the garbage collector frees a forgotten one.
+// most is the number of metrics in one question.
+const most = 512
+
+// sample is memory of the driver.
 type sample struct {
-	l *Library
-	s gonvml.GpmSample
+	l      *Library
+	s      gonvml.GpmSample
+	handle unsafe.Pointer // of s
 }
 
 // Free gives the memory back; a second call does nothing.
 func (s *sample) Free() {
-	if s.s == nil {
-		return
-	}
-	if s.l.need("nvmlGpmSampleFree") == nil {
+	if s.s != nil && s.l.need("nvmlGpmSampleFree") == nil {
 		s.l.api.GpmSampleFree(s.s)
 	}
-	s.s = nil
-	runtime.SetFinalizer(s, nil)
+	s.s, s.handle = nil, nil
 }
 
 func (d *device) GPMSupported() (bool, error) {
@@ -49,7 +89,8 @@ func (d *device) GPMSample(gi int) (nvml.GPMSample, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &sample{l: d.l, s: s}
+	// go-nvml keeps the type to itself: a struct of one field, the pointer.
+	out := &sample{l: d.l, s: s, handle: reflect.ValueOf(s).Field(0).UnsafePointer()}
 	if gi >= 0 {
 		err = check(d.h.GpmMigSampleGet(gi, s))
 	} else {
@@ -59,38 +100,37 @@ func (d *device) GPMSample(gi int) (nvml.GPMSample, error) {
 		out.Free()
 		return nil, err
 	}
-	runtime.SetFinalizer(out, (*sample).Free)
 	return out, nil
 }
 
 // GPMMetrics compares two samples; ids are NVML_GPM_METRIC_ numbers.
+//
+// It calls the driver itself: go-nvml copies an array of 19 KB four times for
+// each device, which is most of what a scrape of many MIG devices would cost.
 func (l *Library) GPMMetrics(from, to nvml.GPMSample, ids []int) ([]float64, error) {
 	a, ok1 := from.(*sample)
 	b, ok2 := to.(*sample)
-	if !ok1 || !ok2 || a.s == nil || b.s == nil {
+	if !ok1 || !ok2 || a.s == nil || b.s == nil || len(ids) == 0 || len(ids) > most {
 		return nil, nvml.InvalidArgument
 	}
 	if err := l.need("nvmlGpmMetricsGet"); err != nil {
 		return nil, err
 	}
-	q := gonvml.GpmMetricsGetType{NumMetrics: uint32(len(ids)), Sample1: a.s, Sample2: b.s}
-	if len(ids) > len(q.Metrics) {
-		return nil, nvml.InvalidArgument
+	l.gpm.Lock()
+	defer l.gpm.Unlock()
+	if l.compare == nil {
+		name := C.CString("nvmlGpmMetricsGet")
+		l.compare = C.find(name) // go-nvml has loaded the library for all to see
+		C.free(unsafe.Pointer(name))
 	}
+	if l.compare == nil {
+		return nil, nvml.FunctionNotFound
+	}
+	asked := make([]C.int, len(ids))
 	for i, id := range ids {
-		q.Metrics[i].MetricId = uint32(id)
+		asked[i] = C.int(id)
 	}
-	if err := check(l.api.GpmMetricsGet(&q)); err != nil {
-		return nil, err
-	}
-	out := make([]float64, len(ids))
-	for i := range ids {
-		out[i] = math.NaN()
-		if gonvml.Return(q.Metrics[i].NvmlReturn) == gonvml.SUCCESS {
-			out[i] = q.Metrics[i].Value
-		}
-	}
-	runtime.KeepAlive(a)
-	runtime.KeepAlive(b)
-	return out, nil
+	values := make([]float64, len(ids))
+	code := C.compare(l.compare, a.handle, b.handle, &asked[0], (*C.double)(&values[0]), C.int(len(ids)))
+	return values, check(gonvml.Return(code))
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -48,6 +49,9 @@ type Library struct {
 	lacks  map[string]error         // by symbol; nil is there
 	uuids  map[gonvml.Device]string // of every handle that was asked for its UUID
 	loaded bool
+
+	gpm     sync.Mutex     // one question at a time
+	compare unsafe.Pointer // nvmlGpmMetricsGet, once it was found
 }
 
 var _ nvml.Library = (*Library)(nil)
@@ -118,6 +122,9 @@ func (l *Library) Shutdown() error {
 	}
 	l.loaded = false
 	clear(l.uuids)
+	l.gpm.Lock()
+	l.compare = nil
+	l.gpm.Unlock()
 	return check(l.api.Shutdown())
 }
 

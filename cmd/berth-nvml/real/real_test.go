@@ -19,7 +19,7 @@ import (
 
 // open loads the stand-in in this process. The C library reads its file's name
 // from the environment.
-func open(t *testing.T, lib fakelib.Lib) *real.Library {
+func open(t testing.TB, lib fakelib.Lib) *real.Library {
 	t.Helper()
 	for _, kv := range lib.Env() {
 		name, value, _ := strings.Cut(kv, "=")
