@@ -2,6 +2,9 @@ package fakegpu_test
 
 import (
 	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,5 +90,25 @@ deviceNodes:
 	}
 	if nodes := s.GPUs[0].Nodes; len(nodes) != 1 || nodes[0] != "/dev/nvidia0" {
 		t.Errorf("Nodes of GPU 0 = %v, want /dev/nvidia0", nodes)
+	}
+}
+
+func TestTheDocumentedFileIsRight(t *testing.T) {
+	page, err := os.ReadFile("../../docs/fake-gpus.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	example, table, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("docs/fake-gpus.md has no YAML example")
+	}
+	if f := parse(t, example); len(f.GPUs) != 2 || len(f.Work) != 2 {
+		t.Errorf("the example has %d groups and %d loads, want 2 and 2", len(f.GPUs), len(f.Work))
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+: .*?)` \\|").FindAllStringSubmatch(table, -1) {
+		if _, err := fakegpu.Parse(row[1], []byte("gpus: [{product: NVIDIA H200}]\n"+strings.TrimPrefix(row[1], "|"))); err != nil {
+			t.Errorf("%s is refused: %v", row[1], err)
+		}
 	}
 }
