@@ -15,7 +15,8 @@
  *
  * The file is named by NVML_STATE and read again whenever it changes. What
  * the caller changes (MIG, limits) lasts until then and is appended to the
- * file named by NVML_CALLS, so that a test can see it.
+ * file named by NVML_CALLS, so that a test can see it. With NVML_STILL set it is
+ * read once, so that time measured is the caller's.
  *
  * A driver without a function is compiled with -DnvmlX=absent_nvmlX.
  * Layouts come from the nvml.h of github.com/NVIDIA/go-nvml.
