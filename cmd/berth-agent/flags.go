@@ -101,7 +101,10 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 	}
 	o.Child = []string{program}
 	if f.fake != "" {
-		o.Fake, o.Child = true, append(o.Child, "--fake", f.fake)
+		o.Fake, o.Child = true, append(o.Child, "--fake", f.fake, "--node", o.NodeName)
+		if !o.Observe { // what is cut stays cut when the agent is started anew, until the node is
+			o.Child = append(o.Child, "--fake-state", filepath.Join(o.CDIDir, "berth-fake-gpus.state"))
+		}
 	}
 	return o, nil
 }
