@@ -253,12 +253,12 @@ func TestXidsComeAtTheirTime(t *testing.T) {
 		done := make(chan error)
 		stop := make(chan struct{})
 		go func() {
-			done <- d.Watch(t.Context(), func(e nvml.Event) {
+			done <- d.Watch(t.Context(), nvml.Listener{Event: func(e nvml.Event) {
 				e.At = time.Time{}.Add(e.At.Sub(began))
 				if got = append(got, e); len(got) == 2 {
 					close(stop)
 				}
-			}, func() {})
+			}, Changed: func() {}, Stuck: func(err error) { t.Error(err) }})
 		}()
 		synctest.Wait()
 		l.Apply(parse(t, h100+"xid: [{gpu: 1, code: 31, after: 90s}, {gpu: 0, mig: 0, code: 94, after: 5s}]"))

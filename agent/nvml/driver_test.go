@@ -1,6 +1,7 @@
 package nvml_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -236,4 +237,28 @@ func TestACutThatFailsHalfWayIsTakenBack(t *testing.T) {
 	if !errors.Is(err, nvml.InsufficientResources) || !strings.Contains(err.Error(), "could not be made again") {
 		t.Errorf("CutMIG with every call refused = %v", err)
 	}
+}
+
+// TestAWaitThatHangsIsNoticed: a driver that never returns from a wait for
+// events would leave every later Xid unseen.
+func TestAWaitThatHangsIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fake(t, "gpus: [{product: NVIDIA H200}]\nhang: [{call: nvmlEventSetWait_v2, after: 10m}]")
+		began := time.Now()
+		stuck := make(chan error, 1)
+		done := make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			done <- nvml.NewDriver(l).Watch(ctx, nvml.Listener{Event: func(nvml.Event) {}, Changed: func() {}, Stuck: func(err error) { stuck <- err }})
+		}()
+		err := <-stuck
+		if took := time.Since(began); took < 10*time.Minute || took > 12*time.Minute || !strings.Contains(err.Error(), "has not returned") {
+			t.Errorf("Stuck(%v) after %v, want it a minute after 10m", err, took)
+		}
+		cancel()
+		_ = l.Close() // the fake lets hung calls return
+		if err := <-done; err != nil {
+			t.Errorf("Watch = %v", err)
+		}
+	})
 }

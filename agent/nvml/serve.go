@@ -158,7 +158,7 @@ func (s *server) watch(ctx context.Context) {
 			if failed {
 				s.changed()
 			}
-			err = s.driver.Watch(ctx, s.event, s.changed)
+			err = s.driver.Watch(ctx, Listener{Event: s.event, Changed: s.changed, Stuck: func(err error) { s.cancel(err) }})
 		} else if !failed {
 			s.log.Warn("the driver cannot be reached; looking again now and then", "error", err, "every", retry)
 		}

@@ -12,10 +12,26 @@ import (
 // counted, since NVML tells of no GPU that comes or goes.
 const waitFor = 5 * time.Second
 
+// stuckAfter is when a round of Watch is taken for hung: a GPU may take seconds
+// to be counted.
+const stuckAfter = time.Minute
+
+// Listener is told what Watch sees.
+type Listener struct {
+	Event   func(Event)
+	Changed func() // GPUs came or went
+	// Stuck is called, by another goroutine, when the driver has not returned from
+	// a wait for long: no event will come, and the process should end.
+	Stuck func(error)
+}
+
 // Watch tells of Xids and lost GPUs until ctx ends, which it notices within 5 s.
-// changed is called when GPUs came or went. The error is ErrReload, or why
-// nothing could be watched.
-func (d *Driver) Watch(ctx context.Context, emit func(Event), changed func()) error {
+// The error is ErrReload, or why nothing could be watched.
+func (d *Driver) Watch(ctx context.Context, to Listener) error {
+	late := time.AfterFunc(stuckAfter, func() {
+		to.Stuck(fmt.Errorf("a wait of %v for events has not returned in %v", waitFor, stuckAfter))
+	})
+	defer late.Stop()
 	var set EventSet
 	defer func() {
 		if set != nil {
@@ -23,37 +39,37 @@ func (d *Driver) Watch(ctx context.Context, emit func(Event), changed func()) er
 		}
 	}()
 	var have []string
-	for bad := 0; ctx.Err() == nil; {
+	for bad := 0; ctx.Err() == nil; late.Reset(stuckAfter) {
 		uuids, devices, err := d.present()
 		if err != nil {
 			return err
 		}
 		if set == nil || !slices.Equal(have, uuids) {
 			if set != nil {
-				d.drain(set, emit)
-				changed()
+				d.drain(set, to.Event)
+				to.Changed()
 			}
 			if set, err = d.register(devices); err != nil {
 				return err
 			}
 			have = uuids
 		}
-		d.tell(emit) // what present has found
+		d.tell(to.Event) // what present has found
 		e, err := set.Wait(waitFor)
 		switch {
 		case err == nil:
 			bad = 0
 			if e.Type&EventXid != 0 {
-				emit(d.keep(e))
+				to.Event(d.keep(e))
 			}
 		case errors.Is(err, Timeout):
 			bad = 0
 		case reloads(err):
 			return fmt.Errorf("%w: wait for events: %w", ErrReload, err)
 		default: // a GPU was lost: register the rest anew
-			d.drain(set, emit)
+			d.drain(set, to.Event)
 			set = nil
-			changed()
+			to.Changed()
 			if bad++; bad > 3 {
 				return fmt.Errorf("wait for events: %w", err)
 			}
