@@ -114,7 +114,7 @@ func kernelVersion(text string) string {
 }
 
 // libraryDirs are where distributions and driver containers put libraries.
-var libraryDirs = []string{ //nolint:gochecknoglobals // read only
+var libraryDirs = []string{
 	"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib", "/usr/local/nvidia/lib64",
 	"/home/kubernetes/bin/nvidia/lib64", "/run/nvidia/driver/usr/lib64", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu", "/opt/nvidia/lib64",
 }

@@ -28,7 +28,7 @@ func (t tree) toolkit() Toolkit {
 
 // containerdConfigs are the configuration files of containerd and of the
 // distributions that bring their own, the first found holds.
-var containerdConfigs = []string{ //nolint:gochecknoglobals // read only
+var containerdConfigs = []string{
 	"/var/lib/rancher/k3s/agent/etc/containerd/config.toml", "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
 	"/var/snap/microk8s/current/args/containerd.toml", "/etc/k0s/containerd.toml", "/etc/containerd/config.toml",
 }
@@ -65,7 +65,7 @@ func (t tree) runtime(ctx context.Context, o Options) Runtime {
 // lastVersion finds the version in a line such as
 // "containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7".
 func lastVersion(line string) string {
-	for _, word := range strings.Fields(line) {
+	for word := range strings.FieldsSeq(line) {
 		if v := digits.FindString(word); v != "" && strings.HasPrefix(strings.TrimPrefix(word, "v"), v) {
 			return v
 		}

@@ -53,12 +53,12 @@ func fail(name, seen, do string) Finding {
 	return Finding{Name: name, Status: Fail, Seen: seen, Do: do}
 }
 
-// count writes "1 GPU" and "2 GPUs".
-func count(n int, noun string) string {
+// gpus writes "1 GPU" and "2 GPUs".
+func gpus(n int) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 GPU"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d GPUs", n)
 }
 
 func judgeCards(f Facts) Finding {
@@ -69,21 +69,21 @@ func judgeCards(f Facts) Finding {
 	}
 	switch {
 	case len(f.Cards) == 0 && len(f.Snapshot.GPUs) > 0:
-		return ok(name, "%s by the driver, none on the PCI bus that is seen here", count(len(f.Snapshot.GPUs), "GPU"))
+		return ok(name, "%s by the driver, none on the PCI bus that is seen here", gpus(len(f.Snapshot.GPUs)))
 	case len(f.Cards) == 0:
 		return fail(name, "no NVIDIA GPU on the PCI bus",
 			"see lspci -d 10de: on the host; in a virtual machine, pass a GPU through; on a node without GPUs, keep the agent away with a node selector")
 	case by["nouveau"] > 0:
-		return fail(name, count(by["nouveau"], "GPU")+" held by the nouveau driver",
+		return fail(name, gpus(by["nouveau"])+" held by the nouveau driver",
 			"write \"blacklist nouveau\" and \"options nouveau modeset=0\" to /etc/modprobe.d/nouveau.conf, rebuild the initramfs, restart the node")
 	case by["vfio-pci"] > 0:
-		return warn(name, fmt.Sprintf("%d of %s held by vfio-pci, for virtual machines", by["vfio-pci"], count(len(f.Cards), "GPU")),
+		return warn(name, fmt.Sprintf("%d of %s held by vfio-pci, for virtual machines", by["vfio-pci"], gpus(len(f.Cards))),
 			"containers cannot use them; bind them to the nvidia driver if they should")
 	case by[""] > 0 && f.Kernel != "":
-		return fail(name, fmt.Sprintf("%d of %s without a kernel driver", by[""], count(len(f.Cards), "GPU")),
+		return fail(name, fmt.Sprintf("%d of %s without a kernel driver", by[""], gpus(len(f.Cards))),
 			"see dmesg | grep NVRM: the module may not know this GPU, or need its open variant (Blackwell does)")
 	}
-	return ok(name, "%s on the PCI bus", count(len(f.Cards), "GPU"))
+	return ok(name, "%s on the PCI bus", gpus(len(f.Cards)))
 }
 
 func judgeModule(f Facts) Finding {
@@ -153,10 +153,10 @@ func judgeDriver(f Facts) Finding {
 	case len(s.GPUs) == 0:
 		return fail(name, "the driver shows no GPU", "see dmesg | grep NVRM")
 	case len(lost) > 0:
-		return fail(name, fmt.Sprintf("%d of %s lost: %s", len(lost), count(len(s.GPUs), "GPU"), strings.Join(lost, ", ")),
+		return fail(name, fmt.Sprintf("%d of %s lost: %s", len(lost), gpus(len(s.GPUs)), strings.Join(lost, ", ")),
 			"drain the node and restart it; a GPU that is lost again (Xid 79) has a fault of power, heat or seat")
 	case len(s.GPUs) < len(f.Cards) && !s.Fake:
-		return warn(name, fmt.Sprintf("the driver shows %d of the %s on the bus", len(s.GPUs), count(len(f.Cards), "GPU")), "see dmesg | grep NVRM for the one that is missing")
+		return warn(name, fmt.Sprintf("the driver shows %d of the %s on the bus", len(s.GPUs), gpus(len(f.Cards))), "see dmesg | grep NVRM for the one that is missing")
 	}
 	return ok(name, "%s, CUDA %s, %s", s.Driver, s.CUDA, products(f))
 }
@@ -242,11 +242,11 @@ func judgeMIG(f Facts) []Finding {
 	case capable == 0:
 		return nil
 	case pending > 0:
-		return []Finding{warn(name, "the MIG mode of "+count(pending, "GPU")+" changes at its next reset", "stop what uses it (monitoring too), then nvidia-smi --gpu-reset -i N; or restart the node")}
+		return []Finding{warn(name, "the MIG mode of "+gpus(pending)+" changes at its next reset", "stop what uses it (monitoring too), then nvidia-smi --gpu-reset -i N; or restart the node")}
 	case ampere > 0 && drm:
-		return []Finding{warn(name, "nvidia_drm is loaded: the MIG mode of "+count(ampere, "GPU")+" cannot be changed while it is", "if MIG is to be switched on or off here: rmmod nvidia_drm nvidia_modeset, or restart the node after the change")}
+		return []Finding{warn(name, "nvidia_drm is loaded: the MIG mode of "+gpus(ampere)+" cannot be changed while it is", "if MIG is to be switched on or off here: rmmod nvidia_drm nvidia_modeset, or restart the node after the change")}
 	}
-	return []Finding{ok(name, "%s can be cut by MIG", count(capable, "GPU"))}
+	return []Finding{ok(name, "%s can be cut by MIG", gpus(capable))}
 }
 
 func judgeXids(f Facts) []Finding {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"strings"
 )
 
@@ -110,8 +111,6 @@ func (s settings) merge(other settings) {
 		if s[table] == nil {
 			s[table] = map[string]string{}
 		}
-		for k, v := range values {
-			s[table][k] = v
-		}
+		maps.Copy(s[table], values)
 	}
 }
