@@ -217,6 +217,51 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
+// shows waits until the series of a metric with the labels add up to a value.
+func (n *node) shows(t *testing.T, name string, want float64, pairs ...string) {
+	t.Helper()
+	eventually(t, patience, name+" is right", func() error {
+		families, text := scrape(t)
+		if got, _ := sum(families, name, pairs...); got != want {
+			return fmt.Errorf("it is %v, and should be %v:\n%s", got, want, lines(text, name))
+		}
+		return nil
+	})
+}
+
+// held waits until the metrics say that so many GPUs are held.
+func (n *node) held(t *testing.T, gpus float64) {
+	t.Helper()
+	n.shows(t, "berth_gpu_held", gpus)
+}
+
+// attributed waits until the metrics of these GPUs, and no others, are a pod's.
+func (n *node) attributed(t *testing.T, pod string, uuids ...string) {
+	t.Helper()
+	const name = "DCGM_FI_DEV_GPU_TEMP"
+	eventually(t, patience, "the metrics tell what pod "+pod+" has", func() error {
+		families, text := scrape(t)
+		_, all := sum(families, name, "pod", pod, "namespace", "default", "container", "c")
+		for _, u := range uuids {
+			if _, series := sum(families, name, "UUID", u, "pod", pod, "namespace", "default", "container", "c"); series != 1 || all != len(uuids) {
+				return fmt.Errorf("it has %v, and the metrics say\n%s", uuids, lines(text, name))
+			}
+		}
+		return nil
+	})
+}
+
+// lines are the lines of a text that hold a word.
+func lines(text []byte, word string) string {
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, word) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
 // only says what is wrong where a container does not see exactly the GPUs of
 // these indexes: in its environment, among its device nodes, and in what the
 // kernel lets it open even if it makes the nodes itself.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -104,15 +103,22 @@ func (n *node) mismatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := n.differences(t)
+	after := grows(t, n.differences, before)
 	t.Logf("figure: the kubelet picked %v and %v where GPU 3 and GPU 2 were committed; %v differences counted", one, two, after-before)
-	if after-before < 1 {
-		t.Errorf("the kubelet picked %v and %v, committed were 3 and 2, and no difference is counted", one, two)
-	}
-	families, text := scrape(t)
-	if _, series := sum(families, "DCGM_FI_DEV_GPU_TEMP", "UUID", uuid(3), "pod", "one-"+nodeName, "container", "c"); series != 1 {
-		t.Errorf("GPU 3 has %d series of pod one:\n%s", series, lines(text, "DCGM_FI_DEV_GPU_TEMP"))
-	}
+	n.attributed(t, "one-"+nodeName, uuid(3))
+}
+
+// grows waits until a count is more than it was: a scrape may be a second old.
+func grows(t *testing.T, count func(*testing.T) float64, before float64) float64 {
+	t.Helper()
+	var after float64
+	eventually(t, patience, "it is counted", func() error {
+		if after = count(t); after <= before {
+			return fmt.Errorf("the count is %v, as before", after)
+		}
+		return nil
+	})
+	return after
 }
 
 // differences is how often the agent has set the kubelet's pick aside.
@@ -120,17 +126,6 @@ func (n *node) differences(t *testing.T) float64 {
 	families, _ := scrape(t)
 	value, _ := sum(families, "berth_commitment_differences_total")
 	return value
-}
-
-// lines are the lines of a text that hold a word.
-func lines(text []byte, word string) string {
-	var out strings.Builder
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, word) {
-			out.WriteString(line)
-		}
-	}
-	return out.String()
 }
 
 func (n *node) several(t *testing.T) {
@@ -222,9 +217,7 @@ func (n *node) malformed(t *testing.T) {
 	n.apply(pod("malformed", `{"c":[{"uuid":`, 1))
 	n.waits(t, "malformed", "CreateContainerConfigError", "berth.dev/devices")
 	t.Logf("figure: a malformed commitment: %s", n.state("malformed"))
-	if after := n.refusals(t); after <= before {
-		t.Errorf("%v refusals are counted, as before", after)
-	}
+	grows(t, n.refusals, before)
 	n.apply(pod("malformed", commit("c", uuid(0)), 1))
 	if err := only(n.sees(t, "malformed", "c"), 0); err != nil {
 		t.Errorf("once it can be read: %v", err)
@@ -349,9 +342,6 @@ func (n *node) stale(t *testing.T) {
 		}
 		return err
 	})
-	families, text := scrape(t)
-	if held, _ := sum(families, "berth_gpu_held"); held != 0 {
-		t.Errorf("%v GPUs are held by nobody:\n%s", held, lines(text, "berth_gpu_held"))
-	}
+	n.held(t, 0)
 	t.Logf("figure: specs of the last pods were gone in %v", took.Round(time.Millisecond))
 }

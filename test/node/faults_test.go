@@ -197,11 +197,9 @@ func (n *node) while(t *testing.T, trouble string, gpu int) {
 	}
 	within(t, "meanwhile a container has started", time.Since(began))
 	began = time.Now()
-	families, text := scrape(t)
+	scrape(t)
 	within(t, "meanwhile the metrics have answered", time.Since(began))
-	if held, _ := sum(families, "berth_gpu_held"); held != 2 {
-		t.Errorf("pods hold 2 GPUs, and the metrics say\n%s", lines(text, "berth_gpu_held"))
-	}
+	n.held(t, 2)
 	if got, err := allocatable(gpuResource); err != nil || got != 4 {
 		t.Errorf("meanwhile the kubelet has %d GPUs, %v", got, err)
 	}

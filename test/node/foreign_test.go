@@ -111,13 +111,7 @@ func TestForeignPlugin(t *testing.T) {
 		t.Errorf("the other plugin was not asked: %v", r.Env)
 	}
 	has := visible(r)[0]
-	eventually(t, patience, "the metrics tell who holds what", func() error {
-		families, text := scrape(t)
-		if _, series := sum(families, "DCGM_FI_DEV_GPU_TEMP", "UUID", has, "pod", "held-"+nodeName, "namespace", "default", "container", "c"); series != 1 {
-			return &notYet{lines(text, "DCGM_FI_DEV_GPU_TEMP")}
-		}
-		return nil
-	})
+	n.attributed(t, "held-"+nodeName, has)
 	n.leavesAlone(t, before)
 	n.agent.stop(t, syscall.SIGTERM)
 	n.remove(t, "held")

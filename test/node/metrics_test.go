@@ -34,7 +34,7 @@ func TestMetrics(t *testing.T) {
 		return
 	}
 	n := newWholeNode(t, "NVIDIA H200", 8, "--interval", "15s")
-	n.apply(pod("committed", commit("c", uuid(6)), 1), uncommitted("other", gpuResource, 2))
+	n.apply(pod("committed", commitOf(h200Bytes, "c", uuid(6)), 1), uncommitted("other", gpuResource, 2))
 	n.sees(t, "committed", "c")
 	n.sees(t, "other", "c")
 	t.Run("every default name is there, for every GPU, with the pods that hold them", n.names)

@@ -94,6 +94,7 @@ maxPods: 300
 registryPullQPS: 0
 serializeImagePulls: false
 eventRecordQPS: 0
+crashLoopBackOff: {maxContainerRestartPeriod: 1s}
 {{- if .CA}}
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: {{.CA}}}}
 authorization: {mode: Webhook}

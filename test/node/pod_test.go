@@ -24,7 +24,7 @@ const (
 )
 
 // patience is how long anything may take on a machine with much to do.
-const patience = 40 * time.Second
+const patience = 30 * time.Second
 
 // report is what a container of gpuapp says it sees.
 type report struct {
@@ -40,13 +40,22 @@ type device struct {
 	MemoryBytes int64  `json:"memoryBytes,omitempty"`
 }
 
-// commit writes devices for containers: commit("c", "GPU-3") or several pairs,
-// with commas between the devices of one.
-func commit(pairs ...string) string {
+// a100Bytes is the memory of an A100 of 40 GiB, and h200Bytes that of an H200.
+const (
+	a100Bytes = 40 << 30
+	h200Bytes = 141 << 30
+)
+
+// commit writes whole A100s for containers: commit("c", "GPU-3") or several
+// pairs, with commas between the devices of one.
+func commit(pairs ...string) string { return commitOf(a100Bytes, pairs...) }
+
+// commitOf is commit for whole GPUs with another memory.
+func commitOf(memoryBytes int64, pairs ...string) string {
 	all := map[string][]device{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		for uuid := range strings.SplitSeq(pairs[i+1], ",") {
-			all[pairs[i]] = append(all[pairs[i]], device{UUID: uuid, MilliGPU: 1000})
+			all[pairs[i]] = append(all[pairs[i]], device{UUID: uuid, MilliGPU: 1000, MemoryBytes: memoryBytes})
 		}
 	}
 	data, err := json.Marshal(all)

@@ -145,6 +145,9 @@ func missing() string {
 			return fmt.Sprintf("%s is not built: run `make test`, or tools/node.sh", program(name))
 		}
 	}
+	if _, err := os.Stat(kubeletDir); err != nil && strings.HasPrefix(program("ctr"), filepath.Dir(kubeletDir)+"/") {
+		return "this folder is in one that would be hidden: make an empty " + kubeletDir
+	}
 	if _, _, err := hierarchies(); err != nil {
 		return "a real node needs cgroups: " + err.Error()
 	}

@@ -35,13 +35,8 @@ func TestRecovery(t *testing.T) {
 	n.apply(pod("on-broken", commit("c", uuid(2)), 1))
 	n.waits(t, "on-broken", "CreateContainerConfigError", uuid(2))
 	t.Logf("figure: a container on an unhealthy GPU: %s", n.state("on-broken"))
-	families, text := scrape(t)
-	if healthy, _ := sum(families, "berth_gpu_healthy"); healthy != 2 {
-		t.Errorf("of 4 GPUs 2 are healthy, and the metrics say\n%s", lines(text, "berth_gpu_healthy"))
-	}
-	if count, _ := sum(families, "berth_gpu_xid_errors_total", "xid", "95"); count != 1 {
-		t.Errorf("one Xid 95 is counted as\n%s", lines(text, "berth_gpu_xid_errors_total"))
-	}
+	n.shows(t, "berth_gpu_healthy", 2)
+	n.shows(t, "berth_gpu_xid_errors_total", 1, "xid", "95")
 	n.setGPUs(t, wholeGPUs(4))
 	n.offersWithin(t, recovery, gpuResource, 4)
 	t.Logf("figure: both GPUs are offered again after %v", time.Since(began).Round(time.Second))
