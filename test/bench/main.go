@@ -38,6 +38,7 @@ func parts() []part {
 		{"openb", "The openb trace as real pods", benchOpenb},
 		{"heap", "Memory of the scheduler", benchHeap},
 		{"notebooks", "Notebooks", benchNotebooks},
+		{"agent", "The node agent", benchAgent},
 		{"simulate", "Simulation", benchSimulate},
 		{"build", "Build", benchBuild},
 	}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What the agent's node is like, and how often things are measured.
+const (
+	agentGPUs     = "gpus:\n- product: NVIDIA H100 80GB HBM3\n  count: 8\n  mig: [1g.10gb, 1g.10gb, 1g.10gb, 1g.10gb, 1g.10gb, 1g.10gb, 1g.10gb]\n"
+	agentResource = "nvidia.com/mig-1g.10gb"
+	agentNode     = "measured"
+	scrapes       = 40
+	allocates     = 5000
+	restarts      = 20
+)
+
+// agentUnderTest is a running node agent.
+type agentUnderTest struct {
+	cmd     *exec.Cmd
+	log     string
+	metrics string
+}
+
+// benchAgent measures the node agent beside a control plane and a kubelet's side of
+// the device plugin protocol, with GPUs that do not exist.
+func benchAgent(ctx context.Context, r *report, dir string) (err error) {
+	p, err := up(dir+"-plane", "none")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, e := p.down(true)
+		err = errors.Join(err, e)
+	}()
+	client, err := connect(p.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: agentNode}}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	k, err := startKubelet(filepath.Join(dir, "kubelet", "device-plugins"))
+	if err != nil {
+		return err
+	}
+	defer k.stop()
+	a, err := startAgent(dir, p.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.end()) }()
+	if err := k.await(ctx, agentResource, 56); err != nil {
+		return fmt.Errorf("%w; the agent says: %s", err, a.tail())
+	}
+	if err := a.measureScrapes(ctx, r); err != nil {
+		return err
+	}
+	if err := a.measureRest(ctx, r); err != nil {
+		return err
+	}
+	if err := measureAllocate(ctx, r, k); err != nil {
+		return err
+	}
+	return measureRestarts(ctx, r, k)
+}
+
+func startAgent(dir, kubeconfig string) (*agentUnderTest, error) {
+	gpus := filepath.Join(dir, "gpus.yaml")
+	if err := os.WriteFile(gpus, []byte(agentGPUs), 0o600); err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	a := &agentUnderTest{log: filepath.Join(dir, "agent.log"), metrics: "http://" + port + "/metrics"}
+	out, err := os.Create(a.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }()
+	a.cmd = exec.Command(filepath.Join(filepath.Dir(program()), "berth-agent"), "--fake", gpus, "--node-name", agentNode,
+		"--kubeconfig", kubeconfig, "--kubelet-dir", filepath.Join(dir, "kubelet"), "--cdi-dir", filepath.Join(dir, "cdi"),
+		"--mig-strategy", "mixed", "--listen", port)
+	a.cmd.Stdout, a.cmd.Stderr = out, out
+	if err := a.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w; `make agent` builds it", err)
+	}
+	return a, nil
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String(), nil
+}
+
+// end stops the agent as a DaemonSet's pod is stopped.
+func (a *agentUnderTest) end() error {
+	_ = a.cmd.Process.Signal(os.Interrupt)
+	if err := a.cmd.Wait(); err != nil {
+		return fmt.Errorf("the agent ended badly: %w: %s", err, a.tail())
+	}
+	return nil
+}
+
+func (a *agentUnderTest) tail() string {
+	raw, _ := os.ReadFile(a.log)
+	return string(raw[max(0, len(raw)-1500):])
+}
+
+// processes are the agent and its child, which any thread of it may have begun.
+func (a *agentUnderTest) processes() ([]int, error) {
+	pid := a.cmd.Process.Pid
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return nil, err
+	}
+	out := []int{pid}
+	for _, list := range lists {
+		raw, err := os.ReadFile(list)
+		if err != nil {
+			return nil, err
+		}
+		for f := range strings.FieldsSeq(string(raw)) {
+			child, err := strconv.Atoi(f)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, child)
+		}
+	}
+	if len(out) != 2 {
+		return nil, fmt.Errorf("the agent has %d children, not one", len(out)-1)
+	}
+	return out, nil
+}
+
+// used is the CPU time and the resident memory of both.
+func (a *agentUnderTest) used() (d time.Duration, mb float64, err error) {
+	all, err := a.processes()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, pid := range all {
+		c, err := cpu(pid)
+		if err != nil {
+			return 0, 0, err
+		}
+		m, err := memory(pid)
+		if err != nil {
+			return 0, 0, err
+		}
+		d, mb = d+c, mb+m
+	}
+	return d, mb, nil
+}
+
+func (a *agentUnderTest) scrape(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.metrics, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK || strings.Count(string(text), "DCGM_FI_DEV_FB_USED{") < 56 {
+		return fmt.Errorf("GET %s: %s, %d bytes", a.metrics, res.Status, len(text))
+	}
+	return nil
+}
+
+// measureScrapes scrapes a little over once a second: a scrape that is younger than a
+// second is given again.
+func (a *agentUnderTest) measureScrapes(ctx context.Context, r *report) error {
+	before, _, err := a.used()
+	if err != nil {
+		return err
+	}
+	for range scrapes {
+		if err := a.scrape(ctx); err != nil {
+			return err
+		}
+		if err := pause(ctx, 1100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	after, _, err := a.used()
+	if err != nil {
+		return err
+	}
+	r.add(figure{
+		what: "CPU of a scrape, 8 GPUs with 56 MIG devices", values: []float64{float64((after - before).Microseconds()) / 1000 / scrapes}, unit: "ms", aim: 5,
+		how: fmt.Sprintf("of agent and child, %d scrapes, 1.1 s apart", scrapes),
+	})
+	return nil
+}
+
+// measureRest scrapes as Prometheus does, every 15 s, and does nothing else.
+func (a *agentUnderTest) measureRest(ctx context.Context, r *report) error {
+	const span, every = 2 * time.Minute, 15 * time.Second
+	before, _, err := a.used()
+	if err != nil {
+		return err
+	}
+	for range span / every {
+		if err := pause(ctx, every); err != nil {
+			return err
+		}
+		if err := a.scrape(ctx); err != nil {
+			return err
+		}
+	}
+	after, mb, err := a.used()
+	if err != nil {
+		return err
+	}
+	r.add(figure{
+		what: "CPU at rest, scraped every 15 s", values: []float64{100 * float64(after-before) / float64(span)}, unit: "% of a core", aim: 0.3,
+		how: "of agent and child, over two minutes",
+	})
+	r.add(figure{
+		what: "resident memory of agent and child", values: []float64{mb}, unit: "MB", aim: 60,
+		how: "8 GPUs with 56 MIG devices, registered with a kubelet's side of the protocol, after that",
+	})
+	return nil
+}
+
+// measureAllocate asks for one device after another, as the kubelet does.
+func measureAllocate(ctx context.Context, r *report, k *kubelet) error {
+	var took []float64
+	for i := range allocates {
+		d, err := k.allocate(ctx, agentResource, i)
+		if err != nil {
+			return err
+		}
+		took = append(took, d.Seconds()*1000)
+	}
+	slices.Sort(took)
+	r.add(figure{
+		what: "Allocate, 99th percentile", values: []float64{took[len(took)*99/100]}, unit: "ms", aim: 5, wall: true,
+		how: fmt.Sprintf("%d calls of one device over the plugin's socket; median %.2f ms", allocates, took[len(took)/2]),
+	})
+	return nil
+}
+
+// measureRestarts restarts the kubelet's side, which forgets every plugin.
+func measureRestarts(ctx context.Context, r *report, k *kubelet) error {
+	var took []float64
+	for range restarts {
+		d, err := k.restart(ctx)
+		if err != nil {
+			return err
+		}
+		took = append(took, d.Seconds()*1000)
+	}
+	r.add(figure{
+		what: "a restarted kubelet to its plugins registered", values: took, unit: "ms", aim: 100, each: true, wall: true,
+		how: fmt.Sprintf("from the kubelet's socket to the last of its resources, %d restarts", restarts),
+	})
+	return nil
+}
