@@ -73,10 +73,17 @@ func sameInventory(a, b nvml.Snapshot) bool {
 // same hardware. n.mu is held.
 func (n *Node) recount() {
 	clear(n.astray)
+	offered := map[string]sharing.Device{}
+	for _, d := range n.ledger.Devices() {
+		offered[d.ID] = d
+	}
 	uids := n.uids()
 	for _, uid := range uids {
-		for _, id := range n.records[uid].ids() {
-			if n.ledger.Restore(uid, []string{id}) != nil {
+		for _, d := range n.records[uid].devices() {
+			// A share of another size is another share, whatever its name.
+			now, listed := offered[d.ID]
+			same := !listed || now.MilliGPU == d.MilliGPU && now.MemoryBytes == d.MemoryBytes
+			if !same || n.ledger.Restore(uid, []string{d.ID}) != nil {
 				n.astray[uid] = true
 			}
 		}
@@ -92,8 +99,8 @@ func (n *Node) recount() {
 }
 
 // house holds for a pod with devices that are not offered as they were given
-// what is offered of the same hardware and free: for a share one share, for a
-// whole GPU or MIG device all of it.
+// what is offered of the same hardware and free, until it comes to as much.
+// Where that is not to be had, nothing of that hardware is free for others.
 func (n *Node) house(r *record) {
 	held := map[string]bool{} // the pod's own
 	for _, h := range n.ledger.Held() {
@@ -101,20 +108,15 @@ func (n *Node) house(r *record) {
 			held[h.Device.ID] = true
 		}
 	}
-	for i := range r.Containers {
-		for j := range r.Containers[i].Devices {
-			d := &r.Containers[i].Devices[j]
-			if held[d.ID] {
-				continue
-			}
-			for _, near := range n.onSame(d) {
-				if held[near.ID] || n.ledger.Restore(r.PodUID, []string{near.ID}) != nil {
-					continue
-				}
+	for _, d := range r.devices() {
+		if held[d.ID] {
+			continue
+		}
+		left := d.MilliGPU
+		for _, near := range n.onSame(&d) {
+			if left > 0 && !held[near.ID] && n.ledger.Restore(r.PodUID, []string{near.ID}) == nil {
 				held[near.ID] = true
-				if d.share() {
-					break
-				}
+				left -= near.MilliGPU
 			}
 		}
 	}

@@ -70,14 +70,14 @@ func (r *record) container(name string) *container {
 	return nil
 }
 
-// ids lists the devices of a record, each once, in the order in which
+// devices lists the devices of a record, each once, in the order in which
 // containers start.
-func (r *record) ids() []string {
-	var out []string
+func (r *record) devices() []device {
+	var out []device
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {
-			if !slices.Contains(out, d.ID) {
-				out = append(out, d.ID)
+			if !slices.ContainsFunc(out, func(o device) bool { return o.ID == d.ID }) {
+				out = append(out, d)
 			}
 		}
 	}

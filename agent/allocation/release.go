@@ -157,7 +157,7 @@ func (n *Node) takeOver(pod *v1.Pod, entries []entry) {
 		return
 	}
 	n.records[r.PodUID] = r
-	n.log.Info("a pod has devices of another device plugin", "pod", r.Namespace+"/"+r.Pod, "devices", r.ids())
+	n.log.Info("a pod has devices of another device plugin", "pod", r.Namespace+"/"+r.Pod, "devices", uuids(r.devices()))
 	n.recountAll()
 	n.tell()
 }
