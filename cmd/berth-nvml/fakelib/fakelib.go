@@ -35,7 +35,7 @@ func Build(t testing.TB, without ...string) Lib {
 	if _, err := exec.LookPath(cc); err != nil || runtime.GOOS != "linux" {
 		t.Skipf("skipped: the stand-in for libnvidia-ml.so.1 needs Linux and a C compiler (%s)", cc)
 	}
-	header, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	header, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
 	if err != nil {
 		t.Fatalf("find nvml.h in the module go-nvml: %v", err)
 	}
@@ -51,7 +51,7 @@ func Build(t testing.TB, without ...string) Lib {
 	for _, symbol := range without {
 		args = append(args, "-D"+symbol+"=absent_"+symbol)
 	}
-	if out, err := exec.Command(cc, append(args, sources(t)...)...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), cc, append(args, sources(t)...)...).CombinedOutput(); err != nil {
 		t.Fatalf("compile the stand-in for libnvidia-ml.so.1: %v\n%s", err, out)
 	}
 	return l

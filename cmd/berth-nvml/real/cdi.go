@@ -19,13 +19,13 @@ import (
 
 // generatorCalls are the calls of NVML that the CDI generator makes without
 // looking them up, each by its names.
-var generatorCalls = [][]string{ //nolint:gochecknoglobals // read only
+var generatorCalls = [][]string{
 	{"nvmlDeviceGetHandleByUUID"}, {"nvmlDeviceGetIndex"}, {"nvmlDeviceGetUUID"}, {"nvmlDeviceGetMinorNumber"}, {"nvmlDeviceIsMigDeviceHandle"},
 	{"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"}, {"nvmlSystemGetDriverVersion"},
 }
 
 // migGeneratorCalls are those for MIG devices.
-var migGeneratorCalls = [][]string{ //nolint:gochecknoglobals // read only
+var migGeneratorCalls = [][]string{
 	{"nvmlDeviceGetDeviceHandleFromMigDeviceHandle"}, {"nvmlDeviceGetMemoryInfo"}, {"nvmlDeviceGetAttributes_v2", "nvmlDeviceGetAttributes"},
 	{"nvmlDeviceGetGpuInstanceId"}, {"nvmlDeviceGetComputeInstanceId"}, {"nvmlDeviceGetGpuInstanceById"}, {"nvmlGpuInstanceGetComputeInstanceById"},
 	{"nvmlGpuInstanceGetInfo"}, {"nvmlComputeInstanceGetInfo_v2", "nvmlComputeInstanceGetInfo"},

@@ -64,7 +64,7 @@ type sample struct {
 // Free gives the memory back; a second call does nothing.
 func (s *sample) Free() {
 	if s.s != nil && s.l.need("nvmlGpmSampleFree") == nil {
-		s.l.api.GpmSampleFree(s.s)
+		_ = s.l.api.GpmSampleFree(s.s) // nothing to be done about it
 	}
 	s.s, s.handle = nil, nil
 }

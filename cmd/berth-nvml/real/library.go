@@ -100,8 +100,9 @@ func (l *Library) Init() error {
 		return fmt.Errorf("%w (was the driver updated since the node started?)", err)
 	case nvml.NoPermission:
 		return fmt.Errorf("open the GPUs' device nodes: %w, with /dev/nvidiactl and /dev/nvidia0 in the container", err)
+	default:
+		return fmt.Errorf("start NVML: %w", err)
 	}
-	return fmt.Errorf("start NVML: %w", err)
 }
 
 // whyNotLoaded gives the dynamic linker's words.

@@ -104,8 +104,9 @@ func fieldValue(kind gonvml.ValueType, raw [8]byte) (int64, error) {
 		return int64(binary.LittleEndian.Uint16(raw[:2])), nil
 	case gonvml.VALUE_TYPE_UNSIGNED_LONG, gonvml.VALUE_TYPE_UNSIGNED_LONG_LONG, gonvml.VALUE_TYPE_SIGNED_LONG_LONG:
 		return int64(long), nil
+	default:
+		return 0, fmt.Errorf("field of type %d: %w", kind, nvml.ArgumentVersionMismatch)
 	}
-	return 0, fmt.Errorf("field of type %d: %w", kind, nvml.ArgumentVersionMismatch)
 }
 
 // ComputeProcesses gives CUDA processes; a client of MPS is one, though the
