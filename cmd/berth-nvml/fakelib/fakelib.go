@@ -3,6 +3,8 @@
 package fakelib
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,17 +46,46 @@ func Build(t testing.TB, without ...string) Lib {
 	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{
-		"-shared", "-fPIC", "-O1", "-Wl,-Bsymbolic,-soname,libnvidia-ml.so.1",
-		"-I", filepath.Join(strings.TrimSpace(string(header)), "pkg/nvml"), "-o", filepath.Join(l.Dir, "libnvidia-ml.so.1"),
-	}
+	args := []string{"-shared", "-fPIC", "-O1", "-Wl,-Bsymbolic,-soname,libnvidia-ml.so.1", "-I", filepath.Join(strings.TrimSpace(string(header)), "pkg/nvml")}
 	for _, symbol := range without {
 		args = append(args, "-D"+symbol+"=absent_"+symbol)
 	}
-	if out, err := exec.CommandContext(t.Context(), cc, append(args, sources(t)...)...).CombinedOutput(); err != nil {
-		t.Fatalf("compile the stand-in for libnvidia-ml.so.1: %v\n%s", err, out)
+	if err := os.Symlink(compile(t, cc, append(args, sources(t)...)), filepath.Join(l.Dir, "libnvidia-ml.so.1")); err != nil {
+		t.Fatal(err)
 	}
 	return l
+}
+
+// compile gives the path of the library, which is kept in the folder for
+// temporary files by what it is made of: tests of two packages want the same.
+func compile(t testing.TB, cc string, args []string) string {
+	t.Helper()
+	made := sha256.New()
+	fmt.Fprintln(made, cc, args)
+	headers, _ := filepath.Glob(filepath.Join(filepath.Dir(sources(t)[0]), "*.h"))
+	for _, path := range append(headers, sources(t)...) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.Write(data)
+	}
+	dir := filepath.Join(os.TempDir(), "berth-fakelib")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, hex.EncodeToString(made.Sum(nil)[:8])+".so")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	next := filepath.Join(t.TempDir(), "lib.so")
+	if out, err := exec.CommandContext(t.Context(), cc, append([]string{"-o", next}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("compile the stand-in for libnvidia-ml.so.1: %v\n%s", err, out)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Env gives the variables that a program needs to load the library and to find
