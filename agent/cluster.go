@@ -123,11 +123,27 @@ func (a *agent) publish(g *group) error {
 	a.keeper.listen = func(s Status) {
 		a.status.Store(&s)
 		a.changedGPUs()
+		if a.mps != nil {
+			a.mps.Set(wantMPS(s))
+		}
 		if a.cluster != nil {
 			a.cluster.nudge()
 		}
 	}
-	if a.cluster == nil || a.o.Observe {
+	if a.o.Observe {
+		return nil
+	}
+	g.run(func(ctx context.Context) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-a.node.Held():
+				a.freed()
+			}
+		}
+	})
+	if a.cluster == nil {
 		return nil
 	}
 	a.keeper.say = a.nodeEvent
@@ -145,17 +161,6 @@ func (a *agent) publish(g *group) error {
 			if err := a.write(ctx); err != nil && ctx.Err() == nil {
 				a.o.Log.Warn("the node is not labelled yet", "error", err)
 				time.AfterFunc(retryWrite, c.nudge)
-			}
-		}
-	})
-	g.run(func(ctx context.Context) error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-a.node.Held():
-				c.nudge()
-				a.freed()
 			}
 		}
 	})

@@ -48,8 +48,12 @@ func (a *agent) held() map[string][]string {
 	return out
 }
 
-// freed tells the MIG manager that holders changed.
+// freed tells those who wait for it that holders changed.
 func (a *agent) freed() {
+	a.mps.Freed()
+	if a.cluster != nil {
+		a.cluster.nudge()
+	}
 	if m := a.cutter.Load(); m != nil {
 		m.Freed()
 	}

@@ -55,6 +55,7 @@ type keeper struct {
 
 	mu      sync.Mutex
 	drained map[string]string // why, by UUID of GPUs that are taken out of the offer; with mu
+	faults  map[string]string // why shares of GPUs cannot be used, by UUID; with mu
 	asked   chan request
 	ended   chan struct{} // closed when run has returned
 
@@ -301,6 +302,15 @@ func (k *keeper) Drain(uuids []string, why string) (release func()) {
 	}
 }
 
+// Fault says why shares of GPUs cannot be used, by UUID, "" where they can. It
+// replaces what was said before.
+func (k *keeper) Fault(why map[string]string) {
+	k.mu.Lock()
+	k.faults = maps.Clone(why)
+	k.mu.Unlock()
+	k.ask(context.Background(), false)
+}
+
 // Refresh reads the driver anew and offers what it says. It returns when that is
 // done, or ctx or the keeper has ended.
 func (k *keeper) Refresh(ctx context.Context) error {
@@ -339,17 +349,19 @@ func (k *keeper) status() Status {
 		Healthy: k.health.Healthy(), Why: map[string]string{}, Xid: map[string]int{},
 	}
 	k.mu.Lock()
-	drained := maps.Clone(k.drained)
+	out := maps.Clone(k.drained)
+	for uuid, why := range k.faults {
+		if why != "" && out[uuid] == "" {
+			out[uuid] = why
+		}
+	}
 	k.mu.Unlock()
 	for _, g := range k.snapshot.GPUs {
 		s.Xid[g.UUID] = k.health.LastXid(g.UUID)
-		why, out := drained[g.UUID]
+		why, drained := out[g.UUID]
 		for _, uuid := range append([]string{g.UUID}, uuidsOf(g.MIG)...) {
-			if out {
+			if drained {
 				s.Healthy[uuid], s.Why[uuid] = false, why
-			}
-			if own, mine := drained[uuid]; mine {
-				s.Healthy[uuid], s.Why[uuid] = false, own
 			}
 			if well, _, verdict := k.health.Verdict(uuid); !well {
 				s.Why[uuid] = verdict

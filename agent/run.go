@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/agent/allocation"
 	"berth.dev/berth/agent/deviceplugin"
 	"berth.dev/berth/agent/mig"
+	"berth.dev/berth/agent/mps"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/api"
@@ -40,6 +41,7 @@ type agent struct {
 	client  *nvml.Client
 	node    *allocation.Node // nil where it only observes
 	keeper  *keeper
+	mps     *mps.Manager // nil where it only observes
 	plugin  deviceplugin.Counters
 	status  atomic.Pointer[Status]
 	cutter  atomic.Pointer[mig.Manager] // nil where nothing is cut
@@ -68,6 +70,7 @@ func (a *agent) start(g *group) error {
 			return err
 		}
 		g.last(a.node.Close)
+		a.mps = a.newMPS()
 		offered = a.node
 	}
 	choices := settings.Watch(g.ctx, o.Settings)
@@ -85,6 +88,7 @@ func (a *agent) start(g *group) error {
 	}
 	if !o.Observe {
 		a.serveKubelet(g)
+		a.runMPS(g)
 		a.cut(g)
 	}
 	g.run(a.keeper.run)
@@ -120,7 +124,7 @@ func (a *agent) newNode(ctx context.Context, source allocation.PodSource) (*allo
 		Kubelet: o.Allocation == api.AllocationKubelet,
 		CDIDir:  o.CDIDir, DeviceDir: o.deviceDir(), PodResources: o.podResources(), DevRoot: o.DevRoot,
 		Pods: source, SchedulerNames: o.SchedulerNames, Required: o.Required,
-		DriverCDI: a.client.CDI, SetMemoryLimit: a.client.SetMemoryLimit,
+		DriverCDI: a.client.CDI, MPS: a.mpsEdits, SetMemoryLimit: a.client.SetMemoryLimit,
 		Event: a.podEvent, Log: o.Log,
 	})
 }

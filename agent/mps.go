@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	cdi "tags.cncf.io/container-device-interface/specs-go"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/mps"
+	"berth.dev/berth/agent/settings"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
+)
+
+// newMPS makes the manager of the MPS daemon. Its folder is that of the settings of
+// a node without a label: clients know it from when they were started.
+func (a *agent) newMPS() *mps.Manager {
+	root := config.DefaultMPSRoot
+	if c := settings.Read(a.o.Settings, ""); c.InForce {
+		root = c.MPSRoot
+	}
+	return mps.New(mps.Options{
+		Program: a.o.MPSProgram, Root: root, SetExclusive: a.client.SetExclusive,
+		Busy: func() []string {
+			var out []string
+			for _, h := range a.node.Holders() {
+				for _, d := range h.Devices {
+					if d.ID != d.UUID {
+						out = append(out, "pod "+h.Namespace+"/"+h.Pod)
+						break
+					}
+				}
+			}
+			return out
+		},
+		Health: func(why map[string]string) { a.keeper.Fault(why) },
+		Log:    a.o.Log,
+	})
+}
+
+// runMPS runs the daemon while the settings share GPUs by MPS.
+func (a *agent) runMPS(g *group) {
+	g.run(func(ctx context.Context) error {
+		a.mps.Run(ctx)
+		return nil
+	})
+}
+
+// wantMPS is what the daemon serves with a status.
+func wantMPS(s Status) mps.Want {
+	replicas := s.Settings.Replicas[gpu.ResourceGPU]
+	if !s.InForce || s.Settings.Strategy != gpu.SharingMPS || replicas < 2 {
+		return mps.Want{}
+	}
+	w := mps.Want{Replicas: replicas, OneEach: s.Settings.FailRequestsGreaterThanOne}
+	for _, g := range s.Snapshot.GPUs {
+		w.GPUs = append(w.GPUs, mps.GPU{UUID: g.UUID, Index: g.Index, MemoryBytes: g.MemoryBytes})
+	}
+	return w
+}
+
+// mpsEdits let a container with these shares reach the daemon.
+func (a *agent) mpsEdits(shares []sharing.Device) (*cdi.ContainerEdits, error) {
+	s := a.now()
+	var order []string
+	held := map[string]int{}
+	for _, d := range shares {
+		if held[d.UUID] == 0 {
+			order = append(order, d.UUID)
+		}
+		held[d.UUID]++
+	}
+	var list []mps.Share
+	for _, uuid := range order {
+		g, _, ok := s.Snapshot.Find(uuid)
+		if !ok {
+			return nil, fmt.Errorf("GPU %s is not there", uuid)
+		}
+		if why := a.mps.Unhealthy()[uuid]; why != "" {
+			return nil, errors.New(why)
+		}
+		list = append(list, mps.Share{MemoryBytes: g.MemoryBytes, Replicas: s.Settings.Replicas[gpu.ResourceGPU], Held: held[uuid]})
+	}
+	e := a.mps.Edits(list)
+	out := &cdi.ContainerEdits{}
+	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
+		out.Env = append(out.Env, name+"="+e.Env[name])
+	}
+	for _, m := range e.Mounts {
+		out.Mounts = append(out.Mounts, &cdi.Mount{HostPath: m.Host, ContainerPath: m.Container, Options: []string{"rw", "nosuid", "nodev", "bind"}})
+	}
+	return out, nil
+}
