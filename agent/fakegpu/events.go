@@ -13,16 +13,20 @@ type eventSet struct {
 	uuids  map[string]bool
 	queue  []nvml.EventData
 	lost   bool // a registered GPU was lost since the last Wait
+	began  bool // Wait was called; before, GPUs are still being registered
 	signal chan struct{}
 }
 
-// NewEventSet is nvmlEventSetCreate.
+// NewEventSet is nvmlEventSetCreate. Unlike with NVML, Xids that came while there
+// was no set wait for this one, so that a file that has one at once does not
+// depend on who is first.
 func (l *Library) NewEventSet() (nvml.EventSet, error) {
 	if err := l.enter("nvmlEventSetCreate", nil); err != nil {
 		return nil, err
 	}
 	defer l.mu.Unlock()
-	s := &eventSet{l: l, uuids: map[string]bool{}, signal: make(chan struct{}, 1)}
+	s := &eventSet{l: l, uuids: map[string]bool{}, signal: make(chan struct{}, 1), queue: l.early}
+	l.early = nil
 	l.sets[s] = true
 	return s, nil
 }
@@ -64,6 +68,7 @@ func (s *eventSet) Wait(timeout time.Duration) (nvml.EventData, error) {
 func (s *eventSet) take() (e nvml.EventData, err error, ok bool) {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
+	s.began = true
 	if err := s.l.ready(); err != nil {
 		return e, err, true
 	}
@@ -100,6 +105,9 @@ func (l *Library) raise(x Xid) {
 	if x.MIG != nil && *x.MIG < len(c.g.MIG) {
 		e.GI, e.CI = c.g.MIG[*x.MIG].GI, c.g.MIG[*x.MIG].CI
 	}
+	if len(l.sets) == 0 {
+		l.early = append(l.early, e)
+	}
 	l.told(c.g.UUID, func(s *eventSet) { s.queue = append(s.queue, e) })
 }
 
@@ -108,7 +116,7 @@ func (l *Library) lose(uuid string) { l.told(uuid, func(s *eventSet) { s.lost = 
 
 func (l *Library) told(uuid string, f func(*eventSet)) {
 	for s := range l.sets {
-		if s.uuids[uuid] {
+		if s.uuids[uuid] || !s.began {
 			f(s)
 			s.wake()
 		}

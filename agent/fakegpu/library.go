@@ -33,10 +33,11 @@ type Library struct {
 	cards   []*card   // every GPU of the file, by its place
 	bound   []string  // UUIDs of the MIG devices of file.Work; "" is the whole GPU
 	sets    map[*eventSet]bool
-	fired   time.Time   // Xids and resets due until then have happened
-	next    *time.Timer // the next After
-	edited  time.Time   // when the file was last changed before it was opened
-	loaded  bool        // the state of an earlier process was read
+	early   []nvml.EventData // Xids that came before there was a set
+	fired   time.Time        // Xids and resets due until then have happened
+	next    *time.Timer      // the next After
+	edited  time.Time        // when the file was last changed before it was opened
+	loaded  bool             // the state of an earlier process was read
 	stop    func() error
 }
 

@@ -75,10 +75,11 @@ func TestACallDuringWhichTheChildDiesFailsAndTheNextWorks(t *testing.T) {
 				}
 			}
 			n.edit(twoH100)
-			n.until("another child", func(nvml.Snapshot) bool { return n.PID() != pid && n.PID() != 0 })
-			if _, err := n.Samples(t.Context()); err != nil {
-				t.Errorf("Samples after the restart = %v", err)
-			}
+			// The next child may still have read the file of before.
+			n.until("samples", func(nvml.Snapshot) bool {
+				_, err := n.Samples(t.Context())
+				return err == nil && n.PID() != pid
+			})
 			if n.Restarts() == 0 {
 				t.Error("Restarts = 0")
 			}
@@ -277,4 +278,30 @@ func TestMIGDevicesOutliveTheChild(t *testing.T) {
 	if err := n.SetMemoryLimit(t.Context(), s.GPUs[0].MIG[0].UUID, "/kubepods", 1<<30); !errors.Is(err, nvml.NotSupported) {
 		t.Errorf("SetMemoryLimit on a MIG device = %v, want NotSupported through the wire", err)
 	}
+}
+
+// TestAGPUThatIsTakenOutIsLost: and one that is put in is watched like the rest.
+func TestAGPUThatIsTakenOutIsLost(t *testing.T) {
+	t.Parallel()
+	const two = "gpus: [{product: Tesla T4, uuid: GPU-a}, {product: Tesla T4, uuid: GPU-b}]\n"
+	n := start(t, two)
+	n.until("two GPUs", func(s nvml.Snapshot) bool { return len(s.GPUs) == 2 })
+	n.edit(two + "removed: [{gpu: 0}]")
+	n.until("one GPU", func(s nvml.Snapshot) bool { return len(s.GPUs) == 1 && s.GPUs[0].UUID == "GPU-b" })
+	next := func(want nvml.Event) {
+		t.Helper()
+		select {
+		case e := <-n.Events():
+			if e.At = (time.Time{}); e != want {
+				t.Errorf("event %+v, want %+v", e, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no event %+v", want)
+		}
+	}
+	next(nvml.Event{UUID: "GPU-a", Lost: true, GI: -1, CI: -1})
+	n.edit("gpus: [{product: Tesla T4, uuid: GPU-c}, {product: Tesla T4, uuid: GPU-b}]")
+	n.until("another GPU", func(s nvml.Snapshot) bool { return len(s.GPUs) == 2 && s.GPUs[0].UUID == "GPU-c" })
+	n.edit("gpus: [{product: Tesla T4, uuid: GPU-c}, {product: Tesla T4, uuid: GPU-b}]\nxid: [{gpu: 0, code: 48, after: 10ms}]")
+	next(nvml.Event{UUID: "GPU-c", Xid: 48, GI: -1, CI: -1})
 }

@@ -40,6 +40,11 @@ func (d *Driver) snapshot() Snapshot {
 			d.gpus = append(d.gpus, g)
 		}
 	}
+	for _, b := range before { // those that vanished altogether
+		if !slices.ContainsFunc(d.gpus, func(g *card) bool { return g.facts.UUID == b.facts.UUID }) {
+			_ = d.note(b.facts.UUID, GPUIsLost)
+		}
+	}
 	link(d.gpus)
 	for _, g := range d.gpus {
 		d.known[g.facts.UUID] = g.facts
