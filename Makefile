@@ -32,7 +32,8 @@ test: build agent check ## everything that must pass: formatting, vet, unit, rac
 	@sh tools/node.sh "$(LDFLAGS)"
 	go test $(PURE) .
 	sh tools/race.sh $(PURE)
-	go test -count=1 -timeout 25m ./controlplane/... ./scheduler/server/... ./test ./test/bench/...
+	@sh tools/nvmltest.sh
+	go test -count=1 -timeout 25m ./controlplane/... ./scheduler/server/... ./test ./test/bench/... ./test/hardware
 	go test -count=1 -timeout 10m -v ./test/node/...
 
 check: ## formatting and vet
