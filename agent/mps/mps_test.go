@@ -1,0 +1,404 @@
+package mps_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/mps"
+)
+
+const gib = 1 << 30
+
+var (
+	one = []mps.GPU{{UUID: "GPU-a", MemoryBytes: 16 * gib}}
+	two = []mps.GPU{{UUID: "GPU-a", MemoryBytes: 16 * gib}, {UUID: "GPU-b", Index: 1, MemoryBytes: 80 * gib}}
+)
+
+// bench is a folder for MPS, and what the manager does and says.
+type bench struct {
+	t      *testing.T
+	root   string
+	health chan map[string]string
+
+	changed   chan struct{} // files, or compute modes
+	mu        sync.Mutex
+	exclusive map[string]bool
+	busy      []string
+	refuse    error // of SetExclusive
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	t.Setenv(fakeEnv, "program")
+	root, err := os.MkdirTemp("", "mps") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, root: root, health: make(chan map[string]string, 100), exclusive: map[string]bool{}, changed: make(chan struct{}, 1)}
+	b.watch()
+	t.Cleanup(func() {
+		if pid := b.pid(); pid > 1 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		_ = os.RemoveAll(root)
+	})
+	return b
+}
+
+// watch pokes changed when the daemon writes.
+func (b *bench) watch() {
+	b.t.Helper()
+	files, err := fsnotify.NewWatcher()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	b.t.Cleanup(func() { _ = files.Close(); <-done })
+	for _, dir := range []string{b.path("log"), b.path("pipe")} {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), files.Add(dir)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	go func() {
+		defer close(done)
+		for range files.Events {
+			b.poke()
+		}
+	}()
+}
+
+func (b *bench) poke() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until something holds, asking again whenever the daemon wrote.
+func (b *bench) await(what string, is func() bool) {
+	b.t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !is() {
+		select {
+		case <-b.changed:
+		case <-deadline:
+			b.t.Fatalf("%s: never", what)
+		}
+	}
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.root, "nvidia.com/gpu", name) }
+
+func (b *bench) behave(how string) {
+	b.t.Helper()
+	if err := os.WriteFile(b.path("log/behave"), []byte(how), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) pid() int {
+	text, _ := os.ReadFile(b.path("pipe/nvidia-cuda-mps-control.pid"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
+
+// commands gives what all daemons were told until now.
+func (b *bench) commands() []string {
+	text, _ := os.ReadFile(b.path("log/commands"))
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+func (b *bench) run(o mps.Options) (*mps.Manager, func()) {
+	b.t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if o.Program == "" {
+		o.Program = program
+	}
+	o.Root = b.root
+	o.SetExclusive = func(_ context.Context, uuid string, on bool) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if on && b.refuse != nil {
+			return b.refuse
+		}
+		b.exclusive[uuid] = on
+		b.poke()
+		return nil
+	}
+	o.Busy = func() []string {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.busy
+	}
+	o.Health = func(h map[string]string) { b.health <- h }
+	if o.Interval == 0 {
+		o.Interval = 10 * time.Millisecond
+	}
+	if o.Backoff == 0 {
+		o.Backoff = 10 * time.Millisecond
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := mps.New(o)
+	done := make(chan struct{})
+	go func() { defer close(done); m.Run(ctx) }()
+	stop := sync.OnceFunc(func() { cancel(); <-done })
+	b.t.Cleanup(stop)
+	return m, stop
+}
+
+func (b *bench) hold(by ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy = by
+}
+
+func (b *bench) isExclusive(uuid string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.exclusive[uuid]
+}
+
+// until waits until a GPU's reason contains words; "" is healthy.
+func (b *bench) until(uuid, words string) string {
+	b.t.Helper()
+	deadline := time.After(30 * time.Second)
+	for last := "nothing"; ; {
+		select {
+		case h := <-b.health:
+			why, ok := h[uuid]
+			if ok && (why == "" && words == "" || words != "" && strings.Contains(why, words)) {
+				return why
+			}
+			last = why
+		case <-deadline:
+			b.t.Fatalf("the reason of %s never was %q, last %q", uuid, words, last)
+		}
+	}
+}
+
+// NVIDIA/k8s-device-plugin#1946: shares were offered before the limits were in
+// force. NVIDIA/k8s-device-plugin#467: limits that were set had no effect.
+func TestSharesAreHealthyOnceLimitsAreInForce(t *testing.T) {
+	b := newBench(t)
+	m, stop := b.run(mps.Options{})
+	m.Set(mps.Want{GPUs: two, Replicas: 4, OneEach: true})
+	if why := m.Unhealthy()["GPU-a"]; why != "the MPS control daemon is not ready yet" {
+		t.Errorf("before the daemon runs: %q", why)
+	}
+	b.until("GPU-b", "")
+	want := []string{
+		"start GPU-a,GPU-b",
+		"set_default_device_pinned_mem_limit 0 4096M",
+		"set_default_device_pinned_mem_limit 1 20480M",
+		"set_default_active_thread_percentage 25",
+	}
+	if diff := cmp.Diff(want, b.commands()); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+	if !b.isExclusive("GPU-a") || !b.isExclusive("GPU-b") {
+		t.Error("the compute mode is not EXCLUSIVE_PROCESS")
+	}
+
+	stop()
+	if b.isExclusive("GPU-a") || b.pid() != 0 {
+		t.Errorf("after the end: exclusive %v, process %d", b.isExclusive("GPU-a"), b.pid())
+	}
+}
+
+// NVIDIA/k8s-device-plugin#929, #1105: requests for more than one share are
+// refused by default, and one that is allowed got the limits of one share.
+func TestLimitsOfSeveralShares(t *testing.T) {
+	b := newBench(t)
+	m, _ := b.run(mps.Options{})
+	m.Set(mps.Want{GPUs: one, Replicas: 4, OneEach: true})
+	b.until("GPU-a", "")
+	pid, before := b.pid(), len(b.commands())
+	m.Set(mps.Want{GPUs: one, Replicas: 4})
+	b.await("other limits", func() bool { return len(b.commands()) >= before+2 })
+	want := []string{"set_default_device_pinned_mem_limit 0 16384M", "set_default_active_thread_percentage 100"}
+	if diff := cmp.Diff(want, b.commands()[before:]); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+	if b.pid() != pid {
+		t.Error("the daemon was started again for other limits")
+	}
+	got := m.Edits([]mps.Share{{MemoryBytes: 16 * gib, Replicas: 4, Held: 3}})
+	edits := mps.Edits{
+		Env: map[string]string{
+			"CUDA_MPS_PIPE_DIRECTORY":           "/mps/nvidia.com/gpu/pipe",
+			"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "75",
+			"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT":  "0=12288M",
+		},
+		Mounts: []mps.Mount{{Host: b.path("pipe"), Container: "/mps/nvidia.com/gpu/pipe"}, {Host: b.root + "/shm", Container: "/dev/shm"}},
+	}
+	if diff := cmp.Diff(edits, got); diff != "" {
+		t.Errorf("Edits (-want +got):\n%s", diff)
+	}
+}
+
+func TestEditsNeverGoBeyondTheGPUs(t *testing.T) {
+	m := mps.New(mps.Options{Root: "/run/mps", SetExclusive: func(context.Context, string, bool) error { return nil }})
+	for n := 1; n <= 200; n++ {
+		for held := 0; held <= n+1; held++ {
+			e := m.Edits([]mps.Share{{MemoryBytes: 80 * gib, Replicas: n, Held: held}, {MemoryBytes: gib, Replicas: 1, Held: 1}})
+			percent, err := strconv.Atoi(e.Env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"])
+			limits := strings.Split(e.Env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"], ",")
+			if err != nil || percent < 1 || percent > 100 || n <= 100 && percent*n > 100*max(held, 1) || len(limits) != 2 || limits[1] != "1=1024M" {
+				t.Fatalf("Edits of %d of %d: %v", held, n, e.Env)
+			}
+		}
+	}
+}
+
+// NVIDIA/k8s-device-plugin#1695: the daemon died, and the shares stayed healthy.
+func TestADaemonThatDiesIsStartedAgain(t *testing.T) {
+	b := newBench(t)
+	m, _ := b.run(mps.Options{})
+	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+	b.until("GPU-a", "")
+	for range 3 {
+		pid := b.pid()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		b.await("another daemon", func() bool { now := b.pid(); return now != pid && now != 0 })
+		b.await("its limits", func() bool {
+			told := b.commands()
+			return strings.HasPrefix(told[len(told)-1], "set_default_active")
+		})
+	}
+}
+
+func TestADaemonThatHangsMakesSharesUnhealthyAndIsEnded(t *testing.T) {
+	b := newBench(t)
+	m, _ := b.run(mps.Options{Timeout: 200 * time.Millisecond})
+	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+	b.until("GPU-a", "")
+	pid := b.pid()
+	b.behave("hang")
+	b.until("GPU-a", "does not answer (1 of 3 times); its pods may go on")
+	b.behave("")
+	b.until("GPU-a", "") // it was only slow
+	if b.pid() != pid {
+		t.Error("a daemon that was slow once was ended")
+	}
+	b.behave("hang")
+	b.until("GPU-a", "does not start") // the next one hangs too
+	b.behave("")
+	b.until("GPU-a", "")
+	if b.pid() == pid {
+		t.Error("the daemon that hung still runs")
+	}
+}
+
+// NVIDIA/k8s-device-plugin#647, #1595: the daemon was not there or could not
+// work, the plugin said nothing of why, and pods failed at their first call.
+func TestADaemonThatCannotWorkSaysWhy(t *testing.T) {
+	for _, tt := range []struct{ name, behave, want string }{
+		{"it does not start", "no start", "exit status 1; its log ends with: No CUDA devices found"},
+		{"it refuses a limit of memory", "refuse memory", "set_default_device_pinned_mem_limit 0 8192M: Failed to set memory limit: invalid device"},
+		{"it ignores a limit of threads", "refuse threads", "set_default_active_thread_percentage 50: it is 100 still"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.behave(tt.behave)
+			m, _ := b.run(mps.Options{})
+			m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+			if why := b.until("GPU-a", "the MPS control daemon does not start"); !strings.HasSuffix(why, tt.want) {
+				t.Errorf("reason %q\nwant   %q", why, tt.want)
+			}
+			b.behave("")
+			b.until("GPU-a", "") // it is tried again by itself
+		})
+	}
+	t.Run("there is no such program", func(t *testing.T) {
+		b := newBench(t)
+		m, _ := b.run(mps.Options{Program: "berth-test-no-such-program", Backoff: time.Hour})
+		m.Set(mps.Want{GPUs: one, Replicas: 2})
+		b.until("GPU-a", "executable file not found in $PATH; install the driver's compute programs, or name the program by mps-control")
+		if b.isExclusive("GPU-a") {
+			t.Error("the compute mode is left EXCLUSIVE_PROCESS")
+		}
+	})
+	t.Run("the compute mode cannot be set", func(t *testing.T) {
+		b := newBench(t)
+		b.refuse = errors.New("insufficient permissions")
+		m, _ := b.run(mps.Options{})
+		m.Set(mps.Want{GPUs: one, Replicas: 2})
+		b.until("GPU-a", "set compute mode EXCLUSIVE_PROCESS of GPU 0: insufficient permissions")
+	})
+}
+
+func TestADaemonThatDoesNotQuitIsKilled(t *testing.T) {
+	b := newBench(t)
+	m, stop := b.run(mps.Options{Timeout: 300 * time.Millisecond})
+	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+	b.until("GPU-a", "")
+	pid := b.pid()
+	b.behave("deaf")
+	stop()
+	if syscall.Kill(pid, 0) == nil && !zombie(pid) {
+		t.Error("the daemon still runs")
+	}
+}
+
+func zombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// The agent is restarted under running pods: their daemon stays, and the next
+// agent takes it over. Other GPUs wait until nobody holds a share.
+func TestADaemonOutlivesItsAgentUnderHolders(t *testing.T) {
+	b := newBench(t)
+	m, stop := b.run(mps.Options{})
+	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+	b.until("GPU-a", "")
+	pid := b.pid()
+	b.hold("pod a/b")
+	stop()
+	if b.pid() != pid || !b.isExclusive("GPU-a") {
+		t.Fatalf("process %d, was %d", b.pid(), pid)
+	}
+
+	m, _ = b.run(mps.Options{})
+	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+	b.until("GPU-a", "")
+	m.Set(mps.Want{GPUs: two, Replicas: 2, OneEach: true})
+	b.until("GPU-b", "takes other GPUs once nobody holds shares: now pod a/b")
+	if m.Unhealthy()["GPU-a"] != "" || b.pid() != pid {
+		t.Errorf("GPU-a: %q, process %d, was %d", m.Unhealthy()["GPU-a"], b.pid(), pid)
+	}
+	b.hold()
+	m.Freed()
+	b.until("GPU-b", "")
+	if b.pid() == pid {
+		t.Error("the daemon still serves the GPUs of before")
+	}
+	m.Set(mps.Want{})
+	b.await("the end of the daemon", func() bool { return b.pid() == 0 && !b.isExclusive("GPU-b") })
+}
+
+// NVIDIA/k8s-device-plugin#1132, #1595: "using MPS requires --mps-root to be
+// specified", which no documentation named. Here it has a default.
+func TestTheRootNeedsNotBeGiven(t *testing.T) {
+	s, _, err := config.ParseSettings("f", []byte("sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}"))
+	if err != nil || s.MPSRoot != "/run/nvidia/mps" {
+		t.Errorf("MPSRoot = %q, %v", s.MPSRoot, err)
+	}
+}
