@@ -8,10 +8,14 @@ cd "$(dirname "$0")/.."
 out=${2:-$PWD/bin/berth-nvml}
 mkdir -p "$(dirname "$out")"
 # The header of NVML calls some of its functions deprecated: a page of warnings.
-export CGO_CFLAGS="${CGO_CFLAGS:--g -O2} -Wno-deprecated-declarations"
+export CGO_CFLAGS="${CGO_CFLAGS:--g -O2 -Wno-deprecated-declarations}"
 # The program names functions that no driver has all of. They have to be looked
 # up when they are called: "-z now" would end it at the start.
-export CGO_LDFLAGS="${CGO_LDFLAGS:--g -O2} -Wl,-z,lazy"
+case ${CGO_LDFLAGS:=-g -O2} in
+*-z,lazy*) ;;
+*) CGO_LDFLAGS="$CGO_LDFLAGS -Wl,-z,lazy" ;;
+esac
+export CGO_LDFLAGS
 cgo=1
 if [ "$(go env GOOS)" != linux ]; then
 	cgo=0 why="this is not Linux"

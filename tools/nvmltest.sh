@@ -10,6 +10,6 @@ if [ "$(go env GOOS)" != linux ] || ! command -v "$(go env CC)" >/dev/null; then
 	exit 0
 fi
 # As tools/nvml.sh, so that one build serves both.
-export CGO_ENABLED=1 CGO_CFLAGS="${CGO_CFLAGS:--g -O2} -Wno-deprecated-declarations" CGO_LDFLAGS="${CGO_LDFLAGS:--g -O2} -Wl,-z,lazy"
+export CGO_ENABLED=1 CGO_CFLAGS="-g -O2 -Wno-deprecated-declarations" CGO_LDFLAGS="-g -O2 -Wl,-z,lazy"
 go vet -tags hardware ./...
 go test -count=1 -timeout 5m ./...
