@@ -22,7 +22,7 @@ func trim(p *v1.Pod) *v1.Pod {
 			Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion,
 			Labels: p.Labels, Annotations: p.Annotations, DeletionTimestamp: p.DeletionTimestamp,
 		},
-		Spec:   v1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName},
+		Spec: v1.PodSpec{NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName},
 		Status: v1.PodStatus{
 			Phase:                 p.Status.Phase,
 			ContainerStatuses:     trimStatuses(p.Status.ContainerStatuses),
