@@ -109,8 +109,6 @@ func (a *agent) startDriver(g *group) error {
 		if c.InForce {
 			command = append(command, rootFlags(c.Settings)...)
 		}
-	} else {
-		command = append(command, "--node", o.NodeName)
 	}
 	a.client = nvml.Start(g.ctx, nvml.Options{Command: command, Log: o.Log})
 	g.last(a.client.Wait)
