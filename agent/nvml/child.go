@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -110,6 +111,15 @@ func (ch *child) processID() int {
 	return ch.process.Pid
 }
 
+// lazily gives the environment without LD_BIND_NOW. The child names functions
+// that no driver has all of; bound at the start, it would end there.
+func lazily(env []string) []string {
+	if env == nil {
+		env = os.Environ()
+	}
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "LD_BIND_NOW=") })
+}
+
 // run starts the process and returns when it is no more, with ch.why set and
 // ch.gone closed.
 func (ch *child) run(ctx context.Context, c *Client) {
@@ -124,7 +134,7 @@ func (ch *child) run(ctx context.Context, c *Client) {
 		return
 	}
 	cmd := exec.Command(c.o.Command[0], c.o.Command[1:]...) //nolint:noctx // ended by closing its stdin first
-	cmd.Env = c.o.Env
+	cmd.Env = lazily(c.o.Env)
 	dieWithParent(cmd)
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()

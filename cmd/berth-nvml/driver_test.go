@@ -241,6 +241,18 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
+// TestBoundAtTheStart starts the program where all functions are to be looked
+// up at the start, as hardened systems have it: no driver has all of them.
+func TestBoundAtTheStart(t *testing.T) {
+	lib := fakelib.Build(t)
+	lib.Write(t, fakelib.Node(1)...)
+	t.Setenv("LD_BIND_NOW", "1")
+	c := start(t, lib, patience)
+	if s := snapshot(t, c); len(s.GPUs) != 1 || c.Restarts() != 0 {
+		t.Errorf("%d GPUs after %d restarts, want 1 after none", len(s.GPUs), c.Restarts())
+	}
+}
+
 // TestNoDriver wants a sentence, not an end.
 func TestNoDriver(t *testing.T) {
 	t.Parallel()
