@@ -66,6 +66,9 @@ type Options struct {
 // DefaultInterval is how old a reading may be when it is scraped.
 const DefaultInterval = 15 * time.Second
 
+// DefaultAllocation gives pods the devices that were committed to them.
+const DefaultAllocation = api.AllocationCommitted
+
 // Validate says what is wrong with o, naming the flag.
 func (o Options) Validate() error {
 	switch {

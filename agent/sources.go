@@ -22,7 +22,7 @@ const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint
 // pods begins to follow the pods of the node.
 func (a *agent) pods(g *group) (allocation.PodSource, error) {
 	if a.cluster != nil {
-		source := pods.FromAPI(a.cluster.client.CoreV1().RESTClient(), a.o.NodeName, a.o.Log)
+		source := pods.FromAPI(a.cluster.client.CoreV1().RESTClient(), a.o.NodeName)
 		g.run(source.Run)
 		return source, nil
 	}

@@ -11,7 +11,6 @@ import (
 
 	"berth.dev/berth/agent"
 	"berth.dev/berth/agent/settings"
-	"berth.dev/berth/api"
 )
 
 // nvmlProgram owns the driver; it stands beside this program.
@@ -32,7 +31,7 @@ func newFlags() *flags {
 	s.StringVar(&o.NodeName, "node-name", "", "name of this node's Node object ($NODE_NAME, else the host's name)")
 	s.StringVar(&f.fake, "fake", "", "serve the GPUs of this text file, which do not exist, and label the node so")
 	s.BoolVar(&o.Observe, "observe", false, "touch nothing: no registration, no labels, no MIG, no MPS; metrics alone")
-	s.StringVar(&o.Allocation, "allocation", api.AllocationCommitted, "committed (a pod gets the devices that Berth's scheduler chose; needs a runtime with CDI) or kubelet (the kubelet's choice, as with NVIDIA's plugin)")
+	s.StringVar(&o.Allocation, "allocation", agent.DefaultAllocation, "committed (a pod gets the devices that Berth's scheduler chose; needs a runtime with CDI) or kubelet (the kubelet's choice, as with NVIDIA's plugin)")
 	s.StringSliceVar(&o.SchedulerNames, "scheduler-names", []string{"berth-scheduler"}, "schedulers whose pods do not start without committed devices")
 	s.BoolVar(&o.Required, "commitments-required", false, "no pod starts without committed devices, whoever has bound it")
 	s.StringVar(&o.Kubeconfig, "kubeconfig", "", "cluster and identity (default: the ServiceAccount of the pod that this runs in)")
