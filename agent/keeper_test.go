@@ -1,0 +1,286 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/agent/settings"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/health"
+)
+
+// fakeDriver has the GPUs that it is given.
+type fakeDriver struct {
+	mu       sync.Mutex
+	snapshot nvml.Snapshot
+	bad      map[string]error // what a probe says, by UUID
+
+	events  chan nvml.Event
+	changed chan struct{}
+}
+
+func newFakeDriver(gpus ...nvml.GPU) *fakeDriver {
+	return &fakeDriver{snapshot: nvml.Snapshot{Driver: "570.1", GPUs: gpus}, bad: map[string]error{}, events: make(chan nvml.Event), changed: make(chan struct{})}
+}
+
+func (d *fakeDriver) Snapshot(context.Context) (nvml.Snapshot, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.snapshot, nil
+}
+
+func (d *fakeDriver) Probe(_ context.Context, uuid string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.bad[uuid]
+}
+
+func (d *fakeDriver) Events() <-chan nvml.Event { return d.events }
+func (d *fakeDriver) Changed() <-chan struct{}  { return d.changed }
+
+func (d *fakeDriver) become(s nvml.Snapshot) {
+	d.mu.Lock()
+	d.snapshot = s
+	d.mu.Unlock()
+	d.changed <- struct{}{}
+}
+
+// fakeOffers remembers what it was offered last.
+type fakeOffers struct {
+	mu      sync.Mutex
+	healthy map[string]bool
+	sharing gpu.Sharing
+	refuse  error
+}
+
+func (o *fakeOffers) SetGPUs(_ nvml.Snapshot, healthy map[string]bool, c config.Settings) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refuse != nil {
+		return o.refuse
+	}
+	o.healthy, o.sharing = healthy, c.Sharing
+	return nil
+}
+
+// well lists the UUIDs that are offered as healthy, of those that were asked for.
+func (o *fakeOffers) well(uuids ...string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var out []string
+	for _, u := range uuids {
+		if o.healthy[u] {
+			out = append(out, u)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func gpuNamed(index int, uuid string) nvml.GPU {
+	return nvml.GPU{GPU: gpu.GPU{Index: index, UUID: uuid, Product: "NVIDIA H200", MemoryBytes: 141 << 30, Healthy: true, NUMANode: -1}}
+}
+
+// scene is a keeper at work, in a bubble of its own time.
+type scene struct {
+	*keeper
+	driver  *fakeDriver
+	offers  *fakeOffers
+	choices chan settings.Choice
+	ended   chan error
+	stop    context.CancelFunc
+
+	mu   sync.Mutex
+	said []string
+}
+
+func begin(t *testing.T, d *fakeDriver) *scene {
+	t.Helper()
+	s := &scene{driver: d, offers: &fakeOffers{}, choices: make(chan settings.Choice), ended: make(chan error, 1)}
+	s.keeper = newKeeper(d, s.offers, s.choices, health.Policy{})
+	s.say = func(_, reason, message string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.said = append(s.said, reason+": "+message)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.stop = cancel
+	go func() { s.ended <- s.run(ctx) }()
+	return s
+}
+
+func (s *scene) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Errorf("run ended with %v", err)
+	}
+}
+
+func (s *scene) heard(reason string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, text := range s.said {
+		if strings.HasPrefix(text, reason+": ") {
+			n++
+		}
+	}
+	return n
+}
+
+func chosen() settings.Choice {
+	return settings.Choice{Settings: config.DefaultSettings(), InForce: true, Source: "flags and environment"}
+}
+
+func TestNothingIsOfferedBeforeTheConfigurationIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := begin(t, newFakeDriver(gpuNamed(0, "GPU-a")))
+		defer s.end(t)
+		time.Sleep(time.Minute) // of the bubble's time: the GPU's first probe is over
+		if got := s.offers.well("GPU-a"); got != "" {
+			t.Errorf("offered %q without a configuration", got)
+		}
+		s.choices <- chosen()
+		synctest.Wait()
+		if got := s.offers.well("GPU-a"); got != "GPU-a" {
+			t.Errorf("offered %q, want GPU-a", got)
+		}
+	})
+}
+
+// A GPU stayed unhealthy until the plugin was started anew:
+// NVIDIA/k8s-device-plugin#1014.
+func TestAnXidTakesAGPUAwayUntilItIsProvenWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDriver(gpuNamed(0, "GPU-a"), gpuNamed(1, "GPU-b"))
+		s := begin(t, d)
+		defer s.end(t)
+		s.choices <- chosen()
+		synctest.Wait()
+		d.events <- nvml.Event{UUID: "GPU-b", Xid: 48, GI: -1, CI: -1}
+		synctest.Wait()
+		if got := s.offers.well("GPU-a", "GPU-b"); got != "GPU-a" {
+			t.Fatalf("after Xid 48 of GPU-b %q is offered, want GPU-a", got)
+		}
+		if n := s.heard("GPUXid"); n != 1 {
+			t.Errorf("%d events of the Xid, want 1: %q", n, s.said)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if got := s.offers.well("GPU-a", "GPU-b"); got != "GPU-a GPU-b" {
+			t.Errorf("ten minutes of good probes later %q is offered, want both", got)
+		}
+		if n := s.heard("GPURecovered"); n != 1 {
+			t.Errorf("%d events of the recovery, want 1: %q", n, s.said)
+		}
+	})
+}
+
+func TestADriverThatCannotBeReadAnyMoreTakesAllGPUsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDriver(gpuNamed(0, "GPU-a"))
+		s := begin(t, d)
+		defer s.end(t)
+		s.choices <- chosen()
+		synctest.Wait()
+		d.become(nvml.Snapshot{Failed: "Driver/library version mismatch"})
+		synctest.Wait()
+		if got := s.offers.well("GPU-a"); got != "" {
+			t.Errorf("while the driver is upgraded %q is offered", got)
+		}
+		d.become(nvml.Snapshot{Driver: "580.1", GPUs: []nvml.GPU{gpuNamed(0, "GPU-a")}})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if got := s.offers.well("GPU-a"); got != "GPU-a" {
+			t.Errorf("after the upgrade %q is offered, want GPU-a", got)
+		}
+	})
+}
+
+func TestADriverThatIsNotThereAtTheStart(t *testing.T) {
+	for _, fail := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newFakeDriver()
+			d.snapshot = nvml.Snapshot{Failed: "NVML library not found"}
+			s := begin(t, d)
+			c := chosen()
+			c.FailOnInitError = fail
+			s.choices <- c
+			synctest.Wait()
+			if fail {
+				if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "NVML library not found") {
+					t.Errorf("with failOnInitError run ended with %v, want why the driver cannot be read", err)
+				}
+				return
+			}
+			d.become(nvml.Snapshot{GPUs: []nvml.GPU{gpuNamed(0, "GPU-a")}})
+			synctest.Wait()
+			if got := s.offers.well("GPU-a"); got != "GPU-a" {
+				t.Errorf("without failOnInitError %q is offered once the driver is there, want GPU-a", got)
+			}
+			s.end(t)
+		})
+	}
+}
+
+func TestDrainedGPUsAreOutOfTheOfferWhenDrainReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cut := gpuNamed(1, "GPU-b")
+		cut.MIGEnabled, cut.MIG = true, []gpu.MIGDevice{{UUID: "MIG-b1"}}
+		s := begin(t, newFakeDriver(gpuNamed(0, "GPU-a"), cut))
+		defer s.end(t)
+		s.choices <- chosen()
+		synctest.Wait()
+		release := s.Drain([]string{"GPU-b"}, "it is being cut")
+		if got := s.offers.well("GPU-a", "GPU-b", "MIG-b1"); got != "GPU-a" {
+			t.Errorf("after Drain %q is offered, want GPU-a", got)
+		}
+		if err := s.Refresh(t.Context()); err != nil {
+			t.Error(err)
+		}
+		release()
+		if got := s.offers.well("GPU-a", "GPU-b", "MIG-b1"); got != "GPU-a GPU-b MIG-b1" {
+			t.Errorf("after release %q is offered, want all", got)
+		}
+	})
+}
+
+func TestAConfigurationThatIsRefusedLeavesTheOneInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := begin(t, newFakeDriver(gpuNamed(0, "GPU-a")))
+		defer s.end(t)
+		first := chosen()
+		first.Strategy, first.Replicas = gpu.SharingTimeSlicing, map[string]int{gpu.ResourceGPU: 4}
+		s.choices <- first
+		bad := first
+		bad.Err = errors.New("config.yaml:3: replicas: too few")
+		s.choices <- bad
+		s.choices <- bad
+		synctest.Wait()
+		if n := s.offers.sharing.Replicas[gpu.ResourceGPU]; n != 4 {
+			t.Errorf("%d replicas are offered, want the 4 of before", n)
+		}
+		if n := s.heard("InvalidPluginConfig"); n != 1 {
+			t.Errorf("%d events, want 1: %q", n, s.said)
+		}
+	})
+}
+
+func TestAKeeperThatHasEndedHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := begin(t, newFakeDriver())
+		s.end(t)
+		s.Drain([]string{"GPU-a"}, "why")()
+		s.Fault(map[string]string{"GPU-a": "why"})
+		if err := s.Refresh(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
