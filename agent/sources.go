@@ -26,7 +26,7 @@ func (a *agent) pods(g *group) (allocation.PodSource, error) {
 		g.run(source.Run)
 		return source, nil
 	}
-	o := pods.KubeletOptions{URL: a.o.KubeletURL, Log: a.o.Log}
+	o := pods.KubeletOptions{URL: a.o.KubeletURL, Dir: filepath.Join(a.o.KubeletDir, "pods"), Log: a.o.Log}
 	if _, err := os.Stat(tokenFile); err == nil {
 		o.TokenFile = tokenFile
 	}

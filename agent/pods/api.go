@@ -3,7 +3,6 @@ package pods
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,7 +19,6 @@ import (
 type API struct {
 	client rest.Interface
 	node   string
-	log    *slog.Logger
 
 	changed chan struct{} // of capacity 1
 
@@ -31,11 +29,8 @@ type API struct {
 
 // FromAPI makes the source of a node's pods from a client for v1. Run follows
 // them.
-func FromAPI(client rest.Interface, node string, log *slog.Logger) *API {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &API{client: client, node: node, log: log, changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}}
+func FromAPI(client rest.Interface, node string) *API {
+	return &API{client: client, node: node, changed: make(chan struct{}, 1), pods: map[string]*v1.Pod{}}
 }
 
 // Run follows the pods until ctx ends. It returns nil.

@@ -3,8 +3,10 @@ package pods
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -13,6 +15,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
 )
@@ -26,6 +30,7 @@ type Kubelet struct {
 	url    string
 	client *http.Client
 	token  string // file; "" is none
+	dir    string // of the kubelet's folders of pods; "" is none
 	every  time.Duration
 	log    *slog.Logger
 
@@ -45,15 +50,20 @@ type KubeletOptions struct {
 	Client *http.Client
 	// TokenFile is the file of a bearer token, read for each request; "" is none.
 	TokenFile string
-	Poll      time.Duration // 0 is DefaultPoll
-	Log       *slog.Logger  // nil is none
+	// Dir is the kubelet's folder with one folder for each pod, by UID. A kubelet
+	// that has just started lists no pods, and one that ends a static pod lists it
+	// no more; the pod's folder is there until its containers have ended. "" trusts
+	// the list alone.
+	Dir  string
+	Poll time.Duration // 0 is DefaultPoll
+	Log  *slog.Logger  // nil is none
 }
 
 // FromKubelet makes the source of a node's pods from its kubelet. Run follows
 // them.
 func FromKubelet(o KubeletOptions) *Kubelet {
 	k := &Kubelet{
-		url: strings.TrimSuffix(o.URL, "/") + "/pods", client: o.Client, token: o.TokenFile, every: o.Poll, log: o.Log,
+		url: strings.TrimSuffix(o.URL, "/") + "/pods", client: o.Client, token: o.TokenFile, dir: o.Dir, every: o.Poll, log: o.Log,
 		changed: make(chan struct{}, 1),
 	}
 	if k.client == nil {
@@ -90,13 +100,19 @@ func (k *Kubelet) Run(ctx context.Context) error {
 // Changed has a value after a pod has come, changed or gone.
 func (k *Kubelet) Changed() <-chan struct{} { return k.changed }
 
-// Pod gives the pod of a UID, or nil.
+// Pod gives the pod of a UID, or nil. It is an error if all that is known of the
+// pod is its folder.
 func (k *Kubelet) Pod(ctx context.Context, uid string, fresh bool) (*v1.Pod, error) {
 	pods, err := k.Pods(ctx, fresh)
-	return find(pods, uid), err
+	pod := find(pods, uid)
+	if pod != nil && pod.Name == "" {
+		return nil, fmt.Errorf("the kubelet has a folder of pod %s and does not list it: it has just started, or the pod is ending", uid)
+	}
+	return pod, err
 }
 
-// Pods gives all pods that the kubelet runs or has run and not forgotten.
+// Pods gives all pods that the kubelet runs or has run and not forgotten. Of
+// those that it does not list but has folders of, there is the UID alone.
 func (k *Kubelet) Pods(ctx context.Context, fresh bool) ([]*v1.Pod, error) {
 	k.mu.Lock()
 	pods, seen := k.pods, k.seen
@@ -116,8 +132,27 @@ func (k *Kubelet) Pods(ctx context.Context, fresh bool) ([]*v1.Pod, error) {
 	for i := range list.Items {
 		out = append(out, trim(&list.Items[i]))
 	}
+	out = append(out, k.unlisted(out)...)
 	k.note(out)
 	return out, nil
+}
+
+// unlisted gives pods that have a folder and are not among those that are listed.
+func (k *Kubelet) unlisted(listed []*v1.Pod) []*v1.Pod {
+	if k.dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(k.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.log.Warn("the kubelet's folders of pods cannot be read", "error", err)
+	}
+	var out []*v1.Pod
+	for _, e := range entries {
+		if e.IsDir() && find(listed, e.Name()) == nil {
+			out = append(out, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(e.Name())}})
+		}
+	}
+	return out
 }
 
 // note keeps what the kubelet said, and tells whether it is something new.

@@ -98,7 +98,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 	s := &server{pods: []v1.Pod{named("a", v1.PodRunning)}, events: make(chan any)}
 	h := httptest.NewServer(s)
 	defer h.Close()
-	a := pods.FromAPI(client(t, h.URL), "n1", nil)
+	a := pods.FromAPI(client(t, h.URL), "n1")
 	ctx, cancel := context.WithCancel(context.Background())
 	got, err := a.Pods(ctx, false) // the watch has not begun
 	if names(got) != "a uid-a Running" || err != nil || s.query != "spec.nodeName=n1" {
@@ -152,7 +152,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 func TestAnAPIServerThatIsAway(t *testing.T) {
 	h := httptest.NewServer(http.NotFoundHandler())
 	h.Close()
-	a := pods.FromAPI(client(t, h.URL), "n1", nil)
+	a := pods.FromAPI(client(t, h.URL), "n1")
 	if _, err := a.Pod(context.Background(), "uid", true); err == nil || !strings.HasPrefix(err.Error(), "list the pods of node n1: ") {
 		t.Errorf("Pod: %v", err)
 	}
