@@ -190,8 +190,9 @@ func TestAllResourcesSurviveAKubeletRestart(t *testing.T) {
 }
 
 // NVIDIA/k8s-device-plugin#1698: after a certain time the node has 0 GPUs, and
-// a restart of the plugin did not help every time.
-func TestIssue1698AKubeletThatForgotThePluginIsNoticed(t *testing.T) {
+// a restart of the plugin did not help every time. The kubelet's bookkeeping
+// has come apart: it reads the plugin's devices and calls it stopped.
+func TestIssue1698AKubeletThatDroppedThePluginIsNoticed(t *testing.T) {
 	dir := folder(t)
 	var mu sync.Mutex
 	clock := time.Now()
@@ -201,17 +202,26 @@ func TestIssue1698AKubeletThatForgotThePluginIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.Stop)
-	serve(t, deviceplugin.Options{Dir: dir}.Quick(), offering(gpus, "gpu", 8))
+	n := offering(gpus, "gpu", 8)
+	serve(t, deviceplugin.Options{Dir: dir}.Quick(), n)
 	await(t, k, gpus, 8, 8)
-	k.Lose(gpus)
-	mu.Lock()
-	clock = clock.Add(kubelettest.StopGrace + time.Second)
-	mu.Unlock()
-	if _, _, known := k.Capacity(gpus); known {
-		t.Fatal("the kubelet still names the resource, which is not this issue")
-	}
-	await(t, k, gpus, 8, 8)
-	if err := k.Admit(wait(t), pod("a", map[string]int{gpus: 8})); err != nil {
-		t.Error(err)
+	for what, noticed := range map[string]func(){
+		"another resource has changed": func() { n.set(mig1g, devices("mig-1g.5gb", 7)) },
+		"the kubelet has forgotten the resource": func() {
+			mu.Lock()
+			clock = clock.Add(kubelettest.StopGrace + time.Second)
+			mu.Unlock()
+			if _, _, known := k.Capacity(gpus); known {
+				t.Fatal("the kubelet still names the resource, which is not this issue")
+			}
+		},
+	} {
+		k.Lose(gpus)
+		noticed() // the kubelet writes its checkpoint
+		await(t, k, gpus, 8, 8)
+		if err := k.Admit(wait(t), pod("a", map[string]int{gpus: 8})); err != nil {
+			t.Errorf("after %s: %v", what, err)
+		}
+		k.Remove("a")
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // smallDisk is a file system for some twenty files, and the error of one that
 // is full.
-func smallDisk(t *testing.T) (dir string, full error, done func()) {
+func smallDisk(t *testing.T) (dir string, full syscall.Errno, done func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: a small file system has to be mounted")

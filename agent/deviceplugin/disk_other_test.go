@@ -2,9 +2,12 @@
 
 package deviceplugin_test
 
-import "testing"
+import (
+	"syscall"
+	"testing"
+)
 
-func smallDisk(t *testing.T) (dir string, full error, done func()) {
+func smallDisk(t *testing.T) (dir string, full syscall.Errno, done func()) {
 	t.Skip("needs Linux: a small file system has to be mounted")
-	return "", nil, nil
+	return "", 0, nil
 }

@@ -68,7 +68,7 @@ func answering(ctx context.Context, path string) *grpc.ClientConn {
 	defer cancel()
 	_, err = v1beta1.NewDevicePluginClient(conn).GetDevicePluginOptions(ctx, &v1beta1.Empty{})
 	if c := status.Code(err); c == codes.Unavailable || c == codes.Unimplemented {
-		conn.Close()
+		_ = conn.Close() // nothing is left to say
 		return nil
 	}
 	return conn // an error says that it lives, too
@@ -90,7 +90,7 @@ func (f *foreign) close() {
 		return
 	}
 	for _, c := range f.conns {
-		c.Close()
+		_ = c.Close() // it may have ended
 	}
 	f.wg.Wait()
 }
@@ -145,8 +145,8 @@ func (p *plugin) comeBack(ctx context.Context, now time.Time) {
 
 // readCheckpoint sees whether the kubelet has our devices for the resource. It
 // may have another plugin's, whatever that one's socket is called. Or it has
-// none and yet reads our list: then it marked our endpoint as stopped while it
-// dropped an older one, and has forgotten it after five minutes.
+// none and yet reads our list: then it marked our endpoint as stopped, and our
+// devices as unhealthy, while it dropped an older one.
 //
 // What was there before the kubelet read our list counts for nothing, and
 // neither does what one look shows: the file may be from before our last list.
@@ -154,7 +154,7 @@ func (p *plugin) readCheckpoint(ctx context.Context, now time.Time) {
 	if p.foreign == nil && (p.server == nil || p.server.live() == 0) {
 		return
 	}
-	others, known, err := p.registered()
+	others, ours, err := p.registered()
 	switch {
 	case err != nil:
 		p.opts.Log.Debug("kubelet's checkpoint not read", "err", err)
@@ -162,15 +162,15 @@ func (p *plugin) readCheckpoint(ctx context.Context, now time.Time) {
 		if len(others) == 0 && p.foreign.path == "" {
 			p.returnAt = now.Add(p.opts.times.back)
 		}
-	case known && len(others) == 0:
+	case len(others) == 0 && (ours > 0 || !p.list.healthy()):
 		p.strikes = 0
 	case p.strikes == 0:
 		p.strikes++
 		p.settleAt = now.Add(p.opts.times.settle)
-	case !known:
+	case len(others) == 0:
 		p.strikes = 0
 		p.stop(0)
-		p.fail(errors.New("the kubelet has forgotten the resource and still reads its devices"))
+		p.fail(errors.New("the kubelet has dropped the resource and still reads its devices"))
 		p.ensureAt = now.Add(max(p.opts.times.gap, p.delay))
 	default:
 		p.yieldUnseen(ctx, others)
@@ -192,23 +192,26 @@ func (p *plugin) yieldUnseen(ctx context.Context, ids []string) {
 		p.resource, ids[0]))
 }
 
-// registered gives the IDs that the kubelet has for the resource and that were
-// never ours, sorted, and whether it has the resource at all.
-func (p *plugin) registered() (others []string, known bool, err error) {
+// registered gives the healthy devices that the kubelet has for the resource:
+// the IDs of those that were never ours, sorted, and the number of the rest.
+func (p *plugin) registered() (others []string, ours int, err error) {
 	raw, err := os.ReadFile(filepath.Join(p.opts.Dir, checkpointName))
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
-	var c struct{ Data struct{ RegisteredDevices map[string][]string } }
+	var c struct {
+		Data struct{ RegisteredDevices map[string][]string }
+	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, false, fmt.Errorf("parse %s: %w", checkpointName, err)
+		return nil, 0, fmt.Errorf("parse %s: %w", checkpointName, err)
 	}
-	ids, known := c.Data.RegisteredDevices[p.resource]
+	ids := c.Data.RegisteredDevices[p.resource]
+	all := len(ids)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	others = slices.DeleteFunc(ids, func(id string) bool { return p.ours[id] })
 	slices.Sort(others)
-	return others, known, nil
+	return others, all - len(others), nil
 }
 
 // strangers gives the sockets of other plugins: those made since we registered,

@@ -153,8 +153,7 @@ func TestASocketThatNobodyServesIsNoPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
+	stale(t, l)
 	serve(t, deviceplugin.Options{Dir: dir, Foreign: r.tell}, offering(gpus, "gpu", 8))
 	await(t, k, gpus, 8, 8)
 	if len(r) != 0 {

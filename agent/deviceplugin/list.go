@@ -52,6 +52,12 @@ func (l *list) get() (devices []Device, changed <-chan struct{}, muted bool) {
 	return l.devices, l.changed, l.muted
 }
 
+// healthy says whether any device of the list is.
+func (l *list) healthy() bool {
+	devices, _, _ := l.get()
+	return slices.ContainsFunc(devices, func(d Device) bool { return d.Healthy })
+}
+
 // inOrder gives the devices by ID, each ID once: the kubelet keeps a set.
 func inOrder(devices []Device) []Device {
 	out := slices.Clone(devices)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,12 +109,21 @@ func (n *node) PreStart(ctx context.Context, _ string, ids []string) error {
 // folder is a short path for sockets, which have 107 characters.
 func folder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dp")
+	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir has the test's name, which is too long
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a socket may come while it goes
 	return dir
+}
+
+// stale closes a listener and leaves its socket, as a killed process does.
+func stale(t testing.TB, l *net.UnixListener) {
+	t.Helper()
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // start begins a kubelet in dir, which ends with the test.

@@ -3,29 +3,24 @@ package deviceplugin
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc/status"
-	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
 // event is a set of things that happened since a plugin last looked.
 type event uint
 
 const (
-	kubeletCame      event = 1 << iota // kubelet.sock was made
-	socketGone                         // our socket was removed
-	streamOpened                       // the kubelet began to read the list
-	streamEnded                        // it, or its connection, ended
-	offerChanged                       // the resource came or went
-	strangerCame                       // the socket of NVIDIA's plugin was made
-	strangerGone                       // a foreign plugin's connection ended
-	checkpointNoted                    // the kubelet wrote its checkpoint
+	kubeletCame     event = 1 << iota // kubelet.sock was made
+	socketGone                        // our socket was removed
+	streamOpened                      // the kubelet began to read the list
+	streamEnded                       // it, or its connection, ended
+	offerChanged                      // the resource came or went
+	strangerCame                      // the socket of NVIDIA's plugin was made
+	strangerGone                      // a foreign plugin's connection ended
+	checkpointNoted                   // the kubelet wrote its checkpoint
 )
 
 // plugin keeps one resource registered. What it does depends on what is true
@@ -197,14 +192,18 @@ func (p *plugin) anew(now time.Time) {
 	if err == nil && sameFile(info, p.kubelet) {
 		return // a retry was quicker than the event
 	}
-	p.kubelet = nil
+	p.ensureAt = now
 	if p.server != nil && p.server.live() > 0 {
+		if p.kubelet == nil { // they may be this kubelet's; it drops us then as in lost
+			p.ensureAt = now.Add(p.opts.times.gap)
+		}
 		p.stop(0) // connections of the kubelet that ended
 	}
+	p.kubelet = nil
 	if p.foreign != nil && len(p.foreign.conns) == 0 {
 		p.forgive() // it may register again; then the checkpoint tells
 	}
-	p.delay, p.strikes, p.ensureAt, p.confirmAt = 0, 0, now, time.Time{}
+	p.delay, p.strikes, p.confirmAt = 0, 0, time.Time{}
 }
 
 // offerChanged takes the resource from the kubelet, or brings it back.
@@ -236,94 +235,6 @@ func (p *plugin) lost(now time.Time) {
 	}
 	p.kubelet = nil
 	p.ensureAt = now.Add(max(p.opts.times.gap, p.longer()))
-}
-
-// longer gives the next delay after a failure.
-func (p *plugin) longer() time.Duration {
-	p.delay = min(max(2*p.delay, p.opts.times.first), p.opts.times.most)
-	return p.delay
-}
-
-// fail logs why the resource is not registered, once for each reason, and has
-// it tried again.
-func (p *plugin) fail(err error) {
-	p.opts.Counters.RegistrationFailures.Add(1)
-	if text := err.Error(); text != p.said {
-		p.said = text
-		p.opts.Log.Warn("resource is not registered with the kubelet; trying again", "resource", p.resource, "err", err)
-	}
-	p.ensureAt = time.Now().Add(p.longer())
-}
-
-// ensure makes true what should be: our socket is there, and the kubelet
-// either reads our list or has just been asked to.
-func (p *plugin) ensure(ctx context.Context) {
-	if p.foreign != nil || !p.isOffered() {
-		return
-	}
-	if p.yield(ctx) {
-		return
-	}
-	if p.server == nil {
-		p.server = p.newServer()
-	}
-	err := p.server.listen(p.path)
-	if errors.Is(err, errTaken) {
-		if f := lookAt(ctx, p.path, p.strangerGone); f != nil {
-			p.standBack(f, fmt.Sprintf("another node agent of Berth serves %s at %s: run only one on a node", p.resource, p.path))
-			return
-		}
-	}
-	if errors.Is(err, errNoFolder) {
-		p.end(err) // inotify does not say so while a socket of ours was in it
-		return
-	}
-	if err != nil {
-		p.fail(err)
-		return
-	}
-	if p.server.live() > 0 || !p.confirmAt.IsZero() {
-		return // only the socket was missing
-	}
-	if err := p.register(ctx); err != nil {
-		p.fail(err)
-		return
-	}
-	p.opts.Counters.Registrations.Add(1)
-	p.opts.Log.Info("registered with the kubelet", "resource", p.resource)
-	if p.server.live() == 0 {
-		p.confirmAt = time.Now().Add(p.opts.times.confirm)
-	}
-}
-
-func (p *plugin) kubeletSocket() string { return filepath.Join(p.opts.Dir, "kubelet.sock") }
-
-// register tells the kubelet of our socket. The kubelet answers after it has
-// connected to it.
-func (p *plugin) register(ctx context.Context) error {
-	path := p.kubeletSocket()
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no kubelet.sock in %s: the kubelet does not run, or its folder is not the one mounted here", p.opts.Dir)
-	}
-	if err != nil {
-		return fmt.Errorf("register with the kubelet: %w", err)
-	}
-	conn, err := dial(path)
-	if err != nil {
-		return fmt.Errorf("register with the kubelet: %w", err)
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // the kubelet's own is 10 s
-	defer cancel()
-	_, err = v1beta1.NewRegistrationClient(conn).Register(ctx, &v1beta1.RegisterRequest{
-		Version: v1beta1.Version, Endpoint: filepath.Base(p.path), ResourceName: p.resource, Options: callOptions(),
-	})
-	if err != nil {
-		return fmt.Errorf("register with the kubelet: %s", status.Convert(err).Message())
-	}
-	p.kubelet, p.since = info, time.Now()
-	return nil
 }
 
 // stop stops the server, if there is one.

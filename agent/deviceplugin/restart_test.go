@@ -36,7 +36,8 @@ func TestAHundredKubeletRestarts(t *testing.T) {
 	dir := folder(t)
 	k := start(t, dir)
 	serve(t, deviceplugin.Options{Dir: dir}, newNode(map[string][]deviceplugin.Device{
-		gpus: devices("gpu", 8), "nvidia.com/mig-1g.10gb": devices("mig-1g.10gb", 7)}))
+		gpus: devices("gpu", 8), "nvidia.com/mig-1g.10gb": devices("mig-1g.10gb", 7),
+	}))
 	await(t, k, gpus, 8, 8)
 	if err := k.Admit(wait(t), pod("a", map[string]int{gpus: 3})); err != nil {
 		t.Fatal(err)
@@ -137,8 +138,7 @@ func TestAnAgentThatWasKilledLeavesNothingInTheWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.SetUnlinkOnClose(false)
-		l.Close()
+		stale(t, l)
 	}
 	path := filepath.Join(dir, "berth-nvidia-gpu.sock")
 	old, err := os.Lstat(path)

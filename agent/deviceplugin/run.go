@@ -79,7 +79,7 @@ func watch(dir string) (*fsnotify.Watcher, error) {
 		if err = w.Add(dir); err == nil {
 			return w, nil
 		}
-		w.Close()
+		_ = w.Close() // the first error says more
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENOSPC) {
 		return nil, fmt.Errorf("watch %s: the node has no watches left, raise fs.inotify.max_user_instances and fs.inotify.max_user_watches: %w", dir, err)

@@ -23,7 +23,8 @@ func TestEachResourceIsRegisteredUnderItsOwnSocket(t *testing.T) {
 	const mig, shared, other = "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared", "example.com/part"
 	c := new(deviceplugin.Counters)
 	serve(t, deviceplugin.Options{Dir: dir, Counters: c}, newNode(map[string][]deviceplugin.Device{
-		gpus: devices("gpu", 8), mig: devices("mig-1g.10gb", 7), shared: devices("gpu.shared", 4), other: devices("part", 2)}))
+		gpus: devices("gpu", 8), mig: devices("mig-1g.10gb", 7), shared: devices("gpu.shared", 4), other: devices("part", 2),
+	}))
 	await(t, k, gpus, 8, 8)
 	await(t, k, mig, 7, 7)
 	await(t, k, shared, 4, 4)

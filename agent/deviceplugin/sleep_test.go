@@ -16,11 +16,11 @@ type idle struct{ Node }
 // node's CPU is the users'.
 func TestAPluginAtRestArmsNoTimer(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
-		dir, err := os.MkdirTemp("", "dp")
+		dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir has the test's name, which is too long
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 		k := kubelettest.New(dir, 1)
 		if err := k.Start(); err != nil {
 			t.Fatal(err)

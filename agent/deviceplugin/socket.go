@@ -77,7 +77,7 @@ func listen(path string) (*socket, error) {
 	l.SetUnlinkOnClose(false) // by then the file may be another's
 	made, err := os.Lstat(path)
 	if err != nil {
-		l.Close()
+		_ = l.Close() // nobody has come
 		return nil, fmt.Errorf("the socket was removed at once: %w", err)
 	}
 	return &socket{Listener: l, path: path, made: made}, nil
@@ -104,11 +104,12 @@ func sameFile(a, b os.FileInfo) bool {
 
 // served says whether a process accepts connections at path.
 func served(path string) bool {
-	conn, err := net.DialTimeout("unix", path, time.Second)
+	d := net.Dialer{Timeout: time.Second}
+	conn, err := d.DialContext(context.Background(), "unix", path)
 	if err != nil {
 		return errors.Is(err, syscall.EAGAIN) // its queue is full: it lives
 	}
-	conn.Close()
+	_ = conn.Close() // nothing was said
 	return true
 }
 

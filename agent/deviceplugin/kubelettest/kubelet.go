@@ -138,7 +138,7 @@ func (k *Kubelet) Kill() {
 	k.grpc = nil
 	for c := range k.open {
 		c.cancel()
-		c.conn.Close()
+		_ = c.conn.Close() // it may have ended
 	}
 	k.mu.Unlock()
 	if server != nil {

@@ -49,7 +49,8 @@ func (p *Plugin) Start(ctx context.Context) error {
 	}
 	defer conn.Close()
 	_, err = v1beta1.NewRegistrationClient(conn).Register(ctx, &v1beta1.RegisterRequest{
-		Version: v1beta1.Version, Endpoint: p.Socket, ResourceName: p.Resource, Options: &v1beta1.DevicePluginOptions{}})
+		Version: v1beta1.Version, Endpoint: p.Socket, ResourceName: p.Resource, Options: &v1beta1.DevicePluginOptions{},
+	})
 	return err
 }
 

@@ -208,7 +208,8 @@ func (k *Kubelet) prefer(ctx context.Context, resource string, available, must [
 	}
 	k.mu.Unlock()
 	resp, err := e.api.GetPreferredAllocation(ctx, &v1beta1.PreferredAllocationRequest{ContainerRequests: []*v1beta1.ContainerPreferredAllocationRequest{
-		{AvailableDeviceIDs: available, MustIncludeDeviceIDs: must, AllocationSize: int32(size)}}})
+		{AvailableDeviceIDs: available, MustIncludeDeviceIDs: must, AllocationSize: int32(size)},
+	}})
 	k.mu.Lock()
 	if err != nil {
 		return nil, fmt.Errorf("device plugin GetPreferredAllocation rpc failed with err: %w", err)

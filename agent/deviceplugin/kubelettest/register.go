@@ -27,8 +27,7 @@ type client struct {
 	life     int // of the kubelet
 	conn     *grpc.ClientConn
 	api      v1beta1.DevicePluginClient
-	cancel   context.CancelFunc
-	ctx      context.Context // of its stream
+	cancel   context.CancelFunc // ends its stream
 }
 
 func (r *registration) Register(ctx context.Context, q *v1beta1.RegisterRequest) (*v1beta1.Empty, error) {
@@ -47,8 +46,8 @@ func (k *Kubelet) register(ctx context.Context, q *v1beta1.RegisterRequest) erro
 	if domain, _, ok := strings.Cut(q.ResourceName, "/"); !ok || strings.HasSuffix(domain, "kubernetes.io") {
 		return fmt.Errorf("the ResourceName %q is invalid", q.ResourceName)
 	}
-	c := &client{resource: q.ResourceName}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	stream, cancel := context.WithCancel(context.Background())
+	c := &client{resource: q.ResourceName, cancel: cancel}
 	path := filepath.Join(k.dir, q.Endpoint)
 	conn, err := grpc.NewClient("passthrough:///plugin", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -63,8 +62,8 @@ func (k *Kubelet) register(ctx context.Context, q *v1beta1.RegisterRequest) erro
 	k.clients[c.resource] = c // before it is known to answer, as in the kubelet
 	k.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
 	options, err := c.api.GetDevicePluginOptions(ctx, &v1beta1.Empty{}, grpc.WaitForReady(true))
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,19 +75,19 @@ func (k *Kubelet) register(ctx context.Context, q *v1beta1.RegisterRequest) erro
 			delete(k.clients, c.resource)
 		}
 		c.cancel()
-		conn.Close()
+		_ = conn.Close() // it may have ended
 		return fmt.Errorf("get device plugin options: %w", err)
 	}
 	k.ends[c.resource] = &endpoint{api: c.api, options: options}
 	k.open[c] = struct{}{}
-	k.serving.Go(func() { k.follow(c) })
+	k.serving.Go(func() { k.follow(stream, c) })
 	return nil
 }
 
 // follow takes device lists until the stream ends. What it drops then is the
 // plugin that has the resource by now, which may be another.
-func (k *Kubelet) follow(c *client) {
-	if stream, err := c.api.ListAndWatch(c.ctx, &v1beta1.Empty{}); err == nil {
+func (k *Kubelet) follow(ctx context.Context, c *client) {
+	if stream, err := c.api.ListAndWatch(ctx, &v1beta1.Empty{}); err == nil {
 		for {
 			list, err := stream.Recv()
 			if err != nil {
@@ -109,7 +108,7 @@ func (k *Kubelet) follow(c *client) {
 	if last == nil {
 		return
 	}
-	last.conn.Close()
+	_ = last.conn.Close() // it may have ended
 	k.disconnected(c.resource, c.life)
 }
 
@@ -164,7 +163,7 @@ func (k *Kubelet) Drop(resource string) {
 	delete(k.clients, resource)
 	k.mu.Unlock()
 	if c != nil {
-		c.conn.Close()
+		_ = c.conn.Close() // it may have ended
 		k.disconnected(resource, c.life)
 	}
 }
@@ -174,8 +173,7 @@ func (k *Kubelet) Drop(resource string) {
 // it drops an older one.
 func (k *Kubelet) Lose(resource string) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if e := k.ends[resource]; e != nil {
-		e.stopped = k.Now()
-	}
+	life := k.life
+	k.mu.Unlock()
+	k.disconnected(resource, life)
 }
