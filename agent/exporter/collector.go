@@ -140,7 +140,7 @@ func (c *Collector) scrape(ctx context.Context, now time.Time) ([]byte, error) {
 func devices(s nvml.Snapshot, samples []nvml.Sample, pods map[string][]Pod, both bool) []Device {
 	var out []Device
 	add := func(g nvml.GPU, m *migDevice, uuid string) {
-		d := Device{GPU: g.GPU, MIG: m, Pods: pods[uuid], Unread: true}
+		d := Device{GPU: g.GPU, MIG: m, ComputeSlices: g.ComputeSlices, Pods: pods[uuid], Unread: true}
 		if x := sampleOf(samples, uuid); x != nil {
 			d.Reading, d.Absent, d.Unread = x.Reading, x.Absent, false
 		}

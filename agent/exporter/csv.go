@@ -57,7 +57,7 @@ var elsewhere = []string{
 }
 
 // always are metrics of dcgm-exporter that are written whether asked for or not.
-var always = []string{"DCGM_EXP_XID_ERRORS_COUNT"}
+var always = []string{"DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_XID_ERRORS_TOTAL"}
 
 // driverVersion is the one label field.
 const driverVersion = "DCGM_FI_DRIVER_VERSION"

@@ -18,8 +18,8 @@ func TestParseFields(t *testing.T) {
 	}{
 		{
 			name: "lines, comments and blank lines as in dcgm-exporter's own file",
-			text: "# Format\n# If line starts with a '#' it is a comment\n\nDCGM_FI_DEV_SM_CLOCK,  gauge, SM clock frequency (in MHz).\n  \nDCGM_FI_DEV_FB_USED, gauge, Framebuffer memory used (in MiB).\nDCGM_FI_DRIVER_VERSION, label, Driver Version\n",
-			want: []string{"DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_FB_USED"},
+			text: "# Format\n# If line starts with a '#' it is a comment\n\nDCGM_FI_DEV_SM_CLOCK,  gauge, SM clock frequency (in MHz).\n  \nDCGM_FI_DEV_DEC_UTIL ,     gauge, Decoder utilization (in %).\nDCGM_FI_DRIVER_VERSION, label, Driver Version\n",
+			want: []string{"DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_DEC_UTIL"},
 		},
 		{
 			name: "what takes DCGM is left out and told of",

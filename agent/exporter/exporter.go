@@ -15,6 +15,7 @@ type Device struct {
 	// Absent names fields of Reading that the driver does not give: they have no
 	// series.
 	Absent []string
+	ComputeSlices int // of the whole GPU, for MIG; 0 is unknown
 	// Unread is a device without any reading, as one that is lost.
 	Unread bool
 	Pods   []Pod // who holds it; several if it is shared, none if it is free
@@ -41,8 +42,8 @@ type Pod struct {
 type Options struct {
 	Hostname      string // the node's name
 	DriverVersion string // such as "570.124.06"
-	// HostnameLabel is the label of Hostname; "" is "hostname". Before its version
-	// 4.6, dcgm-exporter wrote "Hostname": dashboards may want that.
+	// HostnameLabel is the label of Hostname; "" is "hostname". Older versions of
+	// dcgm-exporter write "Hostname": dashboards may want that.
 	HostnameLabel string
 	// OldPodLabels writes pod_name, pod_namespace and container_name, as
 	// dcgm-exporter's --use-old-namespace: Prometheus has no labels of its own by

@@ -54,7 +54,8 @@ func number(yes bool) int64 {
 }
 
 // fields is the default set of dcgm-exporter 4.x (its default-counters.csv), in
-// its order. Names and types are the protocol.
+// its order. Names, types and help are the protocol: where both exporters serve,
+// Prometheus takes another help for another metric.
 var fields = []field{
 	{
 		name: "DCGM_FI_DEV_SM_CLOCK", kind: "gauge", help: "SM clock frequency (in MHz).",
@@ -126,33 +127,33 @@ var fields = []field{
 		whole: func(d *Device) int64 { return d.Reading.MemoryUsedBytes / mib },
 	},
 	{
-		name: "DCGM_FI_DEV_FB_RESERVED", kind: "gauge", help: "Framebuffer memory reserved by the driver (in MiB).",
+		name: "DCGM_FI_DEV_FB_RESERVED", kind: "gauge", help: "Framebuffer memory reserved (in MiB).",
 		cut: true, needs: []string{"MemoryReservedBytes"},
 		whole: func(d *Device) int64 { return d.Reading.MemoryReservedBytes / mib },
 	},
 	// NVML counts KiB a link; dcgm-exporter passes the sum on.
 	{
-		name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", kind: "counter", help: "Total of the NVLink bandwidth counters of all lanes (in KiB).",
+		name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", kind: "counter", help: "Total number of NVLink bandwidth counters for all lanes",
 		needs: []string{"NVLinkBytes"},
 		whole: func(d *Device) int64 { return d.Reading.NVLinkBytes / 1024 },
 	},
 	// 0 is unlicensed, which is what a GPU that is not a vGPU says.
 	{
-		name: "DCGM_FI_DEV_VGPU_LICENSE_STATUS", kind: "gauge", help: "vGPU license status; 0 where there is no vGPU.",
+		name: "DCGM_FI_DEV_VGPU_LICENSE_STATUS", kind: "gauge", help: "vGPU License status",
 		whole: func(*Device) int64 { return 0 },
 	},
 	{
-		name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of rows remapped for uncorrectable errors.",
+		name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of remapped rows for uncorrectable errors",
 		needs: []string{"RemappedRows"},
 		whole: func(d *Device) int64 { return d.Reading.RemappedRows },
 	},
 	{
-		name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of rows remapped for correctable errors.",
+		name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of remapped rows for correctable errors",
 		needs: []string{"CorrectableRemappedRows"},
 		whole: func(d *Device) int64 { return d.Reading.CorrectableRemappedRows },
 	},
 	{
-		name: "DCGM_FI_DEV_ROW_REMAP_FAILURE", kind: "gauge", help: "Whether remapping of rows has failed.",
+		name: "DCGM_FI_DEV_ROW_REMAP_FAILURE", kind: "gauge", help: "Whether remapping of rows has failed",
 		needs: []string{"RowRemapFailed"},
 		whole: func(d *Device) int64 {
 			return number(d.Reading.RowRemapFailed)
@@ -174,12 +175,12 @@ var fields = []field{
 		ratio: func(d *Device) float64 { return d.Reading.DRAMActiveRatio },
 	},
 	{
-		name: "DCGM_FI_PROF_PCIE_TX_BYTES", kind: "gauge", help: "Rate of data transmitted over PCIe, protocol headers and payload (in bytes per second).",
+		name: "DCGM_FI_PROF_PCIE_TX_BYTES", kind: "gauge", help: "The rate of data transmitted over the PCIe bus - including both protocol headers and data payloads - in bytes per second.",
 		needs: []string{"PCIeTxBytesPerSecond"},
 		whole: func(d *Device) int64 { return int64(d.Reading.PCIeTxBytesPerSecond) },
 	},
 	{
-		name: "DCGM_FI_PROF_PCIE_RX_BYTES", kind: "gauge", help: "Rate of data received over PCIe, protocol headers and payload (in bytes per second).",
+		name: "DCGM_FI_PROF_PCIE_RX_BYTES", kind: "gauge", help: "The rate of data received over the PCIe bus - including both protocol headers and data payloads - in bytes per second.",
 		needs: []string{"PCIeRxBytesPerSecond"},
 		whole: func(d *Device) int64 { return int64(d.Reading.PCIeRxBytesPerSecond) },
 	},

@@ -50,8 +50,8 @@ func appendOwn(b []byte, o *Options, devs []Device, healthy func(uuid string) bo
 // parts, and the whole device where one of them is not known.
 func held(d *Device) int64 {
 	size := int64(1000)
-	if d.MIG != nil && d.computeSlices() > 0 {
-		size = int64(d.MIG.Slices) * 1000 / int64(d.computeSlices())
+	if d.MIG != nil && d.ComputeSlices > 0 {
+		size = int64(d.MIG.Slices) * 1000 / int64(d.ComputeSlices)
 	}
 	var sum int64
 	for _, p := range d.Pods {
@@ -61,17 +61,6 @@ func held(d *Device) int64 {
 		sum += p.MilliGPU
 	}
 	return min(sum, size)
-}
-
-// computeSlices of the whole GPU: 4 of an A30, 7 of every other GPU that can be
-// cut.
-func (d *Device) computeSlices() int {
-	if slices.ContainsFunc(d.GPU.MIG, func(m migDevice) bool {
-		return m.Profile == "4g.24gb" || m.Profile == "2g.12gb" || m.Profile == "1g.6gb"
-	}) {
-		return 4
-	}
-	return 7
 }
 
 // appendXids writes the counts of Xids. GPUs are named by their index only while
@@ -95,6 +84,10 @@ func appendXids(b []byte, o *Options, devs []Device, x *Xids, now time.Time) []b
 	for i := range tally {
 		l := addLabel(labels(&tally[i], true), "window_size_in_ms", strconv.FormatInt(xidWindow.Milliseconds(), 10))
 		b = appendLine(b, "DCGM_EXP_XID_ERRORS_COUNT", l, float64(tally[i].recent))
+	}
+	b = appendHead(b, "DCGM_EXP_XID_ERRORS_TOTAL", "counter", "Total XID errors observed since exporter start.")
+	for i := range tally {
+		b = appendLine(b, "DCGM_EXP_XID_ERRORS_TOTAL", labels(&tally[i], true), float64(tally[i].total))
 	}
 	b = appendHead(b, "berth_gpu_xid_errors_total", "counter", "Xids of the GPU since the agent started.")
 	for i := range tally {
