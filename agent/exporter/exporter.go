@@ -14,7 +14,7 @@ type Device struct {
 	Reading gpu.Reading    // of the MIG device where there is one
 	// Absent names fields of Reading that the driver does not give: they have no
 	// series.
-	Absent []string
+	Absent        []string
 	ComputeSlices int // of the whole GPU, for MIG; 0 is unknown
 	// Unread is a device without any reading, as one that is lost.
 	Unread bool
