@@ -92,9 +92,28 @@ sharing:
       devices: [0, "1:0", GPU-4cf8db2d]
 `, want: slicing, warnings: []string{
 			"f.yaml:2: resources.gpus: NVIDIA's plugin ignores this; delete it",
-			"f.yaml:10: sharing.timeSlicing.resources[0].devices: NVIDIA's plugin ignores this and shares all devices; delete it",
+			"f.yaml:10: sharing.timeSlicing.resources[0].devices: all devices are shared, as NVIDIA's plugin does; add renameByDefault: true, and these are nvidia.com/gpu.shared and the others stay nvidia.com/gpu",
 			"f.yaml:9: sharing.timeSlicing.resources[0].rename: NVIDIA's plugin ignores this; use renameByDefault: true for nvidia.com/gpu.shared",
 		}},
+		{
+			// NVIDIA/k8s-device-plugin#404, #628, #669, NVIDIA/gpu-operator#412: some
+			// GPUs of a node shared, and others whole.
+			name: "some devices shared under another name", text: `sharing:
+  timeSlicing:
+    renameByDefault: true
+    resources:
+    - name: nvidia.com/gpu
+      replicas: 10
+      devices: [0, "1:0", GPU-4cf8db2d]
+    - {name: nvidia.com/mig-1g.5gb, replicas: 2, devices: 2}
+`, want: gpu.Sharing{
+				Strategy: gpu.SharingTimeSlicing, RenameByDefault: true, Replicas: map[string]int{"nvidia.com/gpu": 10, "nvidia.com/mig-1g.5gb": 2},
+				Devices: map[string][]string{"nvidia.com/gpu": {"0", "1:0", "GPU-4cf8db2d"}, "nvidia.com/mig-1g.5gb": {"0", "1"}},
+			}, warnings: []string{
+				"f.yaml:7: sharing.timeSlicing.resources[0].devices: NVIDIA's plugin would share all devices",
+				"f.yaml:8: sharing.timeSlicing.resources[1].devices: NVIDIA's plugin would share all devices",
+			},
+		},
 		{
 			name: "a resource that no device has", text: "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpus, replicas: 4}]}}",
 			want: gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{"nvidia.com/gpus": 4}},

@@ -164,7 +164,7 @@ func Resolve(name string, data []byte, over []Value) (Settings, []string, error)
 
 // Clone gives a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
-	s.Replicas = maps.Clone(s.Replicas)
+	s.Replicas, s.Devices = maps.Clone(s.Replicas), maps.Clone(s.Devices)
 	s.Plugin.DeviceListStrategy = slices.Clone(s.Plugin.DeviceListStrategy)
 	s.IMEX.ChannelIDs = slices.Clone(s.IMEX.ChannelIDs)
 	s.CDIFeatureFlags = slices.Clone(s.CDIFeatureFlags)

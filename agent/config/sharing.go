@@ -94,7 +94,8 @@ func (p *parser) entry(path string, r shared) *Error {
 	if *r.Replicas < 2 {
 		return p.fail(path+".replicas", "number of replicas must be >= 2", fmt.Sprintf("found %d; leave %s out to offer it whole", *r.Replicas, name))
 	}
-	if err := p.devices(path+".devices", follow(&r.Devices)); err != nil {
+	only, err := p.devices(path+".devices", follow(&r.Devices))
+	if err != nil {
 		return err
 	}
 	if _, twice := p.out.Replicas[name]; twice {
@@ -105,6 +106,7 @@ func (p *parser) entry(path string, r shared) *Error {
 		return p.fail(path+".name", "sharing using MPS is not supported for MIG devices", "use timeSlicing")
 	}
 	p.out.Replicas[name] = *r.Replicas
+	p.only(path+".devices", name, only)
 	if name != gpu.ResourceGPU && !mig {
 		p.warn(path+".name", "no device has the resource "+name, "use nvidia.com/gpu, or nvidia.com/mig- and a profile")
 	}
@@ -136,33 +138,57 @@ func (p *parser) resource(path, name string) (string, *Error) {
 // A device in a list: an index, a MIG device as GPU:index, or a UUID.
 var device = regexp.MustCompile(`^([0-9]+(:[0-9]+)?|(GPU|MIG)-.+)$`)
 
-// devices checks which devices an entry is for. The plugin shares all of them
-// whatever it says.
-func (p *parser) devices(path string, n *yaml.Node) *Error {
+// devices reads which devices an entry is for; nil is all. A count is that of
+// the first GPUs, with all MIG devices on them.
+func (p *parser) devices(path string, n *yaml.Node) ([]string, *Error) {
 	if n == nil || n.IsZero() || isNull(n) {
-		return nil
+		return nil, nil
 	}
 	const fix = "leave devices out: all are shared"
+	only := []string{}
 	switch {
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int":
 		var count int
 		if n.Decode(&count) != nil || count <= 0 {
-			return p.fail(path, "devices set as '"+n.Value+"' but a count of devices must be > 0", fix)
+			return nil, p.fail(path, "devices set as '"+n.Value+"' but a count of devices must be > 0", fix)
+		}
+		for i := range min(count, mostDevices) {
+			only = append(only, strconv.Itoa(i))
 		}
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
 		if n.Value != "all" {
-			return p.fail(path, "devices set as '"+n.Value+"' but the only valid string input is 'all'", fix)
+			return nil, p.fail(path, "devices set as '"+n.Value+"' but the only valid string input is 'all'", fix)
 		}
-		return nil // as without it
+		return nil, nil
 	case n.Kind == yaml.SequenceNode:
 		for i, c := range n.Content {
 			if c = follow(c); c == nil || c.Kind != yaml.ScalarNode || !device.MatchString(c.Value) {
-				return p.fail(fmt.Sprintf("%s[%d]", path, i), "unsupported type for device in devices list", "use an index, \"GPU:index\" of a MIG device, or a UUID")
+				return nil, p.fail(fmt.Sprintf("%s[%d]", path, i), "unsupported type for device in devices list", "use an index, \"GPU:index\" of a MIG device, or a UUID")
 			}
+			only = append(only, c.Value)
 		}
 	default:
-		return p.fail(path, "unrecognized type for devices spec: "+found(n), fix)
+		return nil, p.fail(path, "unrecognized type for devices spec: "+found(n), fix)
 	}
-	p.warn(path, "NVIDIA's plugin ignores this and shares all devices", "delete it")
-	return nil
+	return only, nil
+}
+
+// mostDevices is more than a node has.
+const mostDevices = 256
+
+// only shares a resource on some devices alone. NVIDIA's plugin shares all of
+// them whatever the file says. Here it holds where the shares have another name
+// than what stays whole, so that nobody who asks for a GPU gets a share.
+func (p *parser) only(path, name string, devices []string) {
+	switch {
+	case devices == nil:
+	case !p.out.RenameByDefault:
+		p.warn(path, "all devices are shared, as NVIDIA's plugin does", "add renameByDefault: true, and these are "+gpu.SharedResource(name)+" and the others stay "+name)
+	default:
+		if p.out.Devices == nil {
+			p.out.Devices = map[string][]string{}
+		}
+		p.out.Devices[name] = devices
+		p.warn(path, "NVIDIA's plugin would share all devices", "")
+	}
 }

@@ -62,6 +62,12 @@ type Sharing struct {
 	// Replicas maps a resource name with its prefix (nvidia.com/gpu,
 	// nvidia.com/mig-1g.5gb) to the shares of each of its devices, at least 2.
 	Replicas map[string]int `json:"replicas,omitempty"`
+	// Devices says which devices of a resource are shared; the others are
+	// offered whole. A device is named by the index of its GPU ("0"), which is
+	// all MIG devices of it too, by that and its own within the GPU ("0:1", in
+	// placement order), or by a UUID of either. A resource that is not in the map
+	// is shared on all devices.
+	Devices map[string][]string `json:"devices,omitempty"`
 	// Packed prefers the GPU with the most shares held; false is the least.
 	Packed bool `json:"packed,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"berth.dev/berth/core/gpu"
 )
@@ -16,7 +17,7 @@ import (
 // offers GPUs with MIG off as nvidia.com/gpu and each MIG profile as a resource
 // of its own. A GPU with MIG on and nothing cut offers nothing then.
 //
-// Replicas divide compute, rounded down. By MPS they divide memory too; by
+// Replicas divide compute, rounded down, of the devices that s.Devices names. By MPS they divide memory too; by
 // time-slicing each share may use all of it.
 //
 // Errors are those of Check, and a MIG device on a product whose number of
@@ -34,21 +35,22 @@ func Devices(gpus []gpu.GPU, s gpu.Sharing) ([]Device, error) {
 			MemoryBytes: g.MemoryBytes, Healthy: g.Healthy, Clique: g.Clique, NUMANode: g.NUMANode,
 		}
 		if !g.MIGEnabled || s.MIGStrategy == gpu.MIGNone || s.MIGStrategy == "" {
-			out = replicate(out, d, s)
+			out = replicate(out, d, s, strconv.Itoa(g.Index), g.UUID)
 			continue
 		}
 		p, ok := gpu.Find(g.Product)
 		if len(g.MIG) > 0 && (!ok || p.ComputeSlices == 0) {
 			return nil, fmt.Errorf("GPU %d: compute slices of %q are not known, so its MIG devices cannot be offered; use migStrategy none", g.Index, g.Product)
 		}
-		for _, m := range g.MIG {
+		for j, m := range g.MIG {
 			d := d
 			d.UUID, d.Profile, d.MemoryBytes, d.Healthy = m.UUID, m.Profile, m.MemoryBytes, g.Healthy && !m.Unhealthy
 			d.MilliGPU = 1000 * int64(m.Slices) / int64(p.ComputeSlices)
 			if s.MIGStrategy == gpu.MIGMixed {
 				d.Resource = gpu.MIGResource(m.Profile)
 			}
-			out = replicate(out, d, s)
+			index := strconv.Itoa(g.Index)
+			out = replicate(out, d, s, index, g.UUID, index+":"+strconv.Itoa(j), m.UUID)
 		}
 	}
 	// Appended GPU by GPU in order of start; only resources are out of order.
@@ -58,9 +60,9 @@ func Devices(gpus []gpu.GPU, s gpu.Sharing) ([]Device, error) {
 	return out, nil
 }
 
-// replicate appends d, or its shares.
-func replicate(out []Device, d Device, s gpu.Sharing) []Device {
-	n := replicas(s, d.Resource)
+// replicate appends d, or its shares. names are what s.Devices may call it.
+func replicate(out []Device, d Device, s gpu.Sharing, names ...string) []Device {
+	n := replicas(s, d.Resource, names...)
 	if n < 2 {
 		d.ID = d.UUID
 		return append(out, d)
@@ -79,10 +81,14 @@ func replicate(out []Device, d Device, s gpu.Sharing) []Device {
 	return out
 }
 
-// replicas gives the shares of each device of a resource, by its name before
+// replicas gives the shares of a device of a resource, by its name before
 // renaming; 1 is unshared.
-func replicas(s gpu.Sharing, resource string) int {
+func replicas(s gpu.Sharing, resource string, names ...string) int {
 	if s.Strategy == "" || s.Strategy == gpu.SharingNone {
+		return 1
+	}
+	only, some := s.Devices[resource]
+	if some && !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(only, name) }) {
 		return 1
 	}
 	return max(1, s.Replicas[resource])
@@ -126,5 +132,5 @@ func memoryGiB(gpus []gpu.GPU, s gpu.Sharing, healthy bool) int64 {
 
 // unshared GPUs may be shared by memory.
 func unshared(g gpu.GPU, s gpu.Sharing) bool {
-	return !g.MIGEnabled && replicas(s, gpu.ResourceGPU) == 1
+	return !g.MIGEnabled && replicas(s, gpu.ResourceGPU, strconv.Itoa(g.Index), g.UUID) == 1
 }

@@ -262,3 +262,47 @@ func TestParseID(t *testing.T) {
 		}
 	}
 }
+
+// NVIDIA/k8s-device-plugin#404, #628, #669, NVIDIA/gpu-operator#412: one GPU of
+// several for services that share it, the others for those that need one whole.
+func TestDevicesSharedOnSomeGPUsAlone(t *testing.T) {
+	gpus := node(t, a100, 3)
+	cut := node(t, a100, 2, "1g.5gb", "1g.5gb", "3g.20gb")
+	shares := func(s gpu.Sharing, only map[string][]string) gpu.Sharing {
+		s.RenameByDefault, s.Devices = true, only
+		return s
+	}
+	for _, tt := range []struct {
+		name string
+		gpus []gpu.GPU
+		s    gpu.Sharing
+		want map[string]int64
+		gib  int64 // of gpu-memory
+	}{
+		{"by index", gpus, shares(slicing("nvidia.com/gpu", 10), map[string][]string{"nvidia.com/gpu": {"0"}}), map[string]int64{"nvidia.com/gpu": 2, "nvidia.com/gpu.shared": 10}, 80},
+		{"by UUID", gpus, shares(slicing("nvidia.com/gpu", 10), map[string][]string{"nvidia.com/gpu": {gpus[1].UUID, gpus[2].UUID}}), map[string]int64{"nvidia.com/gpu": 1, "nvidia.com/gpu.shared": 20}, 40},
+		{"none that is there", gpus, shares(slicing("nvidia.com/gpu", 10), map[string][]string{"nvidia.com/gpu": {"7"}}), map[string]int64{"nvidia.com/gpu": 3}, 120},
+		{"all, where only another resource is named", gpus, shares(slicing("nvidia.com/gpu", 2), map[string][]string{"nvidia.com/mig-1g.5gb": {"0"}}), map[string]int64{"nvidia.com/gpu.shared": 6}, 0},
+		{
+			"a MIG device within its GPU", cut, shares(mig(slicing("nvidia.com/mig-1g.5gb", 3), gpu.MIGMixed), map[string][]string{"nvidia.com/mig-1g.5gb": {"1:1"}}),
+			map[string]int64{"nvidia.com/mig-1g.5gb": 3, "nvidia.com/mig-1g.5gb.shared": 3, "nvidia.com/mig-3g.20gb": 2}, 0,
+		},
+		{
+			"the MIG devices of a GPU", cut, shares(mig(slicing("nvidia.com/mig-1g.5gb", 3), gpu.MIGMixed), map[string][]string{"nvidia.com/mig-1g.5gb": {"0"}}),
+			map[string]int64{"nvidia.com/mig-1g.5gb": 2, "nvidia.com/mig-1g.5gb.shared": 6, "nvidia.com/mig-3g.20gb": 2}, 0,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			devs, err := sharing.Devices(tt.gpus, tt.s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, sharing.Capacity(devs)); diff != "" {
+				t.Errorf("Capacity (-want +got):\n%s", diff)
+			}
+			if got := sharing.MemoryGiB(tt.gpus, tt.s); got != tt.gib {
+				t.Errorf("MemoryGiB = %d, want %d", got, tt.gib)
+			}
+		})
+	}
+}

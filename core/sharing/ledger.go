@@ -60,7 +60,7 @@ func (l *Ledger) Reset(gpus []gpu.GPU, s gpu.Sharing) (gone []string, err error)
 		held: map[string]Holding{}, used: map[string]use{},
 	}
 	// A configuration's maps are the caller's to change.
-	l.sharing.Replicas = maps.Clone(s.Replicas)
+	l.sharing.Replicas, l.sharing.Devices = maps.Clone(s.Replicas), maps.Clone(s.Devices)
 	for _, d := range devices {
 		l.byID[d.ID] = d
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +18,6 @@ import (
 type twin struct {
 	devices []sharing.Device
 	gpus    []gpu.GPU
-	shared  bool // GPUs cannot be shared by memory
 	held    []sharing.Holding
 }
 
@@ -80,7 +80,12 @@ func (w *twin) left(g gpu.GPU) (milli, bytes int64, ok bool) {
 		}
 		milli, bytes = milli-h.Device.MilliGPU, bytes-h.Device.MemoryBytes
 	}
-	return milli, bytes, !w.shared && !g.MIGEnabled
+	return milli, bytes, !w.shared(g) && !g.MIGEnabled
+}
+
+// shared GPUs are offered as replicas, and cannot be shared by memory.
+func (w *twin) shared(g gpu.GPU) bool {
+	return slices.ContainsFunc(w.devices, func(d sharing.Device) bool { return d.UUID == g.UUID && d.ID != d.UUID })
 }
 
 // check holds what is true of every ledger at every moment.
@@ -106,7 +111,8 @@ func (w *twin) check(l *sharing.Ledger) error {
 		if milli[g.Index] > 1000 {
 			return fmt.Errorf("GPU %d gives %d milli-GPU", g.Index, milli[g.Index])
 		}
-		if memory[g.Index] > g.MemoryBytes && !w.shared {
+		sliced := slices.ContainsFunc(w.devices, func(d sharing.Device) bool { return d.GPU == g.Index && d.ID != d.UUID })
+		if memory[g.Index] > g.MemoryBytes && !sliced {
 			return fmt.Errorf("GPU %d gives %d bytes of %d", g.Index, memory[g.Index], g.MemoryBytes)
 		}
 	}
@@ -126,9 +132,17 @@ func random(t *testing.T, rng *rand.Rand) ([]gpu.GPU, gpu.Sharing) {
 		s.Replicas = map[string]int{"nvidia.com/gpu": 2 + rng.IntN(3), "nvidia.com/mig-1g.5gb": 2}
 	}
 	gpus := append(node(t, a100, 1+rng.IntN(4), cut...), gpu.New("n2", must("Tesla T4"), 2)...)
+	only := []string{}
 	for i := range gpus {
 		gpus[i].Index = i
 		gpus[i].Healthy = rng.IntN(6) > 0
+		if rng.IntN(2) == 0 {
+			only = append(only, []string{strconv.Itoa(i), gpus[i].UUID}[rng.IntN(2)])
+		}
+	}
+	// Some GPUs shared and others whole have different names.
+	if s.Strategy != "" && rng.IntN(2) == 0 {
+		s.RenameByDefault, s.Devices = true, map[string][]string{"nvidia.com/gpu": only, "nvidia.com/mig-1g.5gb": {"0:0"}}
 	}
 	return gpus, s
 }
@@ -143,7 +157,7 @@ func operate(t *testing.T, rng *rand.Rand) {
 	gpus, s := random(t, rng)
 	l := ledger(t, gpus, s)
 	devs := l.Devices()
-	w := &twin{devices: devs, gpus: gpus, shared: s.Strategy != "" && s.Replicas["nvidia.com/gpu"] > 1}
+	w := &twin{devices: devs, gpus: gpus}
 	resources := []string{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"}
 	for step := range 60 {
 		owner := fmt.Sprintf("pod-%d", rng.IntN(8))

@@ -256,9 +256,13 @@ func (w *world) rejudge(at *site) {
 }
 
 // odd says whether a node offers its GPUs in a way that package placement has no
-// words for: MIG devices as nvidia.com/gpu, whole GPUs in MIG mode, or shares of
-// MIG devices. Pods are tried on such nodes one by one.
+// words for: MIG devices as nvidia.com/gpu, whole GPUs in MIG mode, shares of MIG
+// devices, or shares of some GPUs beside others that are whole. Pods are tried on
+// such nodes one by one.
 func odd(gpus []gpu.GPU, s gpu.Sharing) bool {
+	if len(s.Devices) > 0 {
+		return true
+	}
 	for name, replicas := range s.Replicas {
 		if name != api.ResourceGPU && replicas > 1 {
 			return true
