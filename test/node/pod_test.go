@@ -40,10 +40,11 @@ type device struct {
 	MemoryBytes int64  `json:"memoryBytes,omitempty"`
 }
 
-// a100Bytes is the memory of an A100 of 40 GiB, and h200Bytes that of an H200.
+// a100Bytes is the memory of an A100 of 40 GiB, and h200Bytes that of an H200, as
+// their driver gives it.
 const (
 	a100Bytes = 40 << 30
-	h200Bytes = 141 << 30
+	h200Bytes = 143771 << 20
 )
 
 // commit writes whole A100s for containers: commit("c", "GPU-3") or several
@@ -122,12 +123,18 @@ func (n *node) apply(pods ...*v1.Pod) {
 // and none of their processes is left.
 func (n *node) remove(t *testing.T, names ...string) {
 	t.Helper()
+	if err := n.removed(names...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *node) removed(names ...string) error {
 	for _, name := range names {
 		if err := os.Remove(filepath.Join(manifestDir, name+".json")); err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
+			return err
 		}
 	}
-	eventually(t, patience, "the kubelet forgets pods", func() error {
+	return until(patience, "the kubelet forgets pods", func() error {
 		have, err := n.pods()
 		if err != nil {
 			return err

@@ -161,17 +161,25 @@ func missing() string {
 }
 
 // eventually asks until there is no error, and fails the test with the last one.
+// It says how long that took.
 func eventually(t *testing.T, patience time.Duration, what string, ask func() error) time.Duration {
 	t.Helper()
 	began := time.Now()
-	for {
+	if err := until(patience, what, ask); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// until asks until there is no error, and gives the last one.
+func until(patience time.Duration, what string, ask func() error) error {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		err := ask()
 		if err == nil {
-			return time.Since(began)
+			return nil
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("%s: not after %v: %v", what, patience, err)
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: not after %v: %w", what, patience, err)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
