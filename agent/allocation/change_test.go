@@ -249,12 +249,7 @@ func (l *lister) List(context.Context, *podresources.ListPodResourcesRequest) (*
 
 func TestACheckpointOfAnotherFormatIsDoneWithout(t *testing.T) {
 	w := newWorld(t, product(t, a100, 4))
-	dir, err := os.MkdirTemp("", "b") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	w.options.PodResources = filepath.Join(dir, "s")
+	w.options.PodResources = filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", w.options.PodResources)
 	if err != nil {
 		t.Fatal(err)
@@ -404,14 +399,21 @@ func TestMemoryLimitsAreTheDriversWhereItHasThem(t *testing.T) {
 	if len(limits) > 0 || len(w.events) != 1 || !strings.Contains(w.events[0], "NoMemoryLimit: nothing keeps the pod to its 10240 MiB of GPU "+w.uuid(1)+": the node has no cgroup v2") {
 		t.Errorf("without cgroup v2: limits %v, events %v", limits, w.events)
 	}
+	w.runs(p, "b", "1")
+	if len(w.events) != 1 {
+		t.Errorf("the same is told again: %v", w.events)
+	}
+	w.start()
 	group := "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poduid_p.slice"
 	w.must(os.MkdirAll(w.options.CgroupRoot+group, 0o755))
 	w.must(os.WriteFile(w.options.CgroupRoot+"/cgroup.controllers", nil, 0o600))
 	w.runs(p, "b", "1")
+	w.runs(p, "a", "1")
 	if len(limits) != 1 || limits[0] != w.uuid(1)+" "+group+" 10" {
 		t.Errorf("limits are %v", limits)
 	}
 	fail = errors.New("not supported by this driver")
+	w.start()
 	w.runs(p, "a", "1")
 	if len(w.events) != 2 || !strings.Contains(w.events[1], "not supported by this driver") {
 		t.Errorf("events are %v", w.events)

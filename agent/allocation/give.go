@@ -217,36 +217,15 @@ func (n *Node) commit(uid string, parts []sharing.Part, named map[string][]shari
 
 // choose holds for a pod without a commitment what its tokens stand for, or
 // another device of the resource where that is not to be had. Devices that are
-// committed to pods that have not started are not to be had.
+// committed to pods that have not started are not to be had. Containers that
+// have the same token, one after the other, get the same device.
 func (n *Node) choose(uid string, parts []sharing.Part, a *asker) ([][]sharing.Device, error) {
 	for _, owner := range n.reserve(uid, a.others) {
 		defer n.ledger.Release(owner)
 	}
-	of := map[string]sharing.Device{} // by resource and token
-	key := func(e *entry, token string) string { return e.Resource + " " + token }
-	var lacking []entry // those of one entry each, with the tokens that have no device
-	for _, e := range a.all {
-		if e.Nonce == "" || e.Resource == sharing.ResourceMemory {
-			continue // memory beside whole GPUs: only says how large these are
-		}
-		least := leastBytes(parts, e.Container)
-		rest := e
-		rest.Tokens = nil
-		for _, token := range e.Tokens {
-			if _, done := of[key(&e, token)]; done {
-				continue
-			}
-			t, ok := n.tokens.Of(e.Resource, token)
-			if ok && !t.Gone && t.Device.Healthy && t.Device.MemoryBytes >= least && n.free(uid, t.Device.ID) {
-				of[key(&e, token)] = t.Device
-			} else {
-				rest.Tokens = append(rest.Tokens, token)
-			}
-		}
-		lacking = append(lacking, rest)
-	}
+	of, lacking := n.own(uid, parts, a.all)
 	for _, e := range lacking {
-		missing := slices.DeleteFunc(e.Tokens, func(token string) bool { _, done := of[key(&e, token)]; return done })
+		missing := slices.DeleteFunc(e.Tokens, func(token string) bool { _, done := of[e.Resource+" "+token]; return done })
 		got, err := n.ledger.Take(uid, e.Resource, len(missing))
 		if err != nil {
 			return nil, n.noneLeft(&e, a.pod, err)
@@ -255,20 +234,49 @@ func (n *Node) choose(uid string, parts []sharing.Part, a *asker) ([][]sharing.D
 			if got[i].MemoryBytes < leastBytes(parts, e.Container) {
 				return nil, refuse(ReasonTaken, "container %s of pod %s/%s asks for GPUs with more memory than any that is free has", e.Container, a.pod.Namespace, a.pod.Name)
 			}
-			of[key(&e, token)] = got[i]
+			of[e.Resource+" "+token] = got[i]
 		}
 	}
 	out := make([][]sharing.Device, len(parts))
 	for i := range parts {
 		for _, e := range a.all {
 			for _, token := range e.Tokens {
-				if d, ok := of[key(&e, token)]; ok && e.Container == parts[i].Name {
+				if d, ok := of[e.Resource+" "+token]; ok && e.Container == parts[i].Name {
 					out[i] = append(out[i], d)
 				}
 			}
 		}
 	}
 	return out, nil
+}
+
+// own holds what the tokens of a pod stand for, and gives it by resource and
+// token. lacking has the entries with those of their tokens whose device is not
+// to be had.
+func (n *Node) own(uid string, parts []sharing.Part, entries []entry) (of map[string]sharing.Device, lacking []entry) {
+	of = map[string]sharing.Device{}
+	for _, e := range entries {
+		if e.Nonce == "" || e.Resource == sharing.ResourceMemory {
+			continue // memory beside whole GPUs: only says how large these are
+		}
+		least := leastBytes(parts, e.Container)
+		rest := e
+		rest.Tokens = nil
+		for _, token := range e.Tokens {
+			key := e.Resource + " " + token
+			t, ok := n.tokens.Of(e.Resource, token)
+			_, done := of[key]
+			switch {
+			case done:
+			case ok && !t.Gone && t.Device.Healthy && t.Device.MemoryBytes >= least && n.free(uid, t.Device.ID):
+				of[key] = t.Device
+			default:
+				rest.Tokens = append(rest.Tokens, token)
+			}
+		}
+		lacking = append(lacking, rest)
+	}
+	return of, lacking
 }
 
 // free holds a device for a pod if nobody has it.

@@ -28,6 +28,7 @@ func lock(ctx context.Context, dir string, waiting func(path string)) (*os.File,
 	waiting(path)
 	got := make(chan error, 1)
 	go func() {
+		defer close(got)
 		for {
 			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
 				got <- err
@@ -45,7 +46,8 @@ func lock(ctx context.Context, dir string, waiting func(path string)) (*os.File,
 	case <-ctx.Done():
 		// The call cannot be called off; what it gets goes back at once.
 		go func() {
-			<-got
+			for range got { // until it has ended
+			}
 			_ = f.Close()
 		}()
 		return nil, fmt.Errorf("wait for the agent that holds %s: %w", path, ctx.Err())

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,41 +23,41 @@ import (
 // hold, and goes with the cgroup. Not yet run on a driver that has such limits
 // (nvmlDeviceSetMemoryLimits, CUDA 13.4): only with a stand-in.
 func (n *Node) limit(ctx context.Context, pod *v1.Pod) {
-	if n.o.SetMemoryLimit == nil {
-		return
-	}
-	sums := n.shares(string(pod.UID))
-	if len(sums) == 0 {
+	sums := n.unlimited(string(pod.UID))
+	if n.o.SetMemoryLimit == nil || len(sums) == 0 {
 		return
 	}
 	cgroup, err := n.cgroup(string(pod.UID))
-	for uuid, bytes := range sums {
+	for _, uuid := range slices.Sorted(maps.Keys(sums)) {
 		if err == nil {
-			err = n.o.SetMemoryLimit(ctx, uuid, cgroup, bytes)
+			err = n.o.SetMemoryLimit(ctx, uuid, cgroup, sums[uuid])
 		}
 		if err != nil {
-			n.o.Event(pod, v1.EventTypeWarning, "NoMemoryLimit",
-				fmt.Sprintf("nothing keeps the pod to its %d MiB of GPU %s: %v", bytes>>20, uuid, err))
-			return
+			n.o.Event(pod, v1.EventTypeNormal, "NoMemoryLimit",
+				fmt.Sprintf("nothing keeps the pod to its %d MiB of GPU %s: %v", sums[uuid]>>20, uuid, err))
+			break
 		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r := n.records[string(pod.UID)]; r != nil {
+		r.limited = true
 	}
 }
 
-// shares sums what a pod holds by size, by GPU.
-func (n *Node) shares(uid string) map[string]int64 {
+// unlimited sums what a pod holds by size, by GPU: nothing for one whose limits
+// have been set, or that has been told that they cannot be.
+func (n *Node) unlimited(uid string) map[string]int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r := n.records[uid]
-	if r == nil {
+	if r == nil || r.limited {
 		return nil
 	}
-	sums, seen := map[string]int64{}, map[string]bool{}
-	for i := range r.Containers {
-		for _, d := range r.Containers[i].Devices {
-			if d.Resource == sharing.ResourceMemory && !seen[d.ID] {
-				seen[d.ID] = true
-				sums[d.UUID] += d.MemoryBytes
-			}
+	sums := map[string]int64{}
+	for _, d := range r.devices() {
+		if d.Resource == sharing.ResourceMemory {
+			sums[d.UUID] += d.MemoryBytes
 		}
 	}
 	return sums

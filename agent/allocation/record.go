@@ -13,6 +13,8 @@ type record struct {
 	Pod        string      `json:"pod"`
 	Committed  bool        `json:"committed"`
 	Containers []container `json:"containers"` // that have devices or entries, in the order in which they start
+
+	limited bool // the driver's memory limits have been seen to, by this process
 }
 
 // container is what one container of a record holds.

@@ -18,21 +18,6 @@ import (
 	"berth.dev/berth/core/sharing"
 )
 
-// picked is the GPU that the token of a pod stands for.
-func (w *world) picked(p *v1.Pod, container string) []string {
-	var out []string
-	for _, h := range w.of(p, container) {
-		for _, t := range w.node.Tokens(h.resource) {
-			for _, name := range w.held[h].tokens {
-				if t.Name == name {
-					out = append(out, t.Device.UUID)
-				}
-			}
-		}
-	}
-	return out
-}
-
 func TestAPodWithoutACommitmentGetsWhatTheKubeletPicked(t *testing.T) {
 	w := newWorld(t, product(t, a100, 4))
 	w.settings.Plugin.DeviceListStrategy = []string{config.ListCDICRI}
@@ -151,16 +136,20 @@ func TestAnswersAreUpstreamsForEachStrategy(t *testing.T) {
 	}{
 		{"envvar", func(*world) {}, map[string]string{"NVIDIA_VISIBLE_DEVICES": "UUID"}, ""},
 		{
-			"envvar with indexes", func(w *world) { w.settings.Plugin.DeviceIDStrategy = "index" },
-			map[string]string{"NVIDIA_VISIBLE_DEVICES": "1"}, "",
+			"envvar with indexes",
+			func(w *world) { w.settings.Plugin.DeviceIDStrategy = "index" },
+			map[string]string{"NVIDIA_VISIBLE_DEVICES": "1"},
+			"",
 		},
 		{
 			"volume mounts", func(w *world) { w.settings.Plugin.DeviceListStrategy = []string{config.ListVolumeMounts} },
-			map[string]string{"NVIDIA_VISIBLE_DEVICES": "/var/run/nvidia-container-devices"}, "",
+			map[string]string{"NVIDIA_VISIBLE_DEVICES": "/var/run/nvidia-container-devices"},
+			"",
 		},
 		{
 			"device nodes", func(w *world) { w.settings.Plugin.PassDeviceSpecs = true },
-			map[string]string{"NVIDIA_VISIBLE_DEVICES": "UUID"}, "-uvm 1",
+			map[string]string{"NVIDIA_VISIBLE_DEVICES": "UUID"},
+			"-uvm 1",
 		},
 		{
 			"features", func(w *world) {
@@ -170,18 +159,21 @@ func TestAnswersAreUpstreamsForEachStrategy(t *testing.T) {
 			map[string]string{
 				"NVIDIA_VISIBLE_DEVICES": "UUID", "NVIDIA_GDRCOPY": "enabled", "NVIDIA_GDS": "enabled", "NVIDIA_MOFED": "enabled",
 				"NVIDIA_IMEX_CHANNELS": "0",
-			}, "",
+			},
+			"",
 		},
 		{
 			"CDI", func(w *world) { w.settings.Plugin.DeviceListStrategy = []string{config.ListCDIAnnotations} },
-			map[string]string{"NVIDIA_VISIBLE_DEVICES": "void", "DRIVER": "570.124.06"}, "1",
+			map[string]string{"NVIDIA_VISIBLE_DEVICES": "void", "DRIVER": "570.124.06"},
+			"1",
 		},
 		{
 			"CDI with features", func(w *world) {
 				w.settings.Plugin.DeviceListStrategy = []string{config.ListCDICRI}
 				w.settings.GDRCopy, w.settings.GDS = true, true
 			},
-			map[string]string{"NVIDIA_VISIBLE_DEVICES": "void", "DRIVER": "570.124.06"}, "-fs0 /dev/gdrdrv 1",
+			map[string]string{"NVIDIA_VISIBLE_DEVICES": "void", "DRIVER": "570.124.06"},
+			"-fs0 /dev/gdrdrv 1",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -52,7 +52,6 @@ type world struct {
 
 	held   map[held]answer // the kubelet's
 	events []string
-	limits []string
 }
 
 type held struct{ pod, container, resource string }

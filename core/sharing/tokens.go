@@ -131,10 +131,9 @@ func (n *numbering) reset(offered []Device) {
 }
 
 // put makes a token for a device that has none.
-func (n *numbering) put(name string, d Device) *Token {
+func (n *numbering) put(name string, d Device) {
 	t := &Token{Name: name, Device: d, number: TokenNumber(n.short, name)}
 	n.token[name], n.of[d.ID] = t, t
-	return t
 }
 
 // leave is a token without a device: it is forgotten unless it is held.
