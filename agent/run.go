@@ -107,7 +107,7 @@ func (a *agent) startDriver(g *group) error {
 		// of the file for a node without a label hold for all.
 		c := settings.Read(o.Settings, "")
 		if c.InForce {
-			command = append(command, rootFlags(c.Settings)...)
+			command = append(command, DriverFlags(c.Settings)...)
 		}
 	}
 	a.client = nvml.Start(g.ctx, nvml.Options{Command: command, Log: o.Log})

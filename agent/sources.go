@@ -57,9 +57,9 @@ func kubeletClient(address string) (*http.Client, error) {
 	}, nil
 }
 
-// rootFlags tell the child where the driver is: in this process's own view, and on
+// DriverFlags tell the child where the driver is: in this process's own view, and on
 // the host, whose paths go into CDI specs.
-func rootFlags(s config.Settings) []string {
+func DriverFlags(s config.Settings) []string {
 	own := s.Plugin.ContainerDriverRoot
 	if info, err := os.Stat(own); err != nil || !info.IsDir() {
 		own = s.DriverRoot

@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite the expected findings of testda
 // commands print under command/, and the findings under want. The lines above
 // the files are links, the driver's answer and options; # begins a comment.
 //
-// rows: GS-63
+// rows: GS-63 AS-36
 func TestNodes(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -243,7 +243,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// rows: AS-36, AS-55
+// rows: AS-55
 func TestMetrics(t *testing.T) {
 	body := "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 5\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\"} 6\n"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))

@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"berth.dev/berth/agent"
 	"berth.dev/berth/agent/doctor"
 	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/agent/settings"
 )
 
 // diagnose is `berth doctor node`. Its exit code is 1 where pods cannot use the GPUs.
@@ -21,6 +23,7 @@ func diagnose(ctx context.Context, args []string) int {
 	var output, fake, program string
 	s.StringVarP(&output, "output", "o", "", "json: a list of findings and nothing else")
 	s.StringVar(&o.Root, "root", "/", "where the node's files lie, such as /host in a pod")
+	s.StringVar(&o.Runtime, "runtime", "", "the container runtime as the node's status tells it, such as containerd://2.1.4 (default: ask the program)")
 	s.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "folder in which the container runtime reads CDI specs")
 	s.StringVar(&o.Metrics, "metrics", "http://127.0.0.1:9400/metrics", "where the agent, or dcgm-exporter, serves metrics; \"\" does not ask")
 	s.StringVar(&fake, "fake", "", "examine a node that serves the GPUs of this text file, which do not exist")
@@ -45,8 +48,14 @@ func diagnose(ctx context.Context, args []string) int {
 		return usage(err)
 	}
 	command := []string{path}
+	from, err := settings.New(nil, os.Getenv)
+	if err != nil {
+		return usage(err)
+	}
 	if fake != "" {
 		o.Fake, command = true, append(command, "--fake", fake)
+	} else if c := settings.Read(from, ""); c.InForce {
+		command = append(command, agent.DriverFlags(c.Settings)...)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	client := nvml.Start(ctx, nvml.Options{Command: command, Log: slog.New(slog.DiscardHandler)})
