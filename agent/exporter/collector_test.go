@@ -136,8 +136,10 @@ func TestXidsAreCounted(t *testing.T) {
 		field, xid string
 		want       float64
 	}{
-		{"berth_gpu_xid_errors_total", "48", 3}, {"berth_gpu_xid_errors_total", "13", 1},
-		{"DCGM_EXP_XID_ERRORS_COUNT", "48", 3}, {"DCGM_EXP_XID_ERRORS_COUNT", "13", 0},
+		{"berth_gpu_xid_errors_total", "48", 3},
+		{"berth_gpu_xid_errors_total", "13", 1},
+		{"DCGM_EXP_XID_ERRORS_COUNT", "48", 3},
+		{"DCGM_EXP_XID_ERRORS_COUNT", "13", 0},
 	} {
 		with := map[string]string{"xid": x.xid}
 		if x.field == "DCGM_EXP_XID_ERRORS_COUNT" {

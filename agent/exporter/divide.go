@@ -10,9 +10,6 @@ func (d *Device) shared() bool {
 	return len(d.Pods) > 1
 }
 
-// known reports whether the processes of a device are known with their pods.
-func (d *Device) known() bool { return len(d.Pods) > 0 && d.Pods[0].Known }
-
 // memoryParts divides used, in MiB, among the pods of a device by what their
 // processes use; rest is nobody's that is known. parts and rest add up to used. It
 // gives no parts when the processes are not known: then all of it is the rest.

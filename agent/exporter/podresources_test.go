@@ -37,8 +37,23 @@ func kubelet(t *testing.T, pods ...*podresources.PodResources) string {
 	podresources.RegisterPodResourcesListerServer(s, &lister{pods: pods})
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
-	t.Cleanup(func() { s.Stop(); <-done })
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 	return socket
+}
+
+func newKubelet(t *testing.T, socket string, resources ...string) *exporter.Kubelet {
+	k := exporter.NewKubelet(socket, resources)
+	t.Cleanup(func() {
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return k
 }
 
 func entry(resource string, ids ...string) *podresources.ContainerDevices {
@@ -66,8 +81,7 @@ func TestTheKubeletTellsWhoHoldsWhat(t *testing.T) {
 		podWith("gone", entry("nvidia.com/gpu", "GPU-gone", "nvidia9", "nvidia3/gi99", "nvidia3/x/y/z", "nvidia", "")),
 		podWith("else", entry("example.com/nic", "eth0")),
 	)
-	k := exporter.NewKubelet(socket, []string{"example.com/gpu"})
-	defer k.Close()
+	k := newKubelet(t, socket, "example.com/gpu")
 	holders, err := k.Holders(t.Context(), r.snapshot)
 	if err != nil {
 		t.Fatal(err)
@@ -126,8 +140,7 @@ func TestTheAgentsTableGoesBeforeTheKubelet(t *testing.T) {
 		{Namespace: "ns", Pod: "two", Container: "init", PodUID: "v", Devices: []sharing.Device{{ID: r.uuid(0), UUID: r.uuid(0), MilliGPU: 1000}}},
 		{Namespace: "ns", Pod: "two", Container: "main", PodUID: "v", Devices: []sharing.Device{{ID: r.uuid(0), UUID: r.uuid(0), MilliGPU: 1000}}},
 	}
-	k := exporter.NewKubelet(kubelet(t, podWith("moved", entry("nvidia.com/gpu", r.uuid(0)))), nil)
-	defer k.Close()
+	k := newKubelet(t, kubelet(t, podWith("moved", entry("nvidia.com/gpu", r.uuid(0)))))
 	r.sources.Kubelet = k.Holders
 	var got []string
 	for _, m := range parse(t, r.scrape(t))["DCGM_FI_DEV_GPU_TEMP"].GetMetric() {

@@ -129,6 +129,7 @@ func (f *field) divide(d *Device, whole int64, ratio float64) (parts []int64, re
 		return memoryParts(whole, d.Pods)
 	case byWork:
 		return workParts(whole, d.Pods)
+	case undivided:
 	}
 	return nil, whole
 }

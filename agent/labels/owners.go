@@ -34,7 +34,7 @@ func owners(node *v1.Node) (mine owned, others map[string][]string) {
 			continue
 		}
 		var set fieldSet
-		if json.Unmarshal(e.FieldsV1.Raw, &set) != nil {
+		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) != nil {
 			continue
 		}
 		note := func(fields map[string]json.RawMessage, to map[string]bool) {

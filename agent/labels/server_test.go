@@ -126,8 +126,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, path)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	var status *apierrors.StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		w.WriteHeader(int(status.ErrStatus.Code))
 		out = status.ErrStatus
 	} else if err != nil {

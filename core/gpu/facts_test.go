@@ -11,9 +11,21 @@ func TestFamily(t *testing.T) {
 		major, minor int
 		want         string
 	}{
-		{3, 7, "kepler"}, {5, 2, "maxwell"}, {6, 1, "pascal"}, {7, 0, "volta"}, {7, 2, "volta"}, {7, 5, "turing"},
-		{8, 0, "ampere"}, {8, 6, "ampere"}, {8, 9, "ada-lovelace"}, {9, 0, "hopper"}, {10, 0, "blackwell"}, {12, 0, "blackwell"},
-		{13, 0, "rubin"}, {0, 0, "undefined"}, {99, 0, "undefined"},
+		{3, 7, "kepler"},
+		{5, 2, "maxwell"},
+		{6, 1, "pascal"},
+		{7, 0, "volta"},
+		{7, 2, "volta"},
+		{7, 5, "turing"},
+		{8, 0, "ampere"},
+		{8, 6, "ampere"},
+		{8, 9, "ada-lovelace"},
+		{9, 0, "hopper"},
+		{10, 0, "blackwell"},
+		{12, 0, "blackwell"},
+		{13, 0, "rubin"},
+		{0, 0, "undefined"},
+		{99, 0, "undefined"},
 	} {
 		if got := gpu.Family(c.major, c.minor); got != c.want {
 			t.Errorf("Family(%d, %d) = %q, want %q", c.major, c.minor, got, c.want)

@@ -38,6 +38,7 @@ func planOf(c gpu.XidClass) plan {
 		return plan{first: 5 * time.Second, gap: 10 * time.Second, good: 3}
 	case gpu.XidSupport:
 		return plan{first: time.Minute, gap: time.Minute, good: 5}
+	case gpu.XidNote, gpu.XidApplication, gpu.XidReset:
 	}
 	return plan{first: 15 * time.Second, gap: 15 * time.Second, good: 3}
 }
@@ -49,6 +50,7 @@ func grave(c gpu.XidClass) int {
 		return 3
 	case gpu.XidSupport:
 		return 2
+	case gpu.XidNote, gpu.XidApplication, gpu.XidReset:
 	}
 	return 1
 }

@@ -10,9 +10,9 @@ import (
 
 // run answers probes with what well says until the State has nothing to do or the
 // end is reached, and gives when GPU-0 came back, zero if it did not.
-func run(s *health.State, now, end time.Time, well func(time.Time) error) time.Time {
+func run(s *health.State, end time.Time, well func(time.Time) error) time.Time {
 	for {
-		now = s.Next()
+		now := s.Next()
 		if now.IsZero() || now.After(end) {
 			return time.Time{}
 		}
@@ -53,7 +53,7 @@ func TestAGPUComesBackWhenItIsProvenWell(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := begin(t, health.Policy{})
 			s.Event(c.event, start)
-			back := run(s, start, start.Add(24*time.Hour), func(now time.Time) error {
+			back := run(s, start.Add(24*time.Hour), func(now time.Time) error {
 				if now.Before(start.Add(c.sick)) {
 					return errSick
 				}
@@ -73,7 +73,7 @@ func TestAGPUThatIsNeverWellNeverComesBack(t *testing.T) {
 	s := begin(t, health.Policy{})
 	s.Event(health.Event{UUID: "GPU-0", Xid: 64, GI: -1}, start)
 	probes := 0
-	run(s, start, start.Add(24*time.Hour), func(time.Time) error { probes++; return errSick })
+	run(s, start.Add(24*time.Hour), func(time.Time) error { probes++; return errSick })
 	// 15 s doubles up to half an hour: 7 waits, then 48 a day.
 	if len(unhealthy(s)) != 1 || probes < 40 || probes > 60 {
 		t.Errorf("unhealthy: %v after %d probes of a day", unhealthy(s), probes)
@@ -85,7 +85,7 @@ func TestFlappingIsDamped(t *testing.T) {
 	now, last := start, time.Duration(0)
 	for i := range 6 {
 		s.Event(health.Event{UUID: "GPU-0", Xid: 48, GI: -1}, now)
-		back := run(s, now, now.Add(24*time.Hour), always)
+		back := run(s, now.Add(24*time.Hour), always)
 		took := back.Sub(now)
 		if i > 0 && took != 2*last {
 			t.Errorf("the %d. time took %v, want twice %v", i+1, took, last)
@@ -94,7 +94,7 @@ func TestFlappingIsDamped(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	s.Event(health.Event{UUID: "GPU-0", Xid: 48, GI: -1}, now)
-	if took := run(s, now, now.Add(24*time.Hour), always).Sub(now); took != 45*time.Second {
+	if took := run(s, now.Add(24*time.Hour), always).Sub(now); took != 45*time.Second {
 		t.Errorf("after a quiet hour it took %v, want 45s", took)
 	}
 }

@@ -101,7 +101,7 @@ func (s *State) lose(d *device, at time.Time) {
 }
 
 // lostMark is read only.
-var lostMark = mark{class: gpu.XidRestart, why: "the driver cannot reach the GPU: " + gpu.Xid(79).Action} //nolint:gochecknoglobals // a value
+var lostMark = mark{class: gpu.XidRestart, why: "the driver cannot reach the GPU: " + gpu.Xid(79).Action}
 
 // Event takes an event that was seen at a moment, and gives the UUIDs of GPUs and
 // MIG devices whose verdict changed, sorted. One with a GPU instance is of that
