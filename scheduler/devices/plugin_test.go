@@ -38,6 +38,10 @@ func asking(name, devices string, wants ...string) *v1.Pod {
 
 func TestFilter(t *testing.T) {
 	failing := gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{api.ResourceGPU: 4}, FailRequestsGreaterThanOne: true}
+	some := t4Node(t, "n", 2, gpu.Sharing{
+		Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{api.ResourceGPU: 4}, RenameByDefault: true,
+		Devices: map[string][]string{api.ResourceGPU: {"0"}},
+	})
 	plain := t4Node(t, "n", 2, gpu.Sharing{})
 	p, _ := gpu.Find("Tesla T4")
 	g0, g1 := gpu.New("n", p, 2)[0].UUID, gpu.New("n", p, 2)[1].UUID
@@ -63,6 +67,11 @@ func TestFilter(t *testing.T) {
 		{"a share larger than any GPU", plain, nil, []string{"gpu-memory=40"}, fwk.UnschedulableAndUnresolvable, "no GPU with 40 GiB free"},
 		{"a whole GPU with more memory than there is", plain, nil, []string{"gpu=1", "gpu-memory=40"}, fwk.UnschedulableAndUnresolvable, "no free GPU with 40 GiB"},
 		{"two shares where one is the most, which the node refuses", t4Node(t, "n", 2, failing), nil, []string{"gpu=2"}, fwk.Success, ""},
+		{"a whole GPU beside one that is shared", some, nil, []string{"gpu=1"}, fwk.Success, ""},
+		{"two whole GPUs where one is shared", some, nil, []string{"gpu=2"}, fwk.UnschedulableAndUnresolvable, "Insufficient nvidia.com/gpu"},
+		{"a share of the GPU that is shared", some, []*v1.Pod{asking("a", on(g1), "gpu=1")}, []string{"gpu.shared=1"}, fwk.Success, ""},
+		{"memory of the GPU that is not shared", some, nil, []string{"gpu-memory=10"}, fwk.Success, ""},
+		{"memory where the only GPU for it is held", some, []*v1.Pod{asking("a", on(g1), "gpu=1")}, []string{"gpu-memory=10"}, fwk.Unschedulable, "no GPU with 10 GiB free"},
 		{"a pod that is being deleted holds its device", plain, []*v1.Pod{leaving(asking("a", on(g0), "gpu=1")), asking("b", on(g1), "gpu=1")}, []string{"gpu=1"}, fwk.Unschedulable, "Insufficient nvidia.com/gpu"},
 		{"of a node that publishes no devices its kubelet says how many", &v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
