@@ -165,6 +165,9 @@ func Resolve(name string, data []byte, over []Value) (Settings, []string, error)
 // Clone gives a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
 	s.Replicas, s.Devices = maps.Clone(s.Replicas), maps.Clone(s.Devices)
+	for name, devices := range s.Devices {
+		s.Devices[name] = slices.Clone(devices)
+	}
 	s.Plugin.DeviceListStrategy = slices.Clone(s.Plugin.DeviceListStrategy)
 	s.IMEX.ChannelIDs = slices.Clone(s.IMEX.ChannelIDs)
 	s.CDIFeatureFlags = slices.Clone(s.CDIFeatureFlags)
