@@ -58,12 +58,16 @@ func owners(node *v1.Node) (mine owned, others map[string][]string) {
 	return mine, others
 }
 
-// aside takes out of want the labels of NVIDIA's that others have written, and
-// lists them and their writers, sorted.
+// migState is what a MIG manager says of its work. Berth's writes it only where it
+// is the node's MIG manager: what another one left there before is old.
+const migState = prefix + "mig.config.state"
+
+// aside takes out of want the labels of NVIDIA's that others have written, but for
+// migState, and lists them and their writers, sorted.
 func aside(want map[string]string, others map[string][]string) (keep map[string]string, left, writers []string) {
 	keep = map[string]string{}
 	for key, value := range want {
-		if !strings.HasPrefix(key, prefix) || len(others[key]) == 0 {
+		if !strings.HasPrefix(key, prefix) || key == migState || len(others[key]) == 0 {
 			keep[key] = value
 			continue
 		}

@@ -141,6 +141,16 @@ func TestBerthsOwnAnnotationsAreItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheMIGManagersStateIsTakenOver(t *testing.T) {
+	s := newServer(t)
+	s.as("nvidia-mig-manager", func(l, _ map[string]string) { l["nvidia.com/mig.config.state"] = "success" })
+	w, notes := writer(s, false)
+	write(t, w, pairs{"nvidia.com/mig.config.state": "pending"}, nil)
+	if got := s.get().Labels["nvidia.com/mig.config.state"]; got != "pending" || len(*notes) > 0 {
+		t.Errorf("mig.config.state = %q, events %v", got, *notes)
+	}
+}
+
 func TestARaceWithAnotherManagerIsLostInItsFavour(t *testing.T) {
 	s := newServer(t)
 	w, notes := writer(s, false)

@@ -31,11 +31,13 @@ const (
 // reset: a GPU that has been reset, or whose error cost no more than what ran on
 // it, answers and has no failure of row remapping pending; three such answers
 // over 45 s. support: nobody can say what is wrong, so it takes longer. restart:
-// the GPU must first be there again in a fresh inventory.
+// the GPU must first be there again in a fresh inventory; that a driver has found
+// and started it says much, and a driver that was upgraded brings all of them back
+// so, hence the short waits.
 func planOf(c gpu.XidClass) plan {
 	switch c {
 	case gpu.XidRestart:
-		return plan{first: 5 * time.Second, gap: 10 * time.Second, good: 3}
+		return plan{first: time.Second, gap: 2 * time.Second, good: 3}
 	case gpu.XidSupport:
 		return plan{first: time.Minute, gap: time.Minute, good: 5}
 	case gpu.XidNote, gpu.XidApplication, gpu.XidReset:

@@ -45,8 +45,8 @@ func TestAGPUComesBackWhenItIsProvenWell(t *testing.T) {
 		{"an application's Xid never marks", health.Event{UUID: "GPU-0", Xid: 69, GI: -1}, 0, 0},
 		// 60 s, then four gaps of 60 s.
 		{"an Xid that a person must look at", health.Event{UUID: "GPU-0", Xid: 999, GI: -1}, 0, 5 * time.Minute},
-		// found in an inventory at 5 s, probed at 10, 20 and 30 s.
-		{"a GPU that has fallen off the bus and is back", health.Event{UUID: "GPU-0", Xid: 79, GI: -1}, 0, 30 * time.Second},
+		// found in an inventory at 1 s, probed at 2, 4 and 6 s.
+		{"a GPU that has fallen off the bus and is back", health.Event{UUID: "GPU-0", Xid: 79, GI: -1}, 0, 6 * time.Second},
 		// probes fail at 15 s and 45 s; good at 105, 120 and 135 s.
 		{"probes that fail make the wait longer", health.Event{UUID: "GPU-0", Xid: 48, GI: -1}, time.Minute, 135 * time.Second},
 	} {
