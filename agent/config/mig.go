@@ -17,14 +17,14 @@ import (
 // Source: NVIDIA/mig-parted v0.14, api/spec/v1.
 type migDocument struct {
 	Version string                `json:"version"`
-	Configs map[string][]migEntry `json:"mig-configs"`
+	Configs map[string][]migEntry `json:"mig-configs"` //nolint:tagliatelle // mig-parted's
 }
 
 type migEntry struct {
-	Filter  yaml.Node      `json:"device-filter"` // text or a list
+	Filter  yaml.Node      `json:"device-filter"` //nolint:tagliatelle // mig-parted's; text or a list
 	Devices yaml.Node      `json:"devices"`       // "all", or a list of indexes
-	Enabled *bool          `json:"mig-enabled"`
-	MIG     map[string]int `json:"mig-devices"`
+	Enabled *bool          `json:"mig-enabled"`   //nolint:tagliatelle // mig-parted's
+	MIG     map[string]int `json:"mig-devices"`   //nolint:tagliatelle // mig-parted's
 }
 
 var (

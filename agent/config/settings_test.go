@@ -145,8 +145,11 @@ func TestOptionsReachSettings(t *testing.T) {
 
 func TestSettingsClone(t *testing.T) {
 	full, _, err := config.Resolve("", []byte("sharing: {timeSlicing: {renameByDefault: true, resources: [{name: gpu, replicas: 2, devices: [0]}]}}"), []config.Value{
-		{Flag: "imex-channel-ids", Text: "0"}, {Flag: "cdi-feature-flags", Text: "a"}, {Flag: "cdi-disable-hooks", Text: "all"},
-		{Flag: "disable-health-checks", Text: "79"}, {Flag: "enable-health-checks", Text: "13"},
+		{Flag: "imex-channel-ids", Text: "0"},
+		{Flag: "cdi-feature-flags", Text: "a"},
+		{Flag: "cdi-disable-hooks", Text: "all"},
+		{Flag: "disable-health-checks", Text: "79"},
+		{Flag: "enable-health-checks", Text: "13"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func fakeProgram() int {
 		if err != nil {
 			return 3
 		}
-		cmd := exec.Command(os.Args[0]) //nolint:noctx // outlives this process
+		cmd := exec.Command(os.Args[0]) // outlives this process
 		cmd.Env = append(os.Environ(), fakeEnv+"=daemon")
 		cmd.ExtraFiles = []*os.File{tell}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -63,7 +63,7 @@ func fakeProgram() int {
 		}
 		return 0
 	}
-	c, err := net.Dial("unix", socket()) //nolint:noctx // a test's own process
+	c, err := net.Dial("unix", socket())
 	if err != nil {
 		fmt.Println("Cannot find MPS control daemon process")
 		return 1
@@ -83,12 +83,12 @@ func fakeProgram() int {
 func fakeDaemon() int {
 	time.AfterFunc(time.Minute, func() { os.Exit(9) })
 	dir := os.Getenv("CUDA_MPS_PIPE_DIRECTORY")
-	if c, err := net.Dial("unix", socket()); err == nil { //nolint:noctx // a test's own process
+	if c, err := net.Dial("unix", socket()); err == nil {
 		_ = c.Close()
 		return 1
 	}
 	_ = os.Remove(socket())
-	l, err := net.Listen("unix", socket()) //nolint:noctx // a test's own process
+	l, err := net.Listen("unix", socket())
 	if err != nil {
 		return 2
 	}

@@ -42,7 +42,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Setenv(fakeEnv, "program")
-	root, err := os.MkdirTemp("", "mps") // the path of a socket must be short
+	root, err := os.MkdirTemp("", "mps") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -279,6 +279,8 @@ func do(t *testing.T, g *mig.GPU, p gpu.Product, s mig.Step) {
 		if g.MIG, err = gpu.Layout(p, s.Profiles); err != nil {
 			t.Fatalf("a plan that is not possible: %v", err)
 		}
+	case mig.Nothing, mig.Reset:
+		t.Fatalf("%s is nothing to do", s.Action)
 	}
 }
 

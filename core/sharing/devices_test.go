@@ -272,26 +272,41 @@ func TestDevicesSharedOnSomeGPUsAlone(t *testing.T) {
 		s.RenameByDefault, s.Devices = true, only
 		return s
 	}
-	for _, tt := range []struct {
+	type only = map[string][]string
+	type counts = map[string]int64
+	tests := []struct {
 		name string
 		gpus []gpu.GPU
 		s    gpu.Sharing
-		want map[string]int64
+		want counts
 		gib  int64 // of gpu-memory
 	}{
-		{"by index", gpus, shares(slicing("nvidia.com/gpu", 10), map[string][]string{"nvidia.com/gpu": {"0"}}), map[string]int64{"nvidia.com/gpu": 2, "nvidia.com/gpu.shared": 10}, 80},
-		{"by UUID", gpus, shares(slicing("nvidia.com/gpu", 10), map[string][]string{"nvidia.com/gpu": {gpus[1].UUID, gpus[2].UUID}}), map[string]int64{"nvidia.com/gpu": 1, "nvidia.com/gpu.shared": 20}, 40},
-		{"none that is there", gpus, shares(slicing("nvidia.com/gpu", 10), map[string][]string{"nvidia.com/gpu": {"7"}}), map[string]int64{"nvidia.com/gpu": 3}, 120},
-		{"all, where only another resource is named", gpus, shares(slicing("nvidia.com/gpu", 2), map[string][]string{"nvidia.com/mig-1g.5gb": {"0"}}), map[string]int64{"nvidia.com/gpu.shared": 6}, 0},
 		{
-			"a MIG device within its GPU", cut, shares(mig(slicing("nvidia.com/mig-1g.5gb", 3), gpu.MIGMixed), map[string][]string{"nvidia.com/mig-1g.5gb": {"1:1"}}),
-			map[string]int64{"nvidia.com/mig-1g.5gb": 3, "nvidia.com/mig-1g.5gb.shared": 3, "nvidia.com/mig-3g.20gb": 2}, 0,
+			name: "by index", gpus: gpus, s: shares(slicing("nvidia.com/gpu", 10), only{"nvidia.com/gpu": {"0"}}),
+			want: counts{"nvidia.com/gpu": 2, "nvidia.com/gpu.shared": 10}, gib: 80,
 		},
 		{
-			"the MIG devices of a GPU", cut, shares(mig(slicing("nvidia.com/mig-1g.5gb", 3), gpu.MIGMixed), map[string][]string{"nvidia.com/mig-1g.5gb": {"0"}}),
-			map[string]int64{"nvidia.com/mig-1g.5gb": 2, "nvidia.com/mig-1g.5gb.shared": 6, "nvidia.com/mig-3g.20gb": 2}, 0,
+			name: "by UUID", gpus: gpus, s: shares(slicing("nvidia.com/gpu", 10), only{"nvidia.com/gpu": {gpus[1].UUID, gpus[2].UUID}}),
+			want: counts{"nvidia.com/gpu": 1, "nvidia.com/gpu.shared": 20}, gib: 40,
 		},
-	} {
+		{
+			name: "none that is there", gpus: gpus, s: shares(slicing("nvidia.com/gpu", 10), only{"nvidia.com/gpu": {"7"}}),
+			want: counts{"nvidia.com/gpu": 3}, gib: 120,
+		},
+		{
+			name: "all, where only another resource is named", gpus: gpus, s: shares(slicing("nvidia.com/gpu", 2), only{"nvidia.com/mig-1g.5gb": {"0"}}),
+			want: counts{"nvidia.com/gpu.shared": 6},
+		},
+		{
+			name: "a MIG device within its GPU", gpus: cut, s: shares(mig(slicing("nvidia.com/mig-1g.5gb", 3), gpu.MIGMixed), only{"nvidia.com/mig-1g.5gb": {"1:1"}}),
+			want: counts{"nvidia.com/mig-1g.5gb": 3, "nvidia.com/mig-1g.5gb.shared": 3, "nvidia.com/mig-3g.20gb": 2},
+		},
+		{
+			name: "the MIG devices of a GPU", gpus: cut, s: shares(mig(slicing("nvidia.com/mig-1g.5gb", 3), gpu.MIGMixed), only{"nvidia.com/mig-1g.5gb": {"0"}}),
+			want: counts{"nvidia.com/mig-1g.5gb": 2, "nvidia.com/mig-1g.5gb.shared": 6, "nvidia.com/mig-3g.20gb": 2},
+		},
+	}
+	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			devs, err := sharing.Devices(tt.gpus, tt.s)
 			if err != nil {
