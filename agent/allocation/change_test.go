@@ -209,6 +209,67 @@ func TestPodsOfNVIDIAsPluginAreTakenOver(t *testing.T) {
 	w.runs(next, "c", "1")
 }
 
+func TestATokenThatHasGoneFromOnePodToTheNextUnnoticed(t *testing.T) {
+	w := newWorld(t, product(t, a100, 3)).start()
+	first := commits(pod("first", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(0)}})
+	w.must(w.admit(first, "gpu-0"))
+	w.runs(first, "c", "0")
+	w.pods.remove("uid-first", false)
+	w.forget("uid-first")
+	next := commits(pod("next", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(2)}})
+	w.must(w.admit(next, "gpu-0"))
+	w.runs(next, "c", "2")
+	w.offers(whole, 3, 2, 1) // nobody may come to the first pod's GPU yet
+	w.pods.remove("uid-first", true)
+	w.must(w.node.Tidy(context.Background()))
+	w.offers(whole, 3, 3, 2)
+	w.start()
+	w.offers(whole, 3, 3, 2)
+}
+
+func TestDevicesOfOtherPluginsAreNoneOfOurBusiness(t *testing.T) {
+	w := newWorld(t, product(t, a100, 2)).start()
+	p := commits(pod("p", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(1)}})
+	w.must(w.admit(p))
+	w.held[held{"uid-p", "c", "rdma/hca"}] = answer{[]string{"mlx5_0"}, &v1beta1.ContainerAllocateResponse{}}
+	w.checkpoint()
+	w.must(w.node.PreStart(context.Background(), whole, w.held[held{"uid-p", "c", whole}].tokens))
+	if _, there := w.node.Offers()["rdma/hca"]; there {
+		t.Error("the resource of another plugin is offered")
+	}
+	w.start()
+	if _, there := w.node.Offers()["rdma/hca"]; there {
+		t.Error("the resource of another plugin is offered after a restart")
+	}
+}
+
+func TestAChangeOfModeGivesNothingTwice(t *testing.T) {
+	w := newWorld(t, product(t, a100, 2)).start()
+	p := commits(pod("p", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(1)}})
+	w.must(w.admit(p))
+	w.runs(p, "c", "1")
+	w.options.Kubelet = true
+	w.start()
+	for _, d := range w.node.Offers()[whole] {
+		if d.Healthy != (d.ID == w.uuid(0)) {
+			t.Errorf("in mode kubelet device %s is healthy: %v", d.ID, d.Healthy)
+		}
+	}
+	w.runs(p, "c", "1") // it starts again as before
+	q := pod("q", asks("c", whole, 1))
+	w.must(w.admit(q))
+	w.must(w.node.Tidy(context.Background()))
+	if got := w.holders(); got != "p/c 1*, q/c 0" {
+		t.Errorf("in mode kubelet holders are %s", got)
+	}
+	w.options.Kubelet = false
+	w.start()
+	if got := w.holders(); got != "p/c 1*, q/c 0" {
+		t.Errorf("back in mode committed holders are %s", got)
+	}
+	w.offers(whole, 2, 2, 0)
+}
+
 func TestTwoPodsOnOneTokenAreToldApartByWhoLives(t *testing.T) {
 	w := newWorld(t, product(t, a100, 2)).start()
 	dead := commits(pod("dead", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(0)}})

@@ -198,7 +198,10 @@ func (n *Node) offered() map[string][]deviceplugin.Device {
 	}
 	if n.o.Kubelet {
 		for _, d := range n.ledger.Devices() {
-			out[d.Resource] = append(out[d.Resource], deviceplugin.Device{ID: d.ID, Healthy: d.Healthy, NUMANode: d.NUMANode})
+			// What pods hold by a name of ours, the kubelet does not know of: it was
+			// given out before the node came to this mode.
+			healthy := d.Healthy && (n.ledger.Free(d.ID) == nil || n.known(d.ID))
+			out[d.Resource] = append(out[d.Resource], deviceplugin.Device{ID: d.ID, Healthy: healthy, NUMANode: d.NUMANode})
 		}
 		return out
 	}
@@ -237,6 +240,20 @@ func (n *Node) tell() {
 	if n.offers = now; !same {
 		signal(n.changed)
 	}
+}
+
+// known tells whether the kubelet has given out a device by its own ID.
+func (n *Node) known(id string) bool {
+	for _, r := range n.records {
+		for i := range r.Containers {
+			for _, e := range r.Containers[i].Entries {
+				if e.Nonce == "" && slices.Contains(e.Tokens, id) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // holdTokens makes the tokens of a pod stand for what it holds. n.mu is held.

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/agent/config"
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube"
@@ -36,17 +37,20 @@ func (n *Node) preStart(ctx context.Context, resource string, tokens []string) e
 	if err != nil {
 		return err
 	}
-	mine := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return e.Nonce == "" || !e.has(resource, tokens) })
+	all = slices.DeleteFunc(all, func(e entry) bool { return e.Nonce == "" }) // other plugins'
+	mine := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !e.has(resource, tokens) })
 	if len(mine) == 0 {
-		return nil // another plugin's answer, which the container still has
+		return nil // the container still has another plugin's answer
 	}
 	a, err := n.asker(ctx, mine[0].PodUID)
 	if err != nil {
 		return err
 	}
 	a.all, a.mine = all, mine
-	if a.driver, err = n.driver.get(ctx); err != nil {
-		return refuse(ReasonDriver, "%w; the container starts by itself once it answers", err)
+	if a.named != nil || n.byCDI() {
+		if a.driver, err = n.driver.get(ctx); err != nil {
+			return refuse(ReasonDriver, "%w; the container starts by itself once it answers", err)
+		}
 	}
 	err = n.give(a)
 	var r *refusal
@@ -70,7 +74,7 @@ type asker struct {
 	others []*v1.Pod                  // of the node; only for a pod without a commitment
 	mine   []entry                    // of the container, or of several that use the same tokens one after the other
 	all    []entry                    // of the pod
-	driver *driverSpec                // nil is none
+	driver *driverSpec                // nil is none, or not needed
 }
 
 // asker reads a pod and its commitment. What would be refused is asked for anew
@@ -106,6 +110,14 @@ func (n *Node) asker(ctx context.Context, uid string) (*asker, error) {
 		}
 	}
 	return nil, refuse(ReasonPodUnknown, "pod %s cannot be read", uid) // the second round has returned
+}
+
+// byCDI tells whether the configuration has containers get their GPUs by CDI,
+// committed or not.
+func (n *Node) byCDI() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.settings.Plugin.Has(config.ListCDIAnnotations) || n.settings.Plugin.Has(config.ListCDICRI)
 }
 
 // holds tells whether a pod has a record.

@@ -29,6 +29,7 @@ type storm struct {
 	rng     *rand.Rand
 	pending []*v1.Pod
 	started []started
+	ghosts  []started // have ended, and the agent has not been told
 	next    int
 }
 
@@ -136,7 +137,7 @@ func (s *storm) explain(p *v1.Pod, err error) {
 			s.t.Fatalf("pod %s: %v; but all GPUs are well", p.Name, err)
 		}
 	case strings.Contains(text, "held by"), strings.Contains(text, " left of "), strings.Contains(text, "are held or committed"):
-		if len(s.started) == 0 && len(s.pending) == 0 {
+		if len(s.started) == 0 && len(s.pending) == 0 && len(s.ghosts) == 0 {
 			s.t.Fatalf("pod %s: %v; but nobody holds anything", p.Name, err)
 		}
 	case strings.Contains(text, "this node offers"), strings.Contains(text, "does not offer it"):
@@ -176,6 +177,15 @@ func (s *storm) step() {
 	case 11:
 		s.restart()
 	}
+	if s.rng.IntN(6) == 0 { // what the agent has missed, it is told
+		for _, st := range s.ghosts {
+			s.pods.remove(string(st.pod.UID), true)
+		}
+		s.ghosts = nil
+		if err := s.node.Tidy(context.Background()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 // finish ends a pod, which the agent is told of or not.
@@ -189,10 +199,20 @@ func (s *storm) finish() {
 		return
 	}
 	p := all[s.rng.IntN(len(all))]
+	before := s.started
 	s.pending = slices.DeleteFunc(s.pending, func(o *v1.Pod) bool { return o == p })
-	s.started = slices.DeleteFunc(s.started, func(o started) bool { return o.pod == p })
-	s.pods.remove(string(p.UID), true)
+	s.started = slices.DeleteFunc(slices.Clone(s.started), func(o started) bool { return o.pod == p })
 	s.forget(string(p.UID))
+	if s.rng.IntN(3) == 0 {
+		s.pods.remove(string(p.UID), false)
+		for _, st := range before {
+			if st.pod == p {
+				s.ghosts = append(s.ghosts, st)
+			}
+		}
+		return
+	}
+	s.pods.remove(string(p.UID), true)
 	if s.rng.IntN(3) == 0 {
 		killed := s.node.KillAt(1)
 		_ = s.node.Tidy(context.Background())
@@ -228,7 +248,18 @@ func (s *storm) check() error {
 	}
 	got := map[string]string{}
 	milli := map[string]int64{}
+	ghosts := 0
 	for _, h := range s.node.Holders() {
+		if i := slices.IndexFunc(s.ghosts, func(st started) bool { return st.pod.Name == h.Pod }); i >= 0 {
+			ghosts++
+			if got := ids(h.Devices); got != ids(s.ghosts[i].devices) {
+				return fmt.Errorf("ended pod %s holds %s", h.Pod, got)
+			}
+			for _, d := range h.Devices {
+				milli[d.UUID] += d.MilliGPU
+			}
+			continue
+		}
 		got[h.Pod] = ids(h.Devices)
 		for _, d := range h.Devices {
 			milli[d.UUID] += d.MilliGPU
@@ -245,7 +276,7 @@ func (s *storm) check() error {
 	if err := s.checkTokens(); err != nil {
 		return err
 	}
-	if list := s.specs(); len(list) != len(s.started) {
+	if list := s.specs(); len(list) != len(s.started)+ghosts {
 		return fmt.Errorf("%d containers have started, and there are %v", len(s.started), list)
 	}
 	return nil
@@ -266,6 +297,8 @@ func (s *storm) checkTokens() error {
 	}
 	for _, t := range s.node.Tokens(whole) {
 		switch {
+		case len(s.ghosts) > 0:
+			// The kubelet knows of ends that we do not.
 		case t.Held && s.owner(t.Name) == "":
 			return fmt.Errorf("token %s is held, and no pod that has started has it", t.Name)
 		case !t.Held && s.owner(t.Name) != "":

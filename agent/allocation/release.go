@@ -54,6 +54,7 @@ func (n *Node) release(uid string) bool {
 	if r == nil {
 		return false
 	}
+	delete(n.records, uid)
 	for i := range r.Containers {
 		for _, e := range r.Containers[i].Entries {
 			n.tokens.Release(e.Resource, e.Tokens)
@@ -68,13 +69,17 @@ func (n *Node) release(uid string) bool {
 			}
 		}
 	}
-	delete(n.records, uid)
-	if n.ledger == nil {
-		return true
+	if n.ledger != nil {
+		n.ledger.Release(uid)
 	}
-	n.ledger.Release(uid)
 	if len(n.astray) > 0 {
 		n.recountAll()
+	}
+	// The kubelet may have given tokens of the pod to another before we knew.
+	for _, other := range n.uids() {
+		if n.records[other].sharesTokens(r) {
+			n.holdTokens(n.records[other])
+		}
 	}
 	n.tell()
 	return true
