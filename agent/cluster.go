@@ -148,8 +148,9 @@ func (a *agent) publish(g *group) error {
 	}
 	a.keeper.say = a.nodeEvent
 	c := a.cluster
-	c.found = labels.Discovery{
-		Machine: labels.ReadMachine(labels.DefaultMachineFile), Start: time.Now(), VGPU: labels.ReadVGPU(os.DirFS("/sys")),
+	c.found = labels.Discovery{Machine: labels.ReadMachine(a.first.GFD.MachineTypeFile), VGPU: labels.ReadVGPU(os.DirFS("/sys"))}
+	if !a.first.GFD.NoTimestamp {
+		c.found.Start = time.Now()
 	}
 	g.run(func(ctx context.Context) error {
 		for {
@@ -176,6 +177,11 @@ func (a *agent) write(ctx context.Context) error {
 	l, notes, err := a.texts(s)
 	if err != nil {
 		return err
+	}
+	if path := s.Settings.GFD.OutputFile; path != "" {
+		if err := writeFeatures(path, l); err != nil {
+			return err
+		}
 	}
 	return a.cluster.writer.Write(ctx, l, notes)
 }

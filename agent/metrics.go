@@ -16,7 +16,7 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) error {
 	if o.Listen == "" {
 		return nil
 	}
-	options := exporter.CollectorOptions{Options: exporter.Options{Hostname: o.NodeName, Divide: !o.Duplicate}, Log: o.Log}
+	options := exporter.CollectorOptions{Options: exporter.Options{Hostname: o.NodeName, Divide: !o.Duplicate}, MinAge: o.Interval, Log: o.Log}
 	if o.OldHostname {
 		options.HostnameLabel = "Hostname"
 	}

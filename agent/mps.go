@@ -9,9 +9,7 @@ import (
 
 	cdi "tags.cncf.io/container-device-interface/specs-go"
 
-	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/mps"
-	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
 )
@@ -19,12 +17,8 @@ import (
 // newMPS makes the manager of the MPS daemon. Its folder is that of the settings of
 // a node without a label: clients know it from when they were started.
 func (a *agent) newMPS() *mps.Manager {
-	root := config.DefaultMPSRoot
-	if c := settings.Read(a.o.Settings, ""); c.InForce {
-		root = c.MPSRoot
-	}
 	return mps.New(mps.Options{
-		Program: a.o.MPSProgram, Root: root, SetExclusive: a.client.SetExclusive,
+		Program: a.o.MPSProgram, Root: a.first.MPSRoot, SetExclusive: a.client.SetExclusive,
 		Busy: func() []string {
 			var out []string
 			for _, h := range a.node.Holders() {

@@ -47,8 +47,6 @@ type Options struct {
 
 	// Settings is where the configuration of NVIDIA's device plugin is.
 	Settings settings.Options
-	// Health is DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS.
-	HealthDisable, HealthEnable string
 	// MIGFile is a file in mig-parted's format; "" leaves MIG as it is.
 	MIGFile string
 	// MPSProgram is nvidia-cuda-mps-control; "" finds it on the PATH.
@@ -56,15 +54,15 @@ type Options struct {
 
 	Listen      string        // of the metrics, such as ":9400"; "" is none
 	MetricsFile string        // CSV of metrics in dcgm-exporter's format; "" is its default set
-	Interval    time.Duration // of readings
+	Interval    time.Duration // a scrape younger than this is given again
 	OldHostname bool          // label metrics with Hostname, as dcgm-exporter did before 4.5
 	Duplicate   bool          // every sharer of a GPU gets the GPU's own values, as upstream's exporter gives them
 
 	Log *slog.Logger
 }
 
-// DefaultInterval is how old a reading may be when it is scraped.
-const DefaultInterval = 15 * time.Second
+// DefaultInterval lets two Prometheuses that scrape at once share a reading.
+const DefaultInterval = time.Second
 
 // DefaultAllocation gives pods the devices that were committed to them.
 const DefaultAllocation = api.AllocationCommitted
@@ -84,8 +82,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--commitments-required goes with --allocation %s: otherwise the kubelet's choice stands", api.AllocationCommitted)
 	case len(o.Child) == 0:
 		return fmt.Errorf("no program reads the driver: give --nvml-program")
-	case o.Interval < time.Second:
-		return fmt.Errorf("--interval %s: it is one second at least", o.Interval)
+	case o.Interval < 0:
+		return fmt.Errorf("--interval %s: it is not less than 0", o.Interval)
 	case o.Pods == PodsKubelet && o.MIGFile != "":
 		return fmt.Errorf("--mig-config-file needs the node's label, which --pods kubelet does not read")
 	}

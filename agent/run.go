@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/deviceplugin"
 	"berth.dev/berth/agent/mig"
 	"berth.dev/berth/agent/mps"
@@ -37,7 +38,8 @@ func Run(ctx context.Context, o Options) error {
 // agent is one Run.
 type agent struct {
 	o       Options
-	cluster *cluster // nil without an API server
+	first   config.Settings // at the start: for what does not change while it runs
+	cluster *cluster        // nil without an API server
 	client  *nvml.Client
 	node    *allocation.Node // nil where it only observes
 	keeper  *keeper
@@ -50,8 +52,9 @@ type agent struct {
 // start begins everything. What it has begun before an error ends with g.
 func (a *agent) start(g *group) error {
 	o := &a.o
-	policy, warnings := health.ParsePolicy(o.HealthDisable, o.HealthEnable)
-	for _, w := range warnings {
+	a.first = first(o.Settings)
+	policy, warnings := health.ParsePolicy(codes(a.first.Health.Disable), codes(a.first.Health.Enable))
+	for _, w := range append(warnings, unused(a.first)...) {
 		o.Log.Warn("configuration", "warning", w)
 	}
 	if err := a.connect(g); err != nil {
@@ -103,12 +106,7 @@ func (a *agent) startDriver(g *group) error {
 	o := &a.o
 	command := append([]string(nil), o.Child...)
 	if !o.Fake {
-		// The driver's place may be a file's to say; which file, a label's. The roots
-		// of the file for a node without a label hold for all.
-		c := settings.Read(o.Settings, "")
-		if c.InForce {
-			command = append(command, DriverFlags(c.Settings)...)
-		}
+		command = append(command, DriverFlags(a.first)...)
 	}
 	a.client = nvml.Start(g.ctx, nvml.Options{Command: command, Log: o.Log})
 	g.last(a.client.Wait)

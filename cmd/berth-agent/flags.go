@@ -44,7 +44,7 @@ func newFlags() *flags {
 	s.StringVar(&o.MPSProgram, "mps-program", "", "nvidia-cuda-mps-control (default: from the PATH)")
 	s.StringVar(&o.Listen, "listen", ":9400", "address of the metrics; \"\" is none ($DCGM_EXPORTER_LISTEN)")
 	s.StringVar(&o.MetricsFile, "metrics-file", "", "which metrics, as CSV in dcgm-exporter's format (default: its own set)")
-	s.DurationVar(&o.Interval, "interval", agent.DefaultInterval, "how old a reading may be when it is scraped")
+	s.DurationVar(&o.Interval, "interval", agent.DefaultInterval, "a scrape that is younger than this is given again")
 	s.BoolVar(&o.OldHostname, "old-hostname-label", false, "label metrics with Hostname, as dcgm-exporter did before 4.5, instead of hostname")
 	s.BoolVar(&o.Duplicate, "duplicate-shared", false, "give every sharer of a GPU the GPU's own values, as dcgm-exporter does; sums over pods then count them several times")
 	s.StringVar(&f.nvml, "nvml-program", "", "the program that reads the driver (default: "+nvmlProgram+" beside this one)")
@@ -78,7 +78,6 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 	if o.Settings, err = settings.New(given, env); err != nil {
 		return o, err
 	}
-	o.HealthDisable, o.HealthEnable = env("DP_DISABLE_HEALTHCHECKS"), env("DP_ENABLE_HEALTHCHECKS")
 	or := func(flag string, to *string, name string) {
 		if v := env(name); v != "" && !f.set.Changed(flag) {
 			*to = v
