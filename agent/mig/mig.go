@@ -42,7 +42,7 @@ type Options struct {
 	// those of mig.Builtin are there. They are there beside File's too, where it
 	// does not name them itself.
 	File string
-	// FileChanges tells when to read File again: settings.Changes. nil is never.
+	// FileChanges tells when to read File again. nil is settings.Changes of File.
 	FileChanges <-chan struct{}
 	// Label gives the value of LabelConfig at first and whenever it changes; ""
 	// is a node without it, whose GPUs are left alone.

@@ -106,6 +106,9 @@ func devices(g nvml.GPU) []string {
 func (b *bench) run(o mig.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Driver, o.Label = b, b.label
+	if o.FileChanges == nil {
+		o.FileChanges = make(chan struct{}) // its own cannot be in a bubble
+	}
 	o.Holders = func() map[string][]string {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -467,4 +470,61 @@ func TestManagerWritesTheStateLater(t *testing.T) {
 		b.said(core.Success)
 		stop()
 	})
+}
+
+// The file is followed: what the label names may come later, and change.
+// NVIDIA/gpu-operator#1144 is the same of the device plugin's file.
+func TestManagerFollowsItsFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "[{product: H200}]")
+		path := writeFile(t, "mig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {7g.141gb: 1}}]}")
+		changes := make(chan struct{})
+		stop := b.run(mig.Options{File: path, FileChanges: changes})
+		change := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			changes <- struct{}{}
+			synctest.Wait()
+		}
+		b.label <- "a"
+		synctest.Wait()
+		b.is(0, "1x 7g.141gb")
+		change("mig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {3g.71gb: 2}}]}")
+		b.is(0, "2x 3g.71gb")
+		change("mig-configs: {a: 7}") // refused: what was read before stays
+		b.is(0, "2x 3g.71gb")
+		b.lastEvent("MIGConfigFailed " + path + ":1: mig-configs.a: must be a list ([a, b], or lines that start with -), found 7; the configurations read before stay in force")
+		stop()
+	})
+}
+
+// A real file, as the agent runs it.
+func TestManagerWatchesItsFile(t *testing.T) {
+	b := newBench(t, "[{product: H200}]")
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	done := make(chan core.State, 10)
+	ctx, cancel := context.WithCancel(context.Background())
+	m := mig.New(mig.Options{
+		Driver: b, File: path, Label: b.label, Holders: func() map[string][]string { return nil },
+		Drain: func(uuid string) func() { b.drained[uuid] = true; return func() {} },
+		State: func(_ context.Context, s core.State) error { done <- s; return nil },
+	})
+	ended := make(chan struct{})
+	go func() { defer close(ended); m.Run(ctx) }()
+	b.label <- "mine"
+	if s := <-done; s != core.Failed { // there is no such file yet
+		t.Errorf("state %s", s)
+	}
+	if err := os.WriteFile(path, []byte("mig-configs: {mine: [{devices: all, mig-enabled: true, mig-devices: {3g.71gb: 2}}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for s := range done {
+		if s == core.Success {
+			break
+		}
+	}
+	b.is(0, "2x 3g.71gb")
+	cancel()
+	<-ended
 }

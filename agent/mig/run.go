@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/mig"
 )
@@ -24,6 +25,16 @@ func (m *Manager) Run(ctx context.Context) {
 		m.read() // before the label's first value
 	}
 	files := m.o.FileChanges
+	if files == nil && m.o.File != "" {
+		own, cancel := context.WithCancel(ctx)
+		changes := settings.Changes(own, m.o.Log, m.o.File)
+		defer func() {
+			cancel()
+			for range changes { // until it has ended too
+			}
+		}()
+		files = changes
+	}
 	defer m.drain(nil)
 	again := time.NewTimer(m.o.Retry)
 	again.Stop()

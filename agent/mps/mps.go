@@ -18,6 +18,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
 )
 
 // GPU is one GPU that is shared by MPS.
@@ -36,6 +39,25 @@ type Want struct {
 	// one share; else only the client's environment does, since a client cannot
 	// have more than the daemon's limit.
 	OneEach bool
+}
+
+// WantOf gives what the daemon shall serve on a node whose GPUs are offered as s
+// says: nothing unless some are shared by MPS.
+func WantOf(gpus []gpu.GPU, s gpu.Sharing) Want {
+	if s.Strategy != gpu.SharingMPS {
+		return Want{}
+	}
+	w := Want{Replicas: s.Replicas[gpu.ResourceGPU], OneEach: s.FailRequestsGreaterThanOne}
+	devices, err := sharing.Devices(gpus, s)
+	if err != nil { // nothing is offered either
+		return Want{}
+	}
+	for _, g := range gpus {
+		if slices.ContainsFunc(devices, func(d sharing.Device) bool { return d.UUID == g.UUID && d.ID != d.UUID }) {
+			w.GPUs = append(w.GPUs, GPU{UUID: g.UUID, Index: g.Index, MemoryBytes: g.MemoryBytes})
+		}
+	}
+	return w
 }
 
 func (w Want) equal(o Want) bool {
@@ -90,6 +112,7 @@ type Manager struct {
 	mu     sync.Mutex
 	want   Want
 	health map[string]string // by UUID; "" is healthy
+	untold bool              // health changed, and Health was not told
 
 	// What follows belongs to Run.
 	runs     Want // what the daemon runs with; no GPUs: it does not run
@@ -145,7 +168,7 @@ func (m *Manager) Set(w Want) {
 	m.want = w
 	for _, g := range w.GPUs {
 		if _, ok := m.health[g.UUID]; !ok {
-			m.health[g.UUID] = notReady
+			m.health[g.UUID], m.untold = notReady, true
 		}
 	}
 	m.mu.Unlock()
@@ -170,6 +193,17 @@ func (m *Manager) poke() {
 	}
 }
 
+// tell tells what Set has changed.
+func (m *Manager) tell() {
+	m.mu.Lock()
+	untold, now := m.untold, maps.Clone(m.health)
+	m.untold = false
+	m.mu.Unlock()
+	if untold {
+		m.o.Health(now)
+	}
+}
+
 // say sets the health of all wanted GPUs, and tells if it changed.
 func (m *Manager) say(why func(uuid string) string) {
 	m.mu.Lock()
@@ -177,8 +211,8 @@ func (m *Manager) say(why func(uuid string) string) {
 	for _, g := range m.want.GPUs {
 		now[g.UUID] = why(g.UUID)
 	}
-	changed := !maps.Equal(now, m.health)
-	m.health = now
+	changed := m.untold || !maps.Equal(now, m.health)
+	m.health, m.untold = now, false
 	m.mu.Unlock()
 	if changed {
 		m.o.Health(maps.Clone(now))

@@ -17,6 +17,7 @@ import (
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/mps"
+	"berth.dev/berth/core/gpu"
 )
 
 const gib = 1 << 30
@@ -200,6 +201,7 @@ func TestSharesAreHealthyOnceLimitsAreInForce(t *testing.T) {
 	if why := m.Unhealthy()["GPU-a"]; why != "the MPS control daemon is not ready yet" {
 		t.Errorf("before the daemon runs: %q", why)
 	}
+	b.until("GPU-b", "not ready yet")
 	b.until("GPU-b", "")
 	want := []string{
 		"start GPU-a,GPU-b",
@@ -341,6 +343,9 @@ func TestADaemonThatCannotWorkSaysWhy(t *testing.T) {
 		m, _ := b.run(mps.Options{})
 		m.Set(mps.Want{GPUs: one, Replicas: 2})
 		b.until("GPU-a", "set compute mode EXCLUSIVE_PROCESS of GPU 0: insufficient permissions")
+		m.Set(mps.Want{}) // never mind: nothing is left to be told of
+		for len(<-b.health) > 0 {
+		}
 	})
 }
 
@@ -392,6 +397,28 @@ func TestADaemonOutlivesItsAgentUnderHolders(t *testing.T) {
 	}
 	m.Set(mps.Want{})
 	b.await("the end of the daemon", func() bool { return b.pid() == 0 && !b.isExclusive("GPU-b") })
+}
+
+func TestWantOf(t *testing.T) {
+	p, _ := gpu.Find("NVIDIA A100-SXM4-40GB")
+	gpus := gpu.New("n", p, 3)
+	s := gpu.Sharing{Strategy: gpu.SharingMPS, Replicas: map[string]int{"nvidia.com/gpu": 4}, FailRequestsGreaterThanOne: true}
+	all := mps.WantOf(gpus, s)
+	if len(all.GPUs) != 3 || all.Replicas != 4 || !all.OneEach || all.GPUs[1] != (mps.GPU{UUID: gpus[1].UUID, Index: 1, MemoryBytes: 40 * gib}) {
+		t.Errorf("WantOf = %+v", all)
+	}
+	s.RenameByDefault, s.Devices = true, map[string][]string{"nvidia.com/gpu": {"1"}}
+	if w := mps.WantOf(gpus, s); len(w.GPUs) != 1 || w.GPUs[0] != all.GPUs[1] {
+		t.Errorf("WantOf of one GPU = %+v", w)
+	}
+	gpus[0].MIGEnabled = true // MPS is refused beside MIG
+	if w := mps.WantOf(gpus, s); len(w.GPUs) != 0 {
+		t.Errorf("WantOf beside MIG = %+v", w)
+	}
+	s.Strategy = gpu.SharingTimeSlicing
+	if w := mps.WantOf(gpus[1:], s); len(w.GPUs) != 0 {
+		t.Errorf("WantOf of time-slicing = %+v", w)
+	}
 }
 
 // NVIDIA/k8s-device-plugin#1132, #1595: "using MPS requires --mps-root to be

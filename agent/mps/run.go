@@ -49,6 +49,7 @@ func (m *Manager) end() {
 // round brings the daemon to what is wanted, or asks whether it lives. It gives
 // when to come again; 0 is only when poked.
 func (m *Manager) round(ctx context.Context) time.Duration {
+	m.tell()
 	m.mu.Lock()
 	want := m.want
 	m.mu.Unlock()
@@ -59,7 +60,10 @@ func (m *Manager) round(ctx context.Context) time.Duration {
 		running = false
 	}
 	switch {
-	case ctx.Err() != nil || !running && len(want.GPUs) == 0:
+	case ctx.Err() != nil:
+		return 0
+	case !running && len(want.GPUs) == 0:
+		m.sayServed()
 		return 0
 	case running && m.misses > 0:
 		m.sayAll(fmt.Sprintf("the MPS control daemon does not answer (%d of %d times); its pods may go on", m.misses, patience))
