@@ -46,15 +46,10 @@ func (a *agent) runMPS(g *group) {
 
 // wantMPS is what the daemon serves with a status.
 func wantMPS(s Status) mps.Want {
-	replicas := s.Settings.Replicas[gpu.ResourceGPU]
-	if !s.InForce || s.Settings.Strategy != gpu.SharingMPS || replicas < 2 {
+	if !s.InForce {
 		return mps.Want{}
 	}
-	w := mps.Want{Replicas: replicas, OneEach: s.Settings.FailRequestsGreaterThanOne}
-	for _, g := range s.Snapshot.GPUs {
-		w.GPUs = append(w.GPUs, mps.GPU{UUID: g.UUID, Index: g.Index, MemoryBytes: g.MemoryBytes})
-	}
-	return w
+	return mps.WantOf(s.Snapshot.Node().GPUs, s.Settings.Sharing)
 }
 
 // mpsEdits let a container with these shares reach the daemon.
