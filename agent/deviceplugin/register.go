@@ -116,6 +116,7 @@ func (p *plugin) register(ctx context.Context) error {
 		return fmt.Errorf("register with the kubelet: %s", status.Convert(err).Message())
 	}
 	p.kubelet, p.since = info, time.Now()
+	p.strikes, p.settleAt = 0, time.Time{} // what the checkpoint held before is of no account
 	return nil
 }
 
@@ -128,8 +129,10 @@ func (p *plugin) connect(ctx context.Context, path string) (*grpc.ClientConn, er
 	if err != nil {
 		return nil, fmt.Errorf("register with the kubelet: %w", err)
 	}
-	conn.Connect()
 	for s := conn.GetState(); s != connectivity.Ready; s = conn.GetState() {
+		if s == connectivity.Idle {
+			conn.Connect() // also where it was open, and was closed by a kubelet that ended
+		}
 		if s == connectivity.TransientFailure || !conn.WaitForStateChange(ctx, s) {
 			_ = conn.Close() // it never was open
 			return nil, fmt.Errorf("%w: nobody answers at its socket %s", errAway, path)
