@@ -40,7 +40,7 @@ func (m *Manager) start(ctx context.Context, w Want) error {
 // notFound says what to do where the program is missing.
 func notFound(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w; install the driver's compute programs, or name the program by mps-control", err)
+		return fmt.Errorf("%w; install the driver's compute programs, or name the program by mps-program", err)
 	}
 	return err
 }

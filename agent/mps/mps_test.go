@@ -332,7 +332,7 @@ func TestADaemonThatCannotWorkSaysWhy(t *testing.T) {
 		b := newBench(t)
 		m, _ := b.run(mps.Options{Program: "berth-test-no-such-program", Backoff: time.Hour})
 		m.Set(mps.Want{GPUs: one, Replicas: 2})
-		b.until("GPU-a", "executable file not found in $PATH; install the driver's compute programs, or name the program by mps-control")
+		b.until("GPU-a", "executable file not found in $PATH; install the driver's compute programs, or name the program by mps-program")
 		if b.isExclusive("GPU-a") {
 			t.Error("the compute mode is left EXCLUSIVE_PROCESS")
 		}
