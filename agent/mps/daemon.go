@@ -23,6 +23,9 @@ func (m *Manager) start(ctx context.Context, w Want) error {
 			return fmt.Errorf("make the folder for MPS: %w; change mps-root, or mount it", err)
 		}
 	}
+	if err := m.makeSHM(); err != nil {
+		return err
+	}
 	for _, g := range w.GPUs {
 		if err := m.o.SetExclusive(ctx, g.UUID, true); err != nil {
 			return fmt.Errorf("set compute mode EXCLUSIVE_PROCESS of GPU %d: %w", g.Index, err)
@@ -35,6 +38,22 @@ func (m *Manager) start(ctx context.Context, w Want) error {
 		return fmt.Errorf("%s -d: %w%s", m.o.Program, notFound(err), m.lastLog())
 	}
 	return m.limits(ctx, w)
+}
+
+// makeSHM makes the folder for shared memory, open to all users as /dev/shm is.
+// One that is not below Root is somebody else's to make.
+func (m *Manager) makeSHM() error {
+	if !strings.HasPrefix(m.o.SHM, m.o.Root+"/") {
+		return nil
+	}
+	err := os.MkdirAll(m.o.SHM, 0o755) //nolint:gosec // see below
+	if err == nil {
+		err = os.Chmod(m.o.SHM, os.ModeSticky|0o777) //nolint:gosec // as /dev/shm
+	}
+	if err != nil {
+		return fmt.Errorf("make the folder for MPS's shared memory: %w", err)
+	}
+	return nil
 }
 
 // notFound says what to do where the program is missing.

@@ -212,6 +212,9 @@ func TestSharesAreHealthyOnceLimitsAreInForce(t *testing.T) {
 	if diff := cmp.Diff(want, b.commands()); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
+	if info, err := os.Stat(b.root + "/shm"); err != nil || info.Mode().Perm() != 0o777 || info.Mode()&os.ModeSticky == 0 {
+		t.Errorf("the folder for shared memory: %v, %v", info, err)
+	}
 	if !b.isExclusive("GPU-a") || !b.isExclusive("GPU-b") {
 		t.Error("the compute mode is not EXCLUSIVE_PROCESS")
 	}
