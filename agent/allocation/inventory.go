@@ -108,8 +108,9 @@ func (n *Node) house(r *record) {
 			held[h.Device.ID] = true
 		}
 	}
+	asGiven := maps.Clone(held)
 	for _, d := range r.devices() {
-		if held[d.ID] {
+		if asGiven[d.ID] {
 			continue
 		}
 		left := d.MilliGPU
@@ -119,7 +120,25 @@ func (n *Node) house(r *record) {
 				left -= near.MilliGPU
 			}
 		}
+		// A GPU that others have shares of by size: one more of these, as large as
+		// there is room for.
+		for size := left; size > 0; size /= 2 {
+			if n.holdPart(r.PodUID, d.Parent, size) {
+				break
+			}
+		}
 	}
+}
+
+// holdPart holds a share of so many milli-GPUs of a GPU that is shared by size.
+func (n *Node) holdPart(uid, gpu string, milli int64) bool {
+	for serial := range len(n.records) + 8 { // another pod may have the number
+		id := sharing.SizeID(gpu, sharing.ShareSize{MilliGPU: milli}, serial)
+		if n.ledger.Free(id) == nil {
+			return n.ledger.Restore(uid, []string{id}) == nil
+		}
+	}
+	return false
 }
 
 // onSame lists what is offered of a device's hardware: first of the very GPU or
