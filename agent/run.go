@@ -32,7 +32,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := a.start(g); err != nil {
 		g.stop(err)
 	}
-	return g.wait()
+	err := g.wait()
+	if err == nil {
+		o.Log.Info("the agent has ended; containers run on")
+	}
+	return err
 }
 
 // agent is one Run.
