@@ -91,6 +91,9 @@ func apiFlags(c *certs, store, egress string, port int) []string {
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--egress-selector-config-file=" + egress,
 		"--shutdown-delay-duration=0s",
+		// Without it the end waits a minute for the watches of clients outside, such as a
+		// real kubelet or kubectl get -w.
+		"--shutdown-watch-termination-grace-period=1s",
 	}
 }
 

@@ -47,6 +47,10 @@ func TestRealNode(t *testing.T) {
 	n.kubeconfig = workDir + "/kubelet.kubeconfig"
 	n.startKubelet()
 	makeNodes(t, 4)
+	eventually(t, patience, "the kubelet registers the node", func() error {
+		_, err := p.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
+		return err
+	})
 	n.write("mig.yaml", migConfigs)
 	n.startAgent(t, strings.ReplaceAll(wholeGPUs(4), "uuid:", "autoReset: true, uuid:"), "--mig-strategy", "mixed", "--mig-config-file", workDir+"/mig.yaml", "--pods", "api", "--kubeconfig", p.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
 	j := joined{n, p}
@@ -410,7 +414,9 @@ func (j joined) restarts(t *testing.T) {
 	j.make(t, asking("runs", gpuResource, 1))
 	gpus := j.committed(t, "runs")
 	j.killAgent(t)
+	began := time.Now()
 	j.process.stop(t, syscall.SIGTERM)
+	t.Logf("figure: the control plane stopped in %v", time.Since(began).Round(time.Millisecond))
 	j.start(t)
 	j.runAgent(t)
 	j.ready(t)

@@ -171,12 +171,24 @@ func (p *plane) certificate(t *testing.T, signer string, usage certificatesv1.Ke
 }
 
 // agentKubeconfig is the node agent's: as the ServiceAccount of its manifest, with
-// no more rights than that gives it.
+// no more rights than that gives it. The token is that of a pod on the node, as
+// the manifest's policy wants: the agent itself runs outside of it.
 func (p *plane) agentKubeconfig(t *testing.T) string {
 	t.Helper()
 	p.apply(t, "../../deploy/agent.yaml")
-	token, err := p.client.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "berth-agent",
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(time.Hour / time.Second))}}, metav1.CreateOptions{})
+	place := asking("berth-agent", gpuResource, 0)
+	place.Namespace, place.Spec.ServiceAccountName, place.Spec.NodeName = "kube-system", "berth-agent", nodeName
+	place.Spec.Containers[0].Args = nil
+	place, err := p.client.CoreV1().Pods("kube-system").Create(t.Context(), place, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := p.client.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "berth-agent", &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{
+			ExpirationSeconds: new(int64(time.Hour / time.Second)),
+			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: place.Name, UID: place.UID},
+		},
+	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,8 +52,8 @@ func (p *process) stop(t *testing.T, s syscall.Signal) {
 	_ = p.cmd.Process.Signal(s) // it may have ended
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
-		t.Fatalf("%s goes on 20 s after %v", p.name, s)
+	case <-time.After(90 * time.Second):
+		t.Fatalf("%s goes on 90 s after %v", p.name, s)
 	}
 }
 
