@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
@@ -478,5 +479,32 @@ func TestMemoryLimitsAreTheDriversWhereItHasThem(t *testing.T) {
 	w.runs(p, "a", "1")
 	if len(w.events) != 2 || !strings.Contains(w.events[1], "not supported by this driver") {
 		t.Errorf("events are %v", w.events)
+	}
+}
+
+func TestACommitmentThatTheKubeletNeverAsksForIsTold(t *testing.T) {
+	w := newWorld(t, product(t, a100, 2)).start()
+	p := commits(pod("kai", asks("c")), map[string][]string{"c": {w.uuid(0) + " 500 21474836480"}})
+	p.Annotations["gpu-fraction"] = "0.5"
+	w.must(w.admit(p))
+	for range 2 {
+		w.must(w.node.Tidy(context.Background()))
+	}
+	want := "kai Warning NoGPUGiven: container c runs without the GPU that is committed to it: it asks for it by none of the resources that this node serves (nvidia.com/gpu, nvidia.com/gpu-memory)"
+	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], want) {
+		t.Errorf("events are %q, want %q", w.events, want)
+	}
+	hami := asks("c", whole, 1)
+	hami.Resources.Limits["nvidia.com/gpumem"] = *resource.NewQuantity(4000, resource.DecimalSI)
+	q := commits(pod("hami", hami), map[string][]string{"c": {w.uuid(1) + " 97 4194304000"}})
+	w.pods.put(q, true)
+	w.held[held{"uid-hami", "c", whole}] = answer{tokens: []string{"gpu-0"}}
+	out, err := w.node.Allocate(context.Background(), whole, [][]string{{"gpu-0"}})
+	w.must(err)
+	w.held[held{"uid-hami", "c", whole}] = answer{[]string{"gpu-0"}, out.ContainerResponses[0]}
+	w.checkpoint()
+	w.runs(q, "c", "1")
+	if len(w.events) != 1 {
+		t.Errorf("events are %q", w.events)
 	}
 }
