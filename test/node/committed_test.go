@@ -30,8 +30,6 @@ func newWholeNode(t *testing.T, product string, count int, args ...string) *node
 // TestCommittedDevices holds the node agent to what the scheduler commits: by a
 // real kubelet, containerd and runc, each container gets its pod's devices or
 // does not start. The pods are static ones, which need no API server.
-//
-// rows: GS-04
 func TestCommittedDevices(t *testing.T) {
 	if !isolated(t) {
 		return

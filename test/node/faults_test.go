@@ -16,8 +16,6 @@ import (
 // TestFaults breaks what a node agent lives with, one after the other, under a
 // pod that runs: its container runs on, and what the node offers is right again
 // within five seconds.
-//
-// rows: NB-06
 func TestFaults(t *testing.T) {
 	if !isolated(t) {
 		return

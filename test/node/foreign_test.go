@@ -90,6 +90,8 @@ func (f *foreign) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1be
 // TestForeignPlugin has another device plugin on the node: the agent that only
 // observes changes nothing and tells who holds what, one that serves leaves the
 // resource to the other plugin and takes it back when that has gone.
+//
+// rows: GS-04
 func TestForeignPlugin(t *testing.T) {
 	if !isolated(t) {
 		return

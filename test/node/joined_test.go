@@ -219,6 +219,9 @@ func (j joined) chosen(t *testing.T) {
 		t.Errorf("berth gpus shows the pod %d times:\n%s", got, j.run(t, "berth", "gpus"))
 	}
 	j.attributed(t, "two", uuid(gpus[0]), uuid(gpus[1]))
+	if ids, err := picks("two"); err != nil || len(ids) != 2 {
+		t.Errorf("the kubelet's pod-resources tell of %v, %v, and berth gpus of 2 GPUs", ids, err)
+	}
 }
 
 // mismatch binds pods as the scheduler does, to the GPUs that the kubelet does
@@ -414,6 +417,14 @@ func (j joined) restarts(t *testing.T) {
 	j.make(t, asking("runs", gpuResource, 1))
 	gpus := j.committed(t, "runs")
 	j.killAgent(t)
+	took := eventually(t, time.Minute, "the node shows that its plugin is dead", func() error {
+		n, err := j.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
+		if got := n.Status.Allocatable[gpuResource]; err != nil || !got.IsZero() {
+			return fmt.Errorf("%v; it has %s GPUs", err, got.String())
+		}
+		return nil
+	})
+	t.Logf("figure: the node shows a dead plugin after %v", took.Round(time.Millisecond))
 	began := time.Now()
 	j.process.stop(t, syscall.SIGTERM)
 	t.Logf("figure: the control plane stopped in %v", time.Since(began).Round(time.Millisecond))

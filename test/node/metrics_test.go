@@ -27,8 +27,6 @@ var defaultMetrics = []string{
 
 // TestMetrics reads the exporter of a node of eight GPUs, as Prometheus does,
 // while pods of three kinds hold some, and weighs the agent.
-//
-// rows: GS-38
 func TestMetrics(t *testing.T) {
 	if !isolated(t) {
 		return

@@ -18,8 +18,6 @@ const recovery = 100 * time.Second
 // is committed to one waits for it.
 //
 // NVIDIA/k8s-device-plugin#1014 NVIDIA/k8s-device-plugin#234 NVIDIA/k8s-device-plugin#111
-//
-// rows: NB-06
 func TestRecovery(t *testing.T) {
 	if !isolated(t) {
 		return

@@ -12,8 +12,6 @@ import (
 // TestUncommittedPods is a node whose pods come from another scheduler, or from
 // none: they get what NVIDIA's device plugin gives, in the form that its
 // configuration file says. The file changes under the running agent.
-//
-// rows: NB-06
 func TestUncommittedPods(t *testing.T) {
 	if !isolated(t) {
 		return
