@@ -23,16 +23,18 @@ const (
 )
 
 // ExporterSelectors select, each alone, the pods that publish GPU readings: by the
-// label of NVIDIA's operator, and by that of the exporter's own chart.
-var ExporterSelectors = []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"}
+// label of NVIDIA's operator, by that of the exporter's own chart, and by that of
+// Berth's node agent.
+var ExporterSelectors = []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter", "app=berth-agent"}
 
 // Exporters picks the running pods that publish GPU readings, by the labels of
 // ExporterSelectors, in the order of pods.
 func Exporters(pods []*v1.Pod) []*v1.Pod {
 	var out []*v1.Pod
 	for _, p := range pods {
+		app := p.Labels["app"]
 		if p.Status.Phase == v1.PodRunning &&
-			(p.Labels["app"] == "nvidia-dcgm-exporter" || p.Labels["app.kubernetes.io/name"] == "dcgm-exporter") {
+			(app == "nvidia-dcgm-exporter" || app == "berth-agent" || p.Labels["app.kubernetes.io/name"] == "dcgm-exporter") {
 			out = append(out, p)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/kube"
 )
@@ -53,6 +55,25 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",GPU_I_PROFILE="3g.20gb",GPU_I_ID="2"}
 `
 	if diff := cmp.Diff(map[string]float64{"GPU-0": 0.6, "GPU-1": 0.5}, kube.Utilization([]byte(text))); diff != "" {
 		t.Errorf("Utilization differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestExportersAreFoundByTheirLabels(t *testing.T) {
+	pod := func(name string, phase v1.PodPhase, key, value string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{key: value}}, Status: v1.PodStatus{Phase: phase}}
+	}
+	got := []string{}
+	for _, p := range kube.Exporters([]*v1.Pod{
+		pod("operator", v1.PodRunning, "app", "nvidia-dcgm-exporter"),
+		pod("chart", v1.PodRunning, "app.kubernetes.io/name", "dcgm-exporter"),
+		pod("agent", v1.PodRunning, "app", "berth-agent"),
+		pod("pending", v1.PodPending, "app", "berth-agent"),
+		pod("other", v1.PodRunning, "app", "web"),
+	}) {
+		got = append(got, p.Name)
+	}
+	if diff := cmp.Diff([]string{"operator", "chart", "agent"}, got); diff != "" {
+		t.Errorf("Exporters (-want +got):\n%s", diff)
 	}
 }
 
