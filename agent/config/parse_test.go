@@ -96,8 +96,8 @@ sharing:
 			"f.yaml:9: sharing.timeSlicing.resources[0].rename: NVIDIA's plugin ignores this; use renameByDefault: true for nvidia.com/gpu.shared",
 		}},
 		{
-			// NVIDIA/k8s-device-plugin#404, #628, #669, NVIDIA/gpu-operator#412: some
-			// GPUs of a node shared, and others whole.
+			// NVIDIA/k8s-device-plugin#404, #628, #669: some GPUs of a node shared, and
+			// others whole.
 			name: "some devices shared under another name", text: `sharing:
   timeSlicing:
     renameByDefault: true

@@ -21,18 +21,19 @@ func TestManagerProperty(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 7))
+				chance := rand.New(rand.NewPCG(seed, 8)) // of the manager's goroutine
 				b := newBench(t, "[{product: H200, count: 2}, {product: A100-SXM4-40GB, autoReset: true}, {product: L4}]")
 				faults := true
 				b.beforeChange = func(string, string) error {
 					if !faults {
 						return nil
 					}
-					return []error{nil, nil, nil, nvml.InUse, nvml.ErrGone, nvml.InsufficientResources}[r.IntN(6)]
+					return []error{nil, nil, nil, nvml.InUse, nvml.ErrGone, nvml.InsufficientResources}[chance.IntN(6)]
 				}
 				// Somebody may come while a GPU is being drained, as a pod whose
 				// start was under way does.
 				b.onDrain = func(uuid string) {
-					if faults && r.IntN(4) == 0 {
+					if faults && chance.IntN(4) == 0 {
 						b.holders[uuid] = []string{"pod late/0"}
 					}
 				}

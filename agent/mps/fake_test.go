@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 	case "daemon":
 		os.Exit(fakeDaemon())
 	}
+	_ = os.Setenv(fakeEnv, "program") // of what the tests start
 	os.Exit(m.Run())
 }
 

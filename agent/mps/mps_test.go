@@ -42,7 +42,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	t.Setenv(fakeEnv, "program")
+	t.Parallel()
 	root, err := os.MkdirTemp("", "mps") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func (b *bench) poke() {
 // await waits until something holds, asking again whenever the daemon wrote.
 func (b *bench) await(what string, is func() bool) {
 	b.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for !is() {
 		select {
 		case <-b.changed:
@@ -177,7 +177,7 @@ func (b *bench) isExclusive(uuid string) bool {
 // until waits until a GPU's reason contains words; "" is healthy.
 func (b *bench) until(uuid, words string) string {
 	b.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for last := "nothing"; ; {
 		select {
 		case h := <-b.health:
@@ -225,8 +225,8 @@ func TestSharesAreHealthyOnceLimitsAreInForce(t *testing.T) {
 	}
 }
 
-// NVIDIA/k8s-device-plugin#929, #1105: requests for more than one share are
-// refused by default, and one that is allowed got the limits of one share.
+// NVIDIA/k8s-device-plugin#929, #1695: requests for more than one share are
+// refused by default, and failRequestsGreaterThanOne: false was ignored.
 func TestLimitsOfSeveralShares(t *testing.T) {
 	b := newBench(t)
 	m, _ := b.run(mps.Options{})
@@ -270,7 +270,8 @@ func TestEditsNeverGoBeyondTheGPUs(t *testing.T) {
 	}
 }
 
-// NVIDIA/k8s-device-plugin#1695: the daemon died, and the shares stayed healthy.
+// NVIDIA/k8s-device-plugin#762, #1105: the daemon died again and again, and
+// nothing but a person started it.
 func TestADaemonThatDiesIsStartedAgain(t *testing.T) {
 	b := newBench(t)
 	m, _ := b.run(mps.Options{})
@@ -291,7 +292,7 @@ func TestADaemonThatDiesIsStartedAgain(t *testing.T) {
 
 func TestADaemonThatHangsMakesSharesUnhealthyAndIsEnded(t *testing.T) {
 	b := newBench(t)
-	m, _ := b.run(mps.Options{Timeout: 200 * time.Millisecond})
+	m, _ := b.run(mps.Options{Timeout: time.Second})
 	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
 	b.until("GPU-a", "")
 	pid := b.pid()
@@ -354,7 +355,7 @@ func TestADaemonThatCannotWorkSaysWhy(t *testing.T) {
 
 func TestADaemonThatDoesNotQuitIsKilled(t *testing.T) {
 	b := newBench(t)
-	m, stop := b.run(mps.Options{Timeout: 300 * time.Millisecond})
+	m, stop := b.run(mps.Options{Timeout: time.Second})
 	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
 	b.until("GPU-a", "")
 	pid := b.pid()

@@ -50,8 +50,9 @@ func TestWatchAppliesNewContentUnderTheSameKey(t *testing.T) {
 	replicas(t, next(), 8)
 }
 
-// NVIDIA/gpu-operator#412: two kinds of nodes want two configurations, and a
-// node changes from one to the other by its label.
+// NVIDIA/gpu-operator#412: with several configurations in one ConfigMap the
+// plugin kept the old one, or halted where one was missing. A node changes from
+// one to the other by its label; one that is missing changes nothing.
 func TestWatchFollowsTheLabel(t *testing.T) {
 	f := newFolder(t, map[string]string{"whole": whole, "shared": shared})
 	labels := make(chan string, 1)

@@ -263,8 +263,8 @@ func TestParseID(t *testing.T) {
 	}
 }
 
-// NVIDIA/k8s-device-plugin#404, #628, #669, NVIDIA/gpu-operator#412: one GPU of
-// several for services that share it, the others for those that need one whole.
+// NVIDIA/k8s-device-plugin#404, #628, #669: one GPU of several for services that
+// share it, the others for those that need one whole.
 func TestDevicesSharedOnSomeGPUsAlone(t *testing.T) {
 	gpus := node(t, a100, 3)
 	cut := node(t, a100, 2, "1g.5gb", "1g.5gb", "3g.20gb")
