@@ -279,24 +279,24 @@ func (n *node) wantsAll(t *testing.T) {
 
 // agentAway kills the agent while one pod runs, and then that pod's container.
 func (n *node) agentAway(t *testing.T) {
-	n.apply(pod("stays", commit("c", uuid(11)), 1), pod("crash", commit("c", uuid(12)), 1))
+	n.apply(pod("stays", commit("c", uuid(11)), 1), pod("fails", commit("c", uuid(12)), 1))
 	n.sees(t, "stays", "c")
-	n.sees(t, "crash", "c")
+	n.sees(t, "fails", "c")
 	n.killAgent(t)
 	n.offersWithoutAgent(t, 0)
-	n.crash(t, "crash")
-	n.waits(t, "crash", "CreateContainerConfigError", "waits")
+	n.crash(t, "fails")
+	n.waits(t, "fails", "CreateContainerConfigError", "waits")
 	began := time.Now()
 	n.runAgent(t)
 	n.offers(t, gpuResource, 16)
 	t.Logf("figure: capacity is back %v after the agent's start", time.Since(began).Round(time.Millisecond))
-	n.again(t, "crash")
-	if err := only(n.sees(t, "crash", "c"), 12); err != nil {
+	n.again(t, "fails")
+	if err := only(n.sees(t, "fails", "c"), 12); err != nil {
 		t.Error(err)
 	}
 	n.ranOn(t, "stays")
-	n.apply(pod("forged", commit("c", uuid(11)), 1))
-	n.waits(t, "forged", "CreateContainerConfigError", "stays") // it knows who held what
+	n.apply(pod("wants", commit("c", uuid(11)), 1))
+	n.waits(t, "wants", "CreateContainerConfigError", "stays") // it knows who held what
 }
 
 // offersWithoutAgent waits for a number of GPUs while no agent runs.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -50,16 +51,17 @@ func (n *node) configure(t *testing.T, text string) {
 	}
 }
 
+// serial numbers pods: a kubelet is never given the same one twice.
+var serial atomic.Int64
+
 // asNow starts pods, one after the other, until one is given its devices as want
 // says: a change of the file that changes nothing in what is offered is seen in
 // no other way.
 func (n *node) asNow(t *testing.T, want func(report) error, what string, count int64) report {
 	t.Helper()
 	var r report
-	serial := 0
 	eventually(t, patience, "the new configuration holds", func() error {
-		serial++
-		name := fmt.Sprint("now-", serial)
+		name := fmt.Sprint("now-", serial.Add(1))
 		n.apply(uncommitted(name, what, count))
 		defer n.remove(t, name)
 		r = n.sees(t, name, "c")
