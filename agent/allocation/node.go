@@ -46,7 +46,7 @@ type Node struct {
 	offers   map[string][]deviceplugin.Device // as last told
 	adopted  bool                             // pods of an earlier plugin have been looked for
 
-	unreached   map[string]bool // pods whose users have been told of that, by UID
+	unreached   map[string]bool // pods that tellUnreached has seen, by UID; replaced, never changed
 	differences int64
 	refusals    map[string]int64
 }
@@ -66,7 +66,7 @@ func New(ctx context.Context, o Options) (*Node, error) {
 		o: o, log: o.Log, checkpoint: newCheckpoint(o.DeviceDir), driver: newDriver(o.DriverCDI),
 		changed: make(chan struct{}, 1), held: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
 		files:   files{dir: o.CDIDir, step: func(string) error { return nil }},
-		records: map[string]*record{}, astray: map[string]bool{}, nonces: map[string][]string{}, refusals: map[string]int64{}, unreached: map[string]bool{},
+		records: map[string]*record{}, astray: map[string]bool{}, nonces: map[string][]string{}, refusals: map[string]int64{},
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)

@@ -144,20 +144,24 @@ func (r *record) take(entries []entry) (moved bool) {
 	return moved
 }
 
-// sharesTokens tells whether the kubelet has given a token to both pods: to one
-// of them when the other had ended.
-func (r *record) sharesTokens(o *record) bool {
-	mine := map[string]bool{}
+// tokens gives what the kubelet has given to a pod, by resource and token.
+func (r *record) tokens() map[string]bool {
+	out := map[string]bool{}
 	for i := range r.Containers {
 		for _, e := range r.Containers[i].Entries {
 			for _, token := range e.Tokens {
-				mine[e.Resource+" "+token] = true
+				out[e.Resource+" "+token] = true
 			}
 		}
 	}
-	for i := range o.Containers {
-		for _, e := range o.Containers[i].Entries {
-			if slices.ContainsFunc(e.Tokens, func(token string) bool { return mine[e.Resource+" "+token] }) {
+	return out
+}
+
+// hasOf tells whether a pod has one of these tokens.
+func (r *record) hasOf(tokens map[string]bool) bool {
+	for i := range r.Containers {
+		for _, e := range r.Containers[i].Entries {
+			if slices.ContainsFunc(e.Tokens, func(token string) bool { return tokens[e.Resource+" "+token] }) {
 				return true
 			}
 		}

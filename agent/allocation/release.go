@@ -77,8 +77,9 @@ func (n *Node) release(uid string) bool {
 		n.recountAll()
 	}
 	// The kubelet may have given tokens of the pod to another before we knew.
+	gave := r.tokens()
 	for _, other := range n.uids() {
-		if n.records[other].sharesTokens(r) {
+		if n.records[other].hasOf(gave) {
 			n.holdTokens(n.records[other])
 		}
 	}

@@ -43,6 +43,7 @@ type numbering struct {
 	short string
 	token map[string]*Token // by name
 	of    map[string]*Token // by device ID, without those that are gone
+	list  []*Token          // in order; nil after names have come or gone
 }
 
 // TokenResource is a resource's name as tokens begin: "nvidia.com/gpu" is "gpu".
@@ -133,7 +134,7 @@ func (n *numbering) reset(offered []Device) {
 // put makes a token for a device that has none.
 func (n *numbering) put(name string, d Device) {
 	t := &Token{Name: name, Device: d, number: TokenNumber(n.short, name)}
-	n.token[name], n.of[d.ID] = t, t
+	n.token[name], n.of[d.ID], n.list = t, t, nil
 }
 
 // leave is a token without a device: it is forgotten unless it is held.
@@ -141,6 +142,7 @@ func (n *numbering) leave(t *Token) {
 	t.Gone, t.Device = true, Device{Resource: t.Device.Resource, NUMANode: -1}
 	if !t.Held {
 		delete(n.token, t.Name)
+		n.list = nil
 	}
 }
 
@@ -169,16 +171,18 @@ func (t *Tokens) List(resource string) []Token {
 	if n == nil {
 		return nil
 	}
-	out := make([]Token, 0, len(n.token))
-	for _, token := range n.token {
-		out = append(out, *token)
+	if n.list == nil {
+		n.list = slices.SortedFunc(maps.Values(n.token), order)
 	}
-	slices.SortFunc(out, order)
+	out := make([]Token, len(n.list))
+	for i, token := range n.list {
+		out[i] = *token
+	}
 	return out
 }
 
 // order sorts tokens by number, then by name; those without a number come last.
-func order(a, b Token) int {
+func order(a, b *Token) int {
 	if a.number < 0 != (b.number < 0) {
 		return cmp.Compare(b.number, a.number)
 	}
@@ -220,7 +224,7 @@ func (t *Tokens) Hold(resource string, names, ids []string) {
 		t.byResource[resource] = n
 	}
 	names = slices.SortedFunc(slices.Values(names), func(a, b string) int {
-		return order(Token{Name: a, number: TokenNumber(n.short, a)}, Token{Name: b, number: TokenNumber(n.short, b)})
+		return order(&Token{Name: a, number: TokenNumber(n.short, a)}, &Token{Name: b, number: TokenNumber(n.short, b)})
 	})
 	names = slices.Compact(names)
 	var left []string // of ids
@@ -239,7 +243,7 @@ func (t *Tokens) Hold(resource string, names, ids []string) {
 		token := n.token[name]
 		if token == nil {
 			token = &Token{Name: name, Gone: true, Device: Device{Resource: resource, NUMANode: -1}, number: TokenNumber(n.short, name)}
-			n.token[name] = token
+			n.token[name], n.list = token, nil
 		}
 		token.Held = true
 		switch {
