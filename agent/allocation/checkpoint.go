@@ -32,6 +32,20 @@ type entry struct {
 	Resource  string   `json:"resource"`
 	Tokens    []string `json:"tokens"`          // sorted
 	Nonce     string   `json:"nonce,omitempty"` // of our answer; "" is another plugin's answer
+
+	answer []byte // that the kubelet has kept, unread; Nonce comes of it
+}
+
+// readNonces finds the nonces of entries that checkpoint.read has given.
+func readNonces(entries []entry) error {
+	for i := range entries {
+		nonce, err := nonceOf(entries[i].answer)
+		if err != nil {
+			return fmt.Errorf("%w: the answer to container %s of pod %s: %w", errCheckpoint, entries[i].Container, entries[i].PodUID, err)
+		}
+		entries[i].Nonce, entries[i].answer = nonce, nil
+	}
+	return nil
 }
 
 // has tells whether an entry is for these tokens, which are sorted.
@@ -57,8 +71,8 @@ func newCheckpoint(dir string) *checkpoint {
 	return &checkpoint{path: filepath.Join(dir, checkpointFile)}
 }
 
-// read gives all entries, in no order; they are not to be changed. A file that is
-// not there has none. Errors are errCheckpoint, or say why it cannot be read.
+// read gives all entries, in no order and without their nonces; they are not to
+// be changed. A file that is not there has none. Errors are errCheckpoint, or say why it cannot be read.
 func (c *checkpoint) read() ([]entry, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,16 +131,12 @@ func parseCheckpoint(raw []byte) ([]entry, error) {
 		if e.PodUID == "" || e.ContainerName == "" || e.ResourceName == "" {
 			return nil, fmt.Errorf("%w: entry %d does not name pod, container and resource", errCheckpoint, i)
 		}
-		nonce, err := nonceOf(e.AllocResp)
-		if err != nil {
-			return nil, fmt.Errorf("%w: AllocResp of entry %d: %w", errCheckpoint, i, err)
-		}
 		var tokens []string
 		for _, ids := range e.DeviceIDs {
 			tokens = append(tokens, ids...)
 		}
 		slices.Sort(tokens)
-		out = append(out, entry{PodUID: e.PodUID, Container: e.ContainerName, Resource: e.ResourceName, Tokens: slices.Compact(tokens), Nonce: nonce})
+		out = append(out, entry{PodUID: e.PodUID, Container: e.ContainerName, Resource: e.ResourceName, Tokens: slices.Compact(tokens), answer: e.AllocResp})
 	}
 	return out, nil
 }

@@ -2,7 +2,7 @@ package allocation
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -18,13 +18,37 @@ import (
 // which one starts: each has a CDI name of its own, and all get their spec.
 func (n *Node) podEntries(ctx context.Context, resource string, tokens []string) ([]entry, error) {
 	entries, err := n.checkpoint.read()
-	asked := err != nil
-	if asked {
-		n.log.Warn("asking the kubelet for its pods' resources instead", "error", err)
+	var mine []entry
+	if err == nil {
+		if mine, err = n.ofPod(ctx, entries, resource, tokens); err == nil && len(mine) > 0 {
+			err = readNonces(mine)
+		}
+	}
+	var r *refusal
+	if err == nil && len(mine) > 0 || errors.As(err, &r) {
+		return mine, err
+	}
+	if n.o.PodResources != "" {
+		n.log.Warn("the kubelet's checkpoint does not tell, asking for its pods' resources", "error", err)
 		if entries, err = n.listed(ctx); err != nil {
 			return nil, err
 		}
+		if mine, err = n.ofPod(ctx, entries, resource, tokens); err != nil {
+			return nil, err
+		}
+		err = n.unique(mine)
 	}
+	if err == nil && len(mine) == 0 {
+		err = refuse(ReasonPodUnknown, "the kubelet asks for %s of %s and does not say for which container; it asks again by itself", names(tokens), resource)
+	} else if err != nil && !errors.As(err, &r) {
+		err = refuse(ReasonPodUnknown, "%w; give the agent the kubelet's pod-resources socket", err)
+	}
+	return mine, err
+}
+
+// ofPod gives all entries of the pod that has these tokens of a resource, in
+// order; none where no pod has them.
+func (n *Node) ofPod(ctx context.Context, entries []entry, resource string, tokens []string) ([]entry, error) {
 	var uids []string
 	for i := range entries {
 		if entries[i].has(resource, tokens) && !slices.Contains(uids, entries[i].PodUID) {
@@ -36,16 +60,18 @@ func (n *Node) podEntries(ctx context.Context, resource string, tokens []string)
 	}
 	switch len(uids) {
 	case 0:
-		return nil, refuse(ReasonPodUnknown, "the kubelet asks for %s of %s and does not say for which container; it asks again by itself", names(tokens), resource)
+		return nil, nil
 	case 1:
 	default:
 		return nil, refuse(ReasonAmbiguous, "the kubelet asks for %s of %s, which it has given to pods %s: delete all of these but one", names(tokens), resource, names(uids))
 	}
-	mine := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.PodUID != uids[0] })
-	slices.SortFunc(mine, func(a, b entry) int { return compareEntries(&a, &b) })
-	if asked {
-		return mine, n.unique(mine)
+	var mine []entry
+	for _, e := range entries {
+		if e.PodUID == uids[0] {
+			mine = append(mine, e)
+		}
 	}
+	slices.SortFunc(mine, func(a, b entry) int { return compareEntries(&a, &b) })
 	return mine, nil
 }
 
@@ -62,12 +88,9 @@ func (n *Node) alive(ctx context.Context, uids []string) []string {
 // same tokens nobody can tell which is whose: the kubelet does not list init
 // containers.
 func (n *Node) listed(ctx context.Context) ([]entry, error) {
-	if n.o.PodResources == "" {
-		return nil, refuse(ReasonPodUnknown, "the kubelet's checkpoint cannot be read, and there is no pod-resources socket to ask")
-	}
 	conn, err := grpc.NewClient("unix://"+n.o.PodResources, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return nil, fmt.Errorf("berth: ask the kubelet for its pods' resources: %w", err)
+		return nil, refuse(ReasonPodUnknown, "the kubelet cannot be asked for its pods' resources: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	list, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})

@@ -112,6 +112,10 @@ func (n *Node) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	entries = slices.Clone(entries)
+	if err := readNonces(entries); err != nil {
+		return err
+	}
 	byPod := map[string][]entry{}
 	for _, e := range entries {
 		if e.Nonce == "" {
