@@ -149,6 +149,15 @@ func (b *bench) run(o mig.Options) (stop func()) {
 	}
 }
 
+// sleep lets time pass in the bubble. Before that it pokes the manager, so that
+// what the test has written is seen by whatever the manager does then.
+func (b *bench) sleep(d time.Duration) {
+	b.m.Freed()
+	synctest.Wait()
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // is checks how GPU i is cut: "off", or its profiles sorted.
 func (b *bench) is(i int, want string) {
 	b.t.Helper()
@@ -349,14 +358,12 @@ func TestManagerTriesAgainWhileAnotherClientUsesTheGPU(t *testing.T) {
 		b.is(0, "1x 7g.141gb")
 		b.said(core.Pending)
 		b.lastEvent("MIGConfigPending MIG config all-1g.18gb: GPU 0: in use by a process that is no pod")
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		b.sleep(time.Minute)
 		if b.changes != 2 {
 			t.Errorf("%d tries after a minute, want 2", b.changes)
 		}
 		busy = false // rmmod nvidia_drm
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		b.sleep(time.Minute)
 		b.is(0, "7x 1g.18gb")
 		b.said(core.Pending, core.Success)
 		stop()
@@ -465,8 +472,7 @@ func TestManagerWritesTheStateLater(t *testing.T) {
 		synctest.Wait()
 		b.said()
 		b.stateErr = nil
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		b.sleep(time.Minute)
 		b.said(core.Success)
 		stop()
 	})

@@ -50,7 +50,7 @@ func TestManagerProperty(t *testing.T) {
 					case 2:
 						b.m.Changed()
 					case 3:
-						time.Sleep(time.Minute)
+						b.sleep(time.Minute)
 					case 4:
 						stop()
 						stop = b.run(mig.Options{})

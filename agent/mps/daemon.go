@@ -32,7 +32,7 @@ func (m *Manager) start(ctx context.Context, w Want) error {
 		}
 	}
 	m.runs = w // from here on there may be something to stop
-	cmd, cancel := m.command(ctx, "-d")
+	cmd, cancel := m.command(ctx, 6*m.o.Timeout, "-d")
 	defer cancel()
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s -d: %w%s", m.o.Program, notFound(err), m.lastLog())
@@ -111,9 +111,9 @@ func (m *Manager) percentage(ctx context.Context) (float64, error) {
 }
 
 // command makes the program run with the daemon's environment, and end when ctx
-// does or after Timeout.
-func (m *Manager) command(ctx context.Context, args ...string) (*exec.Cmd, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, m.o.Timeout)
+// does or after some time.
+func (m *Manager) command(ctx context.Context, limit time.Duration, args ...string) (*exec.Cmd, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	cmd := exec.CommandContext(ctx, m.o.Program, args...) //nolint:gosec // the program is an option
 	cmd.WaitDelay = time.Second
 	cmd.Env = append(os.Environ(),
@@ -125,7 +125,7 @@ func (m *Manager) command(ctx context.Context, args ...string) (*exec.Cmd, conte
 
 // ask sends one line and gives the answer, trimmed.
 func (m *Manager) ask(ctx context.Context, line string) (string, error) {
-	cmd, cancel := m.command(ctx)
+	cmd, cancel := m.command(ctx, m.o.Timeout)
 	defer cancel()
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(line+"\n"), &out, &errs

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		os.Exit(fakeDaemon())
 	}
 	_ = os.Setenv(fakeEnv, "program") // of what the tests start
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }
 

@@ -95,7 +95,8 @@ type Options struct {
 	Health func(map[string]string)
 	// Interval is how often the daemon is asked whether it lives. 0 is 5 s.
 	Interval time.Duration
-	// Timeout is how long it may take to answer. 0 is 10 s.
+	// Timeout is how long it may take to answer; to start it has six times as
+	// much, since GPUs may have to wake up. 0 is 10 s.
 	Timeout time.Duration
 	// Backoff is the first wait before a restart; it doubles up to 30 times
 	// itself. 0 is 1 s.
