@@ -411,6 +411,7 @@ func TestPodsThatCannotBeReadKeepWhatTheyHold(t *testing.T) {
 		t.Errorf("holders are %q", got)
 	}
 	w.offers(whole, 2, 2, 1)
+	w.runs(p, "c", "1") // the container crashed and starts again
 }
 
 func TestRunFollowsPods(t *testing.T) {

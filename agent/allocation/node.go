@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -50,6 +51,10 @@ type Node struct {
 	differences int64
 	refusals    map[string]int64
 }
+
+// tidyAgain is when pods that could not be read are asked for again, if nothing
+// is heard of them before.
+const tidyAgain = 10 * time.Second
 
 // New makes the node of a folder of CDI specs and reads what an earlier agent has
 // given out. It offers nothing until SetGPUs. It waits while another agent has
@@ -142,20 +147,24 @@ func (n *Node) dropOutdated(list []loaded) error {
 // Run follows the pods until ctx ends: what ended ones held is free again, and
 // the driver's part of CDI specs is read ahead of the first pod. It returns nil.
 func (n *Node) Run(ctx context.Context) error {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-n.o.Pods.Changed():
 		case <-n.tidy:
+		case <-again:
 		case <-n.driver.stale:
 			if err := n.readDriver(ctx); err != nil && ctx.Err() == nil {
 				n.log.Warn("the driver's CDI spec cannot be had yet", "error", err)
 			}
 			continue
 		}
+		again = nil
 		if err := n.Tidy(ctx); err != nil && ctx.Err() == nil {
 			n.log.Warn("cannot tell which pods have ended; their devices stay held", "error", err)
+			again = time.After(tidyAgain)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/api"
@@ -84,6 +86,9 @@ func (n *Node) asker(ctx context.Context, uid string) (*asker, error) {
 		pod, err := n.o.Pods.Pod(ctx, uid, fresh)
 		switch {
 		case err != nil && fresh:
+			if a := n.remembered(uid); a != nil {
+				return a, nil
+			}
 			return nil, refuse(ReasonPodUnknown, "pod %s cannot be read: %w; the container starts by itself once it can", uid, err)
 		case pod == nil && fresh:
 			return nil, refuse(ReasonPodUnknown, "the kubelet starts a container of pod %s, which is not a pod of this node", uid)
@@ -110,6 +115,27 @@ func (n *Node) asker(ctx context.Context, uid string) (*asker, error) {
 		}
 	}
 	return nil, refuse(ReasonPodUnknown, "pod %s cannot be read", uid) // the second round has returned
+}
+
+// remembered is a pod that has started before, as its record has it: containers
+// start again while the API server is away.
+func (n *Node) remembered(uid string) *asker {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.records[uid]
+	if r == nil {
+		return nil
+	}
+	a := &asker{pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Pod, UID: types.UID(uid)}}}
+	if r.Committed {
+		a.named = map[string][]sharing.Named{}
+		for i := range r.Containers {
+			for _, d := range r.Containers[i].Devices {
+				a.named[r.Containers[i].Name] = append(a.named[r.Containers[i].Name], sharing.Named{UUID: d.UUID, MilliGPU: d.MilliGPU, MemoryBytes: d.MemoryBytes})
+			}
+		}
+	}
+	return a
 }
 
 // byCDI tells whether the configuration has containers get their GPUs by CDI,

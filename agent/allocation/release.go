@@ -126,7 +126,7 @@ func (n *Node) adopt(ctx context.Context) error {
 		if n.holds(uid) {
 			continue
 		}
-		pod, err := n.o.Pods.Pod(ctx, uid, false)
+		pod, err := n.o.Pods.Pod(ctx, uid, !n.o.Kubelet) // once at the start, or again and again
 		if err != nil {
 			return fmt.Errorf("read pod %s: %w", uid, err)
 		}
