@@ -42,7 +42,8 @@ type Want struct {
 }
 
 // WantOf gives what the daemon shall serve on a node whose GPUs are offered as s
-// says: nothing unless some are shared by MPS.
+// says: nothing unless some are shared by MPS. Lost GPUs (not Healthy) are left
+// out, since with one of them the daemon would not start for the others.
 func WantOf(gpus []gpu.GPU, s gpu.Sharing) Want {
 	if s.Strategy != gpu.SharingMPS {
 		return Want{}
@@ -53,7 +54,7 @@ func WantOf(gpus []gpu.GPU, s gpu.Sharing) Want {
 		return Want{}
 	}
 	for _, g := range gpus {
-		if slices.ContainsFunc(devices, func(d sharing.Device) bool { return d.UUID == g.UUID && d.ID != d.UUID }) {
+		if g.Healthy && slices.ContainsFunc(devices, func(d sharing.Device) bool { return d.UUID == g.UUID && d.ID != d.UUID }) {
 			w.GPUs = append(w.GPUs, GPU{UUID: g.UUID, Index: g.Index, MemoryBytes: g.MemoryBytes})
 		}
 	}

@@ -415,6 +415,10 @@ func TestWantOf(t *testing.T) {
 	if w := mps.WantOf(gpus, s); len(w.GPUs) != 1 || w.GPUs[0] != all.GPUs[1] {
 		t.Errorf("WantOf of one GPU = %+v", w)
 	}
+	gpus[2].Healthy, s.Devices = false, nil
+	if w := mps.WantOf(gpus, s); len(w.GPUs) != 2 {
+		t.Errorf("WantOf with a lost GPU = %+v", w)
+	}
 	gpus[0].MIGEnabled = true // MPS is refused beside MIG
 	if w := mps.WantOf(gpus, s); len(w.GPUs) != 0 {
 		t.Errorf("WantOf beside MIG = %+v", w)
