@@ -34,6 +34,8 @@ type Driver interface {
 	CutMIG(ctx context.Context, uuid string, profiles []string) error
 }
 
+var _ Driver = (*nvml.Client)(nil)
+
 // Options are what a Manager works with. Driver, Label, Holders, Drain and State
 // must be there.
 type Options struct {

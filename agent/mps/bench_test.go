@@ -1,0 +1,183 @@
+package mps_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"berth.dev/berth/agent/mps"
+)
+
+// bench is a folder for MPS, and what the manager does and says.
+type bench struct {
+	t      *testing.T
+	root   string
+	health chan map[string]string
+
+	changed   chan struct{} // files, or compute modes
+	mu        sync.Mutex
+	exclusive map[string]bool
+	busy      []string
+	refuse    error // of SetExclusive
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	t.Parallel()
+	root, err := os.MkdirTemp("", "mps") //nolint:usetesting // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, root: root, health: make(chan map[string]string, 100), exclusive: map[string]bool{}, changed: make(chan struct{}, 1)}
+	b.watch()
+	t.Cleanup(func() {
+		if pid := b.pid(); pid > 1 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		_ = os.RemoveAll(root)
+	})
+	return b
+}
+
+// watch pokes changed when the daemon writes.
+func (b *bench) watch() {
+	b.t.Helper()
+	files, err := fsnotify.NewWatcher()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	b.t.Cleanup(func() { _ = files.Close(); <-done })
+	for _, dir := range []string{b.path("log"), b.path("pipe")} {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), files.Add(dir)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	go func() {
+		defer close(done)
+		for range files.Events {
+			b.poke()
+		}
+	}()
+}
+
+func (b *bench) poke() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until something holds, asking again whenever the daemon wrote.
+func (b *bench) await(what string, is func() bool) {
+	b.t.Helper()
+	deadline := time.After(time.Minute)
+	for !is() {
+		select {
+		case <-b.changed:
+		case <-deadline:
+			b.t.Fatalf("%s: never", what)
+		}
+	}
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.root, "nvidia.com/gpu", name) }
+
+func (b *bench) behave(how string) {
+	b.t.Helper()
+	if err := os.WriteFile(b.path("log/behave"), []byte(how), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) pid() int {
+	text, _ := os.ReadFile(b.path("pipe/nvidia-cuda-mps-control.pid"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
+
+// commands gives what all daemons were told until now.
+func (b *bench) commands() []string {
+	text, _ := os.ReadFile(b.path("log/commands"))
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+func (b *bench) run(o mps.Options) (*mps.Manager, func()) {
+	b.t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if o.Program == "" {
+		o.Program = program
+	}
+	o.Root = b.root
+	o.SetExclusive = func(_ context.Context, uuid string, on bool) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if on && b.refuse != nil {
+			return b.refuse
+		}
+		b.exclusive[uuid] = on
+		b.poke()
+		return nil
+	}
+	o.Busy = func() []string {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.busy
+	}
+	o.Health = func(h map[string]string) { b.health <- h }
+	if o.Interval == 0 {
+		o.Interval = 10 * time.Millisecond
+	}
+	if o.Backoff == 0 {
+		o.Backoff = 10 * time.Millisecond
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := mps.New(o)
+	done := make(chan struct{})
+	go func() { defer close(done); m.Run(ctx) }()
+	stop := sync.OnceFunc(func() { cancel(); <-done })
+	b.t.Cleanup(stop)
+	return m, stop
+}
+
+func (b *bench) hold(by ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy = by
+}
+
+func (b *bench) isExclusive(uuid string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.exclusive[uuid]
+}
+
+// until waits until a GPU's reason contains words; "" is healthy.
+func (b *bench) until(uuid, words string) string {
+	b.t.Helper()
+	deadline := time.After(time.Minute)
+	for last := "nothing"; ; {
+		select {
+		case h := <-b.health:
+			why, ok := h[uuid]
+			if ok && (why == "" && words == "" || words != "" && strings.Contains(why, words)) {
+				return why
+			}
+			last = why
+		case <-deadline:
+			b.t.Fatalf("the reason of %s never was %q, last %q", uuid, words, last)
+		}
+	}
+}
