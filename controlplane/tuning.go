@@ -3,18 +3,30 @@ package controlplane
 import (
 	"context"
 	"runtime/debug"
+	"runtime/metrics"
 	"syscall"
 	"time"
 )
 
 // The garbage collector's growth targets in percent. Starting allocates much
 // that is kept; a cluster at rest is worth more collections than memory; one
-// that works hard is not.
+// that works hard is not, but its heap grows to busyHeap at most, or to twice of
+// what is live: what a burst of work leaves behind are pages with holes, as many as
+// the heap was large, and they are not given back.
 const (
 	startingGC = 400
-	busyGC     = 200
-	restingGC  = 50
+	mostBusyGC = 200
+	restingGC  = 25
+	busyHeap   = 800 << 20 // bytes
 )
+
+// busyGC is the growth target for a heap of so many live bytes under hard work.
+func busyGC(live uint64) int {
+	if live == 0 {
+		return mostBusyGC
+	}
+	return int(min(max(100, 100*(busyHeap-min(busyHeap, live))/live), mostBusyGC))
+}
 
 // A process that took more than busyShare of a core in each of busyTicks works
 // hard; one that stayed below restShare for restTicks is at rest. One collection
@@ -33,7 +45,8 @@ const (
 func startTuning() (followLoad func(ctx context.Context)) {
 	debug.SetGCPercent(startingGC)
 	return func(ctx context.Context) {
-		debug.SetGCPercent(busyGC)
+		percent := mostBusyGC
+		debug.SetGCPercent(percent)
 		busy, hard, quiet := true, 0, 0 // ticks above busyShare, and below restShare
 		for before := cpuTime(); sleep(ctx, tuneTick); {
 			now := cpuTime()
@@ -46,10 +59,14 @@ func startTuning() (followLoad func(ctx context.Context)) {
 			if share >= restShare {
 				quiet = 0
 			}
+			if want := busyGC(liveHeap()); busy && want != percent {
+				percent = want
+				debug.SetGCPercent(percent)
+			}
 			switch {
 			case !busy && hard >= busyTicks:
-				busy = true
-				debug.SetGCPercent(busyGC)
+				busy, percent = true, busyGC(liveHeap())
+				debug.SetGCPercent(percent)
 			case busy && quiet >= restTicks:
 				busy = false
 				debug.SetGCPercent(restingGC)
@@ -58,6 +75,16 @@ func startTuning() (followLoad func(ctx context.Context)) {
 			}
 		}
 	}
+}
+
+// liveHeap is how many bytes the last collection found in use.
+func liveHeap() uint64 {
+	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(read)
+	if read[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return read[0].Value.Uint64()
 }
 
 // sleep waits, and is false when the context ended first.

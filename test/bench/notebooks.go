@@ -264,8 +264,9 @@ func (t *trial) made(ctx context.Context, n int, fill func(context.Context, *not
 	return err
 }
 
-// minute waits until things are quiet and gives the memory after a minute more, and
-// the writes in it.
+// minute waits until things are quiet and gives the writes in the minute after that,
+// and the memory in its second half: the mean of samples, since it goes up and down
+// with the collector.
 func (t *trial) minute(ctx context.Context) (mb float64, writes map[string]float64, err error) {
 	if err := t.quiet(ctx); err != nil {
 		return 0, nil, err
@@ -274,8 +275,19 @@ func (t *trial) minute(ctx context.Context) (mb float64, writes map[string]float
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := pause(ctx, time.Minute); err != nil {
+	const half, samples = 30 * time.Second, 6
+	if err := pause(ctx, half); err != nil {
 		return 0, nil, err
+	}
+	for range samples {
+		if err := pause(ctx, half/samples); err != nil {
+			return 0, nil, err
+		}
+		now, err := memory(t.PID)
+		if err != nil {
+			return 0, nil, err
+		}
+		mb += now / samples
 	}
 	if writes, err = t.writes(ctx); err != nil {
 		return 0, nil, err
@@ -285,8 +297,7 @@ func (t *trial) minute(ctx context.Context) (mb float64, writes map[string]float
 			delete(writes, key)
 		}
 	}
-	mb, err = memory(t.PID)
-	return mb, writes, err
+	return mb, writes, nil
 }
 
 // stop stops a notebook as Kubeflow's own programs do.
