@@ -19,6 +19,7 @@ const (
 	streamEnded                       // it, or its connection, ended
 	offerChanged                      // the resource came or went
 	strangerCame                      // the socket of NVIDIA's plugin was made
+	strangerLeft                      // that socket was removed
 	strangerGone                      // a foreign plugin's connection ended
 	checkpointNoted                   // the kubelet wrote its checkpoint
 )
@@ -161,6 +162,12 @@ func (p *plugin) step(ctx context.Context) {
 	}
 	if e&socketGone != 0 && p.server != nil && !p.server.intact() {
 		p.ensureAt = now
+	}
+	if e&strangerLeft != 0 && p.foreign == nil && p.server != nil && p.server.live() > 0 {
+		// It was there too shortly to be seen. The kubelet, as it drops it, may
+		// have marked our endpoint as stopped; see lost.
+		p.stop(0)
+		p.ensureAt = now.Add(p.opts.times.gap)
 	}
 	if e&kubeletCame != 0 {
 		p.anew(now)

@@ -145,6 +145,8 @@ func (r *runner) file(e fsnotify.Event) {
 			p.notify(socketGone)
 		case made && e.Name == p.rival:
 			p.notify(strangerCame)
+		case gone && e.Name == p.rival:
+			p.notify(strangerLeft)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type Plugin struct {
 	send    chan []*v1beta1.Device // to one stream, as with NVIDIA's
 }
 
-// Start serves and registers.
+// Start serves and registers. After an error it does neither.
 func (p *Plugin) Start(ctx context.Context) error {
 	path := filepath.Join(p.Dir, p.Socket)
 	_ = os.Remove(path) // ours or not
@@ -40,6 +40,14 @@ func (p *Plugin) Start(ctx context.Context) error {
 	p.grpc, p.stop, p.send = server, make(chan struct{}), make(chan []*v1beta1.Device)
 	v1beta1.RegisterDevicePluginServer(server, p)
 	p.serving.Go(func() { _ = server.Serve(l) })
+	if err := p.register(ctx); err != nil {
+		p.Stop()
+		return err
+	}
+	return nil
+}
+
+func (p *Plugin) register(ctx context.Context) error {
 	conn, err := grpc.NewClient("passthrough:///kubelet", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(p.Dir, "kubelet.sock"))
@@ -47,7 +55,7 @@ func (p *Plugin) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the answer has come
 	_, err = v1beta1.NewRegistrationClient(conn).Register(ctx, &v1beta1.RegisterRequest{
 		Version: v1beta1.Version, Endpoint: p.Socket, ResourceName: p.Resource, Options: &v1beta1.DevicePluginOptions{},
 	})

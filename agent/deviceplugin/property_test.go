@@ -1,0 +1,88 @@
+package deviceplugin_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"berth.dev/berth/agent/deviceplugin"
+	"berth.dev/berth/agent/deviceplugin/kubelettest"
+)
+
+var seeds = flag.Int("seeds", 12, "how many orders of chance are tried")
+
+// TestWhateverHappensTheCountIsRightInTheEnd has things happen in an order of
+// chance, without waiting for what they lead to. When no more happens, the
+// kubelet must have what the node offers, and give it out.
+func TestWhateverHappensTheCountIsRightInTheEnd(t *testing.T) {
+	for seed := range uint64(*seeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { happen(t, rand.New(rand.NewPCG(seed, 1))) })
+	}
+}
+
+func happen(t *testing.T, rng *rand.Rand) {
+	dir := folder(t)
+	k := start(t, dir)
+	n := offering(gpus, "gpu", 8)
+	o := deviceplugin.Options{Dir: dir}.Quick()
+	stop := serve(t, o, n)
+	other := &kubelettest.Plugin{Dir: dir, Socket: "nvidia-gpu.sock", Resource: gpus, IDs: []string{"GPU-a"}}
+	there := false
+	leave := func() {
+		if there {
+			other.Stop()
+		}
+		there = false
+	}
+	defer func() { leave() }()
+	var log []string
+	for range 40 {
+		what := rng.IntN(9)
+		log = append(log, fmt.Sprint(what))
+		switch what {
+		case 0:
+			if err := k.Restart(); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			k.Drop(gpus)
+		case 2:
+			for _, name := range sockets(t, dir) {
+				if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+		case 3:
+			n.set(gpus, nil)
+		case 4:
+			n.set(gpus, devices("gpu", 1+rng.IntN(8)))
+		case 5:
+			leave()
+			there = other.Start(wait(t)) == nil // refused where our plugin drops the kubelet's call
+		case 6:
+			leave()
+		case 7:
+			stop()
+			stop = serve(t, o, n)
+		case 8: // time for some of it to come true
+			if d := len(n.Offers()[gpus]); d > 0 && !there {
+				await(t, k, gpus, d, d)
+			}
+		}
+	}
+	leave()
+	n.set(gpus, devices("gpu", 6))
+	t.Log(log)
+	await(t, k, gpus, 6, 6)
+	if err := k.Admit(wait(t), pod("all", map[string]int{gpus: 6})); err != nil {
+		t.Error(err)
+	}
+	if _, err := k.StartContainer(wait(t), "all", "c"); err != nil {
+		t.Error(err)
+	}
+}
