@@ -14,8 +14,10 @@ import (
 
 	"berth.dev/berth/agent/labels"
 	"berth.dev/berth/agent/mig"
+	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/api"
 	coremig "berth.dev/berth/core/mig"
+	"berth.dev/berth/kube"
 )
 
 // cluster is what the agent tells the API server, and what it hears of its node.
@@ -25,9 +27,11 @@ type cluster struct {
 	events *labels.Events
 
 	found    labels.Discovery
-	plugin   latest[string] // the label that chooses the configuration
-	geometry latest[string] // the label that chooses the MIG configuration
-	anew     chan struct{}  // of capacity 1: there is something to write
+	plugin   latest[string]    // the label that chooses the configuration
+	geometry latest[string]    // the label that chooses the MIG configuration
+	before   chan []nvml.Event // of capacity 1: what an earlier agent had marked
+	heard    bool              // of the node; hear's alone
+	anew     chan struct{}     // of capacity 1: there is something to write
 	mu       sync.Mutex
 	migState coremig.State // with mu
 }
@@ -51,11 +55,11 @@ func (a *agent) connect(g *group) error {
 	}
 	c := &cluster{
 		client: client, plugin: newLatest[string](), geometry: newLatest[string](),
-		anew:   make(chan struct{}, 1),
+		anew: make(chan struct{}, 1), before: make(chan []nvml.Event, 1),
 		events: labels.NewEvents(labels.EventsOptions{Client: client.CoreV1(), Node: a.o.NodeName, Log: a.o.Log}),
 	}
 	c.writer = labels.NewWriter(labels.WriterOptions{
-		Nodes: client.CoreV1().Nodes(), Node: a.o.NodeName, Event: c.nodeEvent, Log: a.o.Log,
+		Nodes: client.CoreV1().Nodes(), Node: a.o.NodeName, Force: a.o.TakeLabels, Event: c.nodeEvent, Log: a.o.Log,
 	})
 	a.cluster = c
 	if a.o.Settings.Dir != "" {
@@ -89,11 +93,30 @@ func restConfig(path string) (*rest.Config, error) {
 
 // hear takes the node as the watch has it.
 func (c *cluster) hear(n *v1.Node) {
+	if !c.heard {
+		c.heard = true
+		c.before <- marked(n)
+	}
 	c.plugin.put(pluginLabel(n))
 	c.geometry.put(n.Labels[mig.LabelConfig])
 	if c.writer.Changed(n) {
 		c.nudge()
 	}
+}
+
+// marked gives the GPUs that the node's inventory says are unhealthy by an Xid.
+func marked(n *v1.Node) []nvml.Event {
+	list, err := kube.Inventory(n)
+	if err != nil {
+		return nil
+	}
+	var out []nvml.Event
+	for _, g := range list {
+		if !g.Healthy && g.Xid != 0 {
+			out = append(out, nvml.Event{UUID: g.UUID, Xid: g.Xid, GI: -1, CI: -1})
+		}
+	}
+	return out
 }
 
 func (c *cluster) nudge() {
@@ -146,8 +169,8 @@ func (a *agent) publish(g *group) error {
 	if a.cluster == nil {
 		return nil
 	}
-	a.keeper.say = a.nodeEvent
 	c := a.cluster
+	a.keeper.say, a.keeper.before = a.nodeEvent, c.before
 	c.found = labels.Discovery{Machine: labels.ReadMachine(a.first.GFD.MachineTypeFile), VGPU: labels.ReadVGPU(os.DirFS("/sys"))}
 	if !a.first.GFD.NoTimestamp {
 		c.found.Start = time.Now()

@@ -57,7 +57,8 @@ type keeper struct {
 	drained map[string]string // why, by UUID of GPUs that are taken out of the offer; with mu
 	faults  map[string]string // why shares of GPUs cannot be used, by UUID; with mu
 	asked   chan request
-	ended   chan struct{} // closed when run has returned
+	before  chan []nvml.Event // what an earlier agent had marked
+	ended   chan struct{}     // closed when run has returned
 
 	health   *health.State
 	snapshot nvml.Snapshot
@@ -95,7 +96,7 @@ func newKeeper(d driver, o offers, choices <-chan settings.Choice, p health.Poli
 		driver: d, offers: o, choices: choices, health: health.New(p), now: time.Now,
 		listen: func(Status) {}, say: func(string, string, string) {},
 		xid: func(string, int, time.Time) {}, log: slog.New(slog.DiscardHandler),
-		drained: map[string]string{}, told: map[string]bool{}, asked: make(chan request), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
+		drained: map[string]string{}, told: map[string]bool{}, asked: make(chan request), before: make(chan []nvml.Event, 1), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
 	}
 }
 
@@ -141,6 +142,8 @@ func (k *keeper) run(ctx context.Context) error {
 			k.event(e)
 		case p := <-k.probed:
 			k.changed(k.health.Probed(p.uuid, p.err, k.now()))
+		case marks := <-k.before:
+			k.recall(marks)
 		case r := <-k.asked:
 			if !r.refresh {
 				k.apply()
@@ -233,6 +236,21 @@ func (k *keeper) event(e nvml.Event) {
 	k.say(kind, reason, message)
 	for _, uuid := range changed {
 		k.told[uuid] = true // by this very event
+	}
+	if len(changed) > 0 {
+		k.apply()
+	}
+}
+
+// recall marks again what an earlier agent had marked: a restart of the agent proves
+// nothing of a GPU. Nobody is told anew.
+func (k *keeper) recall(marks []nvml.Event) {
+	var changed []string
+	for _, e := range marks {
+		changed = append(changed, k.health.Event(health.Event{UUID: e.UUID, Xid: e.Xid, GI: e.GI}, k.now())...)
+	}
+	for _, uuid := range changed {
+		k.told[uuid] = true
 	}
 	if len(changed) > 0 {
 		k.apply()

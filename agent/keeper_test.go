@@ -9,9 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/settings"
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/health"
 )
@@ -179,6 +183,29 @@ func TestAnXidTakesAGPUAwayUntilItIsProvenWell(t *testing.T) {
 		}
 		if n := s.heard("GPURecovered"); n != 1 {
 			t.Errorf("%d events of the recovery, want 1: %q", n, s.said)
+		}
+	})
+}
+
+func TestWhatAnEarlierAgentHadMarkedIsNotWellBecauseTheAgentIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := begin(t, newFakeDriver(gpuNamed(0, "GPU-a"), gpuNamed(1, "GPU-b")))
+		defer s.end(t)
+		s.before <- marked(&v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			api.AnnotationInventory: `[{"index":0,"uuid":"GPU-a","healthy":true,"xid":31},{"index":1,"uuid":"GPU-b","healthy":false,"xid":48}]`,
+		}}})
+		s.choices <- chosen()
+		synctest.Wait()
+		if got := s.offers.well("GPU-a", "GPU-b"); got != "GPU-a" {
+			t.Errorf("%q is offered at once, want GPU-a", got)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if got := s.offers.well("GPU-a", "GPU-b"); got != "GPU-a GPU-b" {
+			t.Errorf("after ten minutes of good probes %q is offered, want both", got)
+		}
+		if n := s.heard("GPUXid"); n != 0 {
+			t.Errorf("%d events of an Xid that was told of before: %q", n, s.said)
 		}
 	})
 }

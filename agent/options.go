@@ -45,6 +45,9 @@ type Options struct {
 	// attribute devices by what the kubelet says.
 	Observe bool
 
+	// TakeLabels writes NVIDIA's labels also where another writes them.
+	TakeLabels bool
+
 	// Settings is where the configuration of NVIDIA's device plugin is.
 	Settings settings.Options
 	// MIGFile is a file in mig-parted's format; "" leaves MIG as it is.

@@ -76,23 +76,20 @@ func Annotations(inventory []kube.InventoryGPU, how gpu.Sharing, observed []Held
 	if len(inventory) == 0 {
 		return map[string]string{}, nil
 	}
-	type device struct {
-		UUID        string `json:"uuid"`
-		MilliGPU    int64  `json:"milliGPU"`
-		MemoryBytes int64  `json:"memoryBytes"`
-	}
-	pods := map[string]map[string][]device{}
+	told := kube.Told{}
 	for _, h := range observed {
-		if pods[h.PodUID] == nil {
-			pods[h.PodUID] = map[string][]device{}
+		if told[h.PodUID] == nil {
+			told[h.PodUID] = map[string][]sharing.Named{}
 		}
-		for _, d := range h.Devices {
-			pods[h.PodUID][h.Container] = append(pods[h.PodUID][h.Container], device{d.UUID, d.MilliGPU, d.MemoryBytes})
-		}
+		told[h.PodUID][h.Container] = append(told[h.PodUID][h.Container], sharing.NamedOf(h.Devices)...)
 	}
-	out := map[string]string{}
-	for name, value := range map[string]any{api.AnnotationInventory: inventory, api.AnnotationPluginConfig: how, api.AnnotationObserved: pods} {
-		raw, err := json.Marshal(value) // maps are written in the order of their keys
+	note, err := kube.ObservedNote(told)
+	if err != nil {
+		return nil, fmt.Errorf("write annotation %s: %w", api.AnnotationObserved, err)
+	}
+	out := map[string]string{api.AnnotationObserved: note}
+	for name, value := range map[string]any{api.AnnotationInventory: inventory, api.AnnotationPluginConfig: how} {
+		raw, err := json.Marshal(value)
 		if err != nil {
 			return nil, fmt.Errorf("write annotation %s: %w", name, err)
 		}

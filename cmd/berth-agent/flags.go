@@ -34,6 +34,7 @@ func newFlags() *flags {
 	s.StringVar(&o.Allocation, "allocation", agent.DefaultAllocation, "committed (a pod gets the devices that Berth's scheduler chose; needs a runtime with CDI) or kubelet (the kubelet's choice, as with NVIDIA's plugin)")
 	s.StringSliceVar(&o.SchedulerNames, "scheduler-names", []string{"berth-scheduler"}, "schedulers whose pods do not start without committed devices")
 	s.BoolVar(&o.Required, "commitments-required", false, "no pod starts without committed devices, whoever has bound it")
+	s.BoolVar(&o.TakeLabels, "take-labels", false, "write NVIDIA's labels also where another, such as GPU Feature Discovery, writes them")
 	s.StringVar(&o.Kubeconfig, "kubeconfig", "", "cluster and identity (default: the ServiceAccount of the pod that this runs in)")
 	s.StringVar(&o.Pods, "pods", agent.PodsAPI, "where pods are read: api, or kubelet for a node without an API server")
 	s.StringVar(&o.KubeletURL, "kubelet-url", "", "the kubelet's API, for --pods kubelet")
