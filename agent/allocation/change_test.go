@@ -242,3 +242,42 @@ func TestWhatWritingLeftBehindIsRemovedAtTheStart(t *testing.T) {
 		t.Errorf("the folder has %v, want another's file alone", list)
 	}
 }
+
+func TestAPodThatWasDeletedByForceKeepsItsDevicesWhileItRuns(t *testing.T) {
+	for name, files := range map[string][3]string{
+		"cgroup v2": {"/kubepods/besteffort/poduid-p/cgroup.events", "populated 1\nfrozen 0\n", "populated 0\nfrozen 0\n"},
+		"cgroup v1": {"/memory/kubepods/poduid-p/abc/cgroup.procs", "4711\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, product(t, a100, 1))
+			w.options.CgroupRoot = t.TempDir()
+			w.start()
+			p := commits(pod("p", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(0)}})
+			w.must(w.admit(p))
+			w.runs(p, "c", "0")
+			path := w.options.CgroupRoot + files[0]
+			w.must(os.MkdirAll(filepath.Dir(path), 0o755))
+			w.must(os.WriteFile(path, []byte(files[1]), 0o600))
+			w.pods.remove("uid-p", true)
+			w.forget("uid-p")
+			if err := w.node.Tidy(context.Background()); err == nil || !strings.Contains(err.Error(), "pod uid-p was deleted by force, and its containers still run") {
+				t.Errorf("Tidy: %v", err)
+			}
+			next := commits(pod("next", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(0)}})
+			w.pods.put(next, true)
+			w.held[held{"uid-next", "c", whole}] = w.answers("gpu-0")
+			w.checkpoint()
+			w.refused(next, "c", allocation.ReasonTaken, "it is held by pod default/p")
+			w.must(os.WriteFile(path, []byte(files[2]), 0o600))
+			w.runs(next, "c", "0")
+		})
+	}
+}
+
+// answers is what Allocate says for tokens of whole GPUs.
+func (w *world) answers(tokens ...string) answer {
+	w.t.Helper()
+	out, err := w.node.Allocate(context.Background(), whole, [][]string{tokens})
+	w.must(err)
+	return answer{tokens, out.ContainerResponses[0]}
+}

@@ -2,13 +2,9 @@ package allocation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -27,7 +23,7 @@ func (n *Node) limit(ctx context.Context, pod *v1.Pod) {
 	if n.o.SetMemoryLimit == nil || len(sums) == 0 {
 		return
 	}
-	cgroup, err := n.cgroup(string(pod.UID))
+	cgroup, err := n.unifiedCgroup(string(pod.UID))
 	for _, uuid := range slices.Sorted(maps.Keys(sums)) {
 		if err == nil {
 			err = n.o.SetMemoryLimit(ctx, uuid, cgroup, sums[uuid])
@@ -61,28 +57,4 @@ func (n *Node) unlimited(uid string) map[string]int64 {
 		}
 	}
 	return sums
-}
-
-// cgroup finds the cgroup of a pod, as both of the kubelet's drivers name it, in
-// each class of service; below the root or one folder deeper, where the kubelet
-// may be told to keep its own.
-func (n *Node) cgroup(uid string) (string, error) {
-	if _, err := os.Stat(filepath.Join(n.o.CgroupRoot, "cgroup.controllers")); err != nil {
-		return "", errors.New("the node has no cgroup v2")
-	}
-	under := strings.ReplaceAll(uid, "-", "_")
-	for _, path := range []string{
-		"kubepods/pod" + uid, "kubepods/burstable/pod" + uid, "kubepods/besteffort/pod" + uid,
-		"kubepods.slice/kubepods-pod" + under + ".slice",
-		"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under + ".slice",
-		"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + under + ".slice",
-	} {
-		for _, prefix := range []string{"", "*"} {
-			found, err := filepath.Glob(filepath.Join(n.o.CgroupRoot, prefix, path))
-			if err == nil && len(found) > 0 {
-				return found[0], nil
-			}
-		}
-	}
-	return "", fmt.Errorf("no cgroup of pod %s below %s", uid, n.o.CgroupRoot)
 }

@@ -163,7 +163,7 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		again = nil
 		if err := n.Tidy(ctx); err != nil && ctx.Err() == nil {
-			n.log.Warn("cannot tell which pods have ended; their devices stay held", "error", err)
+			n.log.Warn("devices stay held of pods that may not have ended", "error", err)
 			again = time.After(tidyAgain)
 		}
 	}

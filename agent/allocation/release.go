@@ -40,6 +40,8 @@ func (n *Node) sweep(ctx context.Context, fresh bool) (released bool, err error)
 		switch {
 		case e != nil:
 			err = errors.Join(err, fmt.Errorf("read pod %s: %w", uid, e))
+		case pod == nil && n.runs(uid):
+			err = errors.Join(err, fmt.Errorf("pod %s was deleted by force, and its containers still run", uid))
 		case pod == nil || ended(pod):
 			released = n.release(uid) || released
 		}
