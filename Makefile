@@ -43,9 +43,9 @@ lint: ## golangci-lint with .golangci.yml (built on first use)
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	bin/golangci-lint run ./...
 
-bench: build ## measure, and write docs/benchmarks.md and docs/benchmarks-go.txt
+bench: build agent ## measure, and write docs/benchmarks.md and docs/benchmarks-go.txt
 	go run ./test/bench
-	go test -run '^$$' -bench 'Decision|IndexUpdate|Clone|BoundToRunning|Cluster' -benchtime 1s ./core/placement ./kube ./fleet | tee docs/benchmarks-go.txt
+	go test -run '^$$' -bench 'Decision|IndexUpdate|Clone|BoundToRunning|Cluster|Allocate|PreStart|Scrape|Samples|KubeletRestart' -benchtime 1s ./core/placement ./kube ./fleet ./agent/allocation ./agent/deviceplugin ./agent/exporter ./agent/nvml | tee docs/benchmarks-go.txt
 
 generate: ## rewrite golden files; review the difference line by line
 	go test ./agent/exporter ./cli ./fleet/smi -update
