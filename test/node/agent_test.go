@@ -55,8 +55,10 @@ func makeNodes(t *testing.T, gpus int) {
 func (n *node) startAgent(t *testing.T, gpus string, args ...string) {
 	t.Helper()
 	n.setGPUs(t, gpus)
-	n.agentArgs = append([]string{program("berth-agent"), "--fake", fakeFile, "--node-name", nodeName,
-		"--kubelet-dir", kubeletDir, "--cdi-dir", cdiDir, "--listen", "127.0.0.1:9400", "--interval", "1s"}, args...)
+	n.agentArgs = append([]string{
+		program("berth-agent"), "--fake", fakeFile, "--node-name", nodeName,
+		"--kubelet-dir", kubeletDir, "--cdi-dir", cdiDir, "--listen", "127.0.0.1:9400", "--interval", "1s",
+	}, args...)
 	if n.kubeconfig == "" {
 		n.agentArgs = append(n.agentArgs, "--pods", "kubelet", "--kubelet-url", kubeletURL, "--scheduler-names", berthScheduler)
 	}

@@ -85,7 +85,7 @@ func delegate(root, dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range strings.Fields(string(have)) {
+	for c := range strings.FieldsSeq(string(have)) {
 		switch c {
 		case "cpu", "cpuset", "memory", "pids", "hugetlb", "io":
 		default:

@@ -3,6 +3,7 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,7 +54,7 @@ func (n *node) ranOn(t *testing.T, name string) {
 	eventually(t, patience, "the container of pod "+name+" runs", func() error {
 		have, err := n.pods()
 		if err != nil || len(have[name].Status.ContainerStatuses) == 0 || have[name].Status.ContainerStatuses[0].State.Running == nil {
-			return fmt.Errorf("%v; %s", err, n.state(name))
+			return errors.Join(err, &notYet{n.state(name)})
 		}
 		return nil
 	})

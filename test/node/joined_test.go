@@ -4,10 +4,8 @@ package node_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,6 +22,9 @@ import (
 // schedulerUser is who the scheduler of `berth up` is: nobody else may bind a
 // pod with devices.
 const schedulerUser = "system:kube-scheduler"
+
+// joinedGPUs are four that can be cut by MIG at any time.
+var joinedGPUs = strings.ReplaceAll(wholeGPUs(4), "uuid:", "autoReset: true, uuid:")
 
 // joined is a real node of a control plane that `berth up` runs.
 type joined struct {
@@ -52,7 +53,7 @@ func TestRealNode(t *testing.T) {
 		return err
 	})
 	n.write("mig.yaml", migConfigs)
-	n.startAgent(t, strings.ReplaceAll(wholeGPUs(4), "uuid:", "autoReset: true, uuid:"), "--mig-strategy", "mixed", "--mig-config-file", workDir+"/mig.yaml", "--pods", "api", "--kubeconfig", p.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
+	n.startAgent(t, joinedGPUs, "--mig-strategy", "mixed", "--mig-config-file", workDir+"/mig.yaml", "--pods", "api", "--kubeconfig", p.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
 	j := joined{n, p}
 	j.ready(t)
 	t.Logf("figure: a control plane with a real node of 4 GPUs is ready in %v", time.Since(began).Round(time.Millisecond))
@@ -67,7 +68,9 @@ func TestRealNode(t *testing.T) {
 		{"pods share a GPU by memory", j.memory},
 		{"a pod without the scheduler is seen, too", j.observed},
 		{"a label cuts idle GPUs by MIG, and the scheduler gives the parts", j.cut},
+		{"an agent writes to no other node", j.ownNode},
 		{"a container runs on while the control plane and the agent start again", j.restarts},
+		{"a GPU that fails is shown, told of and not given", j.fails},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			defer j.clear(t)
@@ -119,78 +122,6 @@ func (j joined) described(t *testing.T) {
 	if got := j.run(t, "berth", "nodes"); !strings.Contains(got, nodeName) {
 		t.Errorf("berth nodes:\n%s", got)
 	}
-}
-
-// make gives a pod to the API server, and waits until its container reports.
-func (j joined) make(t *testing.T, p *v1.Pod) report {
-	t.Helper()
-	if _, err := j.client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return j.reports(t, p.Name)
-}
-
-// reports waits for what kubectl logs says.
-func (j joined) reports(t *testing.T, name string) report {
-	t.Helper()
-	var r report
-	eventually(t, patience, "pod "+name+" reports", func() error {
-		out, err := j.client.CoreV1().Pods("default").GetLogs(name, &v1.PodLogOptions{Container: "c"}).DoRaw(t.Context())
-		if err == nil {
-			err = json.Unmarshal(out, &r)
-		}
-		if err != nil {
-			return fmt.Errorf("%w; %s", err, j.state(t, name))
-		}
-		return nil
-	})
-	return r
-}
-
-// state is a pod in a line, from the API.
-func (j joined) state(t *testing.T, name string) string {
-	p, err := j.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		return err.Error()
-	}
-	data, err := json.Marshal(map[string]any{"node": p.Spec.NodeName, "phase": p.Status.Phase, "reason": p.Status.Reason,
-		"message": p.Status.Message, "conditions": p.Status.Conditions, "containers": p.Status.ContainerStatuses})
-	if err != nil {
-		return err.Error()
-	}
-	return string(data)
-}
-
-// asking is a pod for the API server: it gives UIDs itself.
-func asking(name, what string, count int64) *v1.Pod {
-	p := pod(name, "", 0)
-	p.UID = ""
-	p.Spec.Containers = []v1.Container{container("c", what, count)}
-	p.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
-	return p
-}
-
-// committed are the indexes of the GPUs that a pod was bound with.
-func (j joined) committed(t *testing.T, name string) []int {
-	t.Helper()
-	p, err := j.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all map[string][]device
-	if err := json.Unmarshal([]byte(p.Annotations[devicesAnnotation]), &all); err != nil {
-		t.Fatalf("pod %s was bound with %q: %v", name, p.Annotations[devicesAnnotation], err)
-	}
-	var indexes []int
-	for _, d := range all["c"] {
-		for i := range 16 {
-			if uuid(i) == d.UUID {
-				indexes = append(indexes, i)
-			}
-		}
-	}
-	slices.Sort(indexes)
-	return indexes
 }
 
 // chosen asks for two GPUs, and looks at the pod in all the ways that its owner
@@ -355,63 +286,6 @@ func (j joined) observed(t *testing.T) {
 	}
 }
 
-// migConfigs is a file for NVIDIA's MIG manager.
-const migConfigs = `version: v1
-mig-configs:
-  all-disabled:
-  - {devices: all, mig-enabled: false}
-  thirds:
-  - {devices: [2, 3], mig-enabled: true, mig-devices: {"3g.20gb": 2}}
-  - {devices: [0, 1], mig-enabled: false}
-`
-
-// cut asks for MIG devices by the label that NVIDIA's MIG manager has.
-func (j joined) cut(t *testing.T) {
-	const profile = "nvidia.com/mig-3g.20gb"
-	j.label(t, "thirds", 2, profile, 4)
-	r := j.make(t, asking("third", profile, 2))
-	p, err := j.client.CoreV1().Pods("default").Get(t.Context(), "third", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all map[string][]device
-	if err := json.Unmarshal([]byte(p.Annotations[devicesAnnotation]), &all); err != nil || len(all["c"]) != 2 {
-		t.Fatalf("the pod was bound with %q, %v", p.Annotations[devicesAnnotation], err)
-	}
-	var want []string
-	for _, d := range all["c"] {
-		want = append(want, d.UUID)
-	}
-	got := strings.Split(r.Env["BERTH_DEVICES"], ",")
-	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(got, want) || !strings.HasPrefix(got[0], "MIG-") {
-		t.Errorf("bound with %v, the container has %v", want, got)
-	}
-	j.clear(t)
-	j.label(t, "all-disabled", 4, profile, 0)
-}
-
-// label sets the label, and waits until it is so.
-func (j joined) label(t *testing.T, name string, whole int64, profile v1.ResourceName, parts int64) {
-	t.Helper()
-	began := time.Now()
-	j.run(t, "kubectl", "label", "node", nodeName, "nvidia.com/mig.config="+name, "--overwrite")
-	eventually(t, patience, "the GPUs are cut as "+name+" says", func() error {
-		n, err := j.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		state := n.Labels["nvidia.com/mig.config.state"]
-		gpus, devices := n.Status.Allocatable[gpuResource], n.Status.Allocatable[profile]
-		if state != "success" || gpus.Value() != whole || devices.Value() != parts {
-			return fmt.Errorf("the state is %q, with %s GPUs and %s of %s", state, gpus.String(), devices.String(), profile)
-		}
-		return nil
-	})
-	t.Logf("figure: the label %s was in force after %v", name, time.Since(began).Round(time.Millisecond))
-}
-
 // restarts ends the control plane and the agent under a pod that runs.
 func (j joined) restarts(t *testing.T) {
 	j.make(t, asking("runs", gpuResource, 1))
@@ -420,7 +294,7 @@ func (j joined) restarts(t *testing.T) {
 	took := eventually(t, time.Minute, "the node shows that its plugin is dead", func() error {
 		n, err := j.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
 		if got := n.Status.Allocatable[gpuResource]; err != nil || !got.IsZero() {
-			return fmt.Errorf("%v; it has %s GPUs", err, got.String())
+			return errors.Join(err, &notYet{"it has " + got.String() + " GPUs"})
 		}
 		return nil
 	})
@@ -443,34 +317,4 @@ func (j joined) restarts(t *testing.T) {
 	if err != nil || p.Status.Phase != v1.PodRunning || p.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("%v; the pod is %s", err, j.state(t, "runs"))
 	}
-}
-
-// clear deletes all pods, and waits until they are gone.
-func (j joined) clear(t *testing.T) {
-	t.Helper()
-	pods := j.client.CoreV1().Pods("default")
-	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, patience, "all pods are gone", func() error {
-		left, err := pods.List(t.Context(), metav1.ListOptions{})
-		if err == nil && len(left.Items) > 0 {
-			err = fmt.Errorf("%d are left: %s", len(left.Items), j.state(t, left.Items[0].Name))
-		}
-		return err
-	})
-}
-
-// run runs a program of a user on the cluster.
-func (j joined) run(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(program(name), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(planeDir, "kubeconfig"), "NO_COLOR=1", "HOME="+workDir)
-	var errors strings.Builder
-	cmd.Stderr = &errors
-	out, err := cmd.Output()
-	if err != nil {
-		t.Errorf("%s %s: %v: %s", name, strings.Join(args, " "), err, errors.String())
-	}
-	return string(out)
 }

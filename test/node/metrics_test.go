@@ -4,14 +4,14 @@ package node_test
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"fmt"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	"os"
 )
 
 // defaultMetrics are those that dcgm-exporter serves when nobody configures it.

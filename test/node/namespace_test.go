@@ -206,7 +206,7 @@ func network() error {
 	if err != nil {
 		return fmt.Errorf("open a socket: %w", err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	up, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err

@@ -181,8 +181,10 @@ func (n *node) ctr(args ...string) error {
 // startKubelet starts the kubelet, and waits until it answers.
 func (n *node) startKubelet() {
 	n.t.Helper()
-	args := []string{program("kubelet"), "--config", workDir + "/kubelet.yaml", "--root-dir", kubeletDir,
-		"--hostname-override", nodeName, "--cert-dir", workDir + "/pki", "--node-ip", nodeIP, "--v=2"}
+	args := []string{
+		program("kubelet"), "--config", workDir + "/kubelet.yaml", "--root-dir", kubeletDir,
+		"--hostname-override", nodeName, "--cert-dir", workDir + "/pki", "--node-ip", nodeIP, "--v=2",
+	}
 	ca := ""
 	if n.kubeconfig != "" {
 		args = append(args, "--kubeconfig", n.kubeconfig)

@@ -158,6 +158,14 @@ func (n *node) timeSlicing(t *testing.T) {
 			t.Errorf("pod %s: %v", name, err)
 		}
 	}
+	// A committed share is of the GPU that is named, whatever the kubelet picks.
+	share := strings.ReplaceAll(commit("c", uuid(3)), "1000", "250") // time-slicing divides no memory
+	n.apply(pod("share-1", share, 1), pod("share-2", share, 1))
+	for _, name := range []string{"share-1", "share-2"} {
+		if err := only(n.sees(t, name, "c"), 3); err != nil {
+			t.Errorf("pod %s: %v", name, err)
+		}
+	}
 }
 
 func (n *node) renamed(t *testing.T) {
