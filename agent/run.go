@@ -30,7 +30,7 @@ func Run(ctx context.Context, o Options) error {
 	a := &agent{o: o}
 	g := newGroup(ctx)
 	if err := a.start(g); err != nil {
-		g.stop(err)
+		g.run(func(context.Context) error { return err })
 	}
 	err := g.wait()
 	if err == nil {
