@@ -1,6 +1,7 @@
 package deviceplugin_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"berth.dev/berth/agent/deviceplugin"
 	"berth.dev/berth/agent/deviceplugin/kubelettest"
@@ -27,7 +30,13 @@ func TestWhateverHappensTheCountIsRightInTheEnd(t *testing.T) {
 
 func happen(t *testing.T, rng *rand.Rand) {
 	dir := folder(t)
-	k := start(t, dir)
+	var clock atomic.Int64
+	k := kubelettest.New(dir, 1)
+	k.Now = func() time.Time { return time.Unix(0, clock.Load()) }
+	if err := k.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Stop)
 	n := offering(gpus, "gpu", 8)
 	o := deviceplugin.Options{Dir: dir}.Quick()
 	stop := serve(t, o, n)
@@ -78,11 +87,33 @@ func happen(t *testing.T, rng *rand.Rand) {
 	leave()
 	n.set(gpus, devices("gpu", 6))
 	t.Log(log)
+	settled(t, k, &clock)
+	for ctx := wait(t); ; { // what happened last may still drop a call
+		err := k.Admit(wait(t), pod("all", map[string]int{gpus: 6}))
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		settled(t, k, &clock)
+	}
+	if got := k.Held(); len(got) != 1 || len(got[0].IDs) != 6 {
+		t.Errorf("held is %v, want six GPUs by one pod", got)
+	}
+}
+
+// settled waits until the kubelet has six GPUs. A kubelet that has dropped the
+// plugin of before in two steps, with ours registered between them, has them
+// when it has forgotten that.
+func settled(t *testing.T, k *kubelettest.Kubelet, clock *atomic.Int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if k.Await(ctx, func() bool { c, a, _ := k.Capacity(gpus); return c == 6 && a == 6 && k.Serving(gpus) }) == nil {
+		return
+	}
+	t.Log("the kubelet has to forget the plugin first")
+	clock.Add(int64(kubelettest.StopGrace + time.Second))
 	await(t, k, gpus, 6, 6)
-	if err := k.Admit(wait(t), pod("all", map[string]int{gpus: 6})); err != nil {
-		t.Error(err)
-	}
-	if _, err := k.StartContainer(wait(t), "all", "c"); err != nil {
-		t.Error(err)
-	}
 }
