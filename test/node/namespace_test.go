@@ -75,8 +75,10 @@ func isolated(t *testing.T) bool {
 	out, err := runInside(t, cg)
 	took := time.Since(began).Round(100 * time.Millisecond)
 	for line := range strings.Lines(string(out)) {
-		if _, figure, ok := strings.Cut(line, "figure: "); ok && err == nil {
-			t.Log(strings.TrimSpace(figure))
+		_, figure, isFigure := strings.Cut(line, "figure: ")
+		_, check, isCheck := strings.Cut(line, "    --- PASS: "+t.Name()+"/")
+		if err == nil && (isFigure || isCheck) {
+			t.Log(strings.TrimSpace(figure + strings.ReplaceAll(check, "_", " ")))
 		}
 	}
 	if err != nil {
