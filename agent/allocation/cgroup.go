@@ -21,8 +21,8 @@ func (n *Node) unifiedCgroup(uid string) (string, error) {
 }
 
 // cgroup finds a cgroup of a pod, as both of the kubelet's drivers name it, in
-// each class of service: below the root or one folder deeper, which is a
-// controller of cgroup v1 or where the kubelet was told to keep its own. "" is
+// each class of service: below the root or up to two folders deeper, which are a
+// controller of cgroup v1 and where the kubelet was told to keep its own. "" is
 // none.
 func (n *Node) cgroup(uid string) string {
 	under := strings.ReplaceAll(uid, "-", "_")
@@ -32,7 +32,7 @@ func (n *Node) cgroup(uid string) string {
 		"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under + ".slice",
 		"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + under + ".slice",
 	} {
-		for _, prefix := range []string{"", "*"} {
+		for _, prefix := range []string{"", "*", "*/*"} {
 			found, err := filepath.Glob(filepath.Join(n.o.CgroupRoot, prefix, path))
 			if err == nil && len(found) > 0 {
 				return found[0]
