@@ -244,8 +244,7 @@ func TestSendReachesTheKubelet(t *testing.T) { // of kubelettest.Plugin
 	run(t, p)
 	defer p.Stop()
 	await(t, k, gpus, 2, 2)
-	p.IDs = p.IDs[:1]
-	if err := p.Send(context.Background()); err != nil {
+	if err := p.Send(context.Background(), []string{"GPU-a"}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, k, gpus, 1, 1)

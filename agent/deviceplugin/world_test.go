@@ -66,8 +66,13 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() {
 		w.agent.kill()
+		raw, err := os.ReadFile(filepath.Join(dir, "agent.log"))
+		for _, bad := range []string{"WARNING: DATA RACE", "panic:", "panicked"} {
+			if err != nil || strings.Contains(string(raw), bad) {
+				t.Errorf("the agent's log has %q (%v)", bad, err)
+			}
+		}
 		if t.Failed() {
-			raw, _ := os.ReadFile(filepath.Join(dir, "agent.log"))
 			t.Logf("the agent's log ends with:\n%s", raw[max(0, len(raw)-4000):])
 		}
 	})

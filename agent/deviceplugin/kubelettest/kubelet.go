@@ -85,7 +85,22 @@ type grant struct {
 type endpoint struct {
 	api     v1beta1.DevicePluginClient // nil: of a plugin known from the checkpoint only
 	options *v1beta1.DevicePluginOptions
+
+	mu      sync.Mutex
 	stopped time.Time
+}
+
+func (e *endpoint) stop(at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = at
+}
+
+// since says when the endpoint was stopped; the zero time: it runs.
+func (e *endpoint) since() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stopped
 }
 
 // New gives a kubelet whose folder is dir; seed decides what it chooses where

@@ -15,14 +15,21 @@ import (
 
 // Plugin is somebody else's plugin, which does what NVIDIA's does: it removes
 // whatever is at its socket, sends its devices, and does not notice when the
-// kubelet goes.
+// kubelet goes. Its methods are for one goroutine.
 type Plugin struct {
-	v1beta1.UnimplementedDevicePluginServer
 	Dir, Socket, Resource string
 	IDs                   []string // all healthy
 
-	grpc    *grpc.Server
+	server  *pluginServer
 	serving sync.WaitGroup
+}
+
+// pluginServer is what a Plugin serves between Start and Kill.
+type pluginServer struct {
+	v1beta1.UnimplementedDevicePluginServer
+	grpc    *grpc.Server
+	name    string
+	devices []*v1beta1.Device
 	stop    chan struct{}
 	send    chan []*v1beta1.Device // to one stream, as with NVIDIA's
 }
@@ -36,10 +43,10 @@ func (p *Plugin) Start(ctx context.Context) error {
 		return err
 	}
 	l.SetUnlinkOnClose(false)
-	server := grpc.NewServer()
-	p.grpc, p.stop, p.send = server, make(chan struct{}), make(chan []*v1beta1.Device)
-	v1beta1.RegisterDevicePluginServer(server, p)
-	p.serving.Go(func() { _ = server.Serve(l) })
+	s := &pluginServer{grpc: grpc.NewServer(), name: p.Socket, devices: wellDevices(p.IDs), stop: make(chan struct{}), send: make(chan []*v1beta1.Device)}
+	p.server = s
+	v1beta1.RegisterDevicePluginServer(s.grpc, s)
+	p.serving.Go(func() { _ = s.grpc.Serve(l) })
 	if err := p.register(ctx); err != nil {
 		p.Stop()
 		return err
@@ -64,8 +71,8 @@ func (p *Plugin) register(ctx context.Context) error {
 
 // Kill ends the plugin and leaves its socket, as kill -9 does.
 func (p *Plugin) Kill() {
-	close(p.stop)
-	p.grpc.Stop()
+	close(p.server.stop)
+	p.server.grpc.Stop()
 	p.serving.Wait()
 }
 
@@ -75,49 +82,50 @@ func (p *Plugin) Stop() {
 	_ = os.Remove(filepath.Join(p.Dir, p.Socket)) // ours or not
 }
 
-// Send sends the devices again, and returns when a stream has taken them.
-func (p *Plugin) Send(ctx context.Context) error {
+// Send sends other devices, all healthy, and returns when a stream has taken
+// them.
+func (p *Plugin) Send(ctx context.Context, ids []string) error {
 	select {
-	case p.send <- p.devices():
+	case p.server.send <- wellDevices(ids):
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("send devices of %s: %w", p.Resource, ctx.Err())
 	}
 }
 
-func (p *Plugin) devices() []*v1beta1.Device {
+func wellDevices(ids []string) []*v1beta1.Device {
 	var out []*v1beta1.Device
-	for _, id := range p.IDs {
+	for _, id := range ids {
 		out = append(out, &v1beta1.Device{ID: id, Health: v1beta1.Healthy})
 	}
 	return out
 }
 
 // GetDevicePluginOptions asks for no further calls.
-func (p *Plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
+func (s *pluginServer) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
 	return &v1beta1.DevicePluginOptions{}, nil
 }
 
-// ListAndWatch sends the devices once, and again at each Send.
-func (p *Plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
-	devices := p.devices()
+// ListAndWatch sends the devices once, and others at each Send.
+func (s *pluginServer) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
+	devices := s.devices
 	for {
 		if err := stream.Send(&v1beta1.ListAndWatchResponse{Devices: devices}); err != nil {
 			return err
 		}
 		select {
-		case <-p.stop:
+		case <-s.stop:
 			return nil
-		case devices = <-p.send:
+		case devices = <-s.send:
 		}
 	}
 }
 
-// Allocate gives an empty answer for each container.
-func (p *Plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
+// Allocate says who was asked.
+func (s *pluginServer) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	out := &v1beta1.AllocateResponse{}
 	for range r.ContainerRequests {
-		out.ContainerResponses = append(out.ContainerResponses, &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"PLUGIN": p.Socket}})
+		out.ContainerResponses = append(out.ContainerResponses, &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"PLUGIN": s.name}})
 	}
 	return out, nil
 }

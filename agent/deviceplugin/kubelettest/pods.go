@@ -126,7 +126,7 @@ func (k *Kubelet) allocate(ctx context.Context, life int, pod string, c Containe
 	return nil
 }
 
-func (e *endpoint) running() bool { return e.api != nil && e.stopped.IsZero() }
+func (e *endpoint) running() bool { return e.api != nil && e.since().IsZero() }
 
 func errStopped(e *endpoint, resource string) error {
 	if e.running() {

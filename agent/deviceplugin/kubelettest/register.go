@@ -151,7 +151,7 @@ func (k *Kubelet) disconnected(resource string, life int) {
 		k.sick[resource][id] = true
 	}
 	k.healthy[resource] = make(set)
-	e.stopped = k.Now()
+	e.stop(k.Now())
 	k.broadcast()
 }
 

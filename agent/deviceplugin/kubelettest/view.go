@@ -44,7 +44,7 @@ func (k *Kubelet) Capacity(resource string) (capacity, allocatable int, known bo
 		return 0, 0, false
 	}
 	e := k.ends[resource]
-	if e == nil || !e.stopped.IsZero() && k.Now().Sub(e.stopped) > StopGrace {
+	if e == nil || !e.since().IsZero() && k.Now().Sub(e.since()) > StopGrace {
 		delete(k.ends, resource)
 		delete(k.healthy, resource)
 		delete(k.sick, resource)
@@ -60,7 +60,7 @@ func (k *Kubelet) Serving(resource string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.ends[resource]
-	return e != nil && e.stopped.IsZero() && k.grpc != nil
+	return e != nil && e.since().IsZero() && k.grpc != nil
 }
 
 // Devices gives the devices of a resource as its plugin sent them last, by ID.
