@@ -70,7 +70,7 @@ func (c *churn) one(slot, round int) error {
 	before := c.last[gpu]
 	c.last[gpu] = name
 	c.mu.Unlock()
-	if pids := processes(before); before != "" && len(pids) > 0 {
+	if pids := processes(uidOf(before)); before != "" && len(pids) > 0 {
 		err = errors.Join(err, fmt.Errorf("pods %s and %s run on GPU %d", before, name, gpu))
 	}
 	c.count.Add(1)

@@ -152,7 +152,7 @@ func (n *node) burst(t *testing.T) {
 // crash makes a container end as a program that failed.
 func (n *node) crash(t *testing.T, name string) {
 	t.Helper()
-	pids := processes(name)
+	pids := processes(uidOf(name))
 	if len(pids) != 1 {
 		t.Fatalf("pod %s has processes %v", name, pids)
 	}

@@ -68,6 +68,7 @@ func TestRealNode(t *testing.T) {
 		{"pods share a GPU by memory", j.memory},
 		{"a pod without the scheduler is seen, too", j.observed},
 		{"a label cuts idle GPUs by MIG, and the scheduler gives the parts", j.cut},
+		{"a pod that is deleted by force keeps its GPU until its container is gone", j.force},
 		{"an agent writes to no other node", j.ownNode},
 		{"a container runs on while the control plane and the agent start again", j.restarts},
 		{"a GPU that fails is shown, told of and not given", j.fails},
@@ -283,6 +284,39 @@ func (j joined) observed(t *testing.T) {
 		if uuid(i) == has {
 			t.Errorf("GPU %d is given to two pods", i)
 		}
+	}
+}
+
+// force deletes a pod by force, whose process does not end when it is asked to:
+// the API has forgotten the pod, and the GPU is in use.
+func (j joined) force(t *testing.T) {
+	stays := asking("stays", gpuResource, 1)
+	stays.Spec.Containers[0].Args = []string{"stay"}
+	stays.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	j.make(t, stays)
+	gpus := j.committed(t, "stays")
+	pods := j.client.CoreV1().Pods("default")
+	old, err := pods.Get(t.Context(), "stays", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pods.Delete(t.Context(), "stays", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	after := asking("after", gpuResource, 1)
+	after.Spec.SchedulerName = "nobody"
+	if _, err := pods.Create(t.Context(), after, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.bind(t, schedulerUser, "after", commit("c", uuid(gpus[0]))); err != nil {
+		t.Fatal(err)
+	}
+	r := j.reports(t, "after")
+	if pids := processes(old.UID); len(pids) > 0 {
+		t.Errorf("processes %v of the pod that was deleted have the GPU, too", pids)
+	}
+	if err := only(r, gpus...); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -78,12 +78,15 @@ func container(name, what string, n int64) v1.Container {
 	return c
 }
 
+// uidOf is the UID of a static pod.
+func uidOf(name string) types.UID { return types.UID(name + "-uid") }
+
 // pod has one container, c, that asks for n GPUs. devices is its commitment; ""
 // is none.
 func pod(name, devices string, n int64) *v1.Pod {
 	p := &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name + "-uid"), Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: uidOf(name), Annotations: map[string]string{}},
 		Spec: v1.PodSpec{
 			HostNetwork: true, TerminationGracePeriodSeconds: new(int64(1)), SchedulerName: berthScheduler,
 			AutomountServiceAccountToken: new(bool), EnableServiceLinks: new(bool),
@@ -143,7 +146,7 @@ func (n *node) removed(names ...string) error {
 			if _, ok := have[name]; ok {
 				return fmt.Errorf("pod %s is there", name)
 			}
-			if pids := processes(name); len(pids) > 0 {
+			if pids := processes(uidOf(name)); len(pids) > 0 {
 				return fmt.Errorf("processes %v of pod %s are there", pids, name)
 			}
 		}
@@ -151,8 +154,8 @@ func (n *node) removed(names ...string) error {
 	})
 }
 
-// processes are those of a pod's containers, without its sandbox.
-func processes(name string) []int {
+// processes are those of a pod's containers, by its UID, without its sandbox.
+func processes(uid types.UID) []int {
 	var pids []int
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range found {
@@ -164,7 +167,7 @@ func processes(name string) []int {
 			continue // ended, the sandbox's, or another program
 		}
 		group, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cgroup"))
-		if err == nil && strings.Contains(string(group), "/pod"+name+"-uid") {
+		if err == nil && strings.Contains(string(group), "/pod"+string(uid)) {
 			pids = append(pids, pid)
 		}
 	}

@@ -5,6 +5,7 @@
 //	gpuapp          wait
 //	gpuapp report   write one line of JSON, and wait
 //	gpuapp once     write one line of JSON, and end
+//	gpuapp stay     write one line of JSON, and wait to be killed
 package main
 
 import (
@@ -40,6 +41,9 @@ func main() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	<-end
+	if len(os.Args) > 1 && os.Args[1] == "stay" {
+		select {} // the signal is not enough
+	}
 }
 
 // look asks for all that could be a GPU.
