@@ -26,7 +26,8 @@ type Options struct {
 	Observe bool
 	// Foreign is told of another plugin that offers a resource which the node
 	// offers too, with a sentence that says who and what to do; "" says that
-	// it has gone. It is called from several goroutines. May be nil.
+	// it has gone. It is called from the goroutine of the resource, which waits
+	// for it. May be nil.
 	Foreign  func(resource, detail string)
 	Log      *slog.Logger // nil: none
 	Counters *Counters    // nil: nobody counts
