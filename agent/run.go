@@ -135,9 +135,8 @@ func (a *agent) serveKubelet(g *group) {
 	g.run(func(ctx context.Context) error {
 		return deviceplugin.Run(ctx, deviceplugin.Options{
 			Dir: a.o.deviceDir(), Log: a.o.Log, Counters: &a.plugin,
-			Foreign: func(resource, detail string) {
+			Foreign: func(_, detail string) {
 				if detail != "" {
-					a.o.Log.Warn("another device plugin", "resource", resource, "detail", detail)
 					a.nodeEvent("Warning", "ForeignDevicePlugin", detail)
 				}
 			},
