@@ -36,7 +36,7 @@ var layers = map[string]struct {
 	"fleet":        {may: []string{"fleet", "agent", "kube", "api", "core", "internal"}, ext: true}, // of agent: fakegpu and config
 	"controlplane": {may: []string{"controlplane", "fleet", "scheduler", "controller", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
 	"cmd":          {may: []string{"agent", "cli", "cmd", "console", "controller", "controlplane", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func; cmd: the cgo part of berth-nvml, a module of its own
-	"test":         {may: []string{"test", "internal"}, ext: true},                                                                               // scripts and benchmarks on the built programs
+	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                      // scripts and benchmarks on the built programs
 }
 
 // badNames are folder names that say nothing about what is inside.
