@@ -115,9 +115,24 @@ func (n *Node) reserve(uid string, pods []*v1.Pod) []string {
 			continue
 		}
 		owner := "reserved for " + other
-		if _, err := n.ledger.Commit(owner, kube.Parts(pod), named); err == nil {
-			owners = append(owners, owner)
+		if _, err := n.ledger.Commit(owner, kube.Parts(pod), named); err != nil {
+			n.reserveFree(owner, named)
 		}
+		owners = append(owners, owner)
 	}
 	return owners
+}
+
+// reserveFree holds those devices of a commitment that are free, where not all of
+// them are: of a shared device a share, of one that is committed by size all of it.
+func (n *Node) reserveFree(owner string, named map[string][]sharing.Named) {
+	for _, list := range named {
+		for _, want := range list {
+			for _, d := range n.ledger.Devices() {
+				if d.UUID == want.UUID && n.free(owner, d.ID) {
+					break
+				}
+			}
+		}
+	}
 }

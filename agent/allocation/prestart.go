@@ -57,8 +57,12 @@ func (n *Node) preStart(ctx context.Context, resource string, tokens []string) e
 	err = n.give(a)
 	var r *refusal
 	if errors.As(err, &r) && r.reason == ReasonTaken {
-		// Who holds it may have ended, and nobody told us yet.
-		if released, e := n.sweep(ctx, true); e == nil && released {
+		// Who holds it may have ended, and nobody told us yet. It is asked for again
+		// also where this sweep released nothing: Run's may have, meanwhile.
+		if n.sweep(ctx, true) == nil {
+			if err := n.readOthers(ctx, a); err != nil { // without those that have ended
+				return err
+			}
 			err = n.give(a)
 		}
 	}
@@ -97,12 +101,7 @@ func (n *Node) asker(ctx context.Context, uid string) (*asker, error) {
 		}
 		a := &asker{pod: pod}
 		if a.named, err = kube.Committed(pod); err == nil && (a.named != nil || n.mayGoWithout(pod) == nil) {
-			if a.named == nil {
-				if a.others, err = n.o.Pods.Pods(ctx, false); err != nil {
-					return nil, refuse(ReasonPodUnknown, "the pods of this node cannot be read: %w; the container starts by itself once they can", err)
-				}
-			}
-			return a, nil
+			return a, n.readOthers(ctx, a)
 		}
 		switch {
 		case !fresh:
@@ -115,6 +114,18 @@ func (n *Node) asker(ctx context.Context, uid string) (*asker, error) {
 		}
 	}
 	return nil, refuse(ReasonPodUnknown, "pod %s cannot be read", uid) // the second round has returned
+}
+
+// readOthers reads the pods of the node for a pod without a commitment: devices that
+// are committed to them are not to be had.
+func (n *Node) readOthers(ctx context.Context, a *asker) (err error) {
+	if a.named != nil {
+		return nil
+	}
+	if a.others, err = n.o.Pods.Pods(ctx, false); err != nil {
+		return refuse(ReasonPodUnknown, "the pods of this node cannot be read: %w; the container starts by itself once they can", err)
+	}
+	return nil
 }
 
 // remembered is a pod that has started before, as its record has it: containers

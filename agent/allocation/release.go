@@ -15,16 +15,15 @@ import (
 // earlier plugin has given devices to. Run calls it; it is for those who cannot
 // wait. An error says why pods cannot be read: then all stays held.
 func (n *Node) Tidy(ctx context.Context) error {
-	_, err := n.sweep(ctx, false)
-	return errors.Join(err, n.adopt(ctx))
+	return errors.Join(n.sweep(ctx, false), n.adopt(ctx))
 }
 
 // sweep releases what ended pods hold. With fresh it does not trust what the
 // source of pods remembers.
-func (n *Node) sweep(ctx context.Context, fresh bool) (released bool, err error) {
+func (n *Node) sweep(ctx context.Context, fresh bool) (err error) {
 	pods, err := n.o.Pods.Pods(ctx, fresh)
 	if err != nil {
-		return false, fmt.Errorf("list the pods of this node: %w", err)
+		return fmt.Errorf("list the pods of this node: %w", err)
 	}
 	n.tellUnreached(pods)
 	live := map[string]bool{}
@@ -43,10 +42,10 @@ func (n *Node) sweep(ctx context.Context, fresh bool) (released bool, err error)
 		case pod == nil && n.runs(uid):
 			err = errors.Join(err, fmt.Errorf("pod %s was deleted by force, and its containers still run", uid))
 		case pod == nil || ended(pod):
-			released = n.release(uid) || released
+			n.release(uid)
 		}
 	}
-	return released, err
+	return err
 }
 
 // release gives back all that a pod holds.
