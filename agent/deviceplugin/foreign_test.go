@@ -34,10 +34,18 @@ func nvidia(dir, socket string) *kubelettest.Plugin {
 	return &kubelettest.Plugin{Dir: dir, Socket: socket, Resource: gpus, IDs: []string{"GPU-a", "GPU-b"}}
 }
 
-// run starts somebody else's plugin, which is ended by the test.
+// run starts somebody else's plugin, which is ended by the test: again if the kubelet
+// drops it while it registers, as NVIDIA's tries again.
 func run(t *testing.T, p *kubelettest.Plugin) {
 	t.Helper()
-	if err := p.Start(wait(t)); err != nil {
+	err := p.Start(wait(t))
+	for range 3 {
+		if err == nil {
+			return
+		}
+		err = p.Start(wait(t))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
