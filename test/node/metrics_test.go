@@ -86,7 +86,8 @@ func (n *node) lint(t *testing.T) {
 	}
 }
 
-// weight is the agent's memory and processor time, on a real node at rest that
+// weight is the agent's memory and processor time (NVIDIA/dcgm-exporter#702, #536,
+// #292, #609: 400 MiB and more for the exporter alone), on a real node at rest that
 // is scraped once a second.
 func (n *node) weight(t *testing.T) {
 	pids := append(children(n.agent.cmd.Process.Pid), n.agent.cmd.Process.Pid)
