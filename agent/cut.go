@@ -14,9 +14,7 @@ func (a *agent) cut(g *group) {
 	}
 	m := mig.New(mig.Options{
 		Driver: a.client, File: a.o.MIGFile, Label: a.cluster.geometry, Holders: a.held,
-		Drain: func(uuid string) (release func()) {
-			return a.keeper.Drain([]string{uuid}, "it is being cut by MIG")
-		},
+		Drain:   a.keeper.Drain,
 		Refresh: a.keeper.Refresh, State: a.cluster.setMIGState,
 		Event: func(warning bool, reason, message string) {
 			kind := "Normal"

@@ -14,7 +14,6 @@ import (
 	"berth.dev/berth/agent/labels"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/settings"
-	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/health"
 )
 
@@ -35,10 +34,9 @@ type offers interface {
 type Status struct {
 	Snapshot nvml.Snapshot
 	Settings config.Settings
-	InForce  bool              // Settings are; without, nothing is offered
-	Healthy  map[string]bool   // by UUID of GPUs and MIG devices; false for those that are drained, too
-	Why      map[string]string // why those of it are not, by UUID
-	Xid      map[string]int    // last Xid, by UUID of GPUs; 0 is none
+	InForce  bool            // Settings are; without, nothing is offered
+	Healthy  map[string]bool // by UUID of GPUs and MIG devices; false for those that are drained, too
+	Xid      map[string]int  // last Xid, by UUID of GPUs; 0 is none
 }
 
 // keeper holds together driver, health and configuration on one goroutine, and
@@ -54,7 +52,7 @@ type keeper struct {
 	now     func() time.Time
 
 	mu      sync.Mutex
-	drained map[string]string // why, by UUID of GPUs that are taken out of the offer; with mu
+	drained map[string]bool   // UUIDs of GPUs that are taken out of the offer; with mu
 	faults  map[string]string // why shares of GPUs cannot be used, by UUID; with mu
 	asked   chan request
 	before  chan []nvml.Event // what an earlier agent had marked
@@ -96,7 +94,7 @@ func newKeeper(d driver, o offers, choices <-chan settings.Choice, p health.Poli
 		driver: d, offers: o, choices: choices, health: health.New(p), now: time.Now,
 		listen: func(Status) {}, say: func(string, string, string) {},
 		xid: func(string, int, time.Time) {}, log: slog.New(slog.DiscardHandler),
-		drained: map[string]string{}, told: map[string]bool{}, asked: make(chan request), before: make(chan []nvml.Event, 1), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
+		drained: map[string]bool{}, told: map[string]bool{}, asked: make(chan request), before: make(chan []nvml.Event, 1), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
 	}
 }
 
@@ -301,20 +299,16 @@ func (k *keeper) probe(ctx context.Context, calls *sync.WaitGroup) {
 	}
 }
 
-// Drain takes GPUs out of the offer, with all that they are cut into, until release
-// is called: from its return on nothing new is given of them. why is a sentence.
-func (k *keeper) Drain(uuids []string, why string) (release func()) {
+// Drain takes a GPU out of the offer, with all that it is cut into, until release is
+// called: from its return on nothing new is given of it.
+func (k *keeper) Drain(uuid string) (release func()) {
 	k.mu.Lock()
-	for _, uuid := range uuids {
-		k.drained[uuid] = why
-	}
+	k.drained[uuid] = true
 	k.mu.Unlock()
 	k.ask(context.Background(), false)
 	return func() {
 		k.mu.Lock()
-		for _, uuid := range uuids {
-			delete(k.drained, uuid)
-		}
+		delete(k.drained, uuid)
 		k.mu.Unlock()
 		k.ask(context.Background(), false)
 	}
@@ -364,37 +358,27 @@ func (k *keeper) answer() {
 func (k *keeper) status() Status {
 	s := Status{
 		Snapshot: k.snapshot, Settings: k.choice.Settings, InForce: k.choice.InForce,
-		Healthy: k.health.Healthy(), Why: map[string]string{}, Xid: map[string]int{},
+		Healthy: k.health.Healthy(), Xid: map[string]int{},
 	}
 	k.mu.Lock()
 	out := maps.Clone(k.drained)
 	for uuid, why := range k.faults {
-		if why != "" && out[uuid] == "" {
-			out[uuid] = why
+		if why != "" {
+			out[uuid] = true
 		}
 	}
 	k.mu.Unlock()
 	for _, g := range k.snapshot.GPUs {
 		s.Xid[g.UUID] = k.health.LastXid(g.UUID)
-		why, drained := out[g.UUID]
-		for _, uuid := range append([]string{g.UUID}, uuidsOf(g.MIG)...) {
-			if drained {
-				s.Healthy[uuid], s.Why[uuid] = false, why
-			}
-			if well, _, verdict := k.health.Verdict(uuid); !well {
-				s.Why[uuid] = verdict
-			}
+		if !out[g.UUID] {
+			continue
+		}
+		s.Healthy[g.UUID] = false
+		for _, d := range g.MIG {
+			s.Healthy[d.UUID] = false
 		}
 	}
 	return s
-}
-
-func uuidsOf(devices []gpu.MIGDevice) []string {
-	var out []string
-	for _, d := range devices {
-		out = append(out, d.UUID)
-	}
-	return out
 }
 
 // apply offers what there is, and tells the listener.

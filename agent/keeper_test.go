@@ -265,7 +265,7 @@ func TestDrainedGPUsAreOutOfTheOfferWhenDrainReturns(t *testing.T) {
 		defer s.end(t)
 		s.choices <- chosen()
 		synctest.Wait()
-		release := s.Drain([]string{"GPU-b"}, "it is being cut")
+		release := s.Drain("GPU-b")
 		if got := s.offers.well("GPU-a", "GPU-b", "MIG-b1"); got != "GPU-a" {
 			t.Errorf("after Drain %q is offered, want GPU-a", got)
 		}
@@ -304,7 +304,7 @@ func TestAKeeperThatHasEndedHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := begin(t, newFakeDriver())
 		s.end(t)
-		s.Drain([]string{"GPU-a"}, "why")()
+		s.Drain("GPU-a")()
 		s.Fault(map[string]string{"GPU-a": "why"})
 		if err := s.Refresh(t.Context()); err != nil {
 			t.Error(err)

@@ -48,7 +48,6 @@ type agent struct {
 	node    *allocation.Node // nil where it only observes
 	keeper  *keeper
 	mps     *mps.Manager // nil where it only observes
-	plugin  deviceplugin.Counters
 	status  atomic.Pointer[Status]
 	cutter  atomic.Pointer[mig.Manager] // nil where nothing is cut
 }
@@ -134,7 +133,7 @@ func (a *agent) serveKubelet(g *group) {
 	g.run(a.node.Run)
 	g.run(func(ctx context.Context) error {
 		return deviceplugin.Run(ctx, deviceplugin.Options{
-			Dir: a.o.deviceDir(), Log: a.o.Log, Counters: &a.plugin,
+			Dir: a.o.deviceDir(), Log: a.o.Log,
 			Foreign: func(_, detail string) {
 				if detail != "" {
 					a.nodeEvent("Warning", "ForeignDevicePlugin", detail)

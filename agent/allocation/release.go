@@ -49,12 +49,12 @@ func (n *Node) sweep(ctx context.Context, fresh bool) (err error) {
 }
 
 // release gives back all that a pod holds.
-func (n *Node) release(uid string) bool {
+func (n *Node) release(uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r := n.records[uid]
 	if r == nil {
-		return false
+		return
 	}
 	delete(n.records, uid)
 	for i := range r.Containers {
@@ -85,7 +85,6 @@ func (n *Node) release(uid string) bool {
 		}
 	}
 	n.tell()
-	return true
 }
 
 // recountAll counts all records anew in an empty ledger. n.mu is held.
