@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 )
 
 // leftWatch is a ResponseWriter whose ctx ends when the client of a hijacked
@@ -55,8 +56,19 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection and calls gone.
+// linger bounds how long a closed connection waits for its client to close too.
+const linger = 2 * time.Second
+
+// Close ends what is written, reads until the client has closed or linger is
+// over, closes the connection and calls gone. A connection that is closed while
+// something the client sent lies unread is reset, and the client may lose what
+// it had not read yet: the exit code of a shell, most often, since that comes
+// last.
 func (c *watchedConn) Close() error {
 	c.gone()
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if ok && half.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(linger)) == nil {
+		_, _ = io.Copy(io.Discard, c.Conn)
+	}
 	return c.Conn.Close()
 }
