@@ -11,6 +11,9 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
+// errEnded is the end of a call by the kubelet's own.
+var errEnded = errors.New("the kubelet has ended")
+
 // Pod is what a pod asks of devices.
 type Pod struct {
 	UID, Namespace, Name string
@@ -78,7 +81,7 @@ func (k *Kubelet) lend(pod string, c Container, reuse map[string]set, on bool) {
 // allocate gets a container its devices of all resources.
 func (k *Kubelet) allocate(ctx context.Context, life int, pod string, c Container, reuse map[string]set) error {
 	for _, resource := range slices.Sorted(maps.Keys(c.Limits)) {
-		ids, err := k.choose(ctx, holder{pod, c.Name, resource}, c.Limits[resource], reuse[resource])
+		ids, err := k.choose(ctx, life, holder{pod, c.Name, resource}, c.Limits[resource], reuse[resource])
 		if err != nil {
 			return err
 		}
@@ -101,7 +104,7 @@ func (k *Kubelet) allocate(ctx context.Context, life int, pod string, c Containe
 		case len(resp.ContainerResponses) == 0:
 			err = errors.New("no containers return in allocation response")
 		case !k.lives(life):
-			err = errors.New("the kubelet has ended")
+			err = errEnded
 		}
 		if err != nil {
 			k.taken = k.inUse()
@@ -136,7 +139,7 @@ func errStopped(e *endpoint, resource string) error {
 }
 
 // choose picks the devices of a container; none where it has them already.
-func (k *Kubelet) choose(ctx context.Context, h holder, required int, reuse set) ([]string, error) {
+func (k *Kubelet) choose(ctx context.Context, life int, h holder, required int, reuse set) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.release()
@@ -183,6 +186,9 @@ func (k *Kubelet) choose(ctx context.Context, h holder, required int, reuse set)
 		return nil, fmt.Errorf("requested number of devices unavailable for %s. Requested: %d, Available: %d", h.resource, need, n)
 	}
 	preferred, err := k.prefer(ctx, h.resource, append(k.shuffled(free), got...), got, required)
+	if err == nil && !k.lives(life) {
+		err = errEnded // what is taken is counted anew, without this choice
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package kubelettest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -68,7 +67,7 @@ func (k *Kubelet) register(ctx context.Context, q *v1beta1.RegisterRequest) erro
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err == nil && !k.lives(c.life) {
-		err = errors.New("the kubelet has ended")
+		err = errEnded
 	}
 	if err != nil {
 		if c.life == k.life {
