@@ -14,26 +14,18 @@ import (
 
 	"berth.dev/berth/agent/deviceplugin"
 	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/internal/finding"
 )
 
-// Status says how bad a finding is.
-type Status string
-
-// The kinds of findings. Fail: pods cannot use this node's GPUs. Warn: they can,
-// but something will surprise somebody.
+// The kinds of findings. Fail: pods cannot use this node's GPUs.
 const (
-	OK   Status = "ok"
-	Warn Status = "warn"
-	Fail Status = "fail"
+	OK   = finding.OK
+	Warn = finding.Warn
+	Fail = finding.Fail
 )
 
 // Finding is the answer of one check.
-type Finding struct {
-	Name   string `json:"name"` // of the check, such as "driver"; stable
-	Status Status `json:"status"`
-	Seen   string `json:"seen"`         // what was found, in a few words
-	Do     string `json:"do,omitempty"` // the next step; "" with OK
-}
+type Finding = finding.Finding
 
 // Options say where to look. The zero value looks at this machine, without
 // asking the driver.
@@ -64,17 +56,6 @@ type Options struct {
 // driver first, each check once.
 func Run(ctx context.Context, o Options) []Finding {
 	return Judge(Collect(ctx, o))
-}
-
-// Failed counts the findings that keep pods from using GPUs.
-func Failed(findings []Finding) int {
-	n := 0
-	for _, f := range findings {
-		if f.Status == Fail {
-			n++
-		}
-	}
-	return n
 }
 
 // withDefaults fills in what is empty.

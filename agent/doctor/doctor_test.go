@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/agent/doctor"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/finding"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected findings of testdata")
@@ -41,7 +42,7 @@ func TestNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got strings.Builder
-			if err := doctor.Print(&got, doctor.Run(t.Context(), node(t, a))); err != nil {
+			if err := finding.Print(&got, doctor.Run(t.Context(), node(t, a))); err != nil {
 				t.Fatal(err)
 			}
 			at := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
@@ -169,7 +170,7 @@ func TestGPUsOfPodsThatAskedForNone(t *testing.T) {
 		name    string
 		runtime doctor.Runtime
 		toolkit doctor.Toolkit
-		want    doctor.Status
+		want    finding.Status
 	}{
 		{"the default runtime is NVIDIA's, and its configuration is as installed", doctor.Runtime{Default: "nvidia", NVIDIA: "nvidia"}, doctor.Toolkit{EnvVar: true}, doctor.Warn},
 		{"NVIDIA's runtime has to be named by a runtime class", doctor.Runtime{Default: "runc", NVIDIA: "nvidia"}, doctor.Toolkit{EnvVar: true}, doctor.Warn},
@@ -207,7 +208,7 @@ func TestJudge(t *testing.T) {
 		name  string
 		facts doctor.Facts
 		check string
-		want  doctor.Status
+		want  finding.Status
 		says  string
 	}{
 		// NVIDIA/mig-parted#181

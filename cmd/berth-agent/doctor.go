@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/agent/doctor"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/settings"
+	"berth.dev/berth/internal/finding"
 )
 
 // diagnose is `berth doctor node`. Its exit code is 1 where pods cannot use the GPUs.
@@ -67,12 +68,12 @@ func diagnose(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		return 1
 	}
-	return min(doctor.Failed(findings), 1)
+	return min(finding.Failed(findings), 1)
 }
 
-func show(findings []doctor.Finding, output string) error {
+func show(findings []finding.Finding, output string) error {
 	if output != "json" {
-		return doctor.Print(os.Stdout, findings)
+		return finding.Print(os.Stdout, findings)
 	}
 	e := json.NewEncoder(os.Stdout)
 	e.SetIndent("", "  ")
