@@ -7,9 +7,7 @@ import (
 	"unicode"
 
 	v1 "k8s.io/api/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/notebook"
@@ -49,6 +47,7 @@ func OfferOf(nodes []*v1.Node, pod *v1.Pod) notebook.Offer {
 	}
 	if o.Labels = unknownLabels(nodes, pod.Spec.NodeSelector); len(o.Labels) > 0 {
 		o.Near = nearestLabel(nodes, o.Labels[0])
+		o.Has = valuesOf(nodes, o.Labels[0])
 	}
 	for t := range taints {
 		o.Taints = append(o.Taints, t)
@@ -102,9 +101,7 @@ func shareName(name string) bool {
 // untolerated is the first taint that keeps a pod off a node for good, as kubectl
 // writes it, or "".
 func untolerated(n *v1.Node, tolerations []v1.Toleration) string {
-	t, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, tolerations, func(t *v1.Taint) bool {
-		return t.Effect != v1.TaintEffectPreferNoSchedule && !strings.HasPrefix(t.Key, "node.kubernetes.io/")
-	}, false)
+	t, found := Untolerated(n, tolerations)
 	if !found {
 		return ""
 	}
@@ -124,6 +121,19 @@ func unknownLabels(nodes []*v1.Node, selector map[string]string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// valuesOf are the values that nodes have of the key of a label KEY=VALUE, sorted.
+func valuesOf(nodes []*v1.Node, label string) []string {
+	key, _, _ := strings.Cut(label, "=")
+	var out []string
+	for _, n := range nodes {
+		if v, ok := n.Labels[key]; ok && v != "" {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // nearestLabel is the label of a node, KEY=VALUE, that comes nearest to one that no

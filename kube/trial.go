@@ -17,12 +17,14 @@ import (
 
 // Trial is a cluster at one moment on which requests are tried: whether a pod
 // would fit on a node now, and with which change of it. Nothing is placed. It
-// looks at GPUs, CPU, memory, node selectors, required node affinity and taints,
-// and not at volumes, ports or other pods.
+// looks at GPUs, CPU, memory, node selectors, required node affinity and taints, at
+// volumes as far as Tied was called, and not at ports or other pods.
 type Trial struct {
 	nodes    []*v1.Node // those that take pods, by name
+	all      []*v1.Node // by name
 	snapshot *cluster.Snapshot
 	view     View
+	ties     []Tie
 }
 
 // NewTrial reads nodes and the pods on them.
@@ -40,13 +42,22 @@ func NewTrial(nodes []*v1.Node, pods []*v1.Pod) (*Trial, error) {
 			return nil, fmt.Errorf("count the cluster: %w", err)
 		}
 	}
-	for _, n := range nodes {
+	t.all = slices.SortedFunc(slices.Values(nodes), func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for _, n := range t.all {
 		if _, open := t.snapshot.Find(n.Name); open {
 			t.nodes = append(t.nodes, n)
 		}
 	}
-	slices.SortFunc(t.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return t, nil
+}
+
+// Tied has a Trial count as out of reach the nodes that volumes of the pods that are
+// tried are not on.
+func (t *Trial) Tied(ties []Tie) { t.ties = ties }
+
+// reached says whether a node reaches all volumes.
+func reached(n *v1.Node, ties []Tie) bool {
+	return !slices.ContainsFunc(ties, func(tie Tie) bool { return !tie.Reaches(n) })
 }
 
 // Fits gives the first node by name that pod would fit on now.
@@ -61,7 +72,7 @@ func (t *Trial) Fits(pod *v1.Pod) (node string, ok bool) {
 
 func (t *Trial) fits(pod *v1.Pod, n *v1.Node) bool {
 	i, ok := t.snapshot.Find(n.Name)
-	if !ok {
+	if !ok || !reached(n, t.ties) {
 		return false
 	}
 	_, sharing, err := GPUs(n)
@@ -103,7 +114,7 @@ type Held struct {
 func (t *Trial) InTheWay(pod *v1.Pod) []Held {
 	var out []Held
 	for _, n := range t.nodes {
-		if !offers(pod, n) || !selects(pod, n) || tolerates(pod, n) != nil {
+		if !offers(pod, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, t.ties) {
 			continue
 		}
 		i := slices.IndexFunc(t.view.Nodes, func(v Node) bool { return v.Name == n.Name })

@@ -171,49 +171,6 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// podFacts is a pod as the rules of what is said see it.
-func podFacts(pod *corev1.Pod, events []corev1.Event) *rules.Pod {
-	out := &rules.Pod{Name: pod.Name, Node: pod.Spec.NodeName, Deleting: pod.DeletionTimestamp != nil, Created: pod.CreationTimestamp.Time}
-	if ended(pod) {
-		out.Failed = strings.TrimSuffix(cmp.Or(pod.Status.Reason, string(pod.Status.Phase))+": "+pod.Status.Message, ": ")
-	}
-	for i := range pod.Status.Conditions {
-		c := &pod.Status.Conditions[i]
-		out.Conditions = append(out.Conditions, rules.Condition{
-			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
-		})
-	}
-	out.Containers = append(containerFacts(pod.Status.InitContainerStatuses, pod.Spec.InitContainers, true), containerFacts(pod.Status.ContainerStatuses, pod.Spec.Containers, false)...)
-	for i := range events {
-		if events[i].InvolvedObject.Kind == "Pod" {
-			out.Troubles = append(out.Troubles, rules.Refusal{Reason: events[i].Reason, Message: events[i].Message})
-		}
-	}
-	return out
-}
-
-func containerFacts(list []corev1.ContainerStatus, specs []corev1.Container, init bool) []rules.Container {
-	var out []rules.Container
-	for i := range list {
-		s := &list[i]
-		c := rules.Container{Name: s.Name, Image: s.Image, Init: init, Restarts: s.RestartCount, Running: s.State.Running != nil, Ended: s.State.Terminated != nil}
-		for j := range specs {
-			if specs[j].Name == s.Name {
-				c.Image = specs[j].Image // the status may name it by its digest
-				c.Init = init && (specs[j].RestartPolicy == nil || *specs[j].RestartPolicy != corev1.ContainerRestartPolicyAlways)
-			}
-		}
-		if w := s.State.Waiting; w != nil {
-			c.Waiting, c.Message = cmp.Or(w.Reason, "ContainerCreating"), w.Message
-		}
-		if t := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated); t != nil {
-			c.ExitCode, c.OutOfMemory = t.ExitCode, t.Reason == "OOMKilled"
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
 // refusedAt is when the scheduler first said that a pod fits nowhere; zero is never.
 func refusedAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {

@@ -30,7 +30,7 @@ func (p *pass) fill(ctx context.Context) error {
 		f.GPUs, f.Claims = kube.AmountsOf(p.made.pod), p.made.claims
 	}
 	if p.pod != nil {
-		f.Pod = podFacts(p.pod, p.events)
+		f.Pod = kube.PodFacts(p.pod, p.events)
 		p.change()
 	} else if f.Refusal == nil && p.set != nil && !f.Stopped {
 		f.Refusal = p.heardRefusal()

@@ -38,7 +38,7 @@ func (f *Facts) mounting(e *Refusal) (Reason, string) {
 	case strings.Contains(text, "Multi-Attach error"), strings.Contains(text, "already exclusively attached"), strings.Contains(text, "already used by pod"):
 		return VolumeInUse, fmt.Sprintf("a volume of it is attached to another node (%s); stop what uses it there: %s", strings.Join(f.Claims, ", "), text)
 	case strings.Contains(text, "not found"):
-		return MissingVolume, "something that a volume of it needs does not exist; make it, and the notebook starts: " + text
+		return MissingVolume, "something that a volume of it needs does not exist; make it, and it starts: " + text
 	}
 	return "", ""
 }
@@ -49,8 +49,12 @@ func (f *Facts) container(c *Container) (Reason, string) {
 	logs := fmt.Sprintf("kubectl logs -n %s %s -c %s --previous", f.Namespace, f.Pod.Name, c.Name)
 	switch c.Waiting {
 	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable":
-		return ImageTrouble, fmt.Sprintf("image %s cannot be pulled on node %s: %s; correct its name, or see that the registry lets this cluster in",
-			c.Image, node, orDash(c.Message))
+		holds := ""
+		if len(f.GPUs) > 0 {
+			holds = "holds " + Amounts(f.GPUs) + " and cannot run: "
+		}
+		return ImageTrouble, fmt.Sprintf("%simage %s cannot be pulled on node %s: %s; correct its name, or see that the registry lets this cluster in",
+			holds, c.Image, node, orDash(c.Message))
 	case "InvalidImageName":
 		return ImageTrouble, "image " + c.Image + " is no name of an image; correct it"
 	case "CrashLoopBackOff":

@@ -19,6 +19,8 @@ type Offer struct {
 	Total    int64  // of Resource, on all nodes of Allowed
 	// Labels are those of its node selector that no node has, as KEY=VALUE, sorted.
 	Labels []string
+	// Has are the values that nodes have of the key of the first of Labels, sorted.
+	Has    []string
 	Near   string   // the label of a node that comes nearest to the first of Labels; "" is none
 	Taints []string // of nodes of Offering that it does not tolerate, sorted, each once
 }
@@ -55,7 +57,7 @@ func (f *Facts) unplaced() (Reason, string) {
 		return Queued, "its scheduling gates hold it; whoever has set them must take them away: " + text
 	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "not found"):
 		name := quoted(text, `persistentvolumeclaim "`)
-		return MissingVolume, fmt.Sprintf("volume claim %s does not exist in namespace %s; make it, and the notebook starts", name, f.Namespace)
+		return MissingVolume, fmt.Sprintf("volume claim %s does not exist in namespace %s; make it, and it starts", name, f.Namespace)
 	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "is being deleted"):
 		return MissingVolume, "volume claim " + quoted(text, `persistentvolumeclaim "`) + " is being deleted; make it anew when it is gone"
 	case strings.Contains(text, "unbound immediate PersistentVolumeClaims"):
@@ -64,7 +66,7 @@ func (f *Facts) unplaced() (Reason, string) {
 	case strings.Contains(text, "ReadWriteOncePod"):
 		return VolumeInUse, fmt.Sprintf("a volume of it (%s) is used by another pod, and only one may at a time; stop that one", strings.Join(f.Claims, ", "))
 	}
-	if why := f.Offer.lacks(); why != "" && len(f.GPUs) > 0 {
+	if why := f.Offer.Lacks(); why != "" && len(f.GPUs) > 0 {
 		return NoSuchGPU, why
 	}
 	return Queued, f.waits(text)
@@ -83,7 +85,11 @@ func (f *Facts) waits(text string) string {
 	if len(f.GPUs) > 0 && f.Place.At > 0 {
 		out += ", " + f.Place.String()
 	}
-	if o := f.Offer; o != nil && len(f.GPUs) > 0 && o.Total > 0 {
+	beyond := beyondReach(text)
+	if beyond > 0 {
+		out += fmt.Sprintf("; %s out of reach of a volume of it (%s), so that what is free there is not for it", nodesAre(beyond), strings.Join(f.Claims, ", "))
+	}
+	if o := f.Offer; o != nil && len(f.GPUs) > 0 && o.Total > 0 && beyond == 0 {
 		out += fmt.Sprintf("; of %d that nodes offer it, no node has that many free", o.Total)
 	}
 	if held := f.Rivals.String(); held != "" {
@@ -95,6 +101,22 @@ func (f *Facts) waits(text string) string {
 	return out
 }
 
+// beyondReach is how many nodes the scheduler has excluded because a volume cannot be
+// had there, as its plugins VolumeBinding and VolumeZone say it.
+func beyondReach(text string) int {
+	text, _, _ = strings.Cut(text, " preemption: ")
+	sum := 0
+	for part := range strings.SplitSeq(after(text, "nodes are available: "), ", ") {
+		if strings.Contains(part, "PersistentVolume's node affinity") || strings.Contains(part, "volume node affinity conflict") || strings.Contains(part, "no available volume zone") {
+			var n int
+			if _, err := fmt.Sscan(part, &n); err == nil {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
 // schedulerSays is the first sentence of a scheduler's message: what it says of
 // preemption after it is the same sentence again.
 func schedulerSays(text string) string {
@@ -103,8 +125,8 @@ func schedulerSays(text string) string {
 	return strings.TrimSuffix(strings.TrimSpace(text), ".")
 }
 
-// lacks says why no node will ever do, or "".
-func (o *Offer) lacks() string {
+// Lacks says why no node will ever do, or "".
+func (o *Offer) Lacks() string {
 	switch {
 	case o == nil:
 		return ""
@@ -114,6 +136,9 @@ func (o *Offer) lacks() string {
 		return fmt.Sprintf("no node offers %s (there are %d); ask for what berth nodes lists, or add a node that has it", o.Resource, o.Nodes)
 	case len(o.Labels) > 0:
 		out := "no node has the label " + o.Labels[0]
+		if len(o.Has) > 0 {
+			out += "; nodes have " + named(o.Has)
+		}
 		if o.Near != "" {
 			out += "; the nearest is " + o.Near
 		}
@@ -126,6 +151,24 @@ func (o *Offer) lacks() string {
 		return fmt.Sprintf("it asks for %d %s, and no node that it may use has more than %d; ask for less", o.Asked, o.Resource, o.Most)
 	}
 	return ""
+}
+
+// mostValues is how many values of a label are named before the rest is counted.
+const mostValues = 8
+
+// named writes a list that may be long.
+func named(list []string) string {
+	if more := len(list) - mostValues; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:mostValues], ", "), more)
+	}
+	return strings.Join(list, ", ")
+}
+
+func nodesAre(n int) string {
+	if n == 1 {
+		return "1 node is"
+	}
+	return fmt.Sprint(n, " nodes are")
 }
 
 func nodesHave(n int) string {

@@ -128,7 +128,7 @@ func TestJudge(t *testing.T) {
 		{
 			"a volume claim that is missing",
 			notebook.Facts{GPUs: oneGPU, Pod: unplaced(`0/3 nodes are available: persistentvolumeclaim "home" not found. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.`)},
-			"MissingVolume: volume claim home does not exist in namespace ns; make it, and the notebook starts", "False Held: -",
+			"MissingVolume: volume claim home does not exist in namespace ns; make it, and it starts", "False Held: -",
 		},
 		{
 			"a volume claim without a volume",
@@ -147,6 +147,18 @@ func TestJudge(t *testing.T) {
 			"True Waiting: 2nd of 3 that wait for nvidia.com/gpu",
 		},
 		{
+			"a volume in another zone keeps it from what is free",
+			notebook.Facts{
+				GPUs: oneGPU, Claims: []string{"home"}, Place: notebook.Place{At: 1, Of: 1, Resource: "nvidia.com/gpu"},
+				Offer: &notebook.Offer{Nodes: 4, Offering: 4, Allowed: 4, Enough: 4, Most: 8, Total: 32, Asked: 1, Resource: "nvidia.com/gpu"},
+				Pod: unplaced("0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had no available volume zone, 2 node(s) didn't match PersistentVolume's node affinity. " +
+					"preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."),
+			},
+			"Queued: waits for 1 nvidia.com/gpu, the only one that waits for nvidia.com/gpu; 3 nodes are out of reach of a volume of it (home), so that what is free there is not for it; " +
+				"0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had no available volume zone, 2 node(s) didn't match PersistentVolume's node affinity",
+			"",
+		},
+		{
 			"no node offers it",
 			notebook.Facts{GPUs: oneGPU, Offer: &notebook.Offer{Nodes: 3, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
 			"NoSuchGPU: no node offers nvidia.com/gpu (there are 3); ask for what berth nodes lists, or add a node that has it", "",
@@ -163,6 +175,14 @@ func TestJudge(t *testing.T) {
 				Offer: &notebook.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=Tesla-V100"}, Near: "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB"},
 			},
 			"NoSuchGPU: no node has the label gpu-model=Tesla-V100; the nearest is nvidia.com/gpu.product=Tesla-V100-SXM2-16GB; change nodeSelector, or label a node", "",
+		},
+		{
+			"a label that nodes have with other values",
+			notebook.Facts{
+				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"),
+				Offer: &notebook.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=v100"}, Has: []string{"a100", "t4"}},
+			},
+			"NoSuchGPU: no node has the label gpu-model=v100; nodes have a100, t4; change nodeSelector, or label a node", "",
 		},
 		{
 			"taints keep it off",
@@ -187,7 +207,7 @@ func TestJudge(t *testing.T) {
 		{
 			"a secret that a volume needs",
 			notebook.Facts{Pod: &secret},
-			`MissingVolume: something that a volume of it needs does not exist; make it, and the notebook starts: MountVolume.SetUp failed for volume "token" : secret "s" not found`, "",
+			`MissingVolume: something that a volume of it needs does not exist; make it, and it starts: MountVolume.SetUp failed for volume "token" : secret "s" not found`, "",
 		},
 		{
 			"an image on its way",
