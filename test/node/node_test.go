@@ -125,16 +125,22 @@ func newNode(t *testing.T) *node {
 	// Pods have the node's network: no plugin is ever called. A node without a
 	// configured one is not Ready.
 	n.write("cni/10-lo.conflist", `{"cniVersion":"0.4.0","name":"lo","plugins":[{"type":"loopback"}]}`)
-	n.containerd = startProcess(t, workDir, "containerd", nil, program("containerd"), "-c", workDir+"/containerd.toml")
 	images := filepath.Join(workDir, "images.tar")
 	if err := writeImages(images, program("gpuapp")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 30*time.Second, "containerd answers", func() error { return n.ctr("version") })
+	n.startContainerd()
 	if err := n.ctr("-n", "k8s.io", "images", "import", "--digests=false", "--local", images); err != nil {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// startContainerd starts containerd, and waits until it answers.
+func (n *node) startContainerd() {
+	n.t.Helper()
+	n.containerd = startProcess(n.t, workDir, "containerd", nil, program("containerd"), "-c", workDir+"/containerd.toml")
+	eventually(n.t, 30*time.Second, "containerd answers", func() error { return n.ctr("version") })
 }
 
 // render writes a configuration.
