@@ -60,7 +60,9 @@ func TestObstacles(t *testing.T) {
 			n.Status.Allocatable = amounts("cpu", 8, api.ResourceGPU, 2)
 		}),
 		gpuNode("small", "a", 2),
-		gpuNode("tainted", "a", 8, func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "gpu", Value: "yes", Effect: v1.TaintEffectNoSchedule}} }),
+		gpuNode("tainted", "a", 8, func(n *v1.Node) {
+			n.Spec.Taints = []v1.Taint{{Key: "gpu", Value: "yes", Effect: v1.TaintEffectNoSchedule}}
+		}),
 	}
 	held := []*v1.Pod{
 		observed(pod("h1", "full", api.ResourceGPU, 2), api.ResourceGPU, "GPU-full-0", "GPU-full-1"),
