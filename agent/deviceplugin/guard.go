@@ -6,18 +6,20 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
+
+// errUnanswered is why a call's context ends when the node had its time.
+var errUnanswered = errors.New("the node did not answer in time")
 
 // guard runs one call of the node and makes an error of whatever goes wrong in
 // it: a panic, or no answer in the time allowed. The call goes on by itself
 // when nobody waits for it any more.
 func (p *plugin) guard(ctx context.Context, what string, call func(context.Context) error) error {
 	limit := p.opts.times.allow
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errUnanswered)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -30,7 +32,6 @@ func (p *plugin) guard(ctx context.Context, what string, call func(context.Conte
 		}()
 		done <- call(ctx)
 	}()
-	begin := time.Now()
 	select {
 	case err := <-done:
 		return err
@@ -41,8 +42,8 @@ func (p *plugin) guard(ctx context.Context, what string, call func(context.Conte
 		return err
 	default:
 	}
-	if time.Since(begin) < limit {
-		return context.Cause(ctx) // the kubelet gave up first
+	if cause := context.Cause(ctx); !errors.Is(cause, errUnanswered) {
+		return cause // the kubelet gave up first
 	}
 	return fmt.Errorf("%s of %s was not answered within %s: see whether the driver answers (berth doctor node) and the node agent's log",
 		what, p.resource, limit)
