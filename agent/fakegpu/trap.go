@@ -59,6 +59,7 @@ func (l *Library) trap(symbol string, c *card) error {
 	missing := slices.Contains(l.file.Driver.Missing, symbol)
 	l.mu.Unlock()
 	if hang {
+		l.o.Log.Warn("a call of the fake driver hangs, as its file says", "call", symbol)
 		<-l.closed
 	}
 	if missing {
