@@ -23,18 +23,21 @@ const (
 )
 
 // ExporterSelectors select, each alone, the pods that publish GPU readings: by the
-// label of NVIDIA's operator, by that of the exporter's own chart, and by that of
-// Berth's node agent.
-var ExporterSelectors = []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter", "app=berth-agent"}
+// label of NVIDIA's operator, by that of the exporter's own chart, by the one that
+// manifests of tutorials have, and by that of Berth's node agent.
+var ExporterSelectors = []string{
+	"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter", "app=dcgm-exporter", "app=berth-agent",
+}
 
 // Exporters picks the running pods that publish GPU readings, by the labels of
 // ExporterSelectors, in the order of pods.
 func Exporters(pods []*v1.Pod) []*v1.Pod {
 	var out []*v1.Pod
 	for _, p := range pods {
-		app := p.Labels["app"]
-		if p.Status.Phase == v1.PodRunning &&
-			(app == "nvidia-dcgm-exporter" || app == "berth-agent" || p.Labels["app.kubernetes.io/name"] == "dcgm-exporter") {
+		if p.Status.Phase == v1.PodRunning && slices.ContainsFunc(ExporterSelectors, func(s string) bool {
+			key, value, _ := strings.Cut(s, "=")
+			return p.Labels[key] == value
+		}) {
 			out = append(out, p)
 		}
 	}

@@ -66,13 +66,14 @@ func TestExportersAreFoundByTheirLabels(t *testing.T) {
 	for _, p := range kube.Exporters([]*v1.Pod{
 		pod("operator", v1.PodRunning, "app", "nvidia-dcgm-exporter"),
 		pod("chart", v1.PodRunning, "app.kubernetes.io/name", "dcgm-exporter"),
+		pod("tutorial", v1.PodRunning, "app", "dcgm-exporter"),
 		pod("agent", v1.PodRunning, "app", "berth-agent"),
 		pod("pending", v1.PodPending, "app", "berth-agent"),
 		pod("other", v1.PodRunning, "app", "web"),
 	}) {
 		got = append(got, p.Name)
 	}
-	if diff := cmp.Diff([]string{"operator", "chart", "agent"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"operator", "chart", "tutorial", "agent"}, got); diff != "" {
 		t.Errorf("Exporters (-want +got):\n%s", diff)
 	}
 }
