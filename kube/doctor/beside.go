@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"berth.dev/berth/internal/finding"
+)
+
+// operator says which of the GPU Operator's parts are there, whoever brought them.
+func (e *examined) operator() finding.Finding {
+	const name = "gpu-operator"
+	there := e.ClusterPolicy || slices.ContainsFunc(e.Deployments, func(d *appsv1.Deployment) bool { return d.Labels["app"] == "gpu-operator" })
+	var have, lack []string
+	for _, r := range operatorRoles {
+		parts := e.of(r)
+		if len(parts) == 0 {
+			lack = append(lack, string(r))
+			continue
+		}
+		text := string(r)
+		if l := late(parts); len(l) > 0 {
+			text += fmt.Sprintf(" (%s: %d of %d ready)", l[0].name(), l[0].ready(), l[0].wanted())
+		}
+		have = append(have, text)
+	}
+	seen := "it is not here, and nothing needs it"
+	if there {
+		seen = "it is here"
+	}
+	if len(have) > 0 {
+		seen += fmt.Sprintf("; of its %d parts %d are: %s", len(operatorRoles), len(have), strings.Join(have, ", "))
+	}
+	if len(have) > 0 && len(lack) > 0 {
+		seen += "; not " + strings.Join(lack, ", ")
+	}
+	for _, p := range e.of(plugin) {
+		if p.value == agentLabel {
+			return ok(name, "%s; Berth's agent is device plugin, exporter and feature discovery in one, and needs no container toolkit", seen)
+		}
+	}
+	return ok(name, "%s", seen)
+}
+
+// neighbours are others that schedule GPUs or run notebooks, jobs and models, each
+// with a part of the name of its image.
+var neighbours = []struct{ image, who string }{
+	{"notebook-controller", "Kubeflow's notebook controller (Berth's stands aside)"},
+	{"training-operator", "Kubeflow's training operator"},
+	{"trainer-controller-manager", "Kubeflow Trainer"},
+	{"kserve-controller", "KServe"},
+	{"k8s-hub", "JupyterHub"},
+	{"kueue", "Kueue"},
+	{"vc-scheduler", "Volcano"},
+	{"kai-scheduler", "KAI"},
+	{"hami", "HAMi"},
+	{"yunikorn", "YuniKorn"},
+	{"runai", "Run:ai"},
+}
+
+// beside names what else of the trade runs here, in one line.
+func (e *examined) beside() finding.Finding {
+	const name = "beside"
+	var out []string
+	for _, n := range neighbours {
+		var sets []string
+		for _, d := range e.Deployments {
+			if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
+				continue
+			}
+			for _, c := range d.Spec.Template.Spec.Containers {
+				if strings.Contains(strings.ToLower(c.Image), n.image) {
+					sets = append(sets, d.Namespace+"/"+d.Name)
+					break
+				}
+			}
+		}
+		if len(sets) > 0 {
+			slices.Sort(sets)
+			out = append(out, n.who+": "+few(sets))
+		}
+	}
+	for _, p := range e.of(dra) {
+		out = append(out, "NVIDIA's DRA driver: "+p.name())
+	}
+	if len(out) == 0 {
+		return ok(name, "no other scheduler of GPUs and no other controller of notebooks that is known")
+	}
+	return ok(name, "%s", strings.Join(out, "; "))
+}

@@ -1,0 +1,205 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/kube"
+)
+
+// plugin says who serves the GPUs to the kubelets.
+func (e *examined) plugin() finding.Finding {
+	const name = "device-plugin"
+	parts := e.of(plugin)
+	var served []string
+	byAgent, unknown := 0, 0
+	for i := range e.offering {
+		n := e.byName[e.offering[i].Name]
+		switch {
+		case slices.ContainsFunc(parts, func(p *part) bool { _, on := slices.BinarySearch(p.nodes, n.Name); return on }):
+			served = append(served, n.Name)
+		case n.Labels[api.LabelAllocation] != "":
+			byAgent++
+		case !simulated(n):
+			unknown++
+		}
+	}
+	more := ""
+	if byAgent > 0 {
+		more += fmt.Sprintf("; Berth's agent without a DaemonSet on %s", count(byAgent, "node"))
+	}
+	if unknown > 0 {
+		more += fmt.Sprintf("; something of the node itself, as EKS Auto Mode and Bottlerocket have it, on %s", count(unknown, "node"))
+	}
+	switch late := late(parts); {
+	case e.Unread["daemonsets"] != "":
+		return warn(name, "who serves the GPUs is not known: daemonsets cannot be listed", "ask as somebody who may list them")
+	case len(parts) == 0 && len(e.offering) == 0:
+		return fail(name, "none is found, and no node offers GPUs", "install one: Berth's agent (docs/node.md), NVIDIA's plugin, or the GPU Operator")
+	case len(parts) == 0 && more == "":
+		return ok(name, "none; the GPUs are simulated")
+	case len(parts) == 0:
+		return ok(name, "no DaemonSet that is known; %s", strings.TrimPrefix(more, "; "))
+	case len(late) > 0:
+		return warn(name, listed(parts)+more, "see why it is not ready: kubectl describe daemonset -n "+late[0].set.Namespace+" "+late[0].set.Name)
+	}
+	return ok(name, "%s%s", listed(parts), more)
+}
+
+// drivers says which drivers the nodes run, as the labels tell.
+func (e *examined) drivers() finding.Finding {
+	const name = "drivers"
+	parts := e.of(driver)
+	by, unknown := map[string]int{}, 0
+	for i := range e.offering {
+		n := e.byName[e.offering[i].Name]
+		if d := driverOf(n); d != "" {
+			text := d
+			if c := cudaOf(n); c != "" {
+				text += " (CUDA " + c + ")"
+			}
+			by[text]++
+			continue
+		}
+		unknown++
+	}
+	var texts []string
+	for _, v := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) }) {
+		texts = append(texts, fmt.Sprintf("%s on %s", v, count(by[v], "node")))
+	}
+	if len(texts) > mostNames {
+		texts = append(texts[:mostNames:mostNames], fmt.Sprintf("%d other versions", len(texts)-mostNames))
+	}
+	if unknown > 0 {
+		texts = append(texts, fmt.Sprintf("unknown on %s: no label tells it, as GPU Feature Discovery's and Berth's agent's do", count(unknown, "node")))
+	}
+	if len(parts) > 0 {
+		texts = append(texts, listed(parts))
+	}
+	switch late := late(parts); {
+	case len(texts) == 0:
+		return fail(name, "none is found: no node offers GPUs, and no DaemonSet brings a driver", "install NVIDIA's driver on the nodes with GPUs; then run `berth doctor node` there")
+	case len(late) > 0:
+		return warn(name, strings.Join(texts, "; "), "see why it is not ready: kubectl logs -n "+late[0].set.Namespace+" daemonset/"+late[0].set.Name)
+	case len(e.offering) == 0:
+		return warn(name, strings.Join(texts, "; "), "no node offers GPUs yet: run `berth doctor node` on one that has some")
+	}
+	return ok(name, "%s", strings.Join(texts, "; "))
+}
+
+// unheard is after how long a pod that no scheduler has looked at is one that none
+// looks at.
+const unheard = time.Minute
+
+// scheduling says who places pods, and finds pods that wait for a scheduler that
+// nobody runs.
+func (e *examined) scheduling() finding.Finding {
+	const name = "scheduling"
+	waiting, oldest := map[string]int{}, ""
+	for _, p := range e.Pods {
+		if p.Spec.NodeName == "" && kube.Request(p) != nil && e.Now.Sub(p.CreationTimestamp.Time) > unheard &&
+			!slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled }) {
+			waiting[p.Spec.SchedulerName]++
+		}
+	}
+	if len(waiting) > 0 {
+		var texts []string
+		for _, s := range sortedKeys(waiting) {
+			texts = append(texts, fmt.Sprintf("%s for scheduler %s", count(waiting[s], "pod"), s))
+			oldest = s
+		}
+		return fail(name, "nobody looks at pods that wait for GPUs: "+strings.Join(texts, ", "),
+			fmt.Sprintf("start the scheduler %s, or name one that runs in spec.schedulerName", oldest))
+	}
+	var who []string
+	for _, l := range e.Leases {
+		switch {
+		case !e.fresh(l):
+		case l.Name == "berth-scheduler":
+			who = append(who, "Berth's scheduler leads (lease kube-system/berth-scheduler)")
+		case l.Name == "kube-scheduler":
+			who = append(who, "kube-scheduler leads (lease kube-system/kube-scheduler)")
+		}
+	}
+	if e.Guarded && !slices.ContainsFunc(who, func(s string) bool { return strings.HasPrefix(s, "Berth") }) {
+		who = append(who, "Berth's scheduler, by its admission policies")
+	}
+	slices.Sort(who)
+	if len(who) > 0 {
+		return ok(name, "%s", strings.Join(who, "; "))
+	}
+	if slices.ContainsFunc(e.Pods, func(p *v1.Pod) bool {
+		return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
+	}) {
+		return ok(name, "pods are placed, by a scheduler that shows no lease")
+	}
+	return warn(name, "no scheduler is seen: no lease of one that leads, no pod that one has looked at", "see that kube-scheduler or `berth scheduler` runs")
+}
+
+// fresh says whether the holder of a lease still renews it.
+func (e *examined) fresh(l *coordinationv1.Lease) bool {
+	s := &l.Spec
+	return s.HolderIdentity != nil && *s.HolderIdentity != "" && s.RenewTime != nil && s.LeaseDurationSeconds != nil &&
+		e.Now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second))
+}
+
+// monitoring says who publishes readings of the GPUs.
+func (e *examined) monitoring() finding.Finding {
+	const name = "monitoring"
+	parts := e.of(exporter)
+	on := map[string]bool{}
+	agents := 0
+	for _, p := range kube.Exporters(e.Pods) {
+		if p.Labels["app"] == agentLabel && !on[p.Spec.NodeName] {
+			agents++
+		}
+		on[p.Spec.NodeName] = true
+	}
+	var without []string
+	for i := range e.offering {
+		if n := e.offering[i].Name; !on[n] {
+			without = append(without, n)
+		}
+	}
+	who := listed(parts)
+	if agents > 0 {
+		who = strings.TrimPrefix(who+fmt.Sprintf("; Berth's agent on %s", count(agents, "node")), "; ")
+	}
+	if who == "" && len(on) > 0 {
+		who = fmt.Sprintf("pods of DCGM exporters on %s", count(len(on), "node"))
+	}
+	const activity = "BUSY is unknown, and idle rules fall back to activity only"
+	switch with := len(e.offering) - len(without); {
+	case who == "":
+		return warn(name, "no DCGM exporter is found: "+activity, "install dcgm-exporter, or Berth's agent, which has its metrics: docs/metrics.md")
+	case len(e.offering) == 0:
+		return ok(name, "%s", who)
+	case with == 0:
+		return warn(name, who+"; it runs on no node with GPUs: "+activity, "see tolerations below, and its node selector")
+	case len(without) > 0:
+		return warn(name, fmt.Sprintf("%s; on %d of %s with GPUs, not on %s: there %s", who, with, count(len(e.offering), "node"), few(without), activity),
+			"see tolerations below, and its node selector")
+	}
+	return ok(name, "%s; on every node with GPUs", who)
+}
+
+// unnamed finds exporters whose pods nobody would look for.
+func (e *examined) unnamed() []finding.Finding {
+	var out []finding.Finding
+	for _, p := range e.of(exporter) {
+		if p.key == "" {
+			out = append(out, warn("exporter", fmt.Sprintf("DaemonSet %s runs a DCGM exporter, and its pods have none of the labels by which it is found", p.name()),
+				"give them one of: "+strings.Join(kube.ExporterSelectors, ", ")))
+		}
+	}
+	return out
+}

@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/kube"
+)
+
+// hardwareLabels say that a node has NVIDIA GPUs, whether or not it offers them:
+// Node Feature Discovery's for NVIDIA as a PCI vendor, alone or with the class of a
+// display or 3D controller; GPU Feature Discovery's and the GPU Operator's; those of
+// GKE, EKS and AKS.
+var hardwareLabels = []string{
+	"feature.node.kubernetes.io/pci-10de.present",
+	"feature.node.kubernetes.io/pci-0300_10de.present",
+	"feature.node.kubernetes.io/pci-0302_10de.present",
+	"nvidia.com/gpu.present",
+	api.LabelProduct,
+	"cloud.google.com/gke-accelerator",
+	"k8s.amazonaws.com/accelerator",
+	"eks.amazonaws.com/instance-gpu-name",
+	"kubernetes.azure.com/accelerator",
+}
+
+// hardware is the label of a node that says it has GPUs, or "". A node whose GPUs go
+// to virtual machines has none for containers.
+func hardware(n *v1.Node) string {
+	if strings.HasPrefix(n.Labels["nvidia.com/gpu.workload.config"], "vm-") {
+		return ""
+	}
+	for _, key := range hardwareLabels {
+		if v, has := n.Labels[key]; has && v != "false" {
+			return key
+		}
+	}
+	return ""
+}
+
+// unserved finds nodes that have GPUs by their labels, and offer none: once for each
+// cause.
+func (e *examined) unserved() []finding.Finding {
+	nodes, labels := map[string][]string{}, map[string][]string{}
+	for _, n := range e.hidden {
+		do := e.whyUnserved(n)
+		nodes[do] = append(nodes[do], n.Name)
+		if l := hardware(n); !slices.Contains(labels[do], l) {
+			labels[do] = append(labels[do], l)
+		}
+	}
+	var out []finding.Finding
+	for _, do := range sortedKeys(nodes) {
+		slices.Sort(labels[do])
+		out = append(out, fail("unserved", fmt.Sprintf("%s %s NVIDIA GPUs and nobody serves them: %s (label %s)",
+			count(len(nodes[do]), "node"), verb(len(nodes[do]), "has", "have"), few(nodes[do]), strings.Join(labels[do], ", ")), do))
+	}
+	return out
+}
+
+// whyUnserved is what to do for a node that nobody serves.
+func (e *examined) whyUnserved(n *v1.Node) string {
+	plugins := e.of(plugin)
+	for _, p := range plugins {
+		for _, pod := range e.on[n.Name] {
+			if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "DaemonSet" && ref.Name == p.set.Name && pod.Namespace == p.set.Namespace {
+				return fmt.Sprintf("the pod of DaemonSet %s there serves nothing: see its log, and run `berth doctor node` on the node", p.name())
+			}
+		}
+	}
+	for _, p := range plugins {
+		if t, kept := kube.Untolerated(n, p.set.Spec.Template.Spec.Tolerations); kept {
+			return fmt.Sprintf("DaemonSet %s does not tolerate %s: add %s to its tolerations", p.name(), t.ToString(), toleration(t))
+		}
+	}
+	if len(plugins) > 0 {
+		p := plugins[0]
+		if !chooses(p, n) {
+			return fmt.Sprintf("DaemonSet %s does not choose them: compare its node selector %s with their labels", p.name(), selector(p))
+		}
+		return fmt.Sprintf("DaemonSet %s has no pod there: see its events with kubectl describe", p.name())
+	}
+	return "install a device plugin: Berth's agent (docs/node.md), NVIDIA's, or the GPU Operator"
+}
+
+// chooses says whether a DaemonSet's selector and affinity allow a node.
+func chooses(p *part, n *v1.Node) bool {
+	fits, err := nodeaffinity.GetRequiredNodeAffinity(&v1.Pod{Spec: p.set.Spec.Template.Spec}).Match(n)
+	return fits && err == nil
+}
+
+// selector writes the node selector of a DaemonSet.
+func selector(p *part) string {
+	var out []string
+	for _, k := range sortedKeys(p.set.Spec.Template.Spec.NodeSelector) {
+		out = append(out, k+"="+p.set.Spec.Template.Spec.NodeSelector[k])
+	}
+	if len(out) == 0 {
+		return "(its affinity)"
+	}
+	return strings.Join(out, ",")
+}
+
+// toleration is what to write into a pod template for a taint.
+func toleration(t v1.Taint) string {
+	if t.Value == "" {
+		return fmt.Sprintf("{key: %s, operator: Exists, effect: %s}", t.Key, t.Effect)
+	}
+	return fmt.Sprintf("{key: %s, operator: Equal, value: %q, effect: %s}", t.Key, t.Value, t.Effect)
+}
+
+// twice finds nodes that two device plugins serve. Those that stand there for berth
+// up are no two: their pods run nothing, and the simulated kubelet serves the GPUs.
+func (e *examined) twice() []finding.Finding {
+	by := map[string][]*part{}
+	for _, p := range e.of(plugin) {
+		for _, n := range p.nodes {
+			by[n] = append(by[n], p)
+		}
+	}
+	pairs := map[string][]string{}
+	for _, n := range sortedKeys(by) {
+		if len(by[n]) < 2 || !slices.ContainsFunc(by[n], func(p *part) bool { return !p.simulated }) {
+			continue
+		}
+		var names []string
+		for _, p := range by[n] {
+			names = append(names, fmt.Sprintf("%s (%s)", p.name(), p.who))
+		}
+		key := strings.Join(names, " and ")
+		pairs[key] = append(pairs[key], n)
+	}
+	var out []finding.Finding
+	for _, key := range sortedKeys(pairs) {
+		out = append(out, fail("two-plugins", fmt.Sprintf("%s run on the same %s: %s", key, verb(len(pairs[key]), "node", "nodes"), few(pairs[key])),
+			"the kubelet listens to the last that registers, and devices are given twice: take one away, or give each nodes of its own by a node selector"))
+	}
+	return out
+}
+
+// tolerations finds DaemonSets for GPU nodes that the taint of a GPU node keeps off.
+// Device plugins that are missing for it are told by unserved.
+func (e *examined) tolerations() []finding.Finding {
+	var out []finding.Finding
+	for _, p := range e.parts {
+		kept, running := map[v1.Taint][]string{}, map[v1.Taint]int{}
+		for i := range e.offering {
+			n := e.byName[e.offering[i].Name]
+			t, untolerated := kube.Untolerated(n, p.set.Spec.Template.Spec.Tolerations)
+			if !untolerated || !chooses(p, n) {
+				continue
+			}
+			t = v1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect} // without its time
+			kept[t] = append(kept[t], n.Name)
+			if _, has := slices.BinarySearch(p.nodes, n.Name); has {
+				running[t]++
+			}
+		}
+		for _, t := range slices.SortedFunc(maps.Keys(kept), func(a, b v1.Taint) int { return strings.Compare(a.ToString(), b.ToString()) }) {
+			seen := fmt.Sprintf("the taint %s keeps DaemonSet %s (%s) off %s: %s", t.ToString(), p.name(), p.role, count(len(kept[t]), "node"), few(kept[t]))
+			if running[t] > 0 {
+				seen += fmt.Sprintf("; on %d it still runs, and will not come back", running[t])
+			}
+			out = append(out, warn("tolerations", seen, "add to its tolerations "+toleration(t)))
+		}
+	}
+	return out
+}
