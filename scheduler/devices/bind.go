@@ -41,7 +41,7 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 		return nil
 	}
 	if refused(err) {
-		return fwk.AsStatus(err)
+		return p.unbound(pod, nodeName, err)
 	}
 	// It may have arrived: what the API server has decides.
 	now, getErr := client.Get(ctx, pod.Name, metav1.GetOptions{})
@@ -53,7 +53,16 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 	default:
 		p.desk.doubts(pod.UID) // it may still be on its way
 	}
-	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
+	return p.unbound(pod, nodeName, fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
+}
+
+// unbound says that the binding of a pod came to nothing, and what becomes of it
+// where its gang runs without it.
+func (p *Plugin) unbound(pod *v1.Pod, nodeName string, err error) *fwk.Status {
+	if gang := p.desk.answered(pod.UID, refused(err)); gang != "" {
+		err = fmt.Errorf("gang %s runs without this pod, whose place on node %s is kept for it: %w", gang, nodeName, err)
+	}
+	return fwk.AsStatus(err)
 }
 
 // refused says that the API server has answered that it did not bind: nothing

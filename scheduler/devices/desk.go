@@ -26,7 +26,10 @@ type desk struct {
 	// they arrived. Their devices stay held until the pod's fate is seen.
 	doubtful map[types.UID][]*choice
 	holds    map[types.UID]*hold
-	taken    int64 // holds so far
+	// spent are holds of pods that are being bound: where a gang keeps the place of
+	// one whose binding comes to nothing, they are holds again.
+	spent map[types.UID]*hold
+	taken int64 // holds so far
 	// touched are nodes where something of the above has changed since the world
 	// was brought up to date: their NodeInfo does not tell.
 	touched map[string]bool
@@ -35,6 +38,10 @@ type desk struct {
 	score   scorer
 	waiting *waiting
 	gate    gate // of bindings
+	// keeps says whether the place of a pod is kept when its binding comes to
+	// nothing; answered is told first, and gives the name of its gang then.
+	keeps    func(types.UID) bool
+	answered func(uid types.UID, refused bool) (gang string)
 }
 
 // choice is the devices chosen for a pod.
@@ -52,6 +59,7 @@ func newDesk() *desk {
 	return &desk{
 		nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID][]*choice{}, holds: map[types.UID]*hold{},
 		touched: map[string]bool{}, wide: map[types.UID]bool{}, waiting: newWaiting(), gate: newGate(),
+		spent: map[types.UID]*hold{}, keeps: func(types.UID) bool { return false }, answered: func(types.UID, bool) string { return "" },
 	}
 }
 
@@ -257,7 +265,7 @@ func (d *desk) assume(c *choice) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.assumed[c.pod.UID] = c
-	d.dropHold(c.pod.UID)
+	d.spend(c.pod.UID)
 	delete(d.wide, c.pod.UID)
 }
 
@@ -277,19 +285,34 @@ func (d *desk) doubts(uid types.UID) {
 	}
 }
 
-// giveUp drops the choice for a pod, unless its binding may have arrived.
+// spend has what is held for a pod be part of what is reserved for it, with mu
+// held.
+func (d *desk) spend(uid types.UID) {
+	if h := d.holds[uid]; h != nil {
+		d.spent[uid] = h
+		d.dropHold(uid)
+	}
+}
+
+// giveUp drops the choice for a pod, unless its binding may have arrived. What
+// was held for it is held again where its place is kept.
 func (d *desk) giveUp(uid types.UID) {
+	keeps := d.keeps(uid)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.assumed[uid]
-	if c == nil {
-		return
+	c, h := d.assumed[uid], d.spent[uid]
+	delete(d.spent, uid)
+	if c != nil {
+		delete(d.assumed, uid)
+		d.touch(c.node)
 	}
-	delete(d.assumed, uid)
-	if c.doubt {
+	switch {
+	case c != nil && c.doubt:
 		d.doubtful[uid] = append(d.doubtful[uid], c)
+	case keeps && h != nil && d.holds[uid] == nil:
+		d.holds[uid] = h
+		d.touch(h.node)
 	}
-	d.touch(c.node)
 }
 
 // settled notes that a pod was bound by the last binding that was sent: no
@@ -309,6 +332,7 @@ func (d *desk) saw(pod *v1.Pod) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	delete(d.spent, pod.UID)
 	if slices.ContainsFunc(d.doubtful[pod.UID], func(c *choice) bool { return c.node == pod.Spec.NodeName }) {
 		return
 	}
@@ -323,6 +347,7 @@ func (d *desk) forget(uid types.UID) {
 		d.touch(c.node)
 	}
 	delete(d.assumed, uid)
+	delete(d.spent, uid)
 	delete(d.wide, uid)
 	d.dropHold(uid)
 	d.clear(uid)

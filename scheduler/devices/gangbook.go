@@ -48,6 +48,7 @@ type stage uint8
 const (
 	stagePending  stage = iota // has no place
 	stageReserved              // has a place, and waits for the others or is being bound
+	stageKept                  // its binding was refused; its place is kept, and it is tried again
 	stageBound
 	stageWrong // its annotations cannot be understood; it does not count
 	stages
@@ -77,6 +78,7 @@ type member struct {
 	stage stage
 	wrong string // of stageWrong: why its annotations cannot be understood
 	held  bool   // it was not let into the queue: its condition is written here
+	place place
 }
 
 // gangPlan is where the members that are not bound yet go.
@@ -161,7 +163,7 @@ func (b *gangBook) see(pod *v1.Pod) (*team, *member) {
 		b.move(t, m, stageBound)
 	case err != nil:
 		b.move(t, m, stageWrong)
-	case m.stage != stageReserved:
+	case m.stage != stageReserved && m.stage != stageKept:
 		b.move(t, m, stagePending)
 	}
 	return t, m
@@ -187,8 +189,11 @@ func (b *gangBook) move(t *team, m *member, to stage) {
 		t.count[m.stage]--
 	}
 	t.count[to]++
-	if m.stage = to; to == stageBound {
-		m.held = false
+	if m.stage = to; to == stageWrong {
+		m.place = place{}
+	}
+	if to == stageBound {
+		m.held, m.place = false, place{}
 		b.unrank(m.pod.UID)
 		t.fulfil(m.pod.UID)
 	}
@@ -225,7 +230,9 @@ func (b *gangBook) leave(t *team, uid types.UID) {
 }
 
 // ready is how many members have a place.
-func (t *team) ready() int { return t.count[stageReserved] + t.count[stageBound] }
+func (t *team) ready() int {
+	return t.count[stageReserved] + t.count[stageKept] + t.count[stageBound]
+}
 
 // planned says whether the plan has a place for a member.
 func (t *team) planned(uid types.UID) bool { return t.plan != nil && t.plan.nodes[uid] != "" }

@@ -117,7 +117,7 @@ func (r *rig) place(pod *v1.Pod, node string, s *state) {
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = node
 	if status := r.devs.Reserve(r.t.Context(), s, pod, node); !status.IsSuccess() {
-		r.lose(w, status.Message())
+		r.lost(w, status.Message())
 		return
 	}
 	r.enter(assumed, node)
@@ -125,7 +125,7 @@ func (r *rig) place(pod *v1.Pod, node string, s *state) {
 	case status.IsWait():
 		r.permit[pod.UID] = w
 	case !status.IsSuccess():
-		r.lose(w, status.Message())
+		r.lost(w, status.Message())
 	default:
 		r.finish(w)
 	}
@@ -137,17 +137,17 @@ func (r *rig) finish(w *waits) {
 	if status.IsSkip() {
 		err := r.bind(&v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: w.pod.Name, UID: w.pod.UID}, Target: v1.ObjectReference{Name: w.node}})
 		if err != nil {
-			r.lose(w, err.Error())
+			r.lost(w, err.Error())
 		}
 		return
 	}
 	if !status.IsSuccess() {
-		r.lose(w, status.Message())
+		r.lost(w, status.Message())
 	}
 }
 
-// lose takes back what was reserved for a pod.
-func (r *rig) lose(w *waits, why string) {
+// lost takes back what was reserved for a pod.
+func (r *rig) lost(w *waits, why string) {
 	r.leave(w.pod.UID, w.node)
 	r.gangs.Unreserve(r.t.Context(), w.state, w.pod, w.node)
 	r.devs.Unreserve(r.t.Context(), w.state, w.pod, w.node)
@@ -167,7 +167,7 @@ func (r *rig) settle() bool {
 		if w.answer == "go" {
 			r.finish(w)
 		} else {
-			r.lose(w, w.answer)
+			r.lost(w, w.answer)
 		}
 		return true
 	}

@@ -120,10 +120,13 @@ func (b *gangBook) saw(pod *v1.Pod) {
 		b.mu.Unlock()
 		return
 	}
-	t, _ := b.see(pod)
+	t, m := b.see(pod)
 	var after aftermath
+	if t == nil || pod.Spec.NodeName != "" || m.stage == stageWrong { // also where others have bound it
+		after.free = append(after.free, pod.UID)
+	}
 	if old != nil && old != t {
-		after = b.turn(old)
+		after.add(b.turn(old))
 	}
 	if t != nil {
 		after.add(b.turn(t))
@@ -315,7 +318,7 @@ func (b *gangBook) arrived(uid types.UID) (goes bool, text string) {
 	least, why := b.least(t)
 	if !t.planned(uid) {
 		defer b.mu.Unlock()
-		if why == "" && t.ready() >= least {
+		if m.stage == stageKept || why == "" && t.ready() >= least {
 			b.move(t, m, stageReserved)
 			return true, ""
 		}
@@ -323,7 +326,9 @@ func (b *gangBook) arrived(uid types.UID) (goes bool, text string) {
 	}
 	b.move(t, m, stageReserved)
 	if t.plan.passed || why != "" || t.ready() < least {
-		goes = t.plan.passed
+		if goes = t.plan.passed; goes {
+			t.sent(uid)
+		}
 		b.mu.Unlock()
 		return goes, ""
 	}
@@ -334,6 +339,7 @@ func (b *gangBook) arrived(uid types.UID) (goes bool, text string) {
 			others = append(others, other)
 		}
 	}
+	t.sent(append(others, uid)...)
 	after := b.turn(t)
 	b.mu.Unlock()
 	for _, other := range others {
@@ -343,8 +349,9 @@ func (b *gangBook) arrived(uid types.UID) (goes bool, text string) {
 	return true, ""
 }
 
-// unreserved notes that a member has lost its place. If its gang does not run
-// yet, the plan is given up: the others go back, and it is planned anew later.
+// unreserved notes that what was reserved for a member came to nothing. If its
+// gang does not run yet, the plan is given up: the others go back, and it is
+// planned anew later. If it runs, the member keeps its place for a while.
 func (b *gangBook) unreserved(uid types.UID) {
 	b.mu.Lock()
 	t := b.of[uid]
@@ -352,16 +359,24 @@ func (b *gangBook) unreserved(uid types.UID) {
 		b.mu.Unlock()
 		return
 	}
-	m, planned := t.members[uid], t.planned(uid)
-	b.move(t, m, stagePending)
+	m := t.members[uid]
 	var after aftermath
 	switch {
-	case planned && !t.plan.passed:
+	case t.planned(uid) && !t.plan.passed:
+		b.move(t, m, stagePending)
 		delete(t.plan.nodes, uid)
 		after = b.giveUp(t, fmt.Sprintf("gang %s waits: pod %s did not get its place", t.gang.Name, m.pod.Name))
 		t.rounds++
 		b.again(t, pause(t.rounds))
-	case planned:
+	case m.place.lasts():
+		b.keep(t, m)
+	case m.place.node != "":
+		t.fulfil(uid)
+		after.free = b.lose(t, m)
+		t.rounds++
+		b.again(t, pause(t.rounds))
+	default:
+		b.move(t, m, stagePending)
 		t.fulfil(uid)
 	}
 	after.add(b.turn(t))

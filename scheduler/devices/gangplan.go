@@ -45,13 +45,7 @@ func (b *gangBook) task(pod *v1.Pod, paced bool) (task *gangTask, text string) {
 	case why != "":
 		return nil, why
 	}
-	task = &gangTask{gang: t.gang, pods: t.waiting(), need: least - t.ready(), avoid: map[types.UID][]string{}}
-	for _, m := range t.members {
-		if m.stage == stageBound {
-			task.near = append(task.near, m.pod.Spec.NodeName)
-		}
-	}
-	slices.Sort(task.near)
+	task = &gangTask{gang: t.gang, pods: t.waiting(), need: least - t.ready(), near: t.near(""), avoid: map[types.UID][]string{}}
 	for uid, nodes := range t.avoid {
 		task.avoid[uid] = slices.Clone(nodes)
 	}
@@ -73,6 +67,12 @@ func (b *gangBook) task(pod *v1.Pod, paced bool) (task *gangTask, text string) {
 func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !g.book.knows(pod.UID) {
 		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if node, away := g.book.placeOf(pod.UID); node != "" {
+		if away != nil {
+			node = g.elsewhere(ctx, pod, node, away)
+		}
+		return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 	}
 	if waits := g.room.roomForGang(ctx, g.book, pod); waits != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, waits)
@@ -316,18 +316,24 @@ func (b *gangBook) filtered(uid types.UID) (text string, ends bool) {
 		return "", false
 	}
 	var after aftermath
-	switch {
-	case t.planned(uid) && !t.plan.passed:
-		m, node := t.members[uid], t.plan.nodes[uid]
-		t.avoid[uid] = append(t.avoid[uid], node)
-		after = b.giveUp(t, fmt.Sprintf("gang %s is planned anew: pod %s may not be on node %s", t.gang.Name, m.pod.Name, node))
-		t.leader = uid
+	m := t.members[uid]
+	switch early := t.planned(uid) && !t.plan.passed; {
+	case early, m.stage == stageKept:
+		node := m.place.node
+		if early {
+			node = t.plan.nodes[uid]
+			after = b.giveUp(t, fmt.Sprintf("gang %s is planned anew: pod %s may not be on node %s", t.gang.Name, m.pod.Name, node))
+		} else {
+			after.free = b.lose(t, m)
+		}
+		t.avoid[uid], t.leader = append(t.avoid[uid], node), uid
 		if t.rounds++; t.rounds == 1 {
 			t.retry = time.Time{}
 			after.wake = append(after.wake, m.pod)
 		} else {
 			b.again(t, pause(t.rounds-1))
 		}
+		after.add(b.turn(t))
 		text, ends = fmt.Sprintf("gang %s is planned anew without node %s for this pod", t.gang.Name, node), true
 	case t.planned(uid):
 		t.fulfil(uid)

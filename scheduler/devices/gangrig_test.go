@@ -45,6 +45,8 @@ type rig struct {
 	permit map[types.UID]*waits
 	refuse func(pod *v1.Pod, node string) bool             // a filter of others
 	unbind func(pod *v1.Pod) error                         // the API server's answer to a binding
+	forbid func(pod *v1.Pod, node string) error            // the same of one node
+	lose   func(pod *v1.Pod) error                         // what comes in place of the answer to a binding that was done
 	post   func(s *state, pod *v1.Pod, status *fwk.Status) // in place of the PostFilters that are here
 	config *rest.Config                                    // to read what counts gangs; nil cannot
 	tried  map[types.UID]int
@@ -78,6 +80,7 @@ func newRig(t *testing.T, nodes ...int) *rig {
 		handle: &handle{}, t: t, pods: map[types.UID]*v1.Pod{}, out: map[types.UID]string{}, forced: map[types.UID]bool{},
 		permit: map[types.UID]*waits{}, tried: map[types.UID]int{}, said: map[string]string{},
 		refuse: func(*v1.Pod, string) bool { return false }, unbind: func(*v1.Pod) error { return nil },
+		forbid: func(*v1.Pod, string) error { return nil }, lose: func(*v1.Pod) error { return nil },
 	}
 	for i, n := range nodes {
 		r.nodes = append(r.nodes, &info{node: t4Node(t, fmt.Sprint("n", i), n, gpu.Sharing{}), generation: 1})
@@ -267,6 +270,9 @@ func (r *rig) bind(b *v1.Binding) error {
 	if err := r.unbind(r.pods[b.UID]); err != nil {
 		return err
 	}
+	if err := r.forbid(r.pods[b.UID], b.Target.Name); err != nil {
+		return err
+	}
 	for _, p := range r.pods {
 		for _, uuid := range uuids(b.Annotations[api.AnnotationDevices]) {
 			if !strings.Contains(b.Annotations[api.AnnotationDevices], `"milliGPU":1000`) {
@@ -283,7 +289,7 @@ func (r *rig) bind(b *v1.Binding) error {
 		p.Annotations[api.AnnotationDevices] = b.Annotations[api.AnnotationDevices]
 	})
 	r.enter(r.pods[b.UID], b.Target.Name)
-	return nil
+	return r.lose(r.pods[b.UID])
 }
 
 // uuids are the devices of a commitment.

@@ -23,6 +23,7 @@ func (b *gangBook) join(ctx context.Context, h fwk.Handle, d *desk) error {
 	}
 	log := klog.FromContext(ctx)
 	b.desk = d
+	d.keeps, d.answered = b.keeps, b.answered
 	b.voice = newGangVoice(ctx, b, h)
 	b.wake = func(pods []*v1.Pod) {
 		byName := make(map[string]*v1.Pod, len(pods))

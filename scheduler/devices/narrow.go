@@ -139,7 +139,7 @@ func (d *desk) takeWide(uid types.UID) bool {
 func (d *desk) reserved(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.dropHold(uid)
+	d.spend(uid)
 	delete(d.wide, uid)
 }
 

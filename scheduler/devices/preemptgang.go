@@ -150,15 +150,21 @@ func (b *gangBook) roomIsMade(uid types.UID) {
 }
 
 // broken takes the plan of a pod's gang back, because its hold went to others: of
-// a gang that has not got all its places yet none is left.
+// a gang that has not got all its places yet none is left, of one that runs all
+// but this one.
 func (b *gangBook) broken(uid types.UID) {
 	b.mu.Lock()
 	t := b.of[uid]
-	if t == nil || !t.planned(uid) || t.plan.passed {
+	var after aftermath
+	switch {
+	case t != nil && t.members[uid].stage == stageKept:
+		after.free = b.lose(t, t.members[uid])
+	case t == nil || !t.planned(uid) || t.plan.passed:
 		b.mu.Unlock()
 		return
+	default:
+		after = b.giveUp(t, fmt.Sprintf("gang %s gives way to pods of higher priority", t.gang.Name))
 	}
-	after := b.giveUp(t, fmt.Sprintf("gang %s gives way to pods of higher priority", t.gang.Name))
 	t.retry = time.Time{}
 	after.wake = append(after.wake, t.lead()...)
 	b.mu.Unlock()
