@@ -84,6 +84,7 @@ type grant struct {
 // endpoint is where calls for a resource go.
 type endpoint struct {
 	api     v1beta1.DevicePluginClient // nil: of a plugin known from the checkpoint only
+	conn    *grpc.ClientConn           // of api
 	options *v1beta1.DevicePluginOptions
 
 	mu      sync.Mutex

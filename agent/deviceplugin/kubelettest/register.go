@@ -77,7 +77,7 @@ func (k *Kubelet) register(ctx context.Context, q *v1beta1.RegisterRequest) erro
 		_ = conn.Close() // it may have ended
 		return fmt.Errorf("get device plugin options: %w", err)
 	}
-	k.ends[c.resource] = &endpoint{api: c.api, options: options}
+	k.ends[c.resource] = &endpoint{api: c.api, conn: conn, options: options}
 	k.open[c] = struct{}{}
 	k.serving.Go(func() { k.follow(stream, c) })
 	return nil

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/grpc/connectivity"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -55,12 +56,13 @@ func (k *Kubelet) Capacity(resource string) (capacity, allocatable int, known bo
 	return allocatable + len(k.sick[resource]), allocatable, true
 }
 
-// Serving says whether calls for the resource would reach a plugin now.
+// Serving says whether calls for the resource would reach a plugin now. A kubelet
+// that drops a plugin closes its connection first, and stops its endpoint then.
 func (k *Kubelet) Serving(resource string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.ends[resource]
-	return e != nil && e.since().IsZero() && k.grpc != nil
+	return e != nil && e.running() && e.conn.GetState() != connectivity.Shutdown && k.grpc != nil
 }
 
 // Devices gives the devices of a resource as its plugin sent them last, by ID.
