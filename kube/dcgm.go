@@ -22,6 +22,15 @@ const (
 	metricMemory   = "DCGM_FI_DEV_FB_USED"           // MiB
 )
 
+// Labels of the series, in order of preference. A Prometheus that keeps its own pod
+// and namespace, and hands the series on, has the exporter's under exported_; with
+// its option for old names dcgm-exporter has the third, and uuid.
+var (
+	uuidLabels      = []string{"UUID", "uuid"}
+	namespaceLabels = []string{"exported_namespace", "namespace", "pod_namespace"}
+	podLabels       = []string{"exported_pod", "pod", "pod_name"}
+)
+
 // ExporterSelectors select, each alone, the pods that publish GPU readings: by the
 // label of NVIDIA's operator, by that of the exporter's own chart, by the one that
 // manifests of tutorials have, and by that of Berth's node agent.
@@ -66,7 +75,7 @@ func Utilization(text []byte) map[string]float64 {
 	told := map[device]*utilization{}
 	var order []device // of the text, so that equal texts give equal sums
 	for s := range samples(text) {
-		d := device{labelValue(s.labels, "UUID"), labelValue(s.labels, "GPU_I_ID"), labelValue(s.labels, "GPU_I_PROFILE")}
+		d := device{firstLabel(s.labels, uuidLabels), labelValue(s.labels, "GPU_I_ID"), labelValue(s.labels, "GPU_I_PROFILE")}
 		if s.name != metricUtil && s.name != metricGraphics || (s.name == metricUtil) != (d.profile == "") {
 			continue
 		}
@@ -74,7 +83,7 @@ func Utilization(text []byte) map[string]float64 {
 			told[d] = &utilization{}
 			order = append(order, d)
 		}
-		told[d].add(s.value, labelValue(s.labels, "pod") != "")
+		told[d].add(s.value, firstLabel(s.labels, podLabels) != "")
 	}
 	whole := map[string]float64{}
 	sum, weight := map[string]float64{}, map[string]float64{}
@@ -146,8 +155,8 @@ func Readings(text []byte) []Reading {
 	percent := map[key]bool{} // has metricUtil, which goes first
 	for s := range samples(text) {
 		k := key{
-			labelValue(s.labels, "UUID"), labelValue(s.labels, "GPU_I_ID"),
-			labelValue(s.labels, "namespace"), labelValue(s.labels, "pod"),
+			firstLabel(s.labels, uuidLabels), labelValue(s.labels, "GPU_I_ID"),
+			firstLabel(s.labels, namespaceLabels), firstLabel(s.labels, podLabels),
 		}
 		r := found[k]
 		if r == nil {
@@ -197,7 +206,7 @@ func samples(text []byte) iter.Seq[sample] {
 				continue
 			}
 			value, err := strconv.ParseFloat(fields[0], 64)
-			if err != nil || !(value >= 0) || labelValue(rest[:end], "UUID") == "" {
+			if err != nil || !(value >= 0) || firstLabel(rest[:end], uuidLabels) == "" {
 				continue
 			}
 			if !yield(sample{name, rest[:end], value}) {
@@ -205,6 +214,16 @@ func samples(text []byte) iter.Seq[sample] {
 			}
 		}
 	}
+}
+
+// firstLabel is the first of some labels that is there and not empty, or "".
+func firstLabel(labels string, names []string) string {
+	for _, name := range names {
+		if v := labelValue(labels, name); v != "" {
+			return v
+		}
+	}
+	return ""
 }
 
 // labelValue finds a label in the inside of a metric's braces.

@@ -42,6 +42,50 @@ func TestReadings(t *testing.T) {
 	}
 }
 
+// TestReadingsOfOldExporters has text as dcgm-exporter 3.1.8 of 2023 writes it: the
+// label Hostname, no PCI address, the driver as a label.
+func TestReadingsOfOldExporters(t *testing.T) {
+	const gpu = `gpu="0",UUID="GPU-0",device="nvidia0",modelName="Tesla T4",Hostname="gpu-node-1",DCGM_FI_DRIVER_VERSION="525.85.12"`
+	const mig = `gpu="1",UUID="GPU-1",device="nvidia1",modelName="NVIDIA A100-SXM4-40GB",GPU_I_PROFILE="1g.5gb",GPU_I_ID="9",Hostname="gpu-node-1",DCGM_FI_DRIVER_VERSION="525.85.12"`
+	held := kube.Reading{UUID: "GPU-0", Namespace: "ml", Pod: "train-0", Utilization: 0.42, UtilizationKnown: true, MemoryBytes: 4096 << 20}
+	free := kube.Reading{UUID: "GPU-0", Utilization: 0.42, UtilizationKnown: true, MemoryBytes: 4096 << 20}
+	tests := []struct {
+		name, labels string
+		want         kube.Reading
+	}{
+		{"the pod that holds the GPU", gpu + `,container="main",namespace="ml",pod="train-0"`, held},
+		{"a GPU that nobody holds has empty labels", gpu + `,container="",namespace="",pod=""`, free},
+		{"an exporter that does not ask the kubelet has none of them", gpu, free},
+		{"the option for old names of labels", strings.Replace(gpu, "UUID", "uuid", 1) + `,container_name="main",pod_namespace="ml",pod_name="train-0"`, held},
+		{
+			"a Prometheus that hands on what it has scraped, the exporter's pod in front",
+			gpu + `,container="dcgm-exporter",exported_container="main",exported_namespace="ml",exported_pod="train-0",namespace="monitoring",pod="dcgm-exporter-x2x4z"`,
+			held,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n" +
+				"DCGM_FI_DEV_GPU_UTIL{" + tt.labels + "} 42\nDCGM_FI_DEV_FB_USED{" + tt.labels + "} 4096\nDCGM_FI_DEV_GPU_TEMP{" + tt.labels + "} 61\n"
+			if diff := cmp.Diff([]kube.Reading{tt.want}, kube.Readings([]byte(text))); diff != "" {
+				t.Errorf("Readings differ (-want +got):\n%s", diff)
+			}
+			if got := kube.Utilization([]byte(text))["GPU-0"]; got != 0.42 {
+				t.Errorf("Utilization gives %v, want 0.42", got)
+			}
+		})
+	}
+	text := `DCGM_FI_DEV_FB_USED{` + mig + `,container="main",namespace="ml",pod="infer-0"} 1024
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + mig + `,container="main",namespace="ml",pod="infer-0"} 0.500000
+`
+	want := []kube.Reading{{
+		UUID: "GPU-1", Profile: "1g.5gb", Instance: "9", Namespace: "ml", Pod: "infer-0", Utilization: 0.5, UtilizationKnown: true, MemoryBytes: 1024 << 20,
+	}}
+	if diff := cmp.Diff(want, kube.Readings([]byte(text))); diff != "" {
+		t.Errorf("Readings of a MIG device (-want +got):\n%s", diff)
+	}
+}
+
 // NVIDIA's exporter repeats a value for each pod; Berth's divides it, and has a
 // series without a pod for the rest.
 func TestUtilizationOfADividedGPUIsTheSumOfItsParts(t *testing.T) {
