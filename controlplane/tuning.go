@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"syscall"
 	"time"
+
+	"berth.dev/berth/internal/pause"
 )
 
 // The garbage collector's growth targets in percent. Starting allocates much
@@ -48,7 +50,7 @@ func startTuning() (followLoad func(ctx context.Context)) {
 		percent := mostBusyGC
 		debug.SetGCPercent(percent)
 		busy, hard, quiet := true, 0, 0 // ticks above busyShare, and below restShare
-		for before := cpuTime(); sleep(ctx, tuneTick); {
+		for before := cpuTime(); pause.For(ctx, tuneTick); {
 			now := cpuTime()
 			share := float64(now-before) / float64(tuneTick)
 			before = now
@@ -85,18 +87,6 @@ func liveHeap() uint64 {
 		return 0
 	}
 	return read[0].Value.Uint64()
-}
-
-// sleep waits, and is false when the context ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // cpuTime is the CPU time this process has used, user and system.

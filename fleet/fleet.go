@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/fleet/kubelet"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/fleet/system"
+	"berth.dev/berth/internal/pause"
 )
 
 // Options say what a Fleet is made of.
@@ -216,7 +217,7 @@ func (f *Fleet) applySystem(ctx context.Context) {
 			return
 		}
 		f.log.Debug("system objects are not all there yet", "error", err)
-		if !sleep(ctx, wait) {
+		if !pause.For(ctx, wait) {
 			return
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/internal/pause"
 )
 
 // Leases are renewed less often than a kubelet does it, since their renewal is
@@ -44,28 +46,16 @@ func (f *Fleet) keepLeases(ctx context.Context) {
 			every = renewEveryMany
 		}
 		batch := max(1, len(nodes)/int(every/time.Second))
-		pause := every / time.Duration(max(1, len(nodes)/batch))
+		rest := every / time.Duration(max(1, len(nodes)/batch))
 		for j := range min(batch, len(nodes)) {
 			n := nodes[(i*batch+j)%len(nodes)]
 			if err := n.renew(ctx); err != nil && ctx.Err() == nil {
 				f.log.Debug("lease not renewed", "node", n.name, "error", err)
 			}
 		}
-		if !sleep(ctx, pause) {
+		if !pause.For(ctx, rest) {
 			return
 		}
-	}
-}
-
-// sleep waits and reports whether ctx still runs.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/fleet/spec"
+	"berth.dev/berth/internal/pause"
 )
 
 // startGrace is how long a fleet that has just started waits for the device
@@ -67,7 +68,7 @@ func retry[T any](ctx context.Context, f *Fleet, what string, ask func() (T, err
 			return out, fmt.Errorf("%s: %w", what, err)
 		}
 		f.log.Debug("the API server does not answer yet", "attempt", what, "error", err)
-		if !sleep(ctx, wait) {
+		if !pause.For(ctx, wait) {
 			return out, fmt.Errorf("%s: %w", what, err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"berth.dev/berth/internal/pause"
 )
 
 // waitFor is how long one wait for events takes: after it, the GPUs are
@@ -73,7 +75,7 @@ func (d *Driver) Watch(ctx context.Context, to Listener) error {
 			if bad++; bad > 3 {
 				return fmt.Errorf("wait for events: %w", err)
 			}
-			if !pause(ctx, time.Duration(bad)*200*time.Millisecond) {
+			if !pause.For(ctx, time.Duration(bad)*200*time.Millisecond) {
 				return nil
 			}
 		}
@@ -94,18 +96,6 @@ func (d *Driver) drain(set EventSet, emit func(Event)) {
 		}
 	}
 	_ = set.Close()
-}
-
-// pause waits, or gives false when ctx ended before.
-func pause(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // present lists the GPUs that answer, and notes those that do not any more.

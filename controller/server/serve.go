@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+
+	"berth.dev/berth/internal/listen"
 )
 
 // ends is how long requests under way may take when the server stops.
@@ -53,18 +55,10 @@ func serve(ctx context.Context, l net.Listener, plain bool, o Options, cfg *rest
 	}
 	go func() { seen.Store(synced(ctx)) }()
 	klog.InfoS("Serving metrics and health", "address", l.Addr().String(), "tls", !plain)
-	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l) // it ends with ErrServerClosed
-	}()
+	end := listen.Serve(l, handler, ends)
 	return func() {
 		defer cancel()
-		wait, enough := context.WithTimeout(context.Background(), ends)
-		defer enough()
-		_ = errors.Join(s.Shutdown(wait), s.Close()) // the process ends
-		<-done
+		end()
 	}, nil
 }
 

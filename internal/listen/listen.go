@@ -1,5 +1,5 @@
 // Package listen opens the addresses at which Berth's processes serve metrics and
-// health. It serves nothing.
+// health, and serves them there until told to stop. What is served is not its affair.
 package listen
 
 import (

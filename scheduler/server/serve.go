@@ -1,8 +1,6 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,6 +19,8 @@ import (
 	"k8s.io/component-base/metrics/prometheus/slis"
 	_ "k8s.io/component-base/metrics/prometheus/version" // kubernetes_build_info
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+
+	"berth.dev/berth/internal/listen"
 )
 
 // endpoints serves metrics, health and profiles, at upstream's paths.
@@ -60,16 +60,5 @@ func serve(l net.Listener, secure *apiserver.SecureServingInfo, handler http.Han
 		}
 		return func() { close(end); <-done }, nil
 	}
-	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l) // it ends with ErrServerClosed
-	}()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), servingPatience)
-		defer cancel()
-		_ = errors.Join(s.Shutdown(ctx), s.Close()) // the process ends
-		<-done
-	}, nil
+	return listen.Serve(l, handler, servingPatience), nil
 }

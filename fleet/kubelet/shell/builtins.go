@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth.dev/berth/fleet/smi"
+	"berth.dev/berth/internal/pause"
 )
 
 // builtins returns every command by its name.
@@ -256,22 +257,10 @@ func sleepCommand(p *process) int {
 			total = math.MaxInt64
 		}
 	}
-	if !wait(p.ctx, total) {
+	if !pause.For(p.ctx, total) {
 		return exitInterrupted
 	}
 	return 0
-}
-
-// wait returns true after d, or false once ctx ends.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func timeoutCommand(p *process) int {

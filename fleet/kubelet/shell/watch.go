@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"berth.dev/berth/internal/pause"
 )
 
 // watchCommand runs a command line again and again until its context ends, as
@@ -58,7 +60,7 @@ func watchCommand(p *process) int {
 		if _, err := p.stdout.Write(out.Bytes()); err != nil {
 			return 1
 		}
-		if !wait(p.ctx, every) {
+		if !pause.For(p.ctx, every) {
 			return exitInterrupted
 		}
 	}
