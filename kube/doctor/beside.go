@@ -28,19 +28,16 @@ func (e *examined) operator() finding.Finding {
 		have = append(have, text)
 	}
 	seen := "it is not here, and nothing needs it"
-	if there {
-		seen = "it is here"
+	switch {
+	case there && len(lack) == 0:
+		seen = fmt.Sprintf("it is here with its %d parts: %s", len(have), strings.Join(have, ", "))
+	case there:
+		seen = fmt.Sprintf("it is here with %d of its %d parts: %s; without %s", len(have), len(operatorRoles), strings.Join(have, ", "), strings.Join(lack, ", "))
+	case len(have) > 0:
+		seen += fmt.Sprintf("; others bring %d of its %d parts: %s", len(have), len(operatorRoles), strings.Join(have, ", "))
 	}
-	if len(have) > 0 {
-		seen += fmt.Sprintf("; of its %d parts %d are: %s", len(operatorRoles), len(have), strings.Join(have, ", "))
-	}
-	if len(have) > 0 && len(lack) > 0 {
-		seen += "; not " + strings.Join(lack, ", ")
-	}
-	for _, p := range e.of(plugin) {
-		if p.value == agentLabel {
-			return ok(name, "%s; Berth's agent is device plugin, exporter and feature discovery in one, and needs no container toolkit", seen)
-		}
+	if slices.ContainsFunc(e.of(plugin), func(p *part) bool { return p.value == agentLabel }) {
+		seen += "; Berth's agent is exporter and feature discovery, too, and needs no container toolkit"
 	}
 	return ok(name, "%s", seen)
 }

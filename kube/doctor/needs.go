@@ -29,7 +29,7 @@ func (e *examined) plugin() finding.Finding {
 			served = append(served, n.Name)
 		case n.Labels[api.LabelAllocation] != "":
 			byAgent++
-		case !simulated(n):
+		case !simulated(n) && gives(n):
 			unknown++
 		}
 	}
@@ -53,6 +53,16 @@ func (e *examined) plugin() finding.Finding {
 		return warn(name, listed(parts)+more, "see why it is not ready: kubectl describe daemonset -n "+late[0].set.Namespace+" "+late[0].set.Name)
 	}
 	return ok(name, "%s%s", listed(parts), more)
+}
+
+// gives says whether a pod could get a GPU of a node, were all of them free.
+func gives(n *v1.Node) bool {
+	for name, q := range n.Status.Allocatable {
+		if kube.GPUResource(string(name)) && !q.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // drivers says which drivers the nodes run, as the labels tell.
@@ -184,10 +194,10 @@ func (e *examined) monitoring() finding.Finding {
 	case len(e.offering) == 0:
 		return ok(name, "%s", who)
 	case with == 0:
-		return warn(name, who+"; it runs on no node with GPUs: "+activity, "see tolerations below, and its node selector")
+		return warn(name, who+"; it runs on no node with GPUs: "+activity, "look at its node selector, its tolerations and its pods")
 	case len(without) > 0:
 		return warn(name, fmt.Sprintf("%s; on %d of %s with GPUs, not on %s: there %s", who, with, count(len(e.offering), "node"), few(without), activity),
-			"see tolerations below, and its node selector")
+			"look at its node selector, its tolerations and its pods")
 	}
 	return ok(name, "%s; on every node with GPUs", who)
 }

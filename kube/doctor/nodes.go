@@ -27,7 +27,7 @@ func (e *examined) gpuNodes() []finding.Finding {
 		if len(e.hidden) > 0 {
 			do = "see unserved below"
 		}
-		return []finding.Finding{fail(name, "no node offers GPUs, of "+count(len(e.Nodes), "node"), do)}
+		return []finding.Finding{fail(name, fmt.Sprintf("no node offers GPUs; the cluster has %s", count(len(e.Nodes), "node")), do)}
 	}
 	total, made := 0, 0
 	groups := map[string][]string{}
@@ -77,7 +77,7 @@ func describe(n kube.Node, node *v1.Node) string {
 	var products []string
 	for _, p := range sortedKeys(models) {
 		if p == kube.UnknownUUID {
-			products = append(products, fmt.Sprintf("%d of unknown model", models[p]))
+			products = append(products, fmt.Sprintf("%d x unknown model", models[p]))
 			continue
 		}
 		products = append(products, fmt.Sprintf("%d x %s", models[p], gpu.ShortName(p)))

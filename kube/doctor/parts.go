@@ -68,7 +68,7 @@ var kinds = []kind{
 	{role: toolkit, who: "GPU Operator", key: "app", value: "nvidia-container-toolkit-daemonset"},
 	{role: exporter, who: "GPU Operator", key: "app", value: "nvidia-dcgm-exporter"},
 	{role: exporter, who: "NVIDIA's manifest or chart", key: "app.kubernetes.io/name", value: "dcgm-exporter"},
-	{role: exporter, who: "manifest", key: "app", value: "dcgm-exporter"},
+	{role: exporter, who: "plain manifest", key: "app", value: "dcgm-exporter"},
 	{role: exporter, who: "known by its image", image: "dcgm-exporter"},
 	{role: features, who: "NFD", key: "app.kubernetes.io/name", value: "node-feature-discovery"},
 	{role: features, who: "NFD", key: "app", value: "nfd-worker"},

@@ -125,22 +125,31 @@ func (e *examined) twice() []finding.Finding {
 			by[n] = append(by[n], p)
 		}
 	}
-	pairs := map[string][]string{}
+	pairs, harmless := map[string][]string{}, map[string]bool{}
 	for _, n := range sortedKeys(by) {
 		if len(by[n]) < 2 || !slices.ContainsFunc(by[n], func(p *part) bool { return !p.simulated }) {
 			continue
 		}
 		var names []string
+		others := 0
 		for _, p := range by[n] {
 			names = append(names, fmt.Sprintf("%s (%s)", p.name(), p.who))
+			if p.value != agentLabel {
+				others++
+			}
 		}
-		key := strings.Join(names, " and ")
-		pairs[key] = append(pairs[key], n)
+		key := strings.Join(names, ", ")
+		pairs[key], harmless[key] = append(pairs[key], n), others < 2
 	}
 	var out []finding.Finding
 	for _, key := range sortedKeys(pairs) {
-		out = append(out, fail("two-plugins", fmt.Sprintf("%s run on the same %s: %s", key, verb(len(pairs[key]), "node", "nodes"), few(pairs[key])),
-			"the kubelet listens to the last that registers, and devices are given twice: take one away, or give each nodes of its own by a node selector"))
+		seen := fmt.Sprintf("several device plugins run on %s: %s: %s", verb(len(pairs[key]), "one node", "the same nodes"), few(pairs[key]), key)
+		if harmless[key] {
+			out = append(out, warn("two-plugins", seen, "Berth's agent stands back for the other: take one of them away, docs/node.md says in which order"))
+			continue
+		}
+		out = append(out, fail("two-plugins", seen,
+			"the kubelet listens to the last that registers, and devices may be given twice: take one away, or give each nodes of its own by a node selector"))
 	}
 	return out
 }
