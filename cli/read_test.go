@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/api"
 )
 
-// rows: GS-03 GS-10 GS-28 GS-36 GS-48 GS-92 GS-96 NB-05 ML-66
+// rows: GS-03 GS-10 GS-48 GS-92 GS-96 NB-05 ML-66
 
 func TestTables(t *testing.T) {
 	tests := []struct {

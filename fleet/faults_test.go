@@ -168,7 +168,7 @@ func (w *world) restartPlugin(old, name string) {
 
 const byFour = "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 4\n"
 
-// rows: GS-26 GS-27 GS-28 AS-05 AS-06
+// rows: AS-06
 func TestTimeSlicingTakesEffectWhenThePluginStarts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.spec.System = true

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/kube"
 )
 
-// rows: GS-03 GS-10 GS-16 GS-28 GS-36 GS-91 GS-92 GS-96 AS-33
+// rows: GS-03 GS-10 GS-16 GS-92 GS-96 AS-33
 
 // counted is the part of a Count that the cases state.
 type counted struct {

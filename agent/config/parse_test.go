@@ -12,7 +12,6 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// rows: GS-26
 func TestParse(t *testing.T) {
 	gpu4 := map[string]int{"nvidia.com/gpu": 4}
 	slicing := gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: gpu4}

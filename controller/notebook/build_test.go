@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/controller/notebook"
 )
 
-// rows: NB-16 NB-18 NB-23
+// rows: NB-16 NB-23
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 

@@ -17,7 +17,6 @@ func cutAll(t *testing.T, gpus []gpu.GPU, profiles ...string) []gpu.GPU {
 	return gpus
 }
 
-// rows: GS-11
 func TestLabels(t *testing.T) {
 	gpus := func(product string, n int) []gpu.GPU { return gpu.New("n1", find(t, product), n) }
 	const a100 = "NVIDIA A100-SXM4-40GB"

@@ -11,7 +11,6 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// rows: GS-32
 func TestLayout(t *testing.T) {
 	type at struct {
 		Profile   string
@@ -77,7 +76,6 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// rows: GS-33
 func TestLayoutRefuses(t *testing.T) {
 	const a100 = "NVIDIA A100-SXM4-40GB"
 	tests := []struct {

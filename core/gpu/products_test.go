@@ -55,7 +55,6 @@ func compare(a, b string) int {
 	return 1
 }
 
-// rows: GS-11
 func TestLabelName(t *testing.T) {
 	for name, want := range map[string]string{
 		"NVIDIA A100-SXM4-40GB":   "NVIDIA-A100-SXM4-40GB",

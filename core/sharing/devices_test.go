@@ -61,7 +61,6 @@ func summary(devs []sharing.Device) []string {
 	return out
 }
 
-// rows: GS-26
 func TestDevices(t *testing.T) {
 	seven := slices.Repeat([]string{"1g.5gb"}, 7)
 	renamed := slicing("nvidia.com/gpu", 4)

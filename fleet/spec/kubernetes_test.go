@@ -103,7 +103,7 @@ func TestUnhealthyGPUsAreNotAllocatable(t *testing.T) {
 	}
 }
 
-// rows: NB-10 GS-11 AS-24
+// rows: NB-10 AS-24
 func TestLabels(t *testing.T) {
 	tests := []struct {
 		name, fleet, node string

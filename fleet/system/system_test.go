@@ -41,7 +41,7 @@ func templates(objects []runtime.Object) map[string]v1.PodTemplateSpec {
 
 // TestSelectors checks the labels that users' commands select pods by.
 //
-// rows: NB-11 GS-08
+// rows: NB-11
 func TestSelectors(t *testing.T) {
 	tests := []struct {
 		name, namespace, selector string
