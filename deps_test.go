@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -92,25 +91,5 @@ func TestImports(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestEveryFolderIsInTheMap holds ARCHITECTURE.md's map to the tree.
-func TestEveryFolderIsInTheMap(t *testing.T) {
-	text, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || e.Name() == "bin" {
-			continue
-		}
-		if !strings.Contains(string(text), "\n"+e.Name()+"/ ") {
-			t.Errorf("ARCHITECTURE.md: folder %s/ is not in the map of section 2", e.Name())
-		}
 	}
 }
