@@ -48,6 +48,9 @@ func newDoctorNode(o Options) *cobra.Command {
 }
 
 func (d *doctorCommand) run(ctx context.Context) error {
+	if d.output.format == outputName {
+		return usagef("--output name: findings are no objects; choose json, yaml, jsonpath=... or go-template=...")
+	}
 	if err := d.output.check(); err != nil {
 		return err
 	}

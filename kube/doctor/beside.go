@@ -29,6 +29,8 @@ func (e *examined) operator() finding.Finding {
 	}
 	seen := "it is not here, and nothing needs it"
 	switch {
+	case there && len(have) == 0:
+		seen = "it is here, and none of its parts is seen"
 	case there && len(lack) == 0:
 		seen = fmt.Sprintf("it is here with its %d parts: %s", len(have), strings.Join(have, ", "))
 	case there:

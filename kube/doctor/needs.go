@@ -118,7 +118,7 @@ func (e *examined) scheduling() finding.Finding {
 	for _, p := range e.Pods {
 		if p.Spec.NodeName == "" && kube.Request(p) != nil && e.Now.Sub(p.CreationTimestamp.Time) > unheard &&
 			!slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled }) {
-			waiting[p.Spec.SchedulerName]++
+			waiting[cmp.Or(p.Spec.SchedulerName, v1.DefaultSchedulerName)]++
 		}
 	}
 	if len(waiting) > 0 {
