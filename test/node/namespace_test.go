@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth.dev/berth/agent/mps/mpstest"
 )
 
 // roleVariable says which of three processes of the test binary this is: ""
@@ -39,8 +41,11 @@ const nodeIP = "198.18.0.2"
 // lacking is why tests are left out; "" is that they run.
 var lacking string
 
-// TestMain plays the three roles.
+// TestMain plays the three roles, and that of MPS's control program.
 func TestMain(m *testing.M) {
+	if code, ok := mpstest.Main(); ok {
+		os.Exit(code)
+	}
 	switch os.Getenv(roleVariable) {
 	case roleInit:
 		os.Exit(beInit())
