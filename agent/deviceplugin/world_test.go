@@ -148,13 +148,14 @@ func (w *world) churn(rng *rand.Rand, n int) {
 	if rng.IntN(2) == 0 {
 		scheduler = "berth"
 	}
+	patience := wait(w.t)
 	for try := 0; !w.t.Failed(); try++ {
 		err := w.run(w.pod(fmt.Sprintf("p%d-%d", n, try), scheduler, counts, res))
 		if err == nil {
 			w.ran.Add(1)
 			return
 		}
-		if !strings.Contains(err.Error(), "UnexpectedAdmissionError") || try > 50 {
+		if !strings.Contains(err.Error(), "UnexpectedAdmissionError") || patience.Err() != nil {
 			w.t.Errorf("pod %d: %v", n, err)
 		}
 		w.refused.Add(1)

@@ -57,12 +57,13 @@ func (k *Kubelet) Capacity(resource string) (capacity, allocatable int, known bo
 }
 
 // Serving says whether calls for the resource would reach a plugin now. A kubelet
-// that drops a plugin closes its connection first, and stops its endpoint then.
+// that drops a plugin closes its connection first, and stops its endpoint then; one
+// whose plugin is killed has lost the connection before it hears of it.
 func (k *Kubelet) Serving(resource string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.ends[resource]
-	return e != nil && e.running() && e.conn.GetState() != connectivity.Shutdown && k.grpc != nil
+	return e != nil && e.running() && e.conn.GetState() == connectivity.Ready && k.grpc != nil
 }
 
 // Devices gives the devices of a resource as its plugin sent them last, by ID.
