@@ -106,6 +106,24 @@ func (p *pass) retell(ctx context.Context) error {
 		}
 	}
 	p.mem.retold = kept
+	return p.tellPreempted(ctx)
+}
+
+// tellPreempted tells once that the notebook's pod goes for another, and for which, as
+// the scheduler has said in the pod's status.
+func (p *pass) tellPreempted(ctx context.Context) error {
+	if p.facts.Pod == nil || p.mem.evicted == p.pod.UID {
+		return nil
+	}
+	why := p.facts.Pod.Preempted()
+	if why == "" {
+		return nil
+	}
+	text := fmt.Sprintf("its pod on node %s is preempted (%s); it waits in line again, and its volumes are kept", p.pod.Spec.NodeName, why)
+	if err := p.tell(ctx, corev1.EventTypeWarning, "Preempted", text, string(p.pod.UID)); err != nil {
+		return err
+	}
+	p.mem.evicted = p.pod.UID
 	return nil
 }
 

@@ -50,6 +50,7 @@ type memory struct {
 	since   time.Time          // when there last was a pod, or a new StatefulSet
 	held    time.Time          // since when a status that passes is not written; zero is that none is
 	retold  map[types.UID]bool // warnings of children that were reissued
+	evicted types.UID          // the pod of which it was told last that it is preempted
 	routed  string             // hash of its VirtualService
 }
 

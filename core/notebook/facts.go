@@ -27,6 +27,7 @@ type Facts struct {
 	Place  Place    // in line, while its pod has no node
 	Offer  *Offer   // what nodes offer it, while its pod fits on none; nil is unknown
 	Rivals Rivals   // who holds what it asks for
+	Others string   // what may be stopped for it; "" is "another notebook"
 }
 
 // Amount is a number of one resource.
@@ -64,6 +65,14 @@ func (p *Pod) condition(kind string) *Condition {
 		}
 	}
 	return nil
+}
+
+// Preempted is why a pod is preempted, in the scheduler's words; "" is that it is not.
+func (p *Pod) Preempted() string {
+	if c := p.condition("DisruptionTarget"); c != nil && c.Status == yes && c.Reason == "PreemptionByScheduler" {
+		return c.Message
+	}
+	return ""
 }
 
 // Container is how a container of a pod is.

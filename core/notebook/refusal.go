@@ -1,6 +1,7 @@
 package notebook
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -48,7 +49,7 @@ func (f *Facts) overQuota(text string) string {
 	if f.Rivals.Here != "" {
 		out += "; held here by " + f.Rivals.Here
 	}
-	return out + "; stop another notebook, ask for less, or ask for a larger quota"
+	return out + "; stop " + cmp.Or(f.Others, "another notebook") + ", ask for less, or ask for a larger quota"
 }
 
 // unsaid reads "failed quota: NAME: must specify limits.cpu for: c1; memory for: c2".

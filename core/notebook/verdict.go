@@ -37,6 +37,8 @@ func (f *Facts) judge() (Reason, string) {
 		return Starting, placing
 	case f.Change != "":
 		return Restarting, "restarting: " + f.Change
+	case p.Deleting && p.Preempted() != "":
+		return Restarting, "preempted (" + p.Preempted() + "); it waits in line again when its pod has ended, and its volumes are kept"
 	case p.Deleting:
 		return Restarting, "its pod is being ended, and a new one is made then"
 	case p.Failed != "":

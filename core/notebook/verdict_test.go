@@ -147,6 +147,14 @@ func TestJudge(t *testing.T) {
 			"True Waiting: 2nd of 3 that wait for nvidia.com/gpu",
 		},
 		{
+			"it is preempted",
+			notebook.Facts{GPUs: oneGPU, Pod: &notebook.Pod{Name: "nb-0", Node: "n1", Deleting: true, Conditions: []notebook.Condition{
+				{Type: "DisruptionTarget", Status: "True", Reason: "PreemptionByScheduler", Message: "default-scheduler: preempting to accommodate a higher priority pod, d/high of priority 9"},
+			}}},
+			"Restarting: preempted (default-scheduler: preempting to accommodate a higher priority pod, d/high of priority 9); it waits in line again when its pod has ended, and its volumes are kept",
+			"False Bound: n1",
+		},
+		{
 			"a volume in another zone keeps it from what is free",
 			notebook.Facts{
 				GPUs: oneGPU, Claims: []string{"home"}, Place: notebook.Place{At: 1, Of: 1, Resource: "nvidia.com/gpu"},

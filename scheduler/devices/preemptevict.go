@@ -27,8 +27,8 @@ const (
 
 // evictor evicts pods that make room for others, off the scheduling cycle, and
 // knows whom until they are gone. A pod is evicted as the stock scheduler does
-// it: a condition DisruptionTarget, a graceful delete of that very pod, and an
-// event that names the one it went for.
+// it: a condition DisruptionTarget, a graceful delete of that very pod, and events
+// about it and its controller that name the one it went for.
 type evictor struct {
 	mu    sync.Mutex
 	going map[types.UID]*victim
@@ -154,7 +154,7 @@ func (e *evictor) one(ctx context.Context, h fwk.Handle, pod *v1.Pod, v *victim)
 	if stopped(h, v.pod) {
 		// It was not bound: it goes back to the queue, and nothing of it is in the API.
 		e.forget(v.pod.UID)
-		said += " (in kube-scheduler memory)."
+		said += " (in kube-scheduler memory)"
 	} else if err := remove(ctx, h, pod, v.pod); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		e.forget(v.pod.UID) // gone, and perhaps another of its name there
 		return nil
@@ -164,8 +164,22 @@ func (e *evictor) one(ctx context.Context, h fwk.Handle, pod *v1.Pod, v *victim)
 		return fmt.Errorf("evict pod %s/%s: %w", v.pod.Namespace, v.pod.Name, err)
 	}
 	log.V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(pod), "victim", klog.KObj(v.pod), "node", v.node)
-	h.EventRecorder().WithLogger(log).Eventf(v.pod, pod, v1.EventTypeNormal, "Preempted", "Preempting", said)
+	told, forWhom := h.EventRecorder().WithLogger(log), "pod "+inWords(pod)
+	told.Eventf(v.pod, pod, v1.EventTypeNormal, "Preempted", "Preempting", "%s, for %s", said, forWhom)
+	if owner := metav1.GetControllerOfNoCopy(v.pod); owner != nil {
+		of := &v1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: v.pod.Namespace, Name: owner.Name, UID: owner.UID}
+		told.Eventf(of, pod, v1.EventTypeNormal, "Preempted", "Preempting", "its pod %s was preempted on node %s, for %s", v.pod.Name, v.node, forWhom)
+	}
 	return nil
+}
+
+// inWords names a pod that others go for: "team/train-0 of priority 1000".
+func inWords(pod *v1.Pod) string {
+	priority := int32(0)
+	if pod.Spec.Priority != nil {
+		priority = *pod.Spec.Priority
+	}
+	return fmt.Sprintf("%s/%s of priority %d", pod.Namespace, pod.Name, priority)
 }
 
 // stopped stops a pod on its way to a node, and says whether it did: one that is
@@ -192,11 +206,11 @@ func remove(ctx context.Context, h fwk.Handle, pod, victim *v1.Pod) error {
 }
 
 // disrupted is a patch of victim's status with the condition DisruptionTarget, in
-// the stock scheduler's words; nil if it has it.
+// the stock scheduler's words and with the name of the pod; nil if it has it.
 func disrupted(pod, victim *v1.Pod, now time.Time) []byte {
 	c := v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		Message:            pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
+		Message:            pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod, " + inWords(pod),
 		ObservedGeneration: victim.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
 	for _, has := range victim.Status.Conditions {

@@ -89,7 +89,7 @@ func evicting(refused map[string]error) (*ender, func() []string) {
 }
 
 func TestEvict(t *testing.T) {
-	const words = " DisruptionTarget PreemptionByScheduler: default-scheduler: preempting to accommodate a higher priority pod"
+	const words = " DisruptionTarget PreemptionByScheduler: default-scheduler: preempting to accommodate a higher priority pod, d/high of priority 0"
 	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "kept", nil)
 	for _, tt := range []struct {
 		name    string
@@ -105,7 +105,7 @@ func TestEvict(t *testing.T) {
 		{
 			name: "a victim is told why, and deleted if it is still the same pod", pods: []string{"low"},
 			did:    []string{"patch status low uid-low" + words, "delete low uid-low"},
-			events: []string{"Normal Preempted Preempted by pod uid-high on node n1"}, going: []string{"low"},
+			events: []string{"Normal Preempted Preempted by pod uid-high on node n1, for pod d/high of priority 0"}, going: []string{"low"},
 		},
 		{
 			name: "a victim that is gone is no failure", pods: []string{"low"},
@@ -124,7 +124,7 @@ func TestEvict(t *testing.T) {
 		},
 		{
 			name: "a victim that is not bound yet is stopped in the scheduler", pods: []string{"low"}, waiting: true,
-			events: []string{"Normal Preempted Preempted by pod uid-high on node n1 (in kube-scheduler memory)."},
+			events: []string{"Normal Preempted Preempted by pod uid-high on node n1 (in kube-scheduler memory), for pod d/high of priority 0"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
