@@ -11,18 +11,32 @@ import (
 
 func TestAttemptsAreCounted(t *testing.T) {
 	register(newDesk())
+	counted := func(result, reason string) (attempts, seconds float64) {
+		t.Helper()
+		attempts, err := testutil.GetCounterMetricValue(attemptsTotal.WithLabelValues(result, reason))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seconds, err = testutil.GetHistogramMetricValue(decisionSeconds.WithLabelValues(result)); err != nil {
+			t.Fatal(err)
+		}
+		return attempts, seconds
+	}
+	// Other tests of this process count, too.
+	refused, _ := counted(resultUnschedulable, "NotEnoughGPUs")
+	held, took := counted(resultHeld, "")
 	decided(resultUnschedulable, "NotEnoughGPUs", time.Now())
 	decided(resultUnschedulable, "NotEnoughGPUs", time.Now())
 	decided(resultHeld, "", time.Now().Add(-time.Second))
-	for labels, want := range map[[2]string]float64{{resultUnschedulable, "NotEnoughGPUs"}: 2, {resultHeld, ""}: 1} {
-		got, err := testutil.GetCounterMetricValue(attemptsTotal.WithLabelValues(labels[0], labels[1]))
-		if err != nil || got != want {
-			t.Errorf("%q: %v attempts (%v), want %v", labels, got, err, want)
-		}
+	if after, _ := counted(resultUnschedulable, "NotEnoughGPUs"); after-refused != 2 {
+		t.Errorf("%v attempts without enough GPUs, want 2", after-refused)
 	}
-	seconds, err := testutil.GetHistogramMetricValue(decisionSeconds.WithLabelValues(resultHeld))
-	if err != nil || seconds < 1 || seconds > 100 {
-		t.Errorf("a decision of a second was counted with %v s (%v)", seconds, err)
+	after, seconds := counted(resultHeld, "")
+	if after-held != 1 {
+		t.Errorf("%v attempts on a node that was held, want 1", after-held)
+	}
+	if seconds -= took; seconds < 1 || seconds > 100 {
+		t.Errorf("a decision of a second was counted with %v s", seconds)
 	}
 }
 
