@@ -263,3 +263,33 @@ func TestAGangIsWholeAgainAfterWhateverTheAPIServerSays(t *testing.T) {
 		t.Errorf("%d refusals, %d gangs: too few to show anything", refusals, gangs)
 	}
 }
+
+// TestAPlaceThatIsKeptGivesWayToHigherPriority: nobody is evicted for it, and the
+// member is bound where there is room again.
+func TestAPlaceThatIsKeptGivesWayToHigherPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMaking(t, 4)
+		forbids := true
+		m.unbind = func(pod *v1.Pod) error {
+			if pod.Name == "g-2" && forbids {
+				return answers["a webhook forbids it"](pod)
+			}
+			return nil
+		}
+		m.add(gangOf("g", 4, 4, "gpu=1")...)
+		m.run()
+		m.add(ranked("urgent", 1000, "gpu=1"))
+		m.run()
+		m.rests(2 * time.Second)
+		if got := m.on(); !slices.Contains(got, "urgent@n0") || len(m.evicted) > 0 {
+			t.Fatalf("bound: %v, evicted: %v; want urgent in the place that is kept", got, m.evicted)
+		}
+		forbids = false
+		m.rests(40 * time.Second)
+		m.remove("urgent")
+		m.rests(40 * time.Second)
+		if got := m.bound("g"); len(got) != 4 {
+			t.Errorf("bound: %v when the urgent pod has gone; %v", got, m.out)
+		}
+	})
+}
