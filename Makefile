@@ -33,8 +33,9 @@ test: build agent check ## everything that must pass: formatting, vet, unit, rac
 	go test $(PURE) .
 	sh tools/race.sh $(PURE)
 	@sh tools/nvmltest.sh
-	go test -count=1 -timeout 25m ./controlplane/... ./scheduler/server/... ./test ./test/bench/... ./test/hardware
-	go test -count=1 -timeout 10m -v ./test/node/...
+	go test -count=1 -timeout 20m ./controlplane/... ./scheduler/server/... ./test/bench/... ./test/hardware
+	go test -count=1 -timeout 50m ./test # alone: scripts wait for what compiling would slow down
+	go test -count=1 -timeout 20m -v ./test/node/...
 
 check: ## formatting and vet
 	@sh tools/check.sh

@@ -8,4 +8,5 @@ if ! command -v "${cc%% *}" >/dev/null; then
 	echo "race detector left out: it needs a C compiler, and $cc is not here" >&2
 	exit 0
 fi
-CGO_ENABLED=1 go test -race "$@"
+# Ten minutes, Go's own limit, is too short for the longest on a slow machine.
+CGO_ENABLED=1 go test -race -timeout 30m "$@"
