@@ -50,7 +50,7 @@ bench: build agent ## measure, and write docs/benchmarks.md and docs/benchmarks-
 	go test -run '^$$' -bench 'Decision|IndexUpdate|Clone|BoundToRunning|Cluster|Allocate|PreStart|Scrape|Samples|KubeletRestart' -benchtime 1s ./core/placement ./kube ./fleet ./agent/allocation ./agent/deviceplugin ./agent/exporter ./agent/nvml | tee docs/benchmarks-go.txt
 
 generate: ## rewrite golden files; review the difference line by line
-	go test ./agent/exporter ./cli ./fleet/smi -update
+	go test ./agent/doctor ./agent/exporter ./cli ./cli/chart ./controller/notebook ./fleet/smi ./kube/doctor ./kube/profile -update
 	@git --no-pager diff --stat
 
 tidy: ## bring go.mod and go.sum up to date

@@ -3,14 +3,12 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,8 +26,6 @@ import (
 	"berth.dev/berth/cli"
 	"berth.dev/berth/kube"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -86,24 +82,6 @@ func (s *stage) ok(args ...string) string {
 		s.t.Fatalf("berth %v: exit code %d, stderr:\n%s", args, code, stderr)
 	}
 	return stdout
-}
-
-// golden compares with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; go test ./cli -update writes it", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", path, diff)
-	}
 }
 
 func amounts(pairs ...any) v1.ResourceList {

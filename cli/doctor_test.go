@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"berth.dev/berth/internal/golden"
 )
 
 // looked is the lab after a scheduler has looked at the pods that wait.
@@ -37,8 +39,8 @@ func served() []runtime.Object {
 
 func TestDoctorLooksAndChangesNothing(t *testing.T) {
 	s := newStage(t, served()...)
-	golden(t, "doctor.txt", s.ok("doctor"))
-	golden(t, "doctor.json", s.ok("doctor", "-o", "json"))
+	golden.File(t, "doctor.txt", s.ok("doctor"))
+	golden.File(t, "doctor.json", s.ok("doctor", "-o", "json"))
 	for _, a := range s.client.(*fake.Clientset).Actions() {
 		if v := a.GetVerb(); v != "list" && v != "get" {
 			t.Errorf("it asks to %s %s", v, a.GetResource().Resource)

@@ -22,6 +22,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/internal/golden"
 )
 
 // rows: NB-14 NB-37 NB-39 NB-51 NB-66
@@ -144,7 +145,7 @@ func TestNotebookList(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			golden(t, tt.file, notebooks(t, books()...).ok(strings.Fields(tt.args)...))
+			golden.File(t, tt.file, notebooks(t, books()...).ok(strings.Fields(tt.args)...))
 		})
 	}
 }
@@ -227,7 +228,7 @@ func TestNotebookStopAndStart(t *testing.T) { bubble(t, stopAndStart) }
 func stopAndStart(t *testing.T) {
 	s := notebooks(t, books()...)
 	out := s.ok("notebook", "stop", "-n", "research", "nb-ada", "off")
-	golden(t, "notebook_stop.txt", out)
+	golden.File(t, "notebook_stop.txt", out)
 	notes := func(name string) map[string]string {
 		u, err := s.dynamic.Resource(kubeflow.Resource).Namespace("research").Get(context.Background(), name, metav1.GetOptions{})
 		if err != nil {
@@ -243,7 +244,7 @@ func stopAndStart(t *testing.T) {
 	if code != 0 || !strings.Contains(stderr, "no controller has looked at it in 3s") {
 		t.Errorf("exit code %d, want 0; stderr:\n%s", code, stderr)
 	}
-	golden(t, "notebook_start.txt", stdout)
+	golden.File(t, "notebook_start.txt", stdout)
 	if got := notes("off"); got[api.AnnotationStopped] != "" || got[api.AnnotationNotebookStoppedFor] != "" {
 		t.Errorf("annotations after start are %v", got)
 	}

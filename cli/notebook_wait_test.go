@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli"
+	"berth.dev/berth/internal/golden"
 )
 
 // rows: NB-37 NB-39 NB-66
@@ -132,7 +133,7 @@ func TestNotebookWhyTellsOfEventsAndHelps(t *testing.T) {
 	if _, err := s.client.CoreV1().Pods("nlp").Update(ctx, lazy, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "notebook_why_helps.txt", s.ok("notebook", "why", "-n", "vision", "wants"))
+	golden.File(t, "notebook_why_helps.txt", s.ok("notebook", "why", "-n", "vision", "wants"))
 }
 
 func TestNotebookListWatches(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"berth.dev/berth/internal/golden"
 )
 
 const values = `singleuser:
@@ -76,7 +78,7 @@ func TestProfilesList(t *testing.T) {
 	for file, args := range map[string]string{
 		"profiles.txt": "profiles list", "profiles_wide.txt": "profiles ls -o wide", "profiles.json": "profile list -o json",
 	} {
-		golden(t, file, s.ok(strings.Fields(args)...))
+		golden.File(t, file, s.ok(strings.Fields(args)...))
 	}
 	if of := s.ok("profiles", "list", path); of != s.ok("profiles", "list") {
 		t.Errorf("the list of the file differs from that of the cluster:\n%s", of)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/internal/golden"
 )
 
 // rows: GS-03 GS-10 GS-48 GS-92 GS-96 NB-05 ML-66
@@ -32,7 +33,7 @@ func TestTables(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := newStage(t, lab()...).ok(strings.Fields(tt.args)...)
-			golden(t, tt.file, got)
+			golden.File(t, tt.file, got)
 			for line := range strings.SplitSeq(got, "\n") {
 				if strings.HasSuffix(tt.file, "es.txt") && len([]rune(line)) > 100 {
 					t.Errorf("line is %d columns wide, want 100 at most: %s", len([]rune(line)), line)
@@ -113,5 +114,5 @@ func TestForeignClusterHasNoIndexes(t *testing.T) {
 	n.Labels = map[string]string{api.LabelProduct: "NVIDIA-L4", api.LabelCount: "2", api.LabelMemory: "23034"}
 	p := pod("ns", "p", "worker", api.ResourceGPU)
 	p.Status.ContainerStatuses = nil
-	golden(t, "gpus_foreign.txt", newStage(t, n, p).ok("gpus"))
+	golden.File(t, "gpus_foreign.txt", newStage(t, n, p).ok("gpus"))
 }

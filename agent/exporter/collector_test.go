@@ -3,18 +3,17 @@ package exporter_test
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"berth.dev/berth/agent/exporter"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/internal/golden"
 )
 
 // full is a node of eight: 0 held whole, 1 free, 2 shared by time-slicing, 3 and 4
@@ -50,19 +49,7 @@ func TestAScrapeOfANodeIsTheGoldenOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/node.txt"
-	if *update {
-		if err := os.WriteFile(golden, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(text)); d != "" {
-		t.Errorf("Scrape (-want +got), go test -update rewrites it:\n%s", d)
-	}
+	golden.File(t, "node.txt", string(text))
 	again, _ := c.Scrape(t.Context())
 	if string(again) != string(text) {
 		t.Error("a second scrape of the same node gives other bytes")

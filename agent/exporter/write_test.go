@@ -3,8 +3,6 @@ package exporter_test
 import (
 	"bytes"
 	"errors"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
@@ -15,9 +13,8 @@ import (
 
 	"berth.dev/berth/agent/exporter"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const gib = 1 << 30
 
@@ -92,19 +89,7 @@ func parse(t *testing.T, text string) map[string]*dto.MetricFamily {
 func TestWriteIsTheGoldenScrape(t *testing.T) {
 	o, devs := scrape()
 	got := write(t, o, devs)
-	const golden = "testdata/scrape.txt"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("Write (-want +got), go test -update rewrites it:\n%s", d)
-	}
+	golden.File(t, "scrape.txt", got)
 	if again := write(t, o, devs); again != got {
 		t.Error("Write of the same devices gives other bytes")
 	}

@@ -3,21 +3,15 @@ package chart_test
 import (
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"berth.dev/berth/cli/chart"
+	"berth.dev/berth/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 // full is a chart of two lines that part at 95.
 func full() *chart.Chart {
@@ -44,19 +38,7 @@ func TestChartsAreDrawn(t *testing.T) {
 		{"as SVG", "chart.svg", string(full().SVG())},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			path := filepath.Join("testdata", tt.file)
-			if *update {
-				if err := os.WriteFile(path, []byte(tt.got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatalf("%v; go test ./cli/chart -update writes it", err)
-			}
-			if diff := cmp.Diff(string(want), tt.got); diff != "" {
-				t.Errorf("%s differs (-want +got):\n%s", path, diff)
-			}
+			golden.File(t, tt.file, tt.got)
 		})
 	}
 }

@@ -2,25 +2,20 @@ package notebook_test
 
 import (
 	"encoding/json"
-	"flag"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/internal/golden"
 )
 
 // rows: NB-16 NB-23
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestChildren holds what is made of a Notebook to files that were compared with
 // Kubeflow's contract by hand: names, labels, ports, environment, fsGroup.
@@ -58,25 +53,8 @@ func TestChildren(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, test.name+".json", string(got)+"\n")
+			golden.File(t, test.name+".json", string(got)+"\n")
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }
 
@@ -128,7 +106,7 @@ func TestVirtualService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "virtualservice.json", string(raw)+"\n")
+	golden.File(t, "virtualservice.json", string(raw)+"\n")
 
 	w := newWorld(t)
 	w.o.Istio = true

@@ -4,21 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/fleet/smi"
+	"berth.dev/berth/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const mib = 1 << 20
 
@@ -133,19 +127,7 @@ func TestScreens(t *testing.T) {
 			if c.framed {
 				checkFrame(t, got)
 			}
-			golden := filepath.Join("testdata", strings.ReplaceAll(c.name, " ", "-")+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("nvidia-smi %s (-want +got), go test -update rewrites it:\n%s", c.args, d)
-			}
+			golden.File(t, strings.ReplaceAll(c.name, " ", "-")+".txt", got)
 		})
 	}
 }

@@ -2,13 +2,11 @@ package profile_test
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -16,8 +14,6 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/kube/profile"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 // read reads a file of testdata.
 func read(t testing.TB, name string) *profile.File {
@@ -92,25 +88,6 @@ func asYAML(t testing.TB, list ...any) string {
 		docs = append(docs, string(raw))
 	}
 	return strings.Join(docs, "---\n")
-}
-
-// golden compares text with a file of testdata.
-func golden(t testing.TB, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
 }
 
 // readRaw gives the bytes of a file of testdata.

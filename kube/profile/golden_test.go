@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth.dev/berth/internal/golden"
 	"berth.dev/berth/kube/profile"
 )
 
@@ -44,7 +45,7 @@ func TestRenderGolden(t *testing.T) {
 			for _, w := range warnings {
 				text += fmt.Sprintf("# warning: %s: %s\n", w.Key, w.Text)
 			}
-			golden(t, tt.golden, text)
+			golden.File(t, tt.golden, text)
 		})
 	}
 }
@@ -63,7 +64,7 @@ func TestCheckGolden(t *testing.T) {
 			for i := range f.Profiles {
 				b.WriteString(" " + f.Profiles[i].Name)
 			}
-			golden(t, strings.TrimSuffix(name, ".yaml")+".findings.txt", b.String()+"\n")
+			golden.File(t, strings.TrimSuffix(name, ".yaml")+".findings.txt", b.String()+"\n")
 		})
 	}
 }
