@@ -8,7 +8,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/kube"
@@ -34,7 +36,43 @@ func (n *notebooks) rivals(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 	}
 	// What the notebook itself holds is no hindrance: its pod ends before the new one.
 	pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == nb.Namespace && p.Name == nb.Name+"-0" })
-	return n.tried(r, wants, nodes, pods, others)
+	return n.tried(r, wants, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, wants), budgets: n.budgets(ctx)})
+}
+
+// scene is the cluster around a pod that waits, as far as it could be read.
+type scene struct {
+	nodes     []*v1.Node
+	pods      []*v1.Pod
+	notebooks []kubeflow.Notebook
+	ties      []kube.Tie
+	budgets   []policyv1.PodDisruptionBudget
+}
+
+// ties reads what ties a pod to nodes by its volumes. What may not be read ties it to
+// nothing.
+func (n *notebooks) ties(ctx context.Context, pod *v1.Pod) []kube.Tie {
+	var claims []*v1.PersistentVolumeClaim
+	var volumes []*v1.PersistentVolume
+	for _, name := range kube.ClaimsOf(pod) {
+		c, err := n.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil || c.Spec.VolumeName == "" {
+			continue
+		}
+		claims = append(claims, c)
+		if v, err := n.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{}); err == nil {
+			volumes = append(volumes, v)
+		}
+	}
+	return kube.TiesOf(pod, claims, volumes)
+}
+
+// budgets lists the disruption budgets of the cluster, none if they may not be read.
+func (n *notebooks) budgets(ctx context.Context) []policyv1.PodDisruptionBudget {
+	list, err := n.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	return list.Items
 }
 
 // helps lists what would help a notebook that waits, as far as this user may know.
@@ -46,16 +84,18 @@ func (n *notebooks) helps(ctx context.Context, nb *kubeflow.Notebook) []string {
 	return r.Helps
 }
 
-// tried tells holders and helps from a cluster as it is.
-func (n *notebooks) tried(r *whyReport, wants *v1.Pod, nodes []*v1.Node, pods []*v1.Pod, others []kubeflow.Notebook) error {
-	trial, err := kube.NewTrial(nodes, pods)
+// tried tells holders, obstacles and helps from a cluster as it is.
+func (n *notebooks) tried(r *whyReport, wants *v1.Pod, s *scene) error {
+	trial, err := kube.NewTrial(s.nodes, s.pods)
 	if err != nil {
-		return fmt.Errorf("look for room for notebook %s/%s: %w", r.Namespace, r.Name, err)
+		return fmt.Errorf("look for room for %s/%s: %w", r.Namespace, r.Name, err)
 	}
+	trial.Tied(s.ties)
+	r.Obstacles, r.Scattered = trial.Obstacles(wants), trial.Scattered(wants)
 	idle := map[kube.Owner]time.Duration{}
-	for i := range others {
-		if at, ok := idleSince(&others[i]); ok {
-			idle[kube.Owner{Kind: kubeflow.Kind, Namespace: others[i].Namespace, Name: others[i].Name}] = n.o.now().Sub(at)
+	for i := range s.notebooks {
+		if at, ok := idleSince(&s.notebooks[i]); ok {
+			idle[kube.Owner{Kind: kubeflow.Kind, Namespace: s.notebooks[i].Namespace, Name: s.notebooks[i].Name}] = n.o.now().Sub(at)
 		}
 	}
 	var candidates []kube.Owner
@@ -79,14 +119,16 @@ func (n *notebooks) tried(r *whyReport, wants *v1.Pod, nodes []*v1.Node, pods []
 	}
 	slices.SortStableFunc(candidates, func(a, b kube.Owner) int { return cmp.Compare(idle[b], idle[a]) })
 	for _, o := range candidates[:min(len(candidates), whyCandidates)] {
-		without, err := kube.NewTrial(nodes, slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return kube.OwnerOf(p) == o }))
+		without, err := kube.NewTrial(s.nodes, slices.DeleteFunc(slices.Clone(s.pods), func(p *v1.Pod) bool { return kube.OwnerOf(p) == o }))
 		if err != nil {
 			continue
 		}
+		without.Tied(s.ties)
 		if node, ok := without.Fits(wants); ok {
 			r.Helps = append(r.Helps, fmt.Sprintf("stop %s, idle for %s (`%s notebook stop %s -n %s`): it then fits on %s",
 				o, idleFor(idle[o]), n.program(), o.Name, o.Namespace, node))
 		}
 	}
+	r.Helps = append(r.Helps, trial.Kept(wants, s.pods, s.budgets)...)
 	return nil
 }

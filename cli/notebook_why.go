@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
 )
 
 const (
@@ -76,14 +77,18 @@ type whyReport struct {
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`
 	State     string           `json:"state"`
-	Since     string           `json:"since"` // RFC 3339
-	Place     string           `json:"place"` // node or place in line; "" is neither
+	Since     string           `json:"since"`            // RFC 3339
+	Place     string           `json:"place"`            // node or place in line; "" is neither
+	Beside    int              `json:"beside,omitempty"` // other pods of the same owner
 	GPUs      map[string]int64 `json:"gpus"`
 	Cause     string           `json:"cause"` // "" where it is ready
 	Steps     []whyStep        `json:"steps"`
 	Events    []whyEvent       `json:"events"` // the last, oldest first
-	Holders   []whyHolder      `json:"holders"`
-	Helps     []string         `json:"helps"`
+	// Obstacles say node by node why it fits nowhere now.
+	Obstacles []kube.Obstacle `json:"obstacles"`
+	Scattered string          `json:"scattered,omitempty"` // enough is free, and not on one node
+	Holders   []whyHolder     `json:"holders"`
+	Helps     []string        `json:"helps"`
 	// Hidden says why holders and helps are not told; "" is that they are.
 	Hidden string `json:"hidden,omitempty"`
 
@@ -133,7 +138,8 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 	}
 	s := state(nb)
 	r := &whyReport{
-		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: asked(nb), Events: []whyEvent{}, Holders: []whyHolder{}, Helps: []string{},
+		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: asked(nb), Events: []whyEvent{}, Obstacles: []kube.Obstacle{},
+		Holders: []whyHolder{}, Helps: []string{},
 	}
 	if p := place(nb); p != "-" {
 		r.Place = p
@@ -230,31 +236,50 @@ func (n *notebooks) events(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 	if pod != nil {
 		objects = append([]v1.ObjectReference{{Name: pod.Name, Kind: "Pod", UID: pod.UID}}, objects...)
 	}
+	list, err := n.eventsOf(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
 	out := []whyEvent{}
-	for _, object := range objects {
-		of, kind := object.Name, object.Kind
+	for i := range list {
+		e := &list[i]
+		again := pod != nil && strings.HasPrefix(e.Message, "Reissued from pod/") || e.Message == cause(nb)
+		if !again {
+			out = append(out, eventOf(e))
+		}
+	}
+	return lastEvents(out), nil
+}
+
+// eventsOf lists the events of objects of the namespace, each with name, kind and
+// UID; none where they may not be read.
+func (n *notebooks) eventsOf(ctx context.Context, objects []v1.ObjectReference) ([]v1.Event, error) {
+	var out []v1.Event
+	for _, of := range objects {
 		list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-			"involvedObject.name": of, "involvedObject.kind": kind,
+			"involvedObject.name": of.Name, "involvedObject.kind": of.Kind,
 		}.AsSelector().String()})
 		if apierrors.IsForbidden(err) {
 			return out, nil
 		}
 		if err != nil {
-			return nil, n.refused("list events of "+of, "list", err)
+			return nil, n.refused("list events of "+of.Name, "list", err)
 		}
 		for i := range list.Items {
-			e := &list.Items[i]
-			again := pod != nil && strings.HasPrefix(e.Message, "Reissued from pod/") || e.Message == cause(nb)
-			older := e.InvolvedObject.UID != object.UID // of one that had the same name
-			if e.InvolvedObject.Name == of && e.InvolvedObject.Kind == kind && !again && !older {
-				out = append(out, eventOf(e))
+			o := &list.Items[i].InvolvedObject
+			if o.Name == of.Name && o.Kind == of.Kind && o.UID == of.UID { // not of one that had the same name
+				out = append(out, list.Items[i])
 			}
 		}
 	}
-	// Some are timed in seconds. Within one, they stand in the order of their names,
-	// which end with the time.
+	return out, nil
+}
+
+// lastEvents are the last of some events, oldest first. Some are timed in seconds.
+// Within one, they stand in the order of their names, which end with the time.
+func lastEvents(out []whyEvent) []whyEvent {
 	slices.SortStableFunc(out, func(a, b whyEvent) int { return a.at.Truncate(time.Second).Compare(b.at.Truncate(time.Second)) })
-	return out[max(0, len(out)-whyEvents):], nil
+	return out[max(0, len(out)-whyEvents):]
 }
 
 func eventOf(e *v1.Event) whyEvent {

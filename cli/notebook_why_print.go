@@ -25,10 +25,20 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 	if r.Place != "" {
 		b.WriteString(", " + r.Place)
 	}
+	if r.Beside > 0 {
+		fmt.Fprintf(&b, " (of its owner there are %d more)", r.Beside)
+	}
 	b.WriteString("\n")
 	section := func(name, text string) { fmt.Fprintf(&b, "\n%-9s%s\n", name, text) }
 	if r.Cause != "" {
 		section("WHY", r.Cause)
+	}
+	if r.Scattered != "" {
+		section("", r.Scattered)
+	}
+	if len(r.Obstacles) > 0 {
+		b.WriteString("\n")
+		r.printObstacles(&b)
 	}
 	if len(r.Steps) > 0 {
 		b.WriteString("\n")
@@ -89,6 +99,24 @@ func (r *whyReport) printEvents(b *strings.Builder, now time.Time) {
 			ago += " (x" + strconv.Itoa(int(e.Count)) + ")"
 		}
 		t.add(e.Reason, ago, e.Message)
+	}
+	_ = t.write(b, screen{}, false) // a strings.Builder takes all
+}
+
+// whyNodes is how many nodes of one obstacle are named before the rest is counted.
+const whyNodes = 3
+
+func (r *whyReport) printObstacles(b *strings.Builder) {
+	t := &table{head: []string{"NODES", "WHY NOT THERE"}, gap: 2}
+	for _, o := range r.Obstacles {
+		nodes := strings.Join(o.Nodes[:min(len(o.Nodes), whyNodes)], ", ")
+		if more := len(o.Nodes) - whyNodes; more > 0 {
+			nodes += fmt.Sprintf(" and %d more", more)
+		}
+		t.add(nodes, o.Why)
+		if o.Do != "" {
+			t.add("", "-> "+o.Do)
+		}
 	}
 	_ = t.write(b, screen{}, false) // a strings.Builder takes all
 }

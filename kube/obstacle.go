@@ -62,8 +62,13 @@ func (t *Trial) Obstacles(pod *v1.Pod) []Obstacle {
 func (t *Trial) obstacle(pod *v1.Pod, n *v1.Node) Obstacle {
 	i, _ := slices.BinarySearchFunc(t.view.Nodes, n.Name, func(v Node, name string) int { return cmp.Compare(v.Name, name) })
 	view := &t.view.Nodes[i]
-	if name := unoffered(n, n.Status.Capacity, sortedKeys(Request(pod))); name != "" && view.Physical == 0 {
-		return Obstacle{Why: "offers no " + name, rank: rankOther}
+	if name := unoffered(n, n.Status.Capacity, sortedKeys(Request(pod))); name != "" {
+		switch has := gpuResources(n); {
+		case len(has) > 0:
+			return Obstacle{Why: fmt.Sprintf("offers %s, and no %s", strings.Join(has, ", "), name), rank: rankOther}
+		case view.Physical == 0:
+			return Obstacle{Why: "offers no " + name, rank: rankOther}
+		}
 	}
 	if !selects(pod, n) {
 		why, do := unselected(pod, n)
@@ -87,6 +92,18 @@ func (t *Trial) obstacle(pod *v1.Pod, n *v1.Node) Obstacle {
 		return o
 	}
 	return t.full(pod, n, view)
+}
+
+// gpuResources are the GPU resources that a node has any of, sorted.
+func gpuResources(n *v1.Node) []string {
+	var out []string
+	for name, q := range n.Status.Capacity {
+		if GPUResource(string(name)) && !q.IsZero() {
+			out = append(out, string(name))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // comesAndGoes says whether a taint is one that Kubernetes puts on nodes that are

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -51,4 +52,27 @@ func containerFacts(list []v1.ContainerStatus, specs []v1.Container, init bool) 
 		out = append(out, c)
 	}
 	return out
+}
+
+// PlaceInLine is where a pod that has no node stands among the pods that wait for the
+// same, as the scheduler orders them; zero where the scheduler has not looked at it.
+func PlaceInLine(pod *v1.Pod, pods []*v1.Pod) notebook.Place {
+	lines := notebook.NewLines()
+	for _, p := range pods {
+		if want := AmountsOf(p); len(want) > 0 && refused(p) {
+			lines.Put(notebook.Member{
+				Namespace: p.Namespace, Name: p.Name, Resource: want[0].Resource, Count: want[0].Count, Waits: true,
+				Priority: priorityOf(p), Created: p.CreationTimestamp.Time, UID: string(p.UID),
+			})
+		}
+	}
+	m := notebook.Member{Namespace: pod.Namespace, Name: pod.Name}
+	return lines.Place(m.ID())
+}
+
+// refused says whether the scheduler has found no place for a pod.
+func refused(p *v1.Pod) bool {
+	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse
+	})
 }

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
+)
+
+// whyPod is `berth why`.
+type whyPod struct {
+	notebookCommand
+	output outputFlags
+}
+
+func newWhy(o Options) *cobra.Command {
+	w := &whyPod{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "why [KIND/]NAME",
+		Short: "Tell why a pod waits: node by node, who holds its GPUs, and what would help",
+		Long: "Tell of a pod, or of the pods of a Job, Deployment, StatefulSet or any other kind that makes pods, why it\n" +
+			"is as it is: the cause in a sentence, node by node why it has no place there, who holds the GPUs that it\n" +
+			"could have, and what would help. Each help was tried on the cluster as it is now. Of a pod that runs it\n" +
+			"tells which of its preferred nodes it has got. A Notebook is told of as by `berth notebook why`.",
+		Example: "  berth why trainer-0\n  berth why job/train -n research\n  berth why deployment/serve -o yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return w.run(cmd.Context(), args[0]) },
+	}
+	w.flags(cmd)
+	w.output.add(cmd)
+	return cmd
+}
+
+func (w *whyPod) run(ctx context.Context, arg string) error {
+	if err := w.output.check(); err != nil {
+		return err
+	}
+	kind, name := "", arg
+	if before, after, both := strings.Cut(arg, "/"); both {
+		kind, name = kindOf(before), after
+	}
+	if name == "" {
+		return usagef("%q names no pod: write NAME or KIND/NAME, as in job/train", arg)
+	}
+	n, err := w.connect()
+	if err != nil {
+		return err
+	}
+	r, err := n.whyAny(ctx, kind, name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.output.object():
+		return write(w.o.Out, &w.output, newList("WhyList", []whyReport{*r}))
+	case w.output.format == outputName:
+		_, err := fmt.Fprintln(w.o.Out, "pod/"+r.Name)
+		return err
+	}
+	return r.print(w.o.Out, w.o.now())
+}
+
+// kindOf is a kind as kubectl takes it: "jobs.batch" and "JOB" are job.
+func kindOf(text string) string {
+	text, _, _ = strings.Cut(strings.ToLower(text), ".")
+	short := map[string]string{"po": "pod", "deploy": "deployment", "sts": "statefulset", "rs": "replicaset", "ds": "daemonset", "nb": "notebook"}
+	if long, ok := short[text]; ok {
+		return long
+	}
+	return strings.TrimSuffix(text, "s")
+}
+
+// whyAny tells of the pod of a name, or of a pod of an owner of a name and kind, in
+// small letters; a kind of "" is any.
+func (n *notebooks) whyAny(ctx context.Context, kind, name string) (*whyReport, error) {
+	if kind == "notebook" {
+		return n.why(ctx, name)
+	}
+	list, err := n.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, n.failed("list pods of "+n.namespace, err)
+	}
+	mine := slices.DeleteFunc(pointers(list.Items), func(p *v1.Pod) bool { return !isOf(p, kind, name) })
+	if len(mine) == 0 {
+		return n.whyNoPod(ctx, kind, name)
+	}
+	slices.SortStableFunc(mine, func(a, b *v1.Pod) int {
+		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	pod := mine[0]
+	if owner := kube.OwnerOf(pod); owner.Kind == kubeflow.Kind && kind == "" {
+		return n.why(ctx, owner.Name)
+	}
+	r, err := n.whyPod(ctx, pod)
+	if err == nil && len(mine) > 1 {
+		r.Beside = len(mine) - 1
+	}
+	return r, err
+}
+
+// isOf says whether a pod has a name, or is of an owner that has it.
+func isOf(p *v1.Pod, kind, name string) bool {
+	if kind == "" || kind == "pod" {
+		if p.Name == name {
+			return true
+		}
+	}
+	if owner := kube.OwnerOf(p); owner.Name == name && (kind == "" || kindOf(owner.Kind) == kind) {
+		return true
+	}
+	ref := metav1.GetControllerOfNoCopy(p)
+	return ref != nil && ref.Name == name && kindOf(ref.Kind) == kind
+}
+
+// urgency orders pods by how much there is to tell of them.
+func urgency(p *v1.Pod) int {
+	switch _, _, stuck := kube.Stuck(p); {
+	case p.Status.Phase == v1.PodSucceeded:
+		return 4
+	case p.Status.Phase == v1.PodFailed:
+		return 3
+	case p.Spec.NodeName == "":
+		return 0
+	case stuck:
+		return 1
+	}
+	return 2
+}
+
+// whyPod tells of one pod.
+func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
+	r := &whyReport{
+		Namespace: pod.Namespace, Name: pod.Name, Place: pod.Spec.NodeName, GPUs: kube.Request(pod), Steps: []whyStep{}, Events: []whyEvent{},
+		Obstacles: []kube.Obstacle{}, Holders: []whyHolder{}, Helps: []string{}, since: podSince(pod),
+	}
+	if r.GPUs == nil {
+		r.GPUs = map[string]int64{}
+	}
+	if !r.since.IsZero() {
+		r.Since = r.since.UTC().Format(time.RFC3339)
+	}
+	events, err := n.eventsOf(ctx, []v1.ObjectReference{{Name: pod.Name, Kind: "Pod", UID: pod.UID}})
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		r.Events = append(r.Events, eventOf(&events[i]))
+	}
+	r.Events = lastEvents(r.Events)
+	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		r.State = string(pod.Status.Phase)
+		r.Cause = strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": ")
+		return r, nil
+	}
+	nodes, pods, err := n.cluster.list(ctx, "")
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	if err != nil {
+		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.program() + " gpus`"
+	}
+	facts := factsOf(pod, events, nodes, pods)
+	verdict := notebook.Judge(&facts)
+	r.State, r.Cause = string(verdict.Reason), verdict.Message
+	if verdict.Reason == notebook.Ready {
+		r.State, r.Cause = "Running", ""
+	}
+	if pod.Spec.NodeName != "" || r.Hidden != "" {
+		r.chosen(pod, nodes)
+		return r, nil
+	}
+	others, err := n.list(ctx, true, "")
+	if err != nil {
+		others = nil // who is idle is not told then
+	}
+	return r, n.tried(r, pod, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, pod), budgets: n.budgets(ctx)})
+}
+
+// chosen tells which preference of a pod its node meets.
+func (r *whyReport) chosen(pod *v1.Pod, nodes []*v1.Node) {
+	i := slices.IndexFunc(nodes, func(node *v1.Node) bool { return node.Name == pod.Spec.NodeName })
+	if i < 0 {
+		return
+	}
+	if choice := kube.Choice(pod, nodes[i]); choice != "" {
+		r.Place += ", " + choice
+	}
+}
+
+// podSince is since when a pod is as it is: waits or has begun.
+func podSince(pod *v1.Pod) time.Time {
+	if pod.Spec.NodeName != "" && pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// factsOf is what the rules for notebooks need to know of any pod.
+func factsOf(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) notebook.Facts {
+	f := notebook.Facts{
+		Namespace: pod.Namespace, Name: pod.Name, GPUs: kube.AmountsOf(pod), Claims: kube.ClaimsOf(pod), Pod: kube.PodFacts(pod, events),
+	}
+	if pod.Spec.NodeName != "" || len(nodes) == 0 {
+		return f
+	}
+	offer := kube.OfferOf(nodes, pod)
+	f.Offer = &offer
+	if len(f.GPUs) > 0 {
+		f.Place = kube.PlaceInLine(pod, pods)
+	}
+	return f
+}
+
+// whyNoPod tells why there is no pod of a name or an owner: what the API server
+// refused when one was to be made.
+func (n *notebooks) whyNoPod(ctx context.Context, kind, name string) (*whyReport, error) {
+	list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+	if err != nil {
+		return nil, n.failed("list events of "+n.namespace, err)
+	}
+	var newest *v1.Event
+	for i := range list.Items {
+		e := &list.Items[i]
+		of := e.InvolvedObject
+		named := of.Name == name && (kind == "" || kindOf(of.Kind) == kind)
+		below := of.Kind == "ReplicaSet" && strings.HasPrefix(of.Name, name+"-") && (kind == "" || kind == "deployment")
+		if (named || below) && (newest == nil || eventOf(newest).at.Before(eventOf(e).at)) {
+			newest = e
+		}
+	}
+	if newest == nil {
+		if _, err := n.in(n.namespace).Get(ctx, name, metav1.GetOptions{}); kind == "" && err == nil {
+			return n.why(ctx, name)
+		}
+		return nil, fmt.Errorf("there is no pod %s in namespace %s, and none of a %s of that name; `kubectl get pods -A` lists all", name, n.namespace, cmp.Or(kind, "Job, Deployment or other kind"))
+	}
+	f := notebook.Facts{Namespace: n.namespace, Name: name, Others: "something else that holds it"}
+	reason, message := f.Explain(newest.Message)
+	e := eventOf(newest)
+	return &whyReport{
+		Namespace: n.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []whyStep{},
+		Events: []whyEvent{e}, Obstacles: []kube.Obstacle{}, Holders: []whyHolder{}, Helps: []string{},
+	}, nil
+}
