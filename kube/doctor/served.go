@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -150,35 +149,6 @@ func (e *examined) twice() []finding.Finding {
 		}
 		out = append(out, fail("two-plugins", seen,
 			"the kubelet listens to the last that registers, and devices may be given twice: take one away, or give each nodes of its own by a node selector"))
-	}
-	return out
-}
-
-// tolerations finds DaemonSets for GPU nodes that the taint of a GPU node keeps off.
-// Device plugins that are missing for it are told by unserved.
-func (e *examined) tolerations() []finding.Finding {
-	var out []finding.Finding
-	for _, p := range e.parts {
-		kept, running := map[v1.Taint][]string{}, map[v1.Taint]int{}
-		for i := range e.offering {
-			n := e.byName[e.offering[i].Name]
-			t, untolerated := kube.Untolerated(n, p.set.Spec.Template.Spec.Tolerations)
-			if !untolerated || !chooses(p, n) {
-				continue
-			}
-			t = v1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect} // without its time
-			kept[t] = append(kept[t], n.Name)
-			if _, has := slices.BinarySearch(p.nodes, n.Name); has {
-				running[t]++
-			}
-		}
-		for _, t := range slices.SortedFunc(maps.Keys(kept), func(a, b v1.Taint) int { return strings.Compare(a.ToString(), b.ToString()) }) {
-			seen := fmt.Sprintf("the taint %s keeps DaemonSet %s (%s) off %s: %s", t.ToString(), p.name(), p.role, count(len(kept[t]), "node"), few(kept[t]))
-			if running[t] > 0 {
-				seen += fmt.Sprintf("; on %d it still runs, and will not come back", running[t])
-			}
-			out = append(out, warn("tolerations", seen, "add to its tolerations "+toleration(t)))
-		}
 	}
 	return out
 }
