@@ -213,7 +213,7 @@ func (a *agent) write(ctx context.Context) error {
 func (a *agent) texts(s Status) (l, notes map[string]string, err error) {
 	l = labels.GFD(s.Snapshot, s.Settings.Sharing, a.cluster.found)
 	l[api.LabelAllocation] = a.o.Allocation
-	if a.o.Fake {
+	if a.o.FakeFile != "" {
 		l[api.LabelFakeGPUs] = "true"
 	}
 	a.cluster.mu.Lock()

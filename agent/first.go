@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -9,20 +10,50 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/settings"
 )
 
-// first gives the settings of a node without a label. Where the driver is, where MPS
-// has its folder and which Xids count is theirs to say for as long as the agent runs:
-// a label may choose another file, but not move these. Settings that are refused are
-// told of when they are watched; here the defaults stand for them.
-func first(o settings.Options) config.Settings {
-	if c := settings.Read(o, ""); c.InForce {
-		return c.Settings
+// chooseFirst notes the settings of a node without a label. Where the driver is,
+// where MPS has its folder and which Xids count is theirs to say for as long as the
+// agent runs: a label may choose another file, but not move these. It says whether
+// they are refused, which they are told of when they are watched; then the defaults
+// stand for them until waitForSettings ends.
+func (a *agent) chooseFirst() (refused bool) {
+	if a.late != nil {
+		a.first = *a.late
+		return false
 	}
-	return config.DefaultSettings()
+	c := settings.Read(a.o.Settings, "")
+	if a.first = c.Settings; !c.InForce {
+		a.first = config.DefaultSettings()
+	}
+	return !c.InForce
+}
+
+// waitForSettings has all begin anew with the first settings that are not refused.
+func (a *agent) waitForSettings(g *group) {
+	come := make(chan struct{})
+	told := sync.OnceFunc(func() { close(come) })
+	listen := a.keeper.listen
+	a.keeper.listen = func(s Status) {
+		if !s.InForce {
+			listen(s)
+			return
+		}
+		a.status.Store(&s)
+		told()
+	}
+	g.run(func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-come:
+			return errLate
+		}
+	})
 }
 
 // codes writes a set of Xids as DP_DISABLE_HEALTHCHECKS has it.

@@ -21,11 +21,7 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) error {
 		options.HostnameLabel = "Hostname"
 	}
 	if o.MetricsFile != "" {
-		raw, err := readFile("--metrics-file", o.MetricsFile)
-		if err != nil {
-			return err
-		}
-		fields, told, err := exporter.ParseFields(o.MetricsFile, raw)
+		fields, told, err := readFields(o.MetricsFile)
 		if err != nil {
 			return err
 		}

@@ -28,8 +28,9 @@ type Options struct {
 
 	// Child is the program that owns the driver, with its arguments: berth-nvml.
 	Child []string
-	// Fake says that Child serves GPUs that do not exist: the node is labelled so.
-	Fake bool
+	// FakeFile is the text file of GPUs that do not exist and that Child serves; the
+	// node is labelled so. "" is real ones.
+	FakeFile string
 
 	KubeletDir string // the kubelet's folder, with device-plugins and pod-resources below it
 	CDIDir     string // for CDI specs, where the container runtime reads them

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 
@@ -27,23 +28,37 @@ func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &agent{o: o}
-	g := newGroup(ctx)
-	if err := a.start(g); err != nil {
-		g.run(func(context.Context) error { return err })
+	var late *config.Settings
+	for {
+		a := &agent{o: o, late: late}
+		g := newGroup(ctx)
+		if err := a.start(g); err != nil {
+			g.run(func(context.Context) error { return err })
+		}
+		err := g.wait()
+		if errors.Is(err, errLate) {
+			o.Log.Info("the first settings that are not refused; all begins anew with them")
+			late = &a.status.Load().Settings
+			continue
+		}
+		if err == nil {
+			o.Log.Info("the agent has ended; containers run on")
+		}
+		return err
 	}
-	err := g.wait()
-	if err == nil {
-		o.Log.Info("the agent has ended; containers run on")
-	}
-	return err
 }
+
+// errLate ends the parts of an agent whose first settings were refused, once there
+// are others: nothing was offered until then, and what is read at the start alone
+// was not known.
+var errLate = errors.New("settings have come late")
 
 // agent is one Run.
 type agent struct {
 	o       Options
-	first   config.Settings // at the start: for what does not change while it runs
-	cluster *cluster        // nil without an API server
+	late    *config.Settings // that came after the first were refused; nil is as the first
+	first   config.Settings  // at the start: for what does not change while it runs
+	cluster *cluster         // nil without an API server
 	client  *nvml.Client
 	node    *allocation.Node // nil where it only observes
 	keeper  *keeper
@@ -55,7 +70,7 @@ type agent struct {
 // start begins everything. What it has begun before an error ends with g.
 func (a *agent) start(g *group) error {
 	o := &a.o
-	a.first = first(o.Settings)
+	refused := a.chooseFirst()
 	policy, warnings := health.ParsePolicy(codes(a.first.Health.Disable), codes(a.first.Health.Enable))
 	for _, w := range append(warnings, unused(a.first)...) {
 		o.Log.Warn("configuration", "warning", w)
@@ -77,7 +92,9 @@ func (a *agent) start(g *group) error {
 		}
 		g.last(a.node.Close)
 		a.mps = a.newMPS()
-		offered = a.node
+		if !refused { // else all begins anew before anything is offered
+			offered = a.node
+		}
 	}
 	choices := settings.Watch(g.ctx, o.Settings)
 	g.last(func() {
@@ -89,6 +106,10 @@ func (a *agent) start(g *group) error {
 	if err := a.publish(g); err != nil {
 		return err
 	}
+	if refused {
+		a.waitForSettings(g)
+	}
+	a.watchFake(g)
 	if err := a.serveMetrics(g, source); err != nil {
 		return err
 	}
@@ -108,7 +129,7 @@ type nowhere struct{}
 func (a *agent) startDriver(g *group) error {
 	o := &a.o
 	command := append([]string(nil), o.Child...)
-	if !o.Fake {
+	if o.FakeFile == "" {
 		command = append(command, DriverFlags(a.first)...)
 	}
 	a.client = nvml.Start(g.ctx, nvml.Options{Command: command, Log: o.Log})

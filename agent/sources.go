@@ -71,14 +71,5 @@ func DriverFlags(s config.Settings) []string {
 	return []string{"--driver-root", own, "--host-driver-root", s.DriverRoot, "--dev-root", dev, "--host-dev-root", s.DevRoot, "--hook", s.Plugin.CTKPath}
 }
 
-// readFile reads a file that a flag names.
-func readFile(flag, path string) ([]byte, error) {
-	raw, err := os.ReadFile(filepath.Clean(path))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	return raw, nil
-}
-
 // SetGPUs does nothing.
 func (nowhere) SetGPUs(_ nvml.Snapshot, _ map[string]bool, _ config.Settings) error { return nil }

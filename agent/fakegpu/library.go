@@ -28,6 +28,7 @@ type Library struct {
 
 	mu      sync.Mutex
 	file    File
+	text    string    // that file is read from; "" is not from text
 	base    time.Time // what every After counts from
 	version string    // that the process has loaded; "" before Init
 	cards   []*card   // every GPU of the file, by its place

@@ -376,3 +376,48 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestAProcessThatStartsOnAWrongFileKeepsWhatTheLastOneHad: the child of an agent may
+// end and be started again while somebody edits the file.
+func TestAProcessThatStartsOnAWrongFileKeepsWhatTheLastOneHad(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "gpus.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := fakegpu.Options{Node: "n1", State: filepath.Join(dir, "state")}
+	write("gpus: [{product: NVIDIA H500}]")
+	if _, err := fakegpu.Open(file, o); err == nil {
+		t.Fatal("a wrong file is opened, and no process had a good one before")
+	}
+	write("gpus: [{product: NVIDIA H200, count: 2}]")
+	for _, spoil := range []func(){
+		func() { write("gpus: [{product: NVIDIA H500}]") },
+		func() { write("gpus: [{product: NVIDIA H200, number: 2}]") },
+		func() {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		l, err := fakegpu.Open(file, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(nvml.NewDriver(l).Snapshot().GPUs); got != 2 {
+			t.Errorf("there are %d GPUs, want 2", got)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		spoil()
+	}
+	l, err := fakegpu.Open(file, fakegpu.Options{Node: "n1"})
+	if err == nil {
+		_ = l.Close()
+		t.Error("without a state a file that is not there is opened")
+	}
+}

@@ -12,16 +12,23 @@ import (
 
 // Open makes a Library of the file at path, and follows it: when the file
 // changes, the GPUs do. A change that cannot be read is logged and leaves them
-// as they are. The error is Parse's, or one of reading or watching.
+// as they are, also where an earlier process with the same Options.State had read
+// the file before. The error is Parse's, or one of reading or watching.
 func Open(path string, o Options) (*Library, error) {
 	l := newLibrary(o)
 	data, edited, err := readFile(path)
-	if err != nil {
-		return nil, err
+	var f File
+	if err == nil {
+		f, err = Parse(path, data)
 	}
-	f, err := Parse(path, data)
+	l.text = string(data)
 	if err != nil {
-		return nil, err
+		kept, text, ok := l.kept(path)
+		if !ok {
+			return nil, err
+		}
+		l.o.Log.Warn("the fake GPUs stay as they were", "error", err)
+		f, l.text, edited = kept, text, time.Time{}
 	}
 	// The folder is watched, since editors and the kubelet put a new file in the
 	// place of the old one; and through ..data, the kubelet's link.
@@ -88,6 +95,9 @@ func (l *Library) follow(w *fsnotify.Watcher, path string, last []byte) {
 			continue
 		}
 		l.o.Log.Info("the fake GPUs follow their file", "file", path)
+		l.mu.Lock()
+		l.text = string(data)
+		l.mu.Unlock()
 		l.Apply(f)
 	}
 }

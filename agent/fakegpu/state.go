@@ -16,6 +16,7 @@ type state struct {
 	Base  time.Time            `json:"base"`  // what every After counts from
 	Fired time.Time            `json:"fired"` // Xids and resets due until then have happened
 	Cards map[string]cardState `json:"gpus"`  // by UUID
+	Text  string               `json:"text"`  // the last good text of the file
 }
 
 type cardState struct {
@@ -41,7 +42,7 @@ func (l *Library) save() {
 	if l.o.State == "" {
 		return
 	}
-	s := state{Base: l.base, Fired: l.fired, Cards: map[string]cardState{}}
+	s := state{Base: l.base, Fired: l.fired, Text: l.text, Cards: map[string]cardState{}}
 	for _, c := range l.cards {
 		k := cardState{
 			Wish: wish(c.group), MIG: c.mig, Next: c.migNext, Exclusive: c.exclusive, Mended: c.mended,
@@ -88,13 +89,9 @@ func (l *Library) load() {
 		return
 	}
 	l.loaded = true
-	data, err := os.ReadFile(l.o.State)
+	s, err := readState(l.o.State)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
-	}
-	var s state
-	if err == nil {
-		err = json.Unmarshal(data, &s)
 	}
 	if err != nil {
 		l.o.Log.Warn("the state of the fake GPUs is not read; they begin anew", "file", l.o.State, "error", err)
@@ -113,6 +110,28 @@ func (l *Library) load() {
 			c.restore(k)
 		}
 	}
+}
+
+func readState(path string) (s state, err error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	return s, err
+}
+
+// kept is the last good text of the file that an earlier process has followed, and
+// what it says.
+func (l *Library) kept(path string) (f File, text string, ok bool) {
+	if l.o.State == "" {
+		return File{}, "", false
+	}
+	s, err := readState(l.o.State)
+	if err != nil || s.Text == "" {
+		return File{}, "", false
+	}
+	f, err = Parse(path, []byte(s.Text))
+	return f, s.Text, err == nil
 }
 
 // restore cuts a card as it was.

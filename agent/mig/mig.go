@@ -78,17 +78,18 @@ type Manager struct {
 	changed chan struct{}
 
 	// What follows belongs to Run.
-	label   string
-	known   bool
-	configs map[string]mig.Config
-	fileErr error
-	drained map[string]func()  // release, by UUID
-	before  map[string]mig.GPU // as they were before the first change, by UUID
-	failed  map[string]string  // why not to try again, by UUID
-	later   map[string]wait    // what to try again after Retry, by UUID
-	said    said               // what is written
-	unsaid  bool               // the label could not be written
-	waiting bool               // something is left to do
+	label    string
+	known    bool
+	configs  map[string]mig.Config
+	fileErr  error
+	fileSaid string             // what was last told of the file
+	drained  map[string]func()  // release, by UUID
+	before   map[string]mig.GPU // as they were before the first change, by UUID
+	failed   map[string]string  // why not to try again, by UUID
+	later    map[string]wait    // what to try again after Retry, by UUID
+	said     said               // what is written
+	unsaid   bool               // the label could not be written
+	waiting  bool               // something is left to do
 }
 
 // wait is why a step is tried again later.

@@ -81,22 +81,29 @@ func (m *Manager) forget() {
 	clear(m.before)
 }
 
-// read reads the file of configurations.
+// read reads the file of configurations, and tells of a mistake in it once.
 func (m *Manager) read() {
 	data, err := os.ReadFile(m.o.File)
 	if err == nil {
 		var configs map[string]mig.Config
 		if configs, err = config.ParseMIG(m.o.File, data); err == nil {
-			m.configs, m.fileErr = configs, nil
+			m.configs, m.fileErr, m.fileSaid = configs, nil, ""
 			return
 		}
 	} else {
 		err = fmt.Errorf("read the MIG configurations: %w", err)
 	}
 	m.fileErr = err
-	if m.configs != nil {
-		m.o.Event(true, ReasonFailed, err.Error()+"; the configurations read before stay in force")
+	if m.fileSaid == err.Error() {
+		return
 	}
+	m.fileSaid = err.Error()
+	stays := "; the configurations read before stay in force"
+	if m.configs == nil {
+		stays = "; those that are built in can be had"
+	}
+	m.o.Log.Warn("MIG configurations", "error", err)
+	m.o.Event(true, ReasonFailed, m.fileSaid+stays)
 }
 
 // pick gives the configuration that the label names.

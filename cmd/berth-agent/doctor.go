@@ -54,6 +54,9 @@ func diagnose(ctx context.Context, args []string) int {
 		return usage(err)
 	}
 	if fake != "" {
+		if err := (agent.Options{FakeFile: fake}).CheckFiles(); err != nil {
+			return usage(err)
+		}
 		o.Fake, command = true, append(command, "--fake", fake)
 	} else if c := settings.Read(from, ""); c.InForce {
 		command = append(command, agent.DriverFlags(c.Settings)...)

@@ -19,7 +19,6 @@ const nvmlProgram = "berth-nvml"
 type flags struct {
 	set       *pflag.FlagSet
 	o         agent.Options
-	fake      string
 	nvml      string
 	verbosity int
 }
@@ -29,7 +28,7 @@ func newFlags() *flags {
 	s, o := f.set, &f.o
 	s.SortFlags = false
 	s.StringVar(&o.NodeName, "node-name", "", "name of this node's Node object ($NODE_NAME, else the host's name)")
-	s.StringVar(&f.fake, "fake", "", "serve the GPUs of this text file, which do not exist, and label the node so")
+	s.StringVar(&o.FakeFile, "fake", "", "serve the GPUs of this text file, which do not exist, and label the node so")
 	s.BoolVar(&o.Observe, "observe", false, "touch nothing: no registration, no labels, no MIG, no MPS; metrics alone")
 	s.StringVar(&o.Allocation, "allocation", agent.DefaultAllocation, "committed (a pod gets the devices that Berth's scheduler chose; needs a runtime with CDI) or kubelet (the kubelet's choice, as with NVIDIA's plugin)")
 	s.StringSliceVar(&o.SchedulerNames, "scheduler-names", []string{"berth-scheduler"}, "schedulers whose pods do not start without committed devices")
@@ -99,8 +98,8 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 		return o, err
 	}
 	o.Child = []string{program}
-	if f.fake != "" {
-		o.Fake, o.Child = true, append(o.Child, "--fake", f.fake, "--node", o.NodeName)
+	if o.FakeFile != "" {
+		o.Child = append(o.Child, "--fake", o.FakeFile, "--node", o.NodeName)
 		if !o.Observe { // what is cut stays cut when the agent is started anew, until the node is
 			o.Child = append(o.Child, "--fake-state", filepath.Join(o.CDIDir, "berth-fake-gpus.state"))
 		}
@@ -111,6 +110,9 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 // nvmlPath finds the program that reads the driver.
 func nvmlPath(given string) (string, error) {
 	if given != "" {
+		if _, err := exec.LookPath(given); err != nil {
+			return "", fmt.Errorf("--nvml-program: %w", err)
+		}
 		return given, nil
 	}
 	self, err := os.Executable()

@@ -48,6 +48,9 @@ func run(args []string) int {
 	if err == nil {
 		err = o.Validate()
 	}
+	if err == nil {
+		err = o.CheckFiles()
+	}
 	if err != nil {
 		return usage(err)
 	}

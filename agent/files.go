@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/exporter"
+	"berth.dev/berth/agent/fakegpu"
+	"berth.dev/berth/agent/settings"
+)
+
+// CheckFiles reads what flags name, before anything is begun, and says what is wrong
+// with it: with file, line and field where it is a file's content. It is for what is
+// read at the start alone, or what nobody but the caller can mend: the file of fake
+// GPUs, the metrics, the kubeconfig, and the values of flags and environment that
+// stand for fields of the configuration file.
+//
+// The configuration file itself and the MIG configurations are no errors here: they
+// come from ConfigMaps, which may come late and are followed.
+func (o Options) CheckFiles() error {
+	if o.FakeFile != "" {
+		if _, err := readFake(o.FakeFile); err != nil {
+			return err
+		}
+	}
+	if o.MetricsFile != "" {
+		if _, _, err := readFields(o.MetricsFile); err != nil {
+			return err
+		}
+	}
+	if o.Kubeconfig != "" && o.Pods == PodsAPI {
+		if _, err := restConfig(o.Kubeconfig); err != nil {
+			return err
+		}
+	}
+	if _, _, err := config.Resolve("", nil, o.Settings.Over); err != nil {
+		return err
+	}
+	return nil
+}
+
+// readFake reads the file of GPUs that do not exist.
+func readFake(path string) (fakegpu.File, error) {
+	data, err := readFile("--fake", path)
+	if err != nil {
+		return fakegpu.File{}, err
+	}
+	return fakegpu.Parse(path, data)
+}
+
+// readFields reads which metrics are asked for.
+func readFields(path string) (fields exporter.Fields, told []string, err error) {
+	data, err := readFile("--metrics-file", path)
+	if err != nil {
+		return exporter.Fields{}, nil, err
+	}
+	return exporter.ParseFields(path, data)
+}
+
+// readFile reads a file that a flag names.
+func readFile(flag, path string) ([]byte, error) {
+	raw, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return raw, nil
+}
+
+// watchFake tells of a file of fake GPUs that has turned wrong while it is followed,
+// once for each mistake. The child, which follows it, leaves the GPUs as they are.
+func (a *agent) watchFake(g *group) {
+	if a.o.FakeFile == "" {
+		return
+	}
+	g.run(func(ctx context.Context) error {
+		said := ""
+		for range settings.Changes(ctx, a.o.Log, a.o.FakeFile) {
+			_, err := readFake(a.o.FakeFile)
+			switch {
+			case err == nil:
+				said = ""
+			case err.Error() != said:
+				said = err.Error()
+				if errors.Is(err, os.ErrNotExist) { // of which the child says nothing: it may come back
+					a.o.Log.Warn("the fake GPUs stay as they are", "error", err)
+				}
+				a.nodeEvent("Warning", "InvalidFakeGPUs", said+"; the GPUs stay as they are")
+			}
+		}
+		return nil
+	})
+}
