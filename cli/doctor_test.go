@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 // looked is the lab after a scheduler has looked at the pods that wait.

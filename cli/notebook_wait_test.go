@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli"
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 // rows: NB-37 NB-39 NB-66

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 const values = `singleuser:

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 // rows: GS-03 GS-10 GS-48 GS-92 GS-96 NB-05 ML-66

@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/agent/exporter"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 // full is a node of eight: 0 held whole, 1 free, 2 shared by time-slicing, 3 and 4

@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/agent/exporter"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 const gib = 1 << 30

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"berth.dev/berth/cli/chart"
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 // full is a chart of two lines that part at 95.

@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/notebook"
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 // rows: NB-16 NB-23

@@ -11,7 +11,7 @@ import (
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/fleet/smi"
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 const mib = 1 << 20

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"berth.dev/berth/internal/golden"
 	"berth.dev/berth/kube/profile"
+	"berth.dev/berth/test/golden"
 )
 
 // renders are what the golden files show: every profile of the test files.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth.dev/berth/internal/golden"
+	"berth.dev/berth/test/golden"
 )
 
 // said is a test that notes why it failed, and goes on.
