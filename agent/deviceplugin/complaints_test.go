@@ -151,9 +151,9 @@ func TestIssue389CutsAreFollowedWithoutARestart(t *testing.T) {
 	}
 }
 
-// After the kubelet has restarted, the node counts what it counted before, in
-// time, and with MIG and shares as well. NVIDIA/k8s-device-plugin#426 is of
-// this theme too.
+// After the kubelet has restarted, the node counts what it counted before, with
+// MIG and shares as well. NVIDIA/k8s-device-plugin#426 is of this theme too. How
+// long it takes is BenchmarkKubeletRestart's to say.
 func TestAllResourcesSurviveAKubeletRestart(t *testing.T) {
 	dir := folder(t)
 	k := start(t, dir)
@@ -167,16 +167,12 @@ func TestAllResourcesSurviveAKubeletRestart(t *testing.T) {
 	serve(t, deviceplugin.Options{Dir: dir}, newNode(offers))
 	check := func() {
 		t.Helper()
-		begin := time.Now()
 		for r, d := range offers {
 			healthy := len(d)
 			if r == gpus {
 				healthy--
 			}
 			await(t, k, r, len(d), healthy)
-		}
-		if took := time.Since(begin); took > 5*time.Second {
-			t.Errorf("right again after %s, want 5 s at most", took)
 		}
 	}
 	check()
