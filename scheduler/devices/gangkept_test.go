@@ -90,9 +90,9 @@ func TestAMemberThatOneNodeIsForbiddenForGoesToAnother(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, 3, 2)
 			name := fmt.Sprint("g-", refused)
-			r.forbid = func(pod *v1.Pod, node string) error {
-				if pod.Name == name && node == "n0" {
-					return answers["a webhook forbids it"](pod)
+			r.answer = func(b *v1.Binding) error {
+				if b.Name == name && b.Target.Name == "n0" {
+					return answers["a webhook forbids it"](r.pods[b.UID])
 				}
 				return nil
 			}
@@ -261,6 +261,48 @@ func TestAGangIsWholeAgainAfterWhateverTheAPIServerSays(t *testing.T) {
 	}
 	if refusals < 200 || gangs < 100 {
 		t.Errorf("%d refusals, %d gangs: too few to show anything", refusals, gangs)
+	}
+}
+
+// TestABindingOfUnknownFateIsWaitedFor: neither the binding nor the pod is
+// answered for, and the binding is done a second later, or never.
+func TestABindingOfUnknownFateIsWaitedFor(t *testing.T) {
+	for _, arrives := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, 4)
+			var late *v1.Binding
+			down := true
+			r.answer = func(b *v1.Binding) error {
+				if b.Name == "g-1" && down {
+					if late == nil {
+						late = b
+					}
+					return errRefused
+				}
+				return nil
+			}
+			r.add(gangOf("g", 4, 4, "gpu=1")...)
+			r.blind = true
+			r.run()
+			r.add(gangOf("rival", 1, 1, "gpu=1")...)
+			r.run()
+			r.rests(time.Second)
+			if r.blind, down = false, false; arrives && len(r.bound("g")) == 3 {
+				if err := r.bind(late); err != nil {
+					t.Fatal(err)
+				}
+				r.answer = func(b *v1.Binding) error {
+					if b.Name == "g-1" {
+						return answers["a conflict"](r.pods[b.UID])
+					}
+					return nil
+				}
+			}
+			r.rests(10 * time.Second)
+			if got := r.bound("g"); len(got) != 4 || len(r.bound("rival")) > 0 {
+				t.Errorf("arrives %v: bound: %v, and %v; %v", arrives, got, r.bound("rival"), r.out)
+			}
+		})
 	}
 }
 

@@ -45,7 +45,8 @@ type rig struct {
 	permit map[types.UID]*waits
 	refuse func(pod *v1.Pod, node string) bool             // a filter of others
 	unbind func(pod *v1.Pod) error                         // the API server's answer to a binding
-	forbid func(pod *v1.Pod, node string) error            // the same of one node
+	answer func(b *v1.Binding) error                       // the same, by what the binding says
+	blind  bool                                            // the API server gives no pod
 	lose   func(pod *v1.Pod) error                         // what comes in place of the answer to a binding that was done
 	post   func(s *state, pod *v1.Pod, status *fwk.Status) // in place of the PostFilters that are here
 	config *rest.Config                                    // to read what counts gangs; nil cannot
@@ -80,7 +81,7 @@ func newRig(t *testing.T, nodes ...int) *rig {
 		handle: &handle{}, t: t, pods: map[types.UID]*v1.Pod{}, out: map[types.UID]string{}, forced: map[types.UID]bool{},
 		permit: map[types.UID]*waits{}, tried: map[types.UID]int{}, said: map[string]string{},
 		refuse: func(*v1.Pod, string) bool { return false }, unbind: func(*v1.Pod) error { return nil },
-		forbid: func(*v1.Pod, string) error { return nil }, lose: func(*v1.Pod) error { return nil },
+		answer: func(*v1.Binding) error { return nil }, lose: func(*v1.Pod) error { return nil },
 	}
 	for i, n := range nodes {
 		r.nodes = append(r.nodes, &info{node: t4Node(t, fmt.Sprint("n", i), n, gpu.Sharing{}), generation: 1})
@@ -99,6 +100,9 @@ func newRig(t *testing.T, nodes ...int) *rig {
 			r.said[patch.GetName()] = text
 		})
 		return true, &v1.Pod{}, nil
+	})
+	c.PrependReactor("get", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return r.blind, nil, errRefused
 	})
 	r.client = c
 	r.start()
@@ -270,7 +274,7 @@ func (r *rig) bind(b *v1.Binding) error {
 	if err := r.unbind(r.pods[b.UID]); err != nil {
 		return err
 	}
-	if err := r.forbid(r.pods[b.UID], b.Target.Name); err != nil {
+	if err := r.answer(b); err != nil {
 		return err
 	}
 	for _, p := range r.pods {
