@@ -66,7 +66,7 @@ func (e *examined) unserved() []finding.Finding {
 
 // whyUnserved is what to do for a node that nobody serves.
 func (e *examined) whyUnserved(n *v1.Node) string {
-	plugins := e.of(plugin)
+	plugins := slices.DeleteFunc(e.of(plugin), func(p *part) bool { return p.simulated && !simulated(n) })
 	for _, p := range plugins {
 		for _, pod := range e.on[n.Name] {
 			if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "DaemonSet" && ref.Name == p.set.Name && pod.Namespace == p.set.Namespace {
