@@ -24,14 +24,15 @@ func newDoctor(o Options) *cobra.Command {
 		Long: "Look at a cluster as its objects show it: which nodes offer GPUs and with which driver, who serves them, who\n" +
 			"schedules, who measures, and what is in the way. A line for each finding: ok, warn (pods can use GPUs, and\n" +
 			"something will surprise somebody) or fail (they cannot), with what to do. It changes nothing, needs nothing\n" +
-			"of Berth's in the cluster, and exits with code 3 if there is a fail. `doctor node` looks at one node.",
+			"of Berth's in the cluster, and exits with code 3 if there is a fail. `doctor node` looks at one node,\n" +
+			"`doctor spawn` at all that a user's notebook needs.",
 		Example: "  berth doctor\n  berth doctor -o json\n  berth doctor -o jsonpath='{.items[?(@.status==\"fail\")].seen}'",
 		Args:    func(cmd *cobra.Command, args []string) error { return unknownCommand(cmd, args) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
 	}
 	d.cluster.add(cmd, false)
 	d.output.add(cmd)
-	cmd.AddCommand(newDoctorNode(o))
+	cmd.AddCommand(newDoctorNode(o), newDoctorSpawn(o))
 	return cmd
 }
 

@@ -35,6 +35,10 @@ const (
 	rankNone            // it has room
 )
 
+// Never says whether waiting does not help with an obstacle: the pod or the node must
+// be changed.
+func (o *Obstacle) Never() bool { return o.rank < rankClosed || o.rank == rankSmall }
+
 // Obstacles tells for each node that pod, which has no node, would not fit on now
 // why not, equal reasons together: first those that are nearest to having room, of
 // these the one of most nodes. Nodes with room are not among them.

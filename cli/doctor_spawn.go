@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/profile"
+	"berth.dev/berth/kube/spawn"
+)
+
+// doctorSpawn is `berth doctor spawn`.
+type doctorSpawn struct {
+	notebookCommand
+	wish   profileWish
+	output outputFlags
+}
+
+func newDoctorSpawn(o Options) *cobra.Command {
+	d := &doctorSpawn{notebookCommand: notebookCommand{o: o}}
+	cmd := &cobra.Command{
+		Use:   "spawn USER",
+		Short: "Walk the way of a user's notebook from profile to GPU, and name the first link that is broken",
+		Long: "Say what would happen if USER started a notebook of a profile now. It walks the chain (namespace,\n" +
+			"controller, profile, rights, volumes, quota, admission, image, nodes, GPUs) and says of each link whether it\n" +
+			"holds, and what to do if not. Nothing is made: the API server is asked with a dry run. A GPU that is held by\n" +
+			"others is no fault: the notebook would wait. The exit code is 3 where a link is broken.",
+		Example: "  berth doctor spawn ada\n  berth doctor spawn ada --profile gpu --option image=pytorch --group staff -n hub",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
+	}
+	d.flags(cmd)
+	d.output.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&d.wish.name, "profile", "", "the NotebookProfile (default: that of the user's default profile)")
+	f.StringToStringVar(&d.wish.options, "option", nil, "what is chosen of its options, as OPTION=CHOICE")
+	f.StringToStringVar(&d.wish.unlisted, "unlisted", nil, "a value of one's own for an option, as OPTION=VALUE")
+	f.StringArrayVar(&d.wish.groups, "group", nil, "a group of the user; may be repeated")
+	return cmd
+}
+
+func (d *doctorSpawn) run(ctx context.Context, user string) error {
+	if d.output.format == outputName {
+		return usagef("--output name: findings are no objects; choose json, yaml, jsonpath=... or go-template=...")
+	}
+	if err := d.output.check(); err != nil {
+		return err
+	}
+	n, err := d.connect()
+	if err != nil {
+		return err
+	}
+	d.wish.user = user
+	facts, err := n.spawnFacts(ctx, &d.wish)
+	if err != nil {
+		return err
+	}
+	found := spawn.Judge(facts)
+	if d.output.object() {
+		err = write(d.o.Out, &d.output, newList("FindingList", found))
+	} else if err = finding.Print(d.o.Out, found); err == nil {
+		_, err = fmt.Fprintln(d.o.Out, outcome(user, facts, found))
+	}
+	if err == nil && finding.Failed(found) > 0 {
+		return errFound
+	}
+	return err
+}
+
+// outcome is the answer in a sentence.
+func outcome(user string, f *spawn.Facts, found []finding.Finding) string {
+	if first := spawn.First(found); first != "" {
+		return "the first broken link is " + first
+	}
+	if last := found[len(found)-1]; last.Name == spawn.GPUs && last.Status != finding.OK {
+		return fmt.Sprintf("a notebook of %s would wait for its place", user)
+	}
+	return fmt.Sprintf("notebook %s of %s would start now", f.Object.Name, user)
+}
+
+// spawnFacts reads what a start needs. What may not be read is noted; an error is a
+// cluster that does not answer.
+func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.Facts, error) {
+	f := &spawn.Facts{User: wish.user, Space: n.namespace, Profile: wish.name, Unread: map[string]string{}, Now: n.o.now()}
+	var err error
+	f.Found, err = n.CoreV1().Namespaces().Get(ctx, n.namespace, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		f.Found = nil
+		return f, nil
+	case apierrors.IsForbidden(err):
+		f.Unread[spawn.Namespace] = "you may not read namespaces"
+	case err != nil:
+		return nil, n.failed("read namespace "+n.namespace, err)
+	}
+	n.readController(ctx, f)
+	if f.Wrong = n.readProfile(ctx, f, wish); f.Wrong != nil {
+		return f, nil
+	}
+	n.readRights(ctx, f)
+	if err := n.readSpace(ctx, f); err != nil {
+		return nil, err
+	}
+	f.Refusal, f.Unread[spawn.Admission] = n.tryPod(ctx, f)
+	nodes, pods, err := n.cluster.list(ctx, "")
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	if err != nil {
+		for _, link := range []string{spawn.Image, spawn.Nodes, spawn.GPUs} {
+			f.Unread[link] = "you may not list nodes or the pods of all namespaces"
+		}
+		return f, nil
+	}
+	f.Nodes, f.Ties = nodes, n.ties(ctx, f.Pod)
+	f.Pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == f.Pod.Namespace && p.Name == f.Pod.Name })
+	return f, nil
+}
+
+// readController reads who runs notebooks.
+func (n *notebooks) readController(ctx context.Context, f *spawn.Facts) {
+	_, err := n.in(n.namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	f.Served = !noSuchKind(err)
+	if f.Mode, f.Why, err = kube.NotebookMode(ctx, n.Interface); err != nil {
+		f.Unread[spawn.Controller] = "you may not read configmaps of " + kube.ModesNamespace
+		return
+	}
+	if lease, err := n.CoordinationV1().Leases(kube.ModesNamespace).Get(ctx, kube.ModesName, metav1.GetOptions{}); err == nil {
+		f.Lease = lease
+	}
+}
+
+// readProfile makes the notebook and its pod. The error is the finding.
+func (n *notebooks) readProfile(ctx context.Context, f *spawn.Facts, wish *profileWish) error {
+	list, err := n.profiles(ctx)
+	if err != nil {
+		return err
+	}
+	of, err := profile.Pick(list, wish.name, wish.groups)
+	if err != nil {
+		return err
+	}
+	f.Profile = of.Name
+	f.Object, f.Home, f.Warnings, err = profile.Render(of, profile.Choices{
+		User: wish.user, Namespace: n.namespace, Groups: wish.groups, Options: wish.options, Unlisted: wish.unlisted,
+	})
+	if err != nil {
+		return err
+	}
+	f.Pod = podOfNotebook(f.Object)
+	f.Pod.Labels = maps.Clone(f.Object.Labels)
+	return nil
+}
+
+// readRights asks whether the user and whoever asks may make notebooks.
+func (n *notebooks) readRights(ctx context.Context, f *spawn.Facts) {
+	may := authorizationv1.ResourceAttributes{Namespace: n.namespace, Verb: "create", Group: kubeflow.Group, Resource: "notebooks"}
+	mine, err := n.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &may},
+	}, metav1.CreateOptions{})
+	f.AskerMay = err == nil && mine.Status.Allowed
+	if n.whoami(ctx).Username == f.User {
+		f.UserMay = f.AskerMay
+		return
+	}
+	theirs, err := n.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: f.User, Groups: []string{"system:authenticated"}, ResourceAttributes: &may},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		f.Unread[spawn.Rights] = "you may not ask what others may"
+		return
+	}
+	f.UserMay = theirs.Status.Allowed
+}
+
+// readSpace reads the notebook of that name, claims, classes and quotas.
+func (n *notebooks) readSpace(ctx context.Context, f *spawn.Facts) error {
+	was, err := n.in(n.namespace).Get(ctx, f.Object.Name, metav1.GetOptions{})
+	if err == nil {
+		nb, err := notebookOf(was)
+		if err != nil {
+			return err
+		}
+		f.Existing, f.Trouble = stateSentence(nb), inTrouble(state(nb))
+	}
+	for _, name := range kube.ClaimsOf(f.Pod) {
+		claim, err := n.CoreV1().PersistentVolumeClaims(n.namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			f.Claims = append(f.Claims, claim)
+		case apierrors.IsForbidden(err):
+			f.Unread[spawn.Volumes] = "you may not read volume claims of " + n.namespace
+		case !apierrors.IsNotFound(err):
+			return n.failed("read volume claim "+name, err)
+		}
+	}
+	if list, err := n.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{}); err == nil {
+		f.Classes = list.Items
+	} else {
+		f.Unread[spawn.Volumes] = "you may not list storage classes"
+	}
+	if list, err := n.CoreV1().ResourceQuotas(n.namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		f.Quotas = list.Items
+	} else {
+		f.Unread[spawn.Quota] = "you may not list quotas of " + n.namespace
+	}
+	return nil
+}
+
+// inTrouble says whether a notebook in a state does not get ready by waiting.
+func inTrouble(s notebook.Reason) bool {
+	switch s { //nolint:exhaustive // the rest is well, or on its way
+	case notebook.Ready, notebook.Starting, notebook.Pulling, notebook.Queued, notebook.Stopped, notebook.Restarting, notebook.Terminating:
+		return false
+	}
+	return true
+}
+
+// tryPod has the API server check the pod as if it were to be made, and gives what it
+// refuses; unread says why that could not be tried.
+func (n *notebooks) tryPod(ctx context.Context, f *spawn.Facts) (refusal, unread string) {
+	pod := f.Pod.DeepCopy()
+	pod.Name, pod.GenerateName = "", f.Object.Name+"-"
+	_, err := n.CoreV1().Pods(n.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "berth"})
+	switch {
+	case err == nil:
+		return "", ""
+	case apierrors.IsForbidden(err) && n.mayNot(ctx, "create", "pods"):
+		return "", "you may not make pods in " + n.namespace + ", not even to try"
+	}
+	return err.Error(), ""
+}
+
+// mayNot says whether whoever asks lacks a right in the namespace.
+func (n *notebooks) mayNot(ctx context.Context, verb, resource string) bool {
+	got, err := n.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: n.namespace, Verb: verb, Resource: resource}},
+	}, metav1.CreateOptions{})
+	return err == nil && !got.Status.Allowed
+}
