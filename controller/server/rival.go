@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/kube"
 )
 
 // rival is a deployment that runs another controller of notebooks.
@@ -33,19 +34,11 @@ func isRival(d *appsv1.Deployment) bool {
 		return true
 	}
 	for _, c := range d.Spec.Template.Spec.Containers {
-		if strings.HasSuffix(imageName(c.Image), upstream) {
+		if strings.HasSuffix(kube.ImageName(c.Image), upstream) {
 			return true
 		}
 	}
 	return false
-}
-
-// imageName is the last part of an image's name, without tag and digest.
-func imageName(image string) string {
-	image, _, _ = strings.Cut(image, "@")
-	image = image[strings.LastIndexByte(image, '/')+1:]
-	image, _, _ = strings.Cut(image, ":")
-	return image
 }
 
 // findRival gives the deployment that runs another controller of notebooks, the

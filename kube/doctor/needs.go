@@ -20,13 +20,12 @@ import (
 func (e *examined) plugin() finding.Finding {
 	const name = "device-plugin"
 	parts := e.of(plugin)
-	var served []string
 	byAgent, unknown := 0, 0
 	for i := range e.offering {
 		n := e.byName[e.offering[i].Name]
 		switch {
 		case slices.ContainsFunc(parts, func(p *part) bool { _, on := slices.BinarySearch(p.nodes, n.Name); return on }):
-			served = append(served, n.Name)
+			// It is in the list of parts.
 		case n.Labels[api.LabelAllocation] != "":
 			byAgent++
 		case !simulated(n) && gives(n):

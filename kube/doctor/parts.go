@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/kube"
 )
 
 // role is what a DaemonSet does for GPUs.
@@ -125,7 +126,7 @@ func kindOf(d *appsv1.DaemonSet) *kind {
 			continue
 		}
 		if k.container == "" && k.image == "" || slices.ContainsFunc(t.Spec.Containers, func(c v1.Container) bool {
-			return strings.Contains(c.Name, k.container) && (k.image == "" || imageName(c.Image) == k.image)
+			return strings.Contains(c.Name, k.container) && (k.image == "" || kube.ImageName(c.Image) == k.image)
 		}) {
 			return k
 		}
@@ -141,7 +142,7 @@ func version(d *appsv1.DaemonSet, k *kind) string {
 	}
 	image := containers[0].Image
 	for _, c := range containers {
-		if k.image != "" && imageName(c.Image) == k.image {
+		if k.image != "" && kube.ImageName(c.Image) == k.image {
 			image = c.Image
 		}
 	}
@@ -151,13 +152,6 @@ func version(d *appsv1.DaemonSet, k *kind) string {
 		tag, _, _ = strings.Cut(tag, built)
 	}
 	return tag
-}
-
-// imageName is the last part of an image's name, without tag and digest.
-func imageName(image string) string {
-	image, _, _ = strings.Cut(image, "@")
-	image, _, _ = strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
-	return image
 }
 
 // name is namespace/name of the DaemonSet.
