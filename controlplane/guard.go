@@ -105,8 +105,7 @@ func (g *guard) explain(ctx context.Context, a admission.Attributes, pod *core.P
 		return nil
 	}
 	refusal := admission.NewForbidden(a, err)
-	var status *apierrors.StatusError
-	if errors.As(refusal, &status) {
+	if status, ok := errors.AsType[*apierrors.StatusError](refusal); ok {
 		status.ErrStatus.Reason, status.ErrStatus.Code = metav1.StatusReasonInvalid, http.StatusUnprocessableEntity
 		// Of what is invalid, kubectl create tells the causes alone.
 		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{Message: err.Error()})

@@ -12,7 +12,7 @@ import "fmt"
 //	JobSet                    the same of each Job, times the replicas of it
 func (k GangKind) MinCount(object map[string]any) (int, error) {
 	spec := child(object, "spec")
-	n := int64(1)
+	var n int64
 	switch k {
 	case GangPodGroup:
 		n = number(child(child(spec, "schedulingPolicy"), "gang"), "minCount", 1)
@@ -21,7 +21,6 @@ func (k GangKind) MinCount(object map[string]any) (int, error) {
 		n = min(n, number(spec, "completions", 1<<24)-number(child(object, "status"), "succeeded", 0))
 	case GangJobSet:
 		jobs, _ := spec["replicatedJobs"].([]any)
-		n = 0
 		for _, j := range jobs {
 			job, _ := j.(map[string]any)
 			n += number(job, "replicas", 1) * parallel(child(child(job, "template"), "spec"))

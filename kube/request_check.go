@@ -87,12 +87,12 @@ func checkContainer(want counts) string {
 	if len(want) == 0 {
 		return ""
 	}
-	any := func(names ...string) bool {
+	some := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return want[n] > 0 })
 	}
-	memory := any(api.ResourceGPUMemory)
-	ofHAMi := any(hami.memory, hami.percentage, hami.cores)
-	ofVolcano := any(volcano.number, volcano.memory, volcano.percentage, volcano.cores)
+	memory := some(api.ResourceGPUMemory)
+	ofHAMi := some(hami.memory, hami.percentage, hami.cores)
+	ofVolcano := some(volcano.number, volcano.memory, volcano.percentage, volcano.cores)
 	mig := false
 	for name := range want {
 		mig = mig || strings.HasPrefix(name, api.ResourceMIGPrefix)
@@ -102,9 +102,9 @@ func checkContainer(want counts) string {
 		return FaultMIG
 	case memory && (ofHAMi || ofVolcano) || ofHAMi && ofVolcano:
 		return FaultSpellings
-	case any(api.ResourceGPUShared) && (memory || ofHAMi || ofVolcano):
+	case some(api.ResourceGPUShared) && (memory || ofHAMi || ofVolcano):
 		return FaultDivided
-	case ofVolcano && any(api.ResourceGPU):
+	case ofVolcano && some(api.ResourceGPU):
 		return FaultVolcano
 	}
 	for _, s := range spellings {

@@ -88,7 +88,7 @@ func foldSpellings(want counts) []sharing.Ask {
 
 // unreadable is the size of a share that a pod asks for in a way that cannot be
 // read: it fits nowhere. CheckRequest says why.
-var unreadable = sharing.ShareSize{MilliGPU: -1}
+func unreadable() sharing.ShareSize { return sharing.ShareSize{MilliGPU: -1} }
 
 // kaiAsk reads KAI's annotations: what they ask for and for which container. ok
 // is false where a pod has none. An empty value is as good as none.
@@ -99,7 +99,7 @@ func kaiAsk(pod *v1.Pod) (a sharing.Ask, container string, ok bool) {
 	if fraction == "" && memory == "" {
 		return a, "", false
 	}
-	a = sharing.Ask{Resource: api.AnnotationKAIFraction, Count: 1, Share: unreadable}
+	a = sharing.Ask{Resource: api.AnnotationKAIFraction, Count: 1, Share: unreadable()}
 	if fraction == "" {
 		a.Resource = api.AnnotationKAIMemory
 	}

@@ -23,7 +23,7 @@ func spelt(words string) *v1.Pod {
 	pod.Spec.Containers = []v1.Container{{Name: "main"}, {Name: "side"}}
 	pod.Spec.InitContainers = []v1.Container{{Name: "init"}}
 	at := map[string]*v1.Container{"main": &pod.Spec.Containers[0], "side": &pod.Spec.Containers[1], "init": &pod.Spec.InitContainers[0]}
-	for _, word := range strings.Fields(words) {
+	for word := range strings.FieldsSeq(words) {
 		key, value, _ := strings.Cut(word, "=")
 		if !strings.Contains(key, "/") {
 			pod.Annotations[key] = value

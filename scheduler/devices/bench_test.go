@@ -2,6 +2,7 @@ package devices_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -46,7 +47,7 @@ func BenchmarkDecision(b *testing.B) {
 				}
 				was := h.nodes[i]
 				h.clock++
-				h.nodes[i] = &info{node: was.node, pods: append(was.pods[:len(was.pods):len(was.pods)], pod), generation: 1<<20 + h.clock}
+				h.nodes[i] = &info{node: was.node, pods: append(slices.Clip(was.pods), pod), generation: 1<<20 + h.clock}
 				h.byName[name], list[i] = h.nodes[i], h.nodes[i]
 			}
 		})

@@ -12,7 +12,7 @@ import (
 )
 
 // nodesNow lists the nodes as they are now; see NodesFrom.
-var nodesNow atomic.Pointer[func() ([]fwk.NodeInfo, error)]
+var nodesNow atomic.Pointer[func() ([]fwk.NodeInfo, error)] //nolint:gochecknoglobals // metrics are of the process
 
 // NodesFrom tells the metrics of this process where the nodes are as they are
 // now. The scheduler's own snapshot is of its last attempt, so that without this

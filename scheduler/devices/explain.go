@@ -48,6 +48,7 @@ func (w *wanted) words(c placement.Count) string {
 		return "Insufficient memory"
 	case placement.NotOneClique:
 		return "GPUs not in one NVLink clique"
+	default: // what is left lacks devices: see lacks
 	}
 	if c.Reason == placement.Excluded || c.Reason == placement.WrongProduct && w.request.Products&^cluster.NoProduct == 0 && w.least() == 0 {
 		if names := w.resources(); len(names) > 0 {

@@ -18,13 +18,11 @@ func Hold(ctx context.Context, p *Plugin, pod *v1.Pod, node string, gpus ...int3
 	return p.plan(ctx, func(pl *planner) error {
 		s := pl.placer().Snapshot()
 		i, _ := s.Find(node)
-		r, _ := pl.request(pod)
-		at := cluster.Placement{Node: i, Request: r}
+		at := cluster.Placement{Node: i, Request: pl.request(pod)}
 		for _, j := range gpus {
 			at.Devices = append(at.Devices, cluster.Device{GPU: j, MilliGPU: cluster.Whole, MemoryBytes: s.Cards(i)[j].MemoryBytes})
 		}
-		_, err := pl.hold(pod, at, "test")
-		return err
+		return pl.hold(pod, at, "test")
 	})
 }
 

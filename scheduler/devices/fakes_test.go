@@ -84,6 +84,7 @@ func (i *info) GetRequested() fwk.Resource {
 	}
 	return resources{list: sum}
 }
+
 func (i *info) GetPods() []fwk.PodInfo {
 	if i.read != nil {
 		*i.read++

@@ -2,6 +2,7 @@ package devices
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -162,9 +163,7 @@ func (a *aftermath) add(b aftermath) {
 		a.back = b.back
 		return
 	}
-	for uid, text := range b.back {
-		a.back[uid] = text
-	}
+	maps.Copy(a.back, b.back)
 }
 
 func (b *gangBook) do(a aftermath) {

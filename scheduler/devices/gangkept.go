@@ -114,8 +114,10 @@ func (b *gangBook) placeOf(uid types.UID) (node string, away *gangTask) {
 	}
 	m := t.members[uid]
 	if node = m.place.node; m.place.here >= sameNode {
-		away = &gangTask{gang: t.gang, pods: []*v1.Pod{m.pod}, need: 1, near: t.near(uid), rest: true,
-			avoid: map[types.UID][]string{uid: append(slices.Clone(m.place.left), node)}}
+		away = &gangTask{
+			gang: t.gang, pods: []*v1.Pod{m.pod}, need: 1, near: t.near(uid), rest: true,
+			avoid: map[types.UID][]string{uid: append(slices.Clone(m.place.left), node)},
+		}
 	}
 	return node, away
 }

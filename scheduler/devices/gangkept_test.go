@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
 )
 
 // answers are what an API server says to a binding that it does not do.
@@ -247,7 +250,10 @@ func TestAGangIsWholeAgainAfterWhateverTheAPIServerSays(t *testing.T) {
 				least, name := 0, fmt.Sprint("g", round)
 				for _, p := range r.pods {
 					if strings.HasPrefix(p.Name, name+"-") {
-						fmt.Sscan(p.Annotations["berth.dev/gang-min-count"], &least)
+						var err error
+						if least, err = strconv.Atoi(p.Annotations[api.AnnotationGangMinCount]); err != nil {
+							t.Fatal(err)
+						}
 					}
 				}
 				switch got := r.bound(name); {

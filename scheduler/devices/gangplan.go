@@ -126,8 +126,7 @@ func (g *GangPlans) plan(ctx context.Context, task *gangTask) (nodes map[types.U
 		}
 		whole := &gang.Gang{Name: task.gang.Name, MinCount: task.need, Within: task.gang.Within, Near: find(task.near)}
 		for _, pod := range task.pods {
-			r, _ := pl.request(pod)
-			m := gang.Member{Request: r, Avoid: find(task.avoid[pod.UID]), Apart: kube.Apart(pod)}
+			m := gang.Member{Request: pl.request(pod), Avoid: find(task.avoid[pod.UID]), Apart: kube.Apart(pod)}
 			if m.Apart != "" {
 				m.Avoid = append(m.Avoid, whole.Near...)
 			}
@@ -145,7 +144,7 @@ func (g *GangPlans) plan(ctx context.Context, task *gangTask) (nodes map[types.U
 				text = pl.unfitText(task, no)
 				return nil
 			}
-			wrong := -1
+			var wrong int
 			if nodes, wrong, err = g.hold(pl, task, plan); err == nil {
 				for i := range whole.Members {
 					pl.placer().Arrive(&whole.Members[i].Request)
@@ -169,7 +168,7 @@ func (g *GangPlans) hold(pl *planner, task *gangTask, plan *gang.Plan) (nodes ma
 		if at.Node < 0 {
 			continue
 		}
-		if _, err := pl.hold(pod, at, why); err != nil {
+		if err := pl.hold(pod, at, why); err != nil {
 			for uid := range nodes {
 				pl.release(uid)
 			}
@@ -196,7 +195,7 @@ func (pl *planner) unfitText(task *gangTask, no *gang.Refusal) string {
 	}
 	pod := task.pods[no.Member]
 	w := newWanted(pod, kube.Parts(pod))
-	w.request, _ = pl.request(pod)
+	w.request = pl.request(pod)
 	return text + ", for the next: " + w.explain(no.Nodes)
 }
 

@@ -114,14 +114,14 @@ func (r *rig) start() {
 	r.t.Helper()
 	r.handler, r.active, r.permit, r.calls = nil, nil, map[types.UID]*waits{}, nil
 	makers := devices.Plugins()
-	make := func(name string) fwk.Plugin {
+	made := func(name string) fwk.Plugin {
 		p, err := makers[name](r.t.Context(), nil, r)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		return p
 	}
-	r.devs, r.gangs, r.plans = make(devices.Name).(*devices.Plugin), make(devices.GangsName).(*devices.Gangs), make(devices.GangPlansName).(*devices.GangPlans)
+	r.devs, r.gangs, r.plans = made(devices.Name).(*devices.Plugin), made(devices.GangsName).(*devices.Gangs), made(devices.GangPlansName).(*devices.GangPlans)
 	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
 		r.meet(r.pods[uid])
 	}

@@ -26,7 +26,7 @@ const askAgain = 10 * time.Second
 // A kind is watched from the first time that somebody asks for one of it, where
 // the API server serves it; it may come to do so later.
 type gangSizes struct {
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // the life of the watches, which begin when a pod names a kind
 	client  dynamic.Interface
 	changed func(kind kube.GangKind, namespace, name string) // called without mu
 

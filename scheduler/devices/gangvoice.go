@@ -30,7 +30,7 @@ const (
 // condition PodScheduled of each, once for each change, and one event for the
 // gang. The scheduler itself says nothing of pods that it never tries.
 type gangVoice struct {
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // the life of what a timer writes
 	book   *gangBook
 	client kubernetes.Interface
 	events events.EventRecorderLogger

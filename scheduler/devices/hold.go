@@ -3,8 +3,6 @@ package devices
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,7 +82,7 @@ func (d *desk) dropHold(uid types.UID) bool {
 //		placed, ok, err := placement.Place(pl.placer(), &request) // or a gang.Planner, or Release victims
 //		s.RollBack(m)
 //		...
-//		_, err = pl.hold(pod, placed[k], "gang a/b")
+//		err = pl.hold(pod, placed[k], "gang a/b")
 //	})
 type planner struct {
 	p   *Plugin
@@ -118,18 +116,16 @@ func (p *Plugin) plan(ctx context.Context, do func(*planner) error) error {
 func (pl *planner) placer() placement.Placer { return pl.w.index }
 
 // request is what a pod asks of one node, its constraints on nodes included (as
-// Request.Class). simple is false for a pod that one request cannot describe:
-// because it asks for several kinds of devices, or for what only the framework's
-// other plugins know (volumes, pod affinity, spreading, host ports, claims). It
-// may still be tried, but it may fit where the request does not, and the other
-// way round.
-func (pl *planner) request(pod *v1.Pod) (r cluster.Request, simple bool) {
-	want := newWanted(pod, kube.Parts(pod))
-	r, c, err := pl.w.request(pod, want)
+// Request.Class). A pod that one request cannot describe, because it asks for
+// several kinds of devices, or for what only the framework's other plugins know
+// (volumes, pod affinity, spreading, host ports, claims), may fit where the
+// request does not, and the other way round.
+func (pl *planner) request(pod *v1.Pod) cluster.Request {
+	r, _, err := pl.w.request(pod, newWanted(pod, kube.Parts(pod)))
 	if err != nil {
-		return cluster.Request{GPUs: 1, MilliGPU: cluster.Whole, Products: cluster.NoProduct}, false // its affinity cannot be read: the API server refuses such pods
+		return cluster.Request{GPUs: 1, MilliGPU: cluster.Whole, Products: cluster.NoProduct} // its affinity cannot be read: the API server refuses such pods
 	}
-	return r, want.simple && c.others == 0
+	return r
 }
 
 // nodeName is the name of a node of the placer's Snapshot.
@@ -137,25 +133,6 @@ func (pl *planner) nodeName(node int) string { return pl.w.sites[node].object.Na
 
 // object is a node of the placer's Snapshot as the API has it. Read it only.
 func (pl *planner) object(node int) *v1.Node { return pl.w.sites[node].object }
-
-// occupants lists the pods that hold devices of a node, by namespace and name,
-// and those that some are held for. Pods without devices are not in it; what
-// they take of CPU and memory is counted. On a node that publishes no devices,
-// all that is held of them is one occupant without a pod.
-func (pl *planner) occupants(node int) []occupant {
-	out := make([]occupant, 0, len(pl.w.sites[node].held))
-	for _, o := range pl.w.sites[node].held {
-		out = append(out, *o)
-	}
-	name := func(o *occupant) string {
-		if o.pod == nil {
-			return ""
-		}
-		return o.pod.Namespace + "/" + o.pod.Name
-	}
-	slices.SortFunc(out, func(a, b occupant) int { return strings.Compare(name(&a), name(&b)) })
-	return out
-}
 
 // hold keeps at.Devices of node at.Node for a pod that is not bound. at is a
 // placement of the pod's own request on the placer's Snapshot, which is as it
@@ -165,7 +142,7 @@ func (pl *planner) occupants(node int) []occupant {
 //
 // The error says that the devices cannot be those of the pod's containers; then
 // nothing is held.
-func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) (*hold, error) {
+func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) error {
 	d, s := pl.p.desk, pl.w.sites[at.Node]
 	h := &hold{pod: pod, node: s.object.Name, request: at.Request, parts: kube.Parts(pod), at: at.Devices, why: why}
 	if len(h.parts) > 0 && !s.foreign {
@@ -174,7 +151,7 @@ func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) (*hold, e
 			h.named, ok = nameDevices(h.parts, devices)
 		}
 		if !ok {
-			return nil, fmt.Errorf("hold %d devices of node %s for pod %s/%s: they are not what its containers ask for", len(at.Devices), h.node, pod.Namespace, pod.Name)
+			return fmt.Errorf("hold %d devices of node %s for pod %s/%s: they are not what its containers ask for", len(at.Devices), h.node, pod.Namespace, pod.Name)
 		}
 	}
 	d.mu.Lock()
@@ -190,19 +167,18 @@ func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) (*hold, e
 	if old != nil && old.node != h.node {
 		pl.see(old.node)
 	}
-	return h, nil
+	return nil
 }
 
-// release gives up what is held for a pod, so that the placer sees it free. It
-// says whether there was anything.
-func (pl *planner) release(uid types.UID) bool {
+// release gives up what is held for a pod, if anything, so that the placer sees it
+// free.
+func (pl *planner) release(uid types.UID) {
 	h := pl.p.desk.holdOf(uid)
 	if h == nil {
-		return false
+		return
 	}
 	pl.p.desk.release(uid)
 	pl.see(h.node)
-	return true
 }
 
 // see brings one node of the world up to date. A node that is gone is left to

@@ -41,7 +41,7 @@ func TestAPodOfHigherPriorityGetsWhatItsVictimLeaves(t *testing.T) {
 	if got := m.answers["high"]; got != "preemption: waiting for 1 pod on node n0 to end" || m.nominated["high"] != "n0" {
 		t.Errorf("said %q, nominated %q", got, m.nominated["high"])
 	}
-	if diff := cmp.Diff([]string{"Preempted by pod high on node n0"}, m.told); diff != "" {
+	if diff := cmp.Diff([]string{"Preempted by pod high on node n0, for pod d/high of priority 9"}, m.told); diff != "" {
 		t.Errorf("events: -want +got\n%s", diff)
 	}
 

@@ -169,7 +169,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 		if at.Node < 0 {
 			continue
 		}
-		if _, err := pl.hold(w.pods[k], *at, w.why); err != nil {
+		if err := pl.hold(w.pods[k], *at, w.why); err != nil {
 			for _, pod := range w.pods[:k] {
 				pl.release(pod.UID)
 			}
@@ -186,8 +186,7 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 func (w *wish) ask(pl *planner, barred map[string]bool) *preemption.Preemptor {
 	asked := &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority()}
 	for _, pod := range w.pods {
-		r, _ := pl.request(pod)
-		asked.Members = append(asked.Members, r)
+		asked.Members = append(asked.Members, pl.request(pod))
 	}
 	asked.Node = func(i int) bool {
 		name := pl.nodeName(i)

@@ -67,15 +67,15 @@ func newMaking(t *testing.T, nodes ...int) *making {
 func (m *making) restart() {
 	m.handler, m.pdbs, m.active, m.permit = nil, nil, nil, map[types.UID]*waits{}
 	makers := devices.Plugins()
-	make := func(name string) fwk.Plugin {
+	made := func(name string) fwk.Plugin {
 		p, err := makers[name](m.t.Context(), nil, m)
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		return p
 	}
-	m.devs, m.gangs, m.plans = make(devices.Name).(*devices.Plugin), make(devices.GangsName).(*devices.Gangs), make(devices.GangPlansName).(*devices.GangPlans)
-	m.room, m.post = make(devices.PreemptionName).(*devices.Preemption), m.postFilter
+	m.devs, m.gangs, m.plans = made(devices.Name).(*devices.Plugin), made(devices.GangsName).(*devices.Gangs), made(devices.GangPlansName).(*devices.GangPlans)
+	m.room, m.post = made(devices.PreemptionName).(*devices.Preemption), m.postFilter
 	for _, pod := range m.pods {
 		m.meet(pod)
 	}
@@ -165,9 +165,11 @@ func (v budgetVersion) PodDisruptionBudgets() policyv1informers.PodDisruptionBud
 	return budgetInformer{v.m}
 }
 func (i budgetInformer) Informer() cache.SharedIndexInformer { return budgetStore{m: i.m} }
+
 func (i budgetInformer) Lister() policylisters.PodDisruptionBudgetLister {
 	return policylisters.NewPodDisruptionBudgetLister(i.m.budgets)
 }
+
 func (s budgetStore) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	s.m.pdbs = append(s.m.pdbs, h)
 	return nil, nil

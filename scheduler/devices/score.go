@@ -77,10 +77,10 @@ func (normal) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, sco
 	}
 	for i := range scores {
 		if high == low {
-			scores[i].Score = fwk.MaxNodeScore
+			scores[i].Score = fwk.MaxScore
 			continue
 		}
-		scores[i].Score = int64(float64(scores[i].Score-low) / float64(high-low) * float64(fwk.MaxNodeScore))
+		scores[i].Score = int64(float64(scores[i].Score-low) / float64(high-low) * float64(fwk.MaxScore))
 	}
 	return nil
 }

@@ -199,17 +199,17 @@ func (s *storm) end() {
 		if p := s.pod(func(p *v1.Pod) bool { return p.Spec.NodeName == "" }); p != nil {
 			s.write(p.Name, nil)
 		}
-	default: // its containers end
-		if p := s.pod(func(p *v1.Pod) bool { return p.Status.Phase == v1.PodRunning }); p != nil && s.nodes[p.Spec.NodeName] != nil {
-			s.tables[p.Spec.NodeName].release(p.UID)
-			s.setPhase(p, v1.PodSucceeded)
-		}
 	case 2: // it is removed by force, as of a node that has vanished
 		if p := s.pod(func(p *v1.Pod) bool { return p.Spec.NodeName != "" }); p != nil {
 			s.write(p.Name, nil)
 		}
 	case 3:
 		s.create()
+	default: // its containers end
+		if p := s.pod(func(p *v1.Pod) bool { return p.Status.Phase == v1.PodRunning }); p != nil && s.nodes[p.Spec.NodeName] != nil {
+			s.tables[p.Spec.NodeName].release(p.UID)
+			s.setPhase(p, v1.PodSucceeded)
+		}
 	}
 }
 

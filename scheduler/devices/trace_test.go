@@ -71,12 +71,15 @@ func TestPodsGoWhereTheSimulationPutsThem(t *testing.T) {
 	}
 }
 
-// schedule runs one scheduling cycle of a pod, as far as Reserve, and gives its
-// node and the indexes of its GPUs, or "".
-func (h *handle) schedule(t *testing.T, plugin interface {
+// chooser is a plugin that chooses node and devices.
+type chooser interface {
 	fwk.PreFilterPlugin
 	fwk.ReservePlugin
-}, pod *v1.Pod) string {
+}
+
+// schedule runs one scheduling cycle of a pod, as far as Reserve, and gives its
+// node and the indexes of its GPUs, or "".
+func (h *handle) schedule(t *testing.T, plugin chooser, pod *v1.Pod) string {
 	t.Helper()
 	s := &state{data: map[fwk.StateKey]fwk.StateData{}}
 	left, status := plugin.PreFilter(t.Context(), s, pod, h.list())
@@ -127,7 +130,7 @@ func readTrace(t testing.TB, file string) ([]core.Spec, []sim.Pod) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { f.Close() })
+		t.Cleanup(func() { _ = f.Close() })
 		return f
 	}
 	specs, err := sim.ReadNodes("nodes.csv", open("nodes.csv"))

@@ -72,9 +72,8 @@ func before(a, b *v1.Pod) int {
 	return cmp.Or(cmp.Compare(priority(b), priority(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-// join puts a pod that fits nowhere into the line of its key, and says whether
-// it came new.
-func (q *waiting) join(pod *v1.Pod, key string, counts []placement.Count) bool {
+// join puts a pod that fits nowhere into the line of its key.
+func (q *waiting) join(pod *v1.Pod, key string, counts []placement.Count) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	had := q.pods[pod.UID]
@@ -92,13 +91,12 @@ func (q *waiting) join(pod *v1.Pod, key string, counts []placement.Count) bool {
 	})
 	if had != nil {
 		had.pod, had.called = pod, time.Time{}
-		return false
+		return
 	}
 	w := &waiter{pod: pod, line: l}
 	at, _ := slices.BinarySearchFunc(l.pods, pod, func(w *waiter, pod *v1.Pod) int { return before(w.pod, pod) })
 	l.pods = slices.Insert(l.pods, at, w)
 	q.pods[pod.UID] = w
-	return true
 }
 
 // drop takes a pod out of its line, with mu held, and gives the one that is
@@ -195,13 +193,6 @@ func (q *waiting) knows(uid types.UID) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pods[uid] != nil
-}
-
-// len is how many pods wait.
-func (q *waiting) len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.pods)
 }
 
 // Waiting is the plugin that keeps pods that are not the first of their line out

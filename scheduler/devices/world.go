@@ -42,7 +42,6 @@ type world struct {
 	byName   map[string]*site
 	listed   []*site // in the order of the scheduler's list
 	classes  classes
-	shared   bool           // a node offers each GPU as several devices
 	images   map[string]int // by name: nodes that have the image
 	swept    time.Time
 }

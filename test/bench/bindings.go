@@ -109,9 +109,9 @@ func (b *bindings) await(ctx context.Context, n int, limit time.Duration) (time.
 	return b.until(ctx, n, limit, func() map[string]time.Time { return b.bound }, "bound")
 }
 
-// awaitRunning is await for pods that run.
-func (b *bindings) awaitRunning(ctx context.Context, n int, limit time.Duration) (time.Time, error) {
-	return b.until(ctx, n, limit, func() map[string]time.Time { return b.running }, "running")
+// awaitRunning is await for pods that run, and gives up after a minute.
+func (b *bindings) awaitRunning(ctx context.Context, n int) (time.Time, error) {
+	return b.until(ctx, n, time.Minute, func() map[string]time.Time { return b.running }, "running")
 }
 
 func (b *bindings) until(ctx context.Context, n int, limit time.Duration, of func() map[string]time.Time, what string) (time.Time, error) {

@@ -65,7 +65,7 @@ func fractions(ctx context.Context, dir string, nodes, n int) (wall float64, inU
 		if _, _, err := create(ctx, t.client, pods, creators); err != nil {
 			return began, err
 		}
-		return seen.awaitRunning(ctx, n, time.Minute)
+		return seen.awaitRunning(ctx, n)
 	})
 	if err != nil {
 		return 0, 0, false, err

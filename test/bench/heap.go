@@ -148,7 +148,7 @@ func (s *alone) end() error {
 }
 
 // heapAlloc is where Go's heap profile says how much is live.
-var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`) //nolint:gochecknoglobals // a constant
+var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 
 // live is the heap after a collection in MB (10^6 bytes), the least of three
 // looks: what is on its way at one moment is not kept.

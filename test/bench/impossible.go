@@ -31,7 +31,7 @@ func benchImpossible(ctx context.Context, r *report, dir string) (err error) {
 	if _, _, err := create(ctx, t.client, filler, creators); err != nil {
 		return err
 	}
-	if _, err := seen.awaitRunning(ctx, len(filler), time.Minute); err != nil {
+	if _, err := seen.awaitRunning(ctx, len(filler)); err != nil {
 		return err
 	}
 	ender := &ender{t: t, running: filler}

@@ -98,7 +98,7 @@ func run(ctx context.Context, r *report, only, out string) error {
 			fmt.Fprintf(os.Stderr, "  not measured: %v\n", err)
 			continue
 		}
-		if err := putSection(out, section{p.name, r.section(p, began, time.Now())}); err != nil {
+		if err := putSection(out, section{p.name, r.section(began, time.Now())}); err != nil {
 			return err
 		}
 	}

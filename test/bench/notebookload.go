@@ -144,7 +144,7 @@ func (t *trial) writes(ctx context.Context) (map[string]float64, error) {
 
 // labelOf is the value of a label in a list of them, in Prometheus' text.
 func labelOf(labels, name string) string {
-	for _, l := range strings.Split(labels, ",") {
+	for l := range strings.SplitSeq(labels, ",") {
 		if value, ok := strings.CutPrefix(l, name+`="`); ok {
 			return strings.TrimSuffix(value, `"`)
 		}

@@ -93,7 +93,7 @@ func (t *trial) live(ctx context.Context, seen *bindings, notebooks *notebooks, 
 		return out, err
 	}
 	out.bound = at.Sub(began)
-	if _, err := seen.awaitRunning(ctx, 1, time.Minute); err != nil {
+	if _, err := seen.awaitRunning(ctx, 1); err != nil {
 		return out, err
 	}
 	if err := notebooks.stop(ctx, name); err != nil {
@@ -260,7 +260,7 @@ func (t *trial) made(ctx context.Context, n int, fill func(context.Context, *not
 	if err := fill(ctx, notebooks, n); err != nil {
 		return err
 	}
-	_, err = seen.awaitRunning(ctx, n, time.Minute)
+	_, err = seen.awaitRunning(ctx, n)
 	return err
 }
 

@@ -81,7 +81,7 @@ func page(sections []section) string {
 }
 
 // section writes down what a part measured.
-func (r *report) section(p part, began, now time.Time) string {
+func (r *report) section(began, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, commit %s. %s, %d cores, %s, %s/%s; load average before the run %.2f; took %s.\n",
 		now.UTC().Format("2006-01-02"), commit(), model(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH,

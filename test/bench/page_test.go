@@ -52,7 +52,7 @@ func TestVerdict(t *testing.T) {
 
 func TestASectionSaysWhenItsLoadWasDivided(t *testing.T) {
 	r := &report{divide: 10, figures: []figure{{what: "speed", values: []float64{3}, unit: "m/s", how: "by foot"}}}
-	text := r.section(part{name: "gang"}, time.Unix(0, 0), time.Unix(90, 0))
+	text := r.section(time.Unix(0, 0), time.Unix(90, 0))
 	for _, want := range []string{"10th of the load", "took 1m30s", "| speed | 3 m/s | – |  | by foot |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)

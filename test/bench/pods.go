@@ -32,7 +32,7 @@ func benchPods(ctx context.Context, r *report, dir string) (err error) {
 		if err := t.release(); err != nil {
 			return began, err
 		}
-		return seen.awaitRunning(ctx, n, time.Minute)
+		return seen.awaitRunning(ctx, n)
 	})
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func (p *profiler) result() (map[string]time.Duration, error) {
 }
 
 // tagged finds a label's value and its milliseconds in what pprof prints.
-var tagged = regexp.MustCompile(`(?m)^\s*([0-9.]+)ms \(\s*[0-9.]+%\): (\S+)$`) //nolint:gochecknoglobals // a constant
+var tagged = regexp.MustCompile(`(?m)^\s*([0-9.]+)ms \(\s*[0-9.]+%\): (\S+)$`)
 
 // byComponent adds up profiles by the label component.
 func byComponent(files []string) (map[string]time.Duration, error) {

@@ -152,7 +152,7 @@ func (t *trace) writeFleet(path string) error {
 		Name      string `json:"name"`
 		Count     int    `json:"count"`
 		CPU       int    `json:"cpu"`
-		MemoryGiB int    `json:"memoryGiB"` //nolint:tagliatelle // the fleet file's
+		MemoryGiB int    `json:"memoryGiB"`
 		Pods      int    `json:"pods"`
 		GPUs      *gpus  `json:"gpus,omitempty"`
 	}
