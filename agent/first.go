@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"berth.dev/berth/agent/config"
@@ -54,18 +52,6 @@ func (a *agent) waitForSettings(g *group) {
 			return errLate
 		}
 	})
-}
-
-// codes writes a set of Xids as DP_DISABLE_HEALTHCHECKS has it.
-func codes(x config.Xids) string {
-	if x.All {
-		return "all"
-	}
-	var out []string
-	for _, code := range x.Some {
-		out = append(out, strconv.Itoa(code))
-	}
-	return strings.Join(out, ",")
 }
 
 // unused names settings of NVIDIA's that have no effect here.

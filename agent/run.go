@@ -71,8 +71,8 @@ type agent struct {
 func (a *agent) start(g *group) error {
 	o := &a.o
 	refused := a.chooseFirst()
-	policy, warnings := health.ParsePolicy(codes(a.first.Health.Disable), codes(a.first.Health.Enable))
-	for _, w := range append(warnings, unused(a.first)...) {
+	policy := health.NewPolicy(a.first.Health.Disable, a.first.Health.Enable)
+	for _, w := range unused(a.first) {
 		o.Log.Warn("configuration", "warning", w)
 	}
 	if err := a.connect(g); err != nil {

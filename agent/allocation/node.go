@@ -19,7 +19,6 @@ import (
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
 )
 
 // Node knows the devices of one node and who holds them. It is what package
@@ -228,40 +227,6 @@ func (n *Node) Holders() []Holder {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container))
 	})
 	return out
-}
-
-// Busy tells whether a pod holds a GPU, or any part or MIG device of it, or the
-// MIG device of that UUID; or will, as it has been committed to a pod of this
-// node that has not started yet.
-func (n *Node) Busy(uuid string) bool {
-	pods, err := n.o.Pods.Pods(context.Background(), false)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err != nil {
-		n.log.Warn("cannot tell what pods will hold; taking a GPU for busy", "gpu", uuid, "error", err)
-		return true
-	}
-	for _, r := range n.records {
-		for i := range r.Containers {
-			if slices.ContainsFunc(r.Containers[i].Devices, func(d device) bool { return d.UUID == uuid || d.Parent == uuid }) {
-				return true
-			}
-		}
-	}
-	for _, pod := range pods {
-		named, err := kube.Committed(pod)
-		if err != nil || ended(pod) {
-			continue
-		}
-		for _, list := range named {
-			for _, d := range list {
-				if g, _, ok := n.snapshot.Find(d.UUID); d.UUID == uuid || ok && g.UUID == uuid {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // uids are the pods with a record, sorted: the order in which they are counted.

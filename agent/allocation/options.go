@@ -12,10 +12,9 @@ import (
 
 // Where things are on a node.
 const (
-	DefaultCDIDir       = "/var/run/cdi"
-	DefaultDeviceDir    = "/var/lib/kubelet/device-plugins"
-	DefaultPodResources = "/var/lib/kubelet/pod-resources/kubelet.sock"
-	DefaultCgroupRoot   = "/sys/fs/cgroup"
+	DefaultCDIDir     = "/var/run/cdi"
+	DefaultDeviceDir  = "/var/lib/kubelet/device-plugins"
+	DefaultCgroupRoot = "/sys/fs/cgroup"
 )
 
 // Options say how a node's devices are given. Pods is needed.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"berth.dev/berth/core/health"
 )
 
 // Option is one setting that a flag or an environment variable can set too,
@@ -119,9 +121,9 @@ var options = []Option{
 	flagWords("cdi-feature-flags", "features of CDI specs, with commas between", func(d *document) *[]string { return &d.beside.CDIFeatureFlags }, "CDI_FEATURE_FLAGS"),
 	flagWords("cdi-disable-hooks", "hooks to leave out of CDI specs, with commas between, or all", func(d *document) *[]string { return &d.beside.CDIDisableHooks }, "CDI_DISABLE_HOOKS"),
 	flagXids("disable-health-checks", "Xid errors that do not make a GPU unhealthy: all, or numbers with commas between",
-		func(d *document) *Xids { return &d.beside.Health.Disable }, "DP_DISABLE_HEALTHCHECKS"),
+		func(d *document) *health.Codes { return &d.beside.Health.Disable }, "DP_DISABLE_HEALTHCHECKS"),
 	flagXids("enable-health-checks", "Xid errors that do, whatever disable-health-checks says: all, or numbers",
-		func(d *document) *Xids { return &d.beside.Health.Enable }, "DP_ENABLE_HEALTHCHECKS"),
+		func(d *document) *health.Codes { return &d.beside.Health.Enable }, "DP_ENABLE_HEALTHCHECKS"),
 }
 
 func flagText(flag, path, usage string, at func(*document) *string, env ...string) Option {
@@ -149,25 +151,27 @@ func flagWords(flag, usage string, at func(*document) *[]string, env ...string) 
 	}}
 }
 
-// flagXids makes an option of Xids. The plugin takes the word xids for all, and
-// leaves aside what is no number; here that is refused.
-func flagXids(flag, usage string, at func(*document) *Xids, env ...string) Option {
+// flagXids makes an option of Xids. The plugin leaves aside what is no number; here
+// that is refused.
+func flagXids(flag, usage string, at func(*document) *health.Codes, env ...string) Option {
 	return Option{Flag: flag, Env: env, Usage: usage, set: func(d *document, text string) error {
-		var x Xids
+		var x health.Codes
 		for _, s := range list(strings.ToLower(text)) {
 			n, err := strconv.Atoi(s)
 			switch {
-			case s == "all" || s == "xids":
+			case s == "all":
 				x.All = true
+			case s == "xids":
+				x.Xids = true
 			case err != nil || n <= 0:
-				return fmt.Errorf("must be all, or Xid numbers with commas between, found %q", s)
+				return fmt.Errorf("must be all, xids, or Xid numbers with commas between, found %q", s)
 			default:
 				x.Some = append(x.Some, n)
 			}
 		}
 		slices.Sort(x.Some)
 		x.Some = slices.Compact(x.Some)
-		if x.All {
+		if x.All || x.Xids {
 			x.Some = nil
 		}
 		*at(d) = x

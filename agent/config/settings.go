@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/health"
 )
 
 // Settings is everything that a node agent is told: the configuration file of
@@ -117,18 +118,9 @@ type IMEX struct {
 
 // Health is which Xid errors count.
 type Health struct {
-	Disable Xids // DP_DISABLE_HEALTHCHECKS: those do not make a GPU unhealthy
-	Enable  Xids // DP_ENABLE_HEALTHCHECKS: those do, whatever Disable says
+	Disable health.Codes // DP_DISABLE_HEALTHCHECKS: those do not make a GPU unhealthy
+	Enable  health.Codes // DP_ENABLE_HEALTHCHECKS: those do, whatever Disable says
 }
-
-// Xids is a set of Xid errors.
-type Xids struct {
-	All  bool
-	Some []int // ascending, without duplicates; empty if All
-}
-
-// Has says whether an Xid is in the set.
-func (x Xids) Has(xid int) bool { return x.All || slices.Contains(x.Some, xid) }
 
 // DefaultSettings is what holds where nobody says anything.
 func DefaultSettings() Settings {

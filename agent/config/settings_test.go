@@ -187,8 +187,4 @@ func TestPlugin(t *testing.T) {
 			t.Errorf("of %v: CDIOnly %v, Has %v", tt.of, p.CDIOnly(), p.Has("cdi-cri"))
 		}
 	}
-	x := config.Xids{Some: []int{13}}
-	if !x.Has(13) || x.Has(79) || !(config.Xids{All: true}).Has(79) {
-		t.Error("Xids.Has")
-	}
 }

@@ -17,9 +17,6 @@ import (
 	"berth.dev/berth/core/sharing"
 )
 
-// DefaultPodResources is where a kubelet tells which container has which devices.
-const DefaultPodResources = "/var/lib/kubelet/pod-resources/kubelet.sock"
-
 // mostAnswer bounds what the kubelet may answer: 16 MiB, as its own clients.
 const mostAnswer = 16 << 20
 

@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/health"
 )
 
 const (
@@ -87,7 +88,7 @@ func TestNewPutsFlagsOverTheEnvironment(t *testing.T) {
 	want.Plugin.DeviceListStrategy = []string{"envvar", "cdi-cri"}
 	want.Plugin.PassDeviceSpecs = true
 	want.Plugin.CTKPath = "/new"
-	want.Health = config.Health{Disable: config.Xids{Some: []int{13, 79}}, Enable: config.Xids{All: true}}
+	want.Health = config.Health{Disable: health.Codes{Some: []int{13, 79}}, Enable: health.Codes{All: true}}
 	want.IMEX.ChannelIDs = []int{0}
 	want.GFD.SleepInterval = 0
 	if diff := cmp.Diff(want, got.Settings); diff != "" || got.Err != nil {
@@ -180,7 +181,7 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		"in an environment variable":       {"b", over("mig-strategy", "mixd", "MIG_STRATEGY"), `MIG_STRATEGY: unknown MIG strategy: mixd; did you mean "mixed"?`},
 		"in a flag":                        {"b", over("device-id-strategy", "name", "--device-id-strategy"), "--device-id-strategy: invalid --device-id-strategy option: name; use uuid or index"},
 		"a flag that is true or false":     {"b", over("gds-enabled", "maybe", "--gds-enabled"), `--gds-enabled: must be true or false, found "maybe"`},
-		"Xid errors":                       {"b", over("disable-health-checks", "79,ecc", "DP_DISABLE_HEALTHCHECKS"), `DP_DISABLE_HEALTHCHECKS: must be all, or Xid numbers with commas between, found "ecc"`},
+		"Xid errors":                       {"b", over("disable-health-checks", "79,ecc", "DP_DISABLE_HEALTHCHECKS"), `DP_DISABLE_HEALTHCHECKS: must be all, xids, or Xid numbers with commas between, found "ecc"`},
 		"IMEX channels":                    {"b", over("imex-channel-ids", "0,1", "IMEX_CHANNEL_IDS"), "IMEX_CHANNEL_IDS: invalid IMEX config: channelIDs must be [] or [0]; found [0 1]; write [0], or leave imex out"},
 		"IMEX channels that are no number": {"b", over("imex-channel-ids", "all", "IMEX_CHANNEL_IDS"), `IMEX_CHANNEL_IDS: must be whole numbers with commas between, found "all"`},
 		"a list of strategies":             {"b", over("device-list-strategy", "envvar,cdi", "DEVICE_LIST_STRATEGY"), "DEVICE_LIST_STRATEGY: invalid --device-list-strategy option: invalid strategy: cdi; use envvar, volume-mounts, cdi-annotations or cdi-cri"},
