@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,6 +32,7 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 	var sets *appsv1.DaemonSetList
 	var deployments *appsv1.DeploymentList
 	var leases *coordinationv1.LeaseList
+	var offers *resourcev1.ResourceSliceList
 	var policies *admissionv1.ValidatingAdmissionPolicyList
 	asks := []struct {
 		what string
@@ -43,6 +45,7 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 			return
 		}},
 		{what: "leases", ask: func() (err error) { leases, err = c.CoordinationV1().Leases(systemNamespace).List(ctx, cached); return }},
+		{what: "resourceslices", ask: func() (err error) { offers, err = c.ResourceV1().ResourceSlices().List(ctx, cached); return }},
 		{what: "validatingadmissionpolicies", ask: func() (err error) {
 			policies, err = c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, cached)
 			return
@@ -70,6 +73,9 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 	}
 	if leases != nil {
 		out.Leases = pointers(leases.Items)
+	}
+	if offers != nil {
+		out.Slices = pointers(offers.Items)
 	}
 	out.Guarded = policies != nil && slices.ContainsFunc(policies.Items, func(p admissionv1.ValidatingAdmissionPolicy) bool {
 		return p.Annotations[api.AnnotationScheduler] != ""

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/internal/finding"
@@ -28,6 +29,8 @@ type Cluster struct {
 	DaemonSets  []*appsv1.DaemonSet
 	Deployments []*appsv1.Deployment
 	Leases      []*coordinationv1.Lease // of kube-system
+	// Slices are what DRA drivers offer to claims.
+	Slices []*resourcev1.ResourceSlice
 	// Guarded says that the admission policies of Berth's scheduler are there.
 	Guarded bool
 	// ClusterPolicy says that the API server knows the GPU Operator's kind of that name.
@@ -47,6 +50,7 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.gpuNodes()...)
 	out = append(out, e.plugin(), e.drivers(), e.scheduling(), e.monitoring())
 	out = append(out, e.unserved()...)
+	out = append(out, e.claims()...)
 	out = append(out, e.twice()...)
 	out = append(out, e.devices()...)
 	out = append(out, e.closed()...)
@@ -60,16 +64,18 @@ func Examine(c Cluster) []finding.Finding {
 // examined is a cluster with what the checks share.
 type examined struct {
 	Cluster
-	view     kube.View            // by name, nodes without GPUs too
-	byName   map[string]*v1.Node  // all nodes
-	offering []kube.Node          // nodes that offer GPUs
-	hidden   []*v1.Node           // nodes with GPUs that nobody serves, by name
-	parts    []*part              // what GPU clusters are made of, by role and name
-	on       map[string][]*v1.Pod // pods by node
+	view     kube.View           // by name, nodes without GPUs too
+	byName   map[string]*v1.Node // all nodes
+	offering []kube.Node         // nodes that offer GPUs
+	hidden   []*v1.Node          // nodes with GPUs that nobody serves, by name
+	// claimable counts the GPUs and MIG devices that NVIDIA's DRA driver offers, by node.
+	claimable map[string]int
+	parts     []*part              // what GPU clusters are made of, by role and name
+	on        map[string][]*v1.Pod // pods by node
 }
 
 func look(c Cluster) *examined {
-	e := &examined{Cluster: c, view: kube.Cluster(c.Nodes, c.Pods), byName: map[string]*v1.Node{}, on: map[string][]*v1.Pod{}}
+	e := &examined{Cluster: c, view: kube.Cluster(c.Nodes, c.Pods), byName: map[string]*v1.Node{}, on: map[string][]*v1.Pod{}, claimable: claimable(c.Slices)}
 	for _, n := range c.Nodes {
 		e.byName[n.Name] = n
 	}
@@ -83,7 +89,7 @@ func look(c Cluster) *examined {
 		switch {
 		case kube.GPUNode(n):
 			e.offering = append(e.offering, e.view.Nodes[i])
-		case hardware(n) != "":
+		case hardware(n) != "" && e.claimable[n.Name] == 0:
 			e.hidden = append(e.hidden, n)
 		}
 	}

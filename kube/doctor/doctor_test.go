@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -79,6 +80,7 @@ func orderDoesNotMatter(t *testing.T, c doctor.Cluster) {
 	slices.Reverse(c.DaemonSets)
 	slices.Reverse(c.Deployments)
 	slices.Reverse(c.Leases)
+	slices.Reverse(c.Slices)
 	if diff := cmp.Diff(want, doctor.Examine(c)); diff != "" {
 		t.Errorf("the order of the lists changes the findings (-want +got):\n%s", diff)
 	}
@@ -135,6 +137,8 @@ func cluster(t *testing.T, a *txtar.Archive) doctor.Cluster {
 			c.Deployments = append(c.Deployments, o)
 		case *coordinationv1.Lease:
 			c.Leases = append(c.Leases, o)
+		case *resourcev1.ResourceSlice:
+			c.Slices = append(c.Slices, o)
 		default:
 			t.Fatalf("%T is not of a cluster", obj)
 		}

@@ -42,6 +42,8 @@ func (e *examined) plugin() finding.Finding {
 	switch late := late(parts); {
 	case e.Unread["daemonsets"] != "":
 		return warn(name, "who serves the GPUs is not known: daemonsets cannot be listed", "ask as somebody who may list them")
+	case len(parts) == 0 && len(e.offering) == 0 && len(e.claimable) > 0:
+		return ok(name, "none; GPUs are offered to claims")
 	case len(parts) == 0 && len(e.offering) == 0:
 		return fail(name, "none is found, and no node offers GPUs", "install one: Berth's agent (docs/node.md), NVIDIA's plugin, or the GPU Operator")
 	case len(parts) == 0 && more == "":
@@ -95,6 +97,8 @@ func (e *examined) drivers() finding.Finding {
 		texts = append(texts, listed(parts))
 	}
 	switch late := late(parts); {
+	case len(texts) == 0 && len(e.claimable) > 0:
+		return ok(name, "unknown; the DRA driver has found GPUs on %s", count(len(e.claimable), "node"))
 	case len(texts) == 0:
 		return fail(name, "none is found: no node offers GPUs, and no DaemonSet brings a driver", "install NVIDIA's driver on the nodes with GPUs; then run `berth doctor node` there")
 	case len(late) > 0:
@@ -159,56 +163,4 @@ func (e *examined) fresh(l *coordinationv1.Lease) bool {
 	s := &l.Spec
 	return s.HolderIdentity != nil && *s.HolderIdentity != "" && s.RenewTime != nil && s.LeaseDurationSeconds != nil &&
 		e.Now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second))
-}
-
-// monitoring says who publishes readings of the GPUs.
-func (e *examined) monitoring() finding.Finding {
-	const name = "monitoring"
-	parts := e.of(exporter)
-	on := map[string]bool{}
-	agents := 0
-	for _, p := range kube.Exporters(e.Pods) {
-		if p.Labels["app"] == agentLabel && !on[p.Spec.NodeName] {
-			agents++
-		}
-		on[p.Spec.NodeName] = true
-	}
-	var without []string
-	for i := range e.offering {
-		if n := e.offering[i].Name; !on[n] {
-			without = append(without, n)
-		}
-	}
-	who := listed(parts)
-	if agents > 0 {
-		who = strings.TrimPrefix(who+fmt.Sprintf("; Berth's agent on %s", count(agents, "node")), "; ")
-	}
-	if who == "" && len(on) > 0 {
-		who = fmt.Sprintf("pods of DCGM exporters on %s", count(len(on), "node"))
-	}
-	const activity = "BUSY is unknown, and idle rules fall back to activity only"
-	switch with := len(e.offering) - len(without); {
-	case who == "":
-		return warn(name, "no DCGM exporter is found: "+activity, "install dcgm-exporter, or Berth's agent, which has its metrics: docs/metrics.md")
-	case len(e.offering) == 0:
-		return ok(name, "%s", who)
-	case with == 0:
-		return warn(name, who+"; it runs on no node with GPUs: "+activity, "look at its node selector, its tolerations and its pods")
-	case len(without) > 0:
-		return warn(name, fmt.Sprintf("%s; on %d of %s with GPUs, not on %s: there %s", who, with, count(len(e.offering), "node"), few(without), activity),
-			"look at its node selector, its tolerations and its pods")
-	}
-	return ok(name, "%s; on every node with GPUs", who)
-}
-
-// unnamed finds exporters whose pods nobody would look for.
-func (e *examined) unnamed() []finding.Finding {
-	var out []finding.Finding
-	for _, p := range e.of(exporter) {
-		if p.key == "" {
-			out = append(out, warn("exporter", fmt.Sprintf("DaemonSet %s runs a DCGM exporter, and its pods have none of the labels by which it is found", p.name()),
-				"give them one of: "+strings.Join(kube.ExporterSelectors, ", ")))
-		}
-	}
-	return out
 }

@@ -1,0 +1,61 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/kube"
+)
+
+// monitoring says who publishes readings of the GPUs.
+func (e *examined) monitoring() finding.Finding {
+	const name = "monitoring"
+	parts := e.of(exporter)
+	on := map[string]bool{}
+	agents := 0
+	for _, p := range kube.Exporters(e.Pods) {
+		if p.Labels["app"] == agentLabel && !on[p.Spec.NodeName] {
+			agents++
+		}
+		on[p.Spec.NodeName] = true
+	}
+	var without []string
+	for i := range e.offering {
+		if n := e.offering[i].Name; !on[n] {
+			without = append(without, n)
+		}
+	}
+	who := listed(parts)
+	if agents > 0 {
+		who = strings.TrimPrefix(who+fmt.Sprintf("; Berth's agent on %s", count(agents, "node")), "; ")
+	}
+	if who == "" && len(on) > 0 {
+		who = fmt.Sprintf("pods of DCGM exporters on %s", count(len(on), "node"))
+	}
+	const activity = "BUSY is unknown, and idle rules fall back to activity only"
+	switch with := len(e.offering) - len(without); {
+	case who == "":
+		return warn(name, "no DCGM exporter is found: "+activity, "install dcgm-exporter, or Berth's agent, which has its metrics: docs/metrics.md")
+	case len(e.offering) == 0:
+		return ok(name, "%s", who)
+	case with == 0:
+		return warn(name, who+"; it runs on no node with GPUs: "+activity, "look at its node selector, its tolerations and its pods")
+	case len(without) > 0:
+		return warn(name, fmt.Sprintf("%s; on %d of %s with GPUs, not on %s: there %s", who, with, count(len(e.offering), "node"), few(without), activity),
+			"look at its node selector, its tolerations and its pods")
+	}
+	return ok(name, "%s; on every node with GPUs", who)
+}
+
+// unnamed finds exporters whose pods nobody would look for.
+func (e *examined) unnamed() []finding.Finding {
+	var out []finding.Finding
+	for _, p := range e.of(exporter) {
+		if p.key == "" {
+			out = append(out, warn("exporter", fmt.Sprintf("DaemonSet %s runs a DCGM exporter, and its pods have none of the labels by which it is found", p.name()),
+				"give them one of: "+strings.Join(kube.ExporterSelectors, ", ")))
+		}
+	}
+	return out
+}
