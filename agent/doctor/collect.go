@@ -18,6 +18,7 @@ func Collect(ctx context.Context, o Options) Facts {
 	f.Cards = t.cards()
 	f.Modules = t.modules()
 	f.Kernel = kernelVersion(t.text("/proc/driver/nvidia/version"))
+	f.Release = strings.TrimSpace(t.text("/proc/sys/kernel/osrelease"))
 	f.Library = t.library()
 	f.Nodes = t.glob("/dev/nvidia*")
 	f.Switch = len(t.glob("/proc/driver/nvidia-nvswitch/devices/*")) > 0

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"berth.dev/berth/agent/deviceplugin"
@@ -26,6 +29,7 @@ func (t tree) kubelet(prefix string) Kubelet {
 	for _, path := range t.glob(deviceplugin.Dir + "/*.sock") {
 		name := strings.TrimPrefix(path, deviceplugin.Dir+"/")
 		switch {
+		case t.left(path):
 		case strings.HasPrefix(name, prefix):
 			k.Own = append(k.Own, name)
 		case strings.HasPrefix(name, "nvidia"):
@@ -52,6 +56,21 @@ func (t tree) kubelet(prefix string) Kubelet {
 		}
 	}
 	return k
+}
+
+// left says whether a socket was left behind by a process that was killed: nobody
+// listens there.
+func (t tree) left(path string) bool {
+	info, err := os.Lstat(t.path(path))
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return false
+	}
+	d := net.Dialer{Timeout: time.Second}
+	c, err := d.DialContext(context.Background(), "unix", t.path(path))
+	if err == nil {
+		_ = c.Close() // nothing was said
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // scrape counts the series of GPUs that an exporter gives.

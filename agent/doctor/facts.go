@@ -9,6 +9,7 @@ type Facts struct {
 	Cards   []Card            // NVIDIA GPUs on the PCI bus, by address
 	Modules map[string]string // loaded kernel modules that matter, and who uses each
 	Kernel  string            // version of the loaded NVIDIA kernel module
+	Release string            // of the Linux kernel that runs, as uname -r; "" is unknown
 	Library string            // version of the installed libnvidia-ml.so; "" is none found
 	Nodes   []string          // device nodes of NVIDIA's, such as /dev/nvidia0
 	Switch  bool              // NVSwitches on this machine
@@ -67,7 +68,7 @@ type Kubelet struct {
 	Dir          bool // its folder of device plugins is there
 	Socket       bool // with kubelet.sock in it
 	PodResources bool
-	Own, Foreign []string         // sockets of the agent's, and others of NVIDIA's names
+	Own, Foreign []string         // sockets of the agent's, and others of NVIDIA's names; without those that nobody serves
 	Registered   map[string]int   // devices by resource name, in the kubelet's checkpoint
 	Unreadable   map[string]error // files that were there and could not be read
 }

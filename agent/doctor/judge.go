@@ -86,7 +86,16 @@ func judgeCards(f Facts) Finding {
 	return ok(name, "%s on the PCI bus", gpus(len(f.Cards)))
 }
 
+// judgeModule names the kernel, too: a module is built for one.
 func judgeModule(f Facts) Finding {
+	out := module(f)
+	if f.Release != "" {
+		out.Seen += " (Linux " + f.Release + ")"
+	}
+	return out
+}
+
+func module(f Facts) Finding {
 	const name = "kernel-module"
 	_, nouveau := f.Modules["nouveau"]
 	switch {
