@@ -21,8 +21,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// crashes is how often the control plane is killed under load.
-const crashes = 20
+// The control plane is killed so often under load, and each time after so many
+// answers at least.
+const (
+	crashes = 20
+	answers = 20
+)
 
 // fate is what is known of an object.
 type fate int
@@ -45,6 +49,19 @@ func (l *ledger) set(key string, f fate) {
 	l.fates[key] = f
 }
 
+// answered counts the objects of which the last request had its answer.
+func (l *ledger) answered() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, f := range l.fates {
+		if f != unknown {
+			n++
+		}
+	}
+	return n
+}
+
 // TestNothingAcknowledgedIsLostToKill9 puts the control plane under load, kills
 // it at a random moment and starts it again, twenty times: every object whose
 // creation was acknowledged is there, every one whose deletion was is not, and
@@ -64,10 +81,12 @@ func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(context.Background())
 		var writers sync.WaitGroup
+		before := known.answered()
 		for w := range 4 {
 			writers.Go(func() { load(ctx, client, known, fmt.Sprintf("%d-%d", cycle, w)) })
 		}
 		time.Sleep(time.Duration(200+chance.IntN(1000)) * time.Millisecond)
+		await(t, "requests are answered", func() bool { return known.answered() >= before+answers }) // a slow machine needs longer
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -81,8 +100,9 @@ func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 		n[f]++
 	}
 	t.Logf("%d kills: %d acknowledged creations and %d acknowledged deletions kept, %d requests without an answer", crashes, n[created], n[deleted], n[unknown])
-	if n[created] < 20*crashes {
-		t.Errorf("only %d objects were created in %d cycles: the load was too small to show anything", n[created], crashes)
+	// At the kill each of the four writers may wait for an answer about one of them.
+	if got := n[created] + n[deleted]; got < (answers-4)*crashes {
+		t.Errorf("only %d requests were answered in %d cycles: the load was too small to show anything", got, crashes)
 	}
 }
 
