@@ -202,6 +202,34 @@ func TestManagerFollowsItsFile(t *testing.T) {
 	})
 }
 
+// A file that is not there yet is told of once, whatever the label, and used when it
+// comes.
+func TestAMissingFileIsToldOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "[{product: H200}]")
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		changes := make(chan struct{})
+		stop := b.run(mig.Options{File: path, FileChanges: changes})
+		b.label <- ""
+		for range 2 {
+			changes <- struct{}{}
+			synctest.Wait()
+		}
+		if len(b.events) != 1 {
+			t.Errorf("events are %q, want one", b.events)
+		}
+		b.lastEvent("MIGConfigFailed read the MIG configurations: open " + path + ": no such file or directory; those that are built in can be had")
+		if err := os.WriteFile(path, []byte("mig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {7g.141gb: 1}}]}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		changes <- struct{}{}
+		b.label <- "a"
+		synctest.Wait()
+		b.is(0, "1x 7g.141gb")
+		stop()
+	})
+}
+
 // A real file, as the agent runs it.
 func TestManagerWatchesItsFile(t *testing.T) {
 	b := newBench(t, "[{product: H200}]")
