@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -75,10 +76,10 @@ var (
 func expand(text string) []string {
 	var out []string
 	for _, m := range rows.FindAllStringSubmatch(text, -1) {
-		var from, to int
-		fmt.Sscan(strings.TrimLeft(m[2], "0"), &from)
-		if to = from; m[3] != "" {
-			fmt.Sscan(strings.TrimLeft(m[3], "0"), &to)
+		from, _ := strconv.Atoi(m[2]) // two digits
+		to := from
+		if m[3] != "" {
+			to, _ = strconv.Atoi(m[3])
 		}
 		for n := from; n <= to; n++ {
 			out = append(out, fmt.Sprintf("%s-%02d", m[1], n))

@@ -23,7 +23,7 @@ import (
 // come from ConfigMaps, which may come late and are followed.
 func (o Options) CheckFiles() error {
 	if o.FakeFile != "" {
-		if _, err := readFake(o.FakeFile); err != nil {
+		if err := checkFake(o.FakeFile); err != nil {
 			return err
 		}
 	}
@@ -43,13 +43,14 @@ func (o Options) CheckFiles() error {
 	return nil
 }
 
-// readFake reads the file of GPUs that do not exist.
-func readFake(path string) (fakegpu.File, error) {
+// checkFake says what is wrong with the file of GPUs that do not exist, if anything.
+func checkFake(path string) error {
 	data, err := readFile("--fake", path)
 	if err != nil {
-		return fakegpu.File{}, err
+		return err
 	}
-	return fakegpu.Parse(path, data)
+	_, err = fakegpu.Parse(path, data)
+	return err
 }
 
 // readFields reads which metrics are asked for.
@@ -79,7 +80,7 @@ func (a *agent) watchFake(g *group) {
 	g.run(func(ctx context.Context) error {
 		said := ""
 		for range settings.Changes(ctx, a.o.Log, a.o.FakeFile) {
-			_, err := readFake(a.o.FakeFile)
+			err := checkFake(a.o.FakeFile)
 			switch {
 			case err == nil:
 				said = ""

@@ -52,8 +52,8 @@ func (o Options) becomeAgent(args []string) error {
 func besideThis(name string) (string, error) {
 	var tried []string
 	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
+		if target, err := filepath.EvalSymlinks(self); err == nil {
+			self = target
 		}
 		path := filepath.Join(filepath.Dir(self), name)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {

@@ -28,7 +28,7 @@ func parseColumns(format string) ([]column, error) {
 	var names, paths []string
 	switch {
 	case kind == "custom-columns" && rest != "":
-		for _, part := range strings.Split(rest, ",") {
+		for part := range strings.SplitSeq(rest, ",") {
 			name, path, ok := strings.Cut(part, ":")
 			if !ok {
 				return nil, fmt.Errorf("column %q: write NAME:PATH, such as NODE:.node", part)

@@ -106,7 +106,7 @@ func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.F
 	}
 	n.readController(ctx, f)
 	if f.Wrong = n.readProfile(ctx, f, wish); f.Wrong != nil {
-		return f, nil
+		return f, nil //nolint:nilerr // what is wrong with the profile is a finding
 	}
 	n.readRights(ctx, f)
 	if err := n.readSpace(ctx, f); err != nil {

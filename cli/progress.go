@@ -143,9 +143,9 @@ func printHints(w io.Writer, dir datadir.Dir, detached bool, hosted []string) {
 	if def, err := datadir.Default(); err == nil && def != dir {
 		flag = " --dir " + shellPath(string(dir))
 	}
-	real := "Nothing real runs here: nodes, pods and GPU readings are simulated."
+	caution := "Nothing real runs here: nodes, pods and GPU readings are simulated."
 	if len(hosted) > 0 {
-		real = "Nodes, GPU readings and most pods are simulated; containers of the images above run their command on this machine, as you."
+		caution = "Nodes, GPU readings and most pods are simulated; containers of the images above run their command on this machine, as you."
 	}
 	fmt.Fprintf(w, "\nTry\n"+
 		"  %[3]s nodes%[1]s    GPUs: total, held, free, cost\n"+
@@ -153,7 +153,7 @@ func printHints(w io.Writer, dir datadir.Dir, detached bool, hosted []string) {
 		"  %[4]s apply -f your-gpu-pod.yaml\n"+
 		"  %[3]s sim break xid-79 NODE/0%[1]s    break a GPU on purpose\n\n"+
 		"%[5]s\n"+
-		"%[2]s `%[3]s down%[1]s` stops it and keeps the data.\n", flag, end, program("berth"), program("kubectl"), real)
+		"%[2]s `%[3]s down%[1]s` stops it and keeps the data.\n", flag, end, program("berth"), program("kubectl"), caution)
 }
 
 // program is how the reader can start a program: by its name where a shell finds

@@ -41,7 +41,7 @@ func TestChaos(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
+	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
 	c := &chaos{
 		t: t, dir: dir, chance: rand.New(rand.NewPCG(seed, 0)),
 		foreign: map[string]bool{}, vanished: map[string]bool{}, removed: map[string]bool{},
@@ -284,7 +284,7 @@ func newMember(t *testing.T, dir string) *member {
 		if t.Failed() {
 			t.Logf("a scheduler said: %s", tail(m.log.Name()))
 		}
-		m.log.Close()
+		_ = m.log.Close()
 	})
 	go func() {
 		defer close(done)

@@ -26,7 +26,7 @@ import (
 // rows: GS-02
 func TestPeersFailingCases(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
+	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
 	_, client := startPlane(t, dir, "--fleet", "fleets/peers.yaml", "--scheduler", "berth")
 	p := peers{dir: dir, client: client}
 	for _, c := range []struct {

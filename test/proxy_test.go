@@ -46,7 +46,7 @@ func newProxy(t *testing.T, kubeconfig, dir string) (p *proxy, through string) {
 	t.Cleanup(func() {
 		l.Close()
 		p.cut()
-		os.Remove(through)
+		_ = os.Remove(through)
 	})
 	go p.serve()
 	return p, through

@@ -18,7 +18,7 @@ func TestWhoeverGivesUpFirstIsNamed(t *testing.T) {
 	leave()
 	for _, c := range []struct {
 		name  string
-		ctx   context.Context
+		ctx   context.Context //nolint:containedctx // an input of the case
 		limit time.Duration
 		want  string
 	}{

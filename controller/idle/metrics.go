@@ -11,7 +11,7 @@ import (
 
 // The metrics of the loop. The two without Berth's prefix are Kubeflow's, with
 // its labels: a series for each notebook that was stopped.
-var ( //nolint:gochecknoglobals // metrics
+var (
 	culledTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_notebook_culled_total", Help: "Notebooks stopped for being idle.",
 	})

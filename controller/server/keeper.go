@@ -164,7 +164,7 @@ func (k *keeper) Start(ctx context.Context) error {
 		s, err := k.look(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // told to stop: what look says then is of that
 		case err != nil:
 			return err
 		}

@@ -106,6 +106,7 @@ func (s *Snapshot) ClassProducts(number uint32) Products {
 		c.products = 0
 	case 0:
 		c.products = NoProduct
+	default: // just these
 	}
 	return c.products
 }

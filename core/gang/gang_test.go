@@ -215,7 +215,8 @@ func TestARefusalSaysHowFarItWent(t *testing.T) {
 		want gang.Refusal
 	}{
 		{
-			"where most fitted, and what the next lacked", gang.Gang{Within: gang.Cluster, Members: members(5, 4)},
+			"where most fitted, and what the next lacked",
+			gang.Gang{Within: gang.Cluster, Members: members(5, 4)},
 			gang.Refusal{Need: 5, Fit: 4, Member: 4, Nodes: lacks, ShortMilli: 4000},
 		},
 		{

@@ -59,11 +59,11 @@ func (o *outcome) rate(class int) float64 {
 	return 100 * o.failed[class] / max(1, o.pods[class])
 }
 
-// try places q on a copy of the empty cluster, with the policy that make makes
+// try places q on a copy of the empty cluster, with the policy that policy makes
 // for that copy. The policy is told of no arrival: it knows what it knows.
-func try(empty *cluster.Snapshot, q *sequence, make func(*cluster.Snapshot) Policy) outcome {
+func try(empty *cluster.Snapshot, q *sequence, policy func(*cluster.Snapshot) Policy) outcome {
 	s := empty.Clone()
-	x := NewIndex(s, make(s), q.ranks, nil)
+	x := NewIndex(s, policy(s), q.ranks, nil)
 	all := float64(s.TotalGPUs()) * cluster.Whole
 	once := newSeen(s)
 	o := outcome{trials: 1}

@@ -107,6 +107,7 @@ func (t *trial) bound(x *site, i int, r *cluster.Request) (Cost, verdict) {
 		return Cost{}, closed
 	case placement.WrongProduct:
 		return Cost{}, tooSmall
+	default: // it is full: evictions may help
 	}
 	t.look(x, i, r)
 	if len(x.who) == 0 {

@@ -39,9 +39,11 @@ func newCluster(t testing.TB, nodes ...cluster.Spec) *preemption.Cluster {
 
 // whole, share and mig are requests of each kind.
 func whole(n int32) cluster.Request { return cluster.Request{GPUs: n, MilliGPU: cluster.Whole} }
+
 func share(gibs int64) cluster.Request {
 	return cluster.Request{GPUs: 1, GPUMemoryBytes: gibs * gib}
 }
+
 func mig(n int32, profile string) cluster.Request { return cluster.Request{GPUs: n, Profile: profile} }
 
 // hold puts a holder on devices of a node that first-fit chooses, or on GPU at

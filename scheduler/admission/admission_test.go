@@ -94,7 +94,7 @@ func pod(words string) *v1.Pod {
 		p.Spec.InitContainers = []v1.Container{{Name: "init"}}
 		at["init"] = &p.Spec.InitContainers[0]
 	}
-	for _, word := range strings.Fields(words) {
+	for word := range strings.FieldsSeq(words) {
 		key, value, _ := strings.Cut(word, "=")
 		if !strings.Contains(key, "/") {
 			metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)

@@ -74,7 +74,7 @@ func TestClosingWaitsForWhatIsOnItsWay(t *testing.T) {
 		client := g.wrap(api)
 		first := make(chan error, 1)
 		go func() {
-			_, err := client.RoundTrip(asks(t.Context(), http.MethodPost))
+			_, err := client.RoundTrip(asks(t.Context(), http.MethodPost)) //nolint:bodyclose // an answer of the test has none
 			first <- err
 		}()
 		synctest.Wait()
@@ -86,7 +86,7 @@ func TestClosingWaitsForWhatIsOnItsWay(t *testing.T) {
 		defer cancel()
 		began, second := time.Now(), make(chan error, 1)
 		go func() {
-			_, err := client.RoundTrip(asks(ctx, http.MethodPost))
+			_, err := client.RoundTrip(asks(ctx, http.MethodPost)) //nolint:bodyclose // as above
 			second <- err
 		}()
 		synctest.Wait()
@@ -119,7 +119,7 @@ func TestClosingGivesUp(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = g.wrap(api).RoundTrip(asks(t.Context(), http.MethodPost))
+			_, _ = g.wrap(api).RoundTrip(asks(t.Context(), http.MethodPost)) //nolint:bodyclose // an answer of the test has none
 		}()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -95,7 +96,7 @@ func (p *process) serve(ctx context.Context, l net.Listener) (stop func(), err e
 	if p.cc.LeaderElection != nil {
 		health = append(health, p.cc.LeaderElection.WatchDog)
 	}
-	ready := append(health[:len(health):len(health)], healthz.NewShutdownHealthz(ctx.Done()), healthz.NamedCheck("sched-handler-sync", func(*http.Request) error {
+	ready := append(slices.Clip(health), healthz.NewShutdownHealthz(ctx.Done()), healthz.NamedCheck("sched-handler-sync", func(*http.Request) error {
 		select {
 		case <-p.synced:
 			return nil

@@ -49,7 +49,8 @@ func TestEndpoints(t *testing.T) {
 		t.Errorf("/metrics lacks the process's own:\n%.500s", body)
 	}
 	stop()
-	if _, err := http.Get("http://" + l.Addr().String() + "/livez"); err == nil {
+	if resp, err := http.Get("http://" + l.Addr().String() + "/livez"); err == nil {
+		resp.Body.Close()
 		t.Error("it answers after it was stopped")
 	}
 }

@@ -135,7 +135,7 @@ func (o *Options) upstream(listener net.Listener, plain bool) (*options.Options,
 	if o.ConfigFile != "" {
 		own, err := decode([]byte(Configuration(Settings{Kubeconfig: o.Kubeconfig, Lease: o.Lease})))
 		if err != nil {
-			return nil, fmt.Errorf("Berth's configuration: %w", err)
+			return nil, fmt.Errorf("configuration of Berth itself: %w", err)
 		}
 		cfg.LeaderElection = own.LeaderElection
 		if o.Kubeconfig != "" || cfg.ClientConnection.Kubeconfig == "" {

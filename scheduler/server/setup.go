@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -71,9 +72,7 @@ func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFun
 		return nil, nil, fmt.Errorf("configure kube-scheduler: %w", err)
 	}
 	plugins := runtime.Registry{strays.Name: strays.New}
-	for name, maker := range devices.Plugins() {
-		plugins[name] = maker
-	}
+	maps.Copy(plugins, devices.Plugins())
 	have := &cc.ComponentConfig
 	s, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
 		scheduler.WithComponentConfigVersion(have.APIVersion),

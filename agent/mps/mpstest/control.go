@@ -67,7 +67,7 @@ func program() int {
 		if err != nil {
 			return 3
 		}
-		cmd := exec.Command(os.Args[0]) // outlives this process
+		cmd := exec.Command(os.Args[0]) //nolint:noctx // outlives this process
 		cmd.Env = append(os.Environ(), Variable+"="+daemon)
 		cmd.ExtraFiles = []*os.File{tell}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -80,7 +80,7 @@ func program() int {
 		}
 		return 0
 	}
-	c, err := net.Dial("unix", socket())
+	c, err := net.Dial("unix", socket()) //nolint:noctx // a unix socket: nothing to wait for
 	if err != nil {
 		fmt.Println("Cannot find MPS control daemon process")
 		return 1
@@ -100,7 +100,7 @@ func program() int {
 func serve() int {
 	time.AfterFunc(longest, func() { os.Exit(9) })
 	dir := os.Getenv("CUDA_MPS_PIPE_DIRECTORY")
-	if c, err := net.Dial("unix", socket()); err == nil {
+	if c, err := net.Dial("unix", socket()); err == nil { //nolint:noctx // as above
 		_ = c.Close()
 		return 1
 	}
