@@ -106,6 +106,34 @@ func TestNotebookWait(t *testing.T) {
 	}
 }
 
+// rows: JH-37
+
+// TestNotebookWaitGoesOnForHours: without --timeout, --wait gives up for no time that
+// passes while the notebook waits for its place.
+func TestNotebookWaitGoesOnForHours(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := notebooks(t)
+		w := watch.NewFakeWithChanSize(2, false)
+		w.Modify(book("default", "ada", told("Waiting", "2nd of 2 that wait for nvidia.com/gpu", "Queued", "waits for 1 nvidia.com/gpu")))
+		s.dynamic.PrependWatchReactor("notebooks", func(clienttesting.Action) (bool, watch.Interface, error) { return true, w, nil })
+		ended := make(chan int, 1)
+		go func() {
+			_, _, code := s.run("berth", "notebook", "create", "ada", "--wait")
+			ended <- code
+		}()
+		<-time.After(30 * time.Hour) // of virtual time
+		select {
+		case code := <-ended:
+			t.Fatalf("it gave up with exit code %d while the notebook waited", code)
+		default:
+		}
+		w.Modify(book("default", "ada", told("Bound", "gpu-t4-1", "Ready", "on node gpu-t4-1")))
+		if code := <-ended; code != 0 {
+			t.Errorf("exit code %d when it is ready, want 0", code)
+		}
+	})
+}
+
 // TestNotebookWhyTellsOfEventsAndHelps holds what a person reads of one that waits:
 // its own events, not those of an older one of its name, and whom to ask to stop.
 func TestNotebookWhyTellsOfEventsAndHelps(t *testing.T) {

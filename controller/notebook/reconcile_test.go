@@ -341,3 +341,34 @@ func TestImagesAreRemarkedOnBeforeTheWait(t *testing.T) {
 		t.Errorf("events are\n%q, want\n%q", got, want)
 	}
 }
+
+// rows: JH-37
+
+// TestANotebookThatWaitsForDaysStaysWaiting: no time that passes makes a failure of a
+// wait. Its cause stays told, nothing is written meanwhile, and it starts when there is
+// room.
+func TestANotebookThatWaitsForDaysStaysWaiting(t *testing.T) {
+	w := newWorld(t)
+	w.gpus = 1
+	w.must(w.bare.Create(t.Context(), w.node(1)))
+	for _, name := range []string{"a", "b"} {
+		w.apply(asking(name, 1))
+		w.now = w.now.Add(time.Second)
+		w.settle()
+	}
+	was := w.get("b").Status
+	for range 12 {
+		w.now = w.now.Add(6 * time.Hour)
+		if wrote := w.reconcile(); len(wrote) > 0 {
+			t.Fatalf("at %v it wrote %v, want nothing", w.now, wrote)
+		}
+	}
+	if is := w.get("b"); reason(is) != rules.Queued || said(is, "Ready") != "False Queued: "+was.Condition("Ready").Message {
+		t.Errorf("after three days Ready is %q, want it as it was: %q", said(is, "Ready"), was.Condition("Ready").Message)
+	}
+	w.gpus = 2 // a node was added
+	w.settle()
+	if got := reason(w.get("b")); got != rules.Ready {
+		t.Errorf("with a GPU for it, it is %s, want Ready", got)
+	}
+}
