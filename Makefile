@@ -34,8 +34,8 @@ test: build agent check ## everything that must pass: formatting, vet, unit, rac
 	sh tools/race.sh $(PURE)
 	@sh tools/nvmltest.sh
 	go test -count=1 -timeout 20m ./controlplane/... ./scheduler/server/... ./test/bench/... ./test/hardware
-# Alone, since scripts wait for what compiling slows down.
-	go test -count=1 -timeout 50m ./test
+# Alone, since scripts wait for what compiling slows down; four at once, since mostly they wait.
+	go test -count=1 -parallel 4 -timeout 50m ./test
 	go test -count=1 -timeout 20m -v ./test/node/...
 
 check: ## formatting and vet

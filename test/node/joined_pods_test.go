@@ -30,7 +30,7 @@ func (j joined) reports(t *testing.T, name string) report {
 	t.Helper()
 	var r report
 	eventually(t, patience, "pod "+name+" reports", func() error {
-		out, err := j.client.CoreV1().Pods("default").GetLogs(name, &v1.PodLogOptions{Container: "c"}).DoRaw(t.Context())
+		out, err := j.client.CoreV1().Pods("default").GetLogs(name, &v1.PodLogOptions{}).DoRaw(t.Context())
 		if err == nil {
 			err = json.Unmarshal(out, &r)
 		}
@@ -79,10 +79,12 @@ func (j joined) committed(t *testing.T, name string) []int {
 		t.Fatalf("pod %s was bound with %q: %v", name, p.Annotations[devicesAnnotation], err)
 	}
 	var indexes []int
-	for _, d := range all["c"] {
-		for i := range 16 {
-			if uuid(i) == d.UUID {
-				indexes = append(indexes, i)
+	for _, list := range all {
+		for _, d := range list {
+			for i := range 16 {
+				if uuid(i) == d.UUID {
+					indexes = append(indexes, i)
+				}
 			}
 		}
 	}

@@ -67,6 +67,7 @@ func TestRealNode(t *testing.T) {
 		{"nobody but the scheduler commits devices", j.forged},
 		{"pods share a GPU by memory", j.memory},
 		{"a pod without the scheduler is seen, too", j.observed},
+		{"a notebook of a profile keeps its volume when it stops and when it is preempted", j.notebook},
 		{"a label cuts idle GPUs by MIG, and the scheduler gives the parts", j.cut},
 		{"a pod that is deleted by force keeps its GPU until its container is gone", j.force},
 		{"an agent writes to no other node", j.ownNode},

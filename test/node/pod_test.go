@@ -31,6 +31,7 @@ type report struct {
 	Env   map[string]string
 	Nodes map[string]string
 	Made  map[string]string
+	Kept  int
 }
 
 // device is one of a commitment.

@@ -6,6 +6,7 @@
 //	gpuapp report   write one line of JSON, and wait
 //	gpuapp once     write one line of JSON, and end
 //	gpuapp stay     write one line of JSON, and wait to be killed
+//	gpuapp keep F   add a line to file F, write one line of JSON, and wait
 package main
 
 import (
@@ -23,6 +24,7 @@ type report struct {
 	Env   map[string]string `json:"env"`   // NVIDIA_*, CUDA_*, GPU_* and BERTH_*
 	Nodes map[string]string `json:"nodes"` // what opening each device node under /dev gives
 	Made  map[string]string `json:"made"`  // the same of nodes that the container makes itself, by minor number
+	Kept  int               `json:"kept"`  // of keep: how many lines the file has
 }
 
 // nodes is how many minor numbers the container tries to open on its own.
@@ -30,10 +32,13 @@ const nodes = 16
 
 func main() {
 	if len(os.Args) > 1 {
-		if err := json.NewEncoder(os.Stdout).Encode(look()); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+		r := look()
+		if os.Args[1] == "keep" {
+			kept, err := keep(os.Args[2])
+			exitOn(err)
+			r.Kept = kept
 		}
+		exitOn(json.NewEncoder(os.Stdout).Encode(r))
 		if os.Args[1] == "once" {
 			return
 		}
@@ -44,6 +49,23 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "stay" {
 		select {} // the signal is not enough
 	}
+}
+
+func exitOn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// keep adds a line to a file, and counts its lines.
+func keep(path string) (int, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return 0, err
+	}
+	data = append(data, "started\n"...)
+	return strings.Count(string(data), "\n"), os.WriteFile(path, data, 0o644)
 }
 
 // look asks for all that could be a GPU.
