@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -49,10 +50,7 @@ func newDoctorNode(o Options) *cobra.Command {
 }
 
 func (d *doctorCommand) run(ctx context.Context) error {
-	if d.output.format == outputName {
-		return usagef("--output name: findings are no objects; choose json, yaml, jsonpath=... or go-template=...")
-	}
-	if err := d.output.check(); err != nil {
+	if err := checkFindings(&d.output); err != nil {
 		return err
 	}
 	c, err := d.cluster.connect(d.o)
@@ -63,11 +61,25 @@ func (d *doctorCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := doctor.Examine(all)
-	if d.output.object() {
-		err = write(d.o.Out, &d.output, newList("FindingList", found))
-	} else {
-		err = finding.Print(d.o.Out, found)
+	return d.o.findings(&d.output, doctor.Examine(all), "")
+}
+
+// checkFindings refuses a form that findings cannot be printed in.
+func checkFindings(out *outputFlags) error {
+	if out.format == outputName {
+		return usagef("--output name: findings are no objects; choose json, yaml, jsonpath=... or go-template=...")
+	}
+	return out.check()
+}
+
+// findings prints findings as was asked for: for a person with a last line, if there
+// is one to say. The error is errFound where one is a fail.
+func (o Options) findings(out *outputFlags, found []finding.Finding, last string) error {
+	var err error
+	if out.object() {
+		err = write(o.Out, out, newList("FindingList", found))
+	} else if err = finding.Print(o.Out, found); err == nil && last != "" {
+		_, err = fmt.Fprintln(o.Out, last)
 	}
 	if err == nil && finding.Failed(found) > 0 {
 		return errFound

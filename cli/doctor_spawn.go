@@ -51,10 +51,7 @@ func newDoctorSpawn(o Options) *cobra.Command {
 }
 
 func (d *doctorSpawn) run(ctx context.Context, user string) error {
-	if d.output.format == outputName {
-		return usagef("--output name: findings are no objects; choose json, yaml, jsonpath=... or go-template=...")
-	}
-	if err := d.output.check(); err != nil {
+	if err := checkFindings(&d.output); err != nil {
 		return err
 	}
 	n, err := d.connect()
@@ -67,15 +64,7 @@ func (d *doctorSpawn) run(ctx context.Context, user string) error {
 		return err
 	}
 	found := spawn.Judge(facts)
-	if d.output.object() {
-		err = write(d.o.Out, &d.output, newList("FindingList", found))
-	} else if err = finding.Print(d.o.Out, found); err == nil {
-		_, err = fmt.Fprintln(d.o.Out, outcome(user, facts, found))
-	}
-	if err == nil && finding.Failed(found) > 0 {
-		return errFound
-	}
-	return err
+	return d.o.findings(&d.output, found, outcome(user, facts, found))
 }
 
 // outcome is the answer in a sentence.

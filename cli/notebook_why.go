@@ -27,14 +27,14 @@ const (
 	whyCandidates = 10               // idle notebooks whose stop is tried
 )
 
-// notebookWhy is `berth notebook why`.
-type notebookWhy struct {
+// whyCommand is `berth notebook why` and `berth why`.
+type whyCommand struct {
 	notebookCommand
 	output outputFlags
 }
 
 func newNotebookWhy(o Options) *cobra.Command {
-	w := &notebookWhy{notebookCommand: notebookCommand{o: o}}
+	w := &whyCommand{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "why NAME",
 		Short: "Tell what a notebook does, how it came to it, and what would help",
@@ -43,14 +43,14 @@ func newNotebookWhy(o Options) *cobra.Command {
 			"tried on the cluster as it is now. Who may not list nodes, or the pods of all namespaces, is not told holders.",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: w.completeNames,
-		RunE:              func(cmd *cobra.Command, args []string) error { return w.run(cmd.Context(), args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return w.whyNotebook(cmd.Context(), args[0]) },
 	}
 	w.flags(cmd)
 	w.output.add(cmd)
 	return cmd
 }
 
-func (w *notebookWhy) run(ctx context.Context, name string) error {
+func (w *whyCommand) whyNotebook(ctx context.Context, name string) error {
 	if err := w.output.check(); err != nil {
 		return err
 	}
@@ -62,12 +62,18 @@ func (w *notebookWhy) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	return w.show(r, "NotebookWhyList", "notebook.kubeflow.org")
+}
+
+// show prints a report as was asked for: in a list of a kind, as the name of a
+// resource, or for a person.
+func (w *whyCommand) show(r *whyReport, list, resource string) error {
 	switch {
 	case w.output.object():
-		return write(w.o.Out, &w.output, newList("NotebookWhyList", []whyReport{*r}))
+		return write(w.o.Out, &w.output, newList(list, []whyReport{*r}))
 	case w.output.format == outputName:
-		fmt.Fprintln(w.o.Out, "notebook.kubeflow.org/"+r.Name)
-		return nil
+		_, err := fmt.Fprintln(w.o.Out, resource+"/"+r.Name)
+		return err
 	}
 	return r.print(w.o.Out, w.o.now())
 }

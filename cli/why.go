@@ -18,14 +18,8 @@ import (
 	"berth.dev/berth/kube"
 )
 
-// whyPod is `berth why`.
-type whyPod struct {
-	notebookCommand
-	output outputFlags
-}
-
 func newWhy(o Options) *cobra.Command {
-	w := &whyPod{notebookCommand: notebookCommand{o: o}}
+	w := &whyCommand{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "why [KIND/]NAME",
 		Short: "Tell why a pod waits: node by node, who holds its GPUs, and what would help",
@@ -35,14 +29,14 @@ func newWhy(o Options) *cobra.Command {
 			"tells which of its preferred nodes it has got. A Notebook is told of as by `berth notebook why`.",
 		Example: "  berth why trainer-0\n  berth why job/train -n research\n  berth why deployment/serve -o yaml",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return w.run(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return w.whyAny(cmd.Context(), args[0]) },
 	}
 	w.flags(cmd)
 	w.output.add(cmd)
 	return cmd
 }
 
-func (w *whyPod) run(ctx context.Context, arg string) error {
+func (w *whyCommand) whyAny(ctx context.Context, arg string) error {
 	if err := w.output.check(); err != nil {
 		return err
 	}
@@ -61,14 +55,7 @@ func (w *whyPod) run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case w.output.object():
-		return write(w.o.Out, &w.output, newList("WhyList", []whyReport{*r}))
-	case w.output.format == outputName:
-		_, err := fmt.Fprintln(w.o.Out, "pod/"+r.Name)
-		return err
-	}
-	return r.print(w.o.Out, w.o.now())
+	return w.show(r, "WhyList", "pod")
 }
 
 // kindOf is a kind as kubectl takes it: "jobs.batch" and "JOB" are job.

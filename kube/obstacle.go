@@ -79,7 +79,7 @@ func (t *Trial) obstacle(pod *v1.Pod, n *v1.Node) Obstacle {
 		return Obstacle{Why: why, Do: do, rank: rankSelector}
 	}
 	if taint := tolerates(pod, n); taint != nil && !comesAndGoes(taint) {
-		return Obstacle{Why: "has the taint " + taint.ToString() + ", which the pod does not tolerate", Do: "add the toleration " + tolerationText(taint), rank: rankTaint}
+		return Obstacle{Why: "has the taint " + taint.ToString() + ", which the pod does not tolerate", Do: "add the toleration " + TolerationOf(taint), rank: rankTaint}
 	}
 	for _, tie := range t.ties {
 		if !tie.Reaches(n) {
@@ -114,8 +114,9 @@ func gpuResources(n *v1.Node) []string {
 // not well, or cordoned: what is wrong is told instead.
 func comesAndGoes(taint *v1.Taint) bool { return strings.HasPrefix(taint.Key, "node.kubernetes.io/") }
 
-// tolerationText is a toleration of a taint as a pod's spec has it.
-func tolerationText(taint *v1.Taint) string {
+// TolerationOf is the toleration of a taint to write into a pod's spec:
+// "{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}".
+func TolerationOf(taint *v1.Taint) string {
 	if taint.Value == "" {
 		return fmt.Sprintf("{key: %s, operator: Exists, effect: %s}", taint.Key, taint.Effect)
 	}
@@ -125,7 +126,7 @@ func tolerationText(taint *v1.Taint) string {
 // unselected says what of a node the selector or the required affinity of pod does
 // not want.
 func unselected(pod *v1.Pod, n *v1.Node) (why, do string) {
-	for _, key := range sortedLabels(pod.Spec.NodeSelector) {
+	for _, key := range sortedKeys(pod.Spec.NodeSelector) {
 		want := pod.Spec.NodeSelector[key]
 		switch has, ok := n.Labels[key]; {
 		case !ok:
@@ -136,15 +137,6 @@ func unselected(pod *v1.Pod, n *v1.Node) (why, do string) {
 	}
 	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	return "is not as its required node affinity wants: " + termsText(required.NodeSelectorTerms), "change the affinity, if these will do"
-}
-
-func sortedLabels(m map[string]string) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // closed says why a node takes no pods for its GPUs.

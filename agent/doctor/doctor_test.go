@@ -3,27 +3,23 @@ package doctor_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"berth.dev/berth/agent/doctor"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected findings of testdata")
 
 // TestNodes examines the nodes of testdata: a tree of files under root/, what
 // commands print under command/, and the findings under want. The lines above
@@ -45,17 +41,7 @@ func TestNodes(t *testing.T) {
 			if err := finding.Print(&got, doctor.Run(t.Context(), node(t, a))); err != nil {
 				t.Fatal(err)
 			}
-			at := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
-			if *update {
-				a.Files[at].Data = []byte(got.String())
-				if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(a.Files[at].Data), got.String()); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
+			golden.Part(t, path, a, "want", got.String())
 		})
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,9 +25,8 @@ import (
 
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/doctor"
+	"berth.dev/berth/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected findings of testdata")
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
@@ -55,17 +52,7 @@ func TestClusters(t *testing.T) {
 			if err := finding.Print(&got, doctor.Examine(c)); err != nil {
 				t.Fatal(err)
 			}
-			at := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
-			if *update {
-				a.Files[at].Data = []byte(got.String())
-				if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(a.Files[at].Data), got.String()); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
+			golden.Part(t, path, a, "want", got.String())
 			orderDoesNotMatter(t, c)
 		})
 	}

@@ -76,7 +76,7 @@ func (e *examined) whyUnserved(n *v1.Node) string {
 	}
 	for _, p := range plugins {
 		if t, kept := kube.Untolerated(n, p.set.Spec.Template.Spec.Tolerations); kept {
-			return fmt.Sprintf("DaemonSet %s does not tolerate %s: add %s to its tolerations", p.name(), t.ToString(), toleration(t))
+			return fmt.Sprintf("DaemonSet %s does not tolerate %s: add %s to its tolerations", p.name(), t.ToString(), kube.TolerationOf(&t))
 		}
 	}
 	if len(plugins) > 0 {
@@ -105,14 +105,6 @@ func selector(p *part) string {
 		return "(its affinity)"
 	}
 	return strings.Join(out, ",")
-}
-
-// toleration is what to write into a pod template for a taint.
-func toleration(t v1.Taint) string {
-	if t.Value == "" {
-		return fmt.Sprintf("{key: %s, operator: Exists, effect: %s}", t.Key, t.Effect)
-	}
-	return fmt.Sprintf("{key: %s, operator: Equal, value: %q, effect: %s}", t.Key, t.Value, t.Effect)
 }
 
 // twice finds nodes that two device plugins serve. Those that stand there for berth

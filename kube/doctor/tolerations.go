@@ -47,7 +47,7 @@ func (e *examined) tolerations() []finding.Finding {
 			sets = append(sets[:mostParts:mostParts], fmt.Sprintf("and %d more", len(sets)-mostParts))
 		}
 		out = append(out, warn("tolerations", fmt.Sprintf("the taint %s of %s with GPUs (%s) %s DaemonSet %s",
-			b.taint.ToString(), count(nodes[b], "node"), b.nodes, does, strings.Join(sets, ", ")), "add to its tolerations "+toleration(b.taint)))
+			b.taint.ToString(), count(nodes[b], "node"), b.nodes, does, strings.Join(sets, ", ")), "add to its tolerations "+kube.TolerationOf(&b.taint)))
 	}
 	return out
 }

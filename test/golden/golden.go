@@ -6,9 +6,11 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 var update = flag.Bool("update", false, "rewrite the files in testdata") //nolint:gochecknoglobals // a flag of the test binary
@@ -33,5 +35,25 @@ func File(t testing.TB, name, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs (-want +got):\n%s", path, diff)
+	}
+}
+
+// Part compares got with the part name of archive a, which was read from path, and
+// fails t where they differ. With -update it writes the archive with got instead.
+func Part(t testing.TB, path string, a *txtar.Archive, name, got string) {
+	t.Helper()
+	at := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
+	if at < 0 {
+		t.Fatalf("%s has no part %s", path, name)
+	}
+	if *update {
+		a.Files[at].Data = []byte(got)
+		if err := os.WriteFile(path, txtar.Format(a), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(a.Files[at].Data), got); diff != "" {
+		t.Errorf("%s: part %s differs (-want +got):\n%s", path, name, diff)
 	}
 }

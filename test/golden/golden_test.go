@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"berth.dev/berth/test/golden"
 )
 
@@ -60,5 +62,28 @@ func TestFile(t *testing.T) {
 	}
 	if why := file(t, "a.txt", "two\n"); !strings.Contains(why, "-want +got") || !strings.Contains(why, "two") {
 		t.Errorf("of another text it says %q", why)
+	}
+}
+
+func TestPart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.txt")
+	a := &txtar.Archive{Files: []txtar.File{{Name: "in", Data: []byte("in\n")}, {Name: "want", Data: []byte("one\n")}}}
+	s := &said{TB: t}
+	if golden.Part(s, path, a, "want", "one\n"); s.why != "" {
+		t.Errorf("of the same it says %q", s.why)
+	}
+	if golden.Part(s, path, a, "want", "two\n"); !strings.Contains(s.why, "part want differs") || !strings.Contains(s.why, "two") {
+		t.Errorf("of another text it says %q", s.why)
+	}
+	if err := flag.Set("update", "true"); err != nil {
+		t.Fatal(err)
+	}
+	golden.Part(t, path, a, "want", "two\n")
+	if err := flag.Set("update", "false"); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil || string(raw) != "-- in --\nin\n-- want --\ntwo\n" {
+		t.Errorf("-update wrote %q, %v", raw, err)
 	}
 }
