@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
@@ -80,7 +81,23 @@ func (k *Kubelet) register(ctx context.Context, q *v1beta1.RegisterRequest) erro
 	k.ends[c.resource] = &endpoint{api: c.api, conn: conn, options: options}
 	k.open[c] = struct{}{}
 	k.serving.Go(func() { k.follow(stream, c) })
+	k.serving.Go(func() { k.watch(stream, conn) })
 	return nil
+}
+
+// watch tells who awaits a change of what the connection's state is: gRPC sets
+// it beside the calls that pass through the connection, now before and now
+// after them, and Serving reads it.
+func (k *Kubelet) watch(ctx context.Context, conn *grpc.ClientConn) {
+	for {
+		s := conn.GetState()
+		k.mu.Lock()
+		k.broadcast()
+		k.mu.Unlock()
+		if s == connectivity.Shutdown || !conn.WaitForStateChange(ctx, s) {
+			return
+		}
+	}
 }
 
 // follow takes device lists until the stream ends. What it drops then is the
