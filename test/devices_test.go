@@ -98,15 +98,15 @@ func list(t *testing.T, client kubernetes.Interface) []corev1.Pod {
 	return pods.Items
 }
 
-// await asks again and again until it is so, at most a minute.
+// await asks again and again until it is so. Its bound only ends a hang.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for tick := time.NewTicker(20 * time.Millisecond); !so(); {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after a minute it is still not so that %s", what)
+			t.Fatalf("after %v it is still not so that %s", patience, what)
 		case <-tick.C:
 		}
 	}

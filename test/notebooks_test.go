@@ -168,12 +168,12 @@ func notebook(name string, gpus int) *unstructured.Unstructured {
 func (u *notebookUser) settled(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	why := ""
-	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if why = u.differs(t, client); why == "" {
 			return
 		}
 	}
-	t.Fatalf("a minute and a half after the start: %s", why)
+	t.Fatalf("%v after the start: %s", patience, why)
 }
 
 // differs says what is not as it was asked for; "" is nothing.
