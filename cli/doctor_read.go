@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,7 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 	var sets *appsv1.DaemonSetList
 	var deployments *appsv1.DeploymentList
 	var leases *coordinationv1.LeaseList
+	var quotas *v1.ResourceQuotaList
 	var offers *resourcev1.ResourceSliceList
 	var policies *admissionv1.ValidatingAdmissionPolicyList
 	asks := []struct {
@@ -45,6 +47,10 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 			return
 		}},
 		{what: "leases", ask: func() (err error) { leases, err = c.CoordinationV1().Leases(systemNamespace).List(ctx, cached); return }},
+		{what: "resourcequotas", ask: func() (err error) {
+			quotas, err = c.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, cached)
+			return
+		}},
 		{what: "resourceslices", ask: func() (err error) { offers, err = c.ResourceV1().ResourceSlices().List(ctx, cached); return }},
 		{what: "validatingadmissionpolicies", ask: func() (err error) {
 			policies, err = c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, cached)
@@ -73,6 +79,9 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 	}
 	if leases != nil {
 		out.Leases = pointers(leases.Items)
+	}
+	if quotas != nil {
+		out.Quotas = pointers(quotas.Items)
 	}
 	if offers != nil {
 		out.Slices = pointers(offers.Items)

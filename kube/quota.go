@@ -38,6 +38,28 @@ func QuotaRoom(quotas []v1.ResourceQuota, pod, instead *v1.Pod) (ok bool, why st
 	return true, ""
 }
 
+// InertQuotaLines names the lines of a quota that the API server accepts and never
+// counts, sorted: of an extended resource, such as a GPU, it counts
+// "requests.NAME" alone, and neither "limits.NAME" nor the bare name. Of them,
+// loose are those of GPUs that no other line of the quota holds anybody to.
+//
+// Source: isExtendedResourceNameForQuota of Kubernetes' quota evaluator.
+func InertQuotaLines(q *v1.ResourceQuota) (inert, loose []string) {
+	for line := range q.Spec.Hard {
+		name := strings.TrimPrefix(string(line), "limits.")
+		if strings.HasPrefix(name, "requests.") || !GPUResource(name) {
+			continue
+		}
+		inert = append(inert, string(line))
+		if _, counted := q.Spec.Hard[v1.ResourceName("requests."+name)]; !counted {
+			loose = append(loose, string(line))
+		}
+	}
+	slices.Sort(inert)
+	slices.Sort(loose)
+	return inert, loose
+}
+
 // charged is what a quota counts for a pod, under the names that quotas have for
 // it: "requests.nvidia.com/gpu", "limits.cpu", "memory".
 func charged(pod *v1.Pod) map[string]resource.Quantity {

@@ -29,6 +29,7 @@ type Cluster struct {
 	DaemonSets  []*appsv1.DaemonSet
 	Deployments []*appsv1.Deployment
 	Leases      []*coordinationv1.Lease // of kube-system
+	Quotas      []*v1.ResourceQuota
 	// Slices are what DRA drivers offer to claims.
 	Slices []*resourcev1.ResourceSlice
 	// Guarded says that the admission policies of Berth's scheduler are there.
@@ -57,6 +58,7 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.tolerations()...)
 	out = append(out, e.unnamed()...)
 	out = append(out, e.taints()...)
+	out = append(out, e.quotas()...)
 	out = append(out, e.fakes()...)
 	return append(out, e.operator(), e.beside())
 }
