@@ -179,9 +179,8 @@ func (n *node) patch(ctx context.Context, kind types.PatchType, data []byte, sub
 		return nil
 	}
 	if err == nil {
-		got.ManagedFields = nil
 		n.mu.Lock()
-		n.api = got
+		n.take(got)
 		n.mu.Unlock()
 	}
 	return err

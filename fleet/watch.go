@@ -123,10 +123,15 @@ func (f *Fleet) sawPod(obj *v1.Pod) {
 		p.finish(now, 137) // if somebody else ended it
 		p.release()
 	}
-	if obj.DeletionTimestamp != nil && !p.deleted || obj.Generation != old.Generation || len(obj.Spec.ReadinessGates) > 0 ||
-		len(obj.Spec.EphemeralContainers) != len(old.Spec.EphemeralContainers) {
+	if obj.DeletionTimestamp != nil && !p.deleted || len(obj.Spec.ReadinessGates) > 0 || asksMore(old, obj) {
 		f.queue.Add(p)
 	}
+}
+
+// asksMore reports whether a pod asks its node for something that an earlier
+// version of it did not.
+func asksMore(old, now *v1.Pod) bool {
+	return now.Generation != old.Generation || len(now.Spec.EphemeralContainers) != len(old.Spec.EphemeralContainers)
 }
 
 // lostPod takes a pod that is no more.
@@ -188,20 +193,27 @@ func (f *Fleet) sawNode(obj *v1.Node) {
 		}
 		return
 	}
-	obj.ManagedFields = nil
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.take(obj)
+}
+
+// take takes a version of the Node object with all that it asks for, with mu
+// held. The answer to a patch may tell of a fault before the watch does, which
+// is then the older of the two; what is older is dropped.
+func (n *node) take(obj *v1.Node) {
 	if n.api != nil && !newer(obj.ResourceVersion, n.api.ResourceVersion) {
 		return
 	}
+	obj.ManagedFields = nil
 	n.api = obj
-	n.setFaults(obj.Annotations[api.AnnotationFaults], f.now())
+	n.setFaults(obj.Annotations[api.AnnotationFaults], n.fleet.now())
 	if key := obj.Labels[api.LabelPluginConfig]; key != n.config.key {
 		n.config = configLabel{true, key}
 		for _, p := range n.pods {
 			if p.plugin {
 				p.configure = true
-				f.queue.Add(p)
+				n.fleet.queue.Add(p)
 			}
 		}
 	}

@@ -205,12 +205,17 @@ func (p *pod) write(ctx context.Context, api *v1.Pod, status *v1.PodStatus) erro
 }
 
 // wrote takes the API server's answer, and the status it acknowledged, if any.
+// What a user has changed meanwhile is in the answer too, and the watch, which
+// tells of it later, then finds nothing new.
 func (p *pod) wrote(got *v1.Pod, status *v1.PodStatus) {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()
 	got.ManagedFields = nil
-	if newer(got.ResourceVersion, p.api.ResourceVersion) {
+	if old := p.api; newer(got.ResourceVersion, old.ResourceVersion) {
 		p.update(got)
+		if asksMore(old, got) {
+			p.node.fleet.queue.Add(p)
+		}
 	}
 	if status != nil {
 		p.written = status
