@@ -146,9 +146,6 @@ func (a *agent) publish(g *group) error {
 	a.keeper.listen = func(s Status) {
 		a.status.Store(&s)
 		a.changedGPUs()
-		if a.mps != nil {
-			a.mps.Set(wantMPS(s))
-		}
 		if a.cluster != nil {
 			a.cluster.nudge()
 		}
@@ -156,6 +153,11 @@ func (a *agent) publish(g *group) error {
 	if a.o.Observe {
 		return nil
 	}
+	a.keeper.prepare = func(s Status) {
+		a.status.Store(&s) // a container may start with what is offered as soon as it is
+		a.mps.Set(wantMPS(s))
+	}
+	a.keeper.faulty = a.mps.Unhealthy
 	g.run(func(ctx context.Context) error {
 		for {
 			select {

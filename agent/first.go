@@ -36,6 +36,7 @@ func (a *agent) waitForSettings(g *group) {
 	come := make(chan struct{})
 	told := sync.OnceFunc(func() { close(come) })
 	listen := a.keeper.listen
+	a.keeper.prepare = func(Status) {}
 	a.keeper.listen = func(s Status) {
 		if !s.InForce {
 			listen(s)

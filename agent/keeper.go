@@ -44,6 +44,8 @@ type Status struct {
 type keeper struct {
 	driver  driver
 	offers  offers
+	prepare func(Status)                             // told of every Status before it is offered
+	faulty  func() map[string]string                 // why shares of GPUs cannot be used, by UUID; "" is that they can
 	listen  func(Status)                             // told of every new Status
 	say     func(kind, reason, message string)       // events on the node
 	xid     func(uuid string, xid int, at time.Time) // told of every Xid
@@ -52,8 +54,7 @@ type keeper struct {
 	now     func() time.Time
 
 	mu      sync.Mutex
-	drained map[string]bool   // UUIDs of GPUs that are taken out of the offer; with mu
-	faults  map[string]string // why shares of GPUs cannot be used, by UUID; with mu
+	drained map[string]bool // UUIDs of GPUs that are taken out of the offer; with mu
 	asked   chan request
 	before  chan []nvml.Event // what an earlier agent had marked
 	ended   chan struct{}     // closed when run has returned
@@ -92,6 +93,7 @@ type probed struct {
 func newKeeper(d driver, o offers, choices <-chan settings.Choice, p health.Policy) *keeper {
 	return &keeper{
 		driver: d, offers: o, choices: choices, health: health.New(p), now: time.Now,
+		prepare: func(Status) {}, faulty: func() map[string]string { return nil },
 		listen: func(Status) {}, say: func(string, string, string) {},
 		xid: func(string, int, time.Time) {}, log: slog.New(slog.DiscardHandler),
 		drained: map[string]bool{}, told: map[string]bool{}, asked: make(chan request), before: make(chan []nvml.Event, 1), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
@@ -314,14 +316,9 @@ func (k *keeper) Drain(uuid string) (release func()) {
 	}
 }
 
-// Fault says why shares of GPUs cannot be used, by UUID, "" where they can. It
-// replaces what was said before.
-func (k *keeper) Fault(why map[string]string) {
-	k.mu.Lock()
-	k.faults = maps.Clone(why)
-	k.mu.Unlock()
-	k.ask(context.Background(), false)
-}
+// Reoffer offers anew where what faulty gives has changed. It returns when that is
+// done, or the keeper has ended.
+func (k *keeper) Reoffer() { k.ask(context.Background(), false) }
 
 // Refresh reads the driver anew and offers what it says. It returns when that is
 // done, or ctx or the keeper has ended.
@@ -362,12 +359,12 @@ func (k *keeper) status() Status {
 	}
 	k.mu.Lock()
 	out := maps.Clone(k.drained)
-	for uuid, why := range k.faults {
+	k.mu.Unlock()
+	for uuid, why := range k.faulty() {
 		if why != "" {
 			out[uuid] = true
 		}
 	}
-	k.mu.Unlock()
 	for _, g := range k.snapshot.GPUs {
 		s.Xid[g.UUID] = k.health.LastXid(g.UUID)
 		if !out[g.UUID] {
@@ -381,8 +378,10 @@ func (k *keeper) status() Status {
 	return s
 }
 
-// apply offers what there is, and tells the listener.
+// apply offers what there is, and tells the listener. What is prepared may say by
+// faulty that it is not ready: so shares are never offered before MPS serves them.
 func (k *keeper) apply() {
+	k.prepare(k.status())
 	s := k.status()
 	if s.InForce && (k.seen || k.snapshot.Failed != "") {
 		if err := k.offers.SetGPUs(s.Snapshot, s.Healthy, s.Settings); err != nil {

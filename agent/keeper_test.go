@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,7 @@ func (d *fakeDriver) become(s nvml.Snapshot) {
 type fakeOffers struct {
 	mu      sync.Mutex
 	healthy map[string]bool
+	been    map[string]bool // UUIDs that were healthy in any offer
 	sharing gpu.Sharing
 	refuse  error
 }
@@ -71,6 +73,12 @@ func (o *fakeOffers) SetGPUs(_ nvml.Snapshot, healthy map[string]bool, c config.
 		return o.refuse
 	}
 	o.healthy, o.sharing = healthy, c.Sharing
+	if o.been == nil {
+		o.been = map[string]bool{}
+	}
+	for uuid, ok := range healthy {
+		o.been[uuid] = o.been[uuid] || ok
+	}
 	return nil
 }
 
@@ -78,9 +86,21 @@ func (o *fakeOffers) SetGPUs(_ nvml.Snapshot, healthy map[string]bool, c config.
 func (o *fakeOffers) well(uuids ...string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return those(o.healthy, uuids)
+}
+
+// ever is well of all offers until now.
+func (o *fakeOffers) ever(uuids ...string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return those(o.been, uuids)
+}
+
+// those are the UUIDs that are in a set.
+func those(set map[string]bool, uuids []string) string {
 	var out []string
 	for _, u := range uuids {
-		if o.healthy[u] {
+		if set[u] {
 			out = append(out, u)
 		}
 	}
@@ -106,6 +126,13 @@ type scene struct {
 
 func begin(t *testing.T, d *fakeDriver) *scene {
 	t.Helper()
+	s := newScene(d)
+	s.begin(t)
+	return s
+}
+
+// newScene is a keeper that does not work yet.
+func newScene(d *fakeDriver) *scene {
 	s := &scene{driver: d, offers: &fakeOffers{}, choices: make(chan settings.Choice), ended: make(chan error, 1)}
 	s.keeper = newKeeper(d, s.offers, s.choices, health.Policy{})
 	s.say = func(_, reason, message string) {
@@ -113,10 +140,15 @@ func begin(t *testing.T, d *fakeDriver) *scene {
 		defer s.mu.Unlock()
 		s.said = append(s.said, reason+": "+message)
 	}
+	return s
+}
+
+// begin lets it work.
+func (s *scene) begin(t *testing.T) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.stop = cancel
 	go func() { s.ended <- s.run(ctx) }()
-	return s
 }
 
 func (s *scene) end(t *testing.T) {
@@ -279,6 +311,44 @@ func TestDrainedGPUsAreOutOfTheOfferWhenDrainReturns(t *testing.T) {
 	})
 }
 
+// Shares that MPS does not serve yet are never offered as healthy, not even for the
+// moment between the offer and the word that they are not.
+func TestWhatIsNotPreparedIsNotOfferedForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(newFakeDriver(gpuNamed(0, "GPU-a"), gpuNamed(1, "GPU-b")))
+		var mu sync.Mutex
+		why := map[string]string{}
+		s.prepare = func(st Status) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, g := range st.Snapshot.GPUs {
+				if _, ok := why[g.UUID]; !ok {
+					why[g.UUID] = "not ready yet"
+				}
+			}
+		}
+		s.faulty = func() map[string]string {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(why)
+		}
+		s.begin(t)
+		defer s.end(t)
+		s.choices <- chosen()
+		synctest.Wait()
+		if got := s.offers.ever("GPU-a", "GPU-b"); got != "" {
+			t.Errorf("before it is ready %q was offered", got)
+		}
+		mu.Lock()
+		why["GPU-b"] = ""
+		mu.Unlock()
+		s.Reoffer()
+		if got := s.offers.well("GPU-a", "GPU-b"); got != "GPU-b" {
+			t.Errorf("with GPU-b ready %q is offered", got)
+		}
+	})
+}
+
 func TestAConfigurationThatIsRefusedLeavesTheOneInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := begin(t, newFakeDriver(gpuNamed(0, "GPU-a")))
@@ -305,7 +375,7 @@ func TestAKeeperThatHasEndedHoldsNobodyUp(t *testing.T) {
 		s := begin(t, newFakeDriver())
 		s.end(t)
 		s.Drain("GPU-a")()
-		s.Fault(map[string]string{"GPU-a": "why"})
+		s.Reoffer()
 		if err := s.Refresh(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -31,7 +31,7 @@ func (a *agent) newMPS() *mps.Manager {
 			}
 			return out
 		},
-		Health: func(why map[string]string) { a.keeper.Fault(why) },
+		Health: func(map[string]string) { a.keeper.Reoffer() },
 		Log:    a.o.Log,
 	})
 }
