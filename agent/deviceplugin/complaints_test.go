@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func TestIssue240ResourcesOfBeforeTheCutAreGone(t *testing.T) {
 		{mig1g: devices("mig-1g.5gb", 56)},
 	}
 	all := []string{gpus, mig7g, mig1g}
-	check := func(t *testing.T, k *kubelettest.Kubelet, offer map[string][]deviceplugin.Device, clock *time.Time) {
+	check := func(t *testing.T, k *kubelettest.Kubelet, offer map[string][]deviceplugin.Device, clock *atomic.Int64) {
 		t.Helper()
 		for _, r := range all {
 			if d, ok := offer[r]; ok {
@@ -80,8 +81,8 @@ func TestIssue240ResourcesOfBeforeTheCutAreGone(t *testing.T) {
 		}
 		err := k.Await(wait(t), func() bool {
 			for _, r := range all {
-				if _, a, _ := k.Capacity(r); offer[r] == nil && a != 0 {
-					return false
+				if _, a, _ := k.Capacity(r); offer[r] == nil && (a != 0 || k.Streams(r) != 0) {
+					return false // or its end is yet to be noticed, from which on it is forgotten
 				}
 			}
 			return true
@@ -89,7 +90,7 @@ func TestIssue240ResourcesOfBeforeTheCutAreGone(t *testing.T) {
 		if err != nil {
 			t.Fatalf("devices of before can still be had: %v", err)
 		}
-		*clock = clock.Add(kubelettest.StopGrace + time.Second)
+		clock.Add(int64(kubelettest.StopGrace + time.Second))
 		for _, r := range all {
 			if _, _, known := k.Capacity(r); known && offer[r] == nil {
 				t.Errorf("the node still names %s", r)
@@ -99,9 +100,9 @@ func TestIssue240ResourcesOfBeforeTheCutAreGone(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("agent restarted: %v", restart), func(t *testing.T) {
 			dir := folder(t)
-			clock := time.Now()
+			var clock atomic.Int64
 			k := kubelettest.New(dir, 1)
-			k.Now = func() time.Time { return clock }
+			k.Now = func() time.Time { return time.Unix(0, clock.Load()) }
 			if err := k.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,13 @@ func (o Options) Quick() Options {
 	return o
 }
 
+// Returning has a plugin that stood back look d after the other one has gone.
+func (o Options) Returning(d time.Duration) Options {
+	o.times = o.withDefaults().times
+	o.times.back = d
+	return o
+}
+
 // Allowing gives the node d to answer.
 func (o Options) Allowing(d time.Duration) Options {
 	o.times = o.withDefaults().times

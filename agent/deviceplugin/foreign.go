@@ -74,10 +74,12 @@ func answering(ctx context.Context, path string) *grpc.ClientConn {
 	return conn // an error says that it lives, too
 }
 
+// watch calls gone when a connection that was opened has ended. A call may have
+// passed through it before gRPC says that it is ready.
 func (f *foreign) watch(conn *grpc.ClientConn, gone func()) {
 	f.conns = append(f.conns, conn)
 	f.wg.Go(func() {
-		for s := conn.GetState(); s == connectivity.Ready; s = conn.GetState() {
+		for s := conn.GetState(); s == connectivity.Ready || s == connectivity.Connecting; s = conn.GetState() {
 			conn.WaitForStateChange(context.Background(), s) // Close changes it too
 		}
 		gone()
@@ -109,7 +111,9 @@ func (p *plugin) standBack(f *foreign, detail string) {
 // yield stands back if NVIDIA's plugin serves the resource, or one that calls
 // its socket the same.
 func (p *plugin) yield(ctx context.Context) bool {
+	_, err := os.Lstat(p.rival) // before the look: one that is made after it is new
 	f := lookAt(ctx, p.rival, p.strangerGone)
+	p.stale = f == nil && err == nil
 	if f != nil {
 		p.standBack(f, fmt.Sprintf("another device plugin serves %s at %s. Berth leaves the resource to it: run only one of the two on a node", p.resource, p.rival))
 	}

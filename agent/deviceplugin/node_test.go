@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,23 +155,49 @@ func serve(t testing.TB, o deviceplugin.Options, n deviceplugin.Node) (stop func
 }
 
 func wait(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // await waits until the node's status has the resource with this capacity and
-// a plugin to call.
+// a plugin to call, which nothing that has happened so far takes away again: the
+// kubelet has noticed the end of every plugin of before.
 func await(t testing.TB, k *kubelettest.Kubelet, resource string, capacity, allocatable int) {
 	t.Helper()
-	err := k.Await(wait(t), func() bool {
-		c, a, _ := k.Capacity(resource)
-		return c == capacity && a == allocatable && k.Serving(resource)
-	})
+	awaitStreams(t, k, resource, capacity, allocatable, 1)
+}
+
+// awaitBoth is await where two plugins of the resource live, one of which stands
+// back and keeps its stream.
+func awaitBoth(t testing.TB, k *kubelettest.Kubelet, resource string, capacity, allocatable int) {
+	t.Helper()
+	awaitStreams(t, k, resource, capacity, allocatable, 2)
+}
+
+func awaitStreams(t testing.TB, k *kubelettest.Kubelet, resource string, capacity, allocatable, streams int) {
+	t.Helper()
+	err := k.Await(wait(t), func() bool { return has(k, resource, capacity, allocatable, streams) })
 	if err != nil {
 		c, a, known := k.Capacity(resource)
-		t.Fatalf("%s has capacity %d, allocatable %d (known %v, serving %v), want %d and %d: %v",
-			resource, c, a, known, k.Serving(resource), capacity, allocatable, err)
+		t.Fatalf("%s has capacity %d, allocatable %d (known %v, serving %v, %d streams), want %d and %d with %d: %v",
+			resource, c, a, known, k.Serving(resource), k.Streams(resource), capacity, allocatable, streams, err)
+	}
+}
+
+func has(k *kubelettest.Kubelet, resource string, capacity, allocatable, streams int) bool {
+	c, a, _ := k.Capacity(resource)
+	return c == capacity && a == allocatable && k.Serving(resource) && k.Streams(resource) == streams
+}
+
+// awaitCount waits until a counter has the value: the plugin counts what it did
+// after the kubelet has had it.
+func awaitCount(t testing.TB, what string, c *atomic.Int64, want int64) {
+	t.Helper()
+	for ctx := wait(t); c.Load() != want; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("%d %s counted, want %d", c.Load(), what, want)
+		}
 	}
 }
 

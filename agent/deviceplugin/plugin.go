@@ -47,6 +47,7 @@ type plugin struct {
 	kubelet os.FileInfo // the kubelet.sock at which we registered
 	since   time.Time   // when
 	foreign *foreign    // not nil: another plugin has the resource
+	stale   bool        // there was a file at rival when we looked, and nobody served it
 	delay   time.Duration
 	strikes int    // checkpoints in a row that hold IDs of others
 	said    string // the last failure that was logged
@@ -163,11 +164,8 @@ func (p *plugin) step(ctx context.Context) {
 	if e&socketGone != 0 && p.server != nil && !p.server.intact() {
 		p.ensureAt = now
 	}
-	if e&strangerLeft != 0 && p.foreign == nil && p.server != nil && p.server.live() > 0 {
-		// It was there too shortly to be seen. The kubelet, as it drops it, may
-		// have marked our endpoint as stopped; see lost.
-		p.stop(0)
-		p.ensureAt = now.Add(p.opts.times.gap)
+	if e&strangerLeft != 0 {
+		p.left(e, now)
 	}
 	if e&kubeletCame != 0 {
 		p.anew(now)
@@ -189,6 +187,26 @@ func (p *plugin) step(ctx context.Context) {
 	}
 	if due(&p.ensureAt, now) {
 		p.ensure(ctx)
+	}
+}
+
+// left acts on a socket of NVIDIA's plugin that was removed. If that plugin was
+// there too shortly to be seen, the kubelet, as it drops it, may have marked our
+// endpoint as stopped; see lost.
+//
+// A socket that a killed plugin left is another matter: whoever removes it, most
+// likely the next one of that plugin, takes nothing from us. To end our stream now
+// would have the kubelet drop that next one.
+func (p *plugin) left(e event, now time.Time) {
+	stale := p.stale
+	p.stale = false
+	if stale {
+		_, err := os.Lstat(p.rival)
+		stale = e&strangerCame == 0 || err == nil // none came, or it is there
+	}
+	if !stale && p.foreign == nil && p.server != nil && p.server.live() > 0 {
+		p.stop(0)
+		p.ensureAt = now.Add(p.opts.times.gap)
 	}
 }
 

@@ -40,9 +40,7 @@ func TestEachResourceIsRegisteredUnderItsOwnSocket(t *testing.T) {
 	if got := k.Devices(gpus)[7]; got.ID != "gpu-7" || got.Topology.Nodes[0].ID != 1 {
 		t.Errorf("device 7 is %v, want gpu-7 on NUMA node 1", got)
 	}
-	if got := c.Registrations.Load(); got != 4 {
-		t.Errorf("%d registrations counted, want 4", got)
-	}
+	awaitCount(t, "registrations", &c.Registrations, 4)
 }
 
 func TestTheListIsSentOnlyWhenItChanges(t *testing.T) {
@@ -137,11 +135,6 @@ func TestWhatGoesWrongReachesUsersAsASentence(t *testing.T) {
 			want:     `desc = berth: the node agent has a bug: PreStartContainer of nvidia.com/gpu stopped at "index out of range"; its log has the rest`,
 		},
 		{
-			name:     "a node that does not answer is given up before the kubelet gives up",
-			preStart: func(ctx context.Context, _ []string) error { <-ctx.Done(); select {} },
-			want:     "code = FailedPrecondition desc = berth: PreStartContainer of nvidia.com/gpu was not answered within 100ms: see whether the driver answers (berth doctor node) and the node agent's log",
-		},
-		{
 			name: "a panic in Allocate fails the pod with a sentence",
 			allocate: func(context.Context, []string) (*v1beta1.ContainerAllocateResponse, error) {
 				panic("nil map")
@@ -161,7 +154,7 @@ func TestWhatGoesWrongReachesUsersAsASentence(t *testing.T) {
 			k := start(t, dir)
 			n := offering(gpus, "gpu", 4)
 			n.allocate, n.preStart = c.allocate, c.preStart
-			serve(t, deviceplugin.Options{Dir: dir}.Allowing(100*time.Millisecond), n)
+			serve(t, deviceplugin.Options{Dir: dir}, n)
 			await(t, k, gpus, 4, 4)
 			err := k.Admit(wait(t), pod("a", map[string]int{gpus: 1}))
 			if err == nil {
@@ -173,6 +166,29 @@ func TestWhatGoesWrongReachesUsersAsASentence(t *testing.T) {
 			await(t, k, gpus, 4, 4)
 		})
 	}
+}
+
+func TestANodeThatDoesNotAnswerIsGivenUpBeforeTheKubeletGivesUp(t *testing.T) {
+	dir := folder(t)
+	k := start(t, dir)
+	n := offering(gpus, "gpu", 4)
+	end := make(chan struct{})
+	defer close(end)
+	n.preStart = func(context.Context, []string) error { <-end; return nil }
+	stop := serve(t, deviceplugin.Options{Dir: dir}, n) // which has all the time to admit the pod
+	await(t, k, gpus, 4, 4)
+	if err := k.Admit(wait(t), pod("a", map[string]int{gpus: 1})); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	serve(t, deviceplugin.Options{Dir: dir}.Allowing(100*time.Millisecond), n)
+	await(t, k, gpus, 4, 4)
+	_, err := k.StartContainer(wait(t), "a", "c")
+	want := "code = FailedPrecondition desc = berth: PreStartContainer of nvidia.com/gpu was not answered within 100ms: see whether the driver answers (berth doctor node) and the node agent's log"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	await(t, k, gpus, 4, 4)
 }
 
 func TestAPreferenceThatFailsCostsNoPodItsStart(t *testing.T) {

@@ -27,7 +27,7 @@ func TestAPluginAtRestArmsNoTimer(t *testing.T) {
 		}
 		defer k.Stop()
 		other := &kubelettest.Plugin{Dir: dir, Socket: "nvidia-gpu.sock", Resource: "nvidia.com/gpu", IDs: []string{"GPU-a"}}
-		limit, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		limit, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		told := make(chan string, 1)
 		if foreign {
@@ -46,6 +46,12 @@ func TestAPluginAtRestArmsNoTimer(t *testing.T) {
 			<-told
 		} else if err := k.Await(limit, func() bool { return k.Serving("nvidia.com/gpu") && len(k.Devices("nvidia.com/gpu")) == 1 }); err != nil {
 			t.Fatal(err)
+		}
+		for !foreign && o.Counters.Registrations.Load() == 0 { // the kubelet has the devices before the plugin has its answer
+			if limit.Err() != nil {
+				t.Fatal("the kubelet's answer did not come")
+			}
+			time.Sleep(time.Millisecond)
 		}
 		stop()
 		<-done

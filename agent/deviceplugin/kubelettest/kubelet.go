@@ -138,9 +138,9 @@ func (k *Kubelet) Start() error {
 	}
 	l.SetUnlinkOnClose(false) // a kubelet leaves it
 	server := grpc.NewServer()
-	v1beta1.RegisterRegistrationServer(server, &registration{k: k})
 	k.grpc = server
 	k.life++
+	v1beta1.RegisterRegistrationServer(server, &registration{k: k, life: k.life})
 	k.serving.Go(func() { _ = server.Serve(l) })
 	k.broadcast()
 	return nil

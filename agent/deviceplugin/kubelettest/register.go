@@ -15,10 +15,11 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// registration is what plugins call.
+// registration is what plugins call, of one life of the kubelet.
 type registration struct {
 	v1beta1.UnimplementedRegistrationServer
-	k *Kubelet
+	k    *Kubelet
+	life int
 }
 
 // client is one registered plugin's connection.
@@ -27,74 +28,86 @@ type client struct {
 	life     int // of the kubelet
 	conn     *grpc.ClientConn
 	api      v1beta1.DevicePluginClient
-	cancel   context.CancelFunc // ends its stream
+	stream   context.Context //nolint:containedctx // of its stream, which outlives the registration
+	cancel   context.CancelFunc
+	dropped  bool // by the kubelet, under its mu: the end of its stream says nothing new
 }
 
 func (r *registration) Register(ctx context.Context, q *v1beta1.RegisterRequest) (*v1beta1.Empty, error) {
-	err := r.k.register(ctx, q)
-	r.k.mu.Lock()
-	defer r.k.mu.Unlock()
-	r.k.log = append(r.k.log, Registration{Resource: q.ResourceName, Endpoint: q.Endpoint, Options: q.Options, At: time.Now(), Err: err})
-	r.k.broadcast()
+	k := r.k
+	c, options, err := k.ask(ctx, r.life, q)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lives := k.lives(r.life) // else this kubelet is no more, and changes nothing
+	switch {
+	case !lives:
+		err = errEnded
+	case err == nil && c.dropped:
+		err = fmt.Errorf("the plugin of %s was dropped while it registered", q.ResourceName)
+	}
+	if err != nil && c != nil {
+		if k.clients[c.resource] == c {
+			delete(k.clients, c.resource)
+		}
+		c.cancel()
+		_ = c.conn.Close() // it may have ended
+	}
+	if lives { // noted before its devices are: who has seen these finds it
+		k.log = append(k.log, Registration{Resource: q.ResourceName, Endpoint: q.Endpoint, Options: q.Options, At: time.Now(), Err: err})
+	}
+	if err == nil {
+		k.ends[c.resource] = &endpoint{api: c.api, conn: c.conn, options: options}
+		k.open[c] = struct{}{}
+		k.serving.Go(func() { k.follow(c) })
+		k.serving.Go(func() { k.watch(c) })
+	}
+	k.broadcast()
 	return &v1beta1.Empty{}, err
 }
 
-func (k *Kubelet) register(ctx context.Context, q *v1beta1.RegisterRequest) error {
+// ask connects to a plugin and asks for its options. The client is there also
+// after an error, unless nobody was asked.
+func (k *Kubelet) ask(ctx context.Context, life int, q *v1beta1.RegisterRequest) (*client, *v1beta1.DevicePluginOptions, error) {
 	if !slices.Contains(v1beta1.SupportedVersions[:], q.Version) {
-		return fmt.Errorf("requested API version %q is not supported by kubelet; supported are %q", q.Version, v1beta1.SupportedVersions)
+		return nil, nil, fmt.Errorf("requested API version %q is not supported by kubelet; supported are %q", q.Version, v1beta1.SupportedVersions)
 	}
 	if domain, _, ok := strings.Cut(q.ResourceName, "/"); !ok || strings.HasSuffix(domain, "kubernetes.io") {
-		return fmt.Errorf("the ResourceName %q is invalid", q.ResourceName)
+		return nil, nil, fmt.Errorf("the ResourceName %q is invalid", q.ResourceName)
 	}
-	stream, cancel := context.WithCancel(context.Background())
-	c := &client{resource: q.ResourceName, cancel: cancel}
 	path := filepath.Join(k.dir, q.Endpoint)
 	conn, err := grpc.NewClient("passthrough:///plugin", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	c.conn, c.api = conn, v1beta1.NewDevicePluginClient(conn)
+	c := &client{resource: q.ResourceName, life: life, conn: conn, api: v1beta1.NewDevicePluginClient(conn)}
+	c.stream, c.cancel = context.WithCancel(context.Background())
 	k.mu.Lock()
-	c.life = k.life
-	k.clients[c.resource] = c // before it is known to answer, as in the kubelet
+	if k.lives(life) {
+		k.clients[c.resource] = c // before it is known to answer, as in the kubelet
+	}
 	k.mu.Unlock()
-
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
 	options, err := c.api.GetDevicePluginOptions(ctx, &v1beta1.Empty{}, grpc.WaitForReady(true))
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err == nil && !k.lives(c.life) {
-		err = errEnded
-	}
 	if err != nil {
-		if c.life == k.life {
-			delete(k.clients, c.resource)
-		}
-		c.cancel()
-		_ = conn.Close() // it may have ended
-		return fmt.Errorf("get device plugin options: %w", err)
+		return c, nil, fmt.Errorf("get device plugin options: %w", err)
 	}
-	k.ends[c.resource] = &endpoint{api: c.api, conn: conn, options: options}
-	k.open[c] = struct{}{}
-	k.serving.Go(func() { k.follow(stream, c) })
-	k.serving.Go(func() { k.watch(stream, conn) })
-	return nil
+	return c, options, nil
 }
 
 // watch tells who awaits a change of what the connection's state is: gRPC sets
 // it beside the calls that pass through the connection, now before and now
-// after them, and Serving reads it.
-func (k *Kubelet) watch(ctx context.Context, conn *grpc.ClientConn) {
+// after them, and Serving reads it. It ends when the connection is closed.
+func (k *Kubelet) watch(c *client) {
 	for {
-		s := conn.GetState()
+		s := c.conn.GetState()
 		k.mu.Lock()
 		k.broadcast()
 		k.mu.Unlock()
-		if s == connectivity.Shutdown || !conn.WaitForStateChange(ctx, s) {
+		if s == connectivity.Shutdown || !c.conn.WaitForStateChange(c.stream, s) {
 			return
 		}
 	}
@@ -102,8 +115,8 @@ func (k *Kubelet) watch(ctx context.Context, conn *grpc.ClientConn) {
 
 // follow takes device lists until the stream ends. What it drops then is the
 // plugin that has the resource by now, which may be another.
-func (k *Kubelet) follow(ctx context.Context, c *client) {
-	if stream, err := c.api.ListAndWatch(ctx, &v1beta1.Empty{}); err == nil {
+func (k *Kubelet) follow(c *client) {
+	if stream, err := c.api.ListAndWatch(c.stream, &v1beta1.Empty{}); err == nil {
 		for {
 			list, err := stream.Recv()
 			if err != nil {
@@ -113,19 +126,14 @@ func (k *Kubelet) follow(ctx context.Context, c *client) {
 		}
 	}
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	delete(k.open, c)
-	if !k.lives(c.life) {
-		k.mu.Unlock()
-		return // this kubelet has ended
+	c.cancel()
+	_ = c.conn.Close() // it may have ended
+	if last := k.clients[c.resource]; last != nil && !c.dropped && k.lives(c.life) {
+		k.drop(last)
 	}
-	last := k.clients[c.resource]
-	delete(k.clients, c.resource)
-	k.mu.Unlock()
-	if last == nil {
-		return
-	}
-	_ = last.conn.Close() // it may have ended
-	k.disconnected(c.resource, c.life)
+	k.broadcast()
 }
 
 // lives says whether the kubelet of that start still runs. It needs k.mu.
@@ -135,7 +143,7 @@ func (k *Kubelet) lives(life int) bool { return k.grpc != nil && k.life == life 
 func (k *Kubelet) receive(c *client, devices []*v1beta1.Device) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.lives(c.life) {
+	if !k.lives(c.life) || c.dropped {
 		return
 	}
 	resource := c.resource
@@ -152,12 +160,20 @@ func (k *Kubelet) receive(c *client, devices []*v1beta1.Device) {
 	k.broadcast()
 }
 
-// disconnected counts all devices as unhealthy and stops the endpoint.
-func (k *Kubelet) disconnected(resource string, life int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// drop closes the connection to a plugin, counts all devices of its resource as
+// unhealthy and stops the endpoint. No registration comes between these; what a
+// kubelet makes of one that does, Lose does. It needs k.mu.
+func (k *Kubelet) drop(c *client) {
+	delete(k.clients, c.resource)
+	c.dropped = true
+	_ = c.conn.Close() // it may have ended
+	k.lose(c.resource)
+}
+
+// lose counts all devices as unhealthy and stops the endpoint. It needs k.mu.
+func (k *Kubelet) lose(resource string) {
 	e := k.ends[resource]
-	if e == nil || !k.lives(life) {
+	if e == nil {
 		return
 	}
 	if k.sick[resource] == nil {
@@ -175,12 +191,9 @@ func (k *Kubelet) disconnected(resource string, life int) {
 // kubelet.sock as it is.
 func (k *Kubelet) Drop(resource string) {
 	k.mu.Lock()
-	c := k.clients[resource]
-	delete(k.clients, resource)
-	k.mu.Unlock()
-	if c != nil {
-		_ = c.conn.Close() // it may have ended
-		k.disconnected(resource, c.life)
+	defer k.mu.Unlock()
+	if c := k.clients[resource]; c != nil && k.lives(c.life) {
+		k.drop(c)
 	}
 }
 
@@ -189,7 +202,6 @@ func (k *Kubelet) Drop(resource string) {
 // it drops an older one.
 func (k *Kubelet) Lose(resource string) {
 	k.mu.Lock()
-	life := k.life
-	k.mu.Unlock()
-	k.disconnected(resource, life)
+	defer k.mu.Unlock()
+	k.lose(resource)
 }

@@ -66,6 +66,21 @@ func (k *Kubelet) Serving(resource string) bool {
 	return e != nil && e.running() && e.conn.GetState() == connectivity.Ready && k.grpc != nil
 }
 
+// Streams gives the number of device lists that the kubelet reads for a
+// resource. It is more than one while a plugin of before has not ended, or has
+// ended and the kubelet is yet to notice and to drop whoever came after it.
+func (k *Kubelet) Streams(resource string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for c := range k.open {
+		if c.resource == resource {
+			n++
+		}
+	}
+	return n
+}
+
 // Devices gives the devices of a resource as its plugin sent them last, by ID.
 func (k *Kubelet) Devices(resource string) []*v1beta1.Device {
 	k.mu.Lock()
