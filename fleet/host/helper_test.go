@@ -84,7 +84,12 @@ func guard(dir, rule string) int {
 	k := host.Key{UID: "uid-1", Container: "c"}
 	r.Start(host.Request{Key: k, Rule: parsed, Namespace: "ns", Pod: "p", Environ: func() []string { return nil }, Changed: func() { news <- struct{}{} }})
 	for range news {
-		if s, _ := r.State(k); s.Ready {
+		s, _ := r.State(k)
+		if s.Exit != nil {
+			fmt.Fprintf(os.Stderr, "the process ended: %+v\n", s.Exit)
+			return 1
+		}
+		if s.Ready {
 			fmt.Println(s.PID)
 			time.Sleep(time.Hour)
 		}

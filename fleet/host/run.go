@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,10 @@ import (
 // pipeWait is how long the log of a process that has ended is still read, when
 // something that it left behind keeps it open.
 const pipeWait = 2 * time.Second
+
+// mostPiped is the most that a pipe of a user's process holds on Linux: see
+// /proc/sys/fs/pipe-max-size. It has 64 KiB where nobody asks for more.
+const mostPiped = 1 << 20
 
 // run is one process from its request to its end.
 type run struct {
@@ -186,16 +189,43 @@ func (p *run) command(home string, port int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// read copies what the process prints into its log, until its end.
-func (p *run) read(from io.Reader) {
+// read copies what the process prints into its log, until its end. Where reading
+// is ended by its deadline, what lies in the pipe already still counts: whoever
+// reads may have been late.
+func (p *run) read(from *os.File) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		p.out.write(buf[:n], time.Now())
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			p.rest(from, buf)
+		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// rest copies what lies in the pipe, and no more than a pipe holds: something that
+// still writes would never let it end.
+func (p *run) rest(from *os.File, buf []byte) {
+	raw, err := from.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { // the file is open
+		for sum := 0; sum < mostPiped; {
+			n, err := syscall.Read(int(fd), buf)
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			if n <= 0 {
+				return // nothing is there: reading does not wait
+			}
+			p.out.write(buf[:n], time.Now())
+			sum += n
+		}
+	})
 }
 
 // now returns the state.

@@ -1,10 +1,8 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -193,38 +191,6 @@ func (r *Runner) Close() {
 	}
 	close(r.starts)
 	r.work.Wait()
-}
-
-// port returns a port of 127.0.0.1 that nothing listens on and no other run was
-// promised.
-func (r *Runner) port() (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var held []net.Listener
-	defer func() {
-		for _, l := range held {
-			_ = l.Close()
-		}
-	}()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, fmt.Errorf("find a free port on 127.0.0.1: %w", err)
-		}
-		held = append(held, l)
-		if port := l.Addr().(*net.TCPAddr).Port; !r.ports[port] {
-			r.ports[port] = true
-			return port, nil
-		}
-	}
-	return 0, errors.New("find a free port on 127.0.0.1: all are taken")
-}
-
-// free takes back the promise of a port.
-func (r *Runner) free(port int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.ports, port)
 }
 
 // mark is the value of the variable that every process of a run, and what it

@@ -18,7 +18,8 @@ import (
 	"berth.dev/berth/fleet/host"
 )
 
-const patience = 20 * time.Second
+// patience only ends what hangs.
+const patience = 2 * time.Minute
 
 // bench is a Runner in a folder of its own.
 type bench struct {
@@ -312,6 +313,7 @@ func killed(t *testing.T, what string) (dir string, pid int) {
 	newBench(t)
 	dir = t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "helper", "guard", dir, "x="+os.Args[0]+" helper "+what+" 127.0.0.1:{port}")
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
