@@ -322,7 +322,7 @@ func TestWhatIsNotPreparedIsNotOfferedForAMoment(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, g := range st.Snapshot.GPUs {
-				if _, ok := why[g.UUID]; !ok {
+				if _, ok := why[g.UUID]; !ok && st.InForce {
 					why[g.UUID] = "not ready yet"
 				}
 			}
