@@ -27,13 +27,14 @@ func (l Loop) Pass(ctx context.Context) time.Duration { return l.pass(ctx) }
 // Settle is how long the loop waits for changes to gather.
 const Settle = settle
 
-// NewProber makes the prober that asks through an API server.
+// NewProber makes the prober that asks through an API server, with a patience that
+// no test comes to the end of.
 func NewProber(cfg *rest.Config, c *http.Client, pods client.Reader, now func() time.Time) (Prober, error) {
 	c, root, err := through(c, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &httpProber{client: c, address: services(root), now: now, gauges: &gauges{
-		client: c, root: root, pods: pods, now: now, nodes: map[string]*gauge{},
+	return &httpProber{client: c, address: services(root), now: now, longest: 2 * time.Minute, gauges: &gauges{
+		client: c, root: root, pods: pods, now: now, longest: 2 * time.Minute, nodes: map[string]*gauge{},
 	}}, nil
 }

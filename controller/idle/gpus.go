@@ -33,6 +33,8 @@ type gauges struct {
 	root   string // URL of the API server's namespaces
 	pods   client.Reader
 	now    func() time.Time
+	// longest is the most time that one look may take.
+	longest time.Duration
 
 	mu     sync.Mutex
 	listed time.Time
@@ -58,7 +60,7 @@ func (g *gauges) read(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 	if kube.Request(pod) == nil {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, g.longest)
 	defer cancel()
 	path, err := g.exporter(ctx, pod.Spec.NodeName)
 	if err == nil && path == "" {
@@ -71,7 +73,7 @@ func (g *gauges) read(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 		at, readings, err = g.scrape(ctx, pod.Spec.NodeName, path)
 	}
 	if err != nil {
-		out.Result, out.Said = rules.Failed, "its GPUs cannot be read: "+short(err)
+		out.Result, out.Said = rules.Failed, "its GPUs cannot be read: "+short(err, g.longest)
 		return out
 	}
 	return devices(at, pod, readings)

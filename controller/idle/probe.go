@@ -31,6 +31,7 @@ type httpProber struct {
 	address func(namespace, name string) string // URL of a notebook's server, without its prefix
 	gauges  *gauges
 	now     func() time.Time
+	longest time.Duration // for one look at a server
 }
 
 // directly asks notebooks by their Service's name, without a proxy.
@@ -97,7 +98,7 @@ type statusAnswer struct {
 // also for terminals and for the time of the last call, all of it so that the
 // server does not take these calls for activity.
 func (p *httpProber) Server(ctx context.Context, namespace, name string) rules.Server {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, p.longest)
 	defer cancel()
 	out := rules.Server{At: p.now(), Result: rules.OK}
 	base := p.address(namespace, name) + "/notebook/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
@@ -128,7 +129,7 @@ func (p *httpProber) Server(ctx context.Context, namespace, name string) rules.S
 		if err == nil {
 			err = fmt.Errorf("it answers with status %d", status)
 		}
-		out.Result, out.Said = rules.Failed, "its server does not answer: "+short(err)
+		out.Result, out.Said = rules.Failed, "its server does not answer: "+short(err, p.longest)
 		return out
 	}
 	for _, t := range terminals {
@@ -193,13 +194,14 @@ func fetch(ctx context.Context, client *http.Client, url string, size int64) ([]
 	return raw, resp.StatusCode, nil
 }
 
-// short is an error without the URL that net/http puts before it.
-func short(err error) string {
+// short is an error without the URL that net/http puts before it. longest is how
+// long an answer was waited for.
+func short(err error, longest time.Duration) string {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer within " + patience.String()
+		return "no answer within " + longest.String()
 	}
 	text := err.Error()
 	if len(text) > 200 {

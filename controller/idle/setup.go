@@ -75,10 +75,10 @@ func newProber(mgr manager.Manager, o Options) (*httpProber, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &httpProber{client: proxied, address: services(root), now: o.Now}
+	p := &httpProber{client: proxied, address: services(root), now: o.Now, longest: patience}
 	if !o.Proxied {
 		p.client, p.address = directly(o.Domain)
 	}
-	p.gauges = &gauges{client: proxied, root: root, pods: mgr.GetAPIReader(), now: o.Now, nodes: map[string]*gauge{}}
+	p.gauges = &gauges{client: proxied, root: root, pods: mgr.GetAPIReader(), now: o.Now, longest: patience, nodes: map[string]*gauge{}}
 	return p, nil
 }
