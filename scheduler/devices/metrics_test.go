@@ -35,7 +35,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 	if after-held != 1 {
 		t.Errorf("%v attempts on a node that was held, want 1", after-held)
 	}
-	if seconds -= took; seconds < 1 || seconds > 100 {
+	if seconds -= took; seconds < 0.999 || seconds > 600 { // a difference of sums is not exact, and the process may be stopped between two lines
 		t.Errorf("a decision of a second was counted with %v s", seconds)
 	}
 }

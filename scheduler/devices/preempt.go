@@ -147,7 +147,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
 	if out.room != nil {
-		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.sentence(len(out.room.left)))
+		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
 	}
 	return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
 }

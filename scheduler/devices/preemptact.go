@@ -63,8 +63,7 @@ func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outco
 			pod: pod, node: nodeOf(out.room, pod), budgets: x.budgets.versions(s.c.Holders[id.Node][id.Holder].Budgets),
 		})
 	}
-	x.open(out.room)
-	if len(out.room.left) == 0 {
+	if out.left = x.open(out.room); out.left == 0 {
 		x.p.handle.Activate(log, named(out.room.pods)) // there is room already
 	}
 	if len(out.evicted) == 0 {

@@ -6,6 +6,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -273,5 +274,34 @@ func TestRooms(t *testing.T) {
 	}
 	if r.shut(high.UID); r.roomOf(high.UID) != nil {
 		t.Error("a room that is shut is still there")
+	}
+}
+
+// TestARoomOpensWhileItsVictimsGo has victims go at the same moment: what open says is
+// of when it opened, and nobody changes it meanwhile.
+func TestARoomOpensWhileItsVictimsGo(t *testing.T) {
+	victims := []*v1.Pod{podOf("a"), podOf("b"), podOf("c")}
+	for range 100 {
+		r, ready, again := newRooms(), 0, 0
+		m := &room{pods: []*v1.Pod{podOf("high")}, waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+		for _, pod := range victims {
+			m.wait("n1", pod)
+		}
+		var going sync.WaitGroup
+		going.Go(func() {
+			for _, pod := range victims {
+				ready += len(r.gone(pod.UID))
+			}
+		})
+		if left := r.open(m); left != len(victims) {
+			t.Fatalf("the room waits for %d when it opens, want %d", left, len(victims))
+		}
+		for _, pod := range victims { // those that went before it opened are told of again
+			again += len(r.gone(pod.UID))
+		}
+		going.Wait()
+		if ready+again != 1 {
+			t.Fatalf("%d pods are called when the last victim has gone, want the one that waits", ready+again)
+		}
 	}
 }

@@ -50,7 +50,7 @@ func (x *Preemption) makeRoomForGang(ctx context.Context, book *gangBook, pod *v
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
 	}
 	book.roomIsMade(pod.UID)
-	return nominate(out.nodes[max(0, slices.Index(w.pods, pod))]), fwk.NewStatus(fwk.Success, out.room.sentence(len(out.room.left)))
+	return nominate(out.nodes[max(0, slices.Index(w.pods, pod))]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
 }
 
 // weight orders members: those that are harder to place come first.

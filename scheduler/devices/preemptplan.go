@@ -56,6 +56,7 @@ type outcome struct {
 	plan    preemption.Plan
 	nodes   []string // of each pod; "" where it was left out
 	room    *room    // nil: no plan
+	left    int      // whom the room waited for when it was opened
 	evicted []*victim
 	refusal string
 	broken  []*v1.Pod // whose holds were given up for it

@@ -41,13 +41,15 @@ func (r *rooms) roomOf(uid types.UID) *room {
 	return r.by[uid]
 }
 
-// open notes a room for all its pods.
-func (r *rooms) open(m *room) {
+// open notes a room for all its pods, and says how many it waits for. From then on
+// gone changes that.
+func (r *rooms) open(m *room) (left int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, pod := range m.pods {
 		r.by[pod.UID] = m
 	}
+	return len(m.left)
 }
 
 // shut forgets a pod's room, that of its whole gang.
