@@ -69,7 +69,8 @@ func (s *stage) run(args ...string) (stdout, stderr string, code int) {
 	var out, err bytes.Buffer
 	code = cli.Main(args, cli.Options{
 		In: &bytes.Buffer{}, Out: &out, Err: &err, Connect: s.connect, Now: func() time.Time { return now },
-		Dynamic: func(*rest.Config) (dynamic.Interface, error) { return s.dynamic, nil },
+		Dynamic:      func(*rest.Config) (dynamic.Interface, error) { return s.dynamic, nil },
+		BusyPatience: time.Minute,
 	})
 	return out.String(), err.String(), code
 }

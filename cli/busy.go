@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"sync"
@@ -12,8 +13,8 @@ import (
 )
 
 const (
-	busyPatience = time.Second // for all exporters together
-	busyNodes    = 64          // with more exporters none is asked
+	busyPatience = 2 * time.Second // for all exporters together: see Options
+	busyNodes    = 64              // with more exporters none is asked
 	busyAtOnce   = 8
 )
 
@@ -25,7 +26,7 @@ func (c *cluster) utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 	if len(pods) == 0 || len(pods) > busyNodes {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, busyPatience)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.busyPatience, busyPatience))
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup

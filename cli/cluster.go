@@ -160,6 +160,8 @@ type cluster struct {
 	config *rest.Config
 	name   string // for people: its address, and where that was found
 	next   string
+
+	busyPatience time.Duration // see Options
 }
 
 // rest reads the kubeconfig at path, or those that client-go finds itself, and
@@ -191,7 +193,7 @@ func (f *clusterFlags) connect(o Options) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ch.from, err)
 	}
-	c := &cluster{name: cfg.Host + " (" + ch.from + ")", next: ch.next}
+	c := &cluster{name: cfg.Host + " (" + ch.from + ")", next: ch.next, busyPatience: o.BusyPatience}
 	fmt.Fprintf(o.Err, "cluster: %s (%s)\n", ch.from, cfg.Host)
 	tune(cfg)
 	c.config = cfg

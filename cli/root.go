@@ -37,6 +37,9 @@ type Options struct {
 	Dynamic func(*rest.Config) (dynamic.Interface, error)
 	// Now tells the time that ages are shown against; nil is time.Now.
 	Now func() time.Time
+	// BusyPatience is how long all exporters of a cluster together may take to say how
+	// busy its GPUs are; 0 is two seconds.
+	BusyPatience time.Duration
 	// Exec becomes another program; nil is syscall.Exec.
 	Exec ExecFunc
 	// Name is how the user calls the program; "" is "berth".
