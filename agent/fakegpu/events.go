@@ -1,6 +1,7 @@
 package fakegpu
 
 import (
+	"slices"
 	"time"
 
 	"berth.dev/berth/agent/nvml"
@@ -83,10 +84,14 @@ func (s *eventSet) take() (e nvml.EventData, err error, ok bool) {
 	return e, nil, false
 }
 
+// Close is nvmlEventSetFree. What nobody took out of the last set waits for the
+// next one, see NewEventSet.
 func (s *eventSet) Close() error {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
-	delete(s.l.sets, s)
+	if delete(s.l.sets, s); len(s.l.sets) == 0 {
+		s.l.early, s.queue = append(s.l.early, s.queue...), nil
+	}
 	return nil
 }
 
@@ -98,27 +103,36 @@ func (s *eventSet) wake() {
 	}
 }
 
-// raise tells every set of an Xid.
+// raise tells every set of an Xid. One of a GPU that is there and that no set has
+// yet, since it has just come, waits for the next set, see NewEventSet.
 func (l *Library) raise(x Xid) {
 	c := l.cards[x.GPU]
 	e := nvml.EventData{UUID: c.g.UUID, Type: nvml.EventXid, Data: uint64(x.Code), GI: -1, CI: -1}
 	if x.MIG != nil && *x.MIG < len(c.g.MIG) {
 		e.GI, e.CI = c.g.MIG[*x.MIG].GI, c.g.MIG[*x.MIG].CI
 	}
-	if len(l.sets) == 0 {
+	took := l.told(c.g.UUID, func(s *eventSet) { s.queue = append(s.queue, e) })
+	if len(l.sets) == 0 || !took && !l.away(x.GPU) {
 		l.early = append(l.early, e)
 	}
-	l.told(c.g.UUID, func(s *eventSet) { s.queue = append(s.queue, e) })
+}
+
+// away says whether the GPU at a place of the file was lost or taken out.
+func (l *Library) away(place int) bool {
+	return slices.ContainsFunc(slices.Concat(l.file.Lost, l.file.Removed), func(c Change) bool { return c.GPU == place && l.holds(c.After) })
 }
 
 // lose tells every set that a GPU was lost.
 func (l *Library) lose(uuid string) { l.told(uuid, func(s *eventSet) { s.lost = true }) }
 
-func (l *Library) told(uuid string, f func(*eventSet)) {
+// told tells the sets that have a GPU, and says whether there are any.
+func (l *Library) told(uuid string, f func(*eventSet)) (any bool) {
 	for s := range l.sets {
 		if s.uuids[uuid] || !s.began {
 			f(s)
 			s.wake()
+			any = true
 		}
 	}
+	return any
 }

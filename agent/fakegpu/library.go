@@ -37,7 +37,6 @@ type Library struct {
 	early   []nvml.EventData // Xids that came before there was a set
 	fired   time.Time        // Xids and resets due until then have happened
 	next    *time.Timer      // the next After
-	edited  time.Time        // when the file was last changed before it was opened
 	loaded  bool             // the state of an earlier process was read
 	stop    func() error
 }

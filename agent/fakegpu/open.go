@@ -16,31 +16,24 @@ import (
 // the file before. The error is Parse's, or one of reading or watching.
 func Open(path string, o Options) (*Library, error) {
 	l := newLibrary(o)
-	data, edited, err := readFile(path)
-	var f File
-	if err == nil {
-		f, err = Parse(path, data)
-	}
-	l.text = string(data)
-	if err != nil {
-		kept, text, ok := l.kept(path)
-		if !ok {
-			return nil, err
-		}
-		l.o.Log.Warn("the fake GPUs stay as they were", "error", err)
-		f, l.text, edited = kept, text, time.Time{}
-	}
 	// The folder is watched, since editors and the kubelet put a new file in the
-	// place of the old one; and through ..data, the kubelet's link.
-	w, err := fsnotify.NewWatcher()
-	if err == nil {
-		err = w.Add(filepath.Dir(path))
+	// place of the old one; and through ..data, the kubelet's link. It is watched
+	// before the file is read: so no edit is missed.
+	w, unwatched := fsnotify.NewWatcher()
+	if unwatched == nil {
+		unwatched = w.Add(filepath.Dir(path))
+	}
+	f, data, err := l.first(path)
+	if err == nil && unwatched != nil {
+		err = fmt.Errorf("watch %s: %w", path, unwatched)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", path, err)
+		if w != nil {
+			_ = w.Close() // the first error says more
+		}
+		return nil, err
 	}
 	l.mu.Lock()
-	l.edited = edited
 	l.apply(f, time.Now())
 	l.save()
 	ended := make(chan struct{})
@@ -57,17 +50,25 @@ func Open(path string, o Options) (*Library, error) {
 	return l, nil
 }
 
-// readFile reads a file and when it was last changed.
-func readFile(path string) ([]byte, time.Time, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read the file of fake GPUs: %w", err)
+// first reads the file, or what an earlier process had read there, if the file is
+// wrong now. data is what there is, right or wrong.
+func (l *Library) first(path string) (f File, data []byte, err error) {
+	if data, err = os.ReadFile(path); err != nil {
+		err = fmt.Errorf("read the file of fake GPUs: %w", err)
+	} else {
+		f, err = Parse(path, data)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read the file of fake GPUs: %w", err)
+	l.text = string(data)
+	if err == nil {
+		return f, data, nil
 	}
-	return data, info.ModTime(), nil
+	kept, text, ok := l.kept(path)
+	if !ok {
+		return File{}, nil, err
+	}
+	l.o.Log.Warn("the fake GPUs stay as they were", "error", err)
+	l.text = text
+	return kept, data, nil
 }
 
 // follow applies the file whenever its text is another.

@@ -97,7 +97,7 @@ func (l *Library) load() {
 		l.o.Log.Warn("the state of the fake GPUs is not read; they begin anew", "file", l.o.State, "error", err)
 		return
 	}
-	if !l.edited.After(s.Base) { // the same file as then
+	if l.text == s.Text { // the same file as then
 		l.base, l.fired = s.Base, s.Fired
 	}
 	for _, c := range l.cards {

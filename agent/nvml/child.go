@@ -17,6 +17,10 @@ import (
 // grace is how long a child may take to end after its stdin is closed.
 const grace = 2 * time.Second
 
+// errLingers is why a child that was given its grace is killed. It says nothing of
+// one that had ended by then.
+var errLingers = errors.New("it did not end by itself")
+
 // child is one process, from before its start until it has been waited for.
 type child struct {
 	up   chan struct{} // closed when it said hello
@@ -155,7 +159,7 @@ func (ch *child) run(ctx context.Context, c *Client) {
 	stop := context.AfterFunc(ctx, func() { _ = in.Close() })
 	defer stop()
 	late := context.AfterFunc(ctx, func() {
-		time.AfterFunc(grace, func() { ch.kill(errors.New("it did not end when its stdin was closed")) })
+		time.AfterFunc(grace, func() { ch.kill(fmt.Errorf("its stdin was closed: %w", errLingers)) })
 	})
 	defer late()
 	logged := make(chan struct{})
@@ -166,7 +170,7 @@ func (ch *child) run(ctx context.Context, c *Client) {
 		ch.kill(err)
 	}
 	// Its stdout is closed: it ends by itself, or is made to.
-	last := time.AfterFunc(grace, func() { ch.kill(errors.New("it closed its stdout and did not end")) })
+	last := time.AfterFunc(grace, func() { ch.kill(fmt.Errorf("it closed its stdout: %w", errLingers)) })
 	<-logged
 	_ = cmd.Wait() // ProcessState tells
 	last.Stop()
@@ -237,7 +241,7 @@ func (ch *child) log(stderr io.Reader, c *Client) {
 // ending says how a process ended, and what of that is known to mean.
 func ending(state *os.ProcessState, cause error, tail []string) error {
 	text := state.String()
-	if cause != nil {
+	if cause != nil && !(errors.Is(cause, errLingers) && state.Exited()) {
 		text = cause.Error()
 	}
 	if state.ExitCode() == 127 {

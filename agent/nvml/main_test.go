@@ -49,7 +49,7 @@ func left() string {
 		return fmt.Sprintf("a process: wait4 = %d, %v", pid, err)
 	}
 	stacks := make([]byte, 1<<20)
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		all := string(stacks[:runtime.Stack(stacks, true)])
 		if !strings.Contains(all, "nvml.(*Client)") && !strings.Contains(all, "nvml.(*child)") {
 			return ""
@@ -84,7 +84,7 @@ func options(role, file string) nvml.Options {
 	return nvml.Options{
 		Command: []string{os.Args[0]},
 		Env:     append(os.Environ(), "BERTH_TEST_ROLE="+role, "BERTH_TEST_FILE="+file, "BERTH_TEST_STATE="+file+".state"),
-		Timeout: 5 * time.Second, Backoff: 10 * time.Millisecond,
+		Timeout: time.Minute, Backoff: 10 * time.Millisecond,
 	}
 }
 
@@ -134,7 +134,7 @@ func (n *node) until(what string, want func(nvml.Snapshot) bool) nvml.Snapshot {
 		}
 		select {
 		case <-n.Changed():
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			n.t.Fatalf("no snapshot with %s; the last: %+v, %v", what, s, err)
 		}
 	}
