@@ -56,8 +56,9 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// linger bounds how long a closed connection waits for its client to close too.
-const linger = 2 * time.Second
+// linger bounds how long a closed connection waits for its client to close too: as
+// long as a client may need that has much to do, or is held up.
+const linger = 30 * time.Second
 
 // Close ends what is written, reads until the client has closed or linger is
 // over, closes the connection and calls gone. A connection that is closed while

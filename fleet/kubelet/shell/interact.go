@@ -42,7 +42,7 @@ const banner = "This container is simulated by Berth: nothing runs here, and not
 // One goroutine goes on reading stdin until that ends, which is when the
 // caller closes the connection behind it.
 func Interact(ctx context.Context, m Machine, stdin io.Reader, out io.Writer, sizes <-chan Size) int {
-	keys := newKeyboard(stdin)
+	keys := newKeyboard(stdin, nil)
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
@@ -98,9 +98,7 @@ func resize(t *term.Terminal, sizes <-chan Size, done <-chan struct{}) {
 // shell: what is typed can be read from the result, and Ctrl-C calls stop.
 // Its goroutine ends when stdin does.
 func Interruptible(stdin io.Reader, stop func()) io.Reader {
-	k := newKeyboard(stdin)
-	k.interrupts(stop)
-	return k
+	return newKeyboard(stdin, stop)
 }
 
 // keyboard reads what is typed, so that Ctrl-C is seen while a command runs.
@@ -112,8 +110,9 @@ type keyboard struct {
 	stop func() // called at Ctrl-C; nil at the prompt
 }
 
-func newKeyboard(stdin io.Reader) *keyboard {
-	k := &keyboard{}
+// newKeyboard begins to read stdin; Ctrl-C calls stop, which may be nil.
+func newKeyboard(stdin io.Reader, stop func()) *keyboard {
+	k := &keyboard{stop: stop}
 	k.more = sync.NewCond(&k.mu)
 	go k.pump(stdin)
 	return k

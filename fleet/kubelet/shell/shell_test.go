@@ -228,6 +228,15 @@ func TestCtrlCEndsTheCommandAndNotTheShell(t *testing.T) {
 	})
 }
 
+// Ctrl-C may come before anything else does.
+func TestCtrlCIsHeardFromTheStart(t *testing.T) {
+	stops := 0
+	typed, err := io.ReadAll(shell.Interruptible(strings.NewReader("\x03a"), func() { stops++ }))
+	if stops != 1 || string(typed) != "a" || err != nil {
+		t.Errorf("stop was called %d times, and %q, %v was read; want once and a", stops, typed, err)
+	}
+}
+
 func TestInteractive(t *testing.T) {
 	for argv, want := range map[string]bool{"sh": true, "/bin/bash": true, "bash -l": true, "/usr/bin/sh -i": true, "sh -c": false, "sh run.sh": false, "zsh": false, "": false} {
 		if got := shell.Interactive(strings.Fields(argv)); got != want {
