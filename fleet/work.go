@@ -94,19 +94,20 @@ func (p *pod) run(ctx context.Context) {
 	if status != nil && (!p.showing() && now.Before(p.seen.Add(creatingFor)) || p.has(status)) {
 		status = nil
 	}
-	api, next, finished, configure := p.api, p.next, p.finished, p.configure
+	api, next, finished := p.api, p.next, p.finished
+	configure := p.configure && p.ready
 	p.configure = p.configure && !p.ready
 	if p.plugin && wasReady != p.ready {
 		f.queue.Add(n)
 	}
 	n.mu.Unlock()
 
+	if configure { // before anybody can know that the plugin has started: who changes its ConfigMap then has not meant this start
+		n.configure(ctx, api)
+	}
 	err := p.write(ctx, api, status)
 	if err == nil && finished && api.DeletionTimestamp != nil {
 		err = p.delete(ctx, api)
-	}
-	if err == nil && configure && p.ready {
-		n.configure(ctx, api)
 	}
 	if err != nil {
 		level := slog.LevelDebug
