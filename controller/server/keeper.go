@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -156,10 +157,15 @@ func (k *keeper) nudge(o any) {
 	}
 }
 
+// writeAgain is how long after a failure it is tried again to write the mode down:
+// an API server that has just started may not know this process's roles yet.
+const writeAgain = 2 * time.Second
+
 // Start implements manager.Runnable: it follows the cluster, and writes down and
 // tells what has changed. Only the process that leads does so.
 func (k *keeper) Start(ctx context.Context) error {
 	var told *standing
+	written := false
 	for {
 		s, err := k.look(ctx)
 		switch {
@@ -171,15 +177,22 @@ func (k *keeper) Start(ctx context.Context) error {
 		if told == nil || *told != s {
 			k.adopt(s)
 			k.tell(s, told)
-			if err := k.record(ctx, s); err != nil && ctx.Err() == nil {
-				klog.ErrorS(err, "The mode of notebooks could not be written down", "configMap", k.in.String())
+			told, written = &s, false
+		}
+		var again <-chan time.Time
+		if !written {
+			if err := k.record(ctx, s); err == nil {
+				written = true
+			} else if ctx.Err() == nil {
+				klog.ErrorS(err, "The mode of notebooks could not be written down", "configMap", k.in.String(), "triedAgainAfter", writeAgain)
+				again = time.After(writeAgain)
 			}
-			told = &s
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-k.poke:
+		case <-again:
 		}
 	}
 }

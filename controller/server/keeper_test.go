@@ -6,10 +6,15 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -133,6 +138,36 @@ func TestKeeperDoesAsItIsTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestKeeperWritesTheModeDownAsSoonAsItMay has the API server refuse the record at
+// first, as one does that has not read this process's roles yet.
+func TestKeeperWritesTheModeDownAsSoonAsItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, tries := newTestKeeper(Auto, &deployments{}), 0
+		k.client.(*fake.Clientset).PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if tries++; tries < 4 {
+				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, Name, errors.New("no role"))
+			}
+			return false, nil, nil
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- k.Start(ctx) }()
+		synctest.Wait()
+		if got := recorded(t, k); got != "" || k.Mode() != notebook.Own {
+			t.Errorf("recorded %q and mode %q, want own, and nothing yet", got, k.Mode())
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := recorded(t, k); got != "own" || tries != 4 {
+			t.Errorf("recorded %q after %d tries, want own after 4 and none after it", got, tries)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestKeeperThatCannotLookOwnsNothing(t *testing.T) {
