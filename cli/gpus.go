@@ -115,6 +115,7 @@ type holderRow struct {
 	Since       string `json:"since"` // RFC 3339
 	MilliGPU    int64  `json:"milliGPU"`
 	MemoryBytes int64  `json:"memoryBytes"`
+	Stuck       string `json:"stuck,omitempty"` // why its pod holds this and cannot run
 
 	since    time.Time
 	resource string
@@ -179,7 +180,7 @@ func deviceRows(v kube.View, namespace string) []deviceRow {
 func newHolderRow(h kube.Holder) holderRow {
 	return holderRow{
 		Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, Pod: h.Pod, Container: h.Container, User: h.User,
-		Since: h.Since.UTC().Format(time.RFC3339), MilliGPU: h.MilliGPU, MemoryBytes: h.MemoryBytes,
+		Since: h.Since.UTC().Format(time.RFC3339), MilliGPU: h.MilliGPU, MemoryBytes: h.MemoryBytes, Stuck: h.Stuck,
 		since: h.Since, resource: h.Resource,
 	}
 }
@@ -196,6 +197,9 @@ func deviceTable(rows []deviceRow, now time.Time, wide bool) *table {
 		if h.Name != "" {
 			holder = h.Namespace + "/" + h.Name
 			since = duration.HumanDuration(now.Sub(h.since))
+			if h.Stuck != "" {
+				holder += " (" + h.Stuck + ")"
+			}
 		}
 		index := "-"
 		if r.Index >= 0 {

@@ -67,6 +67,7 @@ func (d *desk) adopt(claimed [][]claim) {
 // hold counts one pod.
 func (d *desk) hold(pod *v1.Pod, list []claim) {
 	base := Holder{Owner: OwnerOf(pod), Pod: pod.Name, User: User(pod), Since: since(pod)}
+	_, base.Stuck = stuckAt(pod)
 	for _, c := range list {
 		h := base
 		h.Container, h.Resource, h.UUID = c.container, c.resource, cmp.Or(c.uuid, UnknownUUID)

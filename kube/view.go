@@ -103,6 +103,7 @@ type Holder struct {
 	Resource    string // under which it was asked for; "" for committed devices
 	MilliGPU    int64  // part of a physical GPU, rounded down
 	MemoryBytes int64  // that the container may use: all of a device shared by time-slicing; 0 is unknown
+	Stuck       string // why its pod cannot run, such as "cannot pull image"; "" is that nothing keeps it
 
 	part float64 // of a physical GPU, exact for MIG and shares
 }

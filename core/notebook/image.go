@@ -7,7 +7,8 @@ import (
 )
 
 // ImageRemark says what is wrong with an image's name before anybody waits for it:
-// one without a version may be another at the next start. "" is nothing.
+// one without a version may be another at the next start, and see TagRemark. "" is
+// nothing.
 func ImageRemark(image string) string {
 	if strings.Contains(image, "@sha256:") {
 		return ""
@@ -19,7 +20,31 @@ func ImageRemark(image string) string {
 	case "latest":
 		return "image " + image + " is whatever is newest when it starts; name a version instead of latest"
 	}
+	if remark := TagRemark(image); remark != "" {
+		return "image " + image + " may not be there: " + remark
+	}
 	return ""
+}
+
+// TagRemark says that the tag of an image lacks a part that all tags of its
+// repository have, so that it is likely not there; "" is that nothing is known
+// against it. Nothing is asked of a registry: it goes by the form alone.
+//
+// Source: the tags of pytorch/pytorch at Docker Hub, VERSION-cudaX-cudnnY-runtime
+// and -devel; only those from before 2018 name CUDA in another form.
+func TagRemark(image string) string {
+	if strings.Contains(image, "@") {
+		return ""
+	}
+	tag := tagOf(image)
+	repository := strings.TrimSuffix(image, ":"+tag)
+	for _, registry := range []string{"docker.io/", "index.docker.io/", "registry-1.docker.io/"} {
+		repository = strings.TrimPrefix(repository, registry)
+	}
+	if repository != "pytorch/pytorch" || !strings.Contains(tag, "-cuda") || strings.HasSuffix(tag, "-runtime") || strings.HasSuffix(tag, "-devel") {
+		return ""
+	}
+	return "tags of pytorch/pytorch end in -runtime or -devel, and " + tag + " does not (by its form; unverified)"
 }
 
 // tagOf is what follows the last colon of an image's name, after its last slash.

@@ -252,6 +252,10 @@ func TestRequiredCUDA(t *testing.T) {
 
 func TestImageRemark(t *testing.T) {
 	for image, bad := range map[string]bool{
+		"pytorch/pytorch:2.0.0-cuda11.8-cudnn8": true, "docker.io/pytorch/pytorch:2.0.0-cuda11.8-cudnn8": true,
+		"pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime": false, "pytorch/pytorch:2.0.0-cuda11.7-cudnn8-devel": false,
+		"pytorch/pytorch:0.4_cuda9_cudnn7": false, "pytorch/pytorch:2": false, "nvcr.io/pytorch/pytorch:2.0.0-cuda11.8-cudnn8": false,
+		"pytorch/pytorch:2.0.0-cuda11.8-cudnn8@sha256:abc": false, "my/pytorch:2.0.0-cuda11.8-cudnn8": false,
 		"x/y": true, "x/y:latest": true, "host:5000/y": true, "x/y:1": false, "x/y@sha256:abc": false, "host:5000/y:2": false,
 	} {
 		if got := notebook.ImageRemark(image) != ""; got != bad {

@@ -53,8 +53,11 @@ func (f *Facts) container(c *Container) (Reason, string) {
 		if len(f.GPUs) > 0 {
 			holds = "holds " + Amounts(f.GPUs) + " and cannot run: "
 		}
-		return ImageTrouble, fmt.Sprintf("%simage %s cannot be pulled on node %s: %s; correct its name, or see that the registry lets this cluster in",
-			holds, c.Image, node, orDash(c.Message))
+		cause := orDash(c.Message)
+		if remark := TagRemark(c.Image); remark != "" {
+			cause += "; " + remark
+		}
+		return ImageTrouble, fmt.Sprintf("%simage %s cannot be pulled on node %s: %s; correct its name, or see that the registry lets this cluster in", holds, c.Image, node, cause)
 	case "InvalidImageName":
 		return ImageTrouble, "image " + c.Image + " is no name of an image; correct it"
 	case "CrashLoopBackOff":

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/kube"
 )
 
@@ -99,12 +100,12 @@ func (t *Tracker) Acts(now time.Time) []Act {
 		switch {
 		case t.policy.Release > 0 && held >= t.policy.Release && !r.gone && kube.Replaceable(r.pod):
 			r.gone, r.told = true, r.why
-			out = append(out, Act{r.pod, true, fmt.Sprintf("held GPUs of node %s for %s without running (%s): deleted, so that others can have them",
-				r.pod.Spec.NodeName, held.Round(time.Second), r.why)})
+			out = append(out, Act{r.pod, true, fmt.Sprintf("held %s of node %s for %s without running (%s): deleted, so that others can have them",
+				amounts(r.pod), r.pod.Spec.NodeName, held.Round(time.Second), r.why)})
 		case t.policy.Report > 0 && held >= t.policy.Report && r.told != r.why:
 			r.told = r.why
-			out = append(out, Act{r.pod, false, fmt.Sprintf("holds GPUs of node %s and does not run since %s (%s): mend it, or delete it so that others can have them",
-				r.pod.Spec.NodeName, r.since.UTC().Format(time.RFC3339), r.why)})
+			out = append(out, Act{r.pod, false, fmt.Sprintf("holds %s of node %s and does not run since %s (%s): mend it, or delete it so that others can have them",
+				amounts(r.pod), r.pod.Spec.NodeName, r.since.UTC().Format(time.RFC3339), r.why)})
 		}
 	}
 	slices.SortFunc(out, func(a, b Act) int {
@@ -112,3 +113,6 @@ func (t *Tracker) Acts(now time.Time) []Act {
 	})
 	return out
 }
+
+// amounts writes what GPUs a pod holds, as it asked for them.
+func amounts(pod *v1.Pod) string { return notebook.Amounts(kube.AmountsOf(pod)) }

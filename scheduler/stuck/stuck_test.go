@@ -23,7 +23,7 @@ var began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // pod is one that began at 12:00 and waits for a reason, or runs with "".
 func pod(name, reason, owner string, gpus int64) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "d", UID: "u"}}
-	p.Spec = v1.PodSpec{NodeName: "n", Containers: []v1.Container{{Name: "main"}}}
+	p.Spec = v1.PodSpec{NodeName: "n", Containers: []v1.Container{{Name: "main", Image: "x/y:1"}}}
 	if gpus > 0 {
 		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}
 	}
@@ -59,10 +59,11 @@ func TestTracker(t *testing.T) {
 		steps   []step
 	}{
 		{"a pod that cannot be pulled is told of after ten minutes, once", 0, []step{
-			{1, pod("p", "ErrImagePull", "", 1), ""}, {9, pod("p", "ErrImagePull", "", 1), ""}, {10, nil, "tell p: container main: ErrImagePull"}, {30, nil, ""},
+			{1, pod("p", "ErrImagePull", "", 1), ""}, {9, pod("p", "ImagePullBackOff", "", 1), ""}, {10, nil, "tell p: container main: cannot pull image x/y:1"}, {30, nil, ""},
+			{31, pod("p", "ErrImagePull", "", 1), ""}, {41, pod("p", "ImagePullBackOff", "", 1), ""},
 		}},
 		{"and again when it is stuck with something else", 0, []step{
-			{1, pod("p", "ErrImagePull", "", 1), ""}, {10, nil, "tell p: container main: ErrImagePull"}, {11, pod("p", "ImagePullBackOff", "", 1), "tell p: container main: ImagePullBackOff"},
+			{1, pod("p", "ErrImagePull", "", 1), ""}, {10, nil, "tell p: container main: cannot pull image x/y:1"}, {11, pod("p", "CreateContainerError", "", 1), "tell p: container main: CreateContainerError"},
 		}},
 		{"one that crashes is stuck since its last run began, as far as is known", 0, []step{{5, loop(3), ""}, {12, nil, ""}, {13, nil, "tell p: container main: CrashLoopBackOff"}}},
 		{"running in between does not help", 0, []step{{0, loop(0), ""}, {4, runs, ""}, {5, loop(4), ""}, {9, runs, ""}, {10, loop(9), "tell p: container main: CrashLoopBackOff"}}},
@@ -70,8 +71,8 @@ func TestTracker(t *testing.T) {
 		{"a pod without GPUs is nobody's business", 0, []step{{0, pod("p", "CrashLoopBackOff", "", 0), ""}, {60, nil, ""}}},
 		{"a pod that waits for its volume is not stuck", 0, []step{{0, pod("p", "ContainerCreating", "", 1), ""}, {60, nil, ""}}},
 		{"it is released once if the policy says so", 20 * time.Minute, []step{{0, loop(0), ""}, {10, nil, "tell p: container main: CrashLoopBackOff"}, {20, nil, "release p: container main: CrashLoopBackOff"}, {60, nil, ""}}},
-		{"a pod that nobody makes anew is not released", 20 * time.Minute, []step{{0, pod("p", "ErrImagePull", "", 1), ""}, {20, nil, "tell p: container main: ErrImagePull"}, {60, nil, ""}}},
-		{"nor is one of a DaemonSet", 20 * time.Minute, []step{{0, pod("p", "ErrImagePull", "DaemonSet", 1), ""}, {20, nil, "tell p: container main: ErrImagePull"}, {60, nil, ""}}},
+		{"a pod that nobody makes anew is not released", 20 * time.Minute, []step{{0, pod("p", "ErrImagePull", "", 1), ""}, {20, nil, "tell p: container main: cannot pull image x/y:1"}, {60, nil, ""}}},
+		{"nor is one of a DaemonSet", 20 * time.Minute, []step{{0, pod("p", "ErrImagePull", "DaemonSet", 1), ""}, {20, nil, "tell p: container main: cannot pull image x/y:1"}, {60, nil, ""}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tracker := stuck.NewTracker(stuck.Policy{Report: 10 * time.Minute, Release: tt.release})
