@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 
 // helper does one thing:
 //
-//	serve ADDRESS     answers HTTP there: /env with its environment, /fail with 503
+//	serve ADDRESS     answers HTTP there: /env with its environment, /fail with 503,
+//	                  /open when it listens on all addresses, too
 //	stubborn ADDRESS  the same, and does not end on SIGTERM
 //	parent ADDRESS    the same, and leaves a child in a session of its own
 //	print CODE TEXT   prints the text, without a newline at its end, and ends
@@ -70,6 +71,14 @@ func serve(address string) int {
 	fmt.Println("serving")
 	http.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Join(os.Environ(), "\n")) })
 	http.HandleFunc("/fail", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	http.HandleFunc("/open", func(w http.ResponseWriter, _ *http.Request) {
+		world, err := net.Listen("tcp", "0.0.0.0:0")
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(4)
+		}
+		go func() { _, _ = world.Accept() }() // keeps it from being collected
+	})
 	_ = http.Serve(l, nil)
 	return 5
 }

@@ -200,6 +200,25 @@ func TestAProcessThatListensBeyondLoopbackIsEnded(t *testing.T) {
 	}
 }
 
+func TestAProcessThatListensBeyondLoopbackIsNeverReady(t *testing.T) {
+	b := newBench(t)
+	r := b.request(key(0), "serve", "127.0.0.1:{port}")
+	r.Probe = host.Probe{Path: "/open", Every: time.Second} // it begins to while it is asked
+	b.r.Start(r)
+	s := b.await(key(0), "ended", func(s host.State) bool {
+		if s.Ready {
+			t.Error("it is ready, and listens on all addresses")
+		}
+		return s.Exit != nil
+	})
+	if s.Exit.Reason == "" && s.Exit.Code == 4 {
+		t.Skip("this machine has no such address")
+	}
+	if s.Exit.Reason != host.ReasonRefused {
+		t.Errorf("ended as %+v", s.Exit)
+	}
+}
+
 func TestAProbeDecidesWhenAProcessIsReady(t *testing.T) {
 	b := newBench(t)
 	failing := b.request(key(0), "serve", "127.0.0.1:{port}")

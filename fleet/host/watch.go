@@ -27,16 +27,18 @@ func (p *run) watch(ctx context.Context) {
 	defer a.close()
 	began, ready := time.Now(), false
 	for {
+		answers := ready
+		if time.Since(began) >= p.req.Probe.Delay && (!ready || p.req.Probe.Every > 0) {
+			answers = a.ask(ctx, ready)
+		}
+		// After the answer and before it counts: who could be asked listens already.
 		if where := beyond(p.runner.mark(p.req.Key), s.PID); len(where) > 0 {
 			p.stop(refuseGrace, &Exit{Reason: ReasonRefused, Message: refusal(p.req.Rule, where)})
 			return
 		}
-		if time.Since(began) >= p.req.Probe.Delay && (!ready || p.req.Probe.Every > 0) {
-			was := ready
-			ready = a.ask(ctx, ready)
-			if ready != was {
-				p.setReady(ready)
-			}
+		if answers != ready {
+			ready = answers
+			p.setReady(ready)
 		}
 		wait := askEvery
 		if time.Since(began) > askLong {
