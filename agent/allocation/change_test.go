@@ -186,6 +186,27 @@ func TestChangedTellsOnceOfWhatIsNew(t *testing.T) {
 	}
 }
 
+func TestBesideAnotherPluginNoSharesByMemoryAreOffered(t *testing.T) {
+	w := newWorld(t, product(t, a100, 2)).start()
+	<-w.node.Changed()
+	for _, c := range []struct {
+		other        bool
+		memory, told int
+	}{{true, 0, 1}, {true, 0, 0}, {false, 80, 1}, {false, 80, 0}, {true, 0, 1}} {
+		w.node.Beside(c.other)
+		got := w.node.Offers()
+		if len(got[whole]) != 2 || len(got[memory]) != c.memory {
+			t.Errorf("beside another plugin %t: %d GPUs and %d GiB are offered, want 2 and %d", c.other, len(got[whole]), len(got[memory]), c.memory)
+		}
+		if told := len(w.node.Changed()); told != c.told {
+			t.Errorf("beside another plugin %t: told %d times, want %d", c.other, told, c.told)
+		}
+		for len(w.node.Changed()) > 0 {
+			<-w.node.Changed()
+		}
+	}
+}
+
 func TestOneAgentAtATime(t *testing.T) {
 	w := newWorld(t, product(t, a100, 2)).start()
 	p := commits(pod("p", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(1)}})
@@ -212,7 +233,7 @@ func TestOneAgentAtATime(t *testing.T) {
 		if len(n.Holders()) != 1 {
 			t.Errorf("the next agent knows of %v", n.Holders())
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the next agent does not start when the first has ended")
 	}
 }

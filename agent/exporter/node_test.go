@@ -70,7 +70,7 @@ func newRig(tb testing.TB, n int, cut ...int) *rig {
 	}
 	r.options.Options = exporter.Options{Hostname: "gpu-node-1", Divide: true}
 	r.options.Proc = tb.TempDir()
-	r.options.MinAge = time.Nanosecond
+	r.options.MinAge, r.options.Patience = time.Nanosecond, time.Minute
 	return r
 }
 

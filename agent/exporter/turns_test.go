@@ -43,6 +43,7 @@ func TestADriverThatHangsHoldsNobodyForLong(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
+	r.options.Patience = 0
 	synctest.Test(t, func(t *testing.T) {
 		c := exporter.NewCollector(r.sources, r.options)
 		begun := time.Now()

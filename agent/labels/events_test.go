@@ -88,7 +88,7 @@ func TestWhatIsSaidAgainIsCounted(t *testing.T) {
 }
 
 func TestAFloodOfEventsIsBounded(t *testing.T) {
-	s, now := newServer(t), start
+	s, now, begun := newServer(t), start, time.Now()
 	e := labels.NewEvents(labels.EventsOptions{Client: s.client(), Node: "n1"})
 	e.SetClock(func() time.Time { return now })
 	for i := range 1000 {
@@ -102,8 +102,9 @@ func TestAFloodOfEventsIsBounded(t *testing.T) {
 	}
 	cancel()
 	<-done
-	if got := len(s.list()); got < 30 || got > 35 {
-		t.Errorf("%d events were written at once, want about 30", got)
+	// Thirty at once, and one more for each second that this machine took.
+	if got, most := len(s.list()), 31+int(time.Since(begun).Seconds()); got < 30 || got > most {
+		t.Errorf("%d events were written, want 30 to %d", got, most)
 	}
 }
 

@@ -17,17 +17,22 @@ import (
 	"berth.dev/berth/agent/mps"
 )
 
+// patience ends what hangs.
+const patience = 3 * time.Minute
+
 // bench is a folder for MPS, and what the manager does and says.
 type bench struct {
-	t      *testing.T
-	root   string
-	health chan map[string]string
+	t    *testing.T
+	root string
+	told chan struct{} // health has more
 
 	changed   chan struct{} // files, or compute modes
 	mu        sync.Mutex
+	health    []map[string]string // as it was told, and nobody has read yet
 	exclusive map[string]bool
 	busy      []string
-	refuse    error // of SetExclusive
+	refuse    error         // of SetExclusive
+	gate      chan struct{} // where it waits; nil: it does not
 }
 
 func newBench(t *testing.T) *bench {
@@ -37,7 +42,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, root: root, health: make(chan map[string]string, 100), exclusive: map[string]bool{}, changed: make(chan struct{}, 1)}
+	b := &bench{t: t, root: root, told: make(chan struct{}, 1), exclusive: map[string]bool{}, changed: make(chan struct{}, 1)}
 	b.watch()
 	t.Cleanup(func() {
 		if pid := b.pid(); pid > 1 {
@@ -80,7 +85,7 @@ func (b *bench) poke() {
 // await waits until something holds, asking again whenever the daemon wrote.
 func (b *bench) await(what string, is func() bool) {
 	b.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	for !is() {
 		select {
 		case <-b.changed:
@@ -122,6 +127,9 @@ func (b *bench) run(o mps.Options) (*mps.Manager, func()) {
 	}
 	o.Root = b.root
 	o.SetExclusive = func(_ context.Context, uuid string, on bool) error {
+		if b.gate != nil {
+			<-b.gate
+		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if on && b.refuse != nil {
@@ -136,7 +144,15 @@ func (b *bench) run(o mps.Options) (*mps.Manager, func()) {
 		defer b.mu.Unlock()
 		return b.busy
 	}
-	o.Health = func(h map[string]string) { b.health <- h }
+	o.Health = func(h map[string]string) { // must not wait: tests do not read all of it
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.health = append(b.health, h)
+		select {
+		case b.told <- struct{}{}:
+		default:
+		}
+	}
 	if o.Interval == 0 {
 		o.Interval = 10 * time.Millisecond
 	}
@@ -167,17 +183,35 @@ func (b *bench) isExclusive(uuid string) bool {
 // until waits until a GPU's reason contains words; "" is healthy.
 func (b *bench) until(uuid, words string) string {
 	b.t.Helper()
-	deadline := time.After(time.Minute)
 	for last := "nothing"; ; {
-		select {
-		case h := <-b.health:
-			why, ok := h[uuid]
-			if ok && (why == "" && words == "" || words != "" && strings.Contains(why, words)) {
-				return why
-			}
-			last = why
-		case <-deadline:
+		h, ok := b.next()
+		if !ok {
 			b.t.Fatalf("the reason of %s never was %q, last %q", uuid, words, last)
+		}
+		why, ok := h[uuid]
+		if ok && (why == "" && words == "" || words != "" && strings.Contains(why, words)) {
+			return why
+		}
+		last = why
+	}
+}
+
+// next gives what was told of health after what has been read; nothing comes for
+// long, and ok is false.
+func (b *bench) next() (h map[string]string, ok bool) {
+	deadline := time.After(patience)
+	for {
+		b.mu.Lock()
+		if len(b.health) > 0 {
+			h, b.health = b.health[0], b.health[1:]
+			b.mu.Unlock()
+			return h, true
+		}
+		b.mu.Unlock()
+		select {
+		case <-b.told:
+		case <-deadline:
+			return nil, false
 		}
 	}
 }

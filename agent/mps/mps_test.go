@@ -28,11 +28,13 @@ var (
 // force. NVIDIA/k8s-device-plugin#467: limits that were set had no effect.
 func TestSharesAreHealthyOnceLimitsAreInForce(t *testing.T) {
 	b := newBench(t)
+	b.gate = make(chan struct{})
 	m, stop := b.run(mps.Options{})
 	m.Set(mps.Want{GPUs: two, Replicas: 4, OneEach: true})
 	if why := m.Unhealthy()["GPU-a"]; why != "the MPS control daemon is not ready yet" {
 		t.Errorf("before the daemon runs: %q", why)
 	}
+	close(b.gate)
 	b.until("GPU-b", "not ready yet")
 	b.until("GPU-b", "")
 	want := []string{
@@ -111,6 +113,9 @@ func TestADaemonThatDiesIsStartedAgain(t *testing.T) {
 	b.until("GPU-a", "")
 	for range 3 {
 		pid := b.pid()
+		if pid <= 1 {
+			t.Fatalf("the daemon's process is %d", pid)
+		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -124,13 +129,12 @@ func TestADaemonThatDiesIsStartedAgain(t *testing.T) {
 
 func TestADaemonThatHangsMakesSharesUnhealthyAndIsEnded(t *testing.T) {
 	b := newBench(t)
-	m, _ := b.run(mps.Options{Timeout: time.Second})
+	m, _ := b.run(mps.Options{Timeout: 3 * time.Second})
 	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
 	b.until("GPU-a", "")
 	pid := b.pid()
-	b.behave("hang")
+	b.behave("hang once")
 	b.until("GPU-a", "does not answer (1 of 3 times); its pods may go on")
-	b.behave("")
 	b.until("GPU-a", "") // it was only slow
 	if b.pid() != pid {
 		t.Error("a daemon that was slow once was ended")
@@ -180,21 +184,27 @@ func TestADaemonThatCannotWorkSaysWhy(t *testing.T) {
 		m.Set(mps.Want{GPUs: one, Replicas: 2})
 		b.until("GPU-a", "set compute mode EXCLUSIVE_PROCESS of GPU 0: insufficient permissions")
 		m.Set(mps.Want{}) // never mind: nothing is left to be told of
-		for len(<-b.health) > 0 {
+		for h := map[string]string{"": ""}; len(h) > 0; {
+			var ok bool
+			if h, ok = b.next(); !ok {
+				t.Fatal("that nothing is left is not told")
+			}
 		}
 	})
 }
 
 func TestADaemonThatDoesNotQuitIsKilled(t *testing.T) {
 	b := newBench(t)
-	m, stop := b.run(mps.Options{Timeout: time.Second})
+	m, stop := b.run(mps.Options{Timeout: 3 * time.Second})
 	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
 	b.until("GPU-a", "")
 	pid := b.pid()
 	b.behave("deaf")
 	stop()
-	if syscall.Kill(pid, 0) == nil && !zombie(pid) {
-		t.Error("the daemon still runs")
+	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil && !zombie(pid); time.Sleep(time.Millisecond) { // it is being killed
+		if time.Now().After(end) {
+			t.Fatal("the daemon still runs")
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package pods_test
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,12 +75,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func client(t *testing.T, url string) rest.Interface {
+func client(t *testing.T, url string, dial ...func(context.Context, string, string) (net.Conn, error)) rest.Interface {
 	t.Helper()
-	c, err := rest.RESTClientFor(&rest.Config{
+	config := &rest.Config{
 		Host: url, APIPath: "/api",
 		ContentConfig: rest.ContentConfig{GroupVersion: &schema.GroupVersion{Version: "v1"}, NegotiatedSerializer: scheme.Codecs.WithoutConversion()},
-	})
+	}
+	for _, d := range dial {
+		config.Dial = d
+	}
+	c, err := rest.RESTClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,9 +156,9 @@ func TestPodsOfTheAPI(t *testing.T) {
 }
 
 func TestAnAPIServerThatIsAway(t *testing.T) {
-	h := httptest.NewServer(http.NotFoundHandler())
-	h.Close()
-	a := pods.FromAPI(client(t, h.URL), "n1")
+	a := pods.FromAPI(client(t, "http://127.0.0.1", func(context.Context, string, string) (net.Conn, error) {
+		return nil, syscall.ECONNREFUSED // of a port that no other program can have by now
+	}), "n1")
 	if _, err := a.Pod(context.Background(), "uid", true); err == nil || !strings.HasPrefix(err.Error(), "list the pods of node n1: ") {
 		t.Errorf("Pod: %v", err)
 	}

@@ -72,15 +72,33 @@ func (t *tracker) run(ctx context.Context) {
 	}
 }
 
-// follow watches the folders where a change shows: the path's own, those that
-// links lead to, and the nearest that is there.
+// follow watches the folders where a change shows. It looks again after that: what
+// came or was turned between the look and the watch has told nobody.
 func (t *tracker) follow() {
+	want := t.places()
+	for range maxLinks { // more than that, and something else will be heard of it
+		t.watch(want)
+		now := t.places()
+		if slices.Equal(now, want) {
+			return
+		}
+		want = now
+	}
+}
+
+// places gives the folders where a change shows, sorted: the path's own, those that
+// links lead to, and the nearest that is there.
+func (t *tracker) places() []string {
 	want := trail(t.path)
 	if info, err := os.Stat(t.path); err == nil && info.IsDir() {
 		want = append(want, folders(t.path)...)
 	}
 	slices.Sort(want)
-	want = slices.Compact(want)
+	return slices.Compact(want)
+}
+
+// watch watches these folders and no others.
+func (t *tracker) watch(want []string) {
 	for _, dir := range t.dirs {
 		if !slices.Contains(want, dir) {
 			_ = t.files.Remove(dir) // gone with the folder itself, mostly

@@ -26,7 +26,7 @@ func watch(t *testing.T, o settings.Options) func() settings.Choice {
 		select {
 		case c := <-choices:
 			return c
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("no choice came")
 			return settings.Choice{}
 		}
