@@ -196,8 +196,9 @@ func (t *Trial) fewer(pod *v1.Pod) (Relief, bool) {
 	container, name := 0, v1.ResourceName("")
 	most := int64(1)
 	for i := range less.Spec.Containers {
-		for key, n := range containerAmounts(&less.Spec.Containers[i]) {
-			if n > most {
+		amounts := containerAmounts(&less.Spec.Containers[i])
+		for _, key := range sortedKeys(amounts) {
+			if n := amounts[key]; n > most {
 				container, name, most = i, v1.ResourceName(key), n
 			}
 		}

@@ -54,6 +54,10 @@ func TestReliefs(t *testing.T) {
 			[]kube.Relief{{Change: "ask for 2 nvidia.com/gpu instead of 4", Node: "four"}},
 		},
 		{
+			"of what it asks for in equal numbers, the first by name", waits([]any{api.ResourceGPU, 4, api.ResourceGPUMemory, 4}), "",
+			[]kube.Relief{{Change: "ask for 2 nvidia.com/gpu instead of 4", Node: "four"}},
+		},
+		{
 			"its selector keeps it from the free ones", waits([]any{api.ResourceGPU, 2}, selecting("size", "five")), "",
 			[]kube.Relief{{Change: "leave the node selector and affinity out", Node: "four"}},
 		},

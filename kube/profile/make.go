@@ -260,8 +260,8 @@ func (m *maker) metadata() error {
 	if err := m.into("extra_labels", expandTexts, &m.labels); err != nil {
 		return err
 	}
-	for key, value := range m.labels {
-		if !labelValue(value) {
+	for _, key := range slices.Sorted(maps.Keys(m.labels)) {
+		if value := m.labels[key]; !labelValue(value) {
 			return m.fail("extra_labels", "%s: %q cannot be the value of a label", key, value)
 		}
 	}

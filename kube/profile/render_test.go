@@ -43,6 +43,8 @@ func TestRenderRefuses(t *testing.T) {
 		{"a variable that is a list", "", `{environment: {A: [1]}}`, "kubespawner_override.environment.A", "a list"},
 		{"a user who is half one", "", `{uid: 1000.5}`, "kubespawner_override.uid", "whole number"},
 		{"a label that cannot be", "", `{extra_labels: {a: "x y"}}`, "kubespawner_override.extra_labels", "cannot be the value of a label"},
+		{"two labels that cannot be", "", `{extra_labels: {b: "x y", a: "y z"}}`, "kubespawner_override.extra_labels", `a: "y z" cannot be`},
+		{"two keys of a security context in snake_case", "", `{container_security_context: {run_as_user: 0, run_as_group: 0}}`, "kubespawner_override.container_security_context", "run_as_group: "},
 		{"snake_case in a security context", "", `{container_security_context: {run_as_user: 0}}`, "kubespawner_override.container_security_context", "runAsUser"},
 		{"an unknown field of the pod", "", `{extra_pod_config: {hostNetworks: true}}`, "kubespawner_override.extra_pod_config", "unknown field"},
 		{"an extra_pod_config that is a list", "", `{extra_pod_config: [a]}`, "kubespawner_override.extra_pod_config", "mapping"},

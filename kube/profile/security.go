@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,7 +108,7 @@ func (m *maker) flag(setting string) (*bool, error) {
 // does, and says whether there are any keys.
 func (m *maker) camelOnly(setting string) (bool, error) {
 	fields, _ := m.set.Values[setting].(map[string]any)
-	for key := range fields {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if strings.Contains(key, "_") {
 			return false, m.fail(setting, "%s: keys of a security context are written as in Kubernetes, such as runAsUser", key)
 		}
