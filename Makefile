@@ -30,13 +30,13 @@ down: ## stop it; what is in it is kept
 test: build agent check ## everything that must pass: formatting, vet, unit, race, scripts on the built program
 	@sh tools/jupyter.sh
 	@sh tools/node.sh "$(LDFLAGS)"
-	go test $(PURE) .
+	go test -timeout 30m $(PURE) .
 	sh tools/race.sh $(PURE)
 	@sh tools/nvmltest.sh
-	go test -count=1 -timeout 20m ./controlplane/... ./scheduler/server/... ./test/bench/... ./test/hardware
+	go test -count=1 -timeout 30m ./controlplane/... ./scheduler/server/... ./test/bench/... ./test/hardware
 # Alone, since scripts wait for what compiling slows down; four at once, since mostly they wait.
 	go test -count=1 -parallel 4 -timeout 50m ./test
-	go test -count=1 -timeout 20m -v ./test/node/...
+	go test -count=1 -timeout 40m -v ./test/node/...
 
 check: ## formatting and vet
 	@sh tools/check.sh

@@ -103,7 +103,7 @@ func kubeletResources[T any](ask func(context.Context, podresources.PodResources
 		return none, err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	return ask(ctx, podresources.NewPodResourcesListerClient(c))
 }
@@ -147,6 +147,17 @@ func (n *node) offersWithin(t *testing.T, patience time.Duration, what string, c
 		}
 		return err
 	})
+}
+
+// answered is how many the kubelet can give now, as soon as it answers.
+func (n *node) answered(t *testing.T, what string) int {
+	t.Helper()
+	got := 0
+	eventually(t, patience, "the kubelet says what it can give", func() (err error) {
+		got, err = allocatable(what)
+		return err
+	})
+	return got
 }
 
 // picks are the devices that the kubelet itself believes a container has,

@@ -114,7 +114,7 @@ func inherit(root, dir, file string) error {
 func (cg *cgroup) remove() error {
 	var last error
 	for _, dir := range cg.dirs {
-		for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			if last = removeGroups(dir); last == nil || time.Now().After(end) {
 				break
 			}

@@ -161,15 +161,6 @@ func (n *node) crash(t *testing.T, name string) {
 	}
 }
 
-// restarts says how often a container was started again.
-func (n *node) restarts(name string) int32 {
-	have, err := n.pods()
-	if err != nil || len(have[name].Status.ContainerStatuses) == 0 {
-		return -1
-	}
-	return have[name].Status.ContainerStatuses[0].RestartCount
-}
-
 // again waits until a container runs that was started again.
 func (n *node) again(t *testing.T, name string) {
 	t.Helper()

@@ -74,8 +74,8 @@ func (n *node) mendedLater(t *testing.T) {
 	n.configure(t, "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}\n")
 	n.startAgent(t, wholeGPUs(4), "--config-file", configFile)
 	n.logs(t, "config.yaml:2: sharing.timeSlicing.resources[0].replicas: number of replicas must be >= 2", 1)
-	if got, err := allocatable(gpuResource); err != nil || got != 0 {
-		t.Errorf("with a configuration that is refused the kubelet has %d GPUs, %v", got, err)
+	if got := n.answered(t, gpuResource); got != 0 {
+		t.Errorf("with a configuration that is refused the kubelet has %d GPUs", got)
 	}
 	n.configure(t, "version: v1\nflags: {mpsRoot: /run/elsewhere}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}\n")
 	n.offers(t, gpuResource, 8)

@@ -71,9 +71,12 @@ func (j joined) notebook(t *testing.T) {
 		t.Error(err)
 	}
 	j.listed(t, "Queued")
-	if out := j.run(t, "kubectl", "get", "events", "--field-selector", "involvedObject.kind=Notebook,reason=Preempted"); !strings.Contains(out, "default/urgent") {
-		t.Errorf("no event of the notebook names who preempted it:\n%s", out)
-	}
+	eventually(t, patience, "an event of the notebook names who preempted it", func() error {
+		if out := j.run(t, "kubectl", "get", "events", "--field-selector", "involvedObject.kind=Notebook,reason=Preempted"); !strings.Contains(out, "default/urgent") {
+			return &notYet{out}
+		}
+		return nil
+	})
 	if err := j.client.CoreV1().Pods("default").Delete(t.Context(), "urgent", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -326,7 +326,7 @@ func (j joined) restarts(t *testing.T) {
 	j.make(t, asking("runs", gpuResource, 1))
 	gpus := j.committed(t, "runs")
 	j.killAgent(t)
-	took := eventually(t, time.Minute, "the node shows that its plugin is dead", func() error {
+	took := eventually(t, patience, "the node shows that its plugin is dead", func() error {
 		n, err := j.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
 		if got := n.Status.Allocatable[gpuResource]; err != nil || !got.IsZero() {
 			return errors.Join(err, &notYet{"it has " + got.String() + " GPUs"})

@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"text/template"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -44,11 +43,18 @@ type node struct {
 }
 
 // containerdConfig is what containerd needs to run here. CDI is on unless said
-// otherwise, in version 2.
+// otherwise, in version 2. Its own timeouts of two to five seconds are for machines
+// that do nothing else: a container whose shim is late would be taken for dead.
 var containerdConfig = template.Must(template.New("").Parse(`version = 3
 root = "{{.Work}}/containerd/root"
 state = "{{.Work}}/containerd/state"
 disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp"]
+[timeouts]
+  "io.containerd.timeout.shim.load" = "1m"
+  "io.containerd.timeout.shim.cleanup" = "1m"
+  "io.containerd.timeout.shim.shutdown" = "1m"
+  "io.containerd.timeout.task.state" = "1m"
+  "io.containerd.timeout.metrics.shimstats" = "1m"
 [grpc]
   address = "{{.Socket}}"
 [ttrpc]
@@ -112,7 +118,7 @@ authorization: {mode: AlwaysAllow}
 func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{t: t, http: &http.Client{
-		Timeout:   5 * time.Second,
+		Timeout:   answerTime,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // it signs its own certificate
 	}}
 	t.Cleanup(n.tails)
@@ -140,7 +146,7 @@ func newNode(t *testing.T) *node {
 func (n *node) startContainerd() {
 	n.t.Helper()
 	n.containerd = startProcess(n.t, workDir, "containerd", nil, program("containerd"), "-c", workDir+"/containerd.toml")
-	eventually(n.t, 30*time.Second, "containerd answers", func() error { return n.ctr("version") })
+	eventually(n.t, patience, "containerd answers", func() error { return n.ctr("version") })
 }
 
 // render writes a configuration.
@@ -198,7 +204,7 @@ func (n *node) startKubelet() {
 	}
 	n.render("kubelet.yaml", kubeletConfig, ca)
 	n.kubelet = startProcess(n.t, workDir, "kubelet", nil, args...)
-	eventually(n.t, 30*time.Second, "the kubelet answers", func() error {
+	eventually(n.t, patience, "the kubelet answers", func() error {
 		if n.kubelet.ended() {
 			n.t.Fatal("the kubelet has ended")
 		}

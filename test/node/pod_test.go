@@ -23,8 +23,12 @@ const (
 	berthScheduler    = "berth-scheduler"
 )
 
-// patience is how long anything may take on a machine with much to do.
-const patience = 30 * time.Second
+// patience is how long anything may take on a machine with much to do: it only
+// ends what would never come. answerTime is the same for one answer of a process.
+const (
+	patience   = 2 * time.Minute
+	answerTime = 30 * time.Second
+)
 
 // report is what a container of gpuapp says it sees.
 type report struct {

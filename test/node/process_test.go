@@ -52,8 +52,8 @@ func (p *process) stop(t *testing.T, s syscall.Signal) {
 	_ = p.cmd.Process.Signal(s) // it may have ended
 	select {
 	case <-p.done:
-	case <-time.After(90 * time.Second):
-		t.Fatalf("%s goes on 90 s after %v", p.name, s)
+	case <-time.After(patience):
+		t.Fatalf("%s goes on %v after %v", p.name, patience, s)
 	}
 }
 
@@ -100,19 +100,21 @@ func children(pid int) []int {
 	return found
 }
 
-// residentBytes is the memory of a process that is its own or shared with
-// others, as `ps` shows it.
-func residentBytes(t *testing.T, pid int) int64 {
+// residentBytes is the memory of a process as `ps` shows it, and how much of that
+// is its own: the rest are parts of files, such as the program, that the kernel keeps
+// mapped for as long as nobody else needs the memory.
+func residentBytes(t *testing.T, pid int) (all, own int64) {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var size, resident int64
-	if _, err := fmt.Sscan(string(data), &size, &resident); err != nil {
+	var size, resident, shared int64
+	if _, err := fmt.Sscan(string(data), &size, &resident, &shared); err != nil {
 		t.Fatal(err)
 	}
-	return resident * int64(os.Getpagesize())
+	page := int64(os.Getpagesize())
+	return resident * page, (resident - shared) * page
 }
 
 // program is the path of a built program: in ../../bin, or in the folder that

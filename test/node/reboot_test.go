@@ -195,9 +195,12 @@ func (r rebooted) have(t *testing.T, n *node) {
 	n.has(t, r.b, 1, 3)
 	n.has(t, r.other, 2)
 	n.held(t, 4)
-	if got := specs(t); len(got) != 3 {
-		t.Errorf("for three pods there is %v", got)
-	}
+	eventually(t, patience, "there is a spec for each of three pods", func() error {
+		if got := specs(t); len(got) != 3 {
+			return fmt.Errorf("there is %v", got)
+		}
+		return nil
+	})
 }
 
 // replacement does what a controller does: it makes another pod whenever one was
@@ -234,7 +237,7 @@ func (n *node) rebootAgentFirst(t *testing.T, pods rebooted) {
 	}
 	before := map[string]string{}
 	for _, name := range pods.names() {
-		before[name] = n.lastLog(t, name)
+		before[name] = n.lastReport(t, name)
 	}
 	n.startContainerd()
 	n.startKubelet()
@@ -245,7 +248,7 @@ func (n *node) rebootAgentFirst(t *testing.T, pods rebooted) {
 			t.Fatal(err)
 		}
 		eventually(t, patience, "pod "+name+" starts again", func() error {
-			if got := n.lastLog(t, name); got == before[name] {
+			if got := n.lastReport(t, name); got == "" || got == before[name] {
 				return &notYet{n.state(name)}
 			}
 			return nil
@@ -259,12 +262,25 @@ func (n *node) rebootAgentFirst(t *testing.T, pods rebooted) {
 	}
 }
 
-// lastLog names the log of a pod's container as it runs now, or has run last.
-func (n *node) lastLog(t *testing.T, name string) string {
+// lastReport is the line, with its time, in which a pod's container has reported
+// that runs now or has run last; "" is none yet. A kubelet that does not know the
+// pod for a while may remove its logs, so their names say nothing.
+func (n *node) lastReport(t *testing.T, name string) string {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(podLogDir, "*_"+name+"-"+nodeName+"_*", "c", "*.log"))
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("pod %s has no log: %v", name, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return logs[len(logs)-1]
+	if len(logs) == 0 {
+		return ""
+	}
+	text, err := os.ReadFile(logs[len(logs)-1])
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	line, _, whole := strings.Cut(string(text), "\n")
+	if !whole {
+		return ""
+	}
+	return line
 }
