@@ -103,8 +103,9 @@ type Installed struct {
 	Foreign bool   // it was there and is not Berth's to change: nothing was
 }
 
-// patience is how long a definition may take to be served.
-const patience = 30 * time.Second
+// patience is how long definitions may take to be served: as long as an API server
+// may take to start, which on a slow machine does much else at that time.
+const patience = 2 * time.Minute
 
 // Install brings the definitions to a cluster by server-side apply, and returns
 // when the API server serves and lists them. One that is there without Berth's
