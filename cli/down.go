@@ -16,8 +16,9 @@ import (
 )
 
 // downPatience is how long an ordered stop may take before the process is
-// killed. The store survives both.
-const downPatience = 15 * time.Second
+// killed: a second where nothing holds it up, much longer on a busy machine. The
+// store survives both.
+const downPatience = time.Minute
 
 func newDown(o Options) *cobra.Command {
 	var dir string
@@ -72,36 +73,45 @@ func stop(ctx context.Context, d datadir.Dir) (bool, error) {
 			return false, nil
 		}
 	}
-	pid, held, err := d.Holder()
-	if err != nil || !held {
-		return false, err
-	}
-	if pid == 0 {
-		return false, fmt.Errorf("data folder %s is held by a process that did not leave its number; end it by hand", d)
-	}
-	p, err := os.FindProcess(pid)
-	if err != nil {
-		return false, fmt.Errorf("stop process %d: %w", pid, err)
-	}
-	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return false, fmt.Errorf("stop process %d, which holds %s: %w", pid, d, err)
-	}
-	kill := time.After(downPatience)
-	for {
-		if _, held, err := d.Holder(); err != nil || !held {
-			return true, err
+	var kill <-chan time.Time
+	for told := 0; ; {
+		pid, held, err := d.Holder()
+		if err != nil || !held {
+			return told != 0, err
+		}
+		if pid == 0 {
+			return false, fmt.Errorf("data folder %s is held by a process that did not leave its number; end it by hand", d)
+		}
+		if pid != told { // the number of an earlier holder is there until the next one has left its own
+			if err := signalHolder(d, pid, syscall.SIGTERM); err != nil {
+				return false, err
+			}
+			told, kill = pid, time.After(downPatience)
 		}
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-kill:
-			if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				return false, fmt.Errorf("kill process %d, which holds %s: %w", pid, d, err)
+			if err := signalHolder(d, pid, syscall.SIGKILL); err != nil {
+				return false, err
 			}
 			kill = nil
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// signalHolder sends a signal to the process that holds a folder. One that has ended
+// by now is no error.
+func signalHolder(d datadir.Dir, pid int, s syscall.Signal) error {
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Signal(s)
+	}
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop process %d, which holds %s (%v): %w", pid, d, s, err)
+	}
+	return nil
 }
 
 // shellPath is a path as it can be pasted into a shell.

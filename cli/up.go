@@ -157,10 +157,14 @@ func (u *upCommand) already(ctx context.Context) (bool, error) {
 // errEnded says that the holder of a folder has let it go.
 var errEnded = errors.New("it has ended")
 
+// readyPatience is how long a berth up that runs already may take to answer: it may
+// still be starting, on a machine that is busy.
+const readyPatience = 5 * time.Minute
+
 // awaitReady waits until the holder of the folder is ready and answers. It
-// returns errEnded when the holder lets go first, and gives up after two minutes.
+// returns errEnded when the holder lets go first, and gives up after readyPatience.
 func awaitReady(ctx context.Context, dir datadir.Dir) (datadir.State, error) {
-	for wait := time.After(2 * time.Minute); ; {
+	for wait := time.After(readyPatience); ; {
 		pid, held, err := dir.Holder()
 		if err != nil {
 			return datadir.State{}, err
@@ -176,7 +180,7 @@ func awaitReady(ctx context.Context, dir datadir.Dir) (datadir.State, error) {
 		case <-ctx.Done():
 			return state, context.Cause(ctx)
 		case <-wait:
-			return state, fmt.Errorf("the berth up in %s (pid %d) does not answer after two minutes; its log is in %s", dir.Short(), pid, dir.Logs())
+			return state, fmt.Errorf("the berth up in %s (pid %d) does not answer after %v; its log is in %s", dir.Short(), pid, readyPatience, dir.Logs())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -231,11 +235,16 @@ func (u *upCommand) foreground(ctx context.Context) error {
 		printAddresses(u.err, u.o.Dir, s)
 		printHints(u.err, u.o.Dir, false, s.HostProcesses)
 	}
-	context.AfterFunc(ctx, func() {
+	said := make(chan struct{})
+	notStopped := context.AfterFunc(ctx, func() {
+		defer close(said)
 		stop() // the next signal has its default effect
 		p.stopping()
 	})
 	err := u.run(ctx, u.o)
+	if !notStopped() {
+		<-said
+	}
 	p.end()
 	return err
 }

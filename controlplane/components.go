@@ -159,7 +159,7 @@ func waitReady(ctx context.Context, cfg *rest.Config, ended <-chan error) error 
 		return fmt.Errorf("client of kube-apiserver: %w", err)
 	}
 	client := clients.Discovery().RESTClient()
-	deadline := time.After(2 * time.Minute)
+	deadline := time.After(startPatience)
 	var last error
 	for {
 		if _, last = client.Get().AbsPath("/readyz").DoRaw(ctx); last == nil {
@@ -171,7 +171,7 @@ func waitReady(ctx context.Context, cfg *rest.Config, ended <-chan error) error 
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline:
-			return fmt.Errorf("kube-apiserver was not ready after two minutes: %w", last)
+			return fmt.Errorf("kube-apiserver was not ready after %v: %w", startPatience, last)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

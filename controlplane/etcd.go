@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -72,8 +71,8 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 	case err = <-e.Err():
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-	case <-time.After(time.Minute):
-		err = errors.New("not ready after a minute")
+	case <-time.After(startPatience):
+		err = fmt.Errorf("not ready after %v", startPatience)
 	}
 	e.Close()
 	return nil, "", fmt.Errorf("start the store in %s: %w", cfg.Dir, err)

@@ -2,9 +2,7 @@ package controlplane
 
 import (
 	"context"
-	"os"
 	"sync"
-	"syscall"
 )
 
 // group waits for what was started.
@@ -18,10 +16,4 @@ func (g *group) ended(ctx context.Context, p *plane) func(name string, err error
 		defer g.Done()
 		p.ended(ctx, name, err)
 	}
-}
-
-// alive says whether a process exists.
-func alive(pid int) bool {
-	p, err := os.FindProcess(pid)
-	return err == nil && p.Signal(syscall.Signal(0)) == nil
 }

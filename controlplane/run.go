@@ -68,7 +68,7 @@ type Options struct {
 // stops everything, in order, and returns nil. It returns *datadir.HeldError,
 // with nothing touched, when another process holds the folder.
 func Run(ctx context.Context, o Options) error {
-	release, err := lock(o.Dir)
+	release, err := o.Dir.Lock()
 	if err != nil {
 		return err
 	}
@@ -92,18 +92,9 @@ func Run(ctx context.Context, o Options) error {
 	return p.run(ctx)
 }
 
-// lock takes the folder. A reader that only asks who holds it holds it for an
-// instant, so a refusal is tried again before it is believed.
-func lock(dir datadir.Dir) (release func(), err error) {
-	for range 5 {
-		var held *datadir.HeldError
-		if release, err = dir.Lock(); !errors.As(err, &held) || held.PID != 0 && alive(held.PID) && held.PID != os.Getpid() {
-			return release, err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return release, err
-}
+// startPatience is how long the store, and the API server, may take to be ready:
+// seconds, but much longer on a machine that is busy with other things.
+const startPatience = 5 * time.Minute
 
 // plane is one run of the control plane.
 type plane struct {
