@@ -1,8 +1,9 @@
 #!/bin/sh
 # Builds what the tests on a real node run, into bin/: Kubernetes' kubelet,
-# containerd with its shim and ctr, and the program of their containers. By root
-# with apt-get it installs runc, too. Where it cannot, it says why and goes on,
-# and those tests are left out. BERTH_TEST_NODE=no leaves them out, too.
+# containerd with its shim and ctr, the program of their containers, and NVIDIA's
+# device plugin with a library that stands in for the driver's. By root with
+# apt-get it installs runc, too. Where it cannot, it says why and goes on, and
+# those tests are left out. BERTH_TEST_NODE=no leaves them out, too.
 # usage: tools/node.sh LDFLAGS
 set -eu
 cd "$(dirname "$0")/.."
@@ -30,5 +31,20 @@ out=$PWD/bin/
 	github.com/containerd/containerd/v2/cmd/containerd \
 	github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2 \
 	github.com/containerd/containerd/v2/cmd/ctr)
+# NVIDIA's plugin is cgo, with the flags of tools/nvml.sh. Linkers of today leave
+# the functions of a library that is opened later to the loader only if told so.
+nvidia() {
+	headers=$(cd cmd/berth-nvml && go list -m -f '{{.Dir}}' github.com/NVIDIA/go-nvml) &&
+		cc=$(go env CC) && "$cc" -shared -fPIC -O1 -Wl,-Bsymbolic,-soname,libnvidia-ml.so.1 -I "$headers/pkg/nvml" \
+		-o bin/libnvidia-ml.so.1 cmd/berth-nvml/fakelib/testdata/*.c &&
+		cd tools/nvidia && version=$(go list -m -f '{{.Version}}' github.com/NVIDIA/k8s-device-plugin) &&
+		CGO_ENABLED=1 CGO_CFLAGS="-g -O2 -Wno-deprecated-declarations" CGO_LDFLAGS="-g -O2 -Wl,-z,lazy" go build -o "$out" \
+			-ldflags "-s -w -extldflags=-Wl,--export-dynamic -X github.com/NVIDIA/k8s-device-plugin/internal/info.version=$version" \
+			github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin
+}
+if ! why=$(nvidia 2>&1); then
+	rm -f bin/nvidia-device-plugin
+	printf '  built no device plugin of NVIDIA, and the test beside it is left out:\n%s\n' "$why" >&2
+fi
 took=$(($(date +%s) - began))
 if [ "$took" -ge 5 ]; then echo "  built a real node for tests in ${took}s" >&2; fi

@@ -8,8 +8,10 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -45,26 +47,40 @@ func writeImages(path, program string) error {
 	if err != nil {
 		return err
 	}
+	rootfs, err := layer(map[string][]byte{"gpuapp": binary})
+	if err != nil {
+		return err
+	}
+	return writeArchive(path,
+		image{pauseImage, rootfs, "/gpuapp", []string{"PATH=/"}},
+		image{appImage, rootfs, "/gpuapp", []string{"PATH=/"}},
+		image{allImage, rootfs, "/gpuapp", []string{"PATH=/", "NVIDIA_VISIBLE_DEVICES=all"}},
+	)
+}
+
+// image is one image of an archive.
+type image struct {
+	name       string
+	rootfs     []byte // its only layer
+	entrypoint string
+	env        []string
+}
+
+// writeArchive writes an archive of images for containerd to import.
+func writeArchive(path string, images ...image) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	l := &layout{tar: tar.NewWriter(f), written: map[string]bool{}}
-	rootfs, err := layer(binary)
-	if err != nil {
-		return err
-	}
 	var index []descriptor
-	for _, image := range []struct {
-		name string
-		env  []string
-	}{{pauseImage, nil}, {appImage, nil}, {allImage, []string{"NVIDIA_VISIBLE_DEVICES=all"}}} {
-		d, err := l.image(rootfs, image.env)
+	for _, i := range images {
+		d, err := l.image(i)
 		if err != nil {
 			return err
 		}
-		d.Annotations = map[string]string{"io.containerd.image.name": image.name}
+		d.Annotations = map[string]string{"io.containerd.image.name": i.name}
 		index = append(index, d)
 	}
 	if err := l.document("index.json", map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": index}); err != nil {
@@ -76,8 +92,9 @@ func writeImages(path, program string) error {
 	return l.tar.Close()
 }
 
-// layer is a root folder with the program, as a tar archive.
-func layer(binary []byte) ([]byte, error) {
+// layer is a root folder with files by path, as a tar archive. All of them may be
+// run, and the folders that they lie in are made where they are needed.
+func layer(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, dir := range []string{"dev/", "proc/", "sys/", "etc/", "tmp/"} {
@@ -85,20 +102,23 @@ func layer(binary []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "gpuapp", Mode: 0o755, Size: int64(len(binary))}); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(binary); err != nil {
-		return nil, err
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o755, Size: int64(len(files[path]))}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(files[path]); err != nil {
+			return nil, err
+		}
 	}
 	return out.Bytes(), w.Close()
 }
 
 // image writes one image and gives its manifest's descriptor.
-func (l *layout) image(rootfs []byte, env []string) (descriptor, error) {
+func (l *layout) image(i image) (descriptor, error) {
+	rootfs := i.rootfs
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Entrypoint": []string{"/gpuapp"}, "Env": append([]string{"PATH=/"}, env...)},
+		"config": map[string]any{"Entrypoint": []string{i.entrypoint}, "Env": i.env},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digest(rootfs)}},
 	})
 	if err != nil {

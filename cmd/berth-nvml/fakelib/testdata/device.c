@@ -138,6 +138,14 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfoV_t *o
 	return NVML_SUCCESS;
 }
 
+/* What NVIDIA's device plugin asks before it prefers GPUs. Nothing depends on the answers but that there are some. */
+
+nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t d, unsigned *out) { DEVICE(d); *out = g->limit; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, nvmlBAR1Memory_t *out) { DEVICE(d); memset(out, 0, sizeof *out); return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned *out) { DEVICE(d); *out = 4; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t d, unsigned *out) { DEVICE(d); *out = 16; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, nvmlClockType_t type, unsigned *out) { DEVICE(d); *out = type == NVML_CLOCK_MEM ? g->mem : g->sm; return NVML_SUCCESS; }
+
 /* What it shows. */
 
 #define READING(call, field) \
