@@ -214,7 +214,7 @@ func (a *agent) write(ctx context.Context) error {
 // texts are labels and annotations for a status.
 func (a *agent) texts(s Status) (l, notes map[string]string, err error) {
 	l = labels.GFD(s.Snapshot, s.Settings.Sharing, a.cluster.found)
-	l[api.LabelAllocation] = a.o.Allocation
+	l[api.LabelAllocation] = a.allocation()
 	if a.o.FakeFile != "" {
 		l[api.LabelFakeGPUs] = "true"
 	}
@@ -223,7 +223,7 @@ func (a *agent) texts(s Status) (l, notes map[string]string, err error) {
 		l[mig.LabelState] = string(state)
 	}
 	a.cluster.mu.Unlock()
-	if a.o.Allocation != api.AllocationCommitted {
+	if l[api.LabelAllocation] != api.AllocationCommitted {
 		// Without an inventory Berth's scheduler leaves the choice to the kubelet.
 		return l, map[string]string{}, nil
 	}

@@ -63,6 +63,7 @@ type agent struct {
 	node    *allocation.Node // nil where it only observes
 	keeper  *keeper
 	mps     *mps.Manager // nil where it only observes
+	others  others
 	status  atomic.Pointer[Status]
 	cutter  atomic.Pointer[mig.Manager] // nil where nothing is cut
 }
@@ -155,11 +156,7 @@ func (a *agent) serveKubelet(g *group) {
 	g.run(func(ctx context.Context) error {
 		return deviceplugin.Run(ctx, deviceplugin.Options{
 			Dir: a.o.deviceDir(), Log: a.o.Log,
-			Foreign: func(_, detail string) {
-				if detail != "" {
-					a.nodeEvent("Warning", "ForeignDevicePlugin", detail)
-				}
-			},
+			Foreign: a.beside,
 		}, a.node)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/deviceplugin"
 	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
 )
@@ -115,11 +116,26 @@ func (n *Node) stillWell(resource string) map[string]bool {
 }
 
 // Offers gives the devices by resource name, under their tokens; in mode kubelet
-// under their own IDs.
+// under their own IDs. Beside another plugin nvidia.com/gpu-memory is not among them.
 func (n *Node) Offers() map[string][]deviceplugin.Device {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.offered()
+	out := n.offered()
+	if n.beside {
+		delete(out, api.ResourceGPUMemory)
+	}
+	return out
+}
+
+// Beside says whether another device plugin gives out GPUs of this node. It knows
+// nothing of shares by memory: a GPU of which a pod has some GiB is free to it.
+func (n *Node) Beside(other bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.beside != other {
+		n.beside = other
+		signal(n.changed)
+	}
 }
 
 func (n *Node) offered() map[string][]deviceplugin.Device {

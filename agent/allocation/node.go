@@ -45,6 +45,7 @@ type Node struct {
 	nonces   map[string][]string              // of answers, by tokenKey
 	offers   map[string][]deviceplugin.Device // as last told
 	adopted  bool                             // pods of an earlier plugin have been looked for
+	beside   bool                             // another plugin serves GPUs of this node
 
 	unreached   map[string]bool // pods that tellUnreached has seen, by UID; replaced, never changed
 	differences int64

@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"sync"
+
+	"berth.dev/berth/api"
+)
+
+// others are the device plugins beside which the agent stands back.
+type others struct {
+	mu        sync.Mutex
+	resources map[string]bool // that they serve
+}
+
+// any says whether there are some.
+func (o *others) any() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.resources) > 0
+}
+
+// beside acts on another plugin that serves a resource of this node, which detail
+// says; "" is that it has gone. While it serves, it chooses the GPUs: so shares of
+// them by memory are not offered, and Berth's scheduler is told to commit none.
+func (a *agent) beside(resource, detail string) {
+	a.others.mu.Lock()
+	if a.others.resources == nil {
+		a.others.resources = map[string]bool{}
+	}
+	if detail == "" {
+		delete(a.others.resources, resource)
+	} else {
+		a.others.resources[resource] = true
+	}
+	a.node.Beside(len(a.others.resources) > 0)
+	a.others.mu.Unlock()
+	if detail != "" {
+		a.nodeEvent("Warning", "ForeignDevicePlugin", detail)
+	}
+	if a.cluster != nil {
+		a.cluster.nudge()
+	}
+}
+
+// allocation says how the node gives out devices now: by the kubelet's choice alone
+// where another plugin serves it.
+func (a *agent) allocation() string {
+	if a.others.any() {
+		return api.AllocationKubelet
+	}
+	return a.o.Allocation
+}
