@@ -81,8 +81,8 @@ func (p *process) run(ctx, work context.Context, l net.Listener) error {
 		}
 	}
 	defer stopServing()
-	if err := p.sync(ctx, work); err != nil {
-		return err
+	if err := p.sync(ctx, work); err != nil || ctx.Err() != nil {
+		return err // told to stop before every object was seen: who binds now may give devices twice
 	}
 	if p.cc.LeaderElection == nil {
 		return p.alone(ctx, work)

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/pkg/scheduler"
+)
+
+// TestWhoIsToldToStopWhileItReadsNeverWrites tells a process to stop before it has seen
+// every object: an API server that answers no list keeps it from that.
+func TestWhoIsToldToStopWhileItReadsNeverWrites(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	client := fake.NewClientset()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	tell := sync.OnceFunc(func() { close(asked) })
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		tell()
+		<-answer
+		return false, nil, nil
+	})
+	config := schedulerconfig.Config{
+		InformerFactory:    informers.NewSharedInformerFactory(client, 0),
+		DynInformerFactory: dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), 0, metav1.NamespaceAll, nil),
+		EventBroadcaster:   newEventWriter(noAdapter{}, client.EventsV1()),
+	}
+	config.InformerFactory.Core().V1().Pods().Informer()
+	cc := config.Complete()
+	p := &process{cc: &cc, sched: &scheduler.Scheduler{}, gate: newGate(), synced: make(chan struct{}), failed: make(chan error, 1), stuck: func(context.Context) {}}
+	over := make(chan error, 1)
+	go func() { over <- p.run(ctx, t.Context(), nil) }()
+	<-asked
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	close(answer)
+	if p.gate.leads != nil {
+		t.Error("it was let write")
+	}
+	select {
+	case <-p.synced:
+		t.Error("it says that it has seen every object")
+	default:
+	}
+}
