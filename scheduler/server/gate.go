@@ -51,8 +51,12 @@ func (g *gate) close(ctx context.Context) bool {
 	g.mu.Unlock()
 	select {
 	case <-g.empty:
-		return true
 	case <-ctx.Done():
+	}
+	select { // of a process that stood still both may be true by now
+	case <-g.empty:
+		return true
+	default:
 		return false
 	}
 }

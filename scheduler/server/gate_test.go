@@ -134,3 +134,17 @@ func TestClosingGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// TestClosingTooLateSaysWhatIsTrue: every write was answered, and the time to wait for
+// that is over when somebody looks.
+func TestClosingTooLateSaysWhatIsTrue(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 100 {
+		g := newGate()
+		g.open(func() bool { return true })
+		if !g.close(ended) {
+			t.Fatal("close says that a write is on its way, and none is")
+		}
+	}
+}
