@@ -53,7 +53,7 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 	cfg.InitialCluster = cfg.Name + "=" + nowhere.String()
 	cfg.QuotaBackendBytes = 4 << 30
 	cfg.WarningUnaryRequestDuration = time.Second
-	cfg.TickMs, cfg.ElectionMs = 20, 200 // one member: nothing to wait for
+	cfg.TickMs, cfg.ElectionMs = tickMs, startTicks*tickMs
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 
 	err = checkStore(cfg.Dir)
@@ -67,6 +67,7 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 	}
 	select {
 	case <-e.Server.ReadyNotify():
+		e.Server.Cfg.ElectionTicks = patientTicks // nothing is elected any more, and requests come from now on
 		return e, "unix://" + sock, nil
 	case err = <-e.Err():
 	case <-ctx.Done():
@@ -76,6 +77,23 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 	}
 	e.Close()
 	return nil, "", fmt.Errorf("start the store in %s: %w", cfg.Dir, err)
+}
+
+// etcd refuses a request that waits for longer than five seconds and twice the
+// election timeout, which no machine keeps that stands still for a while. With this
+// timeout, which counts for nothing else once the one member leads, it waits as long
+// as the API server does: a minute. A store that is closed goes back to the first
+// one, since it waits as long for its clients.
+const (
+	tickMs       = 20
+	startTicks   = 10 // to elect the one member: there is nothing to wait for
+	patientTicks = 55_000 / 2 / tickMs
+)
+
+// closeStore ends a store that startStore has started.
+func closeStore(e *embed.Etcd) {
+	e.Server.Cfg.ElectionTicks = startTicks
+	e.Close()
 }
 
 // startEtcd turns what etcd says by panicking (a damaged file) into an error.

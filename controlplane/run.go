@@ -155,7 +155,7 @@ func (p *plane) run(ctx context.Context) error {
 	// The API server outlives its clients, and the store outlives it.
 	p.stopAPI()
 	<-apiDone
-	store.Close()
+	closeStore(store)
 	egress.Close()
 	return err
 }
