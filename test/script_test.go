@@ -247,9 +247,20 @@ func killBerth(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(p.Kill())
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d/fd", s.PID)); err != nil {
+		if gone(s.PID) {
 			return
 		}
 	}
 	ts.Fatalf("process %d is still there %v after SIGKILL", s.PID, patience)
+}
+
+// gone says whether a process has ended with all of its threads, and so let go of
+// what it had. Whoever inherited it may not have looked yet.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return err != nil || bytes.Contains(stat, []byte(") Z ")) && len(threads) < 2
 }
