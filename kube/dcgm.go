@@ -22,6 +22,12 @@ const (
 	metricMemory   = "DCGM_FI_DEV_FB_USED"           // MiB
 )
 
+// oldMetrics are the same by the names of version 1, which newer exporters write, too,
+// where they are started with their file 1.x-compatibility-metrics.csv.
+var oldMetrics = map[string]string{
+	"dcgm_gpu_utilization": metricUtil, "dcgm_fi_prof_gr_engine_active": metricGraphics, "dcgm_fb_used": metricMemory,
+}
+
 // Labels of the series, in order of preference. A Prometheus that keeps its own pod
 // and namespace, and hands the series on, has the exporter's under exported_; with
 // its option for old names dcgm-exporter has the third, and uuid.
@@ -194,6 +200,7 @@ func samples(text []byte) iter.Seq[sample] {
 	return func(yield func(sample) bool) {
 		for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 			name, rest, ok := strings.Cut(lines.Text(), "{")
+			name = cmp.Or(oldMetrics[name], name)
 			if !ok || name != metricUtil && name != metricGraphics && name != metricMemory {
 				continue
 			}

@@ -67,11 +67,14 @@ func TestReadingsOfOldExporters(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			text := "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n" +
 				"DCGM_FI_DEV_GPU_UTIL{" + tt.labels + "} 42\nDCGM_FI_DEV_FB_USED{" + tt.labels + "} 4096\nDCGM_FI_DEV_GPU_TEMP{" + tt.labels + "} 61\n"
-			if diff := cmp.Diff([]kube.Reading{tt.want}, kube.Readings([]byte(text))); diff != "" {
-				t.Errorf("Readings differ (-want +got):\n%s", diff)
-			}
-			if got := kube.Utilization([]byte(text))["GPU-0"]; got != 0.42 {
-				t.Errorf("Utilization gives %v, want 0.42", got)
+			old := strings.NewReplacer("DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization", "DCGM_FI_DEV_FB_USED", "dcgm_fb_used", "DCGM_FI_DEV_GPU_TEMP", "dcgm_gpu_temp")
+			for _, text := range []string{text, old.Replace(text)} {
+				if diff := cmp.Diff([]kube.Reading{tt.want}, kube.Readings([]byte(text))); diff != "" {
+					t.Errorf("Readings differ (-want +got):\n%s\n%s", diff, text)
+				}
+				if got := kube.Utilization([]byte(text))["GPU-0"]; got != 0.42 {
+					t.Errorf("Utilization gives %v, want 0.42:\n%s", got, text)
+				}
 			}
 		})
 	}

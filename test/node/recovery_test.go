@@ -11,7 +11,7 @@ import (
 
 // recovery is how long a GPU may take to be believed again: the policy asks for
 // three good answers of the driver over 45 s.
-const recovery = 3*time.Minute
+const recovery = 3 * time.Minute
 
 // TestRecovery is k8s-device-plugin issues 1014, 234 and 111: once an Xid has
 // made a GPU unhealthy, it stays so until the plugin is restarted. Here one GPU
