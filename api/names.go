@@ -108,6 +108,10 @@ const (
 	// the definition as Berth has written it.
 	AnnotationDefinition = "berth.dev/definition"
 
+	// LabelPool, on a Node, names the declared pool that it is of; labels of clouds
+	// do as well.
+	LabelPool = "berth.dev/pool"
+
 	// LabelRack, on a Node, names the rack that it is in, unique in its zone.
 	LabelRack = "berth.dev/rack"
 )

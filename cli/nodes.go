@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/pool"
 )
 
 // nodesCommand is `berth nodes`.
@@ -63,7 +64,7 @@ func (n *nodesCommand) run(ctx context.Context) error {
 		}
 		busy := c.utilization(ctx, v.exporters)
 		v.SetBusy(func(uuid string) (float64, bool) { r, ok := busy[uuid]; return r, ok })
-		return n.print(w, v.View)
+		return n.print(w, v.View, c.growth(ctx, n.o, n.selector, v.nodes))
 	}
 	if n.watch {
 		return c.watch(ctx, n.o, show)
@@ -72,7 +73,7 @@ func (n *nodesCommand) run(ctx context.Context) error {
 }
 
 // print writes a view in the form asked for.
-func (n *nodesCommand) print(w io.Writer, v kube.View) error {
+func (n *nodesCommand) print(w io.Writer, v kube.View, pools []pool.Growth) error {
 	var shown []kube.Node
 	for _, node := range v.Nodes {
 		if len(node.GPUs) > 0 || n.all {
@@ -83,6 +84,9 @@ func (n *nodesCommand) print(w io.Writer, v kube.View) error {
 	case n.output.object():
 		l := newList("NodeGPUList", nodeRows(shown))
 		l.Total = totalRow(v)
+		if len(pools) > 0 {
+			l.Pools = poolRows(pools)
+		}
 		return write(w, &n.output, l)
 	case n.output.format == outputName:
 		for _, node := range shown {
@@ -91,11 +95,14 @@ func (n *nodesCommand) print(w io.Writer, v kube.View) error {
 		return nil
 	case len(shown) == 0:
 		fmt.Fprintln(n.o.Err, "no node has GPUs (--all shows the others)")
-		return nil
+		return printPools(w, pools)
 	case n.view == "allocation":
 		return allocationTable(shown).write(w, screenOf(n.o.Out), n.output.noHeaders)
 	}
-	return nodeTable(shown, v, n.output.format == outputWide).write(w, screenOf(n.o.Out), n.output.noHeaders)
+	if err := nodeTable(shown, v, n.output.format == outputWide).write(w, screenOf(n.o.Out), n.output.noHeaders); err != nil {
+		return err
+	}
+	return printPools(w, pools)
 }
 
 // narrow leaves only the holders of one namespace in HeldBy; "" is all. Counts

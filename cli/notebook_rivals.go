@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/pool"
 )
 
 // rivals fills in who holds what a notebook waits for, and what would help.
@@ -36,7 +37,7 @@ func (n *notebooks) rivals(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 	}
 	// What the notebook itself holds is no hindrance: its pod ends before the new one.
 	pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == nb.Namespace && p.Name == nb.Name+"-0" })
-	return n.tried(r, wants, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, wants), budgets: n.budgets(ctx)})
+	return n.tried(r, wants, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, wants), budgets: n.budgets(ctx), pools: n.growth(ctx, n.o, "", nodes)})
 }
 
 // scene is the cluster around a pod that waits, as far as it could be read.
@@ -46,6 +47,7 @@ type scene struct {
 	notebooks []kubeflow.Notebook
 	ties      []kube.Tie
 	budgets   []policyv1.PodDisruptionBudget
+	pools     []pool.Growth
 }
 
 // ties reads what ties a pod to nodes by its volumes. What may not be read ties it to
@@ -116,6 +118,9 @@ func (n *notebooks) tried(r *whyReport, wants *v1.Pod, s *scene) error {
 	}
 	for _, help := range trial.Reliefs(wants) {
 		r.Helps = append(r.Helps, fmt.Sprintf("%s: it then fits on %s now", help.Change, help.Node))
+	}
+	if g := pool.Start(s.pools, wants, s.ties); g != nil {
+		r.Helps = append(r.Helps, fmt.Sprintf("let pool %s grow, which %s: it then fits on a new node of it", g.Name, g))
 	}
 	slices.SortStableFunc(candidates, func(a, b kube.Owner) int { return cmp.Compare(idle[b], idle[a]) })
 	for _, o := range candidates[:min(len(candidates), whyCandidates)] {

@@ -26,6 +26,7 @@ type list[T any] struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           []T `json:"items"`
 	Total           any `json:"total,omitempty"`
+	Pools           any `json:"pools,omitempty"`
 }
 
 func newList[T any](kind string, rows []T) *list[T] {

@@ -53,7 +53,7 @@ func (l *profilesLint) run(ctx context.Context, path string) error {
 		if err != nil {
 			return err
 		}
-		stock, err := c.offers(ctx)
+		stock, err := c.offers(ctx, l.o)
 		if err != nil {
 			return err
 		}
@@ -96,10 +96,14 @@ func printFindings(w io.Writer, list []profile.Finding) error {
 }
 
 // offers reads the cluster for trying notebooks on it.
-func (c *cluster) offers(ctx context.Context) (*profile.Cluster, error) {
+func (c *cluster) offers(ctx context.Context, o Options) (*profile.Cluster, error) {
 	nodes, pods, err := c.list(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	return profile.NewCluster(nodes, pods)
+	on, err := profile.NewCluster(nodes, pods)
+	if err == nil {
+		on.Growing(c.growth(ctx, o, "", nodes))
+	}
+	return on, err
 }

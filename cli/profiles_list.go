@@ -73,7 +73,7 @@ func (l *profilesList) run(ctx context.Context, args []string) error {
 	slices.SortStableFunc(list, func(a, b v1alpha1.NotebookProfile) int {
 		return cmp.Or(cmp.Compare(a.Spec.Order, b.Spec.Order), cmp.Compare(a.Name, b.Name))
 	})
-	on, err := n.offers(ctx)
+	on, err := n.offers(ctx, l.o)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,8 @@ type profileRow struct {
 	PricePerHour *prices  `json:"pricePerHour"`   // dollars, of its GPUs; null is unknown
 	StartsNow    bool     `json:"startsNow"`      // with the default choices
 	Node         string   `json:"node,omitempty"` // where
-	Never        bool     `json:"never"`          // not even on an empty cluster
+	Never        bool     `json:"never"`          // not even on an empty cluster, or one that grows
+	Pool         string   `json:"pool,omitempty"` // on a new node of which it would start
 	Why          string   `json:"why,omitempty"`  // it would not start
 }
 
@@ -191,7 +192,7 @@ func (r *profileRow) offered(s *profile.Standing) {
 	r.Resource, r.GPUs = s.Resource, s.GPUs
 	r.CPU = amountRange(s.CPU, s.CPULimit, func(q resource.Quantity) string { return strconv.FormatFloat(q.AsApproximateFloat64(), 'f', -1, 64) })
 	r.Memory = amountRange(s.Memory, s.MemoryLimit, func(q resource.Quantity) string { return fmt.Sprintf("%.3gGi", float64(q.Value())/(1<<30)) })
-	r.StartsNow, r.Node, r.Why, r.Never = s.Starts != "", s.Starts, s.Why, s.Never
+	r.StartsNow, r.Node, r.Why, r.Never, r.Pool = s.Starts != "", s.Starts, s.Why, s.Never, s.Pool
 	if s.Resource == "" {
 		return
 	}

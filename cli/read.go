@@ -18,6 +18,7 @@ const livePods = "status.phase!=" + string(v1.PodSucceeded) + ",status.phase!=" 
 type fleetView struct {
 	kube.View
 	exporters []*v1.Pod
+	nodes     []*v1.Node
 }
 
 // read lists nodes and live pods and counts them.
@@ -26,7 +27,7 @@ func (c *cluster) read(ctx context.Context, selector string) (fleetView, error) 
 	if err != nil {
 		return fleetView{}, err
 	}
-	return fleetView{View: kube.Cluster(nodes, pods), exporters: kube.Exporters(pods)}, nil
+	return fleetView{View: kube.Cluster(nodes, pods), exporters: kube.Exporters(pods), nodes: nodes}, nil
 }
 
 // list lists nodes and live pods at once, from the API server's cache.

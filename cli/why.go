@@ -171,7 +171,7 @@ func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error)
 	if err != nil {
 		others = nil // who is idle is not told then
 	}
-	return r, n.tried(r, pod, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, pod), budgets: n.budgets(ctx)})
+	return r, n.tried(r, pod, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, pod), budgets: n.budgets(ctx), pools: n.growth(ctx, n.o, "", nodes)})
 }
 
 // chosen tells which preference of a pod its node meets.

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/pool"
 )
 
 // Cluster is a cluster at one moment, on which notebooks are tried.
@@ -24,6 +25,7 @@ type Cluster struct {
 	nodes []*corev1.Node // by name
 	view  kube.View
 	trial *kube.Trial
+	pools []pool.Growth
 }
 
 // NewCluster reads nodes and the pods on them. Nothing is changed in them.
@@ -36,6 +38,10 @@ func NewCluster(nodes []*corev1.Node, pods []*corev1.Pod) (*Cluster, error) {
 	slices.SortFunc(c.nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
 }
+
+// Growing tells the Cluster of pools that can grow. A notebook that would start on a
+// new node of one is never one that could not start at all.
+func (c *Cluster) Growing(pools []pool.Growth) { c.pools = pools }
 
 // Standing is what a notebook asks for, what of a cluster it could use, and
 // whether it would start at once.
@@ -57,7 +63,8 @@ type Standing struct {
 
 	Starts string // the node on which it would start at once; "" is none
 	Why    string // why it would not
-	Never  bool   // it could not start even if nothing else ran
+	Never  bool   // it could not start even if nothing else ran, or a pool grew
+	Pool   string // on a new node of which it would start, where it does not now; "" is none
 }
 
 // Standing tells how a notebook stands on the cluster.
@@ -112,6 +119,10 @@ func (c *Cluster) standing(pod *corev1.Pod) Standing {
 		s.Why = fmt.Sprintf("%s of %s free on %s", gpusText(s.FreeGPUs), plural(c.physical(allowed), "GPU"), plural(len(allowed), "node"))
 	default:
 		s.Why = fmt.Sprintf("%s too full for its CPU or memory", plural(len(allowed), "node"))
+	}
+	if g := pool.Start(c.pools, pod, nil); !fits && g != nil {
+		s.Pool, s.Never = g.Name, false
+		s.Why += fmt.Sprintf("; pool %s %s, and it would start on a new node of it", g.Name, g)
 	}
 	return s
 }
@@ -278,7 +289,7 @@ func plural(n int, what string) string {
 
 // CheckCluster adds to the findings, after Check, which profiles and choices a
 // cluster has no node for. A pool of nodes that is empty now cannot be told from
-// one that is not there.
+// one that is not there, unless it is declared: see Growing.
 func (f *File) CheckCluster(c *Cluster) {
 	for i := range f.Profiles {
 		l := &f.Profiles[i]

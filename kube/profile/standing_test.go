@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/profile"
 )
 
@@ -126,6 +127,40 @@ func TestOffer(t *testing.T) {
 				t.Errorf("offer: %s\nwant:  %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// rows: JH-03
+func TestAProfileThatAGrowingPoolWouldServeIsNotHopeless(t *testing.T) {
+	f := read(t, "t4.yaml")
+	f.Check()
+	c, err := profile.NewCluster([]*corev1.Node{node("plain", "", 0)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools, err := pool.Parse("[{name: nb-g4dn, max: 4, memoryGiB: 16, labels: {node.kubernetes.io/instance-type: g4dn.xlarge}, gpus: {product: Tesla T4, count: 1}}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Growing(pool.Grow(pools, nil))
+	s, err := c.Offer(&f.Profiles[0].NotebookProfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "no node has the label node.kubernetes.io/instance-type=g4dn.xlarge; pool nb-g4dn can grow by 4: 4 x T4, and it would start on a new node of it"
+	if s.Why != want || s.Never || s.Starts != "" || s.Pool != "nb-g4dn" {
+		t.Errorf("it stands at %+v, want %q", s, want)
+	}
+	before := len(f.Findings)
+	if f.CheckCluster(c); len(f.Findings) != before {
+		t.Errorf("an empty pool is a finding: %v", f.Findings[before:])
+	}
+	c.Growing(pool.Grow(pools, []*corev1.Node{
+		node("a", "", 0, "label:berth.dev/pool=nb-g4dn"), node("b", "", 0, "label:berth.dev/pool=nb-g4dn"),
+		node("c", "", 0, "label:berth.dev/pool=nb-g4dn"), node("d", "", 0, "label:berth.dev/pool=nb-g4dn"),
+	}))
+	if f.CheckCluster(c); len(f.Findings) == before {
+		t.Error("a pool that cannot grow is taken for one that can")
 	}
 }
 
