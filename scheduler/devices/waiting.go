@@ -72,13 +72,21 @@ func before(a, b *v1.Pod) int {
 	return cmp.Or(cmp.Compare(priority(b), priority(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-// join puts a pod that fits nowhere into the line of its key.
+// join puts a pod that fits nowhere into the line of its key. Where it was in another
+// line, the next of that is called, as by leave.
 func (q *waiting) join(pod *v1.Pod, key string, counts []placement.Count) {
+	if next := q.enter(pod, key, counts); next != nil {
+		q.call(next.pod)
+	}
+}
+
+// enter is join but for the call: it gives whom to call, or nil.
+func (q *waiting) enter(pod *v1.Pod, key string, counts []placement.Count) (next *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	had := q.pods[pod.UID]
 	if had != nil && had.line.key != key {
-		q.drop(had)
+		next = q.drop(had)
 		had = nil
 	}
 	l := q.lines[key]
@@ -91,12 +99,13 @@ func (q *waiting) join(pod *v1.Pod, key string, counts []placement.Count) {
 	})
 	if had != nil {
 		had.pod, had.called = pod, time.Time{}
-		return
+		return next
 	}
 	w := &waiter{pod: pod, line: l}
 	at, _ := slices.BinarySearchFunc(l.pods, pod, func(w *waiter, pod *v1.Pod) int { return before(w.pod, pod) })
 	l.pods = slices.Insert(l.pods, at, w)
 	q.pods[pod.UID] = w
+	return next
 }
 
 // drop takes a pod out of its line, with mu held, and gives the one that is

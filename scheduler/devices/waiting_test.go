@@ -87,6 +87,25 @@ func TestOfPodsThatAskForTheSameOneIsTried(t *testing.T) {
 	}
 }
 
+// TestWhoChangesLinesLetsTheNextBeTried has the first of two that wait tolerate a taint,
+// and be tried before the watch tells the lines of it: the other is first now.
+func TestWhoChangesLinesLetsTheNextBeTried(t *testing.T) {
+	n := t4Node(t, "n", 1, gpu.Sharing{})
+	h := &handle{nodes: []*info{{node: n, generation: 1, pods: []*v1.Pod{onNode(asking("x", "", "gpu=1"), "n")}}}}
+	plugin, waiting := both(t, h)
+	first, second := asking("p0", "", "gpu=1"), asking("p1", "", "gpu=1")
+	changed := first.DeepCopy()
+	changed.Spec.Tolerations = []v1.Toleration{{Key: "spot", Operator: v1.TolerationOpExists}}
+	for _, p := range []*v1.Pod{first, second, changed} {
+		if _, status := plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, p, h.list()); status.Message() != "1 Insufficient nvidia.com/gpu" {
+			t.Fatalf("pod %s: %v", p.Name, status)
+		}
+	}
+	if !h.activated["p1"] || !waiting.PreEnqueue(t.Context(), second).IsSuccess() {
+		t.Errorf("called %v, want the pod that is first now", h.activated)
+	}
+}
+
 func onNode(p *v1.Pod, node string) *v1.Pod {
 	p.Spec.NodeName = node
 	return p
