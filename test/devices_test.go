@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -41,7 +42,7 @@ func TestNoDeviceIsOvercommitted(t *testing.T) {
 	for w := range 8 {
 		makers.Go(func() {
 			for i := w; i < sharePods; i += 8 {
-				makeShare(t, client, fmt.Sprintf("share-%d", i))
+				makeShare(t, j.api(), fmt.Sprintf("share-%d", i))
 			}
 		})
 	}
@@ -52,14 +53,14 @@ func TestNoDeviceIsOvercommitted(t *testing.T) {
 		}
 		pid, client = startPlane(t, dir)
 		j.use(client)
-		free(t, client, 5)
+		free(t, j, 5)
 	}
 	makers.Wait()
 	for i := range sharePods {
 		makeShare(t, client, fmt.Sprintf("share-%d", i))
 	}
 	await(t, "all that fits runs", func() bool { return j.count(running) == shareRoom })
-	free(t, client, 20)
+	free(t, j, 20)
 	await(t, "what frees is given again", func() bool { return j.count(running) == shareRoom })
 	checkHolders(t, client, filepath.Join(dir, "kubeconfig"))
 }
@@ -74,19 +75,24 @@ func makeShare(t *testing.T, client kubernetes.Interface, name string) {
 	_, _ = client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}) // refused: it is there, or the caller comes again
 }
 
-// free deletes n of the pods that hold a device.
-func free(t *testing.T, client kubernetes.Interface, n int) {
+// free deletes n of the pods that hold a device, and waits until the judge has seen
+// that they are gone.
+func free(t *testing.T, j *judge, n int) {
 	t.Helper()
-	now := int64(0)
-	for _, p := range list(t, client) {
+	now, gone := int64(0), map[types.UID]bool{}
+	for _, p := range list(t, j.api()) {
 		if p.Spec.NodeName == "" || n == 0 {
 			continue
 		}
 		n--
-		if err := client.CoreV1().Pods("default").Delete(t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		if err := j.api().CoreV1().Pods("default").Delete(t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			t.Fatal(err)
 		}
+		gone[p.UID] = true
 	}
+	await(t, "the judge has seen what was deleted", func() bool {
+		return j.count(func(p *corev1.Pod) bool { return gone[p.UID] }) == 0
+	})
 }
 
 func list(t *testing.T, client kubernetes.Interface) []corev1.Pod {

@@ -98,13 +98,17 @@ func (j *judge) use(client kubernetes.Interface) {
 	j.client = client
 }
 
+// api is the client of the API server as it runs now.
+func (j *judge) api() kubernetes.Interface {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.client
+}
+
 // follow lists and watches until ctx ends.
 func (j *judge) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		j.mu.Lock()
-		client := j.client
-		j.mu.Unlock()
-		if err := j.once(ctx, client); err != nil {
+		if err := j.once(ctx, j.api()); err != nil {
 			select {
 			case <-ctx.Done():
 			case <-time.After(50 * time.Millisecond):
