@@ -25,12 +25,22 @@ const (
 type claim struct {
 	fleet *Fleet
 	api   *v1.PersistentVolumeClaim
+	alarm alarm
+	tries int // that were in vain
 }
 
 // volume is a PersistentVolume that may be to delete.
 type volume struct {
 	fleet *Fleet
 	api   *v1.PersistentVolume
+	alarm alarm
+	tries int // that were in vain
+}
+
+// tryAgain wakes a task after the given number of tries in vain, each later than the
+// one before.
+func (f *Fleet) tryAgain(a *alarm, tries int) {
+	f.timers.set(a, f.now().Add(min(lookMost, lookFirst<<min(tries-1, 10))))
 }
 
 // watchVolumes starts the simulated provisioner.
@@ -38,7 +48,9 @@ func (f *Fleet) watchVolumes(ctx context.Context, wg *sync.WaitGroup) {
 	claims := f.client.CoreV1().PersistentVolumeClaims("")
 	follow(ctx, wg, f, &v1.PersistentVolumeClaim{}, taskStore(func(obj any) {
 		if c := obj.(*v1.PersistentVolumeClaim); c.Annotations[claimProvisioner] == provisioner && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil {
-			f.queue.Add(&claim{f, c})
+			t := &claim{fleet: f, api: c}
+			t.alarm.task = t
+			f.queue.Add(t)
 		}
 	}), "", "",
 		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return claims.List(ctx, o) },
@@ -47,7 +59,9 @@ func (f *Fleet) watchVolumes(ctx context.Context, wg *sync.WaitGroup) {
 	follow(ctx, wg, f, &v1.PersistentVolume{}, taskStore(func(obj any) {
 		if v := obj.(*v1.PersistentVolume); v.Annotations[volumeProvisioner] == provisioner && v.Status.Phase == v1.VolumeReleased &&
 			v.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete && v.DeletionTimestamp == nil {
-			f.queue.Add(&volume{f, v})
+			t := &volume{fleet: f, api: v}
+			t.alarm.task = t
+			f.queue.Add(t)
 		}
 	}), "", "",
 		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return volumes.List(ctx, o) },
@@ -69,16 +83,42 @@ func (s taskStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-// run creates the volume of a claim; the controller manager binds the two.
+// run creates the volume of a claim, again until that succeeds or the claim needs
+// none any more; the controller manager binds the two.
 func (c *claim) run(ctx context.Context) {
-	f, pvc := c.fleet, c.api
-	if pvc.Spec.StorageClassName == nil {
+	if c.api.Spec.StorageClassName == nil || !c.wanted(ctx) {
 		return
 	}
+	err := c.provision(ctx)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	if c.tries%4 == 0 {
+		c.event(v1.EventTypeWarning, "ProvisioningFailed", err.Error())
+	}
+	c.tries++
+	c.fleet.tryAgain(&c.alarm, c.tries)
+}
+
+// wanted reads a claim anew that got no volume before, and reports whether it still
+// wants one.
+func (c *claim) wanted(ctx context.Context) bool {
+	if c.tries == 0 {
+		return true
+	}
+	now, err := c.fleet.client.CoreV1().PersistentVolumeClaims(c.api.Namespace).Get(ctx, c.api.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	return err != nil || now.UID == c.api.UID && now.Spec.VolumeName == "" && now.DeletionTimestamp == nil
+}
+
+// provision creates the volume. One that is there already is no error.
+func (c *claim) provision(ctx context.Context) error {
+	f, pvc := c.fleet, c.api
 	class, err := f.client.StorageV1().StorageClasses().Get(ctx, *pvc.Spec.StorageClassName, metav1.GetOptions{})
 	if err != nil {
-		c.event(v1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("storageclass %q: %v", *pvc.Spec.StorageClassName, err))
-		return
+		return fmt.Errorf("storageclass %q: %w", *pvc.Spec.StorageClassName, err)
 	}
 	name := "pvc-" + string(pvc.UID)
 	policy := v1.PersistentVolumeReclaimDelete
@@ -108,9 +148,10 @@ func (c *claim) run(ctx context.Context) {
 	switch {
 	case err == nil:
 		c.event(v1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume "+name)
-	case !apierrors.IsAlreadyExists(err) && ctx.Err() == nil:
-		c.event(v1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("create volume %s: %v", name, err))
+	case !apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("create volume %s: %w", name, err)
 	}
+	return nil
 }
 
 // event writes an event about the claim.
@@ -120,11 +161,15 @@ func (c *claim) event(kind, reason, message string) {
 	}, v1.EventSource{Component: provisioner}, kind, reason, message)
 }
 
-// run deletes a volume whose claim is gone.
+// run deletes a volume whose claim is gone, again until that succeeds.
 func (v *volume) run(ctx context.Context) {
 	err := v.fleet.client.CoreV1().PersistentVolumes().Delete(ctx, v.api.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &v.api.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		v.fleet.log.Debug("volume not deleted", "volume", v.api.Name, "error", err)
+		if !apierrors.IsConflict(err) { // then it is another one by now
+			v.tries++
+			v.fleet.tryAgain(&v.alarm, v.tries)
+		}
 	}
 	if ref := v.api.Spec.ClaimRef; err == nil && ref != nil && v.fleet.host != nil {
 		v.fleet.host.Discard(ref.Namespace, ref.Name)
