@@ -111,8 +111,7 @@ func (j joined) clear(t *testing.T) {
 // run runs a program of a user on the cluster.
 func (j joined) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(program(name), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(planeDir, "kubeconfig"), "NO_COLOR=1", "HOME="+workDir)
+	cmd := j.command(name, args...)
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
@@ -120,4 +119,11 @@ func (j joined) run(t *testing.T, name string, args ...string) string {
 		t.Errorf("%s %s: %v: %s", name, strings.Join(args, " "), err, complaints.String())
 	}
 	return string(out)
+}
+
+// command is a program of a user on the cluster.
+func (j joined) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program(name), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(planeDir, "kubeconfig"), "NO_COLOR=1", "HOME="+workDir)
+	return cmd
 }

@@ -7,6 +7,8 @@
 //	gpuapp once     write one line of JSON, and end
 //	gpuapp stay     write one line of JSON, and wait to be killed
 //	gpuapp keep F   add a line to file F, write one line of JSON, and wait
+//	gpuapp jupyter A     write one line of JSON, and serve an idle notebook at address A
+//	gpuapp exporter F A  serve file F as metrics at address A
 package main
 
 import (
@@ -31,7 +33,9 @@ type report struct {
 const nodes = 16
 
 func main() {
-	if len(os.Args) > 1 {
+	if len(os.Args) == 4 && os.Args[1] == "exporter" {
+		go func() { exitOn(serveFile(os.Args[2], os.Args[3])) }()
+	} else if len(os.Args) > 1 {
 		r := look()
 		if os.Args[1] == "keep" {
 			kept, err := keep(os.Args[2])
@@ -41,6 +45,9 @@ func main() {
 		exitOn(json.NewEncoder(os.Stdout).Encode(r))
 		if os.Args[1] == "once" {
 			return
+		}
+		if os.Args[1] == "jupyter" {
+			go func() { exitOn(serveJupyter(os.Args[2])) }()
 		}
 	}
 	end := make(chan os.Signal, 1)
