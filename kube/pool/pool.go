@@ -7,6 +7,7 @@ package pool
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -63,9 +64,7 @@ func (p *Pool) Node() *v1.Node {
 		n.Labels = gpu.Labels(gpu.Node{GPUs: gpu.New(p.Name, product, p.GPUs.Count)}, gpu.Sharing{})
 	}
 	n.Labels[api.LabelPool] = p.Name
-	for key, value := range p.Labels {
-		n.Labels[key] = value
-	}
+	maps.Copy(n.Labels, p.Labels)
 	n.Spec.Taints = slices.Clone(p.Taints)
 	quantity := func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.BinarySI) }
 	n.Status.Capacity = v1.ResourceList{

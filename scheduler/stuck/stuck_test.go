@@ -59,8 +59,12 @@ func TestTracker(t *testing.T) {
 		steps   []step
 	}{
 		{"a pod that cannot be pulled is told of after ten minutes, once", 0, []step{
-			{1, pod("p", "ErrImagePull", "", 1), ""}, {9, pod("p", "ImagePullBackOff", "", 1), ""}, {10, nil, "tell p: container main: cannot pull image x/y:1"}, {30, nil, ""},
-			{31, pod("p", "ErrImagePull", "", 1), ""}, {41, pod("p", "ImagePullBackOff", "", 1), ""},
+			{1, pod("p", "ErrImagePull", "", 1), ""},
+			{9, pod("p", "ImagePullBackOff", "", 1), ""},
+			{10, nil, "tell p: container main: cannot pull image x/y:1"},
+			{30, nil, ""},
+			{31, pod("p", "ErrImagePull", "", 1), ""},
+			{41, pod("p", "ImagePullBackOff", "", 1), ""},
 		}},
 		{"and again when it is stuck with something else", 0, []step{
 			{1, pod("p", "ErrImagePull", "", 1), ""}, {10, nil, "tell p: container main: cannot pull image x/y:1"}, {11, pod("p", "CreateContainerError", "", 1), "tell p: container main: CreateContainerError"},
