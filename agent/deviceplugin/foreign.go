@@ -111,9 +111,7 @@ func (p *plugin) standBack(f *foreign, detail string) {
 // yield stands back if NVIDIA's plugin serves the resource, or one that calls
 // its socket the same.
 func (p *plugin) yield(ctx context.Context) bool {
-	_, err := os.Lstat(p.rival) // before the look: one that is made after it is new
 	f := lookAt(ctx, p.rival, p.strangerGone)
-	p.stale = f == nil && err == nil
 	if f != nil {
 		p.standBack(f, fmt.Sprintf("another device plugin serves %s at %s. Berth leaves the resource to it: run only one of the two on a node", p.resource, p.rival))
 	}

@@ -47,7 +47,8 @@ type plugin struct {
 	kubelet os.FileInfo // the kubelet.sock at which we registered
 	since   time.Time   // when
 	foreign *foreign    // not nil: another plugin has the resource
-	stale   bool        // there was a file at rival when we looked, and nobody served it
+	stale   bool        // there is a file at rival that nobody has served since we registered
+	begun   int         // streams that the server had had before the last registration
 	delay   time.Duration
 	strikes int    // checkpoints in a row that hold IDs of others
 	said    string // the last failure that was logged
@@ -150,7 +151,10 @@ func (p *plugin) step(ctx context.Context) {
 	now := time.Now()
 
 	if e&streamOpened != 0 {
-		p.confirmAt, p.said = time.Time{}, ""
+		p.said = ""
+		if p.server != nil && p.server.begun() > p.begun { // else it was of a registration before
+			p.confirmAt = time.Time{}
+		}
 	}
 	if e&streamEnded != 0 {
 		p.lost(now)
@@ -160,6 +164,7 @@ func (p *plugin) step(ctx context.Context) {
 	}
 	if e&strangerCame != 0 {
 		p.ensureAt = now.Add(p.opts.times.gap) // its file is there before it listens
+		p.stale = p.stale && e&strangerLeft != 0
 	}
 	if e&socketGone != 0 && p.server != nil && !p.server.intact() {
 		p.ensureAt = now
@@ -248,8 +253,10 @@ func (p *plugin) offerChanged(now time.Time) {
 // connection first and marking the resource unhealthy after, whoever has it by
 // then; so the next registration waits for a moment. A plugin that is dropped
 // again and again waits longer each time.
+//
+// While the stream of a registration is awaited, it was one of before that ended.
 func (p *plugin) lost(now time.Time) {
-	if p.foreign != nil || p.server == nil || p.server.live() > 0 {
+	if p.foreign != nil || p.server == nil || p.server.live() > 0 || !p.confirmAt.IsZero() {
 		return
 	}
 	p.server.mu.Lock()

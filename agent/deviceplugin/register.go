@@ -48,6 +48,7 @@ func (p *plugin) ensure(ctx context.Context) {
 	if p.foreign != nil || !p.isOffered() {
 		return
 	}
+	_, absent := os.Lstat(p.rival) // before the look: one that is made after it is new
 	if p.yield(ctx) {
 		return
 	}
@@ -72,13 +73,14 @@ func (p *plugin) ensure(ctx context.Context) {
 	if p.server.live() > 0 || !p.confirmAt.IsZero() {
 		return // only the socket was missing
 	}
+	p.begun, p.stale = p.server.begun(), absent == nil
 	if err := p.register(ctx); err != nil {
 		p.fail(err)
 		return
 	}
 	p.opts.Counters.Registrations.Add(1)
 	p.opts.Log.Info("registered with the kubelet", "resource", p.resource)
-	if p.server.live() == 0 {
+	if p.server.begun() == p.begun {
 		p.confirmAt = time.Now().Add(p.opts.times.confirm)
 	}
 }

@@ -28,6 +28,7 @@ type server struct {
 
 	mu      sync.Mutex
 	streams int       // ListAndWatch calls under way
+	ever    int       // all that have begun
 	opened  time.Time // when the last one began
 	stopped bool
 }
@@ -87,6 +88,13 @@ func (s *server) live() int {
 	return s.streams
 }
 
+// begun says how many streams the kubelet has begun to read.
+func (s *server) begun() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ever
+}
+
 // GetDevicePluginOptions says which calls the kubelet has to make.
 func (s *server) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
 	return callOptions(), nil
@@ -130,6 +138,7 @@ func (s *server) enter() bool {
 	if s.stopped {
 		return false
 	}
+	s.ever++
 	if s.streams++; s.streams == 1 {
 		s.p.opts.Counters.Serving.Add(1)
 	}

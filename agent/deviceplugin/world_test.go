@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -278,8 +279,9 @@ func (w *world) learn(uid string, got map[string][]string) error {
 
 // startContainer starts a container as a kubelet and a runtime do: what the
 // CDI names say at that moment is what the container has. After an error the
-// kubelet tries again: also where a name says nothing, as a kubelet that has
-// just started does not know that it has to ask PreStartContainer.
+// kubelet tries again, after a change or a while: also where a name says nothing, as
+// a kubelet that has just started does not know that it has to ask
+// PreStartContainer.
 func (w *world) startContainer(uid, name string) ([]string, error) {
 	ctx := wait(w.t)
 	for {
@@ -295,6 +297,7 @@ func (w *world) startContainer(uid, name string) ([]string, error) {
 		w.waited.Add(1)
 		select {
 		case <-changed:
+		case <-time.After(time.Second): // the agent may have learnt something, of which the kubelet hears nothing
 		case <-ctx.Done():
 			return nil, err
 		}
