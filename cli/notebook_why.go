@@ -83,9 +83,10 @@ type whyReport struct {
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`
 	State     string           `json:"state"`
-	Since     string           `json:"since"`            // RFC 3339
-	Place     string           `json:"place"`            // node or place in line; "" is neither
-	Beside    int              `json:"beside,omitempty"` // other pods of the same owner
+	Since     string           `json:"since"`             // RFC 3339
+	Place     string           `json:"place"`             // node or place in line; "" is neither
+	Beside    int              `json:"beside,omitempty"`  // other pods of the same owner
+	Refused   string           `json:"refused,omitempty"` // why the API server took no more pods of the owner since
 	GPUs      map[string]int64 `json:"gpus"`
 	Cause     string           `json:"cause"` // "" where it is ready
 	Steps     []whyStep        `json:"steps"`
@@ -98,7 +99,8 @@ type whyReport struct {
 	// Hidden says why holders and helps are not told; "" is that they are.
 	Hidden string `json:"hidden,omitempty"`
 
-	since time.Time
+	since   time.Time
+	refused time.Time // the last time
 }
 
 // whyStep is a step of the way to being ready.

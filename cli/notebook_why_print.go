@@ -33,6 +33,9 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 	if r.Cause != "" {
 		section("WHY", r.Cause)
 	}
+	if r.Refused != "" {
+		section("REFUSED", fmt.Sprintf("one more pod of its owner could not be made %s ago: %s", duration.HumanDuration(max(0, now.Sub(r.refused))), r.Refused))
+	}
 	if r.Scattered != "" {
 		section("", r.Scattered)
 	}

@@ -90,10 +90,34 @@ func (n *notebooks) whyAny(ctx context.Context, kind, name string) (*whyReport, 
 		return n.why(ctx, owner.Name)
 	}
 	r, err := n.whyPod(ctx, pod)
-	if err == nil && len(mine) > 1 {
-		r.Beside = len(mine) - 1
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	r.Beside = len(mine) - 1
+	return r, n.whyFewer(ctx, r, kind, name, mine)
+}
+
+// whyFewer tells of an owner's newest refused pod, if that was after all of its pods
+// were made: so one is missing that is not among them.
+func (n *notebooks) whyFewer(ctx context.Context, r *whyReport, kind, name string, mine []*v1.Pod) error {
+	if kind == "pod" {
+		return nil
+	}
+	newest, err := n.refusedPod(ctx, kind, name)
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil || newest == nil {
+		return err
+	}
+	at := eventOf(newest).at
+	if slices.ContainsFunc(mine, func(p *v1.Pod) bool { return !at.After(p.CreationTimestamp.Time) }) {
+		return nil
+	}
+	f := notebook.Facts{Namespace: n.namespace, Name: name, Others: "something else that holds it"}
+	_, r.Refused = f.Explain(newest.Message)
+	r.refused = at
+	return nil
 }
 
 // isOf says whether a pod has a name, or is of an owner that has it.
@@ -212,19 +236,9 @@ func factsOf(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) n
 // whyNoPod tells why there is no pod of a name or an owner: what the API server
 // refused when one was to be made.
 func (n *notebooks) whyNoPod(ctx context.Context, kind, name string) (*whyReport, error) {
-	list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+	newest, err := n.refusedPod(ctx, kind, name)
 	if err != nil {
-		return nil, n.failed("list events of "+n.namespace, err)
-	}
-	var newest *v1.Event
-	for i := range list.Items {
-		e := &list.Items[i]
-		of := e.InvolvedObject
-		named := of.Name == name && (kind == "" || kindOf(of.Kind) == kind)
-		below := of.Kind == "ReplicaSet" && strings.HasPrefix(of.Name, name+"-") && (kind == "" || kind == "deployment")
-		if (named || below) && (newest == nil || eventOf(newest).at.Before(eventOf(e).at)) {
-			newest = e
-		}
+		return nil, err
 	}
 	if newest == nil {
 		if _, err := n.in(n.namespace).Get(ctx, name, metav1.GetOptions{}); kind == "" && err == nil {
@@ -239,4 +253,24 @@ func (n *notebooks) whyNoPod(ctx context.Context, kind, name string) (*whyReport
 		Namespace: n.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []whyStep{},
 		Events: []whyEvent{e}, Obstacles: []kube.Obstacle{}, Holders: []whyHolder{}, Helps: []string{},
 	}, nil
+}
+
+// refusedPod is the newest event of a pod that the API server did not take when an
+// owner of a name and kind was to have it; nil is none.
+func (n *notebooks) refusedPod(ctx context.Context, kind, name string) (*v1.Event, error) {
+	list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+	if err != nil {
+		return nil, n.failed("list events of "+n.namespace, err)
+	}
+	var newest *v1.Event
+	for i := range list.Items {
+		e := &list.Items[i]
+		of := e.InvolvedObject
+		named := of.Name == name && (kind == "" || kindOf(of.Kind) == kind)
+		below := of.Kind == "ReplicaSet" && strings.HasPrefix(of.Name, name+"-") && (kind == "" || kind == "deployment")
+		if e.Reason == "FailedCreate" && (named || below) && (newest == nil || eventOf(newest).at.Before(eventOf(e).at)) {
+			newest = e
+		}
+	}
+	return newest, nil
 }
