@@ -339,8 +339,9 @@ func (d *desk) saw(pod *v1.Pod) {
 	d.clear(pod.UID)
 }
 
-// forget drops all about a pod that is gone.
-func (d *desk) forget(uid types.UID) {
+// forget drops all about a pod that is gone, and says whether anything was held for
+// it: those who wait are then to be called.
+func (d *desk) forget(uid types.UID) (held bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c := d.assumed[uid]; c != nil {
@@ -349,8 +350,9 @@ func (d *desk) forget(uid types.UID) {
 	delete(d.assumed, uid)
 	delete(d.spent, uid)
 	delete(d.wide, uid)
-	d.dropHold(uid)
+	held = d.dropHold(uid)
 	d.clear(uid)
+	return held
 }
 
 // clear drops the doubt about a pod, with mu held.

@@ -29,16 +29,16 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// podGone is the hint for a pod that has left its node. Pods that are not the
-// first of their line are queued too, once: Waiting then keeps them back, and no
-// event asks for them again.
+// podGone is the hint for a pod that has left its node, or the node that it was
+// nominated for, where room was made for it. Pods that are not the first of their line
+// are queued too, once: Waiting then keeps them back, and no event asks for them again.
 func (p *Plugin) podGone(_ klog.Logger, pod *v1.Pod, old, _ any) (fwk.QueueingHint, error) {
 	waits, head, sizes := p.desk.waiting.place(pod.UID)
 	gone, ok := old.(*v1.Pod)
 	switch {
 	case waits && !head || !ok:
 		return fwk.Queue, nil
-	case gone.Spec.NodeName == "" || kube.Request(gone) == nil && !(waits && sizes):
+	case gone.Spec.NodeName == "" && gone.Status.NominatedNodeName == "" || kube.Request(gone) == nil && !(waits && sizes):
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
@@ -63,6 +63,9 @@ func (p *Plugin) nodeChanged(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, 
 // for something else now is tried again.
 func (d *desk) seen(old, now *v1.Pod) {
 	d.saw(now)
+	if now.Spec.NodeName != "" { // also where somebody else has bound it
+		d.release(now.UID)
+	}
 	if !d.waiting.knows(now.UID) {
 		return
 	}

@@ -96,6 +96,38 @@ func TestWhatIsHeldAndNotFreeYetIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsHearsThatAHoldIsOver deletes a pod that has a hold and was never bound, or
+// has somebody else bind it elsewhere: of neither the NodeInfo tells.
+func TestWhoWaitsHearsThatAHoldIsOver(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(h *handle, owner *v1.Pod)
+	}{
+		{"its pod is deleted", func(h *handle, owner *v1.Pod) { h.handler.OnDelete(owner) }},
+		{"its pod is bound elsewhere", func(h *handle, owner *v1.Pod) { h.handler.OnUpdate(owner, onNode(owner.DeepCopy(), "elsewhere")) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := twoNodes(t)
+			plugin := newPlugin(t, h)
+			h.nodes[1].node.Spec.Unschedulable = true
+			owner, other := asking("owner", "", "gpu=2"), asking("other", "", "gpu=1")
+			if err := devices.Hold(t.Context(), plugin, owner, "a", 0, 1); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.schedule(t, plugin, other); got != "" {
+				t.Fatalf("another pod goes to %q: all is held", got)
+			}
+			tt.end(h, owner)
+			if !h.activated["other"] {
+				t.Error("nobody is called when the hold is over")
+			}
+			if got := h.schedule(t, plugin, other); !strings.HasPrefix(got, "a ") {
+				t.Errorf("the pod that waited goes to %q, want a", got)
+			}
+		})
+	}
+}
+
 func TestAHoldOfADeviceThatFailsIsNotGiven(t *testing.T) {
 	h := twoNodes(t)
 	plugin, owner := newPlugin(t, h), asking("owner", "", "gpu=1")

@@ -61,8 +61,10 @@ func maker(d *desk) Maker {
 					obj = gone.Obj
 				}
 				if pod, ok := obj.(*v1.Pod); ok {
-					d.forget(pod.UID)
-					d.waiting.leave(pod.UID)
+					held := d.forget(pod.UID)
+					if d.waiting.leave(pod.UID); held {
+						d.waiting.wake()
+					}
 				}
 			},
 		})

@@ -257,17 +257,20 @@ func TestOnlyPodsWithGPUsWakeWhoWaits(t *testing.T) {
 	waits := asking("p", "", "gpu=1")
 	plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, waits, []fwk.NodeInfo{full})
 	for _, tt := range []struct {
-		gone *v1.Pod
-		node string
-		want fwk.QueueingHint
-	}{{asking("a", "", "gpu=1"), "n", fwk.Queue}, {asking("a", "", "gpu=1"), "", fwk.QueueSkip}, {asking("a", ""), "n", fwk.QueueSkip}} {
-		tt.gone.Spec.NodeName = tt.node
+		gone            *v1.Pod
+		node, nominated string
+		want            fwk.QueueingHint
+	}{
+		{asking("a", "", "gpu=1"), "n", "", fwk.Queue}, {asking("a", "", "gpu=1"), "", "", fwk.QueueSkip}, {asking("a", "", "gpu=1"), "", "n", fwk.Queue},
+		{asking("a", ""), "n", "", fwk.QueueSkip}, {asking("a", ""), "", "n", fwk.QueueSkip},
+	} {
+		tt.gone.Spec.NodeName, tt.gone.Status.NominatedNodeName = tt.node, tt.nominated
 		for _, e := range events {
 			if e.Event.Resource != fwk.Pod || e.Event.ActionType != fwk.Delete {
 				continue
 			}
 			if got, err := e.QueueingHintFn(klog.Background(), waits, tt.gone, nil); got != tt.want || err != nil {
-				t.Errorf("%v gone from %q: %v, %v; want %v", tt.gone.Spec.Containers, tt.node, got, err, tt.want)
+				t.Errorf("%v gone from %q, nominated for %q: %v, %v; want %v", tt.gone.Spec.Containers, tt.node, tt.nominated, got, err, tt.want)
 			}
 		}
 	}
