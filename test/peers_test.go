@@ -153,6 +153,7 @@ func (p *peers) terminating(t *testing.T) {
 	await(t, "8 pods run", func() bool { return j.count(running) == 8 })
 	p.berth(t, "sim", "break", "kubelet", "whole-1") // it hears of no deletion
 	defer p.berth(t, "sim", "heal", "kubelet", "whole-1")
+	await(t, "the kubelet is silent", func() bool { return !p.ready(t, "whole-1") })
 	if err := p.client.CoreV1().Pods("default").Delete(t.Context(), "old-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +184,13 @@ func (p *peers) refused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.create(t, 1, func(int) *v1.Pod {
-		pod := on("whole-1", asking("doomed", "nvidia.com/gpu", 8))
-		pod.Spec.PriorityClassName = high.Name
-		return pod
+	doomed := on("whole-1", asking("doomed", "nvidia.com/gpu", 8))
+	doomed.Spec.PriorityClassName = high.Name
+	await(t, "the API server takes pods of the class", func() bool {
+		_, err := p.client.CoreV1().Pods("default").Create(t.Context(), doomed, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil
 	})
+	p.create(t, 1, func(int) *v1.Pod { return doomed })
 	await(t, "its binding is refused", func() bool {
 		events, err := p.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=doomed"})
 		return err == nil && slices.ContainsFunc(events.Items, func(e v1.Event) bool { return strings.Contains(e.Message, "nobody binds doomed") })
@@ -278,6 +281,18 @@ func (p *peers) create(t *testing.T, n int, pod func(i int) *v1.Pod) {
 		})
 	}
 	makers.Wait()
+}
+
+// ready says whether a node is.
+func (p *peers) ready(t *testing.T, node string) bool {
+	t.Helper()
+	n, err := p.client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
+		return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+	})
 }
 
 // clear removes all pods and waits until they are gone.
