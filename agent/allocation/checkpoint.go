@@ -64,6 +64,7 @@ type checkpoint struct {
 
 	mu      sync.Mutex
 	info    fs.FileInfo // of what was read; nil is nothing
+	file    *os.File    // it: while it is open, no file that follows it can have its number
 	entries []entry
 }
 
@@ -78,30 +79,46 @@ func (c *checkpoint) read() ([]entry, error) {
 	defer c.mu.Unlock()
 	f, err := os.Open(c.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		c.info, c.entries = nil, nil
+		c.keep(nil, nil, nil)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the kubelet's checkpoint: %w", err)
 	}
-	defer func() { _ = f.Close() }() // read only
 	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read the kubelet's checkpoint: %w", err)
-	}
-	if c.info != nil && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
+	if err == nil && c.info != nil && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
+		_ = f.Close() // read only
 		return c.entries, nil
 	}
-	raw := make([]byte, info.Size())
-	if _, err := f.ReadAt(raw, 0); err != nil {
+	var raw []byte
+	if err == nil {
+		raw = make([]byte, info.Size())
+		_, err = f.ReadAt(raw, 0)
+	}
+	if err != nil {
+		_ = f.Close() // read only
 		return nil, fmt.Errorf("read the kubelet's checkpoint: %w", err)
 	}
 	entries, err := parseCheckpoint(raw)
 	if err != nil {
+		_ = f.Close() // read only
 		return nil, err
 	}
-	c.info, c.entries = info, entries
+	c.keep(f, info, entries)
 	return entries, nil
+}
+
+// keep remembers a file and what is in it, instead of the one before. c.mu is held.
+func (c *checkpoint) keep(f *os.File, info fs.FileInfo, entries []entry) {
+	_ = c.file.Close() // read only, and nil at first
+	c.file, c.info, c.entries = f, info, entries
+}
+
+// close forgets what was read.
+func (c *checkpoint) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keep(nil, nil, nil)
 }
 
 // parseCheckpoint reads the fields that are needed and is strict about those.

@@ -1,8 +1,13 @@
 package allocation_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"berth.dev/berth/agent/allocation"
 )
@@ -31,6 +36,30 @@ func TestCheckpoint(t *testing.T) {
 				t.Errorf("%d entries, %v; want %d, %q", n, err, tt.entries, tt.err)
 			}
 		})
+	}
+}
+
+// Two checkpoints in one tick of the file system's clock, of one size: the second has
+// the number of the file that the first one replaced, and yet it is another.
+func TestACheckpointThatLooksLikeOneOfBeforeIsRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "kubelet_internal_checkpoint")
+	tick := time.Now().Add(-time.Hour)
+	write := func(pod string) {
+		t.Helper()
+		err := os.WriteFile(path+".half", []byte(strings.Replace(written, "1a2b", pod, 1)), 0o600)
+		if err = errors.Join(err, os.Chtimes(path+".half", tick, tick), os.Rename(path+".half", path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := allocation.Checkpoints(dir)
+	for i := range 20 {
+		for _, pod := range []string{fmt.Sprintf("a%03d", i), fmt.Sprintf("b%03d", i)} {
+			write(pod)
+		}
+		if got, err := read(); got != fmt.Sprintf("b%03d", i) || err != nil {
+			t.Fatalf("the checkpoint is of pod %s, %v, want b%03d", got, err, i)
+		}
 	}
 }
 

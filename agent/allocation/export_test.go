@@ -47,6 +47,19 @@ func (n *Node) Tokens(resource string) []sharing.Token {
 // ReadDriver does what Run does when the inventory has changed.
 func (n *Node) ReadDriver(ctx context.Context) error { return n.readDriver(ctx) }
 
+// Checkpoints gives what reads the checkpoint in a folder again and again, and the
+// pod of its one entry.
+func Checkpoints(dir string) (pod func() (string, error)) {
+	c := newCheckpoint(dir)
+	return func() (string, error) {
+		entries, err := c.read()
+		if err != nil || len(entries) != 1 {
+			return "", err
+		}
+		return entries[0].PodUID, nil
+	}
+}
+
 // Checkpoint reads a kubelet's checkpoint and says how many entries it has.
 func Checkpoint(raw []byte) (int, error) {
 	entries, err := parseCheckpoint(raw)

@@ -99,7 +99,10 @@ func New(ctx context.Context, o Options) (*Node, error) {
 // Close gives the folder of CDI specs to another agent. Spec files stay: pods
 // hold their devices, and containers may be started again without an agent as
 // far as the kubelet lets them.
-func (n *Node) Close() { _ = n.locked.Close() }
+func (n *Node) Close() {
+	n.checkpoint.close()
+	_ = n.locked.Close()
+}
 
 // load reads the spec files. One that is not to be understood is removed: the
 // kubelet asks before it starts the container again.
