@@ -231,12 +231,14 @@ func (p *pod) again() (*v1.Pod, *v1.PodStatus) {
 }
 
 // delete removes a pod that has ended from the API server, for good. A pod with
-// finalizers stays there until their owners are done.
+// finalizers stays there until their owners are done. One without grace is removed
+// as any other: the API server writes that it has none before it removes it, and may
+// have been killed between the two.
 func (p *pod) delete(ctx context.Context, api *v1.Pod) error {
 	p.node.mu.Lock()
 	done := p.deleted
 	p.node.mu.Unlock()
-	if done || api.DeletionGracePeriodSeconds != nil && *api.DeletionGracePeriodSeconds == 0 {
+	if done {
 		return nil
 	}
 	err := p.node.fleet.client.CoreV1().Pods(api.Namespace).Delete(ctx, api.Name, metav1.DeleteOptions{
