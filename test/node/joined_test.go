@@ -276,7 +276,13 @@ func (j joined) observed(t *testing.T) {
 		}
 		return fmt.Errorf("pod daemon has %s:\n%s", has, out)
 	})
-	three := j.make(t, asking("three", gpuResource, 3))
+	// What is observed stands on the Node: with a label that is set later, the
+	// scheduler has seen both before it places the next pod.
+	const seen = "berth.dev-test/observed"
+	j.run(t, "kubectl", "label", "node", nodeName, seen+"=yes")
+	p = asking("three", gpuResource, 3)
+	p.Spec.NodeSelector = map[string]string{seen: "yes"}
+	three := j.make(t, p)
 	gpus := j.committed(t, "three")
 	if err := only(three, gpus...); err != nil {
 		t.Error(err)

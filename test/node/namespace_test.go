@@ -99,7 +99,7 @@ func isolated(t *testing.T) bool {
 func runInside(t *testing.T, cg *cgroup) ([]byte, error) {
 	runtime.LockOSThread() // the signal of a parent's death is that of its thread
 	defer runtime.UnlockOSThread()
-	end := time.Now().Add(15 * time.Minute)
+	end := time.Now().Add(30 * time.Minute)
 	if d, ok := t.Deadline(); ok && d.Add(-10*time.Second).Before(end) {
 		end = d.Add(-10 * time.Second)
 	}
