@@ -189,7 +189,7 @@ func (u *notebookUser) differs(t *testing.T, client kubernetes.Interface) string
 		name := p.Labels["notebook-name"]
 		s := u.known[name]
 		if s == nil {
-			return fmt.Sprintf("pod %s of a notebook that was deleted is there", p.Name)
+			return fmt.Sprintf("pod %s of a notebook that was deleted is there; it is to go at %v", p.Name, p.DeletionTimestamp)
 		}
 		if other := there[name]; other != nil {
 			t.Fatalf("notebook %s has two pods, %s and %s", name, other.Name, p.Name)
