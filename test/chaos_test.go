@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +25,13 @@ const (
 	chaosPods   = 10_000
 	chaosShares = 4 // of 9 GiB, on a GPU of 40
 	chaosFaults = 40
+)
+
+// The lease of the schedulers. A slow machine must be able to renew it, or nobody
+// leads for long.
+const (
+	lease = 8 * time.Second
+	renew = 6 * time.Second
 )
 
 // TestChaos makes 10,000 pods at once that ask for a share of a GPU, while two
@@ -193,13 +201,14 @@ func (c *chaos) killPlane() {
 // sicken lets a GPU of a node fail, and heals what was broken on that node.
 func (c *chaos) sicken() {
 	c.did = append(c.did, "Xid")
-	c.note(fmt.Sprint("node-", 1+c.chance.IntN(48)), fmt.Sprintf(`["xid-79/%d"]`, c.chance.IntN(8)))
+	_ = c.note(fmt.Sprint("node-", 1+c.chance.IntN(48)), fmt.Sprintf(`["xid-79/%d"]`, c.chance.IntN(8))) // it may have vanished
 }
 
-// note writes the faults of a node, which may have vanished.
-func (c *chaos) note(node, faults string) {
+// note writes the faults of a node.
+func (c *chaos) note(node, faults string) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"berth.dev/faults":%q}}}`, faults)
-	_, _ = c.api().CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := c.api().CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 // vanish deletes a node. It comes back when the control plane is started anew.
@@ -238,7 +247,10 @@ func (c *chaos) delete() {
 // heal ends all faults but those of nodes that are gone.
 func (c *chaos) heal() {
 	for i := range 48 {
-		c.note(fmt.Sprint("node-", 1+i), "[]")
+		await(c.t, "a node is healed or gone", func() bool {
+			err := c.note(fmt.Sprint("node-", 1+i), "[]")
+			return err == nil || apierrors.IsNotFound(err)
+		})
 	}
 }
 
@@ -277,9 +289,7 @@ func newMember(t *testing.T, dir string) *member {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	t.Cleanup(func() {
-		stop()
-		m.signal(syscall.SIGCONT)
-		m.signal(syscall.SIGKILL)
+		stop() // kills it, also where it was started a moment ago, or stands still
 		<-done
 		if t.Failed() {
 			t.Logf("a scheduler said: %s", tail(m.log.Name()))
@@ -289,7 +299,7 @@ func newMember(t *testing.T, dir string) *member {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			m.run(through)
+			m.run(ctx, through)
 			select { // not in a hot loop while the API server is away
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -299,11 +309,11 @@ func newMember(t *testing.T, dir string) *member {
 	return m
 }
 
-// run runs a process until it ends.
-func (m *member) run(kubeconfig string) {
-	cmd := exec.Command(program("berth"), "scheduler", "--kubeconfig", kubeconfig, "--metrics-addr", "",
+// run runs a process until it ends, or ctx does.
+func (m *member) run(ctx context.Context, kubeconfig string) {
+	cmd := exec.CommandContext(ctx, program("berth"), "scheduler", "--kubeconfig", kubeconfig, "--metrics-addr", "",
 		"--scheduler-name", "default-scheduler,berth-scheduler",
-		"--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s", "--leader-elect-retry-period", "500ms")
+		"--leader-elect-lease-duration", lease.String(), "--leader-elect-renew-deadline", renew.String(), "--leader-elect-retry-period", "500ms")
 	cmd.Stdout, cmd.Stderr = m.log, m.log
 	if cmd.Start() != nil {
 		return
@@ -323,11 +333,11 @@ func (m *member) signal(s syscall.Signal) {
 	}
 }
 
-// stop stops the process for some seconds, and lets it go on: if it led, it
-// wakes up with pods to bind and a lease that has run out.
+// stop stops the process for longer than its lease, by some seconds, and lets it go
+// on: if it led, it wakes up with pods to bind and a lease that has run out.
 func (m *member) stop(seconds int) {
 	m.signal(syscall.SIGSTOP)
-	time.Sleep(time.Duration(2+seconds) * time.Second)
+	time.Sleep(lease + time.Duration(seconds)*time.Second)
 	m.signal(syscall.SIGCONT)
 }
 
