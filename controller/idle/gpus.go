@@ -80,8 +80,9 @@ func (g *gauges) read(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 }
 
 // devices picks what a pod holds: by the exporter's own word, else by UUID. It is
-// Failed where the exporter tells of some of the pod's devices only, and Absent
-// where it tells of none.
+// Failed where the exporter tells of some of the pod's devices only, or of no GPU at
+// all, as where the driver hangs; and Absent where it tells of others alone, or not
+// how busy they are, as of MIG devices by some exporters.
 func devices(at time.Time, pod *corev1.Pod, readings []kube.Reading) rules.GPUs {
 	out := rules.GPUs{At: at, Result: rules.Absent}
 	held := kube.HeldDevices(pod)
@@ -97,6 +98,8 @@ func devices(at time.Time, pod *corev1.Pod, readings []kube.Reading) rules.GPUs 
 		add(func(r kube.Reading) bool { return r.Profile == "" && slices.Contains(held, r.UUID) })
 	}
 	switch n := len(out.Devices); {
+	case len(readings) == 0:
+		out.Result, out.Said = rules.Failed, "the DCGM exporter of node "+pod.Spec.NodeName+" answers and tells of no GPU"
 	case n == 0:
 		out.Said = "the DCGM exporter of node " + pod.Spec.NodeName + " does not tell of its GPUs"
 	case n < len(held):

@@ -160,7 +160,12 @@ func TestGPUs(t *testing.T) {
 			},
 		},
 		{name: "one of two GPUs is not told of", pod: holder(2, two), answer: text(200, `DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1"} 0`+"\n"), want: rules.Failed, said: "1 of its 2"},
-		{name: "none is told of", pod: holder(1, one), answer: text(200, ""), want: rules.Absent, said: "does not tell"},
+		{name: "only others are told of", pod: holder(1, one), answer: text(200, `DCGM_FI_DEV_GPU_UTIL{UUID="GPU-9"} 0`+"\n"), want: rules.Absent, said: "does not tell"},
+		{name: "no GPU is told of", pod: holder(1, one), answer: text(200, ""), want: rules.Failed, said: "tells of no GPU"},
+		{
+			name: "only memory is told of, as of MIG devices by some", pod: holder(1, one), answer: text(200, `DCGM_FI_DEV_FB_USED{UUID="GPU-1"} 9`+"\n"),
+			want: rules.Absent, said: "does not tell",
+		},
 		{name: "the exporter is in trouble", pod: holder(1, one), answer: text(500, ""), want: rules.Failed, said: "status 500"},
 		{name: "no exporter is on the node", pod: holder(1, one), without: true, want: rules.Absent, said: "no DCGM exporter runs on node node-1"},
 	} {
