@@ -38,18 +38,8 @@ func TestIdleNotebook(t *testing.T) {
 	if !isolated(t) {
 		return
 	}
-	p := startPlane(t)
-	n := newNode(t)
-	p.identity(t)
-	n.kubeconfig = workDir + "/kubelet.kubeconfig"
-	n.startKubelet()
-	makeNodes(t, 4)
-	eventually(t, patience, "the kubelet registers the node", func() error {
-		_, err := p.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
-		return err
-	})
-	n.startAgent(t, wholeGPUs(4), "--pods", "api", "--kubeconfig", p.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
-	j := &idling{joined: joined{n, p}}
+	j := &idling{joined: join(t)}
+	j.serve(t, wholeGPUs(4))
 	j.ready(t)
 	for _, c := range []struct {
 		name string

@@ -40,17 +40,8 @@ func TestNVIDIAsPlugin(t *testing.T) {
 	if !isolated(t) {
 		return
 	}
-	p := startPlane(t)
-	n := newNode(t)
-	j := &besideNVIDIA{joined: joined{n, p}, version: n.importNVIDIA(4)}
-	p.identity(t)
-	n.kubeconfig = workDir + "/kubelet.kubeconfig"
-	n.startKubelet()
-	makeNodes(t, 4)
-	eventually(t, patience, "the kubelet registers the node", func() error {
-		_, err := p.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
-		return err
-	})
+	j := &besideNVIDIA{joined: join(t)}
+	j.version = j.importNVIDIA(4)
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T)
@@ -76,7 +67,7 @@ func (j *besideNVIDIA) static(t *testing.T) {
 
 // standsBack starts an agent that serves, beside NVIDIA's plugin.
 func (j *besideNVIDIA) standsBack(t *testing.T) {
-	j.startAgent(t, wholeGPUs(4), "--pods", "api", "--kubeconfig", j.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
+	j.serve(t, wholeGPUs(4))
 	j.isBeside(t)
 	j.uncommitted(t, "beside", 2)
 	for name, gpus := range map[string][]string{"before": j.held[:1], "beside": j.held[1:]} {

@@ -42,19 +42,9 @@ func TestRealNode(t *testing.T) {
 		return
 	}
 	began := time.Now()
-	p := startPlane(t)
-	n := newNode(t)
-	p.identity(t)
-	n.kubeconfig = workDir + "/kubelet.kubeconfig"
-	n.startKubelet()
-	makeNodes(t, 4)
-	eventually(t, patience, "the kubelet registers the node", func() error {
-		_, err := p.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
-		return err
-	})
-	n.write("mig.yaml", migConfigs)
-	n.startAgent(t, joinedGPUs, "--mig-strategy", "mixed", "--mig-config-file", workDir+"/mig.yaml", "--pods", "api", "--kubeconfig", p.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)
-	j := joined{n, p}
+	j := join(t)
+	j.write("mig.yaml", migConfigs)
+	j.serve(t, joinedGPUs, "--mig-strategy", "mixed", "--mig-config-file", workDir+"/mig.yaml")
 	j.ready(t)
 	t.Logf("figure: a control plane with a real node of 4 GPUs is ready in %v", time.Since(began).Round(time.Millisecond))
 	for _, c := range []struct {
@@ -79,6 +69,29 @@ func TestRealNode(t *testing.T) {
 			c.run(t)
 		})
 	}
+}
+
+// join starts a control plane and a node of it, with device nodes of four GPUs and no
+// agent yet, and waits until the kubelet has registered.
+func join(t *testing.T) joined {
+	t.Helper()
+	p := startPlane(t)
+	n := newNode(t)
+	p.identity(t)
+	n.kubeconfig = workDir + "/kubelet.kubeconfig"
+	n.startKubelet()
+	makeNodes(t, 4)
+	eventually(t, patience, "the kubelet registers the node", func() error {
+		_, err := p.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
+		return err
+	})
+	return joined{n, p}
+}
+
+// serve starts an agent that serves the GPUs of a file to the pods of both schedulers.
+func (j joined) serve(t *testing.T, gpus string, flags ...string) {
+	t.Helper()
+	j.startAgent(t, gpus, append(flags, "--pods", "api", "--kubeconfig", j.agentKubeconfig(t), "--scheduler-names", berthScheduler+","+v1.DefaultSchedulerName)...)
 }
 
 // ready waits until pods can come.
