@@ -20,8 +20,10 @@ func TestWhoHoldsGPUsAndCannotRun(t *testing.T) {
 		want   string // "" is that it is not stuck
 		holder string // what is said of the holder
 	}{
-		{"an image whose tag lacks its ending", "ImagePullBackOff", nil,
-			"container training: cannot pull image pytorch/pytorch:2.0.0-cuda11.8-cudnn8; tags of pytorch/pytorch end in -runtime or -devel, and 2.0.0-cuda11.8-cudnn8 does not (by its form; unverified)", "cannot pull image"},
+		{
+			"an image whose tag lacks its ending", "ImagePullBackOff", nil,
+			"container training: cannot pull image pytorch/pytorch:2.0.0-cuda11.8-cudnn8; tags of pytorch/pytorch end in -runtime or -devel, and 2.0.0-cuda11.8-cudnn8 does not (by its form; unverified)", "cannot pull image",
+		},
 		{"of another image nothing is known", "ErrImagePull", func(p *v1.Pod) { p.Spec.Containers[0].Image = "x/y:1" }, "container training: cannot pull image x/y:1", "cannot pull image"},
 		{"an init container goes before", "ErrImagePull", func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{{Name: "fetch", Image: "x/fetch:1"}}

@@ -126,13 +126,13 @@ func (l *Library) away(place int) bool {
 func (l *Library) lose(uuid string) { l.told(uuid, func(s *eventSet) { s.lost = true }) }
 
 // told tells the sets that have a GPU, and says whether there are any.
-func (l *Library) told(uuid string, f func(*eventSet)) (any bool) {
+func (l *Library) told(uuid string, f func(*eventSet)) (some bool) {
 	for s := range l.sets {
 		if s.uuids[uuid] || !s.began {
 			f(s)
 			s.wake()
-			any = true
+			some = true
 		}
 	}
-	return any
+	return some
 }

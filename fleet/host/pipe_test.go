@@ -15,7 +15,7 @@ func piped(t *testing.T) (p *run, read, write *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { read.Close(); write.Close() })
+	t.Cleanup(func() { _, _ = read.Close(), write.Close() }) // a test may have closed one
 	p = &run{out: newOutput(filepath.Join(t.TempDir(), "log"))}
 	t.Cleanup(func() { p.out.close(time.Now()) })
 	return p, read, write
@@ -54,7 +54,9 @@ func TestAWriterThatIsNotFoundDoesNotHoldTheLog(t *testing.T) {
 		}
 	}()
 	p.read(read)
-	read.Close() // the writer gets EPIPE
+	if err := read.Close(); err != nil { // the writer gets EPIPE
+		t.Fatal(err)
+	}
 	<-ended
 }
 

@@ -19,7 +19,7 @@ func other(t *testing.T, dir datadir.Dir, how int) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close() })
+	t.Cleanup(func() { _ = f.Close() }) // a test may have closed it
 	if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,9 @@ func TestAReaderIsWaitedFor(t *testing.T) {
 			t.Fatalf("Lock() = %v while another process looks", err)
 		default:
 		}
-		reader.Close()
+		if err := reader.Close(); err != nil {
+			t.Fatal(err)
+		}
 		refused := 0
 		for range many {
 			var held *datadir.HeldError

@@ -261,8 +261,11 @@ func TestOnlyPodsWithGPUsWakeWhoWaits(t *testing.T) {
 		node, nominated string
 		want            fwk.QueueingHint
 	}{
-		{asking("a", "", "gpu=1"), "n", "", fwk.Queue}, {asking("a", "", "gpu=1"), "", "", fwk.QueueSkip}, {asking("a", "", "gpu=1"), "", "n", fwk.Queue},
-		{asking("a", ""), "n", "", fwk.QueueSkip}, {asking("a", ""), "", "n", fwk.QueueSkip},
+		{asking("a", "", "gpu=1"), "n", "", fwk.Queue},
+		{asking("a", "", "gpu=1"), "", "", fwk.QueueSkip},
+		{asking("a", "", "gpu=1"), "", "n", fwk.Queue},
+		{asking("a", ""), "n", "", fwk.QueueSkip},
+		{asking("a", ""), "", "n", fwk.QueueSkip},
 	} {
 		tt.gone.Spec.NodeName, tt.gone.Status.NominatedNodeName = tt.node, tt.nominated
 		for _, e := range events {

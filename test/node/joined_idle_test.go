@@ -122,7 +122,7 @@ func (j *idling) oldExporter(t *testing.T) {
 	eventually(t, patience, "the old exporter is gone", func() error {
 		_, err := pods.Get(t.Context(), "dcgm-exporter", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("asking for it is answered with %v", err)
+			return fmt.Errorf("asking for it is answered with %s", fmt.Sprint(err))
 		}
 		return nil
 	})

@@ -90,7 +90,7 @@ func (j *besideNVIDIA) isBeside(t *testing.T) {
 		memory := n.Status.Allocatable["nvidia.com/gpu-memory"]
 		left, err := filepath.Glob(filepath.Join(kubeletDir, "device-plugins", "berth-*"))
 		if got := n.Labels["berth.dev/allocation"]; got != "kubelet" || n.Annotations["berth.dev/inventory"] != "" || !memory.IsZero() || err != nil || len(left) > 0 {
-			return fmt.Errorf("its allocation is %q, its annotations %v, its shares %s, and the agent's sockets %v (%v)", got, n.Annotations, memory.String(), left, err)
+			return fmt.Errorf("its allocation is %q, its annotations %v, its shares %s, and the agent's sockets %v (%s)", got, n.Annotations, memory.String(), left, fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -151,7 +151,7 @@ func (j *besideNVIDIA) shows(t *testing.T, name string, times int, share string)
 			}
 		}
 		if got != times {
-			return fmt.Errorf("%d lines with %s, want %d (%v):\n%s", got, share, times, err, out)
+			return fmt.Errorf("%d lines with %s, want %d (%s):\n%s", got, share, times, fmt.Sprint(err), out)
 		}
 		return nil
 	})
@@ -226,7 +226,7 @@ func (j joined) says(t *testing.T, text, name string, args ...string) {
 	t.Helper()
 	eventually(t, patience, name+" "+strings.Join(args, " ")+" says it", func() error {
 		if out, err := j.output(name, args...); !strings.Contains(out, text) {
-			return fmt.Errorf("want %q (%v):\n%s", text, err, out)
+			return fmt.Errorf("want %q (%s):\n%s", text, fmt.Sprint(err), out)
 		}
 		return nil
 	})
