@@ -85,23 +85,24 @@ func (c *checkpoint) read() ([]entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubelet's checkpoint: %w", err)
 	}
+	defer func() {
+		if f != c.file {
+			_ = f.Close() // read only
+		}
+	}()
 	info, err := f.Stat()
-	if err == nil && c.info != nil && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
-		_ = f.Close() // read only
+	if err != nil {
+		return nil, fmt.Errorf("read the kubelet's checkpoint: %w", err)
+	}
+	if c.info != nil && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
 		return c.entries, nil
 	}
-	var raw []byte
-	if err == nil {
-		raw = make([]byte, info.Size())
-		_, err = f.ReadAt(raw, 0)
-	}
-	if err != nil {
-		_ = f.Close() // read only
+	raw := make([]byte, info.Size())
+	if _, err := f.ReadAt(raw, 0); err != nil {
 		return nil, fmt.Errorf("read the kubelet's checkpoint: %w", err)
 	}
 	entries, err := parseCheckpoint(raw)
 	if err != nil {
-		_ = f.Close() // read only
 		return nil, err
 	}
 	c.keep(f, info, entries)
