@@ -41,7 +41,7 @@ type world struct {
 func inWorld(t *testing.T, test func(*world), nodes ...spec.Node) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, client: fake.NewClientset(), spec: spec.Fleet{Name: "test", Nodes: nodes}}
+		w := &world{t: t, client: fakeAPI(), spec: spec.Fleet{Name: "test", Nodes: nodes}}
 		w.start()
 		defer w.kill()
 		test(w)
