@@ -23,6 +23,7 @@ type Driver struct {
 
 	mu     sync.Mutex
 	inited bool
+	absent bool            // Init went wrong, and not for a mismatch of versions
 	gpus   []*card         // of the last snapshot, in index order
 	known  map[string]GPU  // facts of every GPU seen, for when it is lost
 	gpm    map[gpmKey]*gpm // counters at the last Samples
@@ -93,11 +94,19 @@ func (d *Driver) open() error {
 	if d.inited {
 		return nil
 	}
-	if err := d.lib.Init(); err != nil {
-		return err
+	err := d.lib.Init()
+	switch {
+	case err == nil:
+		d.inited = true
+	case !errors.Is(err, LibRMVersionMismatch):
+		d.absent = true
+	case d.absent:
+		// An attempt leaves the library in memory. The driver that came since is
+		// another one, whose library only a new process loads.
+		d.gone = fmt.Errorf("%w: %w", ErrReload, err)
+		return d.gone
 	}
-	d.inited = true
-	return nil
+	return err
 }
 
 // note keeps what an error tells beyond the call it came from: that the driver

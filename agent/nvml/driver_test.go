@@ -56,6 +56,53 @@ func TestGPUsThatReachOneAnotherOverNVLinkAreAClique(t *testing.T) {
 	}
 }
 
+// upgraded gives these answers to the first calls of Init.
+type upgraded struct {
+	nvml.Library
+	inits []error
+}
+
+func (u *upgraded) Init() error {
+	if len(u.inits) == 0 {
+		return u.Library.Init()
+	}
+	err := u.inits[0]
+	u.inits = u.inits[1:]
+	return err
+}
+
+// TestALibraryOfAnotherDriverIsLetGo: what an attempt has loaded stays in memory,
+// and never fits the driver that came after it.
+func TestALibraryOfAnotherDriverIsLetGo(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		inits   []error
+		reloads bool
+	}{
+		{"a driver that was not loaded comes back as another", []error{nvml.DriverNotLoaded, nvml.LibRMVersionMismatch}, true},
+		{"a driver that was not loaded comes back as it was", []error{nvml.DriverNotLoaded, nvml.DriverNotLoaded}, false},
+		{"a driver that is installed is found", []error{nvml.LibraryNotFound}, false},
+		// A new process would meet the same, again and again.
+		{"a node that waits for its restart", []error{nvml.LibRMVersionMismatch, nvml.LibRMVersionMismatch}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := nvml.NewDriver(&upgraded{fake(t, "gpus: [{product: NVIDIA H200}]"), test.inits})
+			var err error
+			for _, want := range test.inits {
+				if err = d.Open(); !errors.Is(err, want) {
+					t.Errorf("Open() = %v, want %v", err, want)
+				}
+			}
+			if errors.Is(err, nvml.ErrReload) != test.reloads {
+				t.Errorf("Open() = %v, want an end of the process: %v", err, test.reloads)
+			}
+			if err := d.Open(); (err == nil) == test.reloads {
+				t.Errorf("Open() with the driver there = %v", err)
+			}
+		})
+	}
+}
+
 func TestASampleNamesWhatTheDriverDoesNotGive(t *testing.T) {
 	prof := []string{"DRAMActiveRatio", "NVLinkBytesPerSecond", "PCIeRxBytesPerSecond", "PCIeTxBytesPerSecond", "TensorActiveRatio"}
 	media := []string{"DecoderRatio", "EncoderRatio", "MemoryUtilization"}

@@ -169,7 +169,7 @@ func TestCrash(t *testing.T) {
 // comesBack wants a new child that gives samples of n GPUs.
 func comesBack(t *testing.T, c *nvml.Client, n int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(3 * patience); ; {
 		if got, err := c.Samples(t.Context()); err == nil && len(got) == n {
 			break
 		} else if time.Now().After(end) {

@@ -79,13 +79,13 @@ func samples(t *testing.T, c *nvml.Client) map[string]nvml.Sample {
 	return out
 }
 
-// event waits for the next event, and answers the zero one after 10 s.
+// event waits for the next event, and answers the zero one when none comes.
 func event(c *nvml.Client) nvml.Event {
 	select {
 	case e := <-c.Events():
 		e.At = time.Time{}
 		return e
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * patience):
 		return nvml.Event{}
 	}
 }

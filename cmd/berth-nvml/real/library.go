@@ -58,12 +58,21 @@ var _ nvml.Library = (*Library)(nil)
 
 // New gives the library without loading it.
 func New(o Options) *Library {
-	l := &Library{options: o, where: libraryName, lacks: map[string]error{}, uuids: map[gonvml.Device]string{}}
-	if root := filepath.Clean("/" + o.DriverRoot); root != "/" {
-		l.where = findLibrary(root)
-	}
-	l.api = gonvml.New(gonvml.WithLibraryPath(l.where))
+	l := &Library{options: o, lacks: map[string]error{}, uuids: map[gonvml.Device]string{}}
+	l.look()
 	return l
+}
+
+// look notes where the library is now. A driver that is installed later brings
+// it where no driver's was before.
+func (l *Library) look() {
+	where := libraryName
+	if root := filepath.Clean("/" + l.options.DriverRoot); root != "/" {
+		where = findLibrary(root)
+	}
+	if where != l.where {
+		l.where, l.api = where, gonvml.New(gonvml.WithLibraryPath(where))
+	}
 }
 
 // findLibrary gives the library's path under a driver root, or a path in it
@@ -82,6 +91,7 @@ func findLibrary(root string) string {
 
 // Init loads the library and connects to the driver. Its errors say what to do.
 func (l *Library) Init() error {
+	l.look()
 	ret := l.api.Init()
 	if ret == gonvml.SUCCESS {
 		l.mu.Lock()

@@ -13,6 +13,10 @@
  *   crash nvmlDeviceGetName          that call kills the process
  *   fail nvmlDeviceGetName 15        that call returns this code
  *
+ * A process has the library of the driver that the file named first. Under a
+ * driver of another version each call gives NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+ * until a new process loads the library anew.
+ *
  * The file is named by NVML_STATE and read again whenever it changes. What
  * the caller changes (MIG, limits) lasts until then and is appended to the
  * file named by NVML_CALLS, so that a test can see it. With NVML_STILL set it is

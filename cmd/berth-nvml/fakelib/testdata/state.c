@@ -93,6 +93,7 @@ static void read_line(const char *l) {
 
 nvmlReturn_t enter(const char *call) {
 	static int still; /* read once, and the file does not change */
+	static char loaded[sizeof S.driver]; /* the version of this library */
 	struct stat now;
 	const char *path = getenv("NVML_STATE");
 	if (still) return NVML_SUCCESS;
@@ -106,7 +107,9 @@ nvmlReturn_t enter(const char *call) {
 		if (f) fclose(f);
 		S = next;
 		last = now;
+		if (!*loaded) memcpy(loaded, S.driver, sizeof loaded);
 	}
+	int mismatch = *S.driver && strcmp(loaded, S.driver);
 	char what[16] = "";
 	int code = 0;
 	for (int i = 0; i < S.faults; i++)
@@ -118,7 +121,7 @@ nvmlReturn_t enter(const char *call) {
 	pthread_mutex_unlock(&lock);
 	if (!strcmp(what, "crash")) abort();
 	while (!strcmp(what, "hang")) pause();
-	return code;
+	return mismatch ? NVML_ERROR_LIB_RM_VERSION_MISMATCH : code;
 }
 
 /* The table of an H200 of 141 GB. */
