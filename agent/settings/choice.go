@@ -26,7 +26,8 @@ type Choice struct {
 	// InForce is false where Err came before any good settings: then nothing is
 	// to be offered, and Settings is empty.
 	InForce bool
-	// Source says where Settings are from: a file, or "flags and environment".
+	// Source says where Settings are from: a file, or "flags and environment", which
+	// are all there is where no file counts.
 	Source string
 	// Warnings are what the file says without effect, a sentence each.
 	Warnings []string
@@ -34,6 +35,9 @@ type Choice struct {
 	// field where a file is refused. nil is all well.
 	Err error
 }
+
+// noFile is the Source where no file counts.
+const noFile = "flags and environment"
 
 // same says whether two choices differ in nothing.
 func same(a, b Choice) bool {
@@ -55,7 +59,7 @@ func Read(o Options, label string) Choice {
 		return Choice{Err: err}
 	}
 	var data []byte
-	source := "flags and environment"
+	source := noFile
 	if path != "" {
 		source = path
 		if data, err = readFile(path); err != nil {
@@ -69,7 +73,8 @@ func Read(o Options, label string) Choice {
 	return Choice{Settings: s, InForce: true, Source: source, Warnings: warnings}
 }
 
-// pick gives the path of the file that counts, or "" for none.
+// pick gives the path of the file that counts, or "" for none: an empty folder is
+// where the ConfigMap, which is optional, has not been made.
 func (o Options) pick(label string) (string, error) {
 	if o.Dir == "" {
 		return o.File, nil
@@ -84,11 +89,13 @@ func (o Options) pick(label string) (string, error) {
 		}
 		return filepath.Join(o.Dir, name), nil
 	}
-	if label != "" {
+	switch {
+	case label != "":
 		return named(label, "label the node "+api.LabelPluginConfig+" with a name that is there, or add the file")
-	}
-	if o.Default != "" {
+	case o.Default != "":
 		return named(o.Default, "change default-config, or add the file")
+	case len(names) == 0:
+		return "", nil
 	}
 	for _, f := range o.Fallbacks {
 		switch {

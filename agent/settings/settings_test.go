@@ -135,6 +135,11 @@ func TestReadPicksAFile(t *testing.T) {
 		{name: "default by its name", files: map[string]string{"a": whole, "default": shared}, fallbacks: []string{"named"}, want: "default"},
 		{name: "the only one", files: map[string]string{"a": whole}, fallbacks: []string{"named", "single"}, want: "a"},
 		{name: "none, where empty is allowed", files: several, fallbacks: []string{"named", "single", "empty"}, want: "flags and environment"},
+		{name: "none, where there is no ConfigMap", fallbacks: []string{"named", "single"}, want: "flags and environment"},
+		{
+			name: "not one that is missing where there is no ConfigMap", label: "b", fallbacks: []string{"named", "single"},
+			want: "specified config b does not exist in DIR, which has no files; label the node nvidia.com/device-plugin.config with a name that is there, or add the file",
+		},
 		{
 			name: "not one of several", files: several, fallbacks: []string{"named", "single"},
 			want: "no config was set, no default was provided, and all fallbacks failed; DIR, which has a, b; label the node nvidia.com/device-plugin.config with one of them, or set default-config",

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 )
 
 // Watch gives what holds, at first and whenever it changes: when the label
 // does, when a file comes, goes, or has other content under the same name (a
 // ConfigMap that is edited), and when a link is turned. Where the new file is
-// refused, the choice keeps the settings in force and says why in Err.
+// refused, the choice keeps the settings in force and says why in Err; so it does
+// where a ConfigMap is deleted, since pods hold what it had shared.
 //
 // A choice that nobody has read yet is replaced by the next. The channel is
 // closed once ctx has ended and nothing runs any more.
@@ -86,6 +88,9 @@ func (w *watcher) choose() {
 		return
 	}
 	c := Read(w.o, w.label)
+	if c.InForce && c.Source == noFile && w.now.InForce && w.now.Source != noFile && !slices.Contains(w.o.Fallbacks, FallbackEmpty) {
+		c = Choice{Err: fmt.Errorf("%s has no files any more; bring the ConfigMap back, or start the agent anew to go on without", w.o.Dir)}
+	}
 	if c.Err != nil && w.now.InForce {
 		err := c.Err
 		c = w.now

@@ -94,6 +94,35 @@ func TestWatchKeepsGoodSettingsBesideABadFile(t *testing.T) {
 	replicas(t, next(), 8)
 }
 
+// NVIDIA's static manifest has no ConfigMap, and `helm uninstall` deletes the chart's
+// under the pods that share GPUs by it.
+func TestWatchOfAConfigMapThatComesAndGoes(t *testing.T) {
+	f := newFolder(t, nil)
+	next := watch(t, settings.Options{Dir: f.path, Fallbacks: []string{"named", "single"}})
+	replicas(t, next(), 0)
+	f.update(map[string]string{"any": shared})
+	replicas(t, next(), 4)
+	f.update(nil)
+	c := next()
+	want := f.path + " has no files any more; bring the ConfigMap back, or start the agent anew to go on without; " + filepath.Join(f.path, "any") + " stays in force"
+	if c.Err == nil || c.Err.Error() != want || !c.InForce || c.Replicas["nvidia.com/gpu"] != 4 {
+		t.Fatalf("choice: %v, want %s", c.Err, want)
+	}
+	f.update(map[string]string{"any": strings.Replace(shared, "4", "8", 1)})
+	replicas(t, next(), 8)
+}
+
+// A fallback that was asked for is taken at any time.
+func TestWatchGoesBackToDefaultsWhereThatIsAskedFor(t *testing.T) {
+	f := newFolder(t, map[string]string{"any": shared})
+	next := watch(t, settings.Options{Dir: f.path, Fallbacks: []string{"single", "empty"}})
+	replicas(t, next(), 4)
+	f.update(nil)
+	if c := next(); c.Err != nil || !c.InForce || c.Replicas["nvidia.com/gpu"] != 0 || c.Source != "flags and environment" {
+		t.Fatalf("choice: %+v", c)
+	}
+}
+
 func TestWatchOffersNothingBeforeTheFirstGoodFile(t *testing.T) {
 	f := newFolder(t, map[string]string{"any": "version: v2\n"})
 	next := watch(t, settings.Options{Dir: f.path, Fallbacks: []string{"single"}})
