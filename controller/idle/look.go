@@ -49,6 +49,7 @@ func (l *loop) look(ctx context.Context, s subject) {
 		state.Elapsed = now.Sub(s.entry.looked)
 	}
 	d := rules.Decide(now, s.policy, state, read)
+	d.Forget = d.Forget && l.keeps(s.entry)
 	s.entry.track, s.entry.looked = d.Track, now
 	s.entry.failures++
 	if read.Server.Result != rules.Failed && read.GPUs.Result != rules.Failed {
@@ -153,11 +154,16 @@ func (l *loop) annotate(ctx context.Context, n *kubeflow.Notebook, set map[strin
 	return l.writer.Patch(ctx, into, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Name))
 }
 
-// tell makes the event of a step.
+// tell makes the event of a step. Of a warning that this process finds it tells, too:
+// one that has died may have written it and not told.
 func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
+	warned := s.entry.warned
+	s.entry.warned = !d.StopsAt.IsZero() || warned && d.Do == rules.Nothing
 	switch d.Do {
-	case rules.Nothing, rules.Move:
-	case rules.Warn:
+	case rules.Nothing, rules.Move, rules.Warn:
+		if d.StopsAt.IsZero() || warned && d.Do != rules.Warn {
+			return
+		}
 		l.event(s.Notebook, corev1.EventTypeWarning, eventWarned, fmt.Sprintf(
 			"it is stopped at %s if it is not used: %s; its volumes are kept, what is in memory is not; to keep it, use it, or: kubectl annotate --overwrite notebook %s -n %s %s=never",
 			d.StopsAt.UTC().Format(time.RFC3339), d.Why, s.Name, s.Namespace, api.AnnotationNotebookIdleAfter))

@@ -53,6 +53,7 @@ type entry struct {
 	looked   time.Time // the last look; zero is none
 	next     time.Time // the next
 	failures int       // looks without an answer, one after another
+	warned   bool      // an event told of the warning that stands
 	told     string    // problems of its policy that an event told
 	unknown  string    // why its use is not known, as an event told
 }
@@ -190,7 +191,7 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 		}
 		problems := l.policy(ctx, &s, words)
 		e := l.entries[key]
-		if s.policy.Never && problems == "" && n.Annotations[api.AnnotationNotebookStopsAt] == "" && n.Annotations[api.AnnotationNotebookStoppedFor] == "" {
+		if s.policy.Never && problems == "" && !l.left(n, e) {
 			continue
 		}
 		if e == nil || e.pod != s.pod.UID {
@@ -211,6 +212,20 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 	runningNotebooks.Set(float64(running))
 	slices.SortStableFunc(due, func(a, b subject) int { return cmp.Compare(a.pod.Spec.NodeName, b.pod.Spec.NodeName) })
 	return due, nil
+}
+
+// left says whether a notebook that is not looked at has annotations of the loop.
+func (l *loop) left(n *kubeflow.Notebook, e *entry) bool {
+	a := n.Annotations
+	return a[api.AnnotationNotebookStopsAt] != "" || a[api.AnnotationNotebookStoppedFor] != "" ||
+		(a[api.AnnotationLastActivity] != "" || a[api.AnnotationActivityCheck] != "") && l.keeps(e)
+}
+
+// keeps says whether the record of activity on a notebook is the loop's to take away:
+// where Kubeflow's controller runs notebooks, only while this process looks at it, as
+// that controller may stop idle ones by the same record.
+func (l *loop) keeps(e *entry) bool {
+	return l.o.Mode == nil || l.o.Mode() == notebook.Own || e != nil && e.track.Seen
 }
 
 // podOf is the pod of a notebook, as the cache has it; nil is none that lives.

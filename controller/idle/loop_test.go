@@ -2,6 +2,7 @@ package idle_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -28,6 +29,9 @@ import (
 
 const ns = "kubeflow-user-example-com"
 
+// errBroken is the answer to a write that the stage breaks.
+var errBroken = errors.New("connection reset")
+
 var start = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
 // stage is a cluster of one namespace, a clock, and what notebooks answer.
@@ -37,6 +41,9 @@ type stage struct {
 	loop    idle.Loop
 	options idle.Options
 	writes  int
+	breakAt int  // the write that fails, from 1; 0 is none
+	done    bool // it is done, and the answer is lost
+	mute    bool // events are lost
 	events  []string
 
 	mu       sync.Mutex
@@ -60,8 +67,16 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	count := interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 		s.mu.Lock()
 		s.writes++
+		broken := s.writes == s.breakAt
 		s.mu.Unlock()
-		return c.Patch(ctx, o, p, opts...)
+		if broken && !s.done {
+			return errBroken
+		}
+		err := c.Patch(ctx, o, p, opts...)
+		if broken {
+			return errBroken
+		}
+		return err
 	}}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(count).Build()
@@ -85,7 +100,9 @@ func (s *stage) time() time.Time {
 func (s *stage) Eventf(about, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.events = append(s.events, reason+": "+fmt.Sprintf(note, args...))
+	if !s.mute {
+		s.events = append(s.events, reason+": "+fmt.Sprintf(note, args...))
+	}
 }
 
 // Server implements idle.Prober.

@@ -49,10 +49,11 @@ type Decision struct {
 	// down with every step, and if Record says so without one.
 	Activity time.Time
 	Record   bool
-	// Forget says that the record of Activity is to be taken away: what has happened
-	// since is not known, and another process should not take it for nothing.
+	// Forget says that a record of Activity is to be taken away: what has happened
+	// since is not known, and nobody should take it for nothing: not another process,
+	// and not a person who looks for something to stop.
 	Forget  bool
-	StopsAt time.Time // with Warn and Move; in whole seconds
+	StopsAt time.Time // of the warning that stands afterwards, in whole seconds; zero is none, or not known
 	Why     string    // for a person: a clause without a full stop, or "" where there is nothing to say
 	Track   Track     // for the next look
 }
@@ -74,10 +75,12 @@ type Decision struct {
 func Decide(now time.Time, p Policy, s State, r Readings) Decision {
 	p = p.Fitted()
 	switch {
+	case p.Never:
+		d := settled(s, Track{}, "its policy is never")
+		d.Forget = true
+		return d
 	case !s.Ready:
 		return settled(s, Track{}, "its pod is not ready")
-	case p.Never:
-		return settled(s, Track{}, "its policy is never")
 	}
 	server, gpus := r.Server, r.GPUs
 	server.Result, server.Said = fresh(now, p, server.At, server.Result, server.Said)
@@ -87,8 +90,9 @@ func Decide(now time.Time, p Policy, s State, r Readings) Decision {
 	d := Decision{Activity: now.Add(-t.Idle), Track: t, Why: u.why}
 
 	if server.Result == Failed || gpus.Result == Failed {
-		lost := t.Gauged && t.Unread > gapPeriods*p.Period
-		d.Forget = !s.Activity.IsZero() && (lost || d.Activity.Sub(s.Activity) > p.step())
+		lost, long := t.Gauged && t.Unread > gapPeriods*p.Period, t.Untold > gapPeriods*p.Period
+		d.Forget = !s.Activity.IsZero() && (lost || long || d.Activity.Sub(s.Activity) > p.step())
+		d.Track.Forgotten = t.Forgotten || d.Forget
 		d.Why = "whether it is used is not known: " + said(server.Result == Failed, server.Said, gpus.Said)
 		return d
 	}
@@ -124,7 +128,7 @@ func (d Decision) due(now time.Time, p Policy, s State, server Server, gpus GPUs
 		d.Do, d.StopsAt = Move, at
 		t.StopsAt = at
 	default:
-		return d
+		d.StopsAt = s.StopsAt
 	}
 	d.Why = "nothing has happened in it for " + spoken(t.Idle) + open(server) + held(gpus)
 	return d

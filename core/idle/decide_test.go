@@ -273,6 +273,44 @@ func TestTheRecordIsTakenAwayWhenGPUsCannotBeRead(t *testing.T) {
 	}
 }
 
+func TestTheRecordIsTakenAwayWhileLooksFail(t *testing.T) {
+	s, looks := watched(30*time.Minute), 0
+	s.Track.Gauged = false
+	fails := idle.Readings{Server: idle.Server{At: noon, Result: idle.Failed}}
+	var d idle.Decision
+	for d = idle.Decide(noon, hourly, s, fails); !d.Forget && looks < 10; looks++ {
+		s.Track = d.Track
+		d = idle.Decide(noon, hourly, s, fails)
+	}
+	if looks != 3 || d.Record || d.Do != idle.Nothing {
+		t.Fatalf("after %d looks that failed Decide = %+v; want only Forget at the fourth", looks, d)
+	}
+	s.Activity, s.Track = time.Time{}, d.Track
+	if d = idle.Decide(noon, hourly, s, fails); d.Forget {
+		t.Error("what is forgotten is forgotten again: a write at every look")
+	}
+	// 30 minutes were idle at the first look that failed, and five have passed since.
+	s.Track = d.Track
+	if d = idle.Decide(noon, hourly, s, idle.Readings{Server: serving()}); !d.Record || noon.Sub(d.Activity) != 35*time.Minute {
+		t.Errorf("as it answers again, Decide = %+v; want the activity of 35 minutes ago recorded", d)
+	}
+	// Another process knows nothing of that.
+	s.Track, s.Elapsed = idle.Track{}, 0
+	if d = idle.Decide(noon, hourly, s, idle.Readings{Server: serving()}); !d.Record || !d.Activity.Equal(noon) {
+		t.Errorf("at the first look of another process Decide = %+v; want activity now recorded", d)
+	}
+}
+
+func TestTheRecordIsTakenAwayWithThePolicy(t *testing.T) {
+	for _, ready := range []bool{true, false} {
+		s := watched(30 * time.Minute)
+		s.Ready = ready
+		if d := idle.Decide(noon, idle.Off(), s, idle.Readings{}); !d.Forget || d.Record || d.Do != idle.Nothing {
+			t.Errorf("ready %v: Decide = %+v, want only Forget", ready, d)
+		}
+	}
+}
+
 func TestAWarningSaysWhenItStops(t *testing.T) {
 	// 50 minutes of 60 are over: 10 are left, which is the whole warning.
 	d := idle.Decide(noon, hourly, watched(50*time.Minute), idle.Readings{Server: serving()})

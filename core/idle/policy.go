@@ -132,8 +132,12 @@ func (p Policy) Fitted() Policy {
 	return p
 }
 
+// mostStep is how far a record may be behind at most where looks are more often: who
+// reads it should not take a notebook in use for one that is not.
+const mostStep = 15 * time.Minute
+
 // step is by how much activity must have advanced to be written down.
-func (p Policy) step() time.Duration { return max(p.Period, p.Warning/2) }
+func (p Policy) step() time.Duration { return max(p.Period, min(p.Warning/2, mostStep)) }
 
 // duration reads "90m", "1h30m" and, as people write days, "2d"; not below 0.
 func duration(text string) (time.Duration, error) {

@@ -28,6 +28,9 @@ type Track struct {
 
 	Active bool // it was in use at the last look that told
 
+	Untold    time.Duration // since a look last told
+	Forgotten bool          // the record was to be taken away for that: Idle still holds
+
 	StopsAt time.Time     // the warning that stands
 	Stood   time.Duration // how long it has stood
 }
@@ -48,7 +51,8 @@ type use struct {
 //   - In use at one look means in use until shortly before the next.
 //   - What was done while GPUs could not be read for gapPeriods is not known, and
 //     counts as use.
-//   - Without a record on the Notebook, idle time begins now. A new process takes
+//   - Without a record on the Notebook, idle time begins now, unless it was this
+//     process that took the record away because looks failed. A new process takes
 //     the record as older than it may be.
 func (t Track) next(now time.Time, p Policy, s State, server Server, gpus GPUs, u use) Track {
 	elapsed := max(0, s.Elapsed)
@@ -73,10 +77,15 @@ func (t Track) next(now time.Time, p Policy, s State, server Server, gpus GPUs, 
 	} else if lost && gpus.Result == Absent {
 		t.Gauged = false // nobody publishes readings any more
 	}
-	if u.active || t.Active || lost || s.Activity.IsZero() {
+	failed := server.Result == Failed || gpus.Result == Failed
+	if t.Untold += elapsed; !failed {
+		t.Untold = 0
+	}
+	t.Forgotten = t.Forgotten && s.Activity.IsZero()
+	if u.active || t.Active || lost || s.Activity.IsZero() && !t.Forgotten {
 		t.Idle = 0
 	}
-	t.Active = u.active || t.Active && (server.Result == Failed || gpus.Result == Failed)
+	t.Active = u.active || t.Active && failed
 	t.warned(s, elapsed)
 	return t
 }
