@@ -196,7 +196,7 @@ func (a *agent) publish(g *group) error {
 // write says all that is to be said of the node now.
 func (a *agent) write(ctx context.Context) error {
 	s := a.now()
-	if !s.InForce || s.Snapshot.Failed != "" && len(s.Snapshot.GPUs) == 0 {
+	if !s.InForce || s.Unread != "" && len(s.Snapshot.GPUs) == 0 {
 		return nil // nothing is known yet
 	}
 	l, notes, err := a.texts(s)

@@ -32,7 +32,8 @@ type offers interface {
 
 // Status is what the keeper knows at one moment. It is a value: nobody changes it.
 type Status struct {
-	Snapshot nvml.Snapshot
+	Snapshot nvml.Snapshot // the last one that has GPUs, or none yet
+	Unread   string        // why the driver cannot be read now; "" is that it can
 	Settings config.Settings
 	InForce  bool            // Settings are; without, nothing is offered
 	Healthy  map[string]bool // by UUID of GPUs and MIG devices; false for those that are drained, too
@@ -61,7 +62,8 @@ type keeper struct {
 
 	health   *health.State
 	snapshot nvml.Snapshot
-	seen     bool // a snapshot without Failed has come
+	seen     bool   // a snapshot without Failed has come
+	unread   string // as Status has it
 	choice   settings.Choice
 	refused  string          // what was last said of a configuration
 	told     map[string]bool // devices that are known as unhealthy, by UUID
@@ -72,6 +74,9 @@ type keeper struct {
 	fetched  chan fetched
 	probed   chan probed
 }
+
+// notRead is Status.Unread at first.
+const notRead = "the driver has not been read yet"
 
 // request asks the loop to offer anew, with refresh after a new snapshot.
 type request struct {
@@ -95,7 +100,7 @@ func newKeeper(d driver, o offers, choices <-chan settings.Choice, p health.Poli
 		driver: d, offers: o, choices: choices, health: health.New(p), now: time.Now,
 		prepare: func(Status) {}, faulty: func() map[string]string { return nil },
 		listen: func(Status) {}, say: func(string, string, string) {},
-		xid: func(string, int, time.Time) {}, log: slog.New(slog.DiscardHandler),
+		xid: func(string, int, time.Time) {}, unread: notRead, log: slog.New(slog.DiscardHandler),
 		drained: map[string]bool{}, told: map[string]bool{}, asked: make(chan request), before: make(chan []nvml.Event, 1), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
 	}
 }
@@ -190,20 +195,21 @@ func (k *keeper) fetch(ctx context.Context, calls *sync.WaitGroup) {
 // makes every GPU unhealthy; what containers hold stays theirs.
 func (k *keeper) take(f fetched) {
 	switch {
+	case errors.Is(f.err, context.Canceled):
+		return
 	case f.err != nil:
-		if !errors.Is(f.err, context.Canceled) {
-			k.log.Warn("the driver was not read; it is asked again when its process is back", "error", f.err)
-		}
+		k.log.Warn("the driver was not read; it is asked again when its process is back", "error", f.err)
+		k.unread = f.err.Error()
+		k.listen(k.status())
 		return
 	case f.snapshot.Failed != "" && k.seen:
 		k.log.Warn("the driver cannot be read any more", "why", f.snapshot.Failed)
-		k.changed(k.health.Inventory(nil, f.asked))
+		k.unread = f.snapshot.Failed
+		k.tell(k.health.Inventory(nil, f.asked))
+		k.apply()
 		return
-	case f.snapshot.Failed != "":
-		k.snapshot = f.snapshot
-	default:
-		k.snapshot, k.seen = f.snapshot, true
 	}
+	k.snapshot, k.unread, k.seen = f.snapshot, f.snapshot.Failed, f.snapshot.Failed == ""
 	changed := k.health.Inventory(k.snapshot.Node().GPUs, f.asked)
 	k.tell(changed)
 	k.apply()
@@ -354,7 +360,7 @@ func (k *keeper) answer() {
 // status is what is known now.
 func (k *keeper) status() Status {
 	s := Status{
-		Snapshot: k.snapshot, Settings: k.choice.Settings, InForce: k.choice.InForce,
+		Snapshot: k.snapshot, Unread: k.unread, Settings: k.choice.Settings, InForce: k.choice.InForce,
 		Healthy: k.health.Healthy(), Xid: map[string]int{},
 	}
 	k.mu.Lock()

@@ -25,6 +25,7 @@ import (
 type fakeDriver struct {
 	mu       sync.Mutex
 	snapshot nvml.Snapshot
+	err      error            // what a snapshot gives instead
 	bad      map[string]error // what a probe says, by UUID
 
 	events  chan nvml.Event
@@ -38,7 +39,7 @@ func newFakeDriver(gpus ...nvml.GPU) *fakeDriver {
 func (d *fakeDriver) Snapshot(context.Context) (nvml.Snapshot, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.snapshot, nil
+	return d.snapshot, d.err
 }
 
 func (d *fakeDriver) Probe(_ context.Context, uuid string) error {
@@ -50,9 +51,12 @@ func (d *fakeDriver) Probe(_ context.Context, uuid string) error {
 func (d *fakeDriver) Events() <-chan nvml.Event { return d.events }
 func (d *fakeDriver) Changed() <-chan struct{}  { return d.changed }
 
-func (d *fakeDriver) become(s nvml.Snapshot) {
+func (d *fakeDriver) become(s nvml.Snapshot) { d.answer(s, nil) }
+
+// answer is what the next snapshots are.
+func (d *fakeDriver) answer(s nvml.Snapshot, err error) {
 	d.mu.Lock()
-	d.snapshot = s
+	d.snapshot, d.err = s, err
 	d.mu.Unlock()
 	d.changed <- struct{}{}
 }
@@ -259,6 +263,44 @@ func TestADriverThatCannotBeReadAnyMoreTakesAllGPUsAway(t *testing.T) {
 		synctest.Wait()
 		if got := s.offers.well("GPU-a"); got != "GPU-a" {
 			t.Errorf("after the upgrade %q is offered, want GPU-a", got)
+		}
+	})
+}
+
+// What /health says follows the driver at any time, not only at the start.
+func TestAStatusSaysWhetherTheDriverCanBeReadNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDriver()
+		d.snapshot = nvml.Snapshot{Failed: "NVML library not found"}
+		s := newScene(d)
+		var last Status
+		s.listen = func(now Status) { last = now }
+		s.begin(t)
+		defer s.end(t)
+		c := chosen()
+		c.FailOnInitError = false
+		s.choices <- c
+		well := nvml.Snapshot{GPUs: []nvml.GPU{gpuNamed(0, "GPU-a")}}
+		for _, step := range []struct {
+			s    nvml.Snapshot
+			err  error
+			want string
+		}{
+			{s: d.snapshot, want: "NVML library not found"},
+			{s: well},
+			{s: nvml.Snapshot{Failed: "Driver/library version mismatch"}, want: "Driver/library version mismatch"},
+			{err: errors.New("the driver hangs"), want: "the driver hangs"},
+			{s: nvml.Snapshot{Failed: "Driver/library version mismatch"}, want: "Driver/library version mismatch"},
+			{s: well},
+		} {
+			d.answer(step.s, step.err)
+			synctest.Wait()
+			if last.Unread != step.want {
+				t.Errorf("after %v, %v: Unread = %q, want %q", step.s, step.err, last.Unread, step.want)
+			}
+		}
+		if len(last.Snapshot.GPUs) != 1 {
+			t.Errorf("the last status has GPUs %v", last.Snapshot.GPUs)
 		}
 	})
 }

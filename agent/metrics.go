@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"berth.dev/berth/agent/allocation"
@@ -41,6 +40,7 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) error {
 		PodUID:   names.uid, Container: names.container,
 		Healthy:  func(uuid string) bool { return a.now().Healthy[uuid] },
 		Counters: a.counters,
+		Bare:     a.bare,
 	}, options)
 	a.keeper.xid = collector.Xids.Note
 	g.run(func(ctx context.Context) error {
@@ -54,16 +54,11 @@ func (a *agent) now() Status {
 	if s := a.status.Load(); s != nil {
 		return *s
 	}
-	return Status{}
+	return Status{Unread: notRead}
 }
 
 // health is why the agent is not well.
-func (a *agent) health() error {
-	if s := a.now(); s.Snapshot.Failed != "" {
-		return errors.New(s.Snapshot.Failed)
-	}
-	return nil
-}
+func (a *agent) health() error { return unwell(a.now(), a.bare) }
 
 // holders is the agent's own table.
 func (a *agent) holders() []exporter.Holder {

@@ -31,6 +31,9 @@ type Sources struct {
 	Container func(podUID, id string) string
 	Healthy   func(uuid string) bool // of GPUs and MIG devices; nil is always
 	Counters  func() Counters        // nil is none
+	// Bare says that the node has no GPU at all, so that a driver which does not
+	// answer is no error. nil is never.
+	Bare func() bool
 }
 
 // CollectorOptions say how a Collector writes.
@@ -82,7 +85,8 @@ func NewCollector(s Sources, o CollectorOptions) *Collector {
 
 // Scrape gives one scrape; the bytes are not to be changed. Of a driver that does
 // not answer there is an error only while no GPU has ever been seen: else the
-// scrape says so in berth_nvml_up and has no readings.
+// scrape says so in berth_nvml_up and has no readings. A node without GPUs has
+// Berth's own counters alone.
 func (c *Collector) Scrape(ctx context.Context) ([]byte, error) {
 	select {
 	case <-c.turn:
@@ -107,13 +111,14 @@ func (c *Collector) scrape(ctx context.Context, now time.Time) ([]byte, error) {
 	samples, err := c.s.Samples(short)
 	cancel()
 	s := c.s.Snapshot()
-	if err != nil && len(s.GPUs) == 0 {
+	bare := err != nil && len(s.GPUs) == 0 && c.s.Bare != nil && c.s.Bare()
+	if err != nil && len(s.GPUs) == 0 && !bare {
 		if s.Failed != "" {
 			err = errors.New(s.Failed)
 		}
 		return nil, fmt.Errorf("read the GPUs: %w", err)
 	}
-	if err != nil {
+	if err != nil && !bare {
 		c.o.Log.Warn("the driver gave no readings", "error", err)
 	}
 	devs := devices(s, samples, c.pods(ctx, &s), c.o.Divide)
@@ -131,7 +136,10 @@ func (c *Collector) scrape(ctx context.Context, now time.Time) ([]byte, error) {
 	if c.s.Counters != nil {
 		counters = c.s.Counters()
 	}
-	return appendCounters(b, counters, err == nil), nil
+	if !bare {
+		b = appendUp(b, err == nil)
+	}
+	return appendCounters(b, counters), nil
 }
 
 // devices puts snapshot and samples together, in order of GPU and placement. With

@@ -190,3 +190,21 @@ func BenchmarkScrape(b *testing.B) {
 		})
 	}
 }
+
+// The agent's DaemonSet runs on every node: one without a GPU is no target that is
+// down, and no driver that does not answer.
+func TestANodeWithoutGPUsIsScraped(t *testing.T) {
+	r := newRig(t, 0)
+	r.snapshot = nvml.Snapshot{Failed: "NVML library not found"}
+	r.sources.Samples = func(context.Context) ([]nvml.Sample, error) { return nil, errors.New("NVML library not found") }
+	bare := true
+	r.sources.Bare = func() bool { return bare }
+	text := r.scrape(t)
+	if strings.Contains(text, "DCGM_") || strings.Contains(text, "berth_nvml_up") || !strings.Contains(text, "berth_nvml_restarts_total 1\n") {
+		t.Errorf("a node without GPUs has\n%s", text)
+	}
+	bare = false
+	if _, err := exporter.NewCollector(r.sources, r.options).Scrape(t.Context()); err == nil || !strings.Contains(err.Error(), "NVML library not found") {
+		t.Errorf("where there are GPUs a driver that was never read gives %v", err)
+	}
+}

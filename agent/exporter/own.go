@@ -96,9 +96,12 @@ func appendXids(b []byte, o *Options, devs []Device, x *Xids, now time.Time) []b
 	return b
 }
 
-func appendCounters(b []byte, c Counters, up bool) []byte {
+func appendUp(b []byte, up bool) []byte {
 	b = appendHead(b, "berth_nvml_up", "gauge", "Whether the driver answered this scrape.")
-	b = appendLine(b, "berth_nvml_up", nil, float64(number(up)))
+	return appendLine(b, "berth_nvml_up", nil, float64(number(up)))
+}
+
+func appendCounters(b []byte, c Counters) []byte {
 	b = appendHead(b, "berth_commitment_differences_total", "counter", "Containers whose committed devices were not those that the kubelet picked.")
 	b = appendLine(b, "berth_commitment_differences_total", nil, float64(c.Differences))
 	if len(c.Refusals) > 0 {
