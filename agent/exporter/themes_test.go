@@ -201,7 +201,8 @@ func TestTheHostnameIsTheNodesByTheNameThatIsWanted(t *testing.T) {
 // The steps of NVIDIA/dcgm-exporter#702, #536, #292, #609 and
 // NVIDIA/gpu-operator#340: a node whose pods come and go is scraped for days, and the
 // exporter grows to its limit of 512 MiB and is ended. On a real node agent and child
-// together stay below 60 MB: test/node and the benchmark part agent hold them to it.
+// have at most 40 MB of their own, which test/node holds them to; what is resident of
+// both is in docs/benchmarks.md.
 func TestScrapesLeaveNothingBehind(t *testing.T) {
 	r := newRig(t, 8, 0, 1, 2, 3, 4, 5, 6, 7)
 	round := 0

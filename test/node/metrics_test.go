@@ -38,7 +38,7 @@ func TestMetrics(t *testing.T) {
 	n.sees(t, "other", "c")
 	t.Run("every default name is there, for every GPU, with the pods that hold them", n.names)
 	t.Run("Prometheus finds nothing to complain about", n.lint)
-	t.Run("the agent and its child take at most 40 MB of their own and hardly any time", n.weight)
+	t.Run("the agent and its child take at most 40 MB of their own and less than half a core", n.weight)
 }
 
 // names waits for a scrape that has everything: one for which the driver or the
@@ -102,7 +102,8 @@ func (n *node) lint(t *testing.T) {
 
 // weight is the agent's memory and processor time (NVIDIA/dcgm-exporter#702, #536,
 // #292, #609: 400 MiB and more for the exporter alone), on a real node at rest that
-// is scraped once a second.
+// is scraped once a second. The bound of the time is wide, so that it holds on any
+// machine: what fails is an agent that does not rest. docs/benchmarks.md has figures.
 func (n *node) weight(t *testing.T) {
 	pids := append(children(n.agent.cmd.Process.Pid), n.agent.cmd.Process.Pid)
 	before, began := ticks(t, pids), time.Now()
@@ -112,6 +113,9 @@ func (n *node) weight(t *testing.T) {
 		time.Sleep(time.Second) // what is measured is a time
 	}
 	used, took := ticks(t, pids)-before, time.Since(began)
+	if used > took/2 {
+		t.Errorf("agent and child took %v of processor time in %v with %d scrapes", used, took, scrapes)
+	}
 	eventually(t, patience, "agent and child take little memory", func() error {
 		var all, own int64
 		for _, pid := range pids {
