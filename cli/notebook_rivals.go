@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/kube"
 	"berth.dev/berth/kube/pool"
 )
@@ -22,6 +24,7 @@ func (n *notebooks) rivals(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 	nodes, pods, err := n.cluster.list(ctx, "")
 	if err != nil {
 		if apierrors.IsForbidden(err) {
+			r.When = &whyWhen{Text: "unknown: you may not see who holds these GPUs"}
 			r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.program() + " gpus`"
 			return nil
 		}
@@ -31,12 +34,16 @@ func (n *notebooks) rivals(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 	if err != nil {
 		others = nil // who is idle is not told then
 	}
+	own := func(p *v1.Pod) bool { return p.Namespace == nb.Namespace && p.Name == nb.Name+"-0" }
+	if i := slices.IndexFunc(pods, own); pod == nil && i >= 0 {
+		pod = pods[i]
+	}
 	wants := podOfNotebook(nb)
 	if pod != nil && pod.Spec.NodeName == "" {
 		wants = pod
 	}
 	// What the notebook itself holds is no hindrance: its pod ends before the new one.
-	pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == nb.Namespace && p.Name == nb.Name+"-0" })
+	pods = slices.DeleteFunc(pods, own)
 	return n.tried(r, wants, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, wants), budgets: n.budgets(ctx), pools: n.growth(ctx, n.o, "", nodes)})
 }
 
@@ -77,13 +84,47 @@ func (n *notebooks) budgets(ctx context.Context) []policyv1.PodDisruptionBudget 
 	return list.Items
 }
 
-// helps lists what would help a notebook that waits, as far as this user may know.
-func (n *notebooks) helps(ctx context.Context, nb *kubeflow.Notebook) []string {
+// prospects lists when a notebook that waits can start and what would help it, as far
+// as this user may know.
+func (n *notebooks) prospects(ctx context.Context, nb *kubeflow.Notebook) []string {
 	var r whyReport
 	if err := n.rivals(ctx, nb, nil, &r); err != nil {
 		return nil // a courtesy: what it waits for is told without
 	}
-	return r.Helps
+	var out []string
+	if r.When != nil {
+		out = append(out, "when: "+r.When.Text)
+	}
+	for _, help := range r.Helps {
+		out = append(out, "would help: "+help)
+	}
+	return out
+}
+
+// opening notes when there is room for a pod that waits for GPUs.
+func (r *whyReport) opening(o *notebook.Opening, now time.Time) {
+	r.When = &whyWhen{Text: o.Text(now)}
+	at := func(b *notebook.Bound) string {
+		if b.At.IsZero() {
+			return ""
+		}
+		return b.At.UTC().Format(time.RFC3339)
+	}
+	r.When.AtTheLatest, r.When.Perhaps = at(&o.AtLatest), at(&o.Perhaps)
+	if o.Ahead > 0 {
+		r.When.AtTheLatest, r.When.Perhaps = "", cmp.Or(r.When.Perhaps, r.When.AtTheLatest)
+	}
+}
+
+// stops are the times at which notebooks are to be stopped for being idle.
+func stops(list []kubeflow.Notebook) map[kube.Owner]time.Time {
+	out := map[kube.Owner]time.Time{}
+	for i := range list {
+		if at, ok := noteTime(&list[i], api.AnnotationNotebookStopsAt); ok && state(&list[i]) != notebook.Stopped {
+			out[kube.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = at
+		}
+	}
+	return out
 }
 
 // tried tells holders, obstacles and helps from a cluster as it is.
@@ -93,6 +134,11 @@ func (n *notebooks) tried(r *whyReport, wants *v1.Pod, s *scene) error {
 		return fmt.Errorf("look for room for %s/%s: %w", r.Namespace, r.Name, err)
 	}
 	trial.Tied(s.ties)
+	if len(kube.Request(wants)) > 0 {
+		now := n.o.now()
+		o := trial.Opening(wants, s.pods, stops(s.notebooks), now)
+		r.opening(&o, now)
+	}
 	r.Obstacles, r.Scattered = trial.Obstacles(wants), trial.Scattered(wants)
 	idle := map[kube.Owner]time.Duration{}
 	for i := range s.notebooks {

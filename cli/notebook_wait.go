@@ -130,8 +130,8 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 		line.show(n.o.now().Sub(began), nb)
 		if !helped && waitsForGPUs(nb) {
 			helped = true
-			for _, help := range n.helps(ctx, nb) {
-				line.note("would help: " + help)
+			for _, text := range n.prospects(ctx, nb) {
+				line.note(text)
 			}
 		}
 		done, err := settled(nb)

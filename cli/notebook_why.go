@@ -96,11 +96,20 @@ type whyReport struct {
 	Scattered string          `json:"scattered,omitempty"` // enough is free, and not on one node
 	Holders   []whyHolder     `json:"holders"`
 	Helps     []string        `json:"helps"`
+	// When is when there is room for it, nil where it does not wait for GPUs.
+	When *whyWhen `json:"when,omitempty"`
 	// Hidden says why holders and helps are not told; "" is that they are.
 	Hidden string `json:"hidden,omitempty"`
 
 	since   time.Time
 	refused time.Time // the last time
+}
+
+// whyWhen is what is known of when a pod that waits for GPUs can start.
+type whyWhen struct {
+	Text        string `json:"text"`                  // with what the times rest on
+	AtTheLatest string `json:"atTheLatest,omitempty"` // RFC 3339; "" is not known, or others are before it
+	Perhaps     string `json:"perhaps,omitempty"`     // RFC 3339; rests on what people do, or on what others before it take
 }
 
 // whyStep is a step of the way to being ready.

@@ -39,6 +39,9 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 	if r.Scattered != "" {
 		section("", r.Scattered)
 	}
+	if r.When != nil {
+		section("WHEN", r.When.Text)
+	}
 	if len(r.Obstacles) > 0 {
 		b.WriteString("\n")
 		r.printObstacles(&b)

@@ -20,7 +20,9 @@ import (
 type Stock struct {
 	Nodes []cluster.Spec      // by name
 	Held  []cluster.Placement // of Nodes: one for each pod that is bound there; a Snapshot of Nodes takes them all
-	Asks  []Ask               // by name
+	// HeldBy are the pods of Held, in its order.
+	HeldBy []*v1.Pod
+	Asks   []Ask // by name
 	// Closed are nodes left out, and why: "n1 (cordoned)".
 	Closed []string
 }
@@ -75,7 +77,7 @@ func StockOf(nodes []*v1.Node, pods []*v1.Pod) (Stock, error) {
 			if err := s.Assume(&p); err != nil {
 				return Stock{}, fmt.Errorf("count pod %s/%s: %w", pod.Namespace, pod.Name, err)
 			}
-			out.Held = append(out.Held, p)
+			out.Held, out.HeldBy = append(out.Held, p), append(out.HeldBy, pod)
 			held = holdersOf(n, pod)
 		}
 		if !everyNode(pod) {

@@ -25,6 +25,8 @@ type Trial struct {
 	snapshot *cluster.Snapshot
 	view     View
 	ties     []Tie
+	held     []cluster.Placement
+	heldBy   []*v1.Pod // of held, in its order
 }
 
 // NewTrial reads nodes and the pods on them.
@@ -33,7 +35,7 @@ func NewTrial(nodes []*v1.Node, pods []*v1.Pod) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Trial{view: Cluster(nodes, pods)}
+	t := &Trial{view: Cluster(nodes, pods), held: stock.Held, heldBy: stock.HeldBy}
 	if t.snapshot, err = cluster.New(stock.Nodes); err != nil {
 		return nil, fmt.Errorf("count the cluster: %w", err)
 	}
