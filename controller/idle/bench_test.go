@@ -52,7 +52,10 @@ func BenchmarkPass(b *testing.B) {
 			m := &memory{pods: map[client.ObjectKey]*corev1.Pod{}, namespace: map[string]string{api.AnnotationNotebookIdleAfter: after}}
 			s := &stage{now: start, kernel: map[string]string{}, activity: map[string]time.Time{}, gauged: rules.OK}
 			for i := range 1000 {
-				n := named(fmt.Sprintf("n%d", i), map[string]string{api.AnnotationLastActivity: start.Format(time.RFC3339)})
+				n := named(fmt.Sprintf("n%d", i), nil)
+				if after != "" {
+					n.Annotations = map[string]string{api.AnnotationLastActivity: start.Format(time.RFC3339)}
+				}
 				m.notebooks = append(m.notebooks, *n)
 				m.pods[client.ObjectKey{Namespace: ns, Name: n.Name + "-0"}] = podOf(n.Name, corev1.ConditionTrue)
 				s.kernel[n.Name] = "idle"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
@@ -24,7 +27,7 @@ var virtualServiceKind = schema.GroupKind{Group: "networking.istio.io", Kind: "V
 
 // route makes the VirtualService what it should be, where the cluster has that
 // kind. It is not watched: it is read once after a start, and again when what it
-// should be changes.
+// should be changes. One that cannot be written is tried again by and by.
 func (p *pass) route(ctx context.Context) error {
 	if !p.o.Istio {
 		return nil
@@ -46,10 +49,16 @@ func (p *pass) route(ctx context.Context) error {
 	if p.mem.routed == sum {
 		return nil
 	}
-	if err := p.putRoute(ctx, want); err != nil {
+	ok, err = p.putRoute(ctx, want)
+	switch {
+	case err != nil:
 		return err
+	case ok:
+		p.mem.routed = sum
+	default:
+		p.mem.routed = ""
+		p.later(takenAgain)
 	}
-	p.mem.routed = sum
 	return nil
 }
 
@@ -72,30 +81,71 @@ func (r *Reconciler) istioKind() (kind schema.GroupVersionKind, ok bool, err err
 	case err != nil:
 		return kind, false, fmt.Errorf("find kind %s: %w", virtualServiceKind.Kind, err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.noIstio.IsZero() {
+		r.noIstio = time.Time{}
+		select {
+		case r.routable <- struct{}{}:
+		default:
+		}
+	}
 	return mapping.GroupVersionKind, true, nil
 }
 
-// putRoute makes or changes the VirtualService, if it is not as it should be.
-func (p *pass) putRoute(ctx context.Context, want *unstructured.Unstructured) error {
+// followIstio asks by and by whether the kind is there that was not, and sends all
+// notebooks to again when it has come: those at rest would not be looked at. It runs
+// until ctx ends.
+func (r *Reconciler) followIstio(ctx context.Context, again chan<- event.GenericEvent) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(noIstioFor):
+			if r.o.Mode != nil && r.o.Mode() != Own {
+				continue
+			}
+			if _, _, err := r.istioKind(); err != nil {
+				klog.ErrorS(err, "Whether there are VirtualServices is not known", "triedAgainAfter", noIstioFor)
+			}
+			continue
+		case <-r.routable:
+		}
+		for _, q := range r.all(ctx, nil) {
+			nb := &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: q.Namespace, Name: q.Name}}
+			select {
+			case <-ctx.Done():
+				return nil
+			case again <- event.GenericEvent{Object: nb}:
+			}
+		}
+	}
+}
+
+// putRoute makes or changes the VirtualService, if it is not as it should be, and says
+// whether it is. What keeps it from that is told.
+func (p *pass) putRoute(ctx context.Context, want *unstructured.Unstructured) (bool, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(want.GroupVersionKind())
 	err := p.reader.Get(ctx, client.ObjectKeyFromObject(want), live)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = p.client.Create(ctx, want, owner)
+		if err = p.client.Create(ctx, want, owner); apierrors.IsNotFound(err) {
+			return false, nil // the kind, or the namespace, is going
+		}
 	case err != nil:
 	case !metav1.IsControlledBy(live, p.nb):
-		return p.tell(ctx, corev1.EventTypeWarning, "NameTaken", "a VirtualService named "+want.GetName()+" is not of this notebook, and is left alone", "")
+		return false, p.tell(ctx, corev1.EventTypeWarning, "NameTaken", "a VirtualService named "+want.GetName()+" is not of this notebook, and is left alone", "")
 	case equality.Semantic.DeepEqual(want.Object["spec"], live.Object["spec"]):
-		return nil
+		return true, nil
 	default:
 		keepMeta(want, live)
 		err = p.client.Update(ctx, want, owner)
 	}
 	if apierrors.IsForbidden(err) {
-		return p.tell(ctx, corev1.EventTypeWarning, "NoRoute", "the VirtualService cannot be written: "+err.Error(), "")
+		return false, p.tell(ctx, corev1.EventTypeWarning, "NoRoute", "the VirtualService cannot be written: "+err.Error(), "")
 	}
-	return err
+	return err == nil, err
 }
 
 // makeVirtualService routes the notebook's prefix to its Service.

@@ -37,7 +37,9 @@ type Reconciler struct {
 	mu      sync.Mutex
 	notes   map[string]*memory // by ID
 	retry   map[string]bool    // by ID: a quota has changed, so try again
-	noIstio time.Time          // when the cluster had no VirtualServices
+	noIstio time.Time          // when the cluster had no VirtualServices; zero is that it has
+
+	routable chan struct{} // has one when it has VirtualServices after it had none
 }
 
 // memory is what is kept of one notebook between passes. Only the pass over it
@@ -51,7 +53,7 @@ type memory struct {
 	held    time.Time          // since when a status that passes is not written; zero is that none is
 	retold  map[types.UID]bool // warnings of children that were reissued
 	evicted types.UID          // the pod of which it was told last that it is preempted
-	routed  string             // hash of its VirtualService
+	routed  string             // hash of its VirtualService, if that is as it should be
 }
 
 // said is a status that was written, until the cache has it.
@@ -65,7 +67,7 @@ type said struct {
 func NewReconciler(c client.Client, reader client.Reader, o Options, now func() time.Time) *Reconciler {
 	return &Reconciler{
 		o: o, client: c, reader: reader, now: now, scene: &scene{reader: reader, now: now}, lines: newLines(),
-		notes: map[string]*memory{}, retry: map[string]bool{},
+		notes: map[string]*memory{}, retry: map[string]bool{}, routable: make(chan struct{}, 1),
 	}
 }
 

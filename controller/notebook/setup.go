@@ -80,6 +80,12 @@ func Add(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("add %s: %w", Name, err)
 	}
+	if o.Istio {
+		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.followIstio(ctx, again) }))
+		if err != nil {
+			return fmt.Errorf("add %s: %w", Name, err)
+		}
+	}
 	known := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}) // Berth makes them itself
 	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	b := builder.ControllerManagedBy(mgr).Named(Name).

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,6 +51,9 @@ type world struct {
 	writes []string // by the reconciler, "create StatefulSet" and so on
 	born   []string // UIDs of pods, in order
 
+	kinds  *kinds
+	forbid string // the kind of which no write is allowed; "" is none
+
 	restarted func() // what restart does instead; nil is nothing else
 	eachPass  func() // before each pass of settle; nil is nothing
 
@@ -73,8 +77,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), kubeflow.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), gpus: 8, o: notebook.Options{FSGroup: true}}
-	w.bare = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	w := &world{t: t, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), gpus: 8, o: notebook.Options{FSGroup: true}, kinds: &kinds{RESTMapper: meta.NewDefaultRESTMapper(nil)}}
+	w.bare = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(w.kinds).WithObjects(objects...).
 		WithStatusSubresource(&kubeflow.Notebook{}).WithIndex(&corev1.Event{}, "berth.object", notebook.EventObject).Build()
 	w.api = interceptor.NewClient(w.bare, interceptor.Funcs{
 		Create: w.create, Update: w.update, Delete: w.remove, Patch: w.patch, SubResourcePatch: w.patchStatus,
@@ -119,6 +123,14 @@ func (w *world) pass() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// again is a pass over one notebook, and after how long it is to be looked at again.
+func (w *world) again(name string) time.Duration {
+	w.t.Helper()
+	got, err := w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+	w.must(err)
+	return got.RequeueAfter
 }
 
 func (w *world) must(err error) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -27,6 +28,9 @@ func (w *world) count(verb string, o client.Object) (before, after error) {
 		kind += " " + e.Reason
 	}
 	w.writes = append(w.writes, verb+" "+kind)
+	if kind == w.forbid {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, o.GetName(), errors.New("not for you")), nil
+	}
 	if w.breakAt == 0 || len(w.writes) != w.breakAt {
 		return nil, nil
 	}
