@@ -84,7 +84,10 @@ func TestOpening(t *testing.T) {
 		},
 		{
 			"a notebook that is to be stopped for being idle",
-			[]*v1.Pod{holds("nb-0", "four", 0, 4, func(p *v1.Pod) { p.Labels[api.LabelNotebook] = "nb"; p.Spec.TerminationGracePeriodSeconds = new(int64(60)) })}, unplaced("w", 0, 4),
+			[]*v1.Pod{holds("nb-0", "four", 0, 4, func(p *v1.Pod) {
+				p.Labels[api.LabelNotebook] = "nb"
+				p.Spec.TerminationGracePeriodSeconds = new(int64(60))
+			})}, unplaced("w", 0, 4),
 			map[kube.Owner]time.Time{{Kind: "Notebook", Namespace: "ns", Name: "nb"}: later(19 * time.Minute)},
 			"room perhaps at " + clock(20*time.Minute) + ", if nobody uses ns/nb until then: it is stopped for that",
 		},
@@ -109,7 +112,10 @@ func TestOpening(t *testing.T) {
 			"unknown: what ns/a gives back at its end is not enough for it and the one that is ahead of it",
 		},
 		{
-			"a member of a gang", nil, unplaced("w", 0, 1, func(p *v1.Pod) { p.Annotations[api.AnnotationGang] = "g"; p.Annotations[api.AnnotationGangMinCount] = "2" }), nil,
+			"a member of a gang", nil, unplaced("w", 0, 1, func(p *v1.Pod) {
+				p.Annotations[api.AnnotationGang] = "g"
+				p.Annotations[api.AnnotationGangMinCount] = "2"
+			}), nil,
 			"unknown: it starts together with the other pods of its gang, for which no time is reckoned",
 		},
 		{"there is room", nil, unplaced("w", 0, 1), nil, "at any moment: there is room for it now, unless something else than GPUs keeps it"},
