@@ -146,7 +146,7 @@ func (a *agent) newNode(ctx context.Context, source allocation.PodSource) (*allo
 		CDIDir:  o.CDIDir, DeviceDir: o.deviceDir(), PodResources: o.podResources(), DevRoot: o.DevRoot,
 		Pods: source, SchedulerNames: o.SchedulerNames, Required: o.Required,
 		DriverCDI: a.client.CDI, MPS: a.mpsEdits, SetMemoryLimit: a.client.SetMemoryLimit,
-		Event: a.podEvent, Log: o.Log,
+		Event: a.podEvent, NodeEvent: a.tellOfNode, Log: o.Log,
 	})
 }
 
@@ -167,6 +167,12 @@ func (a *agent) podEvent(pod *v1.Pod, kind, reason, message string) {
 	if a.cluster != nil {
 		a.cluster.podEvent(pod, kind, reason, message)
 	}
+}
+
+// tellOfNode is nodeEvent for what nobody else logs.
+func (a *agent) tellOfNode(kind, reason, message string) {
+	a.o.Log.Warn("node", "reason", reason, "message", message)
+	a.nodeEvent(kind, reason, message)
 }
 
 // nodeEvent tells whoever looks after the node something.

@@ -54,6 +54,7 @@ func (n *Node) SetGPUs(s nvml.Snapshot, healthy map[string]bool, settings config
 	if err := n.tokens.Reset(gpus, settings.Sharing); err != nil {
 		return fmt.Errorf("number the node's GPUs: %w", err) // as above, which it passed
 	}
+	n.readGiven()
 	n.recount()
 	n.tell()
 	signal(n.tidy)
@@ -127,17 +128,6 @@ func (n *Node) Offers() map[string][]deviceplugin.Device {
 	return out
 }
 
-// Beside says whether another device plugin gives out GPUs of this node. It knows
-// nothing of shares by memory: a GPU of which a pod has some GiB is free to it.
-func (n *Node) Beside(other bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.beside != other {
-		n.beside = other
-		signal(n.changed)
-	}
-}
-
 func (n *Node) offered() map[string][]deviceplugin.Device {
 	out := map[string][]deviceplugin.Device{}
 	if n.ledger == nil {
@@ -147,7 +137,7 @@ func (n *Node) offered() map[string][]deviceplugin.Device {
 		for _, d := range n.ledger.Devices() {
 			// What pods hold by a name of ours, the kubelet does not know of: it was
 			// given out before the node came to this mode.
-			healthy := d.Healthy && (n.ledger.Free(d.ID) == nil || n.known(d.ID))
+			healthy := d.Healthy && (n.ledger.Free(d.ID) == nil && n.unread == nil || n.known(d.ID))
 			out[d.Resource] = append(out[d.Resource], deviceplugin.Device{ID: d.ID, Healthy: healthy, NUMANode: d.NUMANode})
 		}
 		return out
@@ -168,8 +158,8 @@ func (n *Node) offered() map[string][]deviceplugin.Device {
 				d.Healthy = well[t.Name]
 			case t.Gone:
 				d.Healthy = well[t.Name]
-			case !t.Held && holder[t.Device.ID] != "":
-				d.Healthy = false // held under another token: nobody is to be sent there
+			case !t.Held && (n.unread != nil || holder[t.Device.ID] != ""):
+				d.Healthy = false // held under another token, or perhaps: nobody is to be sent there
 			}
 			devices = append(devices, d)
 		}

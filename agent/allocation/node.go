@@ -44,8 +44,10 @@ type Node struct {
 	astray   map[string]bool                  // pods that hold something the node does not offer as it was given
 	nonces   map[string][]string              // of answers, by tokenKey
 	offers   map[string][]deviceplugin.Device // as last told
-	adopted  bool                             // pods of an earlier plugin have been looked for
 	beside   bool                             // another plugin serves GPUs of this node
+	past     map[string]bool                  // pods that have ended and that the kubelet may name still, by UID
+	unread   error                            // why it is not known what other plugins gave
+	cried    bool                             // that has been told
 
 	unreached   map[string]bool // pods that tellUnreached has seen, by UID; replaced, never changed
 	differences int64
@@ -72,12 +74,16 @@ func New(ctx context.Context, o Options) (*Node, error) {
 		changed: make(chan struct{}, 1), held: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
 		files:   files{dir: o.CDIDir, step: func(string) error { return nil }},
 		records: map[string]*record{}, astray: map[string]bool{}, nonces: map[string][]string{}, refusals: map[string]int64{},
+		past: map[string]bool{}, unread: errUnread,
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
 	if n.o.Event == nil {
 		n.o.Event = func(*v1.Pod, string, string, string) {}
+	}
+	if n.o.NodeEvent == nil {
+		n.o.NodeEvent = func(string, string, string) {}
 	}
 	if err := os.MkdirAll(o.CDIDir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of CDI specs: %w", err)
@@ -166,7 +172,7 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		again = nil
 		if err := n.Tidy(ctx); err != nil && ctx.Err() == nil {
-			n.log.Warn("devices stay held of pods that may not have ended", "error", err)
+			n.log.Warn("pods, or what they were given, cannot be read; what is held stays so until they can", "error", err)
 			again = time.After(tidyAgain)
 		}
 	}

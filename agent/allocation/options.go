@@ -54,7 +54,9 @@ type Options struct {
 	// Event tells a pod's users something: "Normal" or "Warning", a reason in
 	// CamelCase, a sentence. nil is nobody.
 	Event func(pod *v1.Pod, kind, reason, message string)
-	Log   *slog.Logger // nil is none
+	// NodeEvent tells those who look after the node, in the same form. nil is nobody.
+	NodeEvent func(kind, reason, message string)
+	Log       *slog.Logger // nil is none
 }
 
 // PodSource tells of the pods that are bound to the node. Package pods has two.

@@ -48,6 +48,10 @@ func (n *Node) preStart(ctx context.Context, resource string, tokens []string) e
 	if err != nil {
 		return err
 	}
+	// The kubelet has written down all that it gave before these tokens.
+	if err := n.learn(ctx); err != nil && !n.holds(mine[0].PodUID) {
+		return refuse(ReasonPodUnknown, "%w; the container starts by itself once it is", err)
+	}
 	a.all, a.mine = all, mine
 	if a.named != nil || n.byCDI() {
 		if a.driver, err = n.driver.get(ctx); err != nil {

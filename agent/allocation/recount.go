@@ -105,6 +105,9 @@ func (n *Node) holdTokens(r *record) {
 }
 
 func (n *Node) holdEntry(r *record, c *container, e entry) {
+	if e.Nonce == "" && !n.serves(e.Resource) {
+		return // its plugin's alone
+	}
 	if e.Resource == sharing.ResourceMemory {
 		uuid := ""
 		for _, d := range c.Devices {

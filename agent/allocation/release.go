@@ -11,11 +11,11 @@ import (
 	"berth.dev/berth/core/sharing"
 )
 
-// Tidy gives back what pods hold that have ended, and takes over pods that an
-// earlier plugin has given devices to. Run calls it; it is for those who cannot
-// wait. An error says why pods cannot be read: then all stays held.
+// Tidy takes note of what other plugins have given to pods, and gives back what
+// pods hold that have ended. Run calls it; it is for those who cannot wait. An
+// error says what cannot be read: then all stays held.
 func (n *Node) Tidy(ctx context.Context) error {
-	return errors.Join(n.sweep(ctx, false), n.adopt(ctx))
+	return errors.Join(n.learn(ctx), n.sweep(ctx, false))
 }
 
 // sweep releases what ended pods hold. With fresh it does not trust what the
@@ -31,8 +31,12 @@ func (n *Node) sweep(ctx context.Context, fresh bool) (err error) {
 		live[string(pod.UID)] = live[string(pod.UID)] || !ended(pod)
 	}
 	n.mu.Lock()
+	n.meet(pods)
 	gone := slices.DeleteFunc(n.uids(), func(uid string) bool { return live[uid] })
 	n.mu.Unlock()
+	if !fresh {
+		err = n.revive(ctx, live)
+	}
 	for _, uid := range gone {
 		// The list may be from before the pod came: ask for it by name.
 		pod, e := n.o.Pods.Pod(ctx, uid, true)
@@ -43,6 +47,10 @@ func (n *Node) sweep(ctx context.Context, fresh bool) (err error) {
 			err = errors.Join(err, fmt.Errorf("pod %s was deleted by force, and its containers still run", uid))
 		case pod == nil || ended(pod):
 			n.release(uid)
+		default:
+			n.mu.Lock()
+			n.meet([]*v1.Pod{pod})
+			n.mu.Unlock()
 		}
 	}
 	return err
@@ -57,6 +65,7 @@ func (n *Node) release(uid string) {
 		return
 	}
 	delete(n.records, uid)
+	n.past[uid] = true
 	for i := range r.Containers {
 		for _, e := range r.Containers[i].Entries {
 			n.tokens.Release(e.Resource, e.Tokens)
@@ -96,79 +105,4 @@ func (n *Node) recountAll() {
 	}
 	n.ledger = ledger
 	n.recount()
-}
-
-// adopt makes records of live pods whose devices another plugin, or this agent
-// in mode kubelet, has given out: those that the kubelet's checkpoint has with
-// the devices' own IDs.
-func (n *Node) adopt(ctx context.Context) error {
-	n.mu.Lock()
-	skip := n.ledger == nil || n.adopted && !n.o.Kubelet
-	n.mu.Unlock()
-	if skip {
-		return nil
-	}
-	entries, err := n.checkpoint.read()
-	if err != nil {
-		return err
-	}
-	entries = slices.Clone(entries)
-	if err := readNonces(entries); err != nil {
-		return err
-	}
-	byPod := map[string][]entry{}
-	for _, e := range entries {
-		if e.Nonce == "" {
-			byPod[e.PodUID] = append(byPod[e.PodUID], e)
-		}
-	}
-	for uid, list := range byPod {
-		if n.holds(uid) {
-			continue
-		}
-		pod, err := n.o.Pods.Pod(ctx, uid, !n.o.Kubelet) // once at the start, or again and again
-		if err != nil {
-			return fmt.Errorf("read pod %s: %w", uid, err)
-		}
-		if pod != nil && !ended(pod) {
-			n.takeOver(pod, list)
-		}
-	}
-	n.mu.Lock()
-	n.adopted = true
-	n.mu.Unlock()
-	return nil
-}
-
-// takeOver makes the record of a pod of another plugin's.
-func (n *Node) takeOver(pod *v1.Pod, entries []entry) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	offered := map[string]sharing.Device{}
-	for _, d := range n.ledger.Devices() {
-		offered[d.ID] = d
-	}
-	r := &record{PodUID: entries[0].PodUID, Namespace: pod.Namespace, Pod: pod.Name}
-	for _, e := range entries {
-		var devices []sharing.Device
-		for _, id := range e.Tokens {
-			if d, ok := offered[id]; ok {
-				devices = append(devices, d)
-			}
-		}
-		if len(devices) == 0 || n.records[r.PodUID] != nil {
-			continue
-		}
-		r.take([]entry{e})
-		c := r.container(e.Container)
-		c.Devices = append(c.Devices, n.keep(devices)...)
-		c.Picked = append(c.Picked, uuids(c.Devices)...)
-	}
-	if len(r.Containers) == 0 {
-		return
-	}
-	n.records[r.PodUID] = r
-	n.log.Info("a pod has devices of another device plugin", "pod", r.Namespace+"/"+r.Pod, "devices", uuids(r.devices()))
-	n.recountAll()
-	n.tell()
 }
