@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/kubeflow"
@@ -89,6 +90,9 @@ func (n *notebooks) profiles(ctx context.Context) ([]v1alpha1.NotebookProfile, e
 	found, err := n.client.Resource(v1alpha1.NotebookProfiles).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if noSuchKind(err) {
 		return nil, fmt.Errorf("list profiles on %s: this cluster serves no NotebookProfiles; `%s controller` brings them", n.name, n.program())
+	}
+	if apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("list profiles on %s: %w; an administrator gives the right with `kubectl create clusterrolebinding notebook-profiles --clusterrole=berth-profile-view --user=NAME`", n.name, err)
 	}
 	if err != nil {
 		return nil, n.failed("list profiles", err)

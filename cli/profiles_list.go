@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth.dev/berth/api/v1alpha1"
@@ -32,7 +33,8 @@ func newProfilesList(o Options) *cobra.Command {
 		Long: "List the profiles of the cluster, or of a values file, with what the cluster has for each: the GPU models\n" +
 			"that it really selects, how many of those GPUs are free now, what its GPUs cost per hour by the prices of\n" +
 			"their nodes, and whether a notebook of it with its default choices would start at once. CPU and memory\n" +
-			"are what is guaranteed, and after the dash the limit. A * marks the default. Quotas are not looked at.",
+			"are what is guaranteed, and after the dash the limit. A * marks the default. Quotas are not looked at. Who\n" +
+			"may not list nodes, or the pods of all namespaces, sees a ? for what these tell.",
 		Example: "  berth profiles list\n  berth profiles list -o wide\n  berth profiles list values.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args) },
@@ -74,10 +76,15 @@ func (l *profilesList) run(ctx context.Context, args []string) error {
 		return cmp.Or(cmp.Compare(a.Spec.Order, b.Spec.Order), cmp.Compare(a.Name, b.Name))
 	})
 	on, err := n.offers(ctx, l.o)
+	hidden := ""
+	if apierrors.IsForbidden(err) {
+		hidden = "you may not list nodes or the pods of all namespaces; a notebook of a profile can be made all the same"
+		on, err = profile.NewCluster(nil, nil)
+	}
 	if err != nil {
 		return err
 	}
-	return l.print(profileRows(list, on))
+	return l.print(profileRows(list, on, hidden))
 }
 
 func (l *profilesList) print(rows []profileRow) error {
@@ -108,6 +115,9 @@ func (l *profilesList) print(rows []profileRow) error {
 		if r.PricePerHour != nil {
 			cells[6] = rangeText(r.PricePerHour.Least, r.PricePerHour.Most)
 		}
+		if r.Hidden != "" && r.Resource != "" {
+			cells[2], cells[5], cells[6] = hiddenText, hiddenText, hiddenText
+		}
 		if wide {
 			groups := "all"
 			if r.Groups != nil {
@@ -121,8 +131,14 @@ func (l *profilesList) print(rows []profileRow) error {
 		}
 		t.add(append(cells, word)...)
 	}
-	if err := t.write(l.o.Out, screenOf(l.o.Out), l.output.noHeaders); err != nil || wide {
+	if err := t.write(l.o.Out, screenOf(l.o.Out), l.output.noHeaders); err != nil {
 		return err
+	}
+	if len(rows) > 0 && rows[0].Hidden != "" {
+		fmt.Fprintf(l.o.Out, "%s is hidden: %s\n", hiddenText, rows[0].Hidden)
+	}
+	if wide {
+		return nil
 	}
 	for i := range rows {
 		if word, why := startText(&rows[i]); why != "" {
@@ -131,6 +147,9 @@ func (l *profilesList) print(rows []profileRow) error {
 	}
 	return nil
 }
+
+// hiddenText stands for what the user may not see.
+const hiddenText = "?"
 
 // profileRow is a profile in `berth profiles list -o json`.
 type profileRow struct {
@@ -144,16 +163,18 @@ type profileRow struct {
 	Resource     string   `json:"resource,omitempty"` // of its GPUs
 	GPUs         int64    `json:"gpus"`
 	GPUText      string   `json:"-"`
-	Models       []string `json:"models"`         // of the GPUs that it may get
+	Models       []string `json:"models"`         // of the GPUs that it may get; null is hidden
 	CPU          string   `json:"cpu"`            // guaranteed-limit
 	Memory       string   `json:"memory"`         // guaranteed-limit
-	FreeGPUs     *float64 `json:"free"`           // physical ones, of those that it may get; null without GPUs
+	FreeGPUs     *float64 `json:"free"`           // physical ones, of those that it may get; null without GPUs, or hidden
 	PricePerHour *prices  `json:"pricePerHour"`   // dollars, of its GPUs; null is unknown
-	StartsNow    bool     `json:"startsNow"`      // with the default choices
+	StartsNow    *bool    `json:"startsNow"`      // with the default choices; null is hidden
 	Node         string   `json:"node,omitempty"` // where
 	Never        bool     `json:"never"`          // not even on an empty cluster, or one that grows
 	Pool         string   `json:"pool,omitempty"` // on a new node of which it would start
 	Why          string   `json:"why,omitempty"`  // it would not start
+	// Hidden says why what the cluster has for it is not told; "" is that it is.
+	Hidden string `json:"hidden,omitempty"`
 }
 
 // prices are the least and the most that something costs.
@@ -163,22 +184,22 @@ type prices struct {
 }
 
 // profileRows tells of each profile, which are in order, what the cluster has for
-// it.
-func profileRows(list []v1alpha1.NotebookProfile, on *profile.Cluster) []profileRow {
+// it; where that is hidden, what it asks for alone.
+func profileRows(list []v1alpha1.NotebookProfile, on *profile.Cluster, hidden string) []profileRow {
 	first := max(0, slices.IndexFunc(list, func(p v1alpha1.NotebookProfile) bool { return p.Spec.Default }))
 	rows := make([]profileRow, len(list))
 	for i := range list {
 		s := &list[i].Spec
 		r := profileRow{
 			Profile: list[i].Name, Name: s.DisplayName, Description: s.Description, Default: i == first, Groups: s.AllowedGroups,
-			Options: []string{}, Source: s.Source, Models: []string{}, CPU: "-", Memory: "-",
+			Options: []string{}, Source: s.Source, Models: []string{}, CPU: "-", Memory: "-", Hidden: hidden,
 		}
 		for j := range s.Options {
 			r.Options = append(r.Options, s.Options[j].Key)
 		}
 		offer, err := on.Offer(&list[i])
 		if err != nil {
-			r.Why, r.Never = err.Error(), true
+			r.Why, r.Never, r.StartsNow = err.Error(), true, new(false)
 		} else {
 			r.offered(&offer)
 		}
@@ -192,13 +213,19 @@ func (r *profileRow) offered(s *profile.Standing) {
 	r.Resource, r.GPUs = s.Resource, s.GPUs
 	r.CPU = amountRange(s.CPU, s.CPULimit, func(q resource.Quantity) string { return strconv.FormatFloat(q.AsApproximateFloat64(), 'f', -1, 64) })
 	r.Memory = amountRange(s.Memory, s.MemoryLimit, func(q resource.Quantity) string { return fmt.Sprintf("%.3gGi", float64(q.Value())/(1<<30)) })
-	r.StartsNow, r.Node, r.Why, r.Never, r.Pool = s.Starts != "", s.Starts, s.Why, s.Never, s.Pool
-	if s.Resource == "" {
+	if s.Resource != "" {
+		r.GPUText = strconv.FormatInt(s.GPUs, 10)
+		if s.Resource != "nvidia.com/gpu" {
+			r.GPUText += " " + strings.TrimPrefix(s.Resource, "nvidia.com/")
+		}
+	}
+	if r.Hidden != "" {
+		r.Models = nil
 		return
 	}
-	r.GPUText = strconv.FormatInt(s.GPUs, 10)
-	if s.Resource != "nvidia.com/gpu" {
-		r.GPUText += " " + strings.TrimPrefix(s.Resource, "nvidia.com/")
+	r.StartsNow, r.Node, r.Why, r.Never, r.Pool = new(s.Starts != ""), s.Starts, s.Why, s.Never, s.Pool
+	if s.Resource == "" {
+		return
 	}
 	r.Models = append(r.Models, s.Products...)
 	free := whole(s.FreeGPUs)
@@ -248,7 +275,9 @@ func shortModels(models []string) string {
 // startText says whether a profile would start now, and why not.
 func startText(r *profileRow) (word, why string) {
 	switch {
-	case r.StartsNow:
+	case r.StartsNow == nil:
+		return hiddenText, ""
+	case *r.StartsNow:
 		return "yes", ""
 	case r.Never:
 		return "never", r.Why

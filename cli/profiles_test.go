@@ -7,8 +7,11 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"berth.dev/berth/test/golden"
@@ -85,6 +88,29 @@ func TestProfilesList(t *testing.T) {
 	}
 	if got := s.ok("profiles", "list", "-o", "name"); !strings.HasPrefix(got, "notebookprofile/cpu-only\n") {
 		t.Errorf("names: %s", got)
+	}
+}
+
+// TestProfilesListOfWhoMayNotSeeNodes: the profiles are told, and what nodes and pods
+// would tell of them is a ?, not a no.
+func TestProfilesListOfWhoMayNotSeeNodes(t *testing.T) {
+	s, path := hubStage(t)
+	s.ok("profiles", "import", path)
+	s.client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
+	})
+	golden.File(t, "profiles_hidden.txt", s.ok("profiles", "list"))
+	got := s.ok("profiles", "list", "-o", "json")
+	if !strings.Contains(got, `"startsNow": null`) || strings.Contains(got, `"startsNow": false`) || !strings.Contains(got, `"hidden": "you may not list nodes`) {
+		t.Errorf("as JSON it is\n%s", got)
+	}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "berth.dev", Resource: "notebookprofiles"}, "", nil)
+	s.dynamic.PrependReactor("list", "notebookprofiles", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
+	for _, args := range []string{"profiles list", "notebook create ada --profile one-t4 --for ada"} {
+		_, stderr, code := s.run(append([]string{"berth"}, strings.Fields(args)...)...)
+		if code != 1 || !strings.Contains(stderr, "--clusterrole=berth-profile-view --user=NAME`") {
+			t.Errorf("berth %s: exit code %d; stderr lacks the role:\n%s", args, code, stderr)
+		}
 	}
 }
 

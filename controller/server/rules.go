@@ -16,35 +16,40 @@ import (
 // namespace of the lease.
 const RoleName = "berth-controller"
 
-var write = []string{"get", "list", "watch", "create", "update", "patch"}
-
-// Rules is what the controllers need in the whole cluster. deploy/controller.yaml
-// has the same.
+// Rules is what the controllers need in the whole cluster, and no more: a test in
+// package notebook holds it to what they ask. deploy/controller.yaml has the same.
 func Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		// A notebook's annotations and status are written, never its spec.
-		rights.Rule(kubeflow.Group, "notebooks", "get", "list", "watch", "patch"),
-		rights.Rule(kubeflow.Group, "notebooks/status", "patch", "update"),
+		rights.Rule(kubeflow.Group, "notebooks", "list", "watch", "patch"),
+		rights.Rule(kubeflow.Group, "notebooks/status", "patch"),
 		// Where owner references are checked, who makes a child must have this.
 		rights.Rule(kubeflow.Group, "notebooks/finalizers", "update"),
 		// What a notebook is made of.
-		rights.Rule("apps", "statefulsets", write...),
-		rights.Rule("", "services", write...),
-		rights.Rule("networking.istio.io", "virtualservices", write...),
+		rights.Rule("apps", "statefulsets", "get", "list", "watch", "create", "update", "patch"),
+		rights.Rule("", "services", "get", "list", "watch", "create", "update"),
+		rights.Rule("networking.istio.io", "virtualservices", "get", "create", "update"),
 		// A pod is deleted when its notebook changes.
-		rights.Rule("", "pods", "get", "list", "watch", "delete"),
+		rights.Rule("", "pods", "list", "watch", "delete"),
 		// Why a notebook waits, and what is told of it.
-		rights.Rule("", "events", "get", "list", "watch", "create", "patch", "update"),
-		rights.Rule("events.k8s.io", "events", "create", "patch", "update"),
-		rights.Rule("", "nodes namespaces resourcequotas", rights.Read...),
-		// Whether anybody uses a notebook: its server, and the exporter of its GPUs.
-		rights.Rule("", "services/proxy pods/proxy", "get"),
+		rights.Rule("", "events", "list", "watch", "create", "patch"),
+		rights.Rule("events.k8s.io", "events", "create", "patch"),
+		rights.Rule("", "nodes", "list"),
+		rights.Rule("", "namespaces resourcequotas", "list", "watch"),
+		// Whether anybody uses a notebook's GPUs: their exporter.
+		rights.Rule("", "pods/proxy", "get"),
 		// Whether another controller runs notebooks.
-		rights.Rule("apps", "deployments", rights.Read...),
+		rights.Rule("apps", "deployments", "list", "watch"),
 		// Who asks for metrics, and whether they may.
 		rights.Rule("authentication.k8s.io", "tokenreviews", "create"),
 		rights.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 	}
+}
+
+// ProxiedRules is what they need beside Rules to ask notebooks through the API server:
+// see idle.Options.Proxied.
+func ProxiedRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rights.Rule("", "services/proxy", "get")}
 }
 
 // DefinitionRules is what they need to bring the definitions of their kinds. Without
@@ -96,6 +101,8 @@ func Roles() []rbacv1.ClusterRole {
 		role("berth-notebook-user", aggregate("edit", "admin"), use...),
 		role("berth-notebook-view", aggregate("view"),
 			rights.Rule(kubeflow.Group, "notebooks", rights.Read...), rights.Rule("berth.dev", "notebookprofiles", rights.Read...)),
+		// Bound in the cluster, as profiles are of no namespace: the profiles alone.
+		role("berth-profile-view", nil, rights.Rule("berth.dev", "notebookprofiles", rights.Read...)),
 		// Bound in the cluster: everybody's notebooks, the profiles that they are made
 		// of, who holds which GPU, and the policies of namespaces.
 		role("berth-notebook-admin", nil,
