@@ -93,7 +93,7 @@ func (p *plane) controllerConfig() *rest.Config {
 
 // grantControllers gives the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
-	if err := grant(ctx, client, controllerUser, controllerUser, server.Rules()); err != nil {
+	if err := grant(ctx, client, controllerUser, controllerUser, slices.Concat(server.Rules(), server.ProxiedRules())); err != nil {
 		return err
 	}
 	if err := grantIn(ctx, client, server.Namespace, controllerUser, server.OwnRules(server.Name)); err != nil {

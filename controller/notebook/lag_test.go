@@ -38,6 +38,7 @@ func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...clie
 // notebook's.
 func (w *world) lag() (catchUp func()) {
 	l := &lagging{WithWatch: w.api}
+	w.lagged = l
 	w.restarted = func() {
 		w.r = notebook.NewReconciler(l, w.bare, w.o, w.clock)
 	}

@@ -52,7 +52,8 @@ type world struct {
 	born   []string // UIDs of pods, in order
 
 	kinds  *kinds
-	forbid string // the kind of which no write is allowed; "" is none
+	lagged client.WithWatch // see lag; nil is none
+	forbid string           // the kind of which no write is allowed; "" is none
 
 	restarted func() // what restart does instead; nil is nothing else
 	eachPass  func() // before each pass of settle; nil is nothing

@@ -42,6 +42,7 @@ func manifest(t *testing.T) (roles map[string]rbacv1.ClusterRole) {
 func TestManifestHasTheRules(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{
 		"ClusterRole " + server.RoleName:                  server.Rules(),
+		"ClusterRole " + server.RoleName + "-proxied":     server.ProxiedRules(),
 		"ClusterRole " + server.RoleName + "-definitions": server.DefinitionRules(),
 		"Role " + server.RoleName:                         server.OwnRules(server.DefaultLease().Name),
 	}
@@ -63,7 +64,7 @@ func TestManifestHasTheRules(t *testing.T) {
 
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
-	all := [][]rbacv1.PolicyRule{server.Rules(), server.DefinitionRules(), server.OwnRules("n")}
+	all := [][]rbacv1.PolicyRule{server.Rules(), server.ProxiedRules(), server.DefinitionRules(), server.OwnRules("n")}
 	for _, r := range server.Roles() {
 		all = append(all, r.Rules)
 	}

@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}
 	cfg.QPS = -1
-	if err := checkRights(ctx, cfg, o.Lease); err != nil {
+	if err := checkRights(ctx, cfg, o); err != nil {
 		return err
 	}
 	listener, plain, err := listen.On(o.MetricsAddr)
@@ -144,7 +144,7 @@ func install(ctx context.Context, cfg *rest.Config) error {
 
 // checkRights refuses to start without a right that the controllers need: their
 // watches would wait for ever, and say so only in the log.
-func checkRights(ctx context.Context, cfg *rest.Config, lease *Lease) error {
+func checkRights(ctx context.Context, cfg *rest.Config, o Options) error {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
@@ -153,11 +153,15 @@ func checkRights(ctx context.Context, cfg *rest.Config, lease *Lease) error {
 	if err != nil {
 		return fmt.Errorf("ask %s who this is: %w", cfg.Host, err)
 	}
-	missing, err := rights.Missing(ctx, client, "", Rules())
+	rules := Rules()
+	if o.Idle.Proxied {
+		rules = append(rules, ProxiedRules()...)
+	}
+	missing, err := rights.Missing(ctx, client, "", rules)
 	if err != nil {
 		return err
 	}
-	namespace, name := recordIn(lease)
+	namespace, name := recordIn(o.Lease)
 	more, err := rights.Missing(ctx, client, namespace, OwnRules(name))
 	if err != nil {
 		return err
