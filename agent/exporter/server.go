@@ -55,6 +55,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	}
 	if o.Log != nil {
 		server.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
+		o.Log.Info("metrics are served", "address", o.Listener.Addr().String())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(o.Listener) }()
