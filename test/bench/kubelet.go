@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,6 +111,13 @@ func (k *kubelet) await(ctx context.Context, resource string, count int) error {
 	})
 }
 
+// offered are the healthy devices of a resource that is registered.
+func (k *kubelet) offered(resource string) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.plugins[resource].devices)
+}
+
 // until waits until what is asked with mu held is so.
 func (k *kubelet) until(ctx context.Context, so func() (bool, string)) error {
 	limit := time.After(30 * time.Second)
@@ -140,6 +148,15 @@ func (k *kubelet) allocate(ctx context.Context, resource string, i int) (time.Du
 	began := time.Now()
 	_, err := p.client.Allocate(ctx, &v1beta1.AllocateRequest{ContainerRequests: []*v1beta1.ContainerAllocateRequest{{DevicesIds: []string{id}}}})
 	return time.Since(began), err
+}
+
+// preStart asks whether a container that was given a device may start.
+func (k *kubelet) preStart(ctx context.Context, resource, id string) error {
+	k.mu.Lock()
+	p := k.plugins[resource]
+	k.mu.Unlock()
+	_, err := p.client.PreStartContainer(ctx, &v1beta1.PreStartContainerRequest{DevicesIds: []string{id}})
+	return err
 }
 
 // restart does what a kubelet does when it starts: it removes every socket of its
