@@ -8,12 +8,15 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"berth.dev/berth/api/kubeflow"
@@ -117,8 +120,14 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
-	line := newStateLine(w)
+	line := newStateLine(w, func() time.Duration { return n.o.now().Sub(began) })
 	defer line.end()
+	pods, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer stop()
+	steps := func(pod *v1.Pod) { line.steps(name, pod) }
+	following.Go(func() { n.followPod(pods, name+"-0", steps) })
 	var last *kubeflow.Notebook
 	var final error
 	helped := false
@@ -127,8 +136,10 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 			return false, nil
 		}
 		last = nb
-		line.show(n.o.now().Sub(began), nb)
-		if !helped && waitsForGPUs(nb) {
+		if state(nb) == notebook.Ready {
+			n.lastSteps(ctx, name+"-0", steps)
+		}
+		if shown := line.state(nb); shown && !helped && waitsForGPUs(nb) {
 			helped = true
 			for _, text := range n.prospects(ctx, nb) {
 				line.note(text)
@@ -188,23 +199,62 @@ func stateSentence(nb *kubeflow.Notebook) string {
 }
 
 // stateLine shows how the state of a notebook changes: on a terminal one line
-// that is written over, else a line for each change.
+// that is written over, else a line for each change. It is safe for concurrent use.
 type stateLine struct {
 	w    io.Writer
 	tty  bool
-	last string
-	open bool // the line on the terminal is not ended
+	took func() time.Duration // since it was begun
+
+	mu     sync.Mutex
+	last   string
+	open   bool      // the line on the terminal is not ended
+	placed bool      // there is a pod that has its node
+	pod    types.UID // the pod of which steps were shown last, and how many
+	told   int
 }
 
-func newStateLine(w io.Writer) *stateLine { return &stateLine{w: w, tty: isTerminal(w)} }
+func newStateLine(w io.Writer, took func() time.Duration) *stateLine {
+	return &stateLine{w: w, tty: isTerminal(w), took: took}
+}
 
-func (l *stateLine) show(took time.Duration, nb *kubeflow.Notebook) {
-	text := stateSentence(nb)
+// state shows what a notebook says, and says whether it counts: of a pod that has its
+// node, what was said before it had is late.
+func (l *stateLine) state(nb *kubeflow.Notebook) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.placed && slices.Contains(toldByPod, state(nb)) && !changeWaits(nb) {
+		return false
+	}
+	l.show(stateSentence(nb))
+	return true
+}
+
+// steps shows what of the steps of a notebook's pod was not shown; nil is no pod.
+func (l *stateLine) steps(name string, pod *v1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pod == nil {
+		l.placed = false
+		return
+	}
+	if pod.UID != l.pod {
+		l.pod, l.told = pod.UID, 0
+	}
+	reached := podSteps(name, pod)
+	l.placed = len(reached) > 0
+	for _, text := range reached[min(l.told, len(reached)):] {
+		l.show(text)
+		l.told++
+	}
+}
+
+// show shows a text that is not the last. l.mu is held.
+func (l *stateLine) show(text string) {
 	if text == l.last {
 		return
 	}
 	l.last = text
-	stamp := fmt.Sprintf("%7.1fs  ", took.Seconds())
+	stamp := fmt.Sprintf("%7.1fs  ", l.took().Seconds())
 	if !l.tty {
 		fmt.Fprintln(l.w, stamp+text)
 		return
@@ -219,12 +269,21 @@ func (l *stateLine) show(took time.Duration, nb *kubeflow.Notebook) {
 
 // note adds a line that stays.
 func (l *stateLine) note(text string) {
-	l.end() // what stands there stays
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.close() // what stands there stays
 	fmt.Fprintf(l.w, "          %s\n", text)
 }
 
 // end leaves the last line of a terminal standing.
 func (l *stateLine) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.close()
+}
+
+// close ends the line that stands open. l.mu is held.
+func (l *stateLine) close() {
 	if l.open {
 		fmt.Fprintln(l.w)
 	}
