@@ -43,12 +43,13 @@ func TestMain(m *testing.M) {
 }
 
 // start runs the program with the stand-in for the driver's library, as the
-// agent does. A call that takes longer than timeout ends it.
+// agent does. A call that takes longer than timeout ends it. It can write no temporary
+// files, as in the agent's container.
 func start(t *testing.T, lib fakelib.Lib, timeout time.Duration, args ...string) *nvml.Client {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := nvml.Start(ctx, nvml.Options{
-		Command: append([]string{program}, args...), Env: append(os.Environ(), lib.Env()...),
+		Command: append([]string{program}, args...), Env: append(append(os.Environ(), lib.Env()...), "TMPDIR=/dev/null"),
 		Timeout: timeout, Backoff: 10 * time.Millisecond,
 	})
 	t.Cleanup(func() { cancel(); c.Wait() })

@@ -3,8 +3,8 @@
 package real
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +55,7 @@ func (l *Library) CDI() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := spec.New(spec.WithVendor("nvidia.com"), spec.WithClass("gpu"), spec.WithFormat(spec.FormatJSON), spec.WithDeviceSpecs(devices), spec.WithEdits(*common.ContainerEdits))
+	s, err := spec.New(spec.WithVendor("nvidia.com"), spec.WithClass("gpu"), spec.WithDeviceSpecs(devices), spec.WithEdits(*common.ContainerEdits))
 	if err != nil {
 		return nil, fmt.Errorf("put the CDI specification together: %w", err)
 	}
@@ -66,11 +66,22 @@ func (l *Library) CDI() ([]byte, error) {
 	if err := to.Transform(s.Raw()); err != nil {
 		return nil, fmt.Errorf("name the driver's files as the host does: %w", err)
 	}
-	var out bytes.Buffer
-	if _, err := s.WriteTo(&out); err != nil {
+	return encode(s.Raw())
+}
+
+// encode writes a specification as of the lowest version that has all it needs. The
+// generator's own way takes a temporary file, and the agent's container can write none.
+func encode(s *specs.Spec) ([]byte, error) {
+	version, err := specs.MinimumRequiredVersion(s)
+	if err != nil {
+		return nil, fmt.Errorf("find the version of the CDI specification: %w", err)
+	}
+	s.Version = version
+	out, err := json.Marshal(s)
+	if err != nil {
 		return nil, fmt.Errorf("write the CDI specification: %w", err)
 	}
-	return out.Bytes(), nil
+	return out, nil
 }
 
 func (l *Library) driverRoot() string { return filepath.Clean("/" + l.options.DriverRoot) }
