@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -129,30 +127,7 @@ func asked(nb *kubeflow.Notebook) map[string]int64 {
 }
 
 // gpusText is what a pod asks for of GPUs: "2", "1x1g.5gb", "6GiB"; "-" is none.
-func gpusText(pod *v1.Pod) string {
-	want := kube.Request(pod)
-	var out []string
-	memory := want[api.ResourceGPUMemory]
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		n := want[name]
-		profile, mig := strings.CutPrefix(name, api.ResourceMIGPrefix)
-		switch {
-		case name == api.ResourceGPU && memory > 0:
-			out = append(out, fmt.Sprintf("%d of %dGiB", n, memory))
-		case name == api.ResourceGPU:
-			out = append(out, fmt.Sprint(n))
-		case name == api.ResourceGPUMemory && want[api.ResourceGPU] > 0:
-		case name == api.ResourceGPUMemory:
-			out = append(out, fmt.Sprintf("%dGiB", n))
-		case mig:
-			out = append(out, fmt.Sprintf("%dx%s", n, profile))
-		default:
-			_, short, _ := strings.Cut(name, "/")
-			out = append(out, fmt.Sprintf("%d %s", n, cmp.Or(short, name)))
-		}
-	}
-	return cmp.Or(strings.Join(out, "+"), "-")
-}
+func gpusText(pod *v1.Pod) string { return kube.GPUsText(pod) }
 
 // idleText says how long nothing has happened in a notebook that runs, or when
 // it is stopped for it; "-" is not known.

@@ -28,7 +28,7 @@ func (n *Notebook) DeepCopyInto(out *Notebook) {
 
 // DeepCopyInto copies all of it into out.
 func (s *NotebookStatus) DeepCopyInto(out *NotebookStatus) {
-	out.Conditions, out.ReadyReplicas = nil, s.ReadyReplicas
+	out.Conditions, out.ReadyReplicas, out.GPUs = nil, s.ReadyReplicas, s.GPUs
 	if s.Conditions != nil {
 		out.Conditions = make([]NotebookCondition, len(s.Conditions))
 		for i, c := range s.Conditions {

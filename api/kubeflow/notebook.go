@@ -48,7 +48,7 @@ type NotebookTemplate struct {
 	Spec runtime.RawExtension `json:"spec,omitempty"`
 }
 
-// NotebookStatus has upstream's shape and none of our own fields.
+// NotebookStatus has upstream's shape, and one field of our own at its end.
 type NotebookStatus struct {
 	// Conditions are those of the pod, and GPUQueued before them. Where there is no
 	// pod, Ready says why.
@@ -58,6 +58,10 @@ type NotebookStatus struct {
 	// ContainerState is that of the notebook container: the one of the Notebook's
 	// name, else the first.
 	ContainerState corev1.ContainerState `json:"containerState"`
+	// GPUs is what the notebook asks for of GPUs, as kubectl shows it in the column GPUS:
+	// "2", "1x1g.5gb", "6GiB"; "-" is none. Where the definition of the kind is not
+	// Berth's the API server drops it.
+	GPUs string `json:"gpus,omitempty"`
 }
 
 // The conditions of a Notebook that are not taken over from its pod as they are.

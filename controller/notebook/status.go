@@ -32,6 +32,9 @@ func (p *pass) fill(ctx context.Context) error {
 	if p.pod != nil {
 		f.Pod = kube.PodFacts(p.pod, p.events)
 		p.change()
+		if err := p.inUse(ctx); err != nil {
+			return err
+		}
 	} else if f.Refusal == nil && p.set != nil && !f.Stopped {
 		f.Refusal = p.heardRefusal()
 	}
@@ -65,6 +68,35 @@ func (p *pass) queue(ctx context.Context) error {
 	p.lines.put(m)
 	if len(f.GPUs) > 0 && (p.pod == nil || p.pod.Spec.NodeName == "") {
 		f.Place, f.Rivals = p.lines.place(p.id(), p.nb.Namespace, f.GPUs[0].Resource)
+	}
+	return nil
+}
+
+// inUse notes who uses a volume that keeps the pod from every node. The pods of the
+// namespace are read for that: those of the cache have no volumes.
+func (p *pass) inUse(ctx context.Context) error {
+	if !p.facts.Pod.ExcludedFromVolume() {
+		return nil
+	}
+	var list corev1.PodList
+	if err := p.reader.List(ctx, &list, client.InNamespace(p.nb.Namespace), fromCache()); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID == p.pod.UID || other.Spec.NodeName == "" || ended(other) {
+			continue
+		}
+		for _, claim := range kube.ClaimsOf(other) {
+			if slices.Contains(p.facts.Claims, claim) {
+				user := "pod " + other.Name
+				if name := other.Labels[api.LabelNotebook]; name != "" {
+					user = "notebook " + name
+				}
+				p.facts.InUse = "volume claim " + claim + " is used by " + user
+				return nil
+			}
+		}
 	}
 	return nil
 }
@@ -183,6 +215,9 @@ func (p *pass) hold(old, now *kubeflow.NotebookStatus) bool {
 func (p *pass) status() *kubeflow.NotebookStatus {
 	var out kubeflow.NotebookStatus
 	old := p.old()
+	if p.made != nil {
+		out.GPUs = kube.GPUsText(p.made.pod)
+	}
 	before := make([]rules.Condition, len(old.Conditions))
 	for i := range old.Conditions {
 		before[i] = Condition(&old.Conditions[i])
@@ -244,10 +279,12 @@ func timeOf(t time.Time) *metav1.Time {
 	return &out
 }
 
-// equalStatus says whether two are equal but for when they were looked at.
-func equalStatus(a, b *kubeflow.NotebookStatus) bool {
-	return a.ReadyReplicas == b.ReadyReplicas && equality.Semantic.DeepEqual(a.ContainerState, b.ContainerState) &&
-		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y kubeflow.NotebookCondition) bool {
+// equalStatus says whether now says nothing that was not said: nothing differs but when
+// it was looked at, or GPUs where there are none yet. The API server may drop those, and
+// they are no reason to write each time.
+func equalStatus(was, now *kubeflow.NotebookStatus) bool {
+	return (was.GPUs == "" || was.GPUs == now.GPUs) && was.ReadyReplicas == now.ReadyReplicas && equality.Semantic.DeepEqual(was.ContainerState, now.ContainerState) &&
+		slices.EqualFunc(was.Conditions, now.Conditions, func(x, y kubeflow.NotebookCondition) bool {
 			return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message &&
 				x.LastTransitionTime.Equal(y.LastTransitionTime)
 		})
@@ -259,7 +296,7 @@ func statusPatch(uid types.UID, s *kubeflow.NotebookStatus) ([]byte, error) {
 	state := map[string]any{"waiting": s.ContainerState.Waiting, "running": s.ContainerState.Running, "terminated": s.ContainerState.Terminated}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid},
-		"status":   map[string]any{"conditions": s.Conditions, "readyReplicas": s.ReadyReplicas, "containerState": state},
+		"status":   map[string]any{"conditions": s.Conditions, "readyReplicas": s.ReadyReplicas, "containerState": state, "gpus": s.GPUs},
 	})
 }
 

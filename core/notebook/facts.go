@@ -23,11 +23,14 @@ type Facts struct {
 	Change string   // what a new pod would have that this one has not: "GPU count 1 to 2"; "" is nothing
 	GPUs   []Amount // what its pod asks for, by resource
 	Claims []string // volume claims that it names, sorted
-	Pod    *Pod     // nil is none
-	Place  Place    // in line, while its pod has no node
-	Offer  *Offer   // what nodes offer it, while its pod fits on none; nil is unknown
-	Rivals Rivals   // who holds what it asks for
-	Others string   // what may be stopped for it; "" is "another notebook"
+	// InUse is which of Claims another pod uses, and which pod that is, while its own
+	// fits nowhere for that: "volume claim data is used by notebook b"; "" is not known.
+	InUse  string
+	Pod    *Pod   // nil is none
+	Place  Place  // in line, while its pod has no node
+	Offer  *Offer // what nodes offer it, while its pod fits on none; nil is unknown
+	Rivals Rivals // who holds what it asks for
+	Others string // what may be stopped for it; "" is "another notebook"
 }
 
 // Amount is a number of one resource.

@@ -63,13 +63,24 @@ func (f *Facts) unplaced() (Reason, string) {
 	case strings.Contains(text, "unbound immediate PersistentVolumeClaims"):
 		return MissingVolume, fmt.Sprintf("a volume claim of it (%s) has no volume yet; kubectl describe pvc -n %s says why",
 			strings.Join(f.Claims, ", "), f.Namespace)
-	case strings.Contains(text, "ReadWriteOncePod"):
-		return VolumeInUse, fmt.Sprintf("a volume of it (%s) is used by another pod, and only one may at a time; stop that one", strings.Join(f.Claims, ", "))
+	case f.Pod.ExcludedFromVolume():
+		used := f.InUse
+		if used == "" {
+			used = "a volume of it (" + strings.Join(f.Claims, ", ") + ") is used by another pod"
+		}
+		return VolumeInUse, used + ", and only one pod may use it at a time (ReadWriteOncePod); stop that one, or use another claim"
 	}
 	if why := f.Offer.Lacks(); why != "" && len(f.GPUs) > 0 {
 		return NoSuchGPU, why
 	}
 	return Queued, f.waits(text)
+}
+
+// ExcludedFromVolume says whether a pod has no node because another uses a volume of
+// it that only one pod may use, as the scheduler's plugin VolumeRestrictions says it.
+func (p *Pod) ExcludedFromVolume() bool {
+	c := p.condition(scheduled)
+	return c != nil && c.Status == no && strings.Contains(c.Message, "ReadWriteOncePod")
 }
 
 func (f *Facts) wants() string {

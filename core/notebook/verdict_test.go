@@ -200,6 +200,23 @@ func TestJudge(t *testing.T) {
 			"NoSuchGPU: the nodes that offer nvidia.com/gpu have taints that it does not tolerate: gpu=yes:NoSchedule; add a toleration", "",
 		},
 		{
+			"a volume that one pod at a time may use",
+			notebook.Facts{
+				GPUs: oneGPU, Claims: []string{"data", "home"}, InUse: "volume claim data is used by notebook b",
+				Pod: unplaced("0/3 nodes are available: 3 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode."),
+			},
+			"VolumeInUse: volume claim data is used by notebook b, and only one pod may use it at a time (ReadWriteOncePod); stop that one, or use another claim",
+			"False Held: -",
+		},
+		{
+			"such a volume that nobody is known to use",
+			notebook.Facts{
+				Claims: []string{"data", "home"},
+				Pod:    unplaced("0/3 nodes are available: 3 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode."),
+			},
+			"VolumeInUse: a volume of it (data, home) is used by another pod, and only one pod may use it at a time (ReadWriteOncePod); stop that one, or use another claim", "",
+		},
+		{
 			"without GPUs it waits for room",
 			notebook.Facts{Pod: unplaced("0/3 nodes are available: 3 Insufficient cpu.")},
 			"Queued: waits for room; 0/3 nodes are available: 3 Insufficient cpu", "False NotAsked: -",
