@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"context"
 	"sync"
 
+	"berth.dev/berth/agent/deviceplugin"
 	"berth.dev/berth/api"
 )
 
@@ -37,9 +39,27 @@ func (a *agent) beside(resource, detail string) {
 	if detail != "" {
 		a.nodeEvent("Warning", "ForeignDevicePlugin", detail)
 	}
+	a.setMPS()
 	if a.cluster != nil {
 		a.cluster.nudge()
 	}
+	if m := a.cutter.Load(); m != nil {
+		m.Freed()
+	}
+}
+
+// rival says which other device plugin serves GPUs of this node; "" is none. It looks
+// for itself: at the agent's start nothing has been heard of one that serves, and of a
+// resource that the agent does not offer never.
+func (a *agent) rival(ctx context.Context) string {
+	const stays = "; nothing is done to the GPUs, as it may give them to pods at any time"
+	if a.others.any() {
+		return "another device plugin serves GPUs of this node" + stays
+	}
+	if path := deviceplugin.Serving(ctx, a.o.deviceDir()); path != "" {
+		return "another device plugin answers at " + path + stays
+	}
+	return ""
 }
 
 // allocation says how the node gives out devices now: by the kubelet's choice alone

@@ -155,7 +155,8 @@ func (a *agent) publish(g *group) error {
 	}
 	a.keeper.prepare = func(s Status) {
 		a.status.Store(&s) // a container may start with what is offered as soon as it is
-		a.mps.Set(wantMPS(s))
+		a.setMPS()
+		a.node.Drained(s.Drained)
 	}
 	a.keeper.faulty = a.mps.Unhealthy
 	g.run(func(ctx context.Context) error {

@@ -13,7 +13,7 @@ func (a *agent) cut(g *group) {
 		return
 	}
 	m := mig.New(mig.Options{
-		Driver: a.client, File: a.o.MIGFile, Label: a.cluster.geometry, Holders: a.held,
+		Driver: a.client, File: a.o.MIGFile, Label: a.cluster.geometry, Holders: a.held, Wait: a.rival,
 		Drain:   a.keeper.Drain,
 		Refresh: a.keeper.Refresh, State: a.cluster.setMIGState,
 		Event: func(warning bool, reason, message string) {
@@ -32,18 +32,28 @@ func (a *agent) cut(g *group) {
 	})
 }
 
-// held names who holds each GPU and MIG device, by UUID.
-func (a *agent) held() map[string][]string {
+// held names who holds each GPU and MIG device, by UUID, and to whom it is committed
+// whose containers have not started.
+func (a *agent) held(ctx context.Context) (map[string][]string, error) {
 	out := map[string][]string{}
-	for _, h := range a.node.Holders() {
-		name := "pod " + h.Namespace + "/" + h.Pod
-		for _, d := range h.Devices {
-			if !slices.Contains(out[d.UUID], name) {
-				out[d.UUID] = append(out[d.UUID], name)
-			}
+	add := func(uuid, name string) {
+		if !slices.Contains(out[uuid], name) {
+			out[uuid] = append(out[uuid], name)
 		}
 	}
-	return out
+	// In this order: a pod that starts meanwhile is found by one or the other.
+	promised, err := a.node.Promised(ctx)
+	for uuid, pods := range promised {
+		for _, p := range pods {
+			add(uuid, "pod "+p+", which has not started")
+		}
+	}
+	for _, h := range a.node.Holders() {
+		for _, d := range h.Devices {
+			add(d.UUID, "pod "+h.Namespace+"/"+h.Pod)
+		}
+	}
+	return out, err
 }
 
 // freed tells those who wait for it that holders changed.

@@ -37,6 +37,7 @@ type Status struct {
 	Settings config.Settings
 	InForce  bool            // Settings are; without, nothing is offered
 	Healthy  map[string]bool // by UUID of GPUs and MIG devices; false for those that are drained, too
+	Drained  map[string]bool // those of them that are well; for pods that have them already
 	Xid      map[string]int  // last Xid, by UUID of GPUs; 0 is none
 }
 
@@ -361,11 +362,12 @@ func (k *keeper) answer() {
 func (k *keeper) status() Status {
 	s := Status{
 		Snapshot: k.snapshot, Unread: k.unread, Settings: k.choice.Settings, InForce: k.choice.InForce,
-		Healthy: k.health.Healthy(), Xid: map[string]int{},
+		Healthy: k.health.Healthy(), Drained: map[string]bool{}, Xid: map[string]int{},
 	}
 	k.mu.Lock()
-	out := maps.Clone(k.drained)
+	drained := maps.Clone(k.drained)
 	k.mu.Unlock()
+	out := maps.Clone(drained)
 	for uuid, why := range k.faulty() {
 		if why != "" {
 			out[uuid] = true
@@ -376,9 +378,13 @@ func (k *keeper) status() Status {
 		if !out[g.UUID] {
 			continue
 		}
-		s.Healthy[g.UUID] = false
+		uuids := []string{g.UUID}
 		for _, d := range g.MIG {
-			s.Healthy[d.UUID] = false
+			uuids = append(uuids, d.UUID)
+		}
+		for _, uuid := range uuids {
+			s.Drained[uuid] = drained[g.UUID] && s.Healthy[uuid]
+			s.Healthy[uuid] = false
 		}
 	}
 	return s

@@ -31,6 +31,7 @@ func (a *agent) newMPS() *mps.Manager {
 			}
 			return out
 		},
+		Wait:   a.rival,
 		Health: func(map[string]string) { a.keeper.Reoffer() },
 		Log:    a.o.Log,
 	})
@@ -44,9 +45,21 @@ func (a *agent) runMPS(g *group) {
 	})
 }
 
-// wantMPS is what the daemon serves with a status.
-func wantMPS(s Status) mps.Want {
-	if !s.InForce {
+// setMPS says what the daemon is to serve now. It is called whenever that may have
+// changed, by whoever changed it.
+func (a *agent) setMPS() {
+	if a.mps == nil {
+		return
+	}
+	a.mpsMu.Lock() // the last who comes has all that is new
+	defer a.mpsMu.Unlock()
+	a.mps.Set(wantMPS(a.now(), a.others.any()))
+}
+
+// wantMPS is what the daemon serves with a status: nothing beside another device
+// plugin, which has a daemon of its own.
+func wantMPS(s Status, beside bool) mps.Want {
+	if !s.InForce || beside {
 		return mps.Want{}
 	}
 	return mps.WantOf(s.Snapshot.Node().GPUs, s.Settings.Sharing)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -63,6 +64,7 @@ type agent struct {
 	node    *allocation.Node // nil where it only observes
 	keeper  *keeper
 	mps     *mps.Manager // nil where it only observes
+	mpsMu   sync.Mutex   // held while it is told what to serve
 	others  others
 	status  atomic.Pointer[Status]
 	cutter  atomic.Pointer[mig.Manager] // nil where nothing is cut

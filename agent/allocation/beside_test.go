@@ -196,6 +196,7 @@ func TestAPodThatHasEndedHoldsNothingThoughTheKubeletNamesIt(t *testing.T) {
 		}
 		w.offers(whole, 2, 2, 2)
 		w.set()
+		w.offers(whole, 2, 2, 2)
 	}
 	// A static pod may be known to the kubelet before it is to the API server.
 	late := pod("late", asks("c", whole, 1))

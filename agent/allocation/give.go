@@ -96,7 +96,7 @@ func (n *Node) startEach(a *asker, r *record, written *[]string) error {
 	for _, e := range a.mine {
 		c := r.container(e.Container)
 		for i := range c.Devices {
-			if d := &c.Devices[i]; !n.well(d) {
+			if d := &c.Devices[i]; !n.well(d) && !n.drained[d.UUID] {
 				return refuse(ReasonUnhealthy, "device %s of container %s of pod %s/%s is unhealthy: the container starts by itself once it is well%s",
 					d.UUID, e.Container, r.Namespace, r.Pod, again)
 			}
@@ -203,7 +203,7 @@ func (n *Node) commit(uid string, parts []sharing.Part, named map[string][]shari
 		for j, d := range got[i] {
 			want := named[parts[i].Name][j]
 			switch {
-			case !d.Healthy:
+			case !d.Healthy && !(n.drained[d.UUID] && n.welcome[uid]):
 				return nil, refuse(ReasonUnhealthy, "device %s, committed in %s, is unhealthy: the container starts by itself once it is well%s",
 					d.UUID, api.AnnotationDevices, again)
 			case d.MilliGPU != want.MilliGPU || d.MemoryBytes != want.MemoryBytes:

@@ -49,6 +49,9 @@ type Node struct {
 	unread   error                            // why it is not known what other plugins gave
 	cried    bool                             // that has been told
 
+	waiting     map[string]bool // pods with a commitment and without a record, by UID
+	drained     map[string]bool // see Drained
+	welcome     map[string]bool // see Promised, by UID
 	unreached   map[string]bool // pods that tellUnreached has seen, by UID; replaced, never changed
 	differences int64
 	refusals    map[string]int64

@@ -26,6 +26,7 @@ func (n *Node) sweep(ctx context.Context, fresh bool) (err error) {
 		return fmt.Errorf("list the pods of this node: %w", err)
 	}
 	n.tellUnreached(pods)
+	n.tellPromised(pods)
 	live := map[string]bool{}
 	for _, pod := range pods {
 		live[string(pod.UID)] = live[string(pod.UID)] || !ended(pod)

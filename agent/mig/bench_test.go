@@ -26,9 +26,10 @@ type bench struct {
 	driver  *nvml.Driver
 	file    fakegpu.File
 	label   chan string
-	mu      sync.Mutex // of holders and drained
+	mu      sync.Mutex // of holders, drained, wait and holdersErr
 	holders map[string][]string
 	drained map[string]bool
+	wait    string // why nothing may be touched
 	states  []core.State
 	events  []string
 	changes int // calls that change a GPU
@@ -37,6 +38,7 @@ type bench struct {
 	beforeChange func(uuid, what string) error // may refuse a change
 	onDrain      func(uuid string)
 	stateErr     error
+	holdersErr   error
 	m            *mig.Manager
 }
 
@@ -84,6 +86,9 @@ func (b *bench) change(uuid, what string) error {
 	if !b.drained[uuid] {
 		b.t.Errorf("%s of GPU %d, which is still offered", what, g.Index)
 	}
+	if b.wait != "" || b.holdersErr != nil {
+		b.t.Errorf("%s of GPU %d, though nothing is to be touched: %q, %v", what, g.Index, b.wait, b.holdersErr)
+	}
 	b.mu.Unlock()
 	if b.beforeChange != nil {
 		return b.beforeChange(uuid, what)
@@ -106,10 +111,15 @@ func (b *bench) run(o mig.Options) (stop func()) {
 	if o.FileChanges == nil {
 		o.FileChanges = make(chan struct{}) // its own cannot be in a bubble
 	}
-	o.Holders = func() map[string][]string {
+	o.Holders = func(context.Context) (map[string][]string, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return maps.Clone(b.holders)
+		return maps.Clone(b.holders), b.holdersErr
+	}
+	o.Wait = func(context.Context) string {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.wait
 	}
 	o.Drain = func(uuid string) func() {
 		b.mu.Lock()

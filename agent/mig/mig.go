@@ -50,8 +50,12 @@ type Options struct {
 	// is a node without it, whose GPUs are left alone.
 	Label <-chan string
 	// Holders names who holds each GPU or MIG device, by UUID, such as
-	// "pod team-a/train-0".
-	Holders func() map[string][]string
+	// "pod team-a/train-0". While it gives an error nothing is touched.
+	Holders func(ctx context.Context) (map[string][]string, error)
+	// Wait says why no GPU of the node may be touched now, whoever holds it; "" is
+	// that those may be that nobody holds. It is asked before each step. nil is
+	// always "".
+	Wait func(ctx context.Context) string
 	// Drain takes a whole GPU, and all that it is cut into now or later, out of
 	// the offer until release is called: from its return on, nobody new gets it.
 	Drain func(uuid string) (release func())
@@ -64,8 +68,8 @@ type Options struct {
 	// Event tells of a change of state or reason. nil does nothing.
 	Event func(warning bool, reason, message string)
 	// Retry is how long to wait before trying again what no event announces: a
-	// GPU in use by a process that is no pod, or a mode that needs a reset. 0 is
-	// 30 s.
+	// GPU in use by a process that is no pod, a mode that needs a reset, what Wait
+	// says, or an error of Holders. 0 is 30 s.
 	Retry time.Duration
 	Log   *slog.Logger // nil is silence
 }
@@ -90,6 +94,7 @@ type Manager struct {
 	said     said               // what is written
 	unsaid   bool               // the label could not be written
 	waiting  bool               // something is left to do
+	put      bool               // all is put off, and tried again after Retry
 }
 
 // wait is why a step is tried again later.
@@ -112,6 +117,9 @@ func New(o Options) *Manager {
 	}
 	if o.Refresh == nil {
 		o.Refresh = func(context.Context) error { return nil }
+	}
+	if o.Wait == nil {
+		o.Wait = func(context.Context) string { return "" }
 	}
 	if o.Event == nil {
 		o.Event = func(bool, string, string) {}

@@ -237,7 +237,7 @@ func TestManagerWatchesItsFile(t *testing.T) {
 	done := make(chan core.State, 10)
 	ctx, cancel := context.WithCancel(context.Background())
 	m := mig.New(mig.Options{
-		Driver: b, File: path, Label: b.label, Holders: func() map[string][]string { return nil },
+		Driver: b, File: path, Label: b.label, Holders: func(context.Context) (map[string][]string, error) { return nil, nil },
 		Drain: func(uuid string) func() { b.drained[uuid] = true; return func() {} },
 		State: func(_ context.Context, s core.State) error { done <- s; return nil },
 	})
@@ -258,4 +258,75 @@ func TestManagerWatchesItsFile(t *testing.T) {
 	b.is(0, "2x 3g.71gb")
 	cancel()
 	<-ended
+}
+
+// Beside another device plugin a GPU that nobody holds may be given to a pod at any
+// time: to drain it does not help.
+func TestManagerTouchesNothingBesideAnotherPlugin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "[{product: H200, count: 2, mig: [7g.141gb]}]")
+		b.wait = "another device plugin serves"
+		stop := b.run(mig.Options{Retry: time.Minute})
+		b.label <- "all-7g.141gb" // as it is
+		synctest.Wait()
+		b.said(core.Success)
+		b.label <- "all-1g.18gb"
+		synctest.Wait()
+		b.is(0, "1x 7g.141gb")
+		b.said(core.Success, core.Pending)
+		b.lastEvent("MIGConfigPending MIG config all-1g.18gb: another device plugin serves")
+		if b.changes != 0 || b.drained[b.uuid(0)] || b.drained[b.uuid(1)] {
+			t.Errorf("%d changes, drained %v", b.changes, b.drained)
+		}
+		b.wait = ""
+		b.m.Freed() // as who hears of its end does
+		synctest.Wait()
+		b.is(0, "7x 1g.18gb")
+		b.said(core.Success, core.Pending, core.Success)
+
+		// It comes between two GPUs, and nobody hears of its end.
+		b.beforeChange = func(string, string) error { b.wait = "another has come"; return nil }
+		b.label <- "all-3g.71gb"
+		synctest.Wait()
+		b.is(0, "2x 3g.71gb")
+		b.is(1, "7x 1g.18gb")
+		if b.drained[b.uuid(0)] || b.drained[b.uuid(1)] {
+			t.Errorf("drained %v", b.drained)
+		}
+		b.beforeChange = nil
+		b.wait = ""
+		b.sleep(time.Minute)
+		b.is(1, "2x 3g.71gb")
+		stop()
+	})
+}
+
+func TestManagerTouchesNothingWhileItIsNotKnownWhoHoldsTheGPUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "[{product: H200, count: 2, mig: [7g.141gb]}]")
+		b.holders[b.uuid(1)] = []string{"pod a/b"}
+		stop := b.run(mig.Options{Retry: time.Minute})
+		b.label <- "all-1g.18gb"
+		synctest.Wait()
+		b.is(0, "7x 1g.18gb")
+		b.mu.Lock()
+		b.holdersErr = errors.New("the API server is away")
+		delete(b.holders, b.uuid(1)) // which nobody can tell
+		b.mu.Unlock()
+		b.m.Freed()
+		synctest.Wait()
+		b.is(1, "1x 7g.141gb")
+		b.lastEvent("MIGConfigPending MIG config all-1g.18gb: it is not known who holds the GPUs: the API server is away")
+		if !b.drained[b.uuid(1)] {
+			t.Error("the GPU that was waited for is offered again")
+		}
+		b.mu.Lock()
+		b.holdersErr = nil
+		b.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		b.is(1, "7x 1g.18gb")
+		b.said(core.Pending, core.Success)
+		stop()
+	})
 }

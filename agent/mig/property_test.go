@@ -1,6 +1,7 @@
 package mig_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -40,7 +41,7 @@ func TestManagerProperty(t *testing.T) {
 				stop := b.run(mig.Options{})
 				label := ""
 				for range 40 {
-					switch r.IntN(6) {
+					switch r.IntN(7) {
 					case 0:
 						label = labels[r.IntN(len(labels))]
 						b.label <- label
@@ -55,6 +56,11 @@ func TestManagerProperty(t *testing.T) {
 						stop()
 						stop = b.run(mig.Options{})
 						b.label <- label
+					case 5:
+						b.mu.Lock()
+						b.wait = []string{"", "", "another plugin serves"}[r.IntN(3)]
+						b.holdersErr = []error{nil, nil, errors.New("the API server is away")}[r.IntN(3)]
+						b.mu.Unlock()
 					}
 					if r.IntN(3) > 0 {
 						synctest.Wait()
@@ -63,6 +69,7 @@ func TestManagerProperty(t *testing.T) {
 				synctest.Wait()
 
 				faults = false
+				b.wait, b.holdersErr = "", nil
 				clear(b.holders)
 				label = labels[1+r.IntN(5)]
 				b.label <- label

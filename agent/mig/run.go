@@ -68,7 +68,7 @@ func (m *Manager) Run(ctx context.Context) {
 		}
 		m.round(ctx)
 		again.Stop()
-		if len(m.later) > 0 || m.unsaid {
+		if len(m.later) > 0 || m.unsaid || m.put {
 			again.Reset(m.o.Retry)
 		}
 	}
@@ -140,6 +140,7 @@ func (m *Manager) round(ctx context.Context) {
 	}
 	touched, done := false, map[string]bool{}
 	for {
+		m.put = false
 		s, err := m.o.Driver.Snapshot(ctx)
 		if err == nil && s.Failed != "" {
 			err = errors.New(s.Failed)
@@ -149,7 +150,11 @@ func (m *Manager) round(ctx context.Context) {
 			m.say(ctx, mig.Pending, "the GPUs cannot be read: "+err.Error())
 			return
 		}
-		gpus := m.gpus(s)
+		gpus, err := m.gpus(ctx, s)
+		if err != nil {
+			m.putOff(ctx, touched, slices.Collect(maps.Keys(m.drained)), err.Error())
+			return
+		}
 		c, err := m.pick(gpus)
 		none, missing := mig.Gaps(gpus, c)
 		if err == nil && none {
@@ -160,8 +165,16 @@ func (m *Manager) round(ctx context.Context) {
 			m.finish(ctx, touched, nil, mig.Failed, err.Error())
 			return
 		}
-		if m.drain(unfinished(m.remember(mig.Plan(gpus, c)))) {
-			gpus = m.gpus(s) // somebody may have come just before
+		left := unfinished(m.remember(mig.Plan(gpus, c)))
+		if why := m.o.Wait(ctx); why != "" && len(left) > 0 {
+			m.putOff(ctx, touched, nil, why)
+			return
+		}
+		if m.drain(left) {
+			if gpus, err = m.gpus(ctx, s); err != nil { // somebody may have come just before
+				m.putOff(ctx, touched, left, err.Error())
+				return
+			}
 		}
 		steps := m.remember(mig.Plan(gpus, c))
 		state, why := mig.Judge(steps)
@@ -191,6 +204,12 @@ func (m *Manager) round(ctx context.Context) {
 	}
 }
 
+// putOff ends a round that may not touch anything, with these GPUs drained still.
+func (m *Manager) putOff(ctx context.Context, touched bool, left []string, why string) {
+	m.waiting, m.put = true, true
+	m.finish(ctx, touched, left, mig.Pending, why)
+}
+
 // finish releases what is done, after the rest of the agent knows of it, and
 // says how it ended.
 func (m *Manager) finish(ctx context.Context, touched bool, left []string, state mig.State, why string) {
@@ -204,8 +223,11 @@ func (m *Manager) finish(ctx context.Context, touched bool, left []string, state
 }
 
 // gpus gives facts for a plan, with who holds what.
-func (m *Manager) gpus(s nvml.Snapshot) []mig.GPU {
-	holders := m.o.Holders()
+func (m *Manager) gpus(ctx context.Context, s nvml.Snapshot) ([]mig.GPU, error) {
+	holders, err := m.o.Holders(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("it is not known who holds the GPUs: %w", err)
+	}
 	out := make([]mig.GPU, 0, len(s.GPUs))
 	for _, g := range s.GPUs {
 		by := slices.Clone(holders[g.UUID])
@@ -217,7 +239,7 @@ func (m *Manager) gpus(s nvml.Snapshot) []mig.GPU {
 			ComputeSlices: g.ComputeSlices, Profiles: g.Profiles, Lost: g.Lost, HeldBy: by,
 		})
 	}
-	return out
+	return out, nil
 }
 
 // unfinished gives the GPUs that are not as asked and can become so.

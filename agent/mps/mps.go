@@ -91,6 +91,10 @@ type Options struct {
 	// another set of GPUs waits, and at the end of Run the daemon stays for the
 	// next agent. nil is nobody.
 	Busy func() []string
+	// Wait says why no daemon may be started now, and none that runs be taken for
+	// the agent's; "" is that it may. It is asked again after Interval. nil is
+	// always "".
+	Wait func(ctx context.Context) string
 	// Health is told, on changes, why the shares of GPUs cannot be used, by UUID
 	// of all GPUs that are wanted; "" is healthy. nil does nothing.
 	Health func(map[string]string)
@@ -117,6 +121,7 @@ type Manager struct {
 	untold bool              // health changed, and Health was not told
 
 	// What follows belongs to Run.
+	looked   bool // for a daemon that an earlier agent left
 	runs     Want // what the daemon runs with; no GPUs: it does not run
 	misses   int  // answers that did not come, in a row
 	failures int  // starts that did not work, in a row
@@ -140,6 +145,9 @@ func New(o Options) *Manager {
 	}
 	if o.Busy == nil {
 		o.Busy = func() []string { return nil }
+	}
+	if o.Wait == nil {
+		o.Wait = func(context.Context) string { return "" }
 	}
 	if o.Health == nil {
 		o.Health = func(map[string]string) {}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -243,6 +244,50 @@ func TestADaemonOutlivesItsAgentUnderHolders(t *testing.T) {
 	}
 	m.Set(mps.Want{})
 	b.await("the end of the daemon", func() bool { return b.pid() == 0 && !b.isExclusive("GPU-b") })
+}
+
+// Beside another device plugin no daemon is started, one that runs is left alone also
+// at the end, and the agent's own is taken over once that plugin has gone.
+func TestADaemonBesideAnotherPluginIsLeftAlone(t *testing.T) {
+	b := newBench(t)
+	var beside atomic.Bool
+	beside.Store(true)
+	wait := func(context.Context) string {
+		if beside.Load() {
+			return "another device plugin serves"
+		}
+		return ""
+	}
+	m, stop := b.run(mps.Options{Wait: wait})
+	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+	b.until("GPU-a", "another device plugin serves")
+	if b.pid() != 0 || b.isExclusive("GPU-a") {
+		t.Errorf("beside another plugin: process %d, exclusive %v", b.pid(), b.isExclusive("GPU-a"))
+	}
+	beside.Store(false)
+	b.until("GPU-a", "")
+	pid := b.pid()
+	b.hold("pod a/b")
+	stop() // its pod holds shares: it stays
+
+	b.hold()
+	beside.Store(true)
+	m, stop = b.run(mps.Options{Wait: wait})
+	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+	b.until("GPU-a", "another device plugin serves")
+	m.Set(mps.Want{})
+	stop()
+	if b.pid() != pid || !b.isExclusive("GPU-a") {
+		t.Errorf("process %d, was %d", b.pid(), pid)
+	}
+
+	beside.Store(false)
+	m, _ = b.run(mps.Options{Wait: wait})
+	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
+	b.until("GPU-a", "")
+	if b.pid() != pid {
+		t.Error("the daemon of the agent before was not taken over")
+	}
 }
 
 func TestWantOf(t *testing.T) {

@@ -16,7 +16,6 @@ const patience = 3
 // back, unless somebody holds shares: then it is left to the next agent, which
 // takes it over.
 func (m *Manager) Run(ctx context.Context) {
-	m.adopt(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -35,8 +34,12 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// end is the end of Run.
+// end is the end of Run. A daemon that was not started or taken over is somebody
+// else's.
 func (m *Manager) end() {
+	if len(m.runs.GPUs) == 0 {
+		return
+	}
 	if by := m.o.Busy(); len(by) > 0 {
 		m.o.Log.Info("the MPS control daemon stays for those who hold shares", "holders", by)
 		return
@@ -46,6 +49,22 @@ func (m *Manager) end() {
 	m.stop(ctx)
 }
 
+// look takes over a daemon that runs already, once, as soon as it may; until then it
+// says why it may not.
+func (m *Manager) look(ctx context.Context) (why string) {
+	if m.looked {
+		return ""
+	}
+	if m.process() != 0 {
+		if why := m.o.Wait(ctx); why != "" {
+			return why
+		}
+	}
+	m.looked = true
+	m.adopt(ctx)
+	return ""
+}
+
 // round brings the daemon to what is wanted, or asks whether it lives. It gives
 // when to come again; 0 is only when poked.
 func (m *Manager) round(ctx context.Context) time.Duration {
@@ -53,6 +72,10 @@ func (m *Manager) round(ctx context.Context) time.Duration {
 	m.mu.Lock()
 	want := m.want
 	m.mu.Unlock()
+	if why := m.look(ctx); why != "" {
+		m.sayAll(why)
+		return m.o.Interval
+	}
 	running := len(m.runs.GPUs) > 0
 	if running && m.dead(ctx) {
 		m.o.Log.Warn("the MPS control daemon is ended and started again")
@@ -97,6 +120,10 @@ func (m *Manager) round(ctx context.Context) time.Duration {
 	}
 	if wait := time.Until(m.notBefore); wait > 0 && want.equal(m.refused) {
 		return wait // whoever pokes
+	}
+	if why := m.o.Wait(ctx); why != "" {
+		m.sayAll(why)
+		return m.o.Interval
 	}
 	if err := m.start(ctx, want); err != nil {
 		m.o.Log.Warn("the MPS control daemon does not start", "error", err)
