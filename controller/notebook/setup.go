@@ -75,14 +75,17 @@ func Add(mgr manager.Manager, o Options) error {
 		return fmt.Errorf("index events: %w", err)
 	}
 	r := NewReconciler(mgr.GetClient(), mgr.GetAPIReader(), o, time.Now)
+	register()
 	again := make(chan event.GenericEvent)
-	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.lines.run(ctx, again) }))
-	if err != nil {
-		return fmt.Errorf("add %s: %w", Name, err)
+	beside := []manager.RunnableFunc{
+		func(ctx context.Context) error { return r.lines.run(ctx, again) },
+		func(ctx context.Context) error { return runs.lead(ctx, r) },
 	}
 	if o.Istio {
-		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.followIstio(ctx, again) }))
-		if err != nil {
+		beside = append(beside, func(ctx context.Context) error { return r.followIstio(ctx, again) })
+	}
+	for _, run := range beside {
+		if err := mgr.Add(run); err != nil {
 			return fmt.Errorf("add %s: %w", Name, err)
 		}
 	}

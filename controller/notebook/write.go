@@ -37,9 +37,12 @@ func (p *pass) createSet(ctx context.Context) error {
 	err := p.client.Create(ctx, u, owner)
 	switch {
 	case err == nil:
+		created.WithLabelValues(p.nb.Namespace).Inc()
 		p.wrote(u)
 		return nil
 	case !apierrors.IsAlreadyExists(err):
+		created.WithLabelValues(p.nb.Namespace).Inc()
+		createFailed.WithLabelValues(p.nb.Namespace).Inc()
 		return p.refused(err)
 	}
 	live := &appsv1.StatefulSet{}
