@@ -219,6 +219,9 @@ func TestAMissingFileIsToldOfOnce(t *testing.T) {
 			t.Errorf("events are %q, want one", b.events)
 		}
 		b.lastEvent("MIGConfigFailed read the MIG configurations: open " + path + ": no such file or directory; those that are built in can be had")
+		b.label <- "all-3g.71gb"
+		synctest.Wait()
+		b.is(0, "2x 3g.71gb")
 		if err := os.WriteFile(path, []byte("mig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {7g.141gb: 1}}]}"), 0o600); err != nil {
 			t.Fatal(err)
 		}

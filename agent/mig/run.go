@@ -111,11 +111,11 @@ func (m *Manager) pick(gpus []mig.GPU) (mig.Config, error) {
 	if c, ok := m.configs[m.label]; ok {
 		return c, nil
 	}
-	if m.fileErr != nil && m.configs == nil {
-		return mig.Config{}, m.fileErr
-	}
 	if c, ok := mig.Builtin(m.label, gpus); ok {
 		return c, nil
+	}
+	if m.fileErr != nil && m.configs == nil {
+		return mig.Config{}, m.fileErr
 	}
 	names := append(slices.Collect(maps.Keys(m.configs)), mig.BuiltinNames(gpus)...)
 	slices.Sort(names)
