@@ -335,7 +335,15 @@ func TestDrainedGPUsAreOutOfTheOfferWhenDrainReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := gpuNamed(1, "GPU-b")
 		cut.MIGEnabled, cut.MIG = true, []gpu.MIGDevice{{UUID: "MIG-b1"}}
-		s := begin(t, newFakeDriver(gpuNamed(0, "GPU-a"), cut))
+		s := newScene(newFakeDriver(gpuNamed(0, "GPU-a"), cut))
+		var mu sync.Mutex
+		var last Status
+		s.prepare = func(st Status) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = st
+		}
+		s.begin(t)
 		defer s.end(t)
 		s.choices <- chosen()
 		synctest.Wait()
@@ -343,6 +351,15 @@ func TestDrainedGPUsAreOutOfTheOfferWhenDrainReturns(t *testing.T) {
 		if got := s.offers.well("GPU-a", "GPU-b", "MIG-b1"); got != "GPU-a" {
 			t.Errorf("after Drain %q is offered, want GPU-a", got)
 		}
+		drained := func(want string) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if got := those(last.Drained, []string{"GPU-a", "GPU-b", "MIG-b1"}); got != want {
+				t.Errorf("drained and well are %q, want %q", got, want)
+			}
+		}
+		drained("GPU-b MIG-b1")
 		if err := s.Refresh(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -350,6 +367,11 @@ func TestDrainedGPUsAreOutOfTheOfferWhenDrainReturns(t *testing.T) {
 		if got := s.offers.well("GPU-a", "GPU-b", "MIG-b1"); got != "GPU-a GPU-b MIG-b1" {
 			t.Errorf("after release %q is offered, want all", got)
 		}
+		drained("")
+		s.driver.events <- nvml.Event{UUID: "GPU-b", Xid: 79, GI: -1, CI: -1}
+		synctest.Wait()
+		s.Drain("GPU-b")
+		drained("") // it is ill as well
 	})
 }
 
