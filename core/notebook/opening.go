@@ -132,7 +132,7 @@ func unknown(holders []Holder, ending []int, ahead int) string {
 	case len(of) == 1:
 		return fmt.Sprintf("what %s gives back at its end is not enough for %s", holders[0].Name, whom)
 	case len(ends) == 1:
-		return fmt.Sprintf("of the %d that hold these GPUs one has an end, and what it gives back is not enough for %s", len(of), whom)
+		return fmt.Sprintf("of the %d that hold these GPUs only %s has an end, and what it gives back is not enough for %s", len(of), holders[ending[0]].Name, whom)
 	case len(ends) == len(of):
 		return fmt.Sprintf("what the %d that hold these GPUs give back at their ends is not enough for %s", len(of), whom)
 	}
