@@ -110,13 +110,14 @@ func (d *Driver) open() error {
 }
 
 // note keeps what an error tells beyond the call it came from: that the driver
-// is gone, or the GPU. It gives the error back.
+// is gone, or the GPU. Without a driver no GPU is to be found, and none is lost. It
+// gives the error back.
 func (d *Driver) note(uuid string, err error) error {
 	switch {
 	case err == nil:
 	case reloads(err):
 		d.gone = fmt.Errorf("%w: %w", ErrReload, err)
-	case errors.Is(err, GPUIsLost) && uuid != "" && !d.lost[uuid]:
+	case errors.Is(err, GPUIsLost) && d.gone == nil && uuid != "" && !d.lost[uuid]:
 		d.lost[uuid] = true
 		d.news = append(d.news, Event{UUID: uuid, GI: -1, CI: -1, Lost: true, At: time.Now()})
 	}

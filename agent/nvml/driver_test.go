@@ -103,6 +103,36 @@ func TestALibraryOfAnotherDriverIsLetGo(t *testing.T) {
 	}
 }
 
+// halfway is a driver that is replaced between two calls: after the GPUs have been
+// counted, before they are named.
+type halfway struct {
+	nvml.Library
+	replaced bool
+}
+
+func (h *halfway) Device(i int) (nvml.Device, error) {
+	if h.replaced {
+		return nil, nvml.LibRMVersionMismatch
+	}
+	return h.Library.Device(i)
+}
+
+func TestNoGPUIsLostByAnUpgradeOfTheDriver(t *testing.T) {
+	lib := &halfway{Library: fake(t, "gpus: [{product: NVIDIA H200, count: 2}]")}
+	d := nvml.NewDriver(lib)
+	if s := d.Snapshot(); len(s.GPUs) != 2 {
+		t.Fatalf("%d GPUs, want 2", len(s.GPUs))
+	}
+	lib.replaced = true
+	nobody := nvml.Listener{Event: func(nvml.Event) {}, Changed: func() {}, Stuck: func(error) {}}
+	if err := d.Watch(t.Context(), nobody); !errors.Is(err, nvml.ErrReload) {
+		t.Errorf("Watch = %v, want ErrReload", err)
+	}
+	if news := d.Losses(); len(news) > 0 {
+		t.Errorf("%+v is to be told of, want nothing", news)
+	}
+}
+
 func TestASampleNamesWhatTheDriverDoesNotGive(t *testing.T) {
 	prof := []string{"DRAMActiveRatio", "NVLinkBytesPerSecond", "PCIeRxBytesPerSecond", "PCIeTxBytesPerSecond", "TensorActiveRatio"}
 	media := []string{"DecoderRatio", "EncoderRatio", "MemoryUtilization"}
