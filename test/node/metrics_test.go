@@ -35,19 +35,19 @@ func TestMetrics(t *testing.T) {
 	n := newWholeNode(t, "NVIDIA H200", 8, "--interval", "15s")
 	n.apply(pod("committed", commitOf(h200Bytes, "c", uuid(6)), 1), uncommitted("other", gpuResource, 2))
 	n.sees(t, "committed", "c")
-	n.sees(t, "other", "c")
-	t.Run("every default name is there, for every GPU, with the pods that hold them", n.names)
+	other := visible(n.sees(t, "other", "c"))
+	t.Run("every default name is there, for every GPU, with the pods that hold them", func(t *testing.T) { n.names(t, other) })
 	t.Run("Prometheus finds nothing to complain about", n.lint)
 	t.Run("the agent and its child take at most 40 MB of their own and less than half a core", n.weight)
 }
 
 // names waits for a scrape that has everything: one for which the driver or the
-// kubelet was late has not.
-func (n *node) names(t *testing.T) {
+// kubelet was late has not. other is what the kubelet has given to pod other.
+func (n *node) names(t *testing.T, other []string) {
 	eventually(t, patience, "a scrape has every name", func() error {
 		families, text := scrape(t)
 		for _, name := range defaultMetrics {
-			if err := complete(families, name); err != nil {
+			if err := complete(families, name, other); err != nil {
 				return fmt.Errorf("%w:\n%s", err, lines(text, name))
 			}
 		}
@@ -65,7 +65,7 @@ func (n *node) names(t *testing.T) {
 }
 
 // complete says what a default metric of the eight GPUs lacks.
-func complete(families map[string]*dto.MetricFamily, name string) error {
+func complete(families map[string]*dto.MetricFamily, name string, other []string) error {
 	if got := len(families[name].GetMetric()); got != 8 {
 		return fmt.Errorf("%s has %d series, and there are 8 GPUs", name, got)
 	}
@@ -79,8 +79,13 @@ func complete(families map[string]*dto.MetricFamily, name string) error {
 	if _, series := sum(families, name, "UUID", uuid(6), "pod", "committed-"+nodeName, "namespace", "default", "container", "c"); series != 1 {
 		return fmt.Errorf("%s has %d series of GPU 6 and pod committed", name, series)
 	}
-	if _, series := sum(families, name, "pod", "other-"+nodeName); series != 2 {
-		return fmt.Errorf("%s has %d series of pod other, which has 2 GPUs", name, series)
+	if _, series := sum(families, name, "pod", "other-"+nodeName); series != 2 || len(other) != 2 {
+		return fmt.Errorf("%s has %d series of pod other, which asked for 2 GPUs and has %v", name, series, other)
+	}
+	for _, u := range other {
+		if _, series := sum(families, name, "UUID", u, "pod", "other-"+nodeName, "namespace", "default", "container", "c"); series != 1 {
+			return fmt.Errorf("%s has %d series of %s and pod other, which has it", name, series, u)
+		}
 	}
 	return nil
 }

@@ -153,10 +153,13 @@ func (n *node) timeSlicing(t *testing.T) {
 	n.configure(t, "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n")
 	n.offers(t, gpuResource, 16)
 	n.apply(uncommitted("slice-1", gpuResource, 1), uncommitted("slice-2", gpuResource, 1))
+	on := map[string]string{"share-1": uuid(3), "share-2": uuid(3)} // the GPU of each pod
 	for _, name := range []string{"slice-1", "slice-2"} {
-		if err := realUUIDs(n.sees(t, name, "c"), 1); err != nil {
+		r := n.sees(t, name, "c")
+		if err := realUUIDs(r, 1); err != nil {
 			t.Errorf("pod %s: %v", name, err)
 		}
+		on[name] = visible(r)[0]
 	}
 	// A committed share is of the GPU that is named, whatever the kubelet picks.
 	share := strings.ReplaceAll(commit("c", uuid(3)), "1000", "250") // time-slicing divides no memory
@@ -166,6 +169,30 @@ func (n *node) timeSlicing(t *testing.T) {
 			t.Errorf("pod %s: %v", name, err)
 		}
 	}
+	n.sharersShown(t, on)
+}
+
+// sharersShown waits until the metrics have a series of each sharer of a GPU, and
+// what is of the GPU alone no more than once.
+//
+// NVIDIA/dcgm-exporter#151 NVIDIA/dcgm-exporter#201
+func (n *node) sharersShown(t *testing.T, on map[string]string) {
+	t.Helper()
+	const divided, whole = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE"
+	eventually(t, patience, "every sharer has its series", func() error {
+		families, text := scrape(t)
+		for pod, u := range on {
+			labels := []string{"pod", pod + "-" + nodeName, "namespace", "default", "container", "c"}
+			_, all := sum(families, divided, labels...)
+			if _, series := sum(families, divided, append(labels, "UUID", u)...); series != 1 || all != 1 {
+				return fmt.Errorf("pod %s has a share of %s, and the metrics say\n%s", pod, u, lines(text, divided))
+			}
+		}
+		if _, series := sum(families, whole); series != 4 {
+			return fmt.Errorf("there are four GPUs, and the metrics say\n%s", lines(text, whole))
+		}
+		return nil
+	})
 }
 
 func (n *node) renamed(t *testing.T) {
@@ -205,10 +232,38 @@ func (n *node) migMixed(t *testing.T) {
 			t.Errorf("container %s has %v, and %d MIG devices were asked for", name, got, count)
 		}
 	}
+	n.migShown(t)
 	n.remove(t, "mig")
 	n.setGPUs(t, wholeGPUs(4))
 	n.offers(t, gpuResource, 4)
 	n.offers(t, "nvidia.com/mig-1g.5gb", 0)
+}
+
+// migShown waits until the metrics have a series of each MIG device, under the GPU that
+// is cut, with the container that holds it.
+//
+// NVIDIA/dcgm-exporter#105 NVIDIA/dcgm-exporter#397
+func (n *node) migShown(t *testing.T) {
+	t.Helper()
+	const name = "DCGM_FI_DEV_FB_USED"
+	eventually(t, patience, "every MIG device has its series", func() error {
+		families, text := scrape(t)
+		for _, want := range []struct {
+			series int
+			labels []string
+		}{
+			{1, []string{"UUID", uuid(3), "GPU_I_PROFILE", "3g.20gb", "pod", "mig-" + nodeName, "container", "c"}},
+			{2, []string{"UUID", uuid(2), "GPU_I_PROFILE", "1g.5gb", "pod", "mig-" + nodeName, "container", "small"}},
+			{3, []string{"pod", "mig-" + nodeName}},
+			{7, []string{"UUID", uuid(2), "GPU_I_PROFILE", "1g.5gb"}},
+			{2, []string{"UUID", uuid(3)}}, // and none of the GPU beside its parts
+		} {
+			if _, series := sum(families, name, want.labels...); series != want.series {
+				return fmt.Errorf("there are %d series of %v, want %d:\n%s", series, want.labels, want.series, lines(text, name))
+			}
+		}
+		return nil
+	})
 }
 
 // TestKubeletAllocation is a node whose container runtime has no CDI: there the
