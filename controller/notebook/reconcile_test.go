@@ -288,16 +288,7 @@ func TestRunningNotebooksOfKubeflowAreTakenOverAsTheyAre(t *testing.T) {
 	w.must(w.bare.Create(t.Context(), w.node(8)))
 	w.apply(asking("nb", 1))
 	w.settle()
-	key := types.NamespacedName{Namespace: namespace, Name: "nb"}
-	var s appsv1.StatefulSet // as Kubeflow's controller makes it: without labels and marks
-	w.must(w.bare.Get(t.Context(), key, &s))
-	s.Labels, s.Annotations = nil, nil
-	delete(s.Spec.Template.Annotations, api.AnnotationNotebookSpec)
-	w.must(w.bare.Update(t.Context(), &s))
-	var pod corev1.Pod
-	w.must(w.bare.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: "nb-0"}, &pod))
-	delete(pod.Annotations, api.AnnotationNotebookSpec)
-	w.must(w.bare.Update(t.Context(), &pod))
+	w.madeByKubeflow("nb")
 	w.restart()
 	w.settle()
 	nb := asking("nb", 1)

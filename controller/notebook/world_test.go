@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -75,7 +74,7 @@ const (
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), kubeflow.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), kubeflow.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{t: t, now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), gpus: 8, o: notebook.Options{FSGroup: true}, kinds: &kinds{RESTMapper: meta.NewDefaultRESTMapper(nil)}}
@@ -182,9 +181,51 @@ func (w *world) bear(s *appsv1.StatefulSet) {
 	w.born = append(w.born, string(pod.UID))
 }
 
-// warn makes an event of type Warning.
+// madeByKubeflow makes the StatefulSet and the pod of a notebook as Kubeflow's
+// controller makes them: without labels and marks.
+func (w *world) madeByKubeflow(name string) {
+	w.t.Helper()
+	var s appsv1.StatefulSet
+	w.must(w.bare.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, &s))
+	s.Labels, s.Annotations = nil, nil
+	delete(s.Spec.Template.Annotations, api.AnnotationNotebookSpec)
+	w.must(w.bare.Update(w.t.Context(), &s))
+	var pod corev1.Pod
+	w.must(w.bare.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name + "-0"}, &pod))
+	delete(pod.Annotations, api.AnnotationNotebookSpec)
+	w.must(w.bare.Update(w.t.Context(), &pod))
+}
+
+// collect is the garbage collector: it deletes what belongs to an object that is gone.
+func (w *world) collect() {
+	w.t.Helper()
+	there := map[types.UID]bool{}
+	for _, list := range []client.ObjectList{&kubeflow.NotebookList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.PodList{}} {
+		w.must(w.bare.List(w.t.Context(), list))
+		w.must(meta.EachListItem(list, func(o runtime.Object) error {
+			obj := o.(client.Object)
+			if ref := metav1.GetControllerOf(obj); ref != nil && !there[ref.UID] {
+				return w.bare.Delete(w.t.Context(), obj)
+			}
+			there[obj.GetUID()] = true
+			return nil
+		}))
+	}
+}
+
+// warn makes an event of type Warning. What is said again is the same event, as
+// client-go keeps it.
 func (w *world) warn(kind, name string, uid types.UID, reason, message string) {
 	w.t.Helper()
+	var list corev1.EventList
+	w.must(w.bare.List(w.t.Context(), &list))
+	for i := range list.Items {
+		if e := &list.Items[i]; e.InvolvedObject.UID == uid && e.Reason == reason && e.Message == message {
+			e.LastTimestamp, e.Count = metav1.NewTime(w.now), e.Count+1
+			w.must(w.bare.Update(w.t.Context(), e))
+			return
+		}
+	}
 	w.must(w.bare.Create(w.t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(name, ".", w.uid()), UID: w.uid()},
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: namespace, Name: name, UID: uid},
