@@ -2,8 +2,10 @@ package notebook_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,9 +21,11 @@ import (
 // story is a piece of the life of notebooks.
 type story struct {
 	name  string
+	gpus  int64          // that there are
 	begin func(w *world) // what is there before Berth; nil is nothing
 	steps []func(w *world)
-	pods  int // that are made in it
+	pods  int    // that are made in it
+	tells string // how an event of it begins, without which it is another story
 }
 
 // stories are what may be going on when Berth is killed. After each step everybody
@@ -29,7 +33,7 @@ type story struct {
 var stories = []story{
 	{
 		// One pod, one for the change, one for the start.
-		name: "made, changed, stopped and started", pods: 3,
+		name: "made, changed, stopped and started", pods: 3, gpus: 8, tells: "Normal Started: ",
 		steps: []func(w *world){
 			func(w *world) { w.apply(asking("nb", 1)) },
 			func(w *world) { w.apply(asking("nb", 2)) },
@@ -42,7 +46,7 @@ var stories = []story{
 		},
 	},
 	{
-		name: "refused by a quota, until that has room", pods: 1,
+		name: "refused by a quota, until that has room", pods: 1, gpus: 8, tells: "Warning Quota: ",
 		steps: []func(w *world){
 			func(w *world) {
 				w.refuse = `pods "nb-0" is forbidden: exceeded quota: q, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2`
@@ -53,8 +57,7 @@ var stories = []story{
 	},
 	{
 		// Two pods, and one for the change.
-		name: "changed to what has no room, until another goes", pods: 3,
-		begin: func(w *world) { w.gpus = 2 },
+		name: "changed to what has no room, until another goes", pods: 3, gpus: 2, tells: "Warning ChangeWaits: ",
 		steps: []func(w *world){
 			func(w *world) {
 				w.apply(asking("nb", 1))
@@ -70,7 +73,7 @@ var stories = []story{
 	},
 	{
 		// The one that runs all the time, and one for the change.
-		name: "taken over from Kubeflow's controller, and changed", pods: 2,
+		name: "taken over from Kubeflow's controller, and changed", pods: 2, gpus: 8, tells: "Normal Restarting: ",
 		begin: func(w *world) {
 			w.apply(asking("nb", 1))
 			w.settle()
@@ -84,8 +87,7 @@ var stories = []story{
 	},
 	{
 		// One that holds the GPU, one that waits for it, and one of the other's name.
-		name: "deleted while it waits in line, and made anew before its remains are gone", pods: 3,
-		begin: func(w *world) { w.gpus = 1 },
+		name: "deleted while it waits in line, and made anew before its remains are gone", pods: 3, gpus: 1, tells: "Normal Queued: ",
 		steps: []func(w *world){
 			func(w *world) {
 				w.apply(asking("nb", 1))
@@ -105,7 +107,8 @@ var stories = []story{
 // goes on after the failure with a new process.
 func (w *world) play(s *story, at int, how breakage) {
 	w.t.Helper()
-	w.must(w.bare.Create(w.t.Context(), w.node(8)))
+	w.gpus = s.gpus
+	w.must(w.bare.Create(w.t.Context(), w.node(s.gpus)))
 	if s.begin != nil {
 		s.begin(w)
 	}
@@ -157,6 +160,9 @@ func TestADeathAtAnyWriteChangesNothing(t *testing.T) {
 			want := calm.outcome()
 			if nb := want["nb"]; nb[0] != "True Ready: on node n1" || len(calm.born) != s.pods {
 				t.Fatalf("undisturbed, the story ends with %q after %d pods; want it Ready after %d", nb, len(calm.born), s.pods)
+			}
+			if told := slices.Concat(slices.Collect(maps.Values(want))...); !slices.ContainsFunc(told, func(e string) bool { return strings.HasPrefix(e, s.tells) }) {
+				t.Fatalf("undisturbed, the story ends with %q; want %q among it", told, s.tells)
 			}
 			for _, how := range []breakage{lost, unheard} {
 				for at := 1; at <= len(calm.writes); at++ {
