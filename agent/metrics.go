@@ -15,7 +15,7 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) error {
 	if o.Listen == "" {
 		return nil
 	}
-	options := exporter.CollectorOptions{Options: exporter.Options{Hostname: o.NodeName, Divide: !o.Duplicate}, MinAge: o.Interval, Log: o.Log}
+	options := exporter.CollectorOptions{Options: exporter.Options{Hostname: o.NodeName, Divide: !o.Duplicate, OldLabels: o.OldLabels}, MinAge: o.Interval, Log: o.Log}
 	if o.OldHostname {
 		options.HostnameLabel = "Hostname"
 	}
@@ -29,7 +29,7 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) error {
 		}
 		options.Fields = fields
 	}
-	kubelet := exporter.NewKubelet(o.podResources(), nil)
+	kubelet := exporter.NewKubelet(o.podResources(), o.Resources)
 	g.last(func() { _ = kubelet.Close() })
 	names := podNames{source}
 	collector := exporter.NewCollector(exporter.Sources{

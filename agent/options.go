@@ -60,6 +60,8 @@ type Options struct {
 	MetricsFile string        // CSV of metrics in dcgm-exporter's format; "" is its default set
 	Interval    time.Duration // a scrape younger than this is given again
 	OldHostname bool          // label metrics with Hostname, as dcgm-exporter did before 4.5
+	OldLabels   bool          // pod_name, pod_namespace, container_name and uuid, as dcgm-exporter's --use-old-namespace
+	Resources   []string      // beside nvidia.com/..., whose devices are GPUs in what the kubelet tells
 	Duplicate   bool          // every sharer of a GPU gets the GPU's own values, as upstream's exporter gives them
 
 	Log *slog.Logger

@@ -208,3 +208,21 @@ func TestANodeWithoutGPUsIsScraped(t *testing.T) {
 		t.Errorf("where there are GPUs a driver that was never read gives %v", err)
 	}
 }
+
+// dcgm-exporter's old namespace changes the names of four labels.
+func TestOldLabelsAreThoseOfTheOldNamespace(t *testing.T) {
+	r := newRig(t, 2, 1)
+	r.holds("training", r.uuid(0), -1, 1000)
+	r.options.OldLabels = true
+	text := r.scrape(t)
+	for _, name := range []string{`uuid="`, `pod_name="training"`, `pod_namespace="`, `container_name="`} {
+		if !strings.Contains(text, name) {
+			t.Errorf("no series has %s", name)
+		}
+	}
+	for _, name := range []string{"UUID", "pod", "namespace", "container"} {
+		if strings.Contains(text, ","+name+`="`) || strings.Contains(text, "{"+name+`="`) {
+			t.Errorf("series have the label %s as well", name)
+		}
+	}
+}

@@ -45,10 +45,10 @@ type Options struct {
 	// HostnameLabel is the label of Hostname; "" is "hostname". Older versions of
 	// dcgm-exporter write "Hostname": dashboards may want that.
 	HostnameLabel string
-	// OldPodLabels writes pod_name, pod_namespace and container_name, as
+	// OldLabels writes pod_name, pod_namespace, container_name and uuid, as
 	// dcgm-exporter's --use-old-namespace: Prometheus has no labels of its own by
-	// these names, so it does not rename them to exported_pod.
-	OldPodLabels bool
+	// the first three names, so it does not rename them to exported_pod.
+	OldLabels bool
 	// Divide lets the series of a GPU add up to what the GPU shows, and gives those
 	// of nobody empty pod labels. False writes
 	// every value of a device for each that shares it, and every value of a GPU

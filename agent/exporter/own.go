@@ -73,7 +73,7 @@ func appendXids(b []byte, o *Options, devs []Device, x *Xids, now time.Time) []b
 	labels := func(t *xidTally, all bool) []byte {
 		i := slices.IndexFunc(devs, func(d Device) bool { return d.MIG == nil && d.GPU.UUID == t.uuid })
 		if i < 0 {
-			return addLabel(addHostname(addLabel(nil, "UUID", t.uuid), o), "xid", strconv.Itoa(t.xid))
+			return addLabel(addHostname(addUUID(nil, o, t.uuid), o), "xid", strconv.Itoa(t.xid))
 		}
 		if all {
 			return addLabel(deviceLabels(nil, o, &devs[i]), "xid", strconv.Itoa(t.xid))

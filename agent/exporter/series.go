@@ -32,7 +32,7 @@ func newSeries(o *Options, d *Device, driver bool) series {
 // deviceLabels are those of dcgm-exporter.
 func deviceLabels(b []byte, o *Options, d *Device) []byte {
 	b = addLabel(b, "gpu", strconv.Itoa(d.GPU.Index))
-	b = addLabel(b, "UUID", d.GPU.UUID)
+	b = addUUID(b, o, d.GPU.UUID)
 	b = addLabel(b, "pci_bus_id", d.GPU.BusID)
 	b = addLabel(b, "device", "nvidia"+strconv.Itoa(d.GPU.Index))
 	b = addLabel(b, "modelName", d.GPU.Product)
@@ -43,7 +43,7 @@ func deviceLabels(b []byte, o *Options, d *Device) []byte {
 // and GPU_I_ID.
 func ownLabels(o *Options, d *Device) []byte {
 	b := addLabel(make([]byte, 0, 240), "gpu", strconv.Itoa(d.GPU.Index))
-	return addHostname(instanceLabels(addLabel(b, "UUID", d.GPU.UUID), d), o)
+	return addHostname(instanceLabels(addUUID(b, o, d.GPU.UUID), d), o)
 }
 
 func instanceLabels(b []byte, d *Device) []byte {
@@ -51,6 +51,13 @@ func instanceLabels(b []byte, d *Device) []byte {
 		return b
 	}
 	return addLabel(addLabel(b, "GPU_I_PROFILE", d.MIG.Profile), "GPU_I_ID", strconv.Itoa(d.MIG.GI))
+}
+
+func addUUID(b []byte, o *Options, uuid string) []byte {
+	if o.OldLabels {
+		return addLabel(b, "uuid", uuid)
+	}
+	return addLabel(b, "UUID", uuid)
 }
 
 func addHostname(b []byte, o *Options) []byte {
@@ -62,7 +69,7 @@ func addHostname(b []byte, o *Options) []byte {
 
 func podLabels(b []byte, o *Options, p *Pod) []byte {
 	container, namespace, pod := "container", "namespace", "pod"
-	if o.OldPodLabels {
+	if o.OldLabels {
 		container, namespace, pod = "container_name", "pod_namespace", "pod_name"
 	}
 	b = addLabel(b, container, p.Container)

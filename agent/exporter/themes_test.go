@@ -172,7 +172,7 @@ func TestPodLabelsOutliveAScrape(t *testing.T) {
 	if d := cmp.Diff([]string{"training", ""}, pods(false, "exported_pod")); d != "" {
 		t.Errorf("exported_pod with honorLabels: false (-want +got):\n%s", d)
 	}
-	r.options.OldPodLabels = true
+	r.options.OldLabels = true
 	if d := cmp.Diff([]string{"training", ""}, pods(false, "pod_name")); d != "" {
 		t.Errorf("pod_name with the old labels (-want +got):\n%s", d)
 	}

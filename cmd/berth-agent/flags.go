@@ -43,10 +43,12 @@ func newFlags() *flags {
 	s.StringVar(&o.MIGFile, "mig-config-file", "", "MIG configurations in mig-parted's format, of which the label nvidia.com/mig.config picks one ($MIG_CONFIG_FILE)")
 	s.StringVar(&o.MPSProgram, "mps-program", "", "nvidia-cuda-mps-control (default: from the PATH)")
 	s.StringVar(&o.Listen, "listen", ":9400", "address of the metrics; \"\" is none ($DCGM_EXPORTER_LISTEN)")
-	s.StringVar(&o.MetricsFile, "metrics-file", "", "which metrics, as CSV in dcgm-exporter's format (default: its own set)")
+	s.StringVar(&o.MetricsFile, "metrics-file", "", "which metrics, as CSV in dcgm-exporter's format (default: its own set) ($DCGM_EXPORTER_COLLECTORS)")
 	s.DurationVar(&o.Interval, "interval", agent.DefaultInterval, "a scrape that is younger than this is given again")
 	s.BoolVar(&o.OldHostname, "old-hostname-label", false, "label metrics with Hostname, as dcgm-exporter did before 4.5, instead of hostname")
-	s.BoolVar(&o.Duplicate, "duplicate-shared", false, "give every sharer of a GPU the GPU's own values, as dcgm-exporter does; sums over pods then count them several times")
+	s.BoolVar(&o.OldLabels, "old-labels", false, "label metrics with pod_name, pod_namespace, container_name and uuid, as dcgm-exporter's --use-old-namespace ($DCGM_EXPORTER_USE_OLD_NAMESPACE)")
+	s.StringSliceVar(&o.Resources, "resource-names", nil, "resources beside nvidia.com/... whose devices are GPUs, for pods that another plugin serves ($NVIDIA_RESOURCE_NAMES)")
+	s.BoolVar(&o.Duplicate, "duplicate-shared", false, "give every sharer of a GPU the GPU's own values, as dcgm-exporter does; sums over pods then count them several times ($KUBERNETES_VIRTUAL_GPUS)")
 	s.StringVar(&f.nvml, "nvml-program", "", "the program that reads the driver (default: "+nvmlProgram+" beside this one)")
 	for _, own := range settings.Flags() {
 		s.String(own.Name, "", own.Usage)
@@ -85,7 +87,9 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 	}
 	or("node-name", &o.NodeName, "NODE_NAME")
 	or("mig-config-file", &o.MIGFile, "MIG_CONFIG_FILE")
-	or("listen", &o.Listen, "DCGM_EXPORTER_LISTEN")
+	if err := f.exporterOptions(&o, env); err != nil {
+		return o, err
+	}
 	if o.NodeName == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -105,6 +109,28 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// exporterOptions reads the environment variables of dcgm-exporter that have a flag
+// here, where the flag is not given.
+func (f *flags) exporterOptions(o *agent.Options, env func(string) string) error {
+	for _, v := range []struct{ flag, name string }{
+		{"listen", "DCGM_EXPORTER_LISTEN"},
+		{"metrics-file", "DCGM_EXPORTER_COLLECTORS"},
+		{"old-labels", "DCGM_EXPORTER_USE_OLD_NAMESPACE"},
+		{"duplicate-shared", "KUBERNETES_VIRTUAL_GPUS"},
+		{"resource-names", "NVIDIA_RESOURCE_NAMES"},
+	} {
+		text := env(v.name)
+		if text == "" || f.set.Changed(v.flag) {
+			continue
+		}
+		if err := f.set.Set(v.flag, text); err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+	}
+	o.Listen, o.MetricsFile, o.OldLabels, o.Duplicate, o.Resources = f.o.Listen, f.o.MetricsFile, f.o.OldLabels, f.o.Duplicate, f.o.Resources
+	return nil
 }
 
 // nvmlPath finds the program that reads the driver.
