@@ -204,7 +204,7 @@ func (f File) checkRest() error {
 	}
 	for i, x := range f.Xids {
 		if x.Code < 1 {
-			return bad(fmt.Sprintf("xid[%d].code", i), "is not an Xid", "write one such as 79; docs/node.md lists them")
+			return bad(fmt.Sprintf("xid[%d].code", i), "is not an Xid", "write one such as 79; NVIDIA's Xid catalogue lists them")
 		}
 	}
 	for i, n := range f.Needs {
