@@ -20,6 +20,10 @@ const (
 	// kubelet's choice stands and commitments are not honoured.
 	AllocationKubelet = "kubelet"
 
+	// LabelAgent, on a Node, keeps the node agent's DaemonSet away with the value
+	// "false"; whoever looks after the node sets it.
+	LabelAgent = "berth.dev/agent"
+
 	// LabelFakeGPUs, on a Node, is "true" where the agent serves GPUs that do not
 	// exist.
 	LabelFakeGPUs = "berth.dev/fake-gpus"
