@@ -1,5 +1,11 @@
 package exporter
 
+import (
+	"strconv"
+
+	"berth.dev/berth/core/gpu"
+)
+
 // field is one metric of dcgm-exporter.
 type field struct {
 	name, kind, help string
@@ -14,6 +20,8 @@ type field struct {
 	cut bool
 	// parts is how the value is divided among those who share a device.
 	parts parts
+	// more adds labels of the field's own to those of the device; nil is none.
+	more func(b []byte, d *Device) []byte
 	// needs names the fields of gpu.Reading that it is made of: without one of
 	// them there is no series.
 	needs []string
@@ -51,6 +59,18 @@ func number(yes bool) int64 {
 		return 1
 	}
 	return 0
+}
+
+// xidLabels are dcgm-exporter's err_code and err_msg. The words of the second are
+// NVIDIA's catalogue's, as Berth has them elsewhere.
+func xidLabels(b []byte, d *Device) []byte {
+	message := "No Error"
+	if d.Reading.Xid != 0 {
+		message = gpu.Xid(d.Reading.Xid).Name
+	}
+	b = append(b, `,err_code="`...)
+	b = strconv.AppendInt(b, int64(d.Reading.Xid), 10)
+	return addLabel(append(b, '"'), "err_msg", message)
 }
 
 // fields is the default set of dcgm-exporter 4.x (its default-counters.csv), in
@@ -113,7 +133,7 @@ var fields = []field{
 		whole: func(d *Device) int64 { return percent(d.Reading.DecoderRatio) },
 	},
 	{
-		name: "DCGM_FI_DEV_XID_ERRORS", kind: "gauge", help: "Value of the last XID error encountered.",
+		name: "DCGM_FI_DEV_XID_ERRORS", kind: "gauge", help: "Value of the last XID error encountered.", more: xidLabels,
 		whole: func(d *Device) int64 { return int64(d.Reading.Xid) },
 	},
 	{

@@ -92,9 +92,12 @@ func addLabel(b []byte, name, value string) []byte {
 	return append(b, '"')
 }
 
+// ends is the end of a label set.
+const ends = "} "
+
 func closed(labels []byte) []byte {
 	out := make([]byte, 0, len(labels)+3)
-	return append(append(append(out, '{'), labels...), '}', ' ')
+	return append(append(append(out, '{'), labels...), ends...)
 }
 
 // appendEscaped escapes what the text format asks to: backslash, quote, newline.

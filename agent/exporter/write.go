@@ -89,6 +89,9 @@ func (f *field) has(o *Options, d *Device) bool {
 func (f *field) append(b []byte, o *Options, d *Device, s *series) []byte {
 	line := func(labels []byte, whole int64, ratio float64) {
 		b = append(append(b, f.name...), labels...)
+		if f.more != nil {
+			b = append(f.more(b[:len(b)-len(ends)], d), ends...)
+		}
 		b = append(f.number(b, whole, ratio), '\n')
 	}
 	var whole int64
