@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -173,7 +174,7 @@ func (c *notebookCreate) warn(ctx context.Context, n *notebooks, nb *kubeflow.No
 		}
 	}
 	spec := podSpec(nb)
-	for _, container := range spec.Containers {
+	for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
 		say(notebook.ImageRemark(container.Image))
 		say(n.cudaRemark(ctx, nb, &container))
 	}

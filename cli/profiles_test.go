@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
@@ -110,6 +111,42 @@ func TestProfilesListOfWhoMayNotSeeNodes(t *testing.T) {
 		_, stderr, code := s.run(append([]string{"berth"}, strings.Fields(args)...)...)
 		if code != 1 || !strings.Contains(stderr, "--clusterrole=berth-profile-view --user=NAME`") {
 			t.Errorf("berth %s: exit code %d; stderr lacks the role:\n%s", args, code, stderr)
+		}
+	}
+}
+
+// rows: NB-54
+
+// TestNotebookOfAProfileIsWarnedOfItsImages: before anybody waits, of each image that
+// it has, and also by what its environment requires.
+func TestNotebookOfAProfileIsWarnedOfItsImages(t *testing.T) {
+	s, path := hubStage(t)
+	text := values + `  - display_name: Newer
+    kubespawner_override:
+      image: torch:1
+      environment: {NVIDIA_REQUIRE_CUDA: cuda>=12.6}
+      init_containers: [{name: copy, image: "copy:latest"}]
+      extra_resource_limits: {nvidia.com/gpu: 1}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node, err := s.client.CoreV1().Nodes().Get(t.Context(), "gpu-a100-1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Labels["nvidia.com/cuda.runtime-version.full"] = "12.2"
+	if _, err := s.client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.ok("profiles", "import", path)
+	_, stderr, code := s.run("berth", "notebook", "create", "ada", "--profile", "newer", "--for", "ada")
+	for _, want := range []string{
+		"warning: image copy:latest is whatever is newest when it starts; name a version",
+		"warning: image torch:1 needs CUDA 12.6 (says NVIDIA_REQUIRE_CUDA), and the newest driver of the nodes that it may use gives 12.2; ",
+	} {
+		if code != 0 || !strings.Contains(stderr, want) {
+			t.Errorf("exit code %d; stderr lacks %q:\n%s", code, want, stderr)
 		}
 	}
 }

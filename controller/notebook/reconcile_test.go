@@ -331,6 +331,17 @@ func TestImagesAreRemarkedOnBeforeTheWait(t *testing.T) {
 	if got := w.told("nb"); !slices.Equal(got, want) {
 		t.Errorf("events are\n%q, want\n%q", got, want)
 	}
+	// What the image needs may stand in its environment, and init containers have images, too.
+	w.apply(notebookOf("env", `{"initContainers":[{"name":"copy","image":"y/copy:latest"}],"containers":[{"name":"env","image":"x/torch:1",
+		"env":[{"name":"NVIDIA_REQUIRE_CUDA","value":"cuda>=12.6 driver>=525"}],"resources":{"limits":{"nvidia.com/gpu":1}}}]}`))
+	w.reconcile()
+	want = []string{
+		"Warning DriverTooOld: image x/torch:1 needs CUDA 12.6 (says NVIDIA_REQUIRE_CUDA), and the newest driver of the nodes that it may use gives 12.2; choose an image for CUDA 12.2 or older, or update the driver",
+		"Warning ImageTag: image y/copy:latest is whatever is newest when it starts; name a version instead of latest",
+	}
+	if got := w.told("env"); !slices.Equal(got, want) {
+		t.Errorf("events are\n%q, want\n%q", got, want)
+	}
 }
 
 // rows: JH-37

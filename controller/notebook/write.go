@@ -278,8 +278,9 @@ func (p *pass) room(ctx context.Context) (rules.Room, string) {
 
 // remark says what is to be said of the images before anybody waits for them.
 func (p *pass) remark(ctx context.Context) error {
-	for i := range p.made.pod.Spec.Containers {
-		c := &p.made.pod.Spec.Containers[i]
+	containers := slices.Concat(p.made.pod.Spec.InitContainers, p.made.pod.Spec.Containers)
+	for i := range containers {
+		c := &containers[i]
 		if text := rules.ImageRemark(c.Image); text != "" {
 			if err := p.tell(ctx, corev1.EventTypeWarning, "ImageTag", text, p.made.want.Mark); err != nil {
 				return err
