@@ -110,11 +110,46 @@ func (j *besideNVIDIA) takesOver(t *testing.T) {
 			t.Errorf("GPU %d is given to two pods", i)
 		}
 	}
+	j.givesNothingTwice(t, uuid(gpus[0]))
 	for _, name := range []string{"before", "beside"} {
 		p, err := j.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || p.Status.Phase != v1.PodRunning || p.Status.ContainerStatuses[0].RestartCount != 0 {
 			t.Errorf("%v; pod %s is %s", err, name, j.state(t, name))
 		}
+	}
+}
+
+// givesNothingTwice has pods come for which nobody commits devices, while pods of
+// NVIDIA's plugin and one of Berth's scheduler, mine, have all GPUs.
+func (j *besideNVIDIA) givesNothingTwice(t *testing.T, mine string) {
+	t.Helper()
+	p := asking("late", gpuResource, 1)
+	p.Spec.SchedulerName, p.Spec.NodeName = "nobody", nodeName
+	pods := j.client.CoreV1().Pods("default")
+	if _, err := pods.Create(t.Context(), p.DeepCopy(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "the kubelet or the agent refuses the pod, or its container runs", func() error {
+		now, err := pods.Get(t.Context(), p.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		settled := now.Status.Phase == v1.PodFailed || now.Status.Phase == v1.PodRunning
+		for _, c := range now.Status.ContainerStatuses {
+			settled = settled || c.State.Waiting != nil && c.State.Waiting.Reason == "CreateContainerConfigError"
+		}
+		if !settled {
+			return fmt.Errorf("it is %s", j.state(t, p.Name))
+		}
+		return nil
+	})
+	if now, err := pods.Get(t.Context(), p.Name, metav1.GetOptions{}); err != nil || now.Status.Phase == v1.PodRunning {
+		t.Fatalf("%v; all GPUs are held, and another pod is %s", err, j.state(t, p.Name))
+	}
+	j.run(t, "kubectl", "delete", "pod", "mine", "--wait=false")
+	r := j.comes(t, p, false)
+	if got := visible(r); !slices.Equal(got, []string{mine}) {
+		t.Errorf("pod %s has %v, want %s; pods of NVIDIA's plugin have %v", p.Name, got, mine, j.held)
 	}
 }
 
