@@ -69,8 +69,7 @@ func (l *ledger) answered() int {
 func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedOf(t)
 	chance := rand.New(rand.NewPCG(seed, 0))
 	known := &ledger{fates: map[string]fate{}}
 	for cycle := range crashes {

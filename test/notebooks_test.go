@@ -3,6 +3,7 @@ package test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -50,8 +51,7 @@ type notebookUser struct {
 func TestNotebooksSurviveKill9(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seedOf(t)
 	u := &notebookUser{chance: rand.New(rand.NewPCG(seed, 0)), known: map[string]*notebookState{}}
 	did := map[string]int{}
 	for range notebookKills {
@@ -70,6 +70,21 @@ func TestNotebooksSurviveKill9(t *testing.T) {
 	u.connect(t, dir)
 	u.settled(t, client)
 	t.Logf("%d kills after %v: %d notebooks are as they should be", notebookKills, did, len(u.known))
+}
+
+// seedOf gives the seed of a test that acts at random: that of $BERTH_SEED, or another
+// each time. It is logged, so that what failed can be tried again with the same choices.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("BERTH_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("BERTH_SEED: %v", err)
+		}
+	}
+	t.Logf("BERTH_SEED=%d", seed)
+	return seed
 }
 
 // connect makes a client of the notebooks of the cluster in a folder.
