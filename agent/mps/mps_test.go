@@ -281,6 +281,7 @@ func TestADaemonBesideAnotherPluginIsLeftAlone(t *testing.T) {
 		t.Errorf("process %d, was %d", b.pid(), pid)
 	}
 
+	b.hold("pod a/b") // the next agent may look at the daemon before it is told what to serve
 	beside.Store(false)
 	m, _ = b.run(mps.Options{Wait: wait})
 	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
