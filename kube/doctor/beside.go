@@ -39,7 +39,7 @@ func (e *examined) operator() finding.Finding {
 		seen += fmt.Sprintf("; others bring %d of its %d parts: %s", len(have), len(operatorRoles), strings.Join(have, ", "))
 	}
 	if slices.ContainsFunc(e.of(plugin), func(p *part) bool { return p.value == agentLabel }) {
-		seen += "; Berth's agent is exporter and feature discovery, too, and needs no container toolkit"
+		seen += "; Berth's agent is exporter and feature discovery, too, and needs of the container toolkit its hook alone"
 	}
 	return ok(name, "%s", seen)
 }

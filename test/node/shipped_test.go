@@ -144,6 +144,23 @@ func (s shipped) gives(t *testing.T) {
 		t.Error(err)
 	}
 	s.attributed(t, "trains", uuid(gpus[0]))
+	specs, err := filepath.Glob(cdiDir + "/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []byte
+	for _, path := range specs {
+		said = append(said, s.read(path)...)
+	}
+	for _, want := range []string{"/usr/lib64/libcuda.so.570.124.06", "/usr/bin/nvidia-ctk", uuid(gpus[0])} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("the container was given no %s:\n%s", want, said)
+		}
+	}
+	if strings.Contains(string(said), "/driver-root") {
+		t.Errorf("the container was given paths of the agent's own container:\n%s", said)
+	}
+	s.says(t, "device-plugin  DaemonSet kube-system/berth-agent local (Berth's agent), 1 of 1 ready", "berth", "doctor")
 	s.clear(t)
 }
 
