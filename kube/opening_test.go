@@ -59,27 +59,39 @@ func TestOpening(t *testing.T) {
 		want  string
 	}{
 		{
-			"nobody has an end", []*v1.Pod{holds("a", "four", 0, 4), holds("b", "two", 0, 2)}, unplaced("w", 0, 1), nil,
+			"nobody has an end",
+			[]*v1.Pod{holds("a", "four", 0, 4), holds("b", "two", 0, 2)},
+			unplaced("w", 0, 1), nil,
 			"unknown: none of the 2 that hold these GPUs has an end",
 		},
 		{
-			"the deadline counts from the start, with the time to end in", []*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), holds("b", "two", 0, 2)}, unplaced("w", 0, 1), nil,
+			"the deadline counts from the start, with the time to end in",
+			[]*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), holds("b", "two", 0, 2)},
+			unplaced("w", 0, 1), nil,
 			"room at the latest at " + clock(time.Hour) + ", when ns/a reaches its activeDeadlineSeconds",
 		},
 		{
-			"a holder that its kubelet has not started has no end yet", []*v1.Pod{holds("a", "four", 0, 4, within(time.Hour), func(p *v1.Pod) { p.Status.StartTime = nil })}, unplaced("w", 0, 4), nil,
+			"a holder that its kubelet has not started has no end yet",
+			[]*v1.Pod{holds("a", "four", 0, 4, within(time.Hour), func(p *v1.Pod) { p.Status.StartTime = nil })},
+			unplaced("w", 0, 4), nil,
 			"unknown: ns/a, which holds these GPUs, has no end that is known",
 		},
 		{
-			"room on different nodes is no room", []*v1.Pod{holds("a", "four", 0, 3), holds("b", "two", 0, 2, within(time.Hour))}, unplaced("w", 0, 2), nil,
+			"room on different nodes is no room",
+			[]*v1.Pod{holds("a", "four", 0, 3), holds("b", "two", 0, 2, within(time.Hour))},
+			unplaced("w", 0, 2), nil,
 			"room at the latest at " + clock(time.Hour) + ", when ns/b reaches its activeDeadlineSeconds",
 		},
 		{
-			"who holds what it cannot have is no holder", []*v1.Pod{holds("a", "four", 0, 4), holds("b", "two", 0, 2, within(time.Hour))}, unplaced("w", 0, 2, selects("four")), nil,
+			"who holds what it cannot have is no holder",
+			[]*v1.Pod{holds("a", "four", 0, 4), holds("b", "two", 0, 2, within(time.Hour))},
+			unplaced("w", 0, 2, selects("four")), nil,
 			"unknown: ns/a, which holds these GPUs, has no end that is known",
 		},
 		{
-			"one that is being deleted", []*v1.Pod{holds("a", "four", 0, 4, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: later(10 * time.Minute)} })}, unplaced("w", 0, 4), nil,
+			"one that is being deleted",
+			[]*v1.Pod{holds("a", "four", 0, 4, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: later(10 * time.Minute)} })},
+			unplaced("w", 0, 4), nil,
 			"room at the latest at " + clock(10*time.Minute) + ", when ns/a, which is being deleted, has ended",
 		},
 		{
@@ -87,28 +99,39 @@ func TestOpening(t *testing.T) {
 			[]*v1.Pod{holds("nb-0", "four", 0, 4, func(p *v1.Pod) {
 				p.Labels[api.LabelNotebook] = "nb"
 				p.Spec.TerminationGracePeriodSeconds = new(int64(60))
-			})}, unplaced("w", 0, 4),
+			})},
+			unplaced("w", 0, 4),
 			map[kube.Owner]time.Time{{Kind: "Notebook", Namespace: "ns", Name: "nb"}: later(19 * time.Minute)},
 			"room perhaps at " + clock(20*time.Minute) + ", if nobody uses ns/nb until then: it is stopped for that",
 		},
 		{
-			"one who came first gets room first", []*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), holds("b", "two", 0, 2, within(2*time.Hour)), unplaced("first", -time.Minute, 4)}, unplaced("w", 0, 2), nil,
+			"one who came first gets room first",
+			[]*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), holds("b", "two", 0, 2, within(2*time.Hour)), unplaced("first", -time.Minute, 4)},
+			unplaced("w", 0, 2), nil,
 			"room about " + clock(2*time.Hour) + ", when ns/a and ns/b reach their activeDeadlineSeconds; that is for it and the one that is ahead of it",
 		},
 		{
-			"one who came later does not", []*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), unplaced("later", time.Minute, 4)}, unplaced("w", 0, 4), nil,
+			"one who came later does not",
+			[]*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), unplaced("later", time.Minute, 4)},
+			unplaced("w", 0, 4), nil,
 			"room at the latest at " + clock(time.Hour) + ", when ns/a reaches its activeDeadlineSeconds",
 		},
 		{
-			"one of higher priority does", []*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), unplaced("later", time.Minute, 4, urgent)}, unplaced("w", 0, 4), nil,
+			"one of higher priority does",
+			[]*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), unplaced("later", time.Minute, 4, urgent)},
+			unplaced("w", 0, 4), nil,
 			"unknown: what ns/a gives back at its end is not enough for it and the one that is ahead of it",
 		},
 		{
-			"one that wants other nodes is not ahead", []*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), unplaced("first", -time.Minute, 2, selects("two")), holds("b", "two", 0, 2)}, unplaced("w", 0, 4, selects("four")), nil,
+			"one that wants other nodes is not ahead",
+			[]*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), unplaced("first", -time.Minute, 2, selects("two")), holds("b", "two", 0, 2)},
+			unplaced("w", 0, 4, selects("four")), nil,
 			"room at the latest at " + clock(time.Hour) + ", when ns/a reaches its activeDeadlineSeconds",
 		},
 		{
-			"one that is not made yet comes behind all", []*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), unplaced("there", time.Minute, 4)}, waits([]any{api.ResourceGPU, 4}), nil,
+			"one that is not made yet comes behind all",
+			[]*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), unplaced("there", time.Minute, 4)},
+			waits([]any{api.ResourceGPU, 4}), nil,
 			"unknown: what ns/a gives back at its end is not enough for it and the one that is ahead of it",
 		},
 		{

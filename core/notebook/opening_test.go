@@ -56,11 +56,15 @@ func TestOpens(t *testing.T) {
 		{"the first deadline is enough", 0, []notebook.Holder{holds("a/late", deadline, 90), holds("a/soon", deadline, 30)}, atLeast(1, 0, 1), "room at the latest at 12:30 UTC, when a/soon reaches its activeDeadlineSeconds"},
 		{"only the one that holds enough is named", 0, []notebook.Holder{holds("a/other", deadline, 10), holds("a/large", deadline, 20)}, atLeast(1, 1), "room at the latest at 12:20 UTC, when a/large reaches its activeDeadlineSeconds"},
 		{
-			"two must end, one of them is being deleted", 0, []notebook.Holder{holds("a/b", leaving, 1), holds("a/c", deadline, 20), holds("a/d", never, 0)}, atLeast(2, 0, 1, 2),
+			"two must end, one of them is being deleted", 0,
+			[]notebook.Holder{holds("a/b", leaving, 1), holds("a/c", deadline, 20), holds("a/d", never, 0)},
+			atLeast(2, 0, 1, 2),
 			"room at the latest at 12:20 UTC, when a/c reaches its activeDeadlineSeconds, and when a/b, which is being deleted, has ended",
 		},
 		{
-			"an idle notebook is less certain than a deadline", 0, []notebook.Holder{holds("a/train", deadline, 60), holds("b/lazy", idle, 10)}, atLeast(1, 0, 1),
+			"an idle notebook is less certain than a deadline", 0,
+			[]notebook.Holder{holds("a/train", deadline, 60), holds("b/lazy", idle, 10)},
+			atLeast(1, 0, 1),
 			"room at the latest at 13:00 UTC, when a/train reaches its activeDeadlineSeconds; perhaps at 12:10 UTC, if nobody uses b/lazy until then: it is stopped for that",
 		},
 		{"a deadline before it needs no idle notebook", 0, []notebook.Holder{holds("a/train", deadline, 5), holds("b/lazy", idle, 10)}, atLeast(1, 0, 1), "room at the latest at 12:05 UTC, when a/train reaches its activeDeadlineSeconds"},
@@ -72,7 +76,9 @@ func TestOpens(t *testing.T) {
 		{"with others ahead it is about then", 1, []notebook.Holder{holds("a/b", deadline, 9), holds("a/c", deadline, 8)}, atLeast(2, 0, 1), "room about 12:09 UTC, when a/b and a/c reach their activeDeadlineSeconds; that is for it and the one that is ahead of it"},
 		{"another day is named", 0, []notebook.Holder{holds("a/b", deadline, 24*60)}, atLeast(1, 0), "room at the latest at 2026-11-22 12:00 UTC, when a/b reaches its activeDeadlineSeconds"},
 		{
-			"many are counted", 0, []notebook.Holder{holds("a/1", deadline, 1), holds("a/2", deadline, 2), holds("a/3", deadline, 3), holds("a/4", deadline, 4), holds("a/5", deadline, 5)}, atLeast(5, 0, 1, 2, 3, 4),
+			"many are counted", 0,
+			[]notebook.Holder{holds("a/1", deadline, 1), holds("a/2", deadline, 2), holds("a/3", deadline, 3), holds("a/4", deadline, 4), holds("a/5", deadline, 5)},
+			atLeast(5, 0, 1, 2, 3, 4),
 			"room at the latest at 12:05 UTC, when a/1, a/2, a/3 and 2 more reach their activeDeadlineSeconds",
 		},
 	}
