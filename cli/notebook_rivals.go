@@ -44,7 +44,7 @@ func (n *notebooks) rivals(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 	}
 	// What the notebook itself holds is no hindrance: its pod ends before the new one.
 	pods = slices.DeleteFunc(pods, own)
-	return n.tried(r, wants, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, wants), budgets: n.budgets(ctx), pools: n.growth(ctx, n.o, "", nodes)})
+	return n.tried(r, wants, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, wants), budgets: n.budgets(ctx), pools: n.growth(ctx, n.o, "", nodes), deadlines: n.deadlines(ctx)})
 }
 
 // scene is the cluster around a pod that waits, as far as it could be read.
@@ -55,6 +55,7 @@ type scene struct {
 	ties      []kube.Tie
 	budgets   []policyv1.PodDisruptionBudget
 	pools     []pool.Growth
+	deadlines map[kube.Owner]time.Time // of Jobs
 }
 
 // ties reads what ties a pod to nodes by its volumes. What may not be read ties it to
@@ -82,6 +83,23 @@ func (n *notebooks) budgets(ctx context.Context) []policyv1.PodDisruptionBudget 
 		return nil
 	}
 	return list.Items
+}
+
+// deadlines are the times at which Jobs end by their activeDeadlineSeconds, as far as
+// Jobs may be read.
+func (n *notebooks) deadlines(ctx context.Context) map[kube.Owner]time.Time {
+	list, err := n.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	out := map[kube.Owner]time.Time{}
+	for i := range list.Items {
+		j := &list.Items[i]
+		if s := j.Spec.ActiveDeadlineSeconds; s != nil && j.Status.StartTime != nil {
+			out[kube.Owner{Kind: "Job", Namespace: j.Namespace, Name: j.Name}] = j.Status.StartTime.Add(time.Duration(*s) * time.Second)
+		}
+	}
+	return out
 }
 
 // prospects lists when a notebook that waits can start and what would help it, as far
@@ -136,7 +154,7 @@ func (n *notebooks) tried(r *whyReport, wants *v1.Pod, s *scene) error {
 	trial.Tied(s.ties)
 	if len(kube.Request(wants)) > 0 {
 		now := n.o.now()
-		o := trial.Opening(wants, s.pods, stops(s.notebooks), now)
+		o := trial.Opening(wants, s.pods, kube.Ends{Idle: stops(s.notebooks), Deadline: s.deadlines}, now)
 		r.opening(&o, now)
 	}
 	r.Obstacles, r.Scattered = trial.Obstacles(wants), trial.Scattered(wants)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,7 @@ func (s *stage) edit(namespace, name string, change func(*v1.Pod)) {
 	}
 }
 
-// whenStage is a cluster where a Job's pods end in an hour and a notebook is to be
+// whenStage is a cluster where a Job ends in an hour and a notebook is to be
 // stopped in a quarter of one, and vision/wants waits for three GPUs.
 func whenStage(t *testing.T) *stage {
 	t.Helper()
@@ -40,8 +41,11 @@ func whenStage(t *testing.T) *stage {
 		book("nlp", "lazy", asks(gpuResource, "1"), told("Bound", "gpu-a100-1", "Ready", "on node gpu-a100-1"),
 			annotated(api.AnnotationLastActivity, at(2*time.Hour)), annotated(api.AnnotationNotebookStopsAt, at(-15*time.Minute))))...)
 	s.edit("nlp", "tokenizer-experiment", func(p *v1.Pod) { p.Labels[api.LabelNotebook] = "lazy" })
-	for _, name := range []string{"resnet-0", "resnet-1"} { // they run for three hours
-		s.edit("vision", name, func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(4 * 60 * 60)) })
+	// It has run for three hours.
+	resnet := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "resnet"}}
+	resnet.Spec.ActiveDeadlineSeconds, resnet.Status.StartTime = new(int64(4*60*60)), &metav1.Time{Time: now.Add(-3 * time.Hour)}
+	if _, err := s.client.BatchV1().Jobs("vision").Create(context.Background(), resnet, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	return s
 }

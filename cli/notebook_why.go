@@ -39,8 +39,9 @@ func newNotebookWhy(o Options) *cobra.Command {
 		Use:   "why NAME",
 		Short: "Tell what a notebook does, how it came to it, and what would help",
 		Long: "Tell of one notebook why it is as it is: the cause in a sentence, the steps on its way with their\n" +
-			"times, its last events, and where it waits for GPUs, who holds them and what would help. Each help was\n" +
-			"tried on the cluster as it is now. Who may not list nodes, or the pods of all namespaces, is not told holders.",
+			"times, its last events, and where it waits for GPUs, who holds them, when there is room by the ends that\n" +
+			"are known of them, and what would help. Each help was tried on the cluster as it is now. Who may not list\n" +
+			"nodes, or the pods of all namespaces, is not told holders.",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: w.completeNames,
 		RunE:              func(cmd *cobra.Command, args []string) error { return w.whyNotebook(cmd.Context(), args[0]) },

@@ -25,8 +25,9 @@ func newWhy(o Options) *cobra.Command {
 		Short: "Tell why a pod waits: node by node, who holds its GPUs, and what would help",
 		Long: "Tell of a pod, or of the pods of a Job, Deployment, StatefulSet or any other kind that makes pods, why it\n" +
 			"is as it is: the cause in a sentence, node by node why it has no place there, who holds the GPUs that it\n" +
-			"could have, and what would help. Each help was tried on the cluster as it is now. Of a pod that runs it\n" +
-			"tells which of its preferred nodes it has got. A Notebook is told of as by `berth notebook why`.",
+			"could have, when there is room by the ends that are known of them, and what would help. Each help was\n" +
+			"tried on the cluster as it is now. Of a pod that runs it tells which of its preferred nodes it has got. A\n" +
+			"Notebook is told of as by `berth notebook why`.",
 		Example: "  berth why trainer-0\n  berth why job/train -n research\n  berth why deployment/serve -o yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return w.whyAny(cmd.Context(), args[0]) },
@@ -195,7 +196,7 @@ func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error)
 	if err != nil {
 		others = nil // who is idle is not told then
 	}
-	return r, n.tried(r, pod, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, pod), budgets: n.budgets(ctx), pools: n.growth(ctx, n.o, "", nodes)})
+	return r, n.tried(r, pod, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, pod), budgets: n.budgets(ctx), pools: n.growth(ctx, n.o, "", nodes), deadlines: n.deadlines(ctx)})
 }
 
 // chosen tells which preference of a pod its node meets.

@@ -17,12 +17,17 @@ import (
 // more is told no time: too much comes and goes until it is its turn.
 const mostAhead = 20
 
+// Ends are times at which owners of pods have these end, where their pods do not say.
+type Ends struct {
+	Idle     map[Owner]time.Time // notebooks that are to be stopped, unless somebody uses them
+	Deadline map[Owner]time.Time // Jobs: their activeDeadlineSeconds
+}
+
 // Opening tells when there is room for pod, which has no node, by the ends that are
 // known of those that hold GPUs where it could go: their activeDeadlineSeconds, their
-// deletion, and stops, the times at which notebooks are to be stopped for being idle.
-// pods are those of the Trial; those among them that wait and come before pod get
+// deletion, and what known says of their owners. pods are those of the Trial; those among them that wait and come before pod get
 // room first.
-func (t *Trial) Opening(pod *v1.Pod, pods []*v1.Pod, stops map[Owner]time.Time, now time.Time) notebook.Opening {
+func (t *Trial) Opening(pod *v1.Pod, pods []*v1.Pod, known Ends, now time.Time) notebook.Opening {
 	if g, err := GangOf(pod); g != nil || err != nil {
 		return notebook.Opening{Unknown: "it starts together with the other pods of its gang, for which no time is reckoned"}
 	}
@@ -31,7 +36,7 @@ func (t *Trial) Opening(pod *v1.Pod, pods []*v1.Pod, stops map[Owner]time.Time, 
 	var of []int // their positions in t.held
 	for i, p := range t.heldBy {
 		if len(t.held[i].Devices) > 0 && mine.has(t.held[i].Node) {
-			holders, of = append(holders, endOf(p, stops)), append(of, i)
+			holders, of = append(holders, endOf(p, known)), append(of, i)
 		}
 	}
 	before := t.before(pod, &mine, pods)
@@ -121,9 +126,9 @@ func (t *Trial) before(pod *v1.Pod, mine *seat, pods []*v1.Pod) []seat {
 	return out
 }
 
-// endOf is what is known of the end of a pod: the latest time at which its kubelet
-// has it stopped, or when the idle rules stop its notebook.
-func endOf(pod *v1.Pod, stops map[Owner]time.Time) notebook.Holder {
+// endOf is what is known of the end of a pod: the latest time at which its kubelet or
+// its Job has it stopped, or when the idle rules stop its notebook.
+func endOf(pod *v1.Pod, known Ends) notebook.Holder {
 	owner := OwnerOf(pod)
 	h := notebook.Holder{Name: owner.String()}
 	earlier := func(at time.Time, by notebook.EndKind) {
@@ -138,10 +143,13 @@ func endOf(pod *v1.Pod, stops map[Owner]time.Time) notebook.Holder {
 	if s := pod.Spec.ActiveDeadlineSeconds; s != nil && pod.Status.StartTime != nil {
 		earlier(pod.Status.StartTime.Add(time.Duration(*s)*time.Second+grace), notebook.EndDeadline)
 	}
+	if at, ok := known.Deadline[owner]; ok {
+		earlier(at.Add(grace), notebook.EndDeadline)
+	}
 	if pod.DeletionTimestamp != nil {
 		earlier(pod.DeletionTimestamp.Time, notebook.EndLeaving)
 	}
-	if at, ok := stops[owner]; ok && h.By == notebook.EndUnknown { // what is certain goes before
+	if at, ok := known.Idle[owner]; ok && h.By == notebook.EndUnknown { // what is certain goes before
 		earlier(at.Add(grace), notebook.EndIdle)
 	}
 	return h

@@ -31,6 +31,17 @@ func unplaced(name string, after time.Duration, gpus int, edits ...func(*v1.Pod)
 	return p
 }
 
+// only are the times of owners of a kind.
+func only(all map[kube.Owner]time.Time, kind string) map[kube.Owner]time.Time {
+	out := map[kube.Owner]time.Time{}
+	for o, at := range all {
+		if o.Kind == kind {
+			out[o] = at
+		}
+	}
+	return out
+}
+
 func TestOpening(t *testing.T) {
 	holds := func(name, node string, first, count int, edits ...func(*v1.Pod)) *v1.Pod {
 		var ids []string
@@ -55,7 +66,7 @@ func TestOpening(t *testing.T) {
 		name  string
 		held  []*v1.Pod
 		pod   *v1.Pod
-		stops map[kube.Owner]time.Time
+		known map[kube.Owner]time.Time // of notebooks and Jobs
 		want  string
 	}{
 		{
@@ -105,6 +116,13 @@ func TestOpening(t *testing.T) {
 			"room perhaps at " + clock(20*time.Minute) + ", if nobody uses ns/nb until then: it is stopped for that",
 		},
 		{
+			"the deadline of a Job",
+			[]*v1.Pod{controlled(holds("a-x", "four", 0, 4), "Job", "a")},
+			unplaced("w", 0, 4),
+			map[kube.Owner]time.Time{{Kind: "Job", Namespace: "ns", Name: "a"}: later(30*time.Minute - 30*time.Second)},
+			"room at the latest at " + clock(30*time.Minute) + ", when ns/a reaches its activeDeadlineSeconds",
+		},
+		{
 			"one who came first gets room first",
 			[]*v1.Pod{holds("a", "four", 0, 4, within(time.Hour)), holds("b", "two", 0, 2, within(2*time.Hour)), unplaced("first", -time.Minute, 4)},
 			unplaced("w", 0, 2), nil,
@@ -146,7 +164,7 @@ func TestOpening(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			pods := append(tt.held, tt.pod)
-			o := trial(t, []*v1.Node{four, two}, pods...).Opening(tt.pod, pods, tt.stops, started.Add(time.Second))
+			o := trial(t, []*v1.Node{four, two}, pods...).Opening(tt.pod, pods, kube.Ends{Idle: only(tt.known, "Notebook"), Deadline: only(tt.known, "Job")}, started.Add(time.Second))
 			if got := o.Text(started); got != tt.want {
 				t.Errorf("it says\n%s\nwant\n%s", got, tt.want)
 			}
@@ -162,7 +180,7 @@ func TestOpeningOfManyAhead(t *testing.T) {
 		pods = append(pods, unplaced(fmt.Sprint("p", i), 0, 1))
 	}
 	last := unplaced("w", time.Minute, 1)
-	o := trial(t, []*v1.Node{inventory("n", a100s("n", 1), api.ResourceGPU, 1)}, pods...).Opening(last, pods, nil, started)
+	o := trial(t, []*v1.Node{inventory("n", a100s("n", 1), api.ResourceGPU, 1)}, pods...).Opening(last, pods, kube.Ends{}, started)
 	if o.Unknown != "more than 20 are ahead of it" || !o.AtLatest.At.IsZero() {
 		t.Errorf("it says %+v", o)
 	}
@@ -188,7 +206,7 @@ func TestOpeningIsRoom(t *testing.T) {
 		}
 		on, wants := trial(t, nodes, pods...), unplaced("w", 0, 1+r.Intn(4))
 		_, now := on.Fits(wants)
-		o := on.Opening(wants, pods, nil, started)
+		o := on.Opening(wants, pods, kube.Ends{}, started)
 		if _, after := on.Fits(wants); now != o.Now || after != now {
 			t.Fatalf("seed %d: it fits before: %v, says %v, and fits after: %v", seed, now, o.Now, after)
 		}
