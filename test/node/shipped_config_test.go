@@ -47,7 +47,8 @@ func (s shipped) shares(t *testing.T) {
 		t.Fatalf("%v: %s\n%s", err, commands, out)
 	}
 	s.offersOnAPI(t, gpuResource, 16)
-	if c, err := s.container(t, "berth-agent"); err != nil || c.RestartCount != 0 {
+	s.says(t, "device-plugin  DaemonSet kube-system/berth-agent local (Berth's agent), 1 of 1 ready", "berth", "doctor")
+	if c, err := s.container(t); err != nil || c.RestartCount != 0 {
 		t.Errorf("the agent was restarted: %+v, %v", c, err)
 	}
 }
@@ -56,7 +57,6 @@ func (s shipped) shares(t *testing.T) {
 func (s shipped) fake(t *testing.T) {
 	s.apply(t, "agent-fake.yaml")
 	s.run(t, "kubectl", "label", "node", nodeName, api.LabelFakeGPUs+"=true")
-	s.isReady(t, "berth-agent-fake")
 	eventually(t, patience, "the inventory is of GPUs that do not exist", func() error {
 		n, err := s.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
 		if has := n.Annotations["berth.dev/inventory"]; err == nil && (has == "" || strings.Contains(has, uuid(0))) {
