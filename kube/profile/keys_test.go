@@ -78,7 +78,7 @@ func TestEveryOverrideKey(t *testing.T) {
 			}
 		})
 	}
-	for _, key := range strings.Fields(overrideKeys) {
+	for key := range strings.FieldsSeq(overrideKeys) {
 		if !covered[key] {
 			t.Errorf("%s is tried by no case", key)
 		}

@@ -100,12 +100,18 @@ func TestEachBrokenLinkIsNamed(t *testing.T) {
 			hard := v1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("1")}
 			f.Quotas = []v1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Status: v1.ResourceQuotaStatus{Hard: hard, Used: hard}}}
 		}, spawn.Quota, finding.Fail, "quota q allows 1 of requests.nvidia.com/gpu, 1 are used, and it would take 1 more"},
-		{"Pod Security", func(f *spawn.Facts) { f.Refusal = `pods "a" is forbidden: violates PodSecurity "restricted:latest": x` }, spawn.Admission, finding.Fail,
-			"namespace hub takes only pods of Pod Security level restricted, and this is not one: x; change that, or ask for a namespace of another level"},
-		{"an image without a version", func(f *spawn.Facts) { f.Pod.Spec.Containers[0].Image = "x/y:latest" }, spawn.Image, finding.Warn,
-			"image x/y:latest is whatever is newest when it starts; name a version instead of latest"},
-		{"an image for a newer driver", func(f *spawn.Facts) { f.Pod.Spec.Containers[0].Image = "x/y:cuda13.0" }, spawn.Image, finding.Fail,
-			"image x/y:cuda13.0 needs CUDA 13.0 (says its tag), and the newest driver of the nodes that it may use gives 12.2; choose an image for CUDA 12.2 or older, or update the driver"},
+		{
+			"Pod Security", func(f *spawn.Facts) { f.Refusal = `pods "a" is forbidden: violates PodSecurity "restricted:latest": x` }, spawn.Admission, finding.Fail,
+			"namespace hub takes only pods of Pod Security level restricted, and this is not one: x; change that, or ask for a namespace of another level",
+		},
+		{
+			"an image without a version", func(f *spawn.Facts) { f.Pod.Spec.Containers[0].Image = "x/y:latest" }, spawn.Image, finding.Warn,
+			"image x/y:latest is whatever is newest when it starts; name a version instead of latest",
+		},
+		{
+			"an image for a newer driver", func(f *spawn.Facts) { f.Pod.Spec.Containers[0].Image = "x/y:cuda13.0" }, spawn.Image, finding.Fail,
+			"image x/y:cuda13.0 needs CUDA 13.0 (says its tag), and the newest driver of the nodes that it may use gives 12.2; choose an image for CUDA 12.2 or older, or update the driver",
+		},
 		{"an image that somebody cannot pull", func(f *spawn.Facts) {
 			p := holder(1)
 			p.Spec.Containers[0].Image = "x/y:1"
