@@ -57,6 +57,7 @@ func TestManagerProperty(t *testing.T) {
 						stop = b.run(mig.Options{})
 						b.label <- label
 					case 5:
+						synctest.Wait() // between two rounds, as what changes within one was asked for before
 						b.mu.Lock()
 						b.wait = []string{"", "", "another plugin serves"}[r.IntN(3)]
 						b.holdersErr = []error{nil, nil, errors.New("the API server is away")}[r.IntN(3)]

@@ -165,16 +165,9 @@ func (m *Manager) round(ctx context.Context) {
 			m.finish(ctx, touched, nil, mig.Failed, err.Error())
 			return
 		}
-		left := unfinished(m.remember(mig.Plan(gpus, c)))
-		if why := m.o.Wait(ctx); why != "" && len(left) > 0 {
-			m.putOff(ctx, touched, nil, why)
+		gpus, ok := m.takeOut(ctx, touched, s, gpus, c)
+		if !ok {
 			return
-		}
-		if m.drain(left) {
-			if gpus, err = m.gpus(ctx, s); err != nil { // somebody may have come just before
-				m.putOff(ctx, touched, left, err.Error())
-				return
-			}
 		}
 		steps := m.remember(mig.Plan(gpus, c))
 		state, why := mig.Judge(steps)
@@ -202,6 +195,27 @@ func (m *Manager) round(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// takeOut drains the GPUs that are not as asked, and gives all as they are then: somebody
+// may have come to one just before. ok is false where nothing may be touched now.
+func (m *Manager) takeOut(ctx context.Context, touched bool, s nvml.Snapshot, gpus []mig.GPU, c mig.Config) (now []mig.GPU, ok bool) {
+	left := unfinished(m.remember(mig.Plan(gpus, c)))
+	if len(left) > 0 {
+		if why := m.o.Wait(ctx); why != "" {
+			m.putOff(ctx, touched, nil, why)
+			return nil, false
+		}
+	}
+	if !m.drain(left) {
+		return gpus, true
+	}
+	now, err := m.gpus(ctx, s)
+	if err != nil {
+		m.putOff(ctx, touched, left, err.Error())
+		return nil, false
+	}
+	return now, true
 }
 
 // putOff ends a round that may not touch anything, with these GPUs drained still.
