@@ -392,21 +392,6 @@ func TestInModeGovernTheSameIsDone(t *testing.T) {
 	}
 }
 
-func TestARestartStopsNothingSooner(t *testing.T) {
-	s := newStage(t, named("a", nil), podOf("a", corev1.ConditionTrue))
-	s.kernel["a"] = "idle"
-	s.pass(58 * time.Minute) // warned for 09:01
-	s.restart()
-	s.pass(9 * time.Minute)
-	if a := s.annotations("a"); a[api.AnnotationStopped] != "" {
-		t.Fatalf("a process that has looked for 9 minutes stops on a warning of 10: %v", a)
-	}
-	s.pass(20 * time.Minute)
-	if a := s.annotations("a"); a[api.AnnotationStopped] == "" {
-		t.Errorf("annotations are %v, want it stopped", a)
-	}
-}
-
 func TestNobodyIsAskedWithoutAPolicy(t *testing.T) {
 	s := newStage(t, named("a", nil), podOf("a", corev1.ConditionTrue))
 	s.options.Default = rules.Off()

@@ -12,6 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
@@ -179,6 +184,38 @@ func TestADeathAtAnyWriteChangesNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// madeByKubeflow makes the StatefulSet and the pod of a notebook as Kubeflow's
+// controller makes them: without labels and marks.
+func (w *world) madeByKubeflow(name string) {
+	w.t.Helper()
+	var s appsv1.StatefulSet
+	w.must(w.bare.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, &s))
+	s.Labels, s.Annotations = nil, nil
+	delete(s.Spec.Template.Annotations, api.AnnotationNotebookSpec)
+	w.must(w.bare.Update(w.t.Context(), &s))
+	var pod corev1.Pod
+	w.must(w.bare.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name + "-0"}, &pod))
+	delete(pod.Annotations, api.AnnotationNotebookSpec)
+	w.must(w.bare.Update(w.t.Context(), &pod))
+}
+
+// collect is the garbage collector: it deletes what belongs to an object that is gone.
+func (w *world) collect() {
+	w.t.Helper()
+	there := map[types.UID]bool{}
+	for _, list := range []client.ObjectList{&kubeflow.NotebookList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.PodList{}} {
+		w.must(w.bare.List(w.t.Context(), list))
+		w.must(meta.EachListItem(list, func(o runtime.Object) error {
+			obj := o.(client.Object)
+			if ref := metav1.GetControllerOf(obj); ref != nil && !there[ref.UID] {
+				return w.bare.Delete(w.t.Context(), obj)
+			}
+			there[obj.GetUID()] = true
+			return nil
+		}))
 	}
 }
 

@@ -181,38 +181,6 @@ func (w *world) bear(s *appsv1.StatefulSet) {
 	w.born = append(w.born, string(pod.UID))
 }
 
-// madeByKubeflow makes the StatefulSet and the pod of a notebook as Kubeflow's
-// controller makes them: without labels and marks.
-func (w *world) madeByKubeflow(name string) {
-	w.t.Helper()
-	var s appsv1.StatefulSet
-	w.must(w.bare.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, &s))
-	s.Labels, s.Annotations = nil, nil
-	delete(s.Spec.Template.Annotations, api.AnnotationNotebookSpec)
-	w.must(w.bare.Update(w.t.Context(), &s))
-	var pod corev1.Pod
-	w.must(w.bare.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name + "-0"}, &pod))
-	delete(pod.Annotations, api.AnnotationNotebookSpec)
-	w.must(w.bare.Update(w.t.Context(), &pod))
-}
-
-// collect is the garbage collector: it deletes what belongs to an object that is gone.
-func (w *world) collect() {
-	w.t.Helper()
-	there := map[types.UID]bool{}
-	for _, list := range []client.ObjectList{&kubeflow.NotebookList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.PodList{}} {
-		w.must(w.bare.List(w.t.Context(), list))
-		w.must(meta.EachListItem(list, func(o runtime.Object) error {
-			obj := o.(client.Object)
-			if ref := metav1.GetControllerOf(obj); ref != nil && !there[ref.UID] {
-				return w.bare.Delete(w.t.Context(), obj)
-			}
-			there[obj.GetUID()] = true
-			return nil
-		}))
-	}
-}
-
 // warn makes an event of type Warning. What is said again is the same event, as
 // client-go keeps it.
 func (w *world) warn(kind, name string, uid types.UID, reason, message string) {
