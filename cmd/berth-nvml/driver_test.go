@@ -69,7 +69,7 @@ func TestReadings(t *testing.T) {
 		fakelib.GPU(1, "mig=1 util=40 tensor=30"), "mig gpu=1 uuid=MIG-a gi=1 profile=9 start=0")
 	c := start(t, lib, patience)
 	snapshot(t, c)
-	got := aged(t, c)
+	got := aged(t, c, "GPU-0", "MIG-a")
 	r := got["GPU-0"].Reading
 	want := r // NVLink's values and the last Xid are not of this test
 	want.TemperatureCelsius, want.MemoryTempCelsius, want.PowerWatts, want.PowerLimitWatts = 71, 82, 345.678, 700

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,15 +91,18 @@ func event(c *nvml.Client) nvml.Event {
 	}
 }
 
-// aged lets GPM's samples grow older than the 100 ms that two have to be apart,
-// by asking until they are.
-func aged(t *testing.T, c *nvml.Client) map[string]nvml.Sample {
+// aged lets GPM's samples of some devices grow older than the 100 ms that two have to
+// be apart, by asking until they are. Each device's have an age of their own.
+func aged(t *testing.T, c *nvml.Client, uuids ...string) map[string]nvml.Sample {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		if s := samples(t, c); !strings.Contains(strings.Join(s["GPU-0"].Absent, " "), "TensorActiveRatio") {
+	for end := time.Now().Add(3 * patience); ; {
+		s := samples(t, c)
+		young := slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool { return !slices.Contains(s[uuid].Absent, "TensorActiveRatio") })
+		if len(young) == 0 {
 			return s
 		}
+		if time.Now().After(end) {
+			t.Fatalf("no GPM values of %v", young)
+		}
 	}
-	t.Fatal("no GPM values within 10 s")
-	return nil
 }
