@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,17 +27,6 @@ type driver interface {
 // offers takes what the node has: package allocation's Node.
 type offers interface {
 	SetGPUs(s nvml.Snapshot, healthy map[string]bool, c config.Settings) error
-}
-
-// Status is what the keeper knows at one moment. It is a value: nobody changes it.
-type Status struct {
-	Snapshot nvml.Snapshot // the last one that has GPUs, or none yet
-	Unread   string        // why the driver cannot be read now; "" is that it can
-	Settings config.Settings
-	InForce  bool            // Settings are; without, nothing is offered
-	Healthy  map[string]bool // by UUID of GPUs and MIG devices; false for those that are drained, too
-	Drained  map[string]bool // those of them that are well; for pods that have them already
-	Xid      map[string]int  // last Xid, by UUID of GPUs; 0 is none
 }
 
 // keeper holds together driver, health and configuration on one goroutine, and
@@ -75,9 +63,6 @@ type keeper struct {
 	fetched  chan fetched
 	probed   chan probed
 }
-
-// notRead is Status.Unread at first.
-const notRead = "the driver has not been read yet"
 
 // request asks the loop to offer anew, with refresh after a new snapshot.
 type request struct {
@@ -356,38 +341,6 @@ func (k *keeper) answer() {
 		close(done)
 	}
 	k.waiting = nil
-}
-
-// status is what is known now.
-func (k *keeper) status() Status {
-	s := Status{
-		Snapshot: k.snapshot, Unread: k.unread, Settings: k.choice.Settings, InForce: k.choice.InForce,
-		Healthy: k.health.Healthy(), Drained: map[string]bool{}, Xid: map[string]int{},
-	}
-	k.mu.Lock()
-	drained := maps.Clone(k.drained)
-	k.mu.Unlock()
-	out := maps.Clone(drained)
-	for uuid, why := range k.faulty() {
-		if why != "" {
-			out[uuid] = true
-		}
-	}
-	for _, g := range k.snapshot.GPUs {
-		s.Xid[g.UUID] = k.health.LastXid(g.UUID)
-		if !out[g.UUID] {
-			continue
-		}
-		uuids := []string{g.UUID}
-		for _, d := range g.MIG {
-			uuids = append(uuids, d.UUID)
-		}
-		for _, uuid := range uuids {
-			s.Drained[uuid] = drained[g.UUID] && s.Healthy[uuid]
-			s.Healthy[uuid] = false
-		}
-	}
-	return s
 }
 
 // apply offers what there is, and tells the listener. What is prepared may say by
