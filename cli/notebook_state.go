@@ -126,9 +126,6 @@ func asked(nb *kubeflow.Notebook) map[string]int64 {
 	return out
 }
 
-// gpusText is what a pod asks for of GPUs: "2", "1x1g.5gb", "6GiB"; "-" is none.
-func gpusText(pod *v1.Pod) string { return kube.GPUsText(pod) }
-
 // idleText says how long nothing has happened in a notebook that runs, or when
 // it is stopped for it; "-" is not known.
 func idleText(nb *kubeflow.Notebook, now time.Time) string {

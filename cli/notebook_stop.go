@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
 )
 
 func newNotebookStop(o Options) *cobra.Command {
@@ -50,7 +51,7 @@ func (n *notebooks) stop(ctx context.Context, name string) error {
 		return err
 	}
 	gives := ""
-	if g := gpusText(podOfNotebook(nb)); g != "-" {
+	if g := kube.GPUsText(podOfNotebook(nb)); g != "-" {
 		gives = "; its GPUs (" + g + ") are free when its pod has ended"
 	}
 	fmt.Fprintf(n.o.Out, "notebook %s/%s stopped%s\n  kept  %s\n  lost  %s\n  `%s notebook start %s` starts it again\n",

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -25,8 +24,8 @@ type Ends struct {
 
 // Opening tells when there is room for pod, which has no node, by the ends that are
 // known of those that hold GPUs where it could go: their activeDeadlineSeconds, their
-// deletion, and what known says of their owners. pods are those of the Trial; those among them that wait and come before pod get
-// room first.
+// deletion, and what known says of their owners. pods are those of the Trial; those
+// among them that wait and come before pod get room first.
 func (t *Trial) Opening(pod *v1.Pod, pods []*v1.Pod, known Ends, now time.Time) notebook.Opening {
 	if g, err := GangOf(pod); g != nil || err != nil {
 		return notebook.Opening{Unknown: "it starts together with the other pods of its gang, for which no time is reckoned"}
@@ -104,7 +103,8 @@ func (s *seat) take(on *cluster.Snapshot, by placement.Policy) bool {
 // in their order: one more than mostAhead are the most.
 func (t *Trial) before(pod *v1.Pod, mine *seat, pods []*v1.Pod) []seat {
 	first := func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(priorityOf(b), priorityOf(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+		x, y := memberOf(a), memberOf(b)
+		return notebook.Ahead(&x, &y)
 	}
 	var ahead []*v1.Pod
 	for _, p := range pods {

@@ -60,14 +60,18 @@ func PlaceInLine(pod *v1.Pod, pods []*v1.Pod) notebook.Place {
 	lines := notebook.NewLines()
 	for _, p := range pods {
 		if want := AmountsOf(p); len(want) > 0 && refused(p) {
-			lines.Put(notebook.Member{
-				Namespace: p.Namespace, Name: p.Name, Resource: want[0].Resource, Count: want[0].Count, Waits: true,
-				Priority: priorityOf(p), Created: p.CreationTimestamp.Time, UID: string(p.UID),
-			})
+			m := memberOf(p)
+			m.Resource, m.Count, m.Waits = want[0].Resource, want[0].Count, true
+			lines.Put(m)
 		}
 	}
 	m := notebook.Member{Namespace: pod.Namespace, Name: pod.Name}
 	return lines.Place(m.ID())
+}
+
+// memberOf is a pod as one of a line, without what it stands in line for.
+func memberOf(p *v1.Pod) notebook.Member {
+	return notebook.Member{Namespace: p.Namespace, Name: p.Name, Priority: priorityOf(p), Created: p.CreationTimestamp.Time, UID: string(p.UID)}
 }
 
 // refused says whether the scheduler has found no place for a pod.

@@ -78,8 +78,9 @@ type Member struct {
 // ID names the notebook: "namespace/name".
 func (m *Member) ID() string { return m.Namespace + "/" + m.Name }
 
-// ahead orders a line as the scheduler does: higher priority, then earlier.
-func ahead(a, b *Member) int {
+// Ahead orders a line as the scheduler does: higher priority, then earlier. It is
+// negative where a comes first.
+func Ahead(a, b *Member) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
 }
 
@@ -126,7 +127,7 @@ func (l *Lines) Put(m Member) (changed bool) {
 		at.holders[m.ID()] = &m
 		return true
 	}
-	i, _ := slices.BinarySearchFunc(at.waits, &m, ahead)
+	i, _ := slices.BinarySearchFunc(at.waits, &m, Ahead)
 	at.waits = slices.Insert(at.waits, i, &m)
 	at.dirty = true
 	return true
@@ -160,7 +161,7 @@ func (l *Lines) Place(id string) Place {
 		return Place{}
 	}
 	at := l.lines[m.Resource]
-	i, _ := slices.BinarySearchFunc(at.waits, m, ahead)
+	i, _ := slices.BinarySearchFunc(at.waits, m, Ahead)
 	return at.place(i, m.Resource)
 }
 

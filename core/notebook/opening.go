@@ -64,7 +64,7 @@ func Opens(now time.Time, ahead int, holders []Holder, room func(gone []int) boo
 			}
 		}
 	}
-	o.AtLatest, o.Perhaps = earliest(holders, certain, room), Bound{}
+	o.AtLatest = earliest(holders, certain, room)
 	if len(all) > len(certain) {
 		if p := earliest(holders, all, room); o.AtLatest.At.IsZero() || p.At.Before(o.AtLatest.At) {
 			o.Perhaps = p
