@@ -9,10 +9,13 @@ LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(K8S) -X $(VERSION_PKG).gitMajor=
 PURE := ./core/... ./api/... ./internal/... ./agent/... ./kube/... ./controller/... ./cli/... ./fleet/... ./sim/... $(addprefix ./,$(filter-out scheduler/server,$(wildcard scheduler/*)))
 
 .DEFAULT_GOAL := help
-.PHONY: help build agent up down test check lint bench generate tidy clean
+.PHONY: help ldflags build agent release up down test check lint bench generate tidy clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+ldflags: # for the scripts in tools/, when they are run by themselves
+	@echo '$(LDFLAGS)'
 
 build: ## build bin/berth, bin/kubectl-berth and bin/kubectl
 	@sh tools/build.sh "$(LDFLAGS)"
@@ -20,6 +23,10 @@ build: ## build bin/berth, bin/kubectl-berth and bin/kubectl
 agent: ## build bin/berth-agent and bin/berth-nvml, for nodes with GPUs
 	go build -ldflags "$(LDFLAGS)" -o bin/berth-agent ./cmd/berth-agent
 	@sh tools/nvml.sh "$(LDFLAGS)"
+
+# For this machine's platform, or those named: make release PLATFORMS="linux/amd64 linux/arm64"
+release: ## build bin/release: what people are given, without paths of this machine, for PLATFORMS
+	@sh tools/release.sh "$(LDFLAGS)" $(PLATFORMS)
 
 up: build ## start a Kubernetes control plane with a simulated GPU fleet here
 	@bin/berth up

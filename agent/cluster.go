@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -49,6 +50,9 @@ func (a *agent) connect(g *group) error {
 		return err
 	}
 	config.UserAgent = labels.Manager
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &asNode{node: a.o.NodeName, next: next, log: a.o.Log}
+	})
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make a client for the cluster: %w", err)

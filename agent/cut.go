@@ -56,6 +56,19 @@ func (a *agent) held(ctx context.Context) (map[string][]string, error) {
 	return out, err
 }
 
+// holdersOf names who holds a GPU or MIG device now.
+func (a *agent) holdersOf(uuid string) []string {
+	var out []string
+	for _, h := range a.node.Holders() {
+		for _, d := range h.Devices {
+			if name := "pod " + h.Namespace + "/" + h.Pod; d.UUID == uuid && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
 // freed tells those who wait for it that holders changed.
 func (a *agent) freed() {
 	a.mps.Freed()

@@ -5,30 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"berth.dev/berth/agent/config"
-	"berth.dev/berth/agent/exporter"
 	"berth.dev/berth/agent/fakegpu"
 	"berth.dev/berth/agent/settings"
+	"berth.dev/berth/internal/input"
 )
 
 // CheckFiles reads what flags name, before anything is begun, and says what is wrong
 // with it: with file, line and field where it is a file's content. It is for what is
 // read at the start alone, or what nobody but the caller can mend: the file of fake
-// GPUs, the metrics, the kubeconfig, and the values of flags and environment that
-// stand for fields of the configuration file.
+// GPUs, the kubeconfig, and the values of flags and environment that stand for fields
+// of the configuration file.
 //
-// The configuration file itself and the MIG configurations are no errors here: they
-// come from ConfigMaps, which may come late and are followed.
+// The configuration file itself, the MIG configurations and the metrics file are not
+// errors here: they come from ConfigMaps, which may come late and are followed.
 func (o Options) CheckFiles() error {
 	if o.FakeFile != "" {
-		if err := checkFake(o.FakeFile); err != nil {
-			return err
+		if err := fakegpu.CheckDevices(o.FakeDevices); err != nil {
+			return fmt.Errorf("--fake-devices: %w", err)
 		}
-	}
-	if o.MetricsFile != "" {
-		if _, _, err := readFields(o.MetricsFile); err != nil {
+		if err := o.checkFake(); err != nil {
 			return err
 		}
 	}
@@ -44,27 +41,18 @@ func (o Options) CheckFiles() error {
 }
 
 // checkFake says what is wrong with the file of GPUs that do not exist, if anything.
-func checkFake(path string) error {
-	data, err := readFile("--fake", path)
+func (o Options) checkFake() error {
+	data, err := readFile("--fake", o.FakeFile)
 	if err != nil {
 		return err
 	}
-	_, err = fakegpu.Parse(path, data)
+	_, err = fakegpu.Parse(o.FakeFile, data, o.FakeDevices...)
 	return err
-}
-
-// readFields reads which metrics are asked for.
-func readFields(path string) (fields exporter.Fields, told []string, err error) {
-	data, err := readFile("--metrics-file", path)
-	if err != nil {
-		return exporter.Fields{}, nil, err
-	}
-	return exporter.ParseFields(path, data)
 }
 
 // readFile reads a file that a flag names.
 func readFile(flag, path string) ([]byte, error) {
-	raw, err := os.ReadFile(filepath.Clean(path))
+	raw, err := input.ReadFile(path, input.Config)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
@@ -80,7 +68,7 @@ func (a *agent) watchFake(g *group) {
 	g.run(func(ctx context.Context) error {
 		said := ""
 		for range settings.Changes(ctx, a.o.Log, a.o.FakeFile) {
-			err := checkFake(a.o.FakeFile)
+			err := a.o.checkFake()
 			switch {
 			case err == nil:
 				said = ""

@@ -2,13 +2,15 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// group runs the parts of an agent: the first that ends with an error ends all,
-// and what was begun first is let go last.
+// group runs the parts of an agent: the first that ends with an error ends all, save
+// those that are begun again, and what was begun first is let go last.
 type group struct {
 	ctx   context.Context //nolint:containedctx // of the parts: it lives as long as the group
 	parts *errgroup.Group
@@ -25,6 +27,40 @@ func newGroup(ctx context.Context) *group {
 func (g *group) run(part func(ctx context.Context) error) {
 	g.parts.Go(func() error { return part(g.ctx) })
 }
+
+// again runs a part whose failure is its own alone: it is logged as what and told,
+// each reason once, and the part is begun again after a while, until the group ends.
+func (g *group) again(log *slog.Logger, what string, tell func(error), part func(ctx context.Context) error) {
+	g.run(func(ctx context.Context) error {
+		said := ""
+		for wait := againFirst; ; wait = min(2*wait, againMost) {
+			began := time.Now()
+			err := part(ctx)
+			if ctx.Err() != nil || err == nil {
+				return nil
+			}
+			if err.Error() != said {
+				said = err.Error()
+				log.Warn(what+"; it is tried again", "error", err)
+				tell(err)
+			}
+			if time.Since(began) > againMost {
+				wait = againFirst
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(wait):
+			}
+		}
+	})
+}
+
+// Between the attempts of a part that is begun again; the wait doubles.
+const (
+	againFirst = time.Second
+	againMost  = 30 * time.Second
+)
 
 // last has f run when all parts have ended.
 func (g *group) last(f func()) { g.lasts = append(g.lasts, f) }

@@ -38,6 +38,7 @@ type keeper struct {
 	faulty  func() map[string]string                 // why shares of GPUs cannot be used, by UUID; "" is that they can
 	listen  func(Status)                             // told of every new Status
 	say     func(kind, reason, message string)       // events on the node
+	holders func(uuid string) []string               // who holds a GPU or MIG device now, for a person
 	xid     func(uuid string, xid int, at time.Time) // told of every Xid
 	choices <-chan settings.Choice
 	log     *slog.Logger
@@ -85,7 +86,7 @@ func newKeeper(d driver, o offers, choices <-chan settings.Choice, p health.Poli
 	return &keeper{
 		driver: d, offers: o, choices: choices, health: health.New(p), now: time.Now,
 		prepare: func(Status) {}, faulty: func() map[string]string { return nil },
-		listen: func(Status) {}, say: func(string, string, string) {},
+		listen: func(Status) {}, say: func(string, string, string) {}, holders: func(string) []string { return nil },
 		xid: func(string, int, time.Time) {}, unread: notRead, log: slog.New(slog.DiscardHandler),
 		drained: map[string]bool{}, told: map[string]bool{}, asked: make(chan request), before: make(chan []nvml.Event, 1), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
 	}
@@ -195,7 +196,9 @@ func (k *keeper) take(f fetched) {
 		k.apply()
 		return
 	}
+	before := k.snapshot
 	k.snapshot, k.unread, k.seen = f.snapshot, f.snapshot.Failed, f.snapshot.Failed == ""
+	k.byHand(before)
 	changed := k.health.Inventory(k.snapshot.Node().GPUs, f.asked)
 	k.tell(changed)
 	k.apply()

@@ -4,49 +4,105 @@ import (
 	"context"
 	"strings"
 
+	"berth.dev/berth/agent/access"
 	"berth.dev/berth/agent/allocation"
 	"berth.dev/berth/agent/exporter"
 	"berth.dev/berth/agent/nvml"
+	"berth.dev/berth/agent/settings"
 )
 
-// serveMetrics serves what dcgm-exporter serves.
-func (a *agent) serveMetrics(g *group, source allocation.PodSource) error {
+// serveMetrics serves what dcgm-exporter serves. Nothing that is wrong with it ends
+// the agent: the devices of containers do not depend on metrics.
+func (a *agent) serveMetrics(g *group, source allocation.PodSource) {
 	o := &a.o
-	if o.Listen == "" {
-		return nil
+	for _, w := range o.MetricsWarnings {
+		o.Log.Warn("metrics", "warning", w)
 	}
-	options := exporter.CollectorOptions{Options: exporter.Options{Hostname: o.NodeName, Divide: !o.Duplicate, OldLabels: o.OldLabels}, MinAge: o.Interval, Log: o.Log}
+	if o.Listen == "" {
+		return
+	}
+	options := exporter.CollectorOptions{Options: exporter.Options{Hostname: o.NodeName, Divide: !o.Duplicate, OldLabels: o.OldLabels}, PodLabels: o.PodLabels, MinAge: o.Interval, Log: o.Log}
 	if o.OldHostname {
 		options.HostnameLabel = "Hostname"
-	}
-	if o.MetricsFile != "" {
-		fields, told, err := readFields(o.MetricsFile)
-		if err != nil {
-			return err
-		}
-		for _, t := range told {
-			o.Log.Warn("metrics", "file", o.MetricsFile, "warning", t)
-		}
-		options.Fields = fields
 	}
 	kubelet := exporter.NewKubelet(o.podResources(), o.Resources)
 	g.last(func() { _ = kubelet.Close() })
 	names := podNames{source}
 	collector := exporter.NewCollector(exporter.Sources{
 		Snapshot: func() nvml.Snapshot { return a.now().Snapshot },
-		Samples:  a.client.Samples,
-		Holders:  a.holders,
-		Kubelet:  kubelet.Holders,
-		PodUID:   names.uid, Container: names.container,
+		Samples:  a.client.Samples, Ask: a.client.Ask,
+		Holders: a.holders,
+		Kubelet: kubelet.Holders,
+		PodUIDs: names.uids, PodLabels: names.labels, Container: names.container,
 		Healthy:  func(uuid string) bool { return a.now().Healthy[uuid] },
 		Counters: a.counters,
 		Bare:     a.bare,
 	}, options)
 	a.keeper.xid = collector.Xids.Note
-	g.run(func(ctx context.Context) error {
-		return exporter.Serve(ctx, exporter.ServeOptions{Address: o.Listen, Scrape: collector.Scrape, Health: a.health, Log: o.Log})
+	if o.MetricsFile != "" {
+		a.followMetricsFile(g, collector.SetFields)
+	}
+	g.again(o.Log, "the metrics are not served", a.notServed, func(ctx context.Context) error {
+		who, err := access.New(a.access())
+		if err != nil {
+			return err
+		}
+		return exporter.Serve(ctx, exporter.ServeOptions{
+			Address: who.Address, TLS: who.TLS, Guard: who.Guard, Page: collector.Page, Health: a.health, Log: o.Log,
+		})
 	})
-	return nil
+}
+
+// notServed tells whoever looks after the node that there are no metrics.
+func (a *agent) notServed(err error) {
+	a.nodeEvent("Warning", "MetricsNotServed", err.Error()+"; it is tried again, and devices are given out as before")
+}
+
+// followMetricsFile reads which metrics are asked for, now and whenever the file
+// changes. What cannot be served is told of once, and counted. A file that cannot be
+// read leaves what was read before, at first the default set.
+func (a *agent) followMetricsFile(g *group, set func(exporter.Fields, []exporter.Fault)) {
+	path, said := a.o.MetricsFile, ""
+	var fields exporter.Fields
+	read := func() {
+		var faults []exporter.Fault
+		data, err := readFile("--metrics-file", path)
+		if err != nil {
+			faults = []exporter.Fault{{Reason: exporter.LeftOutUnread, Text: err.Error() + "; the metrics stay as they were, at first the default set"}}
+		} else {
+			fields, faults = exporter.ParseFields(path, data)
+		}
+		set(fields, faults)
+		var all []string
+		for _, f := range faults {
+			all = append(all, f.Text)
+		}
+		text := strings.Join(all, "\n")
+		if text == said {
+			return
+		}
+		said = text
+		for _, line := range all {
+			a.o.Log.Warn("metrics", "left out", line)
+		}
+	}
+	read() // before the first scrape
+	g.run(func(ctx context.Context) error {
+		for range settings.Changes(ctx, a.o.Log, path) {
+			read()
+		}
+		return nil
+	})
+}
+
+// access says who may read the metrics.
+func (a *agent) access() access.Options {
+	o := a.o.access()
+	o.Log = a.o.Log
+	if a.cluster != nil {
+		o.API = a.cluster.client
+	}
+	return o
 }
 
 // now is what is known of the node.
@@ -85,17 +141,30 @@ func (a *agent) counters() exporter.Counters {
 // podNames finds pods and containers by other names than the exporter has.
 type podNames struct{ source allocation.PodSource }
 
-func (n podNames) uid(namespace, name string) string {
+// uids looks pods up by namespace and name, as they are at the call.
+func (n podNames) uids() func(namespace, name string) string {
 	list, err := n.source.Pods(context.Background(), false)
 	if err != nil {
-		return ""
+		return func(string, string) string { return "" }
 	}
+	type key struct{ namespace, name string }
+	by := make(map[key]string, len(list))
 	for _, p := range list {
-		if p.Namespace == namespace && p.Name == name {
-			return string(p.UID)
+		by[key{p.Namespace, p.Name}] = string(p.UID)
+	}
+	return func(namespace, name string) string { return by[key{namespace, name}] }
+}
+
+// labels gives the labels of pods by UID, as they are at the call.
+func (n podNames) labels() func(podUID string) map[string]string {
+	list, err := n.source.Pods(context.Background(), false)
+	by := make(map[string]map[string]string, len(list))
+	if err == nil {
+		for _, p := range list {
+			by[string(p.UID)] = p.Labels
 		}
 	}
-	return ""
+	return func(podUID string) map[string]string { return by[podUID] }
 }
 
 func (n podNames) container(podUID, id string) string {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"berth.dev/berth/agent/access"
+	"berth.dev/berth/agent/exporter"
 	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/api"
 )
@@ -31,6 +33,9 @@ type Options struct {
 	// FakeFile is the text file of GPUs that do not exist and that Child serves; the
 	// node is labelled so. "" is real ones.
 	FakeFile string
+	// FakeDevices are devices of the node that FakeFile may give to containers, as
+	// fakegpu.CheckDevices has them.
+	FakeDevices []string
 
 	KubeletDir string // the kubelet's folder, with device-plugins and pod-resources below it
 	CDIDir     string // for CDI specs, where the container runtime reads them
@@ -56,13 +61,20 @@ type Options struct {
 	// MPSProgram is nvidia-cuda-mps-control; "" finds it on the PATH.
 	MPSProgram string
 
-	Listen      string        // of the metrics, such as ":9400"; "" is none
-	MetricsFile string        // CSV of metrics in dcgm-exporter's format; "" is its default set
-	Interval    time.Duration // a scrape younger than this is given again
-	OldHostname bool          // label metrics with Hostname, as dcgm-exporter did before 4.5
-	OldLabels   bool          // pod_name, pod_namespace, container_name and uuid, as dcgm-exporter's --use-old-namespace
-	Resources   []string      // beside nvidia.com/..., whose devices are GPUs in what the kubelet tells
-	Duplicate   bool          // every sharer of a GPU gets the GPU's own values, as upstream's exporter gives them
+	Listen            string // of the metrics, as access.Options.Address; "" is none
+	WebConfig         string // file of who may read them, as access.Options.WebConfig; "" is none
+	CertFile, KeyFile string // of their certificate; "" is one that is made at the start
+
+	MetricsFile string             // CSV of metrics in dcgm-exporter's format; "" is its default set
+	PodLabels   exporter.PodLabels // which labels of pods the series of their devices carry
+	// MetricsWarnings are what is wrong with settings of the metrics that come from
+	// the environment; they are logged.
+	MetricsWarnings []string
+	Interval        time.Duration // a scrape younger than this is given again
+	OldHostname     bool          // label metrics with Hostname, as dcgm-exporter did before 4.5
+	OldLabels       bool          // pod_name, pod_namespace, container_name and uuid, as dcgm-exporter's --use-old-namespace
+	Resources       []string      // beside nvidia.com/..., whose devices are GPUs in what the kubelet tells
+	Duplicate       bool          // every sharer of a GPU gets the GPU's own values, as upstream's exporter gives them
 
 	Log *slog.Logger
 }
@@ -93,7 +105,15 @@ func (o Options) Validate() error {
 	case o.Pods == PodsKubelet && o.MIGFile != "":
 		return fmt.Errorf("--mig-config-file needs the node's label, which --pods kubelet does not read")
 	}
-	return nil
+	if o.Listen == "" {
+		return nil
+	}
+	return o.access().Check(o.Pods == PodsAPI)
+}
+
+// access says who may read the metrics, but for the API server that is asked.
+func (o Options) access() access.Options {
+	return access.Options{Address: o.Listen, WebConfig: o.WebConfig, CertFile: o.CertFile, KeyFile: o.KeyFile}
 }
 
 func (o Options) deviceDir() string { return filepath.Join(o.KubeletDir, "device-plugins") }

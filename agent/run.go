@@ -106,6 +106,9 @@ func (a *agent) start(g *group) error {
 	})
 	a.keeper = newKeeper(a.client, offered, choices, policy)
 	a.keeper.log = o.Log
+	if a.node != nil {
+		a.keeper.holders = a.holdersOf
+	}
 	if err := a.publish(g); err != nil {
 		return err
 	}
@@ -113,9 +116,7 @@ func (a *agent) start(g *group) error {
 		a.waitForSettings(g)
 	}
 	a.watchFake(g)
-	if err := a.serveMetrics(g, source); err != nil {
-		return err
-	}
+	a.serveMetrics(g, source)
 	if !o.Observe {
 		a.serveKubelet(g)
 		a.runMPS(g)

@@ -2,7 +2,7 @@
 // or reads. It holds no behaviour.
 package api
 
-// Names that Berth owns. All of them start with "berth.dev/".
+// Names that Berth owns. All labels, annotations and resources start with "berth.dev/".
 const (
 	// LabelSimulated marks a node of the simulated fleet. Its value is "true".
 	// Only nodes with this label are written by the fleet, and only their
@@ -12,6 +12,10 @@ const (
 	// AnnotationSimulated is the sentence a person sees on everything that is
 	// simulated: nodes, volumes and system pods.
 	AnnotationSimulated = "berth.dev/simulated-by"
+
+	// GroupAdmins is the group of the owner of a `berth up`: a ClusterRoleBinding of the
+	// same name gives it all rights.
+	GroupAdmins = "berth:cluster-admins"
 
 	// AnnotationDevices holds the committed devices of a pod, written only by
 	// Berth's scheduler in the Binding: JSON
@@ -61,6 +65,11 @@ const (
 	// commas. A label of this name may name one.
 	AnnotationDatasets = "berth.dev/datasets"
 
+	// AnnotationSharesDo, on a Pod that asks for several nvidia.com/gpu or on a Node
+	// that divides its GPUs, is "true" where shares serve such a request as well as
+	// GPUs do. Elsewhere shares come last for it. See docs/gpu-requests.md.
+	AnnotationSharesDo = "berth.dev/shares-do"
+
 	// AnnotationNotebookIdleAfter, on a Notebook or its Namespace, is after how long
 	// without activity a notebook is stopped: a duration such as "90m", or "never".
 	// What the Notebook says goes before what its Namespace says.
@@ -87,6 +96,12 @@ const (
 	// AnnotationNotebookProfile, on a Notebook, is the NotebookProfile that it was
 	// made of, with its options: "slug" or "slug;option=choice;...".
 	AnnotationNotebookProfile = "berth.dev/notebook-profile"
+
+	// AnnotationNotebookToken, on a Notebook, says that its server takes a token from
+	// Berth, so that who reaches its port alone is not in: TokenJupyter, in the
+	// variable JUPYTER_TOKEN of the first container. The controller then adds one.
+	AnnotationNotebookToken = "berth.dev/notebook-token"
+	TokenJupyter            = "jupyter"
 
 	// AnnotationNotebookSpec, on the StatefulSet of a Notebook, is the hash of what
 	// it was made of, so that a change by the user is told from one by hand.

@@ -31,4 +31,25 @@ const (
 	// CDIKind is the vendor and class of the CDI devices that stand for what one
 	// container gets.
 	CDIKind = "berth.dev/alloc"
+
+	// AnnotationScrapeScheme is the annotation by which scrapers commonly learn
+	// whether a pod serves its metrics by "http", the default, or "https".
+	AnnotationScrapeScheme = "prometheus.io/scheme"
+
+	// MetricsNamespace and MetricsReader name the ServiceAccount that may read the
+	// metrics of node agents and nothing else, and MetricsRole its ClusterRole.
+	MetricsNamespace = "kube-system"
+	MetricsReader    = "berth-metrics-reader"
+	MetricsRole      = "berth-metrics-reader"
+
+	// AgentAccount is the ServiceAccount of the node agents, in MetricsNamespace.
+	AgentAccount = "berth-agent"
+
+	// MetricsTokenHeader is the header in which a token reaches a node agent through
+	// the API server's proxy, which keeps Authorization to itself. Only tokens for
+	// MetricsAudience are taken from it, which are of no use elsewhere.
+	MetricsTokenHeader = "Berth-Metrics-Token"
+
+	// MetricsAudience is whom a token in MetricsTokenHeader is for.
+	MetricsAudience = "berth-metrics"
 )

@@ -3,12 +3,16 @@ package cli
 import (
 	"cmp"
 	"context"
+	"io"
 	"maps"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/net"
 
+	"berth.dev/berth/api"
+	"berth.dev/berth/internal/input"
 	"berth.dev/berth/kube"
 )
 
@@ -17,6 +21,10 @@ const (
 	busyNodes    = 64              // with more exporters none is asked
 	busyAtOnce   = 8
 )
+
+// mostMetrics is the most bytes of one exporter that are read: any pod with the labels
+// of an exporter is asked.
+const mostMetrics = 16 << 20
 
 // utilization asks the DCGM exporters of the cluster, through the API server,
 // how busy each GPU is: ratios by GPU UUID. It is a courtesy: an exporter that
@@ -31,12 +39,17 @@ func (c *cluster) utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, busyAtOnce)
+	tokens := kube.NewMetricsTokens(c, time.Now)
 	for _, p := range pods {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			raw, err := c.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, kube.ExporterPort, "/metrics", nil).DoRaw(ctx)
+			body, err := c.scrape(ctx, p, tokens)
 			if err != nil {
+				return
+			}
+			raw, err := input.Read("metrics of pod "+p.Name, body, mostMetrics)
+			if body.Close(); err != nil {
 				return
 			}
 			mu.Lock()
@@ -46,4 +59,18 @@ func (c *cluster) utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 	}
 	wg.Wait()
 	return out
+}
+
+// scrape asks one exporter for its metrics.
+func (c *cluster) scrape(ctx context.Context, p *v1.Pod, tokens *kube.MetricsTokens) (io.ReadCloser, error) {
+	r := c.CoreV1().RESTClient().Get().Namespace(p.Namespace).Resource("pods").SubResource("proxy").
+		Name(net.JoinSchemeNamePort(kube.ExporterScheme(p), p.Name, kube.ExporterPort)).Suffix("/metrics")
+	if kube.WantsMetricsToken(p) {
+		token, err := tokens.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r = r.SetHeader(api.MetricsTokenHeader, token)
+	}
+	return r.Stream(ctx)
 }

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -58,6 +59,47 @@ func apiServer(t testing.TB, objects []runtime.Object, metrics map[string]string
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// TestBusyIsReadFromAgentsThatAsk has an agent that gives its metrics for a token alone,
+// and a pod of a tenant that says that it is one: it gets none.
+func TestBusyIsReadFromAgentsThatAsk(t *testing.T) {
+	whole := node("gpu-node-1", "Tesla T4", 1, "", api.ResourceGPU, 1)
+	agent, forged := exporter("berth-agent-x"), exporter("forged")
+	for _, p := range []*v1.Pod{agent, forged} {
+		p.Labels["app"], p.Annotations[api.AnnotationScrapeScheme], p.Spec.ServiceAccountName = "berth-agent", "https", api.AgentAccount
+	}
+	agent.Namespace = api.MetricsNamespace
+	server := apiServer(t, []runtime.Object{whole, agent, forged, pod("ns", "a", "gpu-node-1", api.ResourceGPU, "GPU-gpu-node-1-0")}, nil)
+	mux := server.Config.Handler.(*http.ServeMux)
+	mux.HandleFunc("POST /api/v1/namespaces/kube-system/serviceaccounts/berth-metrics-reader/token", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !strings.Contains(string(body), api.MetricsAudience) {
+			t.Errorf("a token is asked for with %q, %v", body, err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","status":{"token":"good"}}`)
+	})
+	mux.HandleFunc("/api/v1/namespaces/kube-system/pods/https:berth-agent-x:9400/proxy/metrics", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(api.MetricsTokenHeader) != "good" {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-gpu-node-1-0",modelName="Tesla T4"} 90`+"\n")
+	})
+	asked := make(chan string, 1)
+	mux.HandleFunc("/api/v1/namespaces/gpu-operator/pods/https:forged:9400/proxy/metrics", func(_ http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get(api.MetricsTokenHeader)
+	})
+	s := newStage(t)
+	write(t, os.Getenv("KUBECONFIG"), strings.Replace(kubeconfig, "https://cluster.test:6443", server.URL, 1))
+	s.connect = nil
+	if out := s.ok("nodes", "--no-headers"); !strings.Contains(out, " 90% ") {
+		t.Errorf("berth nodes:\n%s", out)
+	}
+	if got := <-asked; got != "" {
+		t.Errorf("a tenant's pod was sent the token %q", got)
+	}
 }
 
 func exporter(name string) *v1.Pod {

@@ -138,7 +138,7 @@ func running() (datadir.Dir, bool) {
 	if err != nil {
 		return "", false
 	}
-	if _, err := d.State(); err != nil {
+	if _, err := d.State(); err != nil || d.Check() != nil {
 		return "", false
 	}
 	_, held, err := d.Holder()
@@ -194,7 +194,7 @@ func (f *clusterFlags) connect(o Options) (*cluster, error) {
 		return nil, fmt.Errorf("read %s: %w", ch.from, err)
 	}
 	c := &cluster{name: cfg.Host + " (" + ch.from + ")", next: ch.next, busyPatience: o.BusyPatience}
-	fmt.Fprintf(o.Err, "cluster: %s (%s)\n", ch.from, cfg.Host)
+	printf(o.Err, "cluster: %s (%s)\n", ch.from, cfg.Host)
 	tune(cfg)
 	c.config = cfg
 	connect := o.Connect

@@ -3,11 +3,13 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/util/jsonpath"
+
+	"berth.dev/berth/internal/input"
+	"berth.dev/berth/internal/visible"
 )
 
 // noValue stands where a row has nothing at a column's path, as in kubectl.
@@ -36,7 +38,7 @@ func parseColumns(format string) ([]column, error) {
 			names, paths = append(names, name), append(paths, path)
 		}
 	case kind == "custom-columns-file" && rest != "":
-		raw, err := os.ReadFile(rest)
+		raw, err := input.ReadFile(rest, input.Config)
 		if err != nil {
 			return nil, fmt.Errorf("read the columns: %w", err)
 		}
@@ -77,9 +79,9 @@ func writeColumns(w io.Writer, columns []column, noHeaders bool, rows []map[stri
 	cells := make([]string, len(columns))
 	if !noHeaders {
 		for i := range columns {
-			cells[i] = columns[i].name
+			cells[i] = visible.Line(columns[i].name)
 		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
+		io.WriteString(table, strings.Join(cells, "\t")+"\n")
 	}
 	for _, row := range rows {
 		for i := range columns {
@@ -87,9 +89,9 @@ func writeColumns(w io.Writer, columns []column, noHeaders bool, rows []map[stri
 			if err != nil {
 				return err
 			}
-			cells[i] = cell
+			cells[i] = visible.Line(cell)
 		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
+		io.WriteString(table, strings.Join(cells, "\t")+"\n")
 	}
 	return table.Flush()
 }

@@ -64,12 +64,12 @@ func installLinks(o Options, self, dir string) error {
 		if made {
 			word = "made"
 		}
-		fmt.Fprintf(o.Out, "%s: %s, a link to %s\n", path, word, self)
+		printf(o.Out, "%s: %s, a link to %s\n", path, word, self)
 	}
 	if !slices.Contains(filepath.SplitList(os.Getenv("PATH")), dir) {
-		fmt.Fprintf(o.Out, "\n%s is not in $PATH, where kubectl looks: export PATH=\"$PATH:%s\"\n", dir, dir)
+		printf(o.Out, "\n%s is not in $PATH, where kubectl looks: export PATH=\"$PATH:%s\"\n", dir, dir)
 	}
-	fmt.Fprintf(o.Out, "\nFor completion of `berth` itself, put this in your shell's start file:\n  source <(berth completion %s)\n", shell())
+	printf(o.Out, "\nFor completion of `berth` itself, put this in your shell's start file:\n  source <(berth completion %s)\n", shell())
 	return nil
 }
 

@@ -61,6 +61,9 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.Scheduler != "" {
 		args = append(args, "--scheduler", u.o.Scheduler)
 	}
+	if u.o.Kubernetes != "" {
+		args = append(args, "--kubernetes-version", u.o.Kubernetes)
+	}
 	if u.o.Notebooks != "" {
 		args = append(args, "--notebooks", u.o.Notebooks)
 	}
@@ -70,6 +73,12 @@ func (u *upCommand) detached(ctx context.Context) error {
 	}
 	for _, rule := range u.o.HostProcesses {
 		args = append(args, "--host-process", rule)
+	}
+	for _, name := range u.o.HostEnv {
+		args = append(args, "--host-env", name)
+	}
+	if u.o.NewKeys {
+		args = append(args, "--new-keys")
 	}
 	if u.o.HoldScheduler != "" {
 		args = append(args, "--hold-scheduler", u.o.HoldScheduler)

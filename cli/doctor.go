@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +78,7 @@ func (o Options) findings(out *outputFlags, found []finding.Finding, last string
 	if out.object() {
 		err = write(o.Out, out, newList("FindingList", found))
 	} else if err = finding.Print(o.Out, found); err == nil && last != "" {
-		_, err = fmt.Fprintln(o.Out, last)
+		_, err = printLine(o.Out, last)
 	}
 	if err == nil && finding.Failed(found) > 0 {
 		return errFound

@@ -43,7 +43,7 @@ func newDown(o Options) *cobra.Command {
 					return err
 				}
 			}
-			fmt.Fprintln(o.Out, downSentence(d, stopped, purge))
+			printLine(o.Out, downSentence(d, stopped, purge))
 			return nil
 		},
 	}

@@ -74,14 +74,14 @@ func (g *gpusCommand) print(w io.Writer, v kube.View) error {
 		return write(w, &g.output, newList("GPUList", rows))
 	case g.output.format == outputName:
 		for _, r := range rows {
-			fmt.Fprintf(w, "gpu/%s/%s\n", r.Node, cmp.Or(r.id(), r.UUID))
+			printf(w, "gpu/%s/%s\n", r.Node, cmp.Or(r.id(), r.UUID))
 		}
 		return nil
 	case len(rows) == 0 && g.cluster.namespace() != "":
-		fmt.Fprintf(g.o.Err, "no pod of namespace %s holds a GPU\n", g.cluster.namespace())
+		printf(g.o.Err, "no pod of namespace %s holds a GPU\n", g.cluster.namespace())
 		return nil
 	case len(rows) == 0:
-		fmt.Fprintln(g.o.Err, "no node has GPUs")
+		printLine(g.o.Err, "no node has GPUs")
 		return nil
 	}
 	wide := g.output.format == outputWide

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -90,11 +89,11 @@ func (n *nodesCommand) print(w io.Writer, v kube.View, pools []pool.Growth) erro
 		return write(w, &n.output, l)
 	case n.output.format == outputName:
 		for _, node := range shown {
-			fmt.Fprintln(w, "node/"+node.Name)
+			printLine(w, "node/"+node.Name)
 		}
 		return nil
 	case len(shown) == 0:
-		fmt.Fprintln(n.o.Err, "no node has GPUs (--all shows the others)")
+		printLine(n.o.Err, "no node has GPUs (--all shows the others)")
 		return printPools(w, pools)
 	case n.view == "allocation":
 		return allocationTable(shown).write(w, screenOf(n.o.Out), n.output.noHeaders)

@@ -119,7 +119,7 @@ func (n *notebookCommand) each(names []string, what func(name string) error) err
 	}
 	last := len(failed) - 1
 	for _, err := range failed[:last] {
-		fmt.Fprintf(n.o.Err, "error: %v\n", err)
+		printf(n.o.Err, "error: %v\n", err)
 	}
 	return failed[last]
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/kube"
@@ -133,7 +134,7 @@ func (c *notebookCreate) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.o.Err, "ready on %s; `%s notebook open %s` opens it\n", place(ready), n.program(), nb.Name)
+	printf(c.o.Err, "ready on %s; `%s notebook open %s` opens it\n", place(ready), n.program(), nb.Name)
 	return nil
 }
 
@@ -159,7 +160,7 @@ func (n *notebooks) whoami(ctx context.Context) authenticationv1.UserInfo {
 // personOf is the name of a user who is a person, as far as can be told.
 func personOf(u authenticationv1.UserInfo) string {
 	for _, g := range u.Groups {
-		if g == "system:masters" || g == "system:serviceaccounts" {
+		if g == "system:masters" || g == api.GroupAdmins || g == "system:serviceaccounts" {
 			return ""
 		}
 	}
@@ -170,7 +171,7 @@ func personOf(u authenticationv1.UserInfo) string {
 func (c *notebookCreate) warn(ctx context.Context, n *notebooks, nb *kubeflow.Notebook, own *v1.PersistentVolumeClaim) {
 	say := func(text string) {
 		if text != "" {
-			fmt.Fprintln(c.o.Err, "warning: "+text)
+			printLine(c.o.Err, "warning: "+text)
 		}
 	}
 	spec := podSpec(nb)
@@ -262,7 +263,7 @@ func (n *notebooks) makeClaim(ctx context.Context, claim *v1.PersistentVolumeCla
 	made, err := claims.Create(ctx, claim, o)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		fmt.Fprintf(w, "volume claim %s is there already, with what is on it: it is used\n", claim.Name)
+		printf(w, "volume claim %s is there already, with what is on it: it is used\n", claim.Name)
 		return keep, nil
 	case apierrors.IsNotFound(err):
 		return keep, n.noNamespace("make volume claim " + claim.Name)
@@ -301,17 +302,17 @@ func (c *notebookCreate) print(nb *kubeflow.Notebook, claim *v1.PersistentVolume
 	}
 	switch c.output {
 	case "":
-		_, err := fmt.Fprintf(c.o.Out, "notebook.kubeflow.org/%s created%s\n", nb.Name, suffix)
+		_, err := printf(c.o.Out, "notebook.kubeflow.org/%s created%s\n", nb.Name, suffix)
 		return err
 	case outputName:
-		_, err := fmt.Fprintf(c.o.Out, "notebook.kubeflow.org/%s\n", nb.Name)
+		_, err := printf(c.o.Out, "notebook.kubeflow.org/%s\n", nb.Name)
 		return err
 	}
 	object, err := objectOf(nb)
 	if err != nil {
 		return err
 	}
-	var p printers.ResourcePrinter = &printers.YAMLPrinter{}
+	var p printers.ResourcePrinter = &yamlPrinter{}
 	if c.output == "json" {
 		p = &printers.JSONPrinter{}
 	}
@@ -321,7 +322,7 @@ func (c *notebookCreate) print(nb *kubeflow.Notebook, claim *v1.PersistentVolume
 	}
 	var failed []error
 	for _, o := range append(objects, object) {
-		failed = append(failed, p.PrintObj(o, c.o.Out))
+		failed = append(failed, p.PrintObj(o, exact(c.o.Out)))
 	}
 	return errors.Join(failed...)
 }

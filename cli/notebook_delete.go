@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -50,13 +49,13 @@ func (n *notebooks) remove(ctx context.Context, name string, volumes bool) error
 	if err := n.in(n.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return n.refused("delete notebook "+n.namespace+"/"+name, "delete", err)
 	}
-	fmt.Fprintf(n.o.Out, "notebook %s/%s deleted\n", n.namespace, name)
+	printf(n.o.Out, "notebook %s/%s deleted\n", n.namespace, name)
 	kept := claimsOf(nb)
 	if volumes {
 		kept, err = n.removeVolumes(ctx, name, kept)
 	}
 	for _, m := range kept {
-		fmt.Fprintf(n.o.Out, "  kept  volume %s; `kubectl delete pvc -n %s %s` deletes it\n", m.claim, n.namespace, m.claim)
+		printf(n.o.Out, "  kept  volume %s; `kubectl delete pvc -n %s %s` deletes it\n", m.claim, n.namespace, m.claim)
 	}
 	return err
 }
@@ -78,7 +77,7 @@ func (n *notebooks) removeVolumes(ctx context.Context, name string, claims []vol
 			kept, failed = append(kept, m), append(failed, n.failed("delete volume claim "+m.claim, err))
 			continue
 		}
-		fmt.Fprintf(n.o.Out, "  lost  volume %s, with what was on it\n", m.claim)
+		printf(n.o.Out, "  lost  volume %s, with what was on it\n", m.claim)
 	}
 	return kept, errors.Join(failed...)
 }

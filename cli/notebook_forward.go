@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,72 +13,48 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/cli/gate"
 	"berth.dev/berth/core/notebook"
 )
 
 // errRestarts ends a forwarding whose pod is replaced.
 var errRestarts = errors.New("the notebook restarts")
 
-// firstLine keeps the first line written to it.
-type firstLine struct{ text string }
-
-// Write keeps the first line.
-func (l *firstLine) Write(b []byte) (int, error) {
-	if l.text == "" {
-		l.text, _, _ = strings.Cut(strings.TrimSpace(string(b)), "\n")
-	}
-	return len(b), nil
-}
-
-// forward forwards a port of the loopback addresses to a pod until ctx ends, the
-// connection is lost or the pod is replaced. Port 0 takes a free
-// one; ready is told which, once it listens.
-func (n *notebooks) forward(ctx context.Context, to target, port int, ready func(port int)) error {
+// forward leads a gate to a pod until ctx ends, the connection is lost or the pod is
+// replaced. ready is called once it does.
+func (n *notebooks) forward(ctx context.Context, to target, g *gate.Gate, ready func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	dialer, err := n.dialer(to)
 	if err != nil {
 		return err
 	}
-	listening := make(chan struct{})
-	var trouble firstLine
-	f, err := portforward.NewOnAddressesForStreaming(dialer, []string{"localhost"}, []string{fmt.Sprintf("%d:%d", port, to.port)},
-		ctx.Done(), listening, io.Discard, &trouble)
+	conn, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {
-		return fmt.Errorf("forward port %d to pod %s: %w", port, to.pod, err)
+		return fmt.Errorf("forward to pod %s/%s: %w", to.namespace, to.pod, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- f.ForwardPorts() }()
-	select {
-	case err := <-ended:
-		return n.noForward(to, port, trouble.text, err)
-	case <-listening:
-	}
-	ports, err := f.GetPorts()
-	if err != nil {
-		return fmt.Errorf("forward to pod %s: %w", to.pod, err)
-	}
-	ready(int(ports[0].Local))
+	defer conn.Close()
+	t := &tunnel{conn: conn, port: to.port}
+	g.Connect(gate.Notebook{Dial: t.dial, Token: to.token})
+	defer g.Disconnect()
+	ready()
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
 		cancel(n.untilReplaced(ctx, to))
 	}()
-	err = <-ended
+	select {
+	case <-ctx.Done():
+		err = nil
+	case <-conn.CloseChan():
+		err = portforward.ErrLostConnectionToPod
+	}
 	cancel(nil)
 	<-watching
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return err
-}
-
-// noForward explains why a forwarding did not begin.
-func (n *notebooks) noForward(to target, port int, says string, err error) error {
-	if says != "" && port != 0 {
-		return usagef("--port %d: %s; leave --port out to take a free one", port, says)
-	}
-	return fmt.Errorf("forward to pod %s/%s: %w", to.namespace, to.pod, err)
 }
 
 // untilReplaced waits until a pod ends or is another one. A notebook that is busy

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -91,14 +90,14 @@ func (l *notebookList) print(w io.Writer, list []kubeflow.Notebook, namespace st
 		return write(w, &l.output, newList("NotebookStateList", rows))
 	case l.output.format == outputName:
 		for _, r := range rows {
-			fmt.Fprintln(w, "notebook.kubeflow.org/"+r.Name)
+			printLine(w, "notebook.kubeflow.org/"+r.Name)
 		}
 		return nil
 	case len(rows) == 0 && l.cluster.allNamespaces:
-		fmt.Fprintf(l.o.Err, "there are no notebooks; `%s notebook create NAME` makes one\n", l.o.Name)
+		printf(l.o.Err, "there are no notebooks; `%s notebook create NAME` makes one\n", l.o.Name)
 		return nil
 	case len(rows) == 0:
-		fmt.Fprintf(l.o.Err, "namespace %s has no notebooks; -A shows those of all\n", namespace)
+		printf(l.o.Err, "namespace %s has no notebooks; -A shows those of all\n", namespace)
 		return nil
 	}
 	wide := l.output.format == outputWide

@@ -52,8 +52,8 @@ func (w *notebookWish) check() error {
 	switch {
 	case w.gpus < 0 || w.gpus > 64:
 		return usagef("--gpus %d: a pod gets between 0 and 64 GPUs", w.gpus)
-	case w.gpuMemory < 0:
-		return usagef("--gpu-memory %d: it is the memory in GiB that is wanted of a GPU", w.gpuMemory)
+	case w.gpuMemory < 0 || w.gpuMemory > mostGPUMemory:
+		return usagef("--gpu-memory %d: it is the memory in GiB that is wanted of a GPU, at most %d", w.gpuMemory, mostGPUMemory)
 	case w.mig != "" && (w.gpus > 0 || w.gpuMemory > 0):
 		return usagef("--mig asks for MIG devices, and --gpus or --gpu-memory for GPUs: keep one of the two")
 	}
@@ -83,6 +83,12 @@ func checkName(name string) error {
 	return nil
 }
 
+// Bounds of what one notebook asks for.
+const (
+	mostGPUMemory = 1 << 20 // GiB
+	mostMIG       = 448     // 64 GPUs in seven
+)
+
 // migAmount reads --mig.
 func (w *notebookWish) migAmount() (profile string, count int, err error) {
 	if w.mig == "" {
@@ -91,7 +97,7 @@ func (w *notebookWish) migAmount() (profile string, count int, err error) {
 	profile, text, given := strings.Cut(w.mig, "=")
 	count = 1
 	if given {
-		if count, err = strconv.Atoi(text); err != nil || count < 1 {
+		if count, err = strconv.Atoi(text); err != nil || count < 1 || count > mostMIG {
 			return "", 0, usagef("--mig %q: write a profile, as in 1g.5gb, or with how many, as in 1g.5gb=2", w.mig)
 		}
 	}
@@ -206,7 +212,7 @@ func (w *notebookWish) build() (*kubeflow.Notebook, *v1.PersistentVolumeClaim, e
 		TypeMeta: metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: w.name, Namespace: w.namespace, Labels: map[string]string{"app": w.name},
-			Annotations: map[string]string{api.AnnotationServerType: "jupyter"},
+			Annotations: map[string]string{api.AnnotationServerType: "jupyter", api.AnnotationNotebookToken: api.TokenJupyter},
 		},
 		Spec: kubeflow.NotebookSpec{Template: kubeflow.NotebookTemplate{Spec: runtime.RawExtension{Raw: raw}}},
 	}

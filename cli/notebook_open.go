@@ -16,7 +16,9 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/cli/gate"
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
 )
 
 const (
@@ -37,9 +39,11 @@ func newNotebookOpen(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open NAME",
 		Short: "Open a notebook from this machine: forward a port to it and print its address",
-		Long: "Forward a port of this machine's loopback address to a notebook, and print the address to open, with\n" +
-			"the path under which its server answers. One that is not ready yet is waited for. It goes on until\n" +
-			"Ctrl-C, also when the notebook restarts meanwhile.",
+		Long: "Open a port of this machine's loopback address to a notebook, and print the address to open, with the\n" +
+			"path at which its server answers and a token. The first browser that opens the address trades the token\n" +
+			"for a cookie; then stderr shows an address for the next one. Programs such as VS Code and curl keep the\n" +
+			"token. Without it, from pages of other origins, and under other host names the port answers 403. A\n" +
+			"notebook that is not ready yet is waited for. It goes on until Ctrl-C, also when the notebook restarts.",
 		Example:           "  berth notebook open ada\n  berth notebook open ada --port 8080",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.completeNames,
@@ -71,6 +75,11 @@ func (p *notebookOpen) run(ctx context.Context, name string) error {
 		return fmt.Errorf("notebook %s/%s is stopped%s; `%s notebook start %s` starts it",
 			n.namespace, name, because(stoppedFor(nb)), n.program(), name)
 	}
+	g, err := p.open(nb)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
 	for said, tries := false, 0; ; tries++ {
 		if state(nb) != notebook.Ready {
 			if nb, err = n.untilReady(ctx, name, p.timeout, p.o.Err, nil); err != nil {
@@ -79,9 +88,8 @@ func (p *notebookOpen) run(ctx context.Context, name string) error {
 		}
 		to, err := n.target(ctx, nb)
 		if err == nil {
-			err = n.forward(ctx, to, p.port, func(port int) {
-				p.port = port // the same one after a restart: the browser knows it
-				p.say(nb, to, port, said)
+			err = n.forward(ctx, to, g, func() {
+				p.say(nb, to, g, said)
 				said, tries = true, 0
 			})
 		}
@@ -89,7 +97,7 @@ func (p *notebookOpen) run(ctx context.Context, name string) error {
 			return err
 		}
 		if tries == 0 {
-			fmt.Fprintf(p.o.Err, "the connection was lost (%v); it is made again\n", err)
+			printf(p.o.Err, "the connection was lost (%v); it is made again\n", err)
 		}
 		if nb, err = n.again(ctx, name, tries); err != nil {
 			return err
@@ -97,14 +105,26 @@ func (p *notebookOpen) run(ctx context.Context, name string) error {
 	}
 }
 
+// open takes the port, before anything is waited for: it stays the same when the
+// notebook restarts, as the browser knows it.
+func (p *notebookOpen) open(nb *kubeflow.Notebook) (*gate.Gate, error) {
+	g, err := gate.Open(p.port, serverPath(nb), func(url string) {
+		printf(p.o.Err, "opened; for another browser or program: %s\n", url)
+	})
+	if err != nil && p.port != 0 {
+		return nil, usagef("--port %d: %v; leave --port out to take a free one", p.port, err)
+	}
+	return g, err
+}
+
 // say prints the address, once, and on stderr that a connection is there again.
-func (p *notebookOpen) say(nb *kubeflow.Notebook, to target, port int, said bool) {
+func (p *notebookOpen) say(nb *kubeflow.Notebook, to target, g *gate.Gate, said bool) {
 	if said {
-		fmt.Fprintf(p.o.Err, "connected again to pod %s\n", to.pod)
+		printf(p.o.Err, "connected again to pod %s\n", to.pod)
 		return
 	}
-	fmt.Fprintf(p.o.Out, "http://localhost:%d%s\n", port, to.path)
-	fmt.Fprintf(p.o.Err, "notebook %s/%s on %s, pod %s port %d; Ctrl-C ends it. Where the page asks for a token: `kubectl logs -n %s %s`\n",
+	printLine(p.o.Out, g.URL())
+	printf(p.o.Err, "notebook %s/%s on %s, pod %s port %d; Ctrl-C ends it. If the page asks for another token: `kubectl logs -n %s %s`\n",
 		nb.Namespace, nb.Name, place(nb), to.pod, to.port, nb.Namespace, to.pod)
 }
 
@@ -137,13 +157,13 @@ func (n *notebooks) again(ctx context.Context, name string, tries int) (*kubeflo
 // target is where a notebook's server answers.
 type target struct {
 	namespace, notebook, pod, uid string
+	token                         string // that its server asks for, as far as the pod says it
 
 	port int
-	path string // with a slash at its end
 }
 
-// target finds the pod behind the notebook's Service, and the port and the path
-// at which it answers.
+// target finds the pod behind the notebook's Service, and the port at which it
+// answers.
 func (n *notebooks) target(ctx context.Context, nb *kubeflow.Notebook) (target, error) {
 	service, err := n.CoreV1().Services(n.namespace).Get(ctx, nb.Name, metav1.GetOptions{})
 	if err != nil {
@@ -160,7 +180,7 @@ func (n *notebooks) target(ctx context.Context, nb *kubeflow.Notebook) (target, 
 	pod := &pods.Items[i]
 	return target{
 		namespace: n.namespace, notebook: nb.Name, pod: pod.Name, uid: string(pod.UID),
-		port: portOf(service, pod), path: serverPath(nb),
+		token: kube.NotebookToken(&pod.Spec), port: portOf(service, pod),
 	}, nil
 }
 

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,8 +28,8 @@ import (
 
 // rows: NB-17
 
-// openServer is an API server with one notebook, ada, whose pod answers each line
-// with the port that it came to and the pod's UID.
+// openServer is an API server with one notebook, ada, whose pod answers each request
+// with its path, the port that it came to and the pod's UID.
 type openServer struct {
 	notebook *unstructured.Unstructured
 	uid      atomic.Value  // of the pod
@@ -84,12 +84,14 @@ func (s *openServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answerer is a pod's end of forwarded connections.
 type answerer struct{ uid string }
 
-// PortForward answers one line.
+// PortForward answers one request of HTTP.
 func (a answerer) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
-	if _, err := bufio.NewReader(stream).ReadString('\n'); err != nil {
+	r, err := http.ReadRequest(bufio.NewReader(stream))
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(stream, "port %d of %s\n", port, a.uid)
+	body := fmt.Sprintf("%s at port %d of %s\n", r.URL, port, a.uid)
+	_, err = fmt.Fprintf(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	return err
 }
 
@@ -108,20 +110,31 @@ func lines(t *testing.T) (io.Writer, <-chan string) {
 	return w, out
 }
 
-// ask sends a line to a local port and gives the answer.
-func ask(t *testing.T, port string) string {
+// ask gets an address and gives the status and the answer.
+func ask(t *testing.T, url string) (status int, answer string) {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "127.0.0.1:"+port)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	if _, err := fmt.Fprintln(conn, "who?"); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := bufio.NewReader(conn).ReadString('\n')
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// answered is the answer of an address that is open.
+func answered(t *testing.T, url string) string {
+	t.Helper()
+	status, answer := ask(t, url)
+	if status != http.StatusOK {
+		t.Fatalf("%s answers %d %q", url, status, answer)
 	}
 	return answer
 }
@@ -149,12 +162,14 @@ func TestNotebookOpenGoesOnWhenThePodIsReplaced(t *testing.T) {
 	case err := <-ended:
 		t.Fatalf("it ended with %v", err)
 	}
-	port := strings.TrimSuffix(strings.TrimPrefix(url, "http://localhost:"), "/lab/")
-	if strings.ContainsAny(port, ":/") {
-		t.Fatalf("it prints %q, want an address that ends with /lab/", url)
+	if !regexp.MustCompile(`^http://localhost:[0-9]+/lab/\?token=[A-Z2-7]{26}$`).MatchString(url) {
+		t.Fatalf("it prints %q, want an address at /lab/ with a token", url)
 	}
-	if got, want := ask(t, port), "port 9999 of first\n"; got != want {
+	if got, want := answered(t, url), "/lab/ at port 9999 of first\n"; got != want {
 		t.Errorf("the notebook answers %q, want %q", got, want)
+	}
+	if status, got := ask(t, strings.TrimRight(url, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")); status != http.StatusForbidden || strings.Contains(got, "of first") {
+		t.Errorf("without the token it answers %d %q, want 403", status, got)
 	}
 	s.uid.Store("second")
 	close(s.replace)
@@ -163,8 +178,8 @@ func TestNotebookOpenGoesOnWhenThePodIsReplaced(t *testing.T) {
 			break
 		}
 	}
-	if got, want := ask(t, port), "port 9999 of second\n"; got != want {
-		t.Errorf("at the same port the notebook answers %q, want %q", got, want)
+	if got, want := answered(t, url), "/lab/ at port 9999 of second\n"; got != want {
+		t.Errorf("at the same address the notebook answers %q, want %q", got, want)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -80,7 +80,7 @@ func (n *notebooks) fromProfile(ctx context.Context, p *profileWish, me authenti
 		return nil, nil, err
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(n.o.Err, "warning: profile %s: %s: %s\n", of.Name, w.Key, w.Text)
+		printf(n.o.Err, "warning: profile %s: %s: %s\n", of.Name, w.Key, w.Text)
 	}
 	return nb, claim, nil
 }

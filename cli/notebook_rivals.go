@@ -158,6 +158,7 @@ func (n *notebooks) tried(r *whyReport, wants *v1.Pod, s *scene) error {
 		r.opening(&o, now)
 	}
 	r.Obstacles, r.Scattered = trial.Obstacles(wants), trial.Scattered(wants)
+	r.Overtaken = kube.Overtaken(wants, s.pods, s.nodes)
 	idle := map[kube.Owner]time.Duration{}
 	for i := range s.notebooks {
 		if at, ok := idleSince(&s.notebooks[i]); ok {

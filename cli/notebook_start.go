@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,14 +59,14 @@ func (s *notebookStart) start(ctx context.Context, n *notebooks, name string) er
 		return err
 	}
 	if _, stopped := nb.Annotations[api.AnnotationStopped]; !stopped {
-		fmt.Fprintf(s.o.Out, "notebook %s/%s is not stopped: %s\n", n.namespace, name, stateSentence(nb))
+		printf(s.o.Out, "notebook %s/%s is not stopped: %s\n", n.namespace, name, stateSentence(nb))
 	} else {
 		if nb, err = n.annotate(ctx, name, "start", map[string]any{
 			api.AnnotationStopped: nil, api.AnnotationNotebookStoppedFor: nil, api.AnnotationNotebookStopsAt: nil,
 		}); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.o.Out, "notebook %s/%s starts\n  kept  %s\n  lost  %s\n", n.namespace, name, keptText(nb), lostText)
+		printf(s.o.Out, "notebook %s/%s starts\n  kept  %s\n  lost  %s\n", n.namespace, name, keptText(nb), lostText)
 	}
 	if !s.wait {
 		return n.sayPlace(ctx, name)
@@ -76,7 +75,7 @@ func (s *notebookStart) start(ctx context.Context, n *notebooks, name string) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.o.Out, "notebook %s/%s is ready on %s; `%s notebook open %s` opens it\n", n.namespace, name, place(ready), n.program(), name)
+	printf(s.o.Out, "notebook %s/%s is ready on %s; `%s notebook open %s` opens it\n", n.namespace, name, place(ready), n.program(), name)
 	return nil
 }
 
@@ -94,10 +93,10 @@ func (n *notebooks) sayPlace(ctx context.Context, name string) error {
 	})
 	switch {
 	case last != nil:
-		fmt.Fprintf(n.o.Out, "  now   %s\n", stateSentence(last))
+		printf(n.o.Out, "  now   %s\n", stateSentence(last))
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		fmt.Fprintf(n.o.Err, "no controller has looked at it in %v; `%s notebook why %s` tells when one has\n", placePatience, n.program(), name)
+		printf(n.o.Err, "no controller has looked at it in %v; `%s notebook why %s` tells when one has\n", placePatience, n.program(), name)
 		return nil
 	}
 	return err

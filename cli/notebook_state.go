@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
 
@@ -67,7 +68,8 @@ func cause(nb *kubeflow.Notebook) string {
 		return ready.Message
 	}
 	if c := nb.Status.Condition(string(v1.PodScheduled)); c != nil && c.Status == v1.ConditionFalse {
-		return c.Message
+		sentence, _ := queue.Marked(c.Message)
+		return sentence
 	}
 	if w := nb.Status.ContainerState.Waiting; w != nil {
 		return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -41,7 +40,7 @@ func (n *notebooks) stop(ctx context.Context, name string) error {
 		return err
 	}
 	if at, stopped := nb.Annotations[api.AnnotationStopped]; stopped {
-		fmt.Fprintf(n.o.Out, "notebook %s/%s is stopped already, since %s\n", n.namespace, name, at)
+		printf(n.o.Out, "notebook %s/%s is stopped already, since %s\n", n.namespace, name, at)
 		return nil
 	}
 	now := n.o.now().UTC().Format(time.RFC3339)
@@ -54,7 +53,7 @@ func (n *notebooks) stop(ctx context.Context, name string) error {
 	if g := kube.GPUsText(podOfNotebook(nb)); g != "-" {
 		gives = "; its GPUs (" + g + ") are free when its pod has ended"
 	}
-	fmt.Fprintf(n.o.Out, "notebook %s/%s stopped%s\n  kept  %s\n  lost  %s\n  `%s notebook start %s` starts it again\n",
+	printf(n.o.Out, "notebook %s/%s stopped%s\n  kept  %s\n  lost  %s\n  `%s notebook start %s` starts it again\n",
 		n.namespace, name, gives, keptText(nb), lostText, n.program(), name)
 	return nil
 }

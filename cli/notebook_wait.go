@@ -21,6 +21,7 @@ import (
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/internal/visible"
 )
 
 // followAgain is how long after a watch has failed the next one is begun.
@@ -256,15 +257,15 @@ func (l *stateLine) show(text string) {
 	l.last = text
 	stamp := fmt.Sprintf("%7.1fs  ", l.took().Seconds())
 	if !l.tty {
-		fmt.Fprintln(l.w, stamp+text)
+		printLine(l.w, stamp+text)
 		return
 	}
 	l.open = true
-	if runes, width := []rune(stamp+text), screenOf(l.w).width; width > 1 && len(runes) >= width {
-		fmt.Fprintf(l.w, "\r\x1b[K%s…", string(runes[:width-2]))
+	if runes, width := []rune(visible.Line(stamp+text)), screenOf(l.w).width; width > 1 && len(runes) >= width {
+		printf(l.w, "%s%s…", clearLine, string(runes[:width-2]))
 		return
 	}
-	fmt.Fprintf(l.w, "\r\x1b[K%s", stamp+text)
+	printf(l.w, "%s%s", clearLine, stamp+text)
 }
 
 // note adds a line that stays.
@@ -272,7 +273,7 @@ func (l *stateLine) note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.close() // what stands there stays
-	fmt.Fprintf(l.w, "          %s\n", text)
+	printf(l.w, "          %s\n", text)
 }
 
 // end leaves the last line of a terminal standing.
@@ -285,7 +286,7 @@ func (l *stateLine) end() {
 // close ends the line that stands open. l.mu is held.
 func (l *stateLine) close() {
 	if l.open {
-		fmt.Fprintln(l.w)
+		printLine(l.w, "")
 	}
 	l.open = false
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +72,7 @@ func (w *whyCommand) show(r *whyReport, list, resource string) error {
 	case w.output.object():
 		return write(w.o.Out, &w.output, newList(list, []whyReport{*r}))
 	case w.output.format == outputName:
-		_, err := fmt.Fprintln(w.o.Out, resource+"/"+r.Name)
+		_, err := printLine(w.o.Out, resource+"/"+r.Name)
 		return err
 	}
 	return r.print(w.o.Out, w.o.now())
@@ -87,6 +86,7 @@ type whyReport struct {
 	Since     string           `json:"since"`             // RFC 3339
 	Place     string           `json:"place"`             // node or place in line; "" is neither
 	Beside    int              `json:"beside,omitempty"`  // other pods of the same owner
+	Warning   string           `json:"warning,omitempty"` // about the devices that it got
 	Refused   string           `json:"refused,omitempty"` // why the API server took no more pods of the owner since
 	GPUs      map[string]int64 `json:"gpus"`
 	Cause     string           `json:"cause"` // "" where it is ready
@@ -95,6 +95,7 @@ type whyReport struct {
 	// Obstacles say node by node why it fits nowhere now.
 	Obstacles []kube.Obstacle `json:"obstacles"`
 	Scattered string          `json:"scattered,omitempty"` // enough is free, and not on one node
+	Overtaken string          `json:"overtaken,omitempty"` // which smaller pods came later and started first
 	Holders   []whyHolder     `json:"holders"`
 	Helps     []string        `json:"helps"`
 	// When is when there is room for it, nil where it does not wait for GPUs.

@@ -21,23 +21,29 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 	if !r.since.IsZero() {
 		since = " for " + duration.HumanDuration(max(0, now.Sub(r.since)))
 	}
-	fmt.Fprintf(&b, "%s/%s: %s%s", r.Namespace, r.Name, r.State, since)
+	printf(&b, "%s/%s: %s%s", r.Namespace, r.Name, r.State, since)
 	if r.Place != "" {
-		b.WriteString(", " + r.Place)
+		printf(&b, ", %s", r.Place)
 	}
 	if r.Beside > 0 {
-		fmt.Fprintf(&b, " (of its owner there are %d more)", r.Beside)
+		printf(&b, " (of its owner there are %d more)", r.Beside)
 	}
 	b.WriteString("\n")
-	section := func(name, text string) { fmt.Fprintf(&b, "\n%-9s%s\n", name, text) }
+	section := func(name string, text any) { printf(&b, "\n%-9s%s\n", name, text) }
 	if r.Cause != "" {
 		section("WHY", r.Cause)
+	}
+	if r.Warning != "" {
+		section("WARNING", r.Warning)
 	}
 	if r.Refused != "" {
 		section("REFUSED", fmt.Sprintf("one more pod of its owner could not be made %s ago: %s", duration.HumanDuration(max(0, now.Sub(r.refused))), r.Refused))
 	}
 	if r.Scattered != "" {
 		section("", r.Scattered)
+	}
+	if r.Overtaken != "" {
+		section("ORDER", r.Overtaken)
 	}
 	if r.When != nil {
 		section("WHEN", r.When.Text)
@@ -59,12 +65,12 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 		r.printHolders(&b, now)
 	}
 	if len(r.Helps) > 0 {
-		section("HELPS", strings.Join(r.Helps, "\n         "))
+		section("HELPS", paragraph(r.Helps, 9))
 	}
 	if r.Hidden != "" {
 		section("HOLDERS", r.Hidden)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := printBlock(w, block(b.String()))
 	return err
 }
 
@@ -139,6 +145,6 @@ func (r *whyReport) printHolders(b *strings.Builder, now time.Time) {
 	}
 	_ = t.write(b, screen{}, false) // a strings.Builder takes all
 	if more := len(r.Holders) - whyHolders; more > 0 {
-		fmt.Fprintf(b, "and %d more\n", more)
+		printf(b, "and %d more\n", more)
 	}
 }

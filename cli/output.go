@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"berth.dev/berth/internal/input"
 )
 
 const (
@@ -92,7 +93,7 @@ func (f *outputFlags) printer() (printers.ResourcePrinter, error) {
 		format = "go-template"
 	}
 	if (strings.HasSuffix(format, "-file") || format == "templatefile") && template != "" {
-		raw, err := os.ReadFile(template)
+		raw, err := input.ReadFile(template, input.Config)
 		if err != nil {
 			return nil, usagef("--output %s: read the template: %w", f.format, err)
 		}
@@ -102,7 +103,7 @@ func (f *outputFlags) printer() (printers.ResourcePrinter, error) {
 	case "json":
 		return &printers.JSONPrinter{}, nil
 	case "yaml":
-		return &printers.YAMLPrinter{}, nil
+		return &yamlPrinter{}, nil
 	case "jsonpath", "jsonpath-file", "jsonpath-as-json", "go-template", "go-template-file", "template", "templatefile":
 		if template == "" {
 			return nil, usagef("--output %s: it needs a template, such as -o jsonpath={.items}", f.format)
@@ -145,7 +146,7 @@ func write[T any](w io.Writer, f *outputFlags, l *list[T]) error {
 		if err != nil {
 			return err
 		}
-		return p.PrintObj(l, w)
+		return p.PrintObj(l, exact(w))
 	}
 	columns, err := parseColumns(f.format)
 	if err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 
@@ -19,14 +18,14 @@ import (
 func (c *cluster) growth(ctx context.Context, o Options, selector string, nodes []*v1.Node) []pool.Growth {
 	list, err := pool.Read(ctx, c)
 	if err != nil {
-		fmt.Fprintf(o.Err, "warning: pools are left out: %v\n", err)
+		printf(o.Err, "warning: pools are left out: %v\n", err)
 		return nil
 	}
 	if wants, err := labels.Parse(selector); selector != "" && err == nil && len(list) > 0 {
 		list = slices.DeleteFunc(list, func(p pool.Pool) bool { return !wants.Matches(labels.Set(p.Node().Labels)) })
 		all, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			fmt.Fprintf(o.Err, "warning: pools are left out: %v\n", c.failed("list nodes", err))
+			printf(o.Err, "warning: pools are left out: %v\n", c.failed("list nodes", err))
 			return nil
 		}
 		nodes = pointers(all.Items) // one of a pool counts whatever else it is labelled
@@ -57,7 +56,7 @@ func poolRows(pools []pool.Growth) []poolRow {
 func printPools(w io.Writer, pools []pool.Growth) error {
 	for i := range pools {
 		g := &pools[i]
-		if _, err := fmt.Fprintf(w, "pool %s: %s of at most %d, %s\n", g.Name, countText(g.Nodes, "node"), g.Max, g); err != nil {
+		if _, err := printf(w, "pool %s: %s of at most %d, %s\n", g.Name, countText(g.Nodes, "node"), g.Max, g); err != nil {
 			return err
 		}
 	}

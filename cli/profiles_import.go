@@ -95,7 +95,7 @@ func (p *profilesImport) write(ctx context.Context, n *notebooks, f *profile.Fil
 				return n.failed(what, err)
 			}
 			if (dry == nil) != p.dryRun {
-				fmt.Fprintf(p.o.Out, "profile %s %s%s\n", l.Name, did, map[bool]string{true: " (dry run)"}[p.dryRun])
+				printf(p.o.Out, "profile %s %s%s\n", l.Name, did, map[bool]string{true: " (dry run)"}[p.dryRun])
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func (p *profilesImport) left(ctx context.Context, n *notebooks, f *profile.File
 	for i := range list {
 		name := list[i].Name
 		if from, _, _ := strings.Cut(list[i].Spec.Source, ":"); from == filepath.Base(f.Name) && !has[name] {
-			fmt.Fprintf(p.o.Err, "profile %s was imported from %s and is not in it now; `kubectl delete notebookprofile %s` takes it away\n", name, from, name)
+			printf(p.o.Err, "profile %s was imported from %s and is not in it now; `kubectl delete notebookprofile %s` takes it away\n", name, from, name)
 		}
 	}
 	return nil

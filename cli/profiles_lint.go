@@ -68,7 +68,7 @@ func (l *profilesLint) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(l.o.Err, "%s: %s: %s, %s, %s\n", f.Name, countText(f.Entries, "profile"),
+	printf(l.o.Err, "%s: %s: %s, %s, %s\n", f.Name, countText(f.Entries, "profile"),
 		countText(wrong, "error"), countText(doubt, "warning"), countText(remarks, "note"))
 	if wrong+doubt > 0 {
 		return errFound
@@ -88,7 +88,7 @@ func printFindings(w io.Writer, list []profile.Finding) error {
 		if key != "" {
 			key += ": "
 		}
-		if _, err := fmt.Fprintf(w, "%s: %s: %s%s (%s)\n", at, f.Level, key, f.Text, f.Code); err != nil {
+		if _, err := printf(w, "%s: %s: %s%s (%s)\n", at, f.Level, key, f.Text, f.Code); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func (l *profilesList) run(ctx context.Context, args []string) error {
 			list = append(list, f.Profiles[i].NotebookProfile)
 		}
 		if wrong, _, _ := tally(f.Findings); wrong > 0 {
-			fmt.Fprintf(l.o.Err, "left out for %s: `%s profiles lint %s` shows them\n", countText(wrong, "error"), l.o.Name, args[0])
+			printf(l.o.Err, "left out for %s: `%s profiles lint %s` shows them\n", countText(wrong, "error"), l.o.Name, args[0])
 		}
 	}
 	n, err := l.connect()
@@ -93,7 +93,7 @@ func (l *profilesList) print(rows []profileRow) error {
 		return write(l.o.Out, &l.output, newList("ProfileList", rows))
 	case l.output.format == outputName:
 		for i := range rows {
-			fmt.Fprintln(l.o.Out, "notebookprofile/"+rows[i].Profile)
+			printLine(l.o.Out, "notebookprofile/"+rows[i].Profile)
 		}
 		return nil
 	}
@@ -135,14 +135,14 @@ func (l *profilesList) print(rows []profileRow) error {
 		return err
 	}
 	if len(rows) > 0 && rows[0].Hidden != "" {
-		fmt.Fprintf(l.o.Out, "%s is hidden: %s\n", hiddenText, rows[0].Hidden)
+		printf(l.o.Out, "%s is hidden: %s\n", hiddenText, rows[0].Hidden)
 	}
 	if wide {
 		return nil
 	}
 	for i := range rows {
 		if word, why := startText(&rows[i]); why != "" {
-			fmt.Fprintf(l.o.Out, "%s: %s: %s\n", rows[i].Profile, word, why)
+			printf(l.o.Out, "%s: %s: %s\n", rows[i].Profile, word, why)
 		}
 	}
 	return nil

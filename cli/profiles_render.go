@@ -65,7 +65,7 @@ func (r *profilesRender) run(ctx context.Context, arg string) error {
 		return err
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(r.o.Err, "warning: %s: %s\n", w.Key, w.Text)
+		printf(r.o.Err, "warning: %s: %s\n", w.Key, w.Text)
 	}
 	first, err := objectOf(nb)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *profilesRender) find(ctx context.Context, arg string) (*v1alpha1.Notebo
 		}
 		for i := range f.Findings {
 			if f.Findings[i].Level == profile.Wrong {
-				fmt.Fprintf(r.o.Err, "left out: %s\n", f.Findings[i].String())
+				printf(r.o.Err, "left out: %s\n", f.Findings[i].String())
 			}
 		}
 		if len(list) == 0 {
@@ -132,11 +132,11 @@ func (r *profilesRender) print(list []*unstructured.Unstructured) error {
 			}
 			all = l
 		}
-		return (&printers.JSONPrinter{}).PrintObj(all, r.o.Out)
+		return (&printers.JSONPrinter{}).PrintObj(all, exact(r.o.Out))
 	}
-	y := &printers.YAMLPrinter{}
+	y := &yamlPrinter{}
 	for _, each := range list {
-		if err := y.PrintObj(each, r.o.Out); err != nil {
+		if err := y.PrintObj(each, exact(r.o.Out)); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
+	"berth.dev/berth/internal/visible"
 )
 
 // progress shows the steps of a start: one line each, with the time it took. On
@@ -35,7 +35,7 @@ func newProgress(w io.Writer, dir datadir.Dir, show bool) *progress {
 
 // isTerminal says whether w is a terminal that colours and moving lines suit.
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := visible.To(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""
 }
 
@@ -48,7 +48,7 @@ func (p *progress) start() {
 	if _, err := p.dir.State(); err != nil {
 		kept = "new"
 	}
-	fmt.Fprintf(p.w, "berth %s · simulated GPU cluster · data in %s (%s)\n\n", buildinfo.Version, p.dir.Short(), kept)
+	printf(p.w, "berth %s · simulated GPU cluster · data in %s (%s)\n\n", buildinfo.Version, p.dir.Short(), kept)
 	p.turn()
 }
 
@@ -64,10 +64,10 @@ func (p *progress) turn() {
 		for frame := 0; ; frame++ {
 			select {
 			case <-stop:
-				fmt.Fprint(p.w, "\r\x1b[K")
+				printBlock(p.w, clearLine)
 				return
 			case <-time.After(150 * time.Millisecond):
-				fmt.Fprintf(p.w, "\r %c starting  %.1fs", []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")[frame%10], time.Since(began).Seconds())
+				printf(p.w, "%s %c starting  %.1fs", startOfLine, []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")[frame%10], time.Since(began).Seconds())
 			}
 		}
 	})
@@ -90,7 +90,7 @@ func (p *progress) step(name, detail string, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.still()
-	fmt.Fprintf(p.w, " ✓ %-14s %-66s %4.1fs\n", name, detail, took.Seconds())
+	printf(p.w, " ✓ %-14s %-66s %4.1fs\n", name, detail, took.Seconds())
 	p.turn()
 }
 
@@ -100,7 +100,7 @@ func (p *progress) ready(s datadir.State) {
 	defer p.mu.Unlock()
 	p.still()
 	if p.show {
-		fmt.Fprintf(p.w, "\nReady in %.1fs.\n\n", s.Seconds)
+		printf(p.w, "\nReady in %.1fs.\n\n", s.Seconds)
 	}
 }
 
@@ -110,7 +110,7 @@ func (p *progress) stopping() {
 	defer p.mu.Unlock()
 	p.still()
 	if p.show {
-		fmt.Fprintf(p.w, "\nStopping. What is in %s is kept; `berth down --purge` removes it.\n", p.dir.Short())
+		printf(p.w, "\nStopping. What is in %s is kept; `berth down --purge` removes it.\n", p.dir.Short())
 	}
 }
 
@@ -123,13 +123,13 @@ func (p *progress) end() {
 
 // printAddresses tells where everything is.
 func printAddresses(w io.Writer, dir datadir.Dir, s datadir.State) {
-	fmt.Fprintf(w, "  API server   %s\n", s.Server)
-	fmt.Fprintf(w, "  kubectl      export KUBECONFIG=%s\n", shellPath(dir.Kubeconfig()))
-	fmt.Fprintf(w, "  Data         %s\n", dir.Short())
-	fmt.Fprintf(w, "  Logs         %s\n", datadir.Dir(dir.Logs()).Short())
+	printf(w, "  API server   %s\n", s.Server)
+	printf(w, "  kubectl      export KUBECONFIG=%s\n", shellPath(dir.Kubeconfig()))
+	printf(w, "  Data         %s\n", dir.Short())
+	printf(w, "  Logs         %s\n", datadir.Dir(dir.Logs()).Short())
 	for _, rule := range s.HostProcesses {
 		pattern, command, _ := strings.Cut(rule, "=")
-		fmt.Fprintf(w, "  On this host %s runs %s\n", pattern, command)
+		printf(w, "  On this host %s runs %s\n", pattern, command)
 	}
 }
 
@@ -147,7 +147,7 @@ func printHints(w io.Writer, dir datadir.Dir, detached bool, hosted []string) {
 	if len(hosted) > 0 {
 		caution = "Nodes, GPU readings and most pods are simulated; containers of the images above run their command on this machine, as you."
 	}
-	fmt.Fprintf(w, "\nTry\n"+
+	printf(w, "\nTry\n"+
 		"  %[3]s nodes%[1]s    GPUs: total, held, free, cost\n"+
 		"  %[3]s gpus%[1]s     every GPU and who holds it\n"+
 		"  %[4]s apply -f your-gpu-pod.yaml\n"+

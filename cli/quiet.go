@@ -5,13 +5,15 @@ import (
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
+
+	"berth.dev/berth/internal/visible"
 )
 
 // quiet keeps what libraries write to file descriptor 2 off the terminal while
 // the control plane runs: it goes to log/stderr.log in the data folder, once
 // the folder is there. u.err goes on to the terminal. restore undoes it.
 func (u *upCommand) quiet() (restore func()) {
-	if u.err != os.Stderr {
+	if visible.To(u.err) != os.Stderr {
 		return func() {}
 	}
 	kept, err := unix.Dup(unix.Stderr)
@@ -20,7 +22,7 @@ func (u *upCommand) quiet() (restore func()) {
 	}
 	unix.CloseOnExec(kept)
 	terminal := os.NewFile(uintptr(kept), "stderr")
-	u.err = terminal
+	u.err = visible.NewWriter(terminal)
 	_ = debug.SetCrashOutput(terminal, debug.CrashOptions{}) // a panic is shown as ever; else it is in the log
 	u.o.Laid = func() {
 		f, err := os.OpenFile(u.o.Dir.Join("log", "stderr.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -33,6 +35,6 @@ func (u *upCommand) quiet() (restore func()) {
 	return func() {
 		redirect(kept, unix.Stderr)
 		_ = terminal.Close() // a second name of what stays open
-		u.err = os.Stderr
+		u.err = visible.NewWriter(os.Stderr)
 	}
 }

@@ -71,6 +71,8 @@ func Main(args []string, o Options) int {
 	}
 	// Kubernetes' packages register flags of their own for every program.
 	pflag.CommandLine = pflag.NewFlagSet(name, pflag.ContinueOnError)
+	o = o.guarded()
+	defer o.flush()
 	root := New(o)
 	root.SetArgs(rest)
 	cmd, err := root.ExecuteContextC(context.Background())
@@ -78,18 +80,19 @@ func Main(args []string, o Options) int {
 		return exitDone
 	}
 	if !errors.Is(err, errFound) {
-		fmt.Fprintf(o.Err, "error: %v\n", err)
+		printf(o.Err, "error: %v\n", err)
 	}
 	if code := ExitCode(err); code != exitUsage {
 		return code
 	}
-	fmt.Fprintf(o.Err, "see `%s --help`\n", cmd.CommandPath())
+	printf(o.Err, "see `%s --help`\n", cmd.CommandPath())
 	return exitUsage
 }
 
 // New makes the command tree. Executing it returns errors and prints none; see
 // ExitCode.
 func New(o Options) *cobra.Command {
+	o = o.guarded()
 	if o.In == nil {
 		o.In = os.Stdin
 	}
@@ -105,7 +108,7 @@ func New(o Options) *cobra.Command {
 		SilenceErrors: true,
 		Args:          func(cmd *cobra.Command, args []string) error { return unknownCommand(cmd, args) },
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(o.Out, welcome(o.Name))
+			_, err := printBlock(o.Out, block(welcome(o.Name)))
 			return err
 		},
 	}

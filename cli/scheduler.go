@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -15,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"berth.dev/berth/internal/visible"
 )
 
 // SchedulerOptions is what `berth scheduler` was asked for.
@@ -128,13 +131,16 @@ func untilSignal(ctx context.Context, verbosity int, run func(context.Context) e
 	return unreachable(run(ctx))
 }
 
-// logVerbosity sends Kubernetes' log to stderr, with messages up to level v.
+// logVerbosity sends Kubernetes' log to stderr, with messages up to level v. Texts of
+// several lines are in it as others wrote them, so that it is guarded.
 func logVerbosity(v int) error {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
-	if err := fs.Parse([]string{"--logtostderr=true", "--v=" + strconv.Itoa(v)}); err != nil {
+	if err := fs.Parse([]string{"--logtostderr=false", "--alsologtostderr=false", "--stderrthreshold=FATAL", "--v=" + strconv.Itoa(v)}); err != nil {
 		return fmt.Errorf("set up the log: %w", err)
 	}
+	klog.SetOutput(io.Discard) // each severity is also written to those below it
+	klog.SetOutputBySeverity("INFO", visible.NewWriter(os.Stderr))
 	return nil
 }
 

@@ -125,7 +125,7 @@ func (s *simCommand) breakNode(ctx context.Context, kind, target string) error {
 	if was {
 		word = "was broken already"
 	}
-	fmt.Fprintf(s.o.Out, "%s: %s %s\n  %s.\n  heal it with: berth sim heal %s %s\n", where, k.name, word, upper(k.effect), k.name, at)
+	printf(s.o.Out, "%s: %s %s\n  %s.\n  heal it with: berth sim heal %s %s\n", where, k.name, word, upper(k.effect), k.name, at)
 	return nil
 }
 
@@ -162,11 +162,11 @@ func (s *simCommand) heal(ctx context.Context, kind, target string) error {
 	}
 	switch {
 	case len(healed) > 0:
-		fmt.Fprintf(s.o.Out, "%s: healed %s\n", node, joinFaults(healed))
+		printf(s.o.Out, "%s: healed %s\n", node, joinFaults(healed))
 	case len(left) > 0:
-		fmt.Fprintf(s.o.Out, "%s: nothing to heal; it has %s\n", target, joinFaults(left))
+		printf(s.o.Out, "%s: nothing to heal; it has %s\n", target, joinFaults(left))
 	default:
-		fmt.Fprintf(s.o.Out, "%s: nothing to heal\n", target)
+		printf(s.o.Out, "%s: nothing to heal\n", target)
 	}
 	return nil
 }
@@ -301,11 +301,11 @@ func (s *simCommand) printList(w io.Writer, rows []faultRow) error {
 		return write(w, &s.output, newList("FaultList", rows))
 	case s.output.format == outputName:
 		for _, r := range rows {
-			fmt.Fprintln(w, "node/"+r.Node)
+			printLine(w, "node/"+r.Node)
 		}
 		return nil
 	case len(rows) == 0:
-		fmt.Fprintln(s.o.Err, "nothing is broken on purpose")
+		printLine(s.o.Err, "nothing is broken on purpose")
 		return nil
 	}
 	t := &table{head: []string{"NODE", "GPU", "FAULT", "HEAL WITH"}, gap: 2}

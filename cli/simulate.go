@@ -109,7 +109,7 @@ func (s *simulateCommand) run(ctx context.Context) error {
 		return fmt.Errorf("%s: no node has a GPU, so there is nothing to allocate", in.from)
 	}
 	for _, note := range append(in.notes, impossibleNote(plan.Cluster, in.pods)...) {
-		fmt.Fprintln(s.o.Err, note)
+		printLine(s.o.Err, note)
 	}
 	bar := newRunProgress(s.o.Err)
 	plan.Progress = bar.show

@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/cli/simulation"
 	snapshot "berth.dev/berth/core/cluster"
+	"berth.dev/berth/internal/input"
 	"berth.dev/berth/sim"
 )
 
@@ -96,10 +97,13 @@ func (s *simulateCommand) read(ctx context.Context) (simulateInput, error) {
 	return in, err
 }
 
-// readFile opens a file and reads it; "-" is standard input.
+// mostInput is the most bytes of a file that is read whole: a million pods of a trace.
+const mostInput = 64 << 20
+
+// readFile opens a file and reads it, up to mostInput; "-" is standard input.
 func readFile[T any](o Options, path string, read func(string, io.Reader) (T, error)) (T, error) {
 	if path == "-" {
-		return read("stdin", o.In)
+		return read("stdin", input.Bounded("stdin", o.In, mostInput))
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,7 +111,7 @@ func readFile[T any](o Options, path string, read func(string, io.Reader) (T, er
 		return none, err
 	}
 	defer f.Close()
-	return read(path, f)
+	return read(path, input.Bounded(path, f, mostInput))
 }
 
 // impossibleNote says which pods fit no node, however empty; nothing if all do.

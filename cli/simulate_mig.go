@@ -39,7 +39,7 @@ func (s *simulateCommand) runMIG(ctx context.Context, plan *simulation.Plan) err
 	if s.output == "json" {
 		raw, err := r.JSON()
 		if err == nil {
-			_, err = s.o.Out.Write(raw)
+			_, err = exact(s.o.Out).Write(raw)
 		}
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (s *simulateCommand) printMIG(r *simulation.MIGReport) error {
 	if r.Partial() {
 		partial = "  PARTIAL"
 	}
-	fmt.Fprintf(s.o.Out, "MIG devices on 104 A100 of 40 GB, GPUs cut anew: %s, seeds %s%s\n\n", s.recut, s.seeds, partial)
+	printf(s.o.Out, "MIG devices on 104 A100 of 40 GB, GPUs cut anew: %s, seeds %s%s\n\n", s.recut, s.seeds, partial)
 	t := &table{gap: 2, head: []string{"MIX", "POLICY"}}
 	for _, load := range r.Loads {
 		at := strconv.FormatFloat(load, 'g', -1, 64)
@@ -79,7 +79,7 @@ func (s *simulateCommand) printMIG(r *simulation.MIGReport) error {
 	if err := t.write(s.o.Out, screenOf(s.o.Out), false); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(s.o.Out, "ACCEPTED AT L: percent of requests placed when L times all compute slices are asked for. HELD: percent of slices held.")
+	_, err := printLine(s.o.Out, "ACCEPTED AT L: percent of requests placed when L times all compute slices are asked for. HELD: percent of slices held.")
 	return err
 }
 

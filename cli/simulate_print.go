@@ -22,12 +22,12 @@ func (s *simulateCommand) print(in simulateInput, plan *simulation.Plan, r *simu
 		if err := os.WriteFile(s.chart, c.SVG(), 0o644); err != nil {
 			return fmt.Errorf("draw the chart: %w", err)
 		}
-		fmt.Fprintf(s.o.Err, "chart: %s\n", s.chart)
+		printf(s.o.Err, "chart: %s\n", s.chart)
 	}
 	if s.output == "json" {
 		raw, err := r.JSON()
 		if err == nil {
-			_, err = s.o.Out.Write(raw)
+			_, err = exact(s.o.Out).Write(raw)
 		}
 		return err
 	}
@@ -36,21 +36,21 @@ func (s *simulateCommand) print(in simulateInput, plan *simulation.Plan, r *simu
 	if r.Partial() {
 		partial = "  PARTIAL"
 	}
-	fmt.Fprintf(s.o.Out, "%s: %s pods on %s nodes with %s GPUs, protocol %s, seeds %s%s\n\n", in.from, thousands(len(plan.Pods)),
+	printf(s.o.Out, "%s: %s pods on %s nodes with %s GPUs, protocol %s, seeds %s%s\n\n", in.from, thousands(len(plan.Pods)),
 		thousands(plan.Cluster.Len()), thousands(plan.Cluster.TotalGPUs()), r.Protocol, s.seeds, partial)
 	t, remarks := reportTable(r)
 	if err := t.write(s.o.Out, screen, false); err != nil {
 		return err
 	}
 	for _, line := range remarks {
-		fmt.Fprintln(s.o.Out, line)
+		printBlock(s.o.Out, block(line+"\n"))
 	}
 	if r.Protocol == simulation.ProtocolChurn {
-		fmt.Fprintln(s.o.Out, "\nMean wait of the pods that were placed, in seconds:")
+		printf(s.o.Out, "\nMean wait of the pods that were placed, in seconds:\n")
 		return waitTable(r).write(s.o.Out, screen, false)
 	}
 	if text := c.Text(min(cmp.Or(screen.width, plainWidth), 120), 14, styleOf(s.o.Out)); text != "" {
-		fmt.Fprint(s.o.Out, "\n"+text)
+		printBlock(s.o.Out, block("\n"+text))
 	}
 	return nil
 }

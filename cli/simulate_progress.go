@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"time"
 )
@@ -33,12 +32,12 @@ func (p *runProgress) show(ended, runs int, done float64) {
 			bar[i] = '█'
 		}
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K %s %3.0f%%  %d of %d runs  %.0fs", string(bar), 100*done, ended, runs, now.Sub(p.began).Seconds())
+	printf(p.w, "%s %s %3.0f%%  %d of %d runs  %.0fs", clearLine, string(bar), 100*done, ended, runs, now.Sub(p.began).Seconds())
 }
 
 // end removes the line.
 func (p *runProgress) end() {
 	if p.tty && !p.shown.IsZero() {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		printBlock(p.w, clearLine)
 	}
 }

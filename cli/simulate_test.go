@@ -114,6 +114,7 @@ func TestSimulateRefuses(t *testing.T) {
 		code       int
 		says       string
 	}{
+		{"a file without end", "--nodes /dev/zero --pods " + noGPU, 1, "/dev/zero is too large: more than 64 MiB"},
 		{"nothing to simulate on", "", 2, "say on what"},
 		{"nothing that comes", "--nodes " + cutNodes, 2, "say what comes"},
 		{"a policy near another", "--policy brth", 2, `unknown policy "brth"; did you mean "berth"?`},

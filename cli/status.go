@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"time"
@@ -71,7 +70,7 @@ func newStatus(o Options) *cobra.Command {
 				return err
 			}
 			if output == "json" {
-				enc := json.NewEncoder(o.Out)
+				enc := json.NewEncoder(exact(o.Out))
 				enc.SetIndent("", "  ")
 				err = enc.Encode(r)
 			} else {
@@ -142,16 +141,16 @@ func notebookStatus(ctx context.Context, d datadir.Dir, s datadir.State) *kindSt
 func printStatus(w io.Writer, d datadir.Dir, r statusResult) {
 	switch {
 	case r.Ready:
-		fmt.Fprintf(w, "berth up runs in %s (pid %d, since %s): %d nodes, %d GPUs, fleet %s\n\n", d.Short(), r.PID, r.Started, r.Nodes, r.GPUs, r.Fleet)
+		printf(w, "berth up runs in %s (pid %d, since %s): %d nodes, %d GPUs, fleet %s\n\n", d.Short(), r.PID, r.Started, r.Nodes, r.GPUs, r.Fleet)
 		printAddresses(w, d, datadir.State{Server: r.Server, HostProcesses: r.HostProcesses})
 		if r.Notebooks != nil {
-			fmt.Fprintf(w, "notebooks: %s\n", r.Notebooks)
+			printf(w, "notebooks: %s\n", r.Notebooks)
 		}
 	case r.Running:
-		fmt.Fprintf(w, "berth up starts in %s (pid %d); its log is in %s\n", d.Short(), r.PID, d.Logs())
+		printf(w, "berth up starts in %s (pid %d); its log is in %s\n", d.Short(), r.PID, d.Logs())
 	case r.Fleet != "":
-		fmt.Fprintf(w, "nothing runs in %s; `berth up` goes on from what is kept there (fleet %s)\n", d.Short(), r.Fleet)
+		printf(w, "nothing runs in %s; `berth up` goes on from what is kept there (fleet %s)\n", d.Short(), r.Fleet)
 	default:
-		fmt.Fprintf(w, "nothing runs in %s and nothing is kept there; `berth up` starts a cluster\n", d.Short())
+		printf(w, "nothing runs in %s and nothing is kept there; `berth up` starts a cluster\n", d.Short())
 	}
 }

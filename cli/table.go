@@ -9,6 +9,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"golang.org/x/term"
+
+	"berth.dev/berth/internal/visible"
 )
 
 // plainWidth is how wide tables are that nobody looks at on a terminal.
@@ -26,7 +28,7 @@ func screenOf(w io.Writer) screen {
 	if !isTerminal(w) {
 		return s
 	}
-	if columns, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && columns > 0 {
+	if columns, _, err := term.GetSize(int(visible.To(w).(*os.File).Fd())); err == nil && columns > 0 {
 		s.width = columns
 	}
 	s.colour = os.Getenv("NO_COLOR") == ""
@@ -48,9 +50,9 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // write prints the table, without the head if so asked.
 func (t *table) write(w io.Writer, s screen, noHead bool) error {
-	lines := t.rows
+	lines := oneLine(t.rows)
 	if !noHead {
-		lines = append([][]string{t.head}, t.rows...)
+		lines = append([][]string{t.head}, lines...)
 	}
 	last := len(t.head) - 1
 	width := make([]int, last)
@@ -67,7 +69,7 @@ func (t *table) write(w io.Writer, s screen, noHead bool) error {
 		var line strings.Builder
 		for i, cell := range cells {
 			if i == last && t.fit != nil && row >= 0 && s.width > 0 {
-				cell = t.fit(row, max(16, s.width-used))
+				cell = visible.Line(t.fit(row, max(16, s.width-used)))
 			}
 			pad := ""
 			if i < last {
@@ -77,7 +79,7 @@ func (t *table) write(w io.Writer, s screen, noHead bool) error {
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := printBlock(w, block(b.String()))
 	return err
 }
 
@@ -86,11 +88,29 @@ func (t *table) paint(s screen, row, column int, cell string) string {
 	case !s.colour || cell == "":
 		return cell
 	case row < 0:
-		return lipgloss.NewStyle().Bold(true).Render(cell)
+		return styled(lipgloss.NewStyle().Bold(true), cell)
 	case t.alarm != nil && t.alarm(row, column):
-		return lipgloss.NewStyle().Foreground(lipgloss.Red).Render(cell)
+		return styled(lipgloss.NewStyle().Foreground(lipgloss.Red), cell)
 	}
 	return cell
+}
+
+// styled is a cell in a style, whose control sequences are Berth's own.
+func styled(style lipgloss.Style, cell string) string {
+	before, after, _ := strings.Cut(style.Render("x"), "x")
+	return visible.Own(before) + cell + visible.Own(after)
+}
+
+// oneLine are rows whose cells keep to their line.
+func oneLine(rows [][]string) [][]string {
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		out[i] = make([]string, len(row))
+		for k, cell := range row {
+			out[i][k] = visible.Line(cell)
+		}
+	}
+	return out
 }
 
 // fitList joins parts with commas after a lead, and says how many more there

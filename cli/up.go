@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +30,12 @@ type UpOptions struct {
 	Began time.Time
 	// Scheduler is "stock", "berth" or "none"; "" is the folder's own, and berth in a new one.
 	Scheduler string
+	// Kubernetes is the version whose API is served, such as "1.33"; "" is the folder's
+	// own, and the newest in a new one.
+	Kubernetes string
+	// NewKeys makes new keys before anything starts: what was handed out before is
+	// worthless then.
+	NewKeys bool
 	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
 	// nvidia.com/gpu:NoSchedule.
 	AutoToleration bool
@@ -41,6 +48,8 @@ type UpOptions struct {
 	HoldScheduler string
 	// HostProcesses are rules PATTERN=CMD for containers that run on this machine.
 	HostProcesses []string
+	// HostEnv names variables that they get beside the usual ones.
+	HostEnv []string
 	// Laid is told once, when the folder and its log folder are there.
 	Laid func()
 	// Died is told why, when the process is about to end at once.
@@ -84,12 +93,15 @@ func newUp(o Options) *cobra.Command {
 	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N or a fleet file (default: the folder's own, else default)")
 	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
 	f.StringVar(&u.o.Scheduler, "scheduler", "", "stock (kube-scheduler as it is), berth (with Berth's plugins) or none (run one beside it) (default: the folder's last, and berth in a new one)")
+	f.StringVar(&u.o.Kubernetes, "kubernetes-version", "", "serve the API of this version of Kubernetes, from "+versionsSentence()+" (default: the folder's last, and the newest in a new one)")
 	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "let new pods that ask for GPUs tolerate the taint nvidia.com/gpu:NoSchedule")
 	f.StringVar(&u.o.Notebooks, "notebooks", "", notebooksUsage+" (default: the folder's last, and auto in a new one)")
 	u.o.NodePolicy.flags(f)
 	f.StringArrayVar(&u.o.HostProcesses, "host-process", nil, "PATTERN=CMD: run CMD on this machine, as you, for containers whose image fits PATTERN; {port}, {prefix} and {home} in it are filled in (repeatable)")
+	f.StringArrayVar(&u.o.HostEnv, "host-env", nil, "NAME: let host processes have this variable of their container, or else of berth's own environment; NAME* is every one that begins so (repeatable)")
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")
 	f.Lookup("hold-scheduler").Hidden = true
+	f.BoolVar(&u.o.NewKeys, "new-keys", false, "make new keys first: every kubeconfig, certificate and token that was handed out before is refused from then on")
 	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready and go on in the background")
 	f.StringVarP(&u.output, "output", "o", "", "json: one object on stdout and nothing else")
 	return cmd
@@ -111,6 +123,9 @@ func (u *upCommand) main(ctx context.Context) error {
 	if s := u.o.Scheduler; s != "" && s != "stock" && s != "berth" && s != "none" {
 		return usagef("--scheduler %q: it is stock, berth or none", s)
 	}
+	if v := u.o.Kubernetes; v != "" && !slices.Contains(buildinfo.KubernetesMinors(), v) {
+		return usagef("--kubernetes-version %q: it is a version from %s", v, versionsSentence())
+	}
 	if err := errors.Join(checkNotebooks(u.o.Notebooks), u.o.NodePolicy.check()); err != nil {
 		return err
 	}
@@ -131,6 +146,12 @@ func (u *upCommand) main(ctx context.Context) error {
 	return u.foreground(ctx)
 }
 
+// versionsSentence is the versions of Kubernetes that there are, as "1.33 to 1.36".
+func versionsSentence() string {
+	minors := buildinfo.KubernetesMinors()
+	return minors[0] + " to " + minors[len(minors)-1]
+}
+
 // already reports a control plane that runs in the folder. One that is still
 // starting is waited for, and so is the end of one that does not answer because
 // it is just ending.
@@ -146,10 +167,13 @@ func (u *upCommand) already(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if u.o.NewKeys {
+		return false, fmt.Errorf("keys are made anew at a start, and berth up runs in %s (pid %d): `berth down` first", u.o.Dir.Short(), pid)
+	}
 	if u.output == "json" {
 		return true, u.printJSON(state)
 	}
-	fmt.Fprintf(u.out, "berth up already runs in %s (pid %d)\n\n", u.o.Dir.Short(), pid)
+	printf(u.out, "berth up already runs in %s (pid %d)\n\n", u.o.Dir.Short(), pid)
 	printAddresses(u.out, u.o.Dir, state)
 	return true, nil
 }
@@ -222,13 +246,13 @@ func (u *upCommand) foreground(ctx context.Context) error {
 	u.o.Step = p.step
 	u.o.Died = func(err error) {
 		p.end()
-		fmt.Fprintf(u.err, "error: %v\n", err)
+		printf(u.err, "error: %v\n", err)
 	}
 	u.o.Ready = func(s datadir.State) {
 		p.ready(s)
 		if u.output == "json" {
 			if err := u.printJSON(s); err != nil {
-				fmt.Fprintf(u.err, "error: %v\n", err)
+				printf(u.err, "error: %v\n", err)
 			}
 			return
 		}
@@ -262,7 +286,7 @@ type upResult struct {
 }
 
 func (u *upCommand) printJSON(s datadir.State) error {
-	enc := json.NewEncoder(u.out)
+	enc := json.NewEncoder(exact(u.out))
 	enc.SetIndent("", "  ")
 	return enc.Encode(upResult{
 		Kubeconfig: u.o.Dir.Kubeconfig(), Server: s.Server, Dir: string(u.o.Dir), PID: s.PID,

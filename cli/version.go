@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -32,7 +31,7 @@ func newVersion(o Options) *cobra.Command {
 			var err error
 			switch output {
 			case "":
-				_, err = fmt.Fprintf(o.Out, "berth %s (Kubernetes %s, %s, %s, commit %s)\n", r.Version, r.Kubernetes, r.Go, r.Platform, r.Revision)
+				_, err = printf(o.Out, "berth %s (Kubernetes %s, %s, %s, commit %s)\n", r.Version, r.Kubernetes, r.Go, r.Platform, r.Revision)
 				return err
 			case "json":
 				raw, err = json.MarshalIndent(r, "", "    ")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -54,15 +53,15 @@ func (c *cluster) watchOn(ctx context.Context, o Options, openings openings, sho
 			return interrupted(ctx, err)
 		}
 		if !bytes.Equal(b.Bytes(), last) {
-			head := ""
+			head := block("")
 			switch {
 			case screenOf(o.Out).colour:
-				head = "\x1b[H\x1b[2J"
+				head = clearScreen
 			case last != nil:
-				head = "\n"
+				head = block("\n")
 			}
 			last = b.Bytes()
-			if _, err := fmt.Fprintf(o.Out, "%s%s", head, last); err != nil {
+			if _, err := printf(o.Out, "%s%s", head, block(last)); err != nil {
 				return err
 			}
 		}

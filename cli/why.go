@@ -208,6 +208,9 @@ func (r *whyReport) chosen(pod *v1.Pod, nodes []*v1.Node) {
 	if choice := kube.Choice(pod, nodes[i]); choice != "" {
 		r.Place += ", " + choice
 	}
+	if named, err := kube.Committed(pod); err == nil {
+		r.Warning = kube.SeveralShares(pod, nodes[i], named)
+	}
 }
 
 // podSince is since when a pod is as it is: waits or has begun.
@@ -229,7 +232,7 @@ func factsOf(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) n
 	offer := kube.OfferOf(nodes, pod)
 	f.Offer = &offer
 	if len(f.GPUs) > 0 {
-		f.Place = kube.PlaceInLine(pod, pods)
+		f.Place = kube.PlaceInLine(pod, pods, nodes)
 	}
 	return f
 }

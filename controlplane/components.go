@@ -20,6 +20,7 @@ import (
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"berth.dev/berth/internal/datadir"
+	"berth.dev/berth/internal/pause"
 )
 
 // serviceRange holds the addresses of Services. Nothing outside the process
@@ -46,7 +47,7 @@ func parse(fss cliflag.NamedFlagSets, args []string) error {
 
 // newComponents parses the options. Flag names are used rather than struct
 // fields because upstream keeps them stable.
-func newComponents(dir datadir.Dir, c *certs, g *guard, store, egress string, port int) (*components, error) {
+func newComponents(dir datadir.Dir, c *certs, g *guard, store, egress string, port int, emulated string) (*components, error) {
 	p := &components{api: apioptions.NewServerRunOptions(), sched: scheduleroptions.NewOptions()}
 	var err error
 	if p.manager, err = manageroptions.NewKubeControllerManagerOptions(); err != nil {
@@ -55,8 +56,12 @@ func newComponents(dir datadir.Dir, c *certs, g *guard, store, egress string, po
 	g.register(p.api.Admission.GenericAdmission)
 	flags := p.manager.Flags(manager.KnownControllers(), manager.ControllersDisabledByDefault(), manager.ControllerAliases())
 	p.manager.ParsedFlags = &flags
+	api := apiFlags(c, store, egress, port)
+	if emulated != "" {
+		api = append(api, "--emulated-version="+emulated) // of all three: they share it
+	}
 	err = errors.Join(
-		parse(p.api.Flags(), apiFlags(c, store, egress, port)),
+		parse(p.api.Flags(), api),
 		parse(flags, managerFlags(dir, c)),
 		parse(*p.sched.Flags, []string{"--config=" + dir.Join("run", "scheduler.yaml"), "--secure-port=0"}))
 	if err != nil {
@@ -113,67 +118,89 @@ func managerFlags(dir datadir.Dir, c *certs) []string {
 	}
 }
 
+// apiServer is a running kube-apiserver.
+type apiServer struct {
+	loopback *rest.Config  // its own client, with all rights
+	done     chan struct{} // closed when it has ended
+	err      error         // why, from then on
+}
+
+// wait returns when the server has ended, with why, or ctx has.
+func (a *apiServer) wait(ctx context.Context) error {
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
 // startAPI starts the API server, to run until run ends, and waits until it is
-// ready or wait ends. The returned config is its own loopback client, with all
-// rights. done is closed when the server has ended after run.
-func (p *components) startAPI(wait, run context.Context) (loopback *rest.Config, done <-chan struct{}, err error) {
+// ready or wait ends.
+func (p *components) startAPI(wait, run context.Context) (*apiServer, error) {
 	opts, err := p.api.Complete(run)
 	if err != nil {
-		return nil, nil, fmt.Errorf("configure kube-apiserver: %w", err)
+		return nil, fmt.Errorf("configure kube-apiserver: %w", err)
 	}
 	if errs := opts.Validate(); len(errs) > 0 {
-		return nil, nil, fmt.Errorf("configure kube-apiserver: %w", utilerrors.NewAggregate(errs))
+		return nil, fmt.Errorf("configure kube-apiserver: %w", utilerrors.NewAggregate(errs))
 	}
 	cfg, err := apiserver.NewConfig(opts)
 	if err != nil {
-		return nil, nil, fmt.Errorf("configure kube-apiserver: %w", err)
+		return nil, fmt.Errorf("configure kube-apiserver: %w", err)
 	}
 	extra := &cfg.ApiExtensions.ExtraConfig
 	extra.CRDRESTOptionsGetter = oneCache{extra.CRDRESTOptionsGetter}
 	completed, err := cfg.Complete()
 	if err != nil {
-		return nil, nil, fmt.Errorf("configure kube-apiserver: %w", err)
+		return nil, fmt.Errorf("configure kube-apiserver: %w", err)
 	}
 	chain, err := apiserver.CreateServerChain(completed)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make kube-apiserver: %w", err)
+		return nil, fmt.Errorf("make kube-apiserver: %w", err)
 	}
 	server, err := chain.PrepareRun()
 	if err != nil {
-		return nil, nil, fmt.Errorf("prepare kube-apiserver: %w", err)
+		return nil, fmt.Errorf("prepare kube-apiserver: %w", err)
 	}
-	ended := make(chan error, 1)
-	finished := make(chan struct{})
+	a := &apiServer{loopback: rest.CopyConfig(chain.GenericAPIServer.LoopbackClientConfig), done: make(chan struct{})}
 	labelled(run, "apiserver", func(ctx context.Context) {
-		ended <- server.Run(ctx)
-		close(finished)
+		defer close(a.done)
+		a.err = server.Run(ctx)
 	})
-	loopback = rest.CopyConfig(chain.GenericAPIServer.LoopbackClientConfig)
-	return loopback, finished, waitReady(wait, loopback, ended)
+	return a, a.ready(wait)
 }
 
-// waitReady asks /readyz until it says yes, ctx ends or the server does.
-func waitReady(ctx context.Context, cfg *rest.Config, ended <-chan error) error {
-	clients, err := kubernetes.NewForConfig(unlimited(cfg))
+// ready asks /readyz until it says yes, ctx ends or the server does.
+func (a *apiServer) ready(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(unlimited(a.loopback))
 	if err != nil {
 		return fmt.Errorf("client of kube-apiserver: %w", err)
 	}
-	client := clients.Discovery().RESTClient()
-	deadline := time.After(startPatience)
-	var last error
+	asking, stop := context.WithTimeout(ctx, startPatience)
+	defer stop()
+	go func() { // a server that has ended answers nothing, and its port still takes connections
+		if _ = a.wait(asking); asking.Err() == nil {
+			stop()
+		}
+	}()
 	for {
-		if _, last = client.Get().AbsPath("/readyz").DoRaw(ctx); last == nil {
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(asking)
+		if err == nil {
 			return nil
 		}
-		select {
-		case err := <-ended:
-			return fmt.Errorf("kube-apiserver ended while it started: %w", err)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline:
-			return fmt.Errorf("kube-apiserver was not ready after %v: %w", startPatience, last)
-		case <-time.After(20 * time.Millisecond):
+		if pause.For(asking, 20*time.Millisecond) {
+			continue
 		}
+		select {
+		case <-a.done:
+			return fmt.Errorf("kube-apiserver ended while it started: %w", a.err)
+		default:
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("kube-apiserver was not ready after %v: %w", startPatience, err)
 	}
 }
 
@@ -185,14 +212,12 @@ func unlimited(cfg *rest.Config) *rest.Config {
 }
 
 // startManager starts kube-controller-manager.
-func (p *components) startManager(ctx context.Context, ended func(name string, err error)) error {
+func (p *components) startManager(ctx context.Context, g *group) error {
 	cfg, err := p.manager.Config(ctx, manager.KnownControllers(), manager.ControllersDisabledByDefault(), manager.ControllerAliases())
 	if err != nil {
 		return fmt.Errorf("configure kube-controller-manager: %w", err)
 	}
-	labelled(ctx, "controller-manager", func(ctx context.Context) {
-		ended("kube-controller-manager", manager.Run(ctx, cfg.Complete()))
-	})
+	g.start(ctx, "kube-controller-manager", "controller-manager", func(ctx context.Context) error { return manager.Run(ctx, cfg.Complete()) })
 	return nil
 }
 

@@ -40,15 +40,14 @@ func chooseNotebooks(asked, had string) (string, error) {
 // startControllers brings the definitions of Berth's kinds to the cluster, and runs
 // their controllers once all else is ready. What it returns is closed when the kinds
 // are served: being ready waits for that, and not for the controllers.
-func (p *plane) startControllers(ctx context.Context, client kubernetes.Interface, ready <-chan struct{}, running *group) <-chan struct{} {
+func (p *plane) startControllers(ctx context.Context, g *group, client kubernetes.Interface, ready <-chan struct{}) <-chan struct{} {
 	served := make(chan struct{})
 	if p.state.Notebooks == string(notebook.Off) {
 		close(served)
 		return served
 	}
-	ended := running.ended(ctx, p)
-	labelled(ctx, "controllers", func(ctx context.Context) {
-		ended("Berth's controllers", p.runControllers(ctx, client, served, ready))
+	g.start(ctx, "Berth's controllers", "controllers", func(ctx context.Context) error {
+		return p.runControllers(ctx, client, served, ready)
 	})
 	return served
 }
@@ -85,18 +84,14 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 
 // controllerConfig is the controllers' own identity, which has just the rights of
 // grantControllers.
-func (p *plane) controllerConfig() *rest.Config {
-	return &rest.Config{Host: p.state.Server, TLSClientConfig: rest.TLSClientConfig{
-		CAData: p.certs.ca.pem, CertData: p.certs.controller.certPEM, KeyData: p.certs.controller.keyPEM,
-	}}
-}
+func (p *plane) controllerConfig() *rest.Config { return p.clientConfig(controllerFile) }
 
 // grantControllers gives the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
 	if err := grant(ctx, client, controllerUser, controllerUser, slices.Concat(server.Rules(), server.ProxiedRules())); err != nil {
 		return err
 	}
-	if err := grantIn(ctx, client, server.Namespace, controllerUser, server.OwnRules(server.Name)); err != nil {
+	if err := grantIn(ctx, client, server.Namespace, controllerUser, slices.Concat(server.OwnRules(server.Name), server.ExporterRules())); err != nil {
 		return err
 	}
 	for _, role := range server.Roles() {

@@ -35,11 +35,11 @@ func TestTheVersionIsThatOfGoMod(t *testing.T) {
 
 func TestAuthoritiesAreKeptAndLeavesAreNew(t *testing.T) {
 	dir := datadir.Dir(t.TempDir())
-	first, err := issue(dir)
+	first, err := issue(dir, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := issue(dir)
+	second, err := issue(dir, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +73,13 @@ func TestAuthoritiesAreKeptAndLeavesAreNew(t *testing.T) {
 
 func TestADamagedAuthorityIsNamed(t *testing.T) {
 	dir := datadir.Dir(t.TempDir())
-	if _, err := issue(dir); err != nil {
+	if _, err := issue(dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(dir.Join("pki", "ca.crt"), []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := issue(dir); err == nil || !strings.Contains(err.Error(), "ca.crt") {
+	if _, err := issue(dir, time.Now()); err == nil || !strings.Contains(err.Error(), "ca.crt") {
 		t.Errorf("issue() with a damaged ca.crt = %v; want an error that names the file", err)
 	}
 }
@@ -152,7 +152,7 @@ func connect(t *testing.T, sock, to string) (net.Conn, string) {
 
 func TestTheEgressServesInsideLetsThroughAndRefuses(t *testing.T) {
 	dir := t.TempDir()
-	c, err := issue(datadir.Dir(dir))
+	c, err := issue(datadir.Dir(dir), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,9 @@ func listenEgress(sock string, n network, log *slog.Logger) (*egress, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the simulated network: %w", err)
 	}
+	if err := os.Chmod(sock, socketMode); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for the simulated network: %w", err), l.Close())
+	}
 	e := &egress{listener: l, network: n, log: log, open: map[net.Conn]struct{}{}}
 	e.conns.Go(e.accept)
 	return e, nil

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -19,11 +20,14 @@ import (
 // Linux, 104 on macOS).
 const maxSocketPath = 103 - len("-peer")
 
-// sockets is the folder for unix sockets: the data folder itself, or a new
-// private folder when its path is too long for a socket address. remove ends it.
+// sockets is the folder for unix sockets, which others cannot enter: the data folder
+// itself, or a new one when its path is too long for a socket address. remove ends it.
 func sockets(dir datadir.Dir) (path string, remove func(), err error) {
 	if len(dir.Join("egress.sock")) <= maxSocketPath {
 		return string(dir), func() {}, nil
+	}
+	if err := datadir.CheckParent(os.TempDir(), "the folder for sockets"); err != nil {
+		return "", nil, fmt.Errorf("%w; or name a folder of your own in TMPDIR", err)
 	}
 	tmp, err := os.MkdirTemp("", "berth-")
 	if err != nil {
@@ -31,6 +35,11 @@ func sockets(dir datadir.Dir) (path string, remove func(), err error) {
 	}
 	return tmp, func() { _ = os.RemoveAll(tmp) }, nil // what could stay is dead sockets
 }
+
+// socketMode is that of a unix socket: who can connect to one decides nothing else
+// here. The folder around it is closed already, whatever the umask makes of a new
+// socket; umask itself is every thread's and every child's, and stays as it is.
+const socketMode = 0o600
 
 // startStore starts etcd on a unix socket in folder socks, with its data under
 // dir/etcd, and returns its client URL. It returns an error, and ends etcd, when
@@ -47,7 +56,9 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 	cfg.Name = "berth"
 	cfg.Dir = dir.Join("etcd")
 	cfg.ListenClientUrls = []url.URL{{Scheme: "unix", Path: sock}}
-	cfg.ListenPeerUrls = []url.URL{{Scheme: "unix", Path: sock + "-peer"}}
+	// Of this one etcd takes the host alone. Without it the kernel would choose an
+	// abstract name, and to that every account of the machine can connect.
+	cfg.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: sock + "-peer"}}
 	cfg.AdvertiseClientUrls = []url.URL{nowhere}
 	cfg.AdvertisePeerUrls = []url.URL{nowhere}
 	cfg.InitialCluster = cfg.Name + "=" + nowhere.String()
@@ -61,6 +72,9 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 	if err == nil {
 		e, err = startEtcd(cfg)
 	}
+	if err == nil {
+		err = closeSockets(e, sock, sock+"-peer")
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("start the store in %s: %w; details in %s; if the store is damaged, "+
 			"`berth down --purge` removes the folder and `berth up` starts an empty one", cfg.Dir, err, dir.Join("log", "etcd.log"))
@@ -70,6 +84,8 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 		e.Server.Cfg.ElectionTicks = patientTicks // nothing is elected any more, and requests come from now on
 		return e, "unix://" + sock, nil
 	case err = <-e.Err():
+	case <-e.Server.StopNotify():
+		err = errStoreStopped
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-time.After(startPatience):
@@ -89,6 +105,33 @@ const (
 	startTicks   = 10 // to elect the one member: there is nothing to wait for
 	patientTicks = 55_000 / 2 / tickMs
 )
+
+// closeSockets lets this account alone connect to a store that has begun to listen,
+// or ends it.
+func closeSockets(e *embed.Etcd, socks ...string) error {
+	for _, sock := range socks {
+		if err := os.Chmod(sock, socketMode); err != nil {
+			e.Close()
+			return fmt.Errorf("keep others from the store: %w", err)
+		}
+	}
+	return nil
+}
+
+// errStoreStopped is why a store has ended that did not say.
+var errStoreStopped = errors.New("it stopped by itself")
+
+// awaitStore returns when a store has ended, with why, or ctx has.
+func awaitStore(ctx context.Context, e *embed.Etcd) error {
+	select {
+	case err := <-e.Err():
+		return err
+	case <-e.Server.StopNotify():
+		return errStoreStopped
+	case <-ctx.Done():
+		return nil
+	}
+}
 
 // closeStore ends a store that startStore has started.
 func closeStore(e *embed.Etcd) {

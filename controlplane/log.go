@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"k8s.io/klog/v2"
+
+	"berth.dev/berth/internal/visible"
 )
 
 // maxLog is the size at which a log file is set aside: one older file is kept.
@@ -34,8 +36,8 @@ func openLog(path string) (*logFile, error) {
 	if err := fs.Parse([]string{"--logtostderr=false", "--stderrthreshold=FATAL", "--alsologtostderr=false"}); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	klog.SetOutput(io.Discard) // each severity is also written to those below it
-	klog.SetOutputBySeverity("INFO", l)
+	klog.SetOutput(io.Discard)                             // each severity is also written to those below it
+	klog.SetOutputBySeverity("INFO", visible.NewWriter(l)) // logs are read on terminals
 	return l, nil
 }
 

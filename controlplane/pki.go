@@ -21,9 +21,10 @@ import (
 	"berth.dev/berth/internal/datadir"
 )
 
-// authority signs certificates. Its key and certificate are kept in the data
-// folder; everything it signs is made anew at every start, so that nothing in a
-// long-lived folder expires but the authority itself, after a hundred years.
+// authority signs certificates. Its key and certificate are kept in the data folder
+// until somebody asks for new ones; everything it signs is made anew at every start,
+// and clients' certificates while the process runs, so that nothing in a long-lived
+// folder expires but the authority itself, after a hundred years.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -34,8 +35,21 @@ type authority struct {
 // made, so that a clock that is set back locks nobody out.
 var validFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// identity is a key with its certificate chain.
-type identity struct{ certPEM, keyPEM []byte }
+// identity is a key with its certificate.
+type identity struct {
+	certPEM, keyPEM []byte
+	key             *ecdsa.PrivateKey
+}
+
+// newIdentity makes a key, without a certificate yet.
+func newIdentity() (identity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return identity{}, err
+	}
+	raw, err := encodeKey(key)
+	return identity{keyPEM: raw, key: key}, err
+}
 
 // tls is the identity as crypto/tls wants it.
 func (i identity) tls() (tls.Certificate, error) { return tls.X509KeyPair(i.certPEM, i.keyPEM) }
@@ -130,37 +144,49 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// leaf signs a certificate for common name cn and organisations orgs, valid for
-// ten years, for both ends of TLS, with the given DNS names and addresses.
-func (a *authority) leaf(cn string, orgs, dns []string, ips ...net.IP) (identity, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return identity{}, err
-	}
+// How long certificates hold from when they are signed. Those that servers show are
+// signed anew at each start and are of no use to a client.
+const (
+	clientLife = 365 * 24 * time.Hour
+	serverLife = 10 * clientLife
+)
+
+// subject is whom a certificate is for: a server, if it has names or addresses, else
+// a client.
+type subject struct {
+	cn   string   // common name: a client's user name
+	orgs []string // organisations: a client's groups
+	dns  []string
+	ips  []net.IP
+}
+
+func (s *subject) serves() bool { return len(s.dns)+len(s.ips) > 0 }
+
+// sign signs a certificate for a key, to hold from validFrom until clientLife or
+// serverLife after now, for the one end of TLS that the subject is at.
+func (a *authority) sign(s subject, key *ecdsa.PrivateKey, now time.Time) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
-		return identity{}, err
+		return nil, err
 	}
-	now := time.Now()
+	life, use := clientLife, x509.ExtKeyUsageClientAuth
+	if s.serves() {
+		life, use = serverLife, x509.ExtKeyUsageServerAuth
+	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: cn, Organization: orgs},
+		Subject:      pkix.Name{CommonName: s.cn, Organization: s.orgs},
 		NotBefore:    validFrom,
-		NotAfter:     now.AddDate(10, 0, 0),
+		NotAfter:     now.Add(life),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:     dns,
-		IPAddresses:  ips,
+		ExtKeyUsage:  []x509.ExtKeyUsage{use},
+		DNSNames:     s.dns,
+		IPAddresses:  s.ips,
 	}, a.cert, key.Public(), crypto.Signer(a.key))
 	if err != nil {
-		return identity{}, fmt.Errorf("sign certificate for %s: %w", cn, err)
+		return nil, fmt.Errorf("sign certificate for %s: %w", s.cn, err)
 	}
-	keyPEM, err := encodeKey(key)
-	if err != nil {
-		return identity{}, err
-	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return identity{certPEM: certPEM, keyPEM: keyPEM}, nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
 // pool is the certificate pool that trusts this authority alone.

@@ -15,13 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"berth.dev/berth/fleet/host"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
+	"berth.dev/berth/internal/pause"
 )
 
 // minFree is the least free space a start needs: etcd sets 64 MB aside for its
@@ -32,9 +31,12 @@ const minFree = 256 << 20
 // writes the marker first, and then certificates and configuration. Nothing is
 // written to a folder that is refused.
 func prepare(o Options) (*plane, error) {
-	p := &plane{Options: o, failed: make(chan error, 1), stepBegan: o.Began}
+	p := &plane{Options: o, stepBegan: o.Began}
 	var err error
 	if p.hostRules, err = host.ParseRules(o.HostProcesses); err != nil {
+		return nil, err
+	}
+	if err := host.CheckPass(o.HostEnv); err != nil {
 		return nil, err
 	}
 	for _, r := range p.hostRules {
@@ -54,6 +56,9 @@ func prepare(o Options) (*plane, error) {
 		return nil, err
 	}
 	if state.Scheduler, err = chooseScheduler(o.Scheduler, state.Scheduler, fresh); err != nil {
+		return nil, err
+	}
+	if state.Kubernetes, err = chooseKubernetes(o.Kubernetes, state.Kubernetes); err != nil {
 		return nil, err
 	}
 	if state.Notebooks, err = chooseNotebooks(o.Notebooks, state.Notebooks); err != nil {
@@ -139,7 +144,10 @@ func (p *plane) lay() error {
 		return err
 	}
 	p.log = slog.New(slog.NewTextHandler(p.logs, nil))
-	if p.certs, err = issue(p.Dir); err != nil {
+	if err := settleKeys(p.Dir, p.NewKeys); err != nil {
+		return fmt.Errorf("keys in %s: %w", p.Dir.Join("pki"), err)
+	}
+	if p.certs, err = issue(p.Dir, time.Now()); err != nil {
 		return fmt.Errorf("certificates in %s: %w", p.Dir.Join("pki"), err)
 	}
 	if p.socks, p.removeSocks, err = sockets(p.Dir); err != nil {
@@ -149,47 +157,33 @@ func (p *plane) lay() error {
 	return errors.Join(
 		writeEgress(run+"/egress.yaml", p.socks+"/egress.sock"),
 		os.WriteFile(run+"/scheduler.yaml", []byte(schedulerConfig(run+"/scheduler.kubeconfig", p.state.Scheduler, p.OtherPods)), 0o600),
-		p.writeKubeconfig(run+"/scheduler.kubeconfig", p.certs.scheduler),
-		p.writeKubeconfig(run+"/controller-manager.kubeconfig", p.certs.manager),
-		p.writeKubeconfig(p.Dir.Kubeconfig(), p.certs.admin))
-}
-
-// writeKubeconfig writes a kubeconfig of one context, "berth", for an identity.
-func (p *plane) writeKubeconfig(path string, id identity) error {
-	raw, err := clientcmd.Write(clientapi.Config{
-		Clusters:       map[string]*clientapi.Cluster{"berth": {Server: p.state.Server, CertificateAuthorityData: p.certs.ca.pem}},
-		AuthInfos:      map[string]*clientapi.AuthInfo{"berth": {ClientCertificateData: id.certPEM, ClientKeyData: id.keyPEM}},
-		Contexts:       map[string]*clientapi.Context{"berth": {Cluster: "berth", AuthInfo: "berth"}},
-		CurrentContext: "berth",
-	})
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return datadir.WriteFile(path, raw, 0o600)
+		p.writeKubeconfig(run+"/scheduler.kubeconfig", p.certs.user(schedulerFile)),
+		p.writeKubeconfig(run+"/controller-manager.kubeconfig", p.certs.user(managerFile)),
+		p.writeKubeconfig(p.Dir.Kubeconfig(), p.certs.owner()))
 }
 
 // fleetConfig is the fleet's own identity, which has just the rights of
 // fleetRules.
-func (p *plane) fleetConfig() *rest.Config {
+func (p *plane) fleetConfig() *rest.Config { return p.clientConfig(fleetFile) }
+
+// clientConfig is a client of the API server whose certificate is in a file of
+// DIR/pki; it follows the file.
+func (p *plane) clientConfig(file string) *rest.Config {
 	return &rest.Config{Host: p.state.Server, TLSClientConfig: rest.TLSClientConfig{
-		CAData: p.certs.ca.pem, CertData: p.certs.fleet.certPEM, KeyData: p.certs.fleet.keyPEM,
+		CAData: p.certs.ca.pem, CertFile: p.certs.path(file + ".crt"), KeyFile: p.certs.path(file + ".key"),
 	}}
 }
 
 // awaitAccounts waits for the default ServiceAccount: from then on the
 // controllers run and pods can be made.
-func (p *plane) awaitAccounts(ctx context.Context, client kubernetes.Interface) error {
+func awaitAccounts(ctx context.Context, client kubernetes.Interface) error {
 	for {
 		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return stopped(ctx)
-		case err := <-p.failed:
-			return err
-		case <-time.After(15 * time.Millisecond):
+		if !pause.For(ctx, 15*time.Millisecond) {
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/scheduler/server"
 )
 
@@ -42,29 +44,64 @@ func grantFleet(ctx context.Context, client kubernetes.Interface) error {
 	return grant(ctx, client, fleetUser, fleetUser, fleetRules())
 }
 
+// grantOwner gives the owner all rights, by a binding that can be taken away, and the
+// precedence that the API server gives system:masters; and gives the API server those
+// that real kubelets ask it for.
+func grantOwner(ctx context.Context, client kubernetes.Interface) error {
+	err := bind(ctx, client, api.GroupAdmins, "cluster-admin", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: api.GroupAdmins})
+	if err == nil {
+		err = bind(ctx, client, "berth:kubelet-api", "system:kubelet-api-admin", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: kubeletClient})
+	}
+	if err != nil {
+		return err
+	}
+	all := []string{"*"}
+	_, err = client.FlowcontrolV1().FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{
+		ObjectMeta: metav1.ObjectMeta{Name: "berth-cluster-admins"},
+		Spec: flowcontrolv1.FlowSchemaSpec{
+			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: flowcontrolv1.PriorityLevelConfigurationNameExempt},
+			MatchingPrecedence:         2, // after the one of system:masters
+			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+				Subjects:         []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindGroup, Group: &flowcontrolv1.GroupSubject{Name: api.GroupAdmins}}},
+				ResourceRules:    []flowcontrolv1.ResourcePolicyRule{{Verbs: all, APIGroups: all, Resources: all, Namespaces: all, ClusterScope: true}},
+				NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: all, NonResourceURLs: all}},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("give %s its precedence: %w", api.GroupAdmins, err)
+	}
+	return nil
+}
+
+// bind gives a ClusterRole that is there to a subject, unless a binding of that name
+// is there: it may have been narrowed.
+func bind(ctx context.Context, client kubernetes.Interface, name, role string, to rbacv1.Subject) error {
+	_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{to},
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("give %s its role: %w", to.Name, err)
+	}
+	return nil
+}
+
 // grantScheduler gives the scheduler what Berth's plugins need beside upstream's
 // roles.
 func (p *plane) grantScheduler(ctx context.Context, client kubernetes.Interface) error {
 	if p.state.Scheduler != SchedulerBerth {
 		return nil
 	}
-	return grant(ctx, client, "berth:scheduler", schedulerUser, server.Rules())
+	return grant(ctx, client, "berth:scheduler", schedulerUser, append(server.Rules(), server.PoolRules()...))
 }
 
 // grant makes a ClusterRole and its binding to a user, or brings them up to date.
 func grant(ctx context.Context, client kubernetes.Interface, name, user string, rules []rbacv1.PolicyRule) error {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
-	}
-	err := putRole(ctx, client, role)
-	if err == nil {
-		_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-	}
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := putRole(ctx, client, role); err != nil {
 		return fmt.Errorf("give %s its role: %w", user, err)
 	}
-	return nil
+	return bind(ctx, client, name, name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
 }

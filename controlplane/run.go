@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -23,6 +25,7 @@ import (
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
+	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/scheduler/stuck"
 )
 
@@ -36,6 +39,12 @@ type Options struct {
 	// Scheduler is SchedulerStock, SchedulerBerth or SchedulerNone; "" is the
 	// folder's last, and SchedulerBerth in a new folder.
 	Scheduler string
+	// Kubernetes is the version whose API is served, one of buildinfo.KubernetesMinors;
+	// "" is the folder's last, and the newest in a new folder.
+	Kubernetes string
+	// NewKeys makes new authorities and a new key of service accounts before anything is
+	// started: whatever was handed out before is worthless then.
+	NewKeys bool
 	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
 	// nvidia.com/gpu:NoSchedule.
 	AutoToleration bool
@@ -53,6 +62,8 @@ type Options struct {
 	// HostProcesses are rules PATTERN=CMD: containers whose image fits a pattern run
 	// that command on this machine instead of being simulated.
 	HostProcesses []string
+	// HostEnv names variables that those processes get beside the usual ones.
+	HostEnv []string
 	// Laid, if not nil, is told once, when the folder and its logs are there.
 	Laid func()
 	// Died, if not nil, is told when a part of Kubernetes ends the process at
@@ -108,19 +119,24 @@ type plane struct {
 	removeSocks func()
 	logs        *logFile
 	log         *slog.Logger
-	failed      chan error   // the first component that ended by itself
 	clients     *rest.Config // the API server's loopback client
 	guard       *guard       // an admission plugin of the API server
-	stopAPI     func()
 	// stepBegan is when the step that is being done began.
 	stepBegan time.Time
 }
 
-// run starts the store and the API server, and then what needs them. Told to
-// stop before the API server is ready it returns at once and leaves both to the
-// end of the process, which loses nothing: upstream ends the process with a
-// stack trace when its start is interrupted.
+// run starts the store and the API server, and then what needs them, and ends all
+// of it in the reverse order. Where the API server does not become ready, or is told
+// to stop before it is, or does not end, it and what it needs are left to the end of
+// the process, which loses nothing: upstream ends the process with a stack trace
+// when its start is interrupted.
 func (p *plane) run(ctx context.Context) error {
+	var ends []func() // what ends what was started, first to last
+	defer func() {
+		for _, end := range slices.Backward(ends) {
+			end()
+		}
+	}()
 	followLoad := startTuning()
 	network, err := newNetwork(p.certs)
 	if err != nil {
@@ -130,34 +146,53 @@ func (p *plane) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ends = append(ends, egress.Close)
 	store, url, err := startStore(ctx, p.Dir, p.socks)
 	if err != nil {
 		return err
 	}
+	ends = append(ends, func() { closeStore(store) })
+	parts, err := p.components(url)
+	if err != nil {
+		return err
+	}
+	apiCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	api, err := parts.startAPI(ctx, apiCtx)
+	if err != nil {
+		ends = nil
+		stop() // heard by what has not begun to serve
+		return errors.Join(stopped(ctx), err)
+	}
+	p.clients = api.loopback
+	err = p.runClients(ctx, clients{parts, network, store, api, followLoad})
+	// The API server outlives its clients, and the store outlives it.
+	stop()
+	select {
+	case <-api.done:
+		return err
+	case <-time.After(apiPatience):
+		ends = nil
+		return errors.Join(err, fmt.Errorf("kube-apiserver did not end within %v of being told to", apiPatience))
+	}
+}
+
+// apiPatience is how long the API server may take to end: requests under way may
+// take a minute.
+const apiPatience = 90 * time.Second
+
+// components parses the options of Kubernetes' parts.
+func (p *plane) components(store string) (*components, error) {
 	scheduler := ""
 	if p.state.Scheduler == SchedulerBerth {
 		scheduler = schedulerUser
 	}
 	p.guard = newGuard(scheduler, p.AutoToleration)
-	parts, err := newComponents(p.Dir, p.certs, p.guard, url, p.Dir.Join("run", "egress.yaml"), p.state.Port)
+	parts, err := newComponents(p.Dir, p.certs, p.guard, store, p.Dir.Join("run", "egress.yaml"), p.state.Port, p.state.Kubernetes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	parts.api.SecureServing.Listener = p.listener
-	apiCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p.stopAPI = stop
-	clients, apiDone, err := parts.startAPI(ctx, apiCtx)
-	if err != nil {
-		return errors.Join(stopped(ctx), err)
-	}
-	p.clients = clients
-	err = p.runClients(ctx, parts, network, followLoad)
-	// The API server outlives its clients, and the store outlives it.
-	p.stopAPI()
-	<-apiDone
-	closeStore(store)
-	egress.Close()
-	return err
+	return parts, nil
 }
 
 // stopped is the result of a run that was told to stop before it was ready, and
@@ -169,8 +204,40 @@ func stopped(ctx context.Context) error {
 	return fmt.Errorf("stopped before it was ready (%w); what is in the folder is kept", context.Cause(ctx))
 }
 
-// runClients runs what talks to the API server: controllers, scheduler, fleet.
-func (p *plane) runClients(ctx context.Context, parts *components, network *clusterNetwork, followLoad func(context.Context)) error {
+// clients is what the clients of the API server are made from, or watch.
+type clients struct {
+	parts      *components
+	network    *clusterNetwork
+	store      *embed.Etcd
+	api        *apiServer
+	followLoad func(context.Context)
+}
+
+// runClients runs what talks to the API server (controllers, scheduler, fleet) until
+// ctx or a part of the control plane ends.
+func (p *plane) runClients(ctx context.Context, c clients) error {
+	processes := host.Open(host.Options{Dir: string(p.Dir), Kubeconfig: p.Dir.Kubeconfig(), Pass: p.HostEnv, Log: p.log})
+	defer processes.Close() // after the fleet has ended
+	work, g := newGroup(ctx)
+	err := p.startClients(work, g, c, processes)
+	switch {
+	case err == nil:
+		<-work.Done()
+	case ctx.Err() != nil:
+		err = stopped(ctx)
+	}
+	err = g.close(work, endPatience, err)
+	if _, ok := errors.AsType[*endedError](err); ok {
+		return fmt.Errorf("%w; details in %s", err, p.Dir.Logs())
+	}
+	return err
+}
+
+// startClients starts them, and returns when all is ready. It returns an error, as
+// soon as there is one, when ctx ends, and so when a part of g does.
+func (p *plane) startClients(ctx context.Context, g *group, c clients, processes *host.Runner) error {
+	g.start(ctx, "etcd", "etcd", func(ctx context.Context) error { return awaitStore(ctx, c.store) })
+	g.start(ctx, "kube-apiserver", "apiserver", c.api.wait)
 	client, err := kubernetes.NewForConfig(unlimited(p.clients))
 	if err != nil {
 		return err
@@ -178,19 +245,54 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 	if err := grantFleet(ctx, client); err != nil {
 		return err
 	}
-	if err := errors.Join(p.grantScheduler(ctx, client), p.guardDevices(ctx, client)); err != nil {
+	err = errors.Join(grantOwner(ctx, client), p.distrustOldKeys(ctx, client), p.grantScheduler(ctx, client), p.guardDevices(ctx, client))
+	if err != nil {
 		return err
 	}
-	processes := host.Open(host.Options{Dir: string(p.Dir), Kubeconfig: p.Dir.Kubeconfig(), Log: p.log})
-	defer processes.Close() // after the fleet has ended
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var running group
-	defer running.Wait()
-	defer stop()
-
 	ready := make(chan struct{})
-	served := p.startControllers(ctx, client, ready, &running)
+	served := p.startControllers(ctx, g, client, ready)
+	f, err := p.startFleet(ctx, g, c.network, client, processes, ready)
+	if err != nil {
+		return err
+	}
+	if err := c.parts.startManager(ctx, g); err != nil {
+		return err
+	}
+	switch {
+	case p.state.Scheduler == SchedulerNone:
+	case p.HoldScheduler != "":
+		g.start(ctx, "kube-scheduler", "scheduler", func(ctx context.Context) error { return p.heldScheduler(ctx, g, c.parts) })
+	default:
+		if err := p.startScheduler(ctx, g, c.parts); err != nil {
+			return err
+		}
+	}
+	if err := awaitAccounts(ctx, client); err != nil {
+		return err
+	}
+	p.step("Control plane", p.made())
+	for _, done := range []<-chan struct{}{served, f.Ready()} {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	p.step("GPU nodes", p.spec.Summary())
+	g.start(ctx, "the renewal of certificates", "certificates", p.keepCertificates)
+	g.start(ctx, "tuning", "tuning", func(ctx context.Context) error {
+		c.followLoad(ctx)
+		return nil
+	})
+	if err := p.ready(); err != nil {
+		return err
+	}
+	close(ready)
+	return nil
+}
+
+// startFleet starts the simulated nodes, and connects them to the API server.
+func (p *plane) startFleet(ctx context.Context, g *group, network *clusterNetwork, client kubernetes.Interface, processes *host.Runner, ready <-chan struct{}) (*fleet.Fleet, error) {
 	for _, w := range p.spec.Warnings {
 		p.log.Warn("fleet file", "message", w)
 	}
@@ -199,77 +301,29 @@ func (p *plane) runClients(ctx context.Context, parts *components, network *clus
 		Commitments: p.state.Scheduler != SchedulerStock, Host: processes, HostRules: p.hostRules,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	network.parts.Store(&networkParts{client: client, fleet: f, kubelet: kubelet.New(f, time.Now)})
-	fleetEnded := running.ended(ctx, p)
-	labelled(ctx, "fleet", func(ctx context.Context) { fleetEnded("fleet", f.Run(ctx)) })
-	if err := parts.startManager(ctx, running.ended(ctx, p)); err != nil {
-		return err
-	}
-	switch {
-	case p.state.Scheduler == SchedulerNone:
-	case p.HoldScheduler != "":
-		running.Go(func() { p.heldScheduler(ctx, parts, running.ended(ctx, p)) })
-	default:
-		if err := p.startScheduler(ctx, parts, running.ended(ctx, p)); err != nil {
-			return err
-		}
-	}
-	if err := p.awaitAccounts(ctx, client); err != nil {
-		return err
-	}
-	p.step("Control plane", p.made()+" "+buildinfo.Kubernetes)
-	for _, done := range []<-chan struct{}{served, f.Ready()} {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return stopped(ctx)
-		case err := <-p.failed:
-			return err
-		}
-	}
-	p.step("GPU nodes", p.spec.Summary())
-	running.Go(func() { followLoad(ctx) })
-	if err := p.ready(); err != nil {
-		return err
-	}
-	close(ready)
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-p.failed:
-		return err
-	}
+	g.start(ctx, "fleet", "fleet", f.Run)
+	return f, nil
 }
 
-// heldScheduler starts the scheduler when the file that holds it is gone.
-func (p *plane) heldScheduler(ctx context.Context, parts *components, ended func(string, error)) {
+// heldScheduler starts the scheduler when the file that holds it is gone, and stays
+// until ctx ends.
+func (p *plane) heldScheduler(ctx context.Context, g *group, parts *components) error {
 	for {
 		if _, err := os.Stat(p.HoldScheduler); err != nil {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			ended("kube-scheduler", ctx.Err())
-			return
-		case <-time.After(10 * time.Millisecond):
+		if !pause.For(ctx, 10*time.Millisecond) {
+			return ctx.Err()
 		}
 	}
-	if err := p.startScheduler(ctx, parts, ended); err != nil {
-		p.ended(ctx, "kube-scheduler", err)
+	if err := p.startScheduler(ctx, g, parts); err != nil {
+		return err
 	}
-}
-
-// ended notes a component that ended by itself: everything stops then.
-func (p *plane) ended(ctx context.Context, name string, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	select {
-	case p.failed <- fmt.Errorf("%s ended: %w; details in %s", name, err, p.Dir.Logs()):
-	default:
-	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // step reports a finished step with the time since the start of the last.
@@ -283,10 +337,14 @@ func (p *plane) step(name, detail string) {
 
 // made says what runs in this process.
 func (p *plane) made() string {
+	what := "etcd, API server, controllers, scheduler " + buildinfo.Kubernetes
 	if p.state.Scheduler == SchedulerNone {
-		return "etcd, API server, controllers, no scheduler"
+		what = "etcd, API server, controllers, no scheduler " + buildinfo.Kubernetes
 	}
-	return "etcd, API server, controllers, scheduler"
+	if p.state.Kubernetes != "" {
+		what += " as " + p.state.Kubernetes
+	}
+	return what
 }
 
 // ready writes what others may rely on from now on, and tells the caller.

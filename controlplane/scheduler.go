@@ -51,13 +51,13 @@ func schedulerConfig(kubeconfig, which, otherPods string) string {
 
 // startScheduler starts kube-scheduler, with Berth's plugins or as it is, and
 // returns when it has seen every object that was there.
-func (p *plane) startScheduler(ctx context.Context, parts *components, ended func(name string, err error)) error {
+func (p *plane) startScheduler(ctx context.Context, g *group, parts *components) error {
 	setup := func() (*schedulerconfig.CompletedConfig, *kubescheduler.Scheduler, error) {
 		return scheduler.Setup(ctx, parts.sched)
 	}
 	if p.state.Scheduler == SchedulerBerth {
 		setup = func() (*schedulerconfig.CompletedConfig, *kubescheduler.Scheduler, error) {
-			return server.Setup(ctx, parts.sched, nil)
+			return server.Setup(ctx, parts.sched, nil, nil)
 		}
 	}
 	cfg, s, err := setup()
@@ -70,10 +70,12 @@ func (p *plane) startScheduler(ctx context.Context, parts *components, ended fun
 	if err != nil {
 		return fmt.Errorf("configure kube-scheduler: %w", err)
 	}
-	labelled(ctx, "scheduler", func(ctx context.Context) {
-		ended("kube-scheduler", scheduler.Run(ctx, cfg, s))
+	g.start(ctx, "kube-scheduler", "scheduler", func(ctx context.Context) error { return scheduler.Run(ctx, cfg, s) })
+	g.start(ctx, "the watch of stuck pods", "scheduler", func(ctx context.Context) error {
+		act(ctx)
+		<-ctx.Done() // a policy that does nothing returns at once
+		return nil
 	})
-	labelled(ctx, "scheduler", act)
 	if err := s.WaitForHandlersSync(ctx); err != nil {
 		return fmt.Errorf("start kube-scheduler: %w", err)
 	}

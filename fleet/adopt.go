@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/kube"
 )
@@ -60,9 +61,9 @@ func stored(obj *v1.Node, wanted *spec.Node) (spec.Node, error) {
 	if wanted != nil {
 		s = *wanted
 	}
-	s.CPU = int(obj.Status.Capacity.Cpu().Value())
-	s.MemoryGiB = int(obj.Status.Capacity.Memory().Value() >> 30)
-	s.Pods = int(obj.Status.Capacity.Pods().Value())
+	s.CPU = int(kube.Amount(obj.Status.Capacity.Cpu(), kube.MostMilli))
+	s.MemoryGiB = int(kube.Amount(obj.Status.Capacity.Memory(), kube.MostBytes) >> 30)
+	s.Pods = int(kube.Amount(obj.Status.Capacity.Pods(), kube.MostAsked))
 	s.PricePerHour = obj.Annotations[api.AnnotationPrice]
 	if v := obj.Labels["nvidia.com/cuda.driver-version.full"]; v != "" {
 		s.Driver = v
@@ -78,14 +79,17 @@ func stored(obj *v1.Node, wanted *spec.Node) (spec.Node, error) {
 		if err := json.Unmarshal([]byte(note), &s.Sharing); err != nil {
 			return s, fmt.Errorf("read annotation %s of node %s: %w; delete the node to have it made anew", api.AnnotationPluginConfig, obj.Name, err)
 		}
+		if err := sharing.CheckReplicas(s.Sharing); err != nil {
+			return s, fmt.Errorf("annotation %s of node %s: %w; delete the node to have it recreated", api.AnnotationPluginConfig, obj.Name, err)
+		}
 	}
 	note := obj.Annotations[api.AnnotationInventory]
 	if note == "" {
 		return s, nil
 	}
-	var list []kube.InventoryGPU
-	if err := json.Unmarshal([]byte(note), &list); err != nil {
-		return s, fmt.Errorf("read annotation %s of node %s: %w; delete the node to have it made anew", api.AnnotationInventory, obj.Name, err)
+	list, err := kube.Inventory(obj)
+	if err != nil {
+		return s, fmt.Errorf("%w; delete the node to have it recreated", err)
 	}
 	gpus := inventory(obj.Name, list)
 	if !sameGPUs(gpus, s.GPUs) {

@@ -68,6 +68,7 @@ func TestBehave(t *testing.T) {
 	}{
 		{name: "sleep runs for its seconds", pod: bare("x", "sleep", "3600"), want: fleet.Plan{Duration: time.Hour}},
 		{name: "sleep adds units", pod: bare("x", "sleep", "1m", "0.5"), want: fleet.Plan{Duration: 60500 * time.Millisecond}},
+		{name: "sleep of centuries never ends", pod: bare("x", "sleep", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9"), want: fleet.Plan{Forever: true}},
 		{name: "sleep infinity never ends", pod: bare("x", "sleep", "infinity"), want: fleet.Plan{Forever: true}},
 		{name: "nvidia-smi ends at once", pod: bare("nvidia/cuda:12", "nvidia-smi"), devices: gpus(1), lines: "$ nvidia-smi"},
 		{name: "nvidia-smi -L is asked with its arguments", pod: bare("x", "nvidia-smi", "-L"), devices: gpus(1), lines: "$ nvidia-smi -L"},

@@ -150,6 +150,9 @@ func (p *program) exit(args []string) bool {
 	return err == nil && len(args) == 1
 }
 
+// forEver is a time from which on it does not matter how long a program sleeps.
+const forEver = 100 * 365 * 24 * time.Hour
+
 // sleep adds durations as coreutils' sleep does: 30, 0.5, 5m, 1h, 2d, infinity.
 func (p *program) sleep(args []string) bool {
 	for _, arg := range args {
@@ -167,7 +170,7 @@ func (p *program) sleep(args []string) bool {
 		if err != nil || n < 0 || n > 1e9 {
 			return false
 		}
-		if d := n * float64(unit); d > float64(100*365*24*time.Hour) {
+		if d := n * float64(unit); d > float64(forEver) || p.at+time.Duration(d) > forEver {
 			p.forever = true
 		} else {
 			p.at += time.Duration(d)
@@ -206,7 +209,7 @@ func smiLoop(args []string) ([]string, time.Duration) {
 				value = args[i]
 			}
 			if n, err := strconv.Atoi(value); err == nil && n > 0 {
-				every = time.Duration(n) * time.Second
+				every = time.Duration(min(n, 1<<30)) * time.Second
 			}
 		default:
 			once = append(once, args[i])

@@ -183,7 +183,7 @@ func asks(c *v1.Container) []ask {
 		for name, q := range list {
 			if strings.HasPrefix(string(name), devicePrefix) && !q.IsZero() &&
 				!slices.ContainsFunc(out, func(a ask) bool { return a.resource == string(name) }) {
-				out = append(out, ask{string(name), q.Value()})
+				out = append(out, ask{string(name), kube.Amount(&q, kube.MostAsked)})
 			}
 		}
 	}

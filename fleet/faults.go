@@ -58,6 +58,9 @@ func target(item string, count int) (kind string, gpus []int, ok bool) {
 	return kind, gpus, true
 }
 
+// mostXid is the greatest Xid that can be put on a GPU, as for berth sim break.
+const mostXid = 999
+
 func (f *faults) set(kind string, gpus []int) bool {
 	switch kind {
 	case "kubelet":
@@ -75,7 +78,7 @@ func (f *faults) set(kind string, gpus []int) bool {
 	default:
 		code, ok := strings.CutPrefix(kind, "xid-")
 		n, err := strconv.Atoi(code)
-		if !ok || err != nil || n <= 0 {
+		if !ok || err != nil || n <= 0 || n > mostXid {
 			return false
 		}
 		for _, i := range gpus {

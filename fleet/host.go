@@ -124,7 +124,7 @@ func started(s host.State) string {
 	text := fmt.Sprintf("Runs on this machine as process %d: %s; it answers at 127.0.0.1:%d and its folder is %s",
 		s.PID, strings.Join(s.Command, " "), s.Port, s.Home)
 	if len(s.LeftOut) > 0 {
-		text += "; of its environment it did not get " + strings.Join(s.LeftOut, ", ")
+		text += "; of its environment it did not get " + strings.Join(s.LeftOut, ", ") + " (`berth up --host-env NAME` lets it)"
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/fleet/kubelet"
+	"berth.dev/berth/kube"
 )
 
 // Nodes returns the names of the simulated nodes, sorted.
@@ -147,10 +148,10 @@ func usage(c *container, now time.Time) (cpuMilli, memoryBytes int64) {
 	}
 	cpu, memory := int64(100), int64(64<<20)
 	if q, ok := c.spec.Resources.Requests[v1.ResourceCPU]; ok {
-		cpu = q.MilliValue()
+		cpu = kube.MilliAmount(&q, kube.MostMilli)
 	}
 	if q, ok := c.spec.Resources.Requests[v1.ResourceMemory]; ok {
-		memory = q.Value()
+		memory = kube.Amount(&q, kube.MostBytes)
 	}
 	part := max(20, int64(c.plan.UtilizationRatio*90)) + (now.Unix()+int64(len(c.spec.Name)))%5
 	return max(1, cpu*part/100), memory * (40 + part/3) / 100

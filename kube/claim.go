@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/sharing"
 )
 
@@ -29,6 +31,14 @@ type committedDevice struct {
 	UUID        string `json:"uuid"`
 	MilliGPU    int64  `json:"milliGPU"`
 	MemoryBytes int64  `json:"memoryBytes"`
+}
+
+// check reports a device that is more than one GPU has.
+func (d *committedDevice) check() error {
+	if d.MilliGPU < 0 || d.MilliGPU > cluster.Whole || d.MemoryBytes < 0 || d.MemoryBytes > MostBytes {
+		return fmt.Errorf("device %s has %d milli-GPUs and %d bytes; a GPU has 0 to %d, and 0 to %d bytes", d.UUID, d.MilliGPU, d.MemoryBytes, cluster.Whole, int64(MostBytes))
+	}
+	return nil
 }
 
 // claims lists what a bound pod holds: for each container the committed

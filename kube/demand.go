@@ -39,7 +39,7 @@ func Demand(pod *v1.Pod, s gpu.Sharing) cluster.Request {
 	}
 	for _, name := range sortedKeys(want) {
 		if profile, ok := strings.CutPrefix(strings.TrimSuffix(name, ".shared"), api.ResourceMIGPrefix); ok {
-			r.GPUs, r.Profile = int32(min(want[name], 127)), strings.Replace(profile, ".me", "+me", 1)
+			r.GPUs, r.Profile = int32(min(want[name], 127)), gpu.CanonicalProfile(profile)
 			break
 		}
 	}

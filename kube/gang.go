@@ -114,8 +114,8 @@ func (g *Gang) of(o *GangObject) {
 func own(pod *v1.Pod, g *Gang) (*Gang, error) {
 	if text, ok := pod.Annotations[api.AnnotationGangMinCount]; ok {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return g, fmt.Errorf("annotation %s: %q is no count of pods: give a number from 1", api.AnnotationGangMinCount, text)
+		if err != nil || n < 1 || n > mostMembers {
+			return g, fmt.Errorf("annotation %s: %q is not a valid pod count: give a number from 1 to %d", api.AnnotationGangMinCount, text, mostMembers)
 		}
 		g.MinCount = n
 		return g, nil

@@ -91,7 +91,14 @@ func TestGangOf(t *testing.T) {
 			pod: func(p *v1.Pod) {
 				p.Annotations = map[string]string{api.AnnotationGang: "train", api.AnnotationGangMinCount: "all"}
 			},
-			err: `annotation berth.dev/gang-min-count: "all" is no count of pods: give a number from 1`,
+			err: `annotation berth.dev/gang-min-count: "all" is not a valid pod count: give a number from 1 to 1048576`,
+		},
+		{
+			name: "a count that no cluster has room for",
+			pod: func(p *v1.Pod) {
+				p.Annotations = map[string]string{api.AnnotationGang: "train", api.AnnotationGangMinCount: "9223372036854775807"}
+			},
+			err: `annotation berth.dev/gang-min-count: "9223372036854775807" is not a valid pod count: give a number from 1 to 1048576`,
 		},
 		{
 			name: "no count where no Job has one",

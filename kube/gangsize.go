@@ -2,6 +2,9 @@ package kube
 
 import "fmt"
 
+// mostMembers is the most pods of a gang.
+const mostMembers = 1 << 20
+
 // MinCount reads how many members must have a place before any gets one out of
 // an object of kind k, in the form of decoded JSON. It is at least 1. Fields
 // that are missing have the API's defaults.
@@ -28,8 +31,8 @@ func (k GangKind) MinCount(object map[string]any) (int, error) {
 	default:
 		n = number(spec, "minMember", 1)
 	}
-	if n > 1<<20 {
-		return 0, fmt.Errorf("%s: a gang of %d pods is more than the %d that are possible", k, n, 1<<20)
+	if n > mostMembers {
+		return 0, fmt.Errorf("%s: a gang of %d pods is more than the %d that are possible", k, n, mostMembers)
 	}
 	return int(max(n, 1)), nil
 }

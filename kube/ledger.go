@@ -81,6 +81,9 @@ func ParseCommitment(raw string) (map[string][]sharing.Named, error) {
 	out := make(map[string][]sharing.Named, len(list))
 	for name, devices := range list {
 		for _, d := range devices {
+			if err := d.check(); err != nil {
+				return nil, fmt.Errorf("annotation %s: container %s: %w; only Berth's scheduler writes it", api.AnnotationDevices, name, err)
+			}
 			out[name] = append(out[name], sharing.Named{UUID: d.UUID, MilliGPU: d.MilliGPU, MemoryBytes: d.MemoryBytes})
 		}
 	}
@@ -99,6 +102,9 @@ func GPUs(node *v1.Node) ([]gpu.GPU, gpu.Sharing, error) {
 	if note := node.Annotations[api.AnnotationPluginConfig]; note != "" {
 		if err := json.Unmarshal([]byte(note), &s); err != nil {
 			return nil, s, fmt.Errorf("node %s: read annotation %s: %w", node.Name, api.AnnotationPluginConfig, err)
+		}
+		if err := sharing.CheckReplicas(s); err != nil {
+			return nil, gpu.Sharing{}, fmt.Errorf("node %s: annotation %s: %w", node.Name, api.AnnotationPluginConfig, err)
 		}
 	}
 	gpus := make([]gpu.GPU, 0, len(list))

@@ -72,12 +72,12 @@ func (m *machine) number(key string) int {
 
 func (m *machine) capacity(resource string) int {
 	q := m.node.Status.Capacity[v1.ResourceName(resource)]
-	return int(min(max(q.Value(), 0), 1<<16))
+	return int(max(Amount(&q, 1<<16), 0))
 }
 
 func (m *machine) allocatable(resource string) int {
 	q := m.node.Status.Allocatable[v1.ResourceName(resource)]
-	return int(min(max(q.Value(), 0), 1<<16))
+	return int(max(Amount(&q, 1<<16), 0))
 }
 
 // productName gives the product in label form: of the inventory, the one with
@@ -131,7 +131,7 @@ func (m *machine) known(g InventoryGPU) GPU {
 // not matter which of them a pod is counted on.
 func (m *machine) anonymous() {
 	memory, err := strconv.ParseInt(m.label(api.LabelMemory), 10, 40) // MiB
-	if err != nil || m.single {
+	if err != nil || memory < 0 || memory > MostBytes>>20 || m.single {
 		memory = m.model.MemoryMiB // with single, the label tells of one MIG device
 	}
 	shares := 0

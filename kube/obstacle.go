@@ -158,10 +158,10 @@ func small(pod *v1.Pod, n *v1.Node, view *Node) Obstacle {
 	want := Request(pod)
 	for _, name := range sortedKeys(want) {
 		q, listed := n.Status.Allocatable[v1.ResourceName(name)]
-		if !listed || q.Value() >= want[name] {
+		if !listed || Amount(&q, MostAsked) >= want[name] {
 			continue
 		}
-		if most := n.Status.Capacity[v1.ResourceName(name)]; most.Value() >= want[name] {
+		if most := n.Status.Capacity[v1.ResourceName(name)]; Amount(&most, MostAsked) >= want[name] {
 			return Obstacle{
 				Why: fmt.Sprintf("can give out %d of its %d %s%s", q.Value(), most.Value(), name, unhealthyText(view)),
 				Do:  "kubectl describe node NODE, or the node agent's log, tells what is wrong with the rest", rank: rankClosed,

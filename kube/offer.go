@@ -62,7 +62,7 @@ func allow(o *notebook.Offer, n *v1.Node, names []string, want map[string]int64)
 	enough := true
 	for _, name := range names {
 		q, named := n.Status.Allocatable[v1.ResourceName(name)]
-		has := q.Value()
+		has := Amount(&q, MostAsked)
 		if !named {
 			continue // a share: whether there is room for it is not a matter of counts
 		}
@@ -81,7 +81,7 @@ func allow(o *notebook.Offer, n *v1.Node, names []string, want map[string]int64)
 func unoffered(n *v1.Node, list v1.ResourceList, names []string) string {
 	for _, name := range names {
 		q := list[v1.ResourceName(name)]
-		if q.Value() > 0 {
+		if q.Sign() > 0 {
 			continue
 		}
 		if shareName(name) && GPUNode(n) {

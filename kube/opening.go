@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/queue"
 )
 
 // mostAhead is how many others before a pod are placed in thought. What stands behind
@@ -84,6 +85,17 @@ func (t *Trial) seat(pod *v1.Pod, ties []Tie) seat {
 
 func (s *seat) has(node int) bool { return slices.Contains(s.nodes, node) }
 
+// reach is the same nodes, as package queue has them.
+func (s *seat) reach(t *Trial) *queue.Reach {
+	var names []string
+	for _, n := range t.nodes {
+		if i, found := t.snapshot.Find(n.Name); found && s.has(i) {
+			names = append(names, n.Name)
+		}
+	}
+	return queue.NewReach(names)
+}
+
 // take places the pod on the first of its nodes that it fits on now.
 func (s *seat) take(on *cluster.Snapshot, by placement.Policy) bool {
 	for k, i := range s.nodes {
@@ -102,22 +114,22 @@ func (s *seat) take(on *cluster.Snapshot, by placement.Policy) bool {
 // before are the pods that wait for a node that pod could have, and come before it,
 // in their order: one more than mostAhead are the most.
 func (t *Trial) before(pod *v1.Pod, mine *seat, pods []*v1.Pod) []seat {
-	first := func(a, b *v1.Pod) int {
-		x, y := memberOf(a), memberOf(b)
-		return notebook.Ahead(&x, &y)
-	}
+	tickets := Tickets(pods)
+	first := func(a, b *v1.Pod) int { return queue.Compare(tickets(a), tickets(b)) }
 	var ahead []*v1.Pod
 	for _, p := range pods {
 		// One that is not made yet comes behind all of its priority.
 		earlier := pod.CreationTimestamp.IsZero() && priorityOf(p) >= priorityOf(pod) || first(p, pod) < 0
-		if (p.Namespace != pod.Namespace || p.Name != pod.Name) && earlier && refused(p) && len(Request(p)) > 0 {
+		if (p.Namespace != pod.Namespace || p.Name != pod.Name) && earlier && InLine(p) && len(Request(p)) > 0 {
 			ahead = append(ahead, p)
 		}
 	}
 	slices.SortFunc(ahead, first)
+	reach := mine.reach(t)
 	var out []seat
 	for _, p := range ahead {
-		if s := t.seat(p, nil); slices.ContainsFunc(s.nodes, mine.has) {
+		if queue.Compete(reach, ReachOf(p, t.nodes)) {
+			s := t.seat(p, nil)
 			if out = append(out, s); len(out) > mostAhead {
 				break
 			}

@@ -2,12 +2,12 @@ package kube
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/queue"
 )
 
 // PodFacts is a pod as the rules of what is said of notebooks see it, with the
@@ -54,29 +54,35 @@ func containerFacts(list []v1.ContainerStatus, specs []v1.Container, init bool) 
 	return out
 }
 
-// PlaceInLine is where a pod that has no node stands among the pods that wait for the
-// same, as the scheduler orders them; zero where the scheduler has not looked at it.
-func PlaceInLine(pod *v1.Pod, pods []*v1.Pod) notebook.Place {
-	lines := notebook.NewLines()
+// ReachOf is the nodes that have what a pod asks for, held or not, and that it
+// selects and tolerates; without nodes it is not known.
+func ReachOf(pod *v1.Pod, nodes []*v1.Node) *queue.Reach {
+	if len(nodes) == 0 {
+		return nil
+	}
+	var names []string
+	for _, n := range nodes {
+		if offers(pod, n) && tolerates(pod, n) == nil && selects(pod, n) {
+			names = append(names, n.Name)
+		}
+	}
+	return queue.NewReach(names)
+}
+
+// PlaceInLine is where a pod that has no node stands among the pods that compete with
+// it, as the scheduler orders them: those that ask for the same resource and could go
+// to some node that it could go to. It is zero where the scheduler has not looked at
+// it. Without nodes all that ask for the resource count.
+func PlaceInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node) notebook.Place {
+	lines, tickets := notebook.NewLines(), Tickets(pods)
 	for _, p := range pods {
-		if want := AmountsOf(p); len(want) > 0 && refused(p) {
-			m := memberOf(p)
-			m.Resource, m.Count, m.Waits = want[0].Resource, want[0].Count, true
-			lines.Put(m)
+		if want := AmountsOf(p); len(want) > 0 && InLine(p) {
+			lines.Put(notebook.Member{
+				Namespace: p.Namespace, Name: p.Name, Resource: want[0].Resource, Count: want[0].Count, Waits: true,
+				Ticket: tickets(p), Reach: ReachOf(p, nodes),
+			})
 		}
 	}
 	m := notebook.Member{Namespace: pod.Namespace, Name: pod.Name}
 	return lines.Place(m.ID())
-}
-
-// memberOf is a pod as one of a line, without what it stands in line for.
-func memberOf(p *v1.Pod) notebook.Member {
-	return notebook.Member{Namespace: p.Namespace, Name: p.Name, Priority: priorityOf(p), Created: p.CreationTimestamp.Time, UID: string(p.UID)}
-}
-
-// refused says whether the scheduler has found no place for a pod.
-func refused(p *v1.Pod) bool {
-	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse
-	})
 }

@@ -33,7 +33,7 @@ func containerAmounts(c *v1.Container) counts {
 			if !GPUResource(string(name)) {
 				continue
 			}
-			if n := q.Value(); n > 0 {
+			if n := Amount(&q, MostAsked); n > 0 {
 				if out == nil {
 					out = counts{}
 				}

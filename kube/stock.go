@@ -98,7 +98,8 @@ func everyNode(pod *v1.Pod) bool {
 func specOf(n *Node, object *v1.Node) cluster.Spec {
 	spec := cluster.Spec{
 		Name:     n.Name,
-		CPUMilli: max(0, object.Status.Allocatable.Cpu().MilliValue()), MemoryBytes: max(0, object.Status.Allocatable.Memory().Value()),
+		CPUMilli: max(0, MilliAmount(object.Status.Allocatable.Cpu(), MostMilli)), MemoryBytes: max(0, Amount(object.Status.Allocatable.Memory(), MostBytes)),
+		SharesDo: saysSharesDo(object.Annotations),
 	}
 	for _, g := range n.GPUs[:min(len(n.GPUs), 127)] {
 		p, known := gpu.Find(g.Product)
@@ -158,7 +159,7 @@ func askOf(pod *v1.Pod, held []Holder, v View) Ask {
 	default:
 		for _, name := range sortedKeys(want) {
 			if profile, ok := strings.CutPrefix(strings.TrimSuffix(name, ".shared"), api.ResourceMIGPrefix); ok {
-				r.GPUs, r.Profile = int32(min(want[name], 127)), strings.Replace(profile, ".me", "+me", 1)
+				r.GPUs, r.Profile = int32(min(want[name], 127)), gpu.CanonicalProfile(profile)
 				break
 			}
 		}
@@ -199,7 +200,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 func nodeRequest(pod *v1.Pod) cluster.Request {
 	var sum, most [2]int64
 	amounts := func(list v1.ResourceList) [2]int64 {
-		return [2]int64{list.Cpu().MilliValue(), list.Memory().Value()}
+		return [2]int64{MilliAmount(list.Cpu(), MostMilli), Amount(list.Memory(), MostBytes)}
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]

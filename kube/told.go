@@ -30,6 +30,9 @@ func ObservedOn(node *v1.Node) (Told, error) {
 		out[uid] = make(map[string][]sharing.Named, len(containers))
 		for name, devices := range containers {
 			for _, d := range devices {
+				if err := d.check(); err != nil {
+					return nil, fmt.Errorf("node %s: annotation %s: pod %s: %w; the node agent writes it anew when it is removed", node.Name, api.AnnotationObserved, uid, err)
+				}
 				out[uid][name] = append(out[uid][name], sharing.Named(d))
 			}
 		}

@@ -146,7 +146,7 @@ func (t *Trial) InTheWay(pod *v1.Pod) []Held {
 func offers(pod *v1.Pod, n *v1.Node) bool {
 	for name, want := range Request(pod) {
 		q, ok := n.Status.Capacity[v1.ResourceName(name)]
-		if ok = ok && q.Value() >= want; !ok && !spelled(name) {
+		if ok = ok && Amount(&q, MostAsked) >= want; !ok && !spelled(name) {
 			return false
 		}
 	}

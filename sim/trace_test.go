@@ -74,7 +74,7 @@ func TestBadNodesAreRefusedWithTheirPlace(t *testing.T) {
 		{"no name in a row", header + ",1000,1,2,T4\n", "n.csv:2:1: a node without a name"},
 		{"a row too short", header + "a,1000\n", "n.csv:2:1: wrong number of fields"},
 		{"a quote left open", header + "\"a,1000,1,2,T4\n", "n.csv:2:16: extraneous or missing \" in quoted-field"},
-		{"MIG of a GPU without MIG", strings.TrimSpace(header) + ",mig\na,1000,1,1,Tesla T4,1g.5gb\n", "n.csv:2:21: profile 1g.5gb: Tesla T4 has no MIG; A100, A30, H100, H200 and B200 have"},
+		{"MIG of a GPU without MIG", strings.TrimSpace(header) + ",mig\na,1000,1,1,Tesla T4,1g.5gb\n", "n.csv:2:21: profile 1g.5gb: Tesla T4 has no MIG; A100, A30, H100, H200, GH200, B200, B300 and RTX PRO 6000 Blackwell have"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := sim.ReadNodes("n.csv", strings.NewReader(c.text))

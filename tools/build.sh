@@ -1,9 +1,11 @@
 #!/bin/sh
 # Builds bin/berth, bin/kubectl-berth and bin/kubectl, and shows how far it is:
 # the first build compiles Kubernetes and takes some minutes.
-# usage: tools/build.sh LDFLAGS
+# usage: tools/build.sh [LDFLAGS]
+#   LDFLAGS    for go build; by default those of the Makefile
 set -eu
 cd "$(dirname "$0")/.."
+export CGO_ENABLED="${CGO_ENABLED:-0}" # as in the Makefile, so that one build cache serves all
 command -v go >/dev/null || { echo "make build needs Go 1.26 or newer: https://go.dev/dl" >&2; exit 1; }
 mkdir -p bin
 # build OUTPUT PACKAGE: go build -v names each package as it is compiled.
@@ -26,7 +28,7 @@ build() {
 	took=$(($(date +%s) - began))
 	if [ "$took" -ge 5 ]; then echo "  built $1 in ${took}s" >&2; fi
 }
-ldflags=$1
+ldflags=${1-$(make -s ldflags)}
 build bin/berth ./cmd/berth
 ln -sf berth bin/kubectl-berth
 ln -sf berth bin/kubectl_complete-berth

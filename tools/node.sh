@@ -4,9 +4,11 @@
 # device plugin with a library that stands in for the driver's. By root with
 # apt-get it installs runc, too. Where it cannot, it says why and goes on, and
 # those tests are left out. BERTH_TEST_NODE=no leaves them out, too.
-# usage: tools/node.sh LDFLAGS
+# usage: tools/node.sh [LDFLAGS]
+#   LDFLAGS    for go build; by default those of the Makefile
 set -eu
 cd "$(dirname "$0")/.."
+export CGO_ENABLED="${CGO_ENABLED:-0}" # as in the Makefile, so that one build cache serves all
 left() {
 	echo "the tests on a real node are left out: $1" >&2
 	exit 0
@@ -21,9 +23,10 @@ if ! command -v runc >/dev/null; then
 	{ apt-get update -q && apt-get install -q -y --no-install-recommends runc; } >/dev/null 2>&1 ||
 		left "apt-get install runc did not work"
 fi
+flags=${1-$(make -s ldflags)}
 began=$(date +%s)
 mkdir -p bin
-go build -ldflags "$1" -o bin/kubelet ./test/node/kubelet
+go build -ldflags "$flags" -o bin/kubelet ./test/node/kubelet
 go build -ldflags "-s -w" -o bin/gpuapp ./test/node/gpuapp
 # containerd's own build tags, for storage that the tests do not use.
 out=$PWD/bin/

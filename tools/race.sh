@@ -2,6 +2,7 @@
 # Runs tests under the race detector, which needs a C compiler on Linux.
 # usage: tools/race.sh PACKAGE...
 set -eu
+[ $# -gt 0 ] || { echo "usage: tools/race.sh PACKAGE..." >&2; exit 2; }
 cd "$(dirname "$0")/.."
 cc=$(go env CC)
 if ! command -v "${cc%% *}" >/dev/null; then

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -301,4 +302,52 @@ func (w *world) answers(tokens ...string) answer {
 	out, err := w.node.Allocate(context.Background(), whole, [][]string{tokens})
 	w.must(err)
 	return answer{tokens, out.ContainerResponses[0]}
+}
+
+// nvidia-smi mig -dgi under a pod, between two of its processes: the driver forbids it
+// only while one runs.
+func TestAMIGDeviceThatIsDestroyedUnderItsPodIsGivenToNobody(t *testing.T) {
+	const slice = "nvidia.com/mig-1g.5gb"
+	gpus := product(t, a100, 1)
+	p, _ := gpu.Find(a100)
+	cut := func(profiles ...string) gpu.GPU {
+		g := gpus[0]
+		if err := gpu.Cut(&g, p, profiles); err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	full := cut("1g.5gb", "1g.5gb", "1g.5gb", "1g.5gb", "1g.5gb", "1g.5gb", "1g.5gb")
+	w := newWorld(t, []gpu.GPU{full})
+	w.settings.MIGStrategy = gpu.MIGMixed
+	w.start()
+	w.offers(slice, 7, 7, 7)
+	holder := commits(pod("holder", asks("c", slice, 1)), map[string][]string{"c": {full.MIG[3].UUID + " 142 5100273664"}})
+	w.must(w.admit(holder))
+	if _, err := w.run(holder, "c"); err != nil {
+		t.Fatal(err)
+	}
+	w.offers(slice, 7, 7, 6)
+	become := func(g gpu.GPU) {
+		w.snapshot = snapshotOf([]gpu.GPU{g})
+		w.set()
+	}
+	// Its own device is destroyed by hand: its token is its own still, and unhealthy.
+	without := full
+	without.MIG = slices.Delete(slices.Clone(full.MIG), 3, 4)
+	become(without)
+	w.offers(slice, 7, 6, 6)
+	w.refused(holder, "c", allocation.ReasonUnhealthy, "is unhealthy")
+	other := commits(pod("other", asks("c", slice, 1)), map[string][]string{"c": {full.MIG[3].UUID + " 142 5100273664"}})
+	if err := w.admit(other); err == nil {
+		if _, err := w.run(other, "c"); err == nil {
+			t.Error("another pod starts with a MIG device that is gone")
+		}
+	}
+	w.end(other)
+	// Made again in its place, it is the pod's and nobody else's.
+	become(full)
+	w.offers(slice, 7, 7, 6)
+	w.end(holder)
+	w.offers(slice, 7, 7, 7)
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/internal/input"
 )
 
 // checkpointFile is the kubelet's record of which container has which devices.
@@ -96,6 +97,9 @@ func (c *checkpoint) read() ([]entry, error) {
 	}
 	if c.info != nil && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
 		return c.entries, nil
+	}
+	if info.Size() > input.State {
+		return nil, fmt.Errorf("read the kubelet's checkpoint: it has %d bytes, and %d is the most", info.Size(), input.State)
 	}
 	raw := make([]byte, info.Size())
 	if _, err := f.ReadAt(raw, 0); err != nil {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	cdi "tags.cncf.io/container-device-interface/specs-go"
+
+	"berth.dev/berth/internal/input"
 )
 
 // What our files are called in the folder of CDI specs. Runtimes read only
@@ -111,7 +113,7 @@ func (f *files) load() ([]loaded, error) {
 
 // readRecord gives the record of a spec file, or nil.
 func readRecord(path string) *record {
-	raw, err := os.ReadFile(path)
+	raw, err := input.ReadFile(path, input.State)
 	if err != nil {
 		return nil
 	}

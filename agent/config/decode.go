@@ -49,10 +49,16 @@ func decodeNode(file string, root *yaml.Node, into any) error {
 		panic(fmt.Sprintf("config.Decode: into is a %T, not a pointer", into))
 	}
 	d := decoder{file: file, left: maxValues}
-	if err := d.value(root, root.Line, v.Elem(), "", 0); err != nil {
+	if err := d.decode(root, "", into); err != nil {
 		return err
 	}
 	return nil
+}
+
+// decode reads n, which is at a dotted path, into what into points to. Decodes of
+// parts of one document by one decoder share its limits.
+func (d *decoder) decode(n *yaml.Node, path string, into any) *Error {
+	return d.value(n, n.Line, reflect.ValueOf(into).Elem(), path, 0)
 }
 
 type decoder struct {
@@ -64,6 +70,11 @@ func (d *decoder) fail(line int, path, message, fix string) *Error {
 	return &Error{File: d.file, Line: line, Field: path, Message: message, Fix: fix}
 }
 
+// tooMany refuses a document that is longer or deeper than any that is meant.
+func (d *decoder) tooMany(line int, path string) *Error {
+	return d.fail(line, path, "too many values, or too deep", "write out what the aliases (*name) stand for")
+}
+
 var (
 	nodeType     = reflect.TypeFor[yaml.Node]()
 	durationType = reflect.TypeFor[time.Duration]()
@@ -73,7 +84,7 @@ var (
 func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
 	d.left--
 	if depth > maxDepth || d.left < 0 {
-		return d.fail(line, path, "too many values, or too deep", "write out what the aliases (*name) stand for")
+		return d.tooMany(line, path)
 	}
 	n = follow(n)
 	if n == nil || n.Kind == yaml.AliasNode || isNull(n) {
@@ -175,6 +186,9 @@ func (d *decoder) mapping(n *yaml.Node, line int, v reflect.Value, path string, 
 	if err := d.keys(n, line, path); err != nil {
 		return err
 	}
+	if len(n.Content)/2 > d.left {
+		return d.tooMany(line, path)
+	}
 	t := v.Type()
 	out := reflect.MakeMapWithSize(t, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -191,6 +205,9 @@ func (d *decoder) mapping(n *yaml.Node, line int, v reflect.Value, path string, 
 func (d *decoder) list(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
 	if n.Kind != yaml.SequenceNode {
 		return d.wrong(n, line, path, "a list ([a, b], or lines that start with -)")
+	}
+	if len(n.Content) > d.left {
+		return d.tooMany(line, path)
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, c := range n.Content {

@@ -104,7 +104,10 @@ func (p *parser) listStrategies(n *yaml.Node) ([]string, *Error) {
 	switch {
 	case n == nil || n.IsZero() || isNull(n):
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
-		given = []string{n.Value}
+		if given = []string{n.Value}; strings.Contains(n.Value, ",") { // as the flag and its variable are written
+			given = list(n.Value)
+			p.warn(path, "a list in one text; it is read as one", "write a list: ["+strings.Join(given, ", ")+"]")
+		}
 	default:
 		if n.Kind != yaml.SequenceNode || decodeNode(p.file, n, &given) != nil {
 			return nil, p.fail(path, "invalid deviceListStrategy: "+found(n), "use envvar, or a list such as [envvar, cdi-cri]")
@@ -113,9 +116,6 @@ func (p *parser) listStrategies(n *yaml.Node) ([]string, *Error) {
 	for _, s := range given {
 		if s == "" {
 			return nil, p.fail(path, `invalid --device-list-strategy option: invalid strategy: ""`, "use envvar")
-		}
-		if strings.Contains(s, ",") {
-			return nil, p.fail(path, "invalid --device-list-strategy option: invalid strategy: "+s, "write a list: ["+s+"]")
 		}
 		if err := p.oneOf(path, "invalid --device-list-strategy option: invalid strategy", s,
 			ListEnvvar, ListVolumeMounts, ListCDIAnnotations, ListCDICRI); err != nil {

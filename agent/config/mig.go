@@ -6,81 +6,120 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/mig"
 )
 
 // migDocument is the file of NVIDIA's mig-parted and MIG manager, version v1.
 //
-// Source: NVIDIA/mig-parted v0.14, api/spec/v1.
+// Source: NVIDIA/mig-parted v0.15, api/spec/v1.
 type migDocument struct {
-	Version string                `json:"version"`
-	Configs map[string][]migEntry `json:"mig-configs"` //nolint:tagliatelle // mig-parted's
+	Version string               `json:"version"`
+	Configs map[string]yaml.Node `json:"mig-configs"` //nolint:tagliatelle // mig-parted's
 }
 
 type migEntry struct {
-	Filter  yaml.Node      `json:"device-filter"` //nolint:tagliatelle // mig-parted's; text or a list
-	Devices yaml.Node      `json:"devices"`       // "all", or a list of indexes
-	Enabled *bool          `json:"mig-enabled"`   //nolint:tagliatelle // mig-parted's
-	MIG     map[string]int `json:"mig-devices"`   //nolint:tagliatelle // mig-parted's
+	Filter  yaml.Node       `json:"device-filter"` //nolint:tagliatelle // mig-parted's; text or a list
+	Devices yaml.Node       `json:"devices"`       // "all", or a list of indexes
+	Enabled *bool           `json:"mig-enabled"`   //nolint:tagliatelle // mig-parted's
+	MIG     *map[string]int `json:"mig-devices"`   //nolint:tagliatelle // mig-parted's
 }
 
-var (
-	migFilter = regexp.MustCompile(`^0x[0-9A-Fa-f]{8}$`)
-	// A profile, perhaps with a compute instance before it that is smaller than
-	// its GPU instance, or with attributes after it.
-	migProfile = regexp.MustCompile(`^([0-9]+c\.)?[0-9]+g\.[0-9]+gb([+.][a-z]+)*$`)
-)
+// A PCI ID of a GPU, perhaps with that of its board after a colon.
+var migFilter = regexp.MustCompile(`^0x[0-9A-Fa-f]{8}(:0x[0-9A-Fa-f]{8})?$`)
 
-// ParseMIG reads the file of NVIDIA's mig-parted, by the names of its
-// configurations. The error is an *Error. Whether a GPU can be cut so is not
-// checked: that depends on the node, see mig.Plan.
+// MIGFile is what a file of MIG configurations says.
+type MIGFile struct {
+	Configs map[string]mig.Config // by name; those that can be used
+	// Faults say why a configuration is left out, by its name; each is an *Error.
+	Faults map[string]error
+	// Remarks are of forms that are read here and that NVIDIA's tools refuse.
+	Remarks []error
+}
+
+// ParseMIG reads the file of NVIDIA's mig-parted. A mistake in a configuration
+// costs that configuration, and is in Faults; the error, which is an *Error, is
+// for mistakes of the file as a whole. Whether a GPU can be cut so is not checked:
+// that depends on the node, see mig.Plan.
 //
-// It is stricter than mig-parted: fields that are not known, a device-filter of
-// another form and an index below 0 are refused. Compute instances that are
-// smaller than their GPU instance (1c.3g.20gb) are refused too, since no
-// Kubernetes resource stands for them.
-func ParseMIG(name string, data []byte) (map[string]mig.Config, error) {
+// What mig-parted refuses is refused, save where the meaning is beyond doubt: a
+// file without a version, a PCI ID without quotes, and a GPU that is named by its
+// UUID are read with a remark. It is stricter in one thing: a device-filter that is
+// not a PCI ID, which mig-parted takes for one that matches no GPU, is a mistake.
+func ParseMIG(name string, data []byte) (MIGFile, error) {
 	root, err := parse(name, data)
 	if err != nil {
-		return nil, err
+		return MIGFile{}, err
 	}
-	p := &parser{file: name, root: root}
+	p := &migParser{parser: parser{file: name, root: root}, decoder: decoder{file: name, left: maxValues}}
 	if root == nil {
-		return nil, &Error{File: name, Message: "no mig-configs", Fix: "write mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}"}
+		return MIGFile{}, &Error{File: name, Message: "no mig-configs", Fix: "write mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}"}
 	}
 	var doc migDocument
-	if err := decodeNode(name, root, &doc); err != nil {
-		return nil, err
+	if err := p.decoder.decode(root, "", &doc); err != nil {
+		return MIGFile{}, err
 	}
-	if doc.Version != "" && doc.Version != "v1" {
-		return nil, p.fail("version", "unknown version: "+doc.Version, "write version: v1")
+	switch {
+	case doc.Version == "":
+		p.remark("version", "missing, and NVIDIA's MIG manager refuses the file without it", "write version: v1")
+	case doc.Version != "v1":
+		return MIGFile{}, p.fail("version", "unknown version: "+doc.Version, "write version: v1")
 	}
 	if len(doc.Configs) == 0 {
-		return nil, p.fail("mig-configs", "no mig-configs", "write mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}")
+		return MIGFile{}, p.fail("mig-configs", "no mig-configs", "write mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}")
 	}
-	out := map[string]mig.Config{}
+	out := MIGFile{Configs: map[string]mig.Config{}, Faults: map[string]error{}}
 	for _, key := range slices.Sorted(maps.Keys(doc.Configs)) {
-		c := mig.Config{Name: key}
-		at := join("mig-configs", key)
-		if len(doc.Configs[key]) == 0 {
-			return nil, p.fail(at, "an empty configuration", "write "+key+": [{devices: all, mig-enabled: false}]")
+		node := doc.Configs[key]
+		c, err := p.migConfig(key, &node)
+		if err != nil {
+			out.Faults[key] = err
+			continue
 		}
-		for i, e := range doc.Configs[key] {
-			entry, err := p.migEntry(fmt.Sprintf("%s[%d]", at, i), e)
-			if err != nil {
-				return nil, err
-			}
-			c.Entries = append(c.Entries, entry)
-		}
-		out[key] = c
+		out.Configs[key] = c
 	}
+	out.Remarks = p.remarks
 	return out, nil
 }
 
-func (p *parser) migEntry(path string, e migEntry) (mig.Entry, *Error) {
+type migParser struct {
+	parser
+	decoder decoder
+	remarks []error
+}
+
+func (p *migParser) remark(path, message, fix string) {
+	p.remarks = append(p.remarks, p.fail(path, message, fix))
+}
+
+func (p *migParser) migConfig(key string, n *yaml.Node) (mig.Config, *Error) {
+	c := mig.Config{Name: key}
+	at := join("mig-configs", key)
+	var entries []migEntry
+	if n.IsZero() {
+		n = &yaml.Node{Kind: yaml.SequenceNode}
+	}
+	if err := p.decoder.decode(n, at, &entries); err != nil {
+		return c, err
+	}
+	if len(entries) == 0 {
+		return c, p.fail(at, "an empty configuration", "write "+key+": [{devices: all, mig-enabled: false}]")
+	}
+	for i, e := range entries {
+		entry, err := p.migEntry(fmt.Sprintf("%s[%d]", at, i), e)
+		if err != nil {
+			return c, err
+		}
+		c.Entries = append(c.Entries, entry)
+	}
+	return c, nil
+}
+
+func (p *migParser) migEntry(path string, e migEntry) (mig.Entry, *Error) {
 	out := mig.Entry{}
 	if e.Enabled == nil {
 		return out, p.fail(path, "required field missing: mig-enabled", "add mig-enabled: true, or false")
@@ -93,27 +132,45 @@ func (p *parser) migEntry(path string, e migEntry) (mig.Entry, *Error) {
 	if out.Filter, err = p.migFilter(path+".device-filter", follow(&e.Filter)); err != nil {
 		return out, err
 	}
-	if len(e.MIG) > 0 && !out.Enabled {
+	switch {
+	case e.MIG == nil && out.Enabled: // it would remove all MIG devices
+		return out, p.fail(path, "required field missing: mig-devices, as mig-enabled is true", "add mig-devices with how many of each profile, or mig-devices: {} for none")
+	case e.MIG == nil:
+		return out, nil
+	case len(*e.MIG) > 0 && !out.Enabled:
 		return out, p.fail(path+".mig-devices", "MIG devices where mig-enabled is false", "write mig-enabled: true, or leave mig-devices out")
 	}
-	for _, profile := range slices.Sorted(maps.Keys(e.MIG)) {
-		at := join(path+".mig-devices", profile)
-		m := migProfile.FindStringSubmatch(profile)
+	out.Devices, err = p.migCounts(path+".mig-devices", *e.MIG)
+	return out, err
+}
+
+// migCounts reads how many devices there are to be of each profile. None of a
+// profile is like its absence, unless there is no other.
+func (p *migParser) migCounts(path string, of map[string]int) (map[string]int, *Error) {
+	out, total := map[string]int{}, 0
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		at := join(path, name)
+		s, err := gpu.ParseProfile(name)
 		switch {
-		case m == nil:
-			return out, p.fail(at, "not a MIG profile: "+profile, "write it as nvidia-smi mig -lgip does, such as 1g.5gb")
-		case m[1] != "":
-			return out, p.fail(at, "compute instances smaller than their GPU instance are not supported: "+profile, "use "+profile[len(m[1]):])
-		case e.MIG[profile] < 1:
-			return out, p.fail(at, "must be 1 or more, found "+strconv.Itoa(e.MIG[profile]), "leave "+profile+" out")
+		case err != nil:
+			return nil, p.fail(at, err.Error(), "write it as nvidia-smi mig -lgip does, such as 1g.5gb")
+		case of[name] < 0:
+			return nil, p.fail(at, "must be 0 or more, found "+strconv.Itoa(of[name]), "leave "+name+" out")
+		case of[name] > mig.MostDevices-total:
+			return nil, p.fail(at, fmt.Sprintf("%d MIG devices are too many", of[name]), fmt.Sprintf("write at most %d for one GPU, over all profiles", mig.MostDevices))
+		case of[name] > 0:
+			out[s.String()] += of[name]
+			total += of[name]
 		}
 	}
-	out.Devices = e.MIG
+	if len(of) > 0 && len(out) == 0 {
+		return nil, p.fail(path, "all counts are 0", "write mig-devices: {} for none")
+	}
 	return out, nil
 }
 
 // migDevices reads which GPUs an entry is for.
-func (p *parser) migDevices(path string, n *yaml.Node, to *mig.Entry) *Error {
+func (p *migParser) migDevices(path string, n *yaml.Node, to *mig.Entry) *Error {
 	const fix = "write devices: all, or a list of GPU indexes such as [0, 1]"
 	switch {
 	case n == nil || n.IsZero() || isNull(n):
@@ -125,24 +182,29 @@ func (p *parser) migDevices(path string, n *yaml.Node, to *mig.Entry) *Error {
 		return p.fail(path, "must be all or a list, found "+found(n), fix)
 	}
 	for i, c := range n.Content {
-		c = follow(c)
-		index, err := 0, error(nil)
-		if c != nil {
-			index, err = strconv.Atoi(c.Value)
+		c, at := follow(c), fmt.Sprintf("%s[%d]", path, i)
+		if c == nil || c.Kind != yaml.ScalarNode {
+			return p.fail(at, "not a GPU index", fix)
 		}
-		if c == nil || c.Kind != yaml.ScalarNode || err != nil || index < 0 {
-			return p.fail(fmt.Sprintf("%s[%d]", path, i), "not a GPU index", fix)
+		if strings.HasPrefix(c.Value, "GPU-") && len(c.Value) > len("GPU-") {
+			p.remark(at, "a GPU by its UUID, which NVIDIA's MIG manager refuses", "use its index for both")
+			to.UUIDs = append(to.UUIDs, c.Value)
+			continue
+		}
+		index, err := strconv.Atoi(c.Value)
+		if err != nil || index < 0 || index >= mostDevices {
+			return p.fail(at, "not a GPU index: "+found(c), fix)
 		}
 		to.Indexes = append(to.Indexes, index)
 	}
-	if len(to.Indexes) == 0 {
+	if len(n.Content) == 0 {
 		return p.fail(path, "an empty list", fix)
 	}
 	return nil
 }
 
 // migFilter reads one PCI ID or a list.
-func (p *parser) migFilter(path string, n *yaml.Node) ([]string, *Error) {
+func (p *migParser) migFilter(path string, n *yaml.Node) ([]string, *Error) {
 	if n == nil || n.IsZero() || isNull(n) {
 		return nil, nil
 	}
@@ -151,10 +213,17 @@ func (p *parser) migFilter(path string, n *yaml.Node) ([]string, *Error) {
 		nodes = n.Content
 	}
 	var out []string
-	for _, c := range nodes {
+	for i, c := range nodes {
+		at := path
+		if n.Kind == yaml.SequenceNode {
+			at = fmt.Sprintf("%s[%d]", path, i)
+		}
 		// Without quotes it is a number to YAML, and its text the same.
 		if c = follow(c); c == nil || c.Kind != yaml.ScalarNode || !migFilter.MatchString(c.Value) {
-			return nil, p.fail(path, "not a PCI ID: "+foundIn(c), `write device and vendor in hexadecimal, such as "0x20B010DE"`)
+			return nil, p.fail(at, "not a PCI ID: "+foundIn(c), `write device and vendor in hexadecimal, such as "0x20B010DE"`)
+		}
+		if c.ShortTag() != "!!str" {
+			p.remark(at, "a number, which NVIDIA's MIG manager refuses", "write it in quotes: "+strconv.Quote(c.Value))
 		}
 		out = append(out, c.Value)
 	}

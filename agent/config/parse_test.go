@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
 )
 
 func TestParse(t *testing.T) {
@@ -79,6 +80,10 @@ flags:
 imex: {channelIDs: [0], required: true}
 `, want: gpu.Sharing{MIGStrategy: gpu.MIGSingle, Packed: true}},
 		{name: "a device list strategy as text, a sleep as a number", text: "flags: {plugin: {deviceListStrategy: volume-mounts}, gfd: {sleepInterval: 60000000000}}"},
+		{
+			name: "device list strategies with commas", text: `flags: {plugin: {deviceListStrategy: "envvar,cdi-annotations"}}`,
+			warnings: []string{"f.yaml:1: flags.plugin.deviceListStrategy: a list in one text; it is read as one; write a list: [envvar, cdi-annotations]"},
+		},
 		{name: "what the plugin ignores", text: `resources:
   gpus:
   - {pattern: "*", name: gpu}
@@ -184,6 +189,8 @@ func TestParseRefuses(t *testing.T) {
 		},
 		{"no name", resource("{replicas: 2}"), at + ": no resource name specified; add name: nvidia.com/gpu"},
 		{"no replicas", resource("{name: gpu}"), at + ": no replicas specified; add replicas: 2, or more"},
+		{"more replicas than memory holds", resource("{name: gpu, replicas: 3000000}"), at + ".replicas: number of replicas must be <= 1000; found 3000000; a share is at least a thousandth of a GPU"},
+		{"more replicas than a number holds", resource("{name: gpu, replicas: 99999999999999999999}"), at + ".replicas: must be a whole number, found 99999999999999999999"},
 		{"one replica", resource("{name: gpu, replicas: 1}"), at + ".replicas: number of replicas must be >= 2; found 1; leave nvidia.com/gpu out to offer it whole"},
 		{"replicas as text", resource(`{name: gpu, replicas: "4"}`), at + `.replicas: must be a whole number, found "4"`},
 		{
@@ -237,8 +244,8 @@ func TestParseRefuses(t *testing.T) {
 			`f.yaml:1: flags.plugin.deviceListStrategy: invalid --device-list-strategy option: invalid strategy: envvars; did you mean "envvar"?`,
 		},
 		{
-			"device list strategies with commas", plugin(`deviceListStrategy: "envvar,cdi-cri"`),
-			"f.yaml:1: flags.plugin.deviceListStrategy: invalid --device-list-strategy option: invalid strategy: envvar,cdi-cri; write a list: [envvar,cdi-cri]",
+			"device list strategies with commas, one of them unknown", plugin(`deviceListStrategy: "envvar,cdi-cro"`),
+			`f.yaml:1: flags.plugin.deviceListStrategy: invalid --device-list-strategy option: invalid strategy: cdi-cro; did you mean "cdi-cri"?`,
 		},
 		{
 			"a device list strategy as a number", plugin("deviceListStrategy: 3"),
@@ -302,6 +309,7 @@ func FuzzParse(f *testing.F) {
 		"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4, devices: [0, '1:0']}]}}",
 		"flags: {plugin: {deviceListStrategy: [envvar]}, gfd: {sleepInterval: 1s}}\nimex: {channelIDs: [0]}",
 		"x: &x {<<: *x}", "- &a\n- *a\n---\n", "sharing: &s {timeSlicing: *s, mps: *s}",
+		"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 3000000}]}}", "flags: {gfd: {sleepInterval: 1e300}}",
 	} {
 		f.Add([]byte(text))
 	}
@@ -312,7 +320,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("Parse: %v is no *config.Error with a message", err)
 		}
 		for name, n := range s.Replicas {
-			if n < 2 || !strings.HasPrefix(name, "nvidia.com/") || !slices.Contains([]gpu.SharingStrategy{gpu.SharingMPS, gpu.SharingTimeSlicing}, s.Strategy) {
+			if n < 2 || n > sharing.MostReplicas || !strings.HasPrefix(name, "nvidia.com/") || !slices.Contains([]gpu.SharingStrategy{gpu.SharingMPS, gpu.SharingTimeSlicing}, s.Strategy) {
 				t.Fatalf("Parse = %+v", s)
 			}
 		}

@@ -52,6 +52,9 @@ func TestParseSettings(t *testing.T) {
 		{"several, one of them twice", "flags: {plugin: {deviceListStrategy: [volume-mounts, cdi-annotations, volume-mounts]}}", func(s *config.Settings) {
 			s.Plugin.DeviceListStrategy = []string{"volume-mounts", "cdi-annotations"}
 		}},
+		{"several in one text, with commas", `flags: {plugin: {deviceListStrategy: "envvar, cdi-annotations"}}`, func(s *config.Settings) {
+			s.Plugin.DeviceListStrategy = []string{"envvar", "cdi-annotations"}
+		}},
 		{"an empty list of strategies", "flags: {plugin: {deviceListStrategy: []}}", func(*config.Settings) {}},
 		{"the plugin's own", "flags: {plugin: {passDeviceSpecs: true, deviceIDStrategy: index, cdiAnnotationPrefix: x.io/, nvidiaCTKPath: /ctk, containerDriverRoot: /host, sharedDevicesAllocationPolicy: packed}}", func(s *config.Settings) {
 			s.Plugin = config.Plugin{

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
 )
 
 // noResources refuses a sharing strategy that lists no resources. Tutorials
@@ -93,6 +94,10 @@ func (p *parser) entry(path string, r shared) *Error {
 	}
 	if *r.Replicas < 2 {
 		return p.fail(path+".replicas", "number of replicas must be >= 2", fmt.Sprintf("found %d; leave %s out to offer it whole", *r.Replicas, name))
+	}
+	if *r.Replicas > sharing.MostReplicas {
+		return p.fail(path+".replicas", fmt.Sprintf("number of replicas must be <= %d", sharing.MostReplicas),
+			fmt.Sprintf("found %d; a share is at least a thousandth of a GPU", *r.Replicas))
 	}
 	only, err := p.devices(path+".devices", follow(&r.Devices))
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"berth.dev/berth/internal/input"
 )
 
 // The kubelet keeps one endpoint for a resource: who registered last gets the
@@ -197,7 +199,7 @@ func (p *plugin) yieldUnseen(ctx context.Context, ids []string) {
 // registered gives the healthy devices that the kubelet has for the resource:
 // the IDs of those that were never ours, sorted, and the number of the rest.
 func (p *plugin) registered() (others []string, ours int, err error) {
-	raw, err := os.ReadFile(filepath.Join(p.opts.Dir, checkpointName))
+	raw, err := input.ReadFile(filepath.Join(p.opts.Dir, checkpointName), input.State)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -74,8 +74,12 @@ func listen(path string) (*socket, error) {
 	case err != nil:
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // by then the file may be another's
-	made, err := os.Lstat(path)
+	l.SetUnlinkOnClose(false)   // by then the file may be another's
+	err = os.Chmod(path, 0o600) // whatever the umask; the kubelet is root
+	var made os.FileInfo
+	if err == nil {
+		made, err = os.Lstat(path)
+	}
 	if err != nil {
 		_ = l.Close() // nobody has come
 		return nil, fmt.Errorf("the socket was removed at once: %w", err)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"berth.dev/berth/internal/input"
 )
 
 // Collect reads the facts of a node. What cannot be read counts as not found;
@@ -50,7 +52,7 @@ type tree struct{ root string }
 func (t tree) path(name string) string { return filepath.Join(t.root, name) }
 
 func (t tree) text(name string) string {
-	data, err := os.ReadFile(t.path(name))
+	data, err := input.ReadFile(t.path(name), input.State)
 	if err != nil {
 		return ""
 	}

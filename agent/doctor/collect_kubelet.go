@@ -3,6 +3,7 @@ package doctor
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"berth.dev/berth/agent/deviceplugin"
+	"berth.dev/berth/internal/input"
 )
 
 // kubelet reads the folder of device plugins. Sockets that begin with prefix
@@ -37,7 +39,7 @@ func (t tree) kubelet(prefix string) Kubelet {
 		}
 	}
 	checkpoint := deviceplugin.Dir + "/kubelet_internal_checkpoint"
-	data, err := os.ReadFile(t.path(checkpoint))
+	data, err := input.ReadFile(t.path(checkpoint), input.State)
 	if err != nil {
 		if !os.IsNotExist(err) {
 			k.Unreadable[checkpoint] = err
@@ -73,20 +75,28 @@ func (t tree) left(path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// scrape counts the series of GPUs that an exporter gives.
+// errGuarded says that an exporter gives its metrics to those alone who may read them.
+var errGuarded = errors.New("the exporter asks who reads its metrics")
+
+// scrape counts the series of GPUs of an exporter. One with TLS at an address for HTTP
+// is asked again with it; whose certificate it has does not matter on this machine.
 func scrape(ctx context.Context, url string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, fmt.Errorf("address of the exporter: %w", err)
+	resp, err := get(ctx, url)
+	if rest, plain := strings.CutPrefix(url, "http://"); err == nil && plain && resp.StatusCode == http.StatusBadRequest {
+		_ = resp.Body.Close()
+		resp, err = get(ctx, "https://"+rest)
 	}
-	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("ask the exporter: %w", err)
+		return 0, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return 0, errGuarded
+	default:
 		return 0, fmt.Errorf("%s answers %s", url, resp.Status)
 	}
 	n := 0
@@ -96,4 +106,22 @@ func scrape(ctx context.Context, url string) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+func get(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("address of the exporter: %w", err)
+	}
+	host := req.URL.Hostname()
+	ip := net.ParseIP(host)
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: host == "localhost" || ip != nil && ip.IsLoopback()}, //nolint:gosec // on loopback alone
+	}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the exporter: %w", err)
+	}
+	return resp, nil
 }

@@ -243,6 +243,13 @@ func TestMetrics(t *testing.T) {
 	if got := find(t, doctor.Run(t.Context(), o), "metrics"); got.Status != doctor.Warn {
 		t.Errorf("an exporter without GPUs: %+v, want a warning", got)
 	}
+	guarded := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) }))
+	defer guarded.Close()
+	o.Metrics = strings.Replace(guarded.URL, "https://", "http://", 1)
+	if got := find(t, doctor.Run(t.Context(), o), "metrics"); got.Status != doctor.OK || !strings.Contains(got.Seen, "to those alone who may read them") {
+		t.Errorf("an exporter with TLS that asks: %+v, want ok", got)
+	}
+	o.Metrics = server.URL
 	server.Close()
 	if got := find(t, doctor.Run(t.Context(), o), "metrics"); got.Status != doctor.Warn {
 		t.Errorf("no exporter: %+v, want a warning", got)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,6 +62,8 @@ func judgePodResources(f Facts) Finding {
 func judgeMetrics(f Facts) Finding {
 	const name = "metrics"
 	switch {
+	case errors.Is(f.MetricsErr, errGuarded):
+		return ok(name, "%s answers, and gives its metrics to those alone who may read them", f.MetricsURL)
 	case f.MetricsErr != nil:
 		return warn(name, f.MetricsErr.Error(), "see whether berth agent runs on this node, and whether another exporter holds its port")
 	case f.MetricsCount == 0:

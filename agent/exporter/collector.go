@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"berth.dev/berth/agent/nvml"
@@ -17,15 +18,22 @@ import (
 type Sources struct {
 	Snapshot func() nvml.Snapshot // the newest that is known; it is not changed
 	Samples  func(context.Context) ([]nvml.Sample, error)
+	// Ask says which measures Samples is to have from then on, in Sample.More. nil is
+	// none, and fields that need one have no series.
+	Ask func([]nvml.Measure)
 	// Holders is the agent's own table. nil is none, as when it only observes.
 	Holders func() []Holder
 	// Kubelet tells of the containers that are not in the table; see Kubelet. nil
 	// is nobody.
 	Kubelet func(context.Context, nvml.Snapshot) ([]Holder, error)
-	// PodUID gives the UID of a pod that the kubelet has named, as in its cgroup;
-	// "" is unknown. nil knows none: then the processes of pods that only the
-	// kubelet tells of are nobody's.
-	PodUID func(namespace, name string) string
+	// PodUIDs gives, for one scrape, the UIDs of pods that the kubelet has named, as in
+	// their cgroups; "" is unknown. It is asked only if the kubelet tells of a pod
+	// that is not in the table. nil knows none: then the processes of pods that only
+	// the kubelet tells of are nobody's.
+	PodUIDs func() func(namespace, name string) string
+	// PodLabels gives, for one scrape, the labels of pods by UID; nil of one that is
+	// not known. It is asked only with CollectorOptions.PodLabels.
+	PodLabels func() func(podUID string) map[string]string
 	// Container gives the name of a container of a pod by its ID; "" is unknown.
 	// nil knows none: then what runs in a pod is its first container's.
 	Container func(podUID, id string) string
@@ -38,11 +46,12 @@ type Sources struct {
 
 // CollectorOptions say how a Collector writes.
 type CollectorOptions struct {
-	Options                // DriverVersion is the snapshot's
-	Proc     string        // the host's /proc; "" is /proc
-	MinAge   time.Duration // a scrape that is younger is given again; 0 is 1 s
-	Patience time.Duration // for the driver and the kubelet, each; 0 is 4 s
-	Log      *slog.Logger  // nil is none
+	Options                 // DriverVersion is the snapshot's
+	Proc      string        // the host's /proc; "" is /proc
+	PodLabels PodLabels     // which labels of pods series carry
+	MinAge    time.Duration // a scrape that is younger is given again; 0 is 1 s
+	Patience  time.Duration // for the driver and the kubelet, each; 0 is 4 s
+	Log       *slog.Logger  // nil is none
 }
 
 // Collector makes scrapes of a node's devices. It reads the driver when it is
@@ -53,12 +62,33 @@ type CollectorOptions struct {
 type Collector struct {
 	Xids Xids // tell it of every Xid
 
-	s    Sources
-	o    CollectorOptions
+	s     Sources
+	o     CollectorOptions
+	asked atomic.Pointer[asked]
+
 	turn chan struct{} // holds a value while no scrape is under way; guards the rest
-	text []byte        // of the last scrape
+	last *page         // of the last scrape; nil is none
+	sets arena         // of its label sets
 	at   time.Time
 	told string // what was last logged of the kubelet
+}
+
+// asked is what a file of fields asks for.
+type asked struct {
+	fields Fields
+	faults []Fault
+}
+
+// SetFields changes what is written from the next reading on. faults are counted in
+// berth_metrics_file_lines_left_out.
+func (c *Collector) SetFields(f Fields, faults []Fault) { c.asked.Store(&asked{f, faults}) }
+
+// samples reads the driver, with what the fields need beyond a Reading.
+func (c *Collector) samples(ctx context.Context, f *Fields) ([]nvml.Sample, error) {
+	if c.s.Ask != nil {
+		c.s.Ask(f.Measures())
+	}
+	return c.s.Samples(ctx)
 }
 
 // NewCollector makes a Collector.
@@ -80,35 +110,58 @@ func NewCollector(s Sources, o CollectorOptions) *Collector {
 	}
 	c := &Collector{s: s, o: o, turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
+	c.SetFields(o.Fields, nil)
 	return c
 }
 
-// Scrape gives one scrape; the bytes are not to be changed. Of a driver that does
-// not answer there is an error only while no GPU has ever been seen: else the
-// scrape says so in berth_nvml_up and has no readings. A node without GPUs has
-// Berth's own counters alone.
+// page is the text of a scrape. Its memory is used again once nobody reads it: it is
+// half of all that a scrape takes, and the next one is as long.
+type page struct {
+	text    []byte
+	readers atomic.Int32
+}
+
+// Scrape is Page for a reader that keeps the text.
 func (c *Collector) Scrape(ctx context.Context) ([]byte, error) {
+	text, _, err := c.Page(ctx)
+	return text, err
+}
+
+// Page gives one scrape; the bytes are not to be changed, nor to be read after done.
+// Of a driver that does not answer there is an error only while no GPU has ever been
+// seen: else the scrape says so in berth_nvml_up and has no readings. A node without
+// GPUs has Berth's own counters alone.
+func (c *Collector) Page(ctx context.Context) (text []byte, done func(), err error) {
 	select {
 	case <-c.turn:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the scrape before: %w", ctx.Err())
+		return nil, nil, fmt.Errorf("wait for the scrape before: %w", ctx.Err())
 	}
 	defer func() { c.turn <- struct{}{} }()
 	now := time.Now()
-	if c.text != nil && now.Sub(c.at) < c.o.MinAge {
-		return c.text, nil
+	if c.last == nil || now.Sub(c.at) >= c.o.MinAge {
+		var b []byte
+		if c.last != nil && c.last.readers.Load() == 0 {
+			b = c.last.text[:0]
+		} else if c.last != nil {
+			b = make([]byte, 0, len(c.last.text)+4096)
+		}
+		if b, err = c.scrape(ctx, now, b); err != nil {
+			c.last = nil // its memory may be written over
+			return nil, nil, err
+		}
+		c.last, c.at = &page{text: b}, now
 	}
-	text, err := c.scrape(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	c.text, c.at = text, now
-	return text, nil
+	p := c.last
+	p.readers.Add(1)
+	return p.text, func() { p.readers.Add(-1) }, nil
 }
 
-func (c *Collector) scrape(ctx context.Context, now time.Time) ([]byte, error) {
+// scrape appends a scrape to b, which is empty.
+func (c *Collector) scrape(ctx context.Context, now time.Time, b []byte) ([]byte, error) {
 	short, cancel := context.WithTimeout(ctx, c.o.Patience)
-	samples, err := c.s.Samples(short)
+	asked := c.asked.Load()
+	samples, err := c.samples(short, &asked.fields)
 	cancel()
 	s := c.s.Snapshot()
 	bare := err != nil && len(s.GPUs) == 0 && c.s.Bare != nil && c.s.Bare()
@@ -128,8 +181,9 @@ func (c *Collector) scrape(ctx context.Context, now time.Time) ([]byte, error) {
 		}
 	}
 	o := c.o.Options
-	o.DriverVersion = s.Driver
-	b := appendFields(make([]byte, 0, len(c.text)+4096), &o, devs)
+	o.Fields, o.DriverVersion = asked.fields, s.Driver
+	c.sets.b = c.sets.b[:0] // nothing of the last scrape is used any more but its text
+	b = appendFields(b, &o, devs, &c.sets)
 	b = appendOwn(b, &o, devs, c.s.Healthy)
 	b = appendXids(b, &o, devs, &c.Xids, now)
 	var counters Counters
@@ -139,22 +193,23 @@ func (c *Collector) scrape(ctx context.Context, now time.Time) ([]byte, error) {
 	if !bare {
 		b = appendUp(b, err == nil)
 	}
-	return appendCounters(b, counters), nil
+	return appendFaults(appendCounters(b, counters), asked.faults), nil
 }
 
 // devices puts snapshot and samples together, in order of GPU and placement. With
 // both, a GPU that is cut stands before its MIG devices; otherwise it is left out
 // unless somebody holds it whole.
 func devices(s nvml.Snapshot, samples []nvml.Sample, pods map[string][]Pod, both bool) []Device {
-	var out []Device
-	add := func(g nvml.GPU, m *migDevice, uuid string) {
+	out := make([]Device, 0, len(samples)+len(s.GPUs))
+	add := func(g *nvml.GPU, m *migDevice, uuid string) {
 		d := Device{GPU: g.GPU, MIG: m, ComputeSlices: g.ComputeSlices, Pods: pods[uuid], Unread: true}
 		if x := sampleOf(samples, uuid); x != nil {
-			d.Reading, d.Absent, d.Unread = x.Reading, x.Absent, false
+			d.Reading, d.Absent, d.More, d.Unread = x.Reading, x.Absent, x.More, false
 		}
 		out = append(out, d)
 	}
-	for _, g := range s.GPUs {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
 		if both || len(g.MIG) == 0 || len(pods[g.UUID]) > 0 {
 			add(g, nil, g.UUID)
 		}
@@ -205,12 +260,18 @@ func (c *Collector) pods(ctx context.Context, s *nvml.Snapshot) map[string][]Pod
 		}
 		others = list
 	}
-	for i := range others {
-		if h := &others[i]; h.PodUID == "" && c.s.PodUID != nil {
-			h.PodUID = c.s.PodUID(h.Namespace, h.Pod)
+	others = beside(own, others)
+	if len(others) > 0 && c.s.PodUIDs != nil {
+		uid := c.s.PodUIDs()
+		for i := range others {
+			if h := &others[i]; h.PodUID == "" {
+				h.PodUID = uid(h.Namespace, h.Pod)
+			}
 		}
 	}
-	return podsOf(own, others)
+	by := podsOf(own, others)
+	c.labelled(by)
+	return by
 }
 
 // processes finds out what the processes of a shared device are of its pods.

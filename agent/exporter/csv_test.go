@@ -11,10 +11,11 @@ import (
 )
 
 func TestParseFields(t *testing.T) {
+	const good, served = "DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\n", "DCGM_FI_DEV_GPU_TEMP"
 	for _, c := range []struct {
 		name, text string
-		want, told []string
-		err        string
+		want       []string
+		faults     []string // "reason text"
 	}{
 		{
 			name: "lines, comments and blank lines as in dcgm-exporter's own file",
@@ -22,51 +23,81 @@ func TestParseFields(t *testing.T) {
 			want: []string{"DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_DEC_UTIL"},
 		},
 		{
-			name: "what takes DCGM is left out and told of",
-			text: "DCGM_FI_PROF_SM_ACTIVE, gauge, Ratio.\nDCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\nDCGM_EXP_XID_ERRORS_COUNT, gauge, Xids.\nDCGM_FI_DEV_SERIAL, label, Serial.\n",
-			want: []string{"DCGM_FI_DEV_GPU_TEMP"},
-			told: []string{
-				"f.csv:1: DCGM_FI_PROF_SM_ACTIVE is left out: it takes DCGM, or Berth does not write it",
-				"f.csv:3: DCGM_EXP_XID_ERRORS_COUNT is written anyway",
-				"f.csv:4: DCGM_FI_DEV_SERIAL is left out: it takes DCGM, or Berth does not write it",
+			name: "what takes DCGM is left out", want: []string{served},
+			text: "DCGM_EXP_P2P_STATUS, counter, Links.\n" + good + "DCGM_EXP_XID_ERRORS_COUNT, gauge, Xids.\nDCGM_FI_DEV_SERIAL, label, Serial.\n",
+			faults: []string{
+				"dcgm f.csv:1: DCGM_EXP_P2P_STATUS is left out: made by DCGM itself, not by NVML",
+				"dcgm f.csv:4: DCGM_FI_DEV_SERIAL is left out: a text that does not change: no series needs it as a label, and every label makes each series longer",
 			},
 		},
 		{
 			name: "a further field of the driver's", text: "DCGM_FI_DEV_FB_TOTAL, gauge, All of it.\n",
 			want: []string{"DCGM_FI_DEV_FB_TOTAL"},
 		},
-		{name: "a name that is none", text: "#\nDCGM_FI_DEV_GPU_TMP, gauge, x\n", err: "f.csv:2: DCGM_FI_DEV_GPU_TMP is no field of DCGM's that Berth knows; did you mean DCGM_FI_DEV_GPU_TEMP?"},
-		{name: "a name far from any", text: "node_load1, gauge, x\n", err: "f.csv:1: node_load1 is no field of DCGM's that Berth knows; take the line out"},
-		{name: "two columns", text: "DCGM_FI_DEV_GPU_TEMP, gauge\n", err: "f.csv:1: 2 columns of three: FIELD, gauge|counter|label, help"},
-		{name: "a type of another kind", text: "DCGM_FI_DEV_GPU_TEMP, histogram, x\n", err: `f.csv:1: DCGM_FI_DEV_GPU_TEMP has the type "histogram"; write gauge, counter or label`},
-		{name: "a number as a label", text: "DCGM_FI_DEV_GPU_TEMP, label, x\n", err: "f.csv:1: DCGM_FI_DEV_GPU_TEMP cannot be a label: only DCGM_FI_DRIVER_VERSION can"},
-		{name: "a text as a gauge", text: "DCGM_FI_DRIVER_VERSION, gauge, x\n", err: "f.csv:1: DCGM_FI_DRIVER_VERSION is a text; write label as its type"},
-		{name: "a field twice", text: "DCGM_FI_DEV_GPU_TEMP, gauge, x\n\nDCGM_FI_DEV_GPU_TEMP, gauge, y\n", err: "f.csv:3: DCGM_FI_DEV_GPU_TEMP is on line 1 already; take one of them out"},
-		{name: "an empty file", text: "# nothing\n", err: "f.csv: no field that can be written; leave the file out for the default set"},
-		{name: "a quote that does not end", text: "\"DCGM_FI_DEV_GPU_TEMP, gauge, x\n", err: "f.csv:1: 1 columns of three: FIELD, gauge|counter|label, help"},
+		{
+			name: "a name that is none", text: "#\nDCGM_FI_DEV_GPU_TMP, gauge, x\n" + good, want: []string{served},
+			faults: []string{"unknown f.csv:2: DCGM_FI_DEV_GPU_TMP is not a field of DCGM's that Berth knows; did you mean DCGM_FI_DEV_GPU_TEMP?"},
+		},
+		{
+			name: "a name far from any", text: "node_load1, gauge, x\n" + good, want: []string{served},
+			faults: []string{"unknown f.csv:1: node_load1 is not a field of DCGM's that Berth knows; take the line out"},
+		},
+		{
+			name: "two columns", text: good + "DCGM_FI_DEV_SM_CLOCK, gauge\n", want: []string{served},
+			faults: []string{"wrong f.csv:2: 2 columns of three: FIELD, gauge|counter|label, help"},
+		},
+		{
+			name: "a type of another kind", text: "DCGM_FI_DEV_SM_CLOCK, histogram, x\n" + good, want: []string{served},
+			faults: []string{`wrong f.csv:1: DCGM_FI_DEV_SM_CLOCK has the type "histogram"; write gauge, counter or label`},
+		},
+		{
+			name: "a number as a label", text: "DCGM_FI_DEV_SM_CLOCK, label, x\n" + good, want: []string{served},
+			faults: []string{"wrong f.csv:1: DCGM_FI_DEV_SM_CLOCK cannot be a label: only DCGM_FI_DRIVER_VERSION can"},
+		},
+		{
+			name: "a text as a gauge", text: "DCGM_FI_DRIVER_VERSION, gauge, x\n" + good, want: []string{served},
+			faults: []string{"wrong f.csv:1: DCGM_FI_DRIVER_VERSION is a text; write label as its type"},
+		},
+		{
+			name: "a field twice", text: good + "\nDCGM_FI_DEV_GPU_TEMP, gauge, y\n", want: []string{served},
+			faults: []string{"wrong f.csv:3: DCGM_FI_DEV_GPU_TEMP is on line 1 already; take one of them out"},
+		},
+		{
+			name: "a quote that does not end costs its line", text: "\"DCGM_FI_DEV_SM_CLOCK, gauge, x\n" + good, want: []string{served},
+			faults: []string{"wrong f.csv:1: 1 columns of three: FIELD, gauge|counter|label, help"},
+		},
+		{
+			name: "an empty file gives the default set", text: "# nothing\n", want: new(exporter.Fields).Names(),
+			faults: []string{"unread f.csv: no field that can be served, so the default set is; leave the file out for that"},
+		},
+		{
+			name: "so does one in which all is wrong", text: "a,b,c\n", want: new(exporter.Fields).Names(),
+			faults: []string{
+				`wrong f.csv:1: a has the type "b"; write gauge, counter or label`,
+				"unread f.csv: no field that can be served, so the default set is; leave the file out for that",
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, told, err := exporter.ParseFields("f.csv", []byte(c.text))
-			if err != nil || c.err != "" {
-				if err == nil || err.Error() != c.err {
-					t.Errorf("error is %v\nwant     %s", err, c.err)
-				}
-				return
-			}
+			f, faults := exporter.ParseFields("f.csv", []byte(c.text))
 			if d := cmp.Diff(c.want, f.Names()); d != "" {
 				t.Errorf("fields (-want +got):\n%s", d)
 			}
-			if d := cmp.Diff(c.told, told); d != "" {
-				t.Errorf("told of (-want +got):\n%s", d)
+			var got []string
+			for _, fault := range faults {
+				got = append(got, fault.Reason+" "+fault.Text)
+			}
+			if d := cmp.Diff(c.faults, got); d != "" {
+				t.Errorf("faults (-want +got):\n%s", d)
 			}
 		})
 	}
 }
 
 func TestAFileOfFieldsChoosesTypeHelpAndLabels(t *testing.T) {
-	f, _, err := exporter.ParseFields("f.csv", []byte("DCGM_FI_DEV_POWER_MGMT_LIMIT, gauge, \"Limit, in W.\"\nDCGM_FI_DEV_GPU_TEMP, counter, Warm\n"))
-	if err != nil {
-		t.Fatal(err)
+	f, faults := exporter.ParseFields("f.csv", []byte("DCGM_FI_DEV_POWER_MGMT_LIMIT, gauge, \"Limit, in W.\"\nDCGM_FI_DEV_GPU_TEMP, counter, Warm\n"))
+	if len(faults) > 0 {
+		t.Fatal(faults)
 	}
 	o, devs := scrape()
 	o.Fields = f
@@ -82,10 +113,7 @@ func FuzzParseFields(f *testing.F) {
 	f.Add("DCGM_FI_DEV_GPU_TEMP, gauge, x\n")
 	f.Add("\"\"\"\n,,,\n#")
 	f.Fuzz(func(t *testing.T, text string) {
-		fields, _, err := exporter.ParseFields("f", []byte(text))
-		if err != nil {
-			return
-		}
+		fields, _ := exporter.ParseFields("f", []byte(text))
 		names := fields.Names()
 		slices.Sort(names)
 		if len(names) == 0 || len(slices.Compact(names)) != len(fields.Names()) {

@@ -14,7 +14,9 @@ type Device struct {
 	Reading gpu.Reading    // of the MIG device where there is one
 	// Absent names fields of Reading that the driver does not give: they have no
 	// series.
-	Absent        []string
+	Absent []string
+	// More is what Fields.Measures asks for, in its order.
+	More          []float64
 	ComputeSlices int // of the whole GPU, for MIG; 0 is unknown
 	// Unread is a device without any reading, as one that is lost.
 	Unread bool
@@ -25,6 +27,8 @@ type Device struct {
 type Pod struct {
 	Namespace, Name, Container string
 	UID                        string // "" leaves out the pod_uid label
+
+	labels []label // of the pod, as CollectorOptions.PodLabels asks
 
 	// What follows counts only with Options.Divide.
 

@@ -3,15 +3,22 @@ package exporter
 import (
 	"strconv"
 
+	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/gpu"
 )
 
 // field is one metric of dcgm-exporter.
 type field struct {
 	name, kind, help string
-	// whole gives an integer, ratio a floating point number; one of them is set.
+	// whole gives an integer, ratio a floating point number.
 	whole func(*Device) int64
 	ratio func(*Device) float64
+	// measure is set in place of whole and ratio where the value is in Device.More, at
+	// this place; integer says that it is a whole number.
+	measure nvml.Measure
+	at      int
+	integer bool
+	from    string // the call of NVML, for Catalogue
 	// notMIG leaves the field out for GPUs with MIG enabled, where NVML does
 	// not give it.
 	notMIG bool
@@ -210,6 +217,10 @@ var fields = []field{
 var optional = []field{
 	{
 		name: "DCGM_FI_DEV_POWER_MGMT_LIMIT", kind: "gauge", help: "Power limit (in W).", needs: []string{"PowerLimitWatts"},
+		ratio: func(d *Device) float64 { return d.Reading.PowerLimitWatts },
+	},
+	{
+		name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", kind: "gauge", help: "Power limit in force (in W).", needs: []string{"PowerLimitWatts"},
 		ratio: func(d *Device) float64 { return d.Reading.PowerLimitWatts },
 	},
 	{

@@ -80,16 +80,28 @@ func gpuResource(name string, more []string) bool {
 	return strings.HasPrefix(name, "nvidia.com/") || slices.Contains(more, name)
 }
 
-// podsOf lists who holds each device, by UUID, from the agent's own table and, for
-// containers that are not in it, from the kubelet, each in order of namespace, pod
-// and container. An init container that hands its device on to the next of its pod
-// is left out: the last one holds it.
-func podsOf(own, kubelet []Holder) map[string][]Pod {
+// beside gives the holders of the kubelet's whose containers are not in the agent's
+// own table.
+func beside(own, kubelet []Holder) []Holder {
 	type container struct{ namespace, pod, container string }
-	mine := map[container]bool{}
-	for _, h := range own {
+	mine := make(map[container]bool, len(own))
+	for i := range own {
+		h := &own[i]
 		mine[container{h.Namespace, h.Pod, h.Container}] = true
 	}
+	out := make([]Holder, 0, len(kubelet))
+	for i := range kubelet {
+		if h := &kubelet[i]; !mine[container{h.Namespace, h.Pod, h.Container}] {
+			out = append(out, *h)
+		}
+	}
+	return out
+}
+
+// podsOf lists who holds each device, by UUID, from the agent's own table and what
+// the kubelet has beside it, each in order of namespace, pod and container. An init container that hands its device on to the next of its pod
+// is left out: the last one holds it.
+func podsOf(own, kubelet []Holder) map[string][]Pod {
 	type entry struct {
 		id  string
 		pod Pod
@@ -120,11 +132,9 @@ func podsOf(own, kubelet []Holder) map[string][]Pod {
 		add(&own[i])
 	}
 	for i := range kubelet {
-		if h := &kubelet[i]; !mine[container{h.Namespace, h.Pod, h.Container}] {
-			add(h)
-		}
+		add(&kubelet[i])
 	}
-	out := map[string][]Pod{}
+	out := make(map[string][]Pod, len(by))
 	for uuid, list := range by {
 		for _, e := range list {
 			out[uuid] = append(out[uuid], e.pod)

@@ -20,7 +20,7 @@ func appendOwn(b []byte, o *Options, devs []Device, healthy func(uuid string) bo
 	b = appendHead(b, "berth_gpu_held", "gauge", "How much of the device containers hold, in GPUs.")
 	for i := range devs {
 		if d := &devs[i]; d.MIG != nil || len(d.GPU.MIG) == 0 || len(d.Pods) > 0 {
-			b = appendLine(b, "berth_gpu_held", ownLabels(o, d), float64(held(d))/1000)
+			b = appendDevice(b, "berth_gpu_held", o, d, float64(held(d))/1000)
 		}
 	}
 	head := false
@@ -31,8 +31,9 @@ func appendOwn(b []byte, o *Options, devs []Device, healthy func(uuid string) bo
 				head = true
 			}
 			p := &devs[i].Pods[j]
-			l := podLabels(ownLabels(o, &devs[i]), o, p)
-			b = appendLine(b, "berth_gpu_holder_info", addLabel(l, "committed", strconv.FormatBool(p.Committed)), 1)
+			b = append(append(b, "berth_gpu_holder_info"...), '{')
+			b = podLabels(appendOwnLabels(b, o, &devs[i]), o, p)
+			b = append(addLabel(b, "committed", strconv.FormatBool(p.Committed)), "} 1\n"...)
 		}
 	}
 	b = appendHead(b, "berth_gpu_healthy", "gauge", "Whether the device may be given to containers.")
@@ -41,7 +42,7 @@ func appendOwn(b []byte, o *Options, devs []Device, healthy func(uuid string) bo
 		if devs[i].MIG != nil {
 			uuid = devs[i].MIG.UUID
 		}
-		b = appendLine(b, "berth_gpu_healthy", ownLabels(o, &devs[i]), float64(number(healthy(uuid))))
+		b = appendDevice(b, "berth_gpu_healthy", o, &devs[i], float64(number(healthy(uuid))))
 	}
 	return b
 }
@@ -112,6 +113,29 @@ func appendCounters(b []byte, c Counters) []byte {
 	}
 	b = appendHead(b, "berth_nvml_restarts_total", "counter", "Restarts of the process that speaks to the driver.")
 	return appendLine(b, "berth_nvml_restarts_total", nil, float64(c.Restarts))
+}
+
+// appendFaults counts the lines of a file of fields that give no series.
+func appendFaults(b []byte, faults []Fault) []byte {
+	if len(faults) == 0 {
+		return b
+	}
+	count := map[string]int64{}
+	for _, f := range faults {
+		count[f.Reason]++
+	}
+	b = appendHead(b, "berth_metrics_file_lines_left_out", "gauge", "Lines of the metrics file that give no series, by reason; unread stands for the file.")
+	for _, reason := range slices.Sorted(maps.Keys(count)) {
+		b = appendLine(b, "berth_metrics_file_lines_left_out", addLabel(nil, "reason", reason), float64(count[reason]))
+	}
+	return b
+}
+
+// appendDevice writes one of Berth's series of a device.
+func appendDevice(b []byte, name string, o *Options, d *Device, value float64) []byte {
+	b = appendOwnLabels(append(append(b, name...), '{'), o, d)
+	b = strconv.AppendFloat(append(b, ends...), value, 'g', -1, 64)
+	return append(b, '\n')
 }
 
 // appendLine writes one series; labels are without braces.

@@ -11,21 +11,48 @@ type series struct {
 	pods   [][]byte // one for each pod
 }
 
-// newSeries makes the label sets of a device. driver leaves the driver's version
+// arena is memory that label sets are cut from, one after the other. What was cut
+// stays as it is when the arena grows.
+type arena struct{ b []byte }
+
+// cut gives what f appends.
+func (a *arena) cut(f func(b []byte) []byte) []byte {
+	from := len(a.b)
+	a.b = f(a.b)
+	return a.b[from:len(a.b):len(a.b)]
+}
+
+// newSeries makes the label sets of a device in a. driver leaves the driver's version
 // in.
-func newSeries(o *Options, d *Device, driver bool) series {
-	b := deviceLabels(make([]byte, 0, 320), o, d)
-	if driver {
-		b = addLabel(b, "DCGM_FI_DRIVER_VERSION", o.DriverVersion)
+func newSeries(a *arena, o *Options, d *Device, driver bool) series {
+	common := a.cut(func(b []byte) []byte {
+		b = deviceLabels(append(b, '{'), o, d)
+		if driver {
+			b = addLabel(b, "DCGM_FI_DRIVER_VERSION", o.DriverVersion)
+		}
+		return b
+	})
+	with := func(p *Pod) []byte {
+		return a.cut(func(b []byte) []byte {
+			b = podLabels(append(b, common...), o, p)
+			for _, l := range p.labels {
+				b = addLabel(b, l.name, l.value)
+			}
+			return append(b, ends...)
+		})
 	}
 	var s series
+	if len(d.Pods) > 0 {
+		s.pods = make([][]byte, len(d.Pods))
+	}
 	for i := range d.Pods {
-		s.pods = append(s.pods, closed(podLabels(append([]byte(nil), b...), o, &d.Pods[i])))
+		s.pods[i] = with(&d.Pods[i])
 	}
 	if o.Divide {
-		b = podLabels(b, o, &Pod{})
+		s.device = with(&Pod{})
+	} else {
+		s.device = a.cut(func(b []byte) []byte { return append(append(b, common...), ends...) })
 	}
-	s.device = closed(b)
 	return s
 }
 
@@ -41,8 +68,11 @@ func deviceLabels(b []byte, o *Options, d *Device) []byte {
 
 // ownLabels are those of Berth's metrics: enough to join them with DCGM's, by UUID
 // and GPU_I_ID.
-func ownLabels(o *Options, d *Device) []byte {
-	b := addLabel(make([]byte, 0, 240), "gpu", strconv.Itoa(d.GPU.Index))
+func ownLabels(o *Options, d *Device) []byte { return appendOwnLabels(make([]byte, 0, 240), o, d) }
+
+// appendOwnLabels appends them after a brace, or to nothing.
+func appendOwnLabels(b []byte, o *Options, d *Device) []byte {
+	b = addLabel(b, "gpu", strconv.Itoa(d.GPU.Index))
 	return addHostname(instanceLabels(addUUID(b, o, d.GPU.UUID), d), o)
 }
 
@@ -83,7 +113,7 @@ func podLabels(b []byte, o *Options, p *Pod) []byte {
 
 // addLabel appends one label, with a comma if there is one before it.
 func addLabel(b []byte, name, value string) []byte {
-	if len(b) > 0 {
+	if len(b) > 0 && b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
 	b = append(b, name...)
@@ -94,11 +124,6 @@ func addLabel(b []byte, name, value string) []byte {
 
 // ends is the end of a label set.
 const ends = "} "
-
-func closed(labels []byte) []byte {
-	out := make([]byte, 0, len(labels)+3)
-	return append(append(append(out, '{'), labels...), ends...)
-}
 
 // appendEscaped escapes what the text format asks to: backslash, quote, newline.
 func appendEscaped(b []byte, s string) []byte {

@@ -1,8 +1,9 @@
 package exporter
 
 import (
-	"compress/gzip"
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // DefaultAddress is where dcgm-exporter listens.
@@ -27,13 +30,19 @@ const (
 	scrapeTime = 9 * time.Second
 )
 
-// ServeOptions say how to serve. Scrape is needed.
+// ServeOptions say how to serve. Scrape or Page is needed.
 type ServeOptions struct {
 	Address  string       // host:port; "" is DefaultAddress
 	Listener net.Listener // goes before Address
-	Scrape   func(context.Context) ([]byte, error)
-	Health   func() error // why the agent is not well; nil is that it is
-	Log      *slog.Logger // nil is none
+	TLS      *tls.Config  // nil is HTTP without it
+	// Guard lets those through who may read the metrics; nil is everyone. Health names
+	// no pod, and is for everyone.
+	Guard  func(http.Handler) http.Handler
+	Scrape func(context.Context) ([]byte, error)
+	// Page goes before Scrape: the text is not read after done.
+	Page   func(context.Context) (text []byte, done func(), err error)
+	Health func() error // why the agent is not well; nil is that it is
+	Log    *slog.Logger // nil is none
 }
 
 // Serve serves /metrics, /health and / until ctx ends, and gives nil then; else
@@ -55,7 +64,10 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	}
 	if o.Log != nil {
 		server.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
-		o.Log.Info("metrics are served", "address", o.Listener.Addr().String())
+		o.Log.Info("metrics are served", "address", o.Listener.Addr().String(), "tls", o.TLS != nil)
+	}
+	if o.TLS != nil {
+		o.Listener = tls.NewListener(o.Listener, o.TLS)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(o.Listener) }()
@@ -78,8 +90,8 @@ func Serve(ctx context.Context, o ServeOptions) error {
 // handler answers requests.
 type handler struct {
 	o     ServeOptions
-	turns chan struct{}     // a value for each scrape that may be under way
-	zips  chan *gzip.Writer // one is kept: it takes 800 KB
+	turns chan struct{} // a value for each scrape that may be under way
+	zips  chan *zipped  // one is kept: its tables take most of a megabyte
 }
 
 // Handler gives what Serve serves.
@@ -87,9 +99,19 @@ func Handler(o ServeOptions) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &handler{o: o, turns: make(chan struct{}, mostScrapes), zips: make(chan *gzip.Writer, 1)}
+	if o.Page == nil {
+		o.Page = func(ctx context.Context) ([]byte, func(), error) {
+			text, err := o.Scrape(ctx)
+			return text, func() {}, err
+		}
+	}
+	h := &handler{o: o, turns: make(chan struct{}, mostScrapes), zips: make(chan *zipped, 1)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", h.metrics)
+	var metrics http.Handler = http.HandlerFunc(h.metrics)
+	if o.Guard != nil {
+		metrics = o.Guard(metrics)
+	}
+	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /health", h.health)
 	mux.HandleFunc("GET /{$}", index)
 	return mux
@@ -106,12 +128,13 @@ func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), scrapeTime)
 	defer cancel()
-	text, err := h.o.Scrape(ctx)
+	text, done, err := h.o.Page(ctx)
 	if err != nil {
 		h.o.Log.Warn("a scrape was not answered", "error", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	defer done()
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Vary", "Accept-Encoding")
 	if !acceptsGzip(r.Header.Get("Accept-Encoding")) {
@@ -123,18 +146,27 @@ func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
 	h.zip(w, text)
 }
 
-// zip compresses with the least effort: the text is so alike that it shrinks to a
-// twentieth.
+// zipped is a compressor and what it has made.
+type zipped struct {
+	bytes.Buffer
+	w *gzip.Writer
+}
+
+// zip writes gzip: the text is so alike that it shrinks to a tenth.
 func (h *handler) zip(w http.ResponseWriter, text []byte) {
-	var z *gzip.Writer
+	var z *zipped
 	select {
 	case z = <-h.zips:
-		z.Reset(w)
 	default:
-		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is right
+		z = &zipped{}
+		z.w, _ = gzip.NewWriterLevel(z, gzip.BestSpeed) // the level is right
 	}
-	_, _ = z.Write(text)
-	_ = z.Close()
+	z.Reset()
+	z.w.Reset(z)
+	_, _ = z.w.Write(text) // a buffer takes everything
+	_ = z.w.Close()
+	w.Header().Set("Content-Length", strconv.Itoa(z.Len()))
+	_, _ = w.Write(z.Bytes()) // an error is the client's, who is gone
 	select {
 	case h.zips <- z:
 	default:

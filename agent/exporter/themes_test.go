@@ -43,7 +43,7 @@ func TestEverySharerOfATimeSlicedGPUHasItsSeries(t *testing.T) {
 		}
 		return out, nil
 	}
-	r.sources.PodUID = func(_, name string) string { return uid(name) }
+	r.sources.PodUIDs = func() func(string, string) string { return func(_, name string) string { return uid(name) } }
 	r.samples[0].Reading = busy(7 * gib)
 	r.runs(t, 100, uid(names[0]), r.uuid(0), 4*gib)
 	r.runs(t, 101, uid(names[2]), r.uuid(0), 1*gib)

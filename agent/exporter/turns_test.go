@@ -2,6 +2,7 @@ package exporter_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -66,4 +67,34 @@ func TestADriverThatHangsHoldsNobodyForLong(t *testing.T) {
 			t.Errorf("after %v, want 8 s\n%s", took, text)
 		}
 	})
+}
+
+// The memory of a page is used again only when nobody reads it.
+func TestAPageIsNotWrittenOverWhileItIsRead(t *testing.T) {
+	r := newRig(t, 2)
+	c := exporter.NewCollector(r.sources, r.options)
+	var read [][]byte
+	var as []string
+	var dones []func()
+	for i := range 6 {
+		r.samples[0].Reading.TemperatureCelsius = 40 + i
+		text, done, err := c.Page(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), " "+strconv.Itoa(40+i)+"\n") {
+			t.Errorf("page %d does not show its own temperature", i)
+		}
+		if i%3 == 2 { // read and done
+			done()
+			continue
+		}
+		read, as, dones = append(read, text), append(as, string(text)), append(dones, done)
+	}
+	for i, text := range read {
+		if string(text) != as[i] {
+			t.Errorf("page %d was written over while it was read", i)
+		}
+		dones[i]()
+	}
 }

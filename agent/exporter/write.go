@@ -21,17 +21,17 @@ import (
 //
 // The one error is w's.
 func Write(w io.Writer, o Options, devs []Device) error {
-	if _, err := w.Write(appendFields(nil, &o, devs)); err != nil {
+	if _, err := w.Write(appendFields(nil, &o, devs, &arena{})); err != nil {
 		return fmt.Errorf("write metrics of %s: %w", o.Hostname, err)
 	}
 	return nil
 }
 
-func appendFields(b []byte, o *Options, devs []Device) []byte {
+func appendFields(b []byte, o *Options, devs []Device, a *arena) []byte {
 	list, driver := o.Fields.list()
 	all := make([]series, len(devs))
 	for i := range devs {
-		all[i] = newSeries(o, &devs[i], driver)
+		all[i] = newSeries(a, o, &devs[i], driver)
 	}
 	for i := range list {
 		f := &list[i]
@@ -77,6 +77,9 @@ func (f *field) has(o *Options, d *Device) bool {
 	case o.Divide && d.MIG != nil && !f.cut, o.Divide && d.MIG == nil && f.cut && len(d.GPU.MIG) > 0:
 		return false
 	}
+	if f.measure != "" && f.at >= len(d.More) {
+		return false
+	}
 	for _, name := range f.needs {
 		if slices.Contains(d.Absent, name) {
 			return false
@@ -96,9 +99,12 @@ func (f *field) append(b []byte, o *Options, d *Device, s *series) []byte {
 	}
 	var whole int64
 	var ratio float64
-	if f.whole != nil {
+	switch {
+	case f.measure != "":
+		whole, ratio = int64(d.More[f.at]), d.More[f.at]
+	case f.whole != nil:
 		whole = f.whole(d)
-	} else {
+	default:
 		ratio = f.ratio(d)
 	}
 	switch {
@@ -124,7 +130,7 @@ const millionths = 1e6
 // divide gives the part of each pod, none or one for each, and what is left for
 // the device's own series; of ratios in millionths.
 func (f *field) divide(d *Device, whole int64, ratio float64) (parts []int64, rest int64) {
-	if f.whole == nil {
+	if !f.isWhole() {
 		whole = int64(ratio*millionths + 0.5)
 	}
 	switch f.parts {
@@ -137,9 +143,11 @@ func (f *field) divide(d *Device, whole int64, ratio float64) (parts []int64, re
 	return nil, whole
 }
 
+func (f *field) isWhole() bool { return f.whole != nil || f.integer }
+
 // number writes integers as such and floating point numbers with six decimals.
 func (f *field) number(b []byte, whole int64, ratio float64) []byte {
-	if f.whole != nil {
+	if f.isWhole() {
 		return strconv.AppendInt(b, whole, 10)
 	}
 	return strconv.AppendFloat(b, ratio, 'f', 6, 64)

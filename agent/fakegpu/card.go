@@ -89,10 +89,12 @@ func (c *card) cut() {
 			devices = nil // Parse refuses it
 		}
 		for _, d := range devices {
-			p, _ := c.product.Profile(d.Profile)
-			c.instances = append(c.instances, &instance{
-				id: d.GI, profile: p, start: d.Start, computes: []computeInstance{{0, p.Slices}},
-			})
+			if d.CI == 0 {
+				p, _, _ := c.product.Compute(d.Profile)
+				c.instances = append(c.instances, &instance{id: d.GI, profile: p, start: d.Start})
+			}
+			in := c.instances[len(c.instances)-1]
+			in.computes = append(in.computes, computeInstance{d.CI, d.Slices})
 		}
 	}
 	c.describe()
@@ -108,6 +110,9 @@ func (c *card) describe() {
 			d := gpu.MIGDevice{
 				Profile: in.profile.Name, Start: in.start, GI: in.id, CI: ci.id,
 				Slices: ci.slices, MemoryBytes: in.profile.MemoryMiB << 20,
+			}
+			if ci.slices < in.profile.Slices {
+				d.Profile = strconv.Itoa(ci.slices) + "c." + d.Profile
 			}
 			seed := c.g.UUID + "/" + d.Profile + "/" + strconv.Itoa(d.Start)
 			if ci.id > 0 {

@@ -3,6 +3,7 @@ package fakegpu
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"berth.dev/berth/agent/nvml"
@@ -137,24 +138,11 @@ func (d *device) Minor() (int, error) {
 func (d *device) PCI() (nvml.PCI, error) {
 	return whole(d, "nvmlDeviceGetPciInfoExt", func(c *card) (nvml.PCI, error) {
 		class := 0x0302
-		if id := pciIDs[c.product.Name]; id == geforce4090 {
+		if strings.Contains(c.product.Name, "GeForce") {
 			class = 0x0300
 		}
-		return nvml.PCI{BusID: c.g.BusID, Class: class, ID: pciIDs[c.product.Name]<<16 | 0x10de}, nil
+		return nvml.PCI{BusID: c.g.BusID, Class: class, ID: c.product.PCIID()}, nil
 	})
-}
-
-const geforce4090 = 0x2684
-
-// pciIDs are the PCI device IDs of products; 0x10de is NVIDIA.
-//
-// Source: the PCI ID Repository, pci-ids.ucw.cz.
-var pciIDs = map[string]uint32{
-	"NVIDIA A100-SXM4-40GB": 0x20b0, "NVIDIA A100-SXM4-80GB": 0x20b2, "NVIDIA A100-PCIE-40GB": 0x20f1,
-	"NVIDIA A100 80GB PCIe": 0x20b5, "NVIDIA A30": 0x20b7, "NVIDIA A10": 0x2236, "NVIDIA A10G": 0x2237,
-	"NVIDIA L4": 0x27b8, "NVIDIA L40S": 0x26b9, "NVIDIA H100 80GB HBM3": 0x2330, "NVIDIA H100 PCIe": 0x2331,
-	"NVIDIA H200": 0x2335, "NVIDIA B200": 0x2901, "Tesla V100-SXM2-16GB": 0x1db1, "Tesla V100-SXM2-32GB": 0x1db5,
-	"Tesla T4": 0x1eb8, "Tesla P100-PCIE-16GB": 0x15f8, "Tesla K80": 0x102d, "NVIDIA GeForce RTX 4090": geforce4090,
 }
 
 func (d *device) NUMANode() (int, error) {

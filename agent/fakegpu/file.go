@@ -121,20 +121,25 @@ type Trap struct {
 // DeviceNode is a node that containers get. With neither GPU nor MIG it is
 // common to all; one without GPU whose path is /dev/nvidiaN belongs to GPU N.
 type DeviceNode struct {
-	Path     string `json:"path"`     // in the container
-	HostPath string `json:"hostPath"` // "" is Path; /dev/null serves as well as any
+	Path     string `json:"path"`     // in the container, such as /dev/nvidia0
+	HostPath string `json:"hostPath"` // on the node, "" is Path: /dev/null, /dev/zero, /dev/full, or what Parse is told
 	GPU      *int   `json:"gpu"`
 	MIG      *int   `json:"mig"`
 }
 
 // Parse reads a File and checks all of it. The error names file, line, field
-// and the next step; it is a *config.Error.
-func Parse(name string, data []byte) (File, error) {
+// and the next step; it is a *config.Error. devices are those of the node that
+// containers may be given, as CheckDevices has them.
+func Parse(name string, data []byte, devices ...string) (File, error) {
 	var f File
 	if err := config.Decode(name, data, &f); err != nil {
 		return File{}, err
 	}
-	if err := f.check(); err != nil {
+	err := f.check()
+	if err == nil {
+		err = f.checkNodes(devices)
+	}
+	if err != nil {
 		if e, ok := errors.AsType[*config.Error](err); ok {
 			e.File, e.Line = name, config.Locate(data, e.Field)
 		}
@@ -171,7 +176,7 @@ func (g Group) count() int {
 func (f File) check() error {
 	total := 0
 	for i, g := range f.GPUs {
-		if err := g.check("gpus["+strconv.Itoa(i)+"]", 256-total); err != nil {
+		if err := g.check("gpus["+strconv.Itoa(i)+"]", mostGPUs-total); err != nil {
 			return err
 		}
 		total += g.count()
@@ -189,21 +194,39 @@ func (f File) check() error {
 		if r.after < 0 {
 			return bad(r.field+".after", "is before the file was read", "write 0s or more")
 		}
+		if r.after > mostAfter {
+			return bad(r.field+".after", fmt.Sprintf("%v is too long", r.after), fmt.Sprintf("write %v or less, or leave the entry out", mostAfter))
+		}
 	}
 	return f.checkRest()
 }
+
+// Bounds of what a file may say.
+const (
+	mostGPUs      = 256
+	mostXid       = 999
+	mostPID       = 1 << 22 // Linux' own bound
+	mostMemoryMiB = 1 << 30 // 1 PiB
+	mostAfter     = 10 * 365 * 24 * time.Hour
+	mostMinor     = 99 // of a CUDA version
+)
 
 func (f File) checkRest() error {
 	for i, w := range f.Work {
 		if w.Utilization < 0 || w.Utilization > 1 {
 			return bad(fmt.Sprintf("loads[%d].utilization", i), "is not a ratio", "write 0 to 1, such as 0.8")
 		}
-		if w.MemoryMiB < 0 {
-			return bad(fmt.Sprintf("loads[%d].memoryMiB", i), "is negative", "")
+		for _, n := range []struct {
+			field    string
+			is, most int64
+		}{{"memoryMiB", w.MemoryMiB, mostMemoryMiB}, {"pid", int64(w.PID), mostPID}, {"peers", int64(w.Peers), mostGPUs}} {
+			if n.is < 0 || n.is > n.most {
+				return bad(fmt.Sprintf("loads[%d].%s", i, n.field), fmt.Sprintf("%d is not 0 to %d", n.is, n.most), "")
+			}
 		}
 	}
 	for i, x := range f.Xids {
-		if x.Code < 1 {
+		if x.Code < 1 || x.Code > mostXid {
 			return bad(fmt.Sprintf("xid[%d].code", i), "is not an Xid", "write one such as 79; NVIDIA's Xid catalogue lists them")
 		}
 	}
@@ -227,11 +250,6 @@ func (f File) checkRest() error {
 			}
 		}
 	}
-	for i, n := range f.DeviceNodes {
-		if !strings.HasPrefix(n.Path, "/dev/") {
-			return bad(fmt.Sprintf("deviceNodes[%d].path", i), strconv.Quote(n.Path)+" is not in /dev", "write one such as /dev/nvidia0")
-		}
-	}
 	return nil
 }
 
@@ -244,17 +262,20 @@ func (g Group) check(field string, room int) error {
 	}
 	switch n := g.count(); {
 	case n < 0 || n > room:
-		return bad(field+".count", fmt.Sprintf("%d is not 0 to %d", n, room), "a node has at most 256 GPUs")
+		return bad(field+".count", fmt.Sprintf("%d is not 0 to %d", n, room), fmt.Sprintf("a node has at most %d GPUs", mostGPUs))
 	case n != 1 && g.UUID != "":
 		return bad(field+".uuid", "one UUID for several GPUs", "list the GPUs one by one")
 	case n != 1 && g.BusID != "":
 		return bad(field+".busID", "one PCI address for several GPUs", "list the GPUs one by one")
 	}
+	if g.UUID != "" && !uuidForm.MatchString(g.UUID) {
+		return bad(field+".uuid", strconv.Quote(g.UUID)+" is not a UUID", "write letters, digits and hyphens, such as GPU-00000000-0000-4000-8000-000000000000")
+	}
 	if g.MIG == nil {
 		return nil
 	}
 	if len(p.Profiles) == 0 {
-		return bad(field+".mig", p.Name+" has no MIG", "remove mig; A100, A30, H100, H200 and B200 have it")
+		return bad(field+".mig", p.Name+" has no MIG", "remove mig; "+gpu.HaveMIG+" have it")
 	}
 	if _, err := gpu.Layout(p, *g.MIG); err != nil {
 		return bad(field+".mig", err.Error(), "")
@@ -318,7 +339,7 @@ func cudaVersion(s string) (major, minor int, err error) {
 	a, b, ok := strings.Cut(s, ".")
 	major, err1 := strconv.Atoi(a)
 	minor, err2 := strconv.Atoi(b)
-	if !ok || err1 != nil || err2 != nil || major < 1 || minor < 0 || minor > 99 {
+	if !ok || err1 != nil || err2 != nil || major < 1 || major > mostMinor || minor < 0 || minor > mostMinor {
 		return 0, 0, fmt.Errorf("%q is not a CUDA version", s)
 	}
 	return major, minor, nil

@@ -13,10 +13,13 @@ import (
 
 // Options say how a Library runs.
 type Options struct {
-	Node  string       // seed of UUIDs where the file names no node; "" is the host's name
-	State string       // file that keeps MIG devices and counters over restarts; "" keeps them in memory
-	Log   *slog.Logger // nil is none
-	Exit  func(int)    // ends the process at a crash; nil is os.Exit
+	Node  string // seed of UUIDs where the file names no node; "" is the host's name
+	State string // file that keeps MIG devices and counters over restarts; "" keeps them in memory
+	// Devices of the node that containers may be given, as CheckDevices has them.
+	Devices []string
+
+	Log  *slog.Logger // nil is none
+	Exit func(int)    // ends the process at a crash; nil is os.Exit
 }
 
 // Library is a driver whose GPUs do not exist: a state machine behind the same

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,9 +20,9 @@ import (
 )
 
 // parse reads a file that is right.
-func parse(t testing.TB, text string) fakegpu.File {
+func parse(t testing.TB, text string, devices ...string) fakegpu.File {
 	t.Helper()
-	f, err := fakegpu.Parse("gpus.yaml", []byte(text))
+	f, err := fakegpu.Parse("gpus.yaml", []byte(text), devices...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,9 +30,9 @@ func parse(t testing.TB, text string) fakegpu.File {
 }
 
 // node makes the GPUs of text, and the driver that asks them.
-func node(t testing.TB, text string) (*fakegpu.Library, *nvml.Driver) {
+func node(t testing.TB, text string, devices ...string) (*fakegpu.Library, *nvml.Driver) {
 	t.Helper()
-	l := fakegpu.New(parse(t, text), fakegpu.Options{Node: "n1"})
+	l := fakegpu.New(parse(t, text, devices...), fakegpu.Options{Node: "n1"})
 	t.Cleanup(func() { _ = l.Close() })
 	return l, nvml.NewDriver(l)
 }
@@ -75,7 +76,12 @@ func TestMIGIsCutAsLayoutSays(t *testing.T) {
 		for range 4 {
 			var profiles []string
 			for range r.IntN(6) {
-				profiles = append(profiles, p.Profiles[r.IntN(len(p.Profiles))].Name)
+				f := p.Profiles[r.IntN(len(p.Profiles))]
+				name := f.Name
+				if n := 1 + r.IntN(f.Slices); r.IntN(3) == 0 { // a compute instance, perhaps a smaller one
+					name = strconv.Itoa(n) + "c." + name
+				}
+				profiles = append(profiles, name)
 			}
 			err1 := gpu.Cut(&want, p, profiles)
 			err2 := d.CutMIG(want.UUID, profiles)
@@ -127,10 +133,17 @@ func TestPlacementsNeverConflict(t *testing.T) {
 			at := r.IntN(p.MemorySlices)
 			// The slow way: every memory slice by itself, and every budget.
 			var slice [16]int
-			computes, alike, ofa := f.Slices, 1, f.OFA
+			computes, alike, ofa, all, some := f.Slices, 1, f.OFA, 0, 0
 			for _, m := range append(slices.Clone(have), made{f: f, at: at}) {
 				for s := range m.f.Size {
 					slice[m.at+s]++
+				}
+				switch m.f.Suffix() {
+				case "+me.all":
+					all++
+				case "-me":
+				default:
+					some++
 				}
 			}
 			for _, m := range have {
@@ -144,10 +157,10 @@ func TestPlacementsNeverConflict(t *testing.T) {
 			switch {
 			case !slices.Contains(f.Placements, at):
 				want = nvml.InvalidArgument
-			case slices.Max(slice[:]) > 1, computes > p.ComputeSlices, alike > f.Max, ofa > 1:
+			case slices.Max(slice[:]) > 1, computes > p.ComputeSlices, alike > f.Max, ofa > 1, all > 0 && all+some > 1:
 				want = nvml.InsufficientResources
 			}
-			in, err := dev.CreateGPUInstance(f.ID, nvml.Placement{Start: at, Size: f.Size})
+			in, err := dev.CreateGPUInstance(f.ID, nvml.Placement{Start: at * max(1, p.SliceUnits), Size: f.Size * max(1, p.SliceUnits)})
 			if !errors.Is(err, want) {
 				t.Fatalf("%s with %+v: make %s at %d = %v, want %v", p.Name, have, f.Name, at, err, want)
 			}

@@ -3,11 +3,12 @@ package fakegpu
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"berth.dev/berth/internal/input"
 )
 
 // Open makes a Library of the file at path, and follows it: when the file
@@ -53,10 +54,10 @@ func Open(path string, o Options) (*Library, error) {
 // first reads the file, or what an earlier process had read there, if the file is
 // wrong now. data is what there is, right or wrong.
 func (l *Library) first(path string) (f File, data []byte, err error) {
-	if data, err = os.ReadFile(path); err != nil {
+	if data, err = input.ReadFile(path, input.Config); err != nil {
 		err = fmt.Errorf("read the file of fake GPUs: %w", err)
 	} else {
-		f, err = Parse(path, data)
+		f, err = Parse(path, data, l.o.Devices...)
 	}
 	l.text = string(data)
 	if err == nil {
@@ -85,12 +86,12 @@ func (l *Library) follow(w *fsnotify.Watcher, path string, last []byte) {
 			}
 			l.o.Log.Warn("watching the file of fake GPUs", "file", path, "error", err)
 		}
-		data, err := os.ReadFile(path)
+		data, err := input.ReadFile(path, input.Config)
 		if err != nil || len(data) == 0 || bytes.Equal(data, last) {
 			continue // between two steps of an editor
 		}
 		last = data
-		f, err := Parse(path, data)
+		f, err := Parse(path, data, l.o.Devices...)
 		if err != nil {
 			l.o.Log.Warn("the fake GPUs stay as they are", "error", err)
 			continue

@@ -14,11 +14,11 @@ func shapeOf(p gpu.Product, f gpu.Profile) int {
 	for _, o := range p.Profiles {
 		double = double || o.Slices == f.Slices && o.Size < f.Size
 	}
-	switch {
-	case f.Media() && f.Slices == 2:
-		return 8
-	case f.Media():
-		return 7
+	switch of := f.Suffix(); {
+	case of != "":
+		return map[string]map[int]int{
+			"+me": {1: 7, 2: 8}, "+gfx": {1: 10, 2: 11, 4: 12}, "-me": {1: 13, 2: 14}, "+me.all": {1: 15, 2: 16},
+		}[of][f.Slices]
 	case double:
 		return 9
 	}
@@ -113,14 +113,20 @@ func (d *device) Placements(profile int) ([]nvml.Placement, error) {
 		}
 		var out []nvml.Placement
 		for _, start := range f.Placements {
-			out = append(out, nvml.Placement{Start: start, Size: f.Size})
+			out = append(out, c.placement(f, start))
 		}
 		return out, nil
 	})
 }
 
-func (in *instance) value() nvml.GPUInstance {
-	return nvml.GPUInstance{ID: in.id, Profile: in.profile.ID, Placement: nvml.Placement{Start: in.start, Size: in.profile.Size}}
+// placement is a place in the units in which the driver counts memory slices.
+func (c *card) placement(f gpu.Profile, start int) nvml.Placement {
+	units := max(1, c.product.SliceUnits)
+	return nvml.Placement{Start: start * units, Size: f.Size * units}
+}
+
+func (c *card) value(in *instance) nvml.GPUInstance {
+	return nvml.GPUInstance{ID: in.id, Profile: in.profile.ID, Placement: c.placement(in.profile, in.start)}
 }
 
 func (d *device) GPUInstances(profile int) ([]nvml.GPUInstance, error) {
@@ -131,7 +137,7 @@ func (d *device) GPUInstances(profile int) ([]nvml.GPUInstance, error) {
 		var out []nvml.GPUInstance
 		for _, in := range c.instances {
 			if in.profile.ID == profile {
-				out = append(out, in.value())
+				out = append(out, c.value(in))
 			}
 		}
 		return out, nil
@@ -141,32 +147,33 @@ func (d *device) GPUInstances(profile int) ([]nvml.GPUInstance, error) {
 func (d *device) CreateGPUInstance(profile int, at nvml.Placement) (nvml.GPUInstance, error) {
 	return cuttable(d, "nvmlDeviceCreateGpuInstanceWithPlacement", true, func(c *card) (nvml.GPUInstance, error) {
 		f, ok := c.profile(profile)
-		if !ok || at.Size != f.Size || !slices.Contains(f.Placements, at.Start) {
+		start := at.Start / max(1, c.product.SliceUnits)
+		if !ok || at != c.placement(f, start) || !slices.Contains(f.Placements, start) {
 			return nvml.GPUInstance{}, nvml.InvalidArgument
 		}
-		if !c.room(f, at.Start) {
+		if !c.room(f, start) {
 			return nvml.GPUInstance{}, nvml.InsufficientResources
 		}
 		// Of a product with this one placement, Layout tells the ID.
 		one := c.product
 		f1 := f
-		f1.Placements = []int{at.Start}
+		f1.Placements = []int{start}
 		one.Profiles = []gpu.Profile{f1}
 		laid, err := gpu.Layout(one, []string{f.Name})
 		if err != nil {
 			return nvml.GPUInstance{}, nvml.Unknown
 		}
-		in := &instance{id: laid[0].GI, profile: f, start: at.Start}
+		in := &instance{id: laid[0].GI, profile: f, start: start}
 		c.instances = append(c.instances, in)
 		d.l.cutAnew(c)
-		return in.value(), nil
+		return c.value(in), nil
 	})
 }
 
 // room says whether a profile can still be cut at a start: memory slices,
-// compute slices, the most of it, and the one OFA engine.
+// compute slices, the most of it, the one OFA engine and the media engines.
 func (c *card) room(f gpu.Profile, start int) bool {
-	computes, alike, ofa, most := f.Slices, 1, f.OFA, 0
+	computes, alike, ofa, most, media := f.Slices, 1, f.OFA, 0, f.MediaUnits()
 	for _, p := range c.product.Profiles {
 		most = max(most, p.OFA)
 	}
@@ -176,11 +183,12 @@ func (c *card) room(f gpu.Profile, start int) bool {
 		}
 		computes += in.profile.Slices
 		ofa += in.profile.OFA
+		media += in.profile.MediaUnits()
 		if in.profile.ID == f.ID {
 			alike++
 		}
 	}
-	return computes <= c.product.ComputeSlices && alike <= f.Max && ofa <= most
+	return computes <= c.product.ComputeSlices && alike <= f.Max && ofa <= most && media <= gpu.MediaUnitsMost
 }
 
 // cutAnew follows a change of instances.
@@ -222,7 +230,7 @@ func (d *device) ComputeInstanceProfile(gi, shape int) (nvml.ComputeInstanceProf
 			return nvml.ComputeInstanceProfile{}, err
 		}
 		n, ok := computeShapes[shape]
-		if !ok || n > in.profile.Slices {
+		if !ok || !slices.Contains(in.profile.ComputeSizes(), n) {
 			return nvml.ComputeInstanceProfile{}, nvml.NotSupported
 		}
 		return nvml.ComputeInstanceProfile{ID: shape, Slices: n}, nil

@@ -3,6 +3,8 @@ package fakegpu
 import (
 	"math"
 	"slices"
+	"strings"
+	"time"
 
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/gpu"
@@ -107,15 +109,98 @@ func (d *device) RemappedRows() (nvml.RemappedRows, error) {
 func (d *device) Field(id int, scope uint32) (int64, error) {
 	return whole(d, "nvmlDeviceGetFieldValues", func(c *card) (int64, error) {
 		r := d.l.read(c, "")
+		links := int64(c.product.NVLinks)
 		switch {
 		case id == nvml.FieldMemoryTemperature && c.product.MaxMemoryClockMHz < 4000: // HBM has a sensor
 			return int64(r.MemoryTempCelsius), nil
-		case (id == nvml.FieldNVLinkTx || id == nvml.FieldNVLinkRx) && scope == nvml.AllLinks && c.product.NVLinks > 0:
+		case (id == nvml.FieldNVLinkTx || id == nvml.FieldNVLinkRx) && scope == nvml.AllLinks && links > 0:
 			return r.NVLinkBytes / 2 >> 10, nil
+		case (id == nvml.FieldNVLinkTx || id == nvml.FieldNVLinkRx) && int64(scope) < links:
+			return r.NVLinkBytes / 2 / links >> 10, nil
 		case id == nvml.FieldRecoveryAction:
 			return d.l.needs(c), nil
 		}
-		return 0, nvml.NotSupported
+		return d.l.record(c, id, r)
+	})
+}
+
+// record gives what is counted of errors and of lowered clocks, as a product of its
+// age has it.
+func (l *Library) record(c *card, id int, r gpu.Reading) (int64, error) {
+	hbm, links := c.product.MaxMemoryClockMHz < 4000, c.product.NVLinks > 0
+	switch id {
+	case 1: // ECC is on where the memory has it
+		return int64(number(hbm)), nil
+	case 3, 4, 5, 6: // ECC errors; rows that are replaced were uncorrectable
+		if !hbm {
+			return 0, nvml.NotSupported
+		}
+		if id == 4 || id == 6 {
+			return r.RemappedRows, nil
+		}
+		return 0, nil
+	case 29, 30, 31: // pages are retired before Ampere, and rows replaced from it on
+		if !hbm || c.product.ComputeMajor >= 8 {
+			return 0, nvml.NotSupported
+		}
+		return 0, nil
+	case 144:
+		if c.product.ComputeMajor < 8 {
+			return 0, nvml.NotSupported
+		}
+		return 0, nil
+	case 38, 45, 52, 59: // errors of NVLinks
+		if !links {
+			return 0, nvml.NotSupported
+		}
+		return 0, nil
+	case 75: // ns in which heat lowered the clocks
+		if r.ThermalThrottled {
+			return time.Since(l.base).Nanoseconds(), nil
+		}
+		return 0, nil
+	case 74, 76, 77, 78, 79, 80, 81:
+		return 0, nil
+	case 186:
+		return int64(1000 * r.PowerWatts), nil
+	}
+	return 0, nvml.NotSupported
+}
+
+func number(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// Number gives what cards with a fan and a PCIe link of today show.
+func (d *device) Number(n nvml.Number) (int64, error) {
+	symbol := map[nvml.Number]string{
+		nvml.NumberFan: "nvmlDeviceGetFanSpeed", nvml.NumberPCIeTx: "nvmlDeviceGetPcieThroughput", nvml.NumberPCIeRx: "nvmlDeviceGetPcieThroughput",
+		nvml.NumberPState: "nvmlDeviceGetPerformanceState", nvml.NumberPCIeGeneration: "nvmlDeviceGetCurrPcieLinkGeneration",
+		nvml.NumberPCIeWidth: "nvmlDeviceGetCurrPcieLinkWidth",
+	}[n]
+	return whole(d, symbol, func(c *card) (int64, error) {
+		r := d.l.read(c, "")
+		switch n {
+		case nvml.NumberFan:
+			if !strings.Contains(c.product.Name, "RTX") {
+				return 0, nvml.NotSupported // cooled by the server's fans
+			}
+			return int64(30 + percent(r.UtilizationRatio)/2), nil
+		case nvml.NumberPCIeTx:
+			return int64(r.PCIeTxBytesPerSecond / 1000), nil
+		case nvml.NumberPCIeRx:
+			return int64(r.PCIeRxBytesPerSecond / 1000), nil
+		case nvml.NumberPState:
+			return 0, nil
+		case nvml.NumberPCIeGeneration:
+			return int64(min(max(c.product.ComputeMajor-4, 3), 5)), nil
+		case nvml.NumberPCIeWidth:
+			return 16, nil
+		}
+		return 0, nvml.InvalidArgument
 	})
 }
 
@@ -183,6 +268,9 @@ func (d *device) GPMSample(gi int) (nvml.GPMSample, error) {
 			nvml.GPMGraphics: 100 * r.UtilizationRatio, nvml.GPMTensor: 100 * r.TensorActiveRatio,
 			nvml.GPMDRAM: 100 * r.DRAMActiveRatio, nvml.GPMPCIeTx: r.PCIeTxBytesPerSecond / (1 << 20),
 			nvml.GPMPCIeRx: r.PCIeRxBytesPerSecond / (1 << 20),
+			// Plausible, not measured: SMs, occupancy, and the pipes by their numbers of nvml.h.
+			2: 95 * r.UtilizationRatio, 3: 40 * r.UtilizationRatio, 4: 20 * r.UtilizationRatio, 6: 0, 7: 100 * r.TensorActiveRatio, 9: 0,
+			11: 0, 12: 25 * r.UtilizationRatio, 13: 10 * r.UtilizationRatio,
 		}
 		if gi < 0 {
 			v[nvml.GPMNVLinkTx] = r.NVLinkBytesPerSecond / 2 / (1 << 20)

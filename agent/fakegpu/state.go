@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"berth.dev/berth/internal/input"
 )
 
 // state is what a GPU keeps while no process has the driver open: what was cut
@@ -113,7 +115,7 @@ func (l *Library) load() {
 }
 
 func readState(path string) (s state, err error) {
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(path, input.State)
 	if err == nil {
 		err = json.Unmarshal(data, &s)
 	}
@@ -130,7 +132,7 @@ func (l *Library) kept(path string) (f File, text string, ok bool) {
 	if err != nil || s.Text == "" {
 		return File{}, "", false
 	}
-	f, err = Parse(path, []byte(s.Text))
+	f, err = Parse(path, []byte(s.Text), l.o.Devices...)
 	return f, s.Text, err == nil
 }
 

@@ -7,5 +7,6 @@
 // berth-agent: what is not in it any more, the API server removes. Labels of
 // NVIDIA's that another manager writes are left to it.
 //
-// What it needs: get and patch on nodes, create and patch on events.
+// What it needs: get and patch on its own Node, create and patch on events. It writes the
+// names of OwnLabels, MIGLabels and OwnAnnotations, and no others.
 package labels

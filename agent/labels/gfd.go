@@ -2,7 +2,6 @@ package labels
 
 import (
 	"maps"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/input"
 )
 
 // DefaultMachineFile is where Linux tells what machine it runs on.
@@ -30,7 +30,7 @@ type Discovery struct {
 // ReadMachine reads the machine's name from a file such as DefaultMachineFile. A
 // file that cannot be read is a machine without a name.
 func ReadMachine(path string) string {
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(path, input.Config)
 	if err != nil {
 		return ""
 	}
@@ -40,8 +40,8 @@ func ReadMachine(path string) string {
 // GFD gives the labels of GPU Feature Discovery for the GPUs of a snapshot that are
 // offered with a sharing. A node without GPUs, or whose driver cannot be read, has
 // none: a label tells of something that can be asked for. Lost GPUs count, so that
-// labels do not flap with their health. Values that Kubernetes would refuse are
-// left out.
+// labels do not flap with their health. Values that Kubernetes would refuse, and
+// names that OwnsLabel does not have, are left out.
 func GFD(s nvml.Snapshot, sharing gpu.Sharing, d Discovery) map[string]string {
 	node := s.Node()
 	node.Machine = d.Machine
@@ -64,6 +64,8 @@ func GFD(s nvml.Snapshot, sharing gpu.Sharing, d Discovery) map[string]string {
 		out[prefix+"vgpu.host-driver-version"] = d.VGPU.HostDriver
 		out[prefix+"vgpu.host-driver-branch"] = d.VGPU.HostBranch
 	}
-	maps.DeleteFunc(out, func(_, value string) bool { return len(validation.IsValidLabelValue(value)) > 0 })
+	maps.DeleteFunc(out, func(key, value string) bool {
+		return len(validation.IsValidLabelValue(value)) > 0 || !OwnsLabel(key) // the API server would refuse all of them
+	})
 	return out
 }

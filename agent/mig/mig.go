@@ -85,6 +85,7 @@ type Manager struct {
 	label    string
 	known    bool
 	configs  map[string]mig.Config
+	faults   map[string]error // why configurations of the file are left out, by name
 	fileErr  error
 	fileSaid string             // what was last told of the file
 	drained  map[string]func()  // release, by UUID

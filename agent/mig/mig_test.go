@@ -131,7 +131,7 @@ func TestManagerLooksAgainAfterTheDrain(t *testing.T) {
 }
 
 func TestManagerRefuses(t *testing.T) {
-	file := "mig-configs:\n  mine: [{devices: all, mig-enabled: true}]\n  other: [{devices: all, device-filter: \"0x20B710DE\", mig-enabled: true}]\n" +
+	file := "version: v1\nmig-configs:\n  mine: [{devices: all, mig-enabled: true, mig-devices: {}}]\n  other: [{devices: all, device-filter: \"0x20B710DE\", mig-enabled: true, mig-devices: {}}]\n" +
 		"  wrong: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]\n"
 	for _, tt := range []struct{ name, file, label, want string }{
 		{"a name with a slip", file, "all-disabld", `specified MIG config all-disabld does not exist; did you mean "all-disabled"?`},
@@ -139,7 +139,11 @@ func TestManagerRefuses(t *testing.T) {
 		// NVIDIA/mig-parted#18: applied successfully, and nothing came.
 		{"a configuration of other GPUs", file, "other", "MIG config other covers no GPU of this node; its entries are for other GPUs"},
 		{"a profile of another product", file, "wrong", "MIG config wrong: GPU 0: profile 1g.5gb: not a profile of NVIDIA H200; the nearest is 1g.18gb"},
-		{"a file that is refused", "mig-configs: {a: [{devices: all}]}", "a", "FILE:1: mig-configs.a[0]: required field missing: mig-enabled"},
+		{
+			"a configuration with a mistake, beside others", file + "  all-1g.18gb: [{devices: all, mig-enabled: true, mig-devices: {1q.18gb: 7}}]\n", "all-1g.18gb",
+			`1 MIG configuration is left out: FILE:6: mig-configs["all-1g.18gb"][0].mig-devices["1q.18gb"]: not a MIG profile: 1q.18gb`,
+		},
+		{"a file that is refused", "a: [{devices: all}]", "a", "FILE:1: a: unknown field"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,7 +201,14 @@ func TestManagerFollowsItsFile(t *testing.T) {
 		b.is(0, "2x 3g.71gb")
 		change("mig-configs: {a: 7}") // refused: what was read before stays
 		b.is(0, "2x 3g.71gb")
-		b.lastEvent("MIGConfigFailed " + path + ":1: mig-configs.a: must be a list ([a, b], or lines that start with -), found 7; the configurations read before stay in force")
+		b.lastEvent("MIGConfigFailed 1 MIG configuration is left out: " + path + ":1: mig-configs.a: must be a list ([a, b], or lines that start with -), found 7; a stays as it was read before")
+		b.said(core.Pending, core.Success, core.Pending, core.Success)
+		change("mig-configs: {a: 7, b: [{devices: all, mig-enabled: true, mig-devices: {1c.7g.141gb: 3, 4c.7g.141gb: 1}}]}")
+		b.label <- "b" // the mistake costs a alone
+		synctest.Wait()
+		b.is(0, "3x 1c.7g.141gb, 1x 4c.7g.141gb")
+		change("a: 7")
+		b.lastEvent("MIGConfigFailed " + path + ":1: a: unknown field")
 		stop()
 	})
 }

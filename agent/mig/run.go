@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/mig"
+	"berth.dev/berth/internal/input"
 )
 
 // Run works until ctx ends. A restart in the middle loses nothing: the label
@@ -81,17 +81,23 @@ func (m *Manager) forget() {
 	clear(m.before)
 }
 
-// read reads the file of configurations, and tells of a mistake in it once.
+// read reads the file of configurations, and tells of the mistakes in it once.
 func (m *Manager) read() {
-	data, err := os.ReadFile(m.o.File)
-	if err == nil {
-		var configs map[string]mig.Config
-		if configs, err = config.ParseMIG(m.o.File, data); err == nil {
-			m.configs, m.fileErr, m.fileSaid = configs, nil, ""
+	data, err := input.ReadFile(m.o.File, input.Config)
+	if err != nil {
+		err = fmt.Errorf("read the MIG configurations: %w", err)
+	} else {
+		var file config.MIGFile
+		if file, err = config.ParseMIG(m.o.File, data); err == nil {
+			m.sayFile(file)
+			for name := range file.Faults {
+				if before, ok := m.configs[name]; ok {
+					file.Configs[name] = before
+				}
+			}
+			m.configs, m.faults, m.fileErr = file.Configs, file.Faults, nil
 			return
 		}
-	} else {
-		err = fmt.Errorf("read the MIG configurations: %w", err)
 	}
 	m.fileErr = err
 	if m.fileSaid == err.Error() {
@@ -106,10 +112,45 @@ func (m *Manager) read() {
 	m.o.Event(true, ReasonFailed, m.fileSaid+stays)
 }
 
+// sayFile tells which configurations of a file are left out and why, and what
+// NVIDIA's tools would refuse: the log has all of it, the event the first.
+func (m *Manager) sayFile(file config.MIGFile) {
+	faults := slices.Collect(maps.Values(file.Faults))
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	text := errors.Join(append(faults, file.Remarks...)...)
+	if text == nil || m.fileSaid == text.Error() {
+		if text == nil {
+			m.fileSaid = ""
+		}
+		return
+	}
+	m.fileSaid = text.Error()
+	for _, err := range faults {
+		m.o.Log.Warn("a MIG configuration is left out; the others are in force", "error", err)
+	}
+	for _, err := range file.Remarks {
+		m.o.Log.Info("MIG configurations", "remark", err)
+	}
+	if len(faults) == 0 {
+		return
+	}
+	left, stays := "1 MIG configuration is left out: ", ""
+	if len(faults) > 1 {
+		left = fmt.Sprintf("%d MIG configurations are left out; the first: ", len(faults))
+	}
+	if _, ok := m.configs[m.label]; ok && file.Faults[m.label] != nil {
+		stays = "; " + m.label + " stays as it was read before"
+	}
+	m.o.Event(true, ReasonFailed, left+faults[0].Error()+stays)
+}
+
 // pick gives the configuration that the label names.
 func (m *Manager) pick(gpus []mig.GPU) (mig.Config, error) {
 	if c, ok := m.configs[m.label]; ok {
 		return c, nil
+	}
+	if err := m.faults[m.label]; err != nil {
+		return mig.Config{}, err
 	}
 	if c, ok := mig.Builtin(m.label, gpus); ok {
 		return c, nil
@@ -249,7 +290,7 @@ func (m *Manager) gpus(ctx context.Context, s nvml.Snapshot) ([]mig.GPU, error) 
 			by = append(by, holders[d.UUID]...)
 		}
 		out = append(out, mig.GPU{
-			GPU: g.GPU, PCIID: g.PCIID, Capable: g.MIGCapable, Pending: g.MIGPending,
+			GPU: g.GPU, PCIID: g.PCIID, SubsystemID: g.SubsystemID, Capable: g.MIGCapable, Pending: g.MIGPending,
 			ComputeSlices: g.ComputeSlices, Profiles: g.Profiles, Lost: g.Lost, HeldBy: by,
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,9 @@ type Client struct {
 	mu       sync.Mutex
 	child    *child // the last one that was begun; never nil
 	restarts int
+
+	more  atomic.Pointer[[]Measure] // what Samples asks for
+	names map[string]string         // texts of samples; see unpack. mu guards it
 }
 
 // Start begins the child and returns at once. When ctx ends, the child is asked
@@ -47,7 +51,8 @@ func Start(ctx context.Context, o Options) *Client {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		o: o, events: make(chan Event, 1024), changed: make(chan struct{}, 1),
+		names: map[string]string{},
+		o:     o, events: make(chan Event, 1024), changed: make(chan struct{}, 1),
 		done: make(chan struct{}), child: newChild(),
 	}
 	go c.supervise(ctx)
@@ -131,10 +136,28 @@ func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 // Samples asks what every GPU and MIG device shows: each GPU in index order,
 // then its MIG devices. Lost GPUs are left out. Ratios by GPM are the mean since
 // the last call, or since the Snapshot before the first.
+//
+// The measures named by Ask are read too.
 func (c *Client) Samples(ctx context.Context) ([]Sample, error) {
-	a, err := c.call(ctx, c.o.Timeout, request{Call: callSamples})
-	return a.Samples, err
+	r := request{Call: callSamples}
+	if more := c.more.Load(); more != nil {
+		r.More = *more
+	}
+	a, err := c.call(ctx, c.o.Timeout, r)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	samples, err := unpack(a.Samples, c.names)
+	if err != nil {
+		return nil, fmt.Errorf("nvml samples: %w", err)
+	}
+	return samples, nil
 }
+
+// Ask says which measures Samples has from now on, in Sample.More.
+func (c *Client) Ask(more []Measure) { c.more.Store(&more) }
 
 // Events gives Xids and lost GPUs as they come. When 1024 wait, further ones
 // are logged and dropped. The channel is never closed.

@@ -202,7 +202,7 @@ func TestAChildThatCannotServeIsNamed(t *testing.T) {
 		want string
 	}{
 		{"garbage", `line "NVRM: this is not for a machine"`},
-		{"other protocol", "it speaks protocol 9 and not 1"},
+		{"other protocol", "it speaks protocol 9 and not 2"},
 		{"ends at once", "exit status 7: no reason at all"},
 	} {
 		t.Run(test.role, func(t *testing.T) {

@@ -34,24 +34,49 @@ type instance struct {
 	computes []compute
 }
 
-type compute struct{ id, profile int }
+type compute struct{ id, profile, slices int }
+
+// wanted is a GPU instance to be, with the compute slices of each compute instance
+// in it.
+type wanted struct {
+	gpu.Profile
+	start    int
+	computes []int
+}
+
+// wants puts the devices of a layout, in the order of gpu.Layout, into their GPU
+// instances; largest first, as they were placed.
+func wants(layout []gpu.MIGDevice, product gpu.Product) []wanted {
+	var out []wanted
+	for _, m := range layout {
+		if m.CI == 0 {
+			p, _, _ := product.Compute(m.Profile)
+			out = append(out, wanted{Profile: p, start: m.Start})
+		}
+		out[len(out)-1].computes = append(out[len(out)-1].computes, m.Slices)
+	}
+	slices.SortStableFunc(out, func(a, b wanted) int { return cmp.Compare(b.MemoryMiB, a.MemoryMiB) })
+	return out
+}
 
 // cut replaces what is there.
 func (d *Driver) cut(g *card, names []string) error {
 	facts := g.facts
-	facts.Profiles = profiles(g.device, facts) // with placements, now that MIG is on
+	var units int
+	facts.Profiles, units = profiles(g.device, facts) // with placements, now that MIG is on
 	for _, p := range facts.Profiles {
 		facts.ComputeSlices = max(facts.ComputeSlices, p.Slices)
 	}
-	want, err := gpu.Layout(facts.product(), names)
+	layout, err := gpu.Layout(facts.product(), names)
 	if err != nil {
 		return fmt.Errorf("cut %s: %w", facts.UUID, err)
 	}
+	want := wants(layout, facts.product())
 	before, err := instances(g.device, facts)
 	if d.note(facts.UUID, err) != nil {
 		return fmt.Errorf("list the GPU instances of %s: %w", facts.UUID, err)
 	}
-	if same(before, want, facts) {
+	if same(before, want) {
 		return nil
 	}
 	var gone, made []instance
@@ -78,16 +103,13 @@ func (d *Driver) cut(g *card, names []string) error {
 		}
 		gone = append(gone, in)
 	}
-	// Largest first, as they were placed.
-	slices.SortStableFunc(want, func(a, b gpu.MIGDevice) int { return cmp.Compare(b.MemoryBytes, a.MemoryBytes) })
-	for _, m := range want {
-		p := facts.Profiles[slices.IndexFunc(facts.Profiles, func(p gpu.Profile) bool { return p.Name == m.Profile })]
-		in, err := create(g.device, p, m.Start)
+	for _, w := range want {
+		in, err := create(g.device, w, units)
 		if in.ID >= 0 {
 			made = append(made, in)
 		}
 		if err != nil {
-			return restore(fmt.Errorf("make a %s at memory slice %d: %w", m.Profile, m.Start, err))
+			return restore(fmt.Errorf("make a %s at memory slice %d: %w", w.Name, w.start, err))
 		}
 	}
 	return nil
@@ -113,7 +135,7 @@ func instances(dev Device, g GPU) ([]instance, error) {
 					return nil, err
 				}
 				for _, id := range ids {
-					in.computes = append(in.computes, compute{id, cp.ID})
+					in.computes = append(in.computes, compute{id, cp.ID, cp.Slices})
 				}
 			}
 			out = append(out, in)
@@ -123,22 +145,19 @@ func instances(dev Device, g GPU) ([]instance, error) {
 	return out, nil
 }
 
-// same says whether a GPU has just these profiles, each with one compute
-// instance, wherever they are.
-func same(have []instance, want []gpu.MIGDevice, g GPU) bool {
-	count := map[int]int{}
+// same reports whether a GPU has just these GPU instances, each with just these
+// compute instances, wherever they are.
+func same(have []instance, want []wanted) bool {
+	count := map[string]int{}
 	for _, in := range have {
-		if len(in.computes) != 1 {
-			return false
+		var sizes []int
+		for _, c := range in.computes {
+			sizes = append(sizes, c.slices)
 		}
-		count[in.Profile]++
+		count[content(in.Profile, sizes)]++
 	}
-	for _, m := range want {
-		for _, p := range g.Profiles {
-			if p.Name == m.Profile {
-				count[p.ID]--
-			}
-		}
+	for _, w := range want {
+		count[content(w.ID, w.computes)]--
 	}
 	for _, n := range count {
 		if n != 0 {
@@ -146,6 +165,12 @@ func same(have []instance, want []gpu.MIGDevice, g GPU) bool {
 		}
 	}
 	return true
+}
+
+// content names what is in a GPU instance, the same for the same sizes.
+func content(profile int, sizes []int) string {
+	sizes = slices.Sorted(slices.Values(sizes))
+	return fmt.Sprint(profile, sizes)
 }
 
 // destroy removes compute instances, then the GPU instance. On an error, left
@@ -187,26 +212,37 @@ func remake(dev Device, in instance) error {
 	return nil
 }
 
-// create makes a GPU instance and the one compute instance that fills it. On an
-// error the ID of what it made is at least 0 if there is something to remove.
-func create(dev Device, p gpu.Profile, start int) (instance, error) {
+// create makes a GPU instance and the compute instances in it. On an error the ID
+// of what it made is at least 0 if there is something to remove.
+func create(dev Device, w wanted, units int) (instance, error) {
 	in := instance{GPUInstance: GPUInstance{ID: -1}}
-	gi, err := dev.CreateGPUInstance(p.ID, Placement{Start: start, Size: p.Size})
+	gi, err := dev.CreateGPUInstance(w.ID, Placement{Start: w.start * units, Size: w.Size * units})
 	if err != nil {
 		return in, err
 	}
 	in.GPUInstance = gi
+	for _, size := range w.computes {
+		c, err := createCompute(dev, gi.ID, size)
+		if err != nil {
+			return in, err
+		}
+		in.computes = append(in.computes, c)
+	}
+	return in, nil
+}
+
+// createCompute makes a compute instance of a size in a GPU instance.
+func createCompute(dev Device, gi, size int) (compute, error) {
 	for n := range ComputeInstanceShapes {
-		cp, err := dev.ComputeInstanceProfile(gi.ID, n)
-		if err != nil || cp.Slices != p.Slices {
+		cp, err := dev.ComputeInstanceProfile(gi, n)
+		if err != nil || cp.Slices != size {
 			continue
 		}
-		ci, err := dev.CreateComputeInstance(gi.ID, cp.ID)
+		ci, err := dev.CreateComputeInstance(gi, cp.ID)
 		if err != nil {
-			return in, fmt.Errorf("its compute instance: %w", err)
+			return compute{}, fmt.Errorf("its compute instance: %w", err)
 		}
-		in.computes = []compute{{ci, cp.ID}}
-		return in, nil
+		return compute{ci, cp.ID, size}, nil
 	}
-	return in, fmt.Errorf("no compute instance profile has its %d slices: %w", p.Slices, NotSupported)
+	return compute{}, fmt.Errorf("no compute instance profile has %d slices: %w", size, NotSupported)
 }

@@ -21,17 +21,19 @@ var ErrReload = errors.New("the driver was unloaded or replaced")
 type Driver struct {
 	lib Library
 
-	mu     sync.Mutex
-	inited bool
-	absent bool            // Init went wrong, and not for a mismatch of versions
-	gpus   []*card         // of the last snapshot, in index order
-	known  map[string]GPU  // facts of every GPU seen, for when it is lost
-	gpm    map[gpmKey]*gpm // counters at the last Samples
-	xids   map[xidKey]int  // last Xid
-	drift  bool            // Samples saw other MIG devices than the snapshot did
-	gone   error           // ErrReload, once it happened
-	lost   map[string]bool // GPUs that are lost, by UUID
-	news   []Event         // losses that nobody was told of yet
+	mu       sync.Mutex
+	inited   bool
+	absent   bool            // Init went wrong, and not for a mismatch of versions
+	gpus     []*card         // of the last snapshot, in index order
+	known    map[string]GPU  // facts of every GPU seen, for when it is lost
+	gpm      map[gpmKey]*gpm // counters at the last Samples
+	xids     map[xidKey]int  // last Xid
+	asked    []Measure       // what Samples reads beyond a Reading
+	gpmAsked []int           // gpmMetrics, and what asked wants of GPM
+	drift    bool            // Samples saw other MIG devices than the snapshot did
+	gone     error           // ErrReload, once it happened
+	lost     map[string]bool // GPUs that are lost, by UUID
+	news     []Event         // losses that nobody was told of yet
 }
 
 // card is one GPU of the last snapshot.
@@ -39,7 +41,7 @@ type card struct {
 	facts  GPU
 	device Device
 	cuts   []cut
-	slots  []bool // which MIG indexes are taken
+	slots  []string // UUIDs of MIG devices by their index; "" is free
 }
 
 // cut is one MIG device.

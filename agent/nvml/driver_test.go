@@ -339,3 +339,154 @@ func TestAWaitThatHangsIsNoticed(t *testing.T) {
 		}
 	})
 }
+
+// TestWatchSeesWhatOthersCut: nvidia-smi mig cuts behind our back, and nobody scrapes.
+func TestWatchSeesWhatOthersCut(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		gpus string
+		do   func(t *testing.T, dev nvml.Device)
+		want []string
+	}{
+		{"a device is added", "[{product: NVIDIA H200, mig: [3g.71gb]}]", func(t *testing.T, dev nvml.Device) { cutOne(t, dev, 9, nvml.Placement{Start: 4, Size: 4}, 2) }, []string{"3g.71gb", "3g.71gb"}},
+		{"the first is cut", "[{product: NVIDIA H200, mig: []}]", func(t *testing.T, dev nvml.Device) { cutOne(t, dev, 19, nvml.Placement{Start: 0, Size: 1}, 0) }, []string{"1g.18gb"}},
+		{"a device is destroyed", "[{product: NVIDIA H200, mig: [3g.71gb]}]", destroyAll, nil},
+		{"a device takes the place of another", "[{product: NVIDIA H200, mig: [3g.71gb]}]", func(t *testing.T, dev nvml.Device) {
+			destroyAll(t, dev)
+			cutOne(t, dev, 19, nvml.Placement{Start: 0, Size: 1}, 0)
+		}, []string{"1g.18gb"}},
+		{"MIG is turned on", "[{product: NVIDIA H200}]", func(t *testing.T, dev nvml.Device) {
+			if _, err := dev.SetMIGMode(true); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := fake(t, "gpus: "+tt.gpus)
+				d := nvml.NewDriver(l)
+				d.Snapshot()
+				changes := 0
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				changed := func() {
+					changes++
+					d.Snapshot() // as the keeper does then
+				}
+				go func() {
+					done <- d.Watch(ctx, nvml.Listener{Event: func(nvml.Event) {}, Changed: changed, Stuck: func(error) {}})
+				}()
+				time.Sleep(time.Minute)
+				synctest.Wait() // a sleep alone orders nothing for the race detector
+				if changes != 0 {
+					t.Errorf("%d changes of GPUs that nobody touches", changes)
+				}
+				dev, err := l.Device(0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tt.do(t, dev)
+				time.Sleep(6 * time.Second) // one wait for events is 5 s
+				synctest.Wait()
+				if changes != 1 {
+					t.Errorf("%d changes 6 s after it, want 1", changes)
+				}
+				var names []string
+				for _, m := range d.Snapshot().GPUs[0].MIG {
+					names = append(names, m.Profile)
+				}
+				if !slices.Equal(names, tt.want) {
+					t.Errorf("profiles %v, want %v", names, tt.want)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Errorf("Watch = %v", err)
+				}
+			})
+		})
+	}
+}
+
+// cutOne does what nvidia-smi mig -cgi PROFILE -C does.
+func cutOne(t *testing.T, dev nvml.Device, profile int, at nvml.Placement, shape int) {
+	t.Helper()
+	in, err := dev.CreateGPUInstance(profile, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dev.CreateComputeInstance(in.ID, shape); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// destroyAll does what nvidia-smi mig -dci and -dgi do.
+func destroyAll(t *testing.T, dev nvml.Device) {
+	t.Helper()
+	for _, profile := range []int{0, 5, 9, 14, 15, 19, 20} {
+		instances, err := dev.GPUInstances(profile)
+		if err != nil {
+			continue
+		}
+		for _, in := range instances {
+			for shape := range nvml.ComputeInstanceShapes {
+				ids, _ := dev.ComputeInstances(in.ID, shape)
+				for _, id := range ids {
+					if err := dev.DestroyComputeInstance(in.ID, id); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := dev.DestroyGPUInstance(in.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// crowded is a GPU of which somebody else takes a part between two cuts of ours.
+type crowded struct {
+	*fakegpu.Library
+	cuts int // of ours until then
+}
+
+type crowdedDevice struct {
+	nvml.Device
+	l *crowded
+}
+
+func (c *crowded) Device(i int) (nvml.Device, error) {
+	dev, err := c.Library.Device(i)
+	return &crowdedDevice{Device: dev, l: c}, err
+}
+
+func (d *crowdedDevice) CreateGPUInstance(profile int, at nvml.Placement) (nvml.GPUInstance, error) {
+	if d.l.cuts--; d.l.cuts == 0 {
+		in, err := d.Device.CreateGPUInstance(19, nvml.Placement{Start: 6, Size: 1})
+		if err == nil {
+			_, err = d.Device.CreateComputeInstance(in.ID, 0)
+		}
+		if err != nil {
+			return in, err
+		}
+	}
+	return d.Device.CreateGPUInstance(profile, at)
+}
+
+// TestACutBesideAnotherCutterDestroysNothingOfTheirs: nvidia-smi mig -cgi in the middle
+// of a cut. What it made stays, and the error says that ours could not be.
+func TestACutBesideAnotherCutterDestroysNothingOfTheirs(t *testing.T) {
+	l := &crowded{fake(t, "gpus: [{product: A100-SXM4-40GB, mig: [7g.40gb]}]"), 2}
+	d := nvml.NewDriver(l)
+	uuid := d.Snapshot().GPUs[0].UUID
+	err := d.CutMIG(uuid, []string{"3g.20gb", "3g.20gb"})
+	if err == nil || !strings.Contains(err.Error(), "make a 3g.20gb") {
+		t.Errorf("CutMIG beside another cutter: %v, want an error that names what could not be made", err)
+	}
+	var names []string
+	for _, m := range d.Snapshot().GPUs[0].MIG {
+		names = append(names, m.Profile)
+	}
+	if !slices.Contains(names, "1g.5gb") {
+		t.Errorf("after it the GPU has %v; what the other had made is gone", names)
+	}
+}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// gpmMetrics is what is asked of two samples; reader.profile counts on the
-// order.
+// gpmMetrics is what is always asked of two samples, before what Driver.ask adds;
+// reader.profile counts on the order.
 var gpmMetrics = []int{GPMGraphics, GPMTensor, GPMDRAM, GPMPCIeTx, GPMPCIeRx, GPMNVLinkRx, GPMNVLinkTx}
 
 // gpmApart is how far apart two samples have to be, says nvml.h.
@@ -28,8 +28,8 @@ type gpm struct {
 }
 
 // gpmNone stands for values that the driver does not give.
-func gpmNone() []float64 {
-	out := make([]float64, len(gpmMetrics))
+func gpmNone(n int) []float64 {
+	out := make([]float64, n)
 	for i := range out {
 		out[i] = math.NaN()
 	}
@@ -69,27 +69,27 @@ func (d *Driver) prime(g *card, gi int) {
 		return
 	}
 	if s, err := g.device.GPMSample(gi); err == nil {
-		d.gpm[key] = &gpm{last: s, at: time.Now(), values: gpmNone(), used: true}
+		d.gpm[key] = &gpm{last: s, at: time.Now(), values: gpmNone(max(len(gpmMetrics), len(d.gpmAsked))), used: true}
 	}
 }
 
-// compare gives gpmMetrics of a device since the sample before. When that is
+// compare gives gpmAsked of a device since the sample before. When that is
 // too young, it is kept, and what was given last is given again.
 func (d *Driver) compare(g *card, gi int, now time.Time) []float64 {
 	have := d.gpm[gpmKey{g.facts.UUID, gi}]
 	if have == nil {
-		return gpmNone()
+		return gpmNone(len(d.gpmAsked))
 	}
 	if now.Sub(have.at) < gpmApart {
 		return have.values
 	}
 	next, err := g.device.GPMSample(gi)
 	if d.note(g.facts.UUID, err) != nil {
-		return gpmNone()
+		return gpmNone(len(d.gpmAsked))
 	}
-	values, err := d.lib.GPMMetrics(have.last, next, gpmMetrics)
-	if d.note(g.facts.UUID, err) != nil || len(values) != len(gpmMetrics) {
-		values = gpmNone()
+	values, err := d.lib.GPMMetrics(have.last, next, d.gpmAsked)
+	if d.note(g.facts.UUID, err) != nil || len(values) != len(d.gpmAsked) {
+		values = gpmNone(len(d.gpmAsked))
 	}
 	have.last.Free()
 	have.last, have.at, have.values = next, now, values

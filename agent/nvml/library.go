@@ -60,6 +60,7 @@ type Device interface { //nolint:interfacebloat // as Library
 	EncoderUtilization() (int, error)                // percent
 	DecoderUtilization() (int, error)                // percent
 	RemappedRows() (RemappedRows, error)             // nvmlDeviceGetRemappedRows
+	Number(n Number) (int64, error)                  // what a call of its own gives; see Number
 	Field(id int, scope uint32) (int64, error)       // nvmlDeviceGetFieldValues of one field, unsigned as it is
 	ComputeProcesses() ([]Process, error)            // also of MIG devices; at most once per PID
 	GraphicsProcesses() ([]Process, error)           // also of MIG devices
@@ -110,11 +111,26 @@ type EventSet interface {
 // GPMSample is the counters of a device at one moment. Free it.
 type GPMSample interface{ Free() }
 
+// Number is a value of a GPU that one call of NVML gives.
+type Number int
+
+// The numbers.
+const (
+	NumberFan            Number = iota + 1 // percent: nvmlDeviceGetFanSpeed
+	NumberPCIeTx                           // KB a second over the last 20 ms: nvmlDeviceGetPcieThroughput
+	NumberPCIeRx                           // the same, received
+	NumberPState                           // 0 is the fastest: nvmlDeviceGetPerformanceState
+	NumberPCIeGeneration                   // of the link now: nvmlDeviceGetCurrPcieLinkGeneration
+	NumberPCIeWidth                        // lanes: nvmlDeviceGetCurrPcieLinkWidth
+)
+
 // PCI is where a GPU is on the bus.
 type PCI struct {
 	BusID string // such as "00000000:1A:00.0"
 	Class int    // base class and subclass: 0x0300 display, 0x0302 3D controller; 0 is unknown
 	ID    uint32 // device in the upper half, vendor in the lower: 0x20B010DE; 0 is unknown
+	// SubsystemID is that of the board, in the form of ID; 0 is unknown.
+	SubsystemID uint32
 }
 
 // Memory is in bytes; Used is without Reserved.
@@ -182,6 +198,7 @@ const (
 
 	ClockSM     = 1
 	ClockMemory = 2
+	ClockVideo  = 3
 
 	ComputeDefault   = 0
 	ComputeExclusive = 3 // EXCLUSIVE_PROCESS
@@ -202,6 +219,7 @@ const (
 	EventSingleBitECC uint64 = 1 << 0
 	EventDoubleBitECC uint64 = 1 << 1
 	EventXid          uint64 = 1 << 3
+	EventMIGChange    uint64 = 1 << 8 // MIG devices were made or removed
 
 	ReasonThermal uint64 = 0x20 | 0x40 // clocks are lowered for heat, by software or hardware
 

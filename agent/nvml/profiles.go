@@ -50,12 +50,14 @@ func suffix(number int) string {
 	return ""
 }
 
-// profiles lists the MIG profiles in the order of nvidia-smi mig -lgip. A
-// driver may give placements only while MIG is on; the catalogue then has them
-// for the products it knows.
-func profiles(dev Device, g GPU) []gpu.Profile {
+// profiles lists the MIG profiles in the order of nvidia-smi mig -lgip, and in how
+// many units the driver counts what is a memory slice here: it says {0,3,6,9}:3 of
+// the four slices of an RTX PRO 6000. A driver may give placements only while MIG
+// is on; the catalogue then has them for the products it knows.
+func profiles(dev Device, g GPU) (list []gpu.Profile, units int) {
 	product, known := gpu.Find(g.Product)
 	var out []gpu.Profile
+	told := map[int]bool{} // places are the driver's
 	for _, s := range shapes(dev) {
 		p := gpu.Profile{
 			Name: gpu.ProfileName(s.info.Slices, s.info.MemoryMiB, g.MemoryBytes>>20, false) + suffix(s.number),
@@ -73,14 +75,34 @@ func profiles(dev Device, g GPU) []gpu.Profile {
 		for _, at := range places {
 			p.Size = at.Size
 			p.Placements = append(p.Placements, at.Start)
+			units = divisor(divisor(units, at.Size), at.Start)
 		}
+		told[len(out)] = len(places) > 0
 		slices.Sort(p.Placements)
 		out = append(out, p)
+	}
+	units = max(1, units)
+	for i := range out {
+		if !told[i] {
+			continue
+		}
+		out[i].Size /= units
+		for j := range out[i].Placements {
+			out[i].Placements[j] /= units
+		}
 	}
 	slices.SortFunc(out, func(a, b gpu.Profile) int {
 		return cmp.Or(cmp.Compare(a.Slices, b.Slices), cmp.Compare(a.MemoryMiB, b.MemoryMiB), cmp.Compare(a.Name, b.Name))
 	})
-	return out
+	return out, units
+}
+
+// divisor is the greatest common divisor; 0 divides by everything.
+func divisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // product is what gpu.Layout needs, as the driver tells it.

@@ -9,10 +9,10 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// Samples asks what every GPU and MIG device of the last snapshot shows at now.
-// drift says that a new snapshot is due: MIG devices came or went. The error is
+// Samples asks what every GPU and MIG device of the last snapshot shows at now, and
+// the measures named, which cost nothing where they are not. drift says that a new snapshot is due: MIG devices came or went. The error is
 // ErrReload, or why there is no snapshot.
-func (d *Driver) Samples(now time.Time) (samples []Sample, drift bool, err error) {
+func (d *Driver) Samples(now time.Time, more ...Measure) (samples []Sample, drift bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.gpus) == 0 {
@@ -20,6 +20,7 @@ func (d *Driver) Samples(now time.Time) (samples []Sample, drift bool, err error
 			return nil, false, errors.Join(d.gone, errors.New(s.Failed))
 		}
 	}
+	d.ask(more)
 	samples = make([]Sample, 0, 8*len(d.gpus))
 	for _, g := range d.gpus {
 		if g.facts.Lost || d.lost[g.facts.UUID] {
@@ -42,7 +43,7 @@ func (d *Driver) sample(out []Sample, g *card, now time.Time) []Sample {
 	whole.sensors(g.device)
 	whole.work(g.device)
 	whole.memory(g.device)
-	whole.profile(g, -1, now)
+	whole.extra = whole.more(g.device, d.asked, whole.profile(g, -1, now))
 	if len(g.cuts) == 0 {
 		whole.running(g.device)
 	}
@@ -61,7 +62,7 @@ func (d *Driver) sample(out []Sample, g *card, now time.Time) []Sample {
 		}
 		part.drifts = &d.drift
 		part.memory(c.device)
-		part.profile(g, c.GI, now)
+		part.inherit(&whole, d.asked, part.profile(g, c.GI, now))
 		part.running(c.device)
 		out = append(out, part.sample())
 	}
@@ -81,9 +82,9 @@ var ofBoard = []string{
 
 // recount looks whether the MIG devices are where they were.
 func (d *Driver) recount(g *card) {
-	for i, taken := range g.slots {
+	for i, uuid := range g.slots {
 		_, err := g.device.MIGDevice(i)
-		if (err == nil) != taken && d.note(g.facts.UUID, unless(err, NotFound, InvalidArgument)) == nil {
+		if (err == nil) != (uuid != "") && d.note(g.facts.UUID, unless(err, NotFound, InvalidArgument)) == nil {
 			d.drift = true
 			return
 		}
@@ -99,12 +100,13 @@ type reader struct {
 	drifts *bool
 	r      gpu.Reading
 	absent []string
+	extra  []float64 // of Driver.asked
 	runs   []Process
 }
 
 func (x *reader) sample() Sample {
 	slices.Sort(x.absent)
-	return Sample{UUID: x.uuid, Reading: x.r, Absent: x.absent, Processes: x.runs}
+	return Sample{UUID: x.uuid, Reading: x.r, Absent: x.absent, More: x.extra, Processes: x.runs}
 }
 
 // has says whether a call gave a value, and notes the fields it did not give.
@@ -204,7 +206,7 @@ func (x *reader) memory(dev Device) {
 
 // profile fills in what GPM gives: for a MIG device its utilization too, and
 // for a GPU with MIG on, where it gives no other.
-func (x *reader) profile(g *card, gi int, now time.Time) {
+func (x *reader) profile(g *card, gi int, now time.Time) (compared []float64) {
 	v := x.driver.compare(g, gi, now)
 	percent := func(i int, to *float64, field string) {
 		if math.IsNaN(v[i]) {
@@ -235,6 +237,21 @@ func (x *reader) profile(g *card, gi int, now time.Time) {
 	rate(&x.r.PCIeRxBytesPerSecond, "PCIeRxBytesPerSecond", 4)
 	if !x.cut {
 		rate(&x.r.NVLinkBytesPerSecond, "NVLinkBytesPerSecond", 5, 6)
+	}
+	return v
+}
+
+// inherit gives a MIG device what is asked for beyond a Reading: of GPM its own, and
+// of the rest its GPU's.
+func (x *reader) inherit(whole *reader, asked []Measure, compared []float64) {
+	x.extra = slices.Clone(whole.extra)
+	for i, name := range asked {
+		switch {
+		case name.ofGPM():
+			x.extra[i] = x.more(nil, asked[i:i+1], compared)[0]
+		case slices.Contains(whole.absent, string(name)):
+			x.absent = append(x.absent, string(name))
+		}
 	}
 }
 

@@ -128,7 +128,9 @@ func (s *server) do(q request, a *answer) (changed bool, err error) {
 		snapshot := d.Snapshot()
 		a.Snapshot = &snapshot
 	case callSamples:
-		a.Samples, changed, err = d.Samples(time.Now())
+		var samples []Sample
+		samples, changed, err = d.Samples(time.Now(), q.More...)
+		a.Samples = pack(samples)
 	case callMIGMode:
 		a.Reset, err = d.SetMIGMode(q.UUID, q.On)
 		changed = true

@@ -111,7 +111,7 @@ func (d *Driver) read(index int, dev Device) (*card, error) {
 		g.Minor = index
 	}
 	if at, err := dev.PCI(); err == nil {
-		g.BusID, g.Display, g.PCIID = at.BusID, at.Class == 0x0300, at.ID
+		g.BusID, g.Display, g.PCIID, g.SubsystemID = at.BusID, at.Class == 0x0300, at.ID, at.SubsystemID
 	}
 	if numa, err := dev.NUMANode(); err == nil {
 		g.NUMANode = numa
@@ -154,7 +154,8 @@ func (d *Driver) readMIG(c *card) error {
 		return unless(err, NotSupported, FunctionNotFound) // a GPU without MIG
 	}
 	g.MIGCapable, g.MIGEnabled, g.MIGPending = true, current, current != pending
-	g.Profiles = profiles(c.device, *g)
+	var units int
+	g.Profiles, units = profiles(c.device, *g)
 	for _, p := range g.Profiles {
 		g.ComputeSlices = max(g.ComputeSlices, p.Slices)
 	}
@@ -168,6 +169,7 @@ func (d *Driver) readMIG(c *card) error {
 			continue // not all shapes can be listed on all drivers
 		}
 		for _, gi := range instances {
+			gi.Placement.Start /= units
 			starts[gi.ID] = gi
 		}
 	}
@@ -175,7 +177,7 @@ func (d *Driver) readMIG(c *card) error {
 	if err != nil {
 		return err
 	}
-	c.slots = make([]bool, n)
+	c.slots = make([]string, n)
 	for i := range n {
 		dev, err := c.device.MIGDevice(i)
 		if err != nil {
@@ -184,11 +186,11 @@ func (d *Driver) readMIG(c *card) error {
 			}
 			continue
 		}
-		c.slots[i] = true
 		m, err := readCut(dev, *g, starts)
 		if err != nil {
 			return err
 		}
+		c.slots[i] = m.UUID
 		c.cuts = append(c.cuts, cut{MIGDevice: m, device: dev})
 	}
 	slices.SortFunc(c.cuts, func(a, b cut) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.CI, b.CI)) })

@@ -52,6 +52,7 @@ type GPU struct {
 	ComputeMajor, ComputeMinor int    // CUDA compute capability
 	Display                    bool   // PCI class 0x0300 (display) instead of 0x0302 (3D controller)
 	PCIID                      uint32 // PCI.ID, as device filters of MIG configurations name it; 0 is unknown
+	SubsystemID                uint32 // PCI.SubsystemID, as such filters may name it after a colon; 0 is unknown
 	MIGCapable                 bool
 	MIGPending                 bool          // the MIG mode changes at the next reset of the GPU
 	Multiprocessors            int           // of the whole GPU; 0 is unknown
@@ -75,6 +76,9 @@ type Sample struct {
 	// Absent names the fields of Reading that the driver does not give for this
 	// device, such as "TensorActiveRatio", sorted. They are zero in Reading.
 	Absent []string
+	// More holds the measures that were asked for, in that order; 0 for those that
+	// are Absent.
+	More []float64 `json:",omitempty"`
 	// Processes run on the GPU or MIG device. A GPU cut by MIG has none of its
 	// own.
 	Processes []Process

@@ -11,7 +11,8 @@ import (
 )
 
 // waitFor is how long one wait for events takes: after it, the GPUs are
-// counted, since NVML tells of no GPU that comes or goes.
+// counted, and their MIG devices compared with those of the last snapshot, since
+// NVML tells of no GPU that comes or goes, and older drivers of no MIG device.
 const waitFor = 5 * time.Second
 
 // stuckAfter is when a round of Watch is taken for hung: a GPU may take seconds
@@ -21,7 +22,7 @@ const stuckAfter = time.Minute
 // Listener is told what Watch sees.
 type Listener struct {
 	Event   func(Event)
-	Changed func() // GPUs came or went
+	Changed func() // GPUs or MIG devices came or went, or a MIG mode is another
 	// Stuck is called, by another goroutine, when the driver has not returned from
 	// a wait for long: no event will come, and the process should end.
 	Stuck func(error)
@@ -55,6 +56,8 @@ func (d *Driver) Watch(ctx context.Context, to Listener) error {
 				return err
 			}
 			have = uuids
+		} else if d.recut() {
+			to.Changed()
 		}
 		d.tell(to.Event) // what present has found
 		e, err := set.Wait(waitFor)
@@ -134,13 +137,49 @@ func (d *Driver) present() (uuids []string, devices []Device, err error) {
 	return uuids, devices, d.gone
 }
 
+// recut reports whether the MIG devices of a GPU are others than the last snapshot
+// has, as when a person cuts by nvidia-smi: then a new one is due. What cannot be read
+// now is looked at again after the next wait.
+func (d *Driver) recut() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gone == nil && slices.ContainsFunc(d.gpus, d.other)
+}
+
+// other compares one GPU with what the driver says of it. d.mu is held.
+func (d *Driver) other(g *card) bool {
+	if g.facts.Lost || d.lost[g.facts.UUID] || !g.facts.MIGCapable {
+		return false
+	}
+	current, pending, err := g.device.MIGMode()
+	if err != nil {
+		return false
+	}
+	if current != g.facts.MIGEnabled || (current != pending) != g.facts.MIGPending {
+		return true
+	}
+	for i := range g.slots {
+		dev, err := g.device.MIGDevice(i)
+		if err != nil {
+			if unless(err, NotFound, InvalidArgument) == nil && g.slots[i] != "" {
+				return true
+			}
+			continue
+		}
+		if uuid, err := dev.UUID(); err == nil && uuid != g.slots[i] {
+			return true
+		}
+	}
+	return false
+}
+
 // register makes an event set of all that these GPUs can tell of Xids.
 func (d *Driver) register(devices []Device) (EventSet, error) {
 	set, err := d.lib.NewEventSet()
 	if err != nil {
 		return nil, fmt.Errorf("make an event set: %w", err)
 	}
-	const wanted = EventXid | EventDoubleBitECC | EventSingleBitECC
+	const wanted = EventXid | EventDoubleBitECC | EventSingleBitECC | EventMIGChange
 	for _, dev := range devices {
 		if can, err := dev.SupportedEvents(); err == nil && can&wanted != 0 {
 			_ = set.Register(dev, can&wanted) // an old GPU without events is fine

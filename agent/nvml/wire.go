@@ -11,7 +11,7 @@ import (
 
 // protocol is the version of the lines between parent and child. Both come from
 // one release, and the child says its own first.
-const protocol = 1
+const protocol = 2
 
 // maxLine bounds a line; a CDI specification is the longest, at about 0.2 MB.
 const maxLine = 16 << 20
@@ -37,6 +37,8 @@ type request struct {
 	Profiles []string `json:"profiles,omitempty"`
 	Cgroup   string   `json:"cgroup,omitempty"`
 	Bytes    int64    `json:"bytes,omitempty"`
+
+	More []Measure `json:"more,omitempty"`
 }
 
 // answer is a line from child to parent: with ID the answer to that request;
@@ -51,7 +53,7 @@ type answer struct {
 	Error    string          `json:"error,omitempty"`
 	Code     Error           `json:"code,omitempty"` // of NVML, within Error
 	Snapshot *Snapshot       `json:"snapshot,omitempty"`
-	Samples  []Sample        `json:"samples,omitempty"`
+	Samples  packed          `json:"samples,omitempty"`
 	Reset    bool            `json:"reset,omitempty"`
 	CDI      json.RawMessage `json:"cdi,omitempty"`
 }

@@ -14,7 +14,8 @@ import (
 
 // API is the pods of one node as the API server has them, followed by a watch.
 // Requests go to the API server only for what is asked for fresh, and while the
-// watch has not begun. It needs the verbs list and watch on pods. It is safe for
+// watch has not begun. It needs the verbs list and watch on the pods of its node: every
+// request has that field selector. It is safe for
 // concurrent use.
 type API struct {
 	client rest.Interface

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/internal/input"
 )
 
 // DefaultPoll is how often the kubelet is asked: it has no watch.
@@ -187,7 +187,7 @@ func (k *Kubelet) get(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
+	raw, err := input.Read("the kubelet's list of pods", resp.Body, input.State)
 	switch {
 	case err != nil:
 		return nil, err

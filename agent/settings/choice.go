@@ -7,7 +7,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +15,7 @@ import (
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/api"
+	"berth.dev/berth/internal/input"
 )
 
 // Choice is what holds from now on.
@@ -138,24 +138,15 @@ func files(dir string) ([]string, error) {
 	return names, nil
 }
 
-// most is as much as a ConfigMap can hold.
-const most = 1 << 20
-
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
+	data, err := input.ReadFile(path, input.Config)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("read the configuration: %w; add the file, or change config-file", err)
-	}
-	if err != nil {
+	case errors.Is(err, input.ErrTooLarge):
+		return nil, fmt.Errorf("read the configuration: %w; no ConfigMap holds that", err)
+	case err != nil:
 		return nil, fmt.Errorf("read the configuration: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
-	}
-	if len(data) > most {
-		return nil, fmt.Errorf("read the configuration: %s is larger than 1 MiB; no ConfigMap holds that", path)
 	}
 	return data, nil
 }

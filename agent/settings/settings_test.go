@@ -208,7 +208,7 @@ func TestReadOfOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = settings.Read(settings.Options{File: path}, "")
-	if c.Err == nil || !strings.Contains(c.Err.Error(), "larger than 1 MiB") {
+	if c.Err == nil || !strings.Contains(c.Err.Error(), "is too large: more than 1 MiB") {
 		t.Errorf("Read of a huge file: %v", c.Err)
 	}
 }

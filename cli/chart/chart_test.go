@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"berth.dev/berth/cli/chart"
+	"berth.dev/berth/internal/visible"
 	"berth.dev/berth/test/golden"
 )
 
@@ -29,12 +30,22 @@ func full() *chart.Chart {
 	return c
 }
 
+// shown is text as a terminal gets it.
+func shown(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	if _, err := visible.NewWriter(&b).Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 func TestChartsAreDrawn(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, got string
 	}{
 		{"as text with marks", "ascii.txt", full().Text(80, 12, chart.Style{})},
-		{"as text with braille and colours", "braille.txt", full().Text(80, 12, chart.Style{Unicode: true, Colour: true})},
+		{"as text with braille and colours", "braille.txt", shown(t, full().Text(80, 12, chart.Style{Unicode: true, Colour: true}))},
 		{"as SVG", "chart.svg", string(full().SVG())},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

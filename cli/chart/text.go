@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"berth.dev/berth/internal/visible"
 )
 
 // Style is what the place where text is shown understands.
@@ -150,5 +152,5 @@ func (s Style) paint(i int, text string) string {
 	if !s.Colour || !s.Unicode || text == "" {
 		return text
 	}
-	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colours[i%len(colours)], text)
+	return visible.Own(fmt.Sprintf("\x1b[%dm", colours[i%len(colours)])) + text + visible.Own("\x1b[0m")
 }

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/settings"
 	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/internal/visible"
 )
 
 // diagnose is `berth doctor node`. Its exit code is 1 where pods cannot use the GPUs.
@@ -54,10 +55,11 @@ func diagnose(ctx context.Context, args []string) int {
 		return usage(err)
 	}
 	if fake != "" {
-		if err := (agent.Options{FakeFile: fake}).CheckFiles(); err != nil {
+		const devices = "/dev/nvidia*" // nothing is given to containers here
+		if err := (agent.Options{FakeFile: fake, FakeDevices: []string{devices}}).CheckFiles(); err != nil {
 			return usage(err)
 		}
-		o.Fake, command = true, append(command, "--fake", fake)
+		o.Fake, command = true, append(command, "--fake", fake, "--fake-devices", devices)
 	} else if c := settings.Read(from, ""); c.InForce {
 		command = append(command, agent.DriverFlags(c.Settings)...)
 	}
@@ -68,7 +70,7 @@ func diagnose(ctx context.Context, args []string) int {
 	cancel()
 	client.Wait()
 	if err := show(findings, output); err != nil {
-		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		fmt.Fprintf(os.Stderr, "error: %s\n", visible.Under(err.Error(), "  "))
 		return 1
 	}
 	return min(finding.Failed(findings), 1)

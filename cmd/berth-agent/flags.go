@@ -5,11 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"berth.dev/berth/agent"
+	"berth.dev/berth/agent/exporter"
 	"berth.dev/berth/agent/settings"
 )
 
@@ -20,6 +22,7 @@ type flags struct {
 	set       *pflag.FlagSet
 	o         agent.Options
 	nvml      string
+	podLabels []string
 	verbosity int
 }
 
@@ -29,6 +32,7 @@ func newFlags() *flags {
 	s.SortFlags = false
 	s.StringVar(&o.NodeName, "node-name", "", "name of this node's Node object ($NODE_NAME, else the host's name)")
 	s.StringVar(&o.FakeFile, "fake", "", "serve the GPUs of this text file, which do not exist, and label the node so")
+	s.StringSliceVar(&o.FakeDevices, "fake-devices", nil, "devices of the node that --fake's file may give to containers beside /dev/null, /dev/zero and /dev/full, such as /dev/nvidia*")
 	s.BoolVar(&o.Observe, "observe", false, "touch nothing: no registration, no labels, no MIG, no MPS; metrics alone")
 	s.StringVar(&o.Allocation, "allocation", agent.DefaultAllocation, "committed (a pod gets the devices that Berth's scheduler chose; needs a runtime with CDI) or kubelet (the kubelet's choice, as with NVIDIA's plugin)")
 	s.StringSliceVar(&o.SchedulerNames, "scheduler-names", []string{"berth-scheduler"}, "schedulers whose pods do not start without committed devices")
@@ -42,11 +46,16 @@ func newFlags() *flags {
 	s.StringVar(&o.DevRoot, "dev-root", "/", "folder that has the node's dev folder, as this process sees it")
 	s.StringVar(&o.MIGFile, "mig-config-file", "", "MIG configurations in mig-parted's format, of which the label nvidia.com/mig.config picks one ($MIG_CONFIG_FILE)")
 	s.StringVar(&o.MPSProgram, "mps-program", "", "nvidia-cuda-mps-control (default: from the PATH)")
-	s.StringVar(&o.Listen, "listen", ":9400", "address of the metrics; \"\" is none ($DCGM_EXPORTER_LISTEN)")
+	s.StringVar(&o.Listen, "listen", ":9400", "address of the metrics, with TLS and for those whom the API server lets get /metrics; http://:9400 is without, for everyone, and so is a loopback address unless https:// is before it; \"\" is none ($DCGM_EXPORTER_LISTEN)")
+	s.StringVar(&o.WebConfig, "web-config-file", "", "TLS and passwords for --listen in the format of Prometheus' exporters, in place of asking the API server ($DCGM_EXPORTER_WEB_CONFIG_FILE)")
+	s.StringVar(&o.CertFile, "tls-cert-file", "", "certificate for --listen (default: one made at the start)")
+	s.StringVar(&o.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
 	s.StringVar(&o.MetricsFile, "metrics-file", "", "which metrics, as CSV in dcgm-exporter's format (default: its own set) ($DCGM_EXPORTER_COLLECTORS)")
 	s.DurationVar(&o.Interval, "interval", agent.DefaultInterval, "a scrape that is younger than this is given again")
 	s.BoolVar(&o.OldHostname, "old-hostname-label", false, "label metrics with Hostname, as dcgm-exporter did before 4.5, instead of hostname")
 	s.BoolVar(&o.OldLabels, "old-labels", false, "label metrics with pod_name, pod_namespace, container_name and uuid, as dcgm-exporter's --use-old-namespace ($DCGM_EXPORTER_USE_OLD_NAMESPACE)")
+	s.BoolVar(&o.PodLabels.On, "pod-labels", false, "add the labels of pods to the series of their devices ($DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS)")
+	s.StringSliceVar(&f.podLabels, "pod-label-allowlist-regex", nil, "with --pod-labels, add only labels whose keys match one of these ($DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX)")
 	s.StringSliceVar(&o.Resources, "resource-names", nil, "resources beside nvidia.com/... whose devices are GPUs, for pods that another plugin serves ($NVIDIA_RESOURCE_NAMES)")
 	s.BoolVar(&o.Duplicate, "duplicate-shared", false, "give every sharer of a GPU the GPU's own values, as dcgm-exporter does; sums over pods then count them several times ($KUBERNETES_VIRTUAL_GPUS)")
 	s.StringVar(&f.nvml, "nvml-program", "", "the program that reads the driver (default: "+nvmlProgram+" beside this one)")
@@ -87,7 +96,8 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 	}
 	or("node-name", &o.NodeName, "NODE_NAME")
 	or("mig-config-file", &o.MIGFile, "MIG_CONFIG_FILE")
-	if err := f.exporterOptions(&o, env); err != nil {
+	f.exporterOptions(&o, env)
+	if err := f.podLabelOptions(&o, env); err != nil {
 		return o, err
 	}
 	if o.NodeName == "" {
@@ -103,7 +113,7 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 	}
 	o.Child = []string{program}
 	if o.FakeFile != "" {
-		o.Child = append(o.Child, "--fake", o.FakeFile, "--node", o.NodeName)
+		o.Child = append(o.Child, "--fake", o.FakeFile, "--node", o.NodeName, "--fake-devices", strings.Join(o.FakeDevices, ","))
 		if !o.Observe { // what is cut stays cut when the agent is started anew, until the node is
 			o.Child = append(o.Child, "--fake-state", filepath.Join(o.CDIDir, "berth-fake-gpus.state"))
 		}
@@ -112,24 +122,52 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 }
 
 // exporterOptions reads the environment variables of dcgm-exporter that have a flag
-// here, where the flag is not given.
-func (f *flags) exporterOptions(o *agent.Options, env func(string) string) error {
+// here, where the flag is not given. One that cannot be read is left out, and told of:
+// it is not worth a node's GPUs.
+func (f *flags) exporterOptions(o *agent.Options, env func(string) string) {
 	for _, v := range []struct{ flag, name string }{
 		{"listen", "DCGM_EXPORTER_LISTEN"},
+		{"web-config-file", "DCGM_EXPORTER_WEB_CONFIG_FILE"},
 		{"metrics-file", "DCGM_EXPORTER_COLLECTORS"},
 		{"old-labels", "DCGM_EXPORTER_USE_OLD_NAMESPACE"},
 		{"duplicate-shared", "KUBERNETES_VIRTUAL_GPUS"},
 		{"resource-names", "NVIDIA_RESOURCE_NAMES"},
+		{"pod-labels", "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS"},
 	} {
 		text := env(v.name)
 		if text == "" || f.set.Changed(v.flag) {
 			continue
 		}
 		if err := f.set.Set(v.flag, text); err != nil {
-			return fmt.Errorf("%s: %w", v.name, err)
+			o.MetricsWarnings = append(o.MetricsWarnings, fmt.Sprintf("%s is left out: %v", v.name, err))
 		}
 	}
+	o.WebConfig = f.o.WebConfig
 	o.Listen, o.MetricsFile, o.OldLabels, o.Duplicate, o.Resources = f.o.Listen, f.o.MetricsFile, f.o.OldLabels, f.o.Duplicate, f.o.Resources
+}
+
+// podLabelOptions reads which labels of pods may be shown. A variable that cannot be
+// read shows none: to show all instead would tell more than was wanted.
+func (f *flags) podLabelOptions(o *agent.Options, env func(string) string) error {
+	const name = "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX"
+	given := f.set.Changed("pod-label-allowlist-regex")
+	o.PodLabels.On = f.o.PodLabels.On
+	patterns := f.podLabels
+	if text := env(name); text != "" && !given {
+		patterns = strings.Split(text, ",")
+	}
+	for _, text := range patterns {
+		r, err := regexp.Compile(text)
+		switch {
+		case err != nil && given:
+			return fmt.Errorf("--pod-label-allowlist-regex %q: %w", text, err)
+		case err != nil:
+			o.PodLabels = exporter.PodLabels{}
+			o.MetricsWarnings = append(o.MetricsWarnings, fmt.Sprintf("%s %q: %v; no labels of pods are shown", name, text, err))
+			return nil
+		}
+		o.PodLabels.Allowed = append(o.PodLabels.Allowed, r)
+	}
 	return nil
 }
 

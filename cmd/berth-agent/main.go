@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"berth.dev/berth/agent"
+	"berth.dev/berth/internal/visible"
 )
 
 // A node agent lives for months beside work that needs the memory more.
@@ -56,13 +57,13 @@ func run(args []string) int {
 	}
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-4 * f.verbosity)}))
 	if err := agent.Run(ctx, o); err != nil {
-		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		fmt.Fprintf(os.Stderr, "error: %s\n", visible.Under(err.Error(), "  "))
 		return 1
 	}
 	return 0
 }
 
 func usage(err error) int {
-	fmt.Fprintf(os.Stderr, "error: %v\nsee `berth agent --help`\n", err)
+	fmt.Fprintf(os.Stderr, "error: %s\nsee `berth agent --help`\n", visible.Under(err.Error(), "  "))
 	return 2
 }

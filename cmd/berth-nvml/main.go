@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"berth.dev/berth/agent/fakegpu"
 	"berth.dev/berth/agent/nvml"
@@ -24,6 +25,7 @@ func main() {
 	fake := flag.String("fake", "", "serve the GPUs of this `file`, which do not exist")
 	node := flag.String("node", "", "name of the node, from which the UUIDs of fake GPUs follow; the host's by default")
 	state := flag.String("fake-state", "", "keep what is done to fake GPUs in this `file`")
+	devices := flag.String("fake-devices", "", "`paths`, separated by commas, of devices of the node that a file of fake GPUs may name")
 	flag.StringVar(&r.driver, "driver-root", "", "`folder` that holds the driver's files")
 	flag.StringVar(&r.hostDriver, "host-driver-root", "", "the same `folder` as the container runtime sees it")
 	flag.StringVar(&r.dev, "dev-root", "", "`folder` that holds dev; the driver root by default")
@@ -42,7 +44,7 @@ func main() {
 	case flag.NArg() > 0:
 		err = fmt.Errorf("%q is not understood; see berth-nvml --help", flag.Arg(0))
 	case *fake != "":
-		lib, err = fakegpu.Open(*fake, fakegpu.Options{Node: *node, State: *state, Log: log})
+		lib, err = fakegpu.Open(*fake, fakegpu.Options{Node: *node, State: *state, Devices: strings.FieldsFunc(*devices, func(r rune) bool { return r == ',' }), Log: log})
 	default:
 		lib, err = native(r)
 	}

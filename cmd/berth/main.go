@@ -22,9 +22,9 @@ func main() {
 // up joins the command to the control plane, which the cli layer may not import.
 func up(ctx context.Context, o cli.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
-		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler,
+		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler, Kubernetes: o.Kubernetes, NewKeys: o.NewKeys,
 		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
-		Notebooks: o.Notebooks, HostProcesses: o.HostProcesses, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
+		Notebooks: o.Notebooks, HostProcesses: o.HostProcesses, HostEnv: o.HostEnv, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
 

@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/kube"
 )
 
 // Loop is the loop without a manager.
@@ -30,11 +33,16 @@ const Settle = settle
 // NewProber makes the prober that asks through an API server, with a patience that
 // no test comes to the end of.
 func NewProber(cfg *rest.Config, c *http.Client, pods client.Reader, now func() time.Time) (Prober, error) {
+	typed, err := kubernetes.NewForConfigAndClient(cfg, c)
+	if err != nil {
+		return nil, err
+	}
 	c, root, err := through(c, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &httpProber{client: c, address: services(root), now: now, longest: 2 * time.Minute, gauges: &gauges{
+	return &httpProber{client: c, address: services(root), proxied: true, now: now, longest: 2 * time.Minute, gauges: &gauges{
 		client: c, root: root, pods: pods, now: now, longest: 2 * time.Minute, nodes: map[string]*gauge{},
+		token: kube.NewMetricsTokens(typed, now).Get,
 	}}, nil
 }

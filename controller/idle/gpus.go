@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/api"
 	rules "berth.dev/berth/core/idle"
 	"berth.dev/berth/kube"
 )
@@ -38,8 +40,17 @@ type gauges struct {
 
 	mu     sync.Mutex
 	listed time.Time
-	byNode map[string]string // path of the exporter, below namespaces/
+	byNode map[string]endpoint
 	nodes  map[string]*gauge
+
+	// token is for exporters that want one.
+	token func(context.Context) (string, error)
+}
+
+// endpoint is where the exporter of a node is.
+type endpoint struct {
+	path   string // below namespaces/; "" is none
+	secret bool   // it wants a token
 }
 
 // gauge is the last scrape of a node.
@@ -62,15 +73,15 @@ func (g *gauges) read(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.longest)
 	defer cancel()
-	path, err := g.exporter(ctx, pod.Spec.NodeName)
-	if err == nil && path == "" {
+	from, err := g.exporter(ctx, pod.Spec.NodeName)
+	if err == nil && from.path == "" {
 		out.Said = "no DCGM exporter runs on node " + pod.Spec.NodeName
 		return out
 	}
 	var at time.Time
 	var readings []kube.Reading
 	if err == nil {
-		at, readings, err = g.scrape(ctx, pod.Spec.NodeName, path)
+		at, readings, err = g.scrape(ctx, pod.Spec.NodeName, from)
 	}
 	if err != nil {
 		out.Result, out.Said = rules.Failed, "its GPUs cannot be read: "+short(err, g.longest)
@@ -110,39 +121,40 @@ func devices(at time.Time, pod *corev1.Pod, readings []kube.Reading) rules.GPUs 
 	return out
 }
 
-// exporter is the path of the exporter of a node in the API, or "".
-func (g *gauges) exporter(ctx context.Context, node string) (string, error) {
+// exporter is the exporter of a node, as the API has it.
+func (g *gauges) exporter(ctx context.Context, node string) (endpoint, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	age := g.now().Sub(g.listed)
-	path := g.byNode[node]
-	if g.byNode != nil && (age < exportersRetry || path != "" && age < exportersLife) {
-		return path, nil
+	have := g.byNode[node]
+	if g.byNode != nil && (age < exportersRetry || have.path != "" && age < exportersLife) {
+		return have, nil
 	}
 	var all []*corev1.Pod
 	for _, text := range kube.ExporterSelectors {
 		selector, err := labels.Parse(text)
 		if err != nil {
-			return "", fmt.Errorf("selector %s: %w", text, err)
+			return endpoint{}, fmt.Errorf("selector %s: %w", text, err)
 		}
 		var list corev1.PodList
 		o := &client.ListOptions{LabelSelector: selector, Raw: &metav1.ListOptions{ResourceVersion: "0"}}
 		if err := g.pods.List(ctx, &list, o); err != nil {
-			return "", fmt.Errorf("look for DCGM exporters: %w", err)
+			return endpoint{}, fmt.Errorf("look for DCGM exporters: %w", err)
 		}
 		for i := range list.Items {
 			all = append(all, &list.Items[i])
 		}
 	}
-	g.byNode, g.listed = map[string]string{}, g.now()
+	g.byNode, g.listed = map[string]endpoint{}, g.now()
 	for _, p := range kube.Exporters(all) {
-		g.byNode[p.Spec.NodeName] = p.Namespace + "/pods/http:" + p.Name + ":" + kube.ExporterPort
+		path := p.Namespace + "/pods/" + net.JoinSchemeNamePort(kube.ExporterScheme(p), p.Name, kube.ExporterPort)
+		g.byNode[p.Spec.NodeName] = endpoint{path, kube.WantsMetricsToken(p)}
 	}
 	return g.byNode[node], nil
 }
 
 // scrape reads all GPUs of a node, at most once in scrapeLife.
-func (g *gauges) scrape(ctx context.Context, node, path string) (time.Time, []kube.Reading, error) {
+func (g *gauges) scrape(ctx context.Context, node string, from endpoint) (time.Time, []kube.Reading, error) {
 	g.mu.Lock()
 	n := g.nodes[node]
 	if n == nil {
@@ -154,7 +166,7 @@ func (g *gauges) scrape(ctx context.Context, node, path string) (time.Time, []ku
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if now := g.now(); now.Sub(n.at) > scrapeLife || now.Before(n.at) {
-		raw, status, err := fetch(ctx, g.client, g.root+path+"/proxy/metrics", scrapeSize)
+		raw, status, err := g.fetch(ctx, from)
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("the DCGM exporter of node %s answers with status %d", node, status)
 		}
@@ -165,6 +177,19 @@ func (g *gauges) scrape(ctx context.Context, node, path string) (time.Time, []ku
 		}
 	}
 	return n.at, n.readings, n.err
+}
+
+// fetch gets the metrics of an exporter.
+func (g *gauges) fetch(ctx context.Context, from endpoint) (raw []byte, status int, err error) {
+	header := http.Header{}
+	if from.secret {
+		token, err := g.token(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		header.Set(api.MetricsTokenHeader, token)
+	}
+	return fetch(ctx, g.client, g.root+from.path+"/proxy/metrics", scrapeSize, header)
 }
 
 // moved has the exporters listed anew, as one does not answer: but not at once if

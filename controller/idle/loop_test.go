@@ -105,7 +105,7 @@ func (s *stage) Eventf(about, _ runtime.Object, kind, reason, _, note string, ar
 }
 
 // Server implements idle.Prober.
-func (s *stage) Server(_ context.Context, _, name string) rules.Server {
+func (s *stage) Server(_ context.Context, _, name, _ string) rules.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++

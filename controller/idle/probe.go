@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,6 +30,7 @@ const (
 type httpProber struct {
 	client  *http.Client
 	address func(namespace, name string) string // URL of a notebook's server, without its prefix
+	proxied bool                                // by the API server, which keeps the header Authorization to itself
 	gauges  *gauges
 	now     func() time.Time
 	longest time.Duration // for one look at a server
@@ -97,14 +99,14 @@ type statusAnswer struct {
 // Server implements Prober. It asks for kernels, and unless one of them is busy
 // also for terminals and for the time of the last call, all of it so that the
 // server does not take these calls for activity.
-func (p *httpProber) Server(ctx context.Context, namespace, name string) rules.Server {
+func (p *httpProber) Server(ctx context.Context, namespace, name, token string) rules.Server {
 	ctx, cancel := context.WithTimeout(ctx, p.longest)
 	defer cancel()
 	out := rules.Server{At: p.now(), Result: rules.OK}
 	base := p.address(namespace, name) + "/notebook/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 
 	var kernels []kernelAnswer
-	status, err := p.ask(ctx, base+"/api/kernels", &kernels)
+	status, err := p.ask(ctx, base+"/api/kernels", token, &kernels)
 	if why := noServer(status); why != "" && err == nil {
 		out.Result, out.Said = rules.Absent, why
 		return out
@@ -121,8 +123,8 @@ func (p *httpProber) Server(ctx context.Context, namespace, name string) rules.S
 	var terminals []terminalAnswer
 	var served statusAnswer
 	if err == nil && status == http.StatusOK && !busy {
-		if status, err = p.askIfThere(ctx, base+"/api/terminals", &terminals); err == nil && status == http.StatusOK {
-			status, err = p.askIfThere(ctx, base+"/api/status", &served)
+		if status, err = p.askIfThere(ctx, base+"/api/terminals", token, &terminals); err == nil && status == http.StatusOK {
+			status, err = p.askIfThere(ctx, base+"/api/status", token, &served)
 		}
 	}
 	if err != nil || status != http.StatusOK {
@@ -145,8 +147,8 @@ func (p *httpProber) Server(ctx context.Context, namespace, name string) rules.S
 var errNotJSON = errors.New("not JSON")
 
 // askIfThere is ask, where 404 is an empty answer: not every server has terminals.
-func (p *httpProber) askIfThere(ctx context.Context, url string, into any) (int, error) {
-	status, err := p.ask(ctx, url, into)
+func (p *httpProber) askIfThere(ctx context.Context, url, token string, into any) (int, error) {
+	status, err := p.ask(ctx, url, token, into)
 	if err == nil && status == http.StatusNotFound {
 		status = http.StatusOK
 	}
@@ -154,9 +156,18 @@ func (p *httpProber) askIfThere(ctx context.Context, url string, into any) (int,
 }
 
 // ask gets JSON. The status is that of the notebook's server; what the API
-// server answers in its place is an error.
-func (p *httpProber) ask(ctx context.Context, url string, into any) (int, error) {
-	raw, status, err := fetch(ctx, p.client, url+"?no_track_activity=1", answerSize)
+// server answers in its place is an error. The token goes in the header, and in the
+// address where the header does not reach the server.
+func (p *httpProber) ask(ctx context.Context, address, token string, into any) (int, error) {
+	address += "?no_track_activity=1"
+	if token != "" && p.proxied {
+		address, token = address+"&token="+url.QueryEscape(token), ""
+	}
+	header := http.Header{}
+	if token != "" { // one of Jupyter's
+		header.Set("Authorization", "token "+token)
+	}
+	raw, status, err := fetch(ctx, p.client, address, answerSize, header)
 	if err != nil || status != http.StatusOK {
 		return status, err
 	}
@@ -166,12 +177,13 @@ func (p *httpProber) ask(ctx context.Context, url string, into any) (int, error)
 	return status, nil
 }
 
-// fetch gets a body of at most size bytes.
-func fetch(ctx context.Context, client *http.Client, url string, size int64) ([]byte, int, error) {
+// fetch gets a body of at most size bytes, with more headers.
+func fetch(ctx context.Context, client *http.Client, url string, size int64, header http.Header) ([]byte, int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, 0, err
 	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("Accept", "application/json, text/plain")
 	req.Header.Set("User-Agent", "berth-notebook-idle")
 	resp, err := client.Do(req)

@@ -61,7 +61,9 @@ func TestServer(t *testing.T) {
 		said                       string
 		count                      int
 		terminal, api              time.Time
+		token                      string
 	}{
+		{name: "a server that has a token of Berth's", token: "t", kernels: text(200, "[]"), terminals: text(200, "[]"), status: text(200, status), want: rules.OK, api: at},
 		{
 			name: "one idle kernel and a terminal", kernels: text(200, "["+idleKernel+"]"),
 			terminals: text(200, `[{"name":"1","last_activity":"2026-11-21T08:30:00.123Z"}]`), status: text(200, status),
@@ -94,14 +96,14 @@ func TestServer(t *testing.T) {
 			for name, h := range map[string]http.HandlerFunc{"kernels": c.kernels, "terminals": c.terminals, "status": c.status} {
 				if h != nil {
 					answers[jupyter+name] = func(w http.ResponseWriter, r *http.Request) {
-						if r.URL.RawQuery != "no_track_activity=1" {
+						if want := strings.TrimSuffix("no_track_activity=1&token="+c.token, "&token="); r.URL.RawQuery != want {
 							t.Errorf("%s is asked in a way that counts as activity: %s", name, r.URL)
 						}
 						h(w, r)
 					}
 				}
 			}
-			got := prober(t, answers).Server(t.Context(), ns, "a")
+			got := prober(t, answers).Server(t.Context(), ns, "a", c.token)
 			if got.Result != c.want || !strings.Contains(got.Said, c.said) || len(got.Kernels) != c.count ||
 				!got.Terminals.Equal(c.terminal) || !got.API.Equal(c.api) {
 				t.Errorf("Server = %+v; want %s, %q, %d kernels, terminals at %s, API at %s", got, c.want, c.said, c.count, c.terminal, c.api)

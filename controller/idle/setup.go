@@ -2,14 +2,17 @@ package idle
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"berth.dev/berth/controller/notebook"
 	rules "berth.dev/berth/core/idle"
+	"berth.dev/berth/kube"
 )
 
 // Options is what the loop needs to know. The zero value stops nothing but what
@@ -34,8 +37,8 @@ type Options struct {
 // Prober looks at one notebook. Its methods are called from several goroutines at
 // once, and end with ctx.
 type Prober interface {
-	// Server asks what the notebook serves.
-	Server(ctx context.Context, namespace, name string) rules.Server
+	// Server asks what the notebook serves; token is what it asks for, "" for nothing.
+	Server(ctx context.Context, namespace, name, token string) rules.Server
 	// GPUs reads the devices that the pod holds.
 	GPUs(ctx context.Context, pod *corev1.Pod) rules.GPUs
 }
@@ -75,10 +78,18 @@ func newProber(mgr manager.Manager, o Options) (*httpProber, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &httpProber{client: proxied, address: services(root), now: o.Now, longest: patience}
+	p := &httpProber{client: proxied, address: services(root), proxied: true, now: o.Now, longest: patience}
 	if !o.Proxied {
 		p.client, p.address = directly(o.Domain)
+		p.proxied = false
 	}
-	p.gauges = &gauges{client: proxied, root: root, pods: mgr.GetAPIReader(), now: o.Now, longest: patience, nodes: map[string]*gauge{}}
+	typed, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make a client for tokens: %w", err)
+	}
+	p.gauges = &gauges{
+		client: proxied, root: root, pods: mgr.GetAPIReader(), now: o.Now, longest: patience, nodes: map[string]*gauge{},
+		token: kube.NewMetricsTokens(typed, o.Now).Get,
+	}
 	return p, nil
 }

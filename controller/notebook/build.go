@@ -46,8 +46,9 @@ type children struct {
 }
 
 // build makes the children of a notebook. The error is a sentence for its user: no
-// pod can be made of what is written.
-func build(nb *kubeflow.Notebook, o *Options) (*children, error) {
+// pod can be made of what is written. token is what its server is to ask for; "" is
+// nothing.
+func build(nb *kubeflow.Notebook, o *Options, token string) (*children, error) {
 	if len(nb.Name) > mostName {
 		return nil, fmt.Errorf("its name has %d letters, and a notebook's may have %d; choose a shorter one", len(nb.Name), mostName)
 	}
@@ -61,7 +62,7 @@ func build(nb *kubeflow.Notebook, o *Options) (*children, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := complete(spec, nb, o)
+	target, err := complete(spec, nb, o, token)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func build(nb *kubeflow.Notebook, o *Options) (*children, error) {
 
 // complete adds to the first container and the pod what an image of Kubeflow
 // counts on, where the user has not said it, and gives the port that is served.
-func complete(spec map[string]any, nb *kubeflow.Notebook, o *Options) (target int64, err error) {
+func complete(spec map[string]any, nb *kubeflow.Notebook, o *Options, token string) (target int64, err error) {
 	list, _ := spec["containers"].([]any)
 	if len(list) == 0 {
 		return 0, fmt.Errorf("spec.template.spec has no containers; a notebook needs one, with a name and an image")
@@ -103,12 +104,10 @@ func complete(spec map[string]any, nb *kubeflow.Notebook, o *Options) (target in
 		}
 	}
 	env, _ := first["env"].([]any)
-	if !slices.ContainsFunc(env, func(e any) bool {
-		m, _ := e.(map[string]any)
-		return m["name"] == envPrefix
-	}) {
+	if !slices.ContainsFunc(env, named(envPrefix)) {
 		first["env"] = append(slices.Clone(env), map[string]any{"name": envPrefix, "value": Prefix(nb.Namespace, nb.Name)})
 	}
+	takeToken(first, token)
 	if o.FSGroup && spec["securityContext"] == nil {
 		spec["securityContext"] = map[string]any{"fsGroup": int64(groupID)}
 	}
@@ -206,11 +205,11 @@ func hash(v any) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// Children are the StatefulSet and the Service of a notebook, but for what depends
+// Children are the StatefulSet and the Service of a notebook without a token, but for what depends
 // on what is there already: the StatefulSet's replicas and Berth's annotation on
 // it. The error is a sentence for the user.
 func Children(nb *kubeflow.Notebook, o Options) (set, service map[string]any, err error) {
-	c, err := build(nb, &o)
+	c, err := build(nb, &o, "")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/kube"
 )
 
 // CacheOptions says what of a cluster the controllers of notebooks watch and keep:
@@ -83,6 +84,11 @@ func slimContainers(list []corev1.Container) []corev1.Container {
 	for i := range list {
 		c := &list[i]
 		out[i] = corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, Ports: c.Ports, RestartPolicy: c.RestartPolicy}
+		for _, e := range c.Env {
+			if e.Name == kube.TokenVariable {
+				out[i].Env = append(out[i].Env, e) // with which its server is asked
+			}
+		}
 	}
 	return out
 }

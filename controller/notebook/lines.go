@@ -2,6 +2,7 @@ package notebook
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube"
 )
 
 // settleLines is how long lines may change before those whose place is another are
@@ -33,7 +35,7 @@ func newLines() *lines { return &lines{lines: rules.NewLines(), moved: make(chan
 // fill reads all pods of notebooks once, so that the first pass after a start knows
 // the whole line: without those of which their notebook says that waiting will not
 // help.
-func (l *lines) fill(ctx context.Context, c client.Reader) error {
+func (l *lines) fill(ctx context.Context, c client.Reader, o *Options, s *scene) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.filled {
@@ -57,6 +59,12 @@ func (l *lines) fill(ctx context.Context, c client.Reader) error {
 			if is := conditionOf(&nb.Status, kubeflow.ConditionReady); is.Reason != string(rules.Queued) {
 				continue
 			}
+			nodes, err := s.nodes(ctx, time.Time{})
+			if err != nil {
+				return fmt.Errorf("list nodes: %w", err)
+			}
+			made, _ := build(&nb, o, "") // of one that cannot be built the pod itself tells
+			m.Reach = kube.ReachOf(made.podOr(pod), nodes)
 		}
 		l.lines.Put(m)
 	}

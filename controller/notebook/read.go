@@ -189,15 +189,9 @@ func memberOf(pod *corev1.Pod, name string) rules.Member {
 	if len(want) == 0 || ended(pod) {
 		return m
 	}
-	m.Waits = pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
-	})
-	if !m.Waits && pod.Spec.NodeName == "" {
-		return m // the scheduler has not looked at it yet, or never will
+	if m.Waits = kube.InLine(pod); !m.Waits && pod.Spec.NodeName == "" {
+		return m // the scheduler has not looked at it yet, never will, or it waits for something else
 	}
-	m.Resource, m.Count, m.Created, m.UID = want[0].Resource, want[0].Count, pod.CreationTimestamp.Time, string(pod.UID)
-	if pod.Spec.Priority != nil {
-		m.Priority = *pod.Spec.Priority
-	}
+	m.Resource, m.Count, m.Ticket = want[0].Resource, want[0].Count, kube.TicketOf(pod)
 	return m
 }

@@ -99,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if r.o.Mode != nil && r.o.Mode() != Own {
 		return reconcile.Result{}, nil
 	}
-	if err := r.lines.fill(ctx, r.client); err != nil {
+	if err := r.lines.fill(ctx, r.client, &r.o, r.scene); err != nil {
 		return reconcile.Result{}, err
 	}
 	nb := &kubeflow.Notebook{}
@@ -122,9 +122,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // run is one pass: read, bring about, say.
 func (p *pass) run(ctx context.Context) error {
-	made, invalid := build(p.nb, &p.o)
-	p.made = made
 	if err := p.look(ctx); err != nil {
+		return err
+	}
+	invalid, err := p.build(ctx)
+	if err != nil {
 		return err
 	}
 	if p.pod != nil {

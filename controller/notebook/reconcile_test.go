@@ -1,6 +1,7 @@
 package notebook_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +137,37 @@ func TestWhatWaitingCannotHelpStandsInNoLine(t *testing.T) {
 		}
 		if got, want := said(w.get("huge"), "GPUQueued"), "False Held: -"; got != want {
 			t.Errorf("GPUQueued of huge is %q, want %q", got, want)
+		}
+		w.restart()
+		if writes := w.reconcile(); len(writes) > 0 {
+			t.Errorf("after a restart it writes %q", writes)
+		}
+	}
+}
+
+// TestANotebookIsBehindThoseThatItCompetesWith: the line of those that could use a
+// T4 alone is not the line of those that could use an A100, after a restart of Berth
+// either.
+func TestANotebookIsBehindThoseThatItCompetesWith(t *testing.T) {
+	w := newWorld(t)
+	w.gpus = 0
+	t4 := w.node(4)
+	t4.Name, t4.Labels[api.LabelProduct] = "t4", "Tesla-T4"
+	w.must(w.bare.Create(t.Context(), w.node(8)))
+	w.must(w.bare.Create(t.Context(), t4))
+	for name, product := range map[string]string{"a": "NVIDIA-A100-SXM4-40GB", "b": "NVIDIA-A100-SXM4-40GB", "t": "Tesla-T4"} {
+		w.apply(notebookOf(name, fmt.Sprintf(`{"nodeSelector":{%q:%q},"containers":[{"name":%q,"image":"x/y:1","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}`, api.LabelProduct, product, name)))
+		w.settle()
+	}
+	w.reconcile()
+	for range 2 {
+		if got, want := said(w.get("t"), "GPUQueued"), "True Waiting: the only one that waits for nvidia.com/gpu"; got != want {
+			t.Errorf("GPUQueued of t is %q, want %q", got, want)
+		}
+		for _, name := range []string{"a", "b"} {
+			if got := said(w.get(name), "GPUQueued"); !strings.HasSuffix(got, " of 2 that wait for nvidia.com/gpu") {
+				t.Errorf("GPUQueued of %s is %q, want it one of 2", name, got)
+			}
 		}
 		w.restart()
 		if writes := w.reconcile(); len(writes) > 0 {

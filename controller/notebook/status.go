@@ -55,12 +55,14 @@ func (p *pass) queue(ctx context.Context) error {
 	if p.pod != nil {
 		m = memberOf(p.pod, p.nb.Name)
 	}
-	if m.Waits {
+	if p.pod != nil && len(f.GPUs) > 0 && kube.Unscheduled(p.pod) != nil && p.pod.DeletionTimestamp == nil {
 		nodes, err := p.scene.nodes(ctx, refusedAt(p.pod)) // no older than what the scheduler has seen
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}
-		offer := kube.OfferOf(nodes, p.made.podOr(p.pod))
+		pod := p.made.podOr(p.pod)
+		offer := kube.OfferOf(nodes, pod)
+		m.Reach = kube.ReachOf(pod, nodes)
 		if f.Offer = &offer; !rules.InLine(f) {
 			m = rules.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
 		}

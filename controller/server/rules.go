@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/kube/rights"
@@ -69,6 +70,13 @@ func OwnRules(name string) []rbacv1.PolicyRule {
 		rights.Named(rights.Rule("coordination.k8s.io", "leases", "get", "update"), name),
 		rights.Named(rights.Rule("", "configmaps", "create", "patch"), name),
 	}
+}
+
+// ExporterRules is what they need in api.MetricsNamespace to read the metrics of Berth's
+// node agents, which name pods and are not for everyone. Without it the GPUs of notebooks
+// there are not known to be idle.
+func ExporterRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rights.Named(rights.Rule("", "serviceaccounts/token", "create"), api.MetricsReader)}
 }
 
 // aggregate makes a role part of the roles that Kubernetes brings.

@@ -45,6 +45,7 @@ func TestManifestHasTheRules(t *testing.T) {
 		"ClusterRole " + server.RoleName + "-proxied":     server.ProxiedRules(),
 		"ClusterRole " + server.RoleName + "-definitions": server.DefinitionRules(),
 		"Role " + server.RoleName:                         server.OwnRules(server.DefaultLease().Name),
+		"Role " + server.RoleName + "-exporters":          server.ExporterRules(),
 	}
 	labels := map[string]map[string]string{}
 	for _, r := range server.Roles() {
@@ -64,7 +65,7 @@ func TestManifestHasTheRules(t *testing.T) {
 
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
-	all := [][]rbacv1.PolicyRule{server.Rules(), server.ProxiedRules(), server.DefinitionRules(), server.OwnRules("n")}
+	all := [][]rbacv1.PolicyRule{server.Rules(), server.ProxiedRules(), server.DefinitionRules(), server.OwnRules("n"), server.ExporterRules()}
 	for _, r := range server.Roles() {
 		all = append(all, r.Rules)
 	}

@@ -58,10 +58,10 @@ func (s *Snapshot) starts(j int32, profile int8) uint8 {
 
 // legal gives the starts at which profile may be cut beside the held devices.
 // Budgets as in gpu.Layout: at most Max of a profile, and the GPU's compute
-// slices and optical flow units in all.
+// slices, optical flow units and media engines in all.
 func (p *product) legal(g *GPU, profile int8) uint8 {
 	f := &p.profiles[profile-1]
-	slicesHeld, ofa, ofaMost, same, used := 0, 0, 0, 0, uint(0)
+	slicesHeld, ofa, ofaMost, media, same, used := 0, 0, 0, f.MediaUnits(), 0, uint(0)
 	for i := range p.profiles {
 		ofaMost = max(ofaMost, p.profiles[i].OFA)
 	}
@@ -72,12 +72,13 @@ func (p *product) legal(g *GPU, profile int8) uint8 {
 		h := &p.profiles[part-1]
 		slicesHeld += h.Slices
 		ofa += h.OFA
+		media += h.MediaUnits()
 		used |= (1<<h.Size - 1) << start
 		if part == profile {
 			same++
 		}
 	}
-	if slicesHeld+f.Slices > p.computeSlices || ofa+f.OFA > ofaMost || same >= f.Max {
+	if slicesHeld+f.Slices > p.computeSlices || ofa+f.OFA > ofaMost || media > gpu.MediaUnitsMost || same >= f.Max {
 		return 0
 	}
 	var out uint8

@@ -29,8 +29,9 @@ type Spec struct {
 	Profiles []gpu.Profile
 	// Shares is how many devices each GPU is offered as; 0 and 1 are one. See
 	// Resolve.
-	Shares int32
-	Pods   int32 // most requests held at once; 0 is no limit
+	Shares   int32
+	SharesDo bool  // several shares serve as GPUs do: see Snapshot.SharesLast
+	Pods     int32 // most requests held at once; 0 is no limit
 }
 
 // Node is what is free on one node and, in short, what its GPUs offer.
@@ -42,6 +43,7 @@ type Node struct {
 	FreeMemoryBytes int64
 	Pods, FreePods  int32 // requests that may be held, and that still may
 	Shares          int32 // devices that each GPU is offered as; at least 1
+	SharesDo        bool  // several of them serve as GPUs do
 
 	Products Products // of its GPUs
 	// OpenMilli is the sum of Snapshot.Open, MostOpen the largest of it, and
@@ -72,6 +74,14 @@ func (s *Snapshot) Resolve(i int, r *Request) Request {
 		out.Units, out.MilliGPU = s.nodes[i].Shares > 1, max(1, Whole/s.nodes[i].Shares)
 	}
 	return out
+}
+
+// SharesLast says whether node i is a last resort for r: r asks for several GPUs
+// and would get shares there, which do not add up, and neither r nor the node says
+// that they do.
+func (s *Snapshot) SharesLast(i int, r *Request) bool {
+	n := &s.nodes[i]
+	return r.Units && r.GPUs > 1 && !r.SharesDo && n.Shares > 1 && !n.SharesDo
 }
 
 // GPU is what is free on one GPU.

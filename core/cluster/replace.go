@@ -49,7 +49,7 @@ func (s *Snapshot) Replace(i int, spec *Spec) error {
 	}
 	node := Node{
 		Name: spec.Name, CPUMilli: spec.CPUMilli, MemoryBytes: spec.MemoryBytes, FreeCPUMilli: spec.CPUMilli, FreeMemoryBytes: spec.MemoryBytes,
-		Pods: limit(spec.Pods), FreePods: limit(spec.Pods), Shares: max(1, spec.Shares), first: old.first, count: old.count,
+		Pods: limit(spec.Pods), FreePods: limit(spec.Pods), Shares: max(1, spec.Shares), SharesDo: spec.SharesDo, first: old.first, count: old.count,
 	}
 	cards, gpus := make([]Card, old.count), make([]GPU, old.count)
 	for j := range spec.GPUs {

@@ -42,7 +42,10 @@ type Request struct {
 	// Units says that the GPUs, whole as they are written (MilliGPU is 1000), are
 	// devices as the node offers them: see Resolve.
 	Units bool
-	Class uint32 // says which nodes it may use: see Snapshot.SetClass; 0 is every node
+	// SharesDo says that shares serve a request for several Units as GPUs do: see
+	// Snapshot.SharesLast.
+	SharesDo bool
+	Class    uint32 // says which nodes it may use: see Snapshot.SetClass; 0 is every node
 }
 
 // Validate says what is wrong with r, or nil: a negative size, a share out of

@@ -89,7 +89,7 @@ func (s *Snapshot) add(n *Spec, products map[string]int) error {
 	node := Node{
 		Name: n.Name, CPUMilli: n.CPUMilli, MemoryBytes: n.MemoryBytes,
 		FreeCPUMilli: n.CPUMilli, FreeMemoryBytes: n.MemoryBytes,
-		Pods: limit(n.Pods), FreePods: limit(n.Pods), Shares: max(1, n.Shares),
+		Pods: limit(n.Pods), FreePods: limit(n.Pods), Shares: max(1, n.Shares), SharesDo: n.SharesDo,
 		first: int32(len(s.gpus)), count: int32(len(n.GPUs)),
 	}
 	for i := range n.GPUs {

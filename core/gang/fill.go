@@ -102,9 +102,15 @@ func (t *trial) better(i int, a placement.Score, j int, b placement.Score) bool 
 	return cmp.Or(cmp.Compare(b, a), cmp.Compare(t.s.Node(i).OpenMilli, t.s.Node(j).OpenMilli), cmp.Compare(i, j)) < 0
 }
 
+// scoreOn is placement.ScoreOn, less the nodes that are spurned.
+func (t *trial) scoreOn(i int, r *cluster.Request) (placement.Score, bool) {
+	score, fits := placement.ScoreOn(t.p, i, r)
+	return score, fits && !(t.spurns && t.s.SharesLast(i, r))
+}
+
 // score brings up to date whether h fits node n, and how well.
 func (t *trial) score(h *shape, n int) {
-	h.score[n], h.fits[n] = placement.ScoreOn(t.p, n, &h.request)
+	h.score[n], h.fits[n] = t.scoreOn(n, &h.request)
 }
 
 // put assumes a member on a node, with devices or, where they are nil, those
@@ -136,7 +142,7 @@ func (t *trial) together(l Level) (*Plan, error) {
 		if !t.near(l, i) {
 			continue
 		}
-		if score, fits := placement.ScoreOn(t.p, i, &sum); fits && (node < 0 || t.better(i, score, node, best)) {
+		if score, fits := t.scoreOn(i, &sum); fits && (node < 0 || t.better(i, score, node, best)) {
 			node, best = i, score
 		}
 	}

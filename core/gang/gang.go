@@ -6,6 +6,7 @@ package gang
 
 import (
 	"fmt"
+	"slices"
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
@@ -166,8 +167,35 @@ func (t *trial) explain() error {
 }
 
 // nearest places at least need members at the nearest level that holds them, or
-// gives nil.
+// gives nil. Shares for members that ask for several GPUs are looked at where the
+// gang finds no place without.
 func (t *trial) nearest(need int) (*Plan, error) {
+	if t.shared && slices.ContainsFunc(t.shapes, several) {
+		t.spurn(true)
+		plan, err := t.within(need)
+		if t.spurn(false); plan != nil || err != nil {
+			return plan, err
+		}
+		t.best = nil
+	}
+	return t.within(need)
+}
+
+// several says whether members ask for several GPUs that shares do not serve as.
+func several(h shape) bool {
+	return h.request.Units && h.request.GPUs > 1 && !h.request.SharesDo
+}
+
+// spurn has nodes that are a last resort for a member not fit for it, or fit again.
+func (t *trial) spurn(shares bool) {
+	t.spurns = shares
+	for k := range t.shapes {
+		t.shapes[k].scored = false
+	}
+}
+
+// within is nearest on the nodes that fit.
+func (t *trial) within(need int) (*Plan, error) {
 	for l := range min(t.g.Within, Cluster) + 1 {
 		plan, err := t.level(l, need)
 		if plan != nil {

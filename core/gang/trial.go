@@ -25,6 +25,7 @@ type trial struct {
 	used   []bool           // of each node: a member with GPUs is on it
 	inside []bool           // of each node: it is in the domain that is tried
 	taken  map[seat]bool    // by members that must be apart from others
+	spurns bool             // shares for several GPUs fit nobody: see spurn
 	best   *Refusal         // of the attempts so far, where most fitted
 }
 
@@ -113,7 +114,7 @@ func total(g *Gang) *cluster.Request {
 			continue
 		}
 		if sum.GPUs == 0 {
-			sum.MilliGPU, sum.Products, sum.Units, sum.Class = cluster.Whole, r.Products, r.Units, r.Class
+			sum.MilliGPU, sum.Products, sum.Units, sum.Class, sum.SharesDo = cluster.Whole, r.Products, r.Units, r.Class, true
 		}
 		same := r.Products == sum.Products && r.Units == sum.Units && r.Class == sum.Class
 		if !same || !r.IsWhole() || r.OneClique || len(g.Members[i].Avoid) > 0 || g.Members[i].Apart != "" || sum.GPUs+r.GPUs > 127 {
@@ -122,6 +123,7 @@ func total(g *Gang) *cluster.Request {
 		sum.CPUMilli += r.CPUMilli
 		sum.MemoryBytes += r.MemoryBytes
 		sum.GPUs += r.GPUs
+		sum.SharesDo = sum.SharesDo && (r.GPUs == 1 || r.SharesDo)
 	}
 	if sum.GPUs == 0 {
 		return nil

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// Profile gives the MIG profile of a name such as "1g.5gb". The form of a
-// resource or label name is accepted too: "1g.5gb.me" is "1g.5gb+me".
+// Profile gives the MIG profile of a name such as "1g.5gb", in any spelling that
+// ParseProfile reads. The name of a compute instance that is smaller than its GPU
+// instance is none.
 func (p Product) Profile(name string) (Profile, bool) {
-	name = strings.Replace(name, ".me", "+me", 1)
+	name = CanonicalProfile(name)
 	i := slices.IndexFunc(p.Profiles, func(f Profile) bool { return f.Name == name })
 	if i < 0 {
 		return Profile{}, false
@@ -20,95 +21,147 @@ func (p Product) Profile(name string) (Profile, bool) {
 	return p.Profiles[i], true
 }
 
+// Compute gives the profile of the GPU instance that name asks for, and the
+// compute slices of the compute instance in it: those of the profile, unless name
+// has fewer, as 1c.3g.20gb has.
+func (p Product) Compute(name string) (f Profile, computeSlices int, ok bool) {
+	s, err := ParseProfile(name)
+	if err != nil {
+		return Profile{}, 0, false
+	}
+	f, ok = p.Profile(s.Instance())
+	return f, s.Compute, ok
+}
+
 // NearestProfile gives the profile of p that comes nearest to name, or "" if p
-// has no MIG: as many compute slices, or nearly, then memory, and +me only if
-// name has it. A name that is no profile at all is compared by its letters.
+// has no MIG: as many compute slices, or nearly, then memory, then the same
+// attributes. A name that is not a profile at all is compared by its letters.
 func (p Product) NearestProfile(name string) string {
-	slicesWanted, gb, ok := parseProfile(name)
-	if !ok {
+	want, err := ParseProfile(name)
+	if err != nil {
 		names := make([]string, 0, len(p.Profiles))
 		for _, f := range p.Profiles {
 			names = append(names, f.Name)
 		}
 		return NearestWord(name, names)
 	}
-	media := strings.HasSuffix(name, "me")
-	far := func(f Profile) [3]int {
-		s, g, _ := parseProfile(f.Name)
-		d := [3]int{abs(s - slicesWanted), abs(g - gb), 0}
-		if f.Media() != media {
-			d[2] = 1
-		}
-		return d
-	}
 	best := ""
-	var least [3]int
+	var least [4]int
 	for _, f := range p.Profiles {
-		if d := far(f); best == "" || slices.Compare(d[:], least[:]) < 0 {
+		is, _ := ParseProfile(f.Name)
+		d := [4]int{abs(is.Slices - want.Slices), abs(is.GB - want.GB), 1, len(is.suffix())}
+		if is.suffix() == want.suffix() {
+			d[2] = 0
+		}
+		if best == "" || slices.Compare(d[:], least[:]) < 0 {
 			best, least = f.Name, d
 		}
 	}
 	return best
 }
 
-// parseProfile reads "3g.20gb" or "3g.20gb+me".
-func parseProfile(name string) (computeSlices, gb int, ok bool) {
-	name = strings.TrimSuffix(strings.TrimSuffix(name, "+me"), ".me")
-	s, g, ok := strings.Cut(name, "g.")
-	if !ok || !strings.HasSuffix(g, "gb") {
-		return 0, 0, false
-	}
-	computeSlices, err1 := strconv.Atoi(s)
-	gb, err2 := strconv.Atoi(strings.TrimSuffix(g, "gb"))
-	return computeSlices, gb, err1 == nil && err2 == nil
-}
-
 func abs(n int) int { return max(n, -n) }
 
 // Layout finds a legal place on one GPU of product p for each of profiles; one
 // name per MIG device, in any order. Where any legal geometry exists, one is
-// found, and the same one for the same multiset. The result is in the order of
-// starts and has GI, Slices and MemoryBytes, and no UUID; CI is 0.
+// found, and the same one for the same multiset. Compute instances that are
+// smaller than their GPU instance (1c.3g.20gb) share as few GPU instances as they
+// fit into. The result is in the order of starts and compute instances, and has
+// GI, CI, Slices and MemoryBytes, which compute instances of one GPU instance
+// share. It has no UUID.
 //
 // The error names the profile that does not fit, why, and what would.
 func Layout(p Product, profiles []string) ([]MIGDevice, error) {
-	want := make([]Profile, 0, len(profiles))
-	for _, name := range profiles {
-		f, ok := p.Profile(name)
-		switch {
-		case len(p.Profiles) == 0:
-			return nil, fmt.Errorf("profile %s: %s has no MIG; A100, A30, H100, H200 and B200 have", name, p.Name)
-		case !ok && p.NearestProfile(name) == "":
-			return nil, fmt.Errorf("profile %s: not a profile of %s; it has %s", name, p.Name, p.profileNames())
-		case !ok:
-			return nil, fmt.Errorf("profile %s: not a profile of %s; the nearest is %s", name, p.Name, p.NearestProfile(name))
-		}
-		want = append(want, f)
+	instances, err := p.group(profiles)
+	if err != nil {
+		return nil, err
 	}
-	// Largest first: they have the fewest placements.
-	slices.SortStableFunc(want, func(a, b Profile) int {
-		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(b.Slices, a.Slices), cmp.Compare(a.Name, b.Name))
-	})
+	want := make([]Profile, len(instances))
+	for i, in := range instances {
+		want[i] = in.Profile
+	}
 	starts, ok := p.place(want)
 	if !ok {
 		return nil, p.refuse(want)
 	}
-	out := make([]MIGDevice, len(want))
-	for i, f := range want {
-		out[i] = MIGDevice{
-			Profile: f.Name, Start: starts[i], GI: p.instance(f, starts[i]),
-			Slices: f.Slices, MemoryBytes: f.MemoryMiB << 20,
+	var out []MIGDevice
+	for i, in := range instances {
+		for ci, n := range in.computes {
+			name := in.Name
+			if n < in.Slices {
+				name = strconv.Itoa(n) + "c." + name
+			}
+			out = append(out, MIGDevice{
+				Profile: name, Start: starts[i], GI: p.instance(in.Profile, starts[i]), CI: ci,
+				Slices: n, MemoryBytes: in.MemoryMiB << 20,
+			})
 		}
 	}
-	slices.SortFunc(out, func(a, b MIGDevice) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(out, func(a, b MIGDevice) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.CI, b.CI)) })
 	return out, nil
+}
+
+// computed is a GPU instance with the compute slices of each compute instance in
+// it, largest first.
+type computed struct {
+	Profile
+	computes []int
+}
+
+// group says which GPU instances profiles need, largest first: those have the
+// fewest placements. Equal profiles are side by side.
+func (p Product) group(profiles []string) ([]computed, error) {
+	var out []computed
+	smaller := map[string][]int{} // compute instances that do not fill theirs
+	for _, name := range profiles {
+		f, n, ok := p.Compute(name)
+		switch {
+		case len(p.Profiles) == 0:
+			return nil, fmt.Errorf("profile %s: %s", name, p.WithoutMIG())
+		case !ok && p.NearestProfile(name) == "":
+			return nil, fmt.Errorf("profile %s: not a profile of %s; it has %s", name, p.Name, p.profileNames())
+		case !ok:
+			return nil, fmt.Errorf("profile %s: not a profile of %s; the nearest is %s", name, p.Name, p.NearestProfile(name))
+		case !slices.Contains(f.ComputeSizes(), n):
+			return nil, fmt.Errorf("profile %s: no compute instance of %d slices in a %s; there are those of %v", name, n, f.Name, f.ComputeSizes())
+		case n < f.Slices:
+			smaller[f.Name] = append(smaller[f.Name], n)
+		default:
+			out = append(out, computed{f, []int{n}})
+		}
+	}
+	for name, sizes := range smaller {
+		f, _ := p.Profile(name)
+		out = append(out, pack(f, sizes)...)
+	}
+	slices.SortStableFunc(out, func(a, b computed) int {
+		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(b.Slices, a.Slices), cmp.Compare(a.Name, b.Name), slices.Compare(b.computes, a.computes))
+	})
+	return out, nil
+}
+
+// pack puts compute instances into GPU instances of f: largest first, each into
+// the first with room. With at most 7 slices that takes as few as possible.
+func pack(f Profile, sizes []int) []computed {
+	slices.SortFunc(sizes, func(a, b int) int { return b - a })
+	var out []computed
+	var room []int
+	for _, n := range sizes {
+		i := slices.IndexFunc(room, func(r int) bool { return r >= n })
+		if i < 0 {
+			i = len(room)
+			out, room = append(out, computed{Profile: f}), append(room, f.Slices)
+		}
+		out[i].computes, room[i] = append(out[i].computes, n), room[i]-n
+	}
+	return out
 }
 
 // place gives a start for each of want, which has equal profiles side by side.
 // Budgets first (they do not depend on starts), then search.
 func (p Product) place(want []Profile) ([]int, bool) {
 	count := map[string]int{}
-	computeSlices, ofa, ofaMost := 0, 0, 0
+	computeSlices, ofa, ofaMost, media := 0, 0, 0, 0
 	for _, f := range p.Profiles {
 		ofaMost = max(ofaMost, f.OFA)
 	}
@@ -116,11 +169,12 @@ func (p Product) place(want []Profile) ([]int, bool) {
 		count[f.Name]++
 		computeSlices += f.Slices
 		ofa += f.OFA
+		media += f.MediaUnits()
 		if count[f.Name] > f.Max {
 			return nil, false
 		}
 	}
-	if computeSlices > p.ComputeSlices || ofa > ofaMost {
+	if computeSlices > p.ComputeSlices || ofa > ofaMost || media > MediaUnitsMost {
 		return nil, false
 	}
 	starts := make([]int, len(want))
@@ -129,7 +183,7 @@ func (p Product) place(want []Profile) ([]int, bool) {
 
 // search places want[i:] where used (a bit for each memory slice) leaves room,
 // lowest starts first, and steps back where the rest does not fit. Equal
-// profiles take ascending starts, so that no geometry is tried twice. At most
+// profiles take ascending starts, so no geometry is tried twice. At most
 // 7 devices with 7 placements: some thousand steps at worst.
 func search(want []Profile, starts []int, i int, used uint) bool {
 	if i == len(want) {

@@ -57,6 +57,28 @@ func TestLayout(t *testing.T) {
 			profiles: slices.Repeat([]string{"1g.45gb"}, 4),
 			want:     []at{{"1g.45gb", 0, 5}, {"1g.45gb", 2, 6}, {"1g.45gb", 4, 3}, {"1g.45gb", 6, 4}},
 		},
+		{
+			// nvidia-smi mig -lgi of this geometry: 2g is instance 1, 1g 5 and 6.
+			name: "profiles with and without media engines", product: "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+			profiles: []string{"1g.24gb-me", "2g.48gb+gfx", "1g.24gb"},
+			want:     []at{{"2g.48gb+gfx", 0, 1}, {"1g.24gb", 2, 5}, {"1g.24gb-me", 3, 6}},
+		},
+		{
+			name: "all of the media engines beside instances without any", product: "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+			profiles: []string{"1g.24gb-me", "1g.24gb.me.all", "2g.48gb-me"},
+			want:     []at{{"2g.48gb-me", 0, 1}, {"1g.24gb+me.all", 2, 5}, {"1g.24gb-me", 3, 6}},
+		},
+		{
+			// 3 fill the first 3g, the fourth needs another.
+			name: "compute instances share a GPU instance", product: "NVIDIA A100-SXM4-40GB",
+			profiles: []string{"1c.3g.20gb", "2c.3g.20gb", "1c.3g.20gb"},
+			want:     []at{{"2c.3g.20gb", 0, 2}, {"1c.3g.20gb", 0, 2}, {"1c.3g.20gb", 4, 1}},
+		},
+		{
+			name: "a compute instance that fills its GPU instance is the plain profile", product: "NVIDIA A100-SXM4-40GB",
+			profiles: []string{"3c.3g.20gb", "1c.1g.5gb+me"},
+			want:     []at{{"3g.20gb", 0, 2}, {"1g.5gb+me", 4, 7}},
+		},
 		{name: "nothing", product: "NVIDIA A30"},
 	}
 	for _, tt := range tests {
@@ -101,7 +123,7 @@ func TestLayoutRefuses(t *testing.T) {
 		{
 			"a product without MIG", "Tesla T4",
 			[]string{"1g.5gb"},
-			"profile 1g.5gb: Tesla T4 has no MIG; A100, A30, H100, H200 and B200 have",
+			"profile 1g.5gb: Tesla T4 has no MIG; A100, A30, H100, H200, GH200, B200, B300 and RTX PRO 6000 Blackwell have",
 		},
 		{
 			"more than one GPU holds", a100, slices.Repeat([]string{"3g.20gb"}, 3),
@@ -122,6 +144,25 @@ func TestLayoutRefuses(t *testing.T) {
 			[]string{"2g.12gb+me", "1g.6gb+me"},
 			"profile 1g.6gb+me: no placement left on one NVIDIA A30 beside 1x 2g.12gb+me; at most 0 of it fit there",
 		},
+		{
+			"media engines that another instance has all of", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+			[]string{"1g.24gb+me.all", "1g.24gb"},
+			"profile 1g.24gb+me.all: no placement left on one NVIDIA RTX PRO 6000 Blackwell Server Edition beside 1x 1g.24gb; at most 0 of it fit there",
+		},
+		{
+			"a product with other attributes", "NVIDIA H100 80GB HBM3",
+			[]string{"1g.24gb-me"},
+			"profile 1g.24gb-me: not a profile of NVIDIA H100 80GB HBM3; the nearest is 1g.20gb",
+		},
+		{
+			"a compute instance of a size that there is not", a100,
+			[]string{"3c.4g.20gb"},
+			"profile 3c.4g.20gb: no compute instance of 3 slices in a 4g.20gb; there are those of [1 2 4]",
+		},
+		{
+			"more compute instances than GPU instances hold", a100, slices.Repeat([]string{"1c.3g.20gb"}, 7),
+			"profile 3g.20gb: 3 asked, but one NVIDIA A100-SXM4-40GB holds at most 2; ask for 2",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,6 +172,19 @@ func TestLayoutRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mediaGoesRound pairs every device with every other: all of the media engines in
+// one leave none for another.
+func mediaGoesRound(profiles []string) bool {
+	for i, a := range profiles {
+		for j, b := range profiles {
+			if i != j && strings.Contains(a, "me.all") && !strings.Contains(b, "-me") {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // feasible is Layout's slow twin: every placement of every device, in the
@@ -171,7 +225,7 @@ func feasible(p gpu.Product, profiles []string) bool {
 			return false
 		}
 	}
-	return computeSlices <= p.ComputeSlices && ofa <= ofaMost && try(0, [8]bool{})
+	return computeSlices <= p.ComputeSlices && ofa <= ofaMost && mediaGoesRound(profiles) && try(0, [8]bool{})
 }
 
 func checkLayout(t *testing.T, p gpu.Product, profiles []string) {

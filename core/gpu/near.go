@@ -10,9 +10,14 @@ import (
 // It gives "" when nothing is near: when more than a third of word's letters,
 // and at least two, would have to change.
 //
+// Nothing is near to more than 256 bytes.
+//
 // Distance: insertions, deletions, changes of one letter and swaps of two
 // neighbours count one each (optimal string alignment; Damerau 1964).
 func NearestWord(word string, from []string) string {
+	if len(word) > longestWord {
+		return ""
+	}
 	best, near := "", max(2, len(word)/3)+1
 	for _, w := range from {
 		if d := distance(strings.ToLower(word), strings.ToLower(w)); d < near && d < len(w) {
@@ -21,6 +26,9 @@ func NearestWord(word string, from []string) string {
 	}
 	return best
 }
+
+// longestWord is the most bytes that are compared: the time is their square.
+const longestWord = 256
 
 // distance counts the single edits between a and b, byte by byte.
 func distance(a, b string) int {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -74,11 +75,11 @@ func New(node string, p Product, count int) []GPU {
 // Cut turns MIG on for g, a GPU of product p, and cuts it into profiles as
 // Layout places them; what it was cut into before is gone. No profiles leave
 // it with MIG on and no device. A device's UUID follows from the UUID of the
-// GPU, the profile and the start. On an error, which is Layout's, g is as
+// GPU, the profile, the start and the compute instance. On an error, which is Layout's, g is as
 // before.
 func Cut(g *GPU, p Product, profiles []string) error {
 	if len(p.Profiles) == 0 {
-		return fmt.Errorf("%s has no MIG; A100, A30, H100, H200 and B200 have", p.Name)
+		return errors.New(p.WithoutMIG())
 	}
 	devices, err := Layout(p, profiles)
 	if err != nil {
@@ -86,8 +87,17 @@ func Cut(g *GPU, p Product, profiles []string) error {
 	}
 	for i := range devices {
 		d := &devices[i]
-		d.UUID = UUID("MIG", g.UUID+"/"+d.Profile+"/"+strconv.Itoa(d.Start))
+		d.UUID = d.seeded(g.UUID)
 	}
 	g.MIGEnabled, g.MIG = true, devices
 	return nil
+}
+
+// seeded gives the UUID of a simulated MIG device on the GPU of a UUID.
+func (d MIGDevice) seeded(of string) string {
+	seed := of + "/" + d.Profile + "/" + strconv.Itoa(d.Start)
+	if d.CI > 0 {
+		seed += "/" + strconv.Itoa(d.CI)
+	}
+	return UUID("MIG", seed)
 }

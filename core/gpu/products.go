@@ -25,8 +25,9 @@ type Product struct {
 
 	NVLinks int // links of the baseboard to NVSwitch or peers; bridges are not counted
 
-	ComputeSlices int       // 7, or 4 on A30; 0 is no MIG
-	MemorySlices  int       // 8, or 4 on A30; 0 is no MIG
+	ComputeSlices int       // 7, or 4 on A30 and RTX PRO 6000; 0 is no MIG
+	MemorySlices  int       // 8, or 4 on A30 and RTX PRO 6000; 0 is no MIG
+	SliceUnits    int       // in how many the driver counts a memory slice: 3 on RTX PRO 6000; 0 is 1
 	Profiles      []Profile // in the order of nvidia-smi mig -lgip; empty is no MIG
 
 	MPSClients int // most containers that may share one GPU by MPS
@@ -66,9 +67,50 @@ func (p Product) withMIG(compute, memory int, profiles []Profile) Product {
 	return p
 }
 
+// WithoutMIG is a sentence that says that p has no MIG, and what has.
+func (p Product) WithoutMIG() string { return p.Name + " has no MIG; " + HaveMIG + " have" }
+
+// HaveMIG lists the families of products that MIG can cut.
+const HaveMIG = "A100, A30, H100, H200, GH200, B200, B300 and RTX PRO 6000 Blackwell"
+
 // Products gives every known product, sorted by name. The caller owns it.
 func Products() []Product {
-	out := []Product{
+	out := slices.Concat(products(), superchips(), workstations())
+	slices.SortFunc(out, func(a, b Product) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// superchips are those of which not all figures are published; see scaled.
+func superchips() []Product {
+	add := func(p Product, like []Profile) Product { return p.withMIG(7, 8, scaled(like, p.MemoryMiB)) }
+	return []Product{
+		add(model("NVIDIA H100 NVL", 95830, hopper, 9, 0, 132, 400, 1785, 2619, 0), h100Profiles()),
+		add(model("NVIDIA H200 NVL", 143771, hopper, 9, 0, 132, 600, 1785, 3201, 0), h200Profiles()),
+		add(model("NVIDIA GH200 480GB", 97871, hopper, 9, 0, 132, 900, 1980, 2619, 0), h100Profiles()),
+		add(model("NVIDIA GH200 144G HBM3e", 146831, hopper, 9, 0, 132, 900, 1980, 3201, 0), h200Profiles()),
+		add(model("NVIDIA GB200", 189471, blackwell, 10, 0, 152, 1200, 2062, 3996, 18), b200Profiles()),
+		add(model("NVIDIA B300 SXM6 AC", 275040, blackwell, 10, 3, 148, 1100, 2032, 3996, 18), b200Profiles()),
+		add(model("NVIDIA GB300", 284208, blackwell, 10, 3, 152, 1400, 2070, 3996, 18), b200Profiles()),
+	}
+}
+
+// workstations of which MIG can cut some.
+func workstations() []Product {
+	var out []Product
+	for _, edition := range []struct {
+		name        string
+		watts, smHz int
+	}{{"Server", 600, 2430}, {"Workstation", 600, 3090}, {"Max-Q Workstation", 300, 3090}} {
+		p := model("NVIDIA RTX PRO 6000 Blackwell "+edition.name+" Edition", 97887, blackwell, 12, 0, 188, edition.watts, edition.smHz, 12481, 0)
+		p = p.withMIG(4, 4, rtxPro6000Profiles())
+		p.SliceUnits = 3
+		out = append(out, p)
+	}
+	return out
+}
+
+func products() []Product {
+	return []Product{
 		model("NVIDIA A100-SXM4-40GB", 40960, ampere, 8, 0, 108, 400, 1410, 1215, 12).withMIG(7, 8, a100Profiles40()),
 		model("NVIDIA A100-SXM4-80GB", 81920, ampere, 8, 0, 108, 400, 1410, 1593, 12).withMIG(7, 8, a100Profiles80()),
 		model("NVIDIA A100-PCIE-40GB", 40960, ampere, 8, 0, 108, 250, 1410, 1215, 0).withMIG(7, 8, a100Profiles40()),
@@ -89,8 +131,6 @@ func Products() []Product {
 		model("Tesla K80", 11441, kepler, 3, 7, 13, 149, 875, 2505, 0),
 		model("NVIDIA GeForce RTX 4090", 24564, ada, 8, 9, 128, 450, 3105, 10501, 0),
 	}
-	slices.SortFunc(out, func(a, b Product) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }
 
 // catalogue is Products, read only.

@@ -2,6 +2,8 @@ package gpu_test
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"berth.dev/berth/core/gpu"
@@ -33,7 +35,7 @@ func TestCatalogueIsConsistent(t *testing.T) {
 			t.Errorf("%s: %d compute slices and %d profiles", p.Name, p.ComputeSlices, len(p.Profiles))
 		}
 		for _, f := range p.Profiles {
-			if want := gpu.ProfileName(f.Slices, f.MemoryMiB, p.MemoryMiB, f.Media()); f.Name != want {
+			if want := gpu.ProfileName(f.Slices, f.MemoryMiB, p.MemoryMiB, false) + f.Suffix(); f.Name != want {
 				t.Errorf("%s: profile %s should be named %s for its %d MiB", p.Name, f.Name, want, f.MemoryMiB)
 			}
 			for _, start := range f.Placements {
@@ -44,6 +46,30 @@ func TestCatalogueIsConsistent(t *testing.T) {
 			if f.Max > len(f.Placements) || f.Max < 1 || f.Slices > p.ComputeSlices || f.Multiprocessors > p.Multiprocessors {
 				t.Errorf("%s: %s is larger than the GPU: %+v", p.Name, f.Name, f)
 			}
+		}
+	}
+}
+
+// The names and counts that NVIDIA's MIG User Guide and default configuration give
+// for the products whose other figures are derived.
+func TestProfilesOfProducts(t *testing.T) {
+	for name, want := range map[string]string{
+		"NVIDIA H100 NVL":         "1g.12gb:7 1g.12gb+me:1 1g.24gb:4 2g.24gb:3 3g.47gb:2 4g.47gb:1 7g.94gb:1",
+		"NVIDIA H200 NVL":         "1g.18gb:7 1g.18gb+me:1 1g.35gb:4 2g.35gb:3 3g.71gb:2 4g.71gb:1 7g.141gb:1",
+		"NVIDIA GH200 480GB":      "1g.12gb:7 1g.12gb+me:1 1g.24gb:4 2g.24gb:3 3g.48gb:2 4g.48gb:1 7g.96gb:1",
+		"NVIDIA GH200 144G HBM3e": "1g.18gb:7 1g.18gb+me:1 1g.36gb:4 2g.36gb:3 3g.72gb:2 4g.72gb:1 7g.144gb:1",
+		"NVIDIA GB200":            "1g.23gb:7 1g.23gb+me:1 1g.47gb:4 2g.47gb:3 3g.93gb:2 4g.93gb:1 7g.186gb:1",
+		"NVIDIA B300 SXM6 AC":     "1g.34gb:7 1g.34gb+me:1 1g.67gb:4 2g.67gb:3 3g.135gb:2 4g.135gb:1 7g.269gb:1",
+		"NVIDIA GB300":            "1g.35gb:7 1g.35gb+me:1 1g.70gb:4 2g.70gb:3 3g.139gb:2 4g.139gb:1 7g.278gb:1",
+		"NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition": "1g.24gb:4 1g.24gb+gfx:4 1g.24gb+me:1 1g.24gb+me.all:1 1g.24gb-me:4 " +
+			"2g.48gb:2 2g.48gb+gfx:2 2g.48gb+me.all:1 2g.48gb-me:2 4g.96gb:1 4g.96gb+gfx:1",
+	} {
+		var got []string
+		for _, f := range find(t, name).Profiles {
+			got = append(got, f.Name+":"+strconv.Itoa(f.Max))
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("profiles of %s:\ngot  %s\nwant %s", name, got, want)
 		}
 	}
 }
@@ -97,6 +123,7 @@ func TestNearestWord(t *testing.T) {
 		{"a letter too many", "resourcess", "resources"},
 		{"too far", "flags", ""},
 		{"a short word is not near everything short", "xy", ""},
+		{"a word of a megabyte", strings.Repeat("replicas", 1<<17), ""},
 		{"no word", "", ""},
 	}
 	for _, tt := range tests {

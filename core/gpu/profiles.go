@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// Profile is one shape of MIG device that a product can be cut into. Only
-// profiles whose compute instance fills its GPU instance are known.
+// Profile is one shape of GPU instance that a product can be cut into. A compute
+// instance fills it, unless the name of a device says otherwise (ParseProfile).
 //
-// Source: nvidia-smi mig -lgip and -lgipp of each product. Memory varies by a
-// few hundred MiB from driver to driver; of B200, the figures of 3g and above,
-// and of H100 PCIe those of 1g with double memory, are derived.
+// Source: nvidia-smi mig -lgip and -lgipp of each product, and NVIDIA's MIG User
+// Guide. Memory varies by a few hundred MiB from driver to driver. Derived are: of
+// B200 the figures of 3g and above, of H100 PCIe those of 1g with double memory,
+// and of the products made by scaled all multiprocessors and memory.
 type Profile struct {
-	Name       string // such as "1g.5gb" or "1g.5gb+me"
+	Name       string // such as "1g.5gb", "1g.5gb+me" or "1g.24gb-me"
 	ID         int    // GPU instance profile ID, as nvidia-smi prints it
 	Slices     int    // compute slices
-	Size       int    // memory slices
+	Size       int    // memory slices, of Product.MemorySlices
 	Max        int    // most of this profile on one GPU
 	Placements []int  // memory slices at which it may start, ascending
 
@@ -26,8 +27,48 @@ type Profile struct {
 	CopyEngines, Decoders, Encoders, JPEG, OFA int
 }
 
-// Media says whether the profile has the media extensions (+me).
+// Media reports whether the profile has the media extensions (+me).
 func (p Profile) Media() bool { return strings.HasSuffix(p.Name, "+me") }
+
+// MediaUnits is what a device of the profile takes of the MediaUnitsMost of a GPU:
+// one that has all of the media engines (+me.all) leaves none, so beside it there
+// are only devices without any (-me).
+func (p Profile) MediaUnits() int {
+	switch p.Suffix() {
+	case "+me.all":
+		return MediaUnitsMost
+	case "-me":
+		return 0
+	}
+	return 1
+}
+
+// MediaUnitsMost is the budget of MediaUnits, which is more than the devices of a
+// GPU.
+const MediaUnitsMost = 8
+
+// ComputeSizes are the compute slices that a compute instance in a GPU instance of
+// the profile can have, ascending.
+//
+// Source: nvidia-smi mig -lcip of each product.
+func (p Profile) ComputeSizes() []int {
+	var out []int
+	for _, n := range []int{1, 2, 3, 4, 6} {
+		if n < p.Slices && (n != 3 || p.Slices != 4) && (n != 6 || p.Slices > 7) {
+			out = append(out, n)
+		}
+	}
+	return append(out, p.Slices)
+}
+
+// Suffix is what follows the memory in the name: "+me", "+me.all", "+gfx", "-me",
+// or "".
+func (p Profile) Suffix() string {
+	if i := strings.IndexAny(p.Name, "+-"); i >= 0 {
+		return p.Name[i:]
+	}
+	return ""
+}
 
 // ProfileName gives the name NVIDIA's tools give to a MIG device of the given
 // compute slices and memory, on a GPU of totalMiB: the memory is rounded up to
@@ -179,4 +220,37 @@ func b200Profiles() []Profile {
 		{name: "4g.90gb", memoryMiB: 91136, sm: 72},
 		{name: "7g.180gb", memoryMiB: 182272, sm: 148},
 	}, [5]int{2, 4, 6, 8, 16})
+}
+
+// scaled gives the profiles of a GPU with 7 compute and 8 memory slices whose
+// tables are not known in full: names and how many fit are NVIDIA's, memory is 95%
+// of each share, and multiprocessors are those of like, whose engines it has too.
+func scaled(like []Profile, totalMiB int64) []Profile {
+	for i := range like {
+		f := &like[i]
+		f.MemoryMiB = totalMiB * int64(f.Size) / 8 * 95 / 100 / 128 * 128
+		f.Name = ProfileName(f.Slices, f.MemoryMiB, totalMiB, f.Media())
+	}
+	return like
+}
+
+// rtxPro6000Profiles: 4 compute and 4 memory slices. It has profiles for graphics,
+// with all of the media engines, and without any.
+func rtxPro6000Profiles() []Profile {
+	quarters, halves := []int{0, 1, 2, 3}, []int{0, 2}
+	one := Profile{Slices: 1, Size: 1, Placements: quarters, MemoryMiB: 24192, Multiprocessors: 46, CopyEngines: 1}
+	two := Profile{Slices: 2, Size: 2, Placements: halves, MemoryMiB: 48512, Multiprocessors: 94, CopyEngines: 2}
+	four := Profile{Slices: 4, Size: 4, Placements: []int{0}, MemoryMiB: 97408, Multiprocessors: 188, CopyEngines: 4}
+	row := func(p Profile, name string, id, most, media, ofa int) Profile {
+		p.Name, p.ID, p.Max, p.OFA = name, id, most, ofa
+		p.Decoders, p.Encoders, p.JPEG = media, media, media
+		return p
+	}
+	return []Profile{
+		row(one, "1g.24gb", 14, 4, 1, 0), row(one, "1g.24gb+gfx", 47, 4, 1, 0), row(one, "1g.24gb+me", 21, 1, 1, 1),
+		row(one, "1g.24gb+me.all", 65, 1, 4, 1), row(one, "1g.24gb-me", 67, 4, 0, 0),
+		row(two, "2g.48gb", 5, 2, 2, 0), row(two, "2g.48gb+gfx", 35, 2, 2, 0),
+		row(two, "2g.48gb+me.all", 64, 1, 4, 1), row(two, "2g.48gb-me", 66, 2, 0, 0),
+		row(four, "4g.96gb", 0, 1, 4, 1), row(four, "4g.96gb+gfx", 32, 1, 4, 1),
+	}
 }

@@ -4,12 +4,17 @@
 package mig
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth.dev/berth/core/gpu"
 )
+
+// MostDevices is the most MIG devices that a configuration may ask of one GPU. No GPU
+// of today holds more than 7: what fits on one is for its layout to say, and this is
+// the bound of what is laid out.
+const MostDevices = 64
 
 // Config is one named configuration: a list of entries, of which the last that
 // covers a GPU holds for it.
@@ -21,11 +26,14 @@ type Config struct {
 // Entry is how some GPUs shall be.
 type Entry struct {
 	// Filter are PCI IDs of GPUs as NVIDIA's tools write them, such as
-	// "0x20B010DE", case aside. Empty is every GPU.
+	// "0x20B010DE", case aside, perhaps with that of the board after a colon. Empty
+	// is every GPU.
 	Filter []string
-	// All covers every GPU of Filter; else those with an index in Indexes.
+	// All covers every GPU of Filter; else those with an index in Indexes or a UUID
+	// in UUIDs.
 	All     bool
 	Indexes []int
+	UUIDs   []string
 	Enabled bool // MIG mode
 	// Devices counts MIG devices by profile. Only with Enabled.
 	Devices map[string]int
@@ -36,7 +44,7 @@ func (e Entry) profiles() []string {
 	var out []string
 	for name, n := range e.Devices {
 		for range n {
-			out = append(out, strings.Replace(name, ".me", "+me", 1))
+			out = append(out, gpu.CanonicalProfile(name))
 		}
 	}
 	slices.Sort(out)
@@ -45,17 +53,17 @@ func (e Entry) profiles() []string {
 
 // covers says whether the entry is for g.
 func (e Entry) covers(g GPU) bool {
-	if !e.All && !slices.Contains(e.Indexes, g.Index) {
+	if !e.All && !slices.Contains(e.Indexes, g.Index) && !slices.ContainsFunc(e.UUIDs, func(u string) bool { return strings.EqualFold(u, g.UUID) }) {
 		return false
 	}
-	id := pciID(g)
-	return len(e.Filter) == 0 || slices.ContainsFunc(e.Filter, func(f string) bool { return strings.EqualFold(f, id) })
+	return len(e.Filter) == 0 || slices.ContainsFunc(e.Filter, func(f string) bool { return matches(f, g) })
 }
 
 // GPU is what a plan needs to know of one GPU.
 type GPU struct {
 	gpu.GPU
 	PCIID         uint32 // device in the upper half, vendor in the lower; 0 is unknown
+	SubsystemID   uint32 // that of the board, in the same form; 0 is unknown
 	Capable       bool   // has MIG
 	Pending       bool   // its MIG mode changes at the next reset
 	ComputeSlices int
@@ -66,34 +74,26 @@ type GPU struct {
 	HeldBy []string
 }
 
-// knownIDs are the PCI IDs of products, for drivers that do not tell them and
-// for GPUs that do not exist.
-//
-// Source: the PCI ID repository, vendor 10de.
-var knownIDs = map[string]uint32{
-	"NVIDIA A100-SXM4-40GB": 0x20B010DE,
-	"NVIDIA A100-PCIE-40GB": 0x20F110DE,
-	"NVIDIA A100-SXM4-80GB": 0x20B210DE,
-	"NVIDIA A100 80GB PCIe": 0x20B510DE,
-	"NVIDIA A30":            0x20B710DE,
-	"NVIDIA H100 80GB HBM3": 0x233010DE,
-	"NVIDIA H100 PCIe":      0x233110DE,
-	"NVIDIA H100 NVL":       0x232110DE,
-	"NVIDIA H200":           0x233510DE,
-	"NVIDIA H200 NVL":       0x233B10DE,
-	"NVIDIA B200":           0x290110DE,
+// matches reports whether a filter such as "0x20B010DE" or "0x25B610DE:0x14A910DE"
+// is for g: the part after the colon is the subsystem ID, that of the board. A GPU
+// whose subsystem is unknown matches no filter that names one.
+func matches(filter string, g GPU) bool {
+	id, subsystem, named := strings.Cut(filter, ":")
+	is := g.PCIID
+	if is == 0 {
+		p, _ := gpu.Find(g.Product)
+		is = p.PCIID()
+	}
+	return is != 0 && number(id) == is && (!named || g.SubsystemID != 0 && number(subsystem) == g.SubsystemID)
 }
 
-// pciID gives the ID of a GPU in the form of a filter; "" is unknown.
-func pciID(g GPU) string {
-	id := g.PCIID
-	if id == 0 {
-		id = knownIDs[g.Product]
+// number reads a PCI ID; what is none is 0.
+func number(id string) uint32 {
+	n, err := strconv.ParseUint(id, 0, 32)
+	if err != nil {
+		return 0
 	}
-	if id == 0 {
-		return ""
-	}
-	return fmt.Sprintf("0x%08X", id)
+	return uint32(n)
 }
 
 // product gives what is needed to lay MIG devices out on g.

@@ -101,7 +101,7 @@ func wrong(g GPU, e Entry) string {
 	p, names := product(g), e.profiles()
 	if !slices.ContainsFunc(p.Profiles, func(f gpu.Profile) bool { return len(f.Placements) > 0 }) && len(p.Profiles) > 0 {
 		// The driver tells places once MIG is on. Until then, names alone.
-		names = slices.DeleteFunc(names, func(name string) bool { _, ok := p.Profile(name); return ok })
+		names = slices.DeleteFunc(names, func(name string) bool { _, _, ok := p.Compute(name); return ok })
 	}
 	if _, err := gpu.Layout(p, names); err != nil {
 		return err.Error()
@@ -206,7 +206,7 @@ func Tally(profiles []string) string {
 
 // Gaps says what of a configuration is for no GPU of a node: none, where no
 // entry covers any; else the indexes that no GPU has, ascending. Neither is
-// wrong by itself, since one file serves nodes of several kinds.
+// wrong by itself, since one file serves nodes of several kinds, as do UUIDs.
 func Gaps(gpus []GPU, c Config) (none bool, missing []int) {
 	none = true
 	for _, e := range c.Entries {

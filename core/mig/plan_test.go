@@ -144,6 +144,19 @@ func TestPlanByIndexAndFilter(t *testing.T) {
 	if diff := cmp.Diff([]mig.Action{mig.ModeOn, mig.Nothing, mig.ModeOn, mig.Nothing}, got); diff != "" {
 		t.Errorf("Plan (-want +got):\n%s", diff)
 	}
+	// By the board, where it is known, and by the UUID.
+	board := mig.Config{Entries: []mig.Entry{
+		{Filter: []string{"0x20B010DE:0x134F10DE"}, All: true, Enabled: true}, {UUIDs: []string{gpus[2].UUID}, Enabled: true},
+	}}
+	for _, tt := range []struct {
+		subsystem uint32
+		want      mig.Action
+	}{{0, mig.Nothing}, {0x134F10DE, mig.ModeOn}, {0x144E10DE, mig.Nothing}} {
+		gpus[0].SubsystemID = tt.subsystem
+		if s := mig.Plan(gpus, board); s[0].Action != tt.want || s[1].Action != mig.Nothing || s[2].Action != mig.ModeOn {
+			t.Errorf("of board %#x: %+v, want %s for GPU 0, nothing for 1 and mode on for 2", tt.subsystem, s, tt.want)
+		}
+	}
 	if none, missing := mig.Gaps(gpus, c); none || !slices.Equal(missing, []int{9}) {
 		t.Errorf("Gaps = %v, %v", none, missing)
 	}

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+
+	"berth.dev/berth/core/queue"
 )
 
 // shownExactly is up to which place in line, and of how many, numbers are exact.
@@ -67,28 +68,25 @@ func step(n int) int {
 // Member is a notebook's pod in a line, or one that holds what others wait for.
 type Member struct {
 	Namespace, Name string
-	Resource        string // what it stands in line for; "" is for nothing
-	Count           int64  // of Resource
-	Waits           bool   // it has been looked at and has no node; without it, it holds Count
-	Priority        int32
-	Created         time.Time
-	UID             string // of the pod
+	Resource        string       // what it stands in line for; "" is for nothing
+	Count           int64        // of Resource
+	Waits           bool         // it has been looked at and has no node; without it, it holds Count
+	queue.Ticket                 // of the pod
+	Reach           *queue.Reach // where it could go; nil is not known
 }
 
 // ID names the notebook: "namespace/name".
 func (m *Member) ID() string { return m.Namespace + "/" + m.Name }
 
-// Ahead orders a line as the scheduler does: higher priority, then earlier. It is
-// negative where a comes first.
-func Ahead(a, b *Member) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
-}
+// ahead orders a line.
+func ahead(a, b *Member) int { return queue.Compare(a.Ticket, b.Ticket) }
 
 // Lines are the notebooks that wait and hold, by resource. It is not safe for
 // concurrent use.
 type Lines struct {
 	members map[string]*Member
 	lines   map[string]*line
+	reaches []*queue.Reach // of members, each once, so that equal ones are the same pointer
 }
 
 // line is one resource's.
@@ -106,6 +104,7 @@ func NewLines() *Lines {
 
 // Put says what is true of a notebook now, and whether any line has changed.
 func (l *Lines) Put(m Member) (changed bool) {
+	m.Reach = l.once(m.Reach)
 	had := l.members[m.ID()]
 	if had != nil && *had == m {
 		return false
@@ -127,10 +126,35 @@ func (l *Lines) Put(m Member) (changed bool) {
 		at.holders[m.ID()] = &m
 		return true
 	}
-	i, _ := slices.BinarySearchFunc(at.waits, &m, Ahead)
+	i, _ := slices.BinarySearchFunc(at.waits, &m, ahead)
 	at.waits = slices.Insert(at.waits, i, &m)
 	at.dirty = true
 	return true
+}
+
+// mostReaches is how many reaches are kept before those of nobody are dropped.
+const mostReaches = 64
+
+// once gives the reach that is kept for equal ones.
+func (l *Lines) once(r *queue.Reach) *queue.Reach {
+	if r == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(l.reaches, r.Equal); i >= 0 {
+		return l.reaches[i]
+	}
+	if len(l.reaches) >= mostReaches {
+		l.reaches = slices.DeleteFunc(l.reaches, func(old *queue.Reach) bool {
+			for _, m := range l.members {
+				if m.Reach == old {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	l.reaches = append(l.reaches, r)
+	return r
 }
 
 // Drop takes a notebook out, and says whether it was in.
@@ -154,19 +178,30 @@ func (l *Lines) Drop(id string) bool {
 	return true
 }
 
-// Place is where a notebook stands; zero where it does not wait.
+// Place is where a notebook stands among those that it competes with; zero where it
+// does not wait.
 func (l *Lines) Place(id string) Place {
 	m := l.members[id]
 	if m == nil || !m.Waits {
 		return Place{}
 	}
 	at := l.lines[m.Resource]
-	i, _ := slices.BinarySearchFunc(at.waits, m, Ahead)
-	return at.place(i, m.Resource)
+	before, of := 0, 0
+	rivals := newRivalry()
+	for i, other := range at.waits {
+		if rivals.compete(m.Reach, other.Reach) {
+			of++
+			if ahead(at.waits[i], m) < 0 {
+				before++
+			}
+		}
+	}
+	return place(before, of, m.Resource)
 }
 
-func (at *line) place(i int, resource string) Place {
-	p := Place{At: step(i + 1), Of: step(len(at.waits)), Resource: resource}
+// place is behind so many of so many.
+func place(before, of int, resource string) Place {
+	p := Place{At: step(before + 1), Of: step(of), Resource: resource}
 	if p.At > shownExactly {
 		p.Of = 0 // of how many would change for all of them at once
 	}
@@ -182,14 +217,47 @@ func (l *Lines) Changed() []string {
 			continue
 		}
 		at.dirty = false
-		for i, m := range at.waits {
-			if p := at.place(i, resource); at.shown[m.ID()] != p {
+		rivals, all, before := newRivalry(), map[*queue.Reach]int{}, map[*queue.Reach]int{}
+		for _, m := range at.waits {
+			all[m.Reach]++
+		}
+		for _, m := range at.waits {
+			p := place(rivals.count(m.Reach, before), rivals.count(m.Reach, all), resource)
+			if before[m.Reach]++; at.shown[m.ID()] != p {
 				at.shown[m.ID()] = p
 				out = append(out, m.ID())
 			}
 		}
 	}
 	return out
+}
+
+// rivalry is which reaches compete, each pair looked at once.
+type rivalry map[[2]*queue.Reach]bool
+
+func newRivalry() rivalry { return rivalry{} }
+
+func (r rivalry) compete(a, b *queue.Reach) bool {
+	if a == b {
+		return true
+	}
+	yes, known := r[[2]*queue.Reach{a, b}]
+	if !known {
+		yes = queue.Compete(a, b)
+		r[[2]*queue.Reach{a, b}], r[[2]*queue.Reach{b, a}] = yes, yes
+	}
+	return yes
+}
+
+// count is how many of those of each reach compete with a.
+func (r rivalry) count(a *queue.Reach, of map[*queue.Reach]int) int {
+	sum := 0
+	for b, n := range of {
+		if r.compete(a, b) {
+			sum += n
+		}
+	}
+	return sum
 }
 
 // mostNamed is how many holders are named before the rest is counted.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/queue"
 )
 
 func TestPlaceText(t *testing.T) {
@@ -32,16 +33,30 @@ func TestPlaceText(t *testing.T) {
 	}
 }
 
+// aged is the age of a pod that was created so many seconds after noon.
+func aged(seconds int, uid string) queue.Age {
+	return queue.Age{Created: noon.Add(time.Duration(seconds) * time.Second), UID: uid}
+}
+
 // TestLinesAreAsASortSays compares Lines with sorting everybody anew, over random
 // comings and goings.
 func TestLinesAreAsASortSays(t *testing.T) {
 	for seed := range uint64(20) {
 		chance := rand.New(rand.NewPCG(seed, 1))
+		reaches := func() *queue.Reach { // not known, of no node, or of some of three
+			switch chance.IntN(6) {
+			case 0:
+				return nil
+			case 1:
+				return queue.NewReach(nil)
+			}
+			return queue.NewReach([]string{"abc"[chance.IntN(3):][:1], "abc"[chance.IntN(3):][:1]})
+		}
 		l, all := notebook.NewLines(), map[string]notebook.Member{}
 		for range 400 {
 			m := notebook.Member{
 				Namespace: "ns", Name: fmt.Sprint("n", chance.IntN(60)), Resource: []string{"a", "b", ""}[chance.IntN(3)], Count: 1,
-				Waits: chance.IntN(3) > 0, Priority: int32(chance.IntN(2)), Created: noon.Add(time.Duration(chance.IntN(9)) * time.Second), UID: fmt.Sprint(chance.IntN(1000)),
+				Waits: chance.IntN(3) > 0, Ticket: queue.Ticket{Age: aged(chance.IntN(9), fmt.Sprint(chance.IntN(1000))), Priority: int32(chance.IntN(2))}, Reach: reaches(),
 			}
 			if chance.IntN(4) == 0 {
 				l.Drop(m.ID())
@@ -56,7 +71,7 @@ func TestLinesAreAsASortSays(t *testing.T) {
 		for id, m := range all {
 			before, of := 1, 0
 			for _, o := range all {
-				if o.Resource == m.Resource && o.Waits {
+				if o.Resource == m.Resource && o.Waits && (o.ID() == m.ID() || queue.Compete(o.Reach, m.Reach)) {
 					of++
 					if cmp.Or(cmp.Compare(m.Priority, o.Priority), o.Created.Compare(m.Created), cmp.Compare(o.UID, m.UID)) < 0 {
 						before++
@@ -81,7 +96,7 @@ func TestLinesAreAsASortSays(t *testing.T) {
 func TestOneThatLeavesALongLineMovesFew(t *testing.T) {
 	l := notebook.NewLines()
 	for i := range 1000 {
-		l.Put(notebook.Member{Namespace: "ns", Name: fmt.Sprint(i), Resource: "x", Count: 1, Waits: true, Created: noon.Add(time.Duration(i) * time.Second)})
+		l.Put(notebook.Member{Namespace: "ns", Name: fmt.Sprint(i), Resource: "x", Count: 1, Waits: true, Ticket: queue.Ticket{Age: aged(i, fmt.Sprint(i))}})
 	}
 	if got := len(l.Changed()); got != 1000 {
 		t.Fatalf("%d of 1000 that came are told of", got)

@@ -3,6 +3,8 @@ package notebook
 import (
 	"fmt"
 	"strings"
+
+	"berth.dev/berth/core/queue"
 )
 
 // Offer is what the nodes offer of the GPUs that a notebook asks for, whoever
@@ -51,9 +53,9 @@ func (f *Facts) unplaced() (Reason, string) {
 		}
 		return Starting, placing
 	}
-	text := c.Message
+	text, wait := queue.Marked(c.Message)
 	switch {
-	case c.Reason == "SchedulingGated":
+	case c.Reason == "SchedulingGated" && wait == queue.Unknown:
 		return Queued, "its scheduling gates hold it; whoever has set them must take them away: " + text
 	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "not found"):
 		name := quoted(text, `persistentvolumeclaim "`)

@@ -72,20 +72,24 @@ func take(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster
 }
 
 // stack appends what is missing of r's units on GPUs of which units are taken
-// already, the lowest first.
+// already: one of each GPU that has more, the lowest first, and again.
 func stack(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device {
+	left := make([]int32, len(s.Cards(i)))
 	for j, open := range s.Open(i) {
-		left := int32(open) / r.MilliGPU
-		if roomOn(s, i, j, r) != roomBoth {
-			continue
+		if roomOn(s, i, j, r) == roomBoth {
+			left[j] = int32(open) / r.MilliGPU
 		}
-		for _, d := range out {
-			if int(d.GPU) == j {
-				left--
+	}
+	for _, d := range out {
+		left[d.GPU]--
+	}
+	for more := true; more; {
+		more = false
+		for j := range left {
+			if left[j] > 0 && len(out) < int(r.GPUs) {
+				out, more = append(out, device(s, i, j, r)), true
+				left[j]--
 			}
-		}
-		for ; left > 0 && len(out) < int(r.GPUs); left-- {
-			out = append(out, device(s, i, j, r))
 		}
 	}
 	return out

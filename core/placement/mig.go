@@ -13,6 +13,7 @@ type cutTable struct {
 	profiles []gpu.Profile
 	compute  int       // compute slices of the GPU
 	ofa      int       // most optical flow units
+	media    []int     // of each profile, gpu.Profile.MediaUnits
 	weight   []float64 // of each profile, as p_c in fillProduct
 	known    map[cutState]float64
 }
@@ -23,12 +24,13 @@ type cutState struct {
 	used    uint8 // memory slices
 	compute uint8 // compute slices
 	ofa     uint8 // optical flow units
+	media   uint8 // gpu.Profile.MediaUnits
 }
 
 // with is st with a device of profile f (from 0) at start held too.
 func (c *cutTable) with(st cutState, f, start int) cutState {
 	p := &c.profiles[f]
-	return cutState{st.used | uint8((1<<p.Size-1)<<start), st.compute + uint8(p.Slices), st.ofa + uint8(p.OFA)}
+	return cutState{st.used | uint8((1<<p.Size-1)<<start), st.compute + uint8(p.Slices), st.ofa + uint8(p.OFA), st.media + uint8(c.media[f])}
 }
 
 // starts are the places where profile f can be cut beside st. The most of a
@@ -36,7 +38,7 @@ func (c *cutTable) with(st cutState, f, start int) cutState {
 // of the catalogue.
 func (c *cutTable) starts(st cutState, f int) uint8 {
 	p := &c.profiles[f]
-	if int(st.compute)+p.Slices > c.compute || int(st.ofa)+p.OFA > c.ofa {
+	if int(st.compute)+p.Slices > c.compute || int(st.ofa)+p.OFA > c.ofa || int(st.media)+c.media[f] > gpu.MediaUnitsMost {
 		return 0
 	}
 	out := uint8(0)
@@ -83,6 +85,7 @@ func newCut(s *cluster.Snapshot, product int, mix *Mix) *cutTable {
 	c.weight = make([]float64, len(c.profiles))
 	for f := range c.profiles {
 		c.ofa = max(c.ofa, c.profiles[f].OFA)
+		c.media = append(c.media, c.profiles[f].MediaUnits())
 	}
 	for _, class := range mix.Classes() {
 		r := &class.Request

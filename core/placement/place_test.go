@@ -152,6 +152,7 @@ func twins(t *testing.T, name string, seed int64) {
 		shapes[i] = randomRequest(s, rng)
 		shapes[i].Class = uint32(max(0, i-20))
 		shapes[i].Units = i%5 == 0 && shapes[i].IsWhole()
+		shapes[i].SharesDo = shapes[i].Units && i%10 == 0
 	}
 	both := []*cluster.Snapshot{fast, slow}
 	for class := uint32(1); class < 5; class++ {
@@ -178,7 +179,7 @@ func twins(t *testing.T, name string, seed int64) {
 			if other.Name = s.Node(i).Name; len(other.GPUs) != len(s.GPUs(i)) {
 				continue
 			}
-			other.Shares, other.Pods = 1+rng.Int31n(3), rng.Int31n(8)
+			other.Shares, other.SharesDo, other.Pods = 1+rng.Int31n(3), rng.Intn(3) == 0, rng.Int31n(8)
 			for k, s := range both {
 				for _, p := range held {
 					if p.Node != i {

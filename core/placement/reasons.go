@@ -15,7 +15,7 @@ func typical(s *cluster.Snapshot, r *cluster.Request) cluster.Request {
 		if first := s.FirstWithGPUs(); first >= 0 {
 			out = s.Resolve(first, r)
 		}
-		out.Units = false // a policy need not know that several may be of one GPU
+		out.Units, out.SharesDo = false, false // a policy need not know that several may be of one GPU
 	}
 	if r.Class == 0 {
 		return out
@@ -33,13 +33,41 @@ func typical(s *cluster.Snapshot, r *cluster.Request) cluster.Request {
 	return out
 }
 
-// scoreOf is the score of node i for r, which fits there.
+// scoreOf is the score of node i for r, which fits there. For several GPUs a node
+// that has only shares for them comes after every node with GPUs, and one where
+// some of the shares would be of one GPU after those, whatever the policy likes.
 func scoreOf(p Policy, s *cluster.Snapshot, i int, r *cluster.Request) Score {
 	if !r.Units {
 		return p.Score(s, i, r)
 	}
 	q := s.Resolve(i, r)
-	return p.Score(s, i, &q)
+	score := p.Score(s, i, &q)
+	switch {
+	case r.GPUs < 2 || r.SharesDo:
+		return score
+	case !s.SharesLast(i, r):
+		return max(score, -band)
+	}
+	score = max(-band, min(band, score)) - 3*band
+	if spread(s, i, &q) < r.GPUs {
+		score -= 3 * band
+	}
+	return score
+}
+
+// band is half of what the scores of nodes of one kind may differ by, where nodes
+// of another kind come after all of them.
+const band = MaxScore / 8
+
+// spread counts the GPUs of node i that have room for one of r's devices.
+func spread(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
+	n := int32(0)
+	for j := range s.Cards(i) {
+		if roomOn(s, i, j, r) == roomBoth {
+			n++
+		}
+	}
+	return n
 }
 
 // ScoreOn gives the score of node i for r, and whether r fits there.

@@ -286,3 +286,29 @@ func TestAnUnhealthyGPUIsNotCleared(t *testing.T) {
 		t.Errorf("victims %v, want %v", plan.Victims, want)
 	}
 }
+
+// TestNobodyGoesForSharesWhereGPUsCanBeHad has the cheaper victim on quarters of GPUs,
+// which do not add up to the two GPUs that are asked for.
+func TestNobodyGoesForSharesWhereGPUsCanBeHad(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   bool
+		node int
+	}{
+		{"GPUs, though their holder is dearer", false, 1},
+		{"shares, where they do", true, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			shared := spec(t, "shared", "Tesla T4", 1)
+			shared.Shares = 2
+			c := newCluster(t, shared, spec(t, "whole", "Tesla T4", 2))
+			hold(t, c, 0, 0, whole(1), preemption.Holder{Priority: 1})
+			hold(t, c, 1, -1, whole(2), preemption.Holder{Priority: 5})
+			r := cluster.Request{GPUs: 2, MilliGPU: cluster.Whole, Units: true, SharesDo: tt.do}
+			plan, why, ok := preemption.Find(c, &preemption.Preemptor{Members: []cluster.Request{r}, Priority: 10}, now)
+			if !ok || plan.Placements[0].Node != tt.node {
+				t.Errorf("plan %+v (%+v), want node %d", plan, why, tt.node)
+			}
+		})
+	}
+}

@@ -94,8 +94,38 @@ type Refusal struct {
 // is the best that was found, still with none to spare. A gang's members
 // are placed one after the other, each at the least cost then.
 //
+// Nobody goes for shares where several GPUs are asked for, if there is a plan that
+// gives GPUs: see cluster.Snapshot.SharesLast.
+//
 // Equal arguments give equal plans. now is what Start is compared with.
 func Find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
+	if may, some := p.whole(c.Snapshot); some {
+		q := *p
+		q.Node = may
+		if plan, _, ok := find(c, &q, now); ok {
+			return plan, Refusal{}, true
+		}
+	}
+	return find(c, p, now)
+}
+
+// whole says of which nodes no member that asks for several GPUs would get shares,
+// and whether there are others.
+func (p *Preemptor) whole(s *cluster.Snapshot) (may func(i int) bool, some bool) {
+	last := func(i int) bool {
+		return slices.ContainsFunc(p.Members, func(r cluster.Request) bool { return s.SharesLast(i, &r) })
+	}
+	for i := range s.Len() {
+		if s.Node(i).Shares > 1 && last(i) {
+			some = true
+			break
+		}
+	}
+	return func(i int) bool { return !last(i) && (p.Node == nil || p.Node(i)) }, some
+}
+
+// find is Find on the nodes that p may use.
+func find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
 	t := newTrial(c, p, now)
 	need := p.MinCount
 	if need <= 0 || need > len(p.Members) {

@@ -71,7 +71,15 @@ func cost(c *preemption.Cluster, gone []preemption.ID) preemption.Cost {
 }
 
 // twin is the slow obvious search: every set of holders.
-func twin(c *preemption.Cluster, p *preemption.Preemptor) (best preemption.Cost, found bool) {
+func twin(c *preemption.Cluster, p *preemption.Preemptor) (preemption.Cost, bool) {
+	if best, found := twinOn(c, p, false); found {
+		return best, true
+	}
+	return twinOn(c, p, true)
+}
+
+// twinOn is twin with shares for several GPUs, or without.
+func twinOn(c *preemption.Cluster, p *preemption.Preemptor, shares bool) (best preemption.Cost, found bool) {
 	holders := all(c)
 	for set := range 1 << len(holders) { // at most 10
 		var gone []preemption.ID
@@ -86,7 +94,7 @@ func twin(c *preemption.Cluster, p *preemption.Preemptor) (best preemption.Cost,
 		if what := cost(c, gone); !found || what.Compare(best) < 0 {
 			s := settle(c, gone...)
 			for i := range s.Len() {
-				if placement.Fit(s, i, &p.Members[0]) == placement.Fits {
+				if placement.Fit(s, i, &p.Members[0]) == placement.Fits && (shares || !s.SharesLast(i, &p.Members[0])) {
 					best, found = what, true
 				}
 			}

@@ -34,7 +34,7 @@ func Devices(gpus []gpu.GPU, s gpu.Sharing) ([]Device, error) {
 			Resource: gpu.ResourceGPU, UUID: g.UUID, GPU: g.Index, MilliGPU: 1000,
 			MemoryBytes: g.MemoryBytes, Healthy: g.Healthy, Clique: g.Clique, NUMANode: g.NUMANode,
 		}
-		if !g.MIGEnabled || s.MIGStrategy == gpu.MIGNone || s.MIGStrategy == "" {
+		if offeredWhole(g, s) {
 			out = replicate(out, d, s, strconv.Itoa(g.Index), g.UUID)
 			continue
 		}
@@ -46,11 +46,8 @@ func Devices(gpus []gpu.GPU, s gpu.Sharing) ([]Device, error) {
 			d := d
 			d.UUID, d.Profile, d.MemoryBytes, d.Healthy = m.UUID, m.Profile, m.MemoryBytes, g.Healthy && !m.Unhealthy
 			d.MilliGPU = 1000 * int64(m.Slices) / int64(p.ComputeSlices)
-			if s.MIGStrategy == gpu.MIGMixed {
-				d.Resource = gpu.MIGResource(m.Profile)
-			}
-			index := strconv.Itoa(g.Index)
-			out = replicate(out, d, s, index, g.UUID, index+":"+strconv.Itoa(j), m.UUID)
+			d.Resource = migResource(m, s)
+			out = replicate(out, d, s, migNames(g, j)...)
 		}
 	}
 	// Appended GPU by GPU in order of start; only resources are out of order.
@@ -58,6 +55,37 @@ func Devices(gpus []gpu.GPU, s gpu.Sharing) ([]Device, error) {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.GPU, b.GPU))
 	})
 	return out, nil
+}
+
+// offeredWhole reports whether a GPU is offered as it is, and not its MIG devices.
+func offeredWhole(g gpu.GPU, s gpu.Sharing) bool {
+	return !g.MIGEnabled || s.MIGStrategy == gpu.MIGNone || s.MIGStrategy == ""
+}
+
+// migResource is what a MIG device is offered as.
+func migResource(m gpu.MIGDevice, s gpu.Sharing) string {
+	if s.MIGStrategy == gpu.MIGMixed {
+		return gpu.MIGResource(m.Profile)
+	}
+	return gpu.ResourceGPU
+}
+
+// migNames are what Sharing.Devices may call MIG device j of g.
+func migNames(g gpu.GPU, j int) []string {
+	index := strconv.Itoa(g.Index)
+	return []string{index, g.UUID, index + ":" + strconv.Itoa(j), g.MIG[j].UUID}
+}
+
+// shares is how many devices Devices makes of one GPU.
+func shares(g gpu.GPU, s gpu.Sharing) int {
+	if offeredWhole(g, s) {
+		return replicas(s, gpu.ResourceGPU, strconv.Itoa(g.Index), g.UUID)
+	}
+	n := 0
+	for j, m := range g.MIG {
+		n += replicas(s, migResource(m, s), migNames(g, j)...)
+	}
+	return n
 }
 
 // replicate appends d, or its shares. names are what s.Devices may call it.

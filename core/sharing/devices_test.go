@@ -204,6 +204,18 @@ func TestDevicesRefuses(t *testing.T) {
 			"maximum allowed replicas exceeded: 17 > 16 on GPU 0, Tesla V100-SXM2-16GB; ask for 16 at most, or use timeSlicing",
 		},
 		{
+			"more replicas than memory holds", node(t, a100, 1), slicing("nvidia.com/gpu", 3_000_000),
+			"3000000 replicas of nvidia.com/gpu: a device has at most 1000; ask for fewer",
+		},
+		{
+			"fewer replicas than none", node(t, a100, 1), slicing("nvidia.com/gpu", -1),
+			"-1 replicas of nvidia.com/gpu: a device has at most 1000; ask for fewer",
+		},
+		{
+			"more devices than a kubelet's list holds", node(t, a100, 3, seven...), mig(slicing("nvidia.com/mig-1g.5gb", 1000), gpu.MIGMixed),
+			"the node would offer 21000 devices, and 16384 is the most; ask for fewer replicas",
+		},
+		{
 			"MIG on a product that is not known", unknown, single,
 			`GPU 0: compute slices of "NVIDIA Z1" are not known, so its MIG devices cannot be offered; use migStrategy none`,
 		},

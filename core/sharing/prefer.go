@@ -31,7 +31,7 @@ func (l *Ledger) load(resource string) load {
 
 // Prefer chooses n of available, which are devices of one resource in the order
 // of Devices, as Take chooses: whole GPUs near to one another, shares and MIG devices from the GPU
-// with the fewest held (packed: the most). held are devices that are in use.
+// with the fewest held (packed: the most), and shares of different GPUs first (not packed). held are devices that are in use.
 // must is chosen first, in its order, and the rest goes with it. The result is
 // in the order chosen, with fewer than n where there are no more.
 func Prefer(available, must, held []Device, n int, packed bool) []Device {
@@ -69,14 +69,20 @@ func Prefer(available, must, held []Device, n int, packed bool) []Device {
 }
 
 // pickParts chooses n of free, which are shares or MIG devices, one by one. It
-// counts them in held, the devices of this resource that are in use.
+// counts them in held, the devices of this resource that are in use. Several shares
+// of one GPU are worth no more than one, so shares are of different GPUs first,
+// unless they are to be packed.
 func pickParts(free []Device, held load, n int, packed bool) []Device {
 	used := newLoad()
 	sign := 1
 	if packed {
 		sign = -1
 	}
+	apart := free[0].ID != free[0].UUID && !packed
 	better := func(a, b Device) int {
+		if apart && used.gpu[a.GPU] != used.gpu[b.GPU] {
+			return cmp.Compare(used.gpu[a.GPU], used.gpu[b.GPU])
+		}
 		return cmp.Or(
 			sign*cmp.Compare(held.gpu[a.GPU], held.gpu[b.GPU]), cmp.Compare(used.gpu[a.GPU], used.gpu[b.GPU]),
 			cmp.Compare(a.GPU, b.GPU),

@@ -62,9 +62,16 @@ func ParseID(id string) (uuid string, replica int, gib int64) {
 
 // Check says whether the GPUs of a node can be shared as s says; the texts
 // are those of NVIDIA's device plugin and its MPS daemon, with the next step.
-// It reports the first of: MPS together with MIG, more shares than MPS allows,
-// and MIG devices that strategy single cannot offer as one resource.
+// It reports the first of: more shares or devices than MostReplicas and
+// MostDevices, MPS together with MIG, more shares than MPS allows, and MIG devices
+// that strategy single cannot offer as one resource.
 func Check(gpus []gpu.GPU, s gpu.Sharing) error {
+	if err := CheckReplicas(s); err != nil {
+		return err
+	}
+	if err := checkAmount(gpus, s); err != nil {
+		return err
+	}
 	if s.Strategy == gpu.SharingMPS {
 		if err := checkMPS(gpus, s); err != nil {
 			return err

@@ -17,7 +17,9 @@ const ResourceMemory = "nvidia.com/gpu-memory"
 // NUMA node if one has, each time the one with the fewest free; then by index.
 // Shares and MIG devices are chosen one by one from the GPU with the fewest of
 // them held (with Sharing.Packed, the most); among equals from the GPU and the
-// MIG device used least in this call, then by index.
+// MIG device used least in this call, then by index. Several shares are of
+// different GPUs as far as there are, as of one GPU they are worth no more than
+// one, unless Sharing.Packed is set.
 //
 // The error reads as the kubelet's. A request of several shares is one where
 // Sharing.FailRequestsGreaterThanOne is set. Shares by size are taken with

@@ -137,26 +137,66 @@ func FuzzParseRule(f *testing.F) {
 }
 
 func TestEnviron(t *testing.T) {
-	this := []string{"PATH=/bin", "LANG=C.UTF-8", "LC_ALL=C", "AWS_SECRET_ACCESS_KEY=x", "KUBECONFIG=/k", "HOME=/home/me"}
+	this := []string{
+		"PATH=/bin", "LANG=C.UTF-8", "LC_ALL=C", "AWS_SECRET_ACCESS_KEY=x", "KUBECONFIG=/k", "HOME=/home/me", "https_proxy=http://me:secret@proxy",
+		"GITHUB_TOKEN=x", "SSH_AUTH_SOCK=/s", "HF_TOKEN=mine", "LD_LIBRARY_PATH=/opt/cuda/lib64", "MODEL=mine", "PYTHONPATH=/src",
+	}
 	container := []string{
 		"PATH=/evil", "HOME=/root", "LD_PRELOAD=/x.so", "PYTHONPATH=/x", "BASH_ENV=/x", "BASH_FUNC_ls%%=() { x; }", "NODE_OPTIONS=-r x",
-		"JUPYTER_CONFIG_DIR=/x", "BERTH_PORT=1", "KUBERNETES_SERVICE_HOST=10.96.0.1", "NUL=a\x00b",
+		"JUPYTER_CONFIG_DIR=/x", "BERTH_PORT=1", "KUBERNETES_SERVICE_HOST=10.96.0.1", "TZ=a\x00b", "LD_LIBRARY_PATH=/evil", "MODEL=llama",
+		"http_proxy=http://evil", "PIP_INDEX_URL=http://evil", "EDITOR=evil", "PROMPT_COMMAND=evil", "JULIA_LOAD_PATH=/x", "XDG_CONFIG_HOME=/x",
 		"NB_PREFIX=/notebook/ns/nb", "NVIDIA_VISIBLE_DEVICES=GPU-1", "NODE_NAME=n1", "PYTHONUNBUFFERED=1", "JUPYTER_ENABLE_LAB=yes", "PORT=80",
 	}
-	env, out := host.Environ(this, container, []string{"HOME=/data/home", "PORT=4711"})
-	want := []string{
-		"PATH=/bin", "LANG=C.UTF-8", "LC_ALL=C",
-		"NB_PREFIX=/notebook/ns/nb", "NVIDIA_VISIBLE_DEVICES=GPU-1", "NODE_NAME=n1", "PYTHONUNBUFFERED=1", "JUPYTER_ENABLE_LAB=yes", "PORT=4711",
-		"HOME=/data/home",
+	own := []string{"HOME=/data/home", "PORT=4711"}
+	for _, tt := range []struct {
+		name            string
+		pass, want, out []string
+	}{
+		{
+			"what a program needs, and no more", nil,
+			[]string{
+				"PATH=/bin", "LANG=C.UTF-8", "LC_ALL=C",
+				"NB_PREFIX=/notebook/ns/nb", "NVIDIA_VISIBLE_DEVICES=GPU-1", "NODE_NAME=n1", "PYTHONUNBUFFERED=1", "JUPYTER_ENABLE_LAB=yes", "PORT=4711",
+				"HOME=/data/home",
+			},
+			[]string{
+				"PATH", "HOME", "LD_PRELOAD", "PYTHONPATH", "BASH_ENV", "BASH_FUNC_ls%%", "NODE_OPTIONS", "JUPYTER_CONFIG_DIR", "BERTH_PORT",
+				"KUBERNETES_SERVICE_HOST", "TZ", "LD_LIBRARY_PATH", "MODEL", "http_proxy", "PIP_INDEX_URL", "EDITOR", "PROMPT_COMMAND", "JULIA_LOAD_PATH", "XDG_CONFIG_HOME",
+			},
+		},
+		{
+			"what is named: of the container, else of this program, and what changes programs of this program alone",
+			[]string{"HF_*", "MODEL", "LD_LIBRARY_PATH", "PYTHONPATH", "PIP_*", "BERTH_*", "HOME"},
+			[]string{
+				"PATH=/bin", "LANG=C.UTF-8", "LC_ALL=C", "HOME=/data/home", "HF_TOKEN=mine", "LD_LIBRARY_PATH=/opt/cuda/lib64", "MODEL=llama", "PYTHONPATH=/src",
+				"PIP_INDEX_URL=http://evil",
+				"NB_PREFIX=/notebook/ns/nb", "NVIDIA_VISIBLE_DEVICES=GPU-1", "NODE_NAME=n1", "PYTHONUNBUFFERED=1", "JUPYTER_ENABLE_LAB=yes", "PORT=4711",
+			},
+			[]string{
+				"PATH", "HOME", "LD_PRELOAD", "PYTHONPATH", "BASH_ENV", "BASH_FUNC_ls%%", "NODE_OPTIONS", "JUPYTER_CONFIG_DIR", "BERTH_PORT",
+				"KUBERNETES_SERVICE_HOST", "TZ", "LD_LIBRARY_PATH", "http_proxy", "EDITOR", "PROMPT_COMMAND", "JULIA_LOAD_PATH", "XDG_CONFIG_HOME",
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env, out := host.Environ(this, container, own, tt.pass)
+			if diff := cmp.Diff(tt.want, env); diff != "" {
+				t.Errorf("environment (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.out, out); diff != "" {
+				t.Errorf("left out (-want +got):\n%s", diff)
+			}
+		})
 	}
-	if diff := cmp.Diff(want, env); diff != "" {
-		t.Errorf("environment (-want +got):\n%s", diff)
+}
+
+func TestCheckPass(t *testing.T) {
+	if err := host.CheckPass([]string{"HF_TOKEN", "HF_*", "_x1"}); err != nil {
+		t.Errorf("names are refused: %v", err)
 	}
-	left := []string{
-		"PATH", "HOME", "LD_PRELOAD", "PYTHONPATH", "BASH_ENV", "BASH_FUNC_ls%%", "NODE_OPTIONS", "JUPYTER_CONFIG_DIR", "BERTH_PORT",
-		"KUBERNETES_SERVICE_HOST", "NUL",
-	}
-	if diff := cmp.Diff(left, out); diff != "" {
-		t.Errorf("left out (-want +got):\n%s", diff)
+	for _, bad := range []string{"", "*", "HF_TOKEN=x", "A B", "1A", "A*B"} {
+		if err := host.CheckPass([]string{bad}); err == nil {
+			t.Errorf("%q is taken for a name", bad)
+		}
 	}
 }

@@ -182,7 +182,7 @@ func (p *run) command(home string, port int) (*exec.Cmd, error) {
 	}
 	cmd := &exec.Cmd{Path: path, Args: words, Dir: home, SysProcAttr: attributes()}
 	var left []string
-	cmd.Env, left = Environ(os.Environ(), container, own)
+	cmd.Env, left = Environ(os.Environ(), container, own, r.o.Pass)
 	p.mu.Lock()
 	p.state.LeftOut = left
 	p.mu.Unlock()

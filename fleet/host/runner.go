@@ -24,6 +24,9 @@ type Options struct {
 	Dir string
 	// Kubeconfig is how nvidia-smi in a process asks for the GPUs of its container.
 	Kubeconfig string
+	// Pass names variables that processes get beside those that all do: of their
+	// container, or else of this program. One that ends with a * is the begin of names.
+	Pass []string
 	// Log gets what a person should know; nil is slog.Default.
 	Log *slog.Logger
 }

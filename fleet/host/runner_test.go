@@ -35,7 +35,7 @@ func newBench(t *testing.T) *bench {
 		t.Skip("what is checked here is read from /proc")
 	}
 	b := &bench{t: t, dir: t.TempDir(), news: make(chan struct{}, 1)}
-	b.r = host.Open(host.Options{Dir: b.dir, Kubeconfig: filepath.Join(b.dir, "kubeconfig")})
+	b.r = host.Open(host.Options{Pass: []string{"A"}, Dir: b.dir, Kubeconfig: filepath.Join(b.dir, "kubeconfig")})
 	t.Cleanup(b.r.Close)
 	return b
 }
@@ -250,7 +250,7 @@ func TestLogs(t *testing.T) {
 		}
 	}
 	b.r.Close()
-	later := host.Open(host.Options{Dir: b.dir})
+	later := host.Open(host.Options{Pass: []string{"A"}, Dir: b.dir})
 	defer later.Close()
 	if s, ours := later.State(key(2)); ours || len(s.Lines()) != 2000 {
 		t.Errorf("after a restart %d lines are left, ours %v", len(s.Lines()), ours)
@@ -361,10 +361,10 @@ func TestAStaleProcessIsEndedByTheNextRunner(t *testing.T) {
 	if gone(pid) {
 		t.Fatal("a process that ignores SIGTERM is gone")
 	}
-	host.Open(host.Options{Dir: t.TempDir()}).Close() // another folder's is not touched
+	host.Open(host.Options{Pass: []string{"A"}, Dir: t.TempDir()}).Close() // another folder's is not touched
 	if gone(pid) {
 		t.Fatal("a Runner ended a process of another folder")
 	}
-	host.Open(host.Options{Dir: dir}).Close()
+	host.Open(host.Options{Pass: []string{"A"}, Dir: dir}).Close()
 	awaitGone(t, pid)
 }

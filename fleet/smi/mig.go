@@ -77,9 +77,11 @@ func gib(memoryMiB int64) string { return strconv.FormatFloat(float64(memoryMiB)
 // fits is how many more MIG devices of profile p the GPU could hold beside
 // those it has.
 func fits(product gpu.Product, p gpu.Profile, have []gpu.MIGDevice) int {
-	free, left, same := 0, product.ComputeSlices, 0
+	free, left, same, media := 0, product.ComputeSlices, 0, p.MediaUnits()
 	for _, m := range have {
 		left -= m.Slices
+		h, _ := product.Profile(m.Profile)
+		media += h.MediaUnits()
 		if m.Profile == p.Name {
 			same++
 		}
@@ -93,6 +95,9 @@ func fits(product gpu.Product, p gpu.Profile, have []gpu.MIGDevice) int {
 			free++
 		}
 	}
+	if media > gpu.MediaUnitsMost {
+		return 0
+	}
 	return max(0, min(free, left/p.Slices, p.Max-same))
 }
 
@@ -100,6 +105,7 @@ func fits(product gpu.Product, p gpu.Profile, have []gpu.MIGDevice) int {
 func placements(b *bytes.Buffer, devices []Device) {
 	for _, d := range devices {
 		product, _ := gpu.Find(d.GPU.Product)
+		units := max(1, product.SliceUnits)
 		for _, p := range product.Profiles {
 			word := "Placements:"
 			if len(p.Placements) == 1 {
@@ -107,9 +113,9 @@ func placements(b *bytes.Buffer, devices []Device) {
 			}
 			var starts []string
 			for _, s := range p.Placements {
-				starts = append(starts, strconv.Itoa(s))
+				starts = append(starts, strconv.Itoa(s*units))
 			}
-			fmt.Fprintf(b, "GPU %2d Profile ID %2d %s {%s}:%d\n", d.GPU.Index, p.ID, word, strings.Join(starts, ","), p.Size)
+			fmt.Fprintf(b, "GPU %2d Profile ID %2d %s {%s}:%d\n", d.GPU.Index, p.ID, word, strings.Join(starts, ","), p.Size*units)
 		}
 	}
 }
@@ -130,7 +136,8 @@ func instances(b *bytes.Buffer, devices []Device) int {
 			}
 			rows++
 			p, _ := product.Profile(m.Profile)
-			fmt.Fprintf(b, "|%4d  %-18s%6d%9d%13s     |\n", d.GPU.Index, "MIG "+m.Profile, p.ID, m.GI, fmt.Sprintf("%d:%d", m.Start, p.Size))
+			units := max(1, product.SliceUnits)
+			fmt.Fprintf(b, "|%4d  %-18s%6d%9d%13s     |\n", d.GPU.Index, "MIG "+m.Profile, p.ID, m.GI, fmt.Sprintf("%d:%d", m.Start*units, p.Size*units))
 			b.WriteString(frame)
 		}
 	}

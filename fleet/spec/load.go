@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/input"
 )
 
 //go:embed fleets/*.yaml
@@ -47,7 +47,7 @@ func Load(arg string) (Fleet, error) {
 			return Parse("fleet "+name, data)
 		}
 	}
-	data, err := os.ReadFile(arg)
+	data, err := input.ReadFile(arg, mostFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Fleet{}, unknown(arg)
 	}
@@ -56,6 +56,10 @@ func Load(arg string) (Fleet, error) {
 	}
 	return Parse(arg, data)
 }
+
+// mostFile is the most bytes of a fleet file: MaxNodes written one by one take a
+// quarter of it.
+const mostFile = 8 << 20
 
 // unknown says that arg is neither a fleet nor a file.
 func unknown(arg string) error {

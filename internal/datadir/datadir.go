@@ -34,6 +34,9 @@ type State struct {
 	Fleet   string `json:"fleet"`   // name of the fleet the folder was made with
 	// Scheduler is "stock", "berth" or "none"; "" is stock, in a folder made before there was a choice.
 	Scheduler string `json:"scheduler,omitempty"`
+	// Kubernetes is the version whose API is served, such as "1.33"; "" is that of the
+	// program.
+	Kubernetes string `json:"kubernetes,omitempty"`
 	// Notebooks is "own", "govern", "off" or "auto"; "" is auto.
 	Notebooks string    `json:"notebooks,omitempty"`
 	Ready     bool      `json:"ready"`   // false while the holder starts
@@ -61,16 +64,21 @@ func Default() (Dir, error) {
 	return Dir(filepath.Join(home, ".local", "share", "berth", "default")), nil
 }
 
-// At is the data folder at path, or the default one when path is empty.
+// At is the data folder at path, or the default one when path is empty. It is
+// refused as by Check.
 func At(path string) (Dir, error) {
 	if path == "" {
-		return Default()
+		d, err := Default()
+		if err != nil {
+			return "", err
+		}
+		return d, d.Check()
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("data folder %s: %w", path, err)
 	}
-	return Dir(abs), nil
+	return Dir(abs), Dir(abs).Check()
 }
 
 // Join is the path of a file inside the folder.

@@ -31,13 +31,15 @@ const instant = 30 * time.Second
 const again = 5 * time.Millisecond
 
 // Lock takes the folder for this process, making it (mode 0700) where it does
-// not exist, and returns what gives it back. The lock is the kernel's (flock),
+// not exist, and returns what gives it back. Others are kept out of it from then on;
+// a folder where that is not possible is refused with ErrExposed, and one that holds
+// something else with ErrNotOurs, both untouched. The lock is the kernel's (flock),
 // so it ends with the process, however it ends. *HeldError says who has it. Whoever
 // only looks who holds the folder has a share of the lock meanwhile, and is waited
 // for.
 func (d Dir) Lock() (release func(), err error) {
-	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return nil, fmt.Errorf("make data folder: %w; choose another with --dir", err)
+	if err := d.claim(); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(d.Join("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -59,6 +61,23 @@ func (d Dir) Lock() (release func(), err error) {
 		_ = f.Truncate(0) // a number that is left is only looked at while somebody holds the folder
 		_ = f.Close()
 	}, nil
+}
+
+// claim makes the folder, or keeps others out of one that is this account's.
+func (d Dir) claim() error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fmt.Errorf("make data folder: %w; choose another with --dir", err)
+	}
+	if err := d.Check(); err != nil { // another account may have been quicker
+		return err
+	}
+	if _, err := d.State(); errors.Is(err, ErrNotOurs) {
+		return err
+	}
+	return d.keepOut()
 }
 
 // take locks the lock file for this process alone.

@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+
+	"berth.dev/berth/internal/visible"
 )
 
 // Status says how bad a finding is.
@@ -44,14 +46,14 @@ func Print(w io.Writer, findings []Finding) error {
 	out := bufio.NewWriter(w)
 	width := 0
 	for _, f := range findings {
-		width = max(width, len(f.Name))
+		width = max(width, len(visible.Line(f.Name)))
 	}
 	counts := map[Status]int{}
 	for _, f := range findings {
 		counts[f.Status]++
-		fmt.Fprintf(out, "%-4s  %-*s  %s\n", f.Status, width, f.Name, f.Seen)
+		fmt.Fprintf(out, "%-4s  %-*s  %s\n", visible.Line(string(f.Status)), width, visible.Line(f.Name), visible.Line(f.Seen))
 		if f.Do != "" {
-			fmt.Fprintf(out, "      %*s  -> %s\n", width, "", f.Do)
+			fmt.Fprintf(out, "      %*s  -> %s\n", width, "", visible.Line(f.Do))
 		}
 	}
 	fmt.Fprintf(out, "%d ok, %d to look at, %d in the way of GPUs\n", counts[OK], counts[Warn], counts[Fail])

@@ -33,3 +33,15 @@ warn  taints         none
 		t.Errorf("Failed gives %d, want 1: a warning is no failure", n)
 	}
 }
+
+func TestPrintKeepsToItsLines(t *testing.T) {
+	var got strings.Builder
+	list := []finding.Finding{{Name: "driver", Status: finding.Fail, Seen: "x\x1b[2J\nok    driver", Do: "y\r\u202e"}}
+	if err := finding.Print(&got, list); err != nil {
+		t.Fatal(err)
+	}
+	want := "fail  driver  x\\x1b[2J\\nok    driver\n              -> y\\r\\u202e\n0 ok, 0 to look at, 1 in the way of GPUs\n"
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("Print (-want +got):\n%s", diff)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,5 +82,32 @@ func TestStopCutsOffARequestThatTakesTooLong(t *testing.T) {
 	stop()
 	if got := <-answer; got != "error" {
 		t.Errorf("the request got %q", got)
+	}
+}
+
+func TestServeIsForThisMachineAlone(t *testing.T) {
+	url, _, _, stop := serving(t, time.Minute)
+	defer stop()
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]int{
+		"127.0.0.1:" + port: 200, "localhost:9": 200, "LOCALHOST": 200, "[::1]:" + port: 200, "127.1.2.3": 200,
+		"evil.example:" + port: 403, "127.0.0.1.evil.example": 403, "10.0.0.1": 403,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("a request for %s is answered with %d, want %d", host, resp.StatusCode, want)
+		}
 	}
 }

@@ -50,6 +50,9 @@ func (e *examined) plugin() finding.Finding {
 		return ok(name, "none; the GPUs are simulated")
 	case len(parts) == 0:
 		return ok(name, "no DaemonSet that is known; %s", strings.TrimPrefix(more, "; "))
+	case len(parts) == 1 && parts[0].who == berthsAgent && parts[0].wanted() == 0 && len(e.hidden) == 0:
+		return warn(name, listed(parts)+more+": no node has a label that says that it has GPUs",
+			"label the nodes that have them: kubectl label node NODE "+api.LabelAgent+"=true")
 	case len(late) > 0:
 		return warn(name, listed(parts)+more, "see why it is not ready: kubectl describe daemonset -n "+late[0].set.Namespace+" "+late[0].set.Name)
 	}

@@ -41,8 +41,9 @@ type kind struct {
 	image      string // last part of an image's name; "" is any
 }
 
-// agentLabel is the label app of the pods of Berth's agent.
-const agentLabel = "berth-agent"
+// agentLabel is the label app of the pods of Berth's agent, and berthsAgent what it is
+// called here.
+const agentLabel, berthsAgent = "berth-agent", "Berth's agent"
 
 // kinds are tried in order; the first that is met counts. The labels are those of the
 // manifests and charts of those who are named. NVIDIA's chart of the device plugin
@@ -57,7 +58,7 @@ var kinds = []kind{
 	{role: plugin, who: "GPU Operator", key: "app", value: "nvidia-device-plugin-daemonset"},
 	{role: plugin, who: "NVIDIA's static manifest", key: "name", value: "nvidia-device-plugin-ds"},
 	{role: plugin, who: "NVIDIA's Helm chart", key: "app.kubernetes.io/name", value: "nvidia-device-plugin"},
-	{role: plugin, who: "Berth's agent", key: "app", value: agentLabel},
+	{role: plugin, who: berthsAgent, key: "app", value: agentLabel},
 	{role: plugin, who: "GKE", key: "k8s-app", value: "nvidia-gpu-device-plugin"},
 	{role: plugin, who: "add-on of the cloud", key: "k8s-app", value: "nvidia-device-plugin"},
 	{role: plugin, who: "HAMi", key: "app.kubernetes.io/component", value: "hami-device-plugin"},

@@ -17,7 +17,7 @@ import (
 // hardwareLabels say that a node has NVIDIA GPUs, whether or not it offers them:
 // Node Feature Discovery's for NVIDIA as a PCI vendor, alone or with the class of a
 // display or 3D controller; GPU Feature Discovery's and the GPU Operator's; those of
-// GKE, EKS and AKS.
+// GKE, EKS, AKS and Karpenter. deploy/agent-daemonset.yaml chooses nodes by them.
 var hardwareLabels = []string{
 	"feature.node.kubernetes.io/pci-10de.present",
 	"feature.node.kubernetes.io/pci-0300_10de.present",
@@ -28,6 +28,9 @@ var hardwareLabels = []string{
 	"k8s.amazonaws.com/accelerator",
 	"eks.amazonaws.com/instance-gpu-name",
 	"kubernetes.azure.com/accelerator",
+	"eks.amazonaws.com/instance-gpu-manufacturer",
+	"karpenter.k8s.aws/instance-gpu-manufacturer",
+	"karpenter.azure.com/sku-gpu-manufacturer",
 }
 
 // hardware is the label of a node that says it has GPUs, or "". A node whose GPUs go
@@ -37,7 +40,7 @@ func hardware(n *v1.Node) string {
 		return ""
 	}
 	for _, key := range hardwareLabels {
-		if v, has := n.Labels[key]; has && v != "false" {
+		if v, has := n.Labels[key]; has && v != "false" && (v == "nvidia" || !strings.HasSuffix(key, "-manufacturer")) {
 			return key
 		}
 	}
@@ -81,7 +84,13 @@ func (e *examined) whyUnserved(n *v1.Node) string {
 	}
 	if len(plugins) > 0 {
 		p := plugins[0]
-		if !chooses(p, n) {
+		switch {
+		case chooses(p, n):
+		case p.who == berthsAgent && n.Labels[api.LabelAgent] == "false":
+			return fmt.Sprintf("the label %s=false keeps DaemonSet %s away: remove it where the agent is wanted", api.LabelAgent, p.name())
+		case p.who == berthsAgent:
+			return fmt.Sprintf("DaemonSet %s does not choose them: kubectl label node NODE %s=true", p.name(), api.LabelAgent)
+		default:
 			return fmt.Sprintf("DaemonSet %s does not choose them: compare its node selector %s with their labels", p.name(), selector(p))
 		}
 		return fmt.Sprintf("DaemonSet %s has no pod there: see its events with kubectl describe", p.name())

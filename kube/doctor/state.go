@@ -21,9 +21,10 @@ func (e *examined) devices() []finding.Finding {
 				continue
 			}
 			has, gives := node.Status.Capacity[r], node.Status.Allocatable[r]
-			capacity, allocatable = capacity+has.Value(), allocatable+gives.Value()
-			if gives.Value() < has.Value() {
-				texts = append(texts, fmt.Sprintf("%d of %d %s", gives.Value(), has.Value(), r))
+			all, some := kube.Amount(&has, kube.MostAsked), kube.Amount(&gives, kube.MostAsked)
+			capacity, allocatable = capacity+all, allocatable+some
+			if some < all {
+				texts = append(texts, fmt.Sprintf("%d of %d %s", some, all, r))
 			}
 		}
 		switch {

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -158,6 +159,8 @@ func TestWhatIsWrongWithADeclarationIsSaid(t *testing.T) {
 		{"a model that is not known", "[{name: a, max: 1, gpus: {product: Tesla T44, count: 1}}]", `pool a: gpus.product "Tesla T44" is not known; write one of `},
 		{"a model without a number", "[{name: a, max: 1, gpus: {product: Tesla T4}}]", `pool a: gpus.product is "Tesla T4", and gpus.count is not said`},
 		{"too many GPUs", "[{name: a, max: 1, gpus: {count: 257}}]", "pool a: gpus.count 257: a node has 0 to 256"},
+		{"more nodes than there are", "[{name: a, max: 9223372036854775807}]", "pool a: max 9223372036854775807: a pool has at most 1048576 nodes"},
+		{"more memory than bytes can count", "[{name: a, max: 1, memoryGiB: 9000000000}]", "pool a: cpu 0, memoryGiB 9000000000: write what a node has, at most 1048576 of each"},
 		{"no memory at all", "[{name: a, max: 1, memoryGiB: -1}]", "pool a: cpu 0, memoryGiB -1: "},
 		{"a taint without an effect", "[{name: a, max: 1, taints: [{key: x}]}]", `pool a: taint "x": it has a key, and its effect is NoSchedule, `},
 	} {
@@ -188,7 +191,7 @@ func TestPoolsAreReadWhereTheyAreDeclared(t *testing.T) {
 	}
 	answer := func(err error) *fake.Clientset {
 		c := fake.NewClientset()
-		c.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		c.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, apiruntime.Object, error) { return true, nil, err })
 		return c
 	}
 	if list, err := pool.Read(t.Context(), answer(apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, pool.Name, nil))); err != nil || list != nil {
@@ -198,4 +201,31 @@ func TestPoolsAreReadWhereTheyAreDeclared(t *testing.T) {
 	if _, err := pool.Read(t.Context(), answer(broken)); !errors.Is(err, broken) {
 		t.Errorf("unreachable: %v, want %v", err, broken)
 	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("[{name: a, min: 1, max: 20, cpu: 8, memoryGiB: 64, gpus: {product: Tesla T4, count: 4}}]")
+	f.Add("[{name: a, max: 9223372036854775807, cpu: -1, memoryGiB: 9000000000, gpus: {count: 3000000}}]")
+	f.Add("a: &a [x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\n" +
+		"e: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g]")
+	f.Add(strings.Repeat("[", 200_000))
+	f.Fuzz(func(t *testing.T, text string) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		list, err := pool.Parse(text)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 64<<20+uint64(1000*len(text)) {
+			t.Errorf("Parse of %d bytes allocates %d MiB", len(text), got>>20)
+		}
+		if err != nil {
+			return
+		}
+		for i := range list {
+			for name, q := range list[i].Node().Status.Capacity {
+				if q.Sign() < 0 {
+					t.Errorf("a node of pool %s has %s of %s", list[i].Name, q.String(), name)
+				}
+			}
+		}
+	})
 }

@@ -67,15 +67,20 @@ func Parse(text string) ([]Pool, error) {
 // mostGPUs is how many GPUs a node may be declared to have.
 const mostGPUs = 256
 
+// mostNodes is how many nodes a pool may be declared to grow to.
+const mostNodes = 1 << 20
+
 // check says what is wrong with a pool.
 func (p *Pool) check() error {
 	switch {
 	case p.Name == "":
 		return fmt.Errorf("it has no name; write the one that the label of its nodes has")
+	case p.Max > mostNodes:
+		return fmt.Errorf("max %d: a pool has at most %d nodes", p.Max, mostNodes)
 	case p.Min < 0 || p.Max < 1 || p.Min > p.Max:
 		return fmt.Errorf("min %d, max %d: write 0 or more for min, and for max at least 1 and no less than min", p.Min, p.Max)
-	case p.CPU < 0 || p.MemoryGiB < 0:
-		return fmt.Errorf("cpu %d, memoryGiB %d: write what a node has, or leave it out", p.CPU, p.MemoryGiB)
+	case p.CPU < 0 || p.MemoryGiB < 0 || p.CPU > enough || p.MemoryGiB > enough:
+		return fmt.Errorf("cpu %d, memoryGiB %d: write what a node has, at most %d of each, or leave it out", p.CPU, p.MemoryGiB, enough)
 	case p.GPUs.Count < 0 || p.GPUs.Count > mostGPUs:
 		return fmt.Errorf("gpus.count %d: a node has 0 to %d", p.GPUs.Count, mostGPUs)
 	case p.GPUs.Count == 0 && p.GPUs.Product != "":

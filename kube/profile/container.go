@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/api"
 )
 
 // Container is the name of the container that serves, as kubespawner has it.
@@ -135,14 +137,18 @@ func (m *maker) command() error {
 	return nil
 }
 
-// jupyter is the command line of a Jupyter server behind the notebook's prefix.
-// Who may reach it is decided before it, as with Kubeflow's images: it asks for no
-// token. url is the page to open, and dir the folder to show; "" is Jupyter's own.
+// jupyter is the command line of a Jupyter server behind the notebook's prefix. It
+// asks for the token that Berth's controller adds as a variable. Where none is added,
+// as behind Istio and by Kubeflow's controller, who may reach it is decided before it,
+// as with Kubeflow's images: then the file that would have a token is empty, and it
+// asks for none. Pages of other origins may not use it in any case. url is the page to open, and dir the folder to show; "" is Jupyter's own.
 func (m *maker) jupyter(url, dir string) []string {
+	m.token = api.TokenJupyter
+	m.env["JUPYTER_TOKEN_FILE"] = "/dev/null"
 	args := []string{
 		"jupyter", "lab", "--no-browser", "--ServerApp.ip=0.0.0.0",
 		fmt.Sprintf("--ServerApp.port=%d", m.main.Ports[0].ContainerPort), "--ServerApp.base_url=$(NB_PREFIX)",
-		"--ServerApp.token=", "--ServerApp.password=", "--ServerApp.allow_origin=*",
+		"--ServerApp.password=",
 	}
 	if url != "" {
 		args = append(args, "--ServerApp.default_url="+url)

@@ -25,6 +25,7 @@ type maker struct {
 	env         map[string]string // what kubespawner sets, under the profile's own
 	labels      map[string]string
 	annotations map[string]string
+	token       string // how the server takes a token of Berth's; "" is not at all
 	warnings    []Warning
 }
 
@@ -257,6 +258,9 @@ func (m *maker) whole(setting string) (*int64, error) {
 func (m *maker) metadata() error {
 	m.labels = map[string]string{api.AnnotationUser: safeSlug(m.user, 0, labelValue)}
 	m.annotations = map[string]string{api.AnnotationUser: m.user}
+	if m.token != "" {
+		m.annotations[api.AnnotationNotebookToken] = m.token
+	}
 	if err := m.into("extra_labels", expandTexts, &m.labels); err != nil {
 		return err
 	}

@@ -202,8 +202,8 @@ func TestRenderStorage(t *testing.T) {
 
 func TestRenderCommand(t *testing.T) {
 	tests := []struct{ name, override, args string }{
-		{"JupyterHub's own server is replaced", "{}", "jupyter lab --no-browser --ServerApp.ip=0.0.0.0 --ServerApp.port=8888 --ServerApp.base_url=$(NB_PREFIX) --ServerApp.token= --ServerApp.password= --ServerApp.allow_origin=*"},
-		{"so it is by its path, with what follows", "{cmd: [/opt/bin/jupyterhub-singleuser, --debug], port: 9999, default_url: \"/u/{username}\", notebook_dir: /work}", "jupyter lab --no-browser --ServerApp.ip=0.0.0.0 --ServerApp.port=9999 --ServerApp.base_url=$(NB_PREFIX) --ServerApp.token= --ServerApp.password= --ServerApp.allow_origin=* --ServerApp.default_url=/u/ada --ServerApp.root_dir=/work --debug"},
+		{"JupyterHub's own server is replaced", "{}", "jupyter lab --no-browser --ServerApp.ip=0.0.0.0 --ServerApp.port=8888 --ServerApp.base_url=$(NB_PREFIX) --ServerApp.password="},
+		{"so it is by its path, with what follows", "{cmd: [/opt/bin/jupyterhub-singleuser, --debug], port: 9999, default_url: \"/u/{username}\", notebook_dir: /work}", "jupyter lab --no-browser --ServerApp.ip=0.0.0.0 --ServerApp.port=9999 --ServerApp.base_url=$(NB_PREFIX) --ServerApp.password= --ServerApp.default_url=/u/ada --ServerApp.root_dir=/work --debug"},
 		{"another stays", "{cmd: rserver, args: [--x]}", "rserver --x"},
 		{"null is the image's own", "{cmd: null, args: [--x]}", ""},
 	}

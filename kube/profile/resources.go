@@ -110,6 +110,8 @@ func (m *maker) extraAmounts(setting string, out corev1.ResourceList) error {
 			return m.failIn(setting, name, "%v is not an amount: %w", list[name], err)
 		case q.Sign() < 0:
 			return m.failIn(setting, name, "%v is below 0", list[name])
+		case kube.GPUResource(name) && q.CmpInt64(kube.MostAsked) > 0:
+			return m.failIn(setting, name, "%v is more than any cluster has; write at most %d", list[name], kube.MostAsked)
 		case kube.GPUResource(name) && q.MilliValue()%1000 != 0:
 			return m.failIn(setting, name, "%v is not a whole number; ask for a part of a GPU with nvidia.com/gpu-memory", list[name])
 		}
@@ -149,7 +151,7 @@ func (m *maker) gpus() int64 {
 	for i := range m.pod.Containers {
 		for name, q := range m.pod.Containers[i].Resources.Limits {
 			if kube.GPUResource(string(name)) {
-				n += q.Value()
+				n += kube.Amount(&q, kube.MostAsked)
 			}
 		}
 	}

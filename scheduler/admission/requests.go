@@ -13,6 +13,9 @@ import (
 // RequestsName is the name of the policy of Requests and of its binding.
 const RequestsName = "berth-requests"
 
+// Names are those of all policies of this package, and of their bindings.
+func Names() []string { return []string{DevicesName, RequestsName, WarningsName} }
+
 // Policies are all that explain requests, for a cluster whose largest GPU has so
 // much memory; 0 is that nobody knows.
 func Policies(largestMiB int64) []Policy { return []Policy{Requests(largestMiB), Warnings()} }

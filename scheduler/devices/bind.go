@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/api"
@@ -38,6 +39,7 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 	}, metav1.CreateOptions{})
 	if err == nil {
 		p.desk.settled(pod.UID)
+		p.warn(ctx, pod, c.warning)
 		return nil
 	}
 	if refused(err) {
@@ -54,6 +56,13 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 		p.desk.doubts(pod.UID) // it may still be on its way
 	}
 	return p.unbound(pod, nodeName, fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
+}
+
+// warn records text, if any, as an event of a pod.
+func (p *Plugin) warn(ctx context.Context, pod *v1.Pod, text string) {
+	if text != "" {
+		p.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeWarning, "SharesNotGPUs", "Binding", "%s", text)
+	}
 }
 
 // unbound says that the binding of a pod came to nothing, and what becomes of it

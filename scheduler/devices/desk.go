@@ -2,6 +2,7 @@ package devices
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sync"
 
@@ -33,11 +34,19 @@ type desk struct {
 	// touched are nodes where something of the above has changed since the world
 	// was brought up to date: their NodeInfo does not tell.
 	touched map[string]bool
+	// arrived are pods of doubtful that the API shows where they were meant to be,
+	// and NodeInfos perhaps not yet.
+	arrived map[types.UID]bool
 	// wide are pods whose one node a Filter refused: they are next tried on all.
-	wide    map[types.UID]bool
-	score   scorer
-	waiting *waiting
-	gate    gate // of bindings
+	wide map[types.UID]bool
+	// sharesToo are pods that no node with GPUs would take: they are next tried on
+	// nodes with shares, too.
+	sharesToo map[types.UID]bool
+	score     scorer
+	waiting   *waiting
+	refused   *refusedRoom
+	gate      gate // of bindings
+	waits     *Waits
 	// keeps says whether the place of a pod is kept when its binding comes to
 	// nothing; answered is told first, and gives the name of its gang then.
 	keeps    func(types.UID) bool
@@ -52,14 +61,15 @@ type choice struct {
 	named      map[string][]sharing.Named
 	devices    []sharing.Device // each once
 	annotation string
-	doubt      bool // see desk.doubtful
+	warning    string // to the user, when the pod is bound
+	doubt      bool   // see desk.doubtful
 }
 
 func newDesk() *desk {
 	return &desk{
 		nodes: map[string]*node{}, assumed: map[types.UID]*choice{}, doubtful: map[types.UID][]*choice{}, holds: map[types.UID]*hold{},
-		touched: map[string]bool{}, wide: map[types.UID]bool{}, waiting: newWaiting(), gate: newGate(),
-		spent: map[types.UID]*hold{}, keeps: func(types.UID) bool { return false }, answered: func(types.UID, bool) string { return "" },
+		touched: map[string]bool{}, wide: map[types.UID]bool{}, sharesToo: map[types.UID]bool{}, waiting: newWaiting(), refused: newRefusedRoom(), gate: newGate(), waits: newWaits(),
+		spent: map[types.UID]*hold{}, arrived: map[types.UID]bool{}, keeps: func(types.UID) bool { return false }, answered: func(types.UID, bool) string { return "" },
 	}
 }
 
@@ -102,8 +112,7 @@ func (d *desk) follow(n *node, info fwk.NodeInfo) bool {
 	}
 	n.round++
 	var come []*counted
-	for _, pi := range info.GetPods() {
-		pod := pi.GetPod()
+	for pod := range podsOn(info) {
 		c := n.pods[pod.UID]
 		if c == nil || c.pod != pod {
 			var ok bool
@@ -197,8 +206,7 @@ func (d *desk) bound(name string, info fwk.NodeInfo) []kube.Bound {
 		told = nil // as good as none: the pods count by what they ask for
 	}
 	var out []kube.Bound
-	for _, pi := range info.GetPods() {
-		pod := pi.GetPod()
+	for pod := range podsOn(info) {
 		if kube.Request(pod) == nil {
 			continue
 		}
@@ -216,6 +224,20 @@ func (d *desk) bound(name string, info fwk.NodeInfo) []kube.Bound {
 		out = append(out, b)
 	}
 	return out
+}
+
+// podsOn lists the pods that info shows on its node, assumed ones too. Pods that are
+// only nominated for it, which the framework adds to the NodeInfo that it asks
+// Filter about, are left out: what is kept for them are their holds, and counted
+// beside those they would take the devices of their holds from one another.
+func podsOn(info fwk.NodeInfo) iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		for _, pi := range info.GetPods() {
+			if pod := pi.GetPod(); pod.Spec.NodeName != "" && !yield(pod) {
+				return
+			}
+		}
+	}
 }
 
 // holdsOn lists what is held on a node, with mu held: first what bindings of
@@ -236,13 +258,6 @@ func (d *desk) holdsOn(name string) []*hold {
 	}
 	slices.SortFunc(out, func(a, b *hold) int { return cmp.Or(cmp.Compare(a.taken, b.taken), cmp.Compare(a.pod.UID, b.pod.UID)) })
 	return out
-}
-
-// doubted says whether a binding of a pod may still be on its way.
-func (d *desk) doubted(uid types.UID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.doubtful[uid] != nil
 }
 
 // touch notes that what is known of a node is out of date although its NodeInfo
@@ -267,6 +282,7 @@ func (d *desk) assume(c *choice) {
 	d.assumed[c.pod.UID] = c
 	d.spend(c.pod.UID)
 	delete(d.wide, c.pod.UID)
+	delete(d.sharesToo, c.pod.UID)
 }
 
 // chosen gives the choice for a pod, or nil.
@@ -274,15 +290,6 @@ func (d *desk) chosen(uid types.UID) *choice {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.assumed[uid]
-}
-
-// doubts notes that it is not known whether the binding of a pod arrived.
-func (d *desk) doubts(uid types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if c := d.assumed[uid]; c != nil {
-		c.doubt = true
-	}
 }
 
 // spend has what is held for a pod be part of what is reserved for it, with mu
@@ -315,32 +322,8 @@ func (d *desk) giveUp(uid types.UID) {
 	}
 }
 
-// settled notes that a pod was bound by the last binding that was sent: no
-// earlier one can arrive any more.
-func (d *desk) settled(uid types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clear(uid)
-}
-
-// saw takes a pod as the API has it now: one that is bound elsewhere settles the
-// doubt. One that is bound where it was meant to be is settled when its NodeInfo
-// has it.
-func (d *desk) saw(pod *v1.Pod) {
-	if pod.Spec.NodeName == "" {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.spent, pod.UID)
-	if slices.ContainsFunc(d.doubtful[pod.UID], func(c *choice) bool { return c.node == pod.Spec.NodeName }) {
-		return
-	}
-	d.clear(pod.UID)
-}
-
 // forget drops all about a pod that is gone, and says whether anything was held for
-// it: those who wait are then to be called.
+// it, or perhaps by it: those who wait are then to be called.
 func (d *desk) forget(uid types.UID) (held bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -350,15 +333,7 @@ func (d *desk) forget(uid types.UID) (held bool) {
 	delete(d.assumed, uid)
 	delete(d.spent, uid)
 	delete(d.wide, uid)
+	delete(d.sharesToo, uid)
 	held = d.dropHold(uid)
-	d.clear(uid)
-	return held
-}
-
-// clear drops the doubt about a pod, with mu held.
-func (d *desk) clear(uid types.UID) {
-	for _, c := range d.doubtful[uid] {
-		d.touch(c.node)
-	}
-	delete(d.doubtful, uid)
+	return d.clear(uid) || held
 }

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/queue"
 )
 
 // Hold keeps whole GPUs of a node, by position, for a pod.
@@ -66,3 +67,21 @@ func Classes(p *Plugin) int { return len(p.desk.score.world.classes.byKey) }
 
 // Learned is how many requests the policy of p has learned of.
 func Learned(p *Plugin) float64 { return p.desk.score.world.policy.Mix().Total() }
+
+// WaitOf is what a refused pod waits for, as far as the plugins alone know.
+func WaitOf(p *Plugin, pod *v1.Pod) queue.Wait { return p.desk.waits.Of(pod, queue.Refused{}) }
+
+// Lines are the names of the pods that wait in each line of p, in their order.
+func Lines(p *Plugin) (out [][]string) {
+	q := p.desk.waiting
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.lines {
+		var names []string
+		for _, w := range l.pods {
+			names = append(names, w.pod.Name)
+		}
+		out = append(out, names)
+	}
+	return out
+}

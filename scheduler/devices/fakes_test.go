@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -91,6 +92,9 @@ func (i *info) GetPods() []fwk.PodInfo {
 	}
 	var out []fwk.PodInfo
 	for _, p := range i.pods {
+		if p.Spec.NodeName == "" {
+			p.Spec.NodeName = i.node.Name // as the scheduler's cache has it of every pod of a node
+		}
 		out = append(out, podInfo{pod: p})
 	}
 	return out
@@ -120,7 +124,22 @@ type handle struct {
 	byName    map[string]*info // nodes by name, where there are many
 	activated map[types.UID]bool
 	clock     int64 // generations given by schedule
+	warned    []string
 }
+
+// warnings is a recorder that keeps what pods are warned of.
+type warnings struct {
+	events.EventRecorderLogger
+	h *handle
+}
+
+func (w warnings) WithLogger(klog.Logger) events.EventRecorderLogger { return w }
+func (w warnings) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
+	w.h.warned = append(w.h.warned, regarding.(*v1.Pod).Name+" "+reason+" "+fmt.Sprintf(note, args...))
+}
+
+// EventRecorder records warnings.
+func (h *handle) EventRecorder() events.EventRecorderLogger { return warnings{h: h} }
 
 // Activate notes pods that are to be tried at once.
 func (h *handle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
 
@@ -110,6 +111,7 @@ const permitTimeout = time.Minute
 func (g *Gangs) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	switch goes, text := g.book.arrived(pod.UID); {
 	case text != "":
+		g.book.desk.waits.note(pod.UID, queue.Gang)
 		return fwk.NewStatus(fwk.Unschedulable, text), 0
 	case !goes:
 		return fwk.NewStatus(fwk.Wait, "waiting for the rest of the gang"), permitTimeout
@@ -117,40 +119,11 @@ func (g *Gangs) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ strin
 	return nil, 0
 }
 
-// Less implements fwk.QueueSortPlugin. Higher priority comes first; of equal
-// priority, members of a gang that runs in part, then what waits longest. All
-// members of a gang count as old as its oldest, so that they come one after the
-// other.
+// Less implements fwk.QueueSortPlugin, in the order of package queue. What counts
+// is when a pod was created, not when it came into this queue, which is another
+// time after each try and each start of the scheduler.
 func (g *Gangs) Less(a, b fwk.QueuedPodInfo) bool {
-	x, y := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
-	if p, q := priority(x), priority(y); p != q {
-		return p > q
-	}
-	since, then := a.GetTimestamp(), b.GetTimestamp()
-	if g.book.ranked.Load() == 0 {
-		return since.Before(then)
-	}
-	i, j := g.book.rankOf(x.UID), g.book.rankOf(y.UID)
-	if i.partly != j.partly {
-		return i.partly
-	}
-	if i.gang != "" {
-		since = i.since
-	}
-	if j.gang != "" {
-		then = j.since
-	}
-	if !since.Equal(then) {
-		return since.Before(then)
-	}
-	return i.gang < j.gang
-}
-
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
+	return queue.Compare(g.book.ticketOf(a.GetPodInfo().GetPod()), g.book.ticketOf(b.GetPodInfo().GetPod())) < 0
 }
 
 // SignPod implements fwk.SignPlugin: members are not placed one like the other.

@@ -36,12 +36,12 @@ func TestAGangWaitsUntilItIsComplete(t *testing.T) {
 		r.rests(5 * time.Second)
 		want := map[string]string{}
 		for i := range 3 {
-			want[fmt.Sprint("g-", i)] = "waiting for 1 more pod of gang g (3 of 4 exist)"
+			want[fmt.Sprint("g-", i)] = "waiting for 1 more pod of gang g (3 of 4 exist) [WaitingForGang]"
 		}
 		if diff := cmp.Diff(want, r.said); diff != "" || len(r.tried) > 0 {
 			t.Errorf("%d pods tried; conditions -want +got\n%s", len(r.tried), diff)
 		}
-		if diff := cmp.Diff([]string{want["g-0"]}, r.told); diff != "" {
+		if diff := cmp.Diff([]string{"waiting for 1 more pod of gang g (3 of 4 exist)"}, r.told); diff != "" {
 			t.Errorf("events: -want +got\n%s", diff)
 		}
 		r.add(pods[3])
@@ -366,8 +366,8 @@ func TestOfPodsThatCannotBeUnderstoodNoneIsPlaced(t *testing.T) {
 		r.run()
 		r.rests(5 * time.Second)
 		want := map[string]string{
-			"g-0": "gang g: nobody says how many pods it has: add the annotation berth.dev/gang-min-count to its pods",
-			"g-1": "waiting for 1 more pod of gang g (1 of 2 exist)",
+			"g-0": "gang g: nobody says how many pods it has: add the annotation berth.dev/gang-min-count to its pods [InvalidRequest]",
+			"g-1": "waiting for 1 more pod of gang g (1 of 2 exist) [WaitingForGang]",
 		}
 		if diff := cmp.Diff(want, r.said); diff != "" || len(r.tried) > 0 {
 			t.Errorf("%d tried; conditions -want +got\n%s", len(r.tried), diff)

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
 
@@ -37,9 +38,8 @@ type gangBook struct {
 // gangRank is where a member stands in the queue. It does not change while the
 // member is there.
 type gangRank struct {
-	gang   string
-	since  time.Time
-	partly bool // others of the gang are bound
+	oldest queue.Age // of its members
+	partly bool      // others of the gang are bound
 }
 
 // stage is how far a member has come.
@@ -59,12 +59,13 @@ type team struct {
 	gang    kube.Gang // as its members say
 	members map[types.UID]*member
 	count   [stages]int
-	since   time.Time              // when its oldest member was made, as of the first time that it was whole
+	since   queue.Age              // of its oldest member, as of the first time that it was whole
 	leader  types.UID              // the member that is let into the queue to plan; "" is nobody yet
 	whole   bool                   // there was something to plan when last looked
 	runs    bool                   // enough members had a place when last looked
 	plan    *gangPlan              // nil: none
 	refused *gangRefusal           // nil: it was not tried, or fitted
+	room    bool                   // room is being made for it, since it was refused
 	rounds  int                    // plans in a row that something else refused
 	avoid   map[types.UID][]string // nodes that refused a member
 	retry   time.Time              // no plan before
@@ -104,18 +105,21 @@ func (b *gangBook) knows(uid types.UID) bool {
 	return b.of[uid] != nil
 }
 
-// rankOf gives where a pod stands in the queue; the zero value for those that
-// are of no gang.
-func (b *gangBook) rankOf(uid types.UID) gangRank {
-	if r, ok := b.ranks.Load(uid); ok {
-		return r.(gangRank)
+// ticketOf is what decides when it is a pod's turn.
+func (b *gangBook) ticketOf(pod *v1.Pod) queue.Ticket {
+	t := kube.TicketOf(pod)
+	if b.ranked.Load() == 0 {
+		return t
 	}
-	return gangRank{}
+	if r, ok := b.ranks.Load(pod.UID); ok {
+		t.Gang, t.Partial = r.(gangRank).oldest, r.(gangRank).partly
+	}
+	return t
 }
 
 // rank notes where a member stands, with mu held.
 func (b *gangBook) rank(t *team, uid types.UID) {
-	if _, had := b.ranks.Swap(uid, gangRank{t.gang.Key, t.since, t.count[stageBound] > 0}); !had {
+	if _, had := b.ranks.Swap(uid, gangRank{t.since, t.count[stageBound] > 0}); !had {
 		b.ranked.Add(1)
 	}
 }
@@ -237,8 +241,8 @@ func (t *team) ready() int {
 // planned says whether the plan has a place for a member.
 func (t *team) planned(uid types.UID) bool { return t.plan != nil && t.plan.nodes[uid] != "" }
 
-// waiting lists the members without a place, by the time when they were made and
-// by name.
+// waiting lists the members without a place, by the second in which they were
+// created and by name: they are placed together, and near one another by number.
 func (t *team) waiting() []*v1.Pod {
 	var out []*v1.Pod
 	for _, m := range t.members {
@@ -247,7 +251,7 @@ func (t *team) waiting() []*v1.Pod {
 		}
 	}
 	slices.SortFunc(out, func(a, b *v1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.CreationTimestamp.Unix(), b.CreationTimestamp.Unix()), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
 
@@ -57,7 +58,7 @@ func (b *gangBook) heldBack(t *team, m *member) string {
 	case t.plan != nil:
 		return fmt.Sprintf("waiting for the rest of gang %s to be placed", t.gang.Name)
 	}
-	if t.since.IsZero() {
+	if t.since.UID == "" {
 		t.since = t.oldest()
 	}
 	if !t.led() {
@@ -86,31 +87,15 @@ func (t *team) waits() string {
 	return fmt.Sprintf("waiting for gang %s: its pods do not fit together now, and pod %s says why", t.gang.Name, l.pod.Name)
 }
 
-// remark is what the condition of member m is to say now, with mu held; "" leaves
-// it as it is. The leader of a gang that was tried has its answer from the
-// scheduler.
-func (b *gangBook) remark(t *team, m *member) string {
-	if !m.held || m.stage != stagePending && m.stage != stageWrong {
-		return ""
-	}
-	switch text := b.missing(t, m); {
-	case text != "":
-		return text
-	case t.planned(m.pod.UID), t.leader == m.pod.UID:
-		return ""
-	}
-	return t.waits()
-}
-
-// oldest is when the oldest member was made.
-func (t *team) oldest() time.Time {
-	var at time.Time
+// oldest is the age of the oldest member.
+func (t *team) oldest() queue.Age {
+	var out queue.Age
 	for _, m := range t.members {
-		if made := m.pod.CreationTimestamp.Time; at.IsZero() || made.Before(at) {
-			at = made
+		if age := kube.AgeOf(m.pod); out.UID == "" || age.Compare(out) < 0 {
+			out = age
 		}
 	}
-	return at
+	return out
 }
 
 // saw takes a pod as the watch has it.
@@ -171,6 +156,7 @@ func (b *gangBook) do(a aftermath) {
 		b.desk.release(uid)
 	}
 	for uid, text := range a.back {
+		b.desk.waits.note(uid, queue.Gang)
 		b.reject(uid, text)
 	}
 	if len(a.wake) > 0 {

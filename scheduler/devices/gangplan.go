@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
 
@@ -65,6 +66,8 @@ func (b *gangBook) task(pod *v1.Pod, paced bool) (task *gangTask, text string) {
 // PreFilter implements fwk.PreFilterPlugin: it sends members to the nodes that are
 // planned for them. The first that comes plans for all.
 func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	waits := g.p.desk.waits
+	waits.clear(pod.UID) // this plugin comes first
 	if !g.book.knows(pod.UID) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -74,8 +77,9 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 		}
 		return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 	}
-	if waits := g.room.roomForGang(ctx, g.book, pod); waits != "" {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, waits)
+	if text := g.room.roomForGang(ctx, g.book, pod); text != "" {
+		waits.note(pod.UID, queue.Preemption)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 	}
 	if h := g.p.desk.holdOf(pod.UID); h != nil {
 		return &fwk.PreFilterResult{NodeNames: sets.New(h.node)}, nil
@@ -83,6 +87,7 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 	task, text := g.book.task(pod, true)
 	switch {
 	case text != "":
+		waits.note(pod.UID, g.book.waitOf(pod.UID))
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 	case task == nil:
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -95,10 +100,12 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 	case refusal != nil:
 		decided(resultUnschedulable, string(foremost(refusal.Nodes)), began)
 		g.book.unfit(pod, refusal, time.Since(began))
+		waits.note(pod.UID, queue.Room)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 	}
 	g.book.placed(pod, task, nodes)
 	if nodes[pod.UID] == "" {
+		waits.note(pod.UID, queue.Room)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s runs without this pod until there is room for it", task.gang.Name))
 	}
 	return &fwk.PreFilterResult{NodeNames: sets.New(nodes[pod.UID])}, nil
@@ -174,6 +181,7 @@ func (g *GangPlans) hold(pl *planner, task *gangTask, plan *gang.Plan) (nodes ma
 			}
 			return nil, i, fmt.Errorf("hold the devices of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
+		pl.p.desk.waiting.leave(pod.UID)
 		nodes[pod.UID] = pl.nodeName(at.Node)
 	}
 	return nodes, -1, nil
@@ -208,7 +216,7 @@ func (b *gangBook) unfit(pod *v1.Pod, no *gang.Refusal, cost time.Duration) {
 	if t == nil {
 		return
 	}
-	t.leader, t.refused = pod.UID, &gangRefusal{short: no.ShortMilli}
+	t.leader, t.refused, t.room = pod.UID, &gangRefusal{short: no.ShortMilli}, false
 	for _, c := range no.Nodes {
 		t.refused.host = t.refused.host || c.Reason == placement.TooManyPods || c.Reason == placement.NotEnoughCPU || c.Reason == placement.NotEnoughMemory
 	}
@@ -297,7 +305,9 @@ func (g *GangPlans) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Po
 	if !ends {
 		return nil, fwk.NewStatus(fwk.Unschedulable, text)
 	}
-	if text == "" {
+	if text != "" {
+		g.p.desk.waits.note(pod.UID, queue.Gang)
+	} else {
 		if result, status := g.room.makeRoomForGang(ctx, g.book, pod); status != nil {
 			return result, status
 		}

@@ -1,6 +1,7 @@
 package devices_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -89,15 +90,16 @@ func newRig(t *testing.T, nodes ...int) *rig {
 	c := client(r.bind, func(name string) *v1.Pod { return r.pods[types.UID(name)] }).(*fake.Clientset)
 	c.PrependReactor("patch", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
 		patch := a.(k8stesting.PatchAction)
-		_, text, _ := strings.Cut(string(patch.GetPatch()), `"message":"`)
-		text, _, _ = strings.Cut(text, `"`)
+		var what v1.Pod
+		if err := json.Unmarshal(patch.GetPatch(), &what); err != nil || len(what.Status.Conditions) != 1 {
+			t.Errorf("patch of pod %s: %s: %v", patch.GetName(), patch.GetPatch(), err)
+			return true, &v1.Pod{}, nil
+		}
 		r.later(func() {
 			if r.pods[types.UID(patch.GetName())] != nil {
-				r.update(types.UID(patch.GetName()), func(p *v1.Pod) {
-					p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: text}}
-				})
+				r.update(types.UID(patch.GetName()), func(p *v1.Pod) { p.Status.Conditions = what.Status.Conditions })
 			}
-			r.said[patch.GetName()] = text
+			r.said[patch.GetName()] = what.Status.Conditions[0].Message
 		})
 		return true, &v1.Pod{}, nil
 	})

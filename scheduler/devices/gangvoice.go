@@ -16,6 +16,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube"
 )
 
 // Members say what they wait for when nothing has changed for quietFor: while the
@@ -78,8 +81,26 @@ func (v *gangVoice) later(d time.Duration) {
 
 // remark is what one member has to say.
 type remark struct {
-	pod        *v1.Pod
-	gang, text string
+	pod          *v1.Pod
+	gang         string
+	reason, text string // of the condition
+	says         string // the sentence alone, for an event
+}
+
+// says makes what a member has to say of a sentence and of what it waits for.
+func (b *gangBook) says(t *team, pod *v1.Pod, sentence string, wait queue.Wait) remark {
+	if b.desk != nil {
+		wait = b.desk.waits.judge(pod, queue.Refused{Noted: wait})
+	}
+	r := remark{pod: pod, gang: t.gang.Key, says: sentence}
+	r.reason, r.text = kube.WaitCondition(wait, sentence)
+	return r
+}
+
+// written reports whether a pod's condition says the same.
+func (r *remark) written(pod *v1.Pod) bool {
+	c := kube.Unscheduled(pod)
+	return c != nil && c.Reason == r.reason && c.Message == r.text
 }
 
 // talk writes what is to be said now; one goroutine at a time.
@@ -95,7 +116,7 @@ func (v *gangVoice) talk() {
 	v.mu.Unlock()
 	again := time.Duration(0)
 	for _, r := range v.book.remarks() {
-		if v.book.says(r.pod.UID) != r.text {
+		if !v.book.still(&r) {
 			again = quietFor
 			continue
 		}
@@ -121,10 +142,12 @@ func (b *gangBook) remarks() []remark {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []remark
-	for key, t := range b.teams {
+	for _, t := range b.teams {
 		for _, m := range t.members {
-			if text := b.remark(t, m); text != "" && text != saidBy(m.pod) {
-				out = append(out, remark{m.pod, key, text})
+			if text, wait := b.remark(t, m); text != "" {
+				if r := b.says(t, m.pod, text, wait); !r.written(m.pod) {
+					out = append(out, r)
+				}
 			}
 		}
 	}
@@ -137,30 +160,64 @@ func (b *gangBook) remarks() []remark {
 	return out
 }
 
-// says is what a member has to say now.
-func (b *gangBook) says(uid types.UID) string {
+// still reports whether a member has the same to say now.
+func (b *gangBook) still(r *remark) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.of[r.pod.UID]
+	if t == nil {
+		return false
+	}
+	text, wait := b.remark(t, t.members[r.pod.UID])
+	now := b.says(t, r.pod, text, wait)
+	return now.says == r.says && now.reason == r.reason && now.text == r.text
+}
+
+// remark is what the condition of member m is to say now, and what it waits for, with
+// mu held; "" leaves it as it is. The leader of a gang that was tried has its answer
+// from the scheduler.
+func (b *gangBook) remark(t *team, m *member) (string, queue.Wait) {
+	if !m.held || m.stage != stagePending && m.stage != stageWrong {
+		return "", queue.Unknown
+	}
+	switch text := b.missing(t, m); {
+	case text != "":
+		return text, b.wait(t, m)
+	case t.planned(m.pod.UID), t.leader == m.pod.UID:
+		return "", queue.Unknown
+	}
+	return t.waits(), b.wait(t, m)
+}
+
+// wait is what member m waits for while it is held back, with mu held. Of a gang
+// that is complete and does not fit, every member waits for room: who makes nodes
+// must know all of them to make enough.
+func (b *gangBook) wait(t *team, m *member) queue.Wait {
+	switch {
+	case m.wrong != "":
+		return queue.Invalid
+	case b.missing(t, m) != "", t.refused == nil, t.plan != nil:
+		return queue.Gang
+	case t.room:
+		return queue.Preemption
+	}
+	return queue.Room
+}
+
+// waitOf is wait for a pod.
+func (b *gangBook) waitOf(uid types.UID) queue.Wait {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.of[uid]; t != nil {
-		return b.remark(t, t.members[uid])
+		return b.wait(t, t.members[uid])
 	}
-	return ""
-}
-
-// saidBy is what a pod's condition says of why it is not scheduled.
-func saidBy(pod *v1.Pod) string {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
-			return c.Message
-		}
-	}
-	return ""
+	return queue.Unknown
 }
 
 // write writes one remark, and an event if its gang has not said the same last.
 func (v *gangVoice) write(r remark) error {
-	condition := map[string]any{"type": v1.PodScheduled, "status": v1.ConditionFalse, "reason": v1.PodReasonUnschedulable, "message": r.text}
-	if saidBy(r.pod) == "" {
+	condition := map[string]any{"type": v1.PodScheduled, "status": v1.ConditionFalse, "reason": r.reason, "message": r.text}
+	if kube.Unscheduled(r.pod) == nil {
 		condition["lastTransitionTime"] = metav1.Now()
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": r.pod.UID}, "status": map[string]any{"conditions": []any{condition}}})
@@ -175,14 +232,14 @@ func (v *gangVoice) write(r remark) error {
 		return err
 	}
 	v.mu.Lock()
-	news := v.told[r.gang] != r.text
+	news := v.told[r.gang] != r.says
 	if len(v.told) > 1<<12 {
 		clear(v.told)
 	}
-	v.told[r.gang] = r.text
+	v.told[r.gang] = r.says
 	v.mu.Unlock()
 	if news && v.events != nil {
-		v.events.Eventf(r.pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", r.text)
+		v.events.Eventf(r.pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", r.says)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		{
 			Event: fwk.ClusterEvent{
 				Resource:   fwk.Node,
-				ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint,
+				ActionType: fwk.Add | fwk.Delete | fwk.UpdateNodeAllocatable | fwk.UpdateNodeAnnotation | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint,
 			},
 			QueueingHintFn: p.nodeChanged,
 		},
@@ -30,7 +30,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 }
 
 // podGone is the hint for a pod that has left its node, or the node that it was
-// nominated for, where room was made for it. Pods that are not the first of their line
+// nominated for, where room was made for it. One without GPUs counts for those who
+// lack CPU, memory or room for pods, or could make room but for pods that stay. Pods that are not the first of their line
 // are queued too, once: Waiting then keeps them back, and no event asks for them again.
 func (p *Plugin) podGone(_ klog.Logger, pod *v1.Pod, old, _ any) (fwk.QueueingHint, error) {
 	waits, head, sizes := p.desk.waiting.place(pod.UID)
@@ -38,7 +39,8 @@ func (p *Plugin) podGone(_ klog.Logger, pod *v1.Pod, old, _ any) (fwk.QueueingHi
 	switch {
 	case waits && !head || !ok:
 		return fwk.Queue, nil
-	case gone.Spec.NodeName == "" && gone.Status.NominatedNodeName == "" || kube.Request(gone) == nil && !(waits && sizes):
+	case gone.Spec.NodeName == "" && gone.Status.NominatedNodeName == "",
+		kube.Request(gone) == nil && !(waits && sizes) && !p.desk.refused.against(pod.UID).others:
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
@@ -54,15 +56,25 @@ func (p *Plugin) podChanged(_ klog.Logger, pod *v1.Pod, _, now any) (fwk.Queuein
 	return fwk.Queue, nil
 }
 
-// nodeChanged is the hint for a node that has come or changed.
-func (p *Plugin) nodeChanged(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+// nodeChanged is the hint for a node that has come or changed, or is gone with the
+// room that was made for the pod there.
+func (p *Plugin) nodeChanged(_ klog.Logger, pod *v1.Pod, old, now any) (fwk.QueueingHint, error) {
+	gone, ok := old.(*v1.Node)
+	if now != nil || !ok {
+		return fwk.Queue, nil
+	}
+	if h := p.desk.holdOf(pod.UID); h == nil || h.node != gone.Name {
+		return fwk.QueueSkip, nil
+	}
 	return fwk.Queue, nil
 }
 
 // seen takes a pod as the API has it now, and before. One that waits and asks
 // for something else now is tried again.
 func (d *desk) seen(old, now *v1.Pod) {
-	d.saw(now)
+	if d.saw(now) {
+		d.resolved()
+	}
 	if now.Spec.NodeName != "" { // also where somebody else has bound it
 		d.release(now.UID)
 	}

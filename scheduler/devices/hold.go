@@ -58,7 +58,15 @@ func (d *desk) release(uid types.UID) bool {
 	return had
 }
 
-// dropHold is release with mu held.
+// withdraw gives up what is held for a pod without calling anybody: what was taken
+// in this scheduling cycle has kept nobody from anything.
+func (d *desk) withdraw(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dropHold(uid)
+}
+
+// dropHold is release with mu held, and calls nobody.
 func (d *desk) dropHold(uid types.UID) bool {
 	h := d.holds[uid]
 	if h == nil {
@@ -162,7 +170,6 @@ func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) error {
 	d.holds[pod.UID] = h
 	d.touch(h.node)
 	d.mu.Unlock()
-	d.waiting.leave(pod.UID)
 	pl.see(h.node)
 	if old != nil && old.node != h.node {
 		pl.see(old.node)
@@ -171,13 +178,13 @@ func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) error {
 }
 
 // release gives up what is held for a pod, if anything, so that the placer sees it
-// free.
+// free. It calls nobody: that is for the end of the plan.
 func (pl *planner) release(uid types.UID) {
 	h := pl.p.desk.holdOf(uid)
 	if h == nil {
 		return
 	}
-	pl.p.desk.release(uid)
+	pl.p.desk.withdraw(uid)
 	pl.see(h.node)
 }
 

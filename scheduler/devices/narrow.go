@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube"
 )
@@ -31,6 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if err := kube.CheckRequest(pod); err != nil {
+		p.desk.waits.note(pod.UID, queue.Invalid)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
 	if h == nil {
@@ -56,6 +58,7 @@ type finding struct {
 	reason string // why no node fits, for metrics
 	key    string // of its line
 	counts []placement.Count
+	only   sets.Set[string] // of resultWide: the nodes to be asked; nil is every one
 }
 
 // narrow asks the index for the node of a pod, and sets w.node to it.
@@ -77,7 +80,7 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *wanted, nodes []fwk
 		s.world.index.Arrive(&w.request)
 	}
 	if retry || !w.simple {
-		return finding{result: resultWide}
+		return finding{result: resultWide, only: p.whole(pod.UID, w)}
 	}
 	i, ok := s.world.index.Best(&w.request)
 	if !ok {
@@ -110,18 +113,53 @@ func (p *Plugin) answer(pod *v1.Pod, w *wanted, f *finding) (*fwk.PreFilterResul
 	q := p.desk.waiting
 	switch f.result {
 	case resultUnschedulable:
+		p.desk.waits.note(pod.UID, queue.Room)
 		q.join(pod, f.key, f.counts)
 		return nil, fwk.NewStatus(fwk.Unschedulable, w.explain(f.counts))
 	case resultNarrow:
 		if ahead := q.first(pod, f.key); ahead != nil {
-			q.join(pod, f.key, nil)
+			p.desk.waits.note(pod.UID, queue.Turn)
+			q.yield(pod, f.key)
 			f.result = resultWaiting
 			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod %s/%s asks for the same and comes first", ahead.Namespace, ahead.Name))
 		}
 		return &fwk.PreFilterResult{NodeNames: sets.New(w.node)}, nil
 	}
 	q.leave(pod.UID)
+	if f.only != nil {
+		return &fwk.PreFilterResult{NodeNames: f.only}, nil
+	}
 	return nil, nil
+}
+
+// whole gives the nodes with GPUs for a pod that asks for several, where others have
+// shares, which come last; nil is every node: none has the GPUs, or the plugins have
+// refused those that do. The world's lock must be held.
+func (p *Plugin) whole(uid types.UID, w *wanted) sets.Set[string] {
+	if p.desk.takeSharesToo(uid) || !w.request.Units || w.request.GPUs < 2 || w.request.SharesDo {
+		return nil
+	}
+	s, last, out := p.desk.score.world.snapshot, false, sets.New[string]()
+	for i, at := range p.desk.score.world.sites {
+		if s.SharesLast(i, &w.request) {
+			last = true
+		} else if at.odd || placement.Fit(s, i, &w.request) == placement.Fits {
+			out.Insert(at.object.Name)
+		}
+	}
+	if w.whole = last && len(out) > 0; !w.whole {
+		return nil
+	}
+	return out
+}
+
+// takeSharesToo says whether a pod is to be tried on nodes with shares, too, once.
+func (d *desk) takeSharesToo(uid types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	too := d.sharesToo[uid]
+	delete(d.sharesToo, uid)
+	return too
 }
 
 // takeWide says whether a pod is to be tried on all nodes now, once.
@@ -175,13 +213,15 @@ func (s *scorer) prefer(log klog.Logger, d *desk, info fwk.NodeInfo, pod *v1.Pod
 }
 
 // PostFilter tries a pod whose one node was refused by a Filter on all nodes, at
-// once: the index does not know all that the plugins know.
+// once: the index does not know all that the plugins know. One that asks for several
+// GPUs is tried on those with GPUs before those with shares.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	w, ok := wantedOf(state)
-	if ok && w.node != "" && w.hold == nil {
+	if ok && (w.node != "" || w.whole) && w.hold == nil {
 		p.desk.mu.Lock()
-		p.desk.wide[pod.UID] = true
+		p.desk.wide[pod.UID], p.desk.sharesToo[pod.UID] = true, w.whole
 		p.desk.mu.Unlock()
+		p.desk.waits.note(pod.UID, queue.Retry)
 		p.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // nobody needs to make room yet
 	}

@@ -61,9 +61,10 @@ func maker(d *desk) Maker {
 					obj = gone.Obj
 				}
 				if pod, ok := obj.(*v1.Pod); ok {
+					d.waits.clear(pod.UID)
 					held := d.forget(pod.UID)
 					if d.waiting.leave(pod.UID); held {
-						d.waiting.wake()
+						d.resolved()
 					}
 				}
 			},
@@ -94,7 +95,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	case n.err != nil:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.err.Error())
 	case n.ledger == nil:
-		return uncounted(pod, w, info)
+		return n.uncounted(pod, w, info)
 	}
 	if name := missing(info.Node(), w.resources()); name != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Insufficient "+name)
@@ -147,6 +148,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("node %s: %v", nodeName, err))
 	}
+	c.warning = kube.SeveralShares(pod, info.Node(), c.named)
 	p.desk.assume(c)
 	if at != nil {
 		s.world.leave(at, pod.UID)

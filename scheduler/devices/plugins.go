@@ -10,17 +10,24 @@ import (
 // Maker makes a plugin for one profile.
 type Maker = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
 
-// Plugins gives the makers of Berth's plugins by name, for one scheduler: they
+// Plugins returns the makers of Berth's plugins by name, for one scheduler: they
 // share what they know, as the scheduler's profiles share the nodes.
 func Plugins() map[string]Maker {
+	made, _ := WithWaits()
+	return made
+}
+
+// WithWaits is Plugins, and what these plugins say of pods that they refuse.
+func WithWaits() (map[string]Maker, *Waits) {
 	d, book := newDesk(), newGangBook()
 	register(d)
-	m := newMaking(book.broken)
-	return map[string]Maker{
+	m := newMaking(d.refused, book.broken)
+	made := map[string]Maker{
 		Name:           maker(d),
 		WaitingName:    waitingMaker(d),
 		PreemptionName: preemptionMaker(d, m),
 		GangsName:      gangsMaker(d, book),
 		GangPlansName:  gangPlansMaker(d, book, m),
 	}
+	return made, d.waits
 }

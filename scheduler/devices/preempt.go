@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
 
@@ -38,6 +39,7 @@ type making struct {
 	*evictor
 	*rooms
 	*vain
+	refused *refusedRoom
 	sight   sight
 	budgets *budgets        // nil: no profile has the plugin
 	broken  func(types.UID) // told of pods whose holds went to others
@@ -52,8 +54,8 @@ var (
 	_ fwk.EnqueueExtensions = &Preemption{}
 )
 
-func newMaking(broken func(types.UID)) *making {
-	return &making{evictor: newEvictor(), rooms: newRooms(), vain: newVain(), broken: broken}
+func newMaking(refused *refusedRoom, broken func(types.UID)) *making {
+	return &making{evictor: newEvictor(), rooms: newRooms(), vain: newVain(), refused: refused, broken: broken}
 }
 
 // preemptionMaker makes the plugin for the profiles of one scheduler, whose desk is d.
@@ -70,7 +72,10 @@ func preemptionMaker(d *desk, m *making) Maker {
 // watch follows budgets, and pods to their end.
 func (m *making) watch(h fwk.Handle) error {
 	var err error
-	looser := func() { h.Activate(klog.Background(), named(m.searched())) }
+	looser := func() {
+		h.Activate(klog.Background(), m.refused.which(func(o obstacles) bool { return o.kept }))
+	}
+	m.again = looser
 	if m.budgets, err = watchBudgets(h.SharedInformerFactory(), looser); err != nil {
 		return err
 	}
@@ -81,6 +86,7 @@ func (m *making) watch(h fwk.Handle) error {
 			}
 			if pod, ok := obj.(*v1.Pod); ok {
 				m.forget(pod.UID)
+				m.refused.drop(pod.UID)
 				if ready := m.gone(pod.UID); len(ready) > 0 {
 					h.Activate(klog.Background(), ready)
 				}
@@ -129,13 +135,15 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: not eligible due to preemptionPolicy=Never.")
 	}
 	if there, m := x.waiting(pod); there > 0 {
+		x.p.desk.waits.note(pod.UID, queue.Preemption)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, m.sentence(there))
 	}
 	x.shut(pod.UID)
 	if x.p.desk.release(pod.UID) {
 		// The node of its hold has refused it: who knows, there may be room elsewhere.
+		x.p.desk.waits.note(pod.UID, queue.Retry)
 		x.p.handle.Activate(klog.FromContext(ctx), named([]*v1.Pod{pod}))
-		return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: the room that was made is not to be had any more")
+		return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: the GPUs that were freed for this pod are no longer available to it; it is tried again")
 	}
 	out, err := x.makeRoom(ctx, &wish{
 		pods: []*v1.Pod{pod}, why: holdPreemption,
@@ -147,6 +155,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
 	if out.room != nil {
+		x.p.desk.waits.note(pod.UID, queue.Preemption)
 		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
 	}
 	return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
@@ -155,6 +164,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 // PostBind forgets the room of a pod that is there.
 func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	x.shut(pod.UID)
+	x.refused.drop(pod.UID)
 }
 
 // holdPreemption is why devices are held for a pod that room is made for.

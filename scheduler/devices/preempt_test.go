@@ -225,6 +225,26 @@ func TestNobodyGoesForANodeThatAnotherFilterRefuses(t *testing.T) {
 	}
 }
 
+// TestTwoWhomAnotherFilterRefusesDoNotWakeOneAnother has two lines whose first finds
+// room that it may not use: what each held while it asked is nothing to the other.
+func TestTwoWhomAnotherFilterRefusesDoNotWakeOneAnother(t *testing.T) {
+	m := newMaking(t, 2)
+	m.add(ranked("a", 1, "gpu=1"), ranked("b", 2, "gpu=1"))
+	m.run()
+	m.refuses = func(*v1.Pod, *info) bool {
+		if m.asked > 100 {
+			t.Fatal("the two are tried again and again, and nothing has changed")
+		}
+		return true
+	}
+	m.add(ranked("one", 9, "gpu=1"), ranked("two", 9, "gpu=2"))
+	m.run()
+	want(t, "evicted", m.evicted, "")
+	if !m.room.Waits("one") || !m.room.Waits("two") {
+		t.Error("who found room that it may not use has left its line")
+	}
+}
+
 func TestOfHigherPriorityStillTheRoomIsTakenOver(t *testing.T) {
 	m := newMaking(t, 1)
 	m.add(ranked("low", 1, "gpu=1"))

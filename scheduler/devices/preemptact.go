@@ -51,12 +51,16 @@ func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
 	}
 	if len(pods) > 0 {
 		x.p.handle.Activate(klog.FromContext(ctx), named(pods))
+		x.p.desk.waiting.wake() // what was held may be more than is taken now
 	}
 }
 
 // carryOut evicts the victims of a plan.
 func (x *Preemption) carryOut(ctx context.Context, w *wish, s *scene, out *outcome) {
 	log := klog.FromContext(ctx)
+	for _, pod := range out.room.pods {
+		x.p.desk.waiting.leave(pod.UID)
+	}
 	for _, id := range out.plan.Victims {
 		pod := s.pod(id)
 		out.evicted = append(out.evicted, &victim{

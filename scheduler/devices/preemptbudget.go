@@ -36,7 +36,7 @@ type selector struct {
 }
 
 // watchBudgets makes budgets that follow the informer, and calls looser when one
-// allows more than before or is gone.
+// allows more than before, may be about fewer pods, or is gone.
 func watchBudgets(f informers.SharedInformerFactory, looser func()) (*budgets, error) {
 	informer := f.Policy().V1().PodDisruptionBudgets()
 	b := &budgets{lister: informer.Lister(), was: -1}
@@ -51,11 +51,11 @@ func watchBudgets(f informers.SharedInformerFactory, looser func()) (*budgets, e
 			looser()
 		},
 		UpdateFunc: func(old, now any) {
-			was, is := old.(*policyv1.PodDisruptionBudget), now.(*policyv1.PodDisruptionBudget)
+			was, is, who := old.(*policyv1.PodDisruptionBudget), now.(*policyv1.PodDisruptionBudget), b.who.Load()
 			if !equality.Semantic.DeepEqual(was.Spec.Selector, is.Spec.Selector) || !maps.Equal(was.Status.DisruptedPods, is.Status.DisruptedPods) {
 				b.who.Add(1)
 			}
-			if b.any.Add(1); is.Status.DisruptionsAllowed > was.Status.DisruptionsAllowed {
+			if b.any.Add(1); b.who.Load() != who || is.Status.DisruptionsAllowed > was.Status.DisruptionsAllowed || is.Status.ExpectedPods < was.Status.ExpectedPods {
 				looser()
 			}
 		},

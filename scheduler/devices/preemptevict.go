@@ -33,8 +33,10 @@ type evictor struct {
 	mu    sync.Mutex
 	going map[types.UID]*victim
 	kept  map[types.UID]refusedVictim
+	count int64 // changes of the above
 
-	work sync.WaitGroup
+	again func() // called when a pod that the API server kept may be tried again
+	work  sync.WaitGroup
 }
 
 // victim is one pod that is evicted, or to be.
@@ -51,7 +53,7 @@ type refusedVictim struct {
 }
 
 func newEvictor() *evictor {
-	return &evictor{going: map[types.UID]*victim{}, kept: map[types.UID]refusedVictim{}}
+	return &evictor{going: map[types.UID]*victim{}, kept: map[types.UID]refusedVictim{}, again: func() {}}
 }
 
 // known gives the pods whose eviction has begun, and those that the API server has
@@ -64,8 +66,9 @@ func (e *evictor) known(now time.Time) (going, kept map[types.UID]string) {
 		going[uid] = v.node
 	}
 	for uid, r := range e.kept {
-		if now.After(r.until) {
+		if !now.Before(r.until) {
 			delete(e.kept, uid)
+			e.count++
 		} else {
 			kept[uid] = r.node
 		}
@@ -73,17 +76,29 @@ func (e *evictor) known(now time.Time) (going, kept map[types.UID]string) {
 	return going, kept
 }
 
-// keep makes a victim none for a while.
+// changes counts the changes of what known gives.
+func (e *evictor) changes() int64 {
+	e.known(time.Now())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.count
+}
+
+// keep makes a victim none for a while. When that is over nothing in the API says
+// so: those who wait for it are called then.
 func (e *evictor) keep(v *victim, until time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.count++
 	e.kept[v.pod.UID] = refusedVictim{v.node, until}
+	time.AfterFunc(time.Until(until), e.again)
 }
 
 // forget drops all about a pod that is gone.
 func (e *evictor) forget(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.count++
 	delete(e.going, uid)
 	delete(e.kept, uid)
 }
@@ -108,6 +123,7 @@ func (e *evictor) pending(budget types.UID, version string) int {
 // cause, on another goroutine.
 func (e *evictor) evict(ctx context.Context, h fwk.Handle, pod *v1.Pod, victims []*victim, failed func(error)) {
 	e.mu.Lock()
+	e.count++
 	for _, v := range victims {
 		e.going[v.pod.UID] = v
 	}

@@ -4,7 +4,12 @@ import (
 	"context"
 	"reflect"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
+
+// Waits says whether a pod stands in a line.
+func (x *Preemption) Waits(uid types.UID) bool { return x.p.desk.waiting.knows(uid) }
 
 // Drift says how what is kept of the nodes differs from what is read anew; "" is
 // not at all.

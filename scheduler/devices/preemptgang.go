@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/gang"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
 
@@ -50,6 +51,7 @@ func (x *Preemption) makeRoomForGang(ctx context.Context, book *gangBook, pod *v
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
 	}
 	book.roomIsMade(pod.UID)
+	x.p.desk.waits.note(pod.UID, queue.Preemption)
 	return nominate(out.nodes[max(0, slices.Index(w.pods, pod))]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
 }
 
@@ -140,12 +142,14 @@ func (x *Preemption) roomForGang(ctx context.Context, book *gangBook, pod *v1.Po
 	return ""
 }
 
-// roomIsMade lets the leader of a gang come again as soon as it is called.
+// roomIsMade notes that room is being made for a gang, and lets its leader come
+// again as soon as it is called.
 func (b *gangBook) roomIsMade(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.of[uid]; t != nil {
-		t.retry = time.Time{}
+		t.retry, t.room = time.Time{}, true
+		b.voice.changed()
 	}
 }
 

@@ -62,6 +62,7 @@ type outcome struct {
 	broken  []*v1.Pod // whose holds were given up for it
 	known   bool      // refusal is that of the last search, as nothing has changed since
 	bars    string    // a node whose devices cannot be held
+	against obstacles // what refusal is about
 }
 
 // makeRoom looks for the cheapest way to place w. If there is one, each pod placed
@@ -71,6 +72,18 @@ func (x *Preemption) makeRoom(ctx context.Context, w *wish) (*outcome, error) {
 	began := time.Now()
 	out, err := x.tryRoom(ctx, w)
 	searched(out, err, began)
+	switch {
+	case err != nil:
+	case out.room == nil:
+		x.refused.note(w.lead(), out.against)
+		if x.p.desk.behind() { // what was seen to be bound is not in the nodes yet
+			x.p.handle.Activate(klog.FromContext(ctx), named([]*v1.Pod{w.lead()}))
+		}
+	default:
+		for _, pod := range w.pods {
+			x.refused.drop(pod.UID)
+		}
+	}
 	return out, err
 }
 
@@ -96,12 +109,13 @@ func (x *Preemption) tryRoom(ctx context.Context, w *wish) (*outcome, error) {
 			barred[out.bars] = true
 			continue
 		case out.room == nil:
+			out.against.others = out.against.others || len(barred) > len(w.avoid)
 			return out, nil
 		}
 		if w.check != nil {
 			if st := x.checked(w, s, out); !st.IsSuccess() {
 				klog.FromContext(ctx).V(3).Info("A node with room would be refused", "node", out.nodes[0], "reason", st.Message())
-				x.p.desk.release(w.pods[0].UID)
+				x.p.desk.withdraw(w.pods[0].UID)
 				barred[out.nodes[0]] = true
 				continue
 			}
@@ -109,7 +123,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *wish) (*outcome, error) {
 		x.carryOut(ctx, w, s, out)
 		return out, nil
 	}
-	return &outcome{refusal: "other filters refuse every node that was tried"}, nil
+	return &outcome{refusal: "other filters refuse every node that was tried", against: obstacles{kept: true, others: true}}, nil
 }
 
 // checked asks the other filters about the plan for one pod. Where they want
@@ -135,8 +149,8 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	asked := w.ask(pl, barred)
 	key, state := w.key(asked), x.state(pl)
 	if len(barred) == 0 && w.every {
-		if text, ok := x.before(key, state, now); ok {
-			return nil, &outcome{refusal: text, known: true}, nil
+		if was, ok := x.before(key, state, now); ok {
+			return nil, &outcome{refusal: was.text, against: was.against, known: true}, nil
 		}
 	}
 	s, err := x.see(pl, w.pods, now)
@@ -154,9 +168,10 @@ func (x *Preemption) find(pl *planner, w *wish, barred map[string]bool) (*scene,
 	}
 	plan, why, ok := w.search(pl, s, asked, now)
 	if !ok {
-		out := &outcome{refusal: refusalText(&why)}
+		_, kept := x.known(now)
+		out := &outcome{refusal: refusalText(&why), against: obstaclesTo(&why, len(kept), x.p.desk.inDoubt())}
 		if len(barred) == 0 && w.every {
-			x.note(key, state, out.refusal, now, w.lead())
+			x.note(key, vainSearch{state, out.refusal, out.against, now})
 		}
 		return s, out, nil
 	}

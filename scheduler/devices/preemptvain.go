@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/cluster"
@@ -34,48 +33,39 @@ type vainKey struct {
 
 // worldState is equal as long as nothing has changed that a search looks at.
 type worldState struct {
-	snapshot *cluster.Snapshot
-	now      cluster.Cursor
-	budgets  int64
+	snapshot  *cluster.Snapshot
+	now       cluster.Cursor
+	nodes     int64 // the latest generation of a NodeInfo: labels and ends of pods change no device
+	budgets   int64
+	evictions int64
 }
 
 // vainSearch is the last search for a key.
 type vainSearch struct {
-	state worldState
-	text  string
-	at    time.Time
-	pod   *v1.Pod // for which it was
+	state   worldState
+	text    string
+	against obstacles
+	at      time.Time
 }
 
 func newVain() *vain { return &vain{found: map[vainKey]vainSearch{}} }
 
-// before gives what the last search for key said, if nothing has changed since.
-func (v *vain) before(key vainKey, state worldState, now time.Time) (string, bool) {
+// before gives the last search for key, if nothing has changed since.
+func (v *vain) before(key vainKey, state worldState, now time.Time) (vainSearch, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s, ok := v.found[key]
-	return s.text, ok && s.state == state && now.Sub(s.at) < vainFor
+	return s, ok && s.state == state && now.Sub(s.at) < vainFor
 }
 
-// note remembers a search that found nothing, which was for pod.
-func (v *vain) note(key vainKey, state worldState, text string, now time.Time, pod *v1.Pod) {
+// note remembers a search that found nothing.
+func (v *vain) note(key vainKey, s vainSearch) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.found) >= mostVain {
 		clear(v.found)
 	}
-	v.found[key] = vainSearch{state, text, now, pod}
-}
-
-// searched gives the pods that searches were for, one of each shape and priority.
-func (v *vain) searched() []*v1.Pod {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	out := make([]*v1.Pod, 0, len(v.found))
-	for _, s := range v.found {
-		out = append(out, s.pod)
-	}
-	return out
+	v.found[key] = s
 }
 
 // key is what w's search is for.
@@ -89,6 +79,9 @@ func (w *wish) key(asked *preemption.Preemptor) vainKey {
 
 // state is the state of what searches look at.
 func (m *making) state(pl *planner) worldState {
-	s := pl.placer().Snapshot()
-	return worldState{snapshot: s, now: s.Now(), budgets: m.budgets.any.Load()}
+	s, latest := pl.placer().Snapshot(), int64(0)
+	for _, at := range pl.w.sites {
+		latest = max(latest, at.generation)
+	}
+	return worldState{snapshot: s, now: s.Now(), nodes: latest, budgets: m.budgets.any.Load(), evictions: m.changes()}
 }

@@ -88,7 +88,7 @@ func foreignShares(n *v1.Node) int32 {
 func (at *site) same(n *v1.Node) bool {
 	o := at.object
 	return o == n || sameDevices(o, n) && sameAmounts(o.Status.Allocatable, n.Status.Allocatable) &&
-		sameAmounts(o.Status.Capacity, n.Status.Capacity) && (!at.foreign || maps.Equal(o.Labels, n.Labels))
+		sameAmounts(o.Status.Capacity, n.Status.Capacity) && o.Annotations[api.AnnotationSharesDo] == n.Annotations[api.AnnotationSharesDo] && (!at.foreign || maps.Equal(o.Labels, n.Labels))
 }
 
 // judgedSame says whether classes judge a node as they did object.

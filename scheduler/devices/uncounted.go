@@ -15,8 +15,9 @@ import (
 // of each GPU resource as much as its kubelet says, less what its pods ask for.
 // It is what NodeResourcesFit does, which leaves these resources to this plugin
 // (see the profiles in package server), as they are counted device by device
-// elsewhere. Such a node gives no shares by size.
-func uncounted(pod *v1.Pod, w *wanted, info fwk.NodeInfo) *fwk.Status {
+// elsewhere, with what is held for pods that are still to come, unless the pod is
+// one of them. Such a node gives no shares by size.
+func (n *node) uncounted(pod *v1.Pod, w *wanted, info fwk.NodeInfo) *fwk.Status {
 	for i := range w.parts {
 		for _, a := range w.parts[i].Asks {
 			if _, _, share := a.ShareOf(); share && a.Resource != sharing.ResourceMemory {
@@ -25,21 +26,39 @@ func uncounted(pod *v1.Pod, w *wanted, info fwk.NodeInfo) *fwk.Status {
 		}
 	}
 	node, used := info.Node(), map[string]int64{}
-	for _, p := range info.GetPods() {
-		for name, n := range kube.Request(p.GetPod()) {
+	for p := range podsOn(info) {
+		for name, n := range kube.Request(p) {
 			used[name] += n
 		}
+	}
+	if w.hold == nil {
+		n.addHeld(used, pod)
 	}
 	want := kube.Request(pod)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		n := want[name]
-		have := node.Status.Allocatable[v1.ResourceName(name)]
+		q := node.Status.Allocatable[v1.ResourceName(name)]
+		have := kube.Amount(&q, kube.MostAsked)
 		switch {
-		case n > have.Value():
+		case n > have:
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Insufficient "+name)
-		case n > have.Value()-used[name]:
+		case n > have-used[name]:
 			return fwk.NewStatus(fwk.Unschedulable, "Insufficient "+name)
 		}
 	}
 	return nil
+}
+
+// addHeld adds what is held here for others than pod to what is used, by resource.
+func (n *node) addHeld(used map[string]int64, pod *v1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, r := range n.holds {
+		if r.pod.UID == pod.UID {
+			continue // just taken, and the filters are asked whether it can be used
+		}
+		for name, n := range kube.Request(r.pod) {
+			used[name] += n
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package devices
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -16,6 +15,8 @@ import (
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube"
 )
 
 // WaitingName is the name of the plugin Waiting in the scheduler's configuration.
@@ -50,6 +51,8 @@ type waiter struct {
 	pod    *v1.Pod
 	line   *line
 	called time.Time // when it was last put into the active queue by call
+	yields bool      // there was room for it, and another came first: so its condition says
+	again  bool      // it is tried once more although others come first
 }
 
 func newWaiting() *waiting {
@@ -67,26 +70,50 @@ func lineKey(pod *v1.Pod, w *wanted, r *cluster.Request) string {
 	return string(strconv.AppendInt(append(strconv.AppendInt(b, r.CPUMilli, 36), '/'), r.MemoryBytes, 36))
 }
 
-// before orders a line: higher priority, then earlier.
-func before(a, b *v1.Pod) int {
-	return cmp.Or(cmp.Compare(priority(b), priority(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
-}
+// before orders a line, in the order of package queue.
+func before(a, b *v1.Pod) int { return queue.Compare(kube.TicketOf(a), kube.TicketOf(b)) }
 
 // join puts a pod that fits nowhere into the line of its key. Where it was in another
-// line, the next of that is called, as by leave.
+// line, the next of that is called, as by leave. Those of its line that yielded to it
+// do not fit either, and are called once more to be told so: their conditions say that
+// nothing but their turn is missing.
 func (q *waiting) join(pod *v1.Pod, key string, counts []placement.Count) {
-	if next := q.enter(pod, key, counts); next != nil {
-		q.call(next.pod)
+	q.mu.Lock()
+	w, next := q.enter(pod, key)
+	w.yields, w.again, w.called = false, false, time.Time{}
+	w.line.sizes = slices.ContainsFunc(counts, func(c placement.Count) bool {
+		return c.Reason == placement.NotEnoughCPU || c.Reason == placement.NotEnoughMemory || c.Reason == placement.TooManyPods
+	})
+	for _, other := range w.line.pods {
+		if other.yields {
+			other.yields, other.again = false, true
+			next = append(next, other.pod)
+		}
+	}
+	q.mu.Unlock()
+	for _, pod := range next {
+		q.call(pod)
 	}
 }
 
-// enter is join but for the call: it gives whom to call, or nil.
-func (q *waiting) enter(pod *v1.Pod, key string, counts []placement.Count) (next *waiter) {
+// yield puts a pod that leaves its place to another into the line of its key.
+func (q *waiting) yield(pod *v1.Pod, key string) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	w, next := q.enter(pod, key)
+	w.yields, w.again, w.called = true, false, time.Time{}
+	q.mu.Unlock()
+	for _, pod := range next {
+		q.call(pod)
+	}
+}
+
+// enter puts a pod into the line of its key, with mu held, and gives whom to call.
+func (q *waiting) enter(pod *v1.Pod, key string) (w *waiter, call []*v1.Pod) {
 	had := q.pods[pod.UID]
 	if had != nil && had.line.key != key {
-		next = q.drop(had)
+		if next := q.drop(had); next != nil {
+			call = append(call, next.pod)
+		}
 		had = nil
 	}
 	l := q.lines[key]
@@ -94,18 +121,15 @@ func (q *waiting) enter(pod *v1.Pod, key string, counts []placement.Count) (next
 		l = &line{key: key}
 		q.lines[key] = l
 	}
-	l.sizes = slices.ContainsFunc(counts, func(c placement.Count) bool {
-		return c.Reason == placement.NotEnoughCPU || c.Reason == placement.NotEnoughMemory || c.Reason == placement.TooManyPods
-	})
 	if had != nil {
-		had.pod, had.called = pod, time.Time{}
-		return next
+		had.pod = pod
+		return had, call
 	}
-	w := &waiter{pod: pod, line: l}
+	w = &waiter{pod: pod, line: l}
 	at, _ := slices.BinarySearchFunc(l.pods, pod, func(w *waiter, pod *v1.Pod) int { return before(w.pod, pod) })
 	l.pods = slices.Insert(l.pods, at, w)
 	q.pods[pod.UID] = w
-	return next
+	return w, call
 }
 
 // drop takes a pod out of its line, with mu held, and gives the one that is
@@ -197,6 +221,14 @@ func (q *waiting) place(uid types.UID) (waits, head, sizes bool) {
 	return true, w.line.pods[0] == w, w.line.sizes
 }
 
+// lets says whether a pod is to be tried when somebody asks for it.
+func (q *waiting) lets(uid types.UID) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.pods[uid]
+	return w == nil || w.again || w.line.pods[0] == w
+}
+
 // knows says whether a pod has been tried before and waits.
 func (q *waiting) knows(uid types.UID) bool {
 	q.mu.Lock()
@@ -224,7 +256,7 @@ func (w *Waiting) Name() string { return WaitingName }
 
 // PreEnqueue lets a pod be tried unless others of its line are before it.
 func (w *Waiting) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if _, head, _ := w.desk.waiting.place(pod.UID); head {
+	if w.desk.waiting.lets(pod.UID) {
 		return nil
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pods that came earlier ask for the same and fit nowhere yet")

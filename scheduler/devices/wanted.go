@@ -24,6 +24,7 @@ type wanted struct {
 	simple  bool
 	request cluster.Request // set when the world is known
 	node    string          // the one node that PreFilter left; "" is all
+	whole   bool            // PreFilter left out the nodes with shares alone, which come last
 	hold    *hold           // what is held for the pod, if anything
 	devices bool            // the pod asks for devices
 }
@@ -119,6 +120,7 @@ func (w *wanted) least() int64 {
 func (w *wanted) demand(pod *v1.Pod, s *cluster.Snapshot) cluster.Request {
 	r := kube.Demand(pod, gpu.Sharing{})
 	r.Units = r.IsWhole()
+	r.SharesDo = r.Units && r.GPUs > 1 && kube.SharesDo(pod, w.parts)
 	if least := w.least(); least > 0 {
 		if r.Products = productsWith(s, least*sharing.GiB); r.Products == 0 {
 			r.Products = cluster.NoProduct

@@ -82,6 +82,7 @@ func TestManifestHasTheRules(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{
 		"ClusterRole " + RoleName:               Rules(),
 		"ClusterRole " + RoleName + "-policies": PolicyRules(),
+		"Role " + RoleName + "-pools":           PoolRules(),
 		"Role " + RoleName:                      LeaseRules(DefaultLease().Name),
 	}
 	if diff := cmp.Diff(want, roles); diff != "" {

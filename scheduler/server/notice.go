@@ -21,7 +21,7 @@ func NoteGuard(ctx context.Context, client kubernetes.Interface, user string) er
 		return fmt.Errorf("note who guards the devices of pods: %w", err)
 	}
 	bindings := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	for _, name := range []string{admission.DevicesName, admission.RequestsName, admission.WarningsName} {
+	for _, name := range admission.Names() {
 		if err := bindings.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("unbind admission policy %s: %w", name, err)
 		}

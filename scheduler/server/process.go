@@ -41,6 +41,11 @@ type process struct {
 	failed chan error            // why it cannot lead
 	stuck  func(context.Context) // acts on pods that hold GPUs and cannot run
 	keeper *admission.Keeper     // of the policies that explain requests; nil leaves them alone
+	reads  *lists                // what the informers are answered
+	// guard applies the policies that guard devices. It is called before anything is
+	// bound, and once all there is has been seen: a scheduler that is refused has
+	// changed nothing.
+	guard func(context.Context) error
 
 	release func() // ends the election; the lease is given back if lock lets it
 	lock    *keptLock
@@ -84,6 +89,9 @@ func (p *process) run(ctx, work context.Context, l net.Listener) error {
 	if err := p.sync(ctx, work); err != nil || ctx.Err() != nil {
 		return err // told to stop before every object was seen: who binds now may give devices twice
 	}
+	if err := p.guard(ctx); err != nil {
+		return err
+	}
 	if p.cc.LeaderElection == nil {
 		return p.alone(ctx, work)
 	}
@@ -112,21 +120,29 @@ func (p *process) serve(ctx context.Context, l net.Listener) (stop func(), err e
 	return serve(l, p.cc.SecureServing, secured(handler, p.cc))
 }
 
-// sync starts the watches and returns when the scheduler has seen every object.
+// sync starts the watches and returns when the scheduler has seen every object, or
+// with an *unservedError where the API server does not have what it watches.
 func (p *process) sync(ctx, work context.Context) error {
-	wait, cancel := context.WithCancel(work)
-	defer context.AfterFunc(ctx, cancel)()
-	defer cancel()
+	wait, cancel := context.WithCancelCause(work)
+	defer context.AfterFunc(ctx, func() { cancel(nil) })()
+	defer cancel(nil)
+	p.reads.told(cancel)
+	defer p.reads.told(nil)
 	p.cc.InformerFactory.Start(work.Done())
 	p.cc.DynInformerFactory.Start(work.Done())
 	p.cc.InformerFactory.WaitForCacheSync(wait.Done())
 	p.cc.DynInformerFactory.WaitForCacheSync(wait.Done())
-	if err := p.sched.WaitForHandlersSync(wait); err != nil && ctx.Err() == nil {
+	err := p.sched.WaitForHandlersSync(wait)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if missing, ok := errors.AsType[*unservedError](context.Cause(wait)); ok {
+		return missing
+	}
+	if err != nil {
 		return fmt.Errorf("see every object: %w", err)
 	}
-	if ctx.Err() == nil {
-		close(p.synced)
-	}
+	close(p.synced)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func TestWhoIsToldToStopWhileItReadsNeverWrites(t *testing.T) {
 	}
 	config.InformerFactory.Core().V1().Pods().Informer()
 	cc := config.Complete()
-	p := &process{cc: &cc, sched: &scheduler.Scheduler{}, gate: newGate(), synced: make(chan struct{}), failed: make(chan error, 1), stuck: func(context.Context) {}}
+	p := &process{cc: &cc, sched: &scheduler.Scheduler{}, gate: newGate(), synced: make(chan struct{}), failed: make(chan error, 1), stuck: func(context.Context) {}, reads: &lists{}}
 	over := make(chan error, 1)
 	go func() { over <- p.run(ctx, t.Context(), nil) }()
 	<-asked

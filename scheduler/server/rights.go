@@ -8,7 +8,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/rights"
+	"berth.dev/berth/scheduler/admission"
 )
 
 // RoleName is the name of the scheduler's ClusterRole, and of its Role in the
@@ -51,11 +53,21 @@ func Rules() []rbacv1.PolicyRule {
 }
 
 // PolicyRules is what the scheduler needs to apply its admission policies itself.
-// Without them somebody who may must apply them.
+// Without them somebody who may must apply them. The API knows no name when an
+// object is created, and no admission policy judges admission policies, so create
+// cannot be given for these names alone. A binding that is there is left as it is.
 func PolicyRules() []rbacv1.PolicyRule {
+	const group = "admissionregistration.k8s.io"
 	return []rbacv1.PolicyRule{
-		rights.Rule("admissionregistration.k8s.io", "validatingadmissionpolicies validatingadmissionpolicybindings", "get", "create", "update"),
+		rights.Rule(group, "validatingadmissionpolicies validatingadmissionpolicybindings", "create"),
+		rights.Named(rights.Rule(group, "validatingadmissionpolicies", "get", "update"), admission.Names()...),
 	}
+}
+
+// PoolRules is what it needs to know of declared pools, in their namespace. Without
+// them it takes every pod that fits nowhere for one that a new node would help.
+func PoolRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rights.Named(rights.Rule("", "configmaps", "get"), pool.Name)}
 }
 
 // LeaseRules is what it needs in the namespace of its lease. The API knows no

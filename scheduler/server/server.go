@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
+	"berth.dev/berth/internal/input"
 	"berth.dev/berth/internal/listen"
 	"berth.dev/berth/kube/rights"
 	"berth.dev/berth/scheduler/stuck"
@@ -49,14 +49,15 @@ type Options struct {
 // lease: then it must not go on, and whoever runs it starts it anew.
 func Run(ctx context.Context, o Options) error {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	if err := o.prepare(ctx); err != nil {
+	client, served, err := o.prepare(ctx)
+	if err != nil {
 		return err
 	}
 	listener, plain, err := listen.On(o.MetricsAddr)
 	if err != nil {
 		return err
 	}
-	opts, err := o.upstream(listener, plain)
+	opts, err := o.upstream(listener, plain, served)
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,8 @@ func Run(ctx context.Context, o Options) error {
 	// bindings on their way are waited for.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	g := newGate()
-	cc, s, err := Setup(work, opts, g.wrap)
+	g, reads := newGate(), &lists{}
+	cc, s, err := Setup(work, opts, g.wrap, reads.wrap)
 	if err != nil {
 		return fmt.Errorf("set up the scheduler: %w", err)
 	}
@@ -76,36 +77,45 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	p.reads, p.guard = reads, func(ctx context.Context) error { return o.guard(ctx, client) }
 	return p.run(ctx, work, listener)
 }
 
-// prepare asks the API server who this is and what it may, and guards committed
-// devices. Each way in which a scheduler could run and do nothing is an error.
-func (o *Options) prepare(ctx context.Context) error {
+// prepare asks the API server for its version, who this is and what it may. Each
+// way in which a scheduler could run and do nothing is an error.
+func (o *Options) prepare(ctx context.Context) (client kubernetes.Interface, served string, err error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
 	}
 	cfg.QPS = -1
-	client, err := kubernetes.NewForConfig(cfg)
+	client, err = kubernetes.NewForConfig(cfg)
 	if err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if served, err = serverVersion(ctx, client.Discovery().RESTClient(), cfg.Host); err != nil {
+		return nil, "", err
 	}
 	user, err := rights.WhoAmI(ctx, client)
 	if err != nil {
-		return fmt.Errorf("ask %s who this is: %w", cfg.Host, err)
+		return nil, "", fmt.Errorf("ask %s who this is: %w", cfg.Host, err)
 	}
 	if err := checkRights(ctx, client, user, o.Lease); err != nil {
-		return err
+		return nil, "", err
 	}
 	if o.User == "" {
 		o.User = user
 	}
-	klog.InfoS("Scheduling", "server", cfg.Host, "user", user, "schedulerNames", o.Names)
+	klog.InfoS("Scheduling", "server", cfg.Host, "kubernetes", served, "user", user, "schedulerNames", o.Names)
+	return client, served, nil
+}
+
+// guard applies the admission policies that guard committed devices, if it is to.
+func (o *Options) guard(ctx context.Context, client kubernetes.Interface) error {
 	if !o.Policies {
 		return nil
 	}
-	err = Guard(ctx, client, o.User, o.TakeOver)
+	err := Guard(ctx, client, o.User, o.TakeOver)
 	if apierrors.IsForbidden(err) {
 		klog.ErrorS(err, "Admission policies could not be applied, so that whoever may create pods may claim devices: "+
 			"give the scheduler the ClusterRole berth-scheduler-policies of deploy/scheduler.yaml")
@@ -114,16 +124,16 @@ func (o *Options) prepare(ctx context.Context) error {
 	return err
 }
 
-// upstream gives upstream's options for o.
-func (o *Options) upstream(listener net.Listener, plain bool) (*options.Options, error) {
+// upstream gives upstream's options for o and an API server of version served.
+func (o *Options) upstream(listener net.Listener, plain bool, served string) (*options.Options, error) {
 	opts := options.NewOptions()
-	if err := opts.ComponentGlobalsRegistry.Set(); err != nil {
-		return nil, fmt.Errorf("feature gates: %w", err)
+	if err := emulate(opts, served); err != nil {
+		return nil, err
 	}
 	text, from := []byte(Configuration(Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: o.Lease, OtherPods: o.OtherPods})), "Berth's configuration"
 	if o.ConfigFile != "" {
 		var err error
-		if text, err = os.ReadFile(o.ConfigFile); err != nil {
+		if text, err = input.ReadFile(o.ConfigFile, input.Config); err != nil {
 			return nil, fmt.Errorf("read the configuration: %w", err)
 		}
 		from = o.ConfigFile

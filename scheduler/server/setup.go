@@ -8,7 +8,6 @@ import (
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	typedevents "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
@@ -18,7 +17,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -29,10 +27,12 @@ import (
 )
 
 // Setup makes a scheduler with Berth's plugins from upstream's options, as
-// upstream's own Setup does, with two differences: its pods' events are told once
-// (see quiet) and kept nowhere (see eventWriter), and its writes go through wrap, where that is not nil. Nothing
-// runs yet. Options without a ConfigFile must have a ComponentConfig.
-func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFunc) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
+// upstream's own Setup does, with these differences: its pods' events are told once
+// (see quiet) and kept nowhere (see eventWriter), their conditions say whether a new
+// node would help (see tellWaits), and its writes go through writes and the requests
+// of its informers through reads, where those are not nil. Nothing is scheduled yet.
+// Options without a ConfigFile must have a ComponentConfig.
+func Setup(ctx context.Context, opts *options.Options, writes, reads transport.WrapperFunc) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	if opts.ConfigFile != "" {
 		cfg, err := latest.Default()
 		if err != nil {
@@ -52,27 +52,20 @@ func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFun
 		return nil, nil, fmt.Errorf("client for events: %w", err)
 	}
 	c.EventBroadcaster = newEventWriter(c.EventBroadcaster, eventClient)
-	if wrap != nil {
-		// Clients for events and the lease are made already, and do without it.
-		c.KubeConfig = rest.CopyConfig(c.KubeConfig)
-		c.KubeConfig.Wrap(wrap)
-		if c.Client, err = kubernetes.NewForConfig(c.KubeConfig); err != nil {
-			return nil, nil, fmt.Errorf("client: %w", err)
-		}
-		c.InformerFactory = scheduler.NewInformerFactory(c.Client, 0)
+	if err := wrapClients(c, writes, reads); err != nil {
+		return nil, nil, err
 	}
 	cc := c.Complete()
 	told := newTold(time.Now())
 	recorder := func(name string) events.EventRecorderLogger {
 		return &quiet{EventRecorderLogger: cc.EventBroadcaster.NewRecorder(name), told: told}
 	}
-	// With it, every member of a gang that waits for the others is written with its
-	// node just before it is bound there: one write more for each.
-	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false}); err != nil {
-		return nil, nil, fmt.Errorf("configure kube-scheduler: %w", err)
+	if err := setGates(); err != nil {
+		return nil, nil, err
 	}
 	plugins := runtime.Registry{strays.Name: strays.New}
-	maps.Copy(plugins, devices.Plugins())
+	made, waits := devices.WithWaits()
+	maps.Copy(plugins, made)
 	have := &cc.ComponentConfig
 	s, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
 		scheduler.WithComponentConfigVersion(have.APIVersion),
@@ -90,7 +83,43 @@ func Setup(ctx context.Context, opts *options.Options, wrap transport.WrapperFun
 		return nil, nil, err
 	}
 	devices.NodesFrom(nodesOf(ctx, s))
+	nodes := cc.InformerFactory.Core().V1().Nodes()
+	waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
+	tellWaits(s, cc.Client, waits)
 	return &cc, s, nil
+}
+
+// wrapClients puts writes before the requests of the scheduler, and reads before
+// those of its informers. Clients for events and the lease are made already, and do
+// without.
+func wrapClients(c *schedulerconfig.Config, writes, reads transport.WrapperFunc) error {
+	client := func(wrap transport.WrapperFunc) (*rest.Config, kubernetes.Interface, error) {
+		cfg := rest.CopyConfig(c.KubeConfig)
+		cfg.Wrap(wrap)
+		client, err := kubernetes.NewForConfig(cfg)
+		if err != nil {
+			return nil, nil, fmt.Errorf("client: %w", err)
+		}
+		return cfg, client, nil
+	}
+	if writes == nil && reads == nil {
+		return nil
+	}
+	informing := c.Client
+	if reads != nil {
+		var err error
+		if _, informing, err = client(reads); err != nil {
+			return err
+		}
+	}
+	if writes != nil {
+		var err error
+		if c.KubeConfig, c.Client, err = client(writes); err != nil {
+			return err
+		}
+	}
+	c.InformerFactory = scheduler.NewInformerFactory(informing, 0)
+	return nil
 }
 
 // nodesOf lists the nodes of a scheduler as its cache has them, in a snapshot of

@@ -5,6 +5,7 @@ package node_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,11 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"berth.dev/berth/api"
 )
 
 const (
@@ -56,7 +61,7 @@ func (n *node) startAgent(t *testing.T, gpus string, args ...string) {
 	t.Helper()
 	n.setGPUs(t, gpus)
 	n.agentArgs = append([]string{
-		program("berth-agent"), "--fake", fakeFile, "--node-name", nodeName,
+		program("berth-agent"), "--fake", fakeFile, "--fake-devices", "/dev/nvidia*", "--node-name", nodeName,
 		"--kubelet-dir", kubeletDir, "--cdi-dir", cdiDir, "--listen", "127.0.0.1:9400", "--interval", "1s",
 	}, args...)
 	if n.kubeconfig == "" {
@@ -189,7 +194,7 @@ func scrape(t *testing.T) (map[string]*dto.MetricFamily, []byte) {
 	t.Helper()
 	var text []byte
 	eventually(t, patience, "the exporter answers", func() error {
-		response, err := http.Get(metricsURL)
+		response, err := askMetrics(t)
 		if err != nil {
 			return err
 		}
@@ -206,6 +211,40 @@ func scrape(t *testing.T) (map[string]*dto.MetricFamily, []byte) {
 		t.Fatalf("the metrics cannot be read: %v\n%s", err, text)
 	}
 	return families, text
+}
+
+// metricsToken may read the metrics of an agent that asks who does; "" is one that serves
+// everyone, without TLS.
+var metricsToken string
+
+// askMetrics asks the agent for its metrics.
+func askMetrics(t *testing.T) (*http.Response, error) {
+	t.Helper()
+	url := metricsURL
+	if metricsToken != "" {
+		url = strings.Replace(url, "http:", "https:", 1)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+metricsToken)
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // it signs its own certificate
+	}}
+	return client.Do(r)
+}
+
+// token is one of the ServiceAccount that may read the agents' metrics for
+// an audience, or for the API server.
+func (p *plane) token(t *testing.T, audience ...string) string {
+	t.Helper()
+	got, err := p.client.CoreV1().ServiceAccounts(api.MetricsNamespace).CreateToken(t.Context(), api.MetricsReader,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audience}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Status.Token
 }
 
 // sum adds the series of a metric that have all of the labels, given as pairs,

@@ -34,7 +34,6 @@ func (n *node) calledWrongly(t *testing.T) {
 	n.write("good.yaml", wholeGPUs(4))
 	n.write("field.yaml", strings.Replace(wholeGPUs(4), "gpus:", "cards:", 1))
 	n.write("value.yaml", strings.Replace(wholeGPUs(4), a100, "NVIDIA A1000", 1))
-	n.write("metrics.csv", "DCGM_FI_DEV_GPU_TEMP, thermometer, Temperature\n")
 	for _, c := range []struct {
 		name string
 		args []string
@@ -43,11 +42,10 @@ func (n *node) calledWrongly(t *testing.T) {
 		{"no file", []string{"--fake", workDir + "/none.yaml"}, "error: --fake: open /run/berth-node/none.yaml: no such file or directory\n"},
 		{"an unknown field", []string{"--fake", workDir + "/field.yaml"}, `error: /run/berth-node/field.yaml:2: cards: unknown field; known fields are `},
 		{"a wrong value", []string{"--fake", workDir + "/value.yaml"}, `error: /run/berth-node/value.yaml:3: gpus[0].product: "NVIDIA A1000" is not a known GPU`},
-		{"wrong metrics", []string{"--fake", good, "--metrics-file", workDir + "/metrics.csv"}, "error: /run/berth-node/metrics.csv:1: "},
 		{"a wrong flag of the configuration", []string{"--fake", good, "--mig-strategy", "double"}, "error: --mig-strategy: "},
 		{"no program", []string{"--fake", good, "--nvml-program", "/none"}, "error: --nvml-program: "},
 	} {
-		args := append([]string{"--node-name", nodeName, "--pods", "kubelet", "--kubelet-url", kubeletURL, "--kubelet-dir", kubeletDir, "--cdi-dir", cdiDir, "--listen", ""}, c.args...)
+		args := append([]string{"--fake-devices", "/dev/nvidia*", "--node-name", nodeName, "--pods", "kubelet", "--kubelet-url", kubeletURL, "--kubelet-dir", kubeletDir, "--cdi-dir", cdiDir, "--listen", ""}, c.args...)
 		cmd := exec.Command(program("berth-agent"), args...)
 		var said bytes.Buffer
 		cmd.Stderr = &said
@@ -86,8 +84,10 @@ func (n *node) mendedLater(t *testing.T) {
 // turnsWrong edits the file of GPUs under the agent, and kills the child that reads
 // it while it is wrong.
 func (n *node) turnsWrong(t *testing.T) {
-	n.startAgent(t, wholeGPUs(4))
+	n.write("metrics.csv", "DCGM_FI_DEV_SM_CLOCK, thermometer, Clock\nDCGM_FI_DEV_GPU_TEMP, gauge, Temperature\n")
+	n.startAgent(t, wholeGPUs(4), "--metrics-file", filepath.Join(workDir, "metrics.csv"))
 	n.offers(t, gpuResource, 4)
+	n.shows(t, "berth_metrics_file_lines_left_out", 1)
 	wrong := strings.Replace(wholeGPUs(4), a100, "NVIDIA A1000", 1)
 	n.setGPUs(t, wrong)
 	const says = "gpus.yaml:3: gpus[0].product: " // and quotes within quotes
@@ -108,7 +108,9 @@ func (n *node) turnsWrong(t *testing.T) {
 	}
 	n.remove(t, "meanwhile")
 	n.setGPUs(t, wholeGPUs(3))
-	within(t, "the next good file is in force", n.offers(t, gpuResource, 3))
+	watch := startWatch()
+	n.offers(t, gpuResource, 3)
+	watch.within(t, "the next good file is in force")
 }
 
 // logs waits until the agent's log has that many lines with a text.

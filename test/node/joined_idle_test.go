@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
 )
 
 // idleAfter is when the notebook of these tests is stopped, idleWarning how long
@@ -133,8 +135,10 @@ func (j *idling) oldExporter(t *testing.T) {
 func (j *idling) agentExporter(t *testing.T) {
 	j.setGPUs(t, j.busy(0.8))
 	j.listen(t, ":9400")
+	metricsToken = j.token(t)
+	j.run(t, "kubectl", "annotate", "pod", "berth-agent", "-n", "kube-system", "prometheus.io/scheme=https")
 	j.run(t, "kubectl", "label", "pod", "berth-agent", "-n", "kube-system", "app=berth-agent")
-	j.serves(t, "kube-system/pods/http:berth-agent", "app=berth-agent", "DCGM_FI_DEV_GPU_UTIL")
+	j.serves(t, "kube-system/pods/https:berth-agent", "app=berth-agent", "DCGM_FI_DEV_GPU_UTIL")
 	j.shows(t, "DCGM_FI_DEV_GPU_UTIL", 80, "UUID", uuid(j.gpu))
 	j.follow(t)
 	j.kept(t)
@@ -164,6 +168,7 @@ func (j *idling) idle(t *testing.T) {
 func (j *idling) noExporter(t *testing.T) {
 	j.run(t, "kubectl", "label", "pod", "berth-agent", "-n", "kube-system", "app-")
 	j.listen(t, "127.0.0.1:9400")
+	metricsToken = ""
 	eventually(t, patience, "berth doctor tells of it", func() error {
 		out, _ := j.command("berth", "doctor").CombinedOutput() // it finds more than this
 		if !strings.Contains(string(out), "no DCGM exporter is found: BUSY is unknown, and idle rules fall back to activity only") {
@@ -209,7 +214,14 @@ func (j *idling) serves(t *testing.T, pod, selector, metric string) {
 		return err
 	})
 	eventually(t, patience, "the exporter "+pod+" answers", func() error {
-		raw, err := j.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/" + pod + ":9400/proxy/metrics").DoRaw(t.Context())
+		r := j.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/" + pod + ":9400/proxy/metrics")
+		if metricsToken != "" {
+			if _, err := r.DoRaw(t.Context()); !apierrors.IsUnauthorized(err) {
+				return fmt.Errorf("without a token it answers with %s", fmt.Sprint(err))
+			}
+			r = r.SetHeader(api.MetricsTokenHeader, j.token(t, api.MetricsAudience))
+		}
+		raw, err := r.DoRaw(t.Context())
 		if err == nil && !strings.Contains(string(raw), metric) {
 			err = &notYet{string(raw)}
 		}

@@ -36,7 +36,7 @@ type joined struct {
 // for a GPU is bound by Berth's scheduler to named devices, and its container
 // sees exactly those.
 //
-// rows: NB-06
+// rows: NB-06 GS-34
 func TestRealNode(t *testing.T) {
 	if !isolated(t) {
 		return
@@ -58,6 +58,7 @@ func TestRealNode(t *testing.T) {
 		{"pods share a GPU by memory", j.memory},
 		{"a pod without the scheduler is seen, too", j.observed},
 		{"a notebook of a profile keeps its volume when it stops and when it is preempted", j.notebook},
+		{"a GPU that another program cuts is in the inventory, and none is cut under a pod", j.byHand},
 		{"a label cuts idle GPUs by MIG, and the scheduler gives the parts", j.cut},
 		{"a pod that is deleted by force keeps its GPU until its container is gone", j.force},
 		{"an agent writes to no other node", j.ownNode},

@@ -28,6 +28,7 @@ const (
 	cgroupVariable = "BERTH_NODE_CGROUP"
 	roleInit       = "init"
 	roleTest       = "test"
+	roleDriver     = "driver" // in a container
 )
 
 // kubeletDir is the kubelet's; device plugins find it nowhere else.
@@ -49,6 +50,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case roleInit:
 		os.Exit(beInit())
+	case roleDriver:
+		os.Exit(beDriver())
 	case "":
 		lacking = missing()
 	}
@@ -180,6 +183,7 @@ func mounts() error {
 // devices makes a /dev in memory, so that nodes of GPUs made there are seen by
 // nobody else.
 func devices() error {
+	gpus := realNodes()
 	if err := unix.Mount("tmpfs", "/dev", "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("mount /dev: %w", err)
 	}
@@ -204,7 +208,7 @@ func devices() error {
 	if err := os.Mkdir("/dev/shm", 0o777); err != nil {
 		return err
 	}
-	return errors.Join(os.Symlink("pts/ptmx", "/dev/ptmx"), os.Symlink("/proc/self/fd", "/dev/fd"))
+	return errors.Join(makeReal(gpus), os.Symlink("pts/ptmx", "/dev/ptmx"), os.Symlink("/proc/self/fd", "/dev/fd"))
 }
 
 // network brings the loopback interface up and gives it the node's address.

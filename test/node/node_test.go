@@ -68,6 +68,11 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt",
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       SystemdCgroup = false
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia.options]
+      SystemdCgroup = false
+      BinaryName = "{{.Work}}/nvidia-container-runtime"
   [plugins."io.containerd.cri.v1.runtime".cni]
     conf_dir = "{{.Work}}/cni"
 `))

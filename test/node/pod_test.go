@@ -36,6 +36,9 @@ type report struct {
 	Nodes map[string]string
 	Made  map[string]string
 	Kept  int
+
+	GPUs   []string
+	Failed string
 }
 
 // device is one of a commitment.
@@ -160,7 +163,10 @@ func (n *node) removed(names ...string) error {
 }
 
 // processes are those of a pod's containers, by its UID, without its sandbox.
-func processes(uid types.UID) []int {
+func processes(uid types.UID) []int { return processesOf(uid, "/gpuapp\x00") }
+
+// processesOf are those of a pod whose command lines begin so and say more.
+func processesOf(uid types.UID, command string) []int {
 	var pids []int
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range found {
@@ -168,7 +174,7 @@ func processes(uid types.UID) []int {
 		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err != nil {
 			continue
 		}
-		if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), "/gpuapp\x00") || len(data) == len("/gpuapp\x00") {
+		if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), command) || len(data) == len(command) {
 			continue // ended, the sandbox's, or another program
 		}
 		group, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cgroup"))

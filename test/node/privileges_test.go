@@ -14,22 +14,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestLeastPrivilege runs the agent with what deploy/agent-daemonset.yaml says that a
-// node needs which neither cuts GPUs by MIG nor shares them by MPS: no capability at
-// all, and of the node's files only those that the manifest mounts writable.
+// TestLeastPrivilege runs the agent with what deploy/agent-daemonset.yaml gives it: no
+// capability at all, and of the node's files only those that the manifest mounts
+// writable.
 //
 // rows: AS-28
 func TestLeastPrivilege(t *testing.T) {
 	if !isolated(t) {
 		return
 	}
-	mounts := manifestMounts(t)
+	mounts := manifestMounts(t, "agent-daemonset.yaml")
 	want := map[string]bool{ // by folder of the node, whether it is read only
 		kubeletDir + "/device-plugins": false, kubeletDir + "/pod-resources": true, "/var" + cdiDir: false,
-		"/run/nvidia/mps": false, "/run/nvidia/mps/shm": false, "/": true, "/sys/fs/cgroup": true,
+		"/usr": true, "/lib": true, "/dev": true, "/sys/fs/cgroup": true,
 	}
 	if fmt.Sprint(mounts) != fmt.Sprint(want) {
 		t.Fatalf("the manifest mounts %v, want %v: whoever changes it says here what the agent may write", mounts, want)
+	}
+	delete(want, "/usr")
+	delete(want, "/lib")
+	delete(want, "/dev")
+	want["/run/nvidia/mps"], want["/run/nvidia/mps/shm"], want["/"] = false, false, true
+	if got := manifestMounts(t, "agent-daemonset-privileged.yaml"); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("the privileged manifest mounts %v, want %v", got, want)
 	}
 	n := newNode(t)
 	n.startKubelet()
@@ -60,11 +67,11 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// manifestMounts are the folders of the node that the DaemonSet mounts, and whether
-// it does so read only.
-func manifestMounts(t *testing.T) map[string]bool {
+// manifestMounts are the folders of the node that a DaemonSet of deploy/ mounts, and
+// whether it does so read only.
+func manifestMounts(t *testing.T, name string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/agent-daemonset.yaml")
+	text, err := os.ReadFile("../../deploy/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -164,10 +163,10 @@ func (n *node) rebootKubeletFirst(t *testing.T) rebooted {
 	for _, name := range []string{"a", "b", "other"} {
 		n.waits(t, name, "Failed", "UnexpectedAdmissionError", "no healthy devices present")
 	}
-	began := time.Now()
+	watch := startWatch()
 	n.runAgent(t)
 	n.offers(t, gpuResource, 4)
-	within(t, "after the agent's start the node has its capacity", time.Since(began))
+	watch.within(t, "after the agent's start the node has its capacity")
 	n.held(t, 0)
 	if left := specs(t); len(left) > 0 {
 		t.Errorf("for pods that are no more there is %v", left)

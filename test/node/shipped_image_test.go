@@ -16,8 +16,9 @@ import (
 // runtime knows it.
 const shippedImage = "docker.io/library/berth-agent:local"
 
-// hostDriver is where the state of the driver's stand-in lies.
-const hostDriver = workDir + "/driver"
+// hostDriver is where the state of the driver's stand-in lies: below a folder that both
+// DaemonSets mount.
+const hostDriver = "/usr/share/nvml-stand-in"
 
 // installDriver makes the machine one with NVIDIA's driver and toolkit, in a /usr
 // that this test's mount namespace alone has: libraries of the driver's version, of
@@ -26,7 +27,7 @@ func installDriver(t *testing.T, gpus int) {
 	t.Helper()
 	const version = "570.124.06"
 	upper, work := workDir+"/usr", workDir+"/usr.work"
-	for _, dir := range []string{upper, work, hostDriver} {
+	for _, dir := range []string{upper, work} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,7 @@ func installDriver(t *testing.T, gpus int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := []string{"driver " + version + " 12080"}
+	state := []string{"driver " + version + " 12080", "needs /dev/nvidiactl"}
 	for i := range gpus {
 		state = append(state, fmt.Sprintf("gpu uuid=%s name=NVIDIA_A100-SXM4-40GB bus=00000000:%02X:00.0 memory=40960 major=8", uuid(i), 0x1a+i))
 	}
@@ -60,6 +61,36 @@ func installDriver(t *testing.T, gpus int) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// nvidiaRuntime stands in for NVIDIA's container runtime: it gives a container whose image
+// or pod asks for it by its variable the device nodes of all GPUs, and lets it open them.
+// NVIDIA's brings the driver's library as well.
+const nvidiaRuntime = `#!/bin/sh
+set -e
+bundle= before=
+for word; do
+	[ "$before" != --bundle ] || bundle=$word
+	before=$word
+done
+if [ -n "$bundle" ] && grep -q '"NVIDIA_VISIBLE_DEVICES=all"' "$bundle/config.json"; then
+	nodes=$(cd /dev && stat -c '{"path":"/dev/%%n","type":"c","major":%%Hr,"minor":%%Lr,"fileMode":438,"uid":0,"gid":0}' nvidia* | %[1]s -s .)
+	%[1]s --argjson nodes "$nodes" '.linux.devices += $nodes |
+		.linux.resources.devices += [$nodes[] | {allow: true, type, major, minor, access: "rw"}]' "$bundle/config.json" >"$bundle/config.new"
+	mv "$bundle/config.new" "$bundle/config.json"
+fi
+exec runc "$@"
+`
+
+// installRuntime brings the runtime class "nvidia" to the node and to the cluster.
+func (s shipped) installRuntime(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(workDir, "nvidia-container-runtime")
+	if err := os.WriteFile(path, fmt.Appendf(nil, nvidiaRuntime, program("jq")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.write("runtimeclass.yaml", "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n")
+	s.plane.apply(t, filepath.Join(workDir, "runtimeclass.yaml"))
 }
 
 // importShipped gives the node the image that docs/node.md has users make: the two

@@ -153,59 +153,6 @@ func TestMIGTables(t *testing.T) {
 	}
 }
 
-// TestMIGCut cuts the first GPU and puts it back. It changes the GPU, so it has
-// to be asked for.
-func TestMIGCut(t *testing.T) {
-	if os.Getenv("BERTH_MIG") != "1" {
-		t.Skip("skipped: BERTH_MIG=1 lets it cut the first GPU, which has to be idle")
-	}
-	c := start(t)
-	g := snapshot(t, c).GPUs[0]
-	if !g.MIGCapable || g.MIGEnabled {
-		t.Skip("skipped: MIG is on already, or this GPU has none")
-	}
-	if reset, err := c.SetMIGMode(t.Context(), g.UUID, true); err != nil || reset {
-		t.Fatalf("SetMIGMode(on) = %v, %v", reset, err)
-	}
-	defer func() {
-		if _, err := c.SetMIGMode(t.Context(), g.UUID, false); err != nil {
-			t.Errorf("put MIG back: %v", err)
-		}
-	}()
-	var one, three string
-	for _, p := range g.Profiles {
-		switch {
-		case p.Slices == 1 && p.Size == 1 && !p.Media():
-			one = p.Name
-		case p.Slices == 3:
-			three = p.Name
-		}
-	}
-	for _, profiles := range [][]string{{three, three}, {one, one, three}, {one, one, one, one, one, one, one}} {
-		began := time.Now()
-		if err := c.CutMIG(t.Context(), g.UUID, profiles); err != nil {
-			t.Errorf("CutMIG(%v): %v", profiles, err)
-			continue
-		}
-		cut := snapshot(t, c).GPUs[0]
-		t.Logf("CutMIG(%v) in %s: %+v, nodes %v", profiles, time.Since(began).Round(time.Millisecond), cut.MIG, cut.MIGNodes)
-		if len(cut.MIG) != len(profiles) || len(cut.MIGNodes) != len(profiles) {
-			t.Errorf("%d MIG devices with %d having device nodes, want %d", len(cut.MIG), len(cut.MIGNodes), len(profiles))
-		}
-		time.Sleep(200 * time.Millisecond)
-		if list, err := c.Samples(t.Context()); err != nil || len(list) < len(profiles) {
-			t.Errorf("%d samples, %v", len(list), err)
-		} else {
-			t.Logf("a MIG device: %+v, absent %v", list[len(list)-1].Reading, list[len(list)-1].Absent)
-		}
-	}
-	if data, err := c.CDI(t.Context()); err != nil {
-		t.Errorf("CDI of MIG devices: %v", err)
-	} else {
-		t.Logf("CDI with MIG: %d bytes", len(data))
-	}
-}
-
 // TestNVLink shows the links and their counters, whose units differ between
 // generations.
 func TestNVLink(t *testing.T) {

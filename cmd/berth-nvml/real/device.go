@@ -44,7 +44,7 @@ func (d *device) PCI() (nvml.PCI, error) {
 	if err != nil {
 		return nvml.PCI{}, err
 	}
-	pci := nvml.PCI{BusID: text(info.BusId[:]), ID: info.PciDeviceId}
+	pci := nvml.PCI{BusID: text(info.BusId[:]), ID: info.PciDeviceId, SubsystemID: info.PciSubSystemId}
 	if d.l.need("nvmlDeviceGetPciInfoExt") == nil {
 		if ext, ret := d.h.GetPciInfoExt(); ret == gonvml.SUCCESS {
 			pci.Class = int(ext.BaseClass<<8 | ext.SubClass&0xff)

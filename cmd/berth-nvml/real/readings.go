@@ -74,6 +74,33 @@ func (d *device) RemappedRows() (nvml.RemappedRows, error) {
 	}, "nvmlDeviceGetRemappedRows")
 }
 
+// Number asks the call that has a number.
+func (d *device) Number(n nvml.Number) (int64, error) {
+	traffic := func(counter gonvml.PcieUtilCounter) (int64, error) {
+		v, err := call(d.l, func() (uint32, gonvml.Return) { return d.h.GetPcieThroughput(counter) }, "nvmlDeviceGetPcieThroughput")
+		return int64(v), err
+	}
+	switch n {
+	case nvml.NumberFan:
+		v, err := call(d.l, d.h.GetFanSpeed, "nvmlDeviceGetFanSpeed")
+		return int64(v), err
+	case nvml.NumberPCIeTx:
+		return traffic(gonvml.PCIE_UTIL_TX_BYTES)
+	case nvml.NumberPCIeRx:
+		return traffic(gonvml.PCIE_UTIL_RX_BYTES)
+	case nvml.NumberPState:
+		v, err := call(d.l, d.h.GetPerformanceState, "nvmlDeviceGetPerformanceState")
+		return int64(v), err
+	case nvml.NumberPCIeGeneration:
+		v, err := call(d.l, d.h.GetCurrPcieLinkGeneration, "nvmlDeviceGetCurrPcieLinkGeneration")
+		return int64(v), err
+	case nvml.NumberPCIeWidth:
+		v, err := call(d.l, d.h.GetCurrPcieLinkWidth, "nvmlDeviceGetCurrPcieLinkWidth")
+		return int64(v), err
+	}
+	return 0, nvml.InvalidArgument
+}
+
 // Field reads one field. A fraction is cut off.
 func (d *device) Field(id int, scope uint32) (int64, error) {
 	if err := d.l.need("nvmlDeviceGetFieldValues"); err != nil {

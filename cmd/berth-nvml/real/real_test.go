@@ -126,6 +126,33 @@ func TestLackingFunction(t *testing.T) {
 	}
 }
 
+// TestMeasures asks for values that are read on request; the driver lacks the call of
+// one, and does not give another.
+func TestMeasures(t *testing.T) {
+	lib := fakelib.Build(t, "nvmlDeviceGetPerformanceState")
+	lib.Write(t, "driver 570.124.06 12080", fakelib.GPU(0, "fan=40", "ecc=3", "heat=5000000", "smactive=62", "pciekb=700"))
+	d := nvml.NewDriver(open(t, lib))
+	if s := d.Snapshot(); s.Failed != "" {
+		t.Fatal(s.Failed)
+	}
+	measures := []nvml.Measure{
+		"FanPercent", "ECCSingleVolatile", "ThermalViolation", "SMActiveRatio", "PCIeTxThroughput", "PCIeRxThroughput", "PerformanceState", "RetiredSingleBit",
+	}
+	samples, _, err := d.Samples(time.Now().Add(time.Second), measures...)
+	if err != nil || len(samples) != 1 {
+		t.Fatalf("Samples = %v, %v", samples, err)
+	}
+	if diff := cmp.Diff([]float64{40, 3, 5e6, 0.62, 700, 1400, 0, 0}, samples[0].More); diff != "" {
+		t.Errorf("measures %v (-want +got):\n%s", measures, diff)
+	}
+	for _, m := range measures {
+		lacks := m == "PerformanceState" || m == "RetiredSingleBit"
+		if slices.Contains(samples[0].Absent, string(m)) != lacks {
+			t.Errorf("%s: absent %v, want that it is %v", m, samples[0].Absent, lacks)
+		}
+	}
+}
+
 func TestInitSaysWhatToDo(t *testing.T) {
 	l := real.New(real.Options{DriverRoot: t.TempDir()})
 	err := l.Init()

@@ -153,6 +153,8 @@ nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, nvmlClockType_t type, uns
 READING(nvmlDeviceGetPowerUsage, power)
 READING(nvmlDeviceGetEnforcedPowerLimit, limit)
 READING(nvmlDeviceGetPcieReplayCounter, replays)
+READING(nvmlDeviceGetFanSpeed, fan)
+nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, nvmlPcieUtilCounter_t counter, unsigned *out) { DEVICE(d); WHOLE_ONLY; *out = counter == NVML_PCIE_UTIL_TX_BYTES ? g->pciekb : 2 * g->pciekb; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, nvmlTemperatureSensors_t sensor, unsigned *out) { DEVICE(d); (void)sensor; *out = g->temp; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, nvmlClockType_t type, unsigned *out) { DEVICE(d); *out = type == NVML_CLOCK_MEM ? g->mem : g->sm; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t d, unsigned long long *out) { DEVICE(d); WHOLE_ONLY; *out = g->energy; return NVML_SUCCESS; }
@@ -192,6 +194,8 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *v
 		}
 		case NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX:
 		case NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX: v[i].value.ullVal = g->nvlink; break;
+		case NVML_FI_DEV_ECC_SBE_VOL_TOTAL: v[i].value.ullVal = g->ecc; break;
+		case NVML_FI_DEV_PERF_POLICY_THERMAL: v[i].value.ullVal = g->heat; break;
 		case NVML_FI_DEV_PCIE_REPLAY_COUNTER: v[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT; v[i].value.uiVal = g->replays; break;
 		default: v[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
 		}

@@ -31,6 +31,7 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *q) {
 		switch (v->metricId) {
 		case NVML_GPM_METRIC_GRAPHICS_UTIL: v->value = g->util; break;
 		case NVML_GPM_METRIC_ANY_TENSOR_UTIL: v->value = g->tensor; break;
+		case NVML_GPM_METRIC_SM_UTIL: v->value = g->smactive; break;
 		case NVML_GPM_METRIC_DRAM_BW_UTIL: v->value = g->dram; break;
 		case NVML_GPM_METRIC_PCIE_TX_PER_SEC: v->value = g->tx; break;
 		case NVML_GPM_METRIC_PCIE_RX_PER_SEC: v->value = g->rx; break;

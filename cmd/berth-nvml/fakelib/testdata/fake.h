@@ -7,6 +7,7 @@
  *   gpu uuid=GPU-0 name=NVIDIA_H200 bus=00000000:1A:00.0 minor=0 memory=143771
  *       (one line; more keys are below in struct gpu; memory in MiB)
  *   mig gpu=0 uuid=MIG-0 gi=1 profile=19 start=0
+ *   needs /dev/nvidiactl             every call fails where this cannot be opened
  *   link 0 1 18                      18 NVLinks between GPU 0 and GPU 1
  *   event gpu=0 xid=79 [gi=1 ci=0]   delivered once, in the file's order
  *   hang nvmlDeviceGetName           that call never returns
@@ -30,6 +31,8 @@
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include "nvml.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,7 +63,7 @@ struct gpu {
 	int minor, memory, used, reserved, major, cc;
 	int mig, pending, reset, lost, display, gpm, temp, memtemp, power, limit, util, memutil;
 	int sm, mem, energy, replays, enc, dec, corrected, uncorrected, remapfail, remappending, reasons;
-	int nvlink, clique, pid, pidmem, mode, tensor, dram, tx, rx;
+	int nvlink, clique, pid, pidmem, mode, tensor, dram, tx, rx, fan, ecc, heat, smactive, pciekb;
 	struct instance gi[INSTANCES];
 };
 
@@ -72,7 +75,7 @@ struct profile {
 
 /* S is what the file says, as it was read last. */
 extern struct state {
-	char driver[80];
+	char driver[80], needs[64];
 	int cuda, gpus, events, faults;
 	struct gpu gpu[GPUS];
 	int links[GPUS][GPUS];

@@ -51,7 +51,7 @@ static void read_gpu(const char *l) {
 	KEY(sm, 1980); KEY(mem, 3201); KEY(energy, 1000); KEY(replays, 0); KEY(enc, 0); KEY(dec, 0);
 	KEY(corrected, 0); KEY(uncorrected, 0); KEY(remapfail, 0); KEY(remappending, 0); KEY(reasons, 0);
 	KEY(nvlink, 0); KEY(clique, 0); KEY(pid, 0); KEY(pidmem, 0); KEY(mode, 0);
-	KEY(tensor, 0); KEY(dram, 0); KEY(tx, 0); KEY(rx, 0);
+	KEY(tensor, 0); KEY(dram, 0); KEY(tx, 0); KEY(rx, 0); KEY(fan, 0); KEY(ecc, 0); KEY(heat, 0); KEY(smactive, 0); KEY(pciekb, 0);
 #undef KEY
 }
 
@@ -73,6 +73,8 @@ static void read_line(const char *l) {
 	if (!strcmp(word, "driver")) {
 		snprintf(next.driver, sizeof next.driver, "%s", call);
 		next.cuda = n;
+	} else if (!strcmp(word, "needs")) {
+		snprintf(next.needs, sizeof next.needs, "%s", call);
 	} else if (!strcmp(word, "gpu") && next.gpus < GPUS) {
 		read_gpu(l);
 	} else if (!strcmp(word, "mig")) {
@@ -89,6 +91,15 @@ static void read_line(const char *l) {
 		snprintf(next.fault[next.faults].call, sizeof next.fault[0].call, "%s", call);
 		next.fault[next.faults++].code = n;
 	}
+}
+
+/* denied reports why the device node that the file names cannot be opened. One without a
+ * driver behind it will do: what is asked is whether this process may. */
+static nvmlReturn_t denied(void) {
+	int fd = *S.needs ? open(S.needs, O_RDWR | O_CLOEXEC) : -1;
+	if (fd >= 0) close(fd);
+	if (!*S.needs || fd >= 0 || errno == ENXIO) return NVML_SUCCESS;
+	return errno == ENOENT ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_ERROR_NO_PERMISSION;
 }
 
 nvmlReturn_t enter(const char *call) {
@@ -117,10 +128,12 @@ nvmlReturn_t enter(const char *call) {
 			memcpy(what, S.fault[i].what, sizeof what);
 			code = S.fault[i].code;
 		}
+	nvmlReturn_t no = denied();
 	still = getenv("NVML_STILL") != NULL;
 	pthread_mutex_unlock(&lock);
 	if (!strcmp(what, "crash")) abort();
 	while (!strcmp(what, "hang")) pause();
+	if (no != NVML_SUCCESS) return no;
 	return mismatch ? NVML_ERROR_LIB_RM_VERSION_MISMATCH : code;
 }
 

@@ -1,0 +1,57 @@
+// Package queue decides whose turn it is among pods that wait for devices.
+package queue
+
+import (
+	"cmp"
+	"time"
+)
+
+// Age says which of two pods came first.
+type Age struct {
+	Created time.Time // as the API server keeps it: whole seconds; what is below is ignored
+	UID     string    // of the pod: decides between pods of one second
+}
+
+// Compare is negative if a came before b, and 0 only for the same pod. It depends
+// on nothing that changes while a pod lives, so every process at any time gives the
+// same answer.
+func (a Age) Compare(b Age) int {
+	return cmp.Or(cmp.Compare(a.Created.Unix(), b.Created.Unix()), cmp.Compare(a.UID, b.UID))
+}
+
+// Ticket is what decides when it is a pod's turn.
+type Ticket struct {
+	Age
+	Priority int32
+	// Gang is the age of the oldest pod of its gang; zero for a pod of none. So the
+	// pods of a gang follow one another.
+	Gang Age
+	// Partial is set for a gang of which some pods have their nodes: it wastes
+	// what they hold until the rest follows.
+	Partial bool
+}
+
+// Compare orders pods by whose turn comes first: the higher priority, of equal
+// priority the gangs that run in part, then the older gang or pod. It is a total
+// order: 0 only for the same pod.
+func Compare(a, b Ticket) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), partialFirst(a, b), a.since().Compare(b.since()), a.Age.Compare(b.Age))
+}
+
+func partialFirst(a, b Ticket) int {
+	switch {
+	case a.Partial == b.Partial:
+		return 0
+	case a.Partial:
+		return -1
+	}
+	return 1
+}
+
+// since is the age that counts against others.
+func (t Ticket) since() Age {
+	if t.Gang.UID == "" {
+		return t.Age
+	}
+	return t.Gang
+}

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube"
+	"berth.dev/berth/scheduler/devices"
+)
+
+// tellWaits has s write what a refused pod waits for into its condition. The
+// framework has one reason for every refusal, Unschedulable, for which autoscalers
+// buy nodes.
+func tellWaits(s *scheduler.Scheduler, client kubernetes.Interface, waits *devices.Waits) {
+	handle := s.FailureHandler
+	s.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		handle(ctx, &telling{Framework: f, ctx: ctx, client: client, waits: waits, refused: refusedBy(status)}, pod, status, nominating, start)
+	}
+}
+
+// refusedBy is what the framework says of a refusal.
+func refusedBy(status *fwk.Status) queue.Refused {
+	var r queue.Refused
+	var fit *framework.FitError
+	if !errors.As(status.AsError(), &fit) {
+		return r
+	}
+	d := &fit.Diagnosis
+	if d.PreFilterMsg != "" {
+		for name := range d.UnschedulablePlugins {
+			r.By = name // one alone refuses so
+		}
+		return r
+	}
+	if d.NodeToStatus != nil {
+		d.NodeToStatus.ForEachExplicitNode(func(_ string, s *fwk.Status) { r.Reasons = append(r.Reasons, s.Reasons()...) })
+	}
+	return r
+}
+
+// telling is a framework for one refusal, whose writes of the pod's status are its
+// own.
+type telling struct {
+	framework.Framework
+	ctx     context.Context //nolint:containedctx // it lives for one call
+	client  kubernetes.Interface
+	waits   *devices.Waits
+	refused queue.Refused
+}
+
+// APICacher implements framework.Framework.
+func (t *telling) APICacher() fwk.APICacher { return &patcher{t} }
+
+// patcher is the fwk.APICacher of a telling.
+type patcher struct{ *telling }
+
+// PatchPodStatus implements fwk.APICacher. A pod that is tried again at once keeps the
+// condition that it has.
+func (p *patcher) PatchPodStatus(pod *v1.Pod, condition *v1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+	if condition != nil && condition.Reason == v1.PodReasonUnschedulable {
+		r := p.refused
+		r.Nominated = pod.Status.NominatedNodeName != ""
+		if nominating.Mode() == fwk.ModeOverride {
+			r.Nominated = nominating.NominatedNodeName != ""
+		}
+		if wait := p.waits.Of(pod, r); wait == queue.Retry {
+			condition = nil
+		} else {
+			condition.Reason, condition.Message = kube.WaitCondition(wait, condition.Message)
+		}
+	}
+	if inner := p.Framework.APICacher(); inner != nil {
+		return inner.PatchPodStatus(pod, condition, nominating)
+	}
+	now := pod.Status.DeepCopy()
+	changed := condition != nil && podutil.UpdatePodCondition(now, condition)
+	if nominating.Mode() == fwk.ModeOverride && now.NominatedNodeName != nominating.NominatedNodeName {
+		now.NominatedNodeName, changed = nominating.NominatedNodeName, true
+	}
+	if !changed {
+		return nil, nil
+	}
+	return nil, util.PatchPodStatus(p.ctx, p.client, pod.Name, pod.Namespace, &pod.Status, now)
+}
+
+// BindPod implements fwk.APICacher. Nothing is bound where a refusal is handled.
+func (p *patcher) BindPod(binding *v1.Binding) (<-chan error, error) {
+	if inner := p.Framework.APICacher(); inner != nil {
+		return inner.BindPod(binding)
+	}
+	return nil, errors.New("bind a pod: it was refused")
+}
+
+// WaitOnFinish implements fwk.APICacher.
+func (p *patcher) WaitOnFinish(ctx context.Context, done <-chan error) error {
+	if inner := p.Framework.APICacher(); inner != nil {
+		return inner.WaitOnFinish(ctx, done)
+	}
+	return nil
+}
