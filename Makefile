@@ -4,12 +4,9 @@ export CGO_ENABLED := 0
 K8S := v1.36.3
 VERSION_PKG := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(VERSION_PKG).gitVersion=$(K8S) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36 -X $(VERSION_PKG).gitTreeState=clean
-# What imports k8s.io/kubernetes is tested through the built program, so that
-# every other test compiles in seconds.
-PURE := ./core/... ./api/... ./internal/... ./agent/... ./kube/... ./controller/... ./cli/... ./fleet/... ./sim/... $(addprefix ./,$(filter-out scheduler/server,$(wildcard scheduler/*)))
 
 .DEFAULT_GOAL := help
-.PHONY: help ldflags build agent release up down test check lint bench generate tidy clean
+.PHONY: help ldflags build agent release up down test soak check lint bench generate tidy clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,16 +31,11 @@ up: build ## start a Kubernetes control plane with a simulated GPU fleet here
 down: ## stop it; what is in it is kept
 	@bin/berth down
 
-test: build agent check ## everything that must pass: formatting, vet, unit, race, scripts on the built program
-	@sh tools/jupyter.sh
-	@sh tools/node.sh "$(LDFLAGS)"
-	go test -timeout 30m $(PURE) .
-	sh tools/race.sh $(PURE)
-	@sh tools/nvmltest.sh
-	go test -count=1 -timeout 30m ./controlplane/... ./scheduler/server/... ./test/bench/... ./test/hardware
-# Alone, since scripts wait for what compiling slows down; four at once, since mostly they wait.
-	go test -count=1 -parallel 4 -timeout 50m ./test
-	go test -count=1 -timeout 40m -v ./test/node/...
+test: ## everything that must pass: formatting, vet, unit, race, scripts on the built program; prints its time part by part
+	@sh tools/test.sh "$(LDFLAGS)"
+
+soak: ## the same, and every seed, kill and storm at full length: about an hour
+	@BERTH_SOAK=1 sh tools/test.sh "$(LDFLAGS)"
 
 check: ## formatting and vet
 	@sh tools/check.sh

@@ -94,3 +94,87 @@ func TestScriptsBuildWithTheFlagsOfTheMakefile(t *testing.T) {
 		})
 	}
 }
+
+// inParts runs tools/test.sh in a copy, with a go that lists some packages and whose
+// tests of one of them fail if failing names it.
+func inParts(t *testing.T, soak, failing string) (calls []string, out string, failed bool) {
+	t.Helper()
+	dir, log := inACopy(t)
+	t.Setenv("BERTH_SOAK", soak)
+	t.Setenv("BERTH_TEST_JUPYTER", "no")
+	t.Setenv("BERTH_TEST_NODE", "no")
+	bin := filepath.SplitList(os.Getenv("PATH"))[0]
+	write(t, filepath.Join(bin, "make"), "#!/bin/sh\n")
+	write(t, filepath.Join(bin, "go"), `#!/bin/sh
+echo "go $*" >>"`+log+`"
+case "$*" in
+"env CC") echo sh ;;
+list*) for p in "" /core/gang /sim /kube /cli/simulation /controlplane /scheduler/devices /scheduler/server /test /test/bench /test/node; do echo "berth.dev/berth$p"; done ;;
+*"`+failing+`"*) exit 1 ;;
+esac
+`)
+	raw, err := exec.Command("sh", filepath.Join(dir, "tools", "test.sh"), "-s -w").CombinedOutput()
+	text, readErr := os.ReadFile(log)
+	if readErr != nil {
+		t.Fatalf("%v\n%s", readErr, raw)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "go test") {
+			calls = append(calls, strings.TrimSpace(line))
+		}
+	}
+	return calls, string(raw), err != nil
+}
+
+// TestEveryPackageIsInAPartOfMakeTest runs tools/test.sh and looks which packages it
+// tests, and how: each once, and in a soak those that can be also without the race
+// detector.
+func TestEveryPackageIsInAPartOfMakeTest(t *testing.T) {
+	for _, tt := range []struct {
+		soak         string
+		plain, raced string
+	}{
+		{"", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim", " berth.dev/berth/kube berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices"},
+		{"1", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim berth.dev/berth/kube berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim berth.dev/berth/kube berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices"},
+	} {
+		calls, out, failed := inParts(t, tt.soak, "nothing of this name")
+		if failed {
+			t.Fatalf("BERTH_SOAK=%q:\n%s", tt.soak, out)
+		}
+		var plain, raced, rest []string
+		for _, call := range calls {
+			switch {
+			case strings.Contains(call, " -race "):
+				raced = append(raced, call)
+			case strings.Contains(call, "/core/gang"):
+				plain = append(plain, call)
+			default:
+				rest = append(rest, call)
+			}
+		}
+		if len(plain) != 1 || !strings.HasSuffix(plain[0], "m"+tt.plain) {
+			t.Errorf("BERTH_SOAK=%q: without the race detector: %q, want%s", tt.soak, plain, tt.plain)
+		}
+		if len(raced) != 1 || !strings.HasSuffix(raced[0], "m"+tt.raced) {
+			t.Errorf("BERTH_SOAK=%q: under the race detector: %q, want%s", tt.soak, raced, tt.raced)
+		}
+		for _, want := range []string{"/controlplane berth.dev/berth/scheduler/server berth.dev/berth/test/bench", " ./test", " ./test/node/..."} {
+			if n := strings.Count(strings.Join(rest, "\n")+"\n", want+"\n"); n != 1 {
+				t.Errorf("BERTH_SOAK=%q: %q is tested %d times:\n%s", tt.soak, want, n, strings.Join(rest, "\n"))
+			}
+		}
+		if !strings.Contains(out, "  scripts on the built programs\n") || !strings.Contains(out, "  all, on ") {
+			t.Errorf("BERTH_SOAK=%q: no table of times:\n%s", tt.soak, out)
+		}
+	}
+}
+
+func TestMakeTestStopsAtThePartThatFails(t *testing.T) {
+	calls, out, failed := inParts(t, "", "/scheduler/server")
+	if !failed || !strings.Contains(out, "failed  control plane, scheduler process\n") {
+		t.Errorf("failed %v, and says:\n%s", failed, out)
+	}
+	if last := calls[len(calls)-1]; !strings.Contains(last, "/scheduler/server") {
+		t.Errorf("it goes on with %s", last)
+	}
+}
