@@ -1,7 +1,8 @@
-// Package gang decides where the members of a gang go: all of them, or at least
-// MinCount, or none, and as near to one another as there is room. It is not a
-// queue: who comes first, and what to do with a gang that does not fit, is
-// decided elsewhere. It does not evict.
+// Package gang decides about members that are placed together or not at all. A
+// Planner decides where they go: all of them, or at least MinCount, or none, and
+// as near to one another as there is room. A Machine decides when: which member
+// leads, when a gang is tried, tried again and let go, and how long a place is
+// kept. Neither evicts; which of two gangs comes first is decided by package queue.
 package gang
 
 import (

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
@@ -99,7 +100,7 @@ func (g *Gangs) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.S
 // Unreserve implements fwk.ReservePlugin: a member that does not go takes the
 // gang with it, if that does not run yet.
 func (g *Gangs) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	g.book.unreserved(pod.UID)
+	g.book.happened(gang.Unreserved{UID: string(pod.UID)})
 }
 
 // permitTimeout is how long members wait for one another at most. They are next
@@ -109,11 +110,11 @@ const permitTimeout = time.Minute
 // Permit implements fwk.PermitPlugin: a member waits until so many have a place
 // that the gang runs; the last of them lets all go.
 func (g *Gangs) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	switch goes, text := g.book.arrived(pod.UID); {
-	case text != "":
+	switch answer := g.book.happened(gang.Arrived{UID: string(pod.UID)}); {
+	case answer.Reason != "":
 		g.book.desk.waits.note(pod.UID, queue.Gang)
-		return fwk.NewStatus(fwk.Unschedulable, text), 0
-	case !goes:
+		return fwk.NewStatus(fwk.Unschedulable, answer.Reason), 0
+	case answer.Wait:
 		return fwk.NewStatus(fwk.Wait, "waiting for the rest of the gang"), permitTimeout
 	}
 	return nil, 0

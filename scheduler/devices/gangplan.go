@@ -3,64 +3,55 @@ package devices
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gang"
-	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube"
 )
 
-// gangTask is what is to be planned of a gang.
+// gangTask is what is to be planned of a gang, with its pods.
 type gangTask struct {
-	gang  kube.Gang
-	pods  []*v1.Pod // members without a place
-	need  int       // of them
-	near  []string  // nodes of the members that have one
-	avoid map[types.UID][]string
-	rest  bool // the gang runs, and pods is one more member
+	*gang.Task
+	pods []*v1.Pod // in the order of Task.Members
+	name string    // "namespace/name" of the gang
 }
 
-// task gives what pod is to plan; nil where there is nothing, as it is of no gang
-// or one more member of a gang that runs. text says why it must wait; where paced
-// is set, also that the gang was planned a moment ago.
+// task returns what pod is to plan, or why it must wait: see gang.Machine.Task.
 func (b *gangBook) task(pod *v1.Pod, paced bool) (task *gangTask, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.of[pod.UID]
+	t, text := b.machine.Task(string(pod.UID), paced, time.Now())
+	return b.withPods(t, pod), text
+}
+
+// placeOf returns the node that is kept for a pod, and what is to be planned where
+// it was refused there too often: see gang.Machine.Kept.
+func (b *gangBook) placeOf(pod *v1.Pod) (node string, away *gangTask) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	node, t := b.machine.Kept(string(pod.UID))
+	return node, b.withPods(t, pod)
+}
+
+// withPods completes a task of the gang of pod, with mu held. It is nil for nil.
+func (b *gangBook) withPods(t *gang.Task, pod *v1.Pod) *gangTask {
 	if t == nil {
-		return nil, ""
+		return nil
 	}
-	least, why := b.least(t)
-	switch {
-	case t.members[pod.UID].wrong != "":
-		return nil, t.members[pod.UID].wrong
-	case why != "":
-		return nil, why
+	task := &gangTask{Task: t, name: pod.Namespace + "/" + t.Gang.Name}
+	for _, uid := range t.Members {
+		task.pods = append(task.pods, b.pods[types.UID(uid)])
 	}
-	task = &gangTask{gang: t.gang, pods: t.waiting(), need: least - t.ready(), near: t.near(""), avoid: map[types.UID][]string{}}
-	for uid, nodes := range t.avoid {
-		task.avoid[uid] = slices.Clone(nodes)
-	}
-	switch {
-	case task.need <= 0 && t.gang.Within == gang.Cluster:
-		return nil, ""
-	case task.need <= 0:
-		task.pods, task.need, task.rest = []*v1.Pod{pod}, 1, true
-	case t.plan != nil, len(task.pods) < task.need:
-		return nil, fmt.Sprintf("waiting for the rest of gang %s", t.gang.Name)
-	case paced && time.Now().Before(t.retry):
-		return nil, t.waits()
-	}
-	return task, ""
+	return task
 }
 
 // PreFilter implements fwk.PreFilterPlugin: it sends members to the nodes that are
@@ -71,7 +62,7 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 	if !g.book.knows(pod.UID) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if node, away := g.book.placeOf(pod.UID); node != "" {
+	if node, away := g.book.placeOf(pod); node != "" {
 		if away != nil {
 			node = g.elsewhere(ctx, pod, node, away)
 		}
@@ -96,17 +87,17 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 	nodes, refusal, text, err := g.plan(ctx, task)
 	switch {
 	case err != nil:
-		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s/%s: %w", task.gang.Namespace, task.gang.Name, err))
+		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", task.name, err))
 	case refusal != nil:
 		decided(resultUnschedulable, string(foremost(refusal.Nodes)), began)
-		g.book.unfit(pod, refusal, time.Since(began))
+		g.book.happened(gang.Unfit{UID: string(pod.UID), Refusal: refusal, Cost: time.Since(began)})
 		waits.note(pod.UID, queue.Room)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 	}
 	g.book.placed(pod, task, nodes)
 	if nodes[pod.UID] == "" {
 		waits.note(pod.UID, queue.Room)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s runs without this pod until there is room for it", task.gang.Name))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s runs without this pod until there is room for it", task.Gang.Name))
 	}
 	return &fwk.PreFilterResult{NodeNames: sets.New(nodes[pod.UID])}, nil
 }
@@ -131,9 +122,9 @@ func (g *GangPlans) plan(ctx context.Context, task *gangTask) (nodes map[types.U
 			}
 			return out
 		}
-		whole := &gang.Gang{Name: task.gang.Name, MinCount: task.need, Within: task.gang.Within, Near: find(task.near)}
+		whole := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Within: task.Gang.Within, Near: find(task.Near)}
 		for _, pod := range task.pods {
-			m := gang.Member{Request: pl.request(pod), Avoid: find(task.avoid[pod.UID]), Apart: kube.Apart(pod)}
+			m := gang.Member{Request: pl.request(pod), Avoid: find(task.Avoid[string(pod.UID)]), Apart: kube.Apart(pod)}
 			if m.Apart != "" {
 				m.Avoid = append(m.Avoid, whole.Near...)
 			}
@@ -169,7 +160,7 @@ func (g *GangPlans) plan(ctx context.Context, task *gangTask) (nodes map[types.U
 // devices cannot be held.
 func (g *GangPlans) hold(pl *planner, task *gangTask, plan *gang.Plan) (nodes map[types.UID]string, wrong int, err error) {
 	nodes = map[types.UID]string{}
-	why := "gang " + task.gang.Namespace + "/" + task.gang.Name
+	why := "gang " + task.name
 	for i, pod := range task.pods {
 		at := plan.Placed[i]
 		if at.Node < 0 {
@@ -190,9 +181,9 @@ func (g *GangPlans) hold(pl *planner, task *gangTask, plan *gang.Plan) (nodes ma
 // unfitText says why a gang does not fit. For the member that there is no room
 // for it has the words of the scheduler's own messages.
 func (pl *planner) unfitText(task *gangTask, no *gang.Refusal) string {
-	name, of := task.gang.Name, len(task.pods)
+	name, of := task.Gang.Name, len(task.pods)
 	if no.Apart {
-		return fmt.Sprintf("gang %s: its %d pods fit, but not within one %s", name, no.Need, task.gang.Within)
+		return fmt.Sprintf("gang %s: its %d pods fit, but not within one %s", name, no.Need, task.Gang.Within)
 	}
 	text := fmt.Sprintf("gang %s: %d of %d pods fit together", name, no.Fit, of)
 	if no.Need < of {
@@ -207,81 +198,43 @@ func (pl *planner) unfitText(task *gangTask, no *gang.Refusal) string {
 	return text + ", for the next: " + w.explain(no.Nodes)
 }
 
-// unfit notes that the gang of pod does not fit, and what must change before it
-// is planned again.
-func (b *gangBook) unfit(pod *v1.Pod, no *gang.Refusal, cost time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.of[pod.UID]
-	if t == nil {
-		return
-	}
-	t.leader, t.refused, t.room = pod.UID, &gangRefusal{short: no.ShortMilli}, false
-	for _, c := range no.Nodes {
-		t.refused.host = t.refused.host || c.Reason == placement.TooManyPods || c.Reason == placement.NotEnoughCPU || c.Reason == placement.NotEnoughMemory
-	}
-	t.retry = time.Now().Add(max(leastPause, costFactor*cost))
-	if len(t.avoid) > 0 { // it may be that it fits where something refused it before
-		t.avoid = map[types.UID][]string{}
-		b.again(t, pause(t.rounds))
-	}
-	b.voice.changed()
-}
-
 // placed notes where the members of a task go, and wakes them.
 func (b *gangBook) placed(pod *v1.Pod, task *gangTask, nodes map[types.UID]string) {
-	if task.rest {
-		return
+	e := gang.Placed{UID: string(pod.UID), Task: task.Task, Nodes: make(map[string]string, len(nodes))}
+	for uid, node := range nodes {
+		e.Nodes[string(uid)] = node
 	}
-	b.mu.Lock()
-	t := b.of[pod.UID]
-	if t == nil {
-		b.mu.Unlock()
-		var after aftermath
-		for uid := range nodes {
-			after.free = append(after.free, uid)
+	b.happened(e)
+}
+
+// elsewhere returns the node where a pod is to be tried that is kept on one which
+// it was refused on: another that has room for it, else the same.
+func (g *GangPlans) elsewhere(ctx context.Context, pod *v1.Pod, node string, task *gangTask) string {
+	nodes, refusal, _, err := g.plan(ctx, task)
+	if err != nil || refusal != nil {
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "A member that is refused stays where it is", "pod", klog.KObj(pod), "node", node)
 		}
-		b.do(after)
-		return
+		return node
 	}
-	t.leader = pod.UID
-	t.plan = &gangPlan{nodes: nodes}
-	after := b.turn(t) // some may have gone meanwhile
-	for _, p := range task.pods {
-		if p.UID != pod.UID && t.planned(p.UID) {
-			after.wake = append(after.wake, p)
-		}
-	}
-	b.mu.Unlock()
-	b.do(after)
+	g.book.happened(gang.Moved{UID: string(pod.UID), Node: nodes[pod.UID]})
+	return nodes[pod.UID]
 }
 
 // roomMade looks at what has happened to a pod or a node, old before and now
 // after it: it may have made enough room for the gang that a pod leads. Then the
-// leader is woken. It says whether the pod is to be tried for another reason, as
-// it leads no gang. The leader is not queued by the scheduler, which would let it
+// leader is woken. It reports whether the pod is to be tried for another reason, as
+// it is of no gang. The leader is not queued by the scheduler, which would let it
 // wait longer after each refusal.
 func (b *gangBook) roomMade(uid types.UID, old, now any) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.of[uid]
-	switch {
-	case t == nil:
+	if !b.knows(uid) {
 		return true
-	case t.leader != uid || t.plan != nil || t.refused == nil:
-		return false
 	}
+	e := gang.Freed{UID: string(uid)}
 	if gone, ok := old.(*v1.Pod); ok && now == nil {
-		milli := givenBack(gone)
-		if milli == 0 && !t.refused.host {
-			return false
-		}
-		if t.refused.short -= milli; t.refused.short > 0 {
-			b.wakeIn(t, refresh)
-			return false
-		}
+		e.Ended, e.Milli = true, givenBack(gone)
 	}
-	b.wakeIn(t, max(0, time.Until(t.retry)))
+	b.happened(e)
 	return false
 }
 
@@ -301,57 +254,16 @@ func givenBack(pod *v1.Pod) int64 {
 // its planned node takes the plan with it: the gang is planned anew at once, with
 // that node left out for that member, and when that fails too, later.
 func (g *GangPlans) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	text, ends := g.book.filtered(pod.UID)
-	if !ends {
-		return nil, fwk.NewStatus(fwk.Unschedulable, text)
-	}
-	if text != "" {
+	answer := g.book.happened(gang.Filtered{UID: string(pod.UID)})
+	switch {
+	case !answer.Whole:
+		return nil, fwk.NewStatus(fwk.Unschedulable, answer.Reason)
+	case answer.Reason != "":
 		g.p.desk.waits.note(pod.UID, queue.Gang)
-	} else {
+	default:
 		if result, status := g.room.makeRoomForGang(ctx, g.book, pod); status != nil {
 			return result, status
 		}
 	}
-	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
-}
-
-// filtered notes that a pod was refused on every node that it might use. ends
-// says that nobody else is to make room for it.
-func (b *gangBook) filtered(uid types.UID) (text string, ends bool) {
-	b.mu.Lock()
-	t := b.of[uid]
-	if t == nil {
-		b.mu.Unlock()
-		return "", false
-	}
-	var after aftermath
-	m := t.members[uid]
-	switch early := t.planned(uid) && !t.plan.passed; {
-	case early, m.stage == stageKept:
-		node := m.place.node
-		if early {
-			node = t.plan.nodes[uid]
-			after = b.giveUp(t, fmt.Sprintf("gang %s is planned anew: pod %s may not be on node %s", t.gang.Name, m.pod.Name, node))
-		} else {
-			after.free = b.lose(t, m)
-		}
-		t.avoid[uid], t.leader = append(t.avoid[uid], node), uid
-		if t.rounds++; t.rounds == 1 {
-			t.retry = time.Time{}
-			after.wake = append(after.wake, m.pod)
-		} else {
-			b.again(t, pause(t.rounds-1))
-		}
-		after.add(b.turn(t))
-		text, ends = fmt.Sprintf("gang %s is planned anew without node %s for this pod", t.gang.Name, node), true
-	case t.planned(uid):
-		t.fulfil(uid)
-		after.free = append(after.free, uid)
-	default:
-		least, why := b.least(t)
-		ends = why != "" || t.ready() < least
-	}
-	b.mu.Unlock()
-	b.do(after)
-	return text, ends
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, answer.Reason)
 }

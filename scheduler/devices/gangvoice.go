@@ -3,8 +3,6 @@ package devices
 import (
 	"context"
 	"encoding/json"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -87,14 +85,21 @@ type remark struct {
 	says         string // the sentence alone, for an event
 }
 
-// says makes what a member has to say of a sentence and of what it waits for.
-func (b *gangBook) says(t *team, pod *v1.Pod, sentence string, wait queue.Wait) remark {
+// remark is what a member has to say now, with mu held; false leaves its condition
+// as it is.
+func (b *gangBook) remark(uid types.UID) (remark, bool) {
+	sentence, wait := b.machine.Waits(string(uid))
+	pod := b.pods[uid]
+	if sentence == "" || pod == nil {
+		return remark{}, false
+	}
 	if b.desk != nil {
 		wait = b.desk.waits.judge(pod, queue.Refused{Noted: wait})
 	}
-	r := remark{pod: pod, gang: t.gang.Key, says: sentence}
+	spec, _ := b.machine.Gang(string(uid))
+	r := remark{pod: pod, gang: spec.Key, says: sentence}
 	r.reason, r.text = kube.WaitCondition(wait, sentence)
-	return r
+	return r, true
 }
 
 // written reports whether a pod's condition says the same.
@@ -142,21 +147,11 @@ func (b *gangBook) remarks() []remark {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []remark
-	for _, t := range b.teams {
-		for _, m := range t.members {
-			if text, wait := b.remark(t, m); text != "" {
-				if r := b.says(t, m.pod, text, wait); !r.written(m.pod) {
-					out = append(out, r)
-				}
-			}
+	for _, uid := range b.machine.HeldBack() {
+		if r, says := b.remark(types.UID(uid)); says && !r.written(r.pod) {
+			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b remark) int {
-		if c := strings.Compare(a.gang, b.gang); c != 0 {
-			return c
-		}
-		return strings.Compare(a.pod.Name, b.pod.Name)
-	})
 	return out
 }
 
@@ -164,54 +159,8 @@ func (b *gangBook) remarks() []remark {
 func (b *gangBook) still(r *remark) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.of[r.pod.UID]
-	if t == nil {
-		return false
-	}
-	text, wait := b.remark(t, t.members[r.pod.UID])
-	now := b.says(t, r.pod, text, wait)
-	return now.says == r.says && now.reason == r.reason && now.text == r.text
-}
-
-// remark is what the condition of member m is to say now, and what it waits for, with
-// mu held; "" leaves it as it is. The leader of a gang that was tried has its answer
-// from the scheduler.
-func (b *gangBook) remark(t *team, m *member) (string, queue.Wait) {
-	if !m.held || m.stage != stagePending && m.stage != stageWrong {
-		return "", queue.Unknown
-	}
-	switch text := b.missing(t, m); {
-	case text != "":
-		return text, b.wait(t, m)
-	case t.planned(m.pod.UID), t.leader == m.pod.UID:
-		return "", queue.Unknown
-	}
-	return t.waits(), b.wait(t, m)
-}
-
-// wait is what member m waits for while it is held back, with mu held. Of a gang
-// that is complete and does not fit, every member waits for room: who makes nodes
-// must know all of them to make enough.
-func (b *gangBook) wait(t *team, m *member) queue.Wait {
-	switch {
-	case m.wrong != "":
-		return queue.Invalid
-	case b.missing(t, m) != "", t.refused == nil, t.plan != nil:
-		return queue.Gang
-	case t.room:
-		return queue.Preemption
-	}
-	return queue.Room
-}
-
-// waitOf is wait for a pod.
-func (b *gangBook) waitOf(uid types.UID) queue.Wait {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if t := b.of[uid]; t != nil {
-		return b.wait(t, t.members[uid])
-	}
-	return queue.Unknown
+	now, says := b.remark(r.pod.UID)
+	return says && now.says == r.says && now.reason == r.reason && now.text == r.text
 }
 
 // write writes one remark, and an event if its gang has not said the same last.

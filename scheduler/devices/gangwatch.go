@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/gang"
 	"berth.dev/berth/kube"
 )
 
@@ -58,16 +59,93 @@ func (b *gangBook) join(ctx context.Context, h fwk.Handle, d *desk) error {
 	return err
 }
 
+// saw takes a pod as the watch has it.
+func (b *gangBook) saw(pod *v1.Pod) {
+	ref, err := kube.GangOf(pod)
+	b.mu.Lock()
+	if _, knows := b.machine.Gang(string(pod.UID)); !knows && ref == nil && err == nil {
+		b.mu.Unlock()
+		return
+	}
+	var do actions
+	if ref != nil && b.counts(pod) {
+		b.pods[pod.UID] = pod
+		do = b.step(gang.Seen{Pod: b.member(pod, ref, err)})
+	} else {
+		delete(b.pods, pod.UID)
+		do = b.step(gang.Left{UID: string(pod.UID)})
+	}
+	b.mu.Unlock()
+	b.do(&do)
+}
+
+// forget takes a pod that is gone.
+func (b *gangBook) forget(uid types.UID) {
+	b.mu.Lock()
+	delete(b.pods, uid)
+	do := b.step(gang.Gone{UID: string(uid)})
+	b.mu.Unlock()
+	b.do(&do)
+}
+
+// admit says why a pod must not enter the queue yet; "" lets it in.
+func (b *gangBook) admit(pod *v1.Pod) string {
+	ref, err := kube.GangOf(pod)
+	if ref == nil && err == nil {
+		return ""
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.counts(pod) {
+		return ""
+	}
+	b.pods[pod.UID] = pod
+	return b.step(gang.Enqueue{Pod: b.member(pod, ref, err)}).Answer.Reason
+}
+
+// counts reports whether a pod is one that its gang can count on, with mu held: it
+// is not going, waits for no gate, and is not for another scheduler.
+func (b *gangBook) counts(pod *v1.Pod) bool {
+	switch {
+	case pod.DeletionTimestamp != nil, pod.Status.Phase == v1.PodFailed, pod.Status.Phase == v1.PodSucceeded:
+		return false
+	case pod.Spec.NodeName == "":
+		return len(pod.Spec.SchedulingGates) == 0 && b.names[pod.Spec.SchedulerName]
+	}
+	return true
+}
+
+// member is a pod as the machine knows it, with mu held.
+func (b *gangBook) member(pod *v1.Pod, ref *kube.Gang, err error) gang.Pod {
+	m := gang.Pod{Age: kube.AgeOf(pod), Name: pod.Name, Node: pod.Spec.NodeName}
+	m.Gang = gang.Spec{Key: ref.Key, Name: ref.Name, Within: ref.Within, Least: ref.MinCount}
+	if ref.Object != nil {
+		m.Gang.Source = *ref.Object
+		m.Gang.Least, m.Gang.Unknown = b.sizes.of(*ref.Object)
+	}
+	if err != nil {
+		m.Invalid = err.Error()
+	}
+	return m
+}
+
 // resized looks at the gangs that are counted by objects of a kind, after one of
 // them has changed. An empty name is any.
 func (b *gangBook) resized(kind kube.GangKind, namespace, name string) {
-	var after aftermath
+	var all []actions
 	b.mu.Lock()
-	for _, t := range b.teams {
-		if o := t.gang.Object; o != nil && o.Kind == kind && (name == "" || o.Namespace == namespace && o.Name == name) {
-			after.add(b.turn(t))
+	done := map[kube.GangObject]bool{}
+	for _, source := range b.machine.Sources() {
+		o := source.(kube.GangObject)
+		if o.Kind != kind || name != "" && (o.Namespace != namespace || o.Name != name) || done[o] {
+			continue
 		}
+		done[o] = true
+		least, why := b.sizes.of(o)
+		all = append(all, b.step(gang.Sized{Source: o, Least: least, Unknown: why}))
 	}
 	b.mu.Unlock()
-	b.do(after)
+	for i := range all {
+		b.do(&all[i])
+	}
 }

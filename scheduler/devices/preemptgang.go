@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +21,7 @@ import (
 // stay out of the queue; then the leader comes again, see roomForGang.
 func (x *Preemption) makeRoomForGang(ctx context.Context, book *gangBook, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	task, text := book.task(pod, false)
-	if task == nil || text != "" || task.rest || x.budgets == nil {
+	if task == nil || text != "" || task.Extra || x.budgets == nil {
 		return nil, nil // nothing to plan: one more member, or others are missing
 	}
 	for _, member := range task.pods {
@@ -37,20 +36,20 @@ func (x *Preemption) makeRoomForGang(ctx context.Context, book *gangBook, pod *v
 	for _, member := range task.pods {
 		x.p.desk.release(member.UID)
 	}
-	w := &wish{pods: slices.Clone(task.pods), minCount: task.need, why: "gang " + task.gang.Namespace + "/" + task.gang.Name, leader: pod}
+	w := &wish{pods: slices.Clone(task.pods), minCount: task.Need, why: "gang " + task.name, leader: pod}
 	slices.SortStableFunc(w.pods, func(a, b *v1.Pod) int { return cmp.Compare(weight(b), weight(a)) })
 	w.domains, w.every = domains(task), true
-	for _, nodes := range task.avoid {
+	for _, nodes := range task.Avoid {
 		w.avoid = append(w.avoid, nodes...)
 	}
 	out, err := x.makeRoom(ctx, w)
 	switch {
 	case err != nil:
-		return nil, fwk.AsStatus(fmt.Errorf("make room for gang %s/%s: %w", task.gang.Namespace, task.gang.Name, err))
+		return nil, fwk.AsStatus(fmt.Errorf("make room for gang %s: %w", task.name, err))
 	case out.room == nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
 	}
-	book.roomIsMade(pod.UID)
+	book.happened(gang.Preempting{UID: string(pod.UID)})
 	x.p.desk.waits.note(pod.UID, queue.Preemption)
 	return nominate(out.nodes[max(0, slices.Index(w.pods, pod))]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
 }
@@ -68,13 +67,13 @@ func weight(pod *v1.Pod) int64 {
 // nil is all nodes. A gang that must share one clique has none: package preemption
 // knows no place for several members in one.
 func domains(task *gangTask) func(all []*v1.Node) []map[string]bool {
-	if task.gang.Within >= gang.Cluster {
+	if task.Gang.Within >= gang.Cluster {
 		return nil
 	}
 	return func(all []*v1.Node) []map[string]bool {
 		by, order := map[string]map[string]bool{}, []string(nil)
 		for _, n := range all {
-			key := domain(n, task.gang.Within)
+			key := domain(n, task.Gang.Within)
 			if key == "" {
 				continue
 			}
@@ -85,7 +84,7 @@ func domains(task *gangTask) func(all []*v1.Node) []map[string]bool {
 		}
 		var out []map[string]bool
 		for _, key := range order {
-			if !slices.ContainsFunc(task.near, func(node string) bool { return !by[key][node] }) {
+			if !slices.ContainsFunc(task.Near, func(node string) bool { return !by[key][node] }) {
 				out = append(out, by[key])
 			}
 		}
@@ -131,46 +130,16 @@ func (x *Preemption) roomForGang(ctx context.Context, book *gangBook, pod *v1.Po
 			nodes[member.UID] = h.node
 		}
 	}
-	if len(nodes) >= task.need {
+	if len(nodes) >= task.Need {
 		book.placed(pod, task, nodes)
 		return ""
 	}
 	for uid := range nodes {
 		x.p.desk.release(uid)
 	}
-	klog.FromContext(ctx).V(2).Info("The room made for a gang is not enough any more", "gang", task.gang.Key)
+	klog.FromContext(ctx).V(2).Info("The room made for a gang is not enough any more", "gang", task.Gang.Key)
 	return ""
 }
 
-// roomIsMade notes that room is being made for a gang, and lets its leader come
-// again as soon as it is called.
-func (b *gangBook) roomIsMade(uid types.UID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if t := b.of[uid]; t != nil {
-		t.retry, t.room = time.Time{}, true
-		b.voice.changed()
-	}
-}
-
-// broken takes the plan of a pod's gang back, because its hold went to others: of
-// a gang that has not got all its places yet none is left, of one that runs all
-// but this one.
-func (b *gangBook) broken(uid types.UID) {
-	b.mu.Lock()
-	t := b.of[uid]
-	var after aftermath
-	switch {
-	case t != nil && t.members[uid].stage == stageKept:
-		after.free = b.lose(t, t.members[uid])
-	case t == nil || !t.planned(uid) || t.plan.passed:
-		b.mu.Unlock()
-		return
-	default:
-		after = b.giveUp(t, fmt.Sprintf("gang %s gives way to pods of higher priority", t.gang.Name))
-	}
-	t.retry = time.Time{}
-	after.wake = append(after.wake, t.lead()...)
-	b.mu.Unlock()
-	b.do(after)
-}
+// broken notes that what was held for a pod went to others.
+func (b *gangBook) broken(uid types.UID) { b.happened(gang.HoldLost{UID: string(uid)}) }

@@ -1,0 +1,56 @@
+package gang
+
+import (
+	"time"
+
+	"berth.dev/berth/core/queue"
+)
+
+// Actions are what is to be done after an event, in the order of the fields.
+type Actions struct {
+	Answer  Answer   // about the event's member
+	Ranks   []Rank   // where members stand in the queue from now on
+	Permit  []string // members that wait for others and may go on
+	Release []string // members whose devices are not to be held any longer
+	Return  []Return // members that wait for others and have to go back
+	Wake    []string // members to put into the queue
+	// Changed is that members may wait for something else than before: see
+	// Machine.Waits.
+	Changed bool
+	// WakeAt is when the Machine wants the event Time; zero is never. It holds
+	// until the next Step.
+	WakeAt time.Time
+}
+
+// Answer is what an event's member is told.
+type Answer struct {
+	Reason string // why it cannot go on; "" is that it can, or waits
+	Wait   bool   // it waits for others
+	// Whole is that room may be made for it only as part of its gang, or is not
+	// to be made.
+	Whole bool
+}
+
+// Rank is where a member stands in the queue. It does not change while the member
+// is there.
+type Rank struct {
+	UID     string
+	Oldest  queue.Age // of its gang
+	Partial bool      // others of the gang are bound
+	Ends    bool      // it stands nowhere any longer
+}
+
+// Return is a member to be sent back, and why.
+type Return struct{ UID, Reason string }
+
+func (s *step) wake(uids ...string)    { s.out.Wake = append(s.out.Wake, uids...) }
+func (s *step) release(uids ...string) { s.out.Release = append(s.out.Release, uids...) }
+func (s *step) refuse(reason string)   { s.out.Answer.Reason = reason }
+
+// rank notes where a member stands.
+func (s *step) rank(g *state, uid string) {
+	s.out.Ranks = append(s.out.Ranks, Rank{UID: uid, Oldest: g.since, Partial: g.count[bound] > 0})
+}
+
+// unrank forgets where a member stood.
+func (s *step) unrank(uid string) { s.out.Ranks = append(s.out.Ranks, Rank{UID: uid, Ends: true}) }

@@ -1,0 +1,260 @@
+package gang_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/core/gang"
+	"berth.dev/berth/core/queue"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// podOf is member i of gang "g", which needs so many.
+func podOf(i, least int) gang.Pod {
+	return gang.Pod{
+		Age: queue.Age{UID: fmt.Sprint("g-", i), Created: noon}, Name: fmt.Sprint("g-", i),
+		Gang: gang.Spec{Key: "ns/g", Name: "g", Within: gang.Cluster, Least: least},
+	}
+}
+
+// script runs events on a Machine, each at a time after noon, and prints what it
+// says to each.
+type script struct {
+	m   *gang.Machine
+	now time.Time
+	log []string
+}
+
+func newScript() *script { return &script{m: gang.NewMachine(), now: noon} }
+
+func (s *script) step(e gang.Event) gang.Actions {
+	out := s.m.Step(e, s.now)
+	s.log = append(s.log, fmt.Sprintf("%T: answer %+v, permit %v, release %v, return %v, wake %v", e, out.Answer, out.Permit, out.Release, out.Return, out.Wake))
+	return out
+}
+
+// join has the members 0 to n-1 be seen, and then try to enter the queue.
+func (s *script) join(n, least int) {
+	for i := range n {
+		s.step(gang.Seen{Pod: podOf(i, least)})
+		s.step(gang.Enqueue{Pod: podOf(i, least)})
+	}
+}
+
+// place plans for all members that have no place, on node "a", and has them arrive.
+func (s *script) place(t *testing.T, arrive ...string) (last gang.Actions) {
+	t.Helper()
+	task, reason := s.m.Task("g-0", true, s.now)
+	if task == nil {
+		t.Fatalf("nothing to plan: %s", reason)
+	}
+	nodes := map[string]string{}
+	for _, uid := range task.Members {
+		nodes[uid] = "a"
+	}
+	s.step(gang.Placed{UID: "g-0", Task: task, Nodes: nodes})
+	for _, uid := range arrive {
+		last = s.step(gang.Arrived{UID: uid})
+	}
+	return last
+}
+
+func TestMachine(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		check func(t *testing.T, s *script)
+	}{
+		{"members wait outside of the queue until enough exist", func(t *testing.T, s *script) {
+			s.join(1, 2)
+			reason, wait := s.m.Waits("g-0")
+			if want := "waiting for 1 more pod of gang g (1 of 2 exist)"; reason != want || wait != queue.Gang {
+				t.Errorf("waits for %v: %q, want %q", wait, reason, want)
+			}
+			if out := s.step(gang.Seen{Pod: podOf(1, 2)}); len(out.Wake) != 1 {
+				t.Errorf("the last one wakes %v, want one leader", out.Wake)
+			}
+		}},
+		{"one member leads and the others wait for it", func(t *testing.T, s *script) {
+			s.join(3, 3)
+			if out := s.step(gang.Enqueue{Pod: podOf(0, 3)}); out.Answer.Reason != "" || len(out.Ranks) != 1 {
+				t.Errorf("the leader is told %q, ranks %v", out.Answer.Reason, out.Ranks)
+			}
+			if out := s.step(gang.Enqueue{Pod: podOf(1, 3)}); out.Answer.Reason != "waiting for gang g to be placed" {
+				t.Errorf("another is told %q", out.Answer.Reason)
+			}
+		}},
+		{"the last to arrive lets all go", func(t *testing.T, s *script) {
+			s.join(3, 3)
+			if out := s.place(t, "g-0", "g-1"); !out.Answer.Wait {
+				t.Error("the second of three need not wait")
+			}
+			if out := s.step(gang.Arrived{UID: "g-2"}); out.Answer.Wait || !cmp.Equal(out.Permit, []string{"g-0", "g-1"}) {
+				t.Errorf("the third waits: %v, lets go %v", out.Answer.Wait, out.Permit)
+			}
+		}},
+		{"a member that is deleted sends the others back", func(t *testing.T, s *script) {
+			s.join(3, 3)
+			s.place(t, "g-0")
+			want := []gang.Return{{UID: "g-0", Reason: "waiting for 1 more pod of gang g (2 of 3 exist)"}}
+			if out := s.step(gang.Gone{UID: "g-2"}); !cmp.Equal(out.Return, want) || !cmp.Equal(out.Release, []string{"g-2", "g-1"}) {
+				t.Errorf("returned %v, released %v", out.Return, out.Release)
+			}
+		}},
+		{"a member that is lost before all have arrived is planned again after a second", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			s.place(t, "g-0")
+			out := s.step(gang.Unreserved{UID: "g-0"})
+			if !out.WakeAt.Equal(noon.Add(time.Second)) || !cmp.Equal(out.Release, []string{"g-1"}) {
+				t.Errorf("wakes at %v, released %v", out.WakeAt, out.Release)
+			}
+			if _, reason := s.m.Task("g-0", true, s.now); reason == "" {
+				t.Error("it may be planned at once")
+			}
+			s.now = out.WakeAt
+			if out := s.step(gang.Time{}); len(out.Wake) != 1 || !out.WakeAt.IsZero() {
+				t.Errorf("woken: %v, next at %v", out.Wake, out.WakeAt)
+			}
+		}},
+		{"a gang that does not fit is tried again when enough was given back", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 2000}})
+			if out := s.step(gang.Freed{UID: "g-0", Ended: true, Milli: 1000}); !out.WakeAt.Equal(noon.Add(10 * time.Second)) {
+				t.Errorf("after one of two GPUs it wakes at %v", out.WakeAt)
+			}
+			if out := s.step(gang.Freed{UID: "g-0", Ended: true, Milli: 1000}); !out.WakeAt.Equal(noon.Add(50 * time.Millisecond)) {
+				t.Errorf("after both it wakes at %v", out.WakeAt)
+			}
+			if wait := s.m.WaitOf("g-1"); wait != queue.Room {
+				t.Errorf("the other member waits for %v", wait)
+			}
+		}},
+		{"a member that a filter refuses has the gang planned without that node, at once", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			s.place(t)
+			out := s.step(gang.Filtered{UID: "g-1"})
+			if !out.Answer.Whole || !cmp.Equal(out.Wake, []string{"g-1"}) {
+				t.Errorf("answer %+v, woken %v", out.Answer, out.Wake)
+			}
+			task, _ := s.m.Task("g-1", true, s.now)
+			if task == nil || !cmp.Equal(task.Avoid, map[string][]string{"g-1": {"a"}}) {
+				t.Errorf("task %+v", task)
+			}
+		}},
+		{"a member whose binding is refused keeps its place for a minute", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			s.place(t, "g-0", "g-1")
+			for tries, pause := 0, 100*time.Millisecond; s.now.Sub(noon) < time.Minute; tries, pause = tries+1, min(2*pause, 5*time.Second) {
+				s.step(gang.Answered{UID: "g-1", Refused: true})
+				out := s.step(gang.Unreserved{UID: "g-1"})
+				node, away := s.m.Kept("g-1")
+				if node != "a" || (away != nil) != (tries >= 2) || !out.WakeAt.Equal(s.now.Add(pause)) {
+					t.Fatalf("try %d: kept on %q, to plan %v, next in %v, want %v", tries, node, away, out.WakeAt.Sub(s.now), pause)
+				}
+				s.now = out.WakeAt
+				if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"g-1"}) {
+					t.Fatalf("try %d: woken %v", tries, out.Wake)
+				}
+				s.step(gang.Arrived{UID: "g-1"})
+			}
+			if out := s.step(gang.Unreserved{UID: "g-1"}); !cmp.Equal(out.Release, []string{"g-1"}) {
+				t.Errorf("after a minute %v is released", out.Release)
+			}
+		}},
+		{"a gang whose hold went to others is planned again", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			s.place(t, "g-0")
+			if out := s.step(gang.HoldLost{UID: "g-1"}); len(out.Return) != 1 || len(out.Wake) != 1 {
+				t.Errorf("returned %v, woken %v", out.Return, out.Wake)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScript()
+			tt.check(t, s)
+			if t.Failed() {
+				for _, line := range s.log {
+					t.Log(line)
+				}
+			}
+		})
+	}
+}
+
+// chance makes random events of two gangs.
+func chance(rng *rand.Rand, m *gang.Machine, now time.Time) gang.Event {
+	p := podOf(rng.IntN(4), 2)
+	if rng.IntN(2) == 0 {
+		p.UID, p.Name, p.Gang.Key, p.Gang.Name = "h"+p.UID, "h"+p.Name, "ns/h", "h"
+	}
+	uid := p.UID
+	switch rng.IntN(20) {
+	case 0:
+		return gang.Gone{UID: uid}
+	case 1:
+		return gang.Left{UID: uid}
+	case 2:
+		p.Node = "a"
+		return gang.Seen{Pod: p}
+	case 3:
+		p.Invalid = "no number"
+		return gang.Seen{Pod: p}
+	case 4, 5, 6:
+		return gang.Enqueue{Pod: p}
+	case 7, 8:
+		if task, _ := m.Task(uid, true, now); task != nil {
+			nodes := map[string]string{}
+			for i, other := range task.Members {
+				nodes[other] = fmt.Sprint("n", i)
+			}
+			return gang.Placed{UID: uid, Task: task, Nodes: nodes}
+		}
+		return gang.Filtered{UID: uid}
+	case 9, 10, 13, 14, 15, 16:
+		return gang.Arrived{UID: uid}
+	case 11:
+		return gang.Unreserved{UID: uid}
+	case 12:
+		return gang.Unfit{UID: uid, Refusal: &gang.Refusal{ShortMilli: 1000}}
+	}
+	return gang.Time{}
+}
+
+// TestEqualEventsGiveEqualActions replays random events on a second Machine, and
+// holds that a Machine forgets a gang with its last member, and that the time that
+// it wants to be woken at does not stay in the past.
+func TestEqualEventsGiveEqualActions(t *testing.T) {
+	passed := 0
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 14))
+		one, two := gang.NewMachine(), gang.NewMachine()
+		now := noon
+		for range 200 {
+			e := chance(rng, one, now)
+			a, b := one.Step(e, now), two.Step(e, now)
+			if diff := cmp.Diff(a, b); diff != "" {
+				t.Fatalf("seed %d, %T %+v\n%s", seed, e, e, diff)
+			}
+			if _, ok := e.(gang.Time); ok && !a.WakeAt.IsZero() && !a.WakeAt.After(now) {
+				t.Fatalf("seed %d: at %v it wants to be woken at %v", seed, now, a.WakeAt)
+			}
+			passed += len(a.Permit)
+			now = now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
+		}
+		var last gang.Actions
+		for i := range 4 {
+			one.Step(gang.Gone{UID: fmt.Sprint("g-", i)}, now)
+			last = one.Step(gang.Gone{UID: fmt.Sprint("hg-", i)}, now)
+		}
+		if !last.WakeAt.IsZero() || len(one.HeldBack()) > 0 {
+			t.Fatalf("seed %d: it knows of members when all have gone: %v", seed, one.HeldBack())
+		}
+	}
+	if passed < 100 {
+		t.Errorf("%d members passed: too few to show anything", passed)
+	}
+}

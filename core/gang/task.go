@@ -1,0 +1,160 @@
+package gang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Task is what is to be planned of a gang.
+type Task struct {
+	Gang    Spec
+	Members []string            // those without a place, by UID
+	Need    int                 // of them
+	Near    []string            // nodes of the members that have a place
+	Avoid   map[string][]string // nodes that refused a member
+	Extra   bool                // the gang runs, and Members is one more
+}
+
+// Task returns what a member is to plan; nil where there is nothing, as it is of no
+// gang or one more member of a gang that runs. reason says why it must wait; where
+// paced is set, also that the gang was planned a moment ago.
+func (m *Machine) Task(uid string, paced bool, now time.Time) (task *Task, reason string) {
+	g := m.of[uid]
+	if g == nil {
+		return nil, ""
+	}
+	least, why := g.least()
+	switch invalid := g.members[uid].pod.Invalid; {
+	case invalid != "":
+		return nil, invalid
+	case why != "":
+		return nil, why
+	}
+	task = &Task{Gang: g.spec, Members: g.waiting(), Need: least - g.ready(), Near: g.near(""), Avoid: map[string][]string{}}
+	for uid, nodes := range g.avoid {
+		task.Avoid[uid] = slices.Clone(nodes)
+	}
+	switch {
+	case task.Need <= 0 && g.spec.Within == Cluster:
+		return nil, ""
+	case task.Need <= 0:
+		task.Members, task.Need, task.Extra = []string{uid}, 1, true
+	case g.plan != nil, len(task.Members) < task.Need:
+		return nil, fmt.Sprintf("waiting for the rest of gang %s", g.spec.Name)
+	case paced && now.Before(g.retry):
+		return nil, g.waits()
+	}
+	return task, ""
+}
+
+func (e Placed) happen(s *step) {
+	if e.Task.Extra {
+		return
+	}
+	g := s.m.of[e.UID]
+	if g == nil {
+		s.release(slices.Sorted(maps.Keys(e.Nodes))...)
+		return
+	}
+	g.leader = e.UID
+	g.plan = &planned{nodes: maps.Clone(e.Nodes)}
+	s.turn(g) // some may have gone meanwhile
+	for _, uid := range e.Task.Members {
+		if uid != e.UID && g.planned(uid) {
+			s.wake(uid)
+		}
+	}
+}
+
+func (e Unfit) happen(s *step) {
+	g := s.m.of[e.UID]
+	if g == nil {
+		return
+	}
+	g.leader, g.room = e.UID, false
+	g.refused = &shortage{milli: e.Refusal.ShortMilli, host: host(e.Refusal.Nodes)}
+	g.retry = s.now.Add(max(leastPause, costFactor*e.Cost))
+	if len(g.avoid) > 0 { // it may fit where something refused it before
+		g.avoid = map[string][]string{}
+		s.again(g, pause(g.rounds))
+	}
+	s.out.Changed = true
+}
+
+func (e Freed) happen(s *step) {
+	g := s.m.of[e.UID]
+	if g == nil || g.leader != e.UID || g.plan != nil || g.refused == nil {
+		return
+	}
+	if e.Ended {
+		if e.Milli == 0 && !g.refused.host {
+			return
+		}
+		if g.refused.milli -= e.Milli; g.refused.milli > 0 {
+			s.wakeIn(g, refresh)
+			return
+		}
+	}
+	s.wakeIn(g, max(0, g.retry.Sub(s.now)))
+}
+
+func (e Filtered) happen(s *step) {
+	g := s.m.of[e.UID]
+	if g == nil {
+		return
+	}
+	m := g.members[e.UID]
+	switch early := g.planned(e.UID) && !g.plan.passed; {
+	case early:
+		node := g.plan.nodes[e.UID]
+		s.giveUp(g, fmt.Sprintf("gang %s is planned anew: pod %s may not be on node %s", g.spec.Name, m.pod.Name, node))
+		s.without(g, m, node)
+	case m.stage == kept:
+		node := m.place.node
+		s.lose(g, m)
+		s.without(g, m, node)
+	case g.planned(e.UID):
+		g.fulfil(e.UID)
+		s.release(e.UID)
+	default:
+		least, why := g.least()
+		s.out.Answer.Whole = why != "" || g.ready() < least
+	}
+}
+
+// without has g planned again, at once the first time, with a node left out for a
+// member that was refused there.
+func (s *step) without(g *state, m *member, node string) {
+	uid := m.pod.UID
+	g.avoid[uid], g.leader = append(g.avoid[uid], node), uid
+	if g.rounds++; g.rounds == 1 {
+		g.retry = time.Time{}
+		s.wake(uid)
+	} else {
+		s.again(g, pause(g.rounds-1))
+	}
+	s.turn(g)
+	s.out.Answer = Answer{Whole: true, Reason: fmt.Sprintf("gang %s is planned anew without node %s for this pod", g.spec.Name, node)}
+}
+
+func (e Preempting) happen(s *step) {
+	if g := s.m.of[e.UID]; g != nil {
+		g.retry, g.room, s.out.Changed = time.Time{}, true, true
+	}
+}
+
+func (e HoldLost) happen(s *step) {
+	g := s.m.of[e.UID]
+	switch {
+	case g != nil && g.members[e.UID].stage == kept:
+		s.lose(g, g.members[e.UID])
+	case g == nil || !g.planned(e.UID) || g.plan.passed:
+		return
+	default:
+		s.giveUp(g, fmt.Sprintf("gang %s gives way to pods of higher priority", g.spec.Name))
+	}
+	g.retry = time.Time{}
+	s.wake(g.lead()...)
+}

@@ -1,0 +1,100 @@
+package gang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// turn looks at what has become of g: a plan that can no longer be fulfilled is
+// given up; members that can go on are to be woken, once for each change.
+func (s *step) turn(g *state) {
+	least, why := g.least()
+	if why == "" && g.plan != nil {
+		here := g.count[bound]
+		for _, uid := range slices.Sorted(maps.Keys(g.plan.nodes)) {
+			if g.members[uid] == nil {
+				g.fulfil(uid)
+				s.release(uid)
+				continue
+			}
+			here++
+		}
+		if g.plan != nil && !g.plan.passed && here < least {
+			s.giveUp(g, missingText(g, here, least))
+		}
+	}
+	ready := g.ready()
+	whole := why == "" && g.plan == nil && g.count[pending] > 0 && ready+g.count[pending] >= least
+	runs := why == "" && ready >= least
+	switch {
+	case runs && !g.runs:
+		for _, uid := range g.waiting() {
+			if !g.planned(uid) {
+				s.wake(uid)
+			}
+		}
+	case whole && !runs && (!g.whole || !g.led()):
+		s.wake(g.lead()...)
+	}
+	g.whole, g.runs, s.out.Changed = whole, runs, true
+}
+
+// missingText says that members are missing.
+func missingText(g *state, here, least int) string {
+	more := "1 more pod"
+	if n := least - here; n != 1 {
+		more = fmt.Sprintf("%d more pods", n)
+	}
+	return fmt.Sprintf("waiting for %s of gang %s (%d of %d exist)", more, g.spec.Name, here, least)
+}
+
+// led reports whether there is a leader who can plan.
+func (g *state) led() bool {
+	l := g.members[g.leader]
+	return l != nil && l.stage == pending
+}
+
+// lead returns the member to wake for a plan, and makes one the leader where there
+// is none.
+func (g *state) lead() []string {
+	if g.led() {
+		return []string{g.leader}
+	}
+	if uids := g.waiting(); len(uids) > 0 {
+		g.leader = uids[0]
+		return uids[:1]
+	}
+	return nil
+}
+
+// planned reports whether the plan has a place for a member.
+func (g *state) planned(uid string) bool { return g.plan != nil && g.plan.nodes[uid] != "" }
+
+// fulfil takes a member that needs no place any longer out of the plan.
+func (g *state) fulfil(uid string) {
+	if g.plan == nil {
+		return
+	}
+	delete(g.plan.nodes, uid)
+	if len(g.plan.nodes) == 0 {
+		g.plan = nil
+	}
+}
+
+// giveUp drops a plan that has not passed. What it held may do for other gangs.
+func (s *step) giveUp(g *state, reason string) {
+	for _, uid := range slices.Sorted(maps.Keys(g.plan.nodes)) {
+		if m := g.members[uid]; m != nil && m.stage == reserved {
+			s.out.Return = append(s.out.Return, Return{uid, reason})
+		} else {
+			s.release(uid)
+		}
+	}
+	g.plan = nil
+	for _, other := range s.m.sorted() {
+		if other != g && other.refused != nil && other.plan == nil {
+			s.wakeIn(other, leastPause)
+		}
+	}
+}
