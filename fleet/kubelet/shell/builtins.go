@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"berth.dev/berth/fleet/smi"
 	"berth.dev/berth/internal/pause"
 )
@@ -20,10 +22,13 @@ import (
 func builtins() map[string]builtin {
 	return map[string]builtin{
 		":":        func(*process) int { return 0 },
+		"[":        testCommand,
 		"bash":     shCommand,
+		"break":    leaveCommand,
 		"cat":      catCommand,
 		"cd":       cdCommand,
 		"command":  whichCommand,
+		"continue": leaveCommand,
 		"date":     dateCommand,
 		"echo":     echoCommand,
 		"env":      envCommand,
@@ -42,12 +47,17 @@ func builtins() map[string]builtin {
 			return smi.Run(p.ctx, p.sh.m.View, p.args, p.stdout, p.stderr)
 		},
 		"printenv": printenvCommand,
+		"printf":   printfCommand,
 		"pwd":      func(p *process) int { return p.line(p.sh.dir) },
+		"read":     readCommand,
+		"seq":      seqCommand,
 		"sh":       shCommand,
 		"sleep":    sleepCommand,
 		"tail":     tailCommand,
+		"test":     testCommand,
 		"timeout":  timeoutCommand,
 		"true":     func(*process) int { return 0 },
+		"unset":    unsetCommand,
 		"watch":    watchCommand,
 		"wc":       wcCommand,
 		"which":    whichCommand,
@@ -77,6 +87,10 @@ func helpCommand(p *process) int {
 	return p.line("This container is simulated by Berth. It can run: " + strings.Join(can, ", "))
 }
 
+// maxPendingLines is the longest statement that is read line by line; each line
+// parses those before it again.
+const maxPendingLines = 500
+
 // shCommand is sh and bash: -c TEXT, or lines from stdin.
 func shCommand(p *process) int {
 	for i, a := range p.args {
@@ -88,7 +102,10 @@ func shCommand(p *process) int {
 				return p.fail(exitUsage, "-c needs a command line")
 			}
 			child := p.sh.fork()
-			child.status = 0
+			child.status, child.params = 0, nil
+			if len(p.args) > i+3 {
+				child.params = p.args[i+3:]
+			}
 			return child.eval(p, p.args[i+1])
 		}
 		if a == "--version" {
@@ -97,13 +114,14 @@ func shCommand(p *process) int {
 	}
 	child := p.sh.fork()
 	child.status = 0
-	pending := ""
+	pending, more := "", 0
 	for line := range lines(p.stdin) {
-		if pending += line + "\n"; unfinished(pending) && len(pending) < maxWordBytes {
+		if pending += line + "\n"; more < maxPendingLines && unfinished(pending) {
+			more++
 			continue
 		}
 		child.eval(p, pending)
-		pending = ""
+		pending, more = "", 0
 		if child.exited || p.ctx.Err() != nil {
 			return child.status
 		}
@@ -161,7 +179,7 @@ func envCommand(p *process) int {
 	args := p.args
 	for len(args) > 0 {
 		name, value, ok := strings.Cut(args[0], "=")
-		if !ok || !isName(name) {
+		if !ok || !syntax.ValidName(name) {
 			break
 		}
 		child.export(name, value)
@@ -194,16 +212,23 @@ func printenvCommand(p *process) int {
 func exportCommand(p *process) int {
 	for _, a := range p.args {
 		name, value, ok := strings.Cut(a, "=")
-		if !isName(name) {
+		if !syntax.ValidName(name) {
 			return p.fail(exitUsage, "%s: not a variable's name", a)
 		}
 		if !ok {
 			value = p.sh.vars[name]
 		}
-		if len(value) > maxWordBytes {
-			return p.fail(1, "%s: %v", name, errTooLong)
+		if err := p.sh.set(name, value); err != nil {
+			return p.fail(1, "%v", err)
 		}
-		p.sh.export(name, value)
+		p.sh.exported(name)
+	}
+	return 0
+}
+
+func unsetCommand(p *process) int {
+	for _, name := range p.args {
+		p.sh.unset(name)
 	}
 	return 0
 }

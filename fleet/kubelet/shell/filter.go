@@ -119,11 +119,19 @@ func tailCommand(p *process) int {
 	if in == nil {
 		return code
 	}
-	n = min(n, 1<<20)
+	n = min(n, 1<<16)
 	var last []string
+	bytes := 0
 	for line := range lines(in) {
+		if bytes += len(line); bytes > maxKeptBytes {
+			return p.fail(1, "lines too long to keep")
+		}
 		if last = append(last, line); len(last) > 2*n {
 			last = slices.Clone(last[len(last)-n:])
+			bytes = 0
+			for _, l := range last {
+				bytes += len(l)
+			}
 		}
 	}
 	for _, line := range last[max(0, len(last)-n):] {
@@ -166,7 +174,7 @@ func wcCommand(p *process) int {
 	inWord := false
 	for b, err := r.ReadByte(); err == nil; b, err = r.ReadByte() {
 		n['c']++
-		blank := isBlank(b) || b == '\n'
+		blank := b == ' ' || b == '\t' || b == '\r' || b == '\n'
 		if b == '\n' {
 			n['l']++
 		}
@@ -188,6 +196,9 @@ func wcCommand(p *process) int {
 	return code
 }
 
+// maxContext is the most lines before a match that grep prints.
+const maxContext = 100
+
 // grepCommand prints the lines that match, with -i -v -c -n -o -q -w -E -F and
 // lines around them with -A -B -C. It returns 0 if a line was picked, 1 if
 // none was and 2 if the pattern cannot be read.
@@ -207,7 +218,7 @@ func grepCommand(p *process) int {
 	if code != 0 {
 		return 2
 	}
-	before, after := max(set['B'], set['C']), max(set['A'], set['C'])
+	before, after := min(max(set['B'], set['C']), maxContext), max(set['A'], set['C'])
 	var held []string
 	picked, left, number, printed := 0, 0, 0, 0
 	show := func(mark, line string, n int) {
@@ -247,7 +258,7 @@ func grepCommand(p *process) int {
 			show("-", line, number)
 		case before > 0:
 			held = append(held, line)
-			held = held[max(0, len(held)-before):]
+			held = slices.Clone(held[max(0, len(held)-before):])
 		}
 	}
 	if set['c'] == 1 {

@@ -14,7 +14,7 @@ import (
 // Size is the size of a terminal in characters.
 type Size struct{ Width, Height int }
 
-// Interactive says whether argv starts a shell that reads what a person types:
+// Interactive reports whether argv starts a shell that reads what a person types:
 // sh or bash without -c and without a script.
 func Interactive(argv []string) bool {
 	if len(argv) == 0 {
@@ -70,7 +70,8 @@ func Interact(ctx context.Context, m Machine, stdin io.Reader, out io.Writer, si
 		}
 		run, cancel := context.WithCancel(ctx)
 		keys.interrupts(cancel)
-		w := &locked{new(sync.Mutex), t}
+		sh.lim = new(limits)
+		w := &locked{new(sync.Mutex), &counted{t, sh.lim, maxOutput + maxComplaint}}
 		sh.eval(&process{ctx: run, sh: sh, stdin: strings.NewReader(""), stdout: w, stderr: w}, pending)
 		keys.interrupts(nil)
 		cancel()

@@ -1,9 +1,11 @@
 // Package shell runs the few commands that a simulated container answers:
-// nvidia-smi with its own devices, and enough of a POSIX shell to look around.
+// nvidia-smi with its own devices, and a shell with loops, conditions and
+// substitution to look around.
 //
-// It is not a shell for scripts: it has no loops, functions, substitution or
-// files, and starts no process of the host. A command that it lacks is
-// refused with exit code 127 and a sentence that says so.
+// It starts no process of the host, reads no file and no variable of the host,
+// and has bounds on everything that a script can make grow (limits.go). There
+// are no functions, no jobs in the background, and no files to write. A command
+// that it lacks is refused with exit code 127 and a sentence that says so.
 package shell
 
 import (
@@ -47,9 +49,6 @@ const (
 // so that a command that names itself ends.
 const maxDepth = 16
 
-// maxWordBytes is the longest word or variable, as Linux limits one argument.
-const maxWordBytes = 128 << 10
-
 // Run runs one command, given as its words, and returns its exit code. A nil
 // stdin is an empty one. It returns when the command is done or soon after ctx
 // ends; then the code is 130 unless the command had one of its own.
@@ -57,16 +56,18 @@ func Run(ctx context.Context, m Machine, argv []string, stdin io.Reader, stdout,
 	if stdin == nil {
 		stdin = strings.NewReader("")
 	}
-	mu := new(sync.Mutex)
-	stdout, stderr = &locked{mu, stdout}, &locked{mu, stderr}
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
 	sh := newInterp(m)
+	mu := new(sync.Mutex)
+	stdout, stderr = &locked{mu, &counted{stdout, sh.lim, maxOutput}}, &locked{mu, &counted{stderr, sh.lim, maxOutput + maxComplaint}}
 	return sh.run(&process{ctx: ctx, sh: sh, stdin: stdin, stdout: stdout, stderr: stderr}, argv)
 }
 
 // Commands returns the names of the commands that a container with a GPU
 // answers, sorted.
 func Commands() []string {
-	return slices.Sorted(maps.Keys(builtins()))
+	return visible(builtins())
 }
 
 // locked is a writer that the stages of a pipeline may share.
@@ -81,16 +82,32 @@ func (l *locked) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
+// visible returns the names in table, sorted, without those that are part of the
+// shell's language.
+func visible(table map[string]builtin) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(table)), func(name string) bool {
+		return name == "[" || name == "break" || name == "continue"
+	})
+}
+
 // interp is the state of one shell: its variables, folder and last exit code.
 type interp struct {
 	m      Machine
 	vars   map[string]string
 	order  []string // names of vars that env prints, in order
+	grown  int      // bytes of names and values that a script has set
+	params []string // $1 and on
 	dir    string
 	status int
 	exited bool // exit has been called
 	depth  int
 	table  map[string]builtin
+	lim    *limits // shared by all that one command starts
+
+	patterns    bool // see script
+	substituted int  // exit code of the last $(...)
+	loops       int  // that are running
+	leave, next int  // loops that break leaves, and that continue goes on with
 }
 
 // builtin is one command.
@@ -107,7 +124,7 @@ type process struct {
 }
 
 func newInterp(m Machine) *interp {
-	sh := &interp{m: m, vars: map[string]string{}, dir: m.WorkingDir, table: builtins()}
+	sh := &interp{m: m, vars: map[string]string{}, dir: m.WorkingDir, table: builtins(), lim: new(limits)}
 	if sh.dir == "" {
 		sh.dir = "/"
 	}
@@ -120,9 +137,7 @@ func newInterp(m Machine) *interp {
 
 // export sets a variable that env prints.
 func (sh *interp) export(name, value string) {
-	if !slices.Contains(sh.order, name) {
-		sh.order = append(sh.order, name)
-	}
+	sh.exported(name)
 	sh.vars[name] = value
 }
 
@@ -132,6 +147,7 @@ func (sh *interp) fork() *interp {
 	child.vars = maps.Clone(sh.vars)
 	child.order = slices.Clone(sh.order)
 	child.exited = false
+	child.loops, child.leave, child.next = 0, 0, 0
 	return &child
 }
 
@@ -168,7 +184,7 @@ func (sh *interp) run(p *process, argv []string) int {
 	return code
 }
 
-// has says whether this container would have the command name.
+// has reports whether this container would have the command name.
 func (sh *interp) has(name string) bool {
 	switch name {
 	case "nvidia-smi":
@@ -189,11 +205,10 @@ func (sh *interp) missing(typed, name string) string {
 		return fmt.Sprintf("%s: command not found: image %q has no CUDA compiler; use a devel image", typed, sh.m.Image)
 	}
 	var can []string
-	for name := range sh.table {
+	for _, name := range visible(sh.table) {
 		if sh.has(name) {
 			can = append(can, name)
 		}
 	}
-	slices.Sort(can)
 	return fmt.Sprintf("%s: command not found\nberth: this container is simulated; it can run: %s", typed, strings.Join(can, ", "))
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -10,6 +11,9 @@ import (
 
 	"berth.dev/berth/internal/pause"
 )
+
+// maxScreen bounds what one round of watch prints, in bytes.
+const maxScreen = 1 << 20
 
 // watchCommand runs a command line again and again until its context ends, as
 // watch -n SECONDS does. Each round is written at once: the screen is cleared
@@ -54,9 +58,11 @@ func watchCommand(p *process) int {
 			fmt.Fprintf(&out, "Every %.1fs: %s    %s: %s\n\n", every.Seconds(), text, p.sh.m.Hostname, p.sh.m.Now().UTC().Format(time.ANSIC))
 		}
 		q := *p
-		both := &locked{mu: new(sync.Mutex), w: &out}
-		q.stdout, q.stderr = both, both
+		ctx, cancel := context.WithCancel(p.ctx)
+		both := &locked{mu: new(sync.Mutex), w: &bounded{w: &out, left: maxScreen, full: cancel}}
+		q.ctx, q.stdout, q.stderr = ctx, both, both
 		p.sh.fork().eval(&q, text)
+		cancel()
 		if _, err := p.stdout.Write(out.Bytes()); err != nil {
 			return 1
 		}
