@@ -18,14 +18,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"berth.dev/berth/test/soak"
 )
 
-// The load of TestChaos. There is room for 48*8*4 of the pods at a time.
-const (
-	chaosPods   = 10_000
-	chaosShares = 4 // of 9 GiB, on a GPU of 40
-	chaosFaults = 40
+// The load of TestChaos. There is room for 48*8*4 of the pods at a time, and there
+// are more of them.
+var (
+	chaosPods   = soak.Count(3_000, 10_000)
+	chaosFaults = soak.Count(16, 40)
 )
+
+const chaosShares = 4 // of 9 GiB, on a GPU of 40
 
 // The lease of the schedulers. A slow machine must be able to renew it, or nobody
 // leads for long.
@@ -34,7 +38,7 @@ const (
 	renew = 6 * time.Second
 )
 
-// TestChaos makes 10,000 pods at once that ask for a share of a GPU, while two
+// TestChaos makes thousands of pods at once that ask for a share of a GPU, while two
 // scheduler processes, of which one leads, are killed, stopped for longer than
 // their lease, ended and cut off from the API server, which is killed itself;
 // while nodes vanish, GPUs fail, pods are deleted, and somebody else binds some

@@ -19,14 +19,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"berth.dev/berth/test/soak"
 )
 
 // The control plane is killed so often under load, and each time after so many
 // answers at least.
-const (
-	crashes = 20
-	answers = 20
-)
+var crashes = soak.Count(5, 20)
+
+const answers = 20
 
 // fate is what is known of an object.
 type fate int
@@ -63,9 +64,9 @@ func (l *ledger) answered() int {
 }
 
 // TestNothingAcknowledgedIsLostToKill9 puts the control plane under load, kills
-// it at a random moment and starts it again, twenty times: every object whose
-// creation was acknowledged is there, every one whose deletion was is not, and
-// no device is held twice.
+// it at a random moment and starts it again, five times, in a soak twenty: every
+// object whose creation was acknowledged is there, every one whose deletion was is
+// not, and no device is held twice.
 func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })

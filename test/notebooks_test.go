@@ -22,10 +22,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"berth.dev/berth/test/soak"
 )
 
 // notebookKills is how often Berth is killed in the middle of what notebooks do.
-const notebookKills = 12
+var notebookKills = soak.Count(4, 12)
 
 // notebookState is what a user has asked of a notebook, and has had acknowledged.
 type notebookState struct {
