@@ -34,7 +34,7 @@ func (a *agent) beside(resource, detail string) {
 	} else {
 		a.others.resources[resource] = true
 	}
-	a.node.Beside(len(a.others.resources) > 0)
+	a.node.SetOtherPlugin(len(a.others.resources) > 0)
 	a.others.mu.Unlock()
 	if detail != "" {
 		a.nodeEvent("Warning", "ForeignDevicePlugin", detail)

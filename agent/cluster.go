@@ -160,7 +160,7 @@ func (a *agent) publish(g *group) error {
 	a.keeper.prepare = func(s Status) {
 		a.status.Store(&s) // a container may start with what is offered as soon as it is
 		a.setMPS()
-		a.node.Drained(s.Drained)
+		a.node.SetDraining(s.Drained)
 	}
 	a.keeper.faulty = a.mps.Unhealthy
 	g.run(func(ctx context.Context) error {
@@ -168,7 +168,7 @@ func (a *agent) publish(g *group) error {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-a.node.Held():
+			case <-a.node.HoldersChanged():
 				a.freed()
 			}
 		}

@@ -42,7 +42,7 @@ func (a *agent) held(ctx context.Context) (map[string][]string, error) {
 		}
 	}
 	// In this order: a pod that starts meanwhile is found by one or the other.
-	promised, err := a.node.Promised(ctx)
+	promised, err := a.node.Pending(ctx)
 	for uuid, pods := range promised {
 		for _, p := range pods {
 			add(uuid, "pod "+p+", which has not started")

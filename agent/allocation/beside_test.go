@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/allocation/notice"
 	"berth.dev/berth/core/gpu"
 )
 
@@ -52,15 +52,15 @@ func TestWhatAnotherPluginGaveMeanwhileIsGivenToNobodyElse(t *testing.T) {
 		then    func(*world)
 		offered int // healthy tokens that no pod has
 	}{
-		{"the agent is told that the other has gone", func(w *world) { w.node.Beside(false) }, 1},
+		{"the agent is told that the other has gone", func(w *world) { w.node.SetOtherPlugin(false) }, 1},
 		{"it is told so while the API server is away", func(w *world) {
 			w.pods.err = away
-			w.node.Beside(false)
+			w.node.SetOtherPlugin(false)
 		}, 1},
 		{"the other comes back and goes again", func(w *world) {
-			w.node.Beside(false)
-			w.node.Beside(true)
-			w.node.Beside(false)
+			w.node.SetOtherPlugin(false)
+			w.node.SetOtherPlugin(true)
+			w.node.SetOtherPlugin(false)
 		}, 1},
 		{"the agent is killed and started anew", func(w *world) { w.start() }, 1},
 		{"it is started anew while the API server is away", func(w *world) {
@@ -74,7 +74,7 @@ func TestWhatAnotherPluginGaveMeanwhileIsGivenToNobodyElse(t *testing.T) {
 			w := seeing(t, product(t, a100, 3))
 			w.given(pod("before", asks("c", whole, 1)), "c", whole, w.uuid(0))
 			w.start()
-			w.node.Beside(true)
+			w.node.SetOtherPlugin(true)
 			x := pod("beside", asks("c", whole, 1))
 			w.given(x, "c", whole, w.uuid(1))
 			c.then(w)
@@ -90,7 +90,7 @@ func TestWhatAnotherPluginGaveMeanwhileIsGivenToNobodyElse(t *testing.T) {
 			w.must(w.admit(p, token))
 			w.runs(p, "c", "2")
 			if err := w.admit(q); err == nil {
-				w.refused(q, "c", allocation.ReasonTaken, "the others are held or committed")
+				w.refused(q, "c", notice.ReasonTaken, "the others are held or committed")
 			}
 			w.tidy()
 			if got := w.holders(); got != "before/c 0, beside/c 1, p/c 2" {
@@ -106,7 +106,7 @@ func TestWhatAnotherPluginGaveMeanwhileIsGivenToNobodyElse(t *testing.T) {
 
 // tokenOf is the token that stands for a GPU.
 func (w *world) tokenOf(uuid string) (string, bool) {
-	for _, token := range w.node.Tokens(whole) {
+	for _, token := range w.node.Placeholders(whole) {
 		if token.Device.UUID == uuid && !token.Gone {
 			return token.Name, true
 		}
@@ -120,7 +120,7 @@ func TestACommitmentToWhatAnotherPluginGaveWaitsForItsEnd(t *testing.T) {
 	w.given(x, "c", whole, w.uuid(1)) // and the agent has heard of nothing
 	p := commits(pod("p", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(1)}})
 	w.must(w.admit(p))
-	w.refused(p, "c", allocation.ReasonTaken, "it is held by ")
+	w.refused(p, "c", notice.ReasonTaken, "it is held by ")
 	w.end(x)
 	w.runs(p, "c", "1")
 }
@@ -278,13 +278,13 @@ func TestNothingIsOfferedBeforeItIsKnownWhatAnotherPluginGave(t *testing.T) {
 	t.Cleanup(func() { server.Stop(); <-served })
 	w.start()
 	w.offers(whole, 2, 2, 2)
-	w.node.Beside(true)
+	w.node.SetOtherPlugin(true)
 	w.given(pod("x", asks("c", whole, 1)), "c", whole, w.uuid(1))
 	garbage := func() {
 		w.must(os.WriteFile(filepath.Join(w.devices, "kubelet_internal_checkpoint"), []byte(`{"Data":`), 0o600))
 	}
 	garbage()
-	w.node.Beside(false)
+	w.node.SetOtherPlugin(false)
 	w.offers(whole, 2, 0, 0)
 	for range 2 {
 		if err := w.node.Tidy(context.Background()); err == nil || !strings.Contains(err.Error(), "it has just started") {
@@ -339,7 +339,7 @@ func (s *turns) step() {
 	switch s.rng.IntN(9) {
 	case 0:
 		s.other = !s.other
-		s.node.Beside(s.other)
+		s.node.SetOtherPlugin(s.other)
 	case 1, 2, 3:
 		s.next++
 		if p := pod(fmt.Sprintf("p%03d", s.next), asks("c", whole, 1)); s.other {
@@ -351,7 +351,7 @@ func (s *turns) step() {
 		s.finish()
 	case 6:
 		s.start()
-		s.node.Beside(s.other)
+		s.node.SetOtherPlugin(s.other)
 	case 7:
 		s.set()
 	case 8:

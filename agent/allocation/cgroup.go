@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// unifiedCgroup finds the cgroup of a pod where the node has cgroup v2.
+// unifiedCgroup returns the cgroup of a pod, or why it has none that is cgroup v2.
 func (n *Node) unifiedCgroup(uid string) (string, error) {
 	if _, err := os.Stat(filepath.Join(n.o.CgroupRoot, "cgroup.controllers")); err != nil {
 		return "", errors.New("the node has no cgroup v2")
@@ -20,10 +20,9 @@ func (n *Node) unifiedCgroup(uid string) (string, error) {
 	return path, nil
 }
 
-// cgroup finds a cgroup of a pod, as both of the kubelet's drivers name it, in
-// each class of service: below the root or up to two folders deeper, which are a
-// controller of cgroup v1 and where the kubelet was told to keep its own. "" is
-// none.
+// cgroup returns the cgroup of a pod, "" if there is none. It looks for the names of
+// both of the kubelet's cgroup drivers, in each QoS class: below the root, or up to
+// two directories deeper, for a controller of cgroup v1 and the kubelet's --cgroup-root.
 func (n *Node) cgroup(uid string) string {
 	under := strings.ReplaceAll(uid, "-", "_")
 	for _, path := range []string{
@@ -42,9 +41,9 @@ func (n *Node) cgroup(uid string) string {
 	return ""
 }
 
-// runs tells whether processes of a pod still run. A pod that was deleted by
-// force is gone from the API server before its containers have ended; of others
-// the kubelet has removed the cgroup by then.
+// runs reports whether processes of a pod still run. A pod that was deleted by force
+// is gone from the API server before its containers have ended; for other pods, the
+// kubelet has removed the cgroup by then.
 func (n *Node) runs(uid string) bool {
 	path := n.cgroup(uid)
 	if path == "" {

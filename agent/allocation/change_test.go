@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/allocation/notice"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/gpu"
 )
@@ -25,7 +26,7 @@ func (w *world) offer(resource string) (all, healthy, free int) {
 			healthy++
 		}
 	}
-	for _, token := range w.node.Tokens(resource) {
+	for _, token := range w.node.Placeholders(resource) {
 		for _, d := range w.node.Offers()[resource] {
 			if d.ID == token.Name && d.Healthy && !token.Held {
 				free++
@@ -78,9 +79,9 @@ func TestPodsKeepTheirDevicesWhenTheConfigurationChanges(t *testing.T) {
 	w.offers(whole, 3, 3, 1)
 	other := commits(pod("other", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(0)}})
 	w.must(w.admit(other))
-	w.refused(other, "c", allocation.ReasonTaken, "it is held by pod default/")
+	w.refused(other, "c", notice.ReasonTaken, "it is held by pod default/")
 	w.end(b)
-	w.refused(other, "c", allocation.ReasonTaken, "it is held by pod default/c")
+	w.refused(other, "c", notice.ReasonTaken, "it is held by pod default/c")
 	w.runs(c, "c", "0")
 	w.end(c)
 	w.runs(other, "c", "0")
@@ -132,7 +133,7 @@ func TestAGPUThatIsLostAndComesBack(t *testing.T) {
 	w.snapshot = nvml.Snapshot{Driver: full.Driver, GPUs: []nvml.GPU{full.GPUs[0], full.GPUs[2]}}
 	w.set()
 	w.offers(whole, 3, 2, 2)
-	w.refused(p, "c", allocation.ReasonUnhealthy, "is unhealthy")
+	w.refused(p, "c", notice.ReasonUnhealthy, "is unhealthy")
 	w.start()
 	w.offers(whole, 3, 2, 2)
 	w.snapshot = full
@@ -194,7 +195,7 @@ func TestBesideAnotherPluginNoSharesByMemoryAreOffered(t *testing.T) {
 		other        bool
 		memory, told int
 	}{{true, 0, 1}, {true, 0, 0}, {false, 80, 1}, {false, 80, 0}, {true, 0, 1}} {
-		w.node.Beside(c.other)
+		w.node.SetOtherPlugin(c.other)
 		got := w.node.Offers()
 		if len(got[whole]) != 2 || len(got[memory]) != c.memory {
 			t.Errorf("beside another plugin %t: %d GPUs and %d GiB are offered, want 2 and %d", c.other, len(got[whole]), len(got[memory]), c.memory)
@@ -289,7 +290,7 @@ func TestAPodThatWasDeletedByForceKeepsItsDevicesWhileItRuns(t *testing.T) {
 			w.pods.put(next, true)
 			w.held[held{"uid-next", "c", whole}] = w.answers("gpu-0")
 			w.checkpoint()
-			w.refused(next, "c", allocation.ReasonTaken, "it is held by pod default/p")
+			w.refused(next, "c", notice.ReasonTaken, "it is held by pod default/p")
 			w.must(os.WriteFile(path, []byte(files[2]), 0o600))
 			w.runs(next, "c", "0")
 		})
@@ -337,7 +338,7 @@ func TestAMIGDeviceThatIsDestroyedUnderItsPodIsGivenToNobody(t *testing.T) {
 	without.MIG = slices.Delete(slices.Clone(full.MIG), 3, 4)
 	become(without)
 	w.offers(slice, 7, 6, 6)
-	w.refused(holder, "c", allocation.ReasonUnhealthy, "is unhealthy")
+	w.refused(holder, "c", notice.ReasonUnhealthy, "is unhealthy")
 	other := commits(pod("other", asks("c", slice, 1)), map[string][]string{"c": {full.MIG[3].UUID + " 142 5100273664"}})
 	if err := w.admit(other); err == nil {
 		if _, err := w.run(other, "c"); err == nil {

@@ -6,64 +6,55 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
-	"berth.dev/berth/agent/config"
+	"berth.dev/berth/agent/allocation/cdi"
+	"berth.dev/berth/agent/allocation/checkpoint"
+	"berth.dev/berth/agent/allocation/ledger"
+	"berth.dev/berth/agent/allocation/notice"
 	"berth.dev/berth/agent/deviceplugin"
-	"berth.dev/berth/agent/nvml"
-	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/core/sharing"
 )
 
-// Node knows the devices of one node and who holds them. It is what package
-// deviceplugin asks. It is safe for concurrent use.
+// Node joins the ledger of one node, the kubelet's checkpoint and the CDI specs.
+// Package deviceplugin calls it for the kubelet. It is safe for concurrent use.
 type Node struct {
+	// Set by New and not changed; each is safe for concurrent use itself.
 	o          Options
 	log        *slog.Logger
-	checkpoint *checkpoint
-	driver     *driver
-	changed    chan struct{} // of capacity 1
-	held       chan struct{} // of capacity 1: Holders may have changed
+	checkpoint *checkpoint.Reader
+	driver     *cdi.Driver
+	changed    chan struct{} // of capacity 1: Offers may return something else
+	held       chan struct{} // of capacity 1: Holders may return something else
 	tidy       chan struct{} // of capacity 1: a pod may have ended
-	locked     *os.File      // held as long as the node is
+	locked     *os.File      // the lock on the directory of CDI specs
+	events     notice.Events
 
-	mu       sync.Mutex
-	files    files
-	snapshot nvml.Snapshot
-	settings config.Settings
-	gpus     []gpu.GPU       // with their health
-	ledger   *sharing.Ledger // nil until SetGPUs
-	tokens   sharing.Tokens
-	records  map[string]*record               // by pod UID
-	astray   map[string]bool                  // pods that hold something the node does not offer as it was given
-	nonces   map[string][]string              // of answers, by tokenKey
-	offers   map[string][]deviceplugin.Device // as last told
-	beside   bool                             // another plugin serves GPUs of this node
-	past     map[string]bool                  // pods that have ended and that the kubelet may name still, by UID
-	unread   error                            // why it is not known what other plugins gave
-	cried    bool                             // that has been told
+	// Each has its own lock. They are taken with mu held, never the other way round.
+	answers  checkpoint.Answers
+	refusals notice.Refusals
+	unserved notice.Unserved
 
-	waiting     map[string]bool // pods with a commitment and without a record, by UID
-	drained     map[string]bool // see Drained
-	welcome     map[string]bool // see Promised, by UID
-	unreached   map[string]bool // pods that tellUnreached has seen, by UID; replaced, never changed
-	differences int64
-	refusals    map[string]int64
+	mu      sync.Mutex // guards the fields below
+	ledger  *ledger.Ledger
+	specs   cdi.Dir
+	builder cdi.Builder
+	offers  map[string][]deviceplugin.Device // as published last
+	pending map[string]bool                  // pods with a commitment that have not started, by UID
+
+	otherPlugin   bool  // another plugin serves GPUs of this node
+	othersUnknown error // why it is not known what other plugins allocated; nil: it is known
+	reported      bool  // the node's users have had an event about othersUnknown
 }
 
-// tidyAgain is when pods that could not be read are asked for again, if nothing
-// is heard of them before.
+// tidyAgain is the time until pods that could not be read are read again.
 const tidyAgain = 10 * time.Second
 
-// New makes the node of a folder of CDI specs and reads what an earlier agent has
-// given out. It offers nothing until SetGPUs. It waits while another agent has
-// the folder, as in a rolling update, until that has ended or ctx has.
+// New returns the node of a directory of CDI specs, after it has read what an
+// earlier agent allocated. It offers nothing until SetGPUs. While another agent has
+// the directory, as in a rolling update, it waits until that one has exited or ctx
+// is done.
 func New(ctx context.Context, o Options) (*Node, error) {
 	if o.Pods == nil {
 		return nil, errors.New("allocation without a source of pods")
@@ -72,26 +63,23 @@ func New(ctx context.Context, o Options) (*Node, error) {
 	o.DeviceDir = cmp.Or(o.DeviceDir, DefaultDeviceDir)
 	o.CgroupRoot = cmp.Or(o.CgroupRoot, DefaultCgroupRoot)
 	o.DevRoot = cmp.Or(o.DevRoot, "/")
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	n := &Node{
-		o: o, log: o.Log, checkpoint: newCheckpoint(o.DeviceDir), driver: newDriver(o.DriverCDI),
+		o: o, log: o.Log, checkpoint: checkpoint.NewReader(o.DeviceDir), driver: cdi.NewDriver(o.DriverCDI),
 		changed: make(chan struct{}, 1), held: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
-		files:   files{dir: o.CDIDir, step: func(string) error { return nil }},
-		records: map[string]*record{}, astray: map[string]bool{}, nonces: map[string][]string{}, refusals: map[string]int64{},
-		past: map[string]bool{}, unread: errUnread,
-	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
-	}
-	if n.o.Event == nil {
-		n.o.Event = func(*v1.Pod, string, string, string) {}
-	}
-	if n.o.NodeEvent == nil {
-		n.o.NodeEvent = func(string, string, string) {}
+		events:  notice.Events{OnPod: o.Event, OnNode: o.NodeEvent},
+		ledger:  ledger.New(o.Kubelet, o.Log),
+		specs:   cdi.Dir{Path: o.CDIDir},
+		builder: cdi.Builder{DevRoot: o.DevRoot, MPS: o.MPS},
+
+		othersUnknown: errNotRead,
 	}
 	if err := os.MkdirAll(o.CDIDir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of CDI specs: %w", err)
 	}
-	locked, err := lock(ctx, o.CDIDir, func(path string) {
+	locked, err := cdi.Lock(ctx, o.CDIDir, func(path string) {
 		n.log.Info("another agent runs on this node, waiting for its end", "lock", path)
 	})
 	if err != nil {
@@ -105,50 +93,35 @@ func New(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// Close gives the folder of CDI specs to another agent. Spec files stay: pods
-// hold their devices, and containers may be started again without an agent as
-// far as the kubelet lets them.
+// Close unlocks the directory of CDI specs for another agent. Spec files stay: pods
+// hold their devices, and the kubelet may restart containers without an agent.
 func (n *Node) Close() {
-	n.checkpoint.close()
+	n.checkpoint.Close()
 	_ = n.locked.Close()
 }
 
-// load reads the spec files. One that is not to be understood is removed: the
-// kubelet asks before it starts the container again.
+// load reads the spec files into the ledger. It removes those that cannot be
+// parsed, because the kubelet calls PreStart before it starts the container again,
+// and those that no record names any longer.
 func (n *Node) load() error {
-	list, err := n.files.load()
+	list, err := n.specs.Load()
 	if err != nil {
 		return err
 	}
-	for _, l := range list {
-		if l.record == nil {
-			n.log.Warn("removing a CDI spec that cannot be read", "path", n.files.path(l.nonce))
-			if err := n.files.remove(l.nonce); err != nil {
+	for _, f := range list {
+		if f.Record == nil {
+			n.log.Warn("removing a CDI spec that cannot be read", "path", n.specs.File(f.Nonce))
+			if err := n.specs.Remove(f.Nonce); err != nil {
 				return err
 			}
 			continue
 		}
-		if r := n.records[l.record.PodUID]; r != nil {
-			l.record.merge(r)
-		}
-		n.records[l.record.PodUID] = l.record
+		n.ledger.Load(f.Record)
 	}
-	return n.dropOutdated(list)
-}
-
-// dropOutdated removes spec files of names that the kubelet has had replaced.
-func (n *Node) dropOutdated(list []loaded) error {
-	current := map[string]bool{}
-	for _, r := range n.records {
-		for i := range r.Containers {
-			for _, e := range r.Containers[i].Entries {
-				current[e.Nonce] = true
-			}
-		}
-	}
-	for _, l := range list {
-		if l.record != nil && !current[l.nonce] {
-			if err := n.files.remove(l.nonce); err != nil {
+	current := n.ledger.Nonces()
+	for _, f := range list {
+		if f.Record != nil && !current[f.Nonce] {
+			if err := n.specs.Remove(f.Nonce); err != nil {
 				return err
 			}
 		}
@@ -156,8 +129,8 @@ func (n *Node) dropOutdated(list []loaded) error {
 	return nil
 }
 
-// Run follows the pods until ctx ends: what ended ones held is free again, and
-// the driver's part of CDI specs is read ahead of the first pod. It returns nil.
+// Run follows the pods until ctx is done: it frees what ended pods held, and reads
+// the driver's CDI spec before the first pod needs it. It returns nil.
 func (n *Node) Run(ctx context.Context) error {
 	var again <-chan time.Time
 	for {
@@ -167,7 +140,7 @@ func (n *Node) Run(ctx context.Context) error {
 		case <-n.o.Pods.Changed():
 		case <-n.tidy:
 		case <-again:
-		case <-n.driver.stale:
+		case <-n.driver.Stale():
 			if err := n.readDriver(ctx); err != nil && ctx.Err() == nil {
 				n.log.Warn("the driver's CDI spec cannot be had yet", "error", err)
 			}
@@ -181,71 +154,49 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
+// readDriver reads the driver's CDI spec, and in mode kubelet writes it under the
+// names that the answers refer to.
 func (n *Node) readDriver(ctx context.Context) error {
-	if _, err := n.driver.get(ctx); err != nil {
+	spec, err := n.driver.Spec(ctx)
+	if err != nil || spec == nil || !n.o.Kubelet {
 		return err
 	}
-	return n.writeDriverSpecs(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.builder.ByCDI() {
+		return nil
+	}
+	return n.builder.WriteDriverSpecs(n.o.CDIDir, spec)
 }
 
-// Changed has a value after Offers has begun to give something else.
+// Changed has a value after the result of Offers has changed.
 func (n *Node) Changed() <-chan struct{} { return n.changed }
 
-// Held has a value after Holders may have begun to give something else. It is for
-// one reader; values are coalesced.
-func (n *Node) Held() <-chan struct{} { return n.held }
+// HoldersChanged has a value after the result of Holders may have changed. It is
+// for one reader; values are coalesced.
+func (n *Node) HoldersChanged() <-chan struct{} { return n.held }
 
-// Differences is how many commitments named another device than the kubelet's
-// choice stood for.
+// Differences returns how many commitments named another device than the
+// kubelet's choice stood for.
 func (n *Node) Differences() int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.differences
+	return n.ledger.Differences()
 }
 
-// Refusals counts the starts that were refused, by reason; see the Reason
-// constants. Every reason is there.
-func (n *Node) Refusals() map[string]int64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	out := map[string]int64{}
-	for _, reason := range []string{
-		ReasonMissing, ReasonMalformed, ReasonUnhealthy, ReasonTaken, ReasonUnknown, ReasonAmbiguous, ReasonPodUnknown, ReasonDriver, ReasonWrite,
-	} {
-		out[reason] = n.refusals[reason]
-	}
-	return out
-}
+// Refusals returns how many starts were refused, by reason: each of package
+// notice is there.
+func (n *Node) Refusals() map[string]int64 { return n.refusals.Counts() }
 
-// Holders gives every container that holds devices, sorted by namespace, pod and
+// Holders returns every container that holds devices, sorted by namespace, pod and
 // container.
 func (n *Node) Holders() []Holder {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var out []Holder
-	for _, r := range n.records {
-		for i := range r.Containers {
-			c := &r.Containers[i]
-			if len(c.Devices) == 0 {
-				continue
-			}
-			h := Holder{PodUID: r.PodUID, Namespace: r.Namespace, Pod: r.Pod, Container: c.Name, Committed: r.Committed, Picked: slices.Clone(c.Picked)}
-			for j := range c.Devices {
-				h.Devices = append(h.Devices, c.Devices[j].device(n.well(&c.Devices[j])))
-			}
-			out = append(out, h)
-		}
-	}
-	slices.SortFunc(out, func(a, b Holder) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container))
-	})
-	return out
+	return n.ledger.Holders()
 }
 
-// uids are the pods with a record, sorted: the order in which they are counted.
-func (n *Node) uids() []string { return slices.Sorted(maps.Keys(n.records)) }
-
-// signal puts a value into a channel of capacity 1 that has none.
+// signal sends to a channel of capacity 1, unless it has a value.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/allocation/notice"
 )
 
 func TestPodsOfNVIDIAsPluginAreTakenOver(t *testing.T) {
@@ -32,7 +32,7 @@ func TestPodsOfNVIDIAsPluginAreTakenOver(t *testing.T) {
 	w.runs(old, "c", "") // it starts again with the answer that it has
 	next := commits(pod("next", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(1)}})
 	w.must(w.admit(next))
-	w.refused(next, "c", allocation.ReasonTaken, "it is held by pod default/old")
+	w.refused(next, "c", notice.ReasonTaken, "it is held by pod default/old")
 	w.end(old)
 	w.runs(next, "c", "1")
 }
@@ -108,7 +108,7 @@ func TestTwoPodsOnOneTokenAreToldApartByWhoLives(t *testing.T) {
 	w.must(w.admit(p, "gpu-0"))
 	w.held[held{"uid-dead", "c", whole}] = left
 	w.checkpoint()
-	w.refused(p, "c", allocation.ReasonAmbiguous, "which it has given to pods")
+	w.refused(p, "c", notice.ReasonAmbiguous, "which it has given to pods")
 	w.pods.remove("uid-dead", true)
 	w.runs(p, "c", "1")
 }
@@ -160,7 +160,7 @@ func TestACheckpointOfAnotherFormatIsDoneWithout(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.runs(p, "c", "2 3")
-		w.refused(q, "c", allocation.ReasonAmbiguous, "shares devices of nvidia.com/gpu with an init container")
+		w.refused(q, "c", notice.ReasonAmbiguous, "shares devices of nvidia.com/gpu with an init container")
 	}
 	w.checkpoint()
 	w.runs(q, "init", "0")

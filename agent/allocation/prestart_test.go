@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/allocation/notice"
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 )
@@ -179,43 +179,43 @@ func TestACommitmentThatCannotBeKeptKeepsTheContainerFromStarting(t *testing.T) 
 		{
 			"no commitment where Berth's scheduler has bound it",
 			func(_ *world, p *v1.Pod) *v1.Pod { delete(p.Annotations, api.AnnotationDevices); return p },
-			allocation.ReasonMissing, "pod default/p asks for GPUs and has no devices committed in berth.dev/devices: berth-scheduler commits them when it binds a pod",
+			notice.ReasonMissing, "pod default/p asks for GPUs and has no devices committed in berth.dev/devices: berth-scheduler commits them when it binds a pod",
 		},
 		{
 			"an annotation that is no JSON",
 			func(_ *world, p *v1.Pod) *v1.Pod { p.Annotations[api.AnnotationDevices] = "GPU-1"; return p },
-			allocation.ReasonMalformed, "pod default/p: read annotation berth.dev/devices",
+			notice.ReasonMalformed, "pod default/p: read annotation berth.dev/devices",
 		},
 		{
 			"more devices than the container asks for",
 			func(w *world, p *v1.Pod) *v1.Pod {
 				return commits(p, map[string][]string{"c": {w.uuid(1), w.uuid(2)}})
 			},
-			allocation.ReasonMalformed, "2 devices are named for c, which asks for 1; delete the pod to have it placed anew",
+			notice.ReasonMalformed, "2 devices are named for c, which asks for 1; delete the pod to have it placed anew",
 		},
 		{
 			"a container that is not there",
 			func(w *world, p *v1.Pod) *v1.Pod { return commits(p, map[string][]string{"d": {w.uuid(1)}}) },
-			allocation.ReasonMalformed, "0 devices are named for c, which asks for 1",
+			notice.ReasonMalformed, "0 devices are named for c, which asks for 1",
 		},
 		{
 			forged,
 			func(w *world, p *v1.Pod) *v1.Pod { return commits(p, map[string][]string{"c": {w.uuid(0)}}) },
-			allocation.ReasonTaken, "it is held by pod default/first",
+			notice.ReasonTaken, "it is held by pod default/first",
 		},
 		{
 			"a device of another node",
 			func(_ *world, p *v1.Pod) *v1.Pod {
 				return commits(p, map[string][]string{"c": {"GPU-elsewhere"}})
 			},
-			allocation.ReasonUnknown, "device GPU-elsewhere of nvidia.com/gpu: this node does not offer it",
+			notice.ReasonUnknown, "device GPU-elsewhere of nvidia.com/gpu: this node does not offer it",
 		},
 		{
 			"a part of a GPU for a pod that asks for all of it",
 			func(w *world, p *v1.Pod) *v1.Pod {
 				return commits(p, map[string][]string{"c": {w.uuid(1) + " 500 21474836480"}})
 			},
-			allocation.ReasonMalformed, "was committed in berth.dev/devices with 500 milli-GPUs and 21474836480 bytes, and this node offers it with 1000 and 42949672960",
+			notice.ReasonMalformed, "was committed in berth.dev/devices with 500 milli-GPUs and 21474836480 bytes, and this node offers it with 1000 and 42949672960",
 		},
 		{
 			"a GPU that has failed",
@@ -224,17 +224,17 @@ func TestACommitmentThatCannotBeKeptKeepsTheContainerFromStarting(t *testing.T) 
 				w.set()
 				return p
 			},
-			allocation.ReasonUnhealthy, "committed in berth.dev/devices, is unhealthy",
+			notice.ReasonUnhealthy, "committed in berth.dev/devices, is unhealthy",
 		},
 		{
 			"a pod that nobody knows",
 			func(w *world, p *v1.Pod) *v1.Pod { w.pods.remove(string(p.UID), true); return p },
-			allocation.ReasonPodUnknown, "which is not a pod of this node",
+			notice.ReasonPodUnknown, "which is not a pod of this node",
 		},
 		{
 			"pods that cannot be read",
 			func(w *world, p *v1.Pod) *v1.Pod { w.pods.err = errors.New("connection refused"); return p },
-			allocation.ReasonPodUnknown, "pod uid-p cannot be read: connection refused",
+			notice.ReasonPodUnknown, "pod uid-p cannot be read: connection refused",
 		},
 		{
 			"a driver that does not answer",
@@ -243,7 +243,7 @@ func TestACommitmentThatCannotBeKeptKeepsTheContainerFromStarting(t *testing.T) 
 				w.start()
 				return p
 			},
-			allocation.ReasonDriver, "ask the driver how containers reach its GPUs: NVML is gone",
+			notice.ReasonDriver, "ask the driver how containers reach its GPUs: NVML is gone",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestACommitmentThatCannotBeKeptKeepsTheContainerFromStarting(t *testing.T) 
 			// What was wrong is put right, and the container starts by itself.
 			w.pods.err, w.healthy[w.uuid(1)] = nil, true
 			w.options.DriverCDI = func(context.Context) ([]byte, error) { return driverCDI(w.snapshot) }
-			if tt.reason == allocation.ReasonDriver {
+			if tt.reason == notice.ReasonDriver {
 				w.start()
 			}
 			w.set()
@@ -285,7 +285,7 @@ func TestALateCommitmentIsPickedUpThoughTheWatchIsBehind(t *testing.T) {
 	bare := p.DeepCopy()
 	bare.Annotations = nil
 	w.must(w.admit(bare))
-	w.refused(bare, "c", allocation.ReasonMissing, "has no devices committed")
+	w.refused(bare, "c", notice.ReasonMissing, "has no devices committed")
 	w.pods.put(p, false)
 	w.runs(p, "c", "2")
 }
@@ -321,11 +321,11 @@ func TestAPodsCommitmentCannotBeExchangedOnceItHasStarted(t *testing.T) {
 	w.must(w.admit(p))
 	w.runs(p, "c", "2")
 	w.pods.put(commits(p, map[string][]string{"c": {w.uuid(3)}}), true)
-	w.refused(p, "c", allocation.ReasonMalformed, "are others than those that it was given when it first started")
+	w.refused(p, "c", notice.ReasonMalformed, "are others than those that it was given when it first started")
 	bare := p.DeepCopy()
 	bare.Annotations = nil
 	w.pods.put(bare, true)
-	w.refused(p, "c", allocation.ReasonMalformed, "are others than those")
+	w.refused(p, "c", notice.ReasonMalformed, "are others than those")
 	w.pods.put(p, true)
 	w.runs(p, "c", "2")
 }
@@ -337,7 +337,7 @@ func TestAContainerDoesNotStartAgainOnAGPUThatHasFailed(t *testing.T) {
 	w.runs(p, "c", "2")
 	w.healthy[w.uuid(2)] = false
 	w.set()
-	w.refused(p, "c", allocation.ReasonUnhealthy, "is unhealthy: the container starts by itself once it is well")
+	w.refused(p, "c", notice.ReasonUnhealthy, "is unhealthy: the container starts by itself once it is well")
 	w.healthy[w.uuid(2)] = true
 	w.set()
 	w.runs(p, "c", "2")
@@ -348,7 +348,7 @@ func TestADiskThatIsFullIsToldAndLeavesNothing(t *testing.T) {
 	p := commits(pod("p", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(1)}})
 	w.must(w.admit(p))
 	w.node.FailWrites(errors.New("no space left on device"))
-	w.refused(p, "c", allocation.ReasonWrite, "container c of pod default/p: no space left on device")
+	w.refused(p, "c", notice.ReasonWrite, "container c of pod default/p: no space left on device")
 	if len(w.node.Ledger()) > 0 || len(w.specs()) > 0 {
 		t.Errorf("held: %v, files: %v", w.node.Ledger(), w.specs())
 	}

@@ -8,13 +8,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/allocation/notice"
 )
 
 // promises writes what Promised gives of some GPUs, in the order of their numbers.
 func (w *world) promises(gpus ...int) string {
 	w.t.Helper()
-	got, err := w.node.Promised(context.Background())
+	got, err := w.node.Pending(context.Background())
 	w.must(err)
 	out := ""
 	for _, i := range gpus {
@@ -42,22 +42,22 @@ func TestACommitmentIsAPromiseUntilThePodStartsOrGoes(t *testing.T) {
 		t.Errorf("after the start of p, promised are %s", got)
 	}
 	w.tidy()
-	for len(w.node.Held()) > 0 {
-		<-w.node.Held()
+	for len(w.node.HoldersChanged()) > 0 {
+		<-w.node.HoldersChanged()
 	}
 	w.tidy()
-	if len(w.node.Held()) != 0 {
+	if len(w.node.HoldersChanged()) != 0 {
 		t.Error("Held has a value, and nothing has changed")
 	}
 	w.end(q)
-	if len(w.node.Held()) != 1 {
+	if len(w.node.HoldersChanged()) != 1 {
 		t.Error("Held has no value, though a pod has gone without having started")
 	}
 	if got := w.promises(0, 1); got != "0 []; 1 []; " {
 		t.Errorf("after the end of q, promised are %s", got)
 	}
 	w.pods.err = errors.New("the API server is away")
-	if _, err := w.node.Promised(context.Background()); err == nil {
+	if _, err := w.node.Pending(context.Background()); err == nil {
 		t.Error("without the API server it is known what is promised")
 	}
 	w.pods.err = nil
@@ -79,7 +79,7 @@ func TestOnADrainedGPUStartThoseAloneWhoAreWaitedFor(t *testing.T) {
 		for _, uuid := range uuids {
 			w.healthy[uuid], well[uuid] = false, true
 		}
-		w.node.Drained(well)
+		w.node.SetDraining(well)
 		w.set()
 	}
 	on1 := func(name string) *v1.Pod {
@@ -89,7 +89,7 @@ func TestOnADrainedGPUStartThoseAloneWhoAreWaitedFor(t *testing.T) {
 	}
 	waits := func(p *v1.Pod) {
 		t.Helper()
-		w.refused(p, "c", allocation.ReasonUnhealthy, "is unhealthy: the container starts by itself once it is well")
+		w.refused(p, "c", notice.ReasonUnhealthy, "is unhealthy: the container starts by itself once it is well")
 	}
 	early := on1("early")
 	drain(w.uuid(1))
@@ -116,7 +116,7 @@ func TestOnADrainedGPUStartThoseAloneWhoAreWaitedFor(t *testing.T) {
 	// One that is ill is ill for all.
 	w.pods.put(late, true)
 	w.promises(1)
-	w.node.Drained(map[string]bool{})
+	w.node.SetDraining(map[string]bool{})
 	waits(late)
 	drain()
 	w.runs(late, "c", "1")

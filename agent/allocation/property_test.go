@@ -295,7 +295,7 @@ func (s *storm) checkTokens() error {
 	for _, d := range s.node.Offers()[whole] {
 		free[d.ID] = d.Healthy
 	}
-	for _, t := range s.node.Tokens(whole) {
+	for _, t := range s.node.Placeholders(whole) {
 		switch {
 		case len(s.ghosts) > 0:
 			// The kubelet knows of ends that we do not.

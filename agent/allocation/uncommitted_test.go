@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	cdi "tags.cncf.io/container-device-interface/specs-go"
 
-	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/allocation/notice"
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
@@ -46,7 +46,7 @@ func TestAPodWithoutACommitmentTakesNothingThatIsCommitted(t *testing.T) {
 	w.must(w.admit(other)) // gpu-1, which stands for the GPU that is committed
 	w.runs(other, "c", "0")
 	w.runs(mine, "c", "1")
-	for _, token := range w.node.Tokens(whole) {
+	for _, token := range w.node.Placeholders(whole) {
 		if !token.Held {
 			t.Errorf("token %s is not held", token.Name)
 		}
@@ -62,7 +62,7 @@ func TestAPodWithoutACommitmentWaitsForAGPUThatIsFree(t *testing.T) {
 	w.runs(share, "c", "0")
 	p := pod("p", asks("c", whole, 1))
 	w.must(w.admit(p))
-	w.refused(p, "c", allocation.ReasonTaken, "container c of pod default/p cannot have its devices of nvidia.com/gpu, the others are held or committed")
+	w.refused(p, "c", notice.ReasonTaken, "container c of pod default/p cannot have its devices of nvidia.com/gpu, the others are held or committed")
 	w.end(share)
 	w.runs(p, "c", "0")
 }
@@ -71,7 +71,7 @@ func TestSharesOfMemoryAreForCommittedPodsAlone(t *testing.T) {
 	w := newWorld(t, product(t, a100, 2)).start()
 	p := pod("p", asks("c", memory, 6))
 	w.must(w.admit(p))
-	w.refused(p, "c", allocation.ReasonMissing, "container c of pod default/p asks for a share of a GPU (nvidia.com/gpu-memory: 6 GiB), which only Berth's scheduler gives out")
+	w.refused(p, "c", notice.ReasonMissing, "container c of pod default/p asks for a share of a GPU (nvidia.com/gpu-memory: 6 GiB), which only Berth's scheduler gives out")
 }
 
 func TestANodeThatRequiresCommitments(t *testing.T) {
@@ -80,7 +80,7 @@ func TestANodeThatRequiresCommitments(t *testing.T) {
 	w.start()
 	p := pod("p", asks("c", whole, 1))
 	w.must(w.admit(p))
-	w.refused(p, "c", allocation.ReasonMissing, "which this node requires: let Berth's scheduler place it (spec.schedulerName is \"default-scheduler\")")
+	w.refused(p, "c", notice.ReasonMissing, "which this node requires: let Berth's scheduler place it (spec.schedulerName is \"default-scheduler\")")
 }
 
 func TestSharesOfOneGPUAreCountedTogether(t *testing.T) {
@@ -96,15 +96,15 @@ func TestSharesOfOneGPUAreCountedTogether(t *testing.T) {
 	}
 	w.runs(a, "c", "1")
 	w.runs(b, "c", "1")
-	w.refused(c, "c", allocation.ReasonTaken, "its GPU has 6 GiB left of 40 GiB")
+	w.refused(c, "c", notice.ReasonTaken, "its GPU has 6 GiB left of 40 GiB")
 	whole := commits(pod("whole", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(1)}})
 	w.must(w.admit(whole))
-	w.refused(whole, "c", allocation.ReasonTaken, "its memory is held by pod default/a and pod default/b")
+	w.refused(whole, "c", notice.ReasonTaken, "its memory is held by pod default/a and pod default/b")
 	// With GPU 1 ill, what is left is all of GPU 0.
 	w.healthy[w.uuid(1)] = false
 	w.set()
 	free := 0
-	for _, token := range w.node.Tokens(memory) {
+	for _, token := range w.node.Placeholders(memory) {
 		if token.Device.Healthy && !token.Held {
 			free++
 		}

@@ -1,4 +1,4 @@
-package allocation
+package cdi
 
 import (
 	"context"
@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile, in the folder of CDI specs, is held by the one agent that writes
-// there. The kubelet empties its own folder at a start, so it cannot be there.
+// lockFile, in the directory of CDI specs, is locked by the one agent that writes
+// there. The kubelet empties its own directory when it starts, so the lock cannot
+// be there.
 const lockFile = ".berth-agent.lock"
 
-// lock takes the folder for this process. While another has it, waiting is
-// called once and lock waits until the other has ended or ctx has. The lock ends
-// with the process, however that ends.
-func lock(ctx context.Context, dir string, waiting func(path string)) (*os.File, error) {
+// Lock locks the directory for this process. While another process has it, Lock
+// calls waiting once, and waits until the other has exited or ctx is done. The
+// lock ends with the process, however that ends.
+func Lock(ctx context.Context, dir string, waiting func(path string)) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -44,9 +45,9 @@ func lock(ctx context.Context, dir string, waiting func(path string)) (*os.File,
 		}
 		return f, nil
 	case <-ctx.Done():
-		// The call cannot be called off; what it gets goes back at once.
+		// The system call cannot be canceled; the lock is released as soon as it is had.
 		go func() {
-			for range got { // until it has ended
+			for range got { // until it has returned
 			}
 			_ = f.Close()
 		}()

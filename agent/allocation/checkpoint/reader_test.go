@@ -1,4 +1,4 @@
-package allocation_test
+package checkpoint_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"berth.dev/berth/agent/allocation"
+	"berth.dev/berth/agent/allocation/checkpoint"
 )
 
 // As kubelet 1.36 wrote it, shortened.
@@ -31,7 +31,7 @@ func TestCheckpoint(t *testing.T) {
 		{"a list of devices", strings.Replace(written, `{"-1":["gpu-1","gpu-0"]}`, `["gpu-0"]`, 1), 0, "unknown format"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n, err := allocation.Checkpoint([]byte(tt.text))
+			n, err := checkpoint.Parse([]byte(tt.text))
 			if n != tt.entries || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%d entries, %v; want %d, %q", n, err, tt.entries, tt.err)
 			}
@@ -52,13 +52,15 @@ func TestACheckpointThatLooksLikeOneOfBeforeIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read := allocation.Checkpoints(dir)
+	reader := checkpoint.NewReader(dir)
+	defer reader.Close()
 	for i := range 20 {
 		for _, pod := range []string{fmt.Sprintf("a%03d", i), fmt.Sprintf("b%03d", i)} {
 			write(pod)
 		}
-		if got, err := read(); got != fmt.Sprintf("b%03d", i) || err != nil {
-			t.Fatalf("the checkpoint is of pod %s, %v, want b%03d", got, err, i)
+		got, err := reader.Read()
+		if want := fmt.Sprintf("b%03d", i); err != nil || len(got) != 1 || got[0].PodUID != want {
+			t.Fatalf("the checkpoint has the entries %+v, %v; want one, of pod %s", got, err, want)
 		}
 	}
 }
@@ -66,7 +68,7 @@ func TestACheckpointThatLooksLikeOneOfBeforeIsRead(t *testing.T) {
 func FuzzCheckpoint(f *testing.F) {
 	f.Add([]byte(written))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if n, err := allocation.Checkpoint(raw); n < 0 || err != nil && err.Error() == "" {
+		if n, err := checkpoint.Parse(raw); n < 0 || err != nil && err.Error() == "" {
 			t.Errorf("%d entries, %q", n, err)
 		}
 	})
