@@ -38,6 +38,22 @@ var layers = map[string]struct {
 	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                      // scripts and benchmarks on the built programs
 }
 
+// rooms says the same of sibling packages: each may import, of those listed with it,
+// only the ones before it.
+var rooms = [][]string{
+	{"agent/allocation/notice", "agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation"},
+}
+
+// inOrder reports whether rooms allow the package in folder dir to import imp.
+func inOrder(dir, imp string) bool {
+	for _, list := range rooms {
+		if from, to := slices.Index(list, dir), slices.Index(list, imp); from >= 0 && to > from {
+			return false
+		}
+	}
+	return true
+}
+
 // badNames are folder names that say nothing about what is inside.
 var badNames = []string{"pkg", "util", "utils", "common", "helper", "helpers", "shared", "misc", "base", "types", "models"}
 
@@ -81,6 +97,9 @@ func TestImports(t *testing.T) {
 			case strings.HasPrefix(imp, module):
 				to, _, _ := strings.Cut(strings.TrimPrefix(imp, module), "/")
 				ok = slices.Contains(rule.may, to)
+				if !inOrder(filepath.ToSlash(filepath.Dir(path)), strings.TrimPrefix(imp, module)) {
+					t.Errorf("%s imports %s, which comes after it in rooms", path, imp)
+				}
 			case strings.Contains(domain, "."):
 				ok = rule.ext
 			default:
