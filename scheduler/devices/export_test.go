@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -76,10 +77,10 @@ func Lines(p *Plugin) (out [][]string) {
 	q := p.desk.waiting
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, l := range q.lines {
+	for _, line := range q.lines.All() {
 		var names []string
-		for _, w := range l.pods {
-			names = append(names, w.pod.Name)
+		for _, uid := range line {
+			names = append(names, q.pods[types.UID(uid)].Name)
 		}
 		out = append(out, names)
 	}

@@ -69,7 +69,7 @@ func (d *desk) look() view {
 	v.holds = len(d.holds)
 	d.mu.Unlock()
 	d.waiting.mu.Lock()
-	v.waiting, v.lines = len(d.waiting.pods), len(d.waiting.lines)
+	v.waiting, v.lines = d.waiting.lines.Len()
 	d.waiting.mu.Unlock()
 	d.score.mu.Lock()
 	defer d.score.mu.Unlock()
