@@ -21,12 +21,12 @@ type ExecFunc func(path string, args, env []string) error
 func newAgent(o Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent [flags]",
-		Short: "Serve the GPUs of this node to its kubelet: device plugin, labels, health, metrics",
-		Long: "Serve the GPUs of this node: Kubernetes' device plugin for them, the labels of GPU Feature Discovery, health\n" +
-			"with recovery, and metrics by the names of dcgm-exporter. It reads the configuration file of NVIDIA's device\n" +
-			"plugin. It runs the program " + agentProgram + ", which stands beside this one; its own --help has all flags.",
-		Example: "  berth agent --fake gpus.yaml        GPUs that do not exist, on a plain node\n" +
-			"  berth agent --observe               touch nothing: labels nothing, registers nothing, serves metrics",
+		Short: "Serve the GPUs of this node: device plugin, labels, health, MIG, and metrics",
+		Long: "Serve the GPUs of this node: Kubernetes device plugin, labels of GPU Feature Discovery, health checks with\n" +
+			"recovery, and the metrics of dcgm-exporter. It reads the configuration file of NVIDIA's device plugin.\n" +
+			"It runs the program " + agentProgram + " from the same folder; run `" + agentProgram + " --help` for all flags.",
+		Example: "  berth agent --fake gpus.yaml        serve fake GPUs on a node without GPUs\n" +
+			"  berth agent --observe               change nothing: serve metrics only",
 		DisableFlagParsing: true,
 		RunE:               func(_ *cobra.Command, args []string) error { return o.becomeAgent(args) },
 	}
@@ -63,7 +63,7 @@ func besideThis(name string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("find the program %s: it is neither in %s nor on the PATH; `make agent` makes it beside berth", name, strings.Join(tried, ""))
+		return "", fmt.Errorf("find program %s: it is neither in %s nor in $PATH; `make agent` builds it", name, strings.Join(tried, ""))
 	}
 	return path, nil
 }

@@ -60,10 +60,10 @@ func (f *clusterFlags) add(cmd *cobra.Command, namespaces bool) {
 			flag.Hidden = true
 		}
 	}
-	own.StringVar(&f.dir, "dir", "", "use the cluster that runs in this data folder of berth up")
+	own.StringVar(&f.dir, "dir", "", "use the cluster of berth up in this data folder")
 	if namespaces {
-		own.Lookup("namespace").Usage = "show only what pods of this namespace hold"
-		own.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show the pods of all namespaces (the default)")
+		own.Lookup("namespace").Usage = "show only GPUs used by pods of this namespace"
+		own.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "show pods of all namespaces (the default)")
 	}
 }
 
@@ -85,14 +85,14 @@ type choice struct {
 // choose picks the cluster: --kubeconfig, $KUBECONFIG, --dir, a running `berth
 // up`, then the user's own.
 func (f *clusterFlags) choose() (choice, error) {
-	const look = "check that it runs and that this machine can reach it"
+	const look = "check that it is running and that this machine can reach it"
 	if path := f.kubeconfig; path != "" {
 		return choice{path, path, look}, nil
 	}
 	if list := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); list != "" {
 		from := "$KUBECONFIG"
 		if f.dir != "" {
-			from += " (which goes before --dir)"
+			from += " (which takes precedence over --dir)"
 		}
 		if !anyExists(filepath.SplitList(list)) {
 			return choice{}, &UnreachableError{from, fmt.Errorf("%s does not exist", list), "unset KUBECONFIG or start the cluster that writes it"}
@@ -116,8 +116,8 @@ func (f *clusterFlags) choose() (choice, error) {
 	own := filepath.Join(homedir.HomeDir(), clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName)
 	if !anyExists([]string{own}) && f.overrides.ClusterInfo.Server == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return choice{}, &UnreachableError{
-			"a cluster", errors.New("there is no kubeconfig and no `berth up` runs"),
-			"start one with `berth up`, or give --kubeconfig",
+			"a cluster", errors.New("no kubeconfig was found and `berth up` is not running"),
+			"start one with `berth up`, or set --kubeconfig",
 		}
 	}
 	return choice{"", "your kubeconfig", look + "; `berth up` starts one on this machine"}, nil
@@ -170,7 +170,7 @@ func (f *clusterFlags) rest(path string) (*rest.Config, error) {
 	for _, kv := range f.userExtra {
 		key, value, ok := strings.Cut(kv, "=")
 		if !ok {
-			return nil, usagef("--as-user-extra %q: write KEY=VALUE", kv)
+			return nil, usagef("invalid --as-user-extra %q: must be KEY=VALUE", kv)
 		}
 		if f.overrides.AuthInfo.ImpersonateUserExtra == nil {
 			f.overrides.AuthInfo.ImpersonateUserExtra = map[string][]string{}
@@ -226,9 +226,9 @@ func (c *cluster) failed(what string, err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
-		return fmt.Errorf("%s on %s: %w (%w); try again, or give --request-timeout", what, c.name, context.DeadlineExceeded, err)
+		return fmt.Errorf("%s on %s: %w (%w); try again, or set --request-timeout", what, c.name, context.DeadlineExceeded, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s on %s: %w; ask for a role that may, or use --as", what, c.name, err)
+		return fmt.Errorf("%s on %s: %w; request a role that allows it, or use --as", what, c.name, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s on %s: %w; log in to the cluster again", what, c.name, err)
 	case errors.As(err, &status):
@@ -236,7 +236,7 @@ func (c *cluster) failed(what string, err error) error {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return &UnreachableError{c.name, dial, c.next}
 	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
-		return fmt.Errorf("%s on %s: %w after the time given; try again, or give a longer --request-timeout", what, c.name, context.DeadlineExceeded)
+		return fmt.Errorf("%s on %s: %w after the request timeout; try again, or set a longer --request-timeout", what, c.name, context.DeadlineExceeded)
 	case errors.As(err, &call):
 		return &UnreachableError{c.name, call.Err, c.next}
 	}

@@ -33,7 +33,7 @@ func parseColumns(format string) ([]column, error) {
 		for part := range strings.SplitSeq(rest, ",") {
 			name, path, ok := strings.Cut(part, ":")
 			if !ok {
-				return nil, fmt.Errorf("column %q: write NAME:PATH, such as NODE:.node", part)
+				return nil, fmt.Errorf("invalid column %q: must be NAME:PATH, such as NODE:.node", part)
 			}
 			names, paths = append(names, name), append(paths, path)
 		}
@@ -44,14 +44,14 @@ func parseColumns(format string) ([]column, error) {
 		}
 		lines := strings.SplitN(string(raw), "\n", 3)
 		if len(lines) < 2 {
-			return nil, fmt.Errorf("%s: write the names in the first line and the paths in the second", rest)
+			return nil, fmt.Errorf("%s: the first line must have the names and the second the paths", rest)
 		}
 		names, paths = strings.Fields(lines[0]), strings.Fields(lines[1])
 		if len(names) != len(paths) || len(names) == 0 {
-			return nil, fmt.Errorf("%s: %d names and %d paths; give each column both", rest, len(names), len(paths))
+			return nil, fmt.Errorf("%s: %d names but %d paths; each column needs both", rest, len(names), len(paths))
 		}
 	default:
-		return nil, fmt.Errorf("write custom-columns=NAME:PATH,... or custom-columns-file=FILE")
+		return nil, fmt.Errorf("use custom-columns=NAME:PATH,... or custom-columns-file=FILE")
 	}
 	columns := make([]column, len(names))
 	for i := range names {

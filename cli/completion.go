@@ -28,9 +28,9 @@ func addCompletionInstall(root *cobra.Command, o Options) {
 	var dir string
 	install := &cobra.Command{
 		Use:   "install",
-		Short: "Make this program a kubectl plugin with completion",
-		Long: "Put two links to this program into a folder of $PATH: kubectl-berth, so that `kubectl berth` works,\n" +
-			"and kubectl_complete-berth, by which kubectl completes its command lines. Nothing else is changed.",
+		Short: "Install this program as a kubectl plugin with completion",
+		Long: "Create two links to this program in a folder of $PATH: kubectl-berth, which makes it `kubectl berth`, and\n" +
+			"kubectl_complete-berth, which kubectl calls to complete its command lines. Nothing else changes.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			self, err := os.Executable()
@@ -40,7 +40,7 @@ func addCompletionInstall(root *cobra.Command, o Options) {
 			return installLinks(o, self, dir)
 		},
 	}
-	install.Flags().StringVar(&dir, "dir", "", "folder to put the links in (default: beside this program)")
+	install.Flags().StringVar(&dir, "dir", "", "folder for the links (default: the folder of this program)")
 	completion.AddCommand(install)
 }
 
@@ -60,7 +60,7 @@ func installLinks(o Options, self, dir string) error {
 		if err != nil {
 			return err
 		}
-		word := "is there already"
+		word := "exists"
 		if made {
 			word = "made"
 		}
@@ -69,7 +69,7 @@ func installLinks(o Options, self, dir string) error {
 	if !slices.Contains(filepath.SplitList(os.Getenv("PATH")), dir) {
 		printf(o.Out, "\n%s is not in $PATH, where kubectl looks: export PATH=\"$PATH:%s\"\n", dir, dir)
 	}
-	printf(o.Out, "\nFor completion of `berth` itself, put this in your shell's start file:\n  source <(berth completion %s)\n", shell())
+	printf(o.Out, "\nFor completion of `berth` itself, add this line to your shell's startup file:\n  source <(berth completion %s)\n", shell())
 	return nil
 }
 
@@ -88,7 +88,7 @@ func link(self, path string) (made bool, err error) {
 		return false, fmt.Errorf("%s exists and is not a link to %s: remove it, or choose another --dir", path, self)
 	}
 	if err != nil {
-		return false, fmt.Errorf("make a link: %w; choose another --dir", err)
+		return false, fmt.Errorf("create link: %w; choose another --dir", err)
 	}
 	return true, nil
 }

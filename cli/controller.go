@@ -46,12 +46,12 @@ type ControllerFunc func(ctx context.Context, o ControllerOptions) error
 var notebookModes = []string{"auto", "own", "govern", "off"}
 
 // notebooksUsage explains --notebooks, but for its default.
-const notebooksUsage = "own (Berth runs Notebooks), govern (another controller does, and Berth stops idle ones), off, or auto (govern while Kubeflow's notebook-controller runs, else own)"
+const notebooksUsage = "own (Berth runs notebooks), govern (another controller runs them and Berth stops idle ones), off, or auto (govern while Kubeflow's notebook-controller is running, else own)"
 
 // checkNotebooks refuses what is no mode; "" is none said.
 func checkNotebooks(mode string) error {
 	if mode != "" && !slices.Contains(notebookModes, mode) {
-		return usagef("--notebooks %q: it is own, govern, off or auto", mode)
+		return usagef("invalid --notebooks %q: must be own, govern, off, or auto", mode)
 	}
 	return nil
 }
@@ -63,16 +63,17 @@ func newController(o Options) *cobra.Command {
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "Run Berth's controllers for a cluster",
-		Long: "Run the controllers of the kinds that Berth serves for a cluster: Notebook of kubeflow.org, and what stops\n" +
-			"idle ones. It brings their definitions with it. Where Kubeflow's notebook-controller runs, Berth stands aside.\n" +
-			"Several can run: one leads, and the others take over when it ends.\n\n" +
-			"The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one whose pod this runs in. What it\n" +
-			"needs there is in deploy/controller.yaml. The environment variables of Kubeflow's notebook-controller\n" +
-			"(ADD_FSGROUP, USE_ISTIO, ISTIO_GATEWAY, ISTIO_HOST, CLUSTER_DOMAIN, ENABLE_CULLING, CULL_IDLE_TIME,\n" +
-			"IDLENESS_CHECK_PERIOD, DEV) are read where the flag that says the same is not given.",
+		Short: "Run the controllers for notebooks",
+		Long: "Run the controllers for Notebooks of kubeflow.org, and for stopping idle ones. They install their\n" +
+			"CustomResourceDefinitions. If Kubeflow's notebook-controller is running, they leave Notebooks to it.\n" +
+			"You can run several replicas: one leads, and another takes over if it stops.\n" +
+			"\n" +
+			"They use the cluster of --kubeconfig, else of $KUBECONFIG, else of the pod they run in. Their permissions\n" +
+			"are in deploy/controller.yaml. The environment variables of Kubeflow's notebook-controller (ADD_FSGROUP,\n" +
+			"USE_ISTIO, ISTIO_GATEWAY, ISTIO_HOST, CLUSTER_DOMAIN, ENABLE_CULLING, CULL_IDLE_TIME,\n" +
+			"IDLENESS_CHECK_PERIOD, DEV) apply unless the corresponding flag is set.",
 		Example: "  berth controller --kubeconfig ~/.kube/config\n" +
-			"  berth controller --idle-after 8h --idle-warning 30m    stop notebooks that nobody uses\n" +
+			"  berth controller --idle-after 8h --idle-warning 30m    stop unused notebooks\n" +
 			"  berth controller --notebooks govern                    leave Notebooks to Kubeflow's controller",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,24 +85,24 @@ func newController(o Options) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "cluster and identity (default $KUBECONFIG, else the ServiceAccount of the pod)")
-	f.BoolVar(&c.PrintDefinitions, "print-definitions", false, "print the CustomResourceDefinitions of Berth's kinds, for kubectl apply, and end")
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, else the ServiceAccount of the pod)")
+	f.BoolVar(&c.PrintDefinitions, "print-definitions", false, "print Berth's CustomResourceDefinitions for kubectl apply, and exit")
 	f.StringVar(&c.Notebooks, "notebooks", "auto", notebooksUsage)
-	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; they and their namespaces may say another ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
-	f.StringVar(&words.Warning, "idle-warning", "", "warn this long before (default 10m)")
-	f.StringVar(&words.By, "idle-by", "", "what counts as use: activity (kernels, terminals, calls and GPUs) or gpu (an open tab does not) (default activity)")
-	f.StringVar(&period, "idle-period", "", "look this often ($IDLENESS_CHECK_PERIOD minutes, default 1m)")
-	f.BoolVar(&c.FSGroup, "fsgroup", true, "give pods without a security context the fsGroup 100 ($ADD_FSGROUP)")
-	f.BoolVar(&c.Istio, "istio", true, "make VirtualServices, if the cluster has that kind ($USE_ISTIO)")
+	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; annotations of notebooks and namespaces override it ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
+	f.StringVar(&words.Warning, "idle-warning", "", "time between the warning and the stop (default 10m)")
+	f.StringVar(&words.By, "idle-by", "", "what counts as activity: activity (kernels, terminals, API calls, and GPUs) or gpu (GPUs; open browser tabs do not count) (default activity)")
+	f.StringVar(&period, "idle-period", "", "time between two checks ($IDLENESS_CHECK_PERIOD minutes, default 1m)")
+	f.BoolVar(&c.FSGroup, "fsgroup", true, "set fsGroup 100 for pods without a security context ($ADD_FSGROUP)")
+	f.BoolVar(&c.Istio, "istio", true, "create VirtualServices if the cluster serves them ($USE_ISTIO)")
 	f.StringVar(&c.IstioGateway, "istio-gateway", "kubeflow/kubeflow-gateway", "gateway of VirtualServices ($ISTIO_GATEWAY)")
 	f.StringVar(&c.IstioHost, "istio-host", "*", "host of VirtualServices ($ISTIO_HOST)")
 	f.StringVar(&c.Domain, "cluster-domain", "cluster.local", "DNS domain of the cluster ($CLUSTER_DOMAIN)")
-	f.BoolVar(&c.Proxied, "through-api-server", false, "ask notebooks for activity through the API server, from outside of the cluster's network ($DEV)")
-	f.StringVar(&c.MetricsAddr, "metrics-addr", "127.0.0.1:10260", "address of /metrics, /healthz, /livez and /readyz, with TLS; http://127.0.0.1:PORT is without; \"\" is none")
-	f.StringVar(&c.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: one made at the start)")
-	f.StringVar(&c.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
+	f.BoolVar(&c.Proxied, "through-api-server", false, "read the activity of notebooks through the API server, from outside the cluster's network ($DEV)")
+	f.StringVar(&c.MetricsAddr, "metrics-addr", "127.0.0.1:10260", "address of /metrics, /healthz, /livez, and /readyz with TLS; http://127.0.0.1:PORT without TLS; \"\" to disable")
+	f.StringVar(&c.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: a new self-signed one)")
+	f.StringVar(&c.KeyFile, "tls-private-key-file", "", "private key for --tls-cert-file")
 	c.LeaseOptions.flags(f, "berth-controller", "work")
-	f.IntVarP(&verbosity, "v", "v", 0, "verbosity of the log on stderr, as in Kubernetes")
+	f.IntVarP(&verbosity, "v", "v", 0, "log verbosity, as in Kubernetes")
 	return cmd
 }
 
@@ -112,7 +113,7 @@ func (c *ControllerOptions) check(f *pflag.FlagSet, words idle.Words, period str
 		return err
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
-		return usagef("--tls-cert-file and --tls-private-key-file go together")
+		return usagef("set both --tls-cert-file and --tls-private-key-file, or neither")
 	}
 	if err := c.LeaseOptions.check(); err != nil {
 		return err
@@ -174,12 +175,12 @@ func (c *ControllerOptions) idle(words idle.Words, period string, lookup func(st
 	}
 	if period != "" {
 		if base.Period, err = positive(period); err != nil {
-			return usagef("--idle-period %q: write a time such as 1m", period)
+			return usagef("invalid --idle-period %q: must be a duration such as 1m", period)
 		}
 	}
 	policy, problems := base.With(words)
 	if policy.Never && len(problems) > 0 {
-		return usagef("--idle-after, --idle-warning or --idle-by: %s", strings.Join(problems, "; "))
+		return usagef("invalid --idle-after, --idle-warning, or --idle-by: %s", strings.Join(problems, "; "))
 	}
 	for _, p := range problems {
 		klog.InfoS("Idle notebooks", "note", p)
@@ -189,14 +190,14 @@ func (c *ControllerOptions) idle(words idle.Words, period string, lookup func(st
 }
 
 func notTrueOrFalse(name, value string) error {
-	return usagef("environment variable %s is %q: it is true or false", name, value)
+	return usagef("invalid environment variable %s %q: must be true or false", name, value)
 }
 
 // positive reads a time above 0.
 func positive(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err == nil && d <= 0 {
-		err = fmt.Errorf("%s is not above 0", text)
+		err = fmt.Errorf("%s must be greater than 0", text)
 	}
 	return d, err
 }

@@ -90,14 +90,14 @@ func TestControllerRefusesWhatCannotWork(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for _, tt := range []struct{ name, args, variable, value, says string }{
-		{name: "no cluster", says: "which cluster?"},
-		{name: "a mode that is none", args: "--kubeconfig k --notebooks yes", says: `--notebooks "yes": it is own, govern, off or auto`},
-		{name: "a certificate without its key", args: "--kubeconfig k --tls-cert-file=c", says: "go together"},
+		{name: "no cluster", says: "no cluster: set --kubeconfig"},
+		{name: "a mode that is none", args: "--kubeconfig k --notebooks yes", says: `--notebooks "yes": must be own, govern, off, or auto`},
+		{name: "a certificate without its key", args: "--kubeconfig k --tls-cert-file=c", says: "set both --tls-cert-file"},
 		{name: "a lease that ends before its deadline", args: "--kubeconfig k --leader-elect-lease-duration=10s", says: "shorter than the lease"},
 		{name: "a time that is none", args: "--kubeconfig k --idle-after soon", says: `"soon" is no time without activity`},
 		{name: "no time between looks", args: "--kubeconfig k --idle-period 0s", says: `--idle-period "0s"`},
-		{name: "a switch that is neither", args: "--kubeconfig k", variable: "USE_ISTIO", value: "yes", says: `environment variable USE_ISTIO is "yes": it is true or false`},
-		{name: "culling that is neither", args: "--kubeconfig k", variable: "ENABLE_CULLING", value: "1", says: `environment variable ENABLE_CULLING is "1"`},
+		{name: "a switch that is neither", args: "--kubeconfig k", variable: "USE_ISTIO", value: "yes", says: `environment variable USE_ISTIO "yes": must be true or false`},
+		{name: "culling that is neither", args: "--kubeconfig k", variable: "ENABLE_CULLING", value: "1", says: `environment variable ENABLE_CULLING "1"`},
 		{name: "minutes that are none", args: "--kubeconfig k", variable: "CULL_IDLE_TIME", value: "1h", says: "environment variable CULL_IDLE_TIME"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -128,7 +128,7 @@ func (u *upCommand) follow(r *os.File) error {
 			p.step(m.Step, m.Detail, m.Took)
 		}
 	}
-	return fmt.Errorf("the background process ended before it was ready; its log is in %s", u.o.Dir.Logs())
+	return fmt.Errorf("the background process exited before it was ready; see its log in %s", u.o.Dir.Logs())
 }
 
 // child is the background process: it reports on the pipe and closes it when

@@ -20,12 +20,12 @@ func newDoctor(o Options) *cobra.Command {
 	d := &doctorCommand{o: o}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what keeps a cluster's GPUs from being used, and say what to do",
-		Long: "Look at a cluster as its objects show it: which nodes offer GPUs and with which driver, who serves them, who\n" +
-			"schedules, who measures, and what is in the way. A line for each finding: ok, warn (pods can use GPUs, and\n" +
-			"something will surprise somebody) or fail (they cannot), with what to do. It changes nothing, needs nothing\n" +
-			"of Berth's in the cluster, and exits with code 3 if there is a fail. `doctor node` looks at one node,\n" +
-			"`doctor spawn` at all that a user's notebook needs.",
+		Short: "Find what prevents a cluster's GPUs from being used, and suggest fixes",
+		Long: "Check which nodes of a cluster offer GPUs, with which driver, device plugin, scheduler, and exporter, and\n" +
+			"what is in the way. Each finding is ok, warn (pods can use GPUs, but something will surprise users), or fail\n" +
+			"(pods cannot use GPUs), and suggests a fix. Nothing changes, and nothing of Berth is needed in the cluster.\n" +
+			"Exits with code 3 if a check fails. `doctor node` checks one node, and `doctor spawn` checks what a user's\n" +
+			"notebook needs.",
 		Example: "  berth doctor\n  berth doctor -o json\n  berth doctor -o jsonpath='{.items[?(@.status==\"fail\")].seen}'",
 		Args:    func(cmd *cobra.Command, args []string) error { return unknownCommand(cmd, args) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
@@ -39,10 +39,10 @@ func newDoctor(o Options) *cobra.Command {
 func newDoctorNode(o Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "node [flags]",
-		Short: "Check driver, toolkit, container runtime and kernel modules of this GPU node",
+		Short: "Check the driver, toolkit, container runtime, and kernel modules of this GPU node",
 		Long: "Check what a GPU node needs before its pods can use GPUs: driver, kernel modules, device nodes, container\n" +
-			"toolkit, container runtime, and who serves GPUs to the kubelet. Each finding says what was seen and what to\n" +
-			"do. It changes nothing. It runs the program " + agentProgram + ", which stands beside this one.",
+			"toolkit, container runtime, and device plugin. Each finding shows what was found and suggests a fix.\n" +
+			"Nothing changes. It runs the program " + agentProgram + " from the same folder.",
 		DisableFlagParsing: true,
 		RunE:               func(_ *cobra.Command, args []string) error { return o.becomeAgent(append([]string{"doctor"}, args...)) },
 	}
@@ -66,7 +66,7 @@ func (d *doctorCommand) run(ctx context.Context) error {
 // checkFindings refuses a form that findings cannot be printed in.
 func checkFindings(out *outputFlags) error {
 	if out.format == outputName {
-		return usagef("--output name: findings are no objects; choose json, yaml, jsonpath=... or go-template=...")
+		return usagef("--output name: not supported for findings; use json, yaml, jsonpath=..., or go-template=...")
 	}
 	return out.check()
 }

@@ -31,11 +31,10 @@ func newDoctorSpawn(o Options) *cobra.Command {
 	d := &doctorSpawn{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "spawn USER",
-		Short: "Walk the way of a user's notebook from profile to GPU, and name the first link that is broken",
-		Long: "Say what would happen if USER started a notebook of a profile now. It walks the chain (namespace,\n" +
-			"controller, profile, rights, volumes, quota, admission, image, nodes, GPUs) and says of each link whether it\n" +
-			"holds, and what to do if not. Nothing is made: the API server is asked with a dry run. A GPU that is held by\n" +
-			"others is no fault: the notebook would wait. The exit code is 3 where a link is broken.",
+		Short: "Check each step of starting a user's notebook, and report the first that fails",
+		Long: "Predict whether USER could start a notebook from a profile now. Checks namespace, controller, profile,\n" +
+			"permissions, volumes, quota, admission, image, nodes, and GPUs, and suggests fixes. Nothing is created (API\n" +
+			"server dry run). If GPUs are in use, the notebook would wait. Exits with code 3 if a step fails.",
 		Example: "  berth doctor spawn ada\n  berth doctor spawn ada --profile gpu --option image=pytorch --group staff -n hub",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
@@ -43,10 +42,10 @@ func newDoctorSpawn(o Options) *cobra.Command {
 	d.flags(cmd)
 	d.output.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&d.wish.name, "profile", "", "the NotebookProfile (default: that of the user's default profile)")
-	f.StringToStringVar(&d.wish.options, "option", nil, "what is chosen of its options, as OPTION=CHOICE")
-	f.StringToStringVar(&d.wish.unlisted, "unlisted", nil, "a value of one's own for an option, as OPTION=VALUE")
-	f.StringArrayVar(&d.wish.groups, "group", nil, "a group of the user; may be repeated")
+	f.StringVar(&d.wish.name, "profile", "", "the NotebookProfile (default: the user's default profile)")
+	f.StringToStringVar(&d.wish.options, "option", nil, "choice for an option of the profile, as OPTION=CHOICE")
+	f.StringToStringVar(&d.wish.unlisted, "unlisted", nil, "custom value for an option, as OPTION=VALUE")
+	f.StringArrayVar(&d.wish.groups, "group", nil, "group of the user (repeatable)")
 	return cmd
 }
 
@@ -70,12 +69,12 @@ func (d *doctorSpawn) run(ctx context.Context, user string) error {
 // outcome is the answer in a sentence.
 func outcome(user string, f *spawn.Facts, found []finding.Finding) string {
 	if first := spawn.First(found); first != "" {
-		return "the first broken link is " + first
+		return "the first failed step is " + first
 	}
 	if last := found[len(found)-1]; last.Name == spawn.GPUs && last.Status != finding.OK {
-		return fmt.Sprintf("a notebook of %s would wait for its place", user)
+		return fmt.Sprintf("a notebook for %s would be queued", user)
 	}
-	return fmt.Sprintf("notebook %s of %s would start now", f.Object.Name, user)
+	return fmt.Sprintf("notebook %s for %s would start now", f.Object.Name, user)
 }
 
 // spawnFacts reads what a start needs. What may not be read is noted; an error is a
@@ -89,7 +88,7 @@ func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.F
 		f.Found = nil
 		return f, nil
 	case apierrors.IsForbidden(err):
-		f.Unread[spawn.Namespace] = "you may not read namespaces"
+		f.Unread[spawn.Namespace] = "you cannot read namespaces"
 	case err != nil:
 		return nil, n.failed("read namespace "+n.namespace, err)
 	}
@@ -108,7 +107,7 @@ func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.F
 	}
 	if err != nil {
 		for _, link := range []string{spawn.Image, spawn.Nodes, spawn.GPUs} {
-			f.Unread[link] = "you may not list nodes or the pods of all namespaces"
+			f.Unread[link] = "you cannot list nodes or the pods of all namespaces"
 		}
 		return f, nil
 	}
@@ -122,7 +121,7 @@ func (n *notebooks) readController(ctx context.Context, f *spawn.Facts) {
 	_, err := n.in(n.namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	f.Served = !noSuchKind(err)
 	if f.Mode, f.Why, err = kube.NotebookMode(ctx, n.Interface); err != nil {
-		f.Unread[spawn.Controller] = "you may not read configmaps of " + kube.ModesNamespace
+		f.Unread[spawn.Controller] = "you cannot read ConfigMaps in " + kube.ModesNamespace
 		return
 	}
 	if lease, err := n.CoordinationV1().Leases(kube.ModesNamespace).Get(ctx, kube.ModesName, metav1.GetOptions{}); err == nil {
@@ -167,7 +166,7 @@ func (n *notebooks) readRights(ctx context.Context, f *spawn.Facts) {
 		Spec: authorizationv1.SubjectAccessReviewSpec{User: f.User, Groups: []string{"system:authenticated"}, ResourceAttributes: &may},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		f.Unread[spawn.Rights] = "you may not ask what others may"
+		f.Unread[spawn.Rights] = "you cannot check the permissions of others"
 		return
 	}
 	f.UserMay = theirs.Status.Allowed
@@ -189,20 +188,20 @@ func (n *notebooks) readSpace(ctx context.Context, f *spawn.Facts) error {
 		case err == nil:
 			f.Claims = append(f.Claims, claim)
 		case apierrors.IsForbidden(err):
-			f.Unread[spawn.Volumes] = "you may not read volume claims of " + n.namespace
+			f.Unread[spawn.Volumes] = "you cannot read PersistentVolumeClaims in " + n.namespace
 		case !apierrors.IsNotFound(err):
-			return n.failed("read volume claim "+name, err)
+			return n.failed("read PersistentVolumeClaim "+name, err)
 		}
 	}
 	if list, err := n.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{}); err == nil {
 		f.Classes = list.Items
 	} else {
-		f.Unread[spawn.Volumes] = "you may not list storage classes"
+		f.Unread[spawn.Volumes] = "you cannot list storage classes"
 	}
 	if list, err := n.CoreV1().ResourceQuotas(n.namespace).List(ctx, metav1.ListOptions{}); err == nil {
 		f.Quotas = list.Items
 	} else {
-		f.Unread[spawn.Quota] = "you may not list quotas of " + n.namespace
+		f.Unread[spawn.Quota] = "you cannot list quotas in " + n.namespace
 	}
 	return nil
 }
@@ -226,7 +225,7 @@ func (n *notebooks) tryPod(ctx context.Context, f *spawn.Facts) (refusal, unread
 	case err == nil:
 		return "", ""
 	case apierrors.IsForbidden(err) && n.mayNot(ctx, "create", "pods"):
-		return "", "you may not make pods in " + n.namespace + ", not even to try"
+		return "", "you cannot create pods in " + n.namespace + ", not even as a dry run"
 	}
 	return err.Error(), ""
 }

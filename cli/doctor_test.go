@@ -63,7 +63,7 @@ func TestDoctorExitsWithAFindingOnlyWhereGPUsCannotBeUsed(t *testing.T) {
 		{"a cluster without GPUs is one", []runtime.Object{node("cpu-1", "", 0, "")}, "doctor", 3, "no node offers GPUs; the cluster has 1 node"},
 		{"devices that are gone are one, as JSON too", []runtime.Object{gone}, "doctor -o jsonpath={.items[?(@.status==\"fail\")].name}", 3, "devices"},
 		{"what is no command is bad usage", nil, "doctor nod", 2, `did you mean "node"?`},
-		{"findings have no names", nil, "doctor -o name", 2, "findings are no objects"},
+		{"findings have no names", nil, "doctor -o name", 2, "not supported for findings"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stdout, stderr, code := newStage(t, tt.objects...).run(append([]string{"berth"}, strings.Split(tt.args, " ")...)...)

@@ -25,9 +25,9 @@ func newDown(o Options) *cobra.Command {
 	var purge bool
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "Stop what `berth up` started",
-		Long: "Stop the control plane of a data folder and wait until it has ended. What is in the folder is\n" +
-			"kept, and the next `berth up` goes on from it, unless --purge is given.",
+		Short: "Stop the cluster that `berth up` started",
+		Long: "Stop the control plane of a data folder and wait until it has exited. The data is kept, and the next\n" +
+			"`berth up` continues with it, unless --purge is set.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := datadir.At(dir)
@@ -48,19 +48,19 @@ func newDown(o Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "data folder (default $XDG_DATA_HOME/berth/default)")
-	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the folder with everything in it")
+	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the data folder and everything in it")
 	return cmd
 }
 
 func downSentence(d datadir.Dir, stopped, purge bool) string {
-	what := "nothing ran in " + d.Short()
+	what := "nothing was running in " + d.Short()
 	if stopped {
 		what = "stopped " + d.Short()
 	}
 	if purge {
-		return what + "; the folder is removed"
+		return what + "; removed the folder"
 	}
-	return what + "; its data is kept (--purge removes it)"
+	return what + "; kept its data (--purge removes it)"
 }
 
 // stop ends the holder of a folder and waits until it has let go. It says
@@ -80,7 +80,7 @@ func stop(ctx context.Context, d datadir.Dir) (bool, error) {
 			return told != 0, err
 		}
 		if pid == 0 {
-			return false, fmt.Errorf("data folder %s is held by a process that did not leave its number; end it by hand", d)
+			return false, fmt.Errorf("data folder %s is locked by a process that did not record its PID; stop it manually", d)
 		}
 		if pid != told { // the number of an earlier holder is there until the next one has left its own
 			if err := signalHolder(d, pid, syscall.SIGTERM); err != nil {
@@ -109,7 +109,7 @@ func signalHolder(d datadir.Dir, pid int, s syscall.Signal) error {
 		err = p.Signal(s)
 	}
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop process %d, which holds %s (%v): %w", pid, d, s, err)
+		return fmt.Errorf("stop process %d, which has locked %s (%v): %w", pid, d, s, err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (e *UnreachableError) Error() string {
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // errFound ends a command whose output has said already what it found.
-var errFound = errors.New("something was found")
+var errFound = errors.New("problems were found")
 
 // ExitCode is the exit code of the program for what a command returned.
 func ExitCode(err error) int {

@@ -21,11 +21,11 @@ type faultKind struct {
 }
 
 var faultKinds = []faultKind{
-	{"device-plugin", false, "the device plugin's pod fails, and nothing of its resources is allocatable until it is healed; running pods go on"},
-	{"driver", false, "the driver does not answer: every GPU is unhealthy, nothing is allocatable, nvidia-smi says why"},
-	{"image", false, "images cannot be pulled: new pods show ErrImagePull, then ImagePullBackOff; running pods go on"},
-	{"kubelet", false, "the kubelet is silent: after its grace period the node is NotReady, and its pods are evicted as tolerations say"},
-	{"thermal", true, "the GPU runs hot and slows down: temperature and clocks show it; it stays healthy"},
+	{"device-plugin", false, "the device plugin's pod fails, and its resources are not allocatable until it is healed; running pods are not affected"},
+	{"driver", false, "the driver does not respond: every GPU is unhealthy, none is allocatable, and nvidia-smi shows why"},
+	{"image", false, "images cannot be pulled: new pods show ErrImagePull, then ImagePullBackOff; running pods are not affected"},
+	{"kubelet", false, "the kubelet does not report: after the grace period the node is NotReady, and its pods are evicted unless they tolerate it"},
+	{"thermal", true, "the GPU overheats and slows down: temperature and clocks show it; it remains healthy"},
 	{"xid-N", true, ""},
 }
 
@@ -51,14 +51,14 @@ func parseKind(name string) (faultKind, error) {
 	if number, ok := strings.CutPrefix(name, "xid-"); ok {
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || n > 999 || strconv.Itoa(n) != number {
-			return faultKind{}, usagef("kind %q: an Xid is a number from 1 to 999, as in xid-79", name)
+			return faultKind{}, usagef("invalid kind %q: an Xid must be a number from 1 to 999, as in xid-79", name)
 		}
 		x := gpu.Xid(n)
 		effect := fmt.Sprintf("Xid %d, %s. %s ", n, x.Name, x.Meaning)
 		if x.Healthy {
-			effect += "The GPU stays healthy, as NVIDIA's catalogue has it: only events and metrics show it"
+			effect += "The GPU remains healthy, as in NVIDIA's catalog: only events and metrics show it"
 		} else {
-			effect += "The GPU is unhealthy and allocatable falls by one; its holder keeps it until it ends"
+			effect += "The GPU is unhealthy and allocatable decreases by one; the pod that uses it keeps it until it ends"
 		}
 		return faultKind{name, true, effect}, nil
 	}
@@ -72,21 +72,21 @@ func parseKind(name string) (faultKind, error) {
 	if near := gpu.NearestWord(name, names); near != "" {
 		return faultKind{}, usagef("unknown kind %q; did you mean %q?", name, near)
 	}
-	return faultKind{}, usagef("unknown kind %q; there are %s", name, strings.Join(names, ", "))
+	return faultKind{}, usagef("unknown kind %q; must be one of %s", name, strings.Join(names, ", "))
 }
 
 // parseTarget reads NODE or NODE/GPU; the index is -1 where there is none.
 func parseTarget(text string) (node string, index int, err error) {
 	node, number, cut := strings.Cut(text, "/")
 	if node == "" {
-		return "", 0, usagef("%q: name a node, as in gpu-node-1 or gpu-node-1/0", text)
+		return "", 0, usagef("invalid target %q: must be a node, as in gpu-node-1, or a GPU, as in gpu-node-1/0", text)
 	}
 	if !cut {
 		return node, -1, nil
 	}
 	index, err = strconv.Atoi(number)
 	if err != nil || index < 0 {
-		return "", 0, usagef("%q: after the node comes the index of a GPU, as in %s/0", text, node)
+		return "", 0, usagef("invalid target %q: the part after the slash must be the index of a GPU, as in %s/0", text, node)
 	}
 	return node, index, nil
 }
@@ -107,7 +107,7 @@ func readFaults(notes map[string]string) ([]fault, error) {
 		if kind, index, ok := strings.Cut(e, "/"); ok {
 			n, err := strconv.Atoi(index)
 			if err != nil {
-				return nil, fmt.Errorf("read annotation %s: %q is no fault; remove it with `kubectl annotate node NODE %s-`",
+				return nil, fmt.Errorf("read annotation %s: %q is not a known fault; remove it with `kubectl annotate node NODE %s-`",
 					api.AnnotationFaults, e, api.AnnotationFaults)
 			}
 			f = fault{kind, n}
@@ -142,7 +142,7 @@ func locate(k faultKind, node string, index int, gpus []kube.InventoryGPU) (faul
 	f := fault{k.name, index}
 	if !k.perGPU {
 		if index >= 0 {
-			return f, usagef("%s breaks a whole node: write %s instead of %s/%d", k.name, node, node, index)
+			return f, usagef("%s breaks a whole node: use %s instead of %s/%d", k.name, node, node, index)
 		}
 		return f, nil
 	}
@@ -150,7 +150,7 @@ func locate(k faultKind, node string, index int, gpus []kube.InventoryGPU) (faul
 	known := slices.ContainsFunc(gpus, func(g kube.InventoryGPU) bool { return g.Index == f.gpu })
 	switch {
 	case len(gpus) == 0:
-		return f, usagef("node %s has no GPUs, and %s is of a GPU", node, k.name)
+		return f, usagef("node %s has no GPUs, and %s breaks a GPU", node, k.name)
 	case !known:
 		return f, usagef("node %s has no GPU %d: its GPUs are 0 to %d", node, f.gpu, len(gpus)-1)
 	}

@@ -30,10 +30,9 @@ func newGPUs(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "gpus",
 		Aliases: []string{"gpu"},
-		Short:   "Show every GPU and MIG device, and who holds it",
-		Long: "Show every GPU, or every MIG device of a GPU that is cut, and who holds it since when. Devices are\n" +
-			"known from what Berth's scheduler committed or the kubelet reports; where neither tells, the index\n" +
-			"is - (-1 in JSON) and the UUID is unknown.",
+		Short:   "Show every GPU and MIG device, and the pod that uses it",
+		Long: "Show every GPU, or every MIG device of a partitioned GPU, which pod uses it, and since when. Devices are\n" +
+			"known from Berth's scheduler or the kubelet; otherwise the index is - (-1 in JSON) and the UUID is unknown.",
 		Example: "  berth gpus\n  berth gpus -n vision\n" +
 			"  berth gpus -o custom-columns=NODE:.node,GPU:.index,HOLDER:.holders[*].name",
 		Args: cobra.NoArgs,
@@ -41,8 +40,8 @@ func newGPUs(o Options) *cobra.Command {
 	}
 	g.cluster.add(cmd, true)
 	g.output.add(cmd)
-	cmd.Flags().StringVarP(&g.selector, "selector", "l", "", "only nodes with these labels")
-	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "show it again whenever it changes")
+	cmd.Flags().StringVarP(&g.selector, "selector", "l", "", "label selector for nodes")
+	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
 }
 
@@ -78,7 +77,7 @@ func (g *gpusCommand) print(w io.Writer, v kube.View) error {
 		}
 		return nil
 	case len(rows) == 0 && g.cluster.namespace() != "":
-		printf(g.o.Err, "no pod of namespace %s holds a GPU\n", g.cluster.namespace())
+		printf(g.o.Err, "no pod of namespace %s uses a GPU\n", g.cluster.namespace())
 		return nil
 	case len(rows) == 0:
 		printLine(g.o.Err, "no node has GPUs")

@@ -18,23 +18,23 @@ type LeaseOptions struct {
 // flags adds upstream's flags; name is that of the lease, and does what the one that
 // leads does: "schedule".
 func (l *LeaseOptions) flags(f *pflag.FlagSet, name, does string) {
-	f.BoolVar(&l.LeaderElect, "leader-elect", true, "let one of several "+does+"; false is for one that runs alone")
+	f.BoolVar(&l.LeaderElect, "leader-elect", true, "elect one leader to "+does+"; false only for a single replica")
 	f.StringVar(&l.LeaseNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
 	f.StringVar(&l.LeaseName, "leader-elect-resource-name", name, "name of the lease")
-	f.DurationVar(&l.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "another takes over when the leader has not renewed for this long")
-	f.DurationVar(&l.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "the leader stops when it could not renew for this long")
-	f.DurationVar(&l.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two tries")
+	f.DurationVar(&l.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "time without renewal after which another replica takes over")
+	f.DurationVar(&l.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "time without renewal after which the leader stops")
+	f.DurationVar(&l.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two attempts")
 }
 
 // check refuses what cannot work.
 func (l *LeaseOptions) check() error {
 	switch {
 	case l.LeaderElect && l.LeaseDuration < time.Second:
-		return usagef("--leader-elect-lease-duration %s: a lease is at least 1s", l.LeaseDuration)
+		return usagef("invalid --leader-elect-lease-duration %s: must be at least 1s", l.LeaseDuration)
 	case l.LeaderElect && l.LeaseDuration <= l.RenewDeadline:
-		return usagef("--leader-elect-renew-deadline %s: it must be shorter than the lease (%s)", l.RenewDeadline, l.LeaseDuration)
+		return usagef("invalid --leader-elect-renew-deadline %s: must be shorter than the lease duration (%s)", l.RenewDeadline, l.LeaseDuration)
 	case l.LeaderElect && (l.RetryPeriod <= 0 || l.RenewDeadline <= l.RetryPeriod*6/5):
-		return usagef("--leader-elect-retry-period %s: 1.2 times it must be shorter than the deadline (%s)", l.RetryPeriod, l.RenewDeadline)
+		return usagef("invalid --leader-elect-retry-period %s: 1.2 times it must be shorter than the renew deadline (%s)", l.RetryPeriod, l.RenewDeadline)
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ type NodePolicy struct {
 
 // flags are those of Berth's scheduler, wherever it runs.
 func (p *NodePolicy) flags(f *pflag.FlagSet) {
-	f.StringVar(&p.OtherPods, "other-pods", "open", "pods without GPUs on GPU nodes: open, report (an event) or refuse")
-	f.DurationVar(&p.ReportStuck, "report-stuck", 10*time.Minute, "name pods that hold GPUs and crash or cannot be pulled, after this time; 0 is never")
-	f.DurationVar(&p.ReleaseStuck, "release-stuck", 0, "delete such pods, if they have a controller, after this time; 0 is never")
+	f.StringVar(&p.OtherPods, "other-pods", "open", "pods without GPUs on GPU nodes: open (allow), report (with an event), or refuse")
+	f.DurationVar(&p.ReportStuck, "report-stuck", 10*time.Minute, "report pods that hold GPUs but crash or cannot pull their image, after this time; 0 disables")
+	f.DurationVar(&p.ReleaseStuck, "release-stuck", 0, "delete such pods after this time if they have a controller; 0 disables")
 }
 
 // check refuses what cannot be meant.
@@ -25,10 +25,10 @@ func (p *NodePolicy) check() error {
 	switch p.OtherPods {
 	case "open", "report", "refuse":
 	default:
-		return usagef("--other-pods %q: it is open, report or refuse", p.OtherPods)
+		return usagef("invalid --other-pods %q: must be open, report, or refuse", p.OtherPods)
 	}
 	if p.ReportStuck < 0 || p.ReleaseStuck < 0 {
-		return usagef("--report-stuck and --release-stuck are times such as 10m; 0 is never")
+		return usagef("invalid --report-stuck or --release-stuck: must be a duration such as 10m, or 0 to disable")
 	}
 	return nil
 }

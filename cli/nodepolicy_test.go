@@ -11,8 +11,8 @@ func TestNodePolicyFlags(t *testing.T) {
 		t.Errorf("got %+v, exit code %d: %s", got, code, stderr)
 	}
 	for args, want := range map[string]string{
-		"--other-pods closed":  `--other-pods "closed": it is open, report or refuse`,
-		"--release-stuck -5m":  "--report-stuck and --release-stuck are times such as 10m",
+		"--other-pods closed":  `--other-pods "closed": must be open, report, or refuse`,
+		"--release-stuck -5m":  "invalid --report-stuck or --release-stuck: must be a duration such as 10m",
 		"--report-stuck often": "invalid argument",
 	} {
 		if _, stderr, code := scheduler(t, "--kubeconfig k "+args, nil); code != 2 || !strings.Contains(stderr, want) {

@@ -25,11 +25,11 @@ func newNodes(o Options) *cobra.Command {
 	n := &nodesCommand{o: o}
 	cmd := &cobra.Command{
 		Use:   "nodes",
-		Short: "Show the GPUs of each node: held, busy, free, unhealthy, price",
-		Long: "Show the GPUs of each node. All counts are physical GPUs: 7 of 56 MIG devices of 8 GPUs are 1 GPU.\n" +
-			"BUSY is the mean utilization of the GPUs that are held, where a DCGM exporter tells it. What is not\n" +
-			"held of a node that is cordoned or not ready is not free. It works on any cluster with NVIDIA's\n" +
-			"device plugin, whether or not Berth is installed in it.",
+		Short: "Show the GPUs of each node: allocated, busy, free, unhealthy, and their price",
+		Long: "Show the GPUs of each node. All counts are physical GPUs: 7 of 56 MIG devices on 8 GPUs count as 1 GPU.\n" +
+			"BUSY is the mean utilization of allocated GPUs, if a DCGM exporter reports it. Unallocated GPUs of a\n" +
+			"cordoned or NotReady node do not count as free. Works on any cluster with NVIDIA's device plugin, with\n" +
+			"or without Berth.",
 		Example: "  berth nodes\n  berth nodes -o wide\n  berth nodes --view allocation\n" +
 			"  berth nodes -o jsonpath='{.total.free}'",
 		Args: cobra.NoArgs,
@@ -38,16 +38,16 @@ func newNodes(o Options) *cobra.Command {
 	n.cluster.add(cmd, true)
 	n.output.add(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&n.selector, "selector", "l", "", "only nodes with these labels")
+	f.StringVarP(&n.selector, "selector", "l", "", "label selector for nodes")
 	f.StringVar(&n.view, "view", "", "allocation: NODE, GPU TOTAL, GPU ALLOCATED, GPU UTILIZATION")
-	f.BoolVar(&n.all, "all", false, "also nodes without GPUs")
-	f.BoolVarP(&n.watch, "watch", "w", false, "show it again whenever it changes")
+	f.BoolVar(&n.all, "all", false, "also show nodes without GPUs")
+	f.BoolVarP(&n.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
 }
 
 func (n *nodesCommand) run(ctx context.Context) error {
 	if n.view != "" && n.view != "allocation" {
-		return usagef("--view %q: the only other view is allocation", n.view)
+		return usagef("invalid --view %q: must be allocation", n.view)
 	}
 	if err := n.output.check(); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (n *nodesCommand) print(w io.Writer, v kube.View, pools []pool.Growth) erro
 		}
 		return nil
 	case len(shown) == 0:
-		printLine(n.o.Err, "no node has GPUs (--all shows the others)")
+		printLine(n.o.Err, "no node has GPUs (--all shows nodes without)")
 		return printPools(w, pools)
 	case n.view == "allocation":
 		return allocationTable(shown).write(w, screenOf(n.o.Out), n.output.noHeaders)

@@ -24,9 +24,9 @@ func newNotebook(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "notebook",
 		Aliases: []string{"notebooks", "nb"},
-		Short:   "Make, open, stop and start notebooks, and tell why one waits",
-		Long: "Work with notebooks: Kubeflow's kind Notebook (kubeflow.org), as Berth's controller or Kubeflow's\n" +
-			"own serves it. What is made here is a Notebook like any other, and kubectl shows and changes it too.",
+		Short:   "Create, open, stop, and start notebooks, and explain why one waits",
+		Long: "Manage notebooks of Kubeflow's kind Notebook (kubeflow.org), run by Berth's controller or Kubeflow's own.\n" +
+			"They are ordinary Kubernetes objects: kubectl shows and changes them, too.",
 		Example: "  berth notebook create ada --gpus 1 --wait\n  berth notebook open ada\n" +
 			"  berth notebook why ada\n  berth notebook stop ada",
 		Args: unknownCommand,
@@ -41,7 +41,7 @@ func newNotebook(o Options) *cobra.Command {
 func (n *notebookCommand) flags(cmd *cobra.Command) {
 	n.cluster.add(cmd, true)
 	own := cmd.Flags()
-	own.Lookup("namespace").Usage = "the namespace (default: the kubeconfig's)"
+	own.Lookup("namespace").Usage = "namespace (default: the kubeconfig's)"
 	own.Lookup("all-namespaces").Hidden = true
 }
 

@@ -103,14 +103,14 @@ func (n *notebooks) unknown(ctx context.Context, name string) error {
 	}
 	for i := range list {
 		if list[i].Name == name {
-			return fmt.Errorf("there is no notebook %s in namespace %s, but there is one in namespace %s: give -n %s",
+			return fmt.Errorf("there is no notebook %s in namespace %s, but there is one in namespace %s: use -n %s",
 				name, n.namespace, list[i].Namespace, list[i].Namespace)
 		}
 	}
 	if len(here) == 0 {
-		return fmt.Errorf("there is no notebook %s in namespace %s, which has none; `%s notebook create` makes one", name, n.namespace, n.program())
+		return fmt.Errorf("there is no notebook %s in namespace %s, which has none; `%s notebook create` creates one", name, n.namespace, n.program())
 	}
-	return fmt.Errorf("there is no notebook %s in namespace %s; it has %s", name, n.namespace, fitList("", here, plainWidth/2))
+	return fmt.Errorf("there is no notebook %s in namespace %s; existing notebooks: %s", name, n.namespace, fitList("", here, plainWidth/2))
 }
 
 // annotate sets annotations of a notebook, nil removing one, and nothing else.
@@ -133,9 +133,9 @@ func (n *notebooks) refused(what, verb string, err error) error {
 	case err == nil:
 		return nil
 	case noSuchKind(err):
-		return fmt.Errorf("%s on %s: this cluster serves no notebooks; `%s controller` or Kubeflow brings them", what, n.name, n.program())
+		return fmt.Errorf("%s on %s: this cluster does not serve notebooks; install `%s controller` or Kubeflow", what, n.name, n.program())
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot "+verb+" resource"):
-		return fmt.Errorf("%s on %s: %w; an administrator gives the right with `kubectl create rolebinding notebooks -n %s --clusterrole=%s --user=NAME`",
+		return fmt.Errorf("%s on %s: %w; an administrator can grant it with `kubectl create rolebinding notebooks -n %s --clusterrole=%s --user=NAME`",
 			what, n.name, err, n.namespace, roleNotebookUser)
 	}
 	return n.failed(what, err)

@@ -38,11 +38,11 @@ func newNotebookCreate(o Options) *cobra.Command {
 	c := &notebookCreate{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a notebook, with the GPUs and volumes that it needs",
-		Long: "Make a notebook. Without --image it gets one of Kubeflow's, with CUDA where it asks for a GPU. It gets\n" +
-			"a volume of its own at " + homePath + ", NAME-workspace, unless --volume mounts one there or\n" +
-			"--new-volume is none. CPU and memory are 1 and 4Gi unless given; --memory is a limit too.\n" +
-			"Exit codes with --wait: 0 ready, 1 it cannot start as it is, 5 not ready in time.",
+		Short: "Create a notebook with GPUs and volumes",
+		Long: "Create a notebook. The default image is one of Kubeflow's, with CUDA if the notebook requests a GPU. A new\n" +
+			"volume NAME-workspace is mounted at " + homePath + ", unless --volume mounts one there or --new-volume is\n" +
+			"none. The defaults for CPU and memory are 1 and 4Gi; --memory is also the memory limit.\n" +
+			"Exit codes with --wait: 0 ready, 1 it cannot start without a change, 5 not ready in time.",
 		Example: "  berth notebook create ada --gpus 1 --wait\n" +
 			"  berth notebook create small --gpu-memory 6\n" +
 			"  berth notebook create slice --mig 1g.5gb --volume home-ada --volume data:/data\n" +
@@ -61,17 +61,17 @@ func newNotebookCreate(o Options) *cobra.Command {
 	}
 	c.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&c.wish.image, "image", "", "the image, with its tag")
-	f.IntVar(&c.wish.gpus, "gpus", 0, "how many GPUs")
-	f.IntVar(&c.wish.gpuMemory, "gpu-memory", 0, "GiB of one GPU, which is shared; beside --gpus, what each has at least")
-	f.StringVar(&c.wish.mig, "mig", "", "MIG devices: a profile such as 1g.5gb, or 1g.5gb=2 for two")
+	f.StringVar(&c.wish.image, "image", "", "image, with its tag")
+	f.IntVar(&c.wish.gpus, "gpus", 0, "number of GPUs")
+	f.IntVar(&c.wish.gpuMemory, "gpu-memory", 0, "GPU memory in GiB: a share of one GPU, or with --gpus the minimum of each GPU")
+	f.StringVar(&c.wish.mig, "mig", "", "MIG devices: a profile such as 1g.5gb, or 1g.5gb=2 for two devices")
 	f.StringVar(&c.wish.cpu, "cpu", "", "CPUs, such as 4 or 500m")
 	f.StringVar(&c.wish.memory, "memory", "", "memory, such as 16Gi")
-	f.StringArrayVar(&c.wish.volumes, "volume", nil, "mount a volume claim: CLAIM (at "+homePath+") or CLAIM:PATH; may be repeated")
-	f.StringVar(&c.wish.newVolume, "new-volume", "", "size of its own volume (default "+volumeSize+"), or none")
-	f.StringToStringVar(&c.wish.nodeSelector, "node-selector", nil, "labels that its node must have, as KEY=VALUE")
-	f.StringVar(&c.dryRun, "dry-run", "", "client: make nothing, and ask nobody; server: have the API server check it, and make nothing")
-	f.StringVarP(&c.output, "output", "o", "", "yaml, json or name: print what is made")
+	f.StringArrayVar(&c.wish.volumes, "volume", nil, "mount a PersistentVolumeClaim: CLAIM (at "+homePath+") or CLAIM:PATH (repeatable)")
+	f.StringVar(&c.wish.newVolume, "new-volume", "", "size of the new volume (default "+volumeSize+"), or none")
+	f.StringToStringVar(&c.wish.nodeSelector, "node-selector", nil, "label that the node must have, as KEY=VALUE (repeatable)")
+	f.StringVar(&c.dryRun, "dry-run", "", "client: create nothing and contact no server; server: validate on the API server only")
+	f.StringVarP(&c.output, "output", "o", "", "yaml, json, or name: print what is created")
 	c.profile.flags(cmd)
 	addWaitFlags(cmd, &c.wait, &c.timeout)
 	return cmd
@@ -81,15 +81,15 @@ func newNotebookCreate(o Options) *cobra.Command {
 func (c *notebookCreate) checkFlags() error {
 	switch {
 	case c.dryRun != "" && c.dryRun != "client" && c.dryRun != "server":
-		return usagef("--dry-run %q: it is client or server", c.dryRun)
+		return usagef("invalid --dry-run %q: must be client or server", c.dryRun)
 	case c.output != "" && c.output != "yaml" && c.output != "json" && c.output != outputName:
-		return usagef("--output %q: choose yaml, json or name", c.output)
+		return usagef("invalid --output %q: must be yaml, json, or name", c.output)
 	case c.wait && c.dryRun != "":
-		return usagef("--wait waits for what is made, and with --dry-run nothing is")
+		return usagef("--wait cannot be used with --dry-run")
 	case c.timeout < 0:
-		return usagef("--timeout %v: a time is not negative", c.timeout)
+		return usagef("invalid --timeout %v: must not be negative", c.timeout)
 	case c.timeout > 0 && !c.wait:
-		return usagef("--timeout is for --wait")
+		return usagef("--timeout requires --wait")
 	}
 	return c.wish.check()
 }
@@ -185,7 +185,7 @@ func (c *notebookCreate) warn(ctx context.Context, n *notebooks, nb *kubeflow.No
 		}
 		_, err := n.CoreV1().PersistentVolumeClaims(n.namespace).Get(ctx, m.claim, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			say(fmt.Sprintf("namespace %s has no volume claim %s: the notebook waits until it is made", n.namespace, m.claim))
+			say(fmt.Sprintf("namespace %s has no PersistentVolumeClaim %s: the notebook waits until it is created", n.namespace, m.claim))
 		}
 	}
 }
@@ -242,7 +242,7 @@ func (c *notebookCreate) create(ctx context.Context, n *notebooks, nb *kubeflow.
 func (n *notebooks) vacant(ctx context.Context, name string) error {
 	was, err := n.in(n.namespace).Get(ctx, name, metav1.GetOptions{})
 	if noSuchKind(err) {
-		return n.refused("make notebook "+n.namespace+"/"+name, "create", err)
+		return n.refused("create notebook "+n.namespace+"/"+name, "create", err)
 	}
 	if err != nil {
 		return nil //nolint:nilerr // the next call tells
@@ -251,7 +251,7 @@ func (n *notebooks) vacant(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("there is a notebook %s/%s already: %s; choose another name, or `%s notebook delete %s`",
+	return fmt.Errorf("notebook %s/%s already exists: %s; choose another name, or `%s notebook delete %s`",
 		n.namespace, name, stateSentence(nb), n.program(), name)
 }
 
@@ -263,12 +263,12 @@ func (n *notebooks) makeClaim(ctx context.Context, claim *v1.PersistentVolumeCla
 	made, err := claims.Create(ctx, claim, o)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		printf(w, "volume claim %s is there already, with what is on it: it is used\n", claim.Name)
+		printf(w, "PersistentVolumeClaim %s already exists: it is used, with its data\n", claim.Name)
 		return keep, nil
 	case apierrors.IsNotFound(err):
-		return keep, n.noNamespace("make volume claim " + claim.Name)
+		return keep, n.noNamespace("create PersistentVolumeClaim " + claim.Name)
 	case err != nil:
-		return keep, n.refused("make volume claim "+claim.Name, "create", err)
+		return keep, n.refused("create PersistentVolumeClaim "+claim.Name, "create", err)
 	case len(o.DryRun) > 0:
 		return keep, nil
 	}
@@ -277,17 +277,17 @@ func (n *notebooks) makeClaim(ctx context.Context, claim *v1.PersistentVolumeCla
 		if err == nil || apierrors.IsNotFound(err) {
 			return nil
 		}
-		return n.failed("take volume claim "+claim.Name+" away again", err)
+		return n.failed("delete PersistentVolumeClaim "+claim.Name+" again", err)
 	}, nil
 }
 
 func (n *notebooks) noNamespace(what string) error {
-	return fmt.Errorf("%s: there is no namespace %s; `kubectl create namespace %s` makes it", what, n.namespace, n.namespace)
+	return fmt.Errorf("%s: there is no namespace %s; `kubectl create namespace %s` creates it", what, n.namespace, n.namespace)
 }
 
 // refusal explains why a notebook was not made.
 func (n *notebooks) refusal(name string, err error) error {
-	what := "make notebook " + n.namespace + "/" + name
+	what := "create notebook " + n.namespace + "/" + name
 	if apierrors.IsNotFound(err) && !noSuchKind(err) {
 		return n.noNamespace(what)
 	}

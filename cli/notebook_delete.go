@@ -23,9 +23,9 @@ func newNotebookDelete(o Options) *cobra.Command {
 	d := &notebookDelete{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "delete NAME...",
-		Short: "Delete a notebook; its volumes stay unless --volumes is given",
-		Long: "Delete notebooks with their pods. Volumes are kept, and named. --volumes deletes those that\n" +
-			"`berth notebook create` has made for the notebook, and no others: what is on them is lost.",
+		Short: "Delete notebooks, and keep their volumes unless --volumes is set",
+		Long: "Delete notebooks with their pods. Volumes are kept and listed. --volumes also deletes the volumes that\n" +
+			"`berth notebook create` created for the notebook, with their data, and no others.",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: d.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +37,7 @@ func newNotebookDelete(o Options) *cobra.Command {
 		},
 	}
 	d.flags(cmd)
-	cmd.Flags().BoolVar(&d.volumes, "volumes", false, "delete the volumes too that `berth notebook create` has made for it")
+	cmd.Flags().BoolVar(&d.volumes, "volumes", false, "also delete the volumes that 'berth notebook create' created for it")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func (n *notebooks) remove(ctx context.Context, name string, volumes bool) error
 func (n *notebooks) removeVolumes(ctx context.Context, name string, claims []volumeMount) (kept []volumeMount, err error) {
 	made, err := n.CoreV1().PersistentVolumeClaims(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: api.LabelNotebookVolume + "=" + name})
 	if err != nil {
-		return claims, n.failed("list volume claims", err)
+		return claims, n.failed("list PersistentVolumeClaims", err)
 	}
 	var failed []error
 	for _, m := range claims {
@@ -74,10 +74,10 @@ func (n *notebooks) removeVolumes(ctx context.Context, name string, claims []vol
 		}
 		err := n.CoreV1().PersistentVolumeClaims(n.namespace).Delete(ctx, m.claim, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			kept, failed = append(kept, m), append(failed, n.failed("delete volume claim "+m.claim, err))
+			kept, failed = append(kept, m), append(failed, n.failed("delete PersistentVolumeClaim "+m.claim, err))
 			continue
 		}
-		printf(n.o.Out, "  lost  volume %s, with what was on it\n", m.claim)
+		printf(n.o.Out, "  lost  volume %s and its data\n", m.claim)
 	}
 	return kept, errors.Join(failed...)
 }

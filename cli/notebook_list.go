@@ -30,9 +30,9 @@ func newNotebookList(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List notebooks: state, GPUs, node or place in line, idle time",
-		Long: "List the notebooks of a namespace. PLACE is the node, or the place in line of one that waits; IDLE is\n" +
-			"for how long nothing has happened in it, and when it is stopped for that.",
+		Short:   "List notebooks with their state, GPUs, node or queue position, and idle time",
+		Long: "List the notebooks of a namespace. PLACE is the node or the queue position. IDLE is the time since the last\n" +
+			"activity, and when the notebook will be stopped for it.",
 		Example: "  berth notebook list\n  berth notebook list -A -o wide\n  berth notebook list -w",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
@@ -41,9 +41,9 @@ func newNotebookList(o Options) *cobra.Command {
 	l.output.add(cmd)
 	f := cmd.Flags()
 	f.Lookup("all-namespaces").Hidden = false
-	f.Lookup("all-namespaces").Usage = "notebooks of all namespaces"
-	f.StringVarP(&l.selector, "selector", "l", "", "only notebooks with these labels")
-	f.BoolVarP(&l.watch, "watch", "w", false, "show it again whenever it changes")
+	f.Lookup("all-namespaces").Usage = "list notebooks of all namespaces"
+	f.StringVarP(&l.selector, "selector", "l", "", "label selector for notebooks")
+	f.BoolVarP(&l.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
 }
 
@@ -94,7 +94,7 @@ func (l *notebookList) print(w io.Writer, list []kubeflow.Notebook, namespace st
 		}
 		return nil
 	case len(rows) == 0 && l.cluster.allNamespaces:
-		printf(l.o.Err, "there are no notebooks; `%s notebook create NAME` makes one\n", l.o.Name)
+		printf(l.o.Err, "there are no notebooks; `%s notebook create NAME` creates one\n", l.o.Name)
 		return nil
 	case len(rows) == 0:
 		printf(l.o.Err, "namespace %s has no notebooks; -A shows those of all\n", namespace)

@@ -51,18 +51,18 @@ func (w *notebookWish) check() error {
 	}
 	switch {
 	case w.gpus < 0 || w.gpus > 64:
-		return usagef("--gpus %d: a pod gets between 0 and 64 GPUs", w.gpus)
+		return usagef("invalid --gpus %d: must be between 0 and 64", w.gpus)
 	case w.gpuMemory < 0 || w.gpuMemory > mostGPUMemory:
-		return usagef("--gpu-memory %d: it is the memory in GiB that is wanted of a GPU, at most %d", w.gpuMemory, mostGPUMemory)
+		return usagef("invalid --gpu-memory %d: must be the memory in GiB, at most %d", w.gpuMemory, mostGPUMemory)
 	case w.mig != "" && (w.gpus > 0 || w.gpuMemory > 0):
-		return usagef("--mig asks for MIG devices, and --gpus or --gpu-memory for GPUs: keep one of the two")
+		return usagef("--mig requests MIG devices, and --gpus or --gpu-memory GPUs: set only one of them")
 	}
 	for flag, text := range map[string]string{"cpu": w.cpu, "memory": w.memory, "new-volume": w.newVolume} {
 		if text == "" || flag == "new-volume" && text == noVolume {
 			continue
 		}
 		if q, err := resource.ParseQuantity(text); err != nil || q.Sign() <= 0 {
-			return usagef("--%s %q: write an amount such as 500m, 4 or 16Gi", flag, text)
+			return usagef("invalid --%s %q: must be a quantity such as 500m, 4, or 16Gi", flag, text)
 		}
 	}
 	if _, _, err := w.migAmount(); err != nil {
@@ -75,10 +75,10 @@ func (w *notebookWish) check() error {
 // checkName refuses a name that a notebook's Service or StatefulSet cannot have.
 func checkName(name string) error {
 	if len(name) > longestName {
-		return usagef("the name %s has %d letters: %d are the most for a notebook, so that its pods' labels have room", name, len(name), longestName)
+		return usagef("the name %s has %d characters, but a notebook name may have at most %d, because pod labels contain it", name, len(name), longestName)
 	}
 	if says := validation.IsDNS1035Label(name); len(says) > 0 {
-		return usagef("the name %q: lower case letters, digits and -, and a letter first; its Service has the same name", name)
+		return usagef("invalid name %q: must consist of lowercase letters, digits, and -, and start with a letter, because its Service has the same name", name)
 	}
 	return nil
 }
@@ -98,12 +98,12 @@ func (w *notebookWish) migAmount() (profile string, count int, err error) {
 	count = 1
 	if given {
 		if count, err = strconv.Atoi(text); err != nil || count < 1 || count > mostMIG {
-			return "", 0, usagef("--mig %q: write a profile, as in 1g.5gb, or with how many, as in 1g.5gb=2", w.mig)
+			return "", 0, usagef("invalid --mig %q: must be a profile, as in 1g.5gb, or a profile and a count, as in 1g.5gb=2", w.mig)
 		}
 	}
 	profile = strings.TrimPrefix(profile, api.ResourceMIGPrefix)
 	if profile == "" || len(validation.IsQualifiedName(api.ResourceMIGPrefix+profile)) > 0 {
-		return "", 0, usagef("--mig %q: write a profile, as in 1g.5gb, or with how many, as in 1g.5gb=2", w.mig)
+		return "", 0, usagef("invalid --mig %q: must be a profile, as in 1g.5gb, or a profile and a count, as in 1g.5gb=2", w.mig)
 	}
 	return profile, count, nil
 }
@@ -125,11 +125,11 @@ func (w *notebookWish) mounts() ([]volumeMount, error) {
 		}
 		switch {
 		case len(validation.IsDNS1123Subdomain(claim)) > 0:
-			return nil, usagef("--volume %q: write the name of a volume claim, or CLAIM:PATH", text)
+			return nil, usagef("invalid --volume %q: must be the name of a PersistentVolumeClaim, or CLAIM:PATH", text)
 		case !strings.HasPrefix(path, "/"):
-			return nil, usagef("--volume %q: the path is absolute, as in %s:/data", text, claim)
+			return nil, usagef("invalid --volume %q: the path must be absolute, as in %s:/data", text, claim)
 		case paths[path]:
-			return nil, usagef("--volume %q: another volume is mounted at %s already", text, path)
+			return nil, usagef("invalid --volume %q: another volume is already mounted at %s", text, path)
 		}
 		paths[path] = true
 		out = append(out, volumeMount{claim, path})
@@ -150,7 +150,7 @@ func (w *notebookWish) workspace() (*v1.PersistentVolumeClaim, error) {
 			return nil, nil //nolint:nilnil // nothing is to be made
 		}
 		if m.path == homePath && size != noVolume {
-			return nil, usagef("--new-volume is mounted at %s, and so is --volume %s: give that one a path, or leave --new-volume out", homePath, m.claim)
+			return nil, usagef("--new-volume and --volume %[2]s are both mounted at %[1]s: set a path for --volume, or omit --new-volume", homePath, m.claim)
 		}
 	}
 	if size == noVolume {
@@ -161,7 +161,7 @@ func (w *notebookWish) workspace() (*v1.PersistentVolumeClaim, error) {
 	}
 	q, err := resource.ParseQuantity(size)
 	if err != nil {
-		return nil, usagef("--new-volume %q: write a size such as 20Gi", size)
+		return nil, usagef("invalid --new-volume %q: must be a size such as 20Gi", size)
 	}
 	return &v1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},

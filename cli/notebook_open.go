@@ -38,12 +38,12 @@ func newNotebookOpen(o Options) *cobra.Command {
 	p := &notebookOpen{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "open NAME",
-		Short: "Open a notebook from this machine: forward a port to it and print its address",
-		Long: "Open a port of this machine's loopback address to a notebook, and print the address to open, with the\n" +
-			"path at which its server answers and a token. The first browser that opens the address trades the token\n" +
-			"for a cookie; then stderr shows an address for the next one. Programs such as VS Code and curl keep the\n" +
-			"token. Without it, from pages of other origins, and under other host names the port answers 403. A\n" +
-			"notebook that is not ready yet is waited for. It goes on until Ctrl-C, also when the notebook restarts.",
+		Short: "Forward a local port to a notebook, and print its address",
+		Long: "Open a port on this machine's loopback address for a notebook, and print its address, with the path of its\n" +
+			"server and a token. The first browser that opens the address trades the token for a cookie; stderr then\n" +
+			"shows an address for the next one. Programs such as VS Code and curl keep the token. Requests without it,\n" +
+			"from pages of other origins, or for other host names get 403. If the notebook is not ready yet, the command\n" +
+			"waits for it. It runs until Ctrl-C, and reconnects if the notebook restarts.",
 		Example:           "  berth notebook open ada\n  berth notebook open ada --port 8080",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.completeNames,
@@ -54,14 +54,14 @@ func newNotebookOpen(o Options) *cobra.Command {
 		},
 	}
 	p.flags(cmd)
-	cmd.Flags().IntVar(&p.port, "port", 0, "port of this machine (default: a free one)")
-	cmd.Flags().DurationVar(&p.timeout, "timeout", 0, "give up when it is not ready after this long (default: never)")
+	cmd.Flags().IntVar(&p.port, "port", 0, "local port (default: a free one)")
+	cmd.Flags().DurationVar(&p.timeout, "timeout", 0, "give up if it is not ready after this time (default: never)")
 	return cmd
 }
 
 func (p *notebookOpen) run(ctx context.Context, name string) error {
 	if p.port < 0 || p.port > 65535 {
-		return usagef("--port %d: a port is between 1 and 65535", p.port)
+		return usagef("invalid --port %d: must be between 1 and 65535", p.port)
 	}
 	n, err := p.connect()
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *notebookOpen) run(ctx context.Context, name string) error {
 			return err
 		}
 		if tries == 0 {
-			printf(p.o.Err, "the connection was lost (%v); it is made again\n", err)
+			printf(p.o.Err, "the connection was lost (%v); reconnecting\n", err)
 		}
 		if nb, err = n.again(ctx, name, tries); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (p *notebookOpen) open(nb *kubeflow.Notebook) (*gate.Gate, error) {
 		printf(p.o.Err, "opened; for another browser or program: %s\n", url)
 	})
 	if err != nil && p.port != 0 {
-		return nil, usagef("--port %d: %v; leave --port out to take a free one", p.port, err)
+		return nil, usagef("--port %d: %v; omit --port to use a free one", p.port, err)
 	}
 	return g, err
 }
@@ -120,7 +120,7 @@ func (p *notebookOpen) open(nb *kubeflow.Notebook) (*gate.Gate, error) {
 // say prints the address, once, and on stderr that a connection is there again.
 func (p *notebookOpen) say(nb *kubeflow.Notebook, to target, g *gate.Gate, said bool) {
 	if said {
-		printf(p.o.Err, "connected again to pod %s\n", to.pod)
+		printf(p.o.Err, "reconnected to pod %s\n", to.pod)
 		return
 	}
 	printLine(p.o.Out, g.URL())
@@ -175,7 +175,7 @@ func (n *notebooks) target(ctx context.Context, nb *kubeflow.Notebook) (target, 
 	}
 	i := slices.IndexFunc(pods.Items, func(p v1.Pod) bool { return p.DeletionTimestamp == nil && p.Status.Phase == v1.PodRunning })
 	if i < 0 {
-		return target{}, fmt.Errorf("no pod of service %s/%s runs; `%s notebook why %s` tells more", n.namespace, nb.Name, n.program(), nb.Name)
+		return target{}, fmt.Errorf("no pod of Service %s/%s is running; see `%s notebook why %s`", n.namespace, nb.Name, n.program(), nb.Name)
 	}
 	pod := &pods.Items[i]
 	return target{

@@ -174,7 +174,7 @@ func TestNotebookOpenGoesOnWhenThePodIsReplaced(t *testing.T) {
 	s.uid.Store("second")
 	close(s.replace)
 	for line := range said {
-		if strings.HasPrefix(line, "connected again to pod ada-0") {
+		if strings.HasPrefix(line, "reconnected to pod ada-0") {
 			break
 		}
 	}

@@ -28,11 +28,11 @@ type profileWish struct {
 
 func (p *profileWish) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&p.name, "profile", "", "make it of this NotebookProfile, which says all else; `berth profiles list` shows them")
-	f.StringToStringVar(&p.options, "option", nil, "with --profile: what is chosen of its options, as OPTION=CHOICE")
-	f.StringToStringVar(&p.unlisted, "unlisted", nil, "with --profile: a value of one's own for an option, as OPTION=VALUE")
-	f.StringVar(&p.user, "for", "", "with --profile: whose notebook and home volume it is (default: who you are at the API server)")
-	f.StringArrayVar(&p.groups, "group", nil, "with --profile: a group of the user; may be repeated (default: yours at the API server)")
+	f.StringVar(&p.name, "profile", "", "create it from this NotebookProfile, which sets all other values (see 'berth profiles list')")
+	f.StringToStringVar(&p.options, "option", nil, "with --profile: choice for an option, as OPTION=CHOICE (repeatable)")
+	f.StringToStringVar(&p.unlisted, "unlisted", nil, "with --profile: custom value for an option, as OPTION=VALUE (repeatable)")
+	f.StringVar(&p.user, "for", "", "with --profile: user of the notebook and its home volume (default: your user name on the API server)")
+	f.StringArrayVar(&p.groups, "group", nil, "with --profile: group of the user (repeatable; default: your groups on the API server)")
 }
 
 // check refuses flags that go with a profile alone, or not with one.
@@ -40,14 +40,14 @@ func (p *profileWish) check(cmd *cobra.Command) error {
 	if p.name == "" {
 		for _, name := range []string{"option", "unlisted", "for", "group"} {
 			if cmd.Flags().Changed(name) {
-				return usagef("--%s is for --profile", name)
+				return usagef("--%s requires --profile", name)
 			}
 		}
 		return nil
 	}
 	for _, name := range []string{"image", "gpus", "gpu-memory", "mig", "cpu", "memory", "volume", "new-volume", "node-selector"} {
 		if cmd.Flags().Changed(name) {
-			return usagef("--%s: the profile says that; choose with --option or --unlisted, or leave --profile out", name)
+			return usagef("--%s cannot be used with --profile, which sets it: use --option or --unlisted, or omit --profile", name)
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (n *notebooks) fromProfile(ctx context.Context, p *profileWish, me authenti
 	}
 	if c.User == "" {
 		if c.User = personOf(me); c.User == "" {
-			return nil, nil, usagef("--profile %s: the API server does not tell who you are; say whose notebook it is with --for", p.name)
+			return nil, nil, usagef("--profile %s: the API server does not report your user name; set the user with --for", p.name)
 		}
 	}
 	if len(c.Groups) == 0 && p.user == "" {
@@ -89,10 +89,10 @@ func (n *notebooks) fromProfile(ctx context.Context, p *profileWish, me authenti
 func (n *notebooks) profiles(ctx context.Context) ([]v1alpha1.NotebookProfile, error) {
 	found, err := n.client.Resource(v1alpha1.NotebookProfiles).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if noSuchKind(err) {
-		return nil, fmt.Errorf("list profiles on %s: this cluster serves no NotebookProfiles; `%s controller` brings them", n.name, n.program())
+		return nil, fmt.Errorf("list profiles on %s: this cluster does not serve NotebookProfiles; install `%s controller`", n.name, n.program())
 	}
 	if apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("list profiles on %s: %w; an administrator gives the right with `kubectl create clusterrolebinding notebook-profiles --clusterrole=berth-profile-view --user=NAME`", n.name, err)
+		return nil, fmt.Errorf("list profiles on %s: %w; an administrator can grant it with `kubectl create clusterrolebinding notebook-profiles --clusterrole=berth-profile-view --user=NAME`", n.name, err)
 	}
 	if err != nil {
 		return nil, n.failed("list profiles", err)
@@ -110,7 +110,7 @@ func (n *notebooks) profiles(ctx context.Context) ([]v1alpha1.NotebookProfile, e
 		out = append(out, p)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s has no profiles; `%s profiles import values.yaml` brings those of a JupyterHub", n.name, n.program())
+		return nil, fmt.Errorf("%s has no profiles; `%s profiles import values.yaml` imports those of a JupyterHub", n.name, n.program())
 	}
 	return slices.Clip(out), nil
 }

@@ -27,9 +27,9 @@ func newNotebookStart(o Options) *cobra.Command {
 	s := &notebookStart{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "start NAME...",
-		Short: "Start a stopped notebook again, in the order of the line",
-		Long: "Start notebooks that were stopped, by a person or for being idle. Each takes its place in the line of\n" +
-			"those that wait for GPUs as a new one does. With --wait it is shown what it waits for until it is ready.",
+		Short: "Start stopped notebooks",
+		Long: "Start notebooks that were stopped, by a user or because they were idle. Each is queued for GPUs like a new\n" +
+			"one. With --wait, the progress is shown until it is ready.",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,8 +49,8 @@ func newNotebookStart(o Options) *cobra.Command {
 
 // addWaitFlags adds --wait and --timeout.
 func addWaitFlags(cmd *cobra.Command, wait *bool, timeout *time.Duration) {
-	cmd.Flags().BoolVar(wait, "wait", false, "show what it waits for until it is ready")
-	cmd.Flags().DurationVar(timeout, "timeout", 0, "with --wait: give up after this long (default: never)")
+	cmd.Flags().BoolVar(wait, "wait", false, "show the progress until it is ready")
+	cmd.Flags().DurationVar(timeout, "timeout", 0, "with --wait: give up after this time (default: never)")
 }
 
 func (s *notebookStart) start(ctx context.Context, n *notebooks, name string) error {
@@ -66,7 +66,7 @@ func (s *notebookStart) start(ctx context.Context, n *notebooks, name string) er
 		}); err != nil {
 			return err
 		}
-		printf(s.o.Out, "notebook %s/%s starts\n  kept  %s\n  lost  %s\n", n.namespace, name, keptText(nb), lostText)
+		printf(s.o.Out, "notebook %s/%s is starting\n  kept  %s\n  lost  %s\n", n.namespace, name, keptText(nb), lostText)
 	}
 	if !s.wait {
 		return n.sayPlace(ctx, name)
@@ -96,7 +96,7 @@ func (n *notebooks) sayPlace(ctx context.Context, name string) error {
 		printf(n.o.Out, "  now   %s\n", stateSentence(last))
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		printf(n.o.Err, "no controller has looked at it in %v; `%s notebook why %s` tells when one has\n", placePatience, n.program(), name)
+		printf(n.o.Err, "no controller has processed it within %v; `%s notebook why %s` shows when one has\n", placePatience, n.program(), name)
 		return nil
 	}
 	return err

@@ -28,10 +28,10 @@ func podSteps(name string, pod *v1.Pod) []string {
 		return c.Type == v1.PodReadyToStartContainers && c.Status == v1.ConditionTrue
 	})
 	if made {
-		out = append(out, fmt.Sprintf("Pulling: image %s, unless the node has it", main.Image))
+		out = append(out, fmt.Sprintf("Pulling: image %s, unless it is on the node", main.Image))
 	}
 	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(s v1.ContainerStatus) bool { return s.Name == main.Name && s.State.Running != nil }) {
-		out = append(out, "Started: it is ready when it answers")
+		out = append(out, "Started: waiting for it to respond")
 	}
 	return out
 }

@@ -79,9 +79,9 @@ func TestNotebookWaitShowsTheStepsOfThePod(t *testing.T) {
 			play()
 		}
 		want := []string{
-			"Queued, the only one: waits for 1 nvidia.com/gpu", "Bound: to node gpu-t4-1", "Pulling: image x/y:1, unless the node has it",
+			"Queued, the only one: waits for 1 nvidia.com/gpu", "Bound: to node gpu-t4-1", "Pulling: image x/y:1, unless it is on the node",
 			"ImageTrouble: no image x/y:1", "Queued, the only one: waits for 1 nvidia.com/gpu",
-			"Bound: to node gpu-t4-1", "Pulling: image x/y:1, unless the node has it", "Started: it is ready when it answers", "Ready on gpu-t4-1",
+			"Bound: to node gpu-t4-1", "Pulling: image x/y:1, unless it is on the node", "Started: waiting for it to respond", "Ready on gpu-t4-1",
 		}
 		if diff := cmp.Diff(want, steps(<-ended)); diff != "" {
 			t.Errorf("lines differ (-want +got):\n%s", diff)
@@ -101,7 +101,7 @@ func TestNotebookWaitMissesNoStep(t *testing.T) {
 		books.Modify(book("default", "ada", told("Bound", "gpu-t4-1", "Ready", "on node gpu-t4-1")))
 		s.dynamic.PrependWatchReactor("notebooks", func(clienttesting.Action) (bool, watch.Interface, error) { return true, books, nil })
 		_, stderr, code := s.run("berth", "notebook", "create", "ada", "--wait")
-		want := []string{"Bound: to node gpu-t4-1", "Pulling: image x/y:1, unless the node has it", "Started: it is ready when it answers", "Ready on gpu-t4-1"}
+		want := []string{"Bound: to node gpu-t4-1", "Pulling: image x/y:1, unless it is on the node", "Started: waiting for it to respond", "Ready on gpu-t4-1"}
 		if diff := cmp.Diff(want, steps(stderr)); diff != "" || code != 0 {
 			t.Errorf("exit code %d; lines differ (-want +got):\n%s", code, diff)
 		}

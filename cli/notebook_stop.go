@@ -17,9 +17,9 @@ func newNotebookStop(o Options) *cobra.Command {
 	n := &notebookCommand{o: o}
 	cmd := &cobra.Command{
 		Use:   "stop NAME...",
-		Short: "Stop a notebook: its GPUs are given back, its volumes stay",
-		Long: "Stop notebooks by the annotation that Kubeflow uses (kubeflow-resource-stopped). The pod ends and its\n" +
-			"GPUs are free; volumes stay. What is in memory, such as the variables of a kernel, is lost.",
+		Short: "Stop notebooks: free their GPUs, and keep their volumes",
+		Long: "Stop notebooks with Kubeflow's annotation kubeflow-resource-stopped. The pod is deleted and its GPUs become\n" +
+			"free; volumes are kept. The contents of memory, such as variables of a kernel, are lost.",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: n.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +40,7 @@ func (n *notebooks) stop(ctx context.Context, name string) error {
 		return err
 	}
 	if at, stopped := nb.Annotations[api.AnnotationStopped]; stopped {
-		printf(n.o.Out, "notebook %s/%s is stopped already, since %s\n", n.namespace, name, at)
+		printf(n.o.Out, "notebook %s/%s is already stopped, since %s\n", n.namespace, name, at)
 		return nil
 	}
 	now := n.o.now().UTC().Format(time.RFC3339)
@@ -51,7 +51,7 @@ func (n *notebooks) stop(ctx context.Context, name string) error {
 	}
 	gives := ""
 	if g := kube.GPUsText(podOfNotebook(nb)); g != "-" {
-		gives = "; its GPUs (" + g + ") are free when its pod has ended"
+		gives = "; its GPUs (" + g + ") become free when its pod has ended"
 	}
 	printf(n.o.Out, "notebook %s/%s stopped%s\n  kept  %s\n  lost  %s\n  `%s notebook start %s` starts it again\n",
 		n.namespace, name, gives, keptText(nb), lostText, n.program(), name)
@@ -59,7 +59,7 @@ func (n *notebooks) stop(ctx context.Context, name string) error {
 }
 
 // lostText is what ends with a pod.
-const lostText = "what was in memory, and files outside of volumes"
+const lostText = "the contents of memory, and files outside volumes"
 
 // claimsOf lists the volume claims of a notebook and where they are mounted.
 func claimsOf(nb *kubeflow.Notebook) []volumeMount {
@@ -93,7 +93,7 @@ func keptText(nb *kubeflow.Notebook) string {
 		out = append(out, text)
 	}
 	if len(out) == 0 {
-		return "nothing but the notebook itself: it has no volume"
+		return "only the notebook itself: it has no volume"
 	}
 	return strings.Join(out, ", ")
 }

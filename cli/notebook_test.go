@@ -171,24 +171,24 @@ func TestNotebookCreateRefusesBadFlags(t *testing.T) {
 	long := strings.Repeat("a", 53)
 	for args, says := range map[string]string{
 		"":                                "accepts 1 arg(s)",
-		"Ada":                             `the name "Ada": lower case letters`,
-		"1st":                             "a letter first",
-		long:                              "has 53 letters: 52 are the most",
+		"Ada":                             `invalid name "Ada": must consist of lowercase letters`,
+		"1st":                             "start with a letter",
+		long:                              "has 53 characters, but a notebook name may have at most 52",
 		"ada --gpus -1":                   "between 0 and 64",
-		"ada --gpus 1 --mig 1g.5gb":       "keep one of the two",
-		"ada --mig 1g.5gb=none":           "or with how many, as in 1g.5gb=2",
-		"ada --mig a/b":                   "write a profile",
-		"ada --cpu lots":                  "such as 500m, 4 or 16Gi",
-		"ada --memory -1Gi":               "such as 500m, 4 or 16Gi",
+		"ada --gpus 1 --mig 1g.5gb":       "set only one of them",
+		"ada --mig 1g.5gb=none":           "or a profile and a count, as in 1g.5gb=2",
+		"ada --mig a/b":                   "must be a profile",
+		"ada --cpu lots":                  "such as 500m, 4, or 16Gi",
+		"ada --memory -1Gi":               "such as 500m, 4, or 16Gi",
 		"ada --new-volume big":            "--new-volume \"big\"",
-		"ada --volume A":                  "write the name of a volume claim",
-		"ada --volume a:b":                "the path is absolute, as in a:/data",
-		"ada --volume a:/x --volume b:/x": "another volume is mounted at /x already",
-		"ada --volume a --new-volume 1Gi": "--new-volume is mounted at /home/jovyan, and so is --volume a",
-		"ada --dry-run=maybe":             "it is client or server",
-		"ada --dry-run=client --wait":     "with --dry-run nothing is",
-		"ada --timeout 5s":                "--timeout is for --wait",
-		"ada -o jsonpath={}":              "choose yaml, json or name",
+		"ada --volume A":                  "must be the name of a PersistentVolumeClaim",
+		"ada --volume a:b":                "the path must be absolute, as in a:/data",
+		"ada --volume a:/x --volume b:/x": "another volume is already mounted at /x",
+		"ada --volume a --new-volume 1Gi": "--new-volume and --volume a are both mounted at /home/jovyan",
+		"ada --dry-run=maybe":             "must be client or server",
+		"ada --dry-run=client --wait":     "--wait cannot be used with --dry-run",
+		"ada --timeout 5s":                "--timeout requires --wait",
+		"ada -o jsonpath={}":              "must be yaml, json, or name",
 	} {
 		_, stderr, code := newStage(t).run(append([]string{"berth", "notebook", "create"}, strings.Fields(args)...)...)
 		if code != 2 || !strings.Contains(stderr, says) {
@@ -204,7 +204,7 @@ func TestNotebookCreateMakesItAndItsVolume(t *testing.T) {
 		t.Fatalf("exit code %d, stdout %q: %s", code, stdout, stderr)
 	}
 	for _, want := range []string{
-		"warning: image jupyter/scipy has no tag", "warning: namespace default has no volume claim data: the notebook waits until it is made",
+		"warning: image jupyter/scipy has no tag", "warning: namespace default has no PersistentVolumeClaim data: the notebook waits until it is created",
 	} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("stderr lacks %q:\n%s", want, stderr)
@@ -218,7 +218,7 @@ func TestNotebookCreateMakesItAndItsVolume(t *testing.T) {
 		t.Errorf("the claim has %s and labels %v, want 10Gi and the notebook's name", size, claim.Labels)
 	}
 	_, stderr, code = s.run("berth", "nb", "create", "ada")
-	if code != 1 || !strings.Contains(stderr, "there is a notebook default/ada already: Starting; choose another name, or `berth notebook delete ada`") {
+	if code != 1 || !strings.Contains(stderr, "notebook default/ada already exists: Starting; choose another name, or `berth notebook delete ada`") {
 		t.Errorf("a second time: exit code %d, want 1; stderr:\n%s", code, stderr)
 	}
 }
@@ -241,7 +241,7 @@ func stopAndStart(t *testing.T) {
 	}
 	// Nobody runs it here: after it is started it keeps the status that it had.
 	stdout, stderr, code := s.run("berth", "notebook", "start", "-n", "research", "off", "plain")
-	if code != 0 || !strings.Contains(stderr, "no controller has looked at it in 3s") {
+	if code != 0 || !strings.Contains(stderr, "no controller has processed it within 3s") {
 		t.Errorf("exit code %d, want 0; stderr:\n%s", code, stderr)
 	}
 	golden.File(t, "notebook_start.txt", stdout)
@@ -256,7 +256,7 @@ func TestNotebookDeleteKeepsVolumes(t *testing.T) {
 	}}
 	for args, want := range map[string]string{
 		"off":           "  kept  volume off-workspace; `kubectl delete pvc -n research off-workspace` deletes it\n",
-		"off --volumes": "  lost  volume off-workspace, with what was on it\n",
+		"off --volumes": "  lost  volume off-workspace and its data\n",
 	} {
 		s := notebooks(t, books()...)
 		if _, err := s.client.CoreV1().PersistentVolumeClaims("research").Create(context.Background(), own, metav1.CreateOptions{}); err != nil {
@@ -283,15 +283,15 @@ func TestNotebookErrors(t *testing.T) {
 		says             string
 	}{
 		{"one that is nearly there", "stop nb-aba -n research", "", nil, "there is no notebook nb-aba in namespace research; did you mean nb-ada?"},
-		{"one of another namespace", "open nb-ada", "", nil, "there is one in namespace research: give -n research"},
-		{"none of the kind here", "why zzz", "", nil, "in namespace default, which has none; `berth notebook create` makes one"},
-		{"one of many", "why zzz -n research", "", nil, "it has big, nb-ada, off, plain"},
+		{"one of another namespace", "open nb-ada", "", nil, "there is one in namespace research: use -n research"},
+		{"none of the kind here", "why zzz", "", nil, "in namespace default, which has none; `berth notebook create` creates one"},
+		{"one of many", "why zzz -n research", "", nil, "existing notebooks: big, nb-ada, off, plain"},
 		{"a stopped one is not opened", "open off -n research", "", nil, "is stopped: idle for 1h; `berth notebook start off` starts it"},
-		{"no such kind", "list", "list", noKind, "this cluster serves no notebooks; `berth controller` or Kubeflow brings them"},
-		{"no such kind for one", "stop a", "get", noKind, "this cluster serves no notebooks"},
-		{"no right to list", "list", "list", denied, "an administrator gives the right with `kubectl create rolebinding notebooks -n default --clusterrole=berth-notebook-user --user=NAME`"},
+		{"no such kind", "list", "list", noKind, "this cluster does not serve notebooks; install `berth controller` or Kubeflow"},
+		{"no such kind for one", "stop a", "get", noKind, "this cluster does not serve notebooks"},
+		{"no right to list", "list", "list", denied, "an administrator can grant it with `kubectl create rolebinding notebooks -n default --clusterrole=berth-notebook-user --user=NAME`"},
 		{"no right to make", "create a", "create", denied, "--clusterrole=berth-notebook-user"},
-		{"no namespace", "create a -n nowhere", "create", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "nowhere"), "there is no namespace nowhere; `kubectl create namespace nowhere` makes it"},
+		{"no namespace", "create a -n nowhere", "create", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "nowhere"), "there is no namespace nowhere; `kubectl create namespace nowhere` creates it"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

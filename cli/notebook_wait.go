@@ -154,12 +154,12 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 	case err == nil || final != nil:
 		return last, err
 	case errors.Is(err, errGone):
-		return nil, fmt.Errorf("notebook %s/%s: %w while it was waited for", n.namespace, name, errGone)
+		return nil, fmt.Errorf("notebook %s/%s: %w while waiting for it", n.namespace, name, errGone)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && patience > 0:
-		return last, &notReadyError{fmt.Sprintf("notebook %s/%s is not ready after %v: %s; it goes on by itself, `%s notebook why %s` tells more",
+		return last, &notReadyError{fmt.Sprintf("notebook %s/%s is not ready after %v: %s; it continues in the background; see `%s notebook why %s`",
 			n.namespace, name, patience, stateSentence(last), n.program(), name)}
 	case ctx.Err() != nil:
-		return last, fmt.Errorf("no longer waiting for notebook %s/%s; it goes on by itself, and `%s notebook stop %s` stops it",
+		return last, fmt.Errorf("no longer waiting for notebook %s/%s; it continues in the background, and `%s notebook stop %s` stops it",
 			n.namespace, name, n.program(), name)
 	}
 	return last, err
@@ -175,7 +175,7 @@ func settled(nb *kubeflow.Notebook) (bool, error) {
 	if slices.Contains([]notebook.Reason{
 		notebook.Invalid, notebook.Refused, notebook.MissingServiceAccount, notebook.MissingPriorityClass, notebook.Terminating, notebook.Stopped,
 	}, s) {
-		return true, fmt.Errorf("notebook %s/%s does not start: %s", nb.Namespace, nb.Name, stateSentence(nb))
+		return true, fmt.Errorf("notebook %s/%s cannot start: %s", nb.Namespace, nb.Name, stateSentence(nb))
 	}
 	return false, nil
 }
@@ -183,7 +183,7 @@ func settled(nb *kubeflow.Notebook) (bool, error) {
 // stateSentence is what a notebook does and why, in one line.
 func stateSentence(nb *kubeflow.Notebook) string {
 	if nb == nil {
-		return "nothing is known of it yet"
+		return "no status is known yet"
 	}
 	s, why := state(nb), cmp.Or(stoppedFor(nb), cause(nb))
 	text := string(s)

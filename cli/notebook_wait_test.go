@@ -63,19 +63,19 @@ func TestNotebookWait(t *testing.T) {
 				book("default", "ada", told("NoPod", "-", "MissingServiceAccount", "service account x does not exist in namespace default")),
 			}, 1, []string{
 				"Starting", "MissingServiceAccount: service account x does not exist in namespace default",
-				"error: notebook default/ada does not start: MissingServiceAccount: service account x does not exist in namespace default",
+				"error: notebook default/ada cannot start: MissingServiceAccount: service account x does not exist in namespace default",
 			},
 		},
 		{
 			"until its time is over", "--wait --timeout 50ms", []*unstructured.Unstructured{book("default", "ada", waits)}, 5, []string{
 				"Starting", "Queued: waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; held by old (1)",
 				"error: notebook default/ada is not ready after 50ms: Queued: waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; held by old (1);" +
-					" it goes on by itself, `berth notebook why ada` tells more",
+					" it continues in the background; see `berth notebook why ada`",
 			},
 		},
 		{
 			"until it is deleted", "--wait", []*unstructured.Unstructured{nil}, 1, []string{
-				"Starting", "error: notebook default/ada: it was deleted while it was waited for",
+				"Starting", "error: notebook default/ada: it was deleted while waiting for it",
 			},
 		},
 	}

@@ -55,9 +55,9 @@ type outputFlags struct {
 func (f *outputFlags) add(cmd *cobra.Command) {
 	own := cmd.Flags()
 	own.StringVarP(&f.format, "output", "o", "", "json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...")
-	own.BoolVar(&f.noHeaders, "no-headers", false, "leave out the line of column names")
-	own.StringVar(&f.template, "template", "", "the template of -o go-template or jsonpath, or the file of -o go-template-file")
-	own.BoolVar(&f.allowMissing, "allow-missing-template-keys", true, "print nothing where a template names what is not there")
+	own.BoolVar(&f.noHeaders, "no-headers", false, "omit the line of column names")
+	own.StringVar(&f.template, "template", "", "template for -o go-template or jsonpath, or file for -o go-template-file")
+	own.BoolVar(&f.allowMissing, "allow-missing-template-keys", true, "print nothing if a field or key of a template is missing")
 	for _, name := range []string{"template", "allow-missing-template-keys"} {
 		own.Lookup(name).Hidden = true
 	}
@@ -109,7 +109,7 @@ func (f *outputFlags) printer() (printers.ResourcePrinter, error) {
 			return nil, usagef("--output %s: it needs a template, such as -o jsonpath={.items}", f.format)
 		}
 	default:
-		return nil, usagef("--output %q: choose json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...", f.format)
+		return nil, usagef("invalid --output %q: must be json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...", f.format)
 	}
 	p, err := f.templatePrinter(format, template)
 	if err != nil {

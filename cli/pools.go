@@ -18,14 +18,14 @@ import (
 func (c *cluster) growth(ctx context.Context, o Options, selector string, nodes []*v1.Node) []pool.Growth {
 	list, err := pool.Read(ctx, c)
 	if err != nil {
-		printf(o.Err, "warning: pools are left out: %v\n", err)
+		printf(o.Err, "warning: pools are omitted: %v\n", err)
 		return nil
 	}
 	if wants, err := labels.Parse(selector); selector != "" && err == nil && len(list) > 0 {
 		list = slices.DeleteFunc(list, func(p pool.Pool) bool { return !wants.Matches(labels.Set(p.Node().Labels)) })
 		all, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			printf(o.Err, "warning: pools are left out: %v\n", c.failed("list nodes", err))
+			printf(o.Err, "warning: pools are omitted: %v\n", c.failed("list nodes", err))
 			return nil
 		}
 		nodes = pointers(all.Items) // one of a pool counts whatever else it is labelled

@@ -39,7 +39,7 @@ func TestNodesTellHowFarPoolsCanGrow(t *testing.T) {
 			if code != 0 || got != tt.want {
 				t.Errorf("berth %s: exit code %d\n%s\nwant\n%s\n%s", tt.args, code, got, tt.want, stderr)
 			}
-			if warned := strings.Contains(stderr, "warning: pools are left out: "); warned != (tt.text != pools) {
+			if warned := strings.Contains(stderr, "warning: pools are omitted: "); warned != (tt.text != pools) {
 				t.Errorf("it warns: %v:\n%s", warned, stderr)
 			}
 		})

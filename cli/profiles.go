@@ -16,10 +16,10 @@ func newProfiles(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "profiles",
 		Aliases: []string{"profile"},
-		Short:   "Bring the profiles of a JupyterHub: check, import, render and list them",
-		Long: "Work with the profiles of a JupyterHub: singleuser.profileList in the values file of zero-to-jupyterhub,\n" +
-			"or of a chart around it (jupyterhub: or basehub: before it). What a profile gives is as kubespawner has\n" +
-			"it. Imported, each is a NotebookProfile, and `berth notebook create --profile` makes notebooks of it.",
+		Short:   "Check, import, render, and list the profiles of a JupyterHub",
+		Long: "Manage the profiles of a JupyterHub: singleuser.profileList in the values file of zero-to-jupyterhub, or of a\n" +
+			"chart around it (under jupyterhub: or basehub:). A profile results in the same pod as with kubespawner.\n" +
+			"An imported profile is a NotebookProfile, from which `berth notebook create --profile` creates notebooks.",
 		Example: "  berth profiles lint values.yaml\n  berth profiles import values.yaml\n  berth profiles list\n" +
 			"  berth profiles render values.yaml --profile gpu --for ada --option image=pytorch",
 		Args: unknownCommand,
@@ -33,7 +33,7 @@ func newProfiles(o Options) *cobra.Command {
 type valuesFlags struct{ under []string }
 
 func (v *valuesFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&v.under, "values", "f", nil, "a values file that goes under FILE, as with helm -f; may be repeated, the lowest first")
+	cmd.Flags().StringArrayVarP(&v.under, "values", "f", nil, "values file that FILE overrides, as with helm -f (repeatable, lowest precedence first)")
 }
 
 // read reads a values file over those under it; "-" is standard input.

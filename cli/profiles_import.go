@@ -30,11 +30,11 @@ func newProfilesImport(o Options) *cobra.Command {
 	p := &profilesImport{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Write the profiles of a values file to the cluster, as NotebookProfiles",
-		Long: "Write the profiles of a values file to the cluster, each as a NotebookProfile named by its slug. All are\n" +
-			"written or none: where one is not right, none is, unless --skip-bad leaves those out. The API server\n" +
-			"checks all of them before the first is written. One that is there already is changed to what the file\n" +
-			"says. Warnings and notes stop nothing; `berth profiles lint` shows them.",
+		Short: "Import the profiles of a values file as NotebookProfiles",
+		Long: "Import the profiles of a values file to the cluster, each as a NotebookProfile named by its slug. If any\n" +
+			"profile has an error, none is imported, unless --skip-bad skips those. The API server validates all of them\n" +
+			"before the first is written. Existing NotebookProfiles are updated. Warnings and notes do not prevent the\n" +
+			"import; `berth profiles lint` shows them.",
 		Example: "  berth profiles import values.yaml\n  berth profiles import values.yaml --dry-run\n  berth profiles import hub.yaml -f common.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
@@ -42,8 +42,8 @@ func newProfilesImport(o Options) *cobra.Command {
 	p.cluster.add(cmd, false)
 	p.values.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&p.skipBad, "skip-bad", false, "import the profiles that are right, and leave out the others")
-	f.BoolVar(&p.dryRun, "dry-run", false, "have the API server check them, and write nothing")
+	f.BoolVar(&p.skipBad, "skip-bad", false, "import the valid profiles, and skip the others")
+	f.BoolVar(&p.dryRun, "dry-run", false, "validate on the API server, and write nothing")
 	return cmd
 }
 
@@ -64,9 +64,9 @@ func (p *profilesImport) run(ctx context.Context, path string) error {
 	}
 	switch {
 	case len(f.Profiles) == 0:
-		return fmt.Errorf("%s: no profile in it is right, so nothing was imported", f.Name)
+		return fmt.Errorf("%s: none of its profiles is valid, so nothing was imported", f.Name)
 	case len(wrong) > 0 && !p.skipBad:
-		return fmt.Errorf("%s: nothing was imported, for what is wrong above; mend it, or import the other %s with --skip-bad",
+		return fmt.Errorf("%s: nothing was imported because of the errors above; fix them, or import the other %s with --skip-bad",
 			f.Name, countText(len(f.Profiles), "profile"))
 	}
 	n, err := p.connect()
@@ -90,7 +90,7 @@ func (p *profilesImport) write(ctx context.Context, n *notebooks, f *profile.Fil
 			if err != nil {
 				what := fmt.Sprintf("import profile %s (%s:%d)", l.Name, f.Name, l.Line)
 				if noSuchKind(err) {
-					return fmt.Errorf("%s on %s: this cluster serves no NotebookProfiles; `%s controller` brings them", what, n.name, n.program())
+					return fmt.Errorf("%s on %s: this cluster does not serve NotebookProfiles; install `%s controller`", what, n.name, n.program())
 				}
 				return n.failed(what, err)
 			}
@@ -142,7 +142,7 @@ func (p *profilesImport) left(ctx context.Context, n *notebooks, f *profile.File
 	for i := range list {
 		name := list[i].Name
 		if from, _, _ := strings.Cut(list[i].Spec.Source, ":"); from == filepath.Base(f.Name) && !has[name] {
-			printf(p.o.Err, "profile %s was imported from %s and is not in it now; `kubectl delete notebookprofile %s` takes it away\n", name, from, name)
+			printf(p.o.Err, "profile %s was imported from %s, which no longer has it; `kubectl delete notebookprofile %s` deletes it\n", name, from, name)
 		}
 	}
 	return nil

@@ -23,11 +23,11 @@ func newProfilesLint(o Options) *cobra.Command {
 	l := &profilesLint{o: o}
 	cmd := &cobra.Command{
 		Use:   "lint FILE",
-		Short: "Say what is wrong or doubtful in a file of profiles, and on which line",
-		Long: "Check the profiles of a values file: each is rendered with its defaults and with each choice in turn.\n" +
-			"An error is what gives no notebook; a warning, one that is not what its words say; a note, what has no\n" +
-			"effect. With --from-cluster it also says which profiles no node could take. No image is pulled, so what\n" +
-			"is said of images is by their names. Exit code 3 is for errors and warnings.",
+		Short: "Check the profiles in a values file, and report problems by line",
+		Long: "Check the profiles in a values file: each is rendered with its defaults, and with each choice in turn. An\n" +
+			"error prevents a notebook; a warning means that the notebook differs from the profile's description; a note\n" +
+			"has no effect. With --from-cluster it also reports profiles that fit no node. Images are not pulled, only\n" +
+			"their names are checked. Exits with code 3 if there are errors or warnings.",
 		Example: "  berth profiles lint values.yaml\n  berth profiles lint values.yaml --from-cluster\n  helm get values hub | berth profiles lint -",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
@@ -35,7 +35,7 @@ func newProfilesLint(o Options) *cobra.Command {
 	l.cluster.add(cmd, false)
 	l.output.add(cmd)
 	l.values.add(cmd)
-	cmd.Flags().BoolVar(&l.live, "from-cluster", false, "also look for a node for each profile, in the cluster that berth nodes shows")
+	cmd.Flags().BoolVar(&l.live, "from-cluster", false, "also check whether each profile fits a node of the cluster")
 	return cmd
 }
 

@@ -29,12 +29,12 @@ func newProfilesList(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [FILE]",
 		Aliases: []string{"ls"},
-		Short:   "List profiles: GPUs, CPU, memory, what is free for them, price, and whether one would start now",
-		Long: "List the profiles of the cluster, or of a values file, with what the cluster has for each: the GPU models\n" +
-			"that it really selects, how many of those GPUs are free now, what its GPUs cost per hour by the prices of\n" +
-			"their nodes, and whether a notebook of it with its default choices would start at once. CPU and memory\n" +
-			"are what is guaranteed, and after the dash the limit. A * marks the default. Quotas are not looked at. Who\n" +
-			"may not list nodes, or the pods of all namespaces, sees a ? for what these tell.",
+		Short:   "List profiles with their GPUs, CPU, memory, free GPUs, price, and whether one would start now",
+		Long: "List the profiles of the cluster, or of a values file, with what the cluster has for each: the GPU models that\n" +
+			"it selects, how many of them are free, their price per hour from the prices of their nodes, and whether a\n" +
+			"notebook with its default choices would start now. CPU and memory show the request, and after the dash the\n" +
+			"limit. A * marks the default. Quotas are not checked. If you cannot list nodes, or the pods of all namespaces,\n" +
+			"you see a ? instead.",
 		Example: "  berth profiles list\n  berth profiles list -o wide\n  berth profiles list values.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args) },
@@ -60,7 +60,7 @@ func (l *profilesList) run(ctx context.Context, args []string) error {
 			list = append(list, f.Profiles[i].NotebookProfile)
 		}
 		if wrong, _, _ := tally(f.Findings); wrong > 0 {
-			printf(l.o.Err, "left out for %s: `%s profiles lint %s` shows them\n", countText(wrong, "error"), l.o.Name, args[0])
+			printf(l.o.Err, "omitted because of %s: `%s profiles lint %s` shows them\n", countText(wrong, "error"), l.o.Name, args[0])
 		}
 	}
 	n, err := l.connect()
@@ -78,7 +78,7 @@ func (l *profilesList) run(ctx context.Context, args []string) error {
 	on, err := n.offers(ctx, l.o)
 	hidden := ""
 	if apierrors.IsForbidden(err) {
-		hidden = "you may not list nodes or the pods of all namespaces; a notebook of a profile can be made all the same"
+		hidden = "you cannot list nodes or the pods of all namespaces; you can still create notebooks"
 		on, err = profile.NewCluster(nil, nil)
 	}
 	if err != nil {

@@ -28,9 +28,9 @@ func newProfilesRender(o Options) *cobra.Command {
 	r := &profilesRender{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "render FILE|PROFILE",
-		Short: "Show the Notebook that a profile gives",
-		Long: "Show the Notebook that a profile and choices give, and the claim of its user's home volume, as kubectl\n" +
-			"takes them. The profile is one of a values file, or one of the cluster. Nothing is made.",
+		Short: "Print the Notebook that a profile results in",
+		Long: "Print the Notebook that a profile and choices result in, and the PersistentVolumeClaim of its user's home\n" +
+			"volume, for kubectl apply. The profile is in a values file or in the cluster. Nothing is created.",
 		Example: "  berth profiles render values.yaml --for ada\n" +
 			"  berth profiles render values.yaml --profile gpu --option image=pytorch --group staff\n" +
 			"  berth profiles render gpu --unlisted image=quay.io/ada/mine:1 | kubectl apply -f -",
@@ -41,19 +41,19 @@ func newProfilesRender(o Options) *cobra.Command {
 	r.flags(cmd)
 	r.values.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&r.profile, "profile", "", "the slug of the profile in the file (default: the file's default)")
-	f.StringVar(&r.choices.User, "for", "jovyan", "whose notebook and home volume it is")
-	f.StringVar(&r.choices.Name, "name", "", "the notebook's name (default: jupyter- and the user)")
-	f.StringToStringVar(&r.choices.Options, "option", nil, "what is chosen of its options, as OPTION=CHOICE")
-	f.StringToStringVar(&r.choices.Unlisted, "unlisted", nil, "a value of one's own for an option, as OPTION=VALUE")
-	f.StringArrayVar(&r.choices.Groups, "group", nil, "a group of the user; may be repeated")
+	f.StringVar(&r.profile, "profile", "", "slug of the profile in the file (default: the file's default)")
+	f.StringVar(&r.choices.User, "for", "jovyan", "user of the notebook and its home volume")
+	f.StringVar(&r.choices.Name, "name", "", "name of the notebook (default: jupyter-USER)")
+	f.StringToStringVar(&r.choices.Options, "option", nil, "choice for an option of the profile, as OPTION=CHOICE")
+	f.StringToStringVar(&r.choices.Unlisted, "unlisted", nil, "custom value for an option, as OPTION=VALUE")
+	f.StringArrayVar(&r.choices.Groups, "group", nil, "group of the user (repeatable)")
 	f.StringVarP(&r.output, "output", "o", "yaml", "yaml or json")
 	return cmd
 }
 
 func (r *profilesRender) run(ctx context.Context, arg string) error {
 	if r.output != "yaml" && r.output != "json" {
-		return usagef("--output %q: choose yaml or json", r.output)
+		return usagef("invalid --output %q: must be yaml or json", r.output)
 	}
 	r.choices.Namespace = r.cluster.overrides.Context.Namespace
 	p, err := r.find(ctx, arg)
@@ -75,7 +75,7 @@ func (r *profilesRender) run(ctx context.Context, arg string) error {
 	if claim != nil {
 		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(claim)
 		if err != nil {
-			return fmt.Errorf("write claim %s: %w", claim.Name, err)
+			return fmt.Errorf("write PersistentVolumeClaim %s: %w", claim.Name, err)
 		}
 		unstructured.RemoveNestedField(raw, "status")
 		unstructured.RemoveNestedField(raw, "metadata", "creationTimestamp")
@@ -98,15 +98,15 @@ func (r *profilesRender) find(ctx context.Context, arg string) (*v1alpha1.Notebo
 		}
 		for i := range f.Findings {
 			if f.Findings[i].Level == profile.Wrong {
-				printf(r.o.Err, "left out: %s\n", f.Findings[i].String())
+				printf(r.o.Err, "omitted: %s\n", f.Findings[i].String())
 			}
 		}
 		if len(list) == 0 {
-			return nil, fmt.Errorf("%s: no profile in it can be read", f.Name)
+			return nil, fmt.Errorf("%s: none of its profiles can be read", f.Name)
 		}
 	} else {
 		if slug != "" && slug != arg {
-			return nil, usagef("--profile is for a file; %s is the profile", arg)
+			return nil, usagef("--profile requires a file; %s is a profile", arg)
 		}
 		n, err := r.connect()
 		if err != nil {

@@ -102,7 +102,7 @@ func TestProfilesListOfWhoMayNotSeeNodes(t *testing.T) {
 	})
 	golden.File(t, "profiles_hidden.txt", s.ok("profiles", "list"))
 	got := s.ok("profiles", "list", "-o", "json")
-	if !strings.Contains(got, `"startsNow": null`) || strings.Contains(got, `"startsNow": false`) || !strings.Contains(got, `"hidden": "you may not list nodes`) {
+	if !strings.Contains(got, `"startsNow": null`) || strings.Contains(got, `"startsNow": false`) || !strings.Contains(got, `"hidden": "you cannot list nodes`) {
 		t.Errorf("as JSON it is\n%s", got)
 	}
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "berth.dev", Resource: "notebookprofiles"}, "", nil)
@@ -162,7 +162,7 @@ func TestProfilesImportTellsWhatIsLeft(t *testing.T) {
 	if code != 0 || stdout != "profile cpu-only changed\nprofile one-t4 unchanged\n" {
 		t.Errorf("exit code %d, stdout:\n%s", code, stdout)
 	}
-	if !strings.Contains(stderr, "profile an-h100 was imported from values.yaml and is not in it now; `kubectl delete notebookprofile an-h100`") {
+	if !strings.Contains(stderr, "profile an-h100 was imported from values.yaml, which no longer has it; `kubectl delete notebookprofile an-h100`") {
 		t.Errorf("stderr does not tell of what is not in the file now:\n%s", stderr)
 	}
 }
@@ -180,12 +180,12 @@ func TestProfilesFail(t *testing.T) {
 	}{
 		{"no such file", "profiles lint none.yaml", 1, "none.yaml: no such file"},
 		{"a lint with findings", "profiles lint " + bad, 3, "1 error, 0 warnings"},
-		{"an import of nothing that is right", "profiles import " + bad, 1, "no profile in it is right"},
+		{"an import of nothing that is right", "profiles import " + bad, 1, "none of its profiles is valid"},
 		{"a render without the group", "profiles render " + path + " --profile one-t4", 1, `no profile "one-t4": choose cpu-only, half-the-cluster, an-h100`},
 		{"a choice that is not there", "profiles render " + path + " --profile one-t4 --group STAFF --option image=jax", 1, "option image=jax: choose own, torch"},
-		{"a format of no render", "profiles render " + path + " -o table", 2, "choose yaml or json"},
-		{"two profiles", "profiles render small --profile large", 2, "--profile is for a file"},
-		{"a cluster without profiles", "profiles list", 1, "has no profiles; `berth profiles import values.yaml` brings"},
+		{"a format of no render", "profiles render " + path + " -o table", 2, "must be yaml or json"},
+		{"two profiles", "profiles render small --profile large", 2, "--profile requires a file"},
+		{"a cluster without profiles", "profiles list", 1, "has no profiles; `berth profiles import values.yaml` imports"},
 		{"a word that is none", "profiles lst", 2, `did you mean "list"?`},
 		{"a lint without a file", "profiles lint", 2, "accepts 1 arg"},
 	} {

@@ -44,7 +44,7 @@ func (p *progress) start() {
 	if !p.show {
 		return
 	}
-	kept := "kept from before"
+	kept := "existing"
 	if _, err := p.dir.State(); err != nil {
 		kept = "new"
 	}
@@ -110,7 +110,7 @@ func (p *progress) stopping() {
 	defer p.mu.Unlock()
 	p.still()
 	if p.show {
-		printf(p.w, "\nStopping. What is in %s is kept; `berth down --purge` removes it.\n", p.dir.Short())
+		printf(p.w, "\nStopping. The data in %s is kept; `berth down --purge` removes it.\n", p.dir.Short())
 	}
 }
 
@@ -137,21 +137,21 @@ func printAddresses(w io.Writer, dir datadir.Dir, s datadir.State) {
 func printHints(w io.Writer, dir datadir.Dir, detached bool, hosted []string) {
 	end := "Ctrl-C or"
 	if detached {
-		end = "It goes on in the background:"
+		end = "It continues in the background:"
 	}
 	flag := ""
 	if def, err := datadir.Default(); err == nil && def != dir {
 		flag = " --dir " + shellPath(string(dir))
 	}
-	caution := "Nothing real runs here: nodes, pods and GPU readings are simulated."
+	caution := "Nothing real runs here: nodes, pods, and GPU readings are simulated."
 	if len(hosted) > 0 {
-		caution = "Nodes, GPU readings and most pods are simulated; containers of the images above run their command on this machine, as you."
+		caution = "Nodes, GPU readings, and most pods are simulated. Containers of the images above run their command on this machine, as your user."
 	}
 	printf(w, "\nTry\n"+
-		"  %[3]s nodes%[1]s    GPUs: total, held, free, cost\n"+
-		"  %[3]s gpus%[1]s     every GPU and who holds it\n"+
+		"  %[3]s nodes%[1]s    show the GPUs of each node\n"+
+		"  %[3]s gpus%[1]s     show every GPU and the pod that uses it\n"+
 		"  %[4]s apply -f your-gpu-pod.yaml\n"+
-		"  %[3]s sim break xid-79 NODE/0%[1]s    break a GPU on purpose\n\n"+
+		"  %[3]s sim break xid-79 NODE/0%[1]s    break a GPU\n\n"+
 		"%[5]s\n"+
 		"%[2]s `%[3]s down%[1]s` stops it and keeps the data.\n", flag, end, program("berth"), program("kubectl"), caution)
 }

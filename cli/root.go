@@ -102,8 +102,8 @@ func New(o Options) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "berth",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: o.Name},
-		Short:         "Every GPU of a Kubernetes cluster: where it is, who holds it, what it does",
-		Long:          "Berth gives every workload on Kubernetes its place on a GPU, and shows who holds which.",
+		Short:         "Schedule GPU workloads on Kubernetes, and show which pod uses which GPU",
+		Long:          "Berth schedules GPU workloads on Kubernetes and shows which pod uses which GPU.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          func(cmd *cobra.Command, args []string) error { return unknownCommand(cmd, args) },
@@ -134,14 +134,14 @@ func New(o Options) *cobra.Command {
 
 // welcome is what the program says when it is called with nothing.
 func welcome(name string) string {
-	return strings.ReplaceAll(fmt.Sprintf(`berth %s: every GPU of a Kubernetes cluster, who holds it and what it does
+	return strings.ReplaceAll(fmt.Sprintf(`berth %s: schedules GPU workloads on Kubernetes and shows which pod uses which GPU
 
-  NAME up       try it: a real Kubernetes with simulated GPUs, on this machine, without root
-  NAME nodes    the cluster you have: GPUs held, busy, free and unhealthy, and their price
-  NAME gpus     every device and who holds it
-  NAME status   whether a cluster of NAME up runs, and where
+  NAME up       start a Kubernetes cluster with simulated GPUs on this machine, without root
+  NAME nodes    show the GPUs of your cluster: allocated, busy, free, unhealthy, and their price
+  NAME gpus     show every GPU and the pod that uses it
+  NAME status   show whether a cluster of NAME up is running, and where
 
-NAME help shows all commands, and NAME help COMMAND explains one.
+Run NAME help for all commands, and NAME help COMMAND for one.
 `, buildinfo.Version), "NAME", name)
 }
 
@@ -159,7 +159,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if near := gpu.NearestWord(args[0], names); near != "" {
 		return usagef("unknown command %q for %q; did you mean %q?", args[0], cmd.CommandPath(), near)
 	}
-	return usagef("unknown command %q for %q; it has %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
+	return usagef("unknown command %q for %q; available: %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // usageErrors makes what cobra says of wrong arguments a UsageError, in every

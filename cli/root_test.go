@@ -35,7 +35,7 @@ func TestProgramNames(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"alone it says how to start", []string{"/usr/bin/berth"}, "  berth up       try it"},
+		{"alone it says how to start", []string{"/usr/bin/berth"}, "  berth up       start a Kubernetes cluster"},
 		{"as a plugin it calls itself kubectl berth", []string{"/usr/bin/kubectl-berth", "nodes", "--help"}, "kubectl berth nodes [flags]"},
 		{"as kubectl's completer it completes", []string{"kubectl_complete-berth", "nod"}, "nodes\t"},
 		{"completion of kinds", []string{"kubectl_complete-berth", "sim", "break", ""}, "kubelet\n"},
@@ -65,16 +65,16 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		"frobnicate":                 `unknown command "frobnicate"`,
 		"nodes --frob":               "unknown flag: --frob",
 		"nodes extra":                `unknown command "extra"`,
-		"nodes --view pie":           "the only other view is allocation",
-		"nodes -o jsn":               "choose json, yaml",
+		"nodes --view pie":           "must be allocation",
+		"nodes -o jsn":               "must be json, yaml",
 		"nodes -o jsonpath={.items[": "jsonpath",
 		"nodes -o custom-columns":    "custom-columns=NAME:PATH",
-		"nodes -o custom-columns=N":  `column "N": write NAME:PATH`,
+		"nodes -o custom-columns=N":  `invalid column "N": must be NAME:PATH`,
 
 		"nodes -o custom-columns=N:.items[":     `column N: path ".items["`,
 		"nodes -o custom-columns-file=/no/file": "read the columns",
 		"nodes -l a=b=c":                        "--selector",
-		"version -o xml":                        "choose json or yaml",
+		"version -o xml":                        "must be json or yaml",
 		"completion tcsh":                       "unknown command",
 	} {
 		_, stderr, code := newStage(t).run(append([]string{"berth"}, strings.Fields(args)...)...)
@@ -93,8 +93,8 @@ func TestExitCodesOfFailedCalls(t *testing.T) {
 		code int
 		says string
 	}{
-		{"nobody listens", refused, 4, "cannot reach https://cluster.test:6443 ($KUBECONFIG): dial tcp: connection refused; check that it runs"},
-		{"the user may not", apierrors.NewForbidden(pods, "", errors.New("no")), 1, "ask for a role that may"},
+		{"nobody listens", refused, 4, "cannot reach https://cluster.test:6443 ($KUBECONFIG): dial tcp: connection refused; check that it is running"},
+		{"the user may not", apierrors.NewForbidden(pods, "", errors.New("no")), 1, "request a role that allows it"},
 		{"the login has expired", apierrors.NewUnauthorized("no"), 1, "log in to the cluster again"},
 		{"no answer in time", context.DeadlineExceeded, 5, "--request-timeout"},
 		{"the server gives up", apierrors.NewServerTimeout(pods, "list", 1), 5, "try again"},
@@ -128,7 +128,7 @@ func TestClusterChoice(t *testing.T) {
 		}, 0, "other (https://other.test:6443)"},
 		{"then $KUBECONFIG, also before --dir", func(_ *testing.T, home string) []string {
 			return []string{"--dir", home}
-		}, 0, "cluster: $KUBECONFIG (which goes before --dir) (https://cluster.test:6443)"},
+		}, 0, "cluster: $KUBECONFIG (which takes precedence over --dir) (https://cluster.test:6443)"},
 		{"then --dir", func(t *testing.T, home string) []string {
 			t.Setenv("KUBECONFIG", "")
 			return []string{"--dir", home}
@@ -142,7 +142,7 @@ func TestClusterChoice(t *testing.T) {
 			t.Setenv("KUBECONFIG", "")
 			hold(t)
 			return []string{"--context", "mine"}
-		}, 4, "there is no kubeconfig"},
+		}, 4, "no kubeconfig was found"},
 		{"nothing at all", func(t *testing.T, _ string) []string {
 			t.Setenv("KUBECONFIG", "")
 			return nil
@@ -209,7 +209,7 @@ func TestImpersonationAndProtobufReachTheClient(t *testing.T) {
 func TestCompletionInstallMakesLinks(t *testing.T) {
 	s := newStage(t)
 	dir := t.TempDir()
-	for _, want := range []string{"made", "is there already"} {
+	for _, want := range []string{"made", "exists"} {
 		out := s.ok("completion", "install", "--dir", dir)
 		for _, name := range []string{"kubectl-berth", "kubectl_complete-berth"} {
 			if !strings.Contains(out, filepath.Join(dir, name)+": "+want) {

@@ -44,13 +44,14 @@ func newScheduler(o Options) *cobra.Command {
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "scheduler",
-		Short: "Run Berth's scheduler for a cluster",
-		Long: "Run kube-scheduler with Berth's plugins for a cluster, beside its scheduler or instead of it. It chooses\n" +
-			"the GPUs of a pod and commits them in the write that binds it. Pods say that they want it with\n" +
-			"schedulerName. Several can run: one leads, and the others take over when it ends.\n\n" +
-			"The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one whose pod this runs in. What it\n" +
-			"needs there is in deploy/scheduler.yaml, and how to run it in docs/running-the-scheduler.md. Its requests\n" +
-			"to the API server are not limited on its side.",
+		Short: "Run the scheduler",
+		Long: "Run kube-scheduler with Berth's plugins, alongside the cluster's scheduler or instead of it. It chooses the\n" +
+			"GPUs of a pod and writes them in the request that binds the pod. Pods select it with schedulerName. You can\n" +
+			"run several replicas: one leads, and another takes over if it stops.\n" +
+			"\n" +
+			"It uses the cluster of --kubeconfig, else of $KUBECONFIG, else of the pod it runs in. Its permissions are in\n" +
+			"deploy/scheduler.yaml; docs/running-the-scheduler.md describes how to install it. It does not limit its own\n" +
+			"requests to the API server.",
 		Example: "  berth scheduler --kubeconfig ~/.kube/config\n" +
 			"  berth scheduler --scheduler-name default-scheduler,berth-scheduler\n" +
 			"  berth scheduler --metrics-addr http://127.0.0.1:10259    metrics and health without TLS, for this machine",
@@ -64,19 +65,19 @@ func newScheduler(o Options) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.Kubeconfig, "kubeconfig", "", "cluster and identity (default $KUBECONFIG, else the ServiceAccount of the pod)")
-	f.StringSliceVar(&s.Names, "scheduler-name", []string{"berth-scheduler"}, "schedule pods of this schedulerName; several are separated by commas")
-	f.StringVar(&s.ConfigFile, "config", "", "a KubeSchedulerConfiguration to use instead of Berth's profiles")
-	f.BoolVar(&s.PrintConfig, "print-config", false, "print Berth's KubeSchedulerConfiguration for these flags, and end")
-	f.StringVar(&s.MetricsAddr, "metrics-addr", "127.0.0.1:10259", "address of /metrics, /healthz, /livez and /readyz, with TLS; http://127.0.0.1:PORT is without; \"\" is none")
-	f.StringVar(&s.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: one made at the start)")
-	f.StringVar(&s.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
+	f.StringVar(&s.Kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, else the ServiceAccount of the pod)")
+	f.StringSliceVar(&s.Names, "scheduler-name", []string{"berth-scheduler"}, "schedule pods with this schedulerName (comma-separated)")
+	f.StringVar(&s.ConfigFile, "config", "", "KubeSchedulerConfiguration file to use instead of Berth's profiles")
+	f.BoolVar(&s.PrintConfig, "print-config", false, "print Berth's KubeSchedulerConfiguration for these flags, and exit")
+	f.StringVar(&s.MetricsAddr, "metrics-addr", "127.0.0.1:10259", "address of /metrics, /healthz, /livez, and /readyz with TLS; http://127.0.0.1:PORT without TLS; \"\" to disable")
+	f.StringVar(&s.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: a new self-signed one)")
+	f.StringVar(&s.KeyFile, "tls-private-key-file", "", "private key for --tls-cert-file")
 	s.LeaseOptions.flags(f, "berth-scheduler", "schedule")
-	f.BoolVar(&s.Policies, "admission-policies", true, "apply the policies that keep berth.dev/devices to this scheduler, if it may")
-	f.StringVar(&s.User, "policy-user", "", "whom the policies let commit devices (default: who the API server says this is)")
-	f.BoolVar(&s.TakeOver, "take-over", false, "change policies that name another scheduler")
+	f.BoolVar(&s.Policies, "admission-policies", true, "apply the admission policies that let only this scheduler write berth.dev/devices, if permitted")
+	f.StringVar(&s.User, "policy-user", "", "user that may commit devices under the policies (default: this process's own user)")
+	f.BoolVar(&s.TakeOver, "take-over", false, "overwrite policies that name another scheduler")
 	s.NodePolicy.flags(f)
-	f.IntVarP(&verbosity, "v", "v", 0, "verbosity of the log on stderr, as in Kubernetes")
+	f.IntVarP(&verbosity, "v", "v", 0, "log verbosity, as in Kubernetes")
 	return cmd
 }
 
@@ -90,9 +91,9 @@ func (s *SchedulerOptions) check() error {
 	}
 	switch {
 	case len(s.Names) == 0 && s.ConfigFile == "":
-		return usagef("--scheduler-name \"\": pods need a name to ask for")
+		return usagef("invalid --scheduler-name \"\": must not be empty")
 	case (s.CertFile == "") != (s.KeyFile == ""):
-		return usagef("--tls-cert-file and --tls-private-key-file go together")
+		return usagef("set both --tls-cert-file and --tls-private-key-file, or neither")
 	}
 	found, err := oneCluster(s.Kubeconfig, "a scheduler")
 	if err != nil && !s.PrintConfig {
@@ -113,7 +114,7 @@ func oneCluster(kubeconfig, who string) (string, error) {
 		}
 	}
 	if kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return "", usagef("which cluster? give --kubeconfig or set KUBECONFIG; %s in a pod needs neither", who)
+		return "", usagef("no cluster: set --kubeconfig or KUBECONFIG; %s in a pod needs neither", who)
 	}
 	return kubeconfig, nil
 }
@@ -148,7 +149,7 @@ func logVerbosity(v int) error {
 func unreachable(err error) error {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		return &UnreachableError{"the cluster", err, "check that it runs and that this machine can reach it"}
+		return &UnreachableError{"the cluster", err, "check that it is running and that this machine can reach it"}
 	}
 	return err
 }

@@ -55,12 +55,12 @@ func TestSchedulerRefusesWhatCannotWork(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for args, says := range map[string]string{
-		"":                                 "which cluster?",
+		"":                                 "no cluster: set --kubeconfig",
 		"--kubeconfig k extra":             "unknown command",
-		"--kubeconfig k --scheduler-name=": "pods need a name",
-		"--kubeconfig k --tls-cert-file=c": "go together",
+		"--kubeconfig k --scheduler-name=": "must not be empty",
+		"--kubeconfig k --tls-cert-file=c": "set both --tls-cert-file",
 		"--kubeconfig k --leader-elect-lease-duration=10s":                                    "shorter than the lease",
-		"--kubeconfig k --leader-elect-renew-deadline=2s":                                     "shorter than the deadline",
+		"--kubeconfig k --leader-elect-renew-deadline=2s":                                     "shorter than the renew deadline",
 		"--kubeconfig k --leader-elect-lease-duration=500ms --leader-elect-renew-deadline=1s": "at least 1s",
 	} {
 		asked, stderr, code := scheduler(t, args, nil)

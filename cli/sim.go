@@ -32,7 +32,7 @@ type simCommand struct {
 func newSim(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "Break and heal simulated nodes and GPUs on purpose",
+		Short: "Break and heal simulated nodes and GPUs",
 		Args:  unknownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -53,8 +53,10 @@ func newSimBreak(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break KIND NODE[/GPU]",
 		Short: "Break a simulated node or GPU",
-		Long: "Break a simulated node or GPU, and the cluster reacts as a real one does. It stays broken, also\n" +
-			"after a restart, until it is healed. Without an index, a fault of a GPU is of GPU 0. Kinds:\n\n" + strings.Join(kinds, "\n"),
+		Long: "Break a simulated node or GPU; the cluster reacts as a real one does. It stays broken until you heal it, also\n" +
+			"after a restart. A fault of a GPU without an index breaks GPU 0. Kinds:\n" +
+			"\n" +
+			"" + strings.Join(kinds, "\n"),
 		Example:           "  berth sim break xid-79 gpu-node-1/0\n  berth sim break kubelet gpu-node-2",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: s.complete,
@@ -70,9 +72,9 @@ func newSimHeal(o Options) *cobra.Command {
 	s := &simCommand{o: o}
 	cmd := &cobra.Command{
 		Use:   "heal KIND|all NODE[/GPU]",
-		Short: "Heal what `berth sim break` broke",
-		Long: "Heal a simulated node or GPU. Without an index, the kind is healed on every GPU of the node; the\n" +
-			"kind all stands for every kind.",
+		Short: "Heal simulated nodes and GPUs",
+		Long: "Heal a simulated node or GPU. Without an index, the kind is healed on every GPU of the node. The kind all\n" +
+			"heals every kind.",
 		Example:           "  berth sim heal xid-79 gpu-node-1/0\n  berth sim heal all gpu-node-1",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: s.complete,
@@ -123,7 +125,7 @@ func (s *simCommand) breakNode(ctx context.Context, kind, target string) error {
 	}
 	word := "broken"
 	if was {
-		word = "was broken already"
+		word = "is already broken"
 	}
 	printf(s.o.Out, "%s: %s %s\n  %s.\n  heal it with: berth sim heal %s %s\n", where, k.name, word, upper(k.effect), k.name, at)
 	return nil
@@ -191,7 +193,7 @@ func (c *cluster) editFaults(ctx context.Context, name string, edit func(*v1.Nod
 			return c.failed("read node "+name, err)
 		}
 		if node.Labels[api.LabelSimulated] != "true" {
-			return usagef("node %s is not simulated (it has no label %s): berth breaks no real node", name, simulated)
+			return usagef("node %s is not simulated (it has no label %s): berth does not break real nodes", name, simulated)
 		}
 		have, err := readFaults(node.Annotations)
 		if err != nil {
@@ -219,7 +221,7 @@ func (c *cluster) editFaults(ctx context.Context, name string, edit func(*v1.Nod
 		return c.failed("write node "+name, err)
 	})
 	if apierrors.IsConflict(err) {
-		return fmt.Errorf("write node %s: %w; somebody else keeps writing it, so try again", name, err)
+		return fmt.Errorf("write node %s: %w; another client keeps changing it; try again", name, err)
 	}
 	return err
 }
@@ -260,7 +262,7 @@ func newSimList(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List what is broken on purpose",
+		Short:   "List the faults of simulated nodes and GPUs",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return s.list(cmd.Context()) },
 	}
@@ -305,7 +307,7 @@ func (s *simCommand) printList(w io.Writer, rows []faultRow) error {
 		}
 		return nil
 	case len(rows) == 0:
-		printLine(s.o.Err, "nothing is broken on purpose")
+		printLine(s.o.Err, "no simulated faults")
 		return nil
 	}
 	t := &table{head: []string{"NODE", "GPU", "FAULT", "HEAL WITH"}, gap: 2}

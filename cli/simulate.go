@@ -37,25 +37,25 @@ type simulateCommand struct {
 	output   string
 }
 
-const simulateLong = `Place the pods of a trace on a cluster in virtual time, under several policies side by side, and show how
-full the GPUs get and whose pods fail. Nothing is sent to any cluster.
+const simulateLong = `Place the pods of a trace on a cluster in virtual time, under several policies, and show how much GPU is
+allocated and which pods fail. Nothing is written to any cluster.
 
---nodes and --pods are CSV files as Alibaba's openb trace has them, or with columns of your own: see
-docs/placement.md. With --from-cluster the nodes, what runs on them and, without --pods, the mix of pods
+--nodes and --pods are CSV files in the format of Alibaba's openb trace, or with your own columns: see
+docs/placement.md. With --from-cluster, the nodes, their running pods and, without --pods, the mix of pods
 are those of the cluster that kubectl would use.
 
-Protocol fgd is that of "Beware of Fragmentation" (USENIX ATC '23): pods come in random order until they
-have asked for --load times all GPUs; none leaves, and one that fits nowhere fails. Protocol churn keeps
-the trace's order and run times: pods leave when they are done, and those that do not fit wait. Protocol
-mig needs no files: it asks for MIG devices of four mixes on 104 A100, and shows how many requests fit.
+Protocol fgd is that of "Beware of Fragmentation" (USENIX ATC '23): pods arrive in random order until they
+have requested --load times all GPUs; no pod leaves, and a pod that fits nowhere fails. Protocol churn keeps
+the trace's order and run times: pods leave when they complete, and pods that do not fit wait. Protocol mig
+needs no files: it requests MIG devices in four mixes on 104 A100, and shows how many requests fit.
 
-Equal input gives equal output, save for the seconds. Ctrl-C shows what there is, marked partial.`
+The same input gives the same output, except timings. Ctrl-C prints partial results, marked as partial.`
 
 func newSimulate(o Options) *cobra.Command {
 	s := &simulateCommand{o: o}
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Try placement policies on a trace: how full the GPUs get, and whose pods fail",
+		Short: "Compare placement policies on a trace of pods",
 		Long:  simulateLong,
 		Example: "  berth simulate --nodes nodes.csv --pods pods.csv\n" +
 			"  berth simulate --nodes nodes.csv --pods pods.csv --policy berth,fgd,bestfit --seeds 1-3 --chart out.svg\n" +
@@ -65,21 +65,21 @@ func newSimulate(o Options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.protocol, "protocol", simulation.ProtocolFGD, "fgd: pods stay; churn: they leave when they are done; mig: MIG devices of made-up mixes")
+	f.StringVar(&s.protocol, "protocol", simulation.ProtocolFGD, "fgd (pods never leave), churn (pods leave when they complete), or mig (requests for MIG devices)")
 	f.StringVar(&s.nodes, "nodes", "", "CSV file of nodes")
 	f.StringVar(&s.pods, "pods", "", "CSV file of pods")
-	f.Float64SliceVar(&s.loads, "load", nil, "GPU asked for, in times of all GPUs (default 1.3; of churn 1.0 and 1.3; of mig 0.85 and 1.3)")
+	f.Float64SliceVar(&s.loads, "load", nil, "requested GPUs as a multiple of all GPUs (default 1.3; churn: 1.0 and 1.3; mig: 0.85 and 1.3)")
 	f.Lookup("load").DefValue = "" // its text says what stands for it
 	f.StringVar(&s.seeds, "seeds", "42-51", "seeds of the runs, such as 42-51,60")
-	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, of "+strings.Join(placement.Names(), ", ")+" (default berth,fgd; of mig berth,bestfit,first-fit)")
-	f.StringArrayVar(&s.add, "add", nil, "add nodes, such as 4xh100x8: 4 nodes of 8 H100 (may be repeated, as --cut and --share)")
-	f.StringArrayVar(&s.cut, "cut", nil, "cut the GPUs of a model by MIG, such as a100=1g.5gb or a100=3g.20gb,2g.10gb")
-	f.StringArrayVar(&s.share, "share", nil, "share the GPUs of a model, such as t4=4")
-	f.BoolVar(&s.live, "from-cluster", false, "read the nodes and what runs on them from a cluster")
-	f.BoolVar(&s.empty, "empty", false, "with --from-cluster: as if nothing ran yet")
-	f.StringVar(&s.recut, "recut", simulation.Recuts[0].Name, "with --protocol mig: when GPUs are cut anew: free (beside devices in use), empty or never")
-	f.StringVar(&s.chart, "chart", "", "also draw the chart into this file, NAME.svg")
-	f.StringVarP(&s.output, "output", "o", "", "json, or a table and a chart")
+	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, from "+strings.Join(placement.Names(), ", ")+" (default berth,fgd; mig: berth,bestfit,first-fit)")
+	f.StringArrayVar(&s.add, "add", nil, "add nodes, such as 4xh100x8: 4 nodes of 8 H100 (repeatable)")
+	f.StringArrayVar(&s.cut, "cut", nil, "partition the GPUs of a model with MIG, such as a100=1g.5gb or a100=3g.20gb,2g.10gb (repeatable)")
+	f.StringArrayVar(&s.share, "share", nil, "share the GPUs of a model, such as t4=4 (repeatable)")
+	f.BoolVar(&s.live, "from-cluster", false, "read the nodes and their running pods from a cluster")
+	f.BoolVar(&s.empty, "empty", false, "with --from-cluster: ignore running pods")
+	f.StringVar(&s.recut, "recut", simulation.Recuts[0].Name, "with --protocol mig: when GPUs are repartitioned: free (next to devices in use), empty, or never")
+	f.StringVar(&s.chart, "chart", "", "also draw the chart to this file, NAME.svg")
+	f.StringVarP(&s.output, "output", "o", "", "json (default: a table and a chart)")
 	s.cluster.add(cmd, false)
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(simulation.Protocols, cobra.ShellCompDirectiveNoFileComp))
@@ -106,7 +106,7 @@ func (s *simulateCommand) run(ctx context.Context) error {
 	}
 	plan.Held, plan.Pods = in.held, in.pods
 	if plan.Cluster.TotalGPUs() == 0 {
-		return fmt.Errorf("%s: no node has a GPU, so there is nothing to allocate", in.from)
+		return fmt.Errorf("%s: no node has a GPU", in.from)
 	}
 	for _, note := range append(in.notes, impossibleNote(plan.Cluster, in.pods)...) {
 		printLine(s.o.Err, note)
@@ -130,24 +130,24 @@ func (s *simulateCommand) plan() (*simulation.Plan, error) {
 	policies, mig := s.policies, s.protocol == simulation.ProtocolMIG
 	switch {
 	case !slices.Contains(simulation.Protocols, s.protocol):
-		return nil, usagef("--protocol %q: choose one of %s", s.protocol, strings.Join(simulation.Protocols, ", "))
+		return nil, usagef("invalid --protocol %q: must be one of %s", s.protocol, strings.Join(simulation.Protocols, ", "))
 	case len(policies) == 0 && mig:
 		policies = []string{"berth", "bestfit", "first-fit"}
 	case len(policies) == 0:
 		policies = []string{"berth", "fgd"}
 	}
 	if s.output != "" && s.output != "json" {
-		return nil, usagef("--output %q: choose json, or leave it out for a table", s.output)
+		return nil, usagef("invalid --output %q: must be json, or omitted for a table", s.output)
 	}
 	if s.chart != "" && !strings.HasSuffix(s.chart, ".svg") {
-		return nil, usagef("--chart %q: the file is SVG; give it a name that ends in .svg", s.chart)
+		return nil, usagef("invalid --chart %q: must be a file name that ends in .svg", s.chart)
 	}
 	if err := s.checkInput(); err != nil && !mig {
 		return nil, err
 	}
 	switch {
 	case len(p.Loads) > 1 && s.protocol == simulation.ProtocolFGD:
-		return nil, usagef("--load: protocol fgd takes one load")
+		return nil, usagef("invalid --load: protocol fgd accepts one value")
 	case len(p.Loads) == 0 && s.protocol == simulation.ProtocolFGD:
 		p.Loads = []float64{1.3}
 	case len(p.Loads) == 0 && mig:
@@ -157,7 +157,7 @@ func (s *simulateCommand) plan() (*simulation.Plan, error) {
 	}
 	for _, load := range p.Loads {
 		if !(load > 0 && load <= 100) {
-			return nil, usagef("--load %v: it must be above 0 and at most 100 times the cluster", load)
+			return nil, usagef("invalid --load %v: must be greater than 0 and at most 100", load)
 		}
 	}
 	var err error
@@ -173,14 +173,14 @@ func lookup(names []string) ([]simulation.Policy, error) {
 	var out []simulation.Policy
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return nil, usagef("--policy: %s is there twice", name)
+			return nil, usagef("invalid --policy: duplicate %s", name)
 		}
 		maker, err := placement.Lookup(name)
 		if err != nil {
 			if near := gpu.NearestWord(name, placement.Names()); near != "" {
 				return nil, usagef("--policy: unknown policy %q; did you mean %q?", name, near)
 			}
-			return nil, usagef("--policy: unknown policy %q; there are %s", name, strings.Join(placement.Names(), ", "))
+			return nil, usagef("--policy: unknown policy %q; must be one of %s", name, strings.Join(placement.Names(), ", "))
 		}
 		out = append(out, simulation.Policy{Name: name, Make: maker})
 	}
@@ -191,15 +191,15 @@ func lookup(names []string) ([]simulation.Policy, error) {
 func (s *simulateCommand) checkInput() error {
 	switch {
 	case s.live && s.nodes != "":
-		return usagef("--nodes and --from-cluster: give one of them")
+		return usagef("set either --nodes or --from-cluster")
 	case s.empty && !s.live:
-		return usagef("--empty goes with --from-cluster")
+		return usagef("--empty requires --from-cluster")
 	case s.live && !s.empty && len(s.cut)+len(s.share) > 0:
-		return usagef("--cut and --share change GPUs that pods of the cluster hold: add --empty")
+		return usagef("--cut and --share change GPUs that pods of the cluster use: add --empty")
 	case !s.live && s.nodes == "" && len(s.add) == 0:
-		return usagef("say on what: --nodes FILE.csv, --from-cluster, or --add such as 4xh100x8")
+		return usagef("no nodes: set --nodes FILE.csv, --from-cluster, or --add, such as --add 4xh100x8")
 	case !s.live && s.pods == "":
-		return usagef("say what comes: --pods FILE.csv")
+		return usagef("no pods: set --pods FILE.csv")
 	}
 	return nil
 }

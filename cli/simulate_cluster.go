@@ -27,7 +27,7 @@ func (s *simulateCommand) fromCluster(ctx context.Context) (simulateInput, error
 	}
 	in.nodes, in.from = stock.Nodes, "pods of "+c.name
 	if len(stock.Closed) > 0 {
-		in.notes = append(in.notes, "left out: "+fitList("", stock.Closed, plainWidth))
+		in.notes = append(in.notes, "omitted: "+fitList("", stock.Closed, plainWidth))
 	}
 	if !s.empty {
 		in.held = stock.Held
@@ -35,13 +35,13 @@ func (s *simulateCommand) fromCluster(ctx context.Context) (simulateInput, error
 		for i := range in.held {
 			sum += in.held[i].TotalMilli()
 		}
-		in.notes = append(in.notes, fmt.Sprintf("placed already: %d pods, which hold %s GPUs and stay", len(in.held), milliText(sum)))
+		in.notes = append(in.notes, fmt.Sprintf("already placed: %d pods, which use %s GPUs and stay", len(in.held), milliText(sum)))
 	}
 	for i := range stock.Asks {
 		in.pods = append(in.pods, podOf(&stock.Asks[i]))
 	}
 	if s.pods == "" && !slices.ContainsFunc(in.pods, func(p sim.Pod) bool { return p.GPUs > 0 }) {
-		return in, fmt.Errorf("no pod of %s asks for a GPU, so nothing says what comes; give --pods FILE.csv", c.name)
+		return in, fmt.Errorf("no pod of %s requests a GPU, so the mix of pods is unknown; set --pods FILE.csv", c.name)
 	}
 	return in, nil
 }

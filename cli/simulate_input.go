@@ -31,15 +31,15 @@ func parseSeeds(list string) ([]int64, error) {
 		}
 		switch {
 		case err != nil:
-			return nil, usagef("--seeds %q: %q is not a seed or a range; write whole numbers, such as 42-51,60", list, part)
+			return nil, usagef("invalid --seeds %q: %q is not a seed or a range; use whole numbers, such as 42-51,60", list, part)
 		case last < first:
-			return nil, usagef("--seeds %q: %s ends before it begins", list, part)
+			return nil, usagef("invalid --seeds %q: %s ends before it begins", list, part)
 		case last-first >= mostSeeds || len(out)+int(last-first) >= mostSeeds:
-			return nil, usagef("--seeds %q: more than %d seeds", list, mostSeeds)
+			return nil, usagef("invalid --seeds %q: more than %d seeds", list, mostSeeds)
 		}
 		for seed := first; seed <= last; seed++ {
 			if seen[seed] {
-				return nil, usagef("--seeds %q: %d is there twice", list, seed)
+				return nil, usagef("invalid --seeds %q: duplicate %d", list, seed)
 			}
 			seen[seed] = true
 			out = append(out, seed)
@@ -133,5 +133,5 @@ func impossibleNote(empty *snapshot.Snapshot, pods []sim.Pod) []string {
 	if len(p.Models) > 0 {
 		wants += " of " + strings.Join(p.Models, " or ")
 	}
-	return []string{fmt.Sprintf("%d of %d pods fit no node even when it is empty, such as %s (%s): impossible, and counted as failed", len(never), len(pods), p.Name, wants)}
+	return []string{fmt.Sprintf("%d of %d pods fit no node even when it is empty, such as %s (%s): they are counted as failed", len(never), len(pods), p.Name, wants)}
 }

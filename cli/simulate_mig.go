@@ -22,11 +22,11 @@ func recutNames() []string {
 // runMIG is `berth simulate --protocol mig`: it needs no file and no cluster.
 func (s *simulateCommand) runMIG(ctx context.Context, plan *simulation.Plan) error {
 	if s.nodes+s.pods+s.chart != "" || s.live || len(s.add)+len(s.cut)+len(s.share) > 0 {
-		return usagef("--protocol mig makes nodes and requests of its own: leave out --nodes, --pods, --from-cluster, --add, --cut, --share and --chart")
+		return usagef("--protocol mig generates nodes and requests: omit --nodes, --pods, --from-cluster, --add, --cut, --share and --chart")
 	}
 	i := slices.Index(recutNames(), s.recut)
 	if i < 0 {
-		return usagef("--recut %q: choose %s", s.recut, strings.Join(recutNames(), ", "))
+		return usagef("invalid --recut %q: must be one of %s", s.recut, strings.Join(recutNames(), ", "))
 	}
 	bar := newRunProgress(s.o.Err)
 	r, err := (&simulation.MIGPlan{
@@ -56,7 +56,7 @@ func (s *simulateCommand) printMIG(r *simulation.MIGReport) error {
 	if r.Partial() {
 		partial = "  PARTIAL"
 	}
-	printf(s.o.Out, "MIG devices on 104 A100 of 40 GB, GPUs cut anew: %s, seeds %s%s\n\n", s.recut, s.seeds, partial)
+	printf(s.o.Out, "MIG devices on 104 A100 of 40 GB, repartitioning: %s, seeds %s%s\n\n", s.recut, s.seeds, partial)
 	t := &table{gap: 2, head: []string{"MIX", "POLICY"}}
 	for _, load := range r.Loads {
 		at := strconv.FormatFloat(load, 'g', -1, 64)
@@ -79,7 +79,7 @@ func (s *simulateCommand) printMIG(r *simulation.MIGReport) error {
 	if err := t.write(s.o.Out, screenOf(s.o.Out), false); err != nil {
 		return err
 	}
-	_, err := printLine(s.o.Out, "ACCEPTED AT L: percent of requests placed when L times all compute slices are asked for. HELD: percent of slices held.")
+	_, err := printLine(s.o.Out, "ACCEPTED AT L: percent of requests placed when L times all compute slices are requested. HELD: percent of slices allocated.")
 	return err
 }
 
@@ -88,5 +88,5 @@ func incomplete(ended, planned int) error {
 	if ended == planned {
 		return nil
 	}
-	return fmt.Errorf("interrupted: %d of %d runs went to their end; what is shown is partial", ended, planned)
+	return fmt.Errorf("interrupted: %d of %d runs completed; results are partial", ended, planned)
 }

@@ -46,7 +46,7 @@ func (s *simulateCommand) print(in simulateInput, plan *simulation.Plan, r *simu
 		printBlock(s.o.Out, block(line+"\n"))
 	}
 	if r.Protocol == simulation.ProtocolChurn {
-		printf(s.o.Out, "\nMean wait of the pods that were placed, in seconds:\n")
+		printf(s.o.Out, "\nMean wait of placed pods, in seconds:\n")
 		return waitTable(r).write(s.o.Out, screen, false)
 	}
 	if text := c.Text(min(cmp.Or(screen.width, plainWidth), 120), 14, styleOf(s.o.Out)); text != "" {
@@ -59,7 +59,7 @@ func (s *simulateCommand) print(in simulateInput, plan *simulation.Plan, r *simu
 // falls behind.
 func (s *simulateCommand) chartOf(in simulateInput, r *simulation.Report) *chart.Chart {
 	c := &chart.Chart{
-		Title: "GPU allocated: " + in.from, X: "GPU asked for by the pods that have arrived, % of all", Y: "GPU allocated, % of all",
+		Title: "GPU allocated: " + in.from, X: "GPU requested by the pods that have arrived, % of all", Y: "GPU allocated, % of all",
 	}
 	best := map[int]float64{}
 	for _, p := range r.Policies {

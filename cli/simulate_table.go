@@ -98,15 +98,15 @@ func classHead() []string {
 
 // legend says what the columns are.
 func legend(r *simulation.Report, base *simulation.PolicyReport) []string {
-	what := "AT N%: GPU allocated, in percent of all, when pods have asked for N%."
+	what := "AT N%: GPU allocated, in percent of all, when pods have requested N%."
 	if r.Protocol == simulation.ProtocolChurn {
 		what = "ALLOCATED: GPU allocated, in percent of all, mean over time after one mean run time."
 	}
-	failed := "CPU to 8: percent failed of the pods without GPU, with a share (milli-GPUs), with 1, 2, 4 and 8 GPUs"
+	failed := "CPU to 8: percent of failed pods without GPU, with a share (milli-GPUs), and with 1, 2, 4, and 8 GPUs"
 	if base != nil {
-		failed += fmt.Sprintf(";\n! is more than under %s", base.Name)
+		failed += fmt.Sprintf(";\n! more than under %s", base.Name)
 	}
-	return []string{what, failed + ".", "RUN S, TUNE S: CPU seconds of a run and of its tuning. US EACH: microseconds of CPU a decision."}
+	return []string{what, failed + ".", "RUN S, TUNE S: CPU seconds of a run and of its tuning. US EACH: CPU microseconds per decision."}
 }
 
 // baseline is the first policy that is not Berth's own; nil where none is, or

@@ -25,7 +25,7 @@ func TestSimulateComparesPolicies(t *testing.T) {
 	for _, want := range []string{
 		"pods_default.csv: 408 pods on 60 nodes with 268 GPUs, protocol fgd, seeds 1-3", "POLICY     AT 100%  AT 130%  CPU",
 		"\nberth ", "\nfgd ", "! first-fit fails more than fgd, in points: ", "* berth 9", "o fgd 9", "+ first-fit ",
-		"GPU asked for by the pods that have arrived",
+		"GPU requested by the pods that have arrived",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
@@ -64,7 +64,7 @@ func TestSimulateJSONIsTheSameForTheSameSeed(t *testing.T) {
 
 func TestSimulateChurnShowsWaits(t *testing.T) {
 	out := newStage(t).ok("simulate", "--protocol", "churn", "--nodes", cutNodes, "--pods", cutPods, "--seeds", "1", "--load", "0.5,1.2")
-	for _, want := range []string{"POLICY  LOAD  ALLOCATED", "berth   0.5 ", "fgd     1.2 ", "Mean wait of the pods"} {
+	for _, want := range []string{"POLICY  LOAD  ALLOCATED", "berth   0.5 ", "fgd     1.2 ", "Mean wait of placed pods"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
@@ -82,7 +82,7 @@ func TestSimulateMIGShowsAcceptance(t *testing.T) {
 	if raw := s.ok("simulate", "--protocol", "mig", "--seeds", "1", "--load", "1.3", "--policy", "berth", "--recut", "never", "-o", "json"); !strings.Contains(raw, `"accepted": `) {
 		t.Errorf("the JSON lacks acceptance:\n%s", raw)
 	}
-	if _, stderr, code := s.run("berth", "simulate", "--protocol", "mig", "--recut", "often"); code != 2 || !strings.Contains(stderr, "choose free, empty, never") {
+	if _, stderr, code := s.run("berth", "simulate", "--protocol", "mig", "--recut", "often"); code != 2 || !strings.Contains(stderr, "must be one of free, empty, never") {
 		t.Errorf("--recut often: exit code %d\n%s", code, stderr)
 	}
 }
@@ -90,7 +90,7 @@ func TestSimulateMIGShowsAcceptance(t *testing.T) {
 func TestSimulateWhatIf(t *testing.T) {
 	_, stderr, code := newStage(t).run("berth", "simulate", "--nodes", cutNodes, "--pods", cutPods, "--seeds", "1", "-o", "json",
 		"--add", "2xa100x8", "--cut", "a100=1g.5gb", "--share", "t4=4")
-	for _, want := range []string{"added 2 nodes of 8 NVIDIA A100-SXM4-40GB, each with 96 cores", "cut 16 GPUs into 1g.5gb", "GPUs by 4; percentages count each share as a GPU"} {
+	for _, want := range []string{"added 2 nodes of 8 NVIDIA A100-SXM4-40GB, each with 96 cores", "partitioned 16 GPUs into 1g.5gb", "GPUs by 4 each; percentages count each share as a GPU"} {
 		if code != 0 || !strings.Contains(stderr, want) {
 			t.Errorf("exit code %d; stderr lacks %q:\n%s", code, want, stderr)
 		}
@@ -115,23 +115,23 @@ func TestSimulateRefuses(t *testing.T) {
 		says       string
 	}{
 		{"a file without end", "--nodes /dev/zero --pods " + noGPU, 1, "/dev/zero is too large: more than 64 MiB"},
-		{"nothing to simulate on", "", 2, "say on what"},
-		{"nothing that comes", "--nodes " + cutNodes, 2, "say what comes"},
+		{"nothing to simulate on", "", 2, "no nodes: set"},
+		{"nothing that comes", "--nodes " + cutNodes, 2, "no pods: set"},
 		{"a policy near another", "--policy brth", 2, `unknown policy "brth"; did you mean "berth"?`},
-		{"a policy like no other", "--policy kubernetes-default", 2, "there are berth"},
-		{"a policy twice", "--policy fgd,fgd", 2, "fgd is there twice"},
-		{"no such protocol", "--protocol fdg", 2, "choose one of fgd, churn, mig"},
-		{"seeds that are none", "--seeds 1-x", 2, "write whole numbers, such as 42-51,60"},
+		{"a policy like no other", "--policy kubernetes-default", 2, "must be one of berth"},
+		{"a policy twice", "--policy fgd,fgd", 2, "duplicate fgd"},
+		{"no such protocol", "--protocol fdg", 2, "must be one of fgd, churn, mig"},
+		{"seeds that are none", "--seeds 1-x", 2, "use whole numbers, such as 42-51,60"},
 		{"seeds backwards", "--seeds 5-3", 2, "ends before it begins"},
-		{"a seed twice", "--seeds 1-3,2", 2, "2 is there twice"},
+		{"a seed twice", "--seeds 1-3,2", 2, "duplicate 2"},
 		{"too many seeds", "--seeds 1-99999999", 2, "more than 10000 seeds"},
-		{"no load", "--load 0", 2, "above 0"},
-		{"two loads without departures", "--load 1,2", 2, "takes one load"},
+		{"no load", "--load 0", 2, "greater than 0"},
+		{"two loads without departures", "--load 1,2", 2, "accepts one value"},
 		{"a chart that is no SVG", "--chart out.png", 2, "ends in .svg"},
-		{"an unknown form of output", "-o yaml", 2, "choose json"},
-		{"files and a cluster", "--from-cluster", 2, "give one of them"},
-		{"empty files", "--empty", 2, "goes with --from-cluster"},
-		{"files and mixes of its own", "--protocol mig", 2, "makes nodes and requests of its own"},
+		{"an unknown form of output", "-o yaml", 2, "must be json"},
+		{"files and a cluster", "--from-cluster", 2, "set either --nodes or --from-cluster"},
+		{"empty files", "--empty", 2, "requires --from-cluster"},
+		{"files and mixes of its own", "--protocol mig", 2, "generates nodes and requests"},
 		{"nodes added in no form", "--add four", 2, "NODESxMODELxGPUS"},
 		{"a cut of what is not there", "--cut h100=1g.10gb", 2, "no node has"},
 		{"a file that is not there", "--nodes gone.csv", 1, "gone.csv: no such file"},
@@ -169,7 +169,7 @@ func TestSimulateSaysWhatIsImpossible(t *testing.T) {
 func TestSimulateFromCluster(t *testing.T) {
 	s := newStage(t, lab()...)
 	stdout, stderr, code := s.run("berth", "simulate", "--from-cluster", "--seeds", "1-2")
-	if code != 0 || !strings.Contains(stderr, "placed already: ") || !strings.Contains(stdout, "5 nodes with 14 GPUs") {
+	if code != 0 || !strings.Contains(stderr, "already placed: ") || !strings.Contains(stdout, "5 nodes with 14 GPUs") {
 		t.Errorf("exit code %d, want what is placed and 14 GPUs:\n%s%s", code, stdout, stderr)
 	}
 	if _, stderr, code = s.run("berth", "simulate", "--from-cluster", "--share", "t4=2"); code != 2 || !strings.Contains(stderr, "add --empty") {
@@ -180,7 +180,7 @@ func TestSimulateFromCluster(t *testing.T) {
 		t.Errorf("exit code %d, want an empty cluster:\n%s%s", code, stdout, stderr)
 	}
 	bare := newStage(t, node("n", "Tesla T4", 2, "", api.ResourceGPU, 2))
-	if _, stderr, code = bare.run("berth", "simulate", "--from-cluster"); code != 1 || !strings.Contains(stderr, "give --pods FILE.csv") {
+	if _, stderr, code = bare.run("berth", "simulate", "--from-cluster"); code != 1 || !strings.Contains(stderr, "set --pods FILE.csv") {
 		t.Errorf("a cluster without pods says what comes: exit code %d\n%s", code, stderr)
 	}
 }

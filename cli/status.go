@@ -54,12 +54,12 @@ func newStatus(o Options) *cobra.Command {
 	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say whether `berth up` runs, and where",
-		Long:  "Say whether `berth up` runs in a data folder, and where it listens. The exit code is 3 when it does not run.",
+		Short: "Show whether `berth up` is running, and where",
+		Long:  "Show whether `berth up` is running in a data folder, and the address of its API server. Exits with code 3 if it is not running.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
-				return usagef("--output %q: only json is understood here", output)
+				return usagef("invalid --output %q: must be json", output)
 			}
 			d, err := datadir.At(dir)
 			if err != nil {
@@ -141,16 +141,16 @@ func notebookStatus(ctx context.Context, d datadir.Dir, s datadir.State) *kindSt
 func printStatus(w io.Writer, d datadir.Dir, r statusResult) {
 	switch {
 	case r.Ready:
-		printf(w, "berth up runs in %s (pid %d, since %s): %d nodes, %d GPUs, fleet %s\n\n", d.Short(), r.PID, r.Started, r.Nodes, r.GPUs, r.Fleet)
+		printf(w, "berth up is running in %s (pid %d, since %s): %d nodes, %d GPUs, fleet %s\n\n", d.Short(), r.PID, r.Started, r.Nodes, r.GPUs, r.Fleet)
 		printAddresses(w, d, datadir.State{Server: r.Server, HostProcesses: r.HostProcesses})
 		if r.Notebooks != nil {
 			printf(w, "notebooks: %s\n", r.Notebooks)
 		}
 	case r.Running:
-		printf(w, "berth up starts in %s (pid %d); its log is in %s\n", d.Short(), r.PID, d.Logs())
+		printf(w, "berth up is starting in %s (pid %d); see its log in %s\n", d.Short(), r.PID, d.Logs())
 	case r.Fleet != "":
-		printf(w, "nothing runs in %s; `berth up` goes on from what is kept there (fleet %s)\n", d.Short(), r.Fleet)
+		printf(w, "nothing is running in %s; `berth up` continues with the data kept there (fleet %s)\n", d.Short(), r.Fleet)
 	default:
-		printf(w, "nothing runs in %s and nothing is kept there; `berth up` starts a cluster\n", d.Short())
+		printf(w, "nothing is running in %s and no data is kept there; `berth up` starts a cluster\n", d.Short())
 	}
 }

@@ -78,11 +78,11 @@ func newUp(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a Kubernetes control plane with a simulated GPU fleet",
-		Long: "Start a real Kubernetes control plane (etcd, API server, controllers, scheduler) in one process,\n" +
-			"with simulated nodes that carry GPUs. It needs no root, no Docker and no network, listens on the\n" +
-			"loopback address alone, and keeps everything in one folder.",
+		Long: "Start a real Kubernetes control plane (etcd, API server, controllers, scheduler) in one process, with simulated\n" +
+			"GPU nodes. It needs no root, no Docker, and no network, listens on loopback only, and keeps all data in one\n" +
+			"folder.",
 		Example: "  berth up                       the default fleet: 6 nodes, 34 GPUs\n" +
-			"  berth up --fleet lab           gpu-node-1 to 3 with 8 A100, 4 V100 and 2 T4\n" +
+			"  berth up --fleet lab           gpu-node-1 to 3 with 8 A100, 4 V100, and 2 T4\n" +
 			"  berth up --fleet scale:1000    1,000 nodes with 8 GPUs each\n" +
 			"  berth up --detach -o json      return when ready, with one JSON object",
 		Args: cobra.NoArgs,
@@ -90,41 +90,41 @@ func newUp(o Options) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&u.dir, "dir", "", "data folder (default $XDG_DATA_HOME/berth/default)")
-	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N or a fleet file (default: the folder's own, else default)")
+	f.StringVar(&u.o.Fleet, "fleet", "", "lab, default, scale:N, none, or a fleet file (default: the folder's, else default)")
 	f.IntVar(&u.o.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
-	f.StringVar(&u.o.Scheduler, "scheduler", "", "stock (kube-scheduler as it is), berth (with Berth's plugins) or none (run one beside it) (default: the folder's last, and berth in a new one)")
-	f.StringVar(&u.o.Kubernetes, "kubernetes-version", "", "serve the API of this version of Kubernetes, from "+versionsSentence()+" (default: the folder's last, and the newest in a new one)")
-	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "let new pods that ask for GPUs tolerate the taint nvidia.com/gpu:NoSchedule")
-	f.StringVar(&u.o.Notebooks, "notebooks", "", notebooksUsage+" (default: the folder's last, and auto in a new one)")
+	f.StringVar(&u.o.Scheduler, "scheduler", "", "berth (kube-scheduler with Berth's plugins), stock (without them), or none (default: the folder's last, else berth)")
+	f.StringVar(&u.o.Kubernetes, "kubernetes-version", "", "serve the API of this Kubernetes version, from "+versionsSentence()+" (default: the folder's last, else the newest)")
+	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "add a toleration for nvidia.com/gpu:NoSchedule to new pods that request GPUs")
+	f.StringVar(&u.o.Notebooks, "notebooks", "", notebooksUsage+" (default: the folder's last, else auto)")
 	u.o.NodePolicy.flags(f)
-	f.StringArrayVar(&u.o.HostProcesses, "host-process", nil, "PATTERN=CMD: run CMD on this machine, as you, for containers whose image fits PATTERN; {port}, {prefix} and {home} in it are filled in (repeatable)")
-	f.StringArrayVar(&u.o.HostEnv, "host-env", nil, "NAME: let host processes have this variable of their container, or else of berth's own environment; NAME* is every one that begins so (repeatable)")
-	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is gone (for benchmarks)")
+	f.StringArrayVar(&u.o.HostProcesses, "host-process", nil, "PATTERN=CMD: run CMD on this machine, as your user, for containers whose image matches PATTERN; {port}, {prefix}, and {home} are replaced (repeatable)")
+	f.StringArrayVar(&u.o.HostEnv, "host-env", nil, "NAME: pass this environment variable of the container, or else of berth, to host processes; NAME* passes all with this prefix (repeatable)")
+	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is removed (for benchmarks)")
 	f.Lookup("hold-scheduler").Hidden = true
-	f.BoolVar(&u.o.NewKeys, "new-keys", false, "make new keys first: every kubeconfig, certificate and token that was handed out before is refused from then on")
-	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready and go on in the background")
-	f.StringVarP(&u.output, "output", "o", "", "json: one object on stdout and nothing else")
+	f.BoolVar(&u.o.NewKeys, "new-keys", false, "create new keys: every kubeconfig, certificate, and token issued before becomes invalid")
+	f.BoolVarP(&u.detach, "detach", "d", false, "return when ready, and continue in the background")
+	f.StringVarP(&u.output, "output", "o", "", "json: print one object")
 	return cmd
 }
 
 func (u *upCommand) main(ctx context.Context) error {
 	u.o.Began = began()
 	if u.output != "" && u.output != "json" {
-		return usagef("--output %q: only json is understood here", u.output)
+		return usagef("invalid --output %q: must be json", u.output)
 	}
 	for _, rule := range u.o.HostProcesses {
 		if pattern, command, _ := strings.Cut(rule, "="); strings.TrimSpace(pattern) == "" || strings.TrimSpace(command) == "" {
-			return usagef("--host-process %q: write PATTERN=CMD, such as 'jupyter*=jupyter-notebook --ip=127.0.0.1 --port={port}'", rule)
+			return usagef("invalid --host-process %q: must be PATTERN=CMD, such as 'jupyter*=jupyter-notebook --ip=127.0.0.1 --port={port}'", rule)
 		}
 	}
 	if u.o.Port < 0 || u.o.Port > 65535 {
-		return usagef("--port %d: a port is between 1 and 65535", u.o.Port)
+		return usagef("invalid --port %d: must be between 1 and 65535", u.o.Port)
 	}
 	if s := u.o.Scheduler; s != "" && s != "stock" && s != "berth" && s != "none" {
-		return usagef("--scheduler %q: it is stock, berth or none", s)
+		return usagef("invalid --scheduler %q: must be stock, berth, or none", s)
 	}
 	if v := u.o.Kubernetes; v != "" && !slices.Contains(buildinfo.KubernetesMinors(), v) {
-		return usagef("--kubernetes-version %q: it is a version from %s", v, versionsSentence())
+		return usagef("invalid --kubernetes-version %q: must be a version from %s", v, versionsSentence())
 	}
 	if err := errors.Join(checkNotebooks(u.o.Notebooks), u.o.NodePolicy.check()); err != nil {
 		return err
@@ -168,18 +168,18 @@ func (u *upCommand) already(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if u.o.NewKeys {
-		return false, fmt.Errorf("keys are made anew at a start, and berth up runs in %s (pid %d): `berth down` first", u.o.Dir.Short(), pid)
+		return false, fmt.Errorf("new keys are created at startup, but berth up is running in %s (pid %d): run `berth down` first", u.o.Dir.Short(), pid)
 	}
 	if u.output == "json" {
 		return true, u.printJSON(state)
 	}
-	printf(u.out, "berth up already runs in %s (pid %d)\n\n", u.o.Dir.Short(), pid)
+	printf(u.out, "berth up is already running in %s (pid %d)\n\n", u.o.Dir.Short(), pid)
 	printAddresses(u.out, u.o.Dir, state)
 	return true, nil
 }
 
 // errEnded says that the holder of a folder has let it go.
-var errEnded = errors.New("it has ended")
+var errEnded = errors.New("it has exited")
 
 // readyPatience is how long a berth up that runs already may take to answer: it may
 // still be starting, on a machine that is busy.
@@ -204,7 +204,7 @@ func awaitReady(ctx context.Context, dir datadir.Dir) (datadir.State, error) {
 		case <-ctx.Done():
 			return state, context.Cause(ctx)
 		case <-wait:
-			return state, fmt.Errorf("the berth up in %s (pid %d) does not answer after %v; its log is in %s", dir.Short(), pid, readyPatience, dir.Logs())
+			return state, fmt.Errorf("berth up in %s (pid %d) does not respond after %v; see its log in %s", dir.Short(), pid, readyPatience, dir.Logs())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -23,7 +23,7 @@ func newVersion(o Options) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this program",
+		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			r := versionResult{buildinfo.Version, buildinfo.Revision(), buildinfo.Kubernetes, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
@@ -39,7 +39,7 @@ func newVersion(o Options) *cobra.Command {
 			case "yaml":
 				raw, err = yaml.Marshal(r)
 			default:
-				return usagef("--output %q: choose json or yaml", output)
+				return usagef("invalid --output %q: must be json or yaml", output)
 			}
 			if err == nil {
 				_, err = o.Out.Write(raw)

@@ -12,7 +12,7 @@ func TestChooseScheduler(t *testing.T) {
 		{"a folder keeps what it had", "", SchedulerBerth, SchedulerBerth},
 		{"what is asked for wins", SchedulerStock, SchedulerBerth, SchedulerStock},
 		{"none is a choice too", SchedulerNone, SchedulerBerth, SchedulerNone},
-		{"a name that is none is refused", "best", "", `scheduler "best": it is stock, berth or none`},
+		{"a name that is none is refused", "best", "", `scheduler "best": must be stock, berth, or none`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fresh := tt.had == "new"

@@ -24,5 +24,5 @@ func page(w http.ResponseWriter, path string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	path = html.EscapeString(path)
-	fmt.Fprintf(w, "<!DOCTYPE html>\n<meta http-equiv=\"refresh\" content=\"0;url=%s\">\n<a href=\"%s\">to the notebook</a>\n", path, path)
+	fmt.Fprintf(w, "<!DOCTYPE html>\n<meta http-equiv=\"refresh\" content=\"0;url=%s\">\n<a href=\"%s\">Open the notebook</a>\n", path, path)
 }

@@ -113,7 +113,7 @@ func (g *Gate) Connect(to Notebook) {
 			if errors.Is(err, context.Canceled) {
 				return // who asked has gone
 			}
-			refuse(w, http.StatusBadGateway, fmt.Sprintf("the notebook does not answer: %v", err))
+			refuse(w, http.StatusBadGateway, fmt.Sprintf("the notebook does not respond: %v", err))
 		},
 	}}
 	g.swap(b)
@@ -136,7 +136,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch g.keys.check(r, cookieName(g.port)) {
 	case stranger:
-		refuse(w, http.StatusForbidden, "open the address that `berth notebook open` printed last, with its token: each is for one browser or program, and a new one is printed when it is used")
+		refuse(w, http.StatusForbidden, "open the last address that `berth notebook open` printed, with its token: each works for one browser or program, and a new one is printed when it is used")
 		return
 	case newcomer:
 		g.welcome(w, r)
@@ -146,7 +146,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to := g.to.Load()
 	if to == nil {
 		w.Header().Set("Retry-After", "2")
-		refuse(w, http.StatusServiceUnavailable, "the notebook restarts, or the connection to it was lost; it is made again: reload the page in a while")
+		refuse(w, http.StatusServiceUnavailable, "the notebook is restarting, or the connection to it was lost; reconnecting: reload the page in a while")
 		return
 	}
 	if r.URL.Path == "/" && g.path != "/" && r.Method == http.MethodGet {

@@ -131,17 +131,17 @@ func TestRequests(t *testing.T) {
 		{"a program's call", "DELETE", nil, 200, "DELETE"},
 		{"a name that leads here", "GET", []string{"Host: evil.example:" + port}, 403, `the request is for "evil.example:` + port + `"`},
 		{"a name that ends like ours", "GET", []string{"Host: localhost.evil.example:" + port}, 403, "the request is for"},
-		{"another port", "GET", []string{"Host: localhost:1"}, 403, "keep its number"},
-		{"no port", "GET", []string{"Host: localhost"}, 403, "keep its number"},
-		{"a call of another page", "POST", []string{"Origin: https://evil.example"}, 403, `a page of "https://evil.example" may not use this notebook`},
-		{"a call of a page that hides who it is", "POST", []string{"Origin: null"}, 403, "may not use"},
-		{"a call of a page at another port", "POST", []string{"Origin: http://localhost:1"}, 403, "may not use"},
-		{"a read of another page", "GET", []string{"Origin: https://evil.example"}, 403, "may not use"},
+		{"another port", "GET", []string{"Host: localhost:1"}, 403, "use the same number"},
+		{"no port", "GET", []string{"Host: localhost"}, 403, "use the same number"},
+		{"a call of another page", "POST", []string{"Origin: https://evil.example"}, 403, `a page of "https://evil.example" cannot use this notebook`},
+		{"a call of a page that hides who it is", "POST", []string{"Origin: null"}, 403, "cannot use"},
+		{"a call of a page at another port", "POST", []string{"Origin: http://localhost:1"}, 403, "cannot use"},
+		{"a read of another page", "GET", []string{"Origin: https://evil.example"}, 403, "cannot use"},
 		{"a script of a page at another port", "GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script"}, 403, "another origin (same-site)"},
 		{"a frame in another page", "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, 403, "another origin"},
 		{"a form of another page", "POST", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, 403, "another origin"},
 		{"a link on another page", "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, 200, ""},
-		{"a WebSocket of another page", "GET", []string{upgrade, "Connection: Upgrade", "Origin: https://evil.example"}, 403, "may not use"},
+		{"a WebSocket of another page", "GET", []string{upgrade, "Connection: Upgrade", "Origin: https://evil.example"}, 403, "cannot use"},
 		{"a WebSocket of another page without its name", "GET", []string{upgrade, "Connection: Upgrade", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: websocket"}, 403, "another origin"},
 		{"a WebSocket of its own", "GET", []string{upgrade, "Connection: Upgrade", "Origin: http://localhost:" + port}, 101, ""},
 	}
@@ -165,7 +165,7 @@ func TestSecrets(t *testing.T) {
 	d := newDoor(t, "jupyters")
 	path := d.at("/notebook/ns/ada/api")
 	for _, headers := range [][]string{nil, {"Cookie: berth-notebook-" + strconv.Itoa(d.Port()) + "=x"}, {"Authorization: token x"}, {"Authorization: token "}} {
-		if status, body, _ := d.ask("GET", path, headers...); status != 403 || !strings.Contains(body, "open the address that") {
+		if status, body, _ := d.ask("GET", path, headers...); status != 403 || !strings.Contains(body, "open the last address that") {
 			t.Errorf("with %q it answers %d %q, want 403", headers, status, body)
 		}
 	}
@@ -240,7 +240,7 @@ func TestNotConnected(t *testing.T) {
 		t.Errorf("it answers %d %q", status, body)
 	}
 	d.Connect(gate.Notebook{Dial: func(context.Context) (net.Conn, error) { return nil, io.ErrUnexpectedEOF }})
-	if status, body, _ := d.ask("GET", d.at("/x"), cookie); status != 502 || !strings.Contains(body, "the notebook does not answer: unexpected EOF") {
+	if status, body, _ := d.ask("GET", d.at("/x"), cookie); status != 502 || !strings.Contains(body, "the notebook does not respond: unexpected EOF") {
 		t.Errorf("it answers %d %q", status, body)
 	}
 }

@@ -14,14 +14,14 @@ import (
 // to this machine, and by what browsers say of the page that a request is from.
 func foreign(r *http.Request, port int) string {
 	if !own(r.Host, port) {
-		return fmt.Sprintf("this address is localhost:%d, and the request is for %q; where the port is forwarded on, keep its number: `berth notebook open NAME --port %d` takes the one you say",
+		return fmt.Sprintf("this address is localhost:%d, but the request is for %q; if you forward the port, use the same number on both sides: `berth notebook open NAME --port %d` sets it",
 			port, r.Host, port)
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		if strings.EqualFold(origin, "http://"+r.Host) {
 			return ""
 		}
-		return fmt.Sprintf("a page of %q may not use this notebook; open the notebook's own address", origin)
+		return fmt.Sprintf("a page of %q cannot use this notebook; open the notebook's own address", origin)
 	}
 	switch site := r.Header.Get("Sec-Fetch-Site"); site {
 	case "", "none", "same-origin":
@@ -30,7 +30,7 @@ func foreign(r *http.Request, port int) string {
 		if navigates(r) {
 			return ""
 		}
-		return fmt.Sprintf("a page of another origin (%s) may not use this notebook; open the notebook's own address", site)
+		return fmt.Sprintf("a page of another origin (%s) cannot use this notebook; open the notebook's own address", site)
 	}
 }
 

@@ -30,15 +30,15 @@ func Add(nodes []cluster.Spec, what string) ([]cluster.Spec, string, error) {
 	count, rest, ok := strings.Cut(what, "x")
 	at := strings.LastIndex(rest, "x")
 	if !ok || at < 0 {
-		return nil, "", fmt.Errorf("add %q: write NODESxMODELxGPUS, such as 4xh100x8", what)
+		return nil, "", fmt.Errorf("invalid --add %q: must be NODESxMODELxGPUS, such as 4xh100x8", what)
 	}
 	n, err1 := strconv.Atoi(count)
 	gpus, err2 := strconv.Atoi(rest[at+1:])
 	switch {
 	case err1 != nil || n < 1 || n > mostAddedNodes:
-		return nil, "", fmt.Errorf("add %q: %q nodes; it must be from 1 to %d", what, count, mostAddedNodes)
+		return nil, "", fmt.Errorf("invalid --add %q: %q nodes; must be from 1 to %d", what, count, mostAddedNodes)
 	case err2 != nil || gpus < 1 || gpus > mostNodeGPUs:
-		return nil, "", fmt.Errorf("add %q: %q GPUs to a node; it must be from 1 to %d", what, rest[at+1:], mostNodeGPUs)
+		return nil, "", fmt.Errorf("invalid --add %q: %q GPUs per node; must be from 1 to %d", what, rest[at+1:], mostNodeGPUs)
 	}
 	one, err := nodeOf(nodes, rest[:at], gpus)
 	if err != nil {
@@ -94,7 +94,7 @@ func nodeOf(nodes []cluster.Spec, model string, count int) (cluster.Spec, error)
 		if near := gpu.Nearest(model); near != "" {
 			return cluster.Spec{}, fmt.Errorf("unknown GPU model %q; the nearest is %s", model, near)
 		}
-		return cluster.Spec{}, fmt.Errorf("unknown GPU model %q; write it as in the nodes' file, or a part of NVIDIA's name such as h100", model)
+		return cluster.Spec{}, fmt.Errorf("unknown GPU model %q; use the name in the nodes' file, or a part of NVIDIA's name such as h100", model)
 	}
 	// Of several, the one on a baseboard with NVLink: it is what nodes of eight have.
 	slices.SortStableFunc(found, func(a, b gpu.Product) int { return b.NVLinks - a.NVLinks })
@@ -114,7 +114,7 @@ func nodeOf(nodes []cluster.Spec, model string, count int) (cluster.Spec, error)
 func Cut(nodes []cluster.Spec, what string) (string, error) {
 	model, list, ok := strings.Cut(what, "=")
 	if !ok || model == "" || list == "" {
-		return "", fmt.Errorf("cut %q: write MODEL=PROFILE, such as a100=1g.5gb", what)
+		return "", fmt.Errorf("invalid --cut %q: must be MODEL=PROFILE, such as a100=1g.5gb", what)
 	}
 	layouts, refused, changed := map[string][]gpu.MIGDevice{}, map[string]error{}, 0
 	var first error
@@ -143,7 +143,7 @@ func Cut(nodes []cluster.Spec, what string) (string, error) {
 	}
 	switch {
 	case changed > 0:
-		return fmt.Sprintf("cut %d GPUs into %s", changed, list), nil
+		return fmt.Sprintf("partitioned %d GPUs into %s", changed, list), nil
 	case first != nil:
 		return "", fmt.Errorf("cut %q: %w", what, first)
 	}
@@ -154,7 +154,7 @@ func Cut(nodes []cluster.Spec, what string) (string, error) {
 func layoutOf(product string, profiles []string) ([]gpu.MIGDevice, error) {
 	p, ok := gpu.Find(product)
 	if !ok {
-		return nil, fmt.Errorf("%s has no MIG that is known", product)
+		return nil, fmt.Errorf("%s has no known MIG profiles", product)
 	}
 	if f, ok := p.Profile(profiles[0]); ok && len(profiles) == 1 {
 		profiles = slices.Repeat(profiles, max(1, min(f.Max, p.ComputeSlices/max(1, f.Slices))))
@@ -170,7 +170,7 @@ func Share(nodes []cluster.Spec, what string) (string, error) {
 	model, number, ok := strings.Cut(what, "=")
 	n, err := strconv.Atoi(number)
 	if !ok || model == "" || err != nil || n < 2 || n > 48 {
-		return "", fmt.Errorf("share %q: write MODEL=SHARES with 2 to 48 shares, such as t4=4", what)
+		return "", fmt.Errorf("invalid --share %q: must be MODEL=SHARES with 2 to 48 shares, such as t4=4", what)
 	}
 	changed := 0
 	for i := range nodes {
@@ -181,7 +181,7 @@ func Share(nodes []cluster.Spec, what string) (string, error) {
 				continue
 			}
 			if g.MIGEnabled {
-				return "", fmt.Errorf("share %q: GPU %d of node %s is cut by MIG; share or cut, not both", what, g.Index, nodes[i].Name)
+				return "", fmt.Errorf("share %q: GPU %d of node %s is partitioned with MIG; use either --share or --cut", what, g.Index, nodes[i].Name)
 			}
 			changed++
 			g.MemoryBytes /= int64(n)
@@ -191,14 +191,14 @@ func Share(nodes []cluster.Spec, what string) (string, error) {
 			}
 		}
 		if len(out) > mostNodeGPUs {
-			return "", fmt.Errorf("share %q: node %s would offer %d GPUs; %d is the most", what, nodes[i].Name, len(out), mostNodeGPUs)
+			return "", fmt.Errorf("share %q: node %s would offer %d GPUs; at most %d are possible", what, nodes[i].Name, len(out), mostNodeGPUs)
 		}
 		nodes[i].GPUs = out
 	}
 	if changed == 0 {
 		return "", fmt.Errorf("share %q: %w", what, unknownHere(nodes, model))
 	}
-	return fmt.Sprintf("shared %d GPUs by %d; percentages count each share as a GPU", changed, n), nil
+	return fmt.Sprintf("shared %d GPUs by %d each; percentages count each share as a GPU", changed, n), nil
 }
 
 // named says whether a product is meant by a word: by its whole name, or by

@@ -105,10 +105,10 @@ func TestWhatIfRefusesWhatCannotBe(t *testing.T) {
 		{"a model that nobody makes", "1xquadruplex9000superx8", add, "unknown GPU model"},
 		{"a cut without a profile", "a100", cut, "MODEL=PROFILE"},
 		{"a profile that the product lacks", "a100=1g.10g", cut, "the nearest is 1g.10gb"},
-		{"a product without MIG", "t4=1g.5gb", cut, "no MIG"},
+		{"a product without MIG", "t4=1g.5gb", cut, "no known MIG"},
 		{"a model that is not there", "h100=1g.10gb", cut, `no node has a "h100"; they have NVIDIA A100-SXM4-40GB, T4`},
 		{"too few shares", "t4=1", share, "2 to 48"},
-		{"more devices than a node offers", "a100=40", share, "127 is the most"},
+		{"more devices than a node offers", "a100=40", share, "at most 127 are possible"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := tt.do(small(), tt.what); err == nil || !strings.Contains(err.Error(), tt.says) {
@@ -120,7 +120,7 @@ func TestWhatIfRefusesWhatCannotBe(t *testing.T) {
 	if err := cut(nodes, "a100=1g.5gb"); err != nil {
 		t.Fatal(err)
 	}
-	if err := share(nodes, "a100=2"); err == nil || !strings.Contains(err.Error(), "not both") {
+	if err := share(nodes, "a100=2"); err == nil || !strings.Contains(err.Error(), "either --share or --cut") {
 		t.Errorf("GPUs that are cut are shared too: %v", err)
 	}
 }
