@@ -25,7 +25,7 @@ var layers = map[string]struct {
 	"core":         {may: []string{"core"}},
 	"api":          {may: []string{"api"}, ext: true},
 	"sim":          {may: []string{"sim", "core", "internal"}},
-	"internal":     {may: []string{"internal"}},
+	"internal":     {may: []string{"internal", "core"}, ext: true}, // of core: the nearest word, for strictyaml
 	"kube":         {may: []string{"kube", "api", "core", "internal"}, ext: true},
 	"agent":        {may: []string{"agent", "kube", "api", "core", "internal"}, ext: true},
 	"scheduler":    {may: []string{"scheduler", "kube", "api", "core", "internal"}, ext: true},

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"berth.dev/berth/agent/config"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // webConfig is the web configuration file of Prometheus' exporters.
@@ -70,18 +70,18 @@ func readWebConfig(name string) (*web, error) {
 		return nil, fmt.Errorf("--web-config-file: %w", err)
 	}
 	w := &web{reads: []string{name}}
-	if err := config.Decode(name, data, &w.file); err != nil {
+	if err := strictyaml.Decode(name, data, &w.file); err != nil {
 		return nil, err
 	}
 	err = w.check(filepath.Dir(name))
-	if e, ok := errors.AsType[*config.Error](err); ok {
-		e.File, e.Line = name, config.Locate(data, e.Field)
+	if e, ok := errors.AsType[*strictyaml.Error](err); ok {
+		e.File, e.Line = name, strictyaml.Locate(data, e.Field)
 	}
 	return w, err
 }
 
 func bad(field, message, fix string) error {
-	return &config.Error{Field: field, Message: message, Fix: fix}
+	return &strictyaml.Error{Field: field, Message: message, Fix: fix}
 }
 
 // check makes the TLS configuration, and says what is wrong with the file.

@@ -1,3 +1,6 @@
+// Package config reads NVIDIA's device plugin configuration (Parse) and mig-parted's
+// (ParseMIG) strictly. It applies nothing, and it does not read flags or the
+// environment.
 package config
 
 import "go.yaml.in/yaml/v3"

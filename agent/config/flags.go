@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // defaults is a document that says what holds where the file is silent.
@@ -24,7 +25,7 @@ func defaults() document {
 }
 
 // flags checks flags, without flags.plugin.
-func (p *parser) flags() *Error {
+func (p *parser) flags() *strictyaml.Error {
 	f := p.doc.Flags
 	if err := p.oneOf("flags.migStrategy", "unknown MIG strategy", f.MIGStrategy, "none", "single", "mixed"); err != nil {
 		return err
@@ -50,15 +51,15 @@ func (p *parser) flags() *Error {
 	b := p.doc.beside
 	o.KubeletSocket = or(b.KubeletSocket, DefaultKubeletSocket)
 	o.CDIFeatureFlags, o.CDIDisableHooks, o.Health = b.CDIFeatureFlags, b.CDIDisableHooks, b.Health
-	var err *Error
-	o.GFD.SleepInterval, err = p.sleep(follow(&f.GFD.SleepInterval))
+	var err *strictyaml.Error
+	o.GFD.SleepInterval, err = p.sleep(strictyaml.Follow(&f.GFD.SleepInterval))
 	return err
 }
 
 // sleep reads an interval: "60s", "infinite", which is 0, or nanoseconds.
-func (p *parser) sleep(n *yaml.Node) (time.Duration, *Error) {
+func (p *parser) sleep(n *yaml.Node) (time.Duration, *strictyaml.Error) {
 	const path = "flags.gfd.sleepInterval"
-	if n == nil || n.IsZero() || isNull(n) {
+	if n == nil || n.IsZero() || strictyaml.IsNull(n) {
 		return time.Minute, nil
 	}
 	if n.Kind == yaml.ScalarNode {
@@ -75,13 +76,13 @@ func (p *parser) sleep(n *yaml.Node) (time.Duration, *Error) {
 			return d, nil
 		}
 	}
-	return 0, p.fail(path, "invalid duration: "+found(n), `use a duration such as 60s, or infinite`)
+	return 0, p.fail(path, "invalid duration: "+strictyaml.Found(n), `use a duration such as 60s, or infinite`)
 }
 
 // plugin checks flags.plugin.
-func (p *parser) plugin() *Error {
+func (p *parser) plugin() *strictyaml.Error {
 	f := p.doc.Flags.Plugin
-	strategies, err := p.listStrategies(follow(&f.DeviceListStrategy))
+	strategies, err := p.listStrategies(strictyaml.Follow(&f.DeviceListStrategy))
 	if err != nil {
 		return err
 	}
@@ -98,19 +99,19 @@ func (p *parser) plugin() *Error {
 }
 
 // listStrategies reads one strategy or a list; none is envvar.
-func (p *parser) listStrategies(n *yaml.Node) ([]string, *Error) {
+func (p *parser) listStrategies(n *yaml.Node) ([]string, *strictyaml.Error) {
 	const path = "flags.plugin.deviceListStrategy"
 	var given, out []string
 	switch {
-	case n == nil || n.IsZero() || isNull(n):
+	case n == nil || n.IsZero() || strictyaml.IsNull(n):
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
 		if given = []string{n.Value}; strings.Contains(n.Value, ",") { // as the flag and its variable are written
 			given = list(n.Value)
 			p.warn(path, "a list in one text; it is read as one", "write a list: ["+strings.Join(given, ", ")+"]")
 		}
 	default:
-		if n.Kind != yaml.SequenceNode || decodeNode(p.file, n, &given) != nil {
-			return nil, p.fail(path, "invalid deviceListStrategy: "+found(n), "use envvar, or a list such as [envvar, cdi-cri]")
+		if n.Kind != yaml.SequenceNode || strictyaml.NewDecoder(p.file).Decode(n, path, &given) != nil {
+			return nil, p.fail(path, "invalid deviceListStrategy: "+strictyaml.Found(n), "use envvar, or a list such as [envvar, cdi-cri]")
 		}
 	}
 	for _, s := range given {

@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/mig"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // migDocument is the file of NVIDIA's mig-parted and MIG manager, version v1.
@@ -35,14 +36,14 @@ var migFilter = regexp.MustCompile(`^0x[0-9A-Fa-f]{8}(:0x[0-9A-Fa-f]{8})?$`)
 // MIGFile is what a file of MIG configurations says.
 type MIGFile struct {
 	Configs map[string]mig.Config // by name; those that can be used
-	// Faults say why a configuration is left out, by its name; each is an *Error.
+	// Faults say why a configuration is left out, by its name; each is an *strictyaml.Error.
 	Faults map[string]error
 	// Remarks are of forms that are read here and that NVIDIA's tools refuse.
 	Remarks []error
 }
 
 // ParseMIG reads the file of NVIDIA's mig-parted. A mistake in a configuration
-// costs that configuration, and is in Faults; the error, which is an *Error, is
+// costs that configuration, and is in Faults; the error, which is an *strictyaml.Error, is
 // for mistakes of the file as a whole. Whether a GPU can be cut so is not checked:
 // that depends on the node, see mig.Plan.
 //
@@ -51,16 +52,16 @@ type MIGFile struct {
 // UUID are read with a remark. It is stricter in one thing: a device-filter that is
 // not a PCI ID, which mig-parted takes for one that matches no GPU, is a mistake.
 func ParseMIG(name string, data []byte) (MIGFile, error) {
-	root, err := parse(name, data)
+	root, err := strictyaml.Parse(name, data)
 	if err != nil {
 		return MIGFile{}, err
 	}
-	p := &migParser{parser: parser{file: name, root: root}, decoder: decoder{file: name, left: maxValues}}
+	p := &migParser{parser: parser{file: name, root: root}, decoder: strictyaml.NewDecoder(name)}
 	if root == nil {
-		return MIGFile{}, &Error{File: name, Message: "no mig-configs", Fix: "write mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}"}
+		return MIGFile{}, &strictyaml.Error{File: name, Message: "no mig-configs", Fix: "write mig-configs: {all-disabled: [{devices: all, mig-enabled: false}]}"}
 	}
 	var doc migDocument
-	if err := p.decoder.decode(root, "", &doc); err != nil {
+	if err := p.decoder.Decode(root, "", &doc); err != nil {
 		return MIGFile{}, err
 	}
 	switch {
@@ -88,7 +89,7 @@ func ParseMIG(name string, data []byte) (MIGFile, error) {
 
 type migParser struct {
 	parser
-	decoder decoder
+	decoder *strictyaml.Decoder
 	remarks []error
 }
 
@@ -96,14 +97,14 @@ func (p *migParser) remark(path, message, fix string) {
 	p.remarks = append(p.remarks, p.fail(path, message, fix))
 }
 
-func (p *migParser) migConfig(key string, n *yaml.Node) (mig.Config, *Error) {
+func (p *migParser) migConfig(key string, n *yaml.Node) (mig.Config, *strictyaml.Error) {
 	c := mig.Config{Name: key}
-	at := join("mig-configs", key)
+	at := strictyaml.Join("mig-configs", key)
 	var entries []migEntry
 	if n.IsZero() {
 		n = &yaml.Node{Kind: yaml.SequenceNode}
 	}
-	if err := p.decoder.decode(n, at, &entries); err != nil {
+	if err := p.decoder.Decode(n, at, &entries); err != nil {
 		return c, err
 	}
 	if len(entries) == 0 {
@@ -119,17 +120,17 @@ func (p *migParser) migConfig(key string, n *yaml.Node) (mig.Config, *Error) {
 	return c, nil
 }
 
-func (p *migParser) migEntry(path string, e migEntry) (mig.Entry, *Error) {
+func (p *migParser) migEntry(path string, e migEntry) (mig.Entry, *strictyaml.Error) {
 	out := mig.Entry{}
 	if e.Enabled == nil {
 		return out, p.fail(path, "required field missing: mig-enabled", "add mig-enabled: true, or false")
 	}
 	out.Enabled = *e.Enabled
-	if err := p.migDevices(path+".devices", follow(&e.Devices), &out); err != nil {
+	if err := p.migDevices(path+".devices", strictyaml.Follow(&e.Devices), &out); err != nil {
 		return out, err
 	}
-	var err *Error
-	if out.Filter, err = p.migFilter(path+".device-filter", follow(&e.Filter)); err != nil {
+	var err *strictyaml.Error
+	if out.Filter, err = p.migFilter(path+".device-filter", strictyaml.Follow(&e.Filter)); err != nil {
 		return out, err
 	}
 	switch {
@@ -146,10 +147,10 @@ func (p *migParser) migEntry(path string, e migEntry) (mig.Entry, *Error) {
 
 // migCounts reads how many devices there are to be of each profile. None of a
 // profile is like its absence, unless there is no other.
-func (p *migParser) migCounts(path string, of map[string]int) (map[string]int, *Error) {
+func (p *migParser) migCounts(path string, of map[string]int) (map[string]int, *strictyaml.Error) {
 	out, total := map[string]int{}, 0
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		at := join(path, name)
+		at := strictyaml.Join(path, name)
 		s, err := gpu.ParseProfile(name)
 		switch {
 		case err != nil:
@@ -170,19 +171,19 @@ func (p *migParser) migCounts(path string, of map[string]int) (map[string]int, *
 }
 
 // migDevices reads which GPUs an entry is for.
-func (p *migParser) migDevices(path string, n *yaml.Node, to *mig.Entry) *Error {
+func (p *migParser) migDevices(path string, n *yaml.Node, to *mig.Entry) *strictyaml.Error {
 	const fix = "write devices: all, or a list of GPU indexes such as [0, 1]"
 	switch {
-	case n == nil || n.IsZero() || isNull(n):
+	case n == nil || n.IsZero() || strictyaml.IsNull(n):
 		return p.fail(path, "required field missing: devices", fix)
 	case n.Kind == yaml.ScalarNode && n.Value == "all":
 		to.All = true
 		return nil
 	case n.Kind != yaml.SequenceNode:
-		return p.fail(path, "must be all or a list, found "+found(n), fix)
+		return p.fail(path, "must be all or a list, found "+strictyaml.Found(n), fix)
 	}
 	for i, c := range n.Content {
-		c, at := follow(c), fmt.Sprintf("%s[%d]", path, i)
+		c, at := strictyaml.Follow(c), fmt.Sprintf("%s[%d]", path, i)
 		if c == nil || c.Kind != yaml.ScalarNode {
 			return p.fail(at, "not a GPU index", fix)
 		}
@@ -193,7 +194,7 @@ func (p *migParser) migDevices(path string, n *yaml.Node, to *mig.Entry) *Error 
 		}
 		index, err := strconv.Atoi(c.Value)
 		if err != nil || index < 0 || index >= mostDevices {
-			return p.fail(at, "not a GPU index: "+found(c), fix)
+			return p.fail(at, "not a GPU index: "+strictyaml.Found(c), fix)
 		}
 		to.Indexes = append(to.Indexes, index)
 	}
@@ -204,8 +205,8 @@ func (p *migParser) migDevices(path string, n *yaml.Node, to *mig.Entry) *Error 
 }
 
 // migFilter reads one PCI ID or a list.
-func (p *migParser) migFilter(path string, n *yaml.Node) ([]string, *Error) {
-	if n == nil || n.IsZero() || isNull(n) {
+func (p *migParser) migFilter(path string, n *yaml.Node) ([]string, *strictyaml.Error) {
+	if n == nil || n.IsZero() || strictyaml.IsNull(n) {
 		return nil, nil
 	}
 	nodes := []*yaml.Node{n}
@@ -219,7 +220,7 @@ func (p *migParser) migFilter(path string, n *yaml.Node) ([]string, *Error) {
 			at = fmt.Sprintf("%s[%d]", path, i)
 		}
 		// Without quotes it is a number to YAML, and its text the same.
-		if c = follow(c); c == nil || c.Kind != yaml.ScalarNode || !migFilter.MatchString(c.Value) {
+		if c = strictyaml.Follow(c); c == nil || c.Kind != yaml.ScalarNode || !migFilter.MatchString(c.Value) {
 			return nil, p.fail(at, "not a PCI ID: "+foundIn(c), `write device and vendor in hexadecimal, such as "0x20B010DE"`)
 		}
 		if c.ShortTag() != "!!str" {
@@ -234,5 +235,5 @@ func foundIn(n *yaml.Node) string {
 	if n == nil {
 		return "nothing"
 	}
-	return found(n)
+	return strictyaml.Found(n)
 }

@@ -8,6 +8,7 @@ import (
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/mig"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 func TestParseMIG(t *testing.T) {
@@ -118,16 +119,16 @@ func FuzzParseMIG(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := config.ParseMIG("f", data)
-		var known *config.Error
+		var known *strictyaml.Error
 		if err != nil && (!errors.As(err, &known) || known.Message == "") {
-			t.Fatalf("ParseMIG: %v is no *config.Error with a message", err)
+			t.Fatalf("ParseMIG: %v is not a *strictyaml.Error with a message", err)
 		}
 		if err == nil && len(file.Configs)+len(file.Faults) == 0 {
 			t.Fatal("ParseMIG gave no configuration and no error")
 		}
 		for _, err := range file.Faults {
 			if !errors.As(err, &known) || known.Message == "" {
-				t.Fatalf("ParseMIG: %v is not a *config.Error with a message", err)
+				t.Fatalf("ParseMIG: %v is not a *strictyaml.Error with a message", err)
 			}
 		}
 	})

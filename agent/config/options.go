@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"berth.dev/berth/core/health"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // Option is one setting that a flag or an environment variable can set too,
@@ -191,7 +192,7 @@ func list(text string) []string {
 }
 
 // override sets options over what the file says.
-func (p *parser) override(values []Value) *Error {
+func (p *parser) override(values []Value) *strictyaml.Error {
 	for _, v := range values {
 		i := slices.IndexFunc(options, func(o Option) bool { return o.Flag == v.Flag })
 		if i < 0 {
@@ -202,7 +203,7 @@ func (p *parser) override(values []Value) *Error {
 			p.from[o.Path] = v.From
 		}
 		if err := o.set(&p.doc, v.Text); err != nil {
-			return &Error{File: v.From, Message: err.Error()}
+			return &strictyaml.Error{File: v.From, Message: err.Error()}
 		}
 	}
 	return nil

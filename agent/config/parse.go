@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // Parse reads NVIDIA's device plugin configuration, version v1, from YAML or
@@ -19,7 +19,7 @@ import (
 // environment decides. The second result is warnings, one sentence each: what
 // the plugin reads and ignores, and what can have no effect.
 //
-// The error is an *Error, in the plugin's words where it would refuse too.
+// The error is an *strictyaml.Error, in the plugin's words where it would refuse too.
 // Parse is stricter in three ways: it refuses fields that are not known, the
 // same resource twice, and timeSlicing beside mps, which would silently win.
 // Limits that depend on the node's GPUs are Check's.
@@ -41,7 +41,7 @@ func ParseNode(name string, doc *yaml.Node) (gpu.Sharing, []string, error) {
 
 // read checks a document, nil for none, with values over it, and fills in
 // defaults.
-func read(name string, doc *yaml.Node, over []Value) (*parser, *Error) {
+func read(name string, doc *yaml.Node, over []Value) (*parser, *strictyaml.Error) {
 	if doc != nil && doc.Kind == yaml.DocumentNode && len(doc.Content) > 0 {
 		doc = doc.Content[0]
 	}
@@ -56,14 +56,13 @@ func read(name string, doc *yaml.Node, over []Value) (*parser, *Error) {
 			return nil, err
 		}
 	}
-	d := decoder{file: name, left: maxValues}
-	if err := d.value(doc, doc.Line, reflect.ValueOf(&p.doc).Elem(), "", 0); err != nil {
+	if err := strictyaml.NewDecoder(name).Decode(doc, "", &p.doc); err != nil {
 		return nil, err
 	}
 	if err := p.override(over); err != nil {
 		return nil, err
 	}
-	for _, check := range []func() *Error{p.version, p.flags, p.plugin, p.ignored, p.imex, p.sharing} {
+	for _, check := range []func() *strictyaml.Error{p.version, p.flags, p.plugin, p.ignored, p.imex, p.sharing} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -86,11 +85,11 @@ type parser struct {
 }
 
 // fail refuses the field at a path, or what was set over it.
-func (p *parser) fail(path, message, fix string) *Error {
+func (p *parser) fail(path, message, fix string) *strictyaml.Error {
 	if from := p.from[path]; from != "" {
-		return &Error{File: from, Message: message, Fix: fix}
+		return &strictyaml.Error{File: from, Message: message, Fix: fix}
 	}
-	return &Error{File: p.file, Line: locate(p.root, path), Field: path, Message: message, Fix: fix}
+	return &strictyaml.Error{File: p.file, Line: strictyaml.Line(p.root, path), Field: path, Message: message, Fix: fix}
 }
 
 // warn notes a warning about the field at a path.
@@ -99,7 +98,7 @@ func (p *parser) warn(path, message, fix string) {
 }
 
 // oneOf refuses a value that is not allowed; "" always is.
-func (p *parser) oneOf(path, message, value string, allowed ...string) *Error {
+func (p *parser) oneOf(path, message, value string, allowed ...string) *strictyaml.Error {
 	if value == "" || slices.Contains(allowed, value) {
 		return nil
 	}
@@ -110,7 +109,7 @@ func (p *parser) oneOf(path, message, value string, allowed ...string) *Error {
 	return p.fail(path, message+": "+value, fix)
 }
 
-func (p *parser) version() *Error {
+func (p *parser) version() *strictyaml.Error {
 	if v := p.doc.Version; v != "" && v != "v1" {
 		return p.fail("version", "unknown version: "+v, "write version: v1")
 	}
@@ -118,7 +117,7 @@ func (p *parser) version() *Error {
 }
 
 // ignored checks resources, which the plugin reads and then leaves aside.
-func (p *parser) ignored() *Error {
+func (p *parser) ignored() *strictyaml.Error {
 	for _, list := range []struct {
 		name string
 		of   []pattern
@@ -142,7 +141,7 @@ func (p *parser) ignored() *Error {
 	return nil
 }
 
-func (p *parser) imex() *Error {
+func (p *parser) imex() *strictyaml.Error {
 	ids := p.doc.Imex.ChannelIDs
 	if len(ids) > 1 || len(ids) == 1 && ids[0] != 0 {
 		return p.fail("imex.channelIDs", fmt.Sprintf("invalid IMEX config: channelIDs must be [] or [0]; found %v", ids), "write [0], or leave imex out")

@@ -2,15 +2,18 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 func TestParse(t *testing.T) {
@@ -146,14 +149,14 @@ sharing:
 func TestParseRefusesReplicasWithoutResources(t *testing.T) {
 	const text = "sharing:\n  timeSlicing:\n    replicas: 4  # four pods on each GPU\n"
 	_, _, err := config.Parse("time-slicing/any", []byte(text))
-	want := &config.Error{
+	want := &strictyaml.Error{
 		File: "time-slicing/any", Line: 3, Field: "sharing.timeSlicing.replicas",
 		Message: "no resources specified: replicas is a field of each resource, and alone it shares nothing",
 		Fix:     "write timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}",
 	}
-	var got *config.Error
+	var got *strictyaml.Error
 	if !errors.As(err, &got) {
-		t.Fatalf("Parse: %v, want a *config.Error", err)
+		t.Fatalf("Parse: %v, want a *strictyaml.Error", err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Parse (-want +got):\n%s", diff)
@@ -315,9 +318,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, _, err := config.Parse("f", data)
-		var known *config.Error
+		var known *strictyaml.Error
 		if err != nil && (!errors.As(err, &known) || known.Message == "") {
-			t.Fatalf("Parse: %v is no *config.Error with a message", err)
+			t.Fatalf("Parse: %v is not a *strictyaml.Error with a message", err)
 		}
 		for name, n := range s.Replicas {
 			if n < 2 || n > sharing.MostReplicas || !strings.HasPrefix(name, "nvidia.com/") || !slices.Contains([]gpu.SharingStrategy{gpu.SharingMPS, gpu.SharingTimeSlicing}, s.Strategy) {
@@ -325,4 +328,24 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAPartOfAnotherFileKeepsItsLines(t *testing.T) {
+	var f struct {
+		Sharing yaml.Node `json:"sharing"`
+	}
+	if err := strictyaml.Decode("f", []byte("host: example\nport:\nsharing:\n  version: v2\n"), &struct {
+		Host string     `json:"host"`
+		Port int        `json:"port"`
+		Node *yaml.Node `json:"sharing"`
+	}{Node: &f.Sharing}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := config.ParseNode("f", &f.Sharing)
+	if want := "f:4: version: unknown version: v2; write version: v1"; fmt.Sprint(err) != want {
+		t.Errorf("ParseNode: %v, want %s", err, want)
+	}
+	if _, _, err := config.ParseNode("f", &yaml.Node{}); err != nil {
+		t.Errorf("ParseNode of an empty node: %v", err)
+	}
 }

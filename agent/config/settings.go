@@ -7,6 +7,7 @@ import (
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/health"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // Settings is everything that a node agent is told: the configuration file of
@@ -143,7 +144,7 @@ func ParseSettings(name string, data []byte) (Settings, []string, error) {
 //
 // Resolve panics if a value is of no option: that is a bug in the caller.
 func Resolve(name string, data []byte, over []Value) (Settings, []string, error) {
-	root, err := parse(name, data)
+	root, err := strictyaml.Parse(name, data)
 	if err != nil {
 		return Settings{}, nil, err
 	}

@@ -10,24 +10,25 @@ import (
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // noResources refuses a sharing strategy that lists no resources. Tutorials
 // have replicas there, outside of any resource; the fix is that, put right.
-func (p *parser) noResources(kind string) *Error {
-	_, sharing := child(p.root, "sharing")
-	_, n := child(sharing, kind)
-	n = follow(n)
+func (p *parser) noResources(kind string) *strictyaml.Error {
+	_, sharing := strictyaml.Child(p.root, "sharing")
+	_, n := strictyaml.Child(sharing, kind)
+	n = strictyaml.Follow(n)
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
-	_, list := child(n, "resources")
-	list = follow(list)
-	if list != nil && !isNull(list) && (list.Kind != yaml.SequenceNode || len(list.Content) > 0) {
+	_, list := strictyaml.Child(n, "resources")
+	list = strictyaml.Follow(list)
+	if list != nil && !strictyaml.IsNull(list) && (list.Kind != yaml.SequenceNode || len(list.Content) > 0) {
 		return nil
 	}
 	path, message, replicas := "sharing."+kind, "no resources specified", "2"
-	if _, r := child(n, "replicas"); r != nil {
+	if _, r := strictyaml.Child(n, "replicas"); r != nil {
 		path += ".replicas"
 		message += ": replicas is a field of each resource, and alone it shares nothing"
 		if v, err := strconv.Atoi(r.Value); err == nil && v >= 2 {
@@ -38,7 +39,7 @@ func (p *parser) noResources(kind string) *Error {
 }
 
 // sharing reads which of the two strategies holds, and its resources.
-func (p *parser) sharing() *Error {
+func (p *parser) sharing() *strictyaml.Error {
 	s, kind := p.doc.Sharing.TimeSlicing, "timeSlicing"
 	p.out.Strategy = gpu.SharingTimeSlicing
 	if mps := p.doc.Sharing.MPS; mps != nil {
@@ -70,7 +71,7 @@ func (p *parser) sharing() *Error {
 }
 
 // mps checks what MPS needs of the flags.
-func (p *parser) mps() *Error {
+func (p *parser) mps() *strictyaml.Error {
 	if p.out.MIGStrategy == gpu.MIGMixed {
 		return p.fail("flags.migStrategy", "using --mig-strategy=mixed is not supported with MPS", "use timeSlicing, or another migStrategy")
 	}
@@ -81,7 +82,7 @@ func (p *parser) mps() *Error {
 }
 
 // entry reads one shared resource.
-func (p *parser) entry(path string, r shared) *Error {
+func (p *parser) entry(path string, r shared) *strictyaml.Error {
 	if r.Name == "" {
 		return p.fail(path, "no resource name specified", "add name: nvidia.com/gpu")
 	}
@@ -99,7 +100,7 @@ func (p *parser) entry(path string, r shared) *Error {
 		return p.fail(path+".replicas", fmt.Sprintf("number of replicas must be <= %d", sharing.MostReplicas),
 			fmt.Sprintf("found %d; a share is at least a thousandth of a GPU", *r.Replicas))
 	}
-	only, err := p.devices(path+".devices", follow(&r.Devices))
+	only, err := p.devices(path+".devices", strictyaml.Follow(&r.Devices))
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (p *parser) entry(path string, r shared) *Error {
 var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // resource gives the full name of a resource.
-func (p *parser) resource(path, name string) (string, *Error) {
+func (p *parser) resource(path, name string) (string, *strictyaml.Error) {
 	const prefix = "nvidia.com/"
 	full := prefix + strings.TrimPrefix(name, prefix)
 	if len(full) > 63 {
@@ -145,8 +146,8 @@ var device = regexp.MustCompile(`^([0-9]+(:[0-9]+)?|(GPU|MIG)-.+)$`)
 
 // devices reads which devices an entry is for; nil is all. A count is that of
 // the first GPUs, with all MIG devices on them.
-func (p *parser) devices(path string, n *yaml.Node) ([]string, *Error) {
-	if n == nil || n.IsZero() || isNull(n) {
+func (p *parser) devices(path string, n *yaml.Node) ([]string, *strictyaml.Error) {
+	if n == nil || n.IsZero() || strictyaml.IsNull(n) {
 		return nil, nil
 	}
 	const fix = "leave devices out: all are shared"
@@ -167,13 +168,13 @@ func (p *parser) devices(path string, n *yaml.Node) ([]string, *Error) {
 		return nil, nil
 	case n.Kind == yaml.SequenceNode:
 		for i, c := range n.Content {
-			if c = follow(c); c == nil || c.Kind != yaml.ScalarNode || !device.MatchString(c.Value) {
+			if c = strictyaml.Follow(c); c == nil || c.Kind != yaml.ScalarNode || !device.MatchString(c.Value) {
 				return nil, p.fail(fmt.Sprintf("%s[%d]", path, i), "unsupported type for device in devices list", "use an index, \"GPU:index\" of a MIG device, or a UUID")
 			}
 			only = append(only, c.Value)
 		}
 	default:
-		return nil, p.fail(path, "unrecognized type for devices spec: "+found(n), fix)
+		return nil, p.fail(path, "unrecognized type for devices spec: "+strictyaml.Found(n), fix)
 	}
 	return only, nil
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // File is a node's GPUs that do not exist, and what happens to them. A person
@@ -128,11 +128,11 @@ type DeviceNode struct {
 }
 
 // Parse reads a File and checks all of it. The error names file, line, field
-// and the next step; it is a *config.Error. devices are those of the node that
+// and the next step; it is a *strictyaml.Error. devices are those of the node that
 // containers may be given, as CheckDevices has them.
 func Parse(name string, data []byte, devices ...string) (File, error) {
 	var f File
-	if err := config.Decode(name, data, &f); err != nil {
+	if err := strictyaml.Decode(name, data, &f); err != nil {
 		return File{}, err
 	}
 	err := f.check()
@@ -140,8 +140,8 @@ func Parse(name string, data []byte, devices ...string) (File, error) {
 		err = f.checkNodes(devices)
 	}
 	if err != nil {
-		if e, ok := errors.AsType[*config.Error](err); ok {
-			e.File, e.Line = name, config.Locate(data, e.Field)
+		if e, ok := errors.AsType[*strictyaml.Error](err); ok {
+			e.File, e.Line = name, strictyaml.Locate(data, e.Field)
 		}
 		return File{}, err
 	}
@@ -161,7 +161,7 @@ func (g Group) product() (gpu.Product, error) {
 	if near != "" {
 		fix = "did you mean " + strconv.Quote(near) + "?"
 	}
-	return gpu.Product{}, &config.Error{Message: strconv.Quote(g.Product) + " is not a known GPU", Fix: fix}
+	return gpu.Product{}, &strictyaml.Error{Message: strconv.Quote(g.Product) + " is not a known GPU", Fix: fix}
 }
 
 // count is how many GPUs a group has.
@@ -256,7 +256,7 @@ func (f File) checkRest() error {
 // check says what is wrong with a group, of which room may be had.
 func (g Group) check(field string, room int) error {
 	p, err := g.product()
-	if e, ok := errors.AsType[*config.Error](err); ok {
+	if e, ok := errors.AsType[*strictyaml.Error](err); ok {
 		e.Field = field + ".product"
 		return e
 	}
@@ -328,7 +328,7 @@ func (f File) references() []reference {
 }
 
 func bad(field, message, fix string) error {
-	return &config.Error{Field: field, Message: message, Fix: fix}
+	return &strictyaml.Error{Field: field, Message: message, Fix: fix}
 }
 
 // cudaVersion reads "12.8".

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // What a node has where its group says nothing.
@@ -43,7 +43,7 @@ type builder struct {
 // "nodes[2].gpus.product". fix says what to write instead. Where the file does
 // not hold the path itself, the line is that of what surrounds it.
 func (b *builder) refuse(path, fix, message string, args ...any) error {
-	return &config.Error{File: b.file, Line: config.Locate(b.data, path), Field: path, Message: fmt.Sprintf(message, args...), Fix: fix}
+	return &strictyaml.Error{File: b.file, Line: strictyaml.Locate(b.data, path), Field: path, Message: fmt.Sprintf(message, args...), Fix: fix}
 }
 
 // wrap returns the error of another package as one of the field at path. What
@@ -56,7 +56,7 @@ func (b *builder) wrap(path string, err error) error {
 	return b.refuse(path, "", "%s", text)
 }
 
-// entry appends a key of the user's to a path, as config.Locate reads it.
+// entry appends a key of the user's to a path, as strictyaml.Locate reads it.
 func entry(path, key string) string { return path + "[" + strconv.Quote(key) + "]" }
 
 // didYouMean offers the nearest of the known words, or all of them.
@@ -133,7 +133,7 @@ func (b *builder) names(path string, g group) ([]string, error) {
 	case g.Count != nil && mark == "" && count > 1:
 		return nil, b.refuse(at, fmt.Sprintf("write %q", g.Name+"-{n}"), "%d nodes cannot share one name", count)
 	}
-	list, line := make([]string, count), config.Locate(b.data, at)
+	list, line := make([]string, count), strictyaml.Locate(b.data, at)
 	for i := range list {
 		list[i] = number.ReplaceAllStringFunc(g.Name, func(mark string) string {
 			return fmt.Sprintf("%0*d", len(mark)-2, i+1)

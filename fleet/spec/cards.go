@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // gpus returns the GPUs of the node of this name, cut as its group says.
@@ -138,7 +139,7 @@ func (b *builder) sharing(path string, g group) (s gpu.Sharing, warnings []strin
 // within returns an error of the document at path with its field named from
 // the top of the file.
 func within(path string, err error) error {
-	var inner *config.Error
+	var inner *strictyaml.Error
 	if !errors.As(err, &inner) {
 		return err
 	}

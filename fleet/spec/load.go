@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/internal/input"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 //go:embed fleets/*.yaml
@@ -92,18 +92,18 @@ func Scale(count string) (Fleet, error) {
 // the file in messages, and its last element without the extension is the name
 // of a fleet that gives none.
 //
-// The first thing found wrong is returned as a *config.Error with the line, the
+// The first thing found wrong is returned as a *strictyaml.Error with the line, the
 // field, what is wrong and the nearest right value.
 func Parse(name string, data []byte) (Fleet, error) { return parse(name, data, func(*document) {}) }
 
 // parse is Parse, with a change to the document before it is read.
 func parse(name string, data []byte, change func(*document)) (Fleet, error) {
 	var d document
-	if err := config.Decode(name, data, &d); err != nil {
+	if err := strictyaml.Decode(name, data, &d); err != nil {
 		return Fleet{}, err
 	}
 	if len(d.Nodes) == 0 {
-		return Fleet{}, &config.Error{File: name, Line: 1, Field: "nodes", Message: "a fleet needs at least one node", Fix: "add nodes: [{name: gpu-node-1}]"}
+		return Fleet{}, &strictyaml.Error{File: name, Line: 1, Field: "nodes", Message: "a fleet needs at least one node", Fix: "add nodes: [{name: gpu-node-1}]"}
 	}
 	change(&d)
 	b := builder{file: name, data: data, lines: map[string]int{}}

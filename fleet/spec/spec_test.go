@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"berth.dev/berth/agent/config"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/fleet/spec"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // load returns a fleet that must be there.
@@ -192,7 +192,7 @@ func TestRefusals(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := spec.Parse("f", []byte(tt.file))
-			var refusal *config.Error
+			var refusal *strictyaml.Error
 			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Parse(%q)\n got %v\nwant %s", tt.file, err, tt.want)
 			}
@@ -295,9 +295,9 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fleet, err := spec.Parse("f", data)
 		if err != nil {
-			var refusal *config.Error
+			var refusal *strictyaml.Error
 			if !errors.As(err, &refusal) || refusal.Message == "" {
-				t.Errorf("Parse: %v is not a *config.Error with a message", err)
+				t.Errorf("Parse: %v is not a *strictyaml.Error with a message", err)
 			}
 			return
 		}

@@ -150,8 +150,8 @@ func tied(zone string) []kube.Tie {
 
 func TestWhatIsWrongWithADeclarationIsSaid(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"no list", "pools: 3", "it is no list of pools: "},
-		{"a field that nobody knows", "[{name: a, max: 1, maximum: 2}]", `unknown field "maximum"`},
+		{"no list", "pools: 3", "not a list of pools: pools.yaml:1: must be a list"},
+		{"an unknown field", "[{name: a, max: 1, maximum: 2}]", "pools.yaml:1: [0].maximum: unknown field; known fields are name, min, max"},
 		{"no name", "[{max: 1}]", "pool 1: it has no name; write the one that the label of its nodes has"},
 		{"no max", "[{name: a}]", "pool a: min 0, max 0: write 0 or more for min, and for max at least 1"},
 		{"more than there may be", "[{name: a, min: 3, max: 2}]", "pool a: min 3, max 2: "},

@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // Pools are declared in a ConfigMap of this name and namespace, under this key.
@@ -22,8 +22,8 @@ const (
 	Key       = "pools.yaml"
 )
 
-// Read gives the pools that a cluster declares, in the order of the text; none where
-// there is no such ConfigMap, or the asker may not read it.
+// Read returns the pools that a cluster declares, in the order of the text; none where
+// there is no such ConfigMap, or the caller may not read it.
 func Read(ctx context.Context, client kubernetes.Interface) ([]Pool, error) {
 	m, err := client.CoreV1().ConfigMaps(Namespace).Get(ctx, Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -43,8 +43,8 @@ func Read(ctx context.Context, client kubernetes.Interface) ([]Pool, error) {
 // and says what is right.
 func Parse(text string) ([]Pool, error) {
 	var list []Pool
-	if err := yaml.UnmarshalStrict([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf("it is no list of pools: %w", err)
+	if err := strictyaml.Decode(Key, []byte(text), &list); err != nil {
+		return nil, fmt.Errorf("not a list of pools: %w", err)
 	}
 	seen := map[string]bool{}
 	for i := range list {
@@ -70,7 +70,7 @@ const mostGPUs = 256
 // mostNodes is how many nodes a pool may be declared to grow to.
 const mostNodes = 1 << 20
 
-// check says what is wrong with a pool.
+// check returns what is wrong with a pool.
 func (p *Pool) check() error {
 	switch {
 	case p.Name == "":

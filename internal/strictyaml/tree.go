@@ -1,4 +1,4 @@
-package config
+package strictyaml
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 // syntaxLine is how package yaml begins its errors.
 var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// parse gives the root of the one document in data, which is YAML or JSON; nil
+// Parse returns the root of the one document in data, which is YAML or JSON; nil
 // if it is empty.
-func parse(file string, data []byte) (*yaml.Node, *Error) {
+func Parse(file string, data []byte) (*yaml.Node, *Error) {
 	if b := bytes.TrimSpace(data); len(b) > 0 && b[0] == '{' && json.Valid(b) {
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" ")) // JSON allows tabs, YAML does not
 	}
@@ -42,25 +42,26 @@ func parse(file string, data []byte) (*yaml.Node, *Error) {
 		}
 		return nil, &Error{File: file, Line: line, Message: "not YAML: " + text, Fix: "check indentation, colons and quotes near this line"}
 	}
-	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || isNull(doc.Content[0]) {
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || IsNull(doc.Content[0]) {
 		return nil, nil
 	}
 	return doc.Content[0], nil
 }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+// IsNull reports whether n is null or empty.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// follow gives what an alias stands for.
-func follow(n *yaml.Node) *yaml.Node {
+// Follow returns what an alias stands for.
+func Follow(n *yaml.Node) *yaml.Node {
 	for i := 0; n != nil && n.Kind == yaml.AliasNode && i < maxDepth; i++ {
 		n = n.Alias
 	}
 	return n
 }
 
-// child gives the key and value of name in a mapping, or nils.
-func child(n *yaml.Node, name string) (key, value *yaml.Node) {
-	n = follow(n)
+// Child returns the key and value of name in a mapping, or nils.
+func Child(n *yaml.Node, name string) (key, value *yaml.Node) {
+	n = Follow(n)
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil, nil
 	}
@@ -74,8 +75,8 @@ func child(n *yaml.Node, name string) (key, value *yaml.Node) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// join adds a key to a dotted path.
-func join(path, key string) string {
+// Join adds a key to a dotted path.
+func Join(path, key string) string {
 	switch {
 	case !plainKey.MatchString(key):
 		return path + "[" + strconv.Quote(key) + "]"
@@ -89,20 +90,21 @@ func join(path, key string) string {
 // key.
 var step = regexp.MustCompile(`^(?:\.?([A-Za-z0-9_-]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\])`)
 
-// Locate gives the line, from 1, of the field at a dotted path such as
+// Locate returns the line, from 1, of the field at a dotted path such as
 // "nodes[2].gpus.product" or `nodes[0].labels["nvidia.com/gpu"]`: the form in
 // which Decode names fields. It is for callers that find a value wrong after
 // Decode. Where the path is not there, it is the line of the last part that
 // is; 0 if data is empty or not YAML.
 func Locate(data []byte, path string) int {
-	root, err := parse("", data)
+	root, err := Parse("", data)
 	if err != nil || root == nil {
 		return 0
 	}
-	return locate(root, path)
+	return Line(root, path)
 }
 
-func locate(n *yaml.Node, path string) int {
+// Line returns the line of the field at a dotted path from n on, as Locate does.
+func Line(n *yaml.Node, path string) int {
 	line := n.Line
 	for path != "" {
 		m := step.FindStringSubmatch(path)
@@ -111,7 +113,7 @@ func locate(n *yaml.Node, path string) int {
 		}
 		path = strings.TrimPrefix(path, m[0])
 		if m[2] != "" {
-			n = follow(n)
+			n = Follow(n)
 			i, err := strconv.Atoi(m[2])
 			if err != nil || n == nil || n.Kind != yaml.SequenceNode || i >= len(n.Content) {
 				return line
@@ -124,7 +126,7 @@ func locate(n *yaml.Node, path string) int {
 		if m[3] != "" {
 			name, _ = strconv.Unquote(m[3])
 		}
-		key, value := child(n, name)
+		key, value := Child(n, name)
 		if key == nil {
 			return line
 		}

@@ -1,8 +1,8 @@
-// Package config reads configuration files strictly: NVIDIA's device plugin
-// configuration (Parse), and any other YAML or JSON that belongs to Berth
-// (Decode). What is wrong is said with file, line, field and the next step. It
-// applies nothing, and it does not read flags or the environment.
-package config
+// Package strictyaml reads YAML and JSON that people write, strictly: what is wrong
+// is reported with the file, the line, the field and the next step, such as the
+// nearest name. It opens no file. It is not for objects of the Kubernetes API,
+// which have their own rules about unknown fields.
+package strictyaml
 
 import (
 	"strconv"
@@ -18,7 +18,7 @@ type Error struct {
 	Fix     string // what to do, such as `did you mean "replicas"?`; "" is unknown
 }
 
-// Error gives "FILE:LINE: FIELD: MESSAGE; FIX", without the parts that are
+// Error returns "FILE:LINE: FIELD: MESSAGE; FIX", without the parts that are
 // unknown.
 func (e *Error) Error() string {
 	var b strings.Builder

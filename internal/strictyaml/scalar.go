@@ -1,4 +1,4 @@
-package config
+package strictyaml
 
 import (
 	"reflect"
@@ -10,7 +10,7 @@ import (
 )
 
 // scalar reads a single value.
-func (d *decoder) scalar(n *yaml.Node, line int, v reflect.Value, path string) *Error {
+func (d *Decoder) scalar(n *yaml.Node, line int, v reflect.Value, path string) *Error {
 	switch {
 	case v.Type() == durationType:
 		t, err := time.ParseDuration(n.Value)
@@ -45,14 +45,14 @@ func (d *decoder) scalar(n *yaml.Node, line int, v reflect.Value, path string) *
 		}
 		v.SetFloat(f)
 	default:
-		panic("config.Decode: cannot read into " + v.Type().String() + " at " + path)
+		panic("strictyaml.Decode: cannot read into " + v.Type().String() + " at " + path)
 	}
 	return nil
 }
 
 // text reads a string. A plain 1.10 is a number to YAML, and would lose its
 // zero: it has to be quoted.
-func (d *decoder) text(n *yaml.Node, line int, v reflect.Value, path string) *Error {
+func (d *Decoder) text(n *yaml.Node, line int, v reflect.Value, path string) *Error {
 	if n.Kind != yaml.ScalarNode {
 		return d.wrong(n, line, path, "text")
 	}

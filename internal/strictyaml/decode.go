@@ -1,4 +1,4 @@
-package config
+package strictyaml
 
 import (
 	"fmt"
@@ -32,46 +32,45 @@ const (
 // Decode panics if into is not a pointer, or holds another type: that is a bug
 // in the caller.
 func Decode(file string, data []byte, into any) error {
-	root, err := parse(file, data)
+	root, err := Parse(file, data)
 	if err != nil {
 		return err
 	}
 	if root == nil {
 		return nil
 	}
-	return decodeNode(file, root, into)
-}
-
-// decodeNode is Decode of a part of a document.
-func decodeNode(file string, root *yaml.Node, into any) error {
-	v := reflect.ValueOf(into)
-	if v.Kind() != reflect.Pointer || v.IsNil() {
-		panic(fmt.Sprintf("config.Decode: into is a %T, not a pointer", into))
-	}
-	d := decoder{file: file, left: maxValues}
-	if err := d.decode(root, "", into); err != nil {
+	if err := NewDecoder(file).Decode(root, "", into); err != nil {
 		return err
 	}
 	return nil
 }
 
-// decode reads n, which is at a dotted path, into what into points to. Decodes of
-// parts of one document by one decoder share its limits.
-func (d *decoder) decode(n *yaml.Node, path string, into any) *Error {
-	return d.value(n, n.Line, reflect.ValueOf(into).Elem(), path, 0)
-}
-
-type decoder struct {
+// A Decoder reads the parts of one document, within limits for all of them
+// together.
+type Decoder struct {
 	file string
 	left int // values that may still be read
 }
 
-func (d *decoder) fail(line int, path, message, fix string) *Error {
+// NewDecoder returns a decoder whose errors name file.
+func NewDecoder(file string) *Decoder { return &Decoder{file: file, left: maxValues} }
+
+// Decode reads n, which is at a dotted path, into what into points to, as the func
+// Decode reads a document.
+func (d *Decoder) Decode(n *yaml.Node, path string, into any) *Error {
+	v := reflect.ValueOf(into)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		panic(fmt.Sprintf("strictyaml.Decode: into is a %T, not a pointer", into))
+	}
+	return d.value(n, n.Line, v.Elem(), path, 0)
+}
+
+func (d *Decoder) fail(line int, path, message, fix string) *Error {
 	return &Error{File: d.file, Line: line, Field: path, Message: message, Fix: fix}
 }
 
 // tooMany refuses a document that is longer or deeper than any that is meant.
-func (d *decoder) tooMany(line int, path string) *Error {
+func (d *Decoder) tooMany(line int, path string) *Error {
 	return d.fail(line, path, "too many values, or too deep", "write out what the aliases (*name) stand for")
 }
 
@@ -81,13 +80,13 @@ var (
 )
 
 // value reads n, whose key stands at line, into v.
-func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
+func (d *Decoder) value(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
 	d.left--
 	if depth > maxDepth || d.left < 0 {
 		return d.tooMany(line, path)
 	}
-	n = follow(n)
-	if n == nil || n.Kind == yaml.AliasNode || isNull(n) {
+	n = Follow(n)
+	if n == nil || n.Kind == yaml.AliasNode || IsNull(n) {
 		return nil
 	}
 	if v.Type() == nodeType {
@@ -121,7 +120,7 @@ func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string, de
 }
 
 // keys checks that n is a mapping of distinct plain keys.
-func (d *decoder) keys(n *yaml.Node, line int, path string) *Error {
+func (d *Decoder) keys(n *yaml.Node, line int, path string) *Error {
 	if n.Kind != yaml.MappingNode {
 		return d.wrong(n, line, path, "a mapping (key: value)")
 	}
@@ -132,14 +131,14 @@ func (d *decoder) keys(n *yaml.Node, line int, path string) *Error {
 			return d.fail(k.Line, path, "a key that is not plain text", "write name: value")
 		}
 		if first, ok := seen[k.Value]; ok {
-			return d.fail(k.Line, join(path, k.Value), "given twice, first at line "+strconv.Itoa(first), "keep one")
+			return d.fail(k.Line, Join(path, k.Value), "given twice, first at line "+strconv.Itoa(first), "keep one")
 		}
 		seen[k.Value] = k.Line
 	}
 	return nil
 }
 
-func (d *decoder) object(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
+func (d *Decoder) object(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
 	if err := d.keys(n, line, path); err != nil {
 		return err
 	}
@@ -152,16 +151,16 @@ func (d *decoder) object(n *yaml.Node, line int, v reflect.Value, path string, d
 			if near := gpu.NearestWord(k.Value, names); near != "" {
 				fix = fmt.Sprintf("did you mean %q?", near)
 			}
-			return d.fail(k.Line, join(path, k.Value), "unknown field", fix)
+			return d.fail(k.Line, Join(path, k.Value), "unknown field", fix)
 		}
-		if err := d.value(n.Content[i+1], k.Line, f, join(path, k.Value), depth+1); err != nil {
+		if err := d.value(n.Content[i+1], k.Line, f, Join(path, k.Value), depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// structFields gives the fields of a struct that have a json name, and the
+// structFields returns the fields of a struct that have a json name, and the
 // names in order.
 func structFields(v reflect.Value) (names []string, fields map[string]reflect.Value) {
 	fields = map[string]reflect.Value{}
@@ -182,7 +181,7 @@ func structFields(v reflect.Value) (names []string, fields map[string]reflect.Va
 	return names, fields
 }
 
-func (d *decoder) mapping(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
+func (d *Decoder) mapping(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
 	if err := d.keys(n, line, path); err != nil {
 		return err
 	}
@@ -193,7 +192,7 @@ func (d *decoder) mapping(n *yaml.Node, line int, v reflect.Value, path string, 
 	out := reflect.MakeMapWithSize(t, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, e := n.Content[i], reflect.New(t.Elem()).Elem()
-		if err := d.value(n.Content[i+1], k.Line, e, join(path, k.Value), depth+1); err != nil {
+		if err := d.value(n.Content[i+1], k.Line, e, Join(path, k.Value), depth+1); err != nil {
 			return err
 		}
 		out.SetMapIndex(reflect.ValueOf(k.Value).Convert(t.Key()), e)
@@ -202,7 +201,7 @@ func (d *decoder) mapping(n *yaml.Node, line int, v reflect.Value, path string, 
 	return nil
 }
 
-func (d *decoder) list(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
+func (d *Decoder) list(n *yaml.Node, line int, v reflect.Value, path string, depth int) *Error {
 	if n.Kind != yaml.SequenceNode {
 		return d.wrong(n, line, path, "a list ([a, b], or lines that start with -)")
 	}
@@ -220,12 +219,12 @@ func (d *decoder) list(n *yaml.Node, line int, v reflect.Value, path string, dep
 }
 
 // wrong says that n is not what it must be.
-func (d *decoder) wrong(n *yaml.Node, line int, path, want string) *Error {
-	return d.fail(line, path, "must be "+want+", found "+found(n), "")
+func (d *Decoder) wrong(n *yaml.Node, line int, path, want string) *Error {
+	return d.fail(line, path, "must be "+want+", found "+Found(n), "")
 }
 
-// found describes a value in a few words.
-func found(n *yaml.Node) string {
+// Found describes a value in a few words.
+func Found(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"

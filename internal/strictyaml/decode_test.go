@@ -1,4 +1,4 @@
-package config_test
+package strictyaml_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.yaml.in/yaml/v3"
 
-	"berth.dev/berth/agent/config"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 type meta struct {
@@ -69,7 +69,7 @@ by:
 		By: map[string]group{"c": {meta: meta{"c"}}},
 	}
 	var got file
-	if err := config.Decode("f.yaml", []byte(text), &got); err != nil {
+	if err := strictyaml.Decode("f.yaml", []byte(text), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(group{}), cmpopts.IgnoreFields(group{}, "Raw")); diff != "" {
@@ -83,16 +83,16 @@ func TestDecodeKeepsDefaultsAndRawNodes(t *testing.T) {
 		Host string    `json:"host"`
 		Raw  yaml.Node `json:"raw"`
 	}{Port: 80, Host: "localhost"}
-	if err := config.Decode("f", []byte("host: example\nport:\nraw:\n  version: v2\n"), &got); err != nil || got.Port != 80 || got.Host != "example" {
+	if err := strictyaml.Decode("f", []byte("host: example\nport:\nraw:\n  version: v2\n"), &got); err != nil || got.Port != 80 || got.Host != "example" {
 		t.Errorf("Decode = %+v, %v", got, err)
 	}
 	// Lines are those of the whole file.
-	_, _, err := config.ParseNode("f", &got.Raw)
-	if want := "f:4: version: unknown version: v2; write version: v1"; fmt.Sprint(err) != want {
-		t.Errorf("ParseNode: %v, want %s", err, want)
+	var version struct {
+		Version int `json:"version"`
 	}
-	if _, _, err := config.ParseNode("f", &yaml.Node{}); err != nil {
-		t.Errorf("ParseNode of an empty node: %v", err)
+	err := strictyaml.NewDecoder("f").Decode(&got.Raw, "raw", &version)
+	if want := `f:4: raw.version: must be a whole number, found "v2"`; fmt.Sprint(err) != want {
+		t.Errorf("Decode of a part: %v, want %s", err, want)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestDecodeRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var into file
-			if err := config.Decode("f", []byte(tt.text), &into); fmt.Sprint(err) != tt.want {
+			if err := strictyaml.Decode("f", []byte(tt.text), &into); fmt.Sprint(err) != tt.want {
 				t.Errorf("Decode(%q): %v\nwant %s", tt.text, err, tt.want)
 			}
 		})
@@ -138,8 +138,8 @@ func TestDecodeStopsAtAliasBombs(t *testing.T) {
 	}
 	for name, text := range map[string]string{"many": b.String(), "cycle": "x: &x {a: [*x]}"} {
 		var into map[string]nest
-		var known *config.Error
-		if err := config.Decode("f", []byte(text), &into); !errors.As(err, &known) || !strings.HasPrefix(known.Message, "too many values") {
+		var known *strictyaml.Error
+		if err := strictyaml.Decode("f", []byte(text), &into); !errors.As(err, &known) || !strings.HasPrefix(known.Message, "too many values") {
 			t.Errorf("%s: Decode: %v", name, err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestDecodePanicsOnACallersBug(t *testing.T) {
 					t.Errorf("%s: Decode did not panic", name)
 				}
 			}()
-			_ = config.Decode("f", []byte("name: x"), into)
+			_ = strictyaml.Decode("f", []byte("name: x"), into)
 		}()
 	}
 }
@@ -167,11 +167,11 @@ func TestLocate(t *testing.T) {
 		`nodes[0].labels["nvidia.com/gpu"]`: 4,
 		"nodes[0].labels.none":              3, "nodes[7].name": 1, "none": 1, "": 1, "[[": 1,
 	} {
-		if got := config.Locate([]byte(text), path); got != want {
+		if got := strictyaml.Locate([]byte(text), path); got != want {
 			t.Errorf("Locate(%q) = %d, want %d", path, got, want)
 		}
 	}
-	if got := config.Locate(nil, "x"); got != 0 {
+	if got := strictyaml.Locate(nil, "x"); got != 0 {
 		t.Errorf("Locate in an empty file = %d, want 0", got)
 	}
 }
@@ -182,12 +182,12 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var into file
-		err := config.Decode("f", data, &into)
-		var known *config.Error
+		err := strictyaml.Decode("f", data, &into)
+		var known *strictyaml.Error
 		if err != nil && (!errors.As(err, &known) || known.Message == "" || known.File != "f") {
-			t.Fatalf("Decode: %#v is no *config.Error with a message", err)
+			t.Fatalf("Decode: %#v is not a *strictyaml.Error with a message", err)
 		}
-		if known != nil && known.Field != "" && config.Locate(data, known.Field) == 0 {
+		if known != nil && known.Field != "" && strictyaml.Locate(data, known.Field) == 0 {
 			t.Fatalf("Locate(%q) = 0 for a field that Decode names", known.Field)
 		}
 	})
