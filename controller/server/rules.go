@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/crd"
-	"berth.dev/berth/kube/rights"
+	"berth.dev/berth/internal/rights"
 )
 
 // RoleName is the name of the controllers' ClusterRole, and of their Role in the

@@ -23,8 +23,8 @@ import (
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/internal/listen"
+	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/kube"
-	"berth.dev/berth/kube/rights"
 )
 
 // Options says what to run and where.

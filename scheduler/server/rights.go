@@ -8,8 +8,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/kube/pool"
-	"berth.dev/berth/kube/rights"
 	"berth.dev/berth/scheduler/admission"
 )
 

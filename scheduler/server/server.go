@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/internal/input"
 	"berth.dev/berth/internal/listen"
-	"berth.dev/berth/kube/rights"
+	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/scheduler/stuck"
 )
 

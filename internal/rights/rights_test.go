@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"berth.dev/berth/kube/rights"
+	"berth.dev/berth/internal/rights"
 )
 
 func TestMissingNamesWhatIsNotAllowed(t *testing.T) {
