@@ -1,13 +1,18 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
+	"maps"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	basev1 "k8s.io/component-base/config/v1alpha1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/scheduler/devices"
@@ -43,23 +48,32 @@ func DefaultLease() Lease {
 // second would be the limit on pods, and API servers defend themselves by
 // priority and fairness.
 func Configuration(s Settings) string {
-	var b strings.Builder
-	b.WriteString("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
-	if l := s.Lease; l != nil {
-		fmt.Fprintf(&b, "leaderElection: {leaderElect: true, resourceLock: leases, resourceNamespace: %q, resourceName: %q, leaseDuration: %s, renewDeadline: %s, retryPeriod: %s}\n",
-			l.Namespace, l.Name, l.Duration, l.Deadline, l.Retry)
-	} else {
-		b.WriteString("leaderElection: {leaderElect: false}\n")
+	cfg := configv1.KubeSchedulerConfiguration{
+		TypeMeta:         metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
+		LeaderElection:   election(s.Lease),
+		ClientConnection: basev1.ClientConnectionConfiguration{Kubeconfig: s.Kubeconfig, QPS: -1, ContentType: runtime.ContentTypeProtobuf},
 	}
-	fmt.Fprintf(&b, "clientConnection: {kubeconfig: %s, qps: -1, contentType: application/vnd.kubernetes.protobuf}\n", strconv.Quote(s.Kubeconfig))
-	if len(s.Names) == 0 {
-		return b.String()
-	}
-	b.WriteString("profiles:\n")
 	for _, name := range s.Names {
-		b.WriteString(profile(name, s.OtherPods))
+		cfg.Profiles = append(cfg.Profiles, profile(name, s.OtherPods))
 	}
-	return b.String()
+	text, err := yaml.Marshal(compact(cfg))
+	if err != nil {
+		panic(fmt.Sprintf("scheduler configuration: %v", err)) // strings and numbers always marshal
+	}
+	return string(text)
+}
+
+// election is leader election by l, or none.
+func election(l *Lease) basev1.LeaderElectionConfiguration {
+	if l == nil {
+		return basev1.LeaderElectionConfiguration{LeaderElect: new(false)}
+	}
+	return basev1.LeaderElectionConfiguration{
+		LeaderElect: new(true), ResourceLock: "leases", ResourceNamespace: l.Namespace, ResourceName: l.Name,
+		LeaseDuration: metav1.Duration{Duration: l.Duration},
+		RenewDeadline: metav1.Duration{Duration: l.Deadline},
+		RetryPeriod:   metav1.Duration{Duration: l.Retry},
+	}
 }
 
 // profile is a profile with Berth's plugins. Gangs are planned first. The devices'
@@ -67,19 +81,74 @@ func Configuration(s Settings) string {
 // before the default preemption does, and binds before the default binder does.
 // What a user prefers (affinity, taints) outweighs how well the devices are
 // packed, and that outweighs the spreading that nobody asked for.
-func profile(name, otherPods string) string {
-	more, args := "", ""
+func profile(name, otherPods string) configv1.KubeSchedulerProfile {
+	everywhere := enabled(devices.GangsName, devices.GangPlansName, devices.WaitingName, devices.Name, devices.PreemptionName)
+	everywhere.Enabled[3].Weight = new(int32(5))
+	args := []configv1.PluginConfig{{Name: "NodeResourcesFit", Args: runtime.RawExtension{Object: &configv1.NodeResourcesFitArgs{
+		IgnoredResources: counted, IgnoredResourceGroups: []string{"volcano.sh"},
+	}}}}
 	if otherPods != "" && otherPods != strays.Open {
-		more, args = ", {name: "+strays.Name+"}", "  - name: "+strays.Name+"\n    args: {mode: "+otherPods+"}\n"
+		everywhere.Enabled = append(everywhere.Enabled, configv1.Plugin{Name: strays.Name})
+		args = append(args, configv1.PluginConfig{Name: strays.Name, Args: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"mode":%q}`, otherPods)}})
 	}
-	return "- schedulerName: " + strconv.Quote(name) + "\n  plugins:\n" +
-		"    multiPoint: {enabled: [{name: " + devices.GangsName + "}, {name: " + devices.GangPlansName + "}, {name: " + devices.WaitingName + "}, {name: " + devices.Name + ", weight: 5}, {name: " + devices.PreemptionName + "}" + more + "]}\n" +
-		"    queueSort: {disabled: [{name: PrioritySort}]}\n" +
-		"    preFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}]}\n" +
-		"    postFilter: {enabled: [{name: " + devices.GangPlansName + "}, {name: " + devices.Name + "}, {name: " + devices.PreemptionName + "}]}\n" +
-		"    bind: {enabled: [{name: " + devices.Name + "}]}\n" +
-		"    score: {enabled: [{name: NodeAffinity, weight: 20}, {name: InterPodAffinity, weight: 20}, {name: TaintToleration, weight: 20}]}\n" +
-		"  pluginConfig:\n  - name: NodeResourcesFit\n    args: {ignoredResources: [" + strings.Join(counted, ", ") + "], ignoredResourceGroups: [volcano.sh]}\n" + args
+	score := enabled("NodeAffinity", "InterPodAffinity", "TaintToleration")
+	for i := range score.Enabled {
+		score.Enabled[i].Weight = new(int32(20))
+	}
+	return configv1.KubeSchedulerProfile{SchedulerName: &name, PluginConfig: args, Plugins: &configv1.Plugins{
+		MultiPoint: everywhere,
+		QueueSort:  configv1.PluginSet{Disabled: []configv1.Plugin{{Name: "PrioritySort"}}},
+		PreFilter:  enabled(devices.GangPlansName, devices.Name),
+		PostFilter: enabled(devices.GangPlansName, devices.Name, devices.PreemptionName),
+		Bind:       enabled(devices.Name),
+		Score:      score,
+	}}
+}
+
+// enabled is a set of plugins in this order.
+func enabled(names ...string) configv1.PluginSet {
+	var set configv1.PluginSet
+	for _, name := range names {
+		set.Enabled = append(set.Enabled, configv1.Plugin{Name: name})
+	}
+	return set
+}
+
+// compact is cfg without the fields that are not set, which a configuration that a
+// person reads leaves to upstream's defaults: its types write most of them out.
+func compact(cfg configv1.KubeSchedulerConfiguration) any {
+	text, err := json.Marshal(cfg)
+	var tree map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &tree)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("scheduler configuration: %v", err))
+	}
+	return pruned(tree)
+}
+
+// pruned removes what is empty from tree; false stays.
+func pruned(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		maps.DeleteFunc(tree, func(_ string, v any) bool {
+			switch v := pruned(v).(type) {
+			case map[string]any:
+				return len(v) == 0
+			case string:
+				return v == "" || v == "0s"
+			case float64:
+				return v == 0
+			}
+			return v == nil
+		})
+	case []any:
+		for _, v := range tree {
+			pruned(v)
+		}
+	}
+	return tree
 }
 
 // counted are the resources that Berth's plugin counts device by device, and the
