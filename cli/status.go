@@ -42,7 +42,7 @@ type kindStatus struct {
 	Why  string `json:"why,omitempty"`
 }
 
-// String is for people: "govern (deployment kubeflow/notebook-controller runs)".
+// String is for people: "govern (deployment kubeflow/notebook-controller is running)".
 func (k *kindStatus) String() string {
 	if k.Why == "" {
 		return k.Mode

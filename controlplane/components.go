@@ -157,7 +157,7 @@ func (p *components) startAPI(wait, run context.Context) (*apiServer, error) {
 	}
 	chain, err := apiserver.CreateServerChain(completed)
 	if err != nil {
-		return nil, fmt.Errorf("make kube-apiserver: %w", err)
+		return nil, fmt.Errorf("create kube-apiserver: %w", err)
 	}
 	server, err := chain.PrepareRun()
 	if err != nil {
@@ -194,7 +194,7 @@ func (a *apiServer) ready(ctx context.Context) error {
 		}
 		select {
 		case <-a.done:
-			return fmt.Errorf("kube-apiserver ended while it started: %w", a.err)
+			return fmt.Errorf("kube-apiserver exited during startup: %w", a.err)
 		default:
 		}
 		if ctx.Err() != nil {

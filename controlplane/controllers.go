@@ -30,7 +30,7 @@ func chooseNotebooks(asked, had string) (string, error) {
 	case slices.Contains(modes, asked):
 		return asked, nil
 	case asked != "":
-		return "", fmt.Errorf("notebooks %q: they are own, govern, off or auto", asked)
+		return "", fmt.Errorf("notebooks %q: must be own, govern, off, or auto", asked)
 	case had == "":
 		return server.Auto, nil
 	}
@@ -65,7 +65,7 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 	}
 	for _, d := range done {
 		if d.Foreign {
-			p.log.Info("a definition is not Berth's and stays as it is", "definition", d.Name)
+			p.log.Info("a CustomResourceDefinition does not belong to Berth and is not changed", "definition", d.Name)
 		}
 	}
 	close(served)
@@ -96,7 +96,7 @@ func grantControllers(ctx context.Context, client kubernetes.Interface) error {
 	}
 	for _, role := range server.Roles() {
 		if err := putRole(ctx, client, &role); err != nil {
-			return fmt.Errorf("make role %s: %w", role.Name, err)
+			return fmt.Errorf("create role %s: %w", role.Name, err)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func grantIn(ctx context.Context, client kubernetes.Interface, namespace, user s
 		}, metav1.CreateOptions{})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("give %s its role in %s: %w", user, namespace, err)
+		return fmt.Errorf("bind the role of %s in %s: %w", user, namespace, err)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestATakenPortIsNamedWithItsHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = choosePort(taken, 0)
-	if want := fmt.Sprintf("127.0.0.1:%d: the port is taken by %s (pid %d)", taken, strings.TrimSpace(string(self)), os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("127.0.0.1:%d: the port is in use by %s (pid %d)", taken, strings.TrimSpace(string(self)), os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("choosePort(%d) = %v; want %q", taken, err, want)
 	}
 	other, err := choosePort(0, taken)

@@ -111,7 +111,7 @@ func (e *egress) handle(c net.Conn) {
 	c.SetDeadline(time.Now().Add(30 * time.Second))
 	req, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil || req.Method != http.MethodConnect {
-		fmt.Fprint(c, "HTTP/1.1 405 only CONNECT is understood here\r\n\r\n")
+		fmt.Fprint(c, "HTTP/1.1 405 only CONNECT is supported here\r\n\r\n")
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -122,7 +122,7 @@ func (e *egress) handle(c net.Conn) {
 		out, err = new(net.Dialer).DialContext(ctx, "tcp", req.Host)
 	}
 	if err != nil {
-		e.log.Warn("no way on the simulated network", "to", req.Host, "err", err)
+		e.log.Warn("no route on the simulated network", "to", req.Host, "err", err)
 		fmt.Fprintf(c, "HTTP/1.1 502 %s\r\n\r\n", err)
 		return
 	}

@@ -27,11 +27,11 @@ func sockets(dir datadir.Dir) (path string, remove func(), err error) {
 		return string(dir), func() {}, nil
 	}
 	if err := datadir.CheckParent(os.TempDir(), "the folder for sockets"); err != nil {
-		return "", nil, fmt.Errorf("%w; or name a folder of your own in TMPDIR", err)
+		return "", nil, fmt.Errorf("%w; or set TMPDIR to a folder that belongs to you", err)
 	}
 	tmp, err := os.MkdirTemp("", "berth-")
 	if err != nil {
-		return "", nil, fmt.Errorf("make a folder for sockets: %w", err)
+		return "", nil, fmt.Errorf("create a folder for sockets: %w", err)
 	}
 	return tmp, func() { _ = os.RemoveAll(tmp) }, nil // what could stay is dead sockets
 }
@@ -112,14 +112,14 @@ func closeSockets(e *embed.Etcd, socks ...string) error {
 	for _, sock := range socks {
 		if err := os.Chmod(sock, socketMode); err != nil {
 			e.Close()
-			return fmt.Errorf("keep others from the store: %w", err)
+			return fmt.Errorf("restrict access to the store: %w", err)
 		}
 	}
 	return nil
 }
 
 // errStoreStopped is why a store has ended that did not say.
-var errStoreStopped = errors.New("it stopped by itself")
+var errStoreStopped = errors.New("the store stopped unexpectedly")
 
 // awaitStore returns when a store has ended, with why, or ctx has.
 func awaitStore(ctx context.Context, e *embed.Etcd) error {

@@ -38,7 +38,7 @@ type endedError struct {
 // Error names the part and why it ended.
 func (e *endedError) Error() string {
 	if e.why == nil {
-		return e.part + " ended without a reason"
+		return e.part + " exited without an error"
 	}
 	return e.part + " ended: " + e.why.Error()
 }
@@ -102,5 +102,5 @@ func (g *group) close(ctx context.Context, patience time.Duration, err error) er
 	if len(g.running) == 0 {
 		return err
 	}
-	return errors.Join(err, fmt.Errorf("%s did not end within %v of being told to", strings.Join(g.running, ", "), patience))
+	return errors.Join(err, fmt.Errorf("%s did not stop within %v", strings.Join(g.running, ", "), patience))
 }

@@ -56,7 +56,7 @@ func TestAGroupEndsWithItsParts(t *testing.T) {
 			})
 			g.start(ctx, "fleet", "fleet", obedient)
 			return broken
-		}, "no disk\ndeaf did not end within 1m0s of being told to", time.Minute},
+		}, "no disk\ndeaf did not stop within 1m0s", time.Minute},
 		{"nothing ran", func(context.Context, *group) error { return nil }, "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

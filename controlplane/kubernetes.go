@@ -20,7 +20,7 @@ func chooseKubernetes(asked, had string) (string, error) {
 		asked = had
 	}
 	if asked != "" && !slices.Contains(minors, asked) {
-		return "", fmt.Errorf("Kubernetes %s: this program serves %s; choose one with --kubernetes-version", asked, strings.Join(minors, ", "))
+		return "", fmt.Errorf("Kubernetes %s is not supported: must be one of %s; set --kubernetes-version", asked, strings.Join(minors, ", "))
 	}
 	return asked, nil
 }

@@ -128,10 +128,10 @@ func (n *clusterNetwork) routeOther(ctx context.Context, p *networkParts, host s
 	}
 	ok, err := isReal(ctx, p.client, host)
 	if err != nil {
-		return nil, false, fmt.Errorf("look for the node of %s: %w", host, err)
+		return nil, false, fmt.Errorf("find the node of %s: %w", host, err)
 	}
 	if !ok {
-		return nil, false, fmt.Errorf("%s belongs to no node: the simulated network sends nothing out", host)
+		return nil, false, fmt.Errorf("%s does not belong to a node: the simulated network sends nothing out", host)
 	}
 	return nil, true, nil
 }
@@ -140,7 +140,7 @@ func (n *clusterNetwork) routeOther(ctx context.Context, p *networkParts, host s
 func (n *clusterNetwork) routeService(ctx context.Context, p *networkParts, ip string, port int) (func(net.Conn), bool, error) {
 	all, err := p.client.CoreV1().Services("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return nil, false, fmt.Errorf("look for the Service at %s: %w", ip, err)
+		return nil, false, fmt.Errorf("find the Service at %s: %w", ip, err)
 	}
 	for _, s := range all.Items {
 		if s.Spec.ClusterIP != ip {

@@ -71,7 +71,7 @@ func loadAuthority(dir, name string) (*authority, error) {
 	}
 	block, _ := pem.Decode(crt)
 	if block == nil {
-		return nil, fmt.Errorf("%s holds no certificate: remove the data folder with `berth down --purge`", crtPath)
+		return nil, fmt.Errorf("%s has no certificate: remove the data folder with `berth down --purge`", crtPath)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -97,11 +97,11 @@ func newAuthority(crtPath, keyPath, name string) (*authority, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("make authority %s: %w", name, err)
+		return nil, fmt.Errorf("create authority %s: %w", name, err)
 	}
 	a := &authority{key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		return nil, fmt.Errorf("make authority %s: %w", name, err)
+		return nil, fmt.Errorf("create authority %s: %w", name, err)
 	}
 	return a, datadir.WriteFile(crtPath, a.pem, 0o600)
 }
@@ -127,7 +127,7 @@ func loadKey(path string) (*ecdsa.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return nil, fmt.Errorf("%s holds no key: remove the data folder with `berth down --purge`", path)
+		return nil, fmt.Errorf("%s has no key: remove the data folder with `berth down --purge`", path)
 	}
 	key, err := x509.ParseECPrivateKey(block.Bytes)
 	if err != nil {

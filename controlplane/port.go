@@ -23,7 +23,7 @@ func choosePort(asked, last int) (net.Listener, error) {
 	if asked != 0 {
 		l, err := listenPort(asked)
 		if err != nil {
-			return nil, fmt.Errorf("listen on 127.0.0.1:%d: %w%s; leave --port out to take a free one", asked, err, holder(asked))
+			return nil, fmt.Errorf("listen on 127.0.0.1:%d: %w%s; omit --port to use a free one", asked, err, holder(asked))
 		}
 		return l, nil
 	}
@@ -46,7 +46,7 @@ func choosePort(asked, last int) (net.Listener, error) {
 func listenPort(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, errors.New("the port is taken")
+		return nil, errors.New("the port is in use")
 	}
 	return l, err
 }

@@ -86,12 +86,12 @@ func checkSpace(dir datadir.Dir) error {
 		return fmt.Errorf("data folder %s: %w", dir, err)
 	}
 	if free := int64(st.Bavail) * int64(st.Bsize); free < minFree { //nolint:unconvert // other systems have other types
-		return fmt.Errorf("data folder %s: %d MB are free on its disk, %d are needed; free some or choose another --dir",
+		return fmt.Errorf("data folder %s: its disk has %d MB free, but %d MB are needed; free some space, or choose another --dir",
 			dir, free>>20, minFree>>20)
 	}
 	f, err := os.CreateTemp(string(dir), "state.json.*")
 	if err != nil {
-		return fmt.Errorf("data folder %s cannot be written: %w; choose another --dir", dir, err)
+		return fmt.Errorf("data folder %s is not writable: %w; choose another --dir", dir, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
@@ -119,7 +119,7 @@ func chooseFleet(o Options, state datadir.State, fresh bool) (spec.Fleet, string
 	raw, readErr := os.ReadFile(arg) // built-in fleets are no files
 	if !fresh {
 		if was, err := os.ReadFile(kept); err != nil || readErr != nil || !bytes.Equal(was, raw) {
-			return f, "", fmt.Errorf("data folder %s was made with fleet %s and keeps it: leave --fleet out, "+
+			return f, "", fmt.Errorf("data folder %s was created with fleet %s and keeps it: omit --fleet, "+
 				"choose another --dir, or remove the folder with `berth down --purge`", o.Dir.Short(), state.Fleet)
 		}
 		return f, state.Fleet, nil

@@ -69,7 +69,7 @@ func grantOwner(ctx context.Context, client kubernetes.Interface) error {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("give %s its precedence: %w", api.GroupAdmins, err)
+		return fmt.Errorf("create the precedence of %s: %w", api.GroupAdmins, err)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func bind(ctx context.Context, client kubernetes.Interface, name, role string, t
 		Subjects:   []rbacv1.Subject{to},
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("give %s its role: %w", to.Name, err)
+		return fmt.Errorf("create the role of %s: %w", to.Name, err)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (p *plane) grantScheduler(ctx context.Context, client kubernetes.Interface)
 func grant(ctx context.Context, client kubernetes.Interface, name, user string, rules []rbacv1.PolicyRule) error {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
 	if err := putRole(ctx, client, role); err != nil {
-		return fmt.Errorf("give %s its role: %w", user, err)
+		return fmt.Errorf("create the role of %s: %w", user, err)
 	}
 	return bind(ctx, client, name, name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
 }

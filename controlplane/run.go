@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	klog.OsExit = func(code int) {
 		if o.Died != nil {
-			o.Died(fmt.Errorf("a part of Kubernetes could not go on and ended the process; details in %s", o.Dir.Logs()))
+			o.Died(fmt.Errorf("a component of Kubernetes failed and ended the process; details in %s", o.Dir.Logs()))
 		}
 		os.Exit(code)
 	}
@@ -172,7 +172,7 @@ func (p *plane) run(ctx context.Context) error {
 		return err
 	case <-time.After(apiPatience):
 		ends = nil
-		return errors.Join(err, fmt.Errorf("kube-apiserver did not end within %v of being told to", apiPatience))
+		return errors.Join(err, fmt.Errorf("kube-apiserver did not stop within %v", apiPatience))
 	}
 }
 
@@ -201,7 +201,7 @@ func stopped(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return fmt.Errorf("stopped before it was ready (%w); what is in the folder is kept", context.Cause(ctx))
+	return fmt.Errorf("stopped before it was ready (%w); the data is kept", context.Cause(ctx))
 }
 
 // clients is what the clients of the API server are made from, or watch.

@@ -29,7 +29,7 @@ func chooseScheduler(asked, had string, fresh bool) (string, error) {
 	case asked == SchedulerStock || asked == SchedulerBerth || asked == SchedulerNone:
 		return asked, nil
 	case asked != "":
-		return "", fmt.Errorf("scheduler %q: it is %s, %s or %s", asked, SchedulerStock, SchedulerBerth, SchedulerNone)
+		return "", fmt.Errorf("scheduler %q: must be %s, %s, or %s", asked, SchedulerStock, SchedulerBerth, SchedulerNone)
 	case fresh:
 		return SchedulerBerth, nil
 	case had == "":

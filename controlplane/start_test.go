@@ -115,8 +115,8 @@ func TestChooseKubernetes(t *testing.T) {
 		{"an older one is kept", "", "1.33", "1.33"},
 		{"what is asked for wins", "1.34", "1.33", "1.34"},
 		{"the newest is the program's own, and follows it", "1.36", "1.33", ""},
-		{"one that is not served is refused", "1.32", "", "Kubernetes 1.32: this program serves 1.33, 1.34, 1.35, 1.36; choose one with --kubernetes-version"},
-		{"so is one that the folder had and that is no longer served", "", "1.20", "Kubernetes 1.20: this program serves 1.33, 1.34, 1.35, 1.36; choose one with --kubernetes-version"},
+		{"one that is not served is refused", "1.32", "", "Kubernetes 1.32 is not supported: must be one of 1.33, 1.34, 1.35, 1.36; set --kubernetes-version"},
+		{"so is one that the folder had and that is no longer served", "", "1.20", "Kubernetes 1.20 is not supported: must be one of 1.33, 1.34, 1.35, 1.36; set --kubernetes-version"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := chooseKubernetes(tt.asked, tt.had)

@@ -26,7 +26,7 @@ func checkStore(dir string) (err error) {
 		return err
 	}
 	if len(logs) == 0 {
-		return fmt.Errorf("its log is gone: no *.wal in %s", filepath.Join(dir, "member", "wal"))
+		return fmt.Errorf("its log is missing: no *.wal in %s", filepath.Join(dir, "member", "wal"))
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a truncated file faults when its map is read
 	defer func() {

@@ -158,7 +158,7 @@ func apply(ctx context.Context, client dynamic.Interface, u *unstructured.Unstru
 	case err == nil && there.GetLabels()[api.LabelManagedBy] != managed:
 		_, _, now := served(there)
 		if _, _, want := served(u); !slices.Contains(now, want[0]) {
-			return true, fmt.Errorf("it is there, is not Berth's, and does not serve %s: bring it up to date, or delete it", want[0])
+			return true, fmt.Errorf("it exists, does not belong to Berth, and does not serve %s: update it, or delete it", want[0])
 		}
 		return true, nil
 	case err != nil && !apierrors.IsNotFound(err):

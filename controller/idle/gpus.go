@@ -110,11 +110,11 @@ func devices(at time.Time, pod *corev1.Pod, readings []kube.Reading) rules.GPUs 
 	}
 	switch n := len(out.Devices); {
 	case len(readings) == 0:
-		out.Result, out.Said = rules.Failed, "the DCGM exporter of node "+pod.Spec.NodeName+" answers and tells of no GPU"
+		out.Result, out.Said = rules.Failed, "the DCGM exporter of node "+pod.Spec.NodeName+" responds but reports no GPU"
 	case n == 0:
-		out.Said = "the DCGM exporter of node " + pod.Spec.NodeName + " does not tell of its GPUs"
+		out.Said = "the DCGM exporter of node " + pod.Spec.NodeName + " does not report its GPUs"
 	case n < len(held):
-		out.Result, out.Said = rules.Failed, fmt.Sprintf("the DCGM exporter of node %s tells of %d of its %d GPUs", pod.Spec.NodeName, n, len(held))
+		out.Result, out.Said = rules.Failed, fmt.Sprintf("the DCGM exporter of node %s reports %d of its %d GPUs", pod.Spec.NodeName, n, len(held))
 	default:
 		out.Result = rules.OK
 	}
@@ -168,7 +168,7 @@ func (g *gauges) scrape(ctx context.Context, node string, from endpoint) (time.T
 	if now := g.now(); now.Sub(n.at) > scrapeLife || now.Before(n.at) {
 		raw, status, err := g.fetch(ctx, from)
 		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("the DCGM exporter of node %s answers with status %d", node, status)
+			err = fmt.Errorf("the DCGM exporter of node %s responds with status %d", node, status)
 		}
 		n.at, n.readings, n.err = now, kube.Readings(raw), err
 		if err != nil {

@@ -166,13 +166,13 @@ func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 			return
 		}
 		l.event(s.Notebook, corev1.EventTypeWarning, eventWarned, fmt.Sprintf(
-			"it is stopped at %s if it is not used: %s; its volumes are kept, what is in memory is not; to keep it, use it, or: kubectl annotate --overwrite notebook %s -n %s %s=never",
+			"stops at %s unless it is used: %s; its volumes are kept, the contents of memory are lost; to keep it running, use it, or: kubectl annotate --overwrite notebook %s -n %s %s=never",
 			d.StopsAt.UTC().Format(time.RFC3339), d.Why, s.Name, s.Namespace, api.AnnotationNotebookIdleAfter))
 	case rules.Clear:
-		l.event(s.Notebook, corev1.EventTypeNormal, eventCleared, "it is not stopped: "+d.Why)
+		l.event(s.Notebook, corev1.EventTypeNormal, eventCleared, "no longer stops: "+d.Why)
 	case rules.Stop:
 		l.event(s.Notebook, corev1.EventTypeWarning, eventStopped, fmt.Sprintf(
-			"it was stopped as %s; what is on its volumes is kept; to start it: kubectl annotate notebook %s -n %s %s-", stoppedFor(d), s.Name, s.Namespace, api.AnnotationStopped))
+			"stopped as %s; its volumes are kept; to start it: kubectl annotate notebook %s -n %s %s-", stoppedFor(d), s.Name, s.Namespace, api.AnnotationStopped))
 		culledTotal.Inc()
 		kubeflowCulled.WithLabelValues(s.Namespace, s.Name).Inc()
 		kubeflowCulledAt.WithLabelValues(s.Namespace, s.Name).Set(float64(now.Unix()))
@@ -198,7 +198,7 @@ func (l *loop) tellUnknown(s subject, r rules.Readings) {
 		why += ", and " + r.GPUs.Said
 	}
 	if why != s.entry.unknown {
-		l.event(s.Notebook, corev1.EventTypeNormal, eventUnknown, "it is never stopped for being idle, as whether it is used is not known: "+why)
+		l.event(s.Notebook, corev1.EventTypeNormal, eventUnknown, "never stopped as idle, because its activity is unknown: "+why)
 	}
 	s.entry.unknown = why
 }

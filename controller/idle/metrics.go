@@ -13,19 +13,19 @@ import (
 // its labels: a series for each notebook that was stopped.
 var (
 	culledTotal = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "berth_notebook_culled_total", Help: "Notebooks stopped for being idle.",
+		Name: "berth_notebook_culled_total", Help: "Number of notebooks stopped because they were idle.",
 	})
 	probesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "berth_notebook_probes_total", Help: "Looks at notebooks for being idle, by what was asked and how it went.",
+		Name: "berth_notebook_probes_total", Help: "Number of activity checks of notebooks, by target and result.",
 	}, []string{"target", "result"})
 	runningNotebooks = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "berth_notebooks_running", Help: "Notebooks whose pod is ready.",
+		Name: "berth_notebooks_running", Help: "Number of notebooks whose pod is ready.",
 	})
 	kubeflowCulled = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "notebook_culling_total", Help: "Notebooks stopped for being idle, as Kubeflow's notebook-controller counts them.",
+		Name: "notebook_culling_total", Help: "Number of notebooks stopped because they were idle, as in Kubeflow's notebook-controller.",
 	}, []string{"namespace", "name"})
 	kubeflowCulledAt = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "last_notebook_culling_timestamp_seconds", Help: "When a notebook was last stopped for being idle, as Kubeflow's notebook-controller tells it.",
+		Name: "last_notebook_culling_timestamp_seconds", Help: "Time when a notebook was last stopped because it was idle, as in Kubeflow's notebook-controller.",
 	}, []string{"namespace", "name"})
 )
 

@@ -72,11 +72,11 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func noServer(status int) string {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return "its server asks for a token or a password"
+		return "its server requires a token or a password"
 	case status == http.StatusNotFound:
 		return "its server has no kernels API"
 	case status >= 300 && status < 400:
-		return "its server sends to another page, such as a login"
+		return "its server redirects to another page, such as a login"
 	}
 	return ""
 }
@@ -129,9 +129,9 @@ func (p *httpProber) Server(ctx context.Context, namespace, name, token string) 
 	}
 	if err != nil || status != http.StatusOK {
 		if err == nil {
-			err = fmt.Errorf("it answers with status %d", status)
+			err = fmt.Errorf("its server responds with status %d", status)
 		}
-		out.Result, out.Said = rules.Failed, "its server does not answer: "+short(err, p.longest)
+		out.Result, out.Said = rules.Failed, "its server does not respond: "+short(err, p.longest)
 		return out
 	}
 	for _, t := range terminals {
@@ -196,7 +196,7 @@ func fetch(ctx context.Context, client *http.Client, url string, size int64, hea
 	case err != nil:
 		return nil, resp.StatusCode, err
 	case int64(len(raw)) > size:
-		return nil, resp.StatusCode, fmt.Errorf("its answer is larger than %d bytes", size)
+		return nil, resp.StatusCode, fmt.Errorf("its response is larger than %d bytes", size)
 	case resp.StatusCode != http.StatusOK:
 		var s metav1.Status
 		if json.Unmarshal(raw, &s) == nil && s.Kind == "Status" && s.APIVersion == "v1" {
@@ -213,7 +213,7 @@ func short(err error, longest time.Duration) string {
 		err = u.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer within " + longest.String()
+		return "no response within " + longest.String()
 	}
 	text := err.Error()
 	if len(text) > 200 {

@@ -50,12 +50,12 @@ type children struct {
 // nothing.
 func build(nb *kubeflow.Notebook, o *Options, token string) (*children, error) {
 	if len(nb.Name) > mostName {
-		return nil, fmt.Errorf("its name has %d letters, and a notebook's may have %d; choose a shorter one", len(nb.Name), mostName)
+		return nil, fmt.Errorf("the name has %d characters, but a notebook name may have at most %d; choose a shorter one", len(nb.Name), mostName)
 	}
 	spec := map[string]any{}
 	if len(nb.Spec.Template.Spec.Raw) > 0 {
 		if err := json.Unmarshal(nb.Spec.Template.Spec.Raw, &spec); err != nil {
-			return nil, fmt.Errorf("spec.template.spec cannot be read: %w; correct it", err)
+			return nil, fmt.Errorf("invalid spec.template.spec: %w", err)
 		}
 	}
 	mark, err := hash(spec)
@@ -73,7 +73,7 @@ func build(nb *kubeflow.Notebook, o *Options, token string) (*children, error) {
 	c.set = c.makeSet(nb, spec)
 	c.service = makeService(nb, target)
 	if err := c.read(); err != nil {
-		return nil, fmt.Errorf("spec.template.spec cannot be read: %w; correct it", err)
+		return nil, fmt.Errorf("invalid spec.template.spec: %w", err)
 	}
 	if c.want.Full, err = hash(c.set); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func complete(spec map[string]any, nb *kubeflow.Notebook, o *Options, token stri
 	}
 	first, ok := list[0].(map[string]any)
 	if !ok {
-		return 0, fmt.Errorf("spec.template.spec.containers[0] is no object; give it a name and an image")
+		return 0, fmt.Errorf("invalid spec.template.spec.containers[0]: must be an object with a name and an image")
 	}
 	if dir, _ := first["workingDir"].(string); dir == "" {
 		first["workingDir"] = homeFolder

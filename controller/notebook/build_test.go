@@ -62,10 +62,10 @@ func TestNotebooksOfWhichNoPodCanBeMade(t *testing.T) {
 	for _, test := range []struct{ name, notebook, spec, want string }{
 		{"no containers", "nb", `{}`, "spec.template.spec has no containers; a notebook needs one, with a name and an image"},
 		{"nothing at all", "nb", ``, "spec.template.spec has no containers; a notebook needs one, with a name and an image"},
-		{"a container that is none", "nb", `{"containers":["x"]}`, "spec.template.spec.containers[0] is no object; give it a name and an image"},
-		{"a wrong type", "nb", `{"containers":[{"name":"a","image":1}]}`, "spec.template.spec cannot be read: json: cannot unmarshal number"},
-		{"a quantity that is none", "nb", `{"containers":[{"name":"a","image":"b","resources":{"limits":{"cpu":"much"}}}]}`, "spec.template.spec cannot be read: quantities must match"},
-		{"a long name", strings.Repeat("a", 53), `{"containers":[{"name":"a","image":"b"}]}`, "its name has 53 letters, and a notebook's may have 52; choose a shorter one"},
+		{"a container that is none", "nb", `{"containers":["x"]}`, "invalid spec.template.spec.containers[0]: must be an object with a name and an image"},
+		{"a wrong type", "nb", `{"containers":[{"name":"a","image":1}]}`, "invalid spec.template.spec: json: cannot unmarshal number"},
+		{"a quantity that is none", "nb", `{"containers":[{"name":"a","image":"b","resources":{"limits":{"cpu":"much"}}}]}`, "invalid spec.template.spec: quantities must match"},
+		{"a long name", strings.Repeat("a", 53), `{"containers":[{"name":"a","image":"b"}]}`, "the name has 53 characters, but a notebook name may have at most 52; choose a shorter one"},
 	} {
 		_, _, err := notebook.Children(notebookOf(test.notebook, test.spec), notebook.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {

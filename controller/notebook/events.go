@@ -65,7 +65,7 @@ func (p *pass) tellChange(ctx context.Context, old, now *kubeflow.NotebookStatus
 func (p *pass) tellPlace(ctx context.Context, was, is *kubeflow.NotebookCondition, pod string) error {
 	switch {
 	case is.Reason == rules.QueuedChange && p.facts.Waits != "" && was.Message != is.Message:
-		return p.tell(ctx, corev1.EventTypeWarning, "ChangeWaits", "the notebook runs on as it was: "+p.facts.Waits, pod)
+		return p.tell(ctx, corev1.EventTypeWarning, "ChangeWaits", "the notebook keeps running unchanged: "+p.facts.Waits, pod)
 	case p.pod != nil && p.pod.Spec.NodeName != "" && (is.Reason == rules.QueuedBound || is.Reason == rules.QueuedNotAsked) && was.Reason != rules.QueuedChange:
 		return p.tell(ctx, corev1.EventTypeNormal, "Bound", "bound to node "+p.pod.Spec.NodeName+devices(p.pod), pod)
 	}
@@ -75,9 +75,9 @@ func (p *pass) tellPlace(ctx context.Context, was, is *kubeflow.NotebookConditio
 // started says what a notebook that was stopped has kept.
 func (p *pass) started() string {
 	if len(p.facts.Claims) == 0 {
-		return "started again; it has no volume claim, so that nothing of before is there"
+		return "restarted without a PersistentVolumeClaim: earlier files are lost"
 	}
-	return "started again with volume claim " + strings.Join(p.facts.Claims, ", ") + " as it was; what was in memory and in other folders is gone"
+	return "restarted with PersistentVolumeClaim " + strings.Join(p.facts.Claims, ", ") + "; the contents of memory and of other directories are lost"
 }
 
 func conditionOf(s *kubeflow.NotebookStatus, kind string) kubeflow.NotebookCondition {
@@ -119,7 +119,7 @@ func (p *pass) tellPreempted(ctx context.Context) error {
 	if why == "" {
 		return nil
 	}
-	text := fmt.Sprintf("its pod on node %s is preempted (%s); it waits in line again, and its volumes are kept", p.pod.Spec.NodeName, why)
+	text := fmt.Sprintf("pod preempted on node %s (%s); the notebook is queued again and keeps its volumes", p.pod.Spec.NodeName, why)
 	if err := p.tell(ctx, corev1.EventTypeWarning, "Preempted", text, string(p.pod.UID)); err != nil {
 		return err
 	}

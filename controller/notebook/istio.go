@@ -106,7 +106,7 @@ func (r *Reconciler) followIstio(ctx context.Context, again chan<- event.Generic
 				continue
 			}
 			if _, _, err := r.istioKind(); err != nil {
-				klog.ErrorS(err, "Whether there are VirtualServices is not known", "triedAgainAfter", noIstioFor)
+				klog.ErrorS(err, "Could not find out whether the cluster serves VirtualServices", "triedAgainAfter", noIstioFor)
 			}
 			continue
 		case <-r.routable:
@@ -135,7 +135,7 @@ func (p *pass) putRoute(ctx context.Context, want *unstructured.Unstructured) (b
 		}
 	case err != nil:
 	case !metav1.IsControlledBy(live, p.nb):
-		return false, p.tell(ctx, corev1.EventTypeWarning, "NameTaken", "a VirtualService named "+want.GetName()+" is not of this notebook, and is left alone", "")
+		return false, p.tell(ctx, corev1.EventTypeWarning, "NameTaken", "a VirtualService named "+want.GetName()+" exists and does not belong to this notebook; it is not changed", "")
 	case equality.Semantic.DeepEqual(want.Object["spec"], live.Object["spec"]):
 		return true, nil
 	default:
@@ -182,7 +182,7 @@ func headersOf(nb *kubeflow.Notebook) (map[string]any, error) {
 	}
 	var list map[string]string
 	if err := json.Unmarshal([]byte(raw), &list); err != nil {
-		return out, fmt.Errorf("annotation %s is no JSON object of strings, and sets no header: %w", api.AnnotationHeaders, err)
+		return out, fmt.Errorf("annotation %s is ignored, because it is not a JSON object of strings: %w", api.AnnotationHeaders, err)
 	}
 	for k, v := range list {
 		out[k] = v

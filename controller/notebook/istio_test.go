@@ -102,7 +102,7 @@ func TestARefusedRouteIsTriedAgain(t *testing.T) {
 			func(w *world) { w.forbid = "" },
 		},
 		{
-			"the name is taken", "Warning NameTaken: a VirtualService named notebook-team-a-nb is not of this notebook",
+			"the name is taken", "Warning NameTaken: a VirtualService named notebook-team-a-nb exists and does not belong to this notebook",
 			func(w *world) {
 				u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 				u.SetGroupVersionKind(routeKind)

@@ -15,10 +15,10 @@ import (
 // The counters of Kubeflow's notebook-controller, with its names and labels.
 var (
 	created = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "notebook_create_total", Help: "Times that the StatefulSet of a notebook was to be created, as Kubeflow's notebook-controller counts them.",
+		Name: "notebook_create_total", Help: "Number of attempts to create the StatefulSet of a notebook, as in Kubeflow's notebook-controller.",
 	}, []string{"namespace"})
 	createFailed = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "notebook_create_failed_total", Help: "Those of notebook_create_total that the API server has refused or not answered.",
+		Name: "notebook_create_failed_total", Help: "Number of failed attempts to create the StatefulSet of a notebook.",
 	}, []string{"namespace"})
 )
 
@@ -34,7 +34,7 @@ const scrapeWithin = 2 * time.Second
 
 var (
 	runs        running //nolint:gochecknoglobals // of metrics
-	runningDesc = prometheus.NewDesc("notebook_running", "Notebooks whose pod is ready, by namespace.", []string{"namespace"}, nil)
+	runningDesc = prometheus.NewDesc("notebook_running", "Number of notebooks whose pod is ready, by namespace.", []string{"namespace"}, nil)
 )
 
 // register makes the metrics known to the registry that the process serves, once.

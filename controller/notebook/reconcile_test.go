@@ -239,7 +239,7 @@ func TestStopAndStart(t *testing.T) {
 	if got := reason(w.get("nb")); got != rules.Ready {
 		t.Errorf("started again, Ready's reason is %s", got)
 	}
-	event := "Normal Started: started again with volume claim claim-ada as it was; what was in memory and in other folders is gone"
+	event := "Normal Started: restarted with PersistentVolumeClaim claim-ada; the contents of memory and of other directories are lost"
 	if got := w.told("nb"); !slices.Contains(got, event) {
 		t.Errorf("events are %q, want %q among them", got, event)
 	}
@@ -304,7 +304,7 @@ func TestNamesOfOthersAreLeftAlone(t *testing.T) {
 	w := newWorld(t, others)
 	w.apply(asking("nb", 1))
 	w.settle()
-	want := "False Refused: a Service named nb is in namespace team-a and not of this notebook; give the notebook another name, or remove that (kubectl delete Service nb -n team-a)"
+	want := "False Refused: a Service named nb in namespace team-a does not belong to this notebook; rename the notebook, or delete that object (kubectl delete Service nb -n team-a)"
 	if got := said(w.get("nb"), "Ready"); got != want {
 		t.Errorf("Ready is %q, want %q", got, want)
 	}

@@ -222,7 +222,7 @@ func (p *pass) mine(o client.Object, kind string) bool {
 		p.later(earlierAgain)
 		return false
 	}
-	p.facts.Taken = fmt.Sprintf("a %s named %s is in namespace %s and not of this notebook; give the notebook another name, or remove that (kubectl delete %s %s -n %s)",
+	p.facts.Taken = fmt.Sprintf("a %s named %s in namespace %s does not belong to this notebook; rename the notebook, or delete that object (kubectl delete %s %s -n %s)",
 		kind, p.nb.Name, p.nb.Namespace, kind, p.nb.Name, p.nb.Namespace)
 	p.later(takenAgain)
 	return false

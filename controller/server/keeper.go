@@ -54,9 +54,9 @@ type standing struct {
 func (s standing) why(setting string) string {
 	switch {
 	case setting != Auto && s.rival.name != "" && s.mode == notebook.Own:
-		return fmt.Sprintf("although %s runs: both write the same objects", s.rival)
+		return fmt.Sprintf("although %s is running: both write the same objects", s.rival)
 	case s.rival.name != "":
-		return fmt.Sprintf("%s runs", s.rival)
+		return fmt.Sprintf("%s is running", s.rival)
 	}
 	return ""
 }
@@ -184,7 +184,7 @@ func (k *keeper) Start(ctx context.Context) error {
 			if err := k.record(ctx, s); err == nil {
 				written = true
 			} else if ctx.Err() == nil {
-				klog.ErrorS(err, "The mode of notebooks could not be written down", "configMap", k.in.String(), "triedAgainAfter", writeAgain)
+				klog.ErrorS(err, "Could not record the mode of notebooks", "configMap", k.in.String(), "triedAgainAfter", writeAgain)
 				again = time.After(writeAgain)
 			}
 		}
@@ -219,12 +219,12 @@ func (k *keeper) tell(s standing, before *standing) {
 	if before == nil && s.rival.name == "" {
 		return
 	}
-	kind, reason, note := corev1.EventTypeNormal, "NotebooksOwned", "Berth runs notebooks: no other controller of theirs does"
+	kind, reason, note := corev1.EventTypeNormal, "NotebooksOwned", "Berth runs notebooks: no other notebook controller is running"
 	switch {
 	case s.mode == notebook.Govern:
-		reason, note = "NotebooksGoverned", fmt.Sprintf("Berth stands aside for %s: it makes and changes nothing that belongs to a notebook", s.rival)
+		reason, note = "NotebooksGoverned", fmt.Sprintf("Berth yields to %s: it does not create or change objects of notebooks", s.rival)
 	case s.rival.name != "":
-		kind, reason, note = corev1.EventTypeWarning, "TwoNotebookControllers", fmt.Sprintf("Berth was told to run notebooks although %s runs: scale one of them to 0", s.rival)
+		kind, reason, note = corev1.EventTypeWarning, "TwoNotebookControllers", fmt.Sprintf("Berth is configured to run notebooks although %s is running: scale one of them to 0", s.rival)
 	}
 	var about runtime.Object = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: k.in.Namespace, Name: k.in.Name}}
 	if s.rival.name != "" {

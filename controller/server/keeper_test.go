@@ -73,9 +73,9 @@ func TestKeeperFollowsTheCluster(t *testing.T) {
 			want string // what is recorded
 			tell string // reason of the event
 		}{
-			{"Kubeflow's controller comes", []appsv1.Deployment{theirs}, "govern deployment kubeflow/nb runs", "NotebooksGoverned"},
+			{"Kubeflow's controller comes", []appsv1.Deployment{theirs}, "govern deployment kubeflow/nb is running", "NotebooksGoverned"},
 			{"it goes", nil, "own", "NotebooksOwned"},
-			{"it comes back", []appsv1.Deployment{theirs}, "govern deployment kubeflow/nb runs", "NotebooksGoverned"},
+			{"it comes back", []appsv1.Deployment{theirs}, "govern deployment kubeflow/nb is running", "NotebooksGoverned"},
 		} {
 			d.list = step.list
 			k.OnAdd(&theirs, false)
@@ -117,9 +117,9 @@ func TestKeeperDoesAsItIsTold(t *testing.T) {
 		mode    notebook.Mode
 		want    string
 	}{
-		{"own", notebook.Own, "own although deployment kubeflow/nb runs: both write the same objects"},
-		{"govern", notebook.Govern, "govern deployment kubeflow/nb runs"},
-		{"off", notebook.Off, "off deployment kubeflow/nb runs"},
+		{"own", notebook.Own, "own although deployment kubeflow/nb is running: both write the same objects"},
+		{"govern", notebook.Govern, "govern deployment kubeflow/nb is running"},
+		{"off", notebook.Off, "off deployment kubeflow/nb is running"},
 	} {
 		t.Run(tt.setting, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -37,9 +37,9 @@ func serve(ctx context.Context, l net.Listener, plain bool, o Options, cfg *rest
 	handler := endpoints(func() error {
 		switch {
 		case ctx.Err() != nil:
-			return errors.New("it is stopping")
+			return errors.New("stopping")
 		case !seen.Load():
-			return errors.New("not every object has been seen yet")
+			return errors.New("caches are not synced yet")
 		}
 		return nil
 	})
@@ -158,7 +158,7 @@ func encrypted(ctx context.Context, l net.Listener, certFile, keyFile string) (n
 	c.GetCertificate = watcher.GetCertificate
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			klog.ErrorS(err, "A changed certificate will not be noticed", "file", certFile)
+			klog.ErrorS(err, "Changes of the certificate will not be noticed", "file", certFile)
 		}
 	}()
 	return tls.NewListener(l, c), nil

@@ -129,14 +129,14 @@ func Start(ctx context.Context, cfg *rest.Config, o Options) error {
 func install(ctx context.Context, cfg *rest.Config) error {
 	done, err := crd.Install(ctx, cfg)
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w; give it the ClusterRole berth-controller-definitions of deploy/controller.yaml, or apply what `berth controller --print-definitions` prints", err)
+		return fmt.Errorf("%w; grant it the ClusterRole berth-controller-definitions of deploy/controller.yaml, or apply the output of `berth controller --print-definitions`", err)
 	}
 	if err != nil {
 		return err
 	}
 	for _, d := range done {
 		if d.Foreign {
-			klog.InfoS("A definition is not Berth's to change and stays as it is", "definition", d.Name)
+			klog.InfoS("A CustomResourceDefinition does not belong to Berth and is not changed", "definition", d.Name)
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func checkRights(ctx context.Context, cfg *rest.Config, o Options) error {
 	}
 	user, err := rights.WhoAmI(ctx, client)
 	if err != nil {
-		return fmt.Errorf("ask %s who this is: %w", cfg.Host, err)
+		return fmt.Errorf("read the user name of this process from %s: %w", cfg.Host, err)
 	}
 	rules := Rules()
 	if o.Idle.Proxied {
@@ -167,7 +167,7 @@ func checkRights(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 	if missing = append(missing, more...); len(missing) > 0 {
-		return errors.New(user + " may not " + join(missing) + "; give it the roles of deploy/controller.yaml")
+		return errors.New(user + " cannot " + join(missing) + "; grant it the roles in deploy/controller.yaml")
 	}
 	klog.InfoS("Running controllers", "server", cfg.Host, "user", user)
 	return nil
