@@ -42,6 +42,7 @@ var layers = map[string]struct {
 // only the ones before it.
 var rooms = [][]string{
 	{"agent/allocation/notice", "agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation"},
+	{"kube/request", "kube/commit", "kube/devices", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor", "kube/spawn"},
 }
 
 // inOrder reports whether rooms allow the package in folder dir to import imp.

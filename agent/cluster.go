@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/api"
 	coremig "berth.dev/berth/core/mig"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 // cluster is what the agent tells the API server, and what it hears of its node.
@@ -110,7 +110,7 @@ func (c *cluster) hear(n *v1.Node) {
 
 // marked gives the GPUs that the node's inventory says are unhealthy by an Xid.
 func marked(n *v1.Node) []nvml.Event {
-	list, err := kube.Inventory(n)
+	list, err := devices.Inventory(n)
 	if err != nil {
 		return nil
 	}

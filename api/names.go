@@ -27,7 +27,7 @@ const (
 	AnnotationScheduler = "berth.dev/scheduler-user"
 
 	// AnnotationInventory, on a Node, lists its GPUs as the node agent (or the
-	// fleet) sees them: JSON of []kube.InventoryGPU, in index order.
+	// fleet) sees them: JSON of []devices.InventoryGPU of package kube/devices, in index order.
 	AnnotationInventory = "berth.dev/inventory"
 
 	// AnnotationPrice, on a Node, is its price per hour in dollars, decimal.

@@ -24,7 +24,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -95,9 +95,9 @@ func amounts(pairs ...any) v1.ResourceList {
 
 // node is Ready and simulated, with GPUs "GPU-<name>-<index>".
 func node(name, product string, count int, price string, offers ...any) *v1.Node {
-	var gpus []kube.InventoryGPU
+	var gpus []devices.InventoryGPU
 	for i := range count {
-		gpus = append(gpus, kube.InventoryGPU{
+		gpus = append(gpus, devices.InventoryGPU{
 			Index: i, UUID: fmt.Sprintf("GPU-%s-%d", name, i), Product: product, MemoryBytes: 16 << 30, Healthy: true,
 		})
 	}
@@ -120,7 +120,7 @@ func node(name, product string, count int, price string, offers ...any) *v1.Node
 	return n
 }
 
-func publish(n *v1.Node, gpus []kube.InventoryGPU) {
+func publish(n *v1.Node, gpus []devices.InventoryGPU) {
 	raw, err := json.Marshal(gpus)
 	if err != nil {
 		panic(err)
@@ -128,8 +128,8 @@ func publish(n *v1.Node, gpus []kube.InventoryGPU) {
 	n.Annotations[api.AnnotationInventory] = string(raw)
 }
 
-func inventoryOf(n *v1.Node) []kube.InventoryGPU {
-	gpus, err := kube.Inventory(n)
+func inventoryOf(n *v1.Node) []devices.InventoryGPU {
+	gpus, err := devices.Inventory(n)
 	if err != nil {
 		panic(err)
 	}
@@ -169,7 +169,7 @@ func lab() []runtime.Object {
 	for i := range gpus {
 		gpus[i].ComputeSlices = 7
 		for j := range 7 {
-			gpus[i].MIG = append(gpus[i].MIG, kube.InventoryMIG{
+			gpus[i].MIG = append(gpus[i].MIG, devices.InventoryMIG{
 				UUID: fmt.Sprintf("MIG-%d-%d", i, j), Profile: "1g.5gb", Start: j, Slices: 1, MemoryBytes: 5 << 30,
 			})
 		}

@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/internal/input"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/exporter"
 )
 
 const (
@@ -39,7 +39,7 @@ func (c *cluster) utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, busyAtOnce)
-	tokens := kube.NewMetricsTokens(c, time.Now)
+	tokens := exporter.NewMetricsTokens(c, time.Now)
 	for _, p := range pods {
 		wg.Go(func() {
 			slots <- struct{}{}
@@ -54,7 +54,7 @@ func (c *cluster) utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			maps.Copy(out, kube.Utilization(raw))
+			maps.Copy(out, exporter.Utilization(raw))
 		})
 	}
 	wg.Wait()
@@ -62,10 +62,10 @@ func (c *cluster) utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 }
 
 // scrape asks one exporter for its metrics.
-func (c *cluster) scrape(ctx context.Context, p *v1.Pod, tokens *kube.MetricsTokens) (io.ReadCloser, error) {
+func (c *cluster) scrape(ctx context.Context, p *v1.Pod, tokens *exporter.MetricsTokens) (io.ReadCloser, error) {
 	r := c.CoreV1().RESTClient().Get().Namespace(p.Namespace).Resource("pods").SubResource("proxy").
-		Name(net.JoinSchemeNamePort(kube.ExporterScheme(p), p.Name, kube.ExporterPort)).Suffix("/metrics")
-	if kube.WantsMetricsToken(p) {
+		Name(net.JoinSchemeNamePort(exporter.ExporterScheme(p), p.Name, exporter.ExporterPort)).Suffix("/metrics")
+	if exporter.WantsMetricsToken(p) {
 		token, err := tokens.Get(ctx)
 		if err != nil {
 			return nil, err

@@ -15,9 +15,10 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/profile"
 	"berth.dev/berth/kube/spawn"
+	"berth.dev/berth/kube/view"
 )
 
 // doctorSpawn is `berth doctor spawn`.
@@ -120,11 +121,11 @@ func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.F
 func (n *notebooks) readController(ctx context.Context, f *spawn.Facts) {
 	_, err := n.in(n.namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	f.Served = !noSuchKind(err)
-	if f.Mode, f.Why, err = kube.NotebookMode(ctx, n.Interface); err != nil {
-		f.Unread[spawn.Controller] = "you cannot read ConfigMaps in " + kube.ModesNamespace
+	if f.Mode, f.Why, err = view.NotebookMode(ctx, n.Interface); err != nil {
+		f.Unread[spawn.Controller] = "you cannot read ConfigMaps in " + view.ModesNamespace
 		return
 	}
-	if lease, err := n.CoordinationV1().Leases(kube.ModesNamespace).Get(ctx, kube.ModesName, metav1.GetOptions{}); err == nil {
+	if lease, err := n.CoordinationV1().Leases(view.ModesNamespace).Get(ctx, view.ModesName, metav1.GetOptions{}); err == nil {
 		f.Lease = lease
 	}
 }
@@ -182,7 +183,7 @@ func (n *notebooks) readSpace(ctx context.Context, f *spawn.Facts) error {
 		}
 		f.Existing, f.Trouble = stateSentence(nb), inTrouble(state(nb))
 	}
-	for _, name := range kube.ClaimsOf(f.Pod) {
+	for _, name := range explain.ClaimsOf(f.Pod) {
 		claim, err := n.CoreV1().PersistentVolumeClaims(n.namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err == nil:

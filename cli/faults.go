@@ -10,7 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 // faultKind is one way in which a simulated node can break.
@@ -138,7 +138,7 @@ func writeFaults(list []fault) *string {
 
 // locate checks a fault against the GPUs of its node. A fault of one GPU that
 // names none is of GPU 0.
-func locate(k faultKind, node string, index int, gpus []kube.InventoryGPU) (fault, error) {
+func locate(k faultKind, node string, index int, gpus []devices.InventoryGPU) (fault, error) {
 	f := fault{k.name, index}
 	if !k.perGPU {
 		if index >= 0 {
@@ -147,7 +147,7 @@ func locate(k faultKind, node string, index int, gpus []kube.InventoryGPU) (faul
 		return f, nil
 	}
 	f.gpu = max(0, index)
-	known := slices.ContainsFunc(gpus, func(g kube.InventoryGPU) bool { return g.Index == f.gpu })
+	known := slices.ContainsFunc(gpus, func(g devices.InventoryGPU) bool { return g.Index == f.gpu })
 	switch {
 	case len(gpus) == 0:
 		return f, usagef("node %s has no GPUs, and %s breaks a GPU", node, k.name)

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/view"
 )
 
 // gpusCommand is `berth gpus`.
@@ -66,7 +67,7 @@ func (g *gpusCommand) run(ctx context.Context) error {
 	return show(g.o.Out)
 }
 
-func (g *gpusCommand) print(w io.Writer, v kube.View) error {
+func (g *gpusCommand) print(w io.Writer, v view.View) error {
 	rows := deviceRows(v, g.cluster.namespace())
 	switch {
 	case g.output.object():
@@ -134,9 +135,9 @@ func (r deviceRow) id() string {
 
 // deviceRows lists the devices of a view, node by node, and what is held there
 // without a known device. A namespace leaves only what its pods hold.
-func deviceRows(v kube.View, namespace string) []deviceRow {
+func deviceRows(v view.View, namespace string) []deviceRow {
 	var out []deviceRow
-	add := func(r deviceRow, holders []kube.Holder) {
+	add := func(r deviceRow, holders []devices.Holder) {
 		r.Holders = []holderRow{}
 		for _, h := range holders {
 			if namespace == "" || h.Namespace == namespace {
@@ -170,13 +171,13 @@ func deviceRows(v kube.View, namespace string) []deviceRow {
 			if profile == h.Resource {
 				profile = ""
 			}
-			add(deviceRow{Node: n.Name, Index: -1, UUID: h.UUID, Product: n.Product, MIGProfile: profile, Healthy: true}, []kube.Holder{h})
+			add(deviceRow{Node: n.Name, Index: -1, UUID: h.UUID, Product: n.Product, MIGProfile: profile, Healthy: true}, []devices.Holder{h})
 		}
 	}
 	return out
 }
 
-func newHolderRow(h kube.Holder) holderRow {
+func newHolderRow(h devices.Holder) holderRow {
 	return holderRow{
 		Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, Pod: h.Pod, Container: h.Container, User: h.User,
 		Since: h.Since.UTC().Format(time.RFC3339), MilliGPU: h.MilliGPU, MemoryBytes: h.MemoryBytes, Stuck: h.Stuck,

@@ -6,8 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/pool"
+	"berth.dev/berth/kube/view"
 )
 
 // nodesCommand is `berth nodes`.
@@ -72,8 +73,8 @@ func (n *nodesCommand) run(ctx context.Context) error {
 }
 
 // print writes a view in the form asked for.
-func (n *nodesCommand) print(w io.Writer, v kube.View, pools []pool.Growth) error {
-	var shown []kube.Node
+func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) error {
+	var shown []devices.Node
 	for _, node := range v.Nodes {
 		if len(node.GPUs) > 0 || n.all {
 			shown = append(shown, narrow(node, n.cluster.namespace()))
@@ -106,11 +107,11 @@ func (n *nodesCommand) print(w io.Writer, v kube.View, pools []pool.Growth) erro
 
 // narrow leaves only the holders of one namespace in HeldBy; "" is all. Counts
 // stay those of the node.
-func narrow(node kube.Node, namespace string) kube.Node {
+func narrow(node devices.Node, namespace string) devices.Node {
 	if namespace == "" {
 		return node
 	}
-	var kept []kube.Holding
+	var kept []devices.Holding
 	for _, h := range node.HeldBy {
 		if h.Namespace == namespace {
 			kept = append(kept, h)

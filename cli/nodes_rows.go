@@ -1,6 +1,9 @@
 package cli
 
-import "berth.dev/berth/kube"
+import (
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/view"
+)
 
 // nodeRow is a node in `berth nodes -o json`. GPUs are physical ones.
 type nodeRow struct {
@@ -42,7 +45,7 @@ type totals struct {
 	WaitingPods  int      `json:"waitingPods"` // that ask for GPUs and have no node
 }
 
-func nodeRows(nodes []kube.Node) []nodeRow {
+func nodeRows(nodes []devices.Node) []nodeRow {
 	var out []nodeRow
 	for _, n := range nodes {
 		row := nodeRow{
@@ -62,7 +65,7 @@ func nodeRows(nodes []kube.Node) []nodeRow {
 	return out
 }
 
-func totalRow(v kube.View) totals {
+func totalRow(v view.View) totals {
 	t := v.Total
 	return totals{
 		GPUs: t.Physical, Held: whole(t.Held), Free: whole(t.Free), Unhealthy: t.Unhealthy, Busy: busyOf(t),
@@ -70,7 +73,7 @@ func totalRow(v kube.View) totals {
 	}
 }
 
-func waitingPods(v kube.View) int {
+func waitingPods(v view.View) int {
 	n := 0
 	for _, w := range v.Waiting {
 		n += w.Pods
@@ -81,14 +84,14 @@ func waitingPods(v kube.View) int {
 // whole is milli-GPUs as GPUs.
 func whole(milli int64) float64 { return float64(milli) / 1000 }
 
-func busyOf(c kube.Count) *float64 {
+func busyOf(c devices.Count) *float64 {
 	if !c.BusyKnown {
 		return nil
 	}
 	return &c.Busy
 }
 
-func priceOf(c kube.Count) *float64 {
+func priceOf(c devices.Count) *float64 {
 	if !c.PriceKnown {
 		return nil
 	}

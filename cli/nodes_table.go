@@ -9,17 +9,18 @@ import (
 	"unicode/utf8"
 
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/view"
 )
 
 // nodeTable is the table of `berth nodes`, with a line of totals.
-func nodeTable(nodes []kube.Node, v kube.View, wide bool) *table {
+func nodeTable(nodes []devices.Node, v view.View, wide bool) *table {
 	t := &table{head: []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}, gap: 2}
 	if wide {
 		t.head = append(t.head, "DEVICES", "DRIVER", "CUDA", "CAPACITY", "ZONE", "TAINTS")
 	}
 	t.head = append(t.head, "HELD BY")
-	line := func(name, product string, c kube.Count, unhealthy, heldBy string, more ...string) {
+	line := func(name, product string, c devices.Count, unhealthy, heldBy string, more ...string) {
 		cells := append(
 			[]string{name, product, strconv.Itoa(c.Physical), held(c), busyText(c), freeText(c.Free), unhealthy, priceText(c)},
 			more...)
@@ -50,7 +51,7 @@ func nodeTable(nodes []kube.Node, v kube.View, wide bool) *table {
 }
 
 // allocationTable has the columns that GPU tutorials show, and no other.
-func allocationTable(nodes []kube.Node) *table {
+func allocationTable(nodes []devices.Node) *table {
 	t := &table{head: []string{"NODE", "GPU TOTAL", "GPU ALLOCATED", "GPU UTILIZATION"}, gap: 3}
 	for _, n := range nodes {
 		t.add(n.Name, strconv.Itoa(n.Physical), fmt.Sprintf("%s (%d%%)", milliText(n.Held), percent(n.Count)), busyText(n.Count))
@@ -58,7 +59,7 @@ func allocationTable(nodes []kube.Node) *table {
 	return t
 }
 
-func percent(c kube.Count) int64 {
+func percent(c devices.Count) int64 {
 	if c.Physical == 0 {
 		return 0
 	}
@@ -67,21 +68,21 @@ func percent(c kube.Count) int64 {
 }
 
 // held is "6 (75%)", "2.43 (30%)" or "0".
-func held(c kube.Count) string {
+func held(c devices.Count) string {
 	if c.Held == 0 {
 		return "0"
 	}
 	return fmt.Sprintf("%s (%d%%)", milliText(c.Held), percent(c))
 }
 
-func busyText(c kube.Count) string {
+func busyText(c devices.Count) string {
 	if !c.BusyKnown {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f%%", c.Busy*100)
 }
 
-func priceText(c kube.Count) string {
+func priceText(c devices.Count) string {
 	if !c.PriceKnown {
 		return "-"
 	}
@@ -89,7 +90,7 @@ func priceText(c kube.Count) string {
 	return fmt.Sprintf("%d.%02d", cents/100, cents%100)
 }
 
-func productText(n kube.Node, wide bool) string {
+func productText(n devices.Node, wide bool) string {
 	switch {
 	case len(n.GPUs) == 0:
 		return "-"
@@ -100,7 +101,7 @@ func productText(n kube.Node, wide bool) string {
 }
 
 // unhealthyText is the number of unhealthy GPUs and their Xids.
-func unhealthyText(n kube.Node) string {
+func unhealthyText(n devices.Node) string {
 	var xids []string
 	for _, g := range n.GPUs {
 		if x := strconv.Itoa(g.Xid); !g.Healthy && g.Xid != 0 && !slices.Contains(xids, x) {
@@ -115,7 +116,7 @@ func unhealthyText(n kube.Node) string {
 
 // heldLead is what stands before the holders: why nothing is free, and how
 // many devices are held where they are parts of GPUs.
-func heldLead(n kube.Node) string {
+func heldLead(n devices.Node) string {
 	var lead []string
 	if n.Remark != "" {
 		lead = append(lead, n.Remark)
@@ -130,7 +131,7 @@ func heldLead(n kube.Node) string {
 }
 
 // owners names the holders of a node, and how many of their pods wait.
-func owners(n kube.Node, waiting bool) []string {
+func owners(n devices.Node, waiting bool) []string {
 	var out []string
 	for _, h := range n.HeldBy {
 		more := ""
@@ -144,7 +145,7 @@ func owners(n kube.Node, waiting bool) []string {
 
 // fitHeld is the last column: in full where it fits, else without who waits,
 // and then cut.
-func fitHeld(n kube.Node, width int) string {
+func fitHeld(n devices.Node, width int) string {
 	full := fitList(heldLead(n), owners(n, true), 0)
 	if width <= 0 || utf8.RuneCountInString(full) <= width {
 		return full
@@ -152,7 +153,7 @@ func fitHeld(n kube.Node, width int) string {
 	return fitList(heldLead(n), owners(n, false), width)
 }
 
-func waitingText(v kube.View) string {
+func waitingText(v view.View) string {
 	switch n := waitingPods(v); n {
 	case 0:
 		return ""
@@ -164,7 +165,7 @@ func waitingText(v kube.View) string {
 }
 
 // wideCells are the further columns of -o wide.
-func wideCells(n kube.Node) []string {
+func wideCells(n devices.Node) []string {
 	label := func(key string) string {
 		if v := n.Labels[key]; v != "" {
 			return v

@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 // notebookCreate is `berth notebook create`.
@@ -207,7 +207,7 @@ func (n *notebooks) cudaRemark(ctx context.Context, nb *kubeflow.Notebook, c *v1
 	if err != nil {
 		return "" // the notebook's events tell
 	}
-	return notebook.CUDARemark(c.Image, need, from, kube.NewestCUDA(pointers(nodes.Items), podOfNotebook(nb)))
+	return notebook.CUDARemark(c.Image, need, from, explain.NewestCUDA(pointers(nodes.Items), podOfNotebook(nb)))
 }
 
 // create makes the claim, unless it is there, and the notebook.

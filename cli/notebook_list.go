@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // notebookList is `berth notebook list`.
@@ -157,7 +157,7 @@ func notebookTable(rows []notebookRow, now time.Time, namespaces, wide bool) *ta
 	}
 	for _, r := range rows {
 		cells := []string{
-			r.Name, r.State, kube.GPUsText(podOfNotebook(r.of)), shortPlace(r.of), profileOf(r.of), idleText(r.of, now),
+			r.Name, r.State, request.GPUsText(podOfNotebook(r.of)), shortPlace(r.of), profileOf(r.of), idleText(r.of, now),
 			duration.HumanDuration(now.Sub(r.of.CreationTimestamp.Time)),
 		}
 		if namespaces {

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/gate"
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 const (
@@ -180,7 +180,7 @@ func (n *notebooks) target(ctx context.Context, nb *kubeflow.Notebook) (target, 
 	pod := &pods.Items[i]
 	return target{
 		namespace: n.namespace, notebook: nb.Name, pod: pod.Name, uid: string(pod.UID),
-		token: kube.NotebookToken(&pod.Spec), port: portOf(service, pod),
+		token: view.NotebookToken(&pod.Spec), port: portOf(service, pod),
 	}, nil
 }
 

@@ -15,8 +15,9 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
+	"berth.dev/berth/kube/request"
 )
 
 // rivals fills in who holds what a notebook waits for, and what would help.
@@ -52,18 +53,18 @@ type scene struct {
 	nodes     []*v1.Node
 	pods      []*v1.Pod
 	notebooks []kubeflow.Notebook
-	ties      []kube.Tie
+	ties      []explain.VolumeTopology
 	budgets   []policyv1.PodDisruptionBudget
 	pools     []pool.Growth
-	deadlines map[kube.Owner]time.Time // of Jobs
+	deadlines map[request.Owner]time.Time // of Jobs
 }
 
 // ties reads what ties a pod to nodes by its volumes. What may not be read ties it to
 // nothing.
-func (n *notebooks) ties(ctx context.Context, pod *v1.Pod) []kube.Tie {
+func (n *notebooks) ties(ctx context.Context, pod *v1.Pod) []explain.VolumeTopology {
 	var claims []*v1.PersistentVolumeClaim
 	var volumes []*v1.PersistentVolume
-	for _, name := range kube.ClaimsOf(pod) {
+	for _, name := range explain.ClaimsOf(pod) {
 		c, err := n.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil || c.Spec.VolumeName == "" {
 			continue
@@ -73,7 +74,7 @@ func (n *notebooks) ties(ctx context.Context, pod *v1.Pod) []kube.Tie {
 			volumes = append(volumes, v)
 		}
 	}
-	return kube.TiesOf(pod, claims, volumes)
+	return explain.VolumeTopologies(pod, claims, volumes)
 }
 
 // budgets lists the disruption budgets of the cluster, none if they may not be read.
@@ -87,16 +88,16 @@ func (n *notebooks) budgets(ctx context.Context) []policyv1.PodDisruptionBudget 
 
 // deadlines are the times at which Jobs end by their activeDeadlineSeconds, as far as
 // Jobs may be read.
-func (n *notebooks) deadlines(ctx context.Context) map[kube.Owner]time.Time {
+func (n *notebooks) deadlines(ctx context.Context) map[request.Owner]time.Time {
 	list, err := n.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil
 	}
-	out := map[kube.Owner]time.Time{}
+	out := map[request.Owner]time.Time{}
 	for i := range list.Items {
 		j := &list.Items[i]
 		if s := j.Spec.ActiveDeadlineSeconds; s != nil && j.Status.StartTime != nil {
-			out[kube.Owner{Kind: "Job", Namespace: j.Namespace, Name: j.Name}] = j.Status.StartTime.Add(time.Duration(*s) * time.Second)
+			out[request.Owner{Kind: "Job", Namespace: j.Namespace, Name: j.Name}] = j.Status.StartTime.Add(time.Duration(*s) * time.Second)
 		}
 	}
 	return out
@@ -135,11 +136,11 @@ func (r *whyReport) opening(o *notebook.Opening, now time.Time) {
 }
 
 // stops are the times at which notebooks are to be stopped for being idle.
-func stops(list []kubeflow.Notebook) map[kube.Owner]time.Time {
-	out := map[kube.Owner]time.Time{}
+func stops(list []kubeflow.Notebook) map[request.Owner]time.Time {
+	out := map[request.Owner]time.Time{}
 	for i := range list {
 		if at, ok := noteTime(&list[i], api.AnnotationNotebookStopsAt); ok && state(&list[i]) != notebook.Stopped {
-			out[kube.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = at
+			out[request.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = at
 		}
 	}
 	return out
@@ -147,25 +148,25 @@ func stops(list []kubeflow.Notebook) map[kube.Owner]time.Time {
 
 // tried tells holders, obstacles and helps from a cluster as it is.
 func (n *notebooks) tried(r *whyReport, wants *v1.Pod, s *scene) error {
-	trial, err := kube.NewTrial(s.nodes, s.pods)
+	trial, err := explain.NewCluster(s.nodes, s.pods)
 	if err != nil {
 		return fmt.Errorf("look for room for %s/%s: %w", r.Namespace, r.Name, err)
 	}
-	trial.Tied(s.ties)
-	if len(kube.Request(wants)) > 0 {
+	trial.SetVolumes(s.ties)
+	if len(request.Of(wants)) > 0 {
 		now := n.o.now()
-		o := trial.Opening(wants, s.pods, kube.Ends{Idle: stops(s.notebooks), Deadline: s.deadlines}, now)
+		o := trial.StartEstimate(wants, s.pods, explain.Ends{Idle: stops(s.notebooks), Deadline: s.deadlines}, now)
 		r.opening(&o, now)
 	}
-	r.Obstacles, r.Scattered = trial.Obstacles(wants), trial.Scattered(wants)
-	r.Overtaken = kube.Overtaken(wants, s.pods, s.nodes)
-	idle := map[kube.Owner]time.Duration{}
+	r.Obstacles, r.Scattered = trial.Rejections(wants), trial.Fragmented(wants)
+	r.Overtaken = explain.Overtaken(wants, s.pods, s.nodes)
+	idle := map[request.Owner]time.Duration{}
 	for i := range s.notebooks {
 		if at, ok := idleSince(&s.notebooks[i]); ok {
-			idle[kube.Owner{Kind: kubeflow.Kind, Namespace: s.notebooks[i].Namespace, Name: s.notebooks[i].Name}] = n.o.now().Sub(at)
+			idle[request.Owner{Kind: kubeflow.Kind, Namespace: s.notebooks[i].Namespace, Name: s.notebooks[i].Name}] = n.o.now().Sub(at)
 		}
 	}
-	var candidates []kube.Owner
+	var candidates []request.Owner
 	for _, h := range trial.InTheWay(wants) {
 		o := h.Oldest.Owner
 		row := whyHolder{
@@ -187,18 +188,18 @@ func (n *notebooks) tried(r *whyReport, wants *v1.Pod, s *scene) error {
 	if g := pool.Start(s.pools, wants, s.ties); g != nil {
 		r.Helps = append(r.Helps, fmt.Sprintf("let pool %s grow, which %s: it then fits on a new node of it", g.Name, g))
 	}
-	slices.SortStableFunc(candidates, func(a, b kube.Owner) int { return cmp.Compare(idle[b], idle[a]) })
+	slices.SortStableFunc(candidates, func(a, b request.Owner) int { return cmp.Compare(idle[b], idle[a]) })
 	for _, o := range candidates[:min(len(candidates), whyCandidates)] {
-		without, err := kube.NewTrial(s.nodes, slices.DeleteFunc(slices.Clone(s.pods), func(p *v1.Pod) bool { return kube.OwnerOf(p) == o }))
+		without, err := explain.NewCluster(s.nodes, slices.DeleteFunc(slices.Clone(s.pods), func(p *v1.Pod) bool { return request.OwnerOf(p) == o }))
 		if err != nil {
 			continue
 		}
-		without.Tied(s.ties)
+		without.SetVolumes(s.ties)
 		if node, ok := without.Fits(wants); ok {
 			r.Helps = append(r.Helps, fmt.Sprintf("stop %s, idle for %s (`%s notebook stop %s -n %s`): it then fits on %s",
 				o, idleFor(idle[o]), n.program(), o.Name, o.Namespace, node))
 		}
 	}
-	r.Helps = append(r.Helps, trial.Kept(wants, s.pods, s.budgets)...)
+	r.Helps = append(r.Helps, trial.BlockingBudgets(wants, s.pods, s.budgets)...)
 	return nil
 }

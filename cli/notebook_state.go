@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // state is what a notebook does, in one word: the reason of its condition Ready.
@@ -121,7 +121,7 @@ func podOfNotebook(nb *kubeflow.Notebook) *v1.Pod {
 
 // asked is what a notebook asks for of GPUs, by resource; empty is nothing.
 func asked(nb *kubeflow.Notebook) map[string]int64 {
-	out := kube.Request(podOfNotebook(nb))
+	out := request.Of(podOfNotebook(nb))
 	if out == nil {
 		out = map[string]int64{}
 	}
@@ -161,4 +161,4 @@ func profileOf(nb *kubeflow.Notebook) string {
 }
 
 // userOf is who a notebook is for; "-" is not known.
-func userOf(nb *kubeflow.Notebook) string { return kube.User(podOfNotebook(nb)) }
+func userOf(nb *kubeflow.Notebook) string { return request.User(podOfNotebook(nb)) }

@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 func newNotebookStop(o Options) *cobra.Command {
@@ -50,7 +50,7 @@ func (n *notebooks) stop(ctx context.Context, name string) error {
 		return err
 	}
 	gives := ""
-	if g := kube.GPUsText(podOfNotebook(nb)); g != "-" {
+	if g := request.GPUsText(podOfNotebook(nb)); g != "-" {
 		gives = "; its GPUs (" + g + ") become free when its pod has ended"
 	}
 	printf(n.o.Out, "notebook %s/%s stopped%s\n  kept  %s\n  lost  %s\n  `%s notebook start %s` starts it again\n",

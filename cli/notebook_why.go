@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 const (
@@ -93,11 +93,11 @@ type whyReport struct {
 	Steps     []whyStep        `json:"steps"`
 	Events    []whyEvent       `json:"events"` // the last, oldest first
 	// Obstacles say node by node why it fits nowhere now.
-	Obstacles []kube.Obstacle `json:"obstacles"`
-	Scattered string          `json:"scattered,omitempty"` // enough is free, and not on one node
-	Overtaken string          `json:"overtaken,omitempty"` // which smaller pods came later and started first
-	Holders   []whyHolder     `json:"holders"`
-	Helps     []string        `json:"helps"`
+	Obstacles []explain.Rejection `json:"obstacles"`
+	Scattered string              `json:"scattered,omitempty"` // enough is free, and not on one node
+	Overtaken string              `json:"overtaken,omitempty"` // which smaller pods came later and started first
+	Holders   []whyHolder         `json:"holders"`
+	Helps     []string            `json:"helps"`
 	// When is when there is room for it, nil where it does not wait for GPUs.
 	When *whyWhen `json:"when,omitempty"`
 	// Hidden says why holders and helps are not told; "" is that they are.
@@ -157,7 +157,7 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 	}
 	s := state(nb)
 	r := &whyReport{
-		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: asked(nb), Events: []whyEvent{}, Obstacles: []kube.Obstacle{},
+		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: asked(nb), Events: []whyEvent{}, Obstacles: []explain.Rejection{},
 		Holders: []whyHolder{}, Helps: []string{},
 	}
 	if p := place(nb); p != "-" {

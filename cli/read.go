@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/exporter"
+	"berth.dev/berth/kube/view"
 )
 
 // livePods leaves out pods that ended: they hold nothing, and may be many.
@@ -16,7 +17,7 @@ const livePods = "status.phase!=" + string(v1.PodSucceeded) + ",status.phase!=" 
 
 // fleetView is a cluster's GPUs and the pods that publish readings of them.
 type fleetView struct {
-	kube.View
+	view.View
 	exporters []*v1.Pod
 	nodes     []*v1.Node
 }
@@ -27,7 +28,7 @@ func (c *cluster) read(ctx context.Context, selector string) (fleetView, error) 
 	if err != nil {
 		return fleetView{}, err
 	}
-	return fleetView{View: kube.Cluster(nodes, pods), exporters: kube.Exporters(pods), nodes: nodes}, nil
+	return fleetView{View: view.Cluster(nodes, pods), exporters: exporter.Exporters(pods), nodes: nodes}, nil
 }
 
 // list lists nodes and live pods at once, from the API server's cache.

@@ -17,7 +17,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 const simulated = api.LabelSimulated + "=true"
@@ -100,10 +100,10 @@ func (s *simCommand) breakNode(ctx context.Context, kind, target string) error {
 		return err
 	}
 	var f fault
-	var gpus []kube.InventoryGPU
+	var gpus []devices.InventoryGPU
 	was := false
 	err = c.editFaults(ctx, node, func(n *v1.Node, have []fault) ([]fault, error) {
-		if gpus, err = kube.Inventory(n); err != nil {
+		if gpus, err = devices.Inventory(n); err != nil {
 			return nil, err
 		}
 		if f, err = locate(k, node, index, gpus); err != nil {
@@ -120,7 +120,7 @@ func (s *simCommand) breakNode(ctx context.Context, kind, target string) error {
 	where, at := node, node
 	if f.gpu >= 0 {
 		at = fmt.Sprintf("%s/%d", node, f.gpu)
-		i := slices.IndexFunc(gpus, func(g kube.InventoryGPU) bool { return g.Index == f.gpu })
+		i := slices.IndexFunc(gpus, func(g devices.InventoryGPU) bool { return g.Index == f.gpu })
 		where = fmt.Sprintf("%s GPU %d (%s)", node, f.gpu, gpus[i].UUID)
 	}
 	word := "broken"

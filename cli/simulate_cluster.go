@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/snapshot"
 	"berth.dev/berth/sim"
 )
 
@@ -21,7 +21,7 @@ func (s *simulateCommand) fromCluster(ctx context.Context) (simulateInput, error
 	if err != nil {
 		return in, err
 	}
-	stock, err := kube.StockOf(nodes, pods)
+	stock, err := snapshot.Read(nodes, pods)
 	if err != nil {
 		return in, err
 	}
@@ -47,7 +47,7 @@ func (s *simulateCommand) fromCluster(ctx context.Context) (simulateInput, error
 }
 
 // podOf is a pod of a cluster as one of a trace, without times.
-func podOf(a *kube.Ask) sim.Pod {
+func podOf(a *snapshot.Ask) sim.Pod {
 	r := &a.Request
 	return sim.Pod{
 		Name: a.Name, CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes, GPUs: int(r.GPUs),

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"berth.dev/berth/internal/datadir"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // statusResult is the object that `berth status -o json` prints.
@@ -131,7 +131,7 @@ func notebookStatus(ctx context.Context, d datadir.Dir, s datadir.State) *kindSt
 	if err != nil {
 		return nil
 	}
-	mode, why, err := kube.NotebookMode(ctx, client)
+	mode, why, err := view.NotebookMode(ctx, client)
 	if err != nil || mode == "" {
 		return nil
 	}

@@ -15,7 +15,10 @@ import (
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/request"
 )
 
 func newWhy(o Options) *cobra.Command {
@@ -87,7 +90,7 @@ func (n *notebooks) whyAny(ctx context.Context, kind, name string) (*whyReport, 
 		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	pod := mine[0]
-	if owner := kube.OwnerOf(pod); owner.Kind == kubeflow.Kind && kind == "" {
+	if owner := request.OwnerOf(pod); owner.Kind == kubeflow.Kind && kind == "" {
 		return n.why(ctx, owner.Name)
 	}
 	r, err := n.whyPod(ctx, pod)
@@ -128,7 +131,7 @@ func isOf(p *v1.Pod, kind, name string) bool {
 			return true
 		}
 	}
-	if owner := kube.OwnerOf(p); owner.Name == name && (kind == "" || kindOf(owner.Kind) == kind) {
+	if owner := request.OwnerOf(p); owner.Name == name && (kind == "" || kindOf(owner.Kind) == kind) {
 		return true
 	}
 	ref := metav1.GetControllerOfNoCopy(p)
@@ -137,7 +140,7 @@ func isOf(p *v1.Pod, kind, name string) bool {
 
 // urgency orders pods by how much there is to tell of them.
 func urgency(p *v1.Pod) int {
-	switch _, _, stuck := kube.Stuck(p); {
+	switch _, _, stuck := devices.Stuck(p); {
 	case p.Status.Phase == v1.PodSucceeded:
 		return 4
 	case p.Status.Phase == v1.PodFailed:
@@ -153,8 +156,8 @@ func urgency(p *v1.Pod) int {
 // whyPod tells of one pod.
 func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 	r := &whyReport{
-		Namespace: pod.Namespace, Name: pod.Name, Place: pod.Spec.NodeName, GPUs: kube.Request(pod), Steps: []whyStep{}, Events: []whyEvent{},
-		Obstacles: []kube.Obstacle{}, Holders: []whyHolder{}, Helps: []string{}, since: podSince(pod),
+		Namespace: pod.Namespace, Name: pod.Name, Place: pod.Spec.NodeName, GPUs: request.Of(pod), Steps: []whyStep{}, Events: []whyEvent{},
+		Obstacles: []explain.Rejection{}, Holders: []whyHolder{}, Helps: []string{}, since: podSince(pod),
 	}
 	if r.GPUs == nil {
 		r.GPUs = map[string]int64{}
@@ -205,11 +208,11 @@ func (r *whyReport) chosen(pod *v1.Pod, nodes []*v1.Node) {
 	if i < 0 {
 		return
 	}
-	if choice := kube.Choice(pod, nodes[i]); choice != "" {
+	if choice := explain.MetPreference(pod, nodes[i]); choice != "" {
 		r.Place += ", " + choice
 	}
-	if named, err := kube.Committed(pod); err == nil {
-		r.Warning = kube.SeveralShares(pod, nodes[i], named)
+	if named, err := commit.Committed(pod); err == nil {
+		r.Warning = request.SeveralShares(pod, nodes[i], named)
 	}
 }
 
@@ -224,15 +227,15 @@ func podSince(pod *v1.Pod) time.Time {
 // factsOf is what the rules for notebooks need to know of any pod.
 func factsOf(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) notebook.Facts {
 	f := notebook.Facts{
-		Namespace: pod.Namespace, Name: pod.Name, GPUs: kube.AmountsOf(pod), Claims: kube.ClaimsOf(pod), Pod: kube.PodFacts(pod, events),
+		Namespace: pod.Namespace, Name: pod.Name, GPUs: explain.AmountsOf(pod), Claims: explain.ClaimsOf(pod), Pod: explain.PodFacts(pod, events),
 	}
 	if pod.Spec.NodeName != "" || len(nodes) == 0 {
 		return f
 	}
-	offer := kube.OfferOf(nodes, pod)
+	offer := explain.OfferOf(nodes, pod)
 	f.Offer = &offer
 	if len(f.GPUs) > 0 {
-		f.Place = kube.PlaceInLine(pod, pods, nodes)
+		f.Place = explain.PlaceInLine(pod, pods, nodes)
 	}
 	return f
 }
@@ -255,7 +258,7 @@ func (n *notebooks) whyNoPod(ctx context.Context, kind, name string) (*whyReport
 	e := eventOf(newest)
 	return &whyReport{
 		Namespace: n.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []whyStep{},
-		Events: []whyEvent{e}, Obstacles: []kube.Obstacle{}, Holders: []whyHolder{}, Helps: []string{},
+		Events: []whyEvent{e}, Obstacles: []explain.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
 	}, nil
 }
 

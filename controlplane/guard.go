@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 	policies "berth.dev/berth/scheduler/admission"
 	"berth.dev/berth/scheduler/server"
 )
@@ -94,12 +94,12 @@ func (g *guard) explain(ctx context.Context, a admission.Attributes, pod *core.P
 	if err := corev1.Convert_core_Pod_To_v1_Pod(pod.DeepCopy(), &out, nil); err != nil {
 		return fmt.Errorf("read the pod: %w", err)
 	}
-	err := kube.CheckRequest(&out)
+	err := request.Check(&out)
 	if err == nil {
-		err = kube.CheckLimit(&out, g.keeper.Largest())
+		err = request.CheckLimit(&out, g.keeper.Largest())
 	}
 	if err == nil {
-		for _, text := range kube.RequestWarnings(&out) {
+		for _, text := range request.Warnings(&out) {
 			warning.AddWarning(ctx, "", text)
 		}
 		return nil
@@ -136,12 +136,12 @@ func devicesOf(object any) string {
 // unusual says whether a pod asks for GPUs in a way that there is something to say
 // about: other than nvidia.com/gpu alone.
 func unusual(pod *core.Pod) bool {
-	return annotated(pod) || anyResource(pod, func(name string) bool { return name != api.ResourceGPU && kube.GPUResource(name) })
+	return annotated(pod) || anyResource(pod, func(name string) bool { return name != api.ResourceGPU && request.IsGPU(name) })
 }
 
 // asksForGPU says whether a pod asks for GPUs in any form.
 func asksForGPU(pod *core.Pod) bool {
-	return pod.Annotations[api.AnnotationKAIFraction] != "" || pod.Annotations[api.AnnotationKAIMemory] != "" || anyResource(pod, kube.GPUResource)
+	return pod.Annotations[api.AnnotationKAIFraction] != "" || pod.Annotations[api.AnnotationKAIMemory] != "" || anyResource(pod, request.IsGPU)
 }
 
 // annotated says whether a pod has one of KAI's annotations.

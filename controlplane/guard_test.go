@@ -17,7 +17,7 @@ import (
 )
 
 // request is a write of a pod, or of a binding with "pods/binding".
-func request(resource string, object, old runtime.Object, who string) admission.Attributes {
+func attributes(resource string, object, old runtime.Object, who string) admission.Attributes {
 	operation := admission.Create
 	if old != nil {
 		operation = admission.Update
@@ -54,24 +54,24 @@ func TestTheGuard(t *testing.T) {
 		request admission.Attributes
 		want    string // of the refusal; "" is none
 	}{
-		{"a plain pod", request("pods", pod("cpu", 1), nil, "u"), ""},
-		{"a pod with a GPU", request("pods", pod("nvidia.com/gpu", 1), nil, "u"), ""},
-		{"a forged pod", request("pods", given, nil, "u"), forged},
-		{"not even the scheduler makes pods with devices", request("pods", given, nil, "s"), forged},
-		{"a pod that keeps its devices", request("pods", given, given, "u"), ""},
-		{"a pod that loses them", request("pods", pod("nvidia.com/gpu", 1), given, "u"), forged},
-		{"a pod that gets others", request("pods", pod("nvidia.com/gpu", 1, api.AnnotationDevices, "{1}"), given, "u"), forged},
-		{"by a subresource", request("pods/status", given, pod("nvidia.com/gpu", 1), "u"), forged},
-		{"the scheduler binds", request("pods/binding", binding("{}"), nil, "s"), ""},
-		{"somebody else binds", request("pods/binding", binding("{}"), nil, "u"), forged},
-		{"somebody else binds without devices", request("pods/binding", &core.Binding{}, nil, "u"), ""},
-		{"by the old resource", request("bindings", binding("{}"), nil, "u"), forged},
-		{"another kind", request("nodes", &core.Node{}, nil, "u"), ""},
-		{"a fraction", request("pods", pod("", 0, api.AnnotationKAIFraction, "0.5"), nil, "u"), ""},
-		{"a fraction that is none", request("pods", pod("", 0, api.AnnotationKAIFraction, "2"), nil, "u"), "is not a part of one GPU"},
-		{"more memory than there is", request("pods", pod("nvidia.com/gpu-memory", 16), nil, "u"), "the largest has 15 GiB"},
-		{"as much as there is", request("pods", pod("nvidia.com/gpu-memory", 15), nil, "u"), ""},
-		{"what is there already is not looked at", request("pods", pod("nvidia.com/gpu-memory", 16), pod("nvidia.com/gpu-memory", 16), "u"), ""},
+		{"a plain pod", attributes("pods", pod("cpu", 1), nil, "u"), ""},
+		{"a pod with a GPU", attributes("pods", pod("nvidia.com/gpu", 1), nil, "u"), ""},
+		{"a forged pod", attributes("pods", given, nil, "u"), forged},
+		{"not even the scheduler makes pods with devices", attributes("pods", given, nil, "s"), forged},
+		{"a pod that keeps its devices", attributes("pods", given, given, "u"), ""},
+		{"a pod that loses them", attributes("pods", pod("nvidia.com/gpu", 1), given, "u"), forged},
+		{"a pod that gets others", attributes("pods", pod("nvidia.com/gpu", 1, api.AnnotationDevices, "{1}"), given, "u"), forged},
+		{"by a subresource", attributes("pods/status", given, pod("nvidia.com/gpu", 1), "u"), forged},
+		{"the scheduler binds", attributes("pods/binding", binding("{}"), nil, "s"), ""},
+		{"somebody else binds", attributes("pods/binding", binding("{}"), nil, "u"), forged},
+		{"somebody else binds without devices", attributes("pods/binding", &core.Binding{}, nil, "u"), ""},
+		{"by the old resource", attributes("bindings", binding("{}"), nil, "u"), forged},
+		{"another kind", attributes("nodes", &core.Node{}, nil, "u"), ""},
+		{"a fraction", attributes("pods", pod("", 0, api.AnnotationKAIFraction, "0.5"), nil, "u"), ""},
+		{"a fraction that is none", attributes("pods", pod("", 0, api.AnnotationKAIFraction, "2"), nil, "u"), "is not a part of one GPU"},
+		{"more memory than there is", attributes("pods", pod("nvidia.com/gpu-memory", 16), nil, "u"), "the largest has 15 GiB"},
+		{"as much as there is", attributes("pods", pod("nvidia.com/gpu-memory", 15), nil, "u"), ""},
+		{"what is there already is not looked at", attributes("pods", pod("nvidia.com/gpu-memory", 16), pod("nvidia.com/gpu-memory", 16), "u"), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGuard("s", false)
@@ -101,7 +101,7 @@ func TestPodsWithGPUsTolerateTheTaintIfTheyAreTo(t *testing.T) {
 		{"no GPU", true, pod("cpu", 1), 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := newGuard("s", tt.tolerate).Admit(context.Background(), request("pods", tt.pod, nil, "u"), nil); err != nil {
+			if err := newGuard("s", tt.tolerate).Admit(context.Background(), attributes("pods", tt.pod, nil, "u"), nil); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(tt.pod.Spec.Tolerations); n != tt.want {
@@ -116,7 +116,7 @@ func BenchmarkGuard(b *testing.B) {
 	g := newGuard("s", false)
 	given := pod("nvidia.com/gpu", 1, api.AnnotationDevices, "{}")
 	writes := []admission.Attributes{
-		request("pods", pod("nvidia.com/gpu", 1), nil, "u"), request("pods/binding", binding("{}"), nil, "s"), request("pods/status", given, given, "u"),
+		attributes("pods", pod("nvidia.com/gpu", 1), nil, "u"), attributes("pods/binding", binding("{}"), nil, "s"), attributes("pods/status", given, given, "u"),
 	}
 	for b.Loop() {
 		for _, a := range writes {

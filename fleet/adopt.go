@@ -12,7 +12,8 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/fleet/spec"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
 )
 
 // adopt takes over a simulated node that the API server has. The Node object
@@ -61,9 +62,9 @@ func stored(obj *v1.Node, wanted *spec.Node) (spec.Node, error) {
 	if wanted != nil {
 		s = *wanted
 	}
-	s.CPU = int(kube.Amount(obj.Status.Capacity.Cpu(), kube.MostMilli))
-	s.MemoryGiB = int(kube.Amount(obj.Status.Capacity.Memory(), kube.MostBytes) >> 30)
-	s.Pods = int(kube.Amount(obj.Status.Capacity.Pods(), kube.MostAsked))
+	s.CPU = int(request.Amount(obj.Status.Capacity.Cpu(), request.MostMilli))
+	s.MemoryGiB = int(request.Amount(obj.Status.Capacity.Memory(), request.MostBytes) >> 30)
+	s.Pods = int(request.Amount(obj.Status.Capacity.Pods(), request.MostAsked))
 	s.PricePerHour = obj.Annotations[api.AnnotationPrice]
 	if v := obj.Labels["nvidia.com/cuda.driver-version.full"]; v != "" {
 		s.Driver = v
@@ -87,7 +88,7 @@ func stored(obj *v1.Node, wanted *spec.Node) (spec.Node, error) {
 	if note == "" {
 		return s, nil
 	}
-	list, err := kube.Inventory(obj)
+	list, err := devices.Inventory(obj)
 	if err != nil {
 		return s, fmt.Errorf("%w; delete the node to have it recreated", err)
 	}
@@ -100,7 +101,7 @@ func stored(obj *v1.Node, wanted *spec.Node) (spec.Node, error) {
 
 // inventory makes the GPUs that an inventory lists, healthy. What it does not
 // say, bus addresses, NUMA nodes and links, is derived as for a new node.
-func inventory(node string, list []kube.InventoryGPU) []gpu.GPU {
+func inventory(node string, list []devices.InventoryGPU) []gpu.GPU {
 	var out []gpu.GPU
 	for i, item := range list {
 		g := gpu.GPU{Index: item.Index, NUMANode: -1}

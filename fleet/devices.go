@@ -10,7 +10,8 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/request"
 )
 
 // devicePrefix begins every resource that the fleet gives devices for.
@@ -23,8 +24,8 @@ const devicePrefix = "nvidia.com/"
 // A pod with committed devices gets exactly those. Where Berth schedules, a share
 // of a GPU by size is given to no other.
 func allocate(l *sharing.Ledger, p *pod) error {
-	if named, err := kube.Committed(p.api); named != nil || err != nil {
-		return commit(l, p, named, err)
+	if named, err := commit.Committed(p.api); named != nil || err != nil {
+		return commitDevices(l, p, named, err)
 	}
 	if p.node.fleet.commitments {
 		if err := uncommitted(p.api); err != nil {
@@ -68,12 +69,12 @@ func allocate(l *sharing.Ledger, p *pod) error {
 // committed, or none and an error: where the annotation cannot be read (err),
 // does not match what the containers ask for, names a device that is not to be
 // had here, is unhealthy, or is of another size than was counted.
-func commit(l *sharing.Ledger, p *pod, named map[string][]sharing.Named, err error) error {
+func commitDevices(l *sharing.Ledger, p *pod, named map[string][]sharing.Named, err error) error {
 	const next = "; delete the pod to have it placed anew"
 	if err != nil {
 		return fmt.Errorf("%w%s", err, next)
 	}
-	owner, parts := string(p.api.UID), kube.Parts(p.api)
+	owner, parts := string(p.api.UID), request.Parts(p.api)
 	got, err := l.Commit(owner, parts, named)
 	if err != nil {
 		return fmt.Errorf("the devices committed in %s cannot be given: %w%s", api.AnnotationDevices, err, next)
@@ -110,7 +111,7 @@ func (p *pod) hand(parts []sharing.Part, devices [][]sharing.Device) {
 // uncommitted refuses a pod without committed devices that asks for a share of a
 // GPU by size: only the scheduler knows of which GPU.
 func uncommitted(pod *v1.Pod) error {
-	for _, part := range kube.Parts(pod) {
+	for _, part := range request.Parts(pod) {
 		for _, a := range part.Asks {
 			if size, _, ok := a.ShareOf(); ok {
 				return fmt.Errorf("container %s asks for a share of a GPU (%s: %s), which only Berth's scheduler gives out, and it has committed none in %s: leave spec.nodeName out and let default-scheduler or berth-scheduler place the pod",
@@ -125,11 +126,11 @@ func uncommitted(pod *v1.Pod) error {
 // it, after a restart: those that its status cannot name, as nothing in its
 // resources asks for them. They may be unhealthy by now.
 func keepCommitted(l *sharing.Ledger, p *pod) error {
-	named, err := kube.Committed(p.api)
+	named, err := commit.Committed(p.api)
 	if err != nil {
 		return err
 	}
-	parts := kube.Parts(p.api)
+	parts := request.Parts(p.api)
 	got, err := l.Commit(string(p.api.UID), parts, named)
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func settles(pod *v1.Pod) settling {
 // silent reports whether a pod has started with committed devices that its
 // status does not name.
 func silent(pod *v1.Pod) bool {
-	named, err := kube.Committed(pod)
+	named, err := commit.Committed(pod)
 	return err == nil && len(named) > 0 && pod.Status.StartTime != nil && !terminal(pod.Status.Phase) && len(observed(&pod.Status)) == 0
 }
 
@@ -183,7 +184,7 @@ func asks(c *v1.Container) []ask {
 		for name, q := range list {
 			if strings.HasPrefix(string(name), devicePrefix) && !q.IsZero() &&
 				!slices.ContainsFunc(out, func(a ask) bool { return a.resource == string(name) }) {
-				out = append(out, ask{string(name), kube.Amount(&q, kube.MostAsked)})
+				out = append(out, ask{string(name), request.Amount(&q, request.MostAsked)})
 			}
 		}
 	}
@@ -271,7 +272,7 @@ func observed(s *v1.PodStatus) map[string][]held {
 	for _, statuses := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for _, c := range statuses {
 			for _, r := range c.AllocatedResourcesStatus {
-				if !kube.GPUResource(string(r.Name)) {
+				if !request.IsGPU(string(r.Name)) {
 					continue
 				}
 				if out == nil {

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/fleet/kubelet"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // environ returns a container's environment as it would see it. ConfigMaps and
@@ -185,5 +185,5 @@ func resourceField(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector) 
 	if divisor == 0 {
 		divisor = 1000
 	}
-	return fmt.Sprint((kube.MilliAmount(&q, 1000*kube.MostBytes) + divisor - 1) / divisor)
+	return fmt.Sprint((request.MilliAmount(&q, 1000*request.MostBytes) + divisor - 1) / divisor)
 }

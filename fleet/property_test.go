@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/fleet/spec"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
 )
 
 // TestNothingIsHeldTwice binds, deletes, breaks, heals and restarts at random.
@@ -142,7 +142,7 @@ func shares(t *testing.T, p *v1.Pod) map[string][2]int64 {
 		}
 	}
 	if len(own) == 0 && p.Status.StartTime != nil {
-		named, err := kube.Committed(p)
+		named, err := commit.Committed(p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/fleet/kubelet"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // Nodes returns the names of the simulated nodes, sorted.
@@ -148,10 +148,10 @@ func usage(c *container, now time.Time) (cpuMilli, memoryBytes int64) {
 	}
 	cpu, memory := int64(100), int64(64<<20)
 	if q, ok := c.spec.Resources.Requests[v1.ResourceCPU]; ok {
-		cpu = kube.MilliAmount(&q, kube.MostMilli)
+		cpu = request.MilliAmount(&q, request.MostMilli)
 	}
 	if q, ok := c.spec.Resources.Requests[v1.ResourceMemory]; ok {
-		memory = kube.Amount(&q, kube.MostBytes)
+		memory = request.Amount(&q, request.MostBytes)
 	}
 	part := max(20, int64(c.plan.UtilizationRatio*90)) + (now.Unix()+int64(len(c.spec.Name)))%5
 	return max(1, cpu*part/100), memory * (40 + part/3) / 100

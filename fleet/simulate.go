@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // simulation is the annotation berth.dev/simulate as it applies to one
@@ -196,7 +196,7 @@ func memory(n *yaml.Node) (int64, error) {
 	if err != nil || q.Sign() < 0 {
 		return 0, fmt.Errorf("%q is not a size; write one such as 12Gi", n.Value)
 	}
-	return kube.Amount(&q, kube.MostBytes), nil
+	return request.Amount(&q, request.MostBytes), nil
 }
 
 // apply puts what the annotation says over a plan. Memory is capped at that of

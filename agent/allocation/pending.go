@@ -8,7 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/devices"
 )
 
 // Pending returns the pods to which a GPU or MIG device is committed and whose
@@ -28,7 +29,7 @@ func (n *Node) Pending(ctx context.Context) (map[string][]string, error) {
 	}
 	out := map[string][]string{}
 	for _, pod := range n.allowPending(pods) {
-		committed, err := kube.Committed(pod)
+		committed, err := commit.Committed(pod)
 		if err != nil {
 			continue // reported when its containers start
 		}
@@ -80,7 +81,7 @@ func (n *Node) notePending(pods []*v1.Pod) {
 func uidsOf(pods []*v1.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, pod := range pods {
-		out[kube.HolderID(pod)] = true
+		out[devices.HolderID(pod)] = true
 	}
 	return out
 }

@@ -11,7 +11,8 @@ import (
 	"berth.dev/berth/agent/allocation/ledger"
 	"berth.dev/berth/agent/allocation/notice"
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/request"
 )
 
 // PreStart gives a container that is about to start its devices: it finds out
@@ -139,7 +140,7 @@ func (n *Node) request(ctx context.Context, uid string) (*ledger.Request, error)
 			continue
 		}
 		q := &ledger.Request{Pod: pod}
-		if q.Committed, err = kube.Committed(pod); err == nil && (q.Committed != nil || n.mayGoWithout(pod) == nil) {
+		if q.Committed, err = commit.Committed(pod); err == nil && (q.Committed != nil || n.mayGoWithout(pod) == nil) {
 			return q, n.readPods(ctx, q)
 		}
 		switch {
@@ -197,7 +198,7 @@ func (n *Node) mayGoWithout(pod *v1.Pod) error {
 		return notice.Refuse(notice.ReasonMissing, "pod %s asks for GPUs and has no devices committed in %s: %s commits them when it binds a pod, so leave spec.nodeName out%s",
 			id, api.AnnotationDevices, by, notice.Reschedule)
 	}
-	for _, part := range kube.Parts(pod) {
+	for _, part := range request.Parts(pod) {
 		for _, a := range part.Asks {
 			if size, _, ok := a.ShareOf(); ok {
 				return notice.Refuse(notice.ReasonMissing, "container %s of pod %s asks for a share of a GPU (%s: %s), which only Berth's scheduler gives out, and it has committed none in %s: leave spec.nodeName out and let Berth's scheduler place the pod",

@@ -23,7 +23,8 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/request"
 )
 
 // world is a node, its pods and who watches over them.
@@ -216,7 +217,7 @@ func (w *world) run(pod *v1.Pod) error {
 // place commits devices to a pod of Berth's scheduler, or waits with everybody
 // else until it is known what the kubelet gives it. unlock may be called twice.
 func (w *world) place(pod *v1.Pod) (committed map[string][]string, unlock func(), err error) {
-	parts := kube.Parts(pod)
+	parts := request.Parts(pod)
 	for {
 		changed := w.k.Changed()
 		w.bind.Lock()
@@ -257,7 +258,7 @@ func (w *world) commit(pod *v1.Pod, parts []sharing.Part, devices [][]sharing.De
 		}
 		slices.Sort(committed[part.Name])
 	}
-	text, err := kube.Commitment(parts, devices)
+	text, err := commit.Commitment(parts, devices)
 	if err != nil {
 		return nil, func() {}, err
 	}

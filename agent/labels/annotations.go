@@ -8,16 +8,17 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/devices"
 )
 
 // Inventory lists the GPUs of a snapshot as the annotation api.AnnotationInventory
 // has them, in index order. verdict is the judgement of package health; nil takes
 // every GPU that is not lost for healthy.
-func Inventory(s nvml.Snapshot, how gpu.Sharing, verdict func(uuid string) (healthy bool, xid int)) []kube.InventoryGPU {
-	list := make([]kube.InventoryGPU, 0, len(s.GPUs))
+func Inventory(s nvml.Snapshot, how gpu.Sharing, verdict func(uuid string) (healthy bool, xid int)) []devices.InventoryGPU {
+	list := make([]devices.InventoryGPU, 0, len(s.GPUs))
 	for _, g := range s.GPUs {
-		item := kube.InventoryGPU{
+		item := devices.InventoryGPU{
 			Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes,
 			Healthy: !g.Lost, Xid: g.Xid, Shares: shares(how, g.GPU), Clique: g.Clique,
 		}
@@ -35,7 +36,7 @@ func Inventory(s nvml.Snapshot, how gpu.Sharing, verdict func(uuid string) (heal
 			item.ComputeSlices = g.ComputeSlices
 		}
 		for _, m := range g.MIG {
-			item.MIG = append(item.MIG, kube.InventoryMIG{UUID: m.UUID, Profile: m.Profile, Start: m.Start, Slices: m.Slices, MemoryBytes: m.MemoryBytes})
+			item.MIG = append(item.MIG, devices.InventoryMIG{UUID: m.UUID, Profile: m.Profile, Start: m.Start, Slices: m.Slices, MemoryBytes: m.MemoryBytes})
 		}
 		list = append(list, item)
 	}
@@ -72,18 +73,18 @@ type Held struct {
 // Annotations gives Berth's annotations of a node: inventory, the plugin's
 // configuration and, for the containers in observed, api.AnnotationObserved. Equal
 // arguments give equal texts. A node whose driver gave no GPUs has none.
-func Annotations(inventory []kube.InventoryGPU, how gpu.Sharing, observed []Held) (map[string]string, error) {
+func Annotations(inventory []devices.InventoryGPU, how gpu.Sharing, observed []Held) (map[string]string, error) {
 	if len(inventory) == 0 {
 		return map[string]string{}, nil
 	}
-	told := kube.Told{}
+	told := commit.Observed{}
 	for _, h := range observed {
 		if told[h.PodUID] == nil {
 			told[h.PodUID] = map[string][]sharing.Named{}
 		}
 		told[h.PodUID][h.Container] = append(told[h.PodUID][h.Container], sharing.NamedOf(h.Devices)...)
 	}
-	note, err := kube.ObservedNote(told)
+	note, err := commit.ObservedNote(told)
 	if err != nil {
 		return nil, fmt.Errorf("write annotation %s: %w", api.AnnotationObserved, err)
 	}

@@ -19,7 +19,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 // snapshot is a node with GPUs of these products, one each.
@@ -144,7 +144,7 @@ func TestReadVGPU(t *testing.T) {
 	}
 }
 
-// What is written is what package kube reads.
+// What is written is what package kube/devices reads.
 func TestAnnotationsAreReadBack(t *testing.T) {
 	s := snapshot(t, "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")
 	p, _ := gpu.Find("NVIDIA A100-SXM4-40GB")
@@ -164,7 +164,7 @@ func TestAnnotationsAreReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gpus, got, err := kube.GPUs(&v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: notes}})
+	gpus, got, err := devices.GPUs(&v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: notes}})
 	if err != nil {
 		t.Fatal(err)
 	}

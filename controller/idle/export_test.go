@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/exporter"
 )
 
 // Loop is the loop without a manager.
@@ -43,6 +43,6 @@ func NewProber(cfg *rest.Config, c *http.Client, pods client.Reader, now func() 
 	}
 	return &httpProber{client: c, address: services(root), proxied: true, now: now, longest: 2 * time.Minute, gauges: &gauges{
 		client: c, root: root, pods: pods, now: now, longest: 2 * time.Minute, nodes: map[string]*gauge{},
-		token: kube.NewMetricsTokens(typed, now).Get,
+		token: exporter.NewMetricsTokens(typed, now).Get,
 	}}, nil
 }

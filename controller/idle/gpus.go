@@ -16,7 +16,9 @@ import (
 
 	"berth.dev/berth/api"
 	rules "berth.dev/berth/core/idle"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/exporter"
+	"berth.dev/berth/kube/request"
 )
 
 const (
@@ -57,7 +59,7 @@ type endpoint struct {
 type gauge struct {
 	mu       sync.Mutex
 	at       time.Time
-	readings []kube.Reading
+	readings []exporter.Reading
 	err      error
 }
 
@@ -68,7 +70,7 @@ func (p *httpProber) GPUs(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 
 func (g *gauges) read(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 	out := rules.GPUs{At: g.now(), Result: rules.Absent}
-	if kube.Request(pod) == nil {
+	if request.Of(pod) == nil {
 		return out
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.longest)
@@ -79,7 +81,7 @@ func (g *gauges) read(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 		return out
 	}
 	var at time.Time
-	var readings []kube.Reading
+	var readings []exporter.Reading
 	if err == nil {
 		at, readings, err = g.scrape(ctx, pod.Spec.NodeName, from)
 	}
@@ -87,26 +89,26 @@ func (g *gauges) read(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 		out.Result, out.Said = rules.Failed, "its GPUs cannot be read: "+short(err, g.longest)
 		return out
 	}
-	return devices(at, pod, readings)
+	return gpuState(at, pod, readings)
 }
 
-// devices picks what a pod holds: by the exporter's own word, else by UUID. It is
+// gpuState picks what a pod holds: by the exporter's own word, else by UUID. It is
 // Failed where the exporter tells of some of the pod's devices only, or of no GPU at
 // all, as where the driver hangs; and Absent where it tells of others alone, or not
 // how busy they are, as of MIG devices by some exporters.
-func devices(at time.Time, pod *corev1.Pod, readings []kube.Reading) rules.GPUs {
+func gpuState(at time.Time, pod *corev1.Pod, readings []exporter.Reading) rules.GPUs {
 	out := rules.GPUs{At: at, Result: rules.Absent}
-	held := kube.HeldDevices(pod)
-	add := func(mine func(kube.Reading) bool) {
+	held := devices.HeldDevices(pod)
+	add := func(mine func(exporter.Reading) bool) {
 		for _, r := range readings {
 			if r.UtilizationKnown && mine(r) {
 				out.Devices = append(out.Devices, rules.Device{UUID: r.UUID, Utilization: r.Utilization, MemoryBytes: r.MemoryBytes})
 			}
 		}
 	}
-	add(func(r kube.Reading) bool { return r.Namespace == pod.Namespace && r.Pod == pod.Name })
+	add(func(r exporter.Reading) bool { return r.Namespace == pod.Namespace && r.Pod == pod.Name })
 	if len(out.Devices) == 0 {
-		add(func(r kube.Reading) bool { return r.Profile == "" && slices.Contains(held, r.UUID) })
+		add(func(r exporter.Reading) bool { return r.Profile == "" && slices.Contains(held, r.UUID) })
 	}
 	switch n := len(out.Devices); {
 	case len(readings) == 0:
@@ -131,7 +133,7 @@ func (g *gauges) exporter(ctx context.Context, node string) (endpoint, error) {
 		return have, nil
 	}
 	var all []*corev1.Pod
-	for _, text := range kube.ExporterSelectors {
+	for _, text := range exporter.ExporterSelectors {
 		selector, err := labels.Parse(text)
 		if err != nil {
 			return endpoint{}, fmt.Errorf("selector %s: %w", text, err)
@@ -146,15 +148,15 @@ func (g *gauges) exporter(ctx context.Context, node string) (endpoint, error) {
 		}
 	}
 	g.byNode, g.listed = map[string]endpoint{}, g.now()
-	for _, p := range kube.Exporters(all) {
-		path := p.Namespace + "/pods/" + net.JoinSchemeNamePort(kube.ExporterScheme(p), p.Name, kube.ExporterPort)
-		g.byNode[p.Spec.NodeName] = endpoint{path, kube.WantsMetricsToken(p)}
+	for _, p := range exporter.Exporters(all) {
+		path := p.Namespace + "/pods/" + net.JoinSchemeNamePort(exporter.ExporterScheme(p), p.Name, exporter.ExporterPort)
+		g.byNode[p.Spec.NodeName] = endpoint{path, exporter.WantsMetricsToken(p)}
 	}
 	return g.byNode[node], nil
 }
 
 // scrape reads all GPUs of a node, at most once in scrapeLife.
-func (g *gauges) scrape(ctx context.Context, node string, from endpoint) (time.Time, []kube.Reading, error) {
+func (g *gauges) scrape(ctx context.Context, node string, from endpoint) (time.Time, []exporter.Reading, error) {
 	g.mu.Lock()
 	n := g.nodes[node]
 	if n == nil {
@@ -170,7 +172,7 @@ func (g *gauges) scrape(ctx context.Context, node string, from endpoint) (time.T
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("the DCGM exporter of node %s responds with status %d", node, status)
 		}
-		n.at, n.readings, n.err = now, kube.Readings(raw), err
+		n.at, n.readings, n.err = now, exporter.Readings(raw), err
 		if err != nil {
 			n.readings = nil
 			g.moved()

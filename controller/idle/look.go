@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/idle"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // The reasons of the events on Notebooks.
@@ -73,7 +73,7 @@ func (l *loop) ask(ctx context.Context, s subject) rules.Readings {
 	var r rules.Readings
 	switch kind := s.Annotations[api.AnnotationServerType]; kind {
 	case "", "jupyter":
-		r.Server = l.prober.Server(ctx, s.Namespace, s.Name, kube.NotebookToken(&s.pod.Spec))
+		r.Server = l.prober.Server(ctx, s.Namespace, s.Name, view.NotebookToken(&s.pod.Spec))
 	default:
 		r.Server = rules.Server{At: l.o.Now(), Result: rules.Absent, Said: "a server of type " + kind + " has no kernels API"}
 	}

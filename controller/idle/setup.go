@@ -12,7 +12,7 @@ import (
 
 	"berth.dev/berth/controller/notebook"
 	rules "berth.dev/berth/core/idle"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/exporter"
 )
 
 // Options is what the loop needs to know. The zero value stops nothing but what
@@ -89,7 +89,7 @@ func newProber(mgr manager.Manager, o Options) (*httpProber, error) {
 	}
 	p.gauges = &gauges{
 		client: proxied, root: root, pods: mgr.GetAPIReader(), now: o.Now, longest: patience, nodes: map[string]*gauge{},
-		token: kube.NewMetricsTokens(typed, o.Now).Get,
+		token: exporter.NewMetricsTokens(typed, o.Now).Get,
 	}
 	return p, nil
 }

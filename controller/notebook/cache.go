@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // CacheOptions says what of a cluster the controllers of notebooks watch and keep:
@@ -85,7 +85,7 @@ func slimContainers(list []corev1.Container) []corev1.Container {
 		c := &list[i]
 		out[i] = corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, Ports: c.Ports, RestartPolicy: c.RestartPolicy}
 		for _, e := range c.Env {
-			if e.Name == kube.TokenVariable {
+			if e.Name == view.TokenVariable {
 				out[i].Env = append(out[i].Env, e) // with which its server is asked
 			}
 		}

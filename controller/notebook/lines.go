@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 // settleLines is how long lines may change before those whose place is another are
@@ -64,7 +64,7 @@ func (l *lines) fill(ctx context.Context, c client.Reader, o *Options, s *scene)
 				return fmt.Errorf("list nodes: %w", err)
 			}
 			made, _ := build(&nb, o, "") // of one that cannot be built the pod itself tells
-			m.Reach = kube.ReachOf(made.podOr(pod), nodes)
+			m.Reach = explain.ReachOf(made.podOr(pod), nodes)
 		}
 		l.lines.Put(m)
 	}

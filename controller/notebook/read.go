@@ -17,7 +17,8 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/request"
 )
 
 // eventObject is the index of events by what they are about: "Kind/name".
@@ -185,13 +186,13 @@ func refusedAt(pod *corev1.Pod) time.Time {
 // Resource it does neither.
 func memberOf(pod *corev1.Pod, name string) rules.Member {
 	m := rules.Member{Namespace: pod.Namespace, Name: name}
-	want := kube.AmountsOf(pod)
+	want := explain.AmountsOf(pod)
 	if len(want) == 0 || ended(pod) {
 		return m
 	}
-	if m.Waits = kube.InLine(pod); !m.Waits && pod.Spec.NodeName == "" {
+	if m.Waits = request.InLine(pod); !m.Waits && pod.Spec.NodeName == "" {
 		return m // the scheduler has not looked at it yet, never will, or it waits for something else
 	}
-	m.Resource, m.Count, m.Ticket = want[0].Resource, want[0].Count, kube.TicketOf(pod)
+	m.Resource, m.Count, m.Ticket = want[0].Resource, want[0].Count, request.TicketOf(pod)
 	return m
 }

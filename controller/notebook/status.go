@@ -17,7 +17,9 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/request"
 )
 
 // fill gathers what is to be told of the notebook.
@@ -27,10 +29,10 @@ func (p *pass) fill(ctx context.Context) error {
 	_, f.Stopped = p.nb.Annotations[api.AnnotationStopped]
 	f.StoppedFor = p.nb.Annotations[api.AnnotationNotebookStoppedFor]
 	if p.made != nil {
-		f.GPUs, f.Claims = kube.AmountsOf(p.made.pod), p.made.claims
+		f.GPUs, f.Claims = explain.AmountsOf(p.made.pod), p.made.claims
 	}
 	if p.pod != nil {
-		f.Pod = kube.PodFacts(p.pod, p.events)
+		f.Pod = explain.PodFacts(p.pod, p.events)
 		p.change()
 		if err := p.inUse(ctx); err != nil {
 			return err
@@ -55,14 +57,14 @@ func (p *pass) queue(ctx context.Context) error {
 	if p.pod != nil {
 		m = memberOf(p.pod, p.nb.Name)
 	}
-	if p.pod != nil && len(f.GPUs) > 0 && kube.Unscheduled(p.pod) != nil && p.pod.DeletionTimestamp == nil {
+	if p.pod != nil && len(f.GPUs) > 0 && request.Unscheduled(p.pod) != nil && p.pod.DeletionTimestamp == nil {
 		nodes, err := p.scene.nodes(ctx, refusedAt(p.pod)) // no older than what the scheduler has seen
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}
 		pod := p.made.podOr(p.pod)
-		offer := kube.OfferOf(nodes, pod)
-		m.Reach = kube.ReachOf(pod, nodes)
+		offer := explain.OfferOf(nodes, pod)
+		m.Reach = explain.ReachOf(pod, nodes)
 		if f.Offer = &offer; !rules.InLine(f) {
 			m = rules.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
 		}
@@ -89,7 +91,7 @@ func (p *pass) inUse(ctx context.Context) error {
 		if other.UID == p.pod.UID || other.Spec.NodeName == "" || ended(other) {
 			continue
 		}
-		for _, claim := range kube.ClaimsOf(other) {
+		for _, claim := range explain.ClaimsOf(other) {
 			if slices.Contains(p.facts.Claims, claim) {
 				user := "pod " + other.Name
 				if name := other.Labels[api.LabelNotebook]; name != "" {
@@ -125,7 +127,7 @@ func (p *pass) change() {
 	if len(p.pod.Spec.Containers) > 0 {
 		image = p.pod.Spec.Containers[0].Image
 	}
-	p.facts.Change = rules.Changed(kube.AmountsOf(p.pod), kube.AmountsOf(p.made.pod), image, p.made.image)
+	p.facts.Change = rules.Changed(explain.AmountsOf(p.pod), explain.AmountsOf(p.made.pod), image, p.made.image)
 }
 
 // heardRefusal is why the StatefulSet's controller could make no pod, if it has said
@@ -218,7 +220,7 @@ func (p *pass) status() *kubeflow.NotebookStatus {
 	var out kubeflow.NotebookStatus
 	old := p.old()
 	if p.made != nil {
-		out.GPUs = kube.GPUsText(p.made.pod)
+		out.GPUs = request.GPUsText(p.made.pod)
 	}
 	before := make([]rules.Condition, len(old.Conditions))
 	for i := range old.Conditions {
@@ -305,7 +307,7 @@ func statusPatch(uid types.UID, s *kubeflow.NotebookStatus) ([]byte, error) {
 // devices are the GPUs that a pod holds, as Berth's scheduler chose them: " with
 // GPU-..." or "".
 func devices(pod *corev1.Pod) string {
-	named, err := kube.Committed(pod)
+	named, err := commit.Committed(pod)
 	if err != nil || len(named) == 0 {
 		return ""
 	}

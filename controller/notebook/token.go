@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // build makes the children, with the token that the notebook's server is to ask for.
@@ -28,7 +28,7 @@ func (p *pass) token(ctx context.Context) (string, error) {
 	}
 	has := ""
 	if p.set != nil {
-		has = kube.NotebookToken(&p.set.Spec.Template.Spec)
+		has = view.NotebookToken(&p.set.Spec.Template.Spec)
 		if replicas(p.set) > 0 {
 			return has, nil
 		}
@@ -48,10 +48,10 @@ func (p *pass) token(ctx context.Context) (string, error) {
 // something there.
 func takeToken(container map[string]any, token string) {
 	env, _ := container["env"].([]any)
-	if token == "" || slices.ContainsFunc(env, named(kube.TokenVariable)) {
+	if token == "" || slices.ContainsFunc(env, named(view.TokenVariable)) {
 		return
 	}
-	container["env"] = append(slices.Clone(env), map[string]any{"name": kube.TokenVariable, "value": token})
+	container["env"] = append(slices.Clone(env), map[string]any{"name": view.TokenVariable, "value": token})
 }
 
 // named says whether a variable has a name.

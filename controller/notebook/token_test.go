@@ -8,7 +8,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // taking is a Notebook whose server takes a token.
@@ -23,7 +23,7 @@ func (w *world) token(name string) string {
 	w.t.Helper()
 	set := &appsv1.StatefulSet{}
 	w.must(w.bare.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, set))
-	return kube.NotebookToken(&set.Spec.Template.Spec)
+	return view.NotebookToken(&set.Spec.Template.Spec)
 }
 
 func TestATokenStaysAsLongAsItsNotebook(t *testing.T) {

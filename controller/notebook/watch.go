@@ -23,13 +23,13 @@ func EventObject(o client.Object) []string {
 	return []string{e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name}
 }
 
-func request(namespace, name string) []reconcile.Request {
+func requests(namespace, name string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
 // ofPod is the notebook of a pod.
 func ofPod(_ context.Context, o client.Object) []reconcile.Request {
-	return request(o.GetNamespace(), o.GetLabels()[api.LabelNotebook])
+	return requests(o.GetNamespace(), o.GetLabels()[api.LabelNotebook])
 }
 
 // ofEvent is the notebook that an event may be about: the one that has the name of
@@ -38,9 +38,9 @@ func ofEvent(_ context.Context, o client.Object) []reconcile.Request {
 	about := &o.(*corev1.Event).InvolvedObject
 	switch name, numbered := strings.CutSuffix(about.Name, "-0"); {
 	case about.Kind == "StatefulSet":
-		return request(about.Namespace, about.Name)
+		return requests(about.Namespace, about.Name)
 	case about.Kind == "Pod" && numbered:
-		return request(about.Namespace, name)
+		return requests(about.Namespace, name)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (r *Reconciler) ofQuota(ctx context.Context, o client.Object) []reconcile.R
 		r.mu.Lock()
 		r.retry[nb.Namespace+"/"+nb.Name] = true
 		r.mu.Unlock()
-		out = append(out, request(nb.Namespace, nb.Name)...)
+		out = append(out, requests(nb.Namespace, nb.Name)...)
 	}
 	return out
 }
@@ -105,7 +105,7 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		out = append(out, request(list.Items[i].Namespace, list.Items[i].Name)...)
+		out = append(out, requests(list.Items[i].Namespace, list.Items[i].Name)...)
 	}
 	return out
 }

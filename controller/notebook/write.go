@@ -22,7 +22,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 const owner = client.FieldOwner(Name)
@@ -262,17 +262,17 @@ func (p *pass) room(ctx context.Context) (rules.Room, string) {
 	if err := p.client.List(ctx, &quotas, client.InNamespace(p.nb.Namespace)); err != nil {
 		return rules.RoomNo, "quotas cannot be read: " + err.Error()
 	}
-	if ok, why := kube.QuotaRoom(quotas.Items, p.made.pod, p.pod); !ok {
+	if ok, why := explain.QuotaRoom(quotas.Items, p.made.pod, p.pod); !ok {
 		return rules.RoomNo, why
 	}
-	if len(kube.AmountsOf(p.made.pod)) == 0 {
+	if len(explain.AmountsOf(p.made.pod)) == 0 {
 		return rules.RoomYes, ""
 	}
 	nodes, pods, err := p.scene.all(ctx)
 	if err != nil {
 		return rules.RoomNo, "the cluster cannot be read: " + err.Error()
 	}
-	ok, why, err := kube.Room(nodes, pods, p.made.pod, p.pod.UID)
+	ok, why, err := explain.Room(nodes, pods, p.made.pod, p.pod.UID)
 	if ok || err != nil {
 		return rules.RoomYes, ""
 	}
@@ -304,14 +304,14 @@ func (p *pass) remarkDriver(ctx context.Context, c *corev1.Container) error {
 		require = c.Env[i].Value
 	}
 	need, from := rules.RequiredCUDA(require, c.Image)
-	if need.Major == 0 || len(kube.AmountsOf(p.made.pod)) == 0 {
+	if need.Major == 0 || len(explain.AmountsOf(p.made.pod)) == 0 {
 		return nil
 	}
 	nodes, err := p.scene.nodes(ctx, time.Time{})
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	text := rules.CUDARemark(c.Image, need, from, kube.NewestCUDA(nodes, p.made.pod))
+	text := rules.CUDARemark(c.Image, need, from, explain.NewestCUDA(nodes, p.made.pod))
 	if text == "" {
 		return nil
 	}

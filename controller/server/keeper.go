@@ -23,7 +23,7 @@ import (
 
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // Auto lets Berth look whether another controller runs a kind: then it governs, else
@@ -239,7 +239,7 @@ func (k *keeper) tell(s standing, before *standing) {
 // record writes the mode down, for `berth status`.
 func (k *keeper) record(ctx context.Context, s standing) error {
 	m := corev1apply.ConfigMap(k.in.Name, k.in.Namespace).
-		WithData(map[string]string{kube.NotebooksMode: string(s.mode), kube.NotebooksWhy: s.why(k.setting)})
+		WithData(map[string]string{view.NotebooksMode: string(s.mode), view.NotebooksWhy: s.why(k.setting)})
 	_, err := k.client.CoreV1().ConfigMaps(k.in.Namespace).Apply(ctx, m, metav1.ApplyOptions{FieldManager: crd.FieldManager, Force: true})
 	return err
 }

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"berth.dev/berth/controller/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // deployments is a cache of deployments.
@@ -47,7 +47,7 @@ func newTestKeeper(setting string, d *deployments) *keeper {
 // recorded reads what `berth status` would show.
 func recorded(t *testing.T, k *keeper) string {
 	t.Helper()
-	mode, why, err := kube.NotebookMode(t.Context(), k.client)
+	mode, why, err := view.NotebookMode(t.Context(), k.client)
 	if err != nil {
 		t.Fatal(err)
 	}

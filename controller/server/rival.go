@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/controller/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // rival is a deployment that runs another controller of notebooks.
@@ -34,7 +34,7 @@ func isRival(d *appsv1.Deployment) bool {
 		return true
 	}
 	for _, c := range d.Spec.Template.Spec.Containers {
-		if strings.HasSuffix(kube.ImageName(c.Image), upstream) {
+		if strings.HasSuffix(view.ImageName(c.Image), upstream) {
 			return true
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/internal/listen"
 	"berth.dev/berth/internal/rights"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // Options says what to run and where.
@@ -54,8 +54,8 @@ type Lease struct {
 // Namespace is where the lease and the record of the modes are, and Name is what
 // both are called, if nothing else is said.
 const (
-	Namespace = kube.ModesNamespace
-	Name      = kube.ModesName
+	Namespace = view.ModesNamespace
+	Name      = view.ModesName
 )
 
 // DefaultLease is upstream's timing under Berth's name.

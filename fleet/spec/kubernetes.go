@@ -12,7 +12,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 // The versions that a simulated node reports of itself.
@@ -77,10 +77,10 @@ func Conditions(now time.Time) []v1.NodeCondition {
 
 // Inventory returns the GPUs of n as the annotation api.AnnotationInventory
 // lists them, in index order.
-func Inventory(n Node) []kube.InventoryGPU {
-	list := make([]kube.InventoryGPU, 0, len(n.GPUs))
+func Inventory(n Node) []devices.InventoryGPU {
+	list := make([]devices.InventoryGPU, 0, len(n.GPUs))
 	for _, g := range n.GPUs {
-		item := kube.InventoryGPU{
+		item := devices.InventoryGPU{
 			Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes,
 			Healthy: g.Healthy, Xid: g.Xid, Shares: shares(n, g), Clique: g.Clique,
 		}
@@ -93,7 +93,7 @@ func Inventory(n Node) []kube.InventoryGPU {
 			}
 		}
 		for _, m := range g.MIG {
-			item.MIG = append(item.MIG, kube.InventoryMIG{UUID: m.UUID, Profile: m.Profile, Start: m.Start, Slices: m.Slices, MemoryBytes: m.MemoryBytes})
+			item.MIG = append(item.MIG, devices.InventoryMIG{UUID: m.UUID, Profile: m.Profile, Start: m.Start, Slices: m.Slices, MemoryBytes: m.MemoryBytes})
 		}
 		list = append(list, item)
 	}

@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/fleet/spec"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -178,7 +178,7 @@ func TestAnnotations(t *testing.T) {
 	if k.Annotations[api.AnnotationSimulated] != spec.Simulated || k.Annotations[api.AnnotationPrice] != "55.04" {
 		t.Errorf("annotations = %v, want the sentence and the price", k.Annotations)
 	}
-	var list []kube.InventoryGPU
+	var list []devices.InventoryGPU
 	if err := json.Unmarshal([]byte(k.Annotations[api.AnnotationInventory]), &list); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/view"
 )
 
 // Cluster is what was listed of a cluster, in any order. Nodes and Pods are needed;
@@ -66,9 +67,9 @@ func Examine(c Cluster) []finding.Finding {
 // examined is a cluster with what the checks share.
 type examined struct {
 	Cluster
-	view     kube.View           // by name, nodes without GPUs too
+	view     view.View           // by name, nodes without GPUs too
 	byName   map[string]*v1.Node // all nodes
-	offering []kube.Node         // nodes that offer GPUs
+	offering []devices.Node      // nodes that offer GPUs
 	hidden   []*v1.Node          // nodes with GPUs that nobody serves, by name
 	// claimable counts the GPUs and MIG devices that NVIDIA's DRA driver offers, by node.
 	claimable map[string]int
@@ -77,7 +78,7 @@ type examined struct {
 }
 
 func look(c Cluster) *examined {
-	e := &examined{Cluster: c, view: kube.Cluster(c.Nodes, c.Pods), byName: map[string]*v1.Node{}, on: map[string][]*v1.Pod{}, claimable: claimable(c.Slices)}
+	e := &examined{Cluster: c, view: view.Cluster(c.Nodes, c.Pods), byName: map[string]*v1.Node{}, on: map[string][]*v1.Pod{}, claimable: claimable(c.Slices)}
 	for _, n := range c.Nodes {
 		e.byName[n.Name] = n
 	}
@@ -89,7 +90,7 @@ func look(c Cluster) *examined {
 	for i := range e.view.Nodes {
 		n := e.byName[e.view.Nodes[i].Name]
 		switch {
-		case kube.GPUNode(n):
+		case devices.GPUNode(n):
 			e.offering = append(e.offering, e.view.Nodes[i])
 		case hardware(n) != "" && e.claimable[n.Name] == 0:
 			e.hidden = append(e.hidden, n)

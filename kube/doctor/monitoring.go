@@ -5,16 +5,16 @@ import (
 	"strings"
 
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/exporter"
 )
 
 // monitoring says who publishes readings of the GPUs.
 func (e *examined) monitoring() finding.Finding {
 	const name = "monitoring"
-	parts := e.of(exporter)
+	parts := e.of(roleExporter)
 	on := map[string]bool{}
 	agents := 0
-	for _, p := range kube.Exporters(e.Pods) {
+	for _, p := range exporter.Exporters(e.Pods) {
 		if p.Labels["app"] == agentLabel && !on[p.Spec.NodeName] {
 			agents++
 		}
@@ -51,10 +51,10 @@ func (e *examined) monitoring() finding.Finding {
 // unnamed finds exporters whose pods nobody would look for.
 func (e *examined) unnamed() []finding.Finding {
 	var out []finding.Finding
-	for _, p := range e.of(exporter) {
+	for _, p := range e.of(roleExporter) {
 		if p.key == "" {
 			out = append(out, warn("exporter", fmt.Sprintf("DaemonSet %s runs a DCGM exporter, and its pods have none of the labels by which it is found", p.name()),
-				"give them one of: "+strings.Join(kube.ExporterSelectors, ", ")))
+				"give them one of: "+strings.Join(exporter.ExporterSelectors, ", ")))
 		}
 	}
 	return out

@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // plugin says who serves the GPUs to the kubelets.
@@ -62,7 +62,7 @@ func (e *examined) plugin() finding.Finding {
 // gives says whether a pod could get a GPU of a node, were all of them free.
 func gives(n *v1.Node) bool {
 	for name, q := range n.Status.Allocatable {
-		if kube.GPUResource(string(name)) && !q.IsZero() {
+		if request.IsGPU(string(name)) && !q.IsZero() {
 			return true
 		}
 	}
@@ -122,7 +122,7 @@ func (e *examined) scheduling() finding.Finding {
 	const name = "scheduling"
 	waiting, oldest := map[string]int{}, ""
 	for _, p := range e.Pods {
-		if p.Spec.NodeName == "" && kube.Request(p) != nil && e.Now.Sub(p.CreationTimestamp.Time) > unheard &&
+		if p.Spec.NodeName == "" && request.Of(p) != nil && e.Now.Sub(p.CreationTimestamp.Time) > unheard &&
 			!slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled }) {
 			waiting[cmp.Or(p.Spec.SchedulerName, v1.DefaultSchedulerName)]++
 		}

@@ -11,7 +11,8 @@ import (
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
 )
 
 // mostKinds is how many kinds of nodes are told one by one.
@@ -66,10 +67,10 @@ func (e *examined) gpuNodes() []finding.Finding {
 }
 
 // describe is what a node offers: resources, products, driver and CUDA level.
-func describe(n kube.Node, node *v1.Node) string {
+func describe(n devices.Node, node *v1.Node) string {
 	var resources []string
 	for _, r := range sortedKeys(node.Status.Capacity) {
-		if q := node.Status.Capacity[r]; kube.GPUResource(string(r)) && !q.IsZero() {
+		if q := node.Status.Capacity[r]; request.IsGPU(string(r)) && !q.IsZero() {
 			resources = append(resources, fmt.Sprintf("%s %d", r, q.Value()))
 		}
 	}
@@ -79,7 +80,7 @@ func describe(n kube.Node, node *v1.Node) string {
 	}
 	var products []string
 	for _, p := range sortedKeys(models) {
-		if p == kube.UnknownUUID {
+		if p == devices.UnknownUUID {
 			products = append(products, fmt.Sprintf("%d x unknown model", models[p]))
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/view"
 )
 
 // role is what a DaemonSet does for GPUs.
@@ -20,17 +20,17 @@ type role string
 
 // The first six are what the GPU Operator installs, in the order of its documents.
 const (
-	driver    role = "driver"
-	toolkit   role = "container toolkit"
-	plugin    role = "device plugin"
-	exporter  role = "DCGM exporter"
-	discovery role = "GPU Feature Discovery"
-	features  role = "Node Feature Discovery"
-	mps       role = "MPS control daemon"
-	dra       role = "DRA driver"
+	driver       role = "driver"
+	toolkit      role = "container toolkit"
+	plugin       role = "device plugin"
+	roleExporter role = "DCGM exporter"
+	discovery    role = "GPU Feature Discovery"
+	features     role = "Node Feature Discovery"
+	mps          role = "MPS control daemon"
+	dra          role = "DRA driver"
 )
 
-var operatorRoles = []role{driver, toolkit, plugin, exporter, discovery, features}
+var operatorRoles = []role{driver, toolkit, plugin, roleExporter, discovery, features}
 
 // kind is one way in which a part comes to a cluster, and how its pods are known.
 type kind struct {
@@ -68,10 +68,10 @@ var kinds = []kind{
 	{role: driver, who: "GPU Operator", key: "app.kubernetes.io/component", value: "nvidia-driver"},
 	{role: driver, who: "GKE", key: "k8s-app", value: "nvidia-driver-installer"},
 	{role: toolkit, who: "GPU Operator", key: "app", value: "nvidia-container-toolkit-daemonset"},
-	{role: exporter, who: "GPU Operator", key: "app", value: "nvidia-dcgm-exporter"},
-	{role: exporter, who: "NVIDIA's manifest or chart", key: "app.kubernetes.io/name", value: "dcgm-exporter"},
-	{role: exporter, who: "plain manifest", key: "app", value: "dcgm-exporter"},
-	{role: exporter, who: "known by its image", image: "dcgm-exporter"},
+	{role: roleExporter, who: "GPU Operator", key: "app", value: "nvidia-dcgm-exporter"},
+	{role: roleExporter, who: "NVIDIA's manifest or chart", key: "app.kubernetes.io/name", value: "dcgm-exporter"},
+	{role: roleExporter, who: "plain manifest", key: "app", value: "dcgm-exporter"},
+	{role: roleExporter, who: "known by its image", image: "dcgm-exporter"},
 	{role: features, who: "NFD", key: "app.kubernetes.io/name", value: "node-feature-discovery"},
 	{role: features, who: "NFD", key: "app", value: "nfd-worker"},
 	{role: dra, who: "NVIDIA", key: "app.kubernetes.io/name", value: "nvidia-dra-driver-gpu"},
@@ -127,7 +127,7 @@ func kindOf(d *appsv1.DaemonSet) *kind {
 			continue
 		}
 		if k.container == "" && k.image == "" || slices.ContainsFunc(t.Spec.Containers, func(c v1.Container) bool {
-			return strings.Contains(c.Name, k.container) && (k.image == "" || kube.ImageName(c.Image) == k.image)
+			return strings.Contains(c.Name, k.container) && (k.image == "" || view.ImageName(c.Image) == k.image)
 		}) {
 			return k
 		}
@@ -143,7 +143,7 @@ func version(d *appsv1.DaemonSet, k *kind) string {
 	}
 	image := containers[0].Image
 	for _, c := range containers {
-		if k.image != "" && kube.ImageName(c.Image) == k.image {
+		if k.image != "" && view.ImageName(c.Image) == k.image {
 			image = c.Image
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 // quotas finds lines of quotas that read as if they held somebody to so many GPUs,
@@ -13,7 +13,7 @@ import (
 func (e *examined) quotas() []finding.Finding {
 	var loose, idle []string
 	for _, q := range e.Quotas {
-		inert, open := kube.InertQuotaLines(q)
+		inert, open := explain.InertQuotaLines(q)
 		name := q.Namespace + "/" + q.Name
 		if len(open) > 0 {
 			loose = append(loose, name+" ("+strings.Join(open, ", ")+")")

@@ -11,7 +11,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 // hardwareLabels say that a node has NVIDIA GPUs, whether or not it offers them:
@@ -78,8 +78,8 @@ func (e *examined) whyUnserved(n *v1.Node) string {
 		}
 	}
 	for _, p := range plugins {
-		if t, kept := kube.Untolerated(n, p.set.Spec.Template.Spec.Tolerations); kept {
-			return fmt.Sprintf("DaemonSet %s does not tolerate %s: add %s to its tolerations", p.name(), t.ToString(), kube.TolerationOf(&t))
+		if t, kept := explain.Untolerated(n, p.set.Spec.Template.Spec.Tolerations); kept {
+			return fmt.Sprintf("DaemonSet %s does not tolerate %s: add %s to its tolerations", p.name(), t.ToString(), explain.TolerationOf(&t))
 		}
 	}
 	if len(plugins) > 0 {

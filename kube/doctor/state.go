@@ -7,7 +7,9 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/request"
 )
 
 // devices finds GPUs that are there and that no pod can get.
@@ -17,11 +19,11 @@ func (e *examined) devices() []finding.Finding {
 		node := e.byName[n.Name]
 		capacity, allocatable, texts := int64(0), int64(0), []string{}
 		for _, r := range sortedKeys(node.Status.Capacity) {
-			if !kube.GPUResource(string(r)) || r == api.ResourceGPUMemory {
+			if !request.IsGPU(string(r)) || r == api.ResourceGPUMemory {
 				continue
 			}
 			has, gives := node.Status.Capacity[r], node.Status.Allocatable[r]
-			all, some := kube.Amount(&has, kube.MostAsked), kube.Amount(&gives, kube.MostAsked)
+			all, some := request.Amount(&has, request.MostAsked), request.Amount(&gives, request.MostAsked)
 			capacity, allocatable = capacity+all, allocatable+some
 			if some < all {
 				texts = append(texts, fmt.Sprintf("%d of %d %s", some, all, r))
@@ -46,7 +48,7 @@ func (e *examined) devices() []finding.Finding {
 }
 
 // xids names the GPUs that are unhealthy and why, where somebody has told it.
-func xids(n kube.Node) string {
+func xids(n devices.Node) string {
 	var out []string
 	for _, g := range n.GPUs {
 		if g.Index < 0 || g.Healthy {
@@ -91,13 +93,13 @@ func (e *examined) taints() []finding.Finding {
 	}
 	var open, nodes, strays []string
 	for _, n := range e.offering {
-		if _, kept := kube.Untolerated(e.byName[n.Name], nil); kept {
+		if _, kept := explain.Untolerated(e.byName[n.Name], nil); kept {
 			continue
 		}
 		open = append(open, n.Name)
 		before := len(strays)
 		for _, p := range e.on[n.Name] {
-			if kube.Stray(p) {
+			if request.Stray(p) {
 				strays = append(strays, p.Namespace+"/"+p.Name)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 // mostParts is how many DaemonSets one finding names.
@@ -47,7 +47,7 @@ func (e *examined) tolerations() []finding.Finding {
 			sets = append(sets[:mostParts:mostParts], fmt.Sprintf("and %d more", len(sets)-mostParts))
 		}
 		out = append(out, warn("tolerations", fmt.Sprintf("the taint %s of %s with GPUs (%s) %s DaemonSet %s",
-			b.taint.ToString(), count(nodes[b], "node"), b.nodes, does, strings.Join(sets, ", ")), "add to its tolerations "+kube.TolerationOf(&b.taint)))
+			b.taint.ToString(), count(nodes[b], "node"), b.nodes, does, strings.Join(sets, ", ")), "add to its tolerations "+explain.TolerationOf(&b.taint)))
 	}
 	return out
 }
@@ -58,7 +58,7 @@ func (e *examined) bars(p *part) map[barred][]string {
 	out := map[barred][]string{}
 	for i := range e.offering {
 		n := e.byName[e.offering[i].Name]
-		t, untolerated := kube.Untolerated(n, p.set.Spec.Template.Spec.Tolerations)
+		t, untolerated := explain.Untolerated(n, p.set.Spec.Template.Spec.Tolerations)
 		if !untolerated || !chooses(p, n) {
 			continue
 		}

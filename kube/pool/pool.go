@@ -17,7 +17,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 // Pool is a group of equal nodes, as it is declared.
@@ -129,16 +129,16 @@ func (g *Growth) String() string {
 // Start gives the first pool that can grow and on a new node of which pod would fit;
 // nil is none. A volume of it, as ties tell, must be within reach of the labels that
 // are declared.
-func Start(list []Growth, pod *v1.Pod, ties []kube.Tie) *Growth {
+func Start(list []Growth, pod *v1.Pod, ties []explain.VolumeTopology) *Growth {
 	for i := range list {
 		if list[i].By == 0 {
 			continue
 		}
-		trial, err := kube.NewTrial([]*v1.Node{list[i].Node()}, nil)
+		trial, err := explain.NewCluster([]*v1.Node{list[i].Node()}, nil)
 		if err != nil {
 			continue // not reached: the node is plain
 		}
-		trial.Tied(ties)
+		trial.SetVolumes(ties)
 		if _, ok := trial.Fits(pod); ok {
 			return &list[i]
 		}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
 )
 
@@ -97,7 +97,7 @@ func TestAPodStartsOnANewNodeOfTheFirstPoolThatWouldDo(t *testing.T) {
 		gpus  int64
 		edit  []func(*v1.Pod)
 		nodes []*v1.Node
-		ties  []kube.Tie
+		ties  []explain.VolumeTopology
 		want  string
 	}{
 		{"one that tolerates the taint", 1, []func(*v1.Pod){tolerant}, nil, nil, "gpu-t4"},
@@ -135,7 +135,7 @@ func TestAPodStartsOnANewNodeOfTheFirstPoolThatWouldDo(t *testing.T) {
 }
 
 // tied is a volume claim of a pod whose volume is in a zone.
-func tied(zone string) []kube.Tie {
+func tied(zone string) []explain.VolumeTopology {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d"}, Spec: v1.PodSpec{Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{
 		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "home"},
 	}}}}}
@@ -145,7 +145,7 @@ func tied(zone string) []kube.Tie {
 			{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{zone}},
 		}}}},
 	}}}
-	return kube.TiesOf(p, []*v1.PersistentVolumeClaim{claim}, []*v1.PersistentVolume{volume})
+	return explain.VolumeTopologies(p, []*v1.PersistentVolumeClaim{claim}, []*v1.PersistentVolume{volume})
 }
 
 func TestWhatIsWrongWithADeclarationIsSaid(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	core "berth.dev/berth/core/profile"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // resources sets requests and limits. What is 0 is not set, as in kubespawner. A
@@ -110,9 +110,9 @@ func (m *maker) extraAmounts(setting string, out corev1.ResourceList) error {
 			return m.failIn(setting, name, "%v is not an amount: %w", list[name], err)
 		case q.Sign() < 0:
 			return m.failIn(setting, name, "%v is below 0", list[name])
-		case kube.GPUResource(name) && q.CmpInt64(kube.MostAsked) > 0:
-			return m.failIn(setting, name, "%v is more than any cluster has; write at most %d", list[name], kube.MostAsked)
-		case kube.GPUResource(name) && q.MilliValue()%1000 != 0:
+		case request.IsGPU(name) && q.CmpInt64(request.MostAsked) > 0:
+			return m.failIn(setting, name, "%v is more than any cluster has; write at most %d", list[name], request.MostAsked)
+		case request.IsGPU(name) && q.MilliValue()%1000 != 0:
 			return m.failIn(setting, name, "%v is not a whole number; ask for a part of a GPU with nvidia.com/gpu-memory", list[name])
 		}
 		out[corev1.ResourceName(name)] = q
@@ -150,8 +150,8 @@ func (m *maker) gpus() int64 {
 	n := int64(0)
 	for i := range m.pod.Containers {
 		for name, q := range m.pod.Containers[i].Resources.Limits {
-			if kube.GPUResource(string(name)) {
-				n += kube.Amount(&q, kube.MostAsked)
+			if request.IsGPU(string(name)) {
+				n += request.Amount(&q, request.MostAsked)
 			}
 		}
 	}

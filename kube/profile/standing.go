@@ -16,25 +16,28 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
+	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/view"
 )
 
 // Cluster is a cluster at one moment, on which notebooks are tried.
 type Cluster struct {
 	nodes []*corev1.Node // by name
-	view  kube.View
-	trial *kube.Trial
+	view  view.View
+	trial *explain.Cluster
 	pools []pool.Growth
 }
 
 // NewCluster reads nodes and the pods on them. Nothing is changed in them.
 func NewCluster(nodes []*corev1.Node, pods []*corev1.Pod) (*Cluster, error) {
-	trial, err := kube.NewTrial(nodes, pods)
+	trial, err := explain.NewCluster(nodes, pods)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{nodes: slices.Clone(nodes), view: kube.Cluster(nodes, pods), trial: trial}
+	c := &Cluster{nodes: slices.Clone(nodes), view: view.Cluster(nodes, pods), trial: trial}
 	slices.SortFunc(c.nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
 }
@@ -78,7 +81,7 @@ func (c *Cluster) Standing(nb *kubeflow.Notebook) (Standing, error) {
 
 func (c *Cluster) standing(pod *corev1.Pod) Standing {
 	var s Standing
-	asked := kube.Request(pod)
+	asked := request.Of(pod)
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		if s.Resource == "" || name == api.ResourceGPU {
 			s.Resource, s.GPUs = name, asked[name]
@@ -128,7 +131,7 @@ func (c *Cluster) standing(pod *corev1.Pod) Standing {
 }
 
 // price widens the range of prices by what the GPUs asked for cost on a node.
-func (s *Standing) price(v *kube.Node) {
+func (s *Standing) price(v *devices.Node) {
 	shared := v.Sharing == "shares"
 	if !v.PriceKnown || v.Devices == 0 || s.Resource != api.ResourceGPU && s.Resource != api.ResourceGPUShared || v.Sharing != "" && !shared {
 		return
@@ -164,10 +167,10 @@ func (c *Cluster) allowed(pod *corev1.Pod) (list []*corev1.Node, keptOff string)
 // offers says whether a node has anything of each GPU resource that a pod asks
 // for. A share by size is offered by every node with GPUs.
 func offers(n *corev1.Node, pod *corev1.Pod) bool {
-	for name := range kube.Request(pod) {
+	for name := range request.Of(pod) {
 		q := n.Status.Capacity[corev1.ResourceName(name)]
 		whole := name == api.ResourceGPU || name == api.ResourceGPUShared || strings.HasPrefix(name, api.ResourceMIGPrefix)
-		if q.Value() == 0 && (whole || !kube.GPUNode(n)) {
+		if q.Value() == 0 && (whole || !devices.GPUNode(n)) {
 			return false
 		}
 	}
@@ -248,8 +251,8 @@ func (c *Cluster) whyNone(pod *corev1.Pod, gpus, keptOff string) string {
 	return "no node is as it selects"
 }
 
-func (c *Cluster) viewOf(name string) *kube.Node {
-	i, found := slices.BinarySearchFunc(c.view.Nodes, name, func(n kube.Node, name string) int { return cmp.Compare(n.Name, name) })
+func (c *Cluster) viewOf(name string) *devices.Node {
+	i, found := slices.BinarySearchFunc(c.view.Nodes, name, func(n devices.Node, name string) int { return cmp.Compare(n.Name, name) })
 	if !found {
 		return nil
 	}

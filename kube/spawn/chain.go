@@ -16,7 +16,7 @@ import (
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/profile"
 )
 
@@ -43,7 +43,7 @@ type Facts struct {
 	Found *v1.Namespace // nil is that there is none
 
 	Served    bool   // the API server knows Notebooks
-	Mode, Why string // of Berth's controllers, see kube.NotebookMode
+	Mode, Why string // of Berth's controllers, see view.NotebookMode
 	// Lease is that of Berth's controllers where they run as a process of their own.
 	Lease *coordinationv1.Lease
 
@@ -67,7 +67,7 @@ type Facts struct {
 
 	Nodes []*v1.Node
 	Pods  []*v1.Pod // that have not ended
-	Ties  []kube.Tie
+	Ties  []explain.VolumeTopology
 
 	Unread map[string]string // by link: why it could not be looked at
 	Now    time.Time

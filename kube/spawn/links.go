@@ -11,7 +11,7 @@ import (
 
 	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
 )
 
 // defaultClass marks the storage class of claims that name none.
@@ -98,7 +98,7 @@ func existing(f *Facts) (finding.Status, string, string) {
 
 func volumes(f *Facts) (finding.Status, string, string) {
 	var fine []string
-	for _, name := range kube.ClaimsOf(f.Pod) {
+	for _, name := range explain.ClaimsOf(f.Pod) {
 		i := slices.IndexFunc(f.Claims, func(c *v1.PersistentVolumeClaim) bool { return c.Name == name })
 		if i < 0 && f.Home != nil && f.Home.Name == name {
 			class, found := classOf(f.Home, f.Classes)
@@ -147,7 +147,7 @@ func unusable(f *Facts, c *v1.PersistentVolumeClaim) (seen, do string) {
 		return "volume claim " + c.Name + " has no volume yet", fmt.Sprintf("kubectl describe pvc %s -n %s says why", c.Name, f.Space)
 	}
 	for _, p := range f.Pods {
-		if p.Namespace == f.Space && p.Spec.NodeName != "" && p.Name != f.Pod.Name && slices.Contains(kube.ClaimsOf(p), c.Name) &&
+		if p.Namespace == f.Space && p.Spec.NodeName != "" && p.Name != f.Pod.Name && slices.Contains(explain.ClaimsOf(p), c.Name) &&
 			slices.Contains(c.Spec.AccessModes, v1.ReadWriteOncePod) {
 			return fmt.Sprintf("volume claim %s is used by pod %s, and only one pod may at a time", c.Name, p.Name), "stop that one"
 		}
@@ -168,7 +168,7 @@ func quota(f *Facts) (finding.Status, string, string) {
 		_, message := facts.Explain(f.Refusal)
 		return finding.Fail, message, "`berth gpus` shows who holds what"
 	}
-	if ok, why := kube.QuotaRoom(f.Quotas, f.Pod, &v1.Pod{}); !ok {
+	if ok, why := explain.QuotaRoom(f.Quotas, f.Pod, &v1.Pod{}); !ok {
 		return finding.Fail, why, "stop what uses it (`berth gpus`), ask for less, or ask for a larger quota"
 	}
 	if len(f.Quotas) == 0 {

@@ -8,7 +8,8 @@ import (
 
 	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/request"
 )
 
 func image(f *Facts) (finding.Status, string, string) {
@@ -49,10 +50,10 @@ func cudaRemark(f *Facts, c *v1.Container) string {
 		}
 	}
 	need, from := notebook.RequiredCUDA(require, c.Image)
-	if kube.Request(f.Pod) == nil || need == (notebook.CUDA{}) {
+	if request.Of(f.Pod) == nil || need == (notebook.CUDA{}) {
 		return ""
 	}
-	return notebook.CUDARemark(c.Image, need, from, kube.NewestCUDA(f.Nodes, f.Pod))
+	return notebook.CUDARemark(c.Image, need, from, explain.NewestCUDA(f.Nodes, f.Pod))
 }
 
 // pullTrouble names a pod that cannot pull an image, and why; "" is that none is
@@ -75,17 +76,17 @@ func pullTrouble(pods []*v1.Pod, image string) (pod, why string) {
 }
 
 func nodes(f *Facts) (finding.Status, string, string) {
-	offer := kube.OfferOf(f.Nodes, f.Pod)
-	if why := offer.Lacks(); why != "" && kube.Request(f.Pod) != nil {
+	offer := explain.OfferOf(f.Nodes, f.Pod)
+	if why := offer.Lacks(); why != "" && request.Of(f.Pod) != nil {
 		return finding.Fail, why, firstStep(f)
 	}
-	trial, err := kube.NewTrial(f.Nodes, f.Pods)
+	trial, err := explain.NewCluster(f.Nodes, f.Pods)
 	if err != nil {
 		return finding.Warn, err.Error(), "`berth nodes` shows what is counted"
 	}
-	trial.Tied(f.Ties)
+	trial.SetVolumes(f.Ties)
 	reached := len(f.Nodes)
-	for _, o := range trial.Obstacles(f.Pod) {
+	for _, o := range trial.Rejections(f.Pod) {
 		if o.Never() {
 			reached -= len(o.Nodes)
 		}
@@ -98,12 +99,12 @@ func nodes(f *Facts) (finding.Status, string, string) {
 
 // firstStep is what the nearest nodes would need for the notebook to go there.
 func firstStep(f *Facts) string {
-	trial, err := kube.NewTrial(f.Nodes, f.Pods)
+	trial, err := explain.NewCluster(f.Nodes, f.Pods)
 	if err != nil {
 		return ""
 	}
-	trial.Tied(f.Ties)
-	for _, o := range trial.Obstacles(f.Pod) {
+	trial.SetVolumes(f.Ties)
+	for _, o := range trial.Rejections(f.Pod) {
 		if o.Do != "" {
 			return fmt.Sprintf("%s %s: %s", o.Nodes[0], o.Why, o.Do)
 		}
@@ -112,19 +113,19 @@ func firstStep(f *Facts) string {
 }
 
 func gpus(f *Facts) (finding.Status, string, string) {
-	asks := kube.AmountsOf(f.Pod)
+	asks := explain.AmountsOf(f.Pod)
 	want := notebook.Amounts(asks)
 	if len(asks) == 0 {
 		want = "room"
 	}
-	trial, err := kube.NewTrial(f.Nodes, f.Pods)
+	trial, err := explain.NewCluster(f.Nodes, f.Pods)
 	if err != nil {
 		return finding.Warn, err.Error(), "`berth nodes` shows what is counted"
 	}
-	trial.Tied(f.Ties)
+	trial.SetVolumes(f.Ties)
 	ahead := 0
 	for _, p := range f.Pods {
-		if p.Spec.NodeName == "" && len(asks) > 0 && kube.Request(p)[asks[0].Resource] > 0 {
+		if p.Spec.NodeName == "" && len(asks) > 0 && request.Of(p)[asks[0].Resource] > 0 {
 			ahead++
 		}
 	}

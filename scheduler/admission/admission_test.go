@@ -16,7 +16,7 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/admission"
 )
 
@@ -113,7 +113,7 @@ func pod(words string) *v1.Pod {
 	return p
 }
 
-// requests are pods of every form, right and wrong; package kube's tests say what
+// requests are pods of every form, right and wrong; package kube/request's tests say what
 // is wrong with them.
 var requests = []string{
 	"", "cpu=1", "nvidia.com/gpu=2", "nvidia.com/gpu=0", "nvidia.com/mig-1g.5gb=1", "nvidia.com/gpu=1 nvidia.com/gpu-memory=20", "some=annotation",
@@ -132,7 +132,7 @@ var requests = []string{
 	"nvidia.com/gpu=1 nvidia.com/gpucores=30", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-cores=30", "nvidia.com/gpu=1 nvidia.com/gpucores=30 side:nvidia.com/gpucores=10",
 }
 
-// The policies and package kube say the same of every request.
+// The policies and package kube/request say the same of every request.
 func TestThePoliciesSayWhatKubeSays(t *testing.T) {
 	const largest = 81559
 	check := judge(t, admission.Requests(largest))
@@ -142,7 +142,7 @@ func TestThePoliciesSayWhatKubeSays(t *testing.T) {
 		t.Run(words, func(t *testing.T) {
 			p := pod(words)
 			want, got := "", ""
-			if err := errors.Join(kube.CheckRequest(p), kube.CheckLimit(p, largest)); err != nil {
+			if err := errors.Join(request.Check(p), request.CheckLimit(p, largest)); err != nil {
 				faults++
 				want, _, _ = strings.Cut(err.Error(), "\n")
 			}
@@ -155,7 +155,7 @@ func TestThePoliciesSayWhatKubeSays(t *testing.T) {
 			if want != "" {
 				return // what is refused is not read further
 			}
-			if diff := cmp.Diff(kube.RequestWarnings(p), warn(p)); diff != "" {
+			if diff := cmp.Diff(request.Warnings(p), warn(p)); diff != "" {
 				t.Errorf("%s (-kube +policy):\n%s", admission.WarningsName, diff)
 			}
 		})
@@ -169,7 +169,7 @@ func TestWithoutAKnownGPUNothingIsTooLarge(t *testing.T) {
 	if got := judge(t, admission.Requests(0))(pod("nvidia.com/gpu-memory=9999")); len(got) > 0 {
 		t.Error(got)
 	}
-	if err := kube.CheckLimit(pod("nvidia.com/gpu-memory=9999"), 0); err != nil {
+	if err := request.CheckLimit(pod("nvidia.com/gpu-memory=9999"), 0); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/snapshot"
 )
 
 // Keeper knows the largest GPU of a cluster, from the nodes that it is told of.
@@ -77,7 +77,7 @@ func (k *Keeper) saw(node *v1.Node) {
 		return
 	}
 	now := largest{from: from}
-	for _, g := range kube.Spec(node).GPUs {
+	for _, g := range snapshot.Spec(node).GPUs {
 		now.mib = max(now.mib, g.MemoryBytes>>20)
 		now.unknown = now.unknown || g.MemoryBytes == 0
 	}

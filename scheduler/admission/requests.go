@@ -7,7 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // RequestsName is the name of the policy of Requests and of its binding.
@@ -28,7 +28,7 @@ type Policy struct {
 
 // Requests makes the admission policy that refuses new pods whose requests for
 // GPUs nothing can meet, with a sentence that says what to write instead: the
-// same as kube.CheckRequest, and as kube.CheckLimit for a cluster whose largest
+// same as request.Check, and as request.CheckLimit for a cluster whose largest
 // GPU has so much memory; 0 is that nobody knows. The figure is part of the
 // policy, so that no other object has to be read for each pod: a Keeper applies
 // the policy anew when it changes.
@@ -36,23 +36,23 @@ func Requests(largestMiB int64) Policy {
 	policy := newPolicy(RequestsName, admissionv1.Fail, rule([]admissionv1.OperationType{admissionv1.Create}, "pods"))
 	policy.Spec.Variables = requestVariables()
 	for _, v := range []struct{ fault, holds string }{
-		{kube.FaultNoSize, "variables.kai || !('" + api.AnnotationKAIDevices + "' in variables.notes)"},
-		{kube.FaultTwoSizes, "variables.fraction == '' || variables.memory == ''"},
-		{kube.FaultFraction, "variables.fraction == '' || variables.fraction.matches('" + kube.DecimalForm + "') && double(variables.fraction) > 0.0 && double(variables.fraction) <= 1.0"},
-		{kube.FaultMemory, "variables.memory == '' || variables.memory.matches('" + kube.WholeForm + "') && int(variables.memory) > 0"},
-		{kube.FaultDevices, "!variables.kai || !('" + api.AnnotationKAIDevices + "' in variables.notes) || variables.notes['" + api.AnnotationKAIDevices + "'].matches('" + kube.WholeForm +
+		{request.FaultNoSize, "variables.kai || !('" + api.AnnotationKAIDevices + "' in variables.notes)"},
+		{request.FaultTwoSizes, "variables.fraction == '' || variables.memory == ''"},
+		{request.FaultFraction, "variables.fraction == '' || variables.fraction.matches('" + request.DecimalForm + "') && double(variables.fraction) > 0.0 && double(variables.fraction) <= 1.0"},
+		{request.FaultMemory, "variables.memory == '' || variables.memory.matches('" + request.WholeForm + "') && int(variables.memory) > 0"},
+		{request.FaultDevices, "!variables.kai || !('" + api.AnnotationKAIDevices + "' in variables.notes) || variables.notes['" + api.AnnotationKAIDevices + "'].matches('" + request.WholeForm +
 			"') && int(variables.notes['" + api.AnnotationKAIDevices + "']) > 0"},
-		{kube.FaultContainer, "!variables.kai || !('" + api.AnnotationKAIContainer + "' in variables.notes) || variables.containers.exists(c, c.name == variables.notes['" +
+		{request.FaultContainer, "!variables.kai || !('" + api.AnnotationKAIContainer + "' in variables.notes) || variables.containers.exists(c, c.name == variables.notes['" +
 			api.AnnotationKAIContainer + "'])"},
-		{kube.FaultTwice, "!variables.kai || !variables.asked.exists(a, a.exists(k, " + isGPU("k") + "))"},
-		{kube.FaultMIG, "!variables.asked.exists(a, a.exists(k, k.startsWith('" + api.ResourceMIGPrefix + "')) && a.exists(k, k in " + list(append(hami, append(volcano, api.ResourceGPUMemory)...)) + "))"},
-		{kube.FaultSpellings, "!variables.asked.exists(a, '" + api.ResourceGPUMemory + "' in a && a.exists(k, k in " + list(append(hami, volcano...)) + ") || " +
+		{request.FaultTwice, "!variables.kai || !variables.asked.exists(a, a.exists(k, " + isGPU("k") + "))"},
+		{request.FaultMIG, "!variables.asked.exists(a, a.exists(k, k.startsWith('" + api.ResourceMIGPrefix + "')) && a.exists(k, k in " + list(append(hami, append(volcano, api.ResourceGPUMemory)...)) + "))"},
+		{request.FaultSpellings, "!variables.asked.exists(a, '" + api.ResourceGPUMemory + "' in a && a.exists(k, k in " + list(append(hami, volcano...)) + ") || " +
 			"a.exists(k, k in " + list(hami) + ") && a.exists(k, k in " + list(volcano) + "))"},
-		{kube.FaultDivided, "!variables.asked.exists(a, '" + api.ResourceGPUShared + "' in a && a.exists(k, k in " + list(append(hami, append(volcano, api.ResourceGPUMemory)...)) + "))"},
-		{kube.FaultVolcano, "!variables.asked.exists(a, '" + api.ResourceGPU + "' in a && a.exists(k, k in " + list(volcano) + "))"},
-		{kube.FaultAmounts, fmt.Sprintf("!variables.asked.exists(a, '%s' in a && '%s' in a || '%s' in a && '%s' in a)",
+		{request.FaultDivided, "!variables.asked.exists(a, '" + api.ResourceGPUShared + "' in a && a.exists(k, k in " + list(append(hami, append(volcano, api.ResourceGPUMemory)...)) + "))"},
+		{request.FaultVolcano, "!variables.asked.exists(a, '" + api.ResourceGPU + "' in a && a.exists(k, k in " + list(volcano) + "))"},
+		{request.FaultAmounts, fmt.Sprintf("!variables.asked.exists(a, '%s' in a && '%s' in a || '%s' in a && '%s' in a)",
 			api.ResourceHAMiMemory, api.ResourceHAMiPercentage, api.ResourceVolcanoMemory, api.ResourceVolcanoPercentage)},
-		{kube.FaultPercent, "!variables.limits.exists(l, l.exists(k, k in " +
+		{request.FaultPercent, "!variables.limits.exists(l, l.exists(k, k in " +
 			list([]string{api.ResourceHAMiPercentage, api.ResourceHAMiCores, api.ResourceVolcanoPercentage, api.ResourceVolcanoCores}) +
 			" && quantity(string(l[k])).isGreaterThan(quantity('100'))))"},
 	} {
@@ -71,8 +71,8 @@ func limit(largestMiB int64) admissionv1.Validation {
 	}
 	return admissionv1.Validation{
 		Expression: fmt.Sprintf("!variables.limits.exists(l, %s || %s || %s) && (!variables.memory.matches('%s') || int(variables.memory) <= %d)",
-			over(api.ResourceGPUMemory, largestMiB/1024), over(api.ResourceHAMiMemory, largestMiB), over(api.ResourceVolcanoMemory, largestMiB), kube.WholeForm, largestMiB),
-		Message: fmt.Sprintf(kube.FaultLargest, largestMiB/1024),
+			over(api.ResourceGPUMemory, largestMiB/1024), over(api.ResourceHAMiMemory, largestMiB), over(api.ResourceVolcanoMemory, largestMiB), request.WholeForm, largestMiB),
+		Message: fmt.Sprintf(request.FaultLargest, largestMiB/1024),
 	}
 }
 

@@ -6,14 +6,14 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // WarningsName is the name of the policy of Warnings and of its binding.
 const WarningsName = "berth-request-warnings"
 
 // Warnings makes the admission policy that warns of requests which work, and
-// perhaps not as they read: the same as kube.RequestWarnings.
+// perhaps not as they read: the same as request.Warnings.
 func Warnings() Policy {
 	policy := newPolicy(WarningsName, admissionv1.Ignore, rule([]admissionv1.OperationType{admissionv1.Create}, "pods"))
 	policy.Spec.Variables = requestVariables()
@@ -24,11 +24,11 @@ func Warnings() Policy {
 		{
 			Expression: "!variables.asked.exists(a, " + alone(api.ResourceHAMiCores, api.ResourceHAMiMemory, api.ResourceHAMiPercentage) + " || " +
 				alone(api.ResourceVolcanoCores, api.ResourceVolcanoMemory, api.ResourceVolcanoPercentage) + ")",
-			Message: kube.WarningCores,
+			Message: request.WarningCores,
 		},
 		{
 			Expression: "variables.fraction == '' || !variables.fraction.matches('^[0-9]*[.][0-9]{3}[0-9]*[1-9]0*$')",
-			Message:    kube.WarningFine,
+			Message:    request.WarningFine,
 		},
 	}
 	return Policy{policy, newBinding(WarningsName, admissionv1.Warn)}

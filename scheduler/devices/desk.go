@@ -13,7 +13,9 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
 )
 
 // desk keeps what has been chosen and is not in the API yet, and the ledger of
@@ -160,7 +162,7 @@ func (d *desk) meet(n *node, c *counted, pod *v1.Pod) (*counted, bool) {
 		c.pod = pod
 		return c, true
 	}
-	if c == nil && kube.Request(pod) == nil {
+	if c == nil && request.Of(pod) == nil {
 		c = &counted{pod: pod}
 		n.pods[pod.UID] = c
 		return c, true
@@ -200,17 +202,17 @@ func ended(pod *v1.Pod) bool {
 
 // bound lists the pods of a node with what is assumed for them, with mu held. It
 // forgets what info shows to be in the API by now.
-func (d *desk) bound(name string, info fwk.NodeInfo) []kube.Bound {
-	told, err := kube.ObservedOn(info.Node())
+func (d *desk) bound(name string, info fwk.NodeInfo) []devices.Bound {
+	told, err := commit.ObservedOn(info.Node())
 	if err != nil {
 		told = nil // as good as none: the pods count by what they ask for
 	}
-	var out []kube.Bound
+	var out []devices.Bound
 	for pod := range podsOn(info) {
-		if kube.Request(pod) == nil {
+		if request.Of(pod) == nil {
 			continue
 		}
-		b := kube.Bound{Pod: pod}
+		b := devices.Bound{Pod: pod}
 		if c := d.assumed[pod.UID]; c != nil && c.node == name {
 			if b.Assumed = c.named; committed(pod) {
 				delete(d.assumed, pod.UID)
@@ -270,7 +272,7 @@ func (d *desk) touch(name string) {
 }
 
 func committed(pod *v1.Pod) bool {
-	named, err := kube.Committed(pod)
+	named, err := commit.Committed(pod)
 	return named != nil && err == nil
 }
 

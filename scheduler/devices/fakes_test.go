@@ -29,7 +29,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	kubedevices "berth.dev/berth/kube/devices"
 	"berth.dev/berth/scheduler/devices"
 )
 
@@ -277,9 +277,9 @@ func t4Node(t *testing.T, name string, n int, s gpu.Sharing) *v1.Node {
 	if !ok {
 		t.Fatal("no Tesla T4")
 	}
-	var list []kube.InventoryGPU
+	var list []kubedevices.InventoryGPU
 	for _, g := range gpu.New(name, p, n) {
-		list = append(list, kube.InventoryGPU{Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes, Healthy: true})
+		list = append(list, kubedevices.InventoryGPU{Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes, Healthy: true})
 	}
 	inventory, err := json.Marshal(list)
 	if err != nil {

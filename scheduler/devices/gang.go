@@ -12,7 +12,7 @@ import (
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // The names of the plugins that keep gangs whole, in the scheduler's
@@ -129,7 +129,7 @@ func (g *Gangs) Less(a, b fwk.QueuedPodInfo) bool {
 
 // SignPod implements fwk.SignPlugin: members are not placed one like the other.
 func (g *GangPlans) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if ref, err := kube.GangOf(pod); ref != nil || err != nil {
+	if ref, err := request.GangOf(pod); ref != nil || err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are planned together")
 	}
 	return nil, nil

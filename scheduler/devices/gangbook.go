@@ -10,7 +10,7 @@ import (
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // gangBook runs the gang.Machine of one scheduler, for all of its profiles: it
@@ -115,7 +115,7 @@ func (b *gangBook) timeReached() {
 
 // ticketOf is what decides when it is a pod's turn.
 func (b *gangBook) ticketOf(pod *v1.Pod) queue.Ticket {
-	t := kube.TicketOf(pod)
+	t := request.TicketOf(pod)
 	if b.ranked.Load() == 0 {
 		return t
 	}

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // gangTask is what is to be planned of a gang, with its pods.
@@ -112,7 +112,7 @@ func (g *GangPlans) plan(ctx context.Context, task *gangTask) (nodes map[types.U
 		s := pl.placer().Snapshot()
 		places := make([]gang.Place, s.Len())
 		for i := range places {
-			places[i] = kube.Place(pl.object(i))
+			places[i] = request.Place(pl.object(i))
 		}
 		find := func(names []string) (out []int) {
 			for _, name := range names {
@@ -124,7 +124,7 @@ func (g *GangPlans) plan(ctx context.Context, task *gangTask) (nodes map[types.U
 		}
 		whole := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Within: task.Gang.Within, Near: find(task.Near)}
 		for _, pod := range task.pods {
-			m := gang.Member{Request: pl.request(pod), Avoid: find(task.Avoid[string(pod.UID)]), Apart: kube.Apart(pod)}
+			m := gang.Member{Request: pl.request(pod), Avoid: find(task.Avoid[string(pod.UID)]), Apart: request.Apart(pod)}
 			if m.Apart != "" {
 				m.Avoid = append(m.Avoid, whole.Near...)
 			}
@@ -193,7 +193,7 @@ func (pl *planner) unfitText(task *gangTask, no *gang.Refusal) string {
 		return text
 	}
 	pod := task.pods[no.Member]
-	w := newWanted(pod, kube.Parts(pod))
+	w := newWanted(pod, request.Parts(pod))
 	w.request = pl.request(pod)
 	return text + ", for the next: " + w.explain(no.Nodes)
 }
@@ -241,7 +241,7 @@ func (b *gangBook) roomMade(uid types.UID, old, now any) bool {
 // givenBack is how many milli-GPUs a pod gives back when it ends, or more.
 func givenBack(pod *v1.Pod) int64 {
 	sum := int64(0)
-	for resource, n := range kube.Request(pod) {
+	for resource, n := range request.Of(pod) {
 		if resource != api.ResourceGPU {
 			return 1 << 40
 		}

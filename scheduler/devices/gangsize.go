@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // askAgain is how often the API server is asked for a kind that it did not serve,
@@ -28,10 +28,10 @@ const askAgain = 10 * time.Second
 type gangSizes struct {
 	ctx     context.Context //nolint:containedctx // the life of the watches, which begin when a pod names a kind
 	client  dynamic.Interface
-	changed func(kind kube.GangKind, namespace, name string) // called without mu
+	changed func(kind request.GangKind, namespace, name string) // called without mu
 
 	mu    sync.Mutex
-	kinds map[kube.GangKind]*gangObjects
+	kinds map[request.GangKind]*gangObjects
 }
 
 // gangObjects is the objects of one kind.
@@ -41,11 +41,11 @@ type gangObjects struct {
 	wrong map[cache.ObjectName]string
 }
 
-func newGangSizes() *gangSizes { return &gangSizes{kinds: map[kube.GangKind]*gangObjects{}} }
+func newGangSizes() *gangSizes { return &gangSizes{kinds: map[request.GangKind]*gangObjects{}} }
 
 // open lets sizes read until ctx ends. changed is told of objects that have come,
 // changed or gone; without a name, of all of a kind.
-func (s *gangSizes) open(ctx context.Context, config *rest.Config, changed func(kind kube.GangKind, namespace, name string)) {
+func (s *gangSizes) open(ctx context.Context, config *rest.Config, changed func(kind request.GangKind, namespace, name string)) {
 	s.ctx, s.changed = ctx, changed
 	if config == nil {
 		return
@@ -60,7 +60,7 @@ func (s *gangSizes) open(ctx context.Context, config *rest.Config, changed func(
 }
 
 // of gives how many members the gang of an object has, or why that is not known.
-func (s *gangSizes) of(o kube.GangObject) (int, string) {
+func (s *gangSizes) of(o request.GangObject) (int, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.kinds[o.Kind]
@@ -85,7 +85,7 @@ func (s *gangSizes) of(o kube.GangObject) (int, string) {
 }
 
 // say notes why a kind cannot be read; "" is that it is.
-func (s *gangSizes) say(kind kube.GangKind, why string) {
+func (s *gangSizes) say(kind request.GangKind, why string) {
 	s.mu.Lock()
 	k := s.kinds[kind]
 	news := k.why != why
@@ -97,7 +97,7 @@ func (s *gangSizes) say(kind kube.GangKind, why string) {
 }
 
 // watch reads the objects of a kind from when they can be read.
-func (s *gangSizes) watch(kind kube.GangKind) {
+func (s *gangSizes) watch(kind request.GangKind) {
 	for {
 		_, err := s.client.Resource(kind.GVR()).List(s.ctx, metav1.ListOptions{Limit: 1})
 		switch {
@@ -120,7 +120,7 @@ func (s *gangSizes) watch(kind kube.GangKind) {
 }
 
 // follow keeps the sizes of a kind up to date until the context ends.
-func (s *gangSizes) follow(kind kube.GangKind) {
+func (s *gangSizes) follow(kind request.GangKind) {
 	informer := dynamicinformer.NewFilteredDynamicInformer(s.client, kind.GVR(), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	log := klog.FromContext(s.ctx)
 	if err := informer.SetTransform(slim); err != nil {
@@ -149,14 +149,14 @@ func slim(obj any) (any, error) {
 	}
 	u.SetManagedFields(nil)
 	u.SetAnnotations(nil)
-	if u.GetKind() == kube.GangJob.Kind {
+	if u.GetKind() == request.GangJob.Kind {
 		unstructured.RemoveNestedField(u.Object, "spec", "template")
 	}
 	return u, nil
 }
 
 // note takes an object as it is, or as it was before it went.
-func (s *gangSizes) note(kind kube.GangKind, obj any, gone bool) {
+func (s *gangSizes) note(kind request.GangKind, obj any, gone bool) {
 	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = last.Obj
 	}

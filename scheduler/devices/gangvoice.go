@@ -16,7 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // Members say what they wait for when nothing has changed for quietFor: while the
@@ -98,13 +98,13 @@ func (b *gangBook) remark(uid types.UID) (remark, bool) {
 	}
 	spec, _ := b.machine.Gang(string(uid))
 	r := remark{pod: pod, gang: spec.Key, says: sentence}
-	r.reason, r.text = kube.WaitCondition(wait, sentence)
+	r.reason, r.text = request.WaitCondition(wait, sentence)
 	return r, true
 }
 
 // written reports whether a pod's condition says the same.
 func (r *remark) written(pod *v1.Pod) bool {
-	c := kube.Unscheduled(pod)
+	c := request.Unscheduled(pod)
 	return c != nil && c.Reason == r.reason && c.Message == r.text
 }
 
@@ -166,7 +166,7 @@ func (b *gangBook) still(r *remark) bool {
 // write writes one remark, and an event if its gang has not said the same last.
 func (v *gangVoice) write(r remark) error {
 	condition := map[string]any{"type": v1.PodScheduled, "status": v1.ConditionFalse, "reason": r.reason, "message": r.text}
-	if kube.Unscheduled(r.pod) == nil {
+	if request.Unscheduled(r.pod) == nil {
 		condition["lastTransitionTime"] = metav1.Now()
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": r.pod.UID}, "status": map[string]any{"conditions": []any{condition}}})

@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/gang"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // join tells the book of one more profile. With the first it begins to watch pods.
@@ -61,7 +61,7 @@ func (b *gangBook) join(ctx context.Context, h fwk.Handle, d *desk) error {
 
 // saw takes a pod as the watch has it.
 func (b *gangBook) saw(pod *v1.Pod) {
-	ref, err := kube.GangOf(pod)
+	ref, err := request.GangOf(pod)
 	b.mu.Lock()
 	if _, knows := b.machine.Gang(string(pod.UID)); !knows && ref == nil && err == nil {
 		b.mu.Unlock()
@@ -90,7 +90,7 @@ func (b *gangBook) forget(uid types.UID) {
 
 // admit says why a pod must not enter the queue yet; "" lets it in.
 func (b *gangBook) admit(pod *v1.Pod) string {
-	ref, err := kube.GangOf(pod)
+	ref, err := request.GangOf(pod)
 	if ref == nil && err == nil {
 		return ""
 	}
@@ -116,8 +116,8 @@ func (b *gangBook) counts(pod *v1.Pod) bool {
 }
 
 // member is a pod as the machine knows it, with mu held.
-func (b *gangBook) member(pod *v1.Pod, ref *kube.Gang, err error) gang.Pod {
-	m := gang.Pod{Age: kube.AgeOf(pod), Name: pod.Name, Node: pod.Spec.NodeName}
+func (b *gangBook) member(pod *v1.Pod, ref *request.Gang, err error) gang.Pod {
+	m := gang.Pod{Age: request.AgeOf(pod), Name: pod.Name, Node: pod.Spec.NodeName}
 	m.Gang = gang.Spec{Key: ref.Key, Name: ref.Name, Within: ref.Within, Least: ref.MinCount}
 	if ref.Object != nil {
 		m.Gang.Source = *ref.Object
@@ -131,12 +131,12 @@ func (b *gangBook) member(pod *v1.Pod, ref *kube.Gang, err error) gang.Pod {
 
 // resized looks at the gangs that are counted by objects of a kind, after one of
 // them has changed. An empty name is any.
-func (b *gangBook) resized(kind kube.GangKind, namespace, name string) {
+func (b *gangBook) resized(kind request.GangKind, namespace, name string) {
 	var all []actions
 	b.mu.Lock()
-	done := map[kube.GangObject]bool{}
+	done := map[request.GangObject]bool{}
 	for _, source := range b.machine.Sources() {
-		o := source.(kube.GangObject)
+		o := source.(request.GangObject)
 		if o.Kind != kind || name != "" && (o.Namespace != namespace || o.Name != name) || done[o] {
 			continue
 		}

@@ -55,16 +55,16 @@ func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	send(fragmentation, ratio)
 }
 
-// view is the size of what a desk keeps.
-type view struct {
+// deskSize is the size of what a desk keeps.
+type deskSize struct {
 	holds, nodes, shapes, waiting, lines int
 
 	bytes int64 // of the index
 }
 
 // look reads sizes alone, so that it delays no decision.
-func (d *desk) look() view {
-	var v view
+func (d *desk) look() deskSize {
+	var v deskSize
 	d.mu.Lock()
 	v.holds = len(d.holds)
 	d.mu.Unlock()

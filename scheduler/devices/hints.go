@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // EventsToRegister implements fwk.EnqueueExtensions: what may free a device, let
@@ -40,7 +40,7 @@ func (p *Plugin) podGone(_ klog.Logger, pod *v1.Pod, old, _ any) (fwk.QueueingHi
 	case waits && !head || !ok:
 		return fwk.Queue, nil
 	case gone.Spec.NodeName == "" && gone.Status.NominatedNodeName == "",
-		kube.Request(gone) == nil && !(waits && sizes) && !p.desk.refused.against(pod.UID).others:
+		request.Of(gone) == nil && !(waits && sizes) && !p.desk.refused.against(pod.UID).others:
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // hold is devices of one node that are promised to a pod that is not bound yet:
@@ -129,7 +129,7 @@ func (pl *planner) placer() placement.Placer { return pl.w.index }
 // (volumes, pod affinity, spreading, host ports, claims), may fit where the
 // request does not, and the other way round.
 func (pl *planner) request(pod *v1.Pod) cluster.Request {
-	r, _, err := pl.w.request(pod, newWanted(pod, kube.Parts(pod)))
+	r, _, err := pl.w.request(pod, newWanted(pod, request.Parts(pod)))
 	if err != nil {
 		return cluster.Request{GPUs: 1, MilliGPU: cluster.Whole, Products: cluster.NoProduct} // its affinity cannot be read: the API server refuses such pods
 	}
@@ -152,7 +152,7 @@ func (pl *planner) object(node int) *v1.Node { return pl.w.sites[node].object }
 // nothing is held.
 func (pl *planner) hold(pod *v1.Pod, at cluster.Placement, why string) error {
 	d, s := pl.p.desk, pl.w.sites[at.Node]
-	h := &hold{pod: pod, node: s.object.Name, request: at.Request, parts: kube.Parts(pod), at: at.Devices, why: why}
+	h := &hold{pod: pod, node: s.object.Name, request: at.Request, parts: request.Parts(pod), at: at.Devices, why: why}
 	if len(h.parts) > 0 && !s.foreign {
 		devices, ok := pl.w.namesOf(s, at.Devices)
 		if ok {

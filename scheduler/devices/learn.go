@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // learn tells the policy of the pods that are on the nodes already, by age, as if
@@ -27,7 +27,7 @@ func (w *world) learn(nodes []fwk.NodeInfo) {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	for _, pod := range pods {
-		if r, _, err := w.request(pod, newWanted(pod, kube.Parts(pod))); err == nil {
+		if r, _, err := w.request(pod, newWanted(pod, request.Parts(pod))); err == nil {
 			w.index.Arrive(&r)
 		}
 	}

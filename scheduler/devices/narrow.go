@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // PreFilter names the one node that a pod goes to: the one where devices are
@@ -24,14 +24,14 @@ import (
 // passing.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	began := time.Now()
-	parts, h := kube.Parts(pod), p.desk.holdOf(pod.UID)
+	parts, h := request.Parts(pod), p.desk.holdOf(pod.UID)
 	if len(parts) == 0 && h == nil {
 		if node := p.passing(ctx, state, pod, nodes); node != "" {
 			return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 		}
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if err := kube.CheckRequest(pod); err != nil {
+	if err := request.Check(pod); err != nil {
 		p.desk.waits.note(pod.UID, queue.Invalid)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}

@@ -13,7 +13,9 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
 )
 
 // node is the devices of one node at one generation of its NodeInfo. It follows
@@ -74,7 +76,7 @@ const (
 
 // newNode counts pods on a node. Its annotations are read only where they are
 // not those of old, the node before, which may be nil.
-func newNode(info fwk.NodeInfo, pods []kube.Bound, holds []*hold, old *node) *node {
+func newNode(info fwk.NodeInfo, pods []devices.Bound, holds []*hold, old *node) *node {
 	n := &node{
 		generation: info.GetGeneration(), object: info.Node(), answers: map[string]answer{},
 		pods: make(map[types.UID]*counted, len(pods)), exact: true,
@@ -85,13 +87,13 @@ func newNode(info fwk.NodeInfo, pods []kube.Bound, holds []*hold, old *node) *no
 	if old != nil && old.err == nil && sameDevices(n.object, old.object) {
 		n.gpus, n.sharing = old.gpus, old.sharing
 	} else {
-		n.gpus, n.sharing, n.err = kube.GPUs(n.object)
+		n.gpus, n.sharing, n.err = devices.GPUs(n.object)
 	}
 	if n.err != nil || len(n.gpus) == 0 {
 		n.take(holds)
 		return n
 	}
-	if n.ledger, n.problems, n.err = kube.LedgerOf(n.gpus, n.sharing, pods); n.err != nil {
+	if n.ledger, n.problems, n.err = devices.LedgerOf(n.gpus, n.sharing, pods); n.err != nil {
 		n.err = fmt.Errorf("node %s: %w", n.object.Name, n.err)
 		return n
 	}
@@ -121,12 +123,12 @@ func sameDevices(a, b *v1.Node) bool {
 func (n *node) count(c *counted) bool {
 	if c.named == nil {
 		var err error
-		if c.named, err = kube.ParseCommitment(c.note); err != nil {
+		if c.named, err = commit.ParseCommitment(c.note); err != nil {
 			return false
 		}
 	}
 	if c.parts == nil {
-		c.parts = kube.Parts(c.pod)
+		c.parts = request.Parts(c.pod)
 	}
 	got, err := n.ledger.Commit(string(c.pod.UID), c.parts, c.named)
 	if err != nil {
@@ -272,7 +274,7 @@ func (n *node) tryHeld(r *reserved, w *wanted) ([][]sharing.Device, error) {
 func (n *node) triesEmpty(w *wanted) error {
 	if n.empty == nil {
 		var err error
-		if n.empty, _, err = kube.LedgerOf(n.gpus, n.sharing, nil); err != nil {
+		if n.empty, _, err = devices.LedgerOf(n.gpus, n.sharing, nil); err != nil {
 			return err
 		}
 	}
@@ -302,7 +304,7 @@ func (n *node) choose(pod *v1.Pod, w *wanted, named map[string][]sharing.Named) 
 	for i := range w.parts {
 		c.named[w.parts[i].Name] = sharing.NamedOf(got[i])
 	}
-	c.annotation, err = kube.Commitment(w.parts, got)
+	c.annotation, err = commit.Commitment(w.parts, got)
 	return c, err
 }
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // Name is the plugin's name in the scheduler's configuration.
@@ -148,7 +148,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("node %s: %v", nodeName, err))
 	}
-	c.warning = kube.SeveralShares(pod, info.Node(), c.named)
+	c.warning = request.SeveralShares(pod, info.Node(), c.named)
 	p.desk.assume(c)
 	if at != nil {
 		s.world.leave(at, pod.UID)
@@ -166,7 +166,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 // SignPod implements fwk.SignPlugin: pods for which this plugin names a node are
 // each chosen for alone.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if kube.Request(pod) != nil || unspread(pod) {
+	if request.Of(pod) != nil || unspread(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "devices are chosen pod by pod")
 	}
 	return nil, nil

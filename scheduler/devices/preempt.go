@@ -14,7 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // PreemptionName is the name of the plugin that makes room, in the scheduler's
@@ -125,10 +125,10 @@ func (p *Plugin) nodes() fwk.NodeInfoLister { return p.handle.SnapshotSharedList
 // would evict without regard to devices. Pods without GPUs are left to it, and
 // members of a gang to the gang.
 func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if kube.Request(pod) == nil {
+	if request.Of(pod) == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	if g, err := kube.GangOf(pod); g != nil || err != nil {
+	if g, err := request.GangOf(pod); g != nil || err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {

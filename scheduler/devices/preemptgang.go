@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // makeRoomForGang makes room for the gang that pod leads and that does not fit, for
@@ -57,7 +57,7 @@ func (x *Preemption) makeRoomForGang(ctx context.Context, book *gangBook, pod *v
 // weight orders members: those that are harder to place come first.
 func weight(pod *v1.Pod) int64 {
 	n := int64(0)
-	for _, count := range kube.Request(pod) {
+	for _, count := range request.Of(pod) {
 		n += count
 	}
 	return n
@@ -94,7 +94,7 @@ func domains(task *gangTask) func(all []*v1.Node) []map[string]bool {
 
 // domain names the domain of a level that a node is in; "" is none.
 func domain(n *v1.Node, level gang.Level) string {
-	at := kube.Place(n)
+	at := request.Place(n)
 	switch {
 	case level == gang.Node:
 		return n.Name

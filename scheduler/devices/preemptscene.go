@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/preemption"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // scene is the cluster as plans for room see it: who holds what on each node,
@@ -154,7 +154,7 @@ func (x *Preemption) enter(i int, o *occupant, fixed bool) {
 	if t := o.pod.Status.StartTime; t != nil {
 		h.Start = t.Time
 	}
-	if g, _ := kube.GangOf(o.pod); g != nil {
+	if g, _ := request.GangOf(o.pod); g != nil {
 		h.Gang, v.minCount[g.Key] = g.Key, g.MinCount
 	}
 	v.nodes[i].lowest = min(v.nodes[i].lowest, h.Priority)
@@ -177,7 +177,7 @@ func (x *Preemption) promises(pl *planner, s *scene, own []*v1.Pod) {
 			Placement: cluster.Placement{Node: at.index, Request: h.request, Devices: h.at}, Priority: priorityOf(h.pod), Promise: true,
 		}
 		s.lowest = min(s.lowest, p.Priority)
-		if g, _ := kube.GangOf(h.pod); g != nil {
+		if g, _ := request.GangOf(h.pod); g != nil {
 			p.Gang = "held for " + g.Key // a gang's plan stands or falls as a whole
 		}
 		s.c.Holders[at.index], s.pods[at.index] = append(s.c.Holders[at.index], p), append(s.pods[at.index], h.pod)
@@ -187,7 +187,7 @@ func (x *Preemption) promises(pl *planner, s *scene, own []*v1.Pod) {
 // deal counts a pod on the GPUs of a node whose devices nobody knows one by one:
 // from is how many units of them are dealt already. It gives how many are then.
 func deal(s *cluster.Snapshot, o *occupant, from int64) int64 {
-	want := kube.Request(o.pod)
+	want := request.Of(o.pod)
 	i, shares := o.placement.Node, int64(s.Node(o.placement.Node).Shares)
 	for left := want[api.ResourceGPU] + want[api.ResourceGPUShared]; left > 0 && from/shares < int64(len(s.Cards(i))); {
 		j := from / shares
@@ -223,7 +223,7 @@ func (s *scene) classify(pl *planner, members []cluster.Request) {
 
 // bare is what a pod takes of its node beside devices.
 func bare(pod *v1.Pod) cluster.Request {
-	r := kube.Demand(pod, gpu.Sharing{})
+	r := request.Demand(pod, gpu.Sharing{})
 	return cluster.Request{CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes}
 }
 

@@ -13,7 +13,9 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/snapshot"
+	"berth.dev/berth/kube/view"
 )
 
 // site is one node of a world.
@@ -47,10 +49,10 @@ func newSite(n *v1.Node) *site {
 // read makes spec from object.
 func (at *site) read() {
 	n := at.object
-	gpus, s, err := kube.GPUs(n)
+	gpus, s, err := devices.GPUs(n)
 	at.foreign, at.odd, at.mig = err == nil && len(gpus) == 0, err != nil || odd(gpus, s), map[string]migPlace{}
 	pods := n.Status.Allocatable.Pods().Value()
-	at.spec = kube.Spec(n)
+	at.spec = snapshot.Spec(n)
 	at.spec.Pods = int32(min(max(pods, 0), math.MaxInt32))
 	if at.foreign {
 		at.spec.Shares = foreignShares(n)
@@ -76,7 +78,7 @@ func (at *site) read() {
 // foreignShares is how many devices of nvidia.com/gpu a node without an
 // inventory makes of each GPU, as its labels say.
 func foreignShares(n *v1.Node) int32 {
-	for _, read := range kube.Cluster([]*v1.Node{n}, nil).Nodes {
+	for _, read := range view.Cluster([]*v1.Node{n}, nil).Nodes {
 		for _, g := range read.GPUs {
 			return int32(max(1, g.Shares))
 		}
@@ -137,10 +139,10 @@ func (w *world) deviceOf(at *site, d *sharing.Device) (cluster.Device, bool) {
 }
 
 // namesOf gives the UUIDs of the devices of a placement on a node.
-func (w *world) namesOf(at *site, devices []cluster.Device) ([]sharing.Named, bool) {
+func (w *world) namesOf(at *site, devs []cluster.Device) ([]sharing.Named, bool) {
 	cards := w.snapshot.Cards(at.index)
-	out := make([]sharing.Named, 0, len(devices))
-	for _, d := range devices {
+	out := make([]sharing.Named, 0, len(devs))
+	for _, d := range devs {
 		uuid := cards[d.GPU].UUID
 		if d.Profile != 0 {
 			uuid = ""
@@ -150,7 +152,7 @@ func (w *world) namesOf(at *site, devices []cluster.Device) ([]sharing.Named, bo
 				}
 			}
 		}
-		if uuid == "" || uuid == kube.UnknownUUID {
+		if uuid == "" || uuid == devices.UnknownUUID {
 			return nil, false
 		}
 		out = append(out, sharing.Named{UUID: uuid, MilliGPU: int64(d.MilliGPU), MemoryBytes: d.MemoryBytes})

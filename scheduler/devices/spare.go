@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // beside is a pod without devices in its scheduling cycle: it takes CPU and
@@ -36,7 +36,7 @@ func (p *Plugin) passing(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if s.update(klog.FromContext(ctx), p.desk, nodes, false) != nil || s.world.snapshot.TotalGPUs() == 0 {
 		return ""
 	}
-	b := &beside{kube.Demand(pod, gpu.Sharing{})}
+	b := &beside{request.Demand(pod, gpu.Sharing{})}
 	if !tried(pod) {
 		s.world.index.Arrive(&b.request)
 	}

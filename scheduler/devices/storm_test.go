@@ -15,7 +15,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 // size is how large a storm is. There is room for nodes*stormGPUs*2 shares or so
@@ -105,7 +105,7 @@ func newStorm(t *testing.T, seed uint64, size size) *storm {
 	for i := range size.nodes {
 		n := t4Node(t, fmt.Sprint("n", i), stormGPUs, gpu.Sharing{})
 		s.all[n.Name] = n
-		list, err := kube.Inventory(n)
+		list, err := devices.Inventory(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +231,7 @@ func (s *storm) sicken() {
 // heal writes which GPUs of a node are healthy: all, or all but sick.
 func (s *storm) heal(name string, sick int, healthy bool) {
 	n := s.all[name].DeepCopy()
-	list, err := kube.Inventory(n)
+	list, err := devices.Inventory(n)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
 )
 
 // table is what the kubelet of one node has given out, as simply as can be: it
@@ -105,7 +105,7 @@ func (t *table) admit(p *v1.Pod) {
 
 // uuids lists the GPUs of a node.
 func (s *storm) uuids(node string) []string {
-	list, err := kube.Inventory(s.all[node])
+	list, err := devices.Inventory(s.all[node])
 	if err != nil {
 		s.t.Fatal(err)
 	}

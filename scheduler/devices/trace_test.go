@@ -19,7 +19,8 @@ import (
 	"berth.dev/berth/api"
 	core "berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/sim"
 )
 
@@ -112,7 +113,7 @@ func chosen(t *testing.T, plugin any, h *handle, s *state, pod *v1.Pod, node str
 	if status := plugin.(fwk.BindPlugin).Bind(t.Context(), s, pod, node); !status.IsSuccess() {
 		t.Fatalf("bind pod %s: %v", pod.Name, status)
 	}
-	named, err := kube.ParseCommitment(written)
+	named, err := commit.ParseCommitment(written)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,10 +150,10 @@ func readTrace(t testing.TB, file string) ([]core.Spec, []sim.Pod) {
 func nodeOf(t testing.TB, spec *core.Spec) *v1.Node {
 	t.Helper()
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: spec.Name, Annotations: map[string]string{}, Labels: map[string]string{}}}
-	var list []kube.InventoryGPU
+	var list []devices.InventoryGPU
 	for _, g := range spec.GPUs {
 		n.Labels[api.LabelProduct] = strings.ReplaceAll(g.Product, " ", "-")
-		list = append(list, kube.InventoryGPU{
+		list = append(list, devices.InventoryGPU{
 			Index: g.Index, UUID: fmt.Sprintf("GPU-%s-%d", spec.Name, g.Index), Product: g.Product, MemoryBytes: g.MemoryBytes, Healthy: g.Healthy, Clique: g.Clique,
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // uncounted says whether a node that publishes no devices has enough for the pod:
@@ -27,18 +27,18 @@ func (n *node) uncounted(pod *v1.Pod, w *wanted, info fwk.NodeInfo) *fwk.Status 
 	}
 	node, used := info.Node(), map[string]int64{}
 	for p := range podsOn(info) {
-		for name, n := range kube.Request(p) {
+		for name, n := range request.Of(p) {
 			used[name] += n
 		}
 	}
 	if w.hold == nil {
 		n.addHeld(used, pod)
 	}
-	want := kube.Request(pod)
+	want := request.Of(pod)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		n := want[name]
 		q := node.Status.Allocatable[v1.ResourceName(name)]
-		have := kube.Amount(&q, kube.MostAsked)
+		have := request.Amount(&q, request.MostAsked)
 		switch {
 		case n > have:
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Insufficient "+name)
@@ -57,7 +57,7 @@ func (n *node) addHeld(used map[string]int64, pod *v1.Pod) {
 		if r.pod.UID == pod.UID {
 			continue // just taken, and the filters are asked whether it can be used
 		}
-		for name, n := range kube.Request(r.pod) {
+		for name, n := range request.Of(r.pod) {
 			used[name] += n
 		}
 	}

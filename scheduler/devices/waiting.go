@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // WaitingName is the name of the plugin Waiting in the scheduler's configuration.
@@ -70,7 +70,7 @@ func (q *waiting) join(pod *v1.Pod, key string, counts []placement.Count) {
 	})
 	q.change(func(now time.Time) []string {
 		q.pods[pod.UID] = pod
-		return q.lines.Join(kube.TicketOf(pod), key, host, now)
+		return q.lines.Join(request.TicketOf(pod), key, host, now)
 	})
 }
 
@@ -78,7 +78,7 @@ func (q *waiting) join(pod *v1.Pod, key string, counts []placement.Count) {
 func (q *waiting) yield(pod *v1.Pod, key string) {
 	q.change(func(now time.Time) []string {
 		q.pods[pod.UID] = pod
-		return q.lines.Yield(kube.TicketOf(pod), key, now)
+		return q.lines.Yield(request.TicketOf(pod), key, now)
 	})
 }
 
@@ -96,7 +96,7 @@ func (q *waiting) leave(uid types.UID) {
 // before it: see queue.Lines.First.
 func (q *waiting) first(pod *v1.Pod, key string) (ahead *v1.Pod) {
 	q.change(func(now time.Time) []string {
-		uid, call := q.lines.First(kube.TicketOf(pod), key, now)
+		uid, call := q.lines.First(request.TicketOf(pod), key, now)
 		if ahead = q.pods[types.UID(uid)]; ahead == nil {
 			delete(q.pods, pod.UID)
 		}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // Waits is what the plugins of one scheduler say of pods that they refuse, until the
@@ -51,7 +51,7 @@ func (w *Waits) Of(pod *v1.Pod, r queue.Refused) queue.Wait {
 
 func (w *Waits) judge(pod *v1.Pod, r queue.Refused) queue.Wait {
 	r.Offered, r.Declared = true, false
-	if n, counted := kube.Counted(pod); counted && w.most != nil && r.Noted.NodeHelps() {
+	if n, counted := request.Counted(pod); counted && w.most != nil && r.Noted.NodeHelps() {
 		var gpus int64
 		gpus, r.Declared = w.most()
 		r.Offered = n <= gpus

@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // wanted is what the pod of a scheduling cycle asks for.
@@ -118,9 +118,9 @@ func (w *wanted) least() int64 {
 
 // demand is what pod asks of any node, but for its class.
 func (w *wanted) demand(pod *v1.Pod, s *cluster.Snapshot) cluster.Request {
-	r := kube.Demand(pod, gpu.Sharing{})
+	r := request.Demand(pod, gpu.Sharing{})
 	r.Units = r.IsWhole()
-	r.SharesDo = r.Units && r.GPUs > 1 && kube.SharesDo(pod, w.parts)
+	r.SharesDo = r.Units && r.GPUs > 1 && request.SharesDo(pod, w.parts)
 	if least := w.least(); least > 0 {
 		if r.Products = productsWith(s, least*sharing.GiB); r.Products == 0 {
 			r.Products = cluster.NoProduct

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // sweepEvery is how long the world may be behind the NodeInfos of nodes that
@@ -273,7 +273,7 @@ func (w *world) enter(at *site, key types.UID, pod *v1.Pod, devices []sharing.De
 	if p.Node = at.index; r != nil {
 		p.Request = *r
 	} else {
-		p.Request = kube.Demand(pod, gpu.Sharing{})
+		p.Request = request.Demand(pod, gpu.Sharing{})
 	}
 	for i := range devices {
 		if d, ok := w.deviceOf(at, &devices[i]); ok {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/devices"
 )
 
@@ -76,7 +76,7 @@ func (p *patcher) PatchPodStatus(pod *v1.Pod, condition *v1.PodCondition, nomina
 		if wait := p.waits.Of(pod, r); wait == queue.Retry {
 			condition = nil
 		} else {
-			condition.Reason, condition.Message = kube.WaitCondition(wait, condition.Message)
+			condition.Reason, condition.Message = request.WaitCondition(wait, condition.Message)
 		}
 	}
 	if inner := p.Framework.APICacher(); inner != nil {

@@ -33,7 +33,8 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/kube"
+	kubedevices "berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/devices"
 	"berth.dev/berth/scheduler/strays"
 )
@@ -107,9 +108,9 @@ func t4s(t *testing.T, name string, n int) *v1.Node {
 	if !ok {
 		t.Fatal("no Tesla T4")
 	}
-	var inventory []kube.InventoryGPU
+	var inventory []kubedevices.InventoryGPU
 	for _, g := range gpu.New(name, p, n) {
-		inventory = append(inventory, kube.InventoryGPU{Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes, Healthy: true})
+		inventory = append(inventory, kubedevices.InventoryGPU{Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes, Healthy: true})
 	}
 	raw, err := json.Marshal(inventory)
 	if err != nil {
@@ -163,10 +164,10 @@ func (c *cluster) inversions() []string {
 				case *o.Spec.Priority < *p.Spec.Priority && !guarded[o.Labels["app"]]:
 					below = append(below, o.Name)
 				default:
-					have -= kube.Request(o)[api.ResourceGPU]
+					have -= request.Of(o)[api.ResourceGPU]
 				}
 			}
-			if have >= kube.Request(p)[api.ResourceGPU] {
+			if have >= request.Of(p)[api.ResourceGPU] {
 				out = append(out, fmt.Sprintf("%s of priority %d waits, with %v below it on %s: %s", p.Name, *p.Spec.Priority, below, n.Name, said(p)))
 				break
 			}

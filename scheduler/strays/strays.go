@@ -1,7 +1,7 @@
 // Package strays is a kube-scheduler plugin for GPU nodes that are for GPU work: a
 // pod that asks for no GPU is kept off them, or told of. A taint keeps off only
 // pods that do not tolerate it, and templates are copied with their tolerations.
-// Which pods and nodes are meant is decided by package kube.
+// Which pods and nodes are meant is decided by package kube/request.
 package strays
 
 import (
@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
 )
 
 // Name is the plugin's name in the scheduler's configuration.
@@ -70,7 +71,7 @@ func (p *plugin) Name() string { return Name }
 
 // Filter refuses GPU nodes to pods that have no business there.
 func (p *plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
-	if p.mode == Refuse && kube.GPUNode(info.Node()) && kube.Stray(pod) {
+	if p.mode == Refuse && devices.GPUNode(info.Node()) && request.Stray(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refusal)
 	}
 	return nil
@@ -78,11 +79,11 @@ func (p *plugin) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, info f
 
 // PostBind tells of a pod that was bound to a GPU node and has no business there.
 func (p *plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) {
-	if p.mode != Report || !kube.Stray(pod) {
+	if p.mode != Report || !request.Stray(pod) {
 		return
 	}
 	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
-	if err != nil || !kube.GPUNode(info.Node()) {
+	if err != nil || !devices.GPUNode(info.Node()) {
 		return
 	}
 	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "NoGPUAsked", "Binding",
@@ -91,5 +92,5 @@ func (p *plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node
 
 // SignPod implements fwk.SignPlugin: what matters is whether a pod is a stray.
 func (p *plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return []fwk.SignFragment{{Key: Name, Value: kube.Stray(pod)}}, nil
+	return []fwk.SignFragment{{Key: Name, Value: request.Stray(pod)}}, nil
 }

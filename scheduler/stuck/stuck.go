@@ -2,7 +2,7 @@
 // crash again and again, or cannot be pulled. After a while it names them in an
 // event, and where the policy says so it deletes those that come back by
 // themselves, so that their GPUs go to whoever waits longest. Who is stuck is
-// decided by package kube; this package keeps the time. It looks at no load: a
+// decided by package kube/devices; this package keeps the time. It looks at no load: a
 // container that runs and does nothing is not its business.
 package stuck
 
@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/request"
 )
 
 // Policy says what is done about a stuck pod, and after which time.
@@ -61,7 +63,7 @@ func NewTracker(p Policy) *Tracker { return &Tracker{policy: p, pods: map[types.
 
 // Saw takes a pod as it is at now.
 func (t *Tracker) Saw(pod *v1.Pod, now time.Time) {
-	why, since, stuck := kube.Stuck(pod)
+	why, since, stuck := devices.Stuck(pod)
 	r := t.pods[pod.UID]
 	switch {
 	case r == nil && !stuck:
@@ -98,7 +100,7 @@ func (t *Tracker) Acts(now time.Time) []Act {
 		}
 		held := now.Sub(r.since)
 		switch {
-		case t.policy.Release > 0 && held >= t.policy.Release && !r.gone && kube.Replaceable(r.pod):
+		case t.policy.Release > 0 && held >= t.policy.Release && !r.gone && request.Replaceable(r.pod):
 			r.gone, r.told = true, r.why
 			out = append(out, Act{r.pod, true, fmt.Sprintf("held %s of node %s for %s without running (%s): deleted, so that others can have them",
 				amounts(r.pod), r.pod.Spec.NodeName, held.Round(time.Second), r.why)})
@@ -115,4 +117,4 @@ func (t *Tracker) Acts(now time.Time) []Act {
 }
 
 // amounts writes what GPUs a pod holds, as it asked for them.
-func amounts(pod *v1.Pod) string { return notebook.Amounts(kube.AmountsOf(pod)) }
+func amounts(pod *v1.Pod) string { return notebook.Amounts(explain.AmountsOf(pod)) }

@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/agent/allocation/notice"
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/request"
 )
 
 // Reserve returns the record that a pod is to have from now on, and counts its
@@ -103,7 +103,7 @@ func matches(r *Record, committed map[string][]sharing.Named) bool {
 // decide chooses what a pod gets and holds it, or holds nothing and returns why.
 func (l *Ledger) decide(q *Request) (*Record, error) {
 	r := &Record{PodUID: q.uid(), Namespace: q.Pod.Namespace, Pod: q.Pod.Name, Committed: q.Committed != nil}
-	parts := kube.Parts(q.Pod)
+	parts := request.Parts(q.Pod)
 	var devices [][]sharing.Device
 	var err error
 	if r.Committed {

@@ -8,7 +8,9 @@ import (
 	"berth.dev/berth/agent/allocation/checkpoint"
 	"berth.dev/berth/agent/allocation/notice"
 	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
 )
 
 // choose holds, for a pod without a commitment, the devices that its IDs stand
@@ -109,16 +111,16 @@ func leastBytes(parts []sharing.Part, container string) int64 {
 func (l *Ledger) reservePending(uid string, pods []*v1.Pod) []string {
 	var owners []string
 	for _, pod := range pods {
-		other := kube.HolderID(pod)
+		other := devices.HolderID(pod)
 		if other == uid || l.records[other] != nil || Ended(pod) {
 			continue
 		}
-		committed, err := kube.Committed(pod)
+		committed, err := commit.Committed(pod)
 		if err != nil || committed == nil {
 			continue
 		}
 		owner := "reserved for " + other
-		if _, err := l.devices.Commit(owner, kube.Parts(pod), committed); err != nil {
+		if _, err := l.devices.Commit(owner, request.Parts(pod), committed); err != nil {
 			l.reserveFree(owner, committed)
 		}
 		owners = append(owners, owner)

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/kube"
+	"berth.dev/berth/kube/commit"
 )
 
 // Unserved sends an event about each pod with committed devices that the kubelet
@@ -47,7 +47,7 @@ func (u *Unserved) Report(e Events, pods []*v1.Pod, served []string) {
 }
 
 func (e Events) unserved(pod *v1.Pod, served []string) {
-	committed, err := kube.Committed(pod)
+	committed, err := commit.Committed(pod)
 	if err != nil {
 		return // reported when its containers start
 	}

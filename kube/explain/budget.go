@@ -1,0 +1,45 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"berth.dev/berth/kube/request"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// BlockingBudgets names the disruption budgets that keep pods of lower priority on nodes that
+// pod could use from being evicted for it now, each in a sentence, in the order of
+// budgets. Who is to be evicted in the end is the scheduler's to say.
+func (t *Cluster) BlockingBudgets(pod *v1.Pod, pods []*v1.Pod, budgets []policyv1.PodDisruptionBudget) []string {
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+		return nil
+	}
+	var lower []*v1.Pod // that hold GPUs on nodes which would do
+	for _, n := range t.nodes {
+		if t.rejection(pod, n).rank != rankFull {
+			continue
+		}
+		for _, p := range pods {
+			if p.Spec.NodeName == n.Name && request.Of(p) != nil && request.Priority(p) < request.Priority(pod) {
+				lower = append(lower, p)
+			}
+		}
+	}
+	var out []string
+	for i := range budgets {
+		b := &budgets[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || b.Status.DisruptionsAllowed > 0 {
+			continue
+		}
+		kept := slices.DeleteFunc(slices.Clone(lower), func(p *v1.Pod) bool { return p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) })
+		if len(kept) > 0 {
+			out = append(out, fmt.Sprintf("disruption budget %s/%s allows no disruption now, and so keeps pods of lower priority (%d) from being preempted", b.Namespace, b.Name, len(kept)))
+		}
+	}
+	return out
+}

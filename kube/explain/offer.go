@@ -1,0 +1,194 @@
+package explain
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
+)
+
+// OfferOf says what nodes offer of the GPUs that a pod asks for, whoever holds
+// them: whether it could ever run. Nodes that are cordoned, or have a taint of
+// Kubernetes' own such as not-ready, count: they come back. A share of a GPU is
+// taken to be offered by every node with GPUs.
+func OfferOf(nodes []*v1.Node, pod *v1.Pod) notebook.Offer {
+	want := request.Of(pod)
+	names := slices.Sorted(maps.Keys(want))
+	o := notebook.Offer{Nodes: len(nodes)}
+	if len(names) == 0 {
+		return o
+	}
+	o.Resource, o.Asked = names[0], want[names[0]]
+	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	taints := map[string]bool{}
+	for _, n := range nodes {
+		if name := unoffered(n, n.Status.Capacity, names); name != "" {
+			continue
+		}
+		if name := unoffered(n, n.Status.Allocatable, names); name != "" {
+			o.Broken++
+			continue
+		}
+		o.Offering++
+		if ok, err := required.Match(n); !ok || err != nil {
+			continue
+		}
+		if t := untolerated(n, pod.Spec.Tolerations); t != "" {
+			taints[t] = true
+			continue
+		}
+		allow(&o, n, names, want)
+	}
+	if o.Labels = unknownLabels(nodes, pod.Spec.NodeSelector); len(o.Labels) > 0 {
+		o.Near = nearestLabel(nodes, o.Labels[0])
+		o.Has = valuesOf(nodes, o.Labels[0])
+	}
+	for t := range taints {
+		o.Taints = append(o.Taints, t)
+	}
+	slices.Sort(o.Taints)
+	return o
+}
+
+// allow counts a node that a pod may use.
+func allow(o *notebook.Offer, n *v1.Node, names []string, want map[string]int64) {
+	o.Allowed++
+	enough := true
+	for _, name := range names {
+		q, named := n.Status.Allocatable[v1.ResourceName(name)]
+		has := request.Amount(&q, request.MostAsked)
+		if !named {
+			continue // a share: whether there is room for it is not a matter of counts
+		}
+		enough = enough && has >= want[name]
+		if name == o.Resource {
+			o.Most = max(o.Most, has)
+			o.Total += has
+		}
+	}
+	if enough {
+		o.Enough++
+	}
+}
+
+// unoffered is the first of the named resources that a node has nothing of.
+func unoffered(n *v1.Node, list v1.ResourceList, names []string) string {
+	for _, name := range names {
+		q := list[v1.ResourceName(name)]
+		if q.Sign() > 0 {
+			continue
+		}
+		if shareName(name) && devices.GPUNode(n) {
+			continue
+		}
+		return name
+	}
+	return ""
+}
+
+// shareName says whether a resource is one that no node need list: a share by
+// size, in Berth's spelling or another's.
+func shareName(name string) bool {
+	return name == api.ResourceGPUMemory || name == api.AnnotationKAIFraction || name == api.AnnotationKAIMemory || request.IsForeignShare(name)
+}
+
+// untolerated is the first taint that keeps a pod off a node for good, as kubectl
+// writes it, or "".
+func untolerated(n *v1.Node, tolerations []v1.Toleration) string {
+	t, found := Untolerated(n, tolerations)
+	if !found {
+		return ""
+	}
+	return t.ToString()
+}
+
+// unknownLabels are the labels of a selector that no node has, sorted.
+func unknownLabels(nodes []*v1.Node, selector map[string]string) []string {
+	var out []string
+	for k, v := range selector {
+		if !slices.ContainsFunc(nodes, func(n *v1.Node) bool {
+			has, ok := n.Labels[k]
+			return ok && has == v
+		}) {
+			out = append(out, k+"="+v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// valuesOf are the values that nodes have of the key of a label KEY=VALUE, sorted.
+func valuesOf(nodes []*v1.Node, label string) []string {
+	key, _, _ := strings.Cut(label, "=")
+	var out []string
+	for _, n := range nodes {
+		if v, ok := n.Labels[key]; ok && v != "" {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// nearestLabel is the label of a node, KEY=VALUE, that comes nearest to one that no
+// node has: of the same key, or of the key by which NVIDIA's labels name the
+// product, the one with the most words in common. "" is that none has any.
+func nearestLabel(nodes []*v1.Node, label string) string {
+	key, value, _ := strings.Cut(label, "=")
+	want := labelWords(value)
+	best, most := "", 0
+	for _, n := range nodes {
+		for _, k := range []string{key, api.LabelProduct} {
+			v, ok := n.Labels[k]
+			if !ok {
+				continue
+			}
+			score := 0
+			for _, w := range labelWords(v) {
+				if slices.Contains(want, w) {
+					score += 2
+				}
+			}
+			if k == key {
+				score++
+			}
+			if at := k + "=" + v; score > 0 && cmp.Or(cmp.Compare(score, most), cmp.Compare(best, at)) > 0 {
+				best, most = at, score
+			}
+		}
+	}
+	return best
+}
+
+func labelWords(s string) []string {
+	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// NewestCUDA is the newest CUDA that the driver of a node with GPUs gives, of the
+// nodes that a pod may use, as NVIDIA's labels tell; zero is unknown.
+func NewestCUDA(nodes []*v1.Node, pod *v1.Pod) notebook.CUDA {
+	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	var newest notebook.CUDA
+	for _, n := range nodes {
+		if ok, err := required.Match(n); !ok || err != nil || !devices.GPUNode(n) || untolerated(n, pod.Spec.Tolerations) != "" {
+			continue
+		}
+		c := notebook.ParseCUDA(n.Labels["nvidia.com/cuda.runtime-version.full"])
+		if c.Major == 0 {
+			c = notebook.ParseCUDA(n.Labels["nvidia.com/cuda.runtime.major"] + "." + n.Labels["nvidia.com/cuda.runtime.minor"])
+		}
+		if newest.Major == 0 || c.Newer(newest) {
+			newest = c
+		}
+	}
+	return newest
+}

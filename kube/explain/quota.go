@@ -1,0 +1,116 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth.dev/berth/kube/request"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// QuotaRoom says whether the quotas of a namespace would let a pod be made in the
+// place of another that they count now, and if not, which would not and why. It
+// looks at requests and limits. Quotas with a scope are left out, as they may not
+// be for either of the two.
+func QuotaRoom(quotas []v1.ResourceQuota, pod, instead *v1.Pod) (ok bool, why string) {
+	want, had := charged(pod), charged(instead)
+	for i := range quotas {
+		q := &quotas[i]
+		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
+			continue
+		}
+		names := make([]string, 0, len(q.Status.Hard))
+		for name := range q.Status.Hard {
+			names = append(names, string(name))
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			hard, used, more := q.Status.Hard[v1.ResourceName(name)], q.Status.Used[v1.ResourceName(name)], want[name]
+			more.Sub(had[name])
+			sum := used.DeepCopy()
+			if sum.Add(more); more.Sign() > 0 && sum.Cmp(hard) > 0 {
+				return false, fmt.Sprintf("quota %s allows %s of %s, %s are used, and it would take %s more", q.Name, &hard, name, &used, &more)
+			}
+		}
+	}
+	return true, ""
+}
+
+// InertQuotaLines names the lines of a quota that the API server accepts and never
+// counts, sorted: of an extended resource, such as a GPU, it counts
+// "requests.NAME" alone, and neither "limits.NAME" nor the bare name. Of them,
+// loose are those of GPUs that no other line of the quota holds anybody to.
+//
+// Source: isExtendedResourceNameForQuota of Kubernetes' quota evaluator.
+func InertQuotaLines(q *v1.ResourceQuota) (inert, loose []string) {
+	for line := range q.Spec.Hard {
+		name := strings.TrimPrefix(string(line), "limits.")
+		if strings.HasPrefix(name, "requests.") || !request.IsGPU(name) {
+			continue
+		}
+		inert = append(inert, string(line))
+		if _, counted := q.Spec.Hard[v1.ResourceName("requests."+name)]; !counted {
+			loose = append(loose, string(line))
+		}
+	}
+	slices.Sort(inert)
+	slices.Sort(loose)
+	return inert, loose
+}
+
+// charged is what a quota counts for a pod, under the names that quotas have for
+// it: "requests.nvidia.com/gpu", "limits.cpu", "memory".
+func charged(pod *v1.Pod) map[string]resource.Quantity {
+	out := map[string]resource.Quantity{}
+	add := func(prefix string, pick func(*v1.Container) v1.ResourceList) {
+		sum, most := v1.ResourceList{}, v1.ResourceList{}
+		for i := range pod.Spec.InitContainers {
+			c := &pod.Spec.InitContainers[i]
+			for name, n := range pick(c) {
+				if request.IsSidecar(c) {
+					sum[name] = added(sum[name], n)
+				} else if n = added(sum[name], n); n.Cmp(most[name]) > 0 {
+					most[name] = n
+				}
+			}
+		}
+		for i := range pod.Spec.Containers {
+			for name, n := range pick(&pod.Spec.Containers[i]) {
+				sum[name] = added(sum[name], n)
+			}
+		}
+		for name, n := range most {
+			if n.Cmp(sum[name]) > 0 {
+				sum[name] = n
+			}
+		}
+		for name, n := range sum {
+			if out[prefix+string(name)] = n; prefix == "requests." && !strings.Contains(string(name), "/") {
+				out[string(name)] = n
+			}
+		}
+	}
+	add("requests.", asked)
+	add("limits.", func(c *v1.Container) v1.ResourceList { return c.Resources.Limits })
+	return out
+}
+
+// asked is a container's requests, with its limits where it has no request, as the
+// API server fills them in.
+func asked(c *v1.Container) v1.ResourceList {
+	out := c.Resources.Limits.DeepCopy()
+	if out == nil {
+		out = v1.ResourceList{}
+	}
+	maps.Copy(out, c.Resources.Requests)
+	return out
+}
+
+func added(a, b resource.Quantity) resource.Quantity {
+	a = a.DeepCopy()
+	a.Add(b)
+	return a
+}

@@ -1,0 +1,170 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
+)
+
+// mostAhead is how many others before a pod are placed in thought. What stands behind
+// more is told no time: too much comes and goes until it is its turn.
+const mostAhead = 20
+
+// Ends are times at which owners of pods have these end, where their pods do not say.
+type Ends struct {
+	Idle     map[request.Owner]time.Time // notebooks that are to be stopped, unless somebody uses them
+	Deadline map[request.Owner]time.Time // Jobs: their activeDeadlineSeconds
+}
+
+// StartEstimate tells when there is room for pod, which has no node, by the ends that are
+// known of those that hold GPUs where it could go: their activeDeadlineSeconds, their
+// deletion, and what known says of their owners. pods are those of the Trial; those
+// among them that wait and come before pod get room first.
+func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known Ends, now time.Time) notebook.Opening {
+	if g, err := request.GangOf(pod); g != nil || err != nil {
+		return notebook.Opening{Unknown: "it starts together with the other pods of its gang, for which no time is reckoned"}
+	}
+	mine := t.seat(pod, t.ties)
+	var holders []notebook.Holder
+	var of []int // their positions in t.held
+	for i, p := range t.heldBy {
+		if len(t.held[i].Devices) > 0 && mine.has(t.held[i].Node) {
+			holders, of = append(holders, endOf(p, known)), append(of, i)
+		}
+	}
+	before := t.before(pod, &mine, pods)
+	if len(before) > mostAhead {
+		return notebook.Opening{Ahead: len(before), Unknown: fmt.Sprintf("more than %d are ahead of it", mostAhead)}
+	}
+	best := placement.NewBestFit(placement.Setup{Cluster: t.snapshot})
+	return notebook.Opens(now, len(before), holders, func(gone []int) bool {
+		m := t.snapshot.Mark()
+		defer t.snapshot.RollBack(m)
+		for _, i := range gone {
+			if t.snapshot.Release(&t.held[of[i]]) != nil {
+				return false // not reached: the snapshot has assumed it
+			}
+		}
+		for i := range before {
+			if !before[i].take(t.snapshot, best) {
+				return false
+			}
+		}
+		return mine.take(t.snapshot, best)
+	})
+}
+
+// seat is where a pod could go: nodes, by name, and what it asks of each.
+type seat struct {
+	nodes []int // of the snapshot
+	asks  []cluster.Request
+}
+
+// seat lists the nodes that have what pod asks for, held or not, and that it selects,
+// tolerates and reaches.
+func (t *Cluster) seat(pod *v1.Pod, ties []VolumeTopology) seat {
+	var out seat
+	for _, n := range t.nodes {
+		i, found := t.snapshot.Find(n.Name)
+		if !found || !offers(pod, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, ties) {
+			continue
+		}
+		if _, sharing, err := devices.GPUs(n); err == nil {
+			out.nodes, out.asks = append(out.nodes, i), append(out.asks, request.Demand(pod, sharing))
+		}
+	}
+	return out
+}
+
+func (s *seat) has(node int) bool { return slices.Contains(s.nodes, node) }
+
+// reach is the same nodes, as package queue has them.
+func (s *seat) reach(t *Cluster) *queue.Reach {
+	var names []string
+	for _, n := range t.nodes {
+		if i, found := t.snapshot.Find(n.Name); found && s.has(i) {
+			names = append(names, n.Name)
+		}
+	}
+	return queue.NewReach(names)
+}
+
+// take places the pod on the first of its nodes that it fits on now.
+func (s *seat) take(on *cluster.Snapshot, by placement.Policy) bool {
+	for k, i := range s.nodes {
+		if placement.Fit(on, i, &s.asks[k]) != placement.Fits {
+			continue
+		}
+		r := on.Resolve(i, &s.asks[k])
+		p := cluster.Placement{Node: i, Request: r, Devices: by.Devices(on, i, &r, nil)}
+		if on.Assume(&p) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// before are the pods that wait for a node that pod could have, and come before it,
+// in their order: one more than mostAhead are the most.
+func (t *Cluster) before(pod *v1.Pod, mine *seat, pods []*v1.Pod) []seat {
+	tickets := request.Tickets(pods)
+	first := func(a, b *v1.Pod) int { return queue.Compare(tickets(a), tickets(b)) }
+	var ahead []*v1.Pod
+	for _, p := range pods {
+		// One that is not made yet comes behind all of its priority.
+		earlier := pod.CreationTimestamp.IsZero() && request.Priority(p) >= request.Priority(pod) || first(p, pod) < 0
+		if (p.Namespace != pod.Namespace || p.Name != pod.Name) && earlier && request.InLine(p) && len(request.Of(p)) > 0 {
+			ahead = append(ahead, p)
+		}
+	}
+	slices.SortFunc(ahead, first)
+	reach := mine.reach(t)
+	var out []seat
+	for _, p := range ahead {
+		if queue.Compete(reach, ReachOf(p, t.nodes)) {
+			s := t.seat(p, nil)
+			if out = append(out, s); len(out) > mostAhead {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// endOf is what is known of the end of a pod: the latest time at which its kubelet or
+// its Job has it stopped, or when the idle rules stop its notebook.
+func endOf(pod *v1.Pod, known Ends) notebook.Holder {
+	owner := request.OwnerOf(pod)
+	h := notebook.Holder{Name: owner.String()}
+	earlier := func(at time.Time, by notebook.EndKind) {
+		if h.By == notebook.EndUnknown || at.Before(h.Ends) {
+			h.Ends, h.By = at, by
+		}
+	}
+	grace := 30 * time.Second // as the API server has it where nothing is said
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		grace = time.Duration(*s) * time.Second
+	}
+	if s := pod.Spec.ActiveDeadlineSeconds; s != nil && pod.Status.StartTime != nil {
+		earlier(pod.Status.StartTime.Add(time.Duration(*s)*time.Second+grace), notebook.EndDeadline)
+	}
+	if at, ok := known.Deadline[owner]; ok {
+		earlier(at.Add(grace), notebook.EndDeadline)
+	}
+	if pod.DeletionTimestamp != nil {
+		earlier(pod.DeletionTimestamp.Time, notebook.EndLeaving)
+	}
+	if at, ok := known.Idle[owner]; ok && h.By == notebook.EndUnknown { // what is certain goes before
+		earlier(at.Add(grace), notebook.EndIdle)
+	}
+	return h
+}

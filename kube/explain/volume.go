@@ -1,0 +1,88 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// VolumeTopology is a volume of a pod that only some nodes reach, as one in a zone does.
+type VolumeTopology struct {
+	Claim  string // in the pod's namespace
+	Volume string // the PersistentVolume that the claim is bound to
+	Where  string // what a node must have to reach it, such as "topology.kubernetes.io/zone=us-east1-a"
+
+	reach *nodeaffinity.NodeSelector
+}
+
+// Reaches says whether a node reaches the volume.
+func (t *VolumeTopology) Reaches(n *v1.Node) bool { return t.reach.Match(n) }
+
+// VolumeTopologies gives what ties a pod to nodes by its volumes: those of its claims, of its
+// own namespace, that are bound to a volume with a node affinity. Claims without a
+// volume tie it to nothing. The order is that of the pod's volumes.
+func VolumeTopologies(pod *v1.Pod, claims []*v1.PersistentVolumeClaim, volumes []*v1.PersistentVolume) []VolumeTopology {
+	var out []VolumeTopology
+	for _, name := range ClaimsOf(pod) {
+		i := slices.IndexFunc(claims, func(c *v1.PersistentVolumeClaim) bool { return c.Namespace == pod.Namespace && c.Name == name })
+		if i < 0 || claims[i].Spec.VolumeName == "" {
+			continue
+		}
+		j := slices.IndexFunc(volumes, func(v *v1.PersistentVolume) bool { return v.Name == claims[i].Spec.VolumeName })
+		if j < 0 || volumes[j].Spec.NodeAffinity == nil || volumes[j].Spec.NodeAffinity.Required == nil {
+			continue
+		}
+		required := volumes[j].Spec.NodeAffinity.Required
+		reach, err := nodeaffinity.NewNodeSelector(required)
+		if err != nil {
+			continue // the API server takes none such
+		}
+		out = append(out, VolumeTopology{Claim: name, Volume: volumes[j].Name, Where: termsText(required.NodeSelectorTerms), reach: reach})
+	}
+	return out
+}
+
+// ClaimsOf lists the volume claims that a pod names, in the order of its volumes.
+// A claim that comes and goes with the pod has the pod's name before its own.
+func ClaimsOf(pod *v1.Pod) []string {
+	var out []string
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			out = append(out, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			out = append(out, pod.Name+"-"+v.Name)
+		}
+	}
+	return out
+}
+
+// termsText writes node selector terms as people read them: "zone=a or zone=b".
+func termsText(terms []v1.NodeSelectorTerm) string {
+	var out []string
+	for i := range terms {
+		var all []string
+		for _, e := range slices.Concat(terms[i].MatchExpressions, terms[i].MatchFields) {
+			all = append(all, expressionText(&e))
+		}
+		out = append(out, strings.Join(all, " and "))
+	}
+	return strings.Join(out, " or ")
+}
+
+func expressionText(e *v1.NodeSelectorRequirement) string {
+	switch {
+	case e.Operator == v1.NodeSelectorOpIn && len(e.Values) == 1:
+		return e.Key + "=" + e.Values[0]
+	case e.Operator == v1.NodeSelectorOpExists:
+		return e.Key
+	case e.Operator == v1.NodeSelectorOpDoesNotExist:
+		return "no " + e.Key
+	}
+	words := map[v1.NodeSelectorOperator]string{
+		v1.NodeSelectorOpIn: "one of", v1.NodeSelectorOpNotIn: "none of", v1.NodeSelectorOpGt: "more than", v1.NodeSelectorOpLt: "less than",
+	}
+	return e.Key + " " + words[e.Operator] + " " + strings.Join(e.Values, ", ")
+}

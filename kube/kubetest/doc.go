@@ -1,0 +1,2 @@
+// Package kubetest builds Node and Pod objects for tests.
+package kubetest

@@ -1,0 +1,68 @@
+package request
+
+import "fmt"
+
+// mostMembers is the most pods of a gang.
+const mostMembers = 1 << 20
+
+// MinCount reads how many members must have a place before any gets one out of
+// an object of kind k, in the form of decoded JSON. It is at least 1. Fields
+// that are missing have the API's defaults.
+//
+//	PodGroup of Kubernetes    spec.schedulingPolicy.gang.minCount; 1 for policy basic
+//	PodGroups of others       spec.minMember
+//	Job                       spec.parallelism, or what is left of spec.completions where that is less
+//	JobSet                    the same of each Job, times the replicas of it
+func (k GangKind) MinCount(object map[string]any) (int, error) {
+	spec := child(object, "spec")
+	var n int64
+	switch k {
+	case GangPodGroup:
+		n = number(child(child(spec, "schedulingPolicy"), "gang"), "minCount", 1)
+	case GangJob:
+		n = parallel(spec)
+		n = min(n, number(spec, "completions", 1<<24)-number(child(object, "status"), "succeeded", 0))
+	case GangJobSet:
+		jobs, _ := spec["replicatedJobs"].([]any)
+		for _, j := range jobs {
+			job, _ := j.(map[string]any)
+			n += number(job, "replicas", 1) * parallel(child(child(job, "template"), "spec"))
+		}
+	default:
+		n = number(spec, "minMember", 1)
+	}
+	if n > mostMembers {
+		return 0, fmt.Errorf("%s: a gang of %d pods is more than the %d that are possible", k, n, mostMembers)
+	}
+	return int(max(n, 1)), nil
+}
+
+// parallel is how many pods a Job of a spec runs at once.
+func parallel(spec map[string]any) int64 {
+	n := number(spec, "parallelism", 1)
+	return min(n, number(spec, "completions", n))
+}
+
+// child gives a field that is an object; nil where it is not there.
+func child(object map[string]any, field string) map[string]any {
+	out, _ := object[field].(map[string]any)
+	return out
+}
+
+// number gives a field that is a whole number, at most 1<<24, or what it is where
+// it is not there. JSON is decoded to int64, or float64 by others.
+func number(object map[string]any, field string, missing int64) int64 {
+	switch n := object[field].(type) {
+	case int64:
+		return min(n, 1<<24)
+	case float64:
+		return int64(min(n, 1<<24))
+	}
+	return missing
+}
+
+// String is the object as people write it, such as "PodGroup train of
+// scheduling.x-k8s.io/v1alpha1".
+func (o GangObject) String() string {
+	return o.Kind.Kind + " " + o.Name + " of " + o.Kind.Group + "/" + o.Kind.Version
+}

@@ -1,0 +1,106 @@
+package request
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
+)
+
+// Labels by which the controllers of others mark the pods of their kinds.
+const (
+	labelNotebook         = "notebook-name"                      // Kubeflow Notebook
+	labelInferenceService = "serving.kserve.io/inferenceservice" // KServe InferenceService
+)
+
+// Owner is what a person would name as the holder of a GPU: the object that
+// was applied, not the objects that controllers made of it.
+type Owner struct {
+	Kind      string // such as "Deployment", "Job", "Notebook" or "Pod"
+	Namespace string
+	Name      string
+}
+
+// String is the owner without its kind: "vision/resnet".
+func (o Owner) String() string { return o.Namespace + "/" + o.Name }
+
+func CompareOwners(a, b Owner) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+}
+
+// OwnerOf names the owner of a pod from the pod alone. A ReplicaSet whose name
+// ends with the pod's pod-template-hash stands for the Deployment before that
+// hash. Pods of a Kubeflow Notebook or a KServe InferenceService are told by
+// their labels. A pod with no controller, and a static pod, owns itself.
+func OwnerOf(pod *v1.Pod) Owner {
+	owner := Owner{Namespace: pod.Namespace}
+	if name := pod.Labels[labelNotebook]; name != "" {
+		owner.Kind, owner.Name = "Notebook", name
+		return owner
+	}
+	if name := pod.Labels[labelInferenceService]; name != "" {
+		owner.Kind, owner.Name = "InferenceService", name
+		return owner
+	}
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || ref.Kind == "Node" {
+		owner.Kind, owner.Name = "Pod", pod.Name
+		return owner
+	}
+	owner.Kind, owner.Name = ref.Kind, ref.Name
+	hash := pod.Labels["pod-template-hash"]
+	if name, ok := strings.CutSuffix(ref.Name, "-"+hash); ok && hash != "" && ref.Kind == "ReplicaSet" {
+		owner.Kind, owner.Name = "Deployment", name
+	}
+	return owner
+}
+
+// User is who a pod works for: JupyterHub's user, else the creator of a
+// Kubeflow notebook, else "-".
+func User(pod *v1.Pod) string {
+	return cmp.Or(pod.Annotations[api.AnnotationUser], pod.Annotations[api.AnnotationCreator], "-")
+}
+
+// Since is when a pod began to hold what it has: when its kubelet took it on,
+// else when it was bound, else when it was made.
+func Since(pod *v1.Pod) time.Time {
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// OnEveryNode says whether a pod is one that comes with each node.
+func OnEveryNode(pod *v1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && (ref.Kind == "DaemonSet" || ref.Kind == "Node")
+}
+
+// Replaceable says whether a pod that is deleted comes back by itself, and not at
+// once on the same node: it has a controller that is no DaemonSet.
+func Replaceable(pod *v1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && ref.Kind != "DaemonSet" && ref.Kind != "Node"
+}
+
+// Stray says whether a pod asks for no GPU and has no business on GPU nodes: not
+// one that comes with each node, nor part of the cluster's own machinery.
+func Stray(pod *v1.Pod) bool {
+	if Of(pod) != nil || OnEveryNode(pod) {
+		return false
+	}
+	switch pod.Spec.PriorityClassName {
+	case "system-node-critical", "system-cluster-critical":
+		return false
+	}
+	return true
+}

@@ -1,0 +1,153 @@
+package snapshot
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
+)
+
+// Cluster is a cluster in core's values: what package cluster makes a Snapshot
+// of, what is placed on it, and what its pods ask for.
+type Cluster struct {
+	Nodes []cluster.Spec      // by name
+	Held  []cluster.Placement // of Nodes: one for each pod that is bound there; a Snapshot of Nodes takes them all
+	// HeldBy are the pods of Held, in its order.
+	HeldBy []*v1.Pod
+	Asks   []Ask // by name
+	// Closed are nodes left out, and why: "n1 (cordoned)".
+	Closed []string
+}
+
+// Ask is what one pod asks of one node.
+type Ask struct {
+	Name     string          // namespace/name
+	Bound    bool            // it has a node already
+	Request  cluster.Request // Products is empty; see Products
+	Products []string        // of Stock.Nodes' GPUs that its node selector allows; nil is any
+}
+
+// Read reads nodes and pods into a Stock. Nodes that take no pods are left
+// out, with what is held there. Taints and affinity are not read; of node selectors only
+// the GPU product is. Asks has the pods that have not ended, save for those that
+// a DaemonSet or a kubelet's own folder brings with each node.
+//
+// A holder whose device is not known counts on a GPU of its node with room. A
+// device that is shared by MIG and by time counts as wholly held.
+func Read(nodes []*v1.Node, pods []*v1.Pod) (Cluster, error) {
+	counts, _ := devices.CountNodes(nodes, pods)
+	byName := map[string]*v1.Node{}
+	for _, n := range nodes {
+		byName[n.Name] = n
+	}
+	var out Cluster
+	counted := map[string]*devices.Node{}
+	for i := range counts {
+		n := &counts[i]
+		if n.Remark != "" {
+			out.Closed = append(out.Closed, fmt.Sprintf("%s (%s)", n.Name, n.Remark))
+			continue
+		}
+		counted[n.Name] = n
+		out.Nodes = append(out.Nodes, specOf(n, byName[n.Name]))
+	}
+	s, err := cluster.New(out.Nodes)
+	if err != nil {
+		return Cluster{}, fmt.Errorf("count the cluster: %w", err)
+	}
+	sorted := slices.SortedFunc(slices.Values(pods), func(a, b *v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, pod := range sorted {
+		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			continue
+		}
+		var held []devices.Holder
+		if n := counted[pod.Spec.NodeName]; n != nil {
+			i, _ := s.Find(n.Name)
+			p := placementOf(s, i, n, pod)
+			if err := s.Assume(&p); err != nil {
+				return Cluster{}, fmt.Errorf("count pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			out.Held, out.HeldBy = append(out.Held, p), append(out.HeldBy, pod)
+			held = holdersOf(n, pod)
+		}
+		if !request.OnEveryNode(pod) {
+			out.Asks = append(out.Asks, askOf(pod, held, counts))
+		}
+	}
+	return out, nil
+}
+
+// holdersOf gives what a pod holds on its node.
+func holdersOf(n *devices.Node, pod *v1.Pod) []devices.Holder {
+	var out []devices.Holder
+	n.EachHolder(func(h devices.Holder) {
+		if h.Pod == pod.Name && h.Namespace == pod.Namespace {
+			out = append(out, h)
+		}
+	})
+	return out
+}
+
+// askOf makes the request of a pod. What it holds tells how large its shares
+// are; of a pod that holds nothing, the shares that the cluster offers.
+func askOf(pod *v1.Pod, held []devices.Holder, nodes []devices.Node) Ask {
+	a := Ask{Name: pod.Namespace + "/" + pod.Name, Bound: pod.Spec.NodeName != "", Request: request.NodeResources(pod)}
+	want := request.Of(pod)
+	r := &a.Request
+	switch {
+	case want == nil:
+		return a
+	case want[api.ResourceGPUMemory] == 0 && want[api.ResourceGPU] == 0 && request.DemandShares(r, pod):
+		return a.products(pod)
+	case want[api.ResourceGPUMemory] > 0:
+		r.GPUs, r.GPUMemoryBytes = int32(max(1, min(want[api.ResourceGPU], 127))), min(want[api.ResourceGPUMemory], 1<<20)<<30
+	case want[api.ResourceGPU] > 0:
+		r.GPUs, r.MilliGPU = int32(min(want[api.ResourceGPU], 127)), cluster.Whole
+	case want[api.ResourceGPUShared] > 0:
+		r.GPUs, r.MilliGPU = int32(min(want[api.ResourceGPUShared], 127)), shareOf(nodes)
+	default:
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if profile, ok := strings.CutPrefix(strings.TrimSuffix(name, ".shared"), api.ResourceMIGPrefix); ok {
+				r.GPUs, r.Profile = int32(min(want[name], 127)), gpu.CanonicalProfile(profile)
+				break
+			}
+		}
+	}
+	if r.MilliGPU > 0 && len(held) > 0 && held[0].MilliGPU > 0 && held[0].MilliGPU < cluster.Whole {
+		r.MilliGPU = int32(held[0].MilliGPU)
+	}
+	return a.products(pod)
+}
+
+// products notes the GPU product that a pod's node selector names.
+func (a Ask) products(pod *v1.Pod) Ask {
+	if selected := pod.Spec.NodeSelector[api.LabelProduct]; selected != "" {
+		name, _, _ := strings.Cut(selected, "-MIG-")
+		a.Products = []string{productOf(strings.TrimSuffix(name, "-SHARED"))}
+	}
+	return a
+}
+
+// shareOf is the milli-GPUs of a share that is asked for by name: as the first
+// shared GPU has them, else a whole GPU.
+func shareOf(nodes []devices.Node) int32 {
+	for _, n := range nodes {
+		for _, g := range n.GPUs {
+			if g.Shares > 1 {
+				return int32(max(1, cluster.Whole/g.Shares))
+			}
+		}
+	}
+	return cluster.Whole
+}
