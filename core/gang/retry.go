@@ -13,6 +13,7 @@ const (
 	lastRetry  = 30 * time.Second
 	costFactor = 40
 	leastPause = 50 * time.Millisecond
+	gather     = time.Millisecond // after something was given back: what comes with it counts too
 	refresh    = 10 * time.Second // where something was given back, and not enough: keeps the reason current
 )
 

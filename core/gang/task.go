@@ -97,7 +97,7 @@ func (e Freed) happen(s *step) {
 			return
 		}
 	}
-	s.wakeIn(g, max(0, g.retry.Sub(s.now)))
+	s.wakeIn(g, max(gather, g.retry.Sub(s.now)))
 }
 
 func (e Filtered) happen(s *step) {

@@ -38,6 +38,7 @@ type rig struct {
 	devs   *devices.Plugin
 	gangs  *devices.Gangs
 	plans  *devices.GangPlans
+	lines  *devices.Waiting
 	pods   map[types.UID]*v1.Pod // as the API has them
 	active []types.UID
 	out    map[types.UID]string // pods outside of the queue, and why
@@ -54,6 +55,9 @@ type rig struct {
 	tried  map[types.UID]int
 	said   map[string]string // conditions that were patched, by pod
 	told   []string          // events
+
+	inLines bool          // pods that ask for the same wait in a line
+	news    chan struct{} // if not nil: told that there is something in calls
 
 	mu    sync.Mutex
 	calls []func() // what timers of the plugins want; run does it
@@ -124,6 +128,7 @@ func (r *rig) start() {
 		return p
 	}
 	r.devs, r.gangs, r.plans = made(devices.Name).(*devices.Plugin), made(devices.GangsName).(*devices.Gangs), made(devices.GangPlansName).(*devices.GangPlans)
+	r.lines = made(devices.WaitingName).(*devices.Waiting)
 	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
 		r.meet(r.pods[uid])
 	}
@@ -154,6 +159,10 @@ func (r *rig) later(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, do)
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
 }
 
 // drain does what is to be done.
@@ -191,6 +200,10 @@ func (r *rig) activate(pods map[string]*v1.Pod) {
 // enqueue lets a pod into the queue if PreEnqueue does.
 func (r *rig) enqueue(uid types.UID) {
 	if status := r.gangs.PreEnqueue(r.t.Context(), r.pods[uid]); !status.IsSuccess() {
+		r.out[uid] = status.Message()
+		return
+	}
+	if status := r.lines.PreEnqueue(r.t.Context(), r.pods[uid]); r.inLines && !status.IsSuccess() {
 		r.out[uid] = status.Message()
 		return
 	}
@@ -246,8 +259,16 @@ func (r *rig) happened(old, now any) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	inLine := map[string]bool{}
+	if r.inLines {
+		for _, name := range slices.Concat(devices.Lines(r.devs)...) {
+			inLine[name] = true
+		}
+	}
 	for _, uid := range slices.Sorted(maps.Keys(r.out)) {
-		if hint, _ := registered[0].QueueingHintFn(klog.Background(), r.pods[uid], old, now); hint == fwk.Queue {
+		if inLine[string(uid)] { // the plugin that chooses devices has refused it, not that of gangs
+			r.enqueue(uid)
+		} else if hint, _ := registered[0].QueueingHintFn(klog.Background(), r.pods[uid], old, now); hint == fwk.Queue {
 			r.enqueue(uid)
 		}
 	}

@@ -120,6 +120,7 @@ func (p *Plugin) answer(pod *v1.Pod, w *wanted, f *finding) (*fwk.PreFilterResul
 		if ahead := q.first(pod, f.key); ahead != nil {
 			p.desk.waits.note(pod.UID, queue.Turn)
 			q.yield(pod, f.key)
+			w.yields = true
 			f.result = resultWaiting
 			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod %s/%s asks for the same and comes first", ahead.Namespace, ahead.Name))
 		}
@@ -217,6 +218,9 @@ func (s *scorer) prefer(log klog.Logger, d *desk, info fwk.NodeInfo, pod *v1.Pod
 // GPUs is tried on those with GPUs before those with shares.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	w, ok := wantedOf(state)
+	if ok && w.yields {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // no filter refused its node, and there is room: it waits for its turn
+	}
 	if ok && (w.node != "" || w.whole) && w.hold == nil {
 		p.desk.mu.Lock()
 		p.desk.wide[pod.UID], p.desk.sharesToo[pod.UID] = true, w.whole

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/scheduler/devices"
 )
 
@@ -109,4 +110,26 @@ func TestWhoChangesLinesLetsTheNextBeTried(t *testing.T) {
 func onNode(p *v1.Pod, node string) *v1.Pod {
 	p.Spec.NodeName = node
 	return p
+}
+
+// TestAPodThatYieldsWaitsForItsTurn lets a pod come for which there is room while
+// an older one that asks for the same has been called: it is not tried on other
+// nodes, as one is that a filter has refused.
+func TestAPodThatYieldsWaitsForItsTurn(t *testing.T) {
+	n := t4Node(t, "n", 1, gpu.Sharing{})
+	h := &handle{nodes: []*info{{node: n, generation: 1, pods: []*v1.Pod{onNode(asking("x", "", "gpu=1"), "n")}}}}
+	plugin, _ := both(t, h)
+	first, next := asking("p0", "", "gpu=1"), asking("p1", "", "gpu=1")
+	if _, status := plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, first, h.list()); status.IsSuccess() {
+		t.Fatal("a pod gets a GPU that another holds")
+	}
+	h.nodes[0] = &info{node: n, generation: 2}
+	s := &state{data: map[fwk.StateKey]fwk.StateData{}}
+	if _, status := plugin.PreFilter(t.Context(), s, next, h.list()); status.IsSuccess() {
+		t.Fatal("the later pod does not yield")
+	}
+	_, status := plugin.PostFilter(t.Context(), s, next, nil)
+	if wait := devices.WaitOf(plugin, next); status.Code() != fwk.UnschedulableAndUnresolvable || h.activated[next.UID] || wait != queue.Turn {
+		t.Errorf("PostFilter: %v; tried again: %v; it waits for %q", status, h.activated[next.UID], wait.Code())
+	}
 }

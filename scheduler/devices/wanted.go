@@ -24,6 +24,7 @@ type wanted struct {
 	simple  bool
 	request cluster.Request // set when the world is known
 	node    string          // the one node that PreFilter left; "" is all
+	yields  bool            // another pod of its line comes first on that node
 	whole   bool            // PreFilter left out the nodes with shares alone, which come last
 	hold    *hold           // what is held for the pod, if anything
 	devices bool            // the pod asks for devices

@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"fmt"
+
+	"berth.dev/berth/core/gang"
+	"berth.dev/berth/core/placement"
+)
+
+// cycle is one scheduling cycle of a pod.
+func (r *jobRun) cycle(p *jobPod) error {
+	r.inside, r.again = p, false
+	placed, err := r.find(p)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", p.name, err)
+	}
+	r.drain()
+	if !placed {
+		if p.gang {
+			r.step(gang.Filtered{UID: p.name})
+			r.drain()
+		}
+		r.back(p)
+		r.inside = nil
+		return nil
+	}
+	r.inside, p.own = nil, true
+	switch answer := r.step(gang.Arrived{UID: p.name}); {
+	case answer.Reason != "":
+		r.lose(p)
+	case answer.Wait:
+		p.permit = true
+	default:
+		r.start(p)
+	}
+	r.drain()
+	return nil
+}
+
+// find reports whether a pod has a place, as part of its gang or alone.
+func (r *jobRun) find(p *jobPod) (bool, error) {
+	if p.held != nil {
+		return true, nil
+	}
+	if !p.gang {
+		return r.alone(p)
+	}
+	task, reason := r.gangs.Task(p.name, true, r.now)
+	switch {
+	case reason != "":
+		return false, nil
+	case task == nil:
+		return r.alone(p)
+	}
+	nodes, refusal, err := r.plan(task)
+	switch {
+	case err != nil:
+		return false, err
+	case refusal != nil:
+		r.step(gang.Unfit{UID: p.name, Refusal: refusal})
+		return false, nil
+	}
+	r.step(gang.Placed{UID: p.name, Task: task, Nodes: nodes})
+	return p.held != nil, nil
+}
+
+// plan places the members of a task, and holds what they get.
+func (r *jobRun) plan(task *gang.Task) (nodes map[string]string, refusal *gang.Refusal, err error) {
+	s := r.index.Snapshot()
+	g := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Within: task.Gang.Within}
+	for _, node := range task.Near {
+		if i, ok := s.Find(node); ok {
+			g.Near = append(g.Near, i)
+		}
+	}
+	for _, name := range task.Members {
+		g.Members = append(g.Members, gang.Member{Request: r.pods[name].ask})
+	}
+	plan, refusal, err := r.planner.Plan(g)
+	if err != nil || refusal != nil {
+		return nil, refusal, err
+	}
+	nodes = map[string]string{}
+	for i, name := range task.Members {
+		if at := plan.Placed[i]; at.Node >= 0 {
+			r.pods[name].held = &at
+			nodes[name] = s.Node(at.Node).Name
+			r.calls = append(r.calls, r.lines.Leave(name, r.now)...)
+		}
+		r.index.Arrive(&g.Members[i].Request)
+	}
+	return nodes, nil, nil
+}
+
+// alone places a pod by itself, or puts it into the line of those that ask for the
+// same.
+func (r *jobRun) alone(p *jobPod) (bool, error) {
+	tried, key := r.lines.Has(p.name), lineOf(p)
+	if !tried {
+		r.index.Arrive(&p.ask)
+	}
+	node, ok := r.index.Best(&p.ask)
+	if !ok {
+		if !tried {
+			r.index.Refuse(&p.ask)
+		}
+		r.calls = append(r.calls, r.lines.Join(p.ticket, key, host(r.index.Reasons(&p.ask)), r.now)...)
+		return false, nil
+	}
+	ahead, call := r.lines.First(p.ticket, key, r.now)
+	r.calls = append(r.calls, call...)
+	if ahead != "" {
+		r.calls = append(r.calls, r.lines.Yield(p.ticket, key, r.now)...)
+		return false, nil
+	}
+	at := placement.On(r.index, node, &p.ask)
+	if err := r.index.Snapshot().Assume(&at); err != nil {
+		return false, err
+	}
+	p.held = &at
+	return true, nil
+}
+
+// lineOf is equal for pods that fit the same nodes.
+func lineOf(p *jobPod) string { return fmt.Sprintf("%+v", p.ask) }
+
+// host reports whether some node lacks CPU, memory or room for pods.
+func host(counts []placement.Count) bool {
+	for _, c := range counts {
+		if c.Reason == placement.NotEnoughCPU || c.Reason == placement.NotEnoughMemory || c.Reason == placement.TooManyPods {
+			return true
+		}
+	}
+	return false
+}
