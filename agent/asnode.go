@@ -41,7 +41,7 @@ func (a *asNode) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if second.StatusCode == http.StatusForbidden {
 		if !a.refused.Swap(true) {
-			a.log.Warn("the API server lets the agent read neither as its node nor as itself; apply deploy/agent.yaml of this version, and for Kubernetes before 1.36 deploy/agent-older.yaml as well", "path", r.URL.Path)
+			a.log.Warn("the API server lets the agent read neither as its node nor as itself; apply this version's deploy/agent.yaml, and for Kubernetes older than 1.36 also deploy/agent-older.yaml", "path", r.URL.Path)
 		}
 		if itself { // what the node lacks is what is to be granted
 			first, second = second, first
@@ -53,9 +53,9 @@ func (a *asNode) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.itself.Store(!itself)
 	a.allowed(nil)
 	if itself {
-		a.log.Info("the agent reads as its node: it sees its own pods alone", "node", a.node)
+		a.log.Info("the agent reads as its node, so it sees only its own pods", "node", a.node)
 	} else {
-		a.log.Warn("the API server does not let the agent read as its node, so it reads as itself, and may read every pod of the cluster; from Kubernetes 1.36 on deploy/agent.yaml is enough", "node", a.node)
+		a.log.Warn("the API server does not let the agent read as its node, so it reads as itself and can read every pod of the cluster; with Kubernetes 1.36 or newer, deploy/agent.yaml is enough", "node", a.node)
 	}
 	return second, nil
 }

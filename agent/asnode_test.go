@@ -45,13 +45,13 @@ func TestAnAgentReadsAsItsNodeWhereItMay(t *testing.T) {
 		{"as its node", "node", "GET", "GET node", 200, ""},
 		{"it writes as itself", "node", "PATCH", "PATCH itself", 200, ""},
 		{"a server that grants both sees the node", "node itself", "GET", "GET node", 200, ""},
-		{"neither may", "", "GET", "GET node,GET itself", 403, "deploy/agent-older.yaml as well"},
+		{"neither may", "", "GET", "GET node,GET itself", 403, "also deploy/agent-older.yaml"},
 		{"neither may, which is said once", "", "GET", "GET node,GET itself", 403, ""},
 		{"an older server", "itself", "GET", "GET node,GET itself", 200, "so it reads as itself"},
 		{"an older server is remembered", "itself", "GET", "GET itself", 200, ""},
-		{"the server is upgraded, and the wider rights are taken away", "node", "GET", "GET itself,GET node", 200, "it sees its own pods alone"},
+		{"the server is upgraded, and the wider rights are taken away", "node", "GET", "GET itself,GET node", 200, "so it sees only its own pods"},
 		{"which is remembered, too", "node itself", "GET", "GET node", 200, ""},
-		{"neither may any more", "", "GET", "GET node,GET itself", 403, "deploy/agent-older.yaml as well"},
+		{"neither may any more", "", "GET", "GET node,GET itself", 403, "also deploy/agent-older.yaml"},
 	} {
 		s.mu.Lock()
 		s.may, s.requests = c.may, nil

@@ -52,7 +52,7 @@ func (a *agent) beside(resource, detail string) {
 // for itself: at the agent's start nothing has been heard of one that serves, and of a
 // resource that the agent does not offer never.
 func (a *agent) rival(ctx context.Context) string {
-	const stays = "; nothing is done to the GPUs, as it may give them to pods at any time"
+	const stays = "; the GPUs are not changed, because it can allocate them to pods at any time"
 	if a.others.any() {
 		return "another device plugin serves GPUs of this node" + stays
 	}

@@ -55,7 +55,7 @@ func (a *agent) connect(g *group) error {
 	})
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("make a client for the cluster: %w", err)
+		return fmt.Errorf("create a client for the cluster: %w", err)
 	}
 	c := &cluster{
 		client: client, plugin: newLatest[string](), geometry: newLatest[string](),
@@ -190,7 +190,7 @@ func (a *agent) publish(g *group) error {
 			case <-c.anew:
 			}
 			if err := a.write(ctx); err != nil && ctx.Err() == nil {
-				a.o.Log.Warn("the node is not labelled yet", "error", err)
+				a.o.Log.Warn("the node is not labeled yet", "error", err)
 				time.AfterFunc(retryWrite, c.nudge)
 			}
 		}

@@ -63,7 +63,7 @@ func TestBesideAnotherPluginNothingIsDoneToTheGPUs(t *testing.T) {
 		served      int // GPUs by MPS
 	}{
 		{"", "", 1},
-		{"another", "another device plugin serves GPUs of this node; nothing is done to the GPUs, as it may give them to pods at any time", 0},
+		{"another", "another device plugin serves GPUs of this node; the GPUs are not changed, because it can allocate them to pods at any time", 0},
 		{"", "", 1},
 	} {
 		a.beside("nvidia.com/gpu", c.detail)

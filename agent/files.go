@@ -75,9 +75,9 @@ func (a *agent) watchFake(g *group) {
 			case err.Error() != said:
 				said = err.Error()
 				if errors.Is(err, os.ErrNotExist) { // of which the child says nothing: it may come back
-					a.o.Log.Warn("the fake GPUs stay as they are", "error", err)
+					a.o.Log.Warn("the fake GPUs are unchanged", "error", err)
 				}
-				a.nodeEvent("Warning", "InvalidFakeGPUs", said+"; the GPUs stay as they are")
+				a.nodeEvent("Warning", "InvalidFakeGPUs", said+"; the GPUs are unchanged")
 			}
 		}
 		return nil

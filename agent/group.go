@@ -41,7 +41,7 @@ func (g *group) again(log *slog.Logger, what string, tell func(error), part func
 			}
 			if err.Error() != said {
 				said = err.Error()
-				log.Warn(what+"; it is tried again", "error", err)
+				log.Warn(what+"; retrying", "error", err)
 				tell(err)
 			}
 			if time.Since(began) > againMost {

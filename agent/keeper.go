@@ -185,12 +185,12 @@ func (k *keeper) take(f fetched) {
 	case errors.Is(f.err, context.Canceled):
 		return
 	case f.err != nil:
-		k.log.Warn("the driver was not read; it is asked again when its process is back", "error", f.err)
+		k.log.Warn("cannot read the driver; it is read again when its process is back", "error", f.err)
 		k.unread = f.err.Error()
 		k.listen(k.status())
 		return
 	case f.snapshot.Failed != "" && k.seen:
-		k.log.Warn("the driver cannot be read any more", "why", f.snapshot.Failed)
+		k.log.Warn("the driver can no longer be read", "why", f.snapshot.Failed)
 		k.unread = f.snapshot.Failed
 		k.tell(k.health.Inventory(nil, f.asked))
 		k.apply()
@@ -353,8 +353,8 @@ func (k *keeper) apply() {
 	s := k.status()
 	if s.InForce && (k.seen || k.snapshot.Failed != "") {
 		if err := k.offers.SetGPUs(s.Snapshot, s.Healthy, s.Settings); err != nil {
-			k.log.Error("the GPUs cannot be offered as configured; what was offered before stays", "error", err)
-			k.say("Warning", "InvalidPluginConfig", fmt.Sprintf("the GPUs cannot be offered as configured; what was offered before stays: %v", err))
+			k.log.Error("the GPUs cannot be offered as configured; the previous offer stays", "error", err)
+			k.say("Warning", "InvalidPluginConfig", fmt.Sprintf("the GPUs cannot be offered as configured; the previous offer stays: %v", err))
 		}
 	}
 	k.listen(s)

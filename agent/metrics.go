@@ -55,7 +55,7 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) {
 
 // notServed tells whoever looks after the node that there are no metrics.
 func (a *agent) notServed(err error) {
-	a.nodeEvent("Warning", "MetricsNotServed", err.Error()+"; it is tried again, and devices are given out as before")
+	a.nodeEvent("Warning", "MetricsNotServed", err.Error()+"; retrying. Devices are still allocated")
 }
 
 // followMetricsFile reads which metrics are asked for, now and whenever the file
@@ -68,7 +68,7 @@ func (a *agent) followMetricsFile(g *group, set func(exporter.Fields, []exporter
 		var faults []exporter.Fault
 		data, err := readFile("--metrics-file", path)
 		if err != nil {
-			faults = []exporter.Fault{{Reason: exporter.LeftOutUnread, Text: err.Error() + "; the metrics stay as they were, at first the default set"}}
+			faults = []exporter.Fault{{Reason: exporter.LeftOutUnread, Text: err.Error() + "; the previous metrics are served, at first the default set"}}
 		} else {
 			fields, faults = exporter.ParseFields(path, data)
 		}

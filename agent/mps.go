@@ -80,7 +80,7 @@ func (a *agent) mpsEdits(shares []sharing.Device) (*cdi.ContainerEdits, error) {
 	for _, uuid := range order {
 		g, _, ok := s.Snapshot.Find(uuid)
 		if !ok {
-			return nil, fmt.Errorf("GPU %s is not there", uuid)
+			return nil, fmt.Errorf("GPU %s does not exist", uuid)
 		}
 		if why := a.mps.Unhealthy()[uuid]; why != "" {
 			return nil, errors.New(why)

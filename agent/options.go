@@ -91,17 +91,17 @@ func (o Options) Validate() error {
 	case o.NodeName == "":
 		return fmt.Errorf("--node-name is empty: give the name of this node's Node object, in a pod by the downward API (spec.nodeName)")
 	case o.Pods != PodsAPI && o.Pods != PodsKubelet:
-		return fmt.Errorf("--pods %q: it is %s or %s", o.Pods, PodsAPI, PodsKubelet)
+		return fmt.Errorf("invalid --pods %q: must be %s or %s", o.Pods, PodsAPI, PodsKubelet)
 	case o.Pods == PodsKubelet && o.KubeletURL == "":
 		return fmt.Errorf("--kubelet-url is empty: with --pods kubelet give the kubelet's address, such as https://127.0.0.1:10250")
 	case !slices.Contains([]string{api.AllocationCommitted, api.AllocationKubelet}, o.Allocation):
-		return fmt.Errorf("--allocation %q: it is %s or %s", o.Allocation, api.AllocationCommitted, api.AllocationKubelet)
+		return fmt.Errorf("invalid --allocation %q: must be %s or %s", o.Allocation, api.AllocationCommitted, api.AllocationKubelet)
 	case o.Allocation == api.AllocationKubelet && o.Required:
-		return fmt.Errorf("--commitments-required goes with --allocation %s: otherwise the kubelet's choice stands", api.AllocationCommitted)
+		return fmt.Errorf("--commitments-required needs --allocation %s: otherwise the kubelet chooses devices", api.AllocationCommitted)
 	case len(o.Child) == 0:
-		return fmt.Errorf("no program reads the driver: give --nvml-program")
+		return fmt.Errorf("no program to read the driver: set --nvml-program")
 	case o.Interval < 0:
-		return fmt.Errorf("--interval %s: it is not less than 0", o.Interval)
+		return fmt.Errorf("invalid --interval %s: must be 0 or more", o.Interval)
 	case o.Pods == PodsKubelet && o.MIGFile != "":
 		return fmt.Errorf("--mig-config-file needs the node's label, which --pods kubelet does not read")
 	}

@@ -38,12 +38,12 @@ func Run(ctx context.Context, o Options) error {
 		}
 		err := g.wait()
 		if errors.Is(err, errLate) {
-			o.Log.Info("the first settings that are not refused; all begins anew with them")
+			o.Log.Info("first valid settings; restarting with them")
 			late = &a.status.Load().Settings
 			continue
 		}
 		if err == nil {
-			o.Log.Info("the agent has ended; containers run on")
+			o.Log.Info("the agent has stopped; containers keep running")
 		}
 		return err
 	}

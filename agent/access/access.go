@@ -61,14 +61,14 @@ func (o Options) Check(asks bool) error {
 	case err != nil:
 		return err
 	case (o.CertFile == "") != (o.KeyFile == ""):
-		return errors.New("--tls-cert-file and --tls-private-key-file go together")
+		return errors.New("--tls-cert-file and --tls-private-key-file must be set together")
 	case o.WebConfig != "" && o.CertFile != "":
-		return errors.New("--web-config-file says which certificate is served: leave out --tls-cert-file and --tls-private-key-file")
+		return errors.New("--web-config-file already names the certificate: remove --tls-cert-file and --tls-private-key-file")
 	case o.WebConfig != "":
 		_, err := readWebConfig(o.WebConfig)
 		return err
 	case !plain && !asks:
-		return fmt.Errorf("--listen %s: without an API server there is nobody to ask who may read the metrics; give --web-config-file, or --listen %s%s for everyone", o.Address, Plain, address)
+		return fmt.Errorf("--listen %s: without an API server, the agent cannot check who may read the metrics: set --web-config-file, or --listen %s%s to serve everyone", o.Address, Plain, address)
 	}
 	return nil
 }

@@ -203,7 +203,7 @@ func TestPlainOnlyWhereItIsChosen(t *testing.T) {
 		{name: "a loopback address", address: "127.0.0.1:9400", api: true, plain: true},
 		{name: "localhost", address: "localhost:9400", plain: true},
 		{name: "a loopback address that is to be secured", address: "https://127.0.0.1:9400", api: true},
-		{name: "nobody to ask", address: ":9400", err: "--listen :9400: without an API server there is nobody to ask who may read the metrics; give --web-config-file, or --listen http://:9400 for everyone"},
+		{name: "nobody to ask", address: ":9400", err: "--listen :9400: without an API server, the agent cannot check who may read the metrics: set --web-config-file, or --listen http://:9400 to serve everyone"},
 		{name: "no address", address: "9400", api: true, err: `--listen "9400": address 9400: missing port in address; write host:port, such as :9400`},
 	} {
 		o := Options{Address: c.address}
@@ -245,7 +245,7 @@ func TestPlainOnlyWhereItIsChosen(t *testing.T) {
 			}
 		}
 	}
-	if _, err := New(Options{Address: ":0", API: (&judge{}).client(), CertFile: "c"}); err == nil || !strings.Contains(err.Error(), "go together") {
+	if _, err := New(Options{Address: ":0", API: (&judge{}).client(), CertFile: "c"}); err == nil || !strings.Contains(err.Error(), "must be set together") {
 		t.Errorf("a certificate without a key: %v", err)
 	}
 }

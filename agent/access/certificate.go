@@ -33,7 +33,7 @@ func (o Options) certificate() (*tls.Config, error) {
 	}
 	own, err := selfSigned(host)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate for the metrics: %w", err)
+		return nil, fmt.Errorf("create a certificate for the metrics: %w", err)
 	}
 	c.Certificates = []tls.Certificate{own}
 	return c, nil

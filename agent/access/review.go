@@ -79,14 +79,14 @@ func (r *reviewer) guard(next http.Handler) http.Handler {
 		token, audience := sent(req)
 		if token == "" || len(token) > longestSent {
 			w.Header().Set("WWW-Authenticate", challenge)
-			http.Error(w, "the metrics name pods: send the token of a ServiceAccount that may get the nonResourceURL "+path+", as the ClusterRole "+api.MetricsRole+" allows", http.StatusUnauthorized)
+			http.Error(w, "metrics contain pod names: send the token of a ServiceAccount that can get the nonResourceURL "+path+", as the ClusterRole "+api.MetricsRole+" allows", http.StatusUnauthorized)
 			return
 		}
 		k, err := r.ask(req.Context(), token, audience)
 		switch {
 		case err != nil:
 			w.Header().Set("Retry-After", "5")
-			http.Error(w, "the API server could not be asked who you are", http.StatusServiceUnavailable)
+			http.Error(w, "the API server did not answer the token review", http.StatusServiceUnavailable)
 		case k.verdict == stranger:
 			w.Header().Set("WWW-Authenticate", challenge)
 			http.Error(w, "the API server does not know this token", http.StatusUnauthorized)
@@ -156,7 +156,7 @@ func (r *reviewer) forget() {
 	delete(r.known, oldest)
 }
 
-var errTooMany = errors.New("too many callers whom the API server must be asked about")
+var errTooMany = errors.New("too many new callers to check at the API server; try again later")
 
 // review asks the API server who has a token, and whether they may get /metrics.
 func (r *reviewer) review(ctx context.Context, token, audience string) (known, error) {
@@ -171,7 +171,7 @@ func (r *reviewer) review(ctx context.Context, token, audience string) (known, e
 	}
 	who, err := r.api.AuthenticationV1().TokenReviews().Create(ctx, who, metav1.CreateOptions{})
 	if err != nil {
-		return known{}, fmt.Errorf("ask the API server whose token it is: %w", err)
+		return known{}, fmt.Errorf("review a token at the API server: %w", err)
 	}
 	if !who.Status.Authenticated || audience != "" && len(who.Status.Audiences) == 0 {
 		return known{verdict: stranger}, nil
@@ -188,7 +188,7 @@ func (r *reviewer) review(ctx context.Context, token, audience string) (known, e
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return known{}, fmt.Errorf("ask the API server whether %s may get %s: %w", user.Username, path, err)
+		return known{}, fmt.Errorf("check at the API server whether %s can get %s: %w", user.Username, path, err)
 	}
 	if !may.Status.Allowed {
 		return known{verdict: forbidden, user: user.Username}, nil
@@ -206,6 +206,6 @@ func (r *reviewer) complain(ctx context.Context, err error) {
 	}
 	r.mu.Unlock()
 	if due && ctx.Err() == nil {
-		r.log.Warn("a scrape was not answered", "error", err)
+		r.log.Warn("a scrape failed", "error", err)
 	}
 }

@@ -71,13 +71,13 @@ func (f *webs) current() *web {
 	next, err := readWebConfig(f.path)
 	switch {
 	case err != nil:
-		f.log.Warn("the web configuration stays as it was", "error", err)
+		f.log.Warn("the web configuration is unchanged", "error", err)
 	case (next.tls == nil) != (f.now.tls == nil):
-		f.log.Warn("the web configuration stays as it was: TLS begins and ends with the agent; restart it", "file", f.path)
+		f.log.Warn("the web configuration is unchanged: TLS cannot be turned on or off while the agent runs; restart it", "file", f.path)
 	default:
 		f.now, f.marks = next, next.marks()
 		clear(f.right)
-		f.log.Info("the web configuration is read again", "file", f.path)
+		f.log.Info("reloaded the web configuration", "file", f.path)
 	}
 	return f.now
 }

@@ -128,7 +128,7 @@ func (w *web) check(dir string) error {
 func (w *web) content(field, text, file, dir string) ([]byte, error) {
 	switch {
 	case text != "" && file != "":
-		return nil, bad(field+"_file", "is given twice, as text and as file", "keep one of them")
+		return nil, bad(field+"_file", "is set twice, as text and as file", "keep one of them")
 	case file == "":
 		if text == "" {
 			return nil, nil
@@ -193,9 +193,9 @@ func (w *web) clients(dir string) error {
 	case err != nil:
 		return err
 	case ca == nil && (kind == tls.RequireAndVerifyClientCert || kind == tls.VerifyClientCertIfGiven):
-		return bad("tls_server_config.client_auth_type", "verifies certificates of clients without a certificate authority", "add client_ca_file")
+		return bad("tls_server_config.client_auth_type", "verifies client certificates without a certificate authority", "add client_ca_file")
 	case ca != nil && kind == tls.NoClientCert:
-		return bad("tls_server_config.client_ca_file", "has no effect: no certificate is asked of clients", "add client_auth_type: RequireAndVerifyClientCert")
+		return bad("tls_server_config.client_ca_file", "has no effect: clients are not asked for a certificate", "add client_auth_type: RequireAndVerifyClientCert")
 	case ca != nil:
 		w.tls.ClientCAs = x509.NewCertPool()
 		if !w.tls.ClientCAs.AppendCertsFromPEM(ca) {
@@ -206,7 +206,7 @@ func (w *web) clients(dir string) error {
 		return nil
 	}
 	if kind != tls.RequireAnyClientCert && kind != tls.RequireAndVerifyClientCert {
-		return bad("tls_server_config.client_allowed_sans", "has no effect: clients may come without a certificate", "add client_auth_type: RequireAndVerifyClientCert")
+		return bad("tls_server_config.client_allowed_sans", "has no effect: a client certificate is not required", "add client_auth_type: RequireAndVerifyClientCert")
 	}
 	w.tls.VerifyConnection = func(s tls.ConnectionState) error { // also of sessions that are resumed
 		if len(s.PeerCertificates) == 0 || !slices.ContainsFunc(names(s.PeerCertificates[0]), func(n string) bool { return slices.Contains(t.ClientSANs, n) }) {

@@ -90,7 +90,7 @@ func TestWhatAnotherPluginGaveMeanwhileIsGivenToNobodyElse(t *testing.T) {
 			w.must(w.admit(p, token))
 			w.runs(p, "c", "2")
 			if err := w.admit(q); err == nil {
-				w.refused(q, "c", notice.ReasonTaken, "the others are held or committed")
+				w.refused(q, "c", notice.ReasonTaken, "all others are allocated or committed")
 			}
 			w.tidy()
 			if got := w.holders(); got != "before/c 0, beside/c 1, p/c 2" {
@@ -292,7 +292,7 @@ func TestNothingIsOfferedBeforeItIsKnownWhatAnotherPluginGave(t *testing.T) {
 		}
 		w.offers(whole, 2, 0, 0)
 	}
-	want := "Warning GivenDevicesUnknown: no GPU of this node is offered: it is not known which GPUs other device plugins gave to pods: the kubelet's checkpoint has an unknown format"
+	want := "Warning GivenDevicesUnknown: this node offers no GPUs: cannot tell which GPUs other device plugins allocated to pods: the kubelet's checkpoint has an unknown format"
 	if len(told) != 1 || !strings.HasPrefix(told[0], want) {
 		t.Errorf("told is %q, want once %q", told, want)
 	}

@@ -77,10 +77,10 @@ func New(ctx context.Context, o Options) (*Node, error) {
 		othersUnknown: errNotRead,
 	}
 	if err := os.MkdirAll(o.CDIDir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of CDI specs: %w", err)
+		return nil, fmt.Errorf("create the CDI spec directory: %w", err)
 	}
 	locked, err := cdi.Lock(ctx, o.CDIDir, func(path string) {
-		n.log.Info("another agent runs on this node, waiting for its end", "lock", path)
+		n.log.Info("another agent runs on this node; waiting for it to exit", "lock", path)
 	})
 	if err != nil {
 		return nil, err
@@ -142,13 +142,13 @@ func (n *Node) Run(ctx context.Context) error {
 		case <-again:
 		case <-n.driver.Stale():
 			if err := n.readDriver(ctx); err != nil && ctx.Err() == nil {
-				n.log.Warn("the driver's CDI spec cannot be had yet", "error", err)
+				n.log.Warn("the driver's CDI spec is not available yet", "error", err)
 			}
 			continue
 		}
 		again = nil
 		if err := n.Tidy(ctx); err != nil && ctx.Err() == nil {
-			n.log.Warn("pods, or what they were given, cannot be read; what is held stays so until they can", "error", err)
+			n.log.Warn("cannot read pods or their allocations; every allocation stays until then", "error", err)
 			again = time.After(tidyAgain)
 		}
 	}

@@ -84,7 +84,7 @@ func (n *Node) readOthers(ctx context.Context) error {
 		n.reported = false
 		return nil
 	}
-	err = fmt.Errorf("it is not known which GPUs other device plugins gave to pods: %w", err)
+	err = fmt.Errorf("cannot tell which GPUs other device plugins allocated to pods: %w", err)
 	if !n.reported && ctx.Err() == nil {
 		n.reported = true
 		n.events.GivenDevicesUnknown(err)

@@ -108,7 +108,7 @@ func TestTwoPodsOnOneTokenAreToldApartByWhoLives(t *testing.T) {
 	w.must(w.admit(p, "gpu-0"))
 	w.held[held{"uid-dead", "c", whole}] = left
 	w.checkpoint()
-	w.refused(p, "c", notice.ReasonAmbiguous, "which it has given to pods")
+	w.refused(p, "c", notice.ReasonAmbiguous, "which it has allocated to several pods")
 	w.pods.remove("uid-dead", true)
 	w.runs(p, "c", "1")
 }
@@ -229,7 +229,7 @@ func TestMemoryLimitsAreTheDriversWhereItHasThem(t *testing.T) {
 	})
 	w.must(w.admit(p))
 	w.runs(p, "a", "1")
-	if len(limits) > 0 || len(w.events) != 1 || !strings.Contains(w.events[0], "NoMemoryLimit: nothing keeps the pod to its 10240 MiB of GPU "+w.uuid(1)+": the node has no cgroup v2") {
+	if len(limits) > 0 || len(w.events) != 1 || !strings.Contains(w.events[0], "NoMemoryLimit: the pod is not limited to its 10240 MiB of GPU "+w.uuid(1)+": the node has no cgroup v2") {
 		t.Errorf("without cgroup v2: limits %v, events %v", limits, w.events)
 	}
 	w.runs(p, "b", "1")
@@ -261,7 +261,7 @@ func TestACommitmentThatTheKubeletNeverAsksForIsTold(t *testing.T) {
 	for range 2 {
 		w.must(w.node.Tidy(context.Background()))
 	}
-	want := "kai Warning NoGPUGiven: container c runs without the GPU that is committed to it: it asks for it by none of the resources that this node serves (nvidia.com/gpu, nvidia.com/gpu-memory)"
+	want := "kai Warning NoGPUGiven: container c runs without the GPU that is committed to it: it requests none of the resources that this node serves (nvidia.com/gpu, nvidia.com/gpu-memory)"
 	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], want) {
 		t.Errorf("events are %q, want %q", w.events, want)
 	}

@@ -28,7 +28,7 @@ func (n *Node) PreStart(ctx context.Context, resource string, ids []string) erro
 		return err // once ctx is done, the kubelet does not wait for the answer
 	}
 	n.refusals.Add(err)
-	n.log.Warn("a container does not start", "resource", resource, "error", err)
+	n.log.Warn("refused to start a container", "resource", resource, "error", err)
 	return err
 }
 
@@ -49,13 +49,13 @@ func (n *Node) preStart(ctx context.Context, resource string, ids []string) erro
 	}
 	// The kubelet has written down all that it allocated before these IDs.
 	if err := n.readOthers(ctx); err != nil && !n.holds(uid) {
-		return notice.Refuse(notice.ReasonPodUnknown, "%w; the container starts by itself once it is", err)
+		return notice.Refuse(notice.ReasonPodUnknown, "%w; the container starts automatically once it can", err)
 	}
 	q.All, q.Starting = all, starting
 	var driver *cdi.DriverSpec
 	if q.Committed != nil || n.byCDI() {
 		if driver, err = n.driver.Spec(ctx); err != nil {
-			return notice.Refuse(notice.ReasonDriver, "%w; the container starts by itself once it answers", err)
+			return notice.Refuse(notice.ReasonDriver, "%w; the container starts automatically once it answers", err)
 		}
 	}
 	err = n.hold(q, driver)
@@ -80,7 +80,7 @@ func (n *Node) hold(q *ledger.Request, driver *cdi.DriverSpec) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.ledger.Ready() {
-		return notice.Refuse(notice.ReasonDriver, "the node's GPUs are not known yet; the container starts by itself once they are")
+		return notice.Refuse(notice.ReasonDriver, "the node's GPUs are not known yet; the container starts automatically once they are")
 	}
 	r, err := n.ledger.Reserve(q)
 	if err != nil {
@@ -133,7 +133,7 @@ func (n *Node) request(ctx context.Context, uid string) (*ledger.Request, error)
 			if q := n.remembered(uid); q != nil {
 				return q, nil
 			}
-			return nil, notice.Refuse(notice.ReasonPodUnknown, "pod %s cannot be read: %w; the container starts by itself once it can", uid, err)
+			return nil, notice.Refuse(notice.ReasonPodUnknown, "pod %s cannot be read: %w; the container starts automatically once it can", uid, err)
 		case pod == nil && fresh:
 			return nil, notice.Refuse(notice.ReasonPodUnknown, "the kubelet starts a container of pod %s, which is not a pod of this node", uid)
 		case err != nil || pod == nil:
@@ -163,7 +163,7 @@ func (n *Node) readPods(ctx context.Context, q *ledger.Request) (err error) {
 		return nil
 	}
 	if q.Others, err = n.o.Pods.Pods(ctx, false); err != nil {
-		return notice.Refuse(notice.ReasonPodUnknown, "the pods of this node cannot be read: %w; the container starts by itself once they can", err)
+		return notice.Refuse(notice.ReasonPodUnknown, "the pods of this node cannot be read: %w; the container starts automatically once they can", err)
 	}
 	return nil
 }
@@ -192,16 +192,16 @@ func (n *Node) mayGoWithout(pod *v1.Pod) error {
 	id := pod.Namespace + "/" + pod.Name
 	switch by := pod.Spec.SchedulerName; {
 	case n.o.Required:
-		return notice.Refuse(notice.ReasonMissing, "pod %s asks for GPUs and has no devices committed in %s, which this node requires: let Berth's scheduler place it (spec.schedulerName is %q)",
+		return notice.Refuse(notice.ReasonMissing, "pod %s requests GPUs but has no devices committed in %s, which this node requires: let Berth's scheduler place it (spec.schedulerName is %q)",
 			id, api.AnnotationDevices, by)
 	case slices.Contains(n.o.SchedulerNames, by):
-		return notice.Refuse(notice.ReasonMissing, "pod %s asks for GPUs and has no devices committed in %s: %s commits them when it binds a pod, so leave spec.nodeName out%s",
+		return notice.Refuse(notice.ReasonMissing, "pod %s requests GPUs but has no devices committed in %s: %s commits them when it binds a pod, so do not set spec.nodeName%s",
 			id, api.AnnotationDevices, by, notice.Reschedule)
 	}
 	for _, part := range request.Parts(pod) {
 		for _, a := range part.Asks {
 			if size, _, ok := a.ShareOf(); ok {
-				return notice.Refuse(notice.ReasonMissing, "container %s of pod %s asks for a share of a GPU (%s: %s), which only Berth's scheduler gives out, and it has committed none in %s: leave spec.nodeName out and let Berth's scheduler place the pod",
+				return notice.Refuse(notice.ReasonMissing, "container %s of pod %s requests a share of a GPU (%s: %s), which only Berth's scheduler can allocate, but has none committed in %s: do not set spec.nodeName, and let Berth's scheduler place the pod",
 					part.Name, id, a.Resource, size, api.AnnotationDevices)
 			}
 		}

@@ -179,7 +179,7 @@ func TestACommitmentThatCannotBeKeptKeepsTheContainerFromStarting(t *testing.T) 
 		{
 			"no commitment where Berth's scheduler has bound it",
 			func(_ *world, p *v1.Pod) *v1.Pod { delete(p.Annotations, api.AnnotationDevices); return p },
-			notice.ReasonMissing, "pod default/p asks for GPUs and has no devices committed in berth.dev/devices: berth-scheduler commits them when it binds a pod",
+			notice.ReasonMissing, "pod default/p requests GPUs but has no devices committed in berth.dev/devices: berth-scheduler commits them when it binds a pod",
 		},
 		{
 			"an annotation that is no JSON",
@@ -191,7 +191,7 @@ func TestACommitmentThatCannotBeKeptKeepsTheContainerFromStarting(t *testing.T) 
 			func(w *world, p *v1.Pod) *v1.Pod {
 				return commits(p, map[string][]string{"c": {w.uuid(1), w.uuid(2)}})
 			},
-			notice.ReasonMalformed, "2 devices are named for c, which asks for 1; delete the pod to have it placed anew",
+			notice.ReasonMalformed, "2 devices are named for c, which asks for 1; delete the pod to have it rescheduled",
 		},
 		{
 			"a container that is not there",
@@ -265,7 +265,7 @@ func TestACommitmentThatCannotBeKeptKeepsTheContainerFromStarting(t *testing.T) 
 			if list := w.specs(); len(list) != 1 {
 				t.Errorf("spec files are %v, want the first pod's alone", list)
 			}
-			// What was wrong is put right, and the container starts by itself.
+			// What was wrong is put right, and the container starts automatically.
 			w.pods.err, w.healthy[w.uuid(1)] = nil, true
 			w.options.DriverCDI = func(context.Context) ([]byte, error) { return driverCDI(w.snapshot) }
 			if tt.reason == notice.ReasonDriver {
@@ -321,11 +321,11 @@ func TestAPodsCommitmentCannotBeExchangedOnceItHasStarted(t *testing.T) {
 	w.must(w.admit(p))
 	w.runs(p, "c", "2")
 	w.pods.put(commits(p, map[string][]string{"c": {w.uuid(3)}}), true)
-	w.refused(p, "c", notice.ReasonMalformed, "are others than those that it was given when it first started")
+	w.refused(p, "c", notice.ReasonMalformed, "have changed since it first started")
 	bare := p.DeepCopy()
 	bare.Annotations = nil
 	w.pods.put(bare, true)
-	w.refused(p, "c", notice.ReasonMalformed, "are others than those")
+	w.refused(p, "c", notice.ReasonMalformed, "have changed since it first started")
 	w.pods.put(p, true)
 	w.runs(p, "c", "2")
 }
@@ -337,7 +337,7 @@ func TestAContainerDoesNotStartAgainOnAGPUThatHasFailed(t *testing.T) {
 	w.runs(p, "c", "2")
 	w.healthy[w.uuid(2)] = false
 	w.set()
-	w.refused(p, "c", notice.ReasonUnhealthy, "is unhealthy: the container starts by itself once it is well")
+	w.refused(p, "c", notice.ReasonUnhealthy, "is unhealthy: the container starts automatically once it is healthy")
 	w.healthy[w.uuid(2)] = true
 	w.set()
 	w.runs(p, "c", "2")

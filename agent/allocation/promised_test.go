@@ -89,7 +89,7 @@ func TestOnADrainedGPUStartThoseAloneWhoAreWaitedFor(t *testing.T) {
 	}
 	waits := func(p *v1.Pod) {
 		t.Helper()
-		w.refused(p, "c", notice.ReasonUnhealthy, "is unhealthy: the container starts by itself once it is well")
+		w.refused(p, "c", notice.ReasonUnhealthy, "is unhealthy: the container starts automatically once it is healthy")
 	}
 	early := on1("early")
 	drain(w.uuid(1))

@@ -136,7 +136,7 @@ func (s *storm) explain(p *v1.Pod, err error) {
 		if !ill {
 			s.t.Fatalf("pod %s: %v; but all GPUs are well", p.Name, err)
 		}
-	case strings.Contains(text, "held by"), strings.Contains(text, " left of "), strings.Contains(text, "are held or committed"):
+	case strings.Contains(text, "held by"), strings.Contains(text, " left of "), strings.Contains(text, "are allocated or committed"):
 		if len(s.started) == 0 && len(s.pending) == 0 && len(s.ghosts) == 0 {
 			s.t.Fatalf("pod %s: %v; but nobody holds anything", p.Name, err)
 		}

@@ -89,7 +89,7 @@ func (n *Node) release(uid string) {
 // the pod's alone. n.mu is held.
 func (n *Node) removeSpec(nonce string) {
 	if err := n.specs.Remove(nonce); err != nil {
-		n.log.Warn("a CDI spec that is not in use any more stays", "error", err)
+		n.log.Warn("cannot remove an unused CDI spec", "error", err)
 	}
 }
 

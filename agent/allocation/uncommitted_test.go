@@ -62,7 +62,7 @@ func TestAPodWithoutACommitmentWaitsForAGPUThatIsFree(t *testing.T) {
 	w.runs(share, "c", "0")
 	p := pod("p", asks("c", whole, 1))
 	w.must(w.admit(p))
-	w.refused(p, "c", notice.ReasonTaken, "container c of pod default/p cannot have its devices of nvidia.com/gpu, the others are held or committed")
+	w.refused(p, "c", notice.ReasonTaken, "container c of pod default/p cannot get its devices of nvidia.com/gpu; all others are allocated or committed")
 	w.end(share)
 	w.runs(p, "c", "0")
 }
@@ -71,7 +71,7 @@ func TestSharesOfMemoryAreForCommittedPodsAlone(t *testing.T) {
 	w := newWorld(t, product(t, a100, 2)).start()
 	p := pod("p", asks("c", memory, 6))
 	w.must(w.admit(p))
-	w.refused(p, "c", notice.ReasonMissing, "container c of pod default/p asks for a share of a GPU (nvidia.com/gpu-memory: 6 GiB), which only Berth's scheduler gives out")
+	w.refused(p, "c", notice.ReasonMissing, "container c of pod default/p requests a share of a GPU (nvidia.com/gpu-memory: 6 GiB), which only Berth's scheduler can allocate")
 }
 
 func TestANodeThatRequiresCommitments(t *testing.T) {

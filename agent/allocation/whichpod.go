@@ -31,7 +31,7 @@ func (n *Node) findPod(ctx context.Context, resource string, ids []string) ([]ch
 		return mine, err
 	}
 	if n.o.PodResources != "" {
-		n.log.Warn("the kubelet's checkpoint does not tell, asking for its pods' resources", "error", err)
+		n.log.Warn("the kubelet's checkpoint does not name the pod; asking the pod-resources API", "error", err)
 		if entries, err = n.podResources(ctx); err != nil {
 			return nil, notice.Refuse(notice.ReasonPodUnknown, "%w", err)
 		}
@@ -41,9 +41,9 @@ func (n *Node) findPod(ctx context.Context, resource string, ids []string) ([]ch
 		err = n.checkOneAnswer(mine)
 	}
 	if err == nil && len(mine) == 0 {
-		err = notice.Refuse(notice.ReasonPodUnknown, "the kubelet asks for %s of %s and does not say for which container; it asks again by itself", notice.List(ids), resource)
+		err = notice.Refuse(notice.ReasonPodUnknown, "the kubelet starts a container with %s of %s but does not say which; it retries automatically", notice.List(ids), resource)
 	} else if err != nil && !notice.Is(err) {
-		err = notice.Refuse(notice.ReasonPodUnknown, "%w; give the agent the kubelet's pod-resources socket", err)
+		err = notice.Refuse(notice.ReasonPodUnknown, "%w; mount the kubelet's pod-resources directory into the agent's container", err)
 	}
 	return mine, err
 }
@@ -65,7 +65,7 @@ func (n *Node) entriesOfPod(ctx context.Context, entries []checkpoint.Entry, res
 		return nil, nil
 	case 1:
 	default:
-		return nil, notice.Refuse(notice.ReasonAmbiguous, "the kubelet asks for %s of %s, which it has given to pods %s: delete all of these but one", notice.List(ids), resource, notice.List(uids))
+		return nil, notice.Refuse(notice.ReasonAmbiguous, "the kubelet starts a container with %s of %s, which it has allocated to several pods: delete all but one of %s", notice.List(ids), resource, notice.List(uids))
 	}
 	var mine []checkpoint.Entry
 	for _, e := range entries {
@@ -91,7 +91,7 @@ func (n *Node) checkOneAnswer(entries []checkpoint.Entry) error {
 	for i := range entries {
 		e := &entries[i]
 		if len(n.answers.For(e.Resource, e.DeviceIDs)) > 1 {
-			return notice.Refuse(notice.ReasonAmbiguous, "container %s of pod %s shares devices of %s with an init container, and the kubelet's checkpoint, which tells them apart, cannot be read: delete the pod, or give it no init container with GPUs",
+			return notice.Refuse(notice.ReasonAmbiguous, "container %s of pod %s shares devices of %s with an init container, and the kubelet's checkpoint, which distinguishes them, cannot be read: delete the pod, or remove GPUs from its init containers",
 				e.Container, e.PodUID, e.Resource)
 		}
 	}

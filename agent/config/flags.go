@@ -107,7 +107,7 @@ func (p *parser) listStrategies(n *yaml.Node) ([]string, *strictyaml.Error) {
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
 		if given = []string{n.Value}; strings.Contains(n.Value, ",") { // as the flag and its variable are written
 			given = list(n.Value)
-			p.warn(path, "a list in one text; it is read as one", "write a list: ["+strings.Join(given, ", ")+"]")
+			p.warn(path, "a list in one string; it is read as a list", "write a list: ["+strings.Join(given, ", ")+"]")
 		}
 	default:
 		if n.Kind != yaml.SequenceNode || strictyaml.NewDecoder(p.file).Decode(n, path, &given) != nil {

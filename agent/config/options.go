@@ -39,32 +39,32 @@ func Options() []Option { return slices.Clone(options) }
 var options = []Option{
 	flagText("mig-strategy", "flags.migStrategy", "how MIG devices are offered: none, single or mixed (default none)",
 		func(d *document) *string { return &d.Flags.MIGStrategy }, "MIG_STRATEGY", "GFD_MIG_STRATEGY"),
-	flagBool("fail-on-init-error", "flags.failOnInitError", "end where the driver cannot be read at start, instead of waiting (default true)",
+	flagBool("fail-on-init-error", "flags.failOnInitError", "exit if the driver cannot be read at startup, instead of waiting (default true)",
 		func(d *document) *bool { return &d.Flags.FailOnInitError }, "FAIL_ON_INIT_ERROR", "GFD_FAIL_ON_INIT_ERROR"),
 	{
-		Flag: "mps-root", Env: []string{"MPS_ROOT"}, Path: "flags.mpsRoot", Usage: "folder on the host for pipes and logs of MPS (default " + DefaultMPSRoot + ")",
+		Flag: "mps-root", Env: []string{"MPS_ROOT"}, Path: "flags.mpsRoot", Usage: "directory on the host for the pipes and logs of MPS (default " + DefaultMPSRoot + ")",
 		set: func(d *document, text string) error { d.Flags.MPSRoot = &text; return nil },
 	},
 	flagText("nvidia-driver-root", "flags.nvidiaDriverRoot", "where the driver's files are on the host (default /)",
 		func(d *document) *string { return &d.Flags.DriverRoot }, "NVIDIA_DRIVER_ROOT"),
-	flagText("nvidia-dev-root", "flags.nvidiaDevRoot", "folder on the host that has dev/nvidia0 and so on (default that of nvidia-driver-root)",
+	flagText("nvidia-dev-root", "flags.nvidiaDevRoot", "directory on the host that has dev/nvidia0 and so on (default: nvidia-driver-root)",
 		func(d *document) *string { return &d.Flags.DevRoot }, "NVIDIA_DEV_ROOT"),
-	flagBool("gdrcopy-enabled", "flags.gdrcopyEnabled", "give containers the devices of GDRCopy",
+	flagBool("gdrcopy-enabled", "flags.gdrcopyEnabled", "add to containers the devices of GDRCopy",
 		func(d *document) *bool { return &d.Flags.GDRCopy }, "GDRCOPY_ENABLED"),
-	flagBool("gds-enabled", "flags.gdsEnabled", "give containers the devices of GPUDirect Storage",
+	flagBool("gds-enabled", "flags.gdsEnabled", "add to containers the devices of GPUDirect Storage",
 		func(d *document) *bool { return &d.Flags.GDS }, "GDS_ENABLED"),
-	flagBool("mofed-enabled", "flags.mofedEnabled", "give containers the devices of Mellanox OFED",
+	flagBool("mofed-enabled", "flags.mofedEnabled", "add to containers the devices of Mellanox OFED",
 		func(d *document) *bool { return &d.Flags.MOFED }, "MOFED_ENABLED"),
 	flagBool("use-node-feature-api", "flags.useNodeFeatureAPI", "labels by objects of Node Feature Discovery (default true)",
 		func(d *document) *bool { return &d.Flags.UseNodeFeatureAPI }, "GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API"),
 	flagText("device-discovery-strategy", "flags.deviceDiscoveryStrategy", "how GPUs are found: auto, nvml, tegra or vfio (default auto)",
 		func(d *document) *string { return &d.Flags.DeviceDiscoveryStrategy }, "DEVICE_DISCOVERY_STRATEGY"),
 
-	flagBool("pass-device-specs", "flags.plugin.passDeviceSpecs", "give device nodes to the kubelet too",
+	flagBool("pass-device-specs", "flags.plugin.passDeviceSpecs", "also return device nodes to the kubelet",
 		func(d *document) *bool { return &d.Flags.Plugin.PassDeviceSpecs }, "PASS_DEVICE_SPECS"),
 	{
 		Flag: "device-list-strategy", Env: []string{"DEVICE_LIST_STRATEGY"}, Path: "flags.plugin.deviceListStrategy",
-		Usage: "how a container is told of its devices: envvar, volume-mounts, cdi-annotations, cdi-cri, with commas between (default envvar)",
+		Usage: "how containers get their devices: envvar, volume-mounts, cdi-annotations, or cdi-cri, comma-separated (default envvar)",
 		set: func(d *document, text string) error {
 			n := yaml.Node{Kind: yaml.SequenceNode}
 			for _, s := range list(text) {
@@ -76,17 +76,17 @@ var options = []Option{
 	},
 	flagText("device-id-strategy", "flags.plugin.deviceIDStrategy", "what devices are called in a container: uuid or index (default uuid)",
 		func(d *document) *string { return &d.Flags.Plugin.DeviceIDStrategy }, "DEVICE_ID_STRATEGY"),
-	flagText("cdi-annotation-prefix", "flags.plugin.cdiAnnotationPrefix", "how annotations of cdi-annotations begin (default cdi.k8s.io/)",
+	flagText("cdi-annotation-prefix", "flags.plugin.cdiAnnotationPrefix", "prefix of the annotations of cdi-annotations (default cdi.k8s.io/)",
 		func(d *document) *string { return &d.Flags.Plugin.CDIAnnotationPrefix }, "CDI_ANNOTATION_PREFIX"),
 	flagText("nvidia-cdi-hook-path", "flags.plugin.nvidiaCTKPath", "nvidia-ctk or nvidia-cdi-hook on the host (default /usr/bin/nvidia-ctk)",
 		func(d *document) *string { return &d.Flags.Plugin.CTKPath }, "NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"),
-	flagText("container-driver-root", "flags.plugin.containerDriverRoot", "where the agent sees the driver's files itself (default /driver-root)",
+	flagText("container-driver-root", "flags.plugin.containerDriverRoot", "where the agent itself sees the driver's files (default /driver-root)",
 		func(d *document) *string { return &d.Flags.Plugin.ContainerDriverRoot }, "DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"),
-	flagText("shared-devices-allocation-policy", "flags.plugin.sharedDevicesAllocationPolicy", "which GPU shares are taken of: distributed or packed (default distributed)",
+	flagText("shared-devices-allocation-policy", "flags.plugin.sharedDevicesAllocationPolicy", "from which GPU shares are allocated: distributed or packed (default distributed)",
 		func(d *document) *string { return &d.Flags.Plugin.AllocationPolicy }, "SHARED_DEVICES_ALLOCATION_POLICY"),
 
 	flagBool("oneshot", "flags.gfd.oneshot", "write labels once", func(d *document) *bool { return &d.Flags.GFD.Oneshot }, "GFD_ONESHOT"),
-	flagBool("no-timestamp", "flags.gfd.noTimestamp", "leave out the label nvidia.com/gfd.timestamp",
+	flagBool("no-timestamp", "flags.gfd.noTimestamp", "omit the label nvidia.com/gfd.timestamp",
 		func(d *document) *bool { return &d.Flags.GFD.NoTimestamp }, "GFD_NO_TIMESTAMP"),
 	{
 		Flag: "sleep-interval", Env: []string{"GFD_SLEEP_INTERVAL"}, Path: "flags.gfd.sleepInterval", Usage: "time between labels, or infinite (default 60s)",
@@ -106,7 +106,7 @@ var options = []Option{
 			for _, s := range list(text) {
 				id, err := strconv.Atoi(s)
 				if err != nil {
-					return fmt.Errorf("must be whole numbers with commas between, found %q", text)
+					return fmt.Errorf("must be comma-separated whole numbers, found %q", text)
 				}
 				ids = append(ids, id)
 			}
@@ -114,16 +114,16 @@ var options = []Option{
 			return nil
 		},
 	},
-	flagBool("imex-required", "imex.required", "do not start a container that cannot have its IMEX channel",
+	flagBool("imex-required", "imex.required", "do not start a container that cannot get its IMEX channel",
 		func(d *document) *bool { return &d.Imex.Required }, "IMEX_REQUIRED"),
 
 	flagText("kubelet-socket", "", "the kubelet's registration socket (default "+DefaultKubeletSocket+")",
 		func(d *document) *string { return &d.beside.KubeletSocket }, "KUBELET_SOCKET"),
-	flagWords("cdi-feature-flags", "features of CDI specs, with commas between", func(d *document) *[]string { return &d.beside.CDIFeatureFlags }, "CDI_FEATURE_FLAGS"),
-	flagWords("cdi-disable-hooks", "hooks to leave out of CDI specs, with commas between, or all", func(d *document) *[]string { return &d.beside.CDIDisableHooks }, "CDI_DISABLE_HOOKS"),
-	flagXids("disable-health-checks", "Xid errors that do not make a GPU unhealthy: all, or numbers with commas between",
+	flagWords("cdi-feature-flags", "features of CDI specs, comma-separated", func(d *document) *[]string { return &d.beside.CDIFeatureFlags }, "CDI_FEATURE_FLAGS"),
+	flagWords("cdi-disable-hooks", "hooks to omit from CDI specs, comma-separated, or all", func(d *document) *[]string { return &d.beside.CDIDisableHooks }, "CDI_DISABLE_HOOKS"),
+	flagXids("disable-health-checks", "Xid errors that do not make a GPU unhealthy: all, or comma-separated numbers",
 		func(d *document) *health.Codes { return &d.beside.Health.Disable }, "DP_DISABLE_HEALTHCHECKS"),
-	flagXids("enable-health-checks", "Xid errors that do, whatever disable-health-checks says: all, or numbers",
+	flagXids("enable-health-checks", "Xid errors that do, even if disable-health-checks lists them: all, or numbers",
 		func(d *document) *health.Codes { return &d.beside.Health.Enable }, "DP_ENABLE_HEALTHCHECKS"),
 }
 
@@ -152,7 +152,7 @@ func flagWords(flag, usage string, at func(*document) *[]string, env ...string) 
 	}}
 }
 
-// flagXids makes an option of Xids. The plugin leaves aside what is no number; here
+// flagXids makes an option of Xids. The plugin leaves aside what is not a number; here
 // that is refused.
 func flagXids(flag, usage string, at func(*document) *health.Codes, env ...string) Option {
 	return Option{Flag: flag, Env: env, Usage: usage, set: func(d *document, text string) error {
@@ -165,7 +165,7 @@ func flagXids(flag, usage string, at func(*document) *health.Codes, env ...strin
 			case s == "xids":
 				x.Xids = true
 			case err != nil || n <= 0:
-				return fmt.Errorf("must be all, xids, or Xid numbers with commas between, found %q", s)
+				return fmt.Errorf("must be all, xids, or comma-separated Xid numbers, found %q", s)
 			default:
 				x.Some = append(x.Some, n)
 			}
@@ -196,7 +196,7 @@ func (p *parser) override(values []Value) *strictyaml.Error {
 	for _, v := range values {
 		i := slices.IndexFunc(options, func(o Option) bool { return o.Flag == v.Flag })
 		if i < 0 {
-			panic("config: no option is called " + v.Flag)
+			panic("config: unknown option " + v.Flag)
 		}
 		o := options[i]
 		if o.Path != "" {

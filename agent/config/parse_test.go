@@ -85,7 +85,7 @@ imex: {channelIDs: [0], required: true}
 		{name: "a device list strategy as text, a sleep as a number", text: "flags: {plugin: {deviceListStrategy: volume-mounts}, gfd: {sleepInterval: 60000000000}}"},
 		{
 			name: "device list strategies with commas", text: `flags: {plugin: {deviceListStrategy: "envvar,cdi-annotations"}}`,
-			warnings: []string{"f.yaml:1: flags.plugin.deviceListStrategy: a list in one text; it is read as one; write a list: [envvar, cdi-annotations]"},
+			warnings: []string{"f.yaml:1: flags.plugin.deviceListStrategy: a list in one string; it is read as a list; write a list: [envvar, cdi-annotations]"},
 		},
 		{name: "what the plugin ignores", text: `resources:
   gpus:
@@ -188,7 +188,7 @@ func TestParseRefuses(t *testing.T) {
 		},
 		{
 			"both strategies", "sharing:\n  timeSlicing: {resources: [{name: gpu, replicas: 2}]}\n  mps: {resources: [{name: gpu, replicas: 2}]}",
-			"f.yaml:1: sharing: mps and timeSlicing are both there, and NVIDIA's plugin would use mps and not say so; remove one of them",
+			"f.yaml:1: sharing: mps and timeSlicing are both set, and NVIDIA's plugin would use mps without a warning; remove one of them",
 		},
 		{"no name", resource("{replicas: 2}"), at + ": no resource name specified; add name: nvidia.com/gpu"},
 		{"no replicas", resource("{name: gpu}"), at + ": no replicas specified; add replicas: 2, or more"},

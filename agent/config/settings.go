@@ -21,14 +21,14 @@ type Settings struct {
 	// FailOnInitError ends the agent where the driver cannot be read at its
 	// start. False waits until it can be. Default true, as the plugin's.
 	FailOnInitError bool
-	// MPSRoot is the folder on the host for pipes and logs of MPS, which
+	// MPSRoot is the directory on the host for the pipes and logs of MPS, which
 	// containers get mounted. Default DefaultMPSRoot.
 	MPSRoot string
 	// DriverRoot is where the driver's files are, on the host. Default "/".
 	DriverRoot string
 	// DevRoot is the folder that has dev/nvidia0 and so on. Default DriverRoot.
 	DevRoot string
-	// GDRCopy, GDS and MOFED give containers the devices of GPUDirect RDMA copy,
+	// GDRCopy, GDS and MOFED add to containers the devices of GPUDirect RDMA copy,
 	// GPUDirect Storage and Mellanox OFED. Default false.
 	GDRCopy, GDS, MOFED bool
 	// Discovery is how GPUs are found: "auto", "nvml", "tegra" or "vfio".
@@ -127,7 +127,7 @@ type Health struct {
 func DefaultSettings() Settings {
 	s, _, err := ParseSettings("", nil)
 	if err != nil {
-		panic("config: the defaults are refused: " + err.Error())
+		panic("config: invalid defaults: " + err.Error())
 	}
 	return s
 }

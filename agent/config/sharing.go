@@ -44,7 +44,7 @@ func (p *parser) sharing() *strictyaml.Error {
 	p.out.Strategy = gpu.SharingTimeSlicing
 	if mps := p.doc.Sharing.MPS; mps != nil {
 		if s != nil {
-			return p.fail("sharing", "mps and timeSlicing are both there, and NVIDIA's plugin would use mps and not say so", "remove one of them")
+			return p.fail("sharing", "mps and timeSlicing are both set, and NVIDIA's plugin would use mps without a warning", "remove one of them")
 		}
 		s, kind = mps, "mps"
 		p.out.Strategy = gpu.SharingMPS

@@ -125,7 +125,7 @@ func (p *plugin) forgive() {
 	p.foreign.close()
 	p.foreign, p.strikes, p.returnAt = nil, 0, time.Time{}
 	p.list.mute(false)
-	p.opts.Log.Info("the other device plugin of this resource has gone", "resource", p.resource)
+	p.opts.Log.Info("the other device plugin of this resource is gone", "resource", p.resource)
 	p.opts.Foreign(p.resource, "")
 }
 
@@ -174,7 +174,7 @@ func (p *plugin) readCheckpoint(ctx context.Context, now time.Time) {
 	case len(others) == 0:
 		p.strikes = 0
 		p.stop(0)
-		p.fail(errors.New("the kubelet has dropped the resource and still reads its devices"))
+		p.fail(errors.New("the kubelet has dropped the resource but still reads its devices"))
 		p.ensureAt = now.Add(max(p.opts.times.gap, p.delay))
 	default:
 		p.yieldUnseen(ctx, others)

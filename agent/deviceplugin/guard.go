@@ -27,7 +27,7 @@ func (p *plugin) guard(ctx context.Context, what string, call func(context.Conte
 			if r := recover(); r != nil {
 				p.opts.Counters.Panics.Add(1)
 				p.opts.Log.Error("handler panicked", "resource", p.resource, "call", what, "panic", r, "stack", string(debug.Stack()))
-				done <- fmt.Errorf("the node agent has a bug: %s of %s stopped at %q; its log has the rest", what, p.resource, fmt.Sprint(r))
+				done <- fmt.Errorf("the node agent has a bug: %s of %s stopped at %q; see its log", what, p.resource, fmt.Sprint(r))
 			}
 		}()
 		done <- call(ctx)

@@ -188,7 +188,7 @@ func (p *plugin) step(ctx context.Context) {
 		p.comeBack(ctx, now)
 	}
 	if due(&p.confirmAt, now) {
-		p.fail(errors.New("the kubelet accepted the registration and does not read the devices"))
+		p.fail(errors.New("the kubelet accepted the registration but does not read the devices"))
 	}
 	if due(&p.ensureAt, now) {
 		p.ensure(ctx)

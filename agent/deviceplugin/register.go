@@ -19,7 +19,7 @@ import (
 
 // errAway says that there is no kubelet now. One that starts makes its socket
 // anew, which ends the waiting at once.
-var errAway = errors.New("the kubelet is away")
+var errAway = errors.New("the kubelet cannot be reached")
 
 // longer gives the next delay after a failure.
 func (p *plugin) longer() time.Duration {
@@ -112,7 +112,7 @@ func (p *plugin) register(ctx context.Context) error {
 		Version: v1beta1.Version, Endpoint: filepath.Base(p.path), ResourceName: p.resource, Options: callOptions(),
 	})
 	if status.Code(err) == codes.Unavailable {
-		return fmt.Errorf("%w: it ended while the resource was registered", errAway)
+		return fmt.Errorf("%w: it exited while the resource was being registered", errAway)
 	}
 	if err != nil {
 		return fmt.Errorf("register with the kubelet: %s", status.Convert(err).Message())
@@ -125,7 +125,7 @@ func (p *plugin) register(ctx context.Context) error {
 // connect gives a connection to the kubelet that is open.
 func (p *plugin) connect(ctx context.Context, path string) (*grpc.ClientConn, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no kubelet.sock in %s; either it does not run, or its folder is not the one mounted here", errAway, p.opts.Dir)
+		return nil, fmt.Errorf("%w: there is no kubelet.sock in %s; either it does not run, or another directory is mounted here", errAway, p.opts.Dir)
 	}
 	conn, err := dial(path)
 	if err != nil {
@@ -137,7 +137,7 @@ func (p *plugin) connect(ctx context.Context, path string) (*grpc.ClientConn, er
 		}
 		if s == connectivity.TransientFailure || !conn.WaitForStateChange(ctx, s) {
 			_ = conn.Close() // it never was open
-			return nil, fmt.Errorf("%w: nobody answers at its socket %s", errAway, path)
+			return nil, fmt.Errorf("%w: nothing answers at its socket %s", errAway, path)
 		}
 	}
 	return conn, nil

@@ -186,7 +186,7 @@ func TestAFileInTheWayIsNamedAndLeft(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said := newLog("is in the way of a socket and is none: remove it")
+	said := newLog("exists but is not a socket: remove it")
 	serve(t, deviceplugin.Options{Dir: dir, Log: said.logger()}.Quick(), offering(gpus, "gpu", 8))
 	said.await(t)
 	if err := os.Remove(path); err != nil {

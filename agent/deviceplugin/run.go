@@ -32,7 +32,7 @@ func Run(ctx context.Context, o Options, n Node) error {
 	}
 	defer w.Close()
 	if err := removeStale(o.Dir, o.Prefix); err != nil {
-		o.Log.Warn("old sockets are left", "err", err) // listen will say more
+		o.Log.Warn("cannot remove old sockets", "err", err) // listen will say more
 	}
 	outer := ctx
 	ctx, end := context.WithCancelCause(ctx)
@@ -57,7 +57,7 @@ func Run(ctx context.Context, o Options, n Node) error {
 			}
 			r.file(e)
 		case err := <-w.Errors: // events were lost, so all may have happened
-			o.Log.Warn("watching the kubelet's folder", "err", err)
+			o.Log.Warn("watching the kubelet's directory", "err", err)
 			r.tell(kubeletCame | socketGone | strangerCame | checkpointNoted)
 		}
 	}
@@ -68,11 +68,11 @@ func watch(dir string) (*fsnotify.Watcher, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no folder %s: is this a node with a kubelet, and is its folder mounted here at the same path?", dir)
+		return nil, fmt.Errorf("directory %s does not exist: does this node run a kubelet, and is its directory mounted here at the same path?", dir)
 	case err != nil:
-		return nil, fmt.Errorf("look at the kubelet's folder: %w", err)
+		return nil, fmt.Errorf("read the kubelet's directory: %w", err)
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is not a folder: give the one that holds the kubelet's kubelet.sock", dir)
+		return nil, fmt.Errorf("%s is not a directory: use the one that contains kubelet.sock", dir)
 	}
 	w, err := fsnotify.NewWatcher()
 	if err == nil {

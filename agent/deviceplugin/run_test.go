@@ -132,14 +132,14 @@ func TestWhatGoesWrongReachesUsersAsASentence(t *testing.T) {
 		{
 			name:     "a panic in PreStart is an error, and the plugin lives on",
 			preStart: func(context.Context, []string) error { panic("index out of range") },
-			want:     `desc = berth: the node agent has a bug: PreStartContainer of nvidia.com/gpu stopped at "index out of range"; its log has the rest`,
+			want:     `desc = berth: the node agent has a bug: PreStartContainer of nvidia.com/gpu stopped at "index out of range"; see its log`,
 		},
 		{
 			name: "a panic in Allocate fails the pod with a sentence",
 			allocate: func(context.Context, []string) (*v1beta1.ContainerAllocateResponse, error) {
 				panic("nil map")
 			},
-			want: `UnexpectedAdmissionError: Allocate failed due to rpc error: code = FailedPrecondition desc = berth: the node agent has a bug: Allocate of nvidia.com/gpu stopped at "nil map"; its log has the rest, which is unexpected`,
+			want: `UnexpectedAdmissionError: Allocate failed due to rpc error: code = FailedPrecondition desc = berth: the node agent has a bug: Allocate of nvidia.com/gpu stopped at "nil map"; see its log, which is unexpected`,
 		},
 		{
 			name: "a device that is not known fails the pod",
@@ -250,8 +250,8 @@ func TestRunSaysWhatIsWrongWithTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, want := range map[string]string{
-		"/nonexistent/device-plugins": "no folder /nonexistent/device-plugins: is this a node with a kubelet, and is its folder mounted here at the same path?",
-		file:                          file + " is not a folder: give the one that holds the kubelet's kubelet.sock",
+		"/nonexistent/device-plugins": "directory /nonexistent/device-plugins does not exist: does this node run a kubelet, and is its directory mounted here at the same path?",
+		file:                          file + " is not a directory: use the one that contains kubelet.sock",
 	} {
 		err := deviceplugin.Run(wait(t), deviceplugin.Options{Dir: dir}, offering(gpus, "gpu", 1))
 		if err == nil || err.Error() != want {
@@ -275,7 +275,7 @@ func TestRunEndsWhenTheFolderIsRemoved(t *testing.T) {
 			t.Fatal("the folder could not be removed")
 		}
 	}
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "was removed: start the node agent again") {
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "was removed: restart the node agent") {
 		t.Errorf("Run = %v, want an error that says what to do", err)
 	}
 }

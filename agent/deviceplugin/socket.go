@@ -22,7 +22,7 @@ var errTaken = errors.New("a running process serves this socket")
 // errNoFolder says that the folder of the sockets was removed. Where it is
 // mounted into a container, the one that the kubelet makes in its place is
 // never seen there.
-var errNoFolder = errors.New("was removed: start the node agent again, so that it gets the kubelet's new folder")
+var errNoFolder = errors.New("was removed: restart the node agent, which then gets the kubelet's new directory")
 
 // socketNames are the socket names of a resource: ours, and the one that
 // NVIDIA's plugin uses. nvidia.com/mig-1g.10gb has berth-nvidia-mig-1g.10gb.sock
@@ -52,13 +52,13 @@ type socket struct {
 func listen(path string) (*socket, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
-			return nil, fmt.Errorf("%s is in the way of a socket and is none: remove it", path)
+			return nil, fmt.Errorf("%s exists but is not a socket: remove it", path)
 		}
 		if served(path) {
 			return nil, fmt.Errorf("%s: %w", path, errTaken)
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("remove a socket that nobody serves: %w", err)
+			return nil, fmt.Errorf("remove an unused socket: %w", err)
 		}
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -66,9 +66,9 @@ func listen(path string) (*socket, error) {
 	case errors.Is(err, syscall.ENOSPC):
 		return nil, fmt.Errorf("no space for a socket: free some on the file system of %s: %w", filepath.Dir(path), err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
-		return nil, fmt.Errorf("no socket can be made: the agent has to run as root with %s mounted writable: %w", filepath.Dir(path), err)
+		return nil, fmt.Errorf("cannot create a socket: the agent must run as root with %s mounted writable: %w", filepath.Dir(path), err)
 	case errors.Is(err, syscall.EINVAL):
-		return nil, fmt.Errorf("no socket can be made: the path may have 107 characters, this one has %d: %w", len(path), err)
+		return nil, fmt.Errorf("cannot create a socket: its path can have 107 characters at most, this one has %d: %w", len(path), err)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s %w", filepath.Dir(path), errNoFolder)
 	case err != nil:
@@ -128,7 +128,7 @@ func removeStale(dir, prefix string) error {
 			continue
 		}
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove a socket that nobody serves: %w", err)
+			return fmt.Errorf("remove an unused socket: %w", err)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func (t tree) left(path string) bool {
 }
 
 // errGuarded says that an exporter gives its metrics to those alone who may read them.
-var errGuarded = errors.New("the exporter asks who reads its metrics")
+var errGuarded = errors.New("the exporter requires authentication")
 
 // scrape counts the series of GPUs of an exporter. One with TLS at an address for HTTP
 // is asked again with it; whose certificate it has does not matter on this machine.

@@ -236,7 +236,7 @@ func TestMetrics(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
 	defer server.Close()
 	o := doctor.Options{Root: t.TempDir(), Metrics: server.URL, Fake: true}
-	if got := find(t, doctor.Run(t.Context(), o), "metrics"); got.Status != doctor.OK || !strings.Contains(got.Seen, "2 series") {
+	if got := find(t, doctor.Run(t.Context(), o), "metrics"); got.Status != doctor.OK || !strings.Contains(got.Seen, "2 GPU series") {
 		t.Errorf("%+v, want ok with 2 series", got)
 	}
 	body = ""
@@ -246,7 +246,7 @@ func TestMetrics(t *testing.T) {
 	guarded := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) }))
 	defer guarded.Close()
 	o.Metrics = strings.Replace(guarded.URL, "https://", "http://", 1)
-	if got := find(t, doctor.Run(t.Context(), o), "metrics"); got.Status != doctor.OK || !strings.Contains(got.Seen, "to those alone who may read them") {
+	if got := find(t, doctor.Run(t.Context(), o), "metrics"); got.Status != doctor.OK || !strings.Contains(got.Seen, "only to clients that may read them") {
 		t.Errorf("an exporter with TLS that asks: %+v, want ok", got)
 	}
 	o.Metrics = server.URL

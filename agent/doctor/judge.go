@@ -13,7 +13,7 @@ import (
 func Judge(f Facts) []Finding {
 	var out []Finding
 	if f.Fake {
-		out = append(out, ok("gpus", "fake GPUs: nothing of NVIDIA's is needed"))
+		out = append(out, ok("gpus", "fake GPUs: nothing from NVIDIA is needed"))
 	} else {
 		out = append(out, judgeCards(f), judgeModule(f), judgeLibrary(f))
 	}
@@ -74,10 +74,10 @@ func judgeCards(f Facts) Finding {
 		return fail(name, "no NVIDIA GPU on the PCI bus",
 			"see lspci -d 10de: on the host; in a virtual machine, pass a GPU through; on a node without GPUs, keep the agent away with a node selector")
 	case by["nouveau"] > 0:
-		return fail(name, gpus(by["nouveau"])+" held by the nouveau driver",
+		return fail(name, gpus(by["nouveau"])+" bound to the nouveau driver",
 			"write \"blacklist nouveau\" and \"options nouveau modeset=0\" to /etc/modprobe.d/nouveau.conf, rebuild the initramfs, restart the node")
 	case by["vfio-pci"] > 0:
-		return warn(name, fmt.Sprintf("%d of %s held by vfio-pci, for virtual machines", by["vfio-pci"], gpus(len(f.Cards))),
+		return warn(name, fmt.Sprintf("%d of %s bound to vfio-pci, for virtual machines", by["vfio-pci"], gpus(len(f.Cards))),
 			"containers cannot use them; bind them to the nvidia driver if they should")
 	case by[""] > 0 && f.Kernel != "":
 		return fail(name, fmt.Sprintf("%d of %s without a kernel driver", by[""], gpus(len(f.Cards))),
@@ -126,8 +126,8 @@ func judgeLibrary(f Facts) Finding {
 	case f.Library == "" && f.answers():
 		return ok(name, "found by the agent, %s", f.Snapshot.Driver)
 	case f.Library == "":
-		return fail(name, "libnvidia-ml.so.1 is not in any of the usual folders",
-			"install the driver's user space (its package or driver container); where it lies elsewhere, name the folder with --container-driver-root")
+		return fail(name, "libnvidia-ml.so.1 is not in any of the usual directories",
+			"install the driver's user space (its package or driver container); if it is elsewhere, name the directory with --container-driver-root")
 	case f.Kernel != "" && f.Kernel != f.Library:
 		return fail(name, fmt.Sprintf("library %s, kernel module %s: the driver was changed since the module was loaded", f.Library, f.Kernel),
 			"drain the node and restart it; or stop all users of the GPUs, rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia, and modprobe nvidia")
@@ -148,7 +148,7 @@ func judgeDriver(f Facts) Finding {
 	if why != "" {
 		do := "see the findings above; then nvidia-smi on the host"
 		if f.Kernel != "" && f.Kernel == f.Library {
-			do = "the driver is in order on the host, so the agent does not see it: mount the host's root into its container and name it with --container-driver-root (no nvidia runtime is needed)"
+			do = "the driver works on the host, but the agent does not see it: mount the host's root into its container and name it with --container-driver-root (no nvidia runtime is needed)"
 		}
 		return fail(name, why, do)
 	}
@@ -222,7 +222,7 @@ func judgeSwitch(f Facts) []Finding {
 		return nil
 	}
 	if !f.Fabric {
-		return []Finding{fail("fabric-manager", "NVSwitches, and no Fabric Manager", "install nvidia-fabricmanager of the driver's very version, and systemctl enable --now nvidia-fabricmanager")}
+		return []Finding{fail("fabric-manager", "NVSwitches, and no Fabric Manager", "install nvidia-fabricmanager in exactly the driver's version, and systemctl enable --now nvidia-fabricmanager")}
 	}
 	return []Finding{ok("fabric-manager", "running")}
 }
@@ -255,12 +255,12 @@ func judgeMIG(f Facts) []Finding {
 	case ampere > 0 && drm:
 		return []Finding{warn(name, "nvidia_drm is loaded: the MIG mode of "+gpus(ampere)+" cannot be changed while it is", "if MIG is to be switched on or off here: rmmod nvidia_drm nvidia_modeset, or restart the node after the change")}
 	}
-	return []Finding{ok(name, "%s can be cut by MIG", gpus(capable))}
+	return []Finding{ok(name, "%s can be partitioned with MIG", gpus(capable))}
 }
 
 func judgeXids(f Facts) []Finding {
 	if len(f.Xids) == 0 {
 		return nil
 	}
-	return []Finding{warn("xids", "the kernel's log has Xid "+strings.Join(f.Xids, ", "), "find what each means in NVIDIA's Xid catalog; the agent keeps GPUs with a fatal one from pods until they are well")}
+	return []Finding{warn("xids", "the kernel's log has Xid "+strings.Join(f.Xids, ", "), "find what each means in NVIDIA's Xid catalog; the agent allocates no GPU with a fatal one until it has recovered")}
 }

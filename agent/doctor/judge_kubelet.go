@@ -13,7 +13,7 @@ import (
 func judgeKubelet(f Facts) Finding {
 	const name = "kubelet"
 	for _, path := range slices.Sorted(maps.Keys(f.Kubelet.Unreadable)) {
-		return warn(name, fmt.Sprintf("%s: %v", path, f.Kubelet.Unreadable[path]), "run as root; a damaged checkpoint is written anew when the kubelet restarts")
+		return warn(name, fmt.Sprintf("%s: %v", path, f.Kubelet.Unreadable[path]), "run as root; the kubelet rewrites a damaged checkpoint when it restarts")
 	}
 	switch {
 	case !f.Kubelet.Dir:
@@ -21,7 +21,7 @@ func judgeKubelet(f Facts) Finding {
 	case !f.Kubelet.Socket:
 		return fail(name, deviceplugin.Dir+" has no kubelet.sock", "the kubelet is not running: systemctl status kubelet")
 	}
-	return ok(name, "takes device plugins")
+	return ok(name, "accepts device plugins")
 }
 
 // judgePlugin asks who offers GPUs to the kubelet.
@@ -35,25 +35,25 @@ func judgePlugin(f Facts) Finding {
 		offered = append(offered, fmt.Sprintf("%d x %s", k.Registered[resource], resource))
 	}
 	list := strings.Join(offered, ", ")
-	const remove = "take NVIDIA's device plugin away (kubectl -n kube-system delete daemonset nvidia-device-plugin-daemonset, or devicePlugin.enabled=false in the GPU operator); a socket left behind can be removed"
+	const remove = "remove NVIDIA's device plugin (kubectl -n kube-system delete daemonset nvidia-device-plugin-daemonset, or devicePlugin.enabled=false in the GPU operator); a socket left behind can be removed"
 	switch {
 	case len(k.Own) > 0 && len(k.Foreign) > 0:
 		return fail(name, "the agent and another plugin offer GPUs: "+strings.Join(append(slices.Clone(k.Own), k.Foreign...), ", "), remove)
 	case len(k.Foreign) > 0:
 		return warn(name, "another plugin offers GPUs: "+strings.Join(k.Foreign, ", "), "before the agent serves this node, "+remove)
 	case len(k.Own) == 0 && total == 0:
-		return warn(name, "nobody offers GPUs to the kubelet", "start berth agent; where it runs, see its log")
+		return warn(name, "no GPU device plugin is registered with the kubelet", "start berth agent; if it runs, see its log")
 	case len(k.Own) == 0:
-		return warn(name, "the kubelet remembers "+list+", and nobody serves it", "start berth agent; where it runs, see its log")
+		return warn(name, "the kubelet remembers "+list+", but no plugin serves it", "start berth agent; if it runs, see its log")
 	case total == 0:
-		return warn(name, "the agent is there, and the kubelet has no device of it", "see the agent's log, and kubectl describe node")
+		return warn(name, "the agent runs, but the kubelet has no device from it", "see the agent's log, and kubectl describe node")
 	}
 	return ok(name, "the kubelet has %s", list)
 }
 
 func judgePodResources(f Facts) Finding {
 	if f.Kubelet.PodResources {
-		return ok("pod-resources", "answers who holds what")
+		return ok("pod-resources", "reports which pods use which devices")
 	}
 	return warn("pod-resources", "/var/lib/kubelet/pod-resources/kubelet.sock is not there", "mount the folder into the agent's container; with another kubelet --root-dir it lies there")
 }
@@ -63,11 +63,11 @@ func judgeMetrics(f Facts) Finding {
 	const name = "metrics"
 	switch {
 	case errors.Is(f.MetricsErr, errGuarded):
-		return ok(name, "%s answers, and gives its metrics to those alone who may read them", f.MetricsURL)
+		return ok(name, "%s answers, and serves its metrics only to clients that may read them", f.MetricsURL)
 	case f.MetricsErr != nil:
 		return warn(name, f.MetricsErr.Error(), "see whether berth agent runs on this node, and whether another exporter holds its port")
 	case f.MetricsCount == 0:
-		return warn(name, f.MetricsURL+" has no metrics of GPUs", "see the finding on the driver, and the agent's log")
+		return warn(name, f.MetricsURL+" serves no GPU metrics", "see the finding on the driver, and the agent's log")
 	}
-	return ok(name, "%s gives %d series of GPUs", f.MetricsURL, f.MetricsCount)
+	return ok(name, "%s serves %d GPU series", f.MetricsURL, f.MetricsCount)
 }

@@ -25,7 +25,7 @@ func judgeToolkit(f Facts) Finding {
 func judgeRuntime(f Facts) Finding {
 	const name = "container-runtime"
 	r := f.Runtime
-	const without = "; or give devices without CDI, by --allocation=kubelet (committed devices are then not honoured)"
+	const without = "; or use --allocation=kubelet, which needs no CDI but ignores committed devices"
 	seen := strings.TrimSpace(r.Name + " " + r.Version)
 	switch {
 	case r.Name == "":
@@ -102,7 +102,7 @@ func judgeVisible(f Facts) Finding {
 	case r.NVIDIA == "":
 		return ok(name, "no NVIDIA runtime: NVIDIA_VISIBLE_DEVICES in an image does nothing")
 	case !f.Toolkit.EnvVar:
-		return ok(name, "containers without privileges cannot take GPUs by NVIDIA_VISIBLE_DEVICES")
+		return ok(name, "unprivileged containers cannot get GPUs through NVIDIA_VISIBLE_DEVICES")
 	case r.Default == r.NVIDIA:
 		return warn(name, "every image with NVIDIA_VISIBLE_DEVICES=all sees all GPUs of this node, also in pods that ask for none",
 			"set "+line+" in "+where+", or make runc the default runtime"+after)
@@ -121,5 +121,5 @@ func judgeMPS(f Facts) Finding {
 	if path, there := f.Tools["nvidia-cuda-mps-control"]; there {
 		return ok("mps", "%s", path)
 	}
-	return ok("mps", "nvidia-cuda-mps-control is not here; only sharing by MPS would need it")
+	return ok("mps", "nvidia-cuda-mps-control is not installed; only sharing with MPS needs it")
 }

@@ -24,7 +24,7 @@ var sources = map[string]string{ //nolint:gochecknoglobals // a table
 	"DCGM_FI_DEV_ROW_REMAP_FAILURE": "nvmlDeviceGetRemappedRows",
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE": "GPM GRAPHICS_UTIL; of a GPU without MIG nvmlDeviceGetUtilizationRates", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": "GPM ANY_TENSOR_UTIL",
 	"DCGM_FI_PROF_DRAM_ACTIVE": "GPM DRAM_BW_UTIL", "DCGM_FI_PROF_PCIE_TX_BYTES": "GPM PCIE_TX_PER_SEC", "DCGM_FI_PROF_PCIE_RX_BYTES": "GPM PCIE_RX_PER_SEC",
-	driverVersion: "nvmlSystemGetDriverVersion, as a label", "DCGM_EXP_XID_ERRORS_COUNT": "nvmlEventSetWait; always there", "DCGM_EXP_XID_ERRORS_TOTAL": "nvmlEventSetWait; always there",
+	driverVersion: "nvmlSystemGetDriverVersion, as a label", "DCGM_EXP_XID_ERRORS_COUNT": "nvmlEventSetWait; always present", "DCGM_EXP_XID_ERRORS_TOTAL": "nvmlEventSetWait; always present",
 }
 
 // Why a field of DCGM's is not served.
@@ -50,7 +50,7 @@ var elsewhere = map[string]string{ //nolint:gochecknoglobals // a table
 	"DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX": ofSwitch, "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_RX": ofSwitch,
 	"DCGM_FI_DEV_NVSWITCH_LINK_STATUS": ofSwitch, "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT": ofSwitch,
 	"DCGM_FI_DEV_CPU_UTIL_TOTAL": ofCPU, "DCGM_FI_DEV_CPU_TEMP_CURRENT": ofCPU, "DCGM_FI_DEV_CPU_POWER_UTIL_CURRENT": ofCPU,
-	"DCGM_EXP_CLOCK_EVENTS_COUNT": ofDCGM + "; DCGM_FI_DEV_CLOCKS_EVENT_REASONS is the mask it counts", "DCGM_EXP_GPU_HEALTH_STATUS": ofDCGM + "; berth_gpu_healthy says which devices may be given out",
+	"DCGM_EXP_CLOCK_EVENTS_COUNT": ofDCGM + "; DCGM_FI_DEV_CLOCKS_EVENT_REASONS is the mask it counts", "DCGM_EXP_GPU_HEALTH_STATUS": ofDCGM + "; berth_gpu_healthy says which devices can be allocated",
 	"DCGM_EXP_P2P_STATUS": ofDCGM,
 }
 

@@ -253,9 +253,9 @@ func (c *Collector) pods(ctx context.Context, s *nvml.Snapshot) map[string][]Pod
 		}
 		if said != c.told {
 			if c.told = said; err != nil {
-				c.o.Log.Warn("pods that Berth has not placed are missing in the metrics", "error", err)
+				c.o.Log.Warn("the metrics lack pods that Berth did not place", "error", err)
 			} else {
-				c.o.Log.Info("the kubelet tells of pods again")
+				c.o.Log.Info("the kubelet reports pods again")
 			}
 		}
 		others = list

@@ -95,7 +95,7 @@ func ParseFields(name string, data []byte) (Fields, []Fault) {
 			f, reason, err = parseField(record)
 		}
 		if err == nil && seen[f.name] > 0 {
-			reason, err = LeftOutWrong, fmt.Errorf("%s is on line %d already; take one of them out", f.name, seen[f.name])
+			reason, err = LeftOutWrong, fmt.Errorf("%s is already on line %d; remove one of them", f.name, seen[f.name])
 		}
 		switch {
 		case err != nil:
@@ -109,7 +109,7 @@ func ParseFields(name string, data []byte) (Fields, []Fault) {
 		seen[f.name] = number
 	}
 	if len(out.chosen) == 0 {
-		return Fields{}, append(faults, Fault{LeftOutUnread, name + ": no field that can be served, so the default set is; leave the file out for that"})
+		return Fields{}, append(faults, Fault{LeftOutUnread, name + ": no field can be served, so the default set is served; remove the file if you want that"})
 	}
 	return out, faults
 }
@@ -136,7 +136,7 @@ func parseField(record []string) (f field, reason string, err error) {
 	name, kind := strings.TrimSpace(record[0]), strings.TrimSpace(record[1])
 	f.name = name
 	if why, ok := elsewhere[name]; ok {
-		return f, LeftOutDCGM, fmt.Errorf("%s is left out: %s", name, why)
+		return f, LeftOutDCGM, fmt.Errorf("%s is omitted: %s", name, why)
 	}
 	if kind != "gauge" && kind != "counter" && kind != "label" {
 		return f, LeftOutWrong, fmt.Errorf("%s has the type %q; write gauge, counter or label", name, kind)
@@ -145,11 +145,11 @@ func parseField(record []string) (f field, reason string, err error) {
 		if near := gpu.NearestWord(name, known()); near != "" {
 			return f, LeftOutUnknown, fmt.Errorf("%s is not a field of DCGM's that Berth knows; did you mean %s?", name, near)
 		}
-		return f, LeftOutUnknown, fmt.Errorf("%s is not a field of DCGM's that Berth knows; take the line out", name)
+		return f, LeftOutUnknown, fmt.Errorf("%s is not a field of DCGM's that Berth knows; remove the line", name)
 	}
 	if name == driverVersion {
 		if kind != "label" {
-			return f, LeftOutWrong, fmt.Errorf("%s is a text; write label as its type", name)
+			return f, LeftOutWrong, fmt.Errorf("%s is text; write label as its type", name)
 		}
 		return f, "", nil
 	}

@@ -26,8 +26,8 @@ func TestParseFields(t *testing.T) {
 			name: "what takes DCGM is left out", want: []string{served},
 			text: "DCGM_EXP_P2P_STATUS, counter, Links.\n" + good + "DCGM_EXP_XID_ERRORS_COUNT, gauge, Xids.\nDCGM_FI_DEV_SERIAL, label, Serial.\n",
 			faults: []string{
-				"dcgm f.csv:1: DCGM_EXP_P2P_STATUS is left out: made by DCGM itself, not by NVML",
-				"dcgm f.csv:4: DCGM_FI_DEV_SERIAL is left out: a text that does not change: no series needs it as a label, and every label makes each series longer",
+				"dcgm f.csv:1: DCGM_EXP_P2P_STATUS is omitted: made by DCGM itself, not by NVML",
+				"dcgm f.csv:4: DCGM_FI_DEV_SERIAL is omitted: a text that does not change: no series needs it as a label, and every label makes each series longer",
 			},
 		},
 		{
@@ -40,7 +40,7 @@ func TestParseFields(t *testing.T) {
 		},
 		{
 			name: "a name far from any", text: "node_load1, gauge, x\n" + good, want: []string{served},
-			faults: []string{"unknown f.csv:1: node_load1 is not a field of DCGM's that Berth knows; take the line out"},
+			faults: []string{"unknown f.csv:1: node_load1 is not a field of DCGM's that Berth knows; remove the line"},
 		},
 		{
 			name: "two columns", text: good + "DCGM_FI_DEV_SM_CLOCK, gauge\n", want: []string{served},
@@ -56,11 +56,11 @@ func TestParseFields(t *testing.T) {
 		},
 		{
 			name: "a text as a gauge", text: "DCGM_FI_DRIVER_VERSION, gauge, x\n" + good, want: []string{served},
-			faults: []string{"wrong f.csv:1: DCGM_FI_DRIVER_VERSION is a text; write label as its type"},
+			faults: []string{"wrong f.csv:1: DCGM_FI_DRIVER_VERSION is text; write label as its type"},
 		},
 		{
 			name: "a field twice", text: good + "\nDCGM_FI_DEV_GPU_TEMP, gauge, y\n", want: []string{served},
-			faults: []string{"wrong f.csv:3: DCGM_FI_DEV_GPU_TEMP is on line 1 already; take one of them out"},
+			faults: []string{"wrong f.csv:3: DCGM_FI_DEV_GPU_TEMP is already on line 1; remove one of them"},
 		},
 		{
 			name: "a quote that does not end costs its line", text: "\"DCGM_FI_DEV_SM_CLOCK, gauge, x\n" + good, want: []string{served},
@@ -68,13 +68,13 @@ func TestParseFields(t *testing.T) {
 		},
 		{
 			name: "an empty file gives the default set", text: "# nothing\n", want: new(exporter.Fields).Names(),
-			faults: []string{"unread f.csv: no field that can be served, so the default set is; leave the file out for that"},
+			faults: []string{"unread f.csv: no field can be served, so the default set is served; remove the file if you want that"},
 		},
 		{
 			name: "so does one in which all is wrong", text: "a,b,c\n", want: new(exporter.Fields).Names(),
 			faults: []string{
 				`wrong f.csv:1: a has the type "b"; write gauge, counter or label`,
-				"unread f.csv: no field that can be served, so the default set is; leave the file out for that",
+				"unread f.csv: no field can be served, so the default set is served; remove the file if you want that",
 			},
 		},
 	} {

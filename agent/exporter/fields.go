@@ -220,15 +220,15 @@ var optional = []field{
 		ratio: func(d *Device) float64 { return d.Reading.PowerLimitWatts },
 	},
 	{
-		name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", kind: "gauge", help: "Power limit in force (in W).", needs: []string{"PowerLimitWatts"},
+		name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", kind: "gauge", help: "Active power limit (in W).", needs: []string{"PowerLimitWatts"},
 		ratio: func(d *Device) float64 { return d.Reading.PowerLimitWatts },
 	},
 	{
-		name: "DCGM_FI_DEV_FB_TOTAL", kind: "gauge", help: "Framebuffer memory in all (in MiB).", cut: true,
+		name: "DCGM_FI_DEV_FB_TOTAL", kind: "gauge", help: "Total framebuffer memory (in MiB).", cut: true,
 		whole: func(d *Device) int64 { return memory(d) / mib },
 	},
 	{
-		name: "DCGM_FI_DEV_FB_USED_PERCENT", kind: "gauge", help: "Framebuffer memory used, as a ratio of what is not reserved.", cut: true,
+		name: "DCGM_FI_DEV_FB_USED_PERCENT", kind: "gauge", help: "Framebuffer memory used, as a ratio of unreserved memory.", cut: true,
 		needs: []string{"MemoryUsedBytes"},
 		ratio: func(d *Device) float64 {
 			return float64(d.Reading.MemoryUsedBytes) / float64(max(1, memory(d)-d.Reading.MemoryReservedBytes))

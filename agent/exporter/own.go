@@ -17,7 +17,7 @@ type Counters struct {
 // appendOwn writes Berth's own metrics of devices: who holds how much of them and
 // whether they are healthy. Those without a device are appendCounters'.
 func appendOwn(b []byte, o *Options, devs []Device, healthy func(uuid string) bool) []byte {
-	b = appendHead(b, "berth_gpu_held", "gauge", "How much of the device containers hold, in GPUs.")
+	b = appendHead(b, "berth_gpu_held", "gauge", "Part of the device that is allocated to containers, in GPUs.")
 	for i := range devs {
 		if d := &devs[i]; d.MIG != nil || len(d.GPU.MIG) == 0 || len(d.Pods) > 0 {
 			b = appendDevice(b, "berth_gpu_held", o, d, float64(held(d))/1000)
@@ -27,7 +27,7 @@ func appendOwn(b []byte, o *Options, devs []Device, healthy func(uuid string) bo
 	for i := range devs {
 		for j := range devs[i].Pods {
 			if !head {
-				b = appendHead(b, "berth_gpu_holder_info", "gauge", "Who holds the device; committed says whether Berth's scheduler decided it. Always 1.")
+				b = appendHead(b, "berth_gpu_holder_info", "gauge", "The container that uses the device; committed says whether Berth's scheduler chose the device. Always 1.")
 				head = true
 			}
 			p := &devs[i].Pods[j]
@@ -36,7 +36,7 @@ func appendOwn(b []byte, o *Options, devs []Device, healthy func(uuid string) bo
 			b = append(addLabel(b, "committed", strconv.FormatBool(p.Committed)), "} 1\n"...)
 		}
 	}
-	b = appendHead(b, "berth_gpu_healthy", "gauge", "Whether the device may be given to containers.")
+	b = appendHead(b, "berth_gpu_healthy", "gauge", "Whether the device can be allocated to containers.")
 	for i := range devs {
 		uuid := devs[i].GPU.UUID
 		if devs[i].MIG != nil {
@@ -106,12 +106,12 @@ func appendCounters(b []byte, c Counters) []byte {
 	b = appendHead(b, "berth_commitment_differences_total", "counter", "Containers whose committed devices were not those that the kubelet picked.")
 	b = appendLine(b, "berth_commitment_differences_total", nil, float64(c.Differences))
 	if len(c.Refusals) > 0 {
-		b = appendHead(b, "berth_commitment_refusals_total", "counter", "Starts of containers that were refused their devices.")
+		b = appendHead(b, "berth_commitment_refusals_total", "counter", "Container starts that were refused.")
 	}
 	for _, reason := range slices.Sorted(maps.Keys(c.Refusals)) {
 		b = appendLine(b, "berth_commitment_refusals_total", addLabel(nil, "reason", reason), float64(c.Refusals[reason]))
 	}
-	b = appendHead(b, "berth_nvml_restarts_total", "counter", "Restarts of the process that speaks to the driver.")
+	b = appendHead(b, "berth_nvml_restarts_total", "counter", "Restarts of the process that calls the driver.")
 	return appendLine(b, "berth_nvml_restarts_total", nil, float64(c.Restarts))
 }
 
@@ -124,7 +124,7 @@ func appendFaults(b []byte, faults []Fault) []byte {
 	for _, f := range faults {
 		count[f.Reason]++
 	}
-	b = appendHead(b, "berth_metrics_file_lines_left_out", "gauge", "Lines of the metrics file that give no series, by reason; unread stands for the file.")
+	b = appendHead(b, "berth_metrics_file_lines_left_out", "gauge", "Lines of the metrics file that produce no series, by reason; unread is the whole file.")
 	for _, reason := range slices.Sorted(maps.Keys(count)) {
 		b = appendLine(b, "berth_metrics_file_lines_left_out", addLabel(nil, "reason", reason), float64(count[reason]))
 	}

@@ -54,7 +54,7 @@ func (k *Kubelet) client() (podresources.PodResourcesListerClient, error) {
 	defer k.mu.Unlock()
 	if k.conn == nil {
 		if _, err := os.Stat(k.socket); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no socket at %s; mount the kubelet's folder pod-resources there", k.socket)
+			return nil, fmt.Errorf("no socket at %s; mount the kubelet's pod-resources directory there", k.socket)
 		}
 		conn, err := grpc.NewClient("unix://"+k.socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(mostAnswer)), grpc.WithDisableServiceConfig(),

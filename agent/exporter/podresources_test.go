@@ -120,7 +120,7 @@ func TestAKubeletThatIsNotThere(t *testing.T) {
 	r := newRig(t, 1)
 	r.holds("committed", r.uuid(0), -1, 1000)
 	k := exporter.NewKubelet(filepath.Join(t.TempDir(), "kubelet.sock"), nil)
-	if _, err := k.Holders(t.Context(), r.snapshot); err == nil || !strings.Contains(err.Error(), "mount the kubelet's folder pod-resources there") {
+	if _, err := k.Holders(t.Context(), r.snapshot); err == nil || !strings.Contains(err.Error(), "mount the kubelet's pod-resources directory there") {
 		t.Errorf("Holders = %v", err)
 	}
 	r.sources.Kubelet = k.Holders

@@ -130,7 +130,7 @@ func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	text, done, err := h.o.Page(ctx)
 	if err != nil {
-		h.o.Log.Warn("a scrape was not answered", "error", err)
+		h.o.Log.Warn("a scrape failed", "error", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

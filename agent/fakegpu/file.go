@@ -189,7 +189,7 @@ func (f File) check() error {
 			return bad(r.field+".gpu", fmt.Sprintf("there is no GPU %d", *r.gpu), fmt.Sprintf("the file has %d, counted from 0", total))
 		}
 		if r.mig != nil && (*r.mig < 0 || *r.mig > 55) {
-			return bad(r.field+".mig", fmt.Sprintf("%d is not the place of a MIG device", *r.mig), "count from 0, in the order of starts")
+			return bad(r.field+".mig", fmt.Sprintf("%d is not the position of a MIG device", *r.mig), "count from 0, in the order of starts")
 		}
 		if r.after < 0 {
 			return bad(r.field+".after", "is before the file was read", "write 0s or more")
@@ -227,7 +227,7 @@ func (f File) checkRest() error {
 	}
 	for i, x := range f.Xids {
 		if x.Code < 1 || x.Code > mostXid {
-			return bad(fmt.Sprintf("xid[%d].code", i), "is not an Xid", "write one such as 79; NVIDIA's Xid catalogue lists them")
+			return bad(fmt.Sprintf("xid[%d].code", i), "is not an Xid", "write one such as 79; NVIDIA's Xid catalog lists them")
 		}
 	}
 	for i, n := range f.Needs {

@@ -327,7 +327,7 @@ func TestAProbeAsksForRowsAndForWhatTheDriverWants(t *testing.T) {
 	mig := d.Snapshot().GPUs[0].MIG[0].UUID
 	for _, test := range []struct{ name, more, want string }{
 		{"a row that waits for a reset is no fault", "remap: [{gpu: 0, pending: true}]", ""},
-		{"a row that could not be replaced is one", "remap: [{gpu: 0, failed: true}]", "could not be replaced"},
+		{"a row that could not be replaced is one", "remap: [{gpu: 0, failed: true}]", "could not be remapped"},
 		{"the driver asks for a reset", "needs: [{gpu: 0, action: reset}]", "the GPU needs a reset"},
 		{"it was reset", "needs: [{gpu: 0, action: reset}]\nreset: [{gpu: 0}]", ""},
 		{"a reset is no restart", "needs: [{gpu: 0, action: reboot}]\nreset: [{gpu: 0}]", "that the node be restarted"},

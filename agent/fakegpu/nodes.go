@@ -48,7 +48,7 @@ func (f File) checkNodes(allowed []string) error {
 			if n.HostPath == "" {
 				at = field + ".path"
 			}
-			return bad(at, strconv.Quote(host)+" is a device of the node that containers may not be given",
+			return bad(at, strconv.Quote(host)+" is a device of the node that containers must not get",
 				"write hostPath: /dev/null (or /dev/zero, /dev/full), or start the agent with --fake-devices "+strconv.Quote(host))
 		}
 	}

@@ -67,7 +67,7 @@ func (l *Library) first(path string) (f File, data []byte, err error) {
 	if !ok {
 		return File{}, nil, err
 	}
-	l.o.Log.Warn("the fake GPUs stay as they were", "error", err)
+	l.o.Log.Warn("the fake GPUs are unchanged", "error", err)
 	l.text = text
 	return kept, data, nil
 }
@@ -93,10 +93,10 @@ func (l *Library) follow(w *fsnotify.Watcher, path string, last []byte) {
 		last = data
 		f, err := Parse(path, data, l.o.Devices...)
 		if err != nil {
-			l.o.Log.Warn("the fake GPUs stay as they are", "error", err)
+			l.o.Log.Warn("the fake GPUs are unchanged", "error", err)
 			continue
 		}
-		l.o.Log.Info("the fake GPUs follow their file", "file", path)
+		l.o.Log.Info("reloaded the file of fake GPUs", "file", path)
 		l.mu.Lock()
 		l.text = string(data)
 		l.mu.Unlock()

@@ -60,7 +60,7 @@ func (l *Library) save() {
 		s.Cards[c.g.UUID] = k
 	}
 	if err := write(l.o.State, s); err != nil {
-		l.o.Log.Warn("the state of the fake GPUs is not kept", "file", l.o.State, "error", err)
+		l.o.Log.Warn("cannot save the state of the fake GPUs", "file", l.o.State, "error", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func (l *Library) load() {
 		return
 	}
 	if err != nil {
-		l.o.Log.Warn("the state of the fake GPUs is not read; they begin anew", "file", l.o.State, "error", err)
+		l.o.Log.Warn("cannot read the state of the fake GPUs; they start fresh", "file", l.o.State, "error", err)
 		return
 	}
 	if l.text == s.Text { // the same file as then

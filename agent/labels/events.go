@@ -97,7 +97,7 @@ func (e *Events) put(ref v1.ObjectReference, namespace, kind, reason, message st
 	select {
 	case e.queue <- event:
 	default:
-		e.o.Log.Warn("an event is lost: too many wait", "reason", reason, "object", ref.Name)
+		e.o.Log.Warn("dropped an event: too many are waiting", "reason", reason, "object", ref.Name)
 	}
 }
 
@@ -109,7 +109,7 @@ func (e *Events) Run(ctx context.Context) {
 			return
 		case event := <-e.queue:
 			if err := e.write(ctx, event); err != nil && ctx.Err() == nil {
-				e.o.Log.Warn("an event is lost", "reason", event.Reason, "object", event.InvolvedObject.Name, "error", err)
+				e.o.Log.Warn("dropped an event", "reason", event.Reason, "object", event.InvolvedObject.Name, "error", err)
 			}
 		}
 	}

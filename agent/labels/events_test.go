@@ -120,7 +120,7 @@ func TestXidEvent(t *testing.T) {
 		{"an application's", nvml.Event{UUID: "GPU-3", Xid: 31, GI: 7}, "Normal GPUXid GPU 3 (GPU-3), GPU instance 7: Xid 31, GPU memory page fault: A kernel touched memory that is not mapped. Look at the application's log; the GPU needs nothing."},
 		{"a MIG device's", nvml.Event{UUID: "MIG-a", Xid: 94, GI: -1}, "Normal GPUXid MIG device 1g.10gb (MIG-a) of GPU 3: Xid 94, contained memory error: A memory error that cannot be corrected hit one application only. Restart the application; reset the GPU when it is free."},
 		{"nobody's", nvml.Event{Xid: 62, GI: -1}, "Warning GPUXid A GPU that the driver could not name: Xid 62, internal micro-controller halt: The GPU's own controller stopped for good. Drain the GPU and reset it, or restart the node."},
-		{"a loss", nvml.Event{UUID: "GPU-9", Lost: true, GI: -1}, "Warning GPULost GPU GPU-9: the driver cannot reach it any more. Drain and restart the node; if it comes back, check power, seating and heat."},
+		{"a loss", nvml.Event{UUID: "GPU-9", Lost: true, GI: -1}, "Warning GPULost GPU GPU-9: the driver can no longer reach it. Drain and restart the node; if it comes back, check power, seating and heat."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kind, reason, message := labels.XidEvent(snap, c.event)
@@ -129,7 +129,7 @@ func TestXidEvent(t *testing.T) {
 			}
 		})
 	}
-	if kind, reason, message := labels.RecoveredEvent(snap, "GPU-3"); kind+" "+reason+" "+message != "Normal GPURecovered GPU 3 (GPU-3) has proven itself well and is given to containers again." {
+	if kind, reason, message := labels.RecoveredEvent(snap, "GPU-3"); kind+" "+reason+" "+message != "Normal GPURecovered GPU 3 (GPU-3) passed its health checks and can be allocated again." {
 		t.Errorf("RecoveredEvent = %s %s %s", kind, reason, message)
 	}
 }

@@ -155,16 +155,16 @@ func (w *Writer) tell(left, writers []string) {
 	w.told = said
 	if len(left) == 0 {
 		w.told = ""
-		w.o.Event(v1.EventTypeNormal, "GPULabelsWritten", "Nobody else writes NVIDIA's labels of this node any more: Berth does.")
+		w.o.Event(v1.EventTypeNormal, "GPULabelsWritten", "No other program writes NVIDIA's labels of this node any longer, so Berth does.")
 		return
 	}
 	what := strings.Join(left, ", ")
 	if len(left) > 3 {
 		what = fmt.Sprintf("%s and %d more", strings.Join(left[:3], ", "), len(left)-3)
 	}
-	w.o.Event(v1.EventTypeNormal, "GPULabelsLeft", fmt.Sprintf("The labels %s are written by %s, and Berth leaves them so. Remove GPU Feature Discovery from this node, or tell Berth's agent to take them over.",
+	w.o.Event(v1.EventTypeNormal, "GPULabelsLeft", fmt.Sprintf("The labels %s are written by %s, so Berth does not change them. Remove GPU Feature Discovery from this node, or let Berth's agent take them over.",
 		what, strings.Join(writers, ", ")))
-	w.o.Log.Info("labels are left to others", "labels", left, "managers", writers)
+	w.o.Log.Info("another program writes these labels", "labels", left, "managers", writers)
 }
 
 // Changed takes the Node as a watch has it, and reports whether Write is to be

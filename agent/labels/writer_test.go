@@ -89,8 +89,8 @@ func TestLabelsOfOthersAreLeftToThem(t *testing.T) {
 	if got["nvidia.com/gpu.count"] != "8" || got["nvidia.com/gpu.family"] != "hopper" || got["berth.dev/allocation"] != "committed" {
 		t.Errorf("labels = %v", got)
 	}
-	want := []note{{"Normal", "GPULabelsLeft", "The labels nvidia.com/gpu.count, nvidia.com/gpu.memory are written by nfd-master, and Berth leaves them so. " +
-		"Remove GPU Feature Discovery from this node, or tell Berth's agent to take them over."}}
+	want := []note{{"Normal", "GPULabelsLeft", "The labels nvidia.com/gpu.count, nvidia.com/gpu.memory are written by nfd-master, so Berth does not change them. " +
+		"Remove GPU Feature Discovery from this node, or let Berth's agent take them over."}}
 	if d := cmp.Diff(want, *notes, cmp.AllowUnexported(note{})); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}

@@ -24,7 +24,7 @@ func XidEvent(s nvml.Snapshot, e nvml.Event) (kind, reason, message string) {
 		on += fmt.Sprintf(", GPU instance %d", e.GI)
 	}
 	if e.Lost {
-		return v1.EventTypeWarning, ReasonLost, fmt.Sprintf("%s: the driver cannot reach it any more. %s", on, gpu.Xid(79).Action)
+		return v1.EventTypeWarning, ReasonLost, fmt.Sprintf("%s: the driver can no longer reach it. %s", on, gpu.Xid(79).Action)
 	}
 	x := gpu.Xid(e.Xid)
 	kind = v1.EventTypeWarning
@@ -36,7 +36,7 @@ func XidEvent(s nvml.Snapshot, e nvml.Event) (kind, reason, message string) {
 
 // RecoveredEvent words that a device is healthy again.
 func RecoveredEvent(s nvml.Snapshot, uuid string) (kind, reason, message string) {
-	return v1.EventTypeNormal, ReasonRecovered, deviceName(s, uuid) + " has proven itself well and is given to containers again."
+	return v1.EventTypeNormal, ReasonRecovered, deviceName(s, uuid) + " passed its health checks and can be allocated again."
 }
 
 // deviceName is "GPU 3 (GPU-...)", or what is known of it.

@@ -11,7 +11,7 @@ import (
 
 // inUse is why a GPU that no pod holds cannot be changed. NVIDIA's tools say "in
 // use by another client".
-const inUse = "in use by a process that is no pod: stop display servers, nvidia-persistenced, DCGM and other monitoring, or unload nvidia_drm (fuser -v /dev/nvidia* names processes); it is tried again"
+const inUse = "in use by a process that is no pod: stop display servers, nvidia-persistenced, DCGM and other monitoring, or unload nvidia_drm (fuser -v /dev/nvidia* names processes); retrying"
 
 // do does one step to a drained GPU that nobody holds.
 func (m *Manager) do(ctx context.Context, s mig.Step, gpus []mig.GPU) {
@@ -52,11 +52,11 @@ func (m *Manager) do(ctx context.Context, s mig.Step, gpus []mig.GPU) {
 func (m *Manager) putBack(ctx context.Context, was mig.GPU) string {
 	s, err := m.o.Driver.Snapshot(ctx)
 	if err != nil {
-		return "; whether it is as it was before is not known: " + err.Error()
+		return "; its present state is unknown: " + err.Error()
 	}
 	g, _, ok := s.Find(was.UUID)
 	if !ok || g.Lost {
-		return "; the driver cannot reach it any more"
+		return "; the driver can no longer reach it"
 	}
 	if g.MIGEnabled != was.MIGEnabled {
 		needsReset, err := m.o.Driver.SetMIGMode(ctx, was.UUID, was.MIGEnabled)
@@ -64,11 +64,11 @@ func (m *Manager) putBack(ctx context.Context, was mig.GPU) string {
 			err = errors.New("its former MIG mode needs a reset")
 		}
 		if err != nil {
-			return "; and it could not be put back: " + err.Error()
+			return "; and it could not be restored: " + err.Error()
 		}
 	}
 	if !was.MIGEnabled {
-		return "; it is as it was before"
+		return "; it is unchanged"
 	}
 	profiles := make([]string, 0, len(was.MIG))
 	for _, d := range was.MIG {
@@ -77,7 +77,7 @@ func (m *Manager) putBack(ctx context.Context, was mig.GPU) string {
 	slices.Sort(profiles)
 	// As they are already, it changes nothing.
 	if err := m.o.Driver.CutMIG(ctx, was.UUID, profiles); err != nil {
-		return "; and it could not be put back: " + err.Error()
+		return "; and it could not be restored: " + err.Error()
 	}
-	return "; it is as it was before"
+	return "; it is unchanged"
 }

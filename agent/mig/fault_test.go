@@ -86,7 +86,7 @@ func TestManagerPutsBackWhatItCouldNotFinish(t *testing.T) {
 		b.is(0, "off") // its mode was turned on, and off again
 		b.is(1, "1x 3g.71gb")
 		b.said(core.Pending, core.Failed)
-		if last := b.events[len(b.events)-1]; strings.Count(last, "it is as it was before") != 2 {
+		if last := b.events[len(b.events)-1]; strings.Count(last, "it is unchanged") != 2 {
 			t.Errorf("last event %q", last)
 		}
 		if b.drained[b.uuid(0)] || b.drained[b.uuid(1)] {

@@ -141,7 +141,7 @@ func TestManagerRefuses(t *testing.T) {
 		{"a profile of another product", file, "wrong", "MIG config wrong: GPU 0: profile 1g.5gb: not a profile of NVIDIA H200; the nearest is 1g.18gb"},
 		{
 			"a configuration with a mistake, beside others", file + "  all-1g.18gb: [{devices: all, mig-enabled: true, mig-devices: {1q.18gb: 7}}]\n", "all-1g.18gb",
-			`1 MIG configuration is left out: FILE:6: mig-configs["all-1g.18gb"][0].mig-devices["1q.18gb"]: not a MIG profile: 1q.18gb`,
+			`1 invalid MIG configuration is ignored: FILE:6: mig-configs["all-1g.18gb"][0].mig-devices["1q.18gb"]: not a MIG profile: 1q.18gb`,
 		},
 		{"a file that is refused", "a: [{devices: all}]", "a", "FILE:1: a: unknown field"},
 	} {
@@ -201,7 +201,7 @@ func TestManagerFollowsItsFile(t *testing.T) {
 		b.is(0, "2x 3g.71gb")
 		change("mig-configs: {a: 7}") // refused: what was read before stays
 		b.is(0, "2x 3g.71gb")
-		b.lastEvent("MIGConfigFailed 1 MIG configuration is left out: " + path + ":1: mig-configs.a: must be a list ([a, b], or lines that start with -), found 7; a stays as it was read before")
+		b.lastEvent("MIGConfigFailed 1 invalid MIG configuration is ignored: " + path + ":1: mig-configs.a: must be a list ([a, b], or lines that start with -), found 7; a stays as it was read before")
 		b.said(core.Pending, core.Success, core.Pending, core.Success)
 		change("mig-configs: {a: 7, b: [{devices: all, mig-enabled: true, mig-devices: {1c.7g.141gb: 3, 4c.7g.141gb: 1}}]}")
 		b.label <- "b" // the mistake costs a alone
@@ -229,7 +229,7 @@ func TestAMissingFileIsToldOfOnce(t *testing.T) {
 		if len(b.events) != 1 {
 			t.Errorf("events are %q, want one", b.events)
 		}
-		b.lastEvent("MIGConfigFailed read the MIG configurations: open " + path + ": no such file or directory; those that are built in can be had")
+		b.lastEvent("MIGConfigFailed read the MIG configurations: open " + path + ": no such file or directory; the built-in ones are available")
 		b.label <- "all-3g.71gb"
 		synctest.Wait()
 		b.is(0, "2x 3g.71gb")
@@ -330,7 +330,7 @@ func TestManagerTouchesNothingWhileItIsNotKnownWhoHoldsTheGPUs(t *testing.T) {
 		b.m.Freed()
 		synctest.Wait()
 		b.is(1, "1x 7g.141gb")
-		b.lastEvent("MIGConfigPending MIG config all-1g.18gb: it is not known who holds the GPUs: the API server is away")
+		b.lastEvent("MIGConfigPending MIG config all-1g.18gb: cannot tell which pods use the GPUs: the API server is away")
 		if !b.drained[b.uuid(1)] {
 			t.Error("the GPU that was waited for is offered again")
 		}

@@ -104,9 +104,9 @@ func (m *Manager) read() {
 		return
 	}
 	m.fileSaid = err.Error()
-	stays := "; the configurations read before stay in force"
+	stays := "; the previous configurations stay active"
 	if m.configs == nil {
-		stays = "; those that are built in can be had"
+		stays = "; the built-in ones are available"
 	}
 	m.o.Log.Warn("MIG configurations", "error", err)
 	m.o.Event(true, ReasonFailed, m.fileSaid+stays)
@@ -126,7 +126,7 @@ func (m *Manager) sayFile(file config.MIGFile) {
 	}
 	m.fileSaid = text.Error()
 	for _, err := range faults {
-		m.o.Log.Warn("a MIG configuration is left out; the others are in force", "error", err)
+		m.o.Log.Warn("ignored an invalid MIG configuration; the others are active", "error", err)
 	}
 	for _, err := range file.Remarks {
 		m.o.Log.Info("MIG configurations", "remark", err)
@@ -134,9 +134,9 @@ func (m *Manager) sayFile(file config.MIGFile) {
 	if len(faults) == 0 {
 		return
 	}
-	left, stays := "1 MIG configuration is left out: ", ""
+	left, stays := "1 invalid MIG configuration is ignored: ", ""
 	if len(faults) > 1 {
-		left = fmt.Sprintf("%d MIG configurations are left out; the first: ", len(faults))
+		left = fmt.Sprintf("%d invalid MIG configurations are ignored; the first: ", len(faults))
 	}
 	if _, ok := m.configs[m.label]; ok && file.Faults[m.label] != nil {
 		stays = "; " + m.label + " stays as it was read before"
@@ -227,7 +227,7 @@ func (m *Manager) round(ctx context.Context) {
 		step := steps[next]
 		key := step.UUID + string(step.Action)
 		if done[key] {
-			m.failed[step.UUID] = "the driver said that this is done, and it is not: MIG " + string(step.Action)
+			m.failed[step.UUID] = "the driver reported success, but nothing changed: MIG " + string(step.Action)
 			continue
 		}
 		done[key] = true
@@ -270,7 +270,7 @@ func (m *Manager) putOff(ctx context.Context, touched bool, left []string, why s
 func (m *Manager) finish(ctx context.Context, touched bool, left []string, state mig.State, why string) {
 	if touched {
 		if err := m.o.Refresh(ctx); err != nil {
-			m.o.Log.Warn("the new MIG devices are not taken over yet", "error", err)
+			m.o.Log.Warn("the new MIG devices are not offered yet", "error", err)
 		}
 	}
 	m.drain(left)
@@ -281,7 +281,7 @@ func (m *Manager) finish(ctx context.Context, touched bool, left []string, state
 func (m *Manager) gpus(ctx context.Context, s nvml.Snapshot) ([]mig.GPU, error) {
 	holders, err := m.o.Holders(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("it is not known who holds the GPUs: %w", err)
+		return nil, fmt.Errorf("cannot tell which pods use the GPUs: %w", err)
 	}
 	out := make([]mig.GPU, 0, len(s.GPUs))
 	for _, g := range s.GPUs {

@@ -20,7 +20,7 @@ func (m *Manager) start(ctx context.Context, w Want) error {
 	for _, dir := range []string{m.pipe(), m.logs()} {
 		// Clients of any user come by the pipes.
 		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // see above
-			return fmt.Errorf("make the folder for MPS: %w; change mps-root, or mount it", err)
+			return fmt.Errorf("create the directory for MPS: %w; change mps-root, or mount it", err)
 		}
 	}
 	if err := m.makeSHM(); err != nil {
@@ -51,7 +51,7 @@ func (m *Manager) makeSHM() error {
 		err = os.Chmod(m.o.SHM, os.ModeSticky|0o777) //nolint:gosec // as /dev/shm
 	}
 	if err != nil {
-		return fmt.Errorf("make the folder for MPS's shared memory: %w", err)
+		return fmt.Errorf("create the directory for MPS's shared memory: %w", err)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (m *Manager) limits(ctx context.Context, w Want) error {
 		return err
 	}
 	if want, _ := strconv.ParseFloat(percent, 64); got != want {
-		return fmt.Errorf("set_default_active_thread_percentage %s: it is %g still", percent, got)
+		return fmt.Errorf("set_default_active_thread_percentage %s: it is still %g", percent, got)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (m *Manager) percentage(ctx context.Context) (float64, error) {
 	}
 	got, err := strconv.ParseFloat(out, 64)
 	if err != nil {
-		return 0, fmt.Errorf("get_default_active_thread_percentage: %q is no number", out)
+		return 0, fmt.Errorf("get_default_active_thread_percentage: %q is not a number", out)
 	}
 	return got, nil
 }
@@ -166,7 +166,7 @@ func (m *Manager) adopt(ctx context.Context) {
 		m.stop(ctx)
 		return
 	}
-	m.o.Log.Info("the MPS control daemon of the agent before is taken over", "pid", pid)
+	m.o.Log.Info("took over the MPS control daemon of the previous agent", "pid", pid)
 }
 
 // stop ends the daemon, by its own command or by a signal, and puts compute
@@ -175,14 +175,14 @@ func (m *Manager) stop(ctx context.Context) {
 	if pid := m.process(); pid != 0 {
 		_, err := m.ask(ctx, "quit")
 		if !m.gone(pid) {
-			m.o.Log.Warn("the MPS control daemon is killed", "pid", pid, "error", err)
+			m.o.Log.Warn("killed the MPS control daemon", "pid", pid, "error", err)
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			m.gone(pid)
 		}
 	}
 	for _, g := range m.runs.GPUs {
 		if err := m.o.SetExclusive(ctx, g.UUID, false); err != nil {
-			m.o.Log.Warn("the compute mode is not put back", "uuid", g.UUID, "error", err)
+			m.o.Log.Warn("cannot restore the compute mode", "uuid", g.UUID, "error", err)
 		}
 	}
 	m.runs, m.misses = Want{}, 0

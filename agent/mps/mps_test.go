@@ -135,7 +135,7 @@ func TestADaemonThatHangsMakesSharesUnhealthyAndIsEnded(t *testing.T) {
 	b.until("GPU-a", "")
 	pid := b.pid()
 	b.behave("hang once")
-	b.until("GPU-a", "does not answer (1 of 3 times); its pods may go on")
+	b.until("GPU-a", "does not answer (1 of 3 times); its pods can continue")
 	b.until("GPU-a", "") // it was only slow
 	if b.pid() != pid {
 		t.Error("a daemon that was slow once was ended")
@@ -155,7 +155,7 @@ func TestADaemonThatCannotWorkSaysWhy(t *testing.T) {
 	for _, tt := range []struct{ name, behave, want string }{
 		{"it does not start", "no start", "exit status 1; its log ends with: No CUDA devices found"},
 		{"it refuses a limit of memory", "refuse memory", "set_default_device_pinned_mem_limit 0 8192M: Failed to set memory limit: invalid device"},
-		{"it ignores a limit of threads", "refuse threads", "set_default_active_thread_percentage 50: it is 100 still"},
+		{"it ignores a limit of threads", "refuse threads", "set_default_active_thread_percentage 50: it is still 100"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
@@ -232,7 +232,7 @@ func TestADaemonOutlivesItsAgentUnderHolders(t *testing.T) {
 	m.Set(mps.Want{GPUs: one, Replicas: 2, OneEach: true})
 	b.until("GPU-a", "")
 	m.Set(mps.Want{GPUs: two, Replicas: 2, OneEach: true})
-	b.until("GPU-b", "takes other GPUs once nobody holds shares: now pod a/b")
+	b.until("GPU-b", "changes its GPUs once no pod holds shares: now pod a/b")
 	if m.Unhealthy()["GPU-a"] != "" || b.pid() != pid {
 		t.Errorf("GPU-a: %q, process %d, was %d", m.Unhealthy()["GPU-a"], b.pid(), pid)
 	}

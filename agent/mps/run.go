@@ -41,7 +41,7 @@ func (m *Manager) end() {
 		return
 	}
 	if by := m.o.Busy(); len(by) > 0 {
-		m.o.Log.Info("the MPS control daemon stays for those who hold shares", "holders", by)
+		m.o.Log.Info("the MPS control daemon keeps running for pods that hold shares", "holders", by)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*m.o.Timeout+2*time.Second)
@@ -78,7 +78,7 @@ func (m *Manager) round(ctx context.Context) time.Duration {
 	}
 	running := len(m.runs.GPUs) > 0
 	if running && m.dead(ctx) {
-		m.o.Log.Warn("the MPS control daemon is ended and started again")
+		m.o.Log.Warn("the MPS control daemon is restarted")
 		m.stop(ctx)
 		running = false
 	}
@@ -89,7 +89,7 @@ func (m *Manager) round(ctx context.Context) time.Duration {
 		m.sayServed()
 		return 0
 	case running && m.misses > 0:
-		m.sayAll(fmt.Sprintf("the MPS control daemon does not answer (%d of %d times); its pods may go on", m.misses, patience))
+		m.sayAll(fmt.Sprintf("the MPS control daemon does not answer (%d of %d times); its pods can continue", m.misses, patience))
 		return m.o.Interval
 	case running && want.equal(m.runs):
 		m.sayServed()
@@ -108,7 +108,7 @@ func (m *Manager) round(ctx context.Context) time.Duration {
 				if slices.Contains(m.runs.uuids(), uuid) {
 					return ""
 				}
-				return "the MPS control daemon takes other GPUs once nobody holds shares: now " + strings.Join(by, ", ")
+				return "the MPS control daemon changes its GPUs once no pod holds shares: now " + strings.Join(by, ", ")
 			})
 			return m.o.Interval
 		}

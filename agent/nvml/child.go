@@ -19,7 +19,7 @@ const grace = 2 * time.Second
 
 // errLingers is why a child that was given its grace is killed. It says nothing of
 // one that had ended by then.
-var errLingers = errors.New("it did not end by itself")
+var errLingers = errors.New("it did not exit")
 
 // child is one process, from before its start until it has been waited for.
 type child struct {

@@ -78,7 +78,7 @@ func (c *Client) supervise(ctx context.Context) {
 		if time.Since(began) >= 60*c.o.Backoff {
 			wait = c.o.Backoff
 		}
-		c.o.Log.Warn("the NVML child ended and is started again", "why", why, "after", wait)
+		c.o.Log.Warn("the NVML child exited; restarting it", "why", why, "after", wait)
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -234,7 +234,7 @@ func (c *Client) emit(e Event) {
 	select {
 	case c.events <- e:
 	default:
-		c.o.Log.Error("an event of a GPU is dropped, since 1024 wait to be read", "uuid", e.UUID, "xid", e.Xid, "lost", e.Lost)
+		c.o.Log.Error("dropped a GPU event: 1024 are waiting to be read", "uuid", e.UUID, "xid", e.Xid, "lost", e.Lost)
 	}
 }
 

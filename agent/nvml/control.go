@@ -59,7 +59,7 @@ func (d *Driver) well(g *card, c *cut) error {
 	case d.note(g.facts.UUID, unless(err, NotSupported, FunctionNotFound)) != nil:
 		return fmt.Errorf("remapped rows: %w", err)
 	case err == nil && rows.Failed:
-		return errors.New("a bad memory row could not be replaced; the GPU has to be")
+		return errors.New("a bad memory row could not be remapped; replace the GPU")
 	}
 	return d.wanted(g, dev)
 }
@@ -163,7 +163,7 @@ func (d *Driver) SetMIGMode(uuid string, on bool) (needsReset bool, err error) {
 		return false, fmt.Errorf("ask for the MIG mode of %s: %w", uuid, err)
 	}
 	if why != nil && !errors.Is(why, ResetRequired) && !errors.Is(why, InUse) {
-		return false, fmt.Errorf("put the MIG mode of %s in force: %w", uuid, why)
+		return false, fmt.Errorf("activate the MIG mode of %s: %w", uuid, why)
 	}
 	return current != on, nil
 }

@@ -22,7 +22,7 @@ func (d *Driver) CutMIG(uuid string, profiles []string) error {
 	case d.note(uuid, err) != nil:
 		return fmt.Errorf("%s (%s) has no MIG: %w", uuid, g.facts.Product, err)
 	case !current:
-		return fmt.Errorf("%s: MIG is off; turn it on before it is cut: %w", uuid, InvalidState)
+		return fmt.Errorf("%s: MIG is off; turn it on before partitioning: %w", uuid, InvalidState)
 	}
 	defer d.snapshot() // the handles of before are void
 	return d.cut(g, profiles)
@@ -69,7 +69,7 @@ func (d *Driver) cut(g *card, names []string) error {
 	}
 	layout, err := gpu.Layout(facts.product(), names)
 	if err != nil {
-		return fmt.Errorf("cut %s: %w", facts.UUID, err)
+		return fmt.Errorf("partition %s: %w", facts.UUID, err)
 	}
 	want := wants(layout, facts.product())
 	before, err := instances(g.device, facts)
@@ -82,15 +82,15 @@ func (d *Driver) cut(g *card, names []string) error {
 	var gone, made []instance
 	restore := func(cause error) error {
 		_ = d.note(facts.UUID, cause)
-		cause = fmt.Errorf("cut %s: %w", facts.UUID, cause)
+		cause = fmt.Errorf("partition %s: %w", facts.UUID, cause)
 		for _, in := range made {
 			if err := destroy(g.device, in, nil); err != nil {
-				return errors.Join(cause, fmt.Errorf("and what was made of it could not be removed: %w", err))
+				return errors.Join(cause, fmt.Errorf("and what was created could not be removed: %w", err))
 			}
 		}
 		for _, in := range gone {
 			if err := remake(g.device, in); err != nil {
-				return errors.Join(cause, fmt.Errorf("and what was there could not be made again: %w", err))
+				return errors.Join(cause, fmt.Errorf("and the previous partition could not be recreated: %w", err))
 			}
 		}
 		return cause

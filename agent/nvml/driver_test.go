@@ -311,7 +311,7 @@ func TestACutThatFailsHalfWayIsTakenBack(t *testing.T) {
 	lib := &brittle{Library: fake(t, "gpus: [{product: NVIDIA H200, mig: [1g.18gb]}]"), bad: func() bool { return true }}
 	d := nvml.NewDriver(lib)
 	err := d.CutMIG(d.Snapshot().GPUs[0].UUID, []string{"7g.141gb"})
-	if !errors.Is(err, nvml.InsufficientResources) || !strings.Contains(err.Error(), "could not be made again") {
+	if !errors.Is(err, nvml.InsufficientResources) || !strings.Contains(err.Error(), "could not be recreated") {
 		t.Errorf("CutMIG with every call refused = %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, lib Library, log *s
 	select {
 	case <-watched:
 		if err := s.driver.Close(); err != nil {
-			log.Warn("letting go of the driver", "error", err)
+			log.Warn("unloading the driver", "error", err)
 		}
 	default: // the end of the process lets go of it
 	}
@@ -162,7 +162,7 @@ func (s *server) watch(ctx context.Context) {
 			}
 			err = s.driver.Watch(ctx, Listener{Event: s.event, Changed: s.changed, Stuck: func(err error) { s.cancel(err) }})
 		} else if !failed {
-			s.log.Warn("the driver cannot be reached; looking again now and then", "error", err, "every", retry)
+			s.log.Warn("cannot reach the driver; retrying periodically", "error", err, "every", retry)
 		}
 		if errors.Is(err, ErrReload) {
 			s.cancel(err)

@@ -27,7 +27,7 @@ func (d *Driver) snapshot() Snapshot {
 		s.Driver, err = d.lib.DriverVersion()
 	}
 	if d.note("", err) != nil {
-		s.Failed = fmt.Sprintf("ask the driver what there is: %v", err)
+		s.Failed = fmt.Sprintf("read the driver's inventory: %v", err)
 		return s
 	}
 	if cuda, err := d.lib.CUDAVersion(); err == nil {

@@ -86,7 +86,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	for {
 		_, err := k.Pods(ctx, true)
 		if err != nil && ctx.Err() == nil && !told {
-			k.log.Warn("the kubelet does not tell of its pods", "error", err)
+			k.log.Warn("cannot read pods from the kubelet", "error", err)
 		}
 		told = err != nil
 		select {
@@ -106,7 +106,7 @@ func (k *Kubelet) Pod(ctx context.Context, uid string, fresh bool) (*v1.Pod, err
 	pods, err := k.Pods(ctx, fresh)
 	pod := find(pods, uid)
 	if pod != nil && pod.Name == "" {
-		return nil, fmt.Errorf("the kubelet has a folder of pod %s and does not list it: it has just started, or the pod is ending", uid)
+		return nil, fmt.Errorf("the kubelet has a directory of pod %s but does not list it: it has just started, or the pod is terminating", uid)
 	}
 	return pod, err
 }
@@ -144,7 +144,7 @@ func (k *Kubelet) unlisted(listed []*v1.Pod) []*v1.Pod {
 	}
 	entries, err := os.ReadDir(k.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.log.Warn("the kubelet's folders of pods cannot be read", "error", err)
+		k.log.Warn("cannot read the kubelet's pod directories", "error", err)
 	}
 	var out []*v1.Pod
 	for _, e := range entries {

@@ -108,7 +108,7 @@ func (t *tracker) watch(want []string) {
 	for _, dir := range want {
 		// Again even if it was there: a folder removed and made anew is another.
 		if err := t.files.Add(dir); err != nil {
-			t.log.Warn("a folder of configurations is not watched; restart the agent after a change", "folder", dir, "error", err)
+			t.log.Warn("a configuration directory is not watched; restart the agent after a change", "folder", dir, "error", err)
 			continue
 		}
 		t.dirs = append(t.dirs, dir)

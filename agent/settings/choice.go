@@ -91,7 +91,7 @@ func (o Options) pick(label string) (string, error) {
 	}
 	switch {
 	case label != "":
-		return named(label, "label the node "+api.LabelPluginConfig+" with a name that is there, or add the file")
+		return named(label, "label the node "+api.LabelPluginConfig+" with an existing name, or add the file")
 	case o.Default != "":
 		return named(o.Default, "change default-config, or add the file")
 	case len(names) == 0:
@@ -124,7 +124,7 @@ func having(names []string) string {
 func files(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("read the folder of configurations: %w; mount the ConfigMap there", err)
+		return nil, fmt.Errorf("read the configuration directory: %w; mount the ConfigMap there", err)
 	}
 	var names []string
 	for _, e := range entries {

@@ -48,9 +48,9 @@ var places = []struct {
 	env         []string
 }{
 	{"config-file", "configuration file", []string{"CONFIG_FILE", "GFD_CONFIG_FILE"}},
-	{"config-dir", "folder of configuration files, of which the node's label nvidia.com/device-plugin.config picks one", []string{"CONFIG_FILE_SRCDIR"}},
+	{"config-dir", "directory of configuration files; the node's label nvidia.com/device-plugin.config picks one", []string{"CONFIG_FILE_SRCDIR"}},
 	{"default-config", "file of config-dir for a node without the label", []string{"DEFAULT_CONFIG"}},
-	{"fallback-strategies", "what to do with neither: named, single, empty, with commas between (default named,single)", []string{"FALLBACK_STRATEGIES"}},
+	{"fallback-strategies", "what to use without either: named, single, empty, comma-separated (default named,single)", []string{"FALLBACK_STRATEGIES"}},
 }
 
 // Flag is a flag that New reads.

@@ -138,7 +138,7 @@ func TestReadPicksAFile(t *testing.T) {
 		{name: "none, where there is no ConfigMap", fallbacks: []string{"named", "single"}, want: "flags and environment"},
 		{
 			name: "not one that is missing where there is no ConfigMap", label: "b", fallbacks: []string{"named", "single"},
-			want: "specified config b does not exist in DIR, which has no files; label the node nvidia.com/device-plugin.config with a name that is there, or add the file",
+			want: "specified config b does not exist in DIR, which has no files; label the node nvidia.com/device-plugin.config with an existing name, or add the file",
 		},
 		{
 			name: "not one of several", files: several, fallbacks: []string{"named", "single"},
@@ -146,11 +146,11 @@ func TestReadPicksAFile(t *testing.T) {
 		},
 		{
 			name: "not one that is missing", files: several, label: "c", byDefault: "a",
-			want: "specified config c does not exist in DIR, which has a, b; label the node nvidia.com/device-plugin.config with a name that is there, or add the file",
+			want: "specified config c does not exist in DIR, which has a, b; label the node nvidia.com/device-plugin.config with an existing name, or add the file",
 		},
 		{
 			name: "not what the kubelet keeps there", files: several, label: "..data",
-			want: "specified config ..data does not exist in DIR, which has a, b; label the node nvidia.com/device-plugin.config with a name that is there, or add the file",
+			want: "specified config ..data does not exist in DIR, which has a, b; label the node nvidia.com/device-plugin.config with an existing name, or add the file",
 		},
 		{
 			name: "not a default that is missing", files: nil, byDefault: "a",
@@ -186,9 +186,9 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		"in an environment variable":       {"b", over("mig-strategy", "mixd", "MIG_STRATEGY"), `MIG_STRATEGY: unknown MIG strategy: mixd; did you mean "mixed"?`},
 		"in a flag":                        {"b", over("device-id-strategy", "name", "--device-id-strategy"), "--device-id-strategy: invalid --device-id-strategy option: name; use uuid or index"},
 		"a flag that is true or false":     {"b", over("gds-enabled", "maybe", "--gds-enabled"), `--gds-enabled: must be true or false, found "maybe"`},
-		"Xid errors":                       {"b", over("disable-health-checks", "79,ecc", "DP_DISABLE_HEALTHCHECKS"), `DP_DISABLE_HEALTHCHECKS: must be all, xids, or Xid numbers with commas between, found "ecc"`},
+		"Xid errors":                       {"b", over("disable-health-checks", "79,ecc", "DP_DISABLE_HEALTHCHECKS"), `DP_DISABLE_HEALTHCHECKS: must be all, xids, or comma-separated Xid numbers, found "ecc"`},
 		"IMEX channels":                    {"b", over("imex-channel-ids", "0,1", "IMEX_CHANNEL_IDS"), "IMEX_CHANNEL_IDS: invalid IMEX config: channelIDs must be [] or [0]; found [0 1]; write [0], or leave imex out"},
-		"IMEX channels that are no number": {"b", over("imex-channel-ids", "all", "IMEX_CHANNEL_IDS"), `IMEX_CHANNEL_IDS: must be whole numbers with commas between, found "all"`},
+		"IMEX channels that are no number": {"b", over("imex-channel-ids", "all", "IMEX_CHANNEL_IDS"), `IMEX_CHANNEL_IDS: must be comma-separated whole numbers, found "all"`},
 		"a list of strategies":             {"b", over("device-list-strategy", "envvar,cdi", "DEVICE_LIST_STRATEGY"), "DEVICE_LIST_STRATEGY: invalid --device-list-strategy option: invalid strategy: cdi; use envvar, volume-mounts, cdi-annotations or cdi-cri"},
 	} {
 		c := settings.Read(settings.Options{Dir: f.path, Over: tt.over}, tt.label)

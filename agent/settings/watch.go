@@ -89,12 +89,12 @@ func (w *watcher) choose() {
 	}
 	c := Read(w.o, w.label)
 	if c.InForce && c.Source == noFile && w.now.InForce && w.now.Source != noFile && !slices.Contains(w.o.Fallbacks, FallbackEmpty) {
-		c = Choice{Err: fmt.Errorf("%s has no files any more; bring the ConfigMap back, or start the agent anew to go on without", w.o.Dir)}
+		c = Choice{Err: fmt.Errorf("%s has no files any longer; restore the ConfigMap, or restart the agent to run without it", w.o.Dir)}
 	}
 	if c.Err != nil && w.now.InForce {
 		err := c.Err
 		c = w.now
-		c.Err = fmt.Errorf("%w; %s stays in force", err, c.Source)
+		c.Err = fmt.Errorf("%w; %s stays active", err, c.Source)
 	}
 	if w.chosen && same(c, w.now) {
 		return

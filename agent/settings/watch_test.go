@@ -68,7 +68,7 @@ func TestWatchFollowsTheLabel(t *testing.T) {
 	c := next()
 	if c.Err == nil || !c.InForce || c.Replicas["nvidia.com/gpu"] != 4 ||
 		!strings.HasPrefix(c.Err.Error(), "specified config shred does not exist") ||
-		!strings.HasSuffix(c.Err.Error(), filepath.Join(f.path, "shared")+" stays in force") {
+		!strings.HasSuffix(c.Err.Error(), filepath.Join(f.path, "shared")+" stays active") {
 		t.Fatalf("choice: %+v", c)
 	}
 	// The file that was missing comes.
@@ -86,7 +86,7 @@ func TestWatchKeepsGoodSettingsBesideABadFile(t *testing.T) {
 	c := next()
 	path := filepath.Join(f.path, "any")
 	want := path + ":3: sharing.timeSlicing.replicas: no resources specified: replicas is a field of each resource, and alone it shares nothing; " +
-		"write timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 8}]}; " + path + " stays in force"
+		"write timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 8}]}; " + path + " stays active"
 	if c.Err == nil || c.Err.Error() != want || !c.InForce || c.Replicas["nvidia.com/gpu"] != 4 {
 		t.Fatalf("choice: %v, want %s", c.Err, want)
 	}
@@ -104,7 +104,7 @@ func TestWatchOfAConfigMapThatComesAndGoes(t *testing.T) {
 	replicas(t, next(), 4)
 	f.update(nil)
 	c := next()
-	want := f.path + " has no files any more; bring the ConfigMap back, or start the agent anew to go on without; " + filepath.Join(f.path, "any") + " stays in force"
+	want := f.path + " has no files any longer; restore the ConfigMap, or restart the agent to run without it; " + filepath.Join(f.path, "any") + " stays active"
 	if c.Err == nil || c.Err.Error() != want || !c.InForce || c.Replicas["nvidia.com/gpu"] != 4 {
 		t.Fatalf("choice: %v, want %s", c.Err, want)
 	}

@@ -23,15 +23,15 @@ func diagnose(ctx context.Context, args []string) int {
 	s := pflag.NewFlagSet("berth doctor node", pflag.ContinueOnError)
 	var o doctor.Options
 	var output, fake, program string
-	s.StringVarP(&output, "output", "o", "", "json: a list of findings and nothing else")
-	s.StringVar(&o.Root, "root", "/", "where the node's files lie, such as /host in a pod")
-	s.StringVar(&o.Runtime, "runtime", "", "the container runtime as the node's status tells it, such as containerd://2.1.4 (default: ask the program)")
-	s.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "folder in which the container runtime reads CDI specs")
-	s.StringVar(&o.Metrics, "metrics", "http://127.0.0.1:9400/metrics", "where the agent, or dcgm-exporter, serves metrics; \"\" does not ask")
-	s.StringVar(&fake, "fake", "", "examine a node that serves the GPUs of this text file, which do not exist")
-	s.StringVar(&program, "nvml-program", "", "the program that reads the driver (default: "+nvmlProgram+" beside this one)")
+	s.StringVarP(&output, "output", "o", "", "json: print only a list of findings")
+	s.StringVar(&o.Root, "root", "/", "root of the node's files, such as /host in a pod")
+	s.StringVar(&o.Runtime, "runtime", "", "container runtime as the node's status shows it, such as containerd://2.1.4 (default: ask the program)")
+	s.StringVar(&o.CDIDir, "cdi-dir", "/var/run/cdi", "directory in which the container runtime reads CDI specs")
+	s.StringVar(&o.Metrics, "metrics", "http://127.0.0.1:9400/metrics", "address of the metrics of the agent or dcgm-exporter; \"\" skips the check")
+	s.StringVar(&fake, "fake", "", "check a node that serves the fake GPUs of this text file")
+	s.StringVar(&program, "nvml-program", "", "the program that reads the driver (default: "+nvmlProgram+" next to this one)")
 	s.Usage = func() {
-		fmt.Fprintf(os.Stdout, "Check what a GPU node needs before its pods can use GPUs, and say what to do. It changes nothing.\n\nUsage:\n  berth doctor node [flags]\n\nFlags:\n%s", s.FlagUsages())
+		fmt.Fprintf(os.Stdout, "Check what a GPU node needs before its pods can use GPUs, and suggest fixes. It changes nothing.\n\nUsage:\n  berth doctor node [flags]\n\nFlags:\n%s", s.FlagUsages())
 	}
 	if err := s.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -43,7 +43,7 @@ func diagnose(ctx context.Context, args []string) int {
 		return usage(fmt.Errorf("unknown argument %q", s.Arg(0)))
 	}
 	if output != "" && output != "json" {
-		return usage(fmt.Errorf("--output %q: it is json, or left out", output))
+		return usage(fmt.Errorf("invalid --output %q: must be json, or omitted", output))
 	}
 	path, err := nvmlPath(program)
 	if err != nil {

@@ -22,9 +22,9 @@ type roots struct{ driver, hostDriver, dev, hostDev, hook string }
 
 func main() {
 	var r roots
-	fake := flag.String("fake", "", "serve the GPUs of this `file`, which do not exist")
-	node := flag.String("node", "", "name of the node, from which the UUIDs of fake GPUs follow; the host's by default")
-	state := flag.String("fake-state", "", "keep what is done to fake GPUs in this `file`")
+	fake := flag.String("fake", "", "serve the fake GPUs of this `file`")
+	node := flag.String("node", "", "name of the node, which determines the UUIDs of fake GPUs (default: the host's name)")
+	state := flag.String("fake-state", "", "save the state of fake GPUs in this `file`")
 	devices := flag.String("fake-devices", "", "`paths`, separated by commas, of devices of the node that a file of fake GPUs may name")
 	flag.StringVar(&r.driver, "driver-root", "", "`folder` that holds the driver's files")
 	flag.StringVar(&r.hostDriver, "host-driver-root", "", "the same `folder` as the container runtime sees it")
@@ -42,7 +42,7 @@ func main() {
 	var err error
 	switch {
 	case flag.NArg() > 0:
-		err = fmt.Errorf("%q is not understood; see berth-nvml --help", flag.Arg(0))
+		err = fmt.Errorf("%q is not a known argument; see berth-nvml --help", flag.Arg(0))
 	case *fake != "":
 		lib, err = fakegpu.Open(*fake, fakegpu.Options{Node: *node, State: *state, Devices: strings.FieldsFunc(*devices, func(r rune) bool { return r == ',' }), Log: log})
 	default:

@@ -71,7 +71,7 @@ func (d *Decoder) fail(line int, path, message, fix string) *Error {
 
 // tooMany refuses a document that is longer or deeper than any that is meant.
 func (d *Decoder) tooMany(line int, path string) *Error {
-	return d.fail(line, path, "too many values, or too deep", "write out what the aliases (*name) stand for")
+	return d.fail(line, path, "too many values, or too deep", "replace the aliases (*name) with what they stand for")
 }
 
 var (

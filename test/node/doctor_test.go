@@ -33,9 +33,9 @@ func TestDoctor(t *testing.T) {
 		"ok    gpus                1 GPU on the PCI bus",
 		"fail  kernel-module       nvidia is not loaded (Linux "+release+")",
 		good,
-		"ok    kubelet             takes device plugins",
+		"ok    kubelet             accepts device plugins",
 		"ok    device-plugin       the kubelet has 4 x nvidia.com/gpu",
-		"ok    pod-resources       answers who holds what")
+		"ok    pod-resources       reports which pods use which devices")
 
 	card := filepath.Join(root, "sys/bus/pci/devices/0000:1a:00.0")
 	if err := os.Symlink("../../../../bus/pci/drivers/nouveau", card+"/driver"); err != nil {
@@ -53,9 +53,9 @@ func TestDoctor(t *testing.T) {
 	n.killAgent(t)
 	n.offersWithoutAgent(t, 0)
 	n.finds(t, root, 1,
-		"fail  gpus                1 GPU held by the nouveau driver",
+		"fail  gpus                1 GPU bound to the nouveau driver",
 		"fail  container-runtime   ",
-		"warn  device-plugin       the kubelet remembers 4 x nvidia.com/gpu, 160 x nvidia.com/gpu-memory, and nobody serves it")
+		"warn  device-plugin       the kubelet remembers 4 x nvidia.com/gpu, 160 x nvidia.com/gpu-memory, but no plugin serves it")
 }
 
 // hostRoot is a view of the node with a GPU on its PCI bus, and with containerd's

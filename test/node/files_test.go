@@ -77,7 +77,7 @@ func (n *node) mendedLater(t *testing.T) {
 	}
 	n.configure(t, "version: v1\nflags: {mpsRoot: /run/elsewhere}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}\n")
 	n.offers(t, gpuResource, 8)
-	n.logs(t, "the first settings that are not refused; all begins anew with them", 1)
+	n.logs(t, "first valid settings; restarting with them", 1)
 	n.agent.stop(t, syscall.SIGTERM)
 }
 

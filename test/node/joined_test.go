@@ -23,7 +23,7 @@ import (
 // pod with devices.
 const schedulerUser = "system:kube-scheduler"
 
-// joinedGPUs are four that can be cut by MIG at any time.
+// joinedGPUs are four that can be partitioned with MIG at any time.
 var joinedGPUs = strings.ReplaceAll(wholeGPUs(4), "uuid:", "autoReset: true, uuid:")
 
 // joined is a real node of a control plane that `berth up` runs.

@@ -64,7 +64,7 @@ func (d *Dir) Write(nonce string, spec *specs.Spec) error {
 	temp := filepath.Join(d.Path, tempPrefix+nonce+tempSuffix)
 	if err := os.WriteFile(temp, raw, 0o644); err != nil {
 		_ = os.Remove(temp) // it may exist, cut short
-		return fmt.Errorf("write CDI spec: %w; make room on the disk of %s or make it writable, and the container starts by itself", err, d.Path)
+		return fmt.Errorf("write CDI spec: %w; free space on the disk of %s or make it writable, and the container starts automatically", err, d.Path)
 	}
 	if err := d.before("rename"); err != nil {
 		return err
@@ -98,7 +98,7 @@ type Loaded struct {
 func (d *Dir) Load() ([]Loaded, error) {
 	list, err := os.ReadDir(d.Path)
 	if err != nil {
-		return nil, fmt.Errorf("read the folder of CDI specs: %w", err)
+		return nil, fmt.Errorf("read the CDI spec directory: %w", err)
 	}
 	var out []Loaded
 	for _, e := range list {

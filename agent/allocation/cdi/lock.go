@@ -21,7 +21,7 @@ func Lock(ctx context.Context, dir string, waiting func(path string)) (*os.File,
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock the folder of CDI specs: %w", err)
+		return nil, fmt.Errorf("lock the CDI spec directory: %w", err)
 	}
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 		return f, nil

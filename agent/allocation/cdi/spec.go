@@ -55,7 +55,7 @@ func (b *Builder) Spec(r *ledger.Record, c *ledger.Container, e checkpoint.Entry
 	spec.Devices = []specs.Device{{Name: checkpoint.DeviceName(e.Nonce), ContainerEdits: edits}}
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return nil, fmt.Errorf("write down what pod %s/%s holds: %w", r.Namespace, r.Pod, err)
+		return nil, fmt.Errorf("record what pod %s/%s holds: %w", r.Namespace, r.Pod, err)
 	}
 	spec.Annotations = map[string]string{
 		"berth.dev/pod": r.Namespace + "/" + r.Pod, "berth.dev/pod-uid": r.PodUID, "berth.dev/container": c.Name,
@@ -78,7 +78,7 @@ func (b *Builder) deviceEdits(r *ledger.Record, c *ledger.Container, driver *Dri
 		for _, uuid := range list {
 			of := driver.devices[uuid]
 			if of == nil {
-				return edits, common, notice.Refuse(notice.ReasonDriver, "the driver's CDI spec does not have device %s; the container starts by itself once it does", uuid)
+				return edits, common, notice.Refuse(notice.ReasonDriver, "the driver's CDI spec does not have device %s; the container starts automatically once it does", uuid)
 			}
 			merge(&edits, of)
 		}
@@ -99,7 +99,7 @@ func (b *Builder) deviceEdits(r *ledger.Record, c *ledger.Container, driver *Dri
 	if shares := b.mpsShares(c.Devices); len(shares) > 0 {
 		of, err := b.MPS(shares)
 		if err != nil {
-			return edits, common, notice.Refuse(notice.ReasonDriver, "MPS is not ready for the devices of container %s: %w; the container starts by itself once it is", c.Name, err)
+			return edits, common, notice.Refuse(notice.ReasonDriver, "MPS is not ready for the devices of container %s: %w; the container starts automatically once it is", c.Name, err)
 		}
 		if of != nil {
 			merge(&edits, of)

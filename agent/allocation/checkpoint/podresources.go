@@ -18,12 +18,12 @@ import (
 func List(ctx context.Context, socket string, podUIDs func() (map[string]string, error), answers *Answers) ([]Entry, error) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return nil, fmt.Errorf("the kubelet cannot be asked for its pods' resources: %w", err)
+		return nil, fmt.Errorf("connect to the kubelet's pod-resources API: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	list, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("the kubelet does not list its pods' resources: %w", err)
+		return nil, fmt.Errorf("list pods at the kubelet's pod-resources API: %w", err)
 	}
 	uids, err := podUIDs()
 	if err != nil {

@@ -23,7 +23,7 @@ func (l *Ledger) Reserve(q *Request) (*Record, error) {
 	changed := r.setEntries(q.All)
 	switch {
 	case r.Committed && !matches(r, q.Committed):
-		return nil, notice.Refuse(notice.ReasonMalformed, "the devices committed in %s to pod %s/%s are others than those that it was given when it first started%s",
+		return nil, notice.Refuse(notice.ReasonMalformed, "the devices committed in %s to pod %s/%s have changed since it first started%s",
 			api.AnnotationDevices, r.Namespace, r.Pod, notice.Reschedule)
 	case !r.Committed && changed:
 		// The kubelet has chosen again. Where it kept its choice, the pod keeps its device.
@@ -126,14 +126,14 @@ func (l *Ledger) decide(q *Request) (*Record, error) {
 func (l *Ledger) commit(uid string, parts []sharing.Part, committed map[string][]sharing.Named) ([][]sharing.Device, error) {
 	got, err := l.devices.Commit(uid, parts, committed)
 	if err != nil {
-		return nil, notice.Refuse(reasonOf(err), "the devices committed in %s cannot be given: %w%s", api.AnnotationDevices, l.withPodNames(err), notice.Reschedule)
+		return nil, notice.Refuse(reasonOf(err), "the devices committed in %s cannot be allocated: %w%s", api.AnnotationDevices, l.withPodNames(err), notice.Reschedule)
 	}
 	for i := range parts {
 		for j, d := range got[i] {
 			want := committed[parts[i].Name][j]
 			switch {
 			case !d.Healthy && !(l.draining[d.UUID] && l.mayDrain[uid]):
-				return nil, notice.Refuse(notice.ReasonUnhealthy, "device %s, committed in %s, is unhealthy: the container starts by itself once it is well%s",
+				return nil, notice.Refuse(notice.ReasonUnhealthy, "device %s, committed in %s, is unhealthy: the container starts automatically once it is healthy%s",
 					d.UUID, api.AnnotationDevices, notice.Reschedule)
 			case d.MilliGPU != want.MilliGPU || d.MemoryBytes != want.MemoryBytes:
 				return nil, notice.Refuse(notice.ReasonMalformed, "device %s was committed in %s with %d milli-GPUs and %d bytes, and this node offers it with %d and %d%s",

@@ -30,7 +30,7 @@ func (l *Ledger) choose(uid string, parts []sharing.Part, q *Request) ([][]shari
 		}
 		for i, id := range missing {
 			if got[i].MemoryBytes < leastBytes(parts, e.Container) {
-				return nil, notice.Refuse(notice.ReasonTaken, "container %s of pod %s/%s asks for GPUs with more memory than any that is free has", e.Container, q.Pod.Namespace, q.Pod.Name)
+				return nil, notice.Refuse(notice.ReasonTaken, "container %s of pod %s/%s requests GPUs with more memory than any free GPU has", e.Container, q.Pod.Namespace, q.Pod.Name)
 			}
 			of[idKey(e.Resource, id)] = got[i]
 		}
@@ -89,7 +89,7 @@ func (l *Ledger) refuseNoneFree(e *checkpoint.Entry, pod *v1.Pod, err error) err
 	if sharing.Allocatable(l.devices.Devices())[e.Resource] == 0 {
 		reason = notice.ReasonUnhealthy
 	}
-	return notice.Refuse(reason, "container %s of pod %s/%s cannot have its devices of %s, the others are held or committed: %w; it starts by itself once they are free",
+	return notice.Refuse(reason, "container %s of pod %s/%s cannot get its devices of %s; all others are allocated or committed: %w; it starts automatically once they are free",
 		e.Container, pod.Namespace, pod.Name, e.Resource, err)
 }
 

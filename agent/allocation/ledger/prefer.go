@@ -18,7 +18,7 @@ func (l *Ledger) Prefer(resource string, available, must []string, count int) ([
 		return nil, errors.New("not enough available devices to satisfy allocation")
 	}
 	if l.devices == nil {
-		return nil, errors.New("the node's GPUs are not known yet; the kubelet asks again")
+		return nil, errors.New("the node's GPUs are not known yet; the kubelet retries")
 	}
 	id := l.shownIDs(resource)
 	var all, free, required, busy []sharing.Device

@@ -16,7 +16,7 @@ func (l *Ledger) Recount() {
 	}
 	devices, err := sharing.NewLedger(l.gpus, l.settings.Sharing)
 	if err != nil {
-		l.log.Error("the node's GPUs cannot be counted anew", "error", err) // SetGPUs has checked the same
+		l.log.Error("cannot recount the node's GPUs", "error", err) // SetGPUs has checked the same
 		return
 	}
 	l.devices = devices

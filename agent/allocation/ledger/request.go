@@ -73,7 +73,7 @@ func (l *Ledger) CheckHealthy(r *Record, c *Container) error {
 	if i < 0 {
 		return nil
 	}
-	return notice.Refuse(notice.ReasonUnhealthy, "device %s of container %s of pod %s/%s is unhealthy: the container starts by itself once it is well%s",
+	return notice.Refuse(notice.ReasonUnhealthy, "device %s of container %s of pod %s/%s is unhealthy: the container starts automatically once it is healthy%s",
 		c.Devices[i].UUID, c.Name, r.Namespace, r.Pod, notice.Reschedule)
 }
 

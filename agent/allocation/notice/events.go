@@ -22,13 +22,13 @@ func (e Events) pod(pod *v1.Pod, kind, reason, message string) {
 // NoMemoryLimit says that the driver does not limit a pod to its share of a GPU's
 // memory, and why.
 func (e Events) NoMemoryLimit(pod *v1.Pod, uuid string, bytes int64, why error) {
-	e.pod(pod, v1.EventTypeNormal, "NoMemoryLimit", fmt.Sprintf("nothing keeps the pod to its %d MiB of GPU %s: %v", bytes>>20, uuid, why))
+	e.pod(pod, v1.EventTypeNormal, "NoMemoryLimit", fmt.Sprintf("the pod is not limited to its %d MiB of GPU %s: %v", bytes>>20, uuid, why))
 }
 
 // GivenDevicesUnknown says that the node offers no GPU, because the devices that
 // other plugins allocated cannot be read.
 func (e Events) GivenDevicesUnknown(why error) {
 	if e.OnNode != nil {
-		e.OnNode(v1.EventTypeWarning, "GivenDevicesUnknown", "no GPU of this node is offered: "+why.Error())
+		e.OnNode(v1.EventTypeWarning, "GivenDevicesUnknown", "this node offers no GPUs: "+why.Error())
 	}
 }

@@ -57,7 +57,7 @@ func IsFor(err error, reason string) bool {
 
 // Reschedule ends the text about a commitment that this node cannot keep: what
 // the user can do.
-const Reschedule = "; delete the pod to have it placed anew"
+const Reschedule = "; delete the pod to have it rescheduled"
 
 // Refusals counts refusals by reason. It is safe for concurrent use, and its zero
 // value has counted none.

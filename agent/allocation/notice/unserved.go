@@ -58,7 +58,7 @@ func (e Events) unserved(pod *v1.Pod, served []string) {
 		}
 		if len(committed[c.Name]) > 0 && !asks {
 			e.pod(pod, v1.EventTypeWarning, "NoGPUGiven", fmt.Sprintf(
-				"container %s runs without the GPU that is committed to it: it asks for it by none of the resources that this node serves (%s); ask for %s in its limits instead",
+				"container %s runs without the GPU that is committed to it: it requests none of the resources that this node serves (%s); request %s in its limits instead",
 				c.Name, List(served), api.ResourceGPUMemory))
 		}
 	}
