@@ -14,7 +14,7 @@ import (
 	"berth.dev/berth/cli/simulation"
 	snapshot "berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/core/placement"
+	"berth.dev/berth/sim/baseline"
 )
 
 // simulateCommand is `berth simulate`.
@@ -71,7 +71,7 @@ func newSimulate(o Options) *cobra.Command {
 	f.Float64SliceVar(&s.loads, "load", nil, "requested GPUs as a multiple of all GPUs (default 1.3; churn: 1.0 and 1.3; mig: 0.85 and 1.3)")
 	f.Lookup("load").DefValue = "" // its text says what stands for it
 	f.StringVar(&s.seeds, "seeds", "42-51", "seeds of the runs, such as 42-51,60")
-	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, from "+strings.Join(placement.Names(), ", ")+" (default berth,fgd; mig: berth,bestfit,first-fit)")
+	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, from "+strings.Join(baseline.Names(), ", ")+" (default berth,fgd; mig: berth,bestfit,first-fit)")
 	f.StringArrayVar(&s.add, "add", nil, "add nodes, such as 4xh100x8: 4 nodes of 8 H100 (repeatable)")
 	f.StringArrayVar(&s.cut, "cut", nil, "partition the GPUs of a model with MIG, such as a100=1g.5gb or a100=3g.20gb,2g.10gb (repeatable)")
 	f.StringArrayVar(&s.share, "share", nil, "share the GPUs of a model, such as t4=4 (repeatable)")
@@ -81,7 +81,7 @@ func newSimulate(o Options) *cobra.Command {
 	f.StringVar(&s.chart, "chart", "", "also draw the chart to this file, NAME.svg")
 	f.StringVarP(&s.output, "output", "o", "", "json (default: a table and a chart)")
 	s.cluster.add(cmd, false)
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(baseline.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(simulation.Protocols, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -175,12 +175,12 @@ func lookup(names []string) ([]simulation.Policy, error) {
 		if slices.Contains(names[:i], name) {
 			return nil, usagef("invalid --policy: duplicate %s", name)
 		}
-		maker, err := placement.Lookup(name)
+		maker, err := baseline.Lookup(name)
 		if err != nil {
-			if near := gpu.NearestWord(name, placement.Names()); near != "" {
+			if near := gpu.NearestWord(name, baseline.Names()); near != "" {
 				return nil, usagef("--policy: unknown policy %q; did you mean %q?", name, near)
 			}
-			return nil, usagef("--policy: unknown policy %q; must be one of %s", name, strings.Join(placement.Names(), ", "))
+			return nil, usagef("--policy: unknown policy %q; must be one of %s", name, strings.Join(baseline.Names(), ", "))
 		}
 		out = append(out, simulation.Policy{Name: name, Make: maker})
 	}

@@ -16,7 +16,7 @@ func reportTable(r *simulation.Report) (*table, []string) {
 	t := &table{gap: 2, head: leadHead(r)}
 	lead := len(t.head)
 	t.head = append(append(t.head, classHead()...), "RUN S", "TUNE S", "US EACH")
-	base := baseline(r)
+	base := comparedWith(r)
 	alarms := map[[2]int]bool{}
 	remarks := legend(r, base)
 	for _, load := range r.Loads {
@@ -109,9 +109,9 @@ func legend(r *simulation.Report, base *simulation.PolicyReport) []string {
 	return []string{what, failed + ".", "RUN S, TUNE S: CPU seconds of a run and of its tuning. US EACH: CPU microseconds per decision."}
 }
 
-// baseline is the first policy that is not Berth's own; nil where none is, or
+// comparedWith returns the first policy that is not Berth's own; nil where none is, or
 // where there is nothing to hold against it.
-func baseline(r *simulation.Report) *simulation.PolicyReport {
+func comparedWith(r *simulation.Report) *simulation.PolicyReport {
 	i := slices.IndexFunc(r.Policies, func(p simulation.PolicyReport) bool { return !strings.HasPrefix(p.Name, "berth") })
 	if i < 0 || len(r.Policies) == 1 {
 		return nil

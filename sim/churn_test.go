@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"berth.dev/berth/core/placement"
 	"berth.dev/berth/sim"
+	"berth.dev/berth/sim/baseline"
 )
 
 func TestChurnRunsAreEqualForEqualSeedsAndCountWhatCame(t *testing.T) {
@@ -14,8 +14,8 @@ func TestChurnRunsAreEqualForEqualSeedsAndCountWhatCame(t *testing.T) {
 		t.Run(workload, func(t *testing.T) {
 			s, pods := small(t, workload)
 			before := s.Clone()
-			for _, policy := range placement.Names() {
-				maker, _ := placement.Lookup(policy)
+			for _, policy := range baseline.Names() {
+				maker, _ := baseline.Lookup(policy)
 				a, err := sim.RunChurn(s, pods, 1.3, 3, maker)
 				if err != nil {
 					t.Fatal(err)
@@ -42,7 +42,7 @@ func TestChurnRunsAreEqualForEqualSeedsAndCountWhatCame(t *testing.T) {
 
 func TestMoreLoadFillsMore(t *testing.T) {
 	s, pods := small(t, "default")
-	maker, _ := placement.Lookup("berth")
+	maker, _ := baseline.Lookup("berth")
 	last := 0.0
 	for _, load := range []float64{0.3, 0.6, 1} {
 		run, err := sim.RunChurn(s, pods, load, 3, maker)
@@ -59,7 +59,7 @@ func TestMoreLoadFillsMore(t *testing.T) {
 
 func TestBadChurnIsRefused(t *testing.T) {
 	s, pods := small(t, "default")
-	maker, _ := placement.Lookup("berth")
+	maker, _ := baseline.Lookup("berth")
 	for name, c := range map[string]sim.Churn{
 		"no load":         {Cluster: s, Pods: pods, Policy: maker},
 		"too little time": {Cluster: s, Pods: pods, Policy: maker, Load: 1, Runs: 0.5},

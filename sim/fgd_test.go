@@ -11,12 +11,13 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/sim"
+	"berth.dev/berth/sim/baseline"
 )
 
 // runFGD runs the FGD protocol at 1.3 times the cluster, as the paper does.
 func runFGD(t testing.TB, s *cluster.Snapshot, pods []sim.Pod, policy string, seed int64) sim.Run {
 	t.Helper()
-	maker, err := placement.Lookup(policy)
+	maker, err := baseline.Lookup(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestBerthIsAboveFGD(t *testing.T) {
 var workloads = []string{"default", "cpu200", "gpushare40", "gpushare100", "gpuspec20", "multigpu30"}
 
 func TestEqualSeedsGiveEqualRuns(t *testing.T) {
-	for _, policy := range placement.Names() {
+	for _, policy := range baseline.Names() {
 		t.Run(policy, func(t *testing.T) {
 			s, pods := small(t, "gpuspec20")
 			before := s.Clone()
@@ -118,7 +119,7 @@ func TestRunsCountWhatCame(t *testing.T) {
 
 func TestAStoppedRunIsPartial(t *testing.T) {
 	s, pods := small(t, "default")
-	maker, _ := placement.Lookup("fgd")
+	maker, _ := baseline.Lookup("fgd")
 	f := sim.FGD{Cluster: s, Pods: pods, Load: 1.3, Policy: maker, Step: func(arrived, _ int) bool { return arrived == 200 }}
 	run, err := f.Run(1)
 	if err != nil || !run.Partial || run.Decisions != 199 {
@@ -131,7 +132,7 @@ func TestAStoppedRunIsPartial(t *testing.T) {
 func TestNoPolicyLooksAhead(t *testing.T) {
 	s, pods := small(t, "gpuspec20")
 	requests := sim.SortedRequests(s, pods)
-	for _, policy := range placement.Names() {
+	for _, policy := range baseline.Names() {
 		t.Run(policy, func(t *testing.T) {
 			for seed := range int64(5) {
 				rng := rand.New(rand.NewSource(seed))
@@ -151,7 +152,7 @@ func TestNoPolicyLooksAhead(t *testing.T) {
 // decide places arrivals in order and gives every decision.
 func decide(t *testing.T, s *cluster.Snapshot, mix, arrivals []cluster.Request, policy string) []cluster.Placement {
 	t.Helper()
-	maker, err := placement.Lookup(policy)
+	maker, err := baseline.Lookup(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func decide(t *testing.T, s *cluster.Snapshot, mix, arrivals []cluster.Request, 
 func BenchmarkFGD(b *testing.B) {
 	for _, workload := range workloads {
 		s, pods := whole(b, workload)
-		for _, policy := range placement.Names() {
+		for _, policy := range baseline.Names() {
 			b.Run(fmt.Sprintf("%s/%s", workload, policy), func(b *testing.B) {
 				for b.Loop() {
 					var at100, at130 float64

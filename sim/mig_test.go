@@ -7,14 +7,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth.dev/berth/core/cluster"
-	"berth.dev/berth/core/placement"
 	"berth.dev/berth/sim"
+	"berth.dev/berth/sim/baseline"
 )
 
 // acceptance is the mean over seeds.
 func acceptance(t testing.TB, mix sim.MIGMix, recut cluster.Recut, load float64, policy string) float64 {
 	t.Helper()
-	maker, err := placement.Lookup(policy)
+	maker, err := baseline.Lookup(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func TestCuttingAnewAcceptsMore(t *testing.T) {
 }
 
 func TestMIGRunsAreEqualForEqualSeeds(t *testing.T) {
-	for _, policy := range placement.Names() {
-		maker, _ := placement.Lookup(policy)
+	for _, policy := range baseline.Names() {
+		maker, _ := baseline.Lookup(policy)
 		a, err := sim.RunMIG(sim.MIGMixes()[0], cluster.RecutEmpty, 1, 7, maker)
 		if err != nil {
 			t.Fatal(err)

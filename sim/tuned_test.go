@@ -5,13 +5,14 @@ import (
 
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/sim"
+	"berth.dev/berth/sim/baseline"
 )
 
 // TestTuningIsWorthIt compares one short tuning with fixed constants, where it
 // matters most, and with fgd: by the GPU allocated, and by who pays for it.
 func TestTuningIsWorthIt(t *testing.T) {
 	s, pods := whole(t, "gpushare100")
-	tuning := placement.DefaultTuning()
+	tuning := baseline.Tuning()
 	tuning.Times, tuning.Trials = 1, 45
 	tuned, err := sim.RunFGD(s, pods, 1.3, 11, func(s placement.Setup) placement.Policy {
 		return placement.NewTuned(s, placement.DefaultParams(), tuning)

@@ -12,8 +12,8 @@ import (
 
 	"berth.dev/berth/cli/simulation"
 	"berth.dev/berth/core/cluster"
-	"berth.dev/berth/core/placement"
 	"berth.dev/berth/sim"
+	"berth.dev/berth/sim/baseline"
 )
 
 // trace reads the cut of the openb trace that package sim keeps for tests.
@@ -51,7 +51,7 @@ func planOf(t *testing.T, protocol string, loads ...float64) *simulation.Plan {
 	}
 	p := &simulation.Plan{Cluster: s, Pods: pods, Protocol: protocol, Loads: loads, Seeds: []int64{1, 2, 3, 4}}
 	for _, name := range []string{"berth", "fgd"} {
-		mk, err := placement.Lookup(name)
+		mk, err := baseline.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/sim/baseline"
 )
 
 // benchCluster makes nodes of 8 GPUs: a third of three products each.
@@ -56,7 +57,7 @@ func benchShapes(s *cluster.Snapshot) []cluster.Request {
 // churn fills s to about 95% and then, for each call of the func it gives,
 // places one request and lets enough go to stay there.
 func churn(tb testing.TB, s *cluster.Snapshot, policy string) func() {
-	maker, err := placement.Lookup(policy)
+	maker, err := baseline.Lookup(policy)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -215,7 +215,7 @@ func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, i
 		}
 		return b.value(&w, cpu, row, n.Idle-r.GPUs) - before, -1
 	}
-	milli, simple := milliOn(s, i, r), plain(s, i, r)
+	milli, simple := MilliOn(s, i, r), Plain(s, i, r)
 	best, liked, at, last := 0.0, 0.0, -1, -1
 	for j, o := range open {
 		if int32(o) < milli || simple && last >= 0 && o == open[last] && gpus[j].Product == gpus[last].Product || !simple && roomOn(s, i, j, r) != roomBoth {
@@ -245,8 +245,8 @@ func (b *Berth) Devices(s *cluster.Snapshot, i int, r *cluster.Request, out []cl
 		_, _, out = b.chooseMIG(i, r, worth{}, out)
 		return out
 	case r.GPUs != 1 || r.IsWhole():
-		return take(s, i, r, leastOpen, out)
+		return Take(s, i, r, LeastOpen, out)
 	}
 	_, j := b.best(s, i, r)
-	return append(out, device(s, i, j, r))
+	return append(out, DeviceOf(s, i, j, r))
 }

@@ -6,16 +6,16 @@ import (
 	"berth.dev/berth/core/cluster"
 )
 
-// plain says whether on node i a GPU has room for r as soon as its Open says
+// Plain reports whether on node i a GPU has room for r as soon as its Open says
 // so: one product, no shares by memory and no clique to look at.
-func plain(s *cluster.Snapshot, i int, r *cluster.Request) bool {
+func Plain(s *cluster.Snapshot, i int, r *cluster.Request) bool {
 	return (r.Products == 0 || s.Node(i).Products&^r.Products == 0) &&
 		!r.OneClique && r.GPUMemoryBytes == 0 && !s.MemoryShares(i)
 }
 
-// milliOn is what r takes of one GPU of node i: of the first of an allowed
+// MilliOn returns what r takes of one GPU of node i: of the first of an allowed
 // product, where that depends on the GPU.
-func milliOn(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
+func MilliOn(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
 	if r.GPUMemoryBytes == 0 && !r.IsMIG() {
 		return r.MilliGPU
 	}
@@ -33,16 +33,17 @@ func milliOn(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
 	return 0
 }
 
-// order says which GPU of a node is taken first.
-type order uint8
+// Order says which GPU of a node is taken first.
+type Order uint8
 
+// The orders.
 const (
-	lowest    order = iota // by position
-	leastOpen              // the one with the least left, then by position
+	Lowest    Order = iota // by position
+	LeastOpen              // the one with the least left, then by position
 )
 
-// take appends devices of node i for r, which fits there, in order o.
-func take(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster.Device) []cluster.Device {
+// Take appends devices of node i for r, which fits there, in order o.
+func Take(s *cluster.Snapshot, i int, r *cluster.Request, o Order, out []cluster.Device) []cluster.Device {
 	if r.IsMIG() {
 		return takeMIG(s, i, r, o, out)
 	}
@@ -55,7 +56,7 @@ func take(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster
 			if taken[j/64]&(1<<(j%64)) != 0 || near != nil && !near(j) || roomOn(s, i, j, r) != roomBoth {
 				continue
 			}
-			if best < 0 || o == leastOpen && open[j] < open[best] {
+			if best < 0 || o == LeastOpen && open[j] < open[best] {
 				best = j
 			}
 		}
@@ -66,7 +67,7 @@ func take(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster
 			return out // not reached: r fits
 		}
 		taken[best/64] |= 1 << (best % 64)
-		out = append(out, device(s, i, best, r))
+		out = append(out, DeviceOf(s, i, best, r))
 	}
 	return out
 }
@@ -87,7 +88,7 @@ func stack(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device)
 		more = false
 		for j := range left {
 			if left[j] > 0 && len(out) < int(r.GPUs) {
-				out, more = append(out, device(s, i, j, r)), true
+				out, more = append(out, DeviceOf(s, i, j, r)), true
 				left[j]--
 			}
 		}
@@ -95,13 +96,19 @@ func stack(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device)
 	return out
 }
 
-// device is what r takes of GPU j of node i.
-func device(s *cluster.Snapshot, i, j int, r *cluster.Request) cluster.Device {
+// HasRoom reports whether GPU j of node i has room for a share or the whole that r
+// asks of one GPU. It is not for MIG devices.
+func HasRoom(s *cluster.Snapshot, i, j int, r *cluster.Request) bool {
+	return roomOn(s, i, j, r) == roomBoth
+}
+
+// DeviceOf returns what r takes of GPU j of node i.
+func DeviceOf(s *cluster.Snapshot, i, j int, r *cluster.Request) cluster.Device {
 	milli, bytes := shareOf(r, &s.Cards(i)[j])
 	return cluster.Device{GPU: int32(j), MilliGPU: milli, MemoryBytes: bytes}
 }
 
-// together says whether GPUs j and k of node i share a clique.
+// together reports whether GPUs j and k of node i share a clique.
 func together(s *cluster.Snapshot, i, j, k int) bool {
 	c := s.Cards(i)
 	return j == k || c[j].Clique != 0 && c[j].Clique == c[k].Clique
@@ -171,7 +178,7 @@ func migRoom(s *cluster.Snapshot, i, j int, p int8) int32 {
 
 // takeMIG appends MIG devices of node i for r: GPUs in order o (least free
 // first, or by position), and on each the lowest starts.
-func takeMIG(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []cluster.Device) []cluster.Device {
+func takeMIG(s *cluster.Snapshot, i int, r *cluster.Request, o Order, out []cluster.Device) []cluster.Device {
 	gpus := s.GPUs(i)
 	var done [2]uint64
 	for need := r.GPUs; need > 0; {
@@ -181,7 +188,7 @@ func takeMIG(s *cluster.Snapshot, i int, r *cluster.Request, o order, out []clus
 				continue
 			}
 			n := migRoom(s, i, j, s.ProfileNumber(gpus[j].Product, r.Profile))
-			if n > 0 && (best < 0 || o == leastOpen && gpus[j].FreeMilli < gpus[best].FreeMilli) {
+			if n > 0 && (best < 0 || o == LeastOpen && gpus[j].FreeMilli < gpus[best].FreeMilli) {
 				best, room = j, n
 			}
 		}

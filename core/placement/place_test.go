@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/sim/baseline"
 )
 
 // randomCluster makes nodes of two products, some with MIG, cliques and little
@@ -123,7 +124,7 @@ func check(t *testing.T, s *cluster.Snapshot, held []cluster.Placement) {
 // failures of GPUs and undone trials, and compares every decision; the books
 // are checked against a plain list of what is held.
 func TestIndexEqualsScan(t *testing.T) {
-	for _, name := range placement.Names() {
+	for _, name := range baseline.Names() {
 		t.Run(name, func(t *testing.T) {
 			for seed := range int64(6) {
 				twins(t, name, seed)
@@ -140,7 +141,7 @@ func twins(t *testing.T, name string, seed int64) {
 	for i, r := range rng.Perm(s.Len()) {
 		ranks[i] = int32(r)
 	}
-	make1, err := placement.Lookup(name)
+	make1, err := baseline.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +343,7 @@ func TestFGDEqualsItsDefinition(t *testing.T) {
 		mix.Add(&r, 1)
 	}
 	classes := mix.Classes()
-	x := placement.NewIndex(s, placement.NewFGD(placement.Setup{Cluster: s, Typical: classes}), nil, nil)
+	x := placement.NewIndex(s, baseline.NewFGD(placement.Setup{Cluster: s, Typical: classes}), nil, nil)
 	for range 400 {
 		r := shape()
 		for i := range s.Len() {

@@ -4,13 +4,7 @@
 // refuses a request that fits.
 package placement
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"berth.dev/berth/core/cluster"
-)
+import "berth.dev/berth/core/cluster"
 
 // Score orders nodes for one request: higher is better. Only the values from
 // -MaxScore to MaxScore are told apart; what is beyond counts as the nearest.
@@ -77,40 +71,3 @@ type Class struct {
 
 // Maker makes a Policy for one run.
 type Maker func(Setup) Policy
-
-// makers are the policies by name, Berth's own first.
-var makers = []struct {
-	name string
-	make Maker
-}{
-	{"berth", func(s Setup) Policy { return NewBerth(s, DefaultParams()) }},
-	{"berth-tuned", func(s Setup) Policy { return NewTuned(s, DefaultParams(), DefaultTuning()) }},
-	{"fgd", NewFGD},
-	{"bestfit", NewBestFit},
-	{"dotproduct", NewDotProduct},
-	{"packing", NewPacking},
-	{"clustering", NewClustering},
-	{"random", NewRandom},
-	{"first-fit", NewFirstFit},
-}
-
-// Names gives the names of all policies, Berth's own first.
-func Names() []string {
-	names := make([]string, len(makers))
-	for i := range makers {
-		names[i] = makers[i].name
-	}
-	return names
-}
-
-// Lookup gives the policy of a name. The error lists the names.
-func Lookup(name string) (Maker, error) {
-	for i := range makers {
-		if makers[i].name == name {
-			return makers[i].make, nil
-		}
-	}
-	names := Names()
-	slices.Sort(names)
-	return nil, fmt.Errorf("policy %q: not one of %s", name, strings.Join(names, ", "))
-}

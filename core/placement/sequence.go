@@ -60,7 +60,7 @@ func sizeOn(s *cluster.Snapshot, r *cluster.Request) float64 {
 		return float64(m)
 	}
 	for i := range s.Len() {
-		if m := milliOn(s, i, r); m > 0 {
+		if m := MilliOn(s, i, r); m > 0 {
 			return float64(r.GPUs) * float64(m)
 		}
 	}

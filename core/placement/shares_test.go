@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/sim/baseline"
 )
 
 // t4s is a node with so many T4, each offered as so many devices.
@@ -74,7 +75,7 @@ func TestSeveralGPUsAreSharesLast(t *testing.T) {
 // TestNoPolicyGivesSharesBeforeGPUs places several GPUs at a time on random clusters,
 // by every policy: shares only where no node has the GPUs.
 func TestNoPolicyGivesSharesBeforeGPUs(t *testing.T) {
-	for _, name := range placement.Names() {
+	for _, name := range baseline.Names() {
 		shares, whole := 0, 0
 		for seed := range int64(30) {
 			rng := rand.New(rand.NewSource(seed))
@@ -86,7 +87,7 @@ func TestNoPolicyGivesSharesBeforeGPUs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			policy, err := placement.Lookup(name)
+			policy, err := baseline.Lookup(name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,8 +16,8 @@ type search struct {
 	mix       *Mix
 	d         dice
 	sequences []sequence
-	rails     []outcome // of fgd on the first one, two, ... sequences together
-	trials    int       // made so far, without fgd's
+	rails     []outcome // of the reference on the first one, two, ... sequences together
+	trials    int       // made so far, without the reference's
 
 	best    Params
 	worths  []float64 // of best, on the first one, two, ... sequences together
@@ -34,7 +34,7 @@ func tune(t *Tuning, empty *cluster.Snapshot, mix *Mix, start Params) (best Para
 		if !ok {
 			return start, false
 		}
-		o := try(empty, &q, func(s *cluster.Snapshot) Policy { return NewFGD(Setup{Cluster: s, Typical: mix.Classes()}) })
+		o := try(empty, &q, func(s *cluster.Snapshot) Policy { return t.Reference(Setup{Cluster: s, Typical: mix.Classes()}) })
 		rail.add(&o)
 		f.sequences, f.rails = append(f.sequences, q), append(f.rails, rail)
 	}
@@ -79,7 +79,7 @@ func (f *search) consider(p Params, hurry bool) outcome {
 
 // worth is what tuning makes large: the percentage of GPU allocated at the end
 // plus half of that at full demand, less a price for each point by which a
-// class fails more than with fgd on the same sequences. Rates of rare classes
+// class fails more than with the reference on the same sequences. Rates of rare classes
 // are mostly chance, so they count for less.
 func (f *search) worth(o, rail *outcome) float64 {
 	x := (o.over + 0.5*o.full) / o.trials

@@ -17,8 +17,10 @@ type Tuning struct {
 	// Nodes is how many nodes, at most, a trial is made with: every second,
 	// every third, ... is taken of larger clusters.
 	Nodes int
+	// Reference is the policy that a candidate is compared with; nil is bestfit.
+	Reference Maker
 	// Prices are what each point is worth by which a class fails more than with
-	// fgd, in points of GPU allocated: of requests for no GPU, for shares below
+	// Reference, in points of GPU allocated: of requests for no GPU, for shares below
 	// and from 500 milli-GPUs, and for 1, 2-3, 4-7 and 8 or more GPUs. A class
 	// of which Rare have come in all trials counts half, rarer ones less.
 	Prices [trialClasses]float64
@@ -61,6 +63,9 @@ type Tuned struct {
 // they are not valid: a bug in the caller.
 func NewTuned(setup Setup, params Params, t Tuning) *Tuned {
 	b := &Tuned{Berth: NewBerth(setup, params), t: t, next: t.First, run: setup.Tuning}
+	if b.t.Reference == nil {
+		b.t.Reference = NewBestFit
+	}
 	if b.run == nil {
 		b.run = func(tune func()) { tune() }
 	}

@@ -8,11 +8,12 @@ import (
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/sim/baseline"
 )
 
 // soon is a Tuning that is small enough for tests.
 func soon() placement.Tuning {
-	t := placement.DefaultTuning()
+	t := baseline.Tuning()
 	t.First, t.Again, t.Times = 60, 2, 3
 	t.Trials, t.Sequences, t.Rounds, t.Nodes = 12, 2, 2, 30
 	return t

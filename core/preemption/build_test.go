@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/preemption"
+	"berth.dev/berth/sim/baseline"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -62,7 +63,7 @@ func hold(t testing.TB, c *preemption.Cluster, node, at int, r cluster.Request, 
 		if why := placement.Fit(c.Snapshot, node, &r); why != placement.Fits {
 			t.Fatalf("hold %+v on node %d: %s", r, node, why)
 		}
-		p.Devices = placement.NewFirstFit(placement.Setup{}).Devices(c.Snapshot, node, &r, nil)
+		p.Devices = baseline.NewFirstFit(placement.Setup{}).Devices(c.Snapshot, node, &r, nil)
 	}
 	if err := c.Snapshot.Assume(&p); err != nil {
 		t.Fatal(err)
@@ -118,7 +119,7 @@ func place(c *preemption.Cluster, r *rand.Rand, q cluster.Request, h preemption.
 	if placement.Fit(c.Snapshot, i, &q) != placement.Fits {
 		return
 	}
-	h.Placement = cluster.Placement{Node: i, Request: q, Devices: choose(c.Snapshot, i, &q, placement.NewRandom(placement.Setup{Rand: r.IntN}))}
+	h.Placement = cluster.Placement{Node: i, Request: q, Devices: choose(c.Snapshot, i, &q, baseline.NewRandom(placement.Setup{Rand: r.IntN}))}
 	if c.Snapshot.Assume(&h.Placement) == nil {
 		c.Holders[i] = append(c.Holders[i], h)
 	}
@@ -139,7 +140,7 @@ func promise(c *preemption.Cluster, r *rand.Rand) {
 	}
 	c.Holders[i] = append(c.Holders[i], preemption.Holder{
 		Priority: int32(r.IntN(4)), Promise: true,
-		Placement: cluster.Placement{Node: i, Request: q, Devices: choose(s, i, &q, placement.NewFirstFit(placement.Setup{}))},
+		Placement: cluster.Placement{Node: i, Request: q, Devices: choose(s, i, &q, baseline.NewFirstFit(placement.Setup{}))},
 	})
 }
 

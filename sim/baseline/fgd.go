@@ -1,4 +1,4 @@
-package placement
+package baseline
 
 import (
 	"cmp"
@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
 )
 
 // fgd is Fragmentation Gradient Descent.
 type fgd struct {
-	steady
+	placement.Steady
 	total   float64 // of the weights kept
-	classes []Class
+	classes []placement.Class
 	cpus    []int64 // distinct CPU sizes of classes, ascending
 	millis  []int32 // distinct milli-GPUs of classes for one GPU, ascending
 	step    [cluster.Whole + 1]uint8
@@ -27,7 +28,7 @@ type fgdTable struct {
 	whole []float64 // [CPU step][idle GPUs, to 8]: classes for several whole GPUs
 }
 
-// NewFGD makes fgd: the node, and the GPU, where placing raises the expected
+// NewFGD returns fgd: the node, and the GPU, where placing raises the expected
 // fragmentation least. It expects the mix of Setup.Typical.
 //
 // Source: Weng et al., "Beware of Fragmentation", USENIX ATC '23, and its
@@ -40,10 +41,10 @@ type fgdTable struct {
 // it (classes for shares of several GPUs, which the paper has not, are left
 // out). Summed over classes that is R*(all weights) - sum r_i*(weight of placeable
 // classes that r_i is enough for), which takes two table look-ups a GPU.
-func NewFGD(s Setup) Policy {
+func NewFGD(s placement.Setup) placement.Policy {
 	p := &fgd{tables: map[cluster.Products]*fgdTable{}}
 	classes := slices.Clone(s.Typical)
-	slices.SortStableFunc(classes, func(a, b Class) int {
+	slices.SortStableFunc(classes, func(a, b placement.Class) int {
 		return cmp.Or(
 			cmp.Compare(b.Weight, a.Weight), cmp.Compare(b.Request.CPUMilli, a.Request.CPUMilli),
 			cmp.Compare(b.Request.MilliGPU, a.Request.MilliGPU), cmp.Compare(b.Request.GPUs, a.Request.GPUs),
@@ -77,7 +78,7 @@ func NewFGD(s Setup) Policy {
 	return p
 }
 
-// table gives the table of a node with the given products.
+// table returns the table of a node with the given products.
 func (p *fgd) table(products cluster.Products) *fgdTable {
 	if p.lastT != nil && p.last == products {
 		return p.lastT
@@ -122,7 +123,7 @@ type fgdState struct {
 	whole []float64
 }
 
-// at gives the rows for a node with cpu milli-CPU free.
+// at returns the rows for a node with cpu milli-CPU free.
 func (p *fgd) at(t *fgdTable, cpu int64) fgdState {
 	step, _ := slices.BinarySearch(p.cpus, cpu+1)
 	width := len(p.millis) + 1
@@ -134,14 +135,14 @@ func (p *fgd) used(st *fgdState, r int32) float64 {
 	return float64(r) * st.one[p.step[r]]
 }
 
-// Score implements Policy.
-func (p *fgd) Score(s *cluster.Snapshot, i int, r *cluster.Request) Score {
+// Score implements placement.Policy.
+func (p *fgd) Score(s *cluster.Snapshot, i int, r *cluster.Request) placement.Score {
 	score, _ := p.best(s, i, r)
 	return score
 }
 
-// best gives the score of node i for r and, for a share of one GPU, the GPU.
-func (p *fgd) best(s *cluster.Snapshot, i int, r *cluster.Request) (Score, int) {
+// best returns the score of node i for r and, for a share of one GPU, the GPU.
+func (p *fgd) best(s *cluster.Snapshot, i int, r *cluster.Request) (placement.Score, int) {
 	n, open := s.Node(i), s.Open(i)
 	t := p.table(n.Products)
 	before, after := p.at(t, n.FreeCPUMilli), p.at(t, n.FreeCPUMilli-r.CPUMilli)
@@ -155,16 +156,16 @@ func (p *fgd) best(s *cluster.Snapshot, i int, r *cluster.Request) (Score, int) 
 	usefulWhole := func(idle int32) float64 {
 		return cluster.Whole * float64(idle) * after.whole[min(idle, 8)]
 	}
-	milli := milliOn(s, i, r)
+	milli := placement.MilliOn(s, i, r)
 	if r.GPUs == 0 || r.IsWhole() {
 		k := r.GPUs
 		rest += usefulWhole(n.Idle-k) - float64(k)*p.used(&after, cluster.Whole)
 		return rate(rest - had + float64(k*cluster.Whole)), -1
 	}
-	best, at := Score(-1), -1
-	simple := plain(s, i, r)
+	best, at := placement.Score(-1), -1
+	simple := placement.Plain(s, i, r)
 	for j, o := range open {
-		if int32(o) < milli || !simple && roomOn(s, i, j, r) != roomBoth {
+		if int32(o) < milli || !simple && !placement.HasRoom(s, i, j, r) {
 			continue
 		}
 		left := n.Idle
@@ -181,16 +182,16 @@ func (p *fgd) best(s *cluster.Snapshot, i int, r *cluster.Request) (Score, int) 
 
 // rate turns the decrease of fragmentation (in milli-GPUs) into the artifact's
 // whole number from 0 to 100.
-func rate(decrease float64) Score {
+func rate(decrease float64) placement.Score {
 	decrease = math.Round(decrease*1e6) / 1e6 // sums of equal terms in unequal order are equal
-	return Score(100 / (1 + math.Exp(-decrease/1000)))
+	return placement.Score(100 / (1 + math.Exp(-decrease/1000)))
 }
 
-// Devices implements Policy.
+// Devices implements placement.Policy.
 func (p *fgd) Devices(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device {
 	if r.GPUs != 1 || r.IsWhole() || r.IsMIG() {
-		return take(s, i, r, leastOpen, out)
+		return placement.Take(s, i, r, placement.LeastOpen, out)
 	}
 	_, j := p.best(s, i, r)
-	return append(out, device(s, i, j, r))
+	return append(out, placement.DeviceOf(s, i, j, r))
 }
