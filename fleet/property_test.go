@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/fleet/spec"
 	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/test/soak"
 )
 
 // TestNothingIsHeldTwice binds, deletes, breaks, heals and restarts at random.
@@ -24,7 +25,7 @@ import (
 //
 // rows: GS-02 GS-92
 func TestNothingIsHeldTwice(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range soak.Pick[uint64](2, 4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				r := rand.New(rand.NewPCG(seed, 1))

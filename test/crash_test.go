@@ -25,7 +25,7 @@ import (
 
 // The control plane is killed so often under load, and each time after so many
 // answers at least.
-var crashes = soak.Count(5, 20)
+var crashes = soak.Pick(5, 20)
 
 const answers = 20
 

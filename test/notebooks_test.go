@@ -27,7 +27,7 @@ import (
 )
 
 // notebookKills is how often Berth is killed in the middle of what notebooks do.
-var notebookKills = soak.Count(4, 12)
+var notebookKills = soak.Pick(4, 12)
 
 // notebookState is what a user has asked of a notebook, and has had acknowledged.
 type notebookState struct {

@@ -57,8 +57,8 @@ part "build the programs" build
 part "formatting and vet" sh tools/check.sh
 # shellcheck disable=SC2086 # one argument a package
 if [ "${BERTH_SOAK:-}" = 1 ]; then
-	part "all packages, without the race detector" go test -timeout 60m $pure $concurrent
-	part "all packages, under the race detector" sh tools/race.sh -timeout 120m $pure $concurrent
+	part "all packages, without the race detector" go test -count=1 -timeout 60m $pure $concurrent
+	part "all packages, under the race detector" sh tools/race.sh -count=1 -timeout 120m $pure $concurrent
 else
 	part "decisions: core, sim, api" go test -timeout 30m $pure
 	part "all else, under the race detector" sh tools/race.sh -timeout 30m $concurrent

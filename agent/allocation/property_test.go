@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/agent/allocation"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/test/soak"
 )
 
 // storm is a node on which all happens in any order: pods with and without
@@ -344,11 +345,7 @@ func runStorm(t *testing.T, rng *rand.Rand, steps int) {
 }
 
 func TestNoDeviceIsGivenBeyondItsSizeInAnyOrder(t *testing.T) {
-	seeds := uint64(16)
-	if testing.Short() {
-		seeds = 4
-	}
-	for seed := range seeds {
+	for seed := range soak.Pick[uint64](6, 16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runStorm(t, rand.New(rand.NewPCG(seed, 7)), 120) })
 	}
 }

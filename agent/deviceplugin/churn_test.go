@@ -7,19 +7,18 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"berth.dev/berth/test/soak"
 )
 
 const cut = "nvidia.com/mig-1g.10gb"
 
-// TestAThousandPods churns pods through a kubelet and a node agent, and kills
-// and restarts both of them all the while. Some pods have committed devices,
-// the others get what there is. No device may be given twice, every commitment
-// is kept to the letter, and in the end all is free again.
-func TestAThousandPods(t *testing.T) {
-	pods := 1000
-	if testing.Short() {
-		pods = 100
-	}
+// TestManyPods churns pods, in a soak a thousand of them, through a kubelet and a
+// node agent, and kills and restarts both of them all the while. Some pods have
+// committed devices, the others get what there is. No device may be given twice,
+// every commitment is kept to the letter, and in the end all is free again.
+func TestManyPods(t *testing.T) {
+	pods := soak.Pick(300, 1000)
 	w := newWorld(t)
 	var next atomic.Int64
 	var workers sync.WaitGroup

@@ -1,6 +1,7 @@
 package deviceplugin_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -15,15 +16,16 @@ import (
 
 	"berth.dev/berth/agent/deviceplugin"
 	"berth.dev/berth/agent/deviceplugin/kubelettest"
+	"berth.dev/berth/test/soak"
 )
 
-var seeds = flag.Int("seeds", 12, "how many orders of chance are tried")
+var seeds = flag.Int("seeds", 0, "how many orders of chance are tried, if not those of test/soak")
 
 // TestWhateverHappensTheCountIsRightInTheEnd has things happen in an order of
 // chance, without waiting for what they lead to. When no more happens, the
 // kubelet must have what the node offers, and give it out.
 func TestWhateverHappensTheCountIsRightInTheEnd(t *testing.T) {
-	for seed := range uint64(*seeds) {
+	for seed := range uint64(cmp.Or(*seeds, soak.Pick(4, 12))) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { happen(t, rand.New(rand.NewPCG(seed, 1))) })
 	}
 }

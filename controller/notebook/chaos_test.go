@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/test/soak"
 )
 
 // story is a piece of the life of notebooks.
@@ -223,7 +224,7 @@ func (w *world) collect() {
 // act in random orders, with deaths of Berth between: once they have calmed down,
 // there is what the notebooks say, and nothing else.
 func TestAnyOrderEndsInTheSame(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range soak.Pick[uint64](4, 12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 5))
 			w := newWorld(t)

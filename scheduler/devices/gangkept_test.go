@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/test/soak"
 )
 
 // answers are what an API server says to a binding that it does not do.
@@ -213,7 +214,7 @@ func TestAGangIsWholeAgainAfterWhateverTheAPIServerSays(t *testing.T) {
 	}
 	slices.Sort(kinds)
 	refusals, gangs := 0, 0
-	for seed := range int64(80) {
+	for seed := range soak.Pick[int64](40, 80) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewSource(seed))
 			r := newRig(t, 4, 4, 1+rng.Intn(8))

@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/test/soak"
 )
 
 // TestNoGangEverRunsInPart lets gangs come and go while filters refuse, members
@@ -17,7 +19,7 @@ import (
 // it needs or nothing.
 func TestNoGangEverRunsInPart(t *testing.T) {
 	placed, waited := 0, 0
-	for seed := range int64(60) {
+	for seed := range soak.Pick[int64](20, 60) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewSource(seed))
 			r := newRig(t, 1+rng.Intn(4), 1+rng.Intn(4), 1+rng.Intn(8))

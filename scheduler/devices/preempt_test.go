@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/test/soak"
 )
 
 // want compares lists of words, in any order.
@@ -317,7 +318,7 @@ func TestAGangGoesAsAWhole(t *testing.T) {
 // what is kept of the nodes is what they are (see postFilter).
 func TestManyComeAndGo(t *testing.T) {
 	evicted := 0
-	for seed := range uint64(40) {
+	for seed := range soak.Pick[uint64](25, 40) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		m := newMaking(t, 1+r.IntN(3), 1+r.IntN(3), 1+r.IntN(3))
 		for step := range 60 {

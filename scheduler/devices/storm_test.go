@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/test/soak"
 )
 
 // size is how large a storm is. There is room for nodes*stormGPUs*2 shares or so
@@ -24,16 +25,16 @@ type size struct{ pods, nodes, steps int }
 
 const stormGPUs = 8 // of a node
 
-// TestStorm makes up to 10,000 pods at once that ask for shares of GPUs and some for
-// whole ones, and takes random steps while they are placed: schedulers are
-// killed and leadership moves, nodes vanish and return, GPUs turn unhealthy,
+// TestStorm makes thousands of pods at once, in a soak 10,000, that ask for shares
+// of GPUs and some for whole ones, and takes random steps while they are placed:
+// schedulers are killed and leadership moves, nodes vanish and return, GPUs turn unhealthy,
 // pods end and are deleted while their binding is on its way, others bind pods
 // too, bindings are refused, lost and late, and watches lag and drop. After
 // every write the devices in the API and in the node's own table fit the GPUs.
 // When the faults are over, no pod waits that any GPU has room for.
 func TestStorm(t *testing.T) {
-	sizes := []size{{pods: 10_000, nodes: 40, steps: 60_000}}
-	for range 10 {
+	sizes := []size{soak.Pick(size{pods: 2_500, nodes: 10, steps: 15_000}, size{pods: 10_000, nodes: 40, steps: 60_000})}
+	for range soak.Pick(3, 10) {
 		sizes = append(sizes, size{pods: 1_500, nodes: 5, steps: 20_000})
 	}
 	for seed, size := range sizes {

@@ -37,6 +37,7 @@ import (
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/devices"
 	"berth.dev/berth/scheduler/strays"
+	"berth.dev/berth/test/soak"
 )
 
 // bubbles prepares a test whose schedulers live in synctest bubbles: what the
@@ -229,7 +230,7 @@ func (l *lab) moment(d time.Duration) { time.Sleep(time.Duration(l.draw.Int64N(i
 // TestNobodyWaitsBehindLowerPriority fills a node with pods of low priority, and has
 // others come at once of which some are urgent.
 func TestNobodyWaitsBehindLowerPriority(t *testing.T) {
-	live(t, 40, func(l *lab) {
+	live(t, soak.Pick(8, 40), func(l *lab) {
 		l.put("nodes", t4s(l.t, "n0", 8))
 		l.start()
 		for i := range 4 {
@@ -250,7 +251,7 @@ func TestNobodyWaitsBehindLowerPriority(t *testing.T) {
 // TestNobodyWaitsForWhatIsNoLongerInTheWay has a pod without GPUs keep an urgent one
 // off the node by what only other plugins know, until it ends.
 func TestNobodyWaitsForWhatIsNoLongerInTheWay(t *testing.T) {
-	live(t, 10, func(l *lab) {
+	live(t, soak.Pick(4, 10), func(l *lab) {
 		l.put("nodes", t4s(l.t, "n0", 2))
 		l.start()
 		keeper := gpuPod("keeper", 2000, 1)
@@ -276,7 +277,7 @@ func TestNobodyWaitsForWhatIsNoLongerInTheWay(t *testing.T) {
 // TestNobodyWaitsForABudgetThatAllowsMore has pods under a disruption budget that
 // allows nothing, and urgent ones that every plugin is asked about on every node.
 func TestNobodyWaitsForABudgetThatAllowsMore(t *testing.T) {
-	live(t, 10, func(l *lab) {
+	live(t, soak.Pick(4, 10), func(l *lab) {
 		l.put("nodes", t4s(l.t, "n0", 4))
 		l.budget("a", 0)
 		l.start()
@@ -300,7 +301,7 @@ func TestNobodyWaitsForABudgetThatAllowsMore(t *testing.T) {
 // TestNobodyWaitsForWhomTheAPIServerKept has the API server refuse evictions for a
 // while.
 func TestNobodyWaitsForWhomTheAPIServerKept(t *testing.T) {
-	live(t, 10, func(l *lab) {
+	live(t, soak.Pick(4, 10), func(l *lab) {
 		l.put("nodes", t4s(l.t, "n0", 2))
 		l.start()
 		l.put("pods", gpuPod("low-0", 100, 1), gpuPod("low-1", 100, 1))
@@ -320,7 +321,7 @@ func TestNobodyWaitsForWhomTheAPIServerKept(t *testing.T) {
 // open, disruption budgets change, requests and answers get lost, and the scheduler
 // start anew.
 func TestNobodyWaitsBehindLowerPriorityAfterAStorm(t *testing.T) {
-	live(t, 40, func(l *lab) {
+	live(t, soak.Pick(8, 40), func(l *lab) {
 		for i := range 3 {
 			n := t4s(l.t, fmt.Sprint("n", i), 1+l.draw.IntN(8))
 			if l.draw.IntN(4) == 0 {

@@ -8,10 +8,10 @@ import "os"
 // place reads it.
 const Variable = "BERTH_SOAK"
 
-// Count returns how many seeds, kills, pods or steps a test runs: usual, or full
-// in a soak. A test that calls it must show the same with either number; usual is
-// large enough to find a mistake that most runs would meet.
-func Count[N ~int | ~int64 | ~uint64](usual, full N) N {
+// Pick returns usual, or full in a soak: how many seeds, kills, pods or steps a
+// test runs. The test shows the same with either; usual is large enough to find a
+// mistake that most runs would meet.
+func Pick[T any](usual, full T) T {
 	if os.Getenv(Variable) == "1" {
 		return full
 	}

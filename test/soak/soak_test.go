@@ -9,8 +9,8 @@ import (
 func TestOnlyASoakRunsTheFullCount(t *testing.T) {
 	for value, want := range map[string]int{"": 3, "0": 3, "yes": 3, "1": 50} {
 		t.Setenv(soak.Variable, value)
-		if got := soak.Count(3, 50); got != want {
-			t.Errorf("%s=%q: Count(3, 50) = %d, want %d", soak.Variable, value, got, want)
+		if got := soak.Pick(3, 50); got != want {
+			t.Errorf("%s=%q: Pick(3, 50) = %d, want %d", soak.Variable, value, got, want)
 		}
 	}
 }
