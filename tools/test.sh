@@ -41,27 +41,33 @@ build() {
 	sh tools/node.sh "$flags"
 }
 
-# The packages with tests, in three sorts. Decisions have no goroutine and no lock:
-# deps_test.go keeps locks out of core, and the race detector finds nothing in them
-# but costs ten times the time; the callers' tests run them under it as well. What
-# imports k8s.io/kubernetes is tested as a whole or through the built program, so
-# that every other test compiles in seconds.
-decisions='^berth.dev/berth($|/(api|core|sim)($|/))'
+# The packages with tests, in three sorts. Plain are those whose code and tests start
+# and share nothing: the race detector would find nothing in them, at ten times the
+# time (those that use them run them under it as well). What imports k8s.io/kubernetes
+# is tested as a whole or through the built program, so that every other test
+# compiles in seconds.
 built='^berth.dev/berth/(controlplane|scheduler/server|test)($|/)'
+shares='"sync|"testing/synctest"|"net/http|errgroup|[.]Go\(|(^|[[:space:]])go (func|[A-Za-z.]+\()'
 list=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
-pure=$(echo "$list" | grep -E "$decisions")
-concurrent=$(echo "$list" | grep -vE "$decisions|$built")
 whole=$(echo "$list" | grep -E "$built" | grep -vE '/test(/node)?$')
+plain='' concurrent=''
+for package in $(echo "$list" | grep -vE "$built"); do
+	if cat ".${package#berth.dev/berth}"/*.go | grep -qE "$shares"; then
+		concurrent="$concurrent $package"
+	else
+		plain="$plain $package"
+	fi
+done
 
 part "build the programs" build
 part "formatting and vet" sh tools/check.sh
 # shellcheck disable=SC2086 # one argument a package
 if [ "${BERTH_SOAK:-}" = 1 ]; then
-	part "all packages, without the race detector" go test -count=1 -timeout 60m $pure $concurrent
-	part "all packages, under the race detector" sh tools/race.sh -count=1 -timeout 120m $pure $concurrent
+	part "all packages, without the race detector" go test -count=1 -timeout 60m $plain $concurrent
+	part "all packages, under the race detector" sh tools/race.sh -count=1 -timeout 120m $plain $concurrent
 else
-	part "decisions: core, sim, api" go test -timeout 30m $pure
-	part "all else, under the race detector" sh tools/race.sh -timeout 30m $concurrent
+	part "packages that share nothing" go test -timeout 30m $plain
+	part "packages with goroutines, under the race detector" sh tools/race.sh -timeout 30m $concurrent
 fi
 part "berth-nvml" sh tools/nvmltest.sh
 # shellcheck disable=SC2086
