@@ -42,11 +42,11 @@ const (
 	AnnotationPluginConfig = "berth.dev/plugin-config"
 
 	// AnnotationSimulate, on a Pod, says how its containers behave in the
-	// simulated fleet: see docs/fleet.md.
+	// simulated fleet: see docs/reference/fleet.md.
 	AnnotationSimulate = "berth.dev/simulate"
 
 	// AnnotationGang, on a Pod, is the name of its gang: pods of one namespace
-	// that are placed together or not at all. See docs/gangs.md.
+	// that are placed together or not at all. See docs/background/gangs.md.
 	AnnotationGang = "berth.dev/gang"
 
 	// AnnotationGangMinCount, on a Pod of a gang, is how many of the gang must
@@ -67,7 +67,7 @@ const (
 
 	// AnnotationSharesDo, on a Pod that asks for several nvidia.com/gpu or on a Node
 	// that divides its GPUs, is "true" where shares serve such a request as well as
-	// GPUs do. Elsewhere shares come last for it. See docs/gpu-requests.md.
+	// GPUs do. Elsewhere shares come last for it. See docs/reference/gpu-requests.md.
 	AnnotationSharesDo = "berth.dev/shares-do"
 
 	// AnnotationNotebookIdleAfter, on a Notebook or its Namespace, is after how long

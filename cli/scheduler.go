@@ -50,7 +50,7 @@ func newScheduler(o Options) *cobra.Command {
 			"run several replicas: one leads, and another takes over if it stops.\n" +
 			"\n" +
 			"It uses the cluster of --kubeconfig, else of $KUBECONFIG, else of the pod it runs in. Its permissions are in\n" +
-			"deploy/scheduler.yaml; docs/running-the-scheduler.md describes how to install it. It does not limit its own\n" +
+			"deploy/scheduler.yaml; docs/tasks/install-the-scheduler.md describes how to install it. It does not limit its own\n" +
 			"requests to the API server.",
 		Example: "  berth scheduler --kubeconfig ~/.kube/config\n" +
 			"  berth scheduler --scheduler-name default-scheduler,berth-scheduler\n" +

@@ -88,7 +88,7 @@ func Scale(count string) (Fleet, error) {
 	})
 }
 
-// Parse reads a fleet file; docs/fleet.md describes the format. name stands for
+// Parse reads a fleet file; docs/reference/fleet.md describes the format. name stands for
 // the file in messages, and its last element without the extension is the name
 // of a fleet that gives none.
 //

@@ -101,14 +101,14 @@ func TestEveryFleetFileLoads(t *testing.T) {
 }
 
 func TestTheDocumentedFileLoads(t *testing.T) {
-	page, err := os.ReadFile("../../docs/fleet.md")
+	page, err := os.ReadFile("../../docs/reference/fleet.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	example, _, ok := strings.Cut(rest, "```")
 	if !ok {
-		t.Fatal("docs/fleet.md has no YAML example")
+		t.Fatal("docs/reference/fleet.md has no YAML example")
 	}
 	f, err := spec.Parse("example.yaml", []byte(example))
 	if err != nil {

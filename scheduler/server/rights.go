@@ -31,7 +31,7 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("events.k8s.io", "events", "create", "patch", "update"),
 		rights.Rule("apps", "replicasets statefulsets", rights.Read...),
 		rights.Rule("policy", "poddisruptionbudgets", rights.Read...),
-		// Who says how many pods a gang has; see docs/gangs.md.
+		// Who says how many pods a gang has; see docs/background/gangs.md.
 		rights.Rule("batch", "jobs", rights.Read...),
 		rights.Rule("jobset.x-k8s.io", "jobsets", rights.Read...),
 		rights.Rule("scheduling.k8s.io", "podgroups", rights.Read...),

@@ -112,7 +112,7 @@ func readRows(path string, fn func(row func(column string) string)) error {
 // more at once, random ones are left out. The first random number is dropped.
 //
 // Source: the artifact of Weng et al., "Beware of Fragmentation", USENIX ATC
-// '23, as docs/placement.md tells it.
+// '23, as docs/background/placement.md tells it.
 func (t *trace) arrivals(seed int64, load float64) []tracePod {
 	rng := rand.New(rand.NewSource(seed))
 	sorted := slices.Clone(t.pods)
