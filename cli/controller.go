@@ -101,7 +101,7 @@ func newController(o Options) *cobra.Command {
 	f.StringVar(&c.MetricsAddr, "metrics-addr", "127.0.0.1:10260", "address of /metrics, /healthz, /livez, and /readyz with TLS; http://127.0.0.1:PORT without TLS; \"\" to disable")
 	f.StringVar(&c.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: a new self-signed one)")
 	f.StringVar(&c.KeyFile, "tls-private-key-file", "", "private key for --tls-cert-file")
-	c.LeaseOptions.flags(f, "berth-controller", "work")
+	c.LeaseOptions.flags(f, "berth-controller", "run the controllers")
 	f.IntVarP(&verbosity, "v", "v", 0, "log verbosity, as in Kubernetes")
 	return cmd
 }
