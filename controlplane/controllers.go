@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
-	"berth.dev/berth/controller/server"
+	"berth.dev/berth/controller/runtime"
 )
 
 // controllerUser is who Berth's controllers are to the API server, and the name of
@@ -25,14 +25,13 @@ const controllerUser = "berth:controller"
 // chooseNotebooks gives the mode of notebooks that is asked for, else the one that
 // the folder had, else the one that follows the cluster.
 func chooseNotebooks(asked, had string) (string, error) {
-	modes := []string{server.Auto, string(notebook.Own), string(notebook.Govern), string(notebook.Off)}
 	switch {
-	case slices.Contains(modes, asked):
+	case slices.Contains(runtime.Settings(), asked):
 		return asked, nil
 	case asked != "":
 		return "", fmt.Errorf("notebooks %q: must be own, govern, off, or auto", asked)
 	case had == "":
-		return server.Auto, nil
+		return runtime.Auto, nil
 	}
 	return had, nil
 }
@@ -42,7 +41,7 @@ func chooseNotebooks(asked, had string) (string, error) {
 // are served: being ready waits for that, and not for the controllers.
 func (p *plane) startControllers(ctx context.Context, g *group, client kubernetes.Interface, ready <-chan struct{}) <-chan struct{} {
 	served := make(chan struct{})
-	if p.state.Notebooks == string(notebook.Off) {
+	if p.state.Notebooks == string(runtime.Off) {
 		close(served)
 		return served
 	}
@@ -75,11 +74,13 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 	case <-ctx.Done():
 		return nil
 	}
-	return server.Start(ctx, p.controllerConfig(), server.Options{
-		Notebooks: p.state.Notebooks,
-		Notebook:  notebook.Options{FSGroup: true, Istio: true},
-		Idle:      idle.Options{Proxied: true}, // names of Services lead nowhere from here
-	})
+	return runtime.Start(ctx, p.controllerConfig(), notebooks(p.state.Notebooks))
+}
+
+// notebooks returns the kind of notebooks as this process runs it: their servers are
+// reached through the API server, as the names of Services do not resolve here.
+func notebooks(setting string) runtime.Kind {
+	return notebook.Kind(setting, notebook.Options{FSGroup: true, Istio: true}, idle.Options{Proxied: true})
 }
 
 // controllerConfig is the controllers' own identity, which has just the rights of
@@ -88,13 +89,13 @@ func (p *plane) controllerConfig() *rest.Config { return p.clientConfig(controll
 
 // grantControllers gives the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
-	if err := grant(ctx, client, controllerUser, controllerUser, slices.Concat(server.Rules(), server.ProxiedRules())); err != nil {
+	if err := grant(ctx, client, controllerUser, controllerUser, runtime.Rules(notebooks(""))); err != nil {
 		return err
 	}
-	if err := grantIn(ctx, client, server.Namespace, controllerUser, slices.Concat(server.OwnRules(server.Name), server.ExporterRules())); err != nil {
+	if err := grantIn(ctx, client, runtime.Namespace, controllerUser, slices.Concat(runtime.OwnRules(runtime.Name), idle.ExporterRules())); err != nil {
 		return err
 	}
-	for _, role := range server.Roles() {
+	for _, role := range notebook.Roles() {
 		if err := putRole(ctx, client, &role); err != nil {
 			return fmt.Errorf("create role %s: %w", role.Name, err)
 		}

@@ -53,7 +53,7 @@ type Options struct {
 	// hold GPUs and cannot run.
 	OtherPods string
 	Stuck     stuck.Policy
-	// Notebooks is what Berth does with Notebooks: server.Auto or a mode of package
+	// Notebooks is what Berth does with Notebooks: runtime.Auto or a mode of package
 	// controller/notebook; "" is the folder's last, and Auto in a new folder.
 	Notebooks string
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is

@@ -9,7 +9,7 @@ import (
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
-	controllers "berth.dev/berth/controller/server"
+	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/controlplane"
 	"berth.dev/berth/scheduler/server"
 	"berth.dev/berth/scheduler/stuck"
@@ -58,16 +58,20 @@ func control(ctx context.Context, o cli.ControllerOptions) error {
 		}
 		return err
 	}
-	run := controllers.Options{
-		Kubeconfig: o.Kubeconfig, Notebooks: o.Notebooks, MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
-		Notebook: notebook.Options{Domain: o.Domain, FSGroup: o.FSGroup, Istio: o.Istio, IstioGateway: o.IstioGateway, IstioHost: o.IstioHost},
-		Idle:     idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied},
+	notebooks := notebook.Kind(
+		o.Notebooks,
+		notebook.Options{Domain: o.Domain, FSGroup: o.FSGroup, Istio: o.Istio, IstioGateway: o.IstioGateway, IstioHost: o.IstioHost},
+		idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied},
+	)
+	run := runtime.Options{
+		Kubeconfig: o.Kubeconfig, Kinds: []runtime.Kind{notebooks},
+		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 	}
 	if o.LeaderElect {
-		run.Lease = &controllers.Lease{
+		run.Lease = &runtime.Lease{
 			Namespace: o.LeaseNamespace, Name: o.LeaseName,
 			Duration: o.LeaseDuration, Deadline: o.RenewDeadline, Retry: o.RetryPeriod,
 		}
 	}
-	return controllers.Run(ctx, run)
+	return runtime.Run(ctx, run)
 }

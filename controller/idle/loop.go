@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
 )
 
@@ -127,7 +127,7 @@ func namespaceMeta() *metav1.PartialObjectMetadata {
 // pass looks at what is due, and says how long it may be until the next pass; 0 is
 // until something changes.
 func (l *loop) pass(ctx context.Context) time.Duration {
-	if l.o.Mode != nil && l.o.Mode() == notebook.Off {
+	if l.o.Mode != nil && l.o.Mode() == runtime.Off {
 		clear(l.entries)
 		return standby
 	}
@@ -225,7 +225,7 @@ func (l *loop) left(n *kubeflow.Notebook, e *entry) bool {
 // where Kubeflow's controller runs notebooks, only while this process looks at it, as
 // that controller may stop idle ones by the same record.
 func (l *loop) keeps(e *entry) bool {
-	return l.o.Mode == nil || l.o.Mode() == notebook.Own || e != nil && e.track.Seen
+	return l.o.Mode == nil || l.o.Mode() == runtime.Own || e != nil && e.track.Seen
 }
 
 // podOf is the pod of a notebook, as the cache has it; nil is none that lives.

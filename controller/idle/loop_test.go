@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/idle"
-	"berth.dev/berth/controller/notebook"
+	modes "berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
 )
 
@@ -373,7 +373,7 @@ func TestNothingIsWrittenWithoutAPod(t *testing.T) {
 func TestInModeOffNothingIsDone(t *testing.T) {
 	s := newStage(t, named("a", nil), podOf("a", corev1.ConditionTrue))
 	s.kernel["a"] = "idle"
-	s.options.Mode = func() notebook.Mode { return notebook.Off }
+	s.options.Mode = func() modes.Mode { return modes.Off }
 	s.restart()
 	s.pass(3 * time.Hour)
 	if s.asked > 0 || s.writes > 0 {
@@ -384,7 +384,7 @@ func TestInModeOffNothingIsDone(t *testing.T) {
 func TestInModeGovernTheSameIsDone(t *testing.T) {
 	s := newStage(t, named("a", nil), podOf("a", corev1.ConditionTrue))
 	s.kernel["a"] = "idle"
-	s.options.Mode = func() notebook.Mode { return notebook.Govern }
+	s.options.Mode = func() modes.Mode { return modes.Govern }
 	s.restart()
 	s.pass(65 * time.Minute)
 	if a := s.annotations("a"); a[api.AnnotationStopped] == "" {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
 	"berth.dev/berth/kube/exporter"
 )
@@ -27,7 +27,7 @@ type Options struct {
 	// Kubeflow's DEV=true does: from outside of the cluster's network.
 	Proxied bool
 	// Mode is asked before every pass; in mode Off nothing is done. Nil is Own.
-	Mode func() notebook.Mode
+	Mode func() runtime.Mode
 	// Prober asks notebooks and GPUs; nil is over HTTP, as the above says.
 	Prober Prober
 	// Now is the clock, with its steady reading; nil is time.Now.

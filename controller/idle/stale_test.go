@@ -8,14 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
 )
 
 // rows: NB-51
 
 // governed is the mode in which Kubeflow's controller runs notebooks.
-func governed() notebook.Mode { return notebook.Govern }
+func governed() runtime.Mode { return runtime.Govern }
 
 // recorded says whether a notebook says when something last happened in it.
 func (s *stage) recorded(name string) bool {
@@ -32,7 +32,7 @@ func TestTheRecordGoesWithThePolicy(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(s *stage)
-		mode func() notebook.Mode
+		mode func() runtime.Mode
 	}{
 		{"its user says never", func(s *stage) {
 			s.annotate(named("a", nil), map[string]string{api.AnnotationNotebookIdleAfter: "never"})

@@ -20,6 +20,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/runtime"
 )
 
 // virtualServiceKind is Istio's kind, in whatever version the cluster prefers.
@@ -102,7 +103,7 @@ func (r *Reconciler) followIstio(ctx context.Context, again chan<- event.Generic
 		case <-ctx.Done():
 			return nil
 		case <-time.After(noIstioFor):
-			if r.o.Mode != nil && r.o.Mode() != Own {
+			if r.o.Mode != nil && r.o.Mode() != runtime.Own {
 				continue
 			}
 			if _, _, err := r.istioKind(); err != nil {

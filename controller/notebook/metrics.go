@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/runtime"
 )
 
 // The counters of Kubeflow's notebook-controller, with its names and labels.
@@ -56,7 +57,7 @@ func (m *running) Describe(to chan<- *prometheus.Desc) { to <- runningDesc }
 // Collect implements prometheus.Collector.
 func (m *running) Collect(to chan<- prometheus.Metric) {
 	r := m.leads.Load()
-	if r == nil || r.o.Mode != nil && r.o.Mode() != Own {
+	if r == nil || r.o.Mode != nil && r.o.Mode() != runtime.Own {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)

@@ -7,6 +7,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/runtime"
 )
 
 // metrics are Kubeflow's for the namespace of the world: the counters count for all
@@ -52,7 +53,7 @@ func TestMetricsAreKubeflows(t *testing.T) {
 	if got := w.metrics()["notebook_running"]; got != 1 {
 		t.Errorf("%v run, want the one that is not stopped", got)
 	}
-	w.o.Mode = func() notebook.Mode { return notebook.Govern }
+	w.o.Mode = func() runtime.Mode { return runtime.Govern }
 	w.restart()
 	if got, there := w.metrics()["notebook_running"]; there {
 		t.Errorf("%v are said to run where Kubeflow's controller counts them", got)

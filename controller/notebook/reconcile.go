@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/notebook"
 )
 
@@ -96,7 +97,7 @@ func (r *Reconciler) forget(id string) {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if r.o.Mode != nil && r.o.Mode() != Own {
+	if r.o.Mode != nil && r.o.Mode() != runtime.Own {
 		return reconcile.Result{}, nil
 	}
 	if err := r.lines.fill(ctx, r.client, &r.o, r.scene); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/notebook"
 )
 
@@ -338,9 +338,9 @@ func TestRunningNotebooksOfKubeflowAreTakenOverAsTheyAre(t *testing.T) {
 }
 
 func TestInOtherModesNothingIsDone(t *testing.T) {
-	for _, mode := range []notebook.Mode{notebook.Govern, notebook.Off} {
+	for _, mode := range []runtime.Mode{runtime.Govern, runtime.Off} {
 		w := newWorld(t)
-		w.o.Mode = func() notebook.Mode { return mode }
+		w.o.Mode = func() runtime.Mode { return mode }
 		w.restart()
 		w.apply(asking("nb", 1))
 		if writes := w.reconcile(); len(writes) > 0 {

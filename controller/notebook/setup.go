@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/runtime"
 )
 
 // Name is the controller's name: in metrics, logs and as the field manager and
@@ -31,16 +32,6 @@ const (
 	atOnce     = 16
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
-)
-
-// Mode is how far Berth goes with a kind that another controller may run too.
-type Mode string
-
-// The modes.
-const (
-	Own    Mode = "own"    // Berth runs the kind
-	Govern Mode = "govern" // another controller runs it; Berth uses the levers that it honours
-	Off    Mode = "off"    // Berth leaves it alone
 )
 
 // Options is what the reconciler needs to know. The zero value, but for FSGroup, is
@@ -57,11 +48,11 @@ type Options struct {
 	IstioGateway string
 	// IstioHost is the host that they serve; "" is "*".
 	IstioHost string
-	// Mode is asked before every pass; in all modes but Own nothing is done. Nil
-	// is Own.
-	Mode func() Mode
-	// ModeChanged, if not nil, gets an event, of an object that means nothing, each
-	// time Mode gives another answer: every notebook is looked at again then.
+	// Mode is called before every pass; the reconciler does nothing in modes other
+	// than Own. Nil is Own.
+	Mode func() runtime.Mode
+	// ModeChanged, if not nil, gets an event, whose object means nothing, each time
+	// Mode returns another mode: every notebook is reconciled then.
 	ModeChanged <-chan event.GenericEvent
 }
 

@@ -19,8 +19,9 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
-	"berth.dev/berth/controller/server"
+	"berth.dev/berth/controller/runtime"
 )
 
 // asked are the verbs that an API server was asked for, as "verb group/resource".
@@ -81,20 +82,20 @@ func (a asked) listen(w *world, c client.WithWatch, cached bool) client.WithWatc
 }
 
 // others is what is asked for by what the world of these tests has not: packages idle
-// and server, and client-go.
+// and runtime, and client-go.
 var others = map[string]string{
 	"patch kubeflow.org/notebooks":                     "idle: annotations",
 	"list /namespaces":                                 "idle: policies",
 	"watch /namespaces":                                "idle: policies",
 	"get /pods/proxy":                                  "idle: exporters",
 	"update kubeflow.org/notebooks/finalizers":         "the API server's admission, where it checks owner references",
-	"patch /events":                                    "client-go: the election tells again",
-	"create events.k8s.io/events":                      "client-go: what idle and server tell",
-	"patch events.k8s.io/events":                       "client-go: they tell again",
-	"list apps/deployments":                            "server: other controllers",
-	"watch apps/deployments":                           "server: other controllers",
-	"create authentication.k8s.io/tokenreviews":        "server: who asks for metrics",
-	"create authorization.k8s.io/subjectaccessreviews": "server: whether they may",
+	"patch /events":                                    "client-go: repeated events of the election",
+	"create events.k8s.io/events":                      "client-go: what idle and runtime report",
+	"patch events.k8s.io/events":                       "client-go: repeated events",
+	"list apps/deployments":                            "runtime: other controllers",
+	"watch apps/deployments":                           "runtime: other controllers",
+	"create authentication.k8s.io/tokenreviews":        "runtime: who asks for metrics",
+	"create authorization.k8s.io/subjectaccessreviews": "runtime: whether they may",
 }
 
 // TestTheRoleIsWhatIsAskedFor lives through all that the reconciler writes, and what it
@@ -138,7 +139,7 @@ func TestTheRoleIsWhatIsAskedFor(t *testing.T) {
 	w.settleWith(broken)
 
 	want := asked{}
-	for _, r := range server.Rules() {
+	for _, r := range runtime.Rules(notebook.Kind("", notebook.Options{}, idle.Options{})) {
 		for _, group := range r.APIGroups {
 			for _, resource := range r.Resources {
 				for _, verb := range r.Verbs {

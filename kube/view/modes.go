@@ -13,8 +13,12 @@ import (
 const (
 	ModesNamespace = "kube-system"
 	ModesName      = "berth-controller"
-	NotebooksMode  = "notebooks"     // own, govern or off
-	NotebooksWhy   = "notebooks-why" // such as "deployment kubeflow/notebook-controller runs"; "" is nothing to say
+	NotebooksMode  = "notebooks" // own, govern or off
+	NotebooksWhy   = NotebooksMode + ModeWhy
+
+	// ModeWhy is the end of the key of a mode's cause, such as "deployment
+	// kubeflow/notebook-controller runs"; "" is nothing to say.
+	ModeWhy = "-why"
 )
 
 // NotebookMode reads in which mode Berth's controllers have notebooks, and why; ""

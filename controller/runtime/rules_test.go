@@ -1,4 +1,4 @@
-package server_test
+package runtime_test
 
 import (
 	"bytes"
@@ -12,7 +12,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"berth.dev/berth/controller/server"
+	"berth.dev/berth/controller/idle"
+	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/runtime"
 )
 
 // manifest reads the roles of deploy/controller.yaml.
@@ -38,17 +40,22 @@ func manifest(t *testing.T) (roles map[string]rbacv1.ClusterRole) {
 	}
 }
 
+// rules returns the rights of the process with all kinds.
+func rules() []rbacv1.PolicyRule {
+	return runtime.Rules(notebook.Kind("", notebook.Options{}, idle.Options{}))
+}
+
 // TestManifestHasTheRules holds deploy/controller.yaml to what is checked at start.
 func TestManifestHasTheRules(t *testing.T) {
 	want := map[string][]rbacv1.PolicyRule{
-		"ClusterRole " + server.RoleName:                  server.Rules(),
-		"ClusterRole " + server.RoleName + "-proxied":     server.ProxiedRules(),
-		"ClusterRole " + server.RoleName + "-definitions": server.DefinitionRules(),
-		"Role " + server.RoleName:                         server.OwnRules(server.DefaultLease().Name),
-		"Role " + server.RoleName + "-exporters":          server.ExporterRules(),
+		"ClusterRole " + runtime.RoleName:                  rules(),
+		"ClusterRole " + runtime.RoleName + "-proxied":     idle.ProxiedRules(),
+		"ClusterRole " + runtime.RoleName + "-definitions": runtime.DefinitionRules(),
+		"Role " + runtime.RoleName:                         runtime.OwnRules(runtime.DefaultLease().Name),
+		"Role " + runtime.RoleName + "-exporters":          idle.ExporterRules(),
 	}
 	labels := map[string]map[string]string{}
-	for _, r := range server.Roles() {
+	for _, r := range notebook.Roles() {
 		want["ClusterRole "+r.Name], labels["ClusterRole "+r.Name] = r.Rules, r.Labels
 	}
 	got := map[string][]rbacv1.PolicyRule{}
@@ -65,8 +72,8 @@ func TestManifestHasTheRules(t *testing.T) {
 
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
-	all := [][]rbacv1.PolicyRule{server.Rules(), server.ProxiedRules(), server.DefinitionRules(), server.OwnRules("n"), server.ExporterRules()}
-	for _, r := range server.Roles() {
+	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), runtime.OwnRules("n"), idle.ExporterRules()}
+	for _, r := range notebook.Roles() {
 		all = append(all, r.Rules)
 	}
 	for _, r := range slices.Concat(all...) {
@@ -79,7 +86,7 @@ func TestNoRuleIsWide(t *testing.T) {
 			t.Errorf("rule %+v gives secrets", r)
 		}
 	}
-	for _, r := range server.Rules() {
+	for _, r := range rules() {
 		if slices.Contains(r.Resources, "notebooks") && (slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "create")) {
 			t.Errorf("rule %+v lets the controllers write a notebook's spec in full", r)
 		}

@@ -1,4 +1,4 @@
-package server
+package runtime
 
 import (
 	"testing"
@@ -22,7 +22,17 @@ func deployment(namespace, name, image, app string, replicas int32) appsv1.Deplo
 	return d
 }
 
-func TestFindRival(t *testing.T) {
+// upstream is the name of Kubeflow's controller of notebooks.
+const upstream = "notebook-controller"
+
+// notebooks returns the kind as package notebook registers it, as far as its mode
+// is concerned.
+func notebooks(setting string) Kind {
+	return Kind{Name: "Notebook", Setting: setting, Upstream: upstream}
+}
+
+func TestFindOther(t *testing.T) {
+	kind := notebooks("")
 	ours := deployment("kube-system", "berth-controller", "berth:local", "berth-controller", 2)
 	for _, tt := range []struct {
 		name string
@@ -41,18 +51,18 @@ func TestFindRival(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ""
-			if r := findRival(tt.list); r.name != "" {
+			if r := kind.findOther(tt.list); r.name != "" {
 				got = r.String()
 			}
 			if got != tt.want {
-				t.Errorf("findRival = %q, want %q", got, tt.want)
+				t.Errorf("findOther = %q, want %q", got, tt.want)
 			}
 			for i := range tt.list {
 				slim, err := slimDeployment(tt.list[i].DeepCopy())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if s := slim.(*appsv1.Deployment); isRival(s) != isRival(&tt.list[i]) || findRival([]appsv1.Deployment{*s}) != findRival(tt.list[i:i+1]) {
+				if s := slim.(*appsv1.Deployment); kind.isUpstream(s) != kind.isUpstream(&tt.list[i]) || kind.findOther([]appsv1.Deployment{*s}) != kind.findOther(tt.list[i:i+1]) {
 					t.Errorf("%s is judged otherwise when it is slim", s.Name)
 				}
 			}

@@ -1,9 +1,10 @@
-package server
+package runtime
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,55 +19,48 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/crd"
-	"berth.dev/berth/controller/idle"
-	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/internal/listen"
 	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/kube/view"
 )
 
-// Options says what to run and where.
+// Options configures the process.
 type Options struct {
 	Kubeconfig string // file; "" is the ServiceAccount of the pod that this runs in
-	// Notebooks is Auto or a mode of package notebook; "" is Auto.
-	Notebooks string
-	Notebook  notebook.Options // Mode and ModeChanged are set here
-	Idle      idle.Options     // Mode is set here
-	Lease     *Lease           // nil: these are the only controllers, and elect nobody
+	Kinds      []Kind
+	Lease      *Lease // nil: no leader election, as this is the only process
 	// MetricsAddr is host:port for metrics and health, with TLS and delegated
 	// authentication; "http://" before a loopback address is without both; "" is
 	// none.
 	MetricsAddr       string
-	CertFile, KeyFile string // for MetricsAddr; "" is a certificate of its own, made at the start
+	CertFile, KeyFile string // for MetricsAddr; "" is a self-signed certificate, made at startup
 }
 
-// Lease says how the process that leads is elected.
+// Lease configures leader election.
 type Lease struct {
 	Namespace, Name string
-	// A leader that has not renewed for Duration is followed by another; one that
-	// could not renew for Deadline stops; Retry is the time between two tries.
-	// Duration must be longer than Deadline, and that than 1.2 times Retry.
+	// Another process may lead once the leader has not renewed for Duration; a
+	// leader that could not renew for Deadline stops; Retry is the time between
+	// two tries. Duration must exceed Deadline, and Deadline 1.2 times Retry.
 	Duration, Deadline, Retry time.Duration
 }
 
-// Namespace is where the lease and the record of the modes are, and Name is what
-// both are called, if nothing else is said.
+// Namespace and Name are the defaults of the lease and of the record of modes.
 const (
 	Namespace = view.ModesNamespace
 	Name      = view.ModesName
 )
 
-// DefaultLease is upstream's timing under Berth's name.
+// DefaultLease returns upstream's timing under Berth's name.
 func DefaultLease() Lease {
 	return Lease{Namespace: Namespace, Name: Name, Duration: 15 * time.Second, Deadline: 10 * time.Second, Retry: 2 * time.Second}
 }
 
-// Run brings the definitions of Berth's kinds to the cluster and runs the
-// controllers until ctx ends; it then gives its lease back and returns nil. It
-// returns an error when it cannot start, or has lost its lease: then it must not go
-// on, and whoever runs it starts it anew.
+// Run installs the definitions of Berth's kinds in the cluster and runs the
+// controllers until ctx ends; it then releases its lease and returns nil. It
+// returns an error if it cannot start or has lost its lease: the process must then
+// exit and be restarted.
 func Run(ctx context.Context, o Options) error {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	cfg, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
@@ -84,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	if listener != nil {
 		defer listener.Close()
 	}
-	if o.Notebooks != string(notebook.Off) {
+	if slices.ContainsFunc(o.Kinds, func(k Kind) bool { return !k.off() }) {
 		if err := install(ctx, cfg); err != nil {
 			return err
 		}
@@ -113,19 +107,17 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Start runs the controllers until ctx ends, as the only ones: it elects nobody,
-// serves nothing and installs no definitions, which must be there. Of o it takes
-// what is said of kinds.
-func Start(ctx context.Context, cfg *rest.Config, o Options) error {
-	o.Lease = nil
-	mgr, err := newManager(cfg, o)
+// Start runs the controllers of kinds until ctx ends, without leader election and
+// without serving anything. The definitions must have been installed.
+func Start(ctx context.Context, cfg *rest.Config, kinds ...Kind) error {
+	mgr, err := newManager(cfg, Options{Kinds: kinds})
 	if err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
-// install brings the definitions to the cluster, and says which are not Berth's.
+// install installs the definitions, and logs which ones are not managed by Berth.
 func install(ctx context.Context, cfg *rest.Config) error {
 	done, err := crd.Install(ctx, cfg)
 	if apierrors.IsForbidden(err) {
@@ -142,8 +134,8 @@ func install(ctx context.Context, cfg *rest.Config) error {
 	return nil
 }
 
-// checkRights refuses to start without a right that the controllers need: their
-// watches would wait for ever, and say so only in the log.
+// checkRights returns an error that names the missing rights. Without them watches
+// would wait forever and report it only in the log.
 func checkRights(ctx context.Context, cfg *rest.Config, o Options) error {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -153,11 +145,7 @@ func checkRights(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("read the user name of this process from %s: %w", cfg.Host, err)
 	}
-	rules := Rules()
-	if o.Idle.Proxied {
-		rules = append(rules, ProxiedRules()...)
-	}
-	missing, err := rights.Missing(ctx, client, "", rules)
+	missing, err := rights.Missing(ctx, client, "", Rules(o.Kinds...))
 	if err != nil {
 		return err
 	}
@@ -173,23 +161,28 @@ func checkRights(ctx context.Context, cfg *rest.Config, o Options) error {
 	return nil
 }
 
-// stopping is how long work under way may take at the end.
-const stopping = 5 * time.Second
+// shutdownTimeout is how long work in progress may take at the end.
+const shutdownTimeout = 5 * time.Second
 
-// newManager makes a manager of all controllers.
+// newManager returns a manager of the controllers of all kinds.
 func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 	log.SetLogger(klog.Background()) // the first call counts
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1 // API servers defend themselves by priority and fairness
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), kubeflow.AddToScheme(scheme)); err != nil {
+	err := clientgoscheme.AddToScheme(scheme)
+	for _, k := range o.Kinds {
+		err = errors.Join(err, k.Scheme(scheme))
+	}
+	kept, cacheErr := cacheOptions(o.Kinds)
+	if err = errors.Join(err, cacheErr); err != nil {
 		return nil, fmt.Errorf("set up the controllers: %w", err)
 	}
-	patience, anyName := stopping, true
+	timeout, anyName := shutdownTimeout, true
 	mo := manager.Options{
-		Scheme: scheme, Logger: klog.Background(), Cache: cacheOptions(),
+		Scheme: scheme, Logger: klog.Background(), Cache: kept,
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		GracefulShutdownTimeout: &patience,
+		GracefulShutdownTimeout: &timeout,
 		Controller:              config.Controller{SkipNameValidation: &anyName}, // tests run several in one process
 	}
 	if l := o.Lease; l != nil {
@@ -201,19 +194,17 @@ func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the controllers: %w", err)
 	}
-	k, err := newKeeper(mgr, cfg, o)
-	if err != nil {
-		return nil, fmt.Errorf("set up the controllers: %w", err)
-	}
-	if o.Notebooks == string(notebook.Off) {
-		return mgr, nil
-	}
-	o.Notebook.Mode, o.Notebook.ModeChanged, o.Idle.Mode = k.Mode, k.changed, k.Mode
-	if err := notebook.Add(mgr, o.Notebook); err != nil {
-		return nil, fmt.Errorf("set up the controller of notebooks: %w", err)
-	}
-	if err := idle.Add(mgr, o.Idle); err != nil {
-		return nil, fmt.Errorf("set up the loop for idle notebooks: %w", err)
+	for _, k := range o.Kinds {
+		w, err := newModeWatcher(mgr, cfg, k, o.Lease)
+		if err != nil {
+			return nil, fmt.Errorf("set up the controllers: %w", err)
+		}
+		if k.off() {
+			continue
+		}
+		if err := k.Add(mgr, ModeSource{Now: w.Mode, Changed: w.changed}); err != nil {
+			return nil, fmt.Errorf("set up the controllers of %s: %w", k.plural(), err)
+		}
 	}
 	return mgr, nil
 }

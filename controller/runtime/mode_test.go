@@ -1,4 +1,4 @@
-package server
+package runtime
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/kube/view"
 )
 
@@ -35,38 +34,38 @@ func (d *deployments) List(_ context.Context, into client.ObjectList, _ ...clien
 	return d.err
 }
 
-// newTestKeeper makes a keeper over d whose writes go to a fake API server.
-func newTestKeeper(setting string, d *deployments) *keeper {
-	return &keeper{
-		setting: setting, reader: d, client: fake.NewClientset(), events: events.NewFakeRecorder(10),
+// newTestWatcher makes a watcher over d whose writes go to a fake API server.
+func newTestWatcher(setting string, d *deployments) *modeWatcher {
+	return &modeWatcher{
+		kind: notebooks(setting), reader: d, client: fake.NewClientset(), events: events.NewFakeRecorder(10),
 		in:   client.ObjectKey{Namespace: Namespace, Name: Name},
-		poke: make(chan struct{}, 1), changed: make(chan event.GenericEvent, 1),
+		look: make(chan struct{}, 1), changed: make(chan event.GenericEvent, 1),
 	}
 }
 
 // recorded reads what `berth status` would show.
-func recorded(t *testing.T, k *keeper) string {
+func recorded(t *testing.T, w *modeWatcher) string {
 	t.Helper()
-	mode, why, err := view.NotebookMode(t.Context(), k.client)
+	mode, why, err := view.NotebookMode(t.Context(), w.client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(mode + " " + why)
 }
 
-func TestKeeperFollowsTheCluster(t *testing.T) {
+func TestModeFollowsTheCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		theirs := deployment("kubeflow", "nb", "x", upstream, 1)
 		d := &deployments{}
-		k := newTestKeeper(Auto, d)
+		w := newTestWatcher(Auto, d)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		if got := k.Mode(); got != notebook.Own {
+		if got := w.Mode(); got != Own {
 			t.Errorf("mode %q before anything was told, want own: nothing else runs", got)
 		}
-		go func() { done <- k.Start(ctx) }()
+		go func() { done <- w.Start(ctx) }()
 		synctest.Wait()
-		told := k.events.(*events.FakeRecorder).Events
+		told := w.events.(*events.FakeRecorder).Events
 		for _, step := range []struct {
 			name string
 			list []appsv1.Deployment
@@ -78,13 +77,13 @@ func TestKeeperFollowsTheCluster(t *testing.T) {
 			{"it comes back", []appsv1.Deployment{theirs}, "govern deployment kubeflow/nb is running", "NotebooksGoverned"},
 		} {
 			d.list = step.list
-			k.OnAdd(&theirs, false)
+			w.OnAdd(&theirs, false)
 			synctest.Wait()
-			if got := recorded(t, k); got != step.want || !strings.HasPrefix(step.want, string(k.Mode())) {
-				t.Errorf("%s: recorded %q and mode %q, want %q", step.name, got, k.Mode(), step.want)
+			if got := recorded(t, w); got != step.want || !strings.HasPrefix(step.want, string(w.Mode())) {
+				t.Errorf("%s: recorded %q and mode %q, want %q", step.name, got, w.Mode(), step.want)
 			}
 			select {
-			case <-k.changed:
+			case <-w.changed:
 			default:
 				t.Errorf("%s: notebooks are not looked at again", step.name)
 			}
@@ -98,10 +97,10 @@ func TestKeeperFollowsTheCluster(t *testing.T) {
 			}
 		}
 		// A change that means nothing: no write, no event.
-		writes := len(k.client.(*fake.Clientset).Actions())
-		k.OnUpdate(&theirs, &theirs)
+		writes := len(w.client.(*fake.Clientset).Actions())
+		w.OnUpdate(&theirs, &theirs)
 		synctest.Wait()
-		if n := len(k.client.(*fake.Clientset).Actions()); n != writes || len(told) != 0 {
+		if n := len(w.client.(*fake.Clientset).Actions()); n != writes || len(told) != 0 {
 			t.Errorf("%d requests and %d events when nothing has changed, want none", n-writes, len(told))
 		}
 		stop()
@@ -111,25 +110,25 @@ func TestKeeperFollowsTheCluster(t *testing.T) {
 	})
 }
 
-func TestKeeperDoesAsItIsTold(t *testing.T) {
+func TestModeIsTheSetting(t *testing.T) {
 	for _, tt := range []struct {
 		setting string
-		mode    notebook.Mode
+		mode    Mode
 		want    string
 	}{
-		{"own", notebook.Own, "own although deployment kubeflow/nb is running: both write the same objects"},
-		{"govern", notebook.Govern, "govern deployment kubeflow/nb is running"},
-		{"off", notebook.Off, "off deployment kubeflow/nb is running"},
+		{"own", Own, "own although deployment kubeflow/nb is running: both write the same objects"},
+		{"govern", Govern, "govern deployment kubeflow/nb is running"},
+		{"off", Off, "off deployment kubeflow/nb is running"},
 	} {
 		t.Run(tt.setting, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k := newTestKeeper(tt.setting, &deployments{list: []appsv1.Deployment{deployment("kubeflow", "nb", "x", upstream, 1)}})
+				w := newTestWatcher(tt.setting, &deployments{list: []appsv1.Deployment{deployment("kubeflow", "nb", "x", upstream, 1)}})
 				ctx, stop := context.WithCancel(t.Context())
 				done := make(chan error, 1)
-				go func() { done <- k.Start(ctx) }()
+				go func() { done <- w.Start(ctx) }()
 				synctest.Wait()
-				if got := recorded(t, k); got != tt.want || k.Mode() != tt.mode {
-					t.Errorf("recorded %q and mode %q, want %q", got, k.Mode(), tt.want)
+				if got := recorded(t, w); got != tt.want || w.Mode() != tt.mode {
+					t.Errorf("recorded %q and mode %q, want %q", got, w.Mode(), tt.want)
 				}
 				stop()
 				if err := <-done; err != nil {
@@ -140,12 +139,12 @@ func TestKeeperDoesAsItIsTold(t *testing.T) {
 	}
 }
 
-// TestKeeperWritesTheModeDownAsSoonAsItMay has the API server refuse the record at
+// TestModeIsRecordedOnceThatIsAllowed has the API server refuse the record at
 // first, as one does that has not read this process's roles yet.
-func TestKeeperWritesTheModeDownAsSoonAsItMay(t *testing.T) {
+func TestModeIsRecordedOnceThatIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, tries := newTestKeeper(Auto, &deployments{}), 0
-		k.client.(*fake.Clientset).PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		w, tries := newTestWatcher(Auto, &deployments{}), 0
+		w.client.(*fake.Clientset).PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if tries++; tries < 4 {
 				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, Name, errors.New("no role"))
 			}
@@ -153,14 +152,14 @@ func TestKeeperWritesTheModeDownAsSoonAsItMay(t *testing.T) {
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- k.Start(ctx) }()
+		go func() { done <- w.Start(ctx) }()
 		synctest.Wait()
-		if got := recorded(t, k); got != "" || k.Mode() != notebook.Own {
-			t.Errorf("recorded %q and mode %q, want own, and nothing yet", got, k.Mode())
+		if got := recorded(t, w); got != "" || w.Mode() != Own {
+			t.Errorf("recorded %q and mode %q, want own, and nothing yet", got, w.Mode())
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := recorded(t, k); got != "own" || tries != 4 {
+		if got := recorded(t, w); got != "own" || tries != 4 {
 			t.Errorf("recorded %q after %d tries, want own after 4 and none after it", got, tries)
 		}
 		stop()
@@ -170,20 +169,20 @@ func TestKeeperWritesTheModeDownAsSoonAsItMay(t *testing.T) {
 	})
 }
 
-func TestKeeperThatCannotLookOwnsNothing(t *testing.T) {
-	k := newTestKeeper(Auto, &deployments{err: errors.New("the cache has ended")})
-	if got := k.Mode(); got != notebook.Off {
+func TestModeWatcherThatCannotLookOwnsNothing(t *testing.T) {
+	w := newTestWatcher(Auto, &deployments{err: errors.New("the cache has ended")})
+	if got := w.Mode(); got != Off {
 		t.Errorf("mode %q, want off", got)
 	}
 }
 
-func TestKeeperMindsOnlyItsDeployments(t *testing.T) {
-	k := newTestKeeper(Auto, &deployments{})
+func TestModeWatcherMindsOnlyItsDeployments(t *testing.T) {
+	w := newTestWatcher(Auto, &deployments{})
 	other := deployment("default", "web", "nginx", "web", 3)
-	k.OnAdd(&other, true)
-	k.OnUpdate(&other, &other)
-	k.OnDelete(&metav1.PartialObjectMetadata{})
-	if len(k.poke) != 0 {
-		t.Error("a deployment that is no rival makes the keeper look again")
+	w.OnAdd(&other, true)
+	w.OnUpdate(&other, &other)
+	w.OnDelete(&metav1.PartialObjectMetadata{})
+	if len(w.look) != 0 {
+		t.Error("a deployment that is no rival makes the watcher look again")
 	}
 }
