@@ -38,11 +38,101 @@ var layers = map[string]struct {
 	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                      // scripts and benchmarks on the built programs
 }
 
-// rooms says the same of sibling packages: each may import, of those listed with it,
-// only the ones before it.
+// rooms says the same of packages. Each folder of a layer stands in the list of its
+// layer, and may import, of that list, only folders before it. So arrows between
+// siblings run one way, and a new package gets a place by decision.
 var rooms = [][]string{
-	{"agent/allocation/notice", "agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation"},
-	{"kube/request", "kube/commit", "kube/devices", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor", "kube/spawn"},
+	{"api", "api/kubeflow", "api/v1alpha1"},
+	{
+		"core/gpu", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/gang", "core/preemption",
+		"core/idle", "core/notebook", "core/profile",
+	},
+	{"sim/baseline", "sim"},
+	{
+		"internal/buildinfo", "internal/datadir", "internal/input", "internal/listen", "internal/pause", "internal/rights",
+		"internal/strictyaml", "internal/visible", "internal/finding",
+	},
+	{
+		"kube/request", "kube/commit", "kube/devices", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
+		"kube/profile", "kube/spawn", "kube/kubetest",
+	},
+	{
+		"agent/nvml", "agent/fakegpu", "agent/config", "agent/settings", "agent/access", "agent/pods", "agent/labels", "agent/mig",
+		"agent/mps", "agent/mps/mpstest", "agent/exporter", "agent/deviceplugin", "agent/deviceplugin/kubelettest", "agent/allocation/notice",
+		"agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation", "agent/doctor", "agent",
+	},
+	{"scheduler/strays", "scheduler/stuck", "scheduler/admission", "scheduler/devices", "scheduler/server"},
+	{"controller", "controller/crd", "controller/runtime", "controller/idle", "controller/notebook"},
+	{"cli/chart", "cli/gate", "cli/simulation", "cli"},
+	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet"},
+}
+
+// doors lists, for what few may import, the packages that may. A name stands for the
+// package and those below it.
+var doors = []struct {
+	to   string
+	from []string
+	why  string
+}{
+	{"k8s.io/kubernetes", []string{"controlplane", "scheduler/server", "test"}, "it is most of the build"},
+	{"k8s.io/client-go", []string{
+		"agent", "cli", "controller", "controlplane", "fleet", "internal/rights", "scheduler", "test",
+		"kube/exporter", "kube/pool", "kube/view", // which read through an interface that they are given
+	}, "kube translates objects, and core and sim know none"},
+	{"mvdan.cc/sh", []string{"fleet/kubelet/shell"}, "its interpreter and its users of the host stay out"},
+	{"go.yaml.in/yaml", []string{"internal/strictyaml", "agent/config", "fleet", "kube/profile", "test"}, "internal/strictyaml names file, line and field"},
+	{module + "agent", []string{"agent", "cmd/berth-agent", "cmd/berth-nvml"}, "the node agent is a program of its own"},
+	{module + "agent/config", []string{"agent", "fleet"}, "fleet reads the same files"},
+	{module + "agent/exporter", []string{"agent", "cmd/berth-agent", "fleet"}, "fleet prints the same metrics"},
+	{module + "agent/fakegpu", []string{"agent", "cmd/berth-nvml", "fleet"}, "they have GPUs that do not exist"},
+	{module + "core", []string{"core", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
+	{module + "controlplane", []string{"controlplane", "cmd/berth"}, "it hosts the others"},
+	{module + "fleet", []string{"fleet", "controlplane"}, "nothing else simulates nodes"},
+	{module + "kube/kubetest", nil, "it is for tests"},
+	{module + "agent/mps/mpstest", nil, "it is for tests"},
+	{module + "agent/deviceplugin/kubelettest", nil, "it is for tests"},
+	{module + "sim", []string{"sim", "cli"}, "nothing in a cluster simulates"},
+}
+
+// under reports whether a package is dir or below it.
+func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
+
+// door returns the rule for an import: the one with the longest name.
+func door(imp string) (to string, from []string, why string, ok bool) {
+	for _, d := range doors {
+		if under(imp, d.to) && len(d.to) > len(to) {
+			to, from, why, ok = d.to, d.from, d.why, true
+		}
+	}
+	return to, from, why, ok
+}
+
+// TestEveryPackageHasARoom holds rooms to the packages that there are.
+func TestEveryPackageHasARoom(t *testing.T) {
+	listed := map[string]bool{}
+	layered := map[string]bool{}
+	for _, list := range rooms {
+		for _, dir := range list {
+			if found, _ := filepath.Glob(dir + "/*.go"); len(found) == 0 {
+				t.Errorf("rooms has %s, where there is no package", dir)
+			}
+			listed[dir] = true
+			layer, _, _ := strings.Cut(dir, "/")
+			layered[layer] = true
+		}
+	}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		layer, _, _ := strings.Cut(dir, "/")
+		if err == nil && layered[layer] && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !listed[dir] {
+			listed[dir] = true
+			t.Errorf("%s has no place in rooms in deps_test.go: put it after what it imports", dir)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // inOrder reports whether rooms allow the package in folder dir to import imp.
@@ -108,6 +198,10 @@ func TestImports(t *testing.T) {
 			}
 			if !ok {
 				t.Errorf("%s imports %s, which layer %s may not", path, imp, layer)
+			}
+			dir := filepath.ToSlash(filepath.Dir(path))
+			if to, from, why, ok := door(imp); ok && !slices.ContainsFunc(from, func(name string) bool { return under(dir, name) }) {
+				t.Errorf("%s imports %s, and only %q may import %s: %s", path, imp, from, to, why)
 			}
 		}
 		return nil
