@@ -45,7 +45,7 @@ var rooms = [][]string{
 	{"api", "api/kubeflow", "api/v1alpha1"},
 	{
 		"core/gpu", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/gang", "core/preemption",
-		"core/idle", "core/notebook", "core/profile",
+		"core/idle", "core/explain", "core/notebook", "core/profile",
 	},
 	{"sim/baseline", "sim"},
 	{

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/profile"
@@ -208,9 +208,9 @@ func (n *notebooks) readSpace(ctx context.Context, f *spawn.Facts) error {
 }
 
 // inTrouble says whether a notebook in a state does not get ready by waiting.
-func inTrouble(s notebook.Reason) bool {
+func inTrouble(s reasons.Reason) bool {
 	switch s { //nolint:exhaustive // the rest is well, or on its way
-	case notebook.Ready, notebook.Starting, notebook.Pulling, notebook.Queued, notebook.Stopped, notebook.Restarting, notebook.Terminating:
+	case reasons.Ready, reasons.Starting, reasons.Pulling, reasons.Queued, reasons.Stopped, reasons.Restarting, reasons.Terminating:
 		return false
 	}
 	return true

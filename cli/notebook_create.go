@@ -19,7 +19,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/explain"
 )
 
@@ -176,7 +176,7 @@ func (c *notebookCreate) warn(ctx context.Context, n *notebooks, nb *kubeflow.No
 	}
 	spec := podSpec(nb)
 	for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
-		say(notebook.ImageRemark(container.Image))
+		say(reasons.ImageRemark(container.Image))
 		say(n.cudaRemark(ctx, nb, &container))
 	}
 	for _, m := range claimsOf(nb) {
@@ -199,15 +199,15 @@ func (n *notebooks) cudaRemark(ctx context.Context, nb *kubeflow.Notebook, c *v1
 			require = e.Value
 		}
 	}
-	need, from := notebook.RequiredCUDA(require, c.Image)
-	if len(asked(nb)) == 0 || need == (notebook.CUDA{}) {
+	need, from := reasons.RequiredCUDA(require, c.Image)
+	if len(asked(nb)) == 0 || need == (reasons.CUDA{}) {
 		return ""
 	}
 	nodes, err := n.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return "" // the notebook's events tell
 	}
-	return notebook.CUDARemark(c.Image, need, from, explain.NewestCUDA(pointers(nodes.Items), podOfNotebook(nb)))
+	return reasons.CUDARemark(c.Image, need, from, explain.NewestCUDA(pointers(nodes.Items), podOfNotebook(nb)))
 }
 
 // create makes the claim, unless it is there, and the notebook.

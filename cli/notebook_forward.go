@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/gate"
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 // errRestarts ends a forwarding whose pod is replaced.
@@ -61,7 +61,7 @@ func (n *notebooks) forward(ctx context.Context, to target, g *gate.Gate, ready 
 // and misses a probe keeps its connections.
 func (n *notebooks) untilReplaced(ctx context.Context, to target) error {
 	err := n.follow(ctx, to.notebook, func(nb *kubeflow.Notebook) (bool, error) {
-		if state(nb) == notebook.Ready {
+		if state(nb) == explain.Ready {
 			return false, nil
 		}
 		return n.replaced(ctx, to), nil

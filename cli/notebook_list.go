@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/request"
 )
 
@@ -135,7 +135,7 @@ func notebookRows(list []kubeflow.Notebook) []notebookRow {
 			LastActivity: nb.Annotations[api.AnnotationLastActivity], StopsAt: nb.Annotations[api.AnnotationNotebookStopsAt],
 			StoppedFor: nb.Annotations[api.AnnotationNotebookStoppedFor], of: nb,
 		}
-		if state(nb) != notebook.Ready {
+		if state(nb) != explain.Ready {
 			r.Message = cause(nb)
 		}
 		if len(spec.Containers) > 0 {
@@ -165,7 +165,7 @@ func notebookTable(rows []notebookRow, now time.Time, namespaces, wide bool) *ta
 		}
 		if wide {
 			why := r.Message
-			if r.StoppedFor != "" && r.State == string(notebook.Stopped) {
+			if r.StoppedFor != "" && r.State == string(explain.Stopped) {
 				why = r.StoppedFor
 			}
 			cells = append(cells, userOf(r.of), r.Image, why)

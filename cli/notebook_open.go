@@ -17,7 +17,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/gate"
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/view"
 )
 
@@ -71,7 +71,7 @@ func (p *notebookOpen) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if state(nb) == notebook.Stopped {
+	if state(nb) == explain.Stopped {
 		return fmt.Errorf("notebook %s/%s is stopped%s; `%s notebook start %s` starts it",
 			n.namespace, name, because(stoppedFor(nb)), n.program(), name)
 	}
@@ -81,7 +81,7 @@ func (p *notebookOpen) run(ctx context.Context, name string) error {
 	}
 	defer g.Close()
 	for said, tries := false, 0; ; tries++ {
-		if state(nb) != notebook.Ready {
+		if state(nb) != explain.Ready {
 			if nb, err = n.untilReady(ctx, name, p.timeout, p.o.Err, nil); err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (n *notebooks) again(ctx context.Context, name string, tries int) (*kubeflo
 	if err != nil {
 		return nil, err
 	}
-	if s := state(nb); s == notebook.Stopped || s == notebook.Terminating {
+	if s := state(nb); s == explain.Stopped || s == explain.Terminating {
 		return nil, fmt.Errorf("notebook %s/%s was stopped%s; `%s notebook start %s` starts it again",
 			n.namespace, name, because(stoppedFor(nb)), n.program(), name)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/request"
@@ -121,9 +121,9 @@ func (n *notebooks) prospects(ctx context.Context, nb *kubeflow.Notebook) []stri
 }
 
 // opening notes when there is room for a pod that waits for GPUs.
-func (r *whyReport) opening(o *notebook.Opening, now time.Time) {
+func (r *whyReport) opening(o *reasons.Estimate, now time.Time) {
 	r.When = &whyWhen{Text: o.Text(now)}
-	at := func(b *notebook.Bound) string {
+	at := func(b *reasons.TimeBound) string {
 		if b.At.IsZero() {
 			return ""
 		}
@@ -139,7 +139,7 @@ func (r *whyReport) opening(o *notebook.Opening, now time.Time) {
 func stops(list []kubeflow.Notebook) map[request.Owner]time.Time {
 	out := map[request.Owner]time.Time{}
 	for i := range list {
-		if at, ok := noteTime(&list[i], api.AnnotationNotebookStopsAt); ok && state(&list[i]) != notebook.Stopped {
+		if at, ok := noteTime(&list[i], api.AnnotationNotebookStopsAt); ok && state(&list[i]) != reasons.Stopped {
 			out[request.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = at
 		}
 	}

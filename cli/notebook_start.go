@@ -9,7 +9,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 // placePatience is how long `start` waits for the controller to say where the
@@ -89,7 +89,7 @@ func (n *notebooks) sayPlace(ctx context.Context, name string) error {
 		if begun(nb) {
 			last = nb
 		}
-		return last != nil && (state(nb) != notebook.Starting || !inLine(nb) && place(nb) != "-"), nil
+		return last != nil && (state(nb) != explain.Starting || !inLine(nb) && place(nb) != "-"), nil
 	})
 	switch {
 	case last != nil:

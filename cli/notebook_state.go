@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 )
@@ -21,39 +21,39 @@ import (
 // state is what a notebook does, in one word: the reason of its condition Ready.
 // Where Kubeflow's controller runs it, whose reasons are the pod's, it is told
 // from what there is.
-func state(nb *kubeflow.Notebook) notebook.Reason {
+func state(nb *kubeflow.Notebook) explain.Reason {
 	ready := nb.Status.Condition(kubeflow.ConditionReady)
-	known := ready != nil && slices.Contains(notebook.Reasons, notebook.Reason(ready.Reason))
+	known := ready != nil && slices.Contains(explain.Reasons, explain.Reason(ready.Reason))
 	_, stopped := nb.Annotations[api.AnnotationStopped]
 	switch {
 	case nb.DeletionTimestamp != nil:
-		return notebook.Terminating
-	case stopped && known && notebook.Reason(ready.Reason) == notebook.Terminating:
-		return notebook.Terminating
+		return explain.Terminating
+	case stopped && known && explain.Reason(ready.Reason) == explain.Terminating:
+		return explain.Terminating
 	case stopped:
-		return notebook.Stopped
+		return explain.Stopped
 	case ready != nil && ready.Status == v1.ConditionTrue && (known || nb.Status.ReadyReplicas > 0):
-		return notebook.Ready // without a reason of Berth's, conditions may be of a pod that is gone
+		return explain.Ready // without a reason of Berth's, conditions may be of a pod that is gone
 	case known && !begun(nb):
-		return notebook.Starting
+		return explain.Starting
 	case known:
-		return notebook.Reason(ready.Reason)
+		return explain.Reason(ready.Reason)
 	case nb.Status.ContainerState.Waiting != nil && strings.Contains(nb.Status.ContainerState.Waiting.Reason, "Image"):
-		return notebook.ImageTrouble
+		return explain.ImageTrouble
 	case unscheduled(nb):
-		return notebook.Queued
+		return explain.Queued
 	}
-	return notebook.Starting
+	return explain.Starting
 }
 
 // begun says whether the controller has seen that a notebook is not stopped, or
 // not any more.
 func begun(nb *kubeflow.Notebook) bool {
 	ready, queued := nb.Status.Condition(kubeflow.ConditionReady), nb.Status.Condition(kubeflow.ConditionGPUQueued)
-	if ready == nil || queued != nil && queued.Reason == notebook.QueuedStopped {
+	if ready == nil || queued != nil && queued.Reason == explain.QueuedStopped {
 		return false
 	}
-	return ready.Reason != string(notebook.Stopped)
+	return ready.Reason != string(explain.Stopped)
 }
 
 // unscheduled says whether the pod's own condition is that it has no node.
@@ -131,7 +131,7 @@ func asked(nb *kubeflow.Notebook) map[string]int64 {
 // idleText says how long nothing has happened in a notebook that runs, or when
 // it is stopped for it; "-" is not known.
 func idleText(nb *kubeflow.Notebook, now time.Time) string {
-	if at, ok := noteTime(nb, api.AnnotationNotebookStopsAt); ok && state(nb) != notebook.Stopped {
+	if at, ok := noteTime(nb, api.AnnotationNotebookStopsAt); ok && state(nb) != explain.Stopped {
 		return "stops in " + duration.HumanDuration(max(0, at.Sub(now)))
 	}
 	if since, ok := idleSince(nb); ok {
@@ -142,7 +142,7 @@ func idleText(nb *kubeflow.Notebook, now time.Time) string {
 
 // idleSince is when something last happened in a notebook that runs.
 func idleSince(nb *kubeflow.Notebook) (time.Time, bool) {
-	if state(nb) != notebook.Ready {
+	if state(nb) != explain.Ready {
 		return time.Time{}, false
 	}
 	return noteTime(nb, api.AnnotationLastActivity)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 // podSteps are the steps that a notebook's pod has reached, in their order, as they
@@ -92,4 +92,4 @@ func (n *notebooks) lastSteps(ctx context.Context, name string, tell func(*v1.Po
 
 // toldByPod are the states of a notebook that its pod, once it has a node, tells sooner
 // and in more steps.
-var toldByPod = []notebook.Reason{notebook.Starting, notebook.Pulling, notebook.Queued, notebook.NoSuchGPU}
+var toldByPod = []explain.Reason{explain.Starting, explain.Pulling, explain.Queued, explain.NoSuchGPU}

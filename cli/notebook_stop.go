@@ -9,7 +9,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/request"
 )
 
@@ -101,7 +101,7 @@ func keptText(nb *kubeflow.Notebook) string {
 // stoppedFor is why Berth has stopped a notebook; "" where it is not stopped, or
 // by somebody else.
 func stoppedFor(nb *kubeflow.Notebook) string {
-	if state(nb) != notebook.Stopped {
+	if state(nb) != explain.Stopped {
 		return ""
 	}
 	return nb.Annotations[api.AnnotationNotebookStoppedFor]

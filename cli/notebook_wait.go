@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/internal/visible"
 )
 
@@ -137,7 +137,7 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 			return false, nil
 		}
 		last = nb
-		if state(nb) == notebook.Ready {
+		if state(nb) == explain.Ready {
 			n.lastSteps(ctx, name+"-0", steps)
 		}
 		if shown := line.state(nb); shown && !helped && waitsForGPUs(nb) {
@@ -169,11 +169,11 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 // or cannot become so without somebody changing something.
 func settled(nb *kubeflow.Notebook) (bool, error) {
 	s := state(nb)
-	if s == notebook.Ready {
+	if s == explain.Ready {
 		return true, nil
 	}
-	if slices.Contains([]notebook.Reason{
-		notebook.Invalid, notebook.Refused, notebook.MissingServiceAccount, notebook.MissingPriorityClass, notebook.Terminating, notebook.Stopped,
+	if slices.Contains([]explain.Reason{
+		explain.Invalid, explain.Refused, explain.MissingServiceAccount, explain.MissingPriorityClass, explain.Terminating, explain.Stopped,
 	}, s) {
 		return true, fmt.Errorf("notebook %s/%s cannot start: %s", nb.Namespace, nb.Name, stateSentence(nb))
 	}
@@ -188,9 +188,9 @@ func stateSentence(nb *kubeflow.Notebook) string {
 	s, why := state(nb), cmp.Or(stoppedFor(nb), cause(nb))
 	text := string(s)
 	switch {
-	case s == notebook.Ready:
+	case s == explain.Ready:
 		return text + " on " + place(nb)
-	case s == notebook.Queued && inLine(nb) && !strings.Contains(why, place(nb)):
+	case s == explain.Queued && inLine(nb) && !strings.Contains(why, place(nb)):
 		text += ", " + place(nb)
 	}
 	if why != "" {

@@ -15,6 +15,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/kube/explain"
 )
@@ -163,7 +164,7 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 	if p := place(nb); p != "-" {
 		r.Place = p
 	}
-	if s != notebook.Ready {
+	if s != reasons.Ready {
 		r.Cause = cmp.Or(stoppedFor(nb), cause(nb))
 	}
 	r.since = stateSince(nb)
@@ -190,14 +191,14 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 // waitsForGPUs says whether a notebook has no place for want of GPUs.
 func waitsForGPUs(nb *kubeflow.Notebook) bool {
 	s := state(nb)
-	return len(asked(nb)) > 0 && (s == notebook.Queued || s == notebook.NoSuchGPU || changeWaits(nb))
+	return len(asked(nb)) > 0 && (s == reasons.Queued || s == reasons.NoSuchGPU || changeWaits(nb))
 }
 
 // changeWaits says whether a notebook runs as it was because a change of it does
 // not fit.
 func changeWaits(nb *kubeflow.Notebook) bool {
 	c := nb.Status.Condition(kubeflow.ConditionGPUQueued)
-	return c != nil && c.Reason == notebook.QueuedChange
+	return c != nil && c.Reason == reasons.QueuedChange
 }
 
 // stateSince is since when a notebook is in its state; zero is not known.
@@ -220,12 +221,12 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 	if running := nb.Status.ContainerState.Running; running != nil {
 		started = running.StartedAt.Time
 	}
-	if state(nb) == notebook.Stopped {
+	if state(nb) == reasons.Stopped {
 		return []whyStep{}
 	}
-	var conditions []notebook.Condition
+	var conditions []reasons.Condition
 	for _, c := range nb.Status.Conditions {
-		out := notebook.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		out := reasons.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 		if c.LastTransitionTime != nil {
 			out.Since = c.LastTransitionTime.Time
 		}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/commit"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
@@ -118,7 +118,7 @@ func (n *notebooks) whyFewer(ctx context.Context, r *whyReport, kind, name strin
 	if slices.ContainsFunc(mine, func(p *v1.Pod) bool { return !at.After(p.CreationTimestamp.Time) }) {
 		return nil
 	}
-	f := notebook.Facts{Namespace: n.namespace, Name: name, Others: "something else that holds it"}
+	f := reasons.Facts{Namespace: n.namespace, Name: name, Others: "something else that holds it"}
 	_, r.Refused = f.Explain(newest.Message)
 	r.refused = at
 	return nil
@@ -186,9 +186,9 @@ func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error)
 		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.program() + " gpus`"
 	}
 	facts := factsOf(pod, events, nodes, pods)
-	verdict := notebook.Judge(&facts)
+	verdict := reasons.Judge(&facts)
 	r.State, r.Cause = string(verdict.Reason), verdict.Message
-	if verdict.Reason == notebook.Ready {
+	if verdict.Reason == reasons.Ready {
 		r.State, r.Cause = "Running", ""
 	}
 	if pod.Spec.NodeName != "" || r.Hidden != "" {
@@ -225,8 +225,8 @@ func podSince(pod *v1.Pod) time.Time {
 }
 
 // factsOf is what the rules for notebooks need to know of any pod.
-func factsOf(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) notebook.Facts {
-	f := notebook.Facts{
+func factsOf(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) reasons.Facts {
+	f := reasons.Facts{
 		Namespace: pod.Namespace, Name: pod.Name, GPUs: explain.AmountsOf(pod), Claims: explain.ClaimsOf(pod), Pod: explain.PodFacts(pod, events),
 	}
 	if pod.Spec.NodeName != "" || len(nodes) == 0 {
@@ -253,7 +253,7 @@ func (n *notebooks) whyNoPod(ctx context.Context, kind, name string) (*whyReport
 		}
 		return nil, fmt.Errorf("there is no pod %s in namespace %s, and none of a %s of that name; `kubectl get pods -A` lists all", name, n.namespace, cmp.Or(kind, "Job, Deployment or other kind"))
 	}
-	f := notebook.Facts{Namespace: n.namespace, Name: name, Others: "something else that holds it"}
+	f := reasons.Facts{Namespace: n.namespace, Name: name, Others: "something else that holds it"}
 	reason, message := f.Explain(newest.Message)
 	e := eventOf(newest)
 	return &whyReport{

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
-	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 // rows: NB-25
@@ -29,7 +29,7 @@ func TestAChangeOfTheGPUCountIsOneRestart(t *testing.T) {
 		t.Errorf("Ready is %q, want %q", got, want)
 	}
 	w.settle()
-	if got := reason(w.get("nb")); got != rules.Ready || len(w.born) != 2 {
+	if got := reason(w.get("nb")); got != explain.Ready || len(w.born) != 2 {
 		t.Errorf("Ready's reason is %s after %d pods, want Ready after 2", got, len(w.born))
 	}
 	event := "Normal Restarting: restarting: GPU count 1 to 2"
@@ -47,7 +47,7 @@ func TestAChangeThatHasNoRoomStopsNothing(t *testing.T) {
 	w.settle()
 	w.apply(asking("nb", 2))
 	w.settle()
-	if got := reason(w.get("nb")); got != rules.Ready || len(w.born) != 2 {
+	if got := reason(w.get("nb")); got != explain.Ready || len(w.born) != 2 {
 		t.Errorf("Ready's reason is %s after %d pods, want Ready after the 2 of before", got, len(w.born))
 	}
 	want := "False Waits: n1; change waits: no node has 2 nvidia.com/gpu for it (nodes: 1 too few GPUs free)"
@@ -79,7 +79,7 @@ func TestAChangeThatAQuotaForbidsStopsNothing(t *testing.T) {
 	w.apply(asking("nb", 2))
 	w.settle()
 	want := "False Waits: n1; change waits: quota q allows 2 of requests.nvidia.com/gpu, 2 are used, and it would take 1 more"
-	if got := said(w.get("nb"), "GPUQueued"); got != want || reason(w.get("nb")) != rules.Ready {
+	if got := said(w.get("nb"), "GPUQueued"); got != want || reason(w.get("nb")) != explain.Ready {
 		t.Errorf("GPUQueued is %q and Ready %s, want %q and Ready", got, reason(w.get("nb")), want)
 	}
 }
@@ -91,14 +91,14 @@ func TestAnInvalidChangeStopsNothing(t *testing.T) {
 	w.apply(notebookOf("nb", `{"containers":[]}`))
 	w.settle()
 	want := "False Waits: n1; change waits: spec.template.spec has no containers; a notebook needs one, with a name and an image"
-	if got := said(w.get("nb"), "GPUQueued"); got != want || reason(w.get("nb")) != rules.Ready {
+	if got := said(w.get("nb"), "GPUQueued"); got != want || reason(w.get("nb")) != explain.Ready {
 		t.Errorf("GPUQueued is %q and Ready %s, want %q and Ready", got, reason(w.get("nb")), want)
 	}
 	nb := notebookOf("nb", `{"containers":[]}`)
 	nb.Annotations = map[string]string{api.AnnotationStopped: ""}
 	w.apply(nb)
 	w.settle()
-	if got := reason(w.get("nb")); got != rules.Stopped {
+	if got := reason(w.get("nb")); got != explain.Stopped {
 		t.Errorf("stopped while it is invalid, Ready's reason is %s", got)
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/test/soak"
 )
 
@@ -274,7 +274,7 @@ func (w *world) check(name string, nb *kubeflow.Notebook) {
 	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Labels[api.LabelNotebook] != name })
 	got := reason(w.get(name))
 	if stopped {
-		if len(pods.Items) != 0 || got != rules.Stopped {
+		if len(pods.Items) != 0 || got != explain.Stopped {
 			w.t.Errorf("%s is stopped, and has %d pods and reason %s", name, len(pods.Items), got)
 		}
 		return
@@ -295,7 +295,7 @@ func (w *world) check(name string, nb *kubeflow.Notebook) {
 	if gpusOf(pod) != gpusOf(want) {
 		w.t.Errorf("the pod of %s has %d GPUs, and its StatefulSet says %d", name, gpusOf(pod), gpusOf(want))
 	}
-	if got != rules.Ready {
+	if got != explain.Ready {
 		w.t.Errorf("Ready's reason of %s is %s; four GPUs are enough for both", name, got)
 	}
 }

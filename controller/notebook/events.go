@@ -13,14 +13,14 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 // troubles are the reasons of Ready of which a Warning tells: somebody has to do
 // something.
-var troubles = map[rules.Reason]bool{
-	rules.ImageTrouble: true, rules.NoSuchGPU: true, rules.Quota: true, rules.MissingVolume: true, rules.VolumeInUse: true,
-	rules.MissingServiceAccount: true, rules.MissingPriorityClass: true, rules.Refused: true, rules.Crashing: true, rules.Invalid: true,
+var troubles = map[explain.Reason]bool{
+	explain.ImageTrouble: true, explain.NoSuchGPU: true, explain.Quota: true, explain.MissingVolume: true, explain.VolumeInUse: true,
+	explain.MissingServiceAccount: true, explain.MissingPriorityClass: true, explain.Refused: true, explain.Crashing: true, explain.Invalid: true,
 }
 
 // tellChange tells as events what has changed between two statuses.
@@ -30,7 +30,7 @@ func (p *pass) tellChange(ctx context.Context, old, now *kubeflow.NotebookStatus
 	if p.pod != nil {
 		pod = string(p.pod.UID)
 	}
-	if was.Reason == string(rules.Stopped) && is.Reason != was.Reason {
+	if was.Reason == string(explain.Stopped) && is.Reason != was.Reason {
 		if err := p.tell(ctx, corev1.EventTypeNormal, "Started", p.started(), stamp(was.LastTransitionTime)); err != nil {
 			return err
 		}
@@ -45,15 +45,15 @@ func (p *pass) tellChange(ctx context.Context, old, now *kubeflow.NotebookStatus
 		return nil
 	}
 	kind, key := corev1.EventTypeNormal, pod
-	switch reason := rules.Reason(is.Reason); {
+	switch reason := explain.Reason(is.Reason); {
 	case troubles[reason]:
 		kind = corev1.EventTypeWarning
-	case reason == rules.Stopped:
+	case reason == explain.Stopped:
 		key = p.nb.Annotations[api.AnnotationStopped] + stamp(is.LastTransitionTime)
-	case reason == rules.Ready:
+	case reason == explain.Ready:
 		key += stamp(is.LastTransitionTime)
-	case reason == rules.Queued, reason == rules.Pulling:
-	case reason == rules.Restarting && p.facts.Change != "":
+	case reason == explain.Queued, reason == explain.Pulling:
+	case reason == explain.Restarting && p.facts.Change != "":
 		key += p.made.want.Mark
 	default:
 		return nil
@@ -64,9 +64,9 @@ func (p *pass) tellChange(ctx context.Context, old, now *kubeflow.NotebookStatus
 // tellPlace tells of a pod that has got its node, and of a change that waits.
 func (p *pass) tellPlace(ctx context.Context, was, is *kubeflow.NotebookCondition, pod string) error {
 	switch {
-	case is.Reason == rules.QueuedChange && p.facts.Waits != "" && was.Message != is.Message:
+	case is.Reason == explain.QueuedChange && p.facts.Waits != "" && was.Message != is.Message:
 		return p.tell(ctx, corev1.EventTypeWarning, "ChangeWaits", "the notebook keeps running unchanged: "+p.facts.Waits, pod)
-	case p.pod != nil && p.pod.Spec.NodeName != "" && (is.Reason == rules.QueuedBound || is.Reason == rules.QueuedNotAsked) && was.Reason != rules.QueuedChange:
+	case p.pod != nil && p.pod.Spec.NodeName != "" && (is.Reason == explain.QueuedBound || is.Reason == explain.QueuedNotAsked) && was.Reason != explain.QueuedChange:
 		return p.tell(ctx, corev1.EventTypeNormal, "Bound", "bound to node "+p.pod.Spec.NodeName+devices(p.pod), pod)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"berth.dev/berth/api"
-	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 var routeKind = schema.GroupVersionKind{Group: "networking.istio.io", Version: "v1", Kind: "VirtualService"}
@@ -126,7 +126,7 @@ func TestARefusedRouteIsTriedAgain(t *testing.T) {
 			if again := w.again("nb"); again != time.Minute {
 				t.Errorf("it is looked at again after %s, want a minute", again)
 			}
-			if got := reason(w.get("nb")); got != rules.Ready {
+			if got := reason(w.get("nb")); got != explain.Ready {
 				t.Errorf("without a route Ready's reason is %s", got)
 			}
 			told := slices.DeleteFunc(w.told("nb"), func(s string) bool { return !strings.HasPrefix(s, c.event) })

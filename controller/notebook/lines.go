@@ -14,7 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	rules "berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/explain"
 )
 
@@ -26,11 +26,11 @@ const settleLines = time.Second
 type lines struct {
 	mu     sync.Mutex
 	filled bool
-	lines  *rules.Lines
+	lines  *reasons.Lines
 	moved  chan struct{} // has one while lines have changed
 }
 
-func newLines() *lines { return &lines{lines: rules.NewLines(), moved: make(chan struct{}, 1)} }
+func newLines() *lines { return &lines{lines: reasons.NewLines(), moved: make(chan struct{}, 1)} }
 
 // fill reads all pods of notebooks once, so that the first pass after a start knows
 // the whole line: without those of which their notebook says that waiting will not
@@ -56,7 +56,7 @@ func (l *lines) fill(ctx context.Context, c client.Reader, o *Options, s *scene)
 			if err := c.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, &nb); err != nil {
 				continue
 			}
-			if is := conditionOf(&nb.Status, kubeflow.ConditionReady); is.Reason != string(rules.Queued) {
+			if is := conditionOf(&nb.Status, kubeflow.ConditionReady); is.Reason != string(reasons.Queued) {
 				continue
 			}
 			nodes, err := s.nodes(ctx, time.Time{})
@@ -73,7 +73,7 @@ func (l *lines) fill(ctx context.Context, c client.Reader, o *Options, s *scene)
 	return nil
 }
 
-func (l *lines) put(m rules.Member) {
+func (l *lines) put(m reasons.Member) {
 	l.mu.Lock()
 	changed := l.lines.Put(m)
 	l.mu.Unlock()
@@ -98,10 +98,12 @@ func (l *lines) move() {
 	}
 }
 
-func (l *lines) place(id, namespace, resource string) (rules.Place, rules.Rivals) {
+func (l *lines) place(id, namespace, resource string) (reasons.Place, reasons.Rivals) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lines.Place(id), l.lines.Rivals(namespace, resource)
+	held := l.lines.Rivals(namespace, resource)
+	held.Are = "notebooks"
+	return l.lines.Place(id), held
 }
 
 // run sends the notebooks whose place has changed to again, until ctx ends.

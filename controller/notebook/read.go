@@ -16,6 +16,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	reasons "berth.dev/berth/core/explain"
 	rules "berth.dev/berth/core/notebook"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/request"
@@ -34,7 +35,7 @@ type pass struct {
 	service *corev1.Service
 	pod     *corev1.Pod
 	events  []corev1.Event // warnings about set and pod, oldest first
-	facts   rules.Facts
+	facts   reasons.Facts
 	again   time.Duration // look again after this; 0 is when something changes
 }
 
@@ -184,8 +185,8 @@ func refusedAt(pod *corev1.Pod) time.Time {
 
 // memberOf is the notebook of a pod as it stands in line or holds GPUs; with no
 // Resource it does neither.
-func memberOf(pod *corev1.Pod, name string) rules.Member {
-	m := rules.Member{Namespace: pod.Namespace, Name: name}
+func memberOf(pod *corev1.Pod, name string) reasons.Member {
+	m := reasons.Member{Namespace: pod.Namespace, Name: name}
 	want := explain.AmountsOf(pod)
 	if len(want) == 0 || ended(pod) {
 		return m

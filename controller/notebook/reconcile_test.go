@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/runtime"
-	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 // rows: NB-15 NB-31 NB-37
@@ -208,7 +208,7 @@ func TestARefusalIsSaidOnTheNotebook(t *testing.T) {
 	}
 	w.refuse = ""
 	w.settle()
-	if got := reason(w.get("nb")); got != rules.Ready {
+	if got := reason(w.get("nb")); got != explain.Ready {
 		t.Errorf("after the quota has room Ready's reason is %s", got)
 	}
 }
@@ -236,7 +236,7 @@ func TestStopAndStart(t *testing.T) {
 	nb.Annotations = nil
 	w.apply(nb)
 	w.settle()
-	if got := reason(w.get("nb")); got != rules.Ready {
+	if got := reason(w.get("nb")); got != explain.Ready {
 		t.Errorf("started again, Ready's reason is %s", got)
 	}
 	event := "Normal Started: restarted with PersistentVolumeClaim claim-ada; the contents of memory and of other directories are lost"
@@ -397,12 +397,12 @@ func TestANotebookThatWaitsForDaysStaysWaiting(t *testing.T) {
 			t.Fatalf("at %v it wrote %v, want nothing", w.now, wrote)
 		}
 	}
-	if is := w.get("b"); reason(is) != rules.Queued || said(is, "Ready") != "False Queued: "+was.Condition("Ready").Message {
+	if is := w.get("b"); reason(is) != explain.Queued || said(is, "Ready") != "False Queued: "+was.Condition("Ready").Message {
 		t.Errorf("after three days Ready is %q, want it as it was: %q", said(is, "Ready"), was.Condition("Ready").Message)
 	}
 	w.gpus = 2 // a node was added
 	w.settle()
-	if got := reason(w.get("b")); got != rules.Ready {
+	if got := reason(w.get("b")); got != explain.Ready {
 		t.Errorf("with a GPU for it, it is %s, want Ready", got)
 	}
 }

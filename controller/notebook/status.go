@@ -16,6 +16,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	reasons "berth.dev/berth/core/explain"
 	rules "berth.dev/berth/core/notebook"
 	"berth.dev/berth/kube/commit"
 	"berth.dev/berth/kube/explain"
@@ -27,10 +28,11 @@ func (p *pass) fill(ctx context.Context) error {
 	f := &p.facts
 	f.Namespace, f.Name = p.nb.Namespace, p.nb.Name
 	_, f.Stopped = p.nb.Annotations[api.AnnotationStopped]
-	f.StoppedFor = p.nb.Annotations[api.AnnotationNotebookStoppedFor]
+	f.Others = "another notebook"
 	if p.made != nil {
 		f.GPUs, f.Claims = explain.AmountsOf(p.made.pod), p.made.claims
 	}
+	f.StoppedFor = rules.StoppedMessage(p.nb.Namespace, p.nb.Name, p.nb.Annotations[api.AnnotationNotebookStoppedFor], f.Claims)
 	if p.pod != nil {
 		f.Pod = explain.PodFacts(p.pod, p.events)
 		p.change()
@@ -53,7 +55,7 @@ func (p *pass) fill(ctx context.Context) error {
 // queue puts the notebook into the line that it stands in, or among those that hold
 // what others wait for, and notes where it stands.
 func (p *pass) queue(ctx context.Context) error {
-	f, m := &p.facts, rules.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
+	f, m := &p.facts, reasons.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
 	if p.pod != nil {
 		m = memberOf(p.pod, p.nb.Name)
 	}
@@ -65,8 +67,8 @@ func (p *pass) queue(ctx context.Context) error {
 		pod := p.made.podOr(p.pod)
 		offer := explain.OfferOf(nodes, pod)
 		m.Reach = explain.ReachOf(pod, nodes)
-		if f.Offer = &offer; !rules.InLine(f) {
-			m = rules.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
+		if f.Offer = &offer; !reasons.InLine(f) {
+			m = reasons.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
 		}
 	}
 	p.lines.put(m)
@@ -132,12 +134,12 @@ func (p *pass) change() {
 
 // heardRefusal is why the StatefulSet's controller could make no pod, if it has said
 // so since there was one and since the StatefulSet is as it is.
-func (p *pass) heardRefusal() *rules.Refusal {
+func (p *pass) heardRefusal() *reasons.Refusal {
 	since := p.mem.since.Truncate(time.Second) // as events keep times
 	for i := len(p.events) - 1; i >= 0; i-- {
 		e := &p.events[i]
 		if e.InvolvedObject.Kind == "StatefulSet" && e.Reason == "FailedCreate" && !last(e).Before(since) {
-			return &rules.Refusal{Reason: e.Reason, Message: e.Message}
+			return &reasons.Refusal{Reason: e.Reason, Message: e.Message}
 		}
 	}
 	return nil
@@ -198,8 +200,8 @@ func (p *pass) say(ctx context.Context) error {
 // starts or pulls, which mostly is over before anybody has read it. It is written
 // after a second. That one is ready no longer is written at once.
 func (p *pass) hold(old, now *kubeflow.NotebookStatus) bool {
-	reason := rules.Reason(conditionOf(now, kubeflow.ConditionReady).Reason)
-	passes := reason == rules.Starting || reason == rules.Pulling
+	reason := reasons.Reason(conditionOf(now, kubeflow.ConditionReady).Reason)
+	passes := reason == reasons.Starting || reason == reasons.Pulling
 	if !passes || conditionOf(old, kubeflow.ConditionReady).Status == corev1.ConditionTrue {
 		p.mem.held = time.Time{}
 		return false
@@ -222,7 +224,7 @@ func (p *pass) status() *kubeflow.NotebookStatus {
 	if p.made != nil {
 		out.GPUs = request.GPUsText(p.made.pod)
 	}
-	before := make([]rules.Condition, len(old.Conditions))
+	before := make([]reasons.Condition, len(old.Conditions))
 	for i := range old.Conditions {
 		before[i] = Condition(&old.Conditions[i])
 	}
@@ -264,8 +266,8 @@ func containerState(pod *corev1.Pod, name string) corev1.ContainerState {
 }
 
 // Condition is a condition of a Notebook's status as package core/notebook has it.
-func Condition(c *kubeflow.NotebookCondition) rules.Condition {
-	out := rules.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+func Condition(c *kubeflow.NotebookCondition) reasons.Condition {
+	out := reasons.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 	if c.LastProbeTime != nil {
 		out.Probed = c.LastProbeTime.Time
 	}

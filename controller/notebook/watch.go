@@ -13,7 +13,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 // EventObject is the index of events by what they are about, for a cache that is
@@ -86,7 +86,7 @@ func (r *Reconciler) ofQuota(ctx context.Context, o client.Object) []reconcile.R
 	var out []reconcile.Request
 	for i := range list.Items {
 		nb := &list.Items[i]
-		if c := nb.Status.Condition(kubeflow.ConditionReady); c == nil || c.Reason != string(rules.Quota) {
+		if c := nb.Status.Condition(kubeflow.ConditionReady); c == nil || c.Reason != string(explain.Quota) {
 			continue
 		}
 		r.mu.Lock()

@@ -25,7 +25,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/notebook"
-	rules "berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 const (
@@ -361,9 +361,9 @@ func said(nb *kubeflow.Notebook, kind string) string {
 }
 
 // reason is Ready's.
-func reason(nb *kubeflow.Notebook) rules.Reason {
+func reason(nb *kubeflow.Notebook) explain.Reason {
 	if c := nb.Status.Condition(kubeflow.ConditionReady); c != nil {
-		return rules.Reason(c.Reason)
+		return explain.Reason(c.Reason)
 	}
 	return ""
 }

@@ -21,6 +21,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	reasons "berth.dev/berth/core/explain"
 	rules "berth.dev/berth/core/notebook"
 	"berth.dev/berth/kube/explain"
 )
@@ -250,7 +251,7 @@ func (p *pass) refused(err error) error {
 	default:
 		return err
 	}
-	p.facts.Refusal = &rules.Refusal{Message: err.Error()}
+	p.facts.Refusal = &reasons.Refusal{Message: err.Error()}
 	return nil
 }
 
@@ -284,7 +285,7 @@ func (p *pass) remark(ctx context.Context) error {
 	containers := slices.Concat(p.made.pod.Spec.InitContainers, p.made.pod.Spec.Containers)
 	for i := range containers {
 		c := &containers[i]
-		if text := rules.ImageRemark(c.Image); text != "" {
+		if text := reasons.ImageRemark(c.Image); text != "" {
 			if err := p.tell(ctx, corev1.EventTypeWarning, "ImageTag", text, p.made.want.Mark); err != nil {
 				return err
 			}
@@ -303,7 +304,7 @@ func (p *pass) remarkDriver(ctx context.Context, c *corev1.Container) error {
 	if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "NVIDIA_REQUIRE_CUDA" }); i >= 0 {
 		require = c.Env[i].Value
 	}
-	need, from := rules.RequiredCUDA(require, c.Image)
+	need, from := reasons.RequiredCUDA(require, c.Image)
 	if need.Major == 0 || len(explain.AmountsOf(p.made.pod)) == 0 {
 		return nil
 	}
@@ -311,7 +312,7 @@ func (p *pass) remarkDriver(ctx context.Context, c *corev1.Container) error {
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	text := rules.CUDARemark(c.Image, need, from, explain.NewestCUDA(nodes, p.made.pod))
+	text := reasons.CUDARemark(c.Image, need, from, explain.NewestCUDA(nodes, p.made.pod))
 	if text == "" {
 		return nil
 	}

@@ -1,6 +1,9 @@
 package notebook
 
-import "fmt"
+import (
+	"berth.dev/berth/core/explain"
+	"fmt"
+)
 
 // Want is what a notebook's StatefulSet should be. A Mark tells the pod that the
 // user wrote; two that are equal need no restart. Full tells all of the StatefulSet
@@ -94,18 +97,18 @@ func Outdated(set *Set, pod *Running) bool {
 }
 
 // Changed says in a few words what a new pod would have that the old one has not.
-func Changed(old, want []Amount, oldImage, image string) string {
+func Changed(old, want []explain.Amount, oldImage, image string) string {
 	switch {
 	case len(old) == 1 && len(want) == 1 && old[0].Resource == want[0].Resource && old[0].Count != want[0].Count:
 		return fmt.Sprintf("GPU count %d to %d", old[0].Count, want[0].Count)
-	case Amounts(old) == Amounts(want) && oldImage != image:
+	case explain.Amounts(old) == explain.Amounts(want) && oldImage != image:
 		return fmt.Sprintf("image %s to %s", oldImage, image)
-	case Amounts(old) == Amounts(want):
+	case explain.Amounts(old) == explain.Amounts(want):
 		return "its spec has changed"
 	case len(old) == 0:
-		return "no GPU to " + Amounts(want)
+		return "no GPU to " + explain.Amounts(want)
 	case len(want) == 0:
-		return Amounts(old) + " to no GPU"
+		return explain.Amounts(old) + " to no GPU"
 	}
-	return Amounts(old) + " to " + Amounts(want)
+	return explain.Amounts(old) + " to " + explain.Amounts(want)
 }

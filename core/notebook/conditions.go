@@ -1,6 +1,9 @@
 package notebook
 
-import "time"
+import (
+	"berth.dev/berth/core/explain"
+	"time"
+)
 
 // Conditions are those of a notebook's status: GPUQueued, then those of its pod one
 // for one and in their order, with what Judge says in Ready; without a pod that
@@ -9,20 +12,20 @@ import "time"
 // A condition whose status is as it was keeps its time, unless the pod gives one.
 // The time of the last probe is of the last time at which anything else of the
 // condition changed, so that what is equal stays equal.
-func Conditions(f *Facts, old []Condition, now time.Time) []Condition {
-	v := Judge(f)
-	mine := Condition{Type: ready, Status: no, Reason: string(v.Reason), Message: v.Message}
-	if v.Reason == Ready {
-		mine.Status = yes
+func Conditions(f *explain.Facts, old []explain.Condition, now time.Time) []explain.Condition {
+	v := explain.Judge(f)
+	mine := explain.Condition{Type: explain.ConditionReady, Status: explain.False, Reason: string(v.Reason), Message: v.Message}
+	if v.Reason == explain.Ready {
+		mine.Status = explain.True
 	}
-	out := []Condition{v.Queued}
+	out := []explain.Condition{v.Queued}
 	told := false
 	if f.Pod != nil {
 		for _, c := range f.Pod.Conditions {
-			if c.Type == gpuQueued {
+			if c.Type == explain.ConditionGPUQueued {
 				continue
 			}
-			if c.Type == ready {
+			if c.Type == explain.ConditionReady {
 				told, mine.Since = true, c.Since
 				if c.Status != mine.Status {
 					mine.Since = time.Time{} // the pod is ready, and its notebook is said not to be
@@ -37,14 +40,13 @@ func Conditions(f *Facts, old []Condition, now time.Time) []Condition {
 	}
 	now = now.Truncate(time.Second) // as the API keeps times
 	for i := range out {
-		out[i].date(find(old, out[i].Type), now)
+		date(&out[i], find(old, out[i].Type), now)
 	}
 	return out
 }
 
-// date fills in the times of a condition that was old before; nil is that it was
-// not.
-func (c *Condition) date(old *Condition, now time.Time) {
+// date fills in the times of c, which was old before; nil is that it was not there.
+func date(c, old *explain.Condition, now time.Time) {
 	switch {
 	case !c.Since.IsZero():
 	case old != nil && old.Status == c.Status && !old.Since.IsZero():
@@ -59,7 +61,7 @@ func (c *Condition) date(old *Condition, now time.Time) {
 }
 
 // find gives the condition of a type, or nil.
-func find(list []Condition, kind string) *Condition {
+func find(list []explain.Condition, kind string) *explain.Condition {
 	for i := range list {
 		if list[i].Type == kind {
 			return &list[i]

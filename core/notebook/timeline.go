@@ -1,6 +1,9 @@
 package notebook
 
-import "time"
+import (
+	"berth.dev/berth/core/explain"
+	"time"
+)
 
 // Moment is one step of a notebook's way to being ready.
 type Moment struct {
@@ -25,14 +28,14 @@ const (
 // started is when its container began to run last, zero where it does not run. The
 // steps are given in their order, whatever has happened; times of steps that were
 // not reached are zero. The API keeps times in seconds.
-func Timeline(made time.Time, conditions []Condition, started time.Time) []Moment {
+func Timeline(made time.Time, conditions []explain.Condition, started time.Time) []Moment {
 	since := func(kind string) time.Time {
-		if c := find(conditions, kind); c != nil && c.Status == yes {
+		if c := find(conditions, kind); c != nil && c.Status == explain.True {
 			return c.Since
 		}
 		return time.Time{}
 	}
 	return []Moment{
-		{StepQueued, made}, {StepBound, since(scheduled)}, {StepPulling, since(readyToMake)}, {StepStarted, started}, {StepReady, since(ready)},
+		{StepQueued, made}, {StepBound, since(explain.ConditionScheduled)}, {StepPulling, since(explain.ConditionReadyToStart)}, {StepStarted, started}, {StepReady, since(explain.ConditionReady)},
 	}
 }

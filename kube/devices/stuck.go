@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/request"
 )
 
@@ -41,7 +41,7 @@ func Stuck(pod *v1.Pod) (why string, since time.Time, ok bool) {
 	if how == noImage {
 		image := imageOf(pod, s)
 		why = noImage + " " + image
-		if remark := notebook.TagRemark(image); remark != "" {
+		if remark := explain.TagRemark(image); remark != "" {
 			why += "; " + remark
 		}
 	}

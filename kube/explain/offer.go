@@ -11,7 +11,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 )
@@ -20,10 +20,10 @@ import (
 // them: whether it could ever run. Nodes that are cordoned, or have a taint of
 // Kubernetes' own such as not-ready, count: they come back. A share of a GPU is
 // taken to be offered by every node with GPUs.
-func OfferOf(nodes []*v1.Node, pod *v1.Pod) notebook.Offer {
+func OfferOf(nodes []*v1.Node, pod *v1.Pod) reasons.Offer {
 	want := request.Of(pod)
 	names := slices.Sorted(maps.Keys(want))
-	o := notebook.Offer{Nodes: len(nodes)}
+	o := reasons.Offer{Nodes: len(nodes)}
 	if len(names) == 0 {
 		return o
 	}
@@ -60,7 +60,7 @@ func OfferOf(nodes []*v1.Node, pod *v1.Pod) notebook.Offer {
 }
 
 // allow counts a node that a pod may use.
-func allow(o *notebook.Offer, n *v1.Node, names []string, want map[string]int64) {
+func allow(o *reasons.Offer, n *v1.Node, names []string, want map[string]int64) {
 	o.Allowed++
 	enough := true
 	for _, name := range names {
@@ -175,16 +175,16 @@ func labelWords(s string) []string {
 
 // NewestCUDA is the newest CUDA that the driver of a node with GPUs gives, of the
 // nodes that a pod may use, as NVIDIA's labels tell; zero is unknown.
-func NewestCUDA(nodes []*v1.Node, pod *v1.Pod) notebook.CUDA {
+func NewestCUDA(nodes []*v1.Node, pod *v1.Pod) reasons.CUDA {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
-	var newest notebook.CUDA
+	var newest reasons.CUDA
 	for _, n := range nodes {
 		if ok, err := required.Match(n); !ok || err != nil || !devices.GPUNode(n) || untolerated(n, pod.Spec.Tolerations) != "" {
 			continue
 		}
-		c := notebook.ParseCUDA(n.Labels["nvidia.com/cuda.runtime-version.full"])
+		c := reasons.ParseCUDA(n.Labels["nvidia.com/cuda.runtime-version.full"])
 		if c.Major == 0 {
-			c = notebook.ParseCUDA(n.Labels["nvidia.com/cuda.runtime.major"] + "." + n.Labels["nvidia.com/cuda.runtime.minor"])
+			c = reasons.ParseCUDA(n.Labels["nvidia.com/cuda.runtime.major"] + "." + n.Labels["nvidia.com/cuda.runtime.minor"])
 		}
 		if newest.Major == 0 || c.Newer(newest) {
 			newest = c

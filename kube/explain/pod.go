@@ -6,38 +6,38 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 )
 
 // PodFacts is a pod as the rules of what is said of notebooks see it, with the
 // Warning events about it, oldest first; events about other kinds are left out.
-func PodFacts(pod *v1.Pod, events []v1.Event) *notebook.Pod {
-	out := &notebook.Pod{Name: pod.Name, Node: pod.Spec.NodeName, Deleting: pod.DeletionTimestamp != nil, Created: pod.CreationTimestamp.Time}
+func PodFacts(pod *v1.Pod, events []v1.Event) *reasons.Pod {
+	out := &reasons.Pod{Name: pod.Name, Node: pod.Spec.NodeName, Deleting: pod.DeletionTimestamp != nil, Created: pod.CreationTimestamp.Time}
 	if pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
 		out.Failed = strings.TrimSuffix(cmp.Or(pod.Status.Reason, string(pod.Status.Phase))+": "+pod.Status.Message, ": ")
 	}
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
-		out.Conditions = append(out.Conditions, notebook.Condition{
+		out.Conditions = append(out.Conditions, reasons.Condition{
 			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
 		})
 	}
 	out.Containers = append(containerFacts(pod.Status.InitContainerStatuses, pod.Spec.InitContainers, true), containerFacts(pod.Status.ContainerStatuses, pod.Spec.Containers, false)...)
 	for i := range events {
 		if events[i].InvolvedObject.Kind == "Pod" {
-			out.Troubles = append(out.Troubles, notebook.Refusal{Reason: events[i].Reason, Message: events[i].Message})
+			out.Troubles = append(out.Troubles, reasons.Refusal{Reason: events[i].Reason, Message: events[i].Message})
 		}
 	}
 	return out
 }
 
-func containerFacts(list []v1.ContainerStatus, specs []v1.Container, init bool) []notebook.Container {
-	var out []notebook.Container
+func containerFacts(list []v1.ContainerStatus, specs []v1.Container, init bool) []reasons.Container {
+	var out []reasons.Container
 	for i := range list {
 		s := &list[i]
-		c := notebook.Container{Name: s.Name, Image: s.Image, Init: init, Restarts: s.RestartCount, Running: s.State.Running != nil, Ended: s.State.Terminated != nil}
+		c := reasons.Container{Name: s.Name, Image: s.Image, Init: init, Restarts: s.RestartCount, Running: s.State.Running != nil, Ended: s.State.Terminated != nil}
 		for j := range specs {
 			if specs[j].Name == s.Name {
 				c.Image = specs[j].Image // the status may name it by its digest
@@ -74,16 +74,16 @@ func ReachOf(pod *v1.Pod, nodes []*v1.Node) *queue.Reach {
 // it, as the scheduler orders them: those that ask for the same resource and could go
 // to some node that it could go to. It is zero where the scheduler has not looked at
 // it. Without nodes all that ask for the resource count.
-func PlaceInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node) notebook.Place {
-	lines, tickets := notebook.NewLines(), request.Tickets(pods)
+func PlaceInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node) reasons.Place {
+	lines, tickets := reasons.NewLines(), request.Tickets(pods)
 	for _, p := range pods {
 		if want := AmountsOf(p); len(want) > 0 && request.InLine(p) {
-			lines.Put(notebook.Member{
+			lines.Put(reasons.Member{
 				Namespace: p.Namespace, Name: p.Name, Resource: want[0].Resource, Count: want[0].Count, Waits: true,
 				Ticket: tickets(p), Reach: ReachOf(p, nodes),
 			})
 		}
 	}
-	m := notebook.Member{Namespace: pod.Namespace, Name: pod.Name}
+	m := reasons.Member{Namespace: pod.Namespace, Name: pod.Name}
 	return lines.Place(m.ID())
 }

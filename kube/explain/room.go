@@ -13,8 +13,8 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
@@ -111,7 +111,7 @@ func noRoom(pod *v1.Pod, counts map[string]int, closed int) string {
 	slices.Sort(parts)
 	want := "what it asks for"
 	if list := AmountsOf(pod); len(list) > 0 {
-		want = notebook.Amounts(list)
+		want = reasons.Amounts(list)
 	}
 	if len(parts) == 0 {
 		return "there is no node"
@@ -120,11 +120,11 @@ func noRoom(pod *v1.Pod, counts map[string]int, closed int) string {
 }
 
 // AmountsOf is what a pod asks for of GPUs, by resource.
-func AmountsOf(pod *v1.Pod) []notebook.Amount {
+func AmountsOf(pod *v1.Pod) []reasons.Amount {
 	want := request.Of(pod)
-	var out []notebook.Amount
+	var out []reasons.Amount
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		out = append(out, notebook.Amount{Resource: name, Count: want[name]})
+		out = append(out, reasons.Amount{Resource: name, Count: want[name]})
 	}
 	return out
 }

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/core/cluster"
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/devices"
@@ -29,12 +29,12 @@ type Ends struct {
 // known of those that hold GPUs where it could go: their activeDeadlineSeconds, their
 // deletion, and what known says of their owners. pods are those of the Trial; those
 // among them that wait and come before pod get room first.
-func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known Ends, now time.Time) notebook.Opening {
+func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known Ends, now time.Time) reasons.Estimate {
 	if g, err := request.GangOf(pod); g != nil || err != nil {
-		return notebook.Opening{Unknown: "it starts together with the other pods of its gang, for which no time is reckoned"}
+		return reasons.Estimate{Unknown: "it starts together with the other pods of its gang, for which no time is reckoned"}
 	}
 	mine := t.seat(pod, t.ties)
-	var holders []notebook.Holder
+	var holders []reasons.Holder
 	var of []int // their positions in t.held
 	for i, p := range t.heldBy {
 		if len(t.held[i].Devices) > 0 && mine.has(t.held[i].Node) {
@@ -43,10 +43,10 @@ func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known Ends, now tim
 	}
 	before := t.before(pod, &mine, pods)
 	if len(before) > mostAhead {
-		return notebook.Opening{Ahead: len(before), Unknown: fmt.Sprintf("more than %d are ahead of it", mostAhead)}
+		return reasons.Estimate{Ahead: len(before), Unknown: fmt.Sprintf("more than %d are ahead of it", mostAhead)}
 	}
 	best := placement.NewBestFit(placement.Setup{Cluster: t.snapshot})
-	return notebook.Opens(now, len(before), holders, func(gone []int) bool {
+	return reasons.EstimateStart(now, len(before), holders, func(gone []int) bool {
 		m := t.snapshot.Mark()
 		defer t.snapshot.RollBack(m)
 		for _, i := range gone {
@@ -142,11 +142,11 @@ func (t *Cluster) before(pod *v1.Pod, mine *seat, pods []*v1.Pod) []seat {
 
 // endOf is what is known of the end of a pod: the latest time at which its kubelet or
 // its Job has it stopped, or when the idle rules stop its notebook.
-func endOf(pod *v1.Pod, known Ends) notebook.Holder {
+func endOf(pod *v1.Pod, known Ends) reasons.Holder {
 	owner := request.OwnerOf(pod)
-	h := notebook.Holder{Name: owner.String()}
-	earlier := func(at time.Time, by notebook.EndKind) {
-		if h.By == notebook.EndUnknown || at.Before(h.Ends) {
+	h := reasons.Holder{Name: owner.String()}
+	earlier := func(at time.Time, by reasons.EndKind) {
+		if h.By == reasons.EndUnknown || at.Before(h.Ends) {
 			h.Ends, h.By = at, by
 		}
 	}
@@ -155,16 +155,16 @@ func endOf(pod *v1.Pod, known Ends) notebook.Holder {
 		grace = time.Duration(*s) * time.Second
 	}
 	if s := pod.Spec.ActiveDeadlineSeconds; s != nil && pod.Status.StartTime != nil {
-		earlier(pod.Status.StartTime.Add(time.Duration(*s)*time.Second+grace), notebook.EndDeadline)
+		earlier(pod.Status.StartTime.Add(time.Duration(*s)*time.Second+grace), reasons.EndDeadline)
 	}
 	if at, ok := known.Deadline[owner]; ok {
-		earlier(at.Add(grace), notebook.EndDeadline)
+		earlier(at.Add(grace), reasons.EndDeadline)
 	}
 	if pod.DeletionTimestamp != nil {
-		earlier(pod.DeletionTimestamp.Time, notebook.EndLeaving)
+		earlier(pod.DeletionTimestamp.Time, reasons.EndTerminating)
 	}
-	if at, ok := known.Idle[owner]; ok && h.By == notebook.EndUnknown { // what is certain goes before
-		earlier(at.Add(grace), notebook.EndIdle)
+	if at, ok := known.Idle[owner]; ok && h.By == reasons.EndUnknown { // what is certain goes before
+		earlier(at.Add(grace), reasons.EndIdle)
 	}
 	return h
 }

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/explain"
 )
@@ -164,7 +164,7 @@ func waitsForPod(c *v1.PersistentVolumeClaim, list []storagev1.StorageClass) boo
 
 func quota(f *Facts) (finding.Status, string, string) {
 	if overQuota(f.Refusal) {
-		facts := notebook.Facts{Namespace: f.Space, Name: f.Object.Name, Others: "something else that holds it"}
+		facts := reasons.Facts{Namespace: f.Space, Name: f.Object.Name, Others: "something else that holds it"}
 		_, message := facts.Explain(f.Refusal)
 		return finding.Fail, message, "`berth gpus` shows who holds what"
 	}
@@ -189,7 +189,7 @@ func admission(f *Facts) (finding.Status, string, string) {
 	if f.Refusal == "" {
 		return finding.OK, "the API server would take its pod", ""
 	}
-	facts := notebook.Facts{Namespace: f.Space, Name: f.Object.Name, Others: "something else that holds it"}
+	facts := reasons.Facts{Namespace: f.Space, Name: f.Object.Name, Others: "something else that holds it"}
 	_, message := facts.Explain(f.Refusal)
 	return finding.Fail, message, "change the profile, or ask an administrator of the namespace"
 }

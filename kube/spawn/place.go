@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/request"
@@ -21,7 +21,7 @@ func image(f *Facts) (finding.Status, string, string) {
 		if pod, why := pullTrouble(f.Pods, c.Image); pod != "" {
 			return finding.Fail, fmt.Sprintf("image %s cannot be pulled by pod %s, which has it too: %s", c.Image, pod, why), "correct its name, or see that the registry lets this cluster in"
 		}
-		if r := notebook.ImageRemark(c.Image); r != "" {
+		if r := reasons.ImageRemark(c.Image); r != "" {
 			remarks = append(remarks, r)
 		}
 		if r := cudaRemark(f, c); r != "" {
@@ -49,11 +49,11 @@ func cudaRemark(f *Facts, c *v1.Container) string {
 			require = e.Value
 		}
 	}
-	need, from := notebook.RequiredCUDA(require, c.Image)
-	if request.Of(f.Pod) == nil || need == (notebook.CUDA{}) {
+	need, from := reasons.RequiredCUDA(require, c.Image)
+	if request.Of(f.Pod) == nil || need == (reasons.CUDA{}) {
 		return ""
 	}
-	return notebook.CUDARemark(c.Image, need, from, explain.NewestCUDA(f.Nodes, f.Pod))
+	return reasons.CUDARemark(c.Image, need, from, explain.NewestCUDA(f.Nodes, f.Pod))
 }
 
 // pullTrouble names a pod that cannot pull an image, and why; "" is that none is
@@ -114,7 +114,7 @@ func firstStep(f *Facts) string {
 
 func gpus(f *Facts) (finding.Status, string, string) {
 	asks := explain.AmountsOf(f.Pod)
-	want := notebook.Amounts(asks)
+	want := reasons.Amounts(asks)
 	if len(asks) == 0 {
 		want = "room"
 	}

@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/core/notebook"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/request"
@@ -117,4 +117,4 @@ func (t *Tracker) Acts(now time.Time) []Act {
 }
 
 // amounts writes what GPUs a pod holds, as it asked for them.
-func amounts(pod *v1.Pod) string { return notebook.Amounts(explain.AmountsOf(pod)) }
+func amounts(pod *v1.Pod) string { return reasons.Amounts(explain.AmountsOf(pod)) }

@@ -1,154 +1,154 @@
-package notebook_test
+package explain_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/core/explain"
 )
 
 // rows: NB-37 NB-38 NB-43 NB-44 NB-46 NB-65
 
 var (
-	oneGPU = []notebook.Amount{{Resource: "nvidia.com/gpu", Count: 1}}
+	oneGPU = []explain.Amount{{Resource: "nvidia.com/gpu", Count: 1}}
 	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
 // unplaced is a pod that the scheduler has refused.
-func unplaced(message string) *notebook.Pod {
-	return &notebook.Pod{Name: "nb-0", Conditions: []notebook.Condition{{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: message}}}
+func unplaced(message string) *explain.Pod {
+	return &explain.Pod{Name: "nb-0", Conditions: []explain.Condition{{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: message}}}
 }
 
 // placed is a pod on node n1, with its volumes and network, and a container.
-func placed(c notebook.Container) *notebook.Pod {
+func placed(c explain.Container) *explain.Pod {
 	c.Name, c.Image = "nb", "x/y:1"
-	return &notebook.Pod{Name: "nb-0", Node: "n1", Containers: []notebook.Container{c}, Conditions: []notebook.Condition{
+	return &explain.Pod{Name: "nb-0", Node: "n1", Containers: []explain.Container{c}, Conditions: []explain.Condition{
 		{Type: "PodReadyToStartContainers", Status: "True"}, {Type: "Ready", Status: "False", Reason: "ContainersNotReady"},
 	}}
 }
 
-func refusal(text string) *notebook.Refusal { return &notebook.Refusal{Message: text} }
+func refusal(text string) *explain.Refusal { return &explain.Refusal{Message: text} }
 
 const madeNo = "create Pod nb-0 in StatefulSet nb failed error: "
 
 func TestJudge(t *testing.T) {
-	running := placed(notebook.Container{Running: true})
-	running.Conditions[1] = notebook.Condition{Type: "Ready", Status: "True"}
-	mounting := placed(notebook.Container{Waiting: "ContainerCreating"})
+	running := placed(explain.Container{Running: true})
+	running.Conditions[1] = explain.Condition{Type: "Ready", Status: "True"}
+	mounting := placed(explain.Container{Waiting: "ContainerCreating"})
 	mounting.Conditions[0].Status = "False"
 	attached := *mounting
-	attached.Troubles = []notebook.Refusal{{Reason: "FailedAttachVolume", Message: `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) b-0`}}
+	attached.Troubles = []explain.Refusal{{Reason: "FailedAttachVolume", Message: `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) b-0`}}
 	secret := *mounting
-	secret.Troubles = []notebook.Refusal{{Reason: "FailedMount", Message: `MountVolume.SetUp failed for volume "token" : secret "s" not found`}}
-	initial := placed(notebook.Container{Waiting: "PodInitializing"})
-	initial.Containers = append([]notebook.Container{{Name: "copy", Init: true, Running: true}}, initial.Containers...)
-	initialized := placed(notebook.Container{Waiting: "PodInitializing"})
-	initialized.Containers = append([]notebook.Container{{Name: "copy", Init: true, Ended: true}}, initialized.Containers...)
+	secret.Troubles = []explain.Refusal{{Reason: "FailedMount", Message: `MountVolume.SetUp failed for volume "token" : secret "s" not found`}}
+	initial := placed(explain.Container{Waiting: "PodInitializing"})
+	initial.Containers = append([]explain.Container{{Name: "copy", Init: true, Running: true}}, initial.Containers...)
+	initialized := placed(explain.Container{Waiting: "PodInitializing"})
+	initialized.Containers = append([]explain.Container{{Name: "copy", Init: true, Ended: true}}, initialized.Containers...)
 
 	for _, test := range []struct {
 		name   string
-		facts  notebook.Facts
+		facts  explain.Facts
 		want   string // reason: message
 		queued string // status reason: message
 	}{
 		{
 			"before there is a pod, it starts",
-			notebook.Facts{GPUs: oneGPU},
+			explain.Facts{GPUs: oneGPU},
 			"Starting: its pod is being made and placed", "True Waiting: to be placed",
 		},
 		{
 			"without GPUs it stands in no line",
-			notebook.Facts{},
+			explain.Facts{},
 			"Starting: its pod is being made and placed", "False NotAsked: -",
 		},
 		{
 			"a pod that nobody has looked at is told of as none",
-			notebook.Facts{GPUs: oneGPU, Pod: &notebook.Pod{}},
+			explain.Facts{GPUs: oneGPU, Pod: &explain.Pod{}},
 			"Starting: its pod is being made and placed", "True Waiting: to be placed",
 		},
 		{
 			"a quota that is full",
-			notebook.Facts{GPUs: oneGPU, Rivals: notebook.Rivals{Here: "a (1), b (1)"}, Refusal: refusal(madeNo +
+			explain.Facts{GPUs: oneGPU, Rivals: explain.Rivals{Here: "a (1), b (1)"}, Refusal: refusal(madeNo +
 				`pods "nb-0" is forbidden: exceeded quota: gpu-quota, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2`)},
-			"Quota: quota gpu-quota of namespace ns allows 2 of requests.nvidia.com/gpu, 2 are used, and this asks for 1; held here by a (1), b (1); stop another notebook, ask for less, or ask for a larger quota",
+			"Quota: quota gpu-quota of namespace ns allows 2 of requests.nvidia.com/gpu, 2 are used, and this asks for 1; held here by a (1), b (1); stop another workload, ask for less, or ask for a larger quota",
 			"False Held: -",
 		},
 		{
 			"a quota of several resources tells of the first that is over",
-			notebook.Facts{Refusal: refusal(
+			explain.Facts{Refusal: refusal(
 				`pods "nb-0" is forbidden: exceeded quota: q, requested: limits.cpu=2,pods=1, used: limits.cpu=7,pods=9, limited: limits.cpu=8,pods=9`)},
-			"Quota: quota q of namespace ns allows 8 of limits.cpu, 7 are used, and this asks for 2; stop another notebook, ask for less, or ask for a larger quota", "",
+			"Quota: quota q of namespace ns allows 8 of limits.cpu, 7 are used, and this asks for 2; stop another workload, ask for less, or ask for a larger quota", "",
 		},
 		{
 			"a quota that wants to be told",
-			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: failed quota: q: must specify limits.cpu for: nb; limits.memory for: nb`)},
+			explain.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: failed quota: q: must specify limits.cpu for: nb; limits.memory for: nb`)},
 			"Quota: quota q wants every container to say what it needs, and one does not: must specify limits.cpu for: nb; limits.memory for: nb; add it", "",
 		},
 		{
 			"a service account that is missing",
-			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: error looking up service account ns/default-editor: serviceaccount "default-editor" not found`)},
+			explain.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: error looking up service account ns/default-editor: serviceaccount "default-editor" not found`)},
 			"MissingServiceAccount: service account default-editor does not exist in namespace ns; make it (kubectl create serviceaccount default-editor -n ns), or take serviceAccountName out", "",
 		},
 		{
 			"a priority class that is missing",
-			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: no PriorityClass with name high was found`)},
+			explain.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: no PriorityClass with name high was found`)},
 			"MissingPriorityClass: priority class high does not exist; name one of kubectl get priorityclasses, or take priorityClassName out", "",
 		},
 		{
 			"Pod Security",
-			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes (volume "host")`)},
+			explain.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes (volume "host")`)},
 			`Refused: namespace ns takes only pods of Pod Security level restricted, and this is not one: hostPath volumes (volume "host"); change that, or ask for a namespace of another level`, "",
 		},
 		{
 			"a GPU request without a limit",
-			notebook.Facts{Refusal: refusal(madeNo + `Pod "nb-0" is invalid: spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources`)},
+			explain.Facts{Refusal: refusal(madeNo + `Pod "nb-0" is invalid: spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources`)},
 			"Invalid: a GPU has a request and no limit; write the limit, and the request follows: spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources", "",
 		},
 		{
 			"a GPU request that is not the limit",
-			notebook.Facts{Refusal: refusal(`StatefulSet.apps "nb" is invalid: spec.template.spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`)},
+			explain.Facts{Refusal: refusal(`StatefulSet.apps "nb" is invalid: spec.template.spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`)},
 			`Invalid: a GPU request differs from its limit; write the limit only: spec.template.spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`, "",
 		},
 		{
 			"a webhook",
-			notebook.Facts{Refusal: refusal(madeNo + `admission webhook "policy.example.com" denied the request: no notebooks on Fridays`)},
+			explain.Facts{Refusal: refusal(madeNo + `admission webhook "policy.example.com" denied the request: no notebooks on Fridays`)},
 			`Refused: a rule of this cluster refuses its pod: admission webhook "policy.example.com" denied the request: no notebooks on Fridays`, "",
 		},
 		{
 			"any other refusal is told as it is",
-			notebook.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: because`)},
+			explain.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: because`)},
 			"Refused: the API server refuses its pod: because", "",
 		},
 		{
 			"no pod can be made of it",
-			notebook.Facts{Invalid: "spec.template.spec has no containers; a notebook needs one", GPUs: oneGPU},
+			explain.Facts{Invalid: "spec.template.spec has no containers; a notebook needs one", GPUs: oneGPU},
 			"Invalid: spec.template.spec has no containers; a notebook needs one", "False Held: -",
 		},
 		{
 			"a volume claim that is missing",
-			notebook.Facts{GPUs: oneGPU, Pod: unplaced(`0/3 nodes are available: persistentvolumeclaim "home" not found. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.`)},
+			explain.Facts{GPUs: oneGPU, Pod: unplaced(`0/3 nodes are available: persistentvolumeclaim "home" not found. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.`)},
 			"MissingVolume: volume claim home does not exist in namespace ns; make it, and it starts", "False Held: -",
 		},
 		{
 			"a volume claim without a volume",
-			notebook.Facts{Claims: []string{"a", "b"}, Pod: unplaced("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.")},
+			explain.Facts{Claims: []string{"a", "b"}, Pod: unplaced("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.")},
 			"MissingVolume: a volume claim of it (a, b) has no volume yet; kubectl describe pvc -n ns says why", "False Held: -",
 		},
 		{
 			"it waits for others",
-			notebook.Facts{
-				GPUs: oneGPU, Place: notebook.Place{At: 2, Of: 3, Resource: "nvidia.com/gpu"}, Rivals: notebook.Rivals{Here: "a (2)", Elsewhere: 6},
-				Offer: &notebook.Offer{Nodes: 3, Offering: 1, Allowed: 1, Enough: 1, Most: 8, Total: 8, Asked: 1, Resource: "nvidia.com/gpu"},
+			explain.Facts{
+				GPUs: oneGPU, Place: explain.Place{At: 2, Of: 3, Resource: "nvidia.com/gpu"}, Rivals: explain.Rivals{Here: "a (2)", Elsewhere: 6},
+				Offer: &explain.Offer{Nodes: 3, Offering: 1, Allowed: 1, Enough: 1, Most: 8, Total: 8, Asked: 1, Resource: "nvidia.com/gpu"},
 				Pod:   unplaced("0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s). preemption: 0/3 nodes are available"),
 			},
-			"Queued: waits for 1 nvidia.com/gpu, 2nd of 3 that wait for nvidia.com/gpu; of 8 that nodes offer it, no node has that many free; held by a (2), and 6 by notebooks of other namespaces; " +
+			"Queued: waits for 1 nvidia.com/gpu, 2nd of 3 that wait for nvidia.com/gpu; of 8 that nodes offer it, no node has that many free; held by a (2), and 6 by workloads of other namespaces; " +
 				"0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s)",
 			"True Waiting: 2nd of 3 that wait for nvidia.com/gpu",
 		},
 		{
 			"it is preempted",
-			notebook.Facts{GPUs: oneGPU, Pod: &notebook.Pod{Name: "nb-0", Node: "n1", Deleting: true, Conditions: []notebook.Condition{
+			explain.Facts{GPUs: oneGPU, Pod: &explain.Pod{Name: "nb-0", Node: "n1", Deleting: true, Conditions: []explain.Condition{
 				{Type: "DisruptionTarget", Status: "True", Reason: "PreemptionByScheduler", Message: "default-scheduler: preempting to accommodate a higher priority pod, d/high of priority 9"},
 			}}},
 			"Restarting: preempted (default-scheduler: preempting to accommodate a higher priority pod, d/high of priority 9); it waits in line again when its pod has ended, and its volumes are kept",
@@ -156,9 +156,9 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"a volume in another zone keeps it from what is free",
-			notebook.Facts{
-				GPUs: oneGPU, Claims: []string{"home"}, Place: notebook.Place{At: 1, Of: 1, Resource: "nvidia.com/gpu"},
-				Offer: &notebook.Offer{Nodes: 4, Offering: 4, Allowed: 4, Enough: 4, Most: 8, Total: 32, Asked: 1, Resource: "nvidia.com/gpu"},
+			explain.Facts{
+				GPUs: oneGPU, Claims: []string{"home"}, Place: explain.Place{At: 1, Of: 1, Resource: "nvidia.com/gpu"},
+				Offer: &explain.Offer{Nodes: 4, Offering: 4, Allowed: 4, Enough: 4, Most: 8, Total: 32, Asked: 1, Resource: "nvidia.com/gpu"},
 				Pod: unplaced("0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had no available volume zone, 2 node(s) didn't match PersistentVolume's node affinity. " +
 					"preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."),
 			},
@@ -168,40 +168,40 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"no node offers it",
-			notebook.Facts{GPUs: oneGPU, Offer: &notebook.Offer{Nodes: 3, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
+			explain.Facts{GPUs: oneGPU, Offer: &explain.Offer{Nodes: 3, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
 			"NoSuchGPU: no node offers nvidia.com/gpu (there are 3); ask for what berth nodes lists, or add a node that has it", "",
 		},
 		{
 			"the device plugin is gone",
-			notebook.Facts{GPUs: oneGPU, Offer: &notebook.Offer{Nodes: 3, Broken: 1, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
+			explain.Facts{GPUs: oneGPU, Offer: &explain.Offer{Nodes: 3, Broken: 1, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
 			"NoSuchGPU: 1 node has nvidia.com/gpu and none of it can be given out; see that the device plugin runs there (kubectl get pods -A | grep device-plugin)", "",
 		},
 		{
 			"a label that no node has",
-			notebook.Facts{
+			explain.Facts{
 				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"),
-				Offer: &notebook.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=Tesla-V100"}, Near: "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB"},
+				Offer: &explain.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=Tesla-V100"}, Near: "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB"},
 			},
 			"NoSuchGPU: no node has the label gpu-model=Tesla-V100; the nearest is nvidia.com/gpu.product=Tesla-V100-SXM2-16GB; change nodeSelector, or label a node", "",
 		},
 		{
 			"a label that nodes have with other values",
-			notebook.Facts{
+			explain.Facts{
 				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"),
-				Offer: &notebook.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=v100"}, Has: []string{"a100", "t4"}},
+				Offer: &explain.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=v100"}, Has: []string{"a100", "t4"}},
 			},
 			"NoSuchGPU: no node has the label gpu-model=v100; nodes have a100, t4; change nodeSelector, or label a node", "",
 		},
 		{
 			"taints keep it off",
-			notebook.Facts{
-				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available"), Offer: &notebook.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Taints: []string{"gpu=yes:NoSchedule"}},
+			explain.Facts{
+				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available"), Offer: &explain.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Taints: []string{"gpu=yes:NoSchedule"}},
 			},
 			"NoSuchGPU: the nodes that offer nvidia.com/gpu have taints that it does not tolerate: gpu=yes:NoSchedule; add a toleration", "",
 		},
 		{
 			"a volume that one pod at a time may use",
-			notebook.Facts{
+			explain.Facts{
 				GPUs: oneGPU, Claims: []string{"data", "home"}, InUse: "volume claim data is used by notebook b",
 				Pod: unplaced("0/3 nodes are available: 3 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode."),
 			},
@@ -210,7 +210,7 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"such a volume that nobody is known to use",
-			notebook.Facts{
+			explain.Facts{
 				Claims: []string{"data", "home"},
 				Pod:    unplaced("0/3 nodes are available: 3 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode."),
 			},
@@ -218,107 +218,107 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"without GPUs it waits for room",
-			notebook.Facts{Pod: unplaced("0/3 nodes are available: 3 Insufficient cpu.")},
+			explain.Facts{Pod: unplaced("0/3 nodes are available: 3 Insufficient cpu.")},
 			"Queued: waits for room; 0/3 nodes are available: 3 Insufficient cpu", "False NotAsked: -",
 		},
 		{
-			"volumes first", notebook.Facts{GPUs: oneGPU, Pod: mounting}, "Starting: node n1 prepares its volumes and network", "False Bound: n1",
+			"volumes first", explain.Facts{GPUs: oneGPU, Pod: mounting}, "Starting: node n1 prepares its volumes and network", "False Bound: n1",
 		},
 		{
 			"a volume that another node has",
-			notebook.Facts{GPUs: oneGPU, Claims: []string{"home"}, Pod: &attached},
+			explain.Facts{GPUs: oneGPU, Claims: []string{"home"}, Pod: &attached},
 			`VolumeInUse: a volume of it is attached to another node (home); stop what uses it there: Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) b-0`, "",
 		},
 		{
 			"a secret that a volume needs",
-			notebook.Facts{Pod: &secret},
+			explain.Facts{Pod: &secret},
 			`MissingVolume: something that a volume of it needs does not exist; make it, and it starts: MountVolume.SetUp failed for volume "token" : secret "s" not found`, "",
 		},
 		{
 			"an image on its way",
-			notebook.Facts{GPUs: oneGPU, Pod: placed(notebook.Container{Waiting: "ContainerCreating"})},
+			explain.Facts{GPUs: oneGPU, Pod: placed(explain.Container{Waiting: "ContainerCreating"})},
 			"Pulling: image x/y:1 is being pulled on node n1", "",
 		},
 		{
-			"an init container runs", notebook.Facts{Pod: initial}, "Starting: init container copy runs on node n1", "False NotAsked: n1",
+			"an init container runs", explain.Facts{Pod: initial}, "Starting: init container copy runs on node n1", "False NotAsked: n1",
 		},
 		{
-			"an image on its way after the init containers", notebook.Facts{Pod: initialized}, "Pulling: image x/y:1 is being pulled on node n1", "",
+			"an image on its way after the init containers", explain.Facts{Pod: initialized}, "Pulling: image x/y:1 is being pulled on node n1", "",
 		},
 		{
 			"an image that is not there",
-			notebook.Facts{Pod: placed(notebook.Container{Waiting: "ImagePullBackOff", Message: "Back-off pulling image"})},
+			explain.Facts{Pod: placed(explain.Container{Waiting: "ImagePullBackOff", Message: "Back-off pulling image"})},
 			"ImageTrouble: image x/y:1 cannot be pulled on node n1: Back-off pulling image; correct its name, or see that the registry lets this cluster in", "",
 		},
 		{
-			"a name that is none", notebook.Facts{Pod: placed(notebook.Container{Waiting: "InvalidImageName"})}, "ImageTrouble: image x/y:1 is no name of an image; correct it", "",
+			"a name that is none", explain.Facts{Pod: placed(explain.Container{Waiting: "InvalidImageName"})}, "ImageTrouble: image x/y:1 is no name of an image; correct it", "",
 		},
 		{
 			"it crashes",
-			notebook.Facts{Pod: placed(notebook.Container{Waiting: "CrashLoopBackOff", Restarts: 5, ExitCode: 1})},
+			explain.Facts{Pod: placed(explain.Container{Waiting: "CrashLoopBackOff", Restarts: 5, ExitCode: 1})},
 			"Crashing: container nb has ended 5 times with exit code 1, and is started again after a pause; see kubectl logs -n ns nb-0 -c nb --previous", "",
 		},
 		{
 			"it has too little memory",
-			notebook.Facts{Pod: placed(notebook.Container{Waiting: "CrashLoopBackOff", Restarts: 1, ExitCode: 137, OutOfMemory: true})},
+			explain.Facts{Pod: placed(explain.Container{Waiting: "CrashLoopBackOff", Restarts: 1, ExitCode: 137, OutOfMemory: true})},
 			"Crashing: container nb has ended once for lack of memory (raise its memory limit), and is started again after a pause; see kubectl logs -n ns nb-0 -c nb --previous", "",
 		},
 		{
 			"a container that cannot be made",
-			notebook.Facts{Pod: placed(notebook.Container{Waiting: "CreateContainerConfigError", Message: `configmap "c" not found`})},
+			explain.Facts{Pod: placed(explain.Container{Waiting: "CreateContainerConfigError", Message: `configmap "c" not found`})},
 			`Crashing: container nb cannot be made on node n1: configmap "c" not found`, "",
 		},
 		{
 			"it has ended",
-			notebook.Facts{Pod: placed(notebook.Container{Ended: true})},
+			explain.Facts{Pod: placed(explain.Container{Ended: true})},
 			"Crashing: container nb has ended with exit code 0, and is started again; see kubectl logs -n ns nb-0 -c nb", "",
 		},
 		{
 			"it runs and does not answer",
-			notebook.Facts{Pod: placed(notebook.Container{Running: true})},
+			explain.Facts{Pod: placed(explain.Container{Running: true})},
 			"Starting: runs on node n1, and does not answer as ready yet", "",
 		},
-		{"it is ready", notebook.Facts{GPUs: oneGPU, Pod: running}, "Ready: on node n1", "False Bound: n1"},
+		{"it is ready", explain.Facts{GPUs: oneGPU, Pod: running}, "Ready: on node n1", "False Bound: n1"},
 		{
 			"a change waits while it runs",
-			notebook.Facts{GPUs: oneGPU, Pod: running, Waits: "no node has 2 nvidia.com/gpu"},
+			explain.Facts{GPUs: oneGPU, Pod: running, Waits: "no node has 2 nvidia.com/gpu"},
 			"Ready: on node n1", "False Waits: n1; change waits: no node has 2 nvidia.com/gpu",
 		},
-		{"it restarts", notebook.Facts{GPUs: oneGPU, Pod: running, Change: "GPU count 1 to 2"}, "Restarting: restarting: GPU count 1 to 2", "False Bound: n1"},
+		{"it restarts", explain.Facts{GPUs: oneGPU, Pod: running, Change: "GPU count 1 to 2"}, "Restarting: restarting: GPU count 1 to 2", "False Bound: n1"},
 		{
 			"its pod is taken away",
-			notebook.Facts{GPUs: oneGPU, Pod: &notebook.Pod{Node: "n1", Deleting: true}},
+			explain.Facts{GPUs: oneGPU, Pod: &explain.Pod{Node: "n1", Deleting: true}},
 			"Restarting: its pod is being ended, and a new one is made then", "",
 		},
 		{
 			"its pod has failed",
-			notebook.Facts{Pod: &notebook.Pod{Node: "n1", Failed: "Evicted: node was low on memory"}},
+			explain.Facts{Pod: &explain.Pod{Node: "n1", Failed: "Evicted: node was low on memory"}},
 			"Crashing: its pod has failed, and a new one is made: Evicted: node was low on memory", "",
 		},
 		{
 			"it is being stopped",
-			notebook.Facts{Stopped: true, GPUs: oneGPU, Pod: running},
+			explain.Facts{Stopped: true, GPUs: oneGPU, Pod: running},
 			"Terminating: its pod is being ended, and what it holds is free when that is gone", "False Stopped: -",
 		},
 		{
 			"it is stopped",
-			notebook.Facts{Stopped: true, GPUs: oneGPU},
-			"Stopped: stopped by annotation kubeflow-resource-stopped; to start it: kubectl annotate notebook nb -n ns kubeflow-resource-stopped-", "False Stopped: -",
+			explain.Facts{Stopped: true, StoppedFor: "stopped by its user", GPUs: oneGPU},
+			"Stopped: stopped by its user", "False Stopped: -",
 		},
 		{
 			"a stopped one is not refused",
-			notebook.Facts{Stopped: true, Refusal: refusal("x"), StoppedFor: "idle for 2h.", Claims: []string{"home"}},
-			"Stopped: stopped: idle for 2h; kept: volume claim home; to start it: kubectl annotate notebook nb -n ns kubeflow-resource-stopped-", "",
+			explain.Facts{Stopped: true, Refusal: refusal("x"), StoppedFor: "stopped: idle for 2h", Claims: []string{"home"}},
+			"Stopped: stopped: idle for 2h", "",
 		},
 		{
 			"a name that another has",
-			notebook.Facts{Taken: "a Service named nb is not of this notebook", GPUs: oneGPU},
+			explain.Facts{Taken: "a Service named nb is not of this notebook", GPUs: oneGPU},
 			"Refused: a Service named nb is not of this notebook", "False Held: -",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.facts.Namespace, test.facts.Name = "ns", "nb"
-			v := notebook.Judge(&test.facts)
+			v := explain.Judge(&test.facts)
 			if got := string(v.Reason) + ": " + v.Message; got != test.want {
 				t.Errorf("says\n%q, want\n%q", got, test.want)
 			}
@@ -332,34 +332,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestConditions(t *testing.T) {
-	pod := placed(notebook.Container{Running: true})
-	pod.Conditions[0].Since = noon
-	f := &notebook.Facts{Namespace: "ns", Name: "nb", GPUs: oneGPU}
-	first := notebook.Conditions(f, nil, noon)
-	if len(first) != 2 || first[0].Type != "GPUQueued" || first[1].Type != "Ready" || !first[1].Since.Equal(noon) {
-		t.Fatalf("without a pod: %+v, want GPUQueued and Ready, since noon", first)
-	}
-	f.Pod = pod
-	then := notebook.Conditions(f, first, noon.Add(time.Minute))
-	var kinds []string
-	for _, c := range then {
-		kinds = append(kinds, c.Type)
-	}
-	if got := strings.Join(kinds, " "); got != "GPUQueued PodReadyToStartContainers Ready" {
-		t.Errorf("with a pod the types are %q", got)
-	}
-	if ready := then[2]; !ready.Since.Equal(noon) || !ready.Probed.Equal(noon.Add(time.Minute)) {
-		t.Errorf("Ready is still False, with another message: %+v; want it since noon, looked at a minute later", ready)
-	}
-	again := notebook.Conditions(f, then, noon.Add(time.Hour))
-	for i := range again {
-		if again[i] != then[i] {
-			t.Errorf("nothing has changed, and %+v became %+v", then[i], again[i])
-		}
-	}
-}
-
 // FuzzJudge: whatever texts others write, there is one line, a known reason and no
 // panic.
 func FuzzJudge(f *testing.F) {
@@ -367,14 +339,14 @@ func FuzzJudge(f *testing.F) {
 	f.Add(`exceeded quota: `, `persistentvolumeclaim "`)
 	f.Add(`serviceaccount "not found`, "no PriorityClass with name ")
 	f.Fuzz(func(t *testing.T, refused, said string) {
-		for _, facts := range []notebook.Facts{
+		for _, facts := range []explain.Facts{
 			{Refusal: refusal(refused)},
 			{Pod: unplaced(said), GPUs: oneGPU},
-			{Pod: placed(notebook.Container{Waiting: said, Message: refused})},
+			{Pod: placed(explain.Container{Waiting: said, Message: refused})},
 		} {
-			v := notebook.Judge(&facts)
+			v := explain.Judge(&facts)
 			known := false
-			for _, r := range notebook.Reasons {
+			for _, r := range explain.Reasons {
 				known = known || r == v.Reason
 			}
 			if !known || v.Message == "" {
@@ -382,23 +354,4 @@ func FuzzJudge(f *testing.F) {
 			}
 		}
 	})
-}
-
-// rows: NB-09
-
-func TestTimeline(t *testing.T) {
-	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
-	conditions := []notebook.Condition{
-		{Type: "GPUQueued", Status: "False", Since: at(2)},
-		{Type: "PodScheduled", Status: "True", Since: at(2)},
-		{Type: "PodReadyToStartContainers", Status: "True", Since: at(3)},
-		{Type: "Ready", Status: "False", Since: at(2)},
-	}
-	want := []notebook.Moment{{"queued", at(0)}, {"bound", at(2)}, {"pulling", at(3)}, {"started", at(9)}, {"ready", time.Time{}}}
-	got := notebook.Timeline(at(0), conditions, at(9))
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("step %d is %v, want %v", i, got[i], want[i])
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package notebook
+package explain
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 // thousand changes what is said of some twenty, not of all.
 const shownExactly = 20
 
-// Place is where a notebook stands among those that wait for the same resource.
+// Place is where a workload stands among those that wait for the same resource.
 // The zero Place is that it does not stand in line yet.
 type Place struct {
 	At, Of   int // from 1; rounded down, see step
@@ -65,7 +65,7 @@ func step(n int) int {
 	return best + 1
 }
 
-// Member is a notebook's pod in a line, or one that holds what others wait for.
+// Member is a workload's pod in a line, or one that holds what others wait for.
 type Member struct {
 	Namespace, Name string
 	Resource        string       // what it stands in line for; "" is for nothing
@@ -75,13 +75,13 @@ type Member struct {
 	Reach           *queue.Reach // where it could go; nil is not known
 }
 
-// ID names the notebook: "namespace/name".
+// ID names the workload: "namespace/name".
 func (m *Member) ID() string { return m.Namespace + "/" + m.Name }
 
 // ahead orders a line.
 func ahead(a, b *Member) int { return queue.Compare(a.Ticket, b.Ticket) }
 
-// Lines are the notebooks that wait and hold, by resource. It is not safe for
+// Lines are the workloads that wait and hold, by resource. It is not safe for
 // concurrent use.
 type Lines struct {
 	members map[string]*Member
@@ -102,7 +102,7 @@ func NewLines() *Lines {
 	return &Lines{members: map[string]*Member{}, lines: map[string]*line{}}
 }
 
-// Put says what is true of a notebook now, and whether any line has changed.
+// Put says what is true of a workload now, and whether any line has changed.
 func (l *Lines) Put(m Member) (changed bool) {
 	m.Reach = l.once(m.Reach)
 	had := l.members[m.ID()]
@@ -157,7 +157,7 @@ func (l *Lines) once(r *queue.Reach) *queue.Reach {
 	return r
 }
 
-// Drop takes a notebook out, and says whether it was in.
+// Drop takes a workload out, and says whether it was in.
 func (l *Lines) Drop(id string) bool {
 	m := l.members[id]
 	if m == nil {
@@ -178,7 +178,7 @@ func (l *Lines) Drop(id string) bool {
 	return true
 }
 
-// Place is where a notebook stands among those that it competes with; zero where it
+// Place is where a workload stands among those that it competes with; zero where it
 // does not wait.
 func (l *Lines) Place(id string) Place {
 	m := l.members[id]
@@ -208,7 +208,7 @@ func place(before, of int, resource string) Place {
 	return p
 }
 
-// Changed gives the notebooks whose place is another than when Changed gave it
+// Changed gives the workloads whose place is another than when Changed gave it
 // last, in no order.
 func (l *Lines) Changed() []string {
 	var out []string
@@ -263,7 +263,7 @@ func (r rivalry) count(a *queue.Reach, of map[*queue.Reach]int) int {
 // mostNamed is how many holders are named before the rest is counted.
 const mostNamed = 3
 
-// Rivals are the notebooks that hold a resource, seen from a namespace.
+// Rivals are the workloads that hold a resource, seen from a namespace.
 func (l *Lines) Rivals(namespace, resource string) Rivals {
 	var r Rivals
 	at := l.lines[resource]

@@ -1,13 +1,14 @@
-package notebook
+package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"berth.dev/berth/core/queue"
 )
 
-// Offer is what the nodes offer of the GPUs that a notebook asks for, whoever
+// Offer is what the nodes offer of the GPUs that a pod asks for, whoever
 // holds them.
 type Offer struct {
 	Nodes    int    // that there are
@@ -27,27 +28,28 @@ type Offer struct {
 	Taints []string // of nodes of Offering that it does not tolerate, sorted, each once
 }
 
-// Rivals are the notebooks that hold what one waits for. Those of other namespaces
+// Rivals are the workloads that hold what one waits for. Those of other namespaces
 // are counted, and not named.
 type Rivals struct {
 	Here      string // those of its namespace, as text: "a (2) and b (1)"; "" is none
-	Elsewhere int64  // devices that notebooks of other namespaces hold
+	Elsewhere int64  // devices that those of other namespaces hold
+	Are       string // what they are, as "notebooks"; "" is "workloads"
 }
 
 func (r Rivals) String() string {
 	switch {
 	case r.Here != "" && r.Elsewhere > 0:
-		return fmt.Sprintf("%s, and %d by notebooks of other namespaces", r.Here, r.Elsewhere)
+		return fmt.Sprintf("%s, and %d by %s of other namespaces", r.Here, r.Elsewhere, cmp.Or(r.Are, "workloads"))
 	case r.Elsewhere > 0:
-		return fmt.Sprintf("notebooks of other namespaces (%d)", r.Elsewhere)
+		return fmt.Sprintf("%s of other namespaces (%d)", cmp.Or(r.Are, "workloads"), r.Elsewhere)
 	}
 	return r.Here
 }
 
 // unplaced says why a pod has no node.
 func (f *Facts) unplaced() (Reason, string) {
-	c := f.Pod.condition(scheduled)
-	if c == nil || c.Status != no {
+	c := f.Pod.condition(ConditionScheduled)
+	if c == nil || c.Status != False {
 		if f.Place.At > 0 {
 			return Queued, "waits for " + f.wants() + ", " + f.Place.String()
 		}
@@ -81,8 +83,8 @@ func (f *Facts) unplaced() (Reason, string) {
 // ExcludedFromVolume says whether a pod has no node because another uses a volume of
 // it that only one pod may use, as the scheduler's plugin VolumeRestrictions says it.
 func (p *Pod) ExcludedFromVolume() bool {
-	c := p.condition(scheduled)
-	return c != nil && c.Status == no && strings.Contains(c.Message, "ReadWriteOncePod")
+	c := p.condition(ConditionScheduled)
+	return c != nil && c.Status == False && strings.Contains(c.Message, "ReadWriteOncePod")
 }
 
 func (f *Facts) wants() string {
@@ -92,7 +94,7 @@ func (f *Facts) wants() string {
 	return Amounts(f.GPUs)
 }
 
-// waits tells of a notebook that will fit when others leave.
+// waits says what a pod waits for that will fit when others leave.
 func (f *Facts) waits(text string) string {
 	out := "waits for " + f.wants()
 	if len(f.GPUs) > 0 && f.Place.At > 0 {

@@ -1,4 +1,4 @@
-package notebook
+package explain
 
 import (
 	"cmp"
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Explain reads why the API server made no pod, or no other object, of a notebook.
+// Explain reads why the API server made no pod, or no other object, of a workload.
 // The texts are those of Kubernetes' admission plugins and validation; what none
 // of them said is told as it is.
 func (f *Facts) Explain(text string) (Reason, string) {
@@ -49,7 +49,7 @@ func (f *Facts) overQuota(text string) string {
 	if f.Rivals.Here != "" {
 		out += "; held here by " + f.Rivals.Here
 	}
-	return out + "; stop " + cmp.Or(f.Others, "another notebook") + ", ask for less, or ask for a larger quota"
+	return out + "; stop " + cmp.Or(f.Others, "another workload") + ", ask for less, or ask for a larger quota"
 }
 
 // unsaid reads "failed quota: NAME: must specify limits.cpu for: c1; memory for: c2".

@@ -1,4 +1,4 @@
-package notebook
+package explain
 
 import (
 	"fmt"
@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Facts is what is known of one notebook at one moment. The zero value is one that
+// Facts is what is known of one workload at one moment. The zero value is one that
 // asks for no GPU and has no pod yet.
 type Facts struct {
 	Namespace, Name string
 	Stopped         bool   // it is to have no pod
-	StoppedFor      string // why Berth has stopped it; "" is its user's wish
+	StoppedFor      string // why, and how to start it, as a sentence
 	Invalid         string // why no pod can be made of what is written, as a sentence; "" is nothing
 	Taken           string // which of its names another object has, as a sentence; "" is none
 	// Refusal is the newest answer by which the API server has refused one of its
@@ -30,7 +30,7 @@ type Facts struct {
 	Place  Place  // in line, while its pod has no node
 	Offer  *Offer // what nodes offer it, while its pod fits on none; nil is unknown
 	Rivals Rivals // who holds what it asks for
-	Others string // what may be stopped for it; "" is "another notebook"
+	Others string // what may be stopped for it; "" is "another workload"
 }
 
 // Amount is a number of one resource.
@@ -48,7 +48,7 @@ func Amounts(list []Amount) string {
 	return strings.Join(out, " and ")
 }
 
-// Pod is the pod of a notebook.
+// Pod is the pod of a workload.
 type Pod struct {
 	Name       string
 	Node       string // "" is none
@@ -72,7 +72,7 @@ func (p *Pod) condition(kind string) *Condition {
 
 // Preempted is why a pod is preempted, in the scheduler's words; "" is that it is not.
 func (p *Pod) Preempted() string {
-	if c := p.condition("DisruptionTarget"); c != nil && c.Status == yes && c.Reason == "PreemptionByScheduler" {
+	if c := p.condition("DisruptionTarget"); c != nil && c.Status == True && c.Reason == "PreemptionByScheduler" {
 		return c.Message
 	}
 	return ""
@@ -98,7 +98,7 @@ type Refusal struct {
 	Message string
 }
 
-// Condition is a condition of a notebook or its pod, with the names that
+// Condition is a condition of a workload or its pod, with the names that
 // Kubernetes has for its parts.
 type Condition struct {
 	Type, Status, Reason, Message string
@@ -107,11 +107,11 @@ type Condition struct {
 
 // The types of a pod's conditions that matter here, and their statuses.
 const (
-	ready       = "Ready"
-	gpuQueued   = "GPUQueued"
-	scheduled   = "PodScheduled"
-	readyToMake = "PodReadyToStartContainers"
+	ConditionReady        = "Ready"
+	ConditionGPUQueued    = "GPUQueued"
+	ConditionScheduled    = "PodScheduled"
+	ConditionReadyToStart = "PodReadyToStartContainers"
 
-	yes = "True"
-	no  = "False"
+	True  = "True"
+	False = "False"
 )

@@ -1,4 +1,4 @@
-package notebook_test
+package explain_test
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/core/notebook"
 	"berth.dev/berth/core/queue"
 )
@@ -27,7 +28,7 @@ func TestPlaceText(t *testing.T) {
 		{21, 0, "behind at least 20 others that wait for x"},
 		{201, 0, "behind at least 200 others that wait for x"},
 	} {
-		if got := (notebook.Place{At: test.at, Of: test.of, Resource: "x"}).String(); got != test.want {
+		if got := (explain.Place{At: test.at, Of: test.of, Resource: "x"}).String(); got != test.want {
 			t.Errorf("place %d of %d is %q, want %q", test.at, test.of, got, test.want)
 		}
 	}
@@ -52,9 +53,9 @@ func TestLinesAreAsASortSays(t *testing.T) {
 			}
 			return queue.NewReach([]string{"abc"[chance.IntN(3):][:1], "abc"[chance.IntN(3):][:1]})
 		}
-		l, all := notebook.NewLines(), map[string]notebook.Member{}
+		l, all := explain.NewLines(), map[string]explain.Member{}
 		for range 400 {
-			m := notebook.Member{
+			m := explain.Member{
 				Namespace: "ns", Name: fmt.Sprint("n", chance.IntN(60)), Resource: []string{"a", "b", ""}[chance.IntN(3)], Count: 1,
 				Waits: chance.IntN(3) > 0, Ticket: queue.Ticket{Age: aged(chance.IntN(9), fmt.Sprint(chance.IntN(1000))), Priority: int32(chance.IntN(2))}, Reach: reaches(),
 			}
@@ -78,9 +79,9 @@ func TestLinesAreAsASortSays(t *testing.T) {
 					}
 				}
 			}
-			want := notebook.Place{}
+			want := explain.Place{}
 			if m.Waits && before <= 20 && of <= 20 {
-				want = notebook.Place{At: before, Of: of, Resource: m.Resource}
+				want = explain.Place{At: before, Of: of, Resource: m.Resource}
 			} else if m.Waits {
 				continue // rounded: see TestPlaceText
 			}
@@ -94,9 +95,9 @@ func TestLinesAreAsASortSays(t *testing.T) {
 // TestOneThatLeavesALongLineMovesFew: of a thousand that wait, some twenty are told
 // another place when the first leaves, not all.
 func TestOneThatLeavesALongLineMovesFew(t *testing.T) {
-	l := notebook.NewLines()
+	l := explain.NewLines()
 	for i := range 1000 {
-		l.Put(notebook.Member{Namespace: "ns", Name: fmt.Sprint(i), Resource: "x", Count: 1, Waits: true, Ticket: queue.Ticket{Age: aged(i, fmt.Sprint(i))}})
+		l.Put(explain.Member{Namespace: "ns", Name: fmt.Sprint(i), Resource: "x", Count: 1, Waits: true, Ticket: queue.Ticket{Age: aged(i, fmt.Sprint(i))}})
 	}
 	if got := len(l.Changed()); got != 1000 {
 		t.Fatalf("%d of 1000 that came are told of", got)
@@ -115,13 +116,13 @@ func TestOneThatLeavesALongLineMovesFew(t *testing.T) {
 }
 
 func TestRivals(t *testing.T) {
-	l := notebook.NewLines()
+	l := explain.NewLines()
 	for i, count := range []int64{1, 4, 2, 1, 1} {
-		l.Put(notebook.Member{Namespace: "ns", Name: fmt.Sprint("n", i), Resource: "x", Count: count})
+		l.Put(explain.Member{Namespace: "ns", Name: fmt.Sprint("n", i), Resource: "x", Count: count})
 	}
-	l.Put(notebook.Member{Namespace: "other", Name: "secret", Resource: "x", Count: 3})
-	l.Put(notebook.Member{Namespace: "ns", Name: "waits", Resource: "x", Count: 1, Waits: true})
-	want := notebook.Rivals{Here: "n1 (4), n2 (2), n0 (1), others of this namespace (2)", Elsewhere: 3}
+	l.Put(explain.Member{Namespace: "other", Name: "secret", Resource: "x", Count: 3})
+	l.Put(explain.Member{Namespace: "ns", Name: "waits", Resource: "x", Count: 1, Waits: true})
+	want := explain.Rivals{Here: "n1 (4), n2 (2), n0 (1), others of this namespace (2)", Elsewhere: 3}
 	if got := l.Rivals("ns", "x"); got != want {
 		t.Errorf("rivals are %+v, want %+v", got, want)
 	}
@@ -130,10 +131,10 @@ func TestRivals(t *testing.T) {
 // rows: NB-25
 
 func TestChanged(t *testing.T) {
-	two := []notebook.Amount{{Resource: "nvidia.com/gpu", Count: 2}}
-	mig := []notebook.Amount{{Resource: "nvidia.com/mig-1g.5gb", Count: 1}}
+	two := []explain.Amount{{Resource: "nvidia.com/gpu", Count: 2}}
+	mig := []explain.Amount{{Resource: "nvidia.com/mig-1g.5gb", Count: 1}}
 	for _, test := range []struct {
-		old, now   []notebook.Amount
+		old, now   []explain.Amount
 		from, want string
 	}{
 		{oneGPU, two, "a:1", "GPU count 1 to 2"},
@@ -258,7 +259,7 @@ func TestRequiredCUDA(t *testing.T) {
 		{"", "host:5000/x/y", "0.0", ""},
 		{"", "x/y:curl-7", "0.0", ""},
 	} {
-		got, from := notebook.RequiredCUDA(test.require, test.image)
+		got, from := explain.RequiredCUDA(test.require, test.image)
 		if got.String() != test.want || from != test.from {
 			t.Errorf("RequiredCUDA(%q, %q) is %s of %q, want %s of %q", test.require, test.image, got, from, test.want, test.from)
 		}
@@ -273,11 +274,11 @@ func TestImageRemark(t *testing.T) {
 		"pytorch/pytorch:2.0.0-cuda11.8-cudnn8@sha256:abc": false, "my/pytorch:2.0.0-cuda11.8-cudnn8": false,
 		"x/y": true, "x/y:latest": true, "host:5000/y": true, "x/y:1": false, "x/y@sha256:abc": false, "host:5000/y:2": false,
 	} {
-		if got := notebook.ImageRemark(image) != ""; got != bad {
+		if got := explain.ImageRemark(image) != ""; got != bad {
 			t.Errorf("%s is remarked on: %v, want %v", image, got, bad)
 		}
 	}
-	if got := slices.Compact([]string{notebook.CUDARemark("x", notebook.CUDA{12, 4}, "its tag", notebook.CUDA{12, 4}), notebook.CUDARemark("x", notebook.CUDA{13, 0}, "its tag", notebook.CUDA{})}); len(got) != 1 || got[0] != "" {
+	if got := slices.Compact([]string{explain.CUDARemark("x", explain.CUDA{12, 4}, "its tag", explain.CUDA{12, 4}), explain.CUDARemark("x", explain.CUDA{13, 0}, "its tag", explain.CUDA{})}); len(got) != 1 || got[0] != "" {
 		t.Errorf("what the driver gives, or nobody knows, is remarked on: %q", got)
 	}
 }

@@ -1,6 +1,6 @@
-package notebook
+package explain
 
-// Reason is why a notebook is ready or not: the reason of its condition Ready, in
+// Reason is why a workload is ready or not: the reason of its condition Ready, in
 // one CamelCase word that scripts may compare. The message beside it is for people.
 type Reason string
 

@@ -1,4 +1,4 @@
-package notebook
+package explain
 
 import (
 	"fmt"
@@ -65,7 +65,7 @@ func (f *Facts) container(c *Container) (Reason, string) {
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError", "PostStartHookError":
 		return Crashing, fmt.Sprintf("%s cannot be made on node %s: %s", who, node, orDash(c.Message))
 	case "ContainerCreating":
-		if made := f.Pod.condition(readyToMake); made != nil && made.Status == yes {
+		if made := f.Pod.condition(ConditionReadyToStart); made != nil && made.Status == True {
 			return Pulling, fmt.Sprintf("image %s is being pulled on node %s", c.Image, node)
 		}
 		return Starting, "node " + node + " prepares its volumes and network"

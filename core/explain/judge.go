@@ -1,23 +1,20 @@
-package notebook
+package explain
 
-import "strings"
-
-// Verdict is what is said of a notebook: why it is ready or not, and where it
-// stands. Equal facts give equal text.
-type Verdict struct {
+// Result says why a workload is ready or not, and where it stands in line. Equal facts give equal text.
+type Result struct {
 	Reason  Reason
 	Message string
 	Queued  Condition // GPUQueued, without times
 }
 
-// placing is what is said from the notebook's beginning until the scheduler has
+// placing is what is said of a workload from its creation until the scheduler has
 // looked at its pod once: mostly a few milliseconds, which are not worth a write.
 const placing = "its pod is being made and placed"
 
-// Judge says why a notebook is ready or not, for a person to act on.
-func Judge(f *Facts) Verdict {
+// Judge says why a workload is ready or not, for a person to act on.
+func Judge(f *Facts) Result {
 	reason, message := f.judge()
-	return Verdict{Reason: reason, Message: message, Queued: f.queued(reason)}
+	return Result{Reason: reason, Message: message, Queued: f.queued(reason)}
 }
 
 func (f *Facts) judge() (Reason, string) {
@@ -26,7 +23,7 @@ func (f *Facts) judge() (Reason, string) {
 	case f.Stopped && p != nil:
 		return Terminating, "its pod is being ended, and what it holds is free when that is gone"
 	case f.Stopped:
-		return Stopped, f.stopped()
+		return Stopped, f.StoppedFor
 	case f.Taken != "":
 		return Refused, f.Taken
 	case p == nil && f.Invalid != "":
@@ -46,34 +43,22 @@ func (f *Facts) judge() (Reason, string) {
 	case p.Node == "":
 		return f.unplaced()
 	}
-	if c := p.condition(ready); c != nil && c.Status == yes {
+	if c := p.condition(ConditionReady); c != nil && c.Status == True {
 		return Ready, "on node " + p.Node
 	}
 	return f.onNode()
 }
 
-func (f *Facts) stopped() string {
-	why := "stopped by annotation kubeflow-resource-stopped"
-	if f.StoppedFor != "" {
-		why = "stopped: " + strings.TrimSuffix(f.StoppedFor, ".")
-	}
-	kept := ""
-	if len(f.Claims) > 0 {
-		kept = "; kept: volume claim " + strings.Join(f.Claims, ", ")
-	}
-	return why + kept + "; to start it: kubectl annotate notebook " + f.Name + " -n " + f.Namespace + " kubeflow-resource-stopped-"
-}
-
-// InLine says whether a notebook waits for others to leave: whether it has a place
-// in line. One that nothing but its user can help has none.
+// InLine reports whether a workload waits for others to leave, and so has a place in line.
+// One that only its user can help has none.
 func InLine(f *Facts) bool {
 	reason, _ := f.judge()
 	return reason == Queued && len(f.GPUs) > 0 && f.Pod.Node == ""
 }
 
-// queued is the condition GPUQueued of a notebook whose Ready has a reason.
+// queued is the condition GPUQueued of a workload whose Ready has a reason.
 func (f *Facts) queued(reason Reason) Condition {
-	c := Condition{Type: gpuQueued, Status: no, Message: "-"}
+	c := Condition{Type: ConditionGPUQueued, Status: False, Message: "-"}
 	p := f.Pod
 	switch {
 	case f.Stopped:
@@ -89,7 +74,7 @@ func (f *Facts) queued(reason Reason) Condition {
 	case len(f.GPUs) == 0:
 		c.Reason = QueuedNotAsked
 	default:
-		c.Status, c.Reason, c.Message = yes, QueuedWaiting, f.Place.String()
+		c.Status, c.Reason, c.Message = True, QueuedWaiting, f.Place.String()
 	}
 	return c
 }

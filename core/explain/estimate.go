@@ -1,4 +1,4 @@
-package notebook
+package explain
 
 import (
 	"cmp"
@@ -14,10 +14,10 @@ type EndKind int
 // What is known of ends. Of the certain ones the time is an upper bound: the holder
 // may end before it.
 const (
-	EndUnknown  EndKind = iota
-	EndDeadline         // its kubelet ends it: activeDeadlineSeconds
-	EndLeaving          // it is being deleted
-	EndIdle             // a notebook that is stopped then, unless somebody uses it
+	EndUnknown     EndKind = iota
+	EndDeadline            // its kubelet ends it: activeDeadlineSeconds
+	EndTerminating         // it is being deleted
+	EndIdle                // a workload that is stopped then for being idle, unless somebody uses it
 )
 
 // Holder is a pod that holds what another waits for.
@@ -27,30 +27,30 @@ type Holder struct {
 	By   EndKind
 }
 
-// Bound is a time by which there is room, and the ends it rests on. The zero Bound
+// TimeBound is a time by which there is room, and the ends it rests on. The zero TimeBound
 // is that there is none.
-type Bound struct {
+type TimeBound struct {
 	At    time.Time
 	Rests []Holder // the last to end first; without any of them there is no room then
 }
 
-// Opening is when there is room for a pod that waits, as far as can be told.
+// Estimate is when there is room for a pod that waits, as far as can be told.
 // What comes meanwhile and is of higher priority may take that room.
-type Opening struct {
-	Now      bool  // there is room now
-	AtLatest Bound // rests on ends that are certain
-	Perhaps  Bound // is before AtLatest, and rests on notebooks that nobody must use until then
-	Ahead    int   // how many others stand before it; there is room for them, too
+type Estimate struct {
+	Now      bool      // there is room now
+	AtLatest TimeBound // rests on ends that are certain
+	Perhaps  TimeBound // is before AtLatest, and rests on idle workloads that nobody must use until then
+	Ahead    int       // how many others stand before it; there is room for them, too
 	Unknown  string
 }
 
-// Opens tells when there is room for a pod that waits, behind others in its line that
+// EstimateStart tells when there is room for a pod that waits, behind others in its line that
 // could take the same. room says whether there is, for all of these, once the holders
 // at some positions are gone; what is gone beyond that must not hinder it. It is called
 // some dozens of times. Ends that have passed at now count for nothing: what should
 // have ended and has not is held up by something else.
-func Opens(now time.Time, ahead int, holders []Holder, room func(gone []int) bool) Opening {
-	o := Opening{Ahead: ahead}
+func EstimateStart(now time.Time, ahead int, holders []Holder, room func(gone []int) bool) Estimate {
+	o := Estimate{Ahead: ahead}
 	if room(nil) {
 		o.Now = true
 		return o
@@ -79,13 +79,13 @@ func Opens(now time.Time, ahead int, holders []Holder, room func(gone []int) boo
 // earliest is the first end of candidates, which are positions in holders, by which
 // there is room, with no more of them than it takes. There is none as long as all
 // are there.
-func earliest(holders []Holder, candidates []int, room func([]int) bool) Bound {
+func earliest(holders []Holder, candidates []int, room func([]int) bool) TimeBound {
 	if len(candidates) == 0 || !room(candidates) {
-		return Bound{}
+		return TimeBound{}
 	}
 	candidates = slices.Clone(candidates)
 	slices.SortStableFunc(candidates, func(a, b int) int { return holders[a].Ends.Compare(holders[b].Ends) })
-	var b Bound
+	var b TimeBound
 	var kept []int
 	for len(b.Rests) == 0 || !room(kept) {
 		// The fewest of the first that, beside those kept, make room: the last of them
@@ -148,7 +148,7 @@ func before(ahead int) string {
 
 // Text is the answer to the question when it can start, with what it rests on. Times
 // are UTC, rounded up to minutes, with their day where it is not that of now.
-func (o *Opening) Text(now time.Time) string {
+func (o *Estimate) Text(now time.Time) string {
 	var out []string
 	switch {
 	case o.Now:
@@ -174,7 +174,7 @@ func (o *Opening) Text(now time.Time) string {
 }
 
 // text is the time and what it rests on.
-func (b *Bound) text(now time.Time) string {
+func (b *TimeBound) text(now time.Time) string {
 	at := b.At.UTC().Add(time.Minute - time.Nanosecond).Truncate(time.Minute)
 	layout := "15:04 UTC"
 	if day := 24 * time.Hour; !at.Truncate(day).Equal(now.UTC().Truncate(day)) {
@@ -186,7 +186,7 @@ func (b *Bound) text(now time.Time) string {
 		one, more string
 	}{
 		{EndDeadline, "when %s reaches its activeDeadlineSeconds", "when %s reach their activeDeadlineSeconds"},
-		{EndLeaving, "when %s, which is being deleted, has ended", "when %s, which are being deleted, have ended"},
+		{EndTerminating, "when %s, which is being deleted, has ended", "when %s, which are being deleted, have ended"},
 		{EndIdle, "if nobody uses %s until then: it is stopped for that", "if nobody uses %s until then: they are stopped for that"},
 	} {
 		var names []string
