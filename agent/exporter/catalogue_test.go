@@ -25,7 +25,7 @@ DRIVER_VERSION NVML_VERSION PROF_DRAM_ACTIVE PROF_GR_ENGINE_ACTIVE PROF_PCIE_RX_
 PROF_PIPE_FP64_ACTIVE PROF_PIPE_TENSOR_ACTIVE PROF_SM_ACTIVE PROF_SM_OCCUPANCY
 DCGM_EXP_CLOCK_EVENTS_COUNT DCGM_EXP_GPU_HEALTH_STATUS DCGM_EXP_P2P_STATUS DCGM_EXP_XID_ERRORS_COUNT`
 
-const page = "../../docs/dcgm-fields.md"
+const page = "../../docs/reference/dcgm-fields.md"
 
 // The page of fields has a row for each that the code knows, and no other; every field
 // of dcgm-exporter's files is known.

@@ -134,14 +134,14 @@ func TestDevicesThatContainersMayBeGivenAreNamed(t *testing.T) {
 }
 
 func TestTheDocumentedFileIsRight(t *testing.T) {
-	page, err := os.ReadFile("../../docs/fake-gpus.md")
+	page, err := os.ReadFile("../../docs/tasks/fake-gpus.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	example, table, ok := strings.Cut(rest, "```")
 	if !ok {
-		t.Fatal("docs/fake-gpus.md has no YAML example")
+		t.Fatal("docs/tasks/fake-gpus.md has no YAML example")
 	}
 	if f := parse(t, example); len(f.GPUs) != 2 || len(f.Work) != 2 {
 		t.Errorf("the example has %d groups and %d loads, want 2 and 2", len(f.GPUs), len(f.Work))

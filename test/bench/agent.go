@@ -305,7 +305,7 @@ func (a *agentUnderTest) measureAllFields(ctx context.Context, r *report, plain 
 // everyField makes a metrics file of the fields that the page of them has, which a
 // test of the exporter holds to the code.
 func everyField() (text string, byDefault, onRequest int, err error) {
-	raw, err := os.ReadFile(filepath.Join("docs", "dcgm-fields.md"))
+	raw, err := os.ReadFile(filepath.Join("docs", "reference", "dcgm-fields.md"))
 	if err != nil {
 		return "", 0, 0, err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The GPUs of these tests, in the words of docs/fake-gpus.md: a file of GPUs that do
+// The GPUs of these tests, in the words of docs/tasks/fake-gpus.md: a file of GPUs that do
 // not exist. Their device nodes are real and numbered as they are: a container's
 // device rules are the kernel's.
 

@@ -153,7 +153,7 @@ func (j *besideNVIDIA) givesNothingTwice(t *testing.T, mine string) {
 	}
 }
 
-// chart goes back to NVIDIA's plugin as docs/node.md says, with every GPU shared by
+// chart goes back to NVIDIA's plugin as docs/tasks/switch-from-nvidias-plugin.md says, with every GPU shared by
 // four, and starts the agent beside it.
 func (j *besideNVIDIA) chart(t *testing.T) {
 	j.clear(t)

@@ -36,7 +36,7 @@ data:
 `
 
 // shares brings the chart's ConfigMap under the agent that runs, with the commands of
-// docs/node.md.
+// docs/tasks/switch-from-nvidias-plugin.md.
 func (s shipped) shares(t *testing.T) {
 	s.write("chart-config.yaml", chartConfig)
 	s.plane.apply(t, filepath.Join(workDir, "chart-config.yaml"))
@@ -53,7 +53,7 @@ func (s shipped) shares(t *testing.T) {
 	}
 }
 
-// fake has the other DaemonSet on the node, as docs/fake-gpus.md says.
+// fake has the other DaemonSet on the node, as docs/tasks/fake-gpus.md says.
 func (s shipped) fake(t *testing.T) {
 	s.apply(t, "agent-fake.yaml")
 	s.run(t, "kubectl", "label", "node", nodeName, api.LabelFakeGPUs+"=true")
@@ -75,18 +75,18 @@ func (s shipped) fake(t *testing.T) {
 	}
 }
 
-// guide gives the commands of docs/node.md from the line that begins with a text to
+// guide gives the commands of docs/tasks/switch-from-nvidias-plugin.md from the line that begins with a text to
 // the end of its block.
 func guide(t *testing.T, begins string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/node.md")
+	text, err := os.ReadFile("../../docs/tasks/switch-from-nvidias-plugin.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, found := strings.Cut(string(text), begins)
 	block, _, ends := strings.Cut(after, "```")
 	if !found || !ends {
-		t.Fatalf("docs/node.md has no commands that begin with %q", begins)
+		t.Fatalf("docs/tasks/switch-from-nvidias-plugin.md has no commands that begin with %q", begins)
 	}
 	return begins + block
 }

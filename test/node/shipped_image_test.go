@@ -93,7 +93,7 @@ func (s shipped) installRuntime(t *testing.T) {
 	s.plane.apply(t, filepath.Join(workDir, "runtimeclass.yaml"))
 }
 
-// importShipped gives the node the image that docs/node.md has users make: the two
+// importShipped gives the node the image that docs/tasks/install-node-agent.md has users make: the two
 // programs, and what the second is linked with, in place of a distribution. One variable
 // is for the test: where the driver's stand-in has its GPUs.
 func (n *node) importShipped() {

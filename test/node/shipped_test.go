@@ -100,7 +100,7 @@ func (s shipped) tells(t *testing.T) {
 	}
 }
 
-// chooses sees that the DaemonSet wants no pod, and labels the node as docs/node.md says.
+// chooses sees that the DaemonSet wants no pod, and labels the node as docs/tasks/install-node-agent.md says.
 func (s shipped) chooses(t *testing.T) {
 	wants := func(n int32) func() error {
 		return func() error {
