@@ -9,7 +9,7 @@ import (
 )
 
 // The simulated network. Node number i, from 0, has address 10.64.0.1 + i and
-// the pod range 10.65.0.0/24 + i, so that an address alone says whose it is.
+// the pod range 10.65.0.0/24 + i, so an address alone says whose it is.
 // The ranges end before 10.96.0.0, where Services begin.
 const (
 	maxNodes   = 31 * 256

@@ -26,7 +26,7 @@ func (f *Fleet) adopt(obj *v1.Node, wanted *spec.Node) error {
 		return err
 	}
 	if wanted != nil && !sameGPUs(s.GPUs, wanted.GPUs) {
-		f.log.Warn("the node has other GPUs than the fleet says, and keeps them; delete it with kubectl delete node and start again to have it made anew", "node", obj.Name)
+		f.log.Warn("the node has other GPUs than the fleet says, and keeps them; to recreate it, run kubectl delete node and restart", "node", obj.Name)
 	}
 	ip := ""
 	for _, a := range obj.Status.Addresses {
@@ -46,7 +46,7 @@ func (f *Fleet) adopt(obj *v1.Node, wanted *spec.Node) error {
 	n.api, n.config = obj, configLabel{true, obj.Labels[api.LabelPluginConfig]}
 	note := obj.Annotations[api.AnnotationFaults]
 	if n.faults, err = parseFaults(note, len(s.GPUs)); err != nil {
-		f.log.Warn("a fault is left out", "node", obj.Name, "error", err)
+		f.log.Warn("a fault is ignored", "node", obj.Name, "error", err)
 	}
 	n.noted, n.gpus = note, n.faults.apply(s.GPUs)
 	if _, err := n.ledger.Reset(n.gpus, s.Sharing); err != nil {
@@ -78,10 +78,10 @@ func stored(obj *v1.Node, wanted *spec.Node) (spec.Node, error) {
 	if note := obj.Annotations[api.AnnotationPluginConfig]; note != "" {
 		s.Sharing = gpu.Sharing{}
 		if err := json.Unmarshal([]byte(note), &s.Sharing); err != nil {
-			return s, fmt.Errorf("read annotation %s of node %s: %w; delete the node to have it made anew", api.AnnotationPluginConfig, obj.Name, err)
+			return s, fmt.Errorf("read annotation %s of node %s: %w; delete the node to recreate it", api.AnnotationPluginConfig, obj.Name, err)
 		}
 		if err := sharing.CheckReplicas(s.Sharing); err != nil {
-			return s, fmt.Errorf("annotation %s of node %s: %w; delete the node to have it recreated", api.AnnotationPluginConfig, obj.Name, err)
+			return s, fmt.Errorf("annotation %s of node %s: %w; delete the node to recreate it", api.AnnotationPluginConfig, obj.Name, err)
 		}
 	}
 	note := obj.Annotations[api.AnnotationInventory]
@@ -90,7 +90,7 @@ func stored(obj *v1.Node, wanted *spec.Node) (spec.Node, error) {
 	}
 	list, err := devices.Inventory(obj)
 	if err != nil {
-		return s, fmt.Errorf("%w; delete the node to have it recreated", err)
+		return s, fmt.Errorf("%w; delete the node to recreate it", err)
 	}
 	gpus := inventory(obj.Name, list)
 	if !sameGPUs(gpus, s.GPUs) {

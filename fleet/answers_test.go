@@ -51,7 +51,7 @@ func (f *Fleet) drain() []task {
 }
 
 // A person breaks a GPU while the fleet patches the node: the answer to the patch
-// has the fault already, and the watch tells of it after the answer, in a version
+// has the fault already, and the watch reports it after the answer, in a version
 // that is older than the answer's.
 func TestAFaultThatTheAnswerToAPatchTellsOfIsInForce(t *testing.T) {
 	f, client, obj := oneNode(t)
@@ -113,7 +113,7 @@ func TestWhatTheAnswerToAWriteAsksForIsDone(t *testing.T) {
 			answer.ResourceVersion = "23"
 			p.wrote(answer, &v1.PodStatus{})
 			if got := f.drain(); len(got) != 0 {
-				t.Errorf("a write that tells of nothing new brings work: %v", got)
+				t.Errorf("a write that changes nothing causes work: %v", got)
 			}
 		})
 	}

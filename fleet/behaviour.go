@@ -84,7 +84,7 @@ func Behave(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan {
 func unknownCommand(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan {
 	if shellExits(pod, c) {
 		return Plan{Steps: []Step{{Text: "berth: this container is simulated; its image " + c.Image +
-			" starts a shell, which ends at once because nothing is typed into it"}}, Idle: true}
+			" starts a shell, which exits at once because it has no input"}}, Idle: true}
 	}
 	plan := Plan{Forever: true}
 	switch {
@@ -99,7 +99,7 @@ func unknownCommand(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan
 		ends = "it runs until it is deleted"
 	}
 	plan.Steps = []Step{{Text: "berth: this container is simulated: nothing of the image " + c.Image + " runs, and " + ends +
-		"; the annotation " + api.AnnotationSimulate + " can say otherwise"}}
+		"; the annotation " + api.AnnotationSimulate + " can change this"}}
 	load(&plan, c, devices)
 	if plan.Forever && jupyterImage(c.Image) && !initContainer(pod, c.Name) && !ephemeral(pod, c.Name) {
 		playJupyter(&plan)

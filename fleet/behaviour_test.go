@@ -23,7 +23,7 @@ func gpus(n int) []sharing.Device {
 	return list
 }
 
-// bare is a pod of its own with one container.
+// bare is a bare pod with one container.
 func bare(image string, command ...string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "uid"},
@@ -72,7 +72,7 @@ func TestBehave(t *testing.T) {
 		{name: "sleep infinity never ends", pod: bare("x", "sleep", "infinity"), want: fleet.Plan{Forever: true}},
 		{name: "nvidia-smi ends at once", pod: bare("nvidia/cuda:12", "nvidia-smi"), devices: gpus(1), lines: "$ nvidia-smi"},
 		{name: "nvidia-smi -L is asked with its arguments", pod: bare("x", "nvidia-smi", "-L"), devices: gpus(1), lines: "$ nvidia-smi -L"},
-		{name: "nvidia-smi -l prints for ever", pod: bare("x", "nvidia-smi", "-l", "5"), devices: gpus(1), want: fleet.Plan{Forever: true, Every: 5 * time.Second}, lines: "$ nvidia-smi"},
+		{name: "nvidia-smi -l prints forever", pod: bare("x", "nvidia-smi", "-l", "5"), devices: gpus(1), want: fleet.Plan{Forever: true, Every: 5 * time.Second}, lines: "$ nvidia-smi"},
 		{name: "nvidia-smi without a GPU is not found", pod: bare("x", "nvidia-smi"), want: fleet.Plan{ExitCode: 128, Reason: "StartError"}},
 		{name: "echo prints its words", pod: bare("x", "echo", "a", "b"), lines: "a b"},
 		{name: "echo knows $(NAME) as the kubelet does", pod: bare("x", "echo", "$(GREETING) $$(GREETING) $(NONE)"), lines: "hello $(GREETING) $(NONE)"},

@@ -22,7 +22,7 @@ func command(pod *v1.Pod, c *v1.Container, devices []sharing.Device) (Plan, bool
 		return Plan{Forever: true, Idle: true}, true
 	}
 	if len(words) == 0 || len(c.Command) == 0 && !programs[path.Base(words[0])] {
-		return Plan{}, false // arguments alone go to an entrypoint that nobody knows
+		return Plan{}, false // arguments alone go to an entrypoint that is unknown
 	}
 	p := program{pod: pod, devices: devices, env: environment(pod, c)}
 	switch name := path.Base(words[0]); {
@@ -181,7 +181,7 @@ func (p *program) sleep(args []string) bool {
 
 var sleepUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
 
-// smi follows nvidia-smi. With -l or dmon without a count it prints for ever.
+// smi follows nvidia-smi. With -l or dmon without a count it prints forever.
 func (p *program) smi(args []string) {
 	if len(p.devices) == 0 {
 		p.print(Step{Text: "sh: nvidia-smi: command not found"})

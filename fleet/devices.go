@@ -70,14 +70,14 @@ func allocate(l *sharing.Ledger, p *pod) error {
 // does not match what the containers ask for, names a device that is not to be
 // had here, is unhealthy, or is of another size than was counted.
 func commitDevices(l *sharing.Ledger, p *pod, named map[string][]sharing.Named, err error) error {
-	const next = "; delete the pod to have it placed anew"
+	const next = "; delete the pod to have it rescheduled"
 	if err != nil {
 		return fmt.Errorf("%w%s", err, next)
 	}
 	owner, parts := string(p.api.UID), request.Parts(p.api)
 	got, err := l.Commit(owner, parts, named)
 	if err != nil {
-		return fmt.Errorf("the devices committed in %s cannot be given: %w%s", api.AnnotationDevices, err, next)
+		return fmt.Errorf("the devices committed in %s cannot be allocated: %w%s", api.AnnotationDevices, err, next)
 	}
 	for i := range parts {
 		for j, d := range got[i] {
@@ -114,7 +114,7 @@ func uncommitted(pod *v1.Pod) error {
 	for _, part := range request.Parts(pod) {
 		for _, a := range part.Asks {
 			if size, _, ok := a.ShareOf(); ok {
-				return fmt.Errorf("container %s asks for a share of a GPU (%s: %s), which only Berth's scheduler gives out, and it has committed none in %s: leave spec.nodeName out and let default-scheduler or berth-scheduler place the pod",
+				return fmt.Errorf("container %s asks for a share of a GPU (%s: %s), which only Berth's scheduler allocates, and it committed none in %s: leave spec.nodeName out and let default-scheduler or berth-scheduler place the pod",
 					part.Name, a.Resource, size, api.AnnotationDevices)
 			}
 		}
@@ -306,7 +306,7 @@ func keepDevices(n *node, p *pod, by map[string][]held) error {
 		for _, h := range by[c.spec.Name] {
 			d, ok := n.device(h.id)
 			if !ok {
-				return fmt.Errorf("node %s has no device %s any more", n.name, h.id)
+				return fmt.Errorf("node %s no longer has device %s", n.name, h.id)
 			}
 			d.Resource = h.resource
 			c.devices = append(c.devices, d)

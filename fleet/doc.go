@@ -1,7 +1,7 @@
 // Package fleet is the engine of the simulated nodes: it registers them, keeps
 // their leases, and does for the pods bound to them what kubelets, a device
 // plugin and a volume provisioner do on real nodes. It writes to the API server
-// only what those would write, and only for nodes labelled
+// only what those would write, and only for nodes labeled
 // berth.dev/simulated=true.
 //
 // It is not a scheduler and not a network: it chooses no node, and it never

@@ -118,7 +118,7 @@ func (n *node) setFaults(note string, now time.Time) {
 	}
 	n.faults = after
 	if err := n.setDevices(n.spec.Sharing); err != nil {
-		n.fleet.log.Warn("a fault is not in force", "node", n.name, "error", err)
+		n.fleet.log.Warn("a fault is not active", "node", n.name, "error", err)
 	}
 	n.tell(before, after)
 	for _, p := range n.pods {

@@ -218,7 +218,7 @@ func TestTimeSlicingTakesEffectWhenThePluginStarts(t *testing.T) {
 		w.restartPlugin("plugin-3", "plugin-4")
 		w.wantAllocatable("n1", "nvidia.com/gpu", 32)
 		if e := w.events(); !strings.Contains(e, "plugin-4 InvalidPluginConfig") || !strings.Contains(e, "n1 InvalidPluginConfig") {
-			t.Errorf("no event tells of the refusal:\n%s", e)
+			t.Errorf("no event reports the refusal:\n%s", e)
 		}
 	}, a100("n1", 8))
 }

@@ -38,7 +38,7 @@ type Options struct {
 	// Install, if not nil, holds the system objects back until it is closed: a
 	// control plane that starts has more urgent work.
 	Install <-chan struct{}
-	// Commitments says that Berth's scheduler places the pods, so that a share of
+	// Commitments says that Berth's scheduler places the pods, so a share of
 	// a GPU by size (nvidia.com/gpu-memory, a fraction) is given only where it is
 	// committed. Without it the nodes give nvidia.com/gpu-memory out themselves.
 	Commitments bool

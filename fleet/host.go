@@ -21,8 +21,8 @@ type HostRunner interface {
 	Start(host.Request)
 	Stop(k host.Key, grace time.Duration)
 	State(k host.Key) (host.State, bool)
-	Forget(uid string)               // the pod is no more
-	Discard(namespace, claim string) // the volume of a claim is no more
+	Forget(uid string)               // the pod is gone
+	Discard(namespace, claim string) // the volume of a claim is gone
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 
 // rule returns the rule for a container, if a process may back it: only
 // containers of the pod itself, as an init container would never end, and none
-// of the system, so that a wide pattern leaves the device plugin alone.
+// of the system, so a wide pattern leaves the device plugin alone.
 func (p *pod) rule(c *container) (host.Rule, bool) {
 	f, ns := p.node.fleet, p.api.Namespace
 	if f.host == nil || c.role != roleApp || ns == metav1.NamespaceSystem || ns == system.OperatorNamespace {
@@ -93,7 +93,7 @@ func isHosted(id string) bool { return strings.HasPrefix(id, hostScheme) }
 func (p *pod) follow(c *container, now time.Time) {
 	s, ok := p.node.fleet.host.State(p.key(c))
 	if !ok {
-		p.end(c, now, lostCode, lostReason, "its process is not known")
+		p.end(c, now, lostCode, lostReason, "its process is unknown")
 		return
 	}
 	if s.PID != 0 && !c.told {
@@ -124,7 +124,7 @@ func started(s host.State) string {
 	text := fmt.Sprintf("Runs on this machine as process %d: %s; it answers at 127.0.0.1:%d and its folder is %s",
 		s.PID, strings.Join(s.Command, " "), s.Port, s.Home)
 	if len(s.LeftOut) > 0 {
-		text += "; of its environment it did not get " + strings.Join(s.LeftOut, ", ") + " (`berth up --host-env NAME` lets it)"
+		text += "; these variables were not passed to it: " + strings.Join(s.LeftOut, ", ") + " (`berth up --host-env NAME` passes them)"
 	}
 	return text
 }
@@ -170,7 +170,7 @@ func (p *pod) resume(c *container, s *v1.ContainerStatus) {
 	c.crashes, c.retry = 0, now
 }
 
-// forget drops what this machine keeps for a pod that is no more.
+// forget drops what this machine keeps for a pod that is gone.
 func (f *Fleet) forget(p *pod) {
 	if f.host != nil {
 		f.host.Forget(string(p.api.UID))

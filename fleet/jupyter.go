@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/fleet/kubelet"
 )
 
-// What a Jupyter server in a simulated container tells of its kernel.
+// What a Jupyter server in a simulated container reports about its kernel.
 const (
 	jupyterOff  = ""     // nothing: there is none
 	jupyterAuto = "auto" // busy while its GPUs are in use
@@ -40,7 +40,7 @@ func jupyterField(value string) (string, error) {
 	case jupyterAuto, jupyterIdle, jupyterBusy:
 		return value, nil
 	}
-	return "", fmt.Errorf("%q is not what a Jupyter server may be; write %s", value,
+	return "", fmt.Errorf("%q is not a state of a Jupyter server; write %s", value,
 		strings.Join([]string{jupyterAuto, jupyterIdle, jupyterBusy, "off"}, ", "))
 }
 

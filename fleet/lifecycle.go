@@ -13,7 +13,7 @@ const (
 	stopTime    = time.Second // a well-behaved process needs this long to end
 	backOff     = 10 * time.Second
 	maxBackOff  = 5 * time.Minute
-	resetAfter  = 10 * time.Minute       // a run this long starts the back-off anew
+	resetAfter  = 10 * time.Minute       // a run this long resets the back-off
 	creatingFor = 300 * time.Millisecond // a start this quick shows no ContainerCreating
 )
 

@@ -241,7 +241,7 @@ func TestARestartOfTheFleetChangesNothing(t *testing.T) {
 			}
 		}
 		w.kill()
-		time.Sleep(2 * time.Minute) // batch ends while nobody looks
+		time.Sleep(2 * time.Minute) // batch ends unobserved
 		w.start()
 		w.want("batch", "Succeeded c:Completed(0)")
 		ended := w.pod("batch").Status.ContainerStatuses[0].State.Terminated

@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/fleet/smi"
 )
 
-// Bounds on what a container that prints for ever shows: rounds that have been,
+// Bounds on what a container that prints forever shows: rounds that have been,
 // and rounds that are yet to come for those who follow.
 const (
 	roundsPast  = 200

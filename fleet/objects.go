@@ -117,7 +117,7 @@ func items(list []v1.KeyToPath, f func(key string)) {
 }
 
 // objects reads ConfigMaps and Secrets, and remembers those that are there for
-// a few seconds, so that a Deployment's pods do not read the same one each.
+// a few seconds, so a Deployment's pods do not read the same one each.
 type objects struct {
 	fleet *Fleet
 	mu    sync.Mutex

@@ -76,7 +76,7 @@ func (n *node) configure(ctx context.Context, by *v1.Pod) {
 		err = n.setDevices(s)
 	}
 	if err != nil {
-		text := fmt.Sprintf("ConfigMap %s/%s is refused, the node keeps the GPUs it offers: %v", by.Namespace, pluginConfig, err)
+		text := fmt.Sprintf("ConfigMap %s/%s is invalid; the node keeps its current GPUs: %v", by.Namespace, pluginConfig, err)
 		n.fleet.events.pod(by, n.name, v1.EventTypeWarning, "InvalidPluginConfig", text, "")
 		n.event(v1.EventTypeWarning, "InvalidPluginConfig", text)
 		return

@@ -10,7 +10,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// A plugin that is seen to be ready has read its ConfigMap, so that a later change of
+// A plugin that is seen to be ready has read its ConfigMap, so a later change of
 // it waits for the next start; and a status that could not be written loses nothing of
 // what was read.
 func TestAPluginReadsItsConfigurationBeforeItSaysReadyAndOnce(t *testing.T) {

@@ -14,7 +14,7 @@ type token struct {
 	operator bool
 }
 
-// maxSteps bounds what a script may print, so that a plan stays small.
+// maxSteps bounds what a script may print, so a plan stays small.
 const maxSteps = 1000
 
 // script follows a shell script of plain commands joined by ; && || and newlines,

@@ -143,7 +143,7 @@ func TestAShareWithoutACommitmentIsRefusedWhereBerthSchedules(t *testing.T) {
 				if got := string(p.Status.Phase) + " " + p.Status.Reason; got != tt.want {
 					t.Errorf("got %s (%s), want %s", got, p.Status.Message, tt.want)
 				}
-				if tt.want != "Running " && !strings.Contains(p.Status.Message, "which only Berth's scheduler gives out") {
+				if tt.want != "Running " && !strings.Contains(p.Status.Message, "which only Berth's scheduler allocates") {
 					t.Errorf("message %q", p.Status.Message)
 				}
 			}, a100("n1", 1))

@@ -78,7 +78,7 @@ func (s *simulation) read(n *yaml.Node, path, container string) error {
 }
 
 // member returns the part of the mapping containers for one container, or nil.
-// The parts of others are checked too, so that a mistake shows at once.
+// The parts of others are checked too, so a mistake shows at once.
 func member(n *yaml.Node, container string) (*yaml.Node, error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("containers: is not a mapping of container names")

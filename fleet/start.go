@@ -31,7 +31,7 @@ func (p *pod) try(c *container, now time.Time) {
 	}
 }
 
-// mayStart says whether the back-off after crashes is over.
+// mayStart reports whether the back-off after crashes is over.
 func (p *pod) mayStart(c *container, now time.Time) bool {
 	again := c.state.Terminated != nil || c.last.Terminated != nil && c.state.Waiting != nil && c.state.Waiting.Reason == crashLoop
 	if !again || !now.Before(c.retry) {
@@ -59,7 +59,7 @@ func (p *pod) wait(c *container, reason, message string) {
 	c.state = waiting(reason, message)
 }
 
-// haveImage says whether the container's image is on the node, and pulls it.
+// haveImage reports whether the container's image is on the node, and pulls it.
 func (p *pod) haveImage(c *container, now time.Time) bool {
 	n, image := p.node, c.spec.Image
 	have := n.images[image]
@@ -140,7 +140,7 @@ func (p *pod) failPull(c *container, now time.Time) bool {
 	return false
 }
 
-// configured says whether the ConfigMaps and Secrets of the container's
+// configured reports whether the ConfigMaps and Secrets of the container's
 // environment are there.
 func (p *pod) configured(c *container) bool {
 	for _, m := range p.missing {

@@ -13,7 +13,7 @@ import (
 var own = []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady}
 
 // status returns what the pod's status is at now, as a kubelet writes it. It
-// begins with the status that the API server has, so that conditions of others
+// begins with the status that the API server has, so conditions of others
 // stay.
 func (p *pod) status(now time.Time) *v1.PodStatus {
 	s := p.api.Status // a copy; slices are replaced, not changed

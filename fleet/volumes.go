@@ -113,7 +113,7 @@ func (c *claim) wanted(ctx context.Context) bool {
 	return err != nil || now.UID == c.api.UID && now.Spec.VolumeName == "" && now.DeletionTimestamp == nil
 }
 
-// provision creates the volume. One that is there already is no error.
+// provision creates the volume. One that is there already is not an error.
 func (c *claim) provision(ctx context.Context) error {
 	f, pvc := c.fleet, c.api
 	class, err := f.client.StorageV1().StorageClasses().Get(ctx, *pvc.Spec.StorageClassName, metav1.GetOptions{})

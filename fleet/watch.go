@@ -65,7 +65,7 @@ func (s *podStore) Delete(obj any) error { s.fleet.lostPod(obj.(*v1.Pod)); retur
 func (s *podStore) Resync() error        { return nil }
 
 // Replace takes a whole list: after the start of the fleet, or when the watch
-// broke. Pods that hold devices are taken first, so that what a pod held before
+// broke. Pods that hold devices are taken first, so what a pod held before
 // is never given to another.
 func (s *podStore) Replace(list []any, _ string) error {
 	there := map[string]bool{}
@@ -120,7 +120,7 @@ func (f *Fleet) sawPod(obj *v1.Pod) {
 		p.update(obj)
 	}
 	if terminal(obj.Status.Phase) {
-		p.finish(now, 137) // if somebody else ended it
+		p.finish(now, 137) // if someone else ended it
 		p.release()
 	}
 	if obj.DeletionTimestamp != nil && !p.deleted || len(obj.Spec.ReadinessGates) > 0 || asksMore(old, obj) {
@@ -134,7 +134,7 @@ func asksMore(old, now *v1.Pod) bool {
 	return now.Generation != old.Generation || len(now.Spec.EphemeralContainers) != len(old.Spec.EphemeralContainers)
 }
 
-// lostPod takes a pod that is no more.
+// lostPod takes a pod that is gone.
 func (f *Fleet) lostPod(obj *v1.Pod) {
 	n := f.find(obj.Spec.NodeName)
 	if n == nil {
@@ -199,7 +199,7 @@ func (f *Fleet) sawNode(obj *v1.Node) {
 }
 
 // take takes a version of the Node object with all that it asks for, with mu
-// held. The answer to a patch may tell of a fault before the watch does, which
+// held. The answer to a patch may report a fault before the watch does, which
 // is then the older of the two; what is older is dropped.
 func (n *node) take(obj *v1.Node) {
 	if n.api != nil && !newer(obj.ResourceVersion, n.api.ResourceVersion) {
@@ -219,7 +219,7 @@ func (n *node) take(obj *v1.Node) {
 	}
 }
 
-// lostNode forgets a node that was deleted or is no longer labelled.
+// lostNode forgets a node that was deleted or is no longer labeled.
 func (f *Fleet) lostNode(name string) {
 	n := f.find(name)
 	if n == nil {

@@ -174,7 +174,7 @@ func (p *pod) has(s *v1.PodStatus) bool {
 }
 
 // write sends a status, again over a newer version of the pod if there is one;
-// nil sends nothing. A pod that is gone is no error.
+// nil sends nothing. A pod that is gone is not an error.
 func (p *pod) write(ctx context.Context, api *v1.Pod, status *v1.PodStatus) error {
 	if status == nil {
 		return nil
@@ -206,8 +206,8 @@ func (p *pod) write(ctx context.Context, api *v1.Pod, status *v1.PodStatus) erro
 }
 
 // wrote takes the API server's answer, and the status it acknowledged, if any.
-// What a user has changed meanwhile is in the answer too, and the watch, which
-// tells of it later, then finds nothing new.
+// What a user has changed in the meantime is in the answer too, and the watch, which
+// reports it later, then finds nothing new.
 func (p *pod) wrote(got *v1.Pod, status *v1.PodStatus) {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()

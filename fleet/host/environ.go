@@ -33,13 +33,13 @@ var names = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func CheckPass(pass []string) error {
 	for _, name := range pass {
 		if !names.MatchString(strings.TrimSuffix(name, "*")) {
-			return fmt.Errorf("host environment %q: write the name of a variable, such as HF_TOKEN, or the begin of names with a *, such as HF_*", name)
+			return fmt.Errorf("host environment %q: write the name of a variable, such as HF_TOKEN, or the start of names and a *, such as HF_*", name)
 		}
 	}
 	return nil
 }
 
-// passes says whether a variable is one of those that are named: by its name, or by
+// passes reports whether a variable is one of those that are named: by its name, or by
 // its begin and a *.
 func passes(pass []string, key string) bool {
 	return slices.ContainsFunc(pass, func(name string) bool {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 //	parent ADDRESS    the same, and leaves a child in a session of its own
 //	print CODE TEXT   prints the text, without a newline at its end, and ends
 //	guard DIR RULE    runs a Runner of its own in a folder with one process, prints its PID
-//	sleep             does nothing, for ever
+//	sleep             does nothing, forever
 func helper(what string, args []string) int {
 	switch what {
 	case "serve":

@@ -66,7 +66,7 @@ func (o *output) write(b []byte, at time.Time) {
 	}
 }
 
-// add keeps one line. Lines of one moment get times that differ, so that a
+// add keeps one line. Lines of one moment get times that differ, so a
 // reader can go on after any of them.
 func (o *output) add(l Line) {
 	if n := len(o.lines); n > 0 && !l.At.After(o.lines[n-1].At) {

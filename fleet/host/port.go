@@ -40,7 +40,7 @@ func (r *Runner) port() (int, error) {
 		r.ports[port] = true
 		return port, nil
 	}
-	return 0, fmt.Errorf("find a free port on 127.0.0.1 from %d to %d: %w", firstPort, firstPort+manyPorts-1, errors.Join(errors.New("100 that were tried are taken"), last))
+	return 0, fmt.Errorf("find a free port on 127.0.0.1 from %d to %d: %w", firstPort, firstPort+manyPorts-1, errors.Join(errors.New("the first 100 are in use"), last))
 }
 
 // free takes back the promise of a port.

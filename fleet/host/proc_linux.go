@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// attributes make a process the leader of a session and a group of its own,
+// attributes make a process the leader of its own session and group,
 // away from the terminal, and end it when this program ends in any way.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}

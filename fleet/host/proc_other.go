@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// attributes make a process the leader of a session and a group of its own.
+// attributes make a process the leader of its own session and group.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // This system does not tell what a process is, whose it is and where it listens

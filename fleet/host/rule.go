@@ -31,7 +31,7 @@ func ParseRule(text string) (Rule, error) {
 		return Rule{}, fmt.Errorf("host process %q: %w", text, err)
 	}
 	if len(words) == 0 || words[0] == "" {
-		return Rule{}, fmt.Errorf("host process %q: no command stands after the =", text)
+		return Rule{}, fmt.Errorf("host process %q: no command after the =", text)
 	}
 	return Rule{Pattern: pattern, Words: words}, nil
 }

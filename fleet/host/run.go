@@ -19,7 +19,7 @@ import (
 const pipeWait = 2 * time.Second
 
 // mostPiped is the most that a pipe of a user's process holds on Linux: see
-// /proc/sys/fs/pipe-max-size. It has 64 KiB where nobody asks for more.
+// /proc/sys/fs/pipe-max-size. It has 64 KiB by default.
 const mostPiped = 1 << 20
 
 // run is one process from its request to its end.
@@ -38,7 +38,7 @@ type run struct {
 	refusal  *Exit       // why it was told to end, where the pod did not ask
 }
 
-// live is the whole life of a run, on a goroutine of its own.
+// live is the whole life of a run, on its own goroutine.
 func (p *run) live() {
 	defer close(p.done)
 	cmd, read, err := p.start()
@@ -88,7 +88,7 @@ func (p *run) end(e Exit) {
 func (p *run) start() (*exec.Cmd, *os.File, error) {
 	r, k := p.runner, p.req.Key
 	if !k.local() {
-		return nil, nil, fmt.Errorf("%s is no name for a folder", k)
+		return nil, nil, fmt.Errorf("%s is not a valid directory name", k)
 	}
 	home, err := p.folders()
 	if err != nil {

@@ -84,7 +84,7 @@ func (r *Runner) spawn() {
 
 // Stop tells a run to end: SIGTERM to its process group, and SIGKILL after the
 // grace period. Told again, the earlier end counts. A run that has ended, or
-// that nobody knows, is left as it is.
+// that is unknown, is left as it is.
 func (r *Runner) Stop(k Key, grace time.Duration) {
 	r.mu.Lock()
 	p := r.runs[k]
@@ -115,7 +115,7 @@ func (r *Runner) State(k Key) (State, bool) {
 	}}, false
 }
 
-// Forget ends what runs for a pod that is no more, and then removes its folder.
+// Forget ends what runs for a pod that is gone, and then removes its folder.
 func (r *Runner) Forget(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +149,7 @@ func (r *Runner) bury(runs []*run, dir string) {
 	}
 	r.mu.Unlock()
 	if err := os.RemoveAll(dir); err != nil {
-		r.o.Log.Warn("the folder of a pod stays", "folder", dir, "error", err)
+		r.o.Log.Warn("the directory of a pod was not removed", "folder", dir, "error", err)
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *Runner) Discard(namespace, claim string) {
 		}
 	}
 	if err := os.RemoveAll(dir); err != nil {
-		r.o.Log.Warn("the folder of a volume stays", "folder", dir, "error", err)
+		r.o.Log.Warn("the directory of a volume was not removed", "folder", dir, "error", err)
 	}
 }
 
@@ -215,11 +215,11 @@ func (r *Runner) logPath(k Key) string { return filepath.Join(r.runDir(k), strco
 func (r *Runner) claimDir(namespace, claim, sub string) (string, error) {
 	for _, part := range []string{namespace, claim} {
 		if !filepath.IsLocal(part) || filepath.Base(part) != part || part == "." {
-			return "", fmt.Errorf("volume %s/%s is no name for a folder", namespace, claim)
+			return "", fmt.Errorf("volume %s/%s is not a valid directory name", namespace, claim)
 		}
 	}
 	if sub != "" && !filepath.IsLocal(sub) {
-		return "", fmt.Errorf("the subPath %q leads out of its volume", sub)
+		return "", fmt.Errorf("the subPath %q is outside its volume", sub)
 	}
 	return filepath.Join(r.o.Dir, "volumes", namespace, claim, sub), nil
 }

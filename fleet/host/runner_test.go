@@ -21,7 +21,7 @@ import (
 // patience only ends what hangs.
 const patience = 2 * time.Minute
 
-// bench is a Runner in a folder of its own.
+// bench is a Runner in its own folder.
 type bench struct {
 	t    *testing.T
 	r    *host.Runner
@@ -268,9 +268,9 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	}{
 		{"a program that is not there", func(r *host.Request) { r.Rule.Words = []string{"berth-no-such-program"} }, "install it"},
 		{"a prefix that a shell could read", func(r *host.Request) { r.Environ = func() []string { return []string{"NB_PREFIX=/;reboot"} } }, "takes only a path"},
-		{"a claim that leads elsewhere", func(r *host.Request) { r.Claim = ".." }, "is no name for a folder"},
-		{"a subPath that leads elsewhere", func(r *host.Request) { r.Claim, r.SubPath = "a", "../b" }, "leads out of its volume"},
-		{"a container name that leads elsewhere", func(r *host.Request) { r.Container = "../c" }, "is no name for a folder"},
+		{"a claim that leads elsewhere", func(r *host.Request) { r.Claim = ".." }, "is not a valid directory name"},
+		{"a subPath that leads elsewhere", func(r *host.Request) { r.Claim, r.SubPath = "a", "../b" }, "is outside its volume"},
+		{"a container name that leads elsewhere", func(r *host.Request) { r.Container = "../c" }, "is not a valid directory name"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestFoldersGoWithPodsAndVolumes(t *testing.T) {
 	}
 }
 
-// killed starts a Runner in a process of its own, kills that, and returns the
+// killed starts a Runner in its own process, kills that, and returns the
 // folder and what it ran.
 func killed(t *testing.T, what string) (dir string, pid int) {
 	t.Helper()

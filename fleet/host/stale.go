@@ -53,7 +53,7 @@ func (r *Runner) endStale() {
 	}
 	pids := find()
 	if len(pids) > 0 {
-		r.o.Log.Info("processes of an earlier run are ended", "pids", pids)
+		r.o.Log.Info("ended the processes of an earlier run", "pids", pids)
 	}
 	for end := time.Now().Add(staleGrace); len(pids) > 0; pids = find() {
 		s := syscall.SIGTERM
@@ -64,13 +64,13 @@ func (r *Runner) endStale() {
 			_ = syscall.Kill(pid, s) // it may have ended
 		}
 		if s == syscall.SIGKILL && time.Now().After(end.Add(staleGrace)) {
-			r.o.Log.Warn("processes of an earlier run do not end", "pids", pids)
+			r.o.Log.Warn("the processes of an earlier run do not exit", "pids", pids)
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	for _, path := range files {
-		_ = os.Remove(path) // it is written anew
+		_ = os.Remove(path) // it is rewritten
 	}
 }
 

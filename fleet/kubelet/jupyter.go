@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Jupyter is what a simulated Jupyter server tells of its one kernel.
+// Jupyter is what a simulated Jupyter server reports about its one kernel.
 type Jupyter struct {
 	Busy     bool
 	Activity time.Time // when the kernel last began or ended to work; else its start

@@ -237,7 +237,7 @@ func (l *logWriter) first(lines []Line) int {
 	return i
 }
 
-// print writes lines and says whether more may follow.
+// print writes lines and reports whether more may follow.
 func (l *logWriter) print(lines []Line) bool {
 	for _, line := range lines {
 		text := line.Text + "\n"

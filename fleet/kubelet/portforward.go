@@ -71,7 +71,7 @@ func (f forwarder) declared(pod string) string {
 	var ports []string
 	for _, c := range f.s.rt.Containers(f.node, f.namespace, pod) {
 		if c.Hosted {
-			return "the host process of container " + c.Name + " stands for the first port that it declares, once it runs"
+			return "the host process of container " + c.Name + " serves the container's first declared port, once it runs"
 		}
 		for _, p := range c.Ports {
 			ports = append(ports, strconv.Itoa(p))

@@ -19,7 +19,7 @@ const exporterPort = 9400
 // process of this machine answers is not its business: see HostAddr.
 //
 // A DCGM exporter's port 9400 serves the metrics of its node's devices, and what
-// plays a Jupyter server tells of its kernel. Every other port answers any path
+// plays a Jupyter server reports about its kernel. Every other port answers any path
 // with a page that says the container is simulated, and health, readiness and
 // liveness paths with "ok".
 func (s *Server) PodHandler(node, namespace, pod string, port int) http.Handler {

@@ -23,7 +23,7 @@ import (
 // domain ends the host names of simulated nodes: NODE.sim.internal.
 const domain = ".sim.internal"
 
-// Server answers for every node of one Runtime. It is safe for use by many
+// Server answers forevery node of one Runtime. It is safe for use by many
 // goroutines.
 type Server struct {
 	rt    Runtime

@@ -94,7 +94,7 @@ func pick(b *bytes.Buffer, v View, ids string) (View, int) {
 				return id == strconv.Itoa(d.GPU.Index) || id == d.GPU.UUID || strings.EqualFold(id, d.GPU.BusID)
 			})
 			if i < 0 {
-				fmt.Fprintf(b, "No devices were found: %q is no index, UUID or bus ID of a GPU here; nvidia-smi -L lists them.\n", id)
+				fmt.Fprintf(b, "No devices were found: %q is not an index, UUID, or bus ID of a GPU here; nvidia-smi -L lists them.\n", id)
 				return v, exitNone
 			}
 			kept = append(kept, v.Devices[i])

@@ -58,6 +58,6 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
     mig                         MIG profiles and devices (-lgip -lgipp -lgi -lci).
     topo                        How the GPUs are linked (-m).
 
-What would change a GPU is refused: the fleet file says what the GPUs are, and
+Commands that change a GPU are rejected: the fleet file defines the GPUs, and
 "berth sim" breaks and heals them.
 `

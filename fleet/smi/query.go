@@ -118,7 +118,7 @@ func csvFormat(c *call, o options) (format, int) {
 	return f, exitOK
 }
 
-// chosen gives the fields that names lists with commas between.
+// chosen returns the fields that names lists with commas between.
 func chosen(c *call, known []field, names string) ([]field, int) {
 	var out []field
 	for name := range strings.SplitSeq(names, ",") {

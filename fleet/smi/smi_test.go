@@ -80,7 +80,7 @@ func mixed() smi.View {
 	return view(busy(0), cut(1), idle(2, "Tesla T4", 15360, 405), idle(3, "NVIDIA GeForce RTX 4090", 24564, 405))
 }
 
-// run gives what a call prints and its exit code.
+// run returns what a call prints and its exit code.
 func run(v smi.View, args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
 	code = smi.Run(context.Background(), func() smi.View { return v }, args, &out, &errs)

@@ -68,7 +68,7 @@ func summary(b *bytes.Buffer, d Device) {
 	b.WriteString(summaryRule)
 }
 
-// geforce says whether the GPU is a consumer's, with a fan of its own.
+// geforce reports whether the GPU is a consumer's, with a fan of its own.
 func geforce(d Device) bool { return strings.Contains(d.GPU.Product, "GeForce") }
 
 func fan(d Device) string {

@@ -79,7 +79,7 @@ func processTable(b *bytes.Buffer, v View) {
 	b.WriteString(border)
 }
 
-// instance gives the GPU and compute instance of a MIG device of d.
+// instance returns the GPU and compute instance of a MIG device of d.
 func instance(d Device, mig string) (gi, ci string) {
 	for _, m := range d.GPU.MIG {
 		if mig != "" && m.UUID == mig {

@@ -142,7 +142,7 @@ func (b *builder) names(path string, g group) ([]string, error) {
 			return nil, err
 		}
 		if first, ok := b.lines[list[i]]; ok {
-			return nil, b.refuse(at, "give it another name", "node %q is there already, from line %d", list[i], first)
+			return nil, b.refuse(at, "give it another name", "node %q is already defined on line %d", list[i], first)
 		}
 		b.lines[list[i]] = line
 	}

@@ -66,7 +66,7 @@ func (b *builder) cut(path string, p gpu.Product, list []gpu.GPU, m mig) error {
 		return b.refuse(path+".strategy", didYouMean(m.Strategy, known), "%q is not a MIG strategy", m.Strategy)
 	}
 	if m.Profiles != nil && m.PerGPU != nil {
-		return b.refuse(path+".perGPU", "keep one of them", "profiles is for all GPUs and perGPU for each; both are there")
+		return b.refuse(path+".perGPU", "keep one of them", "profiles applies to all GPUs and perGPU to each; both are set")
 	}
 	if m.PerGPU != nil && len(m.PerGPU) != len(list) {
 		return b.refuse(path+".perGPU", fmt.Sprintf("give %d entries; {} leaves MIG off", len(list)), "%d entries for %d GPUs", len(m.PerGPU), len(list))
@@ -93,7 +93,7 @@ func (b *builder) cut(path string, p gpu.Product, list []gpu.GPU, m mig) error {
 // profiles spells out a count by profile, in the order of their names.
 func (b *builder) profiles(path string, p gpu.Product, want map[string]int) ([]string, error) {
 	if len(p.Profiles) == 0 {
-		return nil, b.refuse(path, "leave it out, or take a product with MIG, such as NVIDIA A100-SXM4-40GB", "%s cannot be cut: it has no MIG", p.Name)
+		return nil, b.refuse(path, "leave it out, or take a product with MIG, such as NVIDIA A100-SXM4-40GB", "%s cannot be partitioned: it has no MIG", p.Name)
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(want)) {
@@ -102,7 +102,7 @@ func (b *builder) profiles(path string, p gpu.Product, want map[string]int) ([]s
 			return nil, b.refuse(entry(path, name), fmt.Sprintf("did you mean %q?", p.NearestProfile(name)), "%q is not a MIG profile of %s", name, p.Name)
 		}
 		if count := want[name]; count < 1 || count > profile.Max {
-			return nil, b.refuse(entry(path, name), fmt.Sprintf("use a number from 1 to %d", profile.Max), "%d x %s does not go on one %s", count, name, p.Name)
+			return nil, b.refuse(entry(path, name), fmt.Sprintf("use a number from 1 to %d", profile.Max), "%d x %s does not fit on one %s", count, name, p.Name)
 		}
 		list = append(list, slices.Repeat([]string{name}, want[name])...)
 	}
@@ -127,7 +127,7 @@ func (b *builder) sharing(path string, g group) (s gpu.Sharing, warnings []strin
 	m := g.GPUs.MIG
 	switch strategy := gpu.MIGStrategy(m.Strategy); {
 	case strategy != "" && s.MIGStrategy != "" && s.MIGStrategy != gpu.MIGNone && s.MIGStrategy != strategy:
-		return s, nil, b.refuse(path+".gpus.mig.strategy", "say it in one place", "%q here, but flags.migStrategy under sharing is %q", strategy, s.MIGStrategy)
+		return s, nil, b.refuse(path+".gpus.mig.strategy", "set it in one place", "%q here, but flags.migStrategy under sharing is %q", strategy, s.MIGStrategy)
 	case strategy != "":
 		s.MIGStrategy = strategy
 	case s.MIGStrategy == "" && (len(m.Profiles) > 0 || len(m.PerGPU) > 0):

@@ -26,7 +26,7 @@ const (
 )
 
 // Simulated is the sentence on every simulated node, api.AnnotationSimulated.
-const Simulated = "This node is simulated by Berth: no machine, no container and no GPU stands behind it."
+const Simulated = "This node is simulated by Berth: it has no machine, containers, or GPUs."
 
 // Kubernetes returns the Node object of n as its kubelet, device plugin and
 // GPU Feature Discovery would have made it: metadata, taints, and the whole
@@ -144,7 +144,7 @@ func annotations(n Node) (map[string]string, error) {
 }
 
 // nodeInfo returns a kubelet's description of its machine. The IDs are
-// derived from the name, so that they stay the same over restarts.
+// derived from the name, so they stay the same over restarts.
 func nodeInfo(name string) v1.NodeSystemInfo {
 	id := func(kind string) string { return strings.TrimPrefix(gpu.UUID("GPU", kind+"/"+name), "GPU-") }
 	return v1.NodeSystemInfo{

@@ -21,7 +21,7 @@ import (
 )
 
 // Apply creates those of the objects that are missing, in their order, and
-// leaves those that exist as they are, so that what a user changed survives a
+// leaves those that exist as they are, so what a user changed survives a
 // restart. The one thing it brings up to date is the CABundle of an APIService
 // that still carries Berth's annotation.
 //
@@ -40,7 +40,7 @@ func Apply(ctx context.Context, client kubernetes.Interface, agg aggregator.Inte
 	return errors.Join(errs...)
 }
 
-// create creates one object; one that exists is no error.
+// create creates one object; one that exists is not an error.
 func create(ctx context.Context, client kubernetes.Interface, agg aggregator.Interface, obj runtime.Object) (err error) {
 	var opts metav1.CreateOptions
 	switch o := obj.(type) {

@@ -107,7 +107,7 @@ func (d Dir) Short() string {
 var ErrNotOurs = errors.New("is not a Berth data folder")
 
 // State reads state.json. It returns fs.ErrNotExist for a folder that does not
-// exist or is empty, ErrNotOurs for one that is somebody else's.
+// exist or is empty, ErrNotOurs for one that is someone else's.
 func (d Dir) State() (State, error) {
 	raw, err := os.ReadFile(d.Join("state.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func (d Dir) WriteState(s State) error {
 }
 
 // WriteFile replaces a file in one step: a temporary file beside it is written,
-// synced and renamed, so that a reader or a crash sees the old or the new
+// synced and renamed, so a reader or a crash sees the old or the new
 // content and nothing between.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -175,7 +175,7 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 }
 
 // Purge removes a stopped data folder. It refuses a folder without Berth's
-// state.json and one that is held. A folder that does not exist is no error.
+// state.json and one that is held. A folder that does not exist is not an error.
 func (d Dir) Purge() error {
 	if _, err := d.State(); errors.Is(err, fs.ErrNotExist) {
 		return d.removeEmpty()

@@ -35,7 +35,7 @@ const again = 5 * time.Millisecond
 // a folder where that is not possible is refused with ErrExposed, and one that holds
 // something else with ErrNotOurs, both untouched. The lock is the kernel's (flock),
 // so it ends with the process, however it ends. *HeldError says who has it. Whoever
-// only looks who holds the folder has a share of the lock meanwhile, and is waited
+// only looks who holds the folder has a share of the lock in the meantime, and is waited
 // for.
 func (d Dir) Lock() (release func(), err error) {
 	if err := d.claim(); err != nil {

@@ -26,7 +26,7 @@ func other(t *testing.T, dir datadir.Dir, how int) *os.File {
 	return f
 }
 
-// One that only looks who holds a folder, and is held up meanwhile, does not keep
+// One that only looks who holds a folder, and is held up in the meantime, does not keep
 // others from taking it.
 func TestAReaderIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

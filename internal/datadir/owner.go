@@ -116,7 +116,7 @@ func checkAbove(path string, info fs.FileInfo, what string) error {
 	return nil
 }
 
-// trusted says whether what belongs to uid is as good as this account's own: it is
+// trusted reports whether what belongs to uid is as good as this account's own: it is
 // this account's, root's, or that of who owns the whole file system, as root's
 // number may be another in a user namespace.
 func trusted(uid int) bool {
@@ -127,7 +127,7 @@ func trusted(uid int) bool {
 	return err == nil && uid == owner(root)
 }
 
-// ownGroup says whether a group has this account alone: the one of its own that many
+// ownGroup reports whether a group has this account alone: the one that many
 // systems give each account, with the account's number, and root's.
 func ownGroup(gid int) bool {
 	return gid == 0 || gid == os.Getegid() && gid == os.Geteuid()

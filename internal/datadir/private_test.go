@@ -182,7 +182,7 @@ func TestFoldersThatAreNotThisAccountsAlone(t *testing.T) {
 	}
 }
 
-// owned gives a file in a folder to another account.
+// owned returns a file in a folder to another account.
 func owned(t *testing.T, d datadir.Dir, name string, errs ...error) datadir.Dir {
 	t.Helper()
 	if err := errors.Join(append(errs, os.Chown(d.Join(name), nobody, nobody))...); err != nil {

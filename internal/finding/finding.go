@@ -1,5 +1,5 @@
 // Package finding is what an examination says: what was seen, how bad it is and
-// what to do, and how a person reads it. What is looked at is not its affair.
+// what to do, and how a person reads it. It does not decide what is checked.
 package finding
 
 import (
@@ -14,7 +14,7 @@ import (
 type Status string
 
 // The kinds of findings. Fail: pods cannot use GPUs. Warn: they can, but something
-// will surprise somebody.
+// will surprise a user.
 const (
 	OK   Status = "ok"
 	Warn Status = "warn"

@@ -1,5 +1,5 @@
 // Package listen opens the addresses at which Berth's processes serve metrics and
-// health, and serves them there until told to stop. What is served is not its affair.
+// health, and serves them there until told to stop. It does not know what is served.
 package listen
 
 import (
@@ -13,7 +13,7 @@ const Plain = "http://"
 
 // On opens host:port for metrics and health; "" is none, and gives nil. With Plain
 // before it, it is for HTTP without TLS: then only an address of this machine alone
-// is accepted, because nobody is asked who they are.
+// is accepted, because clients are not authenticated.
 func On(addr string) (l net.Listener, plain bool, err error) {
 	if addr == "" {
 		return nil, false, nil

@@ -43,7 +43,7 @@ func Serve(l net.Listener, handler http.Handler, patience time.Duration) (stop f
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = errors.Join(s.Shutdown(ctx), s.Close()) // nobody is left to be told
+		_ = errors.Join(s.Shutdown(ctx), s.Close()) // there is no caller left to report to
 		<-done
 	}
 }

@@ -33,7 +33,7 @@ func serving(t *testing.T, patience time.Duration) (url string, begun chan struc
 	return "http://" + l.Addr().String(), begun, goOn, stop
 }
 
-// get gives what is answered, or what went wrong.
+// get returns what is answered, or what went wrong.
 func get(url string) string {
 	resp, err := http.Get(url)
 	if err != nil {

@@ -29,7 +29,7 @@ func Rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
 }
 
 // Named is Rule for objects of some names alone. The API knows no name when
-// something is created, listed or watched, so that it means nothing for these.
+// something is created, listed or watched, so it means nothing for these.
 func Named(rule rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 	rule.ResourceNames = names
 	return rule
@@ -102,7 +102,7 @@ func sentence(a *authorizationv1.ResourceAttributes) string {
 // patience is how long the API server may take to answer at the start.
 const patience = 15 * time.Second
 
-// WhoAmI gives the name that the API server knows this process by. A server that
+// WhoAmI returns the name that the API server knows this process by. A server that
 // does not answer at once may be starting too, and is asked again for 15 seconds.
 func WhoAmI(ctx context.Context, client kubernetes.Interface) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)

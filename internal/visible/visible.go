@@ -20,7 +20,7 @@ import (
 // tabs stay.
 func Text(s string) string { return replace(s, false) }
 
-// Line is Text with line feeds and tabs as escapes too, so that s stays one line and
+// Line is Text with line feeds and tabs as escapes too, so s stays one line and
 // one cell of a table.
 func Line(s string) string { return replace(s, true) }
 
@@ -65,7 +65,7 @@ func replace(s string, line bool) string {
 	return b.String()
 }
 
-// plain says whether there is nothing to replace.
+// plain reports whether there is nothing to replace.
 func plain(s string, line bool) bool {
 	for i, r := range s {
 		if acts(r, line) {
@@ -80,7 +80,7 @@ func plain(s string, line bool) bool {
 	return true
 }
 
-// acts says whether a terminal shows something else than a letter for r.
+// acts reports whether a terminal shows something else than a letter for r.
 func acts(r rune, line bool) bool {
 	if r == '\n' || r == '\t' {
 		return line

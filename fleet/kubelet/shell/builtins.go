@@ -99,7 +99,7 @@ func shCommand(p *process) int {
 		}
 		if !strings.HasPrefix(a, "--") && strings.HasSuffix(a, "c") {
 			if i+1 == len(p.args) {
-				return p.fail(exitUsage, "-c needs a command line")
+				return p.fail(exitUsage, "-c: option requires an argument")
 			}
 			child := p.sh.fork()
 			child.status, child.params = 0, nil
@@ -139,7 +139,7 @@ func exitCommand(p *process) int {
 	}
 	n, err := strconv.Atoi(p.args[0])
 	if err != nil {
-		return p.fail(exitUsage, "%s: a number is needed", p.args[0])
+		return p.fail(exitUsage, "%s: numeric argument required", p.args[0])
 	}
 	return n & 0xff
 }
@@ -150,7 +150,7 @@ func cdCommand(p *process) int {
 		dir = p.sh.abs(p.args[0])
 	}
 	if !p.sh.m.isDir(dir) {
-		return p.fail(1, "%s: no such folder in this simulated container", dir)
+		return p.fail(1, "%s: No such file or directory", dir)
 	}
 	p.sh.dir = dir
 	return 0

@@ -76,7 +76,7 @@ func compare(a, op, b string) (bool, error) {
 	x, err := number(a)
 	y, err2 := number(b)
 	if err != nil || err2 != nil {
-		return false, fmt.Errorf("%s %s %s: whole numbers are needed", a, op, b)
+		return false, fmt.Errorf("%s %s %s: integers expected", a, op, b)
 	}
 	switch op {
 	case "-eq":

@@ -175,7 +175,7 @@ func (x *expansion) Set(name string, v expand.Variable) error {
 	return x.p.sh.set(name, v.Str)
 }
 
-// Each calls f for every variable.
+// Each calls f forevery variable.
 func (x *expansion) Each(f func(string, expand.Variable) bool) {
 	for name := range x.p.sh.vars {
 		if !f(name, x.Get(name)) {

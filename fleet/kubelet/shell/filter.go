@@ -77,7 +77,7 @@ func flags(args []string, plain, numbered string) (set map[rune]int, rest []stri
 				continue
 			}
 			if !strings.ContainsRune(numbered, f) {
-				return nil, nil, fmt.Errorf("-%c is not understood in a simulated container", f)
+				return nil, nil, fmt.Errorf("-%c is not supported in a simulated container", f)
 			}
 			number := strings.TrimPrefix(a[1+j+1:], "=")
 			if number == "" {
@@ -157,7 +157,7 @@ func (p *process) count() (int, io.Reader, int) {
 		n = 10
 	}
 	if n < 0 {
-		return 0, nil, p.fail(1, "a count below 0 is not understood in a simulated container")
+		return 0, nil, p.fail(1, "a count below 0 is not supported in a simulated container")
 	}
 	in, code := p.inputs(names)
 	return n, in, code

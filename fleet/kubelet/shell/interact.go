@@ -102,7 +102,7 @@ func Interruptible(stdin io.Reader, stop func()) io.Reader {
 	return newKeyboard(stdin, stop)
 }
 
-// keyboard reads what is typed, so that Ctrl-C is seen while a command runs.
+// keyboard reads what is typed, so Ctrl-C is seen while a command runs.
 type keyboard struct {
 	mu   sync.Mutex
 	more *sync.Cond
@@ -125,7 +125,7 @@ func (k *keyboard) interrupts(stop func()) {
 	k.stop = stop
 }
 
-// maxTyped bounds what is held of input that nobody reads.
+// maxTyped bounds what is held of input that is not read.
 const maxTyped = 1 << 20
 
 func (k *keyboard) pump(stdin io.Reader) {
@@ -155,7 +155,7 @@ func (k *keyboard) pump(stdin io.Reader) {
 	}
 }
 
-// Read gives what was typed, waiting for some.
+// Read returns what was typed, waiting for some.
 func (k *keyboard) Read(b []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // Each script here would take the process of a naive shell down, or a processor
-// for ever. It ends by itself, within memory and time.
+// forever. It ends by itself, within memory and time.
 func TestAScriptCannotTakeTheProcessDown(t *testing.T) {
 	const most = 256 << 20 // of live memory at any time
 	deep := func(open, in, end string) string { return strings.Repeat(open, 5000) + in + strings.Repeat(end, 5000) }

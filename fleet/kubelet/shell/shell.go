@@ -51,7 +51,7 @@ const maxDepth = 16
 
 // Run runs one command, given as its words, and returns its exit code. A nil
 // stdin is an empty one. It returns when the command is done or soon after ctx
-// ends; then the code is 130 unless the command had one of its own.
+// ends; then the code is 130 unless the command had its own.
 func Run(ctx context.Context, m Machine, argv []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if stdin == nil {
 		stdin = strings.NewReader("")

@@ -309,7 +309,7 @@ func FuzzShell(f *testing.F) {
 		f.Add(s, "a\nb\n")
 	}
 	f.Fuzz(func(t *testing.T, line, stdin string) {
-		// Ended from the start, so that no command waits.
+		// Ended from the start, so no command waits.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		shell.Run(ctx, machine(), []string{"sh", "-c", line}, strings.NewReader(stdin), io.Discard, io.Discard)

@@ -42,7 +42,7 @@ func watchCommand(p *process) int {
 			header = false
 		case flag == "-d", flag == "-c", flag == "-x", flag == "--color", flag == "--differences":
 		default:
-			return p.fail(1, "%s is not understood in a simulated container", flag)
+			return p.fail(1, "%s is not supported in a simulated container", flag)
 		}
 		args = args[1:]
 	}
@@ -84,7 +84,7 @@ func dateCommand(p *process) int {
 			format = "%Y-%m-%dT%H:%M:%S+00:00"
 		case a == "-u" || a == "--utc":
 		default:
-			return p.fail(1, "%s is not understood in a simulated container", a)
+			return p.fail(1, "%s is not supported in a simulated container", a)
 		}
 	}
 	layouts := map[string]string{
@@ -111,7 +111,7 @@ func dateCommand(p *process) int {
 		return now.Format(layout)
 	})
 	if unknown != "" {
-		return p.fail(1, "%s is not understood in a simulated container", unknown)
+		return p.fail(1, "%s is not supported in a simulated container", unknown)
 	}
 	return p.line(text)
 }
