@@ -25,8 +25,8 @@ agent: ## build bin/berth-agent and bin/berth-nvml, for nodes with GPUs
 release: ## build bin/release: what people are given, without paths of this machine, for PLATFORMS
 	@sh tools/release.sh "$(LDFLAGS)" $(PLATFORMS)
 
-up: build ## start a Kubernetes control plane with a simulated GPU fleet here
-	@bin/berth up
+up: ## build and start a Kubernetes control plane with a simulated GPU fleet here
+	@sh tools/up.sh "$(LDFLAGS)"
 
 down: ## stop it; what is in it is kept
 	@bin/berth down

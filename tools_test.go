@@ -184,3 +184,24 @@ func TestMakeTestStopsAtThePartThatFails(t *testing.T) {
 		t.Errorf("it goes on with %s", last)
 	}
 }
+
+// TestUpStartsBeforeKubectlIsBuilt runs tools/up.sh where building kubectl takes until
+// berth has started, and longer.
+func TestUpStartsBeforeKubectlIsBuilt(t *testing.T) {
+	dir, _ := inACopy(t)
+	bin := filepath.SplitList(os.Getenv("PATH"))[0]
+	started := filepath.Join(t.TempDir(), "started")
+	write(t, filepath.Join(bin, "go"), `#!/bin/sh
+case "$*" in
+*" -o bin/berth "*) printf '#!/bin/sh\necho "$*" >"`+started+`"; for i in $(seq 600); do [ -e bin/kubectl ] && exit 0; sleep 0.1; done; exit 1\n' >bin/berth; chmod +x bin/berth ;;
+*" -o bin/kubectl "*) for i in $(seq 600); do [ -e "`+started+`" ] && break; sleep 0.1; done; [ -e "`+started+`" ] && : >bin/kubectl ;;
+esac
+`)
+	out, err := exec.Command("sh", filepath.Join(dir, "tools", "up.sh"), "-s -w").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "bin/kubectl and bin/jq in the background") {
+		t.Errorf("tools/up.sh: %v\n%s", err, out)
+	}
+	if args, err := os.ReadFile(started); err != nil || string(args) != "up\n" {
+		t.Errorf("berth was started with %q, %v", args, err)
+	}
+}

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Builds bin/berth, bin/kubectl-berth and bin/kubectl, and shows how far it is:
 # the first build compiles Kubernetes and takes some minutes.
-# usage: tools/build.sh [LDFLAGS]
+# usage: tools/build.sh [LDFLAGS [all|berth|clients]]
 #   LDFLAGS    for go build; by default those of the Makefile
+#   berth      only bin/berth; clients: only the others
 set -eu
 cd "$(dirname "$0")/.."
 export CGO_ENABLED="${CGO_ENABLED:-0}" # as in the Makefile, so that one build cache serves all
@@ -29,9 +30,13 @@ build() {
 	if [ "$took" -ge 5 ]; then echo "  built $1 in ${took}s" >&2; fi
 }
 ldflags=${1-$(make -s ldflags)}
-build bin/berth ./cmd/berth
-ln -sf berth bin/kubectl-berth
-ln -sf berth bin/kubectl_complete-berth
+what=${2:-all}
+if [ "$what" != clients ]; then
+	build bin/berth ./cmd/berth
+	ln -sf berth bin/kubectl-berth
+	ln -sf berth bin/kubectl_complete-berth
+fi
+[ "$what" != berth ] || exit 0
 build bin/kubectl k8s.io/kubernetes/cmd/kubectl
 # jq, for the commands that documents show; pinned in tools/go.mod.
 out=$PWD/bin/jq

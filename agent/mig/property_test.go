@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/agent/mig"
 	"berth.dev/berth/agent/nvml"
 	core "berth.dev/berth/core/mig"
+	"berth.dev/berth/test/soak"
 )
 
 // Whatever labels, holders, faults and restarts come in whatever order: no GPU
@@ -18,7 +19,7 @@ import (
 // drained is released, and once nobody is in the way the GPUs are as asked.
 func TestManagerProperty(t *testing.T) {
 	labels := []string{"", "all-disabled", "all-enabled", "all-1g.18gb", "all-3g.71gb", "all-7g.141gb", "all-1g.5gb", "nonsense"}
-	for seed := range uint64(150) {
+	for seed := range soak.Pick[uint64](40, 150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 7))
