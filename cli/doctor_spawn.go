@@ -112,7 +112,7 @@ func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.F
 		}
 		return f, nil
 	}
-	f.Nodes, f.Ties = nodes, n.ties(ctx, f.Pod)
+	f.Nodes, f.Ties = nodes, n.volumeTopologies(ctx, f.Pod)
 	f.Pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == f.Pod.Namespace && p.Name == f.Pod.Name })
 	return f, nil
 }

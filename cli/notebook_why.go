@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
@@ -21,10 +19,8 @@ import (
 )
 
 const (
-	whyEvents     = 6 // the last events that are shown
-	whyHolders    = 10
-	whyIdle       = 30 * time.Minute // without activity for so long, stopping a notebook is worth a thought
-	whyCandidates = 10               // idle notebooks whose stop is tried
+	whyEvents  = 6 // the last events that are shown
+	whyHolders = 10
 )
 
 // whyCommand is `berth notebook why` and `berth why`.
@@ -183,7 +179,7 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 		return nil, err
 	}
 	if waitsForGPUs(nb) {
-		return r, n.rivals(ctx, nb, pod, r)
+		return r, n.whyWaits(ctx, nb, pod, r)
 	}
 	return r, nil
 }
@@ -256,7 +252,7 @@ func (n *notebooks) events(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 	if pod != nil {
 		objects = append([]v1.ObjectReference{{Name: pod.Name, Kind: "Pod", UID: pod.UID}}, objects...)
 	}
-	list, err := n.eventsOf(ctx, objects)
+	list, err := n.explainer().eventsOf(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
@@ -269,49 +265,4 @@ func (n *notebooks) events(ctx context.Context, nb *kubeflow.Notebook, pod *v1.P
 		}
 	}
 	return lastEvents(out), nil
-}
-
-// eventsOf lists the events of objects of the namespace, each with name, kind and
-// UID; none where they may not be read.
-func (n *notebooks) eventsOf(ctx context.Context, objects []v1.ObjectReference) ([]v1.Event, error) {
-	var out []v1.Event
-	for _, of := range objects {
-		list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-			"involvedObject.name": of.Name, "involvedObject.kind": of.Kind,
-		}.AsSelector().String()})
-		if apierrors.IsForbidden(err) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, n.refused("list events of "+of.Name, "list", err)
-		}
-		for i := range list.Items {
-			o := &list.Items[i].InvolvedObject
-			if o.Name == of.Name && o.Kind == of.Kind && o.UID == of.UID { // not of one that had the same name
-				out = append(out, list.Items[i])
-			}
-		}
-	}
-	return out, nil
-}
-
-// lastEvents are the last of some events, oldest first. Some are timed in seconds.
-// Within one, they stand in the order of their names, which end with the time.
-func lastEvents(out []whyEvent) []whyEvent {
-	slices.SortStableFunc(out, func(a, b whyEvent) int { return a.at.Truncate(time.Second).Compare(b.at.Truncate(time.Second)) })
-	return out[max(0, len(out)-whyEvents):]
-}
-
-func eventOf(e *v1.Event) whyEvent {
-	at := e.LastTimestamp.Time
-	count := max(1, e.Count)
-	if e.Series != nil {
-		at, count = e.Series.LastObservedTime.Time, max(1, e.Series.Count)
-	}
-	for _, other := range []time.Time{e.EventTime.Time, e.CreationTimestamp.Time} {
-		if at.IsZero() {
-			at = other
-		}
-	}
-	return whyEvent{At: at.UTC().Format(time.RFC3339), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, at: at}
 }

@@ -55,7 +55,7 @@ func (w *whyCommand) whyAny(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	r, err := n.whyAny(ctx, kind, name)
+	r, err := n.explainer().any(ctx, kind, name)
 	if err != nil {
 		return err
 	}
@@ -72,42 +72,55 @@ func kindOf(text string) string {
 	return strings.TrimSuffix(text, "s")
 }
 
-// whyAny tells of the pod of a name, or of a pod of an owner of a name and kind, in
-// small letters; a kind of "" is any.
-func (n *notebooks) whyAny(ctx context.Context, kind, name string) (*whyReport, error) {
+// explainer explains why pods of a namespace wait, for `berth why` and for `berth
+// notebook why`.
+type explainer struct {
+	*cluster
+	o         Options
+	namespace string
+	notebooks *notebooks // some of which are idle, and hold what others wait for
+}
+
+func (n *notebooks) explainer() *explainer {
+	return &explainer{cluster: n.cluster, o: n.o, namespace: n.namespace, notebooks: n}
+}
+
+// any explains the pod of a name, or a pod of an owner of a name and kind, in lower
+// case; a kind of "" is any.
+func (e *explainer) any(ctx context.Context, kind, name string) (*whyReport, error) {
 	if kind == "notebook" {
-		return n.why(ctx, name)
+		return e.notebooks.why(ctx, name)
 	}
-	list, err := n.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	list, err := e.CoreV1().Pods(e.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return nil, n.failed("list pods of "+n.namespace, err)
+		return nil, e.failed("list pods of "+e.namespace, err)
 	}
 	mine := slices.DeleteFunc(pointers(list.Items), func(p *v1.Pod) bool { return !isOf(p, kind, name) })
 	if len(mine) == 0 {
-		return n.whyNoPod(ctx, kind, name)
+		return e.noPod(ctx, kind, name)
 	}
 	slices.SortStableFunc(mine, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	pod := mine[0]
 	if owner := request.OwnerOf(pod); owner.Kind == kubeflow.Kind && kind == "" {
-		return n.why(ctx, owner.Name)
+		return e.notebooks.why(ctx, owner.Name)
 	}
-	r, err := n.whyPod(ctx, pod)
+	r, err := e.pod(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
 	r.Beside = len(mine) - 1
-	return r, n.whyFewer(ctx, r, kind, name, mine)
+	return r, e.fewer(ctx, r, kind, name, mine)
 }
 
-// whyFewer tells of an owner's newest refused pod, if that was after all of its pods
+// fewer tells of an owner's newest refused pod, if that was after all of its pods
 // were made: so one is missing that is not among them.
-func (n *notebooks) whyFewer(ctx context.Context, r *whyReport, kind, name string, mine []*v1.Pod) error {
+func (e *explainer) fewer(ctx context.Context, r *whyReport, kind, name string, mine []*v1.Pod) error {
 	if kind == "pod" {
 		return nil
 	}
-	newest, err := n.refusedPod(ctx, kind, name)
+	newest, err := e.refusedPod(ctx, kind, name)
 	if apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -118,7 +131,7 @@ func (n *notebooks) whyFewer(ctx context.Context, r *whyReport, kind, name strin
 	if slices.ContainsFunc(mine, func(p *v1.Pod) bool { return !at.After(p.CreationTimestamp.Time) }) {
 		return nil
 	}
-	f := reasons.Facts{Namespace: n.namespace, Name: name, Others: "something else that holds it"}
+	f := reasons.Facts{Namespace: e.namespace, Name: name, Others: "something else that holds it"}
 	_, r.Refused = f.Explain(newest.Message)
 	r.refused = at
 	return nil
@@ -153,8 +166,8 @@ func urgency(p *v1.Pod) int {
 	return 2
 }
 
-// whyPod tells of one pod.
-func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
+// pod tells of one pod.
+func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 	r := &whyReport{
 		Namespace: pod.Namespace, Name: pod.Name, Place: pod.Spec.NodeName, GPUs: request.Of(pod), Steps: []whyStep{}, Events: []whyEvent{},
 		Obstacles: []explain.Rejection{}, Holders: []whyHolder{}, Helps: []string{}, since: podSince(pod),
@@ -165,7 +178,7 @@ func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error)
 	if !r.since.IsZero() {
 		r.Since = r.since.UTC().Format(time.RFC3339)
 	}
-	events, err := n.eventsOf(ctx, []v1.ObjectReference{{Name: pod.Name, Kind: "Pod", UID: pod.UID}})
+	events, err := e.eventsOf(ctx, []v1.ObjectReference{{Name: pod.Name, Kind: "Pod", UID: pod.UID}})
 	if err != nil {
 		return nil, err
 	}
@@ -178,14 +191,14 @@ func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error)
 		r.Cause = strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": ")
 		return r, nil
 	}
-	nodes, pods, err := n.cluster.list(ctx, "")
+	nodes, pods, err := e.cluster.list(ctx, "")
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}
 	if err != nil {
-		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.program() + " gpus`"
+		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + e.o.Name + " gpus`"
 	}
-	facts := factsOf(pod, events, nodes, pods)
+	facts := explain.Facts(pod, events, nodes, pods)
 	verdict := reasons.Judge(&facts)
 	r.State, r.Cause = string(verdict.Reason), verdict.Message
 	if verdict.Reason == reasons.Ready {
@@ -195,11 +208,7 @@ func (n *notebooks) whyPod(ctx context.Context, pod *v1.Pod) (*whyReport, error)
 		r.chosen(pod, nodes)
 		return r, nil
 	}
-	others, err := n.list(ctx, true, "")
-	if err != nil {
-		others = nil // who is idle is not told then
-	}
-	return r, n.tried(r, pod, &scene{nodes: nodes, pods: pods, notebooks: others, ties: n.ties(ctx, pod), budgets: n.budgets(ctx), pools: n.growth(ctx, n.o, "", nodes), deadlines: n.deadlines(ctx)})
+	return r, e.waits(ctx, r, pod, nodes, pods)
 }
 
 // chosen tells which preference of a pod its node meets.
@@ -224,59 +233,43 @@ func podSince(pod *v1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// factsOf is what the rules for notebooks need to know of any pod.
-func factsOf(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) reasons.Facts {
-	f := reasons.Facts{
-		Namespace: pod.Namespace, Name: pod.Name, GPUs: explain.AmountsOf(pod), Claims: explain.ClaimsOf(pod), Pod: explain.PodFacts(pod, events),
-	}
-	if pod.Spec.NodeName != "" || len(nodes) == 0 {
-		return f
-	}
-	offer := explain.OfferOf(nodes, pod)
-	f.Offer = &offer
-	if len(f.GPUs) > 0 {
-		f.Place = explain.PlaceInLine(pod, pods, nodes)
-	}
-	return f
-}
-
-// whyNoPod tells why there is no pod of a name or an owner: what the API server
+// noPod tells why there is no pod of a name or an owner: what the API server
 // refused when one was to be made.
-func (n *notebooks) whyNoPod(ctx context.Context, kind, name string) (*whyReport, error) {
-	newest, err := n.refusedPod(ctx, kind, name)
+func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, error) {
+	newest, err := e.refusedPod(ctx, kind, name)
 	if err != nil {
 		return nil, err
 	}
 	if newest == nil {
-		if _, err := n.in(n.namespace).Get(ctx, name, metav1.GetOptions{}); kind == "" && err == nil {
-			return n.why(ctx, name)
+		if _, err := e.notebooks.in(e.namespace).Get(ctx, name, metav1.GetOptions{}); kind == "" && err == nil {
+			return e.notebooks.why(ctx, name)
 		}
-		return nil, fmt.Errorf("there is no pod %s in namespace %s, and none of a %s of that name; `kubectl get pods -A` lists all", name, n.namespace, cmp.Or(kind, "Job, Deployment or other kind"))
+		return nil, fmt.Errorf("there is no pod %s in namespace %s, and none of a %s of that name; `kubectl get pods -A` lists all", name, e.namespace, cmp.Or(kind, "Job, Deployment or other kind"))
 	}
-	f := reasons.Facts{Namespace: n.namespace, Name: name, Others: "something else that holds it"}
+	f := reasons.Facts{Namespace: e.namespace, Name: name, Others: "something else that holds it"}
 	reason, message := f.Explain(newest.Message)
-	e := eventOf(newest)
+	last := eventOf(newest)
 	return &whyReport{
-		Namespace: n.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []whyStep{},
-		Events: []whyEvent{e}, Obstacles: []explain.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
+		Namespace: e.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []whyStep{},
+		Events: []whyEvent{last}, Obstacles: []explain.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
 	}, nil
 }
 
 // refusedPod is the newest event of a pod that the API server did not take when an
 // owner of a name and kind was to have it; nil is none.
-func (n *notebooks) refusedPod(ctx context.Context, kind, name string) (*v1.Event, error) {
-	list, err := n.CoreV1().Events(n.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+func (e *explainer) refusedPod(ctx context.Context, kind, name string) (*v1.Event, error) {
+	list, err := e.CoreV1().Events(e.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
 	if err != nil {
-		return nil, n.failed("list events of "+n.namespace, err)
+		return nil, e.failed("list events of "+e.namespace, err)
 	}
 	var newest *v1.Event
 	for i := range list.Items {
-		e := &list.Items[i]
-		of := e.InvolvedObject
+		event := &list.Items[i]
+		of := event.InvolvedObject
 		named := of.Name == name && (kind == "" || kindOf(of.Kind) == kind)
 		below := of.Kind == "ReplicaSet" && strings.HasPrefix(of.Name, name+"-") && (kind == "" || kind == "deployment")
-		if e.Reason == "FailedCreate" && (named || below) && (newest == nil || eventOf(newest).at.Before(eventOf(e).at)) {
-			newest = e
+		if event.Reason == "FailedCreate" && (named || below) && (newest == nil || eventOf(newest).at.Before(eventOf(event).at)) {
+			newest = event
 		}
 	}
 	return newest, nil

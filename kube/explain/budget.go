@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"berth.dev/berth/kube/request"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"berth.dev/berth/kube/request"
 )
 
 // BlockingBudgets names the disruption budgets that keep pods of lower priority on nodes that

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/core/cluster"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
@@ -158,17 +159,11 @@ func offers(pod *v1.Pod, n *v1.Node) bool {
 	return true
 }
 
-// Relief is a change, one alone, with which a waiting pod would fit now.
-type Relief struct {
-	Change string // such as "ask for 1 nvidia.com/gpu instead of 2"
-	Node   string // where it then fits
-}
-
 // Reliefs lists the changes with which pod, which fits nowhere, would fit on a
 // node now: fewer GPUs, no node selector, a toleration. Each was tried on the
 // cluster as it is; what does not help is left out.
-func (t *Cluster) Reliefs(pod *v1.Pod) []Relief {
-	var out []Relief
+func (t *Cluster) Reliefs(pod *v1.Pod) []reasons.Relief {
+	var out []reasons.Relief
 	if r, ok := t.fewer(pod); ok {
 		out = append(out, r)
 	}
@@ -176,7 +171,7 @@ func (t *Cluster) Reliefs(pod *v1.Pod) []Relief {
 		free := pod.DeepCopy()
 		free.Spec.NodeSelector, free.Spec.Affinity = nil, nil
 		if node, ok := t.Fits(free); ok {
-			out = append(out, Relief{Change: "leave the node selector and affinity out", Node: node})
+			out = append(out, reasons.Relief{Change: "leave the node selector and affinity out", Node: node})
 		}
 	}
 	for _, n := range t.nodes {
@@ -189,7 +184,7 @@ func (t *Cluster) Reliefs(pod *v1.Pod) []Relief {
 			Key: taint.Key, Operator: v1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
 		})
 		if tolerates(tolerant, n) == nil {
-			out = append(out, Relief{Change: "tolerate the taint " + taint.ToString(), Node: n.Name})
+			out = append(out, reasons.Relief{Change: "tolerate the taint " + taint.ToString(), Node: n.Name})
 			break
 		}
 	}
@@ -198,7 +193,7 @@ func (t *Cluster) Reliefs(pod *v1.Pod) []Relief {
 
 // fewer finds the most GPUs below what pod asks for that fit now. Only the
 // container that asks for the most is changed.
-func (t *Cluster) fewer(pod *v1.Pod) (Relief, bool) {
+func (t *Cluster) fewer(pod *v1.Pod) (reasons.Relief, bool) {
 	less := pod.DeepCopy()
 	container, name := 0, v1.ResourceName("")
 	most := int64(1)
@@ -219,8 +214,8 @@ func (t *Cluster) fewer(pod *v1.Pod) (Relief, bool) {
 		}
 		if node, ok := t.Fits(less); ok {
 			change := fmt.Sprintf("ask for %d %s instead of %d", n, name, most)
-			return Relief{Change: change, Node: node}, true
+			return reasons.Relief{Change: change, Node: node}, true
 		}
 	}
-	return Relief{}, false
+	return reasons.Relief{}, false
 }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/kubetest"
 	"berth.dev/berth/kube/request"
@@ -48,23 +49,23 @@ func TestReliefs(t *testing.T) {
 		name string
 		pod  *v1.Pod
 		fits string // node; "" is none
-		want []explain.Relief
+		want []reasons.Relief
 	}{
 		{"two of four are free", waits([]any{api.ResourceGPU, 2}), "four", nil},
 		{
 			"fewer GPUs would do, as many as there are", waits([]any{api.ResourceGPU, 4}), "",
-			[]explain.Relief{{Change: "ask for 2 nvidia.com/gpu instead of 4", Node: "four"}},
+			[]reasons.Relief{{Change: "ask for 2 nvidia.com/gpu instead of 4", Node: "four"}},
 		},
 		{
 			"of what it asks for in equal numbers, the first by name", waits([]any{api.ResourceGPU, 4, api.ResourceGPUMemory, 4}), "",
-			[]explain.Relief{{Change: "ask for 2 nvidia.com/gpu instead of 4", Node: "four"}},
+			[]reasons.Relief{{Change: "ask for 2 nvidia.com/gpu instead of 4", Node: "four"}},
 		},
 		{
 			"its selector keeps it from the free ones", waits([]any{api.ResourceGPU, 2}, selecting("size", "five")), "",
-			[]explain.Relief{{Change: "leave the node selector and affinity out", Node: "four"}},
+			[]reasons.Relief{{Change: "leave the node selector and affinity out", Node: "four"}},
 		},
 		{
-			"its selector names a label that nobody has", waits([]any{api.ResourceGPU, 1}, selecting("missing", "")), "", []explain.Relief{
+			"its selector names a label that nobody has", waits([]any{api.ResourceGPU, 1}, selecting("missing", "")), "", []reasons.Relief{
 				{Change: "leave the node selector and affinity out", Node: "four"},
 			},
 		},
@@ -91,7 +92,7 @@ func TestReliefs(t *testing.T) {
 func TestReliefByToleration(t *testing.T) {
 	tainted := kubetest.Inventory("tainted", kubetest.A100s("tainted", 2), "cpu", 8, api.ResourceGPU, 2)
 	tainted.Spec.Taints = []v1.Taint{{Key: "team", Value: "nlp", Effect: v1.TaintEffectNoSchedule}}
-	want := []explain.Relief{{Change: "tolerate the taint team=nlp:NoSchedule", Node: "tainted"}}
+	want := []reasons.Relief{{Change: "tolerate the taint team=nlp:NoSchedule", Node: "tainted"}}
 	if diff := cmp.Diff(want, trial(t, []*v1.Node{tainted}).Reliefs(waits([]any{api.ResourceGPU, 2}))); diff != "" {
 		t.Errorf("Reliefs differ (-want +got):\n%s", diff)
 	}

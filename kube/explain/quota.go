@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"berth.dev/berth/kube/request"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth.dev/berth/kube/request"
 )
 
 // QuotaRoom says whether the quotas of a namespace would let a pod be made in the

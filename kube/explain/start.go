@@ -19,8 +19,8 @@ import (
 // more is told no time: too much comes and goes until it is its turn.
 const mostAhead = 20
 
-// Ends are times at which owners of pods have these end, where their pods do not say.
-type Ends struct {
+// KnownEnds are times at which owners of pods have these end, where their pods do not say.
+type KnownEnds struct {
 	Idle     map[request.Owner]time.Time // notebooks that are to be stopped, unless somebody uses them
 	Deadline map[request.Owner]time.Time // Jobs: their activeDeadlineSeconds
 }
@@ -29,11 +29,11 @@ type Ends struct {
 // known of those that hold GPUs where it could go: their activeDeadlineSeconds, their
 // deletion, and what known says of their owners. pods are those of the Trial; those
 // among them that wait and come before pod get room first.
-func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known Ends, now time.Time) reasons.Estimate {
+func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, now time.Time) reasons.Estimate {
 	if g, err := request.GangOf(pod); g != nil || err != nil {
 		return reasons.Estimate{Unknown: "it starts together with the other pods of its gang, for which no time is reckoned"}
 	}
-	mine := t.seat(pod, t.ties)
+	mine := t.candidates(pod, t.ties)
 	var holders []reasons.Holder
 	var of []int // their positions in t.held
 	for i, p := range t.heldBy {
@@ -63,16 +63,16 @@ func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known Ends, now tim
 	})
 }
 
-// seat is where a pod could go: nodes, by name, and what it asks of each.
-type seat struct {
+// candidates are the nodes that a pod could use, by name, and what it asks of each.
+type candidates struct {
 	nodes []int // of the snapshot
 	asks  []cluster.Request
 }
 
-// seat lists the nodes that have what pod asks for, held or not, and that it selects,
+// candidates returns the nodes that have what pod asks for, held or not, and that it selects,
 // tolerates and reaches.
-func (t *Cluster) seat(pod *v1.Pod, ties []VolumeTopology) seat {
-	var out seat
+func (t *Cluster) candidates(pod *v1.Pod, ties []VolumeTopology) candidates {
+	var out candidates
 	for _, n := range t.nodes {
 		i, found := t.snapshot.Find(n.Name)
 		if !found || !offers(pod, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, ties) {
@@ -85,10 +85,10 @@ func (t *Cluster) seat(pod *v1.Pod, ties []VolumeTopology) seat {
 	return out
 }
 
-func (s *seat) has(node int) bool { return slices.Contains(s.nodes, node) }
+func (s *candidates) has(node int) bool { return slices.Contains(s.nodes, node) }
 
 // reach is the same nodes, as package queue has them.
-func (s *seat) reach(t *Cluster) *queue.Reach {
+func (s *candidates) reach(t *Cluster) *queue.Reach {
 	var names []string
 	for _, n := range t.nodes {
 		if i, found := t.snapshot.Find(n.Name); found && s.has(i) {
@@ -99,7 +99,7 @@ func (s *seat) reach(t *Cluster) *queue.Reach {
 }
 
 // take places the pod on the first of its nodes that it fits on now.
-func (s *seat) take(on *cluster.Snapshot, by placement.Policy) bool {
+func (s *candidates) take(on *cluster.Snapshot, by placement.Policy) bool {
 	for k, i := range s.nodes {
 		if placement.Fit(on, i, &s.asks[k]) != placement.Fits {
 			continue
@@ -115,7 +115,7 @@ func (s *seat) take(on *cluster.Snapshot, by placement.Policy) bool {
 
 // before are the pods that wait for a node that pod could have, and come before it,
 // in their order: one more than mostAhead are the most.
-func (t *Cluster) before(pod *v1.Pod, mine *seat, pods []*v1.Pod) []seat {
+func (t *Cluster) before(pod *v1.Pod, mine *candidates, pods []*v1.Pod) []candidates {
 	tickets := request.Tickets(pods)
 	first := func(a, b *v1.Pod) int { return queue.Compare(tickets(a), tickets(b)) }
 	var ahead []*v1.Pod
@@ -128,10 +128,10 @@ func (t *Cluster) before(pod *v1.Pod, mine *seat, pods []*v1.Pod) []seat {
 	}
 	slices.SortFunc(ahead, first)
 	reach := mine.reach(t)
-	var out []seat
+	var out []candidates
 	for _, p := range ahead {
 		if queue.Compete(reach, ReachOf(p, t.nodes)) {
-			s := t.seat(p, nil)
+			s := t.candidates(p, nil)
 			if out = append(out, s); len(out) > mostAhead {
 				break
 			}
@@ -142,7 +142,7 @@ func (t *Cluster) before(pod *v1.Pod, mine *seat, pods []*v1.Pod) []seat {
 
 // endOf is what is known of the end of a pod: the latest time at which its kubelet or
 // its Job has it stopped, or when the idle rules stop its notebook.
-func endOf(pod *v1.Pod, known Ends) reasons.Holder {
+func endOf(pod *v1.Pod, known KnownEnds) reasons.Holder {
 	owner := request.OwnerOf(pod)
 	h := reasons.Holder{Name: owner.String()}
 	earlier := func(at time.Time, by reasons.EndKind) {

@@ -155,7 +155,7 @@ func TestOpening(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			pods := append(tt.held, tt.pod)
-			o := trial(t, []*v1.Node{four, two}, pods...).StartEstimate(tt.pod, pods, explain.Ends{Idle: only(tt.known, "Notebook"), Deadline: only(tt.known, "Job")}, kubetest.Started.Add(time.Second))
+			o := trial(t, []*v1.Node{four, two}, pods...).StartEstimate(tt.pod, pods, explain.KnownEnds{Idle: only(tt.known, "Notebook"), Deadline: only(tt.known, "Job")}, kubetest.Started.Add(time.Second))
 			if got := o.Text(kubetest.Started); got != tt.want {
 				t.Errorf("it says\n%s\nwant\n%s", got, tt.want)
 			}
@@ -171,7 +171,7 @@ func TestOpeningOfManyAhead(t *testing.T) {
 		pods = append(pods, kubetest.Unplaced(fmt.Sprint("p", i), 0, 1))
 	}
 	last := kubetest.Unplaced("w", time.Minute, 1)
-	o := trial(t, []*v1.Node{kubetest.Inventory("n", kubetest.A100s("n", 1), api.ResourceGPU, 1)}, pods...).StartEstimate(last, pods, explain.Ends{}, kubetest.Started)
+	o := trial(t, []*v1.Node{kubetest.Inventory("n", kubetest.A100s("n", 1), api.ResourceGPU, 1)}, pods...).StartEstimate(last, pods, explain.KnownEnds{}, kubetest.Started)
 	if o.Unknown != "more than 20 are ahead of it" || !o.AtLatest.At.IsZero() {
 		t.Errorf("it says %+v", o)
 	}
@@ -197,7 +197,7 @@ func TestOpeningIsRoom(t *testing.T) {
 		}
 		on, wants := trial(t, nodes, pods...), kubetest.Unplaced("w", 0, 1+r.Intn(4))
 		_, now := on.Fits(wants)
-		o := on.StartEstimate(wants, pods, explain.Ends{}, kubetest.Started)
+		o := on.StartEstimate(wants, pods, explain.KnownEnds{}, kubetest.Started)
 		if _, after := on.Fits(wants); now != o.Now || after != now {
 			t.Fatalf("seed %d: it fits before: %v, says %v, and fits after: %v", seed, now, o.Now, after)
 		}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"berth.dev/berth/api/kubeflow"
+)
+
+// whyWaits fills in who holds what a notebook waits for, and what would help.
+func (n *notebooks) whyWaits(ctx context.Context, nb *kubeflow.Notebook, pod *v1.Pod, r *whyReport) error {
+	nodes, pods, err := n.cluster.list(ctx, "")
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			r.When = &whyWhen{Text: "unknown: you may not see who holds these GPUs"}
+			r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.program() + " gpus`"
+			return nil
+		}
+		return err
+	}
+	own := func(p *v1.Pod) bool { return p.Namespace == nb.Namespace && p.Name == nb.Name+"-0" }
+	if i := slices.IndexFunc(pods, own); pod == nil && i >= 0 {
+		pod = pods[i]
+	}
+	wants := podOfNotebook(nb)
+	if pod != nil && pod.Spec.NodeName == "" {
+		wants = pod
+	}
+	// What the notebook itself holds is no hindrance: its pod ends before the new one.
+	pods = slices.DeleteFunc(pods, own)
+	return n.explainer().waits(ctx, r, wants, nodes, pods)
+}
+
+// prospects lists when a notebook that waits can start and what would help it, as far
+// as this user may know.
+func (n *notebooks) prospects(ctx context.Context, nb *kubeflow.Notebook) []string {
+	var r whyReport
+	if err := n.whyWaits(ctx, nb, nil, &r); err != nil {
+		return nil // a courtesy: what it waits for is told without
+	}
+	var out []string
+	if r.When != nil {
+		out = append(out, "when: "+r.When.Text)
+	}
+	for _, help := range r.Helps {
+		out = append(out, "would help: "+help)
+	}
+	return out
+}

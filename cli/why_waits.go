@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/pool"
+	"berth.dev/berth/kube/request"
+)
+
+// waits fills in why a pod without a node waits, and what would help.
+func (e *explainer) waits(ctx context.Context, r *whyReport, pod *v1.Pod, nodes []*v1.Node, pods []*v1.Pod) error {
+	notebooks, err := e.notebooks.list(ctx, true, "")
+	if err != nil {
+		notebooks = nil // which are idle is unknown then
+	}
+	now := e.o.now()
+	s := &explain.Situation{
+		Pod: pod, Nodes: nodes, Pods: pods, Volumes: e.volumeTopologies(ctx, pod), Budgets: e.budgets(ctx),
+		Ends: explain.KnownEnds{Idle: stops(notebooks), Deadline: e.deadlines(ctx)}, Idle: idleOwners(notebooks, now),
+	}
+	found, err := explain.Find(s, now)
+	if err != nil {
+		return err
+	}
+	if found.Start != nil {
+		r.starts(found.Start, now)
+	}
+	r.Obstacles, r.Scattered, r.Overtaken = found.Rejections, found.Fragmented, found.Overtaken
+	for _, h := range found.Holders {
+		o := h.Oldest.Owner
+		row := whyHolder{
+			Node: h.Node, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, User: h.Oldest.User, GPUs: whole(h.MilliGPU),
+			Since: h.Oldest.Since.UTC().Format(time.RFC3339), since: h.Oldest.Since,
+		}
+		if d, ok := s.Idle[o]; ok {
+			seconds := d.Seconds()
+			row.IdleSeconds = &seconds
+		}
+		r.Holders = append(r.Holders, row)
+	}
+	for _, relief := range found.Reliefs {
+		r.Helps = append(r.Helps, relief.String())
+	}
+	if g := pool.Start(e.growth(ctx, e.o, "", nodes), pod, s.Volumes); g != nil {
+		r.Helps = append(r.Helps, fmt.Sprintf("let pool %s grow, which %s: it then fits on a new node of it", g.Name, g))
+	}
+	for _, stop := range found.Stops {
+		r.Helps = append(r.Helps, fmt.Sprintf("stop %s, idle for %s (`%s notebook stop %s -n %s`): it then fits on %s",
+			stop.Owner, idleFor(stop.Idle), e.o.Name, stop.Owner.Name, stop.Owner.Namespace, stop.Node))
+	}
+	r.Helps = append(r.Helps, found.Blocked...)
+	return nil
+}
+
+// idleOwners returns for how long notebooks have been idle.
+func idleOwners(list []kubeflow.Notebook, now time.Time) map[request.Owner]time.Duration {
+	out := map[request.Owner]time.Duration{}
+	for i := range list {
+		if at, ok := idleSince(&list[i]); ok {
+			out[request.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = now.Sub(at)
+		}
+	}
+	return out
+}
+
+// starts notes when a pod that waits for GPUs is likely to start.
+func (r *whyReport) starts(o *reasons.Estimate, now time.Time) {
+	r.When = &whyWhen{Text: o.Text(now)}
+	at := func(b *reasons.TimeBound) string {
+		if b.At.IsZero() {
+			return ""
+		}
+		return b.At.UTC().Format(time.RFC3339)
+	}
+	r.When.AtTheLatest, r.When.Perhaps = at(&o.AtLatest), at(&o.Perhaps)
+	if o.Ahead > 0 {
+		r.When.AtTheLatest, r.When.Perhaps = "", cmp.Or(r.When.Perhaps, r.When.AtTheLatest)
+	}
+}
+
+// stops are the times at which notebooks are to be stopped for being idle.
+func stops(list []kubeflow.Notebook) map[request.Owner]time.Time {
+	out := map[request.Owner]time.Time{}
+	for i := range list {
+		if at, ok := noteTime(&list[i], api.AnnotationNotebookStopsAt); ok && state(&list[i]) != reasons.Stopped {
+			out[request.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = at
+		}
+	}
+	return out
+}
+
+// volumeTopologies reads which nodes the volumes of a pod can be used on. A volume
+// that may not be read restricts nothing.
+func (c *cluster) volumeTopologies(ctx context.Context, pod *v1.Pod) []explain.VolumeTopology {
+	var claims []*v1.PersistentVolumeClaim
+	var volumes []*v1.PersistentVolume
+	for _, name := range explain.ClaimsOf(pod) {
+		claim, err := c.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil || claim.Spec.VolumeName == "" {
+			continue
+		}
+		claims = append(claims, claim)
+		if v, err := c.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{}); err == nil {
+			volumes = append(volumes, v)
+		}
+	}
+	return explain.VolumeTopologies(pod, claims, volumes)
+}
+
+// budgets lists the disruption budgets of the cluster, none if they may not be read.
+func (c *cluster) budgets(ctx context.Context) []policyv1.PodDisruptionBudget {
+	list, err := c.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	return list.Items
+}
+
+// deadlines are the times at which Jobs end by their activeDeadlineSeconds, as far as
+// Jobs may be read.
+func (c *cluster) deadlines(ctx context.Context) map[request.Owner]time.Time {
+	list, err := c.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	out := map[request.Owner]time.Time{}
+	for i := range list.Items {
+		j := &list.Items[i]
+		if s := j.Spec.ActiveDeadlineSeconds; s != nil && j.Status.StartTime != nil {
+			out[request.Owner{Kind: "Job", Namespace: j.Namespace, Name: j.Name}] = j.Status.StartTime.Add(time.Duration(*s) * time.Second)
+		}
+	}
+	return out
+}

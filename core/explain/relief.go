@@ -1,0 +1,21 @@
+package explain
+
+import "time"
+
+// Relief is a change, one alone, with which a pod that waits would fit.
+type Relief struct {
+	Change string // such as "ask for 1 nvidia.com/gpu instead of 2"
+	Node   string // where it then fits
+}
+
+// String is the relief as a sentence.
+func (r Relief) String() string {
+	return r.Change + ": it then fits on " + r.Node + " now"
+}
+
+// MostStops is how many idle workloads are worth a check whether stopping them helps.
+const MostStops = 10
+
+// WorthStopping reports whether a workload has been idle for long enough to suggest
+// that it be stopped for another.
+func WorthStopping(idle time.Duration) bool { return idle >= 30*time.Minute }

@@ -1,0 +1,106 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/request"
+)
+
+// Situation is a pod without a node and the cluster around it, as far as it could be
+// read: what is missing is nil.
+type Situation struct {
+	Pod     *v1.Pod
+	Nodes   []*v1.Node
+	Pods    []*v1.Pod // of all namespaces
+	Volumes []VolumeTopology
+	Budgets []policyv1.PodDisruptionBudget
+	Ends    KnownEnds
+	Idle    map[request.Owner]time.Duration // for how long owners of Pods have done nothing
+}
+
+// Findings are why a pod waits, and what would help.
+type Findings struct {
+	Start      *reasons.Estimate // when it is likely to start; nil for a pod that requests no GPU
+	Rejections []Rejection       // node by node
+	Fragmented string            // enough is free, and not on one node; "" is that this is not so
+	Overtaken  string            // which smaller pods came later and started first; "" is none
+	Holders    []Held            // who holds GPUs that it could use, the oldest first
+	Reliefs    []reasons.Relief  // changes of the pod
+	Stops      []Stop            // idle owners to stop, the longest idle first
+	Blocked    []string          // disruption budgets that prevent preemption, each as a sentence
+}
+
+// Stop is an idle owner whose stop would let a pod start.
+type Stop struct {
+	Owner request.Owner
+	Idle  time.Duration
+	Node  string // where the pod then fits
+}
+
+// Find explains why the pod of s waits. Every relief and stop has been checked on the
+// cluster as it is.
+func Find(s *Situation, now time.Time) (*Findings, error) {
+	c, err := NewCluster(s.Nodes, s.Pods)
+	if err != nil {
+		return nil, fmt.Errorf("look for room for %s/%s: %w", s.Pod.Namespace, s.Pod.Name, err)
+	}
+	c.SetVolumes(s.Volumes)
+	out := &Findings{
+		Rejections: c.Rejections(s.Pod), Fragmented: c.Fragmented(s.Pod), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes),
+		Holders: c.InTheWay(s.Pod), Reliefs: c.Reliefs(s.Pod), Blocked: c.BlockingBudgets(s.Pod, s.Pods, s.Budgets),
+	}
+	if len(request.Of(s.Pod)) > 0 {
+		start := c.StartEstimate(s.Pod, s.Pods, s.Ends, now)
+		out.Start = &start
+	}
+	out.Stops = s.stops(out.Holders)
+	return out, nil
+}
+
+// stops checks, for idle owners among holders, whether the pod fits without them.
+func (s *Situation) stops(holders []Held) []Stop {
+	var idle []request.Owner
+	for _, h := range holders {
+		o := h.Oldest.Owner
+		if d, known := s.Idle[o]; known && reasons.WorthStopping(d) && !slices.Contains(idle, o) {
+			idle = append(idle, o)
+		}
+	}
+	slices.SortStableFunc(idle, func(a, b request.Owner) int { return cmp.Compare(s.Idle[b], s.Idle[a]) })
+	var out []Stop
+	for _, o := range idle[:min(len(idle), reasons.MostStops)] {
+		without, err := NewCluster(s.Nodes, slices.DeleteFunc(slices.Clone(s.Pods), func(p *v1.Pod) bool { return request.OwnerOf(p) == o }))
+		if err != nil {
+			continue
+		}
+		without.SetVolumes(s.Volumes)
+		if node, ok := without.Fits(s.Pod); ok {
+			out = append(out, Stop{Owner: o, Idle: s.Idle[o], Node: node})
+		}
+	}
+	return out
+}
+
+// Facts are what is known of a pod and of what nodes offer it. Without nodes, what
+// they offer and the pod's place in line are unknown.
+func Facts(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) reasons.Facts {
+	f := reasons.Facts{
+		Namespace: pod.Namespace, Name: pod.Name, GPUs: AmountsOf(pod), Claims: ClaimsOf(pod), Pod: PodFacts(pod, events),
+	}
+	if pod.Spec.NodeName != "" || len(nodes) == 0 {
+		return f
+	}
+	offer := OfferOf(nodes, pod)
+	f.Offer = &offer
+	if len(f.GPUs) > 0 {
+		f.Place = PlaceInLine(pod, pods, nodes)
+	}
+	return f
+}
