@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// agentProgram is the node agent. It is a program of its own: with the control
+// agentProgram is the node agent. It is a separate program: with the control
 // plane and the scheduler in it, each GPU node would pay 80 MB for nothing.
 const agentProgram = "berth-agent"
 

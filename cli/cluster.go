@@ -123,7 +123,7 @@ func (f *clusterFlags) choose() (choice, error) {
 	return choice{"", "your kubeconfig", look + "; `berth up` starts one on this machine"}, nil
 }
 
-// wants tells whether a kubeconfig has the context that --context asks for.
+// wants reports whether a kubeconfig has the context that --context asks for.
 func (f *clusterFlags) wants(path string) bool {
 	if f.overrides.CurrentContext == "" {
 		return true

@@ -64,7 +64,7 @@ func parseColumns(format string) ([]column, error) {
 	return columns, nil
 }
 
-// fullPath gives a path the braces and the dot that it may leave out.
+// fullPath adds to a path the braces and the dot that it may leave out.
 func fullPath(path string) string {
 	path = strings.TrimSuffix(strings.TrimPrefix(path, "{"), "}")
 	if !strings.HasPrefix(path, ".") && !strings.HasPrefix(path, "[") {

@@ -48,7 +48,7 @@ var notebookModes = []string{"auto", "own", "govern", "off"}
 // notebooksUsage explains --notebooks, but for its default.
 const notebooksUsage = "own (Berth runs notebooks), govern (another controller runs them and Berth stops idle ones), off, or auto (govern while Kubeflow's notebook-controller is running, else own)"
 
-// checkNotebooks refuses what is no mode; "" is none said.
+// checkNotebooks rejects an invalid mode; "" means that none is set.
 func checkNotebooks(mode string) error {
 	if mode != "" && !slices.Contains(notebookModes, mode) {
 		return usagef("invalid --notebooks %q: must be own, govern, off, or auto", mode)

@@ -42,7 +42,7 @@ func began() time.Time {
 	return processStart()
 }
 
-// detached starts the same command again in a session of its own, without
+// detached starts the same command again in a new session, without
 // stdin, stdout and stderr, and returns when it is ready or has ended.
 func (u *upCommand) detached(ctx context.Context) error {
 	self, err := os.Executable()
@@ -137,7 +137,7 @@ func (u *upCommand) child(ctx context.Context) error {
 	_ = os.Unsetenv(childVariable) // not for what this process starts
 	pipe := os.NewFile(childPipe, "parent")
 	enc := json.NewEncoder(pipe)
-	tell := func(r report) { _ = enc.Encode(r) } // nobody reads it once ready, or once the parent was killed
+	tell := func(r report) { _ = enc.Encode(r) } // not read once it is ready, or once the parent was killed
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	u.o.Step = func(name, detail string, took time.Duration) {

@@ -22,7 +22,7 @@ import (
 const systemNamespace = "kube-system"
 
 // examine lists what a doctor looks at. Nodes and pods must be readable; what else
-// cannot be is told in Unread.
+// cannot be is listed in Unread.
 func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, error) {
 	out := doctor.Cluster{Unread: map[string]string{}, Now: now}
 	var err error
@@ -93,7 +93,7 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 	return out, nil
 }
 
-// knows says whether the API server serves a kind. One that does not answer serves
+// knows reports whether the API server serves a kind. One that does not answer serves
 // none: the kind is a hint, no more.
 func (c *cluster) knows(groupVersion, kind string) bool {
 	list, err := c.Discovery().ServerResourcesForGroupVersion(groupVersion)

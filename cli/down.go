@@ -102,7 +102,7 @@ func stop(ctx context.Context, d datadir.Dir) (bool, error) {
 }
 
 // signalHolder sends a signal to the process that holds a folder. One that has ended
-// by now is no error.
+// by now is not an error.
 func signalHolder(d datadir.Dir, pid int, s syscall.Signal) error {
 	p, err := os.FindProcess(pid)
 	if err == nil {

@@ -23,7 +23,7 @@ type UsageError struct{ Err error }
 // Error is the message alone.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
 func usagef(format string, args ...any) error {
@@ -42,7 +42,7 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("cannot reach %s: %v; %s", e.Cluster, e.Err, e.Next)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // errFound ends a command whose output has said already what it found.

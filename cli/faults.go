@@ -91,7 +91,7 @@ func parseTarget(text string) (node string, index int, err error) {
 	return node, index, nil
 }
 
-// readFaults reads the annotation; what is no list of faults is an error.
+// readFaults reads the annotation; anything but a list of faults is an error.
 func readFaults(notes map[string]string) ([]fault, error) {
 	raw, ok := notes[api.AnnotationFaults]
 	if !ok || raw == "" {

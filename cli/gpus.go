@@ -101,10 +101,10 @@ type deviceRow struct {
 	Shares      int         `json:"shares,omitempty"` // into which the device is divided
 	Holders     []holderRow `json:"holders"`
 
-	free int // shares that nobody holds; 0 where only one namespace is shown
+	free int // shares that no pod uses; 0 if only one namespace is shown
 }
 
-// holderRow is who holds a device, or a share of it.
+// holderRow is the pod that holds a device, or a part of it.
 type holderRow struct {
 	Kind        string `json:"kind"`
 	Namespace   string `json:"namespace"`

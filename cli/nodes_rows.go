@@ -16,7 +16,7 @@ type nodeRow struct {
 	Busy         *float64     `json:"busy"`         // ratio 0-1; null is unknown
 	PricePerHour *float64     `json:"pricePerHour"` // dollars; null is unknown
 	HeldBy       []holdingRow `json:"heldBy"`
-	Unavailable  float64      `json:"unavailable"` // held by nobody and not free: unhealthy, or the node takes no pods
+	Unavailable  float64      `json:"unavailable"` // not held and not free: unhealthy, or the node takes no pods
 	Devices      int          `json:"devices"`     // whole GPUs, MIG devices and shares on offer
 	DevicesHeld  int          `json:"devicesHeld"`
 	Remark       string       `json:"remark,omitempty"` // why nothing is free

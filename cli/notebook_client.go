@@ -47,7 +47,7 @@ func (n *notebooks) in(namespace string) dynamic.ResourceInterface {
 	return n.client.Resource(kubeflow.Resource).Namespace(namespace)
 }
 
-// list gives the notebooks of the namespace, or of all, by namespace and name.
+// list returns the notebooks of the namespace, or of all, by namespace and name.
 func (n *notebooks) list(ctx context.Context, all bool, selector string) ([]kubeflow.Notebook, error) {
 	from := n.in(n.namespace)
 	if all {

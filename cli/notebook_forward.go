@@ -72,7 +72,7 @@ func (n *notebooks) untilReplaced(ctx context.Context, to target) error {
 	return errRestarts
 }
 
-// replaced says whether a pod ends or is another one, as far as can be read: else the
+// replaced reports whether a pod ends or is another one, as far as can be read: else the
 // connection tells.
 func (n *notebooks) replaced(ctx context.Context, to target) bool {
 	pod, err := n.CoreV1().Pods(to.namespace).Get(ctx, to.pod, metav1.GetOptions{})

@@ -135,7 +135,7 @@ func because(why string) string {
 	return ": " + why
 }
 
-// again waits before the next try, and reads the notebook anew. One that was
+// again waits before the next try, and reads the notebook again. One that was
 // stopped or deleted ends the command.
 func (n *notebooks) again(ctx context.Context, name string, tries int) (*kubeflow.Notebook, error) {
 	select {

@@ -46,8 +46,8 @@ func state(nb *kubeflow.Notebook) explain.Reason {
 	return explain.Starting
 }
 
-// begun says whether the controller has seen that a notebook is not stopped, or
-// not any more.
+// begun reports whether the controller has seen that a notebook is not stopped, or
+// no longer.
 func begun(nb *kubeflow.Notebook) bool {
 	ready, queued := nb.Status.Condition(kubeflow.ConditionReady), nb.Status.Condition(kubeflow.ConditionGPUQueued)
 	if ready == nil || queued != nil && queued.Reason == explain.QueuedStopped {
@@ -56,7 +56,7 @@ func begun(nb *kubeflow.Notebook) bool {
 	return ready.Reason != string(explain.Stopped)
 }
 
-// unscheduled says whether the pod's own condition is that it has no node.
+// unscheduled reports whether the pod's own condition is that it has no node.
 func unscheduled(nb *kubeflow.Notebook) bool {
 	c := nb.Status.Condition(string(v1.PodScheduled))
 	return c != nil && c.Status == v1.ConditionFalse
@@ -94,7 +94,7 @@ func shortPlace(nb *kubeflow.Notebook) string {
 	return short
 }
 
-// inLine says whether a notebook waits for its place.
+// inLine reports whether a notebook waits for its place.
 func inLine(nb *kubeflow.Notebook) bool {
 	c := nb.Status.Condition(kubeflow.ConditionGPUQueued)
 	return c != nil && c.Status == v1.ConditionTrue

@@ -41,7 +41,7 @@ func podSteps(name string, pod *v1.Pod) []string {
 // the notebook says what lasts.
 func (n *notebooks) followPod(ctx context.Context, name string, tell func(*v1.Pod)) {
 	for ctx.Err() == nil {
-		tell(nil) // it may have gone while nobody watched
+		tell(nil) // it may have gone while it was not watched
 		w, err := n.CoreV1().Pods(n.namespace).Watch(ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), // from no version on: what is there comes first
 		})

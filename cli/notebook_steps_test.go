@@ -47,7 +47,7 @@ func steps(stderr string) []string {
 }
 
 // TestNotebookWaitShowsTheStepsOfThePod: bound, pulling and started are shown as they
-// come, what the notebook says late is not, and a pod that goes begins anew.
+// come, what the notebook says late is not, and a pod that goes begins again.
 func TestNotebookWaitShowsTheStepsOfThePod(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := notebooks(t)

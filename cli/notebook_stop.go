@@ -99,7 +99,7 @@ func keptText(nb *kubeflow.Notebook) string {
 }
 
 // stoppedFor is why Berth has stopped a notebook; "" where it is not stopped, or
-// by somebody else.
+// by another client.
 func stoppedFor(nb *kubeflow.Notebook) string {
 	if state(nb) != explain.Stopped {
 		return ""

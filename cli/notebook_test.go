@@ -77,7 +77,7 @@ func mounts(claim string) func(*unstructured.Unstructured) {
 	}
 }
 
-// told gives the notebook the conditions GPUQueued and Ready.
+// told sets the notebook's conditions GPUQueued and Ready.
 func told(queued, place, reason, message string) func(*unstructured.Unstructured) {
 	status := func(yes bool) string {
 		if yes {

@@ -27,7 +27,7 @@ import (
 // followAgain is how long after a watch has failed the next one is begun.
 const followAgain = time.Second
 
-// errGone says that what was followed is no longer there.
+// errGone reports that the followed object no longer exists.
 var errGone = errors.New("it was deleted")
 
 // notReadyError says that a notebook was not ready in time. It is of
@@ -37,7 +37,7 @@ type notReadyError struct{ text string }
 // Error is the sentence.
 func (e *notReadyError) Error() string { return e.text }
 
-// Unwrap gives context.DeadlineExceeded.
+// Unwrap returns context.DeadlineExceeded.
 func (e *notReadyError) Unwrap() error { return context.DeadlineExceeded }
 
 // follow calls each for a notebook as it is now and after every change of it,
@@ -165,8 +165,8 @@ func (n *notebooks) untilReady(ctx context.Context, name string, patience time.D
 	return last, err
 }
 
-// settled says whether there is nothing more to wait for: the notebook is ready,
-// or cannot become so without somebody changing something.
+// settled reports whether there is nothing more to wait for: the notebook is ready,
+// or cannot become so without a change.
 func settled(nb *kubeflow.Notebook) (bool, error) {
 	s := state(nb)
 	if s == explain.Ready {
@@ -218,7 +218,7 @@ func newStateLine(w io.Writer, took func() time.Duration) *stateLine {
 	return &stateLine{w: w, tty: isTerminal(w), took: took}
 }
 
-// state shows what a notebook says, and says whether it counts: of a pod that has its
+// state shows what a notebook says, and reports whether it counts: of a pod that has its
 // node, what was said before it had is late.
 func (l *stateLine) state(nb *kubeflow.Notebook) bool {
 	l.mu.Lock()

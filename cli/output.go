@@ -63,7 +63,7 @@ func (f *outputFlags) add(cmd *cobra.Command) {
 	}
 }
 
-// object tells whether an object is to be printed, not a table or names.
+// object reports whether an object is to be printed, not a table or names.
 func (f *outputFlags) object() bool {
 	return f.format != outputTable && f.format != outputWide && f.format != outputName || f.template != ""
 }

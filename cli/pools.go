@@ -28,7 +28,7 @@ func (c *cluster) growth(ctx context.Context, o Options, selector string, nodes 
 			printf(o.Err, "warning: pools are omitted: %v\n", c.failed("list nodes", err))
 			return nil
 		}
-		nodes = pointers(all.Items) // one of a pool counts whatever else it is labelled
+		nodes = pointers(all.Items) // one of a pool counts whatever else it is labeled
 	}
 	return pool.Grow(list, nodes)
 }

@@ -83,7 +83,7 @@ func printLine(w io.Writer, text string) (int, error) {
 // printBlock writes text of Berth's own, of several lines.
 func printBlock(w io.Writer, text block) (int, error) { return io.WriteString(w, string(text)) }
 
-// onTerminal says whether w is a terminal, whatever it can do.
+// onTerminal reports whether w is a terminal, whatever it can do.
 func onTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -67,7 +67,7 @@ func (v *valuesFlags) read(o Options, path string) (*profile.File, error) {
 	return f, nil
 }
 
-// isFile says whether an argument that is a file or a profile's name is a file.
+// isFile reports whether an argument that is a file or a profile's name is a file.
 func isFile(arg string) bool {
 	if arg == "-" || strings.ContainsAny(arg, `/\`) || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
 		return true

@@ -173,7 +173,7 @@ type profileRow struct {
 	Never        bool     `json:"never"`          // not even on an empty cluster, or one that grows
 	Pool         string   `json:"pool,omitempty"` // on a new node of which it would start
 	Why          string   `json:"why,omitempty"`  // it would not start
-	// Hidden says why what the cluster has for it is not told; "" is that it is.
+	// Hidden is why its state in the cluster is not shown; "" if it is shown.
 	Hidden string `json:"hidden,omitempty"`
 }
 
@@ -272,7 +272,7 @@ func shortModels(models []string) string {
 	return strings.Join(slices.Compact(out), ",")
 }
 
-// startText says whether a profile would start now, and why not.
+// startText reports whether a profile would start now, and why not.
 func startText(r *profileRow) (word, why string) {
 	switch {
 	case r.StartsNow == nil:

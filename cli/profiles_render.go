@@ -84,7 +84,7 @@ func (r *profilesRender) run(ctx context.Context, arg string) error {
 	return r.print(out)
 }
 
-// find gives the profile of a file or of the cluster.
+// find returns the profile of a file or of the cluster.
 func (r *profilesRender) find(ctx context.Context, arg string) (*v1alpha1.NotebookProfile, error) {
 	var list []v1alpha1.NotebookProfile
 	slug := r.profile

@@ -33,7 +33,7 @@ func newProgress(w io.Writer, dir datadir.Dir, show bool) *progress {
 	return &progress{w: w, dir: dir, show: show, tty: show && isTerminal(w)}
 }
 
-// isTerminal says whether w is a terminal that colours and moving lines suit.
+// isTerminal reports whether w is a terminal that colors and moving lines suit.
 func isTerminal(w io.Writer) bool {
 	f, ok := visible.To(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""

@@ -32,7 +32,7 @@ type SchedulerOptions struct {
 	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
 	CertFile, KeyFile string // for MetricsAddr; "" is a certificate made at the start
 	Policies          bool   // apply the admission policies
-	User              string // whom they let commit devices; "" is this process's own name
+	User              string // user that they let commit devices; "" is this process's own
 	TakeOver          bool   // also where they name another user
 }
 
@@ -133,7 +133,7 @@ func untilSignal(ctx context.Context, verbosity int, run func(context.Context) e
 }
 
 // logVerbosity sends Kubernetes' log to stderr, with messages up to level v. Texts of
-// several lines are in it as others wrote them, so that it is guarded.
+// several lines are in it as others wrote them, so it is guarded.
 func logVerbosity(v int) error {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)

@@ -182,7 +182,7 @@ func joinFaults(list []fault) string {
 }
 
 // editFaults changes the faults of a simulated node, and refuses every other
-// node. It tries again where somebody else wrote the node in between.
+// node. It tries again if another client wrote the node in between.
 func (c *cluster) editFaults(ctx context.Context, name string, edit func(*v1.Node, []fault) ([]fault, error)) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		node, err := c.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -343,7 +343,7 @@ func (s *simCommand) complete(cmd *cobra.Command, args []string, _ string) ([]st
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		names, _ := c.simulatedNodes(cmd.Context()) // none to offer is no harm
+		names, _ := c.simulatedNodes(cmd.Context()) // no names to offer is fine
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp

@@ -79,7 +79,7 @@ func (s *simulateCommand) chartOf(in simulateInput, r *simulation.Report) *chart
 	return c
 }
 
-// styleOf is how charts are drawn on w: with braille and colours where it is a
+// styleOf is how charts are drawn on w: with braille and colors where it is a
 // terminal that has them, else in ASCII.
 func styleOf(w io.Writer) chart.Style {
 	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))

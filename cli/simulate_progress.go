@@ -17,7 +17,7 @@ func newRunProgress(w io.Writer) *runProgress {
 	return &runProgress{w: w, tty: isTerminal(w), began: time.Now()}
 }
 
-// show draws the line anew, ten times a second at most. Calls must not overlap.
+// show draws the line again, ten times a second at most. Calls must not overlap.
 func (p *runProgress) show(ended, runs int, done float64) {
 	now := time.Now()
 	if !p.tty || now.Sub(p.shown) < 100*time.Millisecond {

@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/internal/visible"
 )
 
-// plainWidth is how wide tables are that nobody looks at on a terminal.
+// plainWidth is the width of tables that are not printed to a terminal.
 const plainWidth = 100
 
 // screen is where a table is shown.
@@ -144,7 +144,7 @@ func fitList(lead string, parts []string, width int) string {
 // milliText writes milli-GPUs as GPUs: "6" or "2.43", a half rounded up.
 func milliText(milli int64) string { return hundredths((milli + 5) / 10) }
 
-// freeText is milliText with a half rounded down, so that what is held and
+// freeText is milliText with a half rounded down, so what is held and
 // what is free add up as shown.
 func freeText(milli int64) string { return hundredths((milli + 4) / 10) }
 

@@ -36,7 +36,7 @@ type UpOptions struct {
 	// NewKeys makes new keys before anything starts: what was handed out before is
 	// worthless then.
 	NewKeys bool
-	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
+	// AutoToleration adds to new pods that request GPUs a toleration of the taint
 	// nvidia.com/gpu:NoSchedule.
 	AutoToleration bool
 	// Notebooks is what Berth does with Notebooks: "own", "govern", "off" or "auto"; ""
@@ -50,11 +50,11 @@ type UpOptions struct {
 	HostProcesses []string
 	// HostEnv names variables that they get beside the usual ones.
 	HostEnv []string
-	// Laid is told once, when the folder and its log folder are there.
+	// Laid is called once, when the folder and its log folder exist.
 	Laid func()
-	// Died is told why, when the process is about to end at once.
+	// Died is called with the cause, when the process is about to exit.
 	Died func(error)
-	// Step is told each finished step of the start; Ready is told once.
+	// Step is called for each finished step of the start; Ready is called once.
 	Step  func(name, detail string, took time.Duration)
 	Ready func(datadir.State)
 }

@@ -30,7 +30,7 @@ func (c *cluster) watch(ctx context.Context, o Options, show func(io.Writer) err
 // openings are watches, by what they do, for as long as a context lasts.
 type openings func(ctx context.Context) map[string]func() (watch.Interface, error)
 
-// watchOn is watch for what other watches tell of.
+// watchOn is watch for the events of other watches.
 func (c *cluster) watchOn(ctx context.Context, o Options, openings openings, show func(io.Writer) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

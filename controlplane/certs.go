@@ -14,7 +14,7 @@ import (
 )
 
 // renewAfter is how long clients' certificates are used: a third of the time that they
-// hold, so that a process that could not renew them for months is not locked out.
+// hold, so a process that could not renew them for months is not locked out.
 const renewAfter = clientLife / 3
 
 // certs is every key and certificate of one control plane. Kubernetes' parts and the
@@ -36,7 +36,7 @@ type leaf struct {
 
 	by   *authority
 	file string    // under DIR/pki; "" is none
-	id   *identity // made anew at each start
+	id   *identity // made again at each start
 }
 
 // The clients of the API server in this process, by their files.
@@ -54,7 +54,7 @@ const kubeletClient = "kube-apiserver-kubelet-client"
 func (c *certs) path(name string) string { return c.dir + "/" + name }
 
 // issue loads or makes the authorities and the service account key under
-// dir/pki and signs all certificates anew, as of now.
+// dir/pki and signs all certificates again, as of now.
 func issue(dir datadir.Dir, now time.Time) (*certs, error) {
 	c := &certs{dir: dir.Join("pki")}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
@@ -141,7 +141,7 @@ func (c *certs) sign(now time.Time, which func(*leaf) bool) error {
 	return nil
 }
 
-// renew signs the certificates of clients anew if that is due, and says whether.
+// renew signs the certificates of clients again if that is due, and reports whether.
 func (c *certs) renew(now time.Time) (bool, error) {
 	if age := now.Round(0).Sub(c.signed); age < renewAfter && age > -renewAfter {
 		return false, nil

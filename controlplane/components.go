@@ -36,7 +36,7 @@ type components struct {
 	sched   *scheduleroptions.Options
 }
 
-// parse gives flags to the options of one component.
+// parse passes flags to the options of one component.
 func parse(fss cliflag.NamedFlagSets, args []string) error {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, set := range fss.FlagSets {
@@ -221,7 +221,7 @@ func (p *components) startManager(ctx context.Context, g *group) error {
 	return nil
 }
 
-// labelled runs fn in a goroutine whose CPU samples carry its component's name.
+// labeled runs fn in a goroutine whose CPU samples carry its component's name.
 func labelled(ctx context.Context, component string, fn func(context.Context)) {
 	go pprof.Do(ctx, pprof.Labels("component", component), fn)
 }

@@ -22,7 +22,7 @@ import (
 // their roles.
 const controllerUser = "berth:controller"
 
-// chooseNotebooks gives the mode of notebooks that is asked for, else the one that
+// chooseNotebooks returns the mode of notebooks that is asked for, else the one that
 // the folder had, else the one that follows the cluster.
 func chooseNotebooks(asked, had string) (string, error) {
 	switch {
@@ -51,7 +51,7 @@ func (p *plane) startControllers(ctx context.Context, g *group, client kubernete
 	return served
 }
 
-// runControllers gives the controllers their roles, brings the definitions of their
+// runControllers grants the controllers their roles, brings the definitions of their
 // kinds, closes served, and from ready on runs them until ctx ends.
 func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface, served chan<- struct{}, ready <-chan struct{}) error {
 	began := time.Now()
@@ -87,7 +87,7 @@ func notebooks(setting string) runtime.Kind {
 // grantControllers.
 func (p *plane) controllerConfig() *rest.Config { return p.clientConfig(controllerFile) }
 
-// grantControllers gives the controllers their roles, and makes those for people.
+// grantControllers grants the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
 	if err := grant(ctx, client, controllerUser, controllerUser, runtime.Rules(notebooks(""))); err != nil {
 		return err

@@ -193,7 +193,7 @@ type oneConn struct {
 	closed chan struct{}
 }
 
-// Accept gives the connection once; the second call waits for Close.
+// Accept returns the connection once; the second call waits for Close.
 func (l *oneConn) Accept() (net.Conn, error) {
 	if !l.given {
 		l.given = true

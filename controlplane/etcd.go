@@ -81,7 +81,7 @@ func startStore(ctx context.Context, dir datadir.Dir, socks string) (*embed.Etcd
 	}
 	select {
 	case <-e.Server.ReadyNotify():
-		e.Server.Cfg.ElectionTicks = patientTicks // nothing is elected any more, and requests come from now on
+		e.Server.Cfg.ElectionTicks = patientTicks // the election is over, and requests come from now on
 		return e, "unix://" + sock, nil
 	case err = <-e.Err():
 	case <-e.Server.StopNotify():
@@ -150,7 +150,7 @@ func startEtcd(cfg *embed.Config) (e *embed.Etcd, err error) {
 }
 
 // storeLog writes etcd's warnings and errors to a file. Where etcd would end
-// the process at once, the log panics instead, so that Berth can say why.
+// the process at once, the log panics instead, so Berth can say why.
 func storeLog(path string) (*zap.Logger, error) {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

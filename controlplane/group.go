@@ -18,7 +18,7 @@ const endPatience = time.Minute
 // group is the parts of a control plane that run beside one another. They share a
 // context, and the first part that ends by itself ends it: whatever waits for
 // something under that context then learns why it does not come. Only what runs is
-// waited for, and not for ever.
+// waited for, and not forever.
 type group struct {
 	end context.CancelCauseFunc
 
@@ -29,7 +29,7 @@ type group struct {
 	none    chan struct{} // closed when the group is closing and nothing runs
 }
 
-// endedError says that a part ended although nobody had told it to.
+// endedError reports that a part stopped unexpectedly.
 type endedError struct {
 	part string
 	why  error // nil where it did not say

@@ -37,7 +37,7 @@ type guard struct {
 	// scheduler alone may write berth.dev/devices; "" is that nothing is guarded
 	// or explained here.
 	scheduler string
-	// tolerate gives new pods that ask for GPUs a toleration of the GPU taint.
+	// tolerate adds to new pods that request GPUs a toleration of the GPU taint.
 	tolerate bool
 	keeper   *policies.Keeper
 }
@@ -113,7 +113,7 @@ func (g *guard) explain(ctx context.Context, a admission.Attributes, pod *core.P
 	return refusal
 }
 
-// newPod gives the pod that is created, if a is that.
+// newPod returns the pod that is created, if a is that.
 func newPod(a admission.Attributes) (*core.Pod, bool) {
 	if a.GetOperation() != admission.Create || a.GetSubresource() != "" || a.GetResource().Resource != "pods" {
 		return nil, false
@@ -133,18 +133,18 @@ func devicesOf(object any) string {
 	return ""
 }
 
-// unusual says whether a pod asks for GPUs in a way that there is something to say
+// unusual reports whether a pod asks for GPUs in a way that there is something to say
 // about: other than nvidia.com/gpu alone.
 func unusual(pod *core.Pod) bool {
 	return annotated(pod) || anyResource(pod, func(name string) bool { return name != api.ResourceGPU && request.IsGPU(name) })
 }
 
-// asksForGPU says whether a pod asks for GPUs in any form.
+// asksForGPU reports whether a pod asks for GPUs in any form.
 func asksForGPU(pod *core.Pod) bool {
 	return pod.Annotations[api.AnnotationKAIFraction] != "" || pod.Annotations[api.AnnotationKAIMemory] != "" || anyResource(pod, request.IsGPU)
 }
 
-// annotated says whether a pod has one of KAI's annotations.
+// annotated reports whether a pod has one of KAI's annotations.
 func annotated(pod *core.Pod) bool {
 	if len(pod.Annotations) == 0 {
 		return false
@@ -157,7 +157,7 @@ func annotated(pod *core.Pod) bool {
 	return false
 }
 
-// anyResource says whether a container of a pod has a limit that yes says yes to.
+// anyResource reports whether a container of a pod has a limit that yes says yes to.
 // The API server wants limits of whatever is not CPU, memory or storage.
 func anyResource(pod *core.Pod, yes func(name string) bool) bool {
 	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -172,7 +172,7 @@ func anyResource(pod *core.Pod, yes func(name string) bool) bool {
 	return false
 }
 
-// follow has the guard told of nodes, by the scheduler's informer.
+// follow informs the guard of nodes, by the scheduler's informer.
 func (g *guard) follow(nodes cache.SharedInformer) error {
 	_, err := nodes.AddEventHandler(g.keeper.Handler())
 	return err
@@ -180,7 +180,7 @@ func (g *guard) follow(nodes cache.SharedInformer) error {
 
 // guardDevices keeps committed devices to the scheduler. Where Berth's runs in
 // this process, the guard does it, and the policies that do it elsewhere are only
-// noted, so that another scheduler learns of them. When the stock scheduler comes
+// noted, so another scheduler learns of them. When the stock scheduler comes
 // back they are bound: what was committed stays as it is.
 func (p *plane) guardDevices(ctx context.Context, client kubernetes.Interface) error {
 	if p.state.Scheduler == SchedulerBerth {

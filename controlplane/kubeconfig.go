@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/internal/pause"
 )
 
-// contextName is what everything in a kubeconfig of ours is called.
+// contextName is the name of everything in our kubeconfigs.
 const contextName = "berth"
 
 // owner is the owner's entry in a kubeconfig: the certificate itself, since people

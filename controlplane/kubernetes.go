@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/internal/buildinfo"
 )
 
-// chooseKubernetes gives the version of Kubernetes whose API is served: the one that
+// chooseKubernetes returns the version of Kubernetes whose API is served: the one that
 // is asked for, else the one that the folder had. "" is the program's own, and the
 // folder then follows the program.
 func chooseKubernetes(asked, had string) (string, error) {

@@ -106,7 +106,7 @@ func dialHost(ctx context.Context, address, to string) (func(net.Conn), bool, er
 	return func(c net.Conn) { forward(c, out) }, false, nil
 }
 
-// isNode says whether host is a simulated node.
+// isNode reports whether host is a simulated node.
 func (n *clusterNetwork) isNode(p *networkParts, host string) bool {
 	if strings.HasSuffix(host, ".sim.internal") {
 		return true
@@ -189,7 +189,7 @@ func endpoint(ctx context.Context, client kubernetes.Interface, s *corev1.Servic
 	return "", fmt.Errorf("Service %s/%s has no ready endpoint for port %d", s.Namespace, s.Name, port)
 }
 
-// isReal says whether host is an address of a node that is not simulated, or of
+// isReal reports whether host is an address of a node that is not simulated, or of
 // a pod on one.
 func isReal(ctx context.Context, client kubernetes.Interface, host string) (bool, error) {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: api.LabelSimulated + "!=true", ResourceVersion: "0"})

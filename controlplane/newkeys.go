@@ -16,7 +16,7 @@ import (
 )
 
 // The folders of keys. New ones are made in draft, are whole once they are in next,
-// and count once next has become pki; those before are in last meanwhile.
+// and count once next has become pki; those before are in last in the meantime.
 const (
 	keysDraft = "pki.draft"
 	keysNext  = "pki.next"
@@ -93,7 +93,7 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// The ConfigMap by which extension API servers and metrics ports learn whom to trust.
+// The ConfigMap by which extension API servers and metrics ports learn which clients to trust.
 const (
 	trustName   = "extension-apiserver-authentication"
 	trustClient = "client-ca-file"
@@ -123,7 +123,7 @@ func (p *plane) distrustOldKeys(ctx context.Context, client kubernetes.Interface
 	}
 }
 
-// trusts says whether a ConfigMap has no other authorities than those wanted.
+// trusts reports whether a ConfigMap has no other authorities than those wanted.
 func trusts(have, want map[string]string) bool {
 	for key, pem := range want {
 		if had := have[key]; had != "" && had != pem {

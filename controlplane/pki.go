@@ -22,8 +22,8 @@ import (
 )
 
 // authority signs certificates. Its key and certificate are kept in the data folder
-// until somebody asks for new ones; everything it signs is made anew at every start,
-// and clients' certificates while the process runs, so that nothing in a long-lived
+// until new ones are requested; everything it signs is created again at every start,
+// and clients' certificates while the process runs, so nothing in a long-lived
 // folder expires but the authority itself, after a hundred years.
 type authority struct {
 	cert *x509.Certificate
@@ -32,7 +32,7 @@ type authority struct {
 }
 
 // validFrom is since when all certificates hold: long before any of them is
-// made, so that a clock that is set back locks nobody out.
+// made, so a clock that is set back does not lock clients out.
 var validFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // identity is a key with its certificate.
@@ -145,13 +145,13 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 }
 
 // How long certificates hold from when they are signed. Those that servers show are
-// signed anew at each start and are of no use to a client.
+// signed again at each start and are of no use to a client.
 const (
 	clientLife = 365 * 24 * time.Hour
 	serverLife = 10 * clientLife
 )
 
-// subject is whom a certificate is for: a server, if it has names or addresses, else
+// subject is the identity in a certificate: a server, if it has names or addresses, else
 // a client.
 type subject struct {
 	cn   string   // common name: a client's user name

@@ -17,7 +17,7 @@ const defaultPort = 16443
 
 // choosePort listens on the port of the API server: the one asked for, which
 // must be free; else the folder's last; else defaultPort; else any that is free.
-// The listener is kept and handed to the API server, so that nobody takes the
+// The listener is kept and handed to the API server, so no other process takes the
 // port in between.
 func choosePort(asked, last int) (net.Listener, error) {
 	if asked != 0 {

@@ -116,7 +116,7 @@ func chooseFleet(o Options, state datadir.State, fresh bool) (spec.Fleet, string
 	if err != nil {
 		return f, "", err
 	}
-	raw, readErr := os.ReadFile(arg) // built-in fleets are no files
+	raw, readErr := os.ReadFile(arg) // built-in fleets are not files
 	if !fresh {
 		if was, err := os.ReadFile(kept); err != nil || readErr != nil || !bytes.Equal(was, raw) {
 			return f, "", fmt.Errorf("data folder %s was created with fleet %s and keeps it: omit --fleet, "+

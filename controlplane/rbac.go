@@ -39,12 +39,12 @@ func fleetRules() []rbacv1.PolicyRule {
 	}
 }
 
-// grantFleet gives the simulated nodes their role.
+// grantFleet grants the simulated nodes their role.
 func grantFleet(ctx context.Context, client kubernetes.Interface) error {
 	return grant(ctx, client, fleetUser, fleetUser, fleetRules())
 }
 
-// grantOwner gives the owner all rights, by a binding that can be taken away, and the
+// grantOwner grants the owner all permissions, by a binding that can be removed, and the
 // precedence that the API server gives system:masters; and gives the API server those
 // that real kubelets ask it for.
 func grantOwner(ctx context.Context, client kubernetes.Interface) error {
@@ -74,7 +74,7 @@ func grantOwner(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// bind gives a ClusterRole that is there to a subject, unless a binding of that name
+// bind binds a ClusterRole that is there to a subject, unless a binding of that name
 // is there: it may have been narrowed.
 func bind(ctx context.Context, client kubernetes.Interface, name, role string, to rbacv1.Subject) error {
 	_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -88,7 +88,7 @@ func bind(ctx context.Context, client kubernetes.Interface, name, role string, t
 	return nil
 }
 
-// grantScheduler gives the scheduler what Berth's plugins need beside upstream's
+// grantScheduler grants the scheduler what Berth's plugins need beside upstream's
 // roles.
 func (p *plane) grantScheduler(ctx context.Context, client kubernetes.Interface) error {
 	if p.state.Scheduler != SchedulerBerth {

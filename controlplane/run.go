@@ -45,7 +45,7 @@ type Options struct {
 	// NewKeys makes new authorities and a new key of service accounts before anything is
 	// started: whatever was handed out before is worthless then.
 	NewKeys bool
-	// AutoToleration gives new pods that ask for GPUs a toleration of the taint
+	// AutoToleration adds to new pods that request GPUs a toleration of the taint
 	// nvidia.com/gpu:NoSchedule.
 	AutoToleration bool
 	// OtherPods is what Berth's scheduler does about pods without GPUs on GPU nodes:
@@ -64,14 +64,14 @@ type Options struct {
 	HostProcesses []string
 	// HostEnv names variables that those processes get beside the usual ones.
 	HostEnv []string
-	// Laid, if not nil, is told once, when the folder and its logs are there.
+	// Laid, if not nil, is called once, when the folder and its logs exist.
 	Laid func()
-	// Died, if not nil, is told when a part of Kubernetes ends the process at
+	// Died, if not nil, is called when a part of Kubernetes ends the process at
 	// once, which upstream does where it cannot go on.
 	Died func(error)
-	// Step is told each finished step of the start, in order. It must be quick.
+	// Step is called for each finished step of the start, in order. It must be quick.
 	Step func(name, detail string, took time.Duration)
-	// Ready is told once, when the control plane and all nodes are ready.
+	// Ready is called once, when the control plane and all nodes are ready.
 	Ready func(datadir.State)
 }
 

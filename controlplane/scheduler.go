@@ -21,7 +21,7 @@ const (
 // schedulerUser is who the scheduler is to the API server.
 const schedulerUser = "system:kube-scheduler"
 
-// chooseScheduler gives the scheduler that is asked for, else the one that the
+// chooseScheduler returns the scheduler that is asked for, else the one that the
 // folder had, else Berth's. A folder that had none was made before there was a
 // choice, and keeps the stock one.
 func chooseScheduler(asked, had string, fresh bool) (string, error) {

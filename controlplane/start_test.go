@@ -80,7 +80,7 @@ func runDamaged(ctx context.Context, dir datadir.Dir, part string, do func(*Opti
 	return errors.Join(damage, err)
 }
 
-// A part that does not start ends `berth up` with its error. It once waited for ever
+// A part that does not start ends `berth up` with its error. It once waited forever
 // for parts that nobody had told to stop.
 func TestAPartThatDoesNotStartEndsBerthUp(t *testing.T) {
 	for _, d := range damages {

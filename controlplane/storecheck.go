@@ -13,8 +13,8 @@ import (
 )
 
 // checkStore looks at the files of a store before etcd opens them: etcd answers
-// some damage by panicking on a goroutine of its own, which ends the process
-// without a word, and waits for ever where its log is gone. It opens the
+// some damage by panicking on a separate goroutine, which ends the process
+// without a word, and waits forever where its log is gone. It opens the
 // database for reading and reads the root of every bucket, no more.
 func checkStore(dir string) (err error) {
 	db := filepath.Join(dir, "member", "snap", "db")

@@ -14,7 +14,7 @@ import (
 // that is kept; a cluster at rest is worth more collections than memory; one
 // that works hard is not, but its heap grows to busyHeap at most, or to twice of
 // what is live: what a burst of work leaves behind are pages with holes, as many as
-// the heap was large, and they are not given back.
+// the heap was large, and they are not released.
 const (
 	startingGC = 400
 	mostBusyGC = 200
@@ -43,7 +43,7 @@ const (
 
 // startTuning makes garbage collection rare while the control plane starts, and
 // returns what to call when it is ready: it follows the load until the context
-// ends, and each time the process comes to rest gives back what the work needed.
+// ends, and each time the process comes to rest releases what the work needed.
 func startTuning() (followLoad func(ctx context.Context)) {
 	debug.SetGCPercent(startingGC)
 	return func(ctx context.Context) {

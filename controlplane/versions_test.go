@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// marked gives options whose storage says that it was made with a cache.
+// marked returns options whose storage says that it was made with a cache.
 type marked struct{ cached *bool }
 
 func (m marked) GetRESTOptions(schema.GroupResource, runtime.Object) (generic.RESTOptions, error) {

@@ -17,7 +17,7 @@ type Series struct {
 	Points []Point
 }
 
-// Chart is lines over common axes. Up to eight lines are told apart by colour
+// Chart is lines over common axes. Up to eight lines are distinguished by color
 // or mark; more begin again.
 type Chart struct {
 	Title  string
@@ -30,7 +30,7 @@ type Chart struct {
 // frame is the part of the plane that is shown.
 type frame struct{ x0, x1, y0, y1 float64 }
 
-// cut gives the lines from c.From on. One that begins before it gets a point
+// cut returns the lines from c.From on. One that begins before it gets a point
 // there by interpolation.
 func (c *Chart) cut() []Series {
 	out := make([]Series, len(c.Series))

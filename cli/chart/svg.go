@@ -15,8 +15,8 @@ const (
 	legendLeft, legendStep, legend = plotLeft + plotWidth + 20, 22, 30
 )
 
-// inks are the colours of lines, on light and on dark ground, and their dashes.
-// They are told apart by people who see no red or no green (Okabe and Ito 2008,
+// inks are the colors of lines, on light and on dark ground, and their dashes.
+// People who see no red or no green can distinguish them (Okabe and Ito 2008,
 // adapted), and by the dashes in print.
 var inks = []struct{ light, dark, dash string }{
 	{"#0b5cad", "#58a6ff", ""},

@@ -14,13 +14,13 @@ import (
 // Style is what the place where text is shown understands.
 type Style struct {
 	Unicode bool // braille patterns, else ASCII marks
-	Colour  bool // ANSI colours; without Unicode they are not used
+	Colour  bool // ANSI colors; without Unicode they are not used
 }
 
-// marks tell lines apart where there are no colours.
+// marks tell lines apart where there are no colors.
 const marks = "*o+x#%@&"
 
-// colours are ANSI foregrounds: blue, yellow, magenta, green, cyan, red and
+// colors are ANSI foregrounds: blue, yellow, magenta, green, cyan, red and
 // two greys, readable on black and on white.
 var colours = []int{34, 33, 35, 32, 36, 31, 90, 37}
 
@@ -94,7 +94,7 @@ func labels(series []Series, style Style) []string {
 	return out
 }
 
-// labelRows gives each line's label a row of its own, near the line's end, the
+// labelRows puts each line's label on a separate row, near the line's end, the
 // highest first; -1 where there is no room.
 func labelRows(series []Series, f frame, height int) []int {
 	order := make([]int, 0, len(series))
@@ -147,7 +147,7 @@ func axis(f frame, left, plot int, style Style) string {
 	return strings.Repeat(" ", left+1) + corner + strings.Join(marks, "") + "\n" + strings.TrimRight(string(under), " ") + "\n"
 }
 
-// paint colours text as line i.
+// paint colors text as line i.
 func (s Style) paint(i int, text string) string {
 	if !s.Colour || !s.Unicode || text == "" {
 		return text

@@ -156,7 +156,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to.proxy.ServeHTTP(w, r)
 }
 
-// welcome gives a browser its cookie, and sends it on to the address without the
+// welcome sets the browser's cookie, and sends it on to the address without the
 // token. It is a page that goes on, not a redirect: with a redirect a link on
 // another page would not bring the cookie, which is for requests of this site alone.
 func (g *Gate) welcome(w http.ResponseWriter, r *http.Request) {

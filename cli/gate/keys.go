@@ -23,7 +23,7 @@ const (
 // The first use decides what it is: a browser trades it for a cookie, after which
 // the token opens nothing, as addresses are seen in histories and lists of processes;
 // a program, which asks for no page, keeps it. Kept are hashes, looked up by
-// what a request brings, so that the time it takes says nothing of a secret.
+// what a request brings, so the time it takes says nothing of a secret.
 type keys struct {
 	mu      sync.Mutex
 	token   string                        // printed, and not used yet
@@ -92,7 +92,7 @@ func (k *keys) who(r *http.Request, cookie string, told *string) visitor {
 	return known
 }
 
-// wantsPage says whether a request is that of a browser for a page.
+// wantsPage reports whether a request is that of a browser for a page.
 func wantsPage(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
@@ -106,7 +106,7 @@ func (k *keys) admit() string {
 	return value
 }
 
-// ours says whether a token is of this gate, used or not.
+// ours reports whether a token is of this gate, used or not.
 func (k *keys) ours(token string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,7 +114,7 @@ func (k *keys) ours(token string) bool {
 	return ok
 }
 
-// strip takes the gate's secrets out of a request, so that the notebook does not see
+// strip takes the gate's secrets out of a request, so the notebook does not see
 // them. A token of the notebook's own stays.
 func (k *keys) strip(r *http.Request, cookie string) {
 	if k.ours(headerToken(r)) {

@@ -34,7 +34,7 @@ func foreign(r *http.Request, port int) string {
 	}
 }
 
-// own says whether host is a name of this machine's loopback, with the port.
+// own reports whether host is a name of this machine's loopback, with the port.
 func own(host string, port int) bool {
 	name, at, err := net.SplitHostPort(host)
 	if err != nil {
@@ -47,7 +47,7 @@ func own(host string, port int) bool {
 	return false
 }
 
-// navigates says whether a browser goes to the address as a page of its own, as by a
+// navigates reports whether a browser goes to the address as a separate page, as by a
 // link: then the page that had the link sees nothing of it.
 func navigates(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" &&

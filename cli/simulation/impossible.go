@@ -6,7 +6,7 @@ import (
 	"berth.dev/berth/sim"
 )
 
-// Impossible gives the pods that fit no node of empty, in their order.
+// Impossible returns the pods that fit no node of empty, in their order.
 func Impossible(empty *cluster.Snapshot, pods []sim.Pod) []sim.Pod {
 	never := map[cluster.Request]bool{}
 	var out []sim.Pod

@@ -16,7 +16,7 @@ import (
 // is run by a MIGPlan, not by a Plan.
 const ProtocolMIG = "mig"
 
-// Recuts are when GPUs may be cut anew, by their names in flags.
+// Recuts are when GPUs may be cut again, by their names in flags.
 var Recuts = []struct {
 	Name string
 	When cluster.Recut
@@ -40,7 +40,7 @@ type MIGReport struct {
 	Planned, Ended int // runs
 }
 
-// Partial says whether some runs were never begun.
+// Partial reports whether some runs were never begun.
 func (r *MIGReport) Partial() bool { return r.Ended < r.Planned }
 
 // MIGPolicy is the runs of one policy.

@@ -37,7 +37,7 @@ type Plan struct {
 	Loads    []float64 // ProtocolFGD takes one
 	Seeds    []int64
 	Policies []Policy
-	// Progress, if not nil, is told how many runs have ended and how much of
+	// Progress, if not nil, receives how many runs have ended and how much of
 	// all work is done, from 0 to 1. Calls do not overlap.
 	Progress func(ended, runs int, done float64)
 }
@@ -76,7 +76,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 	return p.report(jobs, results), nil
 }
 
-// one runs one simulation on a thread of its own, and measures it.
+// one runs one simulation on a separate thread, and measures it.
 func (p *Plan) one(j job, step func(arrived, total int) bool) (*Run, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

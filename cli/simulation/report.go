@@ -12,13 +12,13 @@ import (
 type Report struct {
 	Protocol string
 	Loads    []float64
-	Columns  []int // percent of GPU asked for at which allocation is told, ascending
+	Columns  []int // percent of GPU asked for at which allocation is reported, ascending
 	Policies []PolicyReport
 	Planned  int // runs
 	Ended    int // runs that went to their end
 }
 
-// Partial says whether some runs were stopped or never begun.
+// Partial reports whether some runs were stopped or never begun.
 func (r *Report) Partial() bool { return r.Ended < r.Planned }
 
 // PolicyReport is the runs of one policy.

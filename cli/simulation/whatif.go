@@ -64,7 +64,7 @@ func Add(nodes []cluster.Spec, what string) ([]cluster.Spec, string, error) {
 func addedName(model string, serial int) string { return fmt.Sprintf("added-%s-%d", model, serial) }
 
 // nodeOf makes a node like those of nodes that have model, else like a product
-// of the catalogue.
+// of the catalog.
 func nodeOf(nodes []cluster.Spec, model string, count int) (cluster.Spec, error) {
 	like := -1
 	for i := range nodes {
@@ -201,7 +201,7 @@ func Share(nodes []cluster.Spec, what string) (string, error) {
 	return fmt.Sprintf("shared %d GPUs by %d each; percentages count each share as a GPU", changed, n), nil
 }
 
-// named says whether a product is meant by a word: by its whole name, or by
+// named reports whether a product is meant by a word: by its whole name, or by
 // whole parts of it. Case does not count: "h100" means "NVIDIA H100 80GB HBM3".
 func named(product, word string) bool {
 	if strings.EqualFold(product, word) {

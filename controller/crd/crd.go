@@ -1,5 +1,5 @@
 // Package crd holds the CustomResourceDefinitions of the kinds that Berth serves,
-// and brings them to a cluster. It touches none that somebody else has put there:
+// and brings them to a cluster. It does not change those that others have installed:
 // Kubeflow's own Notebook stays as it is.
 package crd
 
@@ -34,13 +34,13 @@ var files embed.FS
 // FieldManager is whose fields the API server takes what Install writes for.
 const FieldManager = "berth"
 
-// managed is the value of label api.LabelManagedBy on a definition of ours.
+// managed is the value of label api.LabelManagedBy on our definitions.
 const managed = "berth"
 
 // Resource is customresourcedefinitions, as the API server names them.
 var Resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"} //nolint:gochecknoglobals // a constant
 
-// Definitions gives the definitions, in the order of their names. They are the
+// Definitions returns the definitions, in the order of their names. They are the
 // caller's to change.
 func Definitions() ([]*unstructured.Unstructured, error) {
 	names, err := fs.Glob(files, "*.yaml")
@@ -130,7 +130,7 @@ func Install(ctx context.Context, cfg *rest.Config) ([]Installed, error) {
 	for _, u := range list {
 		foreign, err := apply(ctx, client, u)
 		if apierrors.IsForbidden(err) && listed(disco, u) {
-			foreign, err = true, nil // somebody who may has put it there
+			foreign, err = true, nil // someone with permission has installed it
 		}
 		if err != nil {
 			return nil, fmt.Errorf("install definition %s: %w", u.GetName(), err)
@@ -149,7 +149,7 @@ func Install(ctx context.Context, cfg *rest.Config) ([]Installed, error) {
 	return done, nil
 }
 
-// apply writes a definition unless somebody else's is there, or just this one: the
+// apply writes a definition unless a foreign one is there, or just this one: the
 // API server takes a tenth of a second of CPU to apply one that changes nothing.
 func apply(ctx context.Context, client dynamic.Interface, u *unstructured.Unstructured) (foreign bool, err error) {
 	crds := client.Resource(Resource)
@@ -174,7 +174,7 @@ func apply(ctx context.Context, client dynamic.Interface, u *unstructured.Unstru
 	return false, err
 }
 
-// stamp notes on a definition what it says, so that one of which something was
+// stamp notes on a definition what it says, so one of which something was
 // taken out is told from it.
 func stamp(u *unstructured.Unstructured) error {
 	raw, err := json.Marshal(u.Object)
@@ -192,7 +192,7 @@ func stamp(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// covers says whether has, as JSON, is all that want says: what the API server has
+// covers reports whether has, as JSON, is all that want says: what the API server has
 // added to objects is left out of the comparison.
 func covers(want, has any) bool {
 	switch w := want.(type) {
@@ -211,14 +211,14 @@ func covers(want, has any) bool {
 	return fmt.Sprint(want) == fmt.Sprint(has) // 1 may be an int64 or a float64
 }
 
-// listed says whether the API server lists the stored version of a definition.
+// listed reports whether the API server lists the stored version of a definition.
 func listed(client discovery.DiscoveryInterface, u *unstructured.Unstructured) bool {
 	group, plural, versions := served(u)
 	got, err := client.ServerResourcesForGroupVersion(group + "/" + versions[0])
 	return err == nil && has(got, plural)
 }
 
-// has says whether a resource is in a list of the API server's.
+// has reports whether a resource is in a list of the API server's.
 func has(list *metav1.APIResourceList, plural string) bool {
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
 }
@@ -246,7 +246,7 @@ func await(ctx context.Context, client discovery.DiscoveryInterface, group, plur
 	return nil
 }
 
-// served gives the group, the plural name and the served versions of a definition.
+// served returns the group, the plural name and the served versions of a definition.
 func served(u *unstructured.Unstructured) (group, plural string, versions []string) {
 	group, _, _ = unstructured.NestedString(u.Object, "spec", "group")
 	plural, _, _ = unstructured.NestedString(u.Object, "spec", "names", "plural")

@@ -13,8 +13,8 @@ import (
 )
 
 // story is what the loop does to one notebook: it records, warns, takes the warning
-// back as somebody works, loses the server, warns again, stops it, and records anew
-// when its user has brought it back. Where anew is set, each failed write is the end of
+// back as somebody works, loses the server, warns again, stops it, and records again
+// when its user has brought it back. Where again is set, each failed write is the end of
 // a process. It gives the number of writes of the loop.
 func (s *stage) story(anew bool) int {
 	s.t.Helper()
@@ -54,7 +54,7 @@ func (s *stage) story(anew bool) int {
 	if s.annotations("a")[api.AnnotationStopped] != "" {
 		s.t.Fatal("it is stopped before its time")
 	}
-	let(90 * time.Minute) // stopped: a new process may begin to count anew
+	let(90 * time.Minute) // stopped: a new process may begin to count again
 	a := s.annotations("a")
 	if a[api.AnnotationStopped] == "" || a[api.AnnotationNotebookStoppedFor] == "" || len(a) != 2 {
 		s.t.Errorf("two hours after it was last used its annotations are %v, want it stopped, and why, and nothing else", a)
@@ -70,7 +70,7 @@ func (s *stage) story(anew bool) int {
 	return s.writes
 }
 
-// warned says whether of all that was told before a stop a warning was the last.
+// warned reports whether of all that was told before a stop a warning was the last.
 func (s *stage) warned() bool {
 	told := slices.DeleteFunc(slices.Clone(s.events), func(e string) bool { return strings.HasPrefix(e, "StoppedIdle:") })
 	return len(told) > 0 && strings.HasPrefix(told[len(told)-1], "IdleWarning:")

@@ -24,7 +24,7 @@ import (
 const (
 	scrapeSize = 16 << 20               // bytes of an exporter's metrics
 	scrapeLife = 400 * time.Millisecond // for which a scrape serves all notebooks of its node
-	// Which exporters there are is asked for anew when it is that old, or when a
+	// Which exporters there are is asked for again when it is that old, or when a
 	// node seems to have none.
 	exportersLife  = 5 * time.Minute
 	exportersRetry = 30 * time.Second
@@ -194,7 +194,7 @@ func (g *gauges) fetch(ctx context.Context, from endpoint) (raw []byte, status i
 	return fetch(ctx, g.client, g.root+from.path+"/proxy/metrics", scrapeSize, header)
 }
 
-// moved has the exporters listed anew, as one does not answer: but not at once if
+// moved has the exporters listed again, as one does not answer: but not at once if
 // they just were.
 func (g *gauges) moved() {
 	g.mu.Lock()

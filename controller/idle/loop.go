@@ -33,7 +33,7 @@ const (
 )
 
 // loop looks at all notebooks that a policy may stop, each once in its period.
-// Where no notebook has such a policy it waits for a change, and asks nobody.
+// Where no notebook has such a policy it waits for a change, and sends no requests.
 type loop struct {
 	reader   client.Reader // of the cache
 	writer   client.Client
@@ -53,7 +53,7 @@ type entry struct {
 	looked   time.Time // the last look; zero is none
 	next     time.Time // the next
 	failures int       // looks without an answer, one after another
-	warned   bool      // an event told of the warning that stands
+	warned   bool      // an event reported the current warning
 	told     string    // problems of its policy that an event told
 	unknown  string    // why its use is not known, as an event told
 }
@@ -214,14 +214,14 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 	return due, nil
 }
 
-// left says whether a notebook that is not looked at has annotations of the loop.
+// left reports whether a notebook that is not looked at has annotations of the loop.
 func (l *loop) left(n *kubeflow.Notebook, e *entry) bool {
 	a := n.Annotations
 	return a[api.AnnotationNotebookStopsAt] != "" || a[api.AnnotationNotebookStoppedFor] != "" ||
 		(a[api.AnnotationLastActivity] != "" || a[api.AnnotationActivityCheck] != "") && l.keeps(e)
 }
 
-// keeps says whether the record of activity on a notebook is the loop's to take away:
+// keeps reports whether the record of activity on a notebook is the loop's to take away:
 // where Kubeflow's controller runs notebooks, only while this process looks at it, as
 // that controller may stop idle ones by the same record.
 func (l *loop) keeps(e *entry) bool {
@@ -268,7 +268,7 @@ func wordsOf(a map[string]string) rules.Words {
 	}
 }
 
-// readySince tells whether a pod is ready, and since when.
+// readySince reports whether a pod is ready, and since when.
 func readySince(pod *corev1.Pod) (bool, time.Time) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {

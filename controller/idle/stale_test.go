@@ -17,7 +17,7 @@ import (
 // governed is the mode in which Kubeflow's controller runs notebooks.
 func governed() runtime.Mode { return runtime.Govern }
 
-// recorded says whether a notebook says when something last happened in it.
+// recorded reports whether a notebook says when something last happened in it.
 func (s *stage) recorded(name string) bool {
 	a := s.annotations(name)
 	if (a[api.AnnotationLastActivity] == "") != (a[api.AnnotationActivityCheck] == "") {
@@ -71,7 +71,7 @@ func TestTheRecordGoesWithThePolicy(t *testing.T) {
 }
 
 // TestTheRecordOfKubeflowIsLeftToIt: where Kubeflow's controller runs notebooks it may
-// stop idle ones itself, by the same record. To take that away would have it begin anew.
+// stop idle ones itself, by the same record. To take that away would have it begin again.
 func TestTheRecordOfKubeflowIsLeftToIt(t *testing.T) {
 	for _, policy := range []string{"never", "soon"} {
 		s := newStage(t, named("a", map[string]string{
@@ -88,7 +88,7 @@ func TestTheRecordOfKubeflowIsLeftToIt(t *testing.T) {
 
 // TestTheRecordGoesWhileNobodyAnswers: while it cannot be told whether a notebook is
 // used, none is recorded. When it answers again what this process has seen counts on;
-// there is no GPU here, which might have been in use meanwhile.
+// there is no GPU here, which might have been in use in the meantime.
 func TestTheRecordGoesWhileNobodyAnswers(t *testing.T) {
 	s := newStage(t, named("a", nil), podOf("a", corev1.ConditionTrue))
 	s.kernel["a"], s.gauged = "idle", rules.Absent

@@ -159,7 +159,7 @@ func makeService(nb *kubeflow.Notebook, target int64) map[string]any {
 	}
 }
 
-// childMeta is the metadata of a child: owned by the notebook, so that it goes with
+// childMeta is the metadata of a child: owned by the notebook, so it goes with
 // it, and before it where it is deleted in the foreground, as Kubeflow's UI does.
 func childMeta(nb *kubeflow.Notebook) map[string]any {
 	return map[string]any{

@@ -18,14 +18,14 @@ import (
 )
 
 // CacheOptions says what of a cluster the controllers of notebooks watch and keep:
-// notebooks, what is labelled as theirs, and events of type Warning. Fields that
-// nobody here reads are dropped before they are kept, so that a thousand notebooks
+// notebooks, what is labeled as theirs, and events of type Warning. Fields that
+// nobody here reads are dropped before they are kept, so a thousand notebooks
 // cost a few megabytes. Objects read from such a cache must therefore never be
 // written back, and not be changed: they are the cache's own.
 func CacheOptions() cache.Options {
 	ours, err := labels.NewRequirement(api.LabelNotebook, selection.Exists, nil)
 	if err != nil {
-		panic(fmt.Sprintf("label %s: %v", api.LabelNotebook, err)) // a constant that is no label
+		panic(fmt.Sprintf("label %s: %v", api.LabelNotebook, err)) // a constant that is not a valid label
 	}
 	marked, shared := labels.NewSelector().Add(*ours), true
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
@@ -93,7 +93,7 @@ func slimContainers(list []corev1.Container) []corev1.Container {
 	return out
 }
 
-// slimEvent keeps of events what is told again: those of pods and StatefulSets.
+// slimEvent keeps of events what is reissued: those of pods and StatefulSets.
 func slimEvent(o any) (any, error) {
 	e, ok := o.(*corev1.Event)
 	if !ok {

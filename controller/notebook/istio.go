@@ -152,7 +152,7 @@ func (p *pass) putRoute(ctx context.Context, want *unstructured.Unstructured) (b
 // makeVirtualService routes the notebook's prefix to its Service.
 func makeVirtualService(nb *kubeflow.Notebook, o *Options, kind schema.GroupVersionKind) *unstructured.Unstructured {
 	prefix := Prefix(nb.Namespace, nb.Name) + "/"
-	set, _ := headersOf(nb) // what cannot be read is left out, and told of
+	set, _ := headersOf(nb) // what cannot be read is omitted, and reported
 	m := childMeta(nb)
 	m["name"] = "notebook-" + nb.Namespace + "-" + nb.Name
 	return &unstructured.Unstructured{Object: map[string]any{

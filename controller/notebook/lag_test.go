@@ -35,7 +35,7 @@ func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...clie
 }
 
 // lag makes the reconciler read from a copy from now on; it gives what brings the
-// copy up to date. Like the cache, the copy has only what is labelled as a
+// copy up to date. Like the cache, the copy has only what is labeled as a
 // notebook's.
 func (w *world) lag() (catchUp func()) {
 	l := &lagging{WithWatch: w.api}

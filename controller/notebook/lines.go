@@ -32,7 +32,7 @@ type lines struct {
 
 func newLines() *lines { return &lines{lines: reasons.NewLines(), moved: make(chan struct{}, 1)} }
 
-// fill reads all pods of notebooks once, so that the first pass after a start knows
+// fill reads all pods of notebooks once, so the first pass after a start knows
 // the whole line: without those of which their notebook says that waiting will not
 // help.
 func (l *lines) fill(ctx context.Context, c client.Reader, o *Options, s *scene) error {

@@ -136,7 +136,7 @@ func replicas(s *appsv1.StatefulSet) int32 {
 	return *s.Spec.Replicas
 }
 
-// drifted says whether somebody has changed the StatefulSet since Berth wrote it.
+// drifted reports whether another client has changed the StatefulSet since Berth wrote it.
 // While the process runs, its generation tells. For what was changed before it
 // started its content does: what is not as it should be, but not what was added
 // where Berth says nothing, as that may be the API server's doing.
@@ -152,7 +152,7 @@ func (p *pass) drifted() bool {
 	return false
 }
 
-// alike says whether has is all that want says, whatever defaults it has beside.
+// alike reports whether has is all that want says, whatever defaults it has beside.
 func alike(want, has *corev1.PodTemplateSpec) bool {
 	return maps.Equal(want.Labels, has.Labels) && maps.Equal(want.Annotations, has.Annotations) &&
 		equality.Semantic.DeepDerivative(want.Spec, has.Spec)

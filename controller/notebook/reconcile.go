@@ -72,7 +72,7 @@ func NewReconciler(c client.Client, reader client.Reader, o Options, now func() 
 	}
 }
 
-// remember gives what is kept of a notebook; of an earlier one of its name nothing
+// remember returns what is kept of a notebook; of an earlier one of its name nothing
 // is.
 func (r *Reconciler) remember(nb *kubeflow.Notebook) *memory {
 	r.mu.Lock()
@@ -131,7 +131,7 @@ func (p *pass) run(ctx context.Context) error {
 		return err
 	}
 	if p.pod != nil {
-		p.mem.since = p.now() // what the API server refused before is no news
+		p.mem.since = p.now() // what the API server rejected before is not news
 	}
 	if invalid != nil {
 		p.facts.Invalid = invalid.Error()

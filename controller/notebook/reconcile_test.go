@@ -379,7 +379,7 @@ func TestImagesAreRemarkedOnBeforeTheWait(t *testing.T) {
 // rows: JH-37
 
 // TestANotebookThatWaitsForDaysStaysWaiting: no time that passes makes a failure of a
-// wait. Its cause stays told, nothing is written meanwhile, and it starts when there is
+// wait. Its cause stays told, nothing is written in the meantime, and it starts when there is
 // room.
 func TestANotebookThatWaitsForDaysStaysWaiting(t *testing.T) {
 	w := newWorld(t)

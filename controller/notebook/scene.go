@@ -16,7 +16,7 @@ const (
 	podsFor  = 2 * time.Second
 )
 
-// scene is the cluster's nodes and pods, read when somebody asks and not watched:
+// scene is the cluster's nodes and pods, read on demand and not watched:
 // few notebooks need them. They are read from the API server's own cache, and
 // forgotten soon.
 type scene struct {

@@ -23,7 +23,7 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
-// fill gathers what is to be told of the notebook.
+// fill gathers what the status of the notebook shows.
 func (p *pass) fill(ctx context.Context) error {
 	f := &p.facts
 	f.Namespace, f.Name = p.nb.Namespace, p.nb.Name
@@ -116,7 +116,7 @@ func (c *children) podOr(pod *corev1.Pod) *corev1.Pod {
 }
 
 // change notes what the next pod will have that this one has not, while a
-// StatefulSet that has been written anew waits for it to go.
+// StatefulSet that has been written again waits for it to go.
 func (p *pass) change() {
 	if p.made == nil || p.facts.Waits != "" || p.made.want.Replicas == 0 || p.set == nil {
 		return
@@ -171,7 +171,7 @@ func (p *pass) old() *kubeflow.NotebookStatus {
 
 // say writes the status if anything in it but the times of probes has changed, and
 // before that the events that go with the change: they are named after what they
-// tell, so that none is told twice when the write has to be tried again.
+// tell, so none is told twice when the write has to be tried again.
 func (p *pass) say(ctx context.Context) error {
 	old, now := p.old(), p.status()
 	if equalStatus(old, now) {
@@ -196,8 +196,8 @@ func (p *pass) say(ctx context.Context) error {
 	return nil
 }
 
-// hold says whether a status need not be written yet: it says that the notebook
-// starts or pulls, which mostly is over before anybody has read it. It is written
+// hold reports whether a status need not be written yet: it says that the notebook
+// starts or pulls, which is usually over before it is read. It is written
 // after a second. That one is ready no longer is written at once.
 func (p *pass) hold(old, now *kubeflow.NotebookStatus) bool {
 	reason := reasons.Reason(conditionOf(now, kubeflow.ConditionReady).Reason)
@@ -285,9 +285,9 @@ func timeOf(t time.Time) *metav1.Time {
 	return &out
 }
 
-// equalStatus says whether now says nothing that was not said: nothing differs but when
+// equalStatus reports whether now says nothing that was not said: nothing differs but when
 // it was looked at, or GPUs where there are none yet. The API server may drop those, and
-// they are no reason to write each time.
+// they do not justify a write each time.
 func equalStatus(was, now *kubeflow.NotebookStatus) bool {
 	return (was.GPUs == "" || was.GPUs == now.GPUs) && was.ReadyReplicas == now.ReadyReplicas && equality.Semantic.DeepEqual(was.ContainerState, now.ContainerState) &&
 		slices.EqualFunc(was.Conditions, now.Conditions, func(x, y kubeflow.NotebookCondition) bool {

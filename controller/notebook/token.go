@@ -54,7 +54,7 @@ func takeToken(container map[string]any, token string) {
 	container["env"] = append(slices.Clone(env), map[string]any{"name": view.TokenVariable, "value": token})
 }
 
-// named says whether a variable has a name.
+// named reports whether a variable has a name.
 func named(name string) func(any) bool {
 	return func(e any) bool {
 		m, _ := e.(map[string]any)

@@ -117,7 +117,7 @@ func TestTheRoleIsWhatIsAskedFor(t *testing.T) {
 	w.restart()
 	w.settleWith(asking("nb", 1))
 
-	// A Service that is not labelled is not in the cache; nor is a StatefulSet.
+	// A Service that is not labeled is not in the cache; nor is a StatefulSet.
 	key := types.NamespacedName{Namespace: namespace, Name: "nb"}
 	var set appsv1.StatefulSet
 	var service corev1.Service

@@ -61,7 +61,7 @@ func freed() predicate.Predicate {
 	}
 }
 
-// greater says whether there is more of anything in a than in b.
+// greater reports whether there is more of anything in a than in b.
 func greater(a, b corev1.ResourceList) bool {
 	for name, q := range a {
 		if other, ok := b[name]; ok && q.Cmp(other) > 0 {
@@ -77,7 +77,7 @@ func greater(a, b corev1.ResourceList) bool {
 }
 
 // ofQuota are the notebooks of a quota's namespace that a quota keeps from having a
-// pod. They are to be tried anew.
+// pod. They are to be tried again.
 func (r *Reconciler) ofQuota(ctx context.Context, o client.Object) []reconcile.Request {
 	var list kubeflow.NotebookList
 	if err := r.client.List(ctx, &list, client.InNamespace(o.GetNamespace())); err != nil {

@@ -201,7 +201,7 @@ func (w *world) warn(kind, name string, uid types.UID, reason, message string) {
 	}))
 }
 
-// schedule gives every pod that has room the node, the oldest first, and says of
+// schedule binds every pod that fits to the node, the oldest first, and says of
 // the others that they have none.
 func (w *world) schedule() {
 	w.t.Helper()
@@ -383,5 +383,5 @@ func (w *world) told(name string) []string {
 	return out
 }
 
-// alike says whether two specs of a StatefulSet are equal.
+// alike reports whether two specs of a StatefulSet are equal.
 func alike(a, b appsv1.StatefulSetSpec) bool { return equality.Semantic.DeepEqual(a, b) }

@@ -29,7 +29,7 @@ import (
 const owner = client.FieldOwner(Name)
 
 // createSet makes the StatefulSet. One that is there and is this notebook's, but
-// not labelled so, is another controller's of the same contract: it is taken over.
+// not labeled so, is another controller's of the same contract: it is taken over.
 func (p *pass) createSet(ctx context.Context) error {
 	if err := p.remark(ctx); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (p *pass) createSet(ctx context.Context) error {
 		return p.refused(err)
 	}
 	if !p.mine(live, "StatefulSet") || live.Labels[api.LabelNotebook] == p.nb.Name {
-		return nil // if it is labelled, the cache is only late
+		return nil // if it is labeled, the cache is only late
 	}
 	p.set = live
 	key, pod := client.ObjectKeyFromObject(p.nb), &corev1.Pod{}
@@ -67,7 +67,7 @@ func (p *pass) createSet(ctx context.Context) error {
 	return p.updateSet(ctx)
 }
 
-// updateSet writes the StatefulSet anew, over the version that was read.
+// updateSet writes the StatefulSet again, over the version that was read.
 func (p *pass) updateSet(ctx context.Context) error {
 	if p.set.Spec.Template.Annotations[api.AnnotationNotebookSpec] != p.made.want.Mark {
 		if err := p.remark(ctx); err != nil {
@@ -178,7 +178,7 @@ func bare(s *appsv1.StatefulSet) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
 }
 
-// serve makes the Service what it should be, and says whether it is there.
+// serve makes the Service what it should be, and reports whether it is there.
 func (p *pass) serve(ctx context.Context) (bool, error) {
 	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(p.made.service)}
 	if p.service == nil {
@@ -203,7 +203,7 @@ func (p *pass) serve(ctx context.Context) (bool, error) {
 	return err == nil, p.refused(err)
 }
 
-// same says whether a Service serves what it should, and nothing else.
+// same reports whether a Service serves what it should, and nothing else.
 func same(want *unstructured.Unstructured, has *corev1.Service) bool {
 	var w corev1.Service
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(want.Object, &w); err != nil {
@@ -213,7 +213,7 @@ func same(want *unstructured.Unstructured, has *corev1.Service) bool {
 		equality.Semantic.DeepDerivative(w.Spec.Ports, has.Spec.Ports)
 }
 
-// mine says whether an object that has the notebook's name is of this notebook. If
+// mine reports whether an object that has the notebook's name is of this notebook. If
 // not it is left alone, and why is noted.
 func (p *pass) mine(o client.Object, kind string) bool {
 	if metav1.IsControlledBy(o, p.nb) {
@@ -280,7 +280,7 @@ func (p *pass) room(ctx context.Context) (rules.Room, string) {
 	return rules.RoomNo, why
 }
 
-// remark says what is to be said of the images before anybody waits for them.
+// remark returns the warnings about images, before their pull is awaited.
 func (p *pass) remark(ctx context.Context) error {
 	containers := slices.Concat(p.made.pod.Spec.InitContainers, p.made.pod.Spec.Containers)
 	for i := range containers {

@@ -70,7 +70,7 @@ func TestServeWithoutTLS(t *testing.T) {
 }
 
 // TestServeWithTLS asks without an identity: health is for everybody, and metrics
-// are not. Nobody answers at the API server, so that nobody is known.
+// are not. Nobody answers at the API server, so nobody is known.
 func TestServeWithTLS(t *testing.T) {
 	dir := t.TempDir()
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("controllers.example", nil, nil)
