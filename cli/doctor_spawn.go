@@ -78,7 +78,7 @@ func outcome(user string, f *spawn.Facts, found []finding.Finding) string {
 	return fmt.Sprintf("notebook %s for %s would start now", f.Object.Name, user)
 }
 
-// spawnFacts reads what a start needs. What may not be read is noted; an error is a
+// spawnFacts reads what a start needs. Objects that the user cannot read are noted; an error is a
 // cluster that does not answer.
 func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.Facts, error) {
 	f := &spawn.Facts{User: wish.user, Space: n.namespace, Profile: wish.name, Unread: map[string]string{}, Now: n.o.now()}
@@ -152,7 +152,7 @@ func (n *notebooks) readProfile(ctx context.Context, f *spawn.Facts, wish *profi
 	return nil
 }
 
-// readRights asks whether the user and whoever asks may make notebooks.
+// readRights asks whether the user and the caller may create notebooks.
 func (n *notebooks) readRights(ctx context.Context, f *spawn.Facts) {
 	may := authorizationv1.ResourceAttributes{Namespace: n.namespace, Verb: "create", Group: kubeflow.Group, Resource: "notebooks"}
 	mine, err := n.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
@@ -207,7 +207,7 @@ func (n *notebooks) readSpace(ctx context.Context, f *spawn.Facts) error {
 	return nil
 }
 
-// inTrouble says whether a notebook in a state does not get ready by waiting.
+// inTrouble reports whether a notebook in a state does not get ready by waiting.
 func inTrouble(s reasons.Reason) bool {
 	switch s { //nolint:exhaustive // the rest is well, or on its way
 	case reasons.Ready, reasons.Starting, reasons.Pulling, reasons.Queued, reasons.Stopped, reasons.Restarting, reasons.Terminating:
@@ -231,7 +231,7 @@ func (n *notebooks) tryPod(ctx context.Context, f *spawn.Facts) (refusal, unread
 	return err.Error(), ""
 }
 
-// mayNot says whether whoever asks lacks a right in the namespace.
+// mayNot reports whether the caller lacks a permission in the namespace.
 func (n *notebooks) mayNot(ctx context.Context, verb, resource string) bool {
 	got, err := n.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: n.namespace, Verb: verb, Resource: resource}},

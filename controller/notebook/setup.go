@@ -39,7 +39,7 @@ const (
 type Options struct {
 	// Domain is the cluster's DNS domain, for VirtualServices; "" is cluster.local.
 	Domain string
-	// FSGroup gives pods without any security context the fsGroup 100, as Kubeflow
+	// FSGroup sets, for pods without any security context, the fsGroup 100, as Kubeflow
 	// does unless ADD_FSGROUP is false.
 	FSGroup bool
 	// Istio makes VirtualServices, if the cluster has that kind.
