@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,23 +18,28 @@ import (
 
 // store is pods by UID with their resourceVersion, listed two at a time.
 type store struct {
+	mu    sync.Mutex // guards the rest
 	pods  []metav1.PartialObjectMetadata
 	lists int
 }
 
 func (s *store) put(uid string, version int) {
 	p := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid, Namespace: "n", ResourceVersion: strconv.Itoa(version)}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.pods = append(s.pods, p)
 }
 
 func (s *store) list(_ context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.lists++
 	if !strings.Contains(o.FieldSelector, "spec.nodeName!=") {
 		return nil, fmt.Errorf("field selector %q asks for pods that are not bound", o.FieldSelector)
 	}
 	from, _ := strconv.Atoi(o.Continue)
 	to := min(len(s.pods), from+2)
-	page := &metav1.PartialObjectMetadataList{Items: s.pods[from:to]}
+	page := &metav1.PartialObjectMetadataList{Items: slices.Clone(s.pods[from:to])}
 	if to < len(s.pods) {
 		page.Continue = strconv.Itoa(to)
 	}
@@ -52,7 +59,13 @@ func TestCatchUp(t *testing.T) {
 		s.put("c", 100)
 		s.put("d", 98)
 		cache := map[types.UID]string{"a": "7", "b": "99", "c": "99"}
-		cached := func(uid types.UID) (string, bool) { v, ok := cache[uid]; return v, ok }
+		var mu sync.Mutex // guards cache
+		cached := func(uid types.UID) (string, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			v, ok := cache[uid]
+			return v, ok
+		}
 		done := make(chan error, 1)
 		go func() { done <- catchUp(t.Context(), s.list, cached) }()
 		time.Sleep(100 * time.Millisecond)
@@ -62,7 +75,9 @@ func TestCatchUp(t *testing.T) {
 			t.Fatalf("it was content with pod c as it was before: %v", err)
 		default:
 		}
+		mu.Lock()
 		cache["c"] = "100"
+		mu.Unlock()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -78,7 +93,10 @@ func TestCatchUpAsksAgain(t *testing.T) {
 			done <- catchUp(t.Context(), s.list, func(uid types.UID) (string, bool) { return "4", uid == "other" })
 		}()
 		time.Sleep(askAgain / 2)
+		synctest.Wait()
+		s.mu.Lock()
 		s.pods = nil
+		s.mu.Unlock()
 		s.put("other", 4) // the last written was deleted
 		if err := <-done; err != nil {
 			t.Error(err)

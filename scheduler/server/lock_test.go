@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,17 +17,22 @@ import (
 // lease is a lock in memory, whose API server can stop taking renewals.
 type lease struct {
 	resourcelock.Interface
+	mu      sync.Mutex // guards the rest
 	record  *resourcelock.LeaderElectionRecord
 	refuses bool
 }
 
 func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	raw, err := json.Marshal(l.record)
 	copied := *l.record
 	return &copied, raw, err
 }
 
 func (l *lease) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.refuses && r.HolderIdentity != "" {
 		return errors.New("no answer")
 	}
@@ -76,12 +82,15 @@ func TestTheLeaseIsKeptUntilWritesAreAnswered(t *testing.T) {
 					elect(ctx, t, kept)
 				}()
 				time.Sleep(5 * time.Second)
-				if l.record.HolderIdentity != "me" {
-					t.Fatalf("the lease is held by %q, want me", l.record.HolderIdentity)
-				}
+				synctest.Wait()
+				l.mu.Lock()
 				before := *l.record
-				kept.free.Store(tt.free)
 				l.refuses = tt.lost
+				l.mu.Unlock()
+				if before.HolderIdentity != "me" {
+					t.Fatalf("the lease is held by %q, want me", before.HolderIdentity)
+				}
+				kept.free.Store(tt.free)
 				if !tt.lost {
 					stop()
 				}
