@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// bare says whether this machine has no NVIDIA GPU: then a driver that cannot be read
+// bare reports whether this machine has no NVIDIA GPU: then a driver that cannot be read
 // is no fault, and the agent of a DaemonSet that runs on every node just waits.
 func (a *agent) bare() bool {
 	return a.o.FakeFile == "" && noGPU(os.DirFS("/sys"))
 }
 
-// noGPU says whether no device of the PCI bus is a display controller of NVIDIA's.
+// noGPU reports whether no device of the PCI bus is a display controller of NVIDIA's.
 // sys is /sys. A machine without that bus has none.
 //
 // Source: PCI Code and ID Assignment Specification, base class 03; NVIDIA is 0x10de.

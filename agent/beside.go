@@ -14,7 +14,7 @@ type others struct {
 	resources map[string]bool // that they serve
 }
 
-// any says whether there are some.
+// any reports whether there are some.
 func (o *others) any() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -108,7 +108,7 @@ func (c *cluster) hear(n *v1.Node) {
 	}
 }
 
-// marked gives the GPUs that the node's inventory says are unhealthy by an Xid.
+// marked returns the GPUs that the node's inventory says are unhealthy by an Xid.
 func marked(n *v1.Node) []nvml.Event {
 	list, err := devices.Inventory(n)
 	if err != nil {

@@ -31,7 +31,7 @@ func (a *agent) chooseFirst() (refused bool) {
 	return !c.InForce
 }
 
-// waitForSettings has all begin anew with the first settings that are not refused.
+// waitForSettings has all begin again with the first settings that are not refused.
 func (a *agent) waitForSettings(g *group) {
 	come := make(chan struct{})
 	told := sync.OnceFunc(func() { close(come) })

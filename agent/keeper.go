@@ -65,7 +65,7 @@ type keeper struct {
 	probed   chan probed
 }
 
-// request asks the loop to offer anew, with refresh after a new snapshot.
+// request asks the loop to offer again, with refresh after a new snapshot.
 type request struct {
 	refresh bool
 	done    chan struct{} // closed when it is done
@@ -238,7 +238,7 @@ func (k *keeper) event(e nvml.Event) {
 }
 
 // recall marks again what an earlier agent had marked: a restart of the agent proves
-// nothing of a GPU. Nobody is told anew.
+// nothing of a GPU. Nobody is told again.
 func (k *keeper) recall(marks []nvml.Event) {
 	var changed []string
 	for _, e := range marks {
@@ -253,7 +253,7 @@ func (k *keeper) recall(marks []nvml.Event) {
 }
 
 // changed tells of devices whose verdict changed without an event of the driver's,
-// and offers anew.
+// and offers again.
 func (k *keeper) changed(uuids []string) {
 	k.tell(uuids)
 	if len(uuids) > 0 {
@@ -311,11 +311,11 @@ func (k *keeper) Drain(uuid string) (release func()) {
 	}
 }
 
-// Reoffer offers anew where what faulty gives has changed. It returns when that is
+// Reoffer offers again where what faulty gives has changed. It returns when that is
 // done, or the keeper has ended.
 func (k *keeper) Reoffer() { k.ask(context.Background(), false) }
 
-// Refresh reads the driver anew and offers what it says. It returns when that is
+// Refresh reads the driver again and offers what it says. It returns when that is
 // done, or ctx or the keeper has ended.
 func (k *keeper) Refresh(ctx context.Context) error {
 	k.ask(ctx, true)

@@ -195,7 +195,7 @@ func TestNothingIsOfferedBeforeTheConfigurationIsKnown(t *testing.T) {
 	})
 }
 
-// A GPU stayed unhealthy until the plugin was started anew:
+// A GPU stayed unhealthy until the plugin was started again:
 // NVIDIA/k8s-device-plugin#1014.
 func TestAnXidTakesAGPUAwayUntilItIsProvenWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -155,7 +155,7 @@ func (n podNames) uids() func(namespace, name string) string {
 	return func(namespace, name string) string { return by[key{namespace, name}] }
 }
 
-// labels gives the labels of pods by UID, as they are at the call.
+// labels returns the labels of pods by UID, as they are at the call.
 func (n podNames) labels() func(podUID string) map[string]string {
 	list, err := n.source.Pods(context.Background(), false)
 	by := make(map[string]map[string]string, len(list))

@@ -31,7 +31,7 @@ type Options struct {
 	// Child is the program that owns the driver, with its arguments: berth-nvml.
 	Child []string
 	// FakeFile is the text file of GPUs that do not exist and that Child serves; the
-	// node is labelled so. "" is real ones.
+	// node is labeled so. "" is real ones.
 	FakeFile string
 	// FakeDevices are devices of the node that FakeFile may give to containers, as
 	// fakegpu.CheckDevices has them.

@@ -88,7 +88,7 @@ func newCounter(t *testing.T, mode bool) (*counter, []nvml.GPU) {
 	return c, gpus
 }
 
-// offered gives the healthy devices of the node's offer by resource, and the
+// offered returns the healthy devices of the node's offer by resource, and the
 // names of the others.
 func (c *counter) offered() (well map[string]int, ill []string) {
 	well = map[string]int{}

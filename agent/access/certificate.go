@@ -91,7 +91,7 @@ func markOf(path string) mark {
 	return mark{info.Size(), info.ModTime()}
 }
 
-// get gives the certificate. Files that are wrong after a change leave the one before.
+// get returns the certificate. Files that are wrong after a change leave the one before.
 func (p *pair) get() (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -110,7 +110,7 @@ func sent(req *http.Request) (token, audience string) {
 	return strings.TrimSpace(token), ""
 }
 
-// ask gives what is known of a token, or asks the API server.
+// ask returns what is known of a token, or asks the API server.
 func (r *reviewer) ask(ctx context.Context, token, audience string) (known, error) {
 	key := sha256.Sum256([]byte(audience + "\x00" + token))
 	now := r.now()

@@ -13,7 +13,7 @@ import (
 // mostPasswords is how many right passwords are remembered: a hash costs 70 ms.
 const mostPasswords = 64
 
-// nobodysHash is compared with where a user is not known, so that the time of an answer
+// nobodysHash is compared with where a user is not known, so the time of an answer
 // does not tell who is: bcrypt of nothing, with the usual cost.
 var nobodysHash = sync.OnceValue(func() []byte {
 	hash, err := bcrypt.GenerateFromPassword(nil, bcrypt.DefaultCost)

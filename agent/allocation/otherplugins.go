@@ -15,7 +15,7 @@ import (
 
 var errNotRead = errors.New("not read yet")
 
-// SetOtherPlugin says whether another device plugin serves GPUs of this node. That
+// SetOtherPlugin reports whether another device plugin serves GPUs of this node. That
 // one does not know of shares by memory: a GPU of which a pod has some GiB is free
 // to it. When it has gone, what it allocated is counted before anything is offered.
 func (n *Node) SetOtherPlugin(serves bool) {

@@ -73,7 +73,7 @@ func nvidiaDefault() string {
 }
 
 // Every configuration of NVIDIA's default file is read, and each is possible on
-// every product of the catalogue that has its profiles.
+// every product of the catalog that has its profiles.
 func TestNVIDIAsDefaultConfiguration(t *testing.T) {
 	file, err := config.ParseMIG("config.yaml", []byte(nvidiaDefault()))
 	if err != nil || len(file.Faults)+len(file.Remarks) > 0 {
@@ -98,7 +98,7 @@ func TestNVIDIAsDefaultConfiguration(t *testing.T) {
 			}
 		}
 	}
-	// 189 GB and 95 GB are of a product that the catalogue lacks.
+	// 189 GB and 95 GB are of a product that the catalog lacks.
 	for _, name := range slices.Sorted(maps.Keys(file.Configs)) {
 		if !used[name] && !slices.Contains([]string{"all-disabled", "all-enabled", "all-7g.189gb", "all-3g.95gb", "all-4g.95gb"}, name) {
 			t.Errorf("%s is for no product", name)

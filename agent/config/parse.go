@@ -70,7 +70,7 @@ func read(name string, doc *yaml.Node, over []Value) (*parser, *strictyaml.Error
 	return p, nil
 }
 
-// Check says whether the GPUs of n can be shared as s says, in the words of
+// Check reports whether the GPUs of n can be shared as s says, in the words of
 // NVIDIA's device plugin: MPS with MIG or with too many replicas, and MIG
 // devices that strategy single cannot offer. It is sharing.Check.
 func Check(s gpu.Sharing, n gpu.Node) error { return sharing.Check(n.GPUs, s) }

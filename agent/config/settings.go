@@ -87,10 +87,10 @@ type Plugin struct {
 	ContainerDriverRoot string
 }
 
-// Has says whether one of the strategies is in force.
+// Has reports whether one of the strategies is in force.
 func (p Plugin) Has(strategy string) bool { return slices.Contains(p.DeviceListStrategy, strategy) }
 
-// CDIOnly says whether every strategy is one of CDI's: then containers get no
+// CDIOnly reports whether every strategy is one of CDI's: then containers get no
 // NVIDIA_VISIBLE_DEVICES and no device nodes from the kubelet.
 func (p Plugin) CDIOnly() bool {
 	return !p.Has(ListEnvvar) && !p.Has(ListVolumeMounts) && len(p.DeviceListStrategy) > 0
@@ -98,7 +98,7 @@ func (p Plugin) CDIOnly() bool {
 
 // GFD is flags.gfd of the file: GPU Feature Discovery's own. The agent writes
 // labels when they change and needs none of them; OutputFile and
-// MachineTypeFile are honoured.
+// MachineTypeFile are honored.
 type GFD struct {
 	Oneshot           bool
 	NoTimestamp       bool          // leave out the label gfd.timestamp
@@ -155,7 +155,7 @@ func Resolve(name string, data []byte, over []Value) (Settings, []string, error)
 	return p.out, p.warnings, nil
 }
 
-// Clone gives a copy that shares nothing with s.
+// Clone returns a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
 	s.Replicas, s.Devices = maps.Clone(s.Replicas), maps.Clone(s.Devices)
 	for name, devices := range s.Devices {

@@ -128,7 +128,7 @@ func (p *parser) entry(path string, r shared) *strictyaml.Error {
 // subdomain is the part of a resource name after the slash (RFC 1123).
 var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// resource gives the full name of a resource.
+// resource returns the full name of a resource.
 func (p *parser) resource(path, name string) (string, *strictyaml.Error) {
 	const prefix = "nvidia.com/"
 	full := prefix + strings.TrimPrefix(name, prefix)

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/agent/deviceplugin"
 )
 
-// report gives the median and the 99th percentile of times as metrics.
+// report returns the median and the 99th percentile of times as metrics.
 func report(b *testing.B, times []time.Duration) {
 	b.Helper()
 	slices.Sort(times)

@@ -14,7 +14,7 @@ import (
 )
 
 // Complaints about capacity that is 0, or is that of devices which are no
-// longer there, after a kubelet restarts or a GPU is cut anew. The tests that
+// longer there, after a kubelet restarts or a GPU is cut again. The tests that
 // are named after issues do what the people who wrote them did.
 
 const (

@@ -2,7 +2,7 @@ package deviceplugin
 
 import "time"
 
-// Quick gives delays at which a test need not wait, and checks the same.
+// Quick sets delays at which a test need not wait, and checks the same.
 func (o Options) Quick() Options {
 	o.times = o.withDefaults().times
 	o.times.settle, o.times.back, o.times.drain = 20*time.Millisecond, 50*time.Millisecond, time.Second

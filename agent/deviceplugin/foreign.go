@@ -40,7 +40,7 @@ type foreign struct {
 // hold, the healthy devices of each resource by their IDs.
 const checkpointName = "kubelet_internal_checkpoint"
 
-// lookAt gives the plugin that lives at a socket, and nil if none does. gone
+// lookAt returns the plugin that lives at a socket, and nil if none does. gone
 // is called from another goroutine when its connection ends.
 //
 // It asks for the plugin's options and nothing else. ListAndWatch would tell
@@ -56,7 +56,7 @@ func lookAt(ctx context.Context, path string, gone func()) *foreign {
 	return f
 }
 
-// answering gives a connection to the plugin at a socket, and nil if there is
+// answering returns a connection to the plugin at a socket, and nil if there is
 // no such file, nobody listens, or who listens is no device plugin.
 func answering(ctx context.Context, path string) *grpc.ClientConn {
 	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSocket == 0 {
@@ -130,7 +130,7 @@ func (p *plugin) forgive() {
 }
 
 // comeBack takes the resource again, if the other plugin has gone indeed and
-// not only begun anew.
+// not only begun again.
 func (p *plugin) comeBack(ctx context.Context, now time.Time) {
 	if p.foreign == nil {
 		return
@@ -196,7 +196,7 @@ func (p *plugin) yieldUnseen(ctx context.Context, ids []string) {
 		p.resource, ids[0]))
 }
 
-// registered gives the healthy devices that the kubelet has for the resource:
+// registered returns the healthy devices that the kubelet has for the resource:
 // the IDs of those that were never ours, sorted, and the number of the rest.
 func (p *plugin) registered() (others []string, ours int, err error) {
 	raw, err := input.ReadFile(filepath.Join(p.opts.Dir, checkpointName), input.State)
@@ -218,7 +218,7 @@ func (p *plugin) registered() (others []string, ours int, err error) {
 	return others, all - len(others), nil
 }
 
-// strangers gives the sockets of other plugins: those made since we registered,
+// strangers returns the sockets of other plugins: those made since we registered,
 // as one that takes our place most likely was, and if there are none, all.
 // They do not say which resource they are of.
 func (p *plugin) strangers() []string {

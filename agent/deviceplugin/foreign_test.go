@@ -13,7 +13,7 @@ import (
 	"berth.dev/berth/agent/deviceplugin/kubelettest"
 )
 
-// reports gives what Options.Foreign is told, in order.
+// reports returns what Options.Foreign is told, in order.
 type reports chan string
 
 func (r reports) tell(resource, detail string) { r <- resource + ": " + detail }
@@ -180,7 +180,7 @@ func TestAKubeletRestartDoesNotMakeThemFight(t *testing.T) {
 	k := start(t, dir)
 	p := nvidia(dir, "nvidia-gpu.sock")
 	run(t, p)
-	// Long enough for the other to begin anew, however slow the machine is.
+	// Long enough for the other to begin again, however slow the machine is.
 	serve(t, deviceplugin.Options{Dir: dir, Foreign: r.tell}.Returning(5*time.Second), offering(gpus, "gpu", 8))
 	r.await(t, theirs)
 	for range 5 {

@@ -45,20 +45,20 @@ func (l *list) mute(on bool) {
 	l.muted = on
 }
 
-// get gives the devices and a channel that is closed when there are others.
+// get returns the devices and a channel that is closed when there are others.
 func (l *list) get() (devices []Device, changed <-chan struct{}, muted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.devices, l.changed, l.muted
 }
 
-// healthy says whether any device of the list is.
+// healthy reports whether any device of the list is.
 func (l *list) healthy() bool {
 	devices, _, _ := l.get()
 	return slices.ContainsFunc(devices, func(d Device) bool { return d.Healthy })
 }
 
-// inOrder gives the devices by ID, each ID once: the kubelet keeps a set.
+// inOrder returns the devices by ID, each ID once: the kubelet keeps a set.
 func inOrder(devices []Device) []Device {
 	out := slices.Clone(devices)
 	slices.SortStableFunc(out, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })

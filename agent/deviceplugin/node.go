@@ -19,7 +19,7 @@ type Device struct {
 // Its methods are called from many goroutines at once. Errors reach users in
 // pod statuses and events, so they are sentences that say what to do.
 type Node interface {
-	// Offers gives the devices by resource name, such as nvidia.com/gpu. A
+	// Offers returns the devices by resource name, such as nvidia.com/gpu. A
 	// resource without devices stays registered with capacity 0; one that is
 	// missing is withdrawn from the kubelet.
 	Offers() map[string][]Device

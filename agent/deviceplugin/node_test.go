@@ -222,7 +222,7 @@ func awaitFile(t testing.TB, path string, ok func(os.FileInfo, error) bool) {
 	}
 }
 
-// sockets gives the names of the sockets in a folder, beside the kubelet's.
+// sockets returns the names of the sockets in a folder, beside the kubelet's.
 func sockets(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -121,7 +121,7 @@ func (p *plugin) run(ctx context.Context) {
 	}
 }
 
-// next gives the time of the earliest timer, and zero when none is armed: a
+// next returns the time of the earliest timer, and zero when none is armed: a
 // plugin that is registered sleeps until something happens.
 func (p *plugin) next() time.Time {
 	var at time.Time
@@ -133,7 +133,7 @@ func (p *plugin) next() time.Time {
 	return at
 }
 
-// due says whether a timer has run out, and if so disarms it.
+// due reports whether a timer has run out, and if so disarms it.
 func due(at *time.Time, now time.Time) bool {
 	if at.IsZero() || at.After(now) {
 		return false

@@ -21,7 +21,7 @@ import (
 // anew, which ends the waiting at once.
 var errAway = errors.New("the kubelet cannot be reached")
 
-// longer gives the next delay after a failure.
+// longer returns the next delay after a failure.
 func (p *plugin) longer() time.Duration {
 	p.delay = min(max(2*p.delay, p.opts.times.first), p.opts.times.most)
 	return p.delay
@@ -122,7 +122,7 @@ func (p *plugin) register(ctx context.Context) error {
 	return nil
 }
 
-// connect gives a connection to the kubelet that is open.
+// connect returns a connection to the kubelet that is open.
 func (p *plugin) connect(ctx context.Context, path string) (*grpc.ClientConn, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: there is no kubelet.sock in %s; either it does not run, or another directory is mounted here", errAway, p.opts.Dir)

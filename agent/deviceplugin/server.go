@@ -59,7 +59,7 @@ func (s *server) listen(path string) error {
 	return nil
 }
 
-// intact says whether the kubelet finds the server at its socket.
+// intact reports whether the kubelet finds the server at its socket.
 func (s *server) intact() bool { return s.sock != nil && s.sock.intact() }
 
 // stop ends the server and removes its socket. With a drain, calls under way
@@ -158,7 +158,7 @@ func (s *server) leave() {
 	}
 }
 
-// GetPreferredAllocation gives the node's choice. It is a hint, so an error
+// GetPreferredAllocation returns the node's choice. It is a hint, so an error
 // in it must not cost a pod its start: the kubelet then chooses by itself.
 func (s *server) GetPreferredAllocation(ctx context.Context, r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
 	out := &v1beta1.PreferredAllocationResponse{}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Serving gives the socket in a kubelet's folder at which a device plugin of NVIDIA's
+// Serving returns the socket in a kubelet's folder at which a device plugin of NVIDIA's
 // answers now, whatever it serves; "" is none. It is for those who do not follow what
 // Options.Foreign is told.
 func Serving(ctx context.Context, dir string) string {

@@ -87,7 +87,7 @@ func listen(path string) (*socket, error) {
 	return &socket{Listener: l, path: path, made: made}, nil
 }
 
-// intact says whether the file is still the one that was made.
+// intact reports whether the file is still the one that was made.
 func (s *socket) intact() bool {
 	info, err := os.Lstat(s.path)
 	return err == nil && sameFile(info, s.made)
@@ -106,7 +106,7 @@ func sameFile(a, b os.FileInfo) bool {
 	return a != nil && b != nil && os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }
 
-// served says whether a process accepts connections at path.
+// served reports whether a process accepts connections at path.
 func served(path string) bool {
 	d := net.Dialer{Timeout: time.Second}
 	conn, err := d.DialContext(context.Background(), "unix", path)
@@ -134,7 +134,7 @@ func removeStale(dir, prefix string) error {
 	return nil
 }
 
-// dial gives a connection to the gRPC server at a unix socket. It is opened by
+// dial returns a connection to the gRPC server at a unix socket. It is opened by
 // the first call, or by Connect, and never closed for being idle.
 func dial(path string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+filepath.Base(path),

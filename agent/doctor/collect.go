@@ -92,7 +92,7 @@ func (t tree) cards() []Card {
 	return out
 }
 
-// modules gives those that matter, with the modules that use each.
+// modules returns those that matter, with the modules that use each.
 func (t tree) modules() map[string]string {
 	matter := []string{"nvidia", "nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia_peermem", "nvidia_fs", "gdrdrv", "nouveau", "vfio_pci"}
 	out := map[string]string{}
@@ -122,7 +122,7 @@ var libraryDirs = []string{
 	"/home/kubernetes/bin/nvidia/lib64", "/run/nvidia/driver/usr/lib64", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu", "/opt/nvidia/lib64",
 }
 
-// library gives the version of libnvidia-ml.so.1, which is in the name of the
+// library returns the version of libnvidia-ml.so.1, which is in the name of the
 // file that it links to, or else that of the newest file.
 func (t tree) library() string {
 	const prefix = "libnvidia-ml.so."

@@ -67,7 +67,7 @@ func enableCDI(r Runtime) string {
 	return fmt.Sprintf("set enable_cdi = true under [plugins.%q] in %s and restart containerd", plugin, file)
 }
 
-// judgeDefault says whether NVIDIA's runtime is the default one. NVIDIA's
+// judgeDefault reports whether NVIDIA's runtime is the default one. NVIDIA's
 // device plugin does not find the driver where it is not; the agent needs no
 // such runtime.
 //

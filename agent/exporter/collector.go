@@ -34,12 +34,12 @@ type Sources struct {
 	// PodLabels gives, for one scrape, the labels of pods by UID; nil of one that is
 	// not known. It is asked only with CollectorOptions.PodLabels.
 	PodLabels func() func(podUID string) map[string]string
-	// Container gives the name of a container of a pod by its ID; "" is unknown.
+	// Container returns the name of a container of a pod by its ID; "" is unknown.
 	// nil knows none: then what runs in a pod is its first container's.
 	Container func(podUID, id string) string
 	Healthy   func(uuid string) bool // of GPUs and MIG devices; nil is always
 	Counters  func() Counters        // nil is none
-	// Bare says that the node has no GPU at all, so that a driver which does not
+	// Bare says that the node has no GPU at all, so a driver which does not
 	// answer is no error. nil is never.
 	Bare func() bool
 }
@@ -127,7 +127,7 @@ func (c *Collector) Scrape(ctx context.Context) ([]byte, error) {
 	return text, err
 }
 
-// Page gives one scrape; the bytes are not to be changed, nor to be read after done.
+// Page returns one scrape; the bytes are not to be changed, nor to be read after done.
 // Of a driver that does not answer there is an error only while no GPU has ever been
 // seen: else the scrape says so in berth_nvml_up and has no readings. A node without
 // GPUs has Berth's own counters alone.

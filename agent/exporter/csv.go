@@ -114,7 +114,7 @@ func ParseFields(name string, data []byte) (Fields, []Fault) {
 	return out, faults
 }
 
-// readLine gives the columns of a line; none of a comment or a blank line.
+// readLine returns the columns of a line; none of a comment or a blank line.
 func readLine(line string) ([]string, error) {
 	r := csv.NewReader(strings.NewReader(line))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord, r.LazyQuotes = '#', true, -1, true

@@ -10,7 +10,7 @@ import (
 // field is one metric of dcgm-exporter.
 type field struct {
 	name, kind, help string
-	// whole gives an integer, ratio a floating point number.
+	// whole writes an integer, ratio a floating point number.
 	whole func(*Device) int64
 	ratio func(*Device) float64
 	// measure is set in place of whole and ratio where the value is in Device.More, at
@@ -69,7 +69,7 @@ func number(yes bool) int64 {
 }
 
 // xidLabels are dcgm-exporter's err_code and err_msg. The words of the second are
-// NVIDIA's catalogue's, as Berth has them elsewhere.
+// NVIDIA's catalog's, as Berth has them elsewhere.
 func xidLabels(b []byte, d *Device) []byte {
 	message := "No Error"
 	if d.Reading.Xid != 0 {

@@ -80,7 +80,7 @@ func gpuResource(name string, more []string) bool {
 	return strings.HasPrefix(name, "nvidia.com/") || slices.Contains(more, name)
 }
 
-// beside gives the holders of the kubelet's whose containers are not in the agent's
+// beside returns the holders of the kubelet's whose containers are not in the agent's
 // own table.
 func beside(own, kubelet []Holder) []Holder {
 	type container struct{ namespace, pod, container string }

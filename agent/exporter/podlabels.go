@@ -26,7 +26,7 @@ var ours = map[string]bool{ //nolint:gochecknoglobals // a table
 	"container_name": true, "pod_namespace": true, "pod_name": true, "err_code": true, "err_msg": true,
 }
 
-// of gives the labels of a pod under names that Prometheus takes, in their order: what
+// of returns the labels of a pod under names that Prometheus takes, in their order: what
 // is neither letter nor digit becomes an underscore, as with dcgm-exporter. Labels
 // whose names are taken are left out; of two that become one, the first key is it.
 func (l PodLabels) of(labels map[string]string) []label {
@@ -69,7 +69,7 @@ func labelName(key string) string {
 	return name
 }
 
-// labelled puts the labels of pods on holders, of the pods that are known.
+// labeled puts the labels of pods on holders, of the pods that are known.
 func (c *Collector) labelled(by map[string][]Pod) {
 	if !c.o.PodLabels.On || c.s.PodLabels == nil {
 		return

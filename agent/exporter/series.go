@@ -15,7 +15,7 @@ type series struct {
 // stays as it is when the arena grows.
 type arena struct{ b []byte }
 
-// cut gives what f appends.
+// cut returns what f appends.
 func (a *arena) cut(f func(b []byte) []byte) []byte {
 	from := len(a.b)
 	a.b = f(a.b)

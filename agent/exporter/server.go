@@ -94,7 +94,7 @@ type handler struct {
 	zips  chan *zipped  // one is kept: its tables take most of a megabyte
 }
 
-// Handler gives what Serve serves.
+// Handler returns what Serve serves.
 func Handler(o ServeOptions) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -127,7 +127,7 @@ func (f *field) append(b []byte, o *Options, d *Device, s *series) []byte {
 // millionths is what ratios are divided in: the text has six decimals.
 const millionths = 1e6
 
-// divide gives the part of each pod, none or one for each, and what is left for
+// divide returns the part of each pod, none or one for each, and what is left for
 // the device's own series; of ratios in millionths.
 func (f *field) divide(d *Device, whole int64, ratio float64) (parts []int64, rest int64) {
 	if !f.isWhole() {

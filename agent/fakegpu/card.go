@@ -153,7 +153,7 @@ func (c *card) reset() {
 	c.describe()
 }
 
-// device gives the MIG device at a place, in the order of starts.
+// device returns the MIG device at a place, in the order of starts.
 func (c *card) device(place *int) string {
 	if place == nil || *place >= len(c.g.MIG) {
 		return ""

@@ -30,7 +30,7 @@ type cdiNode struct {
 	HostPath string `json:"hostPath,omitempty"`
 }
 
-// CDI gives a specification with the device nodes of the file. Each device also
+// CDI returns a specification with the device nodes of the file. Each device also
 // sets an environment variable of its own, BERTH_FAKE_GPU_<index> or
 // BERTH_FAKE_GPU_<index>_<GI>_<CI>, to its UUID.
 func (l *Library) CDI() ([]byte, error) {

@@ -61,7 +61,7 @@ func read[T any](d *device, symbol string, f func(gpu.Reading) T) (T, error) {
 	return whole(d, symbol, func(c *card) (T, error) { return f(d.l.read(c, "")), nil })
 }
 
-// find gives the card of a UUID, or nil.
+// find returns the card of a UUID, or nil.
 func (l *Library) find(uuid string) *card {
 	for _, c := range l.cards {
 		if c.g.UUID == uuid {
@@ -75,7 +75,7 @@ func (l *Library) isLost(c *card) bool {
 	return slices.ContainsFunc(l.file.Lost, func(x Change) bool { return x.GPU == c.index && l.holds(x.After) })
 }
 
-// loads gives what runs on a card.
+// loads returns what runs on a card.
 func (l *Library) loads(c *card) []Load {
 	var out []Load
 	for i, w := range l.file.Work {
@@ -101,7 +101,7 @@ func (l *Library) bind() {
 	}
 }
 
-// read gives what a card, or its MIG device, shows now.
+// read returns what a card, or its MIG device, shows now.
 func (l *Library) read(c *card, mig string) gpu.Reading {
 	now := time.Now()
 	if have, ok := c.reading[mig]; ok && now.Sub(have.at) < fresh {
@@ -210,7 +210,7 @@ func (l *Library) nodes(c *card, mig string) []DeviceNode {
 	return out
 }
 
-// migDevice gives the MIG device of a UUID that is known to be there.
+// migDevice returns the MIG device of a UUID that is known to be there.
 func (c *card) migDevice(uuid string) gpu.MIGDevice {
 	return c.g.MIG[slices.IndexFunc(c.g.MIG, func(m gpu.MIGDevice) bool { return m.UUID == uuid })]
 }

@@ -19,7 +19,7 @@ type eventSet struct {
 }
 
 // NewEventSet is nvmlEventSetCreate. Unlike with NVML, Xids that came while there
-// was no set wait for this one, so that a file that has one at once does not
+// was no set wait for this one, so a file that has one at once does not
 // depend on who is first.
 func (l *Library) NewEventSet() (nvml.EventSet, error) {
 	if err := l.enter("nvmlEventSetCreate", nil); err != nil {
@@ -65,7 +65,7 @@ func (s *eventSet) Wait(timeout time.Duration) (nvml.EventData, error) {
 	return nvml.EventData{}, nvml.Timeout
 }
 
-// take gives what is there, if anything.
+// take returns what is there, if anything.
 func (s *eventSet) take() (e nvml.EventData, err error, ok bool) {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *Library) raise(x Xid) {
 	}
 }
 
-// away says whether the GPU at a place of the file was lost or taken out.
+// away reports whether the GPU at a place of the file was lost or taken out.
 func (l *Library) away(place int) bool {
 	return slices.ContainsFunc(slices.Concat(l.file.Lost, l.file.Removed), func(c Change) bool { return c.GPU == place && l.holds(c.After) })
 }

@@ -148,7 +148,7 @@ func Parse(name string, data []byte, devices ...string) (File, error) {
 	return f, nil
 }
 
-// product gives the product of a group.
+// product returns the product of a group.
 func (g Group) product() (gpu.Product, error) {
 	if p, ok := gpu.Find(g.Product); ok {
 		return p, nil

@@ -182,13 +182,13 @@ func (l *Library) due() {
 	})
 }
 
-// falls says whether something that happens once does so now.
+// falls reports whether something that happens once does so now.
 func (l *Library) falls(after time.Duration, now time.Time) bool {
 	at := l.base.Add(after)
 	return at.After(l.fired) && !at.After(now)
 }
 
-// holds says whether something that lasts has begun. It does so with the Xids of
+// holds reports whether something that lasts has begun. It does so with the Xids of
 // its moment, not before they were raised.
 func (l *Library) holds(after time.Duration) bool { return !l.base.Add(after).After(l.fired) }
 
@@ -245,7 +245,7 @@ func (l *Library) driverVersion() string {
 	return "570.124.06"
 }
 
-// ready says whether calls can reach the driver at all.
+// ready reports whether calls can reach the driver at all.
 func (l *Library) ready() error {
 	switch {
 	case l.version == "":
@@ -311,7 +311,7 @@ func (l *Library) DeviceCount() (int, error) {
 	return len(l.present()), nil
 }
 
-// Device gives the GPU at an index among those that are in the node now. A lost
+// Device returns the GPU at an index among those that are in the node now. A lost
 // one has a handle; its calls fail.
 func (l *Library) Device(index int) (nvml.Device, error) {
 	if err := l.enter("nvmlDeviceGetHandleByIndex_v2", nil); err != nil {

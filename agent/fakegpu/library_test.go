@@ -292,7 +292,7 @@ func TestXidsComeAtTheirTime(t *testing.T) {
 		if !slices.Equal(xids, []int{94, 94, 31, 31}) {
 			t.Errorf("last Xids: %v, want 94 94 31 31", xids)
 		}
-		// The driver goes: Watch ends, so that the process does.
+		// The driver goes: Watch ends, so the process does.
 		l.Apply(parse(t, h100+"driver: {unloaded: true}"))
 		if err := <-done; !errors.Is(err, nvml.ErrReload) {
 			t.Errorf("Watch = %v, want ErrReload", err)
@@ -373,7 +373,7 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	if diff := cmp.Diff(want, d.Snapshot()); diff != "" {
 		t.Errorf("in the next process (-before +after):\n%s", diff)
 	}
-	// GPU 1's wish is the same as ever; that both be cut anew is another.
+	// GPU 1's wish is the same as ever; that both be cut again is another.
 	write("gpus: [{product: NVIDIA H200, count: 2, mig: [2g.35gb]}]")
 	for range l.Changes() {
 		if m := d.Snapshot().GPUs[0].MIG; len(m) == 1 && m[0].Profile == "2g.35gb" {

@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// shapeOf gives the number of the shape that a profile has in nvml.h.
+// shapeOf returns the number of the shape that a profile has in nvml.h.
 func shapeOf(p gpu.Product, f gpu.Profile) int {
 	double := false // as many slices as a plain profile, and more memory
 	for _, o := range p.Profiles {
@@ -170,7 +170,7 @@ func (d *device) CreateGPUInstance(profile int, at nvml.Placement) (nvml.GPUInst
 	})
 }
 
-// room says whether a profile can still be cut at a start: memory slices,
+// room reports whether a profile can still be cut at a start: memory slices,
 // compute slices, the most of it, the one OFA engine and the media engines.
 func (c *card) room(f gpu.Profile, start int) bool {
 	computes, alike, ofa, most, media := f.Slices, 1, f.OFA, 0, f.MediaUnits()

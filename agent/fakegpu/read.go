@@ -7,7 +7,7 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// Read gives what g, or its MIG device with the UUID mig, shows at now.
+// Read returns what g, or its MIG device with the UUID mig, shows at now.
 //
 // loads holds what runs, in any order: at best all loads of g, each with its
 // MIG, since temperature, power, clocks and energy are the whole GPU's also in

@@ -124,7 +124,7 @@ func (d *device) Field(id int, scope uint32) (int64, error) {
 	})
 }
 
-// record gives what is counted of errors and of lowered clocks, as a product of its
+// record returns what is counted of errors and of lowered clocks, as a product of its
 // age has it.
 func (l *Library) record(c *card, id int, r gpu.Reading) (int64, error) {
 	hbm, links := c.product.MaxMemoryClockMHz < 4000, c.product.NVLinks > 0
@@ -174,7 +174,7 @@ func number(yes bool) int {
 	return 0
 }
 
-// Number gives what cards with a fan and a PCIe link of today show.
+// Number returns what cards with a fan and a PCIe link of today show.
 func (d *device) Number(n nvml.Number) (int64, error) {
 	symbol := map[nvml.Number]string{
 		nvml.NumberFan: "nvmlDeviceGetFanSpeed", nvml.NumberPCIeTx: "nvmlDeviceGetPcieThroughput", nvml.NumberPCIeRx: "nvmlDeviceGetPcieThroughput",
@@ -280,7 +280,7 @@ func (d *device) GPMSample(gi int) (nvml.GPMSample, error) {
 	})
 }
 
-// GPMMetrics gives the rates of the younger sample.
+// GPMMetrics returns the rates of the younger sample.
 func (l *Library) GPMMetrics(from, to nvml.GPMSample, ids []int) ([]float64, error) {
 	if err := l.enter("nvmlGpmMetricsGet", nil); err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func write(path string, v any) error {
 }
 
 // load takes over the state of an earlier process, once. Where the file has
-// changed since, what it asks of MIG wins, and every After counts anew.
+// changed since, what it asks of MIG wins, and every After counts again.
 func (l *Library) load() {
 	if l.o.State == "" || l.loaded {
 		return

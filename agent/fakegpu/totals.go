@@ -15,9 +15,9 @@ type Totals struct {
 	NVLinkBytes       float64
 }
 
-// Advance gives the counters of g at now, from how they stood at from.At and
+// Advance returns the counters of g at now, from how they stood at from.At and
 // what ran since. Call it when a load has ended, with the load and its End still
-// in loads; then drop the load and go on with ReadFrom, so that no counter falls
+// in loads; then drop the load and go on with ReadFrom, so no counter falls
 // and no list grows without end. Faults and noise do not count. A now before
 // from.At changes nothing; a from.At that is zero only becomes now.
 func Advance(g gpu.GPU, loads []Load, from Totals, now time.Time) Totals {

@@ -68,7 +68,7 @@ func (l *Library) trap(symbol string, c *card) error {
 	return nil
 }
 
-// springs says whether a trap is there, now and for this GPU.
+// springs reports whether a trap is there, now and for this GPU.
 func (l *Library) springs(t Trap, symbol string, c *card) bool {
 	return t.Call == symbol && l.holds(t.After) && (t.GPU == nil || c != nil && c == l.cards[*t.GPU])
 }

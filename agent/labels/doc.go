@@ -4,7 +4,7 @@
 // it writes comes from the driver, the agent's table and package health.
 //
 // Everything on the Node is one server-side apply under the field manager
-// berth-agent: what is not in it any more, the API server removes. Labels of
+// berth-agent: what is not in it any longer, the API server removes. Labels of
 // NVIDIA's that another manager writes are left to it.
 //
 // What it needs: get and patch on its own Node, create and patch on events. It writes the

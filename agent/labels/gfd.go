@@ -37,7 +37,7 @@ func ReadMachine(path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// GFD gives the labels of GPU Feature Discovery for the GPUs of a snapshot that are
+// GFD returns the labels of GPU Feature Discovery for the GPUs of a snapshot that are
 // offered with a sharing. A node without GPUs, or whose driver cannot be read, has
 // none: a label tells of something that can be asked for. Lost GPUs count, so that
 // labels do not flap with their health. Values that Kubernetes would refuse, and

@@ -86,7 +86,7 @@ func (s *server) change(manager string, change func(labels, annotations map[stri
 	s.version++
 }
 
-// get gives the Node.
+// get returns the Node.
 func (s *server) get() *v1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()

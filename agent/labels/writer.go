@@ -146,7 +146,7 @@ func owns(mine map[string]bool, want map[string]string) bool {
 	return true
 }
 
-// tell says once for whom Berth stands aside, and once that it does not any more.
+// tell says once for whom Berth stands aside, and once that it does not any longer.
 func (w *Writer) tell(left, writers []string) {
 	said := strings.Join(left, " ") + "/" + strings.Join(writers, " ")
 	if said == w.told || len(left) == 0 && w.told == "" {

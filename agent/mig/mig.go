@@ -46,7 +46,7 @@ type Options struct {
 	File string
 	// FileChanges tells when to read File again. nil is settings.Changes of File.
 	FileChanges <-chan struct{}
-	// Label gives the value of LabelConfig at first and whenever it changes; ""
+	// Label returns the value of LabelConfig at first and whenever it changes; ""
 	// is a node without it, whose GPUs are left alone.
 	Label <-chan string
 	// Holders names who holds each GPU or MIG device, by UUID, such as
@@ -143,7 +143,7 @@ func New(o Options) *Manager {
 func (m *Manager) Freed() { poke(m.freed) }
 
 // Changed says that GPUs or their MIG devices changed, or that the driver can be
-// asked again: they are compared with the configuration anew. It never blocks.
+// asked again: they are compared with the configuration again. It never blocks.
 func (m *Manager) Changed() { poke(m.changed) }
 
 func poke(c chan struct{}) {

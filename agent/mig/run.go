@@ -144,7 +144,7 @@ func (m *Manager) sayFile(file config.MIGFile) {
 	m.o.Event(true, ReasonFailed, left+faults[0].Error()+stays)
 }
 
-// pick gives the configuration that the label names.
+// pick returns the configuration that the label names.
 func (m *Manager) pick(gpus []mig.GPU) (mig.Config, error) {
 	if c, ok := m.configs[m.label]; ok {
 		return c, nil
@@ -277,7 +277,7 @@ func (m *Manager) finish(ctx context.Context, touched bool, left []string, state
 	m.say(ctx, state, why)
 }
 
-// gpus gives facts for a plan, with who holds what.
+// gpus returns facts for a plan, with who holds what.
 func (m *Manager) gpus(ctx context.Context, s nvml.Snapshot) ([]mig.GPU, error) {
 	holders, err := m.o.Holders(ctx)
 	if err != nil {
@@ -297,7 +297,7 @@ func (m *Manager) gpus(ctx context.Context, s nvml.Snapshot) ([]mig.GPU, error) 
 	return out, nil
 }
 
-// unfinished gives the GPUs that are not as asked and can become so.
+// unfinished returns the GPUs that are not as asked and can become so.
 func unfinished(steps []mig.Step) []string {
 	var out []string
 	for _, s := range steps {
@@ -328,7 +328,7 @@ func (m *Manager) remember(steps []mig.Step) []mig.Step {
 	return steps
 }
 
-// ready says whether a step is to be done now.
+// ready reports whether a step is to be done now.
 func (m *Manager) ready(s mig.Step) bool {
 	_, later := m.later[s.UUID]
 	return s.Action != mig.Nothing && s.Waits == "" && !later

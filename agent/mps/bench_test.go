@@ -110,7 +110,7 @@ func (b *bench) pid() int {
 	return pid
 }
 
-// commands gives what all daemons were told until now.
+// commands returns what all daemons were told until now.
 func (b *bench) commands() []string {
 	text, _ := os.ReadFile(b.path("log/commands"))
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -196,7 +196,7 @@ func (b *bench) until(uuid, words string) string {
 	}
 }
 
-// next gives what was told of health after what has been read; nothing comes for
+// next returns what was told of health after what has been read; nothing comes for
 // long, and ok is false.
 func (b *bench) next() (h map[string]string, ok bool) {
 	deadline := time.After(patience)

@@ -143,7 +143,7 @@ func (m *Manager) ask(ctx context.Context, line string) (string, error) {
 }
 
 // adopt takes over a daemon that an agent before this one left running. Its
-// limits are set anew with the first Want of the same GPUs.
+// limits are set again with the first Want of the same GPUs.
 func (m *Manager) adopt(ctx context.Context) {
 	pid := m.process()
 	if pid == 0 {
@@ -200,7 +200,7 @@ func (m *Manager) gone(pid int) bool {
 	return false
 }
 
-// process gives the daemon's process ID, by the file that it writes; 0 is none.
+// process returns the daemon's process ID, by the file that it writes; 0 is none.
 // A process of another name, which has the number now, is none either.
 func (m *Manager) process() int {
 	text, err := os.ReadFile(filepath.Join(m.pipe(), "nvidia-cuda-mps-control.pid"))
@@ -225,7 +225,7 @@ func (m *Manager) process() int {
 	return pid
 }
 
-// lastLog gives the end of the daemon's own log.
+// lastLog returns the end of the daemon's own log.
 func (m *Manager) lastLog() string {
 	text, err := os.ReadFile(filepath.Join(m.logs(), "control.log"))
 	if err != nil {

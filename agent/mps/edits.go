@@ -27,7 +27,7 @@ type Edits struct {
 // Where a container has the daemon's pipes: NVIDIA's plugin has them there too.
 const containerRoot = "/mps"
 
-// Edits gives what a container needs that holds shares, in the order in which it
+// Edits returns what a container needs that holds shares, in the order in which it
 // sees the GPUs. The limits are those of what it holds, rounded down, at least
 // one percent of the threads. They hold for each client, which is each process.
 func (m *Manager) Edits(shares []Share) Edits {

@@ -41,7 +41,7 @@ type Want struct {
 	OneEach bool
 }
 
-// WantOf gives what the daemon shall serve on a node whose GPUs are offered as s
+// WantOf returns what the daemon shall serve on a node whose GPUs are offered as s
 // says: nothing unless some are shared by MPS. Lost GPUs (not Healthy) are left
 // out, since with one of them the daemon would not start for the others.
 func WantOf(gpus []gpu.GPU, s gpu.Sharing) Want {

@@ -115,7 +115,7 @@ func (ch *child) processID() int {
 	return ch.process.Pid
 }
 
-// lazily gives the environment without LD_BIND_NOW. The child names functions
+// lazily returns the environment without LD_BIND_NOW. The child names functions
 // that no driver has all of; bound at the start, it would end there.
 func lazily(env []string) []string {
 	if env == nil {
@@ -211,7 +211,7 @@ func (ch *child) listen(out io.Reader, c *Client) error {
 	}
 }
 
-// take gives the request in flight, if it has the ID or ID is 0, and forgets
+// take returns the request in flight, if it has the ID or ID is 0, and forgets
 // it.
 func (ch *child) take(id int64) *pending {
 	ch.mu.Lock()

@@ -159,7 +159,7 @@ func (c *Client) Samples(ctx context.Context) ([]Sample, error) {
 // Ask says which measures Samples has from now on, in Sample.More.
 func (c *Client) Ask(more []Measure) { c.more.Store(&more) }
 
-// Events gives Xids and lost GPUs as they come. When 1024 wait, further ones
+// Events returns Xids and lost GPUs as they come. When 1024 wait, further ones
 // are logged and dropped. The channel is never closed.
 func (c *Client) Events() <-chan Event { return c.events }
 
@@ -209,7 +209,7 @@ func (c *Client) Probe(ctx context.Context, uuid string) error {
 	return err
 }
 
-// CDI gives a CDI specification as JSON: common edits (driver files, hooks) and
+// CDI returns a CDI specification as JSON: common edits (driver files, hooks) and
 // one device per GPU and MIG device, named by its UUID.
 func (c *Client) CDI(ctx context.Context) ([]byte, error) {
 	a, err := c.call(ctx, c.slow(), request{Call: callCDI})

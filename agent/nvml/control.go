@@ -64,7 +64,7 @@ func (d *Driver) well(g *card, c *cut) error {
 	return d.wanted(g, dev)
 }
 
-// wanted gives an error when the driver says itself that the GPU cannot go on
+// wanted returns an error when the driver says itself that the GPU cannot go on
 // as it is. That links be drained, or that it be reset when it is free, is no
 // such thing: a bad row that waits for a reset is not used until then.
 //
@@ -84,7 +84,7 @@ func (d *Driver) wanted(g *card, dev Device) error {
 	return nil
 }
 
-// second gives the error of a call with a value.
+// second returns the error of a call with a value.
 func second[T any](_ T, err error) error { return err }
 
 // SetMemoryLimit is Client.SetMemoryLimit.

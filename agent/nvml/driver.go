@@ -10,7 +10,7 @@ import (
 )
 
 // ErrReload says that the driver was unloaded or replaced under our feet: the
-// process has to end, so that nothing of the old one stays open, and a new
+// process has to end, so nothing of the old one stays open, and a new
 // process loads the new library.
 var ErrReload = errors.New("the driver was unloaded or replaced")
 
@@ -126,7 +126,7 @@ func (d *Driver) note(uuid string, err error) error {
 	return err
 }
 
-// reloads says whether an error of a call, after Init went well, means that the
+// reloads reports whether an error of a call, after Init went well, means that the
 // driver has gone.
 func reloads(err error) bool {
 	return errors.Is(err, Uninitialized) || errors.Is(err, DriverNotLoaded) || errors.Is(err, LibRMVersionMismatch)
@@ -139,7 +139,7 @@ func (d *Driver) ended() error {
 	return d.gone
 }
 
-// find gives the GPU of a UUID, or the one whose MIG device has it; then c is
+// find returns the GPU of a UUID, or the one whose MIG device has it; then c is
 // not nil. The last snapshot is taken again if it has neither.
 func (d *Driver) find(uuid string) (g *card, c *cut, err error) {
 	for range 2 {

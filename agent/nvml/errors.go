@@ -61,7 +61,7 @@ var errorTexts = map[Error]string{
 	Unknown: "unknown error of the driver",
 }
 
-// Error gives a few words and, for a code without any, its number.
+// Error returns a few words and, for a code without any, its number.
 func (e Error) Error() string {
 	if text, ok := errorTexts[e]; ok {
 		return text

@@ -36,7 +36,7 @@ func gpmNone(n int) []float64 {
 	return out
 }
 
-// primeGPM takes a first sample of every new device, so that the first Samples
+// primeGPM takes a first sample of every new device, so the first Samples
 // has something to compare with, and forgets devices that are gone.
 func (d *Driver) primeGPM() {
 	for _, g := range d.gpm {

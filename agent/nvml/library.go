@@ -18,7 +18,7 @@ type Library interface { //nolint:interfacebloat // NVML is the one seam that is
 	DriverVersion() (string, error) // such as "570.124.06"
 	CUDAVersion() (int, error)      // 1000*major + 10*minor: nvmlSystemGetCudaDriverVersion_v2
 	DeviceCount() (int, error)
-	// Device gives the GPU of an index from 0 (nvmlDeviceGetHandleByIndex_v2).
+	// Device returns the GPU of an index from 0 (nvmlDeviceGetHandleByIndex_v2).
 	// GPUIsLost and others may come for one index while the next is fine.
 	Device(index int) (Device, error)
 	// NewEventSet makes a set that no GPU is registered with.
@@ -26,7 +26,7 @@ type Library interface { //nolint:interfacebloat // NVML is the one seam that is
 	// GPMMetrics compares two samples of the same device, the older first; one
 	// value for each of ids, NaN where the driver gives none.
 	GPMMetrics(from, to GPMSample, ids []int) ([]float64, error)
-	// CDI gives a CDI specification as JSON: common edits, and one device per
+	// CDI returns a CDI specification as JSON: common edits, and one device per
 	// GPU and MIG device, named by its UUID.
 	CDI() ([]byte, error)
 	// Changes tells that GPUs came, went or were changed from outside; the

@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// codeOf gives the NVML code within an error; 0 is none.
+// codeOf returns the NVML code within an error; 0 is none.
 func codeOf(err error) Error {
 	var code Error
 	errors.As(err, &code)
@@ -53,7 +53,7 @@ func suffix(number int) string {
 // profiles lists the MIG profiles in the order of nvidia-smi mig -lgip, and in how
 // many units the driver counts what is a memory slice here: it says {0,3,6,9}:3 of
 // the four slices of an RTX PRO 6000. A driver may give placements only while MIG
-// is on; the catalogue then has them for the products it knows.
+// is on; the catalog then has them for the products it knows.
 func profiles(dev Device, g GPU) (list []gpu.Profile, units int) {
 	product, known := gpu.Find(g.Product)
 	var out []gpu.Profile

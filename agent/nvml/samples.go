@@ -109,7 +109,7 @@ func (x *reader) sample() Sample {
 	return Sample{UUID: x.uuid, Reading: x.r, Absent: x.absent, More: x.extra, Processes: x.runs}
 }
 
-// has says whether a call gave a value, and notes the fields it did not give.
+// has reports whether a call gave a value, and notes the fields it did not give.
 func (x *reader) has(err error, fields ...string) bool {
 	if err == nil {
 		return true

@@ -206,7 +206,7 @@ func (d *Driver) readMIG(c *card) error {
 	return nil
 }
 
-// unless gives nil for an error that is one of these.
+// unless returns nil for an error that is one of these.
 func unless(err error, these ...Error) error {
 	for _, e := range these {
 		if codeOf(err) == e {

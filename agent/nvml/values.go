@@ -18,7 +18,7 @@ type Snapshot struct {
 	Fake   bool // the GPUs do not exist
 }
 
-// Node gives what package gpu holds of the snapshot. Lost GPUs are in it, not
+// Node returns what package gpu holds of the snapshot. Lost GPUs are in it, not
 // healthy. Machine is not known to the driver and stays empty.
 func (s Snapshot) Node() gpu.Node {
 	n := gpu.Node{DriverVersion: s.Driver, CUDAVersion: s.CUDA}
@@ -28,7 +28,7 @@ func (s Snapshot) Node() gpu.Node {
 	return n
 }
 
-// Find gives the GPU that has the UUID, or whose MIG device has it; device is
+// Find returns the GPU that has the UUID, or whose MIG device has it; device is
 // nil for a whole GPU.
 func (s Snapshot) Find(uuid string) (g GPU, device *gpu.MIGDevice, ok bool) {
 	for _, g := range s.GPUs {

@@ -101,7 +101,7 @@ func (d *Driver) drain(set EventSet, emit func(Event)) {
 	_ = set.Close()
 }
 
-// present lists the GPUs that answer, and notes those that do not any more.
+// present lists the GPUs that answer, and notes those that do not any longer.
 func (d *Driver) present() (uuids []string, devices []Device, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -47,13 +47,13 @@ func (a *API) selector() fields.Selector { return fields.OneTermEqualSelector("s
 // Changed has a value after a pod has come, changed or gone.
 func (a *API) Changed() <-chan struct{} { return a.changed }
 
-// Pod gives the pod of a UID, or nil.
+// Pod returns the pod of a UID, or nil.
 func (a *API) Pod(ctx context.Context, uid string, fresh bool) (*v1.Pod, error) {
 	pods, err := a.Pods(ctx, fresh)
 	return find(pods, uid), err
 }
 
-// Pods gives all pods that are bound to the node.
+// Pods returns all pods that are bound to the node.
 func (a *API) Pods(ctx context.Context, fresh bool) ([]*v1.Pod, error) {
 	if a.mu.Lock(); a.synced && !fresh {
 		defer a.mu.Unlock()

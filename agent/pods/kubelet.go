@@ -100,7 +100,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 // Changed has a value after a pod has come, changed or gone.
 func (k *Kubelet) Changed() <-chan struct{} { return k.changed }
 
-// Pod gives the pod of a UID, or nil. It is an error if all that is known of the
+// Pod returns the pod of a UID, or nil. It is an error if all that is known of the
 // pod is its folder.
 func (k *Kubelet) Pod(ctx context.Context, uid string, fresh bool) (*v1.Pod, error) {
 	pods, err := k.Pods(ctx, fresh)
@@ -111,7 +111,7 @@ func (k *Kubelet) Pod(ctx context.Context, uid string, fresh bool) (*v1.Pod, err
 	return pod, err
 }
 
-// Pods gives all pods that the kubelet runs or has run and not forgotten. Of
+// Pods returns all pods that the kubelet runs or has run and not forgotten. Of
 // those that it does not list but has folders of, there is the UID alone.
 func (k *Kubelet) Pods(ctx context.Context, fresh bool) ([]*v1.Pod, error) {
 	k.mu.Lock()
@@ -137,7 +137,7 @@ func (k *Kubelet) Pods(ctx context.Context, fresh bool) ([]*v1.Pod, error) {
 	return out, nil
 }
 
-// unlisted gives pods that have a folder and are not among those that are listed.
+// unlisted returns pods that have a folder and are not among those that are listed.
 func (k *Kubelet) unlisted(listed []*v1.Pod) []*v1.Pod {
 	if k.dir == "" {
 		return nil

@@ -53,7 +53,7 @@ func trimStatuses(list []v1.ContainerStatus) []v1.ContainerStatus {
 	return out
 }
 
-// find gives the pod of a UID, or nil.
+// find returns the pod of a UID, or nil.
 func find(pods []*v1.Pod, uid string) *v1.Pod {
 	for _, p := range pods {
 		if string(p.UID) == uid {

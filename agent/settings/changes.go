@@ -18,7 +18,7 @@ const settle = 20 * time.Millisecond
 // Changes tells when a file, or a folder with its files, may have changed: once
 // at first, and then after it comes, goes, is written, or a link on the way to
 // it is turned. The channel holds at most one value. It is closed when ctx has
-// ended and nothing runs any more. Where files cannot be watched, log is told,
+// ended and nothing runs any longer. Where files cannot be watched, log is told,
 // and nothing comes after the first value.
 //
 // A file mounted by subPath never changes: the kubelet does not update it.
@@ -86,7 +86,7 @@ func (t *tracker) follow() {
 	}
 }
 
-// places gives the folders where a change shows, sorted: the path's own, those that
+// places returns the folders where a change shows, sorted: the path's own, those that
 // links lead to, and the nearest that is there.
 func (t *tracker) places() []string {
 	want := trail(t.path)
@@ -106,7 +106,7 @@ func (t *tracker) watch(want []string) {
 	}
 	t.dirs = t.dirs[:0]
 	for _, dir := range want {
-		// Again even if it was there: a folder removed and made anew is another.
+		// Again even if it was there: a folder removed and made again is another.
 		if err := t.files.Add(dir); err != nil {
 			t.log.Warn("a configuration directory is not watched; restart the agent after a change", "folder", dir, "error", err)
 			continue
@@ -118,7 +118,7 @@ func (t *tracker) watch(want []string) {
 // maxLinks is how many links in a row are followed, as by Linux.
 const maxLinks = 40
 
-// trail gives the folders of a file and of every link on the way to it.
+// trail returns the folders of a file and of every link on the way to it.
 func trail(path string) []string {
 	var out []string
 	for range maxLinks {

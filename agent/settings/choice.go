@@ -39,7 +39,7 @@ type Choice struct {
 // noFile is the Source where no file counts.
 const noFile = "flags and environment"
 
-// same says whether two choices differ in nothing.
+// same reports whether two choices differ in nothing.
 func same(a, b Choice) bool {
 	text := func(err error) string {
 		if err == nil {
@@ -51,7 +51,7 @@ func same(a, b Choice) bool {
 		slices.Equal(a.Warnings, b.Warnings) && reflect.DeepEqual(a.Settings, b.Settings)
 }
 
-// Read gives the choice for a label's value, "" for a node without the label.
+// Read returns the choice for a label's value, "" for a node without the label.
 // It reads files once and watches nothing. Err is set where InForce is not.
 func Read(o Options, label string) Choice {
 	path, err := o.pick(label)
@@ -73,7 +73,7 @@ func Read(o Options, label string) Choice {
 	return Choice{Settings: s, InForce: true, Source: source, Warnings: warnings}
 }
 
-// pick gives the path of the file that counts, or "" for none: an empty folder is
+// pick returns the path of the file that counts, or "" for none: an empty folder is
 // where the ConfigMap, which is optional, has not been made.
 func (o Options) pick(label string) (string, error) {
 	if o.Dir == "" {

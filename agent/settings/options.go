@@ -33,7 +33,7 @@ type Options struct {
 	Fallbacks []string
 	// Over is what flags and the environment say, least first: Values.
 	Over []config.Value
-	// Label gives the value of the node's label nvidia.com/device-plugin.config
+	// Label returns the value of the node's label nvidia.com/device-plugin.config
 	// at first and whenever it changes; "" is a node without it. With Dir and
 	// Label, nothing is chosen before the first value. nil is no label, ever.
 	Label <-chan string
@@ -121,7 +121,7 @@ func nearest(name string, known map[string]bool) string {
 	return ""
 }
 
-// Values gives what the environment says, and then what flags say, of the
+// Values returns what the environment says, and then what flags say, of the
 // options of package config.
 func Values(flags map[string]string, env func(string) string) []config.Value {
 	var fromEnv, fromFlags []config.Value

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Watch gives what holds, at first and whenever it changes: when the label
+// Watch returns what holds, at first and whenever it changes: when the label
 // does, when a file comes, goes, or has other content under the same name (a
 // ConfigMap that is edited), and when a link is turned. Where the new file is
 // refused, the choice keeps the settings in force and says why in Err; so it does
 // where a ConfigMap is deleted, since pods hold what it had shared.
 //
 // A choice that nobody has read yet is replaced by the next. The channel is
-// closed once ctx has ended and nothing runs any more.
+// closed once ctx has ended and nothing runs any longer.
 func Watch(ctx context.Context, o Options) <-chan Choice {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -66,7 +66,7 @@ func snapshot(t *testing.T, c *nvml.Client) nvml.Snapshot {
 	return s
 }
 
-// samples gives what each device shows, by its UUID.
+// samples returns what each device shows, by its UUID.
 func samples(t *testing.T, c *nvml.Client) map[string]nvml.Sample {
 	t.Helper()
 	list, err := c.Samples(t.Context())

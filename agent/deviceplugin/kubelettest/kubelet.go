@@ -104,7 +104,7 @@ func (e *endpoint) since() time.Time {
 	return e.stopped
 }
 
-// New gives a kubelet whose folder is dir; seed decides what it chooses where
+// New returns a kubelet whose folder is dir; seed decides what it chooses where
 // it may choose. It does nothing before Start.
 func New(dir string, seed uint64) *Kubelet {
 	return &Kubelet{

@@ -226,7 +226,7 @@ func (k *Kubelet) prefer(ctx context.Context, resource string, available, must [
 	return resp.ContainerResponses[0].DeviceIDs, nil
 }
 
-// shuffled gives the members in an order of chance. It needs k.mu.
+// shuffled returns the members in an order of chance. It needs k.mu.
 func (k *Kubelet) shuffled(s set) []string {
 	ids := slices.Sorted(maps.Keys(s))
 	k.rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
@@ -242,7 +242,7 @@ func (k *Kubelet) release() {
 	}
 }
 
-// inUse gives the devices that containers hold. It needs k.mu.
+// inUse returns the devices that containers hold. It needs k.mu.
 func (k *Kubelet) inUse() map[string]set {
 	out := make(map[string]set)
 	for h, g := range k.held {

@@ -136,7 +136,7 @@ func (k *Kubelet) follow(c *client) {
 	k.broadcast()
 }
 
-// lives says whether the kubelet of that start still runs. It needs k.mu.
+// lives reports whether the kubelet of that start still runs. It needs k.mu.
 func (k *Kubelet) lives(life int) bool { return k.grpc != nil && k.life == life }
 
 // receive takes a device list.

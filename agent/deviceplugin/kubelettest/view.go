@@ -27,7 +27,7 @@ func (k *Kubelet) Await(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// Changed gives a channel that is closed by the next change: of devices,
+// Changed returns a channel that is closed by the next change: of devices,
 // registrations, endpoints or pods.
 func (k *Kubelet) Changed() <-chan struct{} {
 	k.mu.Lock()
@@ -35,7 +35,7 @@ func (k *Kubelet) Changed() <-chan struct{} {
 	return k.changed
 }
 
-// Capacity gives what the node's status says of a resource: all devices, and
+// Capacity returns what the node's status says of a resource: all devices, and
 // those that pods can get. known is false where the status does not name it.
 // A plugin that has been away for StopGrace is forgotten by this call.
 func (k *Kubelet) Capacity(resource string) (capacity, allocatable int, known bool) {
@@ -56,7 +56,7 @@ func (k *Kubelet) Capacity(resource string) (capacity, allocatable int, known bo
 	return allocatable + len(k.sick[resource]), allocatable, true
 }
 
-// Serving says whether calls for the resource would reach a plugin now. A kubelet
+// Serving reports whether calls for the resource would reach a plugin now. A kubelet
 // that drops a plugin closes its connection first, and stops its endpoint then; one
 // whose plugin is killed has lost the connection before it hears of it.
 func (k *Kubelet) Serving(resource string) bool {
@@ -66,7 +66,7 @@ func (k *Kubelet) Serving(resource string) bool {
 	return e != nil && e.running() && e.conn.GetState() == connectivity.Ready && k.grpc != nil
 }
 
-// Streams gives the number of device lists that the kubelet reads for a
+// Streams returns the number of device lists that the kubelet reads for a
 // resource. It is more than one while a plugin of before has not ended, or has
 // ended and the kubelet is yet to notice and to drop whoever came after it.
 func (k *Kubelet) Streams(resource string) int {
@@ -81,14 +81,14 @@ func (k *Kubelet) Streams(resource string) int {
 	return n
 }
 
-// Devices gives the devices of a resource as its plugin sent them last, by ID.
+// Devices returns the devices of a resource as its plugin sent them last, by ID.
 func (k *Kubelet) Devices(resource string) []*v1beta1.Device {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.SortedFunc(maps.Values(k.all[resource]), func(a, b *v1beta1.Device) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// Registrations gives those of a resource since the first Start, in order.
+// Registrations returns those of a resource since the first Start, in order.
 func (k *Kubelet) Registrations(resource string) []Registration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -102,7 +102,7 @@ type Held struct {
 	Response                 *v1beta1.ContainerAllocateResponse
 }
 
-// Held gives what containers of active pods hold, by pod, container and
+// Held returns what containers of active pods hold, by pod, container and
 // resource.
 func (k *Kubelet) Held() []Held {
 	k.mu.Lock()

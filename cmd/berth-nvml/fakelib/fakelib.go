@@ -56,7 +56,7 @@ func Build(t testing.TB, without ...string) Lib {
 	return l
 }
 
-// compile gives the path of the library, which is kept in the folder for
+// compile returns the path of the library, which is kept in the folder for
 // temporary files by what it is made of: tests of two packages want the same.
 func compile(t testing.TB, cc string, args []string) string {
 	t.Helper()
@@ -88,7 +88,7 @@ func compile(t testing.TB, cc string, args []string) string {
 	return path
 }
 
-// Env gives the variables that a program needs to load the library and to find
+// Env returns the variables that a program needs to load the library and to find
 // its file.
 func (l Lib) Env() []string {
 	return []string{"LD_LIBRARY_PATH=" + l.Dir, "NVML_STATE=" + l.state, "NVML_CALLS=" + l.calls}
@@ -106,7 +106,7 @@ func (l Lib) Write(t testing.TB, lines ...string) {
 	}
 }
 
-// Calls gives what was changed through the library, one line for each call.
+// Calls returns what was changed through the library, one line for each call.
 func (l Lib) Calls(t testing.TB) []string {
 	t.Helper()
 	data, err := os.ReadFile(l.calls)
@@ -116,13 +116,13 @@ func (l Lib) Calls(t testing.TB) []string {
 	return strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' })
 }
 
-// GPU gives the line of a GPU with UUID GPU-<i>, an H200, and further keys such
+// GPU returns the line of a GPU with UUID GPU-<i>, an H200, and further keys such
 // as "temp=71".
 func GPU(i int, keys ...string) string {
 	return strings.Join(append([]string{fmt.Sprintf("gpu uuid=GPU-%d name=NVIDIA_H200 bus=00000000:%02X:00.0", i, 0x1a+i)}, keys...), " ")
 }
 
-// Node gives the lines of a driver and n GPUs without further keys.
+// Node returns the lines of a driver and n GPUs without further keys.
 func Node(n int) []string {
 	lines := []string{"driver 570.124.06 12080"}
 	for i := range n {
@@ -131,7 +131,7 @@ func Node(n int) []string {
 	return lines
 }
 
-// Symbols gives the names of all functions that the library has, sorted as its
+// Symbols returns the names of all functions that the library has, sorted as its
 // sources have them.
 func Symbols(t testing.TB) []string {
 	t.Helper()

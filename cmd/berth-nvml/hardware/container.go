@@ -92,7 +92,7 @@ func rootFolder(root, program string) error {
 	return nil
 }
 
-// Links gives the symbolic links that the hooks of a specification have to make in a
+// Links returns the symbolic links that the hooks of a specification have to make in a
 // container: the path of each, and what it points to.
 func Links(spec *specs.Spec) map[string]string {
 	out := map[string]string{}
@@ -110,7 +110,7 @@ func Links(spec *specs.Spec) map[string]string {
 	return out
 }
 
-// Hooks gives the programs that a specification has run, and what is wrong with each: nil is
+// Hooks returns the programs that a specification has run, and what is wrong with each: nil is
 // nothing.
 func Hooks(spec *specs.Spec) map[string]error {
 	out := map[string]error{}

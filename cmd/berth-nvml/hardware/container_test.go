@@ -21,7 +21,7 @@ import (
 	"berth.dev/berth/cmd/berth-nvml/hardware"
 )
 
-// hook gives the program of the NVIDIA Container Toolkit that our specification is to name.
+// hook returns the program of the NVIDIA Container Toolkit that our specification is to name.
 func hook(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"nvidia-cdi-hook", "nvidia-ctk"} {

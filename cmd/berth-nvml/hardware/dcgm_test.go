@@ -88,7 +88,7 @@ func TestDCGM(t *testing.T) {
 	}
 }
 
-// free gives an address on loopback that nothing serves.
+// free returns an address on loopback that nothing serves.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -122,7 +122,7 @@ func text(p *int8) string {
 	return string(out)
 }
 
-// TestMIGTables compares the driver's profiles and placements with the catalogue
+// TestMIGTables compares the driver's profiles and placements with the catalog
 // that fake GPUs are made of.
 func TestMIGTables(t *testing.T) {
 	s := snapshot(t, start(t))

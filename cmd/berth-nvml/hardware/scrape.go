@@ -98,7 +98,7 @@ var tolerances = map[string]tolerance{
 	"DCGM_FI_DEV_FB_USED_PERCENT": {0.05, 0.1}, "DCGM_FI_DEV_FAN_SPEED": {10, 0.1},
 }
 
-// tolerated gives the tolerance of a field.
+// tolerated returns the tolerance of a field.
 func tolerated(field string) tolerance {
 	switch t, ok := tolerances[field]; {
 	case ok:

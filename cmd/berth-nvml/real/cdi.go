@@ -32,7 +32,7 @@ var migGeneratorCalls = [][]string{
 	{"nvmlDeviceGetGpuInstanceProfileInfo"}, {"nvmlGpuInstanceGetComputeInstanceProfileInfo"},
 }
 
-// CDI gives a specification with the driver's files and hooks as common edits
+// CDI returns a specification with the driver's files and hooks as common edits
 // and one device for each GPU and MIG device that answers, named by its UUID.
 //
 // It fails where the driver's files are not to be found, and where no GPU can
@@ -133,7 +133,7 @@ func (l *Library) describeDevices(lib nvcdi.Interface) ([]specs.Device, error) {
 	return out, nil
 }
 
-// allUUIDs gives those of all GPUs that answer, and of their MIG devices.
+// allUUIDs returns those of all GPUs that answer, and of their MIG devices.
 func (l *Library) allUUIDs() ([]string, error) {
 	n, err := l.DeviceCount()
 	if err != nil {
@@ -167,7 +167,7 @@ func (l *Library) allUUIDs() ([]string, error) {
 	return out, nil
 }
 
-// needAll gives the first error of need.
+// needAll returns the first error of need.
 func (l *Library) needAll(calls [][]string) error {
 	for _, names := range calls {
 		if err := l.need(names...); err != nil {

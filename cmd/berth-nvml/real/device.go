@@ -21,7 +21,7 @@ type device struct {
 
 var _ nvml.Device = (*device)(nil)
 
-// UUID gives the UUID, and remembers it: an event of a lost GPU has only the
+// UUID returns the UUID, and remembers it: an event of a lost GPU has only the
 // handle.
 func (d *device) UUID() (string, error) {
 	uuid, err := call(d.l, d.h.GetUUID, "nvmlDeviceGetUUID")
@@ -38,7 +38,7 @@ func (d *device) Minor() (int, error) {
 	return call(d.l, d.h.GetMinorNumber, "nvmlDeviceGetMinorNumber")
 }
 
-// PCI gives the address, and the class from the driver or else from the kernel.
+// PCI returns the address, and the class from the driver or else from the kernel.
 func (d *device) PCI() (nvml.PCI, error) {
 	info, err := call(d.l, d.h.GetPciInfo, "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo")
 	if err != nil {

@@ -61,7 +61,7 @@ type sample struct {
 	handle unsafe.Pointer // of s
 }
 
-// Free gives the memory back; a second call does nothing.
+// Free frees the memory; a second call does nothing.
 func (s *sample) Free() {
 	if s.s != nil && s.l.need("nvmlGpmSampleFree") == nil {
 		_ = s.l.api.GpmSampleFree(s.s) // nothing to be done about it

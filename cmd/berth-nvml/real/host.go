@@ -13,7 +13,7 @@ import (
 // lie: "" is "/".
 type host struct{ root string }
 
-// numaNode gives the NUMA node of the PCI device; -1 is none or unknown.
+// numaNode returns the NUMA node of the PCI device; -1 is none or unknown.
 func (h host) numaNode(busID string) int {
 	data, err := os.ReadFile(h.device(busID, "numa_node"))
 	if err != nil {
@@ -49,7 +49,7 @@ func (h host) device(busID, file string) string {
 	return filepath.Join("/", h.root, "sys/bus/pci/devices", id, file)
 }
 
-// migNodes gives the device nodes that open a GPU instance and a compute
+// migNodes returns the device nodes that open a GPU instance and a compute
 // instance of the GPU with that minor number, in this order.
 //
 // Source: the driver lists lines such as "gpu0/gi1/ci0/access 22" in

@@ -56,7 +56,7 @@ type Library struct {
 
 var _ nvml.Library = (*Library)(nil)
 
-// New gives the library without loading it.
+// New returns the library without loading it.
 func New(o Options) *Library {
 	l := &Library{options: o, lacks: map[string]error{}, uuids: map[gonvml.Device]string{}}
 	l.look()
@@ -75,7 +75,7 @@ func (l *Library) look() {
 	}
 }
 
-// findLibrary gives the library's path under a driver root, or a path in it
+// findLibrary returns the library's path under a driver root, or a path in it
 // that does not exist: one from elsewhere would be of another driver.
 func findLibrary(root string) string {
 	for _, dir := range []string{
@@ -115,7 +115,7 @@ func (l *Library) Init() error {
 	}
 }
 
-// whyNotLoaded gives the dynamic linker's words.
+// whyNotLoaded returns the dynamic linker's words.
 func (l *Library) whyNotLoaded() string {
 	lib := dl.New(l.where, dl.RTLD_LAZY)
 	if err := lib.Open(); err != nil {
@@ -183,7 +183,7 @@ func call[T any](l *Library, f func() (T, gonvml.Return), symbols ...string) (T,
 	return v, check(ret)
 }
 
-// DriverVersion gives the version of the kernel module, such as "570.124.06".
+// DriverVersion returns the version of the kernel module, such as "570.124.06".
 func (l *Library) DriverVersion() (string, error) {
 	return call(l, l.api.SystemGetDriverVersion, "nvmlSystemGetDriverVersion")
 }
@@ -198,12 +198,12 @@ func (l *Library) CUDAVersion() (int, error) {
 	return call(l, l.api.SystemGetCudaDriverVersion, "nvmlSystemGetCudaDriverVersion")
 }
 
-// DeviceCount gives the number of GPUs, lost ones among them.
+// DeviceCount returns the number of GPUs, lost ones among them.
 func (l *Library) DeviceCount() (int, error) {
 	return call(l, l.api.DeviceGetCount, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")
 }
 
-// Device gives the GPU of an index.
+// Device returns the GPU of an index.
 func (l *Library) Device(index int) (nvml.Device, error) {
 	h, err := call(l, func() (gonvml.Device, gonvml.Return) { return l.api.DeviceGetHandleByIndex(index) },
 		"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex")
@@ -213,7 +213,7 @@ func (l *Library) Device(index int) (nvml.Device, error) {
 	return &device{l: l, h: h}, nil
 }
 
-// Changes gives nil: NVML tells of no change.
+// Changes returns nil: NVML tells of no change.
 func (l *Library) Changes() <-chan struct{} { return nil }
 
 // Fake gives false.
