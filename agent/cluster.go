@@ -147,7 +147,7 @@ func (c *cluster) setMIGState(_ context.Context, s coremig.State) error {
 
 // publish writes labels and annotations whenever there is something new to say.
 func (a *agent) publish(g *group) error {
-	a.keeper.listen = func(s Status) {
+	a.reconciler.listen = func(s Status) {
 		a.status.Store(&s)
 		a.changedGPUs()
 		if a.cluster != nil {
@@ -157,12 +157,12 @@ func (a *agent) publish(g *group) error {
 	if a.o.Observe {
 		return nil
 	}
-	a.keeper.prepare = func(s Status) {
+	a.reconciler.prepare = func(s Status) {
 		a.status.Store(&s) // a container may start with what is offered as soon as it is
 		a.setMPS()
 		a.node.SetDraining(s.Drained)
 	}
-	a.keeper.faulty = a.mps.Unhealthy
+	a.reconciler.faulty = a.mps.Unhealthy
 	g.run(func(ctx context.Context) error {
 		for {
 			select {
@@ -177,9 +177,9 @@ func (a *agent) publish(g *group) error {
 		return nil
 	}
 	c := a.cluster
-	a.keeper.say, a.keeper.before = a.nodeEvent, c.before
-	c.found = labels.Discovery{Machine: labels.ReadMachine(a.first.GFD.MachineTypeFile), VGPU: labels.ReadVGPU(os.DirFS("/sys"))}
-	if !a.first.GFD.NoTimestamp {
+	a.reconciler.nodeEvent, a.reconciler.earlier = a.nodeEvent, c.before
+	c.found = labels.Discovery{Machine: labels.ReadMachine(a.initial.GFD.MachineTypeFile), VGPU: labels.ReadVGPU(os.DirFS("/sys"))}
+	if !a.initial.GFD.NoTimestamp {
 		c.found.Start = time.Now()
 	}
 	g.run(func(ctx context.Context) error {
@@ -219,7 +219,7 @@ func (a *agent) write(ctx context.Context) error {
 // texts are labels and annotations for a status.
 func (a *agent) texts(s Status) (l, notes map[string]string, err error) {
 	l = labels.GFD(s.Snapshot, s.Settings.Sharing, a.cluster.found)
-	l[api.LabelAllocation] = a.allocation()
+	l[api.LabelAllocation] = a.allocationMode()
 	if a.o.FakeFile != "" {
 		l[api.LabelFakeGPUs] = "true"
 	}

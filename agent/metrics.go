@@ -36,9 +36,9 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) {
 		PodUIDs: names.uids, PodLabels: names.labels, Container: names.container,
 		Healthy:  func(uuid string) bool { return a.now().Healthy[uuid] },
 		Counters: a.counters,
-		Bare:     a.bare,
+		Bare:     a.withoutGPU,
 	}, options)
-	a.keeper.xid = collector.Xids.Note
+	a.reconciler.xid = collector.Xids.Note
 	if o.MetricsFile != "" {
 		a.followMetricsFile(g, collector.SetFields)
 	}
@@ -114,7 +114,7 @@ func (a *agent) now() Status {
 }
 
 // health is why the agent is not well.
-func (a *agent) health() error { return unwell(a.now(), a.bare) }
+func (a *agent) health() error { return unhealthy(a.now(), a.withoutGPU) }
 
 // holders is the agent's own table.
 func (a *agent) holders() []exporter.Holder {

@@ -18,7 +18,7 @@ import (
 // a node without a label: clients know it from when they were started.
 func (a *agent) newMPS() *mps.Manager {
 	return mps.New(mps.Options{
-		Program: a.o.MPSProgram, Root: a.first.MPSRoot, SetExclusive: a.client.SetExclusive,
+		Program: a.o.MPSProgram, Root: a.initial.MPSRoot, SetExclusive: a.client.SetExclusive,
 		Busy: func() []string {
 			var out []string
 			for _, h := range a.node.Holders() {
@@ -31,8 +31,8 @@ func (a *agent) newMPS() *mps.Manager {
 			}
 			return out
 		},
-		Wait:   a.rival,
-		Health: func(map[string]string) { a.keeper.Reoffer() },
+		Wait:   a.otherPlugin,
+		Health: func(map[string]string) { a.reconciler.Reoffer() },
 		Log:    a.o.Log,
 	})
 }

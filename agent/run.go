@@ -56,26 +56,26 @@ var errLate = errors.New("settings have come late")
 
 // agent is one Run.
 type agent struct {
-	o       Options
-	late    *config.Settings // that came after the first were refused; nil is as the first
-	first   config.Settings  // at the start: for what does not change while it runs
-	cluster *cluster         // nil without an API server
-	client  *nvml.Client
-	node    *allocation.Node // nil where it only observes
-	keeper  *keeper
-	mps     *mps.Manager // nil where it only observes
-	mpsMu   sync.Mutex   // held while it is told what to serve
-	others  others
-	status  atomic.Pointer[Status]
-	cutter  atomic.Pointer[mig.Manager] // nil where nothing is cut
+	o          Options
+	late       *config.Settings // that came after the first were refused; nil is as the first
+	initial    config.Settings  // at the start: for what does not change while it runs
+	cluster    *cluster         // nil without an API server
+	client     *nvml.Client
+	node       *allocation.Node // nil where it only observes
+	reconciler *reconciler
+	mps        *mps.Manager // nil where it only observes
+	mpsMu      sync.Mutex   // held while it is told what to serve
+	others     others
+	status     atomic.Pointer[Status]
+	mig        atomic.Pointer[mig.Manager] // nil where nothing is cut
 }
 
 // start begins everything. What it has begun before an error ends with g.
 func (a *agent) start(g *group) error {
 	o := &a.o
-	refused := a.chooseFirst()
-	policy := health.NewPolicy(a.first.Health.Disable, a.first.Health.Enable)
-	for _, w := range unused(a.first) {
+	refused := a.loadInitialSettings()
+	policy := health.NewPolicy(a.initial.Health.Disable, a.initial.Health.Enable)
+	for _, w := range unused(a.initial) {
 		o.Log.Warn("configuration", "warning", w)
 	}
 	if err := a.connect(g); err != nil {
@@ -104,10 +104,10 @@ func (a *agent) start(g *group) error {
 		for range choices { // until it has ended
 		}
 	})
-	a.keeper = newKeeper(a.client, offered, choices, policy)
-	a.keeper.log = o.Log
+	a.reconciler = newReconciler(a.client, offered, choices, policy)
+	a.reconciler.log = o.Log
 	if a.node != nil {
-		a.keeper.holders = a.holdersOf
+		a.reconciler.holders = a.holdersOf
 	}
 	if err := a.publish(g); err != nil {
 		return err
@@ -120,9 +120,9 @@ func (a *agent) start(g *group) error {
 	if !o.Observe {
 		a.serveKubelet(g)
 		a.runMPS(g)
-		a.cut(g)
+		a.runMIG(g)
 	}
-	g.run(a.keeper.run)
+	g.run(a.reconciler.run)
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (a *agent) startDriver(g *group) error {
 	o := &a.o
 	command := append([]string(nil), o.Child...)
 	if o.FakeFile == "" {
-		command = append(command, DriverFlags(a.first)...)
+		command = append(command, DriverFlags(a.initial)...)
 	}
 	a.client = nvml.Start(g.ctx, nvml.Options{Command: command, Log: o.Log})
 	g.last(a.client.Wait)
@@ -149,7 +149,7 @@ func (a *agent) newNode(ctx context.Context, source allocation.PodSource) (*allo
 		CDIDir:  o.CDIDir, DeviceDir: o.deviceDir(), PodResources: o.podResources(), DevRoot: o.DevRoot,
 		Pods: source, SchedulerNames: o.SchedulerNames, Required: o.Required,
 		DriverCDI: a.client.CDI, MPS: a.mpsEdits, SetMemoryLimit: a.client.SetMemoryLimit,
-		Event: a.podEvent, NodeEvent: a.tellOfNode, Log: o.Log,
+		Event: a.podEvent, NodeEvent: a.logNodeEvent, Log: o.Log,
 	})
 }
 
@@ -159,7 +159,7 @@ func (a *agent) serveKubelet(g *group) {
 	g.run(func(ctx context.Context) error {
 		return deviceplugin.Run(ctx, deviceplugin.Options{
 			Dir: a.o.deviceDir(), Log: a.o.Log,
-			Foreign: a.beside,
+			Foreign: a.setOtherPlugin,
 		}, a.node)
 	})
 }
@@ -172,8 +172,8 @@ func (a *agent) podEvent(pod *v1.Pod, kind, reason, message string) {
 	}
 }
 
-// tellOfNode is nodeEvent for what nobody else logs.
-func (a *agent) tellOfNode(kind, reason, message string) {
+// logNodeEvent is nodeEvent for what nobody else logs.
+func (a *agent) logNodeEvent(kind, reason, message string) {
 	a.o.Log.Warn("node", "reason", reason, "message", message)
 	a.nodeEvent(kind, reason, message)
 }

@@ -22,7 +22,7 @@ import (
 // mig3g is half of an H100.
 const mig3g = "nvidia.com/mig-3g.40gb"
 
-// counter is a node's keeper, its ledger, its device plugin and a kubelet.
+// counter is a node's reconciler, its ledger, its device plugin and a kubelet.
 type counter struct {
 	*scene
 	node    *allocation.Node
@@ -63,9 +63,9 @@ func newCounter(t *testing.T, mode bool) (*counter, []nvml.GPU) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.node.Close)
-	c.keeper.offers = c.node
+	c.reconciler.offers = c.node
 	began := time.Now()
-	c.keeper.now = func() time.Time { return began.Add(time.Duration(c.ahead.Load())) }
+	c.reconciler.now = func() time.Time { return began.Add(time.Duration(c.ahead.Load())) }
 	c.begin(t)
 	t.Cleanup(func() { c.end(t) })
 	for _, run := range []func(context.Context) error{c.node.Run, func(ctx context.Context) error {

@@ -7,7 +7,7 @@ import (
 	"berth.dev/berth/agent/nvml"
 )
 
-// Status is what the keeper knows at one moment. It is a value: nobody changes it.
+// Status is what the reconciler knows at one moment. It is a value: nobody changes it.
 type Status struct {
 	Snapshot nvml.Snapshot // the last one that has GPUs, or none yet
 	Unread   string        // why the driver cannot be read now; "" is that it can
@@ -22,7 +22,7 @@ type Status struct {
 const notRead = "the driver has not been read yet"
 
 // status is what is known now.
-func (k *keeper) status() Status {
+func (k *reconciler) status() Status {
 	s := Status{
 		Snapshot: k.snapshot, Unread: k.unread, Settings: k.choice.Settings, InForce: k.choice.InForce,
 		Healthy: k.health.Healthy(), Drained: map[string]bool{}, Xid: map[string]int{},

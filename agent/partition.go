@@ -7,15 +7,15 @@ import (
 	"berth.dev/berth/agent/mig"
 )
 
-// cut lets the node's label say how its GPUs are cut by MIG.
-func (a *agent) cut(g *group) {
+// runMIG partitions the GPUs as the node's label says.
+func (a *agent) runMIG(g *group) {
 	if a.cluster == nil {
 		return
 	}
 	m := mig.New(mig.Options{
-		Driver: a.client, File: a.o.MIGFile, Label: a.cluster.geometry, Holders: a.held, Wait: a.rival,
-		Drain:   a.keeper.Drain,
-		Refresh: a.keeper.Refresh, State: a.cluster.setMIGState,
+		Driver: a.client, File: a.o.MIGFile, Label: a.cluster.geometry, Holders: a.inUse, Wait: a.otherPlugin,
+		Drain:   a.reconciler.Drain,
+		Refresh: a.reconciler.Refresh, State: a.cluster.setMIGState,
 		Event: func(warning bool, reason, message string) {
 			kind := "Normal"
 			if warning {
@@ -25,16 +25,16 @@ func (a *agent) cut(g *group) {
 		},
 		Log: a.o.Log,
 	})
-	a.cutter.Store(m)
+	a.mig.Store(m)
 	g.run(func(ctx context.Context) error {
 		m.Run(ctx)
 		return nil
 	})
 }
 
-// held names who holds each GPU and MIG device, by UUID, and to whom it is committed
+// inUse returns who holds each GPU and MIG device, by UUID, and to whom it is committed
 // whose containers have not started.
-func (a *agent) held(ctx context.Context) (map[string][]string, error) {
+func (a *agent) inUse(ctx context.Context) (map[string][]string, error) {
 	out := map[string][]string{}
 	add := func(uuid, name string) {
 		if !slices.Contains(out[uuid], name) {
@@ -42,8 +42,8 @@ func (a *agent) held(ctx context.Context) (map[string][]string, error) {
 		}
 	}
 	// In this order: a pod that starts meanwhile is found by one or the other.
-	promised, err := a.node.Pending(ctx)
-	for uuid, pods := range promised {
+	pending, err := a.node.Pending(ctx)
+	for uuid, pods := range pending {
 		for _, p := range pods {
 			add(uuid, "pod "+p+", which has not started")
 		}
@@ -69,20 +69,20 @@ func (a *agent) holdersOf(uuid string) []string {
 	return out
 }
 
-// freed tells those who wait for it that holders changed.
+// freed reports to MPS, the cluster and MIG that holders may have changed.
 func (a *agent) freed() {
 	a.mps.Freed()
 	if a.cluster != nil {
 		a.cluster.nudge()
 	}
-	if m := a.cutter.Load(); m != nil {
+	if m := a.mig.Load(); m != nil {
 		m.Freed()
 	}
 }
 
-// changedGPUs tells the MIG manager that GPUs changed.
+// changedGPUs reports to the MIG manager that GPUs changed.
 func (a *agent) changedGPUs() {
-	if m := a.cutter.Load(); m != nil {
+	if m := a.mig.Load(); m != nil {
 		m.Changed()
 	}
 }

@@ -34,9 +34,9 @@ func TestAnotherPluginOfAnyResourceHasTheKubeletChoose(t *testing.T) {
 		{"nvidia.com/gpu", "another again", api.AllocationKubelet},
 	} {
 		if c.resource != "" {
-			a.beside(c.resource, c.detail)
+			a.setOtherPlugin(c.resource, c.detail)
 		}
-		if got := a.allocation(); got != c.want {
+		if got := a.allocationMode(); got != c.want {
 			t.Errorf("after %q of %s the node gives out devices as %s, want %s", c.detail, c.resource, got, c.want)
 		}
 	}

@@ -14,48 +14,48 @@ import (
 	"berth.dev/berth/agent/settings"
 )
 
-// chooseFirst notes the settings of a node without a label. Where the driver is,
-// where MPS has its folder and which Xids count is theirs to say for as long as the
-// agent runs: a label may choose another file, but not move these. It says whether
-// they are refused, which they are told of when they are watched; then the defaults
-// stand for them until waitForSettings ends.
-func (a *agent) chooseFirst() (refused bool) {
+// loadInitialSettings sets the settings of a node without a label. Some are used for as
+// long as the agent runs, even if a label selects another file: where the driver is, the
+// directory of MPS, and which Xids count. It reports whether the settings are refused,
+// which is reported when they are watched; then the defaults are used until
+// waitForSettings ends.
+func (a *agent) loadInitialSettings() (refused bool) {
 	if a.late != nil {
-		a.first = *a.late
+		a.initial = *a.late
 		return false
 	}
 	c := settings.Read(a.o.Settings, "")
-	if a.first = c.Settings; !c.InForce {
-		a.first = config.DefaultSettings()
+	if a.initial = c.Settings; !c.InForce {
+		a.initial = config.DefaultSettings()
 	}
 	return !c.InForce
 }
 
-// waitForSettings has all begin again with the first settings that are not refused.
+// waitForSettings makes the agent start over with the first valid settings.
 func (a *agent) waitForSettings(g *group) {
-	come := make(chan struct{})
-	told := sync.OnceFunc(func() { close(come) })
-	listen := a.keeper.listen
-	a.keeper.prepare = func(Status) {}
-	a.keeper.listen = func(s Status) {
+	valid := make(chan struct{})
+	found := sync.OnceFunc(func() { close(valid) })
+	listen := a.reconciler.listen
+	a.reconciler.prepare = func(Status) {}
+	a.reconciler.listen = func(s Status) {
 		if !s.InForce {
 			listen(s)
 			return
 		}
 		a.status.Store(&s)
-		told()
+		found()
 	}
 	g.run(func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-come:
+		case <-valid:
 			return errLate
 		}
 	})
 }
 
-// unused names settings of NVIDIA's that have no effect here.
+// unused returns the settings of NVIDIA's that have no effect here.
 func unused(s config.Settings) []string {
 	var out []string
 	if s.GFD.Oneshot {

@@ -10,10 +10,10 @@ import (
 	"berth.dev/berth/core/mig"
 )
 
-// byHand tells of GPUs whose MIG devices somebody else has changed since the snapshot
-// before: the agent's own cuts are of GPUs that it has drained. Who held what is gone
-// keeps it in the books, and nobody else is given it.
-func (k *keeper) byHand(before nvml.Snapshot) {
+// reportManualMIG sends an event about each GPU whose MIG devices another program has
+// changed since the snapshot before. The agent itself changes only GPUs that it has
+// drained. A pod keeps a device that is gone, so no other pod gets it.
+func (k *reconciler) reportManualMIG(before nvml.Snapshot) {
 	for _, g := range k.snapshot.GPUs {
 		was, _, known := before.Find(g.UUID)
 		k.mu.Lock()
@@ -24,7 +24,7 @@ func (k *keeper) byHand(before nvml.Snapshot) {
 		}
 		var lost []string
 		for _, m := range was.MIG {
-			if _, _, there := k.snapshot.Find(m.UUID); there {
+			if _, _, exists := k.snapshot.Find(m.UUID); exists {
 				continue
 			}
 			for _, holder := range k.holders(m.UUID) {
@@ -34,12 +34,12 @@ func (k *keeper) byHand(before nvml.Snapshot) {
 		message := fmt.Sprintf("GPU %d (%s) was partitioned by another program: it had %s, and has %s", g.Index, g.UUID, layout(was), layout(g))
 		if len(lost) == 0 {
 			k.log.Warn("MIG", "change", message)
-			k.say("Normal", "MIGChanged", message)
+			k.nodeEvent("Normal", "MIGChanged", message)
 			continue
 		}
 		message += "; " + strings.Join(lost, ", ") + ": stop what holds it, or recreate the MIG device"
 		k.log.Warn("MIG", "change", message)
-		k.say("Warning", "MIGChanged", message)
+		k.nodeEvent("Warning", "MIGChanged", message)
 	}
 }
 
@@ -48,7 +48,7 @@ func sameMIG(a, b nvml.GPU) bool {
 	return slices.EqualFunc(a.MIG, b.MIG, func(x, y gpu.MIGDevice) bool { return x.UUID == y.UUID && x.Profile == y.Profile })
 }
 
-// layout writes how a GPU is cut.
+// layout describes the MIG devices of a GPU.
 func layout(g nvml.GPU) string {
 	var profiles []string
 	for _, m := range g.MIG {

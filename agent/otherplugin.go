@@ -21,10 +21,10 @@ func (o *others) any() bool {
 	return len(o.resources) > 0
 }
 
-// beside acts on another plugin that serves a resource of this node, which detail
+// setOtherPlugin acts on another plugin that serves a resource of this node, which detail
 // says; "" is that it has gone. While it serves, it chooses the GPUs: so shares of
 // them by memory are not offered, and Berth's scheduler is told to commit none.
-func (a *agent) beside(resource, detail string) {
+func (a *agent) setOtherPlugin(resource, detail string) {
 	a.others.mu.Lock()
 	if a.others.resources == nil {
 		a.others.resources = map[string]bool{}
@@ -43,15 +43,15 @@ func (a *agent) beside(resource, detail string) {
 	if a.cluster != nil {
 		a.cluster.nudge()
 	}
-	if m := a.cutter.Load(); m != nil {
+	if m := a.mig.Load(); m != nil {
 		m.Freed()
 	}
 }
 
-// rival says which other device plugin serves GPUs of this node; "" is none. It looks
+// otherPlugin returns which other device plugin serves GPUs of this node; "" is none. It looks
 // for itself: at the agent's start nothing has been heard of one that serves, and of a
 // resource that the agent does not offer never.
-func (a *agent) rival(ctx context.Context) string {
+func (a *agent) otherPlugin(ctx context.Context) string {
 	const stays = "; the GPUs are not changed, because it can allocate them to pods at any time"
 	if a.others.any() {
 		return "another device plugin serves GPUs of this node" + stays
@@ -62,9 +62,9 @@ func (a *agent) rival(ctx context.Context) string {
 	return ""
 }
 
-// allocation says how the node gives out devices now: by the kubelet's choice alone
+// allocationMode returns how the node gives out devices now: by the kubelet's choice alone
 // where another plugin serves it.
-func (a *agent) allocation() string {
+func (a *agent) allocationMode() string {
 	if a.others.any() {
 		return api.AllocationKubelet
 	}

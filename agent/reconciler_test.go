@@ -115,9 +115,9 @@ func gpuNamed(index int, uuid string) nvml.GPU {
 	return nvml.GPU{GPU: gpu.GPU{Index: index, UUID: uuid, Product: "NVIDIA H200", MemoryBytes: 141 << 30, Healthy: true, NUMANode: -1}}
 }
 
-// scene is a keeper at work, in a bubble of its own time.
+// scene is a reconciler at work, in a bubble of its own time.
 type scene struct {
-	*keeper
+	*reconciler
 	driver  *fakeDriver
 	offers  *fakeOffers
 	choices chan settings.Choice
@@ -135,11 +135,11 @@ func begin(t *testing.T, d *fakeDriver) *scene {
 	return s
 }
 
-// newScene is a keeper that does not work yet.
+// newScene is a reconciler that does not work yet.
 func newScene(d *fakeDriver) *scene {
 	s := &scene{driver: d, offers: &fakeOffers{}, choices: make(chan settings.Choice), ended: make(chan error, 1)}
-	s.keeper = newKeeper(d, s.offers, s.choices, health.Policy{})
-	s.say = func(_, reason, message string) {
+	s.reconciler = newReconciler(d, s.offers, s.choices, health.Policy{})
+	s.nodeEvent = func(_, reason, message string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.said = append(s.said, reason+": "+message)
@@ -227,7 +227,7 @@ func TestWhatAnEarlierAgentHadMarkedIsNotWellBecauseTheAgentIsNew(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		s := begin(t, newFakeDriver(gpuNamed(0, "GPU-a"), gpuNamed(1, "GPU-b")))
 		defer s.end(t)
-		s.before <- marked(&v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		s.earlier <- marked(&v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 			api.AnnotationInventory: `[{"index":0,"uuid":"GPU-a","healthy":true,"xid":31},{"index":1,"uuid":"GPU-b","healthy":false,"xid":48}]`,
 		}}})
 		s.choices <- chosen()
@@ -434,7 +434,7 @@ func TestAConfigurationThatIsRefusedLeavesTheOneInForce(t *testing.T) {
 	})
 }
 
-func TestAKeeperThatHasEndedHoldsNobodyUp(t *testing.T) {
+func TestAReconcilerThatHasEndedHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := begin(t, newFakeDriver())
 		s.end(t)

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/core/health"
 )
 
-// driver is what the keeper asks of the child that owns the driver.
+// driver is what the reconciler asks of the child that owns the driver.
 type driver interface {
 	Snapshot(ctx context.Context) (nvml.Snapshot, error)
 	Probe(ctx context.Context, uuid string) error
@@ -29,43 +29,44 @@ type offers interface {
 	SetGPUs(s nvml.Snapshot, healthy map[string]bool, c config.Settings) error
 }
 
-// keeper holds together driver, health and configuration on one goroutine, and
-// hands what comes out to the offers and to a listener.
-type keeper struct {
-	driver  driver
-	offers  offers
-	prepare func(Status)                             // told of every Status before it is offered
-	faulty  func() map[string]string                 // why shares of GPUs cannot be used, by UUID; "" is that they can
-	listen  func(Status)                             // told of every new Status
-	say     func(kind, reason, message string)       // events on the node
-	holders func(uuid string) []string               // who holds a GPU or MIG device now, for a person
-	xid     func(uuid string, xid int, at time.Time) // told of every Xid
-	choices <-chan settings.Choice
-	log     *slog.Logger
-	now     func() time.Time
+// reconciler combines driver, health and configuration on one goroutine, and passes
+// the result to the offers and to a listener.
+type reconciler struct {
+	driver    driver
+	offers    offers
+	prepare   func(Status)                             // called with every Status before it is offered
+	faulty    func() map[string]string                 // why shares of GPUs cannot be used, by UUID; "": they can
+	listen    func(Status)                             // called with every new Status
+	nodeEvent func(kind, reason, message string)       // sends an event about the node
+	holders   func(uuid string) []string               // the pods that hold a GPU or MIG device now, for messages
+	xid       func(uuid string, xid int, at time.Time) // called for every Xid
+	choices   <-chan settings.Choice
+	log       *slog.Logger
+	now       func() time.Time
 
-	mu      sync.Mutex
-	drained map[string]bool // UUIDs of GPUs that are taken out of the offer; with mu
-	asked   chan request
-	before  chan []nvml.Event // what an earlier agent had marked
-	ended   chan struct{}     // closed when run has returned
+	mu       sync.Mutex
+	drained  map[string]bool   // guarded by mu: UUIDs of GPUs that are not offered
+	requests chan request      // from other goroutines
+	earlier  chan []nvml.Event // Xids by which an earlier agent had marked GPUs
+	ended    chan struct{}     // closed when run has returned
 
+	// Used on run's goroutine alone, as everything below.
 	health   *health.State
 	snapshot nvml.Snapshot
 	seen     bool   // a snapshot without Failed has come
 	unread   string // as Status has it
 	choice   settings.Choice
-	refused  string          // what was last said of a configuration
-	told     map[string]bool // devices that are known as unhealthy, by UUID
+	refused  string          // the error that was reported last about a configuration
+	reported map[string]bool // devices that were reported as unhealthy, by UUID
 
-	waiting  []chan struct{} // for a snapshot that was asked for after them
+	waiting  []chan struct{} // closed after a snapshot that was requested later than they
 	fetching bool
-	again    bool // something changed while a snapshot was on its way
+	again    bool // something changed while a snapshot was being read
 	fetched  chan fetched
 	probed   chan probed
 }
 
-// request asks the loop to offer again, with refresh after a new snapshot.
+// request has run offer the GPUs again, with refresh after a new snapshot.
 type request struct {
 	refresh bool
 	done    chan struct{} // closed when it is done
@@ -82,19 +83,19 @@ type probed struct {
 	err  error
 }
 
-func newKeeper(d driver, o offers, choices <-chan settings.Choice, p health.Policy) *keeper {
-	return &keeper{
+func newReconciler(d driver, o offers, choices <-chan settings.Choice, p health.Policy) *reconciler {
+	return &reconciler{
 		driver: d, offers: o, choices: choices, health: health.New(p), now: time.Now,
 		prepare: func(Status) {}, faulty: func() map[string]string { return nil },
-		listen: func(Status) {}, say: func(string, string, string) {}, holders: func(string) []string { return nil },
+		listen: func(Status) {}, nodeEvent: func(string, string, string) {}, holders: func(string) []string { return nil },
 		xid: func(string, int, time.Time) {}, unread: notRead, log: slog.New(slog.DiscardHandler),
-		drained: map[string]bool{}, told: map[string]bool{}, asked: make(chan request), before: make(chan []nvml.Event, 1), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
+		drained: map[string]bool{}, reported: map[string]bool{}, requests: make(chan request), earlier: make(chan []nvml.Event, 1), ended: make(chan struct{}), fetched: make(chan fetched), probed: make(chan probed),
 	}
 }
 
-// run works until ctx ends. The error is that of a driver that cannot be read at
-// the start, where the configuration says that this ends the agent.
-func (k *keeper) run(ctx context.Context) error {
+// run works until ctx is done. It returns an error if the driver cannot be read at
+// startup and the configuration says that the agent exits then.
+func (k *reconciler) run(ctx context.Context) error {
 	defer close(k.ended)
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -124,7 +125,7 @@ func (k *keeper) run(ctx context.Context) error {
 			k.fetch(ctx, &calls)
 		case f := <-k.fetched:
 			k.fetching = false
-			k.take(f)
+			k.setSnapshot(f)
 			if k.again {
 				k.fetch(ctx, &calls)
 			} else {
@@ -133,10 +134,10 @@ func (k *keeper) run(ctx context.Context) error {
 		case e := <-k.driver.Events():
 			k.event(e)
 		case p := <-k.probed:
-			k.changed(k.health.Probed(p.uuid, p.err, k.now()))
-		case marks := <-k.before:
-			k.recall(marks)
-		case r := <-k.asked:
+			k.healthChanged(k.health.Probed(p.uuid, p.err, k.now()))
+		case marks := <-k.earlier:
+			k.restoreMarks(marks)
+		case r := <-k.requests:
 			if !r.refresh {
 				k.apply()
 				close(r.done)
@@ -152,17 +153,17 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 }
 
-// failed is why the agent has to end.
-func (k *keeper) failed() error {
+// failed returns why the agent must exit, or nil.
+func (k *reconciler) failed() error {
 	if k.seen || k.snapshot.Failed == "" || !k.choice.InForce || !k.choice.FailOnInitError {
 		return nil
 	}
 	return fmt.Errorf("read the GPUs of this node: %s (with failOnInitError: false the agent waits until it can)", k.snapshot.Failed)
 }
 
-// fetch asks for a snapshot beside the loop: a driver that hangs must not keep
-// events waiting.
-func (k *keeper) fetch(ctx context.Context, calls *sync.WaitGroup) {
+// fetch reads a snapshot on another goroutine: a driver that hangs must not delay
+// events.
+func (k *reconciler) fetch(ctx context.Context, calls *sync.WaitGroup) {
 	if k.fetching {
 		k.again = true
 		return
@@ -178,9 +179,9 @@ func (k *keeper) fetch(ctx context.Context, calls *sync.WaitGroup) {
 	})
 }
 
-// take notes a snapshot. A driver that cannot be read, as while it is upgraded,
-// makes every GPU unhealthy; what containers hold stays theirs.
-func (k *keeper) take(f fetched) {
+// setSnapshot uses a new snapshot. If the driver cannot be read, as while it is
+// upgraded, every GPU becomes unhealthy; containers keep their devices.
+func (k *reconciler) setSnapshot(f fetched) {
 	switch {
 	case errors.Is(f.err, context.Canceled):
 		return
@@ -192,26 +193,26 @@ func (k *keeper) take(f fetched) {
 	case f.snapshot.Failed != "" && k.seen:
 		k.log.Warn("the driver can no longer be read", "why", f.snapshot.Failed)
 		k.unread = f.snapshot.Failed
-		k.tell(k.health.Inventory(nil, f.asked))
+		k.reportHealth(k.health.Inventory(nil, f.asked))
 		k.apply()
 		return
 	}
 	before := k.snapshot
 	k.snapshot, k.unread, k.seen = f.snapshot, f.snapshot.Failed, f.snapshot.Failed == ""
-	k.byHand(before)
+	k.reportManualMIG(before)
 	changed := k.health.Inventory(k.snapshot.Node().GPUs, f.asked)
-	k.tell(changed)
+	k.reportHealth(changed)
 	k.apply()
 }
 
-func (k *keeper) choose(c settings.Choice) {
+func (k *reconciler) choose(c settings.Choice) {
 	for _, w := range c.Warnings {
 		k.log.Warn("configuration", "source", c.Source, "warning", w)
 	}
 	if c.Err != nil && c.Err.Error() != k.refused {
 		k.refused = c.Err.Error()
 		k.log.Error("configuration", "error", c.Err)
-		k.say("Warning", "InvalidPluginConfig", k.refused)
+		k.nodeEvent("Warning", "InvalidPluginConfig", k.refused)
 	}
 	if c.Err == nil {
 		k.refused = ""
@@ -220,7 +221,7 @@ func (k *keeper) choose(c settings.Choice) {
 	k.apply()
 }
 
-func (k *keeper) event(e nvml.Event) {
+func (k *reconciler) event(e nvml.Event) {
 	now := k.now()
 	if e.Xid != 0 {
 		k.xid(e.UUID, e.Xid, now)
@@ -228,63 +229,63 @@ func (k *keeper) event(e nvml.Event) {
 	changed := k.health.Event(health.Event{UUID: e.UUID, Xid: e.Xid, GI: e.GI, Lost: e.Lost}, now)
 	kind, reason, message := labels.XidEvent(k.snapshot, e)
 	k.log.Warn("driver", "event", message, "unhealthy", changed)
-	k.say(kind, reason, message)
+	k.nodeEvent(kind, reason, message)
 	for _, uuid := range changed {
-		k.told[uuid] = true // by this very event
+		k.reported[uuid] = true // by this very event
 	}
 	if len(changed) > 0 {
 		k.apply()
 	}
 }
 
-// recall marks again what an earlier agent had marked: a restart of the agent proves
-// nothing of a GPU. Nobody is told again.
-func (k *keeper) recall(marks []nvml.Event) {
+// restoreMarks marks GPUs as unhealthy that an earlier agent had marked: a restart of
+// the agent does not prove a GPU healthy. It sends no event.
+func (k *reconciler) restoreMarks(marks []nvml.Event) {
 	var changed []string
 	for _, e := range marks {
 		changed = append(changed, k.health.Event(health.Event{UUID: e.UUID, Xid: e.Xid, GI: e.GI}, k.now())...)
 	}
 	for _, uuid := range changed {
-		k.told[uuid] = true
+		k.reported[uuid] = true
 	}
 	if len(changed) > 0 {
 		k.apply()
 	}
 }
 
-// changed tells of devices whose verdict changed without an event of the driver's,
-// and offers again.
-func (k *keeper) changed(uuids []string) {
-	k.tell(uuids)
+// healthChanged reports devices whose health changed without an event of the driver,
+// and offers them again.
+func (k *reconciler) healthChanged(uuids []string) {
+	k.reportHealth(uuids)
 	if len(uuids) > 0 {
 		k.apply()
 	}
 }
 
-// tell says of devices what became of them. A MIG device is not told of beside its
-// GPU.
-func (k *keeper) tell(uuids []string) {
+// reportHealth logs and sends events about the health of devices. A MIG device has no
+// event if its GPU has one.
+func (k *reconciler) reportHealth(uuids []string) {
 	for _, uuid := range uuids {
 		if g, device, ok := k.snapshot.Find(uuid); ok && device != nil && slices.Contains(uuids, g.UUID) {
-			delete(k.told, uuid)
+			delete(k.reported, uuid)
 			continue
 		}
 		healthy, _, why := k.health.Verdict(uuid)
 		switch {
-		case !healthy && !k.told[uuid]:
-			k.told[uuid] = true
+		case !healthy && !k.reported[uuid]:
+			k.reported[uuid] = true
 			k.log.Warn("unhealthy", "device", uuid, "why", why)
-			k.say("Warning", "GPUUnhealthy", "GPU "+uuid+": "+why)
-		case healthy && k.told[uuid]:
-			delete(k.told, uuid)
+			k.nodeEvent("Warning", "GPUUnhealthy", "GPU "+uuid+": "+why)
+		case healthy && k.reported[uuid]:
+			delete(k.reported, uuid)
 			k.log.Info("healthy again", "device", uuid)
-			k.say(labels.RecoveredEvent(k.snapshot, uuid))
+			k.nodeEvent(labels.RecoveredEvent(k.snapshot, uuid))
 		}
 	}
 }
 
-// probe asks for proof of those GPUs that are due.
-func (k *keeper) probe(ctx context.Context, calls *sync.WaitGroup) {
+// probe starts the health checks of GPUs that are due.
+func (k *reconciler) probe(ctx context.Context, calls *sync.WaitGroup) {
 	for _, uuid := range k.health.Due(k.now()) {
 		calls.Go(func() {
 			err := k.driver.Probe(ctx, uuid)
@@ -296,9 +297,9 @@ func (k *keeper) probe(ctx context.Context, calls *sync.WaitGroup) {
 	}
 }
 
-// Drain takes a GPU out of the offer, with all that it is cut into, until release is
-// called: from its return on nothing new is given of it.
-func (k *keeper) Drain(uuid string) (release func()) {
+// Drain stops offering a GPU and its MIG devices until release is called: after Drain
+// returns, nothing of it is allocated to new pods.
+func (k *reconciler) Drain(uuid string) (release func()) {
 	k.mu.Lock()
 	k.drained[uuid] = true
 	k.mu.Unlock()
@@ -311,21 +312,21 @@ func (k *keeper) Drain(uuid string) (release func()) {
 	}
 }
 
-// Reoffer offers again where what faulty gives has changed. It returns when that is
-// done, or the keeper has ended.
-func (k *keeper) Reoffer() { k.ask(context.Background(), false) }
+// Reoffer offers the GPUs again after the result of faulty has changed. It returns when
+// that is done, or run has returned.
+func (k *reconciler) Reoffer() { k.ask(context.Background(), false) }
 
-// Refresh reads the driver again and offers what it says. It returns when that is
-// done, or ctx or the keeper has ended.
-func (k *keeper) Refresh(ctx context.Context) error {
+// Refresh reads the driver again and offers its GPUs. It returns when that is done, or
+// ctx is done, or run has returned.
+func (k *reconciler) Refresh(ctx context.Context) error {
 	k.ask(ctx, true)
 	return ctx.Err()
 }
 
-func (k *keeper) ask(ctx context.Context, refresh bool) {
+func (k *reconciler) ask(ctx context.Context, refresh bool) {
 	r := request{refresh, make(chan struct{})}
 	select {
-	case k.asked <- r:
+	case k.requests <- r:
 	case <-k.ended:
 		return
 	case <-ctx.Done():
@@ -338,23 +339,23 @@ func (k *keeper) ask(ctx context.Context, refresh bool) {
 	}
 }
 
-// answer tells those who wait for a snapshot that it has been taken over.
-func (k *keeper) answer() {
+// answer ends the requests that wait for a snapshot.
+func (k *reconciler) answer() {
 	for _, done := range k.waiting {
 		close(done)
 	}
 	k.waiting = nil
 }
 
-// apply offers what there is, and tells the listener. What is prepared may say by
-// faulty that it is not ready: so shares are never offered before MPS serves them.
-func (k *keeper) apply() {
+// apply offers the GPUs and calls the listener. prepare may change what faulty returns,
+// so shares are never offered before MPS serves them.
+func (k *reconciler) apply() {
 	k.prepare(k.status())
 	s := k.status()
 	if s.InForce && (k.seen || k.snapshot.Failed != "") {
 		if err := k.offers.SetGPUs(s.Snapshot, s.Healthy, s.Settings); err != nil {
 			k.log.Error("the GPUs cannot be offered as configured; the previous offer stays", "error", err)
-			k.say("Warning", "InvalidPluginConfig", fmt.Sprintf("the GPUs cannot be offered as configured; the previous offer stays: %v", err))
+			k.nodeEvent("Warning", "InvalidPluginConfig", fmt.Sprintf("the GPUs cannot be offered as configured; the previous offer stays: %v", err))
 		}
 	}
 	k.listen(s)

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// bare reports whether this machine has no NVIDIA GPU: then a driver that cannot be read
-// is no fault, and the agent of a DaemonSet that runs on every node just waits.
-func (a *agent) bare() bool {
+// withoutGPU reports whether this machine has no NVIDIA GPU: then a driver that cannot be read
+// is not an error, and the agent of a DaemonSet that runs on every node waits.
+func (a *agent) withoutGPU() bool {
 	return a.o.FakeFile == "" && noGPU(os.DirFS("/sys"))
 }
 
 // noGPU reports whether no device of the PCI bus is a display controller of NVIDIA's.
-// sys is /sys. A machine without that bus has none.
+// sys is /sys. A machine without that bus has no GPU.
 //
 // Source: PCI Code and ID Assignment Specification, base class 03; NVIDIA is 0x10de.
 func noGPU(sys fs.FS) bool {
@@ -35,9 +35,10 @@ func noGPU(sys fs.FS) bool {
 	return true
 }
 
-// unwell is why the agent is not well: the driver of GPUs that are there cannot be
-// read. Of a driver that has never been read, bare says whether there are any.
-func unwell(s Status, bare func() bool) error {
+// unhealthy returns why the agent is not healthy, or nil: the machine has GPUs, and
+// their driver cannot be read. If the driver has never been read, bare reports whether
+// there is no GPU.
+func unhealthy(s Status, bare func() bool) error {
 	if s.Unread == "" || len(s.Snapshot.GPUs) == 0 && bare() {
 		return nil
 	}

@@ -18,10 +18,10 @@ func TestXidsOfTheEnvironmentAreThePolicys(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := agent{o: Options{Settings: o}}
-	if a.chooseFirst() {
+	if a.loadInitialSettings() {
 		t.Fatal("the settings are refused")
 	}
-	s := a.first
+	s := a.initial
 	p := health.NewPolicy(s.Health.Disable, s.Health.Enable)
 	if p.Marks(109) || p.Marks(48) || !p.Marks(94) || !p.Marks(79) {
 		t.Errorf("109 %t, 48 %t, 94 %t, 79 %t; want 109 and 48 off, 94 and 79 on", p.Marks(109), p.Marks(48), p.Marks(94), p.Marks(79))

@@ -39,12 +39,12 @@ func TestACommitmentToAPodThatHasNotStartedKeepsAGPUFromBeingCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &agent{node: node}
-	held, err := a.held(t.Context())
+	held, err := a.inUse(t.Context())
 	if got := strings.Join(held["GPU-b"], ", "); err != nil || len(held) != 1 || got != "pod team-a/train-0, which has not started" {
 		t.Errorf("held are %v, %v", held, err)
 	}
 	pods.err = errors.New("the API server is away")
-	if _, err := a.held(t.Context()); !errors.Is(err, pods.err) {
+	if _, err := a.inUse(t.Context()); !errors.Is(err, pods.err) {
 		t.Errorf("without the API server: %v", err)
 	}
 }
@@ -66,8 +66,8 @@ func TestBesideAnotherPluginNothingIsDoneToTheGPUs(t *testing.T) {
 		{"another", "another device plugin serves GPUs of this node; the GPUs are not changed, because it can allocate them to pods at any time", 0},
 		{"", "", 1},
 	} {
-		a.beside("nvidia.com/gpu", c.detail)
-		if got := a.rival(t.Context()); got != c.why {
+		a.setOtherPlugin("nvidia.com/gpu", c.detail)
+		if got := a.otherPlugin(t.Context()); got != c.why {
 			t.Errorf("after %q the other plugin is %q, want %q", c.detail, got, c.why)
 		}
 		if got := wantMPS(shared, a.others.any()); len(got.GPUs) != c.served {

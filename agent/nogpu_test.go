@@ -49,7 +49,7 @@ func TestADriverThatCannotBeReadMakesTheAgentUnwellWhereThereAreGPUs(t *testing.
 		{"a driver that is upgraded", Status{Snapshot: one, Unread: "mismatch"}, true, "mismatch"},
 		{"a driver that is read", Status{Snapshot: one}, false, ""},
 	} {
-		err := unwell(tt.s, func() bool { return tt.bare })
+		err := unhealthy(tt.s, func() bool { return tt.bare })
 		if got := err != nil; got != (tt.want != "") || got && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: unwell = %v, want %q", tt.name, err, tt.want)
 		}
