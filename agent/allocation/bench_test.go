@@ -30,15 +30,15 @@ func crowd(b *testing.B) (*world, *v1.Pod) {
 		pods = append(pods, p)
 	}
 	for h, a := range w.held {
-		out, err := w.node.Allocate(b.Context(), whole, [][]string{a.tokens})
+		out, err := w.node.Allocate(b.Context(), whole, [][]string{a.ids})
 		if err != nil {
 			b.Fatal(err)
 		}
-		w.held[h] = answer{a.tokens, out.ContainerResponses[0]}
+		w.held[h] = answer{a.ids, out.ContainerResponses[0]}
 	}
 	w.checkpoint()
 	for _, p := range pods[:200] {
-		if err := w.node.PreStart(b.Context(), whole, w.held[held{string(p.UID), "c", whole}].tokens); err != nil {
+		if err := w.node.PreStart(b.Context(), whole, w.held[held{string(p.UID), "c", whole}].ids); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -63,9 +63,9 @@ func timed(b *testing.B, before, call func()) {
 
 func BenchmarkAllocate(b *testing.B) {
 	w, p := crowd(b)
-	tokens := w.held[held{string(p.UID), "c", whole}].tokens
+	ids := w.held[held{string(p.UID), "c", whole}].ids
 	timed(b, func() {}, func() {
-		if _, err := w.node.Allocate(context.Background(), whole, [][]string{tokens}); err != nil {
+		if _, err := w.node.Allocate(context.Background(), whole, [][]string{ids}); err != nil {
 			b.Fatal(err)
 		}
 	})
@@ -74,7 +74,7 @@ func BenchmarkAllocate(b *testing.B) {
 // A pod's first start: the checkpoint is new, the pod is held, the spec written.
 func BenchmarkPreStart(b *testing.B) {
 	w, p := crowd(b)
-	tokens := w.held[held{string(p.UID), "c", whole}].tokens
+	ids := w.held[held{string(p.UID), "c", whole}].ids
 	timed(b, func() {
 		w.pods.remove(string(p.UID), true)
 		if err := w.node.Tidy(context.Background()); err != nil {
@@ -83,7 +83,7 @@ func BenchmarkPreStart(b *testing.B) {
 		w.pods.put(p, true)
 		w.checkpoint()
 	}, func() {
-		if err := w.node.PreStart(context.Background(), whole, tokens); err != nil {
+		if err := w.node.PreStart(context.Background(), whole, ids); err != nil {
 			b.Fatal(err)
 		}
 	})

@@ -51,7 +51,7 @@ func TestWhatAnotherPluginGaveMeanwhileIsGivenToNobodyElse(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		then    func(*world)
-		offered int // healthy tokens that no pod has
+		offered int // healthy IDs that no pod has
 	}{
 		{"the agent is told that the other has gone", func(w *world) { w.node.SetOtherPlugin(false) }, 1},
 		{"it is told so while the API server is away", func(w *world) {
@@ -80,15 +80,15 @@ func TestWhatAnotherPluginGaveMeanwhileIsGivenToNobodyElse(t *testing.T) {
 			w.given(x, "c", whole, w.uuid(1))
 			c.then(w)
 			if _, _, free := w.offer(whole); free != c.offered {
-				t.Errorf("%d tokens are free, want %d", free, c.offered)
+				t.Errorf("%d IDs are free, want %d", free, c.offered)
 			}
 			w.pods.err = nil
 			p, q := pod("p", asks("c", whole, 1)), pod("q", asks("c", whole, 1))
-			token, ok := w.tokenOf(w.uuid(1))
+			id, ok := w.idOf(w.uuid(1))
 			if !ok || c.offered == 1 {
-				token = "" // what is held is not to be picked
+				id = "" // what is held is not to be picked
 			}
-			w.must(w.admit(p, token))
+			w.must(w.admit(p, id))
 			w.runs(p, "c", "2")
 			if err := w.admit(q); err == nil {
 				w.refused(q, "c", notice.ReasonTaken, "all others are allocated or committed")
@@ -105,11 +105,11 @@ func TestWhatAnotherPluginGaveMeanwhileIsGivenToNobodyElse(t *testing.T) {
 	}
 }
 
-// tokenOf is the token that stands for a GPU.
-func (w *world) tokenOf(uuid string) (string, bool) {
-	for _, token := range w.node.Placeholders(whole) {
-		if token.Device.UUID == uuid && !token.Gone {
-			return token.Name, true
+// idOf is the ID that stands for a GPU.
+func (w *world) idOf(uuid string) (string, bool) {
+	for _, id := range w.node.Placeholders(whole) {
+		if id.Device.UUID == uuid && !id.Gone {
+			return id.Name, true
 		}
 	}
 	return "", false
@@ -133,7 +133,7 @@ func TestSharesOfAnotherPluginHoldTheGPUThatIsOfferedWhole(t *testing.T) {
 	w.given(y, "c", "nvidia.com/gpu.shared", w.uuid(0)+"::3")
 	w.tidy()
 	if _, _, free := w.offer(whole); free != 1 {
-		t.Errorf("%d tokens are free, want that of GPU 1", free)
+		t.Errorf("%d IDs are free, want that of GPU 1", free)
 	}
 	if offers := w.node.Offers(); len(offers) != 2 {
 		t.Errorf("offered are %v: the other plugin's resource is its own", slices.Sorted(maps.Keys(offers)))
@@ -160,7 +160,7 @@ func TestAWholeGPUOfAnotherPluginHoldsAllSharesOfIt(t *testing.T) {
 	w.given(pod("x", asks("c", whole, 1)), "c", whole, w.uuid(1))
 	w.tidy()
 	if _, _, free := w.offer(whole); free != 4 {
-		t.Errorf("%d tokens are free, want the four of GPU 0", free)
+		t.Errorf("%d IDs are free, want the four of GPU 0", free)
 	}
 	for i := range 4 {
 		p := pod(fmt.Sprintf("p%d", i), asks("c", whole, 1))
@@ -178,7 +178,7 @@ func TestWhatAnotherPluginGaveIsHeldOnceTheDriverAnswers(t *testing.T) {
 	w.snapshot.GPUs, w.snapshot.Failed = gpus, ""
 	w.set()
 	if _, _, free := w.offer(whole); free != 1 {
-		t.Errorf("%d tokens are free, want one", free)
+		t.Errorf("%d IDs are free, want one", free)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestContainersThatTheKubeletNotesOneAfterAnotherAllHold(t *testing.T) {
 	}
 }
 
-// A token keeps the name that another plugin's pod has brought. What it is given for
+// An ID keeps the name that another plugin's pod has brought. What it is given for
 // later is ours to say.
 func TestATokenWithTheNameOfAGPUIsATokenLikeOthers(t *testing.T) {
 	w := seeing(t, product(t, a100, 2))
@@ -238,7 +238,7 @@ func TestATokenWithTheNameOfAGPUIsATokenLikeOthers(t *testing.T) {
 	w.end(x)
 	p := commits(pod("p", asks("c", whole, 1)), map[string][]string{"c": {w.uuid(1)}})
 	w.must(w.admit(p, w.uuid(0)))
-	if got := w.held[held{"uid-p", "c", whole}].tokens; !slices.Equal(got, []string{w.uuid(0)}) {
+	if got := w.held[held{"uid-p", "c", whole}].ids; !slices.Equal(got, []string{w.uuid(0)}) {
 		t.Fatalf("the kubelet picked %v", got)
 	}
 	w.tidy()
@@ -300,11 +300,11 @@ func TestNothingIsOfferedBeforeItIsKnownWhatAnotherPluginGave(t *testing.T) {
 	kubelet.why = nil
 	w.tidy()
 	if _, _, free := w.offer(whole); free != 1 {
-		t.Errorf("%d tokens are free, want one", free)
+		t.Errorf("%d IDs are free, want one", free)
 	}
 	w.set() // what was known stays known
 	if _, _, free := w.offer(whole); free != 1 {
-		t.Errorf("after the GPUs were read anew %d tokens are free, want one", free)
+		t.Errorf("after the GPUs were read anew %d IDs are free, want one", free)
 	}
 	p := pod("p", asks("c", whole, 1))
 	w.must(w.admit(p))

@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// offer counts tokens of a resource: all, healthy, and healthy ones that no pod
+// offer counts IDs of a resource: all, healthy, and healthy ones that no pod
 // has.
 func (w *world) offer(resource string) (all, healthy, free int) {
 	for _, d := range w.node.Offers()[resource] {
@@ -26,9 +26,9 @@ func (w *world) offer(resource string) (all, healthy, free int) {
 			healthy++
 		}
 	}
-	for _, token := range w.node.Placeholders(resource) {
+	for _, id := range w.node.Placeholders(resource) {
 		for _, d := range w.node.Offers()[resource] {
-			if d.ID == token.Name && d.Healthy && !token.Held {
+			if d.ID == id.Name && d.Healthy && !id.Held {
 				free++
 			}
 		}
@@ -40,7 +40,7 @@ func (w *world) offers(resource string, all, healthy, free int) {
 	w.t.Helper()
 	a, h, f := w.offer(resource)
 	if a != all || h != healthy || f != free {
-		w.t.Errorf("%s has %d tokens, %d healthy, %d of these free; want %d, %d, %d", resource, a, h, f, all, healthy, free)
+		w.t.Errorf("%s has %d IDs, %d healthy, %d of these free; want %d, %d, %d", resource, a, h, f, all, healthy, free)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestAGPUThatIsLostAndComesBack(t *testing.T) {
 	w.must(w.admit(p, "gpu-0"))
 	w.runs(p, "c", "1")
 	full := w.snapshot
-	// Taken out: its token is the pod's and unhealthy; the others are well.
+	// Taken out: its ID is the pod's and unhealthy; the others are well.
 	w.snapshot = nvml.Snapshot{Driver: full.Driver, GPUs: []nvml.GPU{full.GPUs[0], full.GPUs[2]}}
 	w.set()
 	w.offers(whole, 3, 2, 2)
@@ -184,7 +184,7 @@ func TestChangedTellsOnceOfWhatIsNew(t *testing.T) {
 	w.must(w.admit(p))
 	w.runs(p, "c", "1")
 	if changed() {
-		t.Error("a token that stands for what it did is told")
+		t.Error("an ID that stands for what it did is told")
 	}
 }
 
@@ -297,12 +297,12 @@ func TestAPodThatWasDeletedByForceKeepsItsDevicesWhileItRuns(t *testing.T) {
 	}
 }
 
-// answers is what Allocate says for tokens of whole GPUs.
-func (w *world) answers(tokens ...string) answer {
+// answers is what Allocate says for IDs of whole GPUs.
+func (w *world) answers(ids ...string) answer {
 	w.t.Helper()
-	out, err := w.node.Allocate(context.Background(), whole, [][]string{tokens})
+	out, err := w.node.Allocate(context.Background(), whole, [][]string{ids})
 	w.must(err)
-	return answer{tokens, out.ContainerResponses[0]}
+	return answer{ids, out.ContainerResponses[0]}
 }
 
 // nvidia-smi mig -dgi under a pod, between two of its processes: the driver forbids it
@@ -333,7 +333,7 @@ func TestAMIGDeviceThatIsDestroyedUnderItsPodIsGivenToNobody(t *testing.T) {
 		w.snapshot = snapshotOf([]gpu.GPU{g})
 		w.set()
 	}
-	// Its own device is destroyed by hand: its token is its own still, and unhealthy.
+	// Its own device is destroyed by hand: its ID is its own still, and unhealthy.
 	without := full
 	without.MIG = slices.Delete(slices.Clone(full.MIG), 3, 4)
 	become(without)

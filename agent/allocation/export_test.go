@@ -38,7 +38,7 @@ func (n *Node) Ledger() []sharing.Holding {
 }
 
 // Placeholders returns what the placeholder IDs of a resource stand for.
-func (n *Node) Placeholders(resource string) []sharing.Token {
+func (n *Node) Placeholders(resource string) []sharing.Placeholder {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ledger.Placeholders(resource)

@@ -17,7 +17,7 @@ import (
 	cdi "tags.cncf.io/container-device-interface/specs-go"
 )
 
-// admit does what the kubelet does when a pod comes: it chooses tokens at random
+// admit does what the kubelet does when a pod comes: it chooses IDs at random
 // among those that it counts as free and healthy, those of init containers
 // again, and writes its checkpoint.
 func (w *world) admit(p *v1.Pod, picks ...string) error {
@@ -27,7 +27,7 @@ func (w *world) admit(p *v1.Pod, picks ...string) error {
 }
 
 func (w *world) admitOnly(p *v1.Pod, picks ...string) error {
-	var reuse []string // "resource token"
+	var reuse []string // "resource id"
 	for i, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		init := i < len(p.Spec.InitContainers) && c.RestartPolicy == nil
 		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
@@ -58,7 +58,7 @@ func (w *world) admitOnly(p *v1.Pod, picks ...string) error {
 func (w *world) choose(resource string, n int, reuse, picks []string) ([]string, error) {
 	used := map[string]bool{}
 	for h, a := range w.held {
-		for _, t := range a.tokens {
+		for _, t := range a.ids {
 			used[t] = used[t] || h.resource == resource
 		}
 	}
@@ -103,7 +103,7 @@ func (w *world) checkpoint() {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		items = append(items, item{h.pod, h.container, h.resource, map[string][]string{"-1": a.tokens}, raw})
+		items = append(items, item{h.pod, h.container, h.resource, map[string][]string{"-1": a.ids}, raw})
 	}
 	raw, err := json.Marshal(map[string]any{"Data": map[string]any{"PodDeviceEntries": items, "RegisteredDevices": nil}, "Checksum": 1})
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *world) checkpoint() {
 func (w *world) run(p *v1.Pod, container string) (string, error) {
 	w.t.Helper()
 	for _, h := range w.of(p, container) {
-		if err := w.node.PreStart(context.Background(), h.resource, w.held[h].tokens); err != nil {
+		if err := w.node.PreStart(context.Background(), h.resource, w.held[h].ids); err != nil {
 			return "", err
 		}
 	}

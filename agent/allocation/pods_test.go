@@ -61,7 +61,7 @@ func TestDevicesOfOtherPluginsAreNoneOfOurBusiness(t *testing.T) {
 	w.must(w.admit(p))
 	w.held[held{"uid-p", "c", "rdma/hca"}] = answer{[]string{"mlx5_0"}, &v1beta1.ContainerAllocateResponse{}}
 	w.checkpoint()
-	w.must(w.node.PreStart(context.Background(), whole, w.held[held{"uid-p", "c", whole}].tokens))
+	w.must(w.node.PreStart(context.Background(), whole, w.held[held{"uid-p", "c", whole}].ids))
 	if _, there := w.node.Offers()["rdma/hca"]; there {
 		t.Error("the resource of another plugin is offered")
 	}
@@ -126,7 +126,7 @@ func (l *lister) List(context.Context, *podresources.ListPodResourcesRequest) (*
 			continue // the kubelet does not list them
 		}
 		c := &podresources.ContainerResources{Name: h.container}
-		for _, id := range a.tokens { // one entry for each NUMA node
+		for _, id := range a.ids { // one entry for each NUMA node
 			c.Devices = append(c.Devices, &podresources.ContainerDevices{ResourceName: h.resource, DeviceIds: []string{id}})
 		}
 		out.PodResources = append(out.PodResources, &podresources.PodResources{
@@ -195,7 +195,7 @@ func TestRunFollowsPods(t *testing.T) {
 	w.healthy[w.uuid(0)] = false
 	w.set()
 	<-w.node.Changed()
-	w.snapshot.GPUs = nil // its token goes with its pod
+	w.snapshot.GPUs = nil // its ID goes with its pod
 	w.set()
 	<-w.node.Changed()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -269,7 +269,7 @@ func TestACommitmentThatTheKubeletNeverAsksForIsTold(t *testing.T) {
 	hami.Resources.Limits["nvidia.com/gpumem"] = *resource.NewQuantity(4000, resource.DecimalSI)
 	q := commits(pod("hami", hami), map[string][]string{"c": {w.uuid(1) + " 97 4194304000"}})
 	w.pods.put(q, true)
-	w.held[held{"uid-hami", "c", whole}] = answer{tokens: []string{"gpu-0"}}
+	w.held[held{"uid-hami", "c", whole}] = answer{ids: []string{"gpu-0"}}
 	out, err := w.node.Allocate(context.Background(), whole, [][]string{{"gpu-0"}})
 	w.must(err)
 	w.held[held{"uid-hami", "c", whole}] = answer{[]string{"gpu-0"}, out.ContainerResponses[0]}

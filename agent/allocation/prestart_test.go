@@ -74,13 +74,13 @@ func TestAPodGetsTheDeviceThatWasCommittedAndNotTheKubeletsPick(t *testing.T) {
 	if len(h) != 1 || len(h[0].Picked) != 1 || h[0].Picked[0] != w.uuid(1) || h[0].PodUID != "uid-p" {
 		t.Errorf("holders are %+v, want the kubelet's pick in Picked", h)
 	}
-	// The token of the kubelet's pick stands for GPU 3 now: when GPU 1 fails, it
+	// The id of the kubelet's pick stands for GPU 3 now: when GPU 1 fails, it
 	// is another's.
 	w.healthy[w.uuid(1)] = false
 	w.set()
 	for _, d := range w.node.Offers()[whole] {
 		if d.Healthy != (d.ID != "gpu-3") {
-			t.Errorf("token %s is healthy: %v", d.ID, d.Healthy)
+			t.Errorf("ID %s is healthy: %v", d.ID, d.Healthy)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestABurstOfSixteenPods(t *testing.T) {
 	for i, p := range pods {
 		starts.Go(func() {
 			for _, h := range w.of(p, "c") {
-				errs[i] = w.node.PreStart(context.Background(), h.resource, w.held[h].tokens)
+				errs[i] = w.node.PreStart(context.Background(), h.resource, w.held[h].ids)
 			}
 		})
 	}

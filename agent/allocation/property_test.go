@@ -274,7 +274,7 @@ func (s *storm) check() error {
 			return fmt.Errorf("GPU %s gives %d milli-GPUs", uuid, sum)
 		}
 	}
-	if err := s.checkTokens(); err != nil {
+	if err := s.checkIDs(); err != nil {
 		return err
 	}
 	if list := s.specs(); len(list) != len(s.started)+ghosts {
@@ -283,8 +283,8 @@ func (s *storm) check() error {
 	return nil
 }
 
-// checkTokens wants the kubelet to count as free what is free.
-func (s *storm) checkTokens() error {
+// checkIDs wants the kubelet to count as free what is free.
+func (s *storm) checkIDs() error {
 	holder := map[string]string{}
 	for _, h := range s.node.Ledger() {
 		if other, twice := holder[h.Device.ID]; twice {
@@ -301,22 +301,22 @@ func (s *storm) checkTokens() error {
 		case len(s.ghosts) > 0:
 			// The kubelet knows of ends that we do not.
 		case t.Held && s.owner(t.Name) == "":
-			return fmt.Errorf("token %s is held, and no pod that has started has it", t.Name)
+			return fmt.Errorf("ID %s is held, and no pod that has started has it", t.Name)
 		case !t.Held && s.owner(t.Name) != "":
-			return fmt.Errorf("token %s is free, and pod %s has it", t.Name, s.owner(t.Name))
+			return fmt.Errorf("ID %s is free, and pod %s has it", t.Name, s.owner(t.Name))
 		case !t.Held && free[t.Name] && holder[t.Device.ID] != "":
-			return fmt.Errorf("token %s is free and stands for what %s holds", t.Name, holder[t.Device.ID])
+			return fmt.Errorf("ID %s is free and stands for what %s holds", t.Name, holder[t.Device.ID])
 		case t.Held && !t.Gone && holder[t.Device.ID] != s.owner(t.Name):
-			return fmt.Errorf("token %s of pod %s stands for what %q holds", t.Name, s.owner(t.Name), holder[t.Device.ID])
+			return fmt.Errorf("id %s of pod %s stands for what %q holds", t.Name, s.owner(t.Name), holder[t.Device.ID])
 		}
 	}
 	return nil
 }
 
-// owner is the pod that has started with a token of whole GPUs.
-func (s *storm) owner(token string) string {
+// owner is the pod that has started with an ID of whole GPUs.
+func (s *storm) owner(id string) string {
 	for h, a := range s.held {
-		if h.resource != whole || !slices.Contains(a.tokens, token) {
+		if h.resource != whole || !slices.Contains(a.ids, id) {
 			continue
 		}
 		if slices.ContainsFunc(s.started, func(st started) bool { return string(st.pod.UID) == h.pod }) {

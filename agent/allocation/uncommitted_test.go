@@ -46,9 +46,9 @@ func TestAPodWithoutACommitmentTakesNothingThatIsCommitted(t *testing.T) {
 	w.must(w.admit(other)) // gpu-1, which stands for the GPU that is committed
 	w.runs(other, "c", "0")
 	w.runs(mine, "c", "1")
-	for _, token := range w.node.Placeholders(whole) {
-		if !token.Held {
-			t.Errorf("token %s is not held", token.Name)
+	for _, id := range w.node.Placeholders(whole) {
+		if !id.Held {
+			t.Errorf("ID %s is not held", id.Name)
 		}
 	}
 }
@@ -104,8 +104,8 @@ func TestSharesOfOneGPUAreCountedTogether(t *testing.T) {
 	w.healthy[w.uuid(1)] = false
 	w.set()
 	free := 0
-	for _, token := range w.node.Placeholders(memory) {
-		if token.Device.Healthy && !token.Held {
+	for _, id := range w.node.Placeholders(memory) {
+		if id.Device.Healthy && !id.Held {
 			free++
 		}
 	}
@@ -280,7 +280,7 @@ func TestMIGDevicesByTheirOwnResource(t *testing.T) {
 	other := pod("other", asks("c", "nvidia.com/mig-1g.5gb", 1, "nvidia.com/mig-3g.20gb", 1))
 	w.must(w.admit(other))
 	w.runs(other, "c", "-caps/nvidia-cap0 -caps/nvidia-cap1 0")
-	// One MIG device that fails takes only its own token along.
+	// One MIG device that fails takes only its own id along.
 	w.healthy[cut[1].UUID] = false
 	w.set()
 	ill := 0
@@ -293,7 +293,7 @@ func TestMIGDevicesByTheirOwnResource(t *testing.T) {
 		}
 	}
 	if ill != 1 {
-		t.Errorf("%d tokens are unhealthy, want 1", ill)
+		t.Errorf("%d IDs are unhealthy, want 1", ill)
 	}
 }
 

@@ -54,8 +54,8 @@ type world struct {
 type held struct{ pod, container, resource string }
 
 type answer struct {
-	tokens []string
-	resp   *v1beta1.ContainerAllocateResponse
+	ids  []string
+	resp *v1beta1.ContainerAllocateResponse
 }
 
 // podList is a source of pods that remembers what it was last told.

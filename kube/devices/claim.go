@@ -152,7 +152,7 @@ func observed(pod *v1.Pod, c containerOf) []knownDevice {
 					continue
 				}
 				for _, d := range r.Resources {
-					if isToken(name, string(d.ResourceID)) {
+					if isPlaceholder(name, string(d.ResourceID)) {
 						continue
 					}
 					out = append(out, parseDevice(name, string(d.ResourceID), request.OfContainer(pod, c.Container)))
@@ -238,6 +238,6 @@ func HeldDevices(pod *v1.Pod) []string {
 	return slices.Compact(out)
 }
 
-// isToken says whether a device ID is one of those that Berth's agent shows the
+// isPlaceholder says whether a device ID is one of those that Berth's agent shows the
 // kubelet in place of devices.
-func isToken(resource, id string) bool { return sharing.TokenNumber(resource, id) >= 0 }
+func isPlaceholder(resource, id string) bool { return sharing.PlaceholderNumber(resource, id) >= 0 }

@@ -23,7 +23,7 @@ type Ledger struct {
 	settings     config.Settings
 	gpus         []gpu.GPU       // with their health
 	devices      *sharing.Ledger // who holds what; nil until SetGPUs
-	placeholders sharing.Tokens
+	placeholders sharing.Placeholders
 	records      map[string]*Record // by pod UID; a record in it is replaced, not changed, except by rename and SetLimited
 	displaced    map[string]bool    // pods, by UID, with a device that the node does not offer as it was allocated
 	ended        map[string]bool    // pods that have ended and that the kubelet may still list, by UID
@@ -108,7 +108,9 @@ func (l *Ledger) Differences() int64 { return l.differences }
 func (l *Ledger) Held() []sharing.Holding { return l.devices.Held() }
 
 // Placeholders returns the placeholder IDs of a resource and what they stand for.
-func (l *Ledger) Placeholders(resource string) []sharing.Token { return l.placeholders.List(resource) }
+func (l *Ledger) Placeholders(resource string) []sharing.Placeholder {
+	return l.placeholders.List(resource)
+}
 
 // Holder is one container that holds devices.
 type Holder struct {

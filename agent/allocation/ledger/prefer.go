@@ -112,7 +112,7 @@ func (l *Ledger) chosen(resource string, ids []string) ([]sharing.Device, error)
 		switch {
 		case ok && !t.Gone:
 			out = append(out, t.Device)
-		case !ok && sharing.TokenNumber(resource, id) < 0:
+		case !ok && sharing.PlaceholderNumber(resource, id) < 0:
 			return nil, fmt.Errorf("invalid request: unknown device: %s", id)
 		}
 	}
