@@ -1,33 +1,52 @@
+// Package devices puts Berth's kube-scheduler plugins together for one scheduler.
+// Its tests try them together, on a scheduler as small as can be.
 package devices
 
 import (
-	"context"
-
-	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/scheduler/fit"
+	"berth.dev/berth/scheduler/gang"
+	"berth.dev/berth/scheduler/preempt"
+	"berth.dev/berth/scheduler/queue"
+	"berth.dev/berth/scheduler/view"
 )
 
-// Maker makes a plugin for one profile.
-type Maker = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
+// The names of the plugins in the scheduler's configuration.
+const (
+	Name           = fit.Name
+	WaitingName    = queue.WaitingName
+	PreemptionName = preempt.PreemptionName
+	GangsName      = gang.GangsName
+	GangPlansName  = gang.GangPlansName
+)
+
+// Waits is what the plugins say of pods that they refuse.
+type Waits = queue.Waits
+
+// NodesFrom tells the metrics of this process where the nodes are: see
+// view.NodesFrom.
+func NodesFrom(list func() ([]fwk.NodeInfo, error)) { view.NodesFrom(list) }
 
 // Plugins returns the makers of Berth's plugins by name, for one scheduler: they
 // share what they know, as the scheduler's profiles share the nodes.
-func Plugins() map[string]Maker {
+func Plugins() map[string]view.Maker {
 	made, _ := WithWaits()
 	return made
 }
 
 // WithWaits is Plugins, and what these plugins say of pods that they refuse.
-func WithWaits() (map[string]Maker, *Waits) {
-	d, book := newDesk(), newGangBook()
-	register(d)
-	m := newMaking(d.refused, book.broken)
-	made := map[string]Maker{
-		Name:           maker(d),
-		WaitingName:    waitingMaker(d),
-		PreemptionName: preemptionMaker(d, m),
-		GangsName:      gangsMaker(d, book),
-		GangPlansName:  gangPlansMaker(d, book, m),
+func WithWaits() (map[string]view.Maker, *Waits) {
+	c, gangs := view.NewCluster(), gang.NewManager()
+	view.Register(c)
+	preempt.RegisterPreemptions()
+	p := preempt.NewPreemptions(c.Refused, gangs.Broken)
+	made := map[string]view.Maker{
+		fit.Name:               fit.NewPlugin(c),
+		queue.WaitingName:      queue.NewWaitingPlugin(c.Waiting),
+		preempt.PreemptionName: preempt.NewPreemption(c, p),
+		gang.GangsName:         gang.NewGangs(c, gangs),
+		gang.GangPlansName:     gang.NewGangPlans(c, gangs, p.ForGangs),
 	}
-	return made, d.waits
+	return made, c.Waits
 }

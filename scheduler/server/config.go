@@ -16,7 +16,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/scheduler/devices"
-	"berth.dev/berth/scheduler/strays"
+	"berth.dev/berth/scheduler/gpuonly"
 )
 
 // Settings are what the configuration of a scheduler is made from.
@@ -25,7 +25,7 @@ type Settings struct {
 	Names      []string // schedulerName of the pods that Berth's plugins schedule; none is upstream's profile alone
 	Lease      *Lease   // leader election; nil is none
 	// OtherPods is what is done about pods without GPUs on GPU nodes: a mode of
-	// package strays; "" is its Open.
+	// package gpuonly; "" is its Open.
 	OtherPods string
 }
 
@@ -87,9 +87,9 @@ func profile(name, otherPods string) configv1.KubeSchedulerProfile {
 	args := []configv1.PluginConfig{{Name: "NodeResourcesFit", Args: runtime.RawExtension{Object: &configv1.NodeResourcesFitArgs{
 		IgnoredResources: counted, IgnoredResourceGroups: []string{"volcano.sh"},
 	}}}}
-	if otherPods != "" && otherPods != strays.Open {
-		everywhere.Enabled = append(everywhere.Enabled, configv1.Plugin{Name: strays.Name})
-		args = append(args, configv1.PluginConfig{Name: strays.Name, Args: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"mode":%q}`, otherPods)}})
+	if otherPods != "" && otherPods != gpuonly.Open {
+		everywhere.Enabled = append(everywhere.Enabled, configv1.Plugin{Name: gpuonly.Name})
+		args = append(args, configv1.PluginConfig{Name: gpuonly.Name, Args: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"mode":%q}`, otherPods)}})
 	}
 	score := enabled("NodeAffinity", "InterPodAffinity", "TaintToleration")
 	for i := range score.Enabled {

@@ -36,7 +36,7 @@ import (
 	kubedevices "berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/devices"
-	"berth.dev/berth/scheduler/strays"
+	"berth.dev/berth/scheduler/gpuonly"
 	"berth.dev/berth/test/soak"
 )
 
@@ -77,7 +77,7 @@ func schedule(ctx context.Context, t *testing.T, c *cluster) (stopped func()) {
 	}
 	client := c.client(ctx)
 	factory := scheduler.NewInformerFactory(client, 0)
-	plugins := runtime.Registry{strays.Name: strays.New}
+	plugins := runtime.Registry{gpuonly.Name: gpuonly.New}
 	maps.Copy(plugins, devices.Plugins())
 	s, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return mute{} },
 		scheduler.WithComponentConfigVersion(cfg.APIVersion), scheduler.WithProfiles(cfg.Profiles...),

@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/scheduler/devices"
-	"berth.dev/berth/scheduler/strays"
+	"berth.dev/berth/scheduler/gpuonly"
 )
 
 // Setup makes a scheduler with Berth's plugins from upstream's options, as
@@ -63,7 +63,7 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	if err := setGates(); err != nil {
 		return nil, nil, err
 	}
-	plugins := runtime.Registry{strays.Name: strays.New}
+	plugins := runtime.Registry{gpuonly.Name: gpuonly.New}
 	made, waits := devices.WithWaits()
 	maps.Copy(plugins, made)
 	have := &cc.ComponentConfig

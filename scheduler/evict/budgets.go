@@ -1,0 +1,116 @@
+package evict
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	policylisters "k8s.io/client-go/listers/policy/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Budgets reads PodDisruptionBudgets from the scheduler's informers.
+type Budgets struct {
+	lister policylisters.PodDisruptionBudgetLister
+	Any    atomic.Int64 // counts every change
+	who    atomic.Int64 // counts the changes by which a budget may be about other pods
+	listed []*policyv1.PodDisruptionBudget
+	by     map[string][]selector // by namespace, as of was
+	Was    int64                 // who
+}
+
+// selector says which pods a budget is about.
+type selector struct {
+	number    int // in listed
+	pods      labels.Selector
+	disrupted map[string]metav1.Time // pods that it has counted already, by name
+}
+
+// WatchBudgets makes budgets that follow the informer, and calls looser when one
+// allows more than before, may be about fewer pods, or is gone.
+func WatchBudgets(f informers.SharedInformerFactory, looser func()) (*Budgets, error) {
+	informer := f.Policy().V1().PodDisruptionBudgets()
+	b := &Budgets{lister: informer.Lister(), Was: -1}
+	changed := func(any) {
+		b.who.Add(1)
+		b.Any.Add(1)
+	}
+	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed,
+		DeleteFunc: func(obj any) {
+			changed(obj)
+			looser()
+		},
+		UpdateFunc: func(old, now any) {
+			was, is, who := old.(*policyv1.PodDisruptionBudget), now.(*policyv1.PodDisruptionBudget), b.who.Load()
+			if !equality.Semantic.DeepEqual(was.Spec.Selector, is.Spec.Selector) || !maps.Equal(was.Status.DisruptedPods, is.Status.DisruptedPods) {
+				b.who.Add(1)
+			}
+			if b.Any.Add(1); b.who.Load() != who || is.Status.DisruptionsAllowed > was.Status.DisruptionsAllowed || is.Status.ExpectedPods < was.Status.ExpectedPods {
+				looser()
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch disruption budgets: %w", err)
+	}
+	return b, nil
+}
+
+// Read lists the budgets, in an order that stays, and how many evictions each
+// allows now: what its status allows, less those that e has begun since.
+func (b *Budgets) Read(e *Evictor) ([]int, error) {
+	who := b.who.Load()
+	list, err := b.lister.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list disruption budgets: %w", err)
+	}
+	slices.SortFunc(list, func(x, y *policyv1.PodDisruptionBudget) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	b.listed = list
+	if who != b.Was {
+		b.by, b.Was = map[string][]selector{}, who
+		for i, pdb := range list {
+			s, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+			if err != nil {
+				s = labels.Nothing() // as the stock scheduler has it
+			}
+			b.by[pdb.Namespace] = append(b.by[pdb.Namespace], selector{number: i, pods: s, disrupted: pdb.Status.DisruptedPods})
+		}
+	}
+	allowed := make([]int, len(list))
+	for i, pdb := range list {
+		allowed[i] = int(pdb.Status.DisruptionsAllowed) - e.pending(pdb.UID, pdb.ResourceVersion)
+	}
+	return allowed, nil
+}
+
+// Of gives the budgets that an eviction of pod counts on, by their numbers.
+func (b *Budgets) Of(pod *v1.Pod) []int {
+	var out []int
+	for _, s := range b.by[pod.Namespace] {
+		if _, counted := s.disrupted[pod.Name]; !counted && s.pods.Matches(labels.Set(pod.Labels)) {
+			out = append(out, s.number)
+		}
+	}
+	return out
+}
+
+// Versions gives the resourceVersions of budgets, by UID.
+func (b *Budgets) Versions(numbers []int) map[types.UID]string {
+	out := make(map[types.UID]string, len(numbers))
+	for _, n := range numbers {
+		out[b.listed[n].UID] = b.listed[n].ResourceVersion
+	}
+	return out
+}

@@ -1,0 +1,3 @@
+// Package evict evicts pods for others, within their disruption budgets, and knows
+// whose eviction is under way.
+package evict

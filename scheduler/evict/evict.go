@@ -1,0 +1,247 @@
+package evict
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/scheduler/state"
+)
+
+const (
+	// evictTime is the most time that the evictions for one plan may take.
+	evictTime = time.Minute
+	// evictors is how many pods are evicted at once for one plan.
+	evictors = 8
+	// keptFor is how long a pod is no victim after the API server has refused to
+	// evict it, as an admission webhook may.
+	keptFor = time.Minute
+)
+
+// Evictor evicts pods that make room for others, off the scheduling cycle, and
+// knows whom until they are gone. A pod is evicted as the stock scheduler does
+// it: a condition DisruptionTarget, a graceful delete of that very pod, and events
+// about it and its controller that name the one it went for.
+type Evictor struct {
+	mu    sync.Mutex
+	going map[types.UID]*Victim
+	kept  map[types.UID]refusedVictim
+	count int64 // changes of the above
+
+	Again func() // called when a pod that the API server kept may be tried again
+	Work  sync.WaitGroup
+}
+
+// Victim is one pod that is evicted, or to be.
+type Victim struct {
+	Pod     *v1.Pod
+	Node    string
+	Budgets map[types.UID]string // the resourceVersion, at the time, of each disruption budget that it counts on
+}
+
+// refusedVictim is a pod that the API server did not let go.
+type refusedVictim struct {
+	node  string
+	until time.Time // it is not tried again before
+}
+
+func NewEvictor() *Evictor {
+	return &Evictor{going: map[types.UID]*Victim{}, kept: map[types.UID]refusedVictim{}, Again: func() {}}
+}
+
+// Known gives the pods whose eviction has begun, and those that the API server has
+// refused lately to evict, each with its node.
+func (e *Evictor) Known(now time.Time) (going, kept map[types.UID]string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	going, kept = make(map[types.UID]string, len(e.going)), map[types.UID]string{}
+	for uid, v := range e.going {
+		going[uid] = v.Node
+	}
+	for uid, r := range e.kept {
+		if !now.Before(r.until) {
+			delete(e.kept, uid)
+			e.count++
+		} else {
+			kept[uid] = r.node
+		}
+	}
+	return going, kept
+}
+
+// Changes counts the changes of what known gives.
+func (e *Evictor) Changes() int64 {
+	e.Known(time.Now())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.count
+}
+
+// keep makes a victim none for a while. When that is over nothing in the API says
+// so: those who wait for it are called then.
+func (e *Evictor) keep(v *Victim, until time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.count++
+	e.kept[v.Pod.UID] = refusedVictim{v.Node, until}
+	time.AfterFunc(time.Until(until), e.Again)
+}
+
+// Forget drops all about a pod that is gone.
+func (e *Evictor) Forget(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.count++
+	delete(e.going, uid)
+	delete(e.kept, uid)
+}
+
+// pending counts, by the UID and resourceVersion of disruption budgets, the
+// evictions that a budget of that version cannot have counted.
+func (e *Evictor) pending(budget types.UID, version string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for _, v := range e.going {
+		if was, ok := v.Budgets[budget]; ok && was == version {
+			n++
+		}
+	}
+	return n
+}
+
+// Evict evicts victims for pod, which the events name, and returns at once. From
+// then on the victims are going. If one cannot be evicted, the others are left
+// alone as far as they have not been evicted yet, and failed is called with the
+// cause, on another goroutine.
+func (e *Evictor) Evict(ctx context.Context, h fwk.Handle, pod *v1.Pod, victims []*Victim, failed func(error)) {
+	e.mu.Lock()
+	e.count++
+	for _, v := range victims {
+		e.going[v.Pod.UID] = v
+	}
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), evictTime)
+	e.Work.Go(func() {
+		defer cancel()
+		queue := make(chan *Victim, len(victims))
+		for _, v := range victims {
+			queue <- v
+		}
+		close(queue)
+		var once sync.Once
+		var cause error
+		var all sync.WaitGroup
+		for range min(evictors, len(victims)) {
+			all.Go(func() {
+				for v := range queue {
+					if err := e.one(ctx, h, pod, v); err != nil {
+						once.Do(func() { cause = err })
+						cancel()
+						if state.Refused(err) {
+							e.keep(v, time.Now().Add(keptFor))
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		if cause != nil {
+			failed(cause)
+		}
+	})
+}
+
+// one evicts v.
+func (e *Evictor) one(ctx context.Context, h fwk.Handle, pod *v1.Pod, v *Victim) error {
+	log := klog.FromContext(ctx)
+	if ctx.Err() != nil {
+		e.Forget(v.Pod.UID)
+		return ctx.Err()
+	}
+	said := fmt.Sprintf("Preempted by pod %v on node %v", pod.UID, v.Node)
+	if stopped(h, v.Pod) {
+		// It was not bound: it goes back to the queue, and nothing of it is in the API.
+		e.Forget(v.Pod.UID)
+		said += " (in kube-scheduler memory)"
+	} else if err := remove(ctx, h, pod, v.Pod); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		e.Forget(v.Pod.UID) // gone, and perhaps another of its name there
+		return nil
+	} else if err != nil {
+		e.Forget(v.Pod.UID)
+		log.Error(err, "Evict a pod", "pod", klog.KObj(v.Pod), "preemptor", klog.KObj(pod))
+		return fmt.Errorf("evict pod %s/%s: %w", v.Pod.Namespace, v.Pod.Name, err)
+	}
+	log.V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(pod), "victim", klog.KObj(v.Pod), "node", v.Node)
+	told, forWhom := h.EventRecorder().WithLogger(log), "pod "+inWords(pod)
+	told.Eventf(v.Pod, pod, v1.EventTypeNormal, "Preempted", "Preempting", "%s, for %s", said, forWhom)
+	if owner := metav1.GetControllerOfNoCopy(v.Pod); owner != nil {
+		of := &v1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: v.Pod.Namespace, Name: owner.Name, UID: owner.UID}
+		told.Eventf(of, pod, v1.EventTypeNormal, "Preempted", "Preempting", "its pod %s was preempted on node %s, for %s", v.Pod.Name, v.Node, forWhom)
+	}
+	return nil
+}
+
+// inWords names a pod that others go for: "team/train-0 of priority 1000".
+func inWords(pod *v1.Pod) string {
+	priority := int32(0)
+	if pod.Spec.Priority != nil {
+		priority = *pod.Spec.Priority
+	}
+	return fmt.Sprintf("%s/%s of priority %d", pod.Namespace, pod.Name, priority)
+}
+
+// stopped stops a pod on its way to a node, and says whether it did: one that is
+// bound, or past the point of return, must be deleted.
+func stopped(h fwk.Handle, pod *v1.Pod) bool {
+	if w := h.GetWaitingPod(pod.UID); w != nil {
+		return w.Preempt(state.DevicesName, "preempted")
+	}
+	if b := h.GetPodInPreBind(pod.UID); b != nil {
+		return b.CancelPod("preempted by " + state.DevicesName)
+	}
+	return false
+}
+
+// remove says in victim's status why it is disrupted, and deletes it.
+func remove(ctx context.Context, h fwk.Handle, pod, victim *v1.Pod) error {
+	pods := h.ClientSet().CoreV1().Pods(victim.Namespace)
+	if patch := disrupted(pod, victim, time.Now()); patch != nil {
+		if _, err := pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			return err
+		}
+	}
+	return pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
+}
+
+// disrupted is a patch of victim's status with the condition DisruptionTarget, in
+// the stock scheduler's words and with the name of the pod; nil if it has it.
+func disrupted(pod, victim *v1.Pod, now time.Time) []byte {
+	c := v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+		Message:            pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod, " + inWords(pod),
+		ObservedGeneration: victim.Generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	for _, has := range victim.Status.Conditions {
+		if has.Type == c.Type && has.Status == c.Status && has.Reason == c.Reason && has.Message == c.Message {
+			return nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": victim.UID}, // of another pod of its name nothing is changed
+		"status":   map[string]any{"conditions": []v1.PodCondition{c}},
+	})
+	if err != nil {
+		return nil // not reached: plain fields
+	}
+	return patch
+}

@@ -1,0 +1,175 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/state"
+	"berth.dev/berth/scheduler/view"
+)
+
+// PreFilter names the one node that a pod goes to: the one where devices are
+// held for it, else the one that the placement index likes best. The other
+// plugins check that node. Pods that need what the index does not know are left
+// to Filter and Score on all nodes, and so are most that ask for no GPU: see
+// passing.
+func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	began := time.Now()
+	parts, h := request.Parts(pod), p.Cluster.HoldOf(pod.UID)
+	if len(parts) == 0 && h == nil {
+		if node := p.passing(ctx, cycle, pod, nodes); node != "" {
+			return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+		}
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if err := request.Check(pod); err != nil {
+		p.Cluster.Waits.Note(pod.UID, queue.Invalid)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	if h == nil {
+		p.Cluster.Gate.Wait(ctx)
+		began = time.Now()
+	}
+	w := state.NewRequest(pod, parts)
+	cycle.Write(state.RequestKey, w)
+	if h != nil {
+		w.Hold, w.Node = h, h.Node
+		view.Decided(view.ResultHeld, "", began)
+		return &fwk.PreFilterResult{NodeNames: sets.New(h.Node)}, nil
+	}
+	f := p.narrow(ctx, pod, w, nodes)
+	result, status := p.answer(pod, w, &f)
+	view.Decided(f.result, f.reason, began)
+	return result, status
+}
+
+// finding is what the index says of a pod.
+type finding struct {
+	result string // as metrics name it
+	reason string // why no node fits, for metrics
+	key    string // of its line
+	counts []placement.Count
+	only   sets.Set[string] // of resultWide: the nodes to be asked; nil is every one
+}
+
+// narrow asks the index for the node of a pod, and sets w.node to it.
+func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, nodes []fwk.NodeInfo) finding {
+	log, s := klog.FromContext(ctx), &p.Cluster.Index
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	retry, again := p.Cluster.TakeRetryAll(pod.UID) || p.Cluster.Doubted(pod.UID), p.Cluster.Waiting.Knows(pod.UID)
+	err := s.Update(log, p.Cluster.State, nodes, false)
+	var c *view.Class
+	if err == nil {
+		w.Request, c, err = s.View.Request(pod, w)
+	}
+	if err != nil {
+		log.Error(err, "The placement index cannot be used; every node is asked", "pod", klog.KObj(pod))
+		return finding{result: view.ResultWide}
+	}
+	if !retry && !again {
+		s.View.Index.Arrive(&w.Request)
+	}
+	if retry || !w.Simple {
+		return finding{result: view.ResultWide, only: p.whole(pod.UID, w)}
+	}
+	i, ok := s.View.Index.Best(&w.Request)
+	if !ok {
+		// What is known may be behind by a moment: look at all nodes before saying no.
+		if err := s.Update(log, p.Cluster.State, nodes, true); err == nil {
+			if w.Request, c, err = s.View.Request(pod, w); err == nil {
+				i, ok = s.View.Index.Best(&w.Request)
+			}
+		}
+	}
+	out := finding{key: state.LineKey(pod, w, &w.Request)}
+	switch {
+	case ok:
+		w.Node = s.View.Nodes[i].Object.Name
+		out.result = view.ResultNarrow
+	case s.View == nil, c.Others > 0:
+		out.result = view.ResultWide
+	default:
+		if !again {
+			s.View.Index.Refuse(&w.Request)
+		}
+		out.result, out.counts = view.ResultUnschedulable, s.View.Index.Reasons(&w.Request)
+		out.reason = string(state.Foremost(out.counts))
+	}
+	return out
+}
+
+// answer tells the framework, and the lines of those who wait. It holds no lock.
+func (p *Plugin) answer(pod *v1.Pod, w *state.Request, f *finding) (*fwk.PreFilterResult, *fwk.Status) {
+	q := p.Cluster.Waiting
+	switch f.result {
+	case view.ResultUnschedulable:
+		p.Cluster.Waits.Note(pod.UID, queue.Room)
+		q.Join(pod, f.key, f.counts)
+		return nil, fwk.NewStatus(fwk.Unschedulable, w.Explain(f.counts))
+	case view.ResultNarrow:
+		if ahead := q.First(pod, f.key); ahead != nil {
+			p.Cluster.Waits.Note(pod.UID, queue.Turn)
+			q.Yield(pod, f.key)
+			w.Yields = true
+			f.result = view.ResultWaiting
+			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod %s/%s asks for the same and comes first", ahead.Namespace, ahead.Name))
+		}
+		return &fwk.PreFilterResult{NodeNames: sets.New(w.Node)}, nil
+	}
+	q.Leave(pod.UID)
+	if f.only != nil {
+		return &fwk.PreFilterResult{NodeNames: f.only}, nil
+	}
+	return nil, nil
+}
+
+// whole gives the nodes with GPUs for a pod that asks for several, where others have
+// shares, which come last; nil is every node: none has the GPUs, or the plugins have
+// refused those that do. The view's lock must be held.
+func (p *Plugin) whole(uid types.UID, w *state.Request) sets.Set[string] {
+	if p.Cluster.TakeSharesToo(uid) || !w.Request.Units || w.Request.GPUs < 2 || w.Request.SharesDo {
+		return nil
+	}
+	s, last, out := p.Cluster.Index.View.Snapshot, false, sets.New[string]()
+	for i, at := range p.Cluster.Index.View.Nodes {
+		if s.SharesLast(i, &w.Request) {
+			last = true
+		} else if at.Odd || placement.Fit(s, i, &w.Request) == placement.Fits {
+			out.Insert(at.Object.Name)
+		}
+	}
+	if w.Whole = last && len(out) > 0; !w.Whole {
+		return nil
+	}
+	return out
+}
+
+// PostFilter tries a pod whose one node was refused by a Filter on all nodes, at
+// once: the index does not know all that the plugins know. One that asks for several
+// GPUs is tried on those with GPUs before those with shares.
+func (p *Plugin) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	w, ok := state.RequestOf(cycle)
+	if ok && w.Yields {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // no filter refused its node, and there is room: it waits for its turn
+	}
+	if ok && (w.Node != "" || w.Whole) && w.Hold == nil {
+		p.Cluster.Mu.Lock()
+		p.Cluster.RetryAll[pod.UID], p.Cluster.SharesToo[pod.UID] = true, w.Whole
+		p.Cluster.Mu.Unlock()
+		p.Cluster.Waits.Note(pod.UID, queue.Retry)
+		p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // nobody needs to make room yet
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}

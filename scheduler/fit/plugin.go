@@ -1,0 +1,171 @@
+// Package fit is the plugin BerthDevices: it chooses the node and the devices of a
+// pod, and commits them with the binding. It narrows a pod to the one node that the
+// placement index likes best, checks devices on a node, reserves them, and writes
+// them with the pod's node in one request.
+package fit
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/queue"
+	"berth.dev/berth/scheduler/state"
+	"berth.dev/berth/scheduler/view"
+)
+
+// Name is the plugin's name in the scheduler's configuration.
+const Name = state.DevicesName
+
+// Plugin is the plugin in one profile of the scheduler.
+type Plugin struct{ *view.Profile }
+
+// The extension points that Plugin is in.
+var (
+	_ fwk.PreFilterPlugin   = &Plugin{}
+	_ fwk.FilterPlugin      = &Plugin{}
+	_ fwk.PostFilterPlugin  = &Plugin{}
+	_ fwk.PreScorePlugin    = &Plugin{}
+	_ fwk.ScorePlugin       = &Plugin{}
+	_ fwk.ReservePlugin     = &Plugin{}
+	_ fwk.BindPlugin        = &Plugin{}
+	_ fwk.EnqueueExtensions = &Plugin{}
+	_ fwk.SignPlugin        = &Plugin{}
+)
+
+// Factory makes the plugin for each profile of one scheduler. Its profiles share
+// what they have chosen, as they share the nodes: make one Factory a scheduler.
+func Factory() view.Maker {
+	d := view.NewCluster()
+	view.Register(d)
+	return NewPlugin(d)
+}
+
+// NewPlugin makes the plugin for the profiles of one scheduler, of c.
+func NewPlugin(d *view.Cluster) view.Maker {
+	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		p := &Plugin{&view.Profile{Handle: h, Cluster: d}}
+		d.Waiting.Call = queue.Caller(h) // the profiles have one queue
+		_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(old, now any) { d.Seen(old.(*v1.Pod), now.(*v1.Pod)) },
+			DeleteFunc: func(obj any) {
+				if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+					obj = gone.Obj
+				}
+				if pod, ok := obj.(*v1.Pod); ok {
+					d.Waits.Clear(pod.UID)
+					held := d.Forget(pod.UID)
+					if d.Waiting.Leave(pod.UID); held {
+						d.Resolved()
+					}
+				}
+			},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("watch pods: %w", err)
+		}
+		return p, nil
+	}
+}
+
+// Name implements fwk.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// PreFilterExtensions implements fwk.PreFilterPlugin. There are none: Filter
+// looks at the NodeInfo that it is given, whatever was added or removed.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter says whether the node has devices for the pod, one by one. A node that
+// publishes no devices is left to its kubelet.
+func (p *Plugin) Filter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+	w, ok := state.RequestOf(cycle)
+	if !ok || !w.Devices {
+		return nil
+	}
+	n := p.Cluster.Node(klog.FromContext(ctx), info)
+	switch {
+	case n.Err != nil:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.Err.Error())
+	case n.Ledger == nil:
+		return n.Uncounted(pod, w, info)
+	}
+	if name := view.Missing(info.Node(), w.Resources()); name != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Insufficient "+name)
+	}
+	switch n.Fit(pod, w) {
+	case state.Fits, state.TooMany: // of the latter the node says what it has against it: see Reserve
+		return nil
+	case state.Full:
+		return fwk.NewStatus(fwk.Unschedulable, w.Lacks())
+	case state.Soon:
+		return fwk.NewStatus(fwk.Unschedulable, "devices held for the pod are not free yet")
+	default:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.Lacks())
+	}
+}
+
+// Reserve chooses the devices: those held for the pod, else those that the
+// placement policy likes best, else, for what one request cannot describe, the
+// ledger's own pick. For a pod that asks a node for several shares which is
+// configured to give one (failRequestsGreaterThanOne) there are none to choose:
+// it is bound without, and the node refuses it as the option says.
+func (p *Plugin) Reserve(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	w, ok := state.RequestOf(cycle)
+	if !ok {
+		return nil
+	}
+	info, err := p.Handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("reserve devices on node %s: %w", nodeName, err))
+	}
+	log := klog.FromContext(ctx)
+	n := p.Cluster.Node(log, info)
+	if n.Err != nil {
+		return fwk.AsStatus(n.Err)
+	}
+	s := &p.Cluster.Index
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	at, named := s.Prefer(log, p.Cluster.State, info, pod, w)
+	if n.Ledger == nil || !w.Devices || n.Fit(pod, w) == state.TooMany {
+		p.Cluster.Reserved(pod.UID)
+		if at != nil && !w.Devices { // the view sees its CPU at once
+			s.View.Leave(at, pod.UID)
+			s.View.Enter(at, pod.UID, pod, nil, nil)
+			at.Version = -1
+		}
+		return nil
+	}
+	c, err := n.Choose(pod, w, named)
+	if err != nil {
+		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("node %s: %v", nodeName, err))
+	}
+	c.Warning = request.SeveralShares(pod, info.Node(), c.Named)
+	p.Cluster.Assume(c)
+	if at != nil {
+		s.View.Leave(at, pod.UID)
+		s.View.Enter(at, pod.UID, pod, c.Devices, nil)
+		at.Version = -1 // counted anew, also where the pod leaves before its NodeInfo shows it
+	}
+	return nil
+}
+
+// Unreserve gives the chosen devices back.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+	p.Cluster.GiveUp(pod.UID)
+}
+
+// SignPod implements fwk.SignPlugin: pods for which this plugin names a node are
+// each chosen for alone.
+func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if request.Of(pod) != nil || unspread(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "devices are chosen pod by pod")
+	}
+	return nil, nil
+}

@@ -1,0 +1,271 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gang"
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/state"
+	"berth.dev/berth/scheduler/view"
+)
+
+// Task is what is to be planned of a gang, with its pods.
+type Task struct {
+	*gang.Task
+	Pods []*v1.Pod // in the order of Task.Members
+	Name string    // "namespace/name" of the gang
+}
+
+// Task returns what pod is to plan, or why it must wait: see gang.Machine.Task.
+func (b *Manager) Task(pod *v1.Pod, paced bool) (task *Task, text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t, text := b.machine.Task(string(pod.UID), paced, time.Now())
+	return b.withPods(t, pod), text
+}
+
+// placeOf returns the node that is kept for a pod, and what is to be planned where
+// it was refused there too often: see gang.Machine.Kept.
+func (b *Manager) placeOf(pod *v1.Pod) (node string, away *Task) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	node, t := b.machine.Kept(string(pod.UID))
+	return node, b.withPods(t, pod)
+}
+
+// withPods completes a task of the gang of pod, with mu held. It is nil for nil.
+func (b *Manager) withPods(t *gang.Task, pod *v1.Pod) *Task {
+	if t == nil {
+		return nil
+	}
+	task := &Task{Task: t, Name: pod.Namespace + "/" + t.Gang.Name}
+	for _, uid := range t.Members {
+		task.Pods = append(task.Pods, b.pods[types.UID(uid)])
+	}
+	return task
+}
+
+// PreFilter implements fwk.PreFilterPlugin: it sends members to the nodes that are
+// planned for them. The first that comes plans for all.
+func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	waits := g.p.Cluster.Waits
+	waits.Clear(pod.UID) // this plugin comes first
+	if !g.manager.knows(pod.UID) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if node, away := g.manager.placeOf(pod); node != "" {
+		if away != nil {
+			node = g.elsewhere(ctx, pod, node, away)
+		}
+		return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+	}
+	if text := g.room.RoomForGang(ctx, g.manager, pod); text != "" {
+		waits.Note(pod.UID, queue.Preemption)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
+	}
+	if h := g.p.Cluster.HoldOf(pod.UID); h != nil {
+		return &fwk.PreFilterResult{NodeNames: sets.New(h.Node)}, nil
+	}
+	task, text := g.manager.Task(pod, true)
+	switch {
+	case text != "":
+		waits.Note(pod.UID, g.manager.waitOf(pod.UID))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
+	case task == nil:
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	began := time.Now()
+	nodes, refusal, text, err := g.plan(ctx, task)
+	switch {
+	case err != nil:
+		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", task.Name, err))
+	case refusal != nil:
+		view.Decided(view.ResultUnschedulable, string(state.Foremost(refusal.Nodes)), began)
+		g.manager.Happened(gang.Unfit{UID: string(pod.UID), Refusal: refusal, Cost: time.Since(began)})
+		waits.Note(pod.UID, queue.Room)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
+	}
+	g.manager.Placed(pod, task, nodes)
+	if nodes[pod.UID] == "" {
+		waits.Note(pod.UID, queue.Room)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s runs without this pod until there is room for it", task.Gang.Name))
+	}
+	return &fwk.PreFilterResult{NodeNames: sets.New(nodes[pod.UID])}, nil
+}
+
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (g *GangPlans) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// plan places the gang of a task and holds the devices of every member that has
+// got a place, or says why not.
+func (g *GangPlans) plan(ctx context.Context, task *Task) (nodes map[types.UID]string, refusal *gang.Refusal, text string, err error) {
+	err = g.p.Plan(ctx, func(pl *view.Planner) error {
+		s := pl.Placer().Snapshot()
+		places := make([]gang.Place, s.Len())
+		for i := range places {
+			places[i] = request.Place(pl.Object(i))
+		}
+		find := func(names []string) (out []int) {
+			for _, name := range names {
+				if i, ok := s.Find(name); ok {
+					out = append(out, i)
+				}
+			}
+			return out
+		}
+		whole := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Within: task.Gang.Within, Near: find(task.Near)}
+		for _, pod := range task.Pods {
+			m := gang.Member{Request: pl.Request(pod), Avoid: find(task.Avoid[string(pod.UID)]), Apart: request.Apart(pod)}
+			if m.Apart != "" {
+				m.Avoid = append(m.Avoid, whole.Near...)
+			}
+			whole.Members = append(whole.Members, m)
+		}
+		by := &gang.Planner{Placer: pl.Placer(), Topology: gang.NewTopology(places)}
+		for range 3 {
+			mark := s.Mark()
+			plan, no, err := by.Plan(whole)
+			s.RollBack(mark)
+			if refusal = no; err != nil {
+				return err
+			}
+			if no != nil {
+				text = unfitText(pl, task, no)
+				return nil
+			}
+			var wrong int
+			if nodes, wrong, err = g.hold(pl, task, plan); err == nil {
+				for i := range whole.Members {
+					pl.Placer().Arrive(&whole.Members[i].Request)
+				}
+				return nil
+			}
+			whole.Members[wrong].Avoid = append(whole.Members[wrong].Avoid, plan.Placed[wrong].Node)
+		}
+		return err
+	})
+	return nodes, refusal, text, err
+}
+
+// hold holds what is planned, all of it or nothing. wrong is the member whose
+// devices cannot be held.
+func (g *GangPlans) hold(pl *view.Planner, task *Task, plan *gang.Plan) (nodes map[types.UID]string, wrong int, err error) {
+	nodes = map[types.UID]string{}
+	why := "gang " + task.Name
+	for i, pod := range task.Pods {
+		at := plan.Placed[i]
+		if at.Node < 0 {
+			continue
+		}
+		if err := pl.Hold(pod, at, why); err != nil {
+			for uid := range nodes {
+				pl.Release(uid)
+			}
+			return nil, i, fmt.Errorf("hold the devices of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		pl.P.Cluster.Waiting.Leave(pod.UID)
+		nodes[pod.UID] = pl.NodeName(at.Node)
+	}
+	return nodes, -1, nil
+}
+
+// unfitText says why a gang does not fit. For the member that there is no room
+// for it has the words of the scheduler's own messages.
+func unfitText(pl *view.Planner, task *Task, no *gang.Refusal) string {
+	name, of := task.Gang.Name, len(task.Pods)
+	if no.Apart {
+		return fmt.Sprintf("gang %s: its %d pods fit, but not within one %s", name, no.Need, task.Gang.Within)
+	}
+	text := fmt.Sprintf("gang %s: %d of %d pods fit together", name, no.Fit, of)
+	if no.Need < of {
+		text += fmt.Sprintf(" and %d must", no.Need)
+	}
+	if no.Member < 0 || len(no.Nodes) == 0 {
+		return text
+	}
+	pod := task.Pods[no.Member]
+	w := state.NewRequest(pod, request.Parts(pod))
+	w.Request = pl.Request(pod)
+	return text + ", for the next: " + w.Explain(no.Nodes)
+}
+
+// Placed notes where the members of a task go, and wakes them.
+func (b *Manager) Placed(pod *v1.Pod, task *Task, nodes map[types.UID]string) {
+	e := gang.Placed{UID: string(pod.UID), Task: task.Task, Nodes: make(map[string]string, len(nodes))}
+	for uid, node := range nodes {
+		e.Nodes[string(uid)] = node
+	}
+	b.Happened(e)
+}
+
+// elsewhere returns the node where a pod is to be tried that is kept on one which
+// it was refused on: another that has room for it, else the same.
+func (g *GangPlans) elsewhere(ctx context.Context, pod *v1.Pod, node string, task *Task) string {
+	nodes, refusal, _, err := g.plan(ctx, task)
+	if err != nil || refusal != nil {
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "A member that is refused stays where it is", "pod", klog.KObj(pod), "node", node)
+		}
+		return node
+	}
+	g.manager.Happened(gang.Moved{UID: string(pod.UID), Node: nodes[pod.UID]})
+	return nodes[pod.UID]
+}
+
+// roomMade looks at what has happened to a pod or a node, old before and now
+// after it: it may have made enough room for the gang that a pod leads. Then the
+// leader is woken. It reports whether the pod is to be tried for another reason, as
+// it is of no gang. The leader is not queued by the scheduler, which would let it
+// wait longer after each refusal.
+func (b *Manager) roomMade(uid types.UID, old, now any) bool {
+	if !b.knows(uid) {
+		return true
+	}
+	e := gang.Freed{UID: string(uid)}
+	if gone, ok := old.(*v1.Pod); ok && now == nil {
+		e.Ended, e.Milli = true, givenBack(gone)
+	}
+	b.Happened(e)
+	return false
+}
+
+// givenBack is how many milli-GPUs a pod gives back when it ends, or more.
+func givenBack(pod *v1.Pod) int64 {
+	sum := int64(0)
+	for resource, n := range request.Of(pod) {
+		if resource != api.ResourceGPU {
+			return 1 << 40
+		}
+		sum += n * cluster.Whole
+	}
+	return sum
+}
+
+// PostFilter implements fwk.PostFilterPlugin. A member that a filter refused on
+// its planned node takes the plan with it: the gang is planned anew at once, with
+// that node left out for that member, and when that fails too, later.
+func (g *GangPlans) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	answer := g.manager.Happened(gang.Filtered{UID: string(pod.UID)})
+	switch {
+	case !answer.Whole:
+		return nil, fwk.NewStatus(fwk.Unschedulable, answer.Reason)
+	case answer.Reason != "":
+		g.p.Cluster.Waits.Note(pod.UID, queue.Gang)
+	default:
+		if result, status := g.room.MakeRoomForGang(ctx, g.manager, pod); status != nil {
+			return result, status
+		}
+	}
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, answer.Reason)
+}

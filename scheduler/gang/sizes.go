@@ -1,0 +1,190 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/kube/request"
+)
+
+// askAgain is how often the API server is asked for a kind that it did not serve,
+// or that may not be read, while pods name an object of it.
+const askAgain = 10 * time.Second
+
+// sizes reads, from the objects that pods name, how many members gangs have.
+// A kind is watched from the first time that somebody asks for one of it, where
+// the API server serves it; it may come to do so later.
+type sizes struct {
+	ctx     context.Context //nolint:containedctx // the life of the watches, which begin when a pod names a kind
+	client  dynamic.Interface
+	changed func(kind request.GangKind, namespace, name string) // called without mu
+
+	mu    sync.Mutex
+	kinds map[request.GangKind]*objects
+}
+
+// objects is the objects of one kind.
+type objects struct {
+	why   string // why they cannot be read; "" is that they are
+	least map[cache.ObjectName]int
+	wrong map[cache.ObjectName]string
+}
+
+func newSizes() *sizes { return &sizes{kinds: map[request.GangKind]*objects{}} }
+
+// open lets sizes read until ctx ends. changed is told of objects that have come,
+// changed or gone; without a name, of all of a kind.
+func (s *sizes) open(ctx context.Context, config *rest.Config, changed func(kind request.GangKind, namespace, name string)) {
+	s.ctx, s.changed = ctx, changed
+	if config == nil {
+		return
+	}
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have JSON only
+	if client, err := dynamic.NewForConfig(config); err == nil {
+		s.client = client
+	} else {
+		klog.FromContext(ctx).Error(err, "Objects that count gangs cannot be read")
+	}
+}
+
+// of gives how many members the gang of an object has, or why that is not known.
+func (s *sizes) of(o request.GangObject) (int, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.kinds[o.Kind]
+	if k == nil {
+		k = &objects{why: "reading it"}
+		s.kinds[o.Kind] = k
+		if s.client != nil {
+			go s.watch(o.Kind)
+		}
+	}
+	key := cache.ObjectName{Namespace: o.Namespace, Name: o.Name}
+	n, ok := k.least[key]
+	switch {
+	case k.why != "":
+		return 0, fmt.Sprintf("its size is in %s, %s", o, k.why)
+	case k.wrong[key] != "":
+		return 0, k.wrong[key]
+	case !ok:
+		return 0, fmt.Sprintf("its size is in %s, and there is none: create it", o)
+	}
+	return n, ""
+}
+
+// say notes why a kind cannot be read; "" is that it is.
+func (s *sizes) say(kind request.GangKind, why string) {
+	s.mu.Lock()
+	k := s.kinds[kind]
+	news := k.why != why
+	k.why = why
+	s.mu.Unlock()
+	if news {
+		s.changed(kind, "", "")
+	}
+}
+
+// watch reads the objects of a kind from when they can be read.
+func (s *sizes) watch(kind request.GangKind) {
+	for {
+		_, err := s.client.Resource(kind.GVR()).List(s.ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case err == nil:
+			s.follow(kind)
+			return
+		case apierrors.IsNotFound(err):
+			s.say(kind, "which this cluster does not serve: install it, or use the annotations berth.dev/gang and berth.dev/gang-min-count")
+		case apierrors.IsForbidden(err):
+			s.say(kind, "which the scheduler may not read: give it the roles of deploy/scheduler.yaml")
+		default:
+			s.say(kind, "which cannot be read now")
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// follow keeps the sizes of a kind up to date until the context ends.
+func (s *sizes) follow(kind request.GangKind) {
+	informer := dynamicinformer.NewFilteredDynamicInformer(s.client, kind.GVR(), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	log := klog.FromContext(s.ctx)
+	if err := informer.SetTransform(slim); err != nil {
+		log.Error(err, "Objects that count gangs are kept whole", "kind", kind.String())
+	}
+	registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { s.note(kind, obj, false) },
+		UpdateFunc: func(_, obj any) { s.note(kind, obj, false) },
+		DeleteFunc: func(obj any) { s.note(kind, obj, true) },
+	})
+	if err != nil {
+		log.Error(err, "Objects that count gangs are not watched", "kind", kind.String())
+		return
+	}
+	go informer.RunWithContext(s.ctx)
+	if cache.WaitForCacheSync(s.ctx.Done(), registered.HasSynced) {
+		s.say(kind, "")
+	}
+}
+
+// slim drops what is not needed of an object, pod templates above all.
+func slim(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	u.SetManagedFields(nil)
+	u.SetAnnotations(nil)
+	if u.GetKind() == request.GangJob.Kind {
+		unstructured.RemoveNestedField(u.Object, "spec", "template")
+	}
+	return u, nil
+}
+
+// note takes an object as it is, or as it was before it went.
+func (s *sizes) note(kind request.GangKind, obj any, gone bool) {
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	key := cache.MetaObjectToName(u)
+	n, err := kind.MinCount(u.Object)
+	s.mu.Lock()
+	k := s.kinds[kind]
+	if k.least == nil {
+		k.least, k.wrong = map[cache.ObjectName]int{}, map[cache.ObjectName]string{}
+	}
+	was, had := k.least[key]
+	delete(k.least, key)
+	delete(k.wrong, key)
+	switch {
+	case gone:
+	case err != nil:
+		k.wrong[key] = err.Error()
+	default:
+		k.least[key] = n
+	}
+	now, has := k.least[key]
+	quiet := k.why != "" || was == now && had == has && err == nil
+	s.mu.Unlock()
+	if !quiet {
+		s.changed(kind, key.Namespace, key.Name)
+	}
+}

@@ -1,0 +1,107 @@
+package preempt
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/core/preemption"
+	"berth.dev/berth/scheduler/evict"
+	"berth.dev/berth/scheduler/view"
+)
+
+// room says whom the plan of out waits for.
+func (s *candidates) room(pl *view.Planner, w *preemptor, out *outcome) *room {
+	m := &room{waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+	for k, pod := range w.pods {
+		if out.nodes[k] != "" {
+			m.pods = append(m.pods, pod)
+		}
+	}
+	for _, id := range slices.Concat(out.plan.Victims, out.plan.Awaited) {
+		m.wait(pl.NodeName(id.Node), s.pod(id))
+	}
+	return m
+}
+
+// going lists the victims on a node with those whose leaving is waited for, and
+// who else leaves it.
+func (s *candidates) going(out *outcome, node int) (going, leaving []*v1.Pod) {
+	for k := range s.c.Holders[node] {
+		id, h := preemption.ID{Node: node, Holder: k}, &s.c.Holders[node][k]
+		switch {
+		case h.Promise:
+		case slices.Contains(out.plan.Victims, id), slices.Contains(out.plan.Awaited, id):
+			going = append(going, s.pod(id))
+		case h.Leaving:
+			leaving = append(leaving, s.pod(id))
+		}
+	}
+	return going, leaving
+}
+
+// tellBroken lets pods whose holds went to others look for another place.
+func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
+	for _, pod := range pods {
+		x.shut(pod.UID)
+		if x.broken != nil {
+			x.broken(pod.UID)
+		}
+	}
+	if len(pods) > 0 {
+		x.p.Handle.Activate(klog.FromContext(ctx), named(pods))
+		x.p.Cluster.Waiting.Wake() // what was held may be more than is taken now
+	}
+}
+
+// carryOut evicts the victims of a plan.
+func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates, out *outcome) {
+	log := klog.FromContext(ctx)
+	for _, pod := range out.room.pods {
+		x.p.Cluster.Waiting.Leave(pod.UID)
+	}
+	for _, id := range out.plan.Victims {
+		pod := s.pod(id)
+		out.evicted = append(out.evicted, &evict.Victim{
+			Pod: pod, Node: nodeOf(out.room, pod), Budgets: x.budgets.Versions(s.c.Holders[id.Node][id.Holder].Budgets),
+		})
+	}
+	if out.left = x.open(out.room); out.left == 0 {
+		x.p.Handle.Activate(log, named(out.room.pods)) // there is room already
+	}
+	if len(out.evicted) == 0 {
+		return
+	}
+	pods := out.room.pods
+	x.Evict(ctx, x.p.Handle, w.lead(), out.evicted, func(err error) {
+		// Without that victim the plan is none: whoever is left stays, and the pods try anew.
+		x.shut(pods[0].UID)
+		for _, pod := range pods {
+			x.p.Cluster.Release(pod.UID)
+		}
+		log.Error(err, "Room cannot be made", "pod", klog.KObj(pods[0]))
+		x.p.Handle.Activate(log, named(pods))
+	})
+}
+
+// named are pods as Activate wants them.
+func named(pods []*v1.Pod) map[string]*v1.Pod {
+	out := make(map[string]*v1.Pod, len(pods))
+	for _, pod := range pods {
+		out[pod.Namespace+"/"+pod.Name] = pod
+	}
+	return out
+}
+
+// nodeOf gives the node on which m waits for a pod.
+func nodeOf(m *room, pod *v1.Pod) string {
+	for node, waits := range m.waits {
+		if waits[pod.UID] {
+			return node
+		}
+	}
+	return pod.Spec.NodeName
+}

@@ -1,0 +1,249 @@
+package preempt
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/preemption"
+	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/state"
+	"berth.dev/berth/scheduler/view"
+)
+
+// candidates is the cluster as plans for room see it: who holds what on each node,
+// pods without GPUs too, and what is promised to whom.
+type candidates struct {
+	c    *preemption.Cluster
+	pods [][]*v1.Pod // whose the holders are, as in c.Holders
+	// lowest is the lowest priority of them all: no pod that is not above it can
+	// make room.
+	lowest int32
+}
+
+// pod gives the pod of a holder.
+func (s *candidates) pod(id preemption.ID) *v1.Pod { return s.pods[id.Node][id.Holder] }
+
+// sight is what was read of the nodes last time. Only nodes that have changed are
+// read again. The view's lock guards it.
+type sight struct {
+	view     *view.View
+	budgets  int64             // budgets.who, as of which holders name their budgets
+	snapshot *cluster.Snapshot // as the view's, with what is there and nothing that is held for others
+	nodes    []seen
+	minCount map[string]int
+}
+
+// seen is one node in a sight.
+type seen struct {
+	generation int64
+	from       *state.Ledger
+	version    int
+	holders    []preemption.Holder
+	pods       []*v1.Pod
+	lowest     int32 // priority
+}
+
+// see reads the candidates for pods, whose own holds do not stand in their way.
+func (x *Preemption) see(pl *view.Planner, pods []*v1.Pod, now time.Time) (*candidates, error) {
+	allowed, err := x.budgets.Read(x.Evictor)
+	if err != nil {
+		return nil, err
+	}
+	v := &x.preemptions.sight
+	if v.view != pl.W || v.budgets != x.budgets.Was || !x.look(pl) {
+		v.reset(pl, x.budgets.Was)
+		x.look(pl)
+	}
+	s := &candidates{
+		c:    &preemption.Cluster{Snapshot: v.snapshot, Holders: make([][]preemption.Holder, len(v.nodes)), MinCount: v.minCount, Budgets: allowed},
+		pods: make([][]*v1.Pod, len(v.nodes)), lowest: math.MaxInt32,
+	}
+	for i := range v.nodes {
+		s.lowest = min(s.lowest, v.nodes[i].lowest)
+		s.c.Holders[i], s.pods[i] = slices.Clip(v.nodes[i].holders), slices.Clip(v.nodes[i].pods)
+	}
+	going, kept := x.Known(now)
+	s.mark(pl, going, func(h *preemption.Holder) { h.Leaving = true })
+	s.mark(pl, kept, func(h *preemption.Holder) { h.Fixed = true })
+	x.promises(pl, s, pods)
+	return s, nil
+}
+
+// mark changes the holders that pods, named with their nodes, are.
+func (s *candidates) mark(pl *view.Planner, pods map[types.UID]string, change func(*preemption.Holder)) {
+	for uid, node := range pods {
+		at := pl.W.ByName[node]
+		if at == nil {
+			continue
+		}
+		k := slices.IndexFunc(s.pods[at.Index], func(p *v1.Pod) bool { return p.UID == uid })
+		if k >= 0 {
+			s.c.Holders[at.Index] = slices.Clip(slices.Clone(s.c.Holders[at.Index]))
+			change(&s.c.Holders[at.Index][k])
+		}
+	}
+}
+
+// reset makes v a sight in which nothing has been read.
+func (v *sight) reset(pl *view.Planner, budgets int64) {
+	*v = sight{
+		view: pl.W, budgets: budgets, snapshot: pl.Placer().Snapshot().Emptied(1),
+		nodes: make([]seen, len(pl.W.Nodes)), minCount: map[string]int{},
+	}
+}
+
+// look reads the nodes that have changed. It says no where one has become another
+// than the Snapshot can tell.
+func (x *Preemption) look(pl *view.Planner) bool {
+	v := &x.preemptions.sight
+	for i, at := range pl.W.Nodes {
+		n := &v.nodes[i]
+		if n.generation == at.Generation && n.from == at.From && n.version == at.Version && n.pods != nil {
+			continue
+		}
+		if n.pods != nil && v.snapshot.Replace(i, &at.Spec) != nil {
+			return false
+		}
+		*n = seen{generation: at.Generation, from: at.From, version: at.Version, pods: []*v1.Pod{}, lowest: math.MaxInt32}
+		x.read(pl, i)
+	}
+	return true
+}
+
+// read reads node i, which has nothing on it yet.
+func (x *Preemption) read(pl *view.Planner, i int) {
+	at := pl.W.Nodes[i]
+	for key, o := range at.Held {
+		if o.Pod != nil && o.Pod.UID != key {
+			x.enter(i, o, true) // a binding that may have arrived: nobody knows whom to evict
+		}
+	}
+	info, err := pl.All.Get(pl.NodeName(i))
+	if err != nil {
+		return
+	}
+	dealt := int64(0)
+	for _, pi := range info.GetPods() {
+		pod := pi.GetPod()
+		o := at.Held[pod.UID]
+		if o == nil {
+			o = &view.Occupant{Pod: pod, Placement: cluster.Placement{Node: i, Request: bare(pod)}}
+			if at.Foreign {
+				dealt = deal(x.preemptions.sight.snapshot, o, dealt)
+			}
+		}
+		x.enter(i, o, false)
+	}
+}
+
+// enter adds a holder to node i of the sight.
+func (x *Preemption) enter(i int, o *view.Occupant, fixed bool) {
+	v := &x.preemptions.sight
+	h := preemption.Holder{
+		Placement: o.Placement, Priority: priorityOf(o.Pod), Leaving: o.Pod.DeletionTimestamp != nil, Fixed: fixed, Budgets: x.budgets.Of(o.Pod),
+	}
+	if !seat(v.snapshot, &h.Placement) {
+		return // more than there is of a node: what cannot be counted cannot be freed
+	}
+	if t := o.Pod.Status.StartTime; t != nil {
+		h.Start = t.Time
+	}
+	if g, _ := request.GangOf(o.Pod); g != nil {
+		h.Gang, v.minCount[g.Key] = g.Key, g.MinCount
+	}
+	v.nodes[i].lowest = min(v.nodes[i].lowest, h.Priority)
+	v.nodes[i].holders, v.nodes[i].pods = append(v.nodes[i].holders, h), append(v.nodes[i].pods, o.Pod)
+}
+
+// promises adds what is held for pods that are not there yet, but for those of
+// own.
+func (x *Preemption) promises(pl *view.Planner, s *candidates, own []*v1.Pod) {
+	d := x.p.Cluster
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	for _, uid := range slices.Sorted(maps.Keys(d.Holds)) {
+		h := d.Holds[uid]
+		at := pl.W.ByName[h.Node]
+		if at == nil || slices.ContainsFunc(own, func(pod *v1.Pod) bool { return pod.UID == uid }) {
+			continue
+		}
+		p := preemption.Holder{
+			Placement: cluster.Placement{Node: at.Index, Request: h.Request, Devices: h.At}, Priority: priorityOf(h.Pod), Promise: true,
+		}
+		s.lowest = min(s.lowest, p.Priority)
+		if g, _ := request.GangOf(h.Pod); g != nil {
+			p.Gang = "held for " + g.Key // a gang's plan stands or falls as a whole
+		}
+		s.c.Holders[at.Index], s.pods[at.Index] = append(s.c.Holders[at.Index], p), append(s.pods[at.Index], h.Pod)
+	}
+}
+
+// deal counts a pod on the GPUs of a node whose devices nobody knows one by one:
+// from is how many units of them are dealt already. It gives how many are then.
+func deal(s *cluster.Snapshot, o *view.Occupant, from int64) int64 {
+	want := request.Of(o.Pod)
+	i, shares := o.Placement.Node, int64(s.Node(o.Placement.Node).Shares)
+	for left := want[api.ResourceGPU] + want[api.ResourceGPUShared]; left > 0 && from/shares < int64(len(s.Cards(i))); {
+		j := from / shares
+		n := min(left, shares-from%shares)
+		milli := int32(n * (cluster.Whole / shares))
+		if n == shares {
+			milli = cluster.Whole
+		}
+		o.Placement.Devices = append(o.Placement.Devices, cluster.Device{GPU: int32(j), MilliGPU: milli, MemoryBytes: cluster.ShareBytes(milli, s.Cards(i)[j].MemoryBytes)})
+		from, left = from+n, left-n
+	}
+	o.Placement.Request.GPUs = int32(len(o.Placement.Devices))
+	return from
+}
+
+// classify lets requests of several classes go to the nodes that each allows.
+func (s *candidates) classify(pl *view.Planner, members []cluster.Request) {
+	s.c.Snapshot = s.c.Snapshot.Clone()
+	done := map[uint32]bool{0: true}
+	for k := range members {
+		class := members[k].Class
+		if done[class] {
+			continue
+		}
+		done[class] = true
+		verdicts := make([]cluster.Verdict, s.c.Snapshot.Len())
+		for i := range verdicts {
+			verdicts[i] = pl.Placer().Snapshot().Verdict(class, i)
+		}
+		s.c.Snapshot.SetClass(class, verdicts)
+	}
+}
+
+// bare is what a pod takes of its node beside devices.
+func bare(pod *v1.Pod) cluster.Request {
+	r := request.Demand(pod, gpu.Sharing{})
+	return cluster.Request{CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes}
+}
+
+// seat assumes p, on GPUs that have failed too, and says whether there is room.
+func seat(s *cluster.Snapshot, p *cluster.Placement) bool {
+	for _, d := range p.Devices {
+		if j := int(d.GPU); !s.GPUs(p.Node)[j].Healthy {
+			s.SetHealthy(p.Node, j, true)
+			defer s.SetHealthy(p.Node, j, false)
+		}
+	}
+	return s.Assume(p) == nil
+}
+
+// priorityOf is a pod's priority; 0 where none is set.
+func priorityOf(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}

@@ -1,0 +1,45 @@
+package preempt
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/scheduler/view"
+)
+
+// Waits reports whether a pod stands in a line. Tests ask it.
+func (x *Preemption) Waits(uid types.UID) bool { return x.p.Cluster.Waiting.Knows(uid) }
+
+// Drift returns how what is kept of the nodes differs from what is read from the
+// start; "" is not at all. Tests ask it.
+func (x *Preemption) Drift(ctx context.Context) (drift string) {
+	err := x.p.Plan(ctx, func(pl *view.Planner) error {
+		now := time.Now()
+		kept, err := x.see(pl, nil, now)
+		if err != nil {
+			return err
+		}
+		was := x.preemptions.sight
+		x.preemptions.sight = sight{}
+		fresh, err := x.see(pl, nil, now)
+		x.preemptions.sight = was
+		switch {
+		case err != nil:
+			return err
+		case !reflect.DeepEqual(kept.c.Holders, fresh.c.Holders):
+			drift = "who holds what"
+		case !reflect.DeepEqual(kept.pods, fresh.pods):
+			drift = "whose it is"
+		case !kept.c.Snapshot.Equal(fresh.c.Snapshot):
+			drift = "what is free"
+		}
+		return nil
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return drift
+}

@@ -1,0 +1,270 @@
+package preempt
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/preemption"
+	"berth.dev/berth/scheduler/evict"
+	"berth.dev/berth/scheduler/view"
+)
+
+// mostPlans is how many nodes that the framework's filters then refuse are tried
+// before a search is given up.
+const mostPlans = 8
+
+// mostDomains is how many domains are searched for a gang that must stay in one.
+const mostDomains = 64
+
+// preemptor is who needs room.
+type preemptor struct {
+	pods []*v1.Pod // in the order in which they are placed
+	// minCount is how many of pods must be placed for any to be; 0 is all.
+	minCount int
+	why      string                                        // of the holds
+	may      func(node string) bool                        // whether a node may be used; nil is every one
+	leader   *v1.Pod                                       // whom events name; nil is the first
+	domains  func(all []*v1.Node) []map[string]bool        // sets of nodes of which all must be in one; nil is every node
+	avoid    []string                                      // nodes not to be used
+	every    bool                                          // may says yes to all
+	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters; nil is none
+}
+
+// priority is that of the least of the pods: for none of them does anybody go
+// who is not below it.
+func (w *preemptor) priority() int32 {
+	least := priorityOf(w.pods[0])
+	for _, pod := range w.pods {
+		least = min(least, priorityOf(pod))
+	}
+	return least
+}
+
+// lead is the pod whom events name, and that is tried again.
+func (w *preemptor) lead() *v1.Pod { return cmp.Or(w.leader, w.pods[0]) }
+
+// outcome is a plan that has been carried out, as far as it was up to us, or why
+// there is none.
+type outcome struct {
+	plan    preemption.Plan
+	nodes   []string // of each pod; "" where it was left out
+	room    *room    // nil: no plan
+	left    int      // whom the room waited for when it was opened
+	evicted []*evict.Victim
+	refusal string
+	broken  []*v1.Pod      // whose holds were given up for it
+	known   bool           // refusal is that of the last search, as nothing has changed since
+	bars    string         // a node whose devices cannot be held
+	against view.Obstacles // what refusal is about
+}
+
+// makeRoom looks for the cheapest way to place w. If there is one, each pod placed
+// has a hold when it returns, and those in the way are being evicted. It must not
+// be called inside plan.
+func (x *Preemption) makeRoom(ctx context.Context, w *preemptor) (*outcome, error) {
+	began := time.Now()
+	out, err := x.tryRoom(ctx, w)
+	searched(out, err, began)
+	switch {
+	case err != nil:
+	case out.room == nil:
+		x.refused.Note(w.lead(), out.against)
+		if x.p.Cluster.Behind() { // what was seen to be bound is not in the nodes yet
+			x.p.Handle.Activate(klog.FromContext(ctx), named([]*v1.Pod{w.lead()}))
+		}
+	default:
+		for _, pod := range w.pods {
+			x.refused.Drop(pod.UID)
+		}
+	}
+	return out, err
+}
+
+// tryRoom is makeRoom, uncounted.
+func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error) {
+	barred := map[string]bool{} // nodes that the filters refuse
+	for _, node := range w.avoid {
+		barred[node] = true
+	}
+	for range mostPlans {
+		var s *candidates
+		var out *outcome
+		err := x.p.Plan(ctx, func(pl *view.Planner) (err error) {
+			s, out, err = x.find(pl, w, barred)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		x.tellBroken(ctx, out.broken)
+		switch {
+		case out.bars != "":
+			barred[out.bars] = true
+			continue
+		case out.room == nil:
+			out.against.Others = out.against.Others || len(barred) > len(w.avoid)
+			return out, nil
+		}
+		if w.check != nil {
+			if st := x.checked(w, s, out); !st.IsSuccess() {
+				klog.FromContext(ctx).V(3).Info("A node with room would be refused", "node", out.nodes[0], "reason", st.Message())
+				x.p.Cluster.Withdraw(w.pods[0].UID)
+				barred[out.nodes[0]] = true
+				continue
+			}
+		}
+		x.carryOut(ctx, w, s, out)
+		return out, nil
+	}
+	return &outcome{refusal: "other filters refuse every node that was tried", against: view.Obstacles{Kept: true, Others: true}}, nil
+}
+
+// checked asks the other filters about the plan for one pod. Where they want
+// those gone too who leave by themselves, the room waits for them.
+func (x *Preemption) checked(w *preemptor, s *candidates, out *outcome) *fwk.Status {
+	at := out.plan.Placements[0].Node
+	going, leaving := s.going(out, at)
+	st := w.check(out.nodes[0], going)
+	if st.IsSuccess() || len(leaving) == 0 {
+		return st
+	}
+	if st = w.check(out.nodes[0], append(going, leaving...)); st.IsSuccess() {
+		for _, pod := range leaving {
+			out.room.wait(out.nodes[0], pod)
+		}
+	}
+	return st
+}
+
+// find finds a plan for w, and takes holds.
+func (x *Preemption) find(pl *view.Planner, w *preemptor, barred map[string]bool) (*candidates, *outcome, error) {
+	now := time.Now()
+	asked := w.ask(pl, barred)
+	key, state := w.key(asked), x.state(pl)
+	if len(barred) == 0 && w.every {
+		if was, ok := x.before(key, state, now); ok {
+			return nil, &outcome{refusal: was.text, against: was.against, known: true}, nil
+		}
+	}
+	s, err := x.see(pl, w.pods, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	if class := asked.Members[0].Class; slices.ContainsFunc(asked.Members, func(r cluster.Request) bool { return r.Class != class }) {
+		s.classify(pl, asked.Members)
+	} else {
+		may, verdicts := asked.Node, pl.Placer().Snapshot()
+		asked.Node = func(i int) bool { return verdicts.Verdict(class, i).Reason == 0 && may(i) }
+		for k := range asked.Members {
+			asked.Members[k].Class = 0
+		}
+	}
+	plan, why, ok := w.search(pl, s, asked, now)
+	if !ok {
+		_, kept := x.Known(now)
+		out := &outcome{refusal: refusalText(&why), against: view.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
+		if len(barred) == 0 && w.every {
+			x.note(key, search{state, out.refusal, out.against, now})
+		}
+		return s, out, nil
+	}
+	out := &outcome{plan: plan, nodes: make([]string, len(w.pods))}
+	for _, id := range plan.Broken {
+		pl.Release(s.pod(id).UID)
+		out.broken = append(out.broken, s.pod(id))
+	}
+	for k := range plan.Placements {
+		at := &plan.Placements[k]
+		if at.Node < 0 {
+			continue
+		}
+		if err := pl.Hold(w.pods[k], *at, w.why); err != nil {
+			for _, pod := range w.pods[:k] {
+				pl.Release(pod.UID)
+			}
+			pl.Log.Error(err, "Room on a node is of no use", "node", pl.NodeName(at.Node))
+			return s, &outcome{bars: pl.NodeName(at.Node), broken: out.broken}, nil
+		}
+		out.nodes[k] = pl.NodeName(at.Node)
+	}
+	out.room = s.room(pl, w, out)
+	return s, out, nil
+}
+
+// ask says what w asks for.
+func (w *preemptor) ask(pl *view.Planner, barred map[string]bool) *preemption.Preemptor {
+	asked := &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority()}
+	for _, pod := range w.pods {
+		asked.Members = append(asked.Members, pl.Request(pod))
+	}
+	asked.Node = func(i int) bool {
+		name := pl.NodeName(i)
+		return !barred[name] && (w.may == nil || w.may(name))
+	}
+	return asked
+}
+
+// search looks for the cheapest plan, in each of w's domains if it has any.
+func (w *preemptor) search(pl *view.Planner, s *candidates, asked *preemption.Preemptor, now time.Time) (best preemption.Plan, why preemption.Refusal, found bool) {
+	switch {
+	case s.lowest >= asked.Priority: // the usual case of a long queue: nobody is below it
+		why.Nodes = s.c.Snapshot.Len()
+		for i := range why.Nodes {
+			if !asked.Node(i) {
+				why.Closed++
+			}
+		}
+		why.NoVictims = why.Nodes - why.Closed
+		return best, why, false
+	case w.domains == nil:
+		return preemption.Find(s.c, asked, now)
+	}
+	all := make([]*v1.Node, s.c.Snapshot.Len())
+	for i := range all {
+		all[i] = pl.Object(i)
+	}
+	why.Nodes, why.Closed = len(all), len(all)
+	may := asked.Node
+	for n, in := range w.domains(all) {
+		if n == mostDomains {
+			break
+		}
+		asked.Node = func(i int) bool { return in[pl.NodeName(i)] && may(i) }
+		plan, no, ok := preemption.Find(s.c, asked, now)
+		switch {
+		case ok && (!found || plan.Cost.Compare(best.Cost) < 0):
+			best, found = plan, true
+		case !ok && no.Closed < why.Closed:
+			why = no
+		}
+	}
+	return best, why, found
+}
+
+// refusalText counts the causes, in the stock scheduler's words where it has any.
+func refusalText(why *preemption.Refusal) string {
+	var parts []string
+	for _, c := range []struct {
+		n    int
+		text string
+	}{
+		{why.NoVictims, "No preemption victims found for incoming pod"},
+		{why.TooSmall + why.Closed, "Preemption is not helpful for scheduling"},
+		{why.Protected, "victims are kept by a disruption budget or a gang"},
+	} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.text))
+		}
+	}
+	slices.Sort(parts)
+	return fmt.Sprintf("0/%d nodes are available: %s.", why.Nodes, strings.Join(parts, ", "))
+}

@@ -1,0 +1,210 @@
+// Package preempt makes room for pods with GPUs and for gangs, by evicting pods of
+// lower priority that core/preemption chooses.
+package preempt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/evict"
+	"berth.dev/berth/scheduler/view"
+)
+
+// PreemptionName is the name of the plugin that makes room, in the scheduler's
+// configuration. It must come before DefaultPreemption, to which it leaves pods
+// that ask for no GPU.
+const PreemptionName = "BerthPreemption"
+
+// Preemption makes room for pods with GPUs that fit nowhere, in one profile of
+// the scheduler: it evicts the pods of lower priority that stand in their way,
+// chosen by package preemption so that what they free are devices that the pod
+// can have, and keeps those for it by a hold until it gets them.
+//
+// It breaks no disruption budget. It does nothing for a pod whose
+// preemptionPolicy is Never, and nothing more for one whose room is being made.
+type Preemption struct {
+	p *view.Profile // of the same profile: sees the nodes, keeps the holds
+	*preemptions
+}
+
+// preemptions is what the profiles of one scheduler share.
+type preemptions struct {
+	*evict.Evictor
+	*rooms
+	*searches
+	refused *view.RefusedRoom
+	sight   sight
+	budgets *evict.Budgets  // nil: no profile has the plugin
+	broken  func(types.UID) // told of pods whose holds went to others
+	once    sync.Once
+	err     error
+}
+
+// The extension points that Preemption is in.
+var (
+	_ fwk.PostFilterPlugin  = &Preemption{}
+	_ fwk.PostBindPlugin    = &Preemption{}
+	_ fwk.EnqueueExtensions = &Preemption{}
+)
+
+func NewPreemptions(refused *view.RefusedRoom, broken func(types.UID)) *preemptions {
+	return &preemptions{Evictor: evict.NewEvictor(), rooms: newRooms(), searches: newSearches(), refused: refused, broken: broken}
+}
+
+// NewPreemption makes the plugin for the profiles of one scheduler, of c.
+func NewPreemption(d *view.Cluster, m *preemptions) view.Maker {
+	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		m.once.Do(func() { m.err = m.watch(h) })
+		if m.err != nil {
+			return nil, m.err
+		}
+		return &Preemption{p: &view.Profile{Handle: h, Cluster: d}, preemptions: m}, nil
+	}
+}
+
+// watch follows budgets, and pods to their end.
+func (m *preemptions) watch(h fwk.Handle) error {
+	var err error
+	looser := func() {
+		h.Activate(klog.Background(), m.refused.Which(func(o view.Obstacles) bool { return o.Kept }))
+	}
+	m.Again = looser
+	if m.budgets, err = evict.WatchBudgets(h.SharedInformerFactory(), looser); err != nil {
+		return err
+	}
+	_, err = h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if pod, ok := obj.(*v1.Pod); ok {
+				m.Forget(pod.UID)
+				m.refused.Drop(pod.UID)
+				if ready := m.gone(pod.UID); len(ready) > 0 {
+					h.Activate(klog.Background(), ready)
+				}
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	return nil
+}
+
+// Name implements fwk.Plugin.
+func (x *Preemption) Name() string { return PreemptionName }
+
+// Close waits for the evictions that have begun.
+func (x *Preemption) Close() error {
+	x.Work.Wait()
+	return nil
+}
+
+// EventsToRegister implements fwk.EnqueueExtensions: none. Who waits for room is
+// woken when it is there, and by the plugins that refused it.
+func (x *Preemption) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// PostFilter makes room for a pod with GPUs that fits nowhere, and nominates its
+// node. While the room is being made the pod waits; when its hold can be kept no
+// more, room is looked for anew.
+//
+// A refusal is Unresolvable, so that the stock preemption is not asked too: it
+// would evict without regard to devices. Pods without GPUs are left to it, and
+// members of a gang to the gang.
+func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if request.Of(pod) == nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	if g, err := request.GangOf(pod); g != nil || err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	}
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: not eligible due to preemptionPolicy=Never.")
+	}
+	if there, m := x.waiting(pod); there > 0 {
+		x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, m.sentence(there))
+	}
+	x.shut(pod.UID)
+	if x.p.Cluster.Release(pod.UID) {
+		// The node of its hold has refused it: who knows, there may be room elsewhere.
+		x.p.Cluster.Waits.Note(pod.UID, queue.Retry)
+		x.p.Handle.Activate(klog.FromContext(ctx), named([]*v1.Pod{pod}))
+		return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: the GPUs that were freed for this pod are no longer available to it; it is tried again")
+	}
+	out, err := x.makeRoom(ctx, &preemptor{
+		pods: []*v1.Pod{pod}, why: holdPreemption,
+		may:   func(node string) bool { return statuses.Get(node).Code() == fwk.Unschedulable },
+		every: statuses.Get("").Code() == fwk.Unschedulable,
+		check: func(node string, gone []*v1.Pod) *fwk.Status { return x.check(ctx, state, pod, node, gone) },
+	})
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	}
+	if out.room != nil {
+		x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
+		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
+	}
+	return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
+}
+
+// PostBind forgets the room of a pod that is there.
+func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+	x.shut(pod.UID)
+	x.refused.Drop(pod.UID)
+}
+
+// holdPreemption is why devices are held for a pod that room is made for.
+const holdPreemption = "preemption"
+
+// waiting gives the room that is being made for a pod, and how many are still
+// there. There is none if the pod's hold is gone.
+func (x *Preemption) waiting(pod *v1.Pod) (int, *room) {
+	m := x.roomOf(pod.UID)
+	if m == nil || x.p.Cluster.HoldOf(pod.UID) == nil {
+		return 0, nil
+	}
+	return m.there(x.p.Nodes()), m
+}
+
+// nominate makes a result that sets the pod's nominated node.
+func nominate(node string) *fwk.PostFilterResult {
+	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
+}
+
+// check asks the framework's filters whether a pod could go to a node without
+// gone. They have what they need of the pod in state, as none has refused it for
+// good.
+func (x *Preemption) check(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string, gone []*v1.Pod) *fwk.Status {
+	info, err := x.p.Nodes().Get(node)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("ask the filters of node %s: %w", node, err))
+	}
+	without, state := info.Snapshot(), state.Clone()
+	for _, pi := range info.GetPods() {
+		if !slices.ContainsFunc(gone, func(p *v1.Pod) bool { return p.UID == pi.GetPod().UID }) {
+			continue
+		}
+		if err := without.RemovePod(klog.FromContext(ctx), pi.GetPod()); err != nil {
+			return fwk.AsStatus(fmt.Errorf("take pods off node %s: %w", node, err))
+		}
+		if st := x.p.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, pi, without); !st.IsSuccess() {
+			return st
+		}
+	}
+	return x.p.Handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, without)
+}

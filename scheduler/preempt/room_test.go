@@ -1,0 +1,65 @@
+package preempt
+
+import (
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestRooms(t *testing.T) {
+	r := newRooms()
+	high, low, last := podOf("high"), podOf("low"), podOf("last")
+	m := &room{pods: []*v1.Pod{high}, waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+	m.wait("n1", low)
+	m.wait("n1", last)
+	r.open(m)
+	if got := m.sentence(2); got != "preemption: waiting for 2 pods on node n1 to end" {
+		t.Error(got)
+	}
+	if ready := r.gone(low.UID); len(ready) != 0 {
+		t.Errorf("ready %v with one left", ready)
+	}
+	if ready := r.gone(last.UID); len(ready) != 1 || ready["d/high"] != high {
+		t.Errorf("ready %v, want the pod that waited", ready)
+	}
+	if r.shut(high.UID); r.roomOf(high.UID) != nil {
+		t.Error("a room that is shut is still there")
+	}
+}
+
+// TestARoomOpensWhileItsVictimsGo has victims go at the same moment: what open says is
+// of when it opened, and nobody changes it meanwhile.
+func TestARoomOpensWhileItsVictimsGo(t *testing.T) {
+	victims := []*v1.Pod{podOf("a"), podOf("b"), podOf("c")}
+	for range 100 {
+		r, ready, again := newRooms(), 0, 0
+		m := &room{pods: []*v1.Pod{podOf("high")}, waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+		for _, pod := range victims {
+			m.wait("n1", pod)
+		}
+		var going sync.WaitGroup
+		going.Go(func() {
+			for _, pod := range victims {
+				ready += len(r.gone(pod.UID))
+			}
+		})
+		if left := r.open(m); left != len(victims) {
+			t.Fatalf("the room waits for %d when it opens, want %d", left, len(victims))
+		}
+		for _, pod := range victims { // those that went before it opened are told of again
+			again += len(r.gone(pod.UID))
+		}
+		going.Wait()
+		if ready+again != 1 {
+			t.Fatalf("%d pods are called when the last victim has gone, want the one that waits", ready+again)
+		}
+	}
+}
+
+// podOf is a pod by its name.
+func podOf(name string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID("uid-" + name), Generation: 3}, Spec: v1.PodSpec{SchedulerName: "default-scheduler"}}
+}

@@ -1,0 +1,119 @@
+package queue
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/request"
+)
+
+// Lines is the pods that fit nowhere, in the lines of package queue. It keeps the
+// lock, the pods, and the way into the active queue.
+//
+// The scheduling queue's lock is held when mu is taken, so that the queue must
+// not be called with mu held.
+type Lines struct {
+	Mu    sync.Mutex
+	Lines *queue.Lines
+	Pods  map[types.UID]*v1.Pod // those in lines
+	Call  func(*v1.Pod)         // puts a pod into the active queue
+}
+
+func NewLines() *Lines {
+	return &Lines{Lines: queue.NewLines(), Pods: map[types.UID]*v1.Pod{}, Call: func(*v1.Pod) {}}
+}
+
+// change changes the lines, and calls the pods that it returns. do is called with mu
+// held.
+func (q *Lines) change(do func(now time.Time) (call []string)) {
+	q.Mu.Lock()
+	var call []*v1.Pod
+	for _, uid := range do(time.Now()) {
+		call = append(call, q.Pods[types.UID(uid)])
+	}
+	q.Mu.Unlock()
+	for _, pod := range call {
+		q.Call(pod)
+	}
+}
+
+// Join puts a pod that fits nowhere into the line of its key: see queue.Lines.Join.
+func (q *Lines) Join(pod *v1.Pod, key string, counts []placement.Count) {
+	host := slices.ContainsFunc(counts, func(c placement.Count) bool {
+		return c.Reason == placement.NotEnoughCPU || c.Reason == placement.NotEnoughMemory || c.Reason == placement.TooManyPods
+	})
+	q.change(func(now time.Time) []string {
+		q.Pods[pod.UID] = pod
+		return q.Lines.Join(request.TicketOf(pod), key, host, now)
+	})
+}
+
+// Yield puts a pod that leaves its place to another into the line of its key.
+func (q *Lines) Yield(pod *v1.Pod, key string) {
+	q.change(func(now time.Time) []string {
+		q.Pods[pod.UID] = pod
+		return q.Lines.Yield(request.TicketOf(pod), key, now)
+	})
+}
+
+// Leave takes a pod out of its line, for whatever reason, and calls the one that
+// is first then. It must be called without locks that PreEnqueue or a queueing
+// hint takes.
+func (q *Lines) Leave(uid types.UID) {
+	q.change(func(now time.Time) []string {
+		delete(q.Pods, uid)
+		return q.Lines.Leave(string(uid), now)
+	})
+}
+
+// First returns, for a pod that fits, another of its line that is to be served
+// before it: see queue.Lines.First.
+func (q *Lines) First(pod *v1.Pod, key string) (ahead *v1.Pod) {
+	q.change(func(now time.Time) []string {
+		uid, call := q.Lines.First(request.TicketOf(pod), key, now)
+		if ahead = q.Pods[types.UID(uid)]; ahead == nil {
+			delete(q.Pods, pod.UID)
+		}
+		return call
+	})
+	return ahead
+}
+
+// Wake calls the first of every line.
+func (q *Lines) Wake() { q.change(q.Lines.Wake) }
+
+// Place reports where a pod is in its line: see queue.Lines.Place.
+func (q *Lines) Place(uid types.UID) (waits, head, host bool) {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.Lines.Place(string(uid))
+}
+
+// lets reports whether a pod is to be tried when somebody asks for it.
+func (q *Lines) lets(uid types.UID) bool {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.Lines.Admits(string(uid))
+}
+
+// Knows reports whether a pod has been tried before and waits.
+func (q *Lines) Knows(uid types.UID) bool {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.Lines.Has(string(uid))
+}
+
+// Caller makes what waiting.call is: handle puts pods into the active queue.
+func Caller(handle fwk.Handle) func(*v1.Pod) {
+	return func(pod *v1.Pod) {
+		handle.Activate(klog.Background(), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+	}
+}

@@ -1,0 +1,292 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/request"
+)
+
+// Request is what the pod of a scheduling cycle asks for.
+type Request struct {
+	Parts []sharing.Part
+	shape string // equal for pods that ask for the same devices
+	Class string // equal for pods that may use the same nodes: see classKey
+	// simple says that request describes all that the pod needs. Other pods are
+	// looked at by every plugin on every node.
+	Simple  bool
+	Request cluster.Request // set when the view is known
+	Node    string          // the one node that PreFilter left; "" is all
+	Yields  bool            // another pod of its line comes first on that node
+	Whole   bool            // PreFilter left out the nodes with shares alone, which come last
+	Hold    *Hold           // what is held for the pod, if anything
+	Devices bool            // the pod asks for devices
+}
+
+// DevicesName is the name, in the scheduler's configuration, of the plugin that
+// chooses devices.
+const DevicesName = "BerthDevices"
+
+const RequestKey fwk.StateKey = DevicesName
+
+// Clone implements fwk.StateData; after PreFilter a Request never changes.
+func (w *Request) Clone() fwk.StateData { return w }
+
+func RequestOf(state fwk.CycleState) (*Request, bool) {
+	data, err := state.Read(RequestKey)
+	if err != nil {
+		return nil, false
+	}
+	w, ok := data.(*Request)
+	return w, ok
+}
+
+// NewRequest reads a pod whose containers ask for parts.
+func NewRequest(pod *v1.Pod, parts []sharing.Part) *Request {
+	w := &Request{Parts: parts, Devices: len(parts) > 0, Simple: OneKind(parts) && !others(pod)}
+	var shape strings.Builder
+	for i := range parts {
+		fmt.Fprint(&shape, parts[i].HandsOn, parts[i].Asks, ";")
+	}
+	w.shape = shape.String()
+	w.Class = classKey(pod, w)
+	return w
+}
+
+// OneKind says whether one request for package placement is exactly what parts
+// ask for: GPUs, or MIG devices of one profile, or one share.
+func OneKind(parts []sharing.Part) bool {
+	asks, first := 0, sharing.Ask{}
+	for i := range parts {
+		for _, a := range parts[i].Asks {
+			if asks++; asks == 1 {
+				first = a
+			}
+			if a.Resource != first.Resource || a.LeastGiB != first.LeastGiB || a.Share != first.Share || a.LeastGiB > 0 && asks > 1 {
+				return false
+			}
+		}
+	}
+	if size, _, share := first.ShareOf(); share {
+		return asks == 1 && (size.MilliGPU == 0 || size.MemoryMiB == 0)
+	}
+	return asks == 0 || !strings.HasSuffix(first.Resource, ".shared") || first.Resource == api.ResourceGPUShared
+}
+
+// others says whether a pod needs what only the framework's own plugins know:
+// other pods, volumes, host ports, claims, or resources of the pod as a whole.
+func others(pod *v1.Pod) bool {
+	spec := &pod.Spec
+	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		return true
+	}
+	if len(spec.TopologySpreadConstraints) > 0 || len(spec.ResourceClaims) > 0 || spec.Resources != nil {
+		return true
+	}
+	for i := range spec.Volumes {
+		switch v := &spec.Volumes[i].VolumeSource; {
+		case v.ConfigMap != nil, v.Secret != nil, v.EmptyDir != nil, v.Projected != nil, v.DownwardAPI != nil, v.HostPath != nil, v.NFS != nil, v.Image != nil:
+		default:
+			return true
+		}
+	}
+	for _, list := range [][]v1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for _, port := range list[i].Ports {
+				if port.HostPort > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// least is the GiB that each GPU must have, or 0.
+func (w *Request) least() int64 {
+	for i := range w.Parts {
+		for _, a := range w.Parts[i].Asks {
+			if a.LeastGiB > 0 {
+				return a.LeastGiB
+			}
+		}
+	}
+	return 0
+}
+
+// Demand is what pod asks of any node, but for its class.
+func (w *Request) Demand(pod *v1.Pod, s *cluster.Snapshot) cluster.Request {
+	r := request.Demand(pod, gpu.Sharing{})
+	r.Units = r.IsWhole()
+	r.SharesDo = r.Units && r.GPUs > 1 && request.SharesDo(pod, w.Parts)
+	if least := w.least(); least > 0 {
+		if r.Products = productsWith(s, least*sharing.GiB); r.Products == 0 {
+			r.Products = cluster.NoProduct
+		}
+	}
+	return r
+}
+
+// productsWith is the products of which a GPU has at least so much memory.
+func productsWith(s *cluster.Snapshot, bytes int64) cluster.Products {
+	var set cluster.Products
+	for i := range s.Len() {
+		for j, c := range s.Cards(i) {
+			if c.MemoryBytes >= bytes {
+				set |= 1 << s.GPUs(i)[j].Product
+			}
+		}
+	}
+	return set
+}
+
+// NameDevices hands devices to parts in their order, as a kubelet does: a part
+// uses again what one before it hands on. It says no where there are too few or
+// too many.
+func NameDevices(parts []sharing.Part, devices []sharing.Named) (map[string][]sharing.Named, bool) {
+	out := make(map[string][]sharing.Named, len(parts))
+	var reuse []sharing.Named
+	next := 0
+	for i := range parts {
+		had := reuse
+		for _, a := range parts[i].Asks {
+			for range units(a) {
+				switch {
+				case len(had) > 0:
+					out[parts[i].Name], had = append(out[parts[i].Name], had[0]), had[1:]
+				case next < len(devices):
+					out[parts[i].Name] = append(out[parts[i].Name], devices[next])
+					next++
+				default:
+					return nil, false
+				}
+			}
+		}
+		if !parts[i].HandsOn {
+			reuse = had
+			continue
+		}
+		reuse = append([]sharing.Named(nil), devices[:next]...)
+		for _, taken := range lasting(parts[:i], out) {
+			reuse = without(reuse, taken)
+		}
+	}
+	return out, next == len(devices)
+}
+
+// units is how many devices an ask is for.
+func units(a sharing.Ask) int64 {
+	if _, n, share := a.ShareOf(); share {
+		return n
+	}
+	return a.Count
+}
+
+// lasting gives the devices of parts that do not hand them on.
+func lasting(parts []sharing.Part, named map[string][]sharing.Named) []sharing.Named {
+	var out []sharing.Named
+	for i := range parts {
+		if !parts[i].HandsOn {
+			out = append(out, named[parts[i].Name]...)
+		}
+	}
+	return out
+}
+
+func without(list []sharing.Named, d sharing.Named) []sharing.Named {
+	for i := range list {
+		if list[i] == d {
+			return append(list[:i:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+// classKey is equal for pods of one class.
+func classKey(pod *v1.Pod, w *Request) string {
+	b := make([]byte, 0, 256)
+	add := func(s string) { b = append(append(b, s...), 0) }
+	keys := make([]string, 0, len(pod.Spec.NodeSelector))
+	for k := range pod.Spec.NodeSelector {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		add(k)
+		add(pod.Spec.NodeSelector[k])
+	}
+	b = append(b, 1)
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		if raw, err := a.NodeAffinity.Marshal(); err == nil {
+			b = append(b, raw...)
+		}
+	}
+	b = append(b, 1)
+	for i := range pod.Spec.Tolerations {
+		t := &pod.Spec.Tolerations[i]
+		add(t.Key)
+		add(string(t.Operator))
+		add(t.Value)
+		add(string(t.Effect))
+	}
+	b = append(b, 1)
+	for _, name := range w.Resources() {
+		add(name)
+	}
+	if w.BySize() {
+		b = append(b, 2)
+	}
+	if list := pod.Annotations[api.AnnotationDataset]; list != "" {
+		b = append(b, 1)
+		add(list)
+	}
+	return string(b)
+}
+
+// Resources lists the GPU resources that a node must offer for w, sorted. Names
+// that only people write (annotations, the spellings of other programs) are not
+// offered by any node.
+func (w *Request) Resources() []string {
+	var out []string
+	for i := range w.Parts {
+		for _, a := range w.Parts[i].Asks {
+			if _, _, share := a.ShareOf(); (!share || a.Resource == api.ResourceGPUMemory) && !slices.Contains(out, a.Resource) {
+				out = append(out, a.Resource)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// BySize says whether w asks for a share of a GPU by its size.
+func (w *Request) BySize() bool {
+	for i := range w.Parts {
+		for _, a := range w.Parts[i].Asks {
+			if _, _, share := a.ShareOf(); share {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// LineKey is equal for pods that fit the same nodes, and may or may not make room
+// there.
+func LineKey(pod *v1.Pod, w *Request, r *cluster.Request) string {
+	b := append([]byte(w.Class), 3)
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+		b = append(b, 4)
+	}
+	b = append(append(b, w.shape...), 3)
+	return string(strconv.AppendInt(append(strconv.AppendInt(b, r.CPUMilli, 36), '/'), r.MemoryBytes, 36))
+}

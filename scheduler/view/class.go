@@ -1,0 +1,194 @@
+package view
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/scheduler/state"
+)
+
+// mostClasses bounds the classes that are kept: 40 KB each at 5,000 nodes. The
+// one asked for longest ago goes first.
+const mostClasses = 128
+
+// bonuses, in milli-GPUs. What a user prefers outweighs what packing can gain.
+const (
+	bonusAffinity = 20000 // for all preferred terms together
+	bonusTaint    = -10000
+)
+
+// Class is the pods that say the same about the nodes they want: node selector,
+// node affinity, tolerations, which resources a node must offer, and which data
+// and images it had better have.
+type Class struct {
+	number    uint32
+	pod       *v1.Pod // one of them
+	required  nodeaffinity.RequiredNodeAffinity
+	preferred *nodeaffinity.PreferredSchedulingTerms
+	weight    int64    // of all preferred terms
+	resources []string // GPU resources that a node must offer
+	bySize    bool     // asks for a share by size, whatever the resource is called
+	datasets  []string // that the pods read
+	images    []string // of the pods, those that not all nodes have
+	Others    int      // nodes with whyOther
+	asked     int64
+	key       string
+}
+
+// classes are those in use, by what they say.
+type classes struct {
+	ByKey map[string]*Class
+	last  uint32 // number given last; none is given twice
+	asked int64
+}
+
+func newClasses() classes { return classes{ByKey: map[string]*Class{}} }
+
+// newClass reads what pod says about nodes.
+func newClass(key string, pod *v1.Pod, w *state.Request) (*Class, error) {
+	c := &Class{key: key, pod: pod, datasets: datasets(pod.Annotations[api.AnnotationDataset]), required: nodeaffinity.GetRequiredNodeAffinity(pod), resources: w.Resources(), bySize: w.BySize()}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+		terms := a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		var err error
+		if c.preferred, err = nodeaffinity.NewPreferredSchedulingTerms(terms); err != nil {
+			return nil, err
+		}
+		for i := range terms {
+			c.weight += int64(max(0, terms[i].Weight))
+		}
+	}
+	return c, nil
+}
+
+// judge says whether pods of the class may use a node, in the order in which
+// kube-scheduler's plugins ask, and what it is worth to them.
+func (c *Class) judge(at *node) cluster.Verdict {
+	n, tolerations := at.Object, c.pod.Spec.Tolerations
+	log := klog.Background()
+	if n.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(log, tolerations, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}, false) {
+		return cluster.Verdict{Reason: state.WhyUnschedulable}
+	}
+	avoided := int32(0)
+	for i := range n.Spec.Taints {
+		t := &n.Spec.Taints[i]
+		if corev1helpers.TolerationsTolerateTaint(log, tolerations, t, false) {
+			continue
+		}
+		if t.Effect != v1.TaintEffectPreferNoSchedule {
+			return cluster.Verdict{Reason: state.WhyTaint}
+		}
+		avoided++
+	}
+	if ok, err := c.required.Match(n); !ok || err != nil {
+		return cluster.Verdict{Reason: state.WhyAffinity}
+	}
+	if Missing(n, c.resources) != "" {
+		return cluster.Verdict{Reason: state.WhyNotOffered}
+	}
+	if at.Odd {
+		return cluster.Verdict{Reason: state.WhyOther}
+	}
+	if c.bySize && (at.Foreign || at.Spec.Shares > 1) {
+		return cluster.Verdict{Reason: state.WhyNotOffered}
+	}
+	v := cluster.Verdict{Bonus: bonusTaint * min(avoided, 3)}
+	if c.preferred != nil && c.weight > 0 {
+		v.Bonus += int32(bonusAffinity * c.preferred.Score(n) / c.weight)
+	}
+	v.Bonus += bonusDatasets * hasDatasets(n, c.datasets) / 1000
+	v.Bonus += bonusImages * hasImages(n, c.images) / 1000
+	return v
+}
+
+// Missing names the first resource that a node does not offer now, as when its
+// device plugin is down, or "".
+func Missing(n *v1.Node, resources []string) string {
+	for _, name := range resources {
+		if q := n.Status.Allocatable[v1.ResourceName(name)]; q.Sign() <= 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+// class gives the class of a pod, judging every node if it is new.
+func (w *View) class(pod *v1.Pod, want *state.Request) (*Class, error) {
+	k := &w.Classes
+	k.asked++
+	key, images := want.Class, w.telling(pod)
+	for _, name := range images {
+		key += "\x04" + name
+	}
+	c := k.ByKey[key]
+	if c == nil {
+		var err error
+		if c, err = newClass(key, pod, want); err != nil {
+			return nil, err
+		}
+		c.images = images
+		if len(k.ByKey) >= mostClasses {
+			w.dropClass()
+		}
+		k.last++
+		c.number = k.last
+		verdicts := make([]cluster.Verdict, len(w.Nodes))
+		for i, at := range w.Nodes {
+			if verdicts[i] = c.judge(at); verdicts[i].Reason == state.WhyOther {
+				c.Others++
+			}
+		}
+		w.Snapshot.SetClass(c.number, verdicts)
+		k.ByKey[key] = c
+	}
+	c.asked = k.asked
+	return c, nil
+}
+
+// dropClass forgets the class that was asked for longest ago.
+func (w *View) dropClass() {
+	var oldest *Class
+	for _, c := range w.Classes.ByKey {
+		if oldest == nil || c.asked < oldest.asked {
+			oldest = c
+		}
+	}
+	delete(w.Classes.ByKey, oldest.key)
+	w.Snapshot.DropClass(oldest.number)
+}
+
+// rejudge tells every class of a node that has changed.
+func (w *View) rejudge(at *node) {
+	for _, c := range w.Classes.ByKey {
+		was, now := w.Snapshot.Verdict(c.number, at.Index), c.judge(at)
+		if was.Reason == state.WhyOther {
+			c.Others--
+		}
+		if now.Reason == state.WhyOther {
+			c.Others++
+		}
+		w.Snapshot.SetVerdict(c.number, at.Index, now)
+	}
+}
+
+// odd says whether a node offers its GPUs in a way that package placement has no
+// words for: MIG devices as nvidia.com/gpu, whole GPUs in MIG mode, shares of MIG
+// devices, or shares of some GPUs beside others that are whole. Pods are tried on
+// such nodes one by one.
+func odd(gpus []gpu.GPU, s gpu.Sharing) bool {
+	if len(s.Devices) > 0 {
+		return true
+	}
+	for name, replicas := range s.Replicas {
+		if name != api.ResourceGPU && replicas > 1 {
+			return true
+		}
+	}
+	return s.MIGStrategy != gpu.MIGMixed && slices.ContainsFunc(gpus, func(g gpu.GPU) bool { return g.MIGEnabled })
+}

@@ -1,0 +1,39 @@
+package view
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Seen takes a pod as the API has it now, and before. One that waits and asks
+// for something else now is tried again.
+func (d *Cluster) Seen(old, now *v1.Pod) {
+	if d.Saw(now) {
+		d.Resolved()
+	}
+	if now.Spec.NodeName != "" { // also where somebody else has bound it
+		d.Release(now.UID)
+	}
+	if !d.Waiting.Knows(now.UID) {
+		return
+	}
+	same := old != nil && old.UID == now.UID && maps.Equal(old.Labels, now.Labels) && maps.Equal(old.Annotations, now.Annotations) &&
+		len(old.Spec.Tolerations) == len(now.Spec.Tolerations) && slices.Equal(old.Spec.SchedulingGates, now.Spec.SchedulingGates) && old.Generation == now.Generation
+	if now.Spec.NodeName == "" && same {
+		return
+	}
+	d.Waiting.Leave(now.UID)
+	if now.Spec.NodeName == "" {
+		d.Waiting.Call(now)
+	}
+}
+
+// Resolved calls those who may have what was held or in doubt until now.
+func (d *Cluster) Resolved() {
+	d.Waiting.Wake()
+	for _, pod := range d.Refused.Which(func(o Obstacles) bool { return o.doubt }) {
+		d.Waiting.Call(pod)
+	}
+}
