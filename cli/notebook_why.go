@@ -33,11 +33,11 @@ func newNotebookWhy(o Options) *cobra.Command {
 	w := &whyCommand{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "why NAME",
-		Short: "Tell what a notebook does, how it came to it, and what would help",
-		Long: "Tell of one notebook why it is as it is: the cause in a sentence, the steps on its way with their\n" +
-			"times, its last events, and where it waits for GPUs, who holds them, when there is room by the ends that\n" +
-			"are known of them, and what would help. Each help was tried on the cluster as it is now. Who may not list\n" +
-			"nodes, or the pods of all namespaces, is not told holders.",
+		Short: "Explain the state of a notebook, how it got there, and what would help",
+		Long: "Explain the state of a notebook: the cause, its steps with their times, its last events, and, if it waits for\n" +
+			"GPUs, which pods use them, when capacity is expected (from known end times), and changes that would help,\n" +
+			"each checked against the current cluster. If you cannot list nodes, or the pods of all namespaces, you do\n" +
+			"not see which pods use the GPUs.",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: w.completeNames,
 		RunE:              func(cmd *cobra.Command, args []string) error { return w.whyNotebook(cmd.Context(), args[0]) },

@@ -41,7 +41,7 @@ const simulateLong = `Place the pods of a trace on a cluster in virtual time, un
 allocated and which pods fail. Nothing is written to any cluster.
 
 --nodes and --pods are CSV files in the format of Alibaba's openb trace, or with your own columns: see
-docs/background/placement.md. With --from-cluster, the nodes, their running pods and, without --pods, the mix of pods
+docs/reference/simulate.md. With --from-cluster, the nodes, their running pods and, without --pods, the mix of pods
 are those of the cluster that kubectl would use.
 
 Protocol fgd is that of "Beware of Fragmentation" (USENIX ATC '23): pods arrive in random order until they

@@ -25,12 +25,11 @@ func newWhy(o Options) *cobra.Command {
 	w := &whyCommand{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
 		Use:   "why [KIND/]NAME",
-		Short: "Tell why a pod waits: node by node, who holds its GPUs, and what would help",
-		Long: "Tell of a pod, or of the pods of a Job, Deployment, StatefulSet or any other kind that makes pods, why it\n" +
-			"is as it is: the cause in a sentence, node by node why it has no place there, who holds the GPUs that it\n" +
-			"could have, when there is room by the ends that are known of them, and what would help. Each help was\n" +
-			"tried on the cluster as it is now. Of a pod that runs it tells which of its preferred nodes it has got. A\n" +
-			"Notebook is told of as by `berth notebook why`.",
+		Short: "Explain why a pod is pending, which pods use the GPUs, and what would help",
+		Long: "Explain the state of a pod, or of the pods of a Job, Deployment, or other controller: the cause, why each\n" +
+			"node was rejected, which pods use the GPUs, when capacity is expected (from known end times), and changes\n" +
+			"that would help, each checked against the current cluster. For a running pod, it shows which node preference\n" +
+			"was met. For a Notebook, it prints the same as `berth notebook why`.",
 		Example: "  berth why trainer-0\n  berth why job/train -n research\n  berth why deployment/serve -o yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return w.whyAny(cmd.Context(), args[0]) },
