@@ -42,9 +42,9 @@ func ObservedOn(node *v1.Node) (Observed, error) {
 
 // ObservedNote is the value of the annotation berth.dev/observed-devices. Equal
 // devices give equal text.
-func ObservedNote(told Observed) (string, error) {
-	out := make(map[string]map[string][]committedDevice, len(told))
-	for uid, containers := range told {
+func ObservedNote(reported Observed) (string, error) {
+	out := make(map[string]map[string][]committedDevice, len(reported))
+	for uid, containers := range reported {
 		out[uid] = make(map[string][]committedDevice, len(containers))
 		for name, devices := range containers {
 			for _, d := range devices {

@@ -27,9 +27,9 @@ type claim struct {
 // claims lists what a bound pod holds: for each container the committed
 // devices, else the observed ones; then what its request leaves unexplained,
 // as units without a device. A device that an init container hands on to the
-// containers after it counts once. told is what the node's agent says of the pod; nil
+// containers after it counts once. reported is what the node's agent says of the pod; nil
 // is nothing.
-func claims(pod *v1.Pod, told map[string][]sharing.Named) []claim {
+func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
 	left := request.Of(pod)
 	if left == nil {
 		return nil
@@ -38,8 +38,8 @@ func claims(pod *v1.Pod, told map[string][]sharing.Named) []claim {
 		delete(left, api.ResourceGPU) // beside memory, it only says "of a GPU"
 	}
 	committed := committedDevices(pod)
-	if committed == nil && told != nil {
-		committed = knownDevices(told)
+	if committed == nil && reported != nil {
+		committed = knownDevices(reported)
 	}
 	var out []claim
 	seen := map[string]int{}

@@ -45,15 +45,15 @@ func CountNode(node *v1.Node, pods []*v1.Pod, waiting map[request.Owner]int) Nod
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	told, err := commit.ObservedOn(node)
+	reported, err := commit.ObservedOn(node)
 	if err != nil {
-		told = nil // as good as none: the pods count on the node
+		reported = nil // as good as none: the pods count on the node
 	}
 	claimed := make([][]claim, len(pods))
 	for i, p := range pods {
-		claimed[i] = claims(p, told[string(p.UID)])
+		claimed[i] = claims(p, reported[string(p.UID)])
 	}
-	d := newDesk(m, claimed)
+	d := newTally(m, claimed)
 	for i, p := range pods {
 		d.hold(p, claimed[i])
 	}
@@ -68,12 +68,12 @@ func CountNode(node *v1.Node, pods []*v1.Pod, waiting map[request.Owner]int) Nod
 
 // count fills in the amounts. Holders without a device take from the healthy
 // GPUs first.
-func (n *Node) count(d *desk) {
+func (n *Node) count(d *tally) {
 	n.Physical = len(d.gpus)
 	var placed, room int64
 	for i := range d.gpus {
 		g := &d.gpus[i]
-		g.Held = milli(min(1, d.parts[i]))
+		g.Held = min(oneGPU, d.held[i]).milli()
 		placed += g.Held
 		if g.Healthy {
 			room += 1000 - g.Held
@@ -81,11 +81,11 @@ func (n *Node) count(d *desk) {
 			n.Unhealthy++
 		}
 	}
-	all, loose := int64(n.Physical)*1000, 0.0
+	all, loose := int64(n.Physical)*1000, part(0)
 	for _, h := range d.unplaced {
 		loose += h.part
 	}
-	n.Held = min(all, placed+milli(loose))
+	n.Held = min(all, placed+loose.milli())
 	n.Free = max(0, room-(n.Held-placed))
 	n.Broken = all - n.Held - n.Free
 	if n.Remark != "" {
@@ -94,7 +94,7 @@ func (n *Node) count(d *desk) {
 }
 
 // devices counts what the node offers and how much of it is held.
-func (n *Node) devices(d *desk) {
+func (n *Node) devices(d *tally) {
 	mig := len(d.migResources()) > 0 || d.single
 	for _, name := range d.deviceResources() {
 		n.Devices += d.capacity(name)
@@ -151,7 +151,7 @@ func remark(m *machine) string {
 // heldBy adds up the holders of a node by owner, the greatest first.
 func heldBy(n *Node, waiting map[request.Owner]int) []Holding {
 	type sum struct {
-		part float64
+		part part
 		pods map[string]bool
 	}
 	sums := map[request.Owner]*sum{}
@@ -166,7 +166,7 @@ func heldBy(n *Node, waiting map[request.Owner]int) []Holding {
 	})
 	var out []Holding
 	for owner, s := range sums {
-		out = append(out, Holding{Owner: owner, MilliGPU: max(1, milli(s.part)), Pods: len(s.pods), Waiting: waiting[owner]})
+		out = append(out, Holding{Owner: owner, MilliGPU: max(1, s.part.milli()), Pods: len(s.pods), Waiting: waiting[owner]})
 	}
 	slices.SortFunc(out, func(a, b Holding) int {
 		return cmp.Or(cmp.Compare(b.MilliGPU, a.MilliGPU), request.CompareOwners(a.Owner, b.Owner))

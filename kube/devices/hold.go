@@ -2,7 +2,6 @@ package devices
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 
@@ -16,22 +15,19 @@ import (
 
 const gib = 1 << 30
 
-// rounding is what sums of sevenths and the like may be off by.
-const rounding = 1e-9
-
 // place is where a UUID of a node is: a GPU, or a MIG device of it (mig >= 0).
 type place struct{ gpu, mig int }
 
-// desk counts the pods of one node onto its GPUs.
-type desk struct {
+// tally counts the pods of one node onto its GPUs.
+type tally struct {
 	machine
 	at       map[string]place
-	parts    []float64 // held of each GPU
+	held     []part // of each GPU
 	unplaced []Holder
 }
 
-func newDesk(m machine, claimed [][]claim) *desk {
-	d := &desk{machine: m, at: map[string]place{}, parts: make([]float64, len(m.gpus))}
+func newTally(m machine, claimed [][]claim) *tally {
+	d := &tally{machine: m, at: map[string]place{}, held: make([]part, len(m.gpus))}
 	if !m.named {
 		d.adopt(claimed)
 	}
@@ -51,7 +47,7 @@ func newDesk(m machine, claimed [][]claim) *desk {
 
 // adopt gives the UUIDs that pods are known to hold, in order, to GPUs of a
 // node that has published none.
-func (d *desk) adopt(claimed [][]claim) {
+func (d *tally) adopt(claimed [][]claim) {
 	var uuids []string
 	for _, list := range claimed {
 		for _, c := range list {
@@ -68,7 +64,7 @@ func (d *desk) adopt(claimed [][]claim) {
 }
 
 // hold counts one pod.
-func (d *desk) hold(pod *v1.Pod, list []claim) {
+func (d *tally) hold(pod *v1.Pod, list []claim) {
 	base := Holder{Owner: request.OwnerOf(pod), Pod: pod.Name, User: request.User(pod), Since: request.Since(pod)}
 	_, base.Stuck = stuckAt(pod)
 	for _, c := range list {
@@ -83,12 +79,12 @@ func (d *desk) hold(pod *v1.Pod, list []claim) {
 }
 
 // put counts a claim on the device it names.
-func (d *desk) put(p place, c claim, h Holder) {
+func (d *tally) put(p place, c claim, h Holder) {
 	g := &d.gpus[p.gpu]
-	whole, memory, shares := 1.0, g.MemoryBytes, max(1, g.Shares)
+	whole, memory, shares := oneGPU, g.MemoryBytes, max(1, g.Shares)
 	if p.mig >= 0 {
 		m := &g.MIG[p.mig]
-		whole = min(1, float64(m.Slices)/float64(d.computeSlices()))
+		whole = oneGPU.times(int64(m.Slices), int64(d.computeSlices()))
 		memory, shares = m.MemoryBytes, max(1, m.Shares)
 	}
 	h.part = whole
@@ -99,13 +95,13 @@ func (d *desk) put(p place, c claim, h Holder) {
 	case c.milli > 0:
 		h.part = exact(c.milli, whole, shares)
 	case c.memory > 0 && memory > 0:
-		h.part = whole * min(1, float64(c.memory)/float64(memory))
+		h.part = whole.times(c.memory, memory)
 	case c.share:
-		h.part = whole / float64(shares)
+		h.part = whole / part(shares)
 		h.MemoryBytes = d.shareMemory(memory, shares)
 	}
-	h.MilliGPU = int64(h.part*1000 + rounding)
-	d.parts[p.gpu] += h.part
+	h.MilliGPU = h.part.milliDown()
+	d.held[p.gpu] += h.part
 	if p.mig >= 0 {
 		g.MIG[p.mig].Holders = append(g.MIG[p.mig].Holders, h)
 		return
@@ -114,27 +110,27 @@ func (d *desk) put(p place, c claim, h Holder) {
 }
 
 // sizedPart is the part of a GPU that a share by size takes, and its memory.
-func sizedPart(c claim, memory int64) (part float64, bytes int64) {
+func sizedPart(c claim, memory int64) (size part, bytes int64) {
 	milli, bytes := sharing.ShareSize{MilliGPU: c.milli, MemoryMiB: c.memory >> 20}.Of(memory)
-	return min(1, float64(milli)/1000), bytes
+	return oneGPU.times(milli, 1000), bytes
 }
 
 // exact undoes the rounding of a committed milli-GPU: 142 is all of a MIG
 // device of one slice of seven, and 333 is one of three shares.
-func exact(milli int64, whole float64, shares int) float64 {
-	one := int64(whole*1000 + rounding)
+func exact(milli int64, whole part, shares int) part {
+	one := whole.milliDown()
 	if milli >= one {
 		return whole
 	}
-	if shares > 1 && (milli == one/int64(shares) || milli == int64(whole*1000/float64(shares)+rounding)) {
-		return whole / float64(shares)
+	if shares > 1 && (milli == one/int64(shares) || milli == (whole/part(shares)).milliDown()) {
+		return whole / part(shares)
 	}
-	return float64(milli) / 1000
+	return oneGPU.times(milli, 1000)
 }
 
 // shareMemory is what one of n shares may use: an equal part under MPS, all of
 // it under time-slicing, which fences nothing.
-func (d *desk) shareMemory(memory int64, n int) int64 {
+func (d *tally) shareMemory(memory int64, n int) int64 {
 	if d.label(labelSharing) == string(gpu.SharingMPS) {
 		return memory / int64(n)
 	}
@@ -142,34 +138,35 @@ func (d *desk) shareMemory(memory int64, n int) int64 {
 }
 
 // guess counts a claim whose device is not known, or is not one of the node's.
-func (d *desk) guess(c claim, h Holder) {
-	part := d.unit(c.resource)
+func (d *tally) guess(c claim, h Holder) {
+	size := d.unit(c.resource)
 	if c.resource == "" {
-		part = min(1, float64(max(1, c.milli))/1000)
+		size = oneGPU.times(max(1, c.milli), 1000)
 	}
 	h.MemoryBytes = c.memory
 	n := max(1, c.count)
 	if c.resource != "" && c.milli > 0 {
-		part, h.MemoryBytes = sizedPart(c, d.memory())
+		size, h.MemoryBytes = sizedPart(c, d.memory())
 	} else if c.memory > 0 && d.memory() > 0 {
-		part = min(1, float64(c.memory)/float64(d.memory()))
+		size = oneGPU.times(c.memory, d.memory())
 	} else if gibs := c.count; c.resource != "" && gibs > 0 && d.byMemory(c.resource) {
-		part, n, h.MemoryBytes = min(1, part*float64(gibs)), 1, min(gibs, 1<<32)*gib
+		n, h.MemoryBytes = 1, min(gibs, 1<<32)*gib
+		size = oneGPU.times(h.MemoryBytes, d.memory())
 	}
 	// A pod that was forced onto the node may ask for any number.
 	n = min(n, int64(max(d.capacity(c.resource), len(d.gpus))))
-	h.part = part
-	h.MilliGPU = int64(part*1000 + rounding)
+	h.part = size
+	h.MilliGPU = size.milliDown()
 	for range n {
 		d.unplaced = append(d.unplaced, h)
 	}
 }
 
-func (d *desk) byMemory(resource string) bool { return resource == api.ResourceGPUMemory }
+func (d *tally) byMemory(resource string) bool { return resource == api.ResourceGPUMemory }
 
 // settle puts holders whose device is not known onto GPUs that have no name
 // either, the largest first, each where there is room.
-func (d *desk) settle() {
+func (d *tally) settle() {
 	if d.named {
 		return
 	}
@@ -181,7 +178,7 @@ func (d *desk) settle() {
 			rest = append(rest, h)
 			continue
 		}
-		d.parts[i] += h.part
+		d.held[i] += h.part
 		d.gpus[i].Holders = append(d.gpus[i].Holders, h)
 	}
 	d.unplaced = rest
@@ -189,16 +186,13 @@ func (d *desk) settle() {
 
 // room finds a GPU for a part: one that has no UUID first, healthy or not, as
 // a GPU that fails keeps its holder.
-func (d *desk) room(part float64) int {
+func (d *tally) room(size part) int {
 	for _, named := range []bool{false, true} {
 		for i, g := range d.gpus {
-			if (g.UUID != UnknownUUID) == named && d.parts[i]+part <= 1+rounding {
+			if (g.UUID != UnknownUUID) == named && d.held[i]+size <= oneGPU {
 				return i
 			}
 		}
 	}
 	return -1
 }
-
-// milli rounds a part of a GPU, or a sum of parts, to milli-GPUs.
-func milli(part float64) int64 { return int64(math.Round(part * 1000)) }

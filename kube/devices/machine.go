@@ -2,7 +2,6 @@ package devices
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,7 +144,7 @@ func (m *machine) anonymous() {
 			Index: -1, UUID: UnknownUUID, Product: m.product, MemoryBytes: memory << 20, Healthy: true, Shares: shares,
 		})
 	}
-	for i := range min(n, int(math.Ceil(m.missing()-rounding))) {
+	for i := range min(n, m.missing().gpus()) {
 		m.gpus[n-1-i].Healthy = false
 	}
 }
@@ -167,19 +166,19 @@ func (m *machine) physical() int {
 		}
 		return (count + each - 1) / each
 	}
-	cut := 0.0
+	cut := part(0)
 	for _, name := range m.migResources() {
-		cut += float64(m.capacity(name)) * m.unit(name)
+		cut += part(m.capacity(name)) * m.unit(name)
 	}
 	whole := (m.capacity(api.ResourceGPU) + m.capacity(api.ResourceGPUShared)) / m.replicas
-	return min(whole+int(math.Ceil(cut-rounding)), 1024)
+	return min(whole+cut.gpus(), 1024)
 }
 
 // missing is how much of the node's GPUs is capacity but not allocatable.
-func (m *machine) missing() float64 {
-	gone := 0.0
+func (m *machine) missing() part {
+	gone := part(0)
 	for _, name := range m.deviceResources() {
-		gone += float64(m.capacity(name)-m.allocatable(name)) * m.unit(name)
+		gone += part(m.capacity(name)-m.allocatable(name)) * m.unit(name)
 	}
 	return max(0, gone)
 }
@@ -202,21 +201,18 @@ func (m *machine) migResources() []string {
 }
 
 // unit is how much of one physical GPU a unit of a resource stands for.
-func (m *machine) unit(resource string) float64 {
+func (m *machine) unit(resource string) part {
 	switch {
 	case resource == api.ResourceGPUMemory:
-		if memory := m.memory(); memory > 0 {
-			return min(1, gib/float64(memory))
-		}
-		return 0
+		return oneGPU.times(gib, m.memory())
 	case strings.HasPrefix(resource, api.ResourceMIGPrefix):
 		name := strings.TrimSuffix(resource, ".shared")
-		part := float64(migSlices(strings.TrimPrefix(name, api.ResourceMIGPrefix))) / float64(m.computeSlices())
-		return min(1, part) / float64(max(1, m.number(name+".replicas")))
+		cut := migSlices(strings.TrimPrefix(name, api.ResourceMIGPrefix))
+		return oneGPU.times(int64(cut), int64(m.computeSlices())) / part(max(1, m.number(name+".replicas")))
 	case m.single:
-		return min(1, float64(m.number(labelSlices))/float64(m.computeSlices())) / float64(m.replicas)
+		return oneGPU.times(int64(m.number(labelSlices)), int64(m.computeSlices())) / part(m.replicas)
 	}
-	return 1 / float64(m.replicas)
+	return oneGPU / part(m.replicas)
 }
 
 // migReplicas is into how many shares each MIG device of a profile is divided.

@@ -90,7 +90,7 @@ type Holder struct {
 	MemoryBytes int64  // that the container may use: all of a device shared by time-slicing; 0 is unknown
 	Stuck       string // why its pod cannot run, such as "cannot pull image"; "" is that nothing keeps it
 
-	part float64 // of a physical GPU, exact for MIG and shares
+	part part // of a physical GPU, exact for MIG and shares
 }
 
 // EachHolder calls f for every holder on the node, GPU by GPU, then for those
