@@ -44,7 +44,7 @@ func parseTOML(text string) settings {
 	return out
 }
 
-// uncomment cuts a comment off, but not a # within quotes.
+// uncomment removes a comment, but not a # within quotes.
 func uncomment(line string) string {
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {

@@ -197,7 +197,7 @@ func (c *Collector) scrape(ctx context.Context, now time.Time, b []byte) ([]byte
 }
 
 // devices puts snapshot and samples together, in order of GPU and placement. With
-// both, a GPU that is cut stands before its MIG devices; otherwise it is left out
+// both, a GPU that is partitioned stands before its MIG devices; otherwise it is left out
 // unless somebody holds it whole.
 func devices(s nvml.Snapshot, samples []nvml.Sample, pods map[string][]Pod, both bool) []Device {
 	out := make([]Device, 0, len(samples)+len(s.GPUs))

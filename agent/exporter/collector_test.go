@@ -151,7 +151,7 @@ func TestHeldIsInGPUs(t *testing.T) {
 	}
 }
 
-// BenchmarkScrape is a scrape of 8 GPUs that are cut into 56 MIG devices, each
+// BenchmarkScrape is a scrape of 8 GPUs that are partitioned into 56 MIG devices, each
 // held, and of 8 whole ones, shared by four.
 func BenchmarkScrape(b *testing.B) {
 	cut := newRig(b, 8, 0, 1, 2, 3, 4, 5, 6, 7)

@@ -15,7 +15,7 @@ func (d *Device) shared() bool {
 // gives no parts when the processes are not known: then all of it is the rest.
 //
 // Processes may seem to use more than the device, which is read at another
-// moment; then each part is cut in proportion.
+// moment; then each part is reduced in proportion.
 func memoryParts(used int64, pods []Pod) (parts []int64, rest int64) {
 	if len(pods) == 0 || !pods[0].Known {
 		return nil, used

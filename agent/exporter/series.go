@@ -11,7 +11,7 @@ type series struct {
 	pods   [][]byte // one for each pod
 }
 
-// arena is memory that label sets are cut from, one after the other. What was cut
+// arena is memory from which label sets are taken, one after the other. What was cut
 // stays as it is when the arena grows.
 type arena struct{ b []byte }
 

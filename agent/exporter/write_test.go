@@ -36,7 +36,7 @@ func busy(used int64) gpu.Reading {
 	}
 }
 
-// scrape is one whole GPU with a pod, a free one, one cut by MIG and one shared
+// scrape is one whole GPU with a pod, a free one, one partitioned with MIG and one shared
 // by two pods.
 func scrape() (exporter.Options, []exporter.Device) {
 	cut := card(2, "NVIDIA A100-SXM4-40GB", 40*gib)

@@ -50,7 +50,7 @@ func newCard(p gpu.Product, g Group, index int) *card {
 }
 
 // place gives the card its identity: the usual one, and what the file says
-// else; then it is cut as the file says.
+// else; then it is partitioned as the file says.
 func (c *card) place(usual gpu.GPU, all []*card) {
 	c.g = usual
 	if c.group.UUID != "" {

@@ -93,7 +93,7 @@ func (l *Library) loads(c *card) []Load {
 }
 
 // bind finds the MIG devices that loads name by place. They stay on them,
-// whatever is cut later.
+// whatever is partitioned later.
 func (l *Library) bind() {
 	l.bound = make([]string, len(l.file.Work))
 	for i, w := range l.file.Work {

@@ -32,7 +32,7 @@ type Load struct {
 
 	// MilliGPU is how much of the GPU the container holds; 1000 is all of it.
 	// It matters only for a load without MIG in a reading of a whole GPU that is
-	// cut by MIG: there the load counts for MilliGPU/1000 of its utilization.
+	// partitioned with MIG: there the load counts for MilliGPU/1000 of its utilization.
 	// A time-slicing share is no fence: such a load may use the whole device.
 	MilliGPU int64
 

@@ -52,7 +52,7 @@ type Version struct {
 type Group struct {
 	Product string `json:"product"` // as core/gpu knows it: "NVIDIA H200", "H200"
 	Count   *int   `json:"count"`   // none is 1
-	// MIG names the profiles that each GPU is cut into. Absent is MIG off; an
+	// MIG names the profiles that each GPU is partitioned into. Absent is MIG off; an
 	// empty list is MIG on and not cut.
 	MIG       *[]string `json:"mig"`
 	UUID      string    `json:"uuid"`      // of a group of one; "" follows from node and place

@@ -62,7 +62,7 @@ func TestTheDriverTellsTheTablesBack(t *testing.T) {
 	}
 }
 
-// TestMIGIsCutAsLayoutSays cuts at random, with core/gpu as the twin: the same
+// TestMIGIsCutAsLayoutSays partitions at random, with core/gpu as the twin: the same
 // is possible, and the same comes of it. What is refused leaves the GPU as it
 // was.
 func TestMIGIsCutAsLayoutSays(t *testing.T) {
@@ -84,7 +84,7 @@ func TestMIGIsCutAsLayoutSays(t *testing.T) {
 				profiles = append(profiles, name)
 			}
 			err1 := gpu.Cut(&want, p, profiles)
-			err2 := d.CutMIG(want.UUID, profiles)
+			err2 := d.PartitionMIG(want.UUID, profiles)
 			if (err1 == nil) != (err2 == nil) {
 				t.Fatalf("cut %s into %v: core/gpu says %v, the driver %v", p.Name, profiles, err1, err2)
 			}
@@ -185,15 +185,15 @@ func TestMIGModeWaitsForAResetOnAmpere(t *testing.T) {
 	if g := d.Snapshot().GPUs[0]; g.MIGEnabled || !g.MIGPending {
 		t.Errorf("before the reset: enabled %v, pending %v, want false, true", g.MIGEnabled, g.MIGPending)
 	}
-	if err := d.CutMIG(uuid, []string{"1g.5gb"}); !errors.Is(err, nvml.InvalidState) {
-		t.Errorf("CutMIG = %v, want InvalidState", err)
+	if err := d.PartitionMIG(uuid, []string{"1g.5gb"}); !errors.Is(err, nvml.InvalidState) {
+		t.Errorf("PartitionMIG = %v, want InvalidState", err)
 	}
 	l.Apply(parse(t, a100+"reset: [{gpu: 0}]"))
 	if g := d.Snapshot().GPUs[0]; !g.MIGEnabled || g.MIGPending {
 		t.Errorf("after the reset: enabled %v, pending %v, want true, false", g.MIGEnabled, g.MIGPending)
 	}
-	if err := d.CutMIG(uuid, []string{"1g.5gb"}); err != nil {
-		t.Errorf("CutMIG = %v", err)
+	if err := d.PartitionMIG(uuid, []string{"1g.5gb"}); err != nil {
+		t.Errorf("PartitionMIG = %v", err)
 	}
 	_, h := node(t, "gpus: [{product: NVIDIA H100 80GB HBM3}]")
 	if needsReset, err := h.SetMIGMode(h.Snapshot().GPUs[0].UUID, true); err != nil || needsReset {
@@ -208,7 +208,7 @@ loads: [{gpu: 0, mig: 1, pid: 7}]`)
 	before := d.Snapshot()
 	g := before.GPUs[0]
 	for name, err := range map[string]error{
-		"CutMIG": d.CutMIG(g.UUID, []string{"7g.80gb"}),
+		"PartitionMIG": d.PartitionMIG(g.UUID, []string{"7g.80gb"}),
 		"SetMIGMode": func() error {
 			_, err := d.SetMIGMode(g.UUID, false)
 			return err
@@ -222,8 +222,8 @@ loads: [{gpu: 0, mig: 1, pid: 7}]`)
 		t.Errorf("after what was refused (-before +after):\n%s", diff)
 	}
 	// What is wanted is there already: nothing is touched, and so nothing refused.
-	if err := d.CutMIG(g.UUID, []string{"3g.40gb", "1g.10gb", "1g.10gb"}); err != nil {
-		t.Errorf("CutMIG into what is there = %v", err)
+	if err := d.PartitionMIG(g.UUID, []string{"3g.40gb", "1g.10gb", "1g.10gb"}); err != nil {
+		t.Errorf("PartitionMIG into what is there = %v", err)
 	}
 }
 
@@ -362,7 +362,7 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	write("gpus: [{product: NVIDIA H200, count: 2, mig: [7g.141gb]}]")
 	l, d := open()
 	s := d.Snapshot()
-	if err := d.CutMIG(s.GPUs[0].UUID, []string{"3g.71gb", "1g.18gb"}); err != nil {
+	if err := d.PartitionMIG(s.GPUs[0].UUID, []string{"3g.71gb", "1g.18gb"}); err != nil {
 		t.Fatal(err)
 	}
 	want := d.Snapshot()
@@ -373,7 +373,7 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	if diff := cmp.Diff(want, d.Snapshot()); diff != "" {
 		t.Errorf("in the next process (-before +after):\n%s", diff)
 	}
-	// GPU 1's wish is the same as ever; that both be cut again is another.
+	// GPU 1's wish is the same as ever; that both be partitioned again is another.
 	write("gpus: [{product: NVIDIA H200, count: 2, mig: [2g.35gb]}]")
 	for range l.Changes() {
 		if m := d.Snapshot().GPUs[0].MIG; len(m) == 1 && m[0].Profile == "2g.35gb" {

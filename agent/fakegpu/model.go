@@ -13,7 +13,7 @@ import (
 type model struct {
 	idleWatts, busyWatts, limitWatts float64
 	idleSM, maxSM, idleMem, maxMem   int // MHz
-	slices                           int // compute slices of a GPU cut by MIG
+	slices                           int // compute slices of a GPU that is partitioned with MIG
 	nvlinks                          int
 }
 

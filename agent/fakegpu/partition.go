@@ -165,12 +165,12 @@ func (d *device) CreateGPUInstance(profile int, at nvml.Placement) (nvml.GPUInst
 		}
 		in := &instance{id: laid[0].GI, profile: f, start: start}
 		c.instances = append(c.instances, in)
-		d.l.cutAnew(c)
+		d.l.repartition(c)
 		return c.value(in), nil
 	})
 }
 
-// room reports whether a profile can still be cut at a start: memory slices,
+// room reports whether a profile can still be partitioned at a start: memory slices,
 // compute slices, the most of it, the one OFA engine and the media engines.
 func (c *card) room(f gpu.Profile, start int) bool {
 	computes, alike, ofa, most, media := f.Slices, 1, f.OFA, 0, f.MediaUnits()
@@ -191,8 +191,8 @@ func (c *card) room(f gpu.Profile, start int) bool {
 	return computes <= c.product.ComputeSlices && alike <= f.Max && ofa <= most && media <= gpu.MediaUnitsMost
 }
 
-// cutAnew follows a change of instances.
-func (l *Library) cutAnew(c *card) {
+// repartition follows a change of instances.
+func (l *Library) repartition(c *card) {
 	c.totals = Advance(c.g, l.loads(c), c.totals, time.Now())
 	c.describe()
 	l.save()
@@ -217,7 +217,7 @@ func (d *device) DestroyGPUInstance(gi int) error {
 			return 0, nvml.InUse
 		}
 		c.instances = slices.DeleteFunc(c.instances, func(o *instance) bool { return o == in })
-		d.l.cutAnew(c)
+		d.l.repartition(c)
 		return 0, nil
 	})
 	return err
@@ -274,7 +274,7 @@ func (d *device) CreateComputeInstance(gi, profile int) (int, error) {
 			return 0, nvml.InsufficientResources
 		}
 		in.computes = slices.Insert(in.computes, id, computeInstance{id, n})
-		d.l.cutAnew(c)
+		d.l.repartition(c)
 		return id, nil
 	})
 }
@@ -295,7 +295,7 @@ func (d *device) DestroyComputeInstance(gi, ci int) error {
 			return 0, nvml.InUse
 		}
 		in.computes = slices.Delete(in.computes, i, i+1)
-		d.l.cutAnew(c)
+		d.l.repartition(c)
 		return 0, nil
 	})
 	return err

@@ -68,7 +68,7 @@ func (d *device) PCIeReplays() (int64, error) {
 	return read(d, "nvmlDeviceGetPcieReplayCounter", func(r gpu.Reading) int64 { return r.PCIeReplays })
 }
 
-// media is for engines that MIG cuts.
+// media is for engines that MIG partitions.
 func (d *device) media(symbol string, f func(gpu.Reading) float64) (int, error) {
 	return whole(d, symbol, func(c *card) (int, error) {
 		if c.mig {

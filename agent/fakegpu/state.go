@@ -136,7 +136,7 @@ func (l *Library) kept(path string) (f File, text string, ok bool) {
 	return f, s.Text, err == nil
 }
 
-// restore cuts a card as it was.
+// restore partitions a card as it was.
 func (c *card) restore(k cardState) {
 	c.mig, c.migNext, c.instances = k.MIG, k.Next, nil
 	for _, i := range k.Instances {

@@ -63,11 +63,11 @@ func (b *bench) SetMIGMode(_ context.Context, uuid string, on bool) (bool, error
 	return b.driver.SetMIGMode(uuid, on)
 }
 
-func (b *bench) CutMIG(_ context.Context, uuid string, profiles []string) error {
+func (b *bench) PartitionMIG(_ context.Context, uuid string, profiles []string) error {
 	if err := b.change(uuid, "cut "+strings.Join(profiles, ",")); err != nil {
 		return err
 	}
-	return b.driver.CutMIG(uuid, profiles)
+	return b.driver.PartitionMIG(uuid, profiles)
 }
 
 func (b *bench) change(uuid, what string) error {
@@ -165,7 +165,7 @@ func (b *bench) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// is checks how GPU i is cut: "off", or its profiles sorted.
+// is checks how GPU i is partitioned: "off", or its profiles sorted.
 func (b *bench) is(i int, want string) {
 	b.t.Helper()
 	g := b.driver.Snapshot().GPUs[i]

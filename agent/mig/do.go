@@ -30,7 +30,7 @@ func (m *Manager) do(ctx context.Context, s mig.Step, gpus []mig.GPU) {
 	case mig.Reset: // what kept the mode from holding may be gone
 		needsReset, err = m.o.Driver.SetMIGMode(ctx, s.UUID, !gpus[i].MIGEnabled)
 	case mig.Cut:
-		err = m.o.Driver.CutMIG(ctx, s.UUID, s.Profiles)
+		err = m.o.Driver.PartitionMIG(ctx, s.UUID, s.Profiles)
 	case mig.Nothing:
 		return
 	}
@@ -76,7 +76,7 @@ func (m *Manager) putBack(ctx context.Context, was mig.GPU) string {
 	}
 	slices.Sort(profiles)
 	// As they are already, it changes nothing.
-	if err := m.o.Driver.CutMIG(ctx, was.UUID, profiles); err != nil {
+	if err := m.o.Driver.PartitionMIG(ctx, was.UUID, profiles); err != nil {
 		return "; and it could not be restored: " + err.Error()
 	}
 	return "; it is unchanged"

@@ -1,4 +1,4 @@
-// Package mig cuts the GPUs of a node into MIG devices as the node's label
+// Package mig partitions the GPUs of a node into MIG devices as the node's label
 // nvidia.com/mig.config asks, in the place of NVIDIA's MIG manager. It touches
 // only GPUs that nobody holds, waits for the others, and says how far it is.
 // What has to be done is decided by package core/mig.
@@ -31,7 +31,7 @@ const (
 type Driver interface {
 	Snapshot(ctx context.Context) (nvml.Snapshot, error)
 	SetMIGMode(ctx context.Context, uuid string, on bool) (needsReset bool, err error)
-	CutMIG(ctx context.Context, uuid string, profiles []string) error
+	PartitionMIG(ctx context.Context, uuid string, profiles []string) error
 }
 
 var _ Driver = (*nvml.Client)(nil)
@@ -56,7 +56,7 @@ type Options struct {
 	// that those may be that nobody holds. It is asked before each step. nil is
 	// always "".
 	Wait func(ctx context.Context) string
-	// Drain takes a whole GPU, and all that it is cut into now or later, out of
+	// Drain takes a whole GPU, and all that it is partitioned into now or later, out of
 	// the offer until release is called: from its return on, nobody new gets it.
 	Drain func(uuid string) (release func())
 	// Refresh makes the rest of the agent take over what the GPUs are now. It

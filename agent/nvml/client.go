@@ -176,12 +176,12 @@ func (c *Client) SetMIGMode(ctx context.Context, uuid string, on bool) (needsRes
 	return a.Reset, err
 }
 
-// CutMIG replaces all MIG devices of an idle GPU with MIG on by those of
+// PartitionMIG replaces all MIG devices of an idle GPU with MIG on by those of
 // profiles, placed as gpu.Layout does; none removes them. A GPU that has exactly
 // these profiles is left as it is. On an error the GPU is as it was before, or
 // the error says what is missing; InUse: a process uses one.
-func (c *Client) CutMIG(ctx context.Context, uuid string, profiles []string) error {
-	_, err := c.call(ctx, c.slow(), request{Call: callCutMIG, UUID: uuid, Profiles: profiles})
+func (c *Client) PartitionMIG(ctx context.Context, uuid string, profiles []string) error {
+	_, err := c.call(ctx, c.slow(), request{Call: callPartitionMIG, UUID: uuid, Profiles: profiles})
 	return err
 }
 

@@ -202,7 +202,7 @@ func TestAChildThatCannotServeIsNamed(t *testing.T) {
 		want string
 	}{
 		{"garbage", `line "NVRM: this is not for a machine"`},
-		{"other protocol", "it speaks protocol 9 and not 2"},
+		{"other protocol", "it speaks protocol 9 and not 3"},
 		{"ends at once", "exit status 7: no reason at all"},
 	} {
 		t.Run(test.role, func(t *testing.T) {
@@ -278,13 +278,13 @@ func TestADriverUpgradeMakesANewChild(t *testing.T) {
 	gone(t, pid)
 }
 
-// TestMIGDevicesOutliveTheChild: what is cut stays cut, as in a real GPU.
+// TestMIGDevicesOutliveTheChild: a partition stays, as in a real GPU.
 func TestMIGDevicesOutliveTheChild(t *testing.T) {
 	t.Parallel()
 	n := start(t, twoH100)
 	s := n.until("two GPUs", func(s nvml.Snapshot) bool { return len(s.GPUs) == 2 })
 	uuid := s.GPUs[0].UUID
-	if err := n.CutMIG(t.Context(), uuid, []string{"2g.20gb", "2g.20gb"}); err != nil {
+	if err := n.PartitionMIG(t.Context(), uuid, []string{"2g.20gb", "2g.20gb"}); err != nil {
 		t.Fatal(err)
 	}
 	pid := n.PID()

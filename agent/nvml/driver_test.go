@@ -300,9 +300,9 @@ func TestACutThatFailsHalfWayIsTakenBack(t *testing.T) {
 		lib.bad = func() bool { made++; return made == step+1 }
 		d := nvml.NewDriver(lib)
 		before := d.Snapshot()
-		err := d.CutMIG(before.GPUs[0].UUID, []string{"2g.35gb", "2g.35gb", "1g.18gb+me"})
+		err := d.PartitionMIG(before.GPUs[0].UUID, []string{"2g.35gb", "2g.35gb", "1g.18gb+me"})
 		if err == nil || !strings.Contains(err.Error(), "make a ") {
-			t.Fatalf("CutMIG with call %d refused = %v", step, err)
+			t.Fatalf("PartitionMIG with call %d refused = %v", step, err)
 		}
 		if diff := cmp.Diff(before, d.Snapshot()); diff != "" {
 			t.Errorf("after call %d was refused (-before +after):\n%s", step, diff)
@@ -310,9 +310,9 @@ func TestACutThatFailsHalfWayIsTakenBack(t *testing.T) {
 	}
 	lib := &brittle{Library: fake(t, "gpus: [{product: NVIDIA H200, mig: [1g.18gb]}]"), bad: func() bool { return true }}
 	d := nvml.NewDriver(lib)
-	err := d.CutMIG(d.Snapshot().GPUs[0].UUID, []string{"7g.141gb"})
+	err := d.PartitionMIG(d.Snapshot().GPUs[0].UUID, []string{"7g.141gb"})
 	if !errors.Is(err, nvml.InsufficientResources) || !strings.Contains(err.Error(), "could not be recreated") {
-		t.Errorf("CutMIG with every call refused = %v", err)
+		t.Errorf("PartitionMIG with every call refused = %v", err)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestAWaitThatHangsIsNoticed(t *testing.T) {
 	})
 }
 
-// TestWatchSeesWhatOthersCut: nvidia-smi mig cuts behind our back, and nobody scrapes.
+// TestWatchSeesWhatOthersCut: nvidia-smi mig partitions behind our back, and nobody scrapes.
 func TestWatchSeesWhatOthersCut(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -443,7 +443,7 @@ func destroyAll(t *testing.T, dev nvml.Device) {
 	}
 }
 
-// crowded is a GPU of which somebody else takes a part between two cuts of ours.
+// crowded is a GPU of which somebody else takes a part between two partitions of ours.
 type crowded struct {
 	*fakegpu.Library
 	cuts int // of ours until then
@@ -473,14 +473,14 @@ func (d *crowdedDevice) CreateGPUInstance(profile int, at nvml.Placement) (nvml.
 }
 
 // TestACutBesideAnotherCutterDestroysNothingOfTheirs: nvidia-smi mig -cgi in the middle
-// of a cut. What it made stays, and the error says that ours could not be.
+// of a partitioning. What it made stays, and the error says that ours could not be.
 func TestACutBesideAnotherCutterDestroysNothingOfTheirs(t *testing.T) {
 	l := &crowded{fake(t, "gpus: [{product: A100-SXM4-40GB, mig: [7g.40gb]}]"), 2}
 	d := nvml.NewDriver(l)
 	uuid := d.Snapshot().GPUs[0].UUID
-	err := d.CutMIG(uuid, []string{"3g.20gb", "3g.20gb"})
+	err := d.PartitionMIG(uuid, []string{"3g.20gb", "3g.20gb"})
 	if err == nil || !strings.Contains(err.Error(), "make a 3g.20gb") {
-		t.Errorf("CutMIG beside another cutter: %v, want an error that names what could not be made", err)
+		t.Errorf("PartitionMIG beside another cutter: %v, want an error that names what could not be made", err)
 	}
 	var names []string
 	for _, m := range d.Snapshot().GPUs[0].MIG {

@@ -83,7 +83,7 @@ type Device interface { //nolint:interfacebloat // as Library
 	GPUInstanceProfile(shape int) (GPUInstanceProfile, error)
 	Placements(profile int) ([]Placement, error)     // of a profile's ID
 	GPUInstances(profile int) ([]GPUInstance, error) // those of a profile's ID
-	// CreateGPUInstance cuts at a place: InsufficientResources where there is no
+	// CreateGPUInstance partitions at a place: InsufficientResources where there is no
 	// room.
 	CreateGPUInstance(profile int, at Placement) (GPUInstance, error)
 	DestroyGPUInstance(gi int) error // InUse while it has a compute instance

@@ -134,8 +134,8 @@ func (s *server) do(q request, a *answer) (changed bool, err error) {
 	case callMIGMode:
 		a.Reset, err = d.SetMIGMode(q.UUID, q.On)
 		changed = true
-	case callCutMIG:
-		err = d.CutMIG(q.UUID, q.Profiles)
+	case callPartitionMIG:
+		err = d.PartitionMIG(q.UUID, q.Profiles)
 		changed = true
 	case callMemoryLimit:
 		err = d.SetMemoryLimit(q.UUID, q.Cgroup, q.Bytes)

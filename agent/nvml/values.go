@@ -79,7 +79,7 @@ type Sample struct {
 	// More holds the measures that were asked for, in that order; 0 for those that
 	// are Absent.
 	More []float64 `json:",omitempty"`
-	// Processes run on the GPU or MIG device. A GPU cut by MIG has none of its
+	// Processes run on the GPU or MIG device. A GPU partitioned with MIG has none of its
 	// own.
 	Processes []Process
 }

@@ -56,7 +56,7 @@ func (d *Driver) Watch(ctx context.Context, to Listener) error {
 				return err
 			}
 			have = uuids
-		} else if d.recut() {
+		} else if d.repartitioned() {
 			to.Changed()
 		}
 		d.tell(to.Event) // what present has found
@@ -137,10 +137,10 @@ func (d *Driver) present() (uuids []string, devices []Device, err error) {
 	return uuids, devices, d.gone
 }
 
-// recut reports whether the MIG devices of a GPU are others than the last snapshot
-// has, as when a person cuts by nvidia-smi: then a new one is due. What cannot be read
+// repartitioned reports whether the MIG devices of a GPU are others than the last snapshot
+// has, as when a person partitions by nvidia-smi: then a new one is due. What cannot be read
 // now is looked at again after the next wait.
-func (d *Driver) recut() bool {
+func (d *Driver) repartitioned() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.gone == nil && slices.ContainsFunc(d.gpus, d.other)

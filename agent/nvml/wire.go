@@ -11,21 +11,21 @@ import (
 
 // protocol is the version of the lines between parent and child. Both come from
 // one release, and the child says its own first.
-const protocol = 2
+const protocol = 3
 
 // maxLine bounds a line; a CDI specification is the longest, at about 0.2 MB.
 const maxLine = 16 << 20
 
 // The calls of a request.
 const (
-	callSnapshot    = "snapshot"
-	callSamples     = "samples"
-	callMIGMode     = "migMode"
-	callCutMIG      = "cutMIG"
-	callMemoryLimit = "memoryLimit"
-	callExclusive   = "exclusive"
-	callProbe       = "probe"
-	callCDI         = "cdi"
+	callSnapshot     = "snapshot"
+	callSamples      = "samples"
+	callMIGMode      = "migMode"
+	callPartitionMIG = "partitionMIG"
+	callMemoryLimit  = "memoryLimit"
+	callExclusive    = "exclusive"
+	callProbe        = "probe"
+	callCDI          = "cdi"
 )
 
 // request is a line from parent to child.

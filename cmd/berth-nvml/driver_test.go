@@ -227,9 +227,9 @@ func TestOldDriver(t *testing.T) {
 			// Each may fail, and has to answer.
 			_ = c.Probe(t.Context(), "GPU-0")
 			_, _ = c.SetMIGMode(t.Context(), "GPU-0", true)
-			_ = c.CutMIG(t.Context(), "GPU-0", []string{"3g.71gb"})
-			_ = c.CutMIG(t.Context(), "GPU-0", nil)
-			_ = c.CutMIG(t.Context(), "GPU-1", []string{"1g.18gb"})
+			_ = c.PartitionMIG(t.Context(), "GPU-0", []string{"3g.71gb"})
+			_ = c.PartitionMIG(t.Context(), "GPU-0", nil)
+			_ = c.PartitionMIG(t.Context(), "GPU-1", []string{"1g.18gb"})
 			_ = c.SetExclusive(t.Context(), "GPU-0", true)
 			_ = c.SetMemoryLimit(t.Context(), "GPU-0", "/sys/fs/cgroup/x", 1<<30)
 			_, _ = c.CDI(t.Context())
@@ -287,15 +287,15 @@ func TestControl(t *testing.T) {
 		return out
 	}
 	for _, want := range [][]string{{"3g.71gb", "3g.71gb"}, {"1g.18gb", "1g.18gb", "2g.35gb", "3g.71gb"}, nil} {
-		if err := c.CutMIG(t.Context(), "GPU-0", want); err != nil {
-			t.Fatalf("CutMIG(%v): %v", want, err)
+		if err := c.PartitionMIG(t.Context(), "GPU-0", want); err != nil {
+			t.Fatalf("PartitionMIG(%v): %v", want, err)
 		}
 		if got := profiles(); !slices.Equal(got, want) {
-			t.Errorf("MIG devices after CutMIG(%v): %v", want, got)
+			t.Errorf("MIG devices after PartitionMIG(%v): %v", want, got)
 		}
 	}
-	if err := c.CutMIG(t.Context(), "GPU-0", []string{"7g.141gb", "1g.18gb"}); err == nil {
-		t.Error("CutMIG of more than a GPU holds gives no error")
+	if err := c.PartitionMIG(t.Context(), "GPU-0", []string{"7g.141gb", "1g.18gb"}); err == nil {
+		t.Error("PartitionMIG of more than a GPU holds gives no error")
 	}
 	if err := c.SetExclusive(t.Context(), "GPU-0", true); err != nil {
 		t.Errorf("SetExclusive: %v", err)

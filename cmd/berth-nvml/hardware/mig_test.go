@@ -87,7 +87,7 @@ func restoreOnce(ctx context.Context, c *nvml.Client, was nvml.GPU) error {
 	}
 	if now.MIGEnabled != was.MIGEnabled {
 		if now.MIGEnabled { // off: without devices, as nvidia-smi wants it
-			if err := c.CutMIG(ctx, was.UUID, nil); err != nil {
+			if err := c.PartitionMIG(ctx, was.UUID, nil); err != nil {
 				return err
 			}
 		}
@@ -98,7 +98,7 @@ func restoreOnce(ctx context.Context, c *nvml.Client, was nvml.GPU) error {
 	if !was.MIGEnabled {
 		return nil
 	}
-	return c.CutMIG(ctx, was.UUID, profiles)
+	return c.PartitionMIG(ctx, was.UUID, profiles)
 }
 
 // TestMIGCut cuts the first GPU and puts it back. It changes the GPU, so it has
@@ -145,13 +145,13 @@ func TestMIGCut(t *testing.T) {
 func cutInto(t *testing.T, c *nvml.Client, uuid string, profiles []string) {
 	t.Helper()
 	began := time.Now()
-	if err := c.CutMIG(t.Context(), uuid, profiles); err != nil {
-		t.Errorf("CutMIG(%v): %v", profiles, err)
+	if err := c.PartitionMIG(t.Context(), uuid, profiles); err != nil {
+		t.Errorf("PartitionMIG(%v): %v", profiles, err)
 		return
 	}
 	s := snapshot(t, c)
 	cut := s.GPUs[slices.IndexFunc(s.GPUs, func(g nvml.GPU) bool { return g.UUID == uuid })]
-	t.Logf("CutMIG(%v) in %s: %+v, nodes %v", profiles, time.Since(began).Round(time.Millisecond), cut.MIG, cut.MIGNodes)
+	t.Logf("PartitionMIG(%v) in %s: %+v, nodes %v", profiles, time.Since(began).Round(time.Millisecond), cut.MIG, cut.MIGNodes)
 	if len(cut.MIG) != len(profiles) || len(cut.MIGNodes) != len(profiles) {
 		t.Errorf("%d MIG devices with %d having device nodes, want %d", len(cut.MIG), len(cut.MIGNodes), len(profiles))
 	}

@@ -9,8 +9,8 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// CutMIG is Client.CutMIG.
-func (d *Driver) CutMIG(uuid string, profiles []string) error {
+// PartitionMIG is Client.PartitionMIG.
+func (d *Driver) PartitionMIG(uuid string, profiles []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g, err := d.whole(uuid)
