@@ -22,7 +22,7 @@ agent: ## build bin/berth-agent and bin/berth-nvml, for nodes with GPUs
 	@sh tools/nvml.sh "$(LDFLAGS)"
 
 # For this machine's platform, or those named: make release PLATFORMS="linux/amd64 linux/arm64"
-release: ## build bin/release: what people are given, without paths of this machine, for PLATFORMS
+release: check lint ## check, lint, and build bin/release: what people are given, without paths of this machine, for PLATFORMS
 	@sh tools/release.sh "$(LDFLAGS)" $(PLATFORMS)
 
 up: ## build and start a Kubernetes control plane with a simulated GPU fleet here

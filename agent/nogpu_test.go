@@ -22,7 +22,7 @@ func TestAMachineHasAGPUWhereOneIsOnItsPCIBus(t *testing.T) {
 		sys  fstest.MapFS
 		none bool
 	}{
-		{"a data centre GPU", device("0x10de", "0x030200"), false},
+		{"a data center GPU", device("0x10de", "0x030200"), false},
 		{"a GPU with a display", device("0x10de", "0x030000"), false},
 		{"the sound of one that a virtual machine was not given", device("0x10de", "0x040300"), true},
 		{"another maker's", device("0x1002", "0x030200"), true},

@@ -1,5 +1,5 @@
 // Package api holds every label, annotation and resource name that Berth owns
-// or reads. It holds no behaviour.
+// or reads. It holds no behavior.
 package api
 
 // Names that Berth owns. All labels, annotations and resources start with "berth.dev/".

@@ -17,7 +17,7 @@ const (
 	AllocationCommitted = "committed"
 
 	// AllocationKubelet is the value of LabelAllocation on a node where the
-	// kubelet's choice stands and commitments are not honoured.
+	// kubelet's choice stands and commitments are not honored.
 	AllocationKubelet = "kubelet"
 
 	// LabelAgent, on a Node, keeps the node agent's DaemonSet away with the value

@@ -84,8 +84,8 @@ func (s *simulateCommand) chartOf(in simulateInput, r *simulation.Report) *chart
 func styleOf(w io.Writer) chart.Style {
 	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))
 	wide := strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8")
-	fine := screenOf(w).colour && wide
-	return chart.Style{Unicode: fine, Colour: fine}
+	fine := screenOf(w).color && wide
+	return chart.Style{Unicode: fine, Color: fine}
 }
 
 // thousands writes 12130 as 12,130.

@@ -18,11 +18,11 @@ const plainWidth = 100
 
 // screen is where a table is shown.
 type screen struct {
-	width  int  // columns; 0 is without bound
-	colour bool // bold and red are understood
+	width int  // columns; 0 is without bound
+	color bool // bold and red are understood
 }
 
-// screenOf looks at what w is. Colours are left out where NO_COLOR is set.
+// screenOf looks at what w is. Colors are left out where NO_COLOR is set.
 func screenOf(w io.Writer) screen {
 	s := screen{width: plainWidth}
 	if !isTerminal(w) {
@@ -31,7 +31,7 @@ func screenOf(w io.Writer) screen {
 	if columns, _, err := term.GetSize(int(visible.To(w).(*os.File).Fd())); err == nil && columns > 0 {
 		s.width = columns
 	}
-	s.colour = os.Getenv("NO_COLOR") == ""
+	s.color = os.Getenv("NO_COLOR") == ""
 	return s
 }
 
@@ -85,7 +85,7 @@ func (t *table) write(w io.Writer, s screen, noHead bool) error {
 
 func (t *table) paint(s screen, row, column int, cell string) string {
 	switch {
-	case !s.colour || cell == "":
+	case !s.color || cell == "":
 		return cell
 	case row < 0:
 		return styled(lipgloss.NewStyle().Bold(true), cell)

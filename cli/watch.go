@@ -55,7 +55,7 @@ func (c *cluster) watchOn(ctx context.Context, o Options, openings openings, sho
 		if !bytes.Equal(b.Bytes(), last) {
 			head := block("")
 			switch {
-			case screenOf(o.Out).colour:
+			case screenOf(o.Out).color:
 				head = clearScreen
 			case last != nil:
 				head = block("\n")

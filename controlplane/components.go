@@ -164,7 +164,7 @@ func (p *components) startAPI(wait, run context.Context) (*apiServer, error) {
 		return nil, fmt.Errorf("prepare kube-apiserver: %w", err)
 	}
 	a := &apiServer{loopback: rest.CopyConfig(chain.GenericAPIServer.LoopbackClientConfig), done: make(chan struct{})}
-	labelled(run, "apiserver", func(ctx context.Context) {
+	labeled(run, "apiserver", func(ctx context.Context) {
 		defer close(a.done)
 		a.err = server.Run(ctx)
 	})
@@ -222,7 +222,7 @@ func (p *components) startManager(ctx context.Context, g *group) error {
 }
 
 // labeled runs fn in a goroutine whose CPU samples carry its component's name.
-func labelled(ctx context.Context, component string, fn func(context.Context)) {
+func labeled(ctx context.Context, component string, fn func(context.Context)) {
 	go pprof.Do(ctx, pprof.Labels("component", component), fn)
 }
 

@@ -196,7 +196,7 @@ func TestTheEgressServesInsideLetsThroughAndRefuses(t *testing.T) {
 
 	conn, status = connect(t, sock, outside.Addr().String())
 	if body, _ := io.ReadAll(conn); status != "200 OK" || string(body) != "hello" {
-		t.Errorf("an address that may be dialled gave %s, %q; want what listens there", status, body)
+		t.Errorf("an address that may be dialed gave %s, %q; want what listens there", status, body)
 	}
 	if _, status = connect(t, sock, "8.8.8.8:53"); status != "502 belongs to no node" {
 		t.Errorf("CONNECT 8.8.8.8:53 = %s; want it refused with the reason", status)

@@ -32,7 +32,7 @@ type egress struct {
 // network decides where a connection goes.
 type network interface {
 	// Route returns what serves address (host:port) inside the process, or nil
-	// and whether it may be dialled for real. The error says why it may not.
+	// and whether it may be dialed for real. The error says why it may not.
 	Route(ctx context.Context, address string) (serve func(net.Conn), dial bool, err error)
 }
 

@@ -155,7 +155,7 @@ const (
 // a client.
 type subject struct {
 	cn   string   // common name: a client's user name
-	orgs []string // organisations: a client's groups
+	orgs []string // organizations: a client's groups
 	dns  []string
 	ips  []net.IP
 }

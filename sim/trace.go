@@ -28,7 +28,7 @@ var models = map[string]int64{
 }
 
 // modelMemory gives the memory in MiB of a GPU model of the trace or a product
-// of the catalogue, 0 where it is not disclosed, and whether it is known.
+// of the catalog, 0 where it is not disclosed, and whether it is known.
 func modelMemory(model string) (int64, bool) {
 	if mib, ok := models[model]; ok {
 		return mib, true
@@ -173,7 +173,7 @@ type Pod struct {
 // mig_profile, arrival_seconds and run_seconds.
 //
 // nodes say which models there are. It refuses a missing column, a bad or
-// negative number, a model that neither nodes nor the catalogue has, and a
+// negative number, a model that neither nodes nor the catalog has, and a
 // second pod of the same name, with file:line:column.
 func ReadPods(file string, in io.Reader, nodes []cluster.Spec) ([]Pod, error) {
 	t, err := newTable(file, in, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")

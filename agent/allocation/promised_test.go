@@ -65,7 +65,7 @@ func TestACommitmentIsAPromiseUntilThePodStartsOrGoes(t *testing.T) {
 	w.start()
 	w.pods.put(q, true)
 	if got := w.promises(0, 1); got != "0 []; 1 []; " {
-		t.Errorf("in mode kubelet, which honours no commitments, promised are %s", got)
+		t.Errorf("in mode kubelet, which honors no commitments, promised are %s", got)
 	}
 }
 

@@ -176,7 +176,7 @@ func TestParseRefuses(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"an unknown version", "version: v2", "f.yaml:1: version: unknown version: v2; write version: v1"},
 		{"an unknown field", "version: v1\nsharing:\n  timeSlicng: {}", `f.yaml:3: sharing.timeSlicng: unknown field; did you mean "timeSlicing"?`},
-		{"an unknown field like no other", "colour: red", "f.yaml:1: colour: unknown field; known fields are version, flags, resources, sharing, imex"},
+		{"an unknown field like no other", "color: red", "f.yaml:1: color: unknown field; known fields are version, flags, resources, sharing, imex"},
 		{"a field given twice", "version: v1\nversion: v1", "f.yaml:2: version: given twice, first at line 1; keep one"},
 		{"not YAML", "version: v1\n  flags: [", "f.yaml:2: not YAML: mapping values are not allowed in this context; check indentation, colons and quotes near this line"},
 		{"two documents", "version: v1\n---\nversion: v1", "f.yaml:2: more than one document; keep one, and remove the lines from --- on"},

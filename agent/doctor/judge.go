@@ -105,12 +105,12 @@ func module(f Facts) Finding {
 		return ok(name, "the driver answers")
 	case f.Rejected != "":
 		return fail(name, "the kernel refused the nvidia module: "+f.Rejected,
-			"Secure Boot wants a signed module: enrol the key of the driver's package with mokutil --import and restart, or turn Secure Boot off")
+			"Secure Boot wants a signed module: enroll the key of the driver's package with mokutil --import and restart, or turn Secure Boot off")
 	case nouveau:
 		return fail(name, "nvidia is not loaded, nouveau is", "blacklist nouveau, rebuild the initramfs and restart the node")
 	case f.SecureBoot:
 		return fail(name, "nvidia is not loaded; Secure Boot is on",
-			"run modprobe nvidia; if it says \"Key was rejected by service\", sign the module or enrol its key with mokutil --import")
+			"run modprobe nvidia; if it says \"Key was rejected by service\", sign the module or enroll its key with mokutil --import")
 	case f.Library != "":
 		return fail(name, "nvidia is not loaded, though the driver's library "+f.Library+" is installed",
 			"run modprobe nvidia and look at dmesg; after a kernel update the module has to be built again (dkms autoinstall)")

@@ -61,8 +61,8 @@ type Entry struct {
 	Why    string // the call of NVML it is from, or why it is not served
 }
 
-// Catalogue lists all that is known of DCGM's fields, by name.
-func Catalogue() []Entry {
+// Catalog lists all that is known of DCGM's fields, by name.
+func Catalog() []Entry {
 	var out []Entry
 	add := func(list []field, served string) {
 		for i := range list {

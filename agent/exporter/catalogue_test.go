@@ -31,7 +31,7 @@ const page = "../../docs/reference/dcgm-fields.md"
 // of dcgm-exporter's files is known.
 func TestThePageOfFieldsIsTheCodes(t *testing.T) {
 	var want, names []string
-	for _, e := range exporter.Catalogue() {
+	for _, e := range exporter.Catalog() {
 		served := e.Served
 		if served == "" {
 			served = "no"
@@ -71,7 +71,7 @@ func TestThePageOfFieldsIsTheCodes(t *testing.T) {
 // once, and a file of all of them has nothing to complain about.
 func TestEveryServedFieldCanBeAskedFor(t *testing.T) {
 	text, served := "", 0
-	for _, e := range exporter.Catalogue() {
+	for _, e := range exporter.Catalog() {
 		switch {
 		case e.Served == "" || e.Served == "always":
 		case e.Name == "DCGM_FI_DRIVER_VERSION":

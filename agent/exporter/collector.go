@@ -270,7 +270,7 @@ func (c *Collector) pods(ctx context.Context, s *nvml.Snapshot) map[string][]Pod
 		}
 	}
 	by := podsOf(own, others)
-	c.labelled(by)
+	c.labeled(by)
 	return by
 }
 

@@ -18,7 +18,7 @@ type field struct {
 	measure nvml.Measure
 	at      int
 	integer bool
-	from    string // the call of NVML, for Catalogue
+	from    string // the call of NVML, for Catalog
 	// notMIG leaves the field out for GPUs with MIG enabled, where NVML does
 	// not give it.
 	notMIG bool

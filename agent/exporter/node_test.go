@@ -34,7 +34,7 @@ func newRig(tb testing.TB, n int, cut ...int) *rig {
 	tb.Helper()
 	p, ok := gpu.Find(h100)
 	if !ok {
-		tb.Fatal("no H100 in the catalogue")
+		tb.Fatal("no H100 in the catalog")
 	}
 	r := &rig{snapshot: nvml.Snapshot{Driver: "570.124.06", CUDA: "12.8"}}
 	gpus := gpu.New("gpu-node-1", p, n)

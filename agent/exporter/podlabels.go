@@ -70,7 +70,7 @@ func labelName(key string) string {
 }
 
 // labeled puts the labels of pods on holders, of the pods that are known.
-func (c *Collector) labelled(by map[string][]Pod) {
+func (c *Collector) labeled(by map[string][]Pod) {
 	if !c.o.PodLabels.On || c.s.PodLabels == nil {
 		return
 	}

@@ -227,7 +227,7 @@ func (d *device) NVLink(link int) (nvml.NVLink, error) {
 		case c.product.ComputeMajor >= 8: // NVSwitch from Ampere on
 			return nvml.NVLink{Active: true, Switch: true}, nil
 		}
-		// Before, links went straight to neighbours, here in a ring.
+		// Before, links went straight to neighbors, here in a ring.
 		var peers []*card
 		self := 0
 		for _, o := range d.l.present() {

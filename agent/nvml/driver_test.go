@@ -36,9 +36,9 @@ func TestGPUsThatReachOneAnotherOverNVLinkAreAClique(t *testing.T) {
 		{"a GPU alone is in none", "[{product: NVIDIA H200}]", []int{0}, nil},
 		{"without NVLink there are none", "[{product: NVIDIA L40S, count: 3}]", []int{0, 0, 0}, []int{0, 0}},
 		{"through a switch, every link reaches every GPU", "[{product: NVIDIA H200, count: 3}]", []int{1, 1, 1}, []int{18, 18}},
-		// Links in pairs to the neighbours one, two and three steps away; of eight,
+		// Links in pairs to the neighbors one, two and three steps away; of eight,
 		// the one opposite is reached through others.
-		{"direct links join neighbours", "[{product: Tesla V100-SXM2-32GB, count: 8}]", []int{1, 1, 1, 1, 1, 1, 1, 1}, []int{1, 1, 1, 0, 1, 1, 1}},
+		{"direct links join neighbors", "[{product: Tesla V100-SXM2-32GB, count: 8}]", []int{1, 1, 1, 1, 1, 1, 1, 1}, []int{1, 1, 1, 0, 1, 1, 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := nvml.NewDriver(fake(t, "gpus: "+test.gpus)).Snapshot()

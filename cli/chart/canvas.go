@@ -71,7 +71,7 @@ func (g *canvas) dot(i, column, row int) {
 	g.owner[cell] = i
 }
 
-// text is one row of cells. Neighbours of one color are painted together.
+// text is one row of cells. Neighbors of one color are painted together.
 func (g *canvas) text(row int) string {
 	var b strings.Builder
 	owners := g.owner[row*g.width : (row+1)*g.width]

@@ -45,7 +45,7 @@ func TestChartsAreDrawn(t *testing.T) {
 		name, file, got string
 	}{
 		{"as text with marks", "ascii.txt", full().Text(80, 12, chart.Style{})},
-		{"as text with braille and colours", "braille.txt", shown(t, full().Text(80, 12, chart.Style{Unicode: true, Colour: true}))},
+		{"as text with braille and colors", "braille.txt", shown(t, full().Text(80, 12, chart.Style{Unicode: true, Color: true}))},
 		{"as SVG", "chart.svg", string(full().SVG())},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

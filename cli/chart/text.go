@@ -14,7 +14,7 @@ import (
 // Style is what the place where text is shown understands.
 type Style struct {
 	Unicode bool // braille patterns, else ASCII marks
-	Colour  bool // ANSI colors; without Unicode they are not used
+	Color   bool // ANSI colors; without Unicode they are not used
 }
 
 // marks tell lines apart where there are no colors.
@@ -22,7 +22,7 @@ const marks = "*o+x#%@&"
 
 // colors are ANSI foregrounds: blue, yellow, magenta, green, cyan, red and
 // two greys, readable on black and on white.
-var colours = []int{34, 33, 35, 32, 36, 31, 90, 37}
+var colors = []int{34, 33, 35, 32, 36, 31, 90, 37}
 
 // Text draws c in a box of width columns and height lines of plot, with axes
 // and, right of each line's end, its name and last value. The width is at least
@@ -87,7 +87,7 @@ func labels(series []Series, style Style) []string {
 		if ok {
 			out[i] = fmt.Sprintf("%s %.2f", s.Name, p.Y)
 		}
-		if !style.Unicode || !style.Colour {
+		if !style.Unicode || !style.Color {
 			out[i] = string(marks[i%len(marks)]) + " " + out[i]
 		}
 	}
@@ -149,8 +149,8 @@ func axis(f frame, left, plot int, style Style) string {
 
 // paint colors text as line i.
 func (s Style) paint(i int, text string) string {
-	if !s.Colour || !s.Unicode || text == "" {
+	if !s.Color || !s.Unicode || text == "" {
 		return text
 	}
-	return visible.Own(fmt.Sprintf("\x1b[%dm", colours[i%len(colours)])) + text + visible.Own("\x1b[0m")
+	return visible.Own(fmt.Sprintf("\x1b[%dm", colors[i%len(colors)])) + text + visible.Own("\x1b[0m")
 }

@@ -28,7 +28,7 @@ func TestAdd(t *testing.T) {
 	}{
 		{"nodes are like those of that model, GPU for GPU", "3xt4x4", 3, "T4", 4, 192_000},
 		{"case does not count", "1xA100x8", 1, "NVIDIA A100-SXM4-40GB", 8, 96_000},
-		{"a model that no node has comes from the catalogue", "4xh100x8", 4, "NVIDIA H100 80GB HBM3", 8, 96_000},
+		{"a model that no node has comes from the catalog", "4xh100x8", 4, "NVIDIA H100 80GB HBM3", 8, 96_000},
 		{"of several products that with NVLink is meant", "1xv100x2", 1, "Tesla V100-SXM2-16GB", 2, 24_000},
 		{"a product may have an x in its name", "1xa100-sxm4-80gbx8", 1, "NVIDIA A100-SXM4-80GB", 8, 96_000},
 	} {

@@ -163,7 +163,7 @@ func (l *loop) wait() time.Duration {
 }
 
 // survey goes through all notebooks and gives those to look at now, by node, so
-// that one scrape serves its neighbours.
+// that one scrape serves its neighbors.
 func (l *loop) survey(ctx context.Context) ([]subject, error) {
 	var list kubeflow.NotebookList
 	if err := l.reader.List(ctx, &list); err != nil {

@@ -388,7 +388,7 @@ func TestInModeGovernTheSameIsDone(t *testing.T) {
 	s.restart()
 	s.pass(65 * time.Minute)
 	if a := s.annotations("a"); a[api.AnnotationStopped] == "" {
-		t.Errorf("annotations are %v, want it stopped by the lever that Kubeflow's controller honours", a)
+		t.Errorf("annotations are %v, want it stopped by the lever that Kubeflow's controller honors", a)
 	}
 }
 

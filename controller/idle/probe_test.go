@@ -137,7 +137,7 @@ func TestGPUs(t *testing.T) {
 	const metrics = "/api/v1/namespaces/gpu-operator/pods/http:dcgm-node-1:9400/proxy/metrics"
 	two := `{"a":[{"uuid":"GPU-1","milliGPU":1000},{"uuid":"GPU-2","milliGPU":1000}]}`
 	one := `{"a":[{"uuid":"GPU-1","milliGPU":1000}]}`
-	labelled := `DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",namespace="` + ns + `",pod="a-0"} 40` + "\n" +
+	labeled := `DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",namespace="` + ns + `",pod="a-0"} 40` + "\n" +
 		`DCGM_FI_DEV_FB_USED{UUID="GPU-1",namespace="` + ns + `",pod="a-0"} 1024` + "\n" +
 		`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-9",namespace="other",pod="a-0"} 90` + "\n"
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestGPUs(t *testing.T) {
 	}{
 		{name: "a pod that holds none", pod: podOf("a", corev1.ConditionTrue), want: rules.Absent},
 		{
-			name: "the exporter names the pod", pod: holder(1, one), answer: text(200, labelled), want: rules.OK,
+			name: "the exporter names the pod", pod: holder(1, one), answer: text(200, labeled), want: rules.OK,
 			devices: []rules.Device{{UUID: "GPU-1", Utilization: 0.4, MemoryBytes: 1 << 30}},
 		},
 		{

@@ -60,7 +60,7 @@ func (s *step) keep(g *state, m *member) {
 	if p.here++; !p.refused {
 		p.here = 0 // it may have arrived there
 	}
-	g.fulfil(m.pod.UID)
+	g.fulfill(m.pod.UID)
 	s.move(g, m, kept)
 	s.rank(g, m.pod.UID)
 	p.resend = s.now.Add(min(lastResend, firstResend<<min(p.times-1, 10)))

@@ -86,7 +86,7 @@ func (s *step) move(g *state, m *member, to stage) {
 	if to == bound {
 		m.held, m.place = false, place{}
 		s.unrank(m.pod.UID)
-		g.fulfil(m.pod.UID)
+		g.fulfill(m.pod.UID)
 	}
 }
 

@@ -58,13 +58,13 @@ func (e Unreserved) happen(s *step) {
 	case m.place.lasts(s.now):
 		s.keep(g, m)
 	case m.place.node != "":
-		g.fulfil(e.UID)
+		g.fulfill(e.UID)
 		s.lose(g, m)
 		g.rounds++
 		s.again(g, pause(g.rounds))
 	default:
 		s.move(g, m, pending)
-		g.fulfil(e.UID)
+		g.fulfill(e.UID)
 	}
 	s.turn(g)
 }

@@ -116,7 +116,7 @@ func (e Filtered) happen(s *step) {
 		s.lose(g, m)
 		s.without(g, m, node)
 	case g.planned(e.UID):
-		g.fulfil(e.UID)
+		g.fulfill(e.UID)
 		s.release(e.UID)
 	default:
 		least, why := g.least()

@@ -14,7 +14,7 @@ func (s *step) turn(g *state) {
 		here := g.count[bound]
 		for _, uid := range slices.Sorted(maps.Keys(g.plan.nodes)) {
 			if g.members[uid] == nil {
-				g.fulfil(uid)
+				g.fulfill(uid)
 				s.release(uid)
 				continue
 			}
@@ -71,8 +71,8 @@ func (g *state) lead() []string {
 // planned reports whether the plan has a place for a member.
 func (g *state) planned(uid string) bool { return g.plan != nil && g.plan.nodes[uid] != "" }
 
-// fulfil takes a member that needs no place any longer out of the plan.
-func (g *state) fulfil(uid string) {
+// fulfill takes a member that needs no place any longer out of the plan.
+func (g *state) fulfill(uid string) {
 	if g.plan == nil {
 		return
 	}

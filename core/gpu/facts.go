@@ -1,7 +1,7 @@
 package gpu
 
 // Facts is what a driver says of one GPU beyond what GPU holds. Where it is at
-// hand, it goes before the catalogue of products.
+// hand, it goes before the catalog of products.
 type Facts struct {
 	ComputeMajor, ComputeMinor int // CUDA compute capability; 0, 0 is unknown
 	Display                    bool
@@ -49,7 +49,7 @@ type labeller struct {
 
 func (l *labeller) set(key, value string) { l.out[labelPrefix+key] = value }
 
-// migCapable asks the driver, then the catalogue.
+// migCapable asks the driver, then the catalog.
 func (l *labeller) migCapable(g GPU) bool {
 	if f, ok := l.facts[g.UUID]; ok {
 		return f.MIGCapable || g.MIGEnabled

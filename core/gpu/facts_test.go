@@ -33,7 +33,7 @@ func TestFamily(t *testing.T) {
 	}
 	for _, p := range gpu.Products() {
 		if got := gpu.Family(p.ComputeMajor, p.ComputeMinor); got != p.Family {
-			t.Errorf("%s of compute capability %d.%d is %s in the catalogue, %s by its capability", p.Name, p.ComputeMajor, p.ComputeMinor, p.Family, got)
+			t.Errorf("%s of compute capability %d.%d is %s in the catalog, %s by its capability", p.Name, p.ComputeMajor, p.ComputeMinor, p.Family, got)
 		}
 	}
 }

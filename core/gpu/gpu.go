@@ -1,5 +1,5 @@
 // Package gpu says what a node has: GPUs, their MIG devices, memory, links and
-// health, the catalogue of known products, and the labels that describe them.
+// health, the catalog of known products, and the labels that describe them.
 // It does not say how a GPU is divided among pods; that is package sharing.
 package gpu
 

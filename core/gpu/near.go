@@ -13,7 +13,7 @@ import (
 // Nothing is near to more than 256 bytes.
 //
 // Distance: insertions, deletions, changes of one letter and swaps of two
-// neighbours count one each (optimal string alignment; Damerau 1964).
+// neighbors count one each (optimal string alignment; Damerau 1964).
 func NearestWord(word string, from []string) string {
 	if len(word) > longestWord {
 		return ""
@@ -63,7 +63,7 @@ func Nearest(name string) string {
 		return ""
 	}
 	var names []string
-	for _, p := range catalogue {
+	for _, p := range catalog {
 		have := productWords(p.Name)
 		if !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(have, w) }) {
 			return p.Name
@@ -71,10 +71,10 @@ func Nearest(name string) string {
 		names = append(names, strings.Join(have, " "))
 	}
 	if near := NearestWord(strings.Join(words, " "), names); near != "" {
-		return catalogue[slices.Index(names, near)].Name
+		return catalog[slices.Index(names, near)].Name
 	}
 	// The model alone: "A100-40GB-XYZ" is still an A100.
-	for _, p := range catalogue {
+	for _, p := range catalog {
 		if slices.Contains(productWords(p.Name), words[0]) {
 			return p.Name
 		}

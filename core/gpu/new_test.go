@@ -110,7 +110,7 @@ func TestCut(t *testing.T) {
 }
 
 func TestXid(t *testing.T) {
-	// As NVIDIA's catalogue: RESTART_APP and IGNORE leave a GPU healthy.
+	// As NVIDIA's catalog: RESTART_APP and IGNORE leave a GPU healthy.
 	healthy := []int{0, 8, 11, 13, 14, 25, 31, 32, 37, 38, 43, 44, 45, 60, 63, 66, 67, 68, 69, 80, 92, 93, 94, 106, 107, 108, 121, 137, 139, 141, 152, 153, 157, 160, 161, 162, 163}
 	healthy = append(healthy, 39, 40, 41, 70, 71, 72, 75, 76, 77, 82, 83, 84, 85, 86, 88, 89)
 	for code := range 200 {

@@ -133,20 +133,20 @@ func products() []Product {
 	}
 }
 
-// catalogue is Products, read only.
-var catalogue = Products() //nolint:gochecknoglobals // a table
+// catalog is Products, read only.
+var catalog = Products() //nolint:gochecknoglobals // a table
 
 // Find gives the product of a name as NVML gives it ("Tesla T4") or as the
 // label nvidia.com/gpu.product does ("Tesla-T4"), there without the suffix
 // -SHARED or a MIG suffix. Do not change the Profiles of
 // what it returns: they are not copied.
 func Find(name string) (Product, bool) {
-	for _, p := range catalogue {
+	for _, p := range catalog {
 		if p.Name == name {
 			return p, true
 		}
 	}
-	for _, p := range catalogue {
+	for _, p := range catalog {
 		if p.LabelName() == name {
 			return p, true
 		}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// XidClass is what NVIDIA's catalogue asks to be done at once about an Xid.
+// XidClass is what NVIDIA's catalog asks to be done at once about an Xid.
 type XidClass string
 
 // The classes, from harmless to grave. The words in brackets are the
@@ -21,7 +21,7 @@ const (
 // XidInfo says what one Xid, an error code of NVIDIA's driver, means.
 type XidInfo struct {
 	Code    int
-	Name    string // a few words, as in NVIDIA's catalogue
+	Name    string // a few words, as in NVIDIA's catalog
 	Meaning string // what happened, one sentence
 	Action  string // what to do, one sentence
 	Class   XidClass
@@ -31,7 +31,7 @@ type XidInfo struct {
 // Xid tells of one code. Code 0 is no error; a code that is not known is of
 // class support.
 //
-// NVIDIA's catalogue decides, not the list of six codes in its device plugin
+// NVIDIA's catalog decides, not the list of six codes in its device plugin
 // (13, 31, 43, 45, 68, 109): they differ on 94 and 109, among others. See
 // docs/decisions/2026-11-21-xid-policy.md.
 //
@@ -48,7 +48,7 @@ func Xid(code int) XidInfo {
 		x = XidInfo{
 			Name: "Xid " + strconv.Itoa(code), Class: XidSupport,
 			Meaning: "Berth does not know this Xid, and so treats the GPU as unhealthy.",
-			Action:  "Look the code up in NVIDIA's Xid catalogue.",
+			Action:  "Look the code up in NVIDIA's Xid catalog.",
 		}
 	}
 	x.Code = code

@@ -20,7 +20,7 @@ func TestNewPolicy(t *testing.T) {
 		want            []int // of some, those that mark
 		off             bool
 	}{
-		{name: "NVIDIA's catalogue decides", want: []int{48, 74, 79, 95, 109, 999}},
+		{name: "NVIDIA's catalog decides", want: []int{48, 74, 79, 95, 109, 999}},
 		{name: "codes can be disabled", disable: of(48, 109), want: []int{74, 79, 95, 999}},
 		{name: "codes can be enabled", enable: of(94, 13), want: []int{13, 48, 74, 79, 94, 95, 109, 999}},
 		{name: "what is enabled goes before what is disabled", disable: of(48, 79), enable: of(79), want: []int{74, 79, 95, 109, 999}},

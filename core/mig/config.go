@@ -67,7 +67,7 @@ type GPU struct {
 	Capable       bool   // has MIG
 	Pending       bool   // its MIG mode changes at the next reset
 	ComputeSlices int
-	Profiles      []gpu.Profile // as the driver tells them; empty: those of the catalogue
+	Profiles      []gpu.Profile // as the driver tells them; empty: those of the catalog
 	Lost          bool
 	// HeldBy names who uses the GPU or its MIG devices, such as
 	// "pod team-a/train-0"; empty is nobody.

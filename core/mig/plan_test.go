@@ -167,7 +167,7 @@ func TestPlanByIndexAndFilter(t *testing.T) {
 	}
 }
 
-// The driver's own profiles win over the catalogue, as for a product that is not
+// The driver's own profiles win over the catalog, as for a product that is not
 // in it.
 func TestPlanUsesTheDriversProfiles(t *testing.T) {
 	g := mig.GPU{GPU: gpu.GPU{Product: "NVIDIA X100", MIGEnabled: true}, Capable: true, ComputeSlices: 7, Profiles: []gpu.Profile{

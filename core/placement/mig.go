@@ -35,7 +35,7 @@ func (c *cutTable) with(st cutState, f, start int) cutState {
 
 // starts are the places where profile f can be cut beside st. The most of a
 // profile on one GPU follows from its places and the budgets, for every product
-// of the catalogue.
+// of the catalog.
 func (c *cutTable) starts(st cutState, f int) uint8 {
 	p := &c.profiles[f]
 	if int(st.compute)+p.Slices > c.compute || int(st.ofa)+p.OFA > c.ofa || int(st.media)+c.media[f] > gpu.MediaUnitsMost {

@@ -6,7 +6,7 @@ import "strings"
 // choices and values of their own that they may use. What is not allowed is not
 // there, so that nothing else need ask again. The profiles given are not changed.
 //
-// Source: the behaviour of allowed_groups in 2i2c's basehub, where the case of
+// Source: the behavior of allowed_groups in 2i2c's basehub, where the case of
 // group names does not count.
 func Allowed(list []Profile, groups []string) []Profile {
 	var out []Profile

@@ -3,7 +3,7 @@
 // notebook, as kubespawner does. It works on plain values and knows no file, no
 // Kubernetes and no meaning of a setting; package kube/profile does.
 //
-// Source: kubespawner's documentation of profile_list and its behaviour
+// Source: kubespawner's documentation of profile_list and its behavior
 // (github.com/jupyterhub/kubespawner, 7.0 and later).
 package profile
 

@@ -39,7 +39,7 @@ func slicing(resource string, replicas int) gpu.Sharing {
 func mig(s gpu.Sharing, m gpu.MIGStrategy) gpu.Sharing { s.MIGStrategy = m; return s }
 
 // summary writes each device as resource GPU/replica milliGPU MiB, equal
-// neighbours (but for GPU and replica) joined.
+// neighbors (but for GPU and replica) joined.
 func summary(devs []sharing.Device) []string {
 	var out []string
 	var last string

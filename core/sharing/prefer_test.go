@@ -60,7 +60,7 @@ func TestPreferGoesWithWhatMustBeThere(t *testing.T) {
 		avail []int
 		want  []int
 	}{
-		{"the neighbour on the NUMA node first", []int{5}, 2, []int{0, 1, 4, 5, 6, 7}, []int{5, 4}},
+		{"the neighbor on the NUMA node first", []int{5}, 2, []int{0, 1, 4, 5, 6, 7}, []int{5, 4}},
 		{"then the clique", []int{5}, 4, []int{0, 1, 4, 5, 6, 7}, []int{5, 4, 6, 7}},
 		{"then the rest by index", []int{5}, 3, []int{0, 1, 5}, []int{5, 0, 1}},
 		{"no more than there are", []int{5}, 3, []int{5}, []int{5}},

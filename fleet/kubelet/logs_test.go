@@ -64,7 +64,7 @@ func TestLogs(t *testing.T) {
 		{"no instance before", started(pod("p")), "?previous=true", 400, `previous terminated container "main" in pod "p" not found`},
 		{"a container that crashed shows its last instance", crashed, "", 200, "boom\n"},
 		{"a container that is being made", waiting(""), "", 400, `container "main" in pod "p" is waiting to start: ContainerCreating`},
-		{"a pod that is being initialised", waiting("PodInitializing"), "", 400, `container "main" in pod "p" is waiting to start: PodInitializing`},
+		{"a pod that is being initialized", waiting("PodInitializing"), "", 400, `container "main" in pod "p" is waiting to start: PodInitializing`},
 		{"an image that is not there", waiting("ErrImagePull"), "", 400, `container "main" in pod "p" is waiting to start: image can't be pulled`},
 		{"an image that is tried again", waiting("ImagePullBackOff"), "", 400, `container "main" in pod "p" is waiting to start: trying and failing to pull image`},
 		{"a count that is none", pod("p"), "?tailLines=x", 400, `parameter tailLines: "x" is not a whole number`},

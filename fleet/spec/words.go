@@ -26,7 +26,7 @@ func (b *builder) name(path, name string) error {
 	return nil
 }
 
-// words refuses what is misspelt in the fields that all nodes of a group have
+// words refuses what is misspelled in the fields that all nodes of a group have
 // in common.
 func (b *builder) words(path string, n Node, g group) error {
 	if known := []string{string(OnDemand), string(Spot)}; !slices.Contains(known, string(n.CapacityType)) {

@@ -1,5 +1,5 @@
 // Package visible shows text that others wrote without letting it do anything to the
-// terminal: what moves the cursor, changes colours, hides or reorders letters is shown
+// terminal: what moves the cursor, changes colors, hides or reorders letters is shown
 // as an escape such as \x1b or \u202e. Berth's own control sequences are marked, and
 // so told from others that look the same.
 package visible

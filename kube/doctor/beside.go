@@ -44,9 +44,9 @@ func (e *examined) operator() finding.Finding {
 	return ok(name, "%s", seen)
 }
 
-// neighbours are others that schedule GPUs or run notebooks, jobs and models, each
+// neighbors are others that schedule GPUs or run notebooks, jobs and models, each
 // with a part of the name of its image.
-var neighbours = []struct{ image, who string }{
+var neighbors = []struct{ image, who string }{
 	{"notebook-controller", "Kubeflow's notebook controller (Berth's stands aside)"},
 	{"training-operator", "Kubeflow's training operator"},
 	{"trainer-controller-manager", "Kubeflow Trainer"},
@@ -64,7 +64,7 @@ var neighbours = []struct{ image, who string }{
 func (e *examined) beside() finding.Finding {
 	const name = "beside"
 	var out []string
-	for _, n := range neighbours {
+	for _, n := range neighbors {
 		var sets []string
 		for _, d := range e.Deployments {
 			if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {

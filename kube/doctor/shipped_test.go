@@ -31,7 +31,7 @@ func TestTheShippedAgentGoesToNodesWithGPUs(t *testing.T) {
 			want   bool
 		}{
 			{"a node of which nothing is known", labels{}, false},
-			{"a node that you have labelled", labels{"berth.dev/agent": "true"}, true},
+			{"a node that you have labeled", labels{"berth.dev/agent": "true"}, true},
 			{"a node of the GPU operator", labels{"nvidia.com/gpu.present": "true"}, true},
 			{"a node of the GPU operator without GPUs", labels{"nvidia.com/gpu.present": "false"}, false},
 			{"NFD with NVIDIA's settings", labels{"feature.node.kubernetes.io/pci-10de.present": "true"}, true},

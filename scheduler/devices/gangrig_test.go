@@ -303,7 +303,7 @@ func (r *rig) bind(b *v1.Binding) error {
 	for _, p := range r.pods {
 		for _, uuid := range uuids(b.Annotations[api.AnnotationDevices]) {
 			if !strings.Contains(b.Annotations[api.AnnotationDevices], `"milliGPU":1000`) {
-				continue // shares may have neighbours
+				continue // shares may have neighbors
 			}
 			if p.Spec.NodeName != "" && slices.Contains(uuids(p.Annotations[api.AnnotationDevices]), uuid) {
 				r.t.Errorf("pod %s gets device %s of pod %s", b.Name, uuid, p.Name)

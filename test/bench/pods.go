@@ -48,7 +48,7 @@ func benchPods(ctx context.Context, r *report, dir string) (err error) {
 	r.add(figure{what: "pods bound and running", values: []float64{float64(n) / used.wall.Seconds()}, unit: "a second", wall: true, busy: used.busy, how: how})
 	r.add(figure{
 		what: "CPU of the fleet a pod", values: ms(shares["fleet"]), unit: "ms", aim: 0.3, busy: used.busy,
-		how: "CPU profile of that run, goroutines labelled component=fleet, garbage collection apart",
+		how: "CPU profile of that run, goroutines labeled component=fleet, garbage collection apart",
 	})
 	return nil
 }

@@ -166,7 +166,7 @@ func (b backlog) report(r *report, stocks, berths []drained) {
 	r.add(figure{what: at + "stock, CPU of the whole machine a pod", values: of(stocks, machine), unit: "ms", busy: busy, how: "over that time, client included"})
 	r.add(figure{what: at + "Berth, CPU of the whole machine a pod", values: of(berths, machine), unit: "ms", aim: b.machine, busy: busy, how: "the same; the aim at 500 nodes is what stock took there before Berth had a scheduler"})
 	r.add(figure{what: at + "Berth's CPU of the whole machine a pod against stock's", values: ratio(machine), unit: "times", aim: 1, busy: busy, how: "from the two above"})
-	r.add(figure{what: at + "stock, scheduler's own CPU a pod", values: of(stocks, own), unit: "ms", how: "CPU profile, goroutines labelled component=scheduler, garbage collection apart"})
+	r.add(figure{what: at + "stock, scheduler's own CPU a pod", values: of(stocks, own), unit: "ms", how: "CPU profile, goroutines labeled component=scheduler, garbage collection apart"})
 	r.add(figure{what: at + "Berth, scheduler's own CPU a pod", values: of(berths, own), unit: "ms", aim: b.own, busy: busy, how: "the same"})
 	r.add(figure{what: at + "stock, API server's CPU a pod", values: of(stocks, server), unit: "ms", how: "the same profile, component=apiserver"})
 	r.add(figure{what: at + "Berth, API server's CPU a pod", values: of(berths, server), unit: "ms", how: "the same"})

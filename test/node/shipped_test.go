@@ -21,7 +21,7 @@ type shipped struct{ joined }
 
 // TestShippedDaemonSet applies deploy/agent.yaml and both DaemonSets, one after the other,
 // to a node with NVIDIA's driver and runtime, or what stands in for them, and with the
-// label of a fresh node that nothing else has labelled. There is no ConfigMap, as with
+// label of a fresh node that nothing else has labeled. There is no ConfigMap, as with
 // NVIDIA's static manifest.
 //
 // rows: AS-28 AS-36
