@@ -53,7 +53,7 @@ func TestNotebookWait(t *testing.T) {
 				book("default", "ada", waits, asks(gpuResource, "4")), book("default", "ada", ready),
 			}, 0, []string{
 				"Starting", "Queued: waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; held by old (1)",
-				"when: unknown: none of the 4 that hold these GPUs has an end",
+				"when: unknown: none of the 4 workloads using these GPUs has a known end time",
 				"would help: ask for 2 nvidia.com/gpu instead of 4: it then fits on gpu-a100-1 now",
 				"Ready on gpu-t4-1", "ready on gpu-t4-1; `berth notebook open ada` opens it",
 			},

@@ -124,11 +124,11 @@ func unknown(holders []Holder, ending []int, ahead int) string {
 	}
 	switch {
 	case len(of) == 0:
-		return "nobody holds GPUs that it could have, so that no end of others makes room"
+		return "no pod holds GPUs that it could use, so none will free any"
 	case len(of) == 1 && len(ends) == 0:
 		return holders[0].Name + ", which holds these GPUs, has no end that is known"
 	case len(ends) == 0:
-		return fmt.Sprintf("none of the %d that hold these GPUs has an end", len(of))
+		return fmt.Sprintf("none of the %d workloads using these GPUs has a known end time", len(of))
 	case len(of) == 1:
 		return fmt.Sprintf("what %s gives back at its end is not enough for %s", holders[0].Name, whom)
 	case len(ends) == 1:
@@ -152,7 +152,7 @@ func (o *Estimate) Text(now time.Time) string {
 	var out []string
 	switch {
 	case o.Now:
-		return "at any moment: there is room for it now, unless something else than GPUs keeps it"
+		return "at any moment: there is capacity now, unless something other than GPUs blocks it"
 	case o.Unknown != "":
 		return "unknown: " + o.Unknown
 	}

@@ -49,10 +49,10 @@ func TestOpens(t *testing.T) {
 		room    func([]int) bool
 		want    string
 	}{
-		{"nobody has an end", 0, []explain.Holder{holds("a/b", never, 0), holds("a/c", never, 0)}, atLeast(1, 0, 1), "unknown: none of the 2 that hold these GPUs has an end"},
+		{"nobody has an end", 0, []explain.Holder{holds("a/b", never, 0), holds("a/c", never, 0)}, atLeast(1, 0, 1), "unknown: none of the 2 workloads using these GPUs has a known end time"},
 		{"one holder has none", 0, []explain.Holder{holds("a/b", never, 0)}, atLeast(1, 0), "unknown: a/b, which holds these GPUs, has no end that is known"},
-		{"nobody holds anything", 0, nil, atLeast(1, 0), "unknown: nobody holds GPUs that it could have, so that no end of others makes room"},
-		{"there is room already", 0, []explain.Holder{holds("a/b", never, 0)}, atLeast(0), "at any moment: there is room for it now, unless something else than GPUs keeps it"},
+		{"nobody holds anything", 0, nil, atLeast(1, 0), "unknown: no pod holds GPUs that it could use, so none will free any"},
+		{"there is room already", 0, []explain.Holder{holds("a/b", never, 0)}, atLeast(0), "at any moment: there is capacity now, unless something other than GPUs blocks it"},
 		{"the first deadline is enough", 0, []explain.Holder{holds("a/late", deadline, 90), holds("a/soon", deadline, 30)}, atLeast(1, 0, 1), "room at the latest at 12:30 UTC, when a/soon reaches its activeDeadlineSeconds"},
 		{"only the one that holds enough is named", 0, []explain.Holder{holds("a/other", deadline, 10), holds("a/large", deadline, 20)}, atLeast(1, 1), "room at the latest at 12:20 UTC, when a/large reaches its activeDeadlineSeconds"},
 		{
@@ -69,7 +69,7 @@ func TestOpens(t *testing.T) {
 		},
 		{"a deadline before it needs no idle notebook", 0, []explain.Holder{holds("a/train", deadline, 5), holds("b/lazy", idle, 10)}, atLeast(1, 0, 1), "room at the latest at 12:05 UTC, when a/train reaches its activeDeadlineSeconds"},
 		{"an idle notebook alone is perhaps", 0, []explain.Holder{holds("a/b", never, 0), holds("b/lazy", idle, 10)}, atLeast(1, 1), "room perhaps at 12:10 UTC, if nobody uses b/lazy until then: it is stopped for that"},
-		{"what should have ended has no end", 0, []explain.Holder{holds("a/stuck", deadline, -1), holds("a/gone", leaving, 0)}, atLeast(1, 0, 1), "unknown: none of the 2 that hold these GPUs has an end"},
+		{"what should have ended has no end", 0, []explain.Holder{holds("a/stuck", deadline, -1), holds("a/gone", leaving, 0)}, atLeast(1, 0, 1), "unknown: none of the 2 workloads using these GPUs has a known end time"},
 		{"one ends and that is not enough", 0, []explain.Holder{holds("a/b", deadline, 9), holds("a/c", never, 0)}, atLeast(2, 0, 1), "unknown: of the 2 that hold these GPUs only a/b has an end, and what it gives back is not enough for it"},
 		{"pods of one owner are one holder", 0, []explain.Holder{holds("a/b", deadline, 9), holds("a/b", deadline, 8), holds("a/c", never, 0)}, atLeast(2, 0, 1), "room at the latest at 12:09 UTC, when a/b reaches its activeDeadlineSeconds"},
 		{"all end and that is not enough", 2, []explain.Holder{holds("a/b", deadline, 9), holds("a/c", idle, 8)}, atLeast(3), "unknown: what the 2 that hold these GPUs give back at their ends is not enough for it and the 2 that are ahead of it"},

@@ -21,7 +21,7 @@ func (f *Facts) judge() (Reason, string) {
 	p := f.Pod
 	switch {
 	case f.Stopped && p != nil:
-		return Terminating, "its pod is being ended, and what it holds is free when that is gone"
+		return Terminating, "its pod is terminating, and frees its resources when it is gone"
 	case f.Stopped:
 		return Stopped, f.StoppedFor
 	case f.Taken != "":
@@ -37,7 +37,7 @@ func (f *Facts) judge() (Reason, string) {
 	case p.Deleting && p.Preempted() != "":
 		return Restarting, "preempted (" + p.Preempted() + "); it waits in line again when its pod has ended, and its volumes are kept"
 	case p.Deleting:
-		return Restarting, "its pod is being ended, and a new one is made then"
+		return Restarting, "its pod is terminating, and will be replaced"
 	case p.Failed != "":
 		return Crashing, "its pod has failed, and a new one is made: " + p.Failed
 	case p.Node == "":

@@ -162,7 +162,7 @@ func TestJudge(t *testing.T) {
 				Pod: unplaced("0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had no available volume zone, 2 node(s) didn't match PersistentVolume's node affinity. " +
 					"preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."),
 			},
-			"Queued: waits for 1 nvidia.com/gpu, the only one that waits for nvidia.com/gpu; 3 nodes are out of reach of a volume of it (home), so that what is free there is not for it; " +
+			"Queued: waits for 1 nvidia.com/gpu, the only one that waits for nvidia.com/gpu; 3 nodes are unable to attach its volume (home), so free GPUs there cannot be used; " +
 				"0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had no available volume zone, 2 node(s) didn't match PersistentVolume's node affinity",
 			"",
 		},
@@ -174,7 +174,7 @@ func TestJudge(t *testing.T) {
 		{
 			"the device plugin is gone",
 			explain.Facts{GPUs: oneGPU, Offer: &explain.Offer{Nodes: 3, Broken: 1, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
-			"NoSuchGPU: 1 node has nvidia.com/gpu and none of it can be given out; see that the device plugin runs there (kubectl get pods -A | grep device-plugin)", "",
+			"NoSuchGPU: 1 node has nvidia.com/gpu, but none is allocatable; check the device plugin (kubectl get pods -A | grep device-plugin)", "",
 		},
 		{
 			"a label that no node has",
@@ -251,7 +251,7 @@ func TestJudge(t *testing.T) {
 			"ImageTrouble: image x/y:1 cannot be pulled on node n1: Back-off pulling image; correct its name, or see that the registry lets this cluster in", "",
 		},
 		{
-			"a name that is none", explain.Facts{Pod: placed(explain.Container{Waiting: "InvalidImageName"})}, "ImageTrouble: image x/y:1 is no name of an image; correct it", "",
+			"a name that is none", explain.Facts{Pod: placed(explain.Container{Waiting: "InvalidImageName"})}, "ImageTrouble: invalid image name x/y:1; correct it", "",
 		},
 		{
 			"it crashes",
@@ -288,7 +288,7 @@ func TestJudge(t *testing.T) {
 		{
 			"its pod is taken away",
 			explain.Facts{GPUs: oneGPU, Pod: &explain.Pod{Node: "n1", Deleting: true}},
-			"Restarting: its pod is being ended, and a new one is made then", "",
+			"Restarting: its pod is terminating, and will be replaced", "",
 		},
 		{
 			"its pod has failed",
@@ -298,7 +298,7 @@ func TestJudge(t *testing.T) {
 		{
 			"it is being stopped",
 			explain.Facts{Stopped: true, GPUs: oneGPU, Pod: running},
-			"Terminating: its pod is being ended, and what it holds is free when that is gone", "False Stopped: -",
+			"Terminating: its pod is terminating, and frees its resources when it is gone", "False Stopped: -",
 		},
 		{
 			"it is stopped",

@@ -59,7 +59,7 @@ func (f *Facts) container(c *Container) (Reason, string) {
 		}
 		return ImageTrouble, fmt.Sprintf("%simage %s cannot be pulled on node %s: %s; correct its name, or see that the registry lets this cluster in", holds, c.Image, node, cause)
 	case "InvalidImageName":
-		return ImageTrouble, "image " + c.Image + " is no name of an image; correct it"
+		return ImageTrouble, "invalid image name " + c.Image + "; correct it"
 	case "CrashLoopBackOff":
 		return Crashing, fmt.Sprintf("%s has ended %s%s, and is started again after a pause; see %s", who, times(c.Restarts), exit(c), logs)
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError", "PostStartHookError":

@@ -58,7 +58,7 @@ func (f *Facts) unplaced() (Reason, string) {
 	text, wait := queue.Marked(c.Message)
 	switch {
 	case c.Reason == "SchedulingGated" && wait == queue.Unknown:
-		return Queued, "its scheduling gates hold it; whoever has set them must take them away: " + text
+		return Queued, "blocked by scheduling gates, which their owner must remove: " + text
 	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "not found"):
 		name := quoted(text, `persistentvolumeclaim "`)
 		return MissingVolume, fmt.Sprintf("volume claim %s does not exist in namespace %s; make it, and it starts", name, f.Namespace)
@@ -102,7 +102,7 @@ func (f *Facts) waits(text string) string {
 	}
 	beyond := beyondReach(text)
 	if beyond > 0 {
-		out += fmt.Sprintf("; %s out of reach of a volume of it (%s), so that what is free there is not for it", nodesAre(beyond), strings.Join(f.Claims, ", "))
+		out += fmt.Sprintf("; %s unable to attach its volume (%s), so free GPUs there cannot be used", nodesAre(beyond), strings.Join(f.Claims, ", "))
 	}
 	if o := f.Offer; o != nil && len(f.GPUs) > 0 && o.Total > 0 && beyond == 0 {
 		out += fmt.Sprintf("; of %d that nodes offer it, no node has that many free", o.Total)
@@ -146,7 +146,7 @@ func (o *Offer) Lacks() string {
 	case o == nil:
 		return ""
 	case o.Offering == 0 && o.Broken > 0:
-		return fmt.Sprintf("%s %s and none of it can be given out; see that the device plugin runs there (kubectl get pods -A | grep device-plugin)", nodesHave(o.Broken), o.Resource)
+		return fmt.Sprintf("%s %s, but none is allocatable; check the device plugin (kubectl get pods -A | grep device-plugin)", nodesHave(o.Broken), o.Resource)
 	case o.Offering == 0:
 		return fmt.Sprintf("no node offers %s (there are %d); ask for what berth nodes lists, or add a node that has it", o.Resource, o.Nodes)
 	case len(o.Labels) > 0:

@@ -206,7 +206,7 @@ func (t *Cluster) full(pod *v1.Pod, n *v1.Node, view *devices.Node) Rejection {
 	case placement.NotEnoughCPU, placement.NotEnoughMemory, placement.TooManyPods:
 		return Rejection{Why: "has " + roomWords(reason), Do: "ask for less of it, or wait", rank: rankFull}
 	case placement.NotOneClique:
-		return Rejection{Why: "has enough free GPUs, not on one NVLink fabric", rank: rankFull}
+		return Rejection{Why: "has enough free GPUs, but not in one NVLink clique", rank: rankFull}
 	}
 	asks := "what it asks for"
 	if list := AmountsOf(pod); len(list) > 0 {
@@ -243,7 +243,7 @@ func (t *Cluster) Fragmented(pod *v1.Pod) string {
 	if sum < want[0].Count || most >= want[0].Count {
 		return ""
 	}
-	return fmt.Sprintf("%d %s are free for it, but on %d nodes, and at most %d on one; a pod's GPUs are of one node", sum, want[0].Resource, nodes, most)
+	return fmt.Sprintf("%d %s are free for it, but on %d nodes, at most %d on one; a pod's GPUs must be on one node", sum, want[0].Resource, nodes, most)
 }
 
 // free is the most GPUs of those that pod asks for that would fit on a node now.

@@ -95,7 +95,7 @@ func TestObstacles(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("obstacles (-want +got):\n%s", diff)
 	}
-	if got := on.Fragmented(p); got != "6 nvidia.com/gpu are free for it, but on 3 nodes, and at most 2 on one; a pod's GPUs are of one node" {
+	if got := on.Fragmented(p); got != "6 nvidia.com/gpu are free for it, but on 3 nodes, at most 2 on one; a pod's GPUs must be on one node" {
 		t.Errorf("Scattered = %q", got)
 	}
 }

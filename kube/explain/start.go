@@ -31,7 +31,7 @@ type KnownEnds struct {
 // among them that wait and come before pod get room first.
 func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, now time.Time) reasons.Estimate {
 	if g, err := request.GangOf(pod); g != nil || err != nil {
-		return reasons.Estimate{Unknown: "it starts together with the other pods of its gang, for which no time is reckoned"}
+		return reasons.Estimate{Unknown: "it starts with its gang, and start times of gangs are not estimated"}
 	}
 	mine := t.candidates(pod, t.ties)
 	var holders []reasons.Holder
@@ -43,7 +43,7 @@ func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, no
 	}
 	before := t.before(pod, &mine, pods)
 	if len(before) > mostAhead {
-		return reasons.Estimate{Ahead: len(before), Unknown: fmt.Sprintf("more than %d are ahead of it", mostAhead)}
+		return reasons.Estimate{Ahead: len(before), Unknown: fmt.Sprintf("more than %d pods are ahead of it", mostAhead)}
 	}
 	best := placement.NewBestFit(placement.Setup{Cluster: t.snapshot})
 	return reasons.EstimateStart(now, len(before), holders, func(gone []int) bool {

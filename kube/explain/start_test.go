@@ -64,7 +64,7 @@ func TestOpening(t *testing.T) {
 			"nobody has an end",
 			[]*v1.Pod{holds("a", "four", 0, 4), holds("b", "two", 0, 2)},
 			kubetest.Unplaced("w", 0, 1), nil,
-			"unknown: none of the 2 that hold these GPUs has an end",
+			"unknown: none of the 2 workloads using these GPUs has a known end time",
 		},
 		{
 			"the deadline counts from the start, with the time to end in",
@@ -148,9 +148,9 @@ func TestOpening(t *testing.T) {
 				p.Annotations[api.AnnotationGang] = "g"
 				p.Annotations[api.AnnotationGangMinCount] = "2"
 			}), nil,
-			"unknown: it starts together with the other pods of its gang, for which no time is reckoned",
+			"unknown: it starts with its gang, and start times of gangs are not estimated",
 		},
-		{"there is room", nil, kubetest.Unplaced("w", 0, 1), nil, "at any moment: there is room for it now, unless something else than GPUs keeps it"},
+		{"there is room", nil, kubetest.Unplaced("w", 0, 1), nil, "at any moment: there is capacity now, unless something other than GPUs blocks it"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestOpeningOfManyAhead(t *testing.T) {
 	}
 	last := kubetest.Unplaced("w", time.Minute, 1)
 	o := trial(t, []*v1.Node{kubetest.Inventory("n", kubetest.A100s("n", 1), api.ResourceGPU, 1)}, pods...).StartEstimate(last, pods, explain.KnownEnds{}, kubetest.Started)
-	if o.Unknown != "more than 20 are ahead of it" || !o.AtLatest.At.IsZero() {
+	if o.Unknown != "more than 20 pods are ahead of it" || !o.AtLatest.At.IsZero() {
 		t.Errorf("it says %+v", o)
 	}
 }
