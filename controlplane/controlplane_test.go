@@ -220,7 +220,7 @@ func TestASocketPathThatIsTooLongGoesElsewhere(t *testing.T) {
 
 func TestADamagedStoreIsNamed(t *testing.T) {
 	for name, damage := range map[string]func(member string) error{
-		"its log is gone": func(member string) error { return os.Remove(filepath.Join(member, "wal", "0.wal")) },
+		"its log is missing": func(member string) error { return os.Remove(filepath.Join(member, "wal", "0.wal")) },
 		"is damaged": func(member string) error {
 			return os.WriteFile(filepath.Join(member, "snap", "db"), bytes.Repeat([]byte("x"), 1<<16), 0o600)
 		},

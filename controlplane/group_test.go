@@ -48,7 +48,7 @@ func TestAGroupEndsWithItsParts(t *testing.T) {
 			g.start(ctx, "fleet", "fleet", func(context.Context) error { return nil })
 			<-ctx.Done()
 			return nil
-		}, "fleet ended without a reason", 0},
+		}, "fleet exited without an error", 0},
 		{"a part that does not listen is named and left", func(ctx context.Context, g *group) error {
 			g.start(ctx, "deaf", "deaf", func(context.Context) error {
 				time.Sleep(time.Hour)
