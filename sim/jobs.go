@@ -72,6 +72,7 @@ func (j Jobs) Run(until time.Duration) ([]Start, error) {
 			jobs = jobs[1:]
 		case alarming:
 			r.step(gang.Time{})
+		case nothing: // not reached
 		}
 		if err := r.settle(); err != nil {
 			return nil, fmt.Errorf("at %v: %w", at, err)
@@ -80,7 +81,7 @@ func (j Jobs) Run(until time.Duration) ([]Start, error) {
 }
 
 // epoch is where virtual time starts.
-var epoch = time.Unix(0, 0).UTC()
+var epoch = time.Unix(0, 0).UTC() //nolint:gochecknoglobals // a constant, but for Go
 
 // happening is what comes next.
 type happening uint8

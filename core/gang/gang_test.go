@@ -220,11 +220,13 @@ func TestARefusalSaysHowFarItWent(t *testing.T) {
 			gang.Refusal{Need: 5, Fit: 4, Member: 4, Nodes: lacks, ShortMilli: 4000},
 		},
 		{
-			"where counting is enough to refuse it", gang.Gang{Within: gang.Cluster, Members: members(3, 8)},
+			"where counting is enough to refuse it",
+			gang.Gang{Within: gang.Cluster, Members: members(3, 8)},
 			gang.Refusal{Need: 3, Fit: 2, Member: 2, Nodes: lacks, ShortMilli: 8000},
 		},
 		{
-			"where they fit, but not within a rack", gang.Gang{Within: gang.Rack, Members: members(4, 4)},
+			"where they fit, but not within a rack",
+			gang.Gang{Within: gang.Rack, Members: members(4, 4)},
 			gang.Refusal{Need: 4, Member: -1, Apart: true},
 		},
 	} {

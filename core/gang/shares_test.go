@@ -26,7 +26,8 @@ func TestMembersWithSeveralGPUsGetSharesLast(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			specs := []cluster.Spec{
-				{Name: "a", GPUs: gpu.New("a", mustFind(t, "Tesla T4"), 4), Shares: 4}, {Name: "b", GPUs: gpu.New("b", mustFind(t, "Tesla T4"), 2)},
+				{Name: "a", GPUs: gpu.New("a", mustFind(t, "Tesla T4"), 4), Shares: 4},
+				{Name: "b", GPUs: gpu.New("b", mustFind(t, "Tesla T4"), 2)},
 				{Name: "c", GPUs: gpu.New("c", mustFind(t, "Tesla T4"), 2)},
 			}
 			s, err := cluster.New(specs)

@@ -4,7 +4,7 @@ package gpu
 //
 // Source: the PCI ID Repository, and the filters of NVIDIA's default MIG
 // configuration.
-var pciDevices = map[string]uint32{ //nolint:gochecknoglobals // a table
+var pciDevices = map[string]uint32{
 	"NVIDIA A100-SXM4-40GB": 0x20b0, "NVIDIA A100-SXM4-80GB": 0x20b2, "NVIDIA A100-PCIE-40GB": 0x20f1,
 	"NVIDIA A100 80GB PCIe": 0x20b5, "NVIDIA A30": 0x20b7, "NVIDIA A10": 0x2236, "NVIDIA A10G": 0x2237,
 	"NVIDIA L4": 0x27b8, "NVIDIA L40S": 0x26b9, "NVIDIA H100 80GB HBM3": 0x2330, "NVIDIA H100 PCIe": 0x2331,

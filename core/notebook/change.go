@@ -1,8 +1,9 @@
 package notebook
 
 import (
-	"berth.dev/berth/core/explain"
 	"fmt"
+
+	"berth.dev/berth/core/explain"
 )
 
 // Want is what a notebook's StatefulSet should be. A Mark tells the pod that the

@@ -1,8 +1,9 @@
 package notebook
 
 import (
-	"berth.dev/berth/core/explain"
 	"time"
+
+	"berth.dev/berth/core/explain"
 )
 
 // Conditions are those of a notebook's status: GPUQueued, then those of its pod one

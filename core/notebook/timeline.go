@@ -1,8 +1,9 @@
 package notebook
 
 import (
-	"berth.dev/berth/core/explain"
 	"time"
+
+	"berth.dev/berth/core/explain"
 )
 
 // Moment is one step of a notebook's way to being ready.

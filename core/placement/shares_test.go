@@ -36,8 +36,12 @@ func TestSeveralGPUsAreSharesLast(t *testing.T) {
 		sharesDo bool
 		want     []string // node and GPUs of each pod
 	}{
-		{"GPUs before shares, and then shares of different GPUs", []cluster.Spec{t4s("a", 4, 4), t4s("b", 8, 1)}, 3, false,
-			[]string{"b [0 1 2]", "b [3 4 5]", "a [0 1 2]"}},
+		{
+			"GPUs before shares, and then shares of different GPUs",
+			[]cluster.Spec{t4s("a", 4, 4), t4s("b", 8, 1)},
+			3, false,
+			[]string{"b [0 1 2]", "b [3 4 5]", "a [0 1 2]"},
+		},
 		// Of the 8 quarters 2 are on each GPU, so 6 must be stacked, as evenly as can be.
 		{"shares of one GPU where there are not enough GPUs", []cluster.Spec{t4s("a", 4, 2)}, 6, false, []string{"a [0 1 2 3 0 1]"}},
 		{"more GPUs with shares before fewer", []cluster.Spec{t4s("a", 1, 4), t4s("b", 3, 4)}, 3, false, []string{"b [0 1 2]", "b [0 1 2]"}},

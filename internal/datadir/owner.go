@@ -150,7 +150,7 @@ func group(info fs.FileInfo) int {
 // links is how many names a file has.
 func links(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(st.Nlink) //nolint:unconvert // other systems have other types
+		return int(st.Nlink)
 	}
 	return 1
 }

@@ -17,7 +17,7 @@ const (
 
 // theirs are the folders of processes that stand for containers: what is in there has
 // the modes that those want.
-var theirs = map[string]bool{"volumes": true, "host": true} //nolint:gochecknoglobals // a constant
+var theirs = map[string]bool{"volumes": true, "host": true}
 
 // keepOut takes from everybody else what they may do with the folder, and then with
 // what is in it. It refuses a folder, with ErrExposed, in which others have left

@@ -186,7 +186,7 @@ func readCommand(p *process) int {
 			break
 		}
 	}
-	_, cfg := newExpansion(p)
+	cfg := newExpansion(p)
 	values := expand.ReadFields(cfg, string(line), len(names), raw)
 	for i, name := range names {
 		v := ""

@@ -296,6 +296,7 @@ func (p *process) redirected(to []*syntax.Redirect) (*process, error) {
 			}
 			q.stdin = strings.NewReader(text + end)
 			continue
+		default: // an output
 		}
 		out := io.Discard
 		switch r.Word.Lit() {

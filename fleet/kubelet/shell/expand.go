@@ -29,12 +29,12 @@ type expansion struct {
 }
 
 // newExpansion returns the library's configuration for one expansion in p.
-func newExpansion(p *process) (*expansion, *expand.Config) {
+func newExpansion(p *process) *expand.Config {
 	x := &expansion{p: p, left: maxArgsBytes}
 	if p.sh.patterns {
 		x.left = maxPatternBytes
 	}
-	return x, &expand.Config{Env: x, CmdSubst: x.substitute, ReadDir2: x.readDir}
+	return &expand.Config{Env: x, CmdSubst: x.substitute, ReadDir2: x.readDir}
 }
 
 // recovered turns a panic in an expansion into an error: one of ours, which says
@@ -56,7 +56,7 @@ func recovered(err *error) {
 // fields expands words into arguments.
 func (p *process) fields(words ...*syntax.Word) (out []string, err error) {
 	defer recovered(&err)
-	_, cfg := newExpansion(p)
+	cfg := newExpansion(p)
 	total := 0
 	for f, err := range expand.FieldsSeq(cfg, words...) {
 		if err != nil {
@@ -73,14 +73,14 @@ func (p *process) fields(words ...*syntax.Word) (out []string, err error) {
 // value expands a word without splitting it, as an assignment does.
 func (p *process) value(w *syntax.Word) (out string, err error) {
 	defer recovered(&err)
-	_, cfg := newExpansion(p)
+	cfg := newExpansion(p)
 	return short(expand.Literal(cfg, w))
 }
 
 // document expands the text of a here-document.
 func (p *process) document(w *syntax.Word) (out string, err error) {
 	defer recovered(&err)
-	_, cfg := newExpansion(p)
+	cfg := newExpansion(p)
 	return short(expand.Document(cfg, w))
 }
 
@@ -94,14 +94,14 @@ func short(s string, err error) (string, error) {
 // arithmetic returns the value of an expression.
 func (p *process) arithmetic(e syntax.ArithmExpr) (n int, err error) {
 	defer recovered(&err)
-	_, cfg := newExpansion(p)
+	cfg := newExpansion(p)
 	return expand.Arithm(cfg, e)
 }
 
 // matches reports whether s matches the pattern of a case.
 func (p *process) matches(w *syntax.Word, s string) (ok bool, err error) {
 	defer recovered(&err)
-	_, cfg := newExpansion(p)
+	cfg := newExpansion(p)
 	pat, err := expand.Pattern(cfg, w)
 	if err == nil && len(pat)+len(s) > 2*maxPatternBytes {
 		err = errTooLong

@@ -174,6 +174,7 @@ func checkRedirect(n *syntax.Redirect) error {
 		if (fd == "" || fd == "1" || fd == "2") && target == "/dev/null" {
 			return nil
 		}
+	default:
 	}
 	return errors.New("redirection: a simulated container has no files; only < FILE, <<, <<<, > /dev/null, 2>&1 and 1>&2 are supported")
 }
