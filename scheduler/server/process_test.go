@@ -12,8 +12,11 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/pkg/scheduler"
+
+	"berth.dev/berth/scheduler/server/report"
 )
 
 // TestWhoIsToldToStopWhileItReadsNeverWrites tells a process to stop before it has seen
@@ -31,7 +34,7 @@ func TestWhoIsToldToStopWhileItReadsNeverWrites(t *testing.T) {
 	config := schedulerconfig.Config{
 		InformerFactory:    informers.NewSharedInformerFactory(client, 0),
 		DynInformerFactory: dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), 0, metav1.NamespaceAll, nil),
-		EventBroadcaster:   newEventWriter(noAdapter{}, client.EventsV1()),
+		EventBroadcaster:   report.NewEventWriter(noAdapter{}, client.EventsV1()),
 	}
 	config.InformerFactory.Core().V1().Pods().Informer()
 	cc := config.Complete()
@@ -53,3 +56,9 @@ func TestWhoIsToldToStopWhileItReadsNeverWrites(t *testing.T) {
 	default:
 	}
 }
+
+// noAdapter is what an event writer stands in front of.
+type noAdapter struct{ events.EventBroadcasterAdapter }
+
+func (noAdapter) StartRecordingToSink(<-chan struct{}) {}
+func (noAdapter) Shutdown()                            {}

@@ -24,12 +24,13 @@ import (
 
 	"berth.dev/berth/scheduler/devices"
 	"berth.dev/berth/scheduler/gpuonly"
+	"berth.dev/berth/scheduler/server/report"
 )
 
 // Setup makes a scheduler with Berth's plugins from upstream's options, as
 // upstream's own Setup does, with these differences: its pods' events are told once
-// (see quiet) and kept nowhere (see eventWriter), their conditions say whether a new
-// node would help (see tellWaits), and its writes go through writes and the requests
+// (see report.Recorder) and kept nowhere (see report.NewEventWriter), their conditions say whether a new
+// node would help (see report.WriteConditions), and its writes go through writes and the requests
 // of its informers through reads, where those are not nil. Nothing is scheduled yet.
 // Options without a ConfigFile must have a ComponentConfig.
 func Setup(ctx context.Context, opts *options.Options, writes, reads transport.WrapperFunc) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
@@ -51,14 +52,14 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	if err != nil {
 		return nil, nil, fmt.Errorf("client for events: %w", err)
 	}
-	c.EventBroadcaster = newEventWriter(c.EventBroadcaster, eventClient)
+	c.EventBroadcaster = report.NewEventWriter(c.EventBroadcaster, eventClient)
 	if err := wrapClients(c, writes, reads); err != nil {
 		return nil, nil, err
 	}
 	cc := c.Complete()
-	told := newTold(time.Now())
+	told := report.NewHistory(time.Now())
 	recorder := func(name string) events.EventRecorderLogger {
-		return &quiet{EventRecorderLogger: cc.EventBroadcaster.NewRecorder(name), told: told}
+		return &report.Recorder{EventRecorderLogger: cc.EventBroadcaster.NewRecorder(name), Told: told}
 	}
 	if err := setGates(); err != nil {
 		return nil, nil, err
@@ -85,7 +86,7 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	devices.NodesFrom(nodesOf(ctx, s))
 	nodes := cc.InformerFactory.Core().V1().Nodes()
 	waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
-	tellWaits(s, cc.Client, waits)
+	report.WriteConditions(s, cc.Client, waits)
 	return &cc, s, nil
 }
 

@@ -32,6 +32,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/scheduler/server/report"
 )
 
 func TestTheVersionOfAnAPIServer(t *testing.T) {
@@ -124,7 +125,7 @@ func TestAListThatIsNotServedEndsTheScheduler(t *testing.T) {
 	config := schedulerconfig.Config{
 		InformerFactory:    informers.NewSharedInformerFactory(client, 0),
 		DynInformerFactory: dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicfake.NewSimpleDynamicClient(scheme.Scheme), 0, metav1.NamespaceAll, nil),
-		EventBroadcaster:   newEventWriter(noAdapter{}, fake.NewClientset().EventsV1()),
+		EventBroadcaster:   report.NewEventWriter(noAdapter{}, fake.NewClientset().EventsV1()),
 	}
 	config.InformerFactory.Resource().V1().DeviceClasses().Informer()
 	cc := config.Complete()

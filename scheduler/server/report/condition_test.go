@@ -1,4 +1,4 @@
-package server
+package report
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func tell(t *testing.T, name string, status *fwk.Status, nominates *fwk.Nominati
 		}
 	}}
 	_, waits := devices.WithWaits()
-	tellWaits(s, client, waits)
+	WriteConditions(s, client, waits)
 	read := func() *v1.Pod {
 		now, err := client.CoreV1().Pods("d").Get(t.Context(), "p", metav1.GetOptions{})
 		if err != nil {

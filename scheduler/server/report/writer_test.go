@@ -1,4 +1,4 @@
-package server
+package report
 
 import (
 	"errors"
@@ -47,7 +47,7 @@ func TestEveryEventIsWrittenOnce(t *testing.T) {
 			notes[e.Regarding.Name+" "+e.Note]++
 			return true, e, nil
 		})
-		w := newEventWriter(noAdapter{}, client.EventsV1())
+		w := NewEventWriter(noAdapter{}, client.EventsV1())
 		stop := make(chan struct{})
 		w.StartRecordingToSink(stop)
 		r := w.NewRecorder("berth-scheduler")
@@ -80,7 +80,7 @@ func TestEveryEventIsWrittenOnce(t *testing.T) {
 
 // TestEventsDoNotBlock fills the queue of an eventWriter that writes nothing yet.
 func TestEventsDoNotBlock(t *testing.T) {
-	w := newEventWriter(noAdapter{}, fake.NewClientset().EventsV1())
+	w := NewEventWriter(noAdapter{}, fake.NewClientset().EventsV1())
 	r := w.NewRecorder("berth-scheduler")
 	for range eventQueue + 10 {
 		r.Eventf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d"}}, nil, v1.EventTypeNormal, "Scheduled", "Binding", "on n")

@@ -1,4 +1,4 @@
-package server
+package report
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 	"berth.dev/berth/scheduler/devices"
 )
 
-// tellWaits has s write what a refused pod waits for into its condition. The
+// WriteConditions has s write what a refused pod waits for into its condition. The
 // framework has one reason for every refusal, Unschedulable, for which autoscalers
 // buy nodes.
-func tellWaits(s *scheduler.Scheduler, client kubernetes.Interface, waits *devices.Waits) {
+func WriteConditions(s *scheduler.Scheduler, client kubernetes.Interface, waits *devices.Waits) {
 	handle := s.FailureHandler
 	s.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		handle(ctx, &telling{Framework: f, ctx: ctx, client: client, waits: waits, refused: refusedBy(status)}, pod, status, nominating, start)
+		handle(ctx, &withConditions{Framework: f, ctx: ctx, client: client, waits: waits, refused: refusedBy(status)}, pod, status, nominating, start)
 	}
 }
 
@@ -48,9 +48,9 @@ func refusedBy(status *fwk.Status) queue.Refused {
 	return r
 }
 
-// telling is a framework for one refusal, whose writes of the pod's status are its
+// withConditions is a framework for one refusal, whose writes of the pod's status are its
 // own.
-type telling struct {
+type withConditions struct {
 	framework.Framework
 	ctx     context.Context //nolint:containedctx // it lives for one call
 	client  kubernetes.Interface
@@ -59,10 +59,10 @@ type telling struct {
 }
 
 // APICacher implements framework.Framework.
-func (t *telling) APICacher() fwk.APICacher { return &patcher{t} }
+func (t *withConditions) APICacher() fwk.APICacher { return &patcher{t} }
 
 // patcher is the fwk.APICacher of a telling.
-type patcher struct{ *telling }
+type patcher struct{ *withConditions }
 
 // PatchPodStatus implements fwk.APICacher. A pod that is tried again at once keeps the
 // condition that it has.

@@ -1,4 +1,4 @@
-package server
+package report
 
 import (
 	"fmt"
@@ -20,21 +20,21 @@ const retell = 30 * time.Minute
 // reasonFailed is the reason of the event that says why a pod is not scheduled.
 const reasonFailed = "FailedScheduling"
 
-// quiet is an event recorder that tells why a pod is not scheduled once for each
+// Recorder is an event recorder that tells why a pod is not scheduled once for each
 // change of the message, where the framework tells it at every try. All other
 // events pass.
-type quiet struct {
+type Recorder struct {
 	events.EventRecorderLogger
-	told *told
+	Told *history
 }
 
 // Eventf implements events.EventRecorder.
-func (q *quiet) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+func (q *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
 	if object, err := meta.Accessor(regarding); err == nil {
 		switch {
 		case reason != reasonFailed:
-			q.told.forget(string(object.GetUID()))
-		case !q.told.isNews(string(object.GetUID()), format(note, args), time.Now()):
+			q.Told.forget(string(object.GetUID()))
+		case !q.Told.isNews(string(object.GetUID()), format(note, args), time.Now()):
 			return
 		}
 	}
@@ -42,8 +42,8 @@ func (q *quiet) Eventf(regarding, related runtime.Object, eventtype, reason, act
 }
 
 // WithLogger implements events.EventRecorderLogger.
-func (q *quiet) WithLogger(logger klog.Logger) events.EventRecorderLogger {
-	return &quiet{EventRecorderLogger: q.EventRecorderLogger.WithLogger(logger), told: q.told}
+func (q *Recorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	return &Recorder{EventRecorderLogger: q.EventRecorderLogger.WithLogger(logger), Told: q.Told}
 }
 
 func format(note string, args []any) string {
@@ -53,9 +53,9 @@ func format(note string, args []any) string {
 	return fmt.Sprintf(note, args...)
 }
 
-// told is what was said last of each object that was refused. What was neither
+// history is what was said last of each object that was refused. What was neither
 // said nor asked for in the last retell to twice that is forgotten.
-type told struct {
+type history struct {
 	seed  maphash.Seed
 	epoch time.Time // what times are counted from
 
@@ -71,13 +71,13 @@ type saying struct {
 	at   time.Duration
 }
 
-func newTold(epoch time.Time) *told {
-	return &told{seed: maphash.MakeSeed(), epoch: epoch, now: map[uint64]saying{}}
+func NewHistory(epoch time.Time) *history {
+	return &history{seed: maphash.MakeSeed(), epoch: epoch, now: map[uint64]saying{}}
 }
 
 // isNews says whether message is to be told of the object with the given UID: it
 // is another than the last, or that was told long ago. It remembers it then.
-func (t *told) isNews(uid, message string, now time.Time) bool {
+func (t *history) isNews(uid, message string, now time.Time) bool {
 	key, hash, at := maphash.String(t.seed, uid), maphash.String(t.seed, message), now.Sub(t.epoch)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (t *told) isNews(uid, message string, now time.Time) bool {
 }
 
 // forget drops what was said of an object that had other news.
-func (t *told) forget(uid string) {
+func (t *history) forget(uid string) {
 	key := maphash.String(t.seed, uid)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-package server
+package report
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func (r recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r 
 
 func TestARefusalIsToldOncePerChange(t *testing.T) {
 	var got []string
-	q := (&quiet{EventRecorderLogger: recorder{&got}, told: newTold(time.Now())}).WithLogger(klog.Background())
+	q := (&Recorder{EventRecorderLogger: recorder{&got}, Told: NewHistory(time.Now())}).WithLogger(klog.Background())
 	a := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}}
 	b := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "2"}}
 	say := func(pod *v1.Pod, reason, note string, args ...any) {
@@ -59,7 +59,7 @@ func TestToldEqualsItsDefinition(t *testing.T) {
 	for seed := range int64(20) {
 		rng := rand.New(rand.NewSource(seed))
 		now := time.Unix(0, 0)
-		told, all := newTold(now), map[types.UID]last{}
+		told, all := NewHistory(now), map[types.UID]last{}
 		for range 3000 {
 			now = now.Add(time.Duration(rng.Int63n(int64(time.Minute))))
 			uid, message := types.UID(fmt.Sprint(rng.Intn(9))), fmt.Sprint(rng.Intn(3))
@@ -81,7 +81,7 @@ func TestToldEqualsItsDefinition(t *testing.T) {
 
 func TestToldForgets(t *testing.T) {
 	now := time.Unix(0, 0)
-	told := newTold(now)
+	told := NewHistory(now)
 	for i := range 10000 {
 		told.isNews(fmt.Sprint(i), "full", now.Add(time.Duration(i)*time.Second))
 	}

@@ -1,4 +1,4 @@
-package server
+package report
 
 import (
 	"context"
@@ -55,7 +55,7 @@ type eventWriter struct {
 	done   sync.WaitGroup
 }
 
-func newEventWriter(adapter events.EventBroadcasterAdapter, client typedevents.EventsV1Interface) *eventWriter { //nolint:staticcheck // kube-scheduler takes no other
+func NewEventWriter(adapter events.EventBroadcasterAdapter, client typedevents.EventsV1Interface) *eventWriter { //nolint:staticcheck // kube-scheduler takes no other
 	registerEvents()
 	return &eventWriter{EventBroadcasterAdapter: adapter, client: client, queue: make(chan *eventsv1.Event, eventQueue), stop: func() {}}
 }
