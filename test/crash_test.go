@@ -68,6 +68,7 @@ func (l *ledger) answered() int {
 // object whose creation was acknowledged is there, every one whose deletion was is
 // not, and no device is held twice.
 func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
 	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
 	seed := seedOf(t)

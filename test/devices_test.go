@@ -33,6 +33,7 @@ const (
 //
 // KAI-Scheduler issue 2153 reports over-packing at 16 half-GPU pods.
 func TestNoDeviceIsOvercommitted(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
 	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
 	pid, client := startPlane(t, dir, "--scheduler", "berth")

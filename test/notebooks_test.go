@@ -51,6 +51,7 @@ type notebookUser struct {
 // with the GPUs that it asks for or none, and none has started more often than it
 // was told to.
 func TestNotebooksSurviveKill9(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
 	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
 	seed := seedOf(t)

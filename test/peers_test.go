@@ -25,6 +25,7 @@ import (
 //
 // rows: GS-02
 func TestPeersFailingCases(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
 	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
 	_, client := startPlane(t, dir, "--fleet", "fleets/peers.yaml", "--scheduler", "berth")

@@ -44,12 +44,16 @@ var walkthroughs = []string{
 
 // TestScripts runs every script under script/. One that starts a control plane
 // says `up FLEET`; tools/test.sh lets four run at once, since each has a whole one.
+// All tests of this package share those four, so none waits for the last of another:
+// but TestChaos, whose schedulers keep leases, runs alone.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	runScripts(t, usual, testscript.Params{Dir: "script"})
 }
 
 // TestWalkthroughs runs those parts of documents on the other scheduler, too.
 func TestWalkthroughs(t *testing.T) {
+	t.Parallel()
 	p := testscript.Params{}
 	for _, name := range walkthroughs {
 		p.Files = append(p.Files, filepath.Join("script", name+".txtar"))
