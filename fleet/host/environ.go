@@ -43,8 +43,8 @@ func CheckPass(pass []string) error {
 // its begin and a *.
 func passes(pass []string, key string) bool {
 	return slices.ContainsFunc(pass, func(name string) bool {
-		begin, any := strings.CutSuffix(name, "*")
-		return key == name || any && strings.HasPrefix(key, begin)
+		begin, many := strings.CutSuffix(name, "*")
+		return key == name || many && strings.HasPrefix(key, begin)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/kube/devices"
 )
 
+// Started is when the objects of these tests begin.
 var Started = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 // Amounts is a list of resources: "nvidia.com/gpu", 8, ...
@@ -74,6 +75,7 @@ func Cut(node string, gpus []devices.InventoryGPU) []devices.InventoryGPU {
 	return gpus
 }
 
+// Share sets the number of shares of every GPU.
 func Share(gpus []devices.InventoryGPU, replicas int) []devices.InventoryGPU {
 	for i := range gpus {
 		gpus[i].Shares = replicas
@@ -106,17 +108,20 @@ func Observed(p *v1.Pod, resourceName string, ids ...string) *v1.Pod {
 	return p
 }
 
+// Committed sets the annotation of committed devices.
 func Committed(p *v1.Pod, text string) *v1.Pod {
 	p.Annotations[api.AnnotationDevices] = text
 	return p
 }
 
+// Controlled sets the controller that owns a pod.
 func Controlled(p *v1.Pod, kind, name string) *v1.Pod {
 	yes := true
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: &yes}}
 	return p
 }
 
+// Phase sets the phase of a pod.
 func Phase(p *v1.Pod, ph v1.PodPhase) *v1.Pod {
 	p.Status.Phase = ph
 	return p
@@ -129,6 +134,7 @@ func Product(name string, count, memoryMiB int) map[string]string {
 	}
 }
 
+// With adds labels, given as keys and values in turn.
 func With(labels map[string]string, pairs ...string) map[string]string {
 	for i := 0; i < len(pairs); i += 2 {
 		labels[pairs[i]] = pairs[i+1]
@@ -136,10 +142,12 @@ func With(labels map[string]string, pairs ...string) map[string]string {
 	return labels
 }
 
+// Inventory3 is the inventory of a node with three GPUs, of which the last is unhealthy.
 const Inventory3 = `[{"index":0,"uuid":"GPU-0","product":"Tesla T4","memoryBytes":16106127360,"healthy":true},` +
 	`{"index":1,"uuid":"GPU-1","product":"Tesla T4","memoryBytes":16106127360,"healthy":true},` +
 	`{"index":2,"uuid":"GPU-2","product":"Tesla T4","memoryBytes":16106127360,"healthy":false}]`
 
+// Publishing returns a node with annotations.
 func Publishing(notes map[string]string) *v1.Node {
 	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: notes}}
 }
@@ -157,6 +165,7 @@ func Asking(name string, wants ...string) *v1.Pod {
 	}
 }
 
+// Reported sets the devices that the kubelet reports for the container main.
 func Reported(p *v1.Pod, resource string, ids ...string) *v1.Pod {
 	s := v1.ResourceStatus{Name: v1.ResourceName(resource)}
 	for _, id := range ids {
@@ -166,6 +175,7 @@ func Reported(p *v1.Pod, resource string, ids ...string) *v1.Pod {
 	return p
 }
 
+// Noted replaces the annotations of a pod with that of committed devices.
 func Noted(p *v1.Pod, annotation string) *v1.Pod {
 	p.Annotations = map[string]string{api.AnnotationDevices: annotation}
 	return p

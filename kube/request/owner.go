@@ -28,6 +28,7 @@ type Owner struct {
 // String is the owner without its kind: "vision/resnet".
 func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 
+// CompareOwners orders owners by namespace, name, and kind.
 func CompareOwners(a, b Owner) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }

@@ -89,6 +89,7 @@ func OfContainer(pod *v1.Pod, c *v1.Container) map[string]int64 {
 	return out
 }
 
+// IsSidecar reports whether an init container keeps running beside the others.
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }

@@ -16,6 +16,7 @@ func SharesDo(pod *v1.Pod, parts []sharing.Part) bool {
 	return SharesAccepted(pod.Annotations) || mostGPUs(parts) < 2
 }
 
+// SharesAccepted reports whether a pod accepts several shares of one GPU.
 func SharesAccepted(annotations map[string]string) bool {
 	return annotations[api.AnnotationSharesDo] == "true"
 }

@@ -49,6 +49,7 @@ func Tickets(pods []*v1.Pod) func(*v1.Pod) queue.Ticket {
 	}
 }
 
+// Priority returns the priority of a pod; 0 if it has none.
 func Priority(p *v1.Pod) int32 {
 	if p.Spec.Priority == nil {
 		return 0
