@@ -24,34 +24,76 @@ type wording struct {
 // The wordings to avoid. Those that remain are counted in testdata/words.txt, and
 // their number must not increase.
 var wordings = []wording{
-	{"who-subject", `"If you ..."; "Who may ..." reads as a question`,
-		[]string{"Who", "What "}, regexp.MustCompile(`(^|[.;:|>] +)(Who|Whoever|What) [a-z]+ [^?]*$`)},
-	{"so-that", `", so ..." for a result`,
-		[]string{", so that"}, regexp.MustCompile(`, so that\b`)},
-	{"fronted-of", "subject, verb, object",
-		[]string{"Of "}, regexp.MustCompile(`(^|[.;|] +)Of [a-z]`)},
-	{"tell-of", `"shows", "reports", "explains"`,
-		[]string{"tell", "told"}, regexp.MustCompile(`\b(tells?|told) of\b|\b(is|are) (not )?told\b`)},
-	{"is-no", `"is not a valid ..."`,
-		[]string{" is no ", " are no "}, regexp.MustCompile(`([^e \t][ \t]|[^r]e[ \t]|[^e]re[ \t]|[^h]ere[ \t])(is|are) no [a-z]`)},
-	{"nobody", "the component or person",
-		[]string{"body", "whoever", "Whoever", "whom", "Whom"}, regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|whoever|whom)\b`)},
-	{"anew", `"again", "no longer", "except", "fix"`,
-		[]string{"anew", "for ever", "meanwhile", "save for", "any more", "mend"}, regexp.MustCompile(`\b(anew|for ever|meanwhile|save for|any more|mend)\b`)},
-	{"of-its-own", "the possessive first",
-		[]string{" of it", " of theirs", " of ours"}, regexp.MustCompile(`\b(an?|the|one|no) \w+ of (it|its own|theirs|ours)\b`)},
-	{"give-out", `"allocate", "release", "remove"`,
-		[]string{"give", "given", "take"}, regexp.MustCompile(`\b(gives?|given) (out|back)\b|\b(takes?|taken) (away|out)\b`)},
-	{"says-whether", `"reports whether"`,
-		[]string{" whether"}, regexp.MustCompile(`(says|tells) whether`)},
-	{"doc-gives", `"returns"`,
-		[]string{" gives "}, regexp.MustCompile(`^// \w+ gives`)},
-	{"it-message", "messages that name their subject",
-		[]string{`"it `}, regexp.MustCompile(`"it (is|was|has|asks|waits|starts|does)\b`)},
-	{"british", "US spelling",
-		[]string{"ehaviour", "onour", "abelled", "atalogue", "icence"}, regexp.MustCompile(`behaviour|honour|labelled|catalogue|[Ll]icence`)},
-	{"usage-quotes", "'...': pflag takes words in backquotes for the name of the value",
-		[]string{"Var"}, regexp.MustCompile("\\.(\\w*Var|\\w*VarP)\\(.*\".*`.* .*`")},
+	{
+		"who-subject", `"If you ..."; "Who may ..." reads as a question`,
+		[]string{"Who", "What "},
+		regexp.MustCompile(`(^|[.;:|>] +)(Who|Whoever|What) [a-z]+ [^?]*$`),
+	},
+	{
+		"so-that", `", so ..." for a result`,
+		[]string{", so that"},
+		regexp.MustCompile(`, so that\b`),
+	},
+	{
+		"fronted-of", "subject, verb, object",
+		[]string{"Of "},
+		regexp.MustCompile(`(^|[.;|] +)Of [a-z]`),
+	},
+	{
+		"tell-of", `"shows", "reports", "explains"`,
+		[]string{"tell", "told"},
+		regexp.MustCompile(`\b(tells?|told) of\b|\b(is|are) (not )?told\b`),
+	},
+	{
+		"is-no", `"is not a valid ..."`,
+		[]string{" is no ", " are no "},
+		regexp.MustCompile(`([^e \t][ \t]|[^r]e[ \t]|[^e]re[ \t]|[^h]ere[ \t])(is|are) no [a-z]`),
+	},
+	{
+		"nobody", "the component or person",
+		[]string{"body", "whoever", "Whoever", "whom", "Whom"},
+		regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|whoever|whom)\b`),
+	},
+	{
+		"anew", `"again", "no longer", "except", "fix"`,
+		[]string{"anew", "for ever", "meanwhile", "save for", "any more", "mend"},
+		regexp.MustCompile(`\b(anew|for ever|meanwhile|save for|any more|mend)\b`),
+	},
+	{
+		"of-its-own", "the possessive first",
+		[]string{" of it", " of theirs", " of ours"},
+		regexp.MustCompile(`\b(an?|the|one|no) \w+ of (it|its own|theirs|ours)\b`),
+	},
+	{
+		"give-out", `"allocate", "release", "remove"`,
+		[]string{"give", "given", "take"},
+		regexp.MustCompile(`\b(gives?|given) (out|back)\b|\b(takes?|taken) (away|out)\b`),
+	},
+	{
+		"says-whether", `"reports whether"`,
+		[]string{" whether"},
+		regexp.MustCompile(`(says|tells) whether`),
+	},
+	{
+		"doc-gives", `"returns"`,
+		[]string{" gives "},
+		regexp.MustCompile(`^// \w+ gives`),
+	},
+	{
+		"it-message", "messages that name their subject",
+		[]string{`"it `},
+		regexp.MustCompile(`"it (is|was|has|asks|waits|starts|does)\b`),
+	},
+	{
+		"british", "US spelling",
+		[]string{"ehaviour", "onour", "abelled", "atalogue", "icence"},
+		regexp.MustCompile(`behaviour|honour|labelled|catalogue|[Ll]icence`),
+	},
+	{
+		"usage-quotes", "'...': pflag takes words in backquotes for the name of the value",
+		[]string{"Var"},
+		regexp.MustCompile("\\.(\\w*Var|\\w*VarP)\\(.*\".*`.* .*`"),
+	},
 }
 
 // A count is how many lines of pages and of other files have a wording.

@@ -37,7 +37,7 @@ func (g *group) again(log *slog.Logger, what string, tell func(error), part func
 			began := time.Now()
 			err := part(ctx)
 			if ctx.Err() != nil || err == nil {
-				return nil
+				return nil //nolint:nilerr // the group ends: the error is due to that
 			}
 			if err.Error() != said {
 				said = err.Error()

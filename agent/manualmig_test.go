@@ -46,7 +46,8 @@ func TestWhatIsCutByHandIsTold(t *testing.T) {
 		},
 		{
 			"a device that a pod holds", cutInto("GPU-a", "1g.18gb", "1g.18gb"), cutInto("GPU-a", "1g.18gb"),
-			map[string][]string{"MIG-1g.18gb-b": {"pod ml/train"}}, false,
+			map[string][]string{"MIG-1g.18gb-b": {"pod ml/train"}},
+			false,
 			"GPU 0 (GPU-a) was partitioned by another program: it had 2x 1g.18gb, and has 1x 1g.18gb; MIG-1g.18gb-b (1g.18gb) is gone under pod ml/train: stop what holds it, or recreate the MIG device",
 		},
 		{

@@ -64,7 +64,7 @@ func (c *cluster) utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 // scrape asks one exporter for its metrics.
 func (c *cluster) scrape(ctx context.Context, p *v1.Pod, tokens *exporter.MetricsTokens) (io.ReadCloser, error) {
 	r := c.CoreV1().RESTClient().Get().Namespace(p.Namespace).Resource("pods").SubResource("proxy").
-		Name(net.JoinSchemeNamePort(exporter.ExporterScheme(p), p.Name, exporter.ExporterPort)).Suffix("/metrics")
+		Name(net.JoinSchemeNamePort(exporter.Scheme(p), p.Name, exporter.ExporterPort)).Suffix("/metrics")
 	if exporter.WantsMetricsToken(p) {
 		token, err := tokens.Get(ctx)
 		if err != nil {

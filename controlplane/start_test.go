@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 			err := runDamaged(ctx, datadir.Dir(os.Getenv(damageDir)), d.part, d.do)
 			stop()
-			fmt.Println(err) //nolint:forbidigo // for the test that started it
+			fmt.Println(err)
 			os.Exit(3)
 		}
 	}
@@ -85,11 +85,11 @@ func runDamaged(ctx context.Context, dir datadir.Dir, part string, do func(*Opti
 func TestAPartThatDoesNotStartEndsBerthUp(t *testing.T) {
 	for _, d := range damages {
 		t.Run(d.name, func(t *testing.T) {
-			dir, err := os.MkdirTemp("", "berth")
+			dir, err := os.MkdirTemp("", "berth") //nolint:usetesting // a short path: sockets are in it
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer os.RemoveAll(dir)
+			defer func() { _ = os.RemoveAll(dir) }()
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // it takes seconds, on a machine with nothing else to do
 			defer cancel()
 			cmd := exec.CommandContext(ctx, os.Args[0])

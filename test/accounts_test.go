@@ -37,11 +37,11 @@ func TestMain(m *testing.M) {
 		path = strings.TrimSpace(path)
 		if c, err := net.Dial("unix", path); err == nil {
 			c.Close()
-			fmt.Println(path, "takes connections") //nolint:forbidigo // for the test
+			fmt.Println(path, "takes connections")
 		}
 		if f, err := os.Open(path); err == nil {
-			f.Close()
-			fmt.Println(path, "can be read") //nolint:forbidigo // for the test
+			_ = f.Close()
+			fmt.Println(path, "can be read")
 		}
 	}
 	os.Exit(0)
@@ -66,11 +66,11 @@ func TestAnotherAccountGetsNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a program as another account")
 	}
-	work, err := os.MkdirTemp("", "berth-accounts")
+	work, err := os.MkdirTemp("", "berth-accounts") //nolint:usetesting // the other account must be able to enter it
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }()
 	dir := filepath.Join(work, "data")
 	programs := filepath.Join(work, "bin") // where the other account may read them
 	self := filepath.Join(programs, "test")

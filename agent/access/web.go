@@ -15,7 +15,7 @@ const mostPasswords = 64
 
 // nobodysHash is compared with where a user is not known, so the time of an answer
 // does not tell who is: bcrypt of nothing, with the usual cost.
-var nobodysHash = sync.OnceValue(func() []byte {
+var nobodysHash = sync.OnceValue(func() []byte { //nolint:gochecknoglobals // computed once, then constant
 	hash, err := bcrypt.GenerateFromPassword(nil, bcrypt.DefaultCost)
 	if err != nil {
 		panic(err) // it fails for costs and passwords that are too long

@@ -49,7 +49,7 @@ func entryOf(filter, devices string) string {
 	if filter != "" {
 		text = "    - device-filter: " + filter + "\n" + strings.Replace(text, "- ", "  ", 1)
 	}
-	for _, d := range strings.Fields(devices) {
+	for d := range strings.FieldsSeq(devices) {
 		i := strings.LastIndex(d, ":")
 		text += fmt.Sprintf("        %q: %s\n", d[:i], d[i+1:])
 	}
@@ -59,7 +59,7 @@ func entryOf(filter, devices string) string {
 func nvidiaDefault() string {
 	text := "version: v1\nmig-configs:\n  all-disabled:\n    - devices: all\n      mig-enabled: false\n" +
 		"  all-enabled:\n    - devices: all\n      mig-enabled: true\n      mig-devices: {}\n"
-	for _, d := range strings.Fields(defaultProfiles) {
+	for d := range strings.FieldsSeq(defaultProfiles) {
 		profile := d[:strings.LastIndex(d, ":")]
 		text += "  all-" + strings.ReplaceAll(profile, "+", ".") + ":\n" + entryOf("", d)
 	}

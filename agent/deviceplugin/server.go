@@ -40,7 +40,7 @@ const maxMessage = 16 << 20
 
 func (p *plugin) newServer() *server {
 	s := &server{p: p, done: make(chan struct{})}
-	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.SharedWriteBuffer(true))
+	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage))
 	v1beta1.RegisterDevicePluginServer(s.grpc, s)
 	return s
 }

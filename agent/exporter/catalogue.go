@@ -7,7 +7,7 @@ import (
 )
 
 // sources says of which call of NVML the fields of a Reading are.
-var sources = map[string]string{ //nolint:gochecknoglobals // a table
+var sources = map[string]string{
 	"DCGM_FI_DEV_SM_CLOCK": "nvmlDeviceGetClockInfo", "DCGM_FI_DEV_MEM_CLOCK": "nvmlDeviceGetClockInfo",
 	"DCGM_FI_DEV_MEMORY_TEMP": "NVML_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP": "nvmlDeviceGetTemperature",
 	"DCGM_FI_DEV_POWER_USAGE": "nvmlDeviceGetPowerUsage", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": "nvmlDeviceGetTotalEnergyConsumption",
@@ -39,7 +39,7 @@ const (
 
 // elsewhere are fields of the files that dcgm-exporter ships, or that are commonly
 // added to them, which Berth does not serve, and why.
-var elsewhere = map[string]string{ //nolint:gochecknoglobals // a table
+var elsewhere = map[string]string{
 	"DCGM_FI_DEV_BRAND": aText, "DCGM_FI_DEV_SERIAL": aText, "DCGM_FI_DEV_NAME": "is in the label modelName", "DCGM_FI_DEV_MINOR_NUMBER": "is in the label device",
 	"DCGM_FI_DEV_OEM_INFOROM_VER": aText, "DCGM_FI_DEV_ECC_INFOROM_VER": aText, "DCGM_FI_DEV_POWER_INFOROM_VER": aText,
 	"DCGM_FI_DEV_INFOROM_IMAGE_VER": aText, "DCGM_FI_DEV_VBIOS_VERSION": aText, "DCGM_FI_NVML_VERSION": "is in the label DCGM_FI_DRIVER_VERSION: NVML comes with the driver",

@@ -57,7 +57,7 @@ func TestThePageOfFieldsIsTheCodes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s is not what the code says (-code +page):\n%s", page, diff)
 	}
-	for _, name := range strings.Fields(shipped) {
+	for name := range strings.FieldsSeq(shipped) {
 		if !strings.HasPrefix(name, "DCGM_") {
 			name = "DCGM_FI_" + name
 		}

@@ -39,7 +39,7 @@ func TestTheDefaultMetricsAreDCGMExporters(t *testing.T) {
 		{"", dto.MetricType_GAUGE, "DEV_ROW_REMAP_FAILURE DEV_VGPU_LICENSE_STATUS DEV_XID_ERRORS"},
 		{"", dto.MetricType_COUNTER, "DEV_CORRECTABLE_REMAPPED_ROWS DEV_NVLINK_BANDWIDTH_TOTAL DEV_PCIE_REPLAY_COUNTER DEV_UNCORRECTABLE_REMAPPED_ROWS"},
 	} {
-		for _, short := range strings.Fields(group.names) {
+		for short := range strings.FieldsSeq(group.names) {
 			name := "DCGM_FI_" + short
 			names = append(names, name)
 			f := families[name]

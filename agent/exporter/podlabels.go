@@ -20,7 +20,7 @@ type label struct{ name, value string }
 
 // ours are labels that series have of their own. Prometheus refuses a scrape in which
 // one series has a label twice.
-var ours = map[string]bool{ //nolint:gochecknoglobals // a table
+var ours = map[string]bool{
 	"gpu": true, "UUID": true, "uuid": true, "pci_bus_id": true, "device": true, "modelName": true, "GPU_I_PROFILE": true, "GPU_I_ID": true,
 	"hostname": true, "Hostname": true, driverVersion: true, "container": true, "namespace": true, "pod": true, "pod_uid": true,
 	"container_name": true, "pod_namespace": true, "pod_name": true, "err_code": true, "err_msg": true,

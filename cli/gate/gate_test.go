@@ -47,7 +47,7 @@ func newDoor(t *testing.T, token string) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { g.Close() })
+	t.Cleanup(func() { _ = g.Close() })
 	g.Connect(gate.Notebook{Token: token, Dial: func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", notebook.Listener.Addr().String())
 	}})
@@ -255,7 +255,7 @@ func TestPortOfIPv6(t *testing.T) {
 	defer other.Close()
 	g, err := gate.Open(other.Addr().(*net.TCPAddr).Port, "/", nil)
 	if err == nil {
-		g.Close()
+		_ = g.Close()
 		t.Error("the gate opens at a port of 127.0.0.1 that is another's at ::1")
 	}
 }

@@ -149,7 +149,7 @@ func (g *gauges) exporter(ctx context.Context, node string) (endpoint, error) {
 	}
 	g.byNode, g.listed = map[string]endpoint{}, g.now()
 	for _, p := range exporter.Exporters(all) {
-		path := p.Namespace + "/pods/" + net.JoinSchemeNamePort(exporter.ExporterScheme(p), p.Name, exporter.ExporterPort)
+		path := p.Namespace + "/pods/" + net.JoinSchemeNamePort(exporter.Scheme(p), p.Name, exporter.ExporterPort)
 		g.byNode[p.Spec.NodeName] = endpoint{path, exporter.WantsMetricsToken(p)}
 	}
 	return g.byNode[node], nil

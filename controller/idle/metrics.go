@@ -30,7 +30,7 @@ var (
 )
 
 // register makes the metrics known to the registry that the process serves, once.
-var register = sync.OnceFunc(func() { //nolint:gochecknoglobals // of metrics
+var register = sync.OnceFunc(func() {
 	metrics.Registry.MustRegister(culledTotal, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
 })
 

@@ -34,12 +34,12 @@ type running struct {
 const scrapeWithin = 2 * time.Second
 
 var (
-	runs        running //nolint:gochecknoglobals // of metrics
+	runs        running
 	runningDesc = prometheus.NewDesc("notebook_running", "Number of notebooks whose pod is ready, by namespace.", []string{"namespace"}, nil)
 )
 
 // register makes the metrics known to the registry that the process serves, once.
-var register = sync.OnceFunc(func() { //nolint:gochecknoglobals // of metrics
+var register = sync.OnceFunc(func() {
 	metrics.Registry.MustRegister(created, createFailed, &runs)
 })
 

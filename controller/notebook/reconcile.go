@@ -126,7 +126,7 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.look(ctx); err != nil {
 		return err
 	}
-	invalid, err := p.build(ctx)
+	invalid, err := p.build()
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package notebook
 
 import (
-	"context"
 	"crypto/rand"
 	"slices"
 
@@ -10,8 +9,8 @@ import (
 )
 
 // build makes the children, with the token that the notebook's server is to ask for.
-func (p *pass) build(ctx context.Context) (invalid, err error) {
-	token, err := p.token(ctx)
+func (p *pass) build() (invalid, err error) {
+	token, err := p.token()
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +21,7 @@ func (p *pass) build(ctx context.Context) (invalid, err error) {
 // token is what the server of a notebook that takes a token is to ask for; "" is
 // nothing. Behind Istio's route people are known already, and the route brings no
 // token. What runs keeps what it has.
-func (p *pass) token(ctx context.Context) (string, error) {
+func (p *pass) token() (string, error) {
 	if p.nb.Annotations[api.AnnotationNotebookToken] != api.TokenJupyter {
 		return "", nil
 	}

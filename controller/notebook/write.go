@@ -61,7 +61,7 @@ func (p *pass) createSet(ctx context.Context) error {
 	} else if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if _, err := p.build(ctx); err != nil { // what runs there gets no token
+	if _, err := p.build(); err != nil { // what runs there gets no token
 		return err
 	}
 	return p.updateSet(ctx)

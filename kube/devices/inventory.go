@@ -81,9 +81,14 @@ func checkInventory(gpus []InventoryGPU) error {
 			name     string
 			is, most int64
 		}{
-			{"index", int64(g.Index), mostNumber}, {"memoryBytes", g.MemoryBytes, request.MostBytes}, {"xid", int64(g.Xid), mostNumber},
-			{"shares", int64(g.Shares), sharing.MostReplicas}, {"computeSlices", int64(g.ComputeSlices), mig.MostDevices},
-			{"clique", int64(g.Clique), mostNumber}, {"numaNode", int64(numa), mostNumber}, {"length of mig", int64(len(g.MIG)), mig.MostDevices},
+			{"index", int64(g.Index), mostNumber},
+			{"memoryBytes", g.MemoryBytes, request.MostBytes},
+			{"xid", int64(g.Xid), mostNumber},
+			{"shares", int64(g.Shares), sharing.MostReplicas},
+			{"computeSlices", int64(g.ComputeSlices), mig.MostDevices},
+			{"clique", int64(g.Clique), mostNumber},
+			{"numaNode", int64(numa), mostNumber},
+			{"length of mig", int64(len(g.MIG)), mig.MostDevices},
 		} {
 			if f.is < 0 || f.is > f.most {
 				return fmt.Errorf("GPU %d of the list: %s %d is not 0 to %d", i, f.name, f.is, f.most)

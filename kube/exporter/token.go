@@ -14,8 +14,8 @@ import (
 	"berth.dev/berth/api"
 )
 
-// ExporterScheme is "https" for an exporter's pod that is annotated so, else "http".
-func ExporterScheme(p *v1.Pod) string {
+// Scheme is "https" for an exporter's pod that is annotated so, else "http".
+func Scheme(p *v1.Pod) string {
 	if p.Annotations[api.AnnotationScrapeScheme] == "https" {
 		return "https"
 	}
@@ -27,7 +27,7 @@ func ExporterScheme(p *v1.Pod) string {
 // api.MetricsNamespace with the agents' ServiceAccount. Another pod with the labels of an
 // exporter would get the token to read all metrics with.
 func WantsMetricsToken(p *v1.Pod) bool {
-	return ExporterScheme(p) == "https" && p.Namespace == api.MetricsNamespace && p.Spec.ServiceAccountName == api.AgentAccount
+	return Scheme(p) == "https" && p.Namespace == api.MetricsNamespace && p.Spec.ServiceAccountName == api.AgentAccount
 }
 
 const (

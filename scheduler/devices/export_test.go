@@ -24,7 +24,7 @@ import (
 type (
 	Plugin     = fit.Plugin
 	Gangs      = gang.Gangs
-	GangPlans  = gang.GangPlans
+	GangPlans  = gang.Plans
 	Waiting    = queue.Waiting
 	Preemption = preempt.Preemption
 )

@@ -18,7 +18,7 @@ const (
 	WaitingName    = queue.WaitingName
 	PreemptionName = preempt.PreemptionName
 	GangsName      = gang.GangsName
-	GangPlansName  = gang.GangPlansName
+	GangPlansName  = gang.PlansName
 )
 
 // Waits is what the plugins say of pods that they refuse.
@@ -46,7 +46,7 @@ func WithWaits() (map[string]view.Maker, *Waits) {
 		queue.WaitingName:      queue.NewWaitingPlugin(c.Waiting),
 		preempt.PreemptionName: preempt.NewPreemption(c, p),
 		gang.GangsName:         gang.NewGangs(c, gangs),
-		gang.GangPlansName:     gang.NewGangPlans(c, gangs, p.ForGangs),
+		gang.PlansName:         gang.NewPlans(c, gangs, p.ForGangs),
 	}
 	return made, c.Waits
 }

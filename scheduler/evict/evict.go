@@ -54,6 +54,7 @@ type refusedVictim struct {
 	until time.Time // it is not tried again before
 }
 
+// NewEvictor returns an Evictor that evicts nothing yet.
 func NewEvictor() *Evictor {
 	return &Evictor{going: map[types.UID]*Victim{}, kept: map[types.UID]refusedVictim{}, Again: func() {}}
 }

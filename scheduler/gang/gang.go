@@ -22,13 +22,13 @@ import (
 // configuration. They are two because the scheduler asks a plugin about events
 // for every pod that it holds back: GangsName holds back, and asks for none.
 const (
-	GangsName     = "BerthGangs"
-	GangPlansName = "BerthGangPlans"
+	GangsName = "BerthGangs"
+	PlansName = "BerthGangPlans"
 )
 
 // Gangs keeps gangs whole, in one profile of the scheduler. Members wait outside
 // of the queue until enough of them exist; then one, the leader, is let in. It
-// plans for all (GangPlans) and takes a hold for each, and the others go straight
+// plans for all (Plans) and takes a hold for each, and the others go straight
 // to their nodes. Nobody is bound before so many have passed every filter that
 // the gang runs.
 //
@@ -38,8 +38,8 @@ const (
 // same: where some of a gang are bound, the rest go first.
 type Gangs struct{ manager *Manager }
 
-// GangPlans plans for whole gangs, in one profile of the scheduler; see Gangs.
-type GangPlans struct {
+// Plans plans for whole gangs, in one profile of the scheduler; see Gangs.
+type Plans struct {
 	p       *view.Profile // of the same profile: sees the nodes, keeps the holds
 	manager *Manager
 	room    Room // makes room for gangs that do not fit
@@ -52,10 +52,10 @@ var (
 	_ fwk.ReservePlugin     = &Gangs{}
 	_ fwk.PermitPlugin      = &Gangs{}
 	_ fwk.EnqueueExtensions = &Gangs{}
-	_ fwk.PreFilterPlugin   = &GangPlans{}
-	_ fwk.PostFilterPlugin  = &GangPlans{}
-	_ fwk.EnqueueExtensions = &GangPlans{}
-	_ fwk.SignPlugin        = &GangPlans{}
+	_ fwk.PreFilterPlugin   = &Plans{}
+	_ fwk.PostFilterPlugin  = &Plans{}
+	_ fwk.EnqueueExtensions = &Plans{}
+	_ fwk.SignPlugin        = &Plans{}
 )
 
 // NewGangs makes Gangs for the profiles of one scheduler.
@@ -78,11 +78,11 @@ type Room interface {
 	MakeRoomForGang(ctx context.Context, manager *Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status)
 }
 
-// NewGangPlans makes GangPlans for the profiles of one scheduler.
-func NewGangPlans(d *view.Cluster, manager *Manager, room func(*view.Profile) Room) view.Maker {
+// NewPlans makes Plans for the profiles of one scheduler.
+func NewPlans(d *view.Cluster, manager *Manager, room func(*view.Profile) Room) view.Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p := &view.Profile{Handle: h, Cluster: d}
-		return &GangPlans{p: p, manager: manager, room: room(p)}, nil
+		return &Plans{p: p, manager: manager, room: room(p)}, nil
 	}
 }
 
@@ -90,7 +90,7 @@ func NewGangPlans(d *view.Cluster, manager *Manager, room func(*view.Profile) Ro
 func (g *Gangs) Name() string { return GangsName }
 
 // Name implements fwk.Plugin.
-func (g *GangPlans) Name() string { return GangPlansName }
+func (g *Plans) Name() string { return PlansName }
 
 // EventsToRegister implements fwk.EnqueueExtensions: there are none. Whoever
 // waits for a gang is woken by the gang.
@@ -141,7 +141,7 @@ func (g *Gangs) Less(a, b fwk.QueuedPodInfo) bool {
 }
 
 // SignPod implements fwk.SignPlugin: members are not placed one like the other.
-func (g *GangPlans) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+func (g *Plans) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if ref, err := request.GangOf(pod); ref != nil || err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are planned together")
 	}
@@ -150,7 +150,7 @@ func (g *GangPlans) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment,
 
 // EventsToRegister implements fwk.EnqueueExtensions: what may make room for a
 // gang. Only its leader is asked about them.
-func (g *GangPlans) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+func (g *Plans) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	hint := func(_ klog.Logger, pod *v1.Pod, old, now any) (fwk.QueueingHint, error) {
 		if g.manager.roomMade(pod.UID, old, now) {
 			return fwk.Queue, nil

@@ -37,6 +37,7 @@ type Manager struct {
 	wakeAt  time.Time
 }
 
+// NewManager returns a Manager that has seen no gang.
 func NewManager() *Manager {
 	return &Manager{names: map[string]bool{}, machine: gang.NewMachine(), pods: map[types.UID]*v1.Pod{}, sizes: newSizes()}
 }

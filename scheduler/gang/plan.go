@@ -58,7 +58,7 @@ func (b *Manager) withPods(t *gang.Task, pod *v1.Pod) *Task {
 
 // PreFilter implements fwk.PreFilterPlugin: it sends members to the nodes that are
 // planned for them. The first that comes plans for all.
-func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (g *Plans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	waits := g.p.Cluster.Waits
 	waits.Clear(pod.UID) // this plugin comes first
 	if !g.manager.knows(pod.UID) {
@@ -105,11 +105,11 @@ func (g *GangPlans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin.
-func (g *GangPlans) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (g *Plans) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // plan places the gang of a task and holds the devices of every member that has
 // got a place, or says why not.
-func (g *GangPlans) plan(ctx context.Context, task *Task) (nodes map[types.UID]string, refusal *gang.Refusal, text string, err error) {
+func (g *Plans) plan(ctx context.Context, task *Task) (nodes map[types.UID]string, refusal *gang.Refusal, text string, err error) {
 	err = g.p.Plan(ctx, func(pl *view.Planner) error {
 		s := pl.Placer().Snapshot()
 		places := make([]gang.Place, s.Len())
@@ -160,7 +160,7 @@ func (g *GangPlans) plan(ctx context.Context, task *Task) (nodes map[types.UID]s
 
 // hold holds what is planned, all of it or nothing. wrong is the member whose
 // devices cannot be held.
-func (g *GangPlans) hold(pl *view.Planner, task *Task, plan *gang.Plan) (nodes map[types.UID]string, wrong int, err error) {
+func (g *Plans) hold(pl *view.Planner, task *Task, plan *gang.Plan) (nodes map[types.UID]string, wrong int, err error) {
 	nodes = map[types.UID]string{}
 	why := "gang " + task.Name
 	for i, pod := range task.Pods {
@@ -211,7 +211,7 @@ func (b *Manager) Placed(pod *v1.Pod, task *Task, nodes map[types.UID]string) {
 
 // elsewhere returns the node where a pod is to be tried that is kept on one which
 // it was refused on: another that has room for it, else the same.
-func (g *GangPlans) elsewhere(ctx context.Context, pod *v1.Pod, node string, task *Task) string {
+func (g *Plans) elsewhere(ctx context.Context, pod *v1.Pod, node string, task *Task) string {
 	nodes, refusal, _, err := g.plan(ctx, task)
 	if err != nil || refusal != nil {
 		if err != nil {
@@ -255,7 +255,7 @@ func givenBack(pod *v1.Pod) int64 {
 // PostFilter implements fwk.PostFilterPlugin. A member that a filter refused on
 // its planned node takes the plan with it: the gang is planned anew at once, with
 // that node left out for that member, and when that fails too, later.
-func (g *GangPlans) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (g *Plans) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	answer := g.manager.Happened(gang.Filtered{UID: string(pod.UID)})
 	switch {
 	case !answer.Whole:

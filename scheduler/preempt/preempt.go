@@ -58,6 +58,9 @@ var (
 	_ fwk.EnqueueExtensions = &Preemption{}
 )
 
+// NewPreemptions returns what the profiles of one scheduler share: the evictions under
+// way and the searches for victims. broken is called with the UID of a pod whose room
+// is lost.
 func NewPreemptions(refused *view.RefusedRoom, broken func(types.UID)) *preemptions {
 	return &preemptions{Evictor: evict.NewEvictor(), rooms: newRooms(), searches: newSearches(), refused: refused, broken: broken}
 }

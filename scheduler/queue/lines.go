@@ -27,6 +27,7 @@ type Lines struct {
 	Call  func(*v1.Pod)         // puts a pod into the active queue
 }
 
+// NewLines returns Lines without pods. Call must be set before pods join.
 func NewLines() *Lines {
 	return &Lines{Lines: queue.NewLines(), Pods: map[types.UID]*v1.Pod{}, Call: func(*v1.Pod) {}}
 }

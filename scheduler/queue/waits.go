@@ -19,6 +19,7 @@ type Waits struct {
 	most  func() (gpus int64, declared bool) // nil: nothing is known of pools
 }
 
+// NewWaits returns Waits of no pod.
 func NewWaits() *Waits { return &Waits{noted: map[types.UID]queue.Wait{}} }
 
 // Offers sets how to find out how many GPUs the largest node has, or a new one of a
@@ -49,6 +50,8 @@ func (w *Waits) Of(pod *v1.Pod, r queue.Refused) queue.Wait {
 	return w.Judge(pod, r)
 }
 
+// Judge decides what a refused pod waits for from r alone: see queue.Refused. It sets
+// what the nodes and the declared pools offer.
 func (w *Waits) Judge(pod *v1.Pod, r queue.Refused) queue.Wait {
 	r.Offered, r.Declared = true, false
 	if n, counted := request.Counted(pod); counted && w.most != nil && r.Noted.NodeHelps() {

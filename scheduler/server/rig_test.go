@@ -207,7 +207,7 @@ func (c *cluster) delete(name string, uid types.UID) error {
 		return apierrors.NewNotFound(v1.Resource("pods"), name)
 	}
 	if bound {
-		after := c.delay() * time.Duration(1+c.delay()%40)
+		after := c.delay() * (1 + c.delay()%40)
 		time.AfterFunc(after, func() { c.end(name, uid) })
 	}
 	return nil

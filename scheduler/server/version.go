@@ -99,7 +99,7 @@ func emulate(opts *options.Options, served string) error {
 // With NominatedNodeNameForExpectation, every member of a gang that waits for the
 // others is written with its node just before it is bound there: one write more
 // for each.
-var gates = map[string]bool{string(features.NominatedNodeNameForExpectation): false} //nolint:gochecknoglobals // a constant
+var gates = map[string]bool{string(features.NominatedNodeNameForExpectation): false}
 
 // setGates sets gates, as far as the emulated version of Kubernetes has them.
 func setGates() error {

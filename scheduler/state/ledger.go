@@ -66,6 +66,7 @@ type reserved struct {
 // answer says whether a request fits a node.
 type answer uint8
 
+// The answers.
 const (
 	Fits    answer = iota
 	Full           // not now; it would if pods left

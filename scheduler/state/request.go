@@ -36,11 +36,13 @@ type Request struct {
 // chooses devices.
 const DevicesName = "BerthDevices"
 
+// RequestKey is where PreFilter keeps the Request of the pod that is being scheduled.
 const RequestKey fwk.StateKey = DevicesName
 
 // Clone implements fwk.StateData; after PreFilter a Request never changes.
 func (w *Request) Clone() fwk.StateData { return w }
 
+// RequestOf returns the Request that PreFilter kept, and whether there is one.
 func RequestOf(state fwk.CycleState) (*Request, bool) {
 	data, err := state.Read(RequestKey)
 	if err != nil {

@@ -67,6 +67,7 @@ type allocation struct {
 	doubt      bool   // see State.Doubtful
 }
 
+// NewState returns the State of an empty cluster.
 func NewState() *State {
 	return &State{
 		Nodes: map[string]*Ledger{}, Assumed: map[types.UID]*allocation{}, Doubtful: map[types.UID][]*allocation{}, Holds: map[types.UID]*Hold{},

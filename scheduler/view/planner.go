@@ -33,6 +33,7 @@ type Cluster struct {
 	Refused *RefusedRoom
 }
 
+// NewCluster returns a Cluster with an empty State.
 func NewCluster() *Cluster { return &Cluster{State: state.NewState(), Refused: newRefusedRoom()} }
 
 // Nodes lists the nodes of the scheduler's snapshot.

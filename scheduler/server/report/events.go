@@ -71,6 +71,8 @@ type saying struct {
 	at   time.Duration
 }
 
+// NewHistory returns a history of messages in which nothing was said. Times in it are
+// counted from epoch.
 func NewHistory(epoch time.Time) *history {
 	return &history{seed: maphash.MakeSeed(), epoch: epoch, now: map[uint64]saying{}}
 }

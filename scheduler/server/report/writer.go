@@ -55,6 +55,8 @@ type eventWriter struct {
 	done   sync.WaitGroup
 }
 
+// NewEventWriter returns the broadcaster adapter with a queue of its own before client,
+// so that slow writes of events do not hold up scheduling.
 func NewEventWriter(adapter events.EventBroadcasterAdapter, client typedevents.EventsV1Interface) *eventWriter { //nolint:staticcheck // kube-scheduler takes no other
 	registerEvents()
 	return &eventWriter{EventBroadcasterAdapter: adapter, client: client, queue: make(chan *eventsv1.Event, eventQueue), stop: func() {}}
