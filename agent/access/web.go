@@ -13,9 +13,9 @@ import (
 // mostPasswords is how many right passwords are remembered: a hash costs 70 ms.
 const mostPasswords = 64
 
-// nobodysHash is compared with where a user is not known, so the time of an answer
+// unknownUserHash is compared with where a user is not known, so the time of an answer
 // does not tell who is: bcrypt of nothing, with the usual cost.
-var nobodysHash = sync.OnceValue(func() []byte { //nolint:gochecknoglobals // computed once, then constant
+var unknownUserHash = sync.OnceValue(func() []byte { //nolint:gochecknoglobals // computed once, then constant
 	hash, err := bcrypt.GenerateFromPassword(nil, bcrypt.DefaultCost)
 	if err != nil {
 		panic(err) // it fails for costs and passwords that are too long
@@ -118,7 +118,7 @@ func (f *webs) guard(next http.Handler) http.Handler {
 func (f *webs) knows(r *http.Request, c *web, user, password string) bool {
 	hash, ok := c.file.Users[user]
 	if !ok {
-		hash = string(nobodysHash())
+		hash = string(unknownUserHash())
 	}
 	key := sha256.Sum256([]byte(user + "\x00" + hash + "\x00" + password))
 	f.mu.Lock()

@@ -9,12 +9,11 @@ import (
 )
 
 // The record of what Berth's controllers do with kinds that others may run too: a
-// ConfigMap of this name and namespace, with these keys.
+// ConfigMap of this name and namespace. Its keys are the plurals of kinds, such as
+// "notebooks", whose values are own, govern or off, and the plurals with ModeWhy.
 const (
 	ModesNamespace = "kube-system"
 	ModesName      = "berth-controller"
-	NotebooksMode  = "notebooks" // own, govern or off
-	NotebooksWhy   = NotebooksMode + ModeWhy
 
 	// ModeWhy is the end of the key of a mode's cause, such as "deployment
 	// kubeflow/notebook-controller runs"; "" is nothing to say.
@@ -31,5 +30,6 @@ func NotebookMode(ctx context.Context, client kubernetes.Interface) (mode, why s
 	if err != nil {
 		return "", "", err
 	}
-	return m.Data[NotebooksMode], m.Data[NotebooksWhy], nil
+	const kinds = "notebooks"
+	return m.Data[kinds], m.Data[kinds+ModeWhy], nil
 }

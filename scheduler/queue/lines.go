@@ -112,7 +112,7 @@ func (q *Lines) Knows(uid types.UID) bool {
 	return q.Lines.Has(string(uid))
 }
 
-// Caller makes what waiting.call is: handle puts pods into the active queue.
+// Caller returns a func for Lines.Call: handle puts pods into the active queue.
 func Caller(handle fwk.Handle) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
 		handle.Activate(klog.Background(), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
