@@ -10,7 +10,7 @@ import (
 
 // fill places at least need members on the nodes of a domain, and as many more
 // as fit, and leaves them assumed; or it gives nil, and nothing has changed.
-func (t *trial) fill(domain []int32, need int) (*Plan, error) {
+func (t *planning) fill(domain []int32, need int) (*Plan, error) {
 	m, used := t.s.Mark(), slices.Clone(t.used)
 	t.enter(domain)
 	plan, first, left := t.empty(), -1, len(t.order) // first that does not fit; not tried yet
@@ -22,7 +22,7 @@ func (t *trial) fill(domain []int32, need int) (*Plan, error) {
 				t.s.RollBack(m)
 				return nil, err
 			}
-			t.taken[seat{t.g.Members[i].Apart, node}] = true
+			t.taken[apartNode{t.g.Members[i].Apart, node}] = true
 			plan.Count++
 			continue
 		}
@@ -46,7 +46,7 @@ func (t *trial) fill(domain []int32, need int) (*Plan, error) {
 }
 
 // empty is a plan that places nobody.
-func (t *trial) empty() *Plan {
+func (t *planning) empty() *Plan {
 	plan := &Plan{Placed: make([]cluster.Placement, len(t.g.Members))}
 	for i := range plan.Placed {
 		plan.Placed[i] = cluster.Placement{Node: -1, Request: t.g.Members[i].Request}
@@ -55,7 +55,7 @@ func (t *trial) empty() *Plan {
 }
 
 // enter begins with a domain: no score holds any more.
-func (t *trial) enter(domain []int32) {
+func (t *planning) enter(domain []int32) {
 	for i := range t.inside {
 		t.inside[i] = false
 	}
@@ -65,13 +65,13 @@ func (t *trial) enter(domain []int32) {
 	for k := range t.shapes {
 		t.shapes[k].scored = false
 	}
-	t.taken = map[seat]bool{}
+	t.taken = map[apartNode]bool{}
 }
 
 // choose gives the node for member i, or -1. A member with GPUs gets one of the
 // domain: first those that the gang is on already, then as the policy likes. One
 // without GPUs gets one of the domain if it can, else any.
-func (t *trial) choose(domain []int32, i int) int {
+func (t *planning) choose(domain []int32, i int) int {
 	h, avoid, apart := &t.shapes[t.shape[i]], t.g.Members[i].Avoid, t.g.Members[i].Apart
 	first := t.used
 	if h.request.GPUs == 0 {
@@ -86,7 +86,7 @@ func (t *trial) choose(domain []int32, i int) int {
 	node := -1
 	for _, n := range domain {
 		n := int(n)
-		if !h.fits[n] || len(avoid) > 0 && slices.Contains(avoid, n) || apart != "" && t.taken[seat{apart, n}] {
+		if !h.fits[n] || len(avoid) > 0 && slices.Contains(avoid, n) || apart != "" && t.taken[apartNode{apart, n}] {
 			continue
 		}
 		if node < 0 || first[n] && !first[node] || first[n] == first[node] && t.better(n, h.score[n], node, h.score[node]) {
@@ -98,24 +98,24 @@ func (t *trial) choose(domain []int32, i int) int {
 
 // better says whether node i with score a is to be taken before node j with b:
 // for its score, else for having less open, else for coming first.
-func (t *trial) better(i int, a placement.Score, j int, b placement.Score) bool {
+func (t *planning) better(i int, a placement.Score, j int, b placement.Score) bool {
 	return cmp.Or(cmp.Compare(b, a), cmp.Compare(t.s.Node(i).OpenMilli, t.s.Node(j).OpenMilli), cmp.Compare(i, j)) < 0
 }
 
-// scoreOn is placement.ScoreOn, less the nodes that are spurned.
-func (t *trial) scoreOn(i int, r *cluster.Request) (placement.Score, bool) {
+// scoreOn is placement.ScoreOn, without the nodes that are avoided.
+func (t *planning) scoreOn(i int, r *cluster.Request) (placement.Score, bool) {
 	score, fits := placement.ScoreOn(t.p, i, r)
-	return score, fits && !(t.spurns && t.s.SharesLast(i, r))
+	return score, fits && !(t.avoidShares && t.s.SharesLast(i, r))
 }
 
 // score brings up to date whether h fits node n, and how well.
-func (t *trial) score(h *shape, n int) {
+func (t *planning) score(h *shape, n int) {
 	h.score[n], h.fits[n] = t.scoreOn(n, &h.request)
 }
 
 // put assumes a member on a node, with devices or, where they are nil, those
 // that the policy chooses.
-func (t *trial) put(p *cluster.Placement, node int, devices []cluster.Device) error {
+func (t *planning) put(p *cluster.Placement, node int, devices []cluster.Device) error {
 	if p.Node, p.Devices = node, devices; devices == nil {
 		*p = placement.On(t.p, node, &p.Request)
 	}
@@ -134,7 +134,7 @@ func (t *trial) put(p *cluster.Placement, node int, devices []cluster.Device) er
 // together places every member with GPUs on one node, as one request whose
 // devices are dealt out, and those without where they fit. For level Clique
 // the devices are of one NVLink clique.
-func (t *trial) together(l Level) (*Plan, error) {
+func (t *planning) together(l Level) (*Plan, error) {
 	sum := *t.sum
 	sum.OneClique = l == Clique
 	node, best := -1, placement.Score(0)
@@ -177,7 +177,7 @@ func (t *trial) together(l Level) (*Plan, error) {
 
 // reasons counts nodes by why member i has no room there now. It is nil for
 // member -1.
-func (t *trial) reasons(i int) []placement.Count {
+func (t *planning) reasons(i int) []placement.Count {
 	if i < 0 {
 		return nil
 	}
@@ -211,7 +211,7 @@ func rank(r placement.Reason) int {
 
 // short is Refusal.ShortMilli: what the least need members ask for, less what
 // is open.
-func (t *trial) short(need int) int64 {
+func (t *planning) short(need int) int64 {
 	var ask []int64
 	for i := range t.g.Members {
 		r := &t.g.Members[i].Request

@@ -124,7 +124,7 @@ func (p *Planner) Plan(g *Gang) (*Plan, *Refusal, error) {
 	if len(g.Members) == 0 {
 		return &Plan{}, nil, nil
 	}
-	t := newTrial(p, g)
+	t := newPlanning(p, g)
 	need := g.MinCount
 	if need <= 0 || need > len(g.Members) {
 		need = len(g.Members)
@@ -148,7 +148,7 @@ func (p *Planner) Plan(g *Gang) (*Plan, *Refusal, error) {
 
 // explain completes the refusal where domains were not tried, because counting
 // was enough to rule them out, or where nodes beyond one domain would do.
-func (t *trial) explain() error {
+func (t *planning) explain() error {
 	tried := t.best
 	if tried != nil && t.g.Within >= Cluster {
 		return nil
@@ -170,11 +170,11 @@ func (t *trial) explain() error {
 // nearest places at least need members at the nearest level that holds them, or
 // gives nil. Shares for members that ask for several GPUs are looked at where the
 // gang finds no place without.
-func (t *trial) nearest(need int) (*Plan, error) {
+func (t *planning) nearest(need int) (*Plan, error) {
 	if t.shared && slices.ContainsFunc(t.shapes, several) {
-		t.spurn(true)
+		t.setAvoidShares(true)
 		plan, err := t.within(need)
-		if t.spurn(false); plan != nil || err != nil {
+		if t.setAvoidShares(false); plan != nil || err != nil {
 			return plan, err
 		}
 		t.best = nil
@@ -187,16 +187,16 @@ func several(h shape) bool {
 	return h.request.Units && h.request.GPUs > 1 && !h.request.SharesDo
 }
 
-// spurn has nodes that are a last resort for a member not fit for it, or fit again.
-func (t *trial) spurn(shares bool) {
-	t.spurns = shares
+// setAvoidShares makes nodes that are a last resort for a member not fit for it, or fit again.
+func (t *planning) setAvoidShares(shares bool) {
+	t.avoidShares = shares
 	for k := range t.shapes {
 		t.shapes[k].scored = false
 	}
 }
 
 // within is nearest on the nodes that fit.
-func (t *trial) within(need int) (*Plan, error) {
+func (t *planning) within(need int) (*Plan, error) {
 	for l := range min(t.g.Within, Cluster) + 1 {
 		plan, err := t.level(l, need)
 		if plan != nil {
@@ -210,7 +210,7 @@ func (t *trial) within(need int) (*Plan, error) {
 }
 
 // level places at least need members in one domain of level l, or gives nil.
-func (t *trial) level(l Level, need int) (*Plan, error) {
+func (t *planning) level(l Level, need int) (*Plan, error) {
 	switch {
 	case l == Clique && t.sum != nil && need == len(t.g.Members) && len(t.g.Near) == 0,
 		l == Node && t.sum != nil && need == len(t.g.Members) && !(t.sum.Units && t.shared):

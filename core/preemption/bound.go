@@ -32,8 +32,8 @@ type load struct {
 	blocked bool // another holds it who must not go
 }
 
-// site is one node as a search sees it.
-type site struct {
+// candidate is one node as a search sees it.
+type candidate struct {
 	node  int
 	r     *cluster.Request
 	asks  cluster.Request // r as the node takes it
@@ -43,7 +43,7 @@ type site struct {
 }
 
 // look gathers who holds node i.
-func (t *trial) look(x *site, i int, r *cluster.Request) {
+func (t *attempt) look(x *candidate, i int, r *cluster.Request) {
 	x.node, x.r, x.asks, x.who = i, r, t.s.Resolve(i, r), x.who[:0]
 	n := len(t.s.Cards(i))
 	x.loads = slices.Grow(x.loads[:0], n)[:n]
@@ -64,7 +64,7 @@ func (t *trial) look(x *site, i int, r *cluster.Request) {
 }
 
 // add counts h on its GPUs, each with its part of the cost.
-func (x *site) add(h *Holder, cost Cost, goes bool) {
+func (x *candidate) add(h *Holder, cost Cost, goes bool) {
 	var seen [2]uint64 // a bit for each GPU
 	distinct := 0
 	for _, d := range h.Placement.Devices {
@@ -96,7 +96,7 @@ func (x *site) add(h *Holder, cost Cost, goes bool) {
 
 // bound gives a cost that no plan for r on node i is below, or says why there is
 // none. A node that r fits as it is has the zero Cost.
-func (t *trial) bound(x *site, i int, r *cluster.Request) (Cost, verdict) {
+func (t *attempt) bound(x *candidate, i int, r *cluster.Request) (Cost, verdict) {
 	if t.p.Node != nil && !t.p.Node(i) {
 		return Cost{}, closed
 	}
@@ -143,7 +143,7 @@ func (t *trial) bound(x *site, i int, r *cluster.Request) (Cost, verdict) {
 
 // kept says whether somebody of lower priority is on node i whom only a budget
 // keeps.
-func (t *trial) kept(i int) bool {
+func (t *attempt) kept(i int) bool {
 	return slices.ContainsFunc(t.c.Holders[i], func(h Holder) bool {
 		return h.Priority < t.p.Priority && !h.Fixed && !h.Leaving && !t.within(&h)
 	})
@@ -156,7 +156,7 @@ func (c Cost) rest() Cost {
 }
 
 // boundGPUs bounds the cost of enough GPUs with room, each for itself.
-func (t *trial) boundGPUs(x *site) (Cost, bool) {
+func (t *attempt) boundGPUs(x *candidate) (Cost, bool) {
 	x.costs = x.costs[:0]
 	need := int(x.asks.GPUs)
 	for j := range x.loads {
@@ -184,7 +184,7 @@ func (t *trial) boundGPUs(x *site) (Cost, bool) {
 
 // boundGPU bounds the cost of room for one of r's devices on GPU j, and says
 // whether it can be had.
-func (t *trial) boundGPU(x *site, j int) (Cost, bool) {
+func (t *attempt) boundGPU(x *candidate, j int) (Cost, bool) {
 	g, card, l, r := &t.s.GPUs(x.node)[j], &t.s.Cards(x.node)[j], &x.loads[j], &x.asks
 	if !g.Healthy || !r.Products.Has(g.Product) {
 		return Cost{}, false

@@ -7,7 +7,7 @@ import (
 )
 
 // commit lets picks go, and places r on node i.
-func (t *trial) commit(i int, picks []int, r *cluster.Request) cluster.Placement {
+func (t *attempt) commit(i int, picks []int, r *cluster.Request) cluster.Placement {
 	mark := len(t.trail)
 	for _, n := range picks {
 		if !t.gone[n] {
@@ -27,7 +27,7 @@ func (t *trial) commit(i int, picks []int, r *cluster.Request) cluster.Placement
 }
 
 // let gives back what h holds.
-func (t *trial) let(h *Holder) {
+func (t *attempt) let(h *Holder) {
 	if err := t.s.Release(&h.Placement); err != nil {
 		panic(err) // it was assumed: a bug
 	}
@@ -35,7 +35,7 @@ func (t *trial) let(h *Holder) {
 
 // spare takes back every victim without whom what is placed stands too: the
 // dearest first, and of a gang that goes as a whole, all it needs or nobody.
-func (t *trial) spare(placed []cluster.Placement) {
+func (t *attempt) spare(placed []cluster.Placement) {
 	if len(placed) < 2 {
 		return // a search of one node leaves nobody to spare
 	}
@@ -59,7 +59,7 @@ func (t *trial) spare(placed []cluster.Placement) {
 
 // spareGroup takes back those of group, one holder or the victims of gang g, for
 // whom there is room.
-func (t *trial) spareGroup(group []int, g *gang) {
+func (t *attempt) spareGroup(group []int, g *gang) {
 	m := t.s.Mark()
 	var back []int
 	for _, n := range group {
@@ -86,7 +86,7 @@ func (t *trial) spareGroup(group []int, g *gang) {
 
 // awaited lists who leaves by himself and whose room a placement needs. Promises
 // to others, who may need it too, are not asked.
-func (t *trial) awaited(placed []cluster.Placement) []ID {
+func (t *attempt) awaited(placed []cluster.Placement) []ID {
 	m := t.s.Mark()
 	defer t.s.RollBack(m)
 	var out []ID

@@ -90,7 +90,7 @@ type Refusal struct {
 // victim of the plan could be spared.
 //
 // For one member the plan is the cheapest there is, as long as the search stays
-// within its limit (some thousand trials, about ten milliseconds); beyond, it
+// within its limit (some thousand tries, about ten milliseconds); beyond, it
 // is the best that was found, still with none to spare. A gang's members
 // are placed one after the other, each at the least cost then.
 //
@@ -126,7 +126,7 @@ func (p *Preemptor) whole(s *cluster.Snapshot) (may func(i int) bool, some bool)
 
 // find is Find on the nodes that p may use.
 func find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
-	t := newTrial(c, p, now)
+	t := newAttempt(c, p, now)
 	need := p.MinCount
 	if need <= 0 || need > len(p.Members) {
 		need = len(p.Members)
@@ -154,7 +154,7 @@ func find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
 }
 
 // report fills in who goes.
-func (t *trial) report(plan *Plan) {
+func (t *attempt) report(plan *Plan) {
 	for _, h := range t.trail {
 		id := t.ids[h]
 		if t.holder(h).Promise {

@@ -10,13 +10,13 @@ import (
 // queue keeps the nodes by what a place for one request costs there: a bound at
 // first, and what it really costs as soon as that may be the least.
 type queue struct {
-	t        *trial
-	r        *cluster.Request
-	site     site
-	entries  entries
-	version  []int // by node: counts its changes
-	verdicts []verdict
-	cursor   int // of trial.touched
+	t         *attempt
+	r         *cluster.Request
+	candidate candidate
+	entries   entries
+	version   []int // by node: counts its changes
+	verdicts  []verdict
+	cursor    int // of attempt.touched
 }
 
 // entry is one node in a queue.
@@ -26,11 +26,11 @@ type entry struct {
 	exact   bool  // cost is that of picks, else a bound
 	picks   []int // to be picked in order
 	version int   // of the node, when cost was found
-	epoch   int   // of the trial, then
+	epoch   int   // of the attempt, then
 }
 
 // queue gives the queue of r, up to date.
-func (t *trial) queue(r *cluster.Request) *queue {
+func (t *attempt) queue(r *cluster.Request) *queue {
 	q := t.queues[*r]
 	if q == nil {
 		n := t.s.Len()
@@ -53,7 +53,7 @@ func (t *trial) queue(r *cluster.Request) *queue {
 
 // bound appends node i by its bound, out of order, and says whether it did.
 func (q *queue) bound(i int) bool {
-	cost, v := q.t.bound(&q.site, i, q.r)
+	cost, v := q.t.bound(&q.candidate, i, q.r)
 	if q.verdicts[i] = v; v != possible {
 		return false
 	}
@@ -78,8 +78,8 @@ func (q *queue) cheapest(evict bool) (node int, picks []int, ok bool) {
 			return e.node, e.picks, true
 		default:
 			heap.Pop(&q.entries)
-			q.site.node, q.site.r = e.node, q.r
-			if s, fits := t.search(&q.site, e.cost, never); s.found {
+			q.candidate.node, q.candidate.r = e.node, q.r
+			if s, fits := t.search(&q.candidate, e.cost, never); s.found {
 				heap.Push(&q.entries, entry{node: e.node, cost: s.best, exact: true, picks: s.picks, version: e.version, epoch: t.epoch})
 			} else if q.verdicts[e.node] = protected; !fits {
 				q.verdicts[e.node] = tooSmall
@@ -91,7 +91,7 @@ func (q *queue) cheapest(evict bool) (node int, picks []int, ok bool) {
 
 // tied says whether one of picks has a gang or a budget, so that its cost depends
 // on victims elsewhere.
-func (t *trial) tied(picks []int) bool {
+func (t *attempt) tied(picks []int) bool {
 	for _, n := range picks {
 		if h := t.holder(n); h.Gang != "" || len(h.Budgets) > 0 {
 			return true

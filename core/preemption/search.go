@@ -8,22 +8,22 @@ import "slices"
 //
 // That more victims never make a request fit worse is what it rests on.
 type search struct {
-	t     *trial
-	site  *site
-	floor Cost // no plan costs less: one that costs as much ends the search
-	best  Cost // of the victims found, or what they must cost less than
-	found bool
-	picks []int // found, without those that their gangs add
-	now   []int // picked on the way to where the search is
-	tries int   // left
+	t         *attempt
+	candidate *candidate
+	floor     Cost // no plan costs less: one that costs as much ends the search
+	best      Cost // of the victims found, or what they must cost less than
+	found     bool
+	picks     []int // found, without those that their gangs add
+	now       []int // picked on the way to where the search is
+	tries     int   // left
 }
 
 // search looks for victims on x's node that cost less than limit. Those it gives
 // are to be picked in order. They are the cheapest, save where the search has
 // come to its limit. fits is false if nobody could do even were all gone.
-func (t *trial) search(x *site, floor, limit Cost) (s *search, fits bool) {
+func (t *attempt) search(x *candidate, floor, limit Cost) (s *search, fits bool) {
 	t.look(x, x.node, x.r)
-	s = &search{t: t, site: x, floor: floor, best: limit, tries: min(mostNodeTries, t.tries)}
+	s = &search{t: t, candidate: x, floor: floor, best: limit, tries: min(mostNodeTries, t.tries)}
 	slices.SortFunc(x.who, func(a, b int) int {
 		if c := s.dear(b).Compare(s.dear(a)); c != 0 {
 			return c
@@ -48,12 +48,12 @@ func (t *trial) search(x *site, floor, limit Cost) (s *search, fits bool) {
 // whose holders cost least together; else what it costs itself.
 func (s *search) dear(n int) Cost {
 	devices := s.t.holder(n).Placement.Devices
-	if !s.site.asks.IsWhole() || len(devices) == 0 {
+	if !s.candidate.asks.IsWhole() || len(devices) == 0 {
 		return s.t.costs[n]
 	}
 	least := never
 	for _, d := range devices {
-		if l := &s.site.loads[d.GPU]; !l.blocked && l.all.Compare(least) < 0 {
+		if l := &s.candidate.loads[d.GPU]; !l.blocked && l.all.Compare(least) < 0 {
 			least = l.all
 		}
 	}
@@ -63,7 +63,7 @@ func (s *search) dear(n int) Cost {
 // down decides about who[k:], where those before it that stay are assumed, and
 // those that go cost cost.
 func (s *search) down(k int, cost Cost) {
-	t, x := s.t, s.site
+	t, x := s.t, s.candidate
 	if s.found && s.best.Compare(s.floor) <= 0 {
 		return
 	}

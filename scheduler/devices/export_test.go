@@ -15,9 +15,9 @@ import (
 	corequeue "berth.dev/berth/core/queue"
 	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/gang"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt"
 	"berth.dev/berth/scheduler/queue"
-	"berth.dev/berth/scheduler/view"
 )
 
 // The plugins, as the tests of all of them together name them.
@@ -30,11 +30,11 @@ type (
 )
 
 // Factory makes the plugin that chooses devices, without the others.
-func Factory() view.Maker { return fit.Factory() }
+func Factory() nodeindex.Maker { return fit.Factory() }
 
 // Hold keeps whole GPUs of a node, by position, for a pod.
 func Hold(ctx context.Context, p *fit.Plugin, pod *v1.Pod, node string, gpus ...int32) error {
-	return p.Plan(ctx, func(pl *view.Planner) error {
+	return p.Plan(ctx, func(pl *nodeindex.Planner) error {
 		s := pl.Placer().Snapshot()
 		i, _ := s.Find(node)
 		at := cluster.Placement{Node: i, Request: pl.Request(pod)}
@@ -58,7 +58,7 @@ func Drift(p *fit.Plugin, all []fwk.NodeInfo) string {
 	if err := d.Index.Update(log, d.State, all, true); err != nil {
 		return err.Error()
 	}
-	fresh := view.NewCluster()
+	fresh := nodeindex.NewCluster()
 	d.Mu.Lock()
 	fresh.Assumed, fresh.Doubtful, fresh.Holds = maps.Clone(d.Assumed), maps.Clone(d.Doubtful), maps.Clone(d.Holds)
 	d.Mu.Unlock()

@@ -7,9 +7,9 @@ import (
 
 	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/gang"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt"
 	"berth.dev/berth/scheduler/queue"
-	"berth.dev/berth/scheduler/view"
 )
 
 // The names of the plugins in the scheduler's configuration.
@@ -25,23 +25,23 @@ const (
 type Waits = queue.Waits
 
 // NodesFrom tells the metrics of this process where the nodes are: see
-// view.NodesFrom.
-func NodesFrom(list func() ([]fwk.NodeInfo, error)) { view.NodesFrom(list) }
+// nodeindex.NodesFrom.
+func NodesFrom(list func() ([]fwk.NodeInfo, error)) { nodeindex.NodesFrom(list) }
 
 // Plugins returns the makers of Berth's plugins by name, for one scheduler: they
 // share what they know, as the scheduler's profiles share the nodes.
-func Plugins() map[string]view.Maker {
+func Plugins() map[string]nodeindex.Maker {
 	made, _ := WithWaits()
 	return made
 }
 
 // WithWaits is Plugins, and what these plugins say of pods that they refuse.
-func WithWaits() (map[string]view.Maker, *Waits) {
-	c, gangs := view.NewCluster(), gang.NewManager()
-	view.Register(c)
+func WithWaits() (map[string]nodeindex.Maker, *Waits) {
+	c, gangs := nodeindex.NewCluster(), gang.NewManager()
+	nodeindex.Register(c)
 	preempt.RegisterPreemptions()
 	p := preempt.NewPreemptions(c.Refused, gangs.Broken)
-	made := map[string]view.Maker{
+	made := map[string]nodeindex.Maker{
 		fit.Name:               fit.NewPlugin(c),
 		queue.WaitingName:      queue.NewWaitingPlugin(c.Waiting),
 		preempt.PreemptionName: preempt.NewPreemption(c, p),

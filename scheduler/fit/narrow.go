@@ -14,8 +14,8 @@ import (
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
-	"berth.dev/berth/scheduler/view"
 )
 
 // PreFilter names the one node that a pod goes to: the one where devices are
@@ -44,12 +44,12 @@ func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 	cycle.Write(state.RequestKey, w)
 	if h != nil {
 		w.Hold, w.Node = h, h.Node
-		view.Decided(view.ResultHeld, "", began)
+		nodeindex.Decided(nodeindex.ResultHeld, "", began)
 		return &fwk.PreFilterResult{NodeNames: sets.New(h.Node)}, nil
 	}
 	f := p.narrow(ctx, pod, w, nodes)
 	result, status := p.answer(pod, w, &f)
-	view.Decided(f.result, f.reason, began)
+	nodeindex.Decided(f.result, f.reason, began)
 	return result, status
 }
 
@@ -69,19 +69,19 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, node
 	defer s.Mu.Unlock()
 	retry, again := p.Cluster.TakeRetryAll(pod.UID) || p.Cluster.Doubted(pod.UID), p.Cluster.Waiting.Knows(pod.UID)
 	err := s.Update(log, p.Cluster.State, nodes, false)
-	var c *view.Class
+	var c *nodeindex.Class
 	if err == nil {
 		w.Request, c, err = s.View.Request(pod, w)
 	}
 	if err != nil {
 		log.Error(err, "The placement index cannot be used; every node is asked", "pod", klog.KObj(pod))
-		return finding{result: view.ResultWide}
+		return finding{result: nodeindex.ResultWide}
 	}
 	if !retry && !again {
 		s.View.Index.Arrive(&w.Request)
 	}
 	if retry || !w.Simple {
-		return finding{result: view.ResultWide, only: p.whole(pod.UID, w)}
+		return finding{result: nodeindex.ResultWide, only: p.whole(pod.UID, w)}
 	}
 	i, ok := s.View.Index.Best(&w.Request)
 	if !ok {
@@ -96,14 +96,14 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, node
 	switch {
 	case ok:
 		w.Node = s.View.Nodes[i].Object.Name
-		out.result = view.ResultNarrow
+		out.result = nodeindex.ResultNarrow
 	case s.View == nil, c.Others > 0:
-		out.result = view.ResultWide
+		out.result = nodeindex.ResultWide
 	default:
 		if !again {
 			s.View.Index.Refuse(&w.Request)
 		}
-		out.result, out.counts = view.ResultUnschedulable, s.View.Index.Reasons(&w.Request)
+		out.result, out.counts = nodeindex.ResultUnschedulable, s.View.Index.Reasons(&w.Request)
 		out.reason = string(state.Foremost(out.counts))
 	}
 	return out
@@ -113,16 +113,16 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, node
 func (p *Plugin) answer(pod *v1.Pod, w *state.Request, f *finding) (*fwk.PreFilterResult, *fwk.Status) {
 	q := p.Cluster.Waiting
 	switch f.result {
-	case view.ResultUnschedulable:
+	case nodeindex.ResultUnschedulable:
 		p.Cluster.Waits.Note(pod.UID, queue.Room)
 		q.Join(pod, f.key, f.counts)
 		return nil, fwk.NewStatus(fwk.Unschedulable, w.Explain(f.counts))
-	case view.ResultNarrow:
+	case nodeindex.ResultNarrow:
 		if ahead := q.First(pod, f.key); ahead != nil {
 			p.Cluster.Waits.Note(pod.UID, queue.Turn)
 			q.Yield(pod, f.key)
 			w.Yields = true
-			f.result = view.ResultWaiting
+			f.result = nodeindex.ResultWaiting
 			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod %s/%s asks for the same and comes first", ahead.Namespace, ahead.Name))
 		}
 		return &fwk.PreFilterResult{NodeNames: sets.New(w.Node)}, nil

@@ -15,16 +15,16 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/queue"
 	"berth.dev/berth/scheduler/state"
-	"berth.dev/berth/scheduler/view"
 )
 
 // Name is the plugin's name in the scheduler's configuration.
 const Name = state.DevicesName
 
 // Plugin is the plugin in one profile of the scheduler.
-type Plugin struct{ *view.Profile }
+type Plugin struct{ *nodeindex.Profile }
 
 // The extension points that Plugin is in.
 var (
@@ -41,16 +41,16 @@ var (
 
 // Factory makes the plugin for each profile of one scheduler. Its profiles share
 // what they have chosen, as they share the nodes: make one Factory a scheduler.
-func Factory() view.Maker {
-	d := view.NewCluster()
-	view.Register(d)
+func Factory() nodeindex.Maker {
+	d := nodeindex.NewCluster()
+	nodeindex.Register(d)
 	return NewPlugin(d)
 }
 
 // NewPlugin makes the plugin for the profiles of one scheduler, of c.
-func NewPlugin(d *view.Cluster) view.Maker {
+func NewPlugin(d *nodeindex.Cluster) nodeindex.Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		p := &Plugin{&view.Profile{Handle: h, Cluster: d}}
+		p := &Plugin{&nodeindex.Profile{Handle: h, Cluster: d}}
 		d.Waiting.Call = queue.Caller(h) // the profiles have one queue
 		_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(old, now any) { d.Seen(old.(*v1.Pod), now.(*v1.Pod)) },
@@ -95,7 +95,7 @@ func (p *Plugin) Filter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, 
 	case n.Ledger == nil:
 		return n.Uncounted(pod, w, info)
 	}
-	if name := view.Missing(info.Node(), w.Resources()); name != "" {
+	if name := nodeindex.Missing(info.Node(), w.Resources()); name != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Insufficient "+name)
 	}
 	switch n.Fit(pod, w) {

@@ -13,8 +13,8 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
-	"berth.dev/berth/scheduler/view"
 )
 
 // others is a pod without devices in its scheduling cycle: it takes CPU and
@@ -88,7 +88,7 @@ func othersOf(cycle fwk.CycleState) *others {
 // score is how much less a node's GPUs are worth with the pod on it, in steps of
 // the policy: 0 where it has none. Its order among equals is left out, as the
 // stock plugins have their own.
-func (b *others) score(w *view.View, node int) int64 {
+func (b *others) score(w *nodeindex.View, node int) int64 {
 	score, _ := placement.ScoreOn(w.Index, node, &b.request)
 	return int64(score >> 16)
 }

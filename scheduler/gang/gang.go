@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // The names of the plugins that keep gangs whole, in the scheduler's
@@ -40,7 +40,7 @@ type Gangs struct{ manager *Manager }
 
 // Plans plans for whole gangs, in one profile of the scheduler; see Gangs.
 type Plans struct {
-	p       *view.Profile // of the same profile: sees the nodes, keeps the holds
+	p       *nodeindex.Profile // of the same profile: sees the nodes, keeps the holds
 	manager *Manager
 	room    Room // makes room for gangs that do not fit
 }
@@ -59,7 +59,7 @@ var (
 )
 
 // NewGangs makes Gangs for the profiles of one scheduler.
-func NewGangs(c *view.Cluster, manager *Manager) view.Maker {
+func NewGangs(c *nodeindex.Cluster, manager *Manager) nodeindex.Maker {
 	return func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		if err := manager.join(ctx, h, c); err != nil {
 			return nil, fmt.Errorf("watch gangs: %w", err)
@@ -79,9 +79,9 @@ type Room interface {
 }
 
 // NewPlans makes Plans for the profiles of one scheduler.
-func NewPlans(d *view.Cluster, manager *Manager, room func(*view.Profile) Room) view.Maker {
+func NewPlans(d *nodeindex.Cluster, manager *Manager, room func(*nodeindex.Profile) Room) nodeindex.Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		p := &view.Profile{Handle: h, Cluster: d}
+		p := &nodeindex.Profile{Handle: h, Cluster: d}
 		return &Plans{p: p, manager: manager, room: room(p)}, nil
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // Manager runs the gang.Machine of one scheduler, for all of its profiles: it
@@ -21,7 +21,7 @@ import (
 type Manager struct {
 	sizes      *sizes
 	conditions *conditions                      // writes conditions
-	state      *view.Cluster                    // keeps the holds
+	state      *nodeindex.Cluster               // keeps the holds
 	wake       func([]*v1.Pod)                  // puts pods into the queue
 	let        func(types.UID)                  // lets a pod go that waits in Permit
 	reject     func(uid types.UID, text string) // sends it back

@@ -16,8 +16,8 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
-	"berth.dev/berth/scheduler/view"
 )
 
 // Task is what is to be planned of a gang, with its pods.
@@ -91,7 +91,7 @@ func (g *Plans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ 
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", task.Name, err))
 	case refusal != nil:
-		view.Decided(view.ResultUnschedulable, string(state.Foremost(refusal.Nodes)), began)
+		nodeindex.Decided(nodeindex.ResultUnschedulable, string(state.Foremost(refusal.Nodes)), began)
 		g.manager.Happened(gang.Unfit{UID: string(pod.UID), Refusal: refusal, Cost: time.Since(began)})
 		waits.Note(pod.UID, queue.Room)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
@@ -110,7 +110,7 @@ func (g *Plans) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // plan places the gang of a task and holds the devices of every member that has
 // got a place, or says why not.
 func (g *Plans) plan(ctx context.Context, task *Task) (nodes map[types.UID]string, refusal *gang.Refusal, text string, err error) {
-	err = g.p.Plan(ctx, func(pl *view.Planner) error {
+	err = g.p.Plan(ctx, func(pl *nodeindex.Planner) error {
 		s := pl.Placer().Snapshot()
 		places := make([]gang.Place, s.Len())
 		for i := range places {
@@ -160,7 +160,7 @@ func (g *Plans) plan(ctx context.Context, task *Task) (nodes map[types.UID]strin
 
 // hold holds what is planned, all of it or nothing. wrong is the member whose
 // devices cannot be held.
-func (g *Plans) hold(pl *view.Planner, task *Task, plan *gang.Plan) (nodes map[types.UID]string, wrong int, err error) {
+func (g *Plans) hold(pl *nodeindex.Planner, task *Task, plan *gang.Plan) (nodes map[types.UID]string, wrong int, err error) {
 	nodes = map[types.UID]string{}
 	why := "gang " + task.Name
 	for i, pod := range task.Pods {
@@ -182,7 +182,7 @@ func (g *Plans) hold(pl *view.Planner, task *Task, plan *gang.Plan) (nodes map[t
 
 // unfitText says why a gang does not fit. For the member that there is no room
 // for it has the words of the scheduler's own messages.
-func unfitText(pl *view.Planner, task *Task, no *gang.Refusal) string {
+func unfitText(pl *nodeindex.Planner, task *Task, no *gang.Refusal) string {
 	name, of := task.Gang.Name, len(task.Pods)
 	if no.Apart {
 		return fmt.Sprintf("gang %s: its %d pods fit, but not within one %s", name, no.Need, task.Gang.Within)

@@ -11,11 +11,11 @@ import (
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/kube/request"
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // join tells the Manager of one more profile. With the first it begins to watch pods.
-func (b *Manager) join(ctx context.Context, h fwk.Handle, d *view.Cluster) error {
+func (b *Manager) join(ctx context.Context, h fwk.Handle, d *nodeindex.Cluster) error {
 	b.mu.Lock()
 	first := len(b.names) == 0
 	b.names[h.ProfileName()] = true

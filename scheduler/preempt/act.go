@@ -10,11 +10,11 @@ import (
 
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/evict"
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // room says whom the plan of out waits for.
-func (s *candidates) room(pl *view.Planner, w *preemptor, out *outcome) *room {
+func (s *candidates) room(pl *nodeindex.Planner, w *preemptor, out *outcome) *room {
 	m := &room{waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
 	for k, pod := range w.pods {
 		if out.nodes[k] != "" {

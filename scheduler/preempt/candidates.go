@@ -14,8 +14,8 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
-	"berth.dev/berth/scheduler/view"
 )
 
 // candidates is the cluster as plans for room see it: who holds what on each node,
@@ -31,18 +31,18 @@ type candidates struct {
 // pod gives the pod of a holder.
 func (s *candidates) pod(id preemption.ID) *v1.Pod { return s.pods[id.Node][id.Holder] }
 
-// sight is what was read of the nodes last time. Only nodes that have changed are
+// nodeCache is what was read of the nodes last time. Only nodes that have changed are
 // read again. The view's lock guards it.
-type sight struct {
-	view     *view.View
+type nodeCache struct {
+	view     *nodeindex.View
 	budgets  int64             // budgets.who, as of which holders name their budgets
 	snapshot *cluster.Snapshot // as the view's, with what is there and nothing that is held for others
-	nodes    []seen
+	nodes    []cachedNode
 	minCount map[string]int
 }
 
-// seen is one node in a sight.
-type seen struct {
+// cachedNode is one node in a nodeCache.
+type cachedNode struct {
 	generation int64
 	from       *state.Ledger
 	version    int
@@ -52,12 +52,12 @@ type seen struct {
 }
 
 // see reads the candidates for pods, whose own holds do not stand in their way.
-func (x *Preemption) see(pl *view.Planner, pods []*v1.Pod, now time.Time) (*candidates, error) {
+func (x *Preemption) see(pl *nodeindex.Planner, pods []*v1.Pod, now time.Time) (*candidates, error) {
 	allowed, err := x.budgets.Read(x.Evictor)
 	if err != nil {
 		return nil, err
 	}
-	v := &x.preemptions.sight
+	v := &x.preemptions.nodeCache
 	if v.view != pl.W || v.budgets != x.budgets.Was || !x.look(pl) {
 		v.reset(pl, x.budgets.Was)
 		x.look(pl)
@@ -78,7 +78,7 @@ func (x *Preemption) see(pl *view.Planner, pods []*v1.Pod, now time.Time) (*cand
 }
 
 // mark changes the holders that pods, named with their nodes, are.
-func (s *candidates) mark(pl *view.Planner, pods map[types.UID]string, change func(*preemption.Holder)) {
+func (s *candidates) mark(pl *nodeindex.Planner, pods map[types.UID]string, change func(*preemption.Holder)) {
 	for uid, node := range pods {
 		at := pl.W.ByName[node]
 		if at == nil {
@@ -92,18 +92,18 @@ func (s *candidates) mark(pl *view.Planner, pods map[types.UID]string, change fu
 	}
 }
 
-// reset makes v a sight in which nothing has been read.
-func (v *sight) reset(pl *view.Planner, budgets int64) {
-	*v = sight{
+// reset makes v a nodeCache in which nothing has been read.
+func (v *nodeCache) reset(pl *nodeindex.Planner, budgets int64) {
+	*v = nodeCache{
 		view: pl.W, budgets: budgets, snapshot: pl.Placer().Snapshot().Emptied(1),
-		nodes: make([]seen, len(pl.W.Nodes)), minCount: map[string]int{},
+		nodes: make([]cachedNode, len(pl.W.Nodes)), minCount: map[string]int{},
 	}
 }
 
 // look reads the nodes that have changed. It says no where one has become another
 // than the Snapshot can tell.
-func (x *Preemption) look(pl *view.Planner) bool {
-	v := &x.preemptions.sight
+func (x *Preemption) look(pl *nodeindex.Planner) bool {
+	v := &x.preemptions.nodeCache
 	for i, at := range pl.W.Nodes {
 		n := &v.nodes[i]
 		if n.generation == at.Generation && n.from == at.From && n.version == at.Version && n.pods != nil {
@@ -112,14 +112,14 @@ func (x *Preemption) look(pl *view.Planner) bool {
 		if n.pods != nil && v.snapshot.Replace(i, &at.Spec) != nil {
 			return false
 		}
-		*n = seen{generation: at.Generation, from: at.From, version: at.Version, pods: []*v1.Pod{}, lowest: math.MaxInt32}
+		*n = cachedNode{generation: at.Generation, from: at.From, version: at.Version, pods: []*v1.Pod{}, lowest: math.MaxInt32}
 		x.read(pl, i)
 	}
 	return true
 }
 
 // read reads node i, which has nothing on it yet.
-func (x *Preemption) read(pl *view.Planner, i int) {
+func (x *Preemption) read(pl *nodeindex.Planner, i int) {
 	at := pl.W.Nodes[i]
 	for key, o := range at.Held {
 		if o.Pod != nil && o.Pod.UID != key {
@@ -130,27 +130,27 @@ func (x *Preemption) read(pl *view.Planner, i int) {
 	if err != nil {
 		return
 	}
-	dealt := int64(0)
+	counted := int64(0)
 	for _, pi := range info.GetPods() {
 		pod := pi.GetPod()
 		o := at.Held[pod.UID]
 		if o == nil {
-			o = &view.Occupant{Pod: pod, Placement: cluster.Placement{Node: i, Request: bare(pod)}}
+			o = &nodeindex.Occupant{Pod: pod, Placement: cluster.Placement{Node: i, Request: bare(pod)}}
 			if at.Foreign {
-				dealt = deal(x.preemptions.sight.snapshot, o, dealt)
+				counted = countUnnamed(x.preemptions.nodeCache.snapshot, o, counted)
 			}
 		}
 		x.enter(i, o, false)
 	}
 }
 
-// enter adds a holder to node i of the sight.
-func (x *Preemption) enter(i int, o *view.Occupant, fixed bool) {
-	v := &x.preemptions.sight
+// enter adds a holder to node i of the nodeCache.
+func (x *Preemption) enter(i int, o *nodeindex.Occupant, fixed bool) {
+	v := &x.preemptions.nodeCache
 	h := preemption.Holder{
 		Placement: o.Placement, Priority: priorityOf(o.Pod), Leaving: o.Pod.DeletionTimestamp != nil, Fixed: fixed, Budgets: x.budgets.Of(o.Pod),
 	}
-	if !seat(v.snapshot, &h.Placement) {
+	if !assumeUnhealthyToo(v.snapshot, &h.Placement) {
 		return // more than there is of a node: what cannot be counted cannot be freed
 	}
 	if t := o.Pod.Status.StartTime; t != nil {
@@ -165,7 +165,7 @@ func (x *Preemption) enter(i int, o *view.Occupant, fixed bool) {
 
 // promises adds what is held for pods that are not there yet, but for those of
 // own.
-func (x *Preemption) promises(pl *view.Planner, s *candidates, own []*v1.Pod) {
+func (x *Preemption) promises(pl *nodeindex.Planner, s *candidates, own []*v1.Pod) {
 	d := x.p.Cluster
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -186,9 +186,9 @@ func (x *Preemption) promises(pl *view.Planner, s *candidates, own []*v1.Pod) {
 	}
 }
 
-// deal counts a pod on the GPUs of a node whose devices nobody knows one by one:
-// from is how many units of them are dealt already. It gives how many are then.
-func deal(s *cluster.Snapshot, o *view.Occupant, from int64) int64 {
+// countUnnamed counts a pod on the GPUs of a node that does not publish its devices:
+// from is how many units of them are counted already. It returns how many are then.
+func countUnnamed(s *cluster.Snapshot, o *nodeindex.Occupant, from int64) int64 {
 	want := request.Of(o.Pod)
 	i, shares := o.Placement.Node, int64(s.Node(o.Placement.Node).Shares)
 	for left := want[api.ResourceGPU] + want[api.ResourceGPUShared]; left > 0 && from/shares < int64(len(s.Cards(i))); {
@@ -206,7 +206,7 @@ func deal(s *cluster.Snapshot, o *view.Occupant, from int64) int64 {
 }
 
 // classify lets requests of several classes go to the nodes that each allows.
-func (s *candidates) classify(pl *view.Planner, members []cluster.Request) {
+func (s *candidates) classify(pl *nodeindex.Planner, members []cluster.Request) {
 	s.c.Snapshot = s.c.Snapshot.Clone()
 	done := map[uint32]bool{0: true}
 	for k := range members {
@@ -229,8 +229,8 @@ func bare(pod *v1.Pod) cluster.Request {
 	return cluster.Request{CPUMilli: r.CPUMilli, MemoryBytes: r.MemoryBytes}
 }
 
-// seat assumes p, on GPUs that have failed too, and says whether there is room.
-func seat(s *cluster.Snapshot, p *cluster.Placement) bool {
+// assumeUnhealthyToo assumes p, on GPUs that have failed too, and says whether there is room.
+func assumeUnhealthyToo(s *cluster.Snapshot, p *cluster.Placement) bool {
 	for _, d := range p.Devices {
 		if j := int(d.GPU); !s.GPUs(p.Node)[j].Healthy {
 			s.SetHealthy(p.Node, j, true)

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // Waits reports whether a pod stands in a line. Tests ask it.
@@ -16,16 +16,16 @@ func (x *Preemption) Waits(uid types.UID) bool { return x.p.Cluster.Waiting.Know
 // Drift returns how what is kept of the nodes differs from what is read from the
 // start; "" is not at all. Tests ask it.
 func (x *Preemption) Drift(ctx context.Context) (drift string) {
-	err := x.p.Plan(ctx, func(pl *view.Planner) error {
+	err := x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
 		now := time.Now()
 		kept, err := x.see(pl, nil, now)
 		if err != nil {
 			return err
 		}
-		was := x.preemptions.sight
-		x.preemptions.sight = sight{}
+		was := x.preemptions.nodeCache
+		x.preemptions.nodeCache = nodeCache{}
 		fresh, err := x.see(pl, nil, now)
-		x.preemptions.sight = was
+		x.preemptions.nodeCache = was
 		switch {
 		case err != nil:
 			return err

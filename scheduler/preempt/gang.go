@@ -15,11 +15,13 @@ import (
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 	gangs "berth.dev/berth/scheduler/gang"
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // ForGangs returns what makes room for the gangs of a profile.
-func (m *preemptions) ForGangs(p *view.Profile) gangs.Room { return &Preemption{p: p, preemptions: m} }
+func (m *preemptions) ForGangs(p *nodeindex.Profile) gangs.Room {
+	return &Preemption{p: p, preemptions: m}
+}
 
 // MakeRoomForGang makes room for the gang that pod leads and that does not fit, for
 // all of the members that it needs or for none. While others leave, the members

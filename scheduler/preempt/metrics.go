@@ -7,7 +7,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // The results of a search for room, as berth_scheduler_preemptions_total has them.
@@ -32,7 +32,7 @@ var (
 	preemptionSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
 		Name:           "berth_scheduler_preemption_seconds",
 		Help:           "Time of a search for room, from the refusal of a pod until the room is held or there is none.",
-		Buckets:        view.DecisionBuckets,
+		Buckets:        nodeindex.DecisionBuckets,
 		StabilityLevel: metrics.ALPHA,
 	})
 )

@@ -15,7 +15,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/evict"
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // mostPlans is how many nodes that the framework's filters then refuse are tried
@@ -61,10 +61,10 @@ type outcome struct {
 	left    int      // whom the room waited for when it was opened
 	evicted []*evict.Victim
 	refusal string
-	broken  []*v1.Pod      // whose holds were given up for it
-	known   bool           // refusal is that of the last search, as nothing has changed since
-	bars    string         // a node whose devices cannot be held
-	against view.Obstacles // what refusal is about
+	broken  []*v1.Pod           // whose holds were given up for it
+	known   bool                // refusal is that of the last search, as nothing has changed since
+	bars    string              // a node whose devices cannot be held
+	against nodeindex.Obstacles // what refusal is about
 }
 
 // makeRoom looks for the cheapest way to place w. If there is one, each pod placed
@@ -98,7 +98,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 	for range mostPlans {
 		var s *candidates
 		var out *outcome
-		err := x.p.Plan(ctx, func(pl *view.Planner) (err error) {
+		err := x.p.Plan(ctx, func(pl *nodeindex.Planner) (err error) {
 			s, out, err = x.find(pl, w, barred)
 			return err
 		})
@@ -125,7 +125,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 		x.carryOut(ctx, w, s, out)
 		return out, nil
 	}
-	return &outcome{refusal: "other filters refuse every node that was tried", against: view.Obstacles{Kept: true, Others: true}}, nil
+	return &outcome{refusal: "other filters refuse every node that was tried", against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
 }
 
 // checked asks the other filters about the plan for one pod. Where they want
@@ -146,7 +146,7 @@ func (x *Preemption) checked(w *preemptor, s *candidates, out *outcome) *fwk.Sta
 }
 
 // find finds a plan for w, and takes holds.
-func (x *Preemption) find(pl *view.Planner, w *preemptor, barred map[string]bool) (*candidates, *outcome, error) {
+func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string]bool) (*candidates, *outcome, error) {
 	now := time.Now()
 	asked := w.ask(pl, barred)
 	key, state := w.key(asked), x.state(pl)
@@ -171,7 +171,7 @@ func (x *Preemption) find(pl *view.Planner, w *preemptor, barred map[string]bool
 	plan, why, ok := w.search(pl, s, asked, now)
 	if !ok {
 		_, kept := x.Known(now)
-		out := &outcome{refusal: refusalText(&why), against: view.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
+		out := &outcome{refusal: refusalText(&why), against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
 		if len(barred) == 0 && w.every {
 			x.note(key, search{state, out.refusal, out.against, now})
 		}
@@ -201,7 +201,7 @@ func (x *Preemption) find(pl *view.Planner, w *preemptor, barred map[string]bool
 }
 
 // ask says what w asks for.
-func (w *preemptor) ask(pl *view.Planner, barred map[string]bool) *preemption.Preemptor {
+func (w *preemptor) ask(pl *nodeindex.Planner, barred map[string]bool) *preemption.Preemptor {
 	asked := &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority()}
 	for _, pod := range w.pods {
 		asked.Members = append(asked.Members, pl.Request(pod))
@@ -214,7 +214,7 @@ func (w *preemptor) ask(pl *view.Planner, barred map[string]bool) *preemption.Pr
 }
 
 // search looks for the cheapest plan, in each of w's domains if it has any.
-func (w *preemptor) search(pl *view.Planner, s *candidates, asked *preemption.Preemptor, now time.Time) (best preemption.Plan, why preemption.Refusal, found bool) {
+func (w *preemptor) search(pl *nodeindex.Planner, s *candidates, asked *preemption.Preemptor, now time.Time) (best preemption.Plan, why preemption.Refusal, found bool) {
 	switch {
 	case s.lowest >= asked.Priority: // the usual case of a long queue: nobody is below it
 		why.Nodes = s.c.Snapshot.Len()

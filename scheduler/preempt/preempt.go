@@ -18,7 +18,7 @@ import (
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/evict"
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // PreemptionName is the name of the plugin that makes room, in the scheduler's
@@ -34,7 +34,7 @@ const PreemptionName = "BerthPreemption"
 // It breaks no disruption budget. It does nothing for a pod whose
 // preemptionPolicy is Never, and nothing more for one whose room is being made.
 type Preemption struct {
-	p *view.Profile // of the same profile: sees the nodes, keeps the holds
+	p *nodeindex.Profile // of the same profile: sees the nodes, keeps the holds
 	*preemptions
 }
 
@@ -43,12 +43,12 @@ type preemptions struct {
 	*evict.Evictor
 	*rooms
 	*searches
-	refused *view.RefusedRoom
-	sight   sight
-	budgets *evict.Budgets  // nil: no profile has the plugin
-	broken  func(types.UID) // told of pods whose holds went to others
-	once    sync.Once
-	err     error
+	refused   *nodeindex.RefusedRoom
+	nodeCache nodeCache
+	budgets   *evict.Budgets  // nil: no profile has the plugin
+	broken    func(types.UID) // told of pods whose holds went to others
+	once      sync.Once
+	err       error
 }
 
 // The extension points that Preemption is in.
@@ -61,18 +61,18 @@ var (
 // NewPreemptions returns what the profiles of one scheduler share: the evictions under
 // way and the searches for victims. broken is called with the UID of a pod whose room
 // is lost.
-func NewPreemptions(refused *view.RefusedRoom, broken func(types.UID)) *preemptions {
+func NewPreemptions(refused *nodeindex.RefusedRoom, broken func(types.UID)) *preemptions {
 	return &preemptions{Evictor: evict.NewEvictor(), rooms: newRooms(), searches: newSearches(), refused: refused, broken: broken}
 }
 
 // NewPreemption makes the plugin for the profiles of one scheduler, of c.
-func NewPreemption(d *view.Cluster, m *preemptions) view.Maker {
+func NewPreemption(d *nodeindex.Cluster, m *preemptions) nodeindex.Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		m.once.Do(func() { m.err = m.watch(h) })
 		if m.err != nil {
 			return nil, m.err
 		}
-		return &Preemption{p: &view.Profile{Handle: h, Cluster: d}, preemptions: m}, nil
+		return &Preemption{p: &nodeindex.Profile{Handle: h, Cluster: d}, preemptions: m}, nil
 	}
 }
 
@@ -80,7 +80,7 @@ func NewPreemption(d *view.Cluster, m *preemptions) view.Maker {
 func (m *preemptions) watch(h fwk.Handle) error {
 	var err error
 	looser := func() {
-		h.Activate(klog.Background(), m.refused.Which(func(o view.Obstacles) bool { return o.Kept }))
+		h.Activate(klog.Background(), m.refused.Which(func(o nodeindex.Obstacles) bool { return o.Kept }))
 	}
 	m.Again = looser
 	if m.budgets, err = evict.WatchBudgets(h.SharedInformerFactory(), looser); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/preemption"
-	"berth.dev/berth/scheduler/view"
+	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // searches is the searches that found nothing, so that none is repeated while nothing
@@ -45,7 +45,7 @@ type clusterState struct {
 type search struct {
 	state   clusterState
 	text    string
-	against view.Obstacles
+	against nodeindex.Obstacles
 	at      time.Time
 }
 
@@ -79,7 +79,7 @@ func (w *preemptor) key(asked *preemption.Preemptor) searchKey {
 }
 
 // state is the state of what searches look at.
-func (m *preemptions) state(pl *view.Planner) clusterState {
+func (m *preemptions) state(pl *nodeindex.Planner) clusterState {
 	s, latest := pl.Placer().Snapshot(), int64(0)
 	for _, at := range pl.W.Nodes {
 		latest = max(latest, at.Generation)

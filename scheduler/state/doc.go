@@ -4,15 +4,15 @@
 // lock. Everything else comes from the scheduler's NodeInfos, so a new scheduler
 // starts with nothing and knows the same. A Ledger is the devices of one node.
 //
-// The plugins use this package and package view, never the other way round:
+// The plugins use this package and package nodeindex, never the other way round:
 //
-//	fit  gang  preempt -> view -> state -> queue
+//	fit  gang  preempt -> nodeindex -> state -> queue
 //	preempt -> gang, evict
 //
 // Locks, in the order in which they are taken. While one is held, those to its
 // right may be taken, and none to its left:
 //
-//	view.Index.Mu  State.Mu  Ledger.mu
+//	nodeindex.Cluster.Index.Mu  State.Mu  Ledger.mu
 //	gang.Manager.mu  queue.Waits.mu
 //
 // The scheduler's queue calls PreEnqueue and queueing hints under its own lock,

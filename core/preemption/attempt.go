@@ -15,9 +15,9 @@ const (
 	mostNodeTries = 2000
 )
 
-// trial is a cluster on which evictions are tried. Holders are numbered through
+// attempt is one search for victims, on a clone of the cluster. Holders are numbered through
 // all nodes.
-type trial struct {
+type attempt struct {
 	c   *Cluster
 	p   *Preemptor
 	s   *cluster.Snapshot // with who leaves gone, and promises kept
@@ -48,9 +48,9 @@ type gang struct {
 	fixed   bool // a member must not go
 }
 
-// newTrial makes the trial of p on a clone of c's Snapshot.
-func newTrial(c *Cluster, p *Preemptor, now time.Time) *trial {
-	t := &trial{
+// newAttempt starts the search for p on a clone of c's Snapshot.
+func newAttempt(c *Cluster, p *Preemptor, now time.Time) *attempt {
+	t := &attempt{
 		c: c, p: p, s: c.Snapshot.Clone(), fit: placement.NewBestFit(placement.Setup{}),
 		first: make([]int, len(c.Holders)+1), gangs: map[string]*gang{}, budget: slices.Clone(c.Budgets), tries: mostTries,
 		queues: map[cluster.Request]*queue{},
@@ -78,7 +78,7 @@ func newTrial(c *Cluster, p *Preemptor, now time.Time) *trial {
 }
 
 // enter notes holder h, and lets it go if it leaves.
-func (t *trial) enter(n int, h *Holder, now time.Time) {
+func (t *attempt) enter(n int, h *Holder, now time.Time) {
 	t.costs[n] = costOf(h, now)
 	if h.Leaving {
 		t.gone[n] = h.Promise || t.s.Release(&h.Placement) == nil
@@ -99,7 +99,7 @@ func (t *trial) enter(n int, h *Holder, now time.Time) {
 }
 
 // within says whether h's budgets allow one more eviction.
-func (t *trial) within(h *Holder) bool {
+func (t *attempt) within(h *Holder) bool {
 	for _, b := range h.Budgets {
 		if t.budget[b] <= 0 {
 			return false
@@ -109,7 +109,7 @@ func (t *trial) within(h *Holder) bool {
 }
 
 // holder gives holder n.
-func (t *trial) holder(n int) *Holder {
+func (t *attempt) holder(n int) *Holder {
 	id := t.ids[n]
 	return &t.c.Holders[id.Node][id.Holder]
 }
@@ -117,7 +117,7 @@ func (t *trial) holder(n int) *Holder {
 // pick makes holder n a victim, and with it its gang, if that cannot go on. It
 // gives what they cost. Where one of them must not go, ok is false and nobody is
 // picked. The Snapshot is as before.
-func (t *trial) pick(n int) (cost Cost, ok bool) {
+func (t *attempt) pick(n int) (cost Cost, ok bool) {
 	mark := len(t.trail)
 	g := t.gangs[t.holder(n).Gang]
 	if g == nil || g.min > 0 && g.alive-1 >= g.min {
@@ -143,7 +143,7 @@ func (t *trial) pick(n int) (cost Cost, ok bool) {
 }
 
 // pickOne makes n alone a victim.
-func (t *trial) pickOne(n int) bool {
+func (t *attempt) pickOne(n int) bool {
 	h := t.holder(n)
 	if !t.may[n] || !t.within(h) {
 		return false
@@ -160,7 +160,7 @@ func (t *trial) pickOne(n int) bool {
 }
 
 // unpick undoes the picks after the first mark victims.
-func (t *trial) unpick(mark int) {
+func (t *attempt) unpick(mark int) {
 	for _, n := range t.trail[mark:] {
 		h := t.holder(n)
 		t.gone[n] = false
@@ -176,7 +176,7 @@ func (t *trial) unpick(mark int) {
 
 // back assumes h again, and says whether there is room. A GPU that has failed
 // keeps who held it, though it takes nobody else.
-func (t *trial) back(h *Holder) bool {
+func (t *attempt) back(h *Holder) bool {
 	i := h.Placement.Node
 	for _, d := range h.Placement.Devices {
 		if j := int(d.GPU); !t.s.GPUs(i)[j].Healthy {
@@ -188,13 +188,13 @@ func (t *trial) back(h *Holder) bool {
 }
 
 // fits says whether r fits node i now, and counts the question.
-func (t *trial) fits(i int, r *cluster.Request) bool {
+func (t *attempt) fits(i int, r *cluster.Request) bool {
 	t.tries--
 	return placement.Fit(t.s, i, r) == placement.Fits
 }
 
 // take assumes r on node i, where it fits.
-func (t *trial) take(i int, r *cluster.Request) cluster.Placement {
+func (t *attempt) take(i int, r *cluster.Request) cluster.Placement {
 	p := cluster.Placement{Node: i, Request: *r}
 	if r.GPUs > 0 {
 		q := t.s.Resolve(i, r)

@@ -8,29 +8,29 @@ import (
 	"berth.dev/berth/core/placement"
 )
 
-// trial is one call of Plan.
-type trial struct {
+// planning is the state of one call of Plan.
+type planning struct {
 	p    placement.Placer
 	s    *cluster.Snapshot // p's
 	topo *Topology
 	g    *Gang
 	most int // domains tried of each level
 
-	order  []int // members in the order in which they are placed
-	shapes []shape
-	shape  []int            // of each member, its place in shapes
-	sum    *cluster.Request // of all members with GPUs; nil where they cannot be one request
-	shared bool             // some nodes share GPUs: units of two members may be parts of one
-	all    []int32          // every node
-	used   []bool           // of each node: a member with GPUs is on it
-	inside []bool           // of each node: it is in the domain that is tried
-	taken  map[seat]bool    // by members that must be apart from others
-	spurns bool             // shares for several GPUs fit nobody: see spurn
-	best   *Refusal         // of the attempts so far, where most fitted
+	order       []int // members in the order in which they are placed
+	shapes      []shape
+	shape       []int              // of each member, its place in shapes
+	sum         *cluster.Request   // of all members with GPUs; nil where they cannot be one request
+	shared      bool               // some nodes share GPUs: units of two members may be parts of one
+	all         []int32            // every node
+	used        []bool             // of each node: a member with GPUs is on it
+	inside      []bool             // of each node: it is in the domain that is tried
+	taken       map[apartNode]bool // by members that must be apart from others
+	avoidShares bool               // shares for several GPUs count as no fit: see setAvoidShares
+	best        *Refusal           // of the attempts so far, where most fitted
 }
 
-// seat is the one place on a node for a member of an Apart.
-type seat struct {
+// apartNode is the one place on a node for a member of an Apart.
+type apartNode struct {
 	apart string
 	node  int
 }
@@ -46,10 +46,10 @@ type shape struct {
 	score   []placement.Score // of each node that fits
 }
 
-func newTrial(p *Planner, g *Gang) *trial {
+func newPlanning(p *Planner, g *Gang) *planning {
 	s := p.Placer.Snapshot()
 	n := s.Len()
-	t := &trial{
+	t := &planning{
 		p: p.Placer, s: s, topo: p.Topology, g: g, most: cmp.Or(p.Domains, 16),
 		shape: make([]int, len(g.Members)), all: make([]int32, n), used: make([]bool, n), inside: make([]bool, n),
 	}
@@ -133,7 +133,7 @@ func total(g *Gang) *cluster.Request {
 
 // domains gives the domains of level l, from Node up, that hold Gang.Near. Those
 // with the least milli-GPUs open come first.
-func (t *trial) domains(l Level) [][]int32 {
+func (t *planning) domains(l Level) [][]int32 {
 	var out [][]int32
 	switch l {
 	case Cluster:
@@ -164,7 +164,7 @@ func (t *trial) domains(l Level) [][]int32 {
 }
 
 // near says whether the domain of node i at level l holds all of Gang.Near.
-func (t *trial) near(l Level, i int) bool {
+func (t *planning) near(l Level, i int) bool {
 	for _, n := range t.g.Near {
 		if !t.topo.Share(l, n, i) {
 			return false
@@ -176,7 +176,7 @@ func (t *trial) near(l Level, i int) bool {
 // room is how many members the nodes of a domain have room for, at most: each
 // shape is counted as if it were alone. Members without GPUs all count, as they
 // may go elsewhere.
-func (t *trial) room(domain []int32) int {
+func (t *planning) room(domain []int32) int {
 	members := 0
 	for k := range t.shapes {
 		h := &t.shapes[k]

@@ -1,4 +1,4 @@
-package view
+package nodeindex
 
 import "k8s.io/component-base/metrics"
 
