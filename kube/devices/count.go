@@ -37,7 +37,7 @@ func CountNodes(nodes []*v1.Node, pods []*v1.Pod) (counted []Node, waiting map[r
 // CountNode counts one node and the pods on it.
 func CountNode(node *v1.Node, pods []*v1.Pod, waiting map[request.Owner]int) Node {
 	m := readMachine(node)
-	out := Node{Name: node.Name, Product: m.product, Labels: node.Labels}
+	out := Node{Name: node.Name, Product: m.product, Labels: node.Labels, Published: m.named, Unreadable: m.err}
 	for _, t := range node.Spec.Taints {
 		out.Taints = append(out.Taints, t.ToString())
 	}

@@ -22,14 +22,9 @@ func GPUs(node *v1.Node) ([]gpu.GPU, gpu.Sharing, error) {
 	if err != nil || len(list) == 0 {
 		return nil, gpu.Sharing{}, err
 	}
-	var s gpu.Sharing
-	if note := node.Annotations[api.AnnotationPluginConfig]; note != "" {
-		if err := json.Unmarshal([]byte(note), &s); err != nil {
-			return nil, s, fmt.Errorf("node %s: read annotation %s: %w", node.Name, api.AnnotationPluginConfig, err)
-		}
-		if err := sharing.CheckReplicas(s); err != nil {
-			return nil, gpu.Sharing{}, fmt.Errorf("node %s: annotation %s: %w", node.Name, api.AnnotationPluginConfig, err)
-		}
+	s, err := Sharing(node)
+	if err != nil {
+		return nil, gpu.Sharing{}, err
 	}
 	gpus := make([]gpu.GPU, 0, len(list))
 	for _, item := range list {
@@ -47,6 +42,30 @@ func GPUs(node *v1.Node) ([]gpu.GPU, gpu.Sharing, error) {
 	}
 	slices.SortStableFunc(gpus, func(a, b gpu.GPU) int { return cmp.Compare(a.Index, b.Index) })
 	return gpus, s, nil
+}
+
+// Sharing reads how a node divides its GPUs, from the annotation
+// berth.dev/plugin-config; zero where it has none.
+func Sharing(node *v1.Node) (gpu.Sharing, error) {
+	var s gpu.Sharing
+	note := node.Annotations[api.AnnotationPluginConfig]
+	if note == "" {
+		return s, nil
+	}
+	if err := json.Unmarshal([]byte(note), &s); err != nil {
+		return gpu.Sharing{}, fmt.Errorf("node %s: read annotation %s: %w", node.Name, api.AnnotationPluginConfig, err)
+	}
+	if err := sharing.CheckReplicas(s); err != nil {
+		return gpu.Sharing{}, fmt.Errorf("node %s: annotation %s: %w", node.Name, api.AnnotationPluginConfig, err)
+	}
+	return s, nil
+}
+
+// SameAnnotations reports whether two versions of a node publish the same devices,
+// divided in the same way.
+func SameAnnotations(a, b *v1.Node) bool {
+	return a == b || a.Annotations[api.AnnotationInventory] == b.Annotations[api.AnnotationInventory] &&
+		a.Annotations[api.AnnotationPluginConfig] == b.Annotations[api.AnnotationPluginConfig]
 }
 
 // GPUNode says whether a node offers GPUs, in any form.

@@ -31,15 +31,16 @@ type machine struct {
 	product  string // label form, such as "NVIDIA-A100-SXM4-40GB"
 	model    gpu.Product
 	gpus     []GPU
-	named    bool // GPUs are those of an inventory, with indexes and UUIDs
-	replicas int  // shares of each device behind nvidia.com/gpu; at least 1
-	single   bool // MIG devices stand for nvidia.com/gpu
+	err      error // why the inventory cannot be read
+	named    bool  // GPUs are those of an inventory, with indexes and UUIDs
+	replicas int   // shares of each device behind nvidia.com/gpu; at least 1
+	single   bool  // MIG devices stand for nvidia.com/gpu
 }
 
 func readMachine(node *v1.Node) machine {
 	m := machine{node: node}
-	list, err := Inventory(node)
-	if err != nil {
+	var list []InventoryGPU
+	if list, m.err = Inventory(node); m.err != nil {
 		list = nil // an annotation that cannot be read is as good as none
 	}
 	m.named = len(list) > 0
@@ -118,7 +119,10 @@ func (m *machine) readReplicas(list []InventoryGPU) int {
 func (m *machine) known(g InventoryGPU) GPU {
 	out := GPU{
 		Index: g.Index, UUID: g.UUID, Product: labelForm(g.Product), MemoryBytes: g.MemoryBytes,
-		Healthy: g.Healthy, Xid: g.Xid, Shares: g.Shares, ComputeSlices: g.ComputeSlices,
+		Healthy: g.Healthy, Xid: g.Xid, Shares: g.Shares, ComputeSlices: g.ComputeSlices, Clique: g.Clique, NUMANode: -1,
+	}
+	if g.NUMANode != nil {
+		out.NUMANode = *g.NUMANode
 	}
 	for _, d := range g.MIG {
 		out.MIG = append(out.MIG, MIGDevice{InventoryMIG: d})
@@ -141,7 +145,7 @@ func (m *machine) anonymous() {
 	n := m.physical()
 	for range n {
 		m.gpus = append(m.gpus, GPU{
-			Index: -1, UUID: UnknownUUID, Product: m.product, MemoryBytes: memory << 20, Healthy: true, Shares: shares,
+			Index: -1, UUID: UnknownUUID, Product: m.product, MemoryBytes: memory << 20, Healthy: true, Shares: shares, NUMANode: -1,
 		})
 	}
 	for i := range min(n, m.missing().gpus()) {

@@ -24,6 +24,11 @@ type Node struct {
 	Sharing              string // "shares", "MIG devices", or "" where every device is a whole GPU
 	Remark               string // why nothing more can be placed here, such as "cordoned"; "" is nothing
 	HeldBy               []Holding
+	// Published says that the node lists its GPUs in berth.dev/inventory, and
+	// Unreadable why that annotation cannot be read; the GPUs are those of labels and
+	// capacity then.
+	Published  bool
+	Unreadable error
 }
 
 // Count adds up physical GPUs, whole or in parts: 56 MIG devices of 8 GPUs are
@@ -65,6 +70,8 @@ type GPU struct {
 	Xid           int // last Xid; 0 is none
 	Shares        int // replicas of each device; 0 is not shared
 	ComputeSlices int // 0 is no MIG
+	Clique        int // GPUs of a node with equal Clique share an NVLink fabric; 0 is none
+	NUMANode      int // -1 is unknown
 	MIG           []MIGDevice
 	Holders       []Holder // of the GPU or of shares of it; those of MIG devices are there
 	Held          int64    // milli-GPUs, of MIG devices too; at most 1000

@@ -37,19 +37,11 @@ type Cluster struct {
 
 // NewCluster reads nodes and the pods on them.
 func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
-	stock, err := snapshot.Read(nodes, pods)
+	read, err := snapshot.Read(nodes, pods)
 	if err != nil {
 		return nil, err
 	}
-	t := &Cluster{view: view.Cluster(nodes, pods), held: stock.Held, heldBy: stock.HeldBy}
-	if t.snapshot, err = cluster.New(stock.Nodes); err != nil {
-		return nil, fmt.Errorf("count the cluster: %w", err)
-	}
-	for i := range stock.Held {
-		if err := t.snapshot.Assume(&stock.Held[i]); err != nil {
-			return nil, fmt.Errorf("count the cluster: %w", err)
-		}
-	}
+	t := &Cluster{snapshot: read.Snapshot, view: view.Cluster(nodes, pods), held: read.Held, heldBy: read.HeldBy}
 	t.all = slices.SortedFunc(slices.Values(nodes), func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	for _, n := range t.all {
 		if _, open := t.snapshot.Find(n.Name); open {

@@ -33,19 +33,11 @@ const roomClass = 1
 // An error is of objects that cannot be counted; nothing is said then.
 func Room(nodes []*v1.Node, pods []*v1.Pod, pod *v1.Pod, without types.UID) (ok bool, why string, err error) {
 	rest := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return p.UID == without })
-	stock, err := snapshot.Read(nodes, rest)
+	read, err := snapshot.Read(nodes, rest)
 	if err != nil {
 		return false, "", err
 	}
-	s, err := cluster.New(stock.Nodes)
-	if err != nil {
-		return false, "", fmt.Errorf("count the cluster: %w", err)
-	}
-	for i := range stock.Held {
-		if err := s.Assume(&stock.Held[i]); err != nil {
-			return false, "", fmt.Errorf("count the cluster: %w", err)
-		}
-	}
+	s := read.Snapshot
 	byName := make(map[string]*v1.Node, len(nodes))
 	for _, n := range nodes {
 		byName[n.Name] = n
@@ -71,7 +63,7 @@ func Room(nodes []*v1.Node, pods []*v1.Pod, pod *v1.Pod, without types.UID) (ok 
 		}
 		counts[roomWords(reason)]++
 	}
-	return false, noRoom(pod, counts, len(stock.Closed)), nil
+	return false, noRoom(pod, counts, len(read.Closed)), nil
 }
 
 // sharingOf is how a node divides its GPUs; one that publishes nothing is read

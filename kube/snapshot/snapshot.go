@@ -19,8 +19,10 @@ import (
 // Cluster is a cluster in core's values: what package cluster makes a Snapshot
 // of, what is placed on it, and what its pods ask for.
 type Cluster struct {
-	Nodes []cluster.Spec      // by name
-	Held  []cluster.Placement // of Nodes: one for each pod that is bound there; a Snapshot of Nodes takes them all
+	Nodes []cluster.Spec // by name
+	// Snapshot is of Nodes, with Held assumed.
+	Snapshot *cluster.Snapshot
+	Held     []cluster.Placement // of Nodes: one for each pod that is bound there, less pods beyond the most that its node runs; a Snapshot of Nodes takes them all
 	// HeldBy are the pods of Held, in its order.
 	HeldBy []*v1.Pod
 	Asks   []Ask // by name
@@ -28,15 +30,21 @@ type Cluster struct {
 	Closed []string
 }
 
+// countedNode is a node of a Builder, with the pods that were counted on it.
+type countedNode struct {
+	at      *Node
+	counted *devices.Node
+}
+
 // Ask is what one pod asks of one node.
 type Ask struct {
 	Name     string          // namespace/name
 	Bound    bool            // it has a node already
 	Request  cluster.Request // Products is empty; see Products
-	Products []string        // of Stock.Nodes' GPUs that its node selector allows; nil is any
+	Products []string        // of Cluster.Nodes' GPUs that its node selector allows; nil is any
 }
 
-// Read reads nodes and pods into a Stock. Nodes that take no pods are left
+// Read reads nodes and pods into a Cluster. Nodes that take no pods are left
 // out, with what is held there. Taints and affinity are not read; of node selectors only
 // the GPU product is. Asks has the pods that have not ended, save for those that
 // a DaemonSet or a kubelet's own folder brings with each node.
@@ -45,25 +53,28 @@ type Ask struct {
 // device that is shared by MIG and by time counts as wholly held.
 func Read(nodes []*v1.Node, pods []*v1.Pod) (Cluster, error) {
 	counts, _ := devices.CountNodes(nodes, pods)
-	byName := map[string]*v1.Node{}
+	objects := map[string]*v1.Node{}
 	for _, n := range nodes {
-		byName[n.Name] = n
+		objects[n.Name] = n
 	}
 	var out Cluster
-	counted := map[string]*devices.Node{}
+	var read []*Node
+	open := map[string]*countedNode{}
 	for i := range counts {
 		n := &counts[i]
 		if n.Remark != "" {
 			out.Closed = append(out.Closed, fmt.Sprintf("%s (%s)", n.Name, n.Remark))
 			continue
 		}
-		counted[n.Name] = n
-		out.Nodes = append(out.Nodes, specOf(n, byName[n.Name]))
+		at := readNode(objects[n.Name], n)
+		open[n.Name] = &countedNode{at, n}
+		read, out.Nodes = append(read, at), append(out.Nodes, at.Spec)
 	}
-	s, err := cluster.New(out.Nodes)
+	b, err := NewBuilder(read)
 	if err != nil {
-		return Cluster{}, fmt.Errorf("count the cluster: %w", err)
+		return Cluster{}, err
 	}
+	out.Snapshot = b.Snapshot
 	sorted := slices.SortedFunc(slices.Values(pods), func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -72,14 +83,12 @@ func Read(nodes []*v1.Node, pods []*v1.Pod) (Cluster, error) {
 			continue
 		}
 		var held []devices.Holder
-		if n := counted[pod.Spec.NodeName]; n != nil {
-			i, _ := s.Find(n.Name)
-			p := placementOf(s, i, n, pod)
-			if err := s.Assume(&p); err != nil {
-				return Cluster{}, fmt.Errorf("count pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		if n := open[pod.Spec.NodeName]; n != nil {
+			o := &Occupant{Pod: pod, Placement: b.placementOf(n, pod)}
+			if b.Assume(n.at, pod.UID, o) {
+				out.Held, out.HeldBy = append(out.Held, o.Placement), append(out.HeldBy, pod)
 			}
-			out.Held, out.HeldBy = append(out.Held, p), append(out.HeldBy, pod)
-			held = holdersOf(n, pod)
+			held = holdersOf(n.counted, pod)
 		}
 		if !request.OnEveryNode(pod) {
 			out.Asks = append(out.Asks, askOf(pod, held, counts))

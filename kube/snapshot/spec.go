@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,25 +12,18 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
-// Spec describes a node to cluster.New, as Read does: its allocatable CPU and
-// memory, and the GPUs that it publishes.
-func Spec(node *v1.Node) cluster.Spec {
-	n := devices.CountNode(node, nil, nil)
-	return specOf(&n, node)
-}
-
-// specOf describes a node by its allocatable CPU and memory and its GPUs. A
+// specOf describes a node by what is allocatable and by its GPUs, without shares. A
 // GPU with MIG devices that its product is not known to have takes nothing.
 func specOf(n *devices.Node, object *v1.Node) cluster.Spec {
 	spec := cluster.Spec{
 		Name:     n.Name,
 		CPUMilli: max(0, request.MilliAmount(object.Status.Allocatable.Cpu(), request.MostMilli)), MemoryBytes: max(0, request.Amount(object.Status.Allocatable.Memory(), request.MostBytes)),
-		SharesDo: request.SharesAccepted(object.Annotations),
+		SharesDo: request.SharesAccepted(object.Annotations), Pods: int32(min(max(object.Status.Allocatable.Pods().Value(), 0), math.MaxInt32)),
 	}
 	for _, g := range n.GPUs[:min(len(n.GPUs), 127)] {
 		p, known := gpu.Find(g.Product)
 		card := gpu.GPU{
-			Index: g.Index, UUID: g.UUID, Product: productOf(g.Product), MemoryBytes: g.MemoryBytes, NUMANode: -1,
+			Index: g.Index, UUID: g.UUID, Product: productOf(g.Product), MemoryBytes: g.MemoryBytes, Clique: g.Clique, NUMANode: g.NUMANode,
 			Healthy: g.Healthy, MIGEnabled: len(g.MIG) > 0,
 		}
 		for _, d := range g.MIG {

@@ -77,7 +77,7 @@ func (k *Keeper) saw(node *v1.Node) {
 		return
 	}
 	now := largest{from: from}
-	for _, g := range snapshot.Spec(node).GPUs {
+	for _, g := range snapshot.ReadNode(node).Spec.GPUs {
 		now.mib = max(now.mib, g.MemoryBytes>>20)
 		now.unknown = now.unknown || g.MemoryBytes == 0
 	}

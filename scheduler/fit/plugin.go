@@ -136,8 +136,8 @@ func (p *Plugin) Reserve(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod,
 	if n.Ledger == nil || !w.Devices || n.Fit(pod, w) == state.TooMany {
 		p.Cluster.Reserved(pod.UID)
 		if at != nil && !w.Devices { // the view sees its CPU at once
-			s.View.Leave(at, pod.UID)
-			s.View.Enter(at, pod.UID, pod, nil, nil)
+			s.View.Leave(&at.Node, pod.UID)
+			s.View.Enter(&at.Node, pod.UID, pod, nil, nil)
 			at.Version = -1
 		}
 		return nil
@@ -149,8 +149,8 @@ func (p *Plugin) Reserve(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod,
 	c.Warning = request.SeveralShares(pod, info.Node(), c.Named)
 	p.Cluster.Assume(c)
 	if at != nil {
-		s.View.Leave(at, pod.UID)
-		s.View.Enter(at, pod.UID, pod, c.Devices, nil)
+		s.View.Leave(&at.Node, pod.UID)
+		s.View.Enter(&at.Node, pod.UID, pod, c.Devices, nil)
 		at.Version = -1 // counted anew, also where the pod leaves before its NodeInfo shows it
 	}
 	return nil

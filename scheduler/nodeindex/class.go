@@ -1,8 +1,6 @@
 package nodeindex
 
 import (
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -10,7 +8,6 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
-	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -175,20 +172,4 @@ func (w *View) rejudge(at *node) {
 		}
 		w.Snapshot.SetVerdict(c.number, at.Index, now)
 	}
-}
-
-// odd says whether a node offers its GPUs in a way that package placement has no
-// words for: MIG devices as nvidia.com/gpu, whole GPUs in MIG mode, shares of MIG
-// devices, or shares of some GPUs beside others that are whole. Pods are tried on
-// such nodes one by one.
-func odd(gpus []gpu.GPU, s gpu.Sharing) bool {
-	if len(s.Devices) > 0 {
-		return true
-	}
-	for name, replicas := range s.Replicas {
-		if name != api.ResourceGPU && replicas > 1 {
-			return true
-		}
-	}
-	return s.MIGStrategy != gpu.MIGMixed && slices.ContainsFunc(gpus, func(g gpu.GPU) bool { return g.MIGEnabled })
 }

@@ -116,7 +116,7 @@ func (pl *Planner) Hold(pod *v1.Pod, at cluster.Placement, why string) error {
 	d, s := pl.P.Cluster, pl.W.Nodes[at.Node]
 	h := &state.Hold{Pod: pod, Node: s.Object.Name, Request: at.Request, Parts: request.Parts(pod), At: at.Devices, Why: why}
 	if len(h.Parts) > 0 && !s.Foreign {
-		devices, ok := pl.W.namesOf(s, at.Devices)
+		devices, ok := pl.W.Named(&s.Node, at.Devices)
 		if ok {
 			h.Named, ok = state.NameDevices(h.Parts, devices)
 		}

@@ -1,8 +1,6 @@
 package nodeindex
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,10 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/cluster"
-	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
-	"berth.dev/berth/core/sharing"
-	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/snapshot"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -35,22 +31,15 @@ type index struct {
 // View is all nodes as package placement wants them, in the order of their
 // names, so that equal clusters give equal decisions.
 type View struct {
-	Snapshot *cluster.Snapshot
-	Policy   *placement.Berth
-	Index    *placement.Index
-	Nodes    []*node // by position in snapshot
-	ByName   map[string]*node
-	listed   []*node // in the order of the scheduler's list
-	Classes  classes
-	images   map[string]int // by name: nodes that have the image
-	swept    time.Time
-}
-
-// Occupant is one pod that holds devices of a node, or that they are held for.
-type Occupant struct {
-	Pod       *v1.Pod
-	Placement cluster.Placement // may be released from the Snapshot, inside a Mark
-	held      bool              // not there yet: a hold
+	snapshot.Builder
+	Policy  *placement.Berth
+	Index   *placement.Index
+	Nodes   []*node // by position in snapshot
+	ByName  map[string]*node
+	listed  []*node // in the order of the scheduler's list
+	Classes classes
+	images  map[string]int // by name: nodes that have the image
+	swept   time.Time
 }
 
 // newView makes the view of nodes, with nothing held. What old has learned and
@@ -65,13 +54,13 @@ func newView(nodes []fwk.NodeInfo, old *View) (*View, error) {
 		w.countImages(n, 1)
 	}
 	slices.SortFunc(w.Nodes, func(a, b *node) int { return strings.Compare(a.Object.Name, b.Object.Name) })
-	specs := make([]cluster.Spec, len(w.Nodes))
+	read := make([]*snapshot.Node, len(w.Nodes))
 	for i, at := range w.Nodes {
-		at.Index, specs[i] = i, at.Spec
+		read[i] = &at.Node
 	}
 	var err error
-	if w.Snapshot, err = cluster.New(specs); err != nil {
-		return nil, fmt.Errorf("look at the nodes: %w", err)
+	if w.Builder, err = snapshot.NewBuilder(read); err != nil {
+		return nil, err
 	}
 	w.Policy = placement.NewBerth(placement.Setup{Cluster: w.Snapshot}, placement.DefaultParams())
 	if old != nil {
@@ -82,12 +71,12 @@ func newView(nodes []fwk.NodeInfo, old *View) (*View, error) {
 	return w, nil
 }
 
-// newNodeLike is newSite, which it spares where old has read the same.
+// newNodeLike is newNode, which it spares where old has read the same.
 func newNodeLike(n *v1.Node, old *View) *node {
 	if old != nil {
-		if was := old.ByName[n.Name]; was != nil && was.same(n) {
+		if was := old.ByName[n.Name]; was != nil && was.Offers(n) {
 			at := *was
-			at.Object, at.Generation, at.Held, at.From = n, -1, map[types.UID]*Occupant{}, nil
+			at.Object, at.Generation, at.Held, at.From = n, -1, map[types.UID]*snapshot.Occupant{}, nil
 			return &at
 		}
 	}
@@ -182,20 +171,15 @@ func (w *View) lists(all []fwk.NodeInfo) bool {
 // refresh brings one node to what info shows. It says no where the node has
 // become another, so that the view must be made again.
 func (w *View) refresh(log klog.Logger, d *state.State, at *node, info fwk.NodeInfo) bool {
-	same := at.same(info.Node())
+	was, same := at.Object, at.Offers(info.Node())
 	if !same {
-		next := newNode(info.Node())
-		for uid := range at.Held {
-			w.Leave(at, uid)
-		}
-		w.Snapshot.SetBase(at.Index, 0, 0, 0)
-		if w.Snapshot.Replace(at.Index, &next.Spec) != nil {
+		if !w.Replace(&at.Node, info.Node()) {
 			return false
 		}
-		at.Spec, at.Foreign, at.Odd, at.mig, at.From = next.Spec, next.Foreign, next.Odd, next.mig, nil
+		at.From = nil
 	}
 	if !same || !at.judgedSame(info.Node()) {
-		w.countImages(at.Object, -1)
+		w.countImages(was, -1)
 		w.countImages(info.Node(), 1)
 		at.Object = info.Node()
 		w.rejudge(at)
@@ -210,7 +194,7 @@ func (w *View) refresh(log klog.Logger, d *state.State, at *node, info fwk.NodeI
 	}
 	cpu, memory, pods := info.GetRequested().GetMilliCPU(), info.GetRequested().GetMemory(), len(info.GetPods())
 	for _, o := range at.Held {
-		if !o.held {
+		if !o.Hold {
 			cpu, memory, pods = cpu-o.Placement.Request.CPUMilli, memory-o.Placement.Request.MemoryBytes, pods-1
 		}
 	}
@@ -222,112 +206,27 @@ func (w *View) refresh(log klog.Logger, d *state.State, at *node, info fwk.NodeI
 func (w *View) occupy(at *node, n *state.Ledger, info fwk.NodeInfo) {
 	w.Snapshot.SetBase(at.Index, 0, 0, 0)
 	for uid, o := range at.Held {
-		if c := n.Pods[uid]; at.From != n || c == nil || len(c.Devices) != len(o.Placement.Devices) || o.held {
-			w.Leave(at, uid)
+		if c := n.Pods[uid]; at.From != n || c == nil || len(c.Devices) != len(o.Placement.Devices) || o.Hold {
+			w.Leave(&at.Node, uid)
 		}
 	}
 	if n.Ledger == nil && at.Foreign {
-		w.occupyForeign(at, foreignUnits(info))
+		w.EnterUnits(&at.Node, foreignUnits(info))
 	}
 	for uid, c := range n.Pods {
 		if len(c.Devices) > 0 && at.Held[uid] == nil { // new, or not all could be counted before
-			w.Enter(at, uid, c.Pod, c.Devices, nil)
+			w.Enter(&at.Node, uid, c.Pod, c.Devices, nil)
 		}
 	}
 	for _, r := range n.Holds {
 		switch {
 		case n.Ledger == nil:
-			w.assume(at, r.Pod.UID, &Occupant{Pod: r.Pod, held: true, Placement: cluster.Placement{Node: at.Index, Request: r.Request, Devices: r.At}})
+			w.Assume(&at.Node, r.Pod.UID, &snapshot.Occupant{Pod: r.Pod, Hold: true, Placement: cluster.Placement{Node: at.Index, Request: r.Request, Devices: r.At}})
 		case r.Doubt:
-			w.Enter(at, types.UID(r.Owner(0)), r.Pod, r.Devices, &r.Request)
+			w.Enter(&at.Node, types.UID(r.Owner(0)), r.Pod, r.Devices, &r.Request)
 		default:
-			w.Enter(at, r.Pod.UID, r.Pod, r.Devices, &r.Request)
+			w.Enter(&at.Node, r.Pod.UID, r.Pod, r.Devices, &r.Request)
 		}
-	}
-}
-
-// Enter counts devices as held by a pod, or for it where r is its request, under
-// a key of its own.
-func (w *View) Enter(at *node, key types.UID, pod *v1.Pod, devices []sharing.Device, r *cluster.Request) {
-	o := &Occupant{Pod: pod, held: r != nil}
-	p := &o.Placement
-	if p.Node = at.Index; r != nil {
-		p.Request = *r
-	} else {
-		p.Request = request.Demand(pod, gpu.Sharing{})
-	}
-	for i := range devices {
-		if d, ok := w.deviceOf(at, &devices[i]); ok {
-			p.Devices = append(p.Devices, d)
-		}
-	}
-	slices.SortFunc(p.Devices, func(a, b cluster.Device) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Start, b.Start)) })
-	w.assume(at, key, o)
-}
-
-// assume counts o on a node, as far as there is room: of CPU and memory what is
-// free, and of devices those on GPUs that are healthy. Nobody gets the others.
-func (w *View) assume(at *node, key types.UID, o *Occupant) {
-	p := &o.Placement
-	n := w.Snapshot.Node(at.Index)
-	p.Request.CPUMilli, p.Request.MemoryBytes = min(p.Request.CPUMilli, n.FreeCPUMilli), min(p.Request.MemoryBytes, n.FreeMemoryBytes)
-	p.Request.Class = 0
-	for {
-		p.Request.GPUs = int32(len(p.Devices))
-		if w.Snapshot.Assume(p) == nil {
-			at.Held[key] = o
-			return
-		}
-		if len(p.Devices) == 0 {
-			return
-		}
-		p.Devices = w.possible(at, p.Devices)
-	}
-}
-
-// possible is devices without the first that cannot be taken, or without the
-// last.
-func (w *View) possible(at *node, devices []cluster.Device) []cluster.Device {
-	for i := range devices {
-		one := cluster.Placement{Node: at.Index, Request: cluster.Request{GPUs: 1}, Devices: devices[i : i+1]}
-		m := w.Snapshot.Mark()
-		err := w.Snapshot.Assume(&one)
-		w.Snapshot.RollBack(m)
-		if err != nil {
-			return slices.Delete(slices.Clone(devices), i, i+1)
-		}
-	}
-	return devices[:len(devices)-1]
-}
-
-// Leave gives back what a pod holds on a node.
-func (w *View) Leave(at *node, uid types.UID) {
-	if o := at.Held[uid]; o != nil {
-		delete(at.Held, uid)
-		if err := w.Snapshot.Release(&o.Placement); err != nil {
-			panic("scheduler/devices: what was assumed cannot be released: " + err.Error())
-		}
-	}
-}
-
-// occupyForeign counts units of a node whose devices nobody knows one by one on
-// its GPUs, in order.
-func (w *View) occupyForeign(at *node, units int64) {
-	o := &Occupant{}
-	o.Placement.Node = at.Index
-	shares := int64(w.Snapshot.Node(at.Index).Shares)
-	for j, c := range w.Snapshot.Cards(at.Index) {
-		if n := min(units, shares); n > 0 && w.Snapshot.GPUs(at.Index)[j].Healthy {
-			units -= n
-			milli := int32(min(cluster.Whole, n*(cluster.Whole/shares)))
-			if n == shares {
-				milli = cluster.Whole
-			}
-			o.Placement.Devices = append(o.Placement.Devices, cluster.Device{GPU: int32(j), MilliGPU: milli, MemoryBytes: cluster.ShareBytes(milli, c.MemoryBytes)})
-		}
-	}
-	if len(o.Placement.Devices) > 0 {
-		w.assume(at, "", o)
 	}
 }
 

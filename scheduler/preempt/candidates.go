@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/snapshot"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
 )
@@ -135,7 +136,7 @@ func (x *Preemption) read(pl *nodeindex.Planner, i int) {
 		pod := pi.GetPod()
 		o := at.Held[pod.UID]
 		if o == nil {
-			o = &nodeindex.Occupant{Pod: pod, Placement: cluster.Placement{Node: i, Request: bare(pod)}}
+			o = &snapshot.Occupant{Pod: pod, Placement: cluster.Placement{Node: i, Request: bare(pod)}}
 			if at.Foreign {
 				counted = countUnnamed(x.preemptions.nodeCache.snapshot, o, counted)
 			}
@@ -145,7 +146,7 @@ func (x *Preemption) read(pl *nodeindex.Planner, i int) {
 }
 
 // enter adds a holder to node i of the nodeCache.
-func (x *Preemption) enter(i int, o *nodeindex.Occupant, fixed bool) {
+func (x *Preemption) enter(i int, o *snapshot.Occupant, fixed bool) {
 	v := &x.preemptions.nodeCache
 	h := preemption.Holder{
 		Placement: o.Placement, Priority: priorityOf(o.Pod), Leaving: o.Pod.DeletionTimestamp != nil, Fixed: fixed, Budgets: x.budgets.Of(o.Pod),
@@ -188,7 +189,7 @@ func (x *Preemption) promises(pl *nodeindex.Planner, s *candidates, own []*v1.Po
 
 // countUnnamed counts a pod on the GPUs of a node that does not publish its devices:
 // from is how many units of them are counted already. It returns how many are then.
-func countUnnamed(s *cluster.Snapshot, o *nodeindex.Occupant, from int64) int64 {
+func countUnnamed(s *cluster.Snapshot, o *snapshot.Occupant, from int64) int64 {
 	want := request.Of(o.Pod)
 	i, shares := o.Placement.Node, int64(s.Node(o.Placement.Node).Shares)
 	for left := want[api.ResourceGPU] + want[api.ResourceGPUShared]; left > 0 && from/shares < int64(len(s.Cards(i))); {

@@ -85,7 +85,7 @@ func newLedger(info fwk.NodeInfo, pods []devices.Bound, holds []*Hold, old *Ledg
 	if old != nil {
 		n.Version = old.Version + 1
 	}
-	if old != nil && old.Err == nil && SameDevices(n.object, old.object) {
+	if old != nil && old.Err == nil && devices.SameAnnotations(n.object, old.object) {
 		n.gpus, n.sharing = old.gpus, old.sharing
 	} else {
 		n.gpus, n.sharing, n.Err = devices.GPUs(n.object)
@@ -111,12 +111,6 @@ func newLedger(info fwk.NodeInfo, pods []devices.Bound, holds []*Hold, old *Ledg
 	}
 	n.take(holds)
 	return n
-}
-
-// SameDevices says whether two versions of a node offer the same devices.
-func SameDevices(a, b *v1.Node) bool {
-	return a == b || a.Annotations[api.AnnotationInventory] == b.Annotations[api.AnnotationInventory] &&
-		a.Annotations[api.AnnotationPluginConfig] == b.Annotations[api.AnnotationPluginConfig]
 }
 
 // count counts a pod whose devices its note names, with mu held, and says

@@ -101,7 +101,7 @@ func (d *State) Node(log klog.Logger, info fwk.NodeInfo) *Ledger {
 func (d *State) follow(n *Ledger, info fwk.NodeInfo) bool {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
-	if n.Err != nil || !n.exact || !SameDevices(n.object, info.Node()) {
+	if n.Err != nil || !n.exact || !devices.SameAnnotations(n.object, info.Node()) {
 		return false
 	}
 	name := n.object.Name
