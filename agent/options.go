@@ -63,7 +63,7 @@ type Options struct {
 
 	Listen            string // of the metrics, as access.Options.Address; "" is none
 	WebConfig         string // file of who may read them, as access.Options.WebConfig; "" is none
-	CertFile, KeyFile string // of their certificate; "" is one that is made at the start
+	CertFile, KeyFile string // of their certificate; "" is a new self-signed certificate
 
 	MetricsFile string             // CSV of metrics in dcgm-exporter's format; "" is its default set
 	PodLabels   exporter.PodLabels // which labels of pods the series of their devices carry

@@ -22,7 +22,7 @@ type ControllerOptions struct {
 	NotebookSettings
 	LeaseOptions
 	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
-	CertFile, KeyFile string // for MetricsAddr; "" is a certificate made at the start
+	CertFile, KeyFile string // for MetricsAddr; "" is a new self-signed certificate
 	// PrintDefinitions writes the definitions of Berth's kinds to stdout, and no more.
 	PrintDefinitions bool
 }

@@ -30,7 +30,7 @@ type SchedulerOptions struct {
 	NodePolicy
 	LeaseOptions
 	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
-	CertFile, KeyFile string // for MetricsAddr; "" is a certificate made at the start
+	CertFile, KeyFile string // for MetricsAddr; "" is a new self-signed certificate
 	Policies          bool   // apply the admission policies
 	User              string // user that they let commit devices; "" is this process's own
 	TakeOver          bool   // also where they name another user

@@ -22,7 +22,6 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/kube/request"
 	policies "berth.dev/berth/scheduler/admission"
-	"berth.dev/berth/scheduler/server"
 )
 
 // guardName is the admission plugin's name to the API server.
@@ -39,7 +38,7 @@ type guard struct {
 	scheduler string
 	// tolerate adds to new pods that request GPUs a toleration of the GPU taint.
 	tolerate bool
-	keeper   *policies.Keeper
+	largest  *policies.LargestGPU
 }
 
 var (
@@ -48,7 +47,7 @@ var (
 )
 
 func newGuard(scheduler string, tolerate bool) *guard {
-	return &guard{admission.NewHandler(admission.Create, admission.Update), scheduler, tolerate, policies.NewKeeper()}
+	return &guard{admission.NewHandler(admission.Create, admission.Update), scheduler, tolerate, policies.NewLargestGPU()}
 }
 
 // register makes the plugin one of the API server's, the last in the order.
@@ -96,7 +95,7 @@ func (g *guard) explain(ctx context.Context, a admission.Attributes, pod *core.P
 	}
 	err := request.Check(&out)
 	if err == nil {
-		err = request.CheckLimit(&out, g.keeper.Largest())
+		err = request.CheckLimit(&out, g.largest.MiB())
 	}
 	if err == nil {
 		for _, text := range request.Warnings(&out) {
@@ -174,7 +173,7 @@ func anyResource(pod *core.Pod, yes func(name string) bool) bool {
 
 // follow informs the guard of nodes, by the scheduler's informer.
 func (g *guard) follow(nodes cache.SharedInformer) error {
-	_, err := nodes.AddEventHandler(g.keeper.Handler())
+	_, err := nodes.AddEventHandler(g.largest.Handler())
 	return err
 }
 
@@ -184,11 +183,11 @@ func (g *guard) follow(nodes cache.SharedInformer) error {
 // back they are bound: what was committed stays as it is.
 func (p *plane) guardDevices(ctx context.Context, client kubernetes.Interface) error {
 	if p.state.Scheduler == SchedulerBerth {
-		return server.NoteGuard(ctx, client, schedulerUser)
+		return policies.ApplyUnbound(ctx, client, schedulerUser)
 	}
-	user, err := server.GuardedFor(ctx, client)
+	user, err := policies.Owner(ctx, client)
 	if err != nil || user != schedulerUser {
 		return err
 	}
-	return server.Guard(ctx, client, user, false)
+	return policies.Apply(ctx, client, user, false)
 }

@@ -75,7 +75,7 @@ func TestTheGuard(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGuard("s", false)
-			g.keeper.Handler().OnAdd(node, true)
+			g.largest.Handler().OnAdd(node, true)
 			err := g.Validate(t.Context(), tt.request, nil)
 			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)

@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -48,17 +47,13 @@ func (s modeState) why(setting string) string {
 	return ""
 }
 
-// newModeWatcher adds a watcher of the mode of kind to a manager.
-func newModeWatcher(mgr manager.Manager, cfg *rest.Config, kind Kind, lease *Lease) (*modeWatcher, error) {
+// newModeWatcher adds a watcher of the mode of kind to a manager. c writes the record.
+func newModeWatcher(mgr manager.Manager, c kubernetes.Interface, kind Kind, lease *Lease) (*modeWatcher, error) {
 	w := &modeWatcher{
-		kind: kind, reader: mgr.GetCache(), events: mgr.GetEventRecorder(Name),
+		kind: kind, reader: mgr.GetCache(), client: c, events: mgr.GetEventRecorder(Name),
 		look: make(chan struct{}, 1), changed: make(chan event.GenericEvent, 1),
 	}
 	w.in.Namespace, w.in.Name = recordIn(lease)
-	var err error
-	if w.client, err = kubernetes.NewForConfigAndClient(cfg, mgr.GetHTTPClient()); err != nil {
-		return nil, err
-	}
 	deployments, err := mgr.GetCache().GetInformer(context.Background(), &appsv1.Deployment{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, err

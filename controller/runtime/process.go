@@ -145,17 +145,11 @@ func checkRights(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("read the user name of this process from %s: %w", cfg.Host, err)
 	}
-	missing, err := rights.Missing(ctx, client, "", Rules(o.Kinds...))
-	if err != nil {
-		return err
-	}
 	namespace, name := recordIn(o.Lease)
-	more, err := rights.Missing(ctx, client, namespace, OwnRules(name))
+	err = rights.Require(ctx, client, user, "deploy/controller.yaml",
+		rights.Need{Rules: Rules(o.Kinds...)}, rights.Need{Namespace: namespace, Rules: OwnRules(name)})
 	if err != nil {
 		return err
-	}
-	if missing = append(missing, more...); len(missing) > 0 {
-		return errors.New(user + " cannot " + join(missing) + "; grant it the roles in deploy/controller.yaml")
 	}
 	klog.InfoS("Running controllers", "server", cfg.Host, "user", user)
 	return nil
@@ -194,8 +188,12 @@ func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the controllers: %w", err)
 	}
+	writer, err := kubernetes.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("set up the controllers: %w", err)
+	}
 	for _, k := range o.Kinds {
-		w, err := newModeWatcher(mgr, cfg, k, o.Lease)
+		w, err := newModeWatcher(mgr, writer, k, o.Lease)
 		if err != nil {
 			return nil, fmt.Errorf("set up the controllers: %w", err)
 		}

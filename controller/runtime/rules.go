@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"strings"
-
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"berth.dev/berth/controller/crd"
@@ -50,6 +48,3 @@ func OwnRules(name string) []rbacv1.PolicyRule {
 		rights.Named(rights.Rule("", "configmaps", "create", "patch"), name),
 	}
 }
-
-// join returns a list for messages.
-func join(list []string) string { return strings.Join(list, ", ") }

@@ -59,6 +59,29 @@ func Missing(ctx context.Context, client kubernetes.Interface, namespace string,
 	return slices.DeleteFunc(missing, func(s string) bool { return s == "" }), nil
 }
 
+// Need is rules in a namespace or, with "", in the whole cluster.
+type Need struct {
+	Namespace string
+	Rules     []rbacv1.PolicyRule
+}
+
+// Require returns an error that names the rights of needs that user, the identity of
+// this process, does not have. roles is the file whose roles grant them.
+func Require(ctx context.Context, client kubernetes.Interface, user, roles string, needs ...Need) error {
+	var missing []string
+	for _, n := range needs {
+		more, err := Missing(ctx, client, n.Namespace, n.Rules)
+		if err != nil {
+			return err
+		}
+		missing = append(missing, more...)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return errors.New(user + " cannot " + strings.Join(missing, ", ") + "; grant it the roles in " + roles)
+}
+
 // questions are what rules allow, one by one.
 func questions(namespace string, rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	var asked []authorizationv1.ResourceAttributes

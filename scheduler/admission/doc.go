@@ -1,8 +1,8 @@
 // Package admission makes the ValidatingAdmissionPolicies that Berth's scheduler
-// needs in a cluster, and keeps the figures that they read. It builds objects and
-// decides nothing: what is wrong with a request is said by package kube/request, and the
-// expressions here say the same, which a test holds them to. It is no webhook.
+// needs in a cluster, applies them, and tracks the figures that they read. It
+// decides nothing: package kube/request finds what is wrong with a request, and the
+// expressions here find the same, as a test checks. It is not a webhook.
 //
 // Where Berth runs the API server itself (`berth up`), a plugin in that process
-// does the same for a fraction of the price: see package controlplane.
+// does the same at a fraction of the cost: see package controlplane.
 package admission

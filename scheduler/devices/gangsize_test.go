@@ -109,7 +109,7 @@ func TestPodGroupsSayHowManyPodsAGangHas(t *testing.T) {
 		r.add(pods[:2]...)
 		expect(0, object+"which this cluster does not serve: install it")
 		g.answers(http.StatusForbidden)
-		expect(0, object+"which the scheduler may not read: give it the roles")
+		expect(0, object+"which the scheduler cannot read: grant it the roles")
 		g.answers(0)
 		expect(0, object+"and there is none: create it")
 		g.set("crew", 3)

@@ -107,7 +107,7 @@ func (s *sizes) watch(kind request.GangKind) {
 		case apierrors.IsNotFound(err):
 			s.say(kind, "which this cluster does not serve: install it, or use the annotations berth.dev/gang and berth.dev/gang-min-count")
 		case apierrors.IsForbidden(err):
-			s.say(kind, "which the scheduler may not read: give it the roles of deploy/scheduler.yaml")
+			s.say(kind, "which the scheduler cannot read: grant it the roles in deploy/scheduler.yaml")
 		default:
 			s.say(kind, "which cannot be read now")
 		}

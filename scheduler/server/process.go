@@ -33,15 +33,15 @@ var ErrLostLease = errors.New("the lease was lost; another scheduler may lead no
 
 // process is one run of a scheduler.
 type process struct {
-	cc     *schedulerconfig.CompletedConfig
-	sched  *scheduler.Scheduler
-	gate   *gate
-	list   lister
-	synced chan struct{}         // closed when the scheduler has seen every object that was there
-	failed chan error            // why it cannot lead
-	stuck  func(context.Context) // acts on pods that hold GPUs and cannot run
-	keeper *admission.Keeper     // of the policies that explain requests; nil leaves them alone
-	reads  *lists                // what the informers are answered
+	cc      *schedulerconfig.CompletedConfig
+	sched   *scheduler.Scheduler
+	gate    *gate
+	list    lister
+	synced  chan struct{}         // closed when the scheduler has seen every object that was there
+	failed  chan error            // why it cannot lead
+	stuck   func(context.Context) // acts on pods that hold GPUs and cannot run
+	largest *admission.LargestGPU // for the policies that explain requests; nil leaves them unchanged
+	reads   *lists                // what the informers are answered
 	// guard applies the policies that guard devices. It is called before anything is
 	// bound, and once all there is has been seen: a scheduler that is refused has
 	// changed nothing.
@@ -66,8 +66,8 @@ func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *
 		return nil, err
 	}
 	if explain {
-		p.keeper = admission.NewKeeper()
-		if _, err := cc.InformerFactory.Core().V1().Nodes().Informer().AddEventHandler(p.keeper.Handler()); err != nil {
+		p.largest = admission.NewLargestGPU()
+		if _, err := cc.InformerFactory.Core().V1().Nodes().Informer().AddEventHandler(p.largest.Handler()); err != nil {
 			return nil, fmt.Errorf("watch nodes: %w", err)
 		}
 	}
@@ -219,9 +219,9 @@ func (p *process) lead(led, work context.Context, fresh func() bool) {
 
 // schedule schedules, and keeps what goes with it, until work ends.
 func (p *process) schedule(work context.Context) {
-	if p.keeper != nil {
-		go p.keeper.Run(work, func(ctx context.Context, largestMiB int64) error {
-			return explainRequests(ctx, p.cc.Client, largestMiB)
+	if p.largest != nil {
+		go p.largest.Run(work, func(ctx context.Context, largestMiB int64) error {
+			return admission.ApplyRequests(ctx, p.cc.Client, largestMiB)
 		}, func(err error) { klog.ErrorS(err, "Requests for GPUs are not explained at admission") })
 	}
 	go p.stuck(work)

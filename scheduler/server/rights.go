@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/kubernetes"
@@ -53,9 +51,9 @@ func Rules() []rbacv1.PolicyRule {
 }
 
 // PolicyRules is what the scheduler needs to apply its admission policies itself.
-// Without them somebody who may must apply them. The API knows no name when an
-// object is created, and no admission policy judges admission policies, so create
-// cannot be given for these names alone. A binding that is there is left as it is.
+// Without these rights an administrator must apply them. The API cannot limit create
+// to some names, and admission policies do not apply to admission policies. An
+// existing binding is left unchanged.
 func PolicyRules() []rbacv1.PolicyRule {
 	const group = "admissionregistration.k8s.io"
 	return []rbacv1.PolicyRule{
@@ -79,22 +77,12 @@ func LeaseRules(name string) []rbacv1.PolicyRule {
 	}
 }
 
-// checkRights refuses to start without a right that the scheduler needs: its
-// watches would wait for ever, and say so only in the log.
+// checkRights returns an error that names the missing rights. Without them watches
+// would wait forever and report it only in the log.
 func checkRights(ctx context.Context, client kubernetes.Interface, user string, lease *Lease) error {
-	missing, err := rights.Missing(ctx, client, "", Rules())
-	if err != nil {
-		return err
-	}
+	needs := []rights.Need{{Rules: Rules()}}
 	if lease != nil {
-		more, err := rights.Missing(ctx, client, lease.Namespace, LeaseRules(lease.Name))
-		if err != nil {
-			return err
-		}
-		missing = append(missing, more...)
+		needs = append(needs, rights.Need{Namespace: lease.Namespace, Rules: LeaseRules(lease.Name)})
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return errors.New(user + " may not " + strings.Join(missing, ", ") + "; give it the roles of deploy/scheduler.yaml")
+	return rights.Require(ctx, client, user, "deploy/scheduler.yaml", needs...)
 }

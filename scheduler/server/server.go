@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/internal/input"
 	"berth.dev/berth/internal/listen"
 	"berth.dev/berth/internal/rights"
+	"berth.dev/berth/scheduler/admission"
 	"berth.dev/berth/scheduler/stuck"
 )
 
@@ -31,7 +32,7 @@ type Options struct {
 	// authentication; "http://" before a loopback address is without both; "" is
 	// none.
 	MetricsAddr       string
-	CertFile, KeyFile string // for MetricsAddr; "" is a certificate of its own, made at the start
+	CertFile, KeyFile string // for MetricsAddr; "" is a new self-signed certificate
 	// Policies lets the scheduler apply its admission policies: those that explain
 	// requests, and the one that keeps committed devices to User; "" is whoever the
 	// API server takes this process for.
@@ -115,10 +116,10 @@ func (o *Options) guard(ctx context.Context, client kubernetes.Interface) error 
 	if !o.Policies {
 		return nil
 	}
-	err := Guard(ctx, client, o.User, o.TakeOver)
+	err := admission.Apply(ctx, client, o.User, o.TakeOver)
 	if apierrors.IsForbidden(err) {
-		klog.ErrorS(err, "Admission policies could not be applied, so that whoever may create pods may claim devices: "+
-			"give the scheduler the ClusterRole berth-scheduler-policies of deploy/scheduler.yaml")
+		klog.ErrorS(err, "Admission policies could not be applied, so anyone who can create pods can claim devices: "+
+			"grant the scheduler the ClusterRole berth-scheduler-policies in deploy/scheduler.yaml")
 		return nil
 	}
 	return err

@@ -12,33 +12,33 @@ import (
 	"berth.dev/berth/kube/snapshot"
 )
 
-// Keeper knows the largest GPU of a cluster, from the nodes that it is told of.
+// LargestGPU tracks the memory of the largest GPU of a cluster, by its nodes.
 // Its methods may be called at the same time.
-type Keeper struct {
+type LargestGPU struct {
 	mu      sync.Mutex
-	nodes   map[string]largest
-	changed chan struct{} // has one entry if Largest may have changed
+	nodes   map[string]nodeLargest
+	changed chan struct{} // has one entry if MiB may have changed
 }
 
-// largest is the largest GPU of one node, in MiB, and what it was read from.
-type largest struct {
+// nodeLargest is the largest GPU of one node, in MiB, and what it was read from.
+type nodeLargest struct {
 	from    [3]string
 	mib     int64
 	unknown bool // it has a GPU of which the memory is not known
 }
 
-// NewKeeper makes a Keeper that knows of no node.
-func NewKeeper() *Keeper {
-	return &Keeper{nodes: map[string]largest{}, changed: make(chan struct{}, 1)}
+// NewLargestGPU returns a LargestGPU of no nodes.
+func NewLargestGPU() *LargestGPU {
+	return &LargestGPU{nodes: map[string]nodeLargest{}, changed: make(chan struct{}, 1)}
 }
 
-// Largest is the memory of the largest GPU in MiB, and 0 where there is none, or
+// MiB is the memory of the largest GPU in MiB, and 0 where there is none, or
 // one of which the memory is not known.
-func (k *Keeper) Largest() int64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (l *LargestGPU) MiB() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	most := int64(0)
-	for _, n := range k.nodes {
+	for _, n := range l.nodes {
 		if n.unknown {
 			return 0
 		}
@@ -47,49 +47,49 @@ func (k *Keeper) Largest() int64 {
 	return most
 }
 
-// Handler tells the Keeper of nodes, as an informer of them.
-func (k *Keeper) Handler() cache.ResourceEventHandler {
+// Handler is for an informer of nodes.
+func (l *LargestGPU) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { k.saw(obj.(*v1.Node)) },
-		UpdateFunc: func(_, obj any) { k.saw(obj.(*v1.Node)) },
+		AddFunc:    func(obj any) { l.saw(obj.(*v1.Node)) },
+		UpdateFunc: func(_, obj any) { l.saw(obj.(*v1.Node)) },
 		DeleteFunc: func(obj any) {
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
 			}
 			if node, ok := obj.(*v1.Node); ok {
-				k.mu.Lock()
-				delete(k.nodes, node.Name)
-				k.mu.Unlock()
-				k.note()
+				l.mu.Lock()
+				delete(l.nodes, node.Name)
+				l.mu.Unlock()
+				l.note()
 			}
 		},
 	}
 }
 
 // saw reads a node, if what says its GPUs has changed.
-func (k *Keeper) saw(node *v1.Node) {
+func (l *LargestGPU) saw(node *v1.Node) {
 	gpus := node.Status.Capacity[api.ResourceGPU]
 	from := [3]string{node.Annotations[api.AnnotationInventory], node.Labels[api.LabelMemory] + " " + node.Labels[api.LabelProduct], gpus.String()}
-	k.mu.Lock()
-	was, known := k.nodes[node.Name]
-	k.mu.Unlock()
+	l.mu.Lock()
+	was, known := l.nodes[node.Name]
+	l.mu.Unlock()
 	if known && was.from == from {
 		return
 	}
-	now := largest{from: from}
+	now := nodeLargest{from: from}
 	for _, g := range snapshot.ReadNode(node).Spec.GPUs {
 		now.mib = max(now.mib, g.MemoryBytes>>20)
 		now.unknown = now.unknown || g.MemoryBytes == 0
 	}
-	k.mu.Lock()
-	k.nodes[node.Name] = now
-	k.mu.Unlock()
-	k.note()
+	l.mu.Lock()
+	l.nodes[node.Name] = now
+	l.mu.Unlock()
+	l.note()
 }
 
-func (k *Keeper) note() {
+func (l *LargestGPU) note() {
 	select {
-	case k.changed <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
@@ -97,7 +97,7 @@ func (k *Keeper) note() {
 // Run tells the largest GPU to apply whenever it changes, until ctx ends. One that
 // fails is reported to failed, and tried again with the next change or after a
 // minute.
-func (k *Keeper) Run(ctx context.Context, apply func(ctx context.Context, largestMiB int64) error, failed func(error)) {
+func (l *LargestGPU) Run(ctx context.Context, apply func(ctx context.Context, largestMiB int64) error, failed func(error)) {
 	applied := int64(-1)
 	again := time.NewTicker(time.Minute)
 	defer again.Stop()
@@ -105,10 +105,10 @@ func (k *Keeper) Run(ctx context.Context, apply func(ctx context.Context, larges
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.changed:
+		case <-l.changed:
 		case <-again.C:
 		}
-		now := k.Largest()
+		now := l.MiB()
 		if now == applied {
 			continue
 		}

@@ -1,19 +1,14 @@
-package server
+package admission_test
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/scheduler/admission"
@@ -32,7 +27,7 @@ func owner(t *testing.T, client kubernetes.Interface) string {
 	return p.Annotations[api.AnnotationScheduler]
 }
 
-func TestGuardKeepsDevicesToOneScheduler(t *testing.T) {
+func TestApplyKeepsDevicesToOneScheduler(t *testing.T) {
 	client := fake.NewClientset()
 	steps := []struct {
 		name, user string
@@ -47,8 +42,8 @@ func TestGuardKeepsDevicesToOneScheduler(t *testing.T) {
 		{"then the first is refused", "a", false, true, "b"},
 	}
 	for _, step := range steps {
-		err := Guard(t.Context(), client, step.user, step.take)
-		if errors.Is(err, errOtherScheduler) != step.refused || err != nil && !step.refused {
+		err := admission.Apply(t.Context(), client, step.user, step.take)
+		if errors.Is(err, admission.ErrOtherScheduler) != step.refused || err != nil && !step.refused {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		if got := owner(t, client); got != step.owner {
@@ -60,10 +55,10 @@ func TestGuardKeepsDevicesToOneScheduler(t *testing.T) {
 	}
 }
 
-func TestGuardTakesAPolicyWithoutAName(t *testing.T) {
+func TestApplyTakesAPolicyWithoutAName(t *testing.T) {
 	policy, binding := admission.Devices("before")
 	client := fake.NewClientset(policy, binding)
-	if err := Guard(t.Context(), client, "now", false); err != nil {
+	if err := admission.Apply(t.Context(), client, "now", false); err != nil {
 		t.Fatal(err)
 	}
 	if got := owner(t, client); got != "now" {
@@ -71,9 +66,9 @@ func TestGuardTakesAPolicyWithoutAName(t *testing.T) {
 	}
 }
 
-func TestGuardRefusesNamesThatWouldEndTheExpression(t *testing.T) {
+func TestApplyRefusesNamesThatWouldEndTheExpression(t *testing.T) {
 	client := fake.NewClientset()
-	if err := Guard(t.Context(), client, "x' || true || '", false); err == nil {
+	if err := admission.Apply(t.Context(), client, "x' || true || '", false); err == nil {
 		t.Error("a name with a quote was put into the policy")
 	}
 	if n := len(client.Actions()); n != 0 {
@@ -84,7 +79,7 @@ func TestGuardRefusesNamesThatWouldEndTheExpression(t *testing.T) {
 func TestRequestsAreExplainedForTheLargestGPU(t *testing.T) {
 	client := fake.NewClientset()
 	for _, mib := range []int64{0, 40960, 81920, 81920} {
-		if err := explainRequests(t.Context(), client, mib); err != nil {
+		if err := admission.ApplyRequests(t.Context(), client, mib); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range admission.Policies(mib) {
@@ -97,40 +92,6 @@ func TestRequestsAreExplainedForTheLargestGPU(t *testing.T) {
 			}
 			if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(t.Context(), want.Binding.Name, metav1.GetOptions{}); err != nil {
 				t.Error(err)
-			}
-		}
-	}
-}
-
-func TestCheckRightsNamesWhatIsMissing(t *testing.T) {
-	client := fake.NewClientset()
-	client.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-		r := review.Spec.ResourceAttributes
-		no := r.Resource == "pods" && r.Subresource == "binding" || r.Resource == "leases" && r.Verb == "update"
-		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: !no}}, nil
-	})
-	lease := DefaultLease()
-	err := checkRights(t.Context(), client, "me", &lease)
-	want := "me may not create pods/binding, update leases.coordination.k8s.io berth-scheduler in kube-system; give it the roles of deploy/scheduler.yaml"
-	if err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
-	if err := checkRights(context.WithoutCancel(t.Context()), client, "me", nil); err == nil || strings.Contains(err.Error(), "leases") {
-		t.Errorf("a scheduler alone needs no lease: %v", err)
-	}
-}
-
-func TestRulesAreNotTwice(t *testing.T) {
-	var seen []string
-	for _, r := range Rules() {
-		for _, resource := range r.Resources {
-			for _, verb := range r.Verbs {
-				s := verb + " " + resource + "." + r.APIGroups[0]
-				if slices.Contains(seen, s) {
-					t.Errorf("%s is asked for twice", s)
-				}
-				seen = append(seen, s)
 			}
 		}
 	}

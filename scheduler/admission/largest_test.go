@@ -29,8 +29,8 @@ func node(name string, mib int64) *v1.Node {
 }
 
 func TestTheKeeperKnowsTheLargestGPU(t *testing.T) {
-	k := admission.NewKeeper()
-	h := k.Handler()
+	l := admission.NewLargestGPU()
+	h := l.Handler()
 	small, large := node("small", 15360), node("large", 81559)
 	for _, step := range []struct {
 		name string
@@ -45,15 +45,15 @@ func TestTheKeeperKnowsTheLargestGPU(t *testing.T) {
 		{"it is known now", func() { h.OnUpdate(nil, node("odd", 100)) }, 81559},
 		{"the larger one goes", func() { h.OnDelete(cache.DeletedFinalStateUnknown{Obj: large}) }, 15360},
 	} {
-		if step.do(); k.Largest() != step.want {
-			t.Errorf("%s: %d MiB, want %d", step.name, k.Largest(), step.want)
+		if step.do(); l.MiB() != step.want {
+			t.Errorf("%s: %d MiB, want %d", step.name, l.MiB(), step.want)
 		}
 	}
 }
 
 func TestTheKeeperTellsOfChangesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := admission.NewKeeper()
+		l := admission.NewLargestGPU()
 		ctx, stop := context.WithCancel(t.Context())
 		var told []int64
 		var fails atomic.Bool
@@ -61,7 +61,7 @@ func TestTheKeeperTellsOfChangesOnly(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			k.Run(ctx, func(_ context.Context, mib int64) error {
+			l.Run(ctx, func(_ context.Context, mib int64) error {
 				if fails.Load() {
 					return errors.New("refused")
 				}
@@ -69,7 +69,7 @@ func TestTheKeeperTellsOfChangesOnly(t *testing.T) {
 				return nil
 			}, func(error) { failed++ })
 		}()
-		h := k.Handler()
+		h := l.Handler()
 		see := func(n *v1.Node) {
 			h.OnUpdate(nil, n)
 			synctest.Wait()
