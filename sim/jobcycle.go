@@ -67,7 +67,7 @@ func (r *jobRun) find(p *jobPod) (bool, error) {
 // plan places the members of a task, and holds what they get.
 func (r *jobRun) plan(task *gang.Task) (nodes map[string]string, refusal *gang.Refusal, err error) {
 	s := r.index.Snapshot()
-	g := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Within: task.Gang.Within}
+	g := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Most: task.Most, Within: task.Gang.Within}
 	for _, node := range task.Near {
 		if i, ok := s.Find(node); ok {
 			g.Near = append(g.Near, i)
@@ -104,13 +104,13 @@ func (r *jobRun) alone(p *jobPod) (bool, error) {
 		if !tried {
 			r.index.Refuse(&p.ask)
 		}
-		r.calls = append(r.calls, r.lines.Join(p.ticket, key, host(r.index.Reasons(&p.ask)), r.now)...)
+		r.calls = append(r.calls, r.lines.Join(r.turn(p), key, host(r.index.Reasons(&p.ask)), r.now)...)
 		return false, nil
 	}
-	ahead, call := r.lines.First(p.ticket, key, r.now)
+	ahead, call := r.lines.First(r.turn(p), key, r.now)
 	r.calls = append(r.calls, call...)
 	if ahead != "" {
-		r.calls = append(r.calls, r.lines.Yield(p.ticket, key, r.now)...)
+		r.calls = append(r.calls, r.lines.Yield(r.turn(p), key, r.now)...)
 		return false, nil
 	}
 	at := placement.On(r.index, node, &p.ask)

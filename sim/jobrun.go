@@ -57,7 +57,7 @@ func (r *jobRun) arrive(j *Job) {
 		p.ticket = queue.Ticket{Age: queue.Age{Created: epoch.Add(j.At), UID: name}, Priority: j.Priority}
 		r.pods[name] = p
 		if p.gang {
-			p.member = gang.Pod{Age: p.ticket.Age, Name: name, Gang: gang.Spec{Key: j.Name, Name: j.Name, Within: j.Within, Least: j.Least}}
+			p.member = gang.Pod{Age: p.ticket.Age, Name: name, Priority: j.Priority, Milli: j.Request.TotalMilli(), Gang: gang.Spec{Key: j.Name, Name: j.Name, Within: j.Within, Least: j.Least}}
 			r.step(gang.Seen{Pod: p.member})
 		}
 		r.enqueue(p)
@@ -72,6 +72,8 @@ func (r *jobRun) step(e gang.Event) gang.Answer {
 	for _, rank := range do.Ranks {
 		if r.ranks[rank.UID] = rank; rank.Ends {
 			delete(r.ranks, rank.UID)
+		} else if p := r.pods[rank.UID]; p != nil {
+			r.lines.Rank(r.turn(p))
 		}
 	}
 	for _, name := range do.Permit {
@@ -79,6 +81,9 @@ func (r *jobRun) step(e gang.Event) gang.Answer {
 	}
 	for _, name := range do.Release {
 		r.release(r.pods[name])
+	}
+	for _, name := range do.Leave {
+		r.calls = append(r.calls, r.lines.Leave(name, r.now)...)
 	}
 	for _, back := range do.Return {
 		r.pods[back.UID].answer = back.Reason
@@ -135,7 +140,7 @@ func (r *jobRun) enqueue(p *jobPod) {
 func (r *jobRun) turn(p *jobPod) queue.Ticket {
 	t := p.ticket
 	if rank, ok := r.ranks[p.name]; ok {
-		t.Gang, t.Partial = rank.Oldest, rank.Partial
+		t.Gang, t.Partial, t.Over = rank.Oldest, rank.Partial, rank.Over
 	}
 	return t
 }
@@ -196,7 +201,7 @@ func (r *jobRun) lose(p *jobPod) {
 	r.step(gang.Unreserved{UID: p.name})
 	r.free(p)
 	r.back(p)
-	r.freed(&p.ask)
+	r.freed(p)
 }
 
 // end takes a pod out whose run is over.
@@ -206,16 +211,16 @@ func (r *jobRun) end(p *jobPod) {
 	if p.gang {
 		r.step(gang.Gone{UID: p.name})
 	}
-	r.freed(&p.ask)
+	r.freed(p)
 }
 
 // freed asks the pods that wait whether what one leaves is for them.
-func (r *jobRun) freed(left *cluster.Request) {
+func (r *jobRun) freed(left *jobPod) {
 	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
 		switch p := r.pods[name]; {
 		case !p.out:
 		case p.gang && !r.lines.Has(name): // one more member of a gang that runs waits as if it were alone
-			r.step(gang.Freed{UID: name, Ended: true, Milli: left.TotalMilli()})
+			r.step(gang.Freed{UID: name, Ended: true, Milli: left.ask.TotalMilli(), Priority: left.ticket.Priority})
 		default:
 			r.enqueue(p)
 		}

@@ -13,6 +13,7 @@ type Actions struct {
 	Permit  []string // members that wait for others and may go on
 	Release []string // members whose devices are not to be held any longer
 	Return  []Return // members that wait for others and have to go back
+	Leave   []string // members that are to wait in no queue.Lines: their gang needs them now
 	Wake    []string // members to put into the queue
 	// Changed is that members may wait for something else than before: see
 	// Machine.Waits.
@@ -31,12 +32,13 @@ type Answer struct {
 	Whole bool
 }
 
-// Rank is where a member stands in the queue. It does not change while the member
-// is there.
+// Rank is where a member stands in the queue. While the member is there it only
+// changes for one beyond the minimum whose gang loses others.
 type Rank struct {
 	UID     string
 	Oldest  queue.Age // of its gang
-	Partial bool      // others of the gang are bound
+	Partial bool      // others of the gang are bound, fewer than it needs
+	Over    int64     // as in queue.Ticket
 	Ends    bool      // it stands nowhere any longer
 }
 
@@ -48,8 +50,12 @@ func (s *step) release(uids ...string) { s.out.Release = append(s.out.Release, u
 func (s *step) refuse(reason string)   { s.out.Answer.Reason = reason }
 
 // rank notes where a member stands.
-func (s *step) rank(g *state, uid string) {
-	s.out.Ranks = append(s.out.Ranks, Rank{UID: uid, Oldest: g.since, Partial: g.count[bound] > 0})
+func (s *step) rank(g *state, m *member) {
+	r := Rank{UID: m.pod.UID, Oldest: g.since, Partial: g.count[bound] > 0}
+	if m.over > 0 {
+		r.Partial, r.Over = false, int64(m.over)*max(1, m.pod.Milli)
+	}
+	s.out.Ranks = append(s.out.Ranks, r)
 }
 
 // unrank forgets where a member stood.

@@ -17,7 +17,8 @@ func (e Enqueue) happen(s *step) {
 	if m.held = reason != ""; m.held {
 		s.out.Changed = true
 	} else {
-		s.rank(g, e.UID)
+		g.measure(m)
+		s.rank(g, m)
 	}
 }
 

@@ -14,10 +14,12 @@ type Event interface{ happen(*step) }
 // Pod is a member as it is now.
 type Pod struct {
 	queue.Age
-	Name    string
-	Node    string // where it is bound; "" is nowhere
-	Gang    Spec
-	Invalid string // why its annotations cannot be understood; "" is that they can
+	Name     string
+	Priority int32
+	Milli    int64  // milli-GPUs that it asks for
+	Node     string // where it is bound; "" is nowhere
+	Gang     Spec
+	Invalid  string // why its annotations cannot be understood; "" is that they can
 }
 
 // What the watch and the queue report of members.
@@ -42,6 +44,9 @@ type (
 		UID   string
 		Ended bool  // a pod has ended
 		Milli int64 // the most milli-GPUs that it may have given back
+		// Priority is that of the pod: what one of lower priority held could have been
+		// taken from it before.
+		Priority int32
 	}
 )
 
@@ -81,6 +86,12 @@ type (
 type (
 	// Preempting is that room is being made for the gang of a member.
 	Preempting struct{ UID string }
+	// NoVictims is that no room can be made for the gang of a member, as ShortMilli
+	// milli-GPUs are held by pods that must not go; 0 is not known.
+	NoVictims struct {
+		UID        string
+		ShortMilli int64
+	}
 	// HoldLost is that what was held for a member went to others.
 	HoldLost struct{ UID string }
 	// Time is that the time of Actions.WakeAt has come.

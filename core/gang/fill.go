@@ -15,6 +15,9 @@ func (t *planning) fill(domain []int32, need int) (*Plan, error) {
 	t.enter(domain)
 	plan, first, left := t.empty(), -1, len(t.order) // first that does not fit; not tried yet
 	for _, i := range t.order {
+		if plan.Count == t.limit {
+			break
+		}
 		left--
 		node := t.choose(domain, i)
 		if node >= 0 {

@@ -63,6 +63,8 @@ type Gang struct {
 	// MinCount is how many of Members must be placed for any to be; 0, and more
 	// than there are, is all. Those beyond it are placed as far as they fit.
 	MinCount int
+	// Most is how many of Members may be placed; 0 is all. It is not below MinCount.
+	Most int
 	// Near are the nodes of members that are placed already: the others must
 	// share their domain at the level that is chosen.
 	Near []int
@@ -129,8 +131,11 @@ func (p *Planner) Plan(g *Gang) (*Plan, *Refusal, error) {
 	if need <= 0 || need > len(g.Members) {
 		need = len(g.Members)
 	}
-	plan, err := t.nearest(len(g.Members))
-	if plan == nil && err == nil && need < len(g.Members) {
+	if t.limit = len(g.Members); g.Most > 0 {
+		t.limit = min(t.limit, max(g.Most, need))
+	}
+	plan, err := t.nearest(t.limit)
+	if plan == nil && err == nil && need < t.limit {
 		plan, err = t.nearest(need)
 	}
 	switch {

@@ -62,7 +62,7 @@ func (s *step) keep(g *state, m *member) {
 	}
 	g.fulfill(m.pod.UID)
 	s.move(g, m, kept)
-	s.rank(g, m.pod.UID)
+	s.rank(g, m)
 	p.resend = s.now.Add(min(lastResend, firstResend<<min(p.times-1, 10)))
 	s.m.alarm(alarm{at: p.resend, gang: g, member: m.pod.UID})
 }

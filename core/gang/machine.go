@@ -60,20 +60,22 @@ const (
 
 // state is one gang.
 type state struct {
-	spec    Spec
-	members map[string]*member
-	count   [stages]int
-	since   queue.Age           // of its oldest member, when it was first complete
-	leader  string              // the member that is let into the queue to plan; "" is none yet
-	whole   bool                // there was something to plan at the last look
-	runs    bool                // enough members had a place at the last look
-	plan    *planned            // nil: none
-	refused *shortage           // nil: it was not tried, or fitted
-	room    bool                // room is being made for it, since it was refused
-	rounds  int                 // plans in a row that something else refused
-	avoid   map[string][]string // by member, nodes that refused it
-	retry   time.Time           // no plan before
-	wakes   time.Time           // when the leader is to be woken; zero is never
+	spec     Spec
+	members  map[string]*member
+	count    [stages]int
+	priority int32               // of the member that was seen last
+	over     int                 // members that wait as one more: see member.over
+	since    queue.Age           // of its oldest member, when it was first complete
+	leader   string              // the member that is let into the queue to plan; "" is none yet
+	whole    bool                // there was something to plan at the last look
+	runs     bool                // enough members had a place at the last look
+	plan     *planned            // nil: none
+	refused  *shortage           // nil: it was not tried, or fitted
+	room     bool                // room is being made for it, since it was refused
+	rounds   int                 // plans in a row that something else refused
+	avoid    map[string][]string // by member, nodes that refused it
+	retry    time.Time           // no plan before
+	wakes    time.Time           // when the leader is to be woken; zero is never
 }
 
 // member is one member of a gang.
@@ -81,6 +83,7 @@ type member struct {
 	pod   Pod
 	stage stage
 	held  bool // it was not let into the queue
+	over  int  // how many members beyond the minimum there are with this one; 0 is not known, or that it is needed
 	place place
 }
 
@@ -93,6 +96,7 @@ type planned struct {
 // shortage is why a gang did not fit when it was last planned.
 type shortage struct {
 	milli int64 // milli-GPUs that must be given back before another plan is worth it
+	kept  int64 // the same of pods that are not of lower priority: room can be made of what they leave
 	host  bool  // it lacks what pods without GPUs may give back too
 }
 
@@ -131,6 +135,14 @@ func (m *Machine) Gang(uid string) (Spec, bool) {
 		return g.spec, true
 	}
 	return Spec{}, false
+}
+
+// Least returns how many members the gang of a key needs; 0 is not known.
+func (m *Machine) Least(key string) int {
+	if g := m.gangs[key]; g != nil && g.spec.Unknown == "" {
+		return g.spec.Least
+	}
+	return 0
 }
 
 // Sources lists the objects that count the members of gangs, each at least once.

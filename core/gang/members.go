@@ -59,7 +59,7 @@ func (s *step) see(p *Pod) (*state, *member) {
 		m = &member{stage: stages}
 		g.members[p.UID], s.m.of[p.UID] = m, g
 	}
-	m.pod = *p
+	m.pod, g.priority = *p, p.Priority
 	switch {
 	case p.Node != "":
 		s.move(g, m, bound)
@@ -80,6 +80,7 @@ func (s *step) move(g *state, m *member, to stage) {
 		g.count[m.stage]--
 	}
 	g.count[to]++
+	g.unmeasure(m)
 	if m.stage = to; to == invalid {
 		m.place = place{}
 	}
@@ -92,7 +93,9 @@ func (s *step) move(g *state, m *member, to stage) {
 
 // leave takes a member out of its gang.
 func (s *step) leave(g *state, uid string) {
-	g.count[g.members[uid].stage]--
+	m := g.members[uid]
+	g.count[m.stage]--
+	g.unmeasure(m)
 	delete(g.members, uid)
 	delete(g.avoid, uid)
 	delete(s.m.of, uid)
@@ -102,6 +105,9 @@ func (s *step) leave(g *state, uid string) {
 	}
 	if len(g.members) == 0 {
 		delete(s.m.gangs, g.spec.Key)
+	}
+	if m.stage == reserved || m.stage == kept || m.stage == bound {
+		s.shrink(g)
 	}
 }
 

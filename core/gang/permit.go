@@ -15,7 +15,10 @@ func (e Arrived) happen(s *step) {
 	least, why := g.least()
 	if !g.planned(e.UID) {
 		if m.stage == kept || why == "" && g.ready() >= least {
-			s.move(g, m, reserved)
+			extra := m.stage == pending
+			if s.move(g, m, reserved); extra && g.spec.Within < Cluster {
+				s.wake(g.lead()...) // the next one is planned near the others, and no event calls it
+			}
 			return
 		}
 		s.refuse(fmt.Sprintf("the plan of gang %s was given up", g.spec.Name))

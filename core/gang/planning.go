@@ -16,6 +16,8 @@ type planning struct {
 	g    *Gang
 	most int // domains tried of each level
 
+	limit int // members that may be placed
+
 	order       []int // members in the order in which they are placed
 	shapes      []shape
 	shape       []int              // of each member, its place in shapes

@@ -3,6 +3,7 @@ package gang
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -14,6 +15,7 @@ type Task struct {
 	Need    int                 // of them
 	Near    []string            // nodes of the members that have a place
 	Avoid   map[string][]string // nodes that refused a member
+	Most    int                 // of them, where another gang waits for the rest; 0 is all
 	Extra   bool                // the gang runs, and Members is one more
 }
 
@@ -46,6 +48,9 @@ func (m *Machine) Task(uid string, paced bool, now time.Time) (task *Task, reaso
 	case paced && now.Before(g.retry):
 		return nil, g.waits()
 	}
+	if len(task.Members) > task.Need && !task.Extra && m.shares(g) {
+		task.Most = task.Need
+	}
 	return task, ""
 }
 
@@ -74,7 +79,7 @@ func (e Unfit) happen(s *step) {
 		return
 	}
 	g.leader, g.room = e.UID, false
-	g.refused = &shortage{milli: e.Refusal.ShortMilli, host: host(e.Refusal.Nodes)}
+	g.refused = &shortage{milli: e.Refusal.ShortMilli, kept: math.MaxInt64, host: host(e.Refusal.Nodes)}
 	g.retry = s.now.Add(max(leastPause, costFactor*e.Cost))
 	if len(g.avoid) > 0 { // it may fit where something refused it before
 		g.avoid = map[string][]string{}
@@ -92,7 +97,10 @@ func (e Freed) happen(s *step) {
 		if e.Milli == 0 && !g.refused.host {
 			return
 		}
-		if g.refused.milli -= e.Milli; g.refused.milli > 0 {
+		if e.Priority >= g.priority {
+			g.refused.kept -= min(g.refused.kept, e.Milli)
+		}
+		if g.refused.milli -= e.Milli; g.refused.milli > 0 && g.refused.kept > 0 {
 			s.wakeIn(g, refresh)
 			return
 		}
@@ -142,6 +150,12 @@ func (s *step) without(g *state, m *member, node string) {
 func (e Preempting) happen(s *step) {
 	if g := s.m.of[e.UID]; g != nil {
 		g.retry, g.room, s.out.Changed = time.Time{}, true, true
+	}
+}
+
+func (e NoVictims) happen(s *step) {
+	if g := s.m.of[e.UID]; g != nil && g.refused != nil {
+		g.refused.kept = e.ShortMilli
 	}
 }
 

@@ -27,6 +27,9 @@ func (s *step) turn(g *state) {
 	ready := g.ready()
 	whole := why == "" && g.plan == nil && g.count[pending] > 0 && ready+g.count[pending] >= least
 	runs := why == "" && ready >= least
+	if !runs {
+		s.need(g)
+	}
 	switch {
 	case runs && !g.runs:
 		for _, uid := range g.waiting() {

@@ -84,7 +84,7 @@ func (t *attempt) enter(n int, h *Holder, now time.Time) {
 		t.gone[n] = h.Promise || t.s.Release(&h.Placement) == nil
 		return
 	}
-	t.may[n] = h.Priority < t.p.Priority && !h.Fixed && t.within(h)
+	t.may[n] = h.Priority < t.p.Priority && !h.Fixed && (h.Gang == "" || h.Gang != t.p.Gang) && t.within(h)
 	if h.Gang == "" {
 		return
 	}

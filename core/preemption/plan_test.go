@@ -252,10 +252,10 @@ func TestFindRefuses(t *testing.T) {
 		request cluster.Request
 		want    preemption.Refusal
 	}{
-		{"equals are not evicted", []preemption.Holder{who(10, 1)}, nil, whole(1), preemption.Refusal{Nodes: 1, NoVictims: 1}},
-		{"the fixed are not", []preemption.Holder{{Fixed: true}}, nil, whole(1), preemption.Refusal{Nodes: 1, NoVictims: 1}},
-		{"an empty node would be too small", []preemption.Holder{who(1, 1)}, nil, whole(2), preemption.Refusal{Nodes: 1, TooSmall: 1}},
-		{"one who must stay is in the way", []preemption.Holder{who(1, 1), who(11, 1)}, nil, whole(2), preemption.Refusal{Nodes: 1, TooSmall: 1}},
+		{"equals are not evicted", []preemption.Holder{who(10, 1)}, nil, whole(1), preemption.Refusal{Nodes: 1, NoVictims: 1, ShortMilli: 1000}},
+		{"the fixed are not", []preemption.Holder{{Fixed: true}}, nil, whole(1), preemption.Refusal{Nodes: 1, NoVictims: 1, ShortMilli: 1000}},
+		{"an empty node would be too small", []preemption.Holder{who(1, 1)}, nil, whole(2), preemption.Refusal{Nodes: 1, TooSmall: 1, ShortMilli: 1000}},
+		{"one who must stay is in the way", []preemption.Holder{who(1, 1), who(11, 1)}, nil, whole(2), preemption.Refusal{Nodes: 1, TooSmall: 1, ShortMilli: 1000}},
 		{"a budget with nothing left protects", []preemption.Holder{{Budgets: []int{0}}}, []int{0}, whole(1), preemption.Refusal{Nodes: 1, Protected: 1}},
 		{"a budget of one protects the second", []preemption.Holder{{Budgets: []int{0}}, {Budgets: []int{0}}}, []int{1}, whole(2), preemption.Refusal{Nodes: 1, Protected: 1}},
 		{"a gang with one who must stay stays", []preemption.Holder{{Gang: "g"}, {Gang: "g", Priority: 11}}, nil, whole(1), preemption.Refusal{Nodes: 1, Protected: 1}},

@@ -44,6 +44,7 @@ type Preemptor struct {
 	Members  []cluster.Request
 	MinCount int
 	Priority int32
+	Gang     string // of which they are members, as in Holder: none of it goes; "" is none
 	// Node says whether a node may be used; nil is that every node may. What a
 	// request's class or products exclude need not be said here again.
 	Node func(i int) bool
@@ -81,7 +82,10 @@ type Refusal struct {
 	Closed    int // are not for the request: see Preemptor.Node and cluster.Verdict
 	NoVictims int // hold nobody of lower priority, or only those who are Fixed
 	TooSmall  int // would not do even if all those went
-	Protected int // hold those whom a budget keeps, or would do if no budget, gang or fixed member of one stood against it
+	// ShortMilli is how many milli-GPUs at least must become free of holders that must
+	// stay before there can be a plan; 0 is not known.
+	ShortMilli int64
+	Protected  int // hold those whom a budget keeps, or would do if no budget, gang or fixed member of one stood against it
 }
 
 // Find looks for the cheapest plan (Cost) for p. Nobody goes whose priority is not
@@ -133,7 +137,7 @@ func find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
 	}
 	plan := Plan{Placements: make([]cluster.Placement, len(p.Members))}
 	var refusal Refusal
-	placed := 0
+	placed, short := 0, t.short(need)
 	for k := range p.Members {
 		r := &p.Members[k]
 		plan.Placements[k] = cluster.Placement{Node: -1, Request: *r}
@@ -141,6 +145,9 @@ func find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
 		at, victims, ok := q.cheapest(placed < need)
 		if !ok {
 			if refusal = q.refusal(); placed+len(p.Members)-k-1 < need {
+				if refusal.Protected == 0 {
+					refusal.ShortMilli = max(0, short)
+				}
 				return Plan{}, refusal, false
 			}
 			continue
@@ -151,6 +158,31 @@ func find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
 	t.spare(plan.Placements)
 	t.report(&plan)
 	return plan, Refusal{}, true
+}
+
+// short is Refusal.ShortMilli: what the least need members ask for, less what is open
+// or held by those who may go.
+func (t *attempt) short(need int) int64 {
+	var ask []int64
+	for k := range t.p.Members {
+		ask = append(ask, t.p.Members[k].TotalMilli())
+	}
+	slices.Sort(ask)
+	sum := int64(0)
+	for _, milli := range ask[:need] {
+		sum += milli
+	}
+	for i := range t.s.Len() {
+		if sum -= int64(t.s.Node(i).OpenMilli); t.s.Node(i).Shares > 1 {
+			return 0 // units of two requests may be parts of one GPU
+		}
+	}
+	for n, may := range t.may {
+		if may {
+			sum -= t.holder(n).Placement.TotalMilli()
+		}
+	}
+	return sum
 }
 
 // report fills in who goes.

@@ -85,6 +85,20 @@ func (l *Lines) enter(t Ticket, key string, now time.Time) (w *waiter, call []st
 	return w, call
 }
 
+// Rank gives a pod that waits another ticket, and so another place in its line. It
+// calls no pod: nothing has become free.
+func (l *Lines) Rank(t Ticket) {
+	w := l.pods[t.UID]
+	if w == nil || Compare(w.Ticket, t) == 0 && w.Over == t.Over {
+		return
+	}
+	in := w.line
+	in.pods = slices.Delete(in.pods, slices.Index(in.pods, w), slices.Index(in.pods, w)+1)
+	w.Ticket = t
+	at, _ := slices.BinarySearchFunc(in.pods, t, func(w *waiter, t Ticket) int { return Compare(w.Ticket, t) })
+	in.pods = slices.Insert(in.pods, at, w)
+}
+
 // drop takes a pod out of its line, and calls the one that is first now if the
 // pod was.
 func (l *Lines) drop(w *waiter, now time.Time) (call []string) {

@@ -120,3 +120,20 @@ func TestLinesStayInOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestAPodWithAnotherTicketMovesInItsLine(t *testing.T) {
+	l := queue.NewLines()
+	for _, uid := range "abc" {
+		k := ticket(byte(uid))
+		k.Over = int64(1000 * (uid - 'a'))
+		l.Join(k, "k", false, noon)
+	}
+	moved := ticket('c')
+	l.Rank(moved)
+	if diff := cmp.Diff([][]string{{"a", "c", "b"}}, l.All()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if l.Rank(ticket('x')); l.Has("x") {
+		t.Error("a pod that was in no line is in one")
+	}
+}

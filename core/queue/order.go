@@ -26,16 +26,23 @@ type Ticket struct {
 	// Gang is the age of the oldest pod of its gang; zero for a pod of none. So the
 	// pods of a gang follow one another.
 	Gang Age
-	// Partial is set for a gang of which some pods have their nodes: it wastes
-	// what they hold until the rest follows.
+	// Partial is set for a gang of which some pods have their nodes, but fewer than
+	// its minimum: it wastes what they hold until the rest follows.
 	Partial bool
+	// Over is how many milli-GPUs the gang would have beyond its minimum with this
+	// pod; 0 is a pod that its gang needs, or of no gang. So gangs of equal priority
+	// share what is over their minimums.
+	Over int64
 }
 
 // Compare orders pods by whose turn comes first: the higher priority, of equal
-// priority the gangs that run in part, then the older gang or pod. It is a total
-// order: 0 only for the same pod.
+// priority the gangs that have fewer pods than they need, then those that would have
+// least beyond a minimum, then the older gang or pod. It is a total order: 0 only
+// for the same pod.
 func Compare(a, b Ticket) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), partialFirst(a, b), a.since().Compare(b.since()), a.Age.Compare(b.Age))
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority), partialFirst(a, b), cmp.Compare(a.Over, b.Over), a.since().Compare(b.since()), a.Age.Compare(b.Age),
+	)
 }
 
 func partialFirst(a, b Ticket) int {

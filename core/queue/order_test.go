@@ -28,6 +28,8 @@ func TestCompare(t *testing.T) {
 		{"a gang is as old as its oldest pod", queue.Ticket{Age: at(9000, "z"), Gang: at(0, "g")}, queue.Ticket{Age: at(1000, "a")}},
 		{"of one gang the older pod", queue.Ticket{Age: at(0, "g"), Gang: at(0, "g")}, queue.Ticket{Age: at(9000, "a"), Gang: at(0, "g")}},
 		{"a gang that runs in part comes before older pods", queue.Ticket{Age: at(9000, "z"), Gang: at(8000, "g"), Partial: true}, queue.Ticket{Age: at(0, "a")}},
+		{"a pod before one that its gang has beyond its minimum, however old", queue.Ticket{Age: at(9000, "z")}, queue.Ticket{Age: at(0, "a"), Gang: at(0, "a"), Over: 1000}},
+		{"of two beyond their minimums the one whose gang has less", queue.Ticket{Age: at(9000, "z"), Gang: at(8000, "g"), Over: 1000}, queue.Ticket{Age: at(0, "a"), Gang: at(0, "a"), Over: 2000}},
 		{"but not before a higher priority", queue.Ticket{Age: at(9000, "z"), Priority: 1}, queue.Ticket{Age: at(0, "a"), Gang: at(0, "a"), Partial: true}},
 	} {
 		if got := queue.Compare(test.first, test.next); got >= 0 {
@@ -50,7 +52,9 @@ func tickets(chance *rand.Rand, n int) []queue.Ticket {
 	for i := range n {
 		k := queue.Ticket{Age: at(chance.IntN(3000), fmt.Sprintf("%04d-%d", chance.IntN(10000), i)), Priority: int32(chance.IntN(2))}
 		if g := chance.IntN(8); g < len(gangs) {
-			k.Gang, k.Partial = gangs[g].Gang, gangs[g].Partial
+			if k.Gang, k.Partial = gangs[g].Gang, gangs[g].Partial; !k.Partial {
+				k.Over = int64(max(0, chance.IntN(8)-4))
+			}
 			k.Created = k.Gang.Created.Add(time.Duration(chance.IntN(2000)) * time.Millisecond)
 		}
 		out = append(out, k)
@@ -60,7 +64,7 @@ func tickets(chance *rand.Rand, n int) []queue.Ticket {
 
 // TestCompareIsATotalOrder sorts random tickets from two different shufflings: the
 // order is the same, and each ticket is before all that follow it. Pods of one gang
-// and priority stand together.
+// and priority that it needs stand together.
 func TestCompareIsATotalOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		chance := rand.New(rand.NewPCG(seed, 3))
@@ -79,11 +83,11 @@ func TestCompareIsATotalOrder(t *testing.T) {
 					t.Fatalf("seed %d: %+v and %+v are not in one order", seed, a, b)
 				}
 			}
-			key := fmt.Sprint(a.Priority, a.Gang.UID)
+			key := fmt.Sprint(a.Priority, a.Gang.UID, a.Over)
 			if a.Gang.UID != "" && left[key] {
 				t.Fatalf("seed %d: another stands between pods of gang %s", seed, a.Gang.UID)
 			}
-			if i+1 < len(all) && (all[i+1].Gang.UID != a.Gang.UID || all[i+1].Priority != a.Priority) {
+			if i+1 < len(all) && (all[i+1].Gang.UID != a.Gang.UID || all[i+1].Priority != a.Priority || all[i+1].Over != a.Over) {
 				left[key] = true
 			}
 		}

@@ -1,8 +1,12 @@
 package request
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/queue"
 )
 
@@ -17,14 +21,19 @@ func AgeOf(pod *v1.Pod) queue.Age {
 	return queue.Age{Created: pod.CreationTimestamp.Time, UID: string(pod.UID)}
 }
 
+// line is the pods of one gang, for their tickets.
+type line struct {
+	oldest  queue.Age
+	bound   int
+	waiting []queue.Age
+}
+
 // Tickets returns what decides when it is the turn of each of pods, as the scheduler
-// orders them: pods of a gang are as old as the oldest of them.
+// orders them: pods of a gang are as old as the oldest of them, and those beyond its
+// minimum come after pods that are needed. Where the pods do not say the minimum, all
+// count as needed.
 func Tickets(pods []*v1.Pod) func(*v1.Pod) queue.Ticket {
-	type gang struct {
-		oldest queue.Age
-		bound  bool
-	}
-	gangs := map[string]*gang{}
+	gangs := map[string]*line{}
 	for _, p := range pods {
 		ref, err := GangOf(p)
 		if ref == nil || err != nil || p.DeletionTimestamp != nil || p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded {
@@ -32,21 +41,48 @@ func Tickets(pods []*v1.Pod) func(*v1.Pod) queue.Ticket {
 		}
 		g := gangs[ref.Key]
 		if g == nil {
-			g = &gang{oldest: AgeOf(p)}
+			g = &line{oldest: AgeOf(p)}
 			gangs[ref.Key] = g
 		}
 		if age := AgeOf(p); age.Compare(g.oldest) < 0 {
 			g.oldest = age
 		}
-		g.bound = g.bound || p.Spec.NodeName != ""
+		if p.Spec.NodeName != "" {
+			g.bound++
+		} else {
+			g.waiting = append(g.waiting, AgeOf(p))
+		}
+	}
+	for _, g := range gangs {
+		slices.SortFunc(g.waiting, queue.Age.Compare)
 	}
 	return func(p *v1.Pod) queue.Ticket {
 		t := TicketOf(p)
-		if ref, err := GangOf(p); ref != nil && err == nil && gangs[ref.Key] != nil {
-			t.Gang, t.Partial = gangs[ref.Key].oldest, gangs[ref.Key].bound
+		ref, err := GangOf(p)
+		if ref == nil || err != nil || gangs[ref.Key] == nil {
+			return t
+		}
+		g := gangs[ref.Key]
+		t.Gang, t.Partial = g.oldest, g.bound > 0
+		if ref.MinCount > 0 && g.bound >= ref.MinCount {
+			before, _ := slices.BinarySearchFunc(g.waiting, t.Age, queue.Age.Compare)
+			t.Partial, t.Over = false, int64(g.bound-ref.MinCount+before+1)*max(1, FreedMilli(p))
 		}
 		return t
 	}
+}
+
+// FreedMilli returns how many milli-GPUs become free when a pod ends, at most: of
+// one that asks for other devices than whole GPUs, more than any node has.
+func FreedMilli(p *v1.Pod) int64 {
+	sum := int64(0)
+	for resource, n := range Of(p) {
+		if resource != api.ResourceGPU {
+			return 1 << 40
+		}
+		sum += n * cluster.Whole
+	}
+	return sum
 }
 
 // Priority returns the priority of a pod; 0 if it has none.

@@ -40,7 +40,7 @@ func WithWaits() (map[string]nodeindex.Maker, *Waits) {
 	c, gangs := nodeindex.NewCluster(), gang.NewManager()
 	nodeindex.Register(c)
 	preempt.RegisterPreemptions()
-	p := preempt.NewPreemptions(c.Refused, gangs.Broken)
+	p := preempt.NewPreemptions(c.Refused, gangs.Broken, gangs.Least)
 	made := map[string]nodeindex.Maker{
 		fit.Name:               fit.NewPlugin(c),
 		queue.WaitingName:      queue.NewWaitingPlugin(c.Waiting),

@@ -84,6 +84,9 @@ func (b *Manager) do(a *actions) {
 	for _, uid := range a.Release {
 		b.state.Release(types.UID(uid))
 	}
+	for _, uid := range a.Leave {
+		b.state.Waiting.Leave(types.UID(uid))
+	}
 	for _, back := range a.Return {
 		b.state.Waits.Note(types.UID(back.UID), queue.Gang)
 		b.reject(types.UID(back.UID), back.Reason)
@@ -122,7 +125,7 @@ func (b *Manager) ticketOf(pod *v1.Pod) queue.Ticket {
 		return t
 	}
 	if r, ok := b.ranks.Load(pod.UID); ok {
-		t.Gang, t.Partial = r.(gang.Rank).Oldest, r.(gang.Rank).Partial
+		t.Gang, t.Partial, t.Over = r.(gang.Rank).Oldest, r.(gang.Rank).Partial, r.(gang.Rank).Over
 	}
 	return t
 }
@@ -139,6 +142,9 @@ func (b *Manager) rank(r gang.Rank) {
 	if _, had := b.ranks.Swap(uid, r); !had {
 		b.ranked.Add(1)
 	}
+	if b.state != nil {
+		b.state.Waiting.Rank(uid)
+	}
 }
 
 // knows reports whether a pod is a member of a gang.
@@ -147,6 +153,13 @@ func (b *Manager) knows(uid types.UID) bool {
 	defer b.mu.Unlock()
 	_, ok := b.machine.Gang(string(uid))
 	return ok
+}
+
+// Least returns how many members the gang of a key needs; 0 is not known.
+func (b *Manager) Least(key string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.machine.Least(key)
 }
 
 // waitOf is what a member waits for.

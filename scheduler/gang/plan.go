@@ -11,8 +11,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/api"
-	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
@@ -124,7 +122,7 @@ func (g *Plans) plan(ctx context.Context, task *Task) (nodes map[types.UID]strin
 			}
 			return out
 		}
-		whole := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Within: task.Gang.Within, Near: find(task.Near)}
+		whole := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Most: task.Most, Within: task.Gang.Within, Near: find(task.Near)}
 		for _, pod := range task.Pods {
 			m := gang.Member{Request: pl.Request(pod), Avoid: find(task.Avoid[string(pod.UID)]), Apart: request.Apart(pod)}
 			if m.Apart != "" {
@@ -234,22 +232,10 @@ func (b *Manager) roomMade(uid types.UID, old, now any) bool {
 	}
 	e := gang.Freed{UID: string(uid)}
 	if gone, ok := old.(*v1.Pod); ok && now == nil {
-		e.Ended, e.Milli = true, givenBack(gone)
+		e.Ended, e.Milli, e.Priority = true, request.FreedMilli(gone), request.Priority(gone)
 	}
 	b.Happened(e)
 	return false
-}
-
-// givenBack is how many milli-GPUs a pod gives back when it ends, or more.
-func givenBack(pod *v1.Pod) int64 {
-	sum := int64(0)
-	for resource, n := range request.Of(pod) {
-		if resource != api.ResourceGPU {
-			return 1 << 40
-		}
-		sum += n * cluster.Whole
-	}
-	return sum
 }
 
 // PostFilter implements fwk.PostFilterPlugin. A member that a filter refused on
@@ -258,7 +244,12 @@ func givenBack(pod *v1.Pod) int64 {
 func (g *Plans) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	answer := g.manager.Happened(gang.Filtered{UID: string(pod.UID)})
 	switch {
+	case !answer.Whole && g.p.Cluster.HoldOf(pod.UID) != nil:
+		return nil, fwk.NewStatus(fwk.Unschedulable, answer.Reason)
 	case !answer.Whole:
+		if result, status := g.room.MakeRoomForGang(ctx, g.manager, pod); status != nil {
+			return result, status
+		}
 		return nil, fwk.NewStatus(fwk.Unschedulable, answer.Reason)
 	case answer.Reason != "":
 		g.p.Cluster.Waits.Note(pod.UID, queue.Gang)

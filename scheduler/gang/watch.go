@@ -25,7 +25,7 @@ func (b *Manager) join(ctx context.Context, h fwk.Handle, d *nodeindex.Cluster) 
 	}
 	log := klog.FromContext(ctx)
 	b.state = d
-	d.Keeps, d.Answered = b.keeps, b.answered
+	d.Keeps, d.Answered, d.Waiting.Ticket = b.keeps, b.answered, b.ticketOf
 	b.conditions = newConditions(ctx, b, h)
 	b.wake = func(pods []*v1.Pod) {
 		byName := make(map[string]*v1.Pod, len(pods))
@@ -118,7 +118,7 @@ func (b *Manager) counts(pod *v1.Pod) bool {
 
 // member is a pod as the machine knows it, with mu held.
 func (b *Manager) member(pod *v1.Pod, ref *request.Gang, err error) gang.Pod {
-	m := gang.Pod{Age: request.AgeOf(pod), Name: pod.Name, Node: pod.Spec.NodeName}
+	m := gang.Pod{Age: request.AgeOf(pod), Name: pod.Name, Priority: request.Priority(pod), Milli: request.FreedMilli(pod), Node: pod.Spec.NodeName}
 	m.Gang = gang.Spec{Key: ref.Key, Name: ref.Name, Within: ref.Within, Least: ref.MinCount}
 	if ref.Object != nil {
 		m.Gang.Source = *ref.Object

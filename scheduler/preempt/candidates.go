@@ -71,6 +71,11 @@ func (x *Preemption) see(pl *nodeindex.Planner, pods []*v1.Pod, now time.Time) (
 		s.lowest = min(s.lowest, v.nodes[i].lowest)
 		s.c.Holders[i], s.pods[i] = slices.Clip(v.nodes[i].holders), slices.Clip(v.nodes[i].pods)
 	}
+	for key := range v.minCount {
+		if n := x.least(key); n > 0 { // what counts the gang's members knows it, and its pods need not
+			v.minCount[key] = n
+		}
+	}
 	going, kept := x.Known(now)
 	s.mark(pl, going, func(h *preemption.Holder) { h.Leaving = true })
 	s.mark(pl, kept, func(h *preemption.Holder) { h.Fixed = true })

@@ -24,12 +24,13 @@ func (m *preemptions) ForGangs(p *nodeindex.Profile) gangs.Room {
 }
 
 // MakeRoomForGang makes room for the gang that pod leads and that does not fit, for
-// all of the members that it needs or for none. While others leave, the members
+// all of the members that it needs or for none; and for one more member of a gang
+// that runs, where the others must be near. While others leave, the members
 // stay out of the queue; then the leader comes again, see roomForGang.
 func (x *Preemption) MakeRoomForGang(ctx context.Context, manager *gangs.Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	task, text := manager.Task(pod, false)
-	if task == nil || text != "" || task.Extra || x.budgets == nil {
-		return nil, nil // nothing to plan: one more member, or others are missing
+	if task == nil || text != "" || x.budgets == nil {
+		return nil, nil // nothing to plan: one more member that may go anywhere, or others are missing
 	}
 	for _, member := range task.Pods {
 		if member.Spec.PreemptionPolicy != nil && *member.Spec.PreemptionPolicy == v1.PreemptNever {
@@ -45,7 +46,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, manager *gangs.Manager
 	}
 	w := &preemptor{pods: slices.Clone(task.Pods), minCount: task.Need, why: "gang " + task.Name, leader: pod}
 	slices.SortStableFunc(w.pods, func(a, b *v1.Pod) int { return cmp.Compare(weight(b), weight(a)) })
-	w.domains, w.every = domains(task), true
+	w.domains, w.every, w.gang = domains(task), true, task.Gang.Key
 	for _, nodes := range task.Avoid {
 		w.avoid = append(w.avoid, nodes...)
 	}
@@ -54,9 +55,12 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, manager *gangs.Manager
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("make room for gang %s: %w", task.Name, err))
 	case out.room == nil:
+		manager.Happened(gang.NoVictims{UID: string(pod.UID), ShortMilli: out.short})
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
 	}
-	manager.Happened(gang.Preempting{UID: string(pod.UID)})
+	if !task.Extra {
+		manager.Happened(gang.Preempting{UID: string(pod.UID)})
+	}
 	x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
 	return nominate(out.nodes[max(0, slices.Index(w.pods, pod))]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type preemptor struct {
 	minCount int
 	why      string                                        // of the holds
 	may      func(node string) bool                        // whether a node may be used; nil is every one
+	gang     string                                        // of which the pods are members; "" is none
 	leader   *v1.Pod                                       // whom events name; nil is the first
 	domains  func(all []*v1.Node) []map[string]bool        // sets of nodes of which all must be in one; nil is every node
 	avoid    []string                                      // nodes not to be used
@@ -61,6 +63,7 @@ type outcome struct {
 	left    int      // whom the room waited for when it was opened
 	evicted []*evict.Victim
 	refusal string
+	short   int64               // milli-GPUs that those who must not go must give back; 0 is not known
 	broken  []*v1.Pod           // whose holds were given up for it
 	known   bool                // refusal is that of the last search, as nothing has changed since
 	bars    string              // a node whose devices cannot be held
@@ -152,7 +155,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	key, state := w.key(asked), x.state(pl)
 	if len(barred) == 0 && w.every {
 		if was, ok := x.before(key, state, now); ok {
-			return nil, &outcome{refusal: was.text, against: was.against, known: true}, nil
+			return nil, &outcome{refusal: was.text, short: was.short, against: was.against, known: true}, nil
 		}
 	}
 	s, err := x.see(pl, w.pods, now)
@@ -171,9 +174,9 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	plan, why, ok := w.search(pl, s, asked, now)
 	if !ok {
 		_, kept := x.Known(now)
-		out := &outcome{refusal: refusalText(&why), against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
+		out := &outcome{refusal: refusalText(&why), short: why.ShortMilli, against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
 		if len(barred) == 0 && w.every {
-			x.note(key, search{state, out.refusal, out.against, now})
+			x.note(key, search{state, out.refusal, out.short, out.against, now})
 		}
 		return s, out, nil
 	}
@@ -202,7 +205,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 
 // ask says what w asks for.
 func (w *preemptor) ask(pl *nodeindex.Planner, barred map[string]bool) *preemption.Preemptor {
-	asked := &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority()}
+	asked := &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority(), Gang: w.gang}
 	for _, pod := range w.pods {
 		asked.Members = append(asked.Members, pl.Request(pod))
 	}
@@ -223,7 +226,7 @@ func (w *preemptor) search(pl *nodeindex.Planner, s *candidates, asked *preempti
 				why.Closed++
 			}
 		}
-		why.NoVictims = why.Nodes - why.Closed
+		why.NoVictims, why.ShortMilli = why.Nodes-why.Closed, math.MaxInt64 // no end of others makes victims
 		return best, why, false
 	case w.domains == nil:
 		return preemption.Find(s.c, asked, now)

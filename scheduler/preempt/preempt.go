@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/evict"
@@ -47,6 +48,7 @@ type preemptions struct {
 	nodeCache nodeCache
 	budgets   *evict.Budgets  // nil: no profile has the plugin
 	broken    func(types.UID) // told of pods whose holds went to others
+	least     func(gang string) int
 	once      sync.Once
 	err       error
 }
@@ -60,9 +62,9 @@ var (
 
 // NewPreemptions returns what the profiles of one scheduler share: the evictions under
 // way and the searches for victims. broken is called with the UID of a pod whose room
-// is lost.
-func NewPreemptions(refused *nodeindex.RefusedRoom, broken func(types.UID)) *preemptions {
-	return &preemptions{Evictor: evict.NewEvictor(), rooms: newRooms(), searches: newSearches(), refused: refused, broken: broken}
+// is lost; least returns how many members a gang needs, by its key, or 0.
+func NewPreemptions(refused *nodeindex.RefusedRoom, broken func(types.UID), least func(gang string) int) *preemptions {
+	return &preemptions{Evictor: evict.NewEvictor(), rooms: newRooms(), searches: newSearches(), refused: refused, broken: broken, least: least}
 }
 
 // NewPreemption makes the plugin for the profiles of one scheduler, of c.
@@ -127,12 +129,15 @@ func (x *Preemption) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 //
 // A refusal is Unresolvable, so that the stock preemption is not asked too: it
 // would evict without regard to devices. Pods without GPUs are left to it, and
-// members of a gang to the gang.
+// members that a gang needs to the gang. One beyond the minimum is a pod like any
+// other, except that it evicts no other member of the gang; where it must be near the
+// others the gang has made room (MakeRoomForGang).
 func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if request.Of(pod) == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	if g, err := request.GangOf(pod); g != nil || err != nil {
+	g, err := request.GangOf(pod)
+	if err != nil || g != nil && (g.Within < gang.Cluster || x.least(g.Key) == 0) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
@@ -150,7 +155,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: the GPUs that were freed for this pod are no longer available to it; it is tried again")
 	}
 	out, err := x.makeRoom(ctx, &preemptor{
-		pods: []*v1.Pod{pod}, why: holdPreemption,
+		pods: []*v1.Pod{pod}, why: holdPreemption, gang: gangKey(g),
 		may:   func(node string) bool { return statuses.Get(node).Code() == fwk.Unschedulable },
 		every: statuses.Get("").Code() == fwk.Unschedulable,
 		check: func(node string, gone []*v1.Pod) *fwk.Status { return x.check(ctx, state, pod, node, gone) },
@@ -169,6 +174,14 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	x.shut(pod.UID)
 	x.refused.Drop(pod.UID)
+}
+
+// gangKey is the key of a gang; "" for nil.
+func gangKey(g *request.Gang) string {
+	if g == nil {
+		return ""
+	}
+	return g.Key
 }
 
 // holdPreemption is why devices are held for a pod that room is made for.

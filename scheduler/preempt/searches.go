@@ -29,7 +29,8 @@ type searchKey struct {
 	request   cluster.Request
 	priority  int32
 	pods, min int
-	gang      types.UID // of the first pod of several; "" for one pod
+	pod       types.UID // the first of several; "" for one pod
+	gang      string    // of which they are members
 }
 
 // clusterState is equal as long as nothing has changed that a search looks at.
@@ -45,6 +46,7 @@ type clusterState struct {
 type search struct {
 	state   clusterState
 	text    string
+	short   int64
 	against nodeindex.Obstacles
 	at      time.Time
 }
@@ -71,9 +73,9 @@ func (v *searches) note(key searchKey, s search) {
 
 // key is what w's search is for.
 func (w *preemptor) key(asked *preemption.Preemptor) searchKey {
-	k := searchKey{request: asked.Members[0], priority: asked.Priority, pods: len(w.pods), min: w.minCount}
+	k := searchKey{request: asked.Members[0], priority: asked.Priority, pods: len(w.pods), min: w.minCount, gang: w.gang}
 	if len(w.pods) > 1 {
-		k.gang = w.pods[0].UID
+		k.pod = w.pods[0].UID
 	}
 	return k
 }

@@ -25,11 +25,13 @@ type Lines struct {
 	Lines *queue.Lines
 	Pods  map[types.UID]*v1.Pod // those in lines
 	Call  func(*v1.Pod)         // puts a pod into the active queue
+	// Ticket is what decides when it is a pod's turn, as in the scheduling queue.
+	Ticket func(*v1.Pod) queue.Ticket
 }
 
 // NewLines returns Lines without pods. Call must be set before pods join.
 func NewLines() *Lines {
-	return &Lines{Lines: queue.NewLines(), Pods: map[types.UID]*v1.Pod{}, Call: func(*v1.Pod) {}}
+	return &Lines{Lines: queue.NewLines(), Pods: map[types.UID]*v1.Pod{}, Call: func(*v1.Pod) {}, Ticket: request.TicketOf}
 }
 
 // change changes the lines, and calls the pods that it returns. do is called with mu
@@ -53,7 +55,7 @@ func (q *Lines) Join(pod *v1.Pod, key string, counts []placement.Count) {
 	})
 	q.change(func(now time.Time) []string {
 		q.Pods[pod.UID] = pod
-		return q.Lines.Join(request.TicketOf(pod), key, host, now)
+		return q.Lines.Join(q.Ticket(pod), key, host, now)
 	})
 }
 
@@ -61,7 +63,7 @@ func (q *Lines) Join(pod *v1.Pod, key string, counts []placement.Count) {
 func (q *Lines) Yield(pod *v1.Pod, key string) {
 	q.change(func(now time.Time) []string {
 		q.Pods[pod.UID] = pod
-		return q.Lines.Yield(request.TicketOf(pod), key, now)
+		return q.Lines.Yield(q.Ticket(pod), key, now)
 	})
 }
 
@@ -79,13 +81,22 @@ func (q *Lines) Leave(uid types.UID) {
 // before it: see queue.Lines.First.
 func (q *Lines) First(pod *v1.Pod, key string) (ahead *v1.Pod) {
 	q.change(func(now time.Time) []string {
-		uid, call := q.Lines.First(request.TicketOf(pod), key, now)
+		uid, call := q.Lines.First(q.Ticket(pod), key, now)
 		if ahead = q.Pods[types.UID(uid)]; ahead == nil {
 			delete(q.Pods, pod.UID)
 		}
 		return call
 	})
 	return ahead
+}
+
+// Rank moves a pod that waits to where its ticket now says: see queue.Lines.Rank.
+func (q *Lines) Rank(uid types.UID) {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	if pod := q.Pods[uid]; pod != nil {
+		q.Lines.Rank(q.Ticket(pod))
+	}
 }
 
 // Wake calls the first of every line.
