@@ -14,6 +14,13 @@ import (
 	"berth.dev/berth/api"
 )
 
+// Names are those of all policies of this package, and of their bindings.
+func Names() []string { return []string{DevicesName, RequestsName, WarningsName} }
+
+// Policies are all that explain requests, for a cluster whose largest GPU has so
+// much memory; 0 is unknown.
+func Policies(largestMiB int64) []Policy { return []Policy{Requests(largestMiB), Warnings()} }
+
 // ErrOtherScheduler says that the policies name another scheduler; see Apply.
 var ErrOtherScheduler = errors.New("another scheduler commits devices in this cluster")
 

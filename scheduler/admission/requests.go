@@ -13,13 +13,6 @@ import (
 // RequestsName is the name of the policy of Requests and of its binding.
 const RequestsName = "berth-requests"
 
-// Names are those of all policies of this package, and of their bindings.
-func Names() []string { return []string{DevicesName, RequestsName, WarningsName} }
-
-// Policies are all that explain requests, for a cluster whose largest GPU has so
-// much memory; 0 is that nobody knows.
-func Policies(largestMiB int64) []Policy { return []Policy{Requests(largestMiB), Warnings()} }
-
 // Policy is a policy and its binding.
 type Policy struct {
 	Policy  *admissionv1.ValidatingAdmissionPolicy
@@ -29,9 +22,9 @@ type Policy struct {
 // Requests makes the admission policy that refuses new pods whose requests for
 // GPUs nothing can meet, with a sentence that says what to write instead: the
 // same as request.Check, and as request.CheckLimit for a cluster whose largest
-// GPU has so much memory; 0 is that nobody knows. The figure is part of the
-// policy, so that no other object has to be read for each pod: a Keeper applies
-// the policy anew when it changes.
+// GPU has so much memory; 0 is unknown. The figure is part of the
+// policy, so that no other object has to be read for each pod: LargestGPU applies
+// the policy again when it changes.
 func Requests(largestMiB int64) Policy {
 	policy := newPolicy(RequestsName, admissionv1.Fail, rule([]admissionv1.OperationType{admissionv1.Create}, "pods"))
 	policy.Spec.Variables = requestVariables()

@@ -7,8 +7,10 @@ package fit
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -168,4 +170,11 @@ func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 		return nil, fwk.NewStatus(fwk.Unschedulable, "devices are chosen pod by pod")
 	}
 	return nil, nil
+}
+
+// unspread reports whether a pod need not be apart from others like it: it stands
+// alone or belongs to a Job. Pods of replicated kinds are spread by default.
+func unspread(pod *v1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner == nil || owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch/")
 }

@@ -2,10 +2,8 @@ package fit
 
 import (
 	"context"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -55,13 +53,6 @@ func (p *Plugin) passing(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod,
 	}
 	cycle.Write(besideKey, b)
 	return ""
-}
-
-// unspread says whether nobody wants a pod apart from others like it: it stands
-// alone or belongs to a Job. Pods of replicated kinds are spread by default.
-func unspread(pod *v1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	return owner == nil || owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch/")
 }
 
 // tried says whether the scheduler has already told of a pod that it fits

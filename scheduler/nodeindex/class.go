@@ -39,14 +39,19 @@ type Class struct {
 	key       string
 }
 
-// classes are those in use, by what they say.
+// classes are those in use, by what they say, with what each node is worth to them in
+// the Snapshot.
 type classes struct {
-	ByKey map[string]*Class
-	last  uint32 // number given last; none is given twice
-	asked int64
+	ByKey    map[string]*Class
+	nodes    []*node
+	snapshot *cluster.Snapshot
+	last     uint32 // number given last; none is given twice
+	asked    int64
 }
 
-func newClasses() classes { return classes{ByKey: map[string]*Class{}} }
+func newClasses(nodes []*node, s *cluster.Snapshot) classes {
+	return classes{ByKey: map[string]*Class{}, nodes: nodes, snapshot: s}
+}
 
 // newClass reads what pod says about nodes.
 func newClass(key string, pod *v1.Pod, w *state.Request) (*Class, error) {
@@ -115,11 +120,11 @@ func Missing(n *v1.Node, resources []string) string {
 	return ""
 }
 
-// class gives the class of a pod, judging every node if it is new.
-func (w *View) class(pod *v1.Pod, want *state.Request) (*Class, error) {
-	k := &w.Classes
+// of returns the class of a pod, whose images are those that not all nodes have. It
+// judges every node if the class is new.
+func (k *classes) of(pod *v1.Pod, want *state.Request, images []string) (*Class, error) {
 	k.asked++
-	key, images := want.Class, w.telling(pod)
+	key := want.Class
 	for _, name := range images {
 		key += "\x04" + name
 	}
@@ -131,45 +136,45 @@ func (w *View) class(pod *v1.Pod, want *state.Request) (*Class, error) {
 		}
 		c.images = images
 		if len(k.ByKey) >= mostClasses {
-			w.dropClass()
+			k.drop()
 		}
 		k.last++
 		c.number = k.last
-		verdicts := make([]cluster.Verdict, len(w.Nodes))
-		for i, at := range w.Nodes {
+		verdicts := make([]cluster.Verdict, len(k.nodes))
+		for i, at := range k.nodes {
 			if verdicts[i] = c.judge(at); verdicts[i].Reason == state.WhyOther {
 				c.Others++
 			}
 		}
-		w.Snapshot.SetClass(c.number, verdicts)
+		k.snapshot.SetClass(c.number, verdicts)
 		k.ByKey[key] = c
 	}
 	c.asked = k.asked
 	return c, nil
 }
 
-// dropClass forgets the class that was asked for longest ago.
-func (w *View) dropClass() {
+// drop forgets the class that was asked for longest ago.
+func (k *classes) drop() {
 	var oldest *Class
-	for _, c := range w.Classes.ByKey {
+	for _, c := range k.ByKey {
 		if oldest == nil || c.asked < oldest.asked {
 			oldest = c
 		}
 	}
-	delete(w.Classes.ByKey, oldest.key)
-	w.Snapshot.DropClass(oldest.number)
+	delete(k.ByKey, oldest.key)
+	k.snapshot.DropClass(oldest.number)
 }
 
-// rejudge tells every class of a node that has changed.
-func (w *View) rejudge(at *node) {
-	for _, c := range w.Classes.ByKey {
-		was, now := w.Snapshot.Verdict(c.number, at.Index), c.judge(at)
+// rejudge judges a node that has changed for every class.
+func (k *classes) rejudge(at *node) {
+	for _, c := range k.ByKey {
+		was, now := k.snapshot.Verdict(c.number, at.Index), c.judge(at)
 		if was.Reason == state.WhyOther {
 			c.Others--
 		}
 		if now.Reason == state.WhyOther {
 			c.Others++
 		}
-		w.Snapshot.SetVerdict(c.number, at.Index, now)
+		k.snapshot.SetVerdict(c.number, at.Index, now)
 	}
 }

@@ -88,20 +88,24 @@ func hasImages(n *v1.Node, wanted []string) int32 {
 	return int32(sum / int64(len(wanted)))
 }
 
-// telling is those of a pod's images that some nodes have and others have not.
-func (w *View) telling(pod *v1.Pod) []string {
-	if len(w.images) == 0 {
+// imageCount is how many nodes have an image, by its name.
+type imageCount map[string]int
+
+// telling returns those of a pod's images that some of so many nodes have and others
+// do not.
+func (c imageCount) telling(pod *v1.Pod, nodes int) []string {
+	if len(c) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(images(pod), func(name string) bool { return w.images[name] == 0 || w.images[name] == len(w.Nodes) })
+	return slices.DeleteFunc(images(pod), func(name string) bool { return c[name] == 0 || c[name] == nodes })
 }
 
-// countImages adds by for each image that a node has.
-func (w *View) countImages(n *v1.Node, by int) {
+// count adds by for each image that a node has.
+func (c imageCount) count(n *v1.Node, by int) {
 	for i := range n.Status.Images {
 		for _, name := range n.Status.Images[i].Names {
-			if w.images[name] += by; w.images[name] == 0 {
-				delete(w.images, name)
+			if c[name] += by; c[name] == 0 {
+				delete(c, name)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package nodeindex
 import (
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,17 +16,6 @@ import (
 	"berth.dev/berth/scheduler/state"
 )
 
-// sweepEvery is how long the view may be behind the NodeInfos of nodes that
-// this scheduler has not changed itself. Nothing depends on it: what is chosen is
-// checked on the NodeInfo of the node.
-const sweepEvery = 20 * time.Millisecond
-
-// index keeps the view. Its mu is taken before State.Mu.
-type index struct {
-	Mu   sync.Mutex
-	View *View
-}
-
 // View is all nodes as package placement wants them, in the order of their
 // names, so that equal clusters give equal decisions.
 type View struct {
@@ -38,20 +26,20 @@ type View struct {
 	ByName  map[string]*node
 	listed  []*node // in the order of the scheduler's list
 	Classes classes
-	images  map[string]int // by name: nodes that have the image
+	images  imageCount
 	swept   time.Time
 }
 
 // newView makes the view of nodes, with nothing held. What old has learned and
 // read goes on; old may be nil.
 func newView(nodes []fwk.NodeInfo, old *View) (*View, error) {
-	w := &View{ByName: make(map[string]*node, len(nodes)), Classes: newClasses(), Nodes: make([]*node, 0, len(nodes)), images: map[string]int{}}
+	w := &View{ByName: make(map[string]*node, len(nodes)), Nodes: make([]*node, 0, len(nodes)), images: imageCount{}}
 	for _, info := range nodes {
 		n := info.Node()
 		at := newNodeLike(n, old)
 		w.Nodes, w.ByName[n.Name] = append(w.Nodes, at), at
 		w.listed = append(w.listed, at)
-		w.countImages(n, 1)
+		w.images.count(n, 1)
 	}
 	slices.SortFunc(w.Nodes, func(a, b *node) int { return strings.Compare(a.Object.Name, b.Object.Name) })
 	read := make([]*snapshot.Node, len(w.Nodes))
@@ -62,6 +50,7 @@ func newView(nodes []fwk.NodeInfo, old *View) (*View, error) {
 	if w.Builder, err = snapshot.NewBuilder(read); err != nil {
 		return nil, err
 	}
+	w.Classes = newClasses(w.Nodes, w.Snapshot)
 	w.Policy = placement.NewBerth(placement.Setup{Cluster: w.Snapshot}, placement.DefaultParams())
 	if old != nil {
 		w.Classes.last = old.Classes.last
@@ -103,34 +92,6 @@ func translate(old, w *View) *placement.Mix {
 		mix.Add(&c.Request, c.Weight)
 	}
 	return mix
-}
-
-// Update brings the view to the state of the scheduler's nodes, with mu held:
-// if force is set, if something is known to have changed, or if the last time is
-// long ago. The view is made again where nodes have come or gone.
-func (s *index) Update(log klog.Logger, d *state.State, all []fwk.NodeInfo, force bool) error {
-	touched, now := d.TakeStale(), time.Now()
-	if s.View != nil && !force && len(touched) == 0 && len(all) == len(s.View.listed) && now.Sub(s.View.swept) < sweepEvery {
-		return nil
-	}
-	first := s.View == nil
-	for again := false; ; again = true {
-		if s.View == nil || again || !s.View.lists(all) {
-			w, err := newView(all, s.View)
-			if err != nil {
-				s.View = nil
-				return err
-			}
-			s.View = w
-			d.Prune(func(name string) bool { return w.ByName[name] != nil })
-		}
-		if s.View.sweep(log, d, all, touched) || again {
-			if s.View.swept = now; first {
-				s.View.learn(all)
-			}
-			return nil
-		}
-	}
 }
 
 // sweep refreshes the nodes of all, listed in this order, that have changed or
@@ -179,10 +140,10 @@ func (w *View) refresh(log klog.Logger, d *state.State, at *node, info fwk.NodeI
 		at.From = nil
 	}
 	if !same || !at.judgedSame(info.Node()) {
-		w.countImages(was, -1)
-		w.countImages(info.Node(), 1)
+		w.images.count(was, -1)
+		w.images.count(info.Node(), 1)
 		at.Object = info.Node()
-		w.rejudge(at)
+		w.Classes.rejudge(at)
 	}
 	at.Object, at.Generation = info.Node(), info.GetGeneration()
 	n := d.Node(log, info)
@@ -232,7 +193,7 @@ func (w *View) occupy(at *node, n *state.Ledger, info fwk.NodeInfo) {
 
 // Request is what a pod asks of one node of w, its class included.
 func (w *View) Request(pod *v1.Pod, want *state.Request) (cluster.Request, *Class, error) {
-	c, err := w.class(pod, want)
+	c, err := w.Classes.of(pod, want, w.images.telling(pod, len(w.Nodes)))
 	if err != nil {
 		return cluster.Request{}, nil, err
 	}
