@@ -37,6 +37,7 @@ type Answer struct {
 type Rank struct {
 	UID     string
 	Oldest  queue.Age // of its gang
+	Order   int       // of the plan, from 1; 0 is that the plan has none
 	Partial bool      // others of the gang are bound, fewer than it needs
 	Over    int64     // as in queue.Ticket
 	Ends    bool      // it stands nowhere any longer
@@ -52,6 +53,9 @@ func (s *step) refuse(reason string)   { s.out.Answer.Reason = reason }
 // rank notes where a member stands.
 func (s *step) rank(g *state, m *member) {
 	r := Rank{UID: m.pod.UID, Oldest: g.since, Partial: g.count[bound] > 0}
+	if g.plan != nil {
+		r.Order = g.plan.order[m.pod.UID]
+	}
 	if m.over > 0 {
 		r.Partial, r.Over = false, int64(m.over)*max(1, m.pod.Milli)
 	}

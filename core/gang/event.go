@@ -41,7 +41,9 @@ type (
 	Enqueue struct{ Pod }
 	// Freed is a change that may have made room for the gang that a pod leads.
 	Freed struct {
-		UID   string
+		UID string
+		// Other is that what has changed matters to Filters alone.
+		Other bool
 		Ended bool  // a pod has ended
 		Milli int64 // the most milli-GPUs that it may have given back
 		// Priority is that of the pod: what one of lower priority held could have been
@@ -57,6 +59,7 @@ type (
 		UID   string
 		Task  *Task
 		Nodes map[string]string // by member
+		Order []string          // members in the order in which they are to be tried; nil is any
 	}
 	// Unfit is that the gang does not fit. Cost is what it took to find that out.
 	Unfit struct {

@@ -11,41 +11,84 @@ import (
 // fill places at least need members on the nodes of a domain, and as many more
 // as fit, and leaves them assumed; or it gives nil, and nothing has changed.
 func (t *planning) fill(domain []int32, need int) (*Plan, error) {
-	m, used := t.s.Mark(), slices.Clone(t.used)
+	m := t.mark()
 	t.enter(domain)
-	plan, first, left := t.empty(), -1, len(t.order) // first that does not fit; not tried yet
-	for _, i := range t.order {
-		if plan.Count == t.limit {
-			break
-		}
-		left--
+	plan := t.empty()
+	first, err := t.each(plan, need, func(i int) (bool, error) {
 		node := t.choose(domain, i)
-		if node >= 0 {
-			if err := t.put(&plan.Placed[i], node, nil); err != nil {
-				t.s.RollBack(m)
-				return nil, err
-			}
-			t.taken[apartNode{t.g.Members[i].Apart, node}] = true
-			plan.Count++
-			continue
+		if node < 0 {
+			return false, nil
 		}
-		if first < 0 {
-			first = i
-		}
-		if plan.Count+left < need {
-			break
-		}
-	}
-	if plan.Count >= need {
-		t.s.Keep(m)
+		t.taken[apartNode{t.g.Members[i].Apart, node}] = true
+		return true, t.put(plan, i, node, nil)
+	})
+	switch {
+	case err != nil:
+		t.rollBack(m)
+		return nil, err
+	case plan.Count >= need:
+		t.keep(m)
 		return plan, nil
+	case t.best == nil || plan.Count > t.best.Fit:
+		t.best = &Refusal{Fit: plan.Count, Member: first}
+		t.best.Nodes, t.best.Filtered = t.reasons(first)
 	}
-	if t.best == nil || plan.Count > t.best.Fit {
-		t.best = &Refusal{Fit: plan.Count, Member: first, Nodes: t.reasons(first)}
-	}
-	t.s.RollBack(m)
-	t.used = used
+	t.rollBack(m)
 	return nil, nil
+}
+
+// each has try place every member, in order, until fewer than need can be. One that
+// the Filters refuse is tried again after the others, as long as more are placed: a
+// worker may ask for the launcher's zone, where there is none yet. first is the first
+// member for which there is no place in the end; -1 is none.
+func (t *planning) each(plan *Plan, need int, try func(i int) (bool, error)) (first int, err error) {
+	left := t.order
+	for {
+		before, vain, misses := plan.Count, map[like]int{}, []int(nil)
+		for k, i := range left {
+			if plan.Count == t.limit {
+				return append(misses, -1)[0], nil
+			}
+			if at, tried := vain[t.like(i)]; !tried || at < plan.Count {
+				switch placed, err := try(i); {
+				case err != nil:
+					return -1, err
+				case placed:
+					continue
+				}
+				vain[t.like(i)] = plan.Count
+			}
+			misses = append(misses, i)
+			if t.filters == nil && plan.Count+len(left)-k-1 < need {
+				return misses[0], nil
+			}
+		}
+		switch {
+		case len(misses) == 0:
+			return -1, nil
+		case plan.Count == before || t.filters == nil:
+			return misses[0], nil
+		}
+		left = misses
+	}
+}
+
+// like is equal for members of which none fits where another does not.
+type like struct {
+	shape, kind, avoids int
+	apart               string
+}
+
+// like tells member i from those unlike it.
+func (t *planning) like(i int) like {
+	l := like{shape: t.shape[i], avoids: -1, apart: t.g.Members[i].Apart}
+	if len(t.g.Members[i].Avoid) > 0 {
+		l.avoids = i
+	}
+	if t.filters != nil {
+		l.kind = t.filters.Kind(i)
+	}
+	return l
 }
 
 // empty is a plan that places nobody.
@@ -73,8 +116,22 @@ func (t *planning) enter(domain []int32) {
 
 // choose gives the node for member i, or -1. A member with GPUs gets one of the
 // domain: first those that the gang is on already, then as the policy likes. One
-// without GPUs gets one of the domain if it can, else any.
+// without GPUs gets one of the domain if it can, else any. The Filters are asked
+// about the best node, then about the next, until they refuse none.
 func (t *planning) choose(domain []int32, i int) int {
+	refused := map[int]bool{}
+	for {
+		node := t.preferred(domain, i, refused)
+		if node < 0 || t.refuses(i, node) == "" {
+			return node
+		}
+		refused[node] = true
+	}
+}
+
+// preferred is the node for member i as far as the Snapshot tells, without those
+// that have refused it.
+func (t *planning) preferred(domain []int32, i int, refused map[int]bool) int {
 	h, avoid, apart := &t.shapes[t.shape[i]], t.g.Members[i].Avoid, t.g.Members[i].Apart
 	first := t.used
 	if h.request.GPUs == 0 {
@@ -89,7 +146,7 @@ func (t *planning) choose(domain []int32, i int) int {
 	node := -1
 	for _, n := range domain {
 		n := int(n)
-		if !h.fits[n] || len(avoid) > 0 && slices.Contains(avoid, n) || apart != "" && t.taken[apartNode{apart, n}] {
+		if !h.fits[n] || refused[n] || len(avoid) > 0 && slices.Contains(avoid, n) || apart != "" && t.taken[apartNode{apart, n}] {
 			continue
 		}
 		if node < 0 || first[n] && !first[node] || first[n] == first[node] && t.better(n, h.score[n], node, h.score[node]) {
@@ -116,14 +173,20 @@ func (t *planning) score(h *shape, n int) {
 	h.score[n], h.fits[n] = t.scoreOn(n, &h.request)
 }
 
-// put assumes a member on a node, with devices or, where they are nil, those
-// that the policy chooses.
-func (t *planning) put(p *cluster.Placement, node int, devices []cluster.Device) error {
+// put assumes member i of a plan on a node, with devices or, where they are nil,
+// those that the policy chooses.
+func (t *planning) put(plan *Plan, i, node int, devices []cluster.Device) error {
+	p := &plan.Placed[i]
 	if p.Node, p.Devices = node, devices; devices == nil {
 		*p = placement.On(t.p, node, &p.Request)
 	}
 	if err := t.s.Assume(p); err != nil {
 		return err
+	}
+	plan.Count++
+	plan.Order = append(plan.Order, i)
+	if t.filters != nil {
+		t.filters.Place(i, node)
 	}
 	t.used[node] = t.used[node] || p.Request.GPUs > 0
 	for k := range t.shapes {
@@ -140,50 +203,63 @@ func (t *planning) put(p *cluster.Placement, node int, devices []cluster.Device)
 func (t *planning) together(l Level) (*Plan, error) {
 	sum := *t.sum
 	sum.OneClique = l == Clique
-	node, best := -1, placement.Score(0)
+	scores := map[int]placement.Score{}
+	var nodes []int
 	for i := range t.all {
 		if !t.near(l, i) {
 			continue
 		}
-		if score, fits := t.scoreOn(i, &sum); fits && (node < 0 || t.better(i, score, node, best)) {
-			node, best = i, score
+		if score, fits := t.scoreOn(i, &sum); fits {
+			nodes, scores[i] = append(nodes, i), score
 		}
 	}
-	if node < 0 {
-		return nil, nil
+	slices.SortFunc(nodes, func(i, j int) int {
+		if t.better(i, scores[i], j, scores[j]) {
+			return -1
+		}
+		return 1
+	})
+	for _, node := range nodes[:min(t.most, len(nodes))] {
+		if plan, err := t.dealt(&sum, node); plan != nil || err != nil {
+			return plan, err
+		}
 	}
-	m, used := t.s.Mark(), slices.Clone(t.used)
+	return nil, nil
+}
+
+// dealt places every member with GPUs on one node that sum fits, or gives nil.
+func (t *planning) dealt(sum *cluster.Request, node int) (*Plan, error) {
+	m := t.mark()
 	t.enter(t.all[node : node+1])
-	devices := placement.On(t.p, node, &sum).Devices
+	devices := placement.On(t.p, node, sum).Devices
 	plan := t.empty()
-	for _, i := range t.order {
-		p := &plan.Placed[i]
-		at, hand := node, devices[:p.Request.GPUs:p.Request.GPUs]
-		devices = devices[p.Request.GPUs:]
-		if p.Request.GPUs == 0 {
+	first, err := t.each(plan, len(t.order), func(i int) (bool, error) {
+		r := &plan.Placed[i].Request
+		at, hand := node, devices[:r.GPUs:r.GPUs]
+		if r.GPUs == 0 {
 			at, hand = t.choose(nil, i), nil
 		}
-		if at < 0 || placement.Fit(t.s, at, &p.Request) != placement.Fits {
-			t.s.RollBack(m)
-			t.used = used
-			return nil, nil
+		if at < 0 || placement.Fit(t.s, at, r) != placement.Fits || r.GPUs > 0 && t.refuses(i, at) != "" {
+			return false, nil
 		}
-		if err := t.put(p, at, hand); err != nil {
-			t.s.RollBack(m)
-			return nil, err
-		}
-		plan.Count++
+		devices = devices[r.GPUs:]
+		return true, t.put(plan, i, at, hand)
+	})
+	if err != nil || first >= 0 {
+		t.rollBack(m)
+		return nil, err
 	}
-	t.s.Keep(m)
+	t.keep(m)
 	return plan, nil
 }
 
-// reasons counts nodes by why member i has no room there now. It is nil for
-// member -1.
-func (t *planning) reasons(i int) []placement.Count {
+// reasons counts nodes by why member i has no room there now, and those with room by
+// why the Filters refuse it. Both are nil for member -1.
+func (t *planning) reasons(i int) ([]placement.Count, []FilterCount) {
 	if i < 0 {
-		return nil
+		return nil, nil
 	}
+	var room []int
 	r := &t.g.Members[i].Request
 	counts := map[placement.Count]int{}
 	for n := range t.all {
@@ -191,6 +267,8 @@ func (t *planning) reasons(i int) []placement.Count {
 			counts[placement.Count{Reason: why, Why: t.s.Verdict(r.Class, n).Reason}]++
 		} else if why != placement.Fits {
 			counts[placement.Count{Reason: why}]++
+		} else {
+			room = append(room, n)
 		}
 	}
 	var out []placement.Count
@@ -201,7 +279,7 @@ func (t *planning) reasons(i int) []placement.Count {
 	slices.SortFunc(out, func(a, b placement.Count) int {
 		return cmp.Or(cmp.Compare(rank(a.Reason), rank(b.Reason)), cmp.Compare(a.Why, b.Why))
 	})
-	return out
+	return out, t.filtered(i, room)
 }
 
 // rank is the place of a reason among those that Fit asks for.

@@ -78,8 +78,11 @@ type Plan struct {
 	// Placed has an entry for each member, in the order of Gang.Members. Those
 	// left out, beyond MinCount, have Node -1.
 	Placed []cluster.Placement
-	Count  int   // members placed
-	Level  Level // of the domain that holds all members with GPUs
+	// Order has the members placed, in the order in which Filters agreed to each: in
+	// another order they may be refused.
+	Order []int
+	Count int   // members placed
+	Level Level // of the domain that holds all members with GPUs
 }
 
 // Refusal says why a gang was not placed.
@@ -94,6 +97,8 @@ type Refusal struct {
 	// avoided, are not in it.
 	Member int
 	Nodes  []placement.Count
+	// Filtered counts the nodes with room for Member that Filters refused, by reason.
+	Filtered []FilterCount
 	// ShortMilli is how many milli-GPUs must be given back at the least before
 	// the gang can fit; 0 where that is not known.
 	ShortMilli int64
@@ -107,6 +112,7 @@ type Refusal struct {
 type Planner struct {
 	Placer   placement.Placer // its Best is not asked: a domain is no node's own
 	Topology *Topology        // of the Snapshot's nodes; nil: nothing is known of racks and zones
+	Filters  Filters          // what else is asked of nodes; nil: nothing
 	// Domains is how many domains of each level are tried; 0 is 16.
 	Domains int
 }

@@ -90,6 +90,7 @@ type member struct {
 // planned is where the members that are not bound yet go.
 type planned struct {
 	nodes  map[string]string // by member
+	order  map[string]int    // by member, from 1: they are tried in this order
 	passed bool              // enough had a place: what is planned is being bound
 }
 
@@ -98,6 +99,8 @@ type shortage struct {
 	milli int64 // milli-GPUs that must be given back before another plan is worth it
 	kept  int64 // the same of pods that are not of lower priority: room can be made of what they leave
 	host  bool  // it lacks what pods without GPUs may give back too
+	// filters is that Filters refused it: any change to a pod or a node may help.
+	filters bool
 }
 
 // step is one Step under way.

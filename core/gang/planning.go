@@ -10,11 +10,12 @@ import (
 
 // planning is the state of one call of Plan.
 type planning struct {
-	p    placement.Placer
-	s    *cluster.Snapshot // p's
-	topo *Topology
-	g    *Gang
-	most int // domains tried of each level
+	p       placement.Placer
+	s       *cluster.Snapshot // p's
+	filters Filters           // nil: none
+	topo    *Topology
+	g       *Gang
+	most    int // domains tried of each level
 
 	limit int // members that may be placed
 
@@ -52,7 +53,7 @@ func newPlanning(p *Planner, g *Gang) *planning {
 	s := p.Placer.Snapshot()
 	n := s.Len()
 	t := &planning{
-		p: p.Placer, s: s, topo: p.Topology, g: g, most: cmp.Or(p.Domains, 16),
+		p: p.Placer, s: s, filters: p.Filters, topo: p.Topology, g: g, most: cmp.Or(p.Domains, 16),
 		shape: make([]int, len(g.Members)), all: make([]int32, n), used: make([]bool, n), inside: make([]bool, n),
 	}
 	known, apart := map[cluster.Request]int{}, []string(nil)

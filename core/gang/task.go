@@ -64,7 +64,10 @@ func (e Placed) happen(s *step) {
 		return
 	}
 	g.leader = e.UID
-	g.plan = &planned{nodes: maps.Clone(e.Nodes)}
+	g.plan = &planned{nodes: maps.Clone(e.Nodes), order: make(map[string]int, len(e.Order))}
+	for i, uid := range e.Order {
+		g.plan.order[uid] = i + 1
+	}
 	s.turn(g) // some may have gone meanwhile
 	for _, uid := range e.Task.Members {
 		if uid != e.UID && g.planned(uid) {
@@ -79,8 +82,13 @@ func (e Unfit) happen(s *step) {
 		return
 	}
 	g.leader, g.room = e.UID, false
-	g.refused = &shortage{milli: e.Refusal.ShortMilli, kept: math.MaxInt64, host: host(e.Refusal.Nodes)}
+	g.refused = &shortage{
+		milli: e.Refusal.ShortMilli, kept: math.MaxInt64, host: host(e.Refusal.Nodes), filters: len(e.Refusal.Filtered) > 0,
+	}
 	g.retry = s.now.Add(max(leastPause, costFactor*e.Cost))
+	if g.refused.filters { // their answer may change without an event
+		s.wakeIn(g, lastRetry)
+	}
 	if len(g.avoid) > 0 { // it may fit where something refused it before
 		g.avoid = map[string][]string{}
 		s.again(g, pause(g.rounds))
@@ -90,11 +98,11 @@ func (e Unfit) happen(s *step) {
 
 func (e Freed) happen(s *step) {
 	g := s.m.of[e.UID]
-	if g == nil || g.leader != e.UID || g.plan != nil || g.refused == nil {
+	if g == nil || g.leader != e.UID || g.plan != nil || g.refused == nil || e.Other && !g.refused.filters {
 		return
 	}
 	if e.Ended {
-		if e.Milli == 0 && !g.refused.host {
+		if e.Milli == 0 && !g.refused.host && !g.refused.filters {
 			return
 		}
 		if e.Priority >= g.priority {

@@ -26,6 +26,9 @@ type Ticket struct {
 	// Gang is the age of the oldest pod of its gang; zero for a pod of none. So the
 	// pods of a gang follow one another.
 	Gang Age
+	// Order is its place among the pods of its gang, where a plan has given it one: 1
+	// is the first.
+	Order int
 	// Partial is set for a gang of which some pods have their nodes, but fewer than
 	// its minimum: it wastes what they hold until the rest follows.
 	Partial bool
@@ -37,11 +40,12 @@ type Ticket struct {
 
 // Compare orders pods by whose turn comes first: the higher priority, of equal
 // priority the gangs that have fewer pods than they need, then those that would have
-// least beyond a minimum, then the older gang or pod. It is a total order: 0 only
-// for the same pod.
+// least beyond a minimum, then the older gang or pod; the pods of one gang as it was
+// planned. It is a total order: 0 only for the same pod.
 func Compare(a, b Ticket) int {
 	return cmp.Or(
-		cmp.Compare(b.Priority, a.Priority), partialFirst(a, b), cmp.Compare(a.Over, b.Over), a.since().Compare(b.since()), a.Age.Compare(b.Age),
+		cmp.Compare(b.Priority, a.Priority), partialFirst(a, b), cmp.Compare(a.Over, b.Over), a.since().Compare(b.since()),
+		cmp.Compare(a.Order, b.Order), a.Age.Compare(b.Age),
 	)
 }
 

@@ -29,15 +29,18 @@ type Waits = queue.Waits
 func NodesFrom(list func() ([]fwk.NodeInfo, error)) { nodeindex.NodesFrom(list) }
 
 // Plugins returns the makers of Berth's plugins by name, for one scheduler: they
-// share what they know, as the scheduler's profiles share the nodes.
+// share what they know, as the scheduler's profiles share the nodes. Plans do not ask
+// the framework's filters.
 func Plugins() map[string]nodeindex.Maker {
-	made, _ := WithWaits()
+	made, _ := WithWaits(nil)
 	return made
 }
 
-// WithWaits is Plugins, and what these plugins say of pods that they refuse.
-func WithWaits() (map[string]nodeindex.Maker, *Waits) {
+// WithWaits is Plugins, and what these plugins say of pods that they refuse. With
+// podInfo plans ask the framework's filters.
+func WithWaits(podInfo nodeindex.NewPodInfo) (map[string]nodeindex.Maker, *Waits) {
 	c, gangs := nodeindex.NewCluster(), gang.NewManager()
+	c.NewPodInfo = podInfo
 	nodeindex.Register(c)
 	preempt.RegisterPreemptions()
 	p := preempt.NewPreemptions(c.Refused, gangs.Broken, gangs.Least)

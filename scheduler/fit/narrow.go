@@ -24,6 +24,9 @@ import (
 // to Filter and Score on all nodes, and so are most that ask for no GPU: see
 // passing.
 func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if nodeindex.InTrial(cycle) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
 	began := time.Now()
 	parts, h := request.Parts(pod), p.Cluster.HoldOf(pod.UID)
 	if len(parts) == 0 && h == nil {

@@ -75,7 +75,7 @@ type Room interface {
 	RoomForGang(ctx context.Context, manager *Manager, pod *v1.Pod) (waits string)
 	// makeRoomForGang makes room for the gang that a pod leads. A nil status is
 	// that there is nothing to do.
-	MakeRoomForGang(ctx context.Context, manager *Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status)
+	MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, manager *Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status)
 }
 
 // NewPlans makes Plans for the profiles of one scheduler.
@@ -158,7 +158,10 @@ func (g *Plans) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, e
 		return fwk.QueueSkip, nil
 	}
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: hint},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Add | fwk.UpdatePodLabel}, QueueingHintFn: hint},
+		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: hint},
+		{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolume, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: hint},
+		{Event: fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: hint},
 		{
 			Event: fwk.ClusterEvent{
 				Resource:   fwk.Node,

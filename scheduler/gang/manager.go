@@ -125,7 +125,8 @@ func (b *Manager) ticketOf(pod *v1.Pod) queue.Ticket {
 		return t
 	}
 	if r, ok := b.ranks.Load(pod.UID); ok {
-		t.Gang, t.Partial, t.Over = r.(gang.Rank).Oldest, r.(gang.Rank).Partial, r.(gang.Rank).Over
+		r := r.(gang.Rank)
+		t.Gang, t.Order, t.Partial, t.Over = r.Oldest, r.Order, r.Partial, r.Over
 	}
 	return t
 }

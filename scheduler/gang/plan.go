@@ -56,7 +56,10 @@ func (b *Manager) withPods(t *gang.Task, pod *v1.Pod) *Task {
 
 // PreFilter implements fwk.PreFilterPlugin: it sends members to the nodes that are
 // planned for them. The first that comes plans for all.
-func (g *Plans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (g *Plans) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if nodeindex.InTrial(cycle) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
 	waits := g.p.Cluster.Waits
 	waits.Clear(pod.UID) // this plugin comes first
 	if !g.manager.knows(pod.UID) {
@@ -64,7 +67,7 @@ func (g *Plans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ 
 	}
 	if node, away := g.manager.placeOf(pod); node != "" {
 		if away != nil {
-			node = g.elsewhere(ctx, pod, node, away)
+			node = g.elsewhere(ctx, cycle, pod, node, away)
 		}
 		return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 	}
@@ -83,78 +86,47 @@ func (g *Plans) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ 
 	case task == nil:
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	began := time.Now()
-	nodes, refusal, text, err := g.plan(ctx, task)
+	return g.lead(ctx, cycle, pod, task)
+}
+
+// lead plans a task for the pod that leads the gang, and answers what becomes of it.
+func (g *Plans) lead(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, task *Task) (*fwk.PreFilterResult, *fwk.Status) {
+	waits, began := g.p.Cluster.Waits, time.Now()
+	plan, err := g.plan(ctx, cycle, pod, task)
 	switch {
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", task.Name, err))
-	case refusal != nil:
-		nodeindex.Decided(nodeindex.ResultUnschedulable, string(state.Foremost(refusal.Nodes)), began)
-		g.manager.Happened(gang.Unfit{UID: string(pod.UID), Refusal: refusal, Cost: time.Since(began)})
-		waits.Note(pod.UID, queue.Room)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
+	case plan.refusal != nil:
+		nodeindex.Decided(nodeindex.ResultUnschedulable, string(state.Foremost(plan.refusal.Nodes)), began)
+		g.manager.Happened(gang.Unfit{UID: string(pod.UID), Refusal: plan.refusal, Cost: time.Since(began)})
+		waits.Note(pod.UID, plan.wait)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, plan.text)
 	}
-	g.manager.Placed(pod, task, nodes)
-	if nodes[pod.UID] == "" {
+	g.manager.Placed(pod, task, plan.nodes, plan.order)
+	switch {
+	case plan.nodes[pod.UID] == "":
 		waits.Note(pod.UID, queue.Room)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s runs without this pod until there is room for it", task.Gang.Name))
+	case len(plan.order) > 0 && plan.order[0] != string(pod.UID):
+		cycle.Write(turnKey, turn{})
+		waits.Note(pod.UID, queue.Gang)
+		g.p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s is placed: this pod follows others of it", task.Gang.Name))
 	}
-	return &fwk.PreFilterResult{NodeNames: sets.New(nodes[pod.UID])}, nil
+	return &fwk.PreFilterResult{NodeNames: sets.New(plan.nodes[pod.UID])}, nil
 }
+
+// turn says of a scheduling cycle that the pod is refused only for this time: others
+// of its gang come first.
+type turn struct{}
+
+const turnKey fwk.StateKey = PlansName + "/turn"
+
+// Clone implements fwk.StateData.
+func (t turn) Clone() fwk.StateData { return t }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (g *Plans) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
-
-// plan places the gang of a task and holds the devices of every member that has
-// got a place, or says why not.
-func (g *Plans) plan(ctx context.Context, task *Task) (nodes map[types.UID]string, refusal *gang.Refusal, text string, err error) {
-	err = g.p.Plan(ctx, func(pl *nodeindex.Planner) error {
-		s := pl.Placer().Snapshot()
-		places := make([]gang.Place, s.Len())
-		for i := range places {
-			places[i] = request.Place(pl.Object(i))
-		}
-		find := func(names []string) (out []int) {
-			for _, name := range names {
-				if i, ok := s.Find(name); ok {
-					out = append(out, i)
-				}
-			}
-			return out
-		}
-		whole := &gang.Gang{Name: task.Gang.Name, MinCount: task.Need, Most: task.Most, Within: task.Gang.Within, Near: find(task.Near)}
-		for _, pod := range task.Pods {
-			m := gang.Member{Request: pl.Request(pod), Avoid: find(task.Avoid[string(pod.UID)]), Apart: request.Apart(pod)}
-			if m.Apart != "" {
-				m.Avoid = append(m.Avoid, whole.Near...)
-			}
-			whole.Members = append(whole.Members, m)
-		}
-		by := &gang.Planner{Placer: pl.Placer(), Topology: gang.NewTopology(places)}
-		for range 3 {
-			mark := s.Mark()
-			plan, no, err := by.Plan(whole)
-			s.RollBack(mark)
-			if refusal = no; err != nil {
-				return err
-			}
-			if no != nil {
-				text = unfitText(pl, task, no)
-				return nil
-			}
-			var wrong int
-			if nodes, wrong, err = g.hold(pl, task, plan); err == nil {
-				for i := range whole.Members {
-					pl.Placer().Arrive(&whole.Members[i].Request)
-				}
-				return nil
-			}
-			whole.Members[wrong].Avoid = append(whole.Members[wrong].Avoid, plan.Placed[wrong].Node)
-		}
-		return err
-	})
-	return nodes, refusal, text, err
-}
 
 // hold holds what is planned, all of it or nothing. wrong is the member whose
 // devices cannot be held.
@@ -189,18 +161,19 @@ func unfitText(pl *nodeindex.Planner, task *Task, no *gang.Refusal) string {
 	if no.Need < of {
 		text += fmt.Sprintf(" and %d must", no.Need)
 	}
-	if no.Member < 0 || len(no.Nodes) == 0 {
+	if no.Member < 0 || len(no.Nodes)+len(no.Filtered) == 0 {
 		return text
 	}
 	pod := task.Pods[no.Member]
 	w := state.NewRequest(pod, request.Parts(pod))
 	w.Request = pl.Request(pod)
-	return text + ", for the next: " + w.Explain(no.Nodes)
+	return text + ", for the next: " + w.Explain(no.Nodes, no.Filtered...)
 }
 
-// Placed notes where the members of a task go, and wakes them.
-func (b *Manager) Placed(pod *v1.Pod, task *Task, nodes map[types.UID]string) {
-	e := gang.Placed{UID: string(pod.UID), Task: task.Task, Nodes: make(map[string]string, len(nodes))}
+// Placed notes where the members of a task go, and wakes them. They are tried in an
+// order, if it is not nil.
+func (b *Manager) Placed(pod *v1.Pod, task *Task, nodes map[types.UID]string, order []string) {
+	e := gang.Placed{UID: string(pod.UID), Task: task.Task, Nodes: make(map[string]string, len(nodes)), Order: order}
 	for uid, node := range nodes {
 		e.Nodes[string(uid)] = node
 	}
@@ -209,16 +182,16 @@ func (b *Manager) Placed(pod *v1.Pod, task *Task, nodes map[types.UID]string) {
 
 // elsewhere returns the node where a pod is to be tried that is kept on one which
 // it was refused on: another that has room for it, else the same.
-func (g *Plans) elsewhere(ctx context.Context, pod *v1.Pod, node string, task *Task) string {
-	nodes, refusal, _, err := g.plan(ctx, task)
-	if err != nil || refusal != nil {
+func (g *Plans) elsewhere(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, node string, task *Task) string {
+	plan, err := g.plan(ctx, cycle, pod, task)
+	if err != nil || plan.refusal != nil {
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "A member that is refused stays where it is", "pod", klog.KObj(pod), "node", node)
 		}
 		return node
 	}
-	g.manager.Happened(gang.Moved{UID: string(pod.UID), Node: nodes[pod.UID]})
-	return nodes[pod.UID]
+	g.manager.Happened(gang.Moved{UID: string(pod.UID), Node: plan.nodes[pod.UID]})
+	return plan.nodes[pod.UID]
 }
 
 // roomMade looks at what has happened to a pod or a node, old before and now
@@ -231,8 +204,12 @@ func (b *Manager) roomMade(uid types.UID, old, now any) bool {
 		return true
 	}
 	e := gang.Freed{UID: string(uid)}
-	if gone, ok := old.(*v1.Pod); ok && now == nil {
+	gone, was := old.(*v1.Pod)
+	switch _, is := now.(*v1.Node); {
+	case was && now == nil:
 		e.Ended, e.Milli, e.Priority = true, request.FreedMilli(gone), request.Priority(gone)
+	case !is:
+		e.Other = true
 	}
 	b.Happened(e)
 	return false
@@ -241,20 +218,23 @@ func (b *Manager) roomMade(uid types.UID, old, now any) bool {
 // PostFilter implements fwk.PostFilterPlugin. A member that a filter refused on
 // its planned node takes the plan with it: the gang is planned anew at once, with
 // that node left out for that member, and when that fails too, later.
-func (g *Plans) PostFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (g *Plans) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if _, err := cycle.Read(turnKey); err == nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	}
 	answer := g.manager.Happened(gang.Filtered{UID: string(pod.UID)})
 	switch {
 	case !answer.Whole && g.p.Cluster.HoldOf(pod.UID) != nil:
 		return nil, fwk.NewStatus(fwk.Unschedulable, answer.Reason)
 	case !answer.Whole:
-		if result, status := g.room.MakeRoomForGang(ctx, g.manager, pod); status != nil {
+		if result, status := g.room.MakeRoomForGang(ctx, cycle, g.manager, pod); status != nil {
 			return result, status
 		}
 		return nil, fwk.NewStatus(fwk.Unschedulable, answer.Reason)
 	case answer.Reason != "":
 		g.p.Cluster.Waits.Note(pod.UID, queue.Gang)
 	default:
-		if result, status := g.room.MakeRoomForGang(ctx, g.manager, pod); status != nil {
+		if result, status := g.room.MakeRoomForGang(ctx, cycle, g.manager, pod); status != nil {
 			return result, status
 		}
 	}

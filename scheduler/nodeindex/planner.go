@@ -31,6 +31,9 @@ type Cluster struct {
 	*state.State
 	Index   index
 	Refused *RefusedRoom
+	// NewPodInfo lets plans ask the framework's filters; nil is that they do not. It
+	// must be set before the scheduler runs.
+	NewPodInfo NewPodInfo
 }
 
 // NewCluster returns a Cluster with an empty State.

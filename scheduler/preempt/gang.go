@@ -27,7 +27,7 @@ func (m *preemptions) ForGangs(p *nodeindex.Profile) gangs.Room {
 // all of the members that it needs or for none; and for one more member of a gang
 // that runs, where the others must be near. While others leave, the members
 // stay out of the queue; then the leader comes again, see roomForGang.
-func (x *Preemption) MakeRoomForGang(ctx context.Context, manager *gangs.Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, manager *gangs.Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	task, text := manager.Task(pod, false)
 	if task == nil || text != "" || x.budgets == nil {
 		return nil, nil // nothing to plan: one more member that may go anywhere, or others are missing
@@ -47,6 +47,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, manager *gangs.Manager
 	w := &preemptor{pods: slices.Clone(task.Pods), minCount: task.Need, why: "gang " + task.Name, leader: pod}
 	slices.SortStableFunc(w.pods, func(a, b *v1.Pod) int { return cmp.Compare(weight(b), weight(a)) })
 	w.domains, w.every, w.gang = domains(task), true, task.Gang.Key
+	w.verify = func(s *candidates, out *outcome) (string, error) { return x.verify(ctx, cycle, w, s, out) }
 	for _, nodes := range task.Avoid {
 		w.avoid = append(w.avoid, nodes...)
 	}
@@ -141,8 +142,8 @@ func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, po
 			nodes[member.UID] = h.Node
 		}
 	}
-	if len(nodes) >= task.Need {
-		manager.Placed(pod, task, nodes)
+	if len(nodes) >= task.Need { // as it was verified
+		manager.Placed(pod, task, nodes, m.order)
 		return ""
 	}
 	for uid := range nodes {

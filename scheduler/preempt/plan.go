@@ -38,7 +38,10 @@ type preemptor struct {
 	domains  func(all []*v1.Node) []map[string]bool        // sets of nodes of which all must be in one; nil is every node
 	avoid    []string                                      // nodes not to be used
 	every    bool                                          // may says yes to all
-	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters; nil is none
+	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters about one pod; nil is none
+	// verify asks them about several pods, and returns a node that they refuse one of
+	// them on; where it is nil, they are not asked.
+	verify func(s *candidates, out *outcome) (node string, err error)
 }
 
 // priority is that of the least of the pods: for none of them does anybody go
@@ -122,6 +125,18 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 				klog.FromContext(ctx).V(3).Info("A node with room would be refused", "node", out.nodes[0], "reason", st.Message())
 				x.p.Cluster.Withdraw(w.pods[0].UID)
 				barred[out.nodes[0]] = true
+				continue
+			}
+		}
+		if w.verify != nil {
+			bad, err := w.verify(s, out)
+			if err != nil || bad != "" {
+				for _, pod := range out.room.pods {
+					x.p.Cluster.Withdraw(pod.UID)
+				}
+				if barred[bad] = true; err != nil {
+					return nil, err
+				}
 				continue
 			}
 		}

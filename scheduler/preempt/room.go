@@ -16,6 +16,7 @@ type room struct {
 	pods  []*v1.Pod
 	waits map[string]map[types.UID]bool // by node: who has to be gone
 	left  map[types.UID]bool            // of them, those that the API still has
+	order []string                      // of several pods, by UID: in which they are to be tried; nil is any
 }
 
 // rooms are the rooms that are being made, by the pods that they are for.

@@ -78,7 +78,8 @@ func schedule(ctx context.Context, t *testing.T, c *cluster) (stopped func()) {
 	client := c.client(ctx)
 	factory := scheduler.NewInformerFactory(client, 0)
 	plugins := runtime.Registry{gpuonly.Name: gpuonly.New}
-	maps.Copy(plugins, devices.Plugins())
+	made, _ := devices.WithWaits(podInfo)
+	maps.Copy(plugins, made)
 	s, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return mute{} },
 		scheduler.WithComponentConfigVersion(cfg.APIVersion), scheduler.WithProfiles(cfg.Profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(plugins), scheduler.WithPodMaxInUnschedulablePodsDuration(1000*time.Hour))

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/kubernetes"
 	typedevents "k8s.io/client-go/kubernetes/typed/events/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/scheduler/devices"
@@ -65,7 +67,7 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 		return nil, nil, err
 	}
 	plugins := runtime.Registry{gpuonly.Name: gpuonly.New}
-	made, waits := devices.WithWaits()
+	made, waits := devices.WithWaits(podInfo)
 	maps.Copy(plugins, made)
 	have := &cc.ComponentConfig
 	s, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
@@ -121,6 +123,15 @@ func wrapClients(c *schedulerconfig.Config, writes, reads transport.WrapperFunc)
 	}
 	c.InformerFactory = scheduler.NewInformerFactory(informing, 0)
 	return nil
+}
+
+// podInfo makes what NodeInfos keep of a pod.
+func podInfo(pod *v1.Pod) (fwk.PodInfo, error) {
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return nil, err
+	}
+	return info, nil
 }
 
 // nodesOf lists the nodes of a scheduler as its cache has them, in a snapshot of

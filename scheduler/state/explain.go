@@ -7,6 +7,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/sharing"
 )
@@ -25,10 +26,15 @@ const (
 // kube-scheduler's own messages: "2 Insufficient nvidia.com/gpu, 1 node(s) had
 // untolerated taint(s)". The framework puts "0/3 nodes are available: " before
 // it. Equal counts give equal text.
-func (w *Request) Explain(counts []placement.Count) string {
+// Nodes with room that filters of the framework refuse are counted by the filters'
+// words.
+func (w *Request) Explain(counts []placement.Count, filtered ...gang.FilterCount) string {
 	sums := map[string]int{}
 	for _, c := range counts {
 		sums[w.words(c)] += c.Nodes
+	}
+	for _, f := range filtered {
+		sums[f.Why] += f.Nodes
 	}
 	out := make([]string, 0, len(sums))
 	for words, n := range sums {

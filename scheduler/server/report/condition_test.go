@@ -68,7 +68,7 @@ func tell(t *testing.T, name string, status *fwk.Status, nominates *fwk.Nominati
 			t.Errorf("%s: %v", name, err)
 		}
 	}}
-	_, waits := devices.WithWaits()
+	_, waits := devices.WithWaits(nil)
 	WriteConditions(s, client, waits)
 	read := func() *v1.Pod {
 		now, err := client.CoreV1().Pods("d").Get(t.Context(), "p", metav1.GetOptions{})

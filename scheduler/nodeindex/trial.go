@@ -1,0 +1,419 @@
+package nodeindex
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// NewPodInfo makes what NodeInfos keep of a pod. The type is kube-scheduler's own,
+// which plugins must not import.
+type NewPodInfo = func(*v1.Pod) (fwk.PodInfo, error)
+
+// preFilters is the part of the framework that plugins are not given by name.
+type preFilters interface {
+	RunPreFilterPlugins(context.Context, fwk.CycleState, *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+}
+
+// Trial asks the framework's filters about pods that are planned together: where each
+// could go beside those that are placed already, and beside pods that something is
+// held for. Berth's own plugins are left out: what they know is in the Snapshot. It
+// implements gang.Filters, with members numbered as in the pods that it was made of.
+//
+// The answers are those of kube-scheduler's plugins, for each kind of pod once, and
+// again only where what is placed may have changed them. Two things are not seen
+// before a pod is really tried: a resource claim or an unbound volume that two
+// members could use, but not both.
+//
+// A Trial is good only inside the function that Profile.Plan calls. Between Place and
+// Close the scheduler's NodeInfos may have the pods that are placed on trial, as they
+// have in kube-scheduler's own scheduling of pod groups, so Planner.Hold must not be
+// called before Close.
+type Trial struct {
+	ctx    context.Context //nolint:containedctx // of the one call that a Trial lives in
+	pl     *Planner
+	runner preFilters
+	base   fwk.CycleState
+	pods   []*v1.Pod
+	infos  []fwk.PodInfo // of pods
+	kinds  []*kind
+	of     []int // the kind of each of pods
+	// live is that pods are placed on the scheduler's own NodeInfos, as PreFilter
+	// reads no others; else on copies.
+	live    bool
+	copies  map[string]fwk.NodeInfo
+	placed  []seat
+	others  int            // of placed, those that are not of this plan
+	gone    []seat         // pods that have left on trial
+	changes int            // so far
+	changed map[string]int // by node: changes after the last
+}
+
+// seat is a pod that is placed on trial.
+type seat struct {
+	info fwk.PodInfo
+	node string
+}
+
+// kind is pods that filters cannot tell apart.
+type kind struct {
+	pod     *v1.Pod
+	state   fwk.CycleState
+	only    sets.Set[string] // nodes that PreFilter leaves; nil is every one
+	refused *fwk.Status      // PreFilter's, where it refuses the pod; nil is that it does not
+	spreads bool             // by topology: PreFilter is asked again after each change
+	far     bool             // a placement on one node may change the answer for another
+	stale   bool             // PreFilter is to be asked again
+	forbids map[domain]int   // where pods on trial want none of this kind beside them
+	keys    map[string]int   // topology keys of forbids
+	answers map[string]answer
+}
+
+// domain is the nodes with one value of a topology label.
+type domain struct{ key, value string }
+
+// answer is what the filters said of a node after so many changes.
+type answer struct {
+	why     string
+	changes int
+}
+
+// The plugins whose answer for a node depends on pods of other nodes.
+const (
+	spreadPlugin   = "PodTopologySpread"
+	affinityPlugin = "InterPodAffinity"
+)
+
+// whyForbidden is kube-scheduler's text for what kind.forbids is about.
+const whyForbidden = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+type trialMark struct{}
+
+const trialKey fwk.StateKey = "berth.dev/trial"
+
+// Clone implements fwk.StateData.
+func (m trialMark) Clone() fwk.StateData { return m }
+
+// InTrial reports whether a plugin is asked on behalf of a Trial. Berth's own plugins
+// then skip.
+func InTrial(cycle fwk.CycleState) bool {
+	_, err := cycle.Read(trialKey)
+	return err == nil
+}
+
+// NewTrial makes a Trial of pods in the scheduling cycle of one of them, before other
+// plugins have written to it. It is nil where the framework cannot be asked, as in
+// tests of plugins alone. The error is of a plugin that failed.
+//
+// The pods of gone are bound, and have left their nodes on trial: they are to be
+// evicted.
+func (pl *Planner) NewTrial(ctx context.Context, cycle fwk.CycleState, pods, gone []*v1.Pod) (*Trial, error) {
+	runner, ok := pl.P.Handle.(preFilters)
+	if !ok || pl.P.Cluster.NewPodInfo == nil {
+		return nil, nil
+	}
+	t := &Trial{ctx: ctx, pl: pl, runner: runner, base: cycle.Clone(), pods: pods, copies: map[string]fwk.NodeInfo{}, changed: map[string]int{}}
+	t.base.Write(trialKey, trialMark{})
+	t.without(gone)
+	known := map[string]int{}
+	differ := t.telling()
+	for _, pod := range pods {
+		info, err := pl.P.Cluster.NewPodInfo(pod)
+		if err != nil {
+			t.Close()
+			return nil, fmt.Errorf("read pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		key := kindKey(pod, differ)
+		k, had := known[key]
+		if !had {
+			k = len(t.kinds)
+			known[key] = k
+			t.kinds = append(t.kinds, &kind{pod: pod, forbids: map[domain]int{}, keys: map[string]int{}})
+		}
+		t.infos, t.of = append(t.infos, info), append(t.of, k)
+	}
+	for _, k := range t.kinds {
+		if err := t.ask(k); err != nil {
+			t.Close()
+			return nil, err
+		}
+		t.live = t.live || k.spreads
+	}
+	t.addOthers()
+	return t, nil
+}
+
+// without takes pods off their nodes, on trial.
+func (t *Trial) without(gone []*v1.Pod) {
+	t.live = len(gone) > 0
+	for _, pod := range gone {
+		info, err := t.pl.All.Get(pod.Spec.NodeName)
+		if err != nil {
+			continue // the node is gone, and the pod with it
+		}
+		for _, there := range info.GetPods() {
+			if there.GetPod().UID != pod.UID {
+				continue
+			}
+			if info.RemovePod(klog.FromContext(t.ctx), there.GetPod()) == nil {
+				t.gone = append(t.gone, seat{there, pod.Spec.NodeName})
+			}
+			break
+		}
+	}
+}
+
+// ask has PreFilter look at a kind of pod.
+func (t *Trial) ask(k *kind) error {
+	k.state, k.stale, k.answers = t.base.Clone(), false, map[string]answer{}
+	result, status, _ := t.runner.RunPreFilterPlugins(t.ctx, k.state, k.pod)
+	if k.only, k.refused = nil, nil; !status.IsSuccess() {
+		if !status.IsRejected() {
+			return fmt.Errorf("ask the filters about pod %s/%s: %w", k.pod.Namespace, k.pod.Name, status.AsError())
+		}
+		k.refused = status
+	}
+	if !result.AllNodes() {
+		k.only = result.NodeNames
+	}
+	skip := k.state.GetSkipFilterPlugins()
+	k.spreads = k.refused == nil && !skip.Has(spreadPlugin)
+	k.far = k.spreads || !skip.Has(affinityPlugin)
+	return nil
+}
+
+// addOthers places pods that something is held for, and those that were nominated
+// with at least the priority of this plan.
+func (t *Trial) addOthers() {
+	own, done := map[types.UID]bool{}, map[types.UID]bool{}
+	for _, pod := range t.pods {
+		own[pod.UID] = true
+	}
+	d := t.pl.P.Cluster
+	d.Mu.Lock()
+	var holds []seat
+	for uid, h := range d.Holds {
+		if own[uid] {
+			continue
+		}
+		if info, err := d.NewPodInfo(h.Pod); err == nil {
+			holds, done[uid] = append(holds, seat{info, h.Node}), true
+		}
+	}
+	d.Mu.Unlock()
+	for _, at := range t.pl.W.Nodes {
+		for _, info := range t.pl.P.Handle.NominatedPodsForNode(at.Object.Name) {
+			if pod := info.GetPod(); !own[pod.UID] && !done[pod.UID] && priority(pod) >= priority(t.pods[0]) {
+				holds = append(holds, seat{info, at.Object.Name})
+			}
+		}
+	}
+	for _, s := range holds {
+		t.enter(s)
+	}
+	t.others = len(t.placed)
+}
+
+func priority(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// Barred returns the first pod that a plugin refuses whatever node it would go to, and
+// the refusal; nil is none. most is how many may be so refused.
+func (t *Trial) Barred(most int) (*v1.Pod, *fwk.Status) {
+	if t == nil {
+		return nil, nil
+	}
+	first, n := -1, 0
+	for i, k := range t.of {
+		if t.kinds[k].refused == nil {
+			continue
+		}
+		if n++; first < 0 {
+			first = i
+		}
+	}
+	if n <= most {
+		return nil, nil
+	}
+	return t.pods[first], t.kinds[t.of[first]].refused
+}
+
+// Ordered reports whether the filters may answer otherwise where the pods come in
+// another order than that in which they were placed.
+func (t *Trial) Ordered() bool {
+	if t == nil {
+		return false
+	}
+	for _, k := range t.kinds {
+		if k.far {
+			return true
+		}
+	}
+	return false
+}
+
+// Kind implements gang.Filters.
+func (t *Trial) Kind(member int) int { return t.of[member] }
+
+// Refuses implements gang.Filters.
+func (t *Trial) Refuses(member, node int) string {
+	k, name := t.kinds[t.of[member]], t.pl.NodeName(node)
+	switch {
+	case k.refused != nil:
+		return k.refused.Message()
+	case k.only != nil && !k.only.Has(name):
+		return "node(s) are left out by a plugin"
+	}
+	for key := range k.keys {
+		if value, ok := t.pl.Object(node).Labels[key]; ok && k.forbids[domain{key, value}] > 0 {
+			return whyForbidden
+		}
+	}
+	at := t.changed[name]
+	if k.far {
+		at = t.changes
+	}
+	if a, ok := k.answers[name]; ok && a.changes == at {
+		return a.why
+	}
+	why := t.filter(k, name)
+	k.answers[name] = answer{why, at}
+	return why
+}
+
+// filter asks the filters of a node about a kind of pod.
+func (t *Trial) filter(k *kind, node string) string {
+	if k.stale {
+		if err := t.ask(k); err != nil {
+			return err.Error()
+		}
+		if k.refused != nil {
+			return k.refused.Message()
+		}
+	}
+	info, err := t.info(node)
+	if err != nil {
+		return err.Error()
+	}
+	status := t.pl.P.Handle.RunFilterPlugins(t.ctx, k.state, k.pod, info)
+	if status.IsSuccess() {
+		return ""
+	}
+	return strings.Join(status.Reasons(), ", ")
+}
+
+// info returns a node as it is with what is placed there.
+func (t *Trial) info(node string) (fwk.NodeInfo, error) {
+	if c := t.copies[node]; c != nil {
+		return c, nil
+	}
+	return t.pl.All.Get(node)
+}
+
+// Place implements gang.Filters.
+func (t *Trial) Place(member, node int) { t.enter(seat{t.infos[member], t.pl.NodeName(node)}) }
+
+// Placed implements gang.Filters.
+func (t *Trial) Placed() int { return len(t.placed) - t.others }
+
+// KeepFirst implements gang.Filters.
+func (t *Trial) KeepFirst(n int) {
+	for len(t.placed) > t.others+n {
+		t.leave()
+	}
+}
+
+// Close takes back all that was placed. It may be called on nil, and more than once.
+func (t *Trial) Close() {
+	if t == nil {
+		return
+	}
+	for len(t.placed) > 0 {
+		t.leave()
+	}
+	t.others = 0
+	for _, s := range t.gone {
+		if info, err := t.pl.All.Get(s.node); err == nil {
+			info.AddPodInfo(s.info)
+		}
+	}
+	t.gone = nil
+}
+
+// enter places a pod on a node.
+func (t *Trial) enter(s seat) {
+	info, err := t.info(s.node)
+	if err != nil {
+		return // the node is gone
+	}
+	if portsTaken(info, s.info.GetPod()) {
+		return // of a pod that is to go; taking this one back would free the port
+	}
+	if !t.live && t.copies[s.node] == nil {
+		info = info.Snapshot()
+		t.copies[s.node] = info
+	}
+	info.AddPodInfo(s.info)
+	t.placed = append(t.placed, s)
+	t.change(s, info, 1)
+}
+
+// leave takes back the last pod that was placed.
+func (t *Trial) leave() {
+	last := len(t.placed) - 1
+	s := t.placed[last]
+	t.placed = t.placed[:last]
+	info, err := t.info(s.node)
+	if err == nil {
+		err = info.RemovePod(klog.FromContext(t.ctx), s.info.GetPod())
+	}
+	if err != nil {
+		klog.FromContext(t.ctx).Error(err, "A pod that was placed on trial cannot be taken back", "pod", klog.KObj(s.info.GetPod()), "node", s.node)
+		return
+	}
+	t.change(s, info, -1)
+}
+
+// change has every kind know of a pod that has come (by is 1) or gone (-1).
+func (t *Trial) change(s seat, info fwk.NodeInfo, by int) {
+	t.changes++
+	t.changed[s.node] = t.changes
+	for _, k := range t.kinds {
+		k.forbid(s.info, info.Node(), by)
+		switch run := t.pl.P.Handle.RunPreFilterExtensionAddPod; {
+		case k.refused != nil:
+		case k.spreads: // it keeps the least count of a domain only as far as one node changes
+			k.stale = true
+		default:
+			if by < 0 {
+				run = t.pl.P.Handle.RunPreFilterExtensionRemovePod
+			}
+			k.stale = !run(t.ctx, k.state, k.pod, s.info, info).IsSuccess()
+		}
+	}
+}
+
+// forbid counts the required anti-affinity of a pod on a node against pods of k. The
+// plugin looks at it only where other pods of the cluster have some too.
+func (k *kind) forbid(info fwk.PodInfo, node *v1.Node, by int) {
+	for _, term := range info.GetRequiredAntiAffinityTerms() {
+		value, ok := node.Labels[term.TopologyKey]
+		if !ok || !term.Matches(k.pod, nil) {
+			continue
+		}
+		k.forbids[domain{term.TopologyKey, value}] += by
+		if k.keys[term.TopologyKey] += by; k.keys[term.TopologyKey] == 0 {
+			delete(k.keys, term.TopologyKey)
+		}
+	}
+}

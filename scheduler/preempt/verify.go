@@ -1,0 +1,81 @@
+package preempt
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/scheduler/nodeindex"
+)
+
+// verify asks the framework's filters about the plan for several pods, with its
+// victims gone, and notes the order in which they agree to the pods. Where they want
+// those gone too who leave by themselves, the room waits for them. bad is a node that
+// they refuse all the same; "" is none.
+func (x *Preemption) verify(ctx context.Context, cycle fwk.CycleState, w *preemptor, s *candidates, out *outcome) (bad string, err error) {
+	var going, leaving []*v1.Pod
+	seen := map[int]bool{-1: true}
+	for _, id := range slices.Concat(out.plan.Victims, out.plan.Awaited) {
+		going = append(going, s.pod(id))
+	}
+	for k := range out.plan.Placements {
+		at := out.plan.Placements[k].Node
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		_, more := s.going(out, at)
+		leaving = append(leaving, more...)
+	}
+	err = x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
+		if bad, out.room.order, err = agreed(ctx, cycle, pl, w, out, going); bad == "" || err != nil || len(leaving) == 0 {
+			return err
+		}
+		if bad, out.room.order, err = agreed(ctx, cycle, pl, w, out, append(going, leaving...)); bad != "" || err != nil {
+			return err
+		}
+		for _, pod := range leaving {
+			out.room.wait(pod.Spec.NodeName, pod)
+		}
+		return nil
+	})
+	return bad, err
+}
+
+// agreed places the pods of w on trial as out plans them, without gone. One that is
+// refused is tried again after the others. order is that in which none was refused,
+// where it matters; bad is a node that refuses one in any; "" is none.
+func agreed(ctx context.Context, cycle fwk.CycleState, pl *nodeindex.Planner, w *preemptor, out *outcome, gone []*v1.Pod) (bad string, order []string, err error) {
+	trial, err := pl.NewTrial(ctx, cycle, w.pods, gone)
+	if err != nil || trial == nil {
+		return "", nil, err
+	}
+	defer trial.Close()
+	var left []int
+	for k := range w.pods {
+		if out.plan.Placements[k].Node >= 0 {
+			left = append(left, k)
+		}
+	}
+	for len(left) > 0 {
+		before := len(left)
+		left = slices.DeleteFunc(left, func(k int) bool {
+			at := out.plan.Placements[k].Node
+			if trial.Refuses(k, at) != "" {
+				return false
+			}
+			trial.Place(k, at)
+			order = append(order, string(w.pods[k].UID))
+			return true
+		})
+		if len(left) == before {
+			return out.nodes[left[0]], nil, nil
+		}
+	}
+	if !trial.Ordered() {
+		order = nil
+	}
+	return "", order, nil
+}
