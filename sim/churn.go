@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand"
 	"slices"
@@ -39,6 +40,10 @@ type Churn struct {
 	// Step, if not nil, is called after every hundredth arrival. Where it says
 	// stop, the run ends and is Partial.
 	Step func(arrived, total int) (stop bool)
+	// Look, if not nil, is called at every tenth of a mean run time of the measured
+	// window, with the cluster and what was placed since the start and runs, in no order.
+	// It must change neither.
+	Look func(s *cluster.Snapshot, running iter.Seq[*cluster.Placement])
 }
 
 // ChurnClass is what became of the pods of one class.
@@ -177,6 +182,7 @@ type churning struct {
 	clock      float64 // seconds
 	got        int64   // milli-GPUs placed now
 	area       float64 // of got over the measured window
+	looked     int     // times that Look was called
 	run        ChurnRun
 }
 
@@ -258,6 +264,10 @@ func (f *churning) until(to float64) error {
 
 // pass moves the clock on and adds to the area.
 func (f *churning) pass(to float64) {
+	for f.Look != nil && f.mean*(1+float64(f.looked)/10) <= to {
+		f.looked++
+		f.Look(f.placer.Snapshot(), f.running.placements())
+	}
 	if from := max(f.clock, f.mean); to > from {
 		f.area += float64(f.got) * (to - from)
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"container/heap"
+	"iter"
 	"slices"
 
 	"berth.dev/berth/core/cluster"
@@ -31,6 +32,17 @@ func (d *departures) Pop() any {
 	last := (*d)[len(*d)-1]
 	*d = (*d)[:len(*d)-1]
 	return last
+}
+
+// placements are what runs now, in no order.
+func (d departures) placements() iter.Seq[*cluster.Placement] {
+	return func(yield func(*cluster.Placement) bool) {
+		for i := range d {
+			if !yield(&d[i].placed) {
+				return
+			}
+		}
+	}
 }
 
 func (d *departures) push(x departure) { heap.Push(d, x) }

@@ -12,7 +12,8 @@ import "berth.dev/berth/core/cluster"
 // G and W: what is expected to be filled of its holes, and the CPU for it,
 // summed over its GPUs (see fillProduct); C its free CPU; phi(x) a smooth
 // min(1, x), so that GPU that cannot be fed with CPU is worth less. M: 1000 for
-// each idle GPU times the weight of the classes for several GPUs that fit now.
+// each idle GPU times the weight of the classes for several GPUs that fit now,
+// those that may yet come included (Params.Spare).
 // A: demand per GPU of its product from requests that may not use every
 // product; R: its free milli-GPUs. The score is V after less V before, the
 // largest over the GPUs that a share may take.
@@ -74,14 +75,17 @@ func (b *Berth) Learn(mix *Mix) {
 // Mix is what has been learned. Read it only.
 func (b *Berth) Mix() *Mix { return b.mix }
 
-// rebuild makes the tables anew. What came and is no longer held has left.
+// rebuild makes the tables anew. What came and is not held has left. That counts the
+// request that comes just now, too: with the first ones of a new cluster it is as if much
+// had left, so that they do not begin all of its nodes.
 func (b *Berth) rebuild() {
 	left := 0.0
 	if b.asked > 0 {
 		left = max(0, 1-float64(b.held())/float64(b.asked))
 	}
 	b.mu = b.p.Mu * (1 + b.p.Turnover*left)
-	b.t = newTables(b.s, b.mix, &b.p, b.memory, b.widest)
+	free := 1 - float64(b.held())/float64(max(1, b.s.TotalGPUs()*cluster.Whole))
+	b.t = newTables(b.s, b.mix, &b.p, b.memory, b.widest, b.p.Spare*left*free)
 }
 
 // Arrive implements Policy. Tables are made anew after 1, 2, 3, 4, 6, 9, ...

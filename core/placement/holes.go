@@ -20,6 +20,7 @@ type tables struct {
 	price  []float64   // by product: demand per GPU of requests that may not use every product
 	cpus   []int64     // distinct CPU sizes of classes for several GPUs, ascending
 	widest int         // most GPUs that any node has
+	spare  float64     // weight of the requests for several GPUs of Params.Spare
 	beside map[cluster.Products][]float64
 	mix    []weighed
 	last   cluster.Products // whose rows of beside were asked for last
@@ -38,9 +39,9 @@ type weighed struct {
 }
 
 // newTables derives the tables from mix. memory is the bytes of a GPU of each
-// product.
-func newTables(s *cluster.Snapshot, mix *Mix, p *Params, memory []int64, widest int) *tables {
-	t := &tables{widest: widest, beside: map[cluster.Products][]float64{}}
+// product, spare as in tables.
+func newTables(s *cluster.Snapshot, mix *Mix, p *Params, memory []int64, widest int, spare float64) *tables {
+	t := &tables{widest: widest, spare: spare, beside: map[cluster.Products][]float64{}}
 	for _, c := range mix.Classes() {
 		w := weighed{r: c.Request, share: c.Weight / mix.Total(), reach: reach(s, c.Request.Products)}
 		if c.Request.GPUs == 0 || w.reach == 0 || c.Request.IsMIG() {
@@ -151,10 +152,16 @@ func (t *tables) besideRow(products cluster.Products, cpu int64) []float64 {
 	return t.rows[step*width : (step+1)*width]
 }
 
-// newBeside makes the rows of besideRow for nodes of the given products.
+// newBeside makes the rows of besideRow for nodes of the given products. Each size
+// that may come, from two GPUs to all of the widest node, has an equal part of spare.
 func (t *tables) newBeside(products cluster.Products) []float64 {
 	width := t.widest + 1
 	rows := make([]float64, (len(t.cpus)+1)*width)
+	for i := range rows {
+		if idle := i % width; idle >= 2 {
+			rows[i] = t.spare * float64(idle-1) / float64(t.widest-1)
+		}
+	}
 	for i := range t.mix {
 		w := &t.mix[i]
 		if w.r.GPUs < 2 || w.r.Products != 0 && w.r.Products&products == 0 {
