@@ -15,7 +15,7 @@ import (
 
 // Room is a protocol for half-empty clusters: on nodes of 8 A100, pods of half a GPU and
 // of 1, 2 and 4 GPUs come and go (see Churn), and now and then it is counted how many
-// nodes could take a job of 8 GPUs, and how many could if what runs were packed anew.
+// nodes could take a job of 8 GPUs, and how many could if what runs were packed again.
 type Room struct {
 	Nodes  int     // of 8 GPUs, 96 CPUs and 768 GiB
 	CPUs   bool    // pods ask for 4, 8 or 12 CPUs a GPU, 8 GiB with each, and the job for 64; else for none
@@ -28,7 +28,7 @@ type Room struct {
 // RoomRun is the result of one run. All are means over the measured window.
 type RoomRun struct {
 	Places           float64 // nodes that could take a job of 8 GPUs
-	Possible         float64 // nodes left free of everything when what runs is packed anew, largest first
+	Possible         float64 // nodes left free of everything when what runs is packed again, largest first
 	AllocatedPercent float64
 }
 
@@ -103,7 +103,7 @@ func (r Room) pods(seed int64) []Pod {
 	return pods
 }
 
-// packed is how many nodes running needs if packed anew: largest first, each on the
+// packed is how many nodes running needs if packed again: largest first, each on the
 // fullest node that has room. That is not always the fewest that would do.
 func packed(running iter.Seq[*cluster.Placement]) int {
 	var jobs []*cluster.Request
