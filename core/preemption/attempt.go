@@ -23,13 +23,14 @@ type attempt struct {
 	s   *cluster.Snapshot // with who leaves gone, and promises kept
 	fit placement.Policy  // says which devices are taken of those that are free
 
-	first []int  // number of the first holder of each node
-	ids   []ID   // by holder
-	costs []Cost // by holder
-	gone  []bool // by holder: leaves, or is a victim
-	may   []bool // by holder: may be a victim, for itself
-	stays []bool // by holder: a search has decided that it stays
-	trail []int  // the victims, in the order in which they were chosen
+	first []int      // number of the first holder of each node
+	ids   []ID       // by holder
+	costs []Cost     // by holder
+	gone  []bool     // by holder: leaves, or is a victim
+	may   []bool     // by holder: may be a victim, for itself
+	stays []bool     // by holder: a search has decided that it stays
+	open  *candidate // of the search under way: those of it that do not stay are gone; nil is none
+	trail []int      // the victims, in the order in which they were chosen
 
 	gangs  map[string]*gang
 	budget []int // evictions left
@@ -190,7 +191,28 @@ func (t *attempt) back(h *Holder) bool {
 // fits says whether r fits node i now, and counts the question.
 func (t *attempt) fits(i int, r *cluster.Request) bool {
 	t.tries--
-	return placement.Fit(t.s, i, r) == placement.Fits
+	return placement.Fit(t.s, i, r) == placement.Fits && (t.open != nil && t.open.allowed || t.allows(i))
+}
+
+// triesToAllow is how many questions of fits one of Preemptor.Allows counts as.
+const triesToAllow = 20
+
+// allows says whether Preemptor.Allows lets the preemptor go to node i, with those
+// gone who leave, who are victims, and of whom a search under way has not decided
+// that they stay.
+func (t *attempt) allows(i int) bool {
+	if t.p.Allows == nil {
+		return true
+	}
+	t.tries -= triesToAllow
+	var gone []ID
+	for n := t.first[i]; n < t.first[i+1]; n++ {
+		going := t.gone[n] || t.open != nil && t.open.node == i && !t.stays[n] && slices.Contains(t.open.who, n)
+		if going && !t.holder(n).Promise {
+			gone = append(gone, t.ids[n])
+		}
+	}
+	return t.p.Allows(i, gone)
 }
 
 // take assumes r on node i, where it fits.

@@ -40,6 +40,9 @@ type candidate struct {
 	who   []int           // holders who may go
 	loads []load
 	costs []Cost // scratch
+	// allowed is that Preemptor.Allows is satisfied while all who may go are there, so
+	// it need not be asked again.
+	allowed bool
 }
 
 // look gathers who holds node i.

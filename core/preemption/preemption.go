@@ -48,6 +48,10 @@ type Preemptor struct {
 	// Node says whether a node may be used; nil is that every node may. What a
 	// request's class or products exclude need not be said here again.
 	Node func(i int) bool
+	// Allows says, where there is one member, whether what the Snapshot has no words
+	// for lets it go to a node once the holders gone have left: ports, spreading,
+	// affinity between pods. More gone must not make it say no; nil is always yes.
+	Allows func(node int, gone []ID) bool
 }
 
 // ID names a Holder: Cluster.Holders[Node][Holder].

@@ -70,7 +70,7 @@ func (q *queue) cheapest(evict bool) (node int, picks []int, ok bool) {
 		switch {
 		case e.version != q.version[e.node]:
 			heap.Pop(&q.entries)
-		case e.cost == Cost{}:
+		case e.cost == Cost{} && t.allows(e.node):
 			return e.node, nil, true
 		case !evict:
 			return 0, nil, false

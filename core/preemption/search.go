@@ -36,6 +36,9 @@ func (t *attempt) search(x *candidate, floor, limit Cost) (s *search, fits bool)
 	m := t.s.Mark()
 	defer t.s.RollBack(m)
 	x.who = slices.DeleteFunc(x.who, func(n int) bool { return t.s.Release(&t.holder(n).Placement) != nil })
+	x.allowed = t.allows(x.node)
+	t.open = x
+	defer func() { t.open = nil }()
 	if !t.fits(x.node, x.r) {
 		return s, false
 	}
@@ -77,12 +80,13 @@ func (s *search) down(k int, cost Cost) {
 		return
 	}
 	m := t.s.Mark()
-	s.tries--
-	if t.back(t.holder(n)) && t.fits(x.node, x.r) {
-		t.stays[n] = true
+	before := t.tries
+	t.stays[n] = true
+	fits := t.back(t.holder(n)) && t.fits(x.node, x.r)
+	if s.tries -= max(1, before-t.tries); fits {
 		s.down(k+1, cost)
-		t.stays[n] = false
 	}
+	t.stays[n] = false
 	t.s.RollBack(m)
 	if s.tries <= 0 && (s.found || s.tries <= -4*len(x.who)) {
 		return // the limit: what is found first is taken, and a way that leads nowhere not gone to its end

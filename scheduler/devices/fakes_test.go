@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core"
 	corev1informers "k8s.io/client-go/informers/core/v1"
@@ -104,7 +105,11 @@ func (i *info) GetPods() []fwk.PodInfo {
 type state struct {
 	fwk.CycleState
 	data map[fwk.StateKey]fwk.StateData
+	skip sets.Set[string] // plugins that no node is filtered by
 }
+
+func (s *state) GetSkipFilterPlugins() sets.Set[string]     { return s.skip }
+func (s *state) SetSkipFilterPlugins(skip sets.Set[string]) { s.skip = skip }
 
 func (s *state) Write(k fwk.StateKey, d fwk.StateData) { s.data[k] = d }
 func (s *state) Read(k fwk.StateKey) (fwk.StateData, error) {

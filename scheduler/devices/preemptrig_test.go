@@ -3,6 +3,7 @@ package devices_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -130,6 +131,9 @@ func (m *making) RunFilterPluginsWithNominatedPods(c context.Context, s fwk.Cycl
 	if m.asked++; m.refuses(pod, n.(*info)) {
 		return fwk.NewStatus(fwk.Unschedulable, "another filter")
 	}
+	if s.GetSkipFilterPlugins().Has(devices.Name) {
+		return nil
+	}
 	return m.devs.Filter(c, s, pod, n)
 }
 
@@ -209,7 +213,9 @@ func (i *info) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 	return nil
 }
 
-func (s *state) Clone() fwk.CycleState { return s }
+func (s *state) Clone() fwk.CycleState {
+	return &state{CycleState: s.CycleState, data: maps.Clone(s.data), skip: s.skip.Clone()}
+}
 
 // ranked is a pod of a priority, with GPUs as in asking.
 func ranked(name string, priority int32, wants ...string) *v1.Pod {

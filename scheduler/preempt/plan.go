@@ -39,6 +39,7 @@ type preemptor struct {
 	avoid    []string                                      // nodes not to be used
 	every    bool                                          // may says yes to all
 	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters about one pod; nil is none
+	allows   func(node string, gone []*v1.Pod) bool        // the same, while victims are chosen: except the filter that counts devices
 	// verify asks them about several pods, and returns a node that they refuse one of
 	// them on; where it is nil, they are not asked.
 	verify func(s *candidates, out *outcome) (node string, err error)
@@ -186,11 +187,23 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 			asked.Members[k].Class = 0
 		}
 	}
+	disallowed := false
+	if w.allows != nil {
+		asked.Allows = func(i int, gone []preemption.ID) bool {
+			pods := make([]*v1.Pod, 0, len(gone))
+			for _, id := range gone {
+				pods = append(pods, s.pod(id))
+			}
+			ok := w.allows(pl.NodeName(i), pods)
+			disallowed = disallowed || !ok
+			return ok
+		}
+	}
 	plan, why, ok := w.search(pl, s, asked, now)
 	if !ok {
 		_, kept := x.Known(now)
 		out := &outcome{refusal: refusalText(&why), short: why.ShortMilli, against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
-		if len(barred) == 0 && w.every {
+		if len(barred) == 0 && w.every && !disallowed {
 			x.note(key, search{state, out.refusal, out.short, out.against, now})
 		}
 		return s, out, nil

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,6 +20,7 @@ import (
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/evict"
+	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/nodeindex"
 )
 
@@ -154,11 +156,14 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		x.p.Handle.Activate(klog.FromContext(ctx), named([]*v1.Pod{pod}))
 		return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: the GPUs that were freed for this pod are no longer available to it; it is tried again")
 	}
+	others := state.Clone() // without the plugin that counts devices: the search does
+	others.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(sets.New(fit.Name)))
 	out, err := x.makeRoom(ctx, &preemptor{
 		pods: []*v1.Pod{pod}, why: holdPreemption, gang: gangKey(g),
-		may:   func(node string) bool { return statuses.Get(node).Code() == fwk.Unschedulable },
-		every: statuses.Get("").Code() == fwk.Unschedulable,
-		check: func(node string, gone []*v1.Pod) *fwk.Status { return x.check(ctx, state, pod, node, gone) },
+		may:    func(node string) bool { return statuses.Get(node).Code() == fwk.Unschedulable },
+		every:  statuses.Get("").Code() == fwk.Unschedulable,
+		check:  func(node string, gone []*v1.Pod) *fwk.Status { return x.check(ctx, state, pod, node, gone) },
+		allows: func(node string, gone []*v1.Pod) bool { return x.check(ctx, others, pod, node, gone).IsSuccess() },
 	})
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
