@@ -24,7 +24,7 @@ import (
 // doctorSpawn is `berth doctor spawn`.
 type doctorSpawn struct {
 	notebookCommand
-	wish   profileWish
+	choice profileChoice
 	output outputFlags
 }
 
@@ -43,10 +43,10 @@ func newDoctorSpawn(o Options) *cobra.Command {
 	d.flags(cmd)
 	d.output.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&d.wish.name, "profile", "", "the NotebookProfile (default: the user's default profile)")
-	f.StringToStringVar(&d.wish.options, "option", nil, "choice for an option of the profile, as OPTION=CHOICE")
-	f.StringToStringVar(&d.wish.unlisted, "unlisted", nil, "custom value for an option, as OPTION=VALUE")
-	f.StringArrayVar(&d.wish.groups, "group", nil, "group of the user (repeatable)")
+	f.StringVar(&d.choice.name, "profile", "", "the NotebookProfile (default: the user's default profile)")
+	f.StringToStringVar(&d.choice.options, "option", nil, "choice for an option of the profile, as OPTION=CHOICE")
+	f.StringToStringVar(&d.choice.unlisted, "unlisted", nil, "custom value for an option, as OPTION=VALUE")
+	f.StringArrayVar(&d.choice.groups, "group", nil, "group of the user (repeatable)")
 	return cmd
 }
 
@@ -58,8 +58,8 @@ func (d *doctorSpawn) run(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	d.wish.user = user
-	facts, err := n.spawnFacts(ctx, &d.wish)
+	d.choice.user = user
+	facts, err := n.spawnFacts(ctx, &d.choice)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func outcome(user string, f *spawn.Facts, found []finding.Finding) string {
 
 // spawnFacts reads what a start needs. Objects that the user cannot read are noted; an error is a
 // cluster that does not answer.
-func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.Facts, error) {
-	f := &spawn.Facts{User: wish.user, Space: n.namespace, Profile: wish.name, Unread: map[string]string{}, Now: n.o.now()}
+func (n *notebooks) spawnFacts(ctx context.Context, choice *profileChoice) (*spawn.Facts, error) {
+	f := &spawn.Facts{User: choice.user, Space: n.namespace, Profile: choice.name, Unread: map[string]string{}, Now: n.o.now()}
 	var err error
 	f.Found, err = n.CoreV1().Namespaces().Get(ctx, n.namespace, metav1.GetOptions{})
 	switch {
@@ -94,7 +94,7 @@ func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.F
 		return nil, n.failed("read namespace "+n.namespace, err)
 	}
 	n.readController(ctx, f)
-	if f.Wrong = n.readProfile(ctx, f, wish); f.Wrong != nil {
+	if f.Wrong = n.readProfile(ctx, f, choice); f.Wrong != nil {
 		return f, nil //nolint:nilerr // what is wrong with the profile is a finding
 	}
 	n.readRights(ctx, f)
@@ -112,7 +112,7 @@ func (n *notebooks) spawnFacts(ctx context.Context, wish *profileWish) (*spawn.F
 		}
 		return f, nil
 	}
-	f.Nodes, f.Ties = nodes, n.volumeTopologies(ctx, f.Pod)
+	f.Nodes, f.Volumes = nodes, n.volumeTopologies(ctx, f.Pod)
 	f.Pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == f.Pod.Namespace && p.Name == f.Pod.Name })
 	return f, nil
 }
@@ -131,18 +131,18 @@ func (n *notebooks) readController(ctx context.Context, f *spawn.Facts) {
 }
 
 // readProfile makes the notebook and its pod. The error is the finding.
-func (n *notebooks) readProfile(ctx context.Context, f *spawn.Facts, wish *profileWish) error {
+func (n *notebooks) readProfile(ctx context.Context, f *spawn.Facts, choice *profileChoice) error {
 	list, err := n.profiles(ctx)
 	if err != nil {
 		return err
 	}
-	of, err := profile.Pick(list, wish.name, wish.groups)
+	of, err := profile.Pick(list, choice.name, choice.groups)
 	if err != nil {
 		return err
 	}
 	f.Profile = of.Name
 	f.Object, f.Home, f.Warnings, err = profile.Render(of, profile.Choices{
-		User: wish.user, Namespace: n.namespace, Groups: wish.groups, Options: wish.options, Unlisted: wish.unlisted,
+		User: choice.user, Namespace: n.namespace, Groups: choice.groups, Options: choice.options, Unlisted: choice.unlisted,
 	})
 	if err != nil {
 		return err

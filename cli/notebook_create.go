@@ -26,8 +26,8 @@ import (
 // notebookCreate is `berth notebook create`.
 type notebookCreate struct {
 	notebookCommand
-	wish    notebookWish
-	profile profileWish
+	spec    notebookSpec
+	profile profileChoice
 	dryRun  string
 	output  string
 	wait    bool
@@ -50,7 +50,7 @@ func newNotebookCreate(o Options) *cobra.Command {
 			"  berth notebook create ada --gpus 2 --node-selector nvidia.com/gpu.product=Tesla-T4 --dry-run=client -o yaml",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.wish.name = args[0]
+			c.spec.name = args[0]
 			if err := c.profile.check(cmd); err != nil {
 				return err
 			}
@@ -61,15 +61,15 @@ func newNotebookCreate(o Options) *cobra.Command {
 	}
 	c.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&c.wish.image, "image", "", "image, with its tag")
-	f.IntVar(&c.wish.gpus, "gpus", 0, "number of GPUs")
-	f.IntVar(&c.wish.gpuMemory, "gpu-memory", 0, "GPU memory in GiB: a share of one GPU, or with --gpus the minimum of each GPU")
-	f.StringVar(&c.wish.mig, "mig", "", "MIG devices: a profile such as 1g.5gb, or 1g.5gb=2 for two devices")
-	f.StringVar(&c.wish.cpu, "cpu", "", "CPUs, such as 4 or 500m")
-	f.StringVar(&c.wish.memory, "memory", "", "memory, such as 16Gi")
-	f.StringArrayVar(&c.wish.volumes, "volume", nil, "mount a PersistentVolumeClaim: CLAIM (at "+homePath+") or CLAIM:PATH (repeatable)")
-	f.StringVar(&c.wish.newVolume, "new-volume", "", "size of the new volume (default "+volumeSize+"), or none")
-	f.StringToStringVar(&c.wish.nodeSelector, "node-selector", nil, "label that the node must have, as KEY=VALUE (repeatable)")
+	f.StringVar(&c.spec.image, "image", "", "image, with its tag")
+	f.IntVar(&c.spec.gpus, "gpus", 0, "number of GPUs")
+	f.IntVar(&c.spec.gpuMemory, "gpu-memory", 0, "GPU memory in GiB: a share of one GPU, or with --gpus the minimum of each GPU")
+	f.StringVar(&c.spec.mig, "mig", "", "MIG devices: a profile such as 1g.5gb, or 1g.5gb=2 for two devices")
+	f.StringVar(&c.spec.cpu, "cpu", "", "CPUs, such as 4 or 500m")
+	f.StringVar(&c.spec.memory, "memory", "", "memory, such as 16Gi")
+	f.StringArrayVar(&c.spec.volumes, "volume", nil, "mount a PersistentVolumeClaim: CLAIM (at "+homePath+") or CLAIM:PATH (repeatable)")
+	f.StringVar(&c.spec.newVolume, "new-volume", "", "size of the new volume (default "+volumeSize+"), or none")
+	f.StringToStringVar(&c.spec.nodeSelector, "node-selector", nil, "label that the node must have, as KEY=VALUE (repeatable)")
 	f.StringVar(&c.dryRun, "dry-run", "", "client: create nothing and contact no server; server: validate on the API server only")
 	f.StringVarP(&c.output, "output", "o", "", "yaml, json, or name: print what is created")
 	c.profile.flags(cmd)
@@ -91,7 +91,7 @@ func (c *notebookCreate) checkFlags() error {
 	case c.timeout > 0 && !c.wait:
 		return usagef("--timeout requires --wait")
 	}
-	return c.wish.check()
+	return c.spec.check()
 }
 
 func (c *notebookCreate) run(ctx context.Context) error {
@@ -100,12 +100,12 @@ func (c *notebookCreate) run(ctx context.Context) error {
 	}
 	alone := c.dryRun == "client" && c.profile.name == "" // no cluster is needed
 	var err error
-	if c.wish.namespace, err = c.cluster.own(); err != nil && !alone {
+	if c.spec.namespace, err = c.cluster.own(); err != nil && !alone {
 		return err
 	}
-	c.wish.namespace = cmp.Or(c.wish.namespace, "default")
+	c.spec.namespace = cmp.Or(c.spec.namespace, "default")
 	if alone {
-		nb, claim, err := c.wish.build()
+		nb, claim, err := c.spec.build()
 		if err != nil {
 			return err
 		}
@@ -142,10 +142,10 @@ func (c *notebookCreate) run(ctx context.Context) error {
 func (c *notebookCreate) made(ctx context.Context, n *notebooks) (*kubeflow.Notebook, *v1.PersistentVolumeClaim, error) {
 	me := n.whoami(ctx)
 	if c.profile.name != "" {
-		return n.fromProfile(ctx, &c.profile, me, c.wish.name)
+		return n.fromProfile(ctx, &c.profile, me, c.spec.name)
 	}
-	c.wish.creator = personOf(me)
-	return c.wish.build()
+	c.spec.creator = personOf(me)
+	return c.spec.build()
 }
 
 // whoami is the user as the API server knows them; empty where it does not tell.

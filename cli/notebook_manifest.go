@@ -30,8 +30,8 @@ const (
 	longestName = 52 // beyond it the labels of a StatefulSet's pods have no room
 )
 
-// notebookWish is a notebook as flags describe it.
-type notebookWish struct {
+// notebookSpec is a notebook as flags describe it.
+type notebookSpec struct {
 	name, namespace string
 	image           string
 	gpus            int
@@ -45,7 +45,7 @@ type notebookWish struct {
 }
 
 // check refuses what cannot work, before any call is made.
-func (w *notebookWish) check() error {
+func (w *notebookSpec) check() error {
 	if err := checkName(w.name); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ const (
 )
 
 // migAmount reads --mig.
-func (w *notebookWish) migAmount() (profile string, count int, err error) {
+func (w *notebookSpec) migAmount() (profile string, count int, err error) {
 	if w.mig == "" {
 		return "", 0, nil
 	}
@@ -112,7 +112,7 @@ func (w *notebookWish) migAmount() (profile string, count int, err error) {
 type volumeMount struct{ claim, path string }
 
 // mounts reads --volume; the first without a path is the home folder.
-func (w *notebookWish) mounts() ([]volumeMount, error) {
+func (w *notebookSpec) mounts() ([]volumeMount, error) {
 	var out []volumeMount
 	paths := map[string]bool{}
 	for _, text := range w.volumes {
@@ -139,7 +139,7 @@ func (w *notebookWish) mounts() ([]volumeMount, error) {
 
 // workspace is the volume claim to make: that of --new-volume, or of a size of
 // its own where no volume is mounted at the home folder. It is nil for none.
-func (w *notebookWish) workspace() (*v1.PersistentVolumeClaim, error) {
+func (w *notebookSpec) workspace() (*v1.PersistentVolumeClaim, error) {
 	size := w.newVolume
 	mounts, err := w.mounts()
 	if err != nil {
@@ -176,7 +176,7 @@ func (w *notebookWish) workspace() (*v1.PersistentVolumeClaim, error) {
 }
 
 // build makes the notebook, and the claim of its own or nil.
-func (w *notebookWish) build() (*kubeflow.Notebook, *v1.PersistentVolumeClaim, error) {
+func (w *notebookSpec) build() (*kubeflow.Notebook, *v1.PersistentVolumeClaim, error) {
 	claim, err := w.workspace()
 	if err != nil {
 		return nil, nil, err
@@ -223,9 +223,9 @@ func (w *notebookWish) build() (*kubeflow.Notebook, *v1.PersistentVolumeClaim, e
 	return nb, claim, nil
 }
 
-func (w *notebookWish) wantsGPU() bool { return w.gpus > 0 || w.gpuMemory > 0 || w.mig != "" }
+func (w *notebookSpec) wantsGPU() bool { return w.gpus > 0 || w.gpuMemory > 0 || w.mig != "" }
 
-func (w *notebookWish) imageName() string {
+func (w *notebookSpec) imageName() string {
 	switch {
 	case w.image != "":
 		return w.image
@@ -237,7 +237,7 @@ func (w *notebookWish) imageName() string {
 
 // resources asks for CPU without a limit, for memory with an equal one, and for
 // GPUs by their limit alone, which is the request too.
-func (w *notebookWish) resources() v1.ResourceRequirements {
+func (w *notebookSpec) resources() v1.ResourceRequirements {
 	out := v1.ResourceRequirements{Requests: v1.ResourceList{}, Limits: v1.ResourceList{}}
 	out.Requests[v1.ResourceCPU] = resource.MustParse("1")
 	out.Requests[v1.ResourceMemory] = resource.MustParse("4Gi")

@@ -17,8 +17,8 @@ import (
 	"berth.dev/berth/kube/profile"
 )
 
-// profileWish is a notebook of a profile as flags describe it.
-type profileWish struct {
+// profileChoice is a notebook of a profile as flags describe it.
+type profileChoice struct {
 	name     string // slug or object's name
 	options  map[string]string
 	unlisted map[string]string
@@ -26,7 +26,7 @@ type profileWish struct {
 	groups   []string
 }
 
-func (p *profileWish) flags(cmd *cobra.Command) {
+func (p *profileChoice) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.name, "profile", "", "create it from this NotebookProfile, which sets all other values (see 'berth profiles list')")
 	f.StringToStringVar(&p.options, "option", nil, "with --profile: choice for an option, as OPTION=CHOICE (repeatable)")
@@ -36,7 +36,7 @@ func (p *profileWish) flags(cmd *cobra.Command) {
 }
 
 // check refuses flags that go with a profile alone, or not with one.
-func (p *profileWish) check(cmd *cobra.Command) error {
+func (p *profileChoice) check(cmd *cobra.Command) error {
 	if p.name == "" {
 		for _, name := range []string{"option", "unlisted", "for", "group"} {
 			if cmd.Flags().Changed(name) {
@@ -55,7 +55,7 @@ func (p *profileWish) check(cmd *cobra.Command) error {
 
 // fromProfile renders a notebook of a profile of the cluster, and its home
 // volume's claim or nil.
-func (n *notebooks) fromProfile(ctx context.Context, p *profileWish, me authenticationv1.UserInfo, name string) (*kubeflow.Notebook, *v1.PersistentVolumeClaim, error) {
+func (n *notebooks) fromProfile(ctx context.Context, p *profileChoice, me authenticationv1.UserInfo, name string) (*kubeflow.Notebook, *v1.PersistentVolumeClaim, error) {
 	list, err := n.profiles(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -53,11 +53,11 @@ func (l *profilesLint) run(ctx context.Context, path string) error {
 		if err != nil {
 			return err
 		}
-		stock, err := c.offers(ctx, l.o)
+		offers, err := c.offers(ctx, l.o)
 		if err != nil {
 			return err
 		}
-		f.CheckCluster(stock)
+		f.CheckCluster(offers)
 	}
 	wrong, doubt, remarks := tally(f.Findings)
 	if l.output.object() {

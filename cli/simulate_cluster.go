@@ -21,24 +21,24 @@ func (s *simulateCommand) fromCluster(ctx context.Context) (simulateInput, error
 	if err != nil {
 		return in, err
 	}
-	stock, err := snapshot.Read(nodes, pods)
+	live, err := snapshot.Read(nodes, pods)
 	if err != nil {
 		return in, err
 	}
-	in.nodes, in.from = stock.Nodes, "pods of "+c.name
-	if len(stock.Closed) > 0 {
-		in.notes = append(in.notes, "omitted: "+fitList("", stock.Closed, plainWidth))
+	in.nodes, in.from = live.Nodes, "pods of "+c.name
+	if len(live.Closed) > 0 {
+		in.notes = append(in.notes, "omitted: "+fitList("", live.Closed, plainWidth))
 	}
 	if !s.empty {
-		in.held = stock.Held
+		in.held = live.Held
 		sum := int64(0)
 		for i := range in.held {
 			sum += in.held[i].TotalMilli()
 		}
 		in.notes = append(in.notes, fmt.Sprintf("already placed: %d pods, which use %s GPUs and stay", len(in.held), milliText(sum)))
 	}
-	for i := range stock.Asks {
-		in.pods = append(in.pods, podOf(&stock.Asks[i]))
+	for i := range live.Asks {
+		in.pods = append(in.pods, podOf(&live.Asks[i]))
 	}
 	if s.pods == "" && !slices.ContainsFunc(in.pods, func(p sim.Pod) bool { return p.GPUs > 0 }) {
 		return in, fmt.Errorf("no pod of %s requests a GPU, so the mix of pods is unknown; set --pods FILE.csv", c.name)

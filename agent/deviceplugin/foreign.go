@@ -99,7 +99,7 @@ func (f *foreign) close() {
 	f.wg.Wait()
 }
 
-func (p *plugin) strangerGone() { p.notify(strangerGone) }
+func (p *plugin) foreignGone() { p.notify(foreignGone) }
 
 // standBack leaves the resource to another plugin.
 func (p *plugin) standBack(f *foreign, detail string) {
@@ -113,9 +113,9 @@ func (p *plugin) standBack(f *foreign, detail string) {
 // yield stands back if NVIDIA's plugin serves the resource, or one that calls
 // its socket the same.
 func (p *plugin) yield(ctx context.Context) bool {
-	f := lookAt(ctx, p.rival, p.strangerGone)
+	f := lookAt(ctx, p.theirs, p.foreignGone)
 	if f != nil {
-		p.standBack(f, fmt.Sprintf("another device plugin serves %s at %s. Berth leaves the resource to it: run only one of the two on a node", p.resource, p.rival))
+		p.standBack(f, fmt.Sprintf("another device plugin serves %s at %s. Berth leaves the resource to it: run only one of the two on a node", p.resource, p.theirs))
 	}
 	return f != nil
 }
@@ -136,7 +136,7 @@ func (p *plugin) comeBack(ctx context.Context, now time.Time) {
 		return
 	}
 	if p.foreign.path != "" {
-		if f := lookAt(ctx, p.foreign.path, p.strangerGone); f != nil {
+		if f := lookAt(ctx, p.foreign.path, p.foreignGone); f != nil {
 			p.foreign.close()
 			p.foreign = f
 			return
@@ -187,9 +187,9 @@ func (p *plugin) yieldUnseen(ctx context.Context, ids []string) {
 		return
 	}
 	f := &foreign{}
-	for _, path := range p.strangers() {
+	for _, path := range p.foreignSockets() {
 		if conn := answering(ctx, path); conn != nil {
-			f.watch(conn, p.strangerGone)
+			f.watch(conn, p.foreignGone)
 		}
 	}
 	p.standBack(f, fmt.Sprintf("the kubelet has devices of another plugin for %s, such as %s. Berth leaves the resource to it: run only one of the two on a node",
@@ -218,10 +218,10 @@ func (p *plugin) registered() (others []string, ours int, err error) {
 	return others, all - len(others), nil
 }
 
-// strangers returns the sockets of other plugins: those made since we registered,
+// foreignSockets returns the sockets of other plugins: those made since we registered,
 // as one that takes our place most likely was, and if there are none, all.
 // They do not say which resource they are of.
-func (p *plugin) strangers() []string {
+func (p *plugin) foreignSockets() []string {
 	entries, err := os.ReadDir(p.opts.Dir)
 	if err != nil {
 		return nil

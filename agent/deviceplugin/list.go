@@ -12,7 +12,7 @@ import (
 type list struct {
 	mu      sync.Mutex
 	devices []Device // by ID, no ID twice
-	muted   bool     // nobody is told of changes
+	muted   bool     // changes are not reported
 	changed chan struct{}
 }
 

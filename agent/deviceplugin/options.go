@@ -30,7 +30,7 @@ type Options struct {
 	// for it. May be nil.
 	Foreign  func(resource, detail string)
 	Log      *slog.Logger // nil: none
-	Counters *Counters    // nil: nobody counts
+	Counters *Counters    // nil: not counted
 
 	times times // for tests
 }

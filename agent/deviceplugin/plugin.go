@@ -20,7 +20,7 @@ const (
 	offerChanged                      // the resource came or went
 	strangerCame                      // the socket of NVIDIA's plugin was made
 	strangerLeft                      // that socket was removed
-	strangerGone                      // a foreign plugin's connection ended
+	foreignGone                       // a foreign plugin's connection ended
 	checkpointNoted                   // the kubelet wrote its checkpoint
 )
 
@@ -32,7 +32,7 @@ type plugin struct {
 	opts     Options
 	node     Node
 	path     string // of our socket
-	rival    string // the socket of the same resource by NVIDIA's plugin
+	theirs   string // the socket of the same resource by NVIDIA's plugin
 	list     *list
 	end      func(error) // ends Run with an error
 	wake     chan struct{}
@@ -47,7 +47,7 @@ type plugin struct {
 	kubelet os.FileInfo // the kubelet.sock at which we registered
 	since   time.Time   // when
 	foreign *foreign    // not nil: another plugin has the resource
-	stale   bool        // there is a file at rival that nobody has served since we registered
+	stale   bool        // there is a file at theirs that no plugin has served since we registered
 	begun   int         // streams that the server had had before the last registration
 	delay   time.Duration
 	strikes int    // checkpoints in a row that hold IDs of others
@@ -57,10 +57,10 @@ type plugin struct {
 }
 
 func newPlugin(resource string, o Options, n Node, end func(error)) *plugin {
-	ours, rival := socketNames(o.Prefix, resource)
+	ours, theirs := socketNames(o.Prefix, resource)
 	return &plugin{
 		resource: resource, opts: o, node: n,
-		path: filepath.Join(o.Dir, ours), rival: filepath.Join(o.Dir, rival),
+		path: filepath.Join(o.Dir, ours), theirs: filepath.Join(o.Dir, theirs),
 		end: end, list: newList(), wake: make(chan struct{}, 1), ours: make(map[string]bool),
 	}
 }
@@ -178,7 +178,7 @@ func (p *plugin) step(ctx context.Context) {
 	if e&checkpointNoted != 0 && p.settleAt.IsZero() {
 		p.settleAt = now.Add(p.opts.times.settle)
 	}
-	if e&strangerGone != 0 && p.foreign != nil {
+	if e&foreignGone != 0 && p.foreign != nil {
 		p.returnAt = now.Add(p.opts.times.back)
 	}
 	if due(&p.settleAt, now) {
@@ -206,7 +206,7 @@ func (p *plugin) left(e event, now time.Time) {
 	stale := p.stale
 	p.stale = false
 	if stale {
-		_, err := os.Lstat(p.rival)
+		_, err := os.Lstat(p.theirs)
 		stale = e&strangerCame == 0 || err == nil // none came, or it is there
 	}
 	if !stale && p.foreign == nil && p.server != nil && p.server.live() > 0 {

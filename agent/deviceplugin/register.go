@@ -48,7 +48,7 @@ func (p *plugin) ensure(ctx context.Context) {
 	if p.foreign != nil || !p.isOffered() {
 		return
 	}
-	_, absent := os.Lstat(p.rival) // before the look: one that is made after it is new
+	_, absent := os.Lstat(p.theirs) // before the look: one that is made after it is new
 	if p.yield(ctx) {
 		return
 	}
@@ -57,7 +57,7 @@ func (p *plugin) ensure(ctx context.Context) {
 	}
 	err := p.server.listen(p.path)
 	if errors.Is(err, errTaken) {
-		if f := lookAt(ctx, p.path, p.strangerGone); f != nil {
+		if f := lookAt(ctx, p.path, p.foreignGone); f != nil {
 			p.standBack(f, fmt.Sprintf("another node agent of Berth serves %s at %s: run only one on a node", p.resource, p.path))
 			return
 		}

@@ -143,9 +143,9 @@ func (r *runner) file(e fsnotify.Event) {
 		switch {
 		case gone && e.Name == p.path:
 			p.notify(socketGone)
-		case made && e.Name == p.rival:
+		case made && e.Name == p.theirs:
 			p.notify(strangerCame)
-		case gone && e.Name == p.rival:
+		case gone && e.Name == p.theirs:
 			p.notify(strangerLeft)
 		}
 	}

@@ -81,7 +81,7 @@ func listen(path string) (*socket, error) {
 		made, err = os.Lstat(path)
 	}
 	if err != nil {
-		_ = l.Close() // nobody has come
+		_ = l.Close() // no client has connected
 		return nil, fmt.Errorf("the socket was removed at once: %w", err)
 	}
 	return &socket{Listener: l, path: path, made: made}, nil

@@ -66,11 +66,11 @@ type Collector struct {
 	o     CollectorOptions
 	asked atomic.Pointer[asked]
 
-	turn chan struct{} // holds a value while no scrape is under way; guards the rest
-	last *page         // of the last scrape; nil is none
-	sets arena         // of its label sets
-	at   time.Time
-	told string // what was last logged of the kubelet
+	turn   chan struct{} // holds a value while no scrape is under way; guards the rest
+	last   *page         // of the last scrape; nil is none
+	sets   arena         // of its label sets
+	at     time.Time
+	logged string // what was last logged of the kubelet
 }
 
 // asked is what a file of fields asks for.
@@ -251,8 +251,8 @@ func (c *Collector) pods(ctx context.Context, s *nvml.Snapshot) map[string][]Pod
 		if err != nil {
 			said = err.Error()
 		}
-		if said != c.told {
-			if c.told = said; err != nil {
+		if said != c.logged {
+			if c.logged = said; err != nil {
 				c.o.Log.Warn("the metrics lack pods that Berth did not place", "error", err)
 			} else {
 				c.o.Log.Info("the kubelet reports pods again")

@@ -77,14 +77,14 @@ func Annotations(inventory []devices.InventoryGPU, how gpu.Sharing, observed []H
 	if len(inventory) == 0 {
 		return map[string]string{}, nil
 	}
-	told := commit.Observed{}
+	byPod := commit.Observed{}
 	for _, h := range observed {
-		if told[h.PodUID] == nil {
-			told[h.PodUID] = map[string][]sharing.Named{}
+		if byPod[h.PodUID] == nil {
+			byPod[h.PodUID] = map[string][]sharing.Named{}
 		}
-		told[h.PodUID][h.Container] = append(told[h.PodUID][h.Container], sharing.NamedOf(h.Devices)...)
+		byPod[h.PodUID][h.Container] = append(byPod[h.PodUID][h.Container], sharing.NamedOf(h.Devices)...)
 	}
-	note, err := commit.ObservedNote(told)
+	note, err := commit.ObservedNote(byPod)
 	if err != nil {
 		return nil, fmt.Errorf("write annotation %s: %w", api.AnnotationObserved, err)
 	}

@@ -35,7 +35,7 @@ type Writer struct {
 	mu           sync.Mutex
 	want, wanted *fields // as asked for; as it was when it was last written; nil is never
 	kept         fields  // what was written of it
-	told         string  // of whom Berth has stood aside last
+	yieldedTo    string  // the components that Berth last logged to have yielded to
 }
 
 // fields are labels and annotations.
@@ -149,12 +149,12 @@ func owns(mine map[string]bool, want map[string]string) bool {
 // tell says once for whom Berth stands aside, and once that it does not any longer.
 func (w *Writer) tell(left, writers []string) {
 	said := strings.Join(left, " ") + "/" + strings.Join(writers, " ")
-	if said == w.told || len(left) == 0 && w.told == "" {
+	if said == w.yieldedTo || len(left) == 0 && w.yieldedTo == "" {
 		return
 	}
-	w.told = said
+	w.yieldedTo = said
 	if len(left) == 0 {
-		w.told = ""
+		w.yieldedTo = ""
 		w.o.Event(v1.EventTypeNormal, "GPULabelsWritten", "No other program writes NVIDIA's labels of this node any longer, so Berth does.")
 		return
 	}

@@ -135,11 +135,11 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch g.keys.check(r, cookieName(g.port)) {
-	case stranger:
+	case unknown:
 		refuse(w, http.StatusForbidden, "open the last address that `berth notebook open` printed, with its token: each works for one browser or program, and a new one is printed when it is used")
 		return
 	case newcomer:
-		g.welcome(w, r)
+		g.setCookie(w, r)
 		return
 	case known:
 	}
@@ -156,10 +156,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to.proxy.ServeHTTP(w, r)
 }
 
-// welcome sets the browser's cookie, and sends it on to the address without the
+// setCookie sets the browser's cookie, and sends it on to the address without the
 // token. It is a page that goes on, not a redirect: with a redirect a link on
 // another page would not bring the cookie, which is for requests of this site alone.
-func (g *Gate) welcome(w http.ResponseWriter, r *http.Request) {
+func (g *Gate) setCookie(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // plain HTTP on loopback: Secure would keep the cookie from it
 		Name: cookieName(g.port), Value: g.keys.admit(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})

@@ -14,7 +14,7 @@ import (
 type visitor int
 
 const (
-	stranger visitor = iota // knows none
+	unknown  visitor = iota // knows none
 	newcomer                // a browser that brings a token, and gets a cookie for it
 	known                   // has a cookie or a token
 )
@@ -27,7 +27,7 @@ const (
 type keys struct {
 	mu      sync.Mutex
 	token   string                        // printed, and not used yet
-	admits  map[[sha256.Size]byte]visitor // by token: who brings it, a stranger if a browser has used it
+	admits  map[[sha256.Size]byte]visitor // by token: who presents it, unknown if a browser has used it
 	cookies map[[sha256.Size]byte]bool
 	used    func(token string)
 }
@@ -55,16 +55,16 @@ func (k *keys) next() string {
 // used, and there is a new one.
 func (k *keys) check(r *http.Request, cookie string) visitor {
 	k.mu.Lock()
-	var told string
-	who := k.who(r, cookie, &told)
+	var presented string
+	who := k.who(r, cookie, &presented)
 	k.mu.Unlock()
-	if told != "" {
-		k.used(told)
+	if presented != "" {
+		k.used(presented)
 	}
 	return who
 }
 
-func (k *keys) who(r *http.Request, cookie string, told *string) visitor {
+func (k *keys) who(r *http.Request, cookie string, presented *string) visitor {
 	for _, c := range r.CookiesNamed(cookie) {
 		if k.cookies[sha256.Sum256([]byte(c.Value))] {
 			return known
@@ -73,18 +73,18 @@ func (k *keys) who(r *http.Request, cookie string, told *string) visitor {
 	token := tokenOf(r)
 	hash := sha256.Sum256([]byte(token))
 	is := k.admits[hash]
-	if is == stranger {
-		return stranger
+	if is == unknown {
+		return unknown
 	}
 	browser := wantsPage(r)
 	if browser {
-		k.admits[hash] = stranger
+		k.admits[hash] = unknown
 	} else {
 		k.admits[hash] = known
 	}
 	if is == newcomer {
 		k.renew()
-		*told = k.token
+		*presented = k.token
 	}
 	if browser {
 		return newcomer

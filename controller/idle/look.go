@@ -156,7 +156,7 @@ func (l *loop) annotate(ctx context.Context, n *kubeflow.Notebook, set map[strin
 }
 
 // tell makes the event of a step. Of a warning that this process finds it tells, too:
-// one that has died may have written it and not told.
+// one that has died may have written it without an event.
 func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 	warned := s.entry.warned
 	s.entry.warned = !d.StopsAt.IsZero() || warned && d.Do == rules.Nothing
@@ -181,10 +181,10 @@ func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 
 // tellPolicy makes an event of what cannot be read of a policy, once for each text.
 func (l *loop) tellPolicy(n *kubeflow.Notebook, e *entry, problems string) {
-	if problems != e.told && problems != "" {
+	if problems != e.reported && problems != "" {
 		l.event(n, corev1.EventTypeWarning, eventPolicy, strings.TrimSuffix(problems, "; "))
 	}
-	e.told = problems
+	e.reported = problems
 }
 
 // tellUnknown makes an event where a policy asks for a stop and nobody can tell

@@ -54,8 +54,8 @@ type entry struct {
 	next     time.Time // the next
 	failures int       // looks without an answer, one after another
 	warned   bool      // an event reported the current warning
-	told     string    // problems of its policy that an event told
-	unknown  string    // why its use is not known, as an event told
+	reported string    // problems of its policy that an event reported
+	unknown  string    // why its use is not known, as an event reported
 }
 
 // subject is one notebook at one pass.

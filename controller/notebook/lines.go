@@ -35,7 +35,7 @@ func newLines() *lines { return &lines{lines: reasons.NewLines(), moved: make(ch
 // fill reads all pods of notebooks once, so the first pass after a start knows
 // the whole line: without those of which their notebook says that waiting will not
 // help.
-func (l *lines) fill(ctx context.Context, c client.Reader, o *Options, s *scene) error {
+func (l *lines) fill(ctx context.Context, c client.Reader, o *Options, s *clusterCache) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.filled {

@@ -28,12 +28,12 @@ const (
 // Reconciler brings one notebook at a time to what its spec says. Nothing that it
 // keeps in memory is needed to be right, only to write and ask less.
 type Reconciler struct {
-	o      Options
-	client client.Client // reads from the cache
-	reader client.Reader // reads from the API server
-	now    func() time.Time
-	scene  *scene
-	lines  *lines
+	o       Options
+	client  client.Client // reads from the cache
+	reader  client.Reader // reads from the API server
+	now     func() time.Time
+	cluster *clusterCache
+	lines   *lines
 
 	mu      sync.Mutex
 	notes   map[string]*memory // by ID
@@ -67,7 +67,7 @@ type said struct {
 // from the API server.
 func NewReconciler(c client.Client, reader client.Reader, o Options, now func() time.Time) *Reconciler {
 	return &Reconciler{
-		o: o, client: c, reader: reader, now: now, scene: &scene{reader: reader, now: now}, lines: newLines(),
+		o: o, client: c, reader: reader, now: now, cluster: &clusterCache{reader: reader, now: now}, lines: newLines(),
 		notes: map[string]*memory{}, retry: map[string]bool{}, routable: make(chan struct{}, 1),
 	}
 }
@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if r.o.Mode != nil && r.o.Mode() != runtime.Own {
 		return reconcile.Result{}, nil
 	}
-	if err := r.lines.fill(ctx, r.client, &r.o, r.scene); err != nil {
+	if err := r.lines.fill(ctx, r.client, &r.o, r.cluster); err != nil {
 		return reconcile.Result{}, err
 	}
 	nb := &kubeflow.Notebook{}

@@ -60,7 +60,7 @@ func (p *pass) queue(ctx context.Context) error {
 		m = memberOf(p.pod, p.nb.Name)
 	}
 	if p.pod != nil && len(f.GPUs) > 0 && request.Unscheduled(p.pod) != nil && p.pod.DeletionTimestamp == nil {
-		nodes, err := p.scene.nodes(ctx, refusedAt(p.pod)) // no older than what the scheduler has seen
+		nodes, err := p.cluster.nodes(ctx, refusedAt(p.pod)) // no older than what the scheduler has seen
 		if err != nil {
 			return fmt.Errorf("list nodes: %w", err)
 		}

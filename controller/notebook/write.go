@@ -269,7 +269,7 @@ func (p *pass) room(ctx context.Context) (rules.Room, string) {
 	if len(explain.AmountsOf(p.made.pod)) == 0 {
 		return rules.RoomYes, ""
 	}
-	nodes, pods, err := p.scene.all(ctx)
+	nodes, pods, err := p.cluster.all(ctx)
 	if err != nil {
 		return rules.RoomNo, "the cluster cannot be read: " + err.Error()
 	}
@@ -308,7 +308,7 @@ func (p *pass) remarkDriver(ctx context.Context, c *corev1.Container) error {
 	if need.Major == 0 || len(explain.AmountsOf(p.made.pod)) == 0 {
 		return nil
 	}
-	nodes, err := p.scene.nodes(ctx, time.Time{})
+	nodes, err := p.cluster.nodes(ctx, time.Time{})
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}

@@ -65,8 +65,8 @@ func damped(d time.Duration, n int) time.Duration {
 	return min(d, longestWait)
 }
 
-// trial is how far a GPU has come on its way back.
-type trial struct {
+// probation is how far a GPU has come on its way back.
+type probation struct {
 	class  gpu.XidClass
 	good   int       // good probes in a row
 	failed int       // failed probes in a row
@@ -75,18 +75,18 @@ type trial struct {
 	seen   bool      // class restart: it has been in an inventory since
 }
 
-// begin starts a trial, or starts one anew after a further event: what a probe
+// begin starts probation, or starts it again after a further event: what a probe
 // on its way answers does not count any more.
 func (d *device) begin(c gpu.XidClass, now time.Time) {
-	if d.marked() && grave(d.trial.class) > grave(c) {
-		c = d.trial.class
+	if d.marked() && grave(d.probation.class) > grave(c) {
+		c = d.probation.class
 	}
-	d.trial = trial{class: c, next: now.Add(damped(planOf(c).first, d.damping))}
+	d.probation = probation{class: c, next: now.Add(damped(planOf(c).first, d.damping))}
 }
 
-// waits reports whether the trial goes on only after a fresh inventory.
+// waits reports whether probation continues only after a fresh inventory.
 func (d *device) waits() bool {
-	return d.marked() && (d.trial.class == gpu.XidRestart && !d.trial.seen || !d.present)
+	return d.marked() && (d.probation.class == gpu.XidRestart && !d.probation.seen || !d.present)
 }
 
 // tried reports whether the GPU has something to prove.
@@ -99,9 +99,9 @@ func (s *State) Due(now time.Time) []string {
 	var out []string
 	for _, uuid := range s.sorted() {
 		d := s.gpus[uuid]
-		if d.tried() && !d.waits() && !now.Before(d.trial.next) {
-			d.trial.asked = true
-			d.trial.next = now.Add(inFlight)
+		if d.tried() && !d.waits() && !now.Before(d.probation.next) {
+			d.probation.asked = true
+			d.probation.next = now.Add(inFlight)
 			out = append(out, uuid)
 		}
 	}
@@ -113,10 +113,10 @@ func (s *State) Due(now time.Time) []string {
 func (s *State) Stale(now time.Time) bool {
 	stale := false
 	for _, d := range s.gpus {
-		if d.waits() && !now.Before(d.trial.next) {
+		if d.waits() && !now.Before(d.probation.next) {
 			stale = true
-			d.trial.failed++
-			d.trial.next = now.Add(damped(planOf(d.trial.class).gap, d.damping+d.trial.failed))
+			d.probation.failed++
+			d.probation.next = now.Add(damped(planOf(d.probation.class).gap, d.damping+d.probation.failed))
 		}
 	}
 	return stale
@@ -126,8 +126,8 @@ func (s *State) Stale(now time.Time) bool {
 func (s *State) Next() time.Time {
 	var next time.Time
 	for _, d := range s.gpus {
-		if d.tried() && (next.IsZero() || d.trial.next.Before(next)) {
-			next = d.trial.next
+		if d.tried() && (next.IsZero() || d.probation.next.Before(next)) {
+			next = d.probation.next
 		}
 	}
 	return next
@@ -140,26 +140,26 @@ func (s *State) Next() time.Time {
 // of the GPU, does not count. It gives the devices whose verdict changed.
 func (s *State) Probed(uuid string, err error, now time.Time) []string {
 	d, ok := s.gpus[uuid]
-	if !ok || !d.trial.asked {
+	if !ok || !d.probation.asked {
 		return nil
 	}
 	before := d.verdicts(uuid)
-	d.trial.asked = false
+	d.probation.asked = false
 	switch {
 	case err != nil && !d.marked():
 		d.mark(nil, mark{why: "the driver does not find the GPU well: " + err.Error(), class: gpu.XidReset}, now)
 	case err != nil:
-		d.trial.good = 0
-		d.trial.failed++
-		d.trial.next = now.Add(damped(planOf(d.trial.class).gap, d.damping+d.trial.failed))
+		d.probation.good = 0
+		d.probation.failed++
+		d.probation.next = now.Add(damped(planOf(d.probation.class).gap, d.damping+d.probation.failed))
 	case !d.marked():
 		d.fresh = false
 	default:
-		d.trial.good++
-		d.trial.failed = 0
-		p := planOf(d.trial.class)
-		d.trial.next = now.Add(damped(p.gap, d.damping))
-		if d.trial.good >= p.good {
+		d.probation.good++
+		d.probation.failed = 0
+		p := planOf(d.probation.class)
+		d.probation.next = now.Add(damped(p.gap, d.damping))
+		if d.probation.good >= p.good {
 			d.whole, d.parts, d.well, d.fresh = nil, nil, now, false
 		}
 	}

@@ -26,15 +26,15 @@ type State struct {
 
 // device is one GPU.
 type device struct {
-	present bool // in the newest inventory, and not lost
-	fresh   bool // not probed since it came
-	mig     []gpu.MIGDevice
-	whole   *mark            // on the GPU and all that is of it
-	parts   map[string]*mark // on single MIG devices, by UUID
-	trial   trial
-	damping int       // how often the waits are doubled
-	well    time.Time // when it last came back
-	lastXid int       // of any class
+	present   bool // in the newest inventory, and not lost
+	fresh     bool // not probed since it came
+	mig       []gpu.MIGDevice
+	whole     *mark            // on the GPU and all that is of it
+	parts     map[string]*mark // on single MIG devices, by UUID
+	probation probation
+	damping   int       // how often the waits are doubled
+	well      time.Time // when it last came back
+	lastXid   int       // of any class
 }
 
 // mark is why a device is unhealthy.
@@ -60,7 +60,7 @@ func (s *State) Inventory(gpus []gpu.GPU, at time.Time) []string {
 		found[g.UUID] = true
 		d := s.gpus[g.UUID]
 		if d == nil {
-			d = &device{fresh: !s.policy.Off(), trial: trial{next: at}}
+			d = &device{fresh: !s.policy.Off(), probation: probation{next: at}}
 			s.gpus[g.UUID] = d
 		}
 		d.mig = slices.Clone(g.MIG)
@@ -86,8 +86,8 @@ func (s *State) Inventory(gpus []gpu.GPU, at time.Time) []string {
 // found notes that the GPU is there.
 func (d *device) found(at time.Time) {
 	d.present = true
-	if d.marked() && d.trial.class == gpu.XidRestart && !d.trial.seen && (d.whole == nil || at.After(d.whole.since)) {
-		d.trial = trial{class: gpu.XidRestart, seen: true, next: at.Add(damped(planOf(gpu.XidRestart).first, d.damping))}
+	if d.marked() && d.probation.class == gpu.XidRestart && !d.probation.seen && (d.whole == nil || at.After(d.whole.since)) {
+		d.probation = probation{class: gpu.XidRestart, seen: true, next: at.Add(damped(planOf(gpu.XidRestart).first, d.damping))}
 	}
 }
 
@@ -95,7 +95,7 @@ func (d *device) found(at time.Time) {
 func (s *State) lose(d *device, at time.Time) {
 	was := d.present || d.whole == nil
 	d.present = false
-	if !s.policy.Off() && (was || d.trial.class != gpu.XidRestart) {
+	if !s.policy.Off() && (was || d.probation.class != gpu.XidRestart) {
 		d.mark(nil, lostMark, at)
 	}
 }
@@ -123,7 +123,7 @@ func (s *State) Event(e Event, now time.Time) []string {
 		d := s.gpus[uuid]
 		if d == nil {
 			// It came before the inventory that has its GPU.
-			d = &device{fresh: !s.policy.Off(), trial: trial{next: now}}
+			d = &device{fresh: !s.policy.Off(), probation: probation{next: now}}
 			s.gpus[uuid] = d
 		}
 		if e.Xid != 0 {

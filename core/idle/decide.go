@@ -90,7 +90,7 @@ func Decide(now time.Time, p Policy, s State, r Readings) Decision {
 	d := Decision{Activity: now.Add(-t.Idle), Track: t, Why: u.why}
 
 	if server.Result == Failed || gpus.Result == Failed {
-		lost, long := t.Gauged && t.Unread > gapPeriods*p.Period, t.Untold > gapPeriods*p.Period
+		lost, long := t.Gauged && t.Unread > gapPeriods*p.Period, t.Unreported > gapPeriods*p.Period
 		d.Forget = !s.Activity.IsZero() && (lost || long || d.Activity.Sub(s.Activity) > p.step())
 		d.Track.Forgotten = t.Forgotten || d.Forget
 		d.Why = "whether it is used is not known: " + said(server.Result == Failed, server.Said, gpus.Said)

@@ -49,7 +49,7 @@ func (k Kernel) busy() bool { return k.State != "idle" && k.State != "dead" }
 // GPUs are the readings of what a notebook's pod holds.
 type GPUs struct {
 	At      time.Time
-	Result  Result // Absent: it holds none, or nobody publishes readings of them
+	Result  Result // Absent: it holds none, or no exporter publishes readings of them
 	Said    string // why it is not OK
 	Devices []Device
 }

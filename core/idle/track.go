@@ -18,18 +18,18 @@ type Track struct {
 	Seen bool          // there was a look
 	Idle time.Duration // how long nothing had happened at that look, at least
 
-	Newest time.Time     // of the stamps told, by the server's clock
-	Ahead  int64         // sum of the stamps that were in the future when they were last told
-	Asked  bool          // the server has told its stamps once
+	Newest time.Time     // of the stamps reported, by the server's clock
+	Ahead  int64         // sum of the stamps that were in the future when they were last reported
+	Asked  bool          // the server has reported its stamps once
 	Quiet  time.Duration // since it last did
 
 	Gauged bool          // GPUs have been read once
 	Unread time.Duration // since they last were
 
-	Active bool // it was in use at the last look that told
+	Active bool // it was in use at the last look that reported its use
 
-	Untold    time.Duration // since a look last told
-	Forgotten bool          // the record was to be taken away for that: Idle still holds
+	Unreported time.Duration // since a look last reported its use
+	Forgotten  bool          // the record was to be taken away for that: Idle still holds
 
 	StopsAt time.Time     // the warning that stands
 	Stood   time.Duration // how long it has stood
@@ -68,18 +68,18 @@ func (t Track) next(now time.Time, p Policy, s State, server Server, gpus GPUs, 
 	t.Unread += elapsed
 
 	if server.Result != Failed {
-		t.told(now, append(u.stamps, s.Since))
+		t.observe(now, append(u.stamps, s.Since))
 		t.Asked, t.Quiet = true, 0
 	}
 	lost := t.Gauged && t.Unread > gapPeriods*p.Period
 	if gpus.Result == OK {
 		t.Gauged, t.Unread = true, 0
 	} else if lost && gpus.Result == Absent {
-		t.Gauged = false // nobody publishes readings any more
+		t.Gauged = false // no exporter publishes readings any longer
 	}
 	failed := server.Result == Failed || gpus.Result == Failed
-	if t.Untold += elapsed; !failed {
-		t.Untold = 0
+	if t.Unreported += elapsed; !failed {
+		t.Unreported = 0
 	}
 	t.Forgotten = t.Forgotten && s.Activity.IsZero()
 	if u.active || t.Active || lost || s.Activity.IsZero() && !t.Forgotten {
@@ -90,10 +90,10 @@ func (t Track) next(now time.Time, p Policy, s State, server Server, gpus GPUs, 
 	return t
 }
 
-// told takes the stamps that the server told at now. Some may be of the future:
+// observe takes the stamps that the server reported at now. Some may be of the future:
 // of a clock that goes ahead of this one, or before this one was set back. What
 // they mean is not known, so any change of them counts as use.
-func (t *Track) told(now time.Time, stamps []time.Time) {
+func (t *Track) observe(now time.Time, stamps []time.Time) {
 	var past time.Time
 	var ahead int64
 	for _, at := range stamps {

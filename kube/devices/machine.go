@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// UnknownUUID stands for the UUID of a GPU that nobody has published.
+	// UnknownUUID stands for the UUID of a GPU that is not published.
 	UnknownUUID = "unknown"
 
 	labelMIGStrategy = "nvidia.com/mig.strategy"

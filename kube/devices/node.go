@@ -41,8 +41,8 @@ type Count struct {
 	Unhealthy int   // GPUs, held or not
 	Held      int64 // milli-GPUs that pods hold, on unhealthy GPUs too
 	Free      int64 // milli-GPUs that a new pod could get; slices that MIG leaves uncut are among it
-	Broken    int64 // milli-GPUs of unhealthy GPUs that nobody holds
-	Closed    int64 // milli-GPUs that nobody holds on nodes that take no pods; see Node.Remark
+	Broken    int64 // milli-GPUs of unhealthy GPUs that no pod holds
+	Closed    int64 // milli-GPUs that no pod holds on nodes that take no pods; see Node.Remark
 
 	Busy      float64 // mean utilization ratio of the GPUs that are held at all, 0-1
 	BusyKnown bool    // false: no reading; see View.SetBusy
@@ -62,8 +62,8 @@ type Holding struct {
 
 // GPU is one physical card.
 type GPU struct {
-	Index         int    // NVML index; -1 where nobody has published it
-	UUID          string // UnknownUUID where nobody has published it
+	Index         int    // NVML index; -1 where it is not published
+	UUID          string // UnknownUUID where it is not published
 	Product       string // label form
 	MemoryBytes   int64  // 0 is unknown
 	Healthy       bool
@@ -91,7 +91,7 @@ type Holder struct {
 	Container   string
 	User        string // see User
 	Since       time.Time
-	UUID        string // of the GPU or MIG device; UnknownUUID if nobody has said
+	UUID        string // of the GPU or MIG device; UnknownUUID if it is not known
 	Resource    string // under which it was asked for; "" for committed devices
 	MilliGPU    int64  // part of a physical GPU, rounded down
 	MemoryBytes int64  // that the container may use: all of a device shared by time-slicing; 0 is unknown

@@ -91,32 +91,32 @@ func (e *examined) taints() []finding.Finding {
 	if len(e.offering) == 0 {
 		return nil
 	}
-	var open, nodes, strays []string
+	var open, nodes, others []string
 	for _, n := range e.offering {
 		if _, kept := explain.Untolerated(e.byName[n.Name], nil); kept {
 			continue
 		}
 		open = append(open, n.Name)
-		before := len(strays)
+		before := len(others)
 		for _, p := range e.on[n.Name] {
 			if request.Stray(p) {
-				strays = append(strays, p.Namespace+"/"+p.Name)
+				others = append(others, p.Namespace+"/"+p.Name)
 			}
 		}
-		if len(strays) > before {
+		if len(others) > before {
 			nodes = append(nodes, n.Name)
 		}
 	}
-	slices.Sort(strays)
+	slices.Sort(others)
 	switch {
 	case len(open) == 0:
 		return []finding.Finding{ok(name, "every node with GPUs keeps other pods off")}
-	case len(strays) == 0:
+	case len(others) == 0:
 		return []finding.Finding{ok(name, "%s with GPUs %s no taint, and no pod without GPUs runs there: %s", count(len(open), "node"), verb(len(open), "has", "have"), few(open))}
 	}
 	return []finding.Finding{warn(name,
 		fmt.Sprintf("%s with GPUs %s no taint and %s that %s for no GPU: %s (%s)", count(len(nodes), "node"), verb(len(nodes), "has", "have"),
-			count(len(strays), "pod"), verb(len(strays), "asks", "ask"), few(nodes), few(strays)),
+			count(len(others), "pod"), verb(len(others), "asks", "ask"), few(nodes), few(others)),
 		"kubectl taint node NODE nvidia.com/gpu=present:NoSchedule; see docs/gpu-nodes.md for what then tolerates it, and for --other-pods")}
 }
 

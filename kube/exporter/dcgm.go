@@ -64,23 +64,23 @@ func Exporters(pods []*v1.Pod) []*v1.Pod {
 // compute slices. Lines it does not understand are passed over.
 func Utilization(text []byte) map[string]float64 {
 	type device struct{ uuid, instance, profile string }
-	told := map[device]*utilization{}
+	devices := map[device]*utilization{}
 	var order []device // of the text, so that equal texts give equal sums
 	for s := range samples(text) {
 		d := device{firstLabel(s.labels, uuidLabels), labelValue(s.labels, "GPU_I_ID"), labelValue(s.labels, "GPU_I_PROFILE")}
 		if s.name != metricUtil && s.name != metricGraphics || (s.name == metricUtil) != (d.profile == "") {
 			continue
 		}
-		if told[d] == nil {
-			told[d] = &utilization{}
+		if devices[d] == nil {
+			devices[d] = &utilization{}
 			order = append(order, d)
 		}
-		told[d].add(s.value, firstLabel(s.labels, podLabels) != "")
+		devices[d].add(s.value, firstLabel(s.labels, podLabels) != "")
 	}
 	whole := map[string]float64{}
 	sum, weight := map[string]float64{}, map[string]float64{}
 	for _, d := range order {
-		u := told[d]
+		u := devices[d]
 		if d.profile == "" {
 			whole[d.uuid] = u.value() / 100
 			continue
@@ -103,15 +103,15 @@ func Utilization(text []byte) map[string]float64 {
 
 // utilization is what the series of one device say. NVIDIA's exporter gives each
 // of its pods the same value; Berth's gives each its part, and beside them a series
-// without a pod for what is nobody's.
+// without a pod for what is unassigned's.
 type utilization struct {
 	pods, last, rest float64
-	pod, nobody      bool // there are series with a pod, and one without
+	pod, unassigned  bool // there are series with a pod, and one without
 }
 
 func (u *utilization) add(value float64, pod bool) {
 	if !pod {
-		u.rest, u.nobody = value, true
+		u.rest, u.unassigned = value, true
 		return
 	}
 	u.pods, u.last, u.pod = u.pods+value, value, true
@@ -119,7 +119,7 @@ func (u *utilization) add(value float64, pod bool) {
 
 func (u *utilization) value() float64 {
 	switch {
-	case u.pod && u.nobody:
+	case u.pod && u.unassigned:
 		return u.pods + u.rest
 	case u.pod:
 		return u.last

@@ -34,7 +34,7 @@ type Pool struct {
 
 // GPUs are the GPUs of one node.
 type GPUs struct {
-	Product string `json:"product"` // such as "Tesla T4", or its label form; "" is a model that nobody has told
+	Product string `json:"product"` // such as "Tesla T4", or its label form; "" is an unknown model
 	Count   int    `json:"count"`
 }
 
@@ -129,17 +129,17 @@ func (g *Growth) String() string {
 // Start gives the first pool that can grow and on a new node of which pod would fit;
 // nil is none. A volume of it, as ties tell, must be within reach of the labels that
 // are declared.
-func Start(list []Growth, pod *v1.Pod, ties []explain.VolumeTopology) *Growth {
+func Start(list []Growth, pod *v1.Pod, volumes []explain.VolumeTopology) *Growth {
 	for i := range list {
 		if list[i].By == 0 {
 			continue
 		}
-		trial, err := explain.NewCluster([]*v1.Node{list[i].Node()}, nil)
+		fresh, err := explain.NewCluster([]*v1.Node{list[i].Node()}, nil)
 		if err != nil {
 			continue // not reached: the node is plain
 		}
-		trial.SetVolumes(ties)
-		if _, ok := trial.Fits(pod); ok {
+		fresh.SetVolumes(volumes)
+		if _, ok := fresh.Fits(pod); ok {
 			return &list[i]
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // somebody is for whom profiles are rendered when they are checked.
 const somebody = "user"
 
-// trial is one notebook that a profile can give.
-type trial struct {
+// variant is one notebook that a profile can give.
+type variant struct {
 	what  string // "" is with all defaults, else "option=choice"
 	maker *maker
 }
@@ -70,7 +70,7 @@ func (f *File) check(l *Loaded) bool {
 			}
 			o.Unlisted.Override = nil
 		}
-		o.Unlisted.Regex = "" // the trials write what need not match
+		o.Unlisted.Regex = "" // the variants write what need not match
 	}
 	for _, picks := range trialPicks(&whole) {
 		m, err := try(&l.NotebookProfile, &whole, picks.picks)
@@ -83,7 +83,7 @@ func (f *File) check(l *Loaded) bool {
 			sound = false
 			continue
 		}
-		l.trials = append(l.trials, trial{picks.what, m})
+		l.variants = append(l.variants, variant{picks.what, m})
 		f.warnings(l, m)
 	}
 	f.nulls(l, &whole)
@@ -224,10 +224,10 @@ func (f *File) nullsOf(l *Loaded, path string, override, below map[string]any) {
 
 // words notes a profile whose words name a GPU that nothing in it selects.
 func (f *File) words(l *Loaded) {
-	if len(l.trials) == 0 {
+	if len(l.variants) == 0 {
 		return
 	}
-	m := l.trials[0].maker
+	m := l.variants[0].maker
 	model := namedModel(l.Spec.DisplayName + " " + l.Spec.Description)
 	if m.gpus() == 0 || model == "" {
 		return

@@ -43,8 +43,8 @@ type Loaded struct {
 	Index int // in the file's list, from 0
 	Line  int
 
-	lines  map[string]int // of its keys, by path from the profile
-	trials []trial        // what it gives; see File.Check
+	lines    map[string]int // of its keys, by path from the profile
+	variants []variant      // what it gives; see File.Check
 }
 
 // Read reads the profiles of a values file: of zero-to-jupyterhub, of a chart

@@ -27,17 +27,17 @@ import (
 type Cluster struct {
 	nodes []*corev1.Node // by name
 	view  view.View
-	trial *explain.Cluster
+	live  *explain.Cluster
 	pools []pool.Growth
 }
 
 // NewCluster reads nodes and the pods on them. Nothing is changed in them.
 func NewCluster(nodes []*corev1.Node, pods []*corev1.Pod) (*Cluster, error) {
-	trial, err := explain.NewCluster(nodes, pods)
+	live, err := explain.NewCluster(nodes, pods)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{nodes: slices.Clone(nodes), view: view.Cluster(nodes, pods), trial: trial}
+	c := &Cluster{nodes: slices.Clone(nodes), view: view.Cluster(nodes, pods), live: live}
 	slices.SortFunc(c.nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
 }
@@ -110,7 +110,7 @@ func (c *Cluster) standing(pod *corev1.Pod) Standing {
 		}
 	}
 	s.Products = slices.Sorted(maps.Keys(products))
-	node, fits := c.trial.Fits(pod)
+	node, fits := c.live.Fits(pod)
 	switch {
 	case fits:
 		s.Starts = node
@@ -297,7 +297,7 @@ func (f *File) CheckCluster(c *Cluster) {
 	for i := range f.Profiles {
 		l := &f.Profiles[i]
 		said := "" // of the default choices
-		for _, t := range l.trials {
+		for _, t := range l.variants {
 			s := c.standing(&corev1.Pod{Spec: t.maker.pod})
 			if !s.Never || s.Why == said {
 				continue

@@ -65,9 +65,9 @@ type Facts struct {
 	Quotas  []v1.ResourceQuota
 	Refusal string // the API server's answer to the pod when it was tried; "" is that it takes it
 
-	Nodes []*v1.Node
-	Pods  []*v1.Pod // that have not ended
-	Ties  []explain.VolumeTopology
+	Nodes   []*v1.Node
+	Pods    []*v1.Pod // that have not ended
+	Volumes []explain.VolumeTopology
 
 	Unread map[string]string // by link: why it could not be looked at
 	Now    time.Time

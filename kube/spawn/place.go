@@ -80,13 +80,13 @@ func nodes(f *Facts) (finding.Status, string, string) {
 	if why := offer.Lacks(); why != "" && request.Of(f.Pod) != nil {
 		return finding.Fail, why, firstStep(f)
 	}
-	trial, err := explain.NewCluster(f.Nodes, f.Pods)
+	live, err := explain.NewCluster(f.Nodes, f.Pods)
 	if err != nil {
 		return finding.Warn, err.Error(), "`berth nodes` shows what is counted"
 	}
-	trial.SetVolumes(f.Ties)
+	live.SetVolumes(f.Volumes)
 	reached := len(f.Nodes)
-	for _, o := range trial.Rejections(f.Pod) {
+	for _, o := range live.Rejections(f.Pod) {
 		if o.Never() {
 			reached -= len(o.Nodes)
 		}
@@ -99,12 +99,12 @@ func nodes(f *Facts) (finding.Status, string, string) {
 
 // firstStep is what the nearest nodes would need for the notebook to go there.
 func firstStep(f *Facts) string {
-	trial, err := explain.NewCluster(f.Nodes, f.Pods)
+	live, err := explain.NewCluster(f.Nodes, f.Pods)
 	if err != nil {
 		return ""
 	}
-	trial.SetVolumes(f.Ties)
-	for _, o := range trial.Rejections(f.Pod) {
+	live.SetVolumes(f.Volumes)
+	for _, o := range live.Rejections(f.Pod) {
 		if o.Do != "" {
 			return fmt.Sprintf("%s %s: %s", o.Nodes[0], o.Why, o.Do)
 		}
@@ -118,11 +118,11 @@ func gpus(f *Facts) (finding.Status, string, string) {
 	if len(asks) == 0 {
 		want = "room"
 	}
-	trial, err := explain.NewCluster(f.Nodes, f.Pods)
+	live, err := explain.NewCluster(f.Nodes, f.Pods)
 	if err != nil {
 		return finding.Warn, err.Error(), "`berth nodes` shows what is counted"
 	}
-	trial.SetVolumes(f.Ties)
+	live.SetVolumes(f.Volumes)
 	ahead := 0
 	for _, p := range f.Pods {
 		if p.Spec.NodeName == "" && len(asks) > 0 && request.Of(p)[asks[0].Resource] > 0 {
@@ -133,7 +133,7 @@ func gpus(f *Facts) (finding.Status, string, string) {
 	if ahead > 0 {
 		line = fmt.Sprintf("; %d wait for %s already", ahead, asks[0].Resource)
 	}
-	if node, ok := trial.Fits(f.Pod); ok {
+	if node, ok := live.Fits(f.Pod); ok {
 		status := finding.OK
 		do := ""
 		if ahead > 0 {
@@ -142,7 +142,7 @@ func gpus(f *Facts) (finding.Status, string, string) {
 		return status, fmt.Sprintf("%s free on %s now%s", want, node, line), do
 	}
 	do := "wait: it starts by itself; `berth gpus` shows who holds what"
-	if reliefs := trial.Reliefs(f.Pod); len(reliefs) > 0 {
+	if reliefs := live.Reliefs(f.Pod); len(reliefs) > 0 {
 		do = fmt.Sprintf("wait, or %s: it then fits on %s now", reliefs[0].Change, reliefs[0].Node)
 	}
 	return finding.Warn, fmt.Sprintf("no node has %s free: it would wait%s", want, line), do

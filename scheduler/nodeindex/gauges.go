@@ -6,8 +6,8 @@ import "k8s.io/component-base/metrics"
 // index as it was when a pod with GPUs was last placed, of the cluster as it is.
 type gauges struct {
 	metrics.BaseStableCollector
-	state  *Cluster
-	census census
+	state *Cluster
+	count gpuCount
 }
 
 func gauge(name, help string, labels ...string) *metrics.Desc {
@@ -44,7 +44,7 @@ func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	send(indexNodes, float64(v.nodes))
 	send(indexShapes, float64(v.shapes))
 	send(indexBytes, float64(v.bytes))
-	states, ratio, ok := g.census.take(&g.state.Index)
+	states, ratio, ok := g.count.take(&g.state.Index)
 	if !ok {
 		return
 	}
@@ -55,16 +55,16 @@ func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	send(fragmentation, ratio)
 }
 
-// deskSize is the size of what a State keeps.
-type deskSize struct {
+// sizes is the size of what a State keeps.
+type sizes struct {
 	holds, nodes, shapes, waiting, lines int
 
 	bytes int64 // of the index
 }
 
 // look reads sizes alone, so that it delays no decision.
-func (d *Cluster) look() deskSize {
-	var v deskSize
+func (d *Cluster) look() sizes {
+	var v sizes
 	d.Mu.Lock()
 	v.holds = len(d.Holds)
 	d.Mu.Unlock()

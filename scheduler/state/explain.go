@@ -19,7 +19,7 @@ const (
 	WhyTaint
 	WhyAffinity
 	WhyNotOffered
-	WhyOther // what the node offers cannot be told to package placement
+	WhyOther // package placement cannot describe what the node offers
 )
 
 // Explain tells why a pod fits no node, in the words and the order of

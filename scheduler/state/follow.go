@@ -143,9 +143,9 @@ func ended(pod *v1.Pod) bool {
 // bound lists the pods of a node with what is assumed for them, with mu held. It
 // forgets what info shows to be in the API by now.
 func (d *State) bound(name string, info fwk.NodeInfo) []devices.Bound {
-	told, err := commit.ObservedOn(info.Node())
+	observed, err := commit.ObservedOn(info.Node())
 	if err != nil {
-		told = nil // as good as none: the pods count by what they ask for
+		observed = nil // as good as none: the pods count by what they ask for
 	}
 	var out []devices.Bound
 	for pod := range podsOn(info) {
@@ -161,7 +161,7 @@ func (d *State) bound(name string, info fwk.NodeInfo) []devices.Bound {
 		if committed(pod) {
 			d.clear(pod.UID)
 		} else if b.Assumed == nil {
-			b.Assumed = told[string(pod.UID)]
+			b.Assumed = observed[string(pod.UID)]
 		}
 		out = append(out, b)
 	}

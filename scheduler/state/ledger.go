@@ -250,8 +250,8 @@ func (n *Ledger) Fit(pod *v1.Pod, w *Request) answer {
 func (n *Ledger) tryHeld(r *reserved, w *Request) ([][]sharing.Device, error) {
 	n.let(r)
 	defer n.keep(r)
-	got, err := n.Ledger.Commit(trial, w.Parts, r.Named)
-	n.Ledger.Release(trial)
+	got, err := n.Ledger.Commit(probe, w.Parts, r.Named)
+	n.Ledger.Release(probe)
 	if err != nil {
 		return nil, err
 	}
@@ -276,12 +276,12 @@ func (n *Ledger) triesEmpty(w *Request) error {
 	return tries(n.empty, w)
 }
 
-const trial = "trial"
+const probe = "probe" // the holder of what is only tried
 
 // tries says why w does not fit, or nil, and leaves l as it was.
 func tries(l *sharing.Ledger, w *Request) error {
-	_, err := l.Allocate(trial, w.Parts)
-	l.Release(trial)
+	_, err := l.Allocate(probe, w.Parts)
+	l.Release(probe)
 	return err
 }
 
@@ -316,14 +316,14 @@ func (n *Ledger) pick(pod *v1.Pod, w *Request, named map[string][]sharing.Named)
 		defer n.keep(r)
 	}
 	if named != nil {
-		got, err := n.Ledger.Commit(trial, w.Parts, named)
-		n.Ledger.Release(trial)
+		got, err := n.Ledger.Commit(probe, w.Parts, named)
+		n.Ledger.Release(probe)
 		if err == nil && !slices.ContainsFunc(got, unhealthy) {
 			return got, nil
 		}
 	}
-	got, err := n.Ledger.Allocate(trial, w.Parts)
-	n.Ledger.Release(trial)
+	got, err := n.Ledger.Allocate(probe, w.Parts)
+	n.Ledger.Release(probe)
 	return got, err
 }
 

@@ -16,10 +16,10 @@ const (
 	podsFor  = 2 * time.Second
 )
 
-// scene is the cluster's nodes and pods, read on demand and not watched:
+// clusterCache is the cluster's nodes and pods, read on demand and not watched:
 // few notebooks need them. They are read from the API server's own cache, and
 // forgotten soon.
-type scene struct {
+type clusterCache struct {
 	reader client.Reader
 	now    func() time.Time
 
@@ -39,7 +39,7 @@ func fromCache() client.ListOption {
 
 // nodes are the nodes of the cluster, to be read only, as they were at a time of the
 // API's, which has whole seconds, or later. The zero time is any.
-func (s *scene) nodes(ctx context.Context, since time.Time) ([]*corev1.Node, error) {
+func (s *clusterCache) nodes(ctx context.Context, since time.Time) ([]*corev1.Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nodeList != nil && s.now().Sub(s.nodesAt) < nodesFor && !s.nodesAt.Truncate(time.Second).Before(since) {
@@ -60,7 +60,7 @@ func (s *scene) nodes(ctx context.Context, since time.Time) ([]*corev1.Node, err
 }
 
 // all are the nodes and the pods of the cluster, to be read only.
-func (s *scene) all(ctx context.Context) ([]*corev1.Node, []*corev1.Pod, error) {
+func (s *clusterCache) all(ctx context.Context) ([]*corev1.Node, []*corev1.Pod, error) {
 	nodes, err := s.nodes(ctx, s.now().Add(-podsFor))
 	if err != nil {
 		return nil, nil, err
@@ -83,7 +83,7 @@ func (s *scene) all(ctx context.Context) ([]*corev1.Node, []*corev1.Pod, error) 
 }
 
 // forgetAfter runs drop with s.mu held after d, instead of what old would do.
-func forgetAfter(old *time.Timer, d time.Duration, s *scene, drop func()) *time.Timer {
+func forgetAfter(old *time.Timer, d time.Duration, s *clusterCache, drop func()) *time.Timer {
 	if old != nil {
 		old.Stop()
 	}

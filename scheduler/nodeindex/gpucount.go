@@ -21,11 +21,11 @@ var nodesNow atomic.Pointer[func() ([]fwk.NodeInfo, error)] //nolint:gochecknogl
 // while the scheduler runs.
 func NodesFrom(list func() ([]fwk.NodeInfo, error)) { nodesNow.Store(&list) }
 
-// census is the nodes as metrics count them, apart from what the scheduler
+// gpuCount is the nodes as metrics count them, apart from what the scheduler
 // decides by: it may be ahead of the scheduling cycle, which must not see that.
 // It reads again only nodes that have changed since the last time, and keeps of
 // them no more than what is free.
-type census struct {
+type gpuCount struct {
 	mu    sync.Mutex
 	state *state.State
 	score index
@@ -33,7 +33,7 @@ type census struct {
 
 // take counts the cluster: GPUs by state, and how fragmented what is free is for
 // the requests that main has learned. It says no where there is nothing to count.
-func (c *census) take(main *index) (states cluster.States, fragmentation float64, ok bool) {
+func (c *gpuCount) take(main *index) (states cluster.States, fragmentation float64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := nodesNow.Load()
