@@ -35,6 +35,7 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 	var leases *coordinationv1.LeaseList
 	var quotas *v1.ResourceQuotaList
 	var offers *resourcev1.ResourceSliceList
+	var classes *resourcev1.DeviceClassList
 	var policies *admissionv1.ValidatingAdmissionPolicyList
 	asks := []struct {
 		what string
@@ -52,6 +53,7 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 			return
 		}},
 		{what: "resourceslices", ask: func() (err error) { offers, err = c.ResourceV1().ResourceSlices().List(ctx, cached); return }},
+		{what: "deviceclasses", ask: func() (err error) { classes, err = c.ResourceV1().DeviceClasses().List(ctx, cached); return }},
 		{what: "validatingadmissionpolicies", ask: func() (err error) {
 			policies, err = c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, cached)
 			return
@@ -85,6 +87,9 @@ func (c *cluster) examine(ctx context.Context, now time.Time) (doctor.Cluster, e
 	}
 	if offers != nil {
 		out.Slices = pointers(offers.Items)
+	}
+	if classes != nil {
+		out.Classes = pointers(classes.Items)
 	}
 	out.Guarded = policies != nil && slices.ContainsFunc(policies.Items, func(p admissionv1.ValidatingAdmissionPolicy) bool {
 		return p.Annotations[api.AnnotationScheduler] != ""

@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/kube/request"
 )
 
 // gpuDriver is the name under which NVIDIA's DRA driver offers GPUs and MIG devices. It
@@ -53,5 +55,32 @@ func (e *examined) claims() []finding.Finding {
 			count(len(both), "node"), verb(len(both), "offers", "offer"), few(both)),
 			"turn one of the two off there: the DRA driver's GPUs, or the device plugin"))
 	}
+	if f, some := e.unclaimed(); some {
+		out = append(out, f)
+	}
 	return out
+}
+
+// unclaimed counts what only claims get, although a device class names it as a GPU
+// resource: kube-scheduler makes claims for pods that request the resource (KEP-5004),
+// and Berth's scheduler does not.
+func (e *examined) unclaimed() (finding.Finding, bool) {
+	names, devices, nodes := map[string]bool{}, 0, []string(nil)
+	for _, c := range e.Classes {
+		if name := c.Spec.ExtendedResourceName; name != nil && request.IsGPU(*name) {
+			names[*name] = true
+		}
+	}
+	for _, node := range sortedKeys(e.claimable) {
+		if n := e.byName[node]; n != nil && !gives(n) {
+			devices, nodes = devices+e.claimable[node], append(nodes, node)
+		}
+	}
+	if !e.Guarded || len(names) == 0 || len(nodes) == 0 {
+		return finding.Finding{}, false
+	}
+	resources := strings.Join(sortedKeys(names), ", ")
+	return warn("dra", fmt.Sprintf("%s on %s (%s) %s for claims only: Berth's scheduler gives none to pods that request %s, although a device class names it",
+		count(devices, "device"), count(len(nodes), "node"), few(nodes), verb(devices, "is", "are"), resources),
+		"request them by spec.resourceClaims, have kube-scheduler schedule those pods, or run a device plugin there"), true
 }

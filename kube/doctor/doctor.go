@@ -33,6 +33,8 @@ type Cluster struct {
 	Quotas      []*v1.ResourceQuota
 	// Slices are what DRA drivers offer to claims.
 	Slices []*resourcev1.ResourceSlice
+	// Classes may name a resource that kube-scheduler serves from such offers.
+	Classes []*resourcev1.DeviceClass
 	// Guarded says that the admission policies of Berth's scheduler are there.
 	Guarded bool
 	// ClusterPolicy says that the API server knows the GPU Operator's kind of that name.

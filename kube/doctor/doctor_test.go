@@ -68,6 +68,7 @@ func orderDoesNotMatter(t *testing.T, c doctor.Cluster) {
 	slices.Reverse(c.Deployments)
 	slices.Reverse(c.Leases)
 	slices.Reverse(c.Slices)
+	slices.Reverse(c.Classes)
 	slices.Reverse(c.Quotas)
 	if diff := cmp.Diff(want, doctor.Examine(c)); diff != "" {
 		t.Errorf("the order of the lists changes the findings (-want +got):\n%s", diff)
@@ -129,6 +130,8 @@ func cluster(t *testing.T, a *txtar.Archive) doctor.Cluster {
 			c.Quotas = append(c.Quotas, o)
 		case *resourcev1.ResourceSlice:
 			c.Slices = append(c.Slices, o)
+		case *resourcev1.DeviceClass:
+			c.Classes = append(c.Classes, o)
 		default:
 			t.Fatalf("%T is not of a cluster", obj)
 		}
