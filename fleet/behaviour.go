@@ -43,6 +43,9 @@ type Plan struct {
 	Curve            []fakegpu.Point
 	// Idle says that it uses next to no CPU and memory, as sleep does.
 	Idle bool
+	// Stop is how long it takes to end after it is asked to, at most its pod's grace
+	// period; 0 is stopTime.
+	Stop time.Duration
 	// Jupyter says that it plays a Jupyter server, and how: see jupyter. "" is none.
 	Jupyter string
 }

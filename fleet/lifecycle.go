@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -205,13 +206,15 @@ func delay(n int) time.Duration {
 }
 
 // stop ends a pod that is being deleted: its processes end a second after the
-// request, or with its grace period if that is shorter.
+// request, or as late as the annotation berth.dev/simulate says, and with its grace
+// period if that is shorter. Then they are killed.
 func (p *pod) stop(now time.Time) {
 	grace := time.Duration(0)
 	if g := p.api.DeletionGracePeriodSeconds; g != nil {
 		grace = time.Duration(*g) * time.Second
 	}
-	at := p.api.DeletionTimestamp.Add(-grace).Add(min(grace, stopTime))
+	takes := p.stopsAfter()
+	at := p.api.DeletionTimestamp.Add(-grace).Add(min(grace, takes))
 	if !p.stopSeen {
 		p.stopSeen = true
 		for _, c := range p.containers {
@@ -227,7 +230,23 @@ func (p *pod) stop(now time.Time) {
 		p.wake(at)
 		return
 	}
+	if takes > max(grace, stopTime) {
+		p.finish(now, 137)
+		return
+	}
 	p.finish(now, 143)
+}
+
+// stopsAfter returns how long the processes of a pod take to end after they are asked
+// to.
+func (p *pod) stopsAfter() time.Duration {
+	takes := time.Duration(0)
+	for _, c := range p.containers {
+		if c.running() {
+			takes = max(takes, cmp.Or(c.plan.Stop, stopTime))
+		}
+	}
+	return takes
 }
 
 // finish ends every run, with an exit code of those that did not choose to end,

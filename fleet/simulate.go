@@ -28,10 +28,11 @@ type simulation struct {
 	logs        []string
 	hasLogs     bool
 	jupyter     *string
+	stop        *time.Duration
 }
 
 // simulationFields are the fields that the annotation may have.
-var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "logs", "jupyter", "containers"}
+var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "logs", "jupyter", "stop", "containers"}
 
 // parseSimulation reads the annotation berth.dev/simulate, JSON or YAML, for the
 // container of that name: its own part over the part for all. The error names
@@ -105,6 +106,15 @@ func (s *simulation) field(key string, value *yaml.Node) error {
 			return fmt.Errorf("%q is not a duration; write one such as 90s or 1h30m", value.Value)
 		}
 		s.duration = &d
+	case "stop":
+		d, err := time.ParseDuration(value.Value)
+		if value.Value == "grace" {
+			d, err = math.MaxInt64, nil
+		}
+		if err != nil || d < 0 {
+			return fmt.Errorf("%q is not a time to stop; write a duration such as 20s, or grace", value.Value)
+		}
+		s.stop = &d
 	case "exitCode":
 		code, err := strconv.ParseInt(value.Value, 10, 32)
 		if err != nil || code < 0 || code > 255 {
@@ -214,6 +224,9 @@ func (s simulation) apply(plan Plan, devices []sharing.Device) Plan {
 	}
 	if s.hasLogs {
 		plan.Steps, plan.Every = spread(s.logs, plan), 0
+	}
+	if s.stop != nil {
+		plan.Stop = *s.stop
 	}
 	if s.jupyter != nil {
 		plan.Jupyter = *s.jupyter
