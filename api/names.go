@@ -57,6 +57,15 @@ const (
 	// GPUs may be: clique, node, fabric, rack, zone or cluster, the default.
 	AnnotationTopology = "berth.dev/topology"
 
+	// AnnotationRestartable, on a Pod or on the pod template of a Job, is "true" where
+	// it may be ended and started elsewhere at any time. See
+	// docs/background/preemption.md.
+	AnnotationRestartable = "berth.dev/restartable"
+
+	// AnnotationCheckpoint, beside it, is how often the pod saves what it has done: a
+	// duration such as "10m". That much is lost at most when it ends.
+	AnnotationCheckpoint = "berth.dev/checkpoint"
+
 	// AnnotationDataset, on a Pod, names the data that it reads, separated by
 	// commas: it is placed where the data is, if it can be.
 	AnnotationDataset = "berth.dev/dataset"

@@ -18,7 +18,7 @@ type Cost struct {
 	// sets of negative priority the larger is not the cheaper.
 	Sum   int64
 	Count int   // victims, and promises broken
-	Lost  int64 // milli-GPU-seconds since the victims' start, that may have to be done again
+	Lost  int64 // milli-GPU-seconds since the victims' start or checkpoint, that may have to be done again
 }
 
 const lift = 1 << 31 // makes every priority at least 0
@@ -48,7 +48,11 @@ func costOf(h *Holder, now time.Time) Cost {
 	}
 	c := Cost{Highest: int64(h.Priority) + lift + 1, Sum: int64(h.Priority) + lift, Count: 1}
 	if !h.Start.IsZero() {
-		c.Lost = h.Placement.TotalMilli() * max(0, int64(now.Sub(h.Start)/time.Second))
+		lost := max(0, now.Sub(h.Start))
+		if h.Checkpoint > 0 {
+			lost = min(lost, h.Checkpoint)
+		}
+		c.Lost = h.Placement.TotalMilli() * int64(lost/time.Second)
 	}
 	return c
 }

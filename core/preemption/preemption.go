@@ -20,11 +20,13 @@ type Holder struct {
 	Placement cluster.Placement
 	Priority  int32
 	Start     time.Time // since when it runs; zero has lost nothing
-	Gang      string    // of which it is a member; "" is none
-	Budgets   []int     // positions in Cluster.Budgets that its eviction is counted on
-	Fixed     bool      // must not be evicted, whatever its priority
-	Leaving   bool      // goes by itself: it costs nothing, and is never a victim
-	Promise   bool      // nobody runs there yet: breaking it evicts nobody
+	// Checkpoint is how often it saves what it has done; 0 is never.
+	Checkpoint time.Duration
+	Gang       string // of which it is a member; "" is none
+	Budgets    []int  // positions in Cluster.Budgets that its eviction is counted on
+	Fixed      bool   // must not be evicted, whatever its priority
+	Leaving    bool   // goes by itself: it costs nothing, and is never a victim
+	Promise    bool   // nobody runs there yet: breaking it evicts nobody
 }
 
 // Cluster is the nodes and who holds them.

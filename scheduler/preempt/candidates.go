@@ -160,7 +160,7 @@ func (x *Preemption) enter(i int, o *snapshot.Occupant, fixed bool) {
 		return // more than there is of a node: what cannot be counted cannot be freed
 	}
 	if t := o.Pod.Status.StartTime; t != nil {
-		h.Start = t.Time
+		h.Start, h.Checkpoint = t.Time, request.Checkpoint(o.Pod)
 	}
 	if g, _ := request.GangOf(o.Pod); g != nil {
 		h.Gang, v.minCount[g.Key] = g.Key, g.MinCount
