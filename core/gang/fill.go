@@ -119,19 +119,18 @@ func (t *planning) enter(domain []int32) {
 // without GPUs gets one of the domain if it can, else any. The Filters are asked
 // about the best node, then about the next, until they refuse none.
 func (t *planning) choose(domain []int32, i int) int {
-	refused := map[int]bool{}
-	for {
-		node := t.preferred(domain, i, refused)
+	for t.asked++; ; {
+		node := t.preferred(domain, i)
 		if node < 0 || t.refuses(i, node) == "" {
 			return node
 		}
-		refused[node] = true
+		t.refusedAt[node] = t.asked
 	}
 }
 
 // preferred is the node for member i as far as the Snapshot tells, without those
-// that have refused it.
-func (t *planning) preferred(domain []int32, i int, refused map[int]bool) int {
+// that choose was refused.
+func (t *planning) preferred(domain []int32, i int) int {
 	h, avoid, apart := &t.shapes[t.shape[i]], t.g.Members[i].Avoid, t.g.Members[i].Apart
 	first := t.used
 	if h.request.GPUs == 0 {
@@ -146,7 +145,7 @@ func (t *planning) preferred(domain []int32, i int, refused map[int]bool) int {
 	node := -1
 	for _, n := range domain {
 		n := int(n)
-		if !h.fits[n] || refused[n] || len(avoid) > 0 && slices.Contains(avoid, n) || apart != "" && t.taken[apartNode{apart, n}] {
+		if !h.fits[n] || t.refusedAt[n] == t.asked || len(avoid) > 0 && slices.Contains(avoid, n) || apart != "" && t.taken[apartNode{apart, n}] {
 			continue
 		}
 		if node < 0 || first[n] && !first[node] || first[n] == first[node] && t.better(n, h.score[n], node, h.score[node]) {

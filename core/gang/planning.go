@@ -13,9 +13,13 @@ type planning struct {
 	p       placement.Placer
 	s       *cluster.Snapshot // p's
 	filters Filters           // nil: none
-	topo    *Topology
-	g       *Gang
-	most    int // domains tried of each level
+	// asked counts the calls of choose; refusedAt is the last for which the Filters
+	// refused each node.
+	asked     int
+	refusedAt []int
+	topo      *Topology
+	g         *Gang
+	most      int // domains tried of each level
 
 	limit int // members that may be placed
 
@@ -54,7 +58,7 @@ func newPlanning(p *Planner, g *Gang) *planning {
 	n := s.Len()
 	t := &planning{
 		p: p.Placer, s: s, filters: p.Filters, topo: p.Topology, g: g, most: cmp.Or(p.Domains, 16),
-		shape: make([]int, len(g.Members)), all: make([]int32, n), used: make([]bool, n), inside: make([]bool, n),
+		shape: make([]int, len(g.Members)), all: make([]int32, n), used: make([]bool, n), inside: make([]bool, n), refusedAt: make([]int, n),
 	}
 	known, apart := map[cluster.Request]int{}, []string(nil)
 	for i := range g.Members {

@@ -11,10 +11,13 @@ import (
 const (
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
-	costFactor = 40
-	leastPause = 50 * time.Millisecond
-	gather     = time.Millisecond // after something was given back: what comes with it counts too
-	refresh    = 10 * time.Second // where something was given back, and not enough: keeps the reason current
+	// learnAtOnce is how many plans in a row may follow at once, each of which knows of
+	// one refusal more.
+	learnAtOnce = 8
+	costFactor  = 40
+	leastPause  = 50 * time.Millisecond
+	gather      = time.Millisecond // after something was given back: what comes with it counts too
+	refresh     = 10 * time.Second // where something was given back, and not enough: keeps the reason current
 )
 
 // pause is the time after a number of plans that something refused.

@@ -140,16 +140,17 @@ func (e Filtered) happen(s *step) {
 	}
 }
 
-// without has g planned again, at once the first time, with a node left out for a
-// member that was refused there.
+// without has g planned again, at once the first learnAtOnce times, with a node left
+// out for a member that was refused there: each of these plans knows more than the one
+// before.
 func (s *step) without(g *state, m *member, node string) {
 	uid := m.pod.UID
 	g.avoid[uid], g.leader = append(g.avoid[uid], node), uid
-	if g.rounds++; g.rounds == 1 {
+	if g.rounds++; g.rounds <= learnAtOnce {
 		g.retry = time.Time{}
 		s.wake(uid)
 	} else {
-		s.again(g, pause(g.rounds-1))
+		s.again(g, pause(g.rounds-learnAtOnce))
 	}
 	s.turn(g)
 	s.out.Answer = Answer{Whole: true, Reason: fmt.Sprintf("gang %s is planned anew without node %s for this pod", g.spec.Name, node)}
