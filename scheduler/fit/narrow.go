@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
 )
@@ -24,7 +25,7 @@ import (
 // to Filter and Score on all nodes, and so are most that ask for no GPU: see
 // passing.
 func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if nodeindex.InTrial(cycle) {
+	if filters.Active(cycle) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	began := time.Now()

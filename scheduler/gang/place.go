@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 )
 
@@ -48,15 +49,15 @@ func (g *Plans) plan(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, tas
 // else wrong is -1.
 func (g *Plans) once(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, pl *nodeindex.Planner, task *Task, whole *gang.Gang) (out outcome, wrong int, err error) {
 	by := &gang.Planner{Placer: pl.Placer(), Topology: topology(pl)}
-	trial, err := pl.NewTrial(ctx, cycle, task.Pods, nil)
+	checks, err := filters.New(ctx, pl, cycle, task.Pods, nil)
 	if err != nil {
 		return out, -1, err
 	}
-	defer trial.Close()
-	if trial != nil {
-		by.Filters = trial
+	defer checks.Close()
+	if checks != nil {
+		by.Filters = checks
 	}
-	if barred, why := trial.Barred(len(task.Pods) - task.Need); barred != nil {
+	if barred, why := checks.Barred(len(task.Pods) - task.Need); barred != nil {
 		out.refusal = &gang.Refusal{Need: task.Need, Member: -1, Filtered: []gang.FilterCount{{Why: why.Message(), Nodes: pl.Placer().Snapshot().Len()}}}
 		out.text = fmt.Sprintf("gang %s: pod %s: %s", task.Gang.Name, barred.Name, why.Message())
 		out.wait = g.p.Cluster.Waits.Judge(barred, queue.Refused{Noted: queue.Room, By: why.Plugin(), Reasons: why.Reasons()})
@@ -72,13 +73,13 @@ func (g *Plans) once(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, pl 
 	if no != nil {
 		return outcome{refusal: no, text: unfitText(pl, task, no), wait: queue.Room}, -1, nil
 	}
-	if trial.Ordered() {
-		foremost(trial, whole, plan, slices.Index(task.Pods, pod))
+	if checks.Ordered() {
+		foremost(checks, whole, plan, slices.Index(task.Pods, pod))
 		for _, i := range plan.Order {
 			out.order = append(out.order, string(task.Pods[i].UID))
 		}
 	}
-	trial.Close()
+	checks.Close()
 	if out.nodes, wrong, err = g.hold(pl, task, plan); err != nil {
 		whole.Members[wrong].Avoid = append(whole.Members[wrong].Avoid, plan.Placed[wrong].Node)
 		return out, wrong, err
@@ -122,13 +123,13 @@ func topology(pl *nodeindex.Planner) *gang.Topology {
 
 // foremost has the leader change places with the member that is placed first, where
 // nothing tells the two apart: so it can go on at once, and need not follow others.
-func foremost(trial *nodeindex.Trial, whole *gang.Gang, plan *gang.Plan, leader int) {
+func foremost(checks *filters.Filters, whole *gang.Gang, plan *gang.Plan, leader int) {
 	if len(plan.Order) == 0 || leader < 0 || plan.Order[0] == leader {
 		return
 	}
 	first, at := plan.Order[0], slices.Index(plan.Order, leader)
 	a, b := &whole.Members[first], &whole.Members[leader]
-	if at < 0 || a.Request != b.Request || len(a.Avoid)+len(b.Avoid) > 0 || trial.Kind(first) != trial.Kind(leader) {
+	if at < 0 || a.Request != b.Request || len(a.Avoid)+len(b.Avoid) > 0 || checks.Kind(first) != checks.Kind(leader) {
 		return
 	}
 	plan.Placed[first], plan.Placed[leader] = plan.Placed[leader], plan.Placed[first]

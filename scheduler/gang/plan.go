@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
 )
@@ -57,7 +58,7 @@ func (b *Manager) withPods(t *gang.Task, pod *v1.Pod) *Task {
 // PreFilter implements fwk.PreFilterPlugin: it sends members to the nodes that are
 // planned for them. The first that comes plans for all.
 func (g *Plans) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if nodeindex.InTrial(cycle) {
+	if filters.Active(cycle) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	waits := g.p.Cluster.Waits

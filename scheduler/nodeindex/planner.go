@@ -16,6 +16,10 @@ import (
 	"berth.dev/berth/scheduler/state"
 )
 
+// NewPodInfo makes what NodeInfos keep of a pod. The type is kube-scheduler's own,
+// which plugins must not import.
+type NewPodInfo = func(*v1.Pod) (fwk.PodInfo, error)
+
 // Maker makes a plugin for one profile.
 type Maker = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
 

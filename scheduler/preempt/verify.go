@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 )
 
@@ -44,15 +45,15 @@ func (x *Preemption) verify(ctx context.Context, cycle fwk.CycleState, w *preemp
 	return bad, err
 }
 
-// agreed places the pods of w on trial as out plans them, without gone. One that is
+// agreed places the pods of w on checks as out plans them, without gone. One that is
 // refused is tried again after the others. order is that in which none was refused,
 // where it matters; bad is a node that refuses one in any; "" is none.
 func agreed(ctx context.Context, cycle fwk.CycleState, pl *nodeindex.Planner, w *preemptor, out *outcome, gone []*v1.Pod) (bad string, order []string, err error) {
-	trial, err := pl.NewTrial(ctx, cycle, w.pods, gone)
-	if err != nil || trial == nil {
+	checks, err := filters.New(ctx, pl, cycle, w.pods, gone)
+	if err != nil || checks == nil {
 		return "", nil, err
 	}
-	defer trial.Close()
+	defer checks.Close()
 	var left []int
 	for k := range w.pods {
 		if out.plan.Placements[k].Node >= 0 {
@@ -63,10 +64,10 @@ func agreed(ctx context.Context, cycle fwk.CycleState, pl *nodeindex.Planner, w 
 		before := len(left)
 		left = slices.DeleteFunc(left, func(k int) bool {
 			at := out.plan.Placements[k].Node
-			if trial.Refuses(k, at) != "" {
+			if checks.Refuses(k, at) != "" {
 				return false
 			}
-			trial.Place(k, at)
+			checks.Place(k, at)
 			order = append(order, string(w.pods[k].UID))
 			return true
 		})
@@ -74,7 +75,7 @@ func agreed(ctx context.Context, cycle fwk.CycleState, pl *nodeindex.Planner, w 
 			return out.nodes[left[0]], nil, nil
 		}
 	}
-	if !trial.Ordered() {
+	if !checks.Ordered() {
 		order = nil
 	}
 	return "", order, nil

@@ -1,4 +1,4 @@
-package nodeindex
+package filters
 
 import (
 	"context"
@@ -10,18 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-)
 
-// NewPodInfo makes what NodeInfos keep of a pod. The type is kube-scheduler's own,
-// which plugins must not import.
-type NewPodInfo = func(*v1.Pod) (fwk.PodInfo, error)
+	"berth.dev/berth/scheduler/nodeindex"
+)
 
 // preFilters is the part of the framework that plugins are not given by name.
 type preFilters interface {
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
-// Trial asks the framework's filters about pods that are planned together: where each
+// Filters asks the framework's filters about pods that are planned together: where each
 // could go beside those that are placed already, and beside pods that something is
 // held for. Berth's own plugins are left out: what they know is in the Snapshot. It
 // implements gang.Filters, with members numbered as in the pods that it was made of.
@@ -31,13 +29,13 @@ type preFilters interface {
 // before a pod is really tried: a resource claim or an unbound volume that two
 // members could use, but not both.
 //
-// A Trial is good only inside the function that Profile.Plan calls. Between Place and
-// Close the scheduler's NodeInfos may have the pods that are placed on trial, as they
-// have in kube-scheduler's own scheduling of pod groups, so Planner.Hold must not be
+// Filters are good only inside the function that nodeindex.Profile.Plan calls. Between Place and
+// Close the scheduler's NodeInfos may have the pods that are placed tentatively, as they
+// have in kube-scheduler's own scheduling of pod groups, so nodeindex.Planner.Hold must not be
 // called before Close.
-type Trial struct {
-	ctx    context.Context //nolint:containedctx // of the one call that a Trial lives in
-	pl     *Planner
+type Filters struct {
+	ctx    context.Context //nolint:containedctx // of the one call that a Filters lives in
+	pl     *nodeindex.Planner
 	runner preFilters
 	base   fwk.CycleState
 	pods   []*v1.Pod
@@ -48,40 +46,17 @@ type Trial struct {
 	// reads no others; else on copies.
 	live    bool
 	copies  map[string]fwk.NodeInfo
-	placed  []seat
+	placed  []placedPod
 	others  int            // of placed, those that are not of this plan
-	gone    []seat         // pods that have left on trial
+	gone    []placedPod    // pods that have tentatively left
 	changes int            // so far
 	changed map[string]int // by node: changes after the last
 }
 
-// seat is a pod that is placed on trial.
-type seat struct {
+// placedPod is a pod that is placed tentatively.
+type placedPod struct {
 	info fwk.PodInfo
 	node string
-}
-
-// kind is pods that filters cannot tell apart.
-type kind struct {
-	pod     *v1.Pod
-	state   fwk.CycleState
-	only    sets.Set[string] // nodes that PreFilter leaves; nil is every one
-	refused *fwk.Status      // PreFilter's, where it refuses the pod; nil is that it does not
-	spreads bool             // by topology: PreFilter is asked again after each change
-	far     bool             // a placement on one node may change the answer for another
-	stale   bool             // PreFilter is to be asked again
-	forbids map[domain]int   // where pods on trial want none of this kind beside them
-	keys    map[string]int   // topology keys of forbids
-	answers map[string]answer
-}
-
-// domain is the nodes with one value of a topology label.
-type domain struct{ key, value string }
-
-// answer is what the filters said of a node after so many changes.
-type answer struct {
-	why     string
-	changes int
 }
 
 // The plugins whose answer for a node depends on pods of other nodes.
@@ -93,33 +68,33 @@ const (
 // whyForbidden is kube-scheduler's text for what kind.forbids is about.
 const whyForbidden = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-type trialMark struct{}
+type activeMark struct{}
 
-const trialKey fwk.StateKey = "berth.dev/trial"
+const activeKey fwk.StateKey = "berth.dev/filters"
 
 // Clone implements fwk.StateData.
-func (m trialMark) Clone() fwk.StateData { return m }
+func (m activeMark) Clone() fwk.StateData { return m }
 
-// InTrial reports whether a plugin is asked on behalf of a Trial. Berth's own plugins
+// Active reports whether a plugin is asked on behalf of Filters. Berth's own plugins
 // then skip.
-func InTrial(cycle fwk.CycleState) bool {
-	_, err := cycle.Read(trialKey)
+func Active(cycle fwk.CycleState) bool {
+	_, err := cycle.Read(activeKey)
 	return err == nil
 }
 
-// NewTrial makes a Trial of pods in the scheduling cycle of one of them, before other
+// New makes Filters of pods in the scheduling cycle of one of them, before other
 // plugins have written to it. It is nil where the framework cannot be asked, as in
 // tests of plugins alone. The error is of a plugin that failed.
 //
-// The pods of gone are bound, and have left their nodes on trial: they are to be
+// The pods of gone are bound, and count as gone from their nodes: they are to be
 // evicted.
-func (pl *Planner) NewTrial(ctx context.Context, cycle fwk.CycleState, pods, gone []*v1.Pod) (*Trial, error) {
+func New(ctx context.Context, pl *nodeindex.Planner, cycle fwk.CycleState, pods, gone []*v1.Pod) (*Filters, error) {
 	runner, ok := pl.P.Handle.(preFilters)
 	if !ok || pl.P.Cluster.NewPodInfo == nil {
 		return nil, nil
 	}
-	t := &Trial{ctx: ctx, pl: pl, runner: runner, base: cycle.Clone(), pods: pods, copies: map[string]fwk.NodeInfo{}, changed: map[string]int{}}
-	t.base.Write(trialKey, trialMark{})
+	t := &Filters{ctx: ctx, pl: pl, runner: runner, base: cycle.Clone(), pods: pods, copies: map[string]fwk.NodeInfo{}, changed: map[string]int{}}
+	t.base.Write(activeKey, activeMark{})
 	t.without(gone)
 	known := map[string]int{}
 	differ := t.telling()
@@ -149,8 +124,8 @@ func (pl *Planner) NewTrial(ctx context.Context, cycle fwk.CycleState, pods, gon
 	return t, nil
 }
 
-// without takes pods off their nodes, on trial.
-func (t *Trial) without(gone []*v1.Pod) {
+// without takes pods off their nodes, tentatively.
+func (t *Filters) without(gone []*v1.Pod) {
 	t.live = len(gone) > 0
 	for _, pod := range gone {
 		info, err := t.pl.All.Get(pod.Spec.NodeName)
@@ -162,7 +137,7 @@ func (t *Trial) without(gone []*v1.Pod) {
 				continue
 			}
 			if info.RemovePod(klog.FromContext(t.ctx), there.GetPod()) == nil {
-				t.gone = append(t.gone, seat{there, pod.Spec.NodeName})
+				t.gone = append(t.gone, placedPod{there, pod.Spec.NodeName})
 			}
 			break
 		}
@@ -170,7 +145,7 @@ func (t *Trial) without(gone []*v1.Pod) {
 }
 
 // ask has PreFilter look at a kind of pod.
-func (t *Trial) ask(k *kind) error {
+func (t *Filters) ask(k *kind) error {
 	k.state, k.stale, k.answers = t.base.Clone(), false, map[string]answer{}
 	result, status, _ := t.runner.RunPreFilterPlugins(t.ctx, k.state, k.pod)
 	if k.only, k.refused = nil, nil; !status.IsSuccess() {
@@ -190,27 +165,27 @@ func (t *Trial) ask(k *kind) error {
 
 // addOthers places pods that something is held for, and those that were nominated
 // with at least the priority of this plan.
-func (t *Trial) addOthers() {
+func (t *Filters) addOthers() {
 	own, done := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, pod := range t.pods {
 		own[pod.UID] = true
 	}
 	d := t.pl.P.Cluster
 	d.Mu.Lock()
-	var holds []seat
+	var holds []placedPod
 	for uid, h := range d.Holds {
 		if own[uid] {
 			continue
 		}
 		if info, err := d.NewPodInfo(h.Pod); err == nil {
-			holds, done[uid] = append(holds, seat{info, h.Node}), true
+			holds, done[uid] = append(holds, placedPod{info, h.Node}), true
 		}
 	}
 	d.Mu.Unlock()
 	for _, at := range t.pl.W.Nodes {
 		for _, info := range t.pl.P.Handle.NominatedPodsForNode(at.Object.Name) {
 			if pod := info.GetPod(); !own[pod.UID] && !done[pod.UID] && priority(pod) >= priority(t.pods[0]) {
-				holds = append(holds, seat{info, at.Object.Name})
+				holds = append(holds, placedPod{info, at.Object.Name})
 			}
 		}
 	}
@@ -229,7 +204,7 @@ func priority(pod *v1.Pod) int32 {
 
 // Barred returns the first pod that a plugin refuses whatever node it would go to, and
 // the refusal; nil is none. most is how many may be so refused.
-func (t *Trial) Barred(most int) (*v1.Pod, *fwk.Status) {
+func (t *Filters) Barred(most int) (*v1.Pod, *fwk.Status) {
 	if t == nil {
 		return nil, nil
 	}
@@ -250,7 +225,7 @@ func (t *Trial) Barred(most int) (*v1.Pod, *fwk.Status) {
 
 // Ordered reports whether the filters may answer otherwise where the pods come in
 // another order than that in which they were placed.
-func (t *Trial) Ordered() bool {
+func (t *Filters) Ordered() bool {
 	if t == nil {
 		return false
 	}
@@ -263,10 +238,10 @@ func (t *Trial) Ordered() bool {
 }
 
 // Kind implements gang.Filters.
-func (t *Trial) Kind(member int) int { return t.of[member] }
+func (t *Filters) Kind(member int) int { return t.of[member] }
 
 // Refuses implements gang.Filters.
-func (t *Trial) Refuses(member, node int) string {
+func (t *Filters) Refuses(member, node int) string {
 	k, name := t.kinds[t.of[member]], t.pl.NodeName(node)
 	switch {
 	case k.refused != nil:
@@ -292,7 +267,7 @@ func (t *Trial) Refuses(member, node int) string {
 }
 
 // filter asks the filters of a node about a kind of pod.
-func (t *Trial) filter(k *kind, node string) string {
+func (t *Filters) filter(k *kind, node string) string {
 	if k.stale {
 		if err := t.ask(k); err != nil {
 			return err.Error()
@@ -313,7 +288,7 @@ func (t *Trial) filter(k *kind, node string) string {
 }
 
 // info returns a node as it is with what is placed there.
-func (t *Trial) info(node string) (fwk.NodeInfo, error) {
+func (t *Filters) info(node string) (fwk.NodeInfo, error) {
 	if c := t.copies[node]; c != nil {
 		return c, nil
 	}
@@ -321,20 +296,20 @@ func (t *Trial) info(node string) (fwk.NodeInfo, error) {
 }
 
 // Place implements gang.Filters.
-func (t *Trial) Place(member, node int) { t.enter(seat{t.infos[member], t.pl.NodeName(node)}) }
+func (t *Filters) Place(member, node int) { t.enter(placedPod{t.infos[member], t.pl.NodeName(node)}) }
 
 // Placed implements gang.Filters.
-func (t *Trial) Placed() int { return len(t.placed) - t.others }
+func (t *Filters) Placed() int { return len(t.placed) - t.others }
 
 // KeepFirst implements gang.Filters.
-func (t *Trial) KeepFirst(n int) {
+func (t *Filters) KeepFirst(n int) {
 	for len(t.placed) > t.others+n {
 		t.leave()
 	}
 }
 
 // Close takes back all that was placed. It may be called on nil, and more than once.
-func (t *Trial) Close() {
+func (t *Filters) Close() {
 	if t == nil {
 		return
 	}
@@ -351,7 +326,7 @@ func (t *Trial) Close() {
 }
 
 // enter places a pod on a node.
-func (t *Trial) enter(s seat) {
+func (t *Filters) enter(s placedPod) {
 	info, err := t.info(s.node)
 	if err != nil {
 		return // the node is gone
@@ -369,7 +344,7 @@ func (t *Trial) enter(s seat) {
 }
 
 // leave takes back the last pod that was placed.
-func (t *Trial) leave() {
+func (t *Filters) leave() {
 	last := len(t.placed) - 1
 	s := t.placed[last]
 	t.placed = t.placed[:last]
@@ -378,14 +353,14 @@ func (t *Trial) leave() {
 		err = info.RemovePod(klog.FromContext(t.ctx), s.info.GetPod())
 	}
 	if err != nil {
-		klog.FromContext(t.ctx).Error(err, "A pod that was placed on trial cannot be taken back", "pod", klog.KObj(s.info.GetPod()), "node", s.node)
+		klog.FromContext(t.ctx).Error(err, "A pod that was placed tentatively cannot be taken back", "pod", klog.KObj(s.info.GetPod()), "node", s.node)
 		return
 	}
 	t.change(s, info, -1)
 }
 
 // change has every kind know of a pod that has come (by is 1) or gone (-1).
-func (t *Trial) change(s seat, info fwk.NodeInfo, by int) {
+func (t *Filters) change(s placedPod, info fwk.NodeInfo, by int) {
 	t.changes++
 	t.changed[s.node] = t.changes
 	for _, k := range t.kinds {
@@ -403,17 +378,43 @@ func (t *Trial) change(s seat, info fwk.NodeInfo, by int) {
 	}
 }
 
-// forbid counts the required anti-affinity of a pod on a node against pods of k. The
-// plugin looks at it only where other pods of the cluster have some too.
-func (k *kind) forbid(info fwk.PodInfo, node *v1.Node, by int) {
-	for _, term := range info.GetRequiredAntiAffinityTerms() {
-		value, ok := node.Labels[term.TopologyKey]
-		if !ok || !term.Matches(k.pod, nil) {
-			continue
+// telling is the labels that tell the pods of a Filters apart for a filter: those in
+// which they differ and that a selector asks for, of their own or of a pod with
+// required anti-affinity. The numbers that Jobs and StatefulSets give to their pods
+// are usually asked for by none.
+func (t *Filters) telling() sets.Set[string] {
+	differ := sets.New[string]()
+	for _, pod := range t.pods {
+		for key, value := range pod.Labels {
+			if other, ok := t.pods[0].Labels[key]; !ok || other != value {
+				differ.Insert(key)
+			}
 		}
-		k.forbids[domain{term.TopologyKey, value}] += by
-		if k.keys[term.TopologyKey] += by; k.keys[term.TopologyKey] == 0 {
-			delete(k.keys, term.TopologyKey)
+		for key := range t.pods[0].Labels {
+			if _, ok := pod.Labels[key]; !ok {
+				differ.Insert(key)
+			}
 		}
 	}
+	if len(differ) == 0 {
+		return nil
+	}
+	asked := sets.New[string]()
+	for _, pod := range t.pods {
+		askedBy(pod, asked)
+	}
+	if nodes, err := t.pl.All.HavePodsWithRequiredAntiAffinityList(); err == nil {
+		for _, n := range nodes {
+			for _, p := range n.GetPodsWithRequiredAntiAffinity() {
+				askedBy(p.GetPod(), asked)
+			}
+		}
+	}
+	d := t.pl.P.Cluster
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	for _, h := range d.Holds {
+		askedBy(h.Pod, asked)
+	}
+	return differ.Intersection(asked)
 }

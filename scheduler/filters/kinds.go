@@ -1,4 +1,4 @@
-package nodeindex
+package filters
 
 import (
 	"slices"
@@ -9,46 +9,28 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// telling is the labels that tell the pods of a Trial apart for a filter: those in
-// which they differ and that a selector asks for, of their own or of a pod with
-// required anti-affinity. The numbers that Jobs and StatefulSets give to their pods
-// are usually asked for by none.
-func (t *Trial) telling() sets.Set[string] {
-	differ := sets.New[string]()
-	for _, pod := range t.pods {
-		for key, value := range pod.Labels {
-			if other, ok := t.pods[0].Labels[key]; !ok || other != value {
-				differ.Insert(key)
-			}
-		}
-		for key := range t.pods[0].Labels {
-			if _, ok := pod.Labels[key]; !ok {
-				differ.Insert(key)
-			}
-		}
-	}
-	if len(differ) == 0 {
-		return nil
-	}
-	asked := sets.New[string]()
-	for _, pod := range t.pods {
-		askedBy(pod, asked)
-	}
-	if nodes, err := t.pl.All.HavePodsWithRequiredAntiAffinityList(); err == nil {
-		for _, n := range nodes {
-			for _, p := range n.GetPodsWithRequiredAntiAffinity() {
-				askedBy(p.GetPod(), asked)
-			}
-		}
-	}
-	d := t.pl.P.Cluster
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	for _, h := range d.Holds {
-		askedBy(h.Pod, asked)
-	}
-	return differ.Intersection(asked)
+// kind is pods that filters cannot tell apart.
+type kind struct {
+	pod     *v1.Pod
+	state   fwk.CycleState
+	only    sets.Set[string] // nodes that PreFilter leaves; nil is every one
+	refused *fwk.Status      // PreFilter's, where it refuses the pod; nil is that it does not
+	spreads bool             // by topology: PreFilter is asked again after each change
+	far     bool             // a placement on one node may change the answer for another
+	stale   bool             // PreFilter is to be asked again
+	forbids map[domain]int   // where pods placed tentatively want none of this kind beside them
+	keys    map[string]int   // topology keys of forbids
+	answers map[string]answer
 }
+
+// answer is what the filters said of a node after so many changes.
+type answer struct {
+	why     string
+	changes int
+}
+
+// domain is the nodes with one value of a topology label.
+type domain struct{ key, value string }
 
 // askedBy adds the labels of other pods that a pod's constraints ask for.
 func askedBy(pod *v1.Pod, keys sets.Set[string]) {
@@ -137,4 +119,19 @@ func portsTaken(info fwk.NodeInfo, pod *v1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// forbid counts the required anti-affinity of a pod on a node against pods of k. The
+// plugin looks at it only where other pods of the cluster have some too.
+func (k *kind) forbid(info fwk.PodInfo, node *v1.Node, by int) {
+	for _, term := range info.GetRequiredAntiAffinityTerms() {
+		value, ok := node.Labels[term.TopologyKey]
+		if !ok || !term.Matches(k.pod, nil) {
+			continue
+		}
+		k.forbids[domain{term.TopologyKey, value}] += by
+		if k.keys[term.TopologyKey] += by; k.keys[term.TopologyKey] == 0 {
+			delete(k.keys, term.TopologyKey)
+		}
+	}
 }
