@@ -99,6 +99,10 @@ func TestScriptsBuildWithTheFlagsOfTheMakefile(t *testing.T) {
 // tests of one of them fail if failing names it.
 func inParts(t *testing.T, soak, failing string) (calls []string, out string, failed bool) {
 	t.Helper()
+	runner := filepath.Join(t.TempDir(), "parts")
+	if out, err := exec.Command("go", "build", "-o", runner, "./test/parts").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	dir, log := inACopy(t)
 	t.Setenv("BERTH_SOAK", soak)
 	t.Setenv("BERTH_TEST_JUPYTER", "no")
@@ -109,6 +113,7 @@ func inParts(t *testing.T, soak, failing string) (calls []string, out string, fa
 echo "go $*" >>"`+log+`"
 case "$*" in
 "env CC") echo sh ;;
+"build -o bin/parts ./test/parts") cp "`+runner+`" bin/parts ;;
 list*) for p in "" /core/gang /sim /kube /cli/simulation /controlplane /scheduler/devices /scheduler/server /test /test/bench /test/node; do echo "berth.dev/berth$p"; done ;;
 *"`+failing+`"*) exit 1 ;;
 esac
@@ -143,45 +148,47 @@ func TestEveryPackageIsInAPartOfMakeTest(t *testing.T) {
 		{"", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim", " berth.dev/berth/kube berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices"},
 		{"1", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim berth.dev/berth/kube berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices", " berth.dev/berth berth.dev/berth/core/gang berth.dev/berth/sim berth.dev/berth/kube berth.dev/berth/cli/simulation berth.dev/berth/scheduler/devices"},
 	} {
-		calls, out, failed := inParts(t, tt.soak, "nothing of this name")
-		if failed {
-			t.Fatalf("BERTH_SOAK=%q:\n%s", tt.soak, out)
-		}
-		var plain, raced, rest []string
-		for _, call := range calls {
-			switch {
-			case strings.Contains(call, " -race "):
-				raced = append(raced, call)
-			case strings.Contains(call, "/core/gang"):
-				plain = append(plain, call)
-			default:
-				rest = append(rest, call)
+		t.Run("BERTH_SOAK="+tt.soak, func(t *testing.T) {
+			calls, out, failed := inParts(t, tt.soak, "nothing of this name")
+			if failed {
+				t.Fatalf("BERTH_SOAK=%q:\n%s", tt.soak, out)
 			}
-		}
-		if len(plain) != 1 || !strings.HasSuffix(plain[0], "m"+tt.plain) {
-			t.Errorf("BERTH_SOAK=%q: without the race detector: %q, want%s", tt.soak, plain, tt.plain)
-		}
-		if len(raced) != 1 || !strings.HasSuffix(raced[0], "m"+tt.raced) {
-			t.Errorf("BERTH_SOAK=%q: under the race detector: %q, want%s", tt.soak, raced, tt.raced)
-		}
-		for _, want := range []string{"/controlplane berth.dev/berth/scheduler/server berth.dev/berth/test/bench", " ./test", " ./test/node/..."} {
-			if n := strings.Count(strings.Join(rest, "\n")+"\n", want+"\n"); n != 1 {
-				t.Errorf("BERTH_SOAK=%q: %q is tested %d times:\n%s", tt.soak, want, n, strings.Join(rest, "\n"))
+			var plain, raced, rest []string
+			for _, call := range calls {
+				switch {
+				case strings.Contains(call, " -race "):
+					raced = append(raced, call)
+				case strings.Contains(call, "/core/gang"):
+					plain = append(plain, call)
+				default:
+					rest = append(rest, call)
+				}
 			}
-		}
-		if !strings.Contains(out, "  scripts on the built programs\n") || !strings.Contains(out, "  all, on ") {
-			t.Errorf("BERTH_SOAK=%q: no table of times:\n%s", tt.soak, out)
-		}
+			if len(plain) != 1 || !strings.HasSuffix(plain[0], "m"+tt.plain) {
+				t.Errorf("BERTH_SOAK=%q: without the race detector: %q, want%s", tt.soak, plain, tt.plain)
+			}
+			if len(raced) != 1 || !strings.HasSuffix(raced[0], "m"+tt.raced) {
+				t.Errorf("BERTH_SOAK=%q: under the race detector: %q, want%s", tt.soak, raced, tt.raced)
+			}
+			for _, want := range []string{"/controlplane berth.dev/berth/scheduler/server berth.dev/berth/test/bench", " ./test", " ./test/node/..."} {
+				if n := strings.Count(strings.Join(rest, "\n")+"\n", want+"\n"); n != 1 {
+					t.Errorf("BERTH_SOAK=%q: %q is tested %d times:\n%s", tt.soak, want, n, strings.Join(rest, "\n"))
+				}
+			}
+			if !strings.Contains(out, "  scripts on the built programs\n") || !strings.Contains(out, "  all, on ") {
+				t.Errorf("BERTH_SOAK=%q: no table of times:\n%s", tt.soak, out)
+			}
+		})
 	}
 }
 
 func TestMakeTestStopsAtThePartThatFails(t *testing.T) {
-	calls, out, failed := inParts(t, "", "/scheduler/server")
-	if !failed || !strings.Contains(out, "failed  control plane, scheduler process\n") {
+	calls, out, failed := inParts(t, "", "test -race")
+	if !failed || !strings.Contains(out, "failed  packages with goroutines, under the race detector\n") {
 		t.Errorf("failed %v, and says:\n%s", failed, out)
 	}
-	if last := calls[len(calls)-1]; !strings.Contains(last, "/scheduler/server") {
-		t.Errorf("it goes on with %s", last)
+	if all := strings.Join(calls, "\n"); strings.Contains(all, "/scheduler/server") {
+		t.Errorf("it goes on with the part after it:\n%s", all)
 	}
 }
 

@@ -27,6 +27,7 @@ const strangerVariable = "BERTH_TEST_STRANGER"
 // TestMain is that other account's program where strangerVariable is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(strangerVariable) == "" {
+		followSignals()
 		os.Exit(m.Run())
 	}
 	var in bytes.Buffer
@@ -88,6 +89,7 @@ func TestAnotherAccountGetsNothing(t *testing.T) {
 		}
 	}
 	defer down(t, dir)
+	defer onInterrupt(func() { down(t, dir) })()
 	for _, umask := range []string{"000", "002"} {
 		up := exec.CommandContext(t.Context(), "sh", "-c", "umask "+umask+"; exec "+program("berth")+" up --detach -o json --fleet lab --dir "+dir)
 		if out, err := up.CombinedOutput(); err != nil {

@@ -52,7 +52,7 @@ const (
 func TestChaos(t *testing.T) {
 	seed := seedOf(t)
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
+	purgeAtEnd(t, dir)
 	c := &chaos{
 		t: t, dir: dir, chance: rand.New(rand.NewPCG(seed, 0)),
 		foreign: map[string]bool{}, vanished: map[string]bool{}, removed: map[string]bool{},

@@ -70,7 +70,7 @@ func (l *ledger) answered() int {
 func TestNothingAcknowledgedIsLostToKill9(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
+	purgeAtEnd(t, dir)
 	seed := seedOf(t)
 	chance := rand.New(rand.NewPCG(seed, 0))
 	known := &ledger{fates: map[string]fate{}}

@@ -3,7 +3,6 @@ package test
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -35,7 +34,7 @@ const (
 func TestNoDeviceIsOvercommitted(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
+	purgeAtEnd(t, dir)
 	pid, client := startPlane(t, dir, "--scheduler", "berth")
 	j := newJudge(t, client, nil)
 

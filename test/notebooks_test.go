@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -53,7 +52,7 @@ type notebookUser struct {
 func TestNotebooksSurviveKill9(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
+	purgeAtEnd(t, dir)
 	seed := seedOf(t)
 	u := &notebookUser{chance: rand.New(rand.NewPCG(seed, 0)), known: map[string]*notebookState{}}
 	did := map[string]int{}

@@ -27,7 +27,7 @@ import (
 func TestPeersFailingCases(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
-	t.Cleanup(func() { _ = exec.Command(program("berth"), "down", "--purge", "--dir", dir).Run() })
+	purgeAtEnd(t, dir)
 	_, client := startPlane(t, dir, "--fleet", "fleets/peers.yaml", "--scheduler", "berth")
 	p := peers{dir: dir, client: client}
 	for _, c := range []struct {

@@ -43,8 +43,8 @@ var walkthroughs = []string{
 }
 
 // TestScripts runs every script under script/. One that starts a control plane
-// says `up FLEET`; tools/test.sh lets four run at once, since each has a whole one.
-// All tests of this package share those four, so none waits for the last of another:
+// says `up FLEET`; tools/test.sh lets six run at once, since each has a whole one.
+// All tests of this package share those six, so none waits for the last of another:
 // but TestChaos, whose schedulers keep leases, runs alone.
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -103,7 +103,14 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		e.Setenv("HOME", e.WorkDir)
 		e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
 		e.Setenv("NO_COLOR", "1")
-		e.Defer(func() { downAll(t, bin, e.WorkDir) })
+		forget := onInterrupt(func() {
+			downAll(t, bin, e.WorkDir)
+			_ = os.RemoveAll(e.WorkDir)
+		})
+		e.Defer(func() {
+			downAll(t, bin, e.WorkDir)
+			forget()
+		})
 		return nil
 	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
@@ -238,7 +245,11 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	s := started{cmd: command(context.Background(), ts, args[1:]), out: f}
 	s.cmd.Stdout, s.cmd.Stderr = f, f
 	ts.Check(s.cmd.Start())
-	ts.Defer(s.end)
+	forget := onInterrupt(func() { _ = s.cmd.Process.Kill() })
+	ts.Defer(func() {
+		forget()
+		s.end()
+	})
 }
 
 // killBerth sends SIGKILL to the process that holds the default folder.

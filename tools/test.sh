@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs everything that must pass, part by part, and prints how long each part took.
+# Runs everything that must pass, in parts, and prints how long each part took.
 # It stops at the first part that fails.
 # usage: tools/test.sh [LDFLAGS]
 #   LDFLAGS       for go build; by default those of the Makefile
@@ -7,40 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 export CGO_ENABLED="${CGO_ENABLED:-0}" # as in the Makefile, so that one build cache serves all
-flags=${1-$(make -s --no-print-directory ldflags)}
-table=$(mktemp)
-began=$(date +%s)
-load=$(cut -d' ' -f1-3 /proc/loadavg 2>/dev/null || echo unknown)
-summary() {
-	code=$?
-	trap - EXIT
-	[ "$code" = 0 ] || printf '%8s  %s\n' failed "$name" >>"$table"
-	printf '\n%8s  %s\n' seconds part
-	cat "$table"
-	printf '%8d  %s\n' $(($(date +%s) - began)) "all, on $(getconf _NPROCESSORS_ONLN) cores; load average at the start: $load"
-	rm -f "$table"
-	exit "$code"
-}
-trap summary EXIT
-trap 'exit 130' INT TERM
-name=preparation
-
-# part NAME COMMAND...
-part() {
-	name=$1
-	shift
-	echo "== $name"
-	from=$(date +%s)
-	"$@"
-	printf '%8d  %s\n' $(($(date +%s) - from)) "$name" >>"$table"
-}
-
-build() {
-	make -s --no-print-directory build agent
-	sh tools/jupyter.sh
-	sh tools/node.sh "$flags"
-}
-
+export BERTH_LDFLAGS="${1-$(make -s --no-print-directory ldflags)}"
 # The packages with tests, in three sorts. Plain are those whose code and tests start
 # and share nothing: the race detector would find nothing in them, at ten times the
 # time (those that use them run them under it as well). What imports k8s.io/kubernetes
@@ -59,19 +26,29 @@ for package in $(echo "$list" | grep -vE "$built"); do
 	fi
 done
 
-part "build the programs" build
-part "formatting and vet" sh tools/check.sh
-# shellcheck disable=SC2086 # one argument a package
-if [ "${BERTH_SOAK:-}" = 1 ]; then
-	part "all packages, without the race detector" go test -count=1 -timeout 60m $plain $concurrent
-	part "all packages, under the race detector" sh tools/race.sh -count=1 -timeout 120m $plain $concurrent
-else
-	part "packages that share nothing" go test -timeout 30m $plain
-	part "packages with goroutines, under the race detector" sh tools/race.sh -timeout 30m $concurrent
-fi
-part "berth-nvml" sh tools/nvmltest.sh
-# shellcheck disable=SC2086
-part "control plane, scheduler process" go test -count=1 -timeout 30m $whole
-# Alone, since scripts wait for what compiling slows down; four at once, since mostly they wait.
-part "scripts on the built programs" go test -count=1 -parallel 4 -timeout 50m ./test
-part "a real node" go test -count=1 -timeout 40m -v ./test/node/...
+# What the parts are, for test/parts: LANE, how nice it is, NAME, COMMAND. Lanes run
+# beside each other. A real node and scripts mostly wait, and some judge how long
+# something takes, so packages get what these leave of the cores.
+part() { printf '%s\t%s\t%s\t%s\n' "$@"; }
+parts() {
+	part alone 0 "build the programs" 'make -s --no-print-directory build agent'
+	part node 0 "build a real node" 'sh tools/node.sh "$BERTH_LDFLAGS"'
+	part node 0 "a real node" 'go test -count=1 -parallel 4 -timeout 40m -v ./test/node/...'
+	part scripts 5 "scripts on the built programs" 'sh tools/jupyter.sh; go test -count=1 -parallel 6 -timeout 50m ./test'
+	part packages 15 "formatting and vet" 'sh tools/check.sh'
+	if [ "${BERTH_SOAK:-}" = 1 ]; then
+		part packages 15 "all packages, without the race detector" "go test -count=1 -timeout 60m $plain$concurrent"
+		part packages 15 "all packages, under the race detector" "sh tools/race.sh -count=1 -timeout 120m $plain$concurrent"
+	else
+		part packages 15 "packages that share nothing" "go test -timeout 30m $plain"
+		part packages 15 "packages with goroutines, under the race detector" "sh tools/race.sh -timeout 30m $concurrent"
+	fi
+	part packages 15 "berth-nvml" 'sh tools/nvmltest.sh'
+	part packages 15 "control plane, scheduler process" "go test -count=1 -timeout 30m $(echo $whole)"
+}
+mkdir -p bin
+go build -o bin/parts ./test/parts
+list=$(parts)
+exec bin/parts <<END
+$list
+END
