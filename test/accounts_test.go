@@ -67,6 +67,7 @@ func TestAnotherAccountGetsNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a program as another account")
 	}
+	t.Parallel()
 	work, err := os.MkdirTemp("", "berth-accounts") //nolint:usetesting // the other account must be able to enter it
 	if err != nil {
 		t.Fatal(err)

@@ -43,9 +43,9 @@ var walkthroughs = []string{
 }
 
 // TestScripts runs every script under script/. One that starts a control plane
-// says `up FLEET`; tools/test.sh lets six run at once, since each has a whole one.
-// All tests of this package share those six, so none waits for the last of another:
-// but TestChaos, whose schedulers keep leases, runs alone.
+// says `up FLEET`; tools/test.sh lets four run at once, since each has a whole one.
+// All tests of this package share those four, so none waits for the last of another:
+// but TestChaos, whose schedulers keep leases, has a part of its own there.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	runScripts(t, usual, testscript.Params{Dir: "script"})

@@ -88,10 +88,10 @@ func TestTheFirstFailureEndsAllOthers(t *testing.T) {
 		"alone|0|last|touch "+dir+"/last",
 	))
 	if !failed {
-		t.Error("it has not failed")
+		t.Error("no part failed")
 	}
 	if got := out.String(); !strings.Contains(got, "why it failed\n== fails: failed after 0 s") || strings.Contains(got, "never shown\n") {
-		t.Errorf("it prints\n%s", got)
+		t.Errorf("the output is\n%s", got)
 	}
 	if got := r.table(); !strings.Contains(got, "  failed  fails\n") || !strings.Contains(got, " stopped  an hour\n") {
 		t.Errorf("the table is\n%s", got)
