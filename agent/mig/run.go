@@ -231,7 +231,7 @@ func (m *Manager) round(ctx context.Context) {
 			continue
 		}
 		done[key] = true
-		m.do(ctx, step, gpus)
+		m.apply(ctx, step, gpus)
 		if ctx.Err() != nil {
 			return
 		}

@@ -63,7 +63,7 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.taints()...)
 	out = append(out, e.quotas()...)
 	out = append(out, e.fakes()...)
-	return append(out, e.operator(), e.beside())
+	return append(out, e.operator(), e.otherControllers())
 }
 
 // examined is a cluster with what the checks share.

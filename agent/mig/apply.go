@@ -13,8 +13,8 @@ import (
 // use by another client".
 const inUse = "in use by a process that is no pod: stop display servers, nvidia-persistenced, DCGM and other monitoring, or unload nvidia_drm (fuser -v /dev/nvidia* names processes); retrying"
 
-// do does one step to a drained GPU that nobody holds.
-func (m *Manager) do(ctx context.Context, s mig.Step, gpus []mig.GPU) {
+// apply does one step to a drained GPU that no pod uses.
+func (m *Manager) apply(ctx context.Context, s mig.Step, gpus []mig.GPU) {
 	i := slices.IndexFunc(gpus, func(g mig.GPU) bool { return g.UUID == s.UUID })
 	if _, ok := m.before[s.UUID]; !ok {
 		m.before[s.UUID] = gpus[i]

@@ -60,8 +60,8 @@ var neighbors = []struct{ image, who string }{
 	{"runai", "Run:ai"},
 }
 
-// beside names what else of the trade runs here, in one line.
-func (e *examined) beside() finding.Finding {
+// otherControllers names the other GPU controllers and schedulers of the cluster, in one line.
+func (e *examined) otherControllers() finding.Finding {
 	const name = "beside"
 	var out []string
 	for _, n := range neighbors {
