@@ -15,7 +15,6 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/notebook"
-	"berth.dev/berth/kube/explain"
 )
 
 const (
@@ -86,11 +85,13 @@ type whyReport struct {
 	Warning   string           `json:"warning,omitempty"` // about the devices that it got
 	Refused   string           `json:"refused,omitempty"` // why the API server took no more pods of the owner since
 	GPUs      map[string]int64 `json:"gpus"`
-	Cause     string           `json:"cause"` // "" where it is ready
+	Code      reasons.Code     `json:"code,omitempty"`   // of the binding cause: `berth explain CODE` tells more
+	Cause     string           `json:"cause"`            // "" where it is ready
+	Others    []string         `json:"others,omitempty"` // causes beside the binding one
 	Steps     []whyStep        `json:"steps"`
 	Events    []whyEvent       `json:"events"` // the last, oldest first
 	// Obstacles say node by node why it fits nowhere now.
-	Obstacles []explain.Rejection `json:"obstacles"`
+	Obstacles []reasons.Rejection `json:"obstacles"`
 	Scattered string              `json:"scattered,omitempty"` // enough is free, and not on one node
 	Overtaken string              `json:"overtaken,omitempty"` // which smaller pods came later and started first
 	Holders   []whyHolder         `json:"holders"`
@@ -102,6 +103,11 @@ type whyReport struct {
 
 	since   time.Time
 	refused time.Time // the last time
+}
+
+// judged notes what the judge of waits found.
+func (r *whyReport) judged(v *reasons.Verdict) {
+	r.Code, r.Others, r.Scattered = v.Code(), v.Others(), v.Scattered()
 }
 
 // whyWhen is what is known of when a pod that waits for GPUs can start.
@@ -154,7 +160,7 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 	}
 	s := state(nb)
 	r := &whyReport{
-		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: asked(nb), Events: []whyEvent{}, Obstacles: []explain.Rejection{},
+		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: asked(nb), Events: []whyEvent{}, Obstacles: []reasons.Rejection{},
 		Holders: []whyHolder{}, Helps: []string{},
 	}
 	if p := place(nb); p != "-" {

@@ -42,6 +42,12 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 	if r.Scattered != "" {
 		section("", r.Scattered)
 	}
+	if r.Code != "" {
+		section("CODE", string(r.Code))
+	}
+	if len(r.Others) > 0 {
+		section("ALSO", paragraph(r.Others, 9))
+	}
 	if r.Overtaken != "" {
 		section("ORDER", r.Overtaken)
 	}

@@ -169,7 +169,7 @@ func urgency(p *v1.Pod) int {
 func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 	r := &whyReport{
 		Namespace: pod.Namespace, Name: pod.Name, Place: pod.Spec.NodeName, GPUs: request.Of(pod), Steps: []whyStep{}, Events: []whyEvent{},
-		Obstacles: []explain.Rejection{}, Holders: []whyHolder{}, Helps: []string{}, since: podSince(pod),
+		Obstacles: []reasons.Rejection{}, Holders: []whyHolder{}, Helps: []string{}, since: podSince(pod),
 	}
 	if r.GPUs == nil {
 		r.GPUs = map[string]int64{}
@@ -197,7 +197,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 	if err != nil {
 		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + e.o.Name + " gpus`"
 	}
-	facts := explain.Facts(pod, events, nodes, pods)
+	facts := explain.Facts(pod, events, nodes, pods, e.volumeTopologies(ctx, pod))
 	verdict := reasons.Judge(&facts)
 	r.State, r.Cause = string(verdict.Reason), verdict.Message
 	if verdict.Reason == reasons.Ready {
@@ -250,7 +250,7 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, e
 	last := eventOf(newest)
 	return &whyReport{
 		Namespace: e.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []whyStep{},
-		Events: []whyEvent{last}, Obstacles: []explain.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
+		Events: []whyEvent{last}, Obstacles: []reasons.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
 	}, nil
 }
 

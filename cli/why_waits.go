@@ -36,7 +36,8 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, pod *v1.Pod, nodes 
 	if found.Start != nil {
 		r.starts(found.Start, now)
 	}
-	r.Obstacles, r.Scattered, r.Overtaken = found.Rejections, found.Fragmented, found.Overtaken
+	r.judged(found.Verdict)
+	r.Obstacles, r.Overtaken = found.Rejections, found.Overtaken
 	for _, h := range found.Holders {
 		o := h.Oldest.Owner
 		row := whyHolder{

@@ -8,6 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/explain"
 )
 
 // How old what was read of the cluster may be, and how long it is kept in memory.
@@ -30,6 +33,7 @@ type clusterCache struct {
 	podsAt      time.Time
 	nodesForget *time.Timer
 	podsForget  *time.Timer
+	cluster     *explain.Cluster // of nodeList and podList; nil is not counted yet
 }
 
 // fromCache asks the API server for what it has in memory.
@@ -55,7 +59,8 @@ func (s *clusterCache) nodes(ctx context.Context, since time.Time) ([]*corev1.No
 		n.ManagedFields, n.Status.Images = nil, nil
 		s.nodeList[i] = n
 	}
-	s.nodesForget = forgetAfter(s.nodesForget, nodesFor, s, func() { s.nodeList = nil })
+	s.cluster = nil
+	s.nodesForget = forgetAfter(s.nodesForget, nodesFor, s, func() { s.nodeList, s.cluster = nil, nil })
 	return s.nodeList, nil
 }
 
@@ -78,8 +83,31 @@ func (s *clusterCache) all(ctx context.Context) ([]*corev1.Node, []*corev1.Pod, 
 	for i := range list.Items {
 		s.podList[i] = &list.Items[i]
 	}
-	s.podsForget = forgetAfter(s.podsForget, podsFor, s, func() { s.podList = nil })
+	s.cluster = nil
+	s.podsForget = forgetAfter(s.podsForget, podsFor, s, func() { s.podList, s.cluster = nil, nil })
 	return nodes, s.podList, nil
+}
+
+// judge says what keeps pod from every node, with nodes as they were at since or later,
+// and returns them. What cannot be counted is not known: the verdict is nil.
+func (s *scene) judge(ctx context.Context, since time.Time, pod *corev1.Pod) (*reasons.Verdict, []*corev1.Node, error) {
+	if _, err := s.nodes(ctx, since); err != nil {
+		return nil, nil, err
+	}
+	nodes, pods, err := s.all(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.cluster
+	if c == nil {
+		if c, err = explain.NewCluster(nodes, pods); err != nil {
+			return nil, nodes, nil //nolint:nilerr // a courtesy: the scheduler's words are told without
+		}
+		s.cluster = c
+	}
+	return c.Judge(pod), nodes, nil
 }
 
 // forgetAfter runs drop with s.mu held after d, instead of what old would do.

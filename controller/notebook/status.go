@@ -60,14 +60,13 @@ func (p *pass) queue(ctx context.Context) error {
 		m = memberOf(p.pod, p.nb.Name)
 	}
 	if p.pod != nil && len(f.GPUs) > 0 && request.Unscheduled(p.pod) != nil && p.pod.DeletionTimestamp == nil {
-		nodes, err := p.cluster.nodes(ctx, refusedAt(p.pod)) // no older than what the scheduler has seen
-		if err != nil {
-			return fmt.Errorf("list nodes: %w", err)
-		}
 		pod := p.made.podOr(p.pod)
-		offer := explain.OfferOf(nodes, pod)
+		verdict, nodes, err := p.cluster.judge(ctx, refusedAt(p.pod), pod) // no older than what the scheduler has seen
+		if err != nil {
+			return fmt.Errorf("list nodes and pods: %w", err)
+		}
 		m.Reach = explain.ReachOf(pod, nodes)
-		if f.Offer = &offer; !reasons.InLine(f) {
+		if f.Verdict = verdict; !reasons.InLine(f) {
 			m = reasons.Member{Namespace: p.nb.Namespace, Name: p.nb.Name}
 		}
 	}

@@ -25,12 +25,12 @@ type Facts struct {
 	Claims []string // volume claims that it names, sorted
 	// InUse is which of Claims another pod uses, and which pod that is, while its own
 	// fits nowhere for that: "volume claim data is used by notebook b"; "" is not known.
-	InUse  string
-	Pod    *Pod   // nil is none
-	Place  Place  // in line, while its pod has no node
-	Offer  *Offer // what nodes offer it, while its pod fits on none; nil is unknown
-	Rivals Rivals // who holds what it asks for
-	Others string // what may be stopped for it; "" is "another workload"
+	InUse   string
+	Pod     *Pod     // nil is none
+	Place   Place    // in line, while its pod has no node
+	Verdict *Verdict // of the nodes, while its pod fits on none; nil is unknown
+	Rivals  Rivals   // who holds what it asks for
+	Others  string   // what may be stopped for it; "" is "another workload"
 }
 
 // Amount is a number of one resource.

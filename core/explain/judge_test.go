@@ -139,8 +139,8 @@ func TestJudge(t *testing.T) {
 			"it waits for others",
 			explain.Facts{
 				GPUs: oneGPU, Place: explain.Place{At: 2, Of: 3, Resource: "nvidia.com/gpu"}, Rivals: explain.Rivals{Here: "a (2)", Elsewhere: 6},
-				Offer: &explain.Offer{Nodes: 3, Offering: 1, Allowed: 1, Enough: 1, Most: 8, Total: 8, Asked: 1, Resource: "nvidia.com/gpu"},
-				Pod:   unplaced("0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s). preemption: 0/3 nodes are available"),
+				Verdict: verdict(8, at(explain.CheckGPUs, explain.Waits, "nvidia.com/gpu")),
+				Pod:     unplaced("0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s). preemption: 0/3 nodes are available"),
 			},
 			"Queued: waits for 1 nvidia.com/gpu, 2nd of 3 that wait for nvidia.com/gpu; of 8 that nodes offer it, no node has that many free; held by a (2), and 6 by workloads of other namespaces; " +
 				"0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s)",
@@ -158,7 +158,7 @@ func TestJudge(t *testing.T) {
 			"a volume in another zone keeps it from what is free",
 			explain.Facts{
 				GPUs: oneGPU, Claims: []string{"home"}, Place: explain.Place{At: 1, Of: 1, Resource: "nvidia.com/gpu"},
-				Offer: &explain.Offer{Nodes: 4, Offering: 4, Allowed: 4, Enough: 4, Most: 8, Total: 32, Asked: 1, Resource: "nvidia.com/gpu"},
+				Verdict: verdict(32, at(explain.CheckGPUs, explain.Waits, "nvidia.com/gpu")),
 				Pod: unplaced("0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had no available volume zone, 2 node(s) didn't match PersistentVolume's node affinity. " +
 					"preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."),
 			},
@@ -168,19 +168,19 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			"no node offers it",
-			explain.Facts{GPUs: oneGPU, Offer: &explain.Offer{Nodes: 3, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
+			explain.Facts{GPUs: oneGPU, Verdict: verdict(0, at(explain.CheckOffered, explain.Never, "nvidia.com/gpu"), at(explain.CheckOffered, explain.Never, "nvidia.com/gpu"), at(explain.CheckOffered, explain.Never, "nvidia.com/gpu")), Pod: unplaced("0/3 nodes are available")},
 			"NoSuchGPU: no node offers nvidia.com/gpu (there are 3); ask for what berth nodes lists, or add a node that has it", "",
 		},
 		{
 			"the device plugin is gone",
-			explain.Facts{GPUs: oneGPU, Offer: &explain.Offer{Nodes: 3, Broken: 1, Resource: "nvidia.com/gpu", Asked: 1}, Pod: unplaced("0/3 nodes are available")},
+			explain.Facts{GPUs: oneGPU, Verdict: verdict(0, at(explain.CheckClosed, explain.Mends, "device plugin down")), Pod: unplaced("0/3 nodes are available")},
 			"NoSuchGPU: 1 node has nvidia.com/gpu, but none is allocatable; check the device plugin (kubectl get pods -A | grep device-plugin)", "",
 		},
 		{
 			"a label that no node has",
 			explain.Facts{
 				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"),
-				Offer: &explain.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=Tesla-V100"}, Near: "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB"},
+				Verdict: near(verdict(0, at(explain.CheckSelector, explain.Never, "gpu-model=Tesla-V100")), "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB"),
 			},
 			"NoSuchGPU: no node has the label gpu-model=Tesla-V100; the nearest is nvidia.com/gpu.product=Tesla-V100-SXM2-16GB; change nodeSelector, or label a node", "",
 		},
@@ -188,14 +188,14 @@ func TestJudge(t *testing.T) {
 			"a label that nodes have with other values",
 			explain.Facts{
 				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"),
-				Offer: &explain.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Labels: []string{"gpu-model=v100"}, Has: []string{"a100", "t4"}},
+				Verdict: near(verdict(0, at(explain.CheckSelector, explain.Never, "gpu-model=v100")), "", "a100", "t4"),
 			},
 			"NoSuchGPU: no node has the label gpu-model=v100; nodes have a100, t4; change nodeSelector, or label a node", "",
 		},
 		{
 			"taints keep it off",
 			explain.Facts{
-				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available"), Offer: &explain.Offer{Nodes: 3, Offering: 3, Resource: "nvidia.com/gpu", Asked: 1, Taints: []string{"gpu=yes:NoSchedule"}},
+				GPUs: oneGPU, Pod: unplaced("0/3 nodes are available"), Verdict: verdict(0, at(explain.CheckTaint, explain.Never, "gpu=yes:NoSchedule")),
 			},
 			"NoSuchGPU: the nodes that offer nvidia.com/gpu have taints that it does not tolerate: gpu=yes:NoSchedule; add a toleration", "",
 		},
@@ -354,4 +354,19 @@ func FuzzJudge(f *testing.F) {
 			}
 		}
 	})
+}
+
+// at is a node with one gap.
+func at(check explain.Check, remedy explain.Remedy, subject string) explain.NodeGaps {
+	return explain.NodeGaps{Node: "n", Gaps: []explain.Gap{{Check: check, Remedy: remedy, Subject: subject}}}
+}
+
+// verdict is that on nodes, for one GPU.
+func verdict(total int64, nodes ...explain.NodeGaps) *explain.Verdict {
+	return &explain.Verdict{Nodes: nodes, Causes: explain.Causes(nodes), Asks: []explain.Amount{{Resource: "nvidia.com/gpu", Count: 1}}, Total: total}
+}
+
+func near(v *explain.Verdict, label string, offers ...string) *explain.Verdict {
+	v.Near, v.Offers = label, offers
+	return v
 }

@@ -18,6 +18,9 @@ const (
 	Queued Reason = "Queued"
 	// NoSuchGPU: no node offers what it asks for, however long it waits.
 	NoSuchGPU Reason = "NoSuchGPU"
+	// NoSuchNode: no node can take it, however long it waits, for something other than
+	// its GPUs, such as more CPU than any node has.
+	NoSuchNode Reason = "NoSuchNode"
 	// Quota: a ResourceQuota of its namespace refuses its pod.
 	Quota Reason = "Quota"
 	// MissingVolume: a volume claim that it names does not exist, or has no volume.
@@ -45,7 +48,7 @@ const (
 
 // Reasons are all of them, in the order above.
 var Reasons = []Reason{
-	Ready, Starting, Pulling, ImageTrouble, Queued, NoSuchGPU, Quota, MissingVolume, VolumeInUse, MissingServiceAccount,
+	Ready, Starting, Pulling, ImageTrouble, Queued, NoSuchGPU, NoSuchNode, Quota, MissingVolume, VolumeInUse, MissingServiceAccount,
 	MissingPriorityClass, Refused, Crashing, Restarting, Stopped, Invalid, Terminating,
 }
 

@@ -8,26 +8,6 @@ import (
 	"berth.dev/berth/core/queue"
 )
 
-// Offer is what the nodes offer of the GPUs that a pod asks for, whoever
-// holds them.
-type Offer struct {
-	Nodes    int    // that there are
-	Offering int    // of them, offer all that it asks for, in whatever number
-	Broken   int    // of them, have it, and nothing of it can be given out
-	Allowed  int    // of Offering, may be used by it: node selector, affinity and taints
-	Enough   int    // of Allowed, are large enough when they are empty
-	Resource string // what it asks for, or what no node has enough of
-	Asked    int64  // of Resource
-	Most     int64  // of Resource, on one node of Allowed
-	Total    int64  // of Resource, on all nodes of Allowed
-	// Labels are those of its node selector that no node has, as KEY=VALUE, sorted.
-	Labels []string
-	// Has are the values that nodes have of the key of the first of Labels, sorted.
-	Has    []string
-	Near   string   // the label of a node that comes nearest to the first of Labels; "" is none
-	Taints []string // of nodes of Offering that it does not tolerate, sorted, each once
-}
-
 // Rivals are the workloads that hold what one waits for. Those of other namespaces
 // are counted, and not named.
 type Rivals struct {
@@ -74,8 +54,8 @@ func (f *Facts) unplaced() (Reason, string) {
 		}
 		return VolumeInUse, used + ", and only one pod may use it at a time (ReadWriteOncePod); stop that one, or use another claim"
 	}
-	if why := f.Offer.Lacks(); why != "" && len(f.GPUs) > 0 {
-		return NoSuchGPU, why
+	if why := f.Verdict.Lacks(); why != "" {
+		return f.Verdict.reason(), why
 	}
 	return Queued, f.waits(text)
 }
@@ -104,10 +84,14 @@ func (f *Facts) waits(text string) string {
 	if beyond > 0 {
 		out += fmt.Sprintf("; %s unable to attach its volume (%s), so free GPUs there cannot be used", nodesAre(beyond), strings.Join(f.Claims, ", "))
 	}
-	if o := f.Offer; o != nil && len(f.GPUs) > 0 && o.Total > 0 && beyond == 0 {
-		out += fmt.Sprintf("; of %d that nodes offer it, no node has that many free", o.Total)
+	if v := f.Verdict; v.ForGPUs() && len(f.GPUs) > 0 && v.Total > 0 && beyond == 0 {
+		out += fmt.Sprintf("; of %d that nodes offer it, no node has that many free", v.Total)
 	}
-	if held := f.Rivals.String(); held != "" {
+	besides := f.Verdict.besides()
+	if besides != "" {
+		out += "; " + besides
+	}
+	if held := f.Rivals.String(); held != "" && besides == "" {
 		out += "; held by " + held
 	}
 	if said := schedulerSays(text); said != "" {
@@ -140,34 +124,6 @@ func schedulerSays(text string) string {
 	return strings.TrimSuffix(strings.TrimSpace(text), ".")
 }
 
-// Lacks says why no node will ever do, or "".
-func (o *Offer) Lacks() string {
-	switch {
-	case o == nil:
-		return ""
-	case o.Offering == 0 && o.Broken > 0:
-		return fmt.Sprintf("%s %s, but none is allocatable; check the device plugin (kubectl get pods -A | grep device-plugin)", nodesHave(o.Broken), o.Resource)
-	case o.Offering == 0:
-		return fmt.Sprintf("no node offers %s (there are %d); ask for what berth nodes lists, or add a node that has it", o.Resource, o.Nodes)
-	case len(o.Labels) > 0:
-		out := "no node has the label " + o.Labels[0]
-		if len(o.Has) > 0 {
-			out += "; nodes have " + named(o.Has)
-		}
-		if o.Near != "" {
-			out += "; the nearest is " + o.Near
-		}
-		return out + "; change nodeSelector, or label a node"
-	case o.Allowed == 0 && len(o.Taints) > 0:
-		return fmt.Sprintf("the nodes that offer %s have taints that it does not tolerate: %s; add a toleration", o.Resource, strings.Join(o.Taints, ", "))
-	case o.Allowed == 0:
-		return fmt.Sprintf("no node that offers %s is one that its nodeSelector and affinity allow; change them", o.Resource)
-	case o.Enough == 0 && o.Most < o.Asked:
-		return fmt.Sprintf("it asks for %d %s, and no node that it may use has more than %d; ask for less", o.Asked, o.Resource, o.Most)
-	}
-	return ""
-}
-
 // mostValues is how many values of a label are named before the rest is counted.
 const mostValues = 8
 
@@ -184,11 +140,4 @@ func nodesAre(n int) string {
 		return "1 node is"
 	}
 	return fmt.Sprint(n, " nodes are")
-}
-
-func nodesHave(n int) string {
-	if n == 1 {
-		return "1 node has"
-	}
-	return fmt.Sprint(n, " nodes have")
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/request"
 )
 
@@ -20,8 +21,9 @@ func (t *Cluster) BlockingBudgets(pod *v1.Pod, pods []*v1.Pod, budgets []policyv
 		return nil
 	}
 	var lower []*v1.Pod // that hold GPUs on nodes which would do
+	a := t.askOf(pod)
 	for _, n := range t.nodes {
-		if t.rejection(pod, n).rank != rankFull {
+		if gaps := (reasons.NodeGaps{Gaps: t.gaps(a, n)}); len(gaps.Gaps) == 0 || gaps.Worst() != reasons.Waits {
 			continue
 		}
 		for _, p := range pods {

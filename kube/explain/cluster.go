@@ -2,18 +2,14 @@ package explain
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/core/cluster"
-	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
@@ -23,12 +19,15 @@ import (
 
 // Cluster is a cluster at one moment on which requests are tried: whether a pod
 // would fit on a node now, and with which change of it. Nothing is placed. It
-// looks at GPUs, CPU, memory, node selectors, required node affinity and taints, at
-// volumes as far as Tied was called, and not at ports or other pods.
+// makes the checks of kube-scheduler's own plugins and of Berth's, of volumes as far as
+// SetVolumes was called.
 type Cluster struct {
-	nodes    []*v1.Node // those that take pods, by name
-	all      []*v1.Node // by name
-	snapshot *cluster.Snapshot
+	nodes    []*v1.Node           // those that take pods, by name
+	all      []*v1.Node           // by name
+	snapshot *cluster.Snapshot    // of all, as if none were cordoned or not ready
+	empty    *cluster.Snapshot    // the same with nothing held; nil until it is needed
+	on       map[string][]*v1.Pod // that have not ended, by node
+	antis    []*v1.Pod            // of on, those with a required pod anti-affinity
 	view     view.View
 	ties     []VolumeTopology
 	held     []cluster.Placement
@@ -37,18 +36,53 @@ type Cluster struct {
 
 // NewCluster reads nodes and the pods on them.
 func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
-	read, err := snapshot.Read(nodes, pods)
+	t := &Cluster{view: view.Cluster(nodes, pods), on: map[string][]*v1.Pod{}}
+	read, err := snapshot.Read(opened(nodes, t.view.Nodes), pods)
 	if err != nil {
 		return nil, err
 	}
-	t := &Cluster{snapshot: read.Snapshot, view: view.Cluster(nodes, pods), held: read.Held, heldBy: read.HeldBy}
+	t.snapshot, t.held, t.heldBy = read.Snapshot, read.Held, read.HeldBy
+	for _, p := range pods {
+		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+			continue
+		}
+		t.on[p.Spec.NodeName] = append(t.on[p.Spec.NodeName], p)
+		if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			t.antis = append(t.antis, p)
+		}
+	}
 	t.all = slices.SortedFunc(slices.Values(nodes), func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	for _, n := range t.all {
-		if _, open := t.snapshot.Find(n.Name); open {
+		if _, counted := t.snapshot.Find(n.Name); counted && t.viewOf(n.Name).Remark == "" {
 			t.nodes = append(t.nodes, n)
 		}
 	}
 	return t, nil
+}
+
+// opened are nodes as if none of them were cordoned or not ready, so that the GPUs of
+// those are counted, too.
+func opened(nodes []*v1.Node, views []devices.Node) []*v1.Node {
+	remarks := map[string]string{}
+	for i := range views {
+		remarks[views[i].Name] = views[i].Remark
+	}
+	out := slices.Clone(nodes)
+	for i, n := range out {
+		if remarks[n.Name] == "" {
+			continue
+		}
+		n = n.DeepCopy()
+		n.Spec.Unschedulable = false
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return comesAndGoes(&t) })
+		for j := range n.Status.Conditions {
+			if n.Status.Conditions[j].Type == v1.NodeReady {
+				n.Status.Conditions[j].Status = v1.ConditionTrue
+			}
+		}
+		out[i] = n
+	}
+	return out
 }
 
 // SetVolumes has a Trial count as out of reach the nodes that volumes of the pods that are
@@ -60,27 +94,29 @@ func reached(n *v1.Node, ties []VolumeTopology) bool {
 	return !slices.ContainsFunc(ties, func(tie VolumeTopology) bool { return !tie.Reaches(n) })
 }
 
-// Fits gives the first node by name that pod would fit on now.
+// Fits gives the first node by name that pod would fit on now: one that passes every
+// check.
 func (t *Cluster) Fits(pod *v1.Pod) (node string, ok bool) {
+	a := t.askOf(pod)
 	for _, n := range t.nodes {
-		if t.fits(pod, n) && selects(pod, n) && tolerates(pod, n) == nil {
+		if t.fits(a, n) {
 			return n.Name, true
 		}
 	}
 	return "", false
 }
 
-func (t *Cluster) fits(pod *v1.Pod, n *v1.Node) bool {
+// fits reports whether n passes every check, the cheap ones first.
+func (t *Cluster) fits(a *ask, n *v1.Node) bool {
 	i, ok := t.snapshot.Find(n.Name)
-	if !ok || !reached(n, t.ties) {
+	if !ok {
 		return false
 	}
-	_, sharing, err := devices.GPUs(n)
-	if err != nil {
+	if _, _, err := devices.GPUs(n); err != nil {
 		return false
 	}
-	r := request.Demand(pod, sharing)
-	return placement.Fit(t.snapshot, i, &r) == placement.Fits
+	r := request.Demand(a.pod, sharingOf(n))
+	return placement.Fit(t.snapshot, i, &r) == placement.Fits && len(t.gaps(a, n)) == 0
 }
 
 // selects says whether the node selector and the required affinity of pod allow n.
@@ -149,65 +185,4 @@ func offers(pod *v1.Pod, n *v1.Node) bool {
 		}
 	}
 	return true
-}
-
-// Reliefs lists the changes with which pod, which fits nowhere, would fit on a
-// node now: fewer GPUs, no node selector, a toleration. Each was tried on the
-// cluster as it is; what does not help is left out.
-func (t *Cluster) Reliefs(pod *v1.Pod) []reasons.Relief {
-	var out []reasons.Relief
-	if r, ok := t.fewer(pod); ok {
-		out = append(out, r)
-	}
-	if len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil {
-		free := pod.DeepCopy()
-		free.Spec.NodeSelector, free.Spec.Affinity = nil, nil
-		if node, ok := t.Fits(free); ok {
-			out = append(out, reasons.Relief{Change: "leave the node selector and affinity out", Node: node})
-		}
-	}
-	for _, n := range t.nodes {
-		taint := tolerates(pod, n)
-		if taint == nil || !selects(pod, n) || !t.fits(pod, n) {
-			continue
-		}
-		tolerant := pod.DeepCopy()
-		tolerant.Spec.Tolerations = append(tolerant.Spec.Tolerations, v1.Toleration{
-			Key: taint.Key, Operator: v1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
-		})
-		if tolerates(tolerant, n) == nil {
-			out = append(out, reasons.Relief{Change: "tolerate the taint " + taint.ToString(), Node: n.Name})
-			break
-		}
-	}
-	return out
-}
-
-// fewer finds the most GPUs below what pod asks for that fit now. Only the
-// container that asks for the most is changed.
-func (t *Cluster) fewer(pod *v1.Pod) (reasons.Relief, bool) {
-	less := pod.DeepCopy()
-	container, name := 0, v1.ResourceName("")
-	most := int64(1)
-	for i := range less.Spec.Containers {
-		amounts := request.ContainerAmounts(&less.Spec.Containers[i])
-		for _, key := range slices.Sorted(maps.Keys(amounts)) {
-			if n := amounts[key]; n > most {
-				container, name, most = i, v1.ResourceName(key), n
-			}
-		}
-	}
-	for n := min(most, 128) - 1; n >= 1; n-- {
-		r := &less.Spec.Containers[container].Resources
-		for _, list := range []v1.ResourceList{r.Limits, r.Requests} {
-			if _, ok := list[name]; ok {
-				list[name] = *resource.NewQuantity(n, resource.DecimalSI)
-			}
-		}
-		if node, ok := t.Fits(less); ok {
-			change := fmt.Sprintf("ask for %d %s instead of %d", n, name, most)
-			return reasons.Relief{Change: change, Node: node}, true
-		}
-	}
-	return reasons.Relief{}, false
 }

@@ -69,7 +69,10 @@ func TestReliefs(t *testing.T) {
 				{Change: "leave the node selector and affinity out", Node: "four"},
 			},
 		},
-		{"CPU is what is short", waits([]any{api.ResourceGPU, 1, "cpu", 9}), "", nil},
+		{
+			"CPU is what is short", waits([]any{api.ResourceGPU, 1, "cpu", 9}), "",
+			[]reasons.Relief{{Change: "ask for 8 of CPU at most", Node: "four"}},
+		},
 		{"no node has the resource", waits([]any{api.ResourceMIGPrefix + "1g.5gb", 1}), "", nil},
 	}
 	for _, tt := range tests {

@@ -27,14 +27,14 @@ type Situation struct {
 
 // Findings are why a pod waits, and what would help.
 type Findings struct {
-	Start      *reasons.Estimate // when it is likely to start; nil for a pod that requests no GPU
-	Rejections []Rejection       // node by node
-	Fragmented string            // enough is free, and not on one node; "" is that this is not so
-	Overtaken  string            // which smaller pods came later and started first; "" is none
-	Holders    []Held            // who holds GPUs that it could use, the oldest first
-	Reliefs    []reasons.Relief  // changes of the pod
-	Stops      []Stop            // idle owners to stop, the longest idle first
-	Blocked    []string          // disruption budgets that prevent preemption, each as a sentence
+	Start      *reasons.Estimate   // when it is likely to start; nil for a pod that requests no GPU
+	Verdict    *reasons.Verdict    // of all nodes
+	Rejections []reasons.Rejection // node by node
+	Overtaken  string              // which smaller pods came later and started first; "" is none
+	Holders    []Held              // who holds GPUs that it could use, the oldest first
+	Reliefs    []reasons.Relief    // changes of the pod
+	Stops      []Stop              // idle owners to stop, the longest idle first
+	Blocked    []string            // disruption budgets that prevent preemption, each as a sentence
 }
 
 // Stop is an idle owner whose stop would let a pod start.
@@ -52,10 +52,14 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 		return nil, fmt.Errorf("look for room for %s/%s: %w", s.Pod.Namespace, s.Pod.Name, err)
 	}
 	c.SetVolumes(s.Volumes)
+	verdict := c.Judge(s.Pod)
 	out := &Findings{
-		Rejections: c.Rejections(s.Pod), Fragmented: c.Fragmented(s.Pod), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes),
-		Holders: c.InTheWay(s.Pod), Reliefs: c.Reliefs(s.Pod), Blocked: c.BlockingBudgets(s.Pod, s.Pods, s.Budgets),
+		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes), Reliefs: c.Reliefs(s.Pod),
 	}
+	if b := verdict.Binding(); b != nil && !verdict.ForGPUs() {
+		return out, nil // who holds GPUs, and until when, is not what it waits for
+	}
+	out.Holders, out.Blocked = c.InTheWay(s.Pod), c.BlockingBudgets(s.Pod, s.Pods, s.Budgets)
 	if len(request.Of(s.Pod)) > 0 {
 		start := c.StartEstimate(s.Pod, s.Pods, s.Ends, now)
 		out.Start = &start
@@ -88,17 +92,19 @@ func (s *Situation) stops(holders []Held) []Stop {
 	return out
 }
 
-// Facts are what is known of a pod and of what nodes offer it. Without nodes, what
+// Facts are what is known of a pod and of what nodes offer it, where its volumes are reached. Without nodes, what
 // they offer and the pod's place in line are unknown.
-func Facts(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod) reasons.Facts {
+func Facts(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod, volumes []VolumeTopology) reasons.Facts {
 	f := reasons.Facts{
 		Namespace: pod.Namespace, Name: pod.Name, GPUs: AmountsOf(pod), Claims: ClaimsOf(pod), Pod: PodFacts(pod, events),
 	}
 	if pod.Spec.NodeName != "" || len(nodes) == 0 {
 		return f
 	}
-	offer := OfferOf(nodes, pod)
-	f.Offer = &offer
+	if c, err := NewCluster(nodes, pods); err == nil {
+		c.SetVolumes(volumes)
+		f.Verdict = c.Judge(pod)
+	}
 	if len(f.GPUs) > 0 {
 		f.Place = PlaceInLine(pod, pods, nodes)
 	}

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,73 +11,10 @@ import (
 
 	"berth.dev/berth/api"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 )
-
-// OfferOf says what nodes offer of the GPUs that a pod asks for, whoever holds
-// them: whether it could ever run. Nodes that are cordoned, or have a taint of
-// Kubernetes' own such as not-ready, count: they come back. A share of a GPU is
-// taken to be offered by every node with GPUs.
-func OfferOf(nodes []*v1.Node, pod *v1.Pod) reasons.Offer {
-	want := request.Of(pod)
-	names := slices.Sorted(maps.Keys(want))
-	o := reasons.Offer{Nodes: len(nodes)}
-	if len(names) == 0 {
-		return o
-	}
-	o.Resource, o.Asked = names[0], want[names[0]]
-	required := nodeaffinity.GetRequiredNodeAffinity(pod)
-	taints := map[string]bool{}
-	for _, n := range nodes {
-		if name := unoffered(n, n.Status.Capacity, names); name != "" {
-			continue
-		}
-		if name := unoffered(n, n.Status.Allocatable, names); name != "" {
-			o.Broken++
-			continue
-		}
-		o.Offering++
-		if ok, err := required.Match(n); !ok || err != nil {
-			continue
-		}
-		if t := untolerated(n, pod.Spec.Tolerations); t != "" {
-			taints[t] = true
-			continue
-		}
-		allow(&o, n, names, want)
-	}
-	if o.Labels = unknownLabels(nodes, pod.Spec.NodeSelector); len(o.Labels) > 0 {
-		o.Near = nearestLabel(nodes, o.Labels[0])
-		o.Has = valuesOf(nodes, o.Labels[0])
-	}
-	for t := range taints {
-		o.Taints = append(o.Taints, t)
-	}
-	slices.Sort(o.Taints)
-	return o
-}
-
-// allow counts a node that a pod may use.
-func allow(o *reasons.Offer, n *v1.Node, names []string, want map[string]int64) {
-	o.Allowed++
-	enough := true
-	for _, name := range names {
-		q, named := n.Status.Allocatable[v1.ResourceName(name)]
-		has := request.Amount(&q, request.MostAsked)
-		if !named {
-			continue // a share: whether there is room for it is not a matter of counts
-		}
-		enough = enough && has >= want[name]
-		if name == o.Resource {
-			o.Most = max(o.Most, has)
-			o.Total += has
-		}
-	}
-	if enough {
-		o.Enough++
-	}
-}
 
 // unoffered is the first of the named resources that a node has nothing of.
 func unoffered(n *v1.Node, list v1.ResourceList, names []string) string {
@@ -109,21 +45,6 @@ func untolerated(n *v1.Node, tolerations []v1.Toleration) string {
 		return ""
 	}
 	return t.ToString()
-}
-
-// unknownLabels are the labels of a selector that no node has, sorted.
-func unknownLabels(nodes []*v1.Node, selector map[string]string) []string {
-	var out []string
-	for k, v := range selector {
-		if !slices.ContainsFunc(nodes, func(n *v1.Node) bool {
-			has, ok := n.Labels[k]
-			return ok && has == v
-		}) {
-			out = append(out, k+"="+v)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // valuesOf are the values that nodes have of the key of a label KEY=VALUE, sorted.
@@ -167,6 +88,21 @@ func nearestLabel(nodes []*v1.Node, label string) string {
 		}
 	}
 	return best
+}
+
+// nearestName is the resource, of those that there are, that was probably meant: one of
+// nearly the same name, or with the same last part as "amd.com/gpu"; "" is none.
+func nearestName(name string, from []string) string {
+	if near := gpu.NearestWord(name, from); near != "" {
+		return near
+	}
+	_, last, _ := strings.Cut(name, "/")
+	for _, is := range from {
+		if _, end, _ := strings.Cut(is, "/"); end == last || strings.TrimSuffix(last, "s") == end {
+			return is
+		}
+	}
+	return ""
 }
 
 func labelWords(s string) []string {

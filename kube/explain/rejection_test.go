@@ -82,11 +82,11 @@ func TestObstacles(t *testing.T) {
 	}
 	want := []string{
 		"full,full-2: 2 of 4 GPUs free, too little for 4 nvidia.com/gpu",
-		"small: has 2 nvidia.com/gpu in all, fewer than 4",
+		"sick: can give out 2 of its 4 nvidia.com/gpu; unhealthy: GPU 0 (Xid 79), GPU 1 (Xid 79)",
 		"cordoned: cordoned",
 		"dark: device plugin down",
 		"gone: not ready",
-		"sick: can give out 2 of its 4 nvidia.com/gpu; unhealthy: GPU 0 (Xid 79), GPU 1 (Xid 79)",
+		"small: has 2 nvidia.com/gpu in all, fewer than 4",
 		"away: out of reach of volume claim home, whose volume pv-home is on nodes with topology.kubernetes.io/zone=a",
 		"tainted: has the taint gpu=yes:NoSchedule, which the pod does not tolerate",
 		"other: has nvidia.com/gpu.product=T4; its node selector wants A100",
@@ -95,7 +95,7 @@ func TestObstacles(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("obstacles (-want +got):\n%s", diff)
 	}
-	if got := on.Fragmented(p); got != "6 nvidia.com/gpu are free for it, but on 3 nodes, at most 2 on one; a pod's GPUs must be on one node" {
+	if got := on.Judge(p).Scattered(); got != "6 nvidia.com/gpu are free for it, but on 3 nodes, at most 2 on one; a pod's GPUs must be on one node" {
 		t.Errorf("Scattered = %q", got)
 	}
 }

@@ -82,7 +82,7 @@ func TestQuotaRoom(t *testing.T) {
 	}
 }
 
-func TestOfferOf(t *testing.T) {
+func TestWhatNoNodeHas(t *testing.T) {
 	node := func(name, product string) *v1.Node {
 		return kubetest.Foreign(name, map[string]string{"nvidia.com/gpu.product": product, "nvidia.com/cuda.runtime.major": "12", "nvidia.com/cuda.runtime.minor": "2"}, "nvidia.com/gpu", 8)
 	}
@@ -96,18 +96,25 @@ func TestOfferOf(t *testing.T) {
 
 	selects := wanting("p", 1, "")
 	selects.Spec.NodeSelector = map[string]string{"gpu-model": "Tesla-V100"}
-	o := explain.OfferOf([]*v1.Node{plain, node("a", "NVIDIA-A100-SXM4-40GB"), node("v", "Tesla-V100-SXM2-16GB")}, selects)
-	if len(o.Labels) != 1 || o.Labels[0] != "gpu-model=Tesla-V100" || o.Near != "nvidia.com/gpu.product=Tesla-V100-SXM2-16GB" || o.Offering != 2 || o.Allowed != 0 {
-		t.Errorf("a label that nobody has: %+v", o)
-	}
-	o = explain.OfferOf([]*v1.Node{plain, broken, cordoned, tainted}, wanting("p", 9, ""))
-	if o.Nodes != 4 || o.Broken != 1 || o.Offering != 2 || o.Allowed != 1 || o.Enough != 0 || o.Most != 8 || o.Asked != 9 || len(o.Taints) != 1 || o.Taints[0] != "gpu=yes:NoSchedule" {
-		t.Errorf("one broken, one cordoned, one tainted: %+v", o)
+	lacks := func(pod *v1.Pod, nodes ...*v1.Node) string { return trial(t, nodes).Judge(pod).Lacks() }
+	for _, tt := range []struct{ name, got, want string }{
+		{
+			"a label that no node has", lacks(selects, plain, node("a", "NVIDIA-A100-SXM4-40GB"), node("v", "Tesla-V100-SXM2-16GB")),
+			"no node has the label gpu-model=Tesla-V100; the nearest is nvidia.com/gpu.product=Tesla-V100-SXM2-16GB; change nodeSelector, or label a node",
+		},
+		{
+			"too many for those that are well", lacks(wanting("p", 9, ""), plain, broken, cordoned, tainted),
+			"it asks for 9 nvidia.com/gpu, and no node that it may use has more than 8; ask for less",
+		},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %q\nwant %q", tt.name, tt.got, tt.want)
+		}
 	}
 	share := wanting("p", 0, "")
 	share.Spec.Containers[0].Resources.Limits = kubetest.Amounts("nvidia.com/gpu-memory", 6)
-	if o = explain.OfferOf([]*v1.Node{plain, node("a", "x")}, share); o.Allowed != 1 || o.Enough != 1 {
-		t.Errorf("a share of a GPU: %+v, want one node that offers it", o)
+	if v := trial(t, []*v1.Node{plain, kubetest.Foreign("a", kubetest.Product("Tesla-T4", 8, 15360), "nvidia.com/gpu", 8)}).Judge(share); len(v.Causes) != 0 {
+		t.Errorf("a share of a GPU: %+v, want a node that has room", v.Causes)
 	}
 	if got := explain.NewestCUDA([]*v1.Node{plain, node("a", "x"), tainted}, wanting("p", 1, "")).String(); got != "12.2" {
 		t.Errorf("the newest CUDA is %s, want 12.2", got)

@@ -76,17 +76,17 @@ func pullTrouble(pods []*v1.Pod, image string) (pod, why string) {
 }
 
 func nodes(f *Facts) (finding.Status, string, string) {
-	offer := explain.OfferOf(f.Nodes, f.Pod)
-	if why := offer.Lacks(); why != "" && request.Of(f.Pod) != nil {
-		return finding.Fail, why, firstStep(f)
-	}
 	live, err := explain.NewCluster(f.Nodes, f.Pods)
 	if err != nil {
 		return finding.Warn, err.Error(), "`berth nodes` shows what is counted"
 	}
 	live.SetVolumes(f.Volumes)
+	verdict := live.Judge(f.Pod)
+	if why := verdict.Lacks(); why != "" {
+		return finding.Fail, why, firstStep(f)
+	}
 	reached := len(f.Nodes)
-	for _, o := range live.Rejections(f.Pod) {
+	for _, o := range reasons.Rejections(verdict.Nodes) {
 		if o.Never() {
 			reached -= len(o.Nodes)
 		}

@@ -1,0 +1,84 @@
+package explain
+
+// Code is the stable name of a cause, such as "BERTH-C03": see Catalogue.
+type Code string
+
+// The codes of what keeps a workload off nodes.
+const (
+	CodeNoGPUNode    Code = "BERTH-C01"
+	CodeNotOffered   Code = "BERTH-C02"
+	CodeHeld         Code = "BERTH-C03"
+	CodeFragmented   Code = "BERTH-C04"
+	CodeTooLarge     Code = "BERTH-C05"
+	CodeResourceName Code = "BERTH-C06"
+	CodeTaint        Code = "BERTH-C07"
+	CodeSelector     Code = "BERTH-C08"
+	CodeSelectorFull Code = "BERTH-C09"
+	CodeCordoned     Code = "BERTH-C10"
+	CodeNotReady     Code = "BERTH-C11"
+	CodeCPU          Code = "BERTH-C12"
+	CodeOther        Code = "BERTH-C13"
+	CodeClaim        Code = "BERTH-C14"
+	CodeVolumeZone   Code = "BERTH-C15"
+	CodePodAffinity  Code = "BERTH-C16"
+	CodeSpread       Code = "BERTH-C17"
+	CodeUnhealthy    Code = "BERTH-C20"
+	CodeInit         Code = "BERTH-C24"
+	CodeClique       Code = "BERTH-C28"
+	CodeNodeName     Code = "BERTH-C29"
+	CodeGPUMemory    Code = "BERTH-C30"
+)
+
+// codeOf names a gap; total is that all nodes have it.
+func codeOf(g *Gap, total bool) Code {
+	switch g.Check {
+	case CheckNodeName:
+		return CodeNodeName
+	case CheckOffered:
+		if total && g.Has == "" {
+			return CodeNoGPUNode
+		}
+		return CodeResourceName
+	case CheckSelector, CheckAffinity:
+		if total {
+			return CodeSelector
+		}
+		return CodeSelectorFull
+	case CheckTaint:
+		return CodeTaint
+	case CheckVolume:
+		return CodeVolumeZone
+	case CheckClosed:
+		switch g.Subject {
+		case "cordoned":
+			return CodeCordoned
+		case "device plugin down":
+			return CodeNotOffered
+		}
+		return CodeNotReady
+	case CheckGPUs:
+		switch g.Remedy {
+		case Mends:
+			return CodeUnhealthy
+		case Never:
+			return CodeTooLarge
+		case Waits:
+		}
+		return CodeHeld
+	case CheckGPUMemory:
+		return CodeGPUMemory
+	case CheckClique:
+		return CodeClique
+	case CheckCPU, CheckMemory:
+		if g.By != "" {
+			return CodeInit
+		}
+		return CodeCPU
+	case CheckPodAffinity, CheckAntiAffinity:
+		return CodePodAffinity
+	case CheckSpread:
+		return CodeSpread
+	case CheckResource, CheckPods, CheckPort:
+	}
+	return CodeOther
+}

@@ -1,0 +1,397 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"berth.dev/berth/core/cluster"
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/placement"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/request"
+)
+
+// Judge answers why pod, which has no node, waits: every check on every node, none
+// left out because another failed first, and which of them binds.
+func (t *Cluster) Judge(pod *v1.Pod) *reasons.Verdict {
+	v := &reasons.Verdict{Asks: AmountsOf(pod), Nodes: make([]reasons.NodeGaps, 0, len(t.all))}
+	ask := t.askOf(pod)
+	for _, n := range t.all {
+		gaps := reasons.NodeGaps{Node: n.Name, Gaps: t.gaps(ask, n)}
+		v.Nodes = append(v.Nodes, gaps)
+		t.count(v, ask, n, gaps.Gaps)
+	}
+	v.Causes = reasons.Causes(v.Nodes)
+	t.hints(v, ask)
+	return v
+}
+
+// Rejections tells why pod would not fit on each node that has no room for it now.
+func (t *Cluster) Rejections(pod *v1.Pod) []reasons.Rejection {
+	return reasons.Rejections(t.Judge(pod).Nodes)
+}
+
+// ask is what a pod asks for, read once for all nodes.
+type ask struct {
+	pod      *v1.Pod
+	gpus     map[string]int64
+	names    []string // of gpus, sorted
+	required nodeaffinity.RequiredNodeAffinity
+	node     cluster.Request // CPU and memory
+	by       map[string]string
+	others   v1.ResourceList // what neither the Snapshot nor gpus count
+	near     *neighbors
+}
+
+func (t *Cluster) askOf(pod *v1.Pod) *ask {
+	gpus := request.Of(pod)
+	return &ask{
+		pod: pod, gpus: gpus, names: slices.Sorted(maps.Keys(gpus)), required: nodeaffinity.GetRequiredNodeAffinity(pod),
+		node: request.NodeResources(pod), by: initContainers(pod), others: otherResources(pod), near: t.neighborsOf(pod),
+	}
+}
+
+// initContainers names, for CPU and memory, the init container that alone asks for more
+// than all that run after it.
+func initContainers(pod *v1.Pod) map[string]string {
+	out := map[string]string{}
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		var sum int64
+		for i := range pod.Spec.Containers {
+			q := asked(&pod.Spec.Containers[i])[name]
+			sum += q.MilliValue()
+		}
+		for i := range pod.Spec.InitContainers {
+			c := &pod.Spec.InitContainers[i]
+			if q := asked(c)[name]; !request.IsSidecar(c) && q.MilliValue() > sum {
+				sum, out[string(name)] = q.MilliValue(), c.Name
+			}
+		}
+	}
+	return out
+}
+
+// gaps are all checks that n does not pass, in their order.
+func (t *Cluster) gaps(a *ask, n *v1.Node) []reasons.Gap {
+	var out []reasons.Gap
+	add := func(g reasons.Gap) { out = append(out, g) }
+	view := t.viewOf(n.Name)
+	if name := unoffered(n, n.Status.Capacity, a.names); name != "" && (view.Physical == 0 || len(gpuResources(n)) > 0 || !strings.HasPrefix(name, "nvidia.com/")) {
+		add(reasons.Gap{Check: reasons.CheckOffered, Remedy: reasons.Never, Subject: name, Has: strings.Join(gpuResources(n), ", ")})
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.others)) {
+		if q := n.Status.Allocatable[name]; strings.Contains(string(name), "/") && q.IsZero() {
+			add(reasons.Gap{Check: reasons.CheckOffered, Remedy: reasons.Never, Subject: string(name), Has: strings.Join(gpuResources(n), ", ")})
+		}
+	}
+	for _, g := range unselected(a, n) {
+		add(g)
+	}
+	for i := range n.Spec.Taints {
+		taint := &n.Spec.Taints[i]
+		if keepsOff(taint, a.pod) && !comesAndGoes(taint) {
+			add(reasons.Gap{
+				Check: reasons.CheckTaint, Remedy: reasons.Never, Subject: taint.ToString(), Do: "add the toleration " + TolerationOf(taint),
+			})
+		}
+	}
+	for _, tie := range t.ties {
+		if !tie.Reaches(n) {
+			add(reasons.Gap{
+				Check: reasons.CheckVolume, Remedy: reasons.Never, Subject: tie.Claim, Has: tie.Volume + " is on nodes with " + tie.Where,
+				Do: "use another claim, or copy what is on it to a volume that is made there",
+			})
+		}
+	}
+	out = append(out, closed(view)...)
+	out = append(out, t.gpuGaps(a, n, view)...)
+	out = append(out, t.amountGaps(a, n)...)
+	return append(out, a.near.gaps(n)...)
+}
+
+// viewOf is what is known of the GPUs of a node.
+func (t *Cluster) viewOf(name string) *devices.Node {
+	i, found := slices.BinarySearchFunc(t.view.Nodes, name, func(v devices.Node, name string) int { return cmp.Compare(v.Name, name) })
+	if !found {
+		return &devices.Node{}
+	}
+	return &t.view.Nodes[i]
+}
+
+// unselected are the labels and terms of pod that n does not meet.
+func unselected(a *ask, n *v1.Node) []reasons.Gap {
+	if ok, err := a.required.Match(n); ok && err == nil {
+		return nil
+	}
+	var out []reasons.Gap
+	for _, key := range slices.Sorted(maps.Keys(a.pod.Spec.NodeSelector)) {
+		want := a.pod.Spec.NodeSelector[key]
+		has, ok := n.Labels[key]
+		if has == want && ok {
+			continue
+		}
+		g := reasons.Gap{Check: reasons.CheckSelector, Remedy: reasons.Never, Subject: key + "=" + want, Has: has, Do: "change nodeSelector, if this will do"}
+		if !ok {
+			g.Do = "change nodeSelector, or label the node"
+		}
+		out = append(out, g)
+	}
+	terms := requiredTerms(a.pod)
+	if len(terms) == 0 {
+		return out
+	}
+	s, err := nodeaffinity.NewNodeSelector(&v1.NodeSelector{NodeSelectorTerms: terms})
+	if err == nil && s.Match(n) {
+		return out
+	}
+	return append(out, reasons.Gap{
+		Check: reasons.CheckAffinity, Remedy: reasons.Never, Subject: termsText(terms), Has: labelsOf(n, terms), Do: "change the affinity, if this will do",
+	})
+}
+
+func requiredTerms(pod *v1.Pod) []v1.NodeSelectorTerm {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+// labelsOf tells what a node has of the keys of terms: "a=1, no b".
+func labelsOf(n *v1.Node, terms []v1.NodeSelectorTerm) string {
+	var out []string
+	for i := range terms {
+		for _, e := range terms[i].MatchExpressions {
+			text := "no label " + e.Key
+			if has, ok := n.Labels[e.Key]; ok {
+				text = e.Key + "=" + has
+			}
+			if !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return "the name " + n.Name
+	}
+	return strings.Join(out, ", ")
+}
+
+// closed says why a node takes no pods for its GPUs.
+func closed(view *devices.Node) []reasons.Gap {
+	do := map[string]string{
+		"cordoned":           "kubectl uncordon NODE, if its work is done",
+		"not ready":          "kubectl describe node NODE tells what its kubelet lacks",
+		"device plugin down": "see why the device plugin does not run there: kubectl get pods -A -o wide | grep device-plugin",
+	}
+	if view.Remark == "" {
+		return nil
+	}
+	first, _, _ := strings.Cut(view.Remark, ", ")
+	return []reasons.Gap{{Check: reasons.CheckClosed, Remedy: reasons.Mends, Subject: view.Remark, Do: do[first]}}
+}
+
+// amountGaps are what n lacks of CPU, memory, and what else is counted.
+func (t *Cluster) amountGaps(a *ask, n *v1.Node) []reasons.Gap {
+	var out []reasons.Gap
+	i, ok := t.snapshot.Find(n.Name)
+	if ok {
+		at := t.snapshot.Node(i)
+		amount := func(check reasons.Check, resource string, needed, free, total int64) {
+			if needed <= free {
+				return
+			}
+			g := reasons.Gap{Check: check, Needed: needed, Free: max(0, free), Total: total, By: a.by[resource], Do: "ask for less of it, or wait"}
+			if needed > total {
+				g.Remedy, g.Do = reasons.Never, "ask for less of it"
+			}
+			out = append(out, g)
+		}
+		amount(reasons.CheckCPU, "cpu", a.node.CPUMilli, at.FreeCPUMilli, at.CPUMilli)
+		amount(reasons.CheckMemory, "memory", a.node.MemoryBytes, at.FreeMemoryBytes, at.MemoryBytes)
+		if at.FreePods <= 0 {
+			out = append(out, reasons.Gap{Check: reasons.CheckPods, Needed: 1, Total: int64(at.Pods)})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.others)) {
+		needed, total := a.others[name], n.Status.Allocatable[name]
+		free := total.DeepCopy()
+		for _, p := range t.on[n.Name] {
+			free.Sub(otherResources(p)[name])
+		}
+		if needed.Cmp(free) <= 0 || strings.Contains(string(name), "/") && total.IsZero() {
+			continue
+		}
+		g := reasons.Gap{Check: reasons.CheckResource, Subject: string(name), Needed: needed.Value(), Free: max(0, free.Value()), Total: total.Value()}
+		if needed.Cmp(total) > 0 {
+			g.Remedy = reasons.Never
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// otherResources is what a pod asks for beside CPU, memory, and GPUs.
+func otherResources(pod *v1.Pod) v1.ResourceList {
+	var out v1.ResourceList
+	for prefixed, q := range charged(pod) {
+		name, found := strings.CutPrefix(prefixed, "requests.")
+		if !found || name == "cpu" || name == "memory" || request.IsGPU(name) || q.IsZero() {
+			continue
+		}
+		if out == nil {
+			out = v1.ResourceList{}
+		}
+		out[v1.ResourceName(name)] = q
+	}
+	return out
+}
+
+// gpuGaps are what n lacks of GPUs.
+func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap {
+	if len(a.names) == 0 || unoffered(n, n.Status.Capacity, a.names) != "" {
+		return nil
+	}
+	for _, name := range a.names {
+		q, listed := n.Status.Allocatable[v1.ResourceName(name)]
+		has, want := request.Amount(&q, request.MostAsked), a.gpus[name]
+		if !listed || has >= want {
+			continue
+		}
+		most := n.Status.Capacity[v1.ResourceName(name)]
+		total := request.Amount(&most, request.MostAsked)
+		if total < want {
+			return []reasons.Gap{{Check: reasons.CheckGPUs, Remedy: reasons.Never, Subject: name, Needed: want, Free: has, Total: total, Do: "ask for less, or use more pods"}}
+		}
+		if view.Remark != "" {
+			return nil // the device plugin is down: that is told
+		}
+		return []reasons.Gap{{
+			Check: reasons.CheckGPUs, Remedy: reasons.Mends, Subject: name, Has: unhealthyText(view), Needed: want, Free: has, Total: total,
+			Do: "kubectl describe node NODE, or the node agent's log, tells what is wrong with the rest",
+		}}
+	}
+	i, ok := t.snapshot.Find(n.Name)
+	if !ok {
+		return nil
+	}
+	r := gpusOnly(a.pod, n)
+	why := placement.Fit(t.snapshot, i, &r)
+	if why == placement.Fits || why == placement.TooManyPods {
+		return nil
+	}
+	g := reasons.Gap{Check: reasons.CheckGPUs, Subject: a.names[0], Needed: a.gpus[a.names[0]], Free: t.free(a.pod, n), Total: int64(view.Physical)}
+	switch {
+	case why == placement.NotOneClique:
+		g.Check = reasons.CheckClique
+	case r.GPUMemoryBytes > 0 && view.Unhealthy == 0 && placement.Fit(t.unheld(), i, &r) != placement.Fits:
+		g.Check, g.Remedy, g.Needed, g.Total = reasons.CheckGPUMemory, reasons.Never, r.GPUMemoryBytes, largestMemory(view)
+		g.Do = "ask for less memory, or for a model that has more"
+		return []reasons.Gap{g}
+	}
+	g.Has = fmt.Sprintf("%s of %d GPUs free, too little for %d %s%s", gpusOf(t.freeOf(view, i)), view.Physical, g.Needed, g.Subject, unhealthyText(view))
+	return []reasons.Gap{g}
+}
+
+// gpusOnly is what a pod asks of n but for CPU and memory.
+func gpusOnly(pod *v1.Pod, n *v1.Node) cluster.Request {
+	r := request.Demand(pod, sharingOf(n))
+	r.CPUMilli, r.MemoryBytes = 0, 0
+	return r
+}
+
+// unheld is the cluster with nothing held.
+func (t *Cluster) unheld() *cluster.Snapshot {
+	if t.empty == nil {
+		t.empty = t.snapshot.Emptied(1)
+	}
+	return t.empty
+}
+
+// freeOf is what is free of the GPUs of a node, in milli-GPUs, whether or not it takes pods now.
+func (t *Cluster) freeOf(view *devices.Node, i int) int64 {
+	if view.Remark == "" {
+		return view.Free
+	}
+	return int64(t.snapshot.Node(i).OpenMilli)
+}
+
+func largestMemory(view *devices.Node) int64 {
+	most := int64(0)
+	for i := range view.GPUs {
+		most = max(most, view.GPUs[i].MemoryBytes)
+	}
+	return most
+}
+
+// count adds what a node offers to the sums of v, if waiting for it helps.
+func (t *Cluster) count(v *reasons.Verdict, a *ask, n *v1.Node, gaps []reasons.Gap) {
+	if len(v.Asks) == 0 {
+		return
+	}
+	for i := range gaps {
+		if gaps[i].Check < reasons.CheckClosed {
+			return
+		}
+	}
+	q := n.Status.Allocatable[v1.ResourceName(v.Asks[0].Resource)]
+	v.Total += request.Amount(&q, request.MostAsked)
+	if slices.ContainsFunc(gaps, func(g reasons.Gap) bool { return g.Check != reasons.CheckGPUs || g.Remedy == reasons.Mends }) {
+		return
+	}
+	free := t.free(a.pod, n)
+	v.Free += free
+	v.Most = max(v.Most, free)
+	if free > 0 {
+		v.FreeOn++
+	}
+}
+
+// hints adds what nodes have of what the binding cause wants.
+func (t *Cluster) hints(v *reasons.Verdict, a *ask) {
+	c := v.Binding()
+	if c == nil {
+		return
+	}
+	switch g := &c.Gap; g.Check { //nolint:exhaustive // the rest has none
+	case reasons.CheckSelector:
+		v.Offers, v.Near = valuesOf(t.all, g.Subject), nearestLabel(t.all, g.Subject)
+	case reasons.CheckAffinity:
+		v.Offers = valuesOfTerms(t.offering(a), requiredTerms(a.pod))
+	case reasons.CheckOffered:
+		have := map[string]bool{}
+		for _, n := range t.all {
+			for _, name := range gpuResources(n) {
+				have[name] = true
+			}
+		}
+		v.Offers = slices.Sorted(maps.Keys(have))
+		v.Near = nearestName(g.Subject, v.Offers)
+	}
+}
+
+// offering are the nodes that have what is asked for.
+func (t *Cluster) offering(a *ask) []*v1.Node {
+	return slices.DeleteFunc(slices.Clone(t.all), func(n *v1.Node) bool { return unoffered(n, n.Status.Capacity, a.names) != "" })
+}
+
+// valuesOfTerms are the labels KEY=VALUE that nodes have of the keys of terms, sorted.
+func valuesOfTerms(nodes []*v1.Node, terms []v1.NodeSelectorTerm) []string {
+	var out []string
+	for i := range terms {
+		for _, e := range terms[i].MatchExpressions {
+			for _, n := range nodes {
+				if has, ok := n.Labels[e.Key]; ok {
+					out = append(out, e.Key+"="+has)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

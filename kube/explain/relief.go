@@ -1,0 +1,259 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/request"
+)
+
+// change is one change of a pod that may help.
+type change struct {
+	text  string
+	apply func(*v1.Pod)
+}
+
+// Help is a change with which a pod would fit.
+type Help struct {
+	reasons.Relief
+	Pod *v1.Pod // with the change
+}
+
+// Reliefs are Helps without their pods.
+func (t *Cluster) Reliefs(pod *v1.Pod) []reasons.Relief {
+	var out []reasons.Relief
+	for _, h := range t.Helps(pod) {
+		out = append(out, h.Relief)
+	}
+	return out
+}
+
+// Helps lists the changes with which pod, which fits nowhere, would fit on a node
+// now, the best first: single ones, and pairs only if no single one does. Each was
+// judged in full, on every check, on the cluster as it is; what does not help is left
+// out.
+func (t *Cluster) Helps(pod *v1.Pod) []Help {
+	changes := t.changes(pod)
+	var out []Help
+	if h, ok := t.fewer(pod); ok {
+		out = append(out, h)
+	}
+	for _, c := range changes {
+		if h, ok := t.try(pod, c); ok {
+			out = append(out, h)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, first := range changes {
+		changed := pod.DeepCopy()
+		first.apply(changed)
+		add := func(h Help) {
+			if second := h.Change; !slices.ContainsFunc(out, func(b Help) bool { return b.Change == second+", and "+first.text }) {
+				h.Change = first.text + ", and " + second
+				out = append(out, h)
+			}
+		}
+		if h, ok := t.fewer(changed); ok {
+			add(h)
+		}
+		for _, second := range t.changes(changed) {
+			if h, ok := t.try(changed, second); ok {
+				add(h)
+			}
+		}
+	}
+	return out[:min(len(out), mostPairs)]
+}
+
+// try judges one change of a pod.
+func (t *Cluster) try(pod *v1.Pod, c change) (Help, bool) {
+	changed := pod.DeepCopy()
+	c.apply(changed)
+	node, ok := t.Fits(changed)
+	return Help{Relief: reasons.Relief{Change: c.text, Node: node}, Pod: changed}, ok
+}
+
+// mostPairs is how many double changes are told.
+const mostPairs = 3
+
+// changes are those that could help a pod at all, by what nodes lack for it.
+func (t *Cluster) changes(pod *v1.Pod) []change {
+	var out []change
+	if len(pod.Spec.NodeSelector) > 0 || len(requiredTerms(pod)) > 0 {
+		out = append(out, change{"leave the node selector and affinity out", func(p *v1.Pod) {
+			p.Spec.NodeSelector = nil
+			if p.Spec.Affinity != nil {
+				p.Spec.Affinity.NodeAffinity = nil
+			}
+		}})
+	}
+	seen := map[string]bool{}
+	for _, c := range t.Judge(pod).Causes {
+		for _, made := range t.changesFor(pod, &c.Gap) {
+			if !seen[made.text] {
+				seen[made.text] = true
+				out = append(out, made)
+			}
+		}
+	}
+	return out
+}
+
+// changesFor are the changes that remove a gap.
+func (t *Cluster) changesFor(pod *v1.Pod, g *reasons.Gap) []change {
+	switch g.Check { //nolint:exhaustive // of the rest the pod cannot change anything by itself
+	case reasons.CheckTaint:
+		for _, n := range t.all {
+			for i := range n.Spec.Taints {
+				if taint := n.Spec.Taints[i]; taint.ToString() == g.Subject {
+					return []change{{"tolerate the taint " + g.Subject, func(p *v1.Pod) {
+						toleration := v1.Toleration{Key: taint.Key, Operator: v1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect}
+						if taint.Value == "" {
+							toleration.Operator = v1.TolerationOpExists
+						}
+						p.Spec.Tolerations = append(p.Spec.Tolerations, toleration)
+					}}}
+				}
+			}
+		}
+	case reasons.CheckCPU:
+		return t.less(pod, v1.ResourceCPU, "CPU")
+	case reasons.CheckMemory:
+		return t.less(pod, v1.ResourceMemory, "memory")
+	case reasons.CheckPort:
+		return []change{{"take hostPort " + g.Subject + " out", func(p *v1.Pod) {
+			for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+				for i := range list {
+					for j := range list[i].Ports {
+						list[i].Ports[j].HostPort = 0
+					}
+				}
+			}
+		}}}
+	case reasons.CheckPodAffinity:
+		return []change{{"leave podAffinity out", func(p *v1.Pod) { p.Spec.Affinity.PodAffinity = nil }}}
+	case reasons.CheckAntiAffinity:
+		if pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAntiAffinity != nil {
+			return []change{{"leave podAntiAffinity out", func(p *v1.Pod) { p.Spec.Affinity.PodAntiAffinity = nil }}}
+		}
+	case reasons.CheckSpread:
+		return []change{{"let topologySpreadConstraints be ScheduleAnyway", func(p *v1.Pod) {
+			for i := range p.Spec.TopologySpreadConstraints {
+				p.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable = v1.ScheduleAnyway
+			}
+		}}}
+	case reasons.CheckOffered:
+		if near := nearestName(g.Subject, t.resources()); near != "" {
+			return []change{{"ask for " + near + " instead of " + g.Subject, func(p *v1.Pod) { rename(p, v1.ResourceName(g.Subject), v1.ResourceName(near)) }}}
+		}
+	}
+	return nil
+}
+
+// resources are the GPU resources that nodes have any of, sorted.
+func (t *Cluster) resources() []string {
+	have := map[string]bool{}
+	for _, n := range t.all {
+		for _, name := range gpuResources(n) {
+			have[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(have))
+}
+
+// less asks for what is free of CPU or memory on the node that has the most of it among
+// those that pass all other checks. Only a pod of one container, or one whose init
+// container asks for the most, is changed.
+func (t *Cluster) less(pod *v1.Pod, name v1.ResourceName, what string) []change {
+	without := pod.DeepCopy()
+	set := func(p *v1.Pod, q resource.Quantity) {
+		for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+			for i := range list {
+				for _, amounts := range []v1.ResourceList{list[i].Resources.Requests, list[i].Resources.Limits} {
+					if has, ok := amounts[name]; ok && has.Cmp(q) > 0 {
+						amounts[name] = q
+					}
+				}
+			}
+		}
+	}
+	set(without, resource.Quantity{})
+	a := t.askOf(without)
+	var most int64
+	for _, n := range t.nodes {
+		i, ok := t.snapshot.Find(n.Name)
+		if !ok || len(t.gaps(a, n)) > 0 {
+			continue
+		}
+		if name == v1.ResourceCPU {
+			most = max(most, t.snapshot.Node(i).FreeCPUMilli)
+		} else {
+			most = max(most, t.snapshot.Node(i).FreeMemoryBytes)
+		}
+	}
+	each := most / int64(max(1, len(pod.Spec.Containers)))
+	q := *resource.NewQuantity(each, resource.BinarySI)
+	if name == v1.ResourceCPU {
+		q = *resource.NewMilliQuantity(each, resource.DecimalSI)
+	} else if each >= 1<<30 {
+		q = *resource.NewQuantity(each>>30<<30, resource.BinarySI)
+	}
+	if q.IsZero() {
+		return nil
+	}
+	of := ""
+	if len(pod.Spec.Containers) > 1 {
+		of = " in each container"
+	}
+	return []change{{fmt.Sprintf("ask for %s of %s at most%s", q.String(), what, of), func(p *v1.Pod) { set(p, q) }}}
+}
+
+// rename has the containers of a pod ask for another resource.
+func rename(p *v1.Pod, from, to v1.ResourceName) {
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			for _, amounts := range []v1.ResourceList{list[i].Resources.Requests, list[i].Resources.Limits} {
+				if q, ok := amounts[from]; ok {
+					delete(amounts, from)
+					amounts[to] = q
+				}
+			}
+		}
+	}
+}
+
+// fewer finds the most GPUs below what pod asks for that fit now. Only the
+// container that asks for the most is changed.
+func (t *Cluster) fewer(pod *v1.Pod) (Help, bool) {
+	less := pod.DeepCopy()
+	container, name := 0, v1.ResourceName("")
+	most := int64(1)
+	for i := range less.Spec.Containers {
+		amounts := request.ContainerAmounts(&less.Spec.Containers[i])
+		for _, key := range slices.Sorted(maps.Keys(amounts)) {
+			if n := amounts[key]; n > most {
+				container, name, most = i, v1.ResourceName(key), n
+			}
+		}
+	}
+	for n := min(most, 128) - 1; n >= 1; n-- {
+		r := &less.Spec.Containers[container].Resources
+		for _, list := range []v1.ResourceList{r.Limits, r.Requests} {
+			if _, ok := list[name]; ok {
+				list[name] = *resource.NewQuantity(n, resource.DecimalSI)
+			}
+		}
+		if node, ok := t.Fits(less); ok {
+			text := fmt.Sprintf("ask for %d %s instead of %d", n, name, most)
+			return Help{Relief: reasons.Relief{Change: text, Node: node}, Pod: less}, true
+		}
+	}
+	return Help{}, false
+}
