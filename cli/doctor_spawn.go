@@ -112,7 +112,8 @@ func (n *notebooks) spawnFacts(ctx context.Context, choice *profileChoice) (*spa
 		}
 		return f, nil
 	}
-	f.Nodes, f.Volumes = nodes, n.volumeTopologies(ctx, f.Pod)
+	f.Nodes = nodes
+	f.Volumes, _ = n.volumesOf(ctx, f.Pod)
 	f.Pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.Namespace == f.Pod.Namespace && p.Name == f.Pod.Name })
 	return f, nil
 }

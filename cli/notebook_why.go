@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/notebook"
+	"berth.dev/berth/kube/explain"
 )
 
 const (
@@ -106,8 +107,8 @@ type whyReport struct {
 }
 
 // judged notes what the judge of waits found.
-func (r *whyReport) judged(v *reasons.Verdict) {
-	r.Code, r.Others, r.Scattered = v.Code(), v.Others(), v.Scattered()
+func (r *whyReport) judged(found *explain.Findings) {
+	r.Code, r.Others, r.Scattered = cmp.Or(r.Code, found.Verdict.Code()), found.Verdict.Others(), found.Verdict.Scattered()
 }
 
 // whyWhen is what is known of when a pod that waits for GPUs can start.

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/kube/explain"
 )
 
 // whyWaits fills in who holds what a notebook waits for, and what would help.
@@ -31,7 +32,9 @@ func (n *notebooks) whyWaits(ctx context.Context, nb *kubeflow.Notebook, pod *v1
 	}
 	// What the notebook itself holds is no hindrance: its pod ends before the new one.
 	pods = slices.DeleteFunc(pods, own)
-	return n.explainer().waits(ctx, r, wants, nodes, pods)
+	s := &explain.Situation{Pod: wants, Nodes: nodes, Pods: pods}
+	s.Volumes, s.BadClaims = n.volumesOf(ctx, wants)
+	return n.explainer().waits(ctx, r, s)
 }
 
 // prospects lists when a notebook that waits can start and what would help it, as far

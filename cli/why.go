@@ -197,9 +197,14 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 	if err != nil {
 		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + e.o.Name + " gpus`"
 	}
-	facts := explain.Facts(pod, events, nodes, pods, e.volumeTopologies(ctx, pod))
+	now := e.o.now()
+	s := &explain.Situation{Pod: pod, Nodes: nodes, Pods: pods}
+	if pod.Spec.NodeName == "" {
+		s.Volumes, s.BadClaims = e.volumesOf(ctx, pod)
+	}
+	facts := s.Facts(events, now)
 	verdict := reasons.Judge(&facts)
-	r.State, r.Cause = string(verdict.Reason), verdict.Message
+	r.State, r.Cause, r.Code = string(verdict.Reason), verdict.Message, facts.Code(&verdict)
 	if verdict.Reason == reasons.Ready {
 		r.State, r.Cause = "Running", ""
 	}
@@ -207,7 +212,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 		r.chosen(pod, nodes)
 		return r, nil
 	}
-	return r, e.waits(ctx, r, pod, nodes, pods)
+	return r, e.waits(ctx, r, s)
 }
 
 // chosen tells which preference of a pod its node meets.

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
@@ -18,17 +19,14 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
-// waits fills in why a pod without a node waits, and what would help.
-func (e *explainer) waits(ctx context.Context, r *whyReport, pod *v1.Pod, nodes []*v1.Node, pods []*v1.Pod) error {
+// waits fills in why the pod of s, which has no node, waits, and what would help.
+func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situation) error {
 	notebooks, err := e.notebooks.list(ctx, true, "")
 	if err != nil {
 		notebooks = nil // which are idle is unknown then
 	}
 	now := e.o.now()
-	s := &explain.Situation{
-		Pod: pod, Nodes: nodes, Pods: pods, Volumes: e.volumeTopologies(ctx, pod), Budgets: e.budgets(ctx),
-		Ends: explain.KnownEnds{Idle: stops(notebooks), Deadline: e.deadlines(ctx)}, Idle: idleOwners(notebooks, now),
-	}
+	s.Budgets, s.Ends, s.Idle = e.budgets(ctx), explain.KnownEnds{Idle: stops(notebooks), Deadline: e.deadlines(ctx)}, idleOwners(notebooks, now)
 	found, err := explain.Find(s, now)
 	if err != nil {
 		return err
@@ -36,7 +34,7 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, pod *v1.Pod, nodes 
 	if found.Start != nil {
 		r.starts(found.Start, now)
 	}
-	r.judged(found.Verdict)
+	r.judged(found)
 	r.Obstacles, r.Overtaken = found.Rejections, found.Overtaken
 	for _, h := range found.Holders {
 		o := h.Oldest.Owner
@@ -53,7 +51,7 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, pod *v1.Pod, nodes 
 	for _, relief := range found.Reliefs {
 		r.Helps = append(r.Helps, relief.String())
 	}
-	if g := pool.Start(e.growth(ctx, e.o, "", nodes), pod, s.Volumes); g != nil {
+	if g := pool.Start(e.growth(ctx, e.o, "", s.Nodes), s.Pod, s.Volumes); g != nil {
 		r.Helps = append(r.Helps, fmt.Sprintf("let pool %s grow, which %s: it then fits on a new node of it", g.Name, g))
 	}
 	for _, stop := range found.Stops {
@@ -101,22 +99,35 @@ func stops(list []kubeflow.Notebook) map[request.Owner]time.Time {
 	return out
 }
 
-// volumeTopologies reads which nodes the volumes of a pod can be used on. A volume
-// that may not be read restricts nothing.
-func (c *cluster) volumeTopologies(ctx context.Context, pod *v1.Pod) []explain.VolumeTopology {
+// volumesOf reads which nodes the volumes of a pod can be used on, and which of its claims
+// keep it from every node. A volume that may not be read restricts nothing.
+func (c *cluster) volumesOf(ctx context.Context, pod *v1.Pod) ([]explain.VolumeTopology, []reasons.Claim) {
 	var claims []*v1.PersistentVolumeClaim
 	var volumes []*v1.PersistentVolume
+	readable := true
 	for _, name := range explain.ClaimsOf(pod) {
 		claim, err := c.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil || claim.Spec.VolumeName == "" {
+		if err != nil {
+			readable = readable && apierrors.IsNotFound(err)
 			continue
 		}
 		claims = append(claims, claim)
+		if claim.Spec.VolumeName == "" {
+			continue
+		}
 		if v, err := c.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{}); err == nil {
 			volumes = append(volumes, v)
 		}
 	}
-	return explain.VolumeTopologies(pod, claims, volumes)
+	ties := explain.VolumeTopologies(pod, claims, volumes)
+	if !readable || len(pod.Spec.Volumes) == 0 {
+		return ties, nil
+	}
+	classes, err := c.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return ties, nil // which classes there are is unknown then
+	}
+	return ties, explain.BadClaims(pod, claims, classes.Items)
 }
 
 // budgets lists the disruption budgets of the cluster, none if they may not be read.

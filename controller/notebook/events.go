@@ -19,7 +19,7 @@ import (
 // troubles are the reasons of Ready of which a Warning tells: somebody has to do
 // something.
 var troubles = map[explain.Reason]bool{
-	explain.ImageTrouble: true, explain.NoSuchGPU: true, explain.NoSuchNode: true, explain.Quota: true, explain.MissingVolume: true, explain.VolumeInUse: true,
+	explain.ImageTrouble: true, explain.NoSuchGPU: true, explain.NoSuchNode: true, explain.MissingConfig: true, explain.Quota: true, explain.MissingVolume: true, explain.VolumeInUse: true,
 	explain.MissingServiceAccount: true, explain.MissingPriorityClass: true, explain.Refused: true, explain.Crashing: true, explain.Invalid: true,
 }
 

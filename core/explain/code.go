@@ -3,6 +3,23 @@ package explain
 // Code is the stable name of a cause, such as "BERTH-C03": see Catalogue.
 type Code string
 
+// The codes of what keeps a workload from having a pod, its pod from being looked at, and
+// a pod that has a node from running.
+const (
+	CodeQuota     Code = "BERTH-A01"
+	CodeInvalid   Code = "BERTH-A03"
+	CodeRefused   Code = "BERTH-A04"
+	CodeStopped   Code = "BERTH-A05"
+	CodeReference Code = "BERTH-A07"
+	CodeGate      Code = "BERTH-B01"
+	CodeGang      Code = "BERTH-B05"
+	CodeScheduler Code = "BERTH-B07"
+	CodePulling   Code = "BERTH-F02"
+	CodeImage     Code = "BERTH-F03"
+	CodeConfig    Code = "BERTH-F04"
+	CodeCrash     Code = "BERTH-F08"
+)
+
 // The codes of what keeps a workload off nodes.
 const (
 	CodeNoGPUNode    Code = "BERTH-C01"
@@ -32,8 +49,6 @@ const (
 // codeOf names a gap; total is that all nodes have it.
 func codeOf(g *Gap, total bool) Code {
 	switch g.Check {
-	case CheckNodeName:
-		return CodeNodeName
 	case CheckOffered:
 		if total && g.Has == "" {
 			return CodeNoGPUNode

@@ -30,7 +30,15 @@ type Facts struct {
 	Place   Place    // in line, while its pod has no node
 	Verdict *Verdict // of the nodes, while its pod fits on none; nil is unknown
 	Rivals  Rivals   // who holds what it asks for
-	Others  string   // what may be stopped for it; "" is "another workload"
+	// BadClaims are claims of its pod that keep it from every node; nil is none known.
+	BadClaims  []Claim
+	Scheduler  string        // of its pod: spec.schedulerName; "" is not known
+	Schedulers []string      // those that have placed pods here, sorted
+	Waited     time.Duration // for how long its pod has been there; 0 is not known
+	Gates      []string      // scheduling gates of its pod
+	NodeGone   bool          // its pod's node does not exist
+	Group      *Group        // the gang of its pod; nil is none, or not known
+	Others     string        // what may be stopped for it; "" is "another workload"
 }
 
 // Amount is a number of one resource.

@@ -10,8 +10,7 @@ type Check uint8
 
 // The checks, those that are farthest from a place first.
 const (
-	CheckNodeName     Check = iota // spec.nodeName names another node
-	CheckOffered                   // the node has nothing of a GPU resource
+	CheckOffered      Check = iota // the node has nothing of a GPU resource
 	CheckSelector                  // a label of the node selector
 	CheckAffinity                  // the required node affinity
 	CheckTaint                     // a taint that is not tolerated
@@ -80,8 +79,6 @@ func (n *NodeGaps) unoffered() bool {
 // String is the gap as it is told of one node.
 func (g *Gap) String() string {
 	switch g.Check {
-	case CheckNodeName:
-		return "its nodeName is " + g.Subject
 	case CheckOffered:
 		if g.Has != "" {
 			return fmt.Sprintf("offers %s, and no %s", g.Has, g.Subject)

@@ -42,6 +42,8 @@ func (f *Facts) judge() (Reason, string) {
 		return Crashing, "its pod has failed, and a new one is made: " + p.Failed
 	case p.Node == "":
 		return f.unplaced()
+	case f.NodeGone && len(p.Containers) == 0:
+		return NoSuchNode, f.Verdict.nodeGone(p.Node)
 	}
 	if c := p.condition(ConditionReady); c != nil && c.Status == True {
 		return Ready, "on node " + p.Node

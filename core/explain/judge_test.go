@@ -266,7 +266,7 @@ func TestJudge(t *testing.T) {
 		{
 			"a container that cannot be made",
 			explain.Facts{Pod: placed(explain.Container{Waiting: "CreateContainerConfigError", Message: `configmap "c" not found`})},
-			`Crashing: container nb cannot be made on node n1: configmap "c" not found`, "",
+			"MissingConfig: ConfigMap c does not exist in namespace ns; make it, and it starts", "",
 		},
 		{
 			"it has ended",

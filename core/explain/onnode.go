@@ -63,6 +63,9 @@ func (f *Facts) container(c *Container) (Reason, string) {
 	case "CrashLoopBackOff":
 		return Crashing, fmt.Sprintf("%s has ended %s%s, and is started again after a pause; see %s", who, times(c.Restarts), exit(c), logs)
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError", "PostStartHookError":
+		if why := f.config(c.Message); why != "" {
+			return MissingConfig, why
+		}
 		return Crashing, fmt.Sprintf("%s cannot be made on node %s: %s", who, node, orDash(c.Message))
 	case "ContainerCreating":
 		if made := f.Pod.condition(ConditionReadyToStart); made != nil && made.Status == True {

@@ -34,6 +34,8 @@ const (
 	// Refused: the API server refuses its pod or another of its objects, as Pod
 	// Security or an admission webhook does, or a name is taken.
 	Refused Reason = "Refused"
+	// MissingConfig: a Secret or ConfigMap that it names does not exist.
+	MissingConfig Reason = "MissingConfig"
 	// Crashing: a container of it ends again and again, or cannot be made.
 	Crashing Reason = "Crashing"
 	// Restarting: its pod is replaced, as what it asks for has changed.
@@ -49,7 +51,7 @@ const (
 // Reasons are all of them, in the order above.
 var Reasons = []Reason{
 	Ready, Starting, Pulling, ImageTrouble, Queued, NoSuchGPU, NoSuchNode, Quota, MissingVolume, VolumeInUse, MissingServiceAccount,
-	MissingPriorityClass, Refused, Crashing, Restarting, Stopped, Invalid, Terminating,
+	MissingPriorityClass, Refused, MissingConfig, Crashing, Restarting, Stopped, Invalid, Terminating,
 }
 
 // The reasons of condition GPUQueued. Its status is True with Waiting only.

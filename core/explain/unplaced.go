@@ -30,6 +30,9 @@ func (r Rivals) String() string {
 func (f *Facts) unplaced() (Reason, string) {
 	c := f.Pod.condition(ConditionScheduled)
 	if c == nil || c.Status != False {
+		if why := f.unhandled(); why != "" && c == nil {
+			return Queued, why
+		}
 		if f.Place.At > 0 {
 			return Queued, "waits for " + f.wants() + ", " + f.Place.String()
 		}
@@ -38,7 +41,9 @@ func (f *Facts) unplaced() (Reason, string) {
 	text, wait := queue.Marked(c.Message)
 	switch {
 	case c.Reason == "SchedulingGated" && wait == queue.Unknown:
-		return Queued, "blocked by scheduling gates, which their owner must remove: " + text
+		return Queued, f.gated(text)
+	case f.claims() != "":
+		return MissingVolume, f.claims()
 	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "not found"):
 		name := quoted(text, `persistentvolumeclaim "`)
 		return MissingVolume, fmt.Sprintf("volume claim %s does not exist in namespace %s; make it, and it starts", name, f.Namespace)
@@ -56,6 +61,9 @@ func (f *Facts) unplaced() (Reason, string) {
 	}
 	if why := f.Verdict.Lacks(); why != "" {
 		return f.Verdict.reason(), why
+	}
+	if why := f.grouped(); why != "" {
+		return Queued, "waits for " + f.wants() + "; " + why
 	}
 	return Queued, f.waits(text)
 }

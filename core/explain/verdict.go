@@ -79,8 +79,6 @@ func (v *Verdict) Lacks() string {
 		what = v.Asks[0].Resource
 	}
 	switch g.Check { //nolint:exhaustive // the rest is amounts
-	case CheckNodeName:
-		return fmt.Sprintf("its nodeName is %s, and there is no such node%s; take nodeName out, or name a node", g.Subject, v.have())
 	case CheckOffered:
 		return v.unoffered(g)
 	case CheckSelector:
@@ -97,6 +95,15 @@ func (v *Verdict) Lacks() string {
 		return fmt.Sprintf("no node that it may use can reach its volume claim %s, whose volume %s; use another claim, or copy what is on it to a volume that is made there", g.Subject, g.Has)
 	}
 	return v.tooLarge(g)
+}
+
+// nodeGone says that a pod names a node that does not exist.
+func (v *Verdict) nodeGone(name string) string {
+	out := "its nodeName is " + name + ", and there is no such node"
+	if v != nil {
+		out += v.have()
+	}
+	return out + "; take nodeName out and let a scheduler choose, or name a node that exists"
 }
 
 // tooLarge says what no node has enough of.

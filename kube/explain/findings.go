@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube/request"
 )
 
@@ -20,9 +21,11 @@ type Situation struct {
 	Nodes   []*v1.Node
 	Pods    []*v1.Pod // of all namespaces
 	Volumes []VolumeTopology
-	Budgets []policyv1.PodDisruptionBudget
-	Ends    KnownEnds
-	Idle    map[request.Owner]time.Duration // for how long owners of Pods have done nothing
+	// BadClaims are claims of Pod that keep it from every node: see BadClaims.
+	BadClaims []reasons.Claim
+	Budgets   []policyv1.PodDisruptionBudget
+	Ends      KnownEnds
+	Idle      map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 }
 
 // Findings are why a pod waits, and what would help.
@@ -92,21 +95,54 @@ func (s *Situation) stops(holders []Held) []Stop {
 	return out
 }
 
-// Facts are what is known of a pod and of what nodes offer it, where its volumes are reached. Without nodes, what
+// Facts are what is known of the pod of s and of what nodes offer it. Without nodes, what
 // they offer and the pod's place in line are unknown.
-func Facts(pod *v1.Pod, events []v1.Event, nodes []*v1.Node, pods []*v1.Pod, volumes []VolumeTopology) reasons.Facts {
+func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
+	pod := s.Pod
 	f := reasons.Facts{
 		Namespace: pod.Namespace, Name: pod.Name, GPUs: AmountsOf(pod), Claims: ClaimsOf(pod), Pod: PodFacts(pod, events),
+		BadClaims: s.BadClaims, Scheduler: pod.Spec.SchedulerName, Waited: now.Sub(pod.CreationTimestamp.Time),
 	}
-	if pod.Spec.NodeName != "" || len(nodes) == 0 {
+	for _, g := range pod.Spec.SchedulingGates {
+		f.Gates = append(f.Gates, g.Name)
+	}
+	if len(s.Nodes) == 0 {
 		return f
 	}
-	if c, err := NewCluster(nodes, pods); err == nil {
-		c.SetVolumes(volumes)
-		f.Verdict = c.Judge(pod)
+	if pod.Spec.NodeName != "" {
+		f.NodeGone = !slices.ContainsFunc(s.Nodes, func(n *v1.Node) bool { return n.Name == pod.Spec.NodeName })
+		if f.NodeGone {
+			f.Verdict = &reasons.Verdict{}
+			for _, n := range s.Nodes {
+				f.Verdict.Offers = append(f.Verdict.Offers, n.Name)
+			}
+			slices.Sort(f.Verdict.Offers)
+			f.Verdict.Near = gpu.NearestWord(pod.Spec.NodeName, f.Verdict.Offers)
+		}
+		return f
+	}
+	f.Schedulers = schedulers(s.Pods)
+	if c, err := NewCluster(s.Nodes, s.Pods); err == nil {
+		c.SetVolumes(s.Volumes)
+		f.Verdict, f.Group = c.Judge(pod), c.Group(pod, s.Pods)
 	}
 	if len(f.GPUs) > 0 {
-		f.Place = PlaceInLine(pod, pods, nodes)
+		f.Place = PlaceInLine(pod, s.Pods, s.Nodes)
 	}
 	return f
+}
+
+// schedulers are those that have looked at pods, sorted.
+func schedulers(pods []*v1.Pod) []string {
+	var out []string
+	for _, p := range pods {
+		if len(p.Status.Conditions) > 0 && p.Spec.SchedulerName != "" && !slices.Contains(out, p.Spec.SchedulerName) &&
+			slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+				return c.Type == v1.PodScheduled && c.Reason != v1.PodReasonSchedulingGated
+			}) {
+			out = append(out, p.Spec.SchedulerName)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

@@ -234,7 +234,8 @@ func TestTheHeadlineIsWhatBinds(t *testing.T) {
 			if got := v.Code(); got != tt.code && tt.says != "" {
 				t.Errorf("code %s, want %s; causes %+v", got, tt.code, v.Causes)
 			}
-			facts := explain.Facts(tt.pod, nil, tt.nodes, append(tt.pods, tt.pod), nil)
+			s := explain.Situation{Pod: tt.pod, Nodes: tt.nodes, Pods: append(tt.pods, tt.pod)}
+			facts := s.Facts(nil, kubetest.Started)
 			r := reasons.Judge(&facts)
 			said := string(r.Reason) + ": " + r.Message
 			if !strings.Contains(said, tt.says) || tt.not != "" && strings.Contains(said, tt.not) {

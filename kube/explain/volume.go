@@ -5,7 +5,10 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	reasons "berth.dev/berth/core/explain"
 )
 
 // VolumeTopology is a volume of a pod that only some nodes reach, as one in a zone does.
@@ -85,4 +88,32 @@ func expressionText(e *v1.NodeSelectorRequirement) string {
 		v1.NodeSelectorOpIn: "one of", v1.NodeSelectorOpNotIn: "none of", v1.NodeSelectorOpGt: "more than", v1.NodeSelectorOpLt: "less than",
 	}
 	return e.Key + " " + words[e.Operator] + " " + strings.Join(e.Values, ", ")
+}
+
+// BadClaims are the claims of a pod that keep it from every node: those that are not among
+// claims, and those without a volume whose StorageClass is not among classes. A claim
+// that comes and goes with the pod is made later, and none of them.
+func BadClaims(pod *v1.Pod, claims []*v1.PersistentVolumeClaim, classes []storagev1.StorageClass) []reasons.Claim {
+	var have []string
+	for i := range classes {
+		have = append(have, classes[i].Name)
+	}
+	slices.Sort(have)
+	var out []reasons.Claim
+	for i := range pod.Spec.Volumes {
+		v := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if v == nil {
+			continue
+		}
+		at := slices.IndexFunc(claims, func(c *v1.PersistentVolumeClaim) bool { return c.Namespace == pod.Namespace && c.Name == v.ClaimName })
+		if at < 0 {
+			out = append(out, reasons.Claim{Name: v.ClaimName, Missing: true})
+			continue
+		}
+		c := claims[at]
+		if class := c.Spec.StorageClassName; c.Spec.VolumeName == "" && class != nil && *class != "" && !slices.Contains(have, *class) {
+			out = append(out, reasons.Claim{Name: c.Name, Class: *class, Classes: have})
+		}
+	}
+	return out
 }

@@ -1,0 +1,72 @@
+package explain
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/core/cluster"
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/placement"
+	"berth.dev/berth/kube/request"
+)
+
+// Group is what the gang of pod needs as a whole, with its members among pods; nil is
+// that pod is in no gang, or asks for no GPUs.
+func (t *Cluster) Group(pod *v1.Pod, pods []*v1.Pod) *reasons.Group {
+	g, err := request.GangOf(pod)
+	asks := AmountsOf(pod)
+	if g == nil || err != nil || len(asks) == 0 {
+		return nil
+	}
+	out := &reasons.Group{Name: g.Name, Members: g.MinCount, Resource: asks[0].Resource}
+	waiting := []*v1.Pod{pod}
+	there := 1
+	for _, p := range pods {
+		other, err := request.GangOf(p)
+		if other == nil || err != nil || other.Key != g.Key || p.UID == pod.UID && p.Name == pod.Name {
+			continue
+		}
+		if there++; p.Spec.NodeName == "" {
+			waiting = append(waiting, p)
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *v1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, p := range waiting {
+		if list := AmountsOf(p); len(list) > 0 && list[0].Resource == out.Resource {
+			out.Needed += list[0].Count
+		}
+	}
+	if out.Waiting = len(waiting); out.Members > there { // those that are still to come ask for the same
+		out.Needed += int64(out.Members-there) * asks[0].Count
+	}
+	v := t.Judge(pod)
+	out.Total, out.Free = v.Total, 0
+	a := t.askOf(pod)
+	a.node = cluster.Request{}
+	for _, n := range t.nodes {
+		if i, ok := t.snapshot.Find(n.Name); ok && len(unselected(a, n)) == 0 && tolerates(pod, n) == nil {
+			out.Free += int64(t.snapshot.Node(i).Idle)
+		}
+	}
+	out.Fit = t.placeAll(waiting)
+	return out
+}
+
+// placeAll is how many of pods would find a place now, one after the other.
+func (t *Cluster) placeAll(pods []*v1.Pod) int {
+	mark := t.snapshot.Mark()
+	defer t.snapshot.RollBack(mark)
+	best := placement.NewBestFit(placement.Setup{Cluster: t.snapshot})
+	count := 0
+	for _, p := range pods {
+		c := t.candidates(p, t.ties)
+		if c.take(t.snapshot, best) {
+			count++
+		}
+	}
+	return count
+}
+
+// FitsGroup reports whether all pods would find a place now together.
+func (t *Cluster) FitsGroup(pods []*v1.Pod) bool { return t.placeAll(pods) == len(pods) }
