@@ -27,6 +27,7 @@ const (
 type whyCommand struct {
 	notebookCommand
 	output outputFlags
+	watch  bool
 }
 
 func newNotebookWhy(o Options) *cobra.Command {

@@ -125,7 +125,7 @@ func New(o Options) *cobra.Command {
 	if o.Controller != nil {
 		root.AddCommand(newController(o))
 	}
-	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newWhy(o), newNotebook(o), newProfiles(o), newSimulate(o), newSim(o), newAgent(o), newDoctor(o), newVersion(o))
+	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newWhy(o), newExplain(o), newNotebook(o), newProfiles(o), newSimulate(o), newSim(o), newAgent(o), newDoctor(o), newVersion(o))
 	root.InitDefaultCompletionCmd()
 	addCompletionInstall(root, o)
 	usageErrors(root)

@@ -24,18 +24,31 @@ import (
 func newWhy(o Options) *cobra.Command {
 	w := &whyCommand{notebookCommand: notebookCommand{o: o}}
 	cmd := &cobra.Command{
-		Use:   "why [KIND/]NAME",
+		Use:   "why [[KIND/]NAME]",
 		Short: "Explain why a pod is pending, which pods use the GPUs, and what would help",
-		Long: "Explain the state of a pod, or of the pods of a Job, Deployment, or other controller: the cause, why each\n" +
+		Long: "Without a name, list every workload that waits in the namespace, with its cause in a line, equal causes\n" +
+			"together. With a name, explain the state of a pod, or of the pods of a Job, Deployment, or other controller: the cause, why each\n" +
 			"node was rejected, which pods use the GPUs, when capacity is expected (from known end times), and changes\n" +
 			"that would help, each checked against the current cluster. For a running pod, it shows which node preference\n" +
 			"was met. For a Notebook, it prints the same as `berth notebook why`.",
-		Example: "  berth why trainer-0\n  berth why job/train -n research\n  berth why deployment/serve -o yaml",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return w.whyAny(cmd.Context(), args[0]) },
+		Example: "  berth why\n  berth why -A\n  berth why trainer-0\n  berth why job/train -n research\n  berth why deployment/serve -o yaml",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return w.whyAll(cmd.Context())
+			case w.cluster.allNamespaces || w.watch:
+				return usagef("-A and -w are for the list of all that waits: take %s out, or name a namespace with -n", args[0])
+			}
+			return w.whyAny(cmd.Context(), args[0])
+		},
 	}
 	w.flags(cmd)
 	w.output.add(cmd)
+	f := cmd.Flags()
+	f.Lookup("all-namespaces").Hidden = false
+	f.Lookup("all-namespaces").Usage = "list what waits in all namespaces"
+	f.BoolVarP(&w.watch, "watch", "w", false, "watch the list, and print again after each change")
 	return cmd
 }
 
@@ -188,6 +201,12 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 		r.State = string(pod.Status.Phase)
 		r.Cause = strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": ")
+		if exit := lastExit(pod); pod.Status.Phase == v1.PodFailed {
+			r.Code = reasons.CodeFailed
+			if exit >= 0 {
+				r.Cause = strings.Trim(fmt.Sprintf("%s; it ended with exit code %d; see kubectl logs -n %s %s", r.Cause, exit, pod.Namespace, pod.Name), "; ")
+			}
+		}
 		return r, nil
 	}
 	nodes, pods, err := e.cluster.list(ctx, "")
@@ -247,6 +266,18 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, e
 	if newest == nil {
 		if _, err := e.notebooks.in(e.namespace).Get(ctx, name, metav1.GetOptions{}); kind == "" && err == nil {
 			return e.notebooks.why(ctx, name)
+		}
+		o, err := e.owner(ctx, kind, name)
+		if err != nil {
+			return nil, err
+		}
+		if o != nil {
+			r := &whyReport{
+				Namespace: e.namespace, Name: name, GPUs: map[string]int64{}, Steps: []whyStep{}, Events: []whyEvent{},
+				Obstacles: []reasons.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
+			}
+			r.State, r.Cause, r.Code = o.Explain()
+			return r, nil
 		}
 		return nil, fmt.Errorf("there is no pod %s in namespace %s, and none of a %s of that name; `kubectl get pods -A` lists all", name, e.namespace, cmp.Or(kind, "Job, Deployment or other kind"))
 	}

@@ -89,7 +89,7 @@ func (s *clusterCache) all(ctx context.Context) ([]*corev1.Node, []*corev1.Pod, 
 }
 
 // judge says what keeps pod from every node, with nodes as they were at since or later,
-// and returns them. What cannot be counted is not known: the verdict is nil.
+// and returns them. The verdict is nil if the cluster cannot be counted.
 func (s *scene) judge(ctx context.Context, since time.Time, pod *corev1.Pod) (*reasons.Verdict, []*corev1.Node, error) {
 	if _, err := s.nodes(ctx, since); err != nil {
 		return nil, nil, err
@@ -103,7 +103,7 @@ func (s *scene) judge(ctx context.Context, since time.Time, pod *corev1.Pod) (*r
 	c := s.cluster
 	if c == nil {
 		if c, err = explain.NewCluster(nodes, pods); err != nil {
-			return nil, nodes, nil //nolint:nilerr // a courtesy: the scheduler's words are told without
+			return nil, nodes, nil //nolint:nilerr // a courtesy: the scheduler's words remain
 		}
 		s.cluster = c
 	}

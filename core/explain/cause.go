@@ -133,9 +133,9 @@ type Rejection struct {
 // Never reports whether waiting does not help with these nodes.
 func (r *Rejection) Never() bool { return r.worst == Never }
 
-// Rejections tells of each node that has no room all that it lacks, equal ones
+// Rejections lists all that each node without room lacks, equal ones
 // together: first those that are nearest to having room, of these the one of most
-// nodes. Of a node that offers nothing of what is asked for, the rest is left out.
+// nodes. The rest is left out for a node that offers nothing of what is asked for.
 func Rejections(nodes []NodeGaps) []Rejection {
 	var out []Rejection
 	for i := range nodes {

@@ -1,6 +1,6 @@
 package explain
 
-// Code is the stable name of a cause, such as "BERTH-C03": see Catalogue.
+// Code is the stable name of a cause, such as "BERTH-C03": see Catalog.
 type Code string
 
 // The codes of what keeps a workload from having a pod, its pod from being looked at, and
@@ -18,6 +18,7 @@ const (
 	CodeImage     Code = "BERTH-F03"
 	CodeConfig    Code = "BERTH-F04"
 	CodeCrash     Code = "BERTH-F08"
+	CodeFailed    Code = "BERTH-F10"
 )
 
 // The codes of what keeps a workload off nodes.

@@ -38,6 +38,7 @@ type Facts struct {
 	Gates      []string      // scheduling gates of its pod
 	NodeGone   bool          // its pod's node does not exist
 	Group      *Group        // the gang of its pod; nil is none, or not known
+	Brief      bool          // the scheduler's own words and who holds what are left out
 	Others     string        // what may be stopped for it; "" is "another workload"
 }
 

@@ -40,7 +40,7 @@ const (
 )
 
 // Gap is one check that one node does not pass for a workload. Amounts are in the unit
-// of the check; Needed 0 is that it is no matter of amounts.
+// of the check; Needed 0 is a check without amounts.
 type Gap struct {
 	Check   Check
 	Remedy  Remedy
@@ -76,7 +76,7 @@ func (n *NodeGaps) unoffered() bool {
 	return len(n.Gaps) > 0 && n.Gaps[0].Check == CheckOffered
 }
 
-// String is the gap as it is told of one node.
+// String is the gap as one node has it.
 func (g *Gap) String() string {
 	switch g.Check {
 	case CheckOffered:
@@ -111,7 +111,7 @@ func (g *Gap) String() string {
 	return g.amounts()
 }
 
-// amounts tells of a gap that is a matter of amounts.
+// amounts is a gap in an amount.
 func (g *Gap) amounts() string {
 	unit := g.unit()
 	switch {

@@ -19,7 +19,7 @@ type Claim struct {
 	Classes []string // the StorageClasses that there are, sorted
 }
 
-// claims tells of all claims that keep the pod from every node, "" if none is known.
+// claims names all claims that keep the pod from every node, "" if none is known.
 func (f *Facts) claims() string {
 	var missing, classless []string
 	var of *Claim

@@ -99,10 +99,10 @@ func (f *Facts) waits(text string) string {
 	if besides != "" {
 		out += "; " + besides
 	}
-	if held := f.Rivals.String(); held != "" && besides == "" {
+	if held := f.Rivals.String(); held != "" && besides == "" && !f.Brief {
 		out += "; held by " + held
 	}
-	if said := schedulerSays(text); said != "" {
+	if said := schedulerSays(text); said != "" && !(f.Brief && f.Verdict.Binding() != nil) {
 		out += "; " + said
 	}
 	return out

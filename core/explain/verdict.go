@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,15 +109,15 @@ func (v *Verdict) nodeGone(name string) string {
 
 // tooLarge says what no node has enough of.
 func (v *Verdict) tooLarge(g *Gap) string {
-	who, least := "it asks", "ask for less"
+	who, least := "", "ask for less"
 	if g.By != "" {
-		who = "its init container " + g.By + " asks"
+		who = "its init container " + g.By
 	}
 	needed, total := g.text(g.Needed)+" "+g.unit(), g.text(g.Total)
 	if g.Check == CheckGPUMemory {
 		needed = g.text(g.Needed) + " of memory of one GPU"
 	}
-	return fmt.Sprintf("%s for %s, and no node that it may use has more than %s; %s", who, needed, total, least)
+	return fmt.Sprintf("%s asks for %s, and no node that it may use has more than %s; %s", cmp.Or(who, "it"), needed, total, least)
 }
 
 // unoffered says that no node has a resource, and what there is instead.

@@ -269,7 +269,7 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 			return []reasons.Gap{{Check: reasons.CheckGPUs, Remedy: reasons.Never, Subject: name, Needed: want, Free: has, Total: total, Do: "ask for less, or use more pods"}}
 		}
 		if view.Remark != "" {
-			return nil // the device plugin is down: that is told
+			return nil // the device plugin is down, which closed says
 		}
 		return []reasons.Gap{{
 			Check: reasons.CheckGPUs, Remedy: reasons.Mends, Subject: name, Has: unhealthyText(view), Needed: want, Free: has, Total: total,

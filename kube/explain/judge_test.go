@@ -114,7 +114,7 @@ var judged = []struct {
 	},
 	{
 		"ephemeral storage", reasons.CodeOther, []*v1.Node{big("a-1")}, nil, refused([]any{"ephemeral-storage", 200 << 30, api.ResourceGPU, 1}),
-		"it asks for 200Gi ephemeral-storage, and no node that it may use has more than 100Gi", "", nil,
+		" asks for 200Gi ephemeral-storage, and no node that it may use has more than 100Gi", "", nil,
 	},
 	{
 		"a node with all pods that it may have", reasons.CodeOther, []*v1.Node{big("a-1", func(n *v1.Node) {
@@ -222,7 +222,7 @@ var judged = []struct {
 	},
 	{
 		"memory of one GPU that no GPU has", reasons.CodeGPUMemory, []*v1.Node{big("a-1")}, nil, refused([]any{api.ResourceGPUMemory, 60}),
-		"it asks for 60Gi of memory of one GPU, and no node that it may use has more than 40Gi; ask for less", "", []string{"ask for 40 nvidia.com/gpu-memory instead of 60"},
+		" asks for 60Gi of memory of one GPU, and no node that it may use has more than 40Gi; ask for less", "", []string{"ask for 40 nvidia.com/gpu-memory instead of 60"},
 	},
 }
 

@@ -80,7 +80,7 @@ func (t *Cluster) try(pod *v1.Pod, c change) (Help, bool) {
 	return Help{Relief: reasons.Relief{Change: c.text, Node: node}, Pod: changed}, ok
 }
 
-// mostPairs is how many double changes are told.
+// mostPairs is how many double changes are shown.
 const mostPairs = 3
 
 // changes are those that could help a pod at all, by what nodes lack for it.

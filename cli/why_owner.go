@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	reasons "berth.dev/berth/core/explain"
+)
+
+// owner reads an object of a kind, or of any kind that makes pods if kind is "", that has
+// no pod; nil is that there is none, or that it may not be read.
+func (e *explainer) owner(ctx context.Context, kind, name string) (*reasons.Owner, error) {
+	for _, k := range []struct {
+		kind string
+		read func() (*reasons.Owner, error)
+	}{
+		{"job", func() (*reasons.Owner, error) { return e.job(ctx, name) }},
+		{"cronjob", func() (*reasons.Owner, error) { return e.cronJob(ctx, name) }},
+		{"deployment", func() (*reasons.Owner, error) {
+			d, err := e.AppsV1().Deployments(e.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return &reasons.Owner{Replicas: wanted(d.Spec.Replicas), Paused: d.Spec.Paused}, nil
+		}},
+		{"statefulset", func() (*reasons.Owner, error) {
+			s, err := e.AppsV1().StatefulSets(e.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return &reasons.Owner{Replicas: wanted(s.Spec.Replicas)}, nil
+		}},
+		{"replicaset", func() (*reasons.Owner, error) {
+			s, err := e.AppsV1().ReplicaSets(e.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return &reasons.Owner{Replicas: wanted(s.Spec.Replicas)}, nil
+		}},
+		{"daemonset", func() (*reasons.Owner, error) {
+			s, err := e.AppsV1().DaemonSets(e.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return &reasons.Owner{Replicas: -1, NodesFor: s.Status.DesiredNumberScheduled}, nil
+		}},
+	} {
+		if kind != "" && kind != k.kind {
+			continue
+		}
+		o, err := k.read()
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return nil, e.failed("read "+k.kind+" "+e.namespace+"/"+name, err)
+		}
+		o.Kind, o.Namespace, o.Name = k.kind, e.namespace, name
+		if k.kind != "daemonset" {
+			o.NodesFor = -1
+		}
+		return o, nil
+	}
+	return nil, nil
+}
+
+func wanted(n *int32) int64 {
+	if n == nil {
+		return 1
+	}
+	return int64(*n)
+}
+
+// job reads a Job, and of its last pod with which exit code it ended.
+func (e *explainer) job(ctx context.Context, name string) (*reasons.Owner, error) {
+	j, err := e.BatchV1().Jobs(e.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	o := &reasons.Owner{Replicas: -1, ExitCode: -1, Suspended: j.Spec.Suspend != nil && *j.Spec.Suspend}
+	for _, c := range j.Status.Conditions {
+		if c.Status != v1.ConditionTrue {
+			continue
+		}
+		switch c.Type { //nolint:exhaustive // the rest does not end it
+		case batchv1.JobFailed:
+			o.Failed = c.Reason + ": " + c.Message
+		case batchv1.JobComplete:
+			o.Succeeded = true
+		}
+	}
+	return o, nil
+}
+
+func (e *explainer) cronJob(ctx context.Context, name string) (*reasons.Owner, error) {
+	c, err := e.BatchV1().CronJobs(e.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &reasons.Owner{
+		Replicas: -1, Schedule: c.Spec.Schedule, Suspended: c.Spec.Suspend != nil && *c.Spec.Suspend,
+		Active: len(c.Status.Active), Ran: c.Status.LastScheduleTime != nil,
+	}, nil
+}
+
+// lastExit is the exit code of the container of pod that ended last, -1 if none has.
+func lastExit(pod *v1.Pod) int32 {
+	out := int32(-1)
+	var at metav1.Time
+	for i := range pod.Status.ContainerStatuses {
+		s := &pod.Status.ContainerStatuses[i]
+		for _, t := range []*v1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+			if t != nil && (out < 0 || at.Before(&t.FinishedAt)) {
+				out, at = t.ExitCode, t.FinishedAt
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package explain_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/kubetest"
+)
+
+// fleet is 1,000 nodes of eight GPUs, each held, with 18,000 more pods on them, and
+// waiting pods of some distinct asks.
+func fleet(waiting, asks int) ([]*v1.Node, []*v1.Pod) {
+	var nodes []*v1.Node
+	var pods []*v1.Pod
+	for i := range 1000 {
+		name := fmt.Sprintf("n-%04d", i)
+		n := kubetest.Inventory(name, kubetest.A100s(name, 8), "cpu", 96, "memory", 1<<40, "pods", 110, api.ResourceGPU, 8)
+		n.Labels[api.LabelProduct] = "NVIDIA-A100-SXM4-40GB"
+		nodes = append(nodes, n)
+		var ids []string
+		for k := range 8 {
+			ids = append(ids, fmt.Sprintf("GPU-%s-%d", name, k))
+		}
+		pods = append(pods, kubetest.Observed(kubetest.Pod("h-"+name, name, "cpu", 8, api.ResourceGPU, 8), api.ResourceGPU, ids...))
+		for k := range 18 {
+			pods = append(pods, kubetest.Pod(fmt.Sprintf("p-%s-%d", name, k), name, "cpu", 1))
+		}
+	}
+	for i := range waiting {
+		p := kubetest.Unplaced(fmt.Sprintf("w-%04d", i), time.Duration(i)*time.Second, 1+i%asks)
+		p.CreationTimestamp = metav1.NewTime(kubetest.Started.Add(time.Duration(i) * time.Second))
+		pods = append(pods, p)
+	}
+	return nodes, pods
+}
+
+// BenchmarkFind is what `berth why POD` computes after it has read the cluster.
+func BenchmarkFind(b *testing.B) {
+	nodes, pods := fleet(1000, 8)
+	s := &explain.Situation{Pod: pods[len(pods)-1], Nodes: nodes, Pods: pods}
+	for b.Loop() {
+		f := s.Facts(nil, kubetest.Started)
+		if _, err := explain.Find(s, kubetest.Started); err != nil || f.Verdict == nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSurvey is what `berth why -A` computes for 2,000 waiting pods of 16 asks.
+func BenchmarkSurvey(b *testing.B) {
+	nodes, pods := fleet(2000, 16)
+	for b.Loop() {
+		if list, err := explain.Survey(nodes, pods, "", kubetest.Started); err != nil || len(list) != 2000 {
+			b.Fatal(len(list), err)
+		}
+	}
+}
+
+// BenchmarkJudge is one ask on 1,000 nodes, the cluster being counted already.
+func BenchmarkJudge(b *testing.B) {
+	nodes, pods := fleet(1, 1)
+	c, err := explain.NewCluster(nodes, pods)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if len(c.Judge(pods[len(pods)-1]).Causes) == 0 {
+			b.Fatal("no cause")
+		}
+	}
+}
