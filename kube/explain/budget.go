@@ -16,21 +16,24 @@ import (
 // BlockingBudgets names the disruption budgets that keep pods of lower priority on nodes that
 // pod could use from being evicted for it now, each in a sentence, in the order of
 // budgets. Who is to be evicted in the end is the scheduler's to say.
-func (t *Cluster) BlockingBudgets(pod *v1.Pod, pods []*v1.Pod, budgets []policyv1.PodDisruptionBudget) []string {
-	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
-		return nil
-	}
+func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionBudget) []string {
 	var lower []*v1.Pod // that hold GPUs on nodes which would do
 	a := t.askOf(pod)
 	for _, n := range t.nodes {
 		if gaps := (reasons.NodeGaps{Gaps: t.gaps(a, n)}); len(gaps.Gaps) == 0 || gaps.Worst() != reasons.Waits {
 			continue
 		}
-		for _, p := range pods {
-			if p.Spec.NodeName == n.Name && request.Of(p) != nil && request.Priority(p) < request.Priority(pod) {
+		for _, p := range t.on[n.Name] {
+			if request.Of(p) != nil && request.Priority(p) < request.Priority(pod) {
 				lower = append(lower, p)
 			}
 		}
+	}
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+		if len(lower) == 0 {
+			return nil
+		}
+		return []string{fmt.Sprintf("its preemptionPolicy is Never, so pods of lower priority (%d) that hold GPUs keep them; use a PriorityClass that preempts", len(lower))}
 	}
 	var out []string
 	for i := range budgets {

@@ -28,15 +28,16 @@ func TestKeptNamesTheBudgetsThatForbidPreemption(t *testing.T) {
 	high := waits([]any{api.ResourceGPU, 1}, func(p *v1.Pod) { p.Spec.Priority = &priority })
 	on := trial(t, nodes, low)
 	want := []string{"disruption budget " + low.Namespace + "/closed allows no disruption now, and so keeps pods of lower priority (1) from being preempted"}
-	if diff := cmp.Diff(want, on.BlockingBudgets(high, []*v1.Pod{low}, budgets)); diff != "" {
+	if diff := cmp.Diff(want, on.BlockingBudgets(high, budgets)); diff != "" {
 		t.Errorf("Kept (-want +got):\n%s", diff)
 	}
-	if got := on.BlockingBudgets(waits([]any{api.ResourceGPU, 1}), []*v1.Pod{low}, budgets); len(got) > 0 {
+	if got := on.BlockingBudgets(waits([]any{api.ResourceGPU, 1}), budgets); len(got) > 0 {
 		t.Errorf("of a pod of the same priority it says %v, want nothing", got)
 	}
 	never := v1.PreemptNever
 	high.Spec.PreemptionPolicy = &never
-	if got := on.BlockingBudgets(high, []*v1.Pod{low}, budgets); len(got) > 0 {
-		t.Errorf("of a pod that preempts nobody it says %v, want nothing", got)
+	want = []string{"its preemptionPolicy is Never, so pods of lower priority (1) that hold GPUs keep them; use a PriorityClass that preempts"}
+	if diff := cmp.Diff(want, on.BlockingBudgets(high, budgets)); diff != "" {
+		t.Errorf("a pod that preempts nobody (-want +got):\n%s", diff)
 	}
 }

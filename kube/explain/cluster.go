@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
@@ -28,6 +29,7 @@ type Cluster struct {
 	empty    *cluster.Snapshot    // the same with nothing held; nil until it is needed
 	on       map[string][]*v1.Pod // that have not ended, by node
 	antis    []*v1.Pod            // of on, those with a required pod anti-affinity
+	sharing  map[string]divided
 	view     view.View
 	ties     []VolumeTopology
 	held     []cluster.Placement
@@ -36,7 +38,7 @@ type Cluster struct {
 
 // NewCluster reads nodes and the pods on them.
 func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
-	t := &Cluster{view: view.Cluster(nodes, pods), on: map[string][]*v1.Pod{}}
+	t := &Cluster{view: view.Cluster(nodes, pods), on: map[string][]*v1.Pod{}, sharing: map[string]divided{}}
 	read, err := snapshot.Read(opened(nodes, t.view.Nodes), pods)
 	if err != nil {
 		return nil, err
@@ -106,16 +108,34 @@ func (t *Cluster) Fits(pod *v1.Pod) (node string, ok bool) {
 	return "", false
 }
 
+// divided is how a node divides its GPUs, or why that cannot be read.
+type divided struct {
+	gpu.Sharing
+	err error
+}
+
+// dividedOf is how n divides its GPUs, read once.
+func (t *Cluster) dividedOf(n *v1.Node) divided {
+	d, known := t.sharing[n.Name]
+	if !known {
+		_, _, d.err = devices.GPUs(n)
+		d.Sharing = sharingOf(n)
+		t.sharing[n.Name] = d
+	}
+	return d
+}
+
 // fits reports whether n passes every check, the cheap ones first.
 func (t *Cluster) fits(a *ask, n *v1.Node) bool {
 	i, ok := t.snapshot.Find(n.Name)
 	if !ok {
 		return false
 	}
-	if _, _, err := devices.GPUs(n); err != nil {
+	d := t.dividedOf(n)
+	if d.err != nil {
 		return false
 	}
-	r := request.Demand(a.pod, sharingOf(n))
+	r := request.Demand(a.pod, d.Sharing)
 	return placement.Fit(t.snapshot, i, &r) == placement.Fits && len(t.gaps(a, n)) == 0
 }
 
@@ -148,9 +168,10 @@ type Held struct {
 // held there: those that offer what it asks for, that it selects and tolerates.
 // Who has held longest comes first.
 func (t *Cluster) InTheWay(pod *v1.Pod) []Held {
+	asked := request.Of(pod)
 	var out []Held
 	for _, n := range t.nodes {
-		if !offers(pod, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, t.ties) {
+		if !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, t.ties) {
 			continue
 		}
 		i := slices.IndexFunc(t.view.Nodes, func(v devices.Node) bool { return v.Name == n.Name })
@@ -176,9 +197,9 @@ func (t *Cluster) InTheWay(pod *v1.Pod) []Held {
 	return out
 }
 
-// offers says whether the capacity of n has all the GPU resources of pod.
-func offers(pod *v1.Pod, n *v1.Node) bool {
-	for name, want := range request.Of(pod) {
+// offers says whether the capacity of n has all the GPU resources asked for.
+func offers(asked map[string]int64, n *v1.Node) bool {
+	for name, want := range asked {
 		q, ok := n.Status.Capacity[v1.ResourceName(name)]
 		if ok = ok && request.Amount(&q, request.MostAsked) >= want; !ok && !request.IsForeignShare(name) {
 			return false

@@ -26,6 +26,8 @@ type Situation struct {
 	Budgets   []policyv1.PodDisruptionBudget
 	Ends      KnownEnds
 	Idle      map[request.Owner]time.Duration // for how long owners of Pods have done nothing
+
+	counted *Cluster // of Nodes and Pods; nil is not counted yet
 }
 
 // Findings are why a pod waits, and what would help.
@@ -47,14 +49,26 @@ type Stop struct {
 	Node  string // where the pod then fits
 }
 
+// cluster is that of s, counted once.
+func (s *Situation) cluster() (*Cluster, error) {
+	if s.counted == nil {
+		c, err := NewCluster(s.Nodes, s.Pods)
+		if err != nil {
+			return nil, err
+		}
+		c.SetVolumes(s.Volumes)
+		s.counted = c
+	}
+	return s.counted, nil
+}
+
 // Find explains why the pod of s waits. Every relief and stop has been checked on the
 // cluster as it is.
 func Find(s *Situation, now time.Time) (*Findings, error) {
-	c, err := NewCluster(s.Nodes, s.Pods)
+	c, err := s.cluster()
 	if err != nil {
 		return nil, fmt.Errorf("look for room for %s/%s: %w", s.Pod.Namespace, s.Pod.Name, err)
 	}
-	c.SetVolumes(s.Volumes)
 	verdict := c.Judge(s.Pod)
 	out := &Findings{
 		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes), Reliefs: c.Reliefs(s.Pod),
@@ -62,7 +76,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	if b := verdict.Binding(); b != nil && !verdict.ForGPUs() {
 		return out, nil // who holds GPUs, and until when, is not what it waits for
 	}
-	out.Holders, out.Blocked = c.InTheWay(s.Pod), c.BlockingBudgets(s.Pod, s.Pods, s.Budgets)
+	out.Holders, out.Blocked = c.InTheWay(s.Pod), c.BlockingBudgets(s.Pod, s.Budgets)
 	if len(request.Of(s.Pod)) > 0 {
 		start := c.StartEstimate(s.Pod, s.Pods, s.Ends, now)
 		out.Start = &start
@@ -122,8 +136,7 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		return f
 	}
 	f.Schedulers = schedulers(s.Pods)
-	if c, err := NewCluster(s.Nodes, s.Pods); err == nil {
-		c.SetVolumes(s.Volumes)
+	if c, err := s.cluster(); err == nil {
 		f.Verdict, f.Group = c.Judge(pod), c.Group(pod, s.Pods)
 	}
 	if len(f.GPUs) > 0 {

@@ -280,7 +280,7 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 	if !ok {
 		return nil
 	}
-	r := gpusOnly(a.pod, n)
+	r := t.gpusOnly(a.pod, n)
 	why := placement.Fit(t.snapshot, i, &r)
 	if why == placement.Fits || why == placement.TooManyPods {
 		return nil
@@ -299,8 +299,8 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 }
 
 // gpusOnly is what a pod asks of n but for CPU and memory.
-func gpusOnly(pod *v1.Pod, n *v1.Node) cluster.Request {
-	r := request.Demand(pod, sharingOf(n))
+func (t *Cluster) gpusOnly(pod *v1.Pod, n *v1.Node) cluster.Request {
+	r := request.Demand(pod, t.dividedOf(n).Sharing)
 	r.CPUMilli, r.MemoryBytes = 0, 0
 	return r
 }

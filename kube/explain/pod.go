@@ -62,8 +62,9 @@ func ReachOf(pod *v1.Pod, nodes []*v1.Node) *queue.Reach {
 		return nil
 	}
 	var names []string
+	asked := request.Of(pod)
 	for _, n := range nodes {
-		if offers(pod, n) && tolerates(pod, n) == nil && selects(pod, n) {
+		if offers(asked, n) && tolerates(pod, n) == nil && selects(pod, n) {
 			names = append(names, n.Name)
 		}
 	}
@@ -76,11 +77,19 @@ func ReachOf(pod *v1.Pod, nodes []*v1.Node) *queue.Reach {
 // it. Without nodes all that ask for the resource count.
 func PlaceInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node) reasons.Place {
 	lines, tickets := reasons.NewLines(), request.Tickets(pods)
+	reaches := map[string]*queue.Reach{}
+	reachOf := func(p *v1.Pod) *queue.Reach {
+		key := askKey(p)
+		if _, known := reaches[key]; !known {
+			reaches[key] = ReachOf(p, nodes)
+		}
+		return reaches[key]
+	}
 	for _, p := range pods {
 		if want := AmountsOf(p); len(want) > 0 && request.InLine(p) {
 			lines.Put(reasons.Member{
 				Namespace: p.Namespace, Name: p.Name, Resource: want[0].Resource, Count: want[0].Count, Waits: true,
-				Ticket: tickets(p), Reach: ReachOf(p, nodes),
+				Ticket: tickets(p), Reach: reachOf(p),
 			})
 		}
 	}

@@ -78,7 +78,7 @@ func (t *Cluster) free(pod *v1.Pod, n *v1.Node) int64 {
 	if !ok {
 		return 0
 	}
-	r := gpusOnly(pod, n)
+	r := t.gpusOnly(pod, n)
 	for ; r.GPUs > 0; r.GPUs-- {
 		if placement.Fit(t.snapshot, i, &r) == placement.Fits {
 			return int64(r.GPUs)

@@ -11,7 +11,6 @@ import (
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
-	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 )
 
@@ -73,13 +72,14 @@ type candidates struct {
 // tolerates and reaches.
 func (t *Cluster) candidates(pod *v1.Pod, ties []VolumeTopology) candidates {
 	var out candidates
+	asked := request.Of(pod)
 	for _, n := range t.nodes {
 		i, found := t.snapshot.Find(n.Name)
-		if !found || !offers(pod, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, ties) {
+		if !found || !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, ties) {
 			continue
 		}
-		if _, sharing, err := devices.GPUs(n); err == nil {
-			out.nodes, out.asks = append(out.nodes, i), append(out.asks, request.Demand(pod, sharing))
+		if d := t.dividedOf(n); d.err == nil {
+			out.nodes, out.asks = append(out.nodes, i), append(out.asks, request.Demand(pod, d.Sharing))
 		}
 	}
 	return out
