@@ -33,7 +33,7 @@ type clusterCache struct {
 	podsAt      time.Time
 	nodesForget *time.Timer
 	podsForget  *time.Timer
-	cluster     *explain.Cluster // of nodeList and podList; nil is not counted yet
+	counted     *explain.Cluster // of nodeList and podList; nil is not counted yet
 }
 
 // fromCache asks the API server for what it has in memory.
@@ -59,8 +59,8 @@ func (s *clusterCache) nodes(ctx context.Context, since time.Time) ([]*corev1.No
 		n.ManagedFields, n.Status.Images = nil, nil
 		s.nodeList[i] = n
 	}
-	s.cluster = nil
-	s.nodesForget = forgetAfter(s.nodesForget, nodesFor, s, func() { s.nodeList, s.cluster = nil, nil })
+	s.counted = nil
+	s.nodesForget = forgetAfter(s.nodesForget, nodesFor, s, func() { s.nodeList, s.counted = nil, nil })
 	return s.nodeList, nil
 }
 
@@ -83,14 +83,14 @@ func (s *clusterCache) all(ctx context.Context) ([]*corev1.Node, []*corev1.Pod, 
 	for i := range list.Items {
 		s.podList[i] = &list.Items[i]
 	}
-	s.cluster = nil
-	s.podsForget = forgetAfter(s.podsForget, podsFor, s, func() { s.podList, s.cluster = nil, nil })
+	s.counted = nil
+	s.podsForget = forgetAfter(s.podsForget, podsFor, s, func() { s.podList, s.counted = nil, nil })
 	return nodes, s.podList, nil
 }
 
 // judge says what keeps pod from every node, with nodes as they were at since or later,
 // and returns them. The verdict is nil if the cluster cannot be counted.
-func (s *scene) judge(ctx context.Context, since time.Time, pod *corev1.Pod) (*reasons.Verdict, []*corev1.Node, error) {
+func (s *clusterCache) judge(ctx context.Context, since time.Time, pod *corev1.Pod) (*reasons.Verdict, []*corev1.Node, error) {
 	if _, err := s.nodes(ctx, since); err != nil {
 		return nil, nil, err
 	}
@@ -100,14 +100,12 @@ func (s *scene) judge(ctx context.Context, since time.Time, pod *corev1.Pod) (*r
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.cluster
-	if c == nil {
-		if c, err = explain.NewCluster(nodes, pods); err != nil {
+	if s.counted == nil {
+		if s.counted, err = explain.NewCluster(nodes, pods); err != nil {
 			return nil, nodes, nil //nolint:nilerr // a courtesy: the scheduler's words remain
 		}
-		s.cluster = c
 	}
-	return c.Judge(pod), nodes, nil
+	return s.counted.Judge(pod), nodes, nil
 }
 
 // forgetAfter runs drop with s.mu held after d, instead of what old would do.
