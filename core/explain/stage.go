@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"berth.dev/berth/core/queue"
 )
 
 // Unhandled is after which time a pod that no scheduler has looked at is said to have
@@ -116,6 +118,16 @@ func (f *Facts) grouped() string {
 	return f.Group.text()
 }
 
+// waitsFor is what the scheduler says that the pod waits for.
+func (f *Facts) waitsFor() queue.Wait {
+	c := f.Pod.condition(ConditionScheduled)
+	if c == nil {
+		return queue.Unknown
+	}
+	_, wait := queue.Marked(c.Message)
+	return wait
+}
+
 // Code is the stable name of why a workload is not ready, as Judge has said of the same
 // facts; "" is that it is ready or starts.
 func (f *Facts) Code(r *Result) Code {
@@ -125,10 +137,10 @@ func (f *Facts) Code(r *Result) Code {
 		case p == nil || p.Node != "":
 		case f.unhandled() != "" && p.condition(ConditionScheduled) == nil:
 			return CodeScheduler
-		case p.condition(ConditionScheduled) != nil && p.condition(ConditionScheduled).Reason == "SchedulingGated":
-			return CodeGate
-		case f.grouped() != "":
+		case f.grouped() != "" || f.waitsFor() == queue.Gang:
 			return CodeGang
+		case len(f.Gates) > 0:
+			return CodeGate
 		}
 		return f.Verdict.Code()
 	case Quota:

@@ -63,7 +63,11 @@ func (f *Facts) unplaced() (Reason, string) {
 		return f.Verdict.reason(), why
 	}
 	if why := f.grouped(); why != "" {
-		return Queued, "waits for " + f.wants() + "; " + why
+		out := "waits for " + f.wants() + "; " + why
+		if said := schedulerSays(text); said != "" && !f.Brief {
+			out += "; " + said
+		}
+		return Queued, out
 	}
 	return Queued, f.waits(text)
 }
