@@ -90,6 +90,7 @@ func (f *Facts) config(message string) string {
 type Group struct {
 	Name     string
 	Members  int // that must have a place before any gets one; 0 is not known
+	Placed   int // of the members that there are, have a node
 	Waiting  int // of the members that there are, have no node
 	Resource string
 	Needed   int64 // of Resource, by those that have none
@@ -134,6 +135,8 @@ func (f *Facts) Code(r *Result) Code {
 	switch r.Reason {
 	case Queued, NoSuchGPU, NoSuchNode:
 		switch p := f.Pod; {
+		case p != nil && f.NodeGone:
+			return CodeNodeName
 		case p == nil || p.Node != "":
 		case f.unhandled() != "" && p.condition(ConditionScheduled) == nil:
 			return CodeScheduler
@@ -166,9 +169,6 @@ func (f *Facts) Code(r *Result) Code {
 	case Crashing:
 		return CodeCrash
 	case Ready, Starting, Restarting, Terminating:
-	}
-	if f.NodeGone {
-		return CodeNodeName
 	}
 	return ""
 }

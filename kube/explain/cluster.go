@@ -62,7 +62,7 @@ func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
 	return t, nil
 }
 
-// opened are nodes as if none of them were cordoned or not ready, so that the GPUs of
+// opened are nodes as if none of them were cordoned or not ready, with which the GPUs of
 // those are counted, too.
 func opened(nodes []*v1.Node, views []devices.Node) []*v1.Node {
 	remarks := map[string]string{}

@@ -71,7 +71,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	verdict := c.Judge(s.Pod)
 	out := &Findings{
-		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes), Reliefs: c.Reliefs(s.Pod),
+		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes), Reliefs: c.groupReliefs(s.Pod, s.Pods),
 	}
 	if b := verdict.Binding(); b != nil && !verdict.ForGPUs() {
 		return out, nil // who holds GPUs, and until when, is not what it waits for

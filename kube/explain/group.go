@@ -29,6 +29,8 @@ func (t *Cluster) Group(pod *v1.Pod, pods []*v1.Pod) *reasons.Group {
 		}
 		if there++; p.Spec.NodeName == "" {
 			waiting = append(waiting, p)
+		} else {
+			out.Placed++
 		}
 	}
 	slices.SortStableFunc(waiting, func(a, b *v1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
@@ -68,5 +70,25 @@ func (t *Cluster) placeAll(pods []*v1.Pod) int {
 	return count
 }
 
-// FitsGroup reports whether all pods would find a place now together.
-func (t *Cluster) FitsGroup(pods []*v1.Pod) bool { return t.placeAll(pods) == len(pods) }
+// groupReliefs are the reliefs of pod. Those of a member of a gang are only the ones with
+// which all members that have no node would find a place now together, each with the
+// same change.
+func (t *Cluster) groupReliefs(pod *v1.Pod, pods []*v1.Pod) []reasons.Relief {
+	g := t.Group(pod, pods)
+	if g == nil {
+		return t.Reliefs(pod)
+	}
+	waiting := max(g.Waiting, g.Members-g.Placed)
+	var out []reasons.Relief
+	for _, h := range t.Helps(pod) {
+		all := make([]*v1.Pod, waiting)
+		for i := range all {
+			all[i] = h.Pod
+		}
+		if t.placeAll(all) == waiting {
+			h.Change = "in all pods of the gang: " + h.Change
+			out = append(out, h.Relief)
+		}
+	}
+	return out
+}

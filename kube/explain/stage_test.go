@@ -1,0 +1,108 @@
+package explain_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/kubetest"
+)
+
+func claiming(names ...string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		for _, name := range names {
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+		}
+	}
+}
+
+func without(p *v1.Pod) *v1.Pod {
+	p.Status.Conditions = nil
+	return p
+}
+
+// member is a pod of gang g of so many, with GPUs.
+func member(name string, gpus int) *v1.Pod {
+	return refused([]any{api.ResourceGPU, gpus}, func(p *v1.Pod) {
+		p.Name = name
+		p.Annotations[api.AnnotationGang], p.Annotations[api.AnnotationGangMinCount] = "g", "6"
+	})
+}
+
+// TestTheStageIsTold: what keeps a pod from being looked at, or from its node, is told
+// before what nodes lack.
+func TestTheStageIsTold(t *testing.T) {
+	fast := "fast-ssd"
+	classless := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &fast}}
+	standard := []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "standard"}}}
+	for _, tt := range []struct {
+		name   string
+		code   reasons.Code
+		pod    *v1.Pod
+		others []*v1.Pod
+		claims []*v1.PersistentVolumeClaim
+		says   string
+	}{
+		{
+			"an unknown scheduler", reasons.CodeScheduler, without(refused([]any{api.ResourceGPU, 1}, func(p *v1.Pod) { p.Spec.SchedulerName = "gpu-admission" })),
+			[]*v1.Pod{refused([]any{"cpu", 1}, func(p *v1.Pod) { p.Name, p.Spec.SchedulerName = "other", "default-scheduler" })}, nil,
+			"Queued: no scheduler called gpu-admission has looked at it since it was made; pods here are placed by default-scheduler: set schedulerName to one of them, or start that scheduler",
+		},
+		{
+			"a node that does not exist", reasons.CodeNodeName, without(refused([]any{api.ResourceGPU, 1}, func(p *v1.Pod) { p.Spec.NodeName = "a-11" })), nil, nil,
+			"NoSuchNode: its nodeName is a-11, and there is no such node; nodes have a-1, a-2; the nearest is a-1; take nodeName out",
+		},
+		{
+			"a gate, by its name", reasons.CodeGate, refused([]any{api.ResourceGPU, 1}, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/wait"}} }), nil, nil,
+			"Queued: blocked by scheduling gate example.com/wait",
+		},
+		{
+			"two claims that are missing", reasons.CodeClaim, refused([]any{api.ResourceGPU, 1}, claiming("data", "home")), nil, nil,
+			"MissingVolume: volume claims data and home do not exist in namespace ns; make them, and it starts",
+		},
+		{
+			"a storage class that is missing, and one claim", reasons.CodeClaim, refused([]any{api.ResourceGPU, 1}, claiming("data", "home")), nil, []*v1.PersistentVolumeClaim{classless},
+			"MissingVolume: volume claim home does not exist in namespace ns; make it, and it starts; volume claim data wants storage class fast-ssd, which does not exist (there are standard)",
+		},
+		{
+			"a gang that is larger than the cluster", reasons.CodeGang, member("m-0", 4), []*v1.Pod{member("m-1", 4), member("m-2", 4)}, nil,
+			"its gang g asks for 24 nvidia.com/gpu in all, and the nodes that it may use have 8, whoever holds them; ask for less, or add nodes",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if len(tt.pod.Spec.SchedulingGates) > 0 {
+				tt.pod.Status.Conditions[0].Reason = v1.PodReasonSchedulingGated
+			}
+			s := explain.Situation{
+				Pod: tt.pod, Nodes: []*v1.Node{big("a-1"), big("a-2")}, Pods: append(tt.others, tt.pod), BadClaims: explain.BadClaims(tt.pod, tt.claims, standard),
+			}
+			f := s.Facts(nil, kubetest.Started.Add(time.Hour))
+			r := reasons.Judge(&f)
+			if said := string(r.Reason) + ": " + r.Message; !strings.Contains(said, tt.says) || f.Code(&r) != tt.code {
+				t.Errorf("it says %s %q\nwant    %s %q", f.Code(&r), said, tt.code, tt.says)
+			}
+		})
+	}
+}
+
+// TestAHelpOfAGangHelpsAllOfIt: of six pods of four GPUs one would fit with fewer GPUs, and
+// six would not: that is not offered.
+func TestAHelpOfAGangHelpsAllOfIt(t *testing.T) {
+	pods := []*v1.Pod{member("m-0", 4), member("m-1", 4), member("m-2", 4), member("m-3", 4), member("m-4", 4), member("m-5", 4), holds("h", "a-1", 1, 1)}
+	s := explain.Situation{Pod: pods[0], Nodes: []*v1.Node{big("a-1"), big("a-2", cordon)}, Pods: pods}
+	f, err := explain.Find(&s, kubetest.Started)
+	if err != nil || len(f.Reliefs) != 0 {
+		t.Errorf("helps %v, error %v; want none", f.Reliefs, err)
+	}
+	alone := trial(t, s.Nodes, pods[6]).Reliefs(pods[0])
+	if len(alone) != 1 || alone[0].Change != "ask for 3 nvidia.com/gpu instead of 4" {
+		t.Errorf("helps for one pod alone are %v, want three instead of four", alone)
+	}
+}
