@@ -168,7 +168,7 @@ func (t *Cluster) resources() []string {
 	return slices.Sorted(maps.Keys(have))
 }
 
-// less asks for what is free of CPU or memory on the node that has the most of it among
+// less asks for what is free of CPU or memory on the node with most of that among
 // those that pass all other checks. Only a pod of one container, or one whose init
 // container asks for the most, is changed.
 func (t *Cluster) less(pod *v1.Pod, name v1.ResourceName, what string) []change {
