@@ -3,6 +3,7 @@ package preempt
 import (
 	"context"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,6 +58,10 @@ func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
 	}
 }
 
+// roomRecheck is when the pod that a room is made for is tried once more, in case its
+// victims have left already.
+const roomRecheck = time.Second
+
 // carryOut evicts the victims of a plan.
 func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates, out *outcome) {
 	log := klog.FromContext(ctx)
@@ -71,6 +76,8 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates, 
 	}
 	if out.left = x.open(out.room); out.left == 0 {
 		x.p.Handle.Activate(log, named(out.room.pods)) // there is room already
+	} else { // a victim that left since the plan was made is not reported again
+		time.AfterFunc(roomRecheck, func() { x.p.Handle.Activate(log, named([]*v1.Pod{w.lead()})) })
 	}
 	if len(out.evicted) == 0 {
 		return
