@@ -78,6 +78,7 @@ type (
 	Answered struct {
 		UID     string
 		Refused bool
+		Reason  string // why
 	}
 	// Unreserved is that what was reserved for the member came to nothing.
 	Unreserved struct{ UID string }

@@ -74,6 +74,7 @@ type state struct {
 	room     bool                // room is being made for it, since it was refused
 	rounds   int                 // plans in a row that something else refused
 	avoid    map[string][]string // by member, nodes that refused it
+	rejected *rejection          // what the API server last rejected of it; nil: nothing, or a member is bound
 	retry    time.Time           // no plan before
 	wakes    time.Time           // when the leader is to be woken; zero is never
 }

@@ -145,10 +145,10 @@ func TestMachine(t *testing.T) {
 				t.Errorf("task %+v", task)
 			}
 		}},
-		{"a member whose binding is refused keeps its place for a minute", func(t *testing.T, s *script) {
+		{"the places of a gang of which no member is bound are kept for ten seconds", func(t *testing.T, s *script) {
 			s.join(2, 2)
 			s.place(t, "g-0", "g-1")
-			for tries, pause := 0, 100*time.Millisecond; s.now.Sub(noon) < time.Minute; tries, pause = tries+1, min(2*pause, 5*time.Second) {
+			for tries, pause := 0, 100*time.Millisecond; s.now.Sub(noon) < 10*time.Second; tries, pause = tries+1, min(2*pause, 1500*time.Millisecond) {
 				s.step(gang.Answered{UID: "g-1", Refused: true})
 				out := s.step(gang.Unreserved{UID: "g-1"})
 				node, away := s.m.Kept("g-1")
@@ -162,7 +162,23 @@ func TestMachine(t *testing.T) {
 				s.step(gang.Arrived{UID: "g-1"})
 			}
 			if out := s.step(gang.Unreserved{UID: "g-1"}); !cmp.Equal(out.Release, []string{"g-1"}) {
-				t.Errorf("after a minute %v is released", out.Release)
+				t.Errorf("after ten seconds %v is released", out.Release)
+			}
+		}},
+		{"the place of a member without which its gang cannot run is kept for good", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			s.place(t, "g-0", "g-1")
+			p := podOf(0, 2)
+			p.Node = "a"
+			s.step(gang.Seen{Pod: p})
+			for range 10 {
+				s.step(gang.Answered{UID: "g-1", Refused: true})
+				if out := s.step(gang.Unreserved{UID: "g-1"}); len(out.Release) > 0 || out.WakeAt.Sub(s.now) > 1500*time.Millisecond {
+					t.Fatalf("after %v %v is released, next in %v", s.now.Sub(noon), out.Release, out.WakeAt.Sub(s.now))
+				}
+				s.now = s.now.Add(time.Minute)
+				s.step(gang.Time{})
+				s.step(gang.Arrived{UID: "g-1"})
 			}
 		}},
 		{"a gang whose hold went to others is planned again", func(t *testing.T, s *script) {

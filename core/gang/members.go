@@ -85,7 +85,7 @@ func (s *step) move(g *state, m *member, to stage) {
 		m.place = place{}
 	}
 	if to == bound {
-		m.held, m.place = false, place{}
+		m.held, m.place, g.rejected = false, place{}, nil
 		s.unrank(m.pod.UID)
 		g.fulfill(m.pod.UID)
 	}

@@ -58,8 +58,11 @@ func (e Unreserved) happen(s *step) {
 		s.giveUp(g, fmt.Sprintf("gang %s waits: pod %s did not get its place", g.spec.Name, m.pod.Name))
 		g.rounds++
 		s.again(g, pause(g.rounds))
-	case m.place.lasts(s.now):
+	case g.lasts(m, s.now):
 		s.keep(g, m)
+	case m.place.node != "" && g.count[bound] == 0:
+		g.fulfill(e.UID)
+		s.loseAll(g, m)
 	case m.place.node != "":
 		g.fulfill(e.UID)
 		s.lose(g, m)
@@ -68,6 +71,7 @@ func (e Unreserved) happen(s *step) {
 	default:
 		s.move(g, m, pending)
 		g.fulfill(e.UID)
+		s.release(e.UID)
 	}
 	s.turn(g)
 }

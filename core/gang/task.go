@@ -91,7 +91,11 @@ func (e Unfit) happen(s *step) {
 	}
 	if len(g.avoid) > 0 { // it may fit where something refused it before
 		g.avoid = map[string][]string{}
-		s.again(g, pause(g.rounds))
+		if g.rejected != nil {
+			s.again(g, leastPause)
+		} else {
+			s.again(g, pause(g.rounds))
+		}
 	}
 	s.out.Changed = true
 }
@@ -127,6 +131,10 @@ func (e Filtered) happen(s *step) {
 		node := g.plan.nodes[e.UID]
 		s.giveUp(g, fmt.Sprintf("gang %s is planned anew: pod %s may not be on node %s", g.spec.Name, m.pod.Name, node))
 		s.without(g, m, node)
+	case m.stage == kept && g.count[bound] == 0:
+		s.loseAll(g, m)
+		s.turn(g)
+		s.out.Answer = Answer{Whole: true, Reason: fmt.Sprintf("gang %s is planned anew: the place of this pod is gone", g.spec.Name)}
 	case m.stage == kept:
 		node := m.place.node
 		s.lose(g, m)

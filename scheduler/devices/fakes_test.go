@@ -124,6 +124,7 @@ func (s *state) Read(k fwk.StateKey) (fwk.StateData, error) {
 type handle struct {
 	fwk.Handle
 	client    kubernetes.Interface
+	dry       func(*v1.Binding) error // the API server's answer to a binding without effect; nil accepts all
 	nodes     []*info
 	handler   handlers
 	byName    map[string]*info // nodes by name, where there are many
@@ -194,7 +195,7 @@ func (h *handle) feasible(t *testing.T, plugin *devices.Plugin, s *state, pod *v
 	}
 }
 
-func (h *handle) ClientSet() kubernetes.Interface        { return h.client }
+func (h *handle) ClientSet() kubernetes.Interface        { return dryClient{h.client, h} }
 func (h *handle) SnapshotSharedLister() fwk.SharedLister { return lister{h: h} }
 func (h *handle) SharedInformerFactory() informerFactory { return factory{h: h} }
 

@@ -144,12 +144,11 @@ func TestAMemberWhoseNodeGoesIsPlacedAnewAtOnce(t *testing.T) {
 	}
 }
 
-// TestAMemberThatIsRefusedForEverLetsOthersHaveItsPlace: after a minute, and it
-// costs little from then on. When the API server changes its mind, it goes on.
-func TestAMemberThatIsRefusedForEverLetsOthersHaveItsPlace(t *testing.T) {
+// TestThePlaceOfAMemberThatItsGangNeedsIsKeptForGood: and the member follows at once
+// when the API server accepts it.
+func TestThePlaceOfAMemberThatItsGangNeedsIsKeptForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 4)
-		forbids := true
+		r, forbids := newRig(t, 4), true
 		r.unbind = func(pod *v1.Pod) error {
 			if pod.Name == "g-2" && forbids {
 				return answers["a webhook forbids it"](pod)
@@ -157,6 +156,37 @@ func TestAMemberThatIsRefusedForEverLetsOthersHaveItsPlace(t *testing.T) {
 			return nil
 		}
 		r.add(gangOf("g", 4, 4, "gpu=1")...)
+		r.run()
+		r.add(gangOf("other", 1, 1, "gpu=1")...)
+		for range 30 {
+			r.rests(10 * time.Second)
+		}
+		if got := r.bound("other"); len(got) > 0 {
+			t.Errorf("%v has the place", got)
+		}
+		forbids = false
+		r.rests(2 * time.Second)
+		if got := r.bound("g"); len(got) != 4 {
+			t.Errorf("bound: %v 2 s after nothing forbids it; %v", got, r.out)
+		}
+	})
+}
+
+// TestAMemberThatIsRefusedForEverLetsOthersHaveItsPlace: one that its gang does not
+// need, after a minute, and it costs little from then on. When the API server changes
+// its mind, it goes on.
+func TestAMemberThatIsRefusedForEverLetsOthersHaveItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 4)
+		r.inLines = true
+		forbids := true
+		r.unbind = func(pod *v1.Pod) error {
+			if pod.Name == "g-2" && forbids {
+				return answers["a webhook forbids it"](pod)
+			}
+			return nil
+		}
+		r.add(gangOf("g", 4, 3, "gpu=1")...)
 		r.run()
 		r.add(gangOf("other", 1, 1, "gpu=1")...)
 		r.run()
@@ -170,7 +200,7 @@ func TestAMemberThatIsRefusedForEverLetsOthersHaveItsPlace(t *testing.T) {
 		if got := r.bound("other"); len(got) != 1 {
 			t.Errorf("bound: %v after three minutes", got)
 		}
-		if n := r.tried["g-2"]; n > 60 {
+		if n := r.tried["g-2"]; n > 200 {
 			t.Errorf("tried %d times", n)
 		}
 		r.remove("other-0")

@@ -29,6 +29,9 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 		return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, nodeName, err))
 	}
 	defer p.Cluster.Gate.Leave()
+	if err := p.Cluster.Clear(ctx, pod); err != nil {
+		return fwk.AsStatus(err)
+	}
 	client := p.Handle.ClientSet().CoreV1().Pods(pod.Namespace)
 	err := client.Bind(ctx, &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
@@ -20,7 +21,8 @@ import (
 // locks of its own.
 type Manager struct {
 	sizes      *sizes
-	conditions *conditions                      // writes conditions
+	conditions *conditions // writes conditions
+	client     kubernetes.Interface
 	state      *nodeindex.Cluster               // keeps the holds
 	wake       func([]*v1.Pod)                  // puts pods into the queue
 	let        func(types.UID)                  // lets a pod go that waits in Permit
@@ -33,13 +35,14 @@ type Manager struct {
 	names   map[string]bool // schedulerName of the profiles
 	machine *gang.Machine
 	pods    map[types.UID]*v1.Pod // the members, as they were seen last
+	dryRuns map[string]*dryRun    // by key of the gang, the last one
 	timer   *time.Timer           // fires at wakeAt; nil: never
 	wakeAt  time.Time
 }
 
 // NewManager returns a Manager that has seen no gang.
 func NewManager() *Manager {
-	return &Manager{names: map[string]bool{}, machine: gang.NewMachine(), pods: map[types.UID]*v1.Pod{}, sizes: newSizes()}
+	return &Manager{names: map[string]bool{}, machine: gang.NewMachine(), pods: map[types.UID]*v1.Pod{}, sizes: newSizes(), dryRuns: map[string]*dryRun{}}
 }
 
 // Happened feeds an event to the machine and does what it says.

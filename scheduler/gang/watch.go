@@ -25,7 +25,8 @@ func (b *Manager) join(ctx context.Context, h fwk.Handle, d *nodeindex.Cluster) 
 	}
 	log := klog.FromContext(ctx)
 	b.state = d
-	d.Keeps, d.Answered, d.Waiting.Ticket = b.keeps, b.answered, b.ticketOf
+	d.Keeps, d.Answered, d.Waiting.Ticket, d.Clear = b.keeps, b.answered, b.ticketOf, b.clear
+	b.client = h.ClientSet()
 	b.conditions = newConditions(ctx, b, h)
 	b.wake = func(pods []*v1.Pod) {
 		byName := make(map[string]*v1.Pod, len(pods))

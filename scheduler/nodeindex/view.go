@@ -180,6 +180,9 @@ func (w *View) occupy(at *node, n *state.Ledger, info fwk.NodeInfo) {
 		}
 	}
 	for _, r := range n.Holds {
+		if !r.Doubt {
+			w.Leave(&at.Node, r.Pod.UID) // a pod on its way back, whose place is held again: it is counted once
+		}
 		switch {
 		case n.Ledger == nil:
 			w.Assume(&at.Node, r.Pod.UID, &snapshot.Occupant{Pod: r.Pod, Hold: true, Placement: cluster.Placement{Node: at.Index, Request: r.Request, Devices: r.At}})

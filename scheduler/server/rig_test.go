@@ -43,6 +43,7 @@ type cluster struct {
 	feeds   map[string][]*feed
 	evicted []string
 	slow    time.Duration                               // the most that a request, an answer or an event takes
+	rejects func(pod string) error                      // what an admission policy says of a binding
 	fails   func(verb string) (err error, arrives bool) // of a request: what is answered, and whether it is done
 }
 
@@ -50,7 +51,7 @@ func newCluster(t *testing.T, seed uint64) *cluster {
 	return &cluster{
 		t: t, chance: rand.New(rand.NewPCG(seed, 1)), slow: 30 * time.Millisecond,
 		objects: map[string]map[string]runtime.Object{"pods": {}, "nodes": {}, "poddisruptionbudgets": {}}, feeds: map[string][]*feed{}, log: map[string][]watch.Event{},
-		fails: reliable,
+		fails: reliable, rejects: func(string) error { return nil },
 	}
 }
 
@@ -223,7 +224,10 @@ func (c *cluster) bind(b *v1.Binding) error {
 		}
 		err = nil
 		p.Spec.NodeName = b.Target.Name
-		p.Annotations = maps.Clone(b.Annotations)
+		if p.Annotations = maps.Clone(p.Annotations); p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		maps.Copy(p.Annotations, b.Annotations)
 		p.Status.Conditions = append(slices.DeleteFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled }),
 			v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 		return p
@@ -364,7 +368,16 @@ func (s *slowPods) request(verb string, do func() error) error {
 	return cmp.Or(lost, err)
 }
 
-func (s *slowPods) Bind(_ context.Context, b *v1.Binding, _ metav1.CreateOptions) error {
+func (s *slowPods) Bind(_ context.Context, b *v1.Binding, o metav1.CreateOptions) error {
+	s.c.mu.Lock()
+	says := s.c.rejects(b.Name)
+	s.c.mu.Unlock()
+	switch {
+	case says != nil:
+		return s.request("reject", func() error { return says })
+	case len(o.DryRun) > 0:
+		return s.request("try", func() error { return nil })
+	}
 	return s.request("bind", func() error { return s.c.bind(b) })
 }
 

@@ -1,9 +1,11 @@
 package state
 
 import (
+	"context"
 	"maps"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/scheduler/queue"
@@ -42,6 +44,9 @@ type State struct {
 	// nothing; Answered is told first, and returns the name of its gang then.
 	Keeps    func(types.UID) bool
 	Answered func(uid types.UID, refused bool) (gang string)
+	// Clear returns why the binding of a pod must not be written, where the API server
+	// would reject one of its gang.
+	Clear func(context.Context, *v1.Pod) error
 }
 
 // NewState returns the State of an empty cluster.
@@ -50,6 +55,7 @@ func NewState() *State {
 		Nodes: map[string]*Ledger{}, Assumed: map[types.UID]*allocation{}, Doubtful: map[types.UID][]*allocation{}, Holds: map[types.UID]*Hold{},
 		stale: map[string]bool{}, RetryAll: map[types.UID]bool{}, SharesToo: map[types.UID]bool{}, Waiting: queue.NewLines(), Gate: newGate(), Waits: queue.NewWaits(),
 		binding: map[types.UID]*Hold{}, arrived: map[types.UID]bool{}, Keeps: func(types.UID) bool { return false }, Answered: func(types.UID, bool) string { return "" },
+		Clear: func(context.Context, *v1.Pod) error { return nil },
 	}
 }
 
