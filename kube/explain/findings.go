@@ -71,8 +71,12 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	verdict := c.Judge(s.Pod)
 	out := &Findings{
-		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes), Reliefs: c.groupReliefs(s.Pod, s.Pods),
+		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes),
 	}
+	if s.held() {
+		return out, nil // nothing of a node is what it waits for
+	}
+	out.Reliefs = c.groupReliefs(s.Pod, s.Pods)
 	if b := verdict.Binding(); b != nil && !verdict.ForGPUs() {
 		return out, nil // who holds GPUs, and until when, is not what it waits for
 	}
@@ -84,6 +88,9 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	out.Stops = s.stops(out.Holders)
 	return out, nil
 }
+
+// held reports whether the pod is kept from every node by a claim or a scheduling gate.
+func (s *Situation) held() bool { return len(s.BadClaims) > 0 || len(s.Pod.Spec.SchedulingGates) > 0 }
 
 // stops checks, for idle owners among holders, whether the pod fits without them.
 func (s *Situation) stops(holders []Held) []Stop {

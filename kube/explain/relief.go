@@ -38,6 +38,9 @@ func (t *Cluster) Reliefs(pod *v1.Pod) []reasons.Relief {
 // judged in full, on every check, on the cluster as it is; what does not help is left
 // out.
 func (t *Cluster) Helps(pod *v1.Pod) []Help {
+	if _, fits := t.Fits(pod); fits {
+		return nil // it waits for something that no change of these removes
+	}
 	changes := t.changes(pod)
 	var out []Help
 	if h, ok := t.fewer(pod); ok {
@@ -201,6 +204,9 @@ func (t *Cluster) less(pod *v1.Pod, name v1.ResourceName, what string) []change 
 	each := most / int64(max(1, len(pod.Spec.Containers)))
 	q := *resource.NewQuantity(each, resource.BinarySI)
 	if name == v1.ResourceCPU {
+		if each >= 1000 {
+			each = each / 1000 * 1000
+		}
 		q = *resource.NewMilliQuantity(each, resource.DecimalSI)
 	} else if each >= 1<<30 {
 		q = *resource.NewQuantity(each>>30<<30, resource.BinarySI)

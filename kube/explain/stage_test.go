@@ -106,3 +106,24 @@ func TestAHelpOfAGangHelpsAllOfIt(t *testing.T) {
 		t.Errorf("helps for one pod alone are %v, want three instead of four", alone)
 	}
 }
+
+// TestNoHelpWhereThePodFits: a pod that every check of a node lets in waits for something
+// else, which asking for less does not change.
+func TestNoHelpWhereThePodFits(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		pod  *v1.Pod
+	}{
+		{"for a claim that is missing", refused([]any{api.ResourceGPU, 2}, claiming("data"))},
+		{"for whatever it is", refused([]any{api.ResourceGPU, 2})},
+		{"and would not, with a claim that is missing", refused([]any{api.ResourceGPU, 6}, claiming("data"))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := explain.Situation{Pod: tt.pod, Nodes: []*v1.Node{big("a-1")}, Pods: []*v1.Pod{tt.pod}, BadClaims: explain.BadClaims(tt.pod, nil, nil)}
+			f, err := explain.Find(&s, kubetest.Started)
+			if err != nil || len(f.Reliefs) != 0 || len(f.Stops) != 0 {
+				t.Errorf("helps %v, stops %v, error %v; want none", f.Reliefs, f.Stops, err)
+			}
+		})
+	}
+}
