@@ -241,7 +241,7 @@ func (p *process) retire(ctx context.Context, over <-chan struct{}) {
 	p.lock.free.Store(answered)
 	p.release()
 	<-over
-	klog.InfoS("Stopped", "leaseFreedMilli", answered)
+	klog.InfoS("Stopped", "leaseGivenBack", answered)
 }
 
 // drain ends the writes of this process, and says whether all were answered.
