@@ -45,6 +45,8 @@ func (p dryPods) Bind(ctx context.Context, b *v1.Binding, o metav1.CreateOptions
 	case p.h.dry == nil:
 		return nil
 	}
+	p.h.dryMu.Lock()
+	defer p.h.dryMu.Unlock()
 	return p.h.dry(b)
 }
 

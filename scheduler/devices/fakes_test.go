@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -125,6 +126,7 @@ type handle struct {
 	fwk.Handle
 	client    kubernetes.Interface
 	dry       func(*v1.Binding) error // the API server's answer to a binding without effect; nil accepts all
+	dryMu     sync.Mutex              // guards what dry uses: several are asked at once
 	nodes     []*info
 	handler   handlers
 	byName    map[string]*info // nodes by name, where there are many
