@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/retry"
 )
 
 const planeDir = workDir + "/plane"
@@ -152,8 +153,16 @@ func (p *plane) certificate(t *testing.T, signer string, usage certificatesv1.Ke
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: v1.ConditionTrue, Reason: "Test", LastUpdateTime: metav1.Now()}}
-	if _, err := requests.UpdateApproval(t.Context(), r.Name, r, metav1.UpdateOptions{}); err != nil {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the control plane's approver may have changed it
+		r, err := requests.Get(t.Context(), r.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: v1.ConditionTrue, Reason: "Test", LastUpdateTime: metav1.Now()}}
+		_, err = requests.UpdateApproval(t.Context(), r.Name, r, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, patience, "the certificate is signed", func() error {
