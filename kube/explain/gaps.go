@@ -364,13 +364,7 @@ func (t *Cluster) hints(v *reasons.Verdict, a *ask) {
 	case reasons.CheckAffinity:
 		v.Offers = valuesOfTerms(t.offering(a), requiredTerms(a.pod))
 	case reasons.CheckOffered:
-		have := map[string]bool{}
-		for _, n := range t.all {
-			for _, name := range gpuResources(n) {
-				have[name] = true
-			}
-		}
-		v.Offers = slices.Sorted(maps.Keys(have))
+		v.Offers = t.resources()
 		v.Near = nearestName(g.Subject, v.Offers)
 	}
 }

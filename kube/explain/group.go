@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"berth.dev/berth/core/cluster"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/request"
@@ -42,10 +42,8 @@ func (t *Cluster) Group(pod *v1.Pod, pods []*v1.Pod) *reasons.Group {
 	if out.Waiting = len(waiting); out.Members > there { // those that are still to come ask for the same
 		out.Needed += int64(out.Members-there) * asks[0].Count
 	}
-	v := t.Judge(pod)
-	out.Total, out.Free = v.Total, 0
-	a := t.askOf(pod)
-	a.node = cluster.Request{}
+	out.Total = t.Judge(pod).Total
+	a := &ask{pod: pod, required: nodeaffinity.GetRequiredNodeAffinity(pod)}
 	for _, n := range t.nodes {
 		if i, ok := t.snapshot.Find(n.Name); ok && len(unselected(a, n)) == 0 && tolerates(pod, n) == nil {
 			out.Free += int64(t.snapshot.Node(i).Idle)

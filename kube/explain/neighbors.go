@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,6 +40,7 @@ type domains struct {
 type spread struct {
 	v1.TopologySpreadConstraint
 	counts map[string]int32
+	least  int32 // of counts; 0 where there are fewer domains than there must be
 	self   int32
 }
 
@@ -170,21 +172,18 @@ func (t *Cluster) spreadOf(pod *v1.Pod, c v1.TopologySpreadConstraint) spread {
 			}
 		}
 	}
+	if c.MinDomains == nil || int32(len(out.counts)) >= *c.MinDomains {
+		out.least = fewest(out.counts)
+	}
 	return out
 }
 
-// least is the fewest pods of any domain.
-func (s *spread) least() int32 {
-	if s.MinDomains != nil && int32(len(s.counts)) < *s.MinDomains {
+// fewest is the smallest count of any domain, 0 without one.
+func fewest(counts map[string]int32) int32 {
+	if len(counts) == 0 {
 		return 0
 	}
-	least, first := int32(0), true
-	for _, n := range s.counts {
-		if first || n < least {
-			least, first = n, false
-		}
-	}
-	return least
+	return slices.Min(slices.Collect(maps.Values(counts)))
 }
 
 // gaps are what other pods keep from n.
@@ -210,13 +209,12 @@ func (b *neighbors) gaps(n *v1.Node) []reasons.Gap {
 	for i := range b.spread {
 		s := &b.spread[i]
 		value, ok := n.Labels[s.TopologyKey]
-		least := s.least()
 		text := fmt.Sprintf("%s, maxSkew %d", s.TopologyKey, s.MaxSkew)
 		if !ok {
 			out = append(out, reasons.Gap{Check: reasons.CheckSpread, Remedy: reasons.Never, Subject: text, Has: "no label " + s.TopologyKey, Do: "label the node, or change topologySpreadConstraints"})
-		} else if has := s.counts[value]; has+s.self-least > s.MaxSkew {
+		} else if has := s.counts[value]; has+s.self-s.least > s.MaxSkew {
 			out = append(out, reasons.Gap{
-				Check: reasons.CheckSpread, Subject: text, Has: fmt.Sprintf("%d such pods in %s=%s, and another domain has %d", has, s.TopologyKey, value, least),
+				Check: reasons.CheckSpread, Subject: text, Has: fmt.Sprintf("%d such pods in %s=%s, and another domain has %d", has, s.TopologyKey, value, s.least),
 				Do: "use whenUnsatisfiable: ScheduleAnyway, or a larger maxSkew",
 			})
 		}
