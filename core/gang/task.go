@@ -129,12 +129,12 @@ func (e Filtered) happen(s *step) {
 	switch early := g.planned(e.UID) && !g.plan.passed; {
 	case early:
 		node := g.plan.nodes[e.UID]
-		s.giveUp(g, fmt.Sprintf("gang %s is planned anew: pod %s may not be on node %s", g.spec.Name, m.pod.Name, node))
+		s.giveUp(g, fmt.Sprintf("gang %s is planned again: pod %s may not be on node %s", g.spec.Name, m.pod.Name, node))
 		s.without(g, m, node)
 	case m.stage == kept && g.count[bound] == 0:
 		s.loseAll(g, m)
 		s.turn(g)
-		s.out.Answer = Answer{Whole: true, Reason: fmt.Sprintf("gang %s is planned anew: the place of this pod is gone", g.spec.Name)}
+		s.out.Answer = Answer{Whole: true, Reason: fmt.Sprintf("gang %s is planned again: the place of this pod is gone", g.spec.Name)}
 	case m.stage == kept:
 		node := m.place.node
 		s.lose(g, m)
@@ -161,7 +161,7 @@ func (s *step) without(g *state, m *member, node string) {
 		s.again(g, pause(g.rounds-learnAtOnce))
 	}
 	s.turn(g)
-	s.out.Answer = Answer{Whole: true, Reason: fmt.Sprintf("gang %s is planned anew without node %s for this pod", g.spec.Name, node)}
+	s.out.Answer = Answer{Whole: true, Reason: fmt.Sprintf("gang %s is planned again without node %s for this pod", g.spec.Name, node)}
 }
 
 func (e Preempting) happen(s *step) {

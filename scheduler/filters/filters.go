@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/nodeindex"
 )
 
@@ -184,7 +185,7 @@ func (t *Filters) addOthers() {
 	d.Mu.Unlock()
 	for _, at := range t.pl.W.Nodes {
 		for _, info := range t.pl.P.Handle.NominatedPodsForNode(at.Object.Name) {
-			if pod := info.GetPod(); !own[pod.UID] && !done[pod.UID] && priority(pod) >= priority(t.pods[0]) {
+			if pod := info.GetPod(); !own[pod.UID] && !done[pod.UID] && request.Priority(pod) >= request.Priority(t.pods[0]) {
 				holds = append(holds, placedPod{info, at.Object.Name})
 			}
 		}
@@ -193,13 +194,6 @@ func (t *Filters) addOthers() {
 		t.enter(s)
 	}
 	t.others = len(t.placed)
-}
-
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 // Barred returns the first pod that a plugin refuses whatever node it would go to, and

@@ -33,13 +33,7 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNa
 		return fwk.AsStatus(err)
 	}
 	client := p.Handle.ClientSet().CoreV1().Pods(pod.Namespace)
-	err := client.Bind(ctx, &v1.Binding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Annotations: map[string]string{api.AnnotationDevices: c.Annotation},
-		},
-		Target: v1.ObjectReference{Kind: "Node", Name: nodeName},
-	}, metav1.CreateOptions{})
+	err := client.Bind(ctx, state.Binding(pod, nodeName, c), metav1.CreateOptions{})
 	if err == nil {
 		p.Cluster.Settled(pod.UID)
 		p.warn(ctx, pod, c.Warning)

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/api"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/scheduler/state"
 )
@@ -74,7 +73,7 @@ func (b *Manager) clear(ctx context.Context, pod *v1.Pod) error {
 	list := b.distinct(sent)
 	b.mu.Unlock()
 	if first {
-		b.ask(ctx, spec.Name, list, d)
+		b.ask(ctx, list, d)
 	}
 	select {
 	case <-d.done:
@@ -88,8 +87,8 @@ func (b *Manager) clear(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// trial is a pod and the node that it is to be bound to.
-type trial struct {
+// rehearsal is a pod and the node that it is to be bound to.
+type rehearsal struct {
 	pod  *v1.Pod
 	node string
 }
@@ -97,8 +96,8 @@ type trial struct {
 // distinct picks one of the members that are alike: those of one controller whose
 // labels differ in their number only. Pods without a controller are all distinct. b.mu
 // must be held.
-func (b *Manager) distinct(sent []gang.Sent) []trial {
-	seen, out := map[string]bool{}, []trial(nil)
+func (b *Manager) distinct(sent []gang.Sent) []rehearsal {
+	seen, out := map[string]bool{}, []rehearsal(nil)
 	for _, s := range sent {
 		pod := b.pods[types.UID(s.UID)]
 		if pod == nil || len(out) == mostDryRuns {
@@ -110,7 +109,7 @@ func (b *Manager) distinct(sent []gang.Sent) []trial {
 		}
 		if !seen[key] {
 			seen[key] = true
-			out = append(out, trial{pod, s.Node})
+			out = append(out, rehearsal{pod, s.Node})
 		}
 	}
 	return out
@@ -128,7 +127,7 @@ func alike(owner types.UID, pod *v1.Pod) string {
 }
 
 // ask has the API server judge bindings, and ends d.
-func (b *Manager) ask(ctx context.Context, name string, list []trial, d *dryRun) {
+func (b *Manager) ask(ctx context.Context, list []rehearsal, d *dryRun) {
 	ctx, cancel := context.WithTimeout(ctx, dryRunTime)
 	defer cancel()
 	says := make([]error, len(list))
@@ -158,15 +157,12 @@ func (b *Manager) ask(ctx context.Context, name string, list []trial, d *dryRun)
 }
 
 // try has the API server judge one binding, as it is to be written.
-func (b *Manager) try(ctx context.Context, t trial) error {
-	binding := &v1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.pod.Namespace, Name: t.pod.Name, UID: t.pod.UID},
-		Target:     v1.ObjectReference{Kind: "Node", Name: t.node},
+func (b *Manager) try(ctx context.Context, t rehearsal) error {
+	c := b.state.Chosen(t.pod.UID)
+	if c != nil && c.Node != t.node {
+		c = nil
 	}
-	if c := b.state.Chosen(t.pod.UID); c != nil && c.Node == t.node {
-		binding.Annotations = map[string]string{api.AnnotationDevices: c.Annotation}
-	}
-	return b.client.CoreV1().Pods(t.pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return b.client.CoreV1().Pods(t.pod.Namespace).Bind(ctx, state.Binding(t.pod, t.node, c), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
 // rejects reports whether an answer is that the binding will be rejected. A pod that
