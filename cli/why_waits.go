@@ -35,7 +35,7 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situatio
 		r.starts(found.Start, now)
 	}
 	r.judged(found)
-	r.Obstacles, r.Overtaken = found.Rejections, found.Overtaken
+	r.Obstacles, r.Overtaken = found.Rejections, found.Overtaken.String()
 	for _, h := range found.Holders {
 		o := h.Oldest.Owner
 		row := whyHolder{
@@ -58,7 +58,9 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situatio
 		r.Helps = append(r.Helps, fmt.Sprintf("stop %s, idle for %s (`%s notebook stop %s -n %s`): it then fits on %s",
 			stop.Owner, idleFor(stop.Idle), e.o.Name, stop.Owner.Name, stop.Owner.Namespace, stop.Node))
 	}
-	r.Helps = append(r.Helps, found.Blocked...)
+	for _, b := range found.Blocked {
+		r.Helps = append(r.Helps, b.String())
+	}
 	return nil
 }
 

@@ -263,8 +263,8 @@ func (p *pass) room(ctx context.Context) (rules.Room, string) {
 	if err := p.client.List(ctx, &quotas, client.InNamespace(p.nb.Namespace)); err != nil {
 		return rules.RoomNo, "quotas cannot be read: " + err.Error()
 	}
-	if ok, why := explain.QuotaRoom(quotas.Items, p.made.pod, p.pod); !ok {
-		return rules.RoomNo, why
+	if short := explain.QuotaRoom(quotas.Items, p.made.pod, p.pod); short != nil {
+		return rules.RoomNo, short.String()
 	}
 	if len(explain.AmountsOf(p.made.pod)) == 0 {
 		return rules.RoomYes, ""
@@ -273,11 +273,11 @@ func (p *pass) room(ctx context.Context) (rules.Room, string) {
 	if err != nil {
 		return rules.RoomNo, "the cluster cannot be read: " + err.Error()
 	}
-	ok, why, err := explain.Room(nodes, pods, p.made.pod, p.pod.UID)
-	if ok || err != nil {
+	short, err := explain.Room(nodes, pods, p.made.pod, p.pod.UID)
+	if short == nil || err != nil {
 		return rules.RoomYes, ""
 	}
-	return rules.RoomNo, why
+	return rules.RoomNo, short.String()
 }
 
 // remark returns the warnings about images, before their pull is awaited.

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,10 +12,10 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
-// BlockingBudgets names the disruption budgets that keep pods of lower priority on nodes that
-// pod could use from being evicted for it now, each in a sentence, in the order of
-// budgets. Who is to be evicted in the end is the scheduler's to say.
-func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionBudget) []string {
+// BlockingBudgets finds the disruption budgets that keep pods of lower priority on nodes that
+// pod could use from being evicted for it now, in the order of budgets. Which pods are evicted
+// in the end is the scheduler's decision.
+func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionBudget) []reasons.Blocked {
 	var lower []*v1.Pod // that hold GPUs on nodes which would do
 	a := t.askOf(pod)
 	for _, n := range t.nodes {
@@ -33,9 +32,9 @@ func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionB
 		if len(lower) == 0 {
 			return nil
 		}
-		return []string{fmt.Sprintf("its preemptionPolicy is Never, so pods of lower priority (%d) that hold GPUs keep them; use a PriorityClass that preempts", len(lower))}
+		return []reasons.Blocked{{Pods: len(lower)}}
 	}
-	var out []string
+	var out []reasons.Blocked
 	for i := range budgets {
 		b := &budgets[i]
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
@@ -44,7 +43,7 @@ func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionB
 		}
 		kept := slices.DeleteFunc(slices.Clone(lower), func(p *v1.Pod) bool { return p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) })
 		if len(kept) > 0 {
-			out = append(out, fmt.Sprintf("disruption budget %s/%s allows no disruption now, and so keeps pods of lower priority (%d) from being preempted", b.Namespace, b.Name, len(kept)))
+			out = append(out, reasons.Blocked{Budget: b.Namespace + "/" + b.Name, Pods: len(kept)})
 		}
 	}
 	return out

@@ -35,11 +35,11 @@ type Findings struct {
 	Start      *reasons.Estimate   // when it is likely to start; nil for a pod that requests no GPU
 	Verdict    *reasons.Verdict    // of all nodes
 	Rejections []reasons.Rejection // node by node
-	Overtaken  string              // which smaller pods came later and started first; "" is none
+	Overtaken  reasons.Overtaken   // smaller pods that came later and started first
 	Holders    []Held              // who holds GPUs that it could use, the oldest first
 	Reliefs    []reasons.Relief    // changes of the pod
 	Stops      []Stop              // idle owners to stop, the longest idle first
-	Blocked    []string            // disruption budgets that prevent preemption, each as a sentence
+	Blocked    []reasons.Blocked   // what prevents preemption
 }
 
 // Stop is an idle owner whose stop would let a pod start.

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,14 +8,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/request"
 )
 
-// QuotaRoom says whether the quotas of a namespace would let a pod be made in the
-// place of another that they count now, and if not, which would not and why. It
-// looks at requests and limits. Quotas with a scope are left out, as they may not
-// be for either of the two.
-func QuotaRoom(quotas []v1.ResourceQuota, pod, instead *v1.Pod) (ok bool, why string) {
+// QuotaRoom returns the first quota of a namespace that would not let a pod be created in
+// the place of another that it counts now, and nil if all would. It looks at requests and
+// limits. Quotas with a scope are omitted, as they may not be for either of the two.
+func QuotaRoom(quotas []v1.ResourceQuota, pod, instead *v1.Pod) *reasons.QuotaShortage {
 	want, had := charged(pod), charged(instead)
 	for i := range quotas {
 		q := &quotas[i]
@@ -33,11 +32,11 @@ func QuotaRoom(quotas []v1.ResourceQuota, pod, instead *v1.Pod) (ok bool, why st
 			more.Sub(had[name])
 			sum := used.DeepCopy()
 			if sum.Add(more); more.Sign() > 0 && sum.Cmp(hard) > 0 {
-				return false, fmt.Sprintf("quota %s allows %s of %s, %s are used, and it would take %s more", q.Name, &hard, name, &used, &more)
+				return &reasons.QuotaShortage{Quota: q.Name, Resource: name, Hard: hard.String(), Used: used.String(), More: more.String()}
 			}
 		}
 	}
-	return true, ""
+	return nil
 }
 
 // InertQuotaLines names the lines of a quota that the API server accepts and never

@@ -1,11 +1,9 @@
 package explain
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,18 +22,17 @@ import (
 // roomClass is the class of the one request that Room asks about.
 const roomClass = 1
 
-// Room says whether a pod would find a place now if the pod with UID without were
-// gone, and if not, why, in a few words that are equal for equal counts. It looks
-// at CPU, memory, GPUs, node selector, affinity to nodes and taints; not at
-// volumes, other pods' wishes or who else waits. So yes is no promise, and no is
-// sure as far as these go.
+// Room returns what a pod would lack now if the pod with UID without were gone, and nil if
+// it would fit on a node. It looks at CPU, memory, GPUs, node selector, affinity to nodes
+// and taints; not at volumes, affinity to pods, or other pods that wait. So nil is no
+// promise, and a shortage is certain as far as these go.
 //
-// An error is of objects that cannot be counted; nothing is said then.
-func Room(nodes []*v1.Node, pods []*v1.Pod, pod *v1.Pod, without types.UID) (ok bool, why string, err error) {
+// An error is about objects that cannot be counted.
+func Room(nodes []*v1.Node, pods []*v1.Pod, pod *v1.Pod, without types.UID) (*reasons.Shortage, error) {
 	rest := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return p.UID == without })
 	read, err := snapshot.Read(nodes, rest)
 	if err != nil {
-		return false, "", err
+		return nil, err
 	}
 	s := read.Snapshot
 	byName := make(map[string]*v1.Node, len(nodes))
@@ -53,17 +50,20 @@ func Room(nodes []*v1.Node, pods []*v1.Pod, pod *v1.Pod, without types.UID) (ok 
 		}
 	}
 	s.SetClass(roomClass, verdicts)
-	counts := map[string]int{}
+	counts := map[reasons.Check]int{}
 	for i := range s.Len() {
 		r := request.Demand(pod, sharingOf(byName[s.Node(i).Name]))
 		r.Class = roomClass
 		reason := placement.Fit(s, i, &r)
 		if reason == placement.Fits {
-			return true, "", nil
+			return nil, nil
 		}
-		counts[roomWords(reason)]++
+		counts[roomCheck(reason)]++
 	}
-	return false, noRoom(pod, counts, len(read.Closed)), nil
+	if n := len(read.Closed); n > 0 {
+		counts[reasons.CheckClosed] = n
+	}
+	return &reasons.Shortage{Wanted: AmountsOf(pod), Nodes: counts}, nil
 }
 
 // sharingOf is how a node divides its GPUs; one that publishes nothing is read
@@ -78,37 +78,19 @@ func sharingOf(n *v1.Node) gpu.Sharing {
 	return gpu.Sharing{}
 }
 
-func roomWords(r placement.Reason) string {
+// roomCheck is the check by which placement turned a node away.
+func roomCheck(r placement.Reason) reasons.Check {
 	switch r { //nolint:exhaustive // the rest is about GPUs
 	case placement.Excluded:
-		return "not for it"
+		return reasons.CheckSelector
 	case placement.NotEnoughCPU:
-		return "too little CPU"
+		return reasons.CheckCPU
 	case placement.NotEnoughMemory:
-		return "too little memory"
+		return reasons.CheckMemory
 	case placement.TooManyPods:
-		return "too many pods"
+		return reasons.CheckPods
 	}
-	return "too few GPUs free"
-}
-
-func noRoom(pod *v1.Pod, counts map[string]int, closed int) string {
-	if closed > 0 {
-		counts["closed"] = closed
-	}
-	parts := make([]string, 0, len(counts))
-	for words, n := range counts {
-		parts = append(parts, fmt.Sprint(n, " ", words))
-	}
-	slices.Sort(parts)
-	want := "what it asks for"
-	if list := AmountsOf(pod); len(list) > 0 {
-		want = reasons.Amounts(list)
-	}
-	if len(parts) == 0 {
-		return "there is no node"
-	}
-	return fmt.Sprintf("no node has %s for it (nodes: %s)", want, strings.Join(parts, ", "))
+	return reasons.CheckGPUs
 }
 
 // AmountsOf is what a pod asks for of GPUs, by resource.

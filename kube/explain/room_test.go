@@ -51,9 +51,13 @@ func TestRoom(t *testing.T) {
 		{"nor one with too little CPU", []*v1.Node{node("n1")}, nil, hungry, "no node has 1 nvidia.com/gpu for it (nodes: 1 too little CPU)"},
 		{"without nodes there is none", nil, nil, two, "there is no node"},
 	} {
-		ok, why, err := explain.Room(test.nodes, test.pods, test.pod, "mine")
-		if err != nil || why != test.why || ok != (test.why == "") {
-			t.Errorf("%s: Room gives %v, %q, %v; want %q", test.name, ok, why, err, test.why)
+		short, err := explain.Room(test.nodes, test.pods, test.pod, "mine")
+		why := ""
+		if short != nil {
+			why = short.String()
+		}
+		if err != nil || why != test.why {
+			t.Errorf("%s: Room returns %q, %v; want %q", test.name, why, err, test.why)
 		}
 	}
 }
@@ -75,9 +79,12 @@ func TestQuotaRoom(t *testing.T) {
 		{"one more is too much", quota, 2, 1, "quota q allows 2 of requests.nvidia.com/gpu, 2 are used, and it would take 1 more"},
 		{"a quota with a scope is left out", scoped, 2, 1, ""},
 	} {
-		ok, why := explain.QuotaRoom([]v1.ResourceQuota{test.quota}, wanting("p", test.now, ""), wanting("p", test.was, "n1"))
-		if why != test.why || ok != (why == "") {
-			t.Errorf("%s: QuotaRoom gives %v, %q; want %q", test.name, ok, why, test.why)
+		why := ""
+		if short := explain.QuotaRoom([]v1.ResourceQuota{test.quota}, wanting("p", test.now, ""), wanting("p", test.was, "n1")); short != nil {
+			why = short.String()
+		}
+		if why != test.why {
+			t.Errorf("%s: QuotaRoom returns %q, want %q", test.name, why, test.why)
 		}
 	}
 }

@@ -168,8 +168,8 @@ func quota(f *Facts) (finding.Status, string, string) {
 		_, message := facts.Explain(f.Refusal)
 		return finding.Fail, message, "`berth gpus` shows who holds what"
 	}
-	if ok, why := explain.QuotaRoom(f.Quotas, f.Pod, &v1.Pod{}); !ok {
-		return finding.Fail, why, "stop what uses it (`berth gpus`), ask for less, or ask for a larger quota"
+	if short := explain.QuotaRoom(f.Quotas, f.Pod, &v1.Pod{}); short != nil {
+		return finding.Fail, short.String(), "stop what uses it (`berth gpus`), ask for less, or ask for a larger quota"
 	}
 	if len(f.Quotas) == 0 {
 		return finding.OK, "none in " + f.Space, ""
