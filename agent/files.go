@@ -14,7 +14,7 @@ import (
 
 // CheckFiles reads what flags name, before anything is begun, and says what is wrong
 // with it: with file, line and field where it is a file's content. It is for what is
-// read at the start alone, or what nobody but the caller can mend: the file of fake
+// read at the start alone, or what only the caller can fix: the file of fake
 // GPUs, the kubeconfig, and the values of flags and environment that stand for fields
 // of the configuration file.
 //

@@ -53,7 +53,7 @@ func (a *agent) serveMetrics(g *group, source allocation.PodSource) {
 	})
 }
 
-// notServed tells whoever looks after the node that there are no metrics.
+// notServed reports to the node's administrator that there are no metrics.
 func (a *agent) notServed(err error) {
 	a.nodeEvent("Warning", "MetricsNotServed", err.Error()+"; retrying. Devices are still allocated")
 }

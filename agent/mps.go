@@ -46,7 +46,7 @@ func (a *agent) runMPS(g *group) {
 }
 
 // setMPS says what the daemon is to serve now. It is called whenever that may have
-// changed, by whoever changed it.
+// changed, no matter by which process.
 func (a *agent) setMPS() {
 	if a.mps == nil {
 		return

@@ -71,7 +71,7 @@ type latest[T any] chan T
 
 func newLatest[T any]() latest[T] { return make(latest[T], 1) }
 
-// put replaces what nobody has taken yet. Only one goroutine may call it.
+// put replaces what was not taken yet. Only one goroutine may call it.
 func (c latest[T]) put(v T) {
 	select {
 	case <-c:

@@ -41,7 +41,7 @@ func (a *agent) inUse(ctx context.Context) (map[string][]string, error) {
 			out[uuid] = append(out[uuid], name)
 		}
 	}
-	// In this order: a pod that starts meanwhile is found by one or the other.
+	// In this order: a pod that starts in between is found by one or the other.
 	pending, err := a.node.Pending(ctx)
 	for uuid, pods := range pending {
 		for _, p := range pods {

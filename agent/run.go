@@ -95,7 +95,7 @@ func (a *agent) start(g *group) error {
 		}
 		g.last(a.node.Close)
 		a.mps = a.newMPS()
-		if !refused { // else all begins anew before anything is offered
+		if !refused { // else all begins again before anything is offered
 			offered = a.node
 		}
 	}
@@ -172,13 +172,13 @@ func (a *agent) podEvent(pod *v1.Pod, kind, reason, message string) {
 	}
 }
 
-// logNodeEvent is nodeEvent for what nobody else logs.
+// logNodeEvent is nodeEvent for what is not logged elsewhere.
 func (a *agent) logNodeEvent(kind, reason, message string) {
 	a.o.Log.Warn("node", "reason", reason, "message", message)
 	a.nodeEvent(kind, reason, message)
 }
 
-// nodeEvent tells whoever looks after the node something.
+// nodeEvent writes an event for the node's administrator.
 func (a *agent) nodeEvent(kind, reason, message string) {
 	if a.cluster != nil && !a.o.Observe {
 		a.cluster.nodeEvent(kind, reason, message)

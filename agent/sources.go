@@ -40,7 +40,7 @@ func (a *agent) pods(g *group) (allocation.PodSource, error) {
 }
 
 // kubeletClient speaks to the kubelet of this machine. Its certificate is one that
-// it has signed itself, so it is believed on loopback alone, where nobody else can
+// it has signed itself, so it is believed on loopback alone, where no other machine can
 // have the port of a running kubelet.
 func kubeletClient(address string) (*http.Client, error) {
 	u, err := url.Parse(address)

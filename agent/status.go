@@ -7,7 +7,7 @@ import (
 	"berth.dev/berth/agent/nvml"
 )
 
-// Status is what the reconciler knows at one moment. It is a value: nobody changes it.
+// Status is what the reconciler knows at one moment. It is a value and never changes.
 type Status struct {
 	Snapshot nvml.Snapshot // the last one that has GPUs, or none yet
 	Unread   string        // why the driver cannot be read now; "" is that it can

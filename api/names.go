@@ -121,7 +121,7 @@ const (
 	LabelNotebookVolume = "berth.dev/notebook"
 
 	// AnnotationNotebookRetry, on the StatefulSet of a Notebook whose pod a quota
-	// refused, is when Berth last had it tried anew (RFC 3339).
+	// refused, is when Berth last had it retried (RFC 3339).
 	AnnotationNotebookRetry = "berth.dev/notebook-retry"
 
 	// LabelManagedBy, on a CustomResourceDefinition, says with the value "berth"

@@ -21,7 +21,7 @@ const (
 	AllocationKubelet = "kubelet"
 
 	// LabelAgent, on a Node, keeps the node agent's DaemonSet away with the value
-	// "false"; whoever looks after the node sets it.
+	// "false"; the node's administrator sets it.
 	LabelAgent = "berth.dev/agent"
 
 	// LabelFakeGPUs, on a Node, is "true" where the agent serves GPUs that do not
@@ -50,6 +50,6 @@ const (
 	// MetricsAudience are taken from it, which are of no use elsewhere.
 	MetricsTokenHeader = "Berth-Metrics-Token"
 
-	// MetricsAudience is whom a token in MetricsTokenHeader is for.
+	// MetricsAudience is the audience of a token in MetricsTokenHeader.
 	MetricsAudience = "berth-metrics"
 )

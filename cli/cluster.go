@@ -26,7 +26,7 @@ import (
 // dialPatience is how long a server may take to accept a connection.
 const dialPatience = 5 * time.Second
 
-// clusterFlags are the flags that say which cluster, as whom, and whose pods.
+// clusterFlags are the flags that say which cluster, as which user, and which pods.
 type clusterFlags struct {
 	kubeconfig    string
 	overrides     clientcmd.ConfigOverrides

@@ -11,7 +11,7 @@
 // reads the engine through kubelet.Runtime.
 //
 // Everything a pod does follows from API objects and the time: the plan of a
-// container is a pure function (Behave), logs are worked out when somebody reads
+// container is a pure function (Behave), logs are worked out when a client reads
 // them, and after a restart the state is read back from pod status. So nothing
 // but the API server has to be kept.
 package fleet

@@ -43,7 +43,7 @@ type Options struct {
 	// committed. Without it the nodes give nvidia.com/gpu-memory out themselves.
 	Commitments bool
 	// Host runs the processes that HostRules allow in place of containers. Nil is
-	// that every container is simulated. Whoever gives it closes it after Run.
+	// that every container is simulated. The caller closes it after Run.
 	Host      HostRunner
 	HostRules host.Rules
 	// Now is the clock; nil is time.Now. Timers always run on the real one.

@@ -26,7 +26,7 @@ func jupyterImage(image string) bool {
 	return strings.Contains(repository, "jupyter") || strings.Contains(tag, "jupyter") || strings.HasSuffix(repository, "-notebook")
 }
 
-// playJupyter makes a plan that of a Jupyter server in which nobody has run
+// playJupyter makes a plan that of a Jupyter server in which no user has run
 // anything: it holds its GPUs and does not use them.
 func playJupyter(plan *Plan) {
 	plan.Jupyter, plan.UtilizationRatio, plan.MemoryBytes = jupyterAuto, 0, 0

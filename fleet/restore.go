@@ -8,7 +8,7 @@ import (
 
 // restore reads back what a pod was doing from its status, after a restart of
 // the fleet. Runs keep the time at which they began, so a plan that ended while
-// nobody looked ends at its own time.
+// it was not running ends at its own time.
 func (p *pod) restore() {
 	s := &p.api.Status
 	if s.StartTime == nil && !terminal(s.Phase) {

@@ -34,7 +34,7 @@ func newTimers(now func() time.Time, fire func(task)) *timers {
 }
 
 // never is no time at all.
-var never time.Time //nolint:gochecknoglobals // the zero time; nobody sets it
+var never time.Time //nolint:gochecknoglobals // the zero time; never set
 
 // set moves a to at; never takes it off.
 func (t *timers) set(a *alarm, at time.Time) {

@@ -100,7 +100,7 @@ func (c *claim) run(ctx context.Context) {
 	c.fleet.tryAgain(&c.alarm, c.tries)
 }
 
-// wanted reads a claim anew that got no volume before, and reports whether it still
+// wanted reads a claim again that got no volume before, and reports whether it still
 // wants one.
 func (c *claim) wanted(ctx context.Context) bool {
 	if c.tries == 0 {

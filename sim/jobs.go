@@ -17,7 +17,7 @@ import (
 type Job struct {
 	Name     string        // its pods are Name-0, Name-1 and so on; unique
 	At       time.Duration // when they come, since the start
-	Run      time.Duration // how long each runs; 0 is for ever
+	Run      time.Duration // how long each runs; 0 is until the end
 	Spread   time.Duration // how much longer each of its pods runs than the one before
 	Pods     int
 	Least    int // how many must start together; 0 is that they are no gang

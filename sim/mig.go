@@ -54,7 +54,7 @@ const (
 // RunMIG offers MIG devices of one mix to 104 A100 GPUs, one request after the
 // other; each holds its device for a random time (exponential), such that load
 // times the cluster's compute slices are asked for at any moment. A request
-// that fits nowhere is dropped. recut says when GPUs may be cut anew: with
+// that fits nowhere is dropped. recut says when GPUs may be cut again: with
 // RecutNever, a third each are cut for small, middle and large profiles.
 //
 // Equal seeds give every policy the same requests and times.

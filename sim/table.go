@@ -21,7 +21,7 @@ type table struct {
 }
 
 // newTable reads the header. Each of required is one column, or several names
-// for it separated by "|". Columns may be in any order; those that nobody asks
+// for it separated by "|". Columns may be in any order; those that the caller does not ask
 // for are not read.
 func newTable(file string, in io.Reader, required ...string) (*table, error) {
 	t := &table{file: file, r: csv.NewReader(in), header: map[string]int{}}

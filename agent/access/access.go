@@ -29,7 +29,7 @@ const (
 // Options say who may read. Address is needed.
 type Options struct {
 	// Address is host:port, with Plain or Secured before it. Without one of them
-	// everyone may read on a loopback address, and whom the API server lets on others.
+	// everyone may read on a loopback address, and those whom the API server admits on others.
 	Address string
 	// WebConfig is a file in the format of Prometheus' exporter-toolkit. It goes before
 	// all else: it says whether there is TLS, and who may read.

@@ -62,7 +62,7 @@ type reviewer struct {
 	limit flowcontrol.RateLimiter
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]known // by the token and whom it is for
+	known map[[sha256.Size]byte]known // by the token and its audience
 	said  time.Time                   // that the API server does not answer
 }
 
@@ -73,7 +73,7 @@ func newReviewer(a kubernetes.Interface, log *slog.Logger, now func() time.Time)
 	}
 }
 
-// guard lets those through to next whom the API server lets get /metrics.
+// guard passes requests on to next if the API server lets their sender get /metrics.
 func (r *reviewer) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		token, audience := sent(req)
@@ -98,7 +98,7 @@ func (r *reviewer) guard(next http.Handler) http.Handler {
 	})
 }
 
-// sent is the token of a request, and whom it must be for; "" is the API server.
+// sent is the token of a request, and its required audience; "" is the API server.
 func sent(req *http.Request) (token, audience string) {
 	if token = req.Header.Get(api.MetricsTokenHeader); token != "" {
 		return token, api.MetricsAudience

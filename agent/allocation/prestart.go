@@ -60,7 +60,7 @@ func (n *Node) preStart(ctx context.Context, resource string, ids []string) erro
 	}
 	err = n.hold(q, driver)
 	// The pod that holds the device may have ended without the node knowing yet. Hold
-	// again even if this sweep released nothing: Run's may have, meanwhile.
+	// again even if this sweep released nothing: Run's may have since.
 	if notice.IsFor(err, notice.ReasonTaken) && n.sweep(ctx, true) == nil {
 		if err := n.readPods(ctx, q); err != nil { // without those that have ended
 			return err

@@ -85,7 +85,7 @@ func (n *Node) release(uid string) {
 }
 
 // removeSpec removes a CDI spec that is no longer in use. If it cannot, load does
-// when the agent starts again; no container can use it meanwhile, as its name was
+// when the agent starts again; no container can use it until then, as its name was
 // the pod's alone. n.mu is held.
 func (n *Node) removeSpec(nonce string) {
 	if err := n.specs.Remove(nonce); err != nil {

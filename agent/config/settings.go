@@ -12,9 +12,9 @@ import (
 
 // Settings is everything that a node agent is told: the configuration file of
 // NVIDIA's device plugin and GPU Feature Discovery, version v1, with defaults
-// filled in. It is a value: whoever changes one makes a copy with Clone.
+// filled in. It is a value: to change one, copy it with Clone.
 type Settings struct {
-	// Sharing is what is offered. Its MIGStrategy is "" where nobody sets it,
+	// Sharing is what is offered. Its MIGStrategy is "" where no source sets it,
 	// which means none.
 	gpu.Sharing
 
@@ -123,7 +123,7 @@ type Health struct {
 	Enable  health.Codes // DP_ENABLE_HEALTHCHECKS: those do, whatever Disable says
 }
 
-// DefaultSettings is what holds where nobody says anything.
+// DefaultSettings is what holds where no source says anything.
 func DefaultSettings() Settings {
 	s, _, err := ParseSettings("", nil)
 	if err != nil {

@@ -184,7 +184,7 @@ const mostDevices = 256
 
 // only shares a resource on some devices alone. NVIDIA's plugin shares all of
 // them whatever the file says. Here it holds where the shares have another name
-// than what stays whole, so that nobody who asks for a GPU gets a share.
+// than what stays whole, so no pod that asks for a GPU gets a share.
 func (p *parser) only(path, name string, devices []string) {
 	switch {
 	case devices == nil:

@@ -57,7 +57,7 @@ func lookAt(ctx context.Context, path string, gone func()) *foreign {
 }
 
 // answering returns a connection to the plugin at a socket, and nil if there is
-// no such file, nobody listens, or who listens is no device plugin.
+// no such file, no process listens, or the one that does is not a device plugin.
 func answering(ctx context.Context, path string) *grpc.ClientConn {
 	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSocket == 0 {
 		return nil

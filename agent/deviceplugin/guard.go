@@ -16,7 +16,7 @@ var errUnanswered = errors.New("the node did not answer in time")
 
 // guard runs one call of the node and makes an error of whatever goes wrong in
 // it: a panic, or no answer in the time allowed. The call goes on by itself
-// when nobody waits for it any longer.
+// when no caller waits for it.
 func (p *plugin) guard(ctx context.Context, what string, call func(context.Context) error) error {
 	limit := p.opts.times.allow
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errUnanswered)

@@ -12,7 +12,7 @@ import (
 const Dir = "/var/lib/kubelet/device-plugins"
 
 // Prefix begins the names of our sockets. NVIDIA's plugin removes the socket
-// of its own name when it starts and when it stops, whoever made it. With
+// of its own name when it starts and when it stops, no matter which process made it. With
 // another name, the two can be seen side by side, and neither takes the
 // other's socket away while users switch between them.
 const Prefix = "berth-"

@@ -199,7 +199,7 @@ func (p *plugin) step(ctx context.Context) {
 // there too shortly to be seen, the kubelet, as it drops it, may have marked our
 // endpoint as stopped; see lost.
 //
-// A socket that a killed plugin left is another matter: whoever removes it, most
+// A socket that a killed plugin left is another matter: the process that removes it, most
 // likely the next one of that plugin, takes nothing from us. To end our stream now
 // would have the kubelet drop that next one.
 func (p *plugin) left(e event, now time.Time) {
@@ -250,7 +250,7 @@ func (p *plugin) offerChanged(now time.Time) {
 // lost acts on a stream that ended. Either the kubelet ended, or it has
 // dropped us: it does so when an older stream of the same resource ends, which
 // may be another plugin's. It drops a plugin in two steps, closing the
-// connection first and marking the resource unhealthy after, whoever has it by
+// connection first and marking the resource unhealthy after, whichever plugin has it by
 // then; so the next registration waits for a moment. A plugin that is dropped
 // again and again waits longer each time.
 //

@@ -18,7 +18,7 @@ import (
 )
 
 // errAway says that there is no kubelet now. One that starts makes its socket
-// anew, which ends the waiting at once.
+// again, which ends the waiting at once.
 var errAway = errors.New("the kubelet cannot be reached")
 
 // longer returns the next delay after a failure.

@@ -47,7 +47,7 @@ type socket struct {
 	made os.FileInfo
 }
 
-// listen makes the socket at path. One that nobody serves is replaced: it is
+// listen makes the socket at path. One that no process serves is replaced: it is
 // what a killed agent left.
 func listen(path string) (*socket, error) {
 	if info, err := os.Lstat(path); err == nil {
@@ -117,7 +117,7 @@ func served(path string) bool {
 	return true
 }
 
-// removeStale removes the sockets of our prefix that nobody serves.
+// removeStale removes the sockets of our prefix that no process serves.
 func removeStale(dir, prefix string) error {
 	names, err := filepath.Glob(filepath.Join(dir, prefix+"*.sock"))
 	if err != nil {

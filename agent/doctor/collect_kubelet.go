@@ -60,7 +60,7 @@ func (t tree) kubelet(prefix string) Kubelet {
 	return k
 }
 
-// left reports whether a socket was left behind by a process that was killed: nobody
+// left reports whether a socket was left behind by a process that was killed: none
 // listens there.
 func (t tree) left(path string) bool {
 	info, err := os.Lstat(t.path(path))

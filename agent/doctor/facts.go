@@ -68,7 +68,7 @@ type Kubelet struct {
 	Dir          bool // its folder of device plugins is there
 	Socket       bool // with kubelet.sock in it
 	PodResources bool
-	Own, Foreign []string         // sockets of the agent's, and others of NVIDIA's names; without those that nobody serves
+	Own, Foreign []string         // sockets of the agent's, and others of NVIDIA's names; without those that no process serves
 	Registered   map[string]int   // devices by resource name, in the kubelet's checkpoint
 	Unreadable   map[string]error // files that were there and could not be read
 }

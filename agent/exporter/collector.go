@@ -24,12 +24,12 @@ type Sources struct {
 	// Holders is the agent's own table. nil is none, as when it only observes.
 	Holders func() []Holder
 	// Kubelet tells of the containers that are not in the table; see Kubelet. nil
-	// is nobody.
+	// is no pod.
 	Kubelet func(context.Context, nvml.Snapshot) ([]Holder, error)
 	// PodUIDs gives, for one scrape, the UIDs of pods that the kubelet has named, as in
 	// their cgroups; "" is unknown. It is asked only if the kubelet tells of a pod
 	// that is not in the table. nil knows none: then the processes of pods that only
-	// the kubelet tells of are nobody's.
+	// the kubelet reports are no pod's.
 	PodUIDs func() func(namespace, name string) string
 	// PodLabels gives, for one scrape, the labels of pods by UID; nil of one that is
 	// not known. It is asked only with CollectorOptions.PodLabels.
@@ -56,7 +56,7 @@ type CollectorOptions struct {
 
 // Collector makes scrapes of a node's devices. It reads the driver when it is
 // asked and not between: the readings of a scrape are of its own moment, those
-// that are means are of the time since the one before, and a node that nobody
+// that are means are of the time since the one before, and a node that no client
 // scrapes costs nothing. It is safe for concurrent use; scrapes wait for one
 // another.
 type Collector struct {
@@ -114,7 +114,7 @@ func NewCollector(s Sources, o CollectorOptions) *Collector {
 	return c
 }
 
-// page is the text of a scrape. Its memory is used again once nobody reads it: it is
+// page is the text of a scrape. Its memory is used again once no client reads it: it is
 // half of all that a scrape takes, and the next one is as long.
 type page struct {
 	text    []byte
@@ -198,7 +198,7 @@ func (c *Collector) scrape(ctx context.Context, now time.Time, b []byte) ([]byte
 
 // devices puts snapshot and samples together, in order of GPU and placement. With
 // both, a GPU that is partitioned stands before its MIG devices; otherwise it is left out
-// unless somebody holds it whole.
+// unless a pod holds it whole.
 func devices(s nvml.Snapshot, samples []nvml.Sample, pods map[string][]Pod, both bool) []Device {
 	out := make([]Device, 0, len(samples)+len(s.GPUs))
 	add := func(g *nvml.GPU, m *migDevice, uuid string) {

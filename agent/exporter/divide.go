@@ -11,7 +11,7 @@ func (d *Device) shared() bool {
 }
 
 // memoryParts divides used, in MiB, among the pods of a device by what their
-// processes use; rest is nobody's that is known. parts and rest add up to used. It
+// processes use; rest is that of no known pod. parts and rest add up to used. It
 // gives no parts when the processes are not known: then all of it is the rest.
 //
 // Processes may seem to use more than the device, which is read at another
@@ -33,7 +33,7 @@ func memoryParts(used int64, pods []Pod) (parts []int64, rest int64) {
 }
 
 // workParts divides a value among the pods of a device that run something on it,
-// in proportion to their shares; rest is the value if nobody does. parts and rest
+// in proportion to their shares; rest is the value if none does. parts and rest
 // add up to the value. Where the processes are not known all are held to run.
 //
 // It is an estimate as soon as two run: NVML tells how long the GPU worked, not

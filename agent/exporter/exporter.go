@@ -54,7 +54,7 @@ type Options struct {
 	// the first three names, so it does not rename them to exported_pod.
 	OldLabels bool
 	// Divide lets the series of a GPU add up to what the GPU shows, and gives those
-	// of nobody empty pod labels. False writes
+	// of no pod empty pod labels. False writes
 	// every value of a device for each that shares it, and every value of a GPU
 	// for each MIG device, as dcgm-exporter does with KUBERNETES_VIRTUAL_GPUS: a
 	// sum counts them more than once.

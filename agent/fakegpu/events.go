@@ -84,7 +84,7 @@ func (s *eventSet) take() (e nvml.EventData, err error, ok bool) {
 	return e, nil, false
 }
 
-// Close is nvmlEventSetFree. What nobody took out of the last set waits for the
+// Close is nvmlEventSetFree. What was not taken out of the last set waits for the
 // next one, see NewEventSet.
 func (s *eventSet) Close() error {
 	s.l.mu.Lock()

@@ -21,9 +21,9 @@ import (
 type WriterOptions struct {
 	Nodes corev1.NodeInterface
 	Node  string // name
-	// Force takes NVIDIA's labels over from whoever else writes them.
+	// Force takes NVIDIA's labels over from other writers.
 	Force bool
-	// Event tells the node's users something, as Events.OnNode; nil is nobody.
+	// Event tells the node's users something, as Events.OnNode; nil is no event.
 	Event func(kind, reason, message string)
 	Log   *slog.Logger // nil is none
 }
@@ -56,7 +56,7 @@ func NewWriter(o WriterOptions) *Writer {
 	return &Writer{o: o}
 }
 
-// mostTries is how often a write is tried when others write the Node meanwhile.
+// mostTries is how often a write is tried when others write the Node at the same time.
 const mostTries = 5
 
 // Write makes the Node have these labels and annotations, and none of those that
@@ -112,7 +112,7 @@ func (w *Writer) write(ctx context.Context) error {
 			force = force || len(others[key]) > 0 && pair[1][key] != value
 		}
 	}
-	if force { // only what was seen to be another's, not what becomes it meanwhile
+	if force { // only what was seen to be another's, not what becomes it since
 		meta["resourceVersion"] = node.ResourceVersion
 	}
 	body, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta})
@@ -146,7 +146,7 @@ func owns(mine map[string]bool, want map[string]string) bool {
 	return true
 }
 
-// tell says once for whom Berth stands aside, and once that it does not any longer.
+// tell reports once to which writer Berth yields, and once that it no longer does.
 func (w *Writer) tell(left, writers []string) {
 	said := strings.Join(left, " ") + "/" + strings.Join(writers, " ")
 	if said == w.yieldedTo || len(left) == 0 && w.yieldedTo == "" {

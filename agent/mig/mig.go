@@ -1,6 +1,6 @@
 // Package mig partitions the GPUs of a node into MIG devices as the node's label
 // nvidia.com/mig.config asks, in the place of NVIDIA's MIG manager. It touches
-// only GPUs that nobody holds, waits for the others, and says how far it is.
+// only GPUs that no pod holds, waits for the others, and says how far it is.
 // What has to be done is decided by package core/mig.
 package mig
 
@@ -52,12 +52,12 @@ type Options struct {
 	// Holders names who holds each GPU or MIG device, by UUID, such as
 	// "pod team-a/train-0". While it gives an error nothing is touched.
 	Holders func(ctx context.Context) (map[string][]string, error)
-	// Wait says why no GPU of the node may be touched now, whoever holds it; "" is
-	// that those may be that nobody holds. It is asked before each step. nil is
+	// Wait says why no GPU of the node may be touched now, even if no pod holds it; "" is
+	// that those may be that no pod holds. It is asked before each step. nil is
 	// always "".
 	Wait func(ctx context.Context) string
 	// Drain takes a whole GPU, and all that it is partitioned into now or later, out of
-	// the offer until release is called: from its return on, nobody new gets it.
+	// the offer until release is called: from its return on, no other pod gets it.
 	Drain func(uuid string) (release func())
 	// Refresh makes the rest of the agent take over what the GPUs are now. It
 	// runs after changes and before GPUs are released. nil does nothing.

@@ -41,7 +41,7 @@ func (m *Manager) start(ctx context.Context, w Want) error {
 }
 
 // makeSHM makes the folder for shared memory, open to all users as /dev/shm is.
-// One that is not below Root is somebody else's to make.
+// One that is not below Root is not made here.
 func (m *Manager) makeSHM() error {
 	if !strings.HasPrefix(m.o.SHM, m.o.Root+"/") {
 		return nil
@@ -220,7 +220,7 @@ func (m *Manager) process() int {
 		return 0
 	}
 	if stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat")); err == nil && bytes.Contains(stat, []byte(") Z ")) {
-		return 0 // ended, and nobody waited for it yet
+		return 0 // ended, and not waited for yet
 	}
 	return pid
 }

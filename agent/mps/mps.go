@@ -89,7 +89,7 @@ type Options struct {
 	SetExclusive func(ctx context.Context, uuid string, on bool) error
 	// Busy names who holds shares now. The daemon is not stopped under them:
 	// another set of GPUs waits, and at the end of Run the daemon stays for the
-	// next agent. nil is nobody.
+	// next agent. nil is none.
 	Busy func() []string
 	// Wait says why no daemon may be started now, and none that runs be taken for
 	// the agent's; "" is that it may. It is asked again after Interval. nil is

@@ -13,7 +13,7 @@ import (
 const patience = 3
 
 // Run works until ctx ends. Then the daemon is stopped and compute modes are put
-// back, unless somebody holds shares: then it is left to the next agent, which
+// back, unless a pod holds shares: then it is left to the next agent, which
 // takes it over.
 func (m *Manager) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -119,7 +119,7 @@ func (m *Manager) round(ctx context.Context) time.Duration {
 		}
 	}
 	if wait := time.Until(m.notBefore); wait > 0 && want.equal(m.refused) {
-		return wait // whoever pokes
+		return wait // until the next poke
 	}
 	if why := m.o.Wait(ctx); why != "" {
 		m.sayAll(why)

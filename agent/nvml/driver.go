@@ -33,7 +33,7 @@ type Driver struct {
 	drift    bool            // Samples saw other MIG devices than the snapshot did
 	gone     error           // ErrReload, once it happened
 	lost     map[string]bool // GPUs that are lost, by UUID
-	news     []Event         // losses that nobody was told of yet
+	news     []Event         // losses that were not reported yet
 }
 
 // card is one GPU of the last snapshot.

@@ -212,7 +212,7 @@ const (
 	RecoveryReset    = 1 // of the GPU
 	RecoveryReboot   = 2 // of the node
 	RecoveryBusReset = 6
-	RecoveryPower    = 7 // the system has to be started anew
+	RecoveryPower    = 7 // the system has to be restarted
 
 	AllLinks = ^uint32(0) // scope: the sum over all links
 

@@ -71,7 +71,7 @@ func (d *Driver) Watch(ctx context.Context, to Listener) error {
 			bad = 0
 		case reloads(err):
 			return fmt.Errorf("%w: wait for events: %w", ErrReload, err)
-		default: // a GPU was lost: register the rest anew
+		default: // a GPU was lost: register the rest again
 			d.drain(set, to.Event)
 			set = nil
 			to.Changed()

@@ -128,5 +128,5 @@ func (s *store) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing: nobody waits for what has not changed.
+// Resync does nothing: no caller waits for what has not changed.
 func (s *store) Resync() error { return nil }

@@ -73,7 +73,7 @@ func (t *tracker) run(ctx context.Context) {
 }
 
 // follow watches the folders where a change shows. It looks again after that: what
-// came or was turned between the look and the watch has told nobody.
+// came or was turned between the look and the watch raised no event.
 func (t *tracker) follow() {
 	want := t.places()
 	for range maxLinks { // more than that, and something else will be heard of it

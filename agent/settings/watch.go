@@ -13,7 +13,7 @@ import (
 // refused, the choice keeps the settings in force and says why in Err; so it does
 // where a ConfigMap is deleted, since pods hold what it had shared.
 //
-// A choice that nobody has read yet is replaced by the next. The channel is
+// A choice that was not read yet is replaced by the next. The channel is
 // closed once ctx has ended and nothing runs any longer.
 func Watch(ctx context.Context, o Options) <-chan Choice {
 	if o.Log == nil {

@@ -114,7 +114,7 @@ func (f *flags) options(env func(string) string) (agent.Options, error) {
 	o.Child = []string{program}
 	if o.FakeFile != "" {
 		o.Child = append(o.Child, "--fake", o.FakeFile, "--node", o.NodeName, "--fake-devices", strings.Join(o.FakeDevices, ","))
-		if !o.Observe { // what is cut stays cut when the agent is started anew, until the node is
+		if !o.Observe { // what is cut stays cut when the agent restarts, until the node is
 			o.Child = append(o.Child, "--fake-state", filepath.Join(o.CDIDir, "berth-fake-gpus.state"))
 		}
 	}

@@ -1,6 +1,6 @@
 // Command berth-nvml owns NVML for the node agent, which runs it as its child
 // and talks to it in lines of JSON on stdin and stdout. It ends when its stdin
-// does. Nobody else has to run it.
+// does. It is not run by hand.
 package main
 
 import (

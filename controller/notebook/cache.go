@@ -19,7 +19,7 @@ import (
 
 // CacheOptions says what of a cluster the controllers of notebooks watch and keep:
 // notebooks, what is labeled as theirs, and events of type Warning. Fields that
-// nobody here reads are dropped before they are kept, so a thousand notebooks
+// are not read here are dropped before they are kept, so a thousand notebooks
 // cost a few megabytes. Objects read from such a cache must therefore never be
 // written back, and not be changed: they are the cache's own.
 func CacheOptions() cache.Options {

@@ -16,7 +16,7 @@ import (
 	"berth.dev/berth/core/explain"
 )
 
-// troubles are the reasons of Ready of which a Warning tells: somebody has to do
+// troubles are the reasons of Ready that get a Warning: a person has to do
 // something.
 var troubles = map[explain.Reason]bool{
 	explain.ImageTrouble: true, explain.NoSuchGPU: true, explain.NoSuchNode: true, explain.MissingConfig: true, explain.Quota: true, explain.MissingVolume: true, explain.VolumeInUse: true,

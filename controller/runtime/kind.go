@@ -80,7 +80,7 @@ func (k *Kind) setting() string {
 func (k *Kind) off() bool { return k.Setting == string(Off) }
 
 // isUpstream reports whether a Deployment is the other controller of the kind,
-// whether it runs or not. Its image may be anybody's build: Open Data Hub's is
+// whether it runs or not. Its image may be built by others: Open Data Hub's is
 // odh-kf-notebook-controller.
 func (k *Kind) isUpstream(d *appsv1.Deployment) bool {
 	if d.Labels["app"] == k.Upstream {

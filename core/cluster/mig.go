@@ -102,7 +102,7 @@ func (s *Snapshot) MIGDevice(i, j int, profile int8, start int) Device {
 	}
 }
 
-// takeMIG marks the MIG device d of GPU j as held, and cuts the GPU anew where
+// takeMIG marks the MIG device d of GPU j as held, and cuts the GPU again where
 // that is needed and allowed: its free devices go.
 func (s *Snapshot) takeMIG(j int32, d *Device) error {
 	g, c := &s.gpus[j], &s.static.cards[j]

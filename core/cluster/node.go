@@ -2,7 +2,7 @@ package cluster
 
 import "berth.dev/berth/core/gpu"
 
-// Recut says when a GPU that can do MIG may be cut anew.
+// Recut says when a GPU that can do MIG may be cut again.
 type Recut uint8
 
 const (
@@ -12,7 +12,7 @@ const (
 	// RecutEmpty lets a GPU of which nothing is held change: into as many
 	// devices of one profile as it holds, or back to a whole GPU.
 	RecutEmpty
-	// RecutFree also lets the slices be cut anew that no held device uses, while
+	// RecutFree also lets the slices be cut again that no held device uses, while
 	// others are held, as NVIDIA's driver allows.
 	RecutFree
 )

@@ -6,7 +6,7 @@ import (
 )
 
 // SetBase says what is taken of node i beside all placements, in place of what
-// was said before: what runs there and is not placed by anybody who asks here.
+// was said before: what runs there and is not placed by the callers of this package.
 // What is more than there is counts as all there is.
 func (s *Snapshot) SetBase(i int, cpuMilli, memoryBytes int64, pods int32) {
 	n := &s.nodes[i]
@@ -28,11 +28,11 @@ func (s *Snapshot) SetBase(i int, cpuMilli, memoryBytes int64, pods int32) {
 
 // Replace gives node i other sizes and GPUs in place of those it has, with
 // nothing held and nothing taken beside. It is for what changes while a node
-// stays: its health, its sharing, its allocatable. Whoever knows of placements
+// stays: its health, its sharing, its allocatable. A caller that knows of placements
 // there assumes them again.
 //
 // It refuses, and changes nothing, another name, another number of GPUs, a
-// product that no node had, and what New refuses: make the Snapshot anew then.
+// product that no node had, and what New refuses: build a new Snapshot then.
 // It panics while a mark is open; that is a bug in the caller.
 func (s *Snapshot) Replace(i int, spec *Spec) error {
 	if s.marks > 0 {

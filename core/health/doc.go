@@ -4,6 +4,6 @@
 // well. It reads no driver, holds no timer and marks nothing on a node; every
 // method is told what time it is.
 //
-// NVIDIA's device plugin leaves a GPU unhealthy until it is started anew. Here a
+// NVIDIA's device plugin leaves a GPU unhealthy until it restarts. Here a
 // GPU comes back by itself: see recovery.go for what it has to show.
 package health

@@ -30,7 +30,7 @@ const (
 //
 // reset: a GPU that has been reset, or whose error cost no more than what ran on
 // it, answers and has no failure of row remapping pending; three such answers
-// over 45 s. support: nobody can say what is wrong, so it takes longer. restart:
+// over 45 s. support: what is wrong is not known, so it takes longer. restart:
 // the GPU must first be there again in a fresh inventory; that a driver has found
 // and started it says much, and a driver that was upgraded brings all of them back
 // so, hence the short waits.

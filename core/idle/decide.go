@@ -10,7 +10,7 @@ const (
 	// busyRatio is the utilization above which a GPU is in use. Below it are the
 	// glances that drivers, exporters and displays take.
 	busyRatio = 0.05
-	// idleMemory is what a GPU may have in use while nobody uses it, in bytes: the
+	// idleMemory is what a GPU may have in use while no program uses it, in bytes: the
 	// driver's own, and an empty CUDA context.
 	idleMemory = 512 << 20
 )
@@ -25,7 +25,7 @@ type State struct {
 	Activity, StopsAt time.Time
 
 	// Track is of the process' last look at it, and Elapsed the time since, by a
-	// clock that nobody sets. Both are zero at the first look.
+	// monotonic clock. Both are zero at the first look.
 	Track   Track
 	Elapsed time.Duration
 }
@@ -50,7 +50,7 @@ type Decision struct {
 	Activity time.Time
 	Record   bool
 	// Forget says that a record of Activity is to be taken away: what has happened
-	// since is not known, and nobody should take it for nothing: not another process,
+	// since is not known, and it must not be taken for nothing: not another process,
 	// and not a person who looks for something to stop.
 	Forget  bool
 	StopsAt time.Time // of the warning that stands afterwards, in whole seconds; zero is none, or not known
@@ -68,7 +68,7 @@ type Decision struct {
 //   - at the look that warned it, or the first look of a process;
 //   - if nothing tells whether it is used: see ByActivity and ByGPU.
 //
-// If all looks succeed, no process starts anew and no clock is set back, it is
+// If all looks succeed, no process restarts and no clock is set back, it is
 // stopped at most After, Warning and three periods after something last happened.
 //
 // now is the wall clock's time, for stamps and for people.

@@ -40,7 +40,7 @@ type Policy struct {
 	By      By
 }
 
-// Off is the policy where nobody has set one: never. Those of its durations that
+// Off is the policy where none is set: never. Those of its durations that
 // nothing sets hold for notebooks that are to be stopped after all.
 func Off() Policy {
 	return Policy{Never: true, After: DefaultAfter, Warning: DefaultWarning, Period: DefaultPeriod, By: ByActivity}

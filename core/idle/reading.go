@@ -31,7 +31,7 @@ type Server struct {
 	Kernels []Kernel
 	// Terminals is when something last went through a terminal; zero is never.
 	Terminals time.Time
-	// API is when somebody last called Jupyter's API, or did one of the above.
+	// API is when a client last called Jupyter's API, or did one of the above.
 	API time.Time
 	// Connections is how many connections of pages to kernels are open.
 	Connections int

@@ -12,7 +12,7 @@ const (
 )
 
 // Track is what one process knows of a notebook from its looks so far, counted by
-// a clock that nobody sets. Its zero value is what a process that has just started
+// a monotonic clock. Its zero value is what a process that has just started
 // knows: what it needs beyond is on the Notebook itself.
 type Track struct {
 	Seen bool          // there was a look

@@ -16,9 +16,9 @@ type Want struct {
 
 // Set is what its StatefulSet is.
 type Set struct {
-	Mark, Full string // "" where somebody else has made it
+	Mark, Full string // "" where another controller or user made it
 	Replicas   int32
-	Drifted    bool // it is not what Full says, by somebody's hand
+	Drifted    bool // it is not what Full says, because it was edited
 	// Seen says that its controller has taken note of its last change, so that no
 	// pod is made of an older one.
 	Seen bool
@@ -41,7 +41,7 @@ type Room uint8
 
 // The states of Room.
 const (
-	RoomUnknown Room = iota // nobody has asked
+	RoomUnknown Room = iota // not asked
 	RoomYes
 	RoomNo
 )
@@ -53,7 +53,7 @@ type Act uint8
 const (
 	Keep    Act = iota // everything is as it should be, or on the way
 	Create             // make the StatefulSet
-	Update             // write it anew
+	Update             // replace it
 	Replace            // delete the pod: the StatefulSet makes one as it is wanted
 	AskRoom            // find out Room, and ask again
 	Hold               // let run what runs, and change nothing: there is no room
@@ -61,7 +61,7 @@ const (
 
 // Next says what to do, one step at a time. set and pod are nil where there is
 // none. It keeps no state between steps: what it needs to know is in the marks of
-// the StatefulSet and its pod, so that it may be asked anew after a crash at any
+// the StatefulSet and its pod, so it may be asked again after a crash at any
 // point, and one change never leads to two restarts:
 //
 //   - A pod that runs is not touched before it is known that the new one has room.

@@ -9,7 +9,7 @@ import (
 // Moment is one step of a notebook's way to being ready.
 type Moment struct {
 	Step Step
-	At   time.Time // zero: it has not happened, or nobody has told when
+	At   time.Time // zero: it has not happened, or it is not known when
 }
 
 // Step is the name of a Moment.

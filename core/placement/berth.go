@@ -31,7 +31,7 @@ type Berth struct {
 	memory  []int64 // of a GPU of each product
 	widest  int
 	arrived int
-	next    int // arrivals at which the tables are made anew
+	next    int // arrivals at which the tables are rebuilt
 }
 
 // NewBerth makes a Berth. It panics if params are not valid: a bug in the
@@ -75,7 +75,7 @@ func (b *Berth) Learn(mix *Mix) {
 // Mix is what has been learned. Read it only.
 func (b *Berth) Mix() *Mix { return b.mix }
 
-// rebuild makes the tables anew. What came and is not held has left. That counts the
+// rebuild computes the tables again. What came and is not held has left. That counts the
 // request that comes just now, too: with the first ones of a new cluster it is as if much
 // had left, so that they do not begin all of its nodes.
 func (b *Berth) rebuild() {
@@ -88,7 +88,7 @@ func (b *Berth) rebuild() {
 	b.t = newTables(b.s, b.mix, &b.p, b.memory, b.widest, b.p.Spare*left*free)
 }
 
-// Arrive implements Policy. Tables are made anew after 1, 2, 3, 4, 6, 9, ...
+// Arrive implements Policy. Tables are rebuilt after 1, 2, 3, 4, 6, 9, ...
 // arrivals, and when that has come to Params.Rebuild, at that interval.
 func (b *Berth) Arrive(r *cluster.Request) bool {
 	b.mix.Add(r, 1)
@@ -188,7 +188,7 @@ func (b *Berth) Score(s *cluster.Snapshot, i int, r *cluster.Request) Score {
 }
 
 // best gives V after less V before for r on node i, the largest there is, and for
-// a share the GPU: one that nobody has begun only where it is better by more than
+// a share the GPU: an empty one only where it is better by more than
 // Params.Begin.
 func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, int) {
 	n := s.Node(i)

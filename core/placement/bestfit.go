@@ -28,7 +28,7 @@ type bestFit struct{ Steady }
 //
 // It is a baseline of the artifact of "Beware of Fragmentation" (Weng et al., USENIX
 // ATC '23) with its integer rounding; see package sim/baseline for the others. Here
-// it also chooses for what is only estimated: whom to evict, and when there is room.
+// it also chooses for what is only estimated: which pods to evict, and when there is room.
 //
 // The artifact then stretches the scores of the nodes that fit to 0-100. They
 // are whole numbers within 0-100 before, so that changes no order.

@@ -59,7 +59,7 @@ func (c *cutTable) one(f int) float64 {
 }
 
 // worth is the worth of the places that are open at once beside st, on a GPU
-// that may be cut anew around its held devices: of each profile as many devices
+// that may be cut again around its held devices: of each profile as many devices
 // as fit alone. So a device goes where it closes the least valuable geometries.
 //
 // The idea of counting what a placement makes impossible is that of minimal

@@ -34,14 +34,14 @@ type Params struct {
 	// Lambda is the price on products that only some requests may use, for
 	// those that may use others.
 	Lambda float64
-	// Begin is by how many milli-GPUs a GPU of the same node that nobody has begun
+	// Begin is by how many milli-GPUs an empty GPU of the same node
 	// must be better for a share than one that is begun. The chance Eps alone
-	// makes idle GPUs a little better, as if nobody wanted whole ones.
+	// makes idle GPUs a little better, as if no request wanted whole ones.
 	Begin float64
 	// Quantum is the step of the score in milli-GPUs: nodes within one step
 	// are equal, and rank decides. Above 0.
 	Quantum float64
-	// Rebuild is after how many arrivals, at least, the tables are made anew;
+	// Rebuild is after how many arrivals, at least, the tables are rebuilt;
 	// on clusters of more than 3*Rebuild nodes it is a third of the nodes.
 	Rebuild int
 	// Memory is after how many arrivals the mix forgets half; 0 is never.

@@ -15,7 +15,7 @@ const MaxScore Score = 1<<43 - 1
 
 // Policy says where requests go. A Policy belongs to one run on one Snapshot
 // and need not be safe for concurrent use. Equal calls in equal order give
-// equal answers, save for what Setup.Rand draws. In Arrive and
+// equal answers, except for what Setup.Rand draws. In Arrive and
 // Refuse it sees neither units of a node (Request.Units) nor classes, in Score and
 // Devices requests that are resolved for the node (cluster.Snapshot.Resolve).
 type Policy interface {

@@ -100,7 +100,7 @@ type misfits struct {
 	counts [256]int32
 }
 
-// note counts node i anew.
+// note counts node i again.
 func (m *misfits) note(s *cluster.Snapshot, i int, r *cluster.Request, why Reason) {
 	code := uint8(0)
 	if why == Excluded {

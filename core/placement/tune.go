@@ -25,7 +25,7 @@ type search struct {
 }
 
 // tune gives the best Params found for mix, from start; ok is false where there
-// is nothing to find out, since nobody asks for GPUs.
+// is nothing to find out, since no request asks for GPUs.
 func tune(t *Tuning, empty *cluster.Snapshot, mix *Mix, start Params) (best Params, ok bool) {
 	f := &search{t: t, empty: empty, mix: mix, d: dice{t.Seed}}
 	rail := outcome{}

@@ -38,7 +38,7 @@ type attempt struct {
 
 	queues  map[cluster.Request]*queue
 	touched []int // nodes that a placement or a victim has changed, oldest first
-	epoch   int   // counts the victims with a gang or a budget, on whom costs elsewhere depend
+	epoch   int   // counts the victims with a gang or a budget, on which costs elsewhere depend
 }
 
 // gang is the members of one gang, among the holders.
@@ -116,7 +116,7 @@ func (t *attempt) holder(n int) *Holder {
 }
 
 // pick makes holder n a victim, and with it its gang, if that cannot go on. It
-// gives what they cost. Where one of them must not go, ok is false and nobody is
+// gives what they cost. Where one of them must not go, ok is false and none is
 // picked. The Snapshot is as before.
 func (t *attempt) pick(n int) (cost Cost, ok bool) {
 	mark := len(t.trail)
@@ -176,7 +176,7 @@ func (t *attempt) unpick(mark int) {
 }
 
 // back assumes h again, and says whether there is room. A GPU that has failed
-// keeps who held it, though it takes nobody else.
+// keeps who held it, though it evicts no others.
 func (t *attempt) back(h *Holder) bool {
 	i := h.Placement.Node
 	for _, d := range h.Placement.Devices {

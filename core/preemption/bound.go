@@ -144,7 +144,7 @@ func (t *attempt) bound(x *candidate, i int, r *cluster.Request) (Cost, verdict)
 	return cost, possible
 }
 
-// kept says whether somebody of lower priority is on node i whom only a budget
+// kept reports whether a pod of lower priority is on node i that only a budget
 // keeps.
 func (t *attempt) kept(i int) bool {
 	return slices.ContainsFunc(t.c.Holders[i], func(h Holder) bool {

@@ -33,11 +33,11 @@ func (t *attempt) let(h *Holder) {
 	}
 }
 
-// spare takes back every victim without whom what is placed stands too: the
-// dearest first, and of a gang that goes as a whole, all it needs or nobody.
+// spare takes back every victim without which what is placed stands too: the
+// dearest first, and of a gang that goes as a whole, all it needs or none.
 func (t *attempt) spare(placed []cluster.Placement) {
 	if len(placed) < 2 {
-		return // a search of one node leaves nobody to spare
+		return // a search of one node leaves none to spare
 	}
 	order := slices.Clone(t.trail)
 	slices.SortFunc(order, func(a, b int) int {

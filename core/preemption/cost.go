@@ -7,7 +7,7 @@ import (
 )
 
 // Cost is what evicting a set of holders costs. Costs are compared field by field,
-// in order; the zero Cost is that of evicting nobody.
+// in order; the zero Cost is that of evicting no pod.
 //
 // The order is that of kube-scheduler, with GPU-time in the place of start times.
 type Cost struct {

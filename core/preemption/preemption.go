@@ -1,7 +1,7 @@
-// Package preemption decides whom to evict, so that a workload that fits nowhere
+// Package preemption decides which pods to evict, so that a workload that fits nowhere
 // gets devices it really can have: a share on the right GPU, eight GPUs of one
 // node, places for MIG devices, a gang as a whole, and CPU and memory too. It
-// says which devices of which node the workload then gets. It evicts nobody, and
+// says which devices of which node the workload then gets. It evicts no pod itself, and
 // it does not ask whether the workload may preempt at all.
 package preemption
 
@@ -26,12 +26,12 @@ type Holder struct {
 	Budgets    []int  // positions in Cluster.Budgets that its eviction is counted on
 	Fixed      bool   // must not be evicted, whatever its priority
 	Leaving    bool   // goes by itself: it costs nothing, and is never a victim
-	Promise    bool   // nobody runs there yet: breaking it evicts nobody
+	Promise    bool   // no pod runs there yet: breaking it evicts none
 }
 
 // Cluster is the nodes and who holds them.
 type Cluster struct {
-	// Snapshot has every Placement of Holders assumed, save for promises of what
+	// Snapshot has every Placement of Holders assumed, except for promises of what
 	// is still held by others. Plans are made on a clone.
 	Snapshot *cluster.Snapshot
 	Holders  [][]Holder     // by node of the Snapshot
@@ -42,7 +42,7 @@ type Cluster struct {
 // Preemptor is what needs room: one request, or a gang's.
 type Preemptor struct {
 	// Members are placed in order; at least MinCount of them (0 is all), or
-	// none. Nobody is evicted for the others.
+	// none. No pod is evicted for the others.
 	Members  []cluster.Request
 	MinCount int
 	Priority int32
@@ -72,11 +72,11 @@ type Plan struct {
 	// Placements has an entry for each of Preemptor.Members; those left out have
 	// Node -1.
 	Placements []cluster.Placement
-	// Victims are to be evicted, by node. Whoever is a member of a gang that would
+	// Victims are to be evicted, by node. A member of a gang that would
 	// be left with fewer than its MinCount is there with all of its gang.
 	Victims []ID
 	Broken  []ID // promises to break, by node
-	// Awaited are holders that leave by themselves and without whom a placement
+	// Awaited are holders that leave by themselves and without which a placement
 	// does not fit, by node.
 	Awaited []ID
 	Cost    Cost
@@ -86,16 +86,16 @@ type Plan struct {
 type Refusal struct {
 	Nodes     int // all
 	Closed    int // are not for the request: see Preemptor.Node and cluster.Verdict
-	NoVictims int // hold nobody of lower priority, or only those who are Fixed
+	NoVictims int // hold no pod of lower priority, or only Fixed ones
 	TooSmall  int // would not do even if all those went
 	// ShortMilli is how many milli-GPUs at least must become free of holders that must
 	// stay before there can be a plan; 0 is not known.
 	ShortMilli int64
-	Protected  int // hold those whom a budget keeps, or would do if no budget, gang or fixed member of one stood against it
+	Protected  int // hold pods that a budget keeps, or would do if no budget, gang or fixed member of one stood against it
 }
 
-// Find looks for the cheapest plan (Cost) for p. Nobody goes whose priority is not
-// below p's, who is Fixed, or for whom a budget has nothing left; of a gang that
+// Find looks for the cheapest plan (Cost) for p. No pod is evicted whose priority is not
+// below p's, that is Fixed, or for which a budget has nothing left; of a gang that
 // falls below its MinCount all go, and if one of them must not, none does. No
 // victim of the plan could be spared.
 //
@@ -104,7 +104,7 @@ type Refusal struct {
 // is the best that was found, still with none to spare. A gang's members
 // are placed one after the other, each at the least cost then.
 //
-// Nobody goes for shares where several GPUs are asked for, if there is a plan that
+// No pod is evicted for shares where several GPUs are asked for, if there is a plan that
 // gives GPUs: see cluster.Snapshot.SharesLast.
 //
 // Equal arguments give equal plans. now is what Start is compared with.

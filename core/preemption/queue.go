@@ -61,7 +61,7 @@ func (q *queue) bound(i int) bool {
 	return true
 }
 
-// cheapest gives the node where r costs least, and whom to pick there. It does
+// cheapest gives the node where r costs least, and which pods to pick there. It does
 // not evict for a request unless told to.
 func (q *queue) cheapest(evict bool) (node int, picks []int, ok bool) {
 	t := q.t

@@ -20,7 +20,7 @@ type search struct {
 
 // search looks for victims on x's node that cost less than limit. Those it gives
 // are to be picked in order. They are the cheapest, save where the search has
-// come to its limit. fits is false if nobody could do even were all gone.
+// come to its limit. fits is false if it would not fit even if all were gone.
 func (t *attempt) search(x *candidate, floor, limit Cost) (s *search, fits bool) {
 	t.look(x, x.node, x.r)
 	s = &search{t: t, candidate: x, floor: floor, best: limit, tries: min(mostNodeTries, t.tries)}

@@ -17,7 +17,7 @@ type Profile struct {
 	Slug     string // names it in choices; see Slugify
 	Name     string // display_name
 	Default  bool
-	Groups   []string       // whose members may use it; nil is everybody, empty is nobody
+	Groups   []string       // whose members may use it; nil is every user, empty is none
 	Override map[string]any // kubespawner_override
 	Options  []Option       // in the order of the file
 }

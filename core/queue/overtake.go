@@ -18,7 +18,7 @@ type Ask struct {
 
 // Overtakers are the pods that came after one that waits, and started before it on a
 // node within its reach because they ask for less: those that started last come
-// first. For whoever waits they are the reason that the order of the queue does not
+// first. For the pod that waits they are the reason that the order of the queue does not
 // show.
 func Overtakers(waits *Ask, reach *Reach, started []Ask) []Ask {
 	var out []Ask

@@ -2,7 +2,7 @@ package queue
 
 import "slices"
 
-// Reach is the nodes that have what a pod asks for, whoever holds it, and that the
+// Reach is the nodes that have what a pod asks for, free or held, and that the
 // pod may use. It does not change.
 type Reach struct{ nodes []string } // sorted, each once
 

@@ -30,7 +30,7 @@ const (
 	Claim
 	// Invalid is that its request cannot be understood, or contradicts itself.
 	Invalid
-	// NoSuchNode is that no node has what it asks for, whoever holds it, and no
+	// NoSuchNode is that no node has what it asks for, free or held, and no
 	// declared pool has such nodes.
 	NoSuchNode
 	waits

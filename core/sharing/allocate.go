@@ -65,7 +65,7 @@ func (l *Ledger) Allocate(owner string, parts []Part) ([][]Device, error) {
 // first and returns what it left of that.
 func (l *Ledger) each(owner string, parts []Part, fill func(*Part, Ask, []Device) (got, rest []Device, err error)) ([][]Device, error) {
 	out := make([][]Device, len(parts))
-	var reuse []Device // of parts that have ended, in use by nobody
+	var reuse []Device // of parts that have ended, in use by none
 	for i := range parts {
 		p := &parts[i]
 		had := reuse

@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// Ledger says which devices of one node are held, and by whom. An owner is any
+// Ledger says which devices of one node are held, and by which owner. An owner is any
 // non-empty text, such as a pod's UID and a container's name; it may hold
 // several devices. Each device has at most one owner, and a GPU of which shares
 // by size are held is never also given whole. The zero Ledger offers nothing; make one

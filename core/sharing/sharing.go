@@ -1,5 +1,5 @@
 // Package sharing says how the GPUs of one node are divided into devices, and
-// which of them are held by whom. It does not choose the node, and it reads no
+// which owner holds which of them. It does not choose the node, and it reads no
 // configuration file; those are packages placement and config.
 package sharing
 

@@ -11,7 +11,7 @@ import (
 // Ports are taken from here, where systems give none to sockets that do not ask
 // for one (Linux: 32768 to 60999; RFC 6335: from 49152), and below the NodePorts
 // of Kubernetes (from 30000): between the moment at which a port is chosen and that
-// at which the process listens, seconds for a Jupyter server, nobody gets it by
+// at which the process listens, seconds for a Jupyter server, no client gets it by
 // chance.
 const (
 	firstPort = 20000

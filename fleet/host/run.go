@@ -190,7 +190,7 @@ func (p *run) command(home string, port int) (*exec.Cmd, error) {
 }
 
 // read copies what the process prints into its log, until its end. Where reading
-// is ended by its deadline, what lies in the pipe already still counts: whoever
+// is ended by its deadline, what lies in the pipe already still counts: a process that
 // reads may have been late.
 func (p *run) read(from *os.File) {
 	buf := make([]byte, 32<<10)

@@ -145,7 +145,7 @@ func writer(w io.WriteCloser) io.Writer {
 }
 
 // sizes passes on the terminal's sizes until ctx ends, and drops those that
-// nobody takes.
+// no client takes.
 func sizes(ctx context.Context, in <-chan remotecommand.TerminalSize) <-chan shell.Size {
 	out := make(chan shell.Size, 1)
 	if in == nil {

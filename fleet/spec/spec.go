@@ -11,7 +11,7 @@ type Fleet struct {
 	System bool   // also create the system pods a GPU cluster has: device plugin, exporter, operator
 	Nodes  []Node // in file order, which is the order of their creation
 	// Warnings are what the sharing documents say that NVIDIA's device plugin
-	// ignores. They go to whoever loaded the file.
+	// ignores. They go to the caller that loaded the file.
 	Warnings []string
 }
 

@@ -58,7 +58,7 @@ func (d Dir) Lock() (release func(), err error) {
 		return nil, fmt.Errorf("lock data folder %s: %w", d, err)
 	}
 	return func() {
-		_ = f.Truncate(0) // a number that is left is only looked at while somebody holds the folder
+		_ = f.Truncate(0) // a number that is left is only looked at while a process holds the folder
 		_ = f.Close()
 	}, nil
 }
@@ -120,7 +120,7 @@ func (d Dir) Holder() (pid int, held bool, err error) {
 }
 
 // holder says who has the lock file for itself alone. One that has just taken it and
-// has not left its number yet is waited for. Where nobody has it, the file is locked
+// has not left its number yet is waited for. Where no process has it, the file is locked
 // for reading when holder returns.
 func holder(f *os.File) (pid int, held bool, err error) {
 	for end := time.Now().Add(instant); ; time.Sleep(again) {

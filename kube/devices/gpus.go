@@ -16,7 +16,7 @@ import (
 
 // GPUs reads the GPUs of a node and how they are offered, from the annotations
 // berth.dev/inventory and berth.dev/plugin-config. It gives no GPUs and no error
-// for a node without the first: then nobody has published its devices.
+// for a node without the first: then its devices are not published.
 func GPUs(node *v1.Node) ([]gpu.GPU, gpu.Sharing, error) {
 	list, err := Inventory(node)
 	if err != nil || len(list) == 0 {

@@ -65,7 +65,7 @@ const (
 	mostNumber   = 1 << 20 // of a code or place that only has to be small
 )
 
-// checkInventory reports the first number that no node has. Whoever may write to a
+// checkInventory reports the first number that no node has. A client that may write to a
 // node may write its inventory, and all processes that read it take it for true.
 func checkInventory(gpus []InventoryGPU) error {
 	if len(gpus) > mostNodeGPUs {

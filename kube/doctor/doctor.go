@@ -2,7 +2,7 @@
 // objects alone: who offers GPUs and who does not, who serves them, and the four
 // things every GPU cluster needs: a device plugin, drivers, a scheduler, monitoring.
 //
-// It is pure: Examine turns objects that somebody has listed into findings. It asks
+// It is pure: Examine turns objects that the caller has listed into findings. It asks
 // no node; that is agent/doctor's affair, on the node.
 package doctor
 
@@ -72,7 +72,7 @@ type examined struct {
 	view     view.View           // by name, nodes without GPUs too
 	byName   map[string]*v1.Node // all nodes
 	offering []devices.Node      // nodes that offer GPUs
-	hidden   []*v1.Node          // nodes with GPUs that nobody serves, by name
+	hidden   []*v1.Node          // nodes with GPUs without a device plugin, by name
 	// claimable counts the GPUs and MIG devices that NVIDIA's DRA driver offers, by node.
 	claimable map[string]int
 	parts     []*part              // what GPU clusters are made of, by role and name

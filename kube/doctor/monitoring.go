@@ -48,7 +48,7 @@ func (e *examined) monitoring() finding.Finding {
 	return ok(name, "%s; on every node with GPUs", who)
 }
 
-// unnamed finds exporters whose pods nobody would look for.
+// unnamed finds exporters whose pods have no known label.
 func (e *examined) unnamed() []finding.Finding {
 	var out []finding.Finding
 	for _, p := range e.of(roleExporter) {

@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/internal/finding"
 )
 
-// operator says which of the GPU Operator's parts are there, whoever brought them.
+// operator says which of the GPU Operator's parts are there, however they were installed.
 func (e *examined) operator() finding.Finding {
 	const name = "gpu-operator"
 	there := e.ClusterPolicy || slices.ContainsFunc(e.Deployments, func(d *appsv1.Deployment) bool { return d.Labels["app"] == "gpu-operator" })

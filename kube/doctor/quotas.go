@@ -8,7 +8,7 @@ import (
 	"berth.dev/berth/kube/explain"
 )
 
-// quotas finds lines of quotas that read as if they held somebody to so many GPUs,
+// quotas finds lines of quotas that read as if they limited GPUs,
 // and that the API server never counts.
 func (e *examined) quotas() []finding.Finding {
 	var loose, idle []string

@@ -67,7 +67,7 @@ func (e *examined) unserved() []finding.Finding {
 	return out
 }
 
-// whyUnserved is what to do for a node that nobody serves.
+// whyUnserved is what to do for a node without a device plugin.
 func (e *examined) whyUnserved(n *v1.Node) string {
 	plugins := slices.DeleteFunc(e.of(plugin), func(p *part) bool { return p.simulated && !simulated(n) })
 	for _, p := range plugins {

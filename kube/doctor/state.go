@@ -47,7 +47,7 @@ func (e *examined) devices() []finding.Finding {
 	return out
 }
 
-// xids names the GPUs that are unhealthy and why, where somebody has told it.
+// xids names the GPUs that are unhealthy and why, where that is reported.
 func xids(n devices.Node) string {
 	var out []string
 	for _, g := range n.GPUs {

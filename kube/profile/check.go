@@ -21,7 +21,7 @@ type variant struct {
 }
 
 // Check renders every profile of the file with its defaults and with each choice
-// in turn, for somebody who may choose all, and adds what is wrong or doubtful to
+// in turn, for a user who may choose all, and adds what is wrong or doubtful to
 // the findings. It takes profiles of which something gives no notebook out of
 // Profiles. It asks no cluster.
 func (f *File) Check() {

@@ -7,7 +7,7 @@ import (
 )
 
 // Offer tells how a notebook of a profile stands on the cluster: one with the
-// default choices, for somebody who may have them. For an option without choices
+// default choices, for a user who may have them. For an option without choices
 // something is written.
 func (c *Cluster) Offer(p *v1alpha1.NotebookProfile) (Standing, error) {
 	whole, err := plainOf(p)

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// security sets whom the notebook runs as and what it may do. The namespace's Pod
+// security sets the user that the notebook runs as and what it may do. The namespace's Pod
 // Security level decides whether it may.
 func (m *maker) security() error {
 	if err := m.podSecurity(); err != nil {

@@ -69,7 +69,7 @@ func (m *maker) homeVolume() string {
 func (m *maker) wantsClaim() bool { return m.set.From["storage_pvc"] != "" }
 
 // claim makes the claim of the user's home, or nil where no volume is one. It is
-// owned by nobody, so that it outlives the notebook.
+// without an owner, so it outlives the notebook.
 func (m *maker) claim() (*corev1.PersistentVolumeClaim, error) {
 	if m.homeVolume() == "" || !m.wantsClaim() {
 		return nil, nil

@@ -129,7 +129,7 @@ const (
 const FaultLargest = "a container asks for more memory of one GPU than any GPU of the cluster has: the largest has %d GiB; ask for less, or for several GPUs with nvidia.com/gpu"
 
 // CheckLimit says whether a pod asks for more memory of one GPU than the largest
-// GPU has, or nil. largestMiB of 0 is that nobody knows.
+// GPU has, or nil. largestMiB of 0 is not known.
 func CheckLimit(pod *v1.Pod, largestMiB int64) error {
 	if largestMiB <= 0 {
 		return nil

@@ -17,7 +17,7 @@ import (
 type Gang struct {
 	Namespace string
 	Name      string // for people; unique in the namespace only together with Key
-	Key       string // equal for the members of one gang and for nobody else, in all namespaces
+	Key       string // equal for the members of one gang only, in all namespaces
 	// MinCount is how many members must have a place before any gets one, at
 	// least 1; 0 is that Object says it.
 	MinCount int

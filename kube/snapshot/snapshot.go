@@ -46,7 +46,7 @@ type Ask struct {
 
 // Read reads nodes and pods into a Cluster. Nodes that take no pods are left
 // out, with what is held there. Taints and affinity are not read; of node selectors only
-// the GPU product is. Asks has the pods that have not ended, save for those that
+// the GPU product is. Asks has the pods that have not ended, except those that
 // a DaemonSet or a kubelet's own folder brings with each node.
 //
 // A holder whose device is not known counts on a GPU of its node with room. A

@@ -1,8 +1,8 @@
-// Package spawn says what would happen if somebody started a notebook of a profile
+// Package spawn says what would happen if a user started a notebook of a profile
 // now: it walks the chain from the namespace to the GPU and says of each link whether
 // it holds, and what to do where it does not.
 //
-// It is pure: Judge turns what somebody has read of a cluster into findings. Nothing
+// It is pure: Judge turns what the caller has read of a cluster into findings. Nothing
 // is made, so that what a controller or a kubelet will do is told from what they
 // have said of others.
 package spawn
@@ -56,7 +56,7 @@ type Facts struct {
 	Home *v1.PersistentVolumeClaim
 
 	UserMay  bool   // make notebooks there
-	AskerMay bool   // whoever asks
+	AskerMay bool   // the user who asks
 	Existing string // what the notebook of that name does, in a sentence; "" is that there is none
 	Trouble  bool   // and that it is in trouble
 

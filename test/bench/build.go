@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// benchBuild compiles everything anew, with an empty build cache (modules are
+// benchBuild compiles everything again, with an empty build cache (modules are
 // there already): Kubernetes' parts and etcd alone, then bin/berth.
 func benchBuild(_ context.Context, r *report, dir string) error {
 	var cpus []time.Duration

@@ -23,7 +23,7 @@ type kubelet struct {
 
 	mu      sync.Mutex
 	plugins map[string]*plugin // by resource
-	changed chan struct{}      // closed and made anew when plugins or their devices change
+	changed chan struct{}      // closed and replaced when plugins or their devices change
 	all     int                // resources that were registered when it was last awaited
 }
 
@@ -160,7 +160,7 @@ func (k *kubelet) preStart(ctx context.Context, resource, id string) error {
 }
 
 // restart does what a kubelet does when it starts: it removes every socket of its
-// folder and listens anew. It returns how long its plugins took to come back.
+// folder and listens again. It returns how long its plugins took to come back.
 func (k *kubelet) restart(ctx context.Context) (time.Duration, error) {
 	k.stop()
 	sockets, err := filepath.Glob(filepath.Join(k.dir, "*.sock"))

@@ -111,7 +111,7 @@ type span struct {
 	wall    time.Duration
 	machine time.Duration // CPU of the whole machine
 	process time.Duration // CPU of the control plane's process
-	busy    bool          // something else used the machine meanwhile
+	busy    bool          // something else used the machine at the time
 }
 
 // span measures fn, which is told when it began and says when what it measures

@@ -89,7 +89,7 @@ func (r *runner) one(ctx context.Context, p part) bool {
 		res.state = "failed"
 	}
 	if err != nil && cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever did not end when asked
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // those that did not end when asked
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package kubelettest is the kubelet's side of the device plugin protocol in
 // process, for tests: a kubelet that admits pods, starts their containers and
-// can be stopped, killed and started again, and a plugin of somebody else.
+// can be stopped, killed and started again, and another vendor's plugin.
 //
 // It behaves as the device manager of kubelet 1.36 does
 // (pkg/kubelet/cm/devicemanager), also where that is odd: who registers last
@@ -46,7 +46,7 @@ type Kubelet struct {
 
 	mu      sync.Mutex
 	rand    *rand.Rand
-	changed chan struct{} // closed, and made anew, at every change
+	changed chan struct{} // closed and replaced at every change
 	grpc    *grpc.Server
 	life    int // counts Starts
 	serving sync.WaitGroup
@@ -147,7 +147,7 @@ func (k *Kubelet) Start() error {
 }
 
 // Kill ends the kubelet at once, as kill -9 does: kubelet.sock stays, and
-// nobody listens there. Pods that run go on running.
+// no process listens there. Pods that run go on running.
 func (k *Kubelet) Kill() {
 	k.mu.Lock()
 	server := k.grpc

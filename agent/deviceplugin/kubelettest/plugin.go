@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Plugin is somebody else's plugin, which does what NVIDIA's does: it removes
+// Plugin is another vendor's plugin, which does what NVIDIA's does: it removes
 // whatever is at its socket, sends its devices, and does not notice when the
 // kubelet goes. Its methods are for one goroutine.
 type Plugin struct {

@@ -187,7 +187,7 @@ func (k *Kubelet) choose(ctx context.Context, life int, h holder, required int, 
 	}
 	preferred, err := k.prefer(ctx, h.resource, append(k.shuffled(free), got...), got, required)
 	if err == nil && !k.lives(life) {
-		err = errEnded // what is taken is counted anew, without this choice
+		err = errEnded // what is taken is counted again, without this choice
 	}
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func (r *registration) Register(ctx context.Context, q *v1beta1.RegisterRequest)
 }
 
 // ask connects to a plugin and asks for its options. The client is there also
-// after an error, unless nobody was asked.
+// after an error, unless no plugin was asked.
 func (k *Kubelet) ask(ctx context.Context, life int, q *v1beta1.RegisterRequest) (*client, *v1beta1.DevicePluginOptions, error) {
 	if !slices.Contains(v1beta1.SupportedVersions[:], q.Version) {
 		return nil, nil, fmt.Errorf("requested API version %q is not supported by kubelet; supported are %q", q.Version, v1beta1.SupportedVersions)

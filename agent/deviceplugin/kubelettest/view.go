@@ -68,7 +68,7 @@ func (k *Kubelet) Serving(resource string) bool {
 
 // Streams returns the number of device lists that the kubelet reads for a
 // resource. It is more than one while a plugin of before has not ended, or has
-// ended and the kubelet is yet to notice and to drop whoever came after it.
+// ended and the kubelet is yet to notice and to drop the plugin that came after it.
 func (k *Kubelet) Streams(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

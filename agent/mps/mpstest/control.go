@@ -25,7 +25,7 @@ const (
 	daemon   = "daemon"
 )
 
-// longest is when a daemon ends that nobody has ended.
+// longest is when a daemon ends that was not stopped.
 const longest = 30 * time.Minute
 
 // Main is for TestMain: it plays the part that the environment asks for and gives

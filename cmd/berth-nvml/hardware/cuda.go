@@ -55,7 +55,7 @@ import (
 )
 
 // kernels are a load for the tensor cores that lasts as many nanoseconds as it
-// is told, and a write to an address that nobody has, which the driver reports
+// is told, and a write to an address that is not mapped, which the driver reports
 // as Xid 31.
 const kernels = `.version 7.0
 .target sm_80
@@ -155,7 +155,7 @@ func Allocate(index int, bytes int64) error {
 }
 
 // Fault writes where no memory is. The error is CUDA's, and the driver reports
-// Xid 31; nobody else on the GPU is hurt by it.
+// Xid 31; no other process on the GPU is affected.
 func Fault(index int) error {
 	return with(index, func() error { return run("fault", 1, 1, 16, 0) })
 }
