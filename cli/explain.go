@@ -40,7 +40,7 @@ func explainCode(o Options, args []string) error {
 		return usagef("there is no cause %s; `%s explain` lists all", args[0], o.Name)
 	}
 	var b strings.Builder
-	printf(&b, "%s: %s\n\n%-9s%s\n\n%-9s%s\n\n%-9s%s\n", e.Code, e.Title, "PROOF", e.Proof, "HELPS", e.Helps, "TRY", e.Make)
+	printf(&b, "%s: %s\n\n%-9s%s\n\n%-9s%s\n\n%-9s%s\n", e.Code, e.Title, "PROOF", e.Proof, "HELPS", e.Helps, "TRY", e.Try())
 	_, err := printBlock(o.Out, block(b.String()))
 	return err
 }

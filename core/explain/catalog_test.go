@@ -12,21 +12,23 @@ import (
 	"berth.dev/berth/core/explain"
 )
 
-// TestEveryCodeIsInTheCatalog holds the constants of code.go and the catalog to one
+// TestEveryCodeIsInTheCatalog holds the constants of codes and the catalog to one
 // another, and the catalog to its order.
 func TestEveryCodeIsInTheCatalog(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var codes []explain.Code
-	ast.Inspect(file, func(n ast.Node) bool {
-		if lit, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(lit.Value, `"BERTH-`) {
-			text, _ := strconv.Unquote(lit.Value)
-			codes = append(codes, explain.Code(text))
+	for _, name := range []string{"code.go", "codes.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(lit.Value, `"BERTH-`) {
+				text, _ := strconv.Unquote(lit.Value)
+				codes = append(codes, explain.Code(text))
+			}
+			return true
+		})
+	}
 	for _, code := range codes {
 		if _, ok := explain.Find(string(code)); !ok {
 			t.Errorf("%s is not in the catalog", code)
@@ -36,7 +38,7 @@ func TestEveryCodeIsInTheCatalog(t *testing.T) {
 		if !slices.Contains(codes, e.Code) || i > 0 && e.Code <= explain.Catalog[i-1].Code {
 			t.Errorf("%s is not a constant, or out of order", e.Code)
 		}
-		if e.Title == "" || e.Proof == "" || e.Helps == "" || e.Make == "" || strings.HasSuffix(e.Helps, ".") {
+		if e.Title == "" || e.Proof == "" || e.Helps == "" || e.Try() == "" || strings.HasSuffix(e.Helps, ".") {
 			t.Errorf("%s: %+v lacks a part, or ends with a full stop", e.Code, e)
 		}
 	}

@@ -1,5 +1,7 @@
 package explain
 
+import "strings"
+
 // Code is the stable name of a cause, such as "BERTH-C03": see Catalog.
 type Code string
 
@@ -56,22 +58,19 @@ func codeOf(g *Gap, total bool) Code {
 		}
 		return CodeResourceName
 	case CheckSelector, CheckAffinity:
-		if total {
-			return CodeSelector
+		switch {
+		case !total:
+			return CodeSelectorFull
+		case g.Check == CheckAffinity:
+			return CodeNodeAffinity
 		}
-		return CodeSelectorFull
+		return CodeSelector
 	case CheckTaint:
 		return CodeTaint
 	case CheckVolume:
 		return CodeVolumeZone
 	case CheckClosed:
-		switch g.Subject {
-		case "cordoned":
-			return CodeCordoned
-		case "device plugin down":
-			return CodeNotOffered
-		}
-		return CodeNotReady
+		return codeOfClosed(g.Subject)
 	case CheckGPUs:
 		switch g.Remedy {
 		case Mends:
@@ -82,6 +81,9 @@ func codeOf(g *Gap, total bool) Code {
 		}
 		return CodeHeld
 	case CheckGPUMemory:
+		if g.Remedy == Waits {
+			return CodeGPUMemoryHeld
+		}
 		return CodeGPUMemory
 	case CheckClique:
 		return CodeClique
@@ -89,12 +91,27 @@ func codeOf(g *Gap, total bool) Code {
 		if g.By != "" {
 			return CodeInit
 		}
+		if g.Check == CheckMemory {
+			return CodeMemory
+		}
 		return CodeCPU
-	case CheckPodAffinity, CheckAntiAffinity:
+	case CheckPodAffinity:
 		return CodePodAffinity
+	case CheckAntiAffinity:
+		return CodeAntiAffinity
 	case CheckSpread:
 		return CodeSpread
-	case CheckResource, CheckPods, CheckPort:
+	case CheckPort:
+		return CodeHostPort
+	case CheckPods:
+		return CodePods
+	case CheckResource:
+		switch {
+		case g.Subject == "ephemeral-storage":
+			return CodeStorage
+		case strings.HasPrefix(g.Subject, "hugepages-"):
+			return CodeHugePages
+		}
 	}
 	return CodeOther
 }

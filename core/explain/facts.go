@@ -38,6 +38,7 @@ type Facts struct {
 	Gates      []string      // scheduling gates of its pod
 	NodeGone   bool          // its pod's node does not exist
 	Group      *Group        // the gang of its pod; nil is none, or not known
+	Queue      Refusal       // what the queueing system that its workload is in says last: reason and message
 	Brief      bool          // the scheduler's own words and who holds what are left out
 	Others     string        // what may be stopped for it; "" is "another workload"
 }
@@ -67,6 +68,9 @@ type Pod struct {
 	Containers []Container // init containers first
 	Troubles   []Refusal   // Warning events about it, oldest first
 	Created    time.Time
+	LostNode   bool     // its node does not report
+	Finalizers []string // that keep it while it is being deleted
+	ReadyGates []string // conditions that it needs to be ready
 }
 
 // condition gives the condition of a type, or nil.
@@ -94,9 +98,10 @@ type Container struct {
 	Waiting     string // the reason why it does not run; "" is that it runs or has ended
 	Message     string // beside it
 	Running     bool
-	Ended       bool  // it has ended, and ExitCode says how
-	ExitCode    int32 // of the last time that it ended; see Restarts
-	OutOfMemory bool  // it ended so the last time
+	Ended       bool   // it has ended, and ExitCode says how
+	ExitCode    int32  // of the last time that it ended; see Restarts
+	OutOfMemory bool   // it ended so the last time
+	Said        string // its message when it ended the last time
 	Restarts    int32
 }
 

@@ -36,6 +36,9 @@ func (f *Facts) judge() (Reason, string) {
 		return Restarting, "restarting: " + f.Change
 	case p.Deleting && p.Preempted() != "":
 		return Restarting, "preempted (" + p.Preempted() + "); it waits in line again when its pod has ended, and its volumes are kept"
+	case p.Deleting && f.deleting().code != "":
+		d := f.deleting()
+		return d.reason, d.text
 	case p.Deleting:
 		return Restarting, "its pod is terminating, and will be replaced"
 	case p.Failed != "":

@@ -232,7 +232,7 @@ func TestJudge(t *testing.T) {
 		{
 			"a secret that a volume needs",
 			explain.Facts{Pod: &secret},
-			`MissingVolume: something that a volume of it needs does not exist; make it, and it starts: MountVolume.SetUp failed for volume "token" : secret "s" not found`, "",
+			`MissingConfig: Secret s, which one of its volumes shows, does not exist in namespace ns; create it, and it starts`, "",
 		},
 		{
 			"an image on its way",

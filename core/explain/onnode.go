@@ -9,11 +9,10 @@ import (
 // starts before them, then the containers in the order in which they start.
 func (f *Facts) onNode() (Reason, string) {
 	p := f.Pod
-	begun := false
-	for i := range p.Containers {
-		begun = begun || p.Containers[i].Running || p.Containers[i].Ended || p.Containers[i].Restarts > 0
+	if d := f.starting(); d.text != "" {
+		return d.reason, d.text
 	}
-	for i := len(p.Troubles) - 1; i >= 0 && !begun; i-- {
+	for i := len(p.Troubles) - 1; i >= 0 && !p.begun(); i-- {
 		if reason, message := f.mounting(&p.Troubles[i]); reason != "" {
 			return reason, message
 		}

@@ -19,6 +19,8 @@ type Owner struct {
 	Next                  time.Time
 	Active                int // of a CronJob: Jobs that run
 	Ran                   bool
+	Unseen                bool    // its controller has not looked at it, though it had time to
+	Queue                 Refusal // what the queueing system that it is in says last: reason and message
 }
 
 // Explain says why the owner has no pod now, for a person to act on.
@@ -33,20 +35,25 @@ func (o *Owner) Explain() (state, message string, code Code) {
 			exit = fmt.Sprintf("; its last container ended with exit code %d", o.ExitCode)
 		}
 		return "Failed", "the Job failed: " + o.Failed + exit + "; see its logs, delete it, and create it again", CodeFailed
+	case o.Unseen:
+		return "Unseen", fmt.Sprintf("no controller has looked at this %s since it was created; start the one that runs its kind, such as kube-controller-manager", o.Kind), CodeController
+	case o.Suspended && o.Schedule == "" && admission(o.Queue.Reason, o.Queue.Message).code != "":
+		d := admission(o.Queue.Reason, o.Queue.Message)
+		return "Queued", d.text, d.code
 	case o.Suspended && o.Schedule != "":
-		return "Suspended", fmt.Sprintf("its schedule is suspended, so it makes no Jobs; kubectl patch cronjob -n %s -p '{\"spec\":{\"suspend\":false}}' resumes it", at), CodeStopped
+		return "Suspended", fmt.Sprintf("its schedule is suspended, so it makes no Jobs; kubectl patch cronjob -n %s -p '{\"spec\":{\"suspend\":false}}' resumes it", at), CodeSuspended
 	case o.Suspended:
-		return "Suspended", fmt.Sprintf("spec.suspend is set, so it has no pods; kubectl patch job -n %s -p '{\"spec\":{\"suspend\":false}}' starts it, unless a queue holds it", at), CodeStopped
+		return "Suspended", fmt.Sprintf("spec.suspend is set, so it has no pods; kubectl patch job -n %s -p '{\"spec\":{\"suspend\":false}}' starts it, unless a queue holds it", at), CodeSuspended
 	case o.Schedule != "" && !o.Ran:
-		return "Scheduled", fmt.Sprintf("its first run is still to come: its schedule is %q; kubectl create job --from=cronjob/%s %s-now -n %s runs it now", o.Schedule, o.Name, o.Name, o.Namespace), CodeStopped
+		return "Scheduled", fmt.Sprintf("its first run is still to come: its schedule is %q; kubectl create job --from=cronjob/%s %s-now -n %s runs it now", o.Schedule, o.Name, o.Name, o.Namespace), CodeSchedule
 	case o.Schedule != "":
-		return "Scheduled", fmt.Sprintf("none of its Jobs runs now: its schedule is %q", o.Schedule), CodeStopped
+		return "Scheduled", fmt.Sprintf("none of its Jobs runs now: its schedule is %q", o.Schedule), CodeSchedule
 	case o.NodesFor == 0:
-		return "NoNodes", "its pods fit no node: its node selector, affinity, or tolerations match none (0 desired)", CodeSelector
+		return "NoNodes", "its pods fit no node: its node selector, affinity, or tolerations match none (0 desired)", CodeDaemonSet
 	case o.Replicas == 0:
 		return "Stopped", fmt.Sprintf("spec.replicas is 0, so it has no pods; kubectl scale %s -n %s %s --replicas=1 starts one", o.Kind, o.Namespace, o.Name), CodeStopped
 	case o.Paused:
-		return "Paused", "spec.paused is set, so its new pods are not made; kubectl rollout resume " + o.Kind + " -n " + at, CodeStopped
+		return "Paused", "spec.paused is set, so its new pods are not made; kubectl rollout resume " + o.Kind + " -n " + at, CodePaused
 	}
 	return "Starting", "no pods exist yet: its controller creates them in a moment, or does not run", ""
 }

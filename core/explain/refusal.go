@@ -10,6 +10,9 @@ import (
 // The texts are those of Kubernetes' admission plugins and validation; what none
 // of them said is told as it is.
 func (f *Facts) Explain(text string) (Reason, string) {
+	if d := f.refused(text); d.text != "" {
+		return d.reason, d.text
+	}
 	switch {
 	case strings.Contains(text, "exceeded quota: "):
 		return Quota, f.overQuota(text)

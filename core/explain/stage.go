@@ -132,6 +132,9 @@ func (f *Facts) waitsFor() queue.Wait {
 // Code is the stable name of why a workload is not ready, as Judge has said of the same
 // facts; "" is that it is ready or starts.
 func (f *Facts) Code(r *Result) Code {
+	if d := f.diagnosed(r.Reason); d.code != "" {
+		return d.code
+	}
 	switch r.Reason {
 	case Queued, NoSuchGPU, NoSuchNode:
 		switch p := f.Pod; {

@@ -39,6 +39,9 @@ func (f *Facts) unplaced() (Reason, string) {
 		return Starting, placing
 	}
 	text, wait := queue.Marked(c.Message)
+	if d := f.heldBack(); d.text != "" {
+		return d.reason, d.text
+	}
 	switch {
 	case c.Reason == "SchedulingGated" && wait == queue.Unknown:
 		return Queued, f.gated(text)
@@ -98,6 +101,9 @@ func (f *Facts) waits(text string) string {
 	}
 	if v := f.Verdict; v.ForGPUs() && len(f.GPUs) > 0 && v.Total > 0 && beyond == 0 {
 		out += fmt.Sprintf("; of %d that nodes offer it, no node has that many free", v.Total)
+	}
+	if v := f.Verdict; v.ForGPUs() && v.Detail != nil && v.Detail.Text != "" {
+		out += "; " + v.Detail.Text
 	}
 	besides := f.Verdict.besides()
 	if besides != "" {

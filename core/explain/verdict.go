@@ -21,6 +21,8 @@ type Verdict struct {
 	// Free and Most are how many of the first of Asks are free on those nodes, and on one.
 	Free, Most int64
 	FreeOn     int // nodes that Free is on
+	// Detail is the binding cause more exactly than its check; nil is that the check says all.
+	Detail *Detail
 }
 
 // Binding is the cause that keeps the workload waiting, nil if none is known.
@@ -34,6 +36,9 @@ func (v *Verdict) Binding() *Cause {
 // Code is the code of the binding cause, "" if none is known.
 func (v *Verdict) Code() Code {
 	if c := v.Binding(); c != nil {
+		if v.Detail != nil {
+			return v.Detail.Code
+		}
 		if c.Gap.Check == CheckGPUs && c.Waits() && v.Fragmented() {
 			return CodeFragmented
 		}
@@ -64,6 +69,9 @@ func (v *Verdict) Scattered() string {
 // Lacks says why no node will ever do, or "".
 func (v *Verdict) Lacks() string {
 	c := v.Binding()
+	if c != nil && c.Gap.Remedy == Never && v.Detail != nil && v.Detail.Text != "" {
+		return v.Detail.Text
+	}
 	if c != nil && c.Code() == CodeNotOffered && len(v.Asks) > 0 {
 		have := "1 node has"
 		if len(c.Nodes) > 1 {
@@ -162,6 +170,9 @@ func (v *Verdict) besides() string {
 	c := v.Binding()
 	if c == nil || v.ForGPUs() || c.Gap.Remedy == Never {
 		return ""
+	}
+	if v.Detail != nil && v.Detail.Text != "" {
+		return v.Detail.Text
 	}
 	g := &c.Gap
 	on := nodesText(c.Nodes)

@@ -131,6 +131,7 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		return f
 	}
 	if pod.Spec.NodeName != "" {
+		f.Pod.LostNode = lost(s.Nodes, pod.Spec.NodeName)
 		f.NodeGone = !slices.ContainsFunc(s.Nodes, func(n *v1.Node) bool { return n.Name == pod.Spec.NodeName })
 		if f.NodeGone {
 			f.Verdict = &reasons.Verdict{}

@@ -29,6 +29,7 @@ func (t *Cluster) Judge(pod *v1.Pod) *reasons.Verdict {
 	}
 	v.Causes = reasons.Causes(v.Nodes)
 	t.hints(v, ask)
+	v.Detail = t.detail(v, ask)
 	return v
 }
 
@@ -110,6 +111,7 @@ func (t *Cluster) gaps(a *ask, n *v1.Node) []reasons.Gap {
 		}
 	}
 	out = append(out, closed(view)...)
+	out = append(out, unwell(a.pod, n)...)
 	out = append(out, t.gpuGaps(a, n, view)...)
 	out = append(out, t.amountGaps(a, n)...)
 	return append(out, a.near.gaps(n)...)

@@ -101,7 +101,7 @@ var judged = []struct {
 		"it needs 16 CPU on one node, and at most 8 of 48 are free (on a-1)", "held by", []string{"ask for 8 of CPU at most"},
 	},
 	{
-		"memory that others hold", reasons.CodeCPU, []*v1.Node{big("a-1")},
+		"memory that others hold", reasons.CodeMemory, []*v1.Node{big("a-1")},
 		[]*v1.Pod{kubetest.Pod("h", "a-1", "memory", 150<<30)}, refused([]any{"memory", 64 << 30, api.ResourceGPU, 1}),
 		"it needs 64Gi memory on one node, and at most 42Gi of 192Gi are free (on a-1)", "no node has that many free", []string{"ask for 42Gi of memory at most"},
 	},
@@ -113,11 +113,11 @@ var judged = []struct {
 		"its init container prep asks for 100 CPU, and no node that it may use has more than 48", "", []string{"ask for 48 of CPU at most"},
 	},
 	{
-		"ephemeral storage", reasons.CodeOther, []*v1.Node{big("a-1")}, nil, refused([]any{"ephemeral-storage", 200 << 30, api.ResourceGPU, 1}),
+		"ephemeral storage", reasons.CodeStorage, []*v1.Node{big("a-1")}, nil, refused([]any{"ephemeral-storage", 200 << 30, api.ResourceGPU, 1}),
 		" asks for 200Gi ephemeral-storage, and no node that it may use has more than 100Gi", "", nil,
 	},
 	{
-		"a node with all pods that it may have", reasons.CodeOther, []*v1.Node{big("a-1", func(n *v1.Node) {
+		"a node with all pods that it may have", reasons.CodePods, []*v1.Node{big("a-1", func(n *v1.Node) {
 			n.Status.Allocatable = n.Status.Allocatable.DeepCopy()
 			n.Status.Allocatable["pods"] = resource.MustParse("1")
 		})},
@@ -132,7 +132,7 @@ var judged = []struct {
 		"node a-1 would do, but it is not ready (kubectl describe node a-1", "NODE", nil,
 	},
 	{
-		"a host port", reasons.CodeOther, []*v1.Node{big("a-1")}, []*v1.Pod{holds("h", "a-1", 1, 1, portOf(8080))}, refused([]any{api.ResourceGPU, 1}, portOf(8080)),
+		"a host port", reasons.CodeHostPort, []*v1.Node{big("a-1")}, []*v1.Pod{holds("h", "a-1", 1, 1, portOf(8080))}, refused([]any{api.ResourceGPU, 1}, portOf(8080)),
 		"a-1 host port 8080 is used by pod ns/h", "no node has that many free", []string{"take hostPort 8080 out"},
 	},
 	{
@@ -143,14 +143,14 @@ var judged = []struct {
 		"has no pod near that its pod affinity wants: app=db by kubernetes.io/hostname", "no node has that many free", []string{"leave podAffinity out"},
 	},
 	{
-		"a pod anti-affinity", reasons.CodePodAffinity, []*v1.Node{big("a-1")}, []*v1.Pod{holds("h", "a-1", 1, 1, labeled("app", "web"))},
+		"a pod anti-affinity", reasons.CodeAntiAffinity, []*v1.Node{big("a-1")}, []*v1.Pod{holds("h", "a-1", 1, 1, labeled("app", "web"))},
 		refused([]any{api.ResourceGPU, 1}, func(p *v1.Pod) {
 			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: byHost("web")}}
 		}),
 		"has pod ns/h near, which a pod anti-affinity keeps apart from it", "no node has that many free", []string{"leave podAntiAffinity out"},
 	},
 	{
-		"the anti-affinity of another pod", reasons.CodePodAffinity, []*v1.Node{big("a-1")},
+		"the anti-affinity of another pod", reasons.CodeAntiAffinity, []*v1.Node{big("a-1")},
 		[]*v1.Pod{holds("h", "a-1", 1, 1, func(p *v1.Pod) {
 			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: byHost("web")}}
 		})},
@@ -183,7 +183,7 @@ var judged = []struct {
 		"no node offers nvidia.com/gpus (there are 1); nodes offer nvidia.com/gpu; did you mean nvidia.com/gpu?", "", []string{"ask for nvidia.com/gpu instead of nvidia.com/gpus"},
 	},
 	{
-		"another vendor's GPU", reasons.CodeResourceName, []*v1.Node{big("a-1")}, nil, refused([]any{"amd.com/gpu", 1}),
+		"another vendor's GPU", reasons.CodeVendor, []*v1.Node{big("a-1")}, nil, refused([]any{"amd.com/gpu", 1}),
 		"no node offers amd.com/gpu (there are 1); nodes offer nvidia.com/gpu; did you mean nvidia.com/gpu?", "", []string{"ask for nvidia.com/gpu instead of amd.com/gpu"},
 	},
 	{
@@ -191,21 +191,21 @@ var judged = []struct {
 		"NoSuchGPU: no node offers nvidia.com/gpu (there are 1)", "", nil,
 	},
 	{
-		"a whole GPU where all are cut into MIG devices", reasons.CodeResourceName,
+		"a whole GPU where all are cut into MIG devices", reasons.CodeWholeOnMIG,
 		[]*v1.Node{kubetest.Inventory("m-1", kubetest.Cut("m-1", kubetest.A100s("m-1", 2)), "cpu", 48, api.ResourceMIGPrefix+"1g.5gb", 14)}, nil, refused([]any{api.ResourceGPU, 1}),
-		"no node offers nvidia.com/gpu (there are 1); nodes offer nvidia.com/mig-1g.5gb", "", nil,
+		"no node offers nvidia.com/gpu, because their GPUs are partitioned into MIG devices; nodes offer nvidia.com/mig-1g.5gb", "", nil,
 	},
 	{
 		"a label that no node has", reasons.CodeSelector, []*v1.Node{big("a-1")}, nil, refused([]any{api.ResourceGPU, 1}, selectorOf(api.LabelProduct, "Tesla-V100")),
 		"no node has the label nvidia.com/gpu.product=Tesla-V100; nodes have NVIDIA-A100-SXM4-40GB", "", []string{"leave the node selector and affinity out"},
 	},
 	{
-		"a required affinity, beside what nodes have", reasons.CodeSelector, []*v1.Node{big("a-1", func(n *v1.Node) { n.Labels[api.LabelProduct] = "NVIDIA-A100-SXM4-40GB-SHARED" })}, nil,
+		"a required affinity, beside what nodes have", reasons.CodeLabelSuffix, []*v1.Node{big("a-1", func(n *v1.Node) { n.Labels[api.LabelProduct] = "NVIDIA-A100-SXM4-40GB-SHARED" })}, nil,
 		refused([]any{api.ResourceGPU, 1}, affinityOf(api.LabelProduct, v1.NodeSelectorOpIn, "NVIDIA-A100-SXM4-40GB")),
-		"wants: nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB; nodes have nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB-SHARED", "", []string{"leave the node selector and affinity out"},
+		"no node has nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB; the label is NVIDIA-A100-SXM4-40GB-SHARED where GPUs are shared or partitioned", "", []string{"leave the node selector and affinity out"},
 	},
 	{
-		"an affinity to a label with a value that nobody sets", reasons.CodeSelector, []*v1.Node{big("a-1")}, nil,
+		"an affinity to a label with a value that nobody sets", reasons.CodeLabelMissing, []*v1.Node{big("a-1")}, nil,
 		refused([]any{api.ResourceGPU, 1}, selectorOf("nvidia.com/gpu", "true")), "no node has the label nvidia.com/gpu=true", "", []string{"leave the node selector and affinity out"},
 	},
 	{

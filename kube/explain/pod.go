@@ -14,7 +14,10 @@ import (
 // PodFacts is a pod as the rules of what is said of notebooks see it, with the
 // Warning events about it, oldest first; events about other kinds are left out.
 func PodFacts(pod *v1.Pod, events []v1.Event) *reasons.Pod {
-	out := &reasons.Pod{Name: pod.Name, Node: pod.Spec.NodeName, Deleting: pod.DeletionTimestamp != nil, Created: pod.CreationTimestamp.Time}
+	out := &reasons.Pod{Name: pod.Name, Node: pod.Spec.NodeName, Deleting: pod.DeletionTimestamp != nil, Created: pod.CreationTimestamp.Time, Finalizers: pod.Finalizers}
+	for _, gate := range pod.Spec.ReadinessGates {
+		out.ReadyGates = append(out.ReadyGates, string(gate.ConditionType))
+	}
 	if pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
 		out.Failed = strings.TrimSuffix(cmp.Or(pod.Status.Reason, string(pod.Status.Phase))+": "+pod.Status.Message, ": ")
 	}
@@ -48,7 +51,7 @@ func containerFacts(list []v1.ContainerStatus, specs []v1.Container, init bool) 
 			c.Waiting, c.Message = cmp.Or(w.Reason, "ContainerCreating"), w.Message
 		}
 		if t := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated); t != nil {
-			c.ExitCode, c.OutOfMemory = t.ExitCode, t.Reason == "OOMKilled"
+			c.ExitCode, c.OutOfMemory, c.Said = t.ExitCode, t.Reason == "OOMKilled", t.Message
 		}
 		out = append(out, c)
 	}

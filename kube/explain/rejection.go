@@ -37,7 +37,9 @@ func keepsOff(taint *v1.Taint, pod *v1.Pod) bool {
 
 // comesAndGoes says whether a taint is one that Kubernetes puts on nodes that are
 // not well, or cordoned: what is wrong is told instead.
-func comesAndGoes(taint *v1.Taint) bool { return strings.HasPrefix(taint.Key, "node.kubernetes.io/") }
+func comesAndGoes(taint *v1.Taint) bool {
+	return strings.HasPrefix(taint.Key, "node.kubernetes.io/") || unwellTaints[taint.Key].is != ""
+}
 
 // TolerationOf is the toleration of a taint to write into a pod's spec:
 // "{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}".

@@ -72,7 +72,7 @@ func TestTheStageIsTold(t *testing.T) {
 			"MissingVolume: volume claim home does not exist in namespace ns; make it, and it starts; volume claim data wants storage class fast-ssd, which does not exist (there are standard)",
 		},
 		{
-			"a gang that is larger than the cluster", reasons.CodeGang, member("m-0", 4), []*v1.Pod{member("m-1", 4), member("m-2", 4)}, nil,
+			"a gang that is larger than the cluster", reasons.CodeGangTooLarge, member("m-0", 4), []*v1.Pod{member("m-1", 4), member("m-2", 4)}, nil,
 			"its gang g asks for 24 nvidia.com/gpu in all, and the nodes that it may use have 8, whoever holds them; ask for less, or add nodes",
 		},
 	} {

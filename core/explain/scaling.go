@@ -1,0 +1,52 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+)
+
+// solvedByANode are the causes that a new node removes, so that what an autoscaler says
+// about the pod is why it still waits.
+var solvedByANode = []Code{
+	"", CodeNoGPUNode, CodeNotOffered, CodeHeld, CodeFragmented, CodeCordoned, CodeNotReady, CodeCPU, CodeMemory, CodeUnhealthy, CodeClique, CodeHostPort,
+	CodePods, CodePressure, CodeNodeNetwork, CodeNodeLeaves, CodeAntiAffinity, CodeTerminating, CodeLowPriority, CodeNeverPreempts, CodeBudget, CodeStorage,
+}
+
+// scaling is what an autoscaler has said about the pod last: Cluster Autoscaler or Karpenter.
+//
+// Source: the events of Cluster Autoscaler (TriggeredScaleUp, NotTriggerScaleUp,
+// FailedScaleUp) and of Karpenter (Nominated, FailedScheduling).
+func (f *Facts) scaling() diagnosis {
+	e := f.Pod.said("TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated", "FailedScheduling")
+	for e != nil && e.Reason == "FailedScheduling" && !strings.HasPrefix(e.Message, "Failed to schedule pod") {
+		e = f.Pod.said("TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated") // the other is kube-scheduler's
+	}
+	if e == nil {
+		return diagnosis{}
+	}
+	held := "waits for " + f.wants() + "; "
+	if e.Reason == "TriggeredScaleUp" || e.Reason == "Nominated" {
+		return diagnosis{CodeNodeComes, Queued, held + "a new node is on its way (" + e.Message + "); a GPU node usually takes some minutes until its driver is ready"}
+	}
+	if code := f.Verdict.Code(); !slices.Contains(solvedByANode, code) {
+		return diagnosis{}
+	}
+	text := strings.ToLower(e.Message)
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	}
+	said := "; the autoscaler reports: " + e.Message
+	switch {
+	case has("quota", "vcpulimitexceeded", "limitexceeded"):
+		return diagnosis{CodeCloudQuota, Queued, held + "the cloud account's quota allows no more such nodes; ask for a larger quota in that region" + said}
+	case has("insufficientinstancecapacity", "resource_pool_exhausted", "stockout", "out of stock", "allocationfailed", "insufficient capacity"):
+		return diagnosis{CodeStockOut, Queued, held + "the cloud has no such machines free in that zone now; allow other zones, other machine types, or on-demand ones" + said}
+	case has("max node group size reached", "max cluster", "limits exceeded", "exceed limits", "limit reached"):
+		return diagnosis{CodeGroupFull, Queued, held + "node groups are as large as they may become; an administrator raises the limit of the group" + said}
+	case e.Reason == "FailedScaleUp":
+		return diagnosis{CodeScaleUpFailed, Queued, held + "a new node was asked for, and the cloud refused it" + said}
+	case has("insufficient nvidia.com/gpu", "insufficient amd.com/gpu", "insufficient gpu.intel.com") && !has("didn't match"):
+		return diagnosis{CodeTemplate, Queued, held + "the autoscaler believes that new nodes have no GPU; give the group's template its GPUs, as with the tag k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu" + said}
+	}
+	return diagnosis{CodeNoGroup, Queued, held + "a new node of no node group would do for it" + said}
+}
