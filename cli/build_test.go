@@ -59,6 +59,8 @@ func newStage(t testing.TB, objects ...runtime.Object) *stage {
 	s := &stage{t: t, client: fake.NewClientset(objects...)}
 	s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		kubeflow.Resource: "NotebookList", v1alpha1.NotebookProfiles: "NotebookProfileList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}: "WorkloadList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}: "WorkloadList",
 	})
 	s.connect = func(*rest.Config) (kubernetes.Interface, error) { return s.client, nil }
 	return s

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"embed"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -8,13 +9,20 @@ import (
 	reasons "berth.dev/berth/core/explain"
 )
 
+// causes are objects that show a cause in `berth up`, and in tests: those after a line
+// "# state", and status, are what the cluster makes of the others.
+//
+//go:embed causes/*.yaml
+var causes embed.FS
+
 func newExplain(o Options) *cobra.Command {
-	return &cobra.Command{
+	example := false
+	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
 		Short: "Explain a cause that `why` names by its code, or list all causes",
 		Long: "Explain a cause by the code that `berth why` prints with it, such as BERTH-C12: what shows it, what helps,\n" +
 			"and how to see it in a simulated cluster. Without a code, list all of them. No cluster is needed.",
-		Example: "  berth explain BERTH-C12\n  berth explain",
+		Example: "  berth explain BERTH-C12\n  berth explain\n  berth explain BERTH-C12 --example | kubectl apply -f -",
 		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var out []string
@@ -23,8 +31,40 @@ func newExplain(o Options) *cobra.Command {
 			}
 			return out, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return explainCode(o, args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if example {
+				return printExample(o, args)
+			}
+			return explainCode(o, args)
+		},
 	}
+	cmd.Flags().BoolVar(&example, "example", false, "print objects that show the cause when they are applied to a cluster of berth up")
+	return cmd
+}
+
+// printExample prints the objects of a cause, without what the cluster makes of them.
+func printExample(o Options, args []string) error {
+	if len(args) == 0 {
+		return usagef("name the cause, as in `%s explain BERTH-C12 --example`", o.Name)
+	}
+	e, ok := reasons.Find(args[0])
+	if !ok {
+		return usagef("there is no cause %s; `%s explain` lists all", args[0], o.Name)
+	}
+	data, err := causes.ReadFile("causes/" + string(e.Code) + ".yaml")
+	if err != nil {
+		return usagef("there are no objects that show %s; to see it: %s", e.Code, e.Try())
+	}
+	var out []string
+	for doc := range strings.SplitSeq(string(data), "---\n") {
+		if strings.HasPrefix(doc, "# state\n") {
+			continue
+		}
+		doc, _, _ = strings.Cut(doc, "\nstatus:\n")
+		out = append(out, strings.TrimSuffix(doc, "\n")+"\n")
+	}
+	_, err = printBlock(o.Out, block(strings.Join(out, "---\n")))
+	return err
 }
 
 func explainCode(o Options, args []string) error {

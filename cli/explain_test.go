@@ -21,7 +21,7 @@ func TestCausesPage(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	s := newStage(t)
-	if got := s.ok("explain", "c12"); !strings.HasPrefix(got, "BERTH-C12: CPU or memory is short where GPUs would do\n\nPROOF") {
+	if got := s.ok("explain", "c12"); !strings.HasPrefix(got, "BERTH-C12: CPU is short where GPUs would do\n\nPROOF") {
 		t.Errorf("berth explain c12:\n%s", got)
 	}
 	if got := s.ok("explain"); strings.Count(got, "\n") != len(reasons.Catalog)+1 {

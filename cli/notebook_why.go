@@ -110,6 +110,9 @@ type whyReport struct {
 // judged notes what the judge of waits found.
 func (r *whyReport) judged(found *explain.Findings) {
 	r.Code, r.Others, r.Scattered = cmp.Or(r.Code, found.Verdict.Code()), found.Verdict.Others(), found.Verdict.Scattered()
+	if found.Verdict.Code() == reasons.CodeBudget {
+		r.Code = reasons.CodeBudget
+	}
 }
 
 // whyWhen is what is known of when a pod that waits for GPUs can start.
@@ -189,6 +192,7 @@ func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
 	if waitsForGPUs(nb) {
 		return r, n.whyWaits(ctx, nb, pod, r)
 	}
+	r.Code = n.code(ctx, nb, pod)
 	return r, nil
 }
 

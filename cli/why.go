@@ -202,7 +202,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 		r.State = string(pod.Status.Phase)
 		r.Cause = strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": ")
 		if exit := lastExit(pod); pod.Status.Phase == v1.PodFailed {
-			r.Code = reasons.CodeFailed
+			r.Code = explain.EndedCode(pod)
 			if exit >= 0 {
 				r.Cause = strings.Trim(fmt.Sprintf("%s; it ended with exit code %d; see kubectl logs -n %s %s", r.Cause, exit, pod.Namespace, pod.Name), "; ")
 			}
@@ -222,10 +222,14 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 		s.Volumes, s.BadClaims = e.volumesOf(ctx, pod)
 	}
 	facts := s.Facts(events, now)
+	if len(facts.Gates) > 0 {
+		facts.Queue = e.admission(ctx, "pod", pod.Name)
+	}
 	verdict := reasons.Judge(&facts)
 	r.State, r.Cause, r.Code = string(verdict.Reason), verdict.Message, facts.Code(&verdict)
 	if verdict.Reason == reasons.Ready {
 		r.State, r.Cause = "Running", ""
+		r.Code, r.Cause = explain.Misuse(pod, nodes)
 	}
 	if pod.Spec.NodeName != "" || r.Hidden != "" {
 		r.chosen(pod, nodes)
@@ -283,8 +287,10 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, e
 	}
 	f := reasons.Facts{Namespace: e.namespace, Name: name, Others: "something else that holds it"}
 	reason, message := f.Explain(newest.Message)
+	f.Refusal = &reasons.Refusal{Message: newest.Message}
 	last := eventOf(newest)
 	return &whyReport{
+		Code:      f.Code(&reasons.Result{Reason: reason}),
 		Namespace: e.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []whyStep{},
 		Events: []whyEvent{last}, Obstacles: []reasons.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
 	}, nil

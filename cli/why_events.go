@@ -27,7 +27,7 @@ func (e *explainer) eventsOf(ctx context.Context, objects []v1.ObjectReference) 
 		}
 		for i := range list.Items {
 			o := &list.Items[i].InvolvedObject
-			if o.Name == of.Name && o.Kind == of.Kind && o.UID == of.UID { // not of one that had the same name
+			if o.Name == of.Name && o.Kind == of.Kind && (o.UID == of.UID || o.UID == "") { // not of one that had the same name
 				out = append(out, list.Items[i])
 			}
 		}

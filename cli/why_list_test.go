@@ -41,7 +41,7 @@ func TestWhyListsAllThatWaits(t *testing.T) {
 		"BERTH-C05  vision pod/large-a  1     60s  it asks for 9 nvidia.com/gpu, and no node that it may use has more than 4; ask for less",
 		"BERTH-C05  vision pod/large-b  1     60s  it asks for 9 nvidia.com/gpu, and no node that it may use has more than 4; ask for less",
 		"BERTH-B01  vision pod/gated    1     60s  blocked by scheduling gate example.com/wait",
-		"BERTH-C08  nlp pod/picky       1     60s  no node has the label gpu=none",
+		"BERTH-C33  nlp pod/picky       1     60s  no node has the label gpu=none",
 	}
 	lines := strings.Split(got, "\n")
 	for i, line := range want {

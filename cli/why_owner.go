@@ -82,6 +82,9 @@ func (e *explainer) job(ctx context.Context, name string) (*reasons.Owner, error
 		return nil, err
 	}
 	o := &reasons.Owner{Replicas: -1, ExitCode: -1, Suspended: j.Spec.Suspend != nil && *j.Spec.Suspend}
+	if o.Suspended {
+		o.Queue = e.admission(ctx, "job", name)
+	}
 	for _, c := range j.Status.Conditions {
 		if c.Status != v1.ConditionTrue {
 			continue

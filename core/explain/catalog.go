@@ -15,6 +15,8 @@ type Entry struct {
 	// Ask is the argument of `berth why` that shows it after its example was applied to
 	// `berth up`; Make is how to see it there otherwise.
 	Ask, Make string
+	// Unmade is why `berth up` cannot make it, for a cause that only tests make.
+	Unmade string
 }
 
 // Find returns the entry of a code, written in any case and with or without "BERTH-".
@@ -32,7 +34,10 @@ func Find(code string) (Entry, bool) {
 
 // Try is how to see the cause in `berth up`, as Markdown.
 func (e *Entry) Try() string {
-	if e.Ask == "" {
+	switch {
+	case e.Unmade != "":
+		return "not there: " + e.Unmade
+	case e.Ask == "":
 		return e.Make
 	}
 	out := fmt.Sprintf("`berth explain %s --example | kubectl apply -f -`, then `berth why %s`", e.Code, e.Ask)

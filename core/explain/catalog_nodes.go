@@ -76,9 +76,10 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodeOther, Title: "Another resource is short",
-		Proof: "needed, free, and total of each node in the table",
-		Helps: "ask for less of what the message names",
-		Ask:   "c13",
+		Proof:  "needed, free, and total of each node in the table",
+		Helps:  "ask for less of what the message names",
+		Ask:    "c13",
+		Unmade: "its nodes have no other resources",
 	},
 	{
 		Code: CodeClaim, Title: "A PersistentVolumeClaim does not exist",
@@ -160,9 +161,9 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodeClique, Title: "Enough GPUs are free, and not in one NVLink clique",
-		Proof: "the cliques of the node's inventory",
-		Helps: "wait, or ask for as many as one clique has",
-		Make:  "hold one GPU of each NVLink clique of a node",
+		Proof:  "the cliques of the node's inventory",
+		Helps:  "wait, or ask for as many as one clique has",
+		Unmade: "none of its nodes has several NVLink cliques",
 	},
 	{
 		Code: CodeNodeName, Title: "The pod names a node that does not exist",
@@ -292,9 +293,9 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodePods, Title: "The nodes that would do have all pods that they may have",
-		Proof: "status.allocatable.pods of the nodes",
-		Helps: "stop pods there, or raise maxPods of the kubelet",
-		Make:  "it takes 110 pods on a node",
+		Proof:  "status.allocatable.pods of the nodes",
+		Helps:  "stop pods there, or raise maxPods of the kubelet",
+		Unmade: "it takes as many pods as a node may have",
 	},
 	{
 		Code: CodeStorage, Title: "Ephemeral storage of nodes is short",
@@ -340,8 +341,9 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodeVolumesPerNode, Title: "Nodes have as many volumes attached as their driver allows",
-		Proof: "the condition PodScheduled: exceed max volume count",
-		Helps: "stop a pod with volumes there, or use fewer volumes",
-		Ask:   "c58",
+		Proof:  "the condition PodScheduled: exceed max volume count",
+		Helps:  "stop a pod with volumes there, or use fewer volumes",
+		Ask:    "c58",
+		Unmade: "its nodes have no limit of volumes",
 	},
 }

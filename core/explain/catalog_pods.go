@@ -34,9 +34,9 @@ var withoutPods = []Entry{
 	},
 	{
 		Code: CodeController, Title: "No controller has looked at the object",
-		Proof: "status.observedGeneration is missing, and there are no events",
-		Helps: "start the controller of that kind, or install it",
-		Make:  "delete the lease of a controller that you run by hand; `berth up` runs all controllers of Kubernetes",
+		Proof:  "status.observedGeneration is missing, and there are no events",
+		Helps:  "start the controller of that kind, or install it",
+		Unmade: "`berth up` runs all controllers of Kubernetes",
 	},
 	{
 		Code: CodeReference, Title: "The ServiceAccount or the PriorityClass that it names does not exist",
@@ -46,9 +46,10 @@ var withoutPods = []Entry{
 	},
 	{
 		Code: CodeQueueMissing, Title: "The queue that it names does not exist or is inactive",
-		Proof: "the condition QuotaReserved of its Kueue Workload",
-		Helps: "name a queue of `kubectl get localqueues` in the label kueue.x-k8s.io/queue-name",
-		Ask:   "job/a08",
+		Proof:  "the condition QuotaReserved of its Kueue Workload",
+		Helps:  "name a queue of `kubectl get localqueues` in the label kueue.x-k8s.io/queue-name",
+		Ask:    "job/a08",
+		Unmade: "Kueue is not part of it",
 	},
 	{
 		Code: CodeWebhook, Title: "An admission webhook does not answer",
@@ -82,8 +83,9 @@ var withoutPods = []Entry{
 	},
 	{
 		Code: CodeRights, Title: "The controller may not create the pod",
-		Proof: "the event FailedCreate of the pod's owner: cannot create resource",
-		Helps: "an administrator grants the right with a Role and a RoleBinding",
+		Proof:  "the event FailedCreate of the pod's owner: cannot create resource",
+		Helps:  "an administrator grants the right with a Role and a RoleBinding",
+		Unmade: "the controllers of `berth up` have all rights",
 	},
 	{
 		Code: CodeNameTaken, Title: "An object of a name that it needs belongs to something else",
@@ -127,15 +129,17 @@ var heldBackOnPurpose = []Entry{
 	},
 	{
 		Code: CodeQueueNever, Title: "Its queue can never admit it, because it asks for more than the queue's quota",
-		Proof: "the condition QuotaReserved of its Kueue Workload",
-		Helps: "ask for less, or ask for a larger quota; waiting does not help",
-		Ask:   "job/b03",
+		Proof:  "the condition QuotaReserved of its Kueue Workload",
+		Helps:  "ask for less, or ask for a larger quota; waiting does not help",
+		Ask:    "job/b03",
+		Unmade: "Kueue is not part of it",
 	},
 	{
 		Code: CodeQueueFlavor, Title: "No flavor of its queue fits it",
-		Proof: "the condition QuotaReserved of its Kueue Workload",
-		Helps: "change its node selector, or add the toleration that the message names",
-		Ask:   "job/b04",
+		Proof:  "the condition QuotaReserved of its Kueue Workload",
+		Helps:  "change its node selector, or add the toleration that the message names",
+		Ask:    "job/b04",
+		Unmade: "Kueue is not part of it",
 	},
 	{
 		Code: CodeGang, Title: "The pods of its gang start together, and do not all fit",
@@ -145,9 +149,10 @@ var heldBackOnPurpose = []Entry{
 	},
 	{
 		Code: CodeQueueCheck, Title: "An admission check of its queue is pending",
-		Proof: "status.admissionChecks of its Kueue Workload",
-		Helps: "wait for the controller of the check, such as a provisioning request",
-		Ask:   "job/b06",
+		Proof:  "status.admissionChecks of its Kueue Workload",
+		Helps:  "wait for the controller of the check, such as a provisioning request",
+		Ask:    "job/b06",
+		Unmade: "Kueue is not part of it",
 	},
 	{
 		Code: CodeScheduler, Title: "No scheduler of the name that the pod has looks at it",
@@ -169,15 +174,16 @@ var heldBackOnPurpose = []Entry{
 	},
 	{
 		Code: CodeFairShare, Title: "Its queue has more than its fair share",
-		Proof: "the condition PodScheduled, written by the scheduler of the queue",
-		Helps: "wait, or use a workload that may be preempted",
-		Ask:   "b10",
+		Proof:  "the condition PodScheduled, written by the scheduler of the queue",
+		Helps:  "wait, or use a workload that may be preempted",
+		Ask:    "b10",
+		Unmade: "the scheduler of such queues is not part of it",
 	},
 	{
 		Code: CodeTurn, Title: "There is room for it, and a pod that came first and asks for the same takes it",
-		Proof: "the condition PodScheduled: WaitingForTurn",
-		Helps: "wait: it is its turn next",
-		Make:  "it lasts for moments, while several equal pods are placed one after the other",
+		Proof:  "the condition PodScheduled: WaitingForTurn",
+		Helps:  "wait: it is its turn next",
+		Unmade: "it lasts for moments, while several equal pods are placed one after the other",
 	},
 	{
 		Code: CodeGangTooLarge, Title: "Its gang asks for more than the nodes that it may use have",

@@ -13,11 +13,11 @@ func (f *Facts) diagnosed(reason Reason) diagnosis {
 	p := f.Pod
 	switch {
 	case reason == Ready || reason == Stopped:
+	case reason == Refused && f.Taken != "":
+		return diagnosis{code: CodeNameTaken}
 	case p == nil && f.Refusal != nil:
 		return f.refused(f.Refusal.Message)
 	case p == nil:
-	case f.Taken != "":
-		return diagnosis{code: CodeNameTaken}
 	case p.Preempted() != "" || p.Failed != "" && p.condition("DisruptionTarget") != nil && reason == Crashing:
 		return diagnosis{code: CodePreempted}
 	case p.Failed != "" && reason == Crashing:

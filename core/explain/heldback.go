@@ -70,7 +70,7 @@ func admission(reason, message string) diagnosis {
 		d.code, d.text = CodeQueueNever, d.text+"; ask for less, or ask an administrator for a larger quota: waiting does not help"
 	case reason == "NoMatchingFlavor", strings.Contains(message, "flavor") && (strings.Contains(message, "doesn't match") || strings.Contains(message, "untolerated taint")):
 		d.code, d.text = CodeQueueFlavor, d.text+"; change the node selector or add the toleration that the message names"
-	case reason == "PendingEvaluation", strings.Contains(message, "admission check"):
+	case reason == "PendingEvaluation", strings.Contains(message, "checks"), strings.Contains(message, "admission check"):
 		d.code = CodeQueueCheck
 	default:
 		d.code, d.text = CodeQueueQuota, d.text+"; it starts when others of its queue end"

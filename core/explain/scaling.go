@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// solvedByANode are the causes that a new node removes, so that what an autoscaler says
+// solvedByANode are the causes that a new node removes: for them, what an autoscaler says
 // about the pod is why it still waits.
 var solvedByANode = []Code{
 	"", CodeNoGPUNode, CodeNotOffered, CodeHeld, CodeFragmented, CodeCordoned, CodeNotReady, CodeCPU, CodeMemory, CodeUnhealthy, CodeClique, CodeHostPort,

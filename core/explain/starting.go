@@ -204,9 +204,9 @@ func (f *Facts) deleting() diagnosis {
 	p := f.Pod
 	switch {
 	case len(p.Finalizers) > 0 && !p.running():
-		return diagnosis{CodeDeleting, Terminating, fmt.Sprintf("it has ended and is being deleted; the finalizer %s keeps it until its controller removes that: kubectl edit pod -n %s %s removes it by hand", strings.Join(p.Finalizers, ", "), f.Namespace, p.Name)}
+		return diagnosis{CodeDeleting, Terminating, fmt.Sprintf("its containers have ended, and it is being deleted; the finalizer %s keeps it until its controller removes that: kubectl edit pod -n %s %s removes it by hand", strings.Join(p.Finalizers, ", "), f.Namespace, p.Name)}
 	case p.LostNode:
-		return diagnosis{CodeNodeLost, Terminating, fmt.Sprintf("it is being deleted, and node %s does not report that it has ended; repair the node, or, if it is gone for good, kubectl delete pod -n %s %s --force", p.Node, f.Namespace, p.Name)}
+		return diagnosis{CodeNodeLost, Terminating, fmt.Sprintf("its pod is being deleted, and node %s does not report that it has ended; repair the node, or, if it is gone for good, kubectl delete pod -n %s %s --force", p.Node, f.Namespace, p.Name)}
 	}
 	return diagnosis{}
 }

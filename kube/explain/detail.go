@@ -35,7 +35,7 @@ func (t *Cluster) detail(v *reasons.Verdict, a *ask) *reasons.Detail {
 		case reasons.Mends:
 			return t.driverDetail(c)
 		case reasons.Waits:
-			return cmp.Or(t.leaving(a), t.ranked(a))
+			return cmp.Or(t.leaving(a), t.ranked(a), memoryHeld(g))
 		case reasons.Never:
 		}
 	}
@@ -130,10 +130,15 @@ func (t *Cluster) selection(a *ask, g *reasons.Gap) *reasons.Detail {
 	if len(chosen) > 0 {
 		for _, n := range chosen {
 			if unoffered(n, n.Status.Capacity, a.names) == "" {
-				return nil
+				return &reasons.Detail{Code: reasons.CodeSelectorFull}
 			}
 		}
-		return t.otherDevices(chosen, a.names[0], " that it selects")
+		if len(a.names) > 0 {
+			if d := t.otherDevices(chosen, a.names[0], " that it selects"); d != nil {
+				return d
+			}
+		}
+		return &reasons.Detail{Code: reasons.CodeSelectorFull}
 	}
 	wanted := wantedLabels(a.pod)
 	for _, w := range wanted {
@@ -228,6 +233,14 @@ func (t *Cluster) driverDetail(c *reasons.Cause) *reasons.Detail {
 		}
 	}
 	return &reasons.Detail{Code: reasons.CodeDriver, Text: fmt.Sprintf("all GPUs of %s are unhealthy, and no Xid says why: the driver does not answer there; see the node agent's log and nvidia-smi on the node", strings.Join(c.Nodes, ", "))}
+}
+
+// memoryHeld is that the memory of GPUs is held, not their number.
+func memoryHeld(g *reasons.Gap) *reasons.Detail {
+	if g.Subject == api.ResourceGPUMemory {
+		return &reasons.Detail{Code: reasons.CodeGPUMemoryHeld}
+	}
+	return nil
 }
 
 // leaving is that the pod would fit as soon as pods that are being deleted have ended.

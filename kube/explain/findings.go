@@ -81,6 +81,9 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 		return out, nil // who holds GPUs, and until when, is not what it waits for
 	}
 	out.Holders, out.Blocked = c.InTheWay(s.Pod), c.BlockingBudgets(s.Pod, s.Budgets)
+	if len(out.Blocked) > 0 && verdict.Detail == nil && verdict.ForGPUs() {
+		verdict.Detail = &reasons.Detail{Code: reasons.CodeBudget}
+	}
 	if len(request.Of(s.Pod)) > 0 {
 		start := c.StartEstimate(s.Pod, s.Pods, s.Ends, now)
 		out.Start = &start

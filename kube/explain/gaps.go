@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/placement"
@@ -262,7 +263,7 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 	for _, name := range a.names {
 		q, listed := n.Status.Allocatable[v1.ResourceName(name)]
 		has, want := request.Amount(&q, request.MostAsked), a.gpus[name]
-		if !listed || has >= want {
+		if !listed || has >= want || name == api.ResourceGPUMemory { // of one GPU: a node's sum says nothing
 			continue
 		}
 		most := n.Status.Capacity[v1.ResourceName(name)]

@@ -1,0 +1,280 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/v1alpha1"
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/fleet/spec"
+)
+
+// made are the objects of a cluster in which a cause was made: the nodes of a fleet, and
+// what a file has, with what the cluster would fill in.
+type made struct {
+	t          *testing.T
+	nodes      map[string]*v1.Node
+	objects    []runtime.Object
+	others     []*unstructured.Unstructured // of kinds that Kubernetes does not have
+	priorities map[string]*schedulingv1.PriorityClass
+	pods       []*v1.Pod
+}
+
+// makeCause reads objects over the nodes of a fleet.
+func makeCause(t *testing.T, fleet string, data []byte) *made {
+	t.Helper()
+	f, err := spec.Load(fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &made{t: t, nodes: map[string]*v1.Node{}, priorities: map[string]*schedulingv1.PriorityClass{}}
+	faults := map[string]string{}
+	for doc := range strings.SplitSeq(string(data), "---\n") {
+		var meta metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(doc), &meta); err != nil {
+			t.Fatalf("%v:\n%s", err, doc)
+		}
+		if meta.Kind == "Node" && meta.Annotations["berth.dev/faults"] != "" {
+			faults[meta.Name] = meta.Annotations["berth.dev/faults"]
+		}
+	}
+	for _, n := range f.Nodes {
+		broken := faults[n.Name]
+		for i := range n.GPUs {
+			if broken == "driver" || strings.Contains(broken, "xid-79/"+string(rune('0'+i))) {
+				n.GPUs[i].Healthy = false
+				if broken != "driver" {
+					n.GPUs[i].Xid = 79
+				}
+			}
+		}
+		obj, err := spec.Kubernetes(n, "10.0.0.1", now.Add(-time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if broken == "kubelet" {
+			for i := range obj.Status.Conditions {
+				obj.Status.Conditions[i].Status = v1.ConditionUnknown
+			}
+		}
+		if broken == "device-plugin" {
+			for name := range obj.Status.Allocatable {
+				if strings.HasPrefix(string(name), "nvidia.com/") {
+					obj.Status.Allocatable[name] = amounts(string(name), 0)[name]
+				}
+			}
+		}
+		m.nodes[n.Name] = obj
+	}
+	for doc := range strings.SplitSeq(string(data), "---\n") {
+		m.add(doc)
+	}
+	m.fill()
+	return m
+}
+
+// add reads one object.
+func (m *made) add(doc string) {
+	m.t.Helper()
+	asJSON, err := yaml.ToJSON([]byte(doc))
+	if err != nil {
+		m.t.Fatalf("%v:\n%s", err, doc)
+	}
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(asJSON, nil, nil)
+	if err != nil {
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal(asJSON, u); err != nil {
+			m.t.Fatalf("%v:\n%s", err, doc)
+		}
+		m.others = append(m.others, u)
+		return
+	}
+	switch o := obj.(type) {
+	case *v1.Node:
+		was := m.nodes[o.Name]
+		if was == nil {
+			m.nodes[o.Name] = o
+			return
+		}
+		old, _ := json.Marshal(was)
+		merged, err := strategicpatch.StrategicMergePatch(old, asJSON, v1.Node{})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		now := &v1.Node{}
+		if err := json.Unmarshal(merged, now); err != nil {
+			m.t.Fatal(err)
+		}
+		m.nodes[o.Name] = now
+	case *v1.Pod:
+		m.pods = append(m.pods, o)
+	case *schedulingv1.PriorityClass:
+		m.priorities[o.Name] = o
+	default:
+		m.objects = append(m.objects, obj)
+	}
+}
+
+// fill adds what the API server, the scheduler, and kubelets would.
+func (m *made) fill() {
+	for _, obj := range m.objects {
+		if o, ok := obj.(metav1.Object); ok && !slices.Contains(clusterWide, obj.GetObjectKind().GroupVersionKind().Kind) {
+			namespaced(o)
+		}
+		switch o := obj.(type) {
+		case *batchv1.Job:
+			o.Status.UncountedTerminatedPods = nil
+		case *policyv1.PodDisruptionBudget:
+			o.Status.DisruptionsAllowed = 0
+		}
+	}
+	for i, p := range m.pods {
+		namespaced(p)
+		p.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute + time.Duration(i)*time.Second))
+		if c := m.priorities[p.Spec.PriorityClassName]; c != nil {
+			p.Spec.Priority, p.Spec.PreemptionPolicy = &c.Value, c.PreemptionPolicy
+		}
+		if p.Spec.SchedulerName == "" {
+			p.Spec.SchedulerName = "default-scheduler"
+		}
+		for j := range p.Spec.Containers {
+			r := &p.Spec.Containers[j].Resources
+			for name, q := range r.Limits {
+				if r.Requests == nil {
+					r.Requests = v1.ResourceList{}
+				}
+				if _, set := r.Requests[name]; !set {
+					r.Requests[name] = q
+				}
+			}
+		}
+		if len(p.Finalizers) > 0 {
+			p.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)}
+		}
+		if p.Status.Phase != "" || len(p.Status.Conditions) > 0 || len(p.Status.ContainerStatuses) > 0 {
+			continue
+		}
+		if p.Spec.NodeName != "" {
+			p.Status.Phase, p.Status.StartTime = v1.PodRunning, &metav1.Time{Time: now}
+			continue
+		}
+		refused := v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "0/6 nodes are available"}
+		if len(p.Spec.SchedulingGates) > 0 {
+			refused.Reason, refused.Message = v1.PodReasonSchedulingGated, "Scheduling is blocked due to non-empty scheduling gates"
+		}
+		p.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{refused}}
+	}
+}
+
+// clusterWide are the kinds of these files that have no namespace.
+var clusterWide = []string{"Namespace", "PersistentVolume", "StorageClass", "DeviceClass", "ValidatingWebhookConfiguration"}
+
+func namespaced(o metav1.Object) {
+	if o.GetNamespace() == "" {
+		o.SetNamespace("default")
+	}
+	if o.GetUID() == "" {
+		o.SetUID(types.UID(o.GetName()))
+	}
+}
+
+// stage is a client of the cluster.
+func (m *made) stage() *stage {
+	all := slices.Clone(m.objects)
+	for _, n := range m.nodes {
+		all = append(all, n)
+	}
+	for _, p := range m.pods {
+		all = append(all, p)
+	}
+	byName := map[string]runtime.Object{}
+	for _, obj := range all { // what the cluster makes of an object stands after it
+		o := obj.(metav1.Object)
+		byName[obj.GetObjectKind().GroupVersionKind().Kind+"/"+o.GetNamespace()+"/"+o.GetName()] = obj
+	}
+	all = all[:0]
+	for _, obj := range byName {
+		all = append(all, obj)
+	}
+	s := newStage(m.t, all...)
+	var others []runtime.Object
+	for _, u := range m.others {
+		others = append(others, u)
+	}
+	s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		kubeflow.Resource: "NotebookList", v1alpha1.NotebookProfiles: "NotebookProfileList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}: "WorkloadList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}: "WorkloadList",
+	}, others...)
+	return s
+}
+
+// why is what `berth why` prints of a workload, as JSON.
+func (m *made) why(ask string) (code, state, cause string) {
+	m.t.Helper()
+	s := m.stage()
+	out, stderr, exit := s.run(append([]string{"berth", "why", "-o", "json"}, strings.Fields(ask)...)...)
+	if out == "" {
+		m.t.Fatalf("berth why %s: exit code %d: %s", ask, exit, stderr)
+	}
+	var list struct {
+		Items []struct{ Code, State, Cause string }
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) != 1 {
+		m.t.Fatalf("%v: %s", err, out)
+	}
+	r := list.Items[0]
+	return r.Code, r.State, r.Cause
+}
+
+// TestEveryCauseIsFound makes each cause of the catalog from the objects that `berth
+// explain --example` prints and from what a cluster makes of them, and reads the headline.
+func TestEveryCauseIsFound(t *testing.T) {
+	right, all := 0, 0
+	for i := range reasons.Catalog {
+		e := &reasons.Catalog[i]
+		data, err := os.ReadFile("causes/" + string(e.Code) + ".yaml")
+		if e.Ask == "" {
+			if err == nil {
+				t.Errorf("%s has objects, and does not say what to ask about", e.Code)
+			}
+			continue
+		}
+		all++
+		t.Run(string(e.Code), func(t *testing.T) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, state, cause := makeCause(t, "default", data).why(e.Ask)
+			if code != string(e.Code) {
+				t.Errorf("berth why %s: %s %s: %s", e.Ask, code, state, cause)
+				return
+			}
+			right++
+			if strings.Contains(cause, "%!") || cause == "" && e.Code != reasons.CodeShares {
+				t.Errorf("it says %q", cause)
+			}
+			t.Log(state + ": " + cause)
+		})
+	}
+	t.Logf("%d of %d headlines are right; %d causes are in the catalog", right, all, len(reasons.Catalog))
+}
