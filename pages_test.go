@@ -129,7 +129,7 @@ func TestTheAcceptancePagesSayWhatTestsShow(t *testing.T) {
 	}
 }
 
-// pages gives the rows of the tables of docs/acceptance, with their pages.
+// pages returns the rows of the tables of docs/acceptance, with their pages.
 func pages(t *testing.T) (shown, partly map[string]string) {
 	t.Helper()
 	shown, partly = map[string]string{}, map[string]string{}

@@ -36,7 +36,7 @@ func newAddresses() *addresses {
 	return &addresses{names: map[int]string{}, number: map[string]int{}, pods: map[string]podRef{}, cursor: map[int]int{}}
 }
 
-// node gives the lowest free address to a node that has none, and returns it.
+// node assigns the lowest free address to a node that has none, and returns it.
 func (a *addresses) node(name string) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

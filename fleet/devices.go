@@ -17,7 +17,7 @@ import (
 // devicePrefix begins every resource that the fleet gives devices for.
 const devicePrefix = "nvidia.com/"
 
-// allocate gives the containers of a pod their devices, in the order in which
+// allocate allocates the containers of a pod their devices, in the order in which
 // they start: what an init container had, later ones use again, as a kubelet
 // does it. A sidecar keeps its own. On an error the pod holds nothing.
 //

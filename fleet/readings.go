@@ -77,7 +77,7 @@ func process(c *container) string {
 	return path.Base(repository)
 }
 
-// pid gives a container's main process a number in the node's namespace that
+// pid assigns a container's main process a number in the node's namespace that
 // does not change while it runs.
 func pid(p *pod, c *container) int {
 	h := fnv.New32a()

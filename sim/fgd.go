@@ -14,7 +14,7 @@ import (
 // Classes are the classes that failures are counted by, in the order of tables.
 var Classes = []string{"cpu", "share<500", "share>=500", "1", "2", "4", "8"}
 
-// ClassOf gives the class of a request. Numbers of GPUs between those of
+// ClassOf returns the class of a request. Numbers of GPUs between those of
 // Classes count with the next one below, more than 8 with 8; MIG devices and
 // shares by memory with share<500.
 func ClassOf(r *cluster.Request) string {
@@ -120,7 +120,7 @@ func occupied(s *cluster.Snapshot, held []cluster.Placement, load float64) (*clu
 // capacity is the milli-GPUs of s.
 func capacity(s *cluster.Snapshot) int64 { return int64(s.TotalGPUs()) * cluster.Whole }
 
-// SortedRequests gives the requests of pods, sorted by pod name.
+// SortedRequests returns the requests of pods, sorted by pod name.
 func SortedRequests(s *cluster.Snapshot, pods []Pod) []cluster.Request {
 	sorted := slices.Clone(pods)
 	slices.SortStableFunc(sorted, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
@@ -137,7 +137,7 @@ func Typical(requests []cluster.Request) []placement.Class {
 	return mix.Classes()
 }
 
-// Arrivals gives the order of arrivals of the FGD protocol: requests shuffled,
+// Arrivals returns the order of arrivals of the FGD protocol: requests shuffled,
 // then drawn with replacement until one more would ask for more than target
 // milli-GPUs in all; where requests alone ask for more, random ones are left
 // out. The first number drawn from rng is dropped, as the artifact does.

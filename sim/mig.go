@@ -133,7 +133,7 @@ func migCluster(recut cluster.Recut) (*cluster.Snapshot, error) {
 	return cluster.New(specs)
 }
 
-// drawer gives a func that draws requests, and their mean milli-GPUs.
+// drawer returns a func that draws requests, and their mean milli-GPUs.
 func (m MIGMix) drawer(s *cluster.Snapshot) (func(*rand.Rand) cluster.Request, float64, error) {
 	type entry struct {
 		profile string

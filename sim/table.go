@@ -50,7 +50,7 @@ func newTable(file string, in io.Reader, required ...string) (*table, error) {
 	return t, nil
 }
 
-// has says whether there is a column of that name.
+// has reports whether there is a column of that name.
 func (t *table) has(column string) bool {
 	_, ok := t.header[column]
 	return ok
@@ -90,7 +90,7 @@ func (t *table) refuse(column, format string, args ...any) {
 	}
 }
 
-// text gives a cell without blanks around it; "" where there is no such column.
+// text returns a cell without blanks around it; "" where there is no such column.
 func (t *table) text(column string) string {
 	i, ok := t.header[column]
 	if !ok {
@@ -99,7 +99,7 @@ func (t *table) text(column string) string {
 	return strings.TrimSpace(t.row[i])
 }
 
-// number gives a whole number from 0 up to most. An empty cell of a column in
+// number returns a whole number from 0 up to most. An empty cell of a column in
 // optional, or a column that is not there, is 0.
 func (t *table) number(column string, most int64, optional bool) int64 {
 	s := t.text(column)
@@ -122,7 +122,7 @@ func (t *table) number(column string, most int64, optional bool) int64 {
 	return 0
 }
 
-// seconds gives a time in seconds, and whether the cell says one.
+// seconds returns a time in seconds, and whether the cell says one.
 func (t *table) seconds(column string) (float64, bool) {
 	s := t.text(column)
 	if s == "" {

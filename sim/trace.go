@@ -27,7 +27,7 @@ var models = map[string]int64{
 	"P100": 16384, "T4": 15360, "A10": 23028, "V100M16": 16384, "V100M32": 32768, "G2": 0, "G3": 0,
 }
 
-// modelMemory gives the memory in MiB of a GPU model of the trace or a product
+// modelMemory returns the memory in MiB of a GPU model of the trace or a product
 // of the catalog, 0 where it is not disclosed, and whether it is known.
 func modelMemory(model string) (int64, bool) {
 	if mib, ok := models[model]; ok {

@@ -118,7 +118,7 @@ func (c *chaos) api() kubernetes.Interface {
 	return c.client
 }
 
-// excuses says whether a pod may fail, or be without devices: somebody bound it
+// excuses reports whether a pod may fail, or be without devices: somebody bound it
 // who knows nothing of devices, its GPU has failed before it came, or its node
 // was removed.
 func (c *chaos) excuses(p *v1.Pod) bool {
@@ -141,7 +141,7 @@ func (c *chaos) create(i int) {
 	}
 }
 
-// led says whether a scheduler holds the lease.
+// led reports whether a scheduler holds the lease.
 func (c *chaos) led() bool {
 	l, err := c.api().CoordinationV1().Leases("kube-system").Get(c.t.Context(), "berth-scheduler", metav1.GetOptions{})
 	return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != ""
@@ -257,7 +257,7 @@ func (c *chaos) heal() {
 	}
 }
 
-// runs says whether a pod runs on a node that is there.
+// runs reports whether a pod runs on a node that is there.
 func (c *chaos) runs(p *v1.Pod) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

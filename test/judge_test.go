@@ -176,7 +176,7 @@ func (j *judge) saw(gone, now *v1.Pod) {
 	j.add(now, +1)
 }
 
-// ended says whether a pod has let go of its devices.
+// ended reports whether a pod has let go of its devices.
 func ended(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
@@ -292,7 +292,7 @@ func commitment(p *v1.Pod) ([]committedGPU, error) {
 	return out, nil
 }
 
-// asksForGPU says whether a pod asks for one.
+// asksForGPU reports whether a pod asks for one.
 func asksForGPU(p *v1.Pod) bool {
 	if p.Annotations["gpu-fraction"] != "" {
 		return true

@@ -74,7 +74,7 @@ func TestNotebooksSurviveKill9(t *testing.T) {
 	t.Logf("%d kills after %v: %d notebooks are as they should be", notebookKills, did, len(u.known))
 }
 
-// seedOf gives the seed of a test that acts at random: that of $BERTH_SEED, or another
+// seedOf returns the seed of a test that acts at random: that of $BERTH_SEED, or another
 // each time. It is logged, so that what failed can be tried again with the same choices.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()

@@ -284,7 +284,7 @@ func (p *peers) create(t *testing.T, n int, pod func(i int) *v1.Pod) {
 	makers.Wait()
 }
 
-// ready says whether a node is.
+// ready reports whether a node is.
 func (p *peers) ready(t *testing.T, node string) bool {
 	t.Helper()
 	n, err := p.client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})

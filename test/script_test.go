@@ -271,7 +271,7 @@ func killBerth(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("process %d is still there %v after SIGKILL", s.PID, patience)
 }
 
-// gone says whether a process has ended with all of its threads, and so let go of
+// gone reports whether a process has ended with all of its threads, and so let go of
 // what it had. Whoever inherited it may not have looked yet.
 func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

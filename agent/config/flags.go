@@ -135,7 +135,7 @@ func (p *parser) listStrategies(n *yaml.Node) ([]string, *strictyaml.Error) {
 	return out, nil
 }
 
-// or gives value, or the default where it is "".
+// or returns value, or the default where it is "".
 func or(value, fallback string) string {
 	if value == "" {
 		return fallback

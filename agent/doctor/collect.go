@@ -64,7 +64,7 @@ func (t tree) exists(name string) bool {
 	return err == nil
 }
 
-// glob gives matching names as the host has them, sorted.
+// glob returns matching names as the host has them, sorted.
 func (t tree) glob(pattern string) []string {
 	found, _ := filepath.Glob(t.path(pattern)) // the patterns here are well formed
 	for i, f := range found {

@@ -78,7 +78,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// runCommand gives a program of this machine five seconds.
+// runCommand runs a program of this machine for up to five seconds.
 func runCommand(ctx context.Context, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -118,5 +118,5 @@ func memory(g gpu.GPU, mig string, loads []Load, t time.Time) (used, reserved in
 	return min(used, g.MemoryBytes-reserved), reserved
 }
 
-// clamp gives x, or the nearer end of 0 to high.
+// clamp returns x, or the nearer end of 0 to high.
 func clamp(x, high float64) float64 { return math.Min(math.Max(x, 0), high) }

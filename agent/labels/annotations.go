@@ -70,7 +70,7 @@ type Held struct {
 	Devices           []sharing.Device
 }
 
-// Annotations gives Berth's annotations of a node: inventory, the plugin's
+// Annotations returns Berth's annotations of a node: inventory, the plugin's
 // configuration and, for the containers in observed, api.AnnotationObserved. Equal
 // arguments give equal texts. A node whose driver gave no GPUs has none.
 func Annotations(inventory []devices.InventoryGPU, how gpu.Sharing, observed []Held) (map[string]string, error) {

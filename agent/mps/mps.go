@@ -188,7 +188,7 @@ func (m *Manager) Set(w Want) {
 // Freed says that holders changed. It never blocks.
 func (m *Manager) Freed() { m.poke() }
 
-// Unhealthy gives why the shares of each wanted GPU cannot be used, by UUID; ""
+// Unhealthy returns why the shares of each wanted GPU cannot be used, by UUID; ""
 // is healthy. The caller owns the map.
 func (m *Manager) Unhealthy() map[string]string {
 	m.mu.Lock()

@@ -132,7 +132,7 @@ func reloads(err error) bool {
 	return errors.Is(err, Uninitialized) || errors.Is(err, DriverNotLoaded) || errors.Is(err, LibRMVersionMismatch)
 }
 
-// ended gives ErrReload once the driver was seen to be gone.
+// ended returns ErrReload once the driver was seen to be gone.
 func (d *Driver) ended() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -136,7 +136,7 @@ func trail(path string) []string {
 	return out
 }
 
-// folders gives where dir really is, or else the nearest folder above it that
+// folders returns where dir really is, or else the nearest folder above it that
 // is there, and the folders in which links on its path can be turned.
 func folders(dir string) []string {
 	for {

@@ -100,7 +100,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Condition gives the condition of a type, or nil.
+// Condition returns the condition of a type, or nil.
 func (s *NotebookStatus) Condition(kind string) *NotebookCondition {
 	for i := range s.Conditions {
 		if s.Conditions[i].Type == kind {

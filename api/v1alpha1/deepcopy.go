@@ -37,7 +37,7 @@ func (s *NotebookProfileSpec) DeepCopyInto(out *NotebookProfileSpec) {
 	}
 }
 
-// copied gives a copy that shares nothing.
+// copied returns a copy that shares nothing.
 func (o ProfileOption) copied() ProfileOption {
 	o.Choices, o.Extra = slices.Clone(o.Choices), slices.Clone(o.Extra)
 	for i := range o.Choices {

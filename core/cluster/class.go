@@ -63,7 +63,7 @@ func (s *Snapshot) DropClass(number uint32) {
 	s.lastID, s.lastClass = 0, nil
 }
 
-// Verdict gives what a class says of node i. Class 0, and one that is not set,
+// Verdict returns what a class says of node i. Class 0, and one that is not set,
 // allow every node.
 func (s *Snapshot) Verdict(number uint32, i int) Verdict {
 	if c := s.class(number); c != nil {
@@ -82,7 +82,7 @@ func (s *Snapshot) class(number uint32) *class {
 	return s.lastClass
 }
 
-// ClassProducts gives the GPU products of the nodes that a class allows:
+// ClassProducts returns the GPU products of the nodes that a class allows:
 // NoProduct if they have none, and the empty set, which is any, if they have
 // all that there are.
 func (s *Snapshot) ClassProducts(number uint32) Products {

@@ -46,7 +46,7 @@ func (s *Snapshot) take(n *Node, d *Device) error {
 	return nil
 }
 
-// holds says whether d can be given back.
+// holds reports whether d can be given back.
 func (s *Snapshot) holds(n *Node, d *Device) bool {
 	if d.GPU < 0 || d.GPU >= n.count {
 		return false
@@ -73,6 +73,6 @@ func (s *Snapshot) give(n *Node, d *Device) {
 	}
 }
 
-// MemoryShares says whether node i holds shares by memory, beside which a share
+// MemoryShares reports whether node i holds shares by memory, beside which a share
 // by milli may find too little memory.
 func (s *Snapshot) MemoryShares(i int) bool { return s.nodes[i].memoryShares > 0 }

@@ -2,7 +2,7 @@ package cluster
 
 import "slices"
 
-// Emptied gives a Snapshot of every every-th node (1 is all) as it would
+// Emptied returns a Snapshot of every every-th node (1 is all) as it would
 // be if nothing were held: all of it is free, and GPUs that MIG devices were
 // cut from stay cut. Products keep their numbers, so requests made for s hold
 // for it too, but classes are not in it. It is for trials: what would come of a

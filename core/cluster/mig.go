@@ -7,10 +7,10 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// HasMIG says whether a GPU of node i is cut into MIG devices or may be.
+// HasMIG reports whether a GPU of node i is cut into MIG devices or may be.
 func (s *Snapshot) HasMIG(i int) bool { return s.nodes[i].hasMIG }
 
-// ProfileNumber gives the number, plus 1, of a MIG profile among those of the
+// ProfileNumber returns the number, plus 1, of a MIG profile among those of the
 // product with the given number, or 0 if it has no such profile.
 func (s *Snapshot) ProfileNumber(product uint8, name string) int8 {
 	profiles := s.static.products[product].profiles
@@ -22,7 +22,7 @@ func (s *Snapshot) ProfileNumber(product uint8, name string) int8 {
 	return 0
 }
 
-// Starts gives where on GPU j of node i a MIG device of the given profile (as
+// Starts returns where on GPU j of node i a MIG device of the given profile (as
 // from ProfileNumber) may be taken now: a bit for each memory slice. They are
 // the free devices that the GPU has, or with RecutFree every legal place; a GPU
 // that is empty and has no such device offers every legal place with RecutEmpty
@@ -56,7 +56,7 @@ func (s *Snapshot) starts(j int32, profile int8) uint8 {
 	return out
 }
 
-// legal gives the starts at which profile may be cut beside the held devices.
+// legal returns the starts at which profile may be cut beside the held devices.
 // Budgets as in gpu.Layout: at most Max of a profile, and the GPU's compute
 // slices, optical flow units and media engines in all.
 func (p *product) legal(g *GPU, profile int8) uint8 {
@@ -90,7 +90,7 @@ func (p *product) legal(g *GPU, profile int8) uint8 {
 	return out
 }
 
-// MIGDevice gives the device of a profile (as from ProfileNumber) at start on
+// MIGDevice returns the device of a profile (as from ProfileNumber) at start on
 // GPU j of node i, as Assume wants it. Its MilliGPU is in proportion to its
 // compute slices, rounded down.
 func (s *Snapshot) MIGDevice(i, j int, profile int8, start int) Device {

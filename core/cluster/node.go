@@ -64,7 +64,7 @@ type base struct {
 	pods                  int32
 }
 
-// Resolve gives r as node i takes it: a request for devices as the node offers
+// Resolve returns r as node i takes it: a request for devices as the node offers
 // them (Units) becomes one for whole GPUs or, where each GPU of the node is
 // offered as n shares, for so many n-ths. Then Units stays, and says that several
 // of them may be of one GPU.
@@ -76,7 +76,7 @@ func (s *Snapshot) Resolve(i int, r *Request) Request {
 	return out
 }
 
-// SharesLast says whether node i is a last resort for r: r asks for several GPUs
+// SharesLast reports whether node i is a last resort for r: r asks for several GPUs
 // and would get shares there, which do not add up, and neither r nor the node says
 // that they do.
 func (s *Snapshot) SharesLast(i int, r *Request) bool {

@@ -26,7 +26,7 @@ func (s *Snapshot) SetBase(i int, cpuMilli, memoryBytes int64, pods int32) {
 	s.changed(i)
 }
 
-// Replace gives node i other sizes and GPUs in place of those it has, with
+// Replace sets the sizes and GPUs of node i in place of those it has, with
 // nothing held and nothing taken beside. It is for what changes while a node
 // stays: its health, its sharing, its allocatable. A caller that knows of placements
 // there assumes them again.

@@ -16,7 +16,7 @@ type Products uint64
 // only products that the cluster has not.
 const NoProduct Products = 1 << MaxProducts
 
-// Has says whether the product with the given number (GPU.Product) is in p, or
+// Has reports whether the product with the given number (GPU.Product) is in p, or
 // p is empty.
 func (p Products) Has(product uint8) bool { return p == 0 || p&(1<<product) != 0 }
 
@@ -72,10 +72,10 @@ func (r *Request) Validate() error {
 	return nil
 }
 
-// IsWhole says whether r asks for whole GPUs.
+// IsWhole reports whether r asks for whole GPUs.
 func (r *Request) IsWhole() bool { return r.MilliGPU == Whole }
 
-// IsMIG says whether r asks for MIG devices.
+// IsMIG reports whether r asks for MIG devices.
 func (r *Request) IsMIG() bool { return r.Profile != "" }
 
 // TotalMilli is what r asks for in milli-GPUs, over all its GPUs. It is 0 for
@@ -93,7 +93,7 @@ const (
 	Sizes = SizeGPU + 8
 )
 
-// Size gives the size of r.
+// Size returns the size of r.
 func (r *Request) Size() Size {
 	switch {
 	case r.GPUs == 0:

@@ -155,29 +155,29 @@ func newProduct(name string, profiles []gpu.Profile) product {
 // Len is the number of nodes.
 func (s *Snapshot) Len() int { return len(s.nodes) }
 
-// Node gives node i. It is the Snapshot's own: read it, do not change it.
+// Node returns node i. It is the Snapshot's own: read it, do not change it.
 func (s *Snapshot) Node(i int) *Node { return &s.nodes[i] }
 
-// Find gives the position of the node with the given name.
+// Find returns the position of the node with the given name.
 func (s *Snapshot) Find(name string) (int, bool) {
 	i, ok := s.static.byName[name]
 	return i, ok
 }
 
-// GPUs gives what is free of each GPU of node i, in the order of its Spec. It
+// GPUs returns what is free of each GPU of node i, in the order of its Spec. It
 // is the Snapshot's own: read it, do not change it.
 func (s *Snapshot) GPUs(i int) []GPU {
 	n := &s.nodes[i]
 	return s.gpus[n.first : n.first+n.count : n.first+n.count]
 }
 
-// Cards gives what does not change about each GPU of node i. Read it only.
+// Cards returns what does not change about each GPU of node i. Read it only.
 func (s *Snapshot) Cards(i int) []Card {
 	n := &s.nodes[i]
 	return s.static.cards[n.first : n.first+n.count : n.first+n.count]
 }
 
-// Open gives, for each GPU of node i, the milli-GPUs that whole requests and
+// Open returns, for each GPU of node i, the milli-GPUs that whole requests and
 // shares may take: 0 to 1000, where 1000 is an idle GPU. Unhealthy GPUs and
 // those cut into MIG devices offer 0. Read it only.
 func (s *Snapshot) Open(i int) []int16 {
@@ -188,7 +188,7 @@ func (s *Snapshot) Open(i int) []int16 {
 // TotalGPUs is the number of GPUs of all nodes, healthy or not.
 func (s *Snapshot) TotalGPUs() int { return len(s.gpus) }
 
-// ProductNames gives the products of all GPUs, by number.
+// ProductNames returns the products of all GPUs, by number.
 func (s *Snapshot) ProductNames() []string {
 	names := make([]string, len(s.static.products))
 	for i := range names {
@@ -200,14 +200,14 @@ func (s *Snapshot) ProductNames() []string {
 // ProductGPUs is the number of GPUs of the product with the given number.
 func (s *Snapshot) ProductGPUs(product int) int { return s.static.products[product].gpus }
 
-// Profiles gives the MIG profiles of the product with the given number.
+// Profiles returns the MIG profiles of the product with the given number.
 func (s *Snapshot) Profiles(product int) []gpu.Profile { return s.static.products[product].profiles }
 
 // ComputeSlices is how many compute slices the product with the given number
 // has for MIG devices.
 func (s *Snapshot) ComputeSlices(product int) int { return s.static.products[product].computeSlices }
 
-// Products gives the set of the named products. The error names one that no
+// Products returns the set of the named products. The error names one that no
 // node has.
 func (s *Snapshot) Products(names ...string) (Products, error) {
 	var set Products
@@ -221,7 +221,7 @@ func (s *Snapshot) Products(names ...string) (Products, error) {
 	return set, nil
 }
 
-// Clone gives a copy that shares nothing that changes. Marks and the log of
+// Clone returns a copy that shares nothing that changes. Marks and the log of
 // changes are not copied.
 func (s *Snapshot) Clone() *Snapshot {
 	classes := maps.Clone(s.classes)
@@ -233,7 +233,7 @@ func (s *Snapshot) Clone() *Snapshot {
 	}
 }
 
-// Equal says whether s and t have the same nodes in the same state.
+// Equal reports whether s and t have the same nodes in the same state.
 func (s *Snapshot) Equal(t *Snapshot) bool {
 	return slices.Equal(s.nodes, t.nodes) && slices.Equal(s.gpus, t.gpus) &&
 		slices.Equal(s.static.cards, t.static.cards) && slices.Equal(s.ProductNames(), t.ProductNames())

@@ -58,7 +58,7 @@ func (l *labeller) migCapable(g GPU) bool {
 	return g.MIGEnabled || ok && len(p.Profiles) > 0
 }
 
-// compute gives family and compute capability of a GPU, if they are known.
+// compute returns family and compute capability of a GPU, if they are known.
 func (l *labeller) compute(g GPU) (family string, major, minor int, ok bool) {
 	if f := l.facts[g.UUID]; f.ComputeMajor > 0 {
 		return Family(f.ComputeMajor, f.ComputeMinor), f.ComputeMajor, f.ComputeMinor, true

@@ -94,7 +94,7 @@ func (l *labeller) mode(gpus []GPU) string {
 	return "unknown"
 }
 
-// mainProduct gives the product with the most GPUs, and those.
+// mainProduct returns the product with the most GPUs, and those.
 func mainProduct(gpus []GPU) (string, []GPU) {
 	byName := map[string][]GPU{}
 	for _, g := range gpus {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Profile gives the MIG profile of a name such as "1g.5gb", in any spelling that
+// Profile returns the MIG profile of a name such as "1g.5gb", in any spelling that
 // ParseProfile reads. The name of a compute instance that is smaller than its GPU
 // instance is none.
 func (p Product) Profile(name string) (Profile, bool) {
@@ -21,7 +21,7 @@ func (p Product) Profile(name string) (Profile, bool) {
 	return p.Profiles[i], true
 }
 
-// Compute gives the profile of the GPU instance that name asks for, and the
+// Compute returns the profile of the GPU instance that name asks for, and the
 // compute slices of the compute instance in it: those of the profile, unless name
 // has fewer, as 1c.3g.20gb has.
 func (p Product) Compute(name string) (f Profile, computeSlices int, ok bool) {
@@ -33,7 +33,7 @@ func (p Product) Compute(name string) (f Profile, computeSlices int, ok bool) {
 	return f, s.Compute, ok
 }
 
-// NearestProfile gives the profile of p that comes nearest to name, or "" if p
+// NearestProfile returns the profile of p that comes nearest to name, or "" if p
 // has no MIG: as many compute slices, or nearly, then memory, then the same
 // attributes. A name that is not a profile at all is compared by its letters.
 func (p Product) NearestProfile(name string) string {
@@ -157,7 +157,7 @@ func pack(f Profile, sizes []int) []computed {
 	return out
 }
 
-// place gives a start for each of want, which has equal profiles side by side.
+// place returns a start for each of want, which has equal profiles side by side.
 // Budgets first (they do not depend on starts), then search.
 func (p Product) place(want []Profile) ([]int, bool) {
 	count := map[string]int{}
@@ -261,7 +261,7 @@ func (p Product) profileNames() string {
 	return strings.Join(names, ", ")
 }
 
-// instance gives the GPU instance ID of a device: the memory slices are halved
+// instance returns the GPU instance ID of a device: the memory slices are halved
 // into a tree whose nodes are counted level by level, 0 for the whole GPU, 1
 // and 2 for its halves, and so on. On GPUs of 8 memory slices the upper half
 // counts first. So a lone 1g.5gb at 6 is instance 9, as nvidia-smi shows it.

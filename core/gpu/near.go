@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// NearestWord gives the word of from that is most like word, for "did you
+// NearestWord returns the word of from that is most like word, for "did you
 // mean". Case does not count. Among equally near ones the first in from wins.
 // It gives "" when nothing is near: when more than a third of word's letters,
 // and at least two, would have to change.
@@ -54,7 +54,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Nearest gives the name of the known product most like name, or "" when none
+// Nearest returns the name of the known product most like name, or "" when none
 // is near. A part of a name ("A100", "h100-pcie") gives the first product, by
 // name, with all its words; otherwise letters are compared as in NearestWord.
 func Nearest(name string) string {

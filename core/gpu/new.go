@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// UUID gives the UUID that belongs to seed: kind ("GPU" or "MIG"), "-", and 32
+// UUID returns the UUID that belongs to seed: kind ("GPU" or "MIG"), "-", and 32
 // digits in the form of RFC 9562 version 5. Equal arguments give equal UUIDs;
 // the digits are FNV-1a hashes, spread by a finalizer, and are no secret.
 func UUID(kind, seed string) string {
@@ -93,7 +93,7 @@ func Cut(g *GPU, p Product, profiles []string) error {
 	return nil
 }
 
-// seeded gives the UUID of a simulated MIG device on the GPU of a UUID.
+// seeded returns the UUID of a simulated MIG device on the GPU of a UUID.
 func (d MIGDevice) seeded(of string) string {
 	seed := of + "/" + d.Profile + "/" + strconv.Itoa(d.Start)
 	if d.CI > 0 {

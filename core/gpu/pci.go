@@ -16,7 +16,7 @@ var pciDevices = map[string]uint32{
 	"Tesla K80": 0x102d, "NVIDIA GeForce RTX 4090": 0x2684,
 }
 
-// PCIID gives the PCI ID of the product: device in the upper half, vendor in the
+// PCIID returns the PCI ID of the product: device in the upper half, vendor in the
 // lower, such as 0x20B010DE; 0 is unknown.
 func (p Product) PCIID() uint32 {
 	if device := pciDevices[p.Name]; device != 0 {

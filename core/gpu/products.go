@@ -73,7 +73,7 @@ func (p Product) WithoutMIG() string { return p.Name + " has no MIG; " + HaveMIG
 // HaveMIG lists the families of products that MIG can cut.
 const HaveMIG = "A100, A30, H100, H200, GH200, B200, B300 and RTX PRO 6000 Blackwell"
 
-// Products gives every known product, sorted by name. The caller owns it.
+// Products returns every known product, sorted by name. The caller owns it.
 func Products() []Product {
 	out := slices.Concat(products(), superchips(), workstations())
 	slices.SortFunc(out, func(a, b Product) int { return cmp.Compare(a.Name, b.Name) })
@@ -136,7 +136,7 @@ func products() []Product {
 // catalog is Products, read only.
 var catalog = Products() //nolint:gochecknoglobals // a table
 
-// Find gives the product of a name as NVML gives it ("Tesla T4") or as the
+// Find returns the product of a name as NVML gives it ("Tesla T4") or as the
 // label nvidia.com/gpu.product does ("Tesla-T4"), there without the suffix
 // -SHARED or a MIG suffix. Do not change the Profiles of
 // what it returns: they are not copied.
@@ -154,7 +154,7 @@ func Find(name string) (Product, bool) {
 	return Product{}, false
 }
 
-// LabelName gives the product's name as GPU Feature Discovery writes it into a
+// LabelName returns the product's name as GPU Feature Discovery writes it into a
 // label: letters, digits, "-", "_" and "." stay, blanks become "-", and
 // everything else is dropped.
 func (p Product) LabelName() string { return labelValue(p.Name) }

@@ -70,7 +70,7 @@ func (p Profile) Suffix() string {
 	return ""
 }
 
-// ProfileName gives the name NVIDIA's tools give to a MIG device of the given
+// ProfileName returns the name NVIDIA's tools give to a MIG device of the given
 // compute slices and memory, on a GPU of totalMiB: the memory is rounded up to
 // eighths of the GPU's. media adds "+me".
 //
@@ -159,7 +159,7 @@ func a30Profiles() []Profile {
 	})
 }
 
-// hopperWay gives the engines of Hopper and Blackwell; copies are the copy
+// hopperWay returns the engines of Hopper and Blackwell; copies are the copy
 // engines of 1g (with +me and double memory), 2g, 3g, 4g and 7g.
 func hopperWay(rows [7]cut, copies [5]int) []Profile {
 	engines := [7][4]int{
@@ -222,7 +222,7 @@ func b200Profiles() []Profile {
 	}, [5]int{2, 4, 6, 8, 16})
 }
 
-// scaled gives the profiles of a GPU with 7 compute and 8 memory slices whose
+// scaled returns the profiles of a GPU with 7 compute and 8 memory slices whose
 // tables are not known in full: names and how many fit are NVIDIA's, memory is 95%
 // of each share, and multiprocessors are those of like, whose engines it has too.
 func scaled(like []Profile, totalMiB int64) []Profile {

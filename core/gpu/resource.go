@@ -9,12 +9,12 @@ const (
 	renamedResource = ".shared"
 )
 
-// MIGResource gives the resource name of a MIG profile in strategy mixed:
+// MIGResource returns the resource name of a MIG profile in strategy mixed:
 // "1g.5gb" is "nvidia.com/mig-1g.5gb", "1g.5gb+me" is "nvidia.com/mig-1g.5gb.me".
 func MIGResource(profile string) string {
 	return resourceMIG + strings.ReplaceAll(profile, "+", ".")
 }
 
-// SharedResource gives the name under which the shares of resource are offered
+// SharedResource returns the name under which the shares of resource are offered
 // where sharing renames them: with ".shared" at the end.
 func SharedResource(resource string) string { return resource + renamedResource }

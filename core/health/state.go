@@ -144,7 +144,7 @@ func (s *State) Event(e Event, now time.Time) []string {
 	return out
 }
 
-// mark gives what an event leaves on what it hit.
+// mark returns what an event leaves on what it hit.
 func (e Event) mark() mark {
 	if e.Lost {
 		return lostMark

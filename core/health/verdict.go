@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Verdict says whether a GPU or MIG device may be given to containers. Of one
+// Verdict reports whether a GPU or MIG device may be given to containers. Of one
 // that may not, xid is why, 0 where it was no Xid, and why is a sentence that
 // does not change while the cause stays the same. A GPU of which only some MIG
 // devices are unhealthy is healthy itself. A device that no inventory has named

@@ -7,7 +7,7 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// Builtin gives a configuration that needs no file, by the names that NVIDIA's
+// Builtin returns a configuration that needs no file, by the names that NVIDIA's
 // default file uses: all-disabled; all-enabled, without devices; and all- with
 // a MIG profile, such as all-1g.5gb or all-1g.5gb.me, for as many as fit on
 // every GPU that has the profile. GPUs that do not have it stay as they are.

@@ -51,7 +51,7 @@ func (e Entry) profiles() []string {
 	return out
 }
 
-// covers says whether the entry is for g.
+// covers reports whether the entry is for g.
 func (e Entry) covers(g GPU) bool {
 	if !e.All && !slices.Contains(e.Indexes, g.Index) && !slices.ContainsFunc(e.UUIDs, func(u string) bool { return strings.EqualFold(u, g.UUID) }) {
 		return false
@@ -96,7 +96,7 @@ func number(id string) uint32 {
 	return uint32(n)
 }
 
-// product gives what is needed to lay MIG devices out on g.
+// product returns what is needed to lay MIG devices out on g.
 func product(g GPU) gpu.Product {
 	p, _ := gpu.Find(g.Product)
 	if len(g.Profiles) > 0 {

@@ -143,7 +143,7 @@ const (
 	Failed    State = "failed"
 )
 
-// Judge gives the state of a plan and a sentence of why, "" for Success. GPUs
+// Judge returns the state of a plan and a sentence of why, "" for Success. GPUs
 // that can never be as asked make it failed, even while others wait; those that
 // only need a reset make it rebooting once nothing else is left to do.
 func Judge(steps []Step) (State, string) {

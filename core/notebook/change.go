@@ -92,7 +92,7 @@ func Next(want Want, set *Set, pod *Running, room Room) Act {
 	return Keep
 }
 
-// Outdated says whether a pod is of an earlier writing than its StatefulSet.
+// Outdated reports whether a pod is of an earlier writing than its StatefulSet.
 func Outdated(set *Set, pod *Running) bool {
 	return set.Mark != "" && pod.Mark != set.Mark && (set.Adopted == "" || set.Adopted != pod.UID)
 }

@@ -61,7 +61,7 @@ func date(c, old *explain.Condition, now time.Time) {
 	}
 }
 
-// find gives the condition of a type, or nil.
+// find returns the condition of a type, or nil.
 func find(list []explain.Condition, kind string) *explain.Condition {
 	for i := range list {
 		if list[i].Type == kind {

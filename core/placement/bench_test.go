@@ -193,7 +193,7 @@ func TestIndexMemory(t *testing.T) {
 	runtime.KeepAlive(x)
 }
 
-// heap gives the bytes in use.
+// heap returns the bytes in use.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -136,7 +136,7 @@ func (b *Berth) worthOf(i int) worth {
 	return w
 }
 
-// mayCut says whether GPU j of node i has places for MIG devices: it is cut, or
+// mayCut reports whether GPU j of node i has places for MIG devices: it is cut, or
 // is idle and may be.
 func (b *Berth) mayCut(i, j int) bool {
 	g := &b.s.GPUs(i)[j]
@@ -187,7 +187,7 @@ func (b *Berth) Score(s *cluster.Snapshot, i int, r *cluster.Request) Score {
 	return score
 }
 
-// best gives V after less V before for r on node i, the largest there is, and for
+// best returns V after less V before for r on node i, the largest there is, and for
 // a share the GPU: an empty one only where it is better by more than
 // Params.Begin.
 func (b *Berth) best(s *cluster.Snapshot, i int, r *cluster.Request) (float64, int) {

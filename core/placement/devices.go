@@ -137,7 +137,7 @@ func nearest(s *cluster.Snapshot, i int, r *cluster.Request) func(j int) bool {
 	return func(j int) bool { return inClique(j) && c[j].NUMANode == c[numa].NUMANode }
 }
 
-// tightest gives a GPU of the group with the fewest GPUs that have room for r,
+// tightest returns a GPU of the group with the fewest GPUs that have room for r,
 // and still enough; -1 if none has enough. same says which are in one group.
 func tightest(s *cluster.Snapshot, i int, r *cluster.Request, same func(j, k int) bool) int {
 	best, fewest := -1, int32(0)

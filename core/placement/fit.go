@@ -123,7 +123,7 @@ func roomOn(s *cluster.Snapshot, i, j int, r *cluster.Request) room {
 	return roomBoth
 }
 
-// shareOf gives what r takes of one GPU.
+// shareOf returns what r takes of one GPU.
 func shareOf(r *cluster.Request, c *cluster.Card) (milli int32, bytes int64) {
 	if r.GPUMemoryBytes > 0 {
 		return cluster.ShareMilli(r.GPUMemoryBytes, c.MemoryBytes), r.GPUMemoryBytes

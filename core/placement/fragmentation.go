@@ -51,7 +51,7 @@ func Fragmentation(s *cluster.Snapshot, mix *Mix) float64 {
 	return max(0, min(1, lost/free)) // sums of parts may be off in the last digit
 }
 
-// common gives the classes that make up commonShare of the requests for GPUs,
+// common returns the classes that make up commonShare of the requests for GPUs,
 // and the sum of their weights.
 func common(mix *Mix) (classes []Class, total float64) {
 	all := 0.0
@@ -85,7 +85,7 @@ func useful(s *cluster.Snapshot, i int, r *cluster.Request) float64 {
 	return sum
 }
 
-// hasOne says whether GPU j of node i has enough for one device of r.
+// hasOne reports whether GPU j of node i has enough for one device of r.
 func hasOne(s *cluster.Snapshot, i, j int, r *cluster.Request) bool {
 	if !r.IsMIG() {
 		return roomOn(s, i, j, r) == roomBoth

@@ -10,7 +10,7 @@ import (
 // steps is how many steps of milli-GPUs a GPU has in the tables.
 const steps = 100
 
-// stepOf gives the step of r free milli-GPUs, rounded down.
+// stepOf returns the step of r free milli-GPUs, rounded down.
 func stepOf(r int32) int { return int(r) * steps / cluster.Whole }
 
 // tables are what Berth's policy derives from a mix. They hold for one cluster.
@@ -136,7 +136,7 @@ func (t *tables) fillProduct(product int, memoryBytes int64, p *Params) {
 	}
 }
 
-// besideRow gives, by idle GPUs, the weight of the classes for several GPUs
+// besideRow returns, by idle GPUs, the weight of the classes for several GPUs
 // that fit a node of the given products with that many idle GPUs and cpu
 // milli-CPU free.
 func (t *tables) besideRow(products cluster.Products, cpu int64) []float64 {

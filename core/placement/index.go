@@ -198,7 +198,7 @@ func (x *Index) update(h *shape, i int) {
 	}
 }
 
-// score gives the key of node i.
+// score returns the key of node i.
 func (x *Index) score(h *shape, i int) uint64 {
 	why := Fit(x.s, i, &h.request)
 	if h.misfits != nil {

@@ -38,7 +38,7 @@ func (m *Mix) Add(r *cluster.Request, weight float64) {
 	m.total += weight
 }
 
-// Classes gives the classes in the order in which they were first seen. Read it
+// Classes returns the classes in the order in which they were first seen. Read it
 // only.
 func (m *Mix) Classes() []Class { return m.classes }
 

@@ -37,7 +37,7 @@ func Place(p Placer, r *cluster.Request) (placed cluster.Placement, ok bool, err
 	return placed, true, nil
 }
 
-// On gives the devices that p's policy chooses of a node for r, which fits there,
+// On returns the devices that p's policy chooses of a node for r, which fits there,
 // as a placement that is not assumed.
 func On(p Placer, node int, r *cluster.Request) cluster.Placement {
 	placed := cluster.Placement{Node: node, Request: *r}
@@ -107,7 +107,7 @@ func (x *Scan) Snapshot() *cluster.Snapshot { return x.s }
 // Policy implements Placer.
 func (x *Scan) Policy() Policy { return x.p }
 
-// rankOf gives the rank of node i; without ranks nodes rank in their order.
+// rankOf returns the rank of node i; without ranks nodes rank in their order.
 func rankOf(ranks []int32, i int) int {
 	if ranks == nil {
 		return i

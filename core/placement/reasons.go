@@ -70,7 +70,7 @@ func spread(s *cluster.Snapshot, i int, r *cluster.Request) int32 {
 	return n
 }
 
-// ScoreOn gives the score of node i for r, and whether r fits there.
+// ScoreOn returns the score of node i for r, and whether r fits there.
 func ScoreOn(p Placer, i int, r *cluster.Request) (Score, bool) {
 	if Fit(p.Snapshot(), i, r) != Fits {
 		return 0, false

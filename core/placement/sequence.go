@@ -82,16 +82,16 @@ func (d *dice) next() uint64 {
 	return z ^ z>>31
 }
 
-// unit gives a number from 0 up to, not including, 1.
+// unit returns a number from 0 up to, not including, 1.
 func (d *dice) unit() float64 { return float64(d.next()>>11) / (1 << 53) }
 
-// below gives a whole number from 0 up to n-1; n is above 0.
+// below returns a whole number from 0 up to n-1; n is above 0.
 func (d *dice) below(n int) int {
 	hi, _ := bits.Mul64(d.next(), uint64(n))
 	return int(hi)
 }
 
-// normal gives a number of the standard normal distribution (Box and Muller).
+// normal returns a number of the standard normal distribution (Box and Muller).
 func (d *dice) normal() float64 {
 	return math.Sqrt(-2*math.Log(1-d.unit())) * math.Cos(2*math.Pi*d.unit())
 }

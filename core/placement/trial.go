@@ -11,7 +11,7 @@ import (
 // devices and shares by memory count with the small shares.
 const trialClasses = 7
 
-// trialClass gives the number of the class of r.
+// trialClass returns the number of the class of r.
 func trialClass(r *cluster.Request) int {
 	switch {
 	case r.GPUs == 0:

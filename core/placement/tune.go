@@ -24,7 +24,7 @@ type search struct {
 	outcome outcome   // of best, over all sequences
 }
 
-// tune gives the best Params found for mix, from start; ok is false where there
+// tune returns the best Params found for mix, from start; ok is false where there
 // is nothing to find out, since no request asks for GPUs.
 func tune(t *Tuning, empty *cluster.Snapshot, mix *Mix, start Params) (best Params, ok bool) {
 	f := &search{t: t, empty: empty, mix: mix, d: dice{t.Seed}}
@@ -111,7 +111,7 @@ func (f *search) learn(p Params) {
 	}
 }
 
-// holes gives a copy of the worth of holes under p; where it is computed, that
+// holes returns a copy of the worth of holes under p; where it is computed, that
 // of the first product.
 func (f *search) holes(p *Params) []float64 {
 	if p.Holes != nil {
@@ -125,7 +125,7 @@ func (f *search) holes(p *Params) []float64 {
 	return holes
 }
 
-// change gives p with about half of its constants multiplied by random factors
+// change returns p with about half of its constants multiplied by random factors
 // near 1. scale, from 1 down, says how near. Eps stays: with Holes it only says
 // how much CPU holes need, which Kappa scales.
 func (f *search) change(p Params, scale float64) Params {

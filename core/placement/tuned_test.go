@@ -23,7 +23,7 @@ func tuned(s placement.Setup) placement.Policy {
 	return placement.NewTuned(s, placement.DefaultParams(), soon())
 }
 
-// stream gives arrivals of a few shapes.
+// stream returns arrivals of a few shapes.
 func stream(s *cluster.Snapshot, seed int64, n int) []cluster.Request {
 	rng := rand.New(rand.NewSource(seed))
 	shapes := make([]cluster.Request, 20)

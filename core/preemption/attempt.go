@@ -99,7 +99,7 @@ func (t *attempt) enter(n int, h *Holder, now time.Time) {
 	g.fixed = g.fixed || !t.may[n]
 }
 
-// within says whether h's budgets allow one more eviction.
+// within reports whether h's budgets allow one more eviction.
 func (t *attempt) within(h *Holder) bool {
 	for _, b := range h.Budgets {
 		if t.budget[b] <= 0 {
@@ -109,7 +109,7 @@ func (t *attempt) within(h *Holder) bool {
 	return true
 }
 
-// holder gives holder n.
+// holder returns holder n.
 func (t *attempt) holder(n int) *Holder {
 	id := t.ids[n]
 	return &t.c.Holders[id.Node][id.Holder]
@@ -188,7 +188,7 @@ func (t *attempt) back(h *Holder) bool {
 	return t.s.Assume(&h.Placement) == nil
 }
 
-// fits says whether r fits node i now, and counts the question.
+// fits reports whether r fits node i now, and counts the question.
 func (t *attempt) fits(i int, r *cluster.Request) bool {
 	t.tries--
 	return placement.Fit(t.s, i, r) == placement.Fits && (t.open != nil && t.open.allowed || t.allows(i))
@@ -197,7 +197,7 @@ func (t *attempt) fits(i int, r *cluster.Request) bool {
 // triesToAllow is how many questions of fits one of Preemptor.Allows counts as.
 const triesToAllow = 20
 
-// allows says whether Preemptor.Allows lets the preemptor go to node i, with those
+// allows reports whether Preemptor.Allows lets the preemptor go to node i, with those
 // gone who leave, who are victims, and of whom a search under way has not decided
 // that they stay.
 func (t *attempt) allows(i int) bool {

@@ -97,7 +97,7 @@ func (x *candidate) add(h *Holder, cost Cost, goes bool) {
 	}
 }
 
-// bound gives a cost that no plan for r on node i is below, or says why there is
+// bound returns a cost that no plan for r on node i is below, or says why there is
 // none. A node that r fits as it is has the zero Cost.
 func (t *attempt) bound(x *candidate, i int, r *cluster.Request) (Cost, verdict) {
 	if t.p.Node != nil && !t.p.Node(i) {

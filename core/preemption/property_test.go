@@ -25,7 +25,7 @@ func at(c *preemption.Cluster, id preemption.ID) *preemption.Holder {
 	return &c.Holders[id.Node][id.Holder]
 }
 
-// allowed says whether exactly gone may be evicted for p.
+// allowed reports whether exactly gone may be evicted for p.
 func allowed(c *preemption.Cluster, p *preemption.Preemptor, gone []preemption.ID) bool {
 	budget := slices.Clone(c.Budgets)
 	evicted := map[string]int{}

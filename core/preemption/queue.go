@@ -29,7 +29,7 @@ type entry struct {
 	epoch   int   // of the attempt, then
 }
 
-// queue gives the queue of r, up to date.
+// queue returns the queue of r, up to date.
 func (t *attempt) queue(r *cluster.Request) *queue {
 	q := t.queues[*r]
 	if q == nil {
@@ -89,7 +89,7 @@ func (q *queue) cheapest(evict bool) (node int, picks []int, ok bool) {
 	return 0, nil, false
 }
 
-// tied says whether one of picks has a gang or a budget, so that its cost depends
+// tied reports whether one of picks has a gang or a budget, so that its cost depends
 // on victims elsewhere.
 func (t *attempt) tied(picks []int) bool {
 	for _, n := range picks {

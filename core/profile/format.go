@@ -57,7 +57,7 @@ func format(text string, value func(name string) (string, error)) (string, error
 	return b.String(), nil
 }
 
-// plainName says whether a place of a text names a value and does nothing else.
+// plainName reports whether a place of a text names a value and does nothing else.
 func plainName(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

@@ -2,7 +2,7 @@ package profile
 
 import "strings"
 
-// Allowed gives the profiles that a member of groups may use, each with only the
+// Allowed returns the profiles that a member of groups may use, each with only the
 // choices and values of their own that they may use. What is not allowed is not
 // there, so that nothing else need ask again. The profiles given are not changed.
 //
@@ -34,7 +34,7 @@ func Allowed(list []Profile, groups []string) []Profile {
 	return out
 }
 
-// admits says whether one of groups is allowed; nil allows everybody.
+// admits reports whether one of groups is allowed; nil allows everybody.
 func admits(allowed, groups []string) bool {
 	if allowed == nil {
 		return true

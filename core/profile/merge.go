@@ -57,7 +57,7 @@ type KeyError struct {
 // Error is the key and the cause.
 func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *KeyError) Unwrap() error { return e.Err }
 
 // Update changes target by changes: mappings are merged recursively, null removes
@@ -120,7 +120,7 @@ func clone(v any) any {
 	return v
 }
 
-// sortedKeys gives the keys of all maps, sorted.
+// sortedKeys returns the keys of all maps, sorted.
 func sortedKeys(all ...map[string]string) []string {
 	keys := map[string]bool{}
 	for _, m := range all {

@@ -60,7 +60,7 @@ type Step struct {
 	Override map[string]any
 }
 
-// Find gives the profile of a slug; "" is the default: the first that says so,
+// Find returns the profile of a slug; "" is the default: the first that says so,
 // or the first. Of several with the same slug the first is meant. The error lists
 // the slugs.
 func Find(list []Profile, slug string) (*Profile, error) {
@@ -80,7 +80,7 @@ func Find(list []Profile, slug string) (*Profile, error) {
 	return nil, fmt.Errorf("no profile %q: choose %s", slug, strings.Join(slugs, ", "))
 }
 
-// Steps gives the overrides of the profile for what was chosen, in the order in
+// Steps returns the overrides of the profile for what was chosen, in the order in
 // which they apply: the profile's own, then one for each option. It refuses an
 // option or choice that is not there, a value that its regex does not allow, and
 // an option without choices for which nothing was written.
@@ -121,7 +121,7 @@ func (p *Profile) known(picks Picks) error {
 	return nil
 }
 
-// step gives the override for a choice or a written value.
+// step returns the override for a choice or a written value.
 func (o *Option) step(choice, written string) (Step, error) {
 	if written != "" {
 		return o.written(written)
@@ -143,7 +143,7 @@ func (o *Option) step(choice, written string) (Step, error) {
 	return Step{}, fmt.Errorf("option %s=%s: choose %s", o.Key, choice, strings.Join(keys, ", "))
 }
 
-// standard gives the override of the default choice: the first that says so, or
+// standard returns the override of the default choice: the first that says so, or
 // the first.
 func (o *Option) standard() (Step, error) {
 	if len(o.Choices) == 0 {
@@ -159,7 +159,7 @@ func (o *Option) standard() (Step, error) {
 	return Step{"choices." + chosen.Key + ".kubespawner_override", chosen.Override}, nil
 }
 
-// written gives the override of a value of the user's own.
+// written returns the override of a value of the user's own.
 func (o *Option) written(value string) (Step, error) {
 	u := o.Unlisted
 	if u == nil || !u.Enabled {

@@ -70,7 +70,7 @@ var (
 	}
 )
 
-// within says whether a character is in one of the ranges.
+// within reports whether a character is in one of the ranges.
 func within(r rune, ranges [][2]rune) bool {
 	for _, each := range ranges {
 		if r >= each[0] && r <= each[1] {
@@ -139,7 +139,7 @@ func letterOrDigit(c byte) bool { return digit(c) || c >= 'a' && c <= 'z' }
 // entities are the HTML entities of signs, which all separate words.
 var entities = strings.NewReplacer("&amp;", "-", "&lt;", "-", "&gt;", "-", "&quot;", "-", "&nbsp;", "-") //nolint:gochecknoglobals // a table
 
-// entity says whether a text has any other HTML entity.
+// entity reports whether a text has any other HTML entity.
 func entity(text string) bool {
 	for {
 		_, after, found := strings.Cut(text, "&")

@@ -15,7 +15,7 @@ type Ask struct {
 	Share ShareSize
 }
 
-// ShareOf gives the size and number of the shares that an ask is for. ok is
+// ShareOf returns the size and number of the shares that an ask is for. ok is
 // false for one that is for devices as the node offers them.
 func (a Ask) ShareOf() (size ShareSize, n int64, ok bool) {
 	switch {
@@ -37,7 +37,7 @@ type Part struct {
 	Asks    []Ask
 }
 
-// Allocate gives the parts of owner, which holds nothing yet, the devices they
+// Allocate allocates, to the parts of owner, which holds nothing yet, the devices they
 // ask for, in the order in which they start. Parts use again what earlier ones
 // hand on, as a kubelet does it. The result has the devices of each part in the
 // order of its asks. On an error, which reads as the kubelet's, owner holds
@@ -107,7 +107,7 @@ func NamedOf(devices []Device) []Named {
 	return out
 }
 
-// Commit gives the parts of owner, which holds nothing yet, exactly the devices
+// Commit allocates, to the parts of owner, which holds nothing yet, exactly the devices
 // that named lists for each by name, in the order of its asks. It does not ask
 // for their health, so that it also serves to count what is held already. The
 // result is as Allocate's. On an error, which says which device is not to be had

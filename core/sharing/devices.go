@@ -9,7 +9,7 @@ import (
 	"berth.dev/berth/core/gpu"
 )
 
-// Devices gives everything a device plugin told s offers for gpus, in the
+// Devices returns everything a device plugin told s offers for gpus, in the
 // order of resource name, GPU index, start of the MIG device, and replica.
 //
 // Strategy none offers every GPU whole, even with MIG on. Strategy single
@@ -109,7 +109,7 @@ func replicate(out []Device, d Device, s gpu.Sharing, names ...string) []Device 
 	return out
 }
 
-// replicas gives the shares of a device of a resource, by its name before
+// replicas returns the shares of a device of a resource, by its name before
 // renaming; 1 is unshared.
 func replicas(s gpu.Sharing, resource string, names ...string) int {
 	if s.Strategy == "" || s.Strategy == gpu.SharingNone {

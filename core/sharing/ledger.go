@@ -82,7 +82,7 @@ func (l *Ledger) Reset(gpus []gpu.GPU, s gpu.Sharing) (gone []string, err error)
 	return slices.Compact(gone), nil
 }
 
-// Devices gives all that is offered, held or not, in the order of the function
+// Devices returns all that is offered, held or not, in the order of the function
 // Devices. Shares by size are not in it: they are made when they are taken.
 func (l *Ledger) Devices() []Device { return slices.Clone(l.devices) }
 
@@ -96,7 +96,7 @@ func (l *Ledger) Free(id string) error {
 	return l.clash(d)
 }
 
-// Held gives every holding, sorted by owner, GPU, resource and device.
+// Held returns every holding, sorted by owner, GPU, resource and device.
 func (l *Ledger) Held() []Holding {
 	return slices.SortedFunc(maps.Values(l.held), func(a, b Holding) int {
 		return cmp.Or(

@@ -69,7 +69,7 @@ func (l *Ledger) undo(ids []string) {
 	l.Release(nobody)
 }
 
-// find gives the device of an ID, held or not.
+// find returns the device of an ID, held or not.
 func (l *Ledger) find(id string) (Device, error) {
 	if d, ok := l.byID[id]; ok {
 		return d, nil
@@ -106,7 +106,7 @@ func (l *Ledger) clash(d Device) error {
 	return nil
 }
 
-// owners gives who holds shares of a GPU or MIG device, sorted.
+// owners returns who holds shares of a GPU or MIG device, sorted.
 func (l *Ledger) owners(uuid string) []string {
 	var out []string
 	for _, h := range l.held {

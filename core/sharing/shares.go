@@ -110,13 +110,13 @@ func (l *Ledger) freshID(uuid string, s ShareSize) string {
 	}
 }
 
-// left gives what of a GPU shares by size have not taken.
+// left returns what of a GPU shares by size have not taken.
 func (l *Ledger) left(g *gpu.GPU) (milli, bytes int64) {
 	u := l.used[g.UUID]
 	return 1000 - u.milli, g.MemoryBytes - u.bytes
 }
 
-// enough says whether a share that is handed on serves for one of size s.
+// enough reports whether a share that is handed on serves for one of size s.
 func (l *Ledger) enough(d Device, s ShareSize) bool {
 	i, ok := l.card[d.UUID]
 	if !ok || d.Resource != ResourceMemory {

@@ -34,7 +34,7 @@ func (s ShareSize) valid() error {
 	return nil
 }
 
-// Of gives what a share of this size takes of a GPU with so much memory, in
+// Of returns what a share of this size takes of a GPU with so much memory, in
 // milli-GPUs and bytes. Shares of which the GPU has enough left in both never
 // come to more than the GPU. memoryBytes of 0 is unknown: all of the compute
 // goes with any memory then.

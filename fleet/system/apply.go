@@ -69,7 +69,7 @@ func create(ctx context.Context, client kubernetes.Interface, agg aggregator.Int
 	return err
 }
 
-// renew gives an APIService of ours the CABundle of want.
+// renew sets the CABundle of want in an APIService of ours.
 func renew(ctx context.Context, agg aggregator.Interface, want *apiregistrationv1.APIService) error {
 	have, err := agg.ApiregistrationV1().APIServices().Get(ctx, want.Name, metav1.GetOptions{})
 	if err != nil {

@@ -180,7 +180,7 @@ func parseDevice(resource, id string, want map[string]int64) knownDevice {
 	return k
 }
 
-// unknown gives what left says is held and no device explains. Each resource
+// unknown returns what left says is held and no device explains. Each resource
 // goes to the first container that asks for it and has no known device.
 func unknown(pod *v1.Pod, left map[string]int64, known []claim) []claim {
 	var out []claim
@@ -238,6 +238,6 @@ func HeldDevices(pod *v1.Pod) []string {
 	return slices.Compact(out)
 }
 
-// isPlaceholder says whether a device ID is one of those that Berth's agent shows the
+// isPlaceholder reports whether a device ID is one of those that Berth's agent shows the
 // kubelet in place of devices.
 func isPlaceholder(resource, id string) bool { return sharing.PlaceholderNumber(resource, id) >= 0 }

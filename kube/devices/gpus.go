@@ -68,7 +68,7 @@ func SameAnnotations(a, b *v1.Node) bool {
 		a.Annotations[api.AnnotationPluginConfig] == b.Annotations[api.AnnotationPluginConfig]
 }
 
-// GPUNode says whether a node offers GPUs, in any form.
+// GPUNode reports whether a node offers GPUs, in any form.
 func GPUNode(node *v1.Node) bool {
 	for name, q := range node.Status.Capacity {
 		if request.IsGPU(string(name)) && !q.IsZero() {

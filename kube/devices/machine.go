@@ -81,7 +81,7 @@ func (m *machine) allocatable(resource string) int {
 	return int(max(request.Amount(&q, 1<<16), 0))
 }
 
-// productName gives the product in label form: of the inventory, the one with
+// productName returns the product in label form: of the inventory, the one with
 // the most GPUs; else of the labels, without the suffixes of sharing and MIG.
 func (m *machine) productName(list []InventoryGPU) string {
 	count, best := map[string]int{}, ""
@@ -250,7 +250,7 @@ func (m *machine) migProfile() string {
 	return strings.TrimSuffix(profile, "-SHARED")
 }
 
-// migSlices gives the compute slices of a MIG profile: 3 of "3g.20gb", 1 of
+// migSlices returns the compute slices of a MIG profile: 3 of "3g.20gb", 1 of
 // "1c.3g.20gb", 0 of what is no profile.
 func migSlices(profile string) int {
 	first, _, _ := strings.Cut(profile, ".")

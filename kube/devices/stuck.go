@@ -21,7 +21,7 @@ var stuckReasons = map[string]string{
 	"CreateContainerConfigError": "cannot be made", "CreateContainerError": "cannot be made", "RunContainerError": "cannot be made",
 }
 
-// Stuck says whether a pod holds GPUs and cannot run: a container crashes again
+// Stuck reports whether a pod holds GPUs and cannot run: a container crashes again
 // and again, or cannot be pulled or made. why names the first such container and
 // the kubelet's reason; of one that cannot be pulled the image, since the kubelet
 // gives now this reason and now that. since is a time from which on it has surely
@@ -48,7 +48,7 @@ func Stuck(pod *v1.Pod) (why string, since time.Time, ok bool) {
 	return fmt.Sprintf("container %s: %s", s.Name, why), since, true
 }
 
-// stuckAt gives the first container that keeps a pod with GPUs from running, and in
+// stuckAt returns the first container that keeps a pod with GPUs from running, and in
 // a few words how; nil where none does, or the pod holds none.
 func stuckAt(pod *v1.Pod) (*v1.ContainerStatus, string) {
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {

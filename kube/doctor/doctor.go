@@ -124,7 +124,7 @@ func fail(name, seen, do string) finding.Finding {
 	return finding.Finding{Name: name, Status: finding.Fail, Seen: seen, Do: do}
 }
 
-// simulated says whether a node is one of berth up.
+// simulated reports whether a node is one of berth up.
 func simulated(n *v1.Node) bool { return n.Labels[api.LabelSimulated] == "true" }
 
 // count writes "1 node" and "2 nodes".

@@ -59,7 +59,7 @@ func (e *examined) plugin() finding.Finding {
 	return ok(name, "%s%s", listed(parts), more)
 }
 
-// gives says whether a pod could get a GPU of a node, were all of them free.
+// gives reports whether a pod could get a GPU of a node, were all of them free.
 func gives(n *v1.Node) bool {
 	for name, q := range n.Status.Allocatable {
 		if request.IsGPU(string(name)) && !q.IsZero() {
@@ -161,7 +161,7 @@ func (e *examined) scheduling() finding.Finding {
 	return warn(name, "no scheduler is seen: no lease of one that leads, no pod that one has looked at", "see that kube-scheduler or `berth scheduler` runs")
 }
 
-// fresh says whether the holder of a lease still renews it.
+// fresh reports whether the holder of a lease still renews it.
 func (e *examined) fresh(l *coordinationv1.Lease) bool {
 	s := &l.Spec
 	return s.HolderIdentity != nil && *s.HolderIdentity != "" && s.RenewTime != nil && s.LeaseDurationSeconds != nil &&

@@ -98,7 +98,7 @@ func (e *examined) whyUnserved(n *v1.Node) string {
 	return "install a device plugin: Berth's agent (docs/node.md), NVIDIA's, or the GPU Operator"
 }
 
-// chooses says whether a DaemonSet's selector and affinity allow a node.
+// chooses reports whether a DaemonSet's selector and affinity allow a node.
 func chooses(p *part, n *v1.Node) bool {
 	fits, err := nodeaffinity.GetRequiredNodeAffinity(&v1.Pod{Spec: p.set.Spec.Template.Spec}).Match(n)
 	return fits && err == nil

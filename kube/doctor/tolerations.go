@@ -52,7 +52,7 @@ func (e *examined) tolerations() []finding.Finding {
 	return out
 }
 
-// bars gives the names of the nodes with GPUs that a DaemonSet chooses and does not
+// bars returns the names of the nodes with GPUs that a DaemonSet chooses and does not
 // tolerate, by taint and whether a pod of it is there.
 func (e *examined) bars(p *part) map[barred][]string {
 	out := map[barred][]string{}

@@ -53,7 +53,7 @@ func NewMetricsTokens(client kubernetes.Interface, now func() time.Time) *Metric
 	return &MetricsTokens{client: client, now: now}
 }
 
-// Get gives a token that is good for a minute at least.
+// Get returns a token that is good for a minute at least.
 func (t *MetricsTokens) Get(ctx context.Context) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

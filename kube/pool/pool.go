@@ -45,7 +45,7 @@ var Labels = []string{
 	"kubernetes.azure.com/agentpool", "agentpool", "karpenter.sh/nodepool", "kops.k8s.io/instancegroup",
 }
 
-// Has says whether a node is of the pool.
+// Has reports whether a node is of the pool.
 func (p *Pool) Has(n *v1.Node) bool {
 	return slices.ContainsFunc(Labels, func(key string) bool { return n.Labels[key] == p.Name })
 }
@@ -126,7 +126,7 @@ func (g *Growth) String() string {
 	return fmt.Sprintf("%s: %d x %s", text, g.By*g.GPUs.Count, model)
 }
 
-// Start gives the first pool that can grow and on a new node of which pod would fit;
+// Start returns the first pool that can grow and on a new node of which pod would fit;
 // nil is none. A volume of it, as ties tell, must be within reach of the labels that
 // are declared.
 func Start(list []Growth, pod *v1.Pod, volumes []explain.VolumeTopology) *Growth {

@@ -244,7 +244,7 @@ func extra(base map[string]any, name string, out map[string]any, key func(i int,
 	return nil
 }
 
-// at gives the value at a path of keys with dots between them, or nil.
+// at returns the value at a path of keys with dots between them, or nil.
 func at(v any, path string) any {
 	for key := range strings.SplitSeq(path, ".") {
 		m, ok := v.(map[string]any)

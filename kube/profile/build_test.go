@@ -29,7 +29,7 @@ func read(t testing.TB, name string) *profile.File {
 	return f
 }
 
-// objects gives the profiles of a file as objects that have been to the API server
+// objects returns the profiles of a file as objects that have been to the API server
 // and back, as far as JSON changes them.
 func objects(t testing.TB, f *profile.File) []v1alpha1.NotebookProfile {
 	t.Helper()
@@ -66,7 +66,7 @@ func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
-// podOf gives the pod of a notebook.
+// podOf returns the pod of a notebook.
 func podOf(t testing.TB, nb *kubeflow.Notebook) *corev1.PodSpec {
 	t.Helper()
 	var pod corev1.PodSpec
@@ -90,5 +90,5 @@ func asYAML(t testing.TB, list ...any) string {
 	return strings.Join(docs, "---\n")
 }
 
-// readRaw gives the bytes of a file of testdata.
+// readRaw returns the bytes of a file of testdata.
 func readRaw(name string) ([]byte, error) { return os.ReadFile(filepath.Join("testdata", name)) }

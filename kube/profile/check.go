@@ -117,7 +117,7 @@ type named struct {
 	picks core.Picks
 }
 
-// trialPicks gives the defaults, and then each choice with the defaults of all
+// trialPicks returns the defaults, and then each choice with the defaults of all
 // other options.
 func trialPicks(p *core.Profile) []named {
 	needed := map[string]string{} // options without choices need something
@@ -242,7 +242,7 @@ func (f *File) words(l *Loaded) {
 	}
 }
 
-// requiresNodes says whether the pod has an affinity that nodes must meet.
+// requiresNodes reports whether the pod has an affinity that nodes must meet.
 func requiresNodes(m *maker) bool {
 	a := m.pod.Affinity
 	return a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
@@ -251,7 +251,7 @@ func requiresNodes(m *maker) bool {
 // productLabels are the labels whose values name a GPU model.
 var productLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"}
 
-// selected gives the GPU model that the node selector names.
+// selected returns the GPU model that the node selector names.
 func selected(m *maker) (product string, ok bool) {
 	for _, label := range productLabels {
 		if product, ok = m.pod.NodeSelector[label]; ok {
@@ -275,7 +275,7 @@ var models = func() []string { //nolint:gochecknoglobals // a table
 	return out
 }()
 
-// namedModel gives the first GPU model that a text names, or "".
+// namedModel returns the first GPU model that a text names, or "".
 func namedModel(text string) string {
 	for _, word := range words(text) {
 		if upper := strings.ToUpper(word); slices.Contains(models, upper) {
@@ -285,7 +285,7 @@ func namedModel(text string) string {
 	return ""
 }
 
-// words gives the words of a text in lower case: runs of letters and digits.
+// words returns the words of a text in lower case: runs of letters and digits.
 func words(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')

@@ -98,7 +98,7 @@ func ordered(vars map[string]corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// resolved says whether all that a variable refers to by $(NAME), save for itself,
+// resolved reports whether all that a variable refers to by $(NAME), save for itself,
 // is done.
 func resolved(e *corev1.EnvVar, done map[string]bool) bool {
 	for rest := e.Value; ; {
@@ -117,7 +117,7 @@ func resolved(e *corev1.EnvVar, done map[string]bool) bool {
 	}
 }
 
-// capable says whether the notebook's variables let CUDA reach a GPU, as far as
+// capable reports whether the notebook's variables let CUDA reach a GPU, as far as
 // they say anything, and what they say.
 func (m *maker) capable() (string, bool) {
 	for i := range m.pod.Containers[0].Env {

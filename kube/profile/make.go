@@ -95,7 +95,7 @@ func (m *maker) refused() error {
 	return nil
 }
 
-// text gives a setting that is a text; "" is none.
+// text returns a setting that is a text; "" is none.
 func (m *maker) text(setting string) (string, error) {
 	switch v := m.set.Values[setting].(type) {
 	case nil:
@@ -227,7 +227,7 @@ func camel(v any) any {
 	return v
 }
 
-// number gives a setting that is a number.
+// number returns a setting that is a number.
 func (m *maker) number(setting string) (float64, bool, error) {
 	switch v := m.set.Values[setting].(type) {
 	case nil:
@@ -241,7 +241,7 @@ func (m *maker) number(setting string) (float64, bool, error) {
 	}
 }
 
-// whole gives a setting that is a whole number from 0, or nil.
+// whole returns a setting that is a whole number from 0, or nil.
 func (m *maker) whole(setting string) (*int64, error) {
 	n, ok, err := m.number(setting)
 	if err != nil || !ok {

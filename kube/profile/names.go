@@ -23,7 +23,7 @@ type names struct {
 	values   map[string]string
 }
 
-// newNames gives the names of a user's notebook. A user has one server: its name
+// newNames returns the names of a user's notebook. A user has one server: its name
 // is "" for JupyterHub.
 func newNames(c Choices) (names, error) {
 	safe, escaped := safeSlug(c.User, longestSlug, plainLabel), escapeSlug(c.User)
@@ -83,7 +83,7 @@ func (n *names) expandAll(v any) (any, error) {
 	return v, nil
 }
 
-// safeSlug gives name where it is fit, and else what is left of it with a hash:
+// safeSlug returns name where it is fit, and else what is left of it with a hash:
 // kubespawner's scheme "safe". most bounds it; 0 is 32 for what is not fit.
 func safeSlug(name string, most int, fit func(string) bool) string {
 	if !strings.Contains(name, "--") && fit(name) && (most == 0 || len(name) <= most) {
@@ -113,10 +113,10 @@ func part(name string, most int) string {
 	return cmp.Or(s, "x")
 }
 
-// plainLabel says whether a name may be a DNS label by both RFCs.
+// plainLabel reports whether a name may be a DNS label by both RFCs.
 func plainLabel(s string) bool { return len(validation.IsDNS1035Label(s)) == 0 }
 
-// labelValue says whether a text may be the value of a label.
+// labelValue reports whether a text may be the value of a label.
 func labelValue(s string) bool { return len(validation.IsValidLabelValue(s)) == 0 }
 
 // escapeSlug writes each byte that is no lower case letter or digit as '-' and its

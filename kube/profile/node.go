@@ -68,7 +68,7 @@ type pair struct {
 	value *yaml.Node
 }
 
-// pairs gives the entries of a mapping in order. What << merges comes first, and
+// pairs returns the entries of a mapping in order. What << merges comes first, and
 // what the mapping says itself goes before it, in its place. A key that is there
 // twice is an error.
 func (w *walker) pairs(n *yaml.Node, path string) ([]pair, error) {
@@ -104,7 +104,7 @@ func (w *walker) pairs(n *yaml.Node, path string) ([]pair, error) {
 	return overlay(merged, own), nil
 }
 
-// merge gives what << brings: a mapping's entries, or those of a list of
+// merge returns what << brings: a mapping's entries, or those of a list of
 // mappings, of which the first goes before the others.
 func (w *walker) merge(n *yaml.Node, path string) ([]pair, error) {
 	n = target(n)
@@ -176,7 +176,7 @@ func (w *walker) value(n *yaml.Node, path string, lines map[string]int) (any, er
 	return out, nil
 }
 
-// scalar gives the value of a scalar. As for Helm, a date is a text, and yes, no,
+// scalar returns the value of a scalar. As for Helm, a date is a text, and yes, no,
 // on and off without quotes are true and false.
 func scalar(n *yaml.Node, path string) (any, error) {
 	switch tag := n.ShortTag(); tag {

@@ -10,7 +10,7 @@ import (
 	core "berth.dev/berth/core/profile"
 )
 
-// plainOf gives a profile as plain values.
+// plainOf returns a profile as plain values.
 func plainOf(p *v1alpha1.NotebookProfile) (core.Profile, error) {
 	s := &p.Spec
 	out := core.Profile{Slug: slugOf(p), Name: s.DisplayName, Default: s.Default, Groups: s.AllowedGroups}
@@ -28,7 +28,7 @@ func plainOf(p *v1alpha1.NotebookProfile) (core.Profile, error) {
 	return out, nil
 }
 
-// plainOption gives an option as plain values.
+// plainOption returns an option as plain values.
 func plainOption(o *v1alpha1.ProfileOption) (core.Option, error) {
 	out := core.Option{Key: o.Key}
 	for i := range o.Choices {

@@ -68,7 +68,7 @@ func Read(name string, raw []byte) (*File, error) {
 	return r.file, nil
 }
 
-// document gives the mapping that a file is, and whether more documents follow.
+// document returns the mapping that a file is, and whether more documents follow.
 func document(raw []byte) (root *yaml.Node, more bool, err error) {
 	if len(raw) > LargestFile {
 		return nil, false, fmt.Errorf("%d bytes; at most %d are read", len(raw), LargestFile)
@@ -125,7 +125,7 @@ func (r *reader) read(root *yaml.Node) error {
 	return errors.New("there is no profileList; it was looked for in singleuser, jupyterhub.singleuser, basehub.jupyterhub.singleuser and at the top")
 }
 
-// descend gives the mapping at a path and the one that it is in; nil is none.
+// descend returns the mapping at a path and the one that it is in; nil is none.
 func (r *reader) descend(n *yaml.Node, path string) (at, parent *yaml.Node, err error) {
 	if path == "" {
 		return n, nil, nil
@@ -145,7 +145,7 @@ func (r *reader) descend(n *yaml.Node, path string) (at, parent *yaml.Node, err 
 	return n, parent, nil
 }
 
-// field gives the value of a key of a mapping; nil is none.
+// field returns the value of a key of a mapping; nil is none.
 func (r *reader) field(n *yaml.Node, path, key string) (*yaml.Node, error) {
 	list, err := r.pairs(n, path)
 	for _, p := range list {
@@ -190,7 +190,7 @@ func (r *reader) section(section, parent, list *yaml.Node) error {
 	return nil
 }
 
-// key gives the path in the file of a key of profile i, or of the section, where
+// key returns the path in the file of a key of profile i, or of the section, where
 // it begins with "singleuser".
 func (f *File) key(i int, key string) string {
 	if rest, ok := strings.CutPrefix(key, "singleuser"); ok {
@@ -203,7 +203,7 @@ func (f *File) key(i int, key string) string {
 	return join(at, key)
 }
 
-// title gives the display_name of a profile that may not be readable.
+// title returns the display_name of a profile that may not be readable.
 func (r *reader) title(n *yaml.Node) (string, bool) {
 	v, err := r.field(n, "", "display_name")
 	if err != nil || v == nil || target(v).Kind != yaml.ScalarNode {
@@ -212,7 +212,7 @@ func (r *reader) title(n *yaml.Node) (string, bool) {
 	return target(v).Value, true
 }
 
-// base gives the section as JSON, without its profiles, and with the chart's
+// base returns the section as JSON, without its profiles, and with the chart's
 // section scheduling.userPods beside it.
 func (r *reader) base(section, parent *yaml.Node) (json.RawMessage, error) {
 	list, err := r.pairs(section, r.file.Section)

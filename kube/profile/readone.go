@@ -59,7 +59,7 @@ func (o *one) each(n *yaml.Node, read func(p pair, path string) (known bool, err
 	return nil
 }
 
-// rest gives the keys that nothing reads, as JSON; none is nil.
+// rest returns the keys that nothing reads, as JSON; none is nil.
 func (o *one) rest() (json.RawMessage, error) {
 	if len(o.extra) == 0 {
 		return nil, nil

@@ -133,7 +133,7 @@ func chosen(p *v1alpha1.NotebookProfile, c Choices) string {
 	return strings.Join(append([]string{cmp.Or(p.Spec.Slug, p.Name)}, parts...), ";")
 }
 
-// Pick gives the profile of a slug or an object's name among those that a member
+// Pick returns the profile of a slug or an object's name among those that a member
 // of groups may use; "" is the default. list may be in any order. The error lists
 // what there is.
 func Pick(list []v1alpha1.NotebookProfile, slug string, groups []string) (*v1alpha1.NotebookProfile, error) {

@@ -139,7 +139,7 @@ func (m *maker) agree(name corev1.ResourceName, requests, limits corev1.Resource
 	return nil
 }
 
-// extended says whether a resource is one that a device plugin offers.
+// extended reports whether a resource is one that a device plugin offers.
 func extended(name corev1.ResourceName) bool {
 	domain, _, qualified := strings.Cut(string(name), "/")
 	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)

@@ -92,7 +92,7 @@ func (m *maker) containerSecurity() error {
 	return nil
 }
 
-// flag gives a setting that is true or false, or nil.
+// flag returns a setting that is true or false, or nil.
 func (m *maker) flag(setting string) (*bool, error) {
 	switch v := m.set.Values[setting].(type) {
 	case nil:

@@ -164,7 +164,7 @@ func (c *Cluster) allowed(pod *corev1.Pod) (list []*corev1.Node, keptOff string)
 	return list, keptOff
 }
 
-// offers says whether a node has anything of each GPU resource that a pod asks
+// offers reports whether a node has anything of each GPU resource that a pod asks
 // for. A share by size is offered by every node with GPUs.
 func offers(n *corev1.Node, pod *corev1.Pod) bool {
 	for name := range request.Of(pod) {
@@ -177,7 +177,7 @@ func offers(n *corev1.Node, pod *corev1.Pod) bool {
 	return true
 }
 
-// holds says whether a node with nothing on it would be large enough.
+// holds reports whether a node with nothing on it would be large enough.
 func holds(n *corev1.Node, pod *corev1.Pod) bool {
 	for name, ask := range requests(pod) {
 		if q, ok := n.Status.Allocatable[name]; ok && q.Cmp(ask) < 0 {

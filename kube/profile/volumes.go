@@ -65,7 +65,7 @@ func (m *maker) homeVolume() string {
 	return ""
 }
 
-// wantsClaim says whether the base settings give each user a claim of their own.
+// wantsClaim reports whether the base settings give each user a claim of their own.
 func (m *maker) wantsClaim() bool { return m.set.From["storage_pvc"] != "" }
 
 // claim makes the claim of the user's home, or nil where no volume is one. It is

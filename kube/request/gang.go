@@ -99,7 +99,7 @@ func GangOf(pod *v1.Pod) (*Gang, error) {
 	return nil, nil
 }
 
-// named gives g a name of its own.
+// named returns g with its own name.
 func (g *Gang) named(pod *v1.Pod, name string) *Gang {
 	g.Name, g.Key = name, pod.Namespace+"/"+name
 	return g

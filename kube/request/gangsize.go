@@ -43,13 +43,13 @@ func parallel(spec map[string]any) int64 {
 	return min(n, number(spec, "completions", n))
 }
 
-// child gives a field that is an object; nil where it is not there.
+// child returns a field that is an object; nil where it is not there.
 func child(object map[string]any, field string) map[string]any {
 	out, _ := object[field].(map[string]any)
 	return out
 }
 
-// number gives a field that is a whole number, at most 1<<24, or what it is where
+// number returns a field that is a whole number, at most 1<<24, or what it is where
 // it is not there. JSON is decoded to int64, or float64 by others.
 func number(object map[string]any, field string, missing int64) int64 {
 	switch n := object[field].(type) {

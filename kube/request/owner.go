@@ -80,20 +80,20 @@ func Since(pod *v1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// OnEveryNode says whether a pod is one that comes with each node.
+// OnEveryNode reports whether a pod is one that comes with each node.
 func OnEveryNode(pod *v1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	return ref != nil && (ref.Kind == "DaemonSet" || ref.Kind == "Node")
 }
 
-// Replaceable says whether a pod that is deleted comes back by itself, and not at
+// Replaceable reports whether a pod that is deleted comes back by itself, and not at
 // once on the same node: it has a controller that is no DaemonSet.
 func Replaceable(pod *v1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	return ref != nil && ref.Kind != "DaemonSet" && ref.Kind != "Node"
 }
 
-// Stray says whether a pod asks for no GPU and has no business on GPU nodes: not
+// Stray reports whether a pod asks for no GPU and has no business on GPU nodes: not
 // one that comes with each node, nor part of the cluster's own machinery.
 func Stray(pod *v1.Pod) bool {
 	if Of(pod) != nil || OnEveryNode(pod) {

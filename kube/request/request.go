@@ -11,7 +11,7 @@ import (
 	"berth.dev/berth/core/sharing"
 )
 
-// IsGPU tells whether a resource is GPUs, in any of the forms that
+// IsGPU reports whether a resource is GPUs, in any of the forms that
 // Berth reads: whole, shared, a MIG profile, memory of one GPU, or a share in
 // the spelling of HAMi or Volcano.
 func IsGPU(name string) bool {

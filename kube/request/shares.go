@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/core/sharing"
 )
 
-// SharesDo says whether shares of GPUs serve a pod as well as GPUs: it says so, it
+// SharesDo reports whether shares of GPUs serve a pod as well as GPUs: it says so, it
 // asks for shares by their name, or no container asks for more than one GPU.
 func SharesDo(pod *v1.Pod, parts []sharing.Part) bool {
 	return SharesAccepted(pod.Annotations) || mostGPUs(parts) < 2

@@ -33,7 +33,7 @@ var (
 	spellings = []*spelling{&hami, &volcano}
 )
 
-// IsForeignShare tells whether a resource is of the spelling of HAMi or Volcano alone.
+// IsForeignShare reports whether a resource is of the spelling of HAMi or Volcano alone.
 func IsForeignShare(name string) bool {
 	if !strings.HasPrefix(name, "nvidia.com/gpu") && !strings.HasPrefix(name, "volcano.sh/vgpu-") {
 		return false
@@ -46,7 +46,7 @@ func IsForeignShare(name string) bool {
 	return false
 }
 
-// IsShareBySize tells whether a resource, or the name of an annotation, asks for shares
+// IsShareBySize reports whether a resource, or the name of an annotation, asks for shares
 // by size.
 func IsShareBySize(name string) bool {
 	switch name {

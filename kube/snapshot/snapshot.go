@@ -97,7 +97,7 @@ func Read(nodes []*v1.Node, pods []*v1.Pod) (Cluster, error) {
 	return out, nil
 }
 
-// holdersOf gives what a pod holds on its node.
+// holdersOf returns what a pod holds on its node.
 func holdersOf(n *devices.Node, pod *v1.Pod) []devices.Holder {
 	var out []devices.Holder
 	n.EachHolder(func(h devices.Holder) {

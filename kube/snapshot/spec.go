@@ -39,7 +39,7 @@ func specOf(n *devices.Node, object *v1.Node) cluster.Spec {
 	return spec
 }
 
-// productOf gives NVML's name of a product in label form, where it is known.
+// productOf returns NVML's name of a product in label form, where it is known.
 func productOf(label string) string {
 	if p, ok := gpu.Find(label); ok {
 		return p.Name

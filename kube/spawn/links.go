@@ -155,7 +155,7 @@ func unusable(f *Facts, c *v1.PersistentVolumeClaim) (seen, do string) {
 	return "", ""
 }
 
-// waitsForPod says whether a claim gets its volume only when a pod uses it.
+// waitsForPod reports whether a claim gets its volume only when a pod uses it.
 func waitsForPod(c *v1.PersistentVolumeClaim, list []storagev1.StorageClass) bool {
 	return slices.ContainsFunc(list, func(s storagev1.StorageClass) bool {
 		return c.Spec.StorageClassName != nil && s.Name == *c.Spec.StorageClassName && s.VolumeBindingMode != nil && *s.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
@@ -177,7 +177,7 @@ func quota(f *Facts) (finding.Status, string, string) {
 	return finding.OK, "there is room", ""
 }
 
-// overQuota says whether it is a quota that refuses.
+// overQuota reports whether it is a quota that refuses.
 func overQuota(refusal string) bool {
 	return strings.Contains(refusal, "exceeded quota: ") || strings.Contains(refusal, "failed quota: ")
 }

@@ -248,7 +248,7 @@ func (a *agentUnderTest) measureScrapes(ctx context.Context, r *report, held int
 	return ms, nil
 }
 
-// scrapeOften gives the CPU of a scrape in ms.
+// scrapeOften returns the CPU of a scrape in ms.
 func (a *agentUnderTest) scrapeOften(ctx context.Context, held int) (float64, error) {
 	before, _, err := a.used()
 	if err != nil {

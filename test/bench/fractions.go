@@ -48,7 +48,7 @@ func benchFractions(ctx context.Context, r *report, dir string) error {
 	return nil
 }
 
-// fractions gives the seconds from the first creation to all running, and how
+// fractions returns the seconds from the first creation to all running, and how
 // many GPUs are in use. The error says when one carries more than it has.
 func fractions(ctx context.Context, dir string, nodes, n int) (wall float64, inUse int, busy bool, err error) {
 	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", nodes), afterStart)

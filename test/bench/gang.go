@@ -46,7 +46,7 @@ func benchGang(ctx context.Context, r *report, dir string) error {
 	return nil
 }
 
-// gang gives the seconds from the first creation to the last binding, and the
+// gang returns the seconds from the first creation to the last binding, and the
 // 99th percentile of those from creation to binding.
 func gang(ctx context.Context, dir, which string, nodes, n int) (wall, p99 float64, busy bool, err error) {
 	t, seen, err := observe(ctx, dir, which, fmt.Sprintf("scale:%d", nodes), afterStart)

@@ -137,7 +137,7 @@ func (t *trial) gone(ctx context.Context, pod string) error {
 	}
 }
 
-// holds says whether `berth gpus` shows a pod as a holder.
+// holds reports whether `berth gpus` shows a pod as a holder.
 func holds(kubeconfig, pod string) (bool, error) {
 	out, err := berth("gpus", "--kubeconfig", kubeconfig, "-o", "json")
 	return strings.Contains(string(out), `"`+pod+`"`), err

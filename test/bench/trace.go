@@ -42,7 +42,7 @@ func (row tracePod) totalMilli() int { return row.gpus * row.milli }
 // as the label of a node names it.
 type product struct{ name, label string }
 
-// models gives a product of the same memory for each model. G2 and G3 are not
+// models returns a product of the same memory for each model. G2 and G3 are not
 // disclosed; two that no other model takes stand for them.
 func models() map[string]product {
 	return map[string]product{

@@ -39,7 +39,7 @@ func benchUrgent(ctx context.Context, r *report, dir string) error {
 	return nil
 }
 
-// urgent gives the seconds from creation to binding of each urgent pod.
+// urgent returns the seconds from creation to binding of each urgent pod.
 func urgent(ctx context.Context, dir, which string, nodes, n int) (waits []float64, busy bool, err error) {
 	t, err := begin(dir, which, fmt.Sprintf("scale:%d", nodes), false)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the files in testdata") //nolint:gochecknoglobals // a flag of the test binary
 
-// Updates says whether the files are to be rewritten: the test was run with -update.
+// Updates reports whether the files are to be rewritten: the test was run with -update.
 func Updates() bool { return *update }
 
 // File compares got with the file testdata/name of the package under test, and

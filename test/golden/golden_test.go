@@ -26,7 +26,7 @@ func (s *said) Fatalf(format string, args ...any) {
 	panic(s)
 }
 
-// file gives what File says of got.
+// file returns what File says of got.
 func file(t *testing.T, name, got string) (why string) {
 	s := &said{TB: t}
 	defer func() {

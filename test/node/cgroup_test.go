@@ -53,7 +53,7 @@ func newCgroup() (*cgroup, error) {
 	return cg, nil
 }
 
-// hierarchies gives the folders to make groups in, and whether it is version 2.
+// hierarchies returns the folders to make groups in, and whether it is version 2.
 func hierarchies() (roots []string, v2 bool, err error) {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
 		return []string{cgroupRoot}, true, nil

@@ -166,5 +166,5 @@ func (n *node) leavesAlone(t *testing.T, before []os.DirEntry) {
 // notYet is an answer that is not the one that is waited for.
 type notYet struct{ got string }
 
-// Error gives the answer.
+// Error returns the answer.
 func (n *notYet) Error() string { return n.got }

@@ -209,7 +209,7 @@ func (n *node) importDriver() {
 	}
 }
 
-// realNodes gives the device nodes of the machine's GPUs, where tests are to see them.
+// realNodes returns the device nodes of the machine's GPUs, where tests are to see them.
 func realNodes() map[string]uint64 {
 	out := map[string]uint64{}
 	if os.Getenv(realVariable) != "1" {

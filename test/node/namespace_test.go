@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// isolated says whether the test runs inside namespaces of its own. Where it
+// isolated reports whether the test runs inside namespaces of its own. Where it
 // does not, isolated runs it there and reports what came of it, and the test has
 // nothing left to do. Where that is impossible, the test is skipped.
 func isolated(t *testing.T) bool {
@@ -152,7 +152,7 @@ func beInit() int {
 	}
 }
 
-// mounts gives the namespace folders of its own wherever a kubelet, containerd
+// mounts returns the namespace folders of its own wherever a kubelet, containerd
 // and runc write: all is memory, and gone with the namespace.
 func mounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

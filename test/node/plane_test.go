@@ -77,7 +77,7 @@ func (p *plane) start(t *testing.T) {
 	})
 }
 
-// ready says whether the control plane of a state is up, and is that process's.
+// ready reports whether the control plane of a state is up, and is that process's.
 func ready(state []byte, pid int) bool {
 	var s struct {
 		PID   int

@@ -57,7 +57,7 @@ func (p *process) stop(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// ended says whether it has.
+// ended reports whether it has.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:

@@ -75,7 +75,7 @@ func (s shipped) fake(t *testing.T) {
 	}
 }
 
-// guide gives the commands of docs/tasks/switch-from-nvidias-plugin.md from the line that begins with a text to
+// guide returns the commands of docs/tasks/switch-from-nvidias-plugin.md from the line that begins with a text to
 // the end of its block.
 func guide(t *testing.T, begins string) string {
 	t.Helper()

@@ -208,7 +208,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// cpu gives user and system time of a process, in ticks of 10 ms.
+// cpu returns user and system time of a process, in ticks of 10 ms.
 func cpu(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -98,7 +98,7 @@ func (d *device) Memory() (nvml.Memory, error) {
 	return nvml.Memory{Total: int64(old.Total), Used: int64(old.Used)}, err
 }
 
-// Nodes gives /dev/nvidiaN of a GPU; of a MIG device, what opens its instances.
+// Nodes returns /dev/nvidiaN of a GPU; of a MIG device, what opens its instances.
 func (d *device) Nodes() ([]string, error) {
 	if !d.mig {
 		minor, err := d.Minor()
@@ -146,7 +146,7 @@ func (d *device) NVLink(link int) (nvml.NVLink, error) {
 	return out, nil
 }
 
-// Fabric gives "<cluster UUID>.<clique>" once the GPU has joined a fabric of
+// Fabric returns "<cluster UUID>.<clique>" once the GPU has joined a fabric of
 // several nodes. The GPUs of one node alone have a cluster of only zeros.
 func (d *device) Fabric() (string, error) {
 	info, err := call(d.l, func() (gonvml.GpuFabricInfo_v2, gonvml.Return) { return d.h.GetGpuFabricInfoV().V2() }, "nvmlDeviceGetGpuFabricInfoV")

@@ -26,7 +26,7 @@ func (h host) numaNode(busID string) int {
 	return n
 }
 
-// class gives base class and subclass, such as 0x0302; 0 is unknown.
+// class returns base class and subclass, such as 0x0302; 0 is unknown.
 func (h host) class(busID string) int {
 	data, err := os.ReadFile(h.device(busID, "class"))
 	if err != nil {

@@ -139,7 +139,7 @@ func (l *Library) Shutdown() error {
 	return check(l.api.Shutdown())
 }
 
-// need gives FunctionNotFound if the loaded library has none of the symbols,
+// need returns FunctionNotFound if the loaded library has none of the symbols,
 // which are names of one call, and remembers the answer.
 func (l *Library) need(symbols ...string) error {
 	l.mu.RLock()
@@ -188,7 +188,7 @@ func (l *Library) DriverVersion() (string, error) {
 	return call(l, l.api.SystemGetDriverVersion, "nvmlSystemGetDriverVersion")
 }
 
-// CUDAVersion gives 1000*major + 10*minor of the newest CUDA that the driver runs.
+// CUDAVersion returns 1000*major + 10*minor of the newest CUDA that the driver runs.
 func (l *Library) CUDAVersion() (int, error) {
 	if l.need("nvmlSystemGetCudaDriverVersion_v2") == nil {
 		if v, ret := l.api.SystemGetCudaDriverVersion_v2(); ret == gonvml.SUCCESS {
@@ -216,5 +216,5 @@ func (l *Library) Device(index int) (nvml.Device, error) {
 // Changes returns nil: NVML tells of no change.
 func (l *Library) Changes() <-chan struct{} { return nil }
 
-// Fake gives false.
+// Fake returns false.
 func (l *Library) Fake() bool { return false }

@@ -136,7 +136,7 @@ func fieldValue(kind gonvml.ValueType, raw [8]byte) (int64, error) {
 	}
 }
 
-// ComputeProcesses gives CUDA processes; a client of MPS is one, though the
+// ComputeProcesses returns CUDA processes; a client of MPS is one, though the
 // driver lists it apart.
 func (d *device) ComputeProcesses() ([]nvml.Process, error) {
 	list, err := call(d.l, d.h.GetComputeRunningProcesses,
