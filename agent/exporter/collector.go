@@ -24,7 +24,7 @@ type Sources struct {
 	// Holders is the agent's own table. nil is none, as when it only observes.
 	Holders func() []Holder
 	// Kubelet tells of the containers that are not in the table; see Kubelet. nil
-	// is no pod.
+	// knows none.
 	Kubelet func(context.Context, nvml.Snapshot) ([]Holder, error)
 	// PodUIDs gives, for one scrape, the UIDs of pods that the kubelet has named, as in
 	// their cgroups; "" is unknown. It is asked only if the kubelet tells of a pod

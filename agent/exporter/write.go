@@ -14,7 +14,7 @@ import (
 // A free device has one series per field, without pod labels, one that is held
 // whole has one with them. Without o.Divide, a shared one has a series for each
 // sharer with the same value. With it, each sharer has a series with its own part
-// of memory and utilization, beside one without pod labels for what is no pod's;
+// of memory and utilization, beside one without pod labels for what no pod uses;
 // every other field has the one series of the device. A GPU that is partitioned with MIG has
 // the series of what its MIG devices have in common, such as power, and each MIG
 // device only those of its own.

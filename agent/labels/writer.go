@@ -23,7 +23,7 @@ type WriterOptions struct {
 	Node  string // name
 	// Force takes NVIDIA's labels over from other writers.
 	Force bool
-	// Event tells the node's users something, as Events.OnNode; nil is no event.
+	// Event tells the node's users something, as Events.OnNode; nil writes none.
 	Event func(kind, reason, message string)
 	Log   *slog.Logger // nil is none
 }

@@ -70,7 +70,7 @@ type GPU struct {
 	Profiles      []gpu.Profile // as the driver tells them; empty: those of the catalog
 	Lost          bool
 	// HeldBy names who uses the GPU or its MIG devices, such as
-	// "pod team-a/train-0"; empty is no pod.
+	// "pod team-a/train-0"; empty if none.
 	HeldBy []string
 }
 

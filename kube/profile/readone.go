@@ -96,7 +96,7 @@ func (o *one) flag(p pair, path string, to *bool) (bool, error) {
 	return true, err
 }
 
-// groups reads a list of texts. An empty one is no user, so it is not nil.
+// groups reads a list of texts. An empty one means no user, so it is not nil.
 func (o *one) groups(p pair, path string, to *[]string) (bool, error) {
 	v, err := o.r.value(p.value, path, o.lines)
 	if err != nil {
