@@ -149,6 +149,7 @@ func (p *components) startAPI(wait, run context.Context) (*apiServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure kube-apiserver: %w", err)
 	}
+	fixCertificates(cfg)
 	extra := &cfg.ApiExtensions.ExtraConfig
 	extra.CRDRESTOptionsGetter = oneCache{extra.CRDRESTOptionsGetter}
 	completed, err := cfg.Complete()

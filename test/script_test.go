@@ -42,13 +42,30 @@ var walkthroughs = []string{
 	"s004-3-priorities", "s004-4-affinity", "s004-5-taints", "s004-7-time-slicing",
 }
 
+// slow are the scripts that take longest, the longest last.
+var slow = []string{
+	"s001-9-pipeline", "s001-7-practices", "s000-8-quota", "s001-1-resources", "notebook-trouble", "notebook-upstream", "notebook-idle",
+}
+
+// scripts lists every script. Go starts the parallel subtests of a test from the last
+// to the first, so those of slow come last: none of them is then left alone at the end.
+func scripts(t *testing.T) []string {
+	files, err := filepath.Glob(filepath.Join("script", "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := func(file string) int { return slices.Index(slow, strings.TrimSuffix(filepath.Base(file), ".txtar")) }
+	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	return files
+}
+
 // TestScripts runs every script under script/. One that starts a control plane
-// says `up FLEET`; tools/test.sh lets four run at once, since each has a whole one.
-// All tests of this package share those four, so none waits for the last of another:
+// says `up FLEET`; tools/test.sh lets six run at once, since each has a whole one.
+// All tests of this package share those six, so none waits for the last of another:
 // but TestChaos, whose schedulers keep leases, has a part of its own there.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	runScripts(t, usual, testscript.Params{Dir: "script"})
+	runScripts(t, usual, testscript.Params{Files: scripts(t)})
 }
 
 // TestWalkthroughs runs those parts of documents on the other scheduler, too.
