@@ -23,7 +23,7 @@ func ObservedOn(node *v1.Node) (Observed, error) {
 	}
 	var list map[string]map[string][]committedDevice
 	if err := json.Unmarshal([]byte(raw), &list); err != nil {
-		return nil, fmt.Errorf("node %s: read annotation %s: %w; the node agent writes it anew when it is removed", node.Name, api.AnnotationObserved, err)
+		return nil, fmt.Errorf("node %s: read annotation %s: %w; remove it, and the node agent writes it again", node.Name, api.AnnotationObserved, err)
 	}
 	out := make(Observed, len(list))
 	for uid, containers := range list {
@@ -31,7 +31,7 @@ func ObservedOn(node *v1.Node) (Observed, error) {
 		for name, devices := range containers {
 			for _, d := range devices {
 				if err := d.check(); err != nil {
-					return nil, fmt.Errorf("node %s: annotation %s: pod %s: %w; the node agent writes it anew when it is removed", node.Name, api.AnnotationObserved, uid, err)
+					return nil, fmt.Errorf("node %s: annotation %s: pod %s: %w; remove it, and the node agent writes it again", node.Name, api.AnnotationObserved, uid, err)
 				}
 				out[uid][name] = append(out[uid][name], sharing.Named(d))
 			}

@@ -49,11 +49,11 @@ func Inventory(node *v1.Node) ([]InventoryGPU, error) {
 	}
 	var gpus []InventoryGPU
 	if err := json.Unmarshal([]byte(raw), &gpus); err != nil {
-		return nil, fmt.Errorf("node %s: read annotation %s: %w; the node agent writes it anew when it is removed",
+		return nil, fmt.Errorf("node %s: read annotation %s: %w; remove it, and the node agent writes it again",
 			node.Name, api.AnnotationInventory, err)
 	}
 	if err := checkInventory(gpus); err != nil {
-		return nil, fmt.Errorf("node %s: annotation %s: %w; the node agent writes it anew when it is removed",
+		return nil, fmt.Errorf("node %s: annotation %s: %w; remove it, and the node agent writes it again",
 			node.Name, api.AnnotationInventory, err)
 	}
 	return gpus, nil

@@ -107,7 +107,7 @@ func (e *examined) unread() []finding.Finding {
 	var out []finding.Finding
 	for _, what := range sortedKeys(e.Unread) {
 		out = append(out, warn("access", what+" cannot be listed ("+e.Unread[what]+"), so what they tell is missing below",
-			"ask as somebody who may list them, for example with --as"))
+			"use an account that may list them, for example with --as"))
 	}
 	return out
 }

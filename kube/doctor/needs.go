@@ -41,7 +41,7 @@ func (e *examined) plugin() finding.Finding {
 	}
 	switch late := late(parts); {
 	case e.Unread["daemonsets"] != "":
-		return warn(name, "who serves the GPUs is not known: daemonsets cannot be listed", "ask as somebody who may list them")
+		return warn(name, "who serves the GPUs is not known: daemonsets cannot be listed", "use an account that may list them")
 	case len(parts) == 0 && len(e.offering) == 0 && len(e.claimable) > 0:
 		return ok(name, "none; GPUs are offered to claims")
 	case len(parts) == 0 && len(e.offering) == 0:
@@ -133,7 +133,7 @@ func (e *examined) scheduling() finding.Finding {
 			texts = append(texts, fmt.Sprintf("%s for scheduler %s", count(waiting[s], "pod"), s))
 			oldest = s
 		}
-		return fail(name, "nobody looks at pods that wait for GPUs: "+strings.Join(texts, ", "),
+		return fail(name, "no scheduler handles these pending GPU pods: "+strings.Join(texts, ", "),
 			fmt.Sprintf("start the scheduler %s, or name one that runs in spec.schedulerName", oldest))
 	}
 	var who []string

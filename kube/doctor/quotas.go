@@ -25,7 +25,7 @@ func (e *examined) quotas() []finding.Finding {
 	slices.Sort(idle)
 	var out []finding.Finding
 	if n := len(loose); n > 0 {
-		out = append(out, warn("quotas", count(n, "quota")+verb(n, " holds", " hold")+" nobody to GPUs, by a line that counts nothing: "+few(loose),
+		out = append(out, warn("quotas", count(n, "quota")+verb(n, " does", " do")+" not limit GPUs, because a line counts nothing: "+few(loose),
 			"write requests.NAME in its place, as in requests.nvidia.com/gpu: of GPUs Kubernetes counts nothing else"))
 	}
 	if n := len(idle); n > 0 {

@@ -61,7 +61,7 @@ func (e *examined) unserved() []finding.Finding {
 	var out []finding.Finding
 	for _, do := range sortedKeys(nodes) {
 		slices.Sort(labels[do])
-		out = append(out, fail("unserved", fmt.Sprintf("%s %s NVIDIA GPUs and nobody serves them: %s (label %s)",
+		out = append(out, fail("unserved", fmt.Sprintf("%s %s NVIDIA GPUs and no device plugin serves them: %s (label %s)",
 			count(len(nodes[do]), "node"), verb(len(nodes[do]), "has", "have"), few(nodes[do]), strings.Join(labels[do], ", ")), do))
 	}
 	return out

@@ -120,7 +120,7 @@ func checkContainer(want counts) string {
 
 // What may not be as it reads.
 const (
-	WarningCores = "gpucores or vgpu-cores without an amount of memory takes all memory of a GPU, as in HAMi and Volcano, so that nobody else gets a part of it: add nvidia.com/gpumem or volcano.sh/vgpu-memory to share it"
+	WarningCores = "gpucores or vgpu-cores without an amount of memory takes all memory of a GPU, as in HAMi and Volcano, so no other pod gets a part of it: add nvidia.com/gpumem or volcano.sh/vgpu-memory to share it"
 	WarningFine  = "the annotation gpu-fraction is cut to thousandths of a GPU"
 )
 

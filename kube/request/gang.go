@@ -129,7 +129,7 @@ func own(pod *v1.Pod, g *Gang) (*Gang, error) {
 		g.Key += "/" + string(ref.UID)
 		return g, nil
 	}
-	return g, fmt.Errorf("gang %s: nobody says how many pods it has: add the annotation %s to its pods", g.Name, api.AnnotationGangMinCount)
+	return g, fmt.Errorf("gang %s: its size is not set: add the annotation %s to its pods", g.Name, api.AnnotationGangMinCount)
 }
 
 // schedulingGroup is the PodGroup of Kubernetes' own API that a pod names.

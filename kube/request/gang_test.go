@@ -103,7 +103,7 @@ func TestGangOf(t *testing.T) {
 		{
 			name: "no count where no Job has one",
 			pod:  func(p *v1.Pod) { p.Annotations = map[string]string{api.AnnotationGang: "train"} },
-			err:  "gang train: nobody says how many pods it has: add the annotation berth.dev/gang-min-count to its pods",
+			err:  "gang train: its size is not set: add the annotation berth.dev/gang-min-count to its pods",
 		},
 		{
 			name: "a level that is none",

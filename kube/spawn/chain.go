@@ -97,7 +97,7 @@ func Judge(f *Facts) []finding.Finding {
 	} {
 		one := finding.Finding{Name: link.name}
 		if why := f.Unread[link.name]; why != "" {
-			one.Status, one.Seen, one.Do = finding.Warn, "not looked at: "+why, "let somebody ask who may"
+			one.Status, one.Seen, one.Do = finding.Warn, "not looked at: "+why, "run it as a user who may"
 		} else {
 			one.Status, one.Seen, one.Do = link.check(f)
 		}

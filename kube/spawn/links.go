@@ -22,7 +22,7 @@ func namespace(f *Facts) (finding.Status, string, string) {
 	case f.Found == nil:
 		return finding.Fail, "there is no namespace " + f.Space, "kubectl create namespace " + f.Space + ", or give another with -n"
 	case f.Found.DeletionTimestamp != nil:
-		return finding.Fail, "namespace " + f.Space + " is being deleted", "wait until it is gone and make it anew, or give another with -n"
+		return finding.Fail, "namespace " + f.Space + " is being deleted", "wait until it is gone and create it again, or set another with -n"
 	}
 	return finding.OK, f.Space, ""
 }
@@ -140,9 +140,9 @@ func classOf(c *v1.PersistentVolumeClaim, list []storagev1.StorageClass) (name s
 func unusable(f *Facts, c *v1.PersistentVolumeClaim) (seen, do string) {
 	switch {
 	case c.DeletionTimestamp != nil:
-		return "volume claim " + c.Name + " is being deleted", "see who still uses it, and make it anew when it is gone"
+		return "volume claim " + c.Name + " is being deleted", "see which pod still uses it, and create it again when it is gone"
 	case c.Status.Phase == v1.ClaimLost:
-		return "volume claim " + c.Name + " has lost its volume", "restore the volume, or make the claim anew"
+		return "volume claim " + c.Name + " has lost its volume", "restore the volume, or create the claim again"
 	case c.Status.Phase == v1.ClaimPending && !waitsForPod(c, f.Classes):
 		return "volume claim " + c.Name + " has no volume yet", fmt.Sprintf("kubectl describe pvc %s -n %s says why", c.Name, f.Space)
 	}

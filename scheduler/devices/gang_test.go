@@ -366,7 +366,7 @@ func TestOfPodsThatCannotBeUnderstoodNoneIsPlaced(t *testing.T) {
 		r.run()
 		r.rests(5 * time.Second)
 		want := map[string]string{
-			"g-0": "gang g: nobody says how many pods it has: add the annotation berth.dev/gang-min-count to its pods [InvalidRequest]",
+			"g-0": "gang g: its size is not set: add the annotation berth.dev/gang-min-count to its pods [InvalidRequest]",
 			"g-1": "waiting for 1 more pod of gang g (1 of 2 exist) [WaitingForGang]",
 		}
 		if diff := cmp.Diff(want, r.said); diff != "" || len(r.tried) > 0 {
