@@ -5,9 +5,10 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-// fixCertificates stops the API server from watching the files of its certificates. They
-// do not change while it runs, and each watch takes one of the 128 inotify instances that
-// Linux gives an account by default: five of eleven for each control plane.
+// fixCertificates stops the API server from watching the files of its serving certificate
+// and of the two authorities, which do not change while it runs: see certs.renew for those
+// that do. Each watch takes one of the 128 inotify instances that Linux gives an account by
+// default, and a control plane had eleven.
 func fixCertificates(cfg *apiserver.Config) {
 	if serving := cfg.KubeAPIs.ControlPlane.Generic.SecureServing; serving != nil {
 		serving.Cert, serving.ClientCA = fixedCert{serving.Cert}, fixedCA{serving.ClientCA}
