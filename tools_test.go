@@ -95,6 +95,60 @@ func TestScriptsBuildWithTheFlagsOfTheMakefile(t *testing.T) {
 	}
 }
 
+// TestReleasesNameNoFolderOfTheMachine runs tools/release.sh with a go whose programs
+// name the folders that they were built of, unless -trimpath is set, as Go's
+// do. A release is made, with checksums; where one program names a folder there is none.
+func TestReleasesNameNoFolderOfTheMachine(t *testing.T) {
+	for _, tt := range []struct {
+		name, names string // what programs name although they are trimmed
+		fails       bool
+	}{
+		{"every program is trimmed", "", false},
+		{"one names the repository", "$BERTH_ROOT/cmd/main.go", true},
+		{"one names Go's own folder", "/goroot/src/fmt/print.go", true},
+		{"one names a module", "/modules/x@v1/x.go", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, calls := inACopy(t)
+			bin := filepath.Join(t.TempDir(), "bin")
+			write(t, filepath.Join(bin, "go"), `#!/bin/sh
+case "$*" in
+"env GOROOT") echo /goroot ;;
+"env GOMODCACHE") echo /modules ;;
+"env GOOS") echo linux ;;
+"env GOARCH") echo amd64 ;;
+"env CC") echo true ;;
+build*)
+	echo "GOFLAGS=$GOFLAGS go $*" >>"`+calls+`"
+	text="$BERTH_ROOT/x.go /goroot/x.go /modules/x.go"
+	case "$GOFLAGS $*" in *-trimpath*) text="`+tt.names+`" ;; esac
+	while [ "$1" != -o ]; do shift; done
+	echo "a program $text" >"$2" ;;
+esac
+`)
+			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			t.Setenv("BERTH_ROOT", dir)
+			t.Setenv("GOFLAGS", "")
+			out, err := exec.Command("sh", filepath.Join(dir, "tools", "release.sh"), "-s -w", "linux/amd64", "darwin/arm64").CombinedOutput()
+			if failed := err != nil; failed != tt.fails || failed && !strings.Contains(string(out), "names a folder of this machine: ") {
+				t.Fatalf("tools/release.sh: %v\n%s", err, out)
+			}
+			sums, err := os.ReadFile(filepath.Join(dir, "bin", "release", "SHA256SUMS"))
+			if tt.fails {
+				if err == nil {
+					t.Errorf("checksums were written:\n%s", sums)
+				}
+				return
+			}
+			for _, program := range []string{"linux-amd64/berth", "linux-amd64/berth-agent", "linux-amd64/berth-nvml", "darwin-arm64/berth"} {
+				if !strings.Contains(string(sums), "  "+program+"\n") {
+					t.Errorf("no %s in the release: %v\n%s", program, err, sums)
+				}
+			}
+		})
+	}
+}
+
 // inParts runs tools/test.sh in a copy, with a go that lists some packages and whose
 // tests of one of them fail if failing names it.
 func inParts(t *testing.T, soak, failing string) (calls []string, out string, failed bool) {

@@ -55,11 +55,25 @@ func exact(w io.Writer) io.Writer {
 	return w
 }
 
+// The most that is shown of what others write: characters of one text, and lines of
+// one list. Kubernetes accepts selectors of a megabyte.
+const (
+	mostText  = 2000
+	mostLines = 40
+)
+
+// lineOf is a text of others that stays one line, and fits on a screen.
+func lineOf(text string) string { return visible.Line(visible.Short(text, mostText)) }
+
 // paragraph is lines below one another, of which those after the first are indented.
 func paragraph(lines []string, indent int) block {
-	out := make([]string, len(lines))
+	out := make([]string, 0, min(len(lines), mostLines)+1)
 	for i, line := range lines {
-		out[i] = visible.Line(line)
+		if i == mostLines {
+			out = append(out, fmt.Sprintf("... [%d more]", len(lines)-i))
+			break
+		}
+		out = append(out, lineOf(line))
 	}
 	return block(strings.Join(out, "\n"+strings.Repeat(" ", indent)))
 }
@@ -77,7 +91,7 @@ func printf(w io.Writer, format string, args ...any) (int, error) {
 
 // printLine writes one line.
 func printLine(w io.Writer, text string) (int, error) {
-	return io.WriteString(w, visible.Line(text)+"\n")
+	return io.WriteString(w, lineOf(text)+"\n")
 }
 
 // printBlock writes text of Berth's own, of several lines.
@@ -97,13 +111,13 @@ func kept(args []any) []any {
 		case block:
 			out[i] = string(arg)
 		case error:
-			out[i] = visible.Under(arg.Error(), "  ")
+			out[i] = visible.Under(visible.Short(arg.Error(), 4*mostText), "  ")
 		case fmt.Stringer:
-			out[i] = visible.Line(arg.String())
+			out[i] = lineOf(arg.String())
 		default:
 			out[i] = arg
 			if v := reflect.ValueOf(arg); v.Kind() == reflect.String {
-				out[i] = visible.Line(v.String())
+				out[i] = lineOf(v.String())
 			}
 		}
 	}

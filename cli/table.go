@@ -69,7 +69,7 @@ func (t *table) write(w io.Writer, s screen, noHead bool) error {
 		var line strings.Builder
 		for i, cell := range cells {
 			if i == last && t.fit != nil && row >= 0 && s.width > 0 {
-				cell = visible.Line(t.fit(row, max(16, s.width-used)))
+				cell = lineOf(t.fit(row, max(16, s.width-used)))
 			}
 			pad := ""
 			if i < last {
@@ -107,7 +107,7 @@ func oneLine(rows [][]string) [][]string {
 	for i, row := range rows {
 		out[i] = make([]string, len(row))
 		for k, cell := range row {
-			out[i][k] = visible.Line(cell)
+			out[i][k] = lineOf(cell)
 		}
 	}
 	return out

@@ -12,6 +12,10 @@ func (e Enqueue) happen(s *step) {
 	if m.stage != pending && m.stage != invalid {
 		return
 	}
+	if r := g.refused; r != nil && g.plan == nil && g.count[pending] > r.tried { // one more, who may fit where another does not
+		r.tried = g.count[pending]
+		s.wakeIn(g, max(gather, g.retry.Sub(s.now)))
+	}
 	reason := s.heldBack(g, m)
 	s.refuse(reason)
 	if m.held = reason != ""; m.held {

@@ -102,6 +102,7 @@ type shortage struct {
 	host  bool  // it lacks what pods without GPUs may give back too
 	// filters is that Filters refused it: any change to a pod or a node may help.
 	filters bool
+	tried   int // members that had no place then: with more of them it may fit
 }
 
 // step is one Step under way.

@@ -133,6 +133,22 @@ func TestMachine(t *testing.T) {
 				t.Errorf("the other member waits for %v", wait)
 			}
 		}},
+		{"a gang that does not fit is tried again with one more member, once", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 2000}})
+			s.step(gang.Seen{Pod: podOf(2, 2)})
+			if out := s.step(gang.Enqueue{Pod: podOf(2, 2)}); !out.WakeAt.Equal(noon.Add(50 * time.Millisecond)) {
+				t.Errorf("it wakes at %v", out.WakeAt)
+			}
+			s.now = noon.Add(50 * time.Millisecond)
+			if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"g-0"}) {
+				t.Errorf("woken: %v", out.Wake)
+			}
+			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 2000}})
+			if out := s.step(gang.Enqueue{Pod: podOf(2, 2)}); !out.WakeAt.IsZero() {
+				t.Errorf("with no more members than before it wakes at %v", out.WakeAt)
+			}
+		}},
 		{"a member that a filter refuses has the gang planned without that node, at once", func(t *testing.T, s *script) {
 			s.join(2, 2)
 			s.place(t)

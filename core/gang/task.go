@@ -84,6 +84,7 @@ func (e Unfit) happen(s *step) {
 	g.leader, g.room = e.UID, false
 	g.refused = &shortage{
 		milli: e.Refusal.ShortMilli, kept: math.MaxInt64, host: host(e.Refusal.Nodes), filters: len(e.Refusal.Filtered) > 0,
+		tried: g.count[pending],
 	}
 	g.retry = s.now.Add(max(leastPause, costFactor*e.Cost))
 	if g.refused.filters { // their answer may change without an event

@@ -140,6 +140,7 @@ func (t *attempt) pick(n int) (cost Cost, ok bool) {
 		}
 		cost = cost.plus(t.costs[m])
 	}
+	cost.Gangs++
 	return cost, true
 }
 

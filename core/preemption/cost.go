@@ -9,7 +9,8 @@ import (
 // Cost is what evicting a set of holders costs. Costs are compared field by field,
 // in order; the zero Cost is that of evicting no pod.
 //
-// The order is that of kube-scheduler, with GPU-time in the place of start times.
+// The order is that of kube-scheduler, with GPU-time in the place of start times, and
+// before it the gangs that end.
 type Cost struct {
 	// Highest is the highest priority among the victims, plus 2^31 + 1, so that
 	// every victim counts; 0 is none.
@@ -18,6 +19,7 @@ type Cost struct {
 	// sets of negative priority the larger is not the cheaper.
 	Sum   int64
 	Count int   // victims, and promises broken
+	Gangs int   // gangs that end, all members being victims
 	Lost  int64 // milli-GPU-seconds since the victims' start or checkpoint, that may have to be done again
 }
 
@@ -25,7 +27,7 @@ const lift = 1 << 31 // makes every priority at least 0
 
 // Compare is negative where c is the cheaper, 0 where they are equal.
 func (c Cost) Compare(d Cost) int {
-	return cmp.Or(cmp.Compare(c.Highest, d.Highest), cmp.Compare(c.Sum, d.Sum), cmp.Compare(c.Count, d.Count), cmp.Compare(c.Lost, d.Lost))
+	return cmp.Or(cmp.Compare(c.Highest, d.Highest), cmp.Compare(c.Sum, d.Sum), cmp.Compare(c.Count, d.Count), cmp.Compare(c.Gangs, d.Gangs), cmp.Compare(c.Lost, d.Lost))
 }
 
 // never is more than any set of holders costs.
@@ -33,12 +35,12 @@ var never = Cost{Highest: math.MaxInt64}
 
 // plus joins the costs of two sets of holders.
 func (c Cost) plus(d Cost) Cost {
-	return Cost{Highest: max(c.Highest, d.Highest), Sum: c.Sum + d.Sum, Count: c.Count + d.Count, Lost: c.Lost + d.Lost}
+	return Cost{Highest: max(c.Highest, d.Highest), Sum: c.Sum + d.Sum, Count: c.Count + d.Count, Gangs: c.Gangs + d.Gangs, Lost: c.Lost + d.Lost}
 }
 
 // part is an n-th of c, rounded down: no more than each of n GPUs bears.
 func (c Cost) part(n int) Cost {
-	return Cost{Highest: c.Highest, Sum: c.Sum / int64(n), Count: c.Count / n, Lost: c.Lost / int64(n)}
+	return Cost{Highest: c.Highest, Sum: c.Sum / int64(n), Count: c.Count / n, Gangs: c.Gangs / n, Lost: c.Lost / int64(n)}
 }
 
 // costOf is the cost of evicting h. Breaking a promise only counts.

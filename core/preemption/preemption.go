@@ -202,6 +202,11 @@ func (t *attempt) report(plan *Plan) {
 		}
 		plan.Cost = plan.Cost.plus(t.costs[h])
 	}
+	for _, g := range t.gangs {
+		if g.alive == 0 && slices.ContainsFunc(g.members, func(n int) bool { return slices.Contains(t.trail, n) }) {
+			plan.Cost.Gangs++
+		}
+	}
 	plan.Awaited = t.awaited(plan.Placements)
 	slices.SortFunc(plan.Victims, ID.Compare)
 	slices.SortFunc(plan.Broken, ID.Compare)

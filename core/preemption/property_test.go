@@ -58,14 +58,28 @@ func allowed(c *preemption.Cluster, p *preemption.Preemptor, gone []preemption.I
 // cost is Cost, worked out anew.
 func cost(c *preemption.Cluster, gone []preemption.ID) preemption.Cost {
 	var out preemption.Cost
+	evicted := map[string]int{}
 	for _, id := range gone {
 		h := at(c, id)
+		if h.Gang != "" {
+			evicted[h.Gang]++
+		}
 		if out.Count++; h.Promise {
 			continue
 		}
 		out.Highest = max(out.Highest, int64(h.Priority)+1<<31+1)
 		out.Sum += int64(h.Priority) + 1<<31
 		out.Lost += h.Placement.TotalMilli() * int64(now.Sub(h.Start).Seconds())
+	}
+	for _, id := range all(c) {
+		if h := at(c, id); h.Gang != "" && !h.Leaving {
+			evicted[h.Gang]--
+		}
+	}
+	for _, id := range gone {
+		if gang := at(c, id).Gang; evicted[gang] == 0 && gang != "" {
+			out.Gangs, evicted[gang] = out.Gangs+1, -1
+		}
 	}
 	return out
 }

@@ -24,6 +24,21 @@ func Text(s string) string { return replace(s, false) }
 // one cell of a table.
 func Line(s string) string { return replace(s, true) }
 
+// Short is the beginning of s, of at most most characters, and how many it leaves out.
+func Short(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == most {
+			return fmt.Sprintf("%s... [%d more]", s[:i], utf8.RuneCountInString(s[i:]))
+		}
+		n++
+	}
+	return s
+}
+
 // Under is Text, and puts the lines of s after the first below it, indented: none of
 // them looks like a line of its own.
 func Under(s, indent string) string {

@@ -38,6 +38,16 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestShort(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"", ""}, {"abcde", "abcde"}, {"abcdef", "abcde... [1 more]"}, {"größe", "größe"}, {"größer als", "größe... [5 more]"}, {"\xff\xff\xff\xff\xff\xff\xff", "\xff\xff\xff\xff\xff... [2 more]"},
+	} {
+		if got := visible.Short(tt.in, 5); got != tt.want {
+			t.Errorf("Short(%q) gives %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
 func TestWriter(t *testing.T) {
 	var b bytes.Buffer
 	w := visible.NewWriter(&b)

@@ -129,7 +129,7 @@ func (x *Preemption) read(pl *nodeindex.Planner, i int) {
 	at := pl.W.Nodes[i]
 	for key, o := range at.Held {
 		if o.Pod != nil && o.Pod.UID != key {
-			x.enter(i, o, true) // a binding that may have arrived: nobody knows whom to evict
+			x.enter(i, o.Pod, o.Placement, true) // a binding that may have arrived: which of the two to evict is not known
 		}
 	}
 	info, err := pl.All.Get(pl.NodeName(i))
@@ -146,27 +146,27 @@ func (x *Preemption) read(pl *nodeindex.Planner, i int) {
 				counted = countUnnamed(x.preemptions.nodeCache.snapshot, o, counted)
 			}
 		}
-		x.enter(i, o, false)
+		x.enter(i, pod, o.Placement, false) // the index may have the pod as it was bound: not started, not deleted
 	}
 }
 
-// enter adds a holder to node i of the nodeCache.
-func (x *Preemption) enter(i int, o *snapshot.Occupant, fixed bool) {
+// enter adds a pod with what it holds to node i of the nodeCache.
+func (x *Preemption) enter(i int, pod *v1.Pod, held cluster.Placement, fixed bool) {
 	v := &x.preemptions.nodeCache
 	h := preemption.Holder{
-		Placement: o.Placement, Priority: priorityOf(o.Pod), Leaving: o.Pod.DeletionTimestamp != nil, Fixed: fixed, Budgets: x.budgets.Of(o.Pod),
+		Placement: held, Priority: priorityOf(pod), Leaving: pod.DeletionTimestamp != nil, Fixed: fixed, Budgets: x.budgets.Of(pod),
 	}
 	if !assumeUnhealthyToo(v.snapshot, &h.Placement) {
 		return // more than there is of a node: what cannot be counted cannot be freed
 	}
-	if t := o.Pod.Status.StartTime; t != nil {
-		h.Start, h.Checkpoint = t.Time, request.Checkpoint(o.Pod)
+	if t := pod.Status.StartTime; t != nil {
+		h.Start, h.Checkpoint = t.Time, request.Checkpoint(pod)
 	}
-	if g, _ := request.GangOf(o.Pod); g != nil {
+	if g, _ := request.GangOf(pod); g != nil {
 		h.Gang, v.minCount[g.Key] = g.Key, g.MinCount
 	}
 	v.nodes[i].lowest = min(v.nodes[i].lowest, h.Priority)
-	v.nodes[i].holders, v.nodes[i].pods = append(v.nodes[i].holders, h), append(v.nodes[i].pods, o.Pod)
+	v.nodes[i].holders, v.nodes[i].pods = append(v.nodes[i].holders, h), append(v.nodes[i].pods, pod)
 }
 
 // promises adds what is held for pods that are not there yet, but for those of

@@ -27,8 +27,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientapi "k8s.io/client-go/tools/clientcmd/api"
+	cliflag "k8s.io/component-base/cli/flag"
 	basecompatibility "k8s.io/component-base/compatibility"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"berth.dev/berth/internal/buildinfo"
@@ -104,6 +106,26 @@ func TestEverySupportedVersionCanBeEmulated(t *testing.T) {
 		}
 		if !strings.HasPrefix(buildinfo.Kubernetes, "v"+minor+".") && minor == buildinfo.KubernetesMinors()[3] {
 			t.Errorf("the newest version is %s, and the control plane is %s", minor, buildinfo.Kubernetes)
+		}
+	}
+}
+
+// TestAnOlderAPIServerIsEmulated has the scheduler take the version of an older API
+// server for its own, so it lists and writes only what there is; and its own for the newest.
+func TestAnOlderAPIServerIsEmulated(t *testing.T) {
+	minors := buildinfo.KubernetesMinors()
+	for _, served := range minors {
+		registry := basecompatibility.NewComponentGlobalsRegistry()
+		if err := registry.Register(basecompatibility.DefaultKubeComponent, compatibility.DefaultBuildEffectiveVersion(), nil); err != nil {
+			t.Fatal(err)
+		}
+		opts := &options.Options{ComponentGlobalsRegistry: registry, Flags: &cliflag.NamedFlagSets{}}
+		registry.AddFlags(opts.Flags.FlagSet("feature gate"))
+		if err := emulate(opts, served); err != nil {
+			t.Fatal(err)
+		}
+		if got := registry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent).EmulationVersion().String(); got != served {
+			t.Errorf("with an API server %s the scheduler is as of %s", served, got)
 		}
 	}
 }
