@@ -341,3 +341,35 @@ func TestEveryCauseIsFound(t *testing.T) {
 	}
 	t.Logf("%d of %d headlines are right; %d causes are in the catalog", right, all, len(reasons.Catalog))
 }
+
+// TestBusyNodesDoNotHideTheCause makes each cause that is about certain nodes once more,
+// while pods hold all GPUs of the other nodes, one of these is cordoned, and another pod
+// waits: the headline is the same.
+func TestBusyNodesDoNotHideTheCause(t *testing.T) {
+	right, all := 0, 0
+	for i := range reasons.Catalog {
+		e := &reasons.Catalog[i]
+		data, err := os.ReadFile("causes/" + string(e.Code) + ".yaml")
+		if err != nil || !strings.Contains(string(data), "gpu-") {
+			continue
+		}
+		text := string(data)
+		for node, gpus := range map[string]string{"gpu-h100-1": "8", "gpu-a100-1": "8", "gpu-v100-1": "2", "gpu-t4-2": "4", "gpu-t4-1": "16"} {
+			if !strings.Contains(text, node) {
+				text += "---\napiVersion: v1\nkind: Pod\nmetadata: {name: busy-" + node + "}\nspec:\n  nodeName: " + node +
+					"\n  containers: [{name: main, image: \"x/y:1\", resources: {limits: {nvidia.com/gpu: " + gpus + "}}}]\n"
+			}
+		}
+		if !strings.Contains(text, "name: gpu-t4-2}") && !strings.Contains(string(data), "gpu-t4-2") {
+			text += "---\napiVersion: v1\nkind: Node\nmetadata: {name: gpu-t4-2}\nspec: {unschedulable: true}\n"
+		}
+		text += "---\napiVersion: v1\nkind: Pod\nmetadata: {name: other}\nspec:\n  containers: [{name: main, image: \"x/y:1\", resources: {limits: {nvidia.com/gpu: 8}}}]\n"
+		all++
+		if code, state, cause := makeCause(t, "default", []byte(text)).why(e.Ask); code != string(e.Code) {
+			t.Errorf("%s: berth why %s: %s %s: %s", e.Code, e.Ask, code, state, cause)
+			continue
+		}
+		right++
+	}
+	t.Logf("%d of %d headlines are right", right, all)
+}

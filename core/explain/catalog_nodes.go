@@ -13,6 +13,7 @@ var offNodes = []Entry{
 		Proof: "status.allocatable is 0 where status.capacity is not, or labels name a card and capacity has none",
 		Helps: "find out why the device plugin does not run: its pod on that node, its log, the driver",
 		Ask:   "c02",
+		Make:  "run the commands at its head first",
 	},
 	{
 		Code: CodeHeld, Title: "Other pods hold the GPUs",
@@ -66,7 +67,8 @@ var offNodes = []Entry{
 		Code: CodeNotReady, Title: "The nodes that would do are not ready",
 		Proof: "the condition Ready of nodes",
 		Helps: "repair the kubelet or the node; `kubectl describe node` shows its conditions",
-		Ask:   "c11", Make: "after the grace period of a node, 40 seconds",
+		Ask:   "c11",
+		Make:  "run the commands at its head first",
 	},
 	{
 		Code: CodeCPU, Title: "CPU is short where GPUs would do",
@@ -122,6 +124,7 @@ var offNodes = []Entry{
 		Proof: "status.allocatable less than status.capacity, with the Xid where it is known",
 		Helps: "see the node agent's log, and drain and reset or replace the GPU as its Xid demands",
 		Ask:   "c20",
+		Make:  "run the commands at its head first",
 	},
 	{
 		Code: CodeMIGConfig, Title: "GPUs are being partitioned into MIG devices, or that failed",
@@ -140,6 +143,7 @@ var offNodes = []Entry{
 		Proof: "metadata.deletionTimestamp of the holders",
 		Helps: "wait; if one stays, see its node and its finalizers",
 		Ask:   "c23",
+		Make:  "then run the command at its head",
 	},
 	{
 		Code: CodeInit, Title: "An init container asks for more than any node has free",
@@ -155,9 +159,10 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodePlatform, Title: "The image is for another processor or operating system than the node",
-		Proof: "the container's message: exec format error, or no match for platform",
-		Helps: "use an image for the node, or select nodes with kubernetes.io/arch",
-		Ask:   "c27",
+		Proof:  "the container's message: exec format error, or no match for platform",
+		Helps:  "use an image for the node, or select nodes with kubernetes.io/arch",
+		Ask:    "c27",
+		Unmade: "nothing of an image runs there",
 	},
 	{
 		Code: CodeClique, Title: "Enough GPUs are free, and not in one NVLink clique",
@@ -248,6 +253,7 @@ var offNodes = []Entry{
 		Proof: "metadata.deletionTimestamp of the claim",
 		Helps: "create it again when it is gone, or use another",
 		Ask:   "c42",
+		Make:  "then run the command at its head",
 	},
 	{
 		Code: CodeVolumeInUse, Title: "Another pod uses a volume that only one pod may use",
@@ -326,6 +332,7 @@ var offNodes = []Entry{
 		Proof: "all GPUs of the node are unhealthy, without an Xid",
 		Helps: "see the node agent's log and nvidia-smi on the node; restart or reinstall the driver",
 		Ask:   "c55",
+		Make:  "run the commands at its head first",
 	},
 	{
 		Code: CodeGPUMemoryHeld, Title: "No GPU has that much memory free now",

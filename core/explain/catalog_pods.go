@@ -16,9 +16,10 @@ var withoutPods = []Entry{
 	},
 	{
 		Code: CodeInvalid, Title: "The request is not valid, so no pod can be made of it",
-		Proof: "the event FailedCreate of the pod's owner, with the field",
-		Helps: "write GPUs as limits only, in whole numbers; ask for a share with nvidia.com/gpu-memory",
-		Ask:   "deployment/a03",
+		Proof:  "the event FailedCreate of the pod's owner, with the field",
+		Helps:  "write GPUs as limits only, in whole numbers; ask for a share with nvidia.com/gpu-memory",
+		Ask:    "deployment/a03",
+		Unmade: "`kubectl apply` says the same at once, for every kind that Kubernetes runs",
 	},
 	{
 		Code: CodeRefused, Title: "A rule of the cluster refuses the pod: Pod Security, an admission policy, or a webhook",
@@ -77,9 +78,10 @@ var withoutPods = []Entry{
 	},
 	{
 		Code: CodeNamespaceEnds, Title: "The namespace is being deleted",
-		Proof: "the event FailedCreate of the pod's owner, and `kubectl get namespace`",
-		Helps: "use another namespace; if it stays, see its conditions for what keeps it",
-		Ask:   "job/a13 -n a13",
+		Proof:  "the event FailedCreate of the pod's owner, and `kubectl get namespace`",
+		Helps:  "use another namespace; if it stays, see its conditions for what keeps it",
+		Ask:    "job/a13 -n a13",
+		Unmade: "it takes an object that is created while its namespace is being deleted",
 	},
 	{
 		Code: CodeRights, Title: "The controller may not create the pod",
@@ -168,9 +170,10 @@ var heldBackOnPurpose = []Entry{
 	},
 	{
 		Code: CodePreempted, Title: "It was preempted or evicted",
-		Proof: "the condition DisruptionTarget of the pod",
-		Helps: "wait until it starts again; a pod without an owner must be created again",
-		Ask:   "b09",
+		Proof:  "the condition DisruptionTarget of the pod",
+		Helps:  "wait until it starts again; a pod without an owner must be created again",
+		Ask:    "b09",
+		Unmade: "an evicted pod is deleted there at once",
 	},
 	{
 		Code: CodeFairShare, Title: "Its queue has more than its fair share",
