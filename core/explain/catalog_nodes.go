@@ -134,9 +134,10 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodeManyShares, Title: "It asks for several shares of a GPU where the device plugin allows one",
-		Proof: "the pod failed with: maximum request size for shared resources is 1",
-		Helps: "ask for 1: more shares of one GPU give no more compute",
-		Ask:   "c22",
+		Proof:  "the pod failed with: maximum request size for shared resources is 1",
+		Helps:  "ask for 1: more shares of one GPU give no more compute",
+		Ask:    "c22",
+		Unmade: "its device plugins allow several shares for a pod",
 	},
 	{
 		Code: CodeTerminating, Title: "Pods that are being deleted still hold the GPUs",
@@ -180,7 +181,7 @@ var offNodes = []Entry{
 		Code: CodeGPUMemory, Title: "No GPU has that much memory",
 		Proof: "the memory of GPUs in the inventory or in nvidia.com/gpu.memory",
 		Helps: "ask for less memory, or for several GPUs",
-		Ask:   "c30",
+		Ask:   "deployment/c30",
 	},
 	{
 		Code: CodeTaintValue, Title: "It tolerates the key of the taint with another value or effect",
@@ -202,15 +203,17 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodePressure, Title: "The nodes that would do are short of memory, disk, or process IDs",
-		Proof: "the conditions of the nodes, and their taints",
-		Helps: "free what is short; `kubectl describe node` lists the pods there",
-		Ask:   "c34",
+		Proof:  "the conditions of the nodes, and their taints",
+		Helps:  "free what is short; `kubectl describe node` lists the pods there",
+		Ask:    "c34",
+		Unmade: "Kubernetes removes the taint from nodes that are well",
 	},
 	{
 		Code: CodeNodeNetwork, Title: "The nodes that would do have no network yet",
-		Proof: "the taint node.kubernetes.io/network-unavailable",
-		Helps: "see the network plugin's pod on the node",
-		Ask:   "c35",
+		Proof:  "the taint node.kubernetes.io/network-unavailable",
+		Helps:  "see the network plugin's pod on the node",
+		Ask:    "c35",
+		Unmade: "Kubernetes removes the taint from nodes that are well",
 	},
 	{
 		Code: CodeUninitialized, Title: "The nodes that would do are not initialized by their cloud provider",

@@ -133,7 +133,7 @@ func TestJudge(t *testing.T) {
 		{
 			"a volume claim without a volume",
 			explain.Facts{Claims: []string{"a", "b"}, Pod: unplaced("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.")},
-			"MissingVolume: a volume claim of it (a, b) has no volume yet; kubectl describe pvc -n ns says why", "False Held: -",
+			"MissingVolume: its volume claim (a, b) has no volume yet; kubectl describe pvc -n ns says why", "False Held: -",
 		},
 		{
 			"it waits for others",
@@ -214,7 +214,7 @@ func TestJudge(t *testing.T) {
 				Claims: []string{"data", "home"},
 				Pod:    unplaced("0/3 nodes are available: 3 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode."),
 			},
-			"VolumeInUse: a volume of it (data, home) is used by another pod, and only one pod may use it at a time (ReadWriteOncePod); stop that one, or use another claim", "",
+			"VolumeInUse: its volume (data, home) is used by another pod, and only one pod may use it at a time (ReadWriteOncePod); stop that one, or use another claim", "",
 		},
 		{
 			"without GPUs it waits for room",
@@ -227,7 +227,7 @@ func TestJudge(t *testing.T) {
 		{
 			"a volume that another node has",
 			explain.Facts{GPUs: oneGPU, Claims: []string{"home"}, Pod: &attached},
-			`VolumeInUse: a volume of it is attached to another node (home); stop what uses it there: Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) b-0`, "",
+			`VolumeInUse: its volume (home) is attached to another node; stop what uses it there: Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) b-0`, "",
 		},
 		{
 			"a secret that a volume needs",

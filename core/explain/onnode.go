@@ -35,7 +35,7 @@ func (f *Facts) mounting(e *Refusal) (Reason, string) {
 	case e.Reason != "FailedAttachVolume" && e.Reason != "FailedMount":
 		return "", ""
 	case strings.Contains(text, "Multi-Attach error"), strings.Contains(text, "already exclusively attached"), strings.Contains(text, "already used by pod"):
-		return VolumeInUse, fmt.Sprintf("a volume of it is attached to another node (%s); stop what uses it there: %s", strings.Join(f.Claims, ", "), text)
+		return VolumeInUse, fmt.Sprintf("its volume (%s) is attached to another node; stop what uses it there: %s", strings.Join(f.Claims, ", "), text)
 	case strings.Contains(text, "not found"):
 		return MissingVolume, "something that a volume of it needs does not exist; make it, and it starts: " + text
 	}

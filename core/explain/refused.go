@@ -13,6 +13,8 @@ func (f *Facts) refused(text string) diagnosis {
 		return diagnosis{CodeQuotaUnsaid, Quota, unsaid(text)}
 	case strings.Contains(text, "exceeded quota: "), strings.Contains(text, "error looking up service account"), strings.Contains(text, "violates PodSecurity"):
 		return diagnosis{}
+	case strings.Contains(text, "more memory of one GPU than any GPU of the cluster has"):
+		return diagnosis{CodeGPUMemory, NoSuchGPU, lastOf(text, "denied request: ")}
 	case strings.Contains(text, " usage per "):
 		return diagnosis{CodeLimitRange, Refused, f.limited(text)}
 	case strings.Contains(text, "failed calling webhook "):
@@ -69,4 +71,12 @@ func FailedCode(status string) Code {
 		return CodeKubelet
 	}
 	return CodeFailed
+}
+
+// lastOf is what follows the last mark in text; all of text if it has none.
+func lastOf(text, mark string) string {
+	if i := strings.LastIndex(text, mark); i >= 0 {
+		return text[i+len(mark):]
+	}
+	return text
 }

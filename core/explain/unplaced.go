@@ -51,14 +51,14 @@ func (f *Facts) unplaced() (Reason, string) {
 		name := quoted(text, `persistentvolumeclaim "`)
 		return MissingVolume, fmt.Sprintf("volume claim %s does not exist in namespace %s; make it, and it starts", name, f.Namespace)
 	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "is being deleted"):
-		return MissingVolume, "volume claim " + quoted(text, `persistentvolumeclaim "`) + " is being deleted; make it anew when it is gone"
+		return MissingVolume, "volume claim " + quoted(text, `persistentvolumeclaim "`) + " is being deleted; create it again when it is gone"
 	case strings.Contains(text, "unbound immediate PersistentVolumeClaims"):
-		return MissingVolume, fmt.Sprintf("a volume claim of it (%s) has no volume yet; kubectl describe pvc -n %s says why",
+		return MissingVolume, fmt.Sprintf("its volume claim (%s) has no volume yet; kubectl describe pvc -n %s says why",
 			strings.Join(f.Claims, ", "), f.Namespace)
 	case f.Pod.ExcludedFromVolume():
 		used := f.InUse
 		if used == "" {
-			used = "a volume of it (" + strings.Join(f.Claims, ", ") + ") is used by another pod"
+			used = "its volume (" + strings.Join(f.Claims, ", ") + ") is used by another pod"
 		}
 		return VolumeInUse, used + ", and only one pod may use it at a time (ReadWriteOncePod); stop that one, or use another claim"
 	}
