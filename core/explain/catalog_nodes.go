@@ -272,9 +272,10 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodeResourceClaim, Title: "Its ResourceClaim, or the template for it, does not exist",
-		Proof: "`kubectl get resourceclaims,resourceclaimtemplates`",
-		Helps: "create it in the namespace of the pod",
-		Ask:   "c45",
+		Proof:  "`kubectl get resourceclaims,resourceclaimtemplates`",
+		Helps:  "create it in the namespace of the pod",
+		Ask:    "c45",
+		Unmade: "its scheduler leaves such a pod without a condition",
 	},
 	{
 		Code: CodeDeviceClass, Title: "Its ResourceClaim names a DeviceClass that does not exist",
@@ -339,9 +340,10 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodeGPUMemoryHeld, Title: "No GPU has that much memory free now",
-		Proof: "the memory of GPUs that pods hold: `berth gpus`",
-		Helps: "wait, or ask for less memory",
-		Ask:   "c56",
+		Proof:  "the memory of GPUs that pods hold: `berth gpus`",
+		Helps:  "wait, or ask for less memory",
+		Ask:    "c56",
+		Unmade: "pods that name their node do not hold memory of GPUs there",
 	},
 	{
 		Code: CodeNodeAffinity, Title: "No node is as its required node affinity wants",
