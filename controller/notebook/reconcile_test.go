@@ -113,8 +113,8 @@ func TestAWaitingNotebookSaysItsPlace(t *testing.T) {
 			t.Errorf("GPUQueued of %s is %q, want %q", name, got, want)
 		}
 	}
-	want := "False Queued: waits for 1 nvidia.com/gpu, 2nd of 2 that wait for nvidia.com/gpu; of 1 that nodes offer it, no node has that many free; " +
-		"held by a (1); 0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
+	want := "False Queued: waits for 1 nvidia.com/gpu; of 1 that nodes offer it, no node has that many free; " +
+		"2nd of 2 that wait for nvidia.com/gpu; held by a (1)"
 	if got := said(w.get("c"), "Ready"); got != want {
 		t.Errorf("Ready of c is\n%q, want\n%q", got, want)
 	}

@@ -95,7 +95,7 @@ type Group struct {
 	Resource string
 	Needed   int64 // of Resource, by those that have none
 	Free     int64 // on all nodes that a member could use
-	Total    int64 // the same, whoever holds it
+	Total    int64 // the same, held or not
 	Fit      int   // of Waiting, would find a place now together
 }
 
@@ -105,7 +105,7 @@ func (g *Group) text() string {
 		return ""
 	}
 	if g.Needed > g.Total {
-		return fmt.Sprintf("its gang %s asks for %d %s in all, and the nodes that it may use have %d, whoever holds them; ask for less, or add nodes", g.Name, g.Needed, g.Resource, g.Total)
+		return fmt.Sprintf("its gang %s asks for %d %s in all, and the nodes that it may use have %d, held or not; ask for less, or add nodes", g.Name, g.Needed, g.Resource, g.Total)
 	}
 	return fmt.Sprintf("its gang %s starts together: it asks for %d %s in all, %d are free, and %d of its %d pods would find a place now", g.Name, g.Needed, g.Resource, g.Free, g.Fit, g.Waiting)
 }

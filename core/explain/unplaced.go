@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth.dev/berth/core/queue"
@@ -39,6 +40,7 @@ func (f *Facts) unplaced() (Reason, string) {
 		return Starting, placing
 	}
 	text, wait := queue.Marked(c.Message)
+	said := f.schedulerAdds(text, wait)
 	if d := f.heldBack(); d.text != "" {
 		return d.reason, d.text
 	}
@@ -61,18 +63,38 @@ func (f *Facts) unplaced() (Reason, string) {
 			used = "its volume (" + strings.Join(f.Claims, ", ") + ") is used by another pod"
 		}
 		return VolumeInUse, used + ", and only one pod may use it at a time (ReadWriteOncePod); stop that one, or use another claim"
+	case wait == queue.Volume && !stock(text):
+		return MissingVolume, schedulerSays(text) // as this rule has said it before
 	}
 	if why := f.Verdict.Lacks(); why != "" {
 		return f.Verdict.reason(), why
 	}
 	if why := f.grouped(); why != "" {
-		out := "waits for " + f.wants() + "; " + why
-		if said := schedulerSays(text); said != "" && !f.Brief {
-			out += "; " + said
-		}
-		return Queued, out
+		return Queued, joined("waits for "+f.wants(), why, said)
 	}
-	return Queued, f.waits(text)
+	return Queued, f.waits(text, said)
+}
+
+// stock reports whether a message is in kube-scheduler's own words.
+func stock(text string) bool { return strings.Contains(text, " nodes are available: ") }
+
+// schedulerAdds is what of a scheduler's message is not known from the nodes, "" if
+// nothing is.
+func (f *Facts) schedulerAdds(text string, wait queue.Wait) string {
+	known := f.Verdict.Binding() != nil || f.grouped() != ""
+	switch {
+	case wait == queue.Preemption && known:
+		_, preemption, _ := strings.Cut(text, " preemption: ")
+		return strings.TrimSuffix(preemption, ".")
+	case known && (wait.NodeHelps() || wait == queue.NoSuchNode):
+		return ""
+	}
+	return schedulerSays(text)
+}
+
+// joined joins the parts of a sentence that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
 // ExcludedFromVolume says whether a pod has no node because another uses a volume of
@@ -89,40 +111,43 @@ func (f *Facts) wants() string {
 	return Amounts(f.GPUs)
 }
 
-// waits says what a pod waits for that will fit when others leave.
-func (f *Facts) waits(text string) string {
-	out := "waits for " + f.wants()
-	if len(f.GPUs) > 0 && f.Place.At > 0 {
-		out += ", " + f.Place.String()
-	}
-	beyond := beyondReach(text)
+// waits says what a pod waits for that will fit when others leave: the cause, then its
+// place in line and who holds what.
+func (f *Facts) waits(text, said string) string {
+	parts := []string{"waits for " + f.wants()}
+	beyond := max(beyondReach(text), f.Verdict.beyond())
 	if beyond > 0 {
-		out += fmt.Sprintf("; %s unable to attach its volume (%s), so free GPUs there cannot be used", nodesAre(beyond), strings.Join(f.Claims, ", "))
+		parts = append(parts, fmt.Sprintf("%s unable to attach its volume (%s), so free GPUs there cannot be used", nodesAre(beyond), strings.Join(f.Claims, ", ")))
 	}
 	if v := f.Verdict; v.ForGPUs() && len(f.GPUs) > 0 && v.Total > 0 && beyond == 0 {
-		out += fmt.Sprintf("; of %d that nodes offer it, no node has that many free", v.Total)
+		parts = append(parts, fmt.Sprintf("of %d that nodes offer it, no node has that many free", v.Total))
 	}
 	if v := f.Verdict; v.ForGPUs() && v.Detail != nil && v.Detail.Text != "" {
-		out += "; " + v.Detail.Text
+		parts = append(parts, v.Detail.Text)
 	}
 	besides := f.Verdict.besides()
-	if besides != "" {
-		out += "; " + besides
+	parts = append(parts, besides)
+	if len(f.GPUs) > 0 && f.Place.At > 0 {
+		parts = append(parts, f.Place.String())
 	}
 	if held := f.Rivals.String(); held != "" && besides == "" && !f.Brief {
-		out += "; held by " + held
+		parts = append(parts, "held by "+held)
 	}
-	if said := schedulerSays(text); said != "" && !(f.Brief && f.Verdict.Binding() != nil) {
-		out += "; " + said
-	}
-	return out
+	return joined(append(parts, said)...)
 }
 
 // beyondReach is how many nodes the scheduler has excluded because a volume cannot be
-// had there, as its plugins VolumeBinding and VolumeZone say it.
+// had there, as its plugins VolumeBinding and VolumeZone say it, or Berth's scheduler.
 func beyondReach(text string) int {
 	text, _, _ = strings.Cut(text, " preemption: ")
 	sum := 0
+	for part := range strings.SplitSeq(text, "; ") {
+		if strings.Contains(part, " unable to attach its volume ") {
+			if _, err := fmt.Sscan(part, &sum); err == nil {
+				return sum
+			}
+		}
+	}
 	for part := range strings.SplitSeq(after(text, "nodes are available: "), ", ") {
 		if strings.Contains(part, "PersistentVolume's node affinity") || strings.Contains(part, "volume node affinity conflict") || strings.Contains(part, "no available volume zone") {
 			var n int

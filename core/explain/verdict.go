@@ -17,7 +17,7 @@ type Verdict struct {
 	// Near the one that is most like it; nil and "" are none.
 	Offers []string
 	Near   string
-	Total  int64 // of the first of Asks, that nodes which would do offer, whoever holds it
+	Total  int64 // of the first of Asks, that nodes which would do offer, held or not
 	// Free and Most are how many of the first of Asks are free on those nodes, and on one.
 	Free, Most int64
 	FreeOn     int // nodes that Free is on
@@ -198,6 +198,20 @@ func (v *Verdict) besides() string {
 		who = " for its init container " + g.By
 	}
 	return fmt.Sprintf("it needs %s %s%s on one node, and at most %s of %s are free (on %s)", g.text(g.Needed), g.unit(), who, g.text(g.Free), g.text(g.Total), on)
+}
+
+// beyond is how many nodes would do or might, and do not reach a volume.
+func (v *Verdict) beyond() int {
+	if v == nil {
+		return 0
+	}
+	count := 0
+	for i := range v.Nodes {
+		if gaps := v.Nodes[i].Gaps; len(gaps) > 0 && gaps[0].Check == CheckVolume {
+			count++
+		}
+	}
+	return count
 }
 
 // Others are the causes after the binding one, each in a few words with its nodes.

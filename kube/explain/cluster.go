@@ -26,6 +26,7 @@ type Cluster struct {
 	nodes    []*v1.Node           // those that take pods, by name
 	all      []*v1.Node           // by name
 	snapshot *cluster.Snapshot    // of all, as if none were cordoned or not ready
+	read     snapshot.Cluster     // that snapshot is of
 	empty    *cluster.Snapshot    // the same with nothing held; nil until it is needed
 	on       map[string][]*v1.Pod // that have not ended, by node
 	antis    []*v1.Pod            // of on, those with a required pod anti-affinity
@@ -43,23 +44,44 @@ func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.snapshot, t.held, t.heldBy = read.Snapshot, read.Held, read.HeldBy
+	t.read, t.snapshot, t.held, t.heldBy = read, read.Snapshot, read.Held, read.HeldBy
 	for _, p := range pods {
-		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		if p.Spec.NodeName == "" || ended(p) {
 			continue
 		}
 		t.on[p.Spec.NodeName] = append(t.on[p.Spec.NodeName], p)
-		if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		if keepsApart(p) {
 			t.antis = append(t.antis, p)
 		}
 	}
+	slices.SortFunc(t.antis, byPodName)
 	t.all = slices.SortedFunc(slices.Values(nodes), func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	t.openNodes()
+	return t, nil
+}
+
+// openNodes lists the nodes that take pods.
+func (t *Cluster) openNodes() {
+	t.nodes = nil
 	for _, n := range t.all {
 		if _, counted := t.snapshot.Find(n.Name); counted && t.viewOf(n.Name).Remark == "" {
 			t.nodes = append(t.nodes, n)
 		}
 	}
-	return t, nil
+}
+
+func byPodName(a, b *v1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+func ended(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
+
+// keepsApart reports whether a pod has a required anti-affinity to others.
+func keepsApart(p *v1.Pod) bool {
+	a := p.Spec.Affinity
+	return a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
 // opened are nodes as if none of them were cordoned or not ready, with which the GPUs of
@@ -135,7 +157,7 @@ func (t *Cluster) fits(a *ask, n *v1.Node) bool {
 	if d.err != nil {
 		return false
 	}
-	r := request.Demand(a.pod, d.Sharing)
+	r := a.demand(d.Sharing)
 	return placement.Fit(t.snapshot, i, &r) == placement.Fits && len(t.gaps(a, n)) == 0
 }
 

@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
@@ -21,17 +22,8 @@ import (
 // Judge answers why pod, which has no node, waits: every check on every node, none
 // left out because another failed first, and which of them binds.
 func (t *Cluster) Judge(pod *v1.Pod) *reasons.Verdict {
-	v := &reasons.Verdict{Asks: AmountsOf(pod), Nodes: make([]reasons.NodeGaps, 0, len(t.all))}
-	ask := t.askOf(pod)
-	for _, n := range t.all {
-		gaps := reasons.NodeGaps{Node: n.Name, Gaps: t.gaps(ask, n)}
-		v.Nodes = append(v.Nodes, gaps)
-		t.count(v, ask, n, gaps.Gaps)
-	}
-	v.Causes = reasons.Causes(v.Nodes)
-	t.hints(v, ask)
-	v.Detail = t.detail(v, ask)
-	return v
+	j := t.newJudgment(t.askOf(pod))
+	return j.verdict(t)
 }
 
 // Rejections tells why pod would not fit on each node that has no room for it now.
@@ -44,18 +36,35 @@ type ask struct {
 	pod      *v1.Pod
 	gpus     map[string]int64
 	names    []string // of gpus, sorted
+	amounts  []reasons.Amount
 	required nodeaffinity.RequiredNodeAffinity
 	node     cluster.Request // CPU and memory
 	by       map[string]string
 	others   v1.ResourceList // what neither the Snapshot nor gpus count
 	near     *neighbors
+	ties     []VolumeTopology
+	demands  map[int]cluster.Request // by the shares that a node makes of a GPU
+}
+
+// demand is what the pod asks of a node that divides its GPUs so.
+func (a *ask) demand(s gpu.Sharing) cluster.Request {
+	shares := s.Replicas[api.ResourceGPU] // all that request.Demand reads of it
+	r, known := a.demands[shares]
+	if !known {
+		if a.demands == nil {
+			a.demands = map[int]cluster.Request{}
+		}
+		r = request.Demand(a.pod, s)
+		a.demands[shares] = r
+	}
+	return r
 }
 
 func (t *Cluster) askOf(pod *v1.Pod) *ask {
 	gpus := request.Of(pod)
 	return &ask{
-		pod: pod, gpus: gpus, names: slices.Sorted(maps.Keys(gpus)), required: nodeaffinity.GetRequiredNodeAffinity(pod),
-		node: request.NodeResources(pod), by: initContainers(pod), others: otherResources(pod), near: t.neighborsOf(pod),
+		pod: pod, gpus: gpus, amounts: AmountsOf(pod), names: slices.Sorted(maps.Keys(gpus)), required: nodeaffinity.GetRequiredNodeAffinity(pod),
+		node: request.NodeResources(pod), by: initContainers(pod), others: otherResources(pod), near: t.neighborsOf(pod), ties: t.ties,
 	}
 }
 
@@ -103,7 +112,7 @@ func (t *Cluster) gaps(a *ask, n *v1.Node) []reasons.Gap {
 			})
 		}
 	}
-	for _, tie := range t.ties {
+	for _, tie := range a.ties {
 		if !tie.Reaches(n) {
 			add(reasons.Gap{
 				Check: reasons.CheckVolume, Remedy: reasons.Never, Subject: tie.Claim, Has: tie.Volume + " is on nodes with " + tie.Where,
@@ -283,12 +292,12 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 	if !ok {
 		return nil
 	}
-	r := t.gpusOnly(a.pod, n)
+	r := t.gpusOnly(a, n)
 	why := placement.Fit(t.snapshot, i, &r)
 	if why == placement.Fits || why == placement.TooManyPods {
 		return nil
 	}
-	g := reasons.Gap{Check: reasons.CheckGPUs, Subject: a.names[0], Needed: a.gpus[a.names[0]], Free: t.free(a.pod, n), Total: int64(view.Physical)}
+	g := reasons.Gap{Check: reasons.CheckGPUs, Subject: a.names[0], Needed: a.gpus[a.names[0]], Free: t.free(a, n), Total: int64(view.Physical)}
 	switch {
 	case why == placement.NotOneClique:
 		g.Check = reasons.CheckClique
@@ -302,8 +311,8 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 }
 
 // gpusOnly is what a pod asks of n but for CPU and memory.
-func (t *Cluster) gpusOnly(pod *v1.Pod, n *v1.Node) cluster.Request {
-	r := request.Demand(pod, t.dividedOf(n).Sharing)
+func (t *Cluster) gpusOnly(a *ask, n *v1.Node) cluster.Request {
+	r := a.demand(t.dividedOf(n).Sharing)
 	r.CPUMilli, r.MemoryBytes = 0, 0
 	return r
 }
@@ -332,27 +341,24 @@ func largestMemory(view *devices.Node) int64 {
 	return most
 }
 
-// count adds what a node offers to the sums of v, if waiting for it helps.
-func (t *Cluster) count(v *reasons.Verdict, a *ask, n *v1.Node, gaps []reasons.Gap) {
-	if len(v.Asks) == 0 {
-		return
+// offer is what a node offers of the first GPU resource that is asked for, if waiting for
+// it helps, and what of it is free.
+func (t *Cluster) offer(a *ask, n *v1.Node, gaps []reasons.Gap) (out offer) {
+	if len(a.amounts) == 0 {
+		return offer{}
 	}
 	for i := range gaps {
 		if gaps[i].Check < reasons.CheckClosed {
-			return
+			return offer{}
 		}
 	}
-	q := n.Status.Allocatable[v1.ResourceName(v.Asks[0].Resource)]
-	v.Total += request.Amount(&q, request.MostAsked)
+	q := n.Status.Allocatable[v1.ResourceName(a.amounts[0].Resource)]
+	out.total = request.Amount(&q, request.MostAsked)
 	if slices.ContainsFunc(gaps, func(g reasons.Gap) bool { return g.Check != reasons.CheckGPUs || g.Remedy == reasons.Mends }) {
-		return
+		return out
 	}
-	free := t.free(a.pod, n)
-	v.Free += free
-	v.Most = max(v.Most, free)
-	if free > 0 {
-		v.FreeOn++
-	}
+	out.free = t.free(a, n)
+	return out
 }
 
 // hints adds what nodes have of what the binding cause wants.

@@ -82,7 +82,7 @@ func PlaceInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node) reasons.Place {
 	lines, tickets := reasons.NewLines(), request.Tickets(pods)
 	reaches := map[string]*queue.Reach{}
 	reachOf := func(p *v1.Pod) *queue.Reach {
-		key := askKey(p)
+		key := askKey(p, false)
 		if _, known := reaches[key]; !known {
 			reaches[key] = ReachOf(p, nodes)
 		}

@@ -73,14 +73,14 @@ func gpusOf(milli int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d.%02d", milli/1000, milli%1000/10), ".00")
 }
 
-// free is the most GPUs of those that pod asks for that are free on a node now,
+// free is the most GPUs of those that are asked for that are free on a node now,
 // whatever else the node lacks.
-func (t *Cluster) free(pod *v1.Pod, n *v1.Node) int64 {
+func (t *Cluster) free(a *ask, n *v1.Node) int64 {
 	i, ok := t.snapshot.Find(n.Name)
 	if !ok {
 		return 0
 	}
-	r := t.gpusOnly(pod, n)
+	r := t.gpusOnly(a, n)
 	for ; r.GPUs > 0; r.GPUs-- {
 		if placement.Fit(t.snapshot, i, &r) == placement.Fits {
 			return int64(r.GPUs)

@@ -73,7 +73,7 @@ func TestTheStageIsTold(t *testing.T) {
 		},
 		{
 			"a gang that is larger than the cluster", reasons.CodeGangTooLarge, member("m-0", 4), []*v1.Pod{member("m-1", 4), member("m-2", 4)}, nil,
-			"its gang g asks for 24 nvidia.com/gpu in all, and the nodes that it may use have 8, whoever holds them; ask for less, or add nodes",
+			"its gang g asks for 24 nvidia.com/gpu in all, and the nodes that it may use have 8, held or not; ask for less, or add nodes",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

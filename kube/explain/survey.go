@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -37,7 +36,7 @@ func Survey(nodes []*v1.Node, pods []*v1.Pod, namespace string, now time.Time) (
 		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || namespace != "" && p.Namespace != namespace {
 			continue
 		}
-		key := askKey(p)
+		key := askKey(p, len(c.antis) > 0)
 		v := verdicts[key]
 		if v == nil {
 			v = c.Judge(p)
@@ -78,41 +77,4 @@ type waitingKey struct {
 	owner request.Owner
 	code  reasons.Code
 	cause string
-}
-
-// askKey is equal for pods that every node answers in the same way.
-func askKey(p *v1.Pod) string {
-	type container struct {
-		Resources v1.ResourceRequirements
-		Ports     []v1.ContainerPort
-		Restart   *v1.ContainerRestartPolicy
-	}
-	ask := struct {
-		Namespace   string
-		Labels      map[string]string
-		Annotations map[string]string
-		Init, Main  []container
-		Overhead    v1.ResourceList
-		Selector    map[string]string
-		Affinity    *v1.Affinity
-		Tolerations []v1.Toleration
-		Spread      []v1.TopologySpreadConstraint
-	}{
-		Annotations: p.Annotations, Overhead: p.Spec.Overhead, Selector: p.Spec.NodeSelector, Affinity: p.Spec.Affinity,
-		Tolerations: p.Spec.Tolerations, Spread: p.Spec.TopologySpreadConstraints,
-	}
-	ask.Namespace, ask.Labels = p.Namespace, p.Labels // other pods may select it by them
-	for i := range p.Spec.InitContainers {
-		c := &p.Spec.InitContainers[i]
-		ask.Init = append(ask.Init, container{c.Resources, c.Ports, c.RestartPolicy})
-	}
-	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		ask.Main = append(ask.Main, container{Resources: c.Resources, Ports: c.Ports})
-	}
-	text, err := json.Marshal(ask)
-	if err != nil {
-		return p.Namespace + "/" + p.Name // not reached: all of it came as JSON
-	}
-	return string(text)
 }

@@ -28,6 +28,9 @@ type Cluster struct {
 	Asks   []Ask // by name
 	// Closed are nodes left out, and why: "n1 (cordoned)".
 	Closed []string
+
+	builder Builder
+	open    map[string]*countedNode // by name
 }
 
 // countedNode is a node of a Builder, with the pods that were counted on it.
@@ -60,6 +63,7 @@ func Read(nodes []*v1.Node, pods []*v1.Pod) (Cluster, error) {
 	var out Cluster
 	var read []*Node
 	open := map[string]*countedNode{}
+	out.open = open
 	for i := range counts {
 		n := &counts[i]
 		if n.Remark != "" {
@@ -74,11 +78,8 @@ func Read(nodes []*v1.Node, pods []*v1.Pod) (Cluster, error) {
 	if err != nil {
 		return Cluster{}, err
 	}
-	out.Snapshot = b.Snapshot
-	sorted := slices.SortedFunc(slices.Values(pods), func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	for _, pod := range sorted {
+	out.Snapshot, out.builder = b.Snapshot, b
+	for _, pod := range slices.SortedFunc(slices.Values(pods), byName) {
 		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 			continue
 		}
@@ -95,6 +96,34 @@ func Read(nodes []*v1.Node, pods []*v1.Pod) (Cluster, error) {
 		}
 	}
 	return out, nil
+}
+
+// Refresh reads a node of the Snapshot again, with the pods that are on it now. It
+// reports false if the Snapshot has no such node, or cannot hold what it has become. Nodes,
+// Held and Asks stay as they were read first.
+func (c *Cluster) Refresh(n *v1.Node, pods []*v1.Pod) bool {
+	at := c.open[n.Name]
+	if at == nil {
+		return false
+	}
+	var asking []*v1.Pod
+	for _, p := range pods {
+		if request.Of(p) != nil {
+			asking = append(asking, p)
+		}
+	}
+	counted := devices.CountNode(n, asking, nil)
+	if at.counted = &counted; counted.Remark != "" || !c.builder.Replace(at.at, n) {
+		return false
+	}
+	for _, pod := range slices.SortedFunc(slices.Values(pods), byName) {
+		c.builder.Assume(at.at, pod.UID, &Occupant{Pod: pod, Placement: c.builder.placementOf(at, pod)})
+	}
+	return true
+}
+
+func byName(a, b *v1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // holdersOf returns what a pod holds on its node.
