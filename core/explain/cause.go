@@ -29,9 +29,11 @@ func (c *Cause) Waits() bool { return c.Gap.Remedy == Waits }
 // no wait removes and without which most would do: one that all nodes have before one
 // that only some have, and what the workload says of nodes last.
 func Causes(nodes []NodeGaps) []Cause {
-	count := slices.Clone(nodes)
-	if offering := slices.DeleteFunc(slices.Clone(nodes), func(n NodeGaps) bool { return n.unoffered() }); len(offering) > 0 {
-		count = offering
+	count := nodes
+	if slices.ContainsFunc(nodes, func(n NodeGaps) bool { return n.unoffered() }) {
+		if offering := slices.DeleteFunc(slices.Clone(nodes), func(n NodeGaps) bool { return n.unoffered() }); len(offering) > 0 {
+			count = offering
+		}
 	}
 	easiest := Never
 	for i := range count {
@@ -42,11 +44,11 @@ func Causes(nodes []NodeGaps) []Cause {
 	}
 	var out []Cause
 	for i := range count {
-		for _, g := range count[i].Gaps {
-			if count[i].Worst() == Never && easiest < Never {
-				continue // the workload has other nodes
-			}
-			out = addCause(out, g, count[i].Node)
+		if count[i].Worst() == Never && easiest < Never {
+			continue // the workload has other nodes
+		}
+		for j := range count[i].Gaps {
+			out = addCause(out, &count[i].Gaps[j], count[i].Node)
 		}
 	}
 	for i := range out {
@@ -82,15 +84,18 @@ func same(a, b *Gap) bool {
 	return a.Check == b.Check && a.Remedy == b.Remedy && (a.Subject == b.Subject)
 }
 
-func addCause(out []Cause, g Gap, node string) []Cause {
-	i := slices.IndexFunc(out, func(c Cause) bool { return same(&c.Gap, &g) })
-	if i < 0 {
-		return append(out, Cause{Gap: g, Nodes: []string{node}})
+func addCause(out []Cause, g *Gap, node string) []Cause {
+	i := 0
+	for i < len(out) && !same(&out[i].Gap, g) {
+		i++
+	}
+	if i == len(out) {
+		return append(out, Cause{Gap: *g, Nodes: []string{node}})
 	}
 	c := &out[i]
 	c.Nodes = append(c.Nodes, node)
 	if nearer := cmp.Or(cmp.Compare(g.Free, c.Gap.Free), cmp.Compare(g.Total, c.Gap.Total)); nearer > 0 || g.Remedy == Never && g.Total > c.Gap.Total {
-		c.Gap = g
+		c.Gap = *g
 	}
 	return out
 }
@@ -99,22 +104,23 @@ func addCause(out []Cause, g Gap, node string) []Cause {
 func (c *Cause) weigh(nodes []NodeGaps) {
 	c.total = true
 	for i := range nodes {
-		has, rest := false, NodeGaps{}
-		for _, g := range nodes[i].Gaps {
-			if same(&g, &c.Gap) {
+		has, others, worst := false, 0, Waits
+		for j := range nodes[i].Gaps {
+			if g := &nodes[i].Gaps[j]; same(g, &c.Gap) {
 				has = true
 			} else {
-				rest.Gaps = append(rest.Gaps, g)
+				others++
+				worst = max(worst, g.Remedy)
 			}
 		}
 		c.total = c.total && has
 		if !has {
 			continue
 		}
-		if len(rest.Gaps) == 0 {
+		if others == 0 {
 			c.Frees++
 		}
-		if rest.Worst() < Never {
+		if worst < Never {
 			c.Opens++
 		}
 	}

@@ -39,7 +39,7 @@ type Facts struct {
 	NodeGone   bool          // its pod's node does not exist
 	Group      *Group        // the gang of its pod; nil is none, or not known
 	Queue      Refusal       // what the queueing system that its workload is in says last: reason and message
-	Brief      bool          // the scheduler's own words and who holds what are left out
+	Brief      bool          // the place in line and who holds what are left out
 	Others     string        // what may be stopped for it; "" is "another workload"
 }
 

@@ -17,6 +17,12 @@ func Judge(f *Facts) Result {
 	return Result{Reason: reason, Message: message, Queued: f.queued(reason)}
 }
 
+// Sentence is the message of Judge alone.
+func (f *Facts) Sentence() string {
+	_, message := f.judge()
+	return message
+}
+
 func (f *Facts) judge() (Reason, string) {
 	p := f.Pod
 	switch {

@@ -88,7 +88,7 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	devices.NodesFrom(nodesOf(ctx, s))
 	nodes := cc.InformerFactory.Core().V1().Nodes()
 	waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
-	report.WriteConditions(s, cc.Client, waits)
+	report.WriteConditions(s, cc.Client, waits, report.NewSentences(nodesOf(ctx, s), cc.InformerFactory))
 	return &cc, s, nil
 }
 

@@ -1,12 +1,17 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -18,14 +23,28 @@ import (
 	"berth.dev/berth/scheduler/devices"
 )
 
-// WriteConditions has s write what a refused pod waits for into its condition. The
-// framework has one reason for every refusal, Unschedulable, for which autoscalers
-// buy nodes.
-func WriteConditions(s *scheduler.Scheduler, client kubernetes.Interface, waits *devices.Waits) {
+// WriteConditions has s write what a refused pod waits for into its condition, and why
+// into that and its event: see explain.Refusals. The framework has one reason for every
+// refusal, Unschedulable, for which autoscalers buy nodes.
+func WriteConditions(s *scheduler.Scheduler, client kubernetes.Interface, waits *devices.Waits, why *Sentences) {
 	handle := s.FailureHandler
 	s.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		handle(ctx, &withConditions{Framework: f, ctx: ctx, client: client, waits: waits, refused: refusedBy(status)}, pod, status, nominating, start)
+		t := &withConditions{Framework: f, ctx: ctx, client: client, refused: refusedBy(status)}
+		if status.IsRejected() {
+			t.wait = waitOf(waits, t.refused, pod.Pod, nominating)
+			t.sentence = why.of(pod.Pod, t.wait, &t.refused, status.Message())
+		}
+		handle(ctx, t, pod, status, nominating, start)
 	}
+}
+
+// waitOf is what a pod waits for that was refused so.
+func waitOf(waits *devices.Waits, r queue.Refused, pod *v1.Pod, nominating *fwk.NominatingInfo) queue.Wait {
+	r.Nominated = pod.Status.NominatedNodeName != ""
+	if nominating.Mode() == fwk.ModeOverride {
+		r.Nominated = nominating.NominatedNodeName != ""
+	}
+	return waits.Of(pod, r)
 }
 
 // refusedBy is what the framework says of a refusal.
@@ -54,8 +73,50 @@ type withConditions struct {
 	framework.Framework
 	ctx     context.Context //nolint:containedctx // it lives for one call
 	client  kubernetes.Interface
-	waits   *devices.Waits
 	refused queue.Refused
+	// wait and sentence are of a pod that was refused, and not of one that met an error.
+	wait     queue.Wait
+	sentence string
+}
+
+// EventRecorder implements framework.Framework.
+func (t *withConditions) EventRecorder() events.EventRecorderLogger {
+	return &sentenceRecorder{t.Framework.EventRecorder(), t}
+}
+
+// sentenceRecorder tells of a refusal in its sentence. Nothing is told of a pod that is
+// tried again at once.
+type sentenceRecorder struct {
+	events.EventRecorderLogger
+	of *withConditions
+}
+
+// Eventf implements events.EventRecorder.
+func (r *sentenceRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+	if reason == reasonFailed && r.of.wait == queue.Retry {
+		return
+	}
+	if reason == reasonFailed && r.of.sentence != "" {
+		note, args = "%s", []any{cutNote(r.of.sentence)}
+	}
+	r.EventRecorderLogger.Eventf(regarding, related, eventtype, reason, action, note, args...)
+}
+
+// WithLogger implements events.EventRecorderLogger.
+func (r *sentenceRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	return &sentenceRecorder{r.EventRecorderLogger.WithLogger(logger), r.of}
+}
+
+// mostNote is how many bytes the API server takes of an event's note.
+const mostNote = 1024
+
+// cutNote cuts a note to what the API server takes.
+func cutNote(note string) string {
+	if len(note) <= mostNote {
+		return note
+	}
+	const more = " ..."
+	return strings.ToValidUTF8(note[:mostNote-len(more)], "") + more
 }
 
 // APICacher implements framework.Framework.
@@ -68,15 +129,10 @@ type patcher struct{ *withConditions }
 // condition that it has.
 func (p *patcher) PatchPodStatus(pod *v1.Pod, condition *v1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	if condition != nil && condition.Reason == v1.PodReasonUnschedulable {
-		r := p.refused
-		r.Nominated = pod.Status.NominatedNodeName != ""
-		if nominating.Mode() == fwk.ModeOverride {
-			r.Nominated = nominating.NominatedNodeName != ""
-		}
-		if wait := p.waits.Of(pod, r); wait == queue.Retry {
+		if p.wait == queue.Retry {
 			condition = nil
 		} else {
-			condition.Reason, condition.Message = request.WaitCondition(wait, condition.Message)
+			condition.Reason, condition.Message = request.WaitCondition(p.wait, cmp.Or(p.sentence, condition.Message))
 		}
 	}
 	if inner := p.Framework.APICacher(); inner != nil {

@@ -69,7 +69,7 @@ func tell(t *testing.T, name string, status *fwk.Status, nominates *fwk.Nominati
 		}
 	}}
 	_, waits := devices.WithWaits(nil)
-	WriteConditions(s, client, waits)
+	WriteConditions(s, client, waits, nil)
 	read := func() *v1.Pod {
 		now, err := client.CoreV1().Pods("d").Get(t.Context(), "p", metav1.GetOptions{})
 		if err != nil {
