@@ -119,9 +119,7 @@ func (f *Facts) waits(text, said string) string {
 	if beyond > 0 {
 		parts = append(parts, fmt.Sprintf("%s unable to attach its volume (%s), so free GPUs there cannot be used", nodesAre(beyond), strings.Join(f.Claims, ", ")))
 	}
-	if v := f.Verdict; v.ForGPUs() && len(f.GPUs) > 0 && v.Total > 0 && beyond == 0 {
-		parts = append(parts, fmt.Sprintf("of %d that nodes offer it, no node has that many free", v.Total))
-	}
+	parts = append(parts, f.held(beyond))
 	if v := f.Verdict; v.ForGPUs() && v.Detail != nil && v.Detail.Text != "" {
 		parts = append(parts, v.Detail.Text)
 	}
@@ -134,6 +132,18 @@ func (f *Facts) waits(text, said string) string {
 		parts = append(parts, "held by "+held)
 	}
 	return joined(append(parts, said)...)
+}
+
+// held says that others hold the GPUs, "" if those are not what it waits for.
+func (f *Facts) held(beyond int) string {
+	v := f.Verdict
+	switch {
+	case !v.ForGPUs() || len(f.GPUs) == 0 || beyond > 0:
+		return ""
+	case v.Total > 0:
+		return fmt.Sprintf("of %d that nodes offer it, no node has that many free", v.Total)
+	}
+	return "node " + v.Causes[0].Nodes[0] + ": " + v.Causes[0].Gap.String() // a resource that nodes do not list, as a part of a GPU
 }
 
 // beyondReach is how many nodes the scheduler has excluded because a volume cannot be
