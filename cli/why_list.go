@@ -44,7 +44,8 @@ func (w *whyCommand) whyAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		list, err := explain.Survey(nodes, pods, namespace, w.o.now())
+		s := explain.Survey{Nodes: nodes, Pods: pods, Namespace: namespace, BadClaims: n.cluster.badClaims(ctx, namespace)}
+		list, err := s.Waiting(w.o.now())
 		if err != nil {
 			return err
 		}

@@ -132,6 +132,21 @@ func (c *cluster) volumesOf(ctx context.Context, pod *v1.Pod) ([]explain.VolumeT
 	return ties, explain.BadClaims(pod, claims, classes.Items)
 }
 
+// badClaims returns what tells which claims keep a pod of a namespace, or of any if it is
+// "", from every node; nil is that claims or classes may not be read.
+func (c *cluster) badClaims(ctx context.Context, namespace string) func(*v1.Pod) []reasons.Claim {
+	claims, err := c.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	classes, err := c.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	all := pointers(claims.Items)
+	return func(p *v1.Pod) []reasons.Claim { return explain.BadClaims(p, all, classes.Items) }
+}
+
 // budgets lists the disruption budgets of the cluster, none if they may not be read.
 func (c *cluster) budgets(ctx context.Context) []policyv1.PodDisruptionBudget {
 	list, err := c.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})

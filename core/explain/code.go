@@ -76,6 +76,9 @@ func codeOf(g *Gap, total bool) Code {
 		case Mends:
 			return CodeUnhealthy
 		case Never:
+			if g.By != "" {
+				return CodeInit
+			}
 			return CodeTooLarge
 		case Waits:
 		}

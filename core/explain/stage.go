@@ -52,6 +52,11 @@ func (f *Facts) claims() string {
 	return strings.Join(out, "; ")
 }
 
+// Unhandled reports whether no scheduler looks at the pod.
+func (f *Facts) Unhandled() bool {
+	return f.Pod != nil && f.Pod.Node == "" && f.Pod.condition(ConditionScheduled) == nil && f.unhandled() != ""
+}
+
 // unhandled says that no scheduler looks at the pod, "" if one does or may yet.
 func (f *Facts) unhandled() string {
 	if f.Scheduler == "" || f.Waited < Unhandled || slices.Contains(f.Schedulers, f.Scheduler) {
@@ -141,7 +146,7 @@ func (f *Facts) Code(r *Result) Code {
 		case p != nil && f.NodeGone:
 			return CodeNodeName
 		case p == nil || p.Node != "":
-		case f.unhandled() != "" && p.condition(ConditionScheduled) == nil:
+		case f.Unhandled():
 			return CodeScheduler
 		case f.grouped() != "" || f.waitsFor() == queue.Gang:
 			return CodeGang

@@ -227,7 +227,11 @@ func (v *Verdict) Others() []string {
 // reason is the reason of condition Ready where no wait helps.
 func (v *Verdict) reason() Reason {
 	switch v.Binding().Gap.Check { //nolint:exhaustive // the rest is not about GPUs
-	case CheckClosed, CheckOffered, CheckSelector, CheckAffinity, CheckTaint, CheckGPUs, CheckGPUMemory, CheckClique:
+	case CheckOffered:
+		if len(v.Asks) > 0 || v.Near != "" { // as nvidia.com/gpus is meant to be GPUs
+			return NoSuchGPU
+		}
+	case CheckClosed, CheckSelector, CheckAffinity, CheckTaint, CheckGPUs, CheckGPUMemory, CheckClique:
 		if len(v.Asks) > 0 {
 			return NoSuchGPU
 		}

@@ -56,7 +56,7 @@ func BenchmarkFind(b *testing.B) {
 func BenchmarkSurvey(b *testing.B) {
 	nodes, pods := fleet(2000, 16)
 	for b.Loop() {
-		if list, err := explain.Survey(nodes, pods, "", kubetest.Started); err != nil || len(list) != 2000 {
+		if list, err := (&explain.Survey{Nodes: nodes, Pods: pods}).Waiting(kubetest.Started); err != nil || len(list) != 2000 {
 			b.Fatal(len(list), err)
 		}
 	}

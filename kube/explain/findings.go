@@ -73,7 +73,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	out := &Findings{
 		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes),
 	}
-	if s.held() {
+	if s.held(now) {
 		return out, nil // nothing of a node is what it waits for
 	}
 	out.Reliefs = c.groupReliefs(s.Pod, s.Pods)
@@ -92,8 +92,14 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	return out, nil
 }
 
-// held reports whether the pod is kept from every node by a claim or a scheduling gate.
-func (s *Situation) held() bool { return len(s.BadClaims) > 0 || len(s.Pod.Spec.SchedulingGates) > 0 }
+// held reports whether the pod is kept from every node by a claim or a scheduling gate, or
+// because no scheduler looks at it.
+func (s *Situation) held(now time.Time) bool {
+	f := reasons.Facts{
+		Pod: PodFacts(s.Pod, nil), Scheduler: s.Pod.Spec.SchedulerName, Schedulers: schedulers(s.Pods), Waited: now.Sub(s.Pod.CreationTimestamp.Time),
+	}
+	return len(s.BadClaims) > 0 || len(s.Pod.Spec.SchedulingGates) > 0 || f.Unhandled()
+}
 
 // stops checks, for idle owners among holders, whether the pod fits without them.
 func (s *Situation) stops(holders []Held) []Stop {
@@ -137,12 +143,7 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		f.Pod.LostNode = lost(s.Nodes, pod.Spec.NodeName)
 		f.NodeGone = !slices.ContainsFunc(s.Nodes, func(n *v1.Node) bool { return n.Name == pod.Spec.NodeName })
 		if f.NodeGone {
-			f.Verdict = &reasons.Verdict{}
-			for _, n := range s.Nodes {
-				f.Verdict.Offers = append(f.Verdict.Offers, n.Name)
-			}
-			slices.Sort(f.Verdict.Offers)
-			f.Verdict.Near = gpu.NearestWord(pod.Spec.NodeName, f.Verdict.Offers)
+			f.Verdict = nodeGone(pod.Spec.NodeName, s.Nodes)
 		}
 		return f
 	}
@@ -154,6 +155,17 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		f.Place = PlaceInLine(pod, s.Pods, s.Nodes)
 	}
 	return f
+}
+
+// nodeGone is the verdict on a pod that names a node that does not exist.
+func nodeGone(name string, nodes []*v1.Node) *reasons.Verdict {
+	v := &reasons.Verdict{}
+	for _, n := range nodes {
+		v.Offers = append(v.Offers, n.Name)
+	}
+	slices.Sort(v.Offers)
+	v.Near = gpu.NearestWord(name, v.Offers)
+	return v
 }
 
 // schedulers are those that have looked at pods, sorted.

@@ -68,20 +68,23 @@ func (t *Cluster) askOf(pod *v1.Pod) *ask {
 	}
 }
 
-// initContainers names, for CPU and memory, the init container that alone asks for more
+// initContainers names, for each resource, the init container that alone asks for more
 // than all that run after it.
 func initContainers(pod *v1.Pod) map[string]string {
-	out := map[string]string{}
-	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		var sum int64
-		for i := range pod.Spec.Containers {
-			q := asked(&pod.Spec.Containers[i])[name]
-			sum += q.MilliValue()
+	if len(pod.Spec.InitContainers) == 0 {
+		return nil
+	}
+	out, most := map[string]string{}, v1.ResourceList{}
+	for i := range pod.Spec.Containers {
+		for name, q := range asked(&pod.Spec.Containers[i]) {
+			most[name] = added(most[name], q)
 		}
-		for i := range pod.Spec.InitContainers {
-			c := &pod.Spec.InitContainers[i]
-			if q := asked(c)[name]; !request.IsSidecar(c) && q.MilliValue() > sum {
-				sum, out[string(name)] = q.MilliValue(), c.Name
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		for name, q := range asked(c) {
+			if !request.IsSidecar(c) && q.Cmp(most[name]) > 0 {
+				most[name], out[string(name)] = q, c.Name
 			}
 		}
 	}
@@ -239,7 +242,7 @@ func (t *Cluster) amountGaps(a *ask, n *v1.Node) []reasons.Gap {
 		if needed.Cmp(free) <= 0 || strings.Contains(string(name), "/") && total.IsZero() {
 			continue
 		}
-		g := reasons.Gap{Check: reasons.CheckResource, Subject: string(name), Needed: needed.Value(), Free: max(0, free.Value()), Total: total.Value()}
+		g := reasons.Gap{Check: reasons.CheckResource, Subject: string(name), Needed: needed.Value(), Free: max(0, free.Value()), Total: total.Value(), By: a.by[string(name)]}
 		if needed.Cmp(total) > 0 {
 			g.Remedy = reasons.Never
 		}
@@ -278,7 +281,7 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 		most := n.Status.Capacity[v1.ResourceName(name)]
 		total := request.Amount(&most, request.MostAsked)
 		if total < want {
-			return []reasons.Gap{{Check: reasons.CheckGPUs, Remedy: reasons.Never, Subject: name, Needed: want, Free: has, Total: total, Do: "ask for less, or use more pods"}}
+			return []reasons.Gap{{Check: reasons.CheckGPUs, Remedy: reasons.Never, Subject: name, Needed: want, Free: has, Total: total, By: a.by[name], Do: "ask for less, or use more pods"}}
 		}
 		if view.Remark != "" {
 			return nil // the device plugin is down, which closed says

@@ -46,15 +46,13 @@ type spread struct {
 
 func (t *Cluster) neighborsOf(pod *v1.Pod) *neighbors {
 	out := &neighbors{t: t, pod: pod}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for _, p := range list[i].Ports {
-				if p.HostPort > 0 {
-					out.ports = append(out.ports, p)
-				}
+	eachContainer(pod, func(c *v1.Container) {
+		for _, p := range c.Ports {
+			if p.HostPort > 0 {
+				out.ports = append(out.ports, p)
 			}
 		}
-	}
+	})
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
 		out.none = true
 		for i := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
@@ -225,14 +223,12 @@ func (b *neighbors) gaps(n *v1.Node) []reasons.Gap {
 // usesPort names the pod on n that has a host port, "" if it is free.
 func (b *neighbors) usesPort(n *v1.Node, want *v1.ContainerPort) string {
 	for _, p := range b.t.on[n.Name] {
-		for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-			for i := range list {
-				for j := range list[i].Ports {
-					if conflicts(want, &list[i].Ports[j]) {
-						return p.Namespace + "/" + p.Name
-					}
-				}
-			}
+		used := false
+		eachContainer(p, func(c *v1.Container) {
+			used = used || slices.ContainsFunc(c.Ports, func(has v1.ContainerPort) bool { return conflicts(want, &has) })
+		})
+		if used {
+			return p.Namespace + "/" + p.Name
 		}
 	}
 	return ""

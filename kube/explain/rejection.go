@@ -44,10 +44,19 @@ func comesAndGoes(taint *v1.Taint) bool {
 // TolerationOf is the toleration of a taint to write into a pod's spec:
 // "{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}".
 func TolerationOf(taint *v1.Taint) string {
-	if taint.Value == "" {
-		return fmt.Sprintf("{key: %s, operator: Exists, effect: %s}", taint.Key, taint.Effect)
+	t := tolerationOf(taint)
+	if t.Operator == v1.TolerationOpExists {
+		return fmt.Sprintf("{key: %s, operator: %s, effect: %s}", t.Key, t.Operator, t.Effect)
 	}
-	return fmt.Sprintf("{key: %s, operator: Equal, value: %q, effect: %s}", taint.Key, taint.Value, taint.Effect)
+	return fmt.Sprintf("{key: %s, operator: %s, value: %q, effect: %s}", t.Key, t.Operator, t.Value, t.Effect)
+}
+
+// tolerationOf is the toleration of just this taint.
+func tolerationOf(taint *v1.Taint) v1.Toleration {
+	if taint.Value == "" {
+		return v1.Toleration{Key: taint.Key, Operator: v1.TolerationOpExists, Effect: taint.Effect}
+	}
+	return v1.Toleration{Key: taint.Key, Operator: v1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect}
 }
 
 // unhealthyText names the unhealthy GPUs of a node: "; unhealthy: GPU 1 (Xid 79)".

@@ -117,11 +117,7 @@ func (t *Cluster) changesFor(pod *v1.Pod, g *reasons.Gap) []change {
 			for i := range n.Spec.Taints {
 				if taint := n.Spec.Taints[i]; taint.ToString() == g.Subject {
 					return []change{{"tolerate the taint " + g.Subject, func(p *v1.Pod) {
-						toleration := v1.Toleration{Key: taint.Key, Operator: v1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect}
-						if taint.Value == "" {
-							toleration.Operator = v1.TolerationOpExists
-						}
-						p.Spec.Tolerations = append(p.Spec.Tolerations, toleration)
+						p.Spec.Tolerations = append(p.Spec.Tolerations, tolerationOf(&taint))
 					}}}
 				}
 			}
@@ -132,13 +128,11 @@ func (t *Cluster) changesFor(pod *v1.Pod, g *reasons.Gap) []change {
 		return t.less(pod, v1.ResourceMemory, "memory")
 	case reasons.CheckPort:
 		return []change{{"take hostPort " + g.Subject + " out", func(p *v1.Pod) {
-			for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-				for i := range list {
-					for j := range list[i].Ports {
-						list[i].Ports[j].HostPort = 0
-					}
+			eachContainer(p, func(c *v1.Container) {
+				for i := range c.Ports {
+					c.Ports[i].HostPort = 0
 				}
-			}
+			})
 		}}}
 	case reasons.CheckPodAffinity:
 		return []change{{"leave podAffinity out", func(p *v1.Pod) { p.Spec.Affinity.PodAffinity = nil }}}
@@ -177,15 +171,11 @@ func (t *Cluster) resources() []string {
 func (t *Cluster) less(pod *v1.Pod, name v1.ResourceName, what string) []change {
 	without := pod.DeepCopy()
 	set := func(p *v1.Pod, q resource.Quantity) {
-		for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-			for i := range list {
-				for _, amounts := range []v1.ResourceList{list[i].Resources.Requests, list[i].Resources.Limits} {
-					if has, ok := amounts[name]; ok && has.Cmp(q) > 0 {
-						amounts[name] = q
-					}
-				}
+		eachAmount(p, func(amounts v1.ResourceList) {
+			if has, ok := amounts[name]; ok && has.Cmp(q) > 0 {
+				amounts[name] = q
 			}
-		}
+		})
 	}
 	set(without, resource.Quantity{})
 	a := t.askOf(without)
@@ -223,16 +213,12 @@ func (t *Cluster) less(pod *v1.Pod, name v1.ResourceName, what string) []change 
 
 // rename has the containers of a pod ask for another resource.
 func rename(p *v1.Pod, from, to v1.ResourceName) {
-	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			for _, amounts := range []v1.ResourceList{list[i].Resources.Requests, list[i].Resources.Limits} {
-				if q, ok := amounts[from]; ok {
-					delete(amounts, from)
-					amounts[to] = q
-				}
-			}
+	eachAmount(p, func(amounts v1.ResourceList) {
+		if q, ok := amounts[from]; ok {
+			delete(amounts, from)
+			amounts[to] = q
 		}
-	}
+	})
 }
 
 // fewer finds the most GPUs below what pod asks for that fit now. Only the

@@ -21,30 +21,49 @@ type Waiting struct {
 	Since time.Time // when the oldest of these pods was made
 }
 
-// Survey lists every workload with pods that have no node, in a namespace, or in all if
-// namespace is "". Workloads with one cause stand together, the cause of most pods first,
-// of these the one that waits longest. Each distinct ask is judged once. Pods are all pods of the cluster.
-func Survey(nodes []*v1.Node, pods []*v1.Pod, namespace string, now time.Time) ([]Waiting, error) {
-	c, err := NewCluster(nodes, pods)
+// Survey is a cluster whose waiting workloads are listed.
+type Survey struct {
+	Nodes     []*v1.Node
+	Pods      []*v1.Pod // all of the cluster
+	Namespace string    // of the workloads; "" is all
+	// BadClaims are the claims that keep a pod from every node; nil is that they are not known.
+	BadClaims func(*v1.Pod) []reasons.Claim
+}
+
+// Waiting lists every workload with pods that have no node, or one that does not exist.
+// Workloads with one cause stand together, the cause of most pods first, of these the one
+// that waits longest. Each distinct ask is judged once.
+func (s *Survey) Waiting(now time.Time) ([]Waiting, error) {
+	c, err := NewCluster(s.Nodes, s.Pods)
 	if err != nil {
 		return nil, err
 	}
-	placers, verdicts := schedulers(pods), map[string]*reasons.Verdict{}
+	placers, verdicts := schedulers(s.Pods), map[string]*reasons.Verdict{}
+	judge := func(p *v1.Pod) *reasons.Verdict {
+		key := askKey(p, len(c.antis) > 0)
+		if verdicts[key] == nil {
+			verdicts[key] = c.Judge(p)
+		}
+		return verdicts[key]
+	}
 	var out []Waiting
 	at := map[waitingKey]int{}
-	for _, p := range pods {
-		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || namespace != "" && p.Namespace != namespace {
+	for _, p := range s.Pods {
+		gone := p.Spec.NodeName != "" && len(p.Status.ContainerStatuses) == 0 && !ended(p) && c.nodeOf(p.Spec.NodeName) == nil
+		if p.Spec.NodeName != "" && !gone || p.DeletionTimestamp != nil || s.Namespace != "" && p.Namespace != s.Namespace {
 			continue
 		}
-		key := askKey(p, len(c.antis) > 0)
-		v := verdicts[key]
-		if v == nil {
-			v = c.Judge(p)
-			verdicts[key] = v
-		}
 		f := reasons.Facts{
-			Namespace: p.Namespace, Name: p.Name, GPUs: v.Asks, Claims: ClaimsOf(p), Pod: PodFacts(p, nil), Brief: true, Verdict: v,
-			Scheduler: p.Spec.SchedulerName, Schedulers: placers, Waited: now.Sub(p.CreationTimestamp.Time),
+			Namespace: p.Namespace, Name: p.Name, GPUs: AmountsOf(p), Claims: ClaimsOf(p), Pod: PodFacts(p, nil), Brief: true,
+			Scheduler: p.Spec.SchedulerName, Schedulers: placers, Waited: now.Sub(p.CreationTimestamp.Time), NodeGone: gone,
+		}
+		if gone {
+			f.Verdict = nodeGone(p.Spec.NodeName, s.Nodes)
+		} else {
+			f.Verdict = judge(p)
+		}
+		if s.BadClaims != nil && len(f.Claims) > 0 {
+			f.BadClaims = s.BadClaims(p)
 		}
 		for _, g := range p.Spec.SchedulingGates {
 			f.Gates = append(f.Gates, g.Name)
