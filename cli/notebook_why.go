@@ -26,8 +26,9 @@ const (
 // whyCommand is `berth notebook why` and `berth why`.
 type whyCommand struct {
 	notebookCommand
-	output outputFlags
-	watch  bool
+	output   outputFlags
+	watch    bool
+	audience string // of helps: audienceUser, audienceAdmin, or "" for both
 }
 
 func newNotebookWhy(o Options) *cobra.Command {

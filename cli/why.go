@@ -48,6 +48,7 @@ func newWhy(o Options) *cobra.Command {
 	f := cmd.Flags()
 	f.Lookup("all-namespaces").Hidden = false
 	f.Lookup("all-namespaces").Usage = "list what waits in all namespaces"
+	f.StringVar(&w.audience, "for", "", "show only what helps that a user or an admin can do (user or admin; default both)")
 	f.BoolVarP(&w.watch, "watch", "w", false, "watch the list, and print again after each change")
 	return cmd
 }
@@ -55,6 +56,9 @@ func newWhy(o Options) *cobra.Command {
 func (w *whyCommand) whyAny(ctx context.Context, arg string) error {
 	if err := w.output.check(); err != nil {
 		return err
+	}
+	if !slices.Contains([]string{"", audienceUser, audienceAdmin}, w.audience) {
+		return usagef("invalid --for %q: must be user or admin", w.audience)
 	}
 	kind, name := "", arg
 	if before, after, both := strings.Cut(arg, "/"); both {
@@ -67,7 +71,9 @@ func (w *whyCommand) whyAny(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	r, err := n.explainer().any(ctx, kind, name)
+	e := n.explainer()
+	e.audience, e.commands = w.audience, true
+	r, err := e.any(ctx, kind, name)
 	if err != nil {
 		return err
 	}
@@ -91,6 +97,8 @@ type explainer struct {
 	o         Options
 	namespace string
 	notebooks *notebooks // some of which are idle, and hold what others wait for
+	audience  string     // see whyCommand
+	commands  bool       // helps are told with the commands that make the changes
 }
 
 func (n *notebooks) explainer() *explainer {

@@ -49,19 +49,42 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situatio
 		r.Holders = append(r.Holders, row)
 	}
 	for _, relief := range found.Reliefs {
+		if e.forOther(relief.Admin) {
+			continue
+		}
 		r.Helps = append(r.Helps, relief.String())
+		if e.commands && relief.Command != "" {
+			r.Helps = append(r.Helps, "  "+relief.Command)
+		}
 	}
-	if g := pool.Start(e.growth(ctx, e.o, "", s.Nodes), s.Pod, s.Volumes); g != nil {
+	if g := pool.Start(e.growth(ctx, e.o, "", s.Nodes), s.Pod, s.Volumes); g != nil && !e.forOther(true) {
 		r.Helps = append(r.Helps, fmt.Sprintf("let pool %s grow, which %s: it then fits on a new node of it", g.Name, g))
 	}
 	for _, stop := range found.Stops {
+		if e.forOther(stop.Owner.Namespace != s.Pod.Namespace) {
+			continue
+		}
 		r.Helps = append(r.Helps, fmt.Sprintf("stop %s, idle for %s (`%s notebook stop %s -n %s`): it then fits on %s",
 			stop.Owner, idleFor(stop.Idle), e.o.Name, stop.Owner.Name, stop.Owner.Namespace, stop.Node))
 	}
 	for _, b := range found.Blocked {
-		r.Helps = append(r.Helps, b.String())
+		if !e.forOther(true) {
+			r.Helps = append(r.Helps, b.String())
+		}
 	}
 	return nil
+}
+
+// The readers that helps may be for.
+const (
+	audienceUser  = "user"
+	audienceAdmin = "admin"
+)
+
+// forOther reports whether a help is left out: it is for administrators where those for
+// users are asked for, or the reverse.
+func (e *explainer) forOther(admin bool) bool {
+	return e.audience == audienceUser && admin || e.audience == audienceAdmin && !admin
 }
 
 // idleOwners returns for how long notebooks have been idle.

@@ -4,8 +4,10 @@ import "time"
 
 // Relief is a change, one alone, with which a pod that waits would fit.
 type Relief struct {
-	Change string // such as "ask for 1 nvidia.com/gpu instead of 2"
-	Node   string // where it then fits
+	Change  string // such as "ask for 1 nvidia.com/gpu instead of 2"
+	Node    string // where it then fits
+	Command string // that makes the change, for a shell; "" is that there is none
+	Admin   bool   // it changes the cluster, not the workload
 }
 
 // String is the relief as a sentence.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
@@ -62,7 +63,7 @@ func TestReliefs(t *testing.T) {
 		},
 		{
 			"its selector keeps it from the free ones", waits([]any{api.ResourceGPU, 2}, selecting("size", "five")), "",
-			[]reasons.Relief{{Change: "leave the node selector and affinity out", Node: "four"}},
+			[]reasons.Relief{{Change: "leave the node selector and affinity out", Node: "four"}, {Change: "select size=four instead", Node: "four"}},
 		},
 		{
 			"its selector names a label that nobody has", waits([]any{api.ResourceGPU, 1}, selecting("missing", "")), "", []reasons.Relief{
@@ -85,7 +86,7 @@ func TestReliefs(t *testing.T) {
 			if ok {
 				return
 			}
-			if diff := cmp.Diff(tt.want, on.Reliefs(tt.pod)); diff != "" {
+			if diff := cmp.Diff(tt.want, on.Reliefs(tt.pod), cmpopts.IgnoreFields(reasons.Relief{}, "Command")); diff != "" {
 				t.Errorf("Reliefs differ (-want +got):\n%s", diff)
 			}
 		})
@@ -95,7 +96,10 @@ func TestReliefs(t *testing.T) {
 func TestReliefByToleration(t *testing.T) {
 	tainted := kubetest.Inventory("tainted", kubetest.A100s("tainted", 2), "cpu", 8, api.ResourceGPU, 2)
 	tainted.Spec.Taints = []v1.Taint{{Key: "team", Value: "nlp", Effect: v1.TaintEffectNoSchedule}}
-	want := []reasons.Relief{{Change: "tolerate the taint team=nlp:NoSchedule", Node: "tainted"}}
+	want := []reasons.Relief{{
+		Change: "tolerate the taint team=nlp:NoSchedule", Node: "tainted",
+		Command: `kubectl patch pod waits -n ns -p '{"spec":{"tolerations":[{"effect":"NoSchedule","key":"team","operator":"Equal","value":"nlp"}]}}'`,
+	}}
 	if diff := cmp.Diff(want, trial(t, []*v1.Node{tainted}).Reliefs(waits([]any{api.ResourceGPU, 2}))); diff != "" {
 		t.Errorf("Reliefs differ (-want +got):\n%s", diff)
 	}

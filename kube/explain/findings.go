@@ -77,6 +77,9 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 		return out, nil // nothing of a node is what it waits for
 	}
 	out.Reliefs = c.groupReliefs(s.Pod, s.Pods)
+	if g, err := request.GangOf(s.Pod); g == nil && err == nil {
+		out.Reliefs = append(out.Reliefs, adminReliefs(verdict)...)
+	}
 	if b := verdict.Binding(); b != nil && !verdict.ForGPUs() {
 		return out, nil // who holds GPUs, and until when, is not what it waits for
 	}
@@ -118,7 +121,7 @@ func (s *Situation) stops(holders []Held) []Stop {
 			continue
 		}
 		without.SetVolumes(s.Volumes)
-		if node, ok := without.Fits(s.Pod); ok {
+		if node, ok := without.startsNow(s.Pod, s.Pods); ok {
 			out = append(out, Stop{Owner: o, Idle: s.Idle[o], Node: node})
 		}
 	}

@@ -64,7 +64,7 @@ func (t *Cluster) askOf(pod *v1.Pod) *ask {
 	gpus := request.Of(pod)
 	return &ask{
 		pod: pod, gpus: gpus, amounts: AmountsOf(pod), names: slices.Sorted(maps.Keys(gpus)), required: nodeaffinity.GetRequiredNodeAffinity(pod),
-		node: request.NodeResources(pod), by: initContainers(pod), others: otherResources(pod), near: t.neighborsOf(pod), ties: t.ties,
+		node: request.NodeResources(pod), by: initContainers(pod), others: otherResources(pod), near: t.neighborsOf(pod), ties: tiesOf(pod, t.ties),
 	}
 }
 

@@ -85,6 +85,9 @@ func (t *Cluster) groupReliefs(pod *v1.Pod, pods []*v1.Pod) []reasons.Relief {
 		}
 		if t.placeAll(all) == waiting {
 			h.Change = "in all pods of the gang: " + h.Change
+			if request.OwnerOf(pod).Kind != "Pod" {
+				h.Command = command(pod, h.Pod)
+			}
 			out = append(out, h.Relief)
 		}
 	}

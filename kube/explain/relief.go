@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,6 +29,7 @@ type Help struct {
 func (t *Cluster) Reliefs(pod *v1.Pod) []reasons.Relief {
 	var out []reasons.Relief
 	for _, h := range t.Helps(pod) {
+		h.Command = command(pod, h.Pod)
 		out = append(out, h.Relief)
 	}
 	return out
@@ -112,6 +114,10 @@ func (t *Cluster) changes(pod *v1.Pod) []change {
 // changesFor are the changes that remove a gap.
 func (t *Cluster) changesFor(pod *v1.Pod, g *reasons.Gap) []change {
 	switch g.Check { //nolint:exhaustive // of the rest the pod cannot change anything by itself
+	case reasons.CheckSelector:
+		return t.otherValues(g)
+	case reasons.CheckVolume:
+		return []change{{"leave volume claim " + g.Subject + " out, or use another", func(p *v1.Pod) { leaveOut(p, g.Subject) }}}
 	case reasons.CheckTaint:
 		for _, n := range t.all {
 			for i := range n.Spec.Taints {
@@ -152,6 +158,38 @@ func (t *Cluster) changesFor(pod *v1.Pod, g *reasons.Gap) []change {
 		}
 	}
 	return nil
+}
+
+// mostLabels is how many other values of a label are tried.
+const mostLabels = 8
+
+// otherValues selects, in the place of a label that a node has not, each value that nodes
+// have of it.
+func (t *Cluster) otherValues(g *reasons.Gap) []change {
+	key, _, _ := strings.Cut(g.Subject, "=")
+	var out []change
+	for _, value := range valuesOf(t.all, g.Subject) {
+		if len(out) < mostLabels && key+"="+value != g.Subject {
+			out = append(out, change{"select " + key + "=" + value + " instead", func(p *v1.Pod) { p.Spec.NodeSelector[key] = value }})
+		}
+	}
+	return out
+}
+
+// leaveOut removes the volumes of a claim, and what mounts them.
+func leaveOut(p *v1.Pod, claim string) {
+	var names []string
+	p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(v v1.Volume) bool {
+		of := v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim || v.Ephemeral != nil && p.Name+"-"+v.Name == claim
+		if of {
+			names = append(names, v.Name)
+		}
+		return of
+	})
+	eachContainer(p, func(c *v1.Container) {
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return slices.Contains(names, m.Name) })
+		c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return slices.Contains(names, d.Name) })
+	})
 }
 
 // resources are the GPU resources that nodes have any of, sorted.

@@ -1,13 +1,16 @@
 package explain_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/kube/explain"
 )
 
 // plainFit is the slow twin of the judge for what TestEveryHelpHelps makes: it adds up
@@ -53,6 +56,28 @@ func plainFit(n *v1.Node, pods []*v1.Pod, pod *v1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// patch is a pod with the patch that makes it another, as the API server applies it.
+func patch(t *testing.T, before, after *v1.Pod) *v1.Pod {
+	t.Helper()
+	text, err := explain.PatchOf(before, after)
+	if err != nil || text == "" {
+		t.Fatalf("patch %q, error %v", text, err)
+	}
+	was, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := strategicpatch.StrategicMergePatch(was, []byte(`{"spec":`+text+`}`), v1.Pod{})
+	if err != nil {
+		t.Fatalf("apply %s: %v", text, err)
+	}
+	var out v1.Pod
+	if err := json.Unmarshal(is, &out); err != nil {
+		t.Fatal(err)
+	}
+	return &out
 }
 
 // TestEveryHelpHelps: on random clusters the judge says of a pod that it fits where the
@@ -109,6 +134,9 @@ func TestEveryHelpHelps(t *testing.T) {
 			}
 			if at < 0 || !plainFit(nodes[at], pods, h.Pod) {
 				t.Fatalf("seed %d: %q is said to help on %s, and does not", seed, h.Change, h.Node)
+			}
+			if patched := patch(t, pod, h.Pod); !plainFit(nodes[at], pods, patched) {
+				t.Fatalf("seed %d: %q is said to help on %s, and its patch does not: %+v", seed, h.Change, h.Node, patched.Spec)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func (r *Refusals) Sentence(pod *v1.Pod, said string, wait queue.Wait, ties []Vo
 	f := reasons.Facts{
 		Namespace: pod.Namespace, Name: pod.Name, Claims: ClaimsOf(pod), Brief: true, Scheduler: pod.Spec.SchedulerName,
 		Pod: &reasons.Pod{Name: pod.Name, Created: pod.CreationTimestamp.Time, Conditions: []reasons.Condition{
-			{Type: reasons.ConditionScheduled, Status: reasons.False, Reason: v1.PodReasonUnschedulable, Message: wait.Mark(said)},
+			{Type: reasons.ConditionScheduled, Status: reasons.False, Reason: v1.PodReasonUnschedulable, Message: said},
 		}},
 	}
 	switch wait { //nolint:exhaustive // the rest is not about nodes

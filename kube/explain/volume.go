@@ -47,6 +47,15 @@ func VolumeTopologies(pod *v1.Pod, claims []*v1.PersistentVolumeClaim, volumes [
 	return out
 }
 
+// tiesOf are those of ties that a pod has claims of.
+func tiesOf(pod *v1.Pod, ties []VolumeTopology) []VolumeTopology {
+	if len(ties) == 0 {
+		return nil
+	}
+	claims := ClaimsOf(pod)
+	return slices.DeleteFunc(slices.Clone(ties), func(tie VolumeTopology) bool { return !slices.Contains(claims, tie.Claim) })
+}
+
 // ClaimsOf lists the volume claims that a pod names, in the order of its volumes.
 // A claim that comes and goes with the pod has the pod's name before its own.
 func ClaimsOf(pod *v1.Pod) []string {
