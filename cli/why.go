@@ -98,7 +98,7 @@ type explainer struct {
 	namespace string
 	notebooks *notebooks // some of which are idle, and hold what others wait for
 	audience  string     // see whyCommand
-	commands  bool       // helps are told with the commands that make the changes
+	commands  bool       // helps come with the commands that make the changes
 }
 
 func (n *notebooks) explainer() *explainer {

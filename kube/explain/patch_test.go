@@ -25,7 +25,7 @@ func TestTheCommandOfAHelp(t *testing.T) {
 			`kubectl get pod waits -n ns -o json | kubectl patch --local -f - -p '{"spec":{` + containers + `}}' -o json | kubectl replace --force -f -`,
 		},
 		{
-			"a Job too, with a selector of its own", kubetest.Controlled(waits([]any{api.ResourceGPU, 4}), "Job", "train"),
+			"a Job too, without its selector", kubetest.Controlled(waits([]any{api.ResourceGPU, 4}), "Job", "train"),
 			`kubectl get job train -n ns -o json | kubectl patch --local -f - -p '{"spec":{"selector":null,"template":{"metadata":{"labels":{"controller-uid":null,"batch.kubernetes.io/controller-uid":null}},"spec":{` +
 				containers + `}}}}' -o json | kubectl replace --force -f -`,
 		},

@@ -10,8 +10,8 @@ import (
 )
 
 // Sentence is why a pod waits that a scheduler has refused in the words said: the headline
-// of `berth why`, and then what said tells of preemption. What waits for something else
-// than a node, or is refused for something that the nodes do not show, keeps the words.
+// of `berth why`, followed by the words about preemption. A pod that waits for something
+// else than a node, or is refused for something that the nodes do not show, keeps the words.
 func (r *Refusals) Sentence(pod *v1.Pod, said string, wait queue.Wait, ties []VolumeTopology, nodes Nodes) string {
 	f := reasons.Facts{
 		Namespace: pod.Namespace, Name: pod.Name, Claims: ClaimsOf(pod), Brief: true, Scheduler: pod.Spec.SchedulerName,

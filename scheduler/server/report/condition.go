@@ -84,8 +84,8 @@ func (t *withConditions) EventRecorder() events.EventRecorderLogger {
 	return &sentenceRecorder{t.Framework.EventRecorder(), t}
 }
 
-// sentenceRecorder tells of a refusal in its sentence. Nothing is told of a pod that is
-// tried again at once.
+// sentenceRecorder reports a refusal in its sentence. A pod that is tried again at once
+// gets no event.
 type sentenceRecorder struct {
 	events.EventRecorderLogger
 	of *withConditions
