@@ -309,7 +309,11 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 		g.Do = "ask for less memory, or for a model that has more"
 		return []reasons.Gap{g}
 	}
-	g.Has = fmt.Sprintf("%s of %d GPUs free, too little for %d %s%s", gpusOf(t.freeOf(view, i)), view.Physical, g.Needed, g.Subject, unhealthyText(view))
+	what := fmt.Sprint(g.Needed, " ", g.Subject)
+	if r.GPUs == 1 && r.MilliGPU > 0 && r.MilliGPU < cluster.Whole && shareName(g.Subject) {
+		what = gpusOf(int64(r.MilliGPU)) + " of a GPU"
+	}
+	g.Has = fmt.Sprintf("%s of %d GPUs free, too little for %s%s", gpusOf(t.freeOf(view, i)), view.Physical, what, unhealthyText(view))
 	return []reasons.Gap{g}
 }
 
