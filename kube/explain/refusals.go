@@ -69,7 +69,7 @@ func (p *pause) did(began time.Time) {
 }
 
 // Judge says what keeps a pod off the nodes as they are now, or were some moments ago
-// where the cluster is so large that asking it anew takes long. ties are the volumes of the
+// where the cluster is so large that asking it again takes long. ties are the volumes of the
 // pod. The verdict must not be changed; nil is that the nodes cannot be counted.
 func (r *Refusals) Judge(pod *v1.Pod, ties []VolumeTopology, nodes Nodes) *reasons.Verdict {
 	now := time.Now()

@@ -25,7 +25,7 @@ func TestARefusalIsTheHeadline(t *testing.T) {
 	}{
 		{"GPUs are held", refused([]any{api.ResourceGPU, 2}), queue.Room, stock, "waits for 2 nvidia.com/gpu; of 8 that nodes offer it, no node has that many free"},
 		{
-			"and nobody may be preempted for it", refused([]any{api.ResourceGPU, 2}), queue.Room, stock + preemption,
+			"and it may preempt no pod", refused([]any{api.ResourceGPU, 2}), queue.Room, stock + preemption,
 			"waits for 2 nvidia.com/gpu; of 8 that nodes offer it, no node has that many free." + preemption,
 		},
 		{

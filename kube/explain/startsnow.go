@@ -7,7 +7,7 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
-// startsNow gives a node on which pod fits now after all that wait for the same nodes and
+// startsNow returns a node on which pod fits now after all that wait for the same nodes and
 // come before it have got their places; of a gang, all members that wait must find one.
 func (t *Cluster) startsNow(pod *v1.Pod, pods []*v1.Pod) (node string, ok bool) {
 	mine := t.candidates(pod, tiesOf(pod, t.ties))

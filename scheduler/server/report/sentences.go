@@ -23,8 +23,8 @@ type Sentences struct {
 	refusals *explain.Refusals
 }
 
-// NewSentences returns Sentences of the nodes that list lists, which no other may read meanwhile. It must be called before
-// the informers start.
+// NewSentences returns Sentences of the nodes that list lists, for them alone. It must be
+// called before the informers start.
 func NewSentences(list func() ([]fwk.NodeInfo, error), from informers.SharedInformerFactory) *Sentences {
 	core := from.Core().V1()
 	return &Sentences{nodes: list, claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(), refusals: explain.NewRefusals()}
