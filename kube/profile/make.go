@@ -20,6 +20,7 @@ type maker struct {
 	set         *core.Settings
 	names       names
 	user        string
+	claims      []string // that are there
 	pod         corev1.PodSpec
 	main        corev1.Container
 	env         map[string]string // what kubespawner sets, under the profile's own
@@ -35,7 +36,7 @@ func newMaker(base encoding.RawMessage, c Choices) (*maker, error) {
 		return nil, err
 	}
 	n, err := newNames(c)
-	return &maker{set: set, names: n, user: c.User, env: map[string]string{}}, err
+	return &maker{set: set, names: n, user: c.User, claims: c.Claims, env: map[string]string{}}, err
 }
 
 // make makes all but the claim. Settings are read in a fixed order, so that of

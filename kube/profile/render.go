@@ -29,6 +29,9 @@ type Choices struct {
 	Groups    []string
 	Options   map[string]string // option key: choice key; what is not there is the default
 	Unlisted  map[string]string // option key: a value of the user's own
+	// Claims are the names of the volume claims in the namespace. A claim of the user's
+	// that kubespawner made before version 7, whose name is another, is found among them.
+	Claims []string
 }
 
 // Warning is something that works and is not what the user may think.

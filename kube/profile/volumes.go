@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,7 +11,9 @@ import (
 	"berth.dev/berth/api"
 )
 
-// claimName names the user's claim, so that volumes can refer to it.
+// claimName names the user's claim, so that volumes can refer to it. A claim that
+// kubespawner made before version 7 goes on being the user's, as with kubespawner,
+// unless there is one of today's name.
 func (m *maker) claimName() error {
 	template, err := m.text("pvc_name_template")
 	if err != nil {
@@ -19,8 +22,17 @@ func (m *maker) claimName() error {
 	if template == "" {
 		template = "claim-{user_server}"
 	}
-	if m.names.claim, err = m.names.expand(template); err != nil {
+	today, err := m.names.expand(template)
+	if err != nil {
 		return m.fail("pvc_name_template", "%w", err)
+	}
+	older, err := m.names.older().expand(template)
+	if err != nil {
+		return m.fail("pvc_name_template", "%w", err)
+	}
+	m.names.claim = today
+	if slices.Contains(m.claims, older) && !slices.Contains(m.claims, today) {
+		m.names.claim = older
 	}
 	m.names.values["pvc_name"] = m.names.claim
 	return nil
