@@ -142,8 +142,12 @@ func (n *notebooks) readProfile(ctx context.Context, f *spawn.Facts, choice *pro
 		return err
 	}
 	f.Profile = of.Name
+	there, err := n.claims(ctx)
+	if err != nil {
+		there = nil // the claim is read below, and what cannot be read is told there
+	}
 	f.Object, f.Home, f.Warnings, err = profile.Render(of, profile.Choices{
-		User: choice.user, Namespace: n.namespace, Groups: choice.groups, Options: choice.options, Unlisted: choice.unlisted,
+		User: choice.user, Namespace: n.namespace, Groups: choice.groups, Options: choice.options, Unlisted: choice.unlisted, Claims: namesOf(there),
 	})
 	if err != nil {
 		return err

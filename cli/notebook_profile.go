@@ -64,7 +64,7 @@ func (n *notebooks) fromProfile(ctx context.Context, p *profileChoice, me authen
 		User: p.user, Name: name, Namespace: n.namespace, Groups: p.groups, Options: p.options, Unlisted: p.unlisted,
 	}
 	if c.User == "" {
-		if c.User = personOf(me); c.User == "" {
+		if c.User = me.Username; c.User == "" {
 			return nil, nil, usagef("--profile %s: the API server does not report your user name; set the user with --for", p.name)
 		}
 	}
@@ -74,6 +74,11 @@ func (n *notebooks) fromProfile(ctx context.Context, p *profileChoice, me authen
 	of, err := profile.Pick(list, p.name, c.Groups)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--profile %s: %w", p.name, err)
+	}
+	if there, err := n.claims(ctx); err == nil {
+		c.Claims = namesOf(there)
+	} else {
+		printf(n.o.Err, "warning: %s; a home volume that JupyterHub created before kubespawner 7 is not looked for\n", n.failed("list PersistentVolumeClaims", err))
 	}
 	nb, claim, warnings, err := profile.Render(of, c)
 	if err != nil {

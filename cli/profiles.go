@@ -25,7 +25,7 @@ func newProfiles(o Options) *cobra.Command {
 		Args: unknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newProfilesLint(o), newProfilesImport(o), newProfilesRender(o), newProfilesList(o))
+	cmd.AddCommand(newProfilesLint(o), newProfilesImport(o), newProfilesRender(o), newProfilesList(o), newProfilesClaims(o))
 	return cmd
 }
 
@@ -38,33 +38,22 @@ func (v *valuesFlags) add(cmd *cobra.Command) {
 
 // read reads a values file over those under it; "-" is standard input.
 func (v *valuesFlags) read(o Options, path string) (*profile.File, error) {
-	whole := func(name string, r io.Reader) ([]byte, error) {
-		raw, err := io.ReadAll(io.LimitReader(r, profile.LargestFile+1))
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		return raw, nil
-	}
-	f, err := readFile(o, path, func(name string, r io.Reader) (*profile.File, error) {
-		raw, err := whole(name, r)
-		if err != nil {
-			return nil, err
-		}
-		return profile.Read(name, raw)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, under := range slices.Backward(v.under) {
-		raw, err := readFile(o, under, whole)
+	var all []profile.Source
+	for _, each := range append(slices.Clone(v.under), path) {
+		source, err := readFile(o, each, func(name string, r io.Reader) (profile.Source, error) {
+			raw, err := io.ReadAll(io.LimitReader(r, profile.LargestFile+1))
+			if err != nil {
+				return profile.Source{}, fmt.Errorf("read %s: %w", name, err)
+			}
+			return profile.Source{Name: name, Raw: raw}, nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		if err := f.Under(under, raw); err != nil {
-			return nil, err
-		}
+		all = append(all, source)
 	}
-	return f, nil
+	last := len(all) - 1
+	return profile.Read(all[last].Name, all[last].Raw, all[:last]...)
 }
 
 // isFile reports whether an argument that is a file or a profile's name is a file.

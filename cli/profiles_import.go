@@ -88,7 +88,7 @@ func (p *profilesImport) write(ctx context.Context, n *notebooks, f *profile.Fil
 			l := &f.Profiles[i]
 			did, err := put(ctx, to, &l.NotebookProfile, dry)
 			if err != nil {
-				what := fmt.Sprintf("import profile %s (%s:%d)", l.Name, f.Name, l.Line)
+				what := fmt.Sprintf("import profile %s (%s)", l.Name, l.Spec.Source)
 				if noSuchKind(err) {
 					return fmt.Errorf("%s on %s: this cluster does not serve NotebookProfiles; install `%s controller`", what, n.name, n.program())
 				}

@@ -212,7 +212,7 @@ func profileRows(list []v1alpha1.NotebookProfile, on *profile.Cluster, hidden st
 func (r *profileRow) offered(s *profile.Standing) {
 	r.Resource, r.GPUs = s.Resource, s.GPUs
 	r.CPU = amountRange(s.CPU, s.CPULimit, func(q resource.Quantity) string { return strconv.FormatFloat(q.AsApproximateFloat64(), 'f', -1, 64) })
-	r.Memory = amountRange(s.Memory, s.MemoryLimit, func(q resource.Quantity) string { return fmt.Sprintf("%.3gGi", float64(q.Value())/(1<<30)) })
+	r.Memory = amountRange(s.Memory, s.MemoryLimit, func(q resource.Quantity) string { return sizeText(q.Value()) })
 	if s.Resource != "" {
 		r.GPUText = strconv.FormatInt(s.GPUs, 10)
 		if s.Resource != "nvidia.com/gpu" {
@@ -248,7 +248,24 @@ func amountRange(least, most resource.Quantity, text func(resource.Quantity) str
 	case least.Cmp(most) == 0:
 		return text(least)
 	}
-	return strings.TrimSuffix(text(least), "Gi") + "-" + text(most)
+	from, to := text(least), text(most)
+	if unit := strings.TrimLeft(to, "0123456789."); strings.TrimLeft(from, "0123456789.") == unit {
+		from = strings.TrimSuffix(from, unit)
+	}
+	return from + "-" + to
+}
+
+// sizeText writes bytes in the largest unit of which there is at least one, with at
+// most two decimals: "512Mi", "7.45Gi", "1.5Ti".
+func sizeText(bytes int64) string {
+	unit, name := float64(1<<20), "Mi"
+	switch {
+	case bytes >= 1<<40:
+		unit, name = 1<<40, "Ti"
+	case bytes >= 1<<30:
+		unit, name = 1<<30, "Gi"
+	}
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", float64(bytes)/unit), "0"), ".") + name
 }
 
 // rangeText writes prices: one, or from the least to the most.

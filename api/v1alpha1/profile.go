@@ -102,6 +102,8 @@ type UnlistedChoice struct {
 	DisplayName string `json:"displayName,omitempty"`
 	// DisplayNameInChoices is what people see among the choices.
 	DisplayNameInChoices string `json:"displayNameInChoices,omitempty"`
+	// DescriptionInChoices is what people see below that.
+	DescriptionInChoices string `json:"descriptionInChoices,omitempty"`
 	// AllowedGroups are the groups whose members may use it; absent is everybody.
 	AllowedGroups []string `json:"allowedGroups,omitzero"`
 	// ValidationRegex, if not empty, must match the start of the value.

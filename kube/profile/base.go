@@ -9,12 +9,23 @@ import (
 	core "berth.dev/berth/core/profile"
 )
 
+// sampleImage is the image of the chart where a values file names none, and sampleTag
+// the tag that it has in version 4.3 of the chart.
+const (
+	sampleImage = "quay.io/jupyterhub/k8s-singleuser-sample"
+	sampleTag   = "4.3.3"
+)
+
+// createdPullSecret is the Secret that the chart makes for imagePullSecret.create.
+const createdPullSecret = "image-pull-secret"
+
 // chart is what zero-to-jupyterhub's chart says in its section singleuser where a
 // values file says nothing, as far as a pod depends on it; and, under scheduling,
 // of its section of that name. What only a hub uses is left out.
 const chart = `{
+  "image": {"name": "` + sampleImage + `", "tag": "` + sampleTag + `"},
   "allowPrivilegeEscalation": false, "uid": 1000, "fsGid": 100,
-  "cmd": "jupyterhub-singleuser",
+  "cmd": "jupyterhub-singleuser", "imagePullSecret": {"automaticReferenceInjection": true},
   "memory": {"guarantee": "1G"},
   "storage": {
     "type": "dynamic", "capacity": "10Gi", "homeMountPath": "/home/jovyan",
@@ -44,7 +55,6 @@ var chartValues = func() map[string]any { //nolint:gochecknoglobals // a table
 var baseSettings = []struct{ setting, path string }{
 	{"start_timeout", "startTimeout"},
 	{"image_pull_policy", "image.pullPolicy"},
-	{"image_pull_secrets", "image.pullSecrets"},
 	{"extra_labels", "extraLabels"},
 	{"extra_annotations", "extraAnnotations"},
 	{"allow_privilege_escalation", "allowPrivilegeEscalation"},
@@ -123,7 +133,10 @@ func settingsOf(raw encoding.RawMessage) (*core.Settings, error) {
 	}
 	s := &core.Settings{Values: map[string]any{}, From: map[string]string{}}
 	put := func(setting, path string, value any) {
-		s.Values[setting], s.From[setting] = value, strings.TrimSuffix("singleuser."+path, ".")
+		if first, _, _ := strings.Cut(path, "."); !chartKeys[first] {
+			path = strings.TrimSuffix("singleuser."+path, ".")
+		}
+		s.Values[setting], s.From[setting] = value, path
 	}
 	for _, setting := range mappings {
 		put(setting, "", map[string]any{})
@@ -133,17 +146,12 @@ func settingsOf(raw encoding.RawMessage) (*core.Settings, error) {
 			put(each.setting, each.path, value)
 		}
 	}
-	if name, _ := at(base, "image.name").(string); name != "" {
-		put("image", "image.name", name)
-		switch tag := at(base, "image.tag").(type) {
-		case nil:
-		case string:
-			if tag != "" {
-				put("image", "image.tag", name+":"+tag)
-			}
-		default:
-			return nil, &core.KeyError{Key: "singleuser.image.tag", Err: fmt.Errorf("%v is read as a number, which loses zeros; write the tag in quotes", tag)}
-		}
+	if err := image(base, given, put); err != nil {
+		return nil, err
+	}
+	pullSecrets(base, put)
+	if files, ok := at(base, "extraFiles").(map[string]any); ok {
+		put("extra_files", "extraFiles", files)
 	}
 	common, _ := at(base, "scheduling.userPods.tolerations").([]any)
 	own, _ := at(base, "extraTolerations").([]any)
@@ -152,6 +160,53 @@ func settingsOf(raw encoding.RawMessage) (*core.Settings, error) {
 		return nil, err
 	}
 	return s, storage(base, put)
+}
+
+// image puts the image together. A name without a tag is not given the tag of the
+// chart's own image, which it would have in a hub and which names another image.
+func image(base, given map[string]any, put func(setting, path string, value any)) error {
+	name, _ := at(base, "image.name").(string)
+	if name == "" {
+		return nil
+	}
+	put("image", "image.name", name)
+	tag := at(base, "image.tag")
+	if at(given, "image.name") != nil && at(given, "image.tag") == nil {
+		tag = nil
+	}
+	switch tag := tag.(type) {
+	case nil:
+	case string:
+		if tag != "" {
+			put("image", "image.tag", name+":"+tag)
+		}
+	default:
+		return &core.KeyError{Key: "singleuser.image.tag", Err: fmt.Errorf("%v is read as a number, which loses zeros; write the tag in quotes", tag)}
+	}
+	return nil
+}
+
+// pullSecrets joins the chart's three ways to give a Secret for pulling images: one
+// that it makes, those of all its pods, and those of users' pods.
+func pullSecrets(base map[string]any, put func(setting, path string, value any)) {
+	var all []any
+	path := "image.pullSecrets"
+	if at(base, "imagePullSecret.create") == true && at(base, "imagePullSecret.automaticReferenceInjection") == true {
+		all, path = append(all, createdPullSecret), "imagePullSecret.create"
+	}
+	for _, from := range []string{"imagePullSecrets", "image.pullSecrets"} {
+		switch list := at(base, from).(type) {
+		case nil:
+		case []any:
+			all, path = append(all, list...), from
+		default:
+			put("image_pull_secrets", from, list) // refused where it is read
+			return
+		}
+	}
+	if len(all) > 0 {
+		put("image_pull_secrets", path, all)
+	}
 }
 
 // purpose prefers or requires nodes that are marked for users.

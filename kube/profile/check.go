@@ -139,14 +139,14 @@ func trialPicks(p *core.Profile) []named {
 // add adds a finding about a key of a profile; l may be nil for one about the
 // file.
 func (f *File) add(l *Loaded, key, code string, level Level, text string) {
-	out := Finding{File: f.Name, Code: code, Level: level, Text: text, Profile: allFile}
+	out := Finding{Code: code, Level: level, Text: text, Profile: allFile}
 	if l == nil {
-		f.Findings = append(f.Findings, out)
+		f.find(out)
 		return
 	}
-	out.Profile, out.Line, out.Key = l.Spec.Slug, l.Line, f.key(l.Index, key)
+	out.Profile, out.Line = l.Spec.Slug, l.line
 	lines := l.lines
-	if strings.HasPrefix(key, "singleuser") || strings.HasPrefix(key, "scheduling") {
+	if first, _, _ := strings.Cut(key, "."); chartKeys[first] {
 		lines = f.lines
 		if code == CodeMovingTag {
 			out.Profile = allFile // whichever of them came to it first
@@ -159,7 +159,8 @@ func (f *File) add(l *Loaded, key, code string, level Level, text string) {
 		}
 		at = at[:max(0, strings.LastIndexByte(at, '.'))]
 	}
-	f.Findings = append(f.Findings, out)
+	out.Key = f.key(out.Line, l.Index, key)
+	f.find(out)
 }
 
 // warnings adds what the maker warned of, each at the place where its setting was

@@ -2,6 +2,8 @@ package profile
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +53,9 @@ func (m *maker) container() error {
 		Name: Container, Image: image, ImagePullPolicy: corev1.PullPolicy(policy), WorkingDir: dir,
 		Ports: []corev1.ContainerPort{{Name: "notebook-port", ContainerPort: int32(at), Protocol: corev1.ProtocolTCP}},
 	}
+	if strings.HasPrefix(image, sampleImage+":") && !strings.HasPrefix(m.from("image"), "kubespawner") {
+		m.warn(CodeOther, Remark, "image", "", "the chart's sample image, which has no GPU libraries: %s", image)
+	}
 	if why := MovingTag(image); why != "" {
 		m.warn(CodeMovingTag, Doubt, "image", "", "%s", why)
 	}
@@ -78,6 +83,9 @@ func (m *maker) secrets() error {
 			list[i] = map[string]any{"name": name}
 		}
 	}
+	if len(list) > 0 && m.from("image_pull_secrets") == "imagePullSecret.create" {
+		m.warn(CodeOther, Remark, "image_pull_secrets", "", "the pod refers to Secret %s, which the hub's chart creates in the hub's namespace; create it in the notebooks' namespaces too", createdPullSecret)
+	}
 	return m.into("image_pull_secrets", objects, &m.pod.ImagePullSecrets)
 }
 
@@ -100,6 +108,9 @@ func (m *maker) command() error {
 		return err
 	}
 	if err := m.into("args", 0, &args); err != nil {
+		return err
+	}
+	if err := m.extraFile(append(slices.Clone(cmd), args...)); err != nil {
 		return err
 	}
 	url, err := m.text("default_url")
@@ -127,6 +138,7 @@ func (m *maker) command() error {
 		return nil
 	default:
 		m.main.Args = append(cmd, args...)
+		m.needsHub(m.main.Args)
 	}
 	if url != "" {
 		m.env["JUPYTERHUB_DEFAULT_URL"] = url
@@ -135,6 +147,39 @@ func (m *maker) command() error {
 		m.env["JUPYTERHUB_ROOT_DIR"] = dir
 	}
 	return nil
+}
+
+// extraFile refuses a command that is one of the chart's extraFiles: they are in a
+// Secret of the hub, so the notebook would not start.
+func (m *maker) extraFile(cmd []string) error {
+	files, _ := m.set.Values["extra_files"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path, _ := at(files[name], "mountPath").(string)
+		if path != "" && slices.ContainsFunc(cmd, func(word string) bool { return strings.Contains(word, path) }) {
+			return m.fail("cmd", "%s is the file %s of extraFiles, which the hub's chart keeps in a Secret; put it into the image, or mount a ConfigMap with storage.extraVolumes and storage.extraVolumeMounts", path, name)
+		}
+	}
+	return nil
+}
+
+// hubCommands are words of commands that start a server which asks a hub who its
+// user is.
+var hubCommands = []string{"jupyterhub-singleuser", "jhsingle-native-proxy", "start-singleuser", "jupyterhub_singleuser"}
+
+// needsHub warns of a command that is started as it is and asks a hub.
+func (m *maker) needsHub(cmd []string) {
+	for _, word := range cmd {
+		for _, of := range hubCommands {
+			if strings.Contains(word, of) {
+				m.warn(CodeOther, Doubt, "cmd", "", "%s needs the token of a JupyterHub, which a notebook does not have: it would end at once; use jupyterhub-singleuser alone, which is replaced by jupyter lab, or a command that serves at $(NB_PREFIX)", word)
+				return
+			}
+		}
+	}
+	if strings.Contains(strings.Join(cmd, " "), "NB_PREFIX") {
+		return
+	}
+	m.warn(CodeOther, Remark, "cmd", "", "the command runs as it is; it must serve at $(NB_PREFIX) on port %d, without a hub", m.main.Ports[0].ContainerPort)
 }
 
 // jupyter is the command line of a Jupyter server behind the notebook's prefix. It

@@ -50,6 +50,8 @@ type Finding struct {
 	Code    string `json:"code"`
 	Level   Level  `json:"level"`
 	Text    string `json:"text"`
+
+	order int // by files and lines; see source
 }
 
 // String is the finding on one line: "values.yaml:12: KEY: text".
@@ -73,9 +75,9 @@ func (f *Finding) String() string {
 // sorted puts findings in order of lines and leaves out what is there twice.
 func sorted(list []Finding) []Finding {
 	slices.SortStableFunc(list, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
 	})
 	return slices.CompactFunc(list, func(a, b Finding) bool {
-		return a.Line == b.Line && a.Key == b.Key && a.Code == b.Code && a.Text == b.Text
+		return a.order == b.order && a.Key == b.Key && a.Code == b.Code && a.Text == b.Text
 	})
 }

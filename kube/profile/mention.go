@@ -17,7 +17,7 @@ var settings = func() map[string]bool { //nolint:gochecknoglobals // a table
 		out[s] = true
 	}
 	for _, s := range []string{
-		"image", "tolerations", "working_dir", "notebook_dir", "port", "args", "gid", "supplemental_gids", "privileged",
+		"image", "image_pull_secrets", "tolerations", "working_dir", "notebook_dir", "port", "args", "gid", "supplemental_gids", "privileged",
 		"container_security_context", "pod_security_context", "automount_service_account_token", "priority_class_name",
 		"scheduler_name", "namespace", "user_namespace_template", "enable_user_namespaces",
 	} {
@@ -81,7 +81,12 @@ func (r *reader) mentions() {
 			f.Text = "default belongs beside kubespawner_override, not in it; here it has no effect"
 		}
 		if n := len(m.lines); n > 1 {
-			f.Text += fmt.Sprintf(" (on %d lines, the last %d)", n, m.lines[n-1])
+			of, line := r.file.of.at(m.lines[n-1])
+			last := fmt.Sprint(line)
+			if first, _ := r.file.of.at(m.lines[0]); first != of {
+				last = fmt.Sprintf("%s:%d", of.name, line)
+			}
+			f.Text += fmt.Sprintf(" (on %d lines, the last %s)", n, last)
 		}
 		r.find(f)
 	}

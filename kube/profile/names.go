@@ -43,7 +43,7 @@ func newNames(c Choices) (names, error) {
 	return n, nil
 }
 
-// older gives the same names by the scheme "escape", which was kubespawner's only one
+// older returns the same names by the scheme "escape", which was kubespawner's only one
 // before version 7.
 func (n *names) older() *names {
 	escaped := n.values["escaped_username"]

@@ -36,6 +36,7 @@ func wrongAt(n *yaml.Node, key, format string, args ...any) error {
 type walker struct {
 	left  int // of mostNodes
 	depth int
+	own   func(line int) int // the line in its file
 }
 
 // enter counts a value, and is undone by leave.
@@ -96,7 +97,7 @@ func (w *walker) pairs(n *yaml.Node, path string) ([]pair, error) {
 			return nil, wrongAt(k, path, "a key must be a text")
 		}
 		if line := lines[k.Value]; line > 0 {
-			return nil, wrongAt(k, join(path, k.Value), "the key is there twice, first on line %d", line)
+			return nil, wrongAt(k, join(path, k.Value), "the key is there twice, first on line %d", w.own(line))
 		}
 		lines[k.Value] = k.Line
 		own = append(own, pair{k.Value, k, v})

@@ -26,14 +26,14 @@ var sections = []string{"singleuser", "jupyterhub.singleuser", "basehub.jupyterh
 // File is the profiles of a values file.
 type File struct {
 	Name    string
-	Section string // path of the section singleuser; "" is the whole file
-	Entries int    // of its list, right or wrong
+	Entries int // of its list, right or wrong
 	// Profiles are those that could be read, in order, with the objects to write.
 	Profiles []Loaded
 	// Findings are what is wrong or without effect, by line. Profiles that could
 	// not be read are among them and not among Profiles.
 	Findings []Finding
 
+	of    sources
 	lines map[string]int // of keys of the section, by path from "singleuser"
 }
 
@@ -41,32 +41,36 @@ type File struct {
 type Loaded struct {
 	v1alpha1.NotebookProfile
 	Index int // in the file's list, from 0
-	Line  int
 
+	line     int            // of its beginning; see source
 	lines    map[string]int // of its keys, by path from the profile
 	variants []variant      // what it gives; see File.Check
 }
 
 // Read reads the profiles of a values file: of zero-to-jupyterhub, of a chart
-// around it, or of 2i2c's kind. name is for messages. A profile that cannot be
-// read is named in Findings with its line and key, and the others are read all the
-// same. The error is for a file that is no YAML or has no profiles.
-func Read(name string, raw []byte) (*File, error) {
-	root, more, err := document(raw)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+// around it, or of 2i2c's kind. name is for messages. under are files that it
+// overrides, as with helm -f, lowest precedence first; none of the files alone needs
+// to have profiles, or a section singleuser. A profile that cannot be read is named in
+// Findings with its file, line and key, and the others are read all the same. The
+// error is for a file that is no YAML, or files that have no profiles together.
+func Read(name string, raw []byte, under ...Source) (*File, error) {
 	r := newReader(name)
-	if err := r.read(root); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	files := append(slices.Clone(under), Source{name, raw})
+	slices.Reverse(files)
+	values, err := r.open(files)
+	if err != nil {
+		return nil, err
 	}
-	if more {
-		r.find(Finding{Code: CodeSeveralFiles, Level: Remark, Text: "only the first document of the file is read"})
+	if err := r.read(values); err != nil {
+		return nil, r.file.of.named(err)
 	}
 	r.mentions()
 	r.file.Findings = sorted(r.file.Findings)
 	return r.file, nil
 }
+
+// errEmpty is a file without a value.
+var errEmpty = errors.New("the file is empty; it should have singleuser.profileList")
 
 // document returns the mapping that a file is, and whether more documents follow.
 func document(raw []byte) (root *yaml.Node, more bool, err error) {
@@ -76,7 +80,7 @@ func document(raw []byte) (root *yaml.Node, more bool, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	var doc yaml.Node
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
-		return nil, false, errors.New("the file is empty; it should have singleuser.profileList")
+		return nil, false, errEmpty
 	} else if err != nil {
 		return nil, false, fmt.Errorf("read YAML: %w", err)
 	}
@@ -87,7 +91,9 @@ func document(raw []byte) (root *yaml.Node, more bool, err error) {
 }
 
 func newReader(name string) *reader {
-	return &reader{file: &File{Name: name, lines: map[string]int{}}, walker: walker{left: mostNodes}, unknown: map[string]*mention{}}
+	r := &reader{file: &File{Name: name, lines: map[string]int{}}, walker: walker{left: mostNodes}, unknown: map[string]*mention{}}
+	r.own = func(line int) int { return r.file.of.own(line) }
+	return r
 }
 
 // reader reads one file.
@@ -97,50 +103,54 @@ type reader struct {
 	unknown map[string]*mention
 }
 
-func (r *reader) find(f Finding) {
-	f.File = r.file.Name
-	r.file.Findings = append(r.file.Findings, f)
+func (r *reader) find(f Finding) { r.file.find(f) }
+
+// find adds a finding, and names the file and the line in it.
+func (f *File) find(found Finding) {
+	of, line := f.of.at(found.Line)
+	found.order, found.File, found.Line = found.Line, of.name, line
+	f.Findings = append(f.Findings, found)
 }
 
-// read finds the section and reads its profiles.
-func (r *reader) read(root *yaml.Node) error {
-	for _, path := range sections {
-		section, parent, err := r.descend(root, path)
+// read reads the profiles of the chart's values.
+func (r *reader) read(values []pair) error {
+	section := entry(values, "singleuser")
+	if section != nil && target(section).Kind == yaml.MappingNode {
+		list, err := r.field(section, "singleuser", "profileList")
 		if err != nil {
 			return err
 		}
-		if section == nil {
-			continue
+		if isSet(list) {
+			return r.section(section, values, list)
 		}
-		list, err := r.field(section, path, "profileList")
-		if err != nil {
-			return err
-		}
-		if list == nil || target(list).ShortTag() == "!!null" {
-			continue
-		}
-		r.file.Section = path
-		return r.section(section, parent, list)
 	}
-	return errors.New("there is no profileList; it was looked for in singleuser, jupyterhub.singleuser, basehub.jupyterhub.singleuser and at the top")
+	where := ""
+	if len(r.file.of) > 1 {
+		var names []string
+		for _, each := range r.file.of[1:] {
+			names = append(names, each.name)
+		}
+		where = fmt.Sprintf(" in it or in what it overrides (%s)", strings.Join(names, ", "))
+	}
+	return fmt.Errorf("there is no profileList%s; it was looked for in singleuser, jupyterhub.singleuser, basehub.jupyterhub.singleuser and at the top", where)
 }
 
-// descend returns the mapping at a path and the one that it is in; nil is none.
+// descend returns the mapping at a path and the one that it would be in; nil is none.
 func (r *reader) descend(n *yaml.Node, path string) (at, parent *yaml.Node, err error) {
 	if path == "" {
 		return n, nil, nil
 	}
 	for key := range strings.SplitSeq(path, ".") {
-		if target(n).Kind != yaml.MappingNode {
+		if n == nil || target(n).Kind != yaml.MappingNode {
 			return nil, nil, nil
 		}
 		parent = n
-		if n, err = r.field(n, "", key); n == nil || err != nil {
+		if n, err = r.field(n, "", key); err != nil {
 			return nil, nil, err
 		}
 	}
-	if target(n).Kind != yaml.MappingNode {
-		return nil, nil, nil
+	if n != nil && target(n).Kind != yaml.MappingNode {
+		n = nil
 	}
 	return n, parent, nil
 }
@@ -157,8 +167,8 @@ func (r *reader) field(n *yaml.Node, path, key string) (*yaml.Node, error) {
 }
 
 // section reads the base settings and the profiles.
-func (r *reader) section(section, parent, list *yaml.Node) error {
-	base, err := r.base(section, parent)
+func (r *reader) section(section *yaml.Node, values []pair, list *yaml.Node) error {
+	base, err := r.base(section, values)
 	if err != nil {
 		return err
 	}
@@ -167,7 +177,7 @@ func (r *reader) section(section, parent, list *yaml.Node) error {
 		return err
 	}
 	if len(nodes) == 0 {
-		return fmt.Errorf("line %d: profileList is empty", list.Line)
+		return wrongAt(list, "profileList", "it is empty")
 	}
 	r.file.Entries = len(nodes)
 	for i, n := range nodes {
@@ -177,7 +187,7 @@ func (r *reader) section(section, parent, list *yaml.Node) error {
 		case errors.As(err, &wrong):
 			title, _ := r.title(n)
 			r.find(Finding{
-				Line: wrong.line, Profile: title, Key: r.file.key(i, wrong.key), Code: CodeInvalid, Level: Wrong, Text: wrong.text,
+				Line: wrong.line, Profile: title, Key: r.file.key(wrong.line, i, wrong.key), Code: CodeInvalid, Level: Wrong, Text: wrong.text,
 			})
 		case err != nil:
 			return err
@@ -190,13 +200,17 @@ func (r *reader) section(section, parent, list *yaml.Node) error {
 	return nil
 }
 
-// key returns the path in the file of a key of profile i, or of the section, where
-// it begins with "singleuser".
-func (f *File) key(i int, key string) string {
+// key returns the path in the file that has a line of a key of profile i, or of the
+// section, where it begins with "singleuser".
+func (f *File) key(line, i int, key string) string {
+	of, _ := f.of.at(line)
 	if rest, ok := strings.CutPrefix(key, "singleuser"); ok {
-		return strings.TrimPrefix(f.Section+rest, ".")
+		return strings.TrimPrefix(of.section+rest, ".")
 	}
-	at := join(f.Section, fmt.Sprintf("profileList[%d]", i))
+	if first, _, _ := strings.Cut(key, "."); chartKeys[first] {
+		return strings.TrimSuffix(of.section, "singleuser") + key
+	}
+	at := join(of.section, fmt.Sprintf("profileList[%d]", i))
 	if key == "" {
 		return at
 	}
@@ -212,16 +226,16 @@ func (r *reader) title(n *yaml.Node) (string, bool) {
 	return target(v).Value, true
 }
 
-// base returns the section as JSON, without its profiles, and with the chart's
-// section scheduling.userPods beside it.
-func (r *reader) base(section, parent *yaml.Node) (json.RawMessage, error) {
-	list, err := r.pairs(section, r.file.Section)
+// base returns the section as JSON, without its profiles, and with the chart's other
+// values beside it that a pod depends on.
+func (r *reader) base(section *yaml.Node, values []pair) (json.RawMessage, error) {
+	list, err := r.pairs(section, "singleuser")
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]any{}
 	for _, p := range list {
-		if p.key == "profileList" || p.key == "scheduling" || r.file.Section == "" && !baseKeys[p.key] && hubOnly[p.key] == "" {
+		if p.key == "profileList" || chartKeys[p.key] {
 			continue
 		}
 		path := "singleuser." + p.key
@@ -231,19 +245,46 @@ func (r *reader) base(section, parent *yaml.Node) (json.RawMessage, error) {
 		}
 		r.baseKey(p, out[p.key])
 	}
-	if parent != nil {
-		if common, _, err := r.descend(parent, "scheduling.userPods"); err != nil {
+	for _, beside := range besideSection {
+		if err := r.beside(values, beside, out); err != nil {
 			return nil, err
-		} else if common != nil {
-			v, err := r.value(common, "scheduling.userPods", r.file.lines)
-			if err != nil {
-				return nil, err
-			}
-			out["scheduling"] = map[string]any{"userPods": v}
 		}
 	}
 	raw, err := json.Marshal(out)
 	return raw, err
+}
+
+// besideSection are the chart's values beside the section that a pod depends on. What
+// else imagePullSecret has is a password.
+var besideSection = []string{"scheduling.userPods", "imagePullSecret.create", "imagePullSecret.automaticReferenceInjection", "imagePullSecrets"}
+
+// beside puts one of the chart's values into the section, at the same path.
+func (r *reader) beside(values []pair, path string, out map[string]any) error {
+	first, rest, nested := strings.Cut(path, ".")
+	n := entry(values, first)
+	if nested && n != nil {
+		if target(n).Kind != yaml.MappingNode {
+			return nil
+		}
+		var err error
+		if n, err = r.field(n, first, rest); err != nil {
+			return err
+		}
+	}
+	if n == nil {
+		return nil
+	}
+	v, err := r.value(n, path, r.file.lines)
+	if err != nil || !nested {
+		out[first] = v
+		return err
+	}
+	inner, there := out[first].(map[string]any)
+	if !there {
+		inner = map[string]any{}
+	}
+	inner[rest], out[first] = v, inner
+	return nil
 }
 
 // baseKey notes a key of the section that is not used.
@@ -252,7 +293,7 @@ func (r *reader) baseKey(p pair, value any) {
 	case p.key == "cloudMetadata" && at(value, "blockWithIptables") == false:
 	case hubOnly[p.key] != "":
 		r.find(Finding{
-			Line: p.at.Line, Key: join(r.file.Section, p.key), Code: CodeUnused, Level: Remark, Text: "not used: " + hubOnly[p.key],
+			Line: p.at.Line, Key: r.file.key(p.at.Line, 0, "singleuser."+p.key), Code: CodeUnused, Level: Remark, Text: "not used: " + hubOnly[p.key],
 		})
 	case !baseKeys[p.key]:
 		r.mention("singleuser", p.key, p.at.Line)

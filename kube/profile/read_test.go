@@ -11,7 +11,7 @@ import (
 
 // rows: JH-11
 func TestReadFindsTheSection(t *testing.T) {
-	const section = "profileList:\n- display_name: A\nimage: {name: b, tag: v1}\nfrobnicate: 1\n"
+	const section = "profileList:\n- display_name: A\n- display_name: 2\nimage: {name: b, tag: v1}\nfrobnicate: 1\n"
 	nest := func(keys ...string) string {
 		text := section
 		for _, key := range slices.Backward(keys) {
@@ -35,8 +35,10 @@ func TestReadFindsTheSection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.Section != tt.section || len(f.Profiles) != 1 || f.Profiles[0].Name != "a" {
-				t.Errorf("section %q with %d profiles, want %q with one", f.Section, len(f.Profiles), tt.section)
+			key := strings.TrimPrefix(tt.section+".profileList[1].display_name", ".")
+			i := slices.IndexFunc(f.Findings, func(each profile.Finding) bool { return each.Level == profile.Wrong })
+			if len(f.Profiles) != 1 || f.Profiles[0].Name != "a" || i < 0 || f.Findings[i].Key != key {
+				t.Errorf("%d profiles and the findings %+v, want one profile, and an error at %s", len(f.Profiles), f.Findings, key)
 			}
 		})
 	}
@@ -53,7 +55,7 @@ func TestReadRefusesFiles(t *testing.T) {
 		"no YAML":                      {"a: [", "read YAML"},
 		"a list":                       {"- a\n", "not a mapping"},
 		"no profiles":                  {"hub: {}\n", "there is no profileList; it was looked for in singleuser"},
-		"an empty list":                {"singleuser: {profileList: []}\n", "profileList is empty"},
+		"an empty list":                {"singleuser: {profileList: []}\n", "profileList: it is empty"},
 		"a text":                       {"singleuser: {profileList: many}\n", "it must be a list of profiles"},
 		"a key twice":                  {"singleuser: {profileList: []}\nsingleuser: {}\n", "line 2: singleuser: the key is there twice, first on line 1"},
 		"aliases of aliases":           {bomb + "singleuser: {x: *h, profileList: [{display_name: A}]}\n", "more than 200000 values"},
@@ -172,43 +174,4 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestUnderLiesUnderTheFile(t *testing.T) {
-	f, err := profile.Read("hub.yaml", []byte(`
-basehub:
-  jupyterhub:
-    singleuser:
-      image: {name: own, tag: v2}
-      memory: {limit: null}
-      nodeSelector: {b: "2"}
-      profileList: [{display_name: A}]
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, each := range []struct{ name, text string }{
-		{"more.yaml", "jupyterhub: {singleuser: {memory: {limit: 8G, guarantee: 2G}, storage: {type: none}, profileList: [{display_name: B}]}}"},
-		{"common.yaml", "nfs: {}\nsingleuser: {memory: {guarantee: 3G}, cpu: {guarantee: 1}, nodeSelector: {a: \"1\"}, image: {tag: v1}, uid: null}"},
-	} {
-		if err := f.Under(each.name, []byte(each.text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := `{"cpu":{"guarantee":1},"image":{"name":"own","tag":"v2"},"memory":{"guarantee":"2G","limit":null},"nodeSelector":{"a":"1","b":"2"},"storage":{"type":"none"},"uid":null}`
-	if len(f.Profiles) != 1 || string(f.Profiles[0].Spec.Base) != want {
-		t.Errorf("base %s\nwant %s", f.Profiles[0].Spec.Base, want)
-	}
-	nb, _, _, err := profile.Render(&objects(t, f)[0], profile.Choices{User: "ada"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c := podOf(t, nb).Containers[0].SecurityContext; c.RunAsUser != nil {
-		t.Errorf("null did not take the chart's uid away: %v", *c.RunAsUser)
-	}
-	for text, says := range map[string]string{"nfs: {}": "no section singleuser", "": "empty", "[": "read YAML"} {
-		if err := f.Under("x.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("Under(%q): %v, want %s", text, err, says)
-		}
-	}
 }

@@ -138,10 +138,11 @@ func (o *one) override(p pair, path string, to *json.RawMessage) (bool, error) {
 
 // profile reads entry i of the list.
 func (r *reader) profile(n *yaml.Node, i int) (*Loaded, error) {
-	l := &Loaded{Index: i, Line: n.Line, lines: map[string]int{}}
+	l := &Loaded{Index: i, line: n.Line, lines: map[string]int{}}
 	l.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindNotebookProfile}
 	s := &l.Spec
-	s.Order, s.Source = int32(i), fmt.Sprintf("%s:%d", filepath.Base(r.file.Name), n.Line)
+	of, line := r.file.of.at(n.Line)
+	s.Order, s.Source = int32(i), fmt.Sprintf("%s:%d", filepath.Base(of.name), line)
 	o := &one{r: r, lines: l.lines, what: aProfile}
 	err := o.each(n, func(p pair, path string) (bool, error) {
 		switch p.key {
@@ -274,6 +275,8 @@ func (o *one) unlisted(p pair, path string, to **v1alpha1.UnlistedChoice) error 
 			return in.text(p, path, &u.DisplayName)
 		case "display_name_in_choices":
 			return in.text(p, path, &u.DisplayNameInChoices)
+		case "description_in_choices":
+			return in.text(p, path, &u.DescriptionInChoices)
 		case "validation_regex":
 			return in.text(p, path, &u.ValidationRegex)
 		case "validation_message":
@@ -300,12 +303,12 @@ func (r *reader) names() {
 	for _, l := range r.file.Profiles {
 		if line, taken := first[l.Spec.Slug]; taken {
 			r.find(Finding{
-				Line: l.Line, Profile: l.Spec.DisplayName, Key: r.file.key(l.Index, ""), Code: CodeSameSlug, Level: Wrong,
-				Text: fmt.Sprintf("its slug %q is that of the profile on line %d, which JupyterHub would start instead; give it a slug of its own", l.Spec.Slug, line),
+				Line: l.line, Profile: l.Spec.DisplayName, Key: r.file.key(l.line, l.Index, ""), Code: CodeSameSlug, Level: Wrong,
+				Text: fmt.Sprintf("its slug %q is that of the profile on line %d, which JupyterHub would start instead; give it a slug of its own", l.Spec.Slug, r.file.of.own(line)),
 			})
 			continue
 		}
-		first[l.Spec.Slug] = l.Line
+		first[l.Spec.Slug] = l.line
 		kept = append(kept, l)
 	}
 	r.file.Profiles = kept

@@ -21,7 +21,7 @@ const (
 	hashLength  = 8
 )
 
-// notebookName gives the name of a user's Notebook: jupyter-SLUG, with as much of the
+// notebookName returns the name of a user's Notebook: jupyter-SLUG, with as much of the
 // user's name as LongestName leaves beside the hash.
 func notebookName(user string) string {
 	const prefix = "jupyter-"
@@ -32,7 +32,7 @@ func notebookName(user string) string {
 	return prefix + slug
 }
 
-// userServerSlug gives the slug of a user's only server, whose name is empty. For a
+// userServerSlug returns the slug of a user's only server, whose name is empty. For a
 // long name it differs from the slug of the user, by an x for the server's name.
 func userServerSlug(user string) string {
 	const each = (longestSlug-hashLength-1)/2 - 2
@@ -52,10 +52,10 @@ func safeSlug(name string, most int, fit func(string) bool) string {
 	return hashed(name, cmp.Or(most, 32))
 }
 
-// hashed gives what is left of name beside its hash, in at most that many letters.
+// hashed returns what is left of name beside its hash, in at most that many letters.
 func hashed(name string, most int) string { return part(name, most-hashLength-3) + "---" + sum(name) }
 
-// sum gives the digits of a hash that a slug has.
+// sum returns the digits of a hash that a slug has.
 func sum(text string) string {
 	hash := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(hash[:])[:hashLength]
