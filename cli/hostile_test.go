@@ -171,6 +171,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth notebook start":        {{"notebook start off -n research", true}},
 		"berth notebook stop":         {{"notebook stop big -n research", true}},
 		"berth notebook why":          {{"notebook why big -n research", true}, {"notebook why off -n research", true}},
+		"berth profiles claims":       {{"profiles claims " + good + " --for u" + hostile, true}},
 		"berth profiles import":       {{"profiles import " + values, true}},
 		"berth profiles lint":         {{"profiles lint " + values, true}},
 		"berth profiles list":         {{"profiles list " + values, false}, {"profiles list " + good, true}, {"profiles list " + good + " -o wide", true}},
