@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/gpu"
 )
 
 // The images of notebooks that name none: those that Kubeflow 1.10 offers first,
@@ -52,8 +53,10 @@ func (w *notebookSpec) check() error {
 	switch {
 	case w.gpus < 0 || w.gpus > 64:
 		return usagef("invalid --gpus %d: must be between 0 and 64", w.gpus)
-	case w.gpuMemory < 0 || w.gpuMemory > mostGPUMemory:
-		return usagef("invalid --gpu-memory %d: must be the memory in GiB, at most %d", w.gpuMemory, mostGPUMemory)
+	case w.gpuMemory < 0:
+		return usagef("invalid --gpu-memory %d: must be the memory in GiB", w.gpuMemory)
+	case w.gpuMemory > largestGPU():
+		return usagef("invalid --gpu-memory %d: no known GPU has that many GiB; the largest, %s, has %d", w.gpuMemory, gpu.Largest().Name, largestGPU())
 	case w.mig != "" && (w.gpus > 0 || w.gpuMemory > 0):
 		return usagef("--mig requests MIG devices, and --gpus or --gpu-memory GPUs: set only one of them")
 	}
@@ -83,11 +86,11 @@ func checkName(name string) error {
 	return nil
 }
 
-// Bounds of what one notebook asks for.
-const (
-	mostGPUMemory = 1 << 20 // GiB
-	mostMIG       = 448     // 64 GPUs in seven
-)
+// mostMIG bounds the MIG devices of one notebook: 64 GPUs in seven.
+const mostMIG = 448
+
+// largestGPU is the memory of the largest known GPU, in GiB.
+func largestGPU() int { return int(gpu.Largest().MemoryMiB >> 10) }
 
 // migAmount reads --mig.
 func (w *notebookSpec) migAmount() (profile string, count int, err error) {
@@ -104,6 +107,9 @@ func (w *notebookSpec) migAmount() (profile string, count int, err error) {
 	profile = strings.TrimPrefix(profile, api.ResourceMIGPrefix)
 	if profile == "" || len(validation.IsQualifiedName(api.ResourceMIGPrefix+profile)) > 0 {
 		return "", 0, usagef("invalid --mig %q: must be a profile, as in 1g.5gb, or a profile and a count, as in 1g.5gb=2", w.mig)
+	}
+	if nearest, known := gpu.KnownProfile(profile); !known {
+		return "", 0, usagef("invalid --mig %q: no known GPU has MIG devices of the profile %s; the nearest is %s", w.mig, profile, nearest)
 	}
 	return profile, count, nil
 }

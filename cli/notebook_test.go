@@ -178,6 +178,8 @@ func TestNotebookCreateRefusesBadFlags(t *testing.T) {
 		"ada --gpus 1 --mig 1g.5gb":       "set only one of them",
 		"ada --mig 1g.5gb=none":           "or a profile and a count, as in 1g.5gb=2",
 		"ada --mig a/b":                   "must be a profile",
+		"ada --mig 9g.99gb":               "no known GPU has MIG devices of the profile 9g.99gb; the nearest is 7g.96gb",
+		"ada --gpu-memory 900":            "no known GPU has that many GiB; the largest, ",
 		"ada --cpu lots":                  "such as 500m, 4, or 16Gi",
 		"ada --memory -1Gi":               "such as 500m, 4, or 16Gi",
 		"ada --new-volume big":            "--new-volume \"big\"",

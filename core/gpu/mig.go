@@ -60,6 +60,20 @@ func (p Product) NearestProfile(name string) string {
 	return best
 }
 
+// KnownProfile reports whether any known product can be cut into a MIG device of a
+// profile, such as 1g.5gb or 1c.3g.20gb. Where none can, nearest is the profile of any
+// product that comes nearest to it.
+func KnownProfile(name string) (nearest string, known bool) {
+	var all Product
+	for _, p := range Products() {
+		if _, _, ok := p.Compute(name); ok {
+			return name, true
+		}
+		all.Profiles = append(all.Profiles, p.Profiles...)
+	}
+	return all.NearestProfile(name), false
+}
+
 func abs(n int) int { return max(n, -n) }
 
 // Layout finds a legal place on one GPU of product p for each of profiles; one

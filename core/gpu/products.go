@@ -136,6 +136,11 @@ func products() []Product {
 // catalog is Products, read only.
 var catalog = Products() //nolint:gochecknoglobals // a table
 
+// Largest returns the known product that has the most memory; of equals the first by name.
+func Largest() Product {
+	return slices.MaxFunc(Products(), func(a, b Product) int { return cmp.Compare(a.MemoryMiB, b.MemoryMiB) })
+}
+
 // Find returns the product of a name as NVML gives it ("Tesla T4") or as the
 // label nvidia.com/gpu.product does ("Tesla-T4"), there without the suffix
 // -SHARED or a MIG suffix. Do not change the Profiles of
