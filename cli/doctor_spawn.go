@@ -144,7 +144,7 @@ func (n *notebooks) readProfile(ctx context.Context, f *spawn.Facts, choice *pro
 	f.Profile = of.Name
 	there, err := n.claims(ctx)
 	if err != nil {
-		there = nil // the claim is read below, and what cannot be read is told there
+		there = nil // the claim is read below, and there it is said that it cannot be read
 	}
 	f.Object, f.Home, f.Warnings, err = profile.Render(of, profile.Choices{
 		User: choice.user, Namespace: n.namespace, Groups: choice.groups, Options: choice.options, Unlisted: choice.unlisted, Claims: namesOf(there),

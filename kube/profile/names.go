@@ -19,7 +19,7 @@ type names struct {
 	values   map[string]string
 }
 
-// newNames gives the names of a user's notebook. A user has one server: its name
+// newNames returns the names of a user's notebook. A user has one server: its name
 // is "" for JupyterHub.
 func newNames(c Choices) (names, error) {
 	safe, server, escaped := safeSlug(c.User, longestSlug, plainLabel), userServerSlug(c.User), escapeSlug(c.User)

@@ -177,7 +177,7 @@ func (r *reader) section(section *yaml.Node, values []pair, list *yaml.Node) err
 		return err
 	}
 	if len(nodes) == 0 {
-		return wrongAt(list, "profileList", "it is empty")
+		return wrongAt(list, "profileList", "the list is empty")
 	}
 	r.file.Entries = len(nodes)
 	for i, n := range nodes {

@@ -55,7 +55,7 @@ func TestReadRefusesFiles(t *testing.T) {
 		"no YAML":                      {"a: [", "read YAML"},
 		"a list":                       {"- a\n", "not a mapping"},
 		"no profiles":                  {"hub: {}\n", "there is no profileList; it was looked for in singleuser"},
-		"an empty list":                {"singleuser: {profileList: []}\n", "profileList: it is empty"},
+		"an empty list":                {"singleuser: {profileList: []}\n", "profileList: the list is empty"},
 		"a text":                       {"singleuser: {profileList: many}\n", "it must be a list of profiles"},
 		"a key twice":                  {"singleuser: {profileList: []}\nsingleuser: {}\n", "line 2: singleuser: the key is there twice, first on line 1"},
 		"aliases of aliases":           {bomb + "singleuser: {x: *h, profileList: [{display_name: A}]}\n", "more than 200000 values"},

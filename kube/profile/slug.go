@@ -43,7 +43,7 @@ func userServerSlug(user string) string {
 	return part(user, each) + "--" + part("", each) + "---" + sum(user+"\xff")
 }
 
-// safeSlug gives name where it is fit, and else what is left of it with a hash:
+// safeSlug returns name where it is fit, and else what is left of it with a hash:
 // kubespawner's scheme "safe". most bounds it; 0 is 32 for what is not fit.
 func safeSlug(name string, most int, fit func(string) bool) string {
 	if !strings.Contains(name, "--") && fit(name) && (most == 0 || len(name) <= most) {

@@ -32,7 +32,7 @@ func userNames(n int) []string {
 	return out
 }
 
-// claims gives the claim of a user by today's names, and by those of before
+// claims returns the claim of a user by today's names, and by those of before
 // kubespawner 7.
 func claims(t *testing.T, user string) (today, older string) {
 	t.Helper()

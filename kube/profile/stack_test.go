@@ -82,7 +82,7 @@ func TestAStackIsRefusedWithTheFileAndItsLine(t *testing.T) {
 		"a list below":                   {"- a", sound, "common.yaml: the file is not a mapping"},
 		"a key twice below":              {"singleuser:\n  uid: 1\n  uid: 2\n", sound, "common.yaml: line 3: singleuser.uid: the key is there twice, first on line 2"},
 		"a key twice above":              {sound, "\n\nsingleuser: {uid: 1, uid: 2}", "hub.yaml: line 3: singleuser.uid: the key is there twice, first on line 3"},
-		"a list of profiles that is one": {"singleuser:\n  profileList: []\n", "hub: {}\nproxy: {}\n", "common.yaml: line 2: profileList: it is empty"},
+		"a list of profiles that is one": {"singleuser:\n  profileList: []\n", "hub: {}\nproxy: {}\n", "common.yaml: line 2: profileList: the list is empty"},
 		"values within themselves":       {"singleuser: &s {x: *s, profileList: []}", "singleuser: &s {x: *s}", "nested deeper than 64"},
 	} {
 		t.Run(name, func(t *testing.T) {
