@@ -65,7 +65,7 @@ func sum(text string) string {
 // a letter first.
 func part(name string, most int) string {
 	var b strings.Builder
-	// Python's lower case of İ is i with a dot above, a sign of its own.
+	// Python writes İ in lower case as two characters: i, and a dot above.
 	for _, r := range strings.ToLower(strings.ReplaceAll(name, "İ", "i\u0307")) {
 		switch {
 		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
