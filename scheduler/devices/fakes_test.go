@@ -131,7 +131,8 @@ type handle struct {
 	handler   handlers
 	byName    map[string]*info // nodes by name, where there are many
 	activated map[types.UID]bool
-	clock     int64 // generations given by schedule
+	clock     int64           // generations given by schedule
+	gone      map[string]bool // pods that the watch has seen to be deleted, by name
 	warned    []string
 }
 
@@ -231,6 +232,10 @@ type (
 		cache.SharedIndexInformer
 		h *handle
 	}
+	store struct {
+		cache.Store
+		h *handle
+	}
 )
 
 func (l lister) NodeInfos() fwk.NodeInfoLister            { return nodeLister{h: l.h} }
@@ -238,6 +243,21 @@ func (f factory) Core() coreinformers.Interface           { return group{h: f.h}
 func (g group) V1() corev1informers.Interface             { return version{h: g.h} }
 func (v version) Pods() corev1informers.PodInformer       { return podInformer{h: v.h} }
 func (p podInformer) Informer() cache.SharedIndexInformer { return informer{h: p.h} }
+func (i informer) GetStore() cache.Store                  { return store{h: i.h} }
+func (s store) GetByKey(key string) (any, bool, error) {
+	_, name, _ := strings.Cut(key, "/")
+	return nil, !s.h.gone[name], nil
+}
+
+// deletes has the watch see that a pod is deleted, and tells who listens.
+func (h *handle) deletes(pod *v1.Pod) {
+	if h.gone == nil {
+		h.gone = map[string]bool{}
+	}
+	h.gone[pod.Name] = true
+	h.handler.OnDelete(pod)
+}
+
 func (i informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.h.handler = append(i.h.handler, h)
 	return nil, nil

@@ -223,6 +223,7 @@ func (r *rig) meet(pod *v1.Pod) {
 func (r *rig) add(pods ...*v1.Pod) {
 	for _, p := range pods {
 		r.pods[p.UID] = p
+		delete(r.gone, p.Name)
 		r.meet(p)
 		r.drain()
 	}
@@ -249,7 +250,7 @@ func (r *rig) remove(name string) {
 	if gone.Spec.NodeName != "" {
 		r.leave(gone.UID, gone.Spec.NodeName)
 	}
-	r.handler.OnDelete(gone)
+	r.deletes(gone)
 	r.happened(gone, nil)
 }
 

@@ -103,7 +103,7 @@ func TestWhoWaitsHearsThatAHoldIsOver(t *testing.T) {
 		name string
 		end  func(h *handle, owner *v1.Pod)
 	}{
-		{"its pod is deleted", func(h *handle, owner *v1.Pod) { h.handler.OnDelete(owner) }},
+		{"its pod is deleted", func(h *handle, owner *v1.Pod) { h.deletes(owner) }},
 		{"its pod is bound elsewhere", func(h *handle, owner *v1.Pod) { h.handler.OnUpdate(owner, onNode(owner.DeepCopy(), "elsewhere")) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -146,5 +146,38 @@ func TestAHoldOfADeviceThatFailsIsNotGiven(t *testing.T) {
 	plugin.PreFilter(t.Context(), s, owner, h.list())
 	if status := plugin.Filter(t.Context(), s, owner, h.nodes[0]); status.IsSuccess() {
 		t.Error("a GPU that has failed is given")
+	}
+}
+
+// TestNothingIsHeldForAPodThatIsGone has the watch see the end of a pod that a
+// scheduling cycle is still deciding about: no event comes after what the cycle notes.
+func TestNothingIsHeldForAPodThatIsGone(t *testing.T) {
+	h := twoNodes(t)
+	plugin := newPlugin(t, h)
+	owner, other := asking("owner", "", "gpu=2"), asking("other", "", "gpu=2")
+	h.deletes(owner)
+	if err := devices.Hold(t.Context(), plugin, owner, "a", 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.schedule(t, plugin, other); !strings.HasPrefix(got, "a ") {
+		t.Errorf("another pod goes to %q, want a: what is held for a pod that is gone is never given up", got)
+	}
+	if drift := devices.Drift(plugin, h.list()); drift != "" {
+		t.Error(drift)
+	}
+}
+
+// TestAPodThatIsGoneIsFirstInNoLine has a pod deleted while a scheduling cycle finds that it
+// fits nowhere: those that ask for the same must not wait for it.
+func TestAPodThatIsGoneIsFirstInNoLine(t *testing.T) {
+	h := twoNodes(t)
+	plugin, waiting := both(t, h)
+	ghost, next := asking("a-ghost", "", "gpu=4"), asking("b-next", "", "gpu=4")
+	h.deletes(ghost)
+	for _, p := range []*v1.Pod{ghost, next} {
+		plugin.PreFilter(t.Context(), &state{data: map[fwk.StateKey]fwk.StateData{}}, p, h.list())
+	}
+	if status := waiting.PreEnqueue(t.Context(), next); !status.IsSuccess() {
+		t.Errorf("the pod that is first now is not tried: %v", status)
 	}
 }

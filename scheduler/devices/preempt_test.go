@@ -354,3 +354,17 @@ func TestManyComeAndGo(t *testing.T) {
 		t.Errorf("%d were evicted: too few to tell", evicted)
 	}
 }
+
+// TestNoPodIsEvictedForOneThatIsGone deletes a pod while room is looked for.
+func TestNoPodIsEvictedForOneThatIsGone(t *testing.T) {
+	m := newMaking(t, 2)
+	m.add(ranked("low", 0, "gpu=2"))
+	m.run()
+	high := ranked("high", 10, "gpu=2")
+	m.add(high)
+	m.gone = map[string]bool{"high": true} // its event has passed, and its cycle goes on
+	m.run()
+	if len(m.evicted) > 0 {
+		t.Errorf("evicted %v for a pod that is gone", m.evicted)
+	}
+}

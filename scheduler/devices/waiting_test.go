@@ -82,7 +82,7 @@ func TestOfPodsThatAskForTheSameOneIsTried(t *testing.T) {
 	if got := try(pods[1]).Message(); got != "1 Insufficient nvidia.com/gpu" {
 		t.Errorf("with both GPUs taken: %q", got)
 	}
-	h.handler.OnDelete(pods[1])
+	h.deletes(pods[1])
 	if diff := cmp.Diff([]string{"p0", "p1", "p2", "p3"}, let()); diff != "" { // p3 is first now, and the others wait no more
 		t.Errorf("after the first is deleted, let through: -want +got\n%s", diff)
 	}

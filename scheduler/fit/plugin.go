@@ -54,18 +54,16 @@ func NewPlugin(d *nodeindex.Cluster) nodeindex.Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p := &Plugin{&nodeindex.Profile{Handle: h, Cluster: d}}
 		d.Waiting.Call = queue.Caller(h) // the profiles have one queue
-		_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		informer := h.SharedInformerFactory().Core().V1().Pods().Informer()
+		d.Deleted = deleted(informer.GetStore())
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(old, now any) { d.Seen(old.(*v1.Pod), now.(*v1.Pod)) },
 			DeleteFunc: func(obj any) {
 				if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 					obj = gone.Obj
 				}
 				if pod, ok := obj.(*v1.Pod); ok {
-					d.Waits.Clear(pod.UID)
-					held := d.Forget(pod.UID)
-					if d.Waiting.Leave(pod.UID); held {
-						d.Resolved()
-					}
+					d.Gone(pod.UID)
 				}
 			},
 		})
@@ -73,6 +71,15 @@ func NewPlugin(d *nodeindex.Cluster) nodeindex.Maker {
 			return nil, fmt.Errorf("watch pods: %w", err)
 		}
 		return p, nil
+	}
+}
+
+// deleted reports whether a watch, of which this is the store, has seen that a pod is gone.
+func deleted(store cache.Store) func(*v1.Pod) bool {
+	return func(pod *v1.Pod) bool {
+		obj, there, err := store.GetByKey(pod.Namespace + "/" + pod.Name)
+		now, is := obj.(*v1.Pod)
+		return err == nil && (!there || is && now.UID != pod.UID)
 	}
 }
 
@@ -161,6 +168,7 @@ func (p *Plugin) Reserve(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod,
 // Unreserve gives the chosen devices back.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	p.Cluster.GiveUp(pod.UID)
+	p.Cluster.Still(pod)
 }
 
 // SignPod implements fwk.SignPlugin: pods for which this plugin names a node are

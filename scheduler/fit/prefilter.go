@@ -120,11 +120,13 @@ func (p *Plugin) answer(pod *v1.Pod, w *state.Request, f *finding) (*fwk.PreFilt
 	case nodeindex.ResultUnschedulable:
 		p.Cluster.Waits.Note(pod.UID, queue.Room)
 		q.Join(pod, f.key, f.counts)
+		p.Cluster.Still(pod)
 		return nil, fwk.NewStatus(fwk.Unschedulable, w.Explain(f.counts))
 	case nodeindex.ResultNarrow:
 		if ahead := q.First(pod, f.key); ahead != nil {
 			p.Cluster.Waits.Note(pod.UID, queue.Turn)
 			q.Yield(pod, f.key)
+			p.Cluster.Still(pod)
 			w.Yields = true
 			f.result = nodeindex.ResultWaiting
 			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod %s/%s asks for the same and comes first", ahead.Namespace, ahead.Name))

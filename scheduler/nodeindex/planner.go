@@ -38,6 +38,9 @@ type Cluster struct {
 	// NewPodInfo lets plans ask the framework's filters; nil is that they do not. It
 	// must be set before the scheduler runs.
 	NewPodInfo NewPodInfo
+	// Deleted reports whether the watch has seen that a pod is gone; nil is that nothing
+	// is known. It is never behind the pod's delete event.
+	Deleted func(*v1.Pod) bool
 }
 
 // NewCluster returns a Cluster with an empty State.
@@ -118,7 +121,7 @@ func (pl *Planner) Object(node int) *v1.Node { return pl.W.Nodes[node].Object }
 // hold at once.
 //
 // The error says that the devices cannot be those of the pod's containers; then
-// nothing is held.
+// nothing is held. Nor is anything for a pod that has been deleted meanwhile.
 func (pl *Planner) Hold(pod *v1.Pod, at cluster.Placement, why string) error {
 	d, s := pl.P.Cluster, pl.W.Nodes[at.Node]
 	h := &state.Hold{Pod: pod, Node: s.Object.Name, Request: at.Request, Parts: request.Parts(pod), At: at.Devices, Why: why}
@@ -139,6 +142,7 @@ func (pl *Planner) Hold(pod *v1.Pod, at cluster.Placement, why string) error {
 	d.Holds[pod.UID] = h
 	d.MarkStale(h.Node)
 	d.Mu.Unlock()
+	d.Still(pod)
 	pl.see(h.Node)
 	if old != nil && old.Node != h.Node {
 		pl.see(old.Node)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Seen takes a pod as the API has it now, and before. One that waits and asks
@@ -28,6 +29,28 @@ func (d *Cluster) Seen(old, now *v1.Pod) {
 	if now.Spec.NodeName == "" {
 		d.Waiting.Call(now)
 	}
+}
+
+// Gone forgets a pod that is deleted.
+func (d *Cluster) Gone(uid types.UID) {
+	d.Waits.Clear(uid)
+	held := d.Forget(uid)
+	if d.Waiting.Leave(uid); held {
+		d.Resolved()
+	}
+}
+
+// Still reports whether a pod exists of which something was just noted: what is held for
+// it, or that it waits. Where it was deleted while it was being decided about, its
+// delete event may have come before the note, and none comes after it: so it is
+// forgotten again. The note is made first, and the watch is asked then: of a pod that
+// the watch still has, the event is yet to come.
+func (d *Cluster) Still(pod *v1.Pod) bool {
+	if d.Deleted == nil || !d.Deleted(pod) {
+		return true
+	}
+	d.Gone(pod.UID)
+	return false
 }
 
 // Resolved calls those who may have what was held or in doubt until now.

@@ -71,6 +71,12 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			out.against.Others = out.against.Others || len(barred) > len(w.avoid)
 			return out, nil
 		}
+		if gone := slices.ContainsFunc(out.room.pods, func(pod *v1.Pod) bool { return x.p.Cluster.HoldOf(pod.UID) == nil }); gone {
+			for _, pod := range out.room.pods {
+				x.p.Cluster.Release(pod.UID)
+			}
+			return &outcome{refusal: "a pod that room is made for was deleted"}, nil
+		}
 		if w.check != nil {
 			if st := x.checked(w, s, out); !st.IsSuccess() {
 				klog.FromContext(ctx).V(3).Info("A node with room would be refused", "node", out.nodes[0], "reason", st.Message())
