@@ -159,6 +159,12 @@ var offNodes = []Entry{
 		Ask:   "deployment/c25",
 	},
 	{
+		Code: CodeDriverOld, Title: "No node has the driver or the CUDA that its labels want",
+		Proof: "nvidia.com/cuda.driver.major, nvidia.com/cuda.runtime.major, and the like, of nodes",
+		Helps: "use an image for the CUDA that nodes have, or have their driver updated",
+		Ask:   "c26",
+	},
+	{
 		Code: CodePlatform, Title: "The image is for another processor or operating system than the node",
 		Proof:  "the container's message: exec format error, or no match for platform",
 		Helps:  "use an image for the node, or select nodes with kubernetes.io/arch",

@@ -255,9 +255,9 @@ var withoutGPUs = []Entry{
 		Ask:   "g10",
 	},
 	{
-		Code: CodeMIGStrategy, Title: "The nodes offer their MIG devices as nvidia.com/gpu",
-		Proof: "the label nvidia.com/mig.strategy=single",
-		Helps: "ask for nvidia.com/gpu",
+		Code: CodeMIGStrategy, Title: "Nodes offer their MIG devices by another MIG strategy than it wants",
+		Proof: "the label nvidia.com/mig.strategy: single offers them as nvidia.com/gpu, mixed by their profiles",
+		Helps: "ask for the resource that nodes offer, and leave the label out of the node selector",
 		Ask:   "g11",
 	},
 	{

@@ -51,6 +51,7 @@ const (
 	CodeManyShares     Code = "BERTH-C22"
 	CodeTerminating    Code = "BERTH-C23"
 	CodeRuntimeClass   Code = "BERTH-C25"
+	CodeDriverOld      Code = "BERTH-C26"
 	CodePlatform       Code = "BERTH-C27"
 	CodeTaintValue     Code = "BERTH-C31"
 	CodeLabelSuffix    Code = "BERTH-C32"

@@ -137,6 +137,9 @@ func (m *machine) anonymous() {
 	memory, err := strconv.ParseInt(m.label(api.LabelMemory), 10, 40) // MiB
 	if err != nil || memory < 0 || memory > request.MostBytes>>20 || m.single {
 		memory = m.model.MemoryMiB // with single, the label tells of one MIG device
+		if memory == 0 && !m.single {
+			memory = memoryByHand(m.node)
+		}
 	}
 	shares := 0
 	if m.replicas > 1 && !m.single {

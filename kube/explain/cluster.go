@@ -158,7 +158,7 @@ func (t *Cluster) fits(a *ask, n *v1.Node) bool {
 		return false
 	}
 	r := a.demand(d.Sharing)
-	return placement.Fit(t.snapshot, i, &r) == placement.Fits && len(t.gaps(a, n)) == 0
+	return (t.counts(a, n) || placement.Fit(t.snapshot, i, &r) == placement.Fits) && len(t.gaps(a, n)) == 0
 }
 
 // selects says whether the node selector and the required affinity of pod allow n.

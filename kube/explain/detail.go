@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
@@ -72,7 +73,7 @@ func (t *Cluster) otherDevices(nodes []*v1.Node, name, chosen string) *reasons.D
 		}
 	}
 	for _, n := range nodes {
-		if mig && n.Labels["nvidia.com/mig.strategy"] == "single" && strings.HasSuffix(n.Labels[api.LabelProduct], "-MIG-"+profile) {
+		if mig && n.Labels[labelMIGStrategy] == string(gpu.MIGSingle) && strings.HasSuffix(n.Labels[api.LabelProduct], "-MIG-"+profile) {
 			return &reasons.Detail{Code: reasons.CodeMIGStrategy, Text: fmt.Sprintf("node %s offers its MIG devices %s as %s, as its MIG strategy is single; ask for %s", n.Name, profile, api.ResourceGPU, api.ResourceGPU)}
 		}
 	}
@@ -150,6 +151,9 @@ func (t *Cluster) selection(a *ask, g *reasons.Gap) *reasons.Detail {
 				}
 			}
 		}
+	}
+	if d := t.labelDetail(a.pod); d != nil {
+		return d
 	}
 	for _, w := range wanted {
 		if !slices.ContainsFunc(t.all, func(n *v1.Node) bool { _, ok := n.Labels[w.key]; return ok }) {

@@ -291,6 +291,9 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 			Do: "kubectl describe node NODE, or the node agent's log, tells what is wrong with the rest",
 		}}
 	}
+	if t.counts(a, n) {
+		return t.countGaps(a, n)
+	}
 	i, ok := t.snapshot.Find(n.Name)
 	if !ok {
 		return nil

@@ -89,6 +89,9 @@ func (t *Cluster) free(a *ask, n *v1.Node) int64 {
 	if !ok {
 		return 0
 	}
+	if t.counts(a, n) {
+		return t.uncounted(n, a.names[0])
+	}
 	r := t.gpusOnly(a, n)
 	for ; r.GPUs > 0; r.GPUs-- {
 		if placement.Fit(t.snapshot, i, &r) == placement.Fits {

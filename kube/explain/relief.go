@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"berth.dev/berth/api"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 )
 
@@ -90,14 +93,17 @@ const mostPairs = 3
 
 // changes are those that could help a pod at all, by what nodes lack for it.
 func (t *Cluster) changes(pod *v1.Pod) []change {
+	anywhere := change{"leave the node selector and affinity out", func(p *v1.Pod) {
+		p.Spec.NodeSelector = nil
+		if p.Spec.Affinity != nil {
+			p.Spec.Affinity.NodeAffinity = nil
+		}
+	}}
 	var out []change
-	if len(pod.Spec.NodeSelector) > 0 || len(requiredTerms(pod)) > 0 {
-		out = append(out, change{"leave the node selector and affinity out", func(p *v1.Pod) {
-			p.Spec.NodeSelector = nil
-			if p.Spec.Affinity != nil {
-				p.Spec.Affinity.NodeAffinity = nil
-			}
-		}})
+	chooses := len(requirements(pod)) > 0 || len(requiredTerms(pod)) > 0
+	last := slices.ContainsFunc(requirements(pod), func(r v1.NodeSelectorRequirement) bool { return aboutGPUs(r.Key) })
+	if chooses && !last {
+		out = append(out, anywhere)
 	}
 	seen := map[string]bool{}
 	for _, c := range t.Judge(pod).Causes {
@@ -108,6 +114,9 @@ func (t *Cluster) changes(pod *v1.Pod) []change {
 			}
 		}
 	}
+	if chooses && last { // it needs GPUs of a kind, so another such kind comes first
+		out = append(out, anywhere)
+	}
 	return out
 }
 
@@ -115,7 +124,9 @@ func (t *Cluster) changes(pod *v1.Pod) []change {
 func (t *Cluster) changesFor(pod *v1.Pod, g *reasons.Gap) []change {
 	switch g.Check { //nolint:exhaustive // of the rest the pod cannot change anything by itself
 	case reasons.CheckSelector:
-		return t.otherValues(g)
+		return t.otherValues(pod, g)
+	case reasons.CheckAffinity:
+		return t.otherTerms(pod)
 	case reasons.CheckVolume:
 		return []change{{"leave volume claim " + g.Subject + " out, or use another", func(p *v1.Pod) { leaveOut(p, g.Subject) }}}
 	case reasons.CheckTaint:
@@ -164,16 +175,67 @@ func (t *Cluster) changesFor(pod *v1.Pod, g *reasons.Gap) []change {
 const mostLabels = 8
 
 // otherValues selects, in the place of a label that a node has not, each value that nodes
-// have of it.
-func (t *Cluster) otherValues(g *reasons.Gap) []change {
-	key, _, _ := strings.Cut(g.Subject, "=")
+// have of it, and leaves it out where the pod wants other labels, too.
+func (t *Cluster) otherValues(pod *v1.Pod, g *reasons.Gap) []change {
+	key, want, _ := strings.Cut(g.Subject, "=")
 	var out []change
-	for _, value := range valuesOf(t.all, g.Subject) {
-		if len(out) < mostLabels && key+"="+value != g.Subject {
-			out = append(out, change{"select " + key + "=" + value + " instead", func(p *v1.Pod) { p.Spec.NodeSelector[key] = value }})
+	if mib, ok := devices.MemoryOf(want); ok && devices.MemoryLabel(key) {
+		if near := t.nearestMemory(mib); near > 0 {
+			value := fmt.Sprint(near)
+			out = append(out, change{"select " + api.LabelMemory + "=" + value + " instead of " + g.Subject, func(p *v1.Pod) {
+				delete(p.Spec.NodeSelector, key)
+				p.Spec.NodeSelector[api.LabelMemory] = value
+			}})
+		}
+	}
+	for _, value := range t.nearestValues(key, want) {
+		out = append(out, change{"select " + key + "=" + value + " instead", func(p *v1.Pod) { p.Spec.NodeSelector[key] = value }})
+	}
+	if len(requirements(pod)) > 1 {
+		out = append(out, change{"leave " + g.Subject + " out of the node selector", func(p *v1.Pod) { delete(p.Spec.NodeSelector, key) }})
+	}
+	return out
+}
+
+// otherTerms wants, in the place of each expression of a pod's required affinity that no
+// node meets, each value that nodes have.
+func (t *Cluster) otherTerms(pod *v1.Pod) []change {
+	terms := requiredTerms(pod)
+	if len(terms) != 1 {
+		return nil
+	}
+	var out []change
+	for i, e := range terms[0].MatchExpressions {
+		if slices.ContainsFunc(t.all, func(n *v1.Node) bool { return meets(&e, n) }) {
+			continue
+		}
+		for _, value := range t.nearestValues(e.Key, strings.Join(e.Values, ",")) {
+			out = append(out, change{"want " + e.Key + "=" + value + " in its node affinity instead", func(p *v1.Pod) {
+				at := &requiredTerms(p)[0].MatchExpressions[i]
+				at.Operator, at.Values = v1.NodeSelectorOpIn, []string{value}
+			}})
 		}
 	}
 	return out
+}
+
+// nearestValues are the values that nodes have of a label beside the wanted one: of numbers
+// the nearest first.
+func (t *Cluster) nearestValues(key, want string) []string {
+	out := valuesOf(t.all, key+"=")
+	out = slices.DeleteFunc(out, func(value string) bool { return value == want })
+	amount := func(value string) int64 {
+		if mib, ok := devices.MemoryOf(value); ok && key == api.LabelMemory {
+			return mib
+		}
+		whole, _, _ := strings.Cut(value, ".")
+		return number(whole)
+	}
+	if n := amount(want); n > 0 {
+		away := func(value string) int64 { return max(amount(value)-n, n-amount(value)) }
+		slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(away(a), away(b)) })
+	}
+	return out[:min(len(out), mostLabels)]
 }
 
 // leaveOut removes the volumes of a claim, and what mounts them.

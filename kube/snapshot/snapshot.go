@@ -189,3 +189,11 @@ func shareOf(nodes []devices.Node) int32 {
 	}
 	return cluster.Whole
 }
+
+// ByCount reports whether devices of a node are counted and not chosen, because it publishes
+// no inventory (foreign), or because package placement cannot describe how it offers its
+// GPUs (odd): see Node.
+func (c *Cluster) ByCount(node string) (foreign, odd bool) {
+	n := c.open[node]
+	return n != nil && n.at.Foreign, n != nil && n.at.Odd
+}
