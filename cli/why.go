@@ -206,7 +206,8 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 		r.Events = append(r.Events, eventOf(&events[i]))
 	}
 	r.Events = lastEvents(r.Events)
-	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+	kept := pod.DeletionTimestamp != nil && len(pod.Finalizers) > 0
+	if !kept && (pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed) {
 		r.State = string(pod.Status.Phase)
 		r.Cause = strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": ")
 		if exit := lastExit(pod); pod.Status.Phase == v1.PodFailed {
@@ -228,6 +229,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 	s := &explain.Situation{Pod: pod, Nodes: nodes, Pods: pods}
 	if pod.Spec.NodeName == "" {
 		s.Volumes, s.BadClaims = e.volumesOf(ctx, pod)
+		s.NoClaims = e.missingClaims(ctx, pod)
 	}
 	facts := s.Facts(events, now)
 	if len(facts.Gates) > 0 {

@@ -25,28 +25,28 @@ func (e *explainer) owner(ctx context.Context, kind, name string) (*reasons.Owne
 			if err != nil {
 				return nil, err
 			}
-			return &reasons.Owner{Replicas: wanted(d.Spec.Replicas), Paused: d.Spec.Paused}, nil
+			return &reasons.Owner{Replicas: wanted(d.Spec.Replicas), Paused: d.Spec.Paused, Unseen: e.unseen(d, d.Status.ObservedGeneration)}, nil
 		}},
 		{"statefulset", func() (*reasons.Owner, error) {
 			s, err := e.AppsV1().StatefulSets(e.namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return nil, err
 			}
-			return &reasons.Owner{Replicas: wanted(s.Spec.Replicas)}, nil
+			return &reasons.Owner{Replicas: wanted(s.Spec.Replicas), Unseen: e.unseen(s, s.Status.ObservedGeneration)}, nil
 		}},
 		{"replicaset", func() (*reasons.Owner, error) {
 			s, err := e.AppsV1().ReplicaSets(e.namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return nil, err
 			}
-			return &reasons.Owner{Replicas: wanted(s.Spec.Replicas)}, nil
+			return &reasons.Owner{Replicas: wanted(s.Spec.Replicas), Unseen: e.unseen(s, s.Status.ObservedGeneration)}, nil
 		}},
 		{"daemonset", func() (*reasons.Owner, error) {
 			s, err := e.AppsV1().DaemonSets(e.namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return nil, err
 			}
-			return &reasons.Owner{Replicas: -1, NodesFor: s.Status.DesiredNumberScheduled}, nil
+			return &reasons.Owner{Replicas: -1, NodesFor: s.Status.DesiredNumberScheduled, Unseen: e.unseen(s, s.Status.ObservedGeneration)}, nil
 		}},
 	} {
 		if kind != "" && kind != k.kind {
@@ -66,6 +66,12 @@ func (e *explainer) owner(ctx context.Context, kind, name string) (*reasons.Owne
 		return o, nil
 	}
 	return nil, nil
+}
+
+// unseen reports whether no controller has looked at an object, though it had time to.
+func (e *explainer) unseen(o metav1.Object, observed int64) bool {
+	created := o.GetCreationTimestamp()
+	return observed == 0 && o.GetGeneration() > 0 && !created.IsZero() && e.o.now().Sub(created.Time) > reasons.Unhandled
 }
 
 func wanted(n *int32) int64 {

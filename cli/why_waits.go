@@ -170,6 +170,26 @@ func (c *cluster) badClaims(ctx context.Context, namespace string) func(*v1.Pod)
 	return func(p *v1.Pod) []reasons.Claim { return explain.BadClaims(p, all, classes.Items) }
 }
 
+// missingClaims are the ResourceClaims, and the templates for them, that a pod names and that
+// do not exist. One that may not be read is taken to exist.
+func (c *cluster) missingClaims(ctx context.Context, pod *v1.Pod) []string {
+	var out []string
+	for i := range pod.Spec.ResourceClaims {
+		r := &pod.Spec.ResourceClaims[i]
+		if name := r.ResourceClaimName; name != nil {
+			if _, err := c.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, *name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				out = append(out, "ResourceClaim "+*name)
+			}
+		}
+		if name := r.ResourceClaimTemplateName; name != nil {
+			if _, err := c.ResourceV1().ResourceClaimTemplates(pod.Namespace).Get(ctx, *name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				out = append(out, "ResourceClaimTemplate "+*name)
+			}
+		}
+	}
+	return out
+}
+
 // budgets lists the disruption budgets of the cluster, none if they may not be read.
 func (c *cluster) budgets(ctx context.Context) []policyv1.PodDisruptionBudget {
 	list, err := c.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})

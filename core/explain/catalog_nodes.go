@@ -6,7 +6,7 @@ var offNodes = []Entry{
 		Code: CodeNoGPUNode, Title: "No node of the cluster offers a GPU",
 		Proof: "status.capacity of all nodes",
 		Helps: "add GPU nodes, or let a node pool grow",
-		Make:  "start `berth up` with a fleet of nodes without GPUs",
+		Ask:   "c01", Make: "start `berth up` with a fleet of nodes without GPUs first",
 	},
 	{
 		Code: CodeNotOffered, Title: "Nodes have GPUs, and their device plugin offers none",
@@ -172,10 +172,10 @@ var offNodes = []Entry{
 		Unmade: "nothing of an image runs there",
 	},
 	{
-		Code: CodeClique, Title: "Enough GPUs are free, and not in one NVLink clique",
-		Proof:  "the cliques of the node's inventory",
-		Helps:  "wait, or ask for as many as one clique has",
-		Unmade: "none of its nodes has several NVLink cliques",
+		Code: CodeClique, Title: "Enough GPUs are free for its gang, and not within one NVLink clique, node, rack, or zone, as it wants",
+		Proof: "the annotation berth.dev/topology of its pods, and the condition PodScheduled",
+		Helps: "wait, ask for as many as one such domain has, or let berth.dev/topology be wider",
+		Ask:   "c28-0",
 	},
 	{
 		Code: CodeNodeName, Title: "The pod names a node that does not exist",
@@ -278,10 +278,9 @@ var offNodes = []Entry{
 	},
 	{
 		Code: CodeResourceClaim, Title: "Its ResourceClaim, or the template for it, does not exist",
-		Proof:  "`kubectl get resourceclaims,resourceclaimtemplates`",
-		Helps:  "create it in the namespace of the pod",
-		Ask:    "c45",
-		Unmade: "its scheduler leaves such a pod without a condition",
+		Proof: "`kubectl get resourceclaims,resourceclaimtemplates`",
+		Helps: "create it in the namespace of the pod",
+		Ask:   "c45",
 	},
 	{
 		Code: CodeDeviceClass, Title: "Its ResourceClaim names a DeviceClass that does not exist",
@@ -311,6 +310,7 @@ var offNodes = []Entry{
 		Code: CodePods, Title: "The nodes that would do have all pods that they may have",
 		Proof:  "status.allocatable.pods of the nodes",
 		Helps:  "stop pods there, or raise maxPods of the kubelet",
+		Ask:    "c50",
 		Unmade: "it takes as many pods as a node may have",
 	},
 	{

@@ -37,6 +37,7 @@ var withoutPods = []Entry{
 		Code: CodeController, Title: "No controller has looked at the object",
 		Proof:  "status.observedGeneration is missing, and there are no events",
 		Helps:  "start the controller of that kind, or install it",
+		Ask:    "deployment/a06",
 		Unmade: "`berth up` runs all controllers of Kubernetes",
 	},
 	{
@@ -87,6 +88,7 @@ var withoutPods = []Entry{
 		Code: CodeRights, Title: "The controller may not create the pod",
 		Proof:  "the event FailedCreate of the pod's owner: cannot create resource",
 		Helps:  "an administrator grants the right with a Role and a RoleBinding",
+		Ask:    "deployment/a14",
 		Unmade: "the controllers of `berth up` have all rights",
 	},
 	{
@@ -186,6 +188,7 @@ var heldBackOnPurpose = []Entry{
 		Code: CodeTurn, Title: "There is room for it, and a pod that came first and asks for the same takes it",
 		Proof:  "the condition PodScheduled: WaitingForTurn",
 		Helps:  "wait: it is its turn next",
+		Ask:    "b13",
 		Unmade: "it lasts for moments, while several equal pods are placed one after the other",
 	},
 	{

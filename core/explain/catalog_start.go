@@ -12,7 +12,7 @@ var notRunning = []Entry{
 		Code: CodePulling, Title: "The image is being pulled",
 		Proof: "the container's state and the event Pulling",
 		Helps: "wait; pull large images before they are needed",
-		Make:  "apply any pod: its image takes 0.4 seconds, which few see",
+		Ask:   "f02", Make: "its image takes 0.4 seconds there, which few see",
 	},
 	{
 		Code: CodeImage, Title: "The image does not exist",
@@ -160,10 +160,10 @@ var notRunning = []Entry{
 	},
 	{
 		Code: CodeDeleting, Title: "A finalizer keeps it while it is being deleted",
-		Proof:  "metadata.finalizers",
-		Helps:  "see the controller of the finalizer, or remove the finalizer by hand",
-		Ask:    "f25",
-		Unmade: "its pods have a phase by then, which is shown instead",
+		Proof: "metadata.finalizers",
+		Helps: "see the controller of the finalizer, or remove the finalizer by hand",
+		Ask:   "f25",
+		Make:  "then run the command at its head",
 	},
 	{
 		Code: CodeNodeLost, Title: "Its node does not report",

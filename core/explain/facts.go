@@ -31,7 +31,10 @@ type Facts struct {
 	Verdict *Verdict // of the nodes, while its pod fits on none; nil is unknown
 	Rivals  Rivals   // who holds what it asks for
 	// BadClaims are claims of its pod that keep it from every node; nil is none known.
-	BadClaims  []Claim
+	BadClaims []Claim
+	// NoClaims are the ResourceClaims, and the templates for them, that its pod names and that
+	// do not exist: "ResourceClaim gpu".
+	NoClaims   []string
 	Scheduler  string        // of its pod: spec.schedulerName; "" is not known
 	Schedulers []string      // those that have placed pods here, sorted
 	Waited     time.Duration // for how long its pod has been there; 0 is not known

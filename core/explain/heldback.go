@@ -83,6 +83,12 @@ func admission(reason, message string) diagnosis {
 // Source: kube-scheduler's plugins VolumeBinding, NodeVolumeLimits and DynamicResources.
 func (f *Facts) claimed(text string) diagnosis {
 	switch {
+	case len(f.NoClaims) > 0:
+		do, them := "does not exist", "it"
+		if len(f.NoClaims) > 1 {
+			do, them = "do not exist", "them"
+		}
+		return diagnosis{CodeResourceClaim, Queued, fmt.Sprintf("%s %s in namespace %s; create %s, and it starts", strings.Join(f.NoClaims, " and "), do, f.Namespace, them)}
 	case f.classless() && !f.claimMissing():
 		return diagnosis{code: CodeStorageClass}
 	case f.claims() != "":
@@ -126,6 +132,8 @@ func (f *Facts) ganged(text string) diagnosis {
 		return diagnosis{code: CodeGangInvalid}
 	case g != nil && g.Total > 0 && g.Needed > g.Total:
 		return diagnosis{code: CodeGangTooLarge}
+	case strings.Contains(text, "fit, but not within one "):
+		return diagnosis{code: CodeClique}
 	case strings.Contains(text, " exist)"), g != nil && g.Members > g.Placed+g.Waiting:
 		return diagnosis{code: CodeGangMissing}
 	}

@@ -54,7 +54,7 @@ func (f *Facts) claims() string {
 
 // Unhandled reports whether no scheduler looks at the pod.
 func (f *Facts) Unhandled() bool {
-	return f.Pod != nil && f.Pod.Node == "" && f.Pod.condition(ConditionScheduled) == nil && f.unhandled() != ""
+	return f.Pod != nil && len(f.NoClaims) == 0 && f.Pod.Node == "" && f.Pod.condition(ConditionScheduled) == nil && f.unhandled() != ""
 }
 
 // unhandled says that no scheduler looks at the pod, "" if one does or may yet.

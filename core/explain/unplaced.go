@@ -30,6 +30,10 @@ func (r Rivals) String() string {
 // unplaced says why a pod has no node.
 func (f *Facts) unplaced() (Reason, string) {
 	c := f.Pod.condition(ConditionScheduled)
+	if len(f.NoClaims) > 0 { // of which a scheduler says nothing
+		d := f.claimed("")
+		return d.reason, d.text
+	}
 	if c == nil || c.Status != False {
 		if why := f.unhandled(); why != "" && c == nil {
 			return Queued, why

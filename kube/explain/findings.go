@@ -23,9 +23,11 @@ type Situation struct {
 	Volumes []VolumeTopology
 	// BadClaims are claims of Pod that keep it from every node: see BadClaims.
 	BadClaims []reasons.Claim
-	Budgets   []policyv1.PodDisruptionBudget
-	Ends      KnownEnds
-	Idle      map[request.Owner]time.Duration // for how long owners of Pods have done nothing
+	// NoClaims are ResourceClaims that Pod names and that do not exist: see reasons.Facts.
+	NoClaims []string
+	Budgets  []policyv1.PodDisruptionBudget
+	Ends     KnownEnds
+	Idle     map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
 	counted *Cluster // of Nodes and Pods; nil is not counted yet
 }
@@ -101,7 +103,7 @@ func (s *Situation) held(now time.Time) bool {
 	f := reasons.Facts{
 		Pod: PodFacts(s.Pod, nil), Scheduler: s.Pod.Spec.SchedulerName, Schedulers: schedulers(s.Pods), Waited: now.Sub(s.Pod.CreationTimestamp.Time),
 	}
-	return len(s.BadClaims) > 0 || len(s.Pod.Spec.SchedulingGates) > 0 || f.Unhandled()
+	return len(s.BadClaims)+len(s.NoClaims) > 0 || len(s.Pod.Spec.SchedulingGates) > 0 || f.Unhandled()
 }
 
 // stops checks, for idle owners among holders, whether the pod fits without them.
@@ -134,7 +136,7 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 	pod := s.Pod
 	f := reasons.Facts{
 		Namespace: pod.Namespace, Name: pod.Name, GPUs: AmountsOf(pod), Claims: ClaimsOf(pod), Pod: PodFacts(pod, events),
-		BadClaims: s.BadClaims, Scheduler: pod.Spec.SchedulerName, Waited: now.Sub(pod.CreationTimestamp.Time),
+		BadClaims: s.BadClaims, NoClaims: s.NoClaims, Scheduler: pod.Spec.SchedulerName, Waited: now.Sub(pod.CreationTimestamp.Time),
 	}
 	for _, g := range pod.Spec.SchedulingGates {
 		f.Gates = append(f.Gates, g.Name)

@@ -84,7 +84,7 @@ func TestLabelsOfGPUsInTheWordsOfNodes(t *testing.T) {
 			"select nvidia.com/cuda.runtime.major=12 instead",
 		},
 		{
-			"the MIG strategy none, which is no label", refused(one, selectorOf("nvidia.com/mig.strategy", "none")), reasons.CodeMIGStrategy,
+			"the MIG strategy none, which nodes do not have as a label", refused(one, selectorOf("nvidia.com/mig.strategy", "none")), reasons.CodeMIGStrategy,
 			"no node has the label nvidia.com/mig.strategy=none; nodes have mixed (4 GPUs), and 10 GPUs are on nodes without it; leave it out: nodes whose MIG strategy is none do not have the label",
 			"leave the node selector and affinity out",
 		},
