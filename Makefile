@@ -49,7 +49,7 @@ bench: build agent ## measure, and write docs/benchmarks.md and docs/benchmarks-
 	go test -run '^$$' -bench 'Decision|IndexUpdate|Clone|BoundToRunning|Cluster|Allocate|PreStart|Scrape|Samples|KubeletRestart|Render' -benchtime 1s ./core/placement ./kube ./kube/profile ./fleet ./agent/allocation ./agent/deviceplugin ./agent/exporter ./agent/nvml | tee docs/benchmarks-go.txt
 
 generate: ## rewrite golden files; review the difference line by line
-	go test ./agent/doctor ./agent/exporter ./cli ./cli/chart ./controller/notebook ./fleet/smi ./kube/doctor ./kube/profile -update
+	go test ./agent/doctor ./agent/exporter ./cli ./cli/simulate/chart ./controller/notebook ./fleet/smi ./kube/doctor ./kube/profile -update
 	@git --no-pager diff --stat
 
 tidy: ## bring go.mod and go.sum up to date

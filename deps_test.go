@@ -63,7 +63,10 @@ var rooms = [][]string{
 	},
 	{"scheduler/gpuonly", "scheduler/stuck", "scheduler/admission", "scheduler/queue", "scheduler/state", "scheduler/nodeindex", "scheduler/filters", "scheduler/fit", "scheduler/gang", "scheduler/evict", "scheduler/preempt", "scheduler/devices", "scheduler/server/report", "scheduler/server"},
 	{"controller", "controller/crd", "controller/runtime", "controller/idle", "controller/notebook"},
-	{"cli/chart", "cli/gate", "cli/simulation", "cli"},
+	{
+		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/doctor", "cli",
+	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet"},
 }
 
@@ -91,7 +94,7 @@ var doors = []struct {
 	{module + "kube/kubetest", nil, "it is for tests"},
 	{module + "agent/mps/mpstest", nil, "it is for tests"},
 	{module + "agent/deviceplugin/kubelettest", nil, "it is for tests"},
-	{module + "sim", []string{"sim", "cli"}, "nothing in a cluster simulates"},
+	{module + "sim", []string{"sim", "cli/simulate"}, "nothing in a cluster simulates"},
 }
 
 // under reports whether a package is dir or below it.

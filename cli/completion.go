@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/term"
 )
 
 // pluginNames are the names under which kubectl finds the program: as a plugin,
@@ -17,13 +20,13 @@ import (
 var pluginNames = []string{"kubectl-berth", "kubectl_complete-berth"}
 
 // addCompletionInstall adds `completion install` to cobra's own command.
-func addCompletionInstall(root *cobra.Command, o Options) {
+func addCompletionInstall(root *cobra.Command, o client.Options) {
 	i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "completion" })
 	if i < 0 {
 		panic("cli: the completion command is gone")
 	}
 	completion := root.Commands()[i]
-	completion.Args = unknownCommand
+	completion.Args = term.UnknownCommand
 	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	var dir string
 	install := &cobra.Command{
@@ -46,7 +49,7 @@ func addCompletionInstall(root *cobra.Command, o Options) {
 
 // installLinks makes the links, or says that they are there. A file of that
 // name that is not a link to the program is left alone, and an error.
-func installLinks(o Options, self, dir string) error {
+func installLinks(o client.Options, self, dir string) error {
 	if dir == "" {
 		dir = filepath.Dir(self)
 	}
@@ -64,12 +67,12 @@ func installLinks(o Options, self, dir string) error {
 		if made {
 			word = "made"
 		}
-		printf(o.Out, "%s: %s, a link to %s\n", path, word, self)
+		term.Printf(o.Out, "%s: %s, a link to %s\n", path, word, self)
 	}
 	if !slices.Contains(filepath.SplitList(os.Getenv("PATH")), dir) {
-		printf(o.Out, "\n%s is not in $PATH, where kubectl looks: export PATH=\"$PATH:%s\"\n", dir, dir)
+		term.Printf(o.Out, "\n%s is not in $PATH, where kubectl looks: export PATH=\"$PATH:%s\"\n", dir, dir)
 	}
-	printf(o.Out, "\nFor completion of `berth` itself, add this line to your shell's startup file:\n  source <(berth completion %s)\n", shell())
+	term.Printf(o.Out, "\nFor completion of `berth` itself, add this line to your shell's startup file:\n  source <(berth completion %s)\n", shell())
 	return nil
 }
 

@@ -9,15 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth.dev/berth/cli"
+	"berth.dev/berth/cli/process"
 	"berth.dev/berth/core/idle"
 )
 
 // controller runs `berth controller` with controllers that note what they were asked
 // for, and returns what.
-func controller(t *testing.T, args string) (asked *cli.ControllerOptions, stderr string, code int) {
+func controller(t *testing.T, args string) (asked *process.ControllerOptions, stderr string, code int) {
 	t.Helper()
 	var out, errs strings.Builder
-	o := cli.Options{Out: &out, Err: &errs, Controller: func(_ context.Context, o cli.ControllerOptions) error {
+	o := cli.Options{Out: &out, Err: &errs, Controller: func(_ context.Context, o process.ControllerOptions) error {
 		asked = &o
 		return nil
 	}}
@@ -26,13 +27,13 @@ func controller(t *testing.T, args string) (asked *cli.ControllerOptions, stderr
 }
 
 func TestControllerOptions(t *testing.T) {
-	defaults := func() cli.ControllerOptions {
-		return cli.ControllerOptions{
+	defaults := func() process.ControllerOptions {
+		return process.ControllerOptions{
 			Kubeconfig: "k", Notebooks: "auto", MetricsAddr: "127.0.0.1:10260",
-			NotebookSettings: cli.NotebookSettings{
+			NotebookSettings: process.NotebookSettings{
 				Domain: "cluster.local", FSGroup: true, Istio: true, IstioGateway: "kubeflow/kubeflow-gateway", IstioHost: "*", Idle: idle.Off(),
 			},
-			LeaseOptions: cli.LeaseOptions{
+			LeaseOptions: process.LeaseOptions{
 				LeaderElect: true, LeaseNamespace: "kube-system", LeaseName: "berth-controller",
 				LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 			},
@@ -41,12 +42,12 @@ func TestControllerOptions(t *testing.T) {
 	for _, tt := range []struct {
 		name, args string
 		env        map[string]string
-		want       func(*cli.ControllerOptions)
+		want       func(*process.ControllerOptions)
 	}{
-		{name: "nothing is said", want: func(*cli.ControllerOptions) {}},
+		{name: "nothing is said", want: func(*process.ControllerOptions) {}},
 		{
 			name: "by flags", args: "--notebooks govern --idle-after 8h --idle-warning 30m --idle-period 2m --idle-by gpu --fsgroup=false --through-api-server",
-			want: func(o *cli.ControllerOptions) {
+			want: func(o *process.ControllerOptions) {
 				o.Notebooks, o.FSGroup, o.Proxied = "govern", false, true
 				o.Idle = idle.Policy{After: 8 * time.Hour, Warning: 30 * time.Minute, Period: 2 * time.Minute, By: idle.ByGPU}
 			},
@@ -57,16 +58,16 @@ func TestControllerOptions(t *testing.T) {
 				"ADD_FSGROUP": "false", "USE_ISTIO": "false", "ISTIO_GATEWAY": "a/b", "ISTIO_HOST": "h", "CLUSTER_DOMAIN": "d", "DEV": "true",
 				"ENABLE_CULLING": "true", "CULL_IDLE_TIME": "60", "IDLENESS_CHECK_PERIOD": "5",
 			},
-			want: func(o *cli.ControllerOptions) {
+			want: func(o *process.ControllerOptions) {
 				p := idle.Off()
 				p.Never, p.After, p.Period = false, time.Hour, 5*time.Minute
-				o.NotebookSettings = cli.NotebookSettings{Domain: "d", IstioGateway: "a/b", IstioHost: "h", Proxied: true, Idle: p}
+				o.NotebookSettings = process.NotebookSettings{Domain: "d", IstioGateway: "a/b", IstioHost: "h", Proxied: true, Idle: p}
 			},
 		},
 		{
 			name: "a flag goes before its variable", args: "--istio --cluster-domain x --idle-after never",
 			env:  map[string]string{"USE_ISTIO": "false", "CLUSTER_DOMAIN": "y", "ENABLE_CULLING": "true"},
-			want: func(o *cli.ControllerOptions) { o.Domain = "x" },
+			want: func(o *process.ControllerOptions) { o.Domain = "x" },
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

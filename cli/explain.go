@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
 )
 
@@ -15,7 +17,7 @@ import (
 //go:embed causes/*.yaml
 var causes embed.FS
 
-func newExplain(o Options) *cobra.Command {
+func newExplain(o client.Options) *cobra.Command {
 	example := false
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
@@ -43,17 +45,17 @@ func newExplain(o Options) *cobra.Command {
 }
 
 // printExample prints the objects of a cause, without what the cluster makes of them.
-func printExample(o Options, args []string) error {
+func printExample(o client.Options, args []string) error {
 	if len(args) == 0 {
-		return usagef("name the cause, as in `%s explain BERTH-C12 --example`", o.Name)
+		return term.Usagef("name the cause, as in `%s explain BERTH-C12 --example`", o.Name)
 	}
 	e, ok := reasons.Find(args[0])
 	if !ok {
-		return usagef("there is no cause %s; `%s explain` lists all", args[0], o.Name)
+		return term.Usagef("there is no cause %s; `%s explain` lists all", args[0], o.Name)
 	}
 	data, err := causes.ReadFile("causes/" + string(e.Code) + ".yaml")
 	if err != nil {
-		return usagef("there are no objects that show %s; to see it: %s", e.Code, e.Try())
+		return term.Usagef("there are no objects that show %s; to see it: %s", e.Code, e.Try())
 	}
 	var out []string
 	for doc := range strings.SplitSeq(string(data), "---\n") {
@@ -63,24 +65,24 @@ func printExample(o Options, args []string) error {
 		doc, _, _ = strings.Cut(doc, "\nstatus:\n")
 		out = append(out, strings.TrimSuffix(doc, "\n")+"\n")
 	}
-	_, err = printBlock(o.Out, block(strings.Join(out, "---\n")))
+	_, err = term.PrintBlock(o.Out, term.Block(strings.Join(out, "---\n")))
 	return err
 }
 
-func explainCode(o Options, args []string) error {
+func explainCode(o client.Options, args []string) error {
 	if len(args) == 0 {
-		t := &table{head: []string{"CODE", "CAUSE"}, gap: 2}
+		t := &term.Table{Head: []string{"CODE", "CAUSE"}, Gap: 2}
 		for i := range reasons.Catalog {
-			t.add(string(reasons.Catalog[i].Code), reasons.Catalog[i].Title)
+			t.Add(string(reasons.Catalog[i].Code), reasons.Catalog[i].Title)
 		}
-		return t.write(o.Out, screenOf(o.Out), false)
+		return t.Write(o.Out, term.ScreenOf(o.Out), false)
 	}
 	e, ok := reasons.Find(args[0])
 	if !ok {
-		return usagef("there is no cause %s; `%s explain` lists all", args[0], o.Name)
+		return term.Usagef("there is no cause %s; `%s explain` lists all", args[0], o.Name)
 	}
 	var b strings.Builder
-	printf(&b, "%s: %s\n\n%-9s%s\n\n%-9s%s\n\n%-9s%s\n", e.Code, e.Title, "PROOF", e.Proof, "HELPS", e.Helps, "TRY", e.Try())
-	_, err := printBlock(o.Out, block(b.String()))
+	term.Printf(&b, "%s: %s\n\n%-9s%s\n\n%-9s%s\n\n%-9s%s\n", e.Code, e.Title, "PROOF", e.Proof, "HELPS", e.Helps, "TRY", e.Try())
+	_, err := term.PrintBlock(o.Out, term.Block(b.String()))
 	return err
 }

@@ -21,7 +21,7 @@ var kueueWorkloads = []schema.GroupVersionResource{
 // zero if there is no such Workload, or it may not be read.
 func (e *explainer) admission(ctx context.Context, kind, name string) reasons.Refusal {
 	for _, resource := range kueueWorkloads {
-		list, err := e.notebooks.client.Resource(resource).Namespace(e.namespace).List(ctx, metav1.ListOptions{})
+		list, err := e.notebooks.Client.Resource(resource).Namespace(e.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			continue
 		}

@@ -13,8 +13,11 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/notebook"
+	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
-	"berth.dev/berth/core/notebook"
+	timeline "berth.dev/berth/core/notebook"
 	"berth.dev/berth/kube/explain"
 )
 
@@ -25,14 +28,14 @@ const (
 
 // whyCommand is `berth notebook why` and `berth why`.
 type whyCommand struct {
-	notebookCommand
-	output   outputFlags
+	notebook.Command
+	output   term.Output
 	watch    bool
 	audience string // of helps: audienceUser, audienceAdmin, or "" for both
 }
 
-func newNotebookWhy(o Options) *cobra.Command {
-	w := &whyCommand{notebookCommand: notebookCommand{o: o}}
+func newNotebookWhy(o client.Options) *cobra.Command {
+	w := &whyCommand{Command: notebook.Command{Options: o}}
 	cmd := &cobra.Command{
 		Use:   "why NAME",
 		Short: "Explain the state of a notebook, how it got there, and what would help",
@@ -41,23 +44,23 @@ func newNotebookWhy(o Options) *cobra.Command {
 			"each checked against the current cluster. If you cannot list nodes, or the pods of all namespaces, you do\n" +
 			"not see which pods use the GPUs.",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: w.completeNames,
+		ValidArgsFunction: w.CompleteNames,
 		RunE:              func(cmd *cobra.Command, args []string) error { return w.whyNotebook(cmd.Context(), args[0]) },
 	}
-	w.flags(cmd)
-	w.output.add(cmd)
+	w.AddFlags(cmd)
+	w.output.AddFlags(cmd)
 	return cmd
 }
 
 func (w *whyCommand) whyNotebook(ctx context.Context, name string) error {
-	if err := w.output.check(); err != nil {
+	if err := w.output.Check(); err != nil {
 		return err
 	}
-	n, err := w.connect()
+	n, err := w.Connect()
 	if err != nil {
 		return err
 	}
-	r, err := n.why(ctx, name)
+	r, err := reportOf(ctx, n, name)
 	if err != nil {
 		return err
 	}
@@ -68,13 +71,13 @@ func (w *whyCommand) whyNotebook(ctx context.Context, name string) error {
 // resource, or for a person.
 func (w *whyCommand) show(r *whyReport, list, resource string) error {
 	switch {
-	case w.output.object():
-		return write(w.o.Out, &w.output, newList(list, []whyReport{*r}))
-	case w.output.format == outputName:
-		_, err := printLine(w.o.Out, resource+"/"+r.Name)
+	case w.output.Object():
+		return term.Write(w.Options.Out, &w.output, term.NewList(list, []whyReport{*r}))
+	case w.output.Format == term.OutputName:
+		_, err := term.PrintLine(w.Options.Out, resource+"/"+r.Name)
 		return err
 	}
-	return r.print(w.o.Out, w.o.now())
+	return r.print(w.Options.Out, w.Options.Time())
 }
 
 // whyReport is what is known of a notebook.
@@ -158,61 +161,48 @@ type whyHolder struct {
 	since time.Time
 }
 
-// why reads all that is known of a notebook.
-func (n *notebooks) why(ctx context.Context, name string) (*whyReport, error) {
-	nb, err := n.get(ctx, name)
+// reportOf reads all that is known of a notebook.
+func reportOf(ctx context.Context, n *notebook.Notebooks, name string) (*whyReport, error) {
+	nb, err := n.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	s := state(nb)
+	s := notebook.State(nb)
 	r := &whyReport{
-		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: asked(nb), Events: []whyEvent{}, Obstacles: []reasons.Rejection{},
+		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: notebook.Asked(nb), Events: []whyEvent{}, Obstacles: []reasons.Rejection{},
 		Holders: []whyHolder{}, Helps: []string{},
 	}
-	if p := place(nb); p != "-" {
+	if p := notebook.Place(nb); p != "-" {
 		r.Place = p
 	}
 	if s != reasons.Ready {
-		r.Cause = cmp.Or(stoppedFor(nb), cause(nb))
+		r.Cause = cmp.Or(notebook.StoppedFor(nb), notebook.Cause(nb))
 	}
 	r.since = stateSince(nb)
 	if !r.since.IsZero() {
 		r.Since = r.since.UTC().Format(time.RFC3339)
 	}
-	pod, err := n.CoreV1().Pods(n.namespace).Get(ctx, name+"-0", metav1.GetOptions{})
+	pod, err := n.CoreV1().Pods(n.Namespace).Get(ctx, name+"-0", metav1.GetOptions{})
 	if err != nil {
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return nil, n.refused("read pod "+n.namespace+"/"+name+"-0", "get", err)
+			return nil, n.Refused("read pod "+n.Namespace+"/"+name+"-0", "get", err)
 		}
 		pod = nil
 	}
 	r.Steps = steps(nb, pod)
-	if r.Events, err = n.events(ctx, nb, pod); err != nil {
+	if r.Events, err = notebookEvents(ctx, n, nb, pod); err != nil {
 		return nil, err
 	}
-	if waitsForGPUs(nb) {
-		return r, n.whyWaits(ctx, nb, pod, r)
+	if notebook.WaitsForGPUs(nb) {
+		return r, whyWaits(ctx, n, nb, pod, r)
 	}
-	r.Code = n.code(ctx, nb, pod)
+	r.Code = codeOf(ctx, n, nb, pod)
 	return r, nil
-}
-
-// waitsForGPUs says whether a notebook has no place for want of GPUs.
-func waitsForGPUs(nb *kubeflow.Notebook) bool {
-	s := state(nb)
-	return len(asked(nb)) > 0 && (s == reasons.Queued || s == reasons.NoSuchGPU || changeWaits(nb))
-}
-
-// changeWaits says whether a notebook runs as it was because a change of it does
-// not fit.
-func changeWaits(nb *kubeflow.Notebook) bool {
-	c := nb.Status.Condition(kubeflow.ConditionGPUQueued)
-	return c != nil && c.Reason == reasons.QueuedChange
 }
 
 // stateSince is since when a notebook is in its state; zero is not known.
 func stateSince(nb *kubeflow.Notebook) time.Time {
-	if at, stopped := noteTime(nb, api.AnnotationStopped); stopped {
+	if at, stopped := notebook.NoteTime(nb, api.AnnotationStopped); stopped {
 		return at
 	}
 	if c := nb.Status.Condition(kubeflow.ConditionReady); c != nil && c.LastTransitionTime != nil {
@@ -230,7 +220,7 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 	if running := nb.Status.ContainerState.Running; running != nil {
 		started = running.StartedAt.Time
 	}
-	if state(nb) == reasons.Stopped {
+	if notebook.State(nb) == reasons.Stopped {
 		return []whyStep{}
 	}
 	var conditions []reasons.Condition
@@ -243,7 +233,7 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 	}
 	out := []whyStep{}
 	var before time.Time
-	for _, m := range notebook.Timeline(made, conditions, started) {
+	for _, m := range timeline.Timeline(made, conditions, started) {
 		s := whyStep{Step: string(m.Step), at: m.At}
 		if !m.At.IsZero() {
 			s.At = m.At.UTC().Format(time.RFC3339)
@@ -258,21 +248,21 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 	return out
 }
 
-// events are the last events of a notebook and its pod, oldest first. What was
+// notebookEvents are the last events of a notebook and its pod, oldest first. What was
 // said again of the pod under the notebook's name, or is the cause, is told once.
-func (n *notebooks) events(ctx context.Context, nb *kubeflow.Notebook, pod *v1.Pod) ([]whyEvent, error) {
+func notebookEvents(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook, pod *v1.Pod) ([]whyEvent, error) {
 	objects := []v1.ObjectReference{{Name: nb.Name, Kind: kubeflow.Kind, UID: nb.UID}}
 	if pod != nil {
 		objects = append([]v1.ObjectReference{{Name: pod.Name, Kind: "Pod", UID: pod.UID}}, objects...)
 	}
-	list, err := n.explainer().eventsOf(ctx, objects)
+	list, err := newExplainer(n).eventsOf(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
 	out := []whyEvent{}
 	for i := range list {
 		e := &list[i]
-		again := pod != nil && strings.HasPrefix(e.Message, "Reissued from pod/") || e.Message == cause(nb)
+		again := pod != nil && strings.HasPrefix(e.Message, "Reissued from pod/") || e.Message == notebook.Cause(nb)
 		if !again {
 			out = append(out, eventOf(e))
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"berth.dev/berth/cli/term"
 )
 
 func idleFor(d time.Duration) string { return duration.HumanDuration(max(0, d)) }
@@ -21,15 +23,15 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 	if !r.since.IsZero() {
 		since = " for " + duration.HumanDuration(max(0, now.Sub(r.since)))
 	}
-	printf(&b, "%s/%s: %s%s", r.Namespace, r.Name, r.State, since)
+	term.Printf(&b, "%s/%s: %s%s", r.Namespace, r.Name, r.State, since)
 	if r.Place != "" {
-		printf(&b, ", %s", r.Place)
+		term.Printf(&b, ", %s", r.Place)
 	}
 	if r.Beside > 0 {
-		printf(&b, " (of its owner there are %d more)", r.Beside)
+		term.Printf(&b, " (of its owner there are %d more)", r.Beside)
 	}
 	b.WriteString("\n")
-	section := func(name string, text any) { printf(&b, "\n%-9s%s\n", name, text) }
+	section := func(name string, text any) { term.Printf(&b, "\n%-9s%s\n", name, text) }
 	if r.Cause != "" {
 		section("WHY", r.Cause)
 	}
@@ -46,7 +48,7 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 		section("CODE", string(r.Code))
 	}
 	if len(r.Others) > 0 {
-		section("ALSO", paragraph(r.Others, 9))
+		section("ALSO", term.Paragraph(r.Others, 9))
 	}
 	if r.Overtaken != "" {
 		section("ORDER", r.Overtaken)
@@ -71,12 +73,12 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 		r.printHolders(&b, now)
 	}
 	if len(r.Helps) > 0 {
-		section("HELPS", paragraph(r.Helps, 9))
+		section("HELPS", term.Paragraph(r.Helps, 9))
 	}
 	if r.Hidden != "" {
 		section("HOLDERS", r.Hidden)
 	}
-	_, err := printBlock(w, block(b.String()))
+	_, err := term.PrintBlock(w, term.Block(b.String()))
 	return err
 }
 
@@ -89,7 +91,7 @@ func (r *whyReport) printSteps(b *strings.Builder, now time.Time) {
 			last = i
 		}
 	}
-	t := &table{head: []string{"STEP", "AT", "TOOK"}, gap: 2}
+	t := &term.Table{Head: []string{"STEP", "AT", "TOOK"}, Gap: 2}
 	for i, s := range r.Steps {
 		at, took := "-", "-"
 		if !s.at.IsZero() {
@@ -104,53 +106,53 @@ func (r *whyReport) printSteps(b *strings.Builder, now time.Time) {
 		if i == last && i < len(r.Steps)-1 {
 			took = duration.HumanDuration(max(0, now.Sub(s.at))) + " so far"
 		}
-		t.add(s.Step, at, took)
+		t.Add(s.Step, at, took)
 	}
-	_ = t.write(b, screen{}, false) // a strings.Builder takes all
+	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
 }
 
 func (r *whyReport) printEvents(b *strings.Builder, now time.Time) {
-	t := &table{head: []string{"EVENT", "AGO", "MESSAGE"}, gap: 2}
+	t := &term.Table{Head: []string{"EVENT", "AGO", "MESSAGE"}, Gap: 2}
 	for _, e := range r.Events {
 		ago := duration.HumanDuration(max(0, now.Sub(e.at)))
 		if e.Count > 1 {
 			ago += " (x" + strconv.Itoa(int(e.Count)) + ")"
 		}
-		t.add(e.Reason, ago, e.Message)
+		t.Add(e.Reason, ago, e.Message)
 	}
-	_ = t.write(b, screen{}, false) // a strings.Builder takes all
+	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
 }
 
 // whyNodes is how many nodes of one obstacle are named before the rest is counted.
 const whyNodes = 3
 
 func (r *whyReport) printObstacles(b *strings.Builder) {
-	t := &table{head: []string{"NODES", "WHY NOT THERE"}, gap: 2}
+	t := &term.Table{Head: []string{"NODES", "WHY NOT THERE"}, Gap: 2}
 	for _, o := range r.Obstacles {
 		nodes := strings.Join(o.Nodes[:min(len(o.Nodes), whyNodes)], ", ")
 		if more := len(o.Nodes) - whyNodes; more > 0 {
 			nodes += fmt.Sprintf(" and %d more", more)
 		}
-		t.add(nodes, o.Why)
+		t.Add(nodes, o.Why)
 		if o.Do != "" {
-			t.add("", "-> "+o.Do)
+			t.Add("", "-> "+o.Do)
 		}
 	}
-	_ = t.write(b, screen{}, false) // a strings.Builder takes all
+	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
 }
 
 func (r *whyReport) printHolders(b *strings.Builder, now time.Time) {
-	t := &table{head: []string{"NODE", "HELD BY", "GPUS", "USER", "FOR", "IDLE"}, gap: 2}
+	t := &term.Table{Head: []string{"NODE", "HELD BY", "GPUS", "USER", "FOR", "IDLE"}, Gap: 2}
 	for _, h := range r.Holders[:min(len(r.Holders), whyHolders)] {
 		idle := "-"
 		if h.IdleSeconds != nil {
 			idle = idleFor(time.Duration(*h.IdleSeconds * float64(time.Second)))
 		}
-		t.add(h.Node, h.Namespace+"/"+h.Name, strconv.FormatFloat(h.GPUs, 'f', -1, 64), cmp.Or(h.User, "-"),
+		t.Add(h.Node, h.Namespace+"/"+h.Name, strconv.FormatFloat(h.GPUs, 'f', -1, 64), cmp.Or(h.User, "-"),
 			duration.HumanDuration(max(0, now.Sub(h.since))), idle)
 	}
-	_ = t.write(b, screen{}, false) // a strings.Builder takes all
+	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
 	if more := len(r.Holders) - whyHolders; more > 0 {
-		printf(b, "and %d more\n", more)
+		term.Printf(b, "and %d more\n", more)
 	}
 }

@@ -8,16 +8,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/kube/explain"
 )
 
 // whyWaits fills in who holds what a notebook waits for, and what would help.
-func (n *notebooks) whyWaits(ctx context.Context, nb *kubeflow.Notebook, pod *v1.Pod, r *whyReport) error {
-	nodes, pods, err := n.cluster.list(ctx, "")
+func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook, pod *v1.Pod, r *whyReport) error {
+	nodes, pods, err := n.Cluster.NodesAndPods(ctx, "")
 	if err != nil {
 		if apierrors.IsForbidden(err) {
 			r.When = &whyWhen{Text: "unknown: you may not see who holds these GPUs"}
-			r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.program() + " gpus`"
+			r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.Program() + " gpus`"
 			return nil
 		}
 		return err
@@ -26,22 +27,22 @@ func (n *notebooks) whyWaits(ctx context.Context, nb *kubeflow.Notebook, pod *v1
 	if i := slices.IndexFunc(pods, own); pod == nil && i >= 0 {
 		pod = pods[i]
 	}
-	wants := podOfNotebook(nb)
+	wants := notebook.PodOf(nb)
 	if pod != nil && pod.Spec.NodeName == "" {
 		wants = pod
 	}
 	// What the notebook itself holds is no hindrance: its pod ends before the new one.
 	pods = slices.DeleteFunc(pods, own)
 	s := &explain.Situation{Pod: wants, Nodes: nodes, Pods: pods}
-	s.Volumes, s.BadClaims = n.volumesOf(ctx, wants)
-	return n.explainer().waits(ctx, r, s)
+	s.Volumes, s.BadClaims = n.Volumes(ctx, wants)
+	return newExplainer(n).waits(ctx, r, s)
 }
 
-// prospects lists when a notebook that waits can start and what would help it, as far
+// prospectsOf lists when a notebook that waits can start and what would help it, as far
 // as this user may know.
-func (n *notebooks) prospects(ctx context.Context, nb *kubeflow.Notebook) []string {
+func prospectsOf(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook) []string {
 	var r whyReport
-	if err := n.whyWaits(ctx, nb, nil, &r); err != nil {
+	if err := whyWaits(ctx, n, nb, nil, &r); err != nil {
 		return nil // a courtesy: what it waits for is told without
 	}
 	var out []string

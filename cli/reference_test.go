@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"berth.dev/berth/cli"
+	"berth.dev/berth/cli/cluster"
+	"berth.dev/berth/cli/process"
 	"berth.dev/berth/test/golden"
 )
 
@@ -17,9 +19,9 @@ import (
 // -update it writes the page.
 func TestCommandsReference(t *testing.T) {
 	root := cli.New(cli.Options{
-		Up:         func(context.Context, cli.UpOptions) error { return nil },
-		Scheduler:  func(context.Context, cli.SchedulerOptions) error { return nil },
-		Controller: func(context.Context, cli.ControllerOptions) error { return nil },
+		Up:         func(context.Context, cluster.UpOptions) error { return nil },
+		Scheduler:  func(context.Context, process.SchedulerOptions) error { return nil },
+		Controller: func(context.Context, process.ControllerOptions) error { return nil },
 	})
 	var page strings.Builder
 	page.WriteString("# Commands\n\nGenerated from the help texts: `go test ./cli -run TestCommandsReference -update` writes it.\n\n" +

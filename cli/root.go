@@ -16,7 +16,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/cluster"
+	"berth.dev/berth/cli/doctor"
+	"berth.dev/berth/cli/nodes"
+	"berth.dev/berth/cli/notebook"
+	"berth.dev/berth/cli/process"
+	"berth.dev/berth/cli/profiles"
+	"berth.dev/berth/cli/sim"
+	"berth.dev/berth/cli/simulate"
+	"berth.dev/berth/cli/term"
 	"berth.dev/berth/internal/buildinfo"
 )
 
@@ -25,11 +34,11 @@ type Options struct {
 	In       io.Reader
 	Out, Err io.Writer
 	// Up runs the control plane; nil leaves `berth up` out.
-	Up UpFunc
+	Up cluster.UpFunc
 	// Scheduler runs Berth's scheduler; nil leaves `berth scheduler` out.
-	Scheduler SchedulerFunc
+	Scheduler process.SchedulerFunc
 	// Controller runs Berth's controllers; nil leaves `berth controller` out.
-	Controller ControllerFunc
+	Controller process.ControllerFunc
 	// Connect makes the client for a cluster; nil is kubernetes.NewForConfig.
 	Connect func(*rest.Config) (kubernetes.Interface, error)
 	// Dynamic makes the client for kinds without a type of client-go's; nil is
@@ -41,16 +50,17 @@ type Options struct {
 	// busy its GPUs are; 0 is two seconds.
 	BusyPatience time.Duration
 	// Exec becomes another program; nil is syscall.Exec.
-	Exec ExecFunc
+	Exec client.ExecFunc
 	// Name is how the user calls the program; "" is "berth".
 	Name string
 }
 
-func (o Options) now() time.Time {
-	if o.Now == nil {
-		return time.Now()
+// shared is what every command gets of o.
+func (o Options) shared() client.Options {
+	return client.Options{
+		In: o.In, Out: o.Out, Err: o.Err, Connect: o.Connect, Dynamic: o.Dynamic, Now: o.Now,
+		BusyPatience: o.BusyPatience, Exec: o.Exec, Name: o.Name,
 	}
-	return o.Now()
 }
 
 // Main runs the program with its arguments, args[0] being its name, prints an
@@ -71,28 +81,28 @@ func Main(args []string, o Options) int {
 	}
 	// Kubernetes' packages register flags of their own for every program.
 	pflag.CommandLine = pflag.NewFlagSet(name, pflag.ContinueOnError)
-	o = o.guarded()
-	defer o.flush()
+	o.Out, o.Err = term.Guard(o.Out), term.Guard(o.Err)
+	defer term.Flush(o.Out, o.Err)
 	root := New(o)
 	root.SetArgs(rest)
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
-		return exitDone
+		return term.ExitDone
 	}
-	if !errors.Is(err, errFound) {
-		printf(o.Err, "error: %v\n", err)
+	if !errors.Is(err, term.ErrFound) {
+		term.Printf(o.Err, "error: %v\n", err)
 	}
-	if code := ExitCode(err); code != exitUsage {
+	if code := term.ExitCode(err); code != term.ExitUsage {
 		return code
 	}
-	printf(o.Err, "see `%s --help`\n", cmd.CommandPath())
-	return exitUsage
+	term.Printf(o.Err, "see `%s --help`\n", cmd.CommandPath())
+	return term.ExitUsage
 }
 
 // New makes the command tree. Executing it returns errors and prints none; see
 // ExitCode.
 func New(o Options) *cobra.Command {
-	o = o.guarded()
+	o.Out, o.Err = term.Guard(o.Out), term.Guard(o.Err)
 	if o.In == nil {
 		o.In = os.Stdin
 	}
@@ -106,28 +116,43 @@ func New(o Options) *cobra.Command {
 		Long:          "Berth schedules GPU workloads on Kubernetes and shows which pod uses which GPU.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          func(cmd *cobra.Command, args []string) error { return unknownCommand(cmd, args) },
+		Args:          func(cmd *cobra.Command, args []string) error { return term.UnknownCommand(cmd, args) },
 		RunE: func(*cobra.Command, []string) error {
-			_, err := printBlock(o.Out, block(welcome(o.Name)))
+			_, err := term.PrintBlock(o.Out, term.Block(welcome(o.Name)))
 			return err
 		},
 	}
 	root.SetIn(o.In)
 	root.SetOut(o.Out)
 	root.SetErr(o.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &term.UsageError{Err: err} })
+	with := o.shared()
 	if o.Up != nil {
-		root.AddCommand(newUp(o))
+		root.AddCommand(cluster.NewUp(with, o.Up))
 	}
 	if o.Scheduler != nil {
-		root.AddCommand(newScheduler(o))
+		root.AddCommand(process.NewScheduler(o.Scheduler))
 	}
 	if o.Controller != nil {
-		root.AddCommand(newController(o))
+		root.AddCommand(process.NewController(o.Controller))
 	}
-	root.AddCommand(newDown(o), newStatus(o), newNodes(o), newGPUs(o), newWhy(o), newExplain(o), newNotebook(o), newProfiles(o), newSimulate(o), newSim(o), newAgent(o), newDoctor(o), newVersion(o))
+	root.AddCommand(
+		cluster.NewDown(with),
+		cluster.NewStatus(with),
+		nodes.New(with),
+		nodes.NewGPUs(with),
+		newWhy(with),
+		newExplain(with),
+		notebook.New(with, prospectsOf, newNotebookWhy(with)),
+		profiles.New(with),
+		simulate.New(with),
+		sim.New(with),
+		process.NewAgent(with),
+		doctor.New(with),
+		newVersion(with),
+	)
 	root.InitDefaultCompletionCmd()
-	addCompletionInstall(root, o)
+	addCompletionInstall(root, with)
 	usageErrors(root)
 	return root
 }
@@ -145,34 +170,17 @@ Run NAME help for all commands, and NAME help COMMAND for one.
 `, buildinfo.Version), "NAME", name)
 }
 
-// unknownCommand refuses arguments of a command that only has commands.
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	if near := gpu.NearestWord(args[0], names); near != "" {
-		return usagef("unknown command %q for %q; did you mean %q?", args[0], cmd.CommandPath(), near)
-	}
-	return usagef("unknown command %q for %q; available: %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
-}
-
 // usageErrors makes what cobra says of wrong arguments a UsageError, in every
 // command.
 func usageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
-			var usage *UsageError
+			var usage *term.UsageError
 			if err == nil || errors.As(err, &usage) {
 				return err
 			}
-			return &UsageError{err}
+			return &term.UsageError{Err: err}
 		}
 	}
 	for _, c := range cmd.Commands() {

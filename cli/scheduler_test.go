@@ -13,14 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth.dev/berth/cli"
+	"berth.dev/berth/cli/process"
 )
 
 // scheduler runs `berth scheduler` with a scheduler that notes what it was asked
 // for, and returns what.
-func scheduler(t *testing.T, args string, result error) (asked *cli.SchedulerOptions, stderr string, code int) {
+func scheduler(t *testing.T, args string, result error) (asked *process.SchedulerOptions, stderr string, code int) {
 	t.Helper()
 	var out, errs strings.Builder
-	o := cli.Options{Out: &out, Err: &errs, Scheduler: func(_ context.Context, o cli.SchedulerOptions) error {
+	o := cli.Options{Out: &out, Err: &errs, Scheduler: func(_ context.Context, o process.SchedulerOptions) error {
 		asked = &o
 		return result
 	}}
@@ -29,13 +30,13 @@ func scheduler(t *testing.T, args string, result error) (asked *cli.SchedulerOpt
 }
 
 func TestSchedulerOptions(t *testing.T) {
-	want := cli.SchedulerOptions{
+	want := process.SchedulerOptions{
 		Kubeconfig: "k", Names: []string{"berth-scheduler"}, MetricsAddr: "127.0.0.1:10259", Policies: true,
-		LeaseOptions: cli.LeaseOptions{
+		LeaseOptions: process.LeaseOptions{
 			LeaderElect: true, LeaseNamespace: "kube-system", LeaseName: "berth-scheduler",
 			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		},
-		NodePolicy: cli.NodePolicy{OtherPods: "open", ReportStuck: 10 * time.Minute},
+		NodePolicy: process.NodePolicy{OtherPods: "open", ReportStuck: 10 * time.Minute},
 	}
 	got, stderr, code := scheduler(t, "--kubeconfig k", nil)
 	if code != 0 || got == nil {

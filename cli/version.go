@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/term"
 	"berth.dev/berth/internal/buildinfo"
 )
 
@@ -19,7 +21,7 @@ type versionResult struct {
 	Platform   string `json:"platform"` // such as linux/amd64
 }
 
-func newVersion(o Options) *cobra.Command {
+func newVersion(o client.Options) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -31,7 +33,7 @@ func newVersion(o Options) *cobra.Command {
 			var err error
 			switch output {
 			case "":
-				_, err = printf(o.Out, "berth %s (Kubernetes %s, %s, %s, commit %s)\n", r.Version, r.Kubernetes, r.Go, r.Platform, r.Revision)
+				_, err = term.Printf(o.Out, "berth %s (Kubernetes %s, %s, %s, commit %s)\n", r.Version, r.Kubernetes, r.Go, r.Platform, r.Revision)
 				return err
 			case "json":
 				raw, err = json.MarshalIndent(r, "", "    ")
@@ -39,7 +41,7 @@ func newVersion(o Options) *cobra.Command {
 			case "yaml":
 				raw, err = yaml.Marshal(r)
 			default:
-				return usagef("invalid --output %q: must be json or yaml", output)
+				return term.Usagef("invalid --output %q: must be json or yaml", output)
 			}
 			if err == nil {
 				_, err = o.Out.Write(raw)

@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/notebook"
+	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/commit"
 	"berth.dev/berth/kube/devices"
@@ -21,8 +24,8 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
-func newWhy(o Options) *cobra.Command {
-	w := &whyCommand{notebookCommand: notebookCommand{o: o}}
+func newWhy(o client.Options) *cobra.Command {
+	w := &whyCommand{Command: notebook.Command{Options: o}}
 	cmd := &cobra.Command{
 		Use:   "why [[KIND/]NAME]",
 		Short: "Explain why a pod is pending, which pods use the GPUs, and what would help",
@@ -37,14 +40,14 @@ func newWhy(o Options) *cobra.Command {
 			switch {
 			case len(args) == 0:
 				return w.whyAll(cmd.Context())
-			case w.cluster.allNamespaces || w.watch:
-				return usagef("-A and -w are for the list of all that waits: take %s out, or name a namespace with -n", args[0])
+			case w.Cluster.AllNamespaces || w.watch:
+				return term.Usagef("-A and -w are for the list of all that waits: take %s out, or name a namespace with -n", args[0])
 			}
 			return w.whyAny(cmd.Context(), args[0])
 		},
 	}
-	w.flags(cmd)
-	w.output.add(cmd)
+	w.AddFlags(cmd)
+	w.output.AddFlags(cmd)
 	f := cmd.Flags()
 	f.Lookup("all-namespaces").Hidden = false
 	f.Lookup("all-namespaces").Usage = "list what waits in all namespaces"
@@ -54,24 +57,24 @@ func newWhy(o Options) *cobra.Command {
 }
 
 func (w *whyCommand) whyAny(ctx context.Context, arg string) error {
-	if err := w.output.check(); err != nil {
+	if err := w.output.Check(); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"", audienceUser, audienceAdmin}, w.audience) {
-		return usagef("invalid --for %q: must be user or admin", w.audience)
+		return term.Usagef("invalid --for %q: must be user or admin", w.audience)
 	}
 	kind, name := "", arg
 	if before, after, both := strings.Cut(arg, "/"); both {
 		kind, name = kindOf(before), after
 	}
 	if name == "" {
-		return usagef("%q names no pod: write NAME or KIND/NAME, as in job/train", arg)
+		return term.Usagef("%q names no pod: write NAME or KIND/NAME, as in job/train", arg)
 	}
-	n, err := w.connect()
+	n, err := w.Connect()
 	if err != nil {
 		return err
 	}
-	e := n.explainer()
+	e := newExplainer(n)
 	e.audience, e.commands = w.audience, true
 	r, err := e.any(ctx, kind, name)
 	if err != nil {
@@ -93,29 +96,29 @@ func kindOf(text string) string {
 // explainer explains why pods of a namespace wait, for `berth why` and for `berth
 // notebook why`.
 type explainer struct {
-	*cluster
-	o         Options
+	*client.Cluster
+	o         client.Options
 	namespace string
-	notebooks *notebooks // some of which are idle, and hold what others wait for
-	audience  string     // see whyCommand
-	commands  bool       // helps come with the commands that make the changes
+	notebooks *notebook.Notebooks // some of which are idle, and hold what others wait for
+	audience  string              // see whyCommand
+	commands  bool                // helps come with the commands that make the changes
 }
 
-func (n *notebooks) explainer() *explainer {
-	return &explainer{cluster: n.cluster, o: n.o, namespace: n.namespace, notebooks: n}
+func newExplainer(n *notebook.Notebooks) *explainer {
+	return &explainer{Cluster: n.Cluster, o: n.Options, namespace: n.Namespace, notebooks: n}
 }
 
 // any explains the pod of a name, or a pod of an owner of a name and kind, in lower
 // case; a kind of "" is any.
 func (e *explainer) any(ctx context.Context, kind, name string) (*whyReport, error) {
 	if kind == "notebook" {
-		return e.notebooks.why(ctx, name)
+		return reportOf(ctx, e.notebooks, name)
 	}
 	list, err := e.CoreV1().Pods(e.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return nil, e.failed("list pods of "+e.namespace, err)
+		return nil, e.Failed("list pods of "+e.namespace, err)
 	}
-	mine := slices.DeleteFunc(pointers(list.Items), func(p *v1.Pod) bool { return !isOf(p, kind, name) })
+	mine := slices.DeleteFunc(client.Pointers(list.Items), func(p *v1.Pod) bool { return !isOf(p, kind, name) })
 	if len(mine) == 0 {
 		return e.noPod(ctx, kind, name)
 	}
@@ -124,7 +127,7 @@ func (e *explainer) any(ctx context.Context, kind, name string) (*whyReport, err
 	})
 	pod := mine[0]
 	if owner := request.OwnerOf(pod); owner.Kind == kubeflow.Kind && kind == "" {
-		return e.notebooks.why(ctx, owner.Name)
+		return reportOf(ctx, e.notebooks, owner.Name)
 	}
 	r, err := e.pod(ctx, pod)
 	if err != nil {
@@ -218,18 +221,18 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 		}
 		return r, nil
 	}
-	nodes, pods, err := e.cluster.list(ctx, "")
+	nodes, pods, err := e.Cluster.NodesAndPods(ctx, "")
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}
 	if err != nil {
 		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + e.o.Name + " gpus`"
 	}
-	now := e.o.now()
+	now := e.o.Time()
 	s := &explain.Situation{Pod: pod, Nodes: nodes, Pods: pods}
 	if pod.Spec.NodeName == "" {
-		s.Volumes, s.BadClaims = e.volumesOf(ctx, pod)
-		s.NoClaims = e.missingClaims(ctx, pod)
+		s.Volumes, s.BadClaims = e.Volumes(ctx, pod)
+		s.NoClaims = e.MissingClaims(ctx, pod)
 	}
 	facts := s.Facts(events, now)
 	if len(facts.Gates) > 0 {
@@ -278,8 +281,8 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, e
 		return nil, err
 	}
 	if newest == nil {
-		if _, err := e.notebooks.in(e.namespace).Get(ctx, name, metav1.GetOptions{}); kind == "" && err == nil {
-			return e.notebooks.why(ctx, name)
+		if _, err := e.notebooks.In(e.namespace).Get(ctx, name, metav1.GetOptions{}); kind == "" && err == nil {
+			return reportOf(ctx, e.notebooks, name)
 		}
 		o, err := e.owner(ctx, kind, name)
 		if err != nil {
@@ -311,7 +314,7 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, e
 func (e *explainer) refusedPod(ctx context.Context, kind, name string) (*v1.Event, error) {
 	list, err := e.CoreV1().Events(e.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
 	if err != nil {
-		return nil, e.failed("list events of "+e.namespace, err)
+		return nil, e.Failed("list events of "+e.namespace, err)
 	}
 	var newest *v1.Event
 	for i := range list.Items {

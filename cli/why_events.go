@@ -23,7 +23,7 @@ func (e *explainer) eventsOf(ctx context.Context, objects []v1.ObjectReference) 
 			return out, nil
 		}
 		if err != nil {
-			return nil, e.failed("list events of "+of.Name, err)
+			return nil, e.Failed("list events of "+of.Name, err)
 		}
 		for i := range list.Items {
 			o := &list.Items[i].InvolvedObject

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/explain"
 )
@@ -28,33 +30,33 @@ type whyRow struct {
 
 // whyAll lists every workload that waits, with its cause in a line.
 func (w *whyCommand) whyAll(ctx context.Context) error {
-	if err := w.output.check(); err != nil {
+	if err := w.output.Check(); err != nil {
 		return err
 	}
-	n, err := w.connect()
+	n, err := w.Connect()
 	if err != nil {
 		return err
 	}
-	namespace := n.namespace
-	if w.cluster.allNamespaces {
+	namespace := n.Namespace
+	if w.Cluster.AllNamespaces {
 		namespace = ""
 	}
 	show := func(out io.Writer) error {
-		nodes, pods, err := n.cluster.list(ctx, "")
+		nodes, pods, err := n.Cluster.NodesAndPods(ctx, "")
 		if err != nil {
 			return err
 		}
-		s := explain.Survey{Nodes: nodes, Pods: pods, Namespace: namespace, BadClaims: n.cluster.badClaims(ctx, namespace)}
-		list, err := s.Waiting(w.o.now())
+		s := explain.Survey{Nodes: nodes, Pods: pods, Namespace: namespace, BadClaims: client.BadClaims(ctx, n.Cluster, namespace)}
+		list, err := s.Waiting(w.Options.Time())
 		if err != nil {
 			return err
 		}
 		return w.printAll(out, list, namespace)
 	}
 	if w.watch {
-		return n.cluster.watch(ctx, w.o, show)
+		return n.Cluster.Watch(ctx, w.Options, show)
 	}
-	return show(w.o.Out)
+	return show(w.Options.Out)
 }
 
 func (w *whyCommand) printAll(out io.Writer, list []explain.Waiting, namespace string) error {
@@ -67,11 +69,11 @@ func (w *whyCommand) printAll(out io.Writer, list []explain.Waiting, namespace s
 		})
 	}
 	switch {
-	case w.output.object():
-		return write(out, &w.output, newList("WhyList", rows))
-	case w.output.format == outputName:
+	case w.output.Object():
+		return term.Write(out, &w.output, term.NewList("WhyList", rows))
+	case w.output.Format == term.OutputName:
 		for _, r := range rows {
-			if _, err := printLine(out, kindOf(r.Kind)+"/"+r.Name); err != nil {
+			if _, err := term.PrintLine(out, kindOf(r.Kind)+"/"+r.Name); err != nil {
 				return err
 			}
 		}
@@ -81,10 +83,10 @@ func (w *whyCommand) printAll(out io.Writer, list []explain.Waiting, namespace s
 		if namespace == "" {
 			where = "in any namespace"
 		}
-		_, err := printLine(out, "nothing waits "+where)
+		_, err := term.PrintLine(out, "nothing waits "+where)
 		return err
 	}
-	t := &table{head: []string{"CODE", "WORKLOAD", "PODS", "FOR", "WHY"}, gap: 2}
+	t := &term.Table{Head: []string{"CODE", "WORKLOAD", "PODS", "FOR", "WHY"}, Gap: 2}
 	for _, r := range rows {
 		name := kindOf(r.Kind) + "/" + r.Name
 		if namespace == "" {
@@ -94,7 +96,7 @@ func (w *whyCommand) printAll(out io.Writer, list []explain.Waiting, namespace s
 		if code == "" {
 			code = "-"
 		}
-		t.add(code, name, strconv.Itoa(r.Pods), duration.HumanDuration(max(0, w.o.now().Sub(r.since))), r.Cause)
+		t.Add(code, name, strconv.Itoa(r.Pods), duration.HumanDuration(max(0, w.Options.Time().Sub(r.since))), r.Cause)
 	}
-	return t.write(out, screenOf(out), w.output.noHeaders)
+	return t.Write(out, term.ScreenOf(out), w.output.NoHeaders)
 }

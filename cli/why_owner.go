@@ -57,7 +57,7 @@ func (e *explainer) owner(ctx context.Context, kind, name string) (*reasons.Owne
 			continue
 		}
 		if err != nil {
-			return nil, e.failed("read "+k.kind+" "+e.namespace+"/"+name, err)
+			return nil, e.Failed("read "+k.kind+" "+e.namespace+"/"+name, err)
 		}
 		o.Kind, o.Namespace, o.Name = k.kind, e.namespace, name
 		if k.kind != "daemonset" {
@@ -71,7 +71,7 @@ func (e *explainer) owner(ctx context.Context, kind, name string) (*reasons.Owne
 // unseen reports whether no controller has looked at an object, though it had time to.
 func (e *explainer) unseen(o metav1.Object, observed int64) bool {
 	created := o.GetCreationTimestamp()
-	return observed == 0 && o.GetGeneration() > 0 && !created.IsZero() && e.o.now().Sub(created.Time) > reasons.Unhandled
+	return observed == 0 && o.GetGeneration() > 0 && !created.IsZero() && e.o.Time().Sub(created.Time) > reasons.Unhandled
 }
 
 func wanted(n *int32) int64 {

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/notebook"
+	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
@@ -21,12 +22,12 @@ import (
 
 // waits fills in why the pod of s, which has no node, waits, and what would help.
 func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situation) error {
-	notebooks, err := e.notebooks.list(ctx, true, "")
+	notebooks, err := e.notebooks.List(ctx, true, "")
 	if err != nil {
 		notebooks = nil // which are idle is unknown then
 	}
-	now := e.o.now()
-	s.Budgets, s.Ends, s.Idle = e.budgets(ctx), explain.KnownEnds{Idle: stops(notebooks), Deadline: e.deadlines(ctx)}, idleOwners(notebooks, now)
+	now := e.o.Time()
+	s.Budgets, s.Ends, s.Idle = budgetsOf(ctx, e.Cluster), explain.KnownEnds{Idle: stops(notebooks), Deadline: deadlinesOf(ctx, e.Cluster)}, idleOwners(notebooks, now)
 	found, err := explain.Find(s, now)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situatio
 	for _, h := range found.Holders {
 		o := h.Oldest.Owner
 		row := whyHolder{
-			Node: h.Node, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, User: h.Oldest.User, GPUs: whole(h.MilliGPU),
+			Node: h.Node, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, User: h.Oldest.User, GPUs: term.FromMilli(h.MilliGPU),
 			Since: h.Oldest.Since.UTC().Format(time.RFC3339), since: h.Oldest.Since,
 		}
 		if d, ok := s.Idle[o]; ok {
@@ -57,7 +58,7 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situatio
 			r.Helps = append(r.Helps, "  "+relief.Command)
 		}
 	}
-	if g := pool.Start(e.growth(ctx, e.o, "", s.Nodes), s.Pod, s.Volumes); g != nil && !e.forOther(true) {
+	if g := pool.Start(e.Growth(ctx, e.o, "", s.Nodes), s.Pod, s.Volumes); g != nil && !e.forOther(true) {
 		r.Helps = append(r.Helps, fmt.Sprintf("let pool %s grow, which %s: it then fits on a new node of it", g.Name, g))
 	}
 	for _, stop := range found.Stops {
@@ -91,7 +92,7 @@ func (e *explainer) forOther(admin bool) bool {
 func idleOwners(list []kubeflow.Notebook, now time.Time) map[request.Owner]time.Duration {
 	out := map[request.Owner]time.Duration{}
 	for i := range list {
-		if at, ok := idleSince(&list[i]); ok {
+		if at, ok := notebook.IdleSince(&list[i]); ok {
 			out[request.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = now.Sub(at)
 		}
 	}
@@ -117,81 +118,15 @@ func (r *whyReport) starts(o *reasons.Estimate, now time.Time) {
 func stops(list []kubeflow.Notebook) map[request.Owner]time.Time {
 	out := map[request.Owner]time.Time{}
 	for i := range list {
-		if at, ok := noteTime(&list[i], api.AnnotationNotebookStopsAt); ok && state(&list[i]) != reasons.Stopped {
+		if at, ok := notebook.NoteTime(&list[i], api.AnnotationNotebookStopsAt); ok && notebook.State(&list[i]) != reasons.Stopped {
 			out[request.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = at
 		}
 	}
 	return out
 }
 
-// volumesOf reads which nodes the volumes of a pod can be used on, and which of its claims
-// keep it from every node. A volume that may not be read restricts nothing.
-func (c *cluster) volumesOf(ctx context.Context, pod *v1.Pod) ([]explain.VolumeTopology, []reasons.Claim) {
-	var claims []*v1.PersistentVolumeClaim
-	var volumes []*v1.PersistentVolume
-	readable := true
-	for _, name := range explain.ClaimsOf(pod) {
-		claim, err := c.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			readable = readable && apierrors.IsNotFound(err)
-			continue
-		}
-		claims = append(claims, claim)
-		if claim.Spec.VolumeName == "" {
-			continue
-		}
-		if v, err := c.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{}); err == nil {
-			volumes = append(volumes, v)
-		}
-	}
-	ties := explain.VolumeTopologies(pod, claims, volumes)
-	if !readable || len(pod.Spec.Volumes) == 0 {
-		return ties, nil
-	}
-	classes, err := c.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return ties, nil // which classes there are is unknown then
-	}
-	return ties, explain.BadClaims(pod, claims, classes.Items)
-}
-
-// badClaims returns what tells which claims keep a pod of a namespace, or of any if it is
-// "", from every node; nil is that claims or classes may not be read.
-func (c *cluster) badClaims(ctx context.Context, namespace string) func(*v1.Pod) []reasons.Claim {
-	claims, err := c.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil
-	}
-	classes, err := c.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil
-	}
-	all := pointers(claims.Items)
-	return func(p *v1.Pod) []reasons.Claim { return explain.BadClaims(p, all, classes.Items) }
-}
-
-// missingClaims are the ResourceClaims, and the templates for them, that a pod names and that
-// do not exist. One that may not be read is taken to exist.
-func (c *cluster) missingClaims(ctx context.Context, pod *v1.Pod) []string {
-	var out []string
-	for i := range pod.Spec.ResourceClaims {
-		r := &pod.Spec.ResourceClaims[i]
-		if name := r.ResourceClaimName; name != nil {
-			if _, err := c.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, *name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-				out = append(out, "ResourceClaim "+*name)
-			}
-		}
-		if name := r.ResourceClaimTemplateName; name != nil {
-			if _, err := c.ResourceV1().ResourceClaimTemplates(pod.Namespace).Get(ctx, *name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-				out = append(out, "ResourceClaimTemplate "+*name)
-			}
-		}
-	}
-	return out
-}
-
-// budgets lists the disruption budgets of the cluster, none if they may not be read.
-func (c *cluster) budgets(ctx context.Context) []policyv1.PodDisruptionBudget {
+// budgetsOf lists the disruption budgets of the cluster, none if they may not be read.
+func budgetsOf(ctx context.Context, c *client.Cluster) []policyv1.PodDisruptionBudget {
 	list, err := c.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil
@@ -199,9 +134,9 @@ func (c *cluster) budgets(ctx context.Context) []policyv1.PodDisruptionBudget {
 	return list.Items
 }
 
-// deadlines are the times at which Jobs end by their activeDeadlineSeconds, as far as
+// deadlinesOf are the times at which Jobs end by their activeDeadlineSeconds, as far as
 // Jobs may be read.
-func (c *cluster) deadlines(ctx context.Context) map[request.Owner]time.Time {
+func deadlinesOf(ctx context.Context, c *client.Cluster) map[request.Owner]time.Time {
 	list, err := c.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil

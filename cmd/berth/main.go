@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"berth.dev/berth/cli"
+	"berth.dev/berth/cli/cluster"
+	"berth.dev/berth/cli/process"
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
@@ -20,7 +22,7 @@ func main() {
 }
 
 // up joins the command to the control plane, which the cli layer may not import.
-func up(ctx context.Context, o cli.UpOptions) error {
+func up(ctx context.Context, o cluster.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler, Kubernetes: o.Kubernetes, NewKeys: o.NewKeys,
 		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
@@ -29,7 +31,7 @@ func up(ctx context.Context, o cli.UpOptions) error {
 }
 
 // schedule joins the command to the scheduler, which the cli layer may not import.
-func schedule(ctx context.Context, o cli.SchedulerOptions) error {
+func schedule(ctx context.Context, o process.SchedulerOptions) error {
 	run := server.Options{
 		Kubeconfig: o.Kubeconfig, Names: o.Names, ConfigFile: o.ConfigFile,
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
@@ -50,7 +52,7 @@ func schedule(ctx context.Context, o cli.SchedulerOptions) error {
 }
 
 // control joins the command to the controllers, which the cli layer may not import.
-func control(ctx context.Context, o cli.ControllerOptions) error {
+func control(ctx context.Context, o process.ControllerOptions) error {
 	if o.PrintDefinitions {
 		text, err := crd.Text()
 		if err == nil {

@@ -1,0 +1,148 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"berth.dev/berth/cli/term"
+)
+
+const (
+	watchCalm    = 500 * time.Millisecond // changes this close together are shown as one
+	watchRefresh = 5 * time.Second        // readings change without an object changing
+)
+
+// Watch shows something, and again whenever nodes or pods change what it says,
+// until the user interrupts it. On a terminal it takes the place of what was
+// shown before; elsewhere an empty line stands between.
+func (c *Cluster) Watch(ctx context.Context, o Options, show func(io.Writer) error) error {
+	return c.WatchOn(ctx, o, c.openings, show)
+}
+
+// Openings are watches, by what they do, for as long as a context lasts.
+type Openings func(ctx context.Context) map[string]func() (watch.Interface, error)
+
+// WatchOn is watch for the events of other watches.
+func (c *Cluster) WatchOn(ctx context.Context, o Options, openings Openings, show func(io.Writer) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	changed := make(chan struct{}, 1)
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for what, open := range openings(ctx) {
+		w, err := open()
+		if err != nil {
+			return Interrupted(ctx, c.Failed(what, err))
+		}
+		watches.Go(func() { forward(ctx, w, open, changed) })
+	}
+	var last []byte
+	for {
+		var b bytes.Buffer
+		if err := show(&b); err != nil {
+			return Interrupted(ctx, err)
+		}
+		if !bytes.Equal(b.Bytes(), last) {
+			head := term.Block("")
+			switch {
+			case term.ScreenOf(o.Out).Color:
+				head = term.ClearScreen
+			case last != nil:
+				head = term.Block("\n")
+			}
+			last = b.Bytes()
+			if _, err := term.Printf(o.Out, "%s%s", head, term.Block(last)); err != nil {
+				return err
+			}
+		}
+		if err := waitChange(ctx, changed); err != nil {
+			return Interrupted(ctx, err)
+		}
+	}
+}
+
+// Interrupted is nil where the user ended the command, and err otherwise.
+func Interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // what err says is that ctx has ended
+	}
+	return err
+}
+
+// waitChange returns a moment after a change, or when it is time to look again.
+func waitChange(ctx context.Context, changed <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(watchRefresh):
+		return nil
+	case <-changed:
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(watchCalm):
+	}
+	select {
+	case <-changed:
+	default:
+	}
+	return nil
+}
+
+// openings are the watches on what a table is made of, by what they do.
+func (c *Cluster) openings(ctx context.Context) map[string]func() (watch.Interface, error) {
+	return map[string]func() (watch.Interface, error){
+		"watch nodes": func() (watch.Interface, error) { return c.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{}) },
+		"watch pods": func() (watch.Interface, error) {
+			return c.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{FieldSelector: livePods})
+		},
+	}
+}
+
+// forward passes on that something happened, until ctx ends. The API server
+// ends a watch now and then; it is begun again.
+func forward(ctx context.Context, w watch.Interface, open func() (watch.Interface, error), out chan<- struct{}) {
+	for {
+		drain(ctx, w, out)
+		for err := errors.New("closed"); err != nil; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+			w, err = open()
+		}
+	}
+}
+
+// drain passes on each event of one watch, until it or ctx ends.
+func drain(ctx context.Context, w watch.Interface, out chan<- struct{}) {
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-w.ResultChan():
+			if !ok {
+				return
+			}
+			select {
+			case out <- struct{}{}:
+			default: // one is waiting to be seen already
+			}
+		}
+	}
+}

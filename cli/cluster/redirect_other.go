@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cluster
+
+import "golang.org/x/sys/unix"
+
+// redirect makes file descriptor to another name of from, or leaves it as it is.
+func redirect(from, to int) { _ = unix.Dup2(from, to) }

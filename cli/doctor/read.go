@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/kube/doctor"
+)
+
+// systemNamespace has the leases of schedulers.
+const systemNamespace = "kube-system"
+
+// examine lists what a doctor looks at. Nodes and pods must be readable; what else
+// cannot be is listed in Unread.
+func examine(ctx context.Context, c *client.Cluster, now time.Time) (doctor.Cluster, error) {
+	out := doctor.Cluster{Unread: map[string]string{}, Now: now}
+	var err error
+	if out.Nodes, out.Pods, err = c.NodesAndPods(ctx, ""); err != nil {
+		return doctor.Cluster{}, err
+	}
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	var sets *appsv1.DaemonSetList
+	var deployments *appsv1.DeploymentList
+	var leases *coordinationv1.LeaseList
+	var quotas *v1.ResourceQuotaList
+	var offers *resourcev1.ResourceSliceList
+	var classes *resourcev1.DeviceClassList
+	var policies *admissionv1.ValidatingAdmissionPolicyList
+	asks := []struct {
+		what string
+		ask  func() error
+		err  error
+	}{
+		{what: "daemonsets", ask: func() (err error) { sets, err = c.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, cached); return }},
+		{what: "deployments", ask: func() (err error) {
+			deployments, err = c.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, cached)
+			return
+		}},
+		{what: "leases", ask: func() (err error) { leases, err = c.CoordinationV1().Leases(systemNamespace).List(ctx, cached); return }},
+		{what: "resourcequotas", ask: func() (err error) {
+			quotas, err = c.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, cached)
+			return
+		}},
+		{what: "resourceslices", ask: func() (err error) { offers, err = c.ResourceV1().ResourceSlices().List(ctx, cached); return }},
+		{what: "deviceclasses", ask: func() (err error) { classes, err = c.ResourceV1().DeviceClasses().List(ctx, cached); return }},
+		{what: "validatingadmissionpolicies", ask: func() (err error) {
+			policies, err = c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, cached)
+			return
+		}},
+	}
+	var wg sync.WaitGroup
+	for i := range asks {
+		wg.Go(func() { asks[i].err = asks[i].ask() })
+	}
+	wg.Wait()
+	for _, a := range asks {
+		switch {
+		case a.err == nil, apierrors.IsNotFound(a.err): // an older API server has no such resource
+		case apierrors.IsForbidden(a.err):
+			out.Unread[a.what] = "forbidden"
+		default:
+			return doctor.Cluster{}, c.Failed("list "+a.what, a.err)
+		}
+	}
+	if sets != nil {
+		out.DaemonSets = client.Pointers(sets.Items)
+	}
+	if deployments != nil {
+		out.Deployments = client.Pointers(deployments.Items)
+	}
+	if leases != nil {
+		out.Leases = client.Pointers(leases.Items)
+	}
+	if quotas != nil {
+		out.Quotas = client.Pointers(quotas.Items)
+	}
+	if offers != nil {
+		out.Slices = client.Pointers(offers.Items)
+	}
+	if classes != nil {
+		out.Classes = client.Pointers(classes.Items)
+	}
+	out.Guarded = policies != nil && slices.ContainsFunc(policies.Items, func(p admissionv1.ValidatingAdmissionPolicy) bool {
+		return p.Annotations[api.AnnotationScheduler] != ""
+	})
+	out.ClusterPolicy = knows(c, "nvidia.com/v1", "ClusterPolicy")
+	return out, nil
+}
+
+// knows reports whether the API server serves a kind. One that does not answer serves
+// none: the kind is a hint, no more.
+func knows(c *client.Cluster, groupVersion, kind string) bool {
+	list, err := c.Discovery().ServerResourcesForGroupVersion(groupVersion)
+	return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
+}

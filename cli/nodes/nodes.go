@@ -1,0 +1,127 @@
+// Package nodes is `berth nodes` and `berth gpus`: tables of the GPUs of a cluster, their
+// pods, and the pools that can grow. Package kube/view counts.
+package nodes
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/term"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/pool"
+	"berth.dev/berth/kube/view"
+)
+
+// nodesCommand is `berth nodes`.
+type nodesCommand struct {
+	o        client.Options
+	cluster  client.Flags
+	output   term.Output
+	selector string
+	view     string
+	all      bool
+	watch    bool
+}
+
+// New makes `berth nodes`.
+func New(o client.Options) *cobra.Command {
+	n := &nodesCommand{o: o}
+	cmd := &cobra.Command{
+		Use:   "nodes",
+		Short: "Show the GPUs of each node: allocated, busy, free, unhealthy, and their price",
+		Long: "Show the GPUs of each node. All counts are physical GPUs: 7 of 56 MIG devices on 8 GPUs count as 1 GPU.\n" +
+			"BUSY is the mean utilization of allocated GPUs, if a DCGM exporter reports it. Unallocated GPUs of a\n" +
+			"cordoned or NotReady node do not count as free. Works on any cluster with NVIDIA's device plugin, with\n" +
+			"or without Berth.",
+		Example: "  berth nodes\n  berth nodes -o wide\n  berth nodes --view allocation\n" +
+			"  berth nodes -o jsonpath='{.total.free}'",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return n.run(cmd.Context()) },
+	}
+	n.cluster.AddFlags(cmd, true)
+	n.output.AddFlags(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&n.selector, "selector", "l", "", "label selector for nodes")
+	f.StringVar(&n.view, "view", "", "allocation: NODE, GPU TOTAL, GPU ALLOCATED, GPU UTILIZATION")
+	f.BoolVar(&n.all, "all", false, "also show nodes without GPUs")
+	f.BoolVarP(&n.watch, "watch", "w", false, "watch, and print again after each change")
+	return cmd
+}
+
+func (n *nodesCommand) run(ctx context.Context) error {
+	if n.view != "" && n.view != "allocation" {
+		return term.Usagef("invalid --view %q: must be allocation", n.view)
+	}
+	if err := n.output.Check(); err != nil {
+		return err
+	}
+	c, err := n.cluster.Connect(n.o)
+	if err != nil {
+		return err
+	}
+	show := func(w io.Writer) error {
+		v, err := c.Read(ctx, n.selector)
+		if err != nil {
+			return err
+		}
+		busy := c.Utilization(ctx, v.Exporters)
+		v.SetBusy(func(uuid string) (float64, bool) { r, ok := busy[uuid]; return r, ok })
+		return n.print(w, v.View, c.Growth(ctx, n.o, n.selector, v.Nodes))
+	}
+	if n.watch {
+		return c.Watch(ctx, n.o, show)
+	}
+	return show(n.o.Out)
+}
+
+// print writes a view in the form asked for.
+func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) error {
+	var shown []devices.Node
+	for _, node := range v.Nodes {
+		if len(node.GPUs) > 0 || n.all {
+			shown = append(shown, narrow(node, n.cluster.ShownNamespace()))
+		}
+	}
+	switch {
+	case n.output.Object():
+		l := term.NewList("NodeGPUList", nodeRows(shown))
+		l.Total = totalRow(v)
+		if len(pools) > 0 {
+			l.Pools = poolRows(pools)
+		}
+		return term.Write(w, &n.output, l)
+	case n.output.Format == term.OutputName:
+		for _, node := range shown {
+			term.PrintLine(w, "node/"+node.Name)
+		}
+		return nil
+	case len(shown) == 0:
+		term.PrintLine(n.o.Err, "no node has GPUs (--all shows nodes without)")
+		return printPools(w, pools)
+	case n.view == "allocation":
+		return allocationTable(shown).Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders)
+	}
+	if err := nodeTable(shown, v, n.output.Format == term.OutputWide).Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders); err != nil {
+		return err
+	}
+	return printPools(w, pools)
+}
+
+// narrow leaves only the holders of one namespace in HeldBy; "" is all. Counts
+// stay those of the node.
+func narrow(node devices.Node, namespace string) devices.Node {
+	if namespace == "" {
+		return node
+	}
+	var kept []devices.Holding
+	for _, h := range node.HeldBy {
+		if h.Namespace == namespace {
+			kept = append(kept, h)
+		}
+	}
+	node.HeldBy = kept
+	return node
+}

@@ -1,0 +1,98 @@
+package nodes
+
+import (
+	"berth.dev/berth/cli/term"
+	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/view"
+)
+
+// nodeRow is a node in `berth nodes -o json`. GPUs are physical ones.
+type nodeRow struct {
+	Node         string       `json:"node"`
+	Product      string       `json:"product"`
+	GPUs         int          `json:"gpus"`
+	Held         float64      `json:"held"`
+	Free         float64      `json:"free"`
+	Unhealthy    int          `json:"unhealthy"`    // GPUs, held or not
+	Busy         *float64     `json:"busy"`         // ratio 0-1; null is unknown
+	PricePerHour *float64     `json:"pricePerHour"` // dollars; null is unknown
+	HeldBy       []holdingRow `json:"heldBy"`
+	Unavailable  float64      `json:"unavailable"` // not held and not free: unhealthy, or the node takes no pods
+	Devices      int          `json:"devices"`     // whole GPUs, MIG devices and shares on offer
+	DevicesHeld  int          `json:"devicesHeld"`
+	Remark       string       `json:"remark,omitempty"` // why nothing is free
+	Taints       []string     `json:"taints"`           // key=value:effect
+}
+
+// holdingRow is one owner's part of a node.
+type holdingRow struct {
+	Kind      string  `json:"kind"`
+	Namespace string  `json:"namespace"`
+	Name      string  `json:"name"`
+	GPUs      float64 `json:"gpus"`
+	Pods      int     `json:"pods"`    // on this node
+	Waiting   int     `json:"waiting"` // pods of the owner that have no node
+}
+
+// totals is the sum over all nodes.
+type totals struct {
+	GPUs         int      `json:"gpus"`
+	Held         float64  `json:"held"`
+	Free         float64  `json:"free"`
+	Unhealthy    int      `json:"unhealthy"`
+	Busy         *float64 `json:"busy"`
+	PricePerHour *float64 `json:"pricePerHour"`
+	Unavailable  float64  `json:"unavailable"`
+	WaitingPods  int      `json:"waitingPods"` // that ask for GPUs and have no node
+}
+
+func nodeRows(nodes []devices.Node) []nodeRow {
+	var out []nodeRow
+	for _, n := range nodes {
+		row := nodeRow{
+			Node: n.Name, Product: n.Product, GPUs: n.Physical,
+			Held: term.FromMilli(n.Held), Free: term.FromMilli(n.Free), Unavailable: term.FromMilli(n.Broken + n.Closed), Unhealthy: n.Unhealthy,
+			Busy: busyOf(n.Count), PricePerHour: priceOf(n.Count),
+			HeldBy: []holdingRow{}, Devices: n.Devices, DevicesHeld: n.DevicesHeld, Remark: n.Remark, Taints: append([]string{}, n.Taints...),
+		}
+		if len(n.GPUs) == 0 {
+			row.Product = ""
+		}
+		for _, h := range n.HeldBy {
+			row.HeldBy = append(row.HeldBy, holdingRow{h.Kind, h.Namespace, h.Name, term.FromMilli(h.MilliGPU), h.Pods, h.Waiting})
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func totalRow(v view.View) totals {
+	t := v.Total
+	return totals{
+		GPUs: t.Physical, Held: term.FromMilli(t.Held), Free: term.FromMilli(t.Free), Unhealthy: t.Unhealthy, Busy: busyOf(t),
+		PricePerHour: priceOf(t), Unavailable: term.FromMilli(t.Broken + t.Closed), WaitingPods: waitingPods(v),
+	}
+}
+
+func waitingPods(v view.View) int {
+	n := 0
+	for _, w := range v.Waiting {
+		n += w.Pods
+	}
+	return n
+}
+
+func busyOf(c devices.Count) *float64 {
+	if !c.BusyKnown {
+		return nil
+	}
+	return &c.Busy
+}
+
+func priceOf(c devices.Count) *float64 {
+	if !c.PriceKnown {
+		return nil
+	}
+	dollars := float64(c.PriceMicros) / 1e6
+	return &dollars
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package cli
-
-import "time"
-
-// processStart is now: what ran before main is not counted here.
-func processStart() time.Time { return time.Now() }
