@@ -26,6 +26,7 @@ import (
 	"berth.dev/berth/cli/sim"
 	"berth.dev/berth/cli/simulate"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/cli/why"
 	"berth.dev/berth/internal/buildinfo"
 )
 
@@ -141,9 +142,9 @@ func New(o Options) *cobra.Command {
 		cluster.NewStatus(with),
 		nodes.New(with),
 		nodes.NewGPUs(with),
-		newWhy(with),
-		newExplain(with),
-		notebook.New(with, prospectsOf, newNotebookWhy(with)),
+		why.New(with),
+		why.NewExplain(with),
+		notebook.New(with, why.Prospects, why.NewNotebook(with)),
 		profiles.New(with),
 		simulate.New(with),
 		sim.New(with),

@@ -1,4 +1,6 @@
-package cli
+// Package why is `berth why`, `berth notebook why`, and `berth explain`: it reads what
+// kube/explain judges, and prints the answer.
+package why
 
 import (
 	"cmp"
@@ -24,8 +26,9 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
-func newWhy(o client.Options) *cobra.Command {
-	w := &whyCommand{Command: notebook.Command{Options: o}}
+// New makes `berth why`.
+func New(o client.Options) *cobra.Command {
+	w := &command{Command: notebook.Command{Options: o}}
 	cmd := &cobra.Command{
 		Use:   "why [[KIND/]NAME]",
 		Short: "Explain why a pod is pending, which pods use the GPUs, and what would help",
@@ -39,11 +42,11 @@ func newWhy(o client.Options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return w.whyAll(cmd.Context())
+				return w.all(cmd.Context())
 			case w.Cluster.AllNamespaces || w.watch:
 				return term.Usagef("-A and -w are for the list of all that waits: take %s out, or name a namespace with -n", args[0])
 			}
-			return w.whyAny(cmd.Context(), args[0])
+			return w.named(cmd.Context(), args[0])
 		},
 	}
 	w.AddFlags(cmd)
@@ -56,7 +59,7 @@ func newWhy(o client.Options) *cobra.Command {
 	return cmd
 }
 
-func (w *whyCommand) whyAny(ctx context.Context, arg string) error {
+func (w *command) named(ctx context.Context, arg string) error {
 	if err := w.output.Check(); err != nil {
 		return err
 	}
@@ -110,7 +113,7 @@ func newExplainer(n *notebook.Notebooks) *explainer {
 
 // any explains the pod of a name, or a pod of an owner of a name and kind, in lower
 // case; a kind of "" is any.
-func (e *explainer) any(ctx context.Context, kind, name string) (*whyReport, error) {
+func (e *explainer) any(ctx context.Context, kind, name string) (*report, error) {
 	if kind == "notebook" {
 		return reportOf(ctx, e.notebooks, name)
 	}
@@ -139,7 +142,7 @@ func (e *explainer) any(ctx context.Context, kind, name string) (*whyReport, err
 
 // fewer tells of an owner's newest refused pod, if that was after all of its pods
 // were made: so one is missing that is not among them.
-func (e *explainer) fewer(ctx context.Context, r *whyReport, kind, name string, mine []*v1.Pod) error {
+func (e *explainer) fewer(ctx context.Context, r *report, kind, name string, mine []*v1.Pod) error {
 	if kind == "pod" {
 		return nil
 	}
@@ -190,10 +193,10 @@ func urgency(p *v1.Pod) int {
 }
 
 // pod tells of one pod.
-func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
-	r := &whyReport{
-		Namespace: pod.Namespace, Name: pod.Name, Place: pod.Spec.NodeName, GPUs: request.Of(pod), Steps: []whyStep{}, Events: []whyEvent{},
-		Obstacles: []reasons.Rejection{}, Holders: []whyHolder{}, Helps: []string{}, since: podSince(pod),
+func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
+	r := &report{
+		Namespace: pod.Namespace, Name: pod.Name, Place: pod.Spec.NodeName, GPUs: request.Of(pod), Steps: []step{}, Events: []event{},
+		Obstacles: []reasons.Rejection{}, Holders: []holder{}, Helps: []string{}, since: podSince(pod),
 	}
 	if r.GPUs == nil {
 		r.GPUs = map[string]int64{}
@@ -252,7 +255,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*whyReport, error) {
 }
 
 // chosen tells which preference of a pod its node meets.
-func (r *whyReport) chosen(pod *v1.Pod, nodes []*v1.Node) {
+func (r *report) chosen(pod *v1.Pod, nodes []*v1.Node) {
 	i := slices.IndexFunc(nodes, func(node *v1.Node) bool { return node.Name == pod.Spec.NodeName })
 	if i < 0 {
 		return
@@ -275,7 +278,7 @@ func podSince(pod *v1.Pod) time.Time {
 
 // noPod tells why there is no pod of a name or an owner: what the API server
 // refused when one was to be made.
-func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, error) {
+func (e *explainer) noPod(ctx context.Context, kind, name string) (*report, error) {
 	newest, err := e.refusedPod(ctx, kind, name)
 	if err != nil {
 		return nil, err
@@ -289,9 +292,9 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, e
 			return nil, err
 		}
 		if o != nil {
-			r := &whyReport{
-				Namespace: e.namespace, Name: name, GPUs: map[string]int64{}, Steps: []whyStep{}, Events: []whyEvent{},
-				Obstacles: []reasons.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
+			r := &report{
+				Namespace: e.namespace, Name: name, GPUs: map[string]int64{}, Steps: []step{}, Events: []event{},
+				Obstacles: []reasons.Rejection{}, Holders: []holder{}, Helps: []string{},
 			}
 			r.State, r.Cause, r.Code = o.Explain()
 			return r, nil
@@ -302,10 +305,10 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*whyReport, e
 	reason, message := f.Explain(newest.Message)
 	f.Refusal = &reasons.Refusal{Message: newest.Message}
 	last := eventOf(newest)
-	return &whyReport{
+	return &report{
 		Code:      f.Code(&reasons.Result{Reason: reason}),
-		Namespace: e.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []whyStep{},
-		Events: []whyEvent{last}, Obstacles: []reasons.Rejection{}, Holders: []whyHolder{}, Helps: []string{},
+		Namespace: e.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []step{},
+		Events: []event{last}, Obstacles: []reasons.Rejection{}, Holders: []holder{}, Helps: []string{},
 	}, nil
 }
 

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 )
 
 // whyWaits fills in who holds what a notebook waits for, and what would help.
-func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook, pod *v1.Pod, r *whyReport) error {
+func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook, pod *v1.Pod, r *report) error {
 	nodes, pods, err := n.Cluster.NodesAndPods(ctx, "")
 	if err != nil {
 		if apierrors.IsForbidden(err) {
-			r.When = &whyWhen{Text: "unknown: you may not see who holds these GPUs"}
+			r.When = &when{Text: "unknown: you may not see who holds these GPUs"}
 			r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + n.Program() + " gpus`"
 			return nil
 		}
@@ -38,10 +38,10 @@ func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook,
 	return newExplainer(n).waits(ctx, r, s)
 }
 
-// prospectsOf lists when a notebook that waits can start and what would help it, as far
+// Prospects lists when a notebook that waits can start and what would help it, as far
 // as this user may know.
-func prospectsOf(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook) []string {
-	var r whyReport
+func Prospects(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook) []string {
+	var r report
 	if err := whyWaits(ctx, n, nb, nil, &r); err != nil {
 		return nil // a courtesy: what it waits for is told without
 	}

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 )
 
 // waits fills in why the pod of s, which has no node, waits, and what would help.
-func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situation) error {
+func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) error {
 	notebooks, err := e.notebooks.List(ctx, true, "")
 	if err != nil {
 		notebooks = nil // which are idle is unknown then
@@ -39,7 +39,7 @@ func (e *explainer) waits(ctx context.Context, r *whyReport, s *explain.Situatio
 	r.Obstacles, r.Overtaken = found.Rejections, found.Overtaken.String()
 	for _, h := range found.Holders {
 		o := h.Oldest.Owner
-		row := whyHolder{
+		row := holder{
 			Node: h.Node, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, User: h.Oldest.User, GPUs: term.FromMilli(h.MilliGPU),
 			Since: h.Oldest.Since.UTC().Format(time.RFC3339), since: h.Oldest.Since,
 		}
@@ -100,8 +100,8 @@ func idleOwners(list []kubeflow.Notebook, now time.Time) map[request.Owner]time.
 }
 
 // starts notes when a pod that waits for GPUs is likely to start.
-func (r *whyReport) starts(o *reasons.Estimate, now time.Time) {
-	r.When = &whyWhen{Text: o.Text(now)}
+func (r *report) starts(o *reasons.Estimate, now time.Time) {
+	r.When = &when{Text: o.Text(now)}
 	at := func(b *reasons.TimeBound) string {
 		if b.At.IsZero() {
 			return ""

@@ -1,23 +1,18 @@
-package cli
+package why
 
 import (
-	"embed"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"berth.dev/berth/cli/causes"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
 )
 
-// causes are objects that show a cause in `berth up`, and in tests: those after a line
-// "# state", and status, are what the cluster makes of the others.
-//
-//go:embed causes/*.yaml
-var causes embed.FS
-
-func newExplain(o client.Options) *cobra.Command {
+// NewExplain makes `berth explain`.
+func NewExplain(o client.Options) *cobra.Command {
 	example := false
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
@@ -53,7 +48,7 @@ func printExample(o client.Options, args []string) error {
 	if !ok {
 		return term.Usagef("there is no cause %s; `%s explain` lists all", args[0], o.Name)
 	}
-	data, err := causes.ReadFile("causes/" + string(e.Code) + ".yaml")
+	data, err := causes.Files.ReadFile(string(e.Code) + ".yaml")
 	if err != nil {
 		return term.Usagef("there are no objects that show %s; to see it: %s", e.Code, e.Try())
 	}

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"berth.dev/berth/kube/explain"
 )
 
-// whyRow is one workload that waits.
-type whyRow struct {
+// row is one workload that waits.
+type row struct {
 	Namespace string       `json:"namespace"`
 	Kind      string       `json:"kind"`
 	Name      string       `json:"name"`
@@ -28,8 +28,8 @@ type whyRow struct {
 	since time.Time
 }
 
-// whyAll lists every workload that waits, with its cause in a line.
-func (w *whyCommand) whyAll(ctx context.Context) error {
+// all lists every workload that waits, with its cause in a line.
+func (w *command) all(ctx context.Context) error {
 	if err := w.output.Check(); err != nil {
 		return err
 	}
@@ -59,11 +59,11 @@ func (w *whyCommand) whyAll(ctx context.Context) error {
 	return show(w.Options.Out)
 }
 
-func (w *whyCommand) printAll(out io.Writer, list []explain.Waiting, namespace string) error {
-	rows := make([]whyRow, 0, len(list))
+func (w *command) printAll(out io.Writer, list []explain.Waiting, namespace string) error {
+	rows := make([]row, 0, len(list))
 	for _, one := range list {
 		o := one.Owner
-		rows = append(rows, whyRow{
+		rows = append(rows, row{
 			Namespace: o.Namespace, Kind: o.Kind, Name: o.Name, Pods: one.Pods, Code: one.Code, State: string(one.State), Cause: one.Cause,
 			Since: one.Since.UTC().Format(time.RFC3339), since: one.Since,
 		})

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 func idleFor(d time.Duration) string { return duration.HumanDuration(max(0, d)) }
 
 // print writes a report for a person.
-func (r *whyReport) print(w io.Writer, now time.Time) error {
+func (r *report) print(w io.Writer, now time.Time) error {
 	var b strings.Builder
 	since := ""
 	if !r.since.IsZero() {
@@ -84,7 +84,7 @@ func (r *whyReport) print(w io.Writer, now time.Time) error {
 
 // printSteps writes the timeline. The step that was reached last and is not the
 // end of the way goes on until now.
-func (r *whyReport) printSteps(b *strings.Builder, now time.Time) {
+func (r *report) printSteps(b *strings.Builder, now time.Time) {
 	last := -1
 	for i, s := range r.Steps {
 		if !s.at.IsZero() {
@@ -98,7 +98,7 @@ func (r *whyReport) printSteps(b *strings.Builder, now time.Time) {
 			at = s.at.UTC().Format("15:04:05")
 		}
 		if i < last { // until the next step that was reached
-			next := i + 1 + slices.IndexFunc(r.Steps[i+1:], func(n whyStep) bool { return !n.at.IsZero() })
+			next := i + 1 + slices.IndexFunc(r.Steps[i+1:], func(n step) bool { return !n.at.IsZero() })
 			if !s.at.IsZero() {
 				took = duration.HumanDuration(max(0, r.Steps[next].at.Sub(s.at)))
 			}
@@ -111,7 +111,7 @@ func (r *whyReport) printSteps(b *strings.Builder, now time.Time) {
 	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
 }
 
-func (r *whyReport) printEvents(b *strings.Builder, now time.Time) {
+func (r *report) printEvents(b *strings.Builder, now time.Time) {
 	t := &term.Table{Head: []string{"EVENT", "AGO", "MESSAGE"}, Gap: 2}
 	for _, e := range r.Events {
 		ago := duration.HumanDuration(max(0, now.Sub(e.at)))
@@ -126,7 +126,7 @@ func (r *whyReport) printEvents(b *strings.Builder, now time.Time) {
 // whyNodes is how many nodes of one obstacle are named before the rest is counted.
 const whyNodes = 3
 
-func (r *whyReport) printObstacles(b *strings.Builder) {
+func (r *report) printObstacles(b *strings.Builder) {
 	t := &term.Table{Head: []string{"NODES", "WHY NOT THERE"}, Gap: 2}
 	for _, o := range r.Obstacles {
 		nodes := strings.Join(o.Nodes[:min(len(o.Nodes), whyNodes)], ", ")
@@ -141,7 +141,7 @@ func (r *whyReport) printObstacles(b *strings.Builder) {
 	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
 }
 
-func (r *whyReport) printHolders(b *strings.Builder, now time.Time) {
+func (r *report) printHolders(b *strings.Builder, now time.Time) {
 	t := &term.Table{Head: []string{"NODE", "HELD BY", "GPUS", "USER", "FOR", "IDLE"}, Gap: 2}
 	for _, h := range r.Holders[:min(len(r.Holders), whyHolders)] {
 		idle := "-"

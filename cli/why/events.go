@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"context"
@@ -37,12 +37,12 @@ func (e *explainer) eventsOf(ctx context.Context, objects []v1.ObjectReference) 
 
 // lastEvents are the last of some events, oldest first. Some are timed in seconds.
 // Within one, they stand in the order of their names, which end with the time.
-func lastEvents(out []whyEvent) []whyEvent {
-	slices.SortStableFunc(out, func(a, b whyEvent) int { return a.at.Truncate(time.Second).Compare(b.at.Truncate(time.Second)) })
-	return out[max(0, len(out)-whyEvents):]
+func lastEvents(out []event) []event {
+	slices.SortStableFunc(out, func(a, b event) int { return a.at.Truncate(time.Second).Compare(b.at.Truncate(time.Second)) })
+	return out[max(0, len(out)-mostEvents):]
 }
 
-func eventOf(e *v1.Event) whyEvent {
+func eventOf(e *v1.Event) event {
 	at := e.LastTimestamp.Time
 	count := max(1, e.Count)
 	if e.Series != nil {
@@ -53,5 +53,5 @@ func eventOf(e *v1.Event) whyEvent {
 			at = other
 		}
 	}
-	return whyEvent{At: at.UTC().Format(time.RFC3339), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, at: at}
+	return event{At: at.UTC().Format(time.RFC3339), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, at: at}
 }

@@ -1,4 +1,4 @@
-package cli
+package why
 
 import (
 	"cmp"
@@ -22,20 +22,21 @@ import (
 )
 
 const (
-	whyEvents  = 6 // the last events that are shown
+	mostEvents = 6 // the last events that are shown
 	whyHolders = 10
 )
 
-// whyCommand is `berth notebook why` and `berth why`.
-type whyCommand struct {
+// command is `berth notebook why` and `berth why`.
+type command struct {
 	notebook.Command
 	output   term.Output
 	watch    bool
 	audience string // of helps: audienceUser, audienceAdmin, or "" for both
 }
 
-func newNotebookWhy(o client.Options) *cobra.Command {
-	w := &whyCommand{Command: notebook.Command{Options: o}}
+// NewNotebook makes `berth notebook why`.
+func NewNotebook(o client.Options) *cobra.Command {
+	w := &command{Command: notebook.Command{Options: o}}
 	cmd := &cobra.Command{
 		Use:   "why NAME",
 		Short: "Explain the state of a notebook, how it got there, and what would help",
@@ -45,14 +46,14 @@ func newNotebookWhy(o client.Options) *cobra.Command {
 			"not see which pods use the GPUs.",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: w.CompleteNames,
-		RunE:              func(cmd *cobra.Command, args []string) error { return w.whyNotebook(cmd.Context(), args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return w.notebook(cmd.Context(), args[0]) },
 	}
 	w.AddFlags(cmd)
 	w.output.AddFlags(cmd)
 	return cmd
 }
 
-func (w *whyCommand) whyNotebook(ctx context.Context, name string) error {
+func (w *command) notebook(ctx context.Context, name string) error {
 	if err := w.output.Check(); err != nil {
 		return err
 	}
@@ -69,10 +70,10 @@ func (w *whyCommand) whyNotebook(ctx context.Context, name string) error {
 
 // show prints a report as was asked for: in a list of a kind, as the name of a
 // resource, or for a person.
-func (w *whyCommand) show(r *whyReport, list, resource string) error {
+func (w *command) show(r *report, list, resource string) error {
 	switch {
 	case w.output.Object():
-		return term.Write(w.Options.Out, &w.output, term.NewList(list, []whyReport{*r}))
+		return term.Write(w.Options.Out, &w.output, term.NewList(list, []report{*r}))
 	case w.output.Format == term.OutputName:
 		_, err := term.PrintLine(w.Options.Out, resource+"/"+r.Name)
 		return err
@@ -80,8 +81,8 @@ func (w *whyCommand) show(r *whyReport, list, resource string) error {
 	return r.print(w.Options.Out, w.Options.Time())
 }
 
-// whyReport is what is known of a notebook.
-type whyReport struct {
+// report is what is known of a notebook.
+type report struct {
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`
 	State     string           `json:"state"`
@@ -94,16 +95,16 @@ type whyReport struct {
 	Code      reasons.Code     `json:"code,omitempty"`   // of the binding cause: `berth explain CODE` tells more
 	Cause     string           `json:"cause"`            // "" where it is ready
 	Others    []string         `json:"others,omitempty"` // causes beside the binding one
-	Steps     []whyStep        `json:"steps"`
-	Events    []whyEvent       `json:"events"` // the last, oldest first
+	Steps     []step           `json:"steps"`
+	Events    []event          `json:"events"` // the last, oldest first
 	// Obstacles say node by node why it fits nowhere now.
 	Obstacles []reasons.Rejection `json:"obstacles"`
 	Scattered string              `json:"scattered,omitempty"` // enough is free, and not on one node
 	Overtaken string              `json:"overtaken,omitempty"` // which smaller pods came later and started first
-	Holders   []whyHolder         `json:"holders"`
+	Holders   []holder            `json:"holders"`
 	Helps     []string            `json:"helps"`
 	// When is when there is room for it, nil where it does not wait for GPUs.
-	When *whyWhen `json:"when,omitempty"`
+	When *when `json:"when,omitempty"`
 	// Hidden says why holders and helps are not told; "" is that they are.
 	Hidden string `json:"hidden,omitempty"`
 
@@ -112,22 +113,22 @@ type whyReport struct {
 }
 
 // judged notes what the judge of waits found.
-func (r *whyReport) judged(found *explain.Findings) {
+func (r *report) judged(found *explain.Findings) {
 	r.Code, r.Others, r.Scattered = cmp.Or(r.Code, found.Verdict.Code()), found.Verdict.Others(), found.Verdict.Scattered()
 	if found.Verdict.Code() == reasons.CodeBudget {
 		r.Code = reasons.CodeBudget
 	}
 }
 
-// whyWhen is what is known of when a pod that waits for GPUs can start.
-type whyWhen struct {
+// when is what is known of when a pod that waits for GPUs can start.
+type when struct {
 	Text        string `json:"text"`                  // with what the times rest on
 	AtTheLatest string `json:"atTheLatest,omitempty"` // RFC 3339; "" is not known, or others are before it
 	Perhaps     string `json:"perhaps,omitempty"`     // RFC 3339; rests on what people do, or on what others before it take
 }
 
-// whyStep is a step of the way to being ready.
-type whyStep struct {
+// step is a step of the way to being ready.
+type step struct {
 	Step    string   `json:"step"`
 	At      string   `json:"at,omitempty"`      // RFC 3339; "" was not reached, or not told
 	Seconds *float64 `json:"seconds,omitempty"` // since the step before
@@ -135,8 +136,8 @@ type whyStep struct {
 	at time.Time
 }
 
-// whyEvent is an event of the notebook or its pod.
-type whyEvent struct {
+// event is an event of the notebook or its pod.
+type event struct {
 	At      string `json:"at"` // RFC 3339
 	Type    string `json:"type"`
 	Reason  string `json:"reason"`
@@ -146,8 +147,8 @@ type whyEvent struct {
 	at time.Time
 }
 
-// whyHolder is who holds GPUs on a node that the notebook could use.
-type whyHolder struct {
+// holder is who holds GPUs on a node that the notebook could use.
+type holder struct {
 	Node      string  `json:"node"`
 	Kind      string  `json:"kind"`
 	Namespace string  `json:"namespace"`
@@ -162,15 +163,15 @@ type whyHolder struct {
 }
 
 // reportOf reads all that is known of a notebook.
-func reportOf(ctx context.Context, n *notebook.Notebooks, name string) (*whyReport, error) {
+func reportOf(ctx context.Context, n *notebook.Notebooks, name string) (*report, error) {
 	nb, err := n.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	s := notebook.State(nb)
-	r := &whyReport{
-		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: notebook.Asked(nb), Events: []whyEvent{}, Obstacles: []reasons.Rejection{},
-		Holders: []whyHolder{}, Helps: []string{},
+	r := &report{
+		Namespace: nb.Namespace, Name: nb.Name, State: string(s), GPUs: notebook.Asked(nb), Events: []event{}, Obstacles: []reasons.Rejection{},
+		Holders: []holder{}, Helps: []string{},
 	}
 	if p := notebook.Place(nb); p != "-" {
 		r.Place = p
@@ -212,7 +213,7 @@ func stateSince(nb *kubeflow.Notebook) time.Time {
 }
 
 // steps is the timeline of a notebook's pod.
-func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
+func steps(nb *kubeflow.Notebook, pod *v1.Pod) []step {
 	made, started := nb.CreationTimestamp.Time, time.Time{}
 	if pod != nil && !pod.CreationTimestamp.IsZero() {
 		made = pod.CreationTimestamp.Time
@@ -221,7 +222,7 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 		started = running.StartedAt.Time
 	}
 	if notebook.State(nb) == reasons.Stopped {
-		return []whyStep{}
+		return []step{}
 	}
 	var conditions []reasons.Condition
 	for _, c := range nb.Status.Conditions {
@@ -231,10 +232,10 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 		}
 		conditions = append(conditions, out)
 	}
-	out := []whyStep{}
+	out := []step{}
 	var before time.Time
 	for _, m := range timeline.Timeline(made, conditions, started) {
-		s := whyStep{Step: string(m.Step), at: m.At}
+		s := step{Step: string(m.Step), at: m.At}
 		if !m.At.IsZero() {
 			s.At = m.At.UTC().Format(time.RFC3339)
 			if !before.IsZero() {
@@ -250,7 +251,7 @@ func steps(nb *kubeflow.Notebook, pod *v1.Pod) []whyStep {
 
 // notebookEvents are the last events of a notebook and its pod, oldest first. What was
 // said again of the pod under the notebook's name, or is the cause, is told once.
-func notebookEvents(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook, pod *v1.Pod) ([]whyEvent, error) {
+func notebookEvents(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook, pod *v1.Pod) ([]event, error) {
 	objects := []v1.ObjectReference{{Name: nb.Name, Kind: kubeflow.Kind, UID: nb.UID}}
 	if pod != nil {
 		objects = append([]v1.ObjectReference{{Name: pod.Name, Kind: "Pod", UID: pod.UID}}, objects...)
@@ -259,7 +260,7 @@ func notebookEvents(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Not
 	if err != nil {
 		return nil, err
 	}
-	out := []whyEvent{}
+	out := []event{}
 	for i := range list {
 		e := &list[i]
 		again := pod != nil && strings.HasPrefix(e.Message, "Reissued from pod/") || e.Message == notebook.Cause(nb)
