@@ -108,6 +108,7 @@ func complete(spec map[string]any, nb *kubeflow.Notebook, o *Options, token stri
 		first["env"] = append(slices.Clone(env), map[string]any{"name": envPrefix, "value": Prefix(nb.Namespace, nb.Name)})
 	}
 	takeToken(first, token)
+	throughScheduler(spec)
 	if o.FSGroup && spec["securityContext"] == nil {
 		spec["securityContext"] = map[string]any{"fsGroup": int64(groupID)}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -71,6 +72,43 @@ func TestNotebooksOfWhichNoPodCanBeMade(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
+	}
+}
+
+// TestANotebookThatNamesANodeIsScheduledThere holds pods to the scheduler: one that a node
+// rejects would be made again several times a second.
+func TestANotebookThatNamesANodeIsScheduledThere(t *testing.T) {
+	const here = `{"key":"metadata.name","operator":"In","values":["n1"]}`
+	for _, test := range []struct{ name, spec, want string }{
+		{"no affinity", `"nodeName":"n1"`, `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchFields":[` + here + `]}]}}}`},
+		{
+			"two terms, one of them empty", `"nodeName":"n1","affinity":{"podAffinity":{},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
+				{"matchExpressions":[{"key":"zone","operator":"Exists"}]},{}]}}}`,
+			`{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
+				{"matchExpressions":[{"key":"zone","operator":"Exists"}],"matchFields":[` + here + `]},{}]}},"podAffinity":{}}`,
+		},
+		{"an affinity that is none", `"affinity":{"nodeAffinity":{}}`, `{"nodeAffinity":{}}`},
+		{"an empty name", `"nodeName":""`, `null`},
+	} {
+		set, _, err := notebook.Children(notebookOf("nb", `{"containers":[{"name":"nb","image":"x:1"}],`+test.spec+`}`), notebook.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		spec, _, _ := unstructured.NestedMap(set, "spec", "template", "spec")
+		if node, _ := spec["nodeName"].(string); node != "" {
+			t.Errorf("%s: its pod names node %s", test.name, node)
+		}
+		var want any
+		if err := json.Unmarshal([]byte(test.want), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, spec["affinity"]); diff != "" {
+			t.Errorf("%s: affinity differs (-want +got):\n%s", test.name, diff)
+		}
+	}
+	if _, _, err := notebook.Children(notebookOf("nb", `{"containers":[{"name":"nb","image":"x:1"}],"nodeName":"n1","affinity":"near"}`), notebook.Options{}); err == nil {
+		t.Error("an affinity that is a text is taken")
 	}
 }
 
