@@ -28,7 +28,7 @@ func (f *Facts) heldBack() diagnosis {
 		return diagnosis{CodePreempting, Queued, "waits for " + f.wants() + "; pods of lower priority are being stopped for it, and it starts when they have ended"}
 	case f.waitsFor() == queue.Turn:
 		return diagnosis{code: CodeTurn}
-	case f.waitsFor() == queue.Gang || f.grouped() != "" || strings.Contains(text, "gang ") && strings.Contains(text, "how many pods it has"):
+	case f.waitsFor() == queue.Gang || f.grouped() != "" || strings.Contains(text, "gang ") && (strings.Contains(text, "how many pods it has") || strings.Contains(text, "its size is not set")):
 		return f.ganged(text)
 	case v.Binding() != nil && v.Code() == CodeNodeName:
 		return diagnosis{}
