@@ -42,8 +42,8 @@ func apiServer(t testing.TB, objects []runtime.Object, metrics map[string]string
 			t.Fatal(err)
 		}
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			if !strings.HasPrefix(r.Header.Get("Accept"), protobuf) || r.URL.Query().Get("resourceVersion") != "0" {
-				t.Errorf("GET %s asks for %s, want protobuf with resourceVersion=0", r.URL, r.Header.Get("Accept"))
+			if !strings.HasPrefix(r.Header.Get("Accept"), protobuf) || r.URL.Query().Get("limit") != "500" {
+				t.Errorf("GET %s asks for %s, want protobuf in pages of 500", r.URL, r.Header.Get("Accept"))
 			}
 			w.Header().Set("Content-Type", protobuf)
 			w.Write(raw)

@@ -25,27 +25,43 @@ type FleetView struct {
 
 // Read lists nodes and live pods and counts them.
 func (c *Cluster) Read(ctx context.Context, selector string) (FleetView, error) {
-	nodes, pods, err := c.NodesAndPods(ctx, selector)
+	nodes, pods, err := c.Holders(ctx, selector)
 	if err != nil {
 		return FleetView{}, err
 	}
 	return FleetView{View: view.Cluster(nodes, pods), Exporters: exporter.Exporters(pods), Nodes: nodes}, nil
 }
 
-// NodesAndPods lists nodes and live pods at once, from the API server's cache.
+// NodesAndPods lists nodes and live pods at once, page by page.
 func (c *Cluster) NodesAndPods(ctx context.Context, selector string) ([]*v1.Node, []*v1.Pod, error) {
+	return c.nodesAndPods(ctx, selector, unsigned)
+}
+
+// Holders is NodesAndPods without what only kubelets read of pods that have a node: see
+// trimPod. It is for large clusters.
+func (c *Cluster) Holders(ctx context.Context, selector string) ([]*v1.Node, []*v1.Pod, error) {
+	return c.nodesAndPods(ctx, selector, trimPod)
+}
+
+func (c *Cluster) nodesAndPods(ctx context.Context, selector string, keep func(*v1.Pod) *v1.Pod) ([]*v1.Node, []*v1.Pod, error) {
 	if _, err := labels.Parse(selector); err != nil {
 		return nil, nil, term.Usagef("--selector %q: %w", selector, err)
 	}
-	var nodes *v1.NodeList
-	var pods *v1.PodList
+	var nodes []*v1.Node
+	var pods []*v1.Pod
 	var nodesErr, podsErr error
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		nodes, nodesErr = c.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
+		nodes, nodesErr = paged(metav1.ListOptions{LabelSelector: selector}, func(o metav1.ListOptions) ([]v1.Node, string, error) {
+			list, err := c.CoreV1().Nodes().List(ctx, o)
+			if err != nil {
+				return nil, "", err
+			}
+			return list.Items, list.Continue, nil
+		}, trimNode)
 	})
 	wg.Go(func() {
-		pods, podsErr = c.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: livePods, ResourceVersion: "0"})
+		pods, podsErr = c.pods(ctx, metav1.NamespaceAll, livePods, keep)
 	})
 	wg.Wait()
 	if err := c.Failed("list nodes", nodesErr); err != nil {
@@ -54,7 +70,27 @@ func (c *Cluster) NodesAndPods(ctx context.Context, selector string) ([]*v1.Node
 	if err := c.Failed("list pods", podsErr); err != nil {
 		return nil, nil, err
 	}
-	return Pointers(nodes.Items), Pointers(pods.Items), nil
+	return nodes, pods, nil
+}
+
+// PodsOf lists the pods of a namespace that are wanted, as they are.
+func (c *Cluster) PodsOf(ctx context.Context, namespace string, wanted func(*v1.Pod) bool) ([]*v1.Pod, error) {
+	return c.pods(ctx, namespace, "", func(p *v1.Pod) *v1.Pod {
+		if !wanted(p) {
+			return nil
+		}
+		return p.DeepCopy() // the rest of its page can be freed
+	})
+}
+
+func (c *Cluster) pods(ctx context.Context, namespace, fields string, keep func(*v1.Pod) *v1.Pod) ([]*v1.Pod, error) {
+	return paged(metav1.ListOptions{FieldSelector: fields}, func(o metav1.ListOptions) ([]v1.Pod, string, error) {
+		list, err := c.CoreV1().Pods(namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return list.Items, list.Continue, nil
+	}, keep)
 }
 
 // Pointers returns pointers to the elements of a list.

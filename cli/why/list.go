@@ -42,7 +42,7 @@ func (w *command) all(ctx context.Context) error {
 		namespace = ""
 	}
 	show := func(out io.Writer) error {
-		nodes, pods, err := n.Cluster.NodesAndPods(ctx, "")
+		nodes, pods, err := n.Cluster.Holders(ctx, "")
 		if err != nil {
 			return err
 		}

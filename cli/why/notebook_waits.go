@@ -14,7 +14,7 @@ import (
 
 // whyWaits fills in who holds what a notebook waits for, and what would help.
 func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook, pod *v1.Pod, r *report) error {
-	nodes, pods, err := n.Cluster.NodesAndPods(ctx, "")
+	nodes, pods, err := n.Cluster.Holders(ctx, "")
 	if err != nil {
 		if apierrors.IsForbidden(err) {
 			r.When = &when{Text: "unknown: you may not see who holds these GPUs"}

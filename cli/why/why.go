@@ -117,11 +117,10 @@ func (e *explainer) any(ctx context.Context, kind, name string) (*report, error)
 	if kind == "notebook" {
 		return reportOf(ctx, e.notebooks, name)
 	}
-	list, err := e.CoreV1().Pods(e.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	mine, err := e.PodsOf(ctx, e.namespace, func(p *v1.Pod) bool { return isOf(p, kind, name) })
 	if err != nil {
 		return nil, e.Failed("list pods of "+e.namespace, err)
 	}
-	mine := slices.DeleteFunc(client.Pointers(list.Items), func(p *v1.Pod) bool { return !isOf(p, kind, name) })
 	if len(mine) == 0 {
 		return e.noPod(ctx, kind, name)
 	}
@@ -224,7 +223,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
 		}
 		return r, nil
 	}
-	nodes, pods, err := e.Cluster.NodesAndPods(ctx, "")
+	nodes, pods, err := e.Cluster.Holders(ctx, "")
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}

@@ -1,0 +1,203 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/cli"
+	"berth.dev/berth/kube/kubetest"
+)
+
+// The cluster of the figures: 1,000 nodes with 8,000 GPUs, and 20,000 pods, of which 2,000
+// wait, with 16 kinds of requests. Each pod is about as large as those of a real cluster.
+const (
+	scaleNodes   = 1000
+	scaleWaiting = 2000
+	scaleOthers  = 17 // on each node, beside the pod that holds its GPUs
+)
+
+func scaleCluster() (nodes []v1.Node, pods []v1.Pod) {
+	for i := range scaleNodes {
+		name := fmt.Sprintf("n-%04d", i)
+		n := kubetest.Inventory(name, kubetest.A100s(name, 8), "cpu", 96, "memory", 1<<40, "pods", 110, api.ResourceGPU, 8)
+		n.Labels[api.LabelProduct], n.Labels["kubernetes.io/hostname"] = "NVIDIA-A100-SXM4-40GB", name
+		for k := range 40 {
+			n.Status.Images = append(n.Status.Images, v1.ContainerImage{Names: []string{fmt.Sprintf("registry.example.com/team/image-%d@sha256:%064d", k, i)}, SizeBytes: 1 << 30})
+		}
+		nodes = append(nodes, *n)
+		var ids []string
+		for k := range 8 {
+			ids = append(ids, fmt.Sprintf("GPU-%s-%d", name, k))
+		}
+		pods = append(pods, *real(kubetest.Observed(kubetest.Pod("h-"+name, name, "cpu", 8, api.ResourceGPU, 8), api.ResourceGPU, ids...), i))
+		for k := range scaleOthers {
+			pods = append(pods, *real(kubetest.Pod(fmt.Sprintf("p-%s-%d", name, k), name, "cpu", 1), k))
+		}
+	}
+	for i := range scaleWaiting {
+		p := real(kubetest.Unplaced(fmt.Sprintf("w-%04d", i), time.Duration(i)*time.Second, 1+i%8), i)
+		if i%2 == 1 {
+			p.Spec.NodeSelector = map[string]string{api.LabelProduct: "NVIDIA-A100-SXM4-40GB"}
+		}
+		p.CreationTimestamp = metav1.NewTime(kubetest.Started.Add(time.Duration(i) * time.Second))
+		pods = append(pods, *p)
+	}
+	return nodes, pods
+}
+
+// real adds to a pod what pods of real clusters have beside what Berth reads.
+func real(p *v1.Pod, i int) *v1.Pod {
+	p.Namespace = fmt.Sprintf("team-%d", i%40)
+	p.UID = "5f2b8a34-8e0c-4b8e-9a53-1c2d3e4f5a6b"
+	p.GenerateName, p.Labels["app.kubernetes.io/name"], p.Labels["pod-template-hash"] = "train-", "train", "7d4b9c6f5d"
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: p.Name, UID: p.UID, Controller: new(true)}}
+	for _, manager := range []string{"kube-controller-manager", "kubelet", "scheduler"} {
+		p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Operation: "Update", APIVersion: "v1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{` + strings.Repeat(`"f:labels":{".":{},"f:app":{}},`, 20) + `"f:x":{}}}`)}})
+	}
+	c := &p.Spec.Containers[0]
+	c.Image, c.Command = "registry.example.com/team/train@sha256:"+strings.Repeat("0", 64), []string{"python", "-m", "train", "--config", "/etc/train/config.yaml"}
+	for k := range 20 {
+		c.Env = append(c.Env, v1.EnvVar{Name: fmt.Sprintf("SETTING_%d", k), Value: strings.Repeat("v", 24)})
+	}
+	c.VolumeMounts = []v1.VolumeMount{{Name: "token", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}, {Name: "config", MountPath: "/etc/train"}}
+	p.Spec.Volumes = []v1.Volume{
+		{Name: "config", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "config"}}}},
+		{Name: "token", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}}}}},
+	}
+	p.Spec.Tolerations = []v1.Toleration{
+		{Key: v1.TaintNodeNotReady, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))},
+		{Key: v1.TaintNodeUnreachable, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))},
+	}
+	if p.Spec.NodeName != "" {
+		for _, kind := range []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled} {
+			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: kind, Status: v1.ConditionTrue})
+		}
+	}
+	return p
+}
+
+// scaleServer serves a cluster in protobuf, in pages, as an API server does; of all else
+// it has none.
+func scaleServer(t testing.TB, nodes []v1.Node, pods []v1.Pod) *httptest.Server {
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), protobuf)
+	encoder := scheme.Codecs.EncoderForVersion(info.Serializer, v1.SchemeGroupVersion)
+	answer := func(w http.ResponseWriter, o runtime.Object) {
+		raw, err := runtime.Encode(encoder, o)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", protobuf)
+		_, _ = w.Write(raw)
+	}
+	bounds := func(r *http.Request, total int) (from, to int, next string) {
+		q := r.URL.Query()
+		from, _ = strconv.Atoi(q.Get("continue"))
+		to = total
+		if limit, err := strconv.Atoi(q.Get("limit")); err == nil && limit > 0 && from+limit < total {
+			to = from + limit
+			next = strconv.Itoa(to)
+		}
+		return from, to, next
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/v1/nodes", func(w http.ResponseWriter, r *http.Request) {
+		from, to, next := bounds(r, len(nodes))
+		answer(w, &v1.NodeList{ListMeta: metav1.ListMeta{Continue: next}, Items: nodes[from:to]})
+	})
+	mux.HandleFunc("/api/v1/pods", func(w http.ResponseWriter, r *http.Request) {
+		from, to, next := bounds(r, len(pods))
+		answer(w, &v1.PodList{ListMeta: metav1.ListMeta{Continue: next}, Items: pods[from:to]})
+	})
+	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods", func(w http.ResponseWriter, r *http.Request) {
+		var mine []v1.Pod
+		for i := range pods {
+			if pods[i].Namespace == r.PathValue("namespace") {
+				mine = append(mine, pods[i])
+			}
+		}
+		from, to, next := bounds(r, len(mine))
+		answer(w, &v1.PodList{ListMeta: metav1.ListMeta{Continue: next}, Items: mine[from:to]})
+	})
+	mux.HandleFunc("/api/v1/namespaces/{namespace}/events", func(w http.ResponseWriter, _ *http.Request) { answer(w, &v1.EventList{}) })
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// asProcess is the variable with which this test program is berth.
+const asProcess = "BERTH_TEST_AS_PROCESS"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(asProcess); args != "" {
+		code := cli.Main(strings.Fields(args), cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+		status, _ := os.ReadFile("/proc/self/status")
+		_ = os.WriteFile(filepath.Join(os.Getenv("HOME"), "status"), status, 0o600)
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// TestLargeClustersAreReadInPages runs commands as processes on a cluster of 1,000 nodes,
+// 8,000 GPUs, and 20,000 pods, and logs the CPU and the memory of each. Its limits are a
+// multiple of what each takes, as the machine may be busy.
+func TestLargeClustersAreReadInPages(t *testing.T) {
+	nodes, pods := scaleCluster()
+	server := scaleServer(t, nodes, pods)
+	home := t.TempDir()
+	path := filepath.Join(home, "kubeconfig")
+	write(t, path, strings.Replace(kubeconfig, "https://cluster.test:6443", server.URL, 1))
+	for _, c := range []struct {
+		args   string
+		cpu    time.Duration // at most
+		rssMiB int64         // at most
+		has    string
+	}{
+		{"berth why w-1001 -n team-1", 6 * time.Second, 350, "WHY "},
+		{"berth why -A", 6 * time.Second, 350, "BERTH-C03"},
+		{"berth nodes --no-headers", 4 * time.Second, 350, "n-0999 "},
+		{"berth gpus --no-headers", 4 * time.Second, 350, "n-0999  7 "},
+	} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{asProcess + "=" + c.args, "KUBECONFIG=" + path, "HOME=" + home, "PATH=" + os.Getenv("PATH")}
+		from := time.Now()
+		out, err := cmd.Output()
+		wall := time.Since(from)
+		if err != nil || !strings.Contains(string(out), c.has) {
+			t.Errorf("%s: %v: %.2000s", c.args, err, out)
+			continue
+		}
+		cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		rss := peakMiB(t, filepath.Join(home, "status"))
+		t.Logf("%s: %.2f s of CPU, %d MiB, in %.2f s", c.args, cpu.Seconds(), rss, wall.Seconds())
+		if cpu > c.cpu || rss > c.rssMiB {
+			t.Errorf("%s: want at most %.1f s of CPU and %d MiB", c.args, c.cpu.Seconds(), c.rssMiB)
+		}
+	}
+}
+
+// peakMiB is the most memory that a process had, by its /proc/self/status. That which wait4
+// gives counts the process that started it, too.
+func peakMiB(t *testing.T, file string) int64 {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	_, after, found := strings.Cut(string(text), "VmHWM:")
+	var kib int64
+	if _, scanErr := fmt.Sscan(after, &kib); err != nil || !found || scanErr != nil {
+		t.Fatalf("no VmHWM in %q (%v)", text, err)
+	}
+	return kib >> 10
+}
