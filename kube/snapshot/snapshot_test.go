@@ -157,3 +157,19 @@ func TestStockLeavesStaticPodsOut(t *testing.T) {
 		t.Errorf("asks %v, held %v, error %v; want none, one, none", stock.Asks, stock.Held, err)
 	}
 }
+
+// TestANodeSaysThatItsSharesDo reads the annotation by which several shares of a node
+// serve pods that ask for several GPUs.
+func TestANodeSaysThatItsSharesDo(t *testing.T) {
+	for note, want := range map[string]bool{"true": true, "yes": false, "": false} {
+		n := kubetest.Inventory("n", kubetest.Share(kubetest.A100s("n", 2), 4), api.ResourceGPU, 8)
+		n.Annotations[api.AnnotationSharesDo] = note
+		read, err := snapshot.Read([]*v1.Node{n}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read.Nodes[0].SharesDo; got != want {
+			t.Errorf("%s=%q: %v", api.AnnotationSharesDo, note, got)
+		}
+	}
+}
