@@ -124,6 +124,46 @@ func TestABudgetIsKeptUntilItAllowsMore(t *testing.T) {
 	want(t, "evicted", m.evicted, "low")
 }
 
+// TestASearchIsRepeatedForPodsThatABudgetNoLongerCounts changes the labels of a pod, which
+// changes neither a device nor a budget.
+func TestASearchIsRepeatedForPodsThatABudgetNoLongerCounts(t *testing.T) {
+	m := newMaking(t, 1)
+	low := ranked("low", 1, "gpu=1")
+	low.Labels = map[string]string{"app": "kept"}
+	m.add(low)
+	m.run()
+	m.protect("b", "kept", 0)
+	m.add(ranked("high", 9, "gpu=1"))
+	m.run()
+	want(t, "evicted", m.evicted, "")
+	m.update("low", func(p *v1.Pod) { p.Labels = nil })
+	m.enter(m.pods["low"], "n0")
+	m.enqueue("high")
+	m.run()
+	want(t, "evicted", m.evicted, "low")
+}
+
+// TestASearchIsRepeatedForAPodThatTheAPIServerKept has a pod arrive while the victim may not
+// be tried again: when it may, nothing has changed in the API.
+func TestASearchIsRepeatedForAPodThatTheAPIServerKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMaking(t, 1)
+		m.keeps["low"] = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "low", nil)
+		m.add(ranked("low", 1, "gpu=1"))
+		m.run()
+		m.add(ranked("high", 9, "gpu=1"))
+		m.rests(30 * time.Second)
+		m.add(ranked("later", 10, "gpu=1"))
+		m.rests(10 * time.Second)
+		m.remove("high")
+		delete(m.keeps, "low")
+		m.rests(10 * time.Second)
+		want(t, "evicted within the minute", m.evicted, "")
+		m.rests(time.Minute)
+		want(t, "evicted", m.evicted, "low")
+	})
+}
+
 func TestASearchThatFoundNothingIsNotRepeated(t *testing.T) {
 	m := newMaking(t, 2, 2)
 	m.add(ranked("low", 1, "gpu=1"), ranked("a", 9, "gpu=1"), ranked("b", 9, "gpu=2"))
@@ -261,6 +301,22 @@ func TestOfHigherPriorityStillTheRoomIsTakenOver(t *testing.T) {
 	if got := m.answers["high"]; !strings.Contains(got, "1 No preemption victims found for incoming pod") {
 		t.Error(got)
 	}
+}
+
+// TestAPodWhoseRoomIsTakenOverLooksForAnotherAtOnce has a pod lose the room that is made for
+// it while its victim still ends: it does not wait for the end.
+func TestAPodWhoseRoomIsTakenOverLooksForAnotherAtOnce(t *testing.T) {
+	m := newMaking(t, 1, 1)
+	m.add(ranked("a", 1, "gpu=1"), ranked("b", 2, "gpu=1"))
+	m.run()
+	at := m.pods["a"].Spec.NodeName
+	m.refuses = func(pod *v1.Pod, n *info) bool { return pod.Name == "higher" && n.node.Name != at }
+	m.add(ranked("high", 9, "gpu=1"))
+	m.run()
+	want(t, "evicted", m.evicted, "a")
+	m.add(ranked("higher", 10, "gpu=1"))
+	m.run()
+	want(t, "evicted with a still there", m.evicted, "a b")
 }
 
 func TestAGangMakesRoomForAllOrNone(t *testing.T) {
