@@ -14,21 +14,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
-	"berth.dev/berth/controller/runtime"
 )
 
 // virtualServiceKind is Istio's kind, in whatever version the cluster prefers.
 var virtualServiceKind = schema.GroupKind{Group: "networking.istio.io", Kind: "VirtualService"} //nolint:gochecknoglobals // a constant
 
 // route makes the VirtualService what it should be, where the cluster has that
-// kind. It is not watched: it is read once after a start, and again when what it
-// should be changes. One that cannot be written is tried again by and by.
+// kind. It is read once after a start, and again when what it should be changes or a
+// watch saw it change (routes.go). One that cannot be written is tried again by and by.
 func (p *pass) route(ctx context.Context) error {
 	if !p.o.Istio {
 		return nil
@@ -47,7 +44,7 @@ func (p *pass) route(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.mem.routed == sum {
+	if p.mem.routed == sum && !p.routeChanged() {
 		return nil
 	}
 	ok, err = p.putRoute(ctx, want)
@@ -92,35 +89,6 @@ func (r *Reconciler) istioKind() (kind schema.GroupVersionKind, ok bool, err err
 		}
 	}
 	return mapping.GroupVersionKind, true, nil
-}
-
-// followIstio asks by and by whether the kind is there that was not, and sends all
-// notebooks to again when it has come: those at rest would not be looked at. It runs
-// until ctx ends.
-func (r *Reconciler) followIstio(ctx context.Context, again chan<- event.GenericEvent) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(noIstioFor):
-			if r.o.Mode != nil && r.o.Mode() != runtime.Own {
-				continue
-			}
-			if _, _, err := r.istioKind(); err != nil {
-				klog.ErrorS(err, "Could not find out whether the cluster serves VirtualServices", "triedAgainAfter", noIstioFor)
-			}
-			continue
-		case <-r.routable:
-		}
-		for _, q := range r.all(ctx, nil) {
-			nb := &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: q.Namespace, Name: q.Name}}
-			select {
-			case <-ctx.Done():
-				return nil
-			case again <- event.GenericEvent{Object: nb}:
-			}
-		}
-	}
 }
 
 // putRoute makes or changes the VirtualService, if it is not as it should be, and says

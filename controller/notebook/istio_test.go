@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"berth.dev/berth/api"
@@ -155,7 +157,10 @@ func TestIstioMayComeLater(t *testing.T) {
 		w.now = w.now.Add(time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
 		again, ended := make(chan event.GenericEvent), make(chan error, 1)
-		go func() { ended <- w.r.FollowIstio(ctx, again) }()
+		watched := 0
+		go func() {
+			ended <- w.r.FollowIstio(ctx, again, func(toolscache.ResourceEventHandler) { watched++ })
+		}()
 		if o := (<-again).Object; o.GetNamespace() != namespace || o.GetName() != "nb" {
 			t.Errorf("%s/%s is looked at again, want the notebook", o.GetNamespace(), o.GetName())
 		}
@@ -168,6 +173,72 @@ func TestIstioMayComeLater(t *testing.T) {
 		select {
 		case <-again:
 			t.Error("it is looked at again though nothing has come")
+		default:
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if watched != 1 {
+			t.Errorf("%d watches were started, want 1", watched)
+		}
+	})
+}
+
+// TestARouteThatOthersChangeIsPutRight: changed or deleted, it is as it should be again
+// after one pass, and its notebook is sent for that pass.
+func TestARouteThatOthersChangeIsPutRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := routed(t, true)
+		w.settle()
+		ctx, stop := context.WithCancel(t.Context())
+		again, ended := make(chan event.GenericEvent), make(chan error, 1)
+		handlers := make(chan toolscache.ResourceEventHandler, 1)
+		go func() {
+			ended <- w.r.FollowIstio(ctx, again, func(h toolscache.ResourceEventHandler) { handlers <- h })
+		}()
+		handler := <-handlers
+		was := w.route()
+		edited := was.DeepCopy()
+		edited.SetGeneration(was.GetGeneration() + 1)
+		if err := unstructured.SetNestedStringSlice(edited.Object, []string{"elsewhere"}, "spec", "hosts"); err != nil {
+			t.Fatal(err)
+		}
+		orphan := was.DeepCopy()
+		orphan.SetOwnerReferences(nil)
+		for _, c := range []struct {
+			name   string
+			change func()
+		}{
+			{"its spec is edited", func() { w.must(w.bare.Update(t.Context(), edited)); handler.OnUpdate(was, edited) }},
+			{"it is deleted", func() { w.must(w.bare.Delete(t.Context(), w.route())); handler.OnDelete(was) }},
+			{"it is deleted while the watch was down", func() {
+				w.must(w.bare.Delete(t.Context(), w.route()))
+				handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: was})
+			}},
+		} {
+			before := len(w.writes)
+			go c.change()
+			if o := (<-again).Object; o.GetNamespace() != namespace || o.GetName() != "nb" {
+				t.Errorf("%s: %s/%s is looked at again, want the notebook", c.name, o.GetNamespace(), o.GetName())
+			}
+			w.reconcile()
+			hosts, _, _ := unstructured.NestedStringSlice(w.route().Object, "spec", "hosts")
+			if !slices.Equal(hosts, []string{"*"}) || len(w.writes) != before+1 {
+				t.Errorf("%s: its hosts are %q after writes %q, want * after one", c.name, hosts, w.writes[before:])
+			}
+		}
+		marked := was.DeepCopy()
+		marked.SetAnnotations(map[string]string{"a": "b"})
+		foreign := was.DeepCopy()
+		foreign.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Notebook", Name: "nb", Controller: new(true)}})
+		handler.OnUpdate(was, marked) // metadata only
+		handler.OnDelete(foreign)     // of another kind
+		handler.OnDelete(orphan)
+		synctest.Wait()
+		select {
+		case <-again:
+			t.Error("a change that is no concern of the notebook has it looked at again")
 		default:
 		}
 		stop()

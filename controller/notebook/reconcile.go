@@ -38,6 +38,7 @@ type Reconciler struct {
 	mu      sync.Mutex
 	notes   map[string]*memory // by ID
 	retry   map[string]bool    // by ID: a quota has changed, so try again
+	unsure  map[string]bool    // by ID: its VirtualService was changed or deleted
 	noIstio time.Time          // when the cluster had no VirtualServices; zero is that it has
 
 	routable chan struct{} // has one when it has VirtualServices after it had none
@@ -68,7 +69,7 @@ type said struct {
 func NewReconciler(c client.Client, reader client.Reader, o Options, now func() time.Time) *Reconciler {
 	return &Reconciler{
 		o: o, client: c, reader: reader, now: now, cluster: &clusterCache{reader: reader, now: now}, lines: newLines(),
-		notes: map[string]*memory{}, retry: map[string]bool{}, routable: make(chan struct{}, 1),
+		notes: map[string]*memory{}, retry: map[string]bool{}, unsure: map[string]bool{}, routable: make(chan struct{}, 1),
 	}
 }
 
@@ -93,6 +94,7 @@ func (r *Reconciler) forget(id string) {
 	defer r.mu.Unlock()
 	delete(r.notes, id)
 	delete(r.retry, id)
+	delete(r.unsure, id)
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -58,8 +58,8 @@ func TestANotebookGetsReady(t *testing.T) {
 	if nb.Status.ReadyReplicas != 1 || nb.Status.ContainerState.Running == nil {
 		t.Errorf("status is %+v, want 1 ready replica and a running container", nb.Status)
 	}
-	if kind := nb.Status.Conditions[0].Type; kind != "GPUQueued" {
-		t.Errorf("the first condition is %s, want GPUQueued", kind)
+	if kind := nb.Status.Conditions[0].Type; kind != "Ready" {
+		t.Errorf("the first condition is %s, want Ready", kind)
 	}
 	want := []string{"Normal Bound: bound to node n1", "Normal Ready: on node n1"}
 	if got := w.told("nb"); !slices.Equal(got, want) {

@@ -23,7 +23,7 @@ func Rules() []rbacv1.PolicyRule {
 		// The objects of a notebook.
 		rights.Rule("apps", "statefulsets", "get", "list", "watch", "create", "update", "patch"),
 		rights.Rule("", "services", "get", "list", "watch", "create", "update"),
-		rights.Rule("networking.istio.io", "virtualservices", "get", "create", "update"),
+		rights.Rule("networking.istio.io", "virtualservices", "get", "list", "watch", "create", "update"),
 		// A pod is deleted when its notebook changes.
 		rights.Rule("", "pods", "list", "watch", "delete"),
 		// Why a notebook waits, and the events that report it.

@@ -73,7 +73,7 @@ func Add(mgr manager.Manager, o Options) error {
 		func(ctx context.Context) error { return runs.lead(ctx, r) },
 	}
 	if o.Istio {
-		beside = append(beside, func(ctx context.Context) error { return r.followIstio(ctx, again) })
+		beside = append(beside, func(ctx context.Context) error { return r.followIstio(ctx, again, watchIn(mgr.GetCache())) })
 	}
 	for _, run := range beside {
 		if err := mgr.Add(run); err != nil {

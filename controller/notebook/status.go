@@ -216,7 +216,9 @@ func (p *pass) hold(old, now *kubeflow.NotebookStatus) bool {
 	return false
 }
 
-// status is what the notebook's status should be.
+// status returns what the notebook's status should be. A container that waits without
+// a message gets that of Ready: Kubeflow's web app shows it, and fails where there is
+// none (process_status in its status.py).
 func (p *pass) status() *kubeflow.NotebookStatus {
 	var out kubeflow.NotebookStatus
 	old := p.old()
@@ -242,10 +244,15 @@ func (p *pass) status() *kubeflow.NotebookStatus {
 		out.ReadyReplicas = 1 // as the StatefulSet will say a moment later
 	}
 	out.ContainerState = containerState(p.pod, p.nb.Name)
+	if w := out.ContainerState.Waiting; w != nil && w.Message == "" {
+		w = w.DeepCopy()
+		w.Message = out.Condition(kubeflow.ConditionReady).Message
+		out.ContainerState.Waiting = w
+	}
 	return &out
 }
 
-// containerState is that of the container with the notebook's name, else of the
+// containerState returns that of the container with the notebook's name, else of the
 // pod's first.
 func containerState(pod *corev1.Pod, name string) corev1.ContainerState {
 	first := ""

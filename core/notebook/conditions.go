@@ -6,38 +6,34 @@ import (
 	"berth.dev/berth/core/explain"
 )
 
-// Conditions are those of a notebook's status: GPUQueued, then those of its pod one
-// for one and in their order, with what Judge says in Ready; without a pod that
-// has one, Ready comes last. old is what the status has now.
+// Conditions returns those of a notebook's status: Ready with what Judge says, then
+// GPUQueued, then the others of its pod, one for one and in their order. Ready comes
+// first because Kubeflow's web app shows the first condition that has a reason, as
+// long as the notebook is not ready (process_status in its status.py). old is what
+// the status has now.
 //
-// A condition whose status is as it was keeps its time, unless the pod gives one.
+// A condition whose status is as it was keeps its time, unless the pod has one.
 // The time of the last probe is of the last time at which anything else of the
 // condition changed, so that what is equal stays equal.
 func Conditions(f *explain.Facts, old []explain.Condition, now time.Time) []explain.Condition {
 	v := explain.Judge(f)
-	mine := explain.Condition{Type: explain.ConditionReady, Status: explain.False, Reason: string(v.Reason), Message: v.Message}
+	ready := explain.Condition{Type: explain.ConditionReady, Status: explain.False, Reason: string(v.Reason), Message: v.Message}
 	if v.Reason == explain.Ready {
-		mine.Status = explain.True
+		ready.Status = explain.True
 	}
-	out := []explain.Condition{v.Queued}
-	told := false
+	out := []explain.Condition{ready, v.Queued}
 	if f.Pod != nil {
 		for _, c := range f.Pod.Conditions {
-			if c.Type == explain.ConditionGPUQueued {
-				continue
-			}
-			if c.Type == explain.ConditionReady {
-				told, mine.Since = true, c.Since
-				if c.Status != mine.Status {
-					mine.Since = time.Time{} // the pod is ready, and its notebook is said not to be
+			switch c.Type {
+			case explain.ConditionGPUQueued:
+			case explain.ConditionReady:
+				if c.Status == ready.Status { // else the pod is ready, and its notebook is said not to be
+					out[0].Since = c.Since
 				}
-				c = mine
+			default:
+				out = append(out, c)
 			}
-			out = append(out, c)
 		}
-	}
-	if !told {
-		out = append(out, mine)
 	}
 	now = now.Truncate(time.Second) // as the API keeps times
 	for i := range out {

@@ -17,8 +17,8 @@ func TestConditions(t *testing.T) {
 	}}
 	f := &explain.Facts{Namespace: "ns", Name: "nb", GPUs: []explain.Amount{{Resource: "nvidia.com/gpu", Count: 1}}}
 	first := notebook.Conditions(f, nil, noon)
-	if len(first) != 2 || first[0].Type != "GPUQueued" || first[1].Type != "Ready" || !first[1].Since.Equal(noon) {
-		t.Fatalf("without a pod: %+v, want GPUQueued and Ready, since noon", first)
+	if len(first) != 2 || first[0].Type != "Ready" || first[1].Type != "GPUQueued" || !first[0].Since.Equal(noon) {
+		t.Fatalf("without a pod: %+v, want Ready and GPUQueued, since noon", first)
 	}
 	f.Pod = pod
 	then := notebook.Conditions(f, first, noon.Add(time.Minute))
@@ -26,10 +26,10 @@ func TestConditions(t *testing.T) {
 	for _, c := range then {
 		kinds = append(kinds, c.Type)
 	}
-	if got := strings.Join(kinds, " "); got != "GPUQueued PodReadyToStartContainers Ready" {
+	if got := strings.Join(kinds, " "); got != "Ready GPUQueued PodReadyToStartContainers" {
 		t.Errorf("with a pod the types are %q", got)
 	}
-	if ready := then[2]; !ready.Since.Equal(noon) || !ready.Probed.Equal(noon.Add(time.Minute)) {
+	if ready := then[0]; !ready.Since.Equal(noon) || !ready.Probed.Equal(noon.Add(time.Minute)) {
 		t.Errorf("Ready is still False, with another message: %+v; want it since noon, looked at a minute later", ready)
 	}
 	again := notebook.Conditions(f, then, noon.Add(time.Hour))
