@@ -93,9 +93,14 @@ const (
 	// that an open tab is none, and a server without a kernels API can be judged.
 	AnnotationNotebookIdleBy = "berth.dev/notebook-idle-by"
 
+	// AnnotationMaxSession, on a Notebook or its Namespace, is how long a notebook may
+	// run without a stop, whether it is used or not: a duration such as "8h". Of the
+	// two the shorter holds.
+	AnnotationMaxSession = "berth.dev/max-session"
+
 	// AnnotationNotebookStopsAt, on a Notebook, is the time (RFC 3339) at which it
-	// is stopped if nothing happens before. Berth writes it with the warning, and
-	// takes it away when there is activity.
+	// is stopped if nothing happens before, or at which its session ends. Berth writes
+	// it with the warning, and takes it away when there is activity.
 	AnnotationNotebookStopsAt = "berth.dev/notebook-stops-at"
 
 	// AnnotationNotebookStoppedFor, on a Notebook that Berth has stopped, is the

@@ -27,13 +27,15 @@ const (
 	eventStopped = "StoppedIdle"        // it has been
 	eventUnknown = "IdleUnknown"        // its policy cannot be followed
 	eventPolicy  = "IdlePolicy"         // its policy cannot be read
+	eventEnding  = "SessionEnding"      // its session ends soon
+	eventEnded   = "SessionEnded"       // it has been stopped for that
 )
 
 // look looks at one notebook and takes the step that follows.
 func (l *loop) look(ctx context.Context, s subject) {
 	ready, since := readySince(s.pod)
 	state := rules.State{
-		Ready: ready, Since: since,
+		Ready: ready, Since: since, Started: bound(s.pod),
 		Activity: timeOf(s.Annotations, api.AnnotationLastActivity), StopsAt: timeOf(s.Annotations, api.AnnotationNotebookStopsAt),
 		Track: s.entry.track,
 	}
@@ -119,8 +121,11 @@ func (l *loop) write(ctx context.Context, s subject, d rules.Decision, now time.
 	return l.annotate(ctx, s.Notebook, set)
 }
 
-// stoppedFor is why a notebook was stopped, to go after "stopped: ".
+// stoppedFor returns why a notebook was stopped, to go after "stopped: ".
 func stoppedFor(d rules.Decision) string {
+	if d.Session {
+		return d.Why
+	}
 	return "idle: " + d.Why + ", since " + d.Activity.UTC().Format(time.RFC3339)
 }
 
@@ -165,12 +170,24 @@ func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 		if d.StopsAt.IsZero() || warned && d.Do != rules.Warn {
 			return
 		}
+		if d.Session {
+			l.event(s.Notebook, corev1.EventTypeWarning, eventEnding, fmt.Sprintf(
+				"stops at %s, used or not: %s (annotation %s of the notebook or its namespace); its volumes are kept, the contents of memory are lost",
+				d.StopsAt.UTC().Format(time.RFC3339), d.Why, api.AnnotationMaxSession))
+			return
+		}
 		l.event(s.Notebook, corev1.EventTypeWarning, eventWarned, fmt.Sprintf(
 			"stops at %s unless it is used: %s; its volumes are kept, the contents of memory are lost; to keep it running, use it, or: kubectl annotate --overwrite notebook %s -n %s %s=never",
 			d.StopsAt.UTC().Format(time.RFC3339), d.Why, s.Name, s.Namespace, api.AnnotationNotebookIdleAfter))
 	case rules.Clear:
 		l.event(s.Notebook, corev1.EventTypeNormal, eventCleared, "no longer stops: "+d.Why)
 	case rules.Stop:
+		if d.Session {
+			sessionsEnded.Inc()
+			l.event(s.Notebook, corev1.EventTypeWarning, eventEnded, fmt.Sprintf(
+				"stopped: %s; its volumes are kept; to start it: kubectl annotate notebook %s -n %s %s-", d.Why, s.Name, s.Namespace, api.AnnotationStopped))
+			return
+		}
 		l.event(s.Notebook, corev1.EventTypeWarning, eventStopped, fmt.Sprintf(
 			"stopped as %s; its volumes are kept; to start it: kubectl annotate notebook %s -n %s %s-", stoppedFor(d), s.Name, s.Namespace, api.AnnotationStopped))
 		culledTotal.Inc()

@@ -191,7 +191,7 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 		}
 		problems := l.policy(ctx, &s, words)
 		e := l.entries[key]
-		if s.policy.Never && problems == "" && !l.left(n, e) {
+		if s.policy.Never && s.policy.MaxSession == 0 && problems == "" && !l.left(n, e) {
 			continue
 		}
 		if e == nil || e.pod != s.pod.UID {
@@ -265,6 +265,7 @@ func (l *loop) policy(ctx context.Context, s *subject, words map[string]rules.Wo
 func wordsOf(a map[string]string) rules.Words {
 	return rules.Words{
 		After: a[api.AnnotationNotebookIdleAfter], Warning: a[api.AnnotationNotebookIdleWarning], By: a[api.AnnotationNotebookIdleBy],
+		MaxSession: a[api.AnnotationMaxSession],
 	}
 }
 
@@ -276,6 +277,16 @@ func readySince(pod *corev1.Pod) (bool, time.Time) {
 		}
 	}
 	return false, time.Time{}
+}
+
+// bound returns when a pod was bound to its node; zero is not yet.
+func bound(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
 }
 
 // after is when the next look is due: up to a tenth sooner than the period says,

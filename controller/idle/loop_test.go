@@ -327,6 +327,28 @@ func TestByTheGPUWhatServesVSCodeIsStopped(t *testing.T) {
 	}
 }
 
+func TestASessionEndsInUse(t *testing.T) {
+	pod := podOf("a", corev1.ConditionTrue)
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start),
+	})
+	s := newStage(t, named("a", map[string]string{api.AnnotationMaxSession: "2h", api.AnnotationNotebookIdleAfter: "never"}), pod)
+	s.kernel["a"] = "busy"
+	s.pass(115 * time.Minute)
+	a := s.annotations("a")
+	if a[api.AnnotationNotebookStopsAt] != "2026-11-21T10:00:00Z" || s.told("SessionEnding") != 1 || a[api.AnnotationStopped] != "" {
+		t.Fatalf("after 115 minutes: annotations %v, events %q; want a warning for 10:00", a, s.events)
+	}
+	s.pass(10 * time.Minute)
+	a = s.annotations("a")
+	if a[api.AnnotationStopped] == "" || a[api.AnnotationNotebookStoppedFor] != "its session has lasted 2h, and may last 2h" || s.told("SessionEnded") != 1 {
+		t.Errorf("after its time: annotations %v, events %q; want it stopped, and why", a, s.events)
+	}
+	if s.asked > 0 {
+		t.Errorf("its server was asked %d times, want none: no use would keep it", s.asked)
+	}
+}
+
 func TestAPolicyComesFromNotebookThenNamespaceThenProcess(t *testing.T) {
 	for _, c := range []struct {
 		name                string

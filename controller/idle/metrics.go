@@ -15,6 +15,9 @@ var (
 	culledTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_notebook_culled_total", Help: "Number of notebooks stopped because they were idle.",
 	})
+	sessionsEnded = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_notebook_sessions_ended_total", Help: "Number of notebooks stopped because their session had lasted as long as it may.",
+	})
 	probesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_notebook_probes_total", Help: "Number of activity checks of notebooks, by target and result.",
 	}, []string{"target", "result"})
@@ -31,7 +34,7 @@ var (
 
 // register makes the metrics known to the registry that the process serves, once.
 var register = sync.OnceFunc(func() {
-	metrics.Registry.MustRegister(culledTotal, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
+	metrics.Registry.MustRegister(culledTotal, sessionsEnded, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
 })
 
 // countProbes counts what was asked at one look.

@@ -92,6 +92,8 @@ var others = map[string]string{
 	"patch /events":                                    "client-go: repeated events of the election",
 	"create events.k8s.io/events":                      "client-go: what idle and runtime report",
 	"patch events.k8s.io/events":                       "client-go: repeated events",
+	"list networking.istio.io/virtualservices":         "a watch of them, which only a manager has",
+	"watch networking.istio.io/virtualservices":        "a watch of them, which only a manager has",
 	"list apps/deployments":                            "runtime: other controllers",
 	"watch apps/deployments":                           "runtime: other controllers",
 	"create authentication.k8s.io/tokenreviews":        "runtime: who asks for metrics",

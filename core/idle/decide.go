@@ -20,6 +20,8 @@ type State struct {
 	Ready bool      // its pod is
 	Since time.Time // since when
 
+	Started time.Time // when its pod was bound to a node; zero is not yet
+
 	// Activity and StopsAt are what is recorded on the Notebook: when something
 	// last happened, and the time of a warning. Zero is not recorded.
 	Activity, StopsAt time.Time
@@ -54,6 +56,7 @@ type Decision struct {
 	// and not a person who looks for something to stop.
 	Forget  bool
 	StopsAt time.Time // of the warning that stands afterwards, in whole seconds; zero is none, or not known
+	Session bool      // the step is for the limit of sessions, and not for idleness
 	Why     string    // for a person: a clause without a full stop, or "" where there is nothing to say
 	Track   Track     // for the next look
 }
@@ -71,9 +74,17 @@ type Decision struct {
 // If all looks succeed, no process restarts and no clock is set back, it is
 // stopped at most After, Warning and three periods after something last happened.
 //
+// Where sessions have a limit it is also warned and stopped when its session has
+// lasted MaxSession, whatever the looks say.
+//
 // now is the wall clock's time, for stamps and for people.
 func Decide(now time.Time, p Policy, s State, r Readings) Decision {
-	p = p.Fitted()
+	fitted := p.Fitted()
+	return decide(now, fitted, s, r).session(now, fitted, p.Warning, s)
+}
+
+// decide is Decide without a limit of sessions, for a policy that is fitted.
+func decide(now time.Time, p Policy, s State, r Readings) Decision {
 	switch {
 	case p.Never:
 		d := settled(s, Track{}, "its policy is never")

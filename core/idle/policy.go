@@ -33,11 +33,13 @@ const (
 
 // Policy is when a notebook is stopped for being idle.
 type Policy struct {
-	Never   bool          // it is not stopped, and not looked at
+	Never   bool          // it is not stopped for idleness, and not looked at for that
 	After   time.Duration // without activity, until it is stopped; above 0
 	Warning time.Duration // how long before that it is warned; 0 is at the look before
 	Period  time.Duration // from one look to the next; above 0
 	By      By
+
+	MaxSession time.Duration // how long a session may last, used or not; 0 is for ever
 }
 
 // Off is the policy where none is set: never. Those of its durations that
@@ -72,12 +74,15 @@ func FromKubeflow(enable, after, period string) (Policy, error) {
 // Words are what the annotations of one object say, as they are written; "" is
 // nothing.
 type Words struct {
-	After, Warning, By string
+	After, Warning, By, MaxSession string
 }
 
 // With is the policy under the words of an object: a namespace's over the
 // process's, a notebook's over its namespace's. What the words leave open stays
 // as it was. A time without activity makes a policy that was never one that stops.
+//
+// Of two limits of a session the shorter holds, so nobody can lengthen what their
+// namespace sets.
 //
 // Words that cannot be read make the policy never, until they are put right, and
 // problems says so, one sentence each, in the order of Words. A problem may also be
@@ -117,6 +122,17 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 		problems = append(problems, fmt.Sprintf("a warning %s ahead is more than half of %s: it is given %s ahead", p.Warning, p.After, p.After/2))
 	}
 	p.Never = p.Never || bad
+	if w.MaxSession != "" {
+		d, err := duration(w.MaxSession)
+		switch {
+		case err != nil || d == 0:
+			problems = append(problems, fmt.Sprintf("%q is no time that a session may last: write one such as 8h or 2d", w.MaxSession))
+		case p.MaxSession > 0 && d > p.MaxSession:
+			problems = append(problems, fmt.Sprintf("a session may last %s, and not %s", spoken(p.MaxSession), spoken(d)))
+		default:
+			p.MaxSession = d
+		}
+	}
 	return p, problems
 }
 
@@ -127,6 +143,9 @@ func (p Policy) Fitted() Policy {
 	p.Period = min(p.Period, p.After/4)
 	if p.Warning > 0 {
 		p.Period = min(p.Period, p.Warning/2)
+	}
+	if p.MaxSession > 0 {
+		p.Period = min(p.Period, p.MaxSession/8)
 	}
 	p.Period = max(p.Period, leastPeriod)
 	return p

@@ -49,6 +49,7 @@ func TestWith(t *testing.T) {
 		after    time.Duration
 		warning  time.Duration
 		by       idle.By
+		session  time.Duration
 		problems []string // parts
 	}{
 		{name: "no words leave it as it was", after: 24 * time.Hour, warning: 10 * time.Minute},
@@ -66,6 +67,15 @@ func TestWith(t *testing.T) {
 			name: "a warning longer than half of the time is cut", words: []idle.Words{{After: "1h", Warning: "2h"}},
 			after: time.Hour, warning: 30 * time.Minute, problems: []string{"more than half"},
 		},
+		{name: "a session that cannot be read has no limit", words: []idle.Words{{MaxSession: "long"}}, after: 24 * time.Hour, warning: 10 * time.Minute, problems: []string{`"long" is no time that a session may last`}},
+		{
+			name: "a notebook cannot lengthen its namespace's sessions", words: []idle.Words{{MaxSession: "8h"}, {MaxSession: "2d"}},
+			after: 24 * time.Hour, warning: 10 * time.Minute, session: 8 * time.Hour, problems: []string{"a session may last 8h, and not 48h"},
+		},
+		{
+			name: "a notebook may have shorter sessions than its namespace", words: []idle.Words{{MaxSession: "8h"}, {MaxSession: "1h30m"}},
+			after: 24 * time.Hour, warning: 10 * time.Minute, session: 90 * time.Minute,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := set
@@ -81,6 +91,9 @@ func TestWith(t *testing.T) {
 			}
 			if p.Never != c.never || !c.never && (f.After != c.after || f.Warning != c.warning || f.By != c.by) {
 				t.Errorf("With = %+v, fitted %+v; want never %v, after %s, warning %s, by %s", p, f, c.never, c.after, c.warning, c.by)
+			}
+			if p.MaxSession != c.session {
+				t.Errorf("a session may last %s, want %s", p.MaxSession, c.session)
 			}
 			if len(problems) != len(c.problems) {
 				t.Fatalf("problems are %q, want %d", problems, len(c.problems))

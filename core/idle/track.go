@@ -31,6 +31,9 @@ type Track struct {
 	Unreported time.Duration // since a look last reported its use
 	Forgotten  bool          // the record was to be taken away for that: Idle still holds
 
+	EndsAt   time.Time     // the warning of the session's end that stands
+	EndStood time.Duration // how long it has stood
+
 	StopsAt time.Time     // the warning that stands
 	Stood   time.Duration // how long it has stood
 }
