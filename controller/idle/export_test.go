@@ -41,7 +41,7 @@ func NewProber(cfg *rest.Config, c *http.Client, pods client.Reader, now func() 
 	if err != nil {
 		return nil, err
 	}
-	return &httpProber{client: c, address: services(root), proxied: true, now: now, longest: 2 * time.Minute, gauges: &gauges{
+	return &httpProber{client: c, address: services(root), proxied: true, metrics: c, root: root, now: now, longest: 2 * time.Minute, gauges: &gauges{
 		client: c, root: root, pods: pods, now: now, longest: 2 * time.Minute, nodes: map[string]*gauge{},
 		token: exporter.NewMetricsTokens(typed, now).Get,
 	}}, nil

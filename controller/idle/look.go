@@ -69,15 +69,15 @@ func (l *loop) look(ctx context.Context, s subject) {
 	l.tell(s, d, now)
 }
 
-// ask reads what the notebook's server and its GPUs say. A server of which is known
-// that it has no kernels API is not asked.
+// ask reads what the notebook's server, its CPU and its GPUs say.
 func (l *loop) ask(ctx context.Context, s subject) rules.Readings {
 	var r rules.Readings
-	switch kind := s.Annotations[api.AnnotationServerType]; kind {
-	case "", "jupyter":
-		r.Server = l.prober.Server(ctx, s.Namespace, s.Name, view.NotebookToken(&s.pod.Spec))
-	default:
-		r.Server = rules.Server{At: l.o.Now(), Result: rules.Absent, Said: "a server of type " + kind + " has no kernels API"}
+	r.Server = l.prober.Server(ctx, Target{
+		Namespace: s.Namespace, Name: s.Name, Token: view.NotebookToken(&s.pod.Spec),
+		Type: s.Annotations[api.AnnotationServerType], Rewrite: s.Annotations[api.AnnotationRewrite],
+	})
+	if r.Server.Result == rules.OK && r.Server.Programs {
+		r.CPU = l.prober.CPU(ctx, s.Namespace, s.pod.Name)
 	}
 	r.GPUs = l.prober.GPUs(ctx, s.pod)
 	return r

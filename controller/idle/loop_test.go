@@ -105,7 +105,8 @@ func (s *stage) Eventf(about, _ runtime.Object, kind, reason, _, note string, ar
 }
 
 // Server implements idle.Prober.
-func (s *stage) Server(_ context.Context, _, name, _ string) rules.Server {
+func (s *stage) Server(_ context.Context, target idle.Target) rules.Server {
+	name := target.Name
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -117,6 +118,11 @@ func (s *stage) Server(_ context.Context, _, name, _ string) rules.Server {
 	default:
 		return rules.Server{At: s.now, Result: rules.OK, Kernels: []rules.Kernel{{State: state, Activity: s.activity[name]}}}
 	}
+}
+
+// CPU implements idle.Prober.
+func (s *stage) CPU(context.Context, string, string) rules.CPU {
+	return rules.CPU{Result: rules.Absent}
 }
 
 // GPUs implements idle.Prober.
@@ -294,7 +300,7 @@ func TestWhoIsNotStopped(t *testing.T) {
 		},
 		{name: "one that has no kernels API", kernel: "none", ready: corev1.ConditionTrue, event: "IdleUnknown", asked: true},
 		{
-			name: "one that serves VS Code", kernel: "idle", ready: corev1.ConditionTrue, event: "IdleUnknown",
+			name: "one that serves VS Code and does not report its use", kernel: "none", ready: corev1.ConditionTrue, event: "IdleUnknown", asked: true,
 			annotations: map[string]string{api.AnnotationServerType: "group-one"},
 		},
 	} {
@@ -321,6 +327,7 @@ func TestWhoIsNotStopped(t *testing.T) {
 
 func TestByTheGPUWhatServesVSCodeIsStopped(t *testing.T) {
 	s := newStage(t, named("a", map[string]string{api.AnnotationServerType: "group-one", api.AnnotationNotebookIdleBy: "gpu"}), podOf("a", corev1.ConditionTrue))
+	s.kernel["a"] = "none"
 	s.pass(65 * time.Minute)
 	if a := s.annotations("a"); a[api.AnnotationStopped] == "" {
 		t.Errorf("annotations are %v, want it stopped", a)

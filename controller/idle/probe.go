@@ -31,6 +31,8 @@ type httpProber struct {
 	client  *http.Client
 	address func(namespace, name string) string // URL of a notebook's server, without its prefix
 	proxied bool                                // by the API server, which keeps the header Authorization to itself
+	metrics *http.Client                        // asks the metrics API
+	root    string                              // URL of the API server's namespaces
 	gauges  *gauges
 	now     func() time.Time
 	longest time.Duration // for one look at a server
@@ -96,15 +98,32 @@ type statusAnswer struct {
 	Connections int       `json:"connections"`
 }
 
-// Server implements Prober. It asks for kernels, and unless one of them is busy
-// also for terminals and for the time of the last call, all of it so that the
-// server does not take these calls for activity.
-func (p *httpProber) Server(ctx context.Context, namespace, name, token string) rules.Server {
+// Server implements Prober.
+func (p *httpProber) Server(ctx context.Context, t Target) rules.Server {
 	ctx, cancel := context.WithTimeout(ctx, p.longest)
 	defer cancel()
-	out := rules.Server{At: p.now(), Result: rules.OK}
-	base := p.address(namespace, name) + "/notebook/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+	base := p.address(t.Namespace, t.Name)
+	own := base + "/notebook/" + url.PathEscape(t.Namespace) + "/" + url.PathEscape(t.Name)
+	served := own
+	if t.Rewrite != "" {
+		served = base + strings.TrimSuffix(t.Rewrite, "/")
+	}
+	switch t.Type {
+	case "", "jupyter":
+		return p.jupyter(ctx, own, t.Token)
+	case "group-one":
+		return p.codeServer(ctx, served)
+	case "group-two":
+		return p.rstudio(ctx, served)
+	}
+	return rules.Server{At: p.now(), Result: rules.Absent, Said: "a server of type " + t.Type + " does not report its use"}
+}
 
+// jupyter asks a Jupyter server. It asks for kernels, and unless one of them is busy
+// also for terminals and for the time of the last call, all of it so that the
+// server does not take these calls for activity.
+func (p *httpProber) jupyter(ctx context.Context, base, token string) rules.Server {
+	out := rules.Server{At: p.now(), Result: rules.OK}
 	var kernels []kernelAnswer
 	status, err := p.ask(ctx, base+"/api/kernels", token, &kernels)
 	if why := noServer(status); why != "" && err == nil {
@@ -139,7 +158,7 @@ func (p *httpProber) Server(ctx context.Context, namespace, name, token string) 
 			out.Terminals = t.Activity
 		}
 	}
-	out.API, out.Connections = served.Activity, served.Connections
+	out.API, out.Connections, out.Programs = served.Activity, served.Connections, len(terminals) > 0
 	return out
 }
 

@@ -62,17 +62,18 @@ func TestServer(t *testing.T) {
 		count                      int
 		terminal, api              time.Time
 		token                      string
+		programs                   bool
 	}{
 		{name: "a server that has a token of Berth's", token: "t", kernels: text(200, "[]"), terminals: text(200, "[]"), status: text(200, status), want: rules.OK, api: at},
 		{
 			name: "one idle kernel and a terminal", kernels: text(200, "["+idleKernel+"]"),
 			terminals: text(200, `[{"name":"1","last_activity":"2026-11-21T08:30:00.123Z"}]`), status: text(200, status),
-			want: rules.OK, count: 1, terminal: at, api: at,
+			want: rules.OK, count: 1, terminal: at, api: at, programs: true,
 		},
 		{name: "a busy kernel is all there is to know", kernels: text(200, "["+idleKernel+","+busyKernel+"]"), want: rules.OK, count: 2},
 		{name: "no kernels", kernels: text(200, "[]"), terminals: text(200, "[]"), status: text(200, status), want: rules.OK, api: at},
 		{name: "a server without terminals", kernels: text(200, "[]"), terminals: text(404, ""), status: text(200, status), want: rules.OK, api: at},
-		{name: "an old server whose terminals tell no time", kernels: text(200, "[]"), terminals: text(200, `[{"name":"1"}]`), status: text(404, ""), want: rules.OK},
+		{name: "an old server whose terminals tell no time", kernels: text(200, "[]"), terminals: text(200, `[{"name":"1"}]`), status: text(404, ""), want: rules.OK, programs: true},
 		{name: "a server that is no Jupyter", kernels: text(404, "nothing here"), want: rules.Absent, said: "no kernels API"},
 		{name: "a server that wants a token", kernels: text(403, `{"message":"Forbidden"}`), want: rules.Absent, said: "token"},
 		{name: "a server that sends to a login", kernels: text(302, ""), want: rules.Absent, said: "login"},
@@ -103,9 +104,9 @@ func TestServer(t *testing.T) {
 					}
 				}
 			}
-			got := prober(t, answers).Server(t.Context(), ns, "a", c.token)
+			got := prober(t, answers).Server(t.Context(), idle.Target{Namespace: ns, Name: "a", Token: c.token})
 			if got.Result != c.want || !strings.Contains(got.Said, c.said) || len(got.Kernels) != c.count ||
-				!got.Terminals.Equal(c.terminal) || !got.API.Equal(c.api) {
+				!got.Terminals.Equal(c.terminal) || got.Programs != c.programs || !got.API.Equal(c.api) {
 				t.Errorf("Server = %+v; want %s, %q, %d kernels, terminals at %s, API at %s", got, c.want, c.said, c.count, c.terminal, c.api)
 			}
 		})

@@ -37,10 +37,20 @@ type Options struct {
 // Prober looks at one notebook. Its methods are called from several goroutines at
 // once, and end with ctx.
 type Prober interface {
-	// Server asks what the notebook serves; token is what it asks for, "" for nothing.
-	Server(ctx context.Context, namespace, name, token string) rules.Server
+	// Server asks what the notebook serves.
+	Server(ctx context.Context, t Target) rules.Server
+	// CPU reads the CPU time that the pod of a notebook uses.
+	CPU(ctx context.Context, namespace, name string) rules.CPU
 	// GPUs reads the devices that the pod holds.
 	GPUs(ctx context.Context, pod *corev1.Pod) rules.GPUs
+}
+
+// Target is a notebook whose server is asked.
+type Target struct {
+	Namespace, Name string
+	Token           string // what the server asks for; "" is nothing
+	Type            string // Kubeflow's server type: "" and "jupyter", "group-one" (VS Code), "group-two" (RStudio)
+	Rewrite         string // path that requests for the notebook's own are rewritten to; "" is its own
 }
 
 // Name is the loop's name, as the field manager and source of events.
@@ -78,7 +88,7 @@ func newProber(mgr manager.Manager, o Options) (*httpProber, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &httpProber{client: proxied, address: services(root), proxied: true, now: o.Now, longest: patience}
+	p := &httpProber{client: proxied, address: services(root), proxied: true, metrics: proxied, root: root, now: o.Now, longest: patience}
 	if !o.Proxied {
 		p.client, p.address = directly(o.Domain)
 		p.proxied = false

@@ -30,6 +30,8 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("", "events", "list", "watch", "create", "patch"),
 		rights.Rule("", "nodes", "list"),
 		rights.Rule("", "namespaces resourcequotas", "list", "watch"),
+		// Whether programs in a notebook work: the metrics API.
+		rights.Rule("metrics.k8s.io", "pods", "get"),
 		// Whether a notebook's GPUs are in use: their exporter.
 		rights.Rule("", "pods/proxy", "get"),
 	}

@@ -87,6 +87,7 @@ var others = map[string]string{
 	"patch kubeflow.org/notebooks":                     "idle: annotations",
 	"list /namespaces":                                 "idle: policies",
 	"watch /namespaces":                                "idle: policies",
+	"get metrics.k8s.io/pods":                          "idle: CPU time",
 	"get /pods/proxy":                                  "idle: exporters",
 	"update kubeflow.org/notebooks/finalizers":         "the API server's admission, where it checks owner references",
 	"patch /events":                                    "client-go: repeated events of the election",

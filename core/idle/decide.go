@@ -10,6 +10,9 @@ const (
 	// busyRatio is the utilization above which a GPU is in use. Below it are the
 	// glances that drivers, exporters and displays take.
 	busyRatio = 0.05
+	// busyCores is the CPU time, in cores, above which programs of a notebook work
+	// that do not report it. Below it are a server and its idle kernels and shells.
+	busyCores = 0.1
 	// idleMemory is what a GPU may have in use while no program uses it, in bytes: the
 	// driver's own, and an empty CUDA context.
 	idleMemory = 512 << 20
@@ -96,7 +99,10 @@ func decide(now time.Time, p Policy, s State, r Readings) Decision {
 	server, gpus := r.Server, r.GPUs
 	server.Result, server.Said = fresh(now, p, server.At, server.Result, server.Said)
 	gpus.Result, gpus.Said = fresh(now, p, gpus.At, gpus.Result, gpus.Said)
-	u := usedBy(p, server, gpus)
+	if server.Result == OK && server.Programs && r.CPU.Result == Failed {
+		server.Result, server.Said = Failed, r.CPU.Said
+	}
+	u := usedBy(p, server, r.CPU, gpus)
 	t := s.Track.next(now, p, s, server, gpus, u)
 	d := Decision{Activity: now.Add(-t.Idle), Track: t, Why: u.why}
 
@@ -170,7 +176,7 @@ func fresh(now time.Time, p Policy, at time.Time, r Result, why string) (Result,
 }
 
 // usedBy is what readings say about use now, and when there was some.
-func usedBy(p Policy, server Server, gpus GPUs) use {
+func usedBy(p Policy, server Server, cpu CPU, gpus GPUs) use {
 	var u use
 	if server.Result == OK {
 		for _, k := range server.Kernels {
@@ -182,6 +188,9 @@ func usedBy(p Policy, server Server, gpus GPUs) use {
 		u.stamps = append(u.stamps, server.Terminals)
 		if p.By != ByGPU {
 			u.stamps = append(u.stamps, server.API)
+		}
+		if server.Programs && cpu.Result == OK && cpu.Cores > busyCores && !u.active {
+			u.active, u.why = true, fmt.Sprintf("a program in it uses %.1f CPU cores", cpu.Cores)
 		}
 	}
 	if gpus.Result != OK {

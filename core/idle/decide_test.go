@@ -25,6 +25,12 @@ func serving(kernels ...idle.Kernel) idle.Server {
 	return idle.Server{At: noon, Result: idle.OK, Kernels: kernels, API: noon.Add(-2 * time.Hour)}
 }
 
+// terminal adds one that is open.
+func terminal(s idle.Server) idle.Server {
+	s.Programs = true
+	return s
+}
+
 func gauge(utilization float64, memory int64) idle.GPUs {
 	return idle.GPUs{At: noon, Result: idle.OK, Devices: []idle.Device{{UUID: "GPU-1", Utilization: utilization, MemoryBytes: memory}}}
 }
@@ -62,6 +68,31 @@ func TestDecide(t *testing.T) {
 			name: "the only kernel is busy: in use now", state: hour,
 			read: idle.Readings{Server: serving(kernel("busy", 2*time.Hour))},
 			want: idle.Clear, ago: 0, record: true, why: "a kernel is busy",
+		},
+		{
+			name: "a program works in a terminal whose page is closed: in use now", state: hour,
+			read: idle.Readings{Server: terminal(serving()), CPU: idle.CPU{Result: idle.OK, Cores: 3.2}},
+			want: idle.Clear, ago: 0, record: true, why: "a program in it uses 3.2 CPU cores",
+		},
+		{
+			name: "a terminal in which nothing runs: not in use", state: hour,
+			read: idle.Readings{Server: terminal(serving()), CPU: idle.CPU{Result: idle.OK, Cores: 0.02}},
+			want: idle.Stop, ago: time.Hour, why: "nothing has happened in it for 1h",
+		},
+		{
+			name: "a terminal, and no metrics API: as if nothing ran in it", state: hour,
+			read: idle.Readings{Server: terminal(serving()), CPU: idle.CPU{Result: idle.Absent}},
+			want: idle.Stop, ago: time.Hour, why: "nothing has happened in it for 1h",
+		},
+		{
+			name: "a terminal, and a metrics API that is down: not known", state: hour,
+			read: idle.Readings{Server: terminal(serving()), CPU: idle.CPU{Result: idle.Failed, Said: "the metrics API does not respond"}},
+			want: idle.Nothing, ago: time.Hour, why: "whether it is used is not known: the metrics API does not respond",
+		},
+		{
+			name: "CPU time of a server without terminals is that of its kernels", state: hour,
+			read: idle.Readings{Server: serving(), CPU: idle.CPU{Result: idle.OK, Cores: 3.2}},
+			want: idle.Stop, ago: time.Hour, why: "nothing has happened in it for 1h",
 		},
 		{
 			name: "of two kernels one is busy: in use now", state: hour,

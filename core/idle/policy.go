@@ -22,12 +22,13 @@ type By string
 
 // The two ways to tell use.
 const (
-	// ByActivity counts all there is: kernels, terminals, calls of Jupyter's API
-	// and use of the GPU. A notebook whose server does not tell is never stopped.
+	// ByActivity counts all there is: kernels, terminals and the programs in them,
+	// calls of Jupyter's API, open pages of VS Code, and use of the GPU. A notebook
+	// whose server does not tell is never stopped.
 	ByActivity By = "activity"
 	// ByGPU counts use of the GPU, and kernels and terminals that are reported. Calls of
-	// the API count for nothing, so that an open tab does not, and what has no
-	// kernels API, such as VS Code and RStudio, is judged by its GPU alone.
+	// the API count for nothing, so that an open tab does not, and what does not
+	// report its use, such as most of RStudio, is judged by its GPU alone.
 	ByGPU By = "gpu"
 )
 

@@ -19,6 +19,7 @@ const (
 // Readings are what one look at a notebook found.
 type Readings struct {
 	Server Server
+	CPU    CPU // read if Server.Programs
 	GPUs   GPUs
 }
 
@@ -33,8 +34,18 @@ type Server struct {
 	Terminals time.Time
 	// API is when a client last called Jupyter's API, or did one of the above.
 	API time.Time
-	// Connections is how many connections of pages to kernels are open.
+	// Connections is how many connections of pages are open.
 	Connections int
+	// Programs says that it runs programs of which it reports nothing: a terminal is
+	// open, or it is an IDE. Only the CPU time of its pod tells whether they work.
+	Programs bool
+}
+
+// CPU is the CPU time that a notebook's pod uses, by the metrics API.
+type CPU struct {
+	Result Result // Absent: there is no metrics API, or it has no reading of the pod
+	Said   string // why it is not OK
+	Cores  float64
 }
 
 // Kernel is one kernel of a server.

@@ -1,0 +1,102 @@
+package idle
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	rules "berth.dev/berth/core/idle"
+)
+
+// codeServer asks code-server, which serves VS Code, for its heartbeat: GET /healthz
+// reports in milliseconds when a page was last connected, and counts for none itself
+// (src/node/heart.ts and src/node/routes/health.ts of coder/code-server).
+func (p *httpProber) codeServer(ctx context.Context, base string) rules.Server {
+	out := rules.Server{At: p.now(), Result: rules.OK, Programs: true}
+	raw, status, err := fetch(ctx, p.client, base+"/healthz", answerSize, nil)
+	var answer struct {
+		Status string `json:"status"`
+		Beat   *int64 `json:"lastHeartbeat"`
+	}
+	if why := p.unasked(status, err); why != "" {
+		return rules.Server{At: out.At, Result: rules.Failed, Said: why}
+	}
+	if status != http.StatusOK || json.Unmarshal(raw, &answer) != nil || answer.Beat == nil {
+		return rules.Server{At: out.At, Result: rules.Absent, Said: "it is no code-server that reports its heartbeat"}
+	}
+	if *answer.Beat > 0 {
+		out.API = time.UnixMilli(*answer.Beat)
+	}
+	if answer.Status == "alive" {
+		out.Connections = 1
+	}
+	return out
+}
+
+// rstudio asks an RStudio server for its health check, which Posit Workbench serves if
+// its server-health-check-enabled is 1: lines of "name: value", of which idle-seconds
+// is how long no session has been used.
+func (p *httpProber) rstudio(ctx context.Context, base string) rules.Server {
+	out := rules.Server{At: p.now(), Result: rules.OK, Programs: true}
+	raw, status, err := fetch(ctx, p.client, base+"/health-check", answerSize, nil)
+	if why := p.unasked(status, err); why != "" {
+		return rules.Server{At: out.At, Result: rules.Failed, Said: why}
+	}
+	for line := range strings.Lines(string(raw)) {
+		name, value, _ := strings.Cut(line, ":")
+		seconds, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31)
+		if status == http.StatusOK && strings.TrimSpace(name) == "idle-seconds" && err == nil {
+			out.API = out.At.Add(-time.Duration(seconds) * time.Second)
+			return out
+		}
+	}
+	return rules.Server{At: out.At, Result: rules.Absent, Said: "RStudio reports its use only with server-health-check-enabled=1 of Posit Workbench"}
+}
+
+// unasked returns why a server could not be asked that should answer, or "".
+func (p *httpProber) unasked(status int, err error) string {
+	switch {
+	case err != nil:
+		return "its server does not respond: " + short(err, p.longest)
+	case status >= http.StatusInternalServerError:
+		return "its server responds with status " + strconv.Itoa(status)
+	}
+	return ""
+}
+
+// CPU implements Prober: it reads the metrics API (metrics.k8s.io/v1beta1).
+func (p *httpProber) CPU(ctx context.Context, namespace, name string) rules.CPU {
+	ctx, cancel := context.WithTimeout(ctx, p.longest)
+	defer cancel()
+	address := strings.TrimSuffix(p.root, "/api/v1/namespaces/") + "/apis/metrics.k8s.io/v1beta1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(name)
+	raw, status, err := fetch(ctx, p.metrics, address, answerSize, nil)
+	var pod struct {
+		Containers []struct {
+			Usage struct {
+				CPU resource.Quantity `json:"cpu"`
+			} `json:"usage"`
+		} `json:"containers"`
+	}
+	switch {
+	case status == http.StatusNotFound || status == http.StatusForbidden:
+		return rules.CPU{Result: rules.Absent, Said: "the metrics API has no reading of its CPU"}
+	case err == nil && status != http.StatusOK:
+		return rules.CPU{Result: rules.Failed, Said: "the metrics API responds with status " + strconv.Itoa(status)}
+	case err != nil:
+		return rules.CPU{Result: rules.Failed, Said: "the metrics API does not respond: " + short(err, p.longest)}
+	}
+	if err := json.Unmarshal(raw, &pod); err != nil {
+		return rules.CPU{Result: rules.Failed, Said: "what the metrics API responds cannot be read"}
+	}
+	out := rules.CPU{Result: rules.OK}
+	for _, c := range pod.Containers {
+		out.Cores += c.Usage.CPU.AsApproximateFloat64()
+	}
+	return out
+}
