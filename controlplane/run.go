@@ -258,6 +258,7 @@ func (p *plane) startClients(ctx context.Context, g *group, c clients, processes
 	if err := c.parts.startManager(ctx, g); err != nil {
 		return err
 	}
+	g.start(ctx, "load balancer", "balancer", func(ctx context.Context) error { return p.serveBalancers(ctx, c.network) })
 	switch {
 	case p.state.Scheduler == SchedulerNone:
 	case p.HoldScheduler != "":

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	nodev1 "k8s.io/api/node/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,8 @@ func create(ctx context.Context, client kubernetes.Interface, agg aggregator.Int
 		_, err = client.AppsV1().Deployments(o.Namespace).Create(ctx, o, opts)
 	case *storagev1.StorageClass:
 		_, err = client.StorageV1().StorageClasses().Create(ctx, o, opts)
+	case *nodev1.RuntimeClass:
+		_, err = client.NodeV1().RuntimeClasses().Create(ctx, o, opts)
 	case *discoveryv1.EndpointSlice:
 		_, err = client.DiscoveryV1().EndpointSlices(o.Namespace).Create(ctx, o, opts)
 	case *apiregistrationv1.APIService:

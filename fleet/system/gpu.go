@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,14 +32,16 @@ func Plugin() runtime.Object {
 	return d
 }
 
-// Operator returns what NVIDIA's GPU operator has in its namespace once it is
-// done: itself, five DaemonSets, and the exporter's Service.
+// Operator returns what NVIDIA's GPU operator has made once it is done: the
+// RuntimeClass nvidia, and in its namespace itself, five DaemonSets, and the
+// exporter's Service.
 func Operator() []runtime.Object {
 	exporter := v1.Container{
 		Name: "nvidia-dcgm-exporter", Image: exporterImage,
 		Ports: []v1.ContainerPort{{Name: "metrics", ContainerPort: ExporterPort, Protocol: v1.ProtocolTCP}},
 	}
 	return []runtime.Object{
+		&nodev1.RuntimeClass{ObjectMeta: meta("", "nvidia", nil), Handler: "nvidia"},
 		operator(),
 		part("nvidia-driver-daemonset", v1.Container{Name: "nvidia-driver-ctr", Image: driverImage}),
 		part("nvidia-container-toolkit-daemonset", v1.Container{Name: "nvidia-container-toolkit-ctr", Image: toolkitImage}),
@@ -62,8 +65,11 @@ func operatorLabels() map[string]string {
 
 // daemonSet returns a DaemonSet of one container on every simulated node with
 // a GPU. As NVIDIA's manifests have it, its pods tolerate the taint
-// nvidia.com/gpu and no other, so another taint keeps new ones off.
+// nvidia.com/gpu and no other, so another taint keeps new ones off, and its
+// container sees all GPUs of its node, as NVIDIA's images ask for in their
+// environment.
 func daemonSet(namespace, name string, selector map[string]string, c v1.Container) *appsv1.DaemonSet {
+	c.Env = append(c.Env, v1.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"})
 	return &appsv1.DaemonSet{
 		ObjectMeta: meta(namespace, name, maps.Clone(selector)),
 		Spec: appsv1.DaemonSetSpec{
