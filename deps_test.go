@@ -67,7 +67,7 @@ var rooms = [][]string{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
 		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/doctor", "cli/causes", "cli/why", "cli",
 	},
-	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet"},
+	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }
 
 // doors lists, for what few may import, the packages that may. A name stands for the
