@@ -94,8 +94,8 @@ const (
 	AnnotationNotebookIdleBy = "berth.dev/notebook-idle-by"
 
 	// AnnotationMaxSession, on a Notebook or its Namespace, is how long a notebook may
-	// run without a stop, whether it is used or not: a duration such as "8h". Of the
-	// two the shorter holds.
+	// run without a stop, whether it is used or not: a duration such as "8h". The
+	// shorter of the two applies.
 	AnnotationMaxSession = "berth.dev/max-session"
 
 	// AnnotationNotebookStopsAt, on a Notebook, is the time (RFC 3339) at which it

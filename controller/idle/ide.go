@@ -28,7 +28,7 @@ func (p *httpProber) codeServer(ctx context.Context, base string) rules.Server {
 		return rules.Server{At: out.At, Result: rules.Failed, Said: why}
 	}
 	if status != http.StatusOK || json.Unmarshal(raw, &answer) != nil || answer.Beat == nil {
-		return rules.Server{At: out.At, Result: rules.Absent, Said: "it is no code-server that reports its heartbeat"}
+		return rules.Server{At: out.At, Result: rules.Absent, Said: "its server does not report a heartbeat as code-server does"}
 	}
 	if *answer.Beat > 0 {
 		out.API = time.UnixMilli(*answer.Beat)

@@ -38,7 +38,7 @@ func TestOtherIDEsReportTheirUse(t *testing.T) {
 		},
 		{
 			name: "another server in its place", target: idle.Target{Type: "group-one", Rewrite: "/"}, path: "/healthz",
-			answer: text(200, `OK`), want: rules.Absent, said: "no code-server",
+			answer: text(200, `OK`), want: rules.Absent, said: "does not report a heartbeat",
 		},
 		{
 			name: "VS Code in trouble", target: idle.Target{Type: "group-one", Rewrite: "/"}, path: "/healthz",
@@ -63,7 +63,7 @@ func TestOtherIDEsReportTheirUse(t *testing.T) {
 			got := prober(t, map[string]http.HandlerFunc{proxy + c.path: c.answer}).Server(t.Context(), c.target)
 			if c.seconds > 0 {
 				if ago := before.Sub(got.API); ago > time.Duration(c.seconds)*time.Second || ago < time.Duration(c.seconds-60)*time.Second {
-					t.Errorf("it was used %s ago, want %d s", ago, c.seconds)
+					t.Errorf("used %s ago, want %d s", ago, c.seconds)
 				}
 				got.API = time.Time{}
 			}

@@ -210,9 +210,9 @@ func TestARouteThatOthersChangeIsPutRight(t *testing.T) {
 			name   string
 			change func()
 		}{
-			{"its spec is edited", func() { w.must(w.bare.Update(t.Context(), edited)); handler.OnUpdate(was, edited) }},
-			{"it is deleted", func() { w.must(w.bare.Delete(t.Context(), w.route())); handler.OnDelete(was) }},
-			{"it is deleted while the watch was down", func() {
+			{"edited", func() { w.must(w.bare.Update(t.Context(), edited)); handler.OnUpdate(was, edited) }},
+			{"deleted", func() { w.must(w.bare.Delete(t.Context(), w.route())); handler.OnDelete(was) }},
+			{"deleted while the watch was down", func() {
 				w.must(w.bare.Delete(t.Context(), w.route()))
 				handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: was})
 			}},
@@ -238,7 +238,7 @@ func TestARouteThatOthersChangeIsPutRight(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-again:
-			t.Error("a change that is no concern of the notebook has it looked at again")
+			t.Error("a change that does not concern the notebook has it looked at again")
 		default:
 		}
 		stop()

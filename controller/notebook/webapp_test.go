@@ -17,7 +17,7 @@ import (
 // that is older than ten seconds. It is written after what process_status does in
 // components/crud-web-apps/jupyter/backend/apps/common/status.py of kubeflow/kubeflow
 // (commit 088d107): stopped, deleted, ready, a waiting container, then the first
-// condition with a reason. What that program fails on is a failure here, too.
+// condition with a reason. A condition that makes that program fail is a failure here, too.
 func webApp(t *testing.T, nb *kubeflow.Notebook) (status, text string) {
 	t.Helper()
 	raw, err := json.Marshal(nb.Status)
@@ -91,13 +91,13 @@ func TestKubeflowsWebAppSaysTheTrueReason(t *testing.T) {
 		text     string // begins with
 	}{
 		{"ready", 1, nil, settle, "ready", "Running"},
-		{"it waits for GPUs", 1, nil, func(w *world) {
+		{"waiting for GPUs", 1, nil, func(w *world) {
 			w.apply(asking("first", 8))
 			w.settle()
 			w.apply(asking("nb", 1))
 			w.settle()
 		}, "warning", "Queued: waits for 1 nvidia.com/gpu; of 8 that nodes offer it, no node has that many free"},
-		{"it asks for more than any node has", 16, nil, settle, "warning", "NoSuchGPU: it asks for 16 nvidia.com/gpu, and no node that it may use has more than 8"},
+		{"too large for every node", 16, nil, settle, "warning", "NoSuchGPU: it asks for 16 nvidia.com/gpu, and no node that it may use has more than 8"},
 		{"a quota refuses its pod", 1, nil, func(w *world) {
 			w.refuse = `pods "nb-0" is forbidden: exceeded quota: q, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2`
 			w.reconcile()
@@ -107,14 +107,14 @@ func TestKubeflowsWebAppSaysTheTrueReason(t *testing.T) {
 		{"its image is pulled, of which the kubelet says no more", 1, nil, waits("ContainerCreating", ""), "warning", "ContainerCreating: "},
 		{"its image cannot be pulled", 1, nil, waits("ImagePullBackOff", "Back-off pulling image"), "warning", "ImagePullBackOff: Back-off pulling image"},
 		{"its init containers run", 1, nil, waits("PodInitializing", ""), "waiting", "PodInitializing"},
-		{"it is stopped", 1, map[string]string{api.AnnotationStopped: "2026-11-21T09:00:00Z"}, settle, "stopped", ""},
+		{"stopped", 1, map[string]string{api.AnnotationStopped: "2026-11-21T09:00:00Z"}, settle, "stopped", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.must(w.bare.Create(t.Context(), w.node(8)))
 			nb := asking("nb", int(c.gpus))
 			nb.Annotations = c.annotate
-			if c.name != "it waits for GPUs" {
+			if c.name != "waiting for GPUs" {
 				w.apply(nb)
 			}
 			c.play(w)

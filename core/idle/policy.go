@@ -40,7 +40,7 @@ type Policy struct {
 	Period  time.Duration // from one look to the next; above 0
 	By      By
 
-	MaxSession time.Duration // how long a session may last, used or not; 0 is for ever
+	MaxSession time.Duration // how long a session may last, used or not; 0 is without limit
 }
 
 // Off is the policy where none is set: never. Those of its durations that
@@ -82,7 +82,7 @@ type Words struct {
 // process's, a notebook's over its namespace's. What the words leave open stays
 // as it was. A time without activity makes a policy that was never one that stops.
 //
-// Of two limits of a session the shorter holds, so nobody can lengthen what their
+// The shorter of two limits of a session applies, so nobody can lengthen what their
 // namespace sets.
 //
 // Words that cannot be read make the policy never, until they are put right, and
@@ -127,7 +127,7 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 		d, err := duration(w.MaxSession)
 		switch {
 		case err != nil || d == 0:
-			problems = append(problems, fmt.Sprintf("%q is no time that a session may last: write one such as 8h or 2d", w.MaxSession))
+			problems = append(problems, fmt.Sprintf("%q is not a valid duration of a session: write one such as 8h or 2d", w.MaxSession))
 		case p.MaxSession > 0 && d > p.MaxSession:
 			problems = append(problems, fmt.Sprintf("a session may last %s, and not %s", spoken(p.MaxSession), spoken(d)))
 		default:

@@ -67,7 +67,7 @@ func TestWith(t *testing.T) {
 			name: "a warning longer than half of the time is cut", words: []idle.Words{{After: "1h", Warning: "2h"}},
 			after: time.Hour, warning: 30 * time.Minute, problems: []string{"more than half"},
 		},
-		{name: "a session that cannot be read has no limit", words: []idle.Words{{MaxSession: "long"}}, after: 24 * time.Hour, warning: 10 * time.Minute, problems: []string{`"long" is no time that a session may last`}},
+		{name: "a session that cannot be read has no limit", words: []idle.Words{{MaxSession: "long"}}, after: 24 * time.Hour, warning: 10 * time.Minute, problems: []string{`"long" is not a valid duration of a session`}},
 		{
 			name: "a notebook cannot lengthen its namespace's sessions", words: []idle.Words{{MaxSession: "8h"}, {MaxSession: "2d"}},
 			after: 24 * time.Hour, warning: 10 * time.Minute, session: 8 * time.Hour, problems: []string{"a session may last 8h, and not 48h"},

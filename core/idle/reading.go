@@ -37,7 +37,7 @@ type Server struct {
 	// Connections is how many connections of pages are open.
 	Connections int
 	// Programs says that it runs programs of which it reports nothing: a terminal is
-	// open, or it is an IDE. Only the CPU time of its pod tells whether they work.
+	// open, or it is an IDE. Only the CPU time of its pod shows that they work.
 	Programs bool
 }
 

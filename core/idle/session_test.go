@@ -85,7 +85,7 @@ func TestASessionEnds(t *testing.T) {
 					t.Fatalf("after %s the warning is taken back: %s", after, d.Why)
 				}
 			}
-			t.Error("it is never stopped")
+			t.Error("never stopped")
 		})
 	}
 }
@@ -105,8 +105,8 @@ func TestASessionThatIsLengthenedGoesOn(t *testing.T) {
 	}
 }
 
-// TestNoSessionEndsUnwarned sets clocks and starts processes anew at random: whoever
-// is stopped was warned for the whole time before, and where nothing disturbs the
+// TestNoSessionEndsUnwarned sets clocks and restarts processes at random: a
+// stopped notebook was warned for the whole time before, and where nothing disturbs the
 // session ends in time.
 func TestNoSessionEndsUnwarned(t *testing.T) {
 	for seed := range uint64(500) {

@@ -1,4 +1,4 @@
-// Package balancer gives Services of type LoadBalancer an address of this machine's
+// Package balancer assigns Services of type LoadBalancer an address of this machine's
 // loopback network, and forwards what connects to it to a ready pod behind the
 // Service: what a cloud's load balancer does for its clusters. A port below 1024 takes
 // root to listen on; the Service's node port serves the same on the same address.

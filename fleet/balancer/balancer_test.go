@@ -129,7 +129,7 @@ func TestAServiceAnswersAtItsAddress(t *testing.T) {
 		t.Errorf("the new port leads to %s", r.dialed[len(r.dialed)-1])
 	}
 
-	// One that is no LoadBalancer any more has no address.
+	// As ClusterIP it has no address.
 	plain := changed.DeepCopy()
 	plain.Spec.Type = v1.ServiceTypeClusterIP
 	if now := r.sync(plain); ip(now) != "" || !strings.Contains(get(ip(s), next), "refused") {

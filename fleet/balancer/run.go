@@ -13,7 +13,7 @@ import (
 )
 
 // Run serves all Services of the cluster that want an address, until ctx ends. It needs
-// the rights to list and watch Services. What fails is tried again, later each time.
+// the rights to list and watch Services. A failed Service is retried, later each time.
 func (b *Balancer) Run(ctx context.Context) error {
 	defer b.Close()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
