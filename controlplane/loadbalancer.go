@@ -10,7 +10,7 @@ import (
 	"berth.dev/berth/fleet/balancer"
 )
 
-// serveBalancers gives Services of type LoadBalancer addresses of this machine's
+// serveBalancers assigns Services of type LoadBalancer addresses of this machine's
 // loopback network, until ctx ends.
 func (p *plane) serveBalancers(ctx context.Context, network *clusterNetwork) error {
 	client, err := kubernetes.NewForConfig(unlimited(p.fleetConfig()))
