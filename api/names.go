@@ -66,6 +66,10 @@ const (
 	// duration such as "10m". That much is lost at most when it ends.
 	AnnotationCheckpoint = "berth.dev/checkpoint"
 
+	// AnnotationMaxRunTime, on a Pod, is how long it runs at most: a duration such as
+	// "2h". Nothing ends it then; a place that is kept for another may wait for it.
+	AnnotationMaxRunTime = "berth.dev/max-run-time"
+
 	// AnnotationDataset, on a Pod, names the data that it reads, separated by
 	// commas: it is placed where the data is, if it can be.
 	AnnotationDataset = "berth.dev/dataset"

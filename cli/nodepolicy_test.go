@@ -13,6 +13,7 @@ func TestNodePolicyFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--other-pods closed":  `--other-pods "closed": must be open, report, or refuse`,
 		"--release-stuck -5m":  "invalid --report-stuck or --release-stuck: must be a duration such as 10m",
+		"--reserve-after -1s":  "invalid --reserve-after -1s: must be a duration such as 10s",
 		"--report-stuck often": "invalid argument",
 	} {
 		if _, stderr, code := scheduler(t, "--kubeconfig k "+args, nil); code != 2 || !strings.Contains(stderr, want) {

@@ -36,7 +36,7 @@ func TestSchedulerOptions(t *testing.T) {
 			LeaderElect: true, LeaseNamespace: "kube-system", LeaseName: "berth-scheduler",
 			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		},
-		NodePolicy: process.NodePolicy{OtherPods: "open", ReportStuck: 10 * time.Minute},
+		NodePolicy: process.NodePolicy{OtherPods: "open", ReserveAfter: 10 * time.Second, ReportStuck: 10 * time.Minute},
 	}
 	got, stderr, code := scheduler(t, "--kubeconfig k", nil)
 	if code != 0 || got == nil {

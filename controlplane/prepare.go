@@ -156,7 +156,7 @@ func (p *plane) lay() error {
 	run := p.Dir.Join("run")
 	return errors.Join(
 		writeEgress(run+"/egress.yaml", p.socks+"/egress.sock"),
-		os.WriteFile(run+"/scheduler.yaml", []byte(schedulerConfig(run+"/scheduler.kubeconfig", p.state.Scheduler, p.OtherPods)), 0o600),
+		os.WriteFile(run+"/scheduler.yaml", []byte(schedulerConfig(run+"/scheduler.kubeconfig", p.state.Scheduler, p.OtherPods, p.ReserveAfter)), 0o600),
 		p.writeKubeconfig(run+"/scheduler.kubeconfig", p.certs.user(schedulerFile)),
 		p.writeKubeconfig(run+"/controller-manager.kubeconfig", p.certs.user(managerFile)),
 		p.writeKubeconfig(p.Dir.Kubeconfig(), p.certs.owner()))

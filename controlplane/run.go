@@ -52,7 +52,10 @@ type Options struct {
 	// "open", "report" or "refuse"; "" is open. Stuck is what it does about pods that
 	// hold GPUs and cannot run.
 	OtherPods string
-	Stuck     stuck.Policy
+	// ReserveAfter is how long a pod waits before Berth's scheduler keeps a place for it; 0
+	// keeps none, nil is the scheduler's default.
+	ReserveAfter *time.Duration
+	Stuck        stuck.Policy
 	// Notebooks is what Berth does with Notebooks: runtime.Auto or a mode of package
 	// controller/notebook; "" is the folder's last, and Auto in a new folder.
 	Notebooks string

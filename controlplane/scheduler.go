@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"time"
 
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
@@ -41,10 +42,10 @@ func chooseScheduler(asked, had string, fresh bool) (string, error) {
 // schedulerConfig is the scheduler's configuration file. A file is needed
 // because the scheduler replaces what was set on its options by defaults.
 // Berth's plugins schedule under both names; the profiles are in server.
-func schedulerConfig(kubeconfig, which, otherPods string) string {
+func schedulerConfig(kubeconfig, which, otherPods string, reserveAfter *time.Duration) string {
 	s := server.Settings{Kubeconfig: kubeconfig}
 	if which == SchedulerBerth {
-		s.Names, s.OtherPods = []string{"default-scheduler", "berth-scheduler"}, otherPods
+		s.Names, s.OtherPods, s.ReserveAfter = []string{"default-scheduler", "berth-scheduler"}, otherPods, reserveAfter
 	}
 	return server.Configuration(s)
 }

@@ -31,10 +31,10 @@ func TestChooseScheduler(t *testing.T) {
 }
 
 func TestTheStockSchedulerHasNoProfilesOfOurs(t *testing.T) {
-	if text := schedulerConfig("k", SchedulerStock, "refuse"); strings.Contains(text, "profiles") {
+	if text := schedulerConfig("k", SchedulerStock, "refuse", nil); strings.Contains(text, "profiles") {
 		t.Errorf("the configuration of the stock scheduler has profiles:\n%s", text)
 	}
-	if text := schedulerConfig("k", SchedulerBerth, ""); strings.Count(text, "schedulerName: ") != 2 {
+	if text := schedulerConfig("k", SchedulerBerth, "", nil); strings.Count(text, "schedulerName: ") != 2 {
 		t.Errorf("the configuration of Berth's scheduler has not two profiles:\n%s", text)
 	}
 }

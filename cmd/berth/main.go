@@ -25,7 +25,7 @@ func main() {
 func up(ctx context.Context, o cluster.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler, Kubernetes: o.Kubernetes, NewKeys: o.NewKeys,
-		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
+		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, ReserveAfter: &o.ReserveAfter, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
 		Notebooks: o.Notebooks, HostProcesses: o.HostProcesses, HostEnv: o.HostEnv, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
@@ -36,7 +36,7 @@ func schedule(ctx context.Context, o process.SchedulerOptions) error {
 		Kubeconfig: o.Kubeconfig, Names: o.Names, ConfigFile: o.ConfigFile,
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 		Policies: o.Policies, User: o.User, TakeOver: o.TakeOver,
-		OtherPods: o.OtherPods, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
+		OtherPods: o.OtherPods, ReserveAfter: &o.ReserveAfter, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
 	}
 	if o.LeaderElect {
 		run.Lease = &server.Lease{
@@ -45,7 +45,7 @@ func schedule(ctx context.Context, o process.SchedulerOptions) error {
 		}
 	}
 	if o.PrintConfig {
-		_, err := os.Stdout.WriteString(server.Configuration(server.Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: run.Lease, OtherPods: o.OtherPods}))
+		_, err := os.Stdout.WriteString(server.Configuration(server.Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: run.Lease, OtherPods: o.OtherPods, ReserveAfter: &o.ReserveAfter}))
 		return err
 	}
 	return server.Run(ctx, run)

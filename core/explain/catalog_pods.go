@@ -209,6 +209,13 @@ var heldBackOnPurpose = []Entry{
 		Helps: "add the annotation berth.dev/gang-min-count to its pods",
 		Ask:   "b16",
 	},
+	{
+		Code: CodeKept, Title: "GPUs are being kept for a pod that has waited longer",
+		Proof:  "the condition PodScheduled, which names that pod",
+		Helps:  "wait until that pod has started, or use a higher PriorityClass if you may",
+		Ask:    "b17",
+		Unmade: "it takes pods that come and go while a larger one waits",
+	},
 }
 
 // unscaled are the causes for which an autoscaler adds no node.

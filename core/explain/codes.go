@@ -31,6 +31,7 @@ const (
 	CodeGangTooLarge  Code = "BERTH-B14"
 	CodeGangMissing   Code = "BERTH-B15"
 	CodeGangInvalid   Code = "BERTH-B16"
+	CodeKept          Code = "BERTH-B17"
 	CodeTemplate      Code = "BERTH-D02"
 	CodeGroupFull     Code = "BERTH-D03"
 	CodeCloudQuota    Code = "BERTH-D04"

@@ -23,6 +23,9 @@ func (f *Facts) heldBack() diagnosis {
 	if d := f.claimed(text); d.code != "" {
 		return d
 	}
+	if kept := keptFor(text); kept != "" {
+		return diagnosis{CodeKept, Queued, "waits for " + f.wants() + "; " + kept}
+	}
 	switch v := f.Verdict; {
 	case f.waitsFor() == queue.Preemption:
 		return diagnosis{CodePreempting, Queued, "waits for " + f.wants() + "; pods of lower priority are being stopped for it, and it starts when they have ended"}
@@ -34,6 +37,20 @@ func (f *Facts) heldBack() diagnosis {
 		return diagnosis{}
 	}
 	return f.scaling()
+}
+
+// keptFor is what Berth's scheduler says of GPUs that it keeps for another pod; "" is that
+// it keeps none that this one would get.
+func keptFor(text string) string {
+	_, kept, found := strings.Cut(text, " reservation: GPUs are being kept for ")
+	if !found {
+		_, kept, found = strings.Cut(text, "; GPUs are being kept for ")
+	}
+	who, _, longer := strings.Cut(kept, ", which has waited longer")
+	if !found || !longer {
+		return ""
+	}
+	return "GPUs are being kept for " + who + ", which has waited longer"
 }
 
 // kueueGate is the scheduling gate of pods that Kueue has not admitted.

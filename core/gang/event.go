@@ -88,8 +88,12 @@ type (
 
 // What preemption and the clock report.
 type (
-	// Preempting is that room is being made for the gang of a member.
-	Preempting struct{ UID string }
+	// Preempting is that room is being made for the gang of a member; Reserved that
+	// it comes free by itself, and nobody is evicted.
+	Preempting struct {
+		UID      string
+		Reserved bool
+	}
 	// NoVictims is that no room can be made for the gang of a member, as ShortMilli
 	// milli-GPUs are held by pods that must not go; 0 is not known.
 	NoVictims struct {

@@ -167,7 +167,7 @@ func (s *step) without(g *state, m *member, node string) {
 
 func (e Preempting) happen(s *step) {
 	if g := s.m.of[e.UID]; g != nil {
-		g.retry, g.room, s.out.Changed = time.Time{}, true, true
+		g.retry, g.room, s.out.Changed = time.Time{}, !e.Reserved, true
 	}
 }
 

@@ -2,7 +2,6 @@ package preemption
 
 import (
 	"slices"
-	"time"
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
@@ -23,14 +22,15 @@ type attempt struct {
 	s   *cluster.Snapshot // with who leaves gone, and promises kept
 	fit placement.Policy  // says which devices are taken of those that are free
 
-	first []int      // number of the first holder of each node
-	ids   []ID       // by holder
-	costs []Cost     // by holder
-	gone  []bool     // by holder: leaves, or is a victim
-	may   []bool     // by holder: may be a victim, for itself
-	stays []bool     // by holder: a search has decided that it stays
-	open  *candidate // of the search under way: those of it that do not stay are gone; nil is none
-	trail []int      // the victims, in the order in which they were chosen
+	first   []int      // number of the first holder of each node
+	ids     []ID       // by holder
+	costs   []Cost     // by holder
+	gone    []bool     // by holder: leaves, or is a victim
+	may     []bool     // by holder: may be a victim, for itself
+	stays   []bool     // by holder: a search has decided that it stays
+	open    *candidate // of the search under way: those of it that do not stay are gone; nil is none
+	partial []int      // promises that may be broken, of what others still hold in part
+	trail   []int      // the victims, in the order in which they were chosen
 
 	gangs  map[string]*gang
 	budget []int // evictions left
@@ -50,7 +50,7 @@ type gang struct {
 }
 
 // newAttempt starts the search for p on a clone of c's Snapshot.
-func newAttempt(c *Cluster, p *Preemptor, now time.Time) *attempt {
+func newAttempt(c *Cluster, p *Preemptor, cost func(*Holder) Cost) *attempt {
 	t := &attempt{
 		c: c, p: p, s: c.Snapshot.Clone(), fit: placement.NewBestFit(placement.Setup{}),
 		first: make([]int, len(c.Holders)+1), gangs: map[string]*gang{}, budget: slices.Clone(c.Budgets), tries: mostTries,
@@ -65,12 +65,17 @@ func newAttempt(c *Cluster, p *Preemptor, now time.Time) *attempt {
 	for i := range c.Holders {
 		for k := range c.Holders[i] {
 			t.ids[t.first[i]+k] = ID{Node: i, Holder: k}
-			t.enter(t.first[i]+k, &c.Holders[i][k], now)
+			t.enter(t.first[i]+k, &c.Holders[i][k], cost)
 		}
 	}
 	for i := range c.Holders {
 		for k := range c.Holders[i] {
 			if h := &c.Holders[i][k]; h.Promise && t.s.Assume(&h.Placement) != nil {
+				if t.may[t.first[i]+k] {
+					t.partial = append(t.partial, t.first[i]+k)
+				} else {
+					t.promised(h)
+				}
 				t.may[t.first[i]+k], t.gone[t.first[i]+k] = false, true // it holds nothing that could come free
 			}
 		}
@@ -79,8 +84,8 @@ func newAttempt(c *Cluster, p *Preemptor, now time.Time) *attempt {
 }
 
 // enter notes holder h, and lets it go if it leaves.
-func (t *attempt) enter(n int, h *Holder, now time.Time) {
-	t.costs[n] = costOf(h, now)
+func (t *attempt) enter(n int, h *Holder, cost func(*Holder) Cost) {
+	t.costs[n] = cost(h)
 	if h.Leaving {
 		t.gone[n] = h.Promise || t.s.Release(&h.Placement) == nil
 		return
@@ -97,6 +102,28 @@ func (t *attempt) enter(n int, h *Holder, now time.Time) {
 	g.members = append(g.members, n)
 	g.alive++
 	g.fixed = g.fixed || !t.may[n]
+}
+
+// promised keeps the devices of a promise that others still hold in part: those that are
+// free are taken, and of the others nobody goes, as that would help the promise alone.
+func (t *attempt) promised(h *Holder) {
+	i, part := h.Placement.Node, h.Placement.Request
+	part.CPUMilli, part.MemoryBytes, part.GPUs = 0, 0, 1
+	for _, d := range h.Placement.Devices {
+		if t.s.Assume(&cluster.Placement{Node: i, Request: part, Devices: []cluster.Device{d}}) == nil {
+			continue
+		}
+		for k := range t.c.Holders[i] {
+			other, n := &t.c.Holders[i][k], t.first[i]+k
+			if other.Promise || !slices.ContainsFunc(other.Placement.Devices, func(o cluster.Device) bool { return o.GPU == d.GPU }) {
+				continue
+			}
+			t.may[n] = false
+			if g := t.gangs[other.Gang]; g != nil {
+				g.fixed = true
+			}
+		}
+	}
 }
 
 // within reports whether h's budgets allow one more eviction.

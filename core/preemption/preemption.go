@@ -20,6 +20,7 @@ type Holder struct {
 	Placement cluster.Placement
 	Priority  int32
 	Start     time.Time // since when it runs; zero has lost nothing
+	Ends      time.Time // when it ends at the latest, as it declares; zero is not known
 	// Checkpoint is how often it saves what it has done; 0 is never.
 	Checkpoint time.Duration
 	Gang       string // of which it is a member; "" is none
@@ -109,14 +110,19 @@ type Refusal struct {
 //
 // Equal arguments give equal plans. now is what Start is compared with.
 func Find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
+	return findBy(c, p, func(h *Holder) Cost { return costOf(h, now) })
+}
+
+// findBy is Find by another cost of each holder.
+func findBy(c *Cluster, p *Preemptor, cost func(*Holder) Cost) (Plan, Refusal, bool) {
 	if may, some := p.whole(c.Snapshot); some {
 		q := *p
 		q.Node = may
-		if plan, _, ok := find(c, &q, now); ok {
+		if plan, _, ok := find(c, &q, cost); ok {
 			return plan, Refusal{}, true
 		}
 	}
-	return find(c, p, now)
+	return find(c, p, cost)
 }
 
 // whole says of which nodes no member that asks for several GPUs would get shares,
@@ -135,8 +141,8 @@ func (p *Preemptor) whole(s *cluster.Snapshot) (may func(i int) bool, some bool)
 }
 
 // find is Find on the nodes that p may use.
-func find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
-	t := newAttempt(c, p, now)
+func find(c *Cluster, p *Preemptor, cost func(*Holder) Cost) (Plan, Refusal, bool) {
+	t := newAttempt(c, p, cost)
 	need := p.MinCount
 	if need <= 0 || need > len(p.Members) {
 		need = len(p.Members)
@@ -191,6 +197,13 @@ func (t *attempt) short(need int) int64 {
 	return sum
 }
 
+// overlap reports whether two placements have a GPU in common.
+func overlap(a, b *cluster.Placement) bool {
+	return a.Node == b.Node && slices.ContainsFunc(a.Devices, func(d cluster.Device) bool {
+		return slices.ContainsFunc(b.Devices, func(e cluster.Device) bool { return d.GPU == e.GPU })
+	})
+}
+
 // report fills in who goes.
 func (t *attempt) report(plan *Plan) {
 	for _, h := range t.trail {
@@ -201,6 +214,11 @@ func (t *attempt) report(plan *Plan) {
 			plan.Victims = append(plan.Victims, id)
 		}
 		plan.Cost = plan.Cost.plus(t.costs[h])
+	}
+	for _, n := range t.partial {
+		if slices.ContainsFunc(plan.Placements, func(at cluster.Placement) bool { return overlap(&at, &t.holder(n).Placement) }) {
+			plan.Broken = append(plan.Broken, t.ids[n])
+		}
 	}
 	for _, g := range t.gangs {
 		if g.alive == 0 && slices.ContainsFunc(g.members, func(n int) bool { return slices.Contains(t.trail, n) }) {

@@ -30,8 +30,12 @@ func (r *Refusals) Sentence(pod *v1.Pod, said string, wait queue.Wait, ties []Vo
 		return said
 	}
 	out := strings.TrimSuffix(f.Sentence(), ".")
+	said, reserved, keeps := strings.Cut(said, " reservation: ")
 	if _, preemption, found := strings.Cut(said, " preemption: "); found {
 		out += ". preemption: " + preemption
+	}
+	if keeps && strings.HasPrefix(reserved, "its ") { // who else keeps GPUs is said already
+		out += ". reservation: " + reserved
 	}
 	return out
 }

@@ -85,7 +85,8 @@ func (j *judge) inversion() string {
 
 // TestNoInversions lets pods and elastic gangs of three priority classes come and end
 // at random. Whenever the scheduler has come to rest, no pod waits that would fit
-// without pods of lower priority, and pods were only evicted for a higher class.
+// without pods of lower priority, and pods were only evicted for a higher class. There are
+// no reservations, which keep GPUs free on purpose.
 func TestNoInversions(t *testing.T) {
 	const perSeed = 100
 	steps, evicted, surplus := 0, 0, 0
@@ -93,7 +94,8 @@ func TestNoInversions(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 15))
 			c := &churning{making: newMaking(t, 1+rng.IntN(4), 1+rng.IntN(4), 1+rng.IntN(4)), rng: rng, class: map[string]string{}}
-			c.inLines, c.still = true, true
+			c.inLines, c.still, c.reserveAfter = true, true, "0s"
+			c.restart()
 			for n := range perSeed {
 				before := len(c.evicted)
 				c.step(n)

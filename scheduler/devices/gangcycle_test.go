@@ -143,6 +143,8 @@ func (r *rig) finish(w *waits) {
 	}
 	if !status.IsSuccess() {
 		r.lost(w, status.Message())
+	} else if r.boundTo != nil {
+		r.boundTo(w.pod, w.node)
 	}
 }
 

@@ -34,27 +34,28 @@ import (
 // given twice.
 type rig struct {
 	*handle
-	t      *testing.T
-	devs   *devices.Plugin
-	gangs  *devices.Gangs
-	plans  *devices.GangPlans
-	lines  *devices.Waiting
-	pods   map[types.UID]*v1.Pod // as the API has them
-	active []types.UID
-	out    map[types.UID]string // pods outside of the queue, and why
-	forced map[types.UID]bool   // activated while in a cycle
-	inside types.UID            // the pod in the cycle
-	permit map[types.UID]*waits
-	refuse func(pod *v1.Pod, node string) bool             // a filter of others
-	unbind func(pod *v1.Pod) error                         // the API server's answer to a binding
-	answer func(b *v1.Binding) error                       // the same, by what the binding says
-	blind  bool                                            // the API server gives no pod
-	lose   func(pod *v1.Pod) error                         // what comes in place of the answer to a binding that was done
-	post   func(s *state, pod *v1.Pod, status *fwk.Status) // in place of the PostFilters that are here
-	config *rest.Config                                    // to read what counts gangs; nil cannot
-	tried  map[types.UID]int
-	said   map[string]string // conditions that were patched, by pod
-	told   []string          // events
+	t       *testing.T
+	devs    *devices.Plugin
+	gangs   *devices.Gangs
+	plans   *devices.GangPlans
+	lines   *devices.Waiting
+	pods    map[types.UID]*v1.Pod // as the API has them
+	active  []types.UID
+	out     map[types.UID]string // pods outside of the queue, and why
+	forced  map[types.UID]bool   // activated while in a cycle
+	inside  types.UID            // the pod in the cycle
+	permit  map[types.UID]*waits
+	refuse  func(pod *v1.Pod, node string) bool             // a filter of others
+	unbind  func(pod *v1.Pod) error                         // the API server's answer to a binding
+	answer  func(b *v1.Binding) error                       // the same, by what the binding says
+	blind   bool                                            // the API server gives no pod
+	lose    func(pod *v1.Pod) error                         // what comes in place of the answer to a binding that was done
+	boundTo func(pod *v1.Pod, node string)                  // PostBind; nil is none
+	post    func(s *state, pod *v1.Pod, status *fwk.Status) // in place of the PostFilters that are here
+	config  *rest.Config                                    // to read what counts gangs; nil cannot
+	tried   map[types.UID]int
+	said    map[string]string // conditions that were patched, by pod
+	told    []string          // events
 
 	inLines bool          // pods that ask for the same wait in a line
 	news    chan struct{} // if not nil: told that there is something in calls

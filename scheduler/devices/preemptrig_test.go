@@ -40,6 +40,8 @@ type making struct {
 	asked     int  // times that the other filters were asked
 	still     bool // the test counts what is read of nodes: leave them alone
 	refuses   func(pod *v1.Pod, n *info) bool
+	// reserveAfter is after how long there are reservations, in the plugin's arguments.
+	reserveAfter string
 }
 
 // newMaking makes it, of nodes with so many T4 each.
@@ -69,13 +71,18 @@ func (m *making) restart() {
 	m.handler, m.pdbs, m.active, m.permit = nil, nil, nil, map[types.UID]*waits{}
 	makers := devices.Plugins()
 	made := func(name string) fwk.Plugin {
-		p, err := makers[name](m.t.Context(), nil, m)
+		var args runtime.Object
+		if name == devices.PreemptionName && m.reserveAfter != "" {
+			args = &runtime.Unknown{Raw: fmt.Appendf(nil, `{"reserveAfter":%q}`, m.reserveAfter)}
+		}
+		p, err := makers[name](m.t.Context(), args, m)
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		return p
 	}
 	m.devs, m.gangs, m.plans = made(devices.Name).(*devices.Plugin), made(devices.GangsName).(*devices.Gangs), made(devices.GangPlansName).(*devices.GangPlans)
+	m.boundTo = func(pod *v1.Pod, node string) { m.room.PostBind(m.t.Context(), nil, pod, node) }
 	m.room, m.post = made(devices.PreemptionName).(*devices.Preemption), m.postFilter
 	for _, pod := range m.pods {
 		m.meet(pod)

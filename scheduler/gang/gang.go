@@ -72,7 +72,7 @@ func NewGangs(c *nodeindex.Cluster, manager *Manager) nodeindex.Maker {
 type Room interface {
 	// roomForGang says what the leader of a gang waits for that room is made for,
 	// "" if for nothing.
-	RoomForGang(ctx context.Context, manager *Manager, pod *v1.Pod) (waits string)
+	RoomForGang(ctx context.Context, manager *Manager, pod *v1.Pod) (waits string, is queue.Wait)
 	// makeRoomForGang makes room for the gang that a pod leads. A nil status is
 	// that there is nothing to do.
 	MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, manager *Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status)

@@ -72,8 +72,8 @@ func (g *Plans) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod
 		}
 		return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 	}
-	if text := g.room.RoomForGang(ctx, g.manager, pod); text != "" {
-		waits.Note(pod.UID, queue.Preemption)
+	if text, is := g.room.RoomForGang(ctx, g.manager, pod); text != "" {
+		waits.Note(pod.UID, is)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 	}
 	if h := g.p.Cluster.HoldOf(pod.UID); h != nil {

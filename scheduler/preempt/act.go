@@ -6,24 +6,25 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/reserve"
 )
 
 // room says whom the plan of out waits for.
-func (s *candidates) room(pl *nodeindex.Planner, w *preemptor, out *outcome) *room {
-	m := &room{waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+func (s *candidates) room(pl *nodeindex.Planner, w *preemptor, out *outcome) *reserve.Room {
+	m := reserve.NewRoom()
+	m.Reserved = w.awaits
 	for k, pod := range w.pods {
 		if out.nodes[k] != "" {
-			m.pods = append(m.pods, pod)
+			m.Pods = append(m.Pods, pod)
 		}
 	}
 	for _, id := range slices.Concat(out.plan.Victims, out.plan.Awaited) {
-		m.wait(pl.NodeName(id.Node), s.pod(id))
+		m.Wait(pl.NodeName(id.Node), s.pod(id))
 	}
 	return m
 }
@@ -47,7 +48,7 @@ func (s *candidates) going(out *outcome, node int) (going, leaving []*v1.Pod) {
 // tellBroken lets pods whose holds went to others look for another place.
 func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
-		x.shut(pod.UID)
+		x.Shut(pod.UID)
 		if x.broken != nil {
 			x.broken(pod.UID)
 		}
@@ -65,27 +66,27 @@ const roomRecheck = time.Second
 // carryOut evicts the victims of a plan.
 func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates, out *outcome) {
 	log := klog.FromContext(ctx)
-	for _, pod := range out.room.pods {
+	for _, pod := range out.room.Pods {
 		x.p.Cluster.Waiting.Leave(pod.UID)
 	}
 	for _, id := range out.plan.Victims {
 		pod := s.pod(id)
 		out.evicted = append(out.evicted, &evict.Victim{
-			Pod: pod, Node: nodeOf(out.room, pod), Budgets: x.budgets.Versions(s.c.Holders[id.Node][id.Holder].Budgets),
+			Pod: pod, Node: out.room.NodeOf(pod), Budgets: x.budgets.Versions(s.c.Holders[id.Node][id.Holder].Budgets),
 		})
 	}
-	if out.left = x.open(out.room); out.left == 0 {
-		x.p.Handle.Activate(log, named(out.room.pods)) // there is room already
+	if out.left = x.Open(out.room); out.left == 0 {
+		x.p.Handle.Activate(log, named(out.room.Pods)) // there is room already
 	} else { // a victim that left since the plan was made is not reported again
 		time.AfterFunc(roomRecheck, func() { x.p.Handle.Activate(log, named([]*v1.Pod{w.lead()})) })
 	}
 	if len(out.evicted) == 0 {
 		return
 	}
-	pods := out.room.pods
+	pods := out.room.Pods
 	x.Evict(ctx, x.p.Handle, w.lead(), out.evicted, func(err error) {
 		// Without that victim the plan is none: whoever is left stays, and the pods try anew.
-		x.shut(pods[0].UID)
+		x.Shut(pods[0].UID)
 		for _, pod := range pods {
 			x.p.Cluster.Release(pod.UID)
 		}
@@ -101,14 +102,4 @@ func named(pods []*v1.Pod) map[string]*v1.Pod {
 		out[pod.Namespace+"/"+pod.Name] = pod
 	}
 	return out
-}
-
-// nodeOf gives the node on which m waits for a pod.
-func nodeOf(m *room, pod *v1.Pod) string {
-	for node, waits := range m.waits {
-		if waits[pod.UID] {
-			return node
-		}
-	}
-	return pod.Spec.NodeName
 }

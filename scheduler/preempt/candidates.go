@@ -52,8 +52,8 @@ type cachedNode struct {
 	lowest     int32 // priority
 }
 
-// see reads the candidates for pods, whose own holds do not stand in their way.
-func (x *Preemption) see(pl *nodeindex.Planner, pods []*v1.Pod, now time.Time) (*candidates, error) {
+// see reads the candidates for the pods of w, whose own holds do not stand in their way.
+func (x *Preemption) see(pl *nodeindex.Planner, w *preemptor, now time.Time) (*candidates, error) {
 	allowed, err := x.budgets.Read(x.Evictor)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (x *Preemption) see(pl *nodeindex.Planner, pods []*v1.Pod, now time.Time) (
 	going, kept := x.Known(now)
 	s.mark(pl, going, func(h *preemption.Holder) { h.Leaving = true })
 	s.mark(pl, kept, func(h *preemption.Holder) { h.Fixed = true })
-	x.promises(pl, s, pods)
+	x.promises(pl, s, w)
 	return s, nil
 }
 
@@ -162,6 +162,7 @@ func (x *Preemption) enter(i int, pod *v1.Pod, held cluster.Placement, fixed boo
 	if t := pod.Status.StartTime; t != nil {
 		h.Start, h.Checkpoint = t.Time, request.Checkpoint(pod)
 	}
+	h.Ends = request.Ends(pod)
 	if g, _ := request.GangOf(pod); g != nil {
 		h.Gang, v.minCount[g.Key] = g.Key, g.MinCount
 	}
@@ -169,20 +170,23 @@ func (x *Preemption) enter(i int, pod *v1.Pod, held cluster.Placement, fixed boo
 	v.nodes[i].holders, v.nodes[i].pods = append(v.nodes[i].holders, h), append(v.nodes[i].pods, pod)
 }
 
-// promises adds what is held for pods that are not there yet, but for those of
-// own.
-func (x *Preemption) promises(pl *nodeindex.Planner, s *candidates, own []*v1.Pod) {
+// promises adds what is held for pods that are not there yet, but for those of w. What is
+// reserved for a pod that comes after w may go for it, whatever the priorities.
+func (x *Preemption) promises(pl *nodeindex.Planner, s *candidates, w *preemptor) {
 	d := x.p.Cluster
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	for _, uid := range slices.Sorted(maps.Keys(d.Holds)) {
 		h := d.Holds[uid]
 		at := pl.W.ByName[h.Node]
-		if at == nil || slices.ContainsFunc(own, func(pod *v1.Pod) bool { return pod.UID == uid }) {
+		if at == nil || slices.ContainsFunc(w.pods, func(pod *v1.Pod) bool { return pod.UID == uid }) {
 			continue
 		}
 		p := preemption.Holder{
 			Placement: cluster.Placement{Node: at.Index, Request: h.Request, Devices: h.At}, Priority: priorityOf(h.Pod), Promise: true,
+		}
+		if w.after[uid] {
+			p.Priority = math.MinInt32
 		}
 		s.lowest = min(s.lowest, p.Priority)
 		if g, _ := request.GangOf(h.Pod); g != nil {

@@ -18,13 +18,13 @@ func (x *Preemption) Waits(uid types.UID) bool { return x.p.Cluster.Waiting.Know
 func (x *Preemption) Drift(ctx context.Context) (drift string) {
 	err := x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
 		now := time.Now()
-		kept, err := x.see(pl, nil, now)
+		kept, err := x.see(pl, &preemptor{}, now)
 		if err != nil {
 			return err
 		}
 		was := x.preemptions.nodeCache
 		x.preemptions.nodeCache = nodeCache{}
-		fresh, err := x.see(pl, nil, now)
+		fresh, err := x.see(pl, &preemptor{}, now)
 		x.preemptions.nodeCache = was
 		switch {
 		case err != nil:

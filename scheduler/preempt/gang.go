@@ -32,15 +32,10 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	if task == nil || text != "" || x.budgets == nil {
 		return nil, nil // nothing to plan: one more member that may go anywhere, or others are missing
 	}
-	for _, member := range task.Pods {
-		if member.Spec.PreemptionPolicy != nil && *member.Spec.PreemptionPolicy == v1.PreemptNever {
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: not eligible due to preemptionPolicy=Never.")
-		}
-	}
 	if there, _ := x.waiting(pod); there > 0 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // PreFilter has said so
 	}
-	x.shut(pod.UID)
+	x.Shut(pod.UID)
 	for _, member := range task.Pods {
 		x.p.Cluster.Release(member.UID)
 	}
@@ -51,19 +46,33 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	for _, nodes := range task.Avoid {
 		w.avoid = append(w.avoid, nodes...)
 	}
-	out, err := x.makeRoom(ctx, w)
+	out, err := &outcome{refusal: "not eligible due to preemptionPolicy=Never."}, error(nil)
+	if !slices.ContainsFunc(task.Pods, func(member *v1.Pod) bool {
+		return member.Spec.PreemptionPolicy != nil && *member.Spec.PreemptionPolicy == v1.PreemptNever
+	}) {
+		if out, err = x.makeRoom(ctx, w); err == nil && out.room == nil {
+			manager.Happened(gang.NoVictims{UID: string(pod.UID), ShortMilli: out.short})
+		}
+	}
+	refusal := out.refusal
+	if err == nil && out.room == nil && !task.Extra {
+		if kept, no := x.await(ctx, w, task.Gang.Key); kept != nil || no != nil {
+			out, err = kept, no
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("make room for gang %s: %w", task.Name, err))
 	case out.room == nil:
-		manager.Happened(gang.NoVictims{UID: string(pod.UID), ShortMilli: out.short})
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, x.keptFrom(pod, "preemption: "+refusal))
 	}
 	if !task.Extra {
-		manager.Happened(gang.Preempting{UID: string(pod.UID)})
+		manager.Happened(gang.Preempting{UID: string(pod.UID), Reserved: out.room.Reserved})
 	}
-	x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
-	return nominate(out.nodes[max(0, slices.Index(w.pods, pod))]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
+	if x.p.Cluster.Waits.Note(pod.UID, out.room.Waits()); out.room.Reserved {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, out.room.Sentence(out.left))
+	}
+	return nominate(out.nodes[max(0, slices.Index(w.pods, pod))]), fwk.NewStatus(fwk.Success, out.room.Sentence(out.left))
 }
 
 // weight orders members: those that are harder to place come first.
@@ -123,18 +132,18 @@ func domain(n *v1.Node, level gang.Level) string {
 // RoomForGang says what the leader of a gang waits for that room is made for. When
 // the room is complete it is the gang's plan, and there is nothing to wait for. It
 // is "" also where no room is made.
-func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, pod *v1.Pod) (waits string) {
-	m := x.roomOf(pod.UID)
+func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, pod *v1.Pod) (waits string, is queue.Wait) {
+	m := x.Of(pod.UID)
 	if m == nil || x.p.Cluster.HoldOf(pod.UID) == nil {
-		return ""
+		return "", queue.Unknown
 	}
-	if there := m.there(x.p.Nodes()); there > 0 {
-		return m.sentence(there)
+	if there := m.There(x.p.Nodes()); there > 0 {
+		return m.Sentence(there), m.Waits()
 	}
-	x.shut(pod.UID)
+	x.Shut(pod.UID)
 	task, _ := manager.Task(pod, false)
 	if task == nil {
-		return ""
+		return "", queue.Unknown
 	}
 	nodes := map[types.UID]string{}
 	for _, member := range task.Pods {
@@ -143,12 +152,12 @@ func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, po
 		}
 	}
 	if len(nodes) >= task.Need { // as it was verified
-		manager.Placed(pod, task, nodes, m.order)
-		return ""
+		manager.Placed(pod, task, nodes, m.Order)
+		return "", queue.Unknown
 	}
 	for uid := range nodes {
 		x.p.Cluster.Release(uid)
 	}
 	klog.FromContext(ctx).V(2).Info("The room made for a gang is not enough any more", "gang", task.Gang.Key)
-	return ""
+	return "", queue.Unknown
 }

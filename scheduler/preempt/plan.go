@@ -52,6 +52,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 	for _, node := range w.avoid {
 		barred[node] = true
 	}
+	w.after = x.reservations.After(w.lead())
 	for range mostPlans {
 		var s *candidates
 		var out *outcome
@@ -71,8 +72,8 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			out.against.Others = out.against.Others || len(barred) > len(w.avoid)
 			return out, nil
 		}
-		if gone := slices.ContainsFunc(out.room.pods, func(pod *v1.Pod) bool { return x.p.Cluster.HoldOf(pod.UID) == nil }); gone {
-			for _, pod := range out.room.pods {
+		if gone := slices.ContainsFunc(out.room.Pods, func(pod *v1.Pod) bool { return x.p.Cluster.HoldOf(pod.UID) == nil }); gone {
+			for _, pod := range out.room.Pods {
 				x.p.Cluster.Release(pod.UID)
 			}
 			return &outcome{refusal: "a pod that room is made for was deleted"}, nil
@@ -88,7 +89,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 		if w.verify != nil {
 			bad, err := w.verify(s, out)
 			if err != nil || bad != "" {
-				for _, pod := range out.room.pods {
+				for _, pod := range out.room.Pods {
 					x.p.Cluster.Withdraw(pod.UID)
 				}
 				if barred[bad] = true; err != nil {
@@ -114,7 +115,7 @@ func (x *Preemption) checked(w *preemptor, s *candidates, out *outcome) *fwk.Sta
 	}
 	if st = w.check(out.nodes[0], append(going, leaving...)); st.IsSuccess() {
 		for _, pod := range leaving {
-			out.room.wait(out.nodes[0], pod)
+			out.room.Wait(out.nodes[0], pod)
 		}
 	}
 	return st
@@ -125,12 +126,12 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	now := time.Now()
 	asked := w.ask(pl, barred)
 	key, state := w.key(asked), x.state(pl)
-	if len(barred) == 0 && w.every {
+	if len(barred) == 0 && w.every && !w.awaits {
 		if was, ok := x.before(key, state, now); ok {
 			return nil, &outcome{refusal: was.text, short: was.short, against: was.against, known: true}, nil
 		}
 	}
-	s, err := x.see(pl, w.pods, now)
+	s, err := x.see(pl, w, now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,7 +160,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	if !ok {
 		_, kept := x.Known(now)
 		out := &outcome{refusal: refusalText(&why), short: why.ShortMilli, against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
-		if len(barred) == 0 && w.every && !disallowed {
+		if len(barred) == 0 && w.every && !disallowed && !w.awaits {
 			x.note(key, search{state, out.refusal, out.short, out.against, now})
 		}
 		return s, out, nil
@@ -202,8 +203,12 @@ func (w *preemptor) ask(pl *nodeindex.Planner, barred map[string]bool) *preempti
 
 // search looks for the cheapest plan, in each of w's domains if it has any.
 func (w *preemptor) search(pl *nodeindex.Planner, s *candidates, asked *preemption.Preemptor, now time.Time) (best preemption.Plan, why preemption.Refusal, found bool) {
+	look := preemption.Find
+	if w.awaits {
+		look = preemption.Await
+	}
 	switch {
-	case s.lowest >= asked.Priority: // the usual case of a long queue: nobody is below it
+	case s.lowest >= asked.Priority && !w.awaits: // the usual case of a long queue: nobody is below it
 		why.Nodes = s.c.Snapshot.Len()
 		for i := range why.Nodes {
 			if !asked.Node(i) {
@@ -213,7 +218,7 @@ func (w *preemptor) search(pl *nodeindex.Planner, s *candidates, asked *preempti
 		why.NoVictims, why.ShortMilli = why.Nodes-why.Closed, math.MaxInt64 // no end of others makes victims
 		return best, why, false
 	case w.domains == nil:
-		return preemption.Find(s.c, asked, now)
+		return look(s.c, asked, now)
 	}
 	all := make([]*v1.Node, s.c.Snapshot.Len())
 	for i := range all {
@@ -226,7 +231,7 @@ func (w *preemptor) search(pl *nodeindex.Planner, s *candidates, asked *preempti
 			break
 		}
 		asked.Node = func(i int) bool { return in[pl.NodeName(i)] && may(i) }
-		plan, no, ok := preemption.Find(s.c, asked, now)
+		plan, no, ok := look(s.c, asked, now)
 		switch {
 		case ok && (!found || plan.Cost.Compare(best.Cost) < 0):
 			best, found = plan, true

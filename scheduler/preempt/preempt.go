@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/reserve"
 )
 
 // PreemptionName is the name of the plugin that makes room, in the scheduler's
@@ -44,15 +45,16 @@ type Preemption struct {
 // preemptions is what the profiles of one scheduler share.
 type preemptions struct {
 	*evict.Evictor
-	*rooms
+	*reserve.Rooms
 	*searches
-	refused   *nodeindex.RefusedRoom
-	nodeCache nodeCache
-	budgets   *evict.Budgets  // nil: no profile has the plugin
-	broken    func(types.UID) // told of pods whose holds went to others
-	least     func(gang string) int
-	once      sync.Once
-	err       error
+	reservations *reserve.Reservations
+	refused      *nodeindex.RefusedRoom
+	nodeCache    nodeCache
+	budgets      *evict.Budgets  // nil: no profile has the plugin
+	broken       func(types.UID) // told of pods whose holds went to others
+	least        func(gang string) int
+	once         sync.Once
+	err          error
 }
 
 // The extension points that Preemption is in.
@@ -65,14 +67,24 @@ var (
 // NewPreemptions returns what the profiles of one scheduler share: the evictions under
 // way and the searches for victims. broken is called with the UID of a pod whose room
 // is lost; least returns how many members a gang needs, by its key, or 0.
-func NewPreemptions(refused *nodeindex.RefusedRoom, broken func(types.UID), least func(gang string) int) *preemptions {
-	return &preemptions{Evictor: evict.NewEvictor(), rooms: newRooms(), searches: newSearches(), refused: refused, broken: broken, least: least}
+func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gang string) int) *preemptions {
+	rooms := reserve.NewRooms()
+	return &preemptions{
+		Evictor: evict.NewEvictor(), Rooms: rooms, searches: newSearches(), refused: c.Refused, broken: broken, least: least,
+		reservations: reserve.New(c, rooms, 0),
+	}
 }
 
 // NewPreemption makes the plugin for the profiles of one scheduler, of c.
 func NewPreemption(d *nodeindex.Cluster, m *preemptions) nodeindex.Maker {
-	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		m.once.Do(func() { m.err = m.watch(h) })
+	return func(_ context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		m.once.Do(func() {
+			after, err := reserve.ReadArgs(args)
+			if m.reservations.Attach(h, after); err == nil {
+				err = m.watch(h)
+			}
+			m.err = err
+		})
 		if m.err != nil {
 			return nil, m.err
 		}
@@ -98,7 +110,8 @@ func (m *preemptions) watch(h fwk.Handle) error {
 			if pod, ok := obj.(*v1.Pod); ok {
 				m.Forget(pod.UID)
 				m.refused.Drop(pod.UID)
-				if ready := m.gone(pod.UID); len(ready) > 0 {
+				m.reservations.Left(pod)
+				if ready := m.Rooms.Gone(pod.UID); len(ready) > 0 {
 					h.Activate(klog.Background(), ready)
 				}
 			}
@@ -142,14 +155,11 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	if err != nil || g != nil && (g.Within < gang.Cluster || x.least(g.Key) == 0) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
-	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: not eligible due to preemptionPolicy=Never.")
-	}
 	if there, m := x.waiting(pod); there > 0 {
-		x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, m.sentence(there))
+		x.p.Cluster.Waits.Note(pod.UID, m.Waits())
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, m.Sentence(there))
 	}
-	x.shut(pod.UID)
+	x.Shut(pod.UID)
 	if x.p.Cluster.Release(pod.UID) {
 		// The node of its hold has refused it: who knows, there may be room elsewhere.
 		x.p.Cluster.Waits.Note(pod.UID, queue.Retry)
@@ -158,26 +168,33 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	}
 	others := state.Clone() // without the plugin that counts devices: the search does
 	others.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(sets.New(fit.Name)))
-	out, err := x.makeRoom(ctx, &preemptor{
+	w := &preemptor{
 		pods: []*v1.Pod{pod}, why: holdPreemption, gang: gangKey(g),
 		may:    func(node string) bool { return statuses.Get(node).Code() == fwk.Unschedulable },
 		every:  statuses.Get("").Code() == fwk.Unschedulable,
 		check:  func(node string, gone []*v1.Pod) *fwk.Status { return x.check(ctx, state, pod, node, gone) },
 		allows: func(node string, gone []*v1.Pod) bool { return x.check(ctx, others, pod, node, gone).IsSuccess() },
-	})
+	}
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+		return x.refuse(ctx, state, w, "preemption: not eligible due to preemptionPolicy=Never.", g == nil)
+	}
+	out, err := x.makeRoom(ctx, w)
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
 	if out.room != nil {
 		x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
-		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.sentence(out.left))
+		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.Sentence(out.left))
 	}
-	return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+out.refusal)
+	return x.refuse(ctx, state, w, "preemption: "+out.refusal, g == nil)
 }
 
 // PostBind forgets the room of a pod that is there.
-func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	x.shut(pod.UID)
+func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
+	if request.Of(pod) != nil {
+		x.reservations.Bound(pod, node)
+	}
+	x.Shut(pod.UID)
 	x.refused.Drop(pod.UID)
 }
 
@@ -194,12 +211,12 @@ const holdPreemption = "preemption"
 
 // waiting gives the room that is being made for a pod, and how many are still
 // there. There is none if the pod's hold is gone.
-func (x *Preemption) waiting(pod *v1.Pod) (int, *room) {
-	m := x.roomOf(pod.UID)
+func (x *Preemption) waiting(pod *v1.Pod) (int, *reserve.Room) {
+	m := x.Of(pod.UID)
 	if m == nil || x.p.Cluster.HoldOf(pod.UID) == nil {
 		return 0, nil
 	}
-	return m.there(x.p.Nodes()), m
+	return m.There(x.p.Nodes()), m
 }
 
 // nominate makes a result that sets the pod's nominated node.

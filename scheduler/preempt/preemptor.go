@@ -4,11 +4,13 @@ import (
 	"cmp"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/reserve"
 )
 
 // preemptor is who needs room.
@@ -22,6 +24,8 @@ type preemptor struct {
 	leader   *v1.Pod                                       // whom events name; nil is the first
 	domains  func(all []*v1.Node) []map[string]bool        // sets of nodes of which all must be in one; nil is every node
 	avoid    []string                                      // nodes not to be used
+	awaits   bool                                          // nobody is evicted for it: it waits for the ends of others
+	after    map[types.UID]bool                            // pods with reserved places that it comes before
 	every    bool                                          // may says yes to all
 	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters about one pod; nil is none
 	allows   func(node string, gone []*v1.Pod) bool        // the same, while victims are chosen: except the filter that counts devices
@@ -47,9 +51,9 @@ func (w *preemptor) lead() *v1.Pod { return cmp.Or(w.leader, w.pods[0]) }
 // there is none.
 type outcome struct {
 	plan    preemption.Plan
-	nodes   []string // of each pod; "" where it was left out
-	room    *room    // nil: no plan
-	left    int      // whom the room waited for when it was opened
+	nodes   []string      // of each pod; "" where it was left out
+	room    *reserve.Room // nil: no plan
+	left    int           // whom the room waited for when it was opened
 	evicted []*evict.Victim
 	refusal string
 	short   int64               // milli-GPUs that those who must not go must give back; 0 is not known

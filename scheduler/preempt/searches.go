@@ -31,6 +31,7 @@ type searchKey struct {
 	pods, min int
 	pod       types.UID // the first of several; "" for one pod
 	gang      string    // of which they are members
+	after     int       // reserved places that they come before
 }
 
 // clusterState is equal as long as nothing has changed that a search looks at.
@@ -73,7 +74,7 @@ func (v *searches) note(key searchKey, s search) {
 
 // key is what w's search is for.
 func (w *preemptor) key(asked *preemption.Preemptor) searchKey {
-	k := searchKey{request: asked.Members[0], priority: asked.Priority, pods: len(w.pods), min: w.minCount, gang: w.gang}
+	k := searchKey{request: asked.Members[0], priority: asked.Priority, pods: len(w.pods), min: w.minCount, gang: w.gang, after: len(w.after)}
 	if len(w.pods) > 1 {
 		k.pod = w.pods[0].UID
 	}

@@ -31,14 +31,14 @@ func (x *Preemption) verify(ctx context.Context, cycle fwk.CycleState, w *preemp
 		leaving = append(leaving, more...)
 	}
 	err = x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
-		if bad, out.room.order, err = agreed(ctx, cycle, pl, w, out, going); bad == "" || err != nil || len(leaving) == 0 {
+		if bad, out.room.Order, err = agreed(ctx, cycle, pl, w, out, going); bad == "" || err != nil || len(leaving) == 0 {
 			return err
 		}
-		if bad, out.room.order, err = agreed(ctx, cycle, pl, w, out, append(going, leaving...)); bad != "" || err != nil {
+		if bad, out.room.Order, err = agreed(ctx, cycle, pl, w, out, append(going, leaving...)); bad != "" || err != nil {
 			return err
 		}
 		for _, pod := range leaving {
-			out.room.wait(pod.Spec.NodeName, pod)
+			out.room.Wait(pod.Spec.NodeName, pod)
 		}
 		return nil
 	})

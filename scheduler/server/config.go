@@ -27,6 +27,9 @@ type Settings struct {
 	// OtherPods is what is done about pods without GPUs on GPU nodes: a mode of
 	// package gpuonly; "" is its Open.
 	OtherPods string
+	// ReserveAfter is how long a pod waits, overtaken by others, before a place is kept
+	// for it; 0 keeps none, nil is package reserve's default.
+	ReserveAfter *time.Duration
 }
 
 // Lease says how the scheduler that leads is elected.
@@ -54,7 +57,7 @@ func Configuration(s Settings) string {
 		ClientConnection: basev1.ClientConnectionConfiguration{Kubeconfig: s.Kubeconfig, QPS: -1, ContentType: runtime.ContentTypeProtobuf},
 	}
 	for _, name := range s.Names {
-		cfg.Profiles = append(cfg.Profiles, profile(name, s.OtherPods))
+		cfg.Profiles = append(cfg.Profiles, profile(name, s))
 	}
 	text, err := yaml.Marshal(compact(cfg))
 	if err != nil {
@@ -81,15 +84,18 @@ func election(l *Lease) basev1.LeaderElectionConfiguration {
 // before the default preemption does, and binds before the default binder does.
 // What a user prefers (affinity, taints) outweighs how well the devices are
 // packed, and that outweighs the spreading that nobody asked for.
-func profile(name, otherPods string) configv1.KubeSchedulerProfile {
+func profile(name string, s Settings) configv1.KubeSchedulerProfile {
 	everywhere := enabled(devices.GangsName, devices.GangPlansName, devices.WaitingName, devices.Name, devices.PreemptionName)
 	everywhere.Enabled[3].Weight = new(int32(5))
 	args := []configv1.PluginConfig{{Name: "NodeResourcesFit", Args: runtime.RawExtension{Object: &configv1.NodeResourcesFitArgs{
 		IgnoredResources: counted, IgnoredResourceGroups: []string{"volcano.sh"},
 	}}}}
-	if otherPods != "" && otherPods != gpuonly.Open {
+	if s.ReserveAfter != nil {
+		args = append(args, configv1.PluginConfig{Name: devices.PreemptionName, Args: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"reserveAfter":%q}`, *s.ReserveAfter)}})
+	}
+	if s.OtherPods != "" && s.OtherPods != gpuonly.Open {
 		everywhere.Enabled = append(everywhere.Enabled, configv1.Plugin{Name: gpuonly.Name})
-		args = append(args, configv1.PluginConfig{Name: gpuonly.Name, Args: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"mode":%q}`, otherPods)}})
+		args = append(args, configv1.PluginConfig{Name: gpuonly.Name, Args: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"mode":%q}`, s.OtherPods)}})
 	}
 	score := enabled("NodeAffinity", "InterPodAffinity", "TaintToleration")
 	for i := range score.Enabled {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -42,7 +43,9 @@ type Options struct {
 	// OtherPods is what is done about pods without GPUs on GPU nodes, see Settings,
 	// and Stuck about pods that hold GPUs and cannot run.
 	OtherPods string
-	Stuck     stuck.Policy
+	// ReserveAfter is how long a pod waits before a place is kept for it, see Settings.
+	ReserveAfter *time.Duration
+	Stuck        stuck.Policy
 }
 
 // Run schedules until ctx ends; it then sends nothing more, gives its lease back
@@ -131,7 +134,7 @@ func (o *Options) upstream(listener net.Listener, plain bool, served string) (*o
 	if err := emulate(opts, served); err != nil {
 		return nil, err
 	}
-	text, from := []byte(Configuration(Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: o.Lease, OtherPods: o.OtherPods})), "Berth's configuration"
+	text, from := []byte(Configuration(Settings{Kubeconfig: o.Kubeconfig, Names: o.Names, Lease: o.Lease, OtherPods: o.OtherPods, ReserveAfter: o.ReserveAfter})), "Berth's configuration"
 	if o.ConfigFile != "" {
 		var err error
 		if text, err = input.ReadFile(o.ConfigFile, input.Config); err != nil {

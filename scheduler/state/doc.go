@@ -7,13 +7,14 @@
 // The plugins use this package and package nodeindex, never the other way round:
 //
 //	fit  gang  preempt -> nodeindex -> state -> queue
-//	preempt -> gang, evict
+//	preempt -> gang, evict, reserve -> nodeindex
 //
 // Locks, in the order in which they are taken. While one is held, those to its
 // right may be taken, and none to its left:
 //
 //	nodeindex.Cluster.Index.Mu  State.Mu  Ledger.mu
 //	gang.Manager.mu  queue.Waits.mu
+//	reserve.Reservations.mu, before nodeindex.Cluster.Index.Mu
 //
 // The scheduler's queue calls PreEnqueue and queueing hints under its own lock,
 // and these take gang.Manager.mu and queue.Lines.mu. So with one of these held,

@@ -1,4 +1,4 @@
-package preempt
+package reserve
 
 import (
 	"sync"
@@ -10,22 +10,22 @@ import (
 )
 
 func TestRooms(t *testing.T) {
-	r := newRooms()
+	r := NewRooms()
 	high, low, last := podOf("high"), podOf("low"), podOf("last")
-	m := &room{pods: []*v1.Pod{high}, waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
-	m.wait("n1", low)
-	m.wait("n1", last)
-	r.open(m)
-	if got := m.sentence(2); got != "preemption: waiting for 2 pods on node n1 to end" {
+	m := &Room{Pods: []*v1.Pod{high}, waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+	m.Wait("n1", low)
+	m.Wait("n1", last)
+	r.Open(m)
+	if got := m.Sentence(2); got != "preemption: waiting for 2 pods on node n1 to end" {
 		t.Error(got)
 	}
-	if ready := r.gone(low.UID); len(ready) != 0 {
+	if ready := r.Gone(low.UID); len(ready) != 0 {
 		t.Errorf("ready %v with one left", ready)
 	}
-	if ready := r.gone(last.UID); len(ready) != 1 || ready["d/high"] != high {
+	if ready := r.Gone(last.UID); len(ready) != 1 || ready["d/high"] != high {
 		t.Errorf("ready %v, want the pod that waited", ready)
 	}
-	if r.shut(high.UID); r.roomOf(high.UID) != nil {
+	if r.Shut(high.UID); r.Of(high.UID) != nil {
 		t.Error("a room that is shut is still there")
 	}
 }
@@ -35,22 +35,22 @@ func TestRooms(t *testing.T) {
 func TestARoomOpensWhileItsVictimsGo(t *testing.T) {
 	victims := []*v1.Pod{podOf("a"), podOf("b"), podOf("c")}
 	for range 100 {
-		r, ready, again := newRooms(), 0, 0
-		m := &room{pods: []*v1.Pod{podOf("high")}, waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+		r, ready, again := NewRooms(), 0, 0
+		m := &Room{Pods: []*v1.Pod{podOf("high")}, waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
 		for _, pod := range victims {
-			m.wait("n1", pod)
+			m.Wait("n1", pod)
 		}
 		var going sync.WaitGroup
 		going.Go(func() {
 			for _, pod := range victims {
-				ready += len(r.gone(pod.UID))
+				ready += len(r.Gone(pod.UID))
 			}
 		})
-		if left := r.open(m); left != len(victims) {
+		if left := r.Open(m); left != len(victims) {
 			t.Fatalf("the room waits for %d when it opens, want %d", left, len(victims))
 		}
 		for _, pod := range victims { // those that went before it opened are told of again
-			again += len(r.gone(pod.UID))
+			again += len(r.Gone(pod.UID))
 		}
 		going.Wait()
 		if ready+again != 1 {
