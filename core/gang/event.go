@@ -89,7 +89,7 @@ type (
 // What preemption and the clock report.
 type (
 	// Preempting is that room is being made for the gang of a member; Reserved that
-	// it comes free by itself, and nobody is evicted.
+	// it comes free by itself, without evictions.
 	Preempting struct {
 		UID      string
 		Reserved bool

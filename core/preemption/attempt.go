@@ -105,7 +105,7 @@ func (t *attempt) enter(n int, h *Holder, cost func(*Holder) Cost) {
 }
 
 // promised keeps the devices of a promise that others still hold in part: those that are
-// free are taken, and of the others nobody goes, as that would help the promise alone.
+// free are taken, and the holders of the others stay, as their end would help the promise alone.
 func (t *attempt) promised(h *Holder) {
 	i, part := h.Placement.Node, h.Placement.Request
 	part.CPUMilli, part.MemoryBytes, part.GPUs = 0, 0, 1

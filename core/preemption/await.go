@@ -10,7 +10,7 @@ import (
 // unknownEnd is more seconds than any declared end is away.
 const unknownEnd = 1 << 40
 
-// Await looks for the place for p that comes free soonest if nobody is evicted: where
+// Await looks for the place for p that comes free soonest without evictions: where
 // those who hold what p needs end first. Plan.Awaited are those whose end is waited
 // for; no plan has Victims, and promises stay as they are.
 //

@@ -75,7 +75,7 @@ func TestTwoAwaitDifferentDevices(t *testing.T) {
 }
 
 // TestWhatIsAwaitedIsEnough: on random clusters the request fits its place once those
-// that it waits for are gone, nobody is evicted, and equal input gives equal plans.
+// that it waits for are gone, no pod is evicted, and equal input gives equal plans.
 func TestWhatIsAwaitedIsEnough(t *testing.T) {
 	found := 0
 	for seed := range uint64(400) {
@@ -97,7 +97,7 @@ func TestWhatIsAwaitedIsEnough(t *testing.T) {
 		}
 		found++
 		if len(plan.Victims)+len(plan.Broken) > 0 {
-			t.Fatalf("seed %d: somebody is to go: %+v", seed, plan)
+			t.Fatalf("seed %d: pods are to go: %+v", seed, plan)
 		}
 		s := c.Snapshot.Clone()
 		for _, id := range plan.Awaited {

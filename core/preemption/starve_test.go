@@ -164,7 +164,7 @@ func (l *load) reserve(j *job) {
 	l.reserver.Kept(claim.ID, []string{fmt.Sprint("n", j.at.Node)})
 }
 
-// play runs a load for a quarter of an hour, and then lets nothing come any more.
+// play runs a load for a quarter of an hour, and counts those that wait at its end too.
 func play(t *testing.T, seed uint64, after time.Duration) *load {
 	rng := rand.New(rand.NewPCG(seed, 20))
 	var nodes []cluster.Spec

@@ -13,7 +13,7 @@ const (
 	lastLease   = time.Hour // at most; each lease of a waiter is twice as long as the one before
 	leasePause  = 10 * time.Second
 	mostBinds   = 256     // remembered
-	mostWaiters = 1 << 12 // that are no claimants, remembered
+	mostWaiters = 1 << 12 // without a claim, remembered
 )
 
 // Waiter is a pod, or the leader of a gang, that was refused.
@@ -38,14 +38,13 @@ type Reservation struct {
 
 // Reserver decides which of those that wait get a reservation: one that has waited for
 // some time, and that a pod which comes after it has overtaken on a node that it could
-// use. So the smaller requests that fit where it does not cannot pass it for ever.
+// use. So the smaller requests that fit where it does not cannot pass it without end.
 //
 // A claim has a lease, so what is kept for one that does not come is used again. Of
 // those that ask for the same one has a claim at a time, and few have one at all.
 //
 // A Reserver is a value: it has no clock and no lock, does nothing itself, and equal
-// calls give equal claims. What runs at each binding takes the same time however many
-// wait.
+// calls give equal claims. Each binding takes the same time however many wait.
 type Reserver struct {
 	after   time.Duration
 	waiters map[string]*claimant // by line

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stream is small pods that come and go, one after the other, so that the GPUs are
+// stream is small pods that come and go, one after the other, so the GPUs are
 // always taken before a larger pod has enough of them.
 type stream struct {
 	*making
@@ -19,7 +19,7 @@ type stream struct {
 	ends map[string]time.Time
 }
 
-// born gives pods the present as the time at which they were created.
+// born creates pods now.
 func (s *stream) born(pods ...*v1.Pod) {
 	for _, p := range pods {
 		p.CreationTimestamp = metav1.NewTime(time.Now())
@@ -124,7 +124,7 @@ func TestALargeGangIsNotPassedForEver(t *testing.T) {
 }
 
 // TestWhatIsKeptGoesToHigherPriorityAndIsGivenUp has a pod keep GPUs that do not come free:
-// others are told for whom, one of higher priority gets them all the same, and when the
+// the conditions of others name it, one of higher priority gets them all the same, and when the
 // lease ends they are used again.
 func TestWhatIsKeptGoesToHigherPriorityAndIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestWhatIsKeptGoesToHigherPriorityAndIsGivenUp(t *testing.T) {
 		s.run()
 		s.born(ranked("later", 0, "gpu=1"))
 		if got := s.answers["later"]; !strings.Contains(got, "GPUs are being kept for d/large, which has waited longer") {
-			t.Errorf("the pod that is kept out is told %q", got)
+			t.Errorf("the pod that is kept out has the message %q", got)
 		}
 		s.born(ranked("urgent", 10, "gpu=1"))
 		if s.pods["urgent"].Spec.NodeName == "" || len(s.evicted) > 0 {

@@ -61,7 +61,7 @@ func (x *Preemption) refuse(ctx context.Context, cycle fwk.CycleState, w *preemp
 	return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, x.keptFrom(pod, said))
 }
 
-// keptFrom adds to a refusal for whom GPUs are kept that the pod would get.
+// keptFrom adds to a refusal which pod has the GPUs kept that this one would get.
 func (x *Preemption) keptFrom(pod *v1.Pod, said string) string {
 	if kept := x.reservations.KeptFrom(pod); kept != "" {
 		return said + " reservation: " + kept

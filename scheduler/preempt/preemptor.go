@@ -24,7 +24,7 @@ type preemptor struct {
 	leader   *v1.Pod                                       // whom events name; nil is the first
 	domains  func(all []*v1.Node) []map[string]bool        // sets of nodes of which all must be in one; nil is every node
 	avoid    []string                                      // nodes not to be used
-	awaits   bool                                          // nobody is evicted for it: it waits for the ends of others
+	awaits   bool                                          // it evicts no pods, and waits for the ends of others
 	after    map[types.UID]bool                            // pods with reserved places that it comes before
 	every    bool                                          // may says yes to all
 	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters about one pod; nil is none

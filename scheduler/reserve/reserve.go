@@ -125,7 +125,7 @@ func (r *Reservations) Bound(pod *v1.Pod, node string) {
 	delete(r.kept, id)
 }
 
-// Left takes a pod that is gone. Of a gang it is the next leader that tells.
+// Left takes a pod that is gone. The claim of a gang stays for its next leader.
 func (r *Reservations) Left(pod *v1.Pod) {
 	id := ID(pod)
 	if id != string(pod.UID) {
@@ -148,7 +148,7 @@ func (r *Reservations) wait() {
 	}
 }
 
-// expire gives up what is kept for claims whose lease is over.
+// expire releases what is kept for claims whose lease is over.
 func (r *Reservations) expire() {
 	r.mu.Lock()
 	var over []kept
@@ -191,7 +191,7 @@ func (r *Reservations) After(pod *v1.Pod) map[types.UID]bool {
 	return out
 }
 
-// KeptFrom says for whom GPUs are kept that a pod would otherwise get now; "" is that none
+// KeptFrom names the pod for which GPUs are kept that another would get now; "" is that none
 // are.
 func (r *Reservations) KeptFrom(pod *v1.Pod) string {
 	r.mu.Lock()

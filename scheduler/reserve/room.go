@@ -12,14 +12,14 @@ import (
 )
 
 // Room is made for one pod, or for the members of a gang together, while others
-// leave. What they free is kept by the pods' holds; a room says whom it waits
+// leave. The devices that they free are kept by the pods' holds; a room says whom it waits
 // for.
 type Room struct {
 	Pods  []*v1.Pod
 	waits map[string]map[types.UID]bool // by node: who has to be gone
 	left  map[types.UID]bool            // of them, those that the API still has
 	Order []string                      // of several pods, by UID: in which they are to be tried; nil is any
-	// Reserved is that nobody is evicted for it: those it waits for end by themselves.
+	// Reserved is that no pod is evicted for it: those it waits for end by themselves.
 	Reserved bool
 }
 
@@ -37,12 +37,12 @@ func (m *Room) Wait(node string, pod *v1.Pod) {
 	m.waits[node][pod.UID], m.left[pod.UID] = true, true
 }
 
-// NewRoom returns a room of no pods that waits for nobody.
+// NewRoom returns an empty room.
 func NewRoom() *Room {
 	return &Room{waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
 }
 
-// NodeOf gives the node on which the room waits for a pod.
+// NodeOf returns the node on which the room waits for a pod.
 func (m *Room) NodeOf(pod *v1.Pod) string {
 	for node, waits := range m.waits {
 		if waits[pod.UID] {
@@ -63,7 +63,7 @@ func (m *Room) Waits() queue.Wait {
 // NewRooms returns Rooms without any.
 func NewRooms() *Rooms { return &Rooms{by: map[types.UID]*Room{}} }
 
-// Of gives the room that is being made for a pod, or nil.
+// Of returns the room that is being made for a pod, or nil.
 func (r *Rooms) Of(uid types.UID) *Room {
 	r.mu.Lock()
 	defer r.mu.Unlock()
