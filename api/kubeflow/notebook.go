@@ -58,7 +58,8 @@ type NotebookStatus struct {
 	// ContainerState is that of the notebook container: the one of the Notebook's
 	// name, else the first.
 	ContainerState corev1.ContainerState `json:"containerState"`
-	// GPUs is what the notebook asks for of GPUs, as kubectl shows it in the column GPUS:
+	// GPUs is what the notebook asks for, or what it holds while a change of it waits for
+	// room, as kubectl shows it in the column GPUS:
 	// "2", "1x1g.5gb", "6GiB"; "-" is none. Where the definition of the kind is not
 	// Berth's the API server drops it.
 	GPUs string `json:"gpus,omitempty"`

@@ -16,7 +16,6 @@ import (
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/core/explain"
-	"berth.dev/berth/kube/request"
 )
 
 // notebookList is `berth notebook list`.
@@ -159,7 +158,7 @@ func notebookTable(rows []notebookRow, now time.Time, namespaces, wide bool) *te
 	}
 	for _, r := range rows {
 		cells := []string{
-			r.Name, r.State, request.GPUsText(PodOf(r.of)), shortPlace(r.of), profileOf(r.of), idleText(r.of, now),
+			r.Name, r.State, gpusText(r.of), shortPlace(r.of), profileOf(r.of), idleText(r.of, now),
 			duration.HumanDuration(now.Sub(r.of.CreationTimestamp.Time)),
 		}
 		if namespaces {

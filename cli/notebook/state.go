@@ -119,6 +119,16 @@ func PodOf(nb *kubeflow.Notebook) *v1.Pod {
 	}
 }
 
+// gpusText returns what the pod of a notebook has while a change of it waits for room,
+// and else what the notebook asks for, for a column.
+func gpusText(nb *kubeflow.Notebook) string {
+	c := nb.Status.Condition(kubeflow.ConditionGPUQueued)
+	if c != nil && c.Reason == explain.QueuedChange && nb.Status.GPUs != "" {
+		return nb.Status.GPUs
+	}
+	return request.GPUsText(PodOf(nb))
+}
+
 // Asked is what a notebook asks for of GPUs, by resource; empty is nothing.
 func Asked(nb *kubeflow.Notebook) map[string]int64 {
 	out := request.Of(PodOf(nb))

@@ -12,7 +12,6 @@ import (
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/core/explain"
-	"berth.dev/berth/kube/request"
 )
 
 func newNotebookStop(o client.Options) *cobra.Command {
@@ -52,7 +51,7 @@ func (n *Notebooks) stop(ctx context.Context, name string) error {
 		return err
 	}
 	gives := ""
-	if g := request.GPUsText(PodOf(nb)); g != "-" {
+	if g := gpusText(nb); g != "-" {
 		gives = "; its GPUs (" + g + ") become free when its pod has ended"
 	}
 	term.Printf(n.Options.Out, "notebook %s/%s stopped%s\n  kept  %s\n  lost  %s\n  `%s notebook start %s` starts it again\n",

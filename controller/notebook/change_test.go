@@ -54,6 +54,9 @@ func TestAChangeThatHasNoRoomStopsNothing(t *testing.T) {
 	if got := said(w.get("nb"), "GPUQueued"); got != want {
 		t.Errorf("GPUQueued is %q, want %q", got, want)
 	}
+	if got := w.get("nb").Status.GPUs; got != "1" {
+		t.Errorf("GPUS is %q while a change to 2 waits, want the 1 that it holds", got)
+	}
 	if got := w.told("nb"); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "Warning ChangeWaits: ") }) {
 		t.Errorf("events are %q, want ChangeWaits among them", got)
 	}
@@ -64,6 +67,9 @@ func TestAChangeThatHasNoRoomStopsNothing(t *testing.T) {
 	w.settle()
 	if got := said(w.get("nb"), "GPUQueued"); got != "False Bound: n1" || len(w.born) != 3 {
 		t.Errorf("with room, GPUQueued is %q after %d pods, want it bound after 3", got, len(w.born))
+	}
+	if got := w.get("nb").Status.GPUs; got != "2" {
+		t.Errorf("after the change GPUS is %q, want 2", got)
 	}
 }
 

@@ -222,7 +222,10 @@ func (p *pass) hold(old, now *kubeflow.NotebookStatus) bool {
 func (p *pass) status() *kubeflow.NotebookStatus {
 	var out kubeflow.NotebookStatus
 	old := p.old()
-	if p.made != nil {
+	switch {
+	case p.pod != nil && p.facts.Waits != "":
+		out.GPUs = request.GPUsText(p.pod) // which it keeps until the change has room
+	case p.made != nil:
 		out.GPUs = request.GPUsText(p.made.pod)
 	}
 	before := make([]reasons.Condition, len(old.Conditions))
