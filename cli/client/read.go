@@ -8,8 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/kube/exporter"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/view"
 )
 
@@ -25,7 +27,12 @@ type FleetView struct {
 
 // Read lists nodes and live pods and counts them.
 func (c *Cluster) Read(ctx context.Context, selector string) (FleetView, error) {
-	nodes, pods, err := c.Holders(ctx, selector)
+	nodes, pods, err := c.nodesAndPods(ctx, selector, func(p *v1.Pod) *v1.Pod {
+		if len(request.Of(p)) == 0 && len(request.Parts(p)) == 0 && p.Annotations[api.AnnotationDevices] == "" && len(exporter.Exporters([]*v1.Pod{p})) == 0 {
+			return nil // it neither holds GPUs, nor says anything of them
+		}
+		return trimPod(p)
+	})
 	if err != nil {
 		return FleetView{}, err
 	}

@@ -31,6 +31,8 @@ func (f *Facts) heldBack() diagnosis {
 		return diagnosis{CodePreempting, Queued, "waits for " + f.wants() + "; pods of lower priority are being stopped for it, and it starts when they have ended"}
 	case f.waitsFor() == queue.Turn:
 		return diagnosis{code: CodeTurn}
+	case strings.Contains(text, "fit, but not within one "):
+		return diagnosis{code: CodeClique}
 	case f.waitsFor() == queue.Gang || f.grouped() != "" || strings.Contains(text, "gang ") && (strings.Contains(text, "how many pods it has") || strings.Contains(text, "its size is not set")):
 		return f.ganged(text)
 	case v.Binding() != nil && v.Code() == CodeNodeName:
@@ -110,9 +112,9 @@ func (f *Facts) claimed(text string) diagnosis {
 		return diagnosis{code: CodeStorageClass}
 	case f.claims() != "":
 		return diagnosis{}
-	case strings.Contains(text, "persistentvolumeclaim") && strings.Contains(text, "is being deleted"):
+	case (strings.Contains(text, "persistentvolumeclaim") || strings.HasPrefix(text, "volume claim ")) && strings.Contains(text, "is being deleted"):
 		return diagnosis{code: CodeClaimEnds}
-	case strings.Contains(text, "unbound immediate PersistentVolumeClaims"):
+	case strings.Contains(text, "unbound immediate PersistentVolumeClaims"), strings.HasPrefix(text, "its volume claim (") && strings.Contains(text, ") has no volume yet"):
 		return diagnosis{code: CodeClaimUnbound}
 	case f.Pod.ExcludedFromVolume():
 		return diagnosis{code: CodeVolumeInUse}
@@ -149,8 +151,6 @@ func (f *Facts) ganged(text string) diagnosis {
 		return diagnosis{code: CodeGangInvalid}
 	case g != nil && g.Total > 0 && g.Needed > g.Total:
 		return diagnosis{code: CodeGangTooLarge}
-	case strings.Contains(text, "fit, but not within one "):
-		return diagnosis{code: CodeClique}
 	case strings.Contains(text, " exist)"), g != nil && g.Members > g.Placed+g.Waiting:
 		return diagnosis{code: CodeGangMissing}
 	}
