@@ -97,6 +97,21 @@ func TestMachine(t *testing.T) {
 				t.Errorf("the third waits: %v, lets go %v", out.Answer.Wait, out.Permit)
 			}
 		}},
+		{"one more is planned near those that are on their way", func(t *testing.T, s *script) {
+			for i := range 3 {
+				p := podOf(i, 2)
+				p.Gang.Within = gang.Rack
+				s.step(gang.Seen{Pod: p})
+				s.step(gang.Enqueue{Pod: p})
+			}
+			task, _ := s.m.Task("g-0", true, s.now)
+			s.step(gang.Placed{UID: "g-0", Task: task, Nodes: map[string]string{"g-0": "a", "g-1": "b"}})
+			s.step(gang.Arrived{UID: "g-0"})
+			s.step(gang.Arrived{UID: "g-1"})
+			if more, reason := s.m.Task("g-2", true, s.now); more == nil || !cmp.Equal(more.Near, []string{"a", "b"}) {
+				t.Errorf("the third is planned as %+v (%s), want near nodes a and b, where no pod is bound yet", more, reason)
+			}
+		}},
 		{"a member that is deleted sends the others back", func(t *testing.T, s *script) {
 			s.join(3, 3)
 			s.place(t, "g-0")

@@ -176,7 +176,7 @@ func (g *state) near(except string) []string {
 		case uid == except:
 		case m.stage == bound:
 			out = append(out, m.pod.Node)
-		case m.stage == kept:
+		case (m.stage == kept || m.stage == reserved) && m.place.node != "": // it is on its way there
 			out = append(out, m.place.node)
 		}
 	}

@@ -380,3 +380,26 @@ func TestOfPodsThatCannotBeUnderstoodNoneIsPlaced(t *testing.T) {
 		}
 	})
 }
+
+// TestAGangStaysInItsRack has a gang with more members than fit one rack, in which it must
+// be.
+func TestAGangStaysInItsRack(t *testing.T) {
+	r := newRig(t, 2, 2, 2)
+	for i, rack := range []string{"r0", "r0", "r1"} {
+		r.nodes[i].node.Labels = map[string]string{"berth.dev/rack": rack}
+	}
+	pods := gangOf("g", 6, 2, "gpu=1")
+	for _, p := range pods {
+		p.Annotations[api.AnnotationTopology] = "rack"
+	}
+	r.add(pods...)
+	r.run()
+	racks := map[string]bool{}
+	for _, at := range r.bound("g") {
+		_, node, _ := strings.Cut(at, "@")
+		racks[map[string]string{"n0": "r0", "n1": "r0", "n2": "r1"}[node]] = true
+	}
+	if len(racks) != 1 {
+		t.Errorf("bound: %v, in %d racks", r.bound("g"), len(racks))
+	}
+}
