@@ -43,13 +43,13 @@ func scaleCluster() (nodes []v1.Node, pods []v1.Pod) {
 		for k := range 8 {
 			ids = append(ids, fmt.Sprintf("GPU-%s-%d", name, k))
 		}
-		pods = append(pods, *real(kubetest.Observed(kubetest.Pod("h-"+name, name, "cpu", 8, api.ResourceGPU, 8), api.ResourceGPU, ids...), i))
+		pods = append(pods, *lifelike(kubetest.Observed(kubetest.Pod("h-"+name, name, "cpu", 8, api.ResourceGPU, 8), api.ResourceGPU, ids...), i))
 		for k := range scaleOthers {
-			pods = append(pods, *real(kubetest.Pod(fmt.Sprintf("p-%s-%d", name, k), name, "cpu", 1), k))
+			pods = append(pods, *lifelike(kubetest.Pod(fmt.Sprintf("p-%s-%d", name, k), name, "cpu", 1), k))
 		}
 	}
 	for i := range scaleWaiting {
-		p := real(kubetest.Unplaced(fmt.Sprintf("w-%04d", i), time.Duration(i)*time.Second, 1+i%8), i)
+		p := lifelike(kubetest.Unplaced(fmt.Sprintf("w-%04d", i), time.Duration(i)*time.Second, 1+i%8), i)
 		if i%2 == 1 {
 			p.Spec.NodeSelector = map[string]string{api.LabelProduct: "NVIDIA-A100-SXM4-40GB"}
 		}
@@ -59,14 +59,14 @@ func scaleCluster() (nodes []v1.Node, pods []v1.Pod) {
 	return nodes, pods
 }
 
-// real adds to a pod what pods of real clusters have beside what Berth reads.
-func real(p *v1.Pod, i int) *v1.Pod {
+// lifelike adds to a pod what pods of real clusters have beside what Berth reads.
+func lifelike(p *v1.Pod, i int) *v1.Pod {
 	p.Namespace = fmt.Sprintf("team-%d", i%40)
 	p.UID = "5f2b8a34-8e0c-4b8e-9a53-1c2d3e4f5a6b"
 	p.GenerateName, p.Labels["app.kubernetes.io/name"], p.Labels["pod-template-hash"] = "train-", "train", "7d4b9c6f5d"
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: p.Name, UID: p.UID, Controller: new(true)}}
 	for _, manager := range []string{"kube-controller-manager", "kubelet", "scheduler"} {
-		p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Operation: "Update", APIVersion: "v1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{` + strings.Repeat(`"f:labels":{".":{},"f:app":{}},`, 20) + `"f:x":{}}}`)}})
+		p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Operation: "Update", APIVersion: "v1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{` + strings.Repeat(`"f:labels":{".":{},"f:app":{}},`, 20) + `"f:x":{}}}`)})
 	}
 	c := &p.Spec.Containers[0]
 	c.Image, c.Command = "registry.example.com/team/train@sha256:"+strings.Repeat("0", 64), []string{"python", "-m", "train", "--config", "/etc/train/config.yaml"}

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/internal/input"
 )
 
+// The formats of --output that are not objects.
 const (
 	outputTable = ""
 	OutputWide  = "wide"

@@ -24,8 +24,11 @@ const (
 
 //nolint:gochecknoglobals // constants, with the mark of this process
 var (
+	// StartOfLine moves to the start of the line.
 	StartOfLine = Block(visible.Own(backSequence))
-	ClearLine   = Block(visible.Own(clearSequence))
+	// ClearLine empties the line, and moves to its start.
+	ClearLine = Block(visible.Own(clearSequence))
+	// ClearScreen empties the screen.
 	ClearScreen = Block(visible.Own(screenSequence))
 )
 

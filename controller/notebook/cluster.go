@@ -102,7 +102,7 @@ func (s *clusterCache) judge(ctx context.Context, since time.Time, pod *corev1.P
 	defer s.mu.Unlock()
 	if s.counted == nil {
 		if s.counted, err = explain.NewCluster(nodes, pods); err != nil {
-			return nil, nodes, nil //nolint:nilerr // a courtesy: the scheduler's words remain
+			return nil, nodes, nil // a courtesy: the scheduler's words remain
 		}
 	}
 	return s.counted.Judge(pod), nodes, nil
