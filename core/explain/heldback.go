@@ -33,6 +33,8 @@ func (f *Facts) heldBack() diagnosis {
 		return diagnosis{code: CodeTurn}
 	case strings.Contains(text, "fit, but not within one "):
 		return diagnosis{code: CodeClique}
+	case strings.Contains(text, "its pods do not fit together now"): // another pod of the gang says why
+		return diagnosis{code: CodeGang}
 	case f.waitsFor() == queue.Gang || f.grouped() != "" || strings.Contains(text, "gang ") && (strings.Contains(text, "how many pods it has") || strings.Contains(text, "its size is not set")):
 		return f.ganged(text)
 	case v.Binding() != nil && v.Code() == CodeNodeName:

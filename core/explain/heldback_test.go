@@ -13,6 +13,7 @@ func TestSentencesOfTheSchedulerHaveCodes(t *testing.T) {
 		"its volume claim (data) has no volume yet; kubectl describe pvc -n default says why [WaitingForVolume]": explain.CodeClaimUnbound,
 		"volume claim data is being deleted; create it again when it is gone [WaitingForVolume]":                 explain.CodeClaimEnds,
 		"0/6 nodes are available: gang c28: its 2 pods fit, but not within one node":                             explain.CodeClique,
+		"waiting for gang c28: its pods do not fit together now, and pod c28-1 says why":                         explain.CodeGang,
 		"gang b16: its size is not set: add the annotation berth.dev/gang-min-count to its pods":                 explain.CodeGangInvalid,
 		"waiting for 2 more pods of gang b15 (1 of 3 exist) [WaitingForGang]":                                    explain.CodeGangMissing,
 	} {
