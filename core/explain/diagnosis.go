@@ -1,5 +1,7 @@
 package explain
 
+import "slices"
+
 // diagnosis is a cause that is known more exactly than by its Reason alone.
 type diagnosis struct {
 	code   Code
@@ -36,10 +38,8 @@ func (f *Facts) diagnosed(reason Reason) diagnosis {
 // said is the newest event about the pod with one of these reasons, nil if there is none.
 func (p *Pod) said(reasons ...string) *Refusal {
 	for i := len(p.Troubles) - 1; i >= 0; i-- {
-		for _, reason := range reasons {
-			if p.Troubles[i].Reason == reason {
-				return &p.Troubles[i]
-			}
+		if slices.Contains(reasons, p.Troubles[i].Reason) {
+			return &p.Troubles[i]
 		}
 	}
 	return nil

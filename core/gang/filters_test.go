@@ -74,7 +74,9 @@ func TestAPlanIsWhatFiltersAllow(t *testing.T) {
 		{"members spread over zones alternate", 4, rules{skew: 1}, []string{"n0", "n2", "n0", "n2"}, gang.Refusal{}},
 		{"a follower is placed after its leader, wherever it stands", 2, rules{follow: []bool{true, false}}, []string{"n0", "n0"}, gang.Refusal{}},
 		{
-			"a refusal counts nodes with room by what the filters say", 5, rules{port: []int{1, 1, 1, 1, 1}}, nil,
+			"a refusal counts nodes with room by what the filters say", 5,
+			rules{port: []int{1, 1, 1, 1, 1}},
+			nil,
 			gang.Refusal{Need: 5, Fit: 4, Member: 4, Filtered: []gang.FilterCount{{Why: "port", Nodes: 4}}},
 		},
 	} {

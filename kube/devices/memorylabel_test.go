@@ -1,6 +1,7 @@
 package devices_test
 
 import (
+	"maps"
 	"testing"
 
 	"berth.dev/berth/api"
@@ -35,9 +36,7 @@ func TestMemoryOfANodeWithoutInventory(t *testing.T) {
 		"none":                               {nil, 0},
 	} {
 		node := kubetest.Foreign("n", map[string]string{}, api.ResourceGPU, 2)
-		for key, value := range c.labels {
-			node.Labels[key] = value
-		}
+		maps.Copy(node.Labels, c.labels)
 		if got := devices.CountNode(node, nil, nil).GPUs[0].MemoryBytes >> 20; got != c.want {
 			t.Errorf("%s: %d MiB, want %d", name, got, c.want)
 		}

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -25,9 +26,7 @@ func labeledNodes() []*v1.Node {
 	cut := node("c-mig", "NVIDIA-A100-SXM4-40GB", "40960", "550", "12", 0, "nvidia.com/mig.strategy", "mixed", api.LabelCount, "4")
 	for _, list := range []v1.ResourceList{cut.Status.Capacity, cut.Status.Allocatable} {
 		delete(list, api.ResourceGPU)
-		for name, q := range kubetest.Amounts(api.ResourceMIGPrefix+"1g.5gb", 28) {
-			list[name] = q
-		}
+		maps.Copy(list, kubetest.Amounts(api.ResourceMIGPrefix+"1g.5gb", 28))
 	}
 	return []*v1.Node{
 		node("a-a100", "NVIDIA-A100-SXM4-40GB", "40960", "550", "12", 8, api.LabelCount, "8"),

@@ -66,7 +66,7 @@ func misusing(c *v1.Container, gpus bool) (reasons.Code, string) {
 		return reasons.CodeCapabilities, fmt.Sprintf("container %s sets NVIDIA_DRIVER_CAPABILITIES=%s, so CUDA is not available in it; set it to compute,utility", c.Name, caps)
 	}
 	if list := env["CUDA_VISIBLE_DEVICES"]; count > 0 {
-		for _, word := range strings.Split(list, ",") {
+		for word := range strings.SplitSeq(list, ",") {
 			if n, err := strconv.ParseInt(strings.TrimSpace(word), 10, 64); err == nil && n >= count {
 				return reasons.CodeHostIndex, fmt.Sprintf("container %s sets CUDA_VISIBLE_DEVICES=%s and has %d GPUs, which count from 0 in it; remove the variable", c.Name, list, count)
 			}

@@ -19,7 +19,7 @@ func (r *Refusals) Sentence(pod *v1.Pod, said string, wait queue.Wait, ties []Vo
 			{Type: reasons.ConditionScheduled, Status: reasons.False, Reason: v1.PodReasonUnschedulable, Message: said},
 		}},
 	}
-	switch wait { //nolint:exhaustive // the rest is not about nodes
+	switch wait { // the rest is not about nodes
 	case queue.Unknown, queue.Room, queue.NoSuchNode, queue.Preemption:
 		if f.Verdict = r.Judge(pod, ties, nodes); f.Verdict.Binding() == nil {
 			return withoutPlugins(said)

@@ -52,7 +52,8 @@ func TestTheStageIsTold(t *testing.T) {
 	}{
 		{
 			"an unknown scheduler", reasons.CodeScheduler, without(refused([]any{api.ResourceGPU, 1}, func(p *v1.Pod) { p.Spec.SchedulerName = "gpu-admission" })),
-			[]*v1.Pod{refused([]any{"cpu", 1}, func(p *v1.Pod) { p.Name, p.Spec.SchedulerName = "other", "default-scheduler" })}, nil,
+			[]*v1.Pod{refused([]any{"cpu", 1}, func(p *v1.Pod) { p.Name, p.Spec.SchedulerName = "other", "default-scheduler" })},
+			nil,
 			"Queued: no scheduler called gpu-admission has looked at it since it was made; pods here are placed by default-scheduler: set schedulerName to one of them, or start that scheduler",
 		},
 		{
@@ -68,11 +69,14 @@ func TestTheStageIsTold(t *testing.T) {
 			"MissingVolume: volume claims data and home do not exist in namespace ns; make them, and it starts",
 		},
 		{
-			"a storage class that is missing, and one claim", reasons.CodeClaim, refused([]any{api.ResourceGPU, 1}, claiming("data", "home")), nil, []*v1.PersistentVolumeClaim{classless},
+			"a storage class that is missing, and one claim", reasons.CodeClaim, refused([]any{api.ResourceGPU, 1}, claiming("data", "home")), nil,
+			[]*v1.PersistentVolumeClaim{classless},
 			"MissingVolume: volume claim home does not exist in namespace ns; make it, and it starts; volume claim data wants storage class fast-ssd, which does not exist (there are standard)",
 		},
 		{
-			"a gang that is larger than the cluster", reasons.CodeGangTooLarge, member("m-0", 4), []*v1.Pod{member("m-1", 4), member("m-2", 4)}, nil,
+			"a gang that is larger than the cluster", reasons.CodeGangTooLarge, member("m-0", 4),
+			[]*v1.Pod{member("m-1", 4), member("m-2", 4)},
+			nil,
 			"its gang g asks for 24 nvidia.com/gpu in all, and the nodes that it may use have 8, held or not; ask for less, or add nodes",
 		},
 	} {
