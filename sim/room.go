@@ -33,7 +33,7 @@ type RoomRun struct {
 }
 
 // roomNode is a node of the protocol, empty.
-var roomNode = cluster.Request{CPUMilli: 96_000, MemoryBytes: 768 << 30, GPUs: 8, MilliGPU: cluster.Whole}
+var roomNode = cluster.Request{CPUMilli: 96_000, MemoryBytes: 768 << 30, GPUs: 8, MilliGPU: cluster.Whole} //nolint:gochecknoglobals // a constant
 
 // Run runs the protocol with one seed: equal seeds give equal runs.
 func (r Room) Run(seed int64) (RoomRun, error) {

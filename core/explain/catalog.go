@@ -53,4 +53,4 @@ func (e *Entry) Page() string {
 }
 
 // Catalog are all causes, by code. A code keeps its meaning.
-var Catalog = slices.Concat(withoutPods, heldBackOnPurpose, offNodes, unscaled, outranked, notRunning, withoutGPUs)
+var Catalog = slices.Concat(withoutPods, heldBackOnPurpose, offNodes, unscaled, outranked, notRunning, withoutGPUs) //nolint:gochecknoglobals // a constant

@@ -141,6 +141,7 @@ func (s *step) loseAll(g *state, m *member) {
 			s.lose(g, other)
 		case reserved:
 			other.place.node, other.place.here = "", 0 // it is on its way, and comes back: see Unbound
+		case pending, bound, invalid, stages:
 		}
 	}
 	s.again(g, lastResend)

@@ -122,34 +122,14 @@ func otherVendor(n *v1.Node) string {
 
 // selection tells apart why the labels that a pod wants exclude nodes.
 func (t *Cluster) selection(a *ask, g *reasons.Gap) *reasons.Detail {
-	var chosen []*v1.Node
-	for _, n := range t.all {
-		if len(unselected(a, n)) == 0 {
-			chosen = append(chosen, n)
-		}
-	}
+	chosen := slices.DeleteFunc(slices.Clone(t.all), func(n *v1.Node) bool { return len(unselected(a, n)) > 0 })
 	if len(chosen) > 0 {
-		for _, n := range chosen {
-			if unoffered(n, n.Status.Capacity, a.names) == "" {
-				return &reasons.Detail{Code: reasons.CodeSelectorFull}
-			}
-		}
-		if len(a.names) > 0 {
-			if d := t.otherDevices(chosen, a.names[0], " that it selects"); d != nil {
-				return d
-			}
-		}
-		return &reasons.Detail{Code: reasons.CodeSelectorFull}
+		return t.selected(a, chosen)
 	}
 	wanted := wantedLabels(a.pod)
 	for _, w := range wanted {
-		values := valuesOf(t.all, w.key+"=")
-		for _, value := range values {
-			for _, want := range w.values {
-				if strings.HasPrefix(value, want+"-SHARED") || strings.HasPrefix(value, want+"-MIG-") {
-					return &reasons.Detail{Code: reasons.CodeLabelSuffix, Text: fmt.Sprintf("no node has %s=%s; the label is %s where GPUs are shared or partitioned: select that value, or nodes with whole GPUs", w.key, want, value)}
-				}
-			}
+		if d := t.suffixed(w); d != nil {
+			return d
 		}
 	}
 	if d := t.labelDetail(a.pod); d != nil {
@@ -166,6 +146,30 @@ func (t *Cluster) selection(a *ask, g *reasons.Gap) *reasons.Detail {
 			all = append(all, w.key+"="+strings.Join(w.values, ","))
 		}
 		return &reasons.Detail{Code: reasons.CodeSelectorTwo, Text: "each of the labels that it wants is on some node, and no node has all of them: " + strings.Join(all, " and ") + "; leave one of them out"}
+	}
+	return nil
+}
+
+// selected tells apart why the nodes that have the labels which a pod wants do not do.
+func (t *Cluster) selected(a *ask, chosen []*v1.Node) *reasons.Detail {
+	offers := func(n *v1.Node) bool { return unoffered(n, n.Status.Capacity, a.names) == "" }
+	if len(a.names) > 0 && !slices.ContainsFunc(chosen, offers) {
+		if d := t.otherDevices(chosen, a.names[0], " that it selects"); d != nil {
+			return d
+		}
+	}
+	return &reasons.Detail{Code: reasons.CodeSelectorFull}
+}
+
+// suffixed finds a node whose value of a wanted label is the wanted one with the suffix
+// that GPU Feature Discovery adds where GPUs are shared or partitioned.
+func (t *Cluster) suffixed(w wantedLabel) *reasons.Detail {
+	for _, value := range valuesOf(t.all, w.key+"=") {
+		for _, want := range w.values {
+			if strings.HasPrefix(value, want+"-SHARED") || strings.HasPrefix(value, want+"-MIG-") {
+				return &reasons.Detail{Code: reasons.CodeLabelSuffix, Text: fmt.Sprintf("no node has %s=%s; the label is %s where GPUs are shared or partitioned: select that value, or nodes with whole GPUs", w.key, want, value)}
+			}
+		}
 	}
 	return nil
 }

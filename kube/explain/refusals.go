@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -79,10 +80,12 @@ func (r *Refusals) Judge(pod *v1.Pod, ties []VolumeTopology, nodes Nodes) *reaso
 		}
 		r.swept = now
 	}
-	key := askKey(pod, len(r.cluster.antis) > 0)
+	var text strings.Builder
+	text.WriteString(askKey(pod, len(r.cluster.antis) > 0))
 	for i := range ties {
-		key += " " + ties[i].Claim + "=" + ties[i].Volume
+		text.WriteString(" " + ties[i].Claim + "=" + ties[i].Volume)
 	}
+	key := text.String()
 	a := r.asks[key]
 	if a == nil {
 		a = r.newAsk(pod, ties, now)
