@@ -123,6 +123,9 @@ func TestAPodStartsOnANewNodeOfTheFirstPoolThatWouldDo(t *testing.T) {
 			for _, edit := range tt.edit {
 				edit(p)
 			}
+			if tt.ties != nil {
+				p.Spec.Volumes = home()
+			}
 			got := ""
 			if g := pool.Start(pool.Grow(parse(t, declared), tt.nodes), p, tt.ties); g != nil {
 				got = g.Name
@@ -134,11 +137,14 @@ func TestAPodStartsOnANewNodeOfTheFirstPoolThatWouldDo(t *testing.T) {
 	}
 }
 
-// tied is a volume claim of a pod whose volume is in a zone.
+// home returns the volumes of a pod with the claim home.
+func home() []v1.Volume {
+	return []v1.Volume{{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "home"}}}}
+}
+
+// tied returns what ties a pod to nodes whose volume of claim home is in a zone.
 func tied(zone string) []explain.VolumeTopology {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d"}, Spec: v1.PodSpec{Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{
-		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "home"},
-	}}}}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d"}, Spec: v1.PodSpec{Volumes: home()}}
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "home"}, Spec: v1.PersistentVolumeClaimSpec{VolumeName: "v"}}
 	volume := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: v1.PersistentVolumeSpec{NodeAffinity: &v1.VolumeNodeAffinity{
 		Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
