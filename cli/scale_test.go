@@ -183,7 +183,7 @@ func TestLargeClustersAreReadInPages(t *testing.T) {
 		cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		rss := peakMiB(t, filepath.Join(home, "status"))
 		t.Logf("%s: %.2f s of CPU, %d MiB, in %.2f s", c.args, cpu.Seconds(), rss, wall.Seconds())
-		if cpu > c.cpu || rss > c.rssMiB {
+		if !underRace && (cpu > c.cpu || rss > c.rssMiB) {
 			t.Errorf("%s: want at most %.1f s of CPU and %d MiB", c.args, c.cpu.Seconds(), c.rssMiB)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,13 @@ func newRig(t *testing.T) *rig {
 	}, slog.New(slog.DiscardHandler))
 	t.Cleanup(r.b.Close)
 	return r
+}
+
+// calls returns the addresses that were dialed so far, in order.
+func (r *rig) calls() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.dialed)
 }
 
 // free returns a port that nothing listens on.
@@ -114,7 +122,7 @@ func TestAServiceAnswersAtItsAddress(t *testing.T) {
 		}
 	}
 	want := net.JoinHostPort("10.96.0.7", strconv.Itoa(int(port)))
-	if diff := cmp.Diff([]string{want, want}, r.dialed); diff != "" {
+	if diff := cmp.Diff([]string{want, want}, r.calls()); diff != "" {
 		t.Errorf("dialed (-want +got):\n%s", diff)
 	}
 
@@ -125,8 +133,9 @@ func TestAServiceAnswersAtItsAddress(t *testing.T) {
 	if again := r.sync(changed); ip(again) != ip(s) || get(ip(s), next) != "pod: /x" || !strings.Contains(get(ip(s), port), "refused") {
 		t.Errorf("at %s the new port answers %q and the old one %q", ip(again), get(ip(s), next), get(ip(s), port))
 	}
-	if r.dialed[len(r.dialed)-1] != net.JoinHostPort("10.96.0.7", strconv.Itoa(int(next))) {
-		t.Errorf("the new port leads to %s", r.dialed[len(r.dialed)-1])
+	calls := r.calls()
+	if last := calls[len(calls)-1]; last != net.JoinHostPort("10.96.0.7", strconv.Itoa(int(next))) {
+		t.Errorf("the new port leads to %s", last)
 	}
 
 	// As ClusterIP it has no address.

@@ -20,7 +20,7 @@ import (
 // trace reads the cut of the openb trace that package sim keeps for tests.
 func trace(t *testing.T) ([]cluster.Spec, []sim.Pod) {
 	t.Helper()
-	dir := filepath.Join("..", "..", "sim", "testdata")
+	dir := filepath.Join("..", "..", "..", "sim", "testdata")
 	f, err := os.Open(filepath.Join(dir, "nodes.csv"))
 	if err != nil {
 		t.Fatal(err)
