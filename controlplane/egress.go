@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -14,6 +13,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"berth.dev/berth/fleet/balancer"
 )
 
 // egress is where every connection of the API server to a node, pod, Service,
@@ -129,23 +130,10 @@ func (e *egress) handle(c net.Conn) {
 	fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n")
 	c.SetDeadline(time.Time{})
 	if out != nil {
-		forward(c, out)
+		balancer.Join(c, out)
 		return
 	}
 	serve(c)
-}
-
-// forward copies both ways until either side ends.
-func forward(a, b net.Conn) {
-	var both sync.WaitGroup
-	for _, p := range [][2]net.Conn{{a, b}, {b, a}} {
-		both.Go(func() {
-			_, _ = io.Copy(p[0], p[1]) // either side may end it
-			p[0].Close()
-			p[1].Close()
-		})
-	}
-	both.Wait()
 }
 
 // serveHTTP serves one connection with h and returns when it has ended. cfg,

@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/fleet"
+	"berth.dev/berth/fleet/balancer"
 	"berth.dev/berth/fleet/kubelet"
 	"berth.dev/berth/fleet/system"
 )
@@ -103,7 +104,7 @@ func dialHost(ctx context.Context, address, to string) (func(net.Conn), bool, er
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w: the host process behind it: %w", address, errRefused, err)
 	}
-	return func(c net.Conn) { forward(c, out) }, false, nil
+	return func(c net.Conn) { balancer.Join(c, out) }, false, nil
 }
 
 // isNode reports whether host is a simulated node.

@@ -6,6 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/kube/request"
 )
 
 // pageSize is how many objects are asked for at once: a large cluster then needs neither
@@ -63,7 +65,7 @@ func trimPod(p *v1.Pod) *v1.Pod {
 		return out
 	}
 	delete(out.Annotations, v1.LastAppliedConfigAnnotation)
-	out.Spec.Containers, out.Spec.InitContainers = trimContainers(p.Spec.Containers), trimContainers(p.Spec.InitContainers)
+	out.Spec.Containers, out.Spec.InitContainers = request.Footprint(p.Spec.Containers), request.Footprint(p.Spec.InitContainers)
 	out.Spec.Tolerations, out.Spec.ImagePullSecrets, out.Spec.SecurityContext, out.Spec.DNSConfig, out.Spec.HostAliases = nil, nil, nil, nil, nil
 	out.Status.Conditions = slices.DeleteFunc(slices.Clone(p.Status.Conditions), func(c v1.PodCondition) bool {
 		return c.Type != v1.PodScheduled && c.Type != v1.PodReady && c.Type != v1.DisruptionTarget
@@ -71,19 +73,6 @@ func trimPod(p *v1.Pod) *v1.Pod {
 	out.Spec.Volumes = slices.DeleteFunc(slices.Clone(p.Spec.Volumes), func(v v1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
 	if len(out.Spec.Volumes) == 0 {
 		out.Spec.Volumes = nil
-	}
-	return out
-}
-
-// trimContainers keeps of containers what says how much of a node they take.
-func trimContainers(list []v1.Container) []v1.Container {
-	if len(list) == 0 {
-		return nil
-	}
-	out := make([]v1.Container, len(list))
-	for i := range list {
-		c := &list[i]
-		out[i] = v1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, Ports: c.Ports, RestartPolicy: c.RestartPolicy}
 	}
 	return out
 }

@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/kube/pool"
 )
 
-// Growth tells how far the pools that the cluster declares can grow, those of a
+// Growth reports how far the pools that the cluster declares can grow, those of a
 // selector alone if it is not "". nodes are the cluster's, or with a selector those
 // that it selects. Pools that cannot be read are left out, with a warning.
 func (c *Cluster) Growth(ctx context.Context, o Options, selector string, nodes []*v1.Node) []pool.Growth {

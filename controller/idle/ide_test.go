@@ -33,7 +33,7 @@ func TestOtherIDEsReportTheirUse(t *testing.T) {
 			answer: text(200, `{"status":"expired","lastHeartbeat":1763712600000}`), want: rules.OK, used: beat,
 		},
 		{
-			name: "VS Code that nobody has opened", target: idle.Target{Type: "group-one", Rewrite: "/"}, path: "/healthz",
+			name: "VS Code that was never opened", target: idle.Target{Type: "group-one", Rewrite: "/"}, path: "/healthz",
 			answer: text(200, `{"status":"expired","lastHeartbeat":0}`), want: rules.OK,
 		},
 		{

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/idle"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/view"
 )
 
@@ -35,7 +36,7 @@ const (
 func (l *loop) look(ctx context.Context, s subject) {
 	ready, since := readySince(s.pod)
 	state := rules.State{
-		Ready: ready, Since: since, Started: bound(s.pod),
+		Ready: ready, Since: since, Started: request.BoundAt(s.pod),
 		Activity: timeOf(s.Annotations, api.AnnotationLastActivity), StopsAt: timeOf(s.Annotations, api.AnnotationNotebookStopsAt),
 		Track: s.entry.track,
 	}

@@ -279,16 +279,6 @@ func readySince(pod *corev1.Pod) (bool, time.Time) {
 	return false, time.Time{}
 }
 
-// bound returns when a pod was bound to its node; zero is not yet.
-func bound(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
-}
-
 // after is when the next look is due: up to a tenth sooner than the period says,
 // so that notebooks that started together do not stay together.
 func (e *entry) after(now time.Time, name string, p rules.Policy) time.Time {

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/view"
 )
 
@@ -80,11 +81,9 @@ func slimPod(o any) (any, error) {
 }
 
 func slimContainers(list []corev1.Container) []corev1.Container {
-	out := make([]corev1.Container, len(list))
+	out := request.Footprint(list)
 	for i := range list {
-		c := &list[i]
-		out[i] = corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, Ports: c.Ports, RestartPolicy: c.RestartPolicy}
-		for _, e := range c.Env {
+		for _, e := range list[i].Env {
 			if e.Name == view.TokenVariable {
 				out[i].Env = append(out[i].Env, e) // with which its server is asked
 			}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -124,10 +123,8 @@ func (l *lines) run(ctx context.Context, again chan<- event.GenericEvent) error 
 		l.mu.Unlock()
 		for _, id := range changed {
 			namespace, name, _ := strings.Cut(id, "/")
-			select {
-			case <-ctx.Done():
+			if !look(ctx, again, namespace, name) {
 				return nil
-			case again <- event.GenericEvent{Object: &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}:
 			}
 		}
 	}

@@ -82,8 +82,8 @@ type Words struct {
 // process's, a notebook's over its namespace's. What the words leave open stays
 // as it was. A time without activity makes a policy that was never one that stops.
 //
-// The shorter of two limits of a session applies, so nobody can lengthen what their
-// namespace sets.
+// The shorter of two limits of a session applies, so a user cannot lengthen what
+// their namespace sets.
 //
 // Words that cannot be read make the policy never, until they are put right, and
 // problems says so, one sentence each, in the order of Words. A problem may also be

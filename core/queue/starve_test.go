@@ -19,7 +19,7 @@ func came(uid string, seconds float64, priority int32) queue.Ticket {
 	return queue.Ticket{Age: queue.Age{Created: when(seconds), UID: uid}, Priority: priority}
 }
 
-// large is a pod of a line of its own that could use the nodes that begin with n.
+// large is a pod, alone in its line, that could use the nodes that begin with n.
 func large(uid string, seconds float64) *queue.Waiter {
 	return &queue.Waiter{Ticket: came(uid, seconds, 0), ID: uid, Line: "line of " + uid, Since: when(seconds), Uses: func(node string) bool { return node[0] == 'n' }}
 }

@@ -193,7 +193,7 @@ func TestOfAnotherClassIsLeftAlone(t *testing.T) {
 	s.Spec.LoadBalancerClass = new("example.com/cloud")
 	s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 	if got := r.sync(s); ip(got) != "192.0.2.1" {
-		t.Errorf("its address is %q, want that of its own balancer", ip(got))
+		t.Errorf("its address is %q, want the one that the other balancer set", ip(got))
 	}
 	s.Spec.LoadBalancerClass = new(balancer.Class)
 	s.Name = "ours"

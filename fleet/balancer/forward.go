@@ -48,8 +48,13 @@ func (b *Balancer) forward(ctx context.Context, c net.Conn, to string) {
 		c.Close()
 		pod.Close()
 	})()
+	Join(c, pod)
+}
+
+// Join copies both ways between two connections until either side ends, and closes both.
+func Join(a, b net.Conn) {
 	var both sync.WaitGroup
-	for _, p := range [][2]net.Conn{{c, pod}, {pod, c}} {
+	for _, p := range [][2]net.Conn{{a, b}, {b, a}} {
 		both.Go(func() {
 			_, _ = io.Copy(p[0], p[1]) // either side may end it
 			p[0].Close()

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/kube/request"
 )
 
 // askAnnotations are what a pod says of its GPUs in annotations.
@@ -45,6 +47,9 @@ func askKey(p *v1.Pod, labeled bool) string {
 	for _, name := range askAnnotations {
 		b.WriteString(p.Annotations[name])
 		b.WriteByte('|')
+	}
+	if ranks(p) {
+		fmt.Fprintf(&b, "%d %t|", request.Priority(p), request.NeverPreempts(p))
 	}
 	if labeled = labeled || s.Affinity != nil || len(s.TopologySpreadConstraints) > 0; labeled {
 		b.WriteString(p.Namespace)

@@ -28,7 +28,7 @@ func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionB
 			}
 		}
 	}
-	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+	if request.NeverPreempts(pod) {
 		if len(lower) == 0 {
 			return nil
 		}

@@ -29,6 +29,7 @@ type Cluster struct {
 	read     snapshot.Cluster     // that snapshot is of
 	empty    *cluster.Snapshot    // the same with nothing held; nil until it is needed
 	on       map[string][]*v1.Pod // that have not ended, by node
+	going    map[string][]*v1.Pod // of on, those that are being deleted; by node
 	antis    []*v1.Pod            // of on, those with a required pod anti-affinity
 	sharing  map[string]divided
 	view     view.View
@@ -39,7 +40,7 @@ type Cluster struct {
 
 // NewCluster reads nodes and the pods on them.
 func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
-	t := &Cluster{view: view.Cluster(nodes, pods), on: map[string][]*v1.Pod{}, sharing: map[string]divided{}}
+	t := &Cluster{view: view.Cluster(nodes, pods), on: map[string][]*v1.Pod{}, going: map[string][]*v1.Pod{}, sharing: map[string]divided{}}
 	read, err := snapshot.Read(opened(nodes, t.view.Nodes), pods)
 	if err != nil {
 		return nil, err
@@ -50,6 +51,9 @@ func NewCluster(nodes []*v1.Node, pods []*v1.Pod) (*Cluster, error) {
 			continue
 		}
 		t.on[p.Spec.NodeName] = append(t.on[p.Spec.NodeName], p)
+		if p.DeletionTimestamp != nil {
+			t.going[p.Spec.NodeName] = append(t.going[p.Spec.NodeName], p)
+		}
 		if keepsApart(p) {
 			t.antis = append(t.antis, p)
 		}

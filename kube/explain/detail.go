@@ -11,9 +11,7 @@ import (
 	"berth.dev/berth/api"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/gpu"
-	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/devices"
-	"berth.dev/berth/kube/request"
 )
 
 // detail is the binding cause more exactly than its check tells; nil is that the check
@@ -120,94 +118,6 @@ func otherVendor(n *v1.Node) string {
 	return ""
 }
 
-// selection tells apart why the labels that a pod wants exclude nodes.
-func (t *Cluster) selection(a *ask, g *reasons.Gap) *reasons.Detail {
-	chosen := slices.DeleteFunc(slices.Clone(t.all), func(n *v1.Node) bool { return len(unselected(a, n)) > 0 })
-	if len(chosen) > 0 {
-		return t.selected(a, chosen)
-	}
-	wanted := wantedLabels(a.pod)
-	for _, w := range wanted {
-		if d := t.suffixed(w); d != nil {
-			return d
-		}
-	}
-	if d := t.labelDetail(a.pod); d != nil {
-		return d
-	}
-	for _, w := range wanted {
-		if !slices.ContainsFunc(t.all, func(n *v1.Node) bool { _, ok := n.Labels[w.key]; return ok }) {
-			return &reasons.Detail{Code: reasons.CodeLabelMissing}
-		}
-	}
-	if g.Check == reasons.CheckSelector && len(wanted) > 1 && t.eachIsMet(wanted) {
-		var all []string
-		for _, w := range wanted {
-			all = append(all, w.key+"="+strings.Join(w.values, ","))
-		}
-		return &reasons.Detail{Code: reasons.CodeSelectorTwo, Text: "each of the labels that it wants is on some node, and no node has all of them: " + strings.Join(all, " and ") + "; leave one of them out"}
-	}
-	return nil
-}
-
-// selected tells apart why the nodes that have the labels which a pod wants do not do.
-func (t *Cluster) selected(a *ask, chosen []*v1.Node) *reasons.Detail {
-	offers := func(n *v1.Node) bool { return unoffered(n, n.Status.Capacity, a.names) == "" }
-	if len(a.names) > 0 && !slices.ContainsFunc(chosen, offers) {
-		if d := t.otherDevices(chosen, a.names[0], " that it selects"); d != nil {
-			return d
-		}
-	}
-	return &reasons.Detail{Code: reasons.CodeSelectorFull}
-}
-
-// suffixed finds a node whose value of a wanted label is the wanted one with the suffix
-// that GPU Feature Discovery adds where GPUs are shared or partitioned.
-func (t *Cluster) suffixed(w wantedLabel) *reasons.Detail {
-	for _, value := range valuesOf(t.all, w.key+"=") {
-		for _, want := range w.values {
-			if strings.HasPrefix(value, want+"-SHARED") || strings.HasPrefix(value, want+"-MIG-") {
-				return &reasons.Detail{Code: reasons.CodeLabelSuffix, Text: fmt.Sprintf("no node has %s=%s; the label is %s where GPUs are shared or partitioned: select that value, or nodes with whole GPUs", w.key, want, value)}
-			}
-		}
-	}
-	return nil
-}
-
-// wantedLabel is one label that a pod wants, with the values that will do.
-type wantedLabel struct {
-	key    string
-	values []string
-}
-
-// wantedLabels are the labels that every node of a pod must have: of its node selector, and
-// of its required affinity if that has one term.
-func wantedLabels(pod *v1.Pod) []wantedLabel {
-	var out []wantedLabel
-	for key, value := range pod.Spec.NodeSelector {
-		out = append(out, wantedLabel{key, []string{value}})
-	}
-	slices.SortFunc(out, func(a, b wantedLabel) int { return cmp.Compare(a.key, b.key) })
-	if terms := requiredTerms(pod); len(terms) == 1 {
-		for _, e := range terms[0].MatchExpressions {
-			if e.Operator == v1.NodeSelectorOpIn || e.Operator == v1.NodeSelectorOpExists {
-				out = append(out, wantedLabel{e.Key, e.Values})
-			}
-		}
-	}
-	return out
-}
-
-// eachIsMet reports whether some node has each of the labels.
-func (t *Cluster) eachIsMet(wanted []wantedLabel) bool {
-	for _, w := range wanted {
-		if !slices.ContainsFunc(t.all, func(n *v1.Node) bool { return slices.Contains(w.values, n.Labels[w.key]) }) {
-			return false
-		}
-	}
-	return true
-}
-
 // taintDetail tells apart what keeps a pod off nodes by a taint: it tolerates the key with
 // another value or effect, or the nodes are reserved.
 func taintDetail(pod *v1.Pod, taint string) *reasons.Detail {
@@ -241,60 +151,4 @@ func (t *Cluster) driverDetail(c *reasons.Cause) *reasons.Detail {
 		}
 	}
 	return &reasons.Detail{Code: reasons.CodeDriver, Text: fmt.Sprintf("all GPUs of %s are unhealthy, and no Xid says why: the driver does not answer there; see the node agent's log and nvidia-smi on the node", strings.Join(c.Nodes, ", "))}
-}
-
-// memoryHeld is that the memory of GPUs is held, not their number.
-func memoryHeld(g *reasons.Gap) *reasons.Detail {
-	if g.Subject == api.ResourceGPUMemory {
-		return &reasons.Detail{Code: reasons.CodeGPUMemoryHeld}
-	}
-	return nil
-}
-
-// leaving is that the pod would fit as soon as pods that are being deleted have ended.
-func (t *Cluster) leaving(a *ask) *reasons.Detail {
-	mine := t.candidates(a.pod, t.ties)
-	mark := t.snapshot.Mark()
-	defer t.snapshot.RollBack(mark)
-	var names []string
-	for i, p := range t.heldBy {
-		if p.DeletionTimestamp != nil && len(t.held[i].Devices) > 0 && mine.has(t.held[i].Node) && t.snapshot.Release(&t.held[i]) == nil {
-			names = append(names, p.Namespace+"/"+p.Name)
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	for k, i := range mine.nodes {
-		if placement.Fit(t.snapshot, i, &mine.asks[k]) == placement.Fits {
-			return &reasons.Detail{Code: reasons.CodeTerminating, Text: fmt.Sprintf("the GPUs are held by pods that are being deleted and have not ended: %s; if one stays, see its node and its finalizers", strings.Join(names, ", "))}
-		}
-	}
-	return nil
-}
-
-// ranked is why the priority of a pod does not get it a place: it preempts none, or only
-// pods that hold GPUs with the same priority or a higher one.
-func (t *Cluster) ranked(a *ask) *reasons.Detail {
-	if request.Priority(a.pod) <= 0 || a.pod.Spec.PriorityClassName == "" {
-		return nil
-	}
-	mine := t.candidates(a.pod, t.ties)
-	lower, holders := 0, 0
-	for i, p := range t.heldBy {
-		if len(t.held[i].Devices) == 0 || !mine.has(t.held[i].Node) {
-			continue
-		}
-		holders++
-		if request.Priority(p) < request.Priority(a.pod) {
-			lower++
-		}
-	}
-	switch never := a.pod.Spec.PreemptionPolicy != nil && *a.pod.Spec.PreemptionPolicy == v1.PreemptNever; {
-	case never && lower > 0:
-		return &reasons.Detail{Code: reasons.CodeNeverPreempts, Text: fmt.Sprintf("its preemptionPolicy is Never, so %d pods of lower priority keep their GPUs", lower)}
-	case !never && lower == 0 && holders > 0:
-		return &reasons.Detail{Code: reasons.CodeLowPriority, Text: fmt.Sprintf("its priority %d preempts no pod: all that hold these GPUs have the same priority or a higher one", request.Priority(a.pod))}
-	}
-	return nil
 }

@@ -30,10 +30,10 @@ func requirements(pod *v1.Pod) []v1.NodeSelectorRequirement {
 	return out
 }
 
-// meets reports whether a node is as a requirement of its labels wants.
-func meets(r *v1.NodeSelectorRequirement, n *v1.Node) bool {
+// isMet reports whether some node is as a requirement of its labels wants.
+func (t *Cluster) isMet(r *v1.NodeSelectorRequirement) bool {
 	s, err := nodeaffinity.NewNodeSelector(&v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{*r}}}})
-	return err == nil && s.Match(n)
+	return err == nil && slices.ContainsFunc(t.all, s.Match)
 }
 
 // isWritten is a requirement as a person would write it: "a=1", "a in (1, 2)", "a > 1".
@@ -58,7 +58,7 @@ func isWritten(r *v1.NodeSelectorRequirement) string {
 // is what all nodes lack.
 func (t *Cluster) labelDetail(pod *v1.Pod) *reasons.Detail {
 	for _, r := range requirements(pod) {
-		if slices.ContainsFunc(t.all, func(n *v1.Node) bool { return meets(&r, n) }) {
+		if t.isMet(&r) {
 			continue
 		}
 		var out *reasons.Detail

@@ -261,7 +261,7 @@ var judged = []struct {
 		[]string{"leave the node selector and affinity out"},
 	},
 	{
-		"an affinity to a label with a value that nobody sets", reasons.CodeLabelMissing,
+		"an affinity to a label with a value that no node has", reasons.CodeLabelMissing,
 		[]*v1.Node{big("a-1")},
 		nil,
 		refused([]any{api.ResourceGPU, 1}, selectorOf("nvidia.com/gpu", "true")), "no node has the label nvidia.com/gpu=true", "",

@@ -70,6 +70,7 @@ func (t *Cluster) refresh(i int, n *v1.Node, pods []*v1.Pod) bool {
 		t.openNodes()
 	}
 	t.on[n.Name] = pods
+	delete(t.going, n.Name)
 	kept := t.antis[:0]
 	for _, p := range t.antis {
 		if p.Spec.NodeName != n.Name {
@@ -77,6 +78,9 @@ func (t *Cluster) refresh(i int, n *v1.Node, pods []*v1.Pod) bool {
 		}
 	}
 	for _, p := range pods {
+		if p.DeletionTimestamp != nil {
+			t.going[n.Name] = append(t.going[n.Name], p)
+		}
 		if keepsApart(p) {
 			kept = append(kept, p)
 		}

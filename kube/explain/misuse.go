@@ -68,12 +68,12 @@ func misusing(c *v1.Container, gpus bool) (reasons.Code, string) {
 	if list := env["CUDA_VISIBLE_DEVICES"]; count > 0 {
 		for word := range strings.SplitSeq(list, ",") {
 			if n, err := strconv.ParseInt(strings.TrimSpace(word), 10, 64); err == nil && n >= count {
-				return reasons.CodeHostIndex, fmt.Sprintf("container %s sets CUDA_VISIBLE_DEVICES=%s and has %s, which count from 0 in it; remove the variable", c.Name, list, numberOfGPUs(count))
+				return reasons.CodeHostIndex, fmt.Sprintf("container %s sets CUDA_VISIBLE_DEVICES=%s and has %s, which count from 0 in it; remove the variable", c.Name, list, gpusText(int(count)))
 			}
 		}
 	}
 	if n := processes(slices.Concat(c.Command, c.Args)); n > 0 && count > 0 && n != count {
-		return reasons.CodeProcesses, fmt.Sprintf("container %s starts %d processes and has %s; start one for each GPU, or ask for as many GPUs", c.Name, n, numberOfGPUs(count))
+		return reasons.CodeProcesses, fmt.Sprintf("container %s starts %d processes and has %s; start one for each GPU, or ask for as many GPUs", c.Name, n, gpusText(int(count)))
 	}
 	return "", ""
 }
@@ -118,12 +118,4 @@ func EndedCode(pod *v1.Pod) reasons.Code {
 		}
 	}
 	return reasons.FailedCode(pod.Status.Reason + ": " + pod.Status.Message)
-}
-
-// numberOfGPUs returns "1 GPU", "2 GPUs", and so on.
-func numberOfGPUs(n int64) string {
-	if n == 1 {
-		return "1 GPU"
-	}
-	return fmt.Sprintf("%d GPUs", n)
 }

@@ -62,6 +62,9 @@ func TestRefusalsFollowTheNodes(t *testing.T) {
 				kubetest.Unplaced("a", 0, 1+rng.Intn(5)),
 				kubetest.Unplaced("b", 0, 2, func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "z1"} }),
 				kubetest.Unplaced("c", 0, 1, func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests = kubetest.Amounts("cpu", 9) }),
+				kubetest.Unplaced("ranked", 0, 2, func(p *v1.Pod) {
+					p.Spec.Priority, p.Spec.PriorityClassName, p.Spec.PreemptionPolicy = new(int32(1)), "some", new(v1.PreemptNever)
+				}),
 				kubetest.Unplaced("d", 0, 1, func(p *v1.Pod) {
 					p.Labels = map[string]string{"app": "x"}
 					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: antiAffinity("zone")}
@@ -91,13 +94,14 @@ func antiAffinity(key string) *v1.PodAntiAffinity {
 // step changes one node, or the pods on it; rarely a node comes.
 func (w *world) step(rng *rand.Rand, step int) {
 	i := rng.Intn(len(w.nodes))
-	switch rng.Intn(7) {
+	switch rng.Intn(8) {
 	case 0, 1, 2:
 		p := kubetest.Pod(fmt.Sprint("p-", step), w.nodes[i].Name, "cpu", 1+rng.Intn(6), api.ResourceGPU, rng.Intn(3))
 		if rng.Intn(4) == 0 {
 			p.Labels = map[string]string{"app": "x"}
 			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: antiAffinity("zone")}
 		}
+		p.Spec.Priority = new(int32(rng.Intn(3)))
 		w.pods[i] = append(append([]*v1.Pod{}, w.pods[i]...), p)
 	case 3:
 		if len(w.pods[i]) > 0 {
@@ -109,7 +113,14 @@ func (w *world) step(rng *rand.Rand, step int) {
 		w.set(i, func(n *v1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints[:0:0], v1.Taint{Key: "team", Value: "a", Effect: v1.TaintEffectNoSchedule})[:rng.Intn(2)]
 		})
-	case 6:
+	case 6: // a pod is being deleted
+		if len(w.pods[i]) > 0 {
+			w.pods[i] = append([]*v1.Pod{}, w.pods[i]...)
+			going := w.pods[i][0].DeepCopy()
+			going.DeletionTimestamp = &metav1.Time{Time: kubetest.Started}
+			w.pods[i][0] = going
+		}
+	case 7:
 		if rng.Intn(4) == 0 {
 			name := fmt.Sprint("m-", step)
 			w.nodes = append(w.nodes, kubetest.Inventory(name, kubetest.A100s(name, 4), "cpu", 16, "memory", 64<<30, "pods", 20, api.ResourceGPU, 4))

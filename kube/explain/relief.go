@@ -206,7 +206,7 @@ func (t *Cluster) otherTerms(pod *v1.Pod) []change {
 	}
 	var out []change
 	for i, e := range terms[0].MatchExpressions {
-		if slices.ContainsFunc(t.all, func(n *v1.Node) bool { return meets(&e, n) }) {
+		if t.isMet(&e) {
 			continue
 		}
 		for _, value := range t.nearestValues(e.Key, strings.Join(e.Values, ",")) {

@@ -64,7 +64,7 @@ func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, no
 
 // candidates are the nodes that a pod could use, by name, and what it asks of each.
 type candidates struct {
-	nodes []int // of the snapshot
+	nodes []int // of the snapshot, in its order
 	asks  []cluster.Request
 }
 
@@ -72,7 +72,7 @@ type candidates struct {
 // tolerates and reaches.
 func (t *Cluster) candidates(pod *v1.Pod, ties []VolumeTopology) candidates {
 	var out candidates
-	asked := request.Of(pod)
+	asked, ties := request.Of(pod), tiesOf(pod, ties)
 	for _, n := range t.nodes {
 		i, found := t.snapshot.Find(n.Name)
 		if !found || !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, ties) {
@@ -85,7 +85,10 @@ func (t *Cluster) candidates(pod *v1.Pod, ties []VolumeTopology) candidates {
 	return out
 }
 
-func (s *candidates) has(node int) bool { return slices.Contains(s.nodes, node) }
+func (s *candidates) has(node int) bool {
+	_, is := slices.BinarySearch(s.nodes, node)
+	return is
+}
 
 // reach is the same nodes, as package queue has them.
 func (s *candidates) reach(t *Cluster) *queue.Reach {

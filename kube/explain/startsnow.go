@@ -10,7 +10,7 @@ import (
 // startsNow returns a node on which pod fits now after all that wait for the same nodes and
 // come before it have got their places; of a gang, all members that wait must find one.
 func (t *Cluster) startsNow(pod *v1.Pod, pods []*v1.Pod) (node string, ok bool) {
-	mine := t.candidates(pod, tiesOf(pod, t.ties))
+	mine := t.candidates(pod, t.ties)
 	before := t.before(pod, &mine, pods)
 	if len(before) > mostAhead {
 		return "", false

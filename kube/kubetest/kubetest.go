@@ -87,7 +87,7 @@ func Share(gpus []devices.InventoryGPU, replicas int) []devices.InventoryGPU {
 // the given resources.
 func Pod(name, node string, asks ...any) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{}, Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{}, Annotations: map[string]string{}},
 		Spec: v1.PodSpec{
 			NodeName:   node,
 			Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Limits: Amounts(asks...), Requests: Amounts(asks...)}}},

@@ -72,12 +72,21 @@ func Since(pod *v1.Pod) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
 	}
+	if bound := BoundAt(pod); !bound.IsZero() {
+		return bound
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// BoundAt is when a pod got its node, as its condition PodScheduled has it; zero is that
+// the condition is not true.
+func BoundAt(pod *v1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
 			return c.LastTransitionTime.Time
 		}
 	}
-	return pod.CreationTimestamp.Time
+	return time.Time{}
 }
 
 // OnEveryNode reports whether a pod is one that comes with each node.

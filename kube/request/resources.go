@@ -33,3 +33,17 @@ func NodeResources(pod *v1.Pod) cluster.Request {
 	over := amounts(pod.Spec.Overhead)
 	return cluster.Request{CPUMilli: max(0, max(sum[0], most[0])+over[0]), MemoryBytes: max(0, max(sum[1], most[1])+over[1])}
 }
+
+// Footprint keeps of containers what says how much of a node they take: names, images,
+// resources, ports, and which of them are sidecars. It returns nil for none.
+func Footprint(list []v1.Container) []v1.Container {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]v1.Container, len(list))
+	for i := range list {
+		c := &list[i]
+		out[i] = v1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, Ports: c.Ports, RestartPolicy: c.RestartPolicy}
+	}
+	return out
+}

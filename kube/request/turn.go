@@ -92,3 +92,9 @@ func Priority(p *v1.Pod) int32 {
 	}
 	return *p.Spec.Priority
 }
+
+// NeverPreempts reports whether a pod waits rather than evict others: its
+// preemptionPolicy is Never.
+func NeverPreempts(p *v1.Pod) bool {
+	return p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == v1.PreemptNever
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
@@ -120,6 +121,15 @@ func (c *Cluster) Refresh(n *v1.Node, pods []*v1.Pod) bool {
 		c.builder.Assume(at.at, pod.UID, &Occupant{Pod: pod, Placement: c.builder.placementOf(at, pod)})
 	}
 	return true
+}
+
+// Occupants are the pods that are counted on a node now, by UID; nil is that the node is
+// not in the Snapshot. They are the Cluster's own: read them, do not change them.
+func (c *Cluster) Occupants(node string) map[types.UID]*Occupant {
+	if n := c.open[node]; n != nil {
+		return n.at.Held
+	}
+	return nil
 }
 
 func byName(a, b *v1.Pod) int {

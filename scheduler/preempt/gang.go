@@ -48,7 +48,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	}
 	out, err := &outcome{refusal: "not eligible due to preemptionPolicy=Never."}, error(nil)
 	if !slices.ContainsFunc(task.Pods, func(member *v1.Pod) bool {
-		return member.Spec.PreemptionPolicy != nil && *member.Spec.PreemptionPolicy == v1.PreemptNever
+		return request.NeverPreempts(member)
 	}) {
 		if out, err = x.makeRoom(ctx, w); err == nil && out.room == nil {
 			manager.Happened(gang.NoVictims{UID: string(pod.UID), ShortMilli: out.short})

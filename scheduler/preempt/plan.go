@@ -208,7 +208,7 @@ func (w *preemptor) search(pl *nodeindex.Planner, s *candidates, asked *preempti
 		look = preemption.Await
 	}
 	switch {
-	case s.lowest >= asked.Priority && !w.awaits: // the usual case of a long queue: nobody is below it
+	case s.lowest >= asked.Priority && !w.awaits: // the usual case of a long queue: no pod is below it
 		why.Nodes = s.c.Snapshot.Len()
 		for i := range why.Nodes {
 			if !asked.Node(i) {

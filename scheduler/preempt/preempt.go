@@ -71,7 +71,7 @@ func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gan
 	rooms := reserve.NewRooms()
 	return &preemptions{
 		Evictor: evict.NewEvictor(), Rooms: rooms, searches: newSearches(), refused: c.Refused, broken: broken, least: least,
-		reservations: reserve.New(c, rooms, 0),
+		reservations: reserve.New(c, rooms),
 	}
 }
 
@@ -175,7 +175,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		check:  func(node string, gone []*v1.Pod) *fwk.Status { return x.check(ctx, state, pod, node, gone) },
 		allows: func(node string, gone []*v1.Pod) bool { return x.check(ctx, others, pod, node, gone).IsSuccess() },
 	}
-	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+	if request.NeverPreempts(pod) {
 		return x.refuse(ctx, state, w, "preemption: not eligible due to preemptionPolicy=Never.", g == nil)
 	}
 	out, err := x.makeRoom(ctx, w)

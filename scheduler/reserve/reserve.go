@@ -4,6 +4,7 @@ package reserve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -45,13 +46,13 @@ type kept struct {
 	pods   []*v1.Pod // those with a hold
 }
 
-// New returns Reservations of none, for those who have waited for at least after.
-func New(c *nodeindex.Cluster, rooms *Rooms, after time.Duration) *Reservations {
-	return &Reservations{cluster: c, rooms: rooms, reserver: queue.NewReserver(after), kept: map[string]kept{}}
+// New returns Reservations without one; Attach must be called before they are used.
+func New(c *nodeindex.Cluster, rooms *Rooms) *Reservations {
+	return &Reservations{cluster: c, rooms: rooms, reserver: queue.NewReserver(0), kept: map[string]kept{}}
 }
 
-// Attach tells how pods are put into the queue, and after which wait there are
-// reservations.
+// Attach has pods put into the queue by a handle, and makes reservations for those who
+// have waited for at least after.
 func (r *Reservations) Attach(h fwk.Handle, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,10 +197,7 @@ func (r *Reservations) After(pod *v1.Pod) map[types.UID]bool {
 func (r *Reservations) KeptFrom(pod *v1.Pod) string {
 	r.mu.Lock()
 	claims := r.reserver.Claims()
-	held := map[string]kept{}
-	for id, k := range r.kept {
-		held[id] = k
-	}
+	held := maps.Clone(r.kept)
 	r.mu.Unlock()
 	for _, c := range claims {
 		if k, is := held[c.ID]; is && c.ID != ID(pod) && r.inWay(pod, k.pods) {

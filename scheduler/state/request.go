@@ -286,7 +286,7 @@ func (w *Request) BySize() bool {
 // there.
 func LineKey(pod *v1.Pod, w *Request, r *cluster.Request) string {
 	b := append([]byte(w.Class), 3)
-	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
+	if request.NeverPreempts(pod) {
 		b = append(b, 4)
 	}
 	b = append(append(b, w.shape...), 3)
