@@ -1,7 +1,9 @@
 package client
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,22 +59,64 @@ func unsigned(p *v1.Pod) *v1.Pod {
 	return &out
 }
 
-// trimPod is a pod without who wrote its fields, and, of one that has a node, without what
-// only its kubelet reads.
-func trimPod(p *v1.Pod) *v1.Pod {
+// trimmer trims pods, and keeps what many have in common once: two thirds of the memory
+// of a large cluster's pods are equal resources, labels apart. It is not safe for
+// concurrent use.
+type trimmer struct{ lists map[string]v1.ResourceList }
+
+func newTrimmer() *trimmer { return &trimmer{map[string]v1.ResourceList{}} }
+
+// pod is a pod without who wrote its fields, and, of one that has a node, without what
+// only its kubelet reads. Its resources may be those of other pods, too: they must not be
+// changed.
+func (t *trimmer) pod(p *v1.Pod) *v1.Pod {
 	out := unsigned(p)
 	if p.Spec.NodeName == "" {
 		return out
 	}
 	delete(out.Annotations, v1.LastAppliedConfigAnnotation)
-	out.Spec.Containers, out.Spec.InitContainers = request.Footprint(p.Spec.Containers), request.Footprint(p.Spec.InitContainers)
+	out.Spec.Containers, out.Spec.InitContainers = t.containers(p.Spec.Containers), t.containers(p.Spec.InitContainers)
 	out.Spec.Tolerations, out.Spec.ImagePullSecrets, out.Spec.SecurityContext, out.Spec.DNSConfig, out.Spec.HostAliases = nil, nil, nil, nil, nil
-	out.Status.Conditions = slices.DeleteFunc(slices.Clone(p.Status.Conditions), func(c v1.PodCondition) bool {
-		return c.Type != v1.PodScheduled && c.Type != v1.PodReady && c.Type != v1.DisruptionTarget
+	out.Status.Conditions = only(p.Status.Conditions, func(c *v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled || c.Type == v1.PodReady || c.Type == v1.DisruptionTarget
 	})
-	out.Spec.Volumes = slices.DeleteFunc(slices.Clone(p.Spec.Volumes), func(v v1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
-	if len(out.Spec.Volumes) == 0 {
-		out.Spec.Volumes = nil
+	out.Spec.Volumes = only(p.Spec.Volumes, func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+	return out
+}
+
+func (t *trimmer) containers(list []v1.Container) []v1.Container {
+	out := request.Footprint(list)
+	for i := range out {
+		r := &out[i].Resources
+		r.Requests, r.Limits = t.shared(r.Requests), t.shared(r.Limits)
 	}
 	return out
+}
+
+// shared is a list equal to l: the first such that it was called with.
+func (t *trimmer) shared(l v1.ResourceList) v1.ResourceList {
+	if len(l) == 0 {
+		return l
+	}
+	var key strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		q := l[name]
+		key.WriteString(string(name) + "=" + q.String() + " ")
+	}
+	if _, known := t.lists[key.String()]; !known {
+		t.lists[key.String()] = l
+	}
+	return t.lists[key.String()]
+}
+
+// only are the elements of list that keep reports true for, in memory of their size; nil
+// is none.
+func only[T any](list []T, keep func(*T) bool) []T {
+	var out []T
+	for i := range list {
+		if keep(&list[i]) {
+			out = append(out, list[i])
+		}
+	}
+	return slices.Clip(out)
 }

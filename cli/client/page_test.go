@@ -74,10 +74,10 @@ func TestTrimmedPodsTakeAsMuch(t *testing.T) {
 			},
 		}
 	}
-	if got := trimPod(pod("")); got.ManagedFields != nil || len(got.Spec.Volumes) != 2 || len(got.Spec.Containers[0].Env) != 1 || len(got.Annotations) != 2 {
+	if got := newTrimmer().pod(pod("")); got.ManagedFields != nil || len(got.Spec.Volumes) != 2 || len(got.Spec.Containers[0].Env) != 1 || len(got.Annotations) != 2 {
 		t.Errorf("a pod that waits: %+v", got)
 	}
-	got := trimPod(pod("n"))
+	got := newTrimmer().pod(pod("n"))
 	c := got.Spec.Containers[0]
 	if got.ManagedFields != nil || len(got.Spec.Volumes) != 1 || len(c.Env) != 0 || len(c.Ports) != 1 || c.Image != "x/y:1" || len(got.Annotations) != 1 {
 		t.Errorf("a pod that has a node: %+v", got)

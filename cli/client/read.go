@@ -27,11 +27,12 @@ type FleetView struct {
 
 // Read lists nodes and live pods and counts them.
 func (c *Cluster) Read(ctx context.Context, selector string) (FleetView, error) {
+	trim := newTrimmer()
 	nodes, pods, err := c.nodesAndPods(ctx, selector, func(p *v1.Pod) *v1.Pod {
 		if len(request.Of(p)) == 0 && len(request.Parts(p)) == 0 && p.Annotations[api.AnnotationDevices] == "" && len(exporter.Exporters([]*v1.Pod{p})) == 0 {
 			return nil // it neither holds GPUs, nor says anything of them
 		}
-		return trimPod(p)
+		return trim.pod(p)
 	})
 	if err != nil {
 		return FleetView{}, err
@@ -44,10 +45,10 @@ func (c *Cluster) NodesAndPods(ctx context.Context, selector string) ([]*v1.Node
 	return c.nodesAndPods(ctx, selector, unsigned)
 }
 
-// Holders is NodesAndPods without what only kubelets read of pods that have a node: see
-// trimPod. It is for large clusters.
+// Holders is NodesAndPods without what only kubelets read of pods that have a node, and
+// with resources that pods share: they must not be changed. It is for large clusters.
 func (c *Cluster) Holders(ctx context.Context, selector string) ([]*v1.Node, []*v1.Pod, error) {
-	return c.nodesAndPods(ctx, selector, trimPod)
+	return c.nodesAndPods(ctx, selector, newTrimmer().pod)
 }
 
 func (c *Cluster) nodesAndPods(ctx context.Context, selector string, keep func(*v1.Pod) *v1.Pod) ([]*v1.Node, []*v1.Pod, error) {
