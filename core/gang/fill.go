@@ -143,12 +143,13 @@ func (t *planning) preferred(domain []int32, i int) int {
 		h.scored = true
 	}
 	node := -1
+	fits, score, some := h.fits, h.score, len(avoid) > 0 || apart != "" || t.filters != nil // out of the loop: it is most of a plan
 	for _, n := range domain {
 		n := int(n)
-		if !h.fits[n] || t.refusedAt[n] == t.asked || len(avoid) > 0 && slices.Contains(avoid, n) || apart != "" && t.taken[apartNode{apart, n}] {
+		if !fits[n] || some && (t.refusedAt[n] == t.asked || slices.Contains(avoid, n) || apart != "" && t.taken[apartNode{apart, n}]) {
 			continue
 		}
-		if node < 0 || first[n] && !first[node] || first[n] == first[node] && t.better(n, h.score[n], node, h.score[node]) {
+		if node < 0 || first[n] && !first[node] || first[n] == first[node] && (score[n] > score[node] || score[n] == score[node] && t.better(n, score[n], node, score[node])) {
 			node = n
 		}
 	}

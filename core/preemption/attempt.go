@@ -167,7 +167,7 @@ func (t *attempt) pick(n int) (cost Cost, ok bool) {
 		}
 		cost = cost.plus(t.costs[m])
 	}
-	cost.Gangs++
+	cost.Ends += oneGang
 	return cost, true
 }
 

@@ -46,7 +46,7 @@ func Await(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
 
 // endOf is the time to the end of a holder, in the form of a Cost.
 func endOf(h *Holder, now time.Time) Cost {
-	c := Cost{Highest: unknownEnd, Sum: h.Placement.TotalMilli(), Count: 1}
+	c := Cost{Highest: unknownEnd, Sum: h.Placement.TotalMilli(), Ends: onePod}
 	switch {
 	case h.Ends.After(now):
 		c.Highest = min(unknownEnd-1, 1+int64(h.Ends.Sub(now)/time.Second))

@@ -149,7 +149,7 @@ func find(c *Cluster, p *Preemptor, cost func(*Holder) Cost) (Plan, Refusal, boo
 	}
 	plan := Plan{Placements: make([]cluster.Placement, len(p.Members))}
 	var refusal Refusal
-	placed, short := 0, t.short(need)
+	placed, begun := 0, t.s.Mark()
 	for k := range p.Members {
 		r := &p.Members[k]
 		plan.Placements[k] = cluster.Placement{Node: -1, Request: *r}
@@ -157,8 +157,8 @@ func find(c *Cluster, p *Preemptor, cost func(*Holder) Cost) (Plan, Refusal, boo
 		at, victims, ok := q.cheapest(placed < need)
 		if !ok {
 			if refusal = q.refusal(); placed+len(p.Members)-k-1 < need {
-				if refusal.Protected == 0 {
-					refusal.ShortMilli = max(0, short)
+				if t.s.RollBack(begun); refusal.Protected == 0 {
+					refusal.ShortMilli = max(0, t.short(need))
 				}
 				return Plan{}, refusal, false
 			}
@@ -173,7 +173,7 @@ func find(c *Cluster, p *Preemptor, cost func(*Holder) Cost) (Plan, Refusal, boo
 }
 
 // short is Refusal.ShortMilli: what the least need members ask for, less what is open
-// or held by those who may go.
+// or held by those who may go. None is placed yet.
 func (t *attempt) short(need int) int64 {
 	var ask []int64
 	for k := range t.p.Members {
@@ -222,7 +222,7 @@ func (t *attempt) report(plan *Plan) {
 	}
 	for _, g := range t.gangs {
 		if g.alive == 0 && slices.ContainsFunc(g.members, func(n int) bool { return slices.Contains(t.trail, n) }) {
-			plan.Cost.Gangs++
+			plan.Cost.Ends += oneGang
 		}
 	}
 	plan.Awaited = t.awaited(plan.Placements)

@@ -64,7 +64,7 @@ func cost(c *preemption.Cluster, gone []preemption.ID) preemption.Cost {
 		if h.Gang != "" {
 			evicted[h.Gang]++
 		}
-		if out.Count++; h.Promise {
+		if out.Ends += 1 << 32; h.Promise {
 			continue
 		}
 		out.Highest = max(out.Highest, int64(h.Priority)+1<<31+1)
@@ -78,7 +78,7 @@ func cost(c *preemption.Cluster, gone []preemption.ID) preemption.Cost {
 	}
 	for _, id := range gone {
 		if gang := at(c, id).Gang; evicted[gang] == 0 && gang != "" {
-			out.Gangs, evicted[gang] = out.Gangs+1, -1
+			out.Ends, evicted[gang] = out.Ends+1, -1
 		}
 	}
 	return out
