@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"berth.dev/berth/agent/labels"
-	"berth.dev/berth/agent/mig"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/api"
 	coremig "berth.dev/berth/core/mig"
@@ -102,7 +101,7 @@ func (c *cluster) hear(n *v1.Node) {
 		c.before <- marked(n)
 	}
 	c.plugin.put(pluginLabel(n))
-	c.geometry.put(n.Labels[mig.LabelConfig])
+	c.geometry.put(n.Labels[api.LabelMIGConfig])
 	if c.writer.Changed(n) {
 		c.nudge()
 	}
@@ -225,7 +224,7 @@ func (a *agent) texts(s Status) (l, notes map[string]string, err error) {
 	}
 	a.cluster.mu.Lock()
 	if state := a.cluster.migState; state != "" {
-		l[mig.LabelState] = string(state)
+		l[api.LabelMIGState] = string(state)
 	}
 	a.cluster.mu.Unlock()
 	if l[api.LabelAllocation] != api.AllocationCommitted {

@@ -197,6 +197,11 @@ const (
 	LabelReplicas = "nvidia.com/gpu.replicas"
 	// LabelPluginConfig selects a key of the device plugin's ConfigMap.
 	LabelPluginConfig = "nvidia.com/device-plugin.config"
+	// LabelMIGConfig names the MIG configuration that a node's GPUs are partitioned
+	// by, as for NVIDIA's MIG manager. It belongs to people.
+	LabelMIGConfig = "nvidia.com/mig.config"
+	// LabelMIGState is how far that is: a core/mig.State.
+	LabelMIGState = "nvidia.com/mig.config.state"
 
 	// AnnotationStopped is Kubeflow's annotation that stops a notebook, whatever its
 	// value; those who write it put the time (RFC 3339) there.

@@ -25,7 +25,7 @@ func (f *Fleet) adopt(obj *v1.Node, wanted *spec.Node) error {
 	if err != nil {
 		return err
 	}
-	if wanted != nil && !sameGPUs(s.GPUs, wanted.GPUs) {
+	if wanted != nil && obj.Labels[api.LabelMIGConfig] == "" && !sameGPUs(s.GPUs, wanted.GPUs) {
 		f.log.Warn("the node has other GPUs than the fleet says, and keeps them; to recreate it, run kubectl delete node and restart", "node", obj.Name)
 	}
 	ip := ""
@@ -44,6 +44,7 @@ func (f *Fleet) adopt(obj *v1.Node, wanted *spec.Node) error {
 		return fmt.Errorf("offer the GPUs of node %s: %w", obj.Name, err)
 	}
 	n.api, n.config = obj, configLabel{true, obj.Labels[api.LabelPluginConfig]}
+	n.mig.asks(obj.Labels[api.LabelMIGConfig])
 	note := obj.Annotations[api.AnnotationFaults]
 	if n.faults, err = parseFaults(note, len(s.GPUs)); err != nil {
 		f.log.Warn("a fault is ignored", "node", obj.Name, "error", err)
@@ -145,7 +146,7 @@ func instances(gpus []gpu.GPU) {
 // sameGPUs reports whether two lists are of the same GPUs and MIG devices.
 func sameGPUs(a, b []gpu.GPU) bool {
 	return slices.EqualFunc(a, b, func(x, y gpu.GPU) bool {
-		return x.UUID == y.UUID && strings.EqualFold(x.Product, y.Product) && slices.EqualFunc(x.MIG, y.MIG, func(m, o gpu.MIGDevice) bool {
+		return x.UUID == y.UUID && strings.EqualFold(x.Product, y.Product) && x.MIGEnabled == y.MIGEnabled && slices.EqualFunc(x.MIG, y.MIG, func(m, o gpu.MIGDevice) bool {
 			return m.UUID == o.UUID && m.Profile == o.Profile
 		})
 	})

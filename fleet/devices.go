@@ -82,6 +82,8 @@ func commitDevices(l *sharing.Ledger, p *pod, named map[string][]sharing.Named, 
 	for i := range parts {
 		for j, d := range got[i] {
 			want := named[parts[i].Name][j]
+			d = p.node.kept(d)
+			got[i][j] = d
 			switch {
 			case !d.Healthy:
 				err = fmt.Errorf("device %s, committed in %s, is unhealthy%s", d.UUID, api.AnnotationDevices, next)

@@ -117,6 +117,7 @@ func (n *node) setFaults(note string, now time.Time) {
 		n.event(v1.EventTypeWarning, "UnknownFault", err.Error())
 	}
 	n.faults = after
+	n.mig.due = n.mig.due || n.mig.label != ""
 	if err := n.setDevices(n.spec.Sharing); err != nil {
 		n.fleet.log.Warn("a fault is not active", "node", n.name, "error", err)
 	}

@@ -25,11 +25,12 @@ type node struct {
 
 	mu     sync.Mutex
 	spec   spec.Node   // GPUs without faults, Sharing in force
-	gpus   []gpu.GPU   // GPUs with faults
+	gpus   []gpu.GPU   // GPUs with faults, those that are draining unhealthy
 	api    *v1.Node    // newest seen; nil until then
 	faults faults      // in force
 	noted  string      // annotation that faults were read from
 	config configLabel // of the device plugin, as last read
+	mig    partition
 	ledger *sharing.Ledger
 	pods   map[types.UID]*pod
 	images map[string]bool        // present on the node

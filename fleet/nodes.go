@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,6 +133,7 @@ func (f *Fleet) createNode(ctx context.Context, n *node) error {
 	}
 	made.ManagedFields = nil
 	n.api, n.config = made, configLabel{true, made.Labels[api.LabelPluginConfig]}
+	n.mig.asks(made.Labels[api.LabelMIGConfig])
 	f.add(n)
 	return nil
 }
@@ -152,6 +154,9 @@ func (n *node) run(ctx context.Context) {
 		n.mu.Unlock()
 		return
 	}
+	n.mu.Unlock()
+	again, unread := n.repartition(ctx)
+	n.mu.Lock()
 	now := n.fleet.now()
 	status, next, err := n.statusPatch(now)
 	var meta []byte
@@ -165,9 +170,11 @@ func (n *node) run(ctx context.Context) {
 	if err == nil && status != nil {
 		err = n.patch(ctx, types.StrategicMergePatchType, status, "status")
 	}
-	if err != nil && ctx.Err() == nil {
+	if err = cmp.Or(err, unread); err != nil && ctx.Err() == nil {
 		n.fleet.log.Debug("node not written", "node", n.name, "error", err)
 		next = now.Add(time.Second)
+	} else if again {
+		n.fleet.queue.Add(n)
 	}
 	n.fleet.timers.set(&n.alarm, next)
 }
@@ -205,6 +212,7 @@ func (n *node) metaPatch() ([]byte, error) {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, fmt.Errorf("read the patch of node %s: %w", n.name, err)
 	}
+	n.stateLabel(p.Metadata.Labels)
 	same := len(p.Metadata.Labels) == 0
 	for key, value := range p.Metadata.Annotations {
 		same = same && n.api.Annotations[key] == value
@@ -212,7 +220,7 @@ func (n *node) metaPatch() ([]byte, error) {
 	if same {
 		return nil, nil
 	}
-	return data, nil
+	return json.Marshal(p)
 }
 
 // uid returns the UID of the Node object, "" before it is known.

@@ -111,7 +111,7 @@ func (n *node) readConfig(cm *v1.ConfigMap) (gpu.Sharing, []string, error) {
 // mu held. A pod whose device is no longer offered gets another on the same GPU
 // if there is one; else it is ended, as a kubelet does on re-admission.
 func (n *node) setDevices(s gpu.Sharing) error {
-	gpus := n.faults.apply(n.spec.GPUs)
+	gpus := n.drained(n.faults.apply(n.spec.GPUs))
 	held := n.ledger.Held()
 	gone, err := n.ledger.Reset(gpus, s)
 	if err != nil {
@@ -133,7 +133,7 @@ func (n *node) setDevices(s gpu.Sharing) error {
 			for i, d := range c.devices {
 				if now, ok := health[d.ID]; ok {
 					now.Resource = d.Resource // as the container asked for it
-					c.devices[i] = now
+					c.devices[i] = n.kept(now)
 				}
 			}
 		}

@@ -93,7 +93,12 @@ func (s *podStore) Replace(list []any, _ string) error {
 			}
 		}
 	}
-	s.fleet.once.Do(func() { close(s.fleet.synced) })
+	s.fleet.once.Do(func() {
+		close(s.fleet.synced)
+		for _, n := range s.fleet.sorted() {
+			s.fleet.queue.Add(n) // holders are known: GPUs may be partitioned
+		}
+	})
 	return nil
 }
 
@@ -208,6 +213,9 @@ func (n *node) take(obj *v1.Node) {
 	obj.ManagedFields = nil
 	n.api = obj
 	n.setFaults(obj.Annotations[api.AnnotationFaults], n.fleet.now())
+	if n.mig.asks(obj.Labels[api.LabelMIGConfig]); n.mig.due {
+		n.fleet.queue.Add(n)
+	}
 	if key := obj.Labels[api.LabelPluginConfig]; key != n.config.key {
 		n.config = configLabel{true, key}
 		for _, p := range n.pods {

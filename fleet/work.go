@@ -69,6 +69,10 @@ func (p *pod) release() {
 	}
 	p.released = true
 	p.node.ledger.Release(string(p.api.UID))
+	if m := &p.node.mig; m.waits {
+		m.due = true
+		p.node.fleet.queue.Add(p.node)
+	}
 	p.node.fleet.ips.release(p.ip, p.api.UID)
 }
 

@@ -13,20 +13,6 @@ import (
 	"berth.dev/berth/core/mig"
 )
 
-// The node's labels, of NVIDIA's MIG manager.
-const (
-	LabelConfig = "nvidia.com/mig.config"       // name of a configuration; the user's
-	LabelState  = "nvidia.com/mig.config.state" // a mig.State; the manager's
-)
-
-// Reasons of events.
-const (
-	ReasonPending   = "MIGConfigPending"
-	ReasonDone      = "MIGConfigApplied"
-	ReasonRebooting = "MIGConfigNeedsReset"
-	ReasonFailed    = "MIGConfigFailed"
-)
-
 // Driver does what is asked to GPUs: an nvml.Client.
 type Driver interface {
 	Snapshot(ctx context.Context) (nvml.Snapshot, error)
@@ -46,7 +32,7 @@ type Options struct {
 	File string
 	// FileChanges tells when to read File again. nil is settings.Changes of File.
 	FileChanges <-chan struct{}
-	// Label returns the value of LabelConfig at first and whenever it changes; ""
+	// Label returns the value of api.LabelMIGConfig at first and whenever it changes; ""
 	// is a node without it, whose GPUs are left alone.
 	Label <-chan string
 	// Holders names who holds each GPU or MIG device, by UUID, such as
@@ -62,7 +48,7 @@ type Options struct {
 	// Refresh makes the rest of the agent take over what the GPUs are now. It
 	// runs after changes and before GPUs are released. nil does nothing.
 	Refresh func(ctx context.Context) error
-	// State writes LabelState; "" removes it. It is called on changes only, and
+	// State writes api.LabelMIGState; "" removes it. It is called on changes only, and
 	// again later where it fails.
 	State func(ctx context.Context, s mig.State) error
 	// Event tells of a change of state or reason. nil does nothing.

@@ -12,7 +12,7 @@ import (
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/agent/nvml"
 	"berth.dev/berth/agent/settings"
-	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/mig"
 	"berth.dev/berth/internal/input"
 )
@@ -109,7 +109,7 @@ func (m *Manager) read() {
 		stays = "; the built-in ones are available"
 	}
 	m.o.Log.Warn("MIG configurations", "error", err)
-	m.o.Event(true, ReasonFailed, m.fileSaid+stays)
+	m.o.Event(true, mig.ReasonFailed, m.fileSaid+stays)
 }
 
 // sayFile tells which configurations of a file are left out and why, and what
@@ -141,31 +141,20 @@ func (m *Manager) sayFile(file config.MIGFile) {
 	if _, ok := m.configs[m.label]; ok && file.Faults[m.label] != nil {
 		stays = "; " + m.label + " stays as it was read before"
 	}
-	m.o.Event(true, ReasonFailed, left+faults[0].Error()+stays)
+	m.o.Event(true, mig.ReasonFailed, left+faults[0].Error()+stays)
 }
 
-// pick returns the configuration that the label names.
-func (m *Manager) pick(gpus []mig.GPU) (mig.Config, error) {
-	if c, ok := m.configs[m.label]; ok {
-		return c, nil
+// pick returns the configuration that the label names, and the indexes in it that no GPU has.
+func (m *Manager) pick(gpus []mig.GPU) (mig.Config, []int, error) {
+	_, read := m.configs[m.label]
+	if err := m.faults[m.label]; err != nil && !read {
+		return mig.Config{}, nil, err
 	}
-	if err := m.faults[m.label]; err != nil {
-		return mig.Config{}, err
+	c, missing, err := mig.Choose(m.label, m.configs, gpus)
+	if _, builtin := mig.Builtin(m.label, gpus); err != nil && !builtin && m.fileErr != nil && m.configs == nil {
+		err = m.fileErr
 	}
-	if c, ok := mig.Builtin(m.label, gpus); ok {
-		return c, nil
-	}
-	if m.fileErr != nil && m.configs == nil {
-		return mig.Config{}, m.fileErr
-	}
-	names := append(slices.Collect(maps.Keys(m.configs)), mig.BuiltinNames(gpus)...)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	fix := "there are " + strings.Join(names, ", ")
-	if near := gpu.NearestWord(m.label, names); near != "" {
-		fix = fmt.Sprintf("did you mean %q?", near)
-	}
-	return mig.Config{}, fmt.Errorf("specified MIG config %s does not exist; %s", m.label, fix)
+	return c, missing, err
 }
 
 // round does all that can be done now.
@@ -196,11 +185,7 @@ func (m *Manager) round(ctx context.Context) {
 			m.putOff(ctx, touched, slices.Collect(maps.Keys(m.drained)), err.Error())
 			return
 		}
-		c, err := m.pick(gpus)
-		none, missing := mig.Gaps(gpus, c)
-		if err == nil && none {
-			err = fmt.Errorf("MIG config %s covers no GPU of this node; its entries are for other GPUs", m.label)
-		}
+		c, missing, err := m.pick(gpus)
 		if err != nil {
 			m.waiting = false
 			m.finish(ctx, touched, nil, mig.Failed, err.Error())
@@ -214,10 +199,10 @@ func (m *Manager) round(ctx context.Context) {
 		state, why := mig.Judge(steps)
 		next := slices.IndexFunc(steps, m.ready)
 		if next < 0 {
-			if m.waiting = state != mig.Success; !m.waiting && len(missing) > 0 {
-				why = fmt.Sprintf("no GPU has an index of %v", missing)
+			if m.waiting = state != mig.Success; !m.waiting {
+				why = mig.MissingIndexes(missing)
 			}
-			m.finish(ctx, touched, unfinished(steps), state, why)
+			m.finish(ctx, touched, mig.Unfinished(steps), state, why)
 			return
 		}
 		if !touched {
@@ -241,7 +226,7 @@ func (m *Manager) round(ctx context.Context) {
 // takeOut drains the GPUs that are not as asked, and gives all as they are then: somebody
 // may have come to one just before. ok is false where nothing may be touched now.
 func (m *Manager) takeOut(ctx context.Context, touched bool, s nvml.Snapshot, gpus []mig.GPU, c mig.Config) (now []mig.GPU, ok bool) {
-	left := unfinished(m.remember(mig.Plan(gpus, c)))
+	left := mig.Unfinished(m.remember(mig.Plan(gpus, c)))
 	if len(left) > 0 {
 		if why := m.o.Wait(ctx); why != "" {
 			m.putOff(ctx, touched, nil, why)
@@ -295,17 +280,6 @@ func (m *Manager) gpus(ctx context.Context, s nvml.Snapshot) ([]mig.GPU, error) 
 		})
 	}
 	return out, nil
-}
-
-// unfinished returns the GPUs that are not as asked and can become so.
-func unfinished(steps []mig.Step) []string {
-	var out []string
-	for _, s := range steps {
-		if s.Action != mig.Nothing {
-			out = append(out, s.UUID)
-		}
-	}
-	return out
 }
 
 // remember puts what was learnt by trying into a plan, and forgets it of GPUs
@@ -362,7 +336,7 @@ func (m *Manager) say(ctx context.Context, state mig.State, why string) {
 		err := m.o.State(ctx, state)
 		m.unsaid = err != nil
 		if err != nil {
-			m.o.Log.Warn("the label "+LabelState+" is not written yet", "state", state, "error", err)
+			m.o.Log.Warn("the label "+api.LabelMIGState+" is not written yet", "state", state, "error", err)
 		}
 	}
 	if now == m.said {
@@ -370,21 +344,10 @@ func (m *Manager) say(ctx context.Context, state mig.State, why string) {
 	}
 	first := m.said.state == ""
 	m.said = now
-	switch state {
-	case mig.Success:
-		if first { // it was so before the agent started
-			return
-		}
-		text := "MIG config " + m.label + " is applied"
-		if why != "" {
-			text += "; " + why
-		}
-		m.o.Event(false, ReasonDone, text)
-	case mig.Pending:
-		m.o.Event(false, ReasonPending, "MIG config "+m.label+": "+why)
-	case mig.Rebooting:
-		m.o.Event(true, ReasonRebooting, "MIG config "+m.label+": "+why)
-	case mig.Failed:
-		m.o.Event(true, ReasonFailed, "MIG config "+m.label+": "+why)
+	if state == mig.Success && first { // it was so before the agent started
+		return
+	}
+	if warning, reason, message := state.Event(m.label, why); reason != "" {
+		m.o.Event(warning, reason, message)
 	}
 }

@@ -49,7 +49,7 @@ func Labels(n Node) map[string]string {
 // discovered reports whether GPU Feature Discovery is the one who sets key.
 func discovered(key string) bool {
 	name, ok := strings.CutPrefix(key, "nvidia.com/")
-	if !ok {
+	if !ok || key == api.LabelMIGConfig || key == api.LabelMIGState {
 		return false
 	}
 	for _, prefix := range []string{"gpu.", "mig-", "mig.", "mps.", "cuda.", "gfd.", "vgpu."} {

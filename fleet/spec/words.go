@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"berth.dev/berth/api"
 )
 
 // The forms of a driver version and of its CUDA level.
@@ -80,7 +82,7 @@ func (b *builder) label(path, key, value string) error {
 		return b.refuse(path, "use at most 63 letters, digits, -, _ and .", "%q cannot be the value of a label: %s", value, why[0])
 	}
 	switch {
-	case strings.HasPrefix(key, "berth.dev/"), key == v1.LabelHostname:
+	case strings.HasPrefix(key, "berth.dev/"), key == v1.LabelHostname, key == api.LabelMIGState:
 		return b.refuse(path, "leave it out", "the fleet itself sets %s", key)
 	case discovered(key):
 		return b.refuse(path, "leave it out", "%s follows from gpus and sharing, as GPU Feature Discovery sets it", key)

@@ -61,11 +61,11 @@ func (t *Cluster) otherDevices(nodes []*v1.Node, name, chosen string) *reasons.D
 	profile, mig := strings.CutPrefix(name, api.ResourceMIGPrefix)
 	nvidia := mig || name == api.ResourceGPU || name == api.ResourceGPUShared
 	for _, n := range nodes {
-		state := n.Labels[labelMIGState]
+		state := n.Labels[api.LabelMIGState]
 		if nvidia && unoffered(n, n.Status.Capacity, []string{name}) != "" && (state == "pending" || state == "rebooting" || state == "failed") {
-			out := &reasons.Detail{Code: reasons.CodeMIGConfig, Text: fmt.Sprintf("no node offers %s%s: node %s is being partitioned into MIG devices (%s=%s); wait until its state is success", name, chosen, n.Name, labelMIGState, state)}
+			out := &reasons.Detail{Code: reasons.CodeMIGConfig, Text: fmt.Sprintf("no node offers %s%s: node %s is being partitioned into MIG devices (%s=%s); wait until its state is success", name, chosen, n.Name, api.LabelMIGState, state)}
 			if state == "failed" {
-				out.Text = fmt.Sprintf("no node offers %s%s: node %s could not be partitioned into MIG devices (%s=failed); see the log of its MIG manager or node agent", name, chosen, n.Name, labelMIGState)
+				out.Text = fmt.Sprintf("no node offers %s%s: node %s could not be partitioned into MIG devices (%s=failed); see the log of its MIG manager or node agent", name, chosen, n.Name, api.LabelMIGState)
 			}
 			return out
 		}
@@ -94,9 +94,6 @@ func (t *Cluster) otherDevices(nodes []*v1.Node, name, chosen string) *reasons.D
 	}
 	return nil
 }
-
-// labelMIGState is how far NVIDIA's MIG manager, or Berth's agent, has got with a node.
-const labelMIGState = "nvidia.com/mig.config.state"
 
 // hasNVIDIACard reports whether Node Feature Discovery has found a card of NVIDIA.
 func hasNVIDIACard(n *v1.Node) bool {
