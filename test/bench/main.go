@@ -33,6 +33,7 @@ func parts() []part {
 		{"schedule", "Scheduling a backlog", benchSchedule},
 		{"urgent", "An urgent pod behind a backlog", benchUrgent},
 		{"gang", "A gang", benchGang},
+		{"shapes", "Gangs of every shape", benchShapes},
 		{"fractions", "Halves of GPUs", benchFractions},
 		{"impossible", "Pods that fit nowhere", benchImpossible},
 		{"openb", "The openb trace as real pods", benchOpenb},
