@@ -53,6 +53,11 @@ const (
 	// have a place before any gets one. Pods of a Job or JobSet need none.
 	AnnotationGangMinCount = "berth.dev/gang-min-count"
 
+	// AnnotationGangGrace, on a Pod of a gang, is how long some of its pods may run without
+	// the rest before all are evicted, to start again together: a duration such as "5m", or
+	// "never". See docs/background/gangs.md.
+	AnnotationGangGrace = "berth.dev/gang-grace"
+
 	// AnnotationTopology, on a Pod of a gang, is how far apart the members with
 	// GPUs may be: clique, node, fabric, rack, zone or cluster, the default.
 	AnnotationTopology = "berth.dev/topology"

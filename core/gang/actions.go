@@ -15,6 +15,7 @@ type Actions struct {
 	Return  []Return // members that wait for others and have to go back
 	Leave   []string // members that are to wait in no queue.Lines: their gang needs them now
 	Wake    []string // members to put into the queue
+	Evict   *Evict   // members that are to end; nil: none
 	// Changed is that members may wait for something else than before: see
 	// Machine.Waits.
 	Changed bool
@@ -30,6 +31,16 @@ type Answer struct {
 	// Whole is that room may be made for it only as part of its gang, or is not
 	// to be made.
 	Whole bool
+}
+
+// Evict is the members of a gang that run, and are to end because the rest cannot
+// follow: all of them or, if one must not be evicted, none; then the answer is the event
+// NotEvicted.
+type Evict struct {
+	Gang    string // Spec.Key
+	Name    string
+	Members []string // by UID
+	Why     string   // "it runs with 3 of the 4 pods that it needs, because ..."
 }
 
 // Rank is where a member stands in the queue. While the member is there it only

@@ -31,6 +31,9 @@ func (g *state) missing(m *member) string {
 	if m.pod.Invalid != "" {
 		return m.pod.Invalid
 	}
+	if g.partial.leaving {
+		return fmt.Sprintf("gang %s is released: its pods start again together when those that run have ended", g.spec.Name)
+	}
 	least, why := g.least()
 	if here := g.ready() + g.count[pending]; why == "" && here < least {
 		return missingText(g, here, least)

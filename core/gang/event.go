@@ -20,6 +20,8 @@ type Pod struct {
 	Node     string // where it is bound; "" is nowhere
 	Gang     Spec
 	Invalid  string // why its annotations cannot be understood; "" is that they can
+	// Replaced is that a controller creates another pod when this one is deleted.
+	Replaced bool
 }
 
 // What the watch and the queue report of members.
@@ -102,6 +104,8 @@ type (
 	}
 	// HoldLost is that what was held for a member went to others.
 	HoldLost struct{ UID string }
+	// NotEvicted is that the members of a gang cannot be evicted as Actions.Evict says, and why.
+	NotEvicted struct{ Gang, Why string }
 	// Time is that the time of Actions.WakeAt has come.
 	Time struct{}
 )

@@ -35,6 +35,7 @@ type place struct {
 	times   int       // refusals since then
 	here    int       // of them in a row on node
 	refused bool      // the last time the API server said no, rather than nothing
+	reason  string    // why it did
 	left    []string  // nodes that it was refused on before
 	resend  time.Time // when it is woken to be sent again; zero is never
 }
@@ -46,6 +47,8 @@ func (g *state) lasts(m *member, now time.Time) bool {
 	case p.node == "":
 		return false
 	case p.since.IsZero(), why == "" && g.count[bound] > 0 && g.count[bound] < least:
+		return true
+	case g.first() != nil && g.first() != m: // it goes as soon as that one is bound
 		return true
 	case g.count[bound] == 0:
 		return now.Sub(p.since) < keepWholeFor
@@ -102,7 +105,10 @@ func (e Answered) happen(s *step) {
 		return
 	}
 	m := g.members[e.UID]
-	if m.place.refused = e.Refused; e.Refused && g.count[bound] == 0 && m.place.node != "" {
+	if m.place.refused = e.Refused; e.Refused {
+		m.place.reason = e.Reason
+	}
+	if e.Refused && g.count[bound] == 0 && m.place.node != "" {
 		g.rejected = &rejection{m.pod.Name, m.place.node, e.Reason}
 	}
 }

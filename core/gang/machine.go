@@ -25,11 +25,14 @@ type Machine struct {
 	of     map[string]*state // by UID of a member
 	alarms alarms
 	serial int // alarms so far
+	// released is the last release of each gang, by Spec.Key: its pods have gone, and those
+	// that come in their place know of it.
+	released map[string]*release
 }
 
 // NewMachine returns a Machine that has seen nothing.
 func NewMachine() *Machine {
-	return &Machine{gangs: map[string]*state{}, of: map[string]*state{}}
+	return &Machine{gangs: map[string]*state{}, of: map[string]*state{}, released: map[string]*release{}}
 }
 
 // Spec is a gang as its members describe it.
@@ -44,6 +47,9 @@ type Spec struct {
 	// says why that is not known; "" is that it is.
 	Least   int
 	Unknown string
+	// Grace is how long some members may run without the rest before all are released;
+	// 0 is DefaultGrace, and less is for as long as they like.
+	Grace time.Duration
 }
 
 // stage is how far a member has come.
@@ -77,6 +83,9 @@ type state struct {
 	rejected *rejection          // what the API server last rejected of it; nil: nothing, or a member is bound
 	retry    time.Time           // no plan before
 	wakes    time.Time           // when the leader is to be woken; zero is never
+	partial  partial             // how it runs with fewer members than it needs
+	released *release            // its last release, until all that it needs run again; nil: none
+	shun     string              // a node that no member is to be planned on first, since the release; "" is none
 }
 
 // member is one member of a gang.
@@ -84,6 +93,7 @@ type member struct {
 	pod   Pod
 	stage stage
 	held  bool // it was not let into the queue
+	ends  bool // its eviction was asked for
 	over  int  // how many members beyond the minimum there are with this one; 0 is not known, or that it is needed
 	place place
 }

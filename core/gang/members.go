@@ -50,6 +50,7 @@ func (s *step) see(p *Pod) (*state, *member) {
 	if g == nil {
 		g = &state{members: map[string]*member{}, avoid: map[string][]string{}}
 		s.m.gangs[p.Gang.Key] = g
+		s.recall(g, p.Gang.Key)
 	}
 	if p.Invalid == "" || g.spec.Key == "" {
 		g.spec = p.Gang
@@ -62,6 +63,7 @@ func (s *step) see(p *Pod) (*state, *member) {
 	m.pod, g.priority = *p, p.Priority
 	switch {
 	case p.Node != "":
+		g.partial.ran = g.partial.ran || m.stage == stages // an earlier scheduler bound it
 		s.move(g, m, bound)
 	case p.Invalid != "":
 		s.move(g, m, invalid)

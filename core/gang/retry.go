@@ -46,6 +46,8 @@ func (Time) happen(s *step) {
 		a := heap.Pop(&m.alarms).(alarm)
 		switch {
 		case !m.current(&a):
+		case a.partial:
+			s.overdue(a.gang)
 		case a.member != "":
 			a.gang.members[a.member].place.resend = time.Time{}
 			s.wake(a.member)
@@ -68,12 +70,14 @@ func (s *step) wakeLeader(g *state) {
 }
 
 // alarm is a time at which a gang's leader is to be woken, or a member whose place
-// is kept. It is not taken back: one that is not current is passed over.
+// is kept, or the gang is to be looked at. It is not taken back: one that is not current is passed over.
 type alarm struct {
 	at     time.Time
 	serial int
 	gang   *state
 	member string // "" is the leader, whichever member that is then
+	// partial is that it is about the gang as a whole: see partial.look.
+	partial bool
 }
 
 // alarms are a heap, the next one first.
@@ -89,6 +93,9 @@ func (m *Machine) alarm(a alarm) {
 func (m *Machine) current(a *alarm) bool {
 	if m.gangs[a.gang.spec.Key] != a.gang {
 		return false
+	}
+	if a.partial {
+		return a.gang.partial.look.Equal(a.at)
 	}
 	if a.member == "" {
 		return a.gang.wakes.Equal(a.at)

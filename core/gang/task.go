@@ -33,10 +33,17 @@ func (m *Machine) Task(uid string, paced bool, now time.Time) (task *Task, reaso
 		return nil, invalid
 	case why != "":
 		return nil, why
+	case g.partial.leaving:
+		return nil, g.missing(g.members[uid])
 	}
 	task = &Task{Gang: g.spec, Members: g.waiting(), Need: least - g.ready(), Near: g.near(""), Avoid: map[string][]string{}}
 	for uid, nodes := range g.avoid {
 		task.Avoid[uid] = slices.Clone(nodes)
+	}
+	if g.shun != "" {
+		for _, uid := range task.Members {
+			task.Avoid[uid] = append(task.Avoid[uid], g.shun)
+		}
 	}
 	switch {
 	case task.Need <= 0 && g.spec.Within == Cluster:
@@ -89,6 +96,10 @@ func (e Unfit) happen(s *step) {
 	g.retry = s.now.Add(max(leastPause, costFactor*e.Cost))
 	if g.refused.filters { // their answer may change without an event
 		s.wakeIn(g, lastRetry)
+	}
+	if g.shun != "" { // nowhere else, so there
+		g.shun = ""
+		s.again(g, leastPause)
 	}
 	if len(g.avoid) > 0 { // it may fit where something refused it before
 		g.avoid = map[string][]string{}

@@ -25,7 +25,8 @@ func (s *step) turn(g *state) {
 		}
 	}
 	ready := g.ready()
-	whole := why == "" && g.plan == nil && g.count[pending] > 0 && ready+g.count[pending] >= least
+	s.lacks(g)
+	whole := why == "" && g.plan == nil && !g.partial.leaving && g.count[pending] > 0 && ready+g.count[pending] >= least
 	runs := why == "" && ready >= least
 	if !runs {
 		s.need(g)

@@ -35,6 +35,7 @@ type attempt struct {
 	gangs  map[string]*gang
 	budget []int // evictions left
 	tries  int   // left
+	member int   // for which a place is looked for, where there are Filters
 
 	queues  map[cluster.Request]*queue
 	touched []int // nodes that a placement or a victim has changed, oldest first
@@ -229,18 +230,14 @@ const triesToAllow = 20
 // gone who leave, who are victims, and of whom a search under way has not decided
 // that they stay.
 func (t *attempt) allows(i int) bool {
-	if t.p.Allows == nil {
+	if t.p.Allows == nil && t.p.Filters == nil {
 		return true
 	}
 	t.tries -= triesToAllow
-	var gone []ID
-	for n := t.first[i]; n < t.first[i+1]; n++ {
-		going := t.gone[n] || t.open != nil && t.open.node == i && !t.stays[n] && slices.Contains(t.open.who, n)
-		if going && !t.holder(n).Promise {
-			gone = append(gone, t.ids[n])
-		}
+	if t.p.Filters != nil {
+		return t.p.Filters.Allows(t.member, i, t.goneFor(i))
 	}
-	return t.p.Allows(i, gone)
+	return t.p.Allows(i, t.goneOn(i))
 }
 
 // take assumes r on node i, where it fits.

@@ -52,28 +52,38 @@ func (t *attempt) spare(placed []cluster.Placement) {
 		if g := t.gangs[name]; g != nil {
 			group = slices.DeleteFunc(slices.Clone(order), func(n int) bool { return t.holder(n).Gang != name })
 		}
-		t.spareGroup(group, t.gangs[name])
+		t.spareGroup(group, t.gangs[name], placed)
 		order = slices.DeleteFunc(order, func(n int) bool { return slices.Contains(group, n) })
 	}
 }
 
 // spareGroup takes back those of group, one holder or the victims of gang g, for
-// whom there is room.
-func (t *attempt) spareGroup(group []int, g *gang) {
+// which there is room beside what is placed, and which the Filters do not mind.
+func (t *attempt) spareGroup(group []int, g *gang, placed []cluster.Placement) {
 	m := t.s.Mark()
 	var back []int
 	for _, n := range group {
 		if t.back(t.holder(n)) {
 			back = append(back, n)
+			t.gone[n] = false
 		}
 	}
+	if !t.stands(placed) {
+		for _, n := range back {
+			t.gone[n] = true
+		}
+		t.s.RollBack(m)
+		return
+	}
 	if g != nil && len(back) < len(group) && (g.min <= 0 || g.alive+len(back) < g.min) {
+		for _, n := range back {
+			t.gone[n] = true
+		}
 		t.s.RollBack(m)
 		return
 	}
 	t.s.Keep(m)
 	for _, n := range back {
-		t.gone[n] = false
 		t.trail = slices.DeleteFunc(t.trail, func(v int) bool { return v == n })
 		if g != nil {
 			g.alive++

@@ -55,6 +55,26 @@ type Preemptor struct {
 	// for lets it go to a node once the holders gone have left: ports, spreading,
 	// affinity between pods. More gone must not make it say no; nil is always yes.
 	Allows func(node int, gone []ID) bool
+	// Filters says the same where there are several members; nil is always yes.
+	Filters Filters
+}
+
+// Filters is what the Snapshot has no words for, of members that are placed one after the
+// other: the answer for one depends on those that are placed already. More gone on the
+// node must not make it say no.
+type Filters interface {
+	// Begin forgets what is placed.
+	Begin()
+	// Kind returns a number that is equal for members that are always answered alike.
+	Kind(member int) int
+	// Allows reports whether a member may go to a node beside those that are placed, with
+	// the holders gone having left.
+	Allows(member, node int, gone []ID) bool
+	// Place notes that a member goes to a node, with the holders gone having left.
+	Place(member, node int, gone []ID)
+	// Stand reports whether all of placed may go where they are, in some order, with the
+	// holders gone having left. What was placed before is forgotten.
+	Stand(placed []cluster.Placement, gone []ID) bool
 }
 
 // ID names a Holder: Cluster.Holders[Node][Holder].
@@ -149,6 +169,14 @@ func find(c *Cluster, p *Preemptor, cost func(*Holder) Cost) (Plan, Refusal, boo
 	}
 	plan := Plan{Placements: make([]cluster.Placement, len(p.Members))}
 	var refusal Refusal
+	if p.Filters != nil {
+		if refusal, ok := t.filtered(&plan, need); !ok {
+			return Plan{}, refusal, false
+		}
+		t.spare(plan.Placements)
+		t.report(&plan)
+		return plan, Refusal{}, true
+	}
 	placed, begun := 0, t.s.Mark()
 	for k := range p.Members {
 		r := &p.Members[k]

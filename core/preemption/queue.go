@@ -33,13 +33,8 @@ type entry struct {
 func (t *attempt) queue(r *cluster.Request) *queue {
 	q := t.queues[*r]
 	if q == nil {
-		n := t.s.Len()
-		q = &queue{t: t, r: r, version: make([]int, n), verdicts: make([]verdict, n), entries: make(entries, 0, n), cursor: len(t.touched)}
+		q = t.queueOf(r)
 		t.queues[*r] = q
-		for i := range n {
-			q.bound(i)
-		}
-		heap.Init(&q.entries)
 	}
 	for ; q.cursor < len(t.touched); q.cursor++ {
 		i := t.touched[q.cursor]
@@ -48,6 +43,17 @@ func (t *attempt) queue(r *cluster.Request) *queue {
 			heap.Fix(&q.entries, at)
 		}
 	}
+	return q
+}
+
+// queueOf returns a queue of r that is made now.
+func (t *attempt) queueOf(r *cluster.Request) *queue {
+	n := t.s.Len()
+	q := &queue{t: t, r: r, version: make([]int, n), verdicts: make([]verdict, n), entries: make(entries, 0, n), cursor: len(t.touched)}
+	for i := range n {
+		q.bound(i)
+	}
+	heap.Init(&q.entries)
 	return q
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,9 @@ type Gang struct {
 	MinCount int
 	Object   *GangObject
 	Within   gang.Level // the farthest that members may be apart
+	// Grace is how long some members may run without the rest before all are evicted: 0
+	// is gang.DefaultGrace, and less is for as long as they like.
+	Grace time.Duration
 }
 
 // GangObject is an object that says how many members a gang has.
@@ -78,8 +82,13 @@ func GangOf(pod *v1.Pod) (*Gang, error) {
 		}
 		g.Within = l
 	}
+	var wrong error
+	if text, ok := pod.Annotations[api.AnnotationGangGrace]; ok {
+		g.Grace, wrong = grace(text)
+	}
 	if name := pod.Annotations[api.AnnotationGang]; name != "" {
-		return own(pod, g.named(pod, name))
+		g, err := own(pod, g.named(pod, name))
+		return g, cmp.Or(err, wrong)
 	}
 	for _, group := range []struct {
 		name string
@@ -93,10 +102,22 @@ func GangOf(pod *v1.Pod) (*Gang, error) {
 		if group.name != "" {
 			g.of(&GangObject{Kind: group.kind, Namespace: pod.Namespace, Name: group.name})
 			g.Name = group.name
-			return g, nil
+			return g, wrong
 		}
 	}
 	return nil, nil
+}
+
+// grace reads berth.dev/gang-grace.
+func grace(text string) (time.Duration, error) {
+	if text == "never" {
+		return -1, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("annotation %s: %q is not a valid duration: write one such as 5m, or never", api.AnnotationGangGrace, text)
+	}
+	return d, nil
 }
 
 // named returns g with its own name.

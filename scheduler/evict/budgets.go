@@ -114,3 +114,30 @@ func (b *Budgets) Versions(numbers []int) map[types.UID]string {
 	}
 	return out
 }
+
+// Judge returns the first of pods whose eviction, beside that of those before it, a budget
+// does not allow; nil is that all may be evicted together. versions are as Versions gives
+// them, for each pod. Unlike Read it may be called at any time.
+func (b *Budgets) Judge(e *Evictor, pods []*v1.Pod) (kept *v1.Pod, versions []map[types.UID]string, err error) {
+	list, err := b.lister.List(labels.Everything())
+	if err != nil {
+		return nil, nil, fmt.Errorf("list disruption budgets: %w", err)
+	}
+	asked := map[types.UID]int{}
+	for _, pod := range pods {
+		of := map[types.UID]string{}
+		for _, pdb := range list {
+			s, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+			_, counted := pdb.Status.DisruptedPods[pod.Name]
+			if err != nil || counted || pdb.Namespace != pod.Namespace || !s.Matches(labels.Set(pod.Labels)) {
+				continue
+			}
+			of[pdb.UID] = pdb.ResourceVersion
+			if asked[pdb.UID]++; asked[pdb.UID] > int(pdb.Status.DisruptionsAllowed)-e.pending(pdb.UID, pdb.ResourceVersion) {
+				return pod, nil, nil
+			}
+		}
+		versions = append(versions, of)
+	}
+	return nil, versions, nil
+}

@@ -2,7 +2,6 @@ package evict
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -120,11 +119,18 @@ func (e *Evictor) pending(budget types.UID, version string) int {
 	return n
 }
 
-// Evict evicts victims for pod, which the events name, and returns at once. From
-// then on the victims are going. If one cannot be evicted, the others are left
-// alone as far as they have not been evicted yet, and failed is called with the
-// cause, on another goroutine.
-func (e *Evictor) Evict(ctx context.Context, h fwk.Handle, pod *v1.Pod, victims []*Victim, failed func(error)) {
+// Cause is why pods are evicted, in the words of conditions and events: for a pod that gets
+// what they have, or because their gang cannot go on.
+type Cause struct {
+	Pod  *v1.Pod // that gets it; nil: none does
+	Gang string  // the name of the gang, where Pod is nil
+	Why  string  // "it runs with 3 of the 4 pods that it needs"
+}
+
+// Evict evicts victims for a cause, and returns at once. From then on the victims are
+// going. If one cannot be evicted, the others are left alone as far as they have not been
+// evicted yet, and failed is called with the cause, on another goroutine.
+func (e *Evictor) Evict(ctx context.Context, h fwk.Handle, why Cause, victims []*Victim, failed func(error)) {
 	e.mu.Lock()
 	e.count++
 	for _, v := range victims {
@@ -145,7 +151,7 @@ func (e *Evictor) Evict(ctx context.Context, h fwk.Handle, pod *v1.Pod, victims 
 		for range min(evictors, len(victims)) {
 			all.Go(func() {
 				for v := range queue {
-					if err := e.one(ctx, h, pod, v); err != nil {
+					if err := e.one(ctx, h, &why, v); err != nil {
 						once.Do(func() { cause = err })
 						cancel()
 						if state.Refused(err) {
@@ -163,42 +169,26 @@ func (e *Evictor) Evict(ctx context.Context, h fwk.Handle, pod *v1.Pod, victims 
 }
 
 // one evicts v.
-func (e *Evictor) one(ctx context.Context, h fwk.Handle, pod *v1.Pod, v *Victim) error {
+func (e *Evictor) one(ctx context.Context, h fwk.Handle, why *Cause, v *Victim) error {
 	log := klog.FromContext(ctx)
 	if ctx.Err() != nil {
 		e.Forget(v.Pod.UID)
 		return ctx.Err()
 	}
-	said := fmt.Sprintf("Preempted by pod %v on node %v", pod.UID, v.Node)
-	if stopped(h, v.Pod) {
+	inMemory := stopped(h, v.Pod)
+	if inMemory {
 		// It was not bound: it goes back to the queue, and nothing of it is in the API.
 		e.Forget(v.Pod.UID)
-		said += " (in kube-scheduler memory)"
-	} else if err := remove(ctx, h, pod, v.Pod); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	} else if err := remove(ctx, h, why, v.Pod); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		e.Forget(v.Pod.UID) // gone, and perhaps another of its name there
 		return nil
 	} else if err != nil {
 		e.Forget(v.Pod.UID)
-		log.Error(err, "Evict a pod", "pod", klog.KObj(v.Pod), "preemptor", klog.KObj(pod))
+		log.Error(err, "Evict a pod", "pod", klog.KObj(v.Pod), "for", why.name())
 		return fmt.Errorf("evict pod %s/%s: %w", v.Pod.Namespace, v.Pod.Name, err)
 	}
-	log.V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(pod), "victim", klog.KObj(v.Pod), "node", v.Node)
-	told, forWhom := h.EventRecorder().WithLogger(log), "pod "+inWords(pod)
-	told.Eventf(v.Pod, pod, v1.EventTypeNormal, "Preempted", "Preempting", "%s, for %s", said, forWhom)
-	if owner := metav1.GetControllerOfNoCopy(v.Pod); owner != nil {
-		of := &v1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: v.Pod.Namespace, Name: owner.Name, UID: owner.UID}
-		told.Eventf(of, pod, v1.EventTypeNormal, "Preempted", "Preempting", "its pod %s was preempted on node %s, for %s", v.Pod.Name, v.Node, forWhom)
-	}
+	why.record(h.EventRecorder().WithLogger(log), log, v, inMemory)
 	return nil
-}
-
-// inWords names a pod that others go for: "team/train-0 of priority 1000".
-func inWords(pod *v1.Pod) string {
-	priority := int32(0)
-	if pod.Spec.Priority != nil {
-		priority = *pod.Spec.Priority
-	}
-	return fmt.Sprintf("%s/%s of priority %d", pod.Namespace, pod.Name, priority)
 }
 
 // stopped stops a pod on its way to a node, and says whether it did: one that is
@@ -214,35 +204,12 @@ func stopped(h fwk.Handle, pod *v1.Pod) bool {
 }
 
 // remove says in victim's status why it is disrupted, and deletes it.
-func remove(ctx context.Context, h fwk.Handle, pod, victim *v1.Pod) error {
+func remove(ctx context.Context, h fwk.Handle, why *Cause, victim *v1.Pod) error {
 	pods := h.ClientSet().CoreV1().Pods(victim.Namespace)
-	if patch := disrupted(pod, victim, time.Now()); patch != nil {
+	if patch := why.disrupted(victim, time.Now()); patch != nil {
 		if _, err := pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 			return err
 		}
 	}
 	return pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
-}
-
-// disrupted is a patch of victim's status with the condition DisruptionTarget, in
-// the stock scheduler's words and with the name of the pod; nil if it has it.
-func disrupted(pod, victim *v1.Pod, now time.Time) []byte {
-	c := v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		Message:            pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod, " + inWords(pod),
-		ObservedGeneration: victim.Generation, LastTransitionTime: metav1.NewTime(now),
-	}
-	for _, has := range victim.Status.Conditions {
-		if has.Type == c.Type && has.Status == c.Status && has.Reason == c.Reason && has.Message == c.Message {
-			return nil
-		}
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": victim.UID}, // of another pod of its name nothing is changed
-		"status":   map[string]any{"conditions": []v1.PodCondition{c}},
-	})
-	if err != nil {
-		return nil // not reached: plain fields
-	}
-	return patch
 }

@@ -137,7 +137,7 @@ func TestEvict(t *testing.T) {
 					h.waiting = map[types.UID]fwk.WaitingPod{types.UID("uid-" + name): &waitingPod{}}
 				}
 			}
-			e.Evict(t.Context(), h, podOf("high"), victims, func(error) { failed = true })
+			e.Evict(t.Context(), h, Cause{Pod: podOf("high")}, victims, func(error) { failed = true })
 			e.Work.Wait()
 			close(h.recorder.Events)
 			var said []string
@@ -194,7 +194,7 @@ func TestAfterOneRefusalTheOthersStay(t *testing.T) {
 		for range h.recorder.Events { // the recorder blocks when nobody reads
 		}
 	}()
-	e.Evict(t.Context(), h, podOf("high"), victims, func(error) { failed++ })
+	e.Evict(t.Context(), h, Cause{Pod: podOf("high")}, victims, func(error) { failed++ })
 	e.Work.Wait()
 	if n := len(did()); failed != 1 || n > 2*evictors {
 		t.Errorf("failed %d times, %d requests: nobody should go on after a refusal", failed, n)

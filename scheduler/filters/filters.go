@@ -48,10 +48,11 @@ type Filters struct {
 	live    bool
 	copies  map[string]fwk.NodeInfo
 	placed  []placedPod
-	others  int            // of placed, those that are not of this plan
-	gone    []placedPod    // pods that have tentatively left
-	changes int            // so far
-	changed map[string]int // by node: changes after the last
+	others  int                     // of placed, those that are not of this plan
+	gone    []placedPod             // pods that have tentatively left
+	left    map[types.UID]placedPod // of them, those of Leave
+	changes int                     // so far
+	changed map[string]int          // by node: changes after the last
 }
 
 // placedPod is a pod that is placed tentatively.
@@ -90,6 +91,11 @@ func Active(cycle fwk.CycleState) bool {
 // The pods of gone are bound, and count as gone from their nodes: they are to be
 // evicted.
 func New(ctx context.Context, pl *nodeindex.Planner, cycle fwk.CycleState, pods, gone []*v1.Pod) (*Filters, error) {
+	return create(ctx, pl, cycle, pods, gone, false)
+}
+
+// create is New. live is that pods may leave later on: see Leave.
+func create(ctx context.Context, pl *nodeindex.Planner, cycle fwk.CycleState, pods, gone []*v1.Pod, live bool) (*Filters, error) {
 	runner, ok := pl.P.Handle.(preFilters)
 	if !ok || pl.P.Cluster.NewPodInfo == nil {
 		return nil, nil
@@ -97,6 +103,7 @@ func New(ctx context.Context, pl *nodeindex.Planner, cycle fwk.CycleState, pods,
 	t := &Filters{ctx: ctx, pl: pl, runner: runner, base: cycle.Clone(), pods: pods, copies: map[string]fwk.NodeInfo{}, changed: map[string]int{}}
 	t.base.Write(activeKey, activeMark{})
 	t.without(gone)
+	t.live = t.live || live
 	known := map[string]int{}
 	differ := t.telling()
 	for _, pod := range pods {
@@ -129,18 +136,8 @@ func New(ctx context.Context, pl *nodeindex.Planner, cycle fwk.CycleState, pods,
 func (t *Filters) without(gone []*v1.Pod) {
 	t.live = len(gone) > 0
 	for _, pod := range gone {
-		info, err := t.pl.All.Get(pod.Spec.NodeName)
-		if err != nil {
-			continue // the node is gone, and the pod with it
-		}
-		for _, there := range info.GetPods() {
-			if there.GetPod().UID != pod.UID {
-				continue
-			}
-			if info.RemovePod(klog.FromContext(t.ctx), there.GetPod()) == nil {
-				t.gone = append(t.gone, placedPod{there, pod.Spec.NodeName})
-			}
-			break
+		if s, ok := t.takeOff(pod); ok {
+			t.gone = append(t.gone, s)
 		}
 	}
 }
@@ -311,6 +308,7 @@ func (t *Filters) Close() {
 		t.leave()
 	}
 	t.others = 0
+	t.Leave(nil)
 	for _, s := range t.gone {
 		if info, err := t.pl.All.Get(s.node); err == nil {
 			info.AddPodInfo(s.info)
@@ -367,7 +365,7 @@ func (t *Filters) change(s placedPod, info fwk.NodeInfo, by int) {
 			if by < 0 {
 				run = t.pl.P.Handle.RunPreFilterExtensionRemovePod
 			}
-			k.stale = !run(t.ctx, k.state, k.pod, s.info, info).IsSuccess()
+			k.stale = !run(t.ctx, k.state, k.pod, s.info, info).IsSuccess() || k.stale
 		}
 	}
 }

@@ -65,8 +65,8 @@ func (p *Plugin) warn(ctx context.Context, pod *v1.Pod, text string) {
 // unbound says that the binding of a pod came to nothing, and what becomes of it
 // where its gang runs without it.
 func (p *Plugin) unbound(pod *v1.Pod, nodeName string, err error) *fwk.Status {
-	if gang := p.Cluster.Answered(pod.UID, state.Refused(err)); gang != "" {
-		err = fmt.Errorf("gang %s runs without this pod, whose place on node %s is kept for it: %w", gang, nodeName, err)
+	if gang, also := p.Cluster.Answered(pod.UID, err); gang != "" {
+		err = fmt.Errorf("gang %s runs without this pod, whose place on node %s is kept for it%s: %w", gang, nodeName, also, err)
 	}
 	return fwk.AsStatus(err)
 }

@@ -54,6 +54,12 @@ func (d *dryRun) fresh(now time.Time) bool {
 func (b *Manager) clear(ctx context.Context, pod *v1.Pod) error {
 	b.mu.Lock()
 	spec, _ := b.machine.Gang(string(pod.UID))
+	if first := b.machine.First(string(pod.UID)); first != "" && first != string(pod.UID) {
+		name := b.pods[types.UID(first)].Name
+		b.mu.Unlock()
+		b.Happened(gang.Answered{UID: string(pod.UID)})
+		return fmt.Errorf("gang %s is not bound yet: its pod %s goes first, because the API server rejected it last time when others were bound", spec.Name, name)
+	}
 	sent, alone := b.machine.Unbound(string(pod.UID))
 	if sent == nil {
 		b.mu.Unlock()

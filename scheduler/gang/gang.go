@@ -70,19 +70,24 @@ func NewGangs(c *nodeindex.Cluster, manager *Manager) nodeindex.Maker {
 
 // Room makes room for gangs that do not fit.
 type Room interface {
-	// roomForGang says what the leader of a gang waits for that room is made for,
-	// "" if for nothing.
-	RoomForGang(ctx context.Context, manager *Manager, pod *v1.Pod) (waits string, is queue.Wait)
+	// RoomForGang says what the leader of a gang waits for that room is made for,
+	// "" if for nothing. If the room has become the gang's plan, order is as in Manager.Placed.
+	RoomForGang(ctx context.Context, manager *Manager, pod *v1.Pod) (waits string, is queue.Wait, order []string)
 	// makeRoomForGang makes room for the gang that a pod leads. A nil status is
 	// that there is nothing to do.
 	MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, manager *Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status)
+	// EvictGang evicts the pods of a gang that cannot go on, all of them or none, and
+	// returns at once. kept is called with the reason if they must stay.
+	EvictGang(ctx context.Context, e *gang.Evict, pods []*v1.Pod, kept func(why string))
 }
 
 // NewPlans makes Plans for the profiles of one scheduler.
 func NewPlans(d *nodeindex.Cluster, manager *Manager, room func(*nodeindex.Profile) Room) nodeindex.Maker {
 	return func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p := &nodeindex.Profile{Handle: h, Cluster: d}
-		return &Plans{p: p, manager: manager, room: room(p)}, nil
+		made := room(p)
+		manager.evictsBy(made)
+		return &Plans{p: p, manager: manager, room: made}, nil
 	}
 }
 

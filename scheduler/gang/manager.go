@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/state"
 )
 
 // Manager runs the gang.Machine of one scheduler, for all of its profiles: it
@@ -31,18 +32,23 @@ type Manager struct {
 	ranked atomic.Int64 // members in ranks
 	ranks  sync.Map     // types.UID to gang.Rank, of members that were let into the queue
 
-	mu      sync.Mutex
-	names   map[string]bool // schedulerName of the profiles
-	machine *gang.Machine
-	pods    map[types.UID]*v1.Pod // the members, as they were seen last
-	dryRuns map[string]*dryRun    // by key of the gang, the last one
-	timer   *time.Timer           // fires at wakeAt; nil: never
-	wakeAt  time.Time
+	mu        sync.Mutex
+	names     map[string]bool // schedulerName of the profiles
+	machine   *gang.Machine
+	room      Room                  // of the first profile; nil: none
+	pods      map[types.UID]*v1.Pod // the members, as they were seen last
+	completed map[types.UID]done    // pods that were members, and have done their work
+	dryRuns   map[string]*dryRun    // by key of the gang, the last one
+	timer     *time.Timer           // fires at wakeAt; nil: never
+	wakeAt    time.Time
 }
 
 // NewManager returns a Manager that has seen no gang.
 func NewManager() *Manager {
-	return &Manager{names: map[string]bool{}, machine: gang.NewMachine(), pods: map[types.UID]*v1.Pod{}, sizes: newSizes(), dryRuns: map[string]*dryRun{}}
+	return &Manager{
+		names: map[string]bool{}, machine: gang.NewMachine(), pods: map[types.UID]*v1.Pod{}, completed: map[types.UID]done{},
+		sizes: newSizes(), dryRuns: map[string]*dryRun{},
+	}
 }
 
 // Happened feeds an event to the machine and does what it says.
@@ -57,7 +63,7 @@ func (b *Manager) Happened(e gang.Event) gang.Answer {
 // actions are what the machine says, with the pods to wake.
 type actions struct {
 	gang.Actions
-	wake []*v1.Pod
+	wake, evict []*v1.Pod
 }
 
 // step feeds an event to the machine, with mu held. What it returns is to be done
@@ -71,6 +77,9 @@ func (b *Manager) step(e gang.Event) actions {
 		if pod := b.pods[types.UID(uid)]; pod != nil {
 			do.wake = append(do.wake, pod)
 		}
+	}
+	if do.Evict != nil {
+		do.evict = b.running(do.Evict)
 	}
 	if do.Changed {
 		b.conditions.changed()
@@ -96,6 +105,9 @@ func (b *Manager) do(a *actions) {
 	}
 	if len(a.wake) > 0 {
 		b.wake(a.wake)
+	}
+	if a.Evict != nil {
+		b.release(a.Evict, a.evict)
 	}
 }
 
@@ -151,6 +163,14 @@ func (b *Manager) rank(r gang.Rank) {
 	}
 }
 
+// nameOf is the name of the gang of a member.
+func (b *Manager) nameOf(uid types.UID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	spec, _ := b.machine.Gang(string(uid))
+	return spec.Name
+}
+
 // knows reports whether a pod is a member of a gang.
 func (b *Manager) knows(uid types.UID) bool {
 	b.mu.Lock()
@@ -183,18 +203,24 @@ func (b *Manager) keeps(uid types.UID) bool {
 	return keeps
 }
 
-// answered notes that a binding of a pod came to nothing; refused says that the
-// API server said so. It returns the name of the gang that runs without the pod
-// until it is sent again, or "".
-func (b *Manager) answered(uid types.UID, refused bool) string {
+// answered notes that a binding of a pod came to nothing, and why. It returns the name of
+// the gang that runs without the pod until it is sent again, or "", and why the gang is not
+// released if it should be.
+func (b *Manager) answered(uid types.UID, why error) (name, also string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	name, keeps := b.machine.Keeps(string(uid), time.Now())
 	if !keeps {
-		return ""
+		return "", ""
 	}
-	b.step(gang.Answered{UID: string(uid), Refused: refused})
-	return name
+	b.step(gang.Answered{UID: string(uid), Refused: state.Refused(why), Reason: why.Error()})
+	if !b.machine.Runs(string(uid)) {
+		return "", ""
+	}
+	if stuck := b.machine.Stuck(string(uid)); stuck != "" {
+		also = ", and " + stuck
+	}
+	return name, also
 }
 
 // Broken notes that what was held for a pod went to others.

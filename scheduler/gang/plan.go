@@ -72,9 +72,13 @@ func (g *Plans) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod
 		}
 		return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 	}
-	if text, is := g.room.RoomForGang(ctx, g.manager, pod); text != "" {
+	text, is, order := g.room.RoomForGang(ctx, g.manager, pod)
+	switch {
+	case text != "":
 		waits.Note(pod.UID, is)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
+	case len(order) > 0 && order[0] != string(pod.UID):
+		return nil, g.follows(ctx, cycle, pod)
 	}
 	if h := g.p.Cluster.HoldOf(pod.UID); h != nil {
 		return &fwk.PreFilterResult{NodeNames: sets.New(h.Node)}, nil
@@ -101,7 +105,7 @@ func (g *Plans) lead(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, tas
 		nodeindex.Decided(nodeindex.ResultUnschedulable, string(state.Foremost(plan.refusal.Nodes)), began)
 		g.manager.Happened(gang.Unfit{UID: string(pod.UID), Refusal: plan.refusal, Cost: time.Since(began)})
 		waits.Note(pod.UID, plan.wait)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, plan.text)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, plan.text+g.manager.stuck(pod.UID))
 	}
 	g.manager.Placed(pod, task, plan.nodes, plan.order)
 	switch {
@@ -109,12 +113,18 @@ func (g *Plans) lead(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, tas
 		waits.Note(pod.UID, queue.Room)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s runs without this pod until there is room for it", task.Gang.Name))
 	case len(plan.order) > 0 && plan.order[0] != string(pod.UID):
-		cycle.Write(turnKey, turn{})
-		waits.Note(pod.UID, queue.Gang)
-		g.p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s is placed: this pod follows others of it", task.Gang.Name))
+		return nil, g.follows(ctx, cycle, pod)
 	}
 	return &fwk.PreFilterResult{NodeNames: sets.New(plan.nodes[pod.UID])}, nil
+}
+
+// follows sends the pod that leads a gang back to the queue, as others of the gang that has
+// been placed must be tried before.
+func (g *Plans) follows(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod) *fwk.Status {
+	cycle.Write(turnKey, turn{})
+	g.p.Cluster.Waits.Note(pod.UID, queue.Gang)
+	g.p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s is placed: this pod follows others of it", g.manager.nameOf(pod.UID)))
 }
 
 // turn says of a scheduling cycle that the pod is refused only for this time: others

@@ -74,6 +74,9 @@ func (b *Manager) saw(pod *v1.Pod) {
 		b.pods[pod.UID] = pod
 		do = b.step(gang.Seen{Pod: b.member(pod, ref, err)})
 	} else {
+		if ref != nil && pod.Status.Phase == v1.PodSucceeded {
+			b.completed[pod.UID] = done{ref.Key, pod.Name}
+		}
 		delete(b.pods, pod.UID)
 		do = b.step(gang.Left{UID: string(pod.UID)})
 	}
@@ -85,6 +88,7 @@ func (b *Manager) saw(pod *v1.Pod) {
 func (b *Manager) forget(uid types.UID) {
 	b.mu.Lock()
 	delete(b.pods, uid)
+	delete(b.completed, uid)
 	do := b.step(gang.Gone{UID: string(uid)})
 	b.mu.Unlock()
 	b.do(&do)
@@ -120,7 +124,8 @@ func (b *Manager) counts(pod *v1.Pod) bool {
 // member is a pod as the machine knows it, with mu held.
 func (b *Manager) member(pod *v1.Pod, ref *request.Gang, err error) gang.Pod {
 	m := gang.Pod{Age: request.AgeOf(pod), Name: pod.Name, Priority: request.Priority(pod), Milli: request.FreedMilli(pod), Node: pod.Spec.NodeName}
-	m.Gang = gang.Spec{Key: ref.Key, Name: ref.Name, Within: ref.Within, Least: ref.MinCount}
+	m.Gang = gang.Spec{Key: ref.Key, Name: ref.Name, Within: ref.Within, Least: ref.MinCount, Grace: ref.Grace}
+	m.Replaced = request.Replaceable(pod)
 	if ref.Object != nil {
 		m.Gang.Source = *ref.Object
 		m.Gang.Least, m.Gang.Unknown = b.sizes.of(*ref.Object)

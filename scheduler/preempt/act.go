@@ -84,7 +84,7 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates, 
 		return
 	}
 	pods := out.room.Pods
-	x.Evict(ctx, x.p.Handle, w.lead(), out.evicted, func(err error) {
+	x.Evict(ctx, x.p.Handle, evict.Cause{Pod: w.lead()}, out.evicted, func(err error) {
 		// Without that victim the plan is none: whoever is left stays, and the pods try anew.
 		x.Shut(pods[0].UID)
 		for _, pod := range pods {

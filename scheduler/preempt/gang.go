@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/filters"
 	gangs "berth.dev/berth/scheduler/gang"
 	"berth.dev/berth/scheduler/nodeindex"
 )
@@ -43,6 +44,9 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	slices.SortStableFunc(w.pods, func(a, b *v1.Pod) int { return cmp.Compare(weight(b), weight(a)) })
 	w.domains, w.every, w.gang = domains(task), true, task.Gang.Key
 	w.verify = func(s *candidates, out *outcome) (string, error) { return x.verify(ctx, cycle, w, s, out) }
+	w.movable = func(pl *nodeindex.Planner) (*filters.Filters, error) {
+		return filters.NewMovable(ctx, pl, cycle, w.pods)
+	}
 	for _, nodes := range task.Avoid {
 		w.avoid = append(w.avoid, nodes...)
 	}
@@ -132,18 +136,18 @@ func domain(n *v1.Node, level gang.Level) string {
 // RoomForGang says what the leader of a gang waits for that room is made for. When
 // the room is complete it is the gang's plan, and there is nothing to wait for. It
 // is "" also where no room is made.
-func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, pod *v1.Pod) (waits string, is queue.Wait) {
+func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, pod *v1.Pod) (waits string, is queue.Wait, order []string) {
 	m := x.Of(pod.UID)
 	if m == nil || x.p.Cluster.HoldOf(pod.UID) == nil {
-		return "", queue.Unknown
+		return "", queue.Unknown, nil
 	}
 	if there := m.There(x.p.Nodes()); there > 0 {
-		return m.Sentence(there), m.Waits()
+		return m.Sentence(there), m.Waits(), nil
 	}
 	x.Shut(pod.UID)
 	task, _ := manager.Task(pod, false)
 	if task == nil {
-		return "", queue.Unknown
+		return "", queue.Unknown, nil
 	}
 	nodes := map[types.UID]string{}
 	for _, member := range task.Pods {
@@ -153,11 +157,11 @@ func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, po
 	}
 	if len(nodes) >= task.Need { // as it was verified
 		manager.Placed(pod, task, nodes, m.Order)
-		return "", queue.Unknown
+		return "", queue.Unknown, m.Order
 	}
 	for uid := range nodes {
 		x.p.Cluster.Release(uid)
 	}
 	klog.FromContext(ctx).V(2).Info("The room made for a gang is not enough any more", "gang", task.Gang.Key)
-	return "", queue.Unknown
+	return "", queue.Unknown, nil
 }

@@ -92,9 +92,13 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 				for _, pod := range out.room.Pods {
 					x.p.Cluster.Withdraw(pod.UID)
 				}
-				if barred[bad] = true; err != nil {
+				if err != nil {
 					return nil, err
 				}
+				if w.filtered || w.movable == nil {
+					barred[bad] = true
+				}
+				w.filtered = true
 				continue
 			}
 		}
@@ -126,7 +130,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	now := time.Now()
 	asked := w.ask(pl, barred)
 	key, state := w.key(asked), x.state(pl)
-	if len(barred) == 0 && w.every && !w.awaits {
+	if len(barred) == 0 && w.every && !w.awaits && !w.filtered {
 		if was, ok := x.before(key, state, now); ok {
 			return nil, &outcome{refusal: was.text, short: was.short, against: was.against, known: true}, nil
 		}
@@ -156,11 +160,24 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 			return ok
 		}
 	}
+	if w.filtered && w.movable != nil {
+		checks, err := w.movable(pl)
+		if err != nil {
+			return nil, nil, err
+		}
+		if checks != nil {
+			defer checks.Close()
+			asked.Filters = asker{checks, s}
+		}
+	}
 	plan, why, ok := w.search(pl, s, asked, now)
+	if asked.Filters != nil {
+		asked.Filters.(asker).Close() // before something is held
+	}
 	if !ok {
 		_, kept := x.Known(now)
 		out := &outcome{refusal: refusalText(&why), short: why.ShortMilli, against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
-		if len(barred) == 0 && w.every && !disallowed && !w.awaits {
+		if len(barred) == 0 && w.every && !disallowed && !w.awaits && !w.filtered {
 			x.note(key, search{state, out.refusal, out.short, out.against, now})
 		}
 		return s, out, nil

@@ -9,6 +9,7 @@ import (
 
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/evict"
+	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/reserve"
 )
@@ -32,6 +33,10 @@ type preemptor struct {
 	// verify asks them about several pods, and returns a node that they refuse one of
 	// them on; where it is nil, they are not asked.
 	verify func(s *candidates, out *outcome) (node string, err error)
+	// movable makes Filters of several pods for a search that asks them about each of its
+	// steps. It costs more, and is done only after verify has refused a plan: filtered.
+	movable  func(pl *nodeindex.Planner) (*filters.Filters, error)
+	filtered bool
 }
 
 // priority is that of the least of the pods: for none of them does anybody go

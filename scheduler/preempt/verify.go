@@ -54,29 +54,15 @@ func agreed(ctx context.Context, cycle fwk.CycleState, pl *nodeindex.Planner, w 
 		return "", nil, err
 	}
 	defer checks.Close()
-	var left []int
-	for k := range w.pods {
-		if out.plan.Placements[k].Node >= 0 {
-			left = append(left, k)
-		}
-	}
-	for len(left) > 0 {
-		before := len(left)
-		left = slices.DeleteFunc(left, func(k int) bool {
-			at := out.plan.Placements[k].Node
-			if checks.Refuses(k, at) != "" {
-				return false
-			}
-			checks.Place(k, at)
-			order = append(order, string(w.pods[k].UID))
-			return true
-		})
-		if len(left) == before {
-			return out.nodes[left[0]], nil, nil
-		}
+	placed, first := inTurn(checks, out.plan.Placements)
+	if first >= 0 {
+		return out.nodes[first], nil, nil
 	}
 	if !checks.Ordered() {
-		order = nil
+		return "", nil, nil
+	}
+	for _, k := range placed {
+		order = append(order, string(w.pods[k].UID))
 	}
 	return "", order, nil
 }

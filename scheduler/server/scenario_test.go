@@ -210,6 +210,8 @@ func give(p *v1.Pod, key, value string) bool {
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80, Protocol: v1.ProtocolTCP}}
 	case "app":
 		p.Labels["app"] = value
+	case "like": // counted with the pods of another name
+		p.Labels["case"] = value
 	case "on", "rack", "zone":
 		p.Spec.NodeSelector = map[string]string{levels[key]: value}
 	case "within":

@@ -41,9 +41,10 @@ type State struct {
 	Gate      gate // of bindings
 	Waits     *queue.Waits
 	// Keeps reports whether the place of a pod is kept when its binding comes to
-	// nothing; Answered is told first, and returns the name of its gang then.
+	// nothing; Answered gets the cause first, and returns the name of its gang then, and what
+	// else is to be said.
 	Keeps    func(types.UID) bool
-	Answered func(uid types.UID, refused bool) (gang string)
+	Answered func(uid types.UID, why error) (gang, also string)
 	// Clear returns why the binding of a pod must not be written, where the API server
 	// would reject one of its gang.
 	Clear func(context.Context, *v1.Pod) error
@@ -54,7 +55,7 @@ func NewState() *State {
 	return &State{
 		Nodes: map[string]*Ledger{}, Assumed: map[types.UID]*allocation{}, Doubtful: map[types.UID][]*allocation{}, Holds: map[types.UID]*Hold{},
 		stale: map[string]bool{}, RetryAll: map[types.UID]bool{}, SharesToo: map[types.UID]bool{}, Waiting: queue.NewLines(), Gate: newGate(), Waits: queue.NewWaits(),
-		binding: map[types.UID]*Hold{}, arrived: map[types.UID]bool{}, Keeps: func(types.UID) bool { return false }, Answered: func(types.UID, bool) string { return "" },
+		binding: map[types.UID]*Hold{}, arrived: map[types.UID]bool{}, Keeps: func(types.UID) bool { return false }, Answered: func(types.UID, error) (string, string) { return "", "" },
 		Clear: func(context.Context, *v1.Pod) error { return nil },
 	}
 }

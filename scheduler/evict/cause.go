@@ -1,0 +1,92 @@
+package evict
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+)
+
+// Released is the reason of the condition DisruptionTarget, and of events, of a pod that is
+// evicted because its gang cannot go on.
+const Released = "GangReleased"
+
+// name names the cause in logs.
+func (c *Cause) name() string {
+	if c.Pod == nil {
+		return "gang " + c.Gang
+	}
+	return c.Pod.Namespace + "/" + c.Pod.Name
+}
+
+// record writes what has happened to a victim to the log and as events, of the pod and of its
+// controller. inMemory is that it was not bound.
+func (c *Cause) record(to events.EventRecorder, log klog.Logger, v *Victim, inMemory bool) {
+	reason, action := "Preempted", "Preempting"
+	var said, ofOwner string
+	if c.Pod == nil {
+		log.V(2).Info("A gang is released", "gang", c.Gang, "pod", klog.KObj(v.Pod), "node", v.Node)
+		reason, action = Released, "Releasing"
+		said = fmt.Sprintf("Evicted from node %s, because gang %s is released: %s", v.Node, c.Gang, c.Why)
+		ofOwner = fmt.Sprintf("its pod %s was evicted from node %s, because gang %s is released: %s", v.Pod.Name, v.Node, c.Gang, c.Why)
+		to.Eventf(v.Pod, nil, v1.EventTypeWarning, reason, action, "%s", said)
+	} else {
+		log.V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(c.Pod), "victim", klog.KObj(v.Pod), "node", v.Node)
+		if said = fmt.Sprintf("Preempted by pod %v on node %v", c.Pod.UID, v.Node); inMemory {
+			said += " (in kube-scheduler memory)"
+		}
+		forWhom := "pod " + inWords(c.Pod)
+		ofOwner = fmt.Sprintf("its pod %s was preempted on node %s, for %s", v.Pod.Name, v.Node, forWhom)
+		to.Eventf(v.Pod, c.Pod, v1.EventTypeNormal, reason, action, "%s, for %s", said, forWhom)
+	}
+	owner := metav1.GetControllerOfNoCopy(v.Pod)
+	if owner == nil {
+		return
+	}
+	of := &v1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: v.Pod.Namespace, Name: owner.Name, UID: owner.UID}
+	if c.Pod == nil {
+		to.Eventf(of, nil, v1.EventTypeWarning, reason, action, "%s", ofOwner)
+	} else {
+		to.Eventf(of, c.Pod, v1.EventTypeNormal, reason, action, "%s", ofOwner)
+	}
+}
+
+// disrupted is a patch of victim's status with the condition DisruptionTarget; nil if it has
+// it. For a preemption it has the stock scheduler's words and the name of the pod.
+func (c *Cause) disrupted(victim *v1.Pod, now time.Time) []byte {
+	is := v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: Released,
+		Message:            fmt.Sprintf("%s: gang %s is released: %s", victim.Spec.SchedulerName, c.Gang, c.Why),
+		ObservedGeneration: victim.Generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	if c.Pod != nil {
+		is.Reason = v1.PodReasonPreemptionByScheduler
+		is.Message = c.Pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod, " + inWords(c.Pod)
+	}
+	for _, has := range victim.Status.Conditions {
+		if has.Type == is.Type && has.Status == is.Status && has.Reason == is.Reason && has.Message == is.Message {
+			return nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": victim.UID}, // of another pod of its name nothing is changed
+		"status":   map[string]any{"conditions": []v1.PodCondition{is}},
+	})
+	if err != nil {
+		return nil // not reached: plain fields
+	}
+	return patch
+}
+
+// inWords names a pod that others go for: "team/train-0 of priority 1000".
+func inWords(pod *v1.Pod) string {
+	priority := int32(0)
+	if pod.Spec.Priority != nil {
+		priority = *pod.Spec.Priority
+	}
+	return fmt.Sprintf("%s/%s of priority %d", pod.Namespace, pod.Name, priority)
+}
