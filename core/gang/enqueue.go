@@ -70,7 +70,7 @@ func (s *step) heldBack(g *state, m *member) string {
 func (g *state) waits() string {
 	l := g.members[g.leader]
 	if r := g.rejected; r != nil {
-		return fmt.Sprintf("waiting for gang %s: the API server rejects its pod %s on node %s: %s", g.spec.Name, r.name, r.node, r.reason)
+		return fmt.Sprintf("waiting for gang %s: %s", g.spec.Name, rejectedText(r.name, r.node, r.reason))
 	}
 	if g.refused == nil || l == nil {
 		return fmt.Sprintf("waiting for gang %s to be placed", g.spec.Name)

@@ -173,7 +173,7 @@ func (s *step) evict(g *state) {
 	least, _ := g.least()
 	out := &Evict{Gang: g.spec.Key, Name: g.spec.Name, Why: fmt.Sprintf("it runs with %d of the %d pods that it needs", g.count[bound], least)}
 	if r := g.released; r != nil && r.reason != "" {
-		out.Why += fmt.Sprintf(", because the API server rejects its pod %s on node %s: %s", r.name, r.node, r.reason)
+		out.Why += ", because " + rejectedText(r.name, r.node, r.reason)
 	}
 	for _, m := range g.byName(bound) {
 		if !m.ends {
@@ -277,6 +277,24 @@ func (m *Machine) Stuck(uid string) string {
 		return g.partial.stuck
 	}
 	return ""
+}
+
+// Rejected is what the API server has rejected of the gang of a member, as a sentence: now, or
+// before the gang was released; "" is nothing.
+func (m *Machine) Rejected(uid string) string {
+	g := m.of[uid]
+	switch {
+	case g == nil:
+	case g.rejected != nil:
+		return rejectedText(g.rejected.name, g.rejected.node, g.rejected.reason)
+	case g.released != nil && g.released.reason != "":
+		return rejectedText(g.released.name, g.released.node, g.released.reason)
+	}
+	return ""
+}
+
+func rejectedText(name, node, reason string) string {
+	return fmt.Sprintf("the API server rejects its pod %s on node %s: %s", name, node, reason)
 }
 
 // Runs reports whether a member of the gang of a member is bound.

@@ -55,10 +55,10 @@ func (b *Manager) clear(ctx context.Context, pod *v1.Pod) error {
 	b.mu.Lock()
 	spec, _ := b.machine.Gang(string(pod.UID))
 	if first := b.machine.First(string(pod.UID)); first != "" && first != string(pod.UID) {
-		name := b.pods[types.UID(first)].Name
+		name, why := b.pods[types.UID(first)].Name, b.machine.Rejected(first)
 		b.mu.Unlock()
 		b.Happened(gang.Answered{UID: string(pod.UID)})
-		return fmt.Errorf("gang %s is not bound yet: its pod %s goes first, because the API server rejected it last time when others were bound", spec.Name, name)
+		return fmt.Errorf("gang %s is not bound before its pod %s, because %s", spec.Name, name, why)
 	}
 	sent, alone := b.machine.Unbound(string(pod.UID))
 	if sent == nil {

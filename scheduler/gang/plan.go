@@ -105,7 +105,7 @@ func (g *Plans) lead(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, tas
 		nodeindex.Decided(nodeindex.ResultUnschedulable, string(state.Foremost(plan.refusal.Nodes)), began)
 		g.manager.Happened(gang.Unfit{UID: string(pod.UID), Refusal: plan.refusal, Cost: time.Since(began)})
 		waits.Note(pod.UID, plan.wait)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, plan.text+g.manager.stuck(pod.UID))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, plan.text+g.manager.also(pod.UID))
 	}
 	g.manager.Placed(pod, task, plan.nodes, plan.order)
 	switch {

@@ -54,13 +54,16 @@ func (b *Manager) release(e *gang.Evict, pods []*v1.Pod) {
 	}
 }
 
-// stuck is a sentence on why the gang of a pod is not released although it runs with fewer
-// pods than it needs; "" is that it is not so.
-func (b *Manager) stuck(uid types.UID) string {
+// also is what else is to be said of a gang that does not fit: what the API server rejects of it,
+// and why it is not released although it runs with fewer pods than it needs; or "".
+func (b *Manager) also(uid types.UID) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if why := b.machine.Stuck(string(uid)); why != "" {
 		return "; others of the gang run, and " + why
+	}
+	if why := b.machine.Rejected(string(uid)); why != "" {
+		return "; " + why
 	}
 	return ""
 }
