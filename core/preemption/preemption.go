@@ -73,7 +73,7 @@ type Filters interface {
 	// Place notes that a member goes to a node, with the holders gone having left.
 	Place(member, node int, gone []ID)
 	// Stand reports whether all of placed may go where they are, in some order, with the
-	// holders gone having left. What was placed before is forgotten.
+	// holders gone having left. All earlier placements are forgotten.
 	Stand(placed []cluster.Placement, gone []ID) bool
 }
 
