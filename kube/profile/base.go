@@ -144,6 +144,8 @@ func settingsOf(raw encoding.RawMessage) (*core.Settings, error) {
 	for _, each := range baseSettings {
 		if value := at(base, each.path); value != nil {
 			put(each.setting, each.path, value)
+		} else if present(given, each.path) {
+			s.From[each.setting] = "singleuser." + each.path
 		}
 	}
 	if err := image(base, given, put); err != nil {
@@ -159,7 +161,13 @@ func settingsOf(raw encoding.RawMessage) (*core.Settings, error) {
 	if err := purpose(s, at(base, "scheduling.userPods.nodeAffinity.matchNodePurpose")); err != nil {
 		return nil, err
 	}
-	return s, storage(base, put)
+	if age := at(base, "cull.maxAge"); age != nil && at(base, "cull.enabled") != false {
+		put("max_age", "cull.maxAge", age)
+	}
+	if err := storage(base, put); err != nil {
+		return nil, err
+	}
+	return s, hubConfig(base, s)
 }
 
 // image puts the image together. A name without a tag is not given the tag of the
@@ -297,6 +305,17 @@ func extra(base map[string]any, name string, out map[string]any, key func(i int,
 		return wrong("it must be a list or a mapping")
 	}
 	return nil
+}
+
+// present reports whether there is a value at a path, null or not.
+func present(v map[string]any, path string) bool {
+	parent, last := any(v), path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		parent, last = at(v, path[:i]), path[i+1:]
+	}
+	m, _ := parent.(map[string]any)
+	_, is := m[last]
+	return is
 }
 
 // at returns the value at a path of keys with dots between them, or nil.

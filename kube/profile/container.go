@@ -39,7 +39,7 @@ func (m *maker) container() error {
 	default:
 		return m.fail("image_pull_policy", "%q: it is Always, IfNotPresent or Never", policy)
 	}
-	dir, err := m.text("working_dir")
+	dir, err := m.workingDir()
 	if err != nil {
 		return err
 	}
@@ -70,6 +70,22 @@ func (m *maker) container() error {
 		m.main.Lifecycle = &hooks
 	}
 	return nil
+}
+
+// workingDir returns the folder that the container works in: that of a profile, else that
+// of hub.config.
+func (m *maker) workingDir() (string, error) {
+	if dir, err := m.text("working_dir"); dir != "" || err != nil || m.from("working_dir") != "working_dir" {
+		return dir, err
+	}
+	dir, err := m.text(workingDirOfHub)
+	if err == nil {
+		dir, err = m.names.expand(dir)
+	}
+	if err != nil {
+		return "", m.fail(workingDirOfHub, "%w", err)
+	}
+	return dir, nil
 }
 
 // secrets reads image_pull_secrets, a list of names or of {name: ...}.

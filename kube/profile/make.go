@@ -35,7 +35,7 @@ func newMaker(base encoding.RawMessage, c Choices) (*maker, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := newNames(c)
+	n, err := newNames(c, set.Values["slug_scheme"])
 	return &maker{set: set, names: n, user: c.User, claims: c.Claims, env: map[string]string{}}, err
 }
 
@@ -261,6 +261,13 @@ func (m *maker) metadata() error {
 	m.annotations = map[string]string{api.AnnotationUser: m.user}
 	if m.token != "" {
 		m.annotations[api.AnnotationNotebookToken] = m.token
+	}
+	session, err := m.maxSession()
+	if err != nil {
+		return err
+	}
+	if session != "" {
+		m.annotations[api.AnnotationMaxSession] = session
 	}
 	if err := m.into("extra_labels", expandTexts, &m.labels); err != nil {
 		return err

@@ -19,11 +19,11 @@ type names struct {
 	values   map[string]string
 }
 
-// newNames returns the names of a user's notebook. A user has one server: its name
-// is "" for JupyterHub.
-func newNames(c Choices) (names, error) {
+// newNames returns the names of a user's notebook, by a scheme of slugs; nil is the
+// scheme safe. A user has one server: its name is "" for JupyterHub.
+func newNames(c Choices, scheme any) (names, error) {
 	safe, server, escaped := safeSlug(c.User, longestSlug, plainLabel), userServerSlug(c.User), escapeSlug(c.User)
-	n := names{notebook: cmp.Or(c.Name, notebookName(c.User))}
+	n := names{notebook: cmp.Or(c.Name, notebookName(c.User, scheme))}
 	if why := validation.IsDNS1035Label(n.notebook); len(why) > 0 {
 		return n, fmt.Errorf("notebook name %q: %s", n.notebook, why[0])
 	}
@@ -40,10 +40,13 @@ func newNames(c Choices) (names, error) {
 		"servername": "", "safe_servername": "", "escaped_servername": "", "unescaped_servername": "",
 		"unescaped_username": c.User, "hubnamespace": hub, "namespace": c.Namespace, "pod_name": n.notebook + "-0",
 	}
+	if scheme == schemeEscape {
+		return *n.older(), nil
+	}
 	return n, nil
 }
 
-// older returns the same names by the scheme "escape", which was kubespawner's only one
+// older returns the same names by the scheme escape, which was kubespawner's only one
 // before version 7.
 func (n *names) older() *names {
 	escaped := n.values["escaped_username"]

@@ -250,24 +250,34 @@ func (r *reader) base(section *yaml.Node, values []pair) (json.RawMessage, error
 			return nil, err
 		}
 	}
+	if err := r.readByHub(values); err != nil {
+		return nil, err
+	}
 	raw, err := json.Marshal(out)
 	return raw, err
 }
 
-// besideSection are the chart's values beside the section that a pod depends on. What
-// else imagePullSecret has is a password.
-var besideSection = []string{"scheduling.userPods", "imagePullSecret.create", "imagePullSecret.automaticReferenceInjection", "imagePullSecrets"}
+// besideSection are the chart's values beside the section that a pod depends on. Some of
+// the others are secrets: passwords of registries, and tokens of the hub.
+var besideSection = []string{
+	"scheduling.userPods", "imagePullSecret.create", "imagePullSecret.automaticReferenceInjection", "imagePullSecrets",
+	"hub.config.Spawner", "hub.config.KubeSpawner", "cull.enabled", "cull.maxAge",
+}
 
 // beside puts one of the chart's values into the section, at the same path.
 func (r *reader) beside(values []pair, path string, out map[string]any) error {
-	first, rest, nested := strings.Cut(path, ".")
+	first, rest, _ := strings.Cut(path, ".")
 	n := entry(values, first)
-	if nested && n != nil {
+	keys := []string{first}
+	for rest != "" && n != nil {
 		if target(n).Kind != yaml.MappingNode {
 			return nil
 		}
+		var key string
+		key, rest, _ = strings.Cut(rest, ".")
+		keys = append(keys, key)
 		var err error
-		if n, err = r.field(n, first, rest); err != nil {
+		if n, err = r.field(n, first, key); err != nil {
 			return err
 		}
 	}
@@ -275,15 +285,18 @@ func (r *reader) beside(values []pair, path string, out map[string]any) error {
 		return nil
 	}
 	v, err := r.value(n, path, r.file.lines)
-	if err != nil || !nested {
-		out[first] = v
+	if err != nil {
 		return err
 	}
-	inner, there := out[first].(map[string]any)
-	if !there {
-		inner = map[string]any{}
+	r.file.lines[path] = n.Line
+	for _, key := range keys[:len(keys)-1] {
+		inner, there := out[key].(map[string]any)
+		if !there {
+			inner = map[string]any{}
+		}
+		out[key], out = inner, inner
 	}
-	inner[rest], out[first] = v, inner
+	out[keys[len(keys)-1]] = v
 	return nil
 }
 

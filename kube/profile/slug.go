@@ -21,11 +21,14 @@ const (
 	hashLength  = 8
 )
 
-// notebookName returns the name of a user's Notebook: jupyter-SLUG, with as much of the
-// user's name as LongestName leaves beside the hash.
-func notebookName(user string) string {
+// notebookName returns the name of a user's Notebook: that of kubespawner's pod, or if
+// this is too long, with as much of the user's name as LongestName leaves beside the hash.
+func notebookName(user string, scheme any) string {
 	const prefix = "jupyter-"
-	slug := safeSlug(user, longestSlug, plainLabel)
+	slug := userServerSlug(user)
+	if scheme == schemeEscape {
+		slug = escapeSlug(user)
+	}
 	if len(prefix+slug) > LongestName {
 		slug = hashed(user, LongestName-len(prefix))
 	}

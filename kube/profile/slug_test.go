@@ -36,7 +36,7 @@ func userNames(n int) []string {
 // kubespawner 7.
 func claims(t *testing.T, user string) (today, older string) {
 	t.Helper()
-	n, err := newNames(Choices{User: user})
+	n, err := newNames(Choices{User: user}, nil)
 	if err != nil {
 		t.Fatalf("%q: %v", user, err)
 	}
@@ -87,7 +87,7 @@ func TestNotebooksOfDifferentUsersHaveDifferentNames(t *testing.T) {
 	slices.Sort(users)
 	of := map[string]string{}
 	for _, user := range slices.Compact(users) {
-		name := notebookName(user)
+		name := notebookName(user, nil)
 		if len(name) > LongestName || len(validation.IsDNS1035Label(name)) > 0 {
 			t.Errorf("the notebook of %q would be named %s", user, name)
 		}

@@ -52,7 +52,9 @@ func (s sources) named(err error) error {
 }
 
 // chartKeys are the keys of the chart's values that the pod of a user depends on.
-var chartKeys = map[string]bool{"singleuser": true, "scheduling": true, "imagePullSecret": true, "imagePullSecrets": true}
+var chartKeys = map[string]bool{
+	"singleuser": true, "scheduling": true, "imagePullSecret": true, "imagePullSecrets": true, "hub": true, "cull": true,
+}
 
 // open reads files, the first over all others, and gives the chart's values that they
 // make together: as with Helm, mappings are merged and anything else is replaced. A
