@@ -123,13 +123,14 @@ func (b *Manager) distinct(sent []gang.Sent) []rehearsal {
 
 // alike is equal for pods of one controller that differ in their number only.
 func alike(owner types.UID, pod *v1.Pod) string {
-	key := string(owner) + "/" + pod.Spec.ServiceAccountName + "/" + pod.Spec.PriorityClassName
+	var key strings.Builder
+	key.WriteString(string(owner) + "/" + pod.Spec.ServiceAccountName + "/" + pod.Spec.PriorityClassName)
 	for _, name := range slices.Sorted(maps.Keys(pod.Labels)) {
 		if !strings.HasSuffix(name, "-index") && name != "statefulset.kubernetes.io/pod-name" {
-			key += "/" + name + "=" + pod.Labels[name]
+			key.WriteString("/" + name + "=" + pod.Labels[name])
 		}
 	}
-	return key
+	return key.String()
 }
 
 // ask has the API server judge bindings, and ends d.

@@ -1,6 +1,8 @@
 package nodeindex
 
 import (
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -125,8 +127,8 @@ func Missing(n *v1.Node, resources []string) string {
 func (k *classes) of(pod *v1.Pod, want *state.Request, images []string) (*Class, error) {
 	k.asked++
 	key := want.Class
-	for _, name := range images {
-		key += "\x04" + name
+	if len(images) > 0 {
+		key += "\x04" + strings.Join(images, "\x04")
 	}
 	c := k.ByKey[key]
 	if c == nil {

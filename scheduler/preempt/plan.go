@@ -86,26 +86,40 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 				continue
 			}
 		}
-		if w.verify != nil {
-			bad, err := w.verify(s, out)
-			if err != nil || bad != "" {
-				for _, pod := range out.room.Pods {
-					x.p.Cluster.Withdraw(pod.UID)
-				}
-				if err != nil {
-					return nil, err
-				}
-				if w.filtered || w.movable == nil {
-					barred[bad] = true
-				}
-				w.filtered = true
-				continue
+		if again, err := x.verified(w, s, out, barred); again || err != nil {
+			if err != nil {
+				return nil, err
 			}
+			continue
 		}
 		x.carryOut(ctx, w, s, out)
 		return out, nil
 	}
 	return &outcome{refusal: "other filters refuse every node that was tried", against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
+}
+
+// verified asks the other filters about the plan for a gang. Where they refuse it, again
+// is true: its holds are withdrawn, and the next plan asks the filters first or, if this
+// one has, leaves the node out.
+func (x *Preemption) verified(w *preemptor, s *candidates, out *outcome, barred map[string]bool) (again bool, err error) {
+	if w.verify == nil {
+		return false, nil
+	}
+	bad, err := w.verify(s, out)
+	if err == nil && bad == "" {
+		return false, nil
+	}
+	for _, pod := range out.room.Pods {
+		x.p.Cluster.Withdraw(pod.UID)
+	}
+	if err != nil {
+		return false, err
+	}
+	if w.filtered || w.movable == nil {
+		barred[bad] = true
+	}
+	w.filtered = true
+	return true, nil
 }
 
 // checked asks the other filters about the plan for one pod. Where they want

@@ -27,7 +27,7 @@ type shape struct {
 }
 
 // trained is the label of all members.
-var trained = map[string]string{"job": "train"} //nolint:gochecknoglobals // a constant, but for Go
+var trained = map[string]string{"job": "train"}
 
 func onPort(port int32) func(p *v1.Pod, i int) {
 	return func(p *v1.Pod, _ int) {

@@ -51,7 +51,7 @@ type scenario struct{ name, from, nodes, steps, want string }
 // play plays a scenario and holds it to what it wants.
 func (s *scenario) play(t *testing.T) {
 	l := &lab{cluster: newCluster(t, 1)}
-	for _, text := range strings.Fields(s.nodes) {
+	for text := range strings.FieldsSeq(s.nodes) {
 		l.addNode(text)
 	}
 	l.start()
@@ -240,7 +240,7 @@ func give(p *v1.Pod, key, value string) bool {
 }
 
 // levels are labels of nodes by what scenarios call them.
-var levels = map[string]string{ //nolint:gochecknoglobals // a constant, but for Go
+var levels = map[string]string{
 	"on": v1.LabelHostname, "host": v1.LabelHostname, "rack": api.LabelRack, "zone": v1.LabelTopologyZone,
 }
 
