@@ -13,7 +13,7 @@ import (
 const defaultBackoffLimit = 6
 
 // exitCodes are those of a container that is ended by SIGTERM, and by SIGKILL.
-var exitCodes = []int32{143, 137} //nolint:gochecknoglobals // a constant, but for Go
+var exitCodes = []int32{143, 137}
 
 // FailsJob returns why a Job would fail, or one of its indexes, if pods were evicted that are
 // created by it; "" is that it would not.

@@ -153,15 +153,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	if err != nil {
 		return nil, nil, err
 	}
-	if class := asked.Members[0].Class; slices.ContainsFunc(asked.Members, func(r cluster.Request) bool { return r.Class != class }) {
-		s.classify(pl, asked.Members)
-	} else {
-		may, verdicts := asked.Node, pl.Placer().Snapshot()
-		asked.Node = func(i int) bool { return verdicts.Verdict(class, i).Reason == 0 && may(i) }
-		for k := range asked.Members {
-			asked.Members[k].Class = 0
-		}
-	}
+	s.narrow(pl, asked)
 	disallowed := false
 	if w.allows != nil {
 		asked.Allows = func(i int, gone []preemption.ID) bool {
@@ -201,8 +193,32 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 		pl.Release(s.pod(id).UID)
 		out.broken = append(out.broken, s.pod(id))
 	}
-	for k := range plan.Placements {
-		at := &plan.Placements[k]
+	if bars := hold(pl, w, out); bars != "" {
+		return s, &outcome{bars: bars, broken: out.broken}, nil
+	}
+	out.room = s.room(pl, w, out)
+	return s, out, nil
+}
+
+// narrow has the search pass over nodes that the members' classes exclude.
+func (s *candidates) narrow(pl *nodeindex.Planner, asked *preemption.Preemptor) {
+	class := asked.Members[0].Class
+	if slices.ContainsFunc(asked.Members, func(r cluster.Request) bool { return r.Class != class }) {
+		s.classify(pl, asked.Members)
+		return
+	}
+	may, verdicts := asked.Node, pl.Placer().Snapshot()
+	asked.Node = func(i int) bool { return verdicts.Verdict(class, i).Reason == 0 && may(i) }
+	for k := range asked.Members {
+		asked.Members[k].Class = 0
+	}
+}
+
+// hold holds what a plan places. If a node cannot be held, nothing is, and that node is
+// returned.
+func hold(pl *nodeindex.Planner, w *preemptor, out *outcome) (bars string) {
+	for k := range out.plan.Placements {
+		at := &out.plan.Placements[k]
 		if at.Node < 0 {
 			continue
 		}
@@ -211,12 +227,11 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 				pl.Release(pod.UID)
 			}
 			pl.Log.Error(err, "Room on a node is of no use", "node", pl.NodeName(at.Node))
-			return s, &outcome{bars: pl.NodeName(at.Node), broken: out.broken}, nil
+			return pl.NodeName(at.Node)
 		}
 		out.nodes[k] = pl.NodeName(at.Node)
 	}
-	out.room = s.room(pl, w, out)
-	return s, out, nil
+	return ""
 }
 
 // ask says what w asks for.
