@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/gangsize"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
 )
@@ -21,7 +22,7 @@ import (
 // says. It never calls the scheduler with mu held, as the scheduler asks it under
 // locks of its own.
 type Manager struct {
-	sizes      *sizes
+	sizes      *gangsize.Sizes
 	conditions *conditions // writes conditions
 	client     kubernetes.Interface
 	state      *nodeindex.Cluster               // keeps the holds
@@ -47,7 +48,7 @@ type Manager struct {
 func NewManager() *Manager {
 	return &Manager{
 		names: map[string]bool{}, machine: gang.NewMachine(), pods: map[types.UID]*v1.Pod{}, completed: map[types.UID]done{},
-		sizes: newSizes(), dryRuns: map[string]*dryRun{},
+		sizes: gangsize.New(), dryRuns: map[string]*dryRun{},
 	}
 }
 

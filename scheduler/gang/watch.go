@@ -45,7 +45,7 @@ func (b *Manager) join(ctx context.Context, h fwk.Handle, d *nodeindex.Cluster) 
 			w.Reject(GangsName, text)
 		}
 	}
-	b.sizes.open(ctx, h.KubeConfig(), b.resized)
+	b.sizes.Open(ctx, h.KubeConfig(), b.resized)
 	_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(pod any) { b.saw(pod.(*v1.Pod)) },
 		UpdateFunc: func(_, pod any) { b.saw(pod.(*v1.Pod)) },
@@ -128,7 +128,7 @@ func (b *Manager) member(pod *v1.Pod, ref *request.Gang, err error) gang.Pod {
 	m.Replaced = request.Replaceable(pod)
 	if ref.Object != nil {
 		m.Gang.Source = *ref.Object
-		m.Gang.Least, m.Gang.Unknown = b.sizes.of(*ref.Object)
+		m.Gang.Least, m.Gang.Unknown = b.sizes.Of(*ref.Object)
 	}
 	if err != nil {
 		m.Invalid = err.Error()
@@ -148,7 +148,7 @@ func (b *Manager) resized(kind request.GangKind, namespace, name string) {
 			continue
 		}
 		done[o] = true
-		least, why := b.sizes.of(o)
+		least, why := b.sizes.Of(o)
 		all = append(all, b.step(gang.Sized{Source: o, Least: least, Unknown: why}))
 	}
 	b.mu.Unlock()

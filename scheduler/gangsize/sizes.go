@@ -1,4 +1,6 @@
-package gang
+// Package gangsize reads, from the objects that pods name (PodGroups, JobSets, Jobs), how
+// many members gangs have.
+package gangsize
 
 import (
 	"context"
@@ -22,10 +24,10 @@ import (
 // or that may not be read, while pods name an object of it.
 const askAgain = 10 * time.Second
 
-// sizes reads, from the objects that pods name, how many members gangs have.
-// A kind is watched from the first time that somebody asks for one of it, where
-// the API server serves it; it may come to do so later.
-type sizes struct {
+// Sizes is how many members gangs have. A kind is watched from the first time that one of
+// it is asked for, if the API server serves it; it may come to do so later. Sizes is safe
+// for concurrent use.
+type Sizes struct {
 	ctx     context.Context //nolint:containedctx // the life of the watches, which begin when a pod names a kind
 	client  dynamic.Interface
 	changed func(kind request.GangKind, namespace, name string) // called without mu
@@ -41,11 +43,12 @@ type objects struct {
 	wrong map[cache.ObjectName]string
 }
 
-func newSizes() *sizes { return &sizes{kinds: map[request.GangKind]*objects{}} }
+// New returns Sizes that read nothing yet.
+func New() *Sizes { return &Sizes{kinds: map[request.GangKind]*objects{}} }
 
-// open lets sizes read until ctx ends. changed is told of objects that have come,
+// Open lets s read until ctx ends. changed is told of objects that have come,
 // changed or gone; without a name, of all of a kind.
-func (s *sizes) open(ctx context.Context, config *rest.Config, changed func(kind request.GangKind, namespace, name string)) {
+func (s *Sizes) Open(ctx context.Context, config *rest.Config, changed func(kind request.GangKind, namespace, name string)) {
 	s.ctx, s.changed = ctx, changed
 	if config == nil {
 		return
@@ -59,8 +62,8 @@ func (s *sizes) open(ctx context.Context, config *rest.Config, changed func(kind
 	}
 }
 
-// of gives how many members the gang of an object has, or why that is not known.
-func (s *sizes) of(o request.GangObject) (int, string) {
+// Of returns how many members the gang of an object has, or why that is not known.
+func (s *Sizes) Of(o request.GangObject) (int, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.kinds[o.Kind]
@@ -85,7 +88,7 @@ func (s *sizes) of(o request.GangObject) (int, string) {
 }
 
 // say notes why a kind cannot be read; "" is that it is.
-func (s *sizes) say(kind request.GangKind, why string) {
+func (s *Sizes) say(kind request.GangKind, why string) {
 	s.mu.Lock()
 	k := s.kinds[kind]
 	news := k.why != why
@@ -97,7 +100,7 @@ func (s *sizes) say(kind request.GangKind, why string) {
 }
 
 // watch reads the objects of a kind from when they can be read.
-func (s *sizes) watch(kind request.GangKind) {
+func (s *Sizes) watch(kind request.GangKind) {
 	for {
 		_, err := s.client.Resource(kind.GVR()).List(s.ctx, metav1.ListOptions{Limit: 1})
 		switch {
@@ -120,7 +123,7 @@ func (s *sizes) watch(kind request.GangKind) {
 }
 
 // follow keeps the sizes of a kind up to date until the context ends.
-func (s *sizes) follow(kind request.GangKind) {
+func (s *Sizes) follow(kind request.GangKind) {
 	informer := dynamicinformer.NewFilteredDynamicInformer(s.client, kind.GVR(), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	log := klog.FromContext(s.ctx)
 	if err := informer.SetTransform(slim); err != nil {
@@ -156,7 +159,7 @@ func slim(obj any) (any, error) {
 }
 
 // note takes an object as it is, or as it was before it went.
-func (s *sizes) note(kind request.GangKind, obj any, gone bool) {
+func (s *Sizes) note(kind request.GangKind, obj any, gone bool) {
 	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = last.Obj
 	}
