@@ -16,6 +16,7 @@ type Actions struct {
 	Leave   []string // members that are to wait in no queue.Lines: their gang needs them now
 	Wake    []string // members to put into the queue
 	Evict   *Evict   // members that are to end; nil: none
+	Ended   []string // gangs, by Spec.Key, that have no members any longer
 	// Changed is that members may wait for something else than before: see
 	// Machine.Waits.
 	Changed bool

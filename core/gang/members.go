@@ -107,6 +107,7 @@ func (s *step) leave(g *state, uid string) {
 	}
 	if len(g.members) == 0 {
 		delete(s.m.gangs, g.spec.Key)
+		s.out.Ended = append(s.out.Ended, g.spec.Key)
 	}
 	if m.stage == reserved || m.stage == kept || m.stage == bound {
 		s.shrink(g)

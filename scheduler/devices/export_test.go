@@ -105,3 +105,6 @@ func Lines(p *fit.Plugin) (out [][]string) {
 	}
 	return out
 }
+
+// Claims lists who has a reservation, by pod UID or key of the gang.
+func Claims(x *preempt.Preemption) []string { return x.Claims() }

@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/scheduler/devices"
 )
 
 // stream is small pods that come and go, one after the other, so the GPUs are
@@ -127,37 +129,72 @@ func TestALargeGangIsNotPassedForEver(t *testing.T) {
 // the conditions of others name it, one of higher priority gets them all the same, and when the
 // lease ends they are used again.
 func TestWhatIsKeptGoesToHigherPriorityAndIsGivenUp(t *testing.T) {
+	never := ranked("urgent", 10, "gpu=1")
+	never.Spec.PreemptionPolicy = new(v1.PreemptNever)
+	gang := gangOf("urgent", 1, 1, "gpu=1")[0]
+	gang.Spec.Priority, gang.Spec.PreemptionPolicy, gang.Name, gang.UID = new(int32(10)), new(v1.PreemptNever), "urgent", "urgent"
+	for name, urgent := range map[string]*v1.Pod{
+		"a pod": ranked("urgent", 10, "gpu=1"), "a pod that never preempts": never, "a gang that never preempts": gang,
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { keptFromLater(t, urgent) }) })
+	}
+}
+
+// keptFromLater is TestWhatIsKeptGoesToHigherPriorityAndIsGivenUp for one urgent pod.
+func keptFromLater(t *testing.T, urgent *v1.Pod) {
+	m := newMaking(t, 4)
+	m.reserveAfter = "10s"
+	m.restart()
+	s := &stream{making: m}
+	s.born(ranked("stays", 0, "gpu=2"), ranked("a", 0, "gpu=1"), ranked("b", 0, "gpu=1"))
+	time.Sleep(2 * time.Second)
+	s.born(ranked("large", 0, "gpu=4"))
+	time.Sleep(11 * time.Second)
+	s.remove("a")
+	s.born(ranked("late", 0, "gpu=1")) // overtakes
+	s.remove("b")                      // large is tried, and b's GPU is kept for it
+	s.run()
+	s.born(ranked("later", 0, "gpu=1"))
+	if got := s.answers["later"]; !strings.Contains(got, "GPUs are being kept for d/large, which has waited longer") {
+		t.Errorf("the pod that is kept out has the message %q", got)
+	}
+	s.born(urgent)
+	if s.pods["urgent"].Spec.NodeName == "" || len(s.evicted) > 0 {
+		t.Errorf("urgent is on %v, evicted %v", s.on(), s.evicted)
+	}
+	s.remove("urgent")
+	s.run()
+	if s.pods["later"].Spec.NodeName != "" {
+		t.Error("a later pod gets what is kept")
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	s.run()
+	if s.pods["later"].Spec.NodeName == "" {
+		t.Errorf("what was kept is not used again when the lease is over: %v", s.out)
+	}
+}
+
+// TestTheReservationOfAGangEndsWithItsLastPod: its lease need not end.
+func TestTheReservationOfAGangEndsWithItsLastPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMaking(t, 4)
-		m.reserveAfter = "10s"
-		m.restart()
-		s := &stream{making: m}
-		s.born(ranked("stays", 0, "gpu=2"), ranked("a", 0, "gpu=1"), ranked("b", 0, "gpu=1"))
-		time.Sleep(2 * time.Second)
-		s.born(ranked("large", 0, "gpu=4"))
-		time.Sleep(11 * time.Second)
-		s.remove("a")
-		s.born(ranked("late", 0, "gpu=1")) // overtakes
-		s.remove("b")                      // large is tried, and b's GPU is kept for it
-		s.run()
-		s.born(ranked("later", 0, "gpu=1"))
-		if got := s.answers["later"]; !strings.Contains(got, "GPUs are being kept for d/large, which has waited longer") {
-			t.Errorf("the pod that is kept out has the message %q", got)
+		s := newStream(t, "10s", 4, 4)
+		for i := range 4 {
+			s.born(gangOf(fmt.Sprint("g", i), 8, 8, "gpu=1")...)
 		}
-		s.born(ranked("urgent", 10, "gpu=1"))
-		if s.pods["urgent"].Spec.NodeName == "" || len(s.evicted) > 0 {
-			t.Errorf("urgent is on %v, evicted %v", s.on(), s.evicted)
+		s.born(gangOf("next", 8, 8, "gpu=1")...)
+		claims := func() int { return len(devices.Claims(s.room)) }
+		if _, all := s.until(5*time.Second, 3*time.Minute, func() bool { return claims() > 0 }); !all {
+			t.Fatal("no gang has a reservation")
 		}
-		s.remove("urgent")
-		s.run()
-		if s.pods["later"].Spec.NodeName != "" {
-			t.Error("a later pod gets what is kept")
+		for i := range 8 {
+			for g := range 4 {
+				s.remove(fmt.Sprintf("g%d-%d", g, i))
+			}
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
 		s.run()
-		if s.pods["later"].Spec.NodeName == "" {
-			t.Errorf("what was kept is not used again when the lease is over: %v", s.out)
+		if ids := devices.Claims(s.room); len(ids) > 0 {
+			t.Errorf("reservations of gangs without pods: %v", ids)
 		}
 	})
 }

@@ -76,6 +76,8 @@ type Room interface {
 	// makeRoomForGang makes room for the gang that a pod leads. A nil status is
 	// that there is nothing to do.
 	MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, manager *Manager, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status)
+	// GangEnded forgets what is kept for a gang, by its key, of which no pod is left.
+	GangEnded(key string)
 	// EvictGang evicts the pods of a gang that cannot go on, all of them or none, and
 	// returns at once. kept is called with the reason if they must stay.
 	EvictGang(ctx context.Context, e *gang.Evict, pods []*v1.Pod, kept func(why string))

@@ -110,6 +110,11 @@ func (b *Manager) do(a *actions) {
 	if a.Evict != nil {
 		b.release(a.Evict, a.evict)
 	}
+	for _, key := range a.Ended {
+		if b.room != nil {
+			b.room.GangEnded(key)
+		}
+	}
 }
 
 // setTimer has the timer fire at a time, with mu held; zero is never.

@@ -79,8 +79,25 @@ func (x *Preemption) see(pl *nodeindex.Planner, w *preemptor, now time.Time) (*c
 	going, kept := x.Known(now)
 	s.mark(pl, going, func(h *preemption.Holder) { h.Leaving = true })
 	s.mark(pl, kept, func(h *preemption.Holder) { h.Fixed = true })
+	if w.never {
+		s.fixLowest(v)
+	}
 	x.promises(pl, s, w)
 	return s, nil
+}
+
+// fixLowest makes pods stay that have the lowest priority there is, as promises have that
+// may go.
+func (s *candidates) fixLowest(v *nodeCache) {
+	for i := range v.nodes {
+		if v.nodes[i].lowest > math.MinInt32 {
+			continue
+		}
+		s.c.Holders[i] = slices.Clip(slices.Clone(s.c.Holders[i]))
+		for k := range s.c.Holders[i] {
+			s.c.Holders[i][k].Fixed = true
+		}
+	}
 }
 
 // mark changes the holders that pods, named with their nodes, are.

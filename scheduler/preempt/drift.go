@@ -13,6 +13,9 @@ import (
 // Waits reports whether a pod stands in a line. Tests ask it.
 func (x *Preemption) Waits(uid types.UID) bool { return x.p.Cluster.Waiting.Knows(uid) }
 
+// Claims lists the claims that have a reservation. Tests ask it.
+func (x *Preemption) Claims() []string { return x.reservations.Claims() }
+
 // Drift returns how what is kept of the nodes differs from what is read from the
 // start; "" is not at all. Tests ask it.
 func (x *Preemption) Drift(ctx context.Context) (drift string) {

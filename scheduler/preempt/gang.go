@@ -50,15 +50,17 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	for _, nodes := range task.Avoid {
 		w.avoid = append(w.avoid, nodes...)
 	}
-	out, err := &outcome{refusal: "not eligible due to preemptionPolicy=Never."}, error(nil)
-	if !slices.ContainsFunc(task.Pods, func(member *v1.Pod) bool {
-		return request.NeverPreempts(member)
-	}) {
-		if out, err = x.makeRoom(ctx, w); err == nil && out.room == nil {
-			manager.Happened(gang.NoVictims{UID: string(pod.UID), ShortMilli: out.short})
-		}
+	w.never = slices.ContainsFunc(task.Pods, request.NeverPreempts)
+	out, err := x.roomFor(ctx, w)
+	refusal := ""
+	switch {
+	case err != nil || out.room != nil:
+	case w.never:
+		w.never, refusal = false, neverText
+	default:
+		refusal = "preemption: " + out.refusal
+		manager.Happened(gang.NoVictims{UID: string(pod.UID), ShortMilli: out.short})
 	}
-	refusal := out.refusal
 	if err == nil && out.room == nil && !task.Extra {
 		if kept, no := x.await(ctx, w, task.Gang.Key); kept != nil || no != nil {
 			out, err = kept, no
@@ -68,7 +70,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("make room for gang %s: %w", task.Name, err))
 	case out.room == nil:
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, x.keptFrom(pod, "preemption: "+refusal))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, x.keptFrom(pod, refusal))
 	}
 	if !task.Extra {
 		manager.Happened(gang.Preempting{UID: string(pod.UID), Reserved: out.room.Reserved})

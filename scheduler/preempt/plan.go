@@ -46,6 +46,18 @@ func (x *Preemption) makeRoom(ctx context.Context, w *preemptor) (*outcome, erro
 	return out, err
 }
 
+// roomFor is makeRoom, for a w that evicts no pods too: it may have a place that is reserved
+// for one that comes after it.
+func (x *Preemption) roomFor(ctx context.Context, w *preemptor) (*outcome, error) {
+	switch {
+	case !w.never:
+		return x.makeRoom(ctx, w)
+	case len(x.reservations.After(w.lead())) == 0:
+		return &outcome{}, nil
+	}
+	return x.tryRoom(ctx, w)
+}
+
 // tryRoom is makeRoom, uncounted.
 func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error) {
 	barred := map[string]bool{} // nodes that the filters refuse

@@ -175,12 +175,14 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		check:  func(node string, gone []*v1.Pod) *fwk.Status { return x.check(ctx, state, pod, node, gone) },
 		allows: func(node string, gone []*v1.Pod) bool { return x.check(ctx, others, pod, node, gone).IsSuccess() },
 	}
-	if request.NeverPreempts(pod) {
-		return x.refuse(ctx, state, w, "preemption: not eligible due to preemptionPolicy=Never.", g == nil)
-	}
-	out, err := x.makeRoom(ctx, w)
+	w.never = request.NeverPreempts(pod)
+	out, err := x.roomFor(ctx, w)
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	}
+	if out.room == nil && w.never {
+		w.never = false
+		return x.refuse(ctx, state, w, neverText, g == nil)
 	}
 	if out.room != nil {
 		x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
@@ -197,6 +199,9 @@ func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 	x.Shut(pod.UID)
 	x.refused.Drop(pod.UID)
 }
+
+// neverText is said of a pod that evicts no other.
+const neverText = "preemption: not eligible due to preemptionPolicy=Never."
 
 // gangKey is the key of a gang; "" for nil.
 func gangKey(g *request.Gang) string {

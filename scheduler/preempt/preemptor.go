@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"cmp"
+	"math"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,7 @@ type preemptor struct {
 	domains  func(all []*v1.Node) []map[string]bool        // sets of nodes of which all must be in one; nil is every node
 	avoid    []string                                      // nodes not to be used
 	awaits   bool                                          // it evicts no pods, and waits for the ends of others
+	never    bool                                          // it evicts no pods: at most it gets a place that is reserved for one that comes after it
 	after    map[types.UID]bool                            // pods with reserved places that it comes before
 	every    bool                                          // may says yes to all
 	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters about one pod; nil is none
@@ -42,6 +44,9 @@ type preemptor struct {
 // priority is that of the least of the pods: for none of them does anybody go
 // who is not below it.
 func (w *preemptor) priority() int32 {
+	if w.never {
+		return math.MinInt32 + 1 // what may go is only what promises makes lower
+	}
 	least := priorityOf(w.pods[0])
 	for _, pod := range w.pods {
 		least = min(least, priorityOf(pod))

@@ -14,6 +14,9 @@ import (
 	"berth.dev/berth/scheduler/evict"
 )
 
+// GangEnded implements gang.Room.
+func (x *Preemption) GangEnded(key string) { x.reservations.GangEnded(key) }
+
 // EvictGang implements gang.Room. No pod is evicted if a disruption budget keeps one, or if
 // one is of a Job that would fail for it.
 func (x *Preemption) EvictGang(ctx context.Context, e *gang.Evict, pods []*v1.Pod, kept func(why string)) {

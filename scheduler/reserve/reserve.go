@@ -138,6 +138,15 @@ func (r *Reservations) Left(pod *v1.Pod) {
 	delete(r.kept, id)
 }
 
+// GangEnded takes a gang of which no pod is left, by its key: it has no next leader.
+func (r *Reservations) GangEnded(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reserver.Left(id)
+	delete(r.kept, id)
+	r.wait()
+}
+
 // wait has expire called when the next lease ends, with mu held.
 func (r *Reservations) wait() {
 	if r.timer != nil {
@@ -169,6 +178,17 @@ func (r *Reservations) expire() {
 		}
 		activate(map[string]*v1.Pod{k.lead.Namespace + "/" + k.lead.Name: k.lead})
 	}
+}
+
+// Claims lists the claims that have a reservation: pods by UID, gangs by key.
+func (r *Reservations) Claims() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, c := range r.reserver.Claims() {
+		out = append(out, c.ID)
+	}
+	return out
 }
 
 // After returns the pods with reserved places that a pod comes before, by UID: what is
