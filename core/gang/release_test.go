@@ -191,3 +191,40 @@ func TestAGangIsReleasedWhenTheAPIServerRejectsOneTooLate(t *testing.T) {
 		t.Errorf("%q is bound first when one is bound", first)
 	}
 }
+
+// TestALeaderIsWokenWhenItsGangNoLongerRuns: it has been tried as one more member before.
+func TestALeaderIsWokenWhenItsGangNoLongerRuns(t *testing.T) {
+	s := newScript()
+	for i, node := range []string{"a", "", ""} {
+		p := podOf(i, 1)
+		p.Node = node
+		s.step(gang.Seen{Pod: p})
+		s.step(gang.Enqueue{Pod: p})
+	}
+	if out := s.step(gang.Gone{UID: "g-0"}); len(out.Wake) != 1 {
+		t.Errorf("woken: %v, want a leader", out.Wake)
+	}
+}
+
+// TestAPlanCountsMembersWhosePlacesAreKept: two are rejected, and one comes that was not planned
+// with them.
+func TestAPlanCountsMembersWhosePlacesAreKept(t *testing.T) {
+	s := newScript()
+	s.join(3, 3)
+	s.place(t, "g-0", "g-1", "g-2")
+	for _, uid := range []string{"g-0", "g-1"} {
+		s.step(gang.Answered{UID: uid, Refused: true})
+		s.step(gang.Unreserved{UID: uid})
+	}
+	s.step(gang.Gone{UID: "g-2"})
+	p := podOf(3, 3)
+	s.step(gang.Seen{Pod: p})
+	s.step(gang.Enqueue{Pod: p})
+	task, reason := s.m.Task("g-3", false, s.now)
+	if task == nil || task.Need != 1 {
+		t.Fatalf("planned: %+v, %q; want the one that came", task, reason)
+	}
+	if out := s.step(gang.Placed{UID: "g-3", Task: task, Nodes: map[string]string{"g-3": "a"}}); len(out.Release) > 0 {
+		t.Errorf("released: %v, want the plan to stand", out.Release)
+	}
+}

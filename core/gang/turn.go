@@ -11,14 +11,15 @@ import (
 func (s *step) turn(g *state) {
 	least, why := g.least()
 	if why == "" && g.plan != nil {
-		here := g.count[bound]
+		here := g.ready()
 		for _, uid := range slices.Sorted(maps.Keys(g.plan.nodes)) {
-			if g.members[uid] == nil {
+			switch m := g.members[uid]; {
+			case m == nil:
 				g.fulfill(uid)
 				s.release(uid)
-				continue
+			case m.stage == pending:
+				here++
 			}
-			here++
 		}
 		if g.plan != nil && !g.plan.passed && here < least {
 			s.giveUp(g, missingText(g, here, least))
@@ -38,7 +39,7 @@ func (s *step) turn(g *state) {
 				s.wake(uid)
 			}
 		}
-	case whole && !runs && (!g.whole || !g.led()):
+	case whole && !runs && (!g.whole || !g.led() || g.runs):
 		s.wake(g.lead()...)
 	}
 	g.whole, g.runs, s.out.Changed = whole, runs, true

@@ -84,8 +84,8 @@ func (m *making) restart() {
 	m.devs, m.gangs, m.plans = made(devices.Name).(*devices.Plugin), made(devices.GangsName).(*devices.Gangs), made(devices.GangPlansName).(*devices.GangPlans)
 	m.boundTo = func(pod *v1.Pod, node string) { m.room.PostBind(m.t.Context(), nil, pod, node) }
 	m.room, m.post = made(devices.PreemptionName).(*devices.Preemption), m.postFilter
-	for _, pod := range m.pods {
-		m.meet(pod)
+	for _, uid := range slices.Sorted(maps.Keys(m.pods)) {
+		m.meet(m.pods[uid])
 	}
 }
 
