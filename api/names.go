@@ -41,6 +41,10 @@ const (
 	// configuration in force, as JSON of gpu.Sharing. It survives a restart.
 	AnnotationPluginConfig = "berth.dev/plugin-config"
 
+	// AnnotationPluginConfigBefore, on a simulated Node whose device plugin has read a
+	// ConfigMap, is the configuration without one, as JSON of gpu.Sharing.
+	AnnotationPluginConfigBefore = "berth.dev/plugin-config-before"
+
 	// AnnotationSimulate, on a Pod, says how its containers behave in the
 	// simulated fleet: see docs/reference/fleet.md.
 	AnnotationSimulate = "berth.dev/simulate"

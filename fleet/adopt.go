@@ -85,6 +85,15 @@ func stored(obj *v1.Node, wanted *spec.Node) (spec.Node, error) {
 			return s, fmt.Errorf("annotation %s of node %s: %w; delete the node to recreate it", api.AnnotationPluginConfig, obj.Name, err)
 		}
 	}
+	if note := obj.Annotations[api.AnnotationPluginConfigBefore]; note != "" {
+		s.Before = &gpu.Sharing{}
+		if err := json.Unmarshal([]byte(note), s.Before); err != nil {
+			return s, fmt.Errorf("read annotation %s of node %s: %w; remove it", api.AnnotationPluginConfigBefore, obj.Name, err)
+		}
+		if err := sharing.CheckReplicas(*s.Before); err != nil {
+			return s, fmt.Errorf("annotation %s of node %s: %w; remove it", api.AnnotationPluginConfigBefore, obj.Name, err)
+		}
+	}
 	note := obj.Annotations[api.AnnotationInventory]
 	if note == "" {
 		return s, nil

@@ -41,6 +41,9 @@ type Plan struct {
 	UtilizationRatio float64
 	MemoryBytes      int64
 	Curve            []fakegpu.Point
+	// CPUMilli is the CPU that it uses, in thousandths of a core, up to its limit; 0 is as
+	// much as its utilization makes likely.
+	CPUMilli int64
 	// Idle says that it uses next to no CPU and memory, as sleep does.
 	Idle bool
 	// Stop is how long it takes to end after it is asked to, at most its pod's grace

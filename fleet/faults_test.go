@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/fleet/spec"
 )
 
@@ -221,6 +222,40 @@ func TestTimeSlicingTakesEffectWhenThePluginStarts(t *testing.T) {
 			t.Errorf("no event reports the refusal:\n%s", e)
 		}
 	}, a100("n1", 8))
+}
+
+// When the ConfigMap is gone, its shares go as the plugin starts again: the node offers
+// whole GPUs, or the shares that its fleet file has.
+func TestSharesGoWithTheirConfigMap(t *testing.T) {
+	byTwo := a100("n1", 8)
+	byTwo.Sharing = gpu.Sharing{Strategy: gpu.SharingTimeSlicing, Replicas: map[string]int{"nvidia.com/gpu": 2}}
+	for _, tt := range []struct {
+		name string
+		node spec.Node
+		want int64
+	}{{"whole GPUs again", a100("n1", 8), 8}, {"the shares of the fleet file again", byTwo, 16}} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.spec.System = true
+				w.restartPlugin("", "plugin-1")
+				w.configMap("gpu-operator", "device-plugin-config", byFour)
+				w.restartPlugin("plugin-1", "plugin-2")
+				w.wantAllocatable("n1", "nvidia.com/gpu", 32)
+				w.restartPlugin("plugin-2", "plugin-3")
+				if err := w.client.CoreV1().ConfigMaps("gpu-operator").Delete(w.t.Context(), "device-plugin-config", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				w.after(time.Minute)
+				w.wantAllocatable("n1", "nvidia.com/gpu", 32) // nothing restarted yet
+				w.kill()
+				w.start()
+				w.restartPlugin("plugin-3", "plugin-4")
+				w.wantAllocatable("n1", "nvidia.com/gpu", tt.want)
+				w.restartPlugin("plugin-4", "plugin-5")
+				w.wantAllocatable("n1", "nvidia.com/gpu", tt.want)
+			}, tt.node)
+		})
+	}
 }
 
 func TestTheNodesLabelChoosesTheConfiguration(t *testing.T) {

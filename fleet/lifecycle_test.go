@@ -134,6 +134,22 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
+func TestAWrongAnnotationIsAnEventOfItsPod(t *testing.T) {
+	for note, want := range map[string]string{
+		"exit: 3":              "annotation berth.dev/simulate: exit: unknown field; the fields are [duration exitCode ",
+		"{duration: soon}":     "annotation berth.dev/simulate: duration: \"soon\" is not a duration; write one such as 90s or 1h30m",
+		"{utilization: [{a: 1": "annotation berth.dev/simulate: yaml: ",
+	} {
+		inWorld(t, func(w *world) {
+			w.bind(policy(simulate(bare("x"), note), v1.RestartPolicyNever), "n1")
+			w.after(time.Second)
+			if e := w.events(); !strings.Contains(e, "p InvalidSimulation: "+want) {
+				t.Errorf("%s: no event says so:\n%s", note, e)
+			}
+		}, a100("n1", 1))
+	}
+}
+
 func TestADeletedPodEndsWithinASecond(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.bind(named(bare("x", "serve"), "p", 1), "n1")

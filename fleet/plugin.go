@@ -54,26 +54,39 @@ func unrenamed(resource string) string {
 
 // configure does what a device plugin does when it starts, and when the node's
 // label changes: reads the ConfigMap of its namespace and offers the devices
-// anew. No ConfigMap changes nothing; one that is refused neither, and the
-// node and the pod get an event with the fix. by is the plugin's pod.
+// again. Without a ConfigMap the node offers what it did before it read one. One that is
+// invalid changes nothing, and the node and the pod get an event with the fix. by is the
+// plugin's pod.
 func (n *node) configure(ctx context.Context, by *v1.Pod) {
 	client := n.fleet.client.CoreV1().ConfigMaps(by.Namespace)
 	cm, err := client.Get(ctx, pluginConfig, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	own := n.spec.Sharing // without a ConfigMap
+	if n.spec.Before != nil {
+		own = *n.spec.Before
+	}
 	var s gpu.Sharing
+	before := &own
 	var warnings []string
-	if err == nil {
+	switch {
+	case apierrors.IsNotFound(err) && n.spec.Before == nil:
+		return
+	case apierrors.IsNotFound(err):
+		s, before, err = own, nil, nil
+	case err == nil:
 		s, warnings, err = n.readConfig(cm)
 	}
 	for _, w := range warnings {
 		n.fleet.events.pod(by, n.name, v1.EventTypeWarning, "PluginConfig", w, "")
 	}
 	if err == nil {
-		err = n.setDevices(s)
+		if err = n.setDevices(s); err == nil {
+			n.spec.Before = before
+		}
 	}
 	if err != nil {
 		text := fmt.Sprintf("ConfigMap %s/%s is invalid; the node keeps its current GPUs: %v", by.Namespace, pluginConfig, err)

@@ -154,7 +154,13 @@ func usage(c *container, now time.Time) (cpuMilli, memoryBytes int64) {
 		memory = request.Amount(&q, request.MostBytes)
 	}
 	part := max(20, int64(c.plan.UtilizationRatio*90)) + (now.Unix()+int64(len(c.spec.Name)))%5
-	return max(1, cpu*part/100), memory * (40 + part/3) / 100
+	if cpu = cpu * part / 100; c.plan.CPUMilli > 0 {
+		cpu = c.plan.CPUMilli
+		if q, ok := c.spec.Resources.Limits[v1.ResourceCPU]; ok {
+			cpu = min(cpu, request.MilliAmount(&q, request.MostMilli))
+		}
+	}
+	return max(1, cpu), memory * (40 + part/3) / 100
 }
 
 // Usage returns what a node uses now, in thousandths of a CPU and bytes: its

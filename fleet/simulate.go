@@ -25,6 +25,7 @@ type simulation struct {
 	utilization *float64
 	curve       []fakegpu.Point // its MemoryBytes is -1 where the point does not say
 	memory      *int64
+	cpuMilli    *int64
 	logs        []string
 	hasLogs     bool
 	jupyter     *string
@@ -32,7 +33,7 @@ type simulation struct {
 }
 
 // simulationFields are the fields that the annotation may have.
-var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "logs", "jupyter", "stop", "containers"}
+var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "cpu", "logs", "jupyter", "stop", "containers"}
 
 // parseSimulation reads the annotation berth.dev/simulate, JSON or YAML, for the
 // container of that name: its own part over the part for all. The error names
@@ -127,6 +128,12 @@ func (s *simulation) field(key string, value *yaml.Node) error {
 		bytes, err := memory(value)
 		s.memory = &bytes
 		return err
+	case "cpu":
+		q, err := resource.ParseQuantity(value.Value)
+		if err != nil || q.Sign() < 0 {
+			return fmt.Errorf("%q is not an amount of CPU; write one such as 2 or 500m", value.Value)
+		}
+		s.cpuMilli = new(request.MilliAmount(&q, request.MostMilli))
 	case "jupyter":
 		how, err := jupyterField(value.Value)
 		s.jupyter = &how
@@ -227,6 +234,9 @@ func (s simulation) apply(plan Plan, devices []sharing.Device) Plan {
 	}
 	if s.stop != nil {
 		plan.Stop = *s.stop
+	}
+	if s.cpuMilli != nil {
+		plan.CPUMilli, plan.Idle = *s.cpuMilli, false
 	}
 	if s.jupyter != nil {
 		plan.Jupyter = *s.jupyter

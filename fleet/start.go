@@ -173,6 +173,9 @@ func (p *pod) begin(c *container, now time.Time) {
 	p.configure = p.configure || p.plugin && !p.node.faults.plugin
 	p.event(v1.EventTypeNormal, "Created", "Container created", c)
 	p.event(v1.EventTypeNormal, "Started", "Container started", c)
+	if c.plan.Reason == invalidSimulation {
+		p.event(v1.EventTypeWarning, invalidSimulation, c.plan.Message, c)
+	}
 }
 
 // containerID names the current run of a container, the same after a restart of

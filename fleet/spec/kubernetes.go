@@ -140,6 +140,13 @@ func annotations(n Node) (map[string]string, error) {
 	}
 	notes[api.AnnotationInventory] = string(inventory)
 	notes[api.AnnotationPluginConfig] = string(plugin)
+	if n.Before != nil {
+		before, err := json.Marshal(n.Before)
+		if err != nil {
+			return nil, fmt.Errorf("write the device plugin configuration of node %s without a ConfigMap: %w", n.Name, err)
+		}
+		notes[api.AnnotationPluginConfigBefore] = string(before)
+	}
 	return notes, nil
 }
 
@@ -170,7 +177,7 @@ func taints(list []Taint) []v1.Taint {
 
 // Patch returns the JSON merge patch that makes the metadata of an existing
 // Node agree with n's GPUs, health and sharing: the labels of GPU Feature
-// Discovery (those it no longer sets, among old, become null) and the two
+// Discovery (those it no longer sets, among old, become null) and its
 // annotations. Labels that others set are left alone.
 func Patch(n Node, old map[string]string) ([]byte, error) {
 	notes, err := annotations(n)
@@ -188,13 +195,15 @@ func Patch(n Node, old map[string]string) ([]byte, error) {
 			labels[key] = nil
 		}
 	}
-	return json.Marshal(map[string]any{"metadata": map[string]any{
-		"labels": labels,
-		"annotations": map[string]string{
-			api.AnnotationInventory:    notes[api.AnnotationInventory],
-			api.AnnotationPluginConfig: notes[api.AnnotationPluginConfig],
-		},
-	}})
+	own := map[string]any{
+		api.AnnotationInventory:          notes[api.AnnotationInventory],
+		api.AnnotationPluginConfig:       notes[api.AnnotationPluginConfig],
+		api.AnnotationPluginConfigBefore: nil,
+	}
+	if before, set := notes[api.AnnotationPluginConfigBefore]; set {
+		own[api.AnnotationPluginConfigBefore] = before
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": own}})
 }
 
 // PatchType is how to send what Patch returns.

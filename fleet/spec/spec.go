@@ -32,6 +32,7 @@ type Node struct {
 	CUDA         string    // the driver's CUDA level, such as "12.8"
 	GPUs         []gpu.GPU // in index order
 	Sharing      gpu.Sharing
+	Before       *gpu.Sharing // what applies again without the ConfigMap that Sharing is from; nil is that it is from none
 }
 
 // CapacityType says how a node is bought, in Karpenter's words.
