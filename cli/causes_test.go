@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -22,7 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	restfake "k8s.io/client-go/rest/fake"
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/v1alpha1"
@@ -135,6 +142,7 @@ func (m *made) add(doc string) {
 		m.pods = append(m.pods, o)
 	case *schedulingv1.PriorityClass:
 		m.priorities[o.Name] = o
+		m.objects = append(m.objects, o)
 	default:
 		m.objects = append(m.objects, obj)
 	}
@@ -156,6 +164,11 @@ func (m *made) fill() {
 	for i, p := range m.pods {
 		namespaced(p)
 		p.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute + time.Duration(i)*time.Second))
+		for _, c := range m.priorities {
+			if c.GlobalDefault && p.Spec.PriorityClassName == "" {
+				p.Spec.PriorityClassName = c.Name
+			}
+		}
 		if c := m.priorities[p.Spec.PriorityClassName]; c != nil {
 			p.Spec.Priority, p.Spec.PreemptionPolicy = &c.Value, c.PreemptionPolicy
 		}
@@ -192,7 +205,7 @@ func (m *made) fill() {
 }
 
 // clusterWide are the kinds of these files that have no namespace.
-var clusterWide = []string{"Namespace", "PersistentVolume", "StorageClass", "DeviceClass", "ValidatingWebhookConfiguration"}
+var clusterWide = []string{"Namespace", "PersistentVolume", "StorageClass", "DeviceClass", "ValidatingWebhookConfiguration", "PriorityClass"}
 
 func namespaced(o metav1.Object) {
 	if o.GetNamespace() == "" {
@@ -231,7 +244,41 @@ func (m *made) stage() *stage {
 		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}: "WorkloadList",
 		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}: "WorkloadList",
 	}, others...)
+	for _, u := range m.others {
+		if u.GetKind() == "PodMetrics" {
+			s.connect = func(*rest.Config) (kubernetes.Interface, error) { return measured{s.client, u}, nil }
+		}
+	}
 	return s
+}
+
+// measured is a client of a cluster with an exporter and the metrics API, which both answer
+// from one object.
+type measured struct {
+	kubernetes.Interface
+	metrics *unstructured.Unstructured
+}
+
+func (m measured) CoreV1() corev1.CoreV1Interface {
+	return measuredCore{m.Interface.CoreV1(), m.metrics}
+}
+
+type measuredCore struct {
+	corev1.CoreV1Interface
+	metrics *unstructured.Unstructured
+}
+
+func (m measuredCore) RESTClient() rest.Interface {
+	return &restfake.RESTClient{
+		NegotiatedSerializer: scheme.Codecs, GroupVersion: v1.SchemeGroupVersion, VersionedAPIPath: "/api/v1",
+		Client: restfake.CreateHTTPClient(func(r *http.Request) (*http.Response, error) {
+			raw, err := m.metrics.MarshalJSON()
+			if strings.HasSuffix(r.URL.Path, "/metrics") {
+				raw = []byte(m.metrics.GetAnnotations()["readings"])
+			}
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(raw))}, err
+		}),
+	}
 }
 
 // why is what `berth why` prints of a workload, as JSON.

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
@@ -58,7 +60,7 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 			r.Helps = append(r.Helps, "  "+relief.Command)
 		}
 	}
-	if g := pool.Start(e.Growth(ctx, e.o, "", s.Nodes), s.Pod, s.Volumes); g != nil && !e.forOther(true) {
+	if g := e.growing(ctx, s); g != nil && !e.forOther(true) {
 		r.Helps = append(r.Helps, fmt.Sprintf("let pool %s grow, which %s: it then fits on a new node of it", g.Name, g))
 	}
 	for _, stop := range found.Stops {
@@ -74,6 +76,37 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 		}
 	}
 	return nil
+}
+
+// rules reads what beside nodes and pods decides whether the pod of s starts, as far as it
+// may be read: PriorityClasses, quotas, and pools that nothing makes grow.
+func (e *explainer) rules(ctx context.Context, s *explain.Situation) {
+	if list, err := e.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
+		s.Priorities = list.Items
+	}
+	if list, err := e.CoreV1().ResourceQuotas(s.Pod.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
+		s.Quotas = list.Items
+	}
+	if g := e.growing(ctx, s); g != nil && !e.autoscaled(ctx) {
+		s.Pool = g.Name + ", which " + g.String() + ","
+	}
+}
+
+// growing is the pool on a new node of which the pod of s would fit, nil if there is none.
+func (e *explainer) growing(ctx context.Context, s *explain.Situation) *pool.Growth {
+	if e.grown == nil && len(s.Nodes) > 0 {
+		e.grown = append([]pool.Growth{}, e.Growth(ctx, e.o, "", s.Nodes)...)
+	}
+	return pool.Start(e.grown, s.Pod, s.Volumes)
+}
+
+// autoscaled reports whether the cluster has an autoscaler, or may have one.
+func (e *explainer) autoscaled(ctx context.Context) bool {
+	if _, err := e.CoreV1().ConfigMaps("kube-system").Get(ctx, "cluster-autoscaler-status", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return true
+	}
+	groups, err := e.Discovery().ServerGroups()
+	return err != nil || slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == "karpenter.sh" })
 }
 
 // The readers that helps may be for.

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/kube/commit"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/request"
 )
 
@@ -103,6 +104,7 @@ type explainer struct {
 	o         client.Options
 	namespace string
 	notebooks *notebook.Notebooks // some of which are idle, and hold what others wait for
+	grown     []pool.Growth       // the pools of the cluster; nil is not read
 	audience  string              // see whyCommand
 	commands  bool                // helps come with the commands that make the changes
 }
@@ -235,6 +237,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
 	if pod.Spec.NodeName == "" {
 		s.Volumes, s.BadClaims = e.Volumes(ctx, pod)
 		s.NoClaims = e.MissingClaims(ctx, pod)
+		e.rules(ctx, s)
 	}
 	facts := s.Facts(events, now)
 	if len(facts.Gates) > 0 {
@@ -244,7 +247,9 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
 	r.State, r.Cause, r.Code = string(verdict.Reason), verdict.Message, facts.Code(&verdict)
 	if verdict.Reason == reasons.Ready {
 		r.State, r.Cause = "Running", ""
-		r.Code, r.Cause = explain.Misuse(pod, nodes)
+		if r.Code, r.Cause = explain.Misuse(pod, nodes); r.Code == "" && len(r.GPUs) > 0 {
+			r.Code, r.Cause = explain.CPUBound(pod, e.Measure(ctx, pod, pods))
+		}
 	}
 	if pod.Spec.NodeName != "" || r.Hidden != "" {
 		r.chosen(pod, nodes)

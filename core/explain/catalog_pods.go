@@ -221,6 +221,13 @@ var heldBackOnPurpose = []Entry{
 // unscaled are the causes for which an autoscaler adds no node.
 var unscaled = []Entry{
 	{
+		Code: CodeNoAutoscaler, Title: "A declared node pool could grow for it, and no autoscaler makes it grow",
+		Proof: "the ConfigMap berth-pools, no event of an autoscaler about the pod, and no autoscaler in the cluster",
+		Helps: "an administrator adds a node to the pool, or installs Cluster Autoscaler or Karpenter",
+		Ask:   "d01",
+		Make:  "it takes half a minute",
+	},
+	{
 		Code: CodeTemplate, Title: "The autoscaler believes that new nodes have no GPU",
 		Proof: "the event NotTriggerScaleUp: Insufficient nvidia.com/gpu",
 		Helps: "tell the autoscaler of the GPUs in the group's template, as with the tag k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu",
@@ -257,6 +264,13 @@ var unscaled = []Entry{
 		Ask:   "d07",
 	},
 	{
+		Code: CodeNodeJoins, Title: "A new node has joined, and offers no GPU yet",
+		Proof: "status.capacity of the node, its labels, and metadata.creationTimestamp",
+		Helps: "wait some minutes for its driver and device plugin; after ten minutes `berth why` says what it lacks",
+		Ask:   "d08",
+		Make:  "within a minute, until Kubernetes finds that no kubelet reports for the node; then run the command at its head",
+	},
+	{
 		Code: CodeScaleUpFailed, Title: "A new node was asked for, and the cloud refused it",
 		Proof: "the event FailedScaleUp",
 		Helps: "see the autoscaler's log",
@@ -283,5 +297,11 @@ var outranked = []Entry{
 		Proof: "`kubectl get poddisruptionbudgets -A`",
 		Helps: "wait, or let the owner of the budget allow a disruption",
 		Ask:   "e03",
+	},
+	{
+		Code: CodeDefaultClass, Title: "The GPUs are held by pods whose priority is that of the default PriorityClass",
+		Proof: "globalDefault of `kubectl get priorityclasses`, and spec.priority of the holders",
+		Helps: "use a higher PriorityClass if you may; an administrator lowers the value of the default class, which changes new pods only",
+		Ask:   "e04",
 	},
 }

@@ -249,6 +249,12 @@ var withoutGPUs = []Entry{
 		Make:  "then run the command at its head",
 	},
 	{
+		Code: CodeCPUBound, Title: "Its GPUs are mostly idle, and its CPU is at its limit",
+		Proof: "the utilization of its GPUs that the exporter measures, and `kubectl top pod` beside limits.cpu",
+		Helps: "raise limits.cpu, or load data with fewer processes",
+		Ask:   "g09",
+	},
+	{
 		Code: CodeProcesses, Title: "It starts another number of processes than it has GPUs",
 		Proof: "--nproc-per-node of its command beside its limits",
 		Helps: "start as many processes as it has GPUs, or ask for as many GPUs",

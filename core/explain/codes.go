@@ -32,16 +32,19 @@ const (
 	CodeGangMissing   Code = "BERTH-B15"
 	CodeGangInvalid   Code = "BERTH-B16"
 	CodeKept          Code = "BERTH-B17"
+	CodeNoAutoscaler  Code = "BERTH-D01"
 	CodeTemplate      Code = "BERTH-D02"
 	CodeGroupFull     Code = "BERTH-D03"
 	CodeCloudQuota    Code = "BERTH-D04"
 	CodeStockOut      Code = "BERTH-D05"
 	CodeNoGroup       Code = "BERTH-D06"
 	CodeNodeComes     Code = "BERTH-D07"
+	CodeNodeJoins     Code = "BERTH-D08"
 	CodeScaleUpFailed Code = "BERTH-D09"
 	CodeLowPriority   Code = "BERTH-E01"
 	CodeNeverPreempts Code = "BERTH-E02"
 	CodeBudget        Code = "BERTH-E03"
+	CodeDefaultClass  Code = "BERTH-E04"
 )
 
 // The codes of what keeps a workload off nodes, beside those of code.go.
@@ -123,6 +126,7 @@ const (
 	CodeNVMLLost     Code = "BERTH-G06"
 	CodeGPUOutOfMem  Code = "BERTH-G07"
 	CodeDeviceLost   Code = "BERTH-G08"
+	CodeCPUBound     Code = "BERTH-G09"
 	CodeProcesses    Code = "BERTH-G10"
 	CodeShares       Code = "BERTH-G12"
 )

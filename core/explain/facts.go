@@ -42,8 +42,13 @@ type Facts struct {
 	NodeGone   bool          // its pod's node does not exist
 	Group      *Group        // the gang of its pod; nil is none, or not known
 	Queue      Refusal       // what the queueing system that its workload is in says last: reason and message
-	Brief      bool          // the place in line and who holds what are left out
-	Others     string        // what may be stopped for it; "" is "another workload"
+	// Joining is a node that is new and offers no GPU yet, where GPUs of its kind would do; "" is none.
+	Joining string
+	// Pool is a declared pool that could grow, of which a new node would do, where no
+	// autoscaler has been seen: "t4, which can grow by 2"; "" is none.
+	Pool   string
+	Brief  bool   // the place in line and who holds what are left out
+	Others string // what may be stopped for it; "" is "another workload"
 }
 
 // Amount is a number of one resource.

@@ -3,6 +3,7 @@ package explain
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // solvedByANode are the causes that a new node removes: for them, what an autoscaler says
@@ -17,18 +18,22 @@ var solvedByANode = []Code{
 // Source: the events of Cluster Autoscaler (TriggeredScaleUp, NotTriggerScaleUp,
 // FailedScaleUp) and of Karpenter (Nominated, FailedScheduling).
 func (f *Facts) scaling() diagnosis {
+	held := "waits for " + f.wants() + "; "
+	waits := slices.Contains(solvedByANode, f.Verdict.Code())
+	if f.Joining != "" && waits {
+		return diagnosis{CodeNodeJoins, Queued, held + "node " + f.Joining + " is new, and offers no GPU yet: its driver and device plugin usually take some minutes"}
+	}
 	e := f.Pod.said("TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated", "FailedScheduling")
 	for e != nil && e.Reason == "FailedScheduling" && !strings.HasPrefix(e.Message, "Failed to schedule pod") {
 		e = f.Pod.said("TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated") // the other is kube-scheduler's
 	}
 	if e == nil {
-		return diagnosis{}
+		return f.unscaled()
 	}
-	held := "waits for " + f.wants() + "; "
 	if e.Reason == "TriggeredScaleUp" || e.Reason == "Nominated" {
 		return diagnosis{CodeNodeComes, Queued, held + "a new node is on its way (" + e.Message + "); a GPU node usually takes some minutes until its driver is ready"}
 	}
-	if code := f.Verdict.Code(); !slices.Contains(solvedByANode, code) {
+	if !waits {
 		return diagnosis{}
 	}
 	text := strings.ToLower(e.Message)
@@ -50,3 +55,15 @@ func (f *Facts) scaling() diagnosis {
 	}
 	return diagnosis{CodeNoGroup, Queued, held + "a new node of no node group would do for it" + said}
 }
+
+// unscaled is that a declared pool could grow for the pod, and nothing makes it grow.
+func (f *Facts) unscaled() diagnosis {
+	if f.Pool == "" || f.Waited < Unscaled {
+		return diagnosis{}
+	}
+	return diagnosis{CodeNoAutoscaler, Queued, "waits for " + f.wants() + "; a new node of pool " + f.Pool +
+		" would do, and this cluster has no autoscaler that is known; an administrator adds a node to the pool, or installs an autoscaler"}
+}
+
+// Unscaled is after which time without an event an autoscaler is taken not to exist.
+const Unscaled = 30 * time.Second

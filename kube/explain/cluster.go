@@ -23,19 +23,20 @@ import (
 // makes the checks of kube-scheduler's own plugins and of Berth's, of volumes as far as
 // SetVolumes was called.
 type Cluster struct {
-	nodes    []*v1.Node           // those that take pods, by name
-	all      []*v1.Node           // by name
-	snapshot *cluster.Snapshot    // of all, as if none were cordoned or not ready
-	read     snapshot.Cluster     // that snapshot is of
-	empty    *cluster.Snapshot    // the same with nothing held; nil until it is needed
-	on       map[string][]*v1.Pod // that have not ended, by node
-	going    map[string][]*v1.Pod // of on, those that are being deleted; by node
-	antis    []*v1.Pod            // of on, those with a required pod anti-affinity
-	sharing  map[string]divided
-	view     view.View
-	ties     []VolumeTopology
-	held     []cluster.Placement
-	heldBy   []*v1.Pod // of held, in its order
+	nodes     []*v1.Node           // those that take pods, by name
+	all       []*v1.Node           // by name
+	snapshot  *cluster.Snapshot    // of all, as if none were cordoned or not ready
+	read      snapshot.Cluster     // that snapshot is of
+	empty     *cluster.Snapshot    // the same with nothing held; nil until it is needed
+	on        map[string][]*v1.Pod // that have not ended, by node
+	going     map[string][]*v1.Pod // of on, those that are being deleted; by node
+	antis     []*v1.Pod            // of on, those with a required pod anti-affinity
+	sharing   map[string]divided
+	view      view.View
+	ties      []VolumeTopology
+	byDefault string // the PriorityClass of pods that name none; "" is none, or not known
+	held      []cluster.Placement
+	heldBy    []*v1.Pod // of held, in its order
 }
 
 // NewCluster reads nodes and the pods on them.

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/gpu"
@@ -25,9 +26,14 @@ type Situation struct {
 	BadClaims []reasons.Claim
 	// NoClaims are ResourceClaims that Pod names and that do not exist: see reasons.Facts.
 	NoClaims []string
-	Budgets  []policyv1.PodDisruptionBudget
-	Ends     KnownEnds
-	Idle     map[request.Owner]time.Duration // for how long owners of Pods have done nothing
+	// Pool is a declared pool that could grow for Pod, where no autoscaler is known: see
+	// reasons.Facts.
+	Pool       string
+	Budgets    []policyv1.PodDisruptionBudget
+	Priorities []schedulingv1.PriorityClass // of the cluster
+	Quotas     []v1.ResourceQuota           // of the namespace of Pod
+	Ends       KnownEnds
+	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
 	counted *Cluster // of Nodes and Pods; nil is not counted yet
 }
@@ -59,6 +65,7 @@ func (s *Situation) cluster() (*Cluster, error) {
 			return nil, err
 		}
 		c.SetVolumes(s.Volumes)
+		c.setPriorities(s.Priorities)
 		s.counted = c
 	}
 	return s.counted, nil
@@ -159,6 +166,7 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 	if len(f.GPUs) > 0 {
 		f.Place = PlaceInLine(pod, s.Pods, s.Nodes)
 	}
+	f.Joining, f.Pool = joining(pod, s.Nodes, now), s.Pool
 	return f
 }
 

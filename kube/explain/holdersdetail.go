@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"berth.dev/berth/api"
 	reasons "berth.dev/berth/core/explain"
@@ -57,7 +58,7 @@ func (t *Cluster) ranked(a *ask) *reasons.Detail {
 		return nil
 	}
 	mine := t.candidates(a.pod, a.ties)
-	lower, holders := 0, 0
+	lower, holders, byDefault := 0, 0, 0
 	for _, i := range mine.nodes {
 		for _, o := range t.read.Occupants(t.snapshot.Node(i).Name) {
 			if len(o.Placement.Devices) == 0 {
@@ -66,6 +67,8 @@ func (t *Cluster) ranked(a *ask) *reasons.Detail {
 			holders++
 			if request.Priority(o.Pod) < request.Priority(a.pod) {
 				lower++
+			} else if t.byDefault != "" && o.Pod.Spec.PriorityClassName == t.byDefault {
+				byDefault++
 			}
 		}
 	}
@@ -74,10 +77,22 @@ func (t *Cluster) ranked(a *ask) *reasons.Detail {
 		return &reasons.Detail{Code: reasons.CodeNeverPreempts, Text: "its preemptionPolicy is Never, so 1 pod of lower priority keeps its GPUs"}
 	case never && lower > 0:
 		return &reasons.Detail{Code: reasons.CodeNeverPreempts, Text: fmt.Sprintf("its preemptionPolicy is Never, so %d pods of lower priority keep their GPUs", lower)}
+	case !never && lower == 0 && byDefault > 0 && a.pod.Spec.PriorityClassName != t.byDefault:
+		return &reasons.Detail{Code: reasons.CodeDefaultClass, Text: fmt.Sprintf("its priority %d preempts no pod: pods that hold these GPUs (%d of %d) have PriorityClass %s, which pods that name none get",
+			request.Priority(a.pod), byDefault, holders, t.byDefault)}
 	case !never && lower == 0 && holders > 0:
 		return &reasons.Detail{Code: reasons.CodeLowPriority, Text: fmt.Sprintf("its priority %d preempts no pod: all that hold these GPUs have the same priority or a higher one", request.Priority(a.pod))}
 	}
 	return nil
+}
+
+// setPriorities notes which PriorityClass pods get that name none.
+func (t *Cluster) setPriorities(classes []schedulingv1.PriorityClass) {
+	for i := range classes {
+		if classes[i].GlobalDefault {
+			t.byDefault = classes[i].Name
+		}
+	}
 }
 
 // ranks reports whether a pod has a PriorityClass that puts it before others.
