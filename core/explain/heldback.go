@@ -34,6 +34,9 @@ func (f *Facts) heldBack() diagnosis {
 	case strings.Contains(text, "fit, but not within one "):
 		return diagnosis{code: CodeClique}
 	case strings.Contains(text, "its pods do not fit together now"): // another pod of the gang says why
+		if d := f.ganged(text); d.code == CodeGangTooLarge {
+			return d
+		}
 		return diagnosis{code: CodeGang}
 	case f.waitsFor() == queue.Gang || f.grouped() != "" || strings.Contains(text, "gang ") && (strings.Contains(text, "how many pods it has") || strings.Contains(text, "its size is not set")):
 		return f.ganged(text)

@@ -191,7 +191,11 @@ func (v *Verdict) besides() string {
 	case CheckPods:
 		return "every pod that " + on + " may have is there"
 	case CheckPort, CheckPodAffinity, CheckAntiAffinity, CheckSpread, CheckTaint:
-		return fmt.Sprintf("%s %s", on, g.String())
+		text := g.String()
+		if has, ok := strings.CutPrefix(text, "has "); ok && len(c.Nodes) > 1 {
+			text = "have " + has
+		}
+		return on + " " + text
 	}
 	who := ""
 	if g.By != "" {

@@ -382,6 +382,11 @@ func (t *Cluster) hints(v *reasons.Verdict, a *ask) {
 		v.Offers, v.Near = valuesOf(t.all, g.Subject), nearestLabel(t.all, g.Subject)
 	case reasons.CheckAffinity:
 		v.Offers = valuesOfTerms(t.offering(a), requiredTerms(a.pod))
+		for _, w := range wantedLabels(a.pod) {
+			if v.Near == "" && len(w.values) == 1 && !slices.Contains(v.Offers, w.key+"="+w.values[0]) {
+				v.Near = nearestLabel(t.all, w.key+"="+w.values[0])
+			}
+		}
 	case reasons.CheckOffered:
 		v.Offers = t.resources()
 		v.Near = nearestName(g.Subject, v.Offers)

@@ -220,7 +220,7 @@ func (t *Cluster) otherTerms(pod *v1.Pod) []change {
 }
 
 // nearestValues are the values that nodes have of a label beside the wanted one: of numbers
-// the nearest first.
+// the nearest first, of words those with most in common.
 func (t *Cluster) nearestValues(key, want string) []string {
 	out := valuesOf(t.all, key+"=")
 	out = slices.DeleteFunc(out, func(value string) bool { return value == want })
@@ -234,6 +234,13 @@ func (t *Cluster) nearestValues(key, want string) []string {
 	if n := amount(want); n > 0 {
 		away := func(value string) int64 { return max(amount(value)-n, n-amount(value)) }
 		slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(away(a), away(b)) })
+	}
+	if amount(want) == 0 {
+		words := labelWords(want)
+		alike := func(value string) int {
+			return len(slices.DeleteFunc(labelWords(value), func(w string) bool { return !slices.Contains(words, w) }))
+		}
+		slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(alike(b), alike(a)) })
 	}
 	return out[:min(len(out), mostLabels)]
 }
