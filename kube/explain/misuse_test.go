@@ -16,7 +16,7 @@ import (
 )
 
 // TestSixteenGPUsThatAreFourSharedT4 has a pod that asks for 16 GPUs and gets time slices of
-// four T4, on any cluster: whoever has placed it, `berth why` says so.
+// four T4: `berth why` says so, whichever scheduler has placed it.
 func TestSixteenGPUsThatAreFourSharedT4(t *testing.T) {
 	shared := func(edits ...func(*v1.Node)) *v1.Node {
 		n := kubetest.Foreign("t4", map[string]string{api.LabelProduct: "Tesla-T4-SHARED", api.LabelReplicas: "4", "nvidia.com/gpu.count": "4"}, "cpu", 48, api.ResourceGPU, 16)
