@@ -195,12 +195,12 @@ func TestAGangIsReleasedWhenTheAPIServerRejectsOneTooLate(t *testing.T) {
 // TestALeaderIsWokenWhenItsGangNoLongerRuns: it has been tried as one more member before.
 func TestALeaderIsWokenWhenItsGangNoLongerRuns(t *testing.T) {
 	s := newScript()
-	for i, node := range []string{"a", "", ""} {
-		p := podOf(i, 1)
-		p.Node = node
-		s.step(gang.Seen{Pod: p})
-		s.step(gang.Enqueue{Pod: p})
-	}
+	s.join(3, 1)
+	task, _ := s.m.Task("g-1", true, s.now)
+	s.step(gang.Placed{UID: "g-1", Task: task, Nodes: map[string]string{"g-0": "a"}})
+	p := podOf(0, 1)
+	p.Node = "a"
+	s.step(gang.Seen{Pod: p})
 	if out := s.step(gang.Gone{UID: "g-0"}); len(out.Wake) != 1 {
 		t.Errorf("woken: %v, want a leader", out.Wake)
 	}
