@@ -68,7 +68,7 @@ func (m mute) WithLogger(klog.Logger) events.EventRecorderLogger        { return
 // for its age alone: an event has to bring it back.
 func schedule(ctx context.Context, t *testing.T, c *cluster) (stopped func()) {
 	t.Helper()
-	cfg, err := decode([]byte(Configuration(Settings{Names: []string{"default-scheduler"}, ReserveAfter: new(time.Duration(0))})))
+	cfg, err := decode([]byte(Configuration(Settings{Names: []string{"default-scheduler"}, ReserveAfter: &c.reserve})))
 	if err != nil {
 		t.Fatal(err)
 	}

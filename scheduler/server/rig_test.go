@@ -42,6 +42,9 @@ type cluster struct {
 	log     map[string][]watch.Event             // by resource, from the first
 	feeds   map[string][]*feed
 	evicted []string
+	last    map[string]*v1.Pod                          // those who were, as they were then
+	graces  bool                                        // pods end after their grace period, and not after some chance
+	reserve time.Duration                               // after how long there are reservations; 0: none
 	slow    time.Duration                               // the most that a request, an answer or an event takes
 	rejects func(pod string) error                      // what an admission policy says of a binding
 	fails   func(verb string) (err error, arrives bool) // of a request: what is answered, and whether it is done
@@ -50,7 +53,7 @@ type cluster struct {
 func newCluster(t *testing.T, seed uint64) *cluster {
 	return &cluster{
 		t: t, chance: rand.New(rand.NewPCG(seed, 1)), slow: 30 * time.Millisecond,
-		objects: map[string]map[string]runtime.Object{"pods": {}, "nodes": {}, "poddisruptionbudgets": {}}, feeds: map[string][]*feed{}, log: map[string][]watch.Event{},
+		objects: map[string]map[string]runtime.Object{"pods": {}, "nodes": {}, "poddisruptionbudgets": {}}, last: map[string]*v1.Pod{}, feeds: map[string][]*feed{}, log: map[string][]watch.Event{},
 		fails: reliable, rejects: func(string) error { return nil },
 	}
 }
@@ -187,7 +190,7 @@ func (c *cluster) end(name string, uid types.UID) {
 
 // delete deletes a pod: one that runs ends after its grace period.
 func (c *cluster) delete(name string, uid types.UID) error {
-	bound, found := false, false
+	bound, found, grace := false, false, time.Duration(0)
 	c.pod(name, func(p *v1.Pod) *v1.Pod {
 		if uid == "" {
 			uid = p.UID
@@ -200,6 +203,9 @@ func (c *cluster) delete(name string, uid types.UID) error {
 		}
 		if p.DeletionTimestamp == nil {
 			c.evicted = append(c.evicted, name)
+			if c.last[name] = p.DeepCopy(); p.Spec.TerminationGracePeriodSeconds != nil {
+				grace = time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
+			}
 			p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		}
 		return p
@@ -209,6 +215,9 @@ func (c *cluster) delete(name string, uid types.UID) error {
 	}
 	if bound {
 		after := c.delay() * (1 + c.delay()%40)
+		if c.graces {
+			after = c.delay() + grace
+		}
 		time.AfterFunc(after, func() { c.end(name, uid) })
 	}
 	return nil
