@@ -154,6 +154,8 @@ func TestMain(m *testing.M) {
 // TestLargeClustersAreReadInPages runs commands as processes on a cluster of 1,000 nodes,
 // 8,000 GPUs, and 20,000 pods, and logs the CPU and the memory of each. Its limits are about
 // twice the CPU that each takes, as the machine may be busy.
+//
+// rows: GS-82
 func TestLargeClustersAreReadInPages(t *testing.T) {
 	nodes, pods := scaleCluster()
 	server := scaleServer(t, nodes, pods)

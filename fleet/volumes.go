@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ const (
 	claimProvisioner  = "volume.kubernetes.io/storage-provisioner"
 	volumeProvisioner = "pv.kubernetes.io/provisioned-by"
 	volumeFolder      = "/var/lib/berth-sim/" // on no real disk
+	modesParameter    = "accessModes"         // of a StorageClass: those that it provides, with commas; "" is all
 )
 
 // claim is a PersistentVolumeClaim that may want a volume.
@@ -119,6 +122,13 @@ func (c *claim) provision(ctx context.Context) error {
 	class, err := f.client.StorageV1().StorageClasses().Get(ctx, *pvc.Spec.StorageClassName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("storageclass %q: %w", *pvc.Spec.StorageClassName, err)
+	}
+	if modes := class.Parameters[modesParameter]; modes != "" {
+		for _, mode := range pvc.Spec.AccessModes {
+			if !slices.Contains(strings.Split(modes, ","), string(mode)) {
+				return fmt.Errorf("access mode %s is not supported: storage class %s provides %s", mode, class.Name, modes)
+			}
+		}
 	}
 	name := "pvc-" + string(pvc.UID)
 	policy := v1.PersistentVolumeReclaimDelete

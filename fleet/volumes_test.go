@@ -26,11 +26,11 @@ func (w *world) fails(verb, resource string) *atomic.Bool {
 }
 
 // claim creates a claim that wants a simulated volume of a class.
-func (w *world) claim(name, class string) {
+func (w *world) claim(name, class string, modes ...v1.PersistentVolumeAccessMode) {
 	w.t.Helper()
 	pvc := &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u-1", Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": "berth.dev/simulated"}},
-		Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class, Resources: v1.VolumeResourceRequirements{
+		Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: modes, Resources: v1.VolumeResourceRequirements{
 			Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("10Gi")},
 		}},
 	}
@@ -51,6 +51,27 @@ func (w *world) volumes() string {
 		names = append(names, v.Name)
 	}
 	return strings.Join(names, " ")
+}
+
+// A class with the parameter accessModes makes no volume of another access mode, as block
+// storage does not.
+func TestAClassProvidesItsAccessModesOnly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.storageClass("block")
+		class, err := w.client.StorageV1().StorageClasses().Get(t.Context(), "block", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		class.Parameters = map[string]string{"accessModes": "ReadWriteOnce"}
+		if _, err := w.client.StorageV1().StorageClasses().Update(t.Context(), class, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.claim("data", "block", v1.ReadWriteMany)
+		w.after(time.Minute)
+		if e := w.events(); w.volumes() != "" || !strings.Contains(e, "data ProvisioningFailed: access mode ReadWriteMany is not supported: storage class block provides ReadWriteOnce") {
+			t.Errorf("volumes are %q; events are\n%s", w.volumes(), e)
+		}
+	}, a100("n1", 1))
 }
 
 func TestAVolumeIsTriedAgain(t *testing.T) {

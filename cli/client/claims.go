@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,7 +40,20 @@ func (c *Cluster) Volumes(ctx context.Context, pod *v1.Pod) ([]explain.VolumeTop
 	if err != nil {
 		return ties, nil // which classes there are is unknown then
 	}
-	return ties, explain.BadClaims(pod, claims, classes.Items)
+	return ties, explain.BadClaims(pod, claims, classes.Items, c.unprovided(ctx, pod.Namespace, claims))
+}
+
+// unprovided are the events about claims of a namespace, or of any if it is "", that could not
+// be provided; none where all of claims have a volume, or events may not be read.
+func (c *Cluster) unprovided(ctx context.Context, namespace string, claims []*v1.PersistentVolumeClaim) []v1.Event {
+	if !slices.ContainsFunc(claims, func(claim *v1.PersistentVolumeClaim) bool { return claim.Spec.VolumeName == "" }) {
+		return nil
+	}
+	list, err := c.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ProvisioningFailed"})
+	if err != nil {
+		return nil
+	}
+	return list.Items
 }
 
 // BadClaims returns what tells which claims keep a pod of a namespace, or of any if it is
@@ -54,7 +68,8 @@ func BadClaims(ctx context.Context, c *Cluster, namespace string) func(*v1.Pod) 
 		return nil
 	}
 	all := Pointers(claims.Items)
-	return func(p *v1.Pod) []reasons.Claim { return explain.BadClaims(p, all, classes.Items) }
+	failures := c.unprovided(ctx, namespace, all)
+	return func(p *v1.Pod) []reasons.Claim { return explain.BadClaims(p, all, classes.Items, failures) }
 }
 
 // MissingClaims are the ResourceClaims, and the templates for them, that a pod names and that

@@ -364,4 +364,10 @@ var offNodes = []Entry{
 		Ask:    "c58",
 		Unmade: "its nodes have no limit of volumes",
 	},
+	{
+		Code: CodeClaimRefused, Title: "The StorageClass of a claim cannot provide what the claim wants, such as ReadWriteMany",
+		Proof: "the event ProvisioningFailed of the claim: `kubectl describe pvc`",
+		Helps: "use a StorageClass that provides the access mode, or another access mode",
+		Ask:   "c59",
+	},
 }

@@ -86,6 +86,7 @@ const (
 	CodeNodeAffinity   Code = "BERTH-C57"
 	CodeMIGStrategy    Code = "BERTH-G11"
 	CodeVolumesPerNode Code = "BERTH-C58"
+	CodeClaimRefused   Code = "BERTH-C59"
 )
 
 // The codes of a pod that has a node and does not run.

@@ -115,6 +115,8 @@ func (f *Facts) claimed(text string) diagnosis {
 		return diagnosis{CodeResourceClaim, Queued, fmt.Sprintf("%s %s in namespace %s; create %s, and it starts", strings.Join(f.NoClaims, " and "), do, f.Namespace, them)}
 	case f.classless() && !f.claimMissing():
 		return diagnosis{code: CodeStorageClass}
+	case f.unprovided() && !f.claimMissing():
+		return diagnosis{code: CodeClaimRefused}
 	case f.claims() != "":
 		return diagnosis{}
 	case (strings.Contains(text, "persistentvolumeclaim") || strings.HasPrefix(text, "volume claim ")) && strings.Contains(text, "is being deleted"):
@@ -138,10 +140,14 @@ func (f *Facts) claimed(text string) diagnosis {
 	return diagnosis{}
 }
 
-// classless reports whether a claim names a StorageClass that does not exist, and
-// claimMissing whether a claim itself does not exist.
+// classless reports whether a claim names a StorageClass that does not exist, unprovided
+// whether a class could not provide it, and claimMissing whether a claim does not exist.
 func (f *Facts) classless() bool {
 	return slices.ContainsFunc(f.BadClaims, func(c Claim) bool { return c.Class != "" })
+}
+
+func (f *Facts) unprovided() bool {
+	return slices.ContainsFunc(f.BadClaims, func(c Claim) bool { return c.Said != "" })
 }
 
 func (f *Facts) claimMissing() bool {

@@ -35,6 +35,9 @@ func (f *Facts) mounting(e *Refusal) (Reason, string) {
 	case e.Reason != "FailedAttachVolume" && e.Reason != "FailedMount":
 		return "", ""
 	case strings.Contains(text, "Multi-Attach error"), strings.Contains(text, "already exclusively attached"), strings.Contains(text, "already used by pod"):
+		if f.InUse != "" {
+			return VolumeInUse, f.InUse + ", and only one node may have it at a time (ReadWriteOnce); stop that pod, select its node, or use a claim with ReadWriteMany"
+		}
 		return VolumeInUse, fmt.Sprintf("its volume (%s) is attached to another node; stop what uses it there: %s", strings.Join(f.Claims, ", "), text)
 	case strings.Contains(text, "not found"):
 		return MissingVolume, "something that a volume of it needs does not exist; make it, and it starts: " + text

@@ -19,6 +19,20 @@ type Claim struct {
 	Missing bool
 	Class   string   // the StorageClass that it names and that does not exist; "" is none
 	Classes []string // the StorageClasses that there are, sorted
+	// Of is the StorageClass that could not provide it, Modes the access modes that it wants,
+	// and Said what the provisioner reported last; Said "" is nothing.
+	Of, Modes, Said string
+}
+
+// refused says that a provisioner makes no volume for the claim.
+func (c *Claim) refused() string {
+	text := strings.ToLower(c.Said)
+	for _, mark := range []string{"access mode", "accessmode", "access_mode", "multi-node", "multi_node", "multi node", "readwritemany", "readonlymany", "multiple nodes"} {
+		if strings.Contains(text, mark) {
+			return fmt.Sprintf("volume claim %s has no volume: storage class %s does not provide %s (%s); use a class that does, or another access mode", c.Name, c.Of, c.Modes, c.Said)
+		}
+	}
+	return fmt.Sprintf("volume claim %s has no volume: storage class %s could not provide it: %s", c.Name, c.Of, c.Said)
 }
 
 // claims names all claims that keep the pod from every node, "" if none is known.
@@ -48,6 +62,11 @@ func (f *Facts) claims() string {
 		}
 		out = append(out, fmt.Sprintf("volume claim %s wants storage class %s, which does not exist (%s); name one that exists in a new claim, or make the class",
 			strings.Join(classless, ", "), of.Class, have))
+	}
+	for i := range f.BadClaims {
+		if c := &f.BadClaims[i]; c.Said != "" {
+			out = append(out, c.refused())
+		}
 	}
 	return strings.Join(out, "; ")
 }

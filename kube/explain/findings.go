@@ -152,7 +152,7 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		return f
 	}
 	if pod.Spec.NodeName != "" {
-		f.Pod.LostNode = lost(s.Nodes, pod.Spec.NodeName)
+		f.Pod.LostNode, f.InUse = lost(s.Nodes, pod.Spec.NodeName), elsewhere(pod, s.Pods)
 		f.NodeGone = !slices.ContainsFunc(s.Nodes, func(n *v1.Node) bool { return n.Name == pod.Spec.NodeName })
 		if f.NodeGone {
 			f.Verdict = nodeGone(pod.Spec.NodeName, s.Nodes)

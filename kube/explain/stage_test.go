@@ -38,9 +38,19 @@ func member(name string, gpus int) *v1.Pod {
 
 // TestTheStageIsTold: what keeps a pod from being looked at, or from its node, is told
 // before what nodes lack.
+//
+// rows: GS-71
 func TestTheStageIsTold(t *testing.T) {
 	fast := "fast-ssd"
 	classless := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: &fast}}
+	block := "standard"
+	shared := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "model"}, Spec: v1.PersistentVolumeClaimSpec{
+		StorageClassName: &block, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany},
+	}}
+	failed := []v1.Event{{
+		InvolvedObject: v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "ns", Name: "model"}, Reason: "ProvisioningFailed",
+		Message: "access mode ReadWriteMany is not supported",
+	}}
 	standard := []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "standard"}}}
 	for _, tt := range []struct {
 		name   string
@@ -74,6 +84,11 @@ func TestTheStageIsTold(t *testing.T) {
 			"MissingVolume: volume claim home does not exist in namespace ns; make it, and it starts; volume claim data wants storage class fast-ssd, which does not exist (there are standard)",
 		},
 		{
+			"a storage class that cannot do ReadWriteMany", reasons.CodeClaimRefused, refused([]any{api.ResourceGPU, 1}, claiming("model")), nil,
+			[]*v1.PersistentVolumeClaim{shared},
+			"MissingVolume: volume claim model has no volume: storage class standard does not provide ReadWriteMany (access mode ReadWriteMany is not supported); use a class that does, or another access mode",
+		},
+		{
 			"a gang that is larger than the cluster", reasons.CodeGangTooLarge, member("m-0", 4),
 			[]*v1.Pod{member("m-1", 4), member("m-2", 4)},
 			nil,
@@ -85,7 +100,7 @@ func TestTheStageIsTold(t *testing.T) {
 				tt.pod.Status.Conditions[0].Reason = v1.PodReasonSchedulingGated
 			}
 			s := explain.Situation{
-				Pod: tt.pod, Nodes: []*v1.Node{big("a-1"), big("a-2")}, Pods: append(tt.others, tt.pod), BadClaims: explain.BadClaims(tt.pod, tt.claims, standard),
+				Pod: tt.pod, Nodes: []*v1.Node{big("a-1"), big("a-2")}, Pods: append(tt.others, tt.pod), BadClaims: explain.BadClaims(tt.pod, tt.claims, standard, failed),
 			}
 			f := s.Facts(nil, kubetest.Started.Add(time.Hour))
 			r := reasons.Judge(&f)
@@ -123,11 +138,38 @@ func TestNoHelpWhereThePodFits(t *testing.T) {
 		{"and would not, with a claim that is missing", refused([]any{api.ResourceGPU, 6}, claiming("data"))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := explain.Situation{Pod: tt.pod, Nodes: []*v1.Node{big("a-1")}, Pods: []*v1.Pod{tt.pod}, BadClaims: explain.BadClaims(tt.pod, nil, nil)}
+			s := explain.Situation{Pod: tt.pod, Nodes: []*v1.Node{big("a-1")}, Pods: []*v1.Pod{tt.pod}, BadClaims: explain.BadClaims(tt.pod, nil, nil, nil)}
 			f, err := explain.Find(&s, kubetest.Started)
 			if err != nil || len(f.Reliefs) != 0 || len(f.Stops) != 0 {
 				t.Errorf("helps %v, stops %v, error %v; want none", f.Reliefs, f.Stops, err)
 			}
 		})
+	}
+}
+
+// TestTwoJobsShareAVolume: two Jobs mount one claim. One that only one node may have at a time
+// keeps the second from starting, and the first is named; the scheduler's words for it are
+// those of the attach/detach controller.
+//
+// rows: GS-97
+func TestTwoJobsShareAVolume(t *testing.T) {
+	nodes := []*v1.Node{big("a-1"), big("a-2")}
+	first, second := holds("first", "a-1", 1, 1, claiming("fast-ssd-pvc")), holds("second", "a-2", 1, 1, claiming("fast-ssd-pvc"))
+	second.Status = v1.PodStatus{Phase: v1.PodPending}
+	attach := v1.Event{
+		InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "second"}, Reason: "FailedAttachVolume", Type: v1.EventTypeWarning,
+		Message: `Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can't be attached to another`,
+	}
+	s := explain.Situation{Pod: second, Nodes: nodes, Pods: []*v1.Pod{first, second}}
+	f := s.Facts([]v1.Event{attach}, kubetest.Started)
+	r := reasons.Judge(&f)
+	want := "volume claim fast-ssd-pvc is used by pod first on node a-1, and only one node may have it at a time (ReadWriteOnce)"
+	if r.Reason != reasons.VolumeInUse || f.Code(&r) != reasons.CodeMount || !strings.HasPrefix(r.Message, want) {
+		t.Errorf("it says %s %s: %s\nwant %q", f.Code(&r), r.Reason, r.Message, want)
+	}
+	second.Status = v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}
+	f = s.Facts(nil, kubetest.Started)
+	if r := reasons.Judge(&f); r.Reason != reasons.Ready {
+		t.Errorf("of a volume that several nodes may have it says %s: %s", r.Reason, r.Message)
 	}
 }

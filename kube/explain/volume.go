@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -71,6 +73,19 @@ func ClaimsOf(pod *v1.Pod) []string {
 	return out
 }
 
+// elsewhere names the pod on another node that uses a claim of a pod: "volume claim data is used
+// by pod a on node n"; "" is none.
+func elsewhere(pod *v1.Pod, pods []*v1.Pod) string {
+	for _, name := range ClaimsOf(pod) {
+		for _, p := range pods {
+			if p.Namespace == pod.Namespace && p.Spec.NodeName != "" && p.Spec.NodeName != pod.Spec.NodeName && !ended(p) && slices.Contains(ClaimsOf(p), name) {
+				return fmt.Sprintf("volume claim %s is used by pod %s on node %s", name, p.Name, p.Spec.NodeName)
+			}
+		}
+	}
+	return ""
+}
+
 // termsText writes node selector terms as people read them: "zone=a or zone=b".
 func termsText(terms []v1.NodeSelectorTerm) string {
 	var out []string
@@ -100,9 +115,10 @@ func expressionText(e *v1.NodeSelectorRequirement) string {
 }
 
 // BadClaims are the claims of a pod that keep it from every node: those that are not among
-// claims, and those without a volume whose StorageClass is not among classes. A claim
+// claims, and those without a volume whose StorageClass is not among classes or could
+// not provide it, as the newest of failures says: events ProvisioningFailed. A claim
 // that comes and goes with the pod is made later, and none of them.
-func BadClaims(pod *v1.Pod, claims []*v1.PersistentVolumeClaim, classes []storagev1.StorageClass) []reasons.Claim {
+func BadClaims(pod *v1.Pod, claims []*v1.PersistentVolumeClaim, classes []storagev1.StorageClass, failures []v1.Event) []reasons.Claim {
 	var have []string
 	for i := range classes {
 		have = append(have, classes[i].Name)
@@ -122,7 +138,31 @@ func BadClaims(pod *v1.Pod, claims []*v1.PersistentVolumeClaim, classes []storag
 		c := claims[at]
 		if class := c.Spec.StorageClassName; c.Spec.VolumeName == "" && class != nil && *class != "" && !slices.Contains(have, *class) {
 			out = append(out, reasons.Claim{Name: c.Name, Class: *class, Classes: have})
+		} else if said := provisioning(c, failures); c.Spec.VolumeName == "" && class != nil && said != "" {
+			out = append(out, reasons.Claim{Name: c.Name, Of: *class, Modes: modesText(c.Spec.AccessModes), Said: said})
 		}
 	}
 	return out
+}
+
+// provisioning is what the newest event about a claim that could not be provided says.
+func provisioning(c *v1.PersistentVolumeClaim, failures []v1.Event) string {
+	said := ""
+	var last time.Time
+	for i := range failures {
+		e := &failures[i]
+		of, at := e.InvolvedObject, e.LastTimestamp.Time
+		if of.Kind == "PersistentVolumeClaim" && of.Namespace == c.Namespace && of.Name == c.Name && (of.UID == c.UID || of.UID == "") && e.Reason == "ProvisioningFailed" && !at.Before(last) {
+			said, last = e.Message, at
+		}
+	}
+	return said
+}
+
+func modesText(modes []v1.PersistentVolumeAccessMode) string {
+	var out []string
+	for _, m := range modes {
+		out = append(out, string(m))
+	}
+	return strings.Join(out, " and ")
 }
