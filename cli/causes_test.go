@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -299,62 +298,37 @@ func (m *made) why(ask string) (code, state, cause string) {
 	return r.Code, r.State, r.Cause
 }
 
-// besideKubernetes are causes whose words in Kubernetes docs/why.md shows beside Berth's.
-var besideKubernetes = []string{
-	"A01", "A02", "A04", "A07", "A09", "A10", "C18", "C22", "C25", "C27", "C41", "C42", "C43", "C46", "C58", "D02", "D03", "F01", "F03", "F04", "F05", "F06", "F07", "F11", "F12", "F16", "F21", "F27",
-}
-
 // TestWhyPage compares docs/why.md with what is said of the causes; with -update it
-// writes the page.
+// writes the page. The words of kubectl are those that test/script/kubectl-words.txtar has
+// read on a cluster with kube-scheduler.
 func TestWhyPage(t *testing.T) {
+	words, err := os.ReadFile("testdata/kubectl-words.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var page strings.Builder
-	page.WriteString("# Causes in the words of Kubernetes and of Berth\n\nThe same causes in the words of `kubectl describe` and `kubectl get events`, and of `berth why`. `berth explain CODE` tells more about each\n" +
-		"of them; [causes](causes/README.md) lists all.\n\nGenerated from `cli/causes`: `go test ./cli -run TestWhyPage -update` writes it.\n")
-	for _, code := range besideKubernetes {
+	page.WriteString("# Causes in the words of Kubernetes and of Berth\n\nThe same causes in the words of `kubectl get events`, or of the pod's status, on a cluster with kube-scheduler, and of `berth why`. `berth explain CODE` tells\n" +
+		"more about each of them; [causes](causes/README.md) lists all.\n\nGenerated: `go test ./test -run 'TestScripts/kubectl-words' -update` reads the words of `kubectl` on a cluster of `berth up --scheduler stock`, and\n" +
+		"`go test ./cli -run TestWhyPage -update` writes the page.\n")
+	count := 0
+	for part := range strings.SplitSeq(strings.TrimPrefix(string(words), "== "), "\n== ") {
+		code, theirs, _ := strings.Cut(part, "\n")
 		e, ok := reasons.Find(code)
 		data, err := os.ReadFile("causes/BERTH-" + code + ".yaml")
 		if !ok || err != nil {
 			t.Fatal(code, err)
 		}
-		m := makeCause(t, "default", data)
-		got, state, cause := m.why(e.Ask)
-		theirs := m.kubernetes(strings.ToLower(code))
+		got, state, cause := makeCause(t, "default", data).why(e.Ask)
 		if got != string(e.Code) || theirs == "" {
 			t.Errorf("%s: it says %s; Kubernetes says %q", code, got, theirs)
 		}
-		fmt.Fprintf(&page, "\n## %s: %s\n\n`kubectl`:\n\n```text\n%s\n```\n\n`berth why %s`:\n\n```text\n%s: %s\n```\n", e.Code, e.Title, theirs, e.Ask, state, cause)
+		count++
+		fmt.Fprintf(&page, "\n## %s: %s\n\n`kubectl`:\n\n```text\n%s\n```\n\n`berth why %s`:\n\n```text\n%s: %s\n```\n", e.Code, e.Title, strings.TrimSpace(theirs), e.Ask, state, cause)
+	}
+	if count < 20 {
+		t.Errorf("the page has %d causes, want 20", count)
 	}
 	golden.File(t, "../../docs/why.md", page.String())
-}
-
-// kubernetes is what Kubernetes says of the pod or owner of a name: in an event, in the
-// state of a container, in its status, or in a condition.
-func (m *made) kubernetes(name string) string {
-	for _, obj := range m.objects {
-		if e, ok := obj.(*v1.Event); ok && strings.HasPrefix(e.InvolvedObject.Name, name) {
-			return e.Type + "  " + e.Reason + "  " + e.Message
-		}
-	}
-	for _, p := range m.pods {
-		if p.Name != name {
-			continue
-		}
-		for _, s := range p.Status.ContainerStatuses {
-			if t := s.LastTerminationState.Terminated; t != nil && t.Message != "" {
-				return "Last State: Terminated, Exit Code: " + strconv.Itoa(int(t.ExitCode)) + "\n" + t.Message
-			}
-			if s.State.Waiting != nil {
-				return s.State.Waiting.Reason + "  " + s.State.Waiting.Message
-			}
-		}
-		if p.Status.Message != "" {
-			return string(p.Status.Phase) + "  " + p.Status.Reason + "  " + p.Status.Message
-		}
-		for _, c := range p.Status.Conditions {
-			return c.Reason + "  " + c.Message
-		}
-	}
-	return ""
 }
 
 // TestEveryCauseIsFound makes each cause of the catalog from the objects that `berth

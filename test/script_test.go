@@ -131,7 +131,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		return nil
 	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
-		"up": up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps,
+		"up": up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps, "kubectlsays": kubectlsays,
 	}
 	testscript.Run(t, p)
 }
