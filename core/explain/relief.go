@@ -8,10 +8,14 @@ type Relief struct {
 	Node    string // where it then fits
 	Command string // that makes the change, for a shell; "" is that there is none
 	Admin   bool   // it changes the cluster, not the workload
+	Later   bool   // it fits there when the pods that it preempts have ended
 }
 
 // String is the relief as a sentence.
 func (r Relief) String() string {
+	if r.Later {
+		return r.Change + ": it then fits on " + r.Node + " when they have ended"
+	}
 	return r.Change + ": it then fits on " + r.Node + " now"
 }
 

@@ -33,10 +33,12 @@ type Cluster struct {
 	antis     []*v1.Pod            // of on, those with a required pod anti-affinity
 	sharing   map[string]divided
 	view      view.View
+	quotas    []v1.ResourceQuota // of the namespace of pods whose helps are tried
 	ties      []VolumeTopology
 	byDefault string // the PriorityClass of pods that name none; "" is none, or not known
 	held      []cluster.Placement
 	heldBy    []*v1.Pod // of held, in its order
+	kept      []kept    // for pods that come before the one that is asked about
 }
 
 // NewCluster reads nodes and the pods on them.

@@ -34,7 +34,7 @@ func (t *Cluster) detail(v *reasons.Verdict, a *ask) *reasons.Detail {
 		case reasons.Mends:
 			return t.driverDetail(c)
 		case reasons.Waits:
-			return cmp.Or(t.leaving(a), t.ranked(a), memoryHeld(g))
+			return cmp.Or(t.keptDetail(a), t.leaving(a), t.ranked(a), memoryHeld(g))
 		case reasons.Never:
 		}
 	}

@@ -66,6 +66,8 @@ func (s *Situation) cluster() (*Cluster, error) {
 		}
 		c.SetVolumes(s.Volumes)
 		c.setPriorities(s.Priorities)
+		c.keep(s.Pod, s.Pods)
+		c.quotas = s.Quotas
 		s.counted = c
 	}
 	return s.counted, nil
@@ -91,6 +93,11 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	if b := verdict.Binding(); b != nil && !verdict.ForGPUs() {
 		return out, nil // who holds GPUs, and until when, is not what it waits for
+	}
+	if g, err := request.GangOf(s.Pod); g == nil && err == nil && verdict.ForGPUs() {
+		if help, ok := s.byPriority(); ok {
+			out.Reliefs = append(out.Reliefs, help.Relief)
+		}
 	}
 	out.Holders, out.Blocked = c.InTheWay(s.Pod), c.BlockingBudgets(s.Pod, s.Budgets)
 	if len(out.Blocked) > 0 && verdict.Detail == nil && verdict.ForGPUs() {
@@ -130,6 +137,7 @@ func (s *Situation) stops(holders []Held) []Stop {
 			continue
 		}
 		without.SetVolumes(s.Volumes)
+		without.keep(s.Pod, s.Pods)
 		if node, ok := without.startsNow(s.Pod, s.Pods); ok {
 			out = append(out, Stop{Owner: o, Idle: s.Idle[o], Node: node})
 		}

@@ -316,7 +316,8 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 	if r.GPUs == 1 && r.MilliGPU > 0 && r.MilliGPU < cluster.Whole && shareName(g.Subject) {
 		what = gpusOf(int64(r.MilliGPU)) + " of a GPU"
 	}
-	g.Has = fmt.Sprintf("%s of %d GPUs free, too little for %s%s", gpusOf(t.freeOf(view, i)), view.Physical, what, unhealthyText(view))
+	free := max(0, t.freeOf(view, i)-t.keptFree(n.Name))
+	g.Has = fmt.Sprintf("%s of %d GPUs free, too little for %s%s%s", gpusOf(free), view.Physical, what, t.keptText(n.Name), unhealthyText(view))
 	return []reasons.Gap{g}
 }
 

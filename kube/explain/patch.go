@@ -107,6 +107,7 @@ func onlyTolerations(before, after *v1.Pod) bool {
 // withoutAdded is a pod without what the API server adds to each.
 func withoutAdded(p *v1.Pod) *v1.Pod {
 	p = p.DeepCopy()
+	p.Spec.Priority, p.Spec.PreemptionPolicy = nil, nil
 	p.Spec.Tolerations = slices.DeleteFunc(p.Spec.Tolerations, func(t v1.Toleration) bool {
 		return t.TolerationSeconds != nil && (t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeUnreachable)
 	})

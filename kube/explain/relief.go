@@ -85,7 +85,7 @@ func (t *Cluster) try(pod *v1.Pod, c change) (Help, bool) {
 	changed := pod.DeepCopy()
 	c.apply(changed)
 	node, ok := t.Fits(changed)
-	return Help{Relief: reasons.Relief{Change: c.text, Node: node}, Pod: changed}, ok
+	return Help{Relief: reasons.Relief{Change: c.text, Node: node}, Pod: changed}, ok && !quotaRefuses(t.quotas, changed, pod)
 }
 
 // mostPairs is how many double changes are shown.

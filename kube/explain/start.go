@@ -48,6 +48,7 @@ func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, no
 	return reasons.EstimateStart(now, len(before), holders, func(gone []int) bool {
 		m := t.snapshot.Mark()
 		defer t.snapshot.RollBack(m)
+		t.withoutKept() // those it is kept for are among before
 		for _, i := range gone {
 			if t.snapshot.Release(&t.held[of[i]]) != nil {
 				return false // not reached: the snapshot has assumed it

@@ -23,6 +23,7 @@ func (t *Cluster) startsNow(pod *v1.Pod, pods []*v1.Pod) (node string, ok bool) 
 		return "", false
 	}
 	if g == nil {
+		t.withoutKept() // those it is kept for are among before
 		for i := range before {
 			before[i].take(t.snapshot, best) // one that does not fit takes nothing
 		}

@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/request"
+)
+
+// mostClasses is how many PriorityClasses are tried.
+const mostClasses = 4
+
+// byPriority is the lowest PriorityClass with which the pod of s would preempt others and fit
+// then: one that preempts, that no quota refuses, and that no disruption budget
+// stands against. ok is false if there is none.
+func (s *Situation) byPriority() (help Help, ok bool) {
+	classes := slices.Clone(s.Priorities)
+	slices.SortFunc(classes, func(a, b schedulingv1.PriorityClass) int {
+		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.Name, b.Name))
+	})
+	gone, tried := 0, 0
+	for i := range classes {
+		c := &classes[i]
+		never := c.PreemptionPolicy != nil && *c.PreemptionPolicy == v1.PreemptNever
+		if never || strings.HasPrefix(c.Name, "system-") || c.Value <= request.Priority(s.Pod) && !request.NeverPreempts(s.Pod) || tried == mostClasses {
+			continue
+		}
+		rest := slices.DeleteFunc(slices.Clone(s.Pods), func(p *v1.Pod) bool {
+			return p.Spec.NodeName != "" && request.Priority(p) < c.Value && !budgeted(p, s.Budgets)
+		})
+		if len(rest)+gone == len(s.Pods) {
+			continue // the same pods leave as for a lower class
+		}
+		gone = len(s.Pods) - len(rest)
+		tried++
+		judged := s.Pod.DeepCopy()
+		judged.Spec.PriorityClassName, judged.Spec.Priority, judged.Spec.PreemptionPolicy = c.Name, &c.Value, nil
+		if quotaRefuses(s.Quotas, judged, s.Pod) {
+			continue
+		}
+		on, err := NewCluster(s.Nodes, rest)
+		if err != nil {
+			return Help{}, false
+		}
+		on.SetVolumes(s.Volumes)
+		on.keep(judged, s.Pods)
+		node, fits := on.startsNow(judged, s.Pods)
+		if !fits {
+			continue
+		}
+		help = Help{Relief: reasons.Relief{Change: fmt.Sprintf("use PriorityClass %s (%d), which preempts pods of lower priority", c.Name, c.Value), Node: node, Later: true}, Pod: judged}
+		written := judged.DeepCopy()
+		written.Spec.Priority = nil // the API server fills it in
+		help.Command = command(s.Pod, written)
+		return help, true
+	}
+	return Help{}, false
+}
+
+// budgeted reports whether a disruption budget keeps a pod now.
+func budgeted(p *v1.Pod, budgets []policyv1.PodDisruptionBudget) bool {
+	return slices.ContainsFunc(budgets, func(b policyv1.PodDisruptionBudget) bool {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		return err == nil && b.Namespace == p.Namespace && b.Status.DisruptionsAllowed == 0 && selector.Matches(labels.Set(p.Labels))
+	})
+}
+
+// quotaRefuses reports whether a quota would not let a pod be created in the place of another.
+func quotaRefuses(quotas []v1.ResourceQuota, pod, instead *v1.Pod) bool {
+	return QuotaRoom(quotas, pod, instead) != nil || slices.ContainsFunc(quotas, func(q v1.ResourceQuota) bool {
+		return ofClass(&q, pod.Spec.PriorityClassName) && !ofClass(&q, instead.Spec.PriorityClassName) && !hasRoom(&q, pod)
+	})
+}
+
+// ofClass reports whether a quota counts pods of a PriorityClass, and of no other scope.
+func ofClass(q *v1.ResourceQuota, class string) bool {
+	if q.Spec.ScopeSelector == nil || len(q.Spec.Scopes) > 0 {
+		return false
+	}
+	for _, m := range q.Spec.ScopeSelector.MatchExpressions {
+		in := m.Operator == v1.ScopeSelectorOpIn && slices.Contains(m.Values, class) || m.Operator == v1.ScopeSelectorOpExists && class != "" ||
+			m.Operator == v1.ScopeSelectorOpNotIn && !slices.Contains(m.Values, class)
+		if m.ScopeName != v1.ResourceQuotaScopePriorityClass || !in {
+			return false
+		}
+	}
+	return true
+}
+
+// hasRoom reports whether a quota has room for one more pod.
+func hasRoom(q *v1.ResourceQuota, pod *v1.Pod) bool {
+	want := charged(pod)
+	want["pods"] = *resource.NewQuantity(1, resource.DecimalSI)
+	for name, hard := range q.Status.Hard {
+		sum, more := q.Status.Used[name].DeepCopy(), want[string(name)]
+		if sum.Add(more); more.Sign() > 0 && sum.Cmp(hard) > 0 {
+			return false
+		}
+	}
+	return true
+}
