@@ -83,3 +83,22 @@ func TestWhyTellsOfOwnersWithoutPods(t *testing.T) {
 		})
 	}
 }
+
+// TestWhyForAUserNamesNothingOfOthers: what is printed for a user names no workload of another
+// namespace, and for an administrator those that hold the GPUs.
+func TestWhyForAUserNamesNothingOfOthers(t *testing.T) {
+	holder := pod("secret", "plan-x", "n-1", "nvidia.com/gpu", "GPU-n-1-0")
+	s := newStage(t, node("n-1", "Tesla T4", 1, "", "nvidia.com/gpu", 1), holder, pending("vision", "mine", "1"))
+	for _, tt := range []struct {
+		args  []string
+		named bool
+	}{{[]string{"--for", "user"}, false}, {[]string{"--for", "user", "-o", "json"}, false}, {[]string{"--for", "admin"}, true}, {nil, true}} {
+		got := s.ok(append([]string{"why", "mine", "-n", "vision"}, tt.args...)...)
+		if named := strings.Contains(got, "plan-x") || strings.Contains(got, "secret"); named != tt.named {
+			t.Errorf("berth why %v:\n%s", tt.args, got)
+		}
+		if !tt.named && len(tt.args) == 2 && !strings.Contains(got, "n-1   another namespace  1 ") {
+			t.Errorf("berth why %v does not say that another namespace holds the GPU:\n%s", tt.args, got)
+		}
+	}
+}

@@ -148,7 +148,11 @@ func (r *report) printHolders(b *strings.Builder, now time.Time) {
 		if h.IdleSeconds != nil {
 			idle = idleFor(time.Duration(*h.IdleSeconds * float64(time.Second)))
 		}
-		t.Add(h.Node, h.Namespace+"/"+h.Name, strconv.FormatFloat(h.GPUs, 'f', -1, 64), cmp.Or(h.User, "-"),
+		who := h.Namespace + "/" + h.Name
+		if h.Name == "" {
+			who = "another namespace"
+		}
+		t.Add(h.Node, who, strconv.FormatFloat(h.GPUs, 'f', -1, 64), cmp.Or(h.User, "-"),
 			duration.HumanDuration(max(0, now.Sub(h.since))), idle)
 	}
 	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all

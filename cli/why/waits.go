@@ -49,6 +49,9 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 			seconds := d.Seconds()
 			row.IdleSeconds = &seconds
 		}
+		if s.Private && o.Namespace != s.Pod.Namespace {
+			row.Kind, row.Namespace, row.Name, row.User = "", "", "", ""
+		}
 		r.Holders = append(r.Holders, row)
 	}
 	for _, relief := range found.Reliefs {

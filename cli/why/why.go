@@ -55,7 +55,7 @@ func New(o client.Options) *cobra.Command {
 	f := cmd.Flags()
 	f.Lookup("all-namespaces").Hidden = false
 	f.Lookup("all-namespaces").Usage = "list what waits in all namespaces"
-	f.StringVar(&w.audience, "for", "", "show only what helps that a user or an admin can do (user or admin; default both)")
+	f.StringVar(&w.audience, "for", "", "show only what helps that a user or an admin can do (user or admin; default both); user leaves out names of other namespaces")
 	f.BoolVarP(&w.watch, "watch", "w", false, "watch the list, and print again after each change")
 	return cmd
 }
@@ -233,7 +233,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
 		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + e.o.Name + " gpus`"
 	}
 	now := e.o.Time()
-	s := &explain.Situation{Pod: pod, Nodes: nodes, Pods: pods}
+	s := &explain.Situation{Pod: pod, Nodes: nodes, Pods: pods, Private: e.audience == audienceUser}
 	if pod.Spec.NodeName == "" {
 		s.Volumes, s.BadClaims = e.Volumes(ctx, pod)
 		s.NoClaims = e.MissingClaims(ctx, pod)

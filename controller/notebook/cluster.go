@@ -104,6 +104,7 @@ func (s *clusterCache) judge(ctx context.Context, since time.Time, pod *corev1.P
 		if s.counted, err = explain.NewCluster(nodes, pods); err != nil {
 			return nil, nodes, nil // a courtesy: the scheduler's words remain
 		}
+		s.counted.SetPrivate() // for all who may read the notebook
 	}
 	return s.counted.Judge(pod), nodes, nil
 }

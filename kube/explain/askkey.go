@@ -29,11 +29,11 @@ func askKey(p *v1.Pod, labeled bool) string {
 		if c.RestartPolicy != nil {
 			b.WriteString(string(*c.RestartPolicy))
 		}
-		writeAsk(&b, c)
+		writeAsk(&b, c, p.Namespace)
 	}
 	for i := range s.Containers {
 		b.WriteString("main ")
-		writeAsk(&b, &s.Containers[i])
+		writeAsk(&b, &s.Containers[i], p.Namespace)
 	}
 	writeAmounts(&b, s.Overhead)
 	writeMap(&b, s.NodeSelector)
@@ -66,7 +66,7 @@ func askKey(p *v1.Pod, labeled bool) string {
 }
 
 // writeAsk writes what a container asks of a node.
-func writeAsk(b *strings.Builder, c *v1.Container) {
+func writeAsk(b *strings.Builder, c *v1.Container, namespace string) {
 	writeAmounts(b, c.Resources.Requests)
 	writeAmounts(b, c.Resources.Limits)
 	for i := range c.Ports {
@@ -74,6 +74,7 @@ func writeAsk(b *strings.Builder, c *v1.Container) {
 			b.WriteString(p.HostIP)
 			b.WriteString(string(p.Protocol))
 			b.WriteString(strconv.Itoa(int(p.HostPort)))
+			b.WriteString(namespace) // who has the port is named to the same namespace alone
 			b.WriteByte(' ')
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,7 +29,9 @@ type Situation struct {
 	NoClaims []string
 	// Pool is a declared pool that could grow for Pod, where no autoscaler is known: see
 	// reasons.Facts.
-	Pool       string
+	Pool string
+	// Private has names of other namespaces withheld.
+	Private    bool
 	Budgets    []policyv1.PodDisruptionBudget
 	Priorities []schedulingv1.PriorityClass // of the cluster
 	Quotas     []v1.ResourceQuota           // of the namespace of Pod
@@ -67,7 +70,7 @@ func (s *Situation) cluster() (*Cluster, error) {
 		c.SetVolumes(s.Volumes)
 		c.setPriorities(s.Priorities)
 		c.keep(s.Pod, s.Pods)
-		c.quotas = s.Quotas
+		c.quotas, c.private = s.Quotas, s.Private
 		s.counted = c
 	}
 	return s.counted, nil
@@ -83,6 +86,11 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	verdict := c.Judge(s.Pod)
 	out := &Findings{
 		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes),
+	}
+	for i := range out.Overtaken.By {
+		if by := &out.Overtaken.By[i]; s.Private && !strings.HasPrefix(by.Name, s.Pod.Namespace+"/") {
+			by.Name = elsewherePod
+		}
 	}
 	if s.held(now) {
 		return out, nil // nothing of a node is what it waits for

@@ -317,7 +317,7 @@ func (t *Cluster) gpuGaps(a *ask, n *v1.Node, view *devices.Node) []reasons.Gap 
 		what = gpusOf(int64(r.MilliGPU)) + " of a GPU"
 	}
 	free := max(0, t.freeOf(view, i)-t.keptFree(n.Name))
-	g.Has = fmt.Sprintf("%s of %d GPUs free, too little for %s%s%s", gpusOf(free), view.Physical, what, t.keptText(n.Name), unhealthyText(view))
+	g.Has = fmt.Sprintf("%s of %d GPUs free, too little for %s%s%s", gpusOf(free), view.Physical, what, t.keptText(a, n.Name), unhealthyText(view))
 	return []reasons.Gap{g}
 }
 

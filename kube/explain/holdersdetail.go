@@ -43,9 +43,13 @@ func (t *Cluster) leaving(a *ask) *reasons.Detail {
 		return nil
 	}
 	slices.Sort(names)
+	who := ": " + strings.Join(names, ", ")
+	if t.private {
+		who = fmt.Sprintf(" (%d)", len(names))
+	}
 	for k, i := range mine.nodes {
 		if placement.Fit(t.snapshot, i, &mine.asks[k]) == placement.Fits {
-			return &reasons.Detail{Code: reasons.CodeTerminating, Text: fmt.Sprintf("the GPUs are held by pods that are being deleted and have not ended: %s; if one stays, see its node and its finalizers", strings.Join(names, ", "))}
+			return &reasons.Detail{Code: reasons.CodeTerminating, Text: fmt.Sprintf("the GPUs are held by pods that are being deleted and have not ended%s; if one stays, see its node and its finalizers", who)}
 		}
 	}
 	return nil

@@ -83,11 +83,11 @@ func (t *Cluster) withoutKept() {
 }
 
 // keptText says for which pods GPUs of a node are kept: "; 1 kept for default/a".
-func (t *Cluster) keptText(node string) string {
+func (t *Cluster) keptText(a *ask, node string) string {
 	out := ""
 	for i := range t.kept {
 		if k := &t.kept[i]; k.node == node {
-			out += fmt.Sprintf("; %s kept for %s", gpusText(len(k.placement.Devices)), t.nameOf(k.pod))
+			out += fmt.Sprintf("; %s kept for %s", gpusText(len(k.placement.Devices)), t.nameFor(a.pod, k.pod))
 		}
 	}
 	return out
@@ -121,11 +121,8 @@ func (t *Cluster) keptDetail(a *ask) *reasons.Detail {
 			if at < 0 {
 				continue
 			}
-			return &reasons.Detail{Code: reasons.CodeKept, Text: fmt.Sprintf("GPUs of node %s are being kept for %s, which comes first", t.kept[at].node, t.nameOf(t.kept[at].pod))}
+			return &reasons.Detail{Code: reasons.CodeKept, Text: fmt.Sprintf("GPUs of node %s are being kept for %s, which comes first", t.kept[at].node, t.nameFor(a.pod, t.kept[at].pod))}
 		}
 	}
 	return nil
 }
-
-// nameOf names a pod to the reader of the answer.
-func (t *Cluster) nameOf(p *v1.Pod) string { return p.Namespace + "/" + p.Name }

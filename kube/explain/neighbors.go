@@ -75,7 +75,7 @@ func (t *Cluster) neighborsOf(pod *v1.Pod) *neighbors {
 				continue
 			}
 			if value, ok := at.Labels[term.TopologyKey]; ok {
-				out.kept = append(out.kept, domains{key: term.TopologyKey, text: termText(term), pods: map[string]string{value: p.Namespace + "/" + p.Name}})
+				out.kept = append(out.kept, domains{key: term.TopologyKey, text: termText(term), pods: map[string]string{value: t.podNamed(pod, p)}})
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func (t *Cluster) domainsOf(pod *v1.Pod, term *v1.PodAffinityTerm) domains {
 			continue
 		}
 		for _, p := range list {
-			who := p.Namespace + "/" + p.Name
+			who := t.podNamed(pod, p)
 			if old, found := out.pods[value]; (!found || who < old) && selectsPod(term, pod, p) {
 				out.pods[value] = who
 			}
@@ -189,7 +189,7 @@ func (b *neighbors) gaps(n *v1.Node) []reasons.Gap {
 	var out []reasons.Gap
 	for _, want := range b.ports {
 		if who := b.usesPort(n, &want); who != "" {
-			out = append(out, reasons.Gap{Check: reasons.CheckPort, Subject: fmt.Sprint(want.HostPort), Has: "pod " + who, Do: "take hostPort out, or use another port"})
+			out = append(out, reasons.Gap{Check: reasons.CheckPort, Subject: fmt.Sprint(want.HostPort), Has: who, Do: "take hostPort out, or use another port"})
 		}
 	}
 	for _, d := range b.near {
@@ -200,7 +200,7 @@ func (b *neighbors) gaps(n *v1.Node) []reasons.Gap {
 	for _, list := range [][]domains{b.apart, b.kept} {
 		for _, d := range list {
 			if value, ok := n.Labels[d.key]; ok && d.pods[value] != "" {
-				out = append(out, reasons.Gap{Check: reasons.CheckAntiAffinity, Subject: d.text, Has: "pod " + d.pods[value], Do: "wait until that pod ends, or change podAntiAffinity"})
+				out = append(out, reasons.Gap{Check: reasons.CheckAntiAffinity, Subject: d.text, Has: d.pods[value], Do: "wait until that pod ends, or change podAntiAffinity"})
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (b *neighbors) usesPort(n *v1.Node, want *v1.ContainerPort) string {
 			used = used || slices.ContainsFunc(c.Ports, func(has v1.ContainerPort) bool { return conflicts(want, &has) })
 		})
 		if used {
-			return p.Namespace + "/" + p.Name
+			return b.t.podNamed(b.pod, p)
 		}
 	}
 	return ""

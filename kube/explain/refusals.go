@@ -182,6 +182,7 @@ func (r *Refusals) again(nodes Nodes, now time.Time) bool {
 		r.cluster = nil
 		return false
 	}
+	t.SetPrivate() // for all who may read the pod
 	r.cluster, r.at = t, make([]int64, len(list))
 	for i := range r.seen {
 		r.seen[i].at, _ = slices.BinarySearchFunc(t.all, r.seen[i].name, func(n *v1.Node, name string) int { return cmp.Compare(n.Name, name) })

@@ -76,6 +76,7 @@ func TestRefusalsFollowTheNodes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				fresh.SetPrivate()
 				got, want := r.Judge(p, nil, w), fresh.Judge(p)
 				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(reasons.Cause{})); diff != "" {
 					t.Fatalf("seed %d, step %d, pod %s (-read again +followed):\n%s", seed, step, p.Name, diff)

@@ -37,7 +37,11 @@ func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, no
 	var of []int // their positions in t.held
 	for i, p := range t.heldBy {
 		if len(t.held[i].Devices) > 0 && mine.has(t.held[i].Node) {
-			holders, of = append(holders, endOf(p, known)), append(of, i)
+			h := endOf(p, known)
+			if t.private && p.Namespace != pod.Namespace {
+				h.Name = "a workload of another namespace"
+			}
+			holders, of = append(holders, h), append(of, i)
 		}
 	}
 	before := t.before(pod, &mine, pods)

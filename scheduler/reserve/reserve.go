@@ -213,7 +213,7 @@ func (r *Reservations) After(pod *v1.Pod) map[types.UID]bool {
 }
 
 // KeptFrom names the pod for which GPUs are kept that another would get now; "" is that none
-// are.
+// are. A pod of another namespace has no name there.
 func (r *Reservations) KeptFrom(pod *v1.Pod) string {
 	r.mu.Lock()
 	claims := r.reserver.Claims()
@@ -221,7 +221,11 @@ func (r *Reservations) KeptFrom(pod *v1.Pod) string {
 	r.mu.Unlock()
 	for _, c := range claims {
 		if k, is := held[c.ID]; is && c.ID != ID(pod) && r.inWay(pod, k.pods) {
-			return fmt.Sprintf("GPUs are being kept for %s/%s, which has waited longer", k.lead.Namespace, k.lead.Name)
+			who := "a pod of another namespace"
+			if k.lead.Namespace == pod.Namespace {
+				who = k.lead.Namespace + "/" + k.lead.Name
+			}
+			return fmt.Sprintf("GPUs are being kept for %s, which has waited longer", who)
 		}
 	}
 	return ""
