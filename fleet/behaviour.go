@@ -96,7 +96,7 @@ func unknownCommand(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan
 	switch {
 	case initContainer(pod, c.Name) && !restartsAlways(c):
 		plan = Plan{Duration: initDuration}
-	case sidecar(pod, c) || ephemeral(pod, c.Name):
+	case sidecar(pod, c) || ephemeral(pod, c.Name) || hubServer(pod):
 	case ownedByJob(pod) || pod.Spec.RestartPolicy == v1.RestartPolicyNever || pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure:
 		plan = Plan{Duration: batchDuration}
 	}
@@ -107,7 +107,8 @@ func unknownCommand(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan
 	plan.Steps = []Step{{Text: "berth: this container is simulated: nothing of the image " + c.Image + " runs, and " + ends +
 		"; the annotation " + api.AnnotationSimulate + " can change this"}}
 	load(&plan, c, devices)
-	if plan.Forever && jupyterImage(c.Image) && !initContainer(pod, c.Name) && !ephemeral(pod, c.Name) {
+	serves := jupyterImage(c.Image) || hubServer(pod) && c.Name == "notebook"
+	if plan.Forever && serves && !initContainer(pod, c.Name) && !ephemeral(pod, c.Name) {
 		playJupyter(&plan)
 	}
 	return plan
@@ -173,6 +174,12 @@ func splitImage(image string) (repository, tag string) {
 	}
 	repository = strings.TrimPrefix(repository, "docker.io/")
 	return strings.TrimPrefix(repository, "library/"), tag
+}
+
+// hubServer reports whether a pod is the server of a JupyterHub's user, as KubeSpawner
+// makes it: it serves, though it is restarted only on failure.
+func hubServer(pod *v1.Pod) bool {
+	return pod.Labels["component"] == "singleuser-server" && pod.Annotations[api.AnnotationUser] != ""
 }
 
 func ownedByJob(pod *v1.Pod) bool {

@@ -55,6 +55,12 @@ func simulate(pod *v1.Pod, note string) *v1.Pod {
 	return pod
 }
 
+// spawned makes a pod that of a JupyterHub's user.
+func spawned(pod *v1.Pod) *v1.Pod {
+	pod.Labels, pod.Annotations = map[string]string{"component": "singleuser-server"}, map[string]string{"hub.jupyter.org/username": "ada"}
+	return policy(pod, v1.RestartPolicyOnFailure)
+}
+
 func TestBehave(t *testing.T) {
 	const idle, server, busy = 0.0, 0.3, 0.9
 	sh := func(script string) *v1.Pod { return bare("ubuntu:22.04", "/bin/sh", "-c", script) }
@@ -67,6 +73,7 @@ func TestBehave(t *testing.T) {
 		load    float64
 	}{
 		{name: "sleep runs for its seconds", pod: bare("x", "sleep", "3600"), want: fleet.Plan{Duration: time.Hour}},
+		{name: "the server of a JupyterHub's user runs until it is deleted", pod: spawned(bare("example/lab:1")), devices: gpus(1), want: fleet.Plan{Forever: true}, lines: "simulated", load: server},
 		{name: "sleep adds units", pod: bare("x", "sleep", "1m", "0.5"), want: fleet.Plan{Duration: 60500 * time.Millisecond}},
 		{name: "sleep of centuries never ends", pod: bare("x", "sleep", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9", "1e9"), want: fleet.Plan{Forever: true}},
 		{name: "sleep infinity never ends", pod: bare("x", "sleep", "infinity"), want: fleet.Plan{Forever: true}},

@@ -14,7 +14,12 @@ const (
 	jupyterAuto = "auto" // busy while its GPUs are in use
 	jupyterIdle = "idle"
 	jupyterBusy = "busy"
+	// jupyterTerminal is an idle kernel, and a program in a terminal whose page is closed.
+	jupyterTerminal = "terminal"
 )
+
+// programMilli is the CPU that the program in a terminal uses, in thousandths of a core.
+const programMilli = 900
 
 // jupyterRatio is the utilization above which a kernel is taken to be busy.
 const jupyterRatio = 0.05
@@ -23,6 +28,9 @@ const jupyterRatio = 0.05
 // jupyter/docker-stacks and of Kubeflow are called.
 func jupyterImage(image string) bool {
 	repository, tag := splitImage(image)
+	if _, name, ok := strings.Cut(repository, "jupyterhub/"); ok && !strings.Contains(name, "singleuser") {
+		return false // a part of a hub
+	}
 	return strings.Contains(repository, "jupyter") || strings.Contains(tag, "jupyter") || strings.HasSuffix(repository, "-notebook")
 }
 
@@ -37,11 +45,11 @@ func jupyterField(value string) (string, error) {
 	switch value {
 	case "off", "false":
 		return jupyterOff, nil
-	case jupyterAuto, jupyterIdle, jupyterBusy:
+	case jupyterAuto, jupyterIdle, jupyterBusy, jupyterTerminal:
 		return value, nil
 	}
 	return "", fmt.Errorf("%q is not a state of a Jupyter server; write %s", value,
-		strings.Join([]string{jupyterAuto, jupyterIdle, jupyterBusy, "off"}, ", "))
+		strings.Join([]string{jupyterAuto, jupyterIdle, jupyterBusy, jupyterTerminal, "off"}, ", "))
 }
 
 // jupyter is what the Jupyter server in a container tells at a moment, or nil.
@@ -49,6 +57,8 @@ func jupyter(plan Plan, begun, now time.Time) *kubelet.Jupyter {
 	switch plan.Jupyter {
 	case jupyterIdle:
 		return &kubelet.Jupyter{Activity: begun}
+	case jupyterTerminal:
+		return &kubelet.Jupyter{Activity: begun, Terminal: true}
 	case jupyterBusy:
 		return &kubelet.Jupyter{Busy: true, Activity: begun}
 	case jupyterAuto:

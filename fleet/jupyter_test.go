@@ -25,6 +25,7 @@ func TestJupyterFollowsThePlan(t *testing.T) {
 		{"its GPU is in use since a while", Plan{Jupyter: jupyterAuto, Curve: curve}, at(25 * time.Minute), &kubelet.Jupyter{Busy: true, Activity: at(10 * time.Minute)}},
 		{"its GPU was in use", Plan{Jupyter: jupyterAuto, Curve: curve}, now, &kubelet.Jupyter{Activity: at(30 * time.Minute)}},
 		{"said to be busy, whatever its GPU does", Plan{Jupyter: jupyterBusy}, now, &kubelet.Jupyter{Busy: true, Activity: begun}},
+		{"a program in a terminal", Plan{Jupyter: jupyterTerminal}, now, &kubelet.Jupyter{Activity: begun, Terminal: true}},
 		{"said to be idle, whatever its GPU does", Plan{Jupyter: jupyterIdle, UtilizationRatio: 1}, now, &kubelet.Jupyter{Activity: begun}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,6 +44,9 @@ func TestJupyterImages(t *testing.T) {
 		"quay.io/pangeo/pytorch-notebook:2024.1":                                       true,
 		"tensorflow/tensorflow:2.15.0-gpu-jupyter":                                     true,
 		"ghcr.io/kubeflow/kubeflow/notebook-servers/codeserver-python:v1.10.0":         false,
+		"quay.io/jupyterhub/k8s-hub:4.3.0":                                             false,
+		"quay.io/jupyterhub/configurable-http-proxy:5.3.0":                             false,
+		"quay.io/jupyterhub/k8s-singleuser-sample:4.3.3":                               true,
 		"nvidia/cuda:12.4.1-base-ubuntu22.04":                                          false,
 	} {
 		if got := jupyterImage(image); got != want {

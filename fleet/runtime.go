@@ -153,6 +153,9 @@ func usage(c *container, now time.Time) (cpuMilli, memoryBytes int64) {
 	if q, ok := c.spec.Resources.Requests[v1.ResourceMemory]; ok {
 		memory = request.Amount(&q, request.MostBytes)
 	}
+	if c.plan.Jupyter == jupyterTerminal {
+		return programMilli, memory
+	}
 	part := max(20, int64(c.plan.UtilizationRatio*90)) + (now.Unix()+int64(len(c.spec.Name)))%5
 	if cpu = cpu * part / 100; c.plan.CPUMilli > 0 {
 		cpu = c.plan.CPUMilli

@@ -103,6 +103,10 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	docs, err := filepath.Abs("../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.UpdateScripts = *update
 	p.Condition = func(name string) (bool, error) {
 		if name != "berth" && name != "stock" {
@@ -116,6 +120,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		e.Setenv("TRACES", traces)
 		e.Setenv("DEPLOY", deploy)
 		e.Setenv("EXAMPLES", examples)
+		e.Setenv("DOCS", docs)
 		e.Setenv("SCHEDULER", scheduler)
 		e.Setenv("HOME", e.WorkDir)
 		e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
@@ -132,6 +137,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"up": up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps, "kubectlsays": kubectlsays,
+		"transcript": transcript,
 	}
 	testscript.Run(t, p)
 }

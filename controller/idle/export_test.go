@@ -20,7 +20,7 @@ type Loop struct{ *loop }
 // NewLoop makes one of which a test drives the passes.
 func NewLoop(c client.Client, r events.EventRecorder, o Options) Loop {
 	return Loop{&loop{
-		reader: c, writer: c, events: r, o: o, prober: o.Prober, wake: make(chan struct{}, 1), entries: map[types.NamespacedName]*entry{},
+		hubs: c, reader: c, writer: c, events: r, o: o, prober: o.Prober, wake: make(chan struct{}, 1), entries: map[types.NamespacedName]*entry{},
 	}}
 }
 

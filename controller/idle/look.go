@@ -17,7 +17,6 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/idle"
-	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/view"
 )
 
@@ -35,11 +34,7 @@ const (
 // look looks at one notebook and takes the step that follows.
 func (l *loop) look(ctx context.Context, s subject) {
 	ready, since := readySince(s.pod)
-	state := rules.State{
-		Ready: ready, Since: since, Started: request.BoundAt(s.pod),
-		Activity: timeOf(s.Annotations, api.AnnotationLastActivity), StopsAt: timeOf(s.Annotations, api.AnnotationNotebookStopsAt),
-		Track: s.entry.track,
-	}
+	state := s.state(ready, since)
 	var read rules.Readings
 	if ready && !s.policy.Never {
 		read = l.ask(ctx, s)
@@ -63,7 +58,7 @@ func (l *loop) look(ctx context.Context, s subject) {
 	l.tellUnknown(s, read)
 	if err := l.write(ctx, s, d, now); err != nil {
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			klog.ErrorS(err, "An idle notebook could not be annotated", "notebook", klog.KObj(s.Notebook))
+			klog.ErrorS(err, "An idle notebook could not be warned or stopped", "notebook", klog.KObj(s.Notebook))
 		}
 		return // the next look sees what is there
 	}
@@ -73,6 +68,11 @@ func (l *loop) look(ctx context.Context, s subject) {
 // ask reads what the notebook's server, its CPU and its GPUs say.
 func (l *loop) ask(ctx context.Context, s subject) rules.Readings {
 	var r rules.Readings
+	if s.hub {
+		r.Server = rules.Server{At: l.o.Now(), Result: rules.Absent, Said: hubServer}
+		r.GPUs = l.prober.GPUs(ctx, s.pod)
+		return r
+	}
 	r.Server = l.prober.Server(ctx, Target{
 		Namespace: s.Namespace, Name: s.Name, Token: view.NotebookToken(&s.pod.Spec),
 		Type: s.Annotations[api.AnnotationServerType], Rewrite: s.Annotations[api.AnnotationRewrite],
@@ -96,6 +96,9 @@ func timeOf(annotations map[string]string, name string) time.Time {
 // write writes what is decided as annotations, in one patch of the object that was
 // looked at. What changes nothing is not written.
 func (l *loop) write(ctx context.Context, s subject, d rules.Decision, now time.Time) error {
+	if s.hub {
+		return l.stopHub(ctx, s, d)
+	}
 	set := map[string]any{}
 	if (d.Record || d.Do != rules.Nothing) && !d.Activity.IsZero() {
 		set[api.AnnotationLastActivity] = d.Activity.UTC().Format(time.RFC3339)
@@ -172,35 +175,37 @@ func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 			return
 		}
 		if d.Session {
-			l.event(s.Notebook, corev1.EventTypeWarning, eventEnding, fmt.Sprintf(
+			l.event(s, corev1.EventTypeWarning, eventEnding, fmt.Sprintf(
 				"stops at %s, used or not: %s (annotation %s of the notebook or its namespace); its volumes are kept, the contents of memory are lost",
 				d.StopsAt.UTC().Format(time.RFC3339), d.Why, api.AnnotationMaxSession))
 			return
 		}
-		l.event(s.Notebook, corev1.EventTypeWarning, eventWarned, fmt.Sprintf(
-			"stops at %s unless it is used: %s; its volumes are kept, the contents of memory are lost; to keep it running, use it, or: kubectl annotate --overwrite notebook %s -n %s %s=never",
-			d.StopsAt.UTC().Format(time.RFC3339), d.Why, s.Name, s.Namespace, api.AnnotationNotebookIdleAfter))
+		l.event(s, corev1.EventTypeWarning, eventWarned, fmt.Sprintf(
+			"stops at %s unless it is used: %s; its volumes are kept, the contents of memory are lost; to keep it running, use it, or: %s",
+			d.StopsAt.UTC().Format(time.RFC3339), d.Why, s.keep()))
 	case rules.Clear:
-		l.event(s.Notebook, corev1.EventTypeNormal, eventCleared, "no longer stops: "+d.Why)
+		l.event(s, corev1.EventTypeNormal, eventCleared, "no longer stops: "+d.Why)
 	case rules.Stop:
 		if d.Session {
 			sessionsEnded.Inc()
-			l.event(s.Notebook, corev1.EventTypeWarning, eventEnded, fmt.Sprintf(
-				"stopped: %s; its volumes are kept; to start it: kubectl annotate notebook %s -n %s %s-", d.Why, s.Name, s.Namespace, api.AnnotationStopped))
+			l.event(s, corev1.EventTypeWarning, eventEnded, fmt.Sprintf("stopped: %s; its volumes are kept; %s", d.Why, s.restart()))
 			return
 		}
-		l.event(s.Notebook, corev1.EventTypeWarning, eventStopped, fmt.Sprintf(
-			"stopped as %s; its volumes are kept; to start it: kubectl annotate notebook %s -n %s %s-", stoppedFor(d), s.Name, s.Namespace, api.AnnotationStopped))
+		l.event(s, corev1.EventTypeWarning, eventStopped, fmt.Sprintf("stopped as %s; its volumes are kept; %s", stoppedFor(d), s.restart()))
 		culledTotal.Inc()
+		if s.hub {
+			return
+		}
 		kubeflowCulled.WithLabelValues(s.Namespace, s.Name).Inc()
 		kubeflowCulledAt.WithLabelValues(s.Namespace, s.Name).Set(float64(now.Unix()))
 	}
 }
 
 // tellPolicy makes an event of what cannot be read of a policy, once for each text.
-func (l *loop) tellPolicy(n *kubeflow.Notebook, e *entry, problems string) {
+func (l *loop) tellPolicy(s subject, problems string) {
+	e := s.entry
 	if problems != e.reported && problems != "" {
-		l.event(n, corev1.EventTypeWarning, eventPolicy, strings.TrimSuffix(problems, "; "))
+		l.event(s, corev1.EventTypeWarning, eventPolicy, strings.TrimSuffix(problems, "; "))
 	}
 	e.reported = problems
 }
@@ -216,15 +221,11 @@ func (l *loop) tellUnknown(s subject, r rules.Readings) {
 		why += ", and " + r.GPUs.Said
 	}
 	if why != s.entry.unknown {
-		l.event(s.Notebook, corev1.EventTypeNormal, eventUnknown, "never stopped as idle, because its activity is unknown: "+why)
+		l.event(s, corev1.EventTypeNormal, eventUnknown, "never stopped as idle, because its activity is unknown: "+why)
 	}
 	s.entry.unknown = why
 }
 
-func (l *loop) event(n *kubeflow.Notebook, kind, reason, note string) {
-	about := &kubeflow.Notebook{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.Kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
-	}
-	l.events.Eventf(about, nil, kind, reason, "Idle", "%s", note)
+func (l *loop) event(s subject, kind, reason, note string) {
+	l.events.Eventf(s.about(), nil, kind, reason, "Idle", "%s", note)
 }

@@ -39,6 +39,7 @@ type loop struct {
 	writer   client.Client
 	events   events.EventRecorder
 	informer cache.Cache
+	hubs     client.Reader // of the pods of JupyterHubs' users; nil is none
 	o        Options
 	prober   Prober
 
@@ -56,6 +57,9 @@ type entry struct {
 	warned   bool      // an event reported the current warning
 	reported string    // problems of its policy that an event reported
 	unknown  string    // why its use is not known, as an event reported
+
+	// Of a pod of a JupyterHub; a Notebook has them in annotations.
+	activity, stopsAt time.Time
 }
 
 // subject is one notebook at one pass.
@@ -64,6 +68,7 @@ type subject struct {
 	pod    *corev1.Pod
 	policy rules.Policy
 	entry  *entry
+	hub    bool // it is a pod of a JupyterHub, and Notebook has its metadata
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -107,13 +112,24 @@ func (l *loop) watch(ctx context.Context) error {
 		UpdateFunc: func(any, any) { poke() },
 	}
 	for _, o := range []client.Object{&kubeflow.Notebook{}, namespaceMeta()} {
-		informer, err := l.informer.GetInformer(ctx, o)
-		if err == nil {
-			_, err = informer.AddEventHandler(handler)
+		if err := follow(ctx, l.informer, o, handler); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("watch for idle notebooks: %w", err)
-		}
+	}
+	if hubs, ok := l.hubs.(cache.Cache); ok {
+		return follow(ctx, hubs, &corev1.Pod{}, handler)
+	}
+	return nil
+}
+
+// follow has a handler called for the objects of a kind.
+func follow(ctx context.Context, in cache.Cache, o client.Object, handler toolscache.ResourceEventHandler) error {
+	informer, err := in.GetInformer(ctx, o)
+	if err == nil {
+		_, err = informer.AddEventHandler(handler)
+	}
+	if err != nil {
+		return fmt.Errorf("watch for idle notebooks: %w", err)
 	}
 	return nil
 }
@@ -172,26 +188,32 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 	now, running := l.o.Now(), 0
 	seen := make(map[types.NamespacedName]bool, len(l.entries))
 	words := map[string]rules.Words{}
-	var due []subject
+	all, err := l.hubSubjects(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for i := range list.Items {
 		n := &list.Items[i]
 		if n.DeletionTimestamp != nil {
 			continue
 		}
-		key := client.ObjectKeyFromObject(n)
 		s := subject{Notebook: n, pod: l.podOf(ctx, n)}
 		_, stopped := n.Annotations[api.AnnotationStopped]
 		if stopped || s.pod == nil {
 			l.forget(ctx, n)
 			continue
 		}
-		ready, _ := readySince(s.pod)
-		if ready {
+		if ready, _ := readySince(s.pod); ready {
 			running++
 		}
+		all = append(all, s)
+	}
+	var due []subject
+	for _, s := range all {
+		key := s.key()
 		problems := l.policy(ctx, &s, words)
 		e := l.entries[key]
-		if s.policy.Never && s.policy.MaxSession == 0 && problems == "" && !l.left(n, e) {
+		if s.policy.Never && s.policy.MaxSession == 0 && problems == "" && (s.hub || !l.left(s.Notebook, e)) {
 			continue
 		}
 		if e == nil || e.pod != s.pod.UID {
@@ -199,7 +221,7 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 			l.entries[key] = e
 		}
 		seen[key], s.entry = true, e
-		l.tellPolicy(n, e, problems)
+		l.tellPolicy(s, problems)
 		if !e.next.After(now) {
 			due = append(due, s)
 		}
@@ -251,7 +273,9 @@ func (l *loop) policy(ctx context.Context, s *subject, words map[string]rules.Wo
 		}
 		words[s.Namespace] = of
 	}
-	p, bad := l.o.Default.With(of)
+	p := l.o.Default
+	p.Never = p.Never || s.hub
+	p, bad := p.With(of)
 	for _, text := range bad {
 		problems += "annotations of namespace " + s.Namespace + ": " + text + "; "
 	}

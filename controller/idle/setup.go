@@ -58,7 +58,7 @@ const Name = "berth-notebook-idle"
 
 // Add adds the loop to a manager, whose cache should have notebook.CacheOptions
 // and whose scheme must have kubeflow.AddToScheme and client-go's. It also watches
-// the metadata of namespaces.
+// the metadata of namespaces, and the pods of JupyterHubs.
 func Add(mgr manager.Manager, o Options) error {
 	if o.Default == (rules.Policy{}) {
 		o.Default = rules.Off()
@@ -75,9 +75,13 @@ func Add(mgr manager.Manager, o Options) error {
 			return err
 		}
 	}
+	hubs, err := watchHubs(mgr)
+	if err != nil {
+		return err
+	}
 	register()
 	return mgr.Add(&loop{
-		reader: mgr.GetCache(), writer: mgr.GetClient(), events: mgr.GetEventRecorder(Name), informer: mgr.GetCache(),
+		hubs: hubs, reader: mgr.GetCache(), writer: mgr.GetClient(), events: mgr.GetEventRecorder(Name), informer: mgr.GetCache(),
 		o: o, prober: o.Prober, wake: make(chan struct{}, 1), entries: map[types.NamespacedName]*entry{},
 	})
 }

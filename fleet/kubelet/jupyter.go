@@ -11,6 +11,7 @@ import (
 type Jupyter struct {
 	Busy     bool
 	Activity time.Time // when the kernel last began or ended to work; else its start
+	Terminal bool      // there is a terminal, which was last used at Activity
 }
 
 // jupyterServer is the header by which every answer says what it is.
@@ -57,7 +58,12 @@ func answerJupyter(w http.ResponseWriter, what string, c Container) {
 		answer = []map[string]any{{
 			"id": c.UID, "name": "python3", "last_activity": at, "execution_state": state, "connections": 0, "simulated": true,
 		}}
-	case "/terminals", "/sessions":
+	case "/terminals":
+		answer = []any{}
+		if c.Jupyter.Terminal {
+			answer = []map[string]any{{"name": "1", "last_activity": at, "simulated": true}}
+		}
+	case "/sessions":
 		answer = []any{}
 	case "/status":
 		answer = map[string]any{
