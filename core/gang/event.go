@@ -104,6 +104,8 @@ type (
 	}
 	// HoldLost is that what was held for a member went to others.
 	HoldLost struct{ UID string }
+	// Unkept is that places are free that were kept for others.
+	Unkept struct{}
 	// NotEvicted is that the members of a gang cannot be evicted as Actions.Evict says, and why.
 	NotEvicted struct{ Gang, Why string }
 	// Time is that the time of Actions.WakeAt has come.

@@ -97,9 +97,22 @@ func (s *step) giveUp(g *state, reason string) {
 		}
 	}
 	g.plan = nil
-	for _, other := range s.m.sorted() {
-		if other != g && other.refused != nil && other.plan == nil {
-			s.wakeIn(other, leastPause)
+	s.wakeRefused(g)
+}
+
+// wakeRefused wakes the leaders of gangs that did not fit, except for one gang.
+func (s *step) wakeRefused(except *state) {
+	for _, g := range s.m.sorted() {
+		if g != except && g.refused != nil && g.plan == nil {
+			s.wakeIn(g, leastPause)
+		}
+	}
+}
+
+func (Unkept) happen(s *step) {
+	for _, g := range s.m.sorted() {
+		if g.refused != nil && g.plan == nil {
+			s.wakeLeader(g) // with the pods of no gang, which are called too, so priority decides
 		}
 	}
 }

@@ -43,7 +43,7 @@ func WithWaits(podInfo nodeindex.NewPodInfo) (map[string]nodeindex.Maker, *Waits
 	c.NewPodInfo = podInfo
 	nodeindex.Register(c)
 	preempt.RegisterPreemptions()
-	p := preempt.NewPreemptions(c, gangs.Broken, gangs.Least)
+	p := preempt.NewPreemptions(c, gangs.Broken, gangs.Least, gangs.Unkept)
 	made := map[string]nodeindex.Maker{
 		fit.Name:               fit.NewPlugin(c),
 		queue.WaitingName:      queue.NewWaitingPlugin(c.Waiting),

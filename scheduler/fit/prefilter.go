@@ -30,6 +30,10 @@ func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 	}
 	began := time.Now()
 	parts, h := request.Parts(pod), p.Cluster.HoldOf(pod.UID)
+	if h != nil && h.Why == state.Reservation && alone(pod) { // there may be another place by now
+		p.Cluster.Withdraw(pod.UID)
+		h = nil
+	}
 	if len(parts) == 0 && h == nil {
 		if node := p.passing(ctx, cycle, pod, nodes); node != "" {
 			return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
@@ -178,4 +182,10 @@ func (p *Plugin) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.P
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // nobody needs to make room yet
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// alone reports whether a pod is of no gang: those of one are placed by its plan.
+func alone(pod *v1.Pod) bool {
+	g, err := request.GangOf(pod)
+	return g == nil && err == nil
 }

@@ -229,5 +229,8 @@ func (b *Manager) answered(uid types.UID, why error) (name, also string) {
 	return name, also
 }
 
+// Unkept notes that places are free that were kept for others.
+func (b *Manager) Unkept() { b.Happened(gang.Unkept{}) }
+
 // Broken notes that what was held for a pod went to others.
 func (b *Manager) Broken(uid types.UID) { b.Happened(gang.HoldLost{UID: string(uid)}) }

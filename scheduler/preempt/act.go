@@ -17,7 +17,7 @@ import (
 // room says whom the plan of out waits for.
 func (s *candidates) room(pl *nodeindex.Planner, w *preemptor, out *outcome) *reserve.Room {
 	m := reserve.NewRoom()
-	m.Reserved = w.awaits
+	m.Reserved, m.Lead = w.awaits, w.lead()
 	for k, pod := range w.pods {
 		if out.nodes[k] != "" {
 			m.Pods = append(m.Pods, pod)

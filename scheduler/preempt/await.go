@@ -16,6 +16,7 @@ import (
 func (x *Preemption) await(ctx context.Context, w *preemptor, line string) (*outcome, error) {
 	claim, ok := x.reservations.Refused(w.lead(), line)
 	if !ok {
+		x.reservations.Lapsed(reserve.ID(w.lead()))
 		return nil, nil
 	}
 	w.awaits, w.why = true, reserve.Why

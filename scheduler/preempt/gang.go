@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/scheduler/filters"
 	gangs "berth.dev/berth/scheduler/gang"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/reserve"
 )
 
 // ForGangs returns what makes room for the gangs of a profile.
@@ -54,7 +55,9 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	out, err := x.roomFor(ctx, w)
 	refusal := ""
 	switch {
-	case err != nil || out.room != nil:
+	case err != nil:
+	case out.room != nil:
+		x.reservations.Lapsed(reserve.ID(pod))
 	case w.never:
 		w.never, refusal = false, neverText
 	default:
@@ -140,10 +143,18 @@ func domain(n *v1.Node, level gang.Level) string {
 // is "" also where no room is made.
 func (x *Preemption) RoomForGang(ctx context.Context, manager *gangs.Manager, pod *v1.Pod) (waits string, is queue.Wait, order []string) {
 	m := x.Of(pod.UID)
-	if m == nil || x.p.Cluster.HoldOf(pod.UID) == nil {
+	if !x.held(m) {
 		return "", queue.Unknown, nil
 	}
-	if there := m.There(x.p.Nodes()); there > 0 {
+	there := m.There(x.p.Nodes())
+	if there > 0 && m.Reserved { // there may be another place by now
+		for _, member := range m.Pods {
+			x.p.Cluster.Withdraw(member.UID)
+		}
+		x.Shut(pod.UID)
+		return "", queue.Unknown, nil
+	}
+	if there > 0 {
 		return m.Sentence(there), m.Waits(), nil
 	}
 	x.Shut(pod.UID)

@@ -66,12 +66,13 @@ var (
 
 // NewPreemptions returns what the profiles of one scheduler share: the evictions under
 // way and the searches for victims. broken is called with the UID of a pod whose room
-// is lost; least returns how many members a gang needs, by its key, or 0.
-func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gang string) int) *preemptions {
+// is lost; least returns how many members a gang needs, by its key, or 0; unkept is called
+// when reservations end.
+func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gang string) int, unkept func()) *preemptions {
 	rooms := reserve.NewRooms()
 	return &preemptions{
 		Evictor: evict.NewEvictor(), Rooms: rooms, searches: newSearches(), refused: c.Refused, broken: broken, least: least,
-		reservations: reserve.New(c, rooms),
+		reservations: reserve.New(c, rooms, unkept),
 	}
 }
 
@@ -185,6 +186,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		return x.refuse(ctx, state, w, neverText, g == nil)
 	}
 	if out.room != nil {
+		x.reservations.Lapsed(reserve.ID(pod))
 		x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
 		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.Sentence(out.left))
 	}
@@ -218,10 +220,15 @@ const holdPreemption = "preemption"
 // there. There is none if the pod's hold is gone.
 func (x *Preemption) waiting(pod *v1.Pod) (int, *reserve.Room) {
 	m := x.Of(pod.UID)
-	if m == nil || x.p.Cluster.HoldOf(pod.UID) == nil {
+	if !x.held(m) {
 		return 0, nil
 	}
 	return m.There(x.p.Nodes()), m
+}
+
+// held reports whether something is still held for a pod of a room, which may be nil.
+func (x *Preemption) held(m *reserve.Room) bool {
+	return m != nil && slices.ContainsFunc(m.Pods, func(pod *v1.Pod) bool { return x.p.Cluster.HoldOf(pod.UID) != nil })
 }
 
 // nominate makes a result that sets the pod's nominated node.

@@ -22,7 +22,7 @@ import (
 )
 
 // Why is the reason of the holds of reservations.
-const Why = "reservation"
+const Why = state.Reservation
 
 // Reservations are the reservations of one scheduler.
 //
@@ -31,6 +31,7 @@ const Why = "reservation"
 type Reservations struct {
 	cluster *nodeindex.Cluster
 	rooms   *Rooms
+	unkept  func() // called when places that were kept are free
 
 	mu       sync.Mutex
 	reserver *queue.Reserver
@@ -46,9 +47,10 @@ type kept struct {
 	pods   []*v1.Pod // those with a hold
 }
 
-// New returns Reservations without one; Attach must be called before they are used.
-func New(c *nodeindex.Cluster, rooms *Rooms) *Reservations {
-	return &Reservations{cluster: c, rooms: rooms, reserver: queue.NewReserver(0), kept: map[string]kept{}}
+// New returns Reservations without one; Attach must be called before they are used. unkept is
+// called when one has ended, beside nodeindex.Cluster.Waiting.Wake.
+func New(c *nodeindex.Cluster, rooms *Rooms, unkept func()) *Reservations {
+	return &Reservations{cluster: c, rooms: rooms, unkept: unkept, reserver: queue.NewReserver(0), kept: map[string]kept{}}
 }
 
 // Attach has pods put into the queue by a handle, and makes reservations for those who
@@ -112,18 +114,35 @@ func (r *Reservations) Keep(c *queue.Reservation, lead *v1.Pod, pods []*v1.Pod, 
 // Vain notes that nothing can be kept for a claim.
 func (r *Reservations) Vain(id string) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.reserver.Vain(id, time.Now())
+	r.mu.Unlock()
+	r.Lapsed(id)
+}
+
+// Lapsed notes that nothing is kept for a claim any longer.
+func (r *Reservations) Lapsed(id string) {
+	r.mu.Lock()
+	_, had := r.kept[id]
 	delete(r.kept, id)
+	r.mu.Unlock()
+	if had {
+		r.free()
+	}
+}
+
+// free calls the pods that wait: places that were kept are free. It must be called without mu.
+func (r *Reservations) free() {
+	r.unkept()
+	r.cluster.Waiting.Wake()
 }
 
 // Bound takes a pod that got a node.
 func (r *Reservations) Bound(pod *v1.Pod, node string) {
 	t, id := r.cluster.Waiting.Ticket(pod), ID(pod)
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.reserver.Bound(t, id, node)
-	delete(r.kept, id)
+	r.mu.Unlock()
+	r.Lapsed(id) // it may have got another place
 }
 
 // Left takes a pod that is gone. The claim of a gang stays for its next leader.
@@ -133,18 +152,18 @@ func (r *Reservations) Left(pod *v1.Pod) {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.reserver.Left(id)
-	delete(r.kept, id)
+	r.mu.Unlock()
+	r.Lapsed(id)
 }
 
 // GangEnded takes a gang of which no pod is left, by its key: it has no next leader.
 func (r *Reservations) GangEnded(id string) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.reserver.Left(id)
-	delete(r.kept, id)
 	r.wait()
+	r.mu.Unlock()
+	r.Lapsed(id)
 }
 
 // wait has expire called when the next lease ends, with mu held.
@@ -177,6 +196,9 @@ func (r *Reservations) expire() {
 			r.cluster.Release(pod.UID)
 		}
 		activate(map[string]*v1.Pod{k.lead.Namespace + "/" + k.lead.Name: k.lead})
+	}
+	if len(over) > 0 {
+		r.free()
 	}
 }
 

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,7 +16,10 @@ import (
 // leave. The devices that they free are kept by the pods' holds; a room says whom it waits
 // for.
 type Room struct {
-	Pods  []*v1.Pod
+	Pods []*v1.Pod
+	// Lead is the pod that plans with the room when it is complete; it may be none of Pods,
+	// where a gang has more than it needs. nil is the first of them.
+	Lead  *v1.Pod
 	waits map[string]map[types.UID]bool // by node: who has to be gone
 	left  map[types.UID]bool            // of them, those that the API still has
 	Order []string                      // of several pods, by UID: in which they are to be tried; nil is any
@@ -40,6 +44,14 @@ func (m *Room) Wait(node string, pod *v1.Pod) {
 // NewRoom returns an empty room.
 func NewRoom() *Room {
 	return &Room{waits: map[string]map[types.UID]bool{}, left: map[types.UID]bool{}}
+}
+
+// all is the pods of the room, and its lead.
+func (m *Room) all() []*v1.Pod {
+	if m.Lead == nil || slices.ContainsFunc(m.Pods, func(pod *v1.Pod) bool { return pod.UID == m.Lead.UID }) {
+		return m.Pods
+	}
+	return append(slices.Clip(m.Pods), m.Lead)
 }
 
 // NodeOf returns the node on which the room waits for a pod.
@@ -75,7 +87,7 @@ func (r *Rooms) Of(uid types.UID) *Room {
 func (r *Rooms) Open(m *Room) (left int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, pod := range m.Pods {
+	for _, pod := range m.all() {
 		r.by[pod.UID] = m
 	}
 	return len(m.left)
@@ -86,7 +98,7 @@ func (r *Rooms) Shut(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m := r.by[uid]; m != nil {
-		for _, pod := range m.Pods {
+		for _, pod := range m.all() {
 			if r.by[pod.UID] == m {
 				delete(r.by, pod.UID)
 			}
@@ -111,7 +123,7 @@ func (r *Rooms) Gone(uid types.UID) map[string]*v1.Pod {
 		if ready == nil {
 			ready = map[string]*v1.Pod{}
 		}
-		for _, pod := range m.Pods {
+		for _, pod := range m.all() {
 			ready[pod.Namespace+"/"+pod.Name] = pod
 		}
 	}

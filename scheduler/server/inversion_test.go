@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -140,6 +141,16 @@ func gpuPod(name string, priority int32, gpus int64) *v1.Pod {
 	}
 }
 
+// keptOut reports whether a pod says that GPUs are kept for another that waits, whose priority is
+// not below it.
+func (c *cluster) keptOut(p *v1.Pod) bool {
+	_, name, ok := strings.Cut(said(p), "GPUs are being kept for d/")
+	name, _, _ = strings.Cut(name, ",")
+	return ok && slices.ContainsFunc(list[*v1.Pod](c, "pods"), func(o *v1.Pod) bool {
+		return o.Name == name && o.Spec.NodeName == "" && *o.Spec.Priority >= *p.Spec.Priority
+	})
+}
+
 // inversions names the pods that wait although a node has room for them, or would
 // have if pods of lower priority were gone. It knows whole GPUs and what is asked of
 // them by pods that may use every node, and nothing of Berth's own decisions.
@@ -151,7 +162,7 @@ func (c *cluster) inversions() []string {
 	}
 	pods := list[*v1.Pod](c, "pods")
 	for _, p := range pods {
-		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
+		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || c.reserve > 0 && c.keptOut(p) {
 			continue
 		}
 		for _, n := range list[*v1.Node](c, "nodes") {
@@ -326,7 +337,18 @@ func TestNobodyWaitsForWhomTheAPIServerKept(t *testing.T) {
 // open, disruption budgets change, requests and answers get lost, and the scheduler
 // start anew.
 func TestNobodyWaitsBehindLowerPriorityAfterAStorm(t *testing.T) {
+	afterAStorm(t, 0)
+}
+
+// TestNobodyWaitsBehindLowerPriorityExceptForReservations is the same with reservations: only pods for
+// whose GPUs one of at least their priority waits may be kept out.
+func TestNobodyWaitsBehindLowerPriorityExceptForReservations(t *testing.T) {
+	afterAStorm(t, 10*time.Second)
+}
+
+func afterAStorm(t *testing.T, reserve time.Duration) {
 	live(t, soak.Pick(8, 40), func(l *lab) {
+		l.reserve = reserve
 		for i := range 3 {
 			n := t4s(l.t, fmt.Sprint("n", i), 1+l.draw.IntN(8))
 			if l.draw.IntN(4) == 0 {

@@ -41,3 +41,6 @@ type Hold struct {
 	Taken   int64                      // holds in the order in which they were taken
 	Doubt   bool                       // of State.Doubtful: it names no node, and others of the node do as well
 }
+
+// Reservation is the Why of what is kept for a pod that others overtake.
+const Reservation = "reservation"
