@@ -8,9 +8,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // pending is a pod that the scheduler has refused, changed by edits.
@@ -100,5 +104,28 @@ func TestWhyForAUserNamesNothingOfOthers(t *testing.T) {
 		if !tt.named && len(tt.args) == 2 && !strings.Contains(got, "n-1   another namespace  1 ") {
 			t.Errorf("berth why %v does not say that another namespace holds the GPU:\n%s", tt.args, got)
 		}
+	}
+}
+
+// TestWhyOfANamespaceAlone: an account that may read one namespace gets the list of it, and
+// each pod, in the words of the scheduler, without what it may not read.
+func TestWhyOfANamespaceAlone(t *testing.T) {
+	said := func(p *v1.Pod) {
+		p.Status.Conditions[0].Message = "waits for 1 nvidia.com/gpu; of 4 that nodes offer it, no node has that many free. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod. [room]"
+	}
+	s := newStage(t, node("n-1", "Tesla T4", 4, "", "nvidia.com/gpu", 4), pending("vision", "mine", "1", said), pending("secret", "plan-x", "1"))
+	for _, resource := range []string{"nodes", "pods"} {
+		s.client.(*fake.Clientset).PrependReactor("list", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
+			return a.GetNamespace() == "", nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
+		})
+	}
+	const sentence = "waits for 1 nvidia.com/gpu; of 4 that nodes offer it, no node has that many free"
+	for _, args := range [][]string{{"why", "-n", "vision"}, {"why", "-n", "vision", "mine"}} {
+		if got := s.ok(args...); !strings.Contains(got, sentence) || strings.Contains(got, "plan-x") || strings.Count(got, "waits for 1 nvidia.com/gpu") != 1 {
+			t.Errorf("berth %v:\n%s", args, got)
+		}
+	}
+	if _, stderr, code := s.run("berth", "why", "-A"); code != 1 || !strings.Contains(stderr, "request a role that allows it") {
+		t.Errorf("berth why -A: exit code %d, %s", code, stderr)
 	}
 }

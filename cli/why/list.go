@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"berth.dev/berth/cli/client"
@@ -43,6 +45,10 @@ func (w *command) all(ctx context.Context) error {
 	}
 	show := func(out io.Writer) error {
 		nodes, pods, err := n.Cluster.Holders(ctx, "")
+		if apierrors.IsForbidden(err) && namespace != "" { // then the schedulers' words are all that is known
+			nodes = nil
+			pods, err = n.Cluster.PodsOf(ctx, namespace, func(p *v1.Pod) bool { return p.Spec.NodeName == "" })
+		}
 		if err != nil {
 			return err
 		}

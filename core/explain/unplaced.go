@@ -118,7 +118,11 @@ func (f *Facts) wants() string {
 // waits says what a pod waits for that will fit when others leave: the cause, then its
 // place in line and who holds what.
 func (f *Facts) waits(text, said string) string {
-	parts := []string{"waits for " + f.wants()}
+	first := "waits for " + f.wants()
+	if after, repeated := strings.CutPrefix(said, first); repeated && f.Verdict.Binding() == nil { // a sentence of Berth's scheduler
+		said = strings.TrimPrefix(after, "; ")
+	}
+	parts := []string{first}
 	beyond := max(beyondReach(text), f.Verdict.beyond())
 	if beyond > 0 {
 		parts = append(parts, fmt.Sprintf("%s unable to attach its volume (%s), so free GPUs there cannot be used", nodesAre(beyond), strings.Join(f.Claims, ", ")))
