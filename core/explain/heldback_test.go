@@ -26,3 +26,17 @@ func TestSentencesOfTheSchedulerHaveCodes(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatPluginsAddAboutClaimsIsLeftOut: what DynamicResources says of claims before the
+// words about preemption says nothing to a person.
+func TestWhatPluginsAddAboutClaimsIsLeftOut(t *testing.T) {
+	for _, said := range []string{
+		"0/6 nodes are available: request gpu: device class nothing does not exist. , no new claims to deallocate, preemption: 0/6 nodes are available.",
+		"0/6 nodes are available: request gpu: device class nothing does not exist. still not schedulable, preemption: 0/6 nodes are available.",
+	} {
+		f := explain.Facts{Namespace: "ns", Name: "p", Pod: unplaced(said)}
+		if r := explain.Judge(&f); r.Message != "its resource claim names a DeviceClass that does not exist: 0/6 nodes are available: request gpu: device class nothing does not exist; name one of kubectl get deviceclasses" {
+			t.Errorf("it says %q", r.Message)
+		}
+	}
+}

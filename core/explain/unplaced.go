@@ -182,7 +182,13 @@ func beyondReach(text string) int {
 func schedulerSays(text string) string {
 	text, _, _ = strings.Cut(text, " preemption: ")
 	text, _, _ = strings.Cut(text, "\n")
-	return strings.TrimSuffix(strings.TrimSpace(text), ".")
+	text = strings.TrimSpace(text)
+	for _, of := range []string{"no new claims to deallocate,", "still not schedulable,"} { // of DynamicResources, before preemption
+		if rest, found := strings.CutSuffix(text, of); found {
+			text = strings.TrimRight(rest, " ,")
+		}
+	}
+	return strings.TrimSuffix(text, ".")
 }
 
 // mostValues is how many values of a label are named before the rest is counted.
