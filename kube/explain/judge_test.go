@@ -243,7 +243,8 @@ var judged = []struct {
 		"a whole GPU where all are cut into MIG devices", reasons.CodeWholeOnMIG,
 		[]*v1.Node{kubetest.Inventory("m-1", kubetest.Cut("m-1", kubetest.A100s("m-1", 2)), "cpu", 48, api.ResourceMIGPrefix+"1g.5gb", 14)},
 		nil, refused([]any{api.ResourceGPU, 1}),
-		"no node offers nvidia.com/gpu, because their GPUs are partitioned into MIG devices; nodes offer nvidia.com/mig-1g.5gb", "", nil,
+		"no node offers nvidia.com/gpu, because their GPUs are partitioned into MIG devices; nodes offer nvidia.com/mig-1g.5gb", "",
+		[]string{"ask for nvidia.com/mig-1g.5gb instead of nvidia.com/gpu"},
 	},
 	{
 		"a label that no node has", reasons.CodeSelector,

@@ -106,12 +106,21 @@ func (t *Cluster) changes(pod *v1.Pod) []change {
 		out = append(out, anywhere)
 	}
 	seen := map[string]bool{}
-	for _, c := range t.Judge(pod).Causes {
-		for _, made := range t.changesFor(pod, &c.Gap) {
+	add := func(list []change) {
+		for _, made := range list {
 			if !seen[made.text] {
 				seen[made.text] = true
 				out = append(out, made)
 			}
+		}
+	}
+	causes := t.Judge(pod).Causes
+	for i := range causes {
+		add(t.changesFor(pod, &causes[i].Gap))
+	}
+	for i := range causes { // a part of a GPU is not what it asked for
+		if g := &causes[i].Gap; g.Check == reasons.CheckGPUs || g.Check == reasons.CheckOffered {
+			add(t.parts(pod, g.Subject))
 		}
 	}
 	if chooses && last { // it needs GPUs of a kind, so another such kind comes first
@@ -169,6 +178,21 @@ func (t *Cluster) changesFor(pod *v1.Pod, g *reasons.Gap) []change {
 		}
 	}
 	return nil
+}
+
+// parts asks for one part of a GPU, a MIG device or a share that some node offers, in the
+// place of one GPU.
+func (t *Cluster) parts(pod *v1.Pod, name string) []change {
+	if name != api.ResourceGPU || request.Of(pod)[name] != 1 {
+		return nil
+	}
+	var out []change
+	for _, part := range t.resources() {
+		if part == api.ResourceGPUShared || strings.HasPrefix(part, api.ResourceMIGPrefix) {
+			out = append(out, change{"ask for " + part + " instead of " + name, func(p *v1.Pod) { rename(p, v1.ResourceName(name), v1.ResourceName(part)) }})
+		}
+	}
+	return out
 }
 
 // mostLabels is how many other values of a label are tried.
