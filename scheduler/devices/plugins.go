@@ -42,7 +42,7 @@ func WithWaits(podInfo nodeindex.NewPodInfo) (map[string]nodeindex.Maker, *Waits
 	c, gangs := nodeindex.NewCluster(), gang.NewManager()
 	c.NewPodInfo = podInfo
 	nodeindex.Register(c)
-	preempt.RegisterPreemptions()
+	nodeindex.RegisterPreemptions()
 	p := preempt.NewPreemptions(c, gangs.Broken, gangs.Least, gangs.Unkept)
 	made := map[string]nodeindex.Maker{
 		fit.Name:               fit.NewPlugin(c),

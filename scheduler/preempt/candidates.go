@@ -171,7 +171,7 @@ func (x *Preemption) read(pl *nodeindex.Planner, i int) {
 func (x *Preemption) enter(i int, pod *v1.Pod, held cluster.Placement, fixed bool) {
 	v := &x.preemptions.nodeCache
 	h := preemption.Holder{
-		Placement: held, Priority: priorityOf(pod), Leaving: pod.DeletionTimestamp != nil, Fixed: fixed, Budgets: x.budgets.Of(pod),
+		Placement: held, Priority: request.Priority(pod), Leaving: pod.DeletionTimestamp != nil, Fixed: fixed, Budgets: x.budgets.Of(pod),
 	}
 	if !assumeUnhealthyToo(v.snapshot, &h.Placement) {
 		return // more than there is of a node: what cannot be counted cannot be freed
@@ -200,7 +200,7 @@ func (x *Preemption) promises(pl *nodeindex.Planner, s *candidates, w *preemptor
 			continue
 		}
 		p := preemption.Holder{
-			Placement: cluster.Placement{Node: at.Index, Request: h.Request, Devices: h.At}, Priority: priorityOf(h.Pod), Promise: true,
+			Placement: cluster.Placement{Node: at.Index, Request: h.Request, Devices: h.At}, Priority: request.Priority(h.Pod), Promise: true,
 		}
 		if w.after[uid] {
 			p.Priority = math.MinInt32
@@ -265,12 +265,4 @@ func assumeUnhealthyToo(s *cluster.Snapshot, p *cluster.Placement) bool {
 		}
 	}
 	return s.Assume(p) == nil
-}
-
-// priorityOf is a pod's priority; 0 where none is set.
-func priorityOf(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }

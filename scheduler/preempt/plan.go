@@ -30,15 +30,21 @@ const mostDomains = 64
 func (x *Preemption) makeRoom(ctx context.Context, w *preemptor) (*outcome, error) {
 	began := time.Now()
 	out, err := x.tryRoom(ctx, w)
-	searched(out, err, began)
 	switch {
 	case err != nil:
+		nodeindex.Searched(nodeindex.SearchError, 0, began)
 	case out.room == nil:
+		result := nodeindex.SearchRefused
+		if out.known {
+			result = nodeindex.SearchKnown
+		}
+		nodeindex.Searched(result, 0, began)
 		x.refused.Note(w.lead(), out.against)
 		if x.p.Cluster.Behind() { // what was seen to be bound is not in the nodes yet
 			x.p.Handle.Activate(klog.FromContext(ctx), named([]*v1.Pod{w.lead()}))
 		}
 	default:
+		nodeindex.Searched(nodeindex.SearchMade, len(out.evicted), began)
 		for _, pod := range w.pods {
 			x.refused.Drop(pod.UID)
 		}
@@ -157,8 +163,8 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	asked := w.ask(pl, barred)
 	key, state := w.key(asked), x.state(pl)
 	if len(barred) == 0 && w.every && !w.awaits && !w.filtered {
-		if was, ok := x.before(key, state, now); ok {
-			return nil, &outcome{refusal: was.text, short: was.short, against: was.against, known: true}, nil
+		if was, ok := x.searches.Before(key, state, now); ok {
+			return nil, &outcome{refusal: was.Text, short: was.Short, against: was.Against, known: true}, nil
 		}
 	}
 	s, err := x.see(pl, w, now)
@@ -196,7 +202,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 		_, kept := x.Known(now)
 		out := &outcome{refusal: refusalText(&why), short: why.ShortMilli, against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
 		if len(barred) == 0 && w.every && !disallowed && !w.awaits && !w.filtered {
-			x.note(key, search{state, out.refusal, out.short, out.against, now})
+			x.searches.Note(key, nodeindex.Search{State: state, Text: out.refusal, Short: out.short, Against: out.against, At: now})
 		}
 		return s, out, nil
 	}

@@ -46,10 +46,10 @@ type Preemption struct {
 type preemptions struct {
 	*evict.Evictor
 	*reserve.Rooms
-	*searches
 	reservations *reserve.Reservations
 	refused      *nodeindex.RefusedRoom
 	nodeCache    nodeCache
+	searches     *nodeindex.Searches
 	budgets      *evict.Budgets  // nil: no profile has the plugin
 	broken       func(types.UID) // told of pods whose holds went to others
 	least        func(gang string) int
@@ -71,7 +71,7 @@ var (
 func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gang string) int, unkept func()) *preemptions {
 	rooms := reserve.NewRooms()
 	return &preemptions{
-		Evictor: evict.NewEvictor(), Rooms: rooms, searches: newSearches(), refused: c.Refused, broken: broken, least: least,
+		Evictor: evict.NewEvictor(), Rooms: rooms, searches: nodeindex.NewSearches(), refused: c.Refused, broken: broken, least: least,
 		reservations: reserve.New(c, rooms, unkept),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/preemption"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
@@ -47,9 +48,9 @@ func (w *preemptor) priority() int32 {
 	if w.never {
 		return math.MinInt32 + 1 // what may go is only what promises makes lower
 	}
-	least := priorityOf(w.pods[0])
+	least := request.Priority(w.pods[0])
 	for _, pod := range w.pods {
-		least = min(least, priorityOf(pod))
+		least = min(least, request.Priority(pod))
 	}
 	return least
 }

@@ -54,7 +54,7 @@ func agreed(ctx context.Context, cycle fwk.CycleState, pl *nodeindex.Planner, w 
 		return "", nil, err
 	}
 	defer checks.Close()
-	placed, first := inTurn(checks, out.plan.Placements)
+	placed, first := checks.InTurn(out.plan.Placements)
 	if first >= 0 {
 		return out.nodes[first], nil, nil
 	}

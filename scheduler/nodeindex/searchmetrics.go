@@ -1,4 +1,4 @@
-package preempt
+package nodeindex
 
 import (
 	"sync"
@@ -6,16 +6,14 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
-
-	"berth.dev/berth/scheduler/nodeindex"
 )
 
 // The results of a search for room, as berth_scheduler_preemptions_total has them.
 const (
-	preemptionMade    = "made"    // pods are evicted, or leave, or holds were given up, and the room is held
-	preemptionRefused = "refused" // nobody may go, or it would not help
-	preemptionKnown   = "known"   // refused before, and nothing has changed since
-	preemptionError   = "error"
+	SearchMade    = "made"    // pods are evicted, or leave, or holds were given up, and the room is held
+	SearchRefused = "refused" // no pod may go, or it would not help
+	SearchKnown   = "known"   // refused before, and nothing has changed since
+	SearchError   = "error"
 )
 
 var (
@@ -32,23 +30,15 @@ var (
 	preemptionSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
 		Name:           "berth_scheduler_preemption_seconds",
 		Help:           "Time of a search for room, from the refusal of a pod until the room is held or there is none.",
-		Buckets:        nodeindex.DecisionBuckets,
+		Buckets:        DecisionBuckets,
 		StabilityLevel: metrics.ALPHA,
 	})
 )
 
-// searched counts a search that began at began.
-func searched(out *outcome, err error, began time.Time) {
-	result := preemptionRefused
-	switch {
-	case err != nil:
-		result = preemptionError
-	case out.room != nil:
-		result = preemptionMade
-		victimsTotal.Add(float64(len(out.evicted)))
-	case out.known:
-		result = preemptionKnown
-	}
+// Searched counts a search for room that began at began: result is one of the constants
+// above, and victims is how many pods are evicted.
+func Searched(result string, victims int, began time.Time) {
+	victimsTotal.Add(float64(victims))
 	preemptionsTotal.WithLabelValues(result).Inc()
 	preemptionSeconds.Observe(time.Since(began).Seconds())
 }
