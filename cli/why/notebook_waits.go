@@ -35,7 +35,9 @@ func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook,
 	pods = slices.DeleteFunc(pods, own)
 	s := &explain.Situation{Pod: wants, Nodes: nodes, Pods: pods}
 	s.Volumes, s.BadClaims = n.Volumes(ctx, wants)
-	return newExplainer(n).waits(ctx, r, s)
+	e := newExplainer(n)
+	e.rules(ctx, s)
+	return e.waits(ctx, r, s)
 }
 
 // Prospects lists when a notebook that waits can start and what would help it, as far

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -97,7 +99,7 @@ func randomPod(r *rand.Rand) *v1.Pod {
 // the judge of a cluster that is read afresh, by package placement, and by the rules of
 // Kubernetes for labels, taints, cordons, ports, and sums, which are checked here once more.
 func TestEveryHelpMakesThePodStart(t *testing.T) {
-	helped, tried := 0, 0
+	helped, tried, later := 0, 0, 0
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		nodes := randomNodes(r)
@@ -115,11 +117,23 @@ func TestEveryHelpMakesThePodStart(t *testing.T) {
 			starts(t, fmt.Sprintf("seed %d: %s", seed, h.Change), nodes, pods, changed)
 			tried++
 		}
-		found, err := explain.Find(&explain.Situation{Pod: pod, Nodes: nodes, Pods: append(pods, pod)}, kubetest.Started)
+		lower := int32(r.IntN(20))
+		for _, p := range pods[:r.IntN(len(pods)+1)] {
+			p.Spec.Priority = &lower
+		}
+		found, err := explain.Find(&explain.Situation{Pod: pod, Nodes: nodes, Pods: append(slices.Clone(pods), pod), Priorities: []schedulingv1.PriorityClass{class("high", 10)}}, kubetest.Started)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, relief := range found.Reliefs {
+			if relief.Later {
+				kept := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return request.Priority(p) < 10 })
+				if len(kept) == len(pods) {
+					t.Errorf("seed %d: %s preempts no pod", seed, relief.Change)
+				}
+				starts(t, fmt.Sprintf("seed %d: %s", seed, relief.Change), nodes, kept, pod)
+				later++
+			}
 			if relief.Admin {
 				starts(t, fmt.Sprintf("seed %d: %s", seed, relief.Command), administered(t, nodes, relief.Command), pods, pod)
 				tried++
@@ -129,9 +143,9 @@ func TestEveryHelpMakesThePodStart(t *testing.T) {
 			helped++
 		}
 	}
-	t.Logf("%d helps for %d pods", tried, helped)
-	if helped < 200 {
-		t.Errorf("only %d pods have a help", helped)
+	t.Logf("%d helps for %d pods, and %d by priority", tried, helped, later)
+	if helped < 200 || later < 10 {
+		t.Errorf("only %d pods have a help, and %d one by priority", helped, later)
 	}
 }
 

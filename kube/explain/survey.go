@@ -26,6 +26,7 @@ type Survey struct {
 	Nodes     []*v1.Node
 	Pods      []*v1.Pod // all of the cluster
 	Namespace string    // of the workloads; "" is all
+	Private   bool      // names of other namespaces than a workload's are withheld
 	// BadClaims are the claims that keep a pod from every node; nil is that they are not known.
 	BadClaims func(*v1.Pod) []reasons.Claim
 }
@@ -38,6 +39,7 @@ func (s *Survey) Waiting(now time.Time) ([]Waiting, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.private = s.Private
 	placers, verdicts := schedulers(s.Pods), map[string]*reasons.Verdict{}
 	judge := func(p *v1.Pod) *reasons.Verdict {
 		key := askKey(p, len(c.antis) > 0)
