@@ -32,6 +32,8 @@ type Answer struct {
 	// Whole is that room may be made for it only as part of its gang, or is not
 	// to be made.
 	Whole bool
+	// Follows is that another member leads: room is made for that one.
+	Follows bool
 }
 
 // Evict is the members of a gang that run, and are to end because the rest cannot

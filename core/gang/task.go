@@ -157,6 +157,7 @@ func (e Filtered) happen(s *step) {
 	default:
 		least, why := g.least()
 		s.out.Answer.Whole = why != "" || g.ready() < least
+		s.out.Answer.Follows = s.out.Answer.Whole && g.leader != "" && g.leader != e.UID && g.led()
 	}
 }
 

@@ -242,6 +242,7 @@ func (g *Plans) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 			return result, status
 		}
 		return nil, fwk.NewStatus(fwk.Unschedulable, answer.Reason)
+	case answer.Follows:
 	case answer.Reason != "":
 		g.p.Cluster.Waits.Note(pod.UID, queue.Gang)
 	default:

@@ -110,6 +110,12 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			}
 			continue
 		}
+		if w.awaits && w.verify != nil && out.room.Empty() { // what keeps the gang off is not the end of pods
+			for _, pod := range out.room.Pods {
+				x.p.Cluster.Withdraw(pod.UID)
+			}
+			return &outcome{refusal: "no pod is in the way"}, nil
+		}
 		x.carryOut(ctx, w, s, out)
 		return out, nil
 	}

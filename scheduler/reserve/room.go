@@ -54,6 +54,9 @@ func (m *Room) all() []*v1.Pod {
 	return append(slices.Clip(m.Pods), m.Lead)
 }
 
+// Empty reports whether the room waits for no pod, before it is opened.
+func (m *Room) Empty() bool { return len(m.left) == 0 }
+
 // NodeOf returns the node on which the room waits for a pod.
 func (m *Room) NodeOf(pod *v1.Pod) string {
 	for node, waits := range m.waits {
