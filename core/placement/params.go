@@ -51,10 +51,10 @@ type Params struct {
 	Holes []float64
 }
 
-// DefaultParams are tuned on seeds 1-20 of the openb workloads, Spare on seeds 1-6
+// DefaultParams are tuned on seeds 1-20 of the openb workloads, Spare on seeds 1-20
 // of the protocol of sim.Room.
 func DefaultParams() Params {
-	return Params{Eps: 0.017, K: 6, Kappa: 0.74, Mu: 1, Turnover: 2, Spare: 1, Lambda: 0.2, Begin: 20, Quantum: 2, Rebuild: 200}
+	return Params{Eps: 0.017, K: 6, Kappa: 0.74, Mu: 1, Turnover: 2, Spare: 4, Lambda: 0.2, Begin: 20, Quantum: 2, Rebuild: 200}
 }
 
 // Validate says which field is out of its range, or nil.
