@@ -24,7 +24,7 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("apps", "statefulsets", "get", "list", "watch", "create", "update", "patch"),
 		rights.Rule("", "services", "get", "list", "watch", "create", "update"),
 		rights.Rule("networking.istio.io", "virtualservices", "get", "list", "watch", "create", "update"),
-		// A pod is deleted when its notebook changes.
+		// A pod is deleted when its notebook changes, and a server of a JupyterHub when it is idle.
 		rights.Rule("", "pods", "list", "watch", "delete"),
 		// Why a notebook waits, and the events that report it.
 		rights.Rule("", "events", "list", "watch", "create", "patch"),
