@@ -69,6 +69,9 @@ func (m *madeCause) kubectl() string {
 		}
 		m.read(&pods, append([]string{"get", "pods"}, namespace...))
 		for i := range pods.Items {
+			if strings.HasPrefix(pods.Items[i].Name, name+"-") && strings.HasPrefix(m.ask[0], "deployment/") { // it was made before its quota was counted
+				_, _ = output(m.ts, append([]string{"kubectl", "delete", "pod", pods.Items[i].Name, "--now", "--wait=false"}, namespace...)...)
+			}
 			for _, c := range pods.Items[i].Status.Conditions {
 				if pods.Items[i].Name == name && c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonSchedulingGated {
 					return c.Reason + "  " + c.Message
