@@ -31,7 +31,7 @@ func kubectlsays(ts *testscript.TestScript, neg bool, args []string) {
 	path, err := filepath.Abs(kubectlWords)
 	ts.Check(err)
 	var b strings.Builder
-	for _, code := range strings.Fields(ts.ReadFile(args[0])) {
+	for code := range strings.FieldsSeq(ts.ReadFile(args[0])) {
 		m := exampleOf(ts, code)
 		m.make()
 		b.WriteString("== " + code + "\n" + m.kubectl() + "\n")

@@ -19,11 +19,11 @@ import (
 	"berth.dev/berth/kube/request"
 )
 
-// The pods of a JupyterHub's users, as KubeSpawner labels them. They are no Notebooks: a
+// hubPods selects the pods of a JupyterHub's users, as KubeSpawner labels them. They are no Notebooks: a
 // policy of their namespace or in their annotations applies to them, the process's own
 // does not, and one is stopped by deleting it, as the hub does itself. The loop keeps
 // their warnings in memory, so the next process warns again.
-var hubPods = labels.Set{"component": "singleuser-server"}
+func hubPods() labels.Set { return labels.Set{"component": "singleuser-server"} }
 
 // hubServer is why the server of a hub's pod is not asked.
 const hubServer = "only its hub may ask its server"
@@ -33,7 +33,7 @@ func watchHubs(mgr manager.Manager) (cache.Cache, error) {
 	pods, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}: {Label: hubPods.AsSelector(), Transform: cache.TransformStripManagedFields()},
+			&corev1.Pod{}: {Label: hubPods().AsSelector(), Transform: cache.TransformStripManagedFields()},
 		},
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *loop) hubSubjects(ctx context.Context) ([]subject, error) {
 		return nil, nil
 	}
 	var list corev1.PodList
-	if err := l.hubs.List(ctx, &list, client.MatchingLabels(hubPods)); err != nil {
+	if err := l.hubs.List(ctx, &list, client.MatchingLabels(hubPods())); err != nil {
 		return nil, fmt.Errorf("list the pods of JupyterHubs: %w", err)
 	}
 	var out []subject

@@ -1,6 +1,7 @@
 package idle_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +23,7 @@ func hubPod(annotations map[string]string) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "notebook"}}},
 	}
-	for key, value := range annotations {
-		p.Annotations[key] = value
-	}
+	maps.Copy(p.Annotations, annotations)
 	p.Status.Phase = corev1.PodRunning
 	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)})

@@ -84,13 +84,13 @@ func (t *Cluster) withoutKept() {
 
 // keptText says for which pods GPUs of a node are kept: "; 1 kept for default/a".
 func (t *Cluster) keptText(a *ask, node string) string {
-	out := ""
+	var out strings.Builder
 	for i := range t.kept {
 		if k := &t.kept[i]; k.node == node {
-			out += fmt.Sprintf("; %s kept for %s", gpusText(len(k.placement.Devices)), t.nameFor(a.pod, k.pod))
+			fmt.Fprintf(&out, "; %s kept for %s", gpusText(len(k.placement.Devices)), t.nameFor(a.pod, k.pod))
 		}
 	}
-	return out
+	return out.String()
 }
 
 // keptFree is how many milli-GPUs of a node are kept.
