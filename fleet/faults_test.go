@@ -241,6 +241,11 @@ func TestSharesGoWithTheirConfigMap(t *testing.T) {
 				w.configMap("gpu-operator", "device-plugin-config", byFour)
 				w.restartPlugin("plugin-1", "plugin-2")
 				w.wantAllocatable("n1", "nvidia.com/gpu", 32)
+				other := pluginPod("other")
+				other.Namespace = "kube-system" // which has no ConfigMap
+				w.bind(other, "n1")
+				w.after(time.Minute)
+				w.wantAllocatable("n1", "nvidia.com/gpu", 32)
 				w.restartPlugin("plugin-2", "plugin-3")
 				if err := w.client.CoreV1().ConfigMaps("gpu-operator").Delete(w.t.Context(), "device-plugin-config", metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)

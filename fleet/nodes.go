@@ -206,7 +206,7 @@ func (n *node) metaPatch() ([]byte, error) {
 	var p struct {
 		Metadata struct {
 			Labels      map[string]*string `json:"labels"`
-			Annotations map[string]string  `json:"annotations"`
+			Annotations map[string]*string `json:"annotations"`
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -215,7 +215,8 @@ func (n *node) metaPatch() ([]byte, error) {
 	n.stateLabel(p.Metadata.Labels)
 	same := len(p.Metadata.Labels) == 0
 	for key, value := range p.Metadata.Annotations {
-		same = same && n.api.Annotations[key] == value
+		has, there := n.api.Annotations[key]
+		same = same && there == (value != nil) && (!there || has == *value)
 	}
 	if same {
 		return nil, nil

@@ -60,7 +60,8 @@ func unrenamed(resource string) string {
 func (n *node) configure(ctx context.Context, by *v1.Pod) {
 	client := n.fleet.client.CoreV1().ConfigMaps(by.Namespace)
 	cm, err := client.Get(ctx, pluginConfig, metav1.GetOptions{})
-	if ctx.Err() != nil {
+	elsewhere := apierrors.IsNotFound(err) && n.configElsewhere(ctx, by.Namespace)
+	if ctx.Err() != nil || elsewhere {
 		return
 	}
 	n.mu.Lock()
@@ -96,6 +97,26 @@ func (n *node) configure(ctx context.Context, by *v1.Pod) {
 	}
 	n.event(v1.EventTypeNormal, "PluginConfig", fmt.Sprintf("the device plugin offers %s", offer(n.ledger.Devices())))
 	n.fleet.queue.Add(n)
+}
+
+// configElsewhere reports whether the node has a device plugin in another namespace that
+// may have the ConfigMap: nodes can have the plugin of the operator and that of NVIDIA's
+// manifest.
+func (n *node) configElsewhere(ctx context.Context, but string) bool {
+	others := map[string]bool{}
+	n.mu.Lock()
+	for _, p := range n.pods {
+		if p.plugin && p.api.Namespace != but {
+			others[p.api.Namespace] = true
+		}
+	}
+	n.mu.Unlock()
+	for namespace := range others {
+		if _, err := n.fleet.client.CoreV1().ConfigMaps(namespace).Get(ctx, pluginConfig, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return true
+		}
+	}
+	return false
 }
 
 // readConfig parses the key of the ConfigMap that is meant for this node.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -15,6 +16,11 @@ import (
 // pageSize is how many objects are asked for at once: a large cluster then needs neither
 // one large answer nor the memory for it.
 const pageSize = 500
+
+// garbage is how much there may be, in percent of what is kept, before it is collected in a
+// process that lists a large cluster: most of each page is garbage at once. With the usual
+// 100 such a process needs a fifth more memory.
+const garbage = 60
 
 // paged lists page by page what keep makes of each object; nil is left out. If a page comes
 // too late, because the API server has forgotten the list, all is listed again at once.
@@ -30,6 +36,9 @@ func paged[T any](o metav1.ListOptions, list func(metav1.ListOptions) ([]T, stri
 	o.Limit = pageSize
 	for {
 		items, next, err := list(o)
+		if next != "" && o.Continue == "" {
+			debug.SetGCPercent(garbage)
+		}
 		if o.Continue != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
 			o.Continue, o.Limit, o.ResourceVersion, out = "", 0, "0", nil
 			continue
