@@ -136,7 +136,7 @@ func (t *Cluster) memoryDetail(r *v1.NodeSelectorRequirement) *reasons.Detail {
 	for _, n := range t.all {
 		most = max(most, number(n.Labels[api.LabelMemory]))
 	}
-	tell := "; nodes tell it in MiB, as " + api.LabelMemory + ": " + have
+	tell := "; on nodes, " + api.LabelMemory + " is in MiB: " + have
 	want, known := wantedMemory(r)
 	if known && r.Operator != v1.NodeSelectorOpLt && want > most+most/20 {
 		return &reasons.Detail{Code: reasons.CodeGPUMemory, Text: fmt.Sprintf("it wants GPUs with %s, and no GPU has more memory than %d MiB%s", isWritten(r), most, tell)}

@@ -50,17 +50,17 @@ func TestLabelsOfGPUsInTheWordsOfNodes(t *testing.T) {
 	}{
 		{
 			"more memory than any GPU has", refused(one, affinityOf(api.LabelMemory, v1.NodeSelectorOpGt, "70000")), reasons.CodeGPUMemory,
-			"it wants GPUs with nvidia.com/gpu.memory > 70000, and no GPU has more memory than 40960 MiB; nodes tell it in MiB, as nvidia.com/gpu.memory: 40960 (12 GPUs), 15360 (2 GPUs)",
+			"it wants GPUs with nvidia.com/gpu.memory > 70000, and no GPU has more memory than 40960 MiB; on nodes, nvidia.com/gpu.memory is in MiB: 40960 (12 GPUs), 15360 (2 GPUs)",
 			"want nvidia.com/gpu.memory=40960 in its node affinity instead",
 		},
 		{
 			"a label of another spelling", refused(one, selectorOf("gpu-memory", "40gb")), reasons.CodeLabelMissing,
-			"no node has the label gpu-memory=40gb; nodes tell it in MiB, as nvidia.com/gpu.memory: 40960 (12 GPUs), 15360 (2 GPUs); select nvidia.com/gpu.memory=40960",
+			"no node has the label gpu-memory=40gb; on nodes, nvidia.com/gpu.memory is in MiB: 40960 (12 GPUs), 15360 (2 GPUs); select nvidia.com/gpu.memory=40960",
 			"select nvidia.com/gpu.memory=40960 instead of gpu-memory=40gb",
 		},
 		{
 			"gigabytes where nodes have MiB", refused(one, selectorOf(api.LabelMemory, "40Gi")), reasons.CodeSelector,
-			"no node has the label nvidia.com/gpu.memory=40Gi; nodes tell it in MiB, as nvidia.com/gpu.memory: 40960 (12 GPUs), 15360 (2 GPUs); select nvidia.com/gpu.memory=40960",
+			"no node has the label nvidia.com/gpu.memory=40Gi; on nodes, nvidia.com/gpu.memory is in MiB: 40960 (12 GPUs), 15360 (2 GPUs); select nvidia.com/gpu.memory=40960",
 			"select nvidia.com/gpu.memory=40960 instead",
 		},
 		{
