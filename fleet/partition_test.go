@@ -35,7 +35,7 @@ func (w *world) label(node, key, value string) {
 	w.after(time.Second)
 }
 
-// cut tells how the GPUs of node n1 are partitioned: the state, and of each GPU its
+// cut returns how the GPUs of node n1 are partitioned: the state, and of each GPU its
 // profiles, "-" where MIG is off, with "!" if no new pod gets it.
 func (w *world) cut() string {
 	w.t.Helper()

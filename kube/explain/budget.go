@@ -37,14 +37,20 @@ func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionB
 	var out []reasons.Blocked
 	for i := range budgets {
 		b := &budgets[i]
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || b.Status.DisruptionsAllowed > 0 {
-			continue
-		}
-		kept := slices.DeleteFunc(slices.Clone(lower), func(p *v1.Pod) bool { return p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) })
+		keeps := keptBy(b)
+		kept := slices.DeleteFunc(slices.Clone(lower), func(p *v1.Pod) bool { return !keeps(p) })
 		if len(kept) > 0 {
 			out = append(out, reasons.Blocked{Budget: b.Namespace + "/" + b.Name, Pods: len(kept)})
 		}
 	}
 	return out
+}
+
+// keptBy returns what reports whether a disruption budget keeps a pod now.
+func keptBy(b *policyv1.PodDisruptionBudget) func(*v1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil || b.Status.DisruptionsAllowed > 0 {
+		return func(*v1.Pod) bool { return false }
+	}
+	return func(p *v1.Pod) bool { return p.Namespace == b.Namespace && selector.Matches(labels.Set(p.Labels)) }
 }

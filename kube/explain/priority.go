@@ -7,11 +7,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/request"
@@ -28,6 +25,10 @@ func (s *Situation) byPriority() (help Help, ok bool) {
 	slices.SortFunc(classes, func(a, b schedulingv1.PriorityClass) int {
 		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.Name, b.Name))
 	})
+	var keeps []func(*v1.Pod) bool
+	for i := range s.Budgets {
+		keeps = append(keeps, keptBy(&s.Budgets[i]))
+	}
 	gone, tried := 0, 0
 	for i := range classes {
 		c := &classes[i]
@@ -36,7 +37,7 @@ func (s *Situation) byPriority() (help Help, ok bool) {
 			continue
 		}
 		rest := slices.DeleteFunc(slices.Clone(s.Pods), func(p *v1.Pod) bool {
-			return p.Spec.NodeName != "" && request.Priority(p) < c.Value && !budgeted(p, s.Budgets)
+			return p.Spec.NodeName != "" && request.Priority(p) < c.Value && !slices.ContainsFunc(keeps, func(kept func(*v1.Pod) bool) bool { return kept(p) })
 		})
 		if len(rest)+gone == len(s.Pods) {
 			continue // the same pods leave as for a lower class
@@ -67,14 +68,6 @@ func (s *Situation) byPriority() (help Help, ok bool) {
 	return Help{}, false
 }
 
-// budgeted reports whether a disruption budget keeps a pod now.
-func budgeted(p *v1.Pod, budgets []policyv1.PodDisruptionBudget) bool {
-	return slices.ContainsFunc(budgets, func(b policyv1.PodDisruptionBudget) bool {
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		return err == nil && b.Namespace == p.Namespace && b.Status.DisruptionsAllowed == 0 && selector.Matches(labels.Set(p.Labels))
-	})
-}
-
 // quotaRefuses reports whether a quota would not let a pod be created in the place of another.
 func quotaRefuses(quotas []v1.ResourceQuota, pod, instead *v1.Pod) bool {
 	return QuotaRoom(quotas, pod, instead) != nil || slices.ContainsFunc(quotas, func(q v1.ResourceQuota) bool {
@@ -101,11 +94,5 @@ func ofClass(q *v1.ResourceQuota, class string) bool {
 func hasRoom(q *v1.ResourceQuota, pod *v1.Pod) bool {
 	want := charged(pod)
 	want["pods"] = *resource.NewQuantity(1, resource.DecimalSI)
-	for name, hard := range q.Status.Hard {
-		sum, more := q.Status.Used[name].DeepCopy(), want[string(name)]
-		if sum.Add(more); more.Sign() > 0 && sum.Cmp(hard) > 0 {
-			return false
-		}
-	}
-	return true
+	return shortage(q, want, nil) == nil
 }

@@ -59,7 +59,7 @@ func TestNamesOfOtherNamespacesAreWithheld(t *testing.T) {
 				}
 				told := strings.Contains(strings.ReplaceAll(text, "app=secret", ""), "secret")
 				if named := namespace == "ns"; told != named {
-					t.Errorf("the name is told: %v, want %v: %s", told, named, text)
+					t.Errorf("the name is shown: %v, want %v: %s", told, named, text)
 				}
 				if namespace == "other" && !strings.Contains(text, tt.says) {
 					t.Errorf("it says %q, want %q", text, tt.says)

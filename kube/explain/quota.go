@@ -22,18 +22,22 @@ func QuotaRoom(quotas []v1.ResourceQuota, pod, instead *v1.Pod) *reasons.QuotaSh
 		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
 			continue
 		}
-		names := make([]string, 0, len(q.Status.Hard))
-		for name := range q.Status.Hard {
-			names = append(names, string(name))
+		if short := shortage(q, want, had); short != nil {
+			return short
 		}
-		slices.Sort(names)
-		for _, name := range names {
-			hard, used, more := q.Status.Hard[v1.ResourceName(name)], q.Status.Used[v1.ResourceName(name)], want[name]
-			more.Sub(had[name])
-			sum := used.DeepCopy()
-			if sum.Add(more); more.Sign() > 0 && sum.Cmp(hard) > 0 {
-				return &reasons.QuotaShortage{Quota: q.Name, Resource: name, Hard: hard.String(), Used: used.String(), More: more.String()}
-			}
+	}
+	return nil
+}
+
+// shortage is the first resource of a quota, by name, that does not allow want in the place
+// of had; nil is that all do.
+func shortage(q *v1.ResourceQuota, want, had map[string]resource.Quantity) *reasons.QuotaShortage {
+	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
+		hard, used, more := q.Status.Hard[name], q.Status.Used[name], want[string(name)].DeepCopy()
+		more.Sub(had[string(name)])
+		sum := used.DeepCopy()
+		if sum.Add(more); more.Sign() > 0 && sum.Cmp(hard) > 0 {
+			return &reasons.QuotaShortage{Quota: q.Name, Resource: string(name), Hard: hard.String(), Used: used.String(), More: more.String()}
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ type objects struct {
 // New returns Sizes that read nothing yet.
 func New() *Sizes { return &Sizes{kinds: map[request.GangKind]*objects{}} }
 
-// Open lets s read until ctx ends. changed is told of objects that have come,
+// Open lets s read until ctx ends. changed is called for objects that have come,
 // changed or gone; without a name, of all of a kind.
 func (s *Sizes) Open(ctx context.Context, config *rest.Config, changed func(kind request.GangKind, namespace, name string)) {
 	s.ctx, s.changed = ctx, changed

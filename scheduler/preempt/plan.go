@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/preemption"
+	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 )
 
@@ -190,19 +191,18 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 			return ok
 		}
 	}
+	var checks *filters.Filters
 	if w.filtered && w.movable != nil {
-		checks, err := w.movable(pl)
-		if err != nil {
+		if checks, err = w.movable(pl); err != nil {
 			return nil, nil, err
 		}
-		if checks != nil {
-			defer checks.Close()
-			asked.Filters = asker{checks, s}
-		}
+	}
+	if checks != nil {
+		asked.Filters = asker{checks, s}
 	}
 	plan, why, ok := w.search(pl, s, asked, now)
-	if asked.Filters != nil {
-		asked.Filters.(asker).Close() // before something is held
+	if checks != nil {
+		checks.Close() // before something is held
 	}
 	if !ok {
 		_, kept := x.Known(now)

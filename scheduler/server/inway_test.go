@@ -102,7 +102,7 @@ func TestPodsThatFiltersMindAreEvicted(t *testing.T) {
 			false,
 		},
 		{
-			"none for a pod that evicts nobody",
+			"none for a pod that evicts no other",
 			[]string{"n0"},
 			[]*v1.Pod{hostPort(gpuPod("port", 100, 1), 1)},
 			never(hostPort(gpuPod("urgent", 1000, 1), 1)), nil, true,
@@ -120,7 +120,7 @@ func TestPodsThatFiltersMindAreEvicted(t *testing.T) {
 			hostPort(gpuPod("urgent", 1000, 1), 1), nil, true,
 		},
 		{
-			"none of a node that the urgent pod must not use, whoever goes",
+			"none of a node that the urgent pod must not use, whichever pods go",
 			[]string{"n0"},
 			[]*v1.Pod{gpuPod("plain", 100, 4)},
 			func() *v1.Pod {

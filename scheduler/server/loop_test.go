@@ -107,14 +107,14 @@ func (c *oversubscribed) step() {
 		return
 	}
 	if c.draw.IntN(8) == 0 {
-		c.budget(string("ab"[c.draw.IntN(2)]), int32(c.draw.IntN(3))) //nolint:gosec // small
+		c.budget(string("ab"[c.draw.IntN(2)]), int32(c.draw.IntN(3)))
 		return
 	}
 	size, gang := 1, ""
 	if c.draw.IntN(2) == 0 {
 		size, gang = 2+c.draw.IntN(4), fmt.Sprint("g", c.n)
 	}
-	priority, gpus := int32(10*c.draw.IntN(4)), int64(1+c.draw.IntN(2)) //nolint:gosec // small
+	priority, gpus := int32(10*c.draw.IntN(4)), int64(1+c.draw.IntN(2))
 	least, never, app := 1+c.draw.IntN(size), c.draw.IntN(5) == 0, string("abcd"[c.draw.IntN(4)])
 	grace := []int64{0, 1, 30, 60}[c.draw.IntN(4)]
 	for i := range size {
