@@ -1,0 +1,2 @@
+// Package cost says what GPUs are worth.
+package cost

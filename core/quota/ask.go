@@ -1,0 +1,116 @@
+package quota
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth.dev/berth/core/queue"
+)
+
+// Pod is what one pod asks for.
+type Pod struct {
+	ID string // its UID
+	// Pieces are the devices it asks for. Their products are "" where any of Products
+	// will do.
+	Pieces []Piece
+}
+
+// Workload is pods that are admitted together: a pod alone, or a gang.
+type Workload struct {
+	ID       string // the pod's UID, or what names the gang
+	Queue    string
+	User     string // "" is not known: no limit per user can be kept for it
+	Ticket   queue.Ticket
+	Pods     []Pod // the first Need of them are admitted together, the others as far as there is quota
+	Need     int   // 0 is all
+	Products []string // that its pods may use, as labels have them, sorted; nil is that nothing is known
+	Since    time.Time // when it was first refused
+}
+
+// need is how many pods must be admitted.
+func (w *Workload) need() int {
+	if w.Need <= 0 || w.Need > len(w.Pods) {
+		return len(w.Pods)
+	}
+	return w.Need
+}
+
+// shape is equal for workloads of one queue of which all or none fit its quota.
+func (w *Workload) shape() string {
+	var b strings.Builder
+	b.WriteString(w.User)
+	b.WriteByte(0)
+	for _, p := range w.Products {
+		b.WriteString(p)
+		b.WriteByte(0)
+	}
+	b.WriteString(strconv.Itoa(w.need()))
+	for i := range w.Pods[:w.need()] {
+		b.WriteByte(1)
+		for _, p := range w.Pods[i].Pieces {
+			b.WriteString(p.Product + "\x00" + p.Profile + "\x00" + strconv.FormatInt(p.Devices, 36) + "/" + strconv.FormatInt(p.Parts, 36))
+		}
+	}
+	return b.String()
+}
+
+// Holder is a pod that holds devices, or for which devices are kept.
+type Holder struct {
+	ID       string // the pod's UID
+	Workload string // the gang, or the pod's UID
+	Queue    string // "" is none: it counts nowhere
+	User     string
+	Pieces   []Piece
+	Priority int32
+	// Start is when it began to run; zero is not yet.
+	Start time.Time
+	// Checkpoint is how often it saves what it has done; 0 is never.
+	Checkpoint time.Duration
+	// Idle is that nobody uses it: it is a notebook that the idle rules call idle.
+	Idle bool
+	// Least is how many pods its workload needs to run; 0 is all that it has.
+	Least int
+	// Evictions is how often its workload was evicted to give quota back.
+	Evictions int
+	Leaving   bool // it is being deleted; it holds until it is gone
+}
+
+// vector returns the amounts of pieces by resource of a tree. Pieces without a product
+// count as of product.
+func (t *Tree) vector(pieces []Piece, product string) []int64 {
+	v := make([]int64, len(t.resources))
+	for _, p := range pieces {
+		if p.Product == "" {
+			p.Product = product
+		}
+		for r, name := range t.resources {
+			switch profile := name.Profile(); {
+			case name == GPUs, p.Product != "" && string(name) == p.Product:
+				v[r] += p.Parts
+			case name == Equivalents:
+				v[r] += weighted(p.Parts, p.Product)
+			case profile != "" && profile == p.Profile:
+				v[r] += p.Devices * Whole
+			}
+		}
+	}
+	return v
+}
+
+// products are the products that a workload may use, of those that matter to the tree.
+func (t *Tree) products(w *Workload) []string {
+	if len(w.Products) == 0 {
+		return []string{""}
+	}
+	if !t.byProduct() {
+		return w.Products[:1]
+	}
+	return w.Products
+}
+
+// byProduct reports whether what counts of a pod depends on its product.
+func (t *Tree) byProduct() bool {
+	return slices.ContainsFunc(t.resources, func(r Resource) bool { return r != GPUs && r.Profile() == "" })
+}
