@@ -23,9 +23,9 @@ type Workload struct {
 	Queue    string
 	User     string // "" is not known: no limit per user can be kept for it
 	Ticket   queue.Ticket
-	Pods     []Pod // the first Need of them are admitted together, the others as far as there is quota
-	Need     int   // 0 is all
-	Products []string // that its pods may use, as labels have them, sorted; nil is that nothing is known
+	Pods     []Pod     // the first Need of them are admitted together, the others as far as there is quota
+	Need     int       // 0 is all
+	Products []string  // that its pods may use, as labels have them, sorted; nil is that nothing is known
 	Since    time.Time // when it was first refused
 }
 
