@@ -150,6 +150,10 @@ const (
 	// the definition as Berth has written it.
 	AnnotationDefinition = "berth.dev/definition"
 
+	// LabelQueue, on a Namespace, names the Queue that its pods enter; on a Pod, that of
+	// the pod, if the Queue takes labeled pods of its namespace.
+	LabelQueue = "berth.dev/queue"
+
 	// LabelPool, on a Node, names the declared pool that it is of; labels of clouds
 	// do as well.
 	LabelPool = "berth.dev/pool"
@@ -193,7 +197,7 @@ const (
 	// what the two above say; without it of one.
 	AnnotationKAIDevices = "gpu-fraction-num-devices"
 	// AnnotationKAIContainer is KAI's annotation for which container gets them;
-	// without it the first that is no init container.
+	// without it the first that is not an init container.
 	AnnotationKAIContainer = "gpu-fraction-container-name"
 
 	// LabelProduct is GPU Feature Discovery's label for the GPU model.

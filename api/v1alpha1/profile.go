@@ -1,6 +1,6 @@
 // Package v1alpha1 holds the kinds that Berth owns, of the API group berth.dev in
 // version v1alpha1. It holds shapes only: what a profile gives is decided in
-// core/profile and kube/profile.
+// core/profile and kube/profile, and what a queue allows in core/quota.
 package v1alpha1
 
 import (
@@ -126,7 +126,7 @@ type NotebookProfileList struct {
 
 // AddToScheme registers the kinds.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &NotebookProfile{}, &NotebookProfileList{})
+	s.AddKnownTypes(GroupVersion, &NotebookProfile{}, &NotebookProfileList{}, &Queue{}, &QueueList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

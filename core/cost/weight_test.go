@@ -2,6 +2,7 @@ package cost_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -52,6 +53,22 @@ func TestWeights(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestTheReferenceHasTheWeights holds the table of docs/reference/queue.md to the weights.
+func TestTheReferenceHasTheWeights(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/queue.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| product | weight |\n|---|---|\n")
+	var want strings.Builder
+	for _, p := range gpu.Products() {
+		fmt.Fprintf(&want, "| %s | %v |\n", p.Name, float64(cost.Weight(p.Name))/cost.Unit)
+	}
+	if diff := cmp.Diff(want.String(), table); diff != "" {
+		t.Errorf("-want +page\n%s", diff)
 	}
 }
 

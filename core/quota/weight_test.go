@@ -18,7 +18,7 @@ func TestWeighted(t *testing.T) {
 		{"a product that is not known yet counts as it is", 5 * Whole, "", 5 * Whole},
 		{"an unknown product counts as it is", 5 * Whole, "X900", 5 * Whole},
 		{"nothing is nothing", 0, "Tesla-T4", 0},
-		{"a thousand million B300 do not overflow", 1_000_000_000 * Whole, "NVIDIA B300 SXM6 AC", 3739816080000000000},
+		{"a million million B300 do not overflow", 1_000_000_000_000 * Whole, "NVIDIA B300 SXM6 AC", 3739816080000000000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := weighted(tt.parts, tt.product); got != tt.want {

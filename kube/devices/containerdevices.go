@@ -163,8 +163,8 @@ func observed(pod *v1.Pod, c containerOf) []knownDevice {
 	return out
 }
 
-// parseDevice reads a device ID, whose forms package sharing knows. Of one
-// that names memory without its size, the request tells the size.
+// parseDevice reads a device ID, whose forms package sharing knows. If one names memory
+// without a size, the size is that of the request.
 func parseDevice(resource, id string, want map[string]int64) knownDevice {
 	k := knownDevice{id: id}
 	if uuid, size, ok := sharing.ParseSizeID(id); ok {

@@ -1,0 +1,63 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Types of the conditions of a Queue.
+const (
+	// QueueValid is whether all of the spec can be followed. Its message lists what
+	// cannot.
+	QueueValid = "Valid"
+	// QueueActive is whether the queue admits workloads.
+	QueueActive = "Active"
+)
+
+// QueueStatus is what Berth says of a queue. Amounts are of the queue and those below it.
+type QueueStatus struct {
+	// ObservedGeneration is the generation of the spec that the status is of.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Nominal, Used, Borrowed and Lent are Resources in a few words, for tables:
+	// "7" of all GPUs, or "4 H100-80GB, 2 mig-1g.5gb".
+	Nominal  string `json:"nominal,omitempty"`
+	Used     string `json:"used,omitempty"`
+	Borrowed string `json:"borrowed,omitempty"`
+	Lent     string `json:"lent,omitempty"`
+	// Waiting is how many workloads wait for quota.
+	Waiting int32 `json:"waiting"`
+	// Resources has one entry for each kind of GPUs that the queue or one above it states.
+	Resources []QueueResource `json:"resources,omitempty"`
+	// Usage is what the queue and its users have used, each second counting the less the
+	// longer ago it is.
+	Usage []QueueUsage `json:"usage,omitempty"`
+	// Conditions has QueueValid and QueueActive.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// QueueResource is what a queue has and holds of one kind of GPUs.
+type QueueResource struct {
+	// GPUs is as in QueueQuota.
+	GPUs     string            `json:"gpus"`
+	Nominal  resource.Quantity `json:"nominal"`
+	Used     resource.Quantity `json:"used"`
+	Borrowed resource.Quantity `json:"borrowed"`
+	Lent     resource.Quantity `json:"lent"`
+}
+
+// QueueUsage is past use, decayed by the half-life of the queue.
+type QueueUsage struct {
+	// User is whose use it is; "" is of the queue together.
+	User string `json:"user"`
+	// GPUSeconds is the use until At.
+	GPUSeconds int64       `json:"gpuSeconds"`
+	At         metav1.Time `json:"at"`
+}
+
+// QueueList is a list of Queues.
+type QueueList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []Queue `json:"items"`
+}
