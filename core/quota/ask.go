@@ -21,7 +21,7 @@ type Pod struct {
 type Workload struct {
 	ID       string // the pod's UID, or what names the gang
 	Queue    string
-	User     string // "" is not known: no limit per user can be kept for it
+	User     string // "" is not known: see Unknown
 	Ticket   queue.Ticket
 	Pods     []Pod     // the first Need of them are admitted together, the others as far as there is quota
 	Need     int       // 0 is all
@@ -81,22 +81,29 @@ type Holder struct {
 // count as of product.
 func (t *Tree) vector(pieces []Piece, product string) []int64 {
 	v := make([]int64, len(t.resources))
-	for _, p := range pieces {
-		if p.Product == "" {
-			p.Product = product
+	t.addTo(v, pieces, product, 1)
+	return v
+}
+
+// addTo adds the amounts of pieces, times sign, to v.
+func (t *Tree) addTo(v []int64, pieces []Piece, product string, sign int64) {
+	for k := range pieces {
+		p := &pieces[k]
+		of := p.Product
+		if of == "" {
+			of = product
 		}
 		for r, name := range t.resources {
-			switch profile := name.Profile(); {
-			case name == GPUs, p.Product != "" && string(name) == p.Product:
-				v[r] += p.Parts
+			switch {
+			case name == GPUs, of != "" && string(name) == of:
+				v[r] += sign * p.Parts
 			case name == Equivalents:
-				v[r] += weighted(p.Parts, p.Product)
-			case profile != "" && profile == p.Profile:
-				v[r] += p.Devices * Whole
+				v[r] += sign * weighted(p.Parts, of)
+			case p.Profile != "" && t.profiles[r] == p.Profile:
+				v[r] += sign * p.Devices * Whole
 			}
 		}
 	}
-	return v
 }
 
 // products are the products that a workload may use, of those that matter to the tree.

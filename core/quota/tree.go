@@ -22,6 +22,10 @@ type Tree struct {
 	resources []Resource
 	problems  []Problem
 	fatal     []bool
+	// own is set for the part of a queue with children that serves its own pods: a child
+	// with what the other children leave of its nominal quota.
+	own []bool
+	ask map[string]int // where the pods of a queue count
 
 	// Of queue i and resource r at i*len(resources)+r.
 	total  []int64 // nominal
@@ -29,12 +33,15 @@ type Tree struct {
 	pool   []int64
 	borrow []int64
 	limits []bool // some queue of its tree states the resource
+	keeps  []bool // some queue below it keeps quota that others cannot borrow
+
+	profiles []string // of each resource, the MIG profile that it counts
 }
 
 // NewTree returns the Tree of queues. One whose parent does not exist, or that is its own
 // ancestor, is a root that admits nothing; Problems says so.
 func NewTree(specs []Spec) *Tree {
-	t := &Tree{index: map[string]int{}}
+	t := &Tree{index: map[string]int{}, ask: map[string]int{}}
 	byName := map[string]Spec{}
 	for _, s := range slices.SortedFunc(slices.Values(specs), func(a, b Spec) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Created.Compare(b.Created))
@@ -54,6 +61,9 @@ func NewTree(specs []Spec) *Tree {
 		}
 	}
 	t.resources = slices.Sorted(maps.Keys(seen))
+	for _, r := range t.resources {
+		t.profiles = append(t.profiles, r.Profile())
+	}
 	t.number()
 	return t
 }
@@ -78,26 +88,35 @@ func (t *Tree) plant(byName map[string]Spec) {
 			below[parent] = append(below[parent], name)
 		}
 	}
-	var enter func(name string, parent, root int)
-	enter = func(name string, parent, root int) {
-		i := len(t.specs)
-		if root < 0 {
-			root = i
-		}
-		t.specs, t.parent, t.root = append(t.specs, byName[name]), append(t.parent, parent), append(t.root, root)
-		t.children, t.fatal = append(t.children, nil), append(t.fatal, cut[name])
-		t.index[name] = i
-		if parent >= 0 {
-			t.children[parent] = append(t.children[parent], i)
-			t.fatal[i] = t.fatal[i] || t.fatal[parent]
+	var enter func(name string, parent int)
+	enter = func(name string, parent int) {
+		i := t.node(byName[name], parent, cut[name])
+		t.index[name], t.ask[name] = i, i
+		if len(below[name]) > 0 {
+			s := byName[name]
+			rest := Spec{Name: name, Ceiling: s.Ceiling, FairUsers: s.FairUsers, MinRunTime: s.MinRunTime, HalfLife: s.HalfLife}
+			t.ask[name] = t.node(rest, i, false)
+			t.own[t.ask[name]] = true
 		}
 		for _, child := range below[name] {
-			enter(child, i, root)
+			enter(child, i)
 		}
 	}
 	for _, name := range below[""] {
-		enter(name, -1, -1)
+		enter(name, -1)
 	}
+}
+
+// node adds a queue, and returns its position.
+func (t *Tree) node(s Spec, parent int, fatal bool) int {
+	i, root := len(t.specs), len(t.specs)
+	if parent >= 0 {
+		root, fatal = t.root[parent], fatal || t.fatal[parent]
+		t.children[parent] = append(t.children[parent], i)
+	}
+	t.specs, t.parent, t.root = append(t.specs, s), append(t.parent, parent), append(t.root, root)
+	t.children, t.fatal, t.own = append(t.children, nil), append(t.fatal, fatal), append(t.own, false)
+	return i
 }
 
 // cyclic reports whether a queue is its own ancestor.
@@ -134,7 +153,7 @@ func (t *Tree) number() {
 	n := len(t.resources)
 	size := len(t.specs) * n
 	t.total, t.kept, t.pool, t.borrow = make([]int64, size), make([]int64, size), make([]int64, size), make([]int64, size)
-	t.limits = make([]bool, size)
+	t.limits, t.keeps = make([]bool, size), make([]bool, size)
 	stated, lend := make([]bool, size), make([]int64, size)
 	for i := range t.specs {
 		for r := range n {
@@ -174,10 +193,14 @@ func (t *Tree) sum(i, r int, stated bool, lend []int64) {
 	at, children, kept := i*n+r, int64(0), int64(0)
 	for _, c := range t.children[i] {
 		children, kept = add(children, t.total[c*n+r]), add(kept, t.kept[c*n+r])
+		t.keeps[at] = t.keeps[at] || t.keeps[c*n+r] || t.kept[c*n+r] > 0
 	}
 	switch {
 	case !stated:
 		t.total[at] = children
+	case len(t.children[i]) > 0 && children <= t.total[at]:
+		rest := t.children[i][0]*n + r
+		t.total[rest], t.pool[rest] = t.total[at]-children, t.total[at]-children
 	case children > t.total[at]:
 		t.problems = append(t.problems, Problem{
 			Queue: t.specs[i].Name, Field: "spec.quotas",
@@ -204,7 +227,7 @@ func (t *Tree) Problems() []Problem {
 }
 
 // Len returns how many queues there are.
-func (t *Tree) Len() int { return len(t.specs) }
+func (t *Tree) Len() int { return len(t.index) }
 
 // Spec returns a queue by name.
 func (t *Tree) Spec(name string) (Spec, bool) {
@@ -217,9 +240,11 @@ func (t *Tree) Spec(name string) (Spec, bool) {
 
 // Names returns the queues, parents before their children and siblings by name.
 func (t *Tree) Names() []string {
-	out := make([]string, len(t.specs))
+	out := make([]string, 0, len(t.index))
 	for i := range t.specs {
-		out[i] = t.specs[i].Name
+		if !t.own[i] {
+			out = append(out, t.specs[i].Name)
+		}
 	}
 	return out
 }

@@ -1,0 +1,80 @@
+package quota_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth.dev/berth/core/quota"
+)
+
+// BenchmarkAdmit is one admission among 1,000 queues in which 10,000 gangs wait: a gang
+// ends, the next is called, and starts.
+func BenchmarkAdmit(b *testing.B) {
+	const queues, perQueue, size = 1000, 10, 8
+	specs := []quota.Spec{{Name: "org", Quotas: []quota.Quota{gpus(queues * size)}}}
+	for k := range queues {
+		specs = append(specs, quota.Spec{Name: fmt.Sprintf("team%03d", k), Parent: "org", Quotas: []quota.Quota{gpus(size)}})
+	}
+	book := quota.NewBook(quota.NewTree(specs))
+	var running []*quota.Workload
+	for k := range queues * (perQueue + 1) {
+		id := fmt.Sprintf("gang%d", k)
+		w := gangOf(id, specs[1+k%queues].Name, size, size)
+		w.Ticket.UID, w.Ticket.Created = id, epoch.Add(time.Duration(k)*time.Second)
+		if book.Try(w).Cause == quota.None {
+			holds(book, w, "")
+			running = append(running, w)
+			continue
+		}
+		book.Wait(w)
+	}
+	k := 0
+	for b.Loop() {
+		w := running[k%len(running)]
+		for _, p := range w.Pods {
+			book.Gone(p.ID)
+		}
+		call := book.Next(time.Time{})
+		if len(call) != 1 {
+			b.Fatalf("a gang of 8 has ended, and %d are called", len(call))
+		}
+		holds(book, &call[0], "")
+		w.Ticket.Created = epoch.Add(time.Duration(k) * time.Hour)
+		book.Wait(w)
+		running[k%len(running)] = &call[0]
+		k++
+	}
+}
+
+// BenchmarkTry is the question whether a pod fits, with queues and without any limit.
+func BenchmarkTry(b *testing.B) {
+	for name, specs := range map[string][]quota.Spec{
+		"limited":   {{Name: "org", Quotas: []quota.Quota{gpus(100)}}, {Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(10)}}},
+		"unlimited": {{Name: "red"}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			book, w := quota.NewBook(quota.NewTree(specs)), ask("a", "red", "ann", 1)
+			for b.Loop() {
+				book.Try(w)
+			}
+		})
+	}
+}
+
+// BenchmarkVictims is the search for 8 GPUs among 4,000 pods that borrow.
+func BenchmarkVictims(b *testing.B) {
+	book := quota.NewBook(quota.NewTree([]quota.Spec{
+		{Name: "org", Quotas: []quota.Quota{gpus(4000)}}, {Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(1000)}},
+		{Name: "blue", Parent: "org", Quotas: []quota.Quota{gpus(1000)}},
+	}))
+	for k := range 4000 {
+		holds(book, ask(fmt.Sprintf("p%d", k), "blue", "", 1), "")
+	}
+	c := &quota.Claim{Workload: gangOf("new", "red", 8, 8), Now: epoch.Add(time.Minute)}
+	for b.Loop() {
+		if v, _, ok := book.Victims(c, nil); !ok || len(v) != 8 {
+			b.Fatal(v, ok)
+		}
+	}
+}

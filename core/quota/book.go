@@ -1,0 +1,280 @@
+package quota
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Book counts what pods hold of the quota of each queue, and what is kept for those
+// that are about to be placed. It keeps the workloads that wait for quota in line.
+//
+// A Book does nothing itself and has no clock and no lock. Equal calls give equal
+// answers.
+type Book struct {
+	tree    *Tree
+	use     []int64 // of queue i and resource r at i*len(resources)+r, what is in its pool
+	users   map[userAt][]int64
+	holders map[string]*Holder         // by pod
+	kept    map[string]*kept           // by pod
+	works   map[string]map[string]bool // pods with kept, by workload
+	line    map[string]*waiter         // those that wait, by workload
+	freed   []bool                     // of each root: something has become free since Next
+	decayed map[userAt]Decay
+	scratch []int64
+
+	// Of each queue.
+	leaves []leaf
+	turns  []turn   // its place among its siblings; queue -1: none of it waits
+	below  [][]turn // its children that wait, or below which some do, in the order of their turns
+	least  []int64  // by resource: no more than any that waits in it or below it asks for
+}
+
+// userAt is a user of a queue or of those below it; of user "" it is the queue itself.
+type userAt struct {
+	queue string
+	user  string
+}
+
+// kept is quota that is kept for a pod which is about to be placed, or for which others
+// are evicted.
+type kept struct {
+	workload, queue, user string
+	pieces                []Piece
+	product               string    // as which pieces without a product count
+	until                 time.Time // zero: until it is given back
+}
+
+// NewBook returns a Book of a Tree in which nobody holds anything.
+func NewBook(t *Tree) *Book {
+	b := &Book{
+		holders: map[string]*Holder{}, kept: map[string]*kept{}, works: map[string]map[string]bool{}, line: map[string]*waiter{},
+		decayed: map[userAt]Decay{},
+	}
+	b.SetTree(t)
+	return b
+}
+
+// Tree returns the queues that the Book counts by.
+func (b *Book) Tree() *Tree { return b.tree }
+
+// SetTree has the Book count by other queues. Nobody loses what they hold. Workloads that
+// wait are looked at again by Next; those of a queue that is no more are returned, in the order
+// of their turns: they are to be tried again.
+func (b *Book) SetTree(t *Tree) (call []string) {
+	b.tree = t
+	b.use = make([]int64, len(t.specs)*len(t.resources))
+	b.users = map[userAt][]int64{}
+	waiting := slices.Collect(maps.Values(b.line))
+	slices.SortFunc(waiting, func(x, y *waiter) int { return compare(x, y) })
+	b.line, b.leaves, b.freed = map[string]*waiter{}, make([]leaf, len(t.specs)), make([]bool, len(t.specs))
+	b.turns, b.below, b.least = make([]turn, len(t.specs)), make([][]turn, len(t.specs)), slices.Repeat([]int64{Unlimited}, len(b.use))
+	for i := range b.leaves {
+		b.leaves[i].lines, b.turns[i].queue = map[string][]*waiter{}, -1
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.holders)) {
+		h := b.holders[id]
+		b.count(h.Queue, h.User, h.Pieces, "", 1)
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.kept)) {
+		k := b.kept[id]
+		b.count(k.queue, k.user, k.pieces, k.product, 1)
+	}
+	for _, w := range waiting {
+		if _, there := t.index[w.Queue]; !there {
+			call = append(call, w.ID)
+			continue
+		}
+		b.enter(&w.Workload)
+	}
+	for i := range b.freed {
+		b.freed[i] = true
+	}
+	return call
+}
+
+// count adds the amounts of pieces to a queue and its ancestors, times sign.
+func (b *Book) count(queue, user string, pieces []Piece, product string, sign int64) {
+	i, ok := b.tree.ask[queue]
+	if !ok {
+		return
+	}
+	v := append(b.scratch[:0], make([]int64, len(b.tree.resources))...)
+	b.scratch = v
+	b.tree.addTo(v, pieces, product, 1)
+	b.countVector(i, user, v, sign)
+}
+
+// countVector is count by amounts of each resource.
+func (b *Book) countVector(i int, user string, v []int64, sign int64) {
+	if sign < 0 && len(b.freed) > 0 {
+		b.freed[b.tree.root[i]] = true
+	}
+	n := len(b.tree.resources)
+	for r, amount := range v {
+		if amount == 0 || !b.tree.limits[i*n+r] {
+			continue
+		}
+		for at, d := i, sign*amount; at >= 0 && d != 0; at = b.tree.parent[at] {
+			p := at*n + r
+			before := max(0, b.use[p]-b.tree.kept[p])
+			b.use[p] += d
+			d = max(0, b.use[p]-b.tree.kept[p]) - before
+		}
+	}
+	for at := i; at >= 0; at = b.tree.parent[at] {
+		spec := &b.tree.specs[at]
+		if b.tree.own[at] {
+			continue
+		}
+		b.countUser(userAt{spec.Name, ""}, v, sign)
+		if len(spec.PerUser) > 0 || spec.FairUsers {
+			b.countUser(userAt{spec.Name, known(user)}, v, sign)
+		}
+	}
+	if len(b.leaves) == 0 {
+		return
+	}
+	for at := i; at >= 0; at = b.tree.parent[at] {
+		if own := b.tree.ask[b.tree.specs[at].Name]; b.tree.specs[own].FairUsers && b.leaves[own].count > 0 {
+			b.lead(own)
+		}
+	}
+	b.reorder(i)
+}
+
+// known is the name that a user is counted by: those who are not known are one user.
+func known(user string) string {
+	if user == "" {
+		return Unknown
+	}
+	return user
+}
+
+// Unknown is the user of pods of which it is not known who made them.
+const Unknown = "-"
+
+func (b *Book) countUser(key userAt, v []int64, sign int64) {
+	sum := b.users[key]
+	if sum == nil {
+		sum = make([]int64, len(v))
+		b.users[key] = sum
+	}
+	left := int64(0)
+	for r := range v {
+		sum[r] += sign * v[r]
+		left |= sum[r]
+	}
+	if left == 0 {
+		delete(b.users, key)
+	}
+}
+
+// Hold counts a pod that has devices, or changes what is known of it. What was kept for it
+// is not kept any longer. Next says who may go on because of it.
+func (b *Book) Hold(h *Holder) {
+	b.giveBack(h.ID)
+	if was := b.holders[h.ID]; was != nil {
+		if was.Queue == h.Queue && was.User == h.User && slices.Equal(was.Pieces, h.Pieces) {
+			*was = *h
+			return
+		}
+		b.count(was.Queue, was.User, was.Pieces, "", -1)
+	}
+	c := *h
+	b.holders[h.ID] = &c
+	b.count(c.Queue, c.User, c.Pieces, "", 1)
+}
+
+// Gone forgets a pod that holds nothing any longer. Next says who may go on then.
+func (b *Book) Gone(pod string) {
+	b.giveBack(pod)
+	if h := b.holders[pod]; h != nil {
+		delete(b.holders, pod)
+		b.count(h.Queue, h.User, h.Pieces, "", -1)
+	}
+}
+
+// Keep keeps quota for pods of a workload until a time, or until they hold it; zero is
+// until Release. Product is what their pieces without one count as.
+func (b *Book) Keep(w *Workload, pods []Pod, product string, until time.Time) {
+	for _, p := range pods {
+		b.giveBack(p.ID)
+		if _, holds := b.holders[p.ID]; holds {
+			continue
+		}
+		b.kept[p.ID] = &kept{workload: w.ID, queue: w.Queue, user: w.User, pieces: p.Pieces, product: product, until: until}
+		if b.works[w.ID] == nil {
+			b.works[w.ID] = map[string]bool{}
+		}
+		b.works[w.ID][p.ID] = true
+		b.count(w.Queue, w.User, p.Pieces, product, 1)
+	}
+}
+
+// Release gives back what is kept for a workload.
+func (b *Book) Release(workload string) {
+	for _, pod := range slices.Sorted(maps.Keys(b.works[workload])) {
+		b.giveBack(pod)
+	}
+}
+
+// giveBack gives back what is kept for a pod.
+func (b *Book) giveBack(pod string) {
+	k := b.kept[pod]
+	if k == nil {
+		return
+	}
+	delete(b.kept, pod)
+	if delete(b.works[k.workload], pod); len(b.works[k.workload]) == 0 {
+		delete(b.works, k.workload)
+	}
+	b.count(k.queue, k.user, k.pieces, k.product, -1)
+}
+
+// Expire gives back what is kept until now or earlier, and returns when the next of the
+// others ends; zero is never.
+func (b *Book) Expire(now time.Time) (next time.Time) {
+	for _, pod := range slices.Sorted(maps.Keys(b.kept)) {
+		switch until := b.kept[pod].until; {
+		case until.IsZero():
+		case !now.Before(until):
+			b.giveBack(pod)
+		case next.IsZero() || until.Before(next):
+			next = until
+		}
+	}
+	return next
+}
+
+// Holders returns the pods that hold quota, by ID.
+func (b *Book) Holders() []Holder {
+	out := make([]Holder, 0, len(b.holders))
+	for _, h := range b.holders {
+		out = append(out, *h)
+	}
+	slices.SortFunc(out, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// free returns how much of a resource a queue may still take, and the queue whose pool or
+// limit leaves no more. It is Unlimited for a resource that nothing limits.
+func (b *Book) free(i, r int) (amount int64, at int) {
+	t, n := b.tree, len(b.tree.resources)
+	p := i*n + r
+	if !t.limits[p] {
+		return Unlimited, i
+	}
+	if t.parent[i] < 0 {
+		return t.pool[p] - b.use[p], i
+	}
+	amount, at = b.free(t.parent[i], r)
+	if t.borrow[p] != Unlimited {
+		own := t.pool[p] - t.kept[p] - max(0, b.use[p]-t.kept[p])
+		if most := add(own, t.borrow[p]); most < amount {
+			amount, at = most, i
+		}
+	}
+	return add(amount, max(0, t.kept[p]-b.use[p])), at
+}

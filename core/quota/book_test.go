@@ -1,0 +1,205 @@
+package quota_test
+
+import (
+	"testing"
+	"time"
+
+	"berth.dev/berth/core/quota"
+)
+
+const whole = quota.Whole
+
+var epoch = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
+
+// gpus is a quota of whole GPUs without limits on lending and borrowing.
+func gpus(nominal int64) quota.Quota {
+	return quota.Quota{Resource: quota.GPUs, Nominal: nominal * whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}
+}
+
+// ask is a workload of one pod.
+func ask(id, queue, user string, n int64) *quota.Workload {
+	return &quota.Workload{ID: id, Queue: queue, User: user, Pods: []quota.Pod{{ID: id, Pieces: []quota.Piece{{Devices: n, Parts: n * whole}}}}}
+}
+
+// gangOf is a workload of pods with one GPU each.
+func gangOf(id, queue string, pods, need int) *quota.Workload {
+	w := &quota.Workload{ID: id, Queue: queue, Need: need}
+	for k := range pods {
+		w.Pods = append(w.Pods, quota.Pod{ID: id + "-" + string(rune('a'+k)), Pieces: []quota.Piece{{Devices: 1, Parts: whole}}})
+	}
+	return w
+}
+
+// holds has a workload of one pod hold what it asks for, of a product.
+func holds(b *quota.Book, w *quota.Workload, product string) {
+	for _, p := range w.Pods {
+		h := quota.Holder{ID: p.ID, Workload: w.ID, Queue: w.Queue, User: w.User, Start: epoch, Least: w.Need}
+		for _, piece := range p.Pieces {
+			piece.Product = product
+			h.Pieces = append(h.Pieces, piece)
+		}
+		b.Hold(&h)
+	}
+}
+
+func TestTry(t *testing.T) {
+	org := []quota.Spec{
+		{Name: "org", Quotas: []quota.Quota{gpus(14)}},
+		{Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(7)}},
+		{Name: "blue", Parent: "org", Quotas: []quota.Quota{gpus(7)}},
+	}
+	with := func(change func(specs []quota.Spec)) []quota.Spec {
+		out := append([]quota.Spec(nil), org...)
+		for i := range out {
+			out[i].Quotas = append([]quota.Quota(nil), out[i].Quotas...)
+		}
+		change(out)
+		return out
+	}
+	gang := func(pods, need int) *quota.Workload { return gangOf("new", "red", pods, need) }
+	tests := map[string]struct {
+		specs []quota.Spec
+		held  []*quota.Workload
+		ask   *quota.Workload
+		want  quota.Verdict
+	}{
+		"a queue holds its nominal quota": {specs: org, ask: ask("new", "red", "", 7), want: quota.Verdict{Count: 1}},
+		"it borrows what others do not use": {
+			specs: org, held: []*quota.Workload{ask("b", "blue", "", 3)}, ask: ask("new", "red", "", 11), want: quota.Verdict{Count: 1, Borrows: true},
+		},
+		"it does not borrow what others use": {
+			specs: org, held: []*quota.Workload{ask("b", "blue", "", 3)}, ask: ask("new", "red", "", 12),
+			want: quota.Verdict{Cause: quota.Used, Queue: "org", Resource: quota.GPUs, Asked: 12 * whole, Held: 3 * whole, Most: 14 * whole},
+		},
+		"more than the tree has is never to be had": {
+			specs: org, ask: ask("new", "red", "", 15),
+			want: quota.Verdict{Cause: quota.Never, Queue: "org", Resource: quota.GPUs, Asked: 15 * whole, Most: 14 * whole},
+		},
+		"a borrowing limit ends what is borrowed": {
+			specs: with(func(s []quota.Spec) { s[1].Quotas[0].Borrowing = 2 * whole }),
+			held:  []*quota.Workload{ask("r", "red", "", 7)}, ask: ask("new", "red", "", 3),
+			want: quota.Verdict{Cause: quota.BorrowingLimit, Queue: "red", Resource: quota.GPUs, Asked: 3 * whole, Held: 7 * whole, Most: 9 * whole},
+		},
+		"a lending limit keeps quota at home": {
+			specs: with(func(s []quota.Spec) { s[2].Quotas[0].Lending = 2 * whole }),
+			ask:   ask("new", "red", "", 10),
+			want:  quota.Verdict{Cause: quota.Never, Queue: "org", Resource: quota.GPUs, Asked: 10 * whole, Most: 9 * whole},
+		},
+		"what is kept at home serves its own queue": {
+			specs: with(func(s []quota.Spec) { s[2].Quotas[0].Lending = 2 * whole }),
+			held:  []*quota.Workload{ask("r", "red", "", 9)}, ask: ask("new", "blue", "", 5), want: quota.Verdict{Count: 1},
+		},
+		"a queue without quota of its own borrows from its parent": {
+			specs: append(with(func([]quota.Spec) {}), quota.Spec{Name: "guests", Parent: "org"}), held: []*quota.Workload{ask("r", "red", "", 7)},
+			ask: ask("new", "guests", "", 7), want: quota.Verdict{Count: 1, Borrows: true},
+		},
+		"a resource that nothing limits is not counted": {
+			specs: []quota.Spec{{Name: "red"}}, ask: ask("new", "red", "", 1000), want: quota.Verdict{Count: 1},
+		},
+		"a user's limit counts what the user holds in the queues below": {
+			specs: with(func(s []quota.Spec) { s[0].PerUser = []quota.Limit{{quota.GPUs, 2 * whole}} }),
+			held:  []*quota.Workload{ask("b", "blue", "ann", 1)}, ask: ask("new", "red", "ann", 2),
+			want: quota.Verdict{Cause: quota.UserLimit, Queue: "org", Resource: quota.GPUs, Asked: 2 * whole, Held: whole, Most: 2 * whole},
+		},
+		"another user has a limit of their own": {
+			specs: with(func(s []quota.Spec) { s[0].PerUser = []quota.Limit{{quota.GPUs, 2 * whole}} }),
+			held:  []*quota.Workload{ask("b", "blue", "ann", 1)}, ask: ask("new", "red", "bob", 2), want: quota.Verdict{Count: 1},
+		},
+		"a pod's limit is of one pod": {
+			specs: with(func(s []quota.Spec) { s[1].PerPod = []quota.Limit{{quota.GPUs, 4 * whole}} }), ask: ask("new", "red", "", 5),
+			want: quota.Verdict{Cause: quota.PodLimit, Queue: "red", Resource: quota.GPUs, Asked: 5 * whole, Most: 4 * whole},
+		},
+		"a stopped queue admits nothing": {
+			specs: with(func(s []quota.Spec) { s[0].Stop = true }), ask: ask("new", "red", "", 1), want: quota.Verdict{Cause: quota.Stopped, Queue: "org"},
+		},
+		"a gang is admitted whole": {
+			specs: org, held: []*quota.Workload{ask("b", "blue", "", 7), ask("r", "red", "", 4)}, ask: gang(4, 0),
+			want: quota.Verdict{Cause: quota.Used, Queue: "org", Resource: quota.GPUs, Asked: 4 * whole, Held: 11 * whole, Most: 14 * whole},
+		},
+		"of an elastic gang as many as there is quota for": {
+			specs: org, held: []*quota.Workload{ask("b", "blue", "", 7), ask("r", "red", "", 4)}, ask: gang(8, 2), want: quota.Verdict{Count: 3},
+		},
+		"a queue that does not exist admits nothing": {specs: org, ask: ask("new", "green", "", 1), want: quota.Verdict{Cause: quota.NoQueue, Queue: "green"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := quota.NewBook(quota.NewTree(tt.specs))
+			for _, w := range tt.held {
+				holds(b, w, "")
+			}
+			if got := b.Try(tt.ask); !equal(got, tt.want) {
+				t.Errorf("got  %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func equal(a, b quota.Verdict) bool {
+	return a.Cause == b.Cause && a.Queue == b.Queue && a.Resource == b.Resource && a.Asked == b.Asked && a.Held == b.Held && a.Most == b.Most && a.Count == b.Count && a.Borrows == b.Borrows
+}
+
+func TestProducts(t *testing.T) {
+	of := func(product string, n int64) quota.Quota {
+		return quota.Quota{Resource: quota.Resource(product), Nominal: n * whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}
+	}
+	b := quota.NewBook(quota.NewTree([]quota.Spec{{Name: "red", Quotas: []quota.Quota{of("Tesla-T4", 2), of("NVIDIA-A100-SXM4-40GB", 4)}}}))
+	any := func(n int64) *quota.Workload {
+		w := ask("new", "red", "", n)
+		w.Products = []string{"NVIDIA-A100-SXM4-40GB", "Tesla-T4", "Tesla-V100-SXM2-16GB"}
+		return w
+	}
+	steps := []struct {
+		ask      int64
+		products int
+		cause    quota.Cause
+		hold     string // product that is held then
+	}{
+		{1, 0, quota.None, "Tesla-T4"},
+		{2, 2, quota.None, "NVIDIA-A100-SXM4-40GB"}, // A100, and V100, which nothing limits
+		{5, 1, quota.None, ""},
+	}
+	for k, s := range steps {
+		v := b.Try(any(s.ask))
+		if v.Cause != s.cause || len(v.Products) != s.products {
+			t.Errorf("step %d: a pod of %d GPUs: %+v", k, s.ask, v)
+		}
+		if s.hold != "" {
+			w := ask("held-"+s.hold, "red", "", s.ask)
+			holds(b, w, s.hold)
+		}
+	}
+}
+
+func TestNextKeepsWhatItGives(t *testing.T) {
+	b := quota.NewBook(quota.NewTree([]quota.Spec{{Name: "red", Quotas: []quota.Quota{gpus(2)}}}))
+	holds(b, ask("first", "red", "", 2), "")
+	for _, id := range []string{"a", "b", "c"} {
+		w := ask(id, "red", "", 1)
+		w.Ticket.UID = id
+		if v := b.Try(w); v.Cause != quota.Used {
+			t.Fatalf("%s: %+v", id, v)
+		}
+		b.Wait(w)
+	}
+	if call := b.Next(time.Time{}); len(call) != 0 {
+		t.Errorf("nothing is free, and %v are called", call)
+	}
+	b.Gone("first")
+	var ids []string
+	for _, w := range b.Next(time.Time{}) {
+		ids = append(ids, w.ID)
+	}
+	if len(ids) != 2 || ids[0] != "a" || ids[1] != "b" {
+		t.Errorf("called: %v, want the first two of the line", ids)
+	}
+	if v := b.Try(ask("new", "red", "", 1)); v.Cause != quota.Used {
+		t.Errorf("what is kept for a and b is given to another: %+v", v)
+	}
+	if v := b.Try(ask("a", "red", "", 1)); v.Cause != quota.None {
+		t.Errorf("a does not get what is kept for it: %+v", v)
+	}
+	b.Release("a")
+	if call := b.Next(time.Time{}); len(call) != 1 || call[0].ID != "c" {
+		t.Errorf("a gives back, and %v are called", call)
+	}
+}

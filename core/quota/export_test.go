@@ -1,0 +1,148 @@
+package quota
+
+import (
+	"slices"
+	"time"
+)
+
+// SlowNext is Next without lines, passes and sums: it counts everything anew for each
+// workload that waits, and looks at all of them.
+func (b *Book) SlowNext() []string {
+	c := NewBook(b.tree)
+	for _, h := range b.holders {
+		c.Hold(h)
+	}
+	for pod, k := range b.kept {
+		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.product, k.until)
+	}
+	c.decayed = b.decayed
+	waiting := map[*waiter]bool{}
+	for _, w := range b.line {
+		waiting[w] = true
+	}
+	var call []string
+	for root := range b.tree.specs {
+		for b.tree.parent[root] < 0 {
+			w, v := c.slowBest(root, waiting)
+			if w == nil {
+				break
+			}
+			delete(waiting, w)
+			c.Keep(&w.Workload, w.Pods[:v.Count], countedAs(w, v), time.Time{})
+			call = append(call, w.ID)
+		}
+	}
+	return call
+}
+
+// slowBest looks at all that wait in queue i and below it.
+func (b *Book) slowBest(i int, waiting map[*waiter]bool) (own *waiter, verdict Verdict) {
+	for w := range waiting {
+		if b.tree.ask[w.Queue] == i && b.Try(&w.Workload).Cause == None && (own == nil || b.before(i, w, own) < 0) {
+			own, verdict = w, b.Try(&w.Workload)
+		}
+	}
+	if own != nil {
+		return own, verdict
+	}
+	children := slices.Clone(b.tree.children[i])
+	turnOf := func(c int) turn {
+		t := turn{share: b.shareOf(c), queue: c}
+		for w := range waiting {
+			if b.tree.ask[w.Queue] == c && (t.first == nil || b.before(c, w, t.first) < 0) {
+				t.first = w
+			}
+		}
+		return t
+	}
+	slices.SortFunc(children, func(x, y int) int { return compareTurns(turnOf(x), turnOf(y)) })
+	for _, c := range children {
+		if w, v := b.slowBest(c, waiting); w != nil {
+			return w, v
+		}
+	}
+	return nil, Verdict{}
+}
+
+// Recount is the Book's sums, counted anew.
+func (b *Book) Recount() bool {
+	c := NewBook(b.tree)
+	for _, h := range b.holders {
+		c.Hold(h)
+	}
+	for pod, k := range b.kept {
+		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.product, k.until)
+	}
+	return slices.Equal(b.use, c.use) && len(b.users) == len(c.users)
+}
+
+// OverLimit returns a queue that holds more than it may, if nominal quotas are unchanged.
+func (b *Book) OverLimit() string {
+	n := len(b.tree.resources)
+	for i := range b.tree.specs {
+		for r := range n {
+			p := i*n + r
+			if !b.tree.limits[p] {
+				continue
+			}
+			most := add(b.tree.pool[p], b.tree.borrow[p])
+			if b.tree.parent[i] < 0 {
+				most = b.tree.pool[p]
+			}
+			if b.use[p] > most {
+				return b.tree.specs[i].Name
+			}
+		}
+	}
+	return ""
+}
+
+// Entitled reports whether a claim stays within the nominal quota of its queue and of all
+// above it.
+func (b *Book) Entitled(w *Workload) bool {
+	n := len(b.tree.resources)
+	v := b.needed(w)
+	for i := b.tree.ask[w.Queue]; i >= 0; i = b.tree.parent[i] {
+		for r, asked := range v {
+			if p := i*n + r; asked > 0 && b.tree.limits[p] && b.use[p]+asked > b.tree.pool[p] {
+				return false
+			}
+		}
+		if i == b.tree.ask[w.Queue] && b.tree.parent[i] >= 0 {
+			break
+		}
+	}
+	return true
+}
+
+// MayGo reports whether victims may all go for a claim, one workload after the other, in
+// some order.
+func (b *Book) MayGo(c *Claim, victims []string) bool {
+	return b.without(c, nil).mayGo(c, victims)
+}
+
+func (b *Book) mayGo(c *Claim, victims []string) bool {
+	if len(victims) == 0 {
+		return true
+	}
+	tried := map[string]bool{}
+	for _, id := range victims {
+		name := b.holders[id].Workload
+		if role, _ := b.RoleOf(c, b.holders[id]); role == Stays || tried[name] {
+			continue
+		}
+		tried[name] = true
+		left := b.without(c, nil)
+		rest := slices.DeleteFunc(slices.Clone(victims), func(id string) bool {
+			goes := b.holders[id].Workload == name
+			if goes {
+				left.drop(id)
+			}
+			return goes
+		})
+		if left.mayGo(c, rest) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,135 @@
+package quota
+
+import (
+	"cmp"
+	"slices"
+
+	"berth.dev/berth/core/queue"
+)
+
+// waiter is a workload that waits for quota.
+type waiter struct {
+	Workload
+	shape string
+	vec   []int64 // what it needs at least, of any product
+}
+
+// compare orders waiters of one queue by whose turn comes first.
+func compare(a, b *waiter) int { return queue.Compare(a.Ticket, b.Ticket) }
+
+// leaf is the workloads that wait in one queue, in lines of those that ask for the same:
+// where the first of a line does not fit, none of it does.
+type leaf struct {
+	lines map[string][]*waiter
+	count int
+	first *waiter // whose turn is first, whether or not it fits; nil is none
+}
+
+// Wait puts a workload that Try has refused into the line of its queue, or changes what
+// is known of it. What was kept for it is given back. One whose queue does not exist waits
+// for SetTree.
+func (b *Book) Wait(w *Workload) {
+	b.Release(w.ID)
+	b.Leave(w.ID)
+	b.enter(w)
+}
+
+func (b *Book) enter(w *Workload) {
+	in := &waiter{Workload: *w, shape: w.shape()}
+	b.line[w.ID] = in
+	i, ok := b.tree.ask[w.Queue]
+	if !ok {
+		return
+	}
+	if spec := &b.tree.specs[i]; spec.Ceiling != nil {
+		in.Ticket.Priority = min(in.Ticket.Priority, *spec.Ceiling)
+	}
+	in.vec = make([]int64, len(b.tree.resources))
+	for k := range in.Pods[:in.need()] {
+		b.tree.addTo(in.vec, in.Pods[k].Pieces, "", 1)
+	}
+	l := &b.leaves[i]
+	list := l.lines[in.shape]
+	at, _ := slices.BinarySearchFunc(list, in, compare)
+	l.lines[in.shape] = slices.Insert(list, at, in)
+	l.count++
+	b.lower(i, in.vec)
+	b.lead(i)
+}
+
+// Leave takes a workload out of its line: it has been admitted, or is gone. It reports
+// whether it was in one. What is kept for it stays kept.
+func (b *Book) Leave(workload string) bool {
+	w := b.line[workload]
+	if w == nil {
+		return false
+	}
+	delete(b.line, workload)
+	i, ok := b.tree.ask[w.Queue]
+	if !ok {
+		return true
+	}
+	l := &b.leaves[i]
+	list := l.lines[w.shape]
+	k, _ := slices.BinarySearchFunc(list, w, compare)
+	if list = slices.Delete(list, k, k+1); len(list) == 0 {
+		delete(l.lines, w.shape)
+	} else {
+		l.lines[w.shape] = list
+	}
+	l.count--
+	b.lead(i)
+	return true
+}
+
+// lead finds out again whose turn is first in queue i, and puts the queue in order among
+// its siblings.
+func (b *Book) lead(i int) {
+	b.inactive(i)
+	l := &b.leaves[i]
+	l.first = nil
+	for _, list := range l.lines {
+		if l.first == nil || b.before(i, list[0], l.first) < 0 {
+			l.first = list[0]
+		}
+	}
+	b.active(i)
+}
+
+// Waits reports whether a workload waits for quota.
+func (b *Book) Waits(workload string) bool { return b.line[workload] != nil }
+
+// Waiting returns the workloads that wait in a queue, in the order of their turns.
+func (b *Book) Waiting(name string) []Workload {
+	i, ok := b.tree.ask[name]
+	if !ok {
+		return nil
+	}
+	var all []*waiter
+	for _, list := range b.leaves[i].lines {
+		all = append(all, list...)
+	}
+	slices.SortFunc(all, func(x, y *waiter) int { return b.before(i, x, y) })
+	out := make([]Workload, len(all))
+	for k, w := range all {
+		out[k] = w.Workload
+	}
+	return out
+}
+
+// Count returns how many workloads wait in a queue, without those below it.
+func (b *Book) Count(name string) int {
+	if i, ok := b.tree.ask[name]; ok {
+		return b.leaves[i].count
+	}
+	return 0
+}
+
+// before orders waiters of queue i: by priority, then where its users take turns by what
+// these hold, then by age.
+func (b *Book) before(i int, x, y *waiter) int {
+	if b.tree.specs[i].FairUsers && x.User != y.User {
+		return cmp.Or(cmp.Compare(y.Ticket.Priority, x.Ticket.Priority), b.compareUsers(i, x.User, y.User), compare(x, y))
+	}
+	return compare(x, y)
+}

@@ -1,0 +1,220 @@
+package quota_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/test/soak"
+)
+
+// world is a Book in random use, with what it is checked against.
+type world struct {
+	*testing.T
+	chance  *rand.Rand
+	seed    uint64
+	b       *quota.Book
+	leaves  []string
+	works   map[string]*quota.Workload // those that wait or hold
+	now     time.Time
+	serial  int
+	evicted int
+}
+
+// trees is queues of up to three levels, with limits here and there, whose children have no
+// more than their parents.
+func (w *world) trees() (specs []quota.Spec) {
+	limit := func(n int64) int64 {
+		if w.chance.IntN(3) > 0 {
+			return quota.Unlimited
+		}
+		return w.chance.Int64N(n+1) * whole
+	}
+	left := map[string]int64{}
+	state := func(s *quota.Spec, nominal int64) {
+		s.Quotas = []quota.Quota{{Resource: quota.GPUs, Nominal: nominal * whole, Borrowing: limit(8), Lending: limit(nominal)}}
+		left[s.Name] = nominal
+	}
+	for k := range 1 + w.chance.IntN(2) {
+		root := quota.Spec{Name: fmt.Sprintf("org%d", k)}
+		state(&root, 8+w.chance.Int64N(24))
+		specs = append(specs, root)
+		for j := range 1 + w.chance.IntN(3) {
+			team := quota.Spec{Name: fmt.Sprintf("team%d%d", k, j), Parent: root.Name, Weight: 500 * (1 + w.chance.Int64N(3)), FairUsers: w.chance.IntN(2) == 0}
+			if w.chance.IntN(5) > 0 {
+				n := w.chance.Int64N(left[root.Name] + 1)
+				left[root.Name] -= n
+				state(&team, n)
+			}
+			if w.chance.IntN(4) == 0 {
+				team.PerUser = []quota.Limit{{Resource: quota.GPUs, Most: (1 + w.chance.Int64N(6)) * whole}}
+			}
+			specs = append(specs, team)
+			for i := range w.chance.IntN(3) {
+				sub := quota.Spec{Name: fmt.Sprintf("sub%d%d%d", k, j, i), Parent: team.Name}
+				if n := left[team.Name]; n > 0 && w.chance.IntN(4) > 0 {
+					n = w.chance.Int64N(n + 1)
+					left[team.Name] -= n
+					state(&sub, n)
+				}
+				specs = append(specs, sub)
+			}
+		}
+	}
+	return specs
+}
+
+func (w *world) ask() *quota.Workload {
+	w.serial++
+	id := fmt.Sprintf("w%d", w.serial)
+	out := &quota.Workload{ID: id, Queue: w.leaves[w.chance.IntN(len(w.leaves))], User: []string{"", "ann", "bob"}[w.chance.IntN(3)], Since: w.now}
+	out.Ticket.UID, out.Ticket.Created, out.Ticket.Priority = id, w.now, int32(w.chance.IntN(3))
+	pods, each := 1, int64(1)<<w.chance.IntN(4)
+	if w.chance.IntN(3) == 0 {
+		pods, each = 1+w.chance.IntN(4), 1
+		out.Need = 1 + w.chance.IntN(pods)
+	}
+	for k := range pods {
+		out.Pods = append(out.Pods, quota.Pod{ID: fmt.Sprintf("%s-%d", id, k), Pieces: []quota.Piece{{Devices: each, Parts: each * whole}}})
+	}
+	return out
+}
+
+// start has pods of a workload hold what they ask for.
+func (w *world) start(a *quota.Workload, count int) {
+	for _, p := range a.Pods[:count] {
+		w.b.Hold(&quota.Holder{ID: p.ID, Workload: a.ID, Queue: a.Queue, User: a.User, Pieces: p.Pieces, Priority: a.Ticket.Priority, Start: w.now, Least: a.Need, Idle: w.chance.IntN(5) == 0})
+	}
+	w.b.Release(a.ID)
+	w.works[a.ID] = a
+}
+
+func (w *world) step() {
+	w.now = w.now.Add(time.Duration(w.chance.IntN(600)) * time.Second)
+	holders := w.b.Holders()
+	switch n := w.chance.IntN(10); {
+	case n < 6:
+		a := w.ask()
+		v := w.b.Try(a)
+		switch {
+		case v.Cause == quota.None && w.chance.IntN(8) > 0:
+			w.start(a, v.Count)
+		case v.Cause != quota.None && v.Cause != quota.Never:
+			w.reclaim(a, v)
+		}
+	case len(holders) > 0:
+		w.b.Gone(holders[w.chance.IntN(len(holders))].ID)
+	}
+	w.next()
+}
+
+// next compares Next with its slow twin, and starts who is called.
+func (w *world) next() {
+	want := w.b.SlowNext()
+	var got []string
+	for _, a := range w.b.Next(time.Time{}) {
+		got = append(got, a.ID)
+		v := w.b.Try(&a)
+		if v.Cause != quota.None {
+			w.Fatalf("seed %d: %s is called and may not go on: %+v", w.seed, a.ID, v)
+		}
+		w.start(&a, v.Count)
+	}
+	if !slices.Equal(got, want) {
+		w.Fatalf("seed %d: Next calls %v, and looking at all %v", w.seed, got, want)
+	}
+}
+
+// reclaim has a workload that was refused take back what others borrow, else wait.
+func (w *world) reclaim(a *quota.Workload, no quota.Verdict) {
+	claim := &quota.Claim{Workload: a, Priority: a.Ticket.Priority, Now: w.now.Add(2 * time.Hour)}
+	claim.Since = w.now
+	within := w.b.Entitled(a) && no.Cause == quota.Used
+	before := w.b.Borrowed()
+	victims, _, ok := w.b.Victims(claim, nil)
+	switch {
+	case !ok && within:
+		w.Fatalf("seed %d: %+v asks for its own nominal quota and cannot have it back: %+v", w.seed, a, no)
+	case !ok:
+		w.b.Wait(a)
+		return
+	}
+	for k, id := range victims {
+		rest := slices.Delete(slices.Clone(victims), k, k+1)
+		if w.enough(claim, rest) && w.b.MayGo(claim, rest) && !w.bound(victims, id) {
+
+			w.Fatalf("seed %d: %v are evicted, and %s could be spared", w.seed, victims, id)
+		}
+	}
+	w.evicted += len(victims)
+	reclaimed := w.evict(claim, victims)
+	v := w.b.Try(a)
+	if v.Cause != quota.None {
+		w.Fatalf("seed %d: %v are evicted, and there is not enough: %+v", w.seed, victims, v)
+	}
+	w.start(a, max(1, a.Need))
+	if after := w.b.Borrowed(); reclaimed && slices.Compare(after, before) >= 0 {
+		w.Fatalf("seed %d: an eviction does not lower what is borrowed: %d, then %d", w.seed, before, after)
+	}
+}
+
+// evict ends victims, and reports whether some were of another queue.
+func (w *world) evict(c *quota.Claim, victims []string) (reclaimed bool) {
+	if !w.b.MayGo(c, victims) {
+		w.Fatalf("seed %d: %v are evicted and have to stay", w.seed, victims)
+	}
+	for _, h := range w.b.Holders() {
+		if slices.Contains(victims, h.ID) {
+			reclaimed = reclaimed || h.Queue != c.Queue
+			w.b.Gone(h.ID)
+		}
+	}
+	return reclaimed
+}
+
+// enough reports whether a claim fits once pods have ended.
+func (w *world) enough(c *quota.Claim, gone []string) bool {
+	left, _, ok := w.b.Victims(c, gone)
+	return ok && len(left) == 0
+}
+
+// bound reports whether a victim goes because the rest of its gang does.
+func (w *world) bound(victims []string, id string) bool {
+	name := map[string]string{}
+	for _, h := range w.b.Holders() {
+		name[h.ID] = h.Workload
+	}
+	return slices.ContainsFunc(victims, func(o string) bool { return o != id && name[o] == name[id] })
+}
+
+func TestRandomUse(t *testing.T) {
+	evicted := 0
+	for seed := range uint64(soak.Pick(60, 2000)) {
+		w := &world{T: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 18)), works: map[string]*quota.Workload{}, now: epoch}
+		specs := w.trees()
+		w.b = quota.NewBook(quota.NewTree(specs))
+		if p := w.b.Tree().Problems(); len(p) > 0 {
+			t.Fatalf("seed %d: %v", seed, p)
+		}
+		w.leaves = w.b.Tree().Names()
+		for k := range 500 {
+			w.step()
+			if at := w.b.OverLimit(); at != "" {
+				t.Fatalf("seed %d, step %d: queue %s holds more than it may", seed, k, at)
+			}
+			if k%50 == 0 {
+				if !w.b.Recount() {
+					t.Fatalf("seed %d, step %d: the sums are not what is held", seed, k)
+				}
+				w.b.SetTree(quota.NewTree(specs))
+			}
+		}
+		evicted += w.evicted
+	}
+	if evicted < 100 {
+		t.Errorf("only %d pods were evicted: the test shows little", evicted)
+	}
+}

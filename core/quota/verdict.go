@@ -1,0 +1,243 @@
+package quota
+
+import (
+	"slices"
+)
+
+// Cause is why a workload may not have what it asks for now.
+type Cause uint8
+
+// The causes, the one that counts first where several hold.
+const (
+	None Cause = iota
+	// NoQueue is that its queue does not exist or cannot be understood.
+	NoQueue
+	// PodLimit is that one of its pods asks for more than a pod of the queue may have.
+	PodLimit
+	// Never is that it asks for more than the queue can ever have.
+	Never
+	// Stopped is that the queue, or one above it, admits nothing.
+	Stopped
+	// UserLimit is that its user would have more than a user may.
+	UserLimit
+	// BorrowingLimit is that its queue would borrow more than it may.
+	BorrowingLimit
+	// Used is that its queue, or the tree that it could borrow from, has not enough left.
+	Used
+)
+
+// Verdict is what a Book says of a workload.
+type Verdict struct {
+	Cause Cause // None: it may go on
+	// Queue is whose quota or limit is the cause.
+	Queue    string
+	Resource Resource
+	// Asked, Held and Most are parts: what the workload asks for, what is held against
+	// the limit, and the limit.
+	Asked, Held, Most int64
+	// Products are those with which it may go on, as far as that matters; nil is any.
+	Products []string
+	// Count is how many of its pods may go on, at least Need.
+	Count int
+	// Borrows is that its queue would hold more than its nominal quota.
+	Borrows bool
+}
+
+// Try says whether a workload may have what it asks for beside what others hold and have
+// kept. What is kept for itself does not count against it.
+func (b *Book) Try(w *Workload) Verdict {
+	own := b.setAside(w.ID)
+	v := b.try(w)
+	b.putBack(own)
+	return v
+}
+
+// setAside takes what is kept for a workload out of the count.
+func (b *Book) setAside(workload string) []*kept {
+	var out []*kept
+	for pod := range b.works[workload] {
+		out = append(out, b.kept[pod])
+	}
+	for _, k := range out {
+		b.countKept(k, -1)
+	}
+	return out
+}
+
+func (b *Book) putBack(list []*kept) {
+	for _, k := range list {
+		b.countKept(k, 1)
+	}
+}
+
+// countKept counts what is kept and wakes no one: it is put back.
+func (b *Book) countKept(k *kept, sign int64) {
+	freed := b.freed
+	b.freed = nil
+	b.count(k.queue, k.user, k.pieces, k.product, sign)
+	b.freed = freed
+}
+
+// try is Try; of the products that a workload may use it takes those with which it fits.
+func (b *Book) try(w *Workload) Verdict {
+	i, ok := b.tree.ask[w.Queue]
+	if !ok || b.tree.fatal[i] {
+		return Verdict{Cause: NoQueue, Queue: w.Queue}
+	}
+	products := b.tree.products(w)
+	var no, yes Verdict
+	for _, product := range products {
+		switch v := b.tryAs(w, i, product); {
+		case v.Cause == None && yes.Count == 0:
+			yes = v
+			yes.Products = []string{product}
+		case v.Cause == None:
+			yes.Products = append(yes.Products, product)
+			yes.Count, yes.Borrows = min(yes.Count, v.Count), yes.Borrows || v.Borrows
+		case no.Cause == None || v.Cause > no.Cause || v.Cause == no.Cause && v.Most-v.Held > no.Most-no.Held:
+			no = v
+		}
+	}
+	switch {
+	case yes.Count == 0:
+		return no
+	case len(yes.Products) == len(products) && no.Cause == None:
+		yes.Products = nil
+	}
+	return yes
+}
+
+// tryAs is try with all pieces without a product of one.
+func (b *Book) tryAs(w *Workload, i int, product string) Verdict {
+	t := b.tree
+	sum := make([]int64, len(t.resources))
+	for k := range w.Pods {
+		v := t.vector(w.Pods[k].Pieces, product)
+		if no := b.podLimit(i, v); no.Cause != None {
+			return no
+		}
+		for r := range v {
+			sum[r] += v[r]
+		}
+		if k+1 < w.need() {
+			continue
+		}
+		if no := b.fits(i, w.User, sum); no.Cause != None {
+			if k+1 > w.need() {
+				for r := range v {
+					sum[r] -= v[r]
+				}
+				return Verdict{Count: k, Borrows: b.borrows(i, sum)}
+			}
+			return no
+		}
+	}
+	return Verdict{Count: len(w.Pods), Borrows: b.borrows(i, sum)}
+}
+
+// podLimit says whether a pod asks for more than one may have.
+func (b *Book) podLimit(i int, v []int64) Verdict {
+	t := b.tree
+	for at := i; at >= 0; at = t.parent[at] {
+		for _, l := range t.specs[at].PerPod {
+			if asked := v[t.resource(l.Resource)]; asked > l.Most {
+				return Verdict{Cause: PodLimit, Queue: t.specs[at].Name, Resource: l.Resource, Asked: asked, Most: l.Most}
+			}
+		}
+	}
+	return Verdict{}
+}
+
+// fits says whether a queue may take an amount for a user.
+func (b *Book) fits(i int, user string, v []int64) Verdict {
+	t, n := b.tree, len(b.tree.resources)
+	for at := i; at >= 0; at = t.parent[at] {
+		if t.specs[at].Stop {
+			return Verdict{Cause: Stopped, Queue: t.specs[at].Name}
+		}
+	}
+	var worst Verdict
+	for r, asked := range v {
+		if asked == 0 || !t.limits[i*n+r] {
+			continue
+		}
+		free, at := b.free(i, r)
+		if asked <= free {
+			continue
+		}
+		held := b.heldOf(at, r)
+		no := Verdict{Cause: Used, Queue: t.specs[at].Name, Resource: t.resources[r], Asked: asked, Held: held, Most: held + free}
+		switch {
+		case asked > b.most(i, r):
+			no.Cause, no.Most = Never, b.most(i, r)
+		case at == i && t.parent[i] >= 0 || t.borrow[at*n+r] != Unlimited && t.parent[at] >= 0:
+			no.Cause = BorrowingLimit
+		}
+		if worst.Cause == None || no.Cause < worst.Cause {
+			worst = no
+		}
+	}
+	if worst.Cause != None && worst.Cause < UserLimit {
+		return worst
+	}
+	if no := b.userLimit(i, user, v); no.Cause != None {
+		return no
+	}
+	return worst
+}
+
+// userLimit says whether a user would have more than one may.
+func (b *Book) userLimit(i int, user string, v []int64) Verdict {
+	t := b.tree
+	for at := i; at >= 0; at = t.parent[at] {
+		for _, l := range t.specs[at].PerUser {
+			r, held := t.resource(l.Resource), int64(0)
+			if sum := b.users[userAt{t.specs[at].Name, known(user)}]; sum != nil {
+				held = sum[r]
+			}
+			if v[r] > 0 && held+v[r] > l.Most {
+				return Verdict{Cause: UserLimit, Queue: t.specs[at].Name, Resource: l.Resource, Asked: v[r], Held: held, Most: l.Most}
+			}
+		}
+	}
+	return Verdict{}
+}
+
+// heldOf is what a queue and those below it hold and have kept.
+func (b *Book) heldOf(i, r int) int64 {
+	if sum := b.users[userAt{b.tree.specs[i].Name, ""}]; sum != nil {
+		return sum[r]
+	}
+	return 0
+}
+
+// most is the most of a resource that a queue could ever hold, if no other held any.
+func (b *Book) most(i, r int) int64 {
+	t, n := b.tree, len(b.tree.resources)
+	p := i*n + r
+	if t.parent[i] < 0 {
+		return t.pool[p]
+	}
+	return min(add(t.kept[p], b.most(t.parent[i], r)), add(t.pool[p], t.borrow[p]))
+}
+
+// borrows reports whether a queue would hold more than its nominal quota with an amount
+// more.
+func (b *Book) borrows(i int, v []int64) bool {
+	n := len(b.tree.resources)
+	for r, asked := range v {
+		if p := i*n + r; asked > 0 && b.tree.limits[p] && b.use[p]+asked > b.tree.pool[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// Holds returns what a queue and those below it hold and have kept, by the resources of
+// the Tree.
+func (b *Book) Holds(queue string) []int64 {
+	if sum := b.users[userAt{queue, ""}]; sum != nil {
+		return slices.Clone(sum)
+	}
+	return make([]int64, len(b.tree.resources))
+}
