@@ -26,9 +26,10 @@ type Book struct {
 
 	// Of each queue.
 	leaves []leaf
-	turns  []turn   // its place among its siblings; queue -1: none of it waits
-	below  [][]turn // its children that wait, or below which some do, in the order of their turns
-	least  []int64  // by resource: no more than any that waits in it or below it asks for
+	turns  []turn  // its place among its siblings; queue -1: none of it waits
+	below  [][]int // its children that wait, or below which some do, in the order of their turns
+	moved  []int   // those that are to be put in order again
+	least  []int64 // by resource: no more than any that waits in it or below it asks for
 }
 
 // userAt is a user of a queue or of those below it; of user "" it is the queue itself.
@@ -68,8 +69,8 @@ func (b *Book) SetTree(t *Tree) (call []string) {
 	b.users = map[userAt][]int64{}
 	waiting := slices.Collect(maps.Values(b.line))
 	slices.SortFunc(waiting, func(x, y *waiter) int { return compare(x, y) })
-	b.line, b.leaves, b.freed = map[string]*waiter{}, make([]leaf, len(t.specs)), make([]bool, len(t.specs))
-	b.turns, b.below, b.least = make([]turn, len(t.specs)), make([][]turn, len(t.specs)), slices.Repeat([]int64{Unlimited}, len(b.use))
+	b.line, b.moved, b.leaves, b.freed = map[string]*waiter{}, nil, make([]leaf, len(t.specs)), make([]bool, len(t.specs))
+	b.turns, b.below, b.least = make([]turn, len(t.specs)), make([][]int, len(t.specs)), slices.Repeat([]int64{Unlimited}, len(b.use))
 	for i := range b.leaves {
 		b.leaves[i].lines, b.turns[i].queue = map[string][]*waiter{}, -1
 	}
@@ -141,7 +142,9 @@ func (b *Book) countVector(i int, user string, v []int64, sign int64) {
 			b.lead(own)
 		}
 	}
-	b.reorder(i)
+	if n := len(b.moved); n == 0 || b.moved[n-1] != i {
+		b.moved = append(b.moved, i)
+	}
 }
 
 // known is the name that a user is counted by: those who are not known are one user.

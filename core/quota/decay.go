@@ -34,7 +34,7 @@ func (d Decay) To(now time.Time, parts int64, half time.Duration) Decay {
 func (b *Book) SetUsed(queue, user string, d Decay) {
 	b.decayed[userAt{queue, user}] = d
 	if i, ok := b.tree.index[queue]; ok {
-		b.reorder(i)
+		b.moved = append(b.moved, i)
 	}
 	if i, ok := b.tree.ask[queue]; ok && user != "" && b.leaves[i].count > 0 {
 		b.lead(i)

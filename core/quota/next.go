@@ -13,6 +13,7 @@ import (
 // own nominal quota; of equals the one that has used less in the past. So what is free
 // goes to those that have least of it, level by level: weighted max-min fairness.
 func (b *Book) Next(until time.Time) (call []Workload) {
+	b.settle()
 	for root, free := range b.freed {
 		if !free {
 			continue
@@ -20,6 +21,7 @@ func (b *Book) Next(until time.Time) (call []Workload) {
 		b.freed[root] = false
 		p := pass{b: b}
 		for {
+			b.settle()
 			w, verdict := p.best(root)
 			if w == nil {
 				break
@@ -61,8 +63,8 @@ func (p *pass) best(i int) (*waiter, Verdict) {
 	if len(b.tree.children[i]) == 0 {
 		return p.own(i)
 	}
-	for _, t := range b.below[i] {
-		if w, v := p.best(t.queue); w != nil {
+	for _, child := range b.below[i] {
+		if w, v := p.best(child); w != nil {
 			return w, v
 		}
 	}
@@ -127,8 +129,8 @@ func (b *Book) raise(i int) {
 		for _, list := range b.leaves[i].lines {
 			least = min(least, list[0].vec[r])
 		}
-		for _, t := range b.below[i] {
-			least = min(least, b.least[t.queue*n+r])
+		for _, child := range b.below[i] {
+			least = min(least, b.least[child*n+r])
 		}
 		b.least[i*n+r] = least
 	}

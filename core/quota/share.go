@@ -97,8 +97,7 @@ func (b *Book) active(i int) {
 		}
 		b.turns[i] = turn{b.shareOf(i), b.leaves[i].first, i}
 		if p := b.tree.parent[i]; p >= 0 {
-			at, _ := slices.BinarySearchFunc(b.below[p], b.turns[i], compareTurns)
-			b.below[p] = slices.Insert(b.below[p], at, b.turns[i])
+			b.below[p] = slices.Insert(b.below[p], b.place(p, b.turns[i]), i)
 		}
 	}
 }
@@ -107,13 +106,13 @@ func (b *Book) active(i int) {
 // nothing else waits.
 func (b *Book) inactive(i int) {
 	for ; i >= 0 && b.turns[i].queue >= 0; i = b.tree.parent[i] {
-		was := b.turns[i]
-		b.turns[i].queue = -1
-		p := b.tree.parent[i]
+		was, p := b.turns[i], b.tree.parent[i]
 		if p < 0 {
+			b.turns[i].queue = -1
 			return
 		}
-		at, _ := slices.BinarySearchFunc(b.below[p], was, compareTurns)
+		at := b.place(p, was)
+		b.turns[i].queue = -1
 		if b.below[p] = slices.Delete(b.below[p], at, at+1); len(b.below[p]) > 0 {
 			return
 		}
@@ -131,11 +130,25 @@ func (b *Book) reorder(i int) {
 		if now == was {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(b.below[p], was, compareTurns)
+		at := b.place(p, was)
 		b.below[p] = slices.Delete(b.below[p], at, at+1)
-		at, _ = slices.BinarySearchFunc(b.below[p], now, compareTurns)
-		b.below[p], b.turns[i] = slices.Insert(b.below[p], at, now), now
+		b.below[p] = slices.Insert(b.below[p], b.place(p, now), i)
+		b.turns[i] = now
 	}
+}
+
+// place is where a turn is, or belongs, among those of the children of queue p.
+func (b *Book) place(p int, t turn) int {
+	at, _ := slices.BinarySearchFunc(b.below[p], t, func(i int, t turn) int { return compareTurns(b.turns[i], t) })
+	return at
+}
+
+// settle puts the queues in order of which what they hold has changed.
+func (b *Book) settle() {
+	for _, i := range b.moved {
+		b.reorder(i)
+	}
+	b.moved = b.moved[:0]
 }
 
 // compareUsers orders two users of queue i: the one that holds less comes first, then the
