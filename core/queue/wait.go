@@ -33,6 +33,8 @@ const (
 	// NoSuchNode is that no node has what it asks for, free or held, and no
 	// declared pool has such nodes.
 	NoSuchNode
+	// Quota is that its queue has not enough quota left for it.
+	Quota
 	waits
 )
 
@@ -40,6 +42,7 @@ const (
 var codes = [waits]string{
 	Gang: "WaitingForGang", Turn: "WaitingForTurn", Preemption: "WaitingForPreemption", Retry: "WaitingForRetry",
 	Volume: "WaitingForVolume", Claim: "WaitingForClaim", Invalid: "InvalidRequest", NoSuchNode: "NoSuchNode",
+	Quota: "WaitingForQuota",
 }
 
 // NodeHelps reports whether a new node may end the wait.

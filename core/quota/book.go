@@ -23,6 +23,8 @@ type Book struct {
 	freed   []bool                     // of each root: something has become free since Next
 	decayed map[userAt]Decay
 	scratch []int64
+	ranks   map[string]map[int32]int // pods that hold, by queue and priority
+	eased   []int                    // queues that hold less since Claims
 
 	// Of each queue.
 	leaves []leaf
@@ -51,7 +53,7 @@ type kept struct {
 func NewBook(t *Tree) *Book {
 	b := &Book{
 		holders: map[string]*Holder{}, kept: map[string]*kept{}, works: map[string]map[string]bool{}, line: map[string]*waiter{},
-		decayed: map[userAt]Decay{},
+		decayed: map[userAt]Decay{}, ranks: map[string]map[int32]int{},
 	}
 	b.SetTree(t)
 	return b
@@ -69,7 +71,7 @@ func (b *Book) SetTree(t *Tree) (call []string) {
 	b.users = map[userAt][]int64{}
 	waiting := slices.Collect(maps.Values(b.line))
 	slices.SortFunc(waiting, func(x, y *waiter) int { return compare(x, y) })
-	b.line, b.moved, b.leaves, b.freed = map[string]*waiter{}, nil, make([]leaf, len(t.specs)), make([]bool, len(t.specs))
+	b.line, b.moved, b.eased, b.leaves, b.freed = map[string]*waiter{}, nil, nil, make([]leaf, len(t.specs)), make([]bool, len(t.specs))
 	b.turns, b.below, b.least = make([]turn, len(t.specs)), make([][]int, len(t.specs)), slices.Repeat([]int64{Unlimited}, len(b.use))
 	for i := range b.leaves {
 		b.leaves[i].lines, b.turns[i].queue = map[string][]*waiter{}, -1
@@ -111,6 +113,9 @@ func (b *Book) count(queue, user string, pieces []Piece, product string, sign in
 func (b *Book) countVector(i int, user string, v []int64, sign int64) {
 	if sign < 0 && len(b.freed) > 0 {
 		b.freed[b.tree.root[i]] = true
+		if n := len(b.eased); n == 0 || b.eased[n-1] != i {
+			b.eased = append(b.eased, i)
+		}
 	}
 	n := len(b.tree.resources)
 	for r, amount := range v {
@@ -178,6 +183,8 @@ func (b *Book) countUser(key userAt, v []int64, sign int64) {
 // is not kept any longer. Next says who may go on because of it.
 func (b *Book) Hold(h *Holder) {
 	b.giveBack(h.ID)
+	b.rank(b.holders[h.ID], -1)
+	b.rank(h, 1)
 	if was := b.holders[h.ID]; was != nil {
 		if was.Queue == h.Queue && was.User == h.User && slices.Equal(was.Pieces, h.Pieces) {
 			*was = *h
@@ -195,7 +202,21 @@ func (b *Book) Gone(pod string) {
 	b.giveBack(pod)
 	if h := b.holders[pod]; h != nil {
 		delete(b.holders, pod)
+		b.rank(h, -1)
 		b.count(h.Queue, h.User, h.Pieces, "", -1)
+	}
+}
+
+// rank counts a holder among those of its queue and priority, times sign; nil is none.
+func (b *Book) rank(h *Holder, sign int) {
+	if h == nil {
+		return
+	}
+	if b.ranks[h.Queue] == nil {
+		b.ranks[h.Queue] = map[int32]int{}
+	}
+	if b.ranks[h.Queue][h.Priority] += sign; b.ranks[h.Queue][h.Priority] == 0 {
+		delete(b.ranks[h.Queue], h.Priority)
 	}
 }
 
@@ -281,3 +302,6 @@ func (b *Book) free(i, r int) (amount int64, at int) {
 	}
 	return add(amount, max(0, t.kept[p]-b.use[p])), at
 }
+
+// Kept returns the pods of a workload for which quota is kept, sorted.
+func (b *Book) Kept(workload string) []string { return slices.Sorted(maps.Keys(b.works[workload])) }

@@ -11,8 +11,16 @@ import (
 type Claim struct {
 	*Workload
 	Priority int32 // of the least of its pods
-	Never    bool  // it evicts no pods of its own queue
+	Never    bool  // it evicts no pods
 	Now      time.Time
+	// Going are pods that are being evicted, though their objects do not say so yet.
+	Going map[string]bool
+	// Kept are pods that must not be evicted, by ID.
+	Kept map[string]bool
+	// Budgets are the disruption budgets that a pod counts on, as positions in Allowed:
+	// the evictions that each allows now.
+	Budgets func(pod string) []int
+	Allowed []int
 }
 
 // The rules for evicting others to give quota back.
@@ -33,6 +41,7 @@ const (
 	Stays   Role = iota
 	Yields       // it is of the claim's own queue, and of lower priority
 	Borrows      // its queue has borrowed what the claim's queue has as nominal quota
+	Leaves       // it ends anyway
 )
 
 // RoleOf says whether a holder may be evicted for a claim, if its queue still borrows. A
@@ -46,9 +55,13 @@ func (b *Book) RoleOf(c *Claim, h *Holder) (role Role, later time.Time) {
 	mine, ok := b.tree.ask[c.Queue]
 	theirs, there := b.tree.ask[h.Queue]
 	switch {
-	case !ok || !there || h.Leaving || h.Workload == c.ID:
+	case !ok || !there || h.Workload == c.ID:
 		return Stays, later
-	case mine == theirs && h.Priority < c.Priority && !c.Never:
+	case h.Leaving || c.Going[h.ID]:
+		return Leaves, later
+	case c.Never || c.Kept[h.ID]:
+		return Stays, later
+	case mine == theirs && h.Priority < c.Priority:
 		return Yields, later
 	case mine == theirs || !b.entitled(c, mine, theirs):
 		return Stays, later
@@ -75,23 +88,39 @@ func (b *Book) RoleOf(c *Claim, h *Holder) (role Role, later time.Time) {
 // entitled reports whether the claim of queue mine stays within nominal quota where the
 // ways of the two queues to the root part, and theirs borrows there.
 func (b *Book) entitled(c *Claim, mine, theirs int) bool {
-	t, n := b.tree, len(b.tree.resources)
-	if t.root[mine] != t.root[theirs] {
+	if b.tree.root[mine] != b.tree.root[theirs] {
 		return false
 	}
 	a, z := b.part(mine, theirs)
 	if a < 0 || z < 0 {
 		return false
 	}
-	for r, asked := range b.needed(c.Workload) {
-		if asked == 0 || !t.limits[a*n+r] {
-			continue
-		}
-		if b.use[a*n+r]+asked > t.pool[a*n+r] {
-			return false
-		}
+	if b.overdraws(mine, a, b.needed(c.Workload)) {
+		return false
 	}
 	return b.borrowing(theirs, z)
+}
+
+// overdraws reports whether an amount more in queue i has an ancestor of it, or the queue
+// itself, hold more than its nominal quota.
+func (b *Book) overdraws(i, ancestor int, v []int64) bool {
+	t, n := b.tree, len(b.tree.resources)
+	for r, d := range v {
+		if !t.limits[i*n+r] {
+			continue
+		}
+		for at := i; d > 0; at = t.parent[at] {
+			p := at*n + r
+			if at == ancestor {
+				if b.use[p]+d > t.pool[p] {
+					return true
+				}
+				break
+			}
+			d = max(0, b.use[p]+d-t.kept[p]) - max(0, b.use[p]-t.kept[p])
+		}
+	}
+	return false
 }
 
 // needed is what a workload needs at least, of the first product that it may use.
@@ -142,15 +171,15 @@ func (b *Book) borrowing(from, to int) bool {
 
 // group is pods that are evicted together: one that its gang can spare, or all of a gang.
 type group struct {
-	pods  []*Holder
-	whole bool // a gang ends
+	pods   []*Holder
+	whole  bool // a gang ends
+	leaves bool // all of it ends anyway
 }
 
-// compare orders groups by who goes first: of the claim's own queue the lowest priority;
-// idle ones, spare ones, those that lose least work, the youngest.
+// compare orders groups by who goes first: those that end anyway, the lowest priority, idle ones, spare ones, those that lose least work, the youngest.
 func (g *group) compare(o *group, now time.Time) int {
 	return cmp.Or(
-		cmp.Compare(g.priority(), o.priority()), byBool(o.idle(), g.idle()), byBool(g.whole, o.whole),
+		byBool(o.leaves, g.leaves), cmp.Compare(g.priority(), o.priority()), byBool(o.idle(), g.idle()), byBool(g.whole, o.whole),
 		cmp.Compare(g.lost(now), o.lost(now)), o.pods[0].Start.Compare(g.pods[0].Start), cmp.Compare(g.pods[0].ID, o.pods[0].ID),
 	)
 }
@@ -213,21 +242,21 @@ func (h *Holder) parts() (sum int64) {
 	return sum
 }
 
-// Victims returns pods whose end leaves the claim the quota that it asks for, beside those
-// in gone that end anyway, and none that could be spared. ok is false where no pods can
-// give it; later is then when some more may go, if they are only too young now.
+// Victims returns pods whose end leaves the claim the quota that it asks for, once those in gone
+// have ended too. Pods that end anyway are taken first, and no pod is taken that could be spared; in
+// a tree of several levels there are rare exceptions. ok is false where no pods can give it; later is then
+// when some more may go, if they are only too young now.
 //
 // No pod of another queue goes whose queue would not borrow without it: what a queue has within its
 // nominal quota is never taken. Once the claim holds what it asks for, less is borrowed than before
 // (Borrowed, level by level), so evictions end.
 func (b *Book) Victims(c *Claim, gone []string) (victims []string, later time.Time, ok bool) {
-	s := &sift{b: b.without(c, nil), c: c}
+	s := &sift{b: b.without(c, nil), c: c, allowed: slices.Clone(c.Allowed)}
 	s.before = s.b.Borrowed()
 	for _, pod := range gone {
-		if h := s.b.holders[pod]; h != nil && h.Queue != "" && h.Queue != c.Queue {
-			s.reclaims++
+		if h := s.b.holders[pod]; h != nil {
+			s.remove(&group{pods: []*Holder{h}, leaves: h.Leaving || c.Going[pod]})
 		}
-		s.b.drop(pod)
 	}
 	if s.enough() {
 		return nil, later, true
@@ -282,6 +311,7 @@ type sift struct {
 	c        *Claim
 	before   []int64 // what was borrowed
 	reclaims int     // of those that go, groups of other queues
+	allowed  []int   // evictions that budgets still allow
 }
 
 // enough reports whether the claim fits, and less is borrowed then if others give quota back.
@@ -325,7 +355,11 @@ func (b *Book) Borrowed() []int64 {
 func (s *sift) groups() (out []*group, later time.Time) {
 	gangs := map[string][]*Holder{}
 	for _, h := range s.b.holders {
-		gangs[h.Workload] = append(gangs[h.Workload], h)
+		if role, _ := s.b.RoleOf(s.c, h); role == Leaves {
+			out = append(out, &group{pods: []*Holder{h}, leaves: true})
+		} else {
+			gangs[h.Workload] = append(gangs[h.Workload], h)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(gangs)) {
 		pods := gangs[name]
@@ -357,21 +391,48 @@ func (s *sift) groups() (out []*group, later time.Time) {
 // may reports whether a group may still go: its queue borrows, or it gives way to a higher
 // priority of its own queue. The last pods of a gang go after those it can spare.
 func (s *sift) may(g *group) bool {
+	left := slices.Clone(s.allowed)
 	for _, h := range g.pods {
 		if s.b.holders[h.ID] == nil {
 			return false
+		}
+		for _, k := range s.budgets(g, h) {
+			if left[k]--; left[k] < 0 {
+				return false
+			}
 		}
 	}
 	role, _ := s.b.RoleOf(s.c, g.pods[0])
 	return role != Stays
 }
 
-func (s *sift) remove(g *group) {
-	if g.pods[0].Queue != s.c.Queue {
-		s.reclaims++
+// budgets are those that the eviction of a pod of a group is counted on.
+func (s *sift) budgets(g *group, h *Holder) []int {
+	if g.leaves || s.c.Budgets == nil {
+		return nil
+	}
+	return s.c.Budgets(h.ID)
+}
+
+func (s *sift) remove(g *group) { s.move(g, -1) }
+
+func (s *sift) putBack(g *group) { s.move(g, 1) }
+
+// move takes a group out of the count (sign -1) or puts it back.
+func (s *sift) move(g *group, sign int) {
+	if g.pods[0].Queue != s.c.Queue && g.pods[0].Queue != "" && !g.leaves {
+		s.reclaims -= sign
 	}
 	for _, h := range g.pods {
-		s.b.drop(h.ID)
+		if sign < 0 {
+			delete(s.b.holders, h.ID)
+		} else {
+			s.b.holders[h.ID] = h
+		}
+		s.b.count(h.Queue, h.User, h.Pieces, "", int64(sign))
+		for _, k := range s.budgets(g, h) {
+			s.allowed[k] += sign
+		}
 	}
 }
 
@@ -427,14 +488,4 @@ func (s *sift) right(groups []*group) bool {
 // followed reports whether the rest of a spare pod's gang goes: then it goes too.
 func (s *sift) followed(later []*group, g *group) bool {
 	return slices.ContainsFunc(later, func(o *group) bool { return o.whole && o.pods[0].Workload == g.pods[0].Workload })
-}
-
-func (s *sift) putBack(g *group) {
-	if g.pods[0].Queue != s.c.Queue {
-		s.reclaims--
-	}
-	for _, h := range g.pods {
-		s.b.holders[h.ID] = h
-		s.b.count(h.Queue, h.User, h.Pieces, "", 1)
-	}
 }

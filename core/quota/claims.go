@@ -1,0 +1,71 @@
+package quota
+
+// MayReclaim reports whether it is worth while to look for victims for a claim: pods of
+// lower priority are in its own queue, or another queue borrows and the claim is within the
+// nominal quota of its own.
+func (b *Book) MayReclaim(c *Claim) bool {
+	i, ok := b.tree.ask[c.Queue]
+	if !ok {
+		return false
+	}
+	for priority, pods := range b.ranks[c.Queue] {
+		if pods > 0 && priority < c.Priority {
+			return true
+		}
+	}
+	v := b.needed(c.Workload)
+	for at := i; at >= 0; at = b.tree.parent[at] {
+		parent := b.tree.parent[at]
+		if parent < 0 || b.overdraws(i, at, v) {
+			continue
+		}
+		for _, sibling := range b.tree.children[parent] {
+			if sibling != at && b.overdrawn(sibling) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// overdrawn reports whether a queue holds more than its nominal quota of some resource.
+func (b *Book) overdrawn(i int) bool {
+	n := len(b.tree.resources)
+	for p := i * n; p < (i+1)*n; p++ {
+		if b.tree.limits[p] && b.use[p] > b.tree.pool[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// Claims returns workloads that wait, do not fit, and may have become entitled to what others
+// borrow, as their own queue or one above it holds less than before. They are out of their
+// lines: they are to be tried again, so that they take it back.
+func (b *Book) Claims() (call []Workload) {
+	eased := b.eased
+	b.eased = nil
+	seen := map[int]bool{}
+	var enter func(i int)
+	enter = func(i int) {
+		if seen[i] {
+			return
+		}
+		seen[i] = true
+		if w := b.leaves[i].first; w != nil && b.MayReclaim(&Claim{Workload: &w.Workload, Priority: w.Ticket.Priority}) {
+			b.Leave(w.ID)
+			call = append(call, w.Workload)
+		}
+		for _, child := range append([]int(nil), b.below[i]...) {
+			enter(child)
+		}
+	}
+	for _, i := range eased {
+		for at := i; at >= 0; at = b.tree.parent[at] {
+			if b.tree.parent[at] >= 0 {
+				enter(at)
+			}
+		}
+	}
+	return call
+}

@@ -1,0 +1,46 @@
+package quota
+
+import "fmt"
+
+// Sentence says for people why a workload may not go on; what is "the pod", or names a
+// gang. It is "" for a Verdict that lets it.
+func (v *Verdict) Sentence(what, user string) string {
+	asks := fmt.Sprintf("%s asks for %s", what, of(v.Asked, v.Resource))
+	switch v.Cause {
+	case NoQueue:
+		return fmt.Sprintf("queue %s does not exist, or its object is not valid: kubectl get queue %s -o yaml", v.Queue, v.Queue)
+	case PodLimit:
+		return fmt.Sprintf("%s, and queue %s allows %s for each pod", asks, v.Queue, Text(v.Most))
+	case Never:
+		return fmt.Sprintf("%s, and queue %s can have %s at most", asks, v.Queue, Text(v.Most))
+	case Stopped:
+		return fmt.Sprintf("queue %s is stopped (spec.stop) and admits no pods", v.Queue)
+	case UserLimit:
+		return fmt.Sprintf("%s, and user %s holds %s of the %s that queue %s allows for each user", asks, known(user), Text(v.Held), of(v.Most, v.Resource), v.Queue)
+	case BorrowingLimit:
+		return fmt.Sprintf("%s, and queue %s holds %s of the %s that it may have with what it borrows", asks, v.Queue, Text(v.Held), of(v.Most, v.Resource))
+	case Used:
+		return fmt.Sprintf("%s, and %s of the %s of queue %s are in use", asks, Text(v.Held), of(v.Most, v.Resource), v.Queue)
+	}
+	return ""
+}
+
+// of writes an amount of a resource, such as "2 GPUs" or "1 Tesla-T4".
+func of(parts int64, r Resource) string {
+	one := Milli(parts) == 1000
+	switch profile := r.Profile(); {
+	case r == GPUs && one:
+		return "1 GPU"
+	case r == GPUs:
+		return Text(parts) + " GPUs"
+	case r == Equivalents:
+		return Text(parts) + " GPU-equivalents"
+	case profile != "" && one:
+		return "1 MIG device " + profile
+	case profile != "":
+		return Text(parts) + " MIG devices " + profile
+	case one:
+		return "1 GPU " + string(r)
+	}
+	return Text(parts) + " GPUs " + string(r)
+}

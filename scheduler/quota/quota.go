@@ -1,0 +1,222 @@
+// Package quota runs core/quota's Book for one scheduler: it feeds it the pods, says of
+// pods that are tried whether their queue has quota for them, and calls those that wait.
+package quota
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/request"
+)
+
+// trial is how long quota is kept for a pod that is called and does not come.
+const trial = 30 * time.Second
+
+// Reader reads objects of Kubernetes as quotas count them. Its functions must be quick,
+// and are called from several goroutines.
+type Reader struct {
+	Queue func(*v1.Pod) string // "" is none
+	User  func(*v1.Pod) string // "" is not known
+	// Held is what a pod holds on its node; node may be nil.
+	Held func(pod *v1.Pod, node string) []quota.Piece
+	// Asked is what a pod asks for, and the products it may get; nil is any.
+	Asked func(*v1.Pod) (pieces []quota.Piece, products []string)
+}
+
+// Quota is the quotas of one scheduler, for all of its profiles. Where there is no Queue
+// in the cluster it counts nothing and lets every pod go on.
+//
+// Its lock is taken before no other.
+type Quota struct {
+	on   atomic.Bool
+	call func([]*v1.Pod) // puts pods into the active queue; called without mu
+	// Holding reports whether devices are held for a pod: see Failed.
+	Holding func(types.UID) bool
+
+	mu      sync.Mutex
+	read    Reader
+	book    *quota.Book
+	pods    map[types.UID]*v1.Pod // with GPUs, not ended
+	leads   map[string]*v1.Pod    // whom to call, by workload
+	works   map[types.UID]string  // the workload of those in leads
+	allowed map[types.UID][]string
+	asked   map[string]*quota.Workload // those called or admitted, until they hold
+	timer   *time.Timer
+	version int64
+}
+
+// New returns a Quota of a cluster without Queues.
+func New() *Quota {
+	return &Quota{
+		call: func([]*v1.Pod) {}, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
+		works: map[types.UID]string{}, allowed: map[types.UID][]string{}, asked: map[string]*quota.Workload{},
+	}
+}
+
+// On reports whether there are Queues.
+func (q *Quota) On() bool { return q.on.Load() }
+
+// Version counts the changes after which another answer is possible.
+func (q *Quota) Version() int64 {
+	if !q.On() {
+		return 0
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.version
+}
+
+// workload names what a pod is admitted with: its gang, or itself.
+func workload(pod *v1.Pod) string {
+	if g, err := request.GangOf(pod); err == nil && g != nil {
+		return g.Key
+	}
+	return string(pod.UID)
+}
+
+// Seen takes a pod as the watch has it now.
+func (q *Quota) Seen(pod *v1.Pod) {
+	if request.Of(pod) == nil {
+		return
+	}
+	q.change(func() {
+		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			q.forget(pod.UID)
+			return
+		}
+		q.pods[pod.UID] = pod
+		if q.book != nil && pod.Spec.NodeName != "" {
+			q.hold(pod, pod.Spec.NodeName)
+		}
+	})
+}
+
+// Gone takes a pod that is deleted.
+func (q *Quota) Gone(uid types.UID) { q.change(func() { q.forget(uid) }) }
+
+// forget drops all about a pod, with mu held.
+func (q *Quota) forget(uid types.UID) {
+	delete(q.pods, uid)
+	delete(q.allowed, uid)
+	if q.book == nil {
+		return
+	}
+	if id, leads := q.works[uid]; leads {
+		q.book.Leave(id)
+		q.book.Release(id)
+		q.drop(id)
+	}
+	q.book.Gone(string(uid))
+}
+
+// drop forgets whom to call for a workload, with mu held.
+func (q *Quota) drop(id string) {
+	if lead := q.leads[id]; lead != nil {
+		delete(q.works, lead.UID)
+	}
+	delete(q.leads, id)
+	delete(q.asked, id)
+}
+
+// hold counts a pod that has a node, with mu held.
+func (q *Quota) hold(pod *v1.Pod, node string) {
+	name := q.read.Queue(pod)
+	if name == "" {
+		q.book.Gone(string(pod.UID))
+		return
+	}
+	h := &quota.Holder{
+		ID: string(pod.UID), Workload: workload(pod), Queue: name, User: q.read.User(pod), Pieces: q.read.Held(pod, node),
+		Priority: request.Priority(pod), Checkpoint: request.Checkpoint(pod), Leaving: pod.DeletionTimestamp != nil,
+	}
+	if g, err := request.GangOf(pod); err == nil && g != nil {
+		h.Least = g.MinCount
+	} else {
+		h.Least = 1
+	}
+	if t := pod.Status.StartTime; t != nil {
+		h.Start = t.Time
+	}
+	q.book.Hold(h)
+}
+
+// SetQueues has the pods counted by other queues, as read says; none ends all counting.
+func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
+	q.mu.Lock()
+	var call []*v1.Pod
+	if len(specs) == 0 {
+		for _, lead := range q.leads {
+			call = append(call, lead)
+		}
+		q.book, q.leads, q.works = nil, map[string]*v1.Pod{}, map[types.UID]string{}
+		q.asked, q.allowed = map[string]*quota.Workload{}, map[types.UID][]string{}
+	} else {
+		q.read = read
+		tree := quota.NewTree(specs)
+		if q.book == nil {
+			q.book = quota.NewBook(tree)
+		} else {
+			for _, id := range q.book.SetTree(tree) {
+				call = append(call, q.leads[id])
+				q.drop(id)
+			}
+		}
+		for _, pod := range q.pods {
+			if pod.Spec.NodeName != "" {
+				q.hold(pod, pod.Spec.NodeName)
+			}
+		}
+	}
+	q.on.Store(q.book != nil)
+	q.version++
+	call = append(call, q.next()...)
+	q.mu.Unlock()
+	q.wake(call)
+}
+
+// change does what may let others go on, and calls them.
+func (q *Quota) change(do func()) {
+	q.mu.Lock()
+	do()
+	var call []*v1.Pod
+	if q.book != nil {
+		q.version++
+		call = q.next()
+	}
+	q.mu.Unlock()
+	q.wake(call)
+}
+
+func (q *Quota) wake(call []*v1.Pod) {
+	call = slices.DeleteFunc(call, func(pod *v1.Pod) bool { return pod == nil })
+	if len(call) > 0 {
+		q.call(call)
+	}
+}
+
+// next lists the pods to call, with mu held. What is kept for them ends after a while.
+func (q *Quota) next() (call []*v1.Pod) {
+	if q.book == nil {
+		return nil
+	}
+	now := time.Now()
+	q.book.Expire(now)
+	for _, w := range append(q.book.Next(now.Add(trial)), q.book.Claims()...) {
+		call = append(call, q.leads[w.ID])
+	}
+	next := q.book.Expire(now)
+	if q.timer != nil {
+		q.timer.Stop()
+		q.timer = nil
+	}
+	if !next.IsZero() {
+		q.timer = time.AfterFunc(time.Until(next), func() { q.change(func() {}) })
+	}
+	return call
+}

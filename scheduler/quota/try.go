@@ -1,0 +1,229 @@
+package quota
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/request"
+)
+
+// Ask is pods that are to be admitted together.
+type Ask struct {
+	Lead *v1.Pod // who is tried, and called later
+	Pods []*v1.Pod
+	Need int    // of Pods; 0 is all
+	Gang string // "namespace/name"; "" is a pod alone
+	// Ticket is when it is Lead's turn.
+	Ticket queue.Ticket
+}
+
+// Alone is the Ask of a pod that is of no gang, or one more of a gang that runs.
+func Alone(pod *v1.Pod, ticket queue.Ticket) *Ask {
+	return &Ask{Lead: pod, Pods: []*v1.Pod{pod}, Ticket: ticket}
+}
+
+// id names the workload of an Ask.
+func (a *Ask) id() string {
+	if a.Gang == "" {
+		return string(a.Lead.UID)
+	}
+	return workload(a.Lead)
+}
+
+// Answer is what the quotas say of an Ask.
+type Answer struct {
+	Count int // how many of its pods may go on
+	// Refused is why none may; "" is that they may. Room is that the evictions of others may
+	// help.
+	Refused string
+	Room    bool
+}
+
+// Try says whether an Ask may be placed now. One that may not waits in the line of its
+// queue, and its Lead is called when it may.
+func (q *Quota) Try(a *Ask) Answer {
+	if !q.On() {
+		return Answer{Count: len(a.Pods)}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.workload(a)
+	if w == nil {
+		return Answer{Count: len(a.Pods)}
+	}
+	v := q.book.Try(w)
+	if v.Cause == quota.None {
+		q.book.Leave(w.ID)
+		q.drop(w.ID)
+		q.asked[w.ID] = w
+		for _, pod := range a.Pods {
+			q.allowed[pod.UID] = v.Products
+		}
+		return Answer{Count: v.Count}
+	}
+	what := "the pod"
+	if a.Gang != "" {
+		what = fmt.Sprintf("gang %s", a.Gang)
+	}
+	claim := q.claim(a, w)
+	out := Answer{Refused: v.Sentence(what, w.User), Room: v.Cause >= quota.UserLimit && q.book.MayReclaim(claim)}
+	q.book.Wait(w)
+	q.drop(w.ID)
+	q.leads[w.ID], q.works[a.Lead.UID], q.asked[w.ID] = a.Lead, w.ID, w
+	return out
+}
+
+// workload is an Ask as the Book knows it, with mu held; nil is that it is of no queue.
+func (q *Quota) workload(a *Ask) *quota.Workload {
+	if q.book == nil {
+		return nil
+	}
+	name := q.read.Queue(a.Lead)
+	if name == "" {
+		return nil
+	}
+	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.User(a.Lead), Ticket: a.Ticket, Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
+	for _, pod := range a.Pods {
+		pieces, products := q.read.Asked(pod)
+		w.Pods = append(w.Pods, quota.Pod{ID: string(pod.UID), Pieces: pieces})
+		if pod.UID == a.Lead.UID {
+			w.Products = products
+		}
+	}
+	return w
+}
+
+// claim is an Ask that wants room, with mu held.
+func (q *Quota) claim(a *Ask, w *quota.Workload) *quota.Claim {
+	c := &quota.Claim{Workload: w, Priority: request.Priority(a.Lead), Now: time.Now()}
+	for _, pod := range a.Pods {
+		c.Priority = min(c.Priority, request.Priority(pod))
+		c.Never = c.Never || request.NeverPreempts(pod)
+	}
+	return c
+}
+
+// Lets reports whether a pod is to be tried: it does not wait for quota.
+func (q *Quota) Lets(uid types.UID) bool {
+	if !q.On() {
+		return true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	id, waits := q.works[uid]
+	return !waits || q.book == nil || !q.book.Waits(id)
+}
+
+// Allowed returns the products that a pod may get by its queue's quotas; nil is any.
+func (q *Quota) Allowed(uid types.UID) []string {
+	if !q.On() {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.allowed[uid]
+}
+
+// QueueOf returns the queue of a pod; "" is none.
+func (q *Quota) QueueOf(pod *v1.Pod) string {
+	if !q.On() {
+		return ""
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil {
+		return ""
+	}
+	return q.read.Queue(pod)
+}
+
+// Promise keeps quota for pods that have places, until they are bound or have failed.
+func (q *Quota) Promise(pods []*v1.Pod) {
+	if !q.On() || len(pods) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.asked[workload(pods[0])]
+	if w == nil {
+		w = q.asked[string(pods[0].UID)]
+	}
+	if w == nil || q.book == nil {
+		return
+	}
+	want := make(map[string]bool, len(pods))
+	for _, pod := range pods {
+		want[string(pod.UID)] = true
+	}
+	var keep []quota.Pod
+	product := ""
+	for _, p := range w.Pods {
+		if want[p.ID] {
+			keep = append(keep, p)
+		}
+	}
+	if allowed := q.allowed[pods[0].UID]; len(allowed) > 0 {
+		product = allowed[0]
+	} else if len(w.Products) > 0 {
+		product = w.Products[0]
+	}
+	q.book.Leave(w.ID)
+	if lead := q.leads[w.ID]; lead != nil {
+		delete(q.works, lead.UID)
+		delete(q.leads, w.ID)
+	}
+	q.book.Release(w.ID)
+	q.book.Keep(w, keep, product, time.Time{})
+}
+
+// Reserve counts a pod that goes to a node.
+func (q *Quota) Reserve(pod *v1.Pod, node string) {
+	if !q.On() || request.Of(pod) == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book != nil {
+		q.hold(pod, node)
+	}
+}
+
+// Unreserve takes back what Reserve has counted, unless the watch shows that the pod has
+// a node.
+func (q *Quota) Unreserve(pod *v1.Pod) {
+	if !q.On() {
+		return
+	}
+	q.change(func() {
+		if now := q.pods[pod.UID]; q.book != nil && (now == nil || now.Spec.NodeName == "") {
+			q.book.Gone(string(pod.UID))
+		}
+	})
+}
+
+// Failed notes that a pod that was tried got no node. What is kept for it is given back
+// unless devices are held for it or another of its gang.
+func (q *Quota) Failed(pod *v1.Pod) {
+	if !q.On() {
+		return
+	}
+	q.change(func() {
+		for _, id := range []string{workload(pod), string(pod.UID)} {
+			kept := q.book.Kept(id)
+			if len(kept) == 0 {
+				continue
+			}
+			for _, uid := range kept {
+				if q.Holding(types.UID(uid)) {
+					return
+				}
+			}
+			q.book.Release(id)
+		}
+	})
+}
