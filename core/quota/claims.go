@@ -69,3 +69,13 @@ func (b *Book) Claims() (call []Workload) {
 	}
 	return call
 }
+
+// Role is RoleOf for a pod by its ID; known is false for one that holds nothing of a queue.
+func (b *Book) Role(c *Claim, pod string) (role Role, known bool) {
+	h := b.holders[pod]
+	if h == nil {
+		return Stays, false
+	}
+	role, _ = b.RoleOf(c, h)
+	return role, true
+}

@@ -5,6 +5,7 @@ package devices
 import (
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/scheduler/admit"
 	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/gang"
 	"berth.dev/berth/scheduler/nodeindex"
@@ -19,6 +20,7 @@ const (
 	PreemptionName = preempt.PreemptionName
 	GangsName      = gang.GangsName
 	GangPlansName  = gang.PlansName
+	QueuesName     = admit.Name
 )
 
 // Waits is what the plugins say of pods that they refuse.
@@ -32,13 +34,13 @@ func NodesFrom(list func() ([]fwk.NodeInfo, error)) { nodeindex.NodesFrom(list) 
 // share what they know, as the scheduler's profiles share the nodes. Plans do not ask
 // the framework's filters.
 func Plugins() map[string]nodeindex.Maker {
-	made, _ := WithWaits(nil)
+	made, _ := WithCluster(nil)
 	return made
 }
 
-// WithWaits is Plugins, and what these plugins say of pods that they refuse. With
-// podInfo plans ask the framework's filters.
-func WithWaits(podInfo nodeindex.NewPodInfo) (map[string]nodeindex.Maker, *Waits) {
+// WithCluster is Plugins, and what these plugins share. With podInfo plans ask the
+// framework's filters.
+func WithCluster(podInfo nodeindex.NewPodInfo) (map[string]nodeindex.Maker, *nodeindex.Cluster) {
 	c, gangs := nodeindex.NewCluster(), gang.NewManager()
 	c.NewPodInfo = podInfo
 	nodeindex.Register(c)
@@ -46,10 +48,11 @@ func WithWaits(podInfo nodeindex.NewPodInfo) (map[string]nodeindex.Maker, *Waits
 	p := preempt.NewPreemptions(c, gangs.Broken, gangs.Least, gangs.Unkept)
 	made := map[string]nodeindex.Maker{
 		fit.Name:               fit.NewPlugin(c),
+		admit.Name:             admit.New(c),
 		queue.WaitingName:      queue.NewWaitingPlugin(c.Waiting),
 		preempt.PreemptionName: preempt.NewPreemption(c, p),
 		gang.GangsName:         gang.NewGangs(c, gangs),
 		gang.PlansName:         gang.NewPlans(c, gangs, p.ForGangs),
 	}
-	return made, c.Waits
+	return made, c
 }

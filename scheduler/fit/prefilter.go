@@ -49,7 +49,11 @@ func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 		began = time.Now()
 	}
 	w := state.NewRequest(pod, parts)
+	w.Queue, w.Refused = p.Cluster.Quota.QueueOf(pod), state.QuotaRefused(cycle)
 	cycle.Write(state.RequestKey, w)
+	if w.Refused { // room may be made for it: see preempt
+		return nil, p.describe(ctx, pod, w, nodes)
+	}
 	if h != nil {
 		w.Hold, w.Node = h, h.Node
 		nodeindex.Decided(nodeindex.ResultHeld, "", began)
@@ -188,4 +192,19 @@ func (p *Plugin) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.P
 func alone(pod *v1.Pod) bool {
 	g, err := request.GangOf(pod)
 	return g == nil && err == nil
+}
+
+// describe has w describe what a pod asks for that is not to be placed now.
+func (p *Plugin) describe(ctx context.Context, pod *v1.Pod, w *state.Request, nodes []fwk.NodeInfo) *fwk.Status {
+	s := &p.Cluster.Index
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if err := s.Update(klog.FromContext(ctx), p.Cluster.State, nodes, false); err != nil {
+		return fwk.AsStatus(err)
+	}
+	var err error
+	if w.Request, _, err = s.View.Request(pod, w); err != nil {
+		return fwk.AsStatus(err)
+	}
+	return nil
 }

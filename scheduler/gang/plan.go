@@ -14,8 +14,10 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/admit"
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -89,7 +91,13 @@ func (g *Plans) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod
 		waits.Note(pod.UID, g.manager.waitOf(pod.UID))
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 	case task == nil:
-		return nil, fwk.NewStatus(fwk.Skip)
+		if ref, _ := request.GangOf(pod); ref == nil {
+			return nil, fwk.NewStatus(fwk.Skip)
+		}
+		return nil, admit.Try(g.p.Cluster, cycle, quota.Alone(pod, g.p.Cluster.Waiting.Ticket(pod)))
+	}
+	if no := g.admitted(cycle, pod, task); no != nil {
+		return nil, no
 	}
 	return g.lead(ctx, cycle, pod, task)
 }
@@ -108,6 +116,7 @@ func (g *Plans) lead(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, tas
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, plan.text+g.manager.also(pod.UID))
 	}
 	g.manager.Placed(pod, task, plan.nodes, plan.order)
+	g.promise(task, plan.nodes)
 	switch {
 	case plan.nodes[pod.UID] == "":
 		waits.Note(pod.UID, queue.Room)
@@ -230,6 +239,9 @@ func (b *Manager) roomMade(uid types.UID, old, now any) bool {
 // its planned node takes the plan with it: the gang is planned anew at once, with
 // that node left out for that member, and when that fails too, later.
 func (g *Plans) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if no := state.QuotaOf(cycle); no != nil && no.Final {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	}
 	if _, err := cycle.Read(turnKey); err == nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}

@@ -40,6 +40,7 @@ func (s *index) Update(log klog.Logger, d *state.State, all []fwk.NodeInfo, forc
 				s.View = nil
 				return err
 			}
+			w.quota = d.Quota
 			s.View = w
 			d.Prune(func(name string) bool { return w.ByName[name] != nil })
 		}

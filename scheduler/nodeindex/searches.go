@@ -30,6 +30,7 @@ type SearchKey struct {
 	Pod       types.UID // the first of several; "" for one pod
 	Gang      string    // of which they are members
 	After     int       // reserved places that they come before
+	Queue     string    // whose quota they count on, and their user
 }
 
 // SearchState is equal as long as nothing has changed that a search looks at.
@@ -39,6 +40,7 @@ type SearchState struct {
 	Nodes     int64 // the latest generation of a NodeInfo: labels and ends of pods change no device
 	Budgets   int64
 	Evictions int64
+	Quota     int64
 }
 
 // Search is a search that found nothing.

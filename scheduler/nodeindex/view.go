@@ -11,8 +11,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/snapshot"
+	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -28,6 +30,7 @@ type View struct {
 	Classes classes
 	images  imageCount
 	swept   time.Time
+	quota   *quota.Quota // which products pods may get
 }
 
 // newView makes the view of nodes, with nothing held. What old has learned and
@@ -202,5 +205,23 @@ func (w *View) Request(pod *v1.Pod, want *state.Request) (cluster.Request, *Clas
 	}
 	r := want.Demand(pod, w.Snapshot)
 	r.Class = c.number
+	if names := w.quota.Allowed(pod.UID); names != nil {
+		r.Products = w.only(r.Products, names)
+	}
 	return r, c, nil
+}
+
+// only returns those of some products that have one of the names, which are as labels
+// have them. The empty set is all products.
+func (w *View) only(of cluster.Products, names []string) cluster.Products {
+	var set cluster.Products
+	for number, name := range w.Snapshot.ProductNames() {
+		if of.Has(uint8(number)) && slices.Contains(names, gpu.Product{Name: name}.LabelName()) {
+			set |= 1 << number
+		}
+	}
+	if set == 0 {
+		return cluster.NoProduct
+	}
+	return set
 }

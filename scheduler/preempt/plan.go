@@ -117,6 +117,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			}
 			return &outcome{refusal: "no pod is in the way"}, nil
 		}
+		x.p.Cluster.Quota.Promise(out.room.Pods)
 		x.carryOut(ctx, w, s, out)
 		return out, nil
 	}
@@ -168,7 +169,7 @@ func (x *Preemption) checked(w *preemptor, s *candidates, out *outcome) *fwk.Sta
 func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string]bool) (*candidates, *outcome, error) {
 	now := time.Now()
 	asked := w.ask(pl, barred)
-	key, state := w.key(asked), x.state(pl)
+	key, state := w.key(asked, x.queueOf(w.pods)), x.state(pl)
 	if len(barred) == 0 && w.every && !w.awaits && !w.filtered {
 		if was, ok := x.searches.Before(key, state, now); ok {
 			return nil, &outcome{refusal: was.Text, short: was.Short, against: was.Against, known: true}, nil
@@ -179,6 +180,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 		return nil, nil, err
 	}
 	s.narrow(pl, asked)
+	claim := x.claim(s, w)
 	disallowed := false
 	if w.allows != nil {
 		asked.Allows = func(i int, gone []preemption.ID) bool {
@@ -211,6 +213,9 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 			x.searches.Note(key, nodeindex.Search{State: state, Text: out.refusal, Short: out.short, Against: out.against, At: now})
 		}
 		return s, out, nil
+	}
+	if why := s.payBack(pl, claim, &plan); why != "" {
+		return s, &outcome{refusal: why, against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
 	}
 	out := &outcome{plan: plan, nodes: make([]string, len(w.pods))}
 	for _, id := range plan.Broken {

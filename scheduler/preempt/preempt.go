@@ -22,7 +22,9 @@ import (
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
+	quotas "berth.dev/berth/scheduler/state"
 )
 
 // PreemptionName is the name of the plugin that makes room, in the scheduler's
@@ -152,6 +154,10 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	if request.Of(pod) == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
+	lacks := quotas.QuotaOf(state)
+	if lacks != nil && lacks.Final {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	}
 	g, err := request.GangOf(pod)
 	if err != nil || g != nil && (g.Within < gang.Cluster || x.least(g.Key) == 0) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
@@ -176,21 +182,21 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		check:  func(node string, gone []*v1.Pod) *fwk.Status { return x.check(ctx, state, pod, node, gone) },
 		allows: func(node string, gone []*v1.Pod) bool { return x.check(ctx, others, pod, node, gone).IsSuccess() },
 	}
-	w.never = request.NeverPreempts(pod)
+	w.never, w.asks = request.NeverPreempts(pod), quota.Alone(pod, x.p.Cluster.Waiting.Ticket(pod))
 	out, err := x.roomFor(ctx, w)
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
 	if out.room == nil && w.never {
 		w.never = false
-		return x.refuse(ctx, state, w, neverText, g == nil)
+		return x.refuse(ctx, state, w, neverText, g == nil && lacks == nil)
 	}
 	if out.room != nil {
 		x.reservations.Lapsed(reserve.ID(pod))
 		x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
 		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.Sentence(out.left))
 	}
-	return x.refuse(ctx, state, w, "preemption: "+out.refusal, g == nil)
+	return x.refuse(ctx, state, w, "preemption: "+out.refusal, g == nil && lacks == nil)
 }
 
 // PostBind forgets the room of a pod that is there.

@@ -13,12 +13,14 @@ import (
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
 )
 
 // preemptor is who needs room.
 type preemptor struct {
-	pods []*v1.Pod // in the order in which they are placed
+	pods []*v1.Pod  // in the order in which they are placed
+	asks *quota.Ask // the same for quotas
 	// minCount is how many of pods must be placed for any to be; 0 is all.
 	minCount int
 	why      string                                        // of the holds

@@ -6,8 +6,8 @@ import (
 )
 
 // key is what w's search is for.
-func (w *preemptor) key(asked *preemption.Preemptor) nodeindex.SearchKey {
-	k := nodeindex.SearchKey{Request: asked.Members[0], Priority: asked.Priority, Pods: len(w.pods), Min: w.minCount, Gang: w.gang, After: len(w.after)}
+func (w *preemptor) key(asked *preemption.Preemptor, queue string) nodeindex.SearchKey {
+	k := nodeindex.SearchKey{Request: asked.Members[0], Priority: asked.Priority, Pods: len(w.pods), Min: w.minCount, Gang: w.gang, After: len(w.after), Queue: queue}
 	if len(w.pods) > 1 {
 		k.Pod = w.pods[0].UID
 	}
@@ -20,5 +20,5 @@ func (m *preemptions) state(pl *nodeindex.Planner) nodeindex.SearchState {
 	for _, at := range pl.W.Nodes {
 		latest = max(latest, at.Generation)
 	}
-	return nodeindex.SearchState{Snapshot: s, Now: s.Now(), Nodes: latest, Budgets: m.budgets.Any.Load(), Evictions: m.Changes()}
+	return nodeindex.SearchState{Snapshot: s, Now: s.Now(), Nodes: latest, Budgets: m.budgets.Any.Load(), Evictions: m.Changes(), Quota: pl.P.Cluster.Quota.Version()}
 }

@@ -17,10 +17,13 @@ type Waits struct {
 	mu    sync.Mutex
 	noted map[types.UID]queue.Wait
 	most  func() (gpus int64, declared bool) // nil: nothing is known of pools
+	// Failed is called with each pod that was tried and got no node, after its condition
+	// is written.
+	Failed func(*v1.Pod)
 }
 
 // NewWaits returns Waits of no pod.
-func NewWaits() *Waits { return &Waits{noted: map[types.UID]queue.Wait{}} }
+func NewWaits() *Waits { return &Waits{noted: map[types.UID]queue.Wait{}, Failed: func(*v1.Pod) {}} }
 
 // Offers sets how to find out how many GPUs the largest node has, or a new one of a
 // declared pool, and whether pools are declared at all. most must be quick. Offers

@@ -27,6 +27,8 @@ type Reader struct {
 	Held func(pod *v1.Pod, node string) []quota.Piece
 	// Asked is what a pod asks for, and the products it may get; nil is any.
 	Asked func(*v1.Pod) (pieces []quota.Piece, products []string)
+	// Product is what GPUs a node has, as its label says; "" is none or not known.
+	Product func(*v1.Node) string
 }
 
 // Quota is the quotas of one scheduler, for all of its profiles. Where there is no Queue
@@ -49,6 +51,7 @@ type Quota struct {
 	asked   map[string]*quota.Workload // those called or admitted, until they hold
 	timer   *time.Timer
 	version int64
+	ready   chan struct{} // closed when it is known which Queues there are; nil: none is waited for
 }
 
 // New returns a Quota of a cluster without Queues.

@@ -227,3 +227,16 @@ func (q *Quota) Failed(pod *v1.Pod) {
 		}
 	})
 }
+
+// Account is equal for pods of one queue and user; "" is of no queue.
+func (q *Quota) Account(pod *v1.Pod) string {
+	if !q.On() {
+		return ""
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil || q.read.Queue(pod) == "" {
+		return ""
+	}
+	return q.read.Queue(pod) + "\x00" + q.read.User(pod)
+}

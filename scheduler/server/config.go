@@ -85,8 +85,8 @@ func election(l *Lease) basev1.LeaderElectionConfiguration {
 // What a user prefers (affinity, taints) outweighs how well the devices are
 // packed, and that outweighs the spreading that nobody asked for.
 func profile(name string, s Settings) configv1.KubeSchedulerProfile {
-	everywhere := enabled(devices.GangsName, devices.GangPlansName, devices.WaitingName, devices.Name, devices.PreemptionName)
-	everywhere.Enabled[3].Weight = new(int32(5))
+	everywhere := enabled(devices.GangsName, devices.QueuesName, devices.GangPlansName, devices.WaitingName, devices.Name, devices.PreemptionName)
+	everywhere.Enabled[4].Weight = new(int32(5))
 	args := []configv1.PluginConfig{{Name: "NodeResourcesFit", Args: runtime.RawExtension{Object: &configv1.NodeResourcesFitArgs{
 		IgnoredResources: counted, IgnoredResourceGroups: []string{"volcano.sh"},
 	}}}}
@@ -104,7 +104,7 @@ func profile(name string, s Settings) configv1.KubeSchedulerProfile {
 	return configv1.KubeSchedulerProfile{SchedulerName: &name, PluginConfig: args, Plugins: &configv1.Plugins{
 		MultiPoint: everywhere,
 		QueueSort:  configv1.PluginSet{Disabled: []configv1.Plugin{{Name: "PrioritySort"}}},
-		PreFilter:  enabled(devices.GangPlansName, devices.Name),
+		PreFilter:  enabled(devices.QueuesName, devices.GangPlansName, devices.Name),
 		PostFilter: enabled(devices.GangPlansName, devices.Name, devices.PreemptionName),
 		Bind:       enabled(devices.Name),
 		Score:      score,

@@ -79,8 +79,12 @@ func schedule(ctx context.Context, t *testing.T, c *cluster) (stopped func()) {
 	client := c.client(ctx)
 	factory := scheduler.NewInformerFactory(client, 0)
 	plugins := runtime.Registry{gpuonly.Name: gpuonly.New}
-	made, _ := devices.WithWaits(podInfo)
+	made, shared := devices.WithCluster(podInfo)
 	maps.Copy(plugins, made)
+	c.mu.Lock()
+	c.quota = shared.Quota
+	c.mu.Unlock()
+	shared.Quota.SetQueues(c.queues, asLabeled())
 	s, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return mute{} },
 		scheduler.WithComponentConfigVersion(cfg.APIVersion), scheduler.WithProfiles(cfg.Profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(plugins), scheduler.WithPodMaxInUnschedulablePodsDuration(1000*time.Hour))

@@ -26,6 +26,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	k8stesting "k8s.io/client-go/testing"
+
+	"berth.dev/berth/core/quota"
+	schedulerquota "berth.dev/berth/scheduler/quota"
 )
 
 // cluster is an API server in memory, with kubelets, for one scheduler: pods are
@@ -42,11 +45,13 @@ type cluster struct {
 	log     map[string][]watch.Event             // by resource, from the first
 	feeds   map[string][]*feed
 	evicted []string
-	last    map[string]*v1.Pod                          // those who were, as they were then
-	graces  bool                                        // pods end after their grace period, and not after some chance
-	reserve time.Duration                               // after how long there are reservations; 0: none
-	slow    time.Duration                               // the most that a request, an answer or an event takes
-	rejects func(pod string) error                      // what an admission policy says of a binding
+	last    map[string]*v1.Pod     // those who were, as they were then
+	graces  bool                   // pods end after their grace period, and not after some chance
+	reserve time.Duration          // after how long there are reservations; 0: none
+	slow    time.Duration          // the most that a request, an answer or an event takes
+	rejects func(pod string) error // what an admission policy says of a binding
+	queues  []quota.Spec
+	quota   *schedulerquota.Quota                       // of the scheduler that runs
 	fails   func(verb string) (err error, arrives bool) // of a request: what is answered, and whether it is done
 }
 

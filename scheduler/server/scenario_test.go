@@ -115,6 +115,8 @@ func (l *lab) act(text string) {
 		app, allowed, _ := strings.Cut(rest, " ")
 		n, _ := strconv.Atoi(allowed)
 		l.budget(app, int32(n)) //nolint:gosec // a small number of a case
+	case "queue":
+		l.queue(rest)
 	case "?":
 		l.expect(rest)
 	case "mix":
@@ -201,6 +203,10 @@ func give(p *v1.Pod, key, value string) bool {
 		p.Annotations[map[string]string{"part": api.AnnotationKAIFraction, "mem": api.AnnotationKAIMemory}[key]] = value
 	case "ram": // GiB of the node's memory
 		limits[v1.ResourceMemory] = resource.MustParse(value + "Gi")
+	case "q":
+		p.Annotations[queueOf] = value
+	case "user":
+		p.Annotations[userOf] = value
 	case "never":
 		never := v1.PreemptNever
 		p.Spec.PreemptionPolicy = &never

@@ -67,7 +67,7 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 		return nil, nil, err
 	}
 	plugins := runtime.Registry{gpuonly.Name: gpuonly.New}
-	made, waits := devices.WithWaits(podInfo)
+	made, shared := devices.WithCluster(podInfo)
 	maps.Copy(plugins, made)
 	have := &cc.ComponentConfig
 	s, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
@@ -87,8 +87,8 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	}
 	devices.NodesFrom(nodesOf(ctx, s))
 	nodes := cc.InformerFactory.Core().V1().Nodes()
-	waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
-	report.WriteConditions(s, cc.Client, waits, report.NewSentences(nodesOf(ctx, s), cc.InformerFactory))
+	shared.Waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
+	report.WriteConditions(s, cc.Client, shared.Waits, report.NewSentences(nodesOf(ctx, s), cc.InformerFactory))
 	return &cc, s, nil
 }
 

@@ -30,6 +30,8 @@ type Request struct {
 	Whole   bool            // PreFilter left out the nodes with shares alone, which come last
 	Hold    *Hold           // what is held for the pod, if anything
 	Devices bool            // the pod asks for devices
+	Queue   string          // whose quota the pod counts on; "" is none
+	Refused bool            // its queue has not enough quota left: room must be made
 }
 
 // DevicesName is the name, in the scheduler's configuration, of the plugin that
@@ -283,12 +285,17 @@ func (w *Request) BySize() bool {
 }
 
 // LineKey is equal for pods that fit the same nodes, and may or may not make room
-// there.
+// there. Pods of different queues have different lines: what one may take back from others, another
+// may not.
 func LineKey(pod *v1.Pod, w *Request, r *cluster.Request) string {
 	b := append([]byte(w.Class), 3)
 	if request.NeverPreempts(pod) {
 		b = append(b, 4)
 	}
 	b = append(append(b, w.shape...), 3)
+	if w.Queue != "" {
+		b = append(append(b, w.Queue...), 5)
+		b = append(strconv.AppendUint(b, uint64(r.Products), 36), 5)
+	}
 	return string(strconv.AppendInt(append(strconv.AppendInt(b, r.CPUMilli, 36), '/'), r.MemoryBytes, 36))
 }

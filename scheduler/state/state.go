@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/scheduler/queue"
+	"berth.dev/berth/scheduler/quota"
 )
 
 // State keeps what has been chosen and is not in the API yet, and the ledger of
@@ -40,6 +41,7 @@ type State struct {
 	Waiting   *queue.Lines
 	Gate      gate // of bindings
 	Waits     *queue.Waits
+	Quota     *quota.Quota
 	// Keeps reports whether the place of a pod is kept when its binding comes to
 	// nothing; Answered gets the cause first, and returns the name of its gang then, and what
 	// else is to be said.
@@ -52,12 +54,15 @@ type State struct {
 
 // NewState returns the State of an empty cluster.
 func NewState() *State {
-	return &State{
+	d := &State{
 		Nodes: map[string]*Ledger{}, Assumed: map[types.UID]*allocation{}, Doubtful: map[types.UID][]*allocation{}, Holds: map[types.UID]*Hold{},
-		stale: map[string]bool{}, RetryAll: map[types.UID]bool{}, SharesToo: map[types.UID]bool{}, Waiting: queue.NewLines(), Gate: newGate(), Waits: queue.NewWaits(),
+		stale: map[string]bool{}, RetryAll: map[types.UID]bool{}, SharesToo: map[types.UID]bool{}, Waiting: queue.NewLines(), Gate: newGate(), Waits: queue.NewWaits(), Quota: quota.New(),
 		binding: map[types.UID]*Hold{}, arrived: map[types.UID]bool{}, Keeps: func(types.UID) bool { return false }, Answered: func(types.UID, error) (string, string) { return "", "" },
 		Clear: func(context.Context, *v1.Pod) error { return nil },
 	}
+	d.Quota.Holding = func(uid types.UID) bool { return d.HoldOf(uid) != nil }
+	d.Waits.Failed = d.Quota.Failed
+	return d
 }
 
 // MarkStale notes that what is known of a node is out of date although its NodeInfo

@@ -35,6 +35,7 @@ func WriteConditions(s *scheduler.Scheduler, client kubernetes.Interface, waits 
 			t.sentence = why.of(pod.Pod, t.wait, &t.refused, status.Message())
 		}
 		handle(ctx, t, pod, status, nominating, start)
+		waits.Failed(pod.Pod)
 	}
 }
 

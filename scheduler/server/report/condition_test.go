@@ -68,8 +68,8 @@ func tell(t *testing.T, name string, status *fwk.Status, nominates *fwk.Nominati
 			t.Errorf("%s: %v", name, err)
 		}
 	}}
-	_, waits := devices.WithWaits(nil)
-	WriteConditions(s, client, waits, nil)
+	_, shared := devices.WithCluster(nil)
+	WriteConditions(s, client, shared.Waits, nil)
 	read := func() *v1.Pod {
 		now, err := client.CoreV1().Pods("d").Get(t.Context(), "p", metav1.GetOptions{})
 		if err != nil {

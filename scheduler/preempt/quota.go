@@ -1,0 +1,103 @@
+package preempt
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/core/preemption"
+	quotas "berth.dev/berth/core/quota"
+	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/quota"
+)
+
+// claim has the quotas decide which holders may be evicted for w, where w or they are of a
+// queue. It is nil where w is of none: then priorities decide alone.
+func (x *Preemption) claim(s *candidates, w *preemptor) *quota.Claim {
+	claim := x.p.Cluster.Quota.Claim(w.asks)
+	if claim == nil {
+		return nil
+	}
+	for i := range s.c.Holders {
+		roles := claim.Roles(s.pods[i])
+		holders := s.c.Holders[i]
+		copied := false
+		for k := range holders {
+			h := &holders[k]
+			role := roles[k]
+			if h.Leaving || role == quota.Free || role == quota.Role(quotas.Yields) {
+				continue
+			}
+			if !copied {
+				holders = slices.Clip(slices.Clone(holders))
+				h, copied = &holders[k], true
+			}
+			if role == quota.Role(quotas.Borrows) {
+				h.Priority = math.MinInt32
+				s.lowest = math.MinInt32
+			} else {
+				h.Fixed = true
+			}
+		}
+		s.c.Holders[i] = holders
+	}
+	return claim
+}
+
+// payBack adds to a plan pods whose end leaves the claim the quota that it asks for. It
+// returns why there are none.
+func (s *candidates) payBack(pl *nodeindex.Planner, claim *quota.Claim, plan *preemption.Plan) (why string) {
+	if claim == nil {
+		return ""
+	}
+	at, kept := map[string]preemption.ID{}, map[string]bool{}
+	for i := range s.pods {
+		for k, pod := range s.pods[i] {
+			at[string(pod.UID)] = preemption.ID{Node: i, Holder: k}
+			if s.c.Holders[i][k].Fixed && !s.c.Holders[i][k].Leaving {
+				kept[string(pod.UID)] = true
+			}
+		}
+	}
+	budgets := func(pod string) []int { return s.c.Holders[at[pod].Node][at[pod].Holder].Budgets }
+	var gone []string
+	var product string
+	for _, id := range slices.Concat(plan.Victims, plan.Awaited) {
+		gone = append(gone, string(s.pod(id).UID))
+	}
+	for _, p := range plan.Placements {
+		if p.Node >= 0 && len(p.Devices) > 0 {
+			product = claim.Product(pl.Object(p.Node))
+		}
+	}
+	left := slices.Clone(s.c.Budgets)
+	for _, id := range plan.Victims {
+		for _, k := range budgets(string(s.pod(id).UID)) {
+			left[k]--
+		}
+	}
+	more, later, ok := claim.Victims(gone, product, func(pod string) bool { _, there := at[pod]; return there && !kept[pod] }, budgets, left)
+	if !ok {
+		if wait := time.Until(later); !later.IsZero() && wait > 0 {
+			claim.Again(later)
+			return fmt.Sprintf("quota: others run with borrowed quota and are protected for %s more", wait.Round(time.Second))
+		}
+		return "quota: no pods may be evicted for the quota that it needs"
+	}
+	for _, pod := range more {
+		id := at[pod]
+		if s.c.Holders[id.Node][id.Holder].Leaving {
+			plan.Awaited = append(plan.Awaited, id)
+		} else {
+			plan.Victims = append(plan.Victims, id)
+		}
+	}
+	slices.SortFunc(plan.Victims, preemption.ID.Compare)
+	return ""
+}
+
+// queueOf is equal for pods that count on the same quota.
+func (x *Preemption) queueOf(pods []*v1.Pod) string { return x.p.Cluster.Quota.Account(pods[0]) }

@@ -1,0 +1,104 @@
+package quota
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/core/quota"
+)
+
+// Role is what a claim may do to a pod: a quota.Role, or Free.
+type Role uint8
+
+// Free is that the quotas say nothing of a pod: it is of no queue.
+const Free Role = 255
+
+// Claim is an Ask that looks for room.
+type Claim struct {
+	q     *Quota
+	claim *quota.Claim
+	lead  *v1.Pod
+}
+
+// Claim returns the claim of an Ask; nil is that it is of no queue.
+func (q *Quota) Claim(a *Ask) *Claim {
+	if !q.On() || a == nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.workload(a)
+	if w == nil {
+		return nil
+	}
+	return &Claim{q, q.claim(a, w), a.Lead}
+}
+
+// Roles says what the claim may do to each of pods.
+func (c *Claim) Roles(pods []*v1.Pod) []Role {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	out := make([]Role, len(pods))
+	for k, pod := range pods {
+		out[k] = Free
+		if c.q.book == nil {
+			continue
+		}
+		if role, known := c.q.book.Role(c.claim, string(pod.UID)); known {
+			out[k] = Role(role)
+		} else if name := c.q.read.Queue(pod); name != "" && name != c.claim.Queue && c.q.pods[pod.UID] != nil {
+			out[k] = Role(quota.Stays) // a promise to a pod of another queue
+		}
+	}
+	return out
+}
+
+// Victims returns pods whose end leaves the claim the quota that it asks for, of a product,
+// beside those in gone: see quota.Book.Victims. may reports whether a pod can be evicted
+// at all; budgets are what its eviction is counted on, of those that allow so many.
+func (c *Claim) Victims(gone []string, product string, may func(pod string) bool, budgets func(pod string) []int, allowed []int) (victims []string, later time.Time, ok bool) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if c.q.book == nil {
+		return nil, time.Time{}, true
+	}
+	claim := *c.claim
+	w := *claim.Workload
+	if product != "" {
+		w.Products = []string{product}
+	}
+	claim.Workload, claim.Budgets, claim.Allowed, claim.Kept = &w, budgets, allowed, map[string]bool{}
+	for _, h := range c.q.book.Holders() {
+		if !may(h.ID) {
+			claim.Kept[h.ID] = true
+		}
+	}
+	return c.q.book.Victims(&claim, gone)
+}
+
+// Again has the pod that leads the claim tried again at a time.
+func (c *Claim) Again(at time.Time) {
+	time.AfterFunc(time.Until(at), func() {
+		c.q.mu.Lock()
+		id := c.claim.ID
+		lead := c.q.leads[id]
+		if c.q.book != nil && lead != nil && lead.UID == c.lead.UID {
+			c.q.book.Leave(id)
+		}
+		c.q.mu.Unlock()
+		if lead != nil {
+			c.q.call([]*v1.Pod{lead})
+		}
+	})
+}
+
+// Product is the product of a node's GPUs; "" is none or not known.
+func (c *Claim) Product(node *v1.Node) string {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if c.q.book == nil {
+		return ""
+	}
+	return c.q.read.Product(node)
+}

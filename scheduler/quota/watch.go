@@ -1,0 +1,183 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/api/v1alpha1"
+)
+
+// askAgain is how often an API server that does not serve Queues, or does not let them be
+// read, is asked again.
+const askAgain = 2 * time.Second
+
+// Watch follows the pods, nodes and namespaces of a handle, and the Queues of its API server as
+// soon as that serves them.
+func (q *Quota) Watch(ctx context.Context, h fwk.Handle) error {
+	q.call = func(pods []*v1.Pod) {
+		by := make(map[string]*v1.Pod, len(pods))
+		for _, pod := range pods {
+			by[pod.Namespace+"/"+pod.Name] = pod
+		}
+		h.Activate(klog.FromContext(ctx), by)
+	}
+	factory := h.SharedInformerFactory()
+	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(pod any) { q.Seen(pod.(*v1.Pod)) },
+		UpdateFunc: func(_, pod any) { q.Seen(pod.(*v1.Pod)) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if pod, ok := obj.(*v1.Pod); ok {
+				q.Gone(pod.UID)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	q.ready = make(chan struct{})
+	w := &watcher{q: q, nodes: factory.Core().V1().Nodes().Lister(), namespaces: factory.Core().V1().Namespaces().Lister()}
+	looks := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.changed() }, UpdateFunc: func(old, now any) { w.changedIf(old, now) }, DeleteFunc: func(any) { w.changed() },
+	}
+	for _, informer := range []cache.SharedIndexInformer{factory.Core().V1().Nodes().Informer(), factory.Core().V1().Namespaces().Informer()} {
+		if _, err := informer.AddEventHandler(looks); err != nil {
+			return err
+		}
+	}
+	client, err := clientOf(h.KubeConfig())
+	if err != nil || client == nil {
+		close(q.ready)
+		return err
+	}
+	go w.follow(ctx, client, pods.HasSynced)
+	return nil
+}
+
+// clientOf returns a client for objects of any kind; nil where there is no API server.
+func clientOf(config *rest.Config) (dynamic.Interface, error) {
+	if config == nil {
+		return nil, nil
+	}
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have JSON only
+	return dynamic.NewForConfig(config)
+}
+
+// Ready waits until it is known which Queues there are, and reports whether there are any.
+func (q *Quota) Ready(ctx context.Context) bool {
+	if q.ready != nil {
+		select {
+		case <-q.ready:
+		case <-ctx.Done():
+		}
+	}
+	return q.On()
+}
+
+// watcher reads the Queues of an API server.
+type watcher struct {
+	q          *Quota
+	nodes      nodes
+	namespaces namespaces
+
+	mu     sync.Mutex
+	store  cache.Store // of Queues; nil: they are not served
+	timer  *time.Timer
+	opened sync.Once
+}
+
+// follow reads Queues from when they are served, until ctx ends.
+func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cache.InformerSynced) {
+	log := klog.FromContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), pods) {
+		return
+	}
+	for {
+		_, err := client.Resource(v1alpha1.Queues).List(ctx, metav1.ListOptions{Limit: 1})
+		if err == nil {
+			break
+		}
+		if apierrors.IsNotFound(err) {
+			w.opened.Do(func() { close(w.q.ready) })
+		} else {
+			log.Info("Queues cannot be read; no quota is counted until they can", "reason", err.Error())
+			if apierrors.IsForbidden(err) {
+				w.opened.Do(func() { close(w.q.ready) })
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(askAgain):
+		}
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.Queues, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.changed() }, DeleteFunc: func(any) { w.changed() },
+		UpdateFunc: func(old, now any) {
+			if old.(*unstructured.Unstructured).GetGeneration() != now.(*unstructured.Unstructured).GetGeneration() {
+				w.changed()
+			}
+		},
+	})
+	if err != nil {
+		log.Error(err, "Queues are not watched; no quota is counted")
+		return
+	}
+	go informer.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
+		return
+	}
+	w.mu.Lock()
+	w.store = informer.GetStore()
+	w.mu.Unlock()
+	w.read()
+	w.opened.Do(func() { close(w.q.ready) })
+}
+
+// gather is how long changes are gathered before the queues are read again.
+const gather = 50 * time.Millisecond
+
+// changed has the queues read again soon.
+func (w *watcher) changed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.store != nil && w.timer == nil {
+		w.timer = time.AfterFunc(gather, w.read)
+	}
+}
+
+// read reads the queues.
+func (w *watcher) read() {
+	w.mu.Lock()
+	store := w.store
+	w.timer = nil
+	w.mu.Unlock()
+	var list []*v1alpha1.Queue
+	for _, obj := range store.List() {
+		queue := &v1alpha1.Queue{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.(*unstructured.Unstructured).Object, queue); err != nil {
+			klog.Background().Error(fmt.Errorf("read queue: %w", err), "A Queue is left out")
+			continue
+		}
+		list = append(list, queue)
+	}
+	w.apply(list)
+}

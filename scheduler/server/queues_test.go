@@ -1,0 +1,123 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/request"
+	schedulerquota "berth.dev/berth/scheduler/quota"
+)
+
+// queueOf and userOf are annotations by which scenarios say whose a pod is.
+const queueOf, userOf = "test/queue", "test/user"
+
+// asLabeled reads pods of scenarios as quotas count them.
+func asLabeled() schedulerquota.Reader {
+	pieces := func(p *v1.Pod) []quota.Piece {
+		n := request.Of(p)["nvidia.com/gpu"]
+		return []quota.Piece{{Devices: n, Parts: n * quota.Whole}}
+	}
+	return schedulerquota.Reader{
+		Queue: func(p *v1.Pod) string { return p.Annotations[queueOf] }, User: func(p *v1.Pod) string { return p.Annotations[userOf] },
+		Held:    func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
+		Asked:   func(p *v1.Pod) ([]quota.Piece, []string) { return pieces(p), nil },
+		Product: func(*v1.Node) string { return "" },
+	}
+}
+
+// queue makes or changes a queue: "red 7 parent=org borrow=2 lend=3 user=2 pod=4 after=600".
+func (l *lab) queue(text string) {
+	words := strings.Fields(text)
+	s := quota.Spec{Name: words[0]}
+	q := quota.Quota{Resource: quota.GPUs, Borrowing: quota.Unlimited, Lending: quota.Unlimited}
+	for _, w := range words[1:] {
+		key, value, is := strings.Cut(w, "=")
+		number, err := strconv.ParseInt(value, 10, 64)
+		limit := []quota.Limit{{Resource: quota.GPUs, Most: number * quota.Whole}}
+		switch {
+		case !is:
+			if number, err = strconv.ParseInt(key, 10, 64); err != nil {
+				l.t.Fatalf("queue %q: %v", text, err)
+			}
+			q.Nominal = number * quota.Whole
+			s.Quotas = []quota.Quota{q}
+		case key == "parent":
+			s.Parent = value
+		case key == "borrow":
+			s.Quotas[0].Borrowing = number * quota.Whole
+		case key == "lend":
+			s.Quotas[0].Lending = number * quota.Whole
+		case key == "user":
+			s.PerUser = limit
+		case key == "pod":
+			s.PerPod = limit
+		case key == "after":
+			s.MinRunTime = time.Duration(number) * time.Second
+		case key == "stop":
+			s.Stop = number > 0
+		default:
+			l.t.Fatalf("queue %q: what is %q?", text, w)
+		}
+	}
+	l.cluster.mu.Lock()
+	kept := l.queues[:0:0]
+	for _, o := range l.queues {
+		if o.Name != s.Name {
+			kept = append(kept, o)
+		}
+	}
+	l.queues = append(kept, s)
+	shared := l.quota
+	l.cluster.mu.Unlock()
+	shared.SetQueues(l.queues, asLabeled())
+}
+
+// TestQueues plays what queues promise.
+func TestQueues(t *testing.T) {
+	bubbles(t)
+	for _, s := range queueScenarios() {
+		t.Run(s.name, func(t *testing.T) { synctest.Test(t, s.play) })
+	}
+}
+
+func queueScenarios() []scenario {
+	const (
+		two    = "queue org 8 ; queue red 4 parent=org ; queue blue 4 parent=org | "
+		own    = "berth"
+		stolen = "kueue#13797"
+		loops  = "kueue#14543"
+		halves = "trainer#1264"
+	)
+	return []scenario{
+		{"a pod within nominal quota starts", own, "8", two + "a gpus=4 q=red", "a"},
+		{"a queue borrows what is unused", own, "8", two + "a gpus=4 q=red | b gpus=4 q=red", "a b"},
+		{"more than the tree has does not start", own, "8 8", two + "a gpus=8 q=red | b q=red", "a b=0"},
+		{"a pod that waits for quota starts when a pod of its queue ends", own, "8 8", two + "a gpus=8 q=red | b q=red | ? b=0 | end a", "b"},
+		{"a pod within nominal quota takes back what is lent", own, "8", two + "a gpus=4 q=red | b gpus=4 q=red | c gpus=4 q=blue", "a c b=0 gone=b"},
+		{"it takes back no more than it needs", own, "8", two + "a n=8 min=1 q=red | b gpus=2 q=blue", "a=6 b gone:2"},
+		{"it does so where GPUs are free but quota is not", own, "8 8", two + "a n=8 min=1 q=red | b gpus=2 q=blue", "a=6 b gone:2"},
+		{"what a queue has within its nominal quota stays", own, "4", two + "a gpus=4 q=red prio=1 | b gpus=4 q=blue prio=1000", "a b=0"},
+		{"a pod that would borrow evicts no pod of another queue", own, "8", two + "a gpus=8 q=red | b gpus=5 q=blue prio=1000", "a b=0"},
+		{"in its own queue a higher priority evicts", own, "8", "queue red 4 | a gpus=4 q=red prio=1 | b gpus=2 q=red prio=100", "b a=0 gone=a"},
+		{"a gang takes back its quota whole", own, "4 4", two + "a n=8 min=1 q=red | b n=4 q=blue", "a=4 b gone:4"},
+		{"a gang that needs all its pods goes whole", own, "8", two + "a n=8 q=red | b q=blue", "b a=0 gone:8"},
+		{"an elastic gang gets as many pods as there is quota for", own, "8", "queue red 3 | a n=8 min=2 q=red", "a=3"},
+		{"half a gang is not admitted", halves, "8", "queue red 6 | mix a n=4 q=red & b n=4 q=red", "all=4"},
+		{"what was freed for a pod is not taken by another", stolen, "8", two + "a gpus=4 q=red | b gpus=4 q=red | c gpus=4 q=blue ; d gpus=4 q=red ; e gpus=4 q=red", "a c d=0 e=0 gone=b"},
+		{"two borrowers do not evict each other in turn", loops, "8", "queue org 8 ; queue red 2 parent=org ; queue blue 2 parent=org | a gpus=6 q=red | b gpus=6 q=blue | c gpus=2 q=blue", "a c b=0"},
+		{"a user has no more than their limit", own, "8", "queue red 8 user=2 | a q=red user=ann ; b q=red user=ann ; c q=red user=ann ; d q=red user=bob", "all=3 d"},
+		{"a pod asks for no more than its limit", own, "8", "queue red 8 pod=2 | a gpus=3 q=red ; b gpus=2 q=red", "b a=0"},
+		{"a stopped queue admits nothing until it goes on", own, "8", "queue red 8 stop=1 | a q=red | ? a=0 | queue red 8", "a"},
+		{"a queue that is made smaller keeps what runs", own, "8", "queue red 8 | a gpus=8 q=red | queue red 4 | b q=red", "a b=0"},
+		{"a pod of no queue is not counted", own, "8", "queue red 1 | a gpus=4 ; b q=red ; c q=red", "a all=2"},
+		{"a borrower stays for as long as it is protected", own, "8", "queue org 8 ; queue red 4 parent=org after=3600 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue", "a b=0"},
+		{"and goes then", own, "8", "queue org 8 ; queue red 4 parent=org after=15 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue", "b a=0 gone=a"},
+		{"a lending limit leaves quota at home", own, "8", "queue org 8 ; queue red 4 parent=org ; queue blue 4 parent=org lend=1 | a n=8 min=1 q=red | b gpus=3 q=blue", "a=5 b"},
+	}
+}
