@@ -46,7 +46,7 @@ type kept struct {
 	workload, queue, user string
 	pieces                []Piece
 	product               string    // as which pieces without a product count
-	until                 time.Time // zero: until it is given back
+	until                 time.Time // zero: until it is released
 }
 
 // NewBook returns a Book of a Tree in which nobody holds anything.
@@ -63,7 +63,7 @@ func NewBook(t *Tree) *Book {
 func (b *Book) Tree() *Tree { return b.tree }
 
 // SetTree has the Book count by other queues. Nobody loses what they hold. Workloads that
-// wait are looked at again by Next; those of a queue that is no more are returned, in the order
+// wait are looked at again by Next; those of a queue that was deleted are returned, in the order
 // of their turns: they are to be tried again.
 func (b *Book) SetTree(t *Tree) (call []string) {
 	b.tree = t
@@ -179,10 +179,10 @@ func (b *Book) countUser(key userAt, v []int64, sign int64) {
 	}
 }
 
-// Hold counts a pod that has devices, or changes what is known of it. What was kept for it
+// Hold counts a pod that has devices, or changes what is known of it. Quota that was kept for it
 // is not kept any longer. Next says who may go on because of it.
 func (b *Book) Hold(h *Holder) {
-	b.giveBack(h.ID)
+	b.unkeep(h.ID)
 	b.rank(b.holders[h.ID], -1)
 	b.rank(h, 1)
 	if was := b.holders[h.ID]; was != nil {
@@ -199,7 +199,7 @@ func (b *Book) Hold(h *Holder) {
 
 // Gone forgets a pod that holds nothing any longer. Next says who may go on then.
 func (b *Book) Gone(pod string) {
-	b.giveBack(pod)
+	b.unkeep(pod)
 	if h := b.holders[pod]; h != nil {
 		delete(b.holders, pod)
 		b.rank(h, -1)
@@ -224,7 +224,7 @@ func (b *Book) rank(h *Holder, sign int) {
 // until Release. Product is what their pieces without one count as.
 func (b *Book) Keep(w *Workload, pods []Pod, product string, until time.Time) {
 	for _, p := range pods {
-		b.giveBack(p.ID)
+		b.unkeep(p.ID)
 		if _, holds := b.holders[p.ID]; holds {
 			continue
 		}
@@ -237,15 +237,15 @@ func (b *Book) Keep(w *Workload, pods []Pod, product string, until time.Time) {
 	}
 }
 
-// Release gives back what is kept for a workload.
+// Release ends what is kept for a workload.
 func (b *Book) Release(workload string) {
 	for _, pod := range slices.Sorted(maps.Keys(b.works[workload])) {
-		b.giveBack(pod)
+		b.unkeep(pod)
 	}
 }
 
-// giveBack gives back what is kept for a pod.
-func (b *Book) giveBack(pod string) {
+// unkeep ends what is kept for a pod.
+func (b *Book) unkeep(pod string) {
 	k := b.kept[pod]
 	if k == nil {
 		return
@@ -257,14 +257,14 @@ func (b *Book) giveBack(pod string) {
 	b.count(k.queue, k.user, k.pieces, k.product, -1)
 }
 
-// Expire gives back what is kept until now or earlier, and returns when the next of the
+// Expire ends what is kept until now or earlier, and returns when the next of the
 // others ends; zero is never.
 func (b *Book) Expire(now time.Time) (next time.Time) {
 	for _, pod := range slices.Sorted(maps.Keys(b.kept)) {
 		switch until := b.kept[pod].until; {
 		case until.IsZero():
 		case !now.Before(until):
-			b.giveBack(pod)
+			b.unkeep(pod)
 		case next.IsZero() || until.Before(next):
 			next = until
 		}

@@ -64,10 +64,10 @@ func TestTry(t *testing.T) {
 		want  quota.Verdict
 	}{
 		"a queue holds its nominal quota": {specs: org, ask: ask("new", "red", "", 7), want: quota.Verdict{Count: 1}},
-		"it borrows what others do not use": {
+		"a queue borrows what others do not use": {
 			specs: org, held: []*quota.Workload{ask("b", "blue", "", 3)}, ask: ask("new", "red", "", 11), want: quota.Verdict{Count: 1, Borrows: true},
 		},
-		"it does not borrow what others use": {
+		"a queue does not borrow what others use": {
 			specs: org, held: []*quota.Workload{ask("b", "blue", "", 3)}, ask: ask("new", "red", "", 12),
 			want: quota.Verdict{Cause: quota.Used, Queue: "org", Resource: quota.GPUs, Asked: 12 * whole, Held: 3 * whole, Most: 14 * whole},
 		},
@@ -200,6 +200,6 @@ func TestNextKeepsWhatItGives(t *testing.T) {
 	}
 	b.Release("a")
 	if call := b.Next(time.Time{}); len(call) != 1 || call[0].ID != "c" {
-		t.Errorf("a gives back, and %v are called", call)
+		t.Errorf("a is released, and %v are called", call)
 	}
 }

@@ -41,7 +41,7 @@ func (b *Book) overdrawn(i int) bool {
 
 // Claims returns workloads that wait, do not fit, and may have become entitled to what others
 // borrow, as their own queue or one above it holds less than before. They are out of their
-// lines: they are to be tried again, so that they take it back.
+// lines: they are to be tried again, to reclaim it.
 func (b *Book) Claims() (call []Workload) {
 	eased := b.eased
 	b.eased = nil

@@ -30,7 +30,7 @@ func (d Decay) To(now time.Time, parts int64, half time.Duration) Decay {
 	return Decay{Value: d.Value*left + float64(parts)/Whole*(1-left)*h/math.Ln2, At: now}
 }
 
-// SetUsed sets what a queue, or a user of it, has used in the past. User "" is the queue.
+// SetUsed sets what a queue, or one user in a queue, has used in the past. User "" is the queue.
 func (b *Book) SetUsed(queue, user string, d Decay) {
 	b.decayed[userAt{queue, user}] = d
 	if i, ok := b.tree.index[queue]; ok {

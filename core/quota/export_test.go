@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SlowNext is Next without lines, passes and sums: it counts everything anew for each
+// SlowNext is Next without lines, passes and sums: it counts everything again for each
 // workload that waits, and looks at all of them.
 func (b *Book) SlowNext() []string {
 	c := NewBook(b.tree)
@@ -64,7 +64,7 @@ func (b *Book) slowBest(i int, waiting map[*waiter]bool) (own *waiter, verdict V
 	return nil, Verdict{}
 }
 
-// Recount is the Book's sums, counted anew.
+// Recount reports whether the Book's sums are what is held.
 func (b *Book) Recount() bool {
 	c := NewBook(b.tree)
 	for _, h := range b.holders {

@@ -26,7 +26,7 @@ type leaf struct {
 }
 
 // Wait puts a workload that Try has refused into the line of its queue, or changes what
-// is known of it. What was kept for it is given back. One whose queue does not exist waits
+// is known of it. Quota that was kept for it is released. One whose queue does not exist waits
 // for SetTree.
 func (b *Book) Wait(w *Workload) {
 	b.Release(w.ID)
@@ -58,7 +58,7 @@ func (b *Book) enter(w *Workload) {
 }
 
 // Leave takes a workload out of its line: it has been admitted, or is gone. It reports
-// whether it was in one. What is kept for it stays kept.
+// whether it was in one. Quota that is kept for it stays kept.
 func (b *Book) Leave(workload string) bool {
 	w := b.line[workload]
 	if w == nil {

@@ -43,8 +43,8 @@ type Verdict struct {
 	Borrows bool
 }
 
-// Try says whether a workload may have what it asks for beside what others hold and have
-// kept. What is kept for itself does not count against it.
+// Try reports whether a workload may have what it asks for beside what others hold and have
+// kept. Its own kept quota does not count against it.
 func (b *Book) Try(w *Workload) Verdict {
 	own := b.setAside(w.ID)
 	v := b.try(w)
@@ -135,7 +135,7 @@ func (b *Book) tryAs(w *Workload, i int, product string) Verdict {
 	return Verdict{Count: len(w.Pods), Borrows: b.borrows(i, sum)}
 }
 
-// podLimit says whether a pod asks for more than one may have.
+// podLimit reports whether a pod asks for more than one may have.
 func (b *Book) podLimit(i int, v []int64) Verdict {
 	t := b.tree
 	for at := i; at >= 0; at = t.parent[at] {
@@ -148,7 +148,7 @@ func (b *Book) podLimit(i int, v []int64) Verdict {
 	return Verdict{}
 }
 
-// fits says whether a queue may take an amount for a user.
+// fits reports whether a queue may take an amount for a user.
 func (b *Book) fits(i int, user string, v []int64) Verdict {
 	t, n := b.tree, len(b.tree.resources)
 	for at := i; at >= 0; at = t.parent[at] {
@@ -186,7 +186,7 @@ func (b *Book) fits(i int, user string, v []int64) Verdict {
 	return worst
 }
 
-// userLimit says whether a user would have more than one may.
+// userLimit reports whether a user would have more than one may.
 func (b *Book) userLimit(i int, user string, v []int64) Verdict {
 	t := b.tree
 	for at := i; at >= 0; at = t.parent[at] {

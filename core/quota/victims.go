@@ -44,7 +44,7 @@ const (
 	Leaves       // it ends anyway
 )
 
-// RoleOf says whether a holder may be evicted for a claim, if its queue still borrows. A
+// RoleOf reports whether a holder may be evicted for a claim, if its queue still borrows. A
 // claim takes from other queues what they have borrowed, as far as its own queue, or the
 // ancestor of its own that lends to them, stays within its nominal quota; whatever
 // the priorities are. later is when it may be, if it is only too early.
@@ -101,8 +101,8 @@ func (b *Book) entitled(c *Claim, mine, theirs int) bool {
 	return b.borrowing(theirs, z)
 }
 
-// overdraws reports whether an amount more in queue i has an ancestor of it, or the queue
-// itself, hold more than its nominal quota.
+// overdraws reports whether an amount more in queue i has the queue itself, or one of its
+// ancestors, hold more than its nominal quota.
 func (b *Book) overdraws(i, ancestor int, v []int64) bool {
 	t, n := b.tree, len(b.tree.resources)
 	for r, d := range v {
@@ -436,7 +436,7 @@ func (s *sift) move(g *group, sign int) {
 	}
 }
 
-// spare gives back, of groups that were taken, those without which there is enough, the
+// spare puts back those groups that were taken without which there is enough, the
 // last taken first, and returns the pods of the others.
 func (s *sift) spare(taken []*group) (pods []string) {
 	for n := len(taken) + 1; len(taken) < n; {
@@ -461,7 +461,7 @@ func (s *sift) spare(taken []*group) (pods []string) {
 }
 
 // right reports whether groups, which are gone, may all go one after the other: the small
-// ones first, so that their queues borrow for as long as can be.
+// ones first, so their queues borrow for as long as possible.
 func (s *sift) right(groups []*group) bool {
 	for _, g := range groups {
 		s.putBack(g)

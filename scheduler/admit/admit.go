@@ -84,8 +84,8 @@ func Try(c *nodeindex.Cluster, cycle fwk.CycleState, a *quota.Ask) *fwk.Status {
 }
 
 // Gang is Try for a gang that is about to be planned. Where it may go on the status is
-// nil, and count is how many of its pods there is quota for. It refuses for good, so that no
-// node is looked at for the lead alone: room is made for the gang.
+// nil, and count is how many of its pods there is quota for. It refuses for good, because
+// room is made for the gang and not for the lead alone.
 func Gang(c *nodeindex.Cluster, cycle fwk.CycleState, a *quota.Ask) (no *fwk.Status, count int) {
 	if no, count = try(c, cycle, a); no != nil {
 		no = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, no.Reasons()...)
@@ -130,8 +130,8 @@ func (x *Queues) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 	return nil, nil
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: there are none. Whoever waits for
-// quota is called when there is some.
+// EventsToRegister implements fwk.EnqueueExtensions: there are none. Pods that
+// wait for quota are called when there is some.
 func (x *Queues) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }

@@ -203,7 +203,7 @@ func (q *Quota) wake(call []*v1.Pod) {
 	}
 }
 
-// next lists the pods to call, with mu held. What is kept for them ends after a while.
+// next lists the pods to call, with mu held. Quota that is kept for them ends after a while.
 func (q *Quota) next() (call []*v1.Pod) {
 	if q.book == nil {
 		return nil

@@ -44,7 +44,7 @@ type Answer struct {
 	Room    bool
 }
 
-// Try says whether an Ask may be placed now. One that may not waits in the line of its
+// Try reports whether an Ask may be placed now. One that may not waits in the line of its
 // queue, and its Lead is called when it may.
 func (q *Quota) Try(a *Ask) Answer {
 	if !q.On() {
@@ -206,7 +206,7 @@ func (q *Quota) Unreserve(pod *v1.Pod) {
 	})
 }
 
-// Failed notes that a pod that was tried got no node. What is kept for it is given back
+// Failed notes that a pod that was tried got no node. Quota that is kept for it is released
 // unless devices are held for it or another of its gang.
 func (q *Quota) Failed(pod *v1.Pod) {
 	if !q.On() {
