@@ -204,7 +204,7 @@ func (m *made) fill() {
 }
 
 // clusterWide are the kinds of these files that have no namespace.
-var clusterWide = []string{"Namespace", "PersistentVolume", "StorageClass", "DeviceClass", "ValidatingWebhookConfiguration", "PriorityClass"}
+var clusterWide = []string{"Namespace", "PersistentVolume", "StorageClass", "DeviceClass", "ResourceSlice", "ValidatingAdmissionPolicy", "ValidatingWebhookConfiguration", "PriorityClass"}
 
 func namespaced(o metav1.Object) {
 	if o.GetNamespace() == "" {

@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/exporter"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/view"
@@ -37,7 +38,12 @@ func (c *Cluster) Read(ctx context.Context, selector string) (FleetView, error) 
 	if err != nil {
 		return FleetView{}, err
 	}
-	return FleetView{View: view.Cluster(nodes, pods), Exporters: exporter.Exporters(pods), Nodes: nodes}, nil
+	v := view.Cluster(nodes, pods)
+	if offers := c.slices(ctx); len(offers) > 0 {
+		dra := devices.ReadDRA(offers, nil)
+		v.SetDRA(&dra, nodes)
+	}
+	return FleetView{View: v, Exporters: exporter.Exporters(pods), Nodes: nodes}, nil
 }
 
 // NodesAndPods lists nodes and live pods at once, page by page.

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/api"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/kube/doctor"
 )
@@ -92,9 +91,7 @@ func examine(ctx context.Context, c *client.Cluster, now time.Time) (doctor.Clus
 	if classes != nil {
 		out.Classes = client.Pointers(classes.Items)
 	}
-	out.Guarded = policies != nil && slices.ContainsFunc(policies.Items, func(p admissionv1.ValidatingAdmissionPolicy) bool {
-		return p.Annotations[api.AnnotationScheduler] != ""
-	})
+	out.Guarded = policies != nil && client.Guarded(policies.Items)
 	out.ClusterPolicy = knows(c, "nvidia.com/v1", "ClusterPolicy")
 	return out, nil
 }

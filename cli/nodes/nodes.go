@@ -34,8 +34,8 @@ func New(o client.Options) *cobra.Command {
 		Short: "Show the GPUs of each node: allocated, busy, free, unhealthy, and their price",
 		Long: "Show the GPUs of each node. All counts are physical GPUs: 7 of 56 MIG devices on 8 GPUs count as 1 GPU.\n" +
 			"BUSY is the mean utilization of allocated GPUs, if a DCGM exporter reports it. Unallocated GPUs of a\n" +
-			"cordoned or NotReady node do not count as free. Works on any cluster with NVIDIA's device plugin, with\n" +
-			"or without Berth.",
+			"cordoned or NotReady node do not count as free, nor do those that only a DRA driver offers: Berth does not\n" +
+			"use these yet. Works on any cluster with NVIDIA's device plugin, with or without Berth.",
 		Example: "  berth nodes\n  berth nodes -o wide\n  berth nodes --view allocation\n" +
 			"  berth nodes -o jsonpath='{.total.free}'",
 		Args: cobra.NoArgs,
@@ -81,7 +81,7 @@ func (n *nodesCommand) run(ctx context.Context) error {
 func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) error {
 	var shown []devices.Node
 	for _, node := range v.Nodes {
-		if len(node.GPUs) > 0 || n.all {
+		if len(node.GPUs) > 0 || node.ClaimOnly > 0 || n.all {
 			shown = append(shown, narrow(node, n.cluster.ShownNamespace()))
 		}
 	}

@@ -20,8 +20,9 @@ type nodeRow struct {
 	Unavailable  float64      `json:"unavailable"` // not held and not free: unhealthy, or the node takes no pods
 	Devices      int          `json:"devices"`     // whole GPUs, MIG devices and shares on offer
 	DevicesHeld  int          `json:"devicesHeld"`
-	Remark       string       `json:"remark,omitempty"` // why nothing is free
-	Taints       []string     `json:"taints"`           // key=value:effect
+	ClaimOnly    int          `json:"claimOnly,omitempty"` // devices that only a DRA driver offers, which Berth does not use yet
+	Remark       string       `json:"remark,omitempty"`    // why nothing is free
+	Taints       []string     `json:"taints"`              // key=value:effect
 }
 
 // holdingRow is one owner's part of a node.
@@ -43,7 +44,8 @@ type totals struct {
 	Busy         *float64 `json:"busy"`
 	PricePerHour *float64 `json:"pricePerHour"`
 	Unavailable  float64  `json:"unavailable"`
-	WaitingPods  int      `json:"waitingPods"` // that ask for GPUs and have no node
+	ClaimOnly    int      `json:"claimOnly,omitempty"` // devices that only a DRA driver offers
+	WaitingPods  int      `json:"waitingPods"`         // that ask for GPUs and have no node
 }
 
 func nodeRows(nodes []devices.Node) []nodeRow {
@@ -53,7 +55,7 @@ func nodeRows(nodes []devices.Node) []nodeRow {
 			Node: n.Name, Product: n.Product, GPUs: n.Physical,
 			Held: term.FromMilli(n.Held), Free: term.FromMilli(n.Free), Unavailable: term.FromMilli(n.Broken + n.Closed), Unhealthy: n.Unhealthy,
 			Busy: busyOf(n.Count), PricePerHour: priceOf(n.Count),
-			HeldBy: []holdingRow{}, Devices: n.Devices, DevicesHeld: n.DevicesHeld, Remark: n.Remark, Taints: append([]string{}, n.Taints...),
+			HeldBy: []holdingRow{}, Devices: n.Devices, DevicesHeld: n.DevicesHeld, ClaimOnly: n.ClaimOnly, Remark: n.Remark, Taints: append([]string{}, n.Taints...),
 		}
 		if len(n.GPUs) == 0 {
 			row.Product = ""
@@ -67,10 +69,13 @@ func nodeRows(nodes []devices.Node) []nodeRow {
 }
 
 func totalRow(v view.View) totals {
-	t := v.Total
+	t, claimOnly := v.Total, 0
+	for i := range v.Nodes {
+		claimOnly += v.Nodes[i].ClaimOnly
+	}
 	return totals{
 		GPUs: t.Physical, Held: term.FromMilli(t.Held), Free: term.FromMilli(t.Free), Unhealthy: t.Unhealthy, Busy: busyOf(t),
-		PricePerHour: priceOf(t), Unavailable: term.FromMilli(t.Broken + t.Closed), WaitingPods: waitingPods(v),
+		PricePerHour: priceOf(t), Unavailable: term.FromMilli(t.Broken + t.Closed), ClaimOnly: claimOnly, WaitingPods: waitingPods(v),
 	}
 }
 

@@ -122,6 +122,9 @@ func heldLead(n devices.Node) string {
 	if n.Remark != "" {
 		lead = append(lead, n.Remark)
 	}
+	if n.ClaimOnly > 0 {
+		lead = append(lead, fmt.Sprintf("DRA only (%d), not used by Berth yet", n.ClaimOnly))
+	}
 	if n.Sharing != "" && n.Devices > 0 {
 		lead = append(lead, fmt.Sprintf("%d/%d %s", n.DevicesHeld, n.Devices, strings.TrimSuffix(n.Sharing, " devices")))
 	}

@@ -52,7 +52,7 @@ func (w *command) all(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s := explain.Survey{Nodes: nodes, Pods: pods, Namespace: namespace, Private: w.audience == audienceUser, BadClaims: client.BadClaims(ctx, n.Cluster, namespace)}
+		s := explain.Survey{Nodes: nodes, Pods: pods, Namespace: namespace, DRA: n.DRA(ctx), Private: w.audience == audienceUser, BadClaims: client.BadClaims(ctx, n.Cluster, namespace)}
 		list, err := s.Waiting(w.Options.Time())
 		if err != nil {
 			return err

@@ -36,6 +36,7 @@ func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook,
 	s := &explain.Situation{Pod: wants, Nodes: nodes, Pods: pods}
 	s.Volumes, s.BadClaims = n.Volumes(ctx, wants)
 	e := newExplainer(n)
+	s.DRA = e.dra(ctx, wants)
 	e.rules(ctx, s)
 	return e.waits(ctx, r, s)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/request"
@@ -93,6 +95,14 @@ func (e *explainer) rules(ctx context.Context, s *explain.Situation) {
 	if g := e.growing(ctx, s); g != nil && !e.autoscaled(ctx) {
 		s.Pool = g.Name + ", which " + g.String() + ","
 	}
+}
+
+// dra reads what a DRA driver offers, where it is asked about: for a pod that requests GPUs.
+func (e *explainer) dra(ctx context.Context, pod *v1.Pod) devices.DRA {
+	if len(request.Of(pod)) == 0 {
+		return devices.DRA{}
+	}
+	return e.DRA(ctx)
 }
 
 // growing is the pool on a new node of which the pod of s would fit, nil if there is none.

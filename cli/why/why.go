@@ -235,6 +235,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
 	now := e.o.Time()
 	s := &explain.Situation{Pod: pod, Nodes: nodes, Pods: pods, Private: e.audience == audienceUser}
 	if pod.Spec.NodeName == "" {
+		s.DRA = e.dra(ctx, pod)
 		s.Volumes, s.BadClaims = e.Volumes(ctx, pod)
 		s.NoClaims = e.MissingClaims(ctx, pod)
 		e.rules(ctx, s)

@@ -370,4 +370,10 @@ var offNodes = []Entry{
 		Helps: "use a StorageClass that provides the access mode, or another access mode",
 		Ask:   "c59",
 	},
+	{
+		Code: CodeClaimOnly, Title: "GPUs of the nodes that would do are offered by a DRA driver only, which Berth does not use for a GPU resource yet",
+		Proof: "`kubectl get resourceslices`, and status.capacity of the nodes without the resource",
+		Helps: "install the device plugin on these nodes, or let kube-scheduler bind the pod",
+		Ask:   "c60",
+	},
 }

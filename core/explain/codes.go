@@ -87,6 +87,7 @@ const (
 	CodeMIGStrategy    Code = "BERTH-G11"
 	CodeVolumesPerNode Code = "BERTH-C58"
 	CodeClaimRefused   Code = "BERTH-C59"
+	CodeClaimOnly      Code = "BERTH-C60"
 )
 
 // The codes of a pod that has a node and does not run.

@@ -51,6 +51,9 @@ type Gap struct {
 	Total   int64
 	By      string // the container that asks for Needed by itself; "" is several or all
 	Do      string // what would help; NODE stands for the names of the nodes
+	// Driver is the DRA driver that offers Total devices of the node to claims, where the
+	// node has none as a resource; "" is none.
+	Driver string
 }
 
 // Missing is how much of what is needed the node lacks now.
@@ -80,6 +83,9 @@ func (n *NodeGaps) unoffered() bool {
 func (g *Gap) String() string {
 	switch g.Check {
 	case CheckOffered:
+		if g.Driver != "" {
+			return fmt.Sprintf("has %s only through the DRA driver %s, which Berth does not use for %s yet", devicesText(g.Total), g.Driver, g.Subject)
+		}
 		if g.Has != "" {
 			return fmt.Sprintf("offers %s, and no %s", g.Has, g.Subject)
 		}
@@ -109,6 +115,13 @@ func (g *Gap) String() string {
 	case CheckGPUs, CheckGPUMemory, CheckClique, CheckCPU, CheckMemory, CheckResource, CheckPods:
 	}
 	return g.amounts()
+}
+
+func devicesText(n int64) string {
+	if n == 1 {
+		return "1 device"
+	}
+	return fmt.Sprintf("%d devices", n)
 }
 
 // amounts is a gap in an amount.

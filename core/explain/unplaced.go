@@ -71,6 +71,9 @@ func (f *Facts) unplaced() (Reason, string) {
 		return MissingVolume, schedulerSays(text) // as this rule has said it before
 	}
 	if why := f.Verdict.Lacks(); why != "" {
+		if claims := f.Verdict.ClaimOnly(); why != claims {
+			why = joined(why, claims)
+		}
 		return f.Verdict.reason(), why
 	}
 	if why := f.grouped(); why != "" {
@@ -131,6 +134,7 @@ func (f *Facts) waits(text, said string) string {
 	if v := f.Verdict; v.ForGPUs() && v.Detail != nil && v.Detail.Text != "" {
 		parts = append(parts, v.Detail.Text)
 	}
+	parts = append(parts, f.Verdict.ClaimOnly())
 	besides := f.Verdict.besides()
 	parts = append(parts, besides)
 	if len(f.GPUs) > 0 && f.Place.At > 0 {

@@ -140,6 +140,33 @@ func (v *Verdict) unoffered(g *Gap) string {
 	return out + "; ask for what berth nodes lists, or add a node that has it"
 }
 
+// ClaimOnly says which nodes the workload could use, now or when others leave, but that a
+// DRA driver alone offers their GPUs; "" is that there are none.
+func (v *Verdict) ClaimOnly() string {
+	if v == nil {
+		return ""
+	}
+	var first *Gap
+	count := 0
+	for i := range v.Nodes {
+		gaps := v.Nodes[i].Gaps
+		if !v.Nodes[i].unoffered() || gaps[0].Driver == "" || slices.ContainsFunc(gaps[1:], func(g Gap) bool { return g.Remedy == Never }) {
+			continue
+		}
+		if count++; first == nil {
+			first = &gaps[0]
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	have := "1 node has"
+	if count > 1 {
+		have = fmt.Sprint(count, " nodes have")
+	}
+	return fmt.Sprintf("%s GPUs only through DRA (%s), which Berth does not use for %s yet: %s", have, first.Driver, first.Subject, first.Do)
+}
+
 // have tells what nodes have instead.
 func (v *Verdict) have() string {
 	out := ""

@@ -22,8 +22,11 @@ type Node struct {
 	// by memory is not one of them.
 	Devices, DevicesHeld int
 	Sharing              string // "shares", "MIG devices", or "" where every device is a whole GPU
-	Remark               string // why nothing more can be placed here, such as "cordoned"; "" is nothing
-	HeldBy               []Holding
+	// ClaimOnly is how many GPUs and MIG devices a DRA driver offers to claims here, where no
+	// GPU is offered as a resource; see DRA.Only. Count leaves them out.
+	ClaimOnly int
+	Remark    string // why nothing more can be placed here, such as "cordoned"; "" is nothing
+	HeldBy    []Holding
 	// Published says that the node lists its GPUs in berth.dev/inventory, and
 	// Unreadable why that annotation cannot be read; the GPUs are those of labels and
 	// capacity then.
@@ -42,7 +45,7 @@ type Count struct {
 	Held      int64 // milli-GPUs that pods hold, on unhealthy GPUs too
 	Free      int64 // milli-GPUs that a new pod could get; slices that MIG leaves uncut are among it
 	Broken    int64 // milli-GPUs of unhealthy GPUs that no pod holds
-	Closed    int64 // milli-GPUs that no pod holds on nodes that take no pods; see Node.Remark
+	Closed    int64 // milli-GPUs that no pod holds on nodes that take no pods for them; see Node.Remark and ClaimOnly
 
 	Busy      float64 // mean utilization ratio of the GPUs that are held at all, 0-1
 	BusyKnown bool    // false: no reading; see View.SetBusy

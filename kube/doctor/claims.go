@@ -4,49 +4,25 @@ import (
 	"fmt"
 	"strings"
 
-	resourcev1 "k8s.io/api/resource/v1"
-
 	"berth.dev/berth/internal/finding"
-	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/devices"
 )
-
-// gpuDriver is the name under which NVIDIA's DRA driver offers GPUs and MIG devices. It
-// has another for NVLink domains, which are none.
-const gpuDriver = "gpu.nvidia.com"
-
-// claimable counts what NVIDIA's DRA driver offers, by node. Of a pool that is being
-// renewed the newest generation counts.
-func claimable(slices []*resourcev1.ResourceSlice) map[string]int {
-	newest := map[string]int64{}
-	for _, s := range slices {
-		if s.Spec.Driver == gpuDriver {
-			newest[s.Spec.Pool.Name] = max(newest[s.Spec.Pool.Name], s.Spec.Pool.Generation)
-		}
-	}
-	out := map[string]int{}
-	for _, s := range slices {
-		if s.Spec.Driver == gpuDriver && s.Spec.NodeName != nil && len(s.Spec.Devices) > 0 && s.Spec.Pool.Generation == newest[s.Spec.Pool.Name] {
-			out[*s.Spec.NodeName] += len(s.Spec.Devices)
-		}
-	}
-	return out
-}
 
 // claims tells of GPUs that are offered by dynamic resource allocation, and finds nodes
 // that offer the same ones as resources too: neither side knows what the other gave.
 func (e *examined) claims() []finding.Finding {
 	const name = "dra"
-	if len(e.claimable) == 0 {
+	if len(e.dra.Devices) == 0 {
 		return nil
 	}
 	total := 0
-	for _, n := range e.claimable {
+	for _, n := range e.dra.Devices {
 		total += n
 	}
-	out := []finding.Finding{ok(name, "%s of %s on %s, for claims", count(total, "device"), gpuDriver, count(len(e.claimable), "node"))}
+	out := []finding.Finding{ok(name, "%s of %s on %s, for claims", count(total, "device"), devices.DRADriver, count(len(e.dra.Devices), "node"))}
 	var both []string
 	for _, n := range e.offering {
-		if e.claimable[n.Name] > 0 {
+		if e.dra.Devices[n.Name] > 0 {
 			both = append(both, n.Name)
 		}
 	}
@@ -65,22 +41,16 @@ func (e *examined) claims() []finding.Finding {
 // resource: kube-scheduler makes claims for pods that request the resource (KEP-5004),
 // and Berth's scheduler does not.
 func (e *examined) unclaimed() (finding.Finding, bool) {
-	names, devices, nodes := map[string]bool{}, 0, []string(nil)
-	for _, c := range e.Classes {
-		if name := c.Spec.ExtendedResourceName; name != nil && request.IsGPU(*name) {
-			names[*name] = true
+	offered, nodes := 0, []string(nil)
+	for _, node := range sortedKeys(e.dra.Devices) {
+		if n := e.byName[node]; n != nil && e.dra.Only(n) > 0 {
+			offered, nodes = offered+e.dra.Only(n), append(nodes, node)
 		}
 	}
-	for _, node := range sortedKeys(e.claimable) {
-		if n := e.byName[node]; n != nil && !gives(n) {
-			devices, nodes = devices+e.claimable[node], append(nodes, node)
-		}
-	}
-	if !e.Guarded || len(names) == 0 || len(nodes) == 0 {
+	if !e.Guarded || len(e.dra.Resources) == 0 || len(nodes) == 0 {
 		return finding.Finding{}, false
 	}
-	resources := strings.Join(sortedKeys(names), ", ")
 	return warn("dra", fmt.Sprintf("%s on %s (%s) %s for claims only: Berth's scheduler gives none to pods that request %s, although a device class names it",
-		count(devices, "device"), count(len(nodes), "node"), few(nodes), verb(devices, "is", "are"), resources),
+		count(offered, "device"), count(len(nodes), "node"), few(nodes), verb(offered, "is", "are"), strings.Join(e.dra.Resources, ", ")),
 		"request them by spec.resourceClaims, have kube-scheduler schedule those pods, or run a device plugin there"), true
 }

@@ -69,18 +69,17 @@ func Examine(c Cluster) []finding.Finding {
 // examined is a cluster with what the checks share.
 type examined struct {
 	Cluster
-	view     view.View           // by name, nodes without GPUs too
-	byName   map[string]*v1.Node // all nodes
-	offering []devices.Node      // nodes that offer GPUs
-	hidden   []*v1.Node          // nodes with GPUs without a device plugin, by name
-	// claimable counts the GPUs and MIG devices that NVIDIA's DRA driver offers, by node.
-	claimable map[string]int
-	parts     []*part              // what GPU clusters are made of, by role and name
-	on        map[string][]*v1.Pod // pods by node
+	view     view.View            // by name, nodes without GPUs too
+	byName   map[string]*v1.Node  // all nodes
+	offering []devices.Node       // nodes that offer GPUs
+	hidden   []*v1.Node           // nodes with GPUs without a device plugin, by name
+	dra      devices.DRA          // what NVIDIA's DRA driver offers
+	parts    []*part              // what GPU clusters are made of, by role and name
+	on       map[string][]*v1.Pod // pods by node
 }
 
 func look(c Cluster) *examined {
-	e := &examined{Cluster: c, view: view.Cluster(c.Nodes, c.Pods), byName: map[string]*v1.Node{}, on: map[string][]*v1.Pod{}, claimable: claimable(c.Slices)}
+	e := &examined{Cluster: c, view: view.Cluster(c.Nodes, c.Pods), byName: map[string]*v1.Node{}, on: map[string][]*v1.Pod{}, dra: devices.ReadDRA(c.Slices, c.Classes)}
 	for _, n := range c.Nodes {
 		e.byName[n.Name] = n
 	}
@@ -94,7 +93,7 @@ func look(c Cluster) *examined {
 		switch {
 		case devices.GPUNode(n):
 			e.offering = append(e.offering, e.view.Nodes[i])
-		case hardware(n) != "" && e.claimable[n.Name] == 0:
+		case hardware(n) != "" && e.dra.Devices[n.Name] == 0:
 			e.hidden = append(e.hidden, n)
 		}
 	}

@@ -42,7 +42,7 @@ func (e *examined) plugin() finding.Finding {
 	switch late := late(parts); {
 	case e.Unread["daemonsets"] != "":
 		return warn(name, "who serves the GPUs is not known: daemonsets cannot be listed", "use an account that may list them")
-	case len(parts) == 0 && len(e.offering) == 0 && len(e.claimable) > 0:
+	case len(parts) == 0 && len(e.offering) == 0 && len(e.dra.Devices) > 0:
 		return ok(name, "none; GPUs are offered to claims")
 	case len(parts) == 0 && len(e.offering) == 0:
 		return fail(name, "none is found, and no node offers GPUs", "install one: Berth's agent (docs/node.md), NVIDIA's plugin, or the GPU Operator")
@@ -100,8 +100,8 @@ func (e *examined) drivers() finding.Finding {
 		texts = append(texts, listed(parts))
 	}
 	switch late := late(parts); {
-	case len(texts) == 0 && len(e.claimable) > 0:
-		return ok(name, "unknown; the DRA driver has found GPUs on %s", count(len(e.claimable), "node"))
+	case len(texts) == 0 && len(e.dra.Devices) > 0:
+		return ok(name, "unknown; the DRA driver has found GPUs on %s", count(len(e.dra.Devices), "node"))
 	case len(texts) == 0:
 		return fail(name, "none is found: no node offers GPUs, and no DaemonSet brings a driver", "install NVIDIA's driver on the nodes with GPUs; then run `berth doctor node` there")
 	case len(late) > 0:

@@ -22,8 +22,8 @@ const mostKinds = 12
 // equal resources, products, driver and CUDA.
 func (e *examined) gpuNodes() []finding.Finding {
 	const name = "gpu-nodes"
-	if len(e.offering) == 0 && len(e.claimable) > 0 {
-		return []finding.Finding{warn(name, fmt.Sprintf("no node offers GPUs as resources; %s %s them to claims", count(len(e.claimable), "node"), verb(len(e.claimable), "offers", "offer")),
+	if len(e.offering) == 0 && len(e.dra.Devices) > 0 {
+		return []finding.Finding{warn(name, fmt.Sprintf("no node offers GPUs as resources; %s %s them to claims", count(len(e.dra.Devices), "node"), verb(len(e.dra.Devices), "offers", "offer")),
 			"pods get them by spec.resourceClaims; for limits of nvidia.com/gpu, and for `berth nodes`, run a device plugin instead")}
 	}
 	if len(e.offering) == 0 {

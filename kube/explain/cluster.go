@@ -33,6 +33,7 @@ type Cluster struct {
 	antis     []*v1.Pod            // of on, those with a required pod anti-affinity
 	sharing   map[string]divided
 	view      view.View
+	dra       devices.DRA
 	private   bool               // names of other namespaces are withheld: see SetPrivate
 	quotas    []v1.ResourceQuota // of the namespace of pods whose helps are tried
 	ties      []VolumeTopology

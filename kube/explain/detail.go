@@ -24,9 +24,9 @@ func (t *Cluster) detail(v *reasons.Verdict, a *ask) *reasons.Detail {
 	g := &c.Gap
 	switch g.Check { //nolint:exhaustive // the rest says all
 	case reasons.CheckOffered:
-		return t.otherDevices(t.all, g.Subject, "")
+		return cmp.Or(claimOnly(v), t.otherDevices(t.all, g.Subject, ""))
 	case reasons.CheckSelector, reasons.CheckAffinity:
-		return t.selection(a, g)
+		return cmp.Or(claimOnly(v), t.selection(a, g))
 	case reasons.CheckTaint:
 		return taintDetail(a.pod, g.Subject)
 	case reasons.CheckGPUs, reasons.CheckClique, reasons.CheckGPUMemory:

@@ -13,6 +13,7 @@ import (
 
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 )
 
@@ -30,6 +31,8 @@ type Situation struct {
 	// Pool is a declared pool that could grow for Pod, where no autoscaler is known: see
 	// reasons.Facts.
 	Pool string
+	// DRA is what a DRA driver offers beside what the nodes do.
+	DRA devices.DRA
 	// Private has names of other namespaces withheld.
 	Private    bool
 	Budgets    []policyv1.PodDisruptionBudget
@@ -68,6 +71,7 @@ func (s *Situation) cluster() (*Cluster, error) {
 			return nil, err
 		}
 		c.SetVolumes(s.Volumes)
+		c.SetDRA(s.DRA)
 		c.setPriorities(s.Priorities)
 		c.keep(s.Pod, s.Pods)
 		c.quotas, c.private = s.Quotas, s.Private
@@ -145,6 +149,7 @@ func (s *Situation) stops(holders []Held) []Stop {
 			continue
 		}
 		without.SetVolumes(s.Volumes)
+		without.SetDRA(s.DRA)
 		without.keep(s.Pod, s.Pods)
 		if node, ok := without.startsNow(s.Pod, s.Pods); ok {
 			out = append(out, Stop{Owner: o, Idle: s.Idle[o], Node: node})

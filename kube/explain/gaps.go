@@ -96,7 +96,10 @@ func (t *Cluster) gaps(a *ask, n *v1.Node) []reasons.Gap {
 	var out []reasons.Gap
 	add := func(g reasons.Gap) { out = append(out, g) }
 	view := t.viewOf(n.Name)
-	if name := unoffered(n, n.Status.Capacity, a.names); name != "" && (view.Physical == 0 || len(gpuResources(n)) > 0 || !strings.HasPrefix(name, "nvidia.com/")) {
+	name := unoffered(n, n.Status.Capacity, a.names)
+	if g, claims := t.claimGap(n, name); claims {
+		add(g)
+	} else if name != "" && (view.Physical == 0 || len(gpuResources(n)) > 0 || !strings.HasPrefix(name, "nvidia.com/")) {
 		add(reasons.Gap{Check: reasons.CheckOffered, Remedy: reasons.Never, Subject: name, Has: strings.Join(gpuResources(n), ", ")})
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.others)) {

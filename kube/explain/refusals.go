@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/devices"
 )
 
 // Nodes are the nodes of a cluster as a scheduler has them, in any order that stays the
@@ -31,6 +32,7 @@ type Refusals struct {
 	changes int64      // so far
 	at      []int64    // by the position in cluster: the change that came last to the node
 	asks    map[string]*rememberedAsk
+	dra     devices.DRA
 	read    pause // reading of the whole cluster
 	swept   time.Time
 }
@@ -67,6 +69,15 @@ func (p *pause) over(now time.Time) bool { return !now.Before(p.until) }
 func (p *pause) did(began time.Time) {
 	now := time.Now()
 	p.until = now.Add(20 * now.Sub(began))
+}
+
+// SetDRA notes what a DRA driver offers from now on; Berth's scheduler asks.
+func (r *Refusals) SetDRA(d devices.DRA) {
+	d.Berth = true
+	if r.dra = d; r.cluster != nil {
+		r.cluster.SetDRA(d)
+	}
+	clear(r.asks)
 }
 
 // Judge says what keeps a pod off the nodes as they are now, or were some moments ago
@@ -183,6 +194,7 @@ func (r *Refusals) again(nodes Nodes, now time.Time) bool {
 		return false
 	}
 	t.SetPrivate() // for all who may read the pod
+	t.SetDRA(r.dra)
 	r.cluster, r.at = t, make([]int64, len(list))
 	for i := range r.seen {
 		r.seen[i].at, _ = slices.BinarySearchFunc(t.all, r.seen[i].name, func(n *v1.Node, name string) int { return cmp.Compare(n.Name, name) })

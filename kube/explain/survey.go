@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 )
 
@@ -24,9 +25,10 @@ type Waiting struct {
 // Survey is a cluster whose waiting workloads are listed.
 type Survey struct {
 	Nodes     []*v1.Node
-	Pods      []*v1.Pod // all of the cluster
-	Namespace string    // of the workloads; "" is all
-	Private   bool      // names of other namespaces than a workload's are withheld
+	Pods      []*v1.Pod   // all of the cluster
+	Namespace string      // of the workloads; "" is all
+	DRA       devices.DRA // what a DRA driver offers beside what the nodes do
+	Private   bool        // names of other namespaces than a workload's are withheld
 	// BadClaims are the claims that keep a pod from every node; nil is that they are not known.
 	BadClaims func(*v1.Pod) []reasons.Claim
 }
@@ -40,6 +42,7 @@ func (s *Survey) Waiting(now time.Time) ([]Waiting, error) {
 		return nil, err
 	}
 	c.private = s.Private
+	c.SetDRA(s.DRA)
 	placers, verdicts := schedulers(s.Pods), map[string]*reasons.Verdict{}
 	judge := func(p *v1.Pod) *reasons.Verdict {
 		key := askKey(p, len(c.antis) > 0)

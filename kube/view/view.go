@@ -46,6 +46,24 @@ func Cluster(nodes []*v1.Node, pods []*v1.Pod) View {
 	return v
 }
 
+// SetDRA notes the devices that a DRA driver alone offers on the nodes of the view, which
+// are among nodes. GPUs that labels tell of there are closed, not free: no pod gets them
+// as a resource.
+func (v *View) SetDRA(d *devices.DRA, nodes []*v1.Node) {
+	only := map[string]int{}
+	for _, n := range nodes {
+		only[n.Name] = d.Only(n)
+	}
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if n.ClaimOnly = only[n.Name]; n.ClaimOnly > 0 {
+			n.Closed, n.Free = n.Closed+n.Free, 0
+		}
+	}
+	v.Total = devices.Count{Busy: v.Total.Busy, BusyKnown: v.Total.BusyKnown}
+	v.sum()
+}
+
 func (v *View) sum() {
 	for _, n := range v.Nodes {
 		v.Total.Physical += n.Physical

@@ -18,6 +18,7 @@ type Sentences struct {
 	nodes   func() ([]fwk.NodeInfo, error)
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
+	offers  *offers // to claims; nil where the API server has none
 
 	mu       sync.Mutex
 	refusals *explain.Refusals
@@ -27,7 +28,10 @@ type Sentences struct {
 // called before the informers start.
 func NewSentences(list func() ([]fwk.NodeInfo, error), from informers.SharedInformerFactory) *Sentences {
 	core := from.Core().V1()
-	return &Sentences{nodes: list, claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(), refusals: explain.NewRefusals()}
+	return &Sentences{
+		nodes: list, claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
+		offers: newOffers(from), refusals: explain.NewRefusals(),
+	}
 }
 
 // of is why a pod was refused that waits so, in other words than said if there are better
@@ -42,6 +46,9 @@ func (s *Sentences) of(pod *v1.Pod, wait queue.Wait, refused *queue.Refused, sai
 	list, err := s.nodes()
 	if err != nil {
 		return said
+	}
+	if d, changed := s.offers.changed(); changed {
+		s.refusals.SetDRA(d)
 	}
 	return s.refusals.Sentence(pod, said, wait, s.ties(pod), nodeInfos(list))
 }
