@@ -26,6 +26,15 @@ const (
 	// the API server knows the one scheduler that may commit devices.
 	AnnotationScheduler = "berth.dev/scheduler-user"
 
+	// AnnotationUser, on a Pod or on an object that creates pods, is the API server's name
+	// of the user who created it, or that an identity which speaks for others named. Admission
+	// policies write it and keep it.
+	AnnotationUser = "berth.dev/user"
+
+	// AnnotationUserOf, beside it on an object that a controller created, is the UID of the
+	// object that it was created for: the user is that object's.
+	AnnotationUserOf = "berth.dev/user-of"
+
 	// AnnotationInventory, on a Node, lists its GPUs as the node agent (or the
 	// fleet) sees them: JSON of []devices.InventoryGPU of package kube/devices, in index order.
 	AnnotationInventory = "berth.dev/inventory"
@@ -239,8 +248,8 @@ const (
 	// Service select its pod.
 	LabelStatefulSet = "statefulset"
 
-	// AnnotationUser is JupyterHub's annotation for the user of a pod.
-	AnnotationUser = "hub.jupyter.org/username"
+	// AnnotationHubUser is JupyterHub's annotation for the user of a pod.
+	AnnotationHubUser = "hub.jupyter.org/username"
 	// AnnotationCreator is Kubeflow's annotation for who made a notebook.
 	AnnotationCreator = "notebooks.kubeflow.org/creator"
 

@@ -65,7 +65,7 @@ func poisoned(o runtime.Object) runtime.Object {
 // free are the names of fields, and of annotations, that take any text.
 var free = map[string]bool{
 	"message": true, "image": true, "value": true, "product": true, "nodeName": false,
-	api.AnnotationCreator: true, api.AnnotationUser: true, api.AnnotationNotebookStoppedFor: true,
+	api.AnnotationCreator: true, api.AnnotationHubUser: true, api.AnnotationNotebookStoppedFor: true,
 	api.AnnotationNotebookProfile: true, api.AnnotationPrice: true, api.AnnotationDataset: true,
 }
 
@@ -100,7 +100,7 @@ func hostileStage(t *testing.T) *stage {
 	var objects []runtime.Object
 	for _, o := range looked() {
 		if p, isPod := o.(*v1.Pod); isPod {
-			p.Annotations[api.AnnotationUser] = "u"
+			p.Annotations[api.AnnotationHubUser] = "u"
 			p.Spec.Containers[0].Image = "i"
 			for i := range p.Status.Conditions {
 				p.Status.Conditions[i].Message = "m"

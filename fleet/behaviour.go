@@ -179,7 +179,7 @@ func splitImage(image string) (repository, tag string) {
 // hubServer reports whether a pod is the server of a JupyterHub's user, as KubeSpawner
 // makes it: it serves, though it is restarted only on failure.
 func hubServer(pod *v1.Pod) bool {
-	return pod.Labels["component"] == "singleuser-server" && pod.Annotations[api.AnnotationUser] != ""
+	return pod.Labels["component"] == "singleuser-server" && pod.Annotations[api.AnnotationHubUser] != ""
 }
 
 func ownedByJob(pod *v1.Pod) bool {

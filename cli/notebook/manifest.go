@@ -225,7 +225,7 @@ func (w *notebookSpec) build() (*kubeflow.Notebook, *v1.PersistentVolumeClaim, e
 	}
 	if w.creator != "" {
 		nb.Annotations[api.AnnotationCreator] = w.creator
-		nb.Annotations[api.AnnotationUser] = w.creator // which reaches the pod, as the other does not
+		nb.Annotations[api.AnnotationHubUser] = w.creator // which reaches the pod, as the other does not
 	}
 	return nb, claim, nil
 }

@@ -55,7 +55,7 @@ func (l *loop) hubSubjects(ctx context.Context) ([]subject, error) {
 	for i := range list.Items {
 		p := &list.Items[i]
 		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-		if p.DeletionTimestamp != nil || ended || p.Annotations[api.AnnotationUser] == "" {
+		if p.DeletionTimestamp != nil || ended || p.Annotations[api.AnnotationHubUser] == "" {
 			continue
 		}
 		n := &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Annotations: p.Annotations}}

@@ -56,7 +56,7 @@ func HomeOf(p *v1alpha1.NotebookProfile, c Choices) (Home, error) {
 func UsersOf(claims []corev1.PersistentVolumeClaim) []string {
 	var out []string
 	for i := range claims {
-		if user := claims[i].Annotations[api.AnnotationUser]; user != "" {
+		if user := claims[i].Annotations[api.AnnotationHubUser]; user != "" {
 			out = append(out, user)
 		}
 	}

@@ -257,8 +257,8 @@ func (m *maker) whole(setting string) (*int64, error) {
 
 // metadata makes the labels and annotations of the Notebook, which its pod gets.
 func (m *maker) metadata() error {
-	m.labels = map[string]string{api.AnnotationUser: safeSlug(m.user, 0, labelValue)}
-	m.annotations = map[string]string{api.AnnotationUser: m.user}
+	m.labels = map[string]string{api.AnnotationHubUser: safeSlug(m.user, 0, labelValue)}
+	m.annotations = map[string]string{api.AnnotationHubUser: m.user}
 	if m.token != "" {
 		m.annotations[api.AnnotationNotebookToken] = m.token
 	}

@@ -235,7 +235,7 @@ func TestRenderNamesTheUser(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := nb.Annotations
-			if nb.Labels[api.AnnotationUser] != tt.label || a[api.AnnotationUser] != tt.user || a["all"] != tt.all || a["dash"] != "a" || a["kept"] != "b-" {
+			if nb.Labels[api.AnnotationHubUser] != tt.label || a[api.AnnotationHubUser] != tt.user || a["all"] != tt.all || a["dash"] != "a" || a["kept"] != "b-" {
 				t.Errorf("labels %v, annotations %v; want %s and %s", nb.Labels, a, tt.label, tt.all)
 			}
 		})

@@ -102,8 +102,8 @@ func (m *maker) claim() (*corev1.PersistentVolumeClaim, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: m.names.claim, Namespace: m.names.values["namespace"],
-			Labels:      map[string]string{api.AnnotationUser: m.labels[api.AnnotationUser]},
-			Annotations: map[string]string{api.AnnotationUser: m.user},
+			Labels:      map[string]string{api.AnnotationHubUser: m.labels[api.AnnotationHubUser]},
+			Annotations: map[string]string{api.AnnotationHubUser: m.user},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},

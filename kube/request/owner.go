@@ -7,8 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"berth.dev/berth/api"
 )
 
 // Labels by which the controllers of others mark the pods of their kinds.
@@ -58,12 +56,6 @@ func OwnerOf(pod *v1.Pod) Owner {
 		owner.Kind, owner.Name = "Deployment", name
 	}
 	return owner
-}
-
-// User is who a pod works for: JupyterHub's user, else the creator of a
-// Kubeflow notebook, else "-".
-func User(pod *v1.Pod) string {
-	return cmp.Or(pod.Annotations[api.AnnotationUser], pod.Annotations[api.AnnotationCreator], "-")
 }
 
 // Since is when a pod began to hold what it has: when its kubelet took it on,
