@@ -3,6 +3,7 @@ package client
 import (
 	"maps"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 
@@ -17,10 +18,30 @@ import (
 // one large answer nor the memory for it.
 const pageSize = 500
 
-// garbage is how much there may be, in percent of what is kept, before it is collected in a
-// process that lists a large cluster: most of each page is garbage at once. With the usual
-// 100 such a process needs a fifth more memory.
-const garbage = 60
+// enough is how large the heap of a process that lists a large cluster may become before its
+// garbage is collected. Most of each page is garbage at once, and marking what is kept again
+// and again, while it grows, takes more time than the rest of the garbage takes memory.
+const enough = 104 << 20
+
+// leastGarbage is how much garbage there may be, in percent of what is kept, where that
+// alone is nearly enough.
+const leastGarbage = 40
+
+// gcPercent is the percentage of garbage that makes the heap of a process which keeps so
+// many bytes collected when it has reached enough.
+func gcPercent(kept uint64) int {
+	if kept*(100+leastGarbage)/100 >= enough {
+		return leastGarbage
+	}
+	return int((enough - kept) * 100 / max(kept, 1<<20))
+}
+
+// collectLate sets how much garbage there may be by what the last collection has kept.
+func collectLate() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	debug.SetGCPercent(gcPercent(live[0].Value.Uint64()))
+}
 
 // paged lists page by page what keep makes of each object; nil is left out. If a page comes
 // too late, because the API server has forgotten the list, all is listed again at once.
@@ -36,8 +57,9 @@ func paged[T any](o metav1.ListOptions, list func(metav1.ListOptions) ([]T, stri
 	o.Limit = pageSize
 	for {
 		items, next, err := list(o)
-		if next != "" && o.Continue == "" {
-			debug.SetGCPercent(garbage)
+		if next != "" {
+			collectLate()
+			forgetStart()
 		}
 		if o.Continue != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
 			o.Continue, o.Limit, o.ResourceVersion, out = "", 0, "0", nil
@@ -61,11 +83,11 @@ func trimNode(n *v1.Node) *v1.Node {
 	return &out
 }
 
-// unsigned is a pod without who wrote its fields.
+// unsigned removes from a pod who wrote its fields. It is not copied: of a page whose pods are
+// nearly all kept that would be waste.
 func unsigned(p *v1.Pod) *v1.Pod {
-	out := *p
-	out.ManagedFields = nil
-	return &out
+	p.ManagedFields = nil
+	return p
 }
 
 // trimmer trims pods, and keeps what many have in common once: two thirds of the memory
@@ -75,16 +97,16 @@ type trimmer struct{ lists map[string]v1.ResourceList }
 
 func newTrimmer() *trimmer { return &trimmer{map[string]v1.ResourceList{}} }
 
-// pod is a pod without who wrote its fields, and, of one that has a node, without what
-// only its kubelet reads. Its resources may be those of other pods, too: they must not be
-// changed.
+// pod trims a pod in place: it is left without who wrote its fields, and without what only kubelets
+// read of its containers; one that has a node also without what schedulers alone have read. Its resources
+// may be those of other pods, too: they must not be changed.
 func (t *trimmer) pod(p *v1.Pod) *v1.Pod {
 	out := unsigned(p)
+	delete(out.Annotations, v1.LastAppliedConfigAnnotation)
+	out.Spec.Containers, out.Spec.InitContainers = t.containers(p.Spec.Containers), t.containers(p.Spec.InitContainers)
 	if p.Spec.NodeName == "" {
 		return out
 	}
-	delete(out.Annotations, v1.LastAppliedConfigAnnotation)
-	out.Spec.Containers, out.Spec.InitContainers = t.containers(p.Spec.Containers), t.containers(p.Spec.InitContainers)
 	out.Spec.Tolerations, out.Spec.ImagePullSecrets, out.Spec.SecurityContext, out.Spec.DNSConfig, out.Spec.HostAliases = nil, nil, nil, nil, nil
 	out.Status.Conditions = only(p.Status.Conditions, func(c *v1.PodCondition) bool {
 		return c.Type == v1.PodScheduled || c.Type == v1.PodReady || c.Type == v1.DisruptionTarget

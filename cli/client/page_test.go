@@ -62,24 +62,40 @@ func TestPagesAreListedToTheEnd(t *testing.T) {
 	}
 }
 
-// TestTrimmedPodsTakeAsMuch trims a pod that has a node, and leaves one that waits as it is
-// but for its managed fields.
+// TestTrimmedPodsTakeAsMuch trims a pod that has a node, and of one that waits the containers.
 func TestTrimmedPodsTakeAsMuch(t *testing.T) {
 	pod := func(node string) *v1.Pod {
 		return &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "p", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}, Annotations: map[string]string{v1.LastAppliedConfigAnnotation: "{}", "a": "b"}},
 			Spec: v1.PodSpec{
 				NodeName: node, Volumes: []v1.Volume{{Name: "token"}, {Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}},
-				Containers: []v1.Container{{Name: "main", Image: "x/y:1", Env: []v1.EnvVar{{Name: "A"}}, Ports: []v1.ContainerPort{{HostPort: 1}}}},
+				Containers:  []v1.Container{{Name: "main", Image: "x/y:1", Env: []v1.EnvVar{{Name: "A"}}, Ports: []v1.ContainerPort{{HostPort: 1}}}},
+				Tolerations: []v1.Toleration{{Key: "k"}},
 			},
 		}
 	}
-	if got := newTrimmer().pod(pod("")); got.ManagedFields != nil || len(got.Spec.Volumes) != 2 || len(got.Spec.Containers[0].Env) != 1 || len(got.Annotations) != 2 {
-		t.Errorf("a pod that waits: %+v", got)
+	for _, tt := range []struct {
+		node                 string
+		volumes, tolerations int
+	}{{"", 2, 1}, {"n", 1, 0}} {
+		got := newTrimmer().pod(pod(tt.node))
+		c := got.Spec.Containers[0]
+		if got.ManagedFields != nil || len(c.Env) != 0 || len(c.Ports) != 1 || c.Image != "x/y:1" || len(got.Annotations) != 1 ||
+			len(got.Spec.Volumes) != tt.volumes || len(got.Spec.Tolerations) != tt.tolerations {
+			t.Errorf("a pod on node %q: %+v", tt.node, got)
+		}
 	}
-	got := newTrimmer().pod(pod("n"))
-	c := got.Spec.Containers[0]
-	if got.ManagedFields != nil || len(got.Spec.Volumes) != 1 || len(c.Env) != 0 || len(c.Ports) != 1 || c.Image != "x/y:1" || len(got.Annotations) != 1 {
-		t.Errorf("a pod that has a node: %+v", got)
+}
+
+// TestGarbageIsCollectedWhenTheHeapIsLarge holds heaps up to enough to that, and larger ones to
+// leastGarbage more than they keep.
+func TestGarbageIsCollectedWhenTheHeapIsLarge(t *testing.T) {
+	for _, kept := range []uint64{0, 1, 4 << 20, 20 << 20, 70 << 20, 77 << 20, 78 << 20, 100 << 20, 4 << 30} {
+		percent := gcPercent(kept)
+		heap := kept + kept*uint64(percent)/100
+		want := max(enough, kept+kept*leastGarbage/100)
+		if heap > want || kept >= 1<<20 && heap < want-want/50 {
+			t.Errorf("a process that keeps %d MiB collects at %d %%, with %d MiB; want %d MiB", kept>>20, percent, heap>>20, want>>20)
+		}
 	}
 }

@@ -33,7 +33,8 @@ func (c *Cluster) Read(ctx context.Context, selector string) (FleetView, error) 
 		if len(request.Of(p)) == 0 && len(request.Parts(p)) == 0 && p.Annotations[api.AnnotationDevices] == "" && len(exporter.Exporters([]*v1.Pod{p})) == 0 {
 			return nil // it neither holds GPUs, nor says anything of them
 		}
-		return trim.pod(p)
+		out := *p // the rest of its page can be freed
+		return trim.pod(&out)
 	})
 	if err != nil {
 		return FleetView{}, err

@@ -37,6 +37,7 @@ func parts() []part {
 		{"fractions", "Halves of GPUs", benchFractions},
 		{"impossible", "Pods that fit nowhere", benchImpossible},
 		{"openb", "The openb trace as real pods", benchOpenb},
+		{"commands", "Commands on a large cluster", benchCommands},
 		{"heap", "Memory of the scheduler", benchHeap},
 		{"notebooks", "Notebooks", benchNotebooks},
 		{"agent", "The node agent", benchAgent},

@@ -54,18 +54,24 @@ func machineCPU() (time.Duration, error) {
 }
 
 // memory is a process's resident memory in MB (10^6 bytes).
-func memory(pid int) (float64, error) {
+func memory(pid int) (float64, error) { return statusMB(pid, "VmRSS:") }
+
+// peakMemory is the most that it was so far.
+func peakMemory(pid int) (float64, error) { return statusMB(pid, "VmHWM:") }
+
+// statusMB is a line of a process's status that is in KiB, in MB.
+func statusMB(pid int, name string) (float64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
 			return kib * 1024 / 1e6, err
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d/status has no VmRSS", pid)
+	return 0, fmt.Errorf("/proc/%d/status has no %s", pid, strings.TrimSuffix(name, ":"))
 }
 
 // load is the machine's load average over the last minute.
