@@ -1,11 +1,7 @@
 // Package cost says what GPUs are worth.
 package cost
 
-import (
-	"strings"
-
-	"berth.dev/berth/core/gpu"
-)
+import "berth.dev/berth/core/gpu"
 
 // Unit is the Weight of one GPU-equivalent: of one NVIDIA A100-SXM4-80GB.
 const Unit = 1000
@@ -23,8 +19,7 @@ func Weight(product string) int64 {
 	if w, ok := weights[product]; ok {
 		return w
 	}
-	name, _, _ := strings.Cut(product, "-MIG-")
-	if w, ok := weights[strings.TrimSuffix(name, "-SHARED")]; ok {
+	if w, ok := weights[gpu.BareLabel(product)]; ok {
 		return w
 	}
 	return Unit

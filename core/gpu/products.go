@@ -164,6 +164,14 @@ func Find(name string) (Product, bool) {
 // everything else is dropped.
 func (p Product) LabelName() string { return labelValue(p.Name) }
 
+// BareLabel returns a value of the label nvidia.com/gpu.product without what GPU Feature
+// Discovery adds for MIG and sharing: "Tesla-T4" for "Tesla-T4-SHARED", and
+// "NVIDIA-A30" for "NVIDIA-A30-MIG-1g.6gb-SHARED".
+func BareLabel(label string) string {
+	name, _, _ := strings.Cut(label, "-MIG-")
+	return strings.TrimSuffix(name, "-SHARED")
+}
+
 // labelValue makes a label value of a product or machine name.
 func labelValue(name string) string {
 	s := strings.Map(func(r rune) rune {

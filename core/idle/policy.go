@@ -93,7 +93,7 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 	if w.After != "" {
 		if strings.EqualFold(w.After, "never") {
 			p.Never = true
-		} else if d, err := duration(w.After); err != nil || d == 0 {
+		} else if d, err := Duration(w.After); err != nil || d == 0 {
 			bad = true
 			problems = append(problems, fmt.Sprintf("%q is no time without activity: write one such as 90m, 8h or 2d, or never", w.After))
 		} else {
@@ -104,7 +104,7 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 		}
 	}
 	if w.Warning != "" {
-		d, err := duration(w.Warning)
+		d, err := Duration(w.Warning)
 		if err != nil {
 			bad = true
 			problems = append(problems, fmt.Sprintf("%q is no time for a warning: write one such as 10m", w.Warning))
@@ -124,7 +124,7 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 	}
 	p.Never = p.Never || bad
 	if w.MaxSession != "" {
-		d, err := duration(w.MaxSession)
+		d, err := Duration(w.MaxSession)
 		switch {
 		case err != nil || d == 0:
 			problems = append(problems, fmt.Sprintf("%q is not a valid duration of a session: write one such as 8h or 2d", w.MaxSession))
@@ -159,8 +159,8 @@ const mostStep = 15 * time.Minute
 // step is by how much activity must have advanced to be written down.
 func (p Policy) step() time.Duration { return max(p.Period, min(p.Warning/2, mostStep)) }
 
-// duration reads "90m", "1h30m" and, as people write days, "2d"; not below 0.
-func duration(text string) (time.Duration, error) {
+// Duration reads "90m", "1h30m" and, as people write days, "2d"; not below 0.
+func Duration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
 			return time.Duration(n) * 24 * time.Hour, nil

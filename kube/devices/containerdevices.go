@@ -34,8 +34,13 @@ func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
 	if left == nil {
 		return nil
 	}
-	if left[api.ResourceGPUMemory] > 0 && left[api.ResourceGPU] == 1 {
-		delete(left, api.ResourceGPU) // beside memory, it only says "of a GPU"
+	if left[api.ResourceGPUMemory] > 0 && left[api.ResourceGPU] > 0 {
+		left[api.ResourceGPUMemory] = 0 // beside GPUs, it only says how large they are
+		for _, a := range request.Asks(pod) {
+			if a.Resource == api.ResourceGPUMemory {
+				left[api.ResourceGPUMemory] += a.Count * a.Share.MemoryMiB / 1024
+			}
+		}
 	}
 	committed := committedDevices(pod)
 	if committed == nil && reported != nil {

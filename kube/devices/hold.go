@@ -27,21 +27,11 @@ type tally struct {
 }
 
 func newTally(m machine, claimed [][]claim) *tally {
-	d := &tally{machine: m, at: map[string]place{}, held: make([]part, len(m.gpus))}
+	d := &tally{machine: m, held: make([]part, len(m.gpus))}
 	if !m.named {
 		d.adopt(claimed)
 	}
-	for i, g := range d.gpus {
-		if g.UUID != UnknownUUID {
-			d.at[g.UUID] = place{i, -1}
-		}
-		for j := range g.MIG {
-			if n := d.migReplicas(g.MIG[j].Profile); n > 1 {
-				d.gpus[i].MIG[j].Shares = n
-			}
-			d.at[g.MIG[j].UUID] = place{i, j}
-		}
-	}
+	d.at = d.places()
 	return d
 }
 
@@ -81,25 +71,7 @@ func (d *tally) hold(pod *v1.Pod, list []claim) {
 // put counts a claim on the device it names.
 func (d *tally) put(p place, c claim, h Holder) {
 	g := &d.gpus[p.gpu]
-	whole, memory, shares := oneGPU, g.MemoryBytes, max(1, g.Shares)
-	if p.mig >= 0 {
-		m := &g.MIG[p.mig]
-		whole = oneGPU.times(int64(m.Slices), int64(d.computeSlices()))
-		memory, shares = m.MemoryBytes, max(1, m.Shares)
-	}
-	h.part = whole
-	h.MemoryBytes = cmp.Or(c.memory, memory)
-	switch {
-	case c.milli > 0 && c.resource != "": // a share by size, as the kubelet tells of it
-		h.part, h.MemoryBytes = sizedPart(c, memory)
-	case c.milli > 0:
-		h.part = exact(c.milli, whole, shares)
-	case c.memory > 0 && memory > 0:
-		h.part = whole.times(c.memory, memory)
-	case c.share:
-		h.part = whole / part(shares)
-		h.MemoryBytes = d.shareMemory(memory, shares)
-	}
+	h.part, h.MemoryBytes = d.sizeAt(p, c)
 	h.MilliGPU = h.part.milliDown()
 	d.held[p.gpu] += h.part
 	if p.mig >= 0 {
@@ -107,6 +79,28 @@ func (d *tally) put(p place, c claim, h Holder) {
 		return
 	}
 	g.Holders = append(g.Holders, h)
+}
+
+// sizeAt is how much of a GPU a claim takes on the device that it names, and its memory.
+func (m *machine) sizeAt(p place, c claim) (size part, bytes int64) {
+	g := &m.gpus[p.gpu]
+	whole, memory, shares := oneGPU, g.MemoryBytes, max(1, g.Shares)
+	if p.mig >= 0 {
+		d := &g.MIG[p.mig]
+		whole = oneGPU.times(int64(d.Slices), int64(m.computeSlices()))
+		memory, shares = d.MemoryBytes, max(1, d.Shares)
+	}
+	switch {
+	case c.milli > 0 && c.resource != "": // a share by size, as the kubelet reports it
+		return sizedPart(c, memory)
+	case c.milli > 0:
+		return exact(c.milli, whole, shares), cmp.Or(c.memory, memory)
+	case c.memory > 0 && memory > 0:
+		return whole.times(c.memory, memory), c.memory
+	case c.share:
+		return whole / part(shares), m.shareMemory(memory, shares)
+	}
+	return whole, cmp.Or(c.memory, memory)
 }
 
 // sizedPart is the part of a GPU that a share by size takes, and its memory.
@@ -130,8 +124,8 @@ func exact(milli int64, whole part, shares int) part {
 
 // shareMemory is what one of n shares may use: an equal part under MPS, all of
 // it under time-slicing, which fences nothing.
-func (d *tally) shareMemory(memory int64, n int) int64 {
-	if d.label(labelSharing) == string(gpu.SharingMPS) {
+func (m *machine) shareMemory(memory int64, n int) int64 {
+	if m.label(labelSharing) == string(gpu.SharingMPS) {
 		return memory / int64(n)
 	}
 	return memory
@@ -139,30 +133,32 @@ func (d *tally) shareMemory(memory int64, n int) int64 {
 
 // guess counts a claim whose device is not known, or is not one of the node's.
 func (d *tally) guess(c claim, h Holder) {
-	size := d.unit(c.resource)
-	if c.resource == "" {
-		size = oneGPU.times(max(1, c.milli), 1000)
-	}
-	h.MemoryBytes = c.memory
-	n := max(1, c.count)
-	if c.resource != "" && c.milli > 0 {
-		size, h.MemoryBytes = sizedPart(c, d.memory())
-	} else if c.memory > 0 && d.memory() > 0 {
-		size = oneGPU.times(c.memory, d.memory())
-	} else if gibs := c.count; c.resource != "" && gibs > 0 && d.byMemory(c.resource) {
-		n, h.MemoryBytes = 1, min(gibs, 1<<32)*gib
-		size = oneGPU.times(h.MemoryBytes, d.memory())
-	}
-	// A pod that was forced onto the node may ask for any number.
-	n = min(n, int64(max(d.capacity(c.resource), len(d.gpus))))
-	h.part = size
-	h.MilliGPU = size.milliDown()
+	var n int64
+	h.part, h.MemoryBytes, n = d.sizeOff(c)
+	h.MilliGPU = h.part.milliDown()
 	for range n {
 		d.unplaced = append(d.unplaced, h)
 	}
 }
 
-func (d *tally) byMemory(resource string) bool { return resource == api.ResourceGPUMemory }
+// sizeOff is how much of a GPU each of the n devices of a claim takes whose device is not
+// known, or is not one of the node's, and its memory.
+func (m *machine) sizeOff(c claim) (size part, bytes, n int64) {
+	size, bytes, n = m.unit(c.resource), c.memory, max(1, c.count)
+	switch {
+	case c.resource != "" && c.milli > 0:
+		size, bytes = sizedPart(c, m.memory())
+	case c.memory > 0 && m.memory() > 0:
+		size = oneGPU.times(c.memory, m.memory())
+	case c.resource == "":
+		size = oneGPU.times(max(1, c.milli), 1000)
+	case c.resource == api.ResourceGPUMemory && c.count > 0:
+		n, bytes = 1, min(c.count, 1<<32)*gib
+		size = oneGPU.times(bytes, m.memory())
+	}
+	// A pod that was forced onto the node may ask for any number.
+	return size, bytes, min(n, int64(max(m.capacity(c.resource), len(m.gpus))))
+}
 
 // settle puts holders whose device is not known onto GPUs that have no name
 // either, the largest first, each where there is room.

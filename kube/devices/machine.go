@@ -94,8 +94,7 @@ func (m *machine) productName(list []InventoryGPU) string {
 	if best != "" {
 		return best
 	}
-	name, _, _ := strings.Cut(m.label(api.LabelProduct), "-MIG-")
-	return cmp.Or(strings.TrimSuffix(name, "-SHARED"), m.label(labelGKEProduct), UnknownUUID)
+	return cmp.Or(gpu.BareLabel(m.label(api.LabelProduct)), m.label(labelGKEProduct), UnknownUUID)
 }
 
 func labelForm(product string) string { return strings.ReplaceAll(product, " ", "-") }
@@ -125,7 +124,11 @@ func (m *machine) known(g InventoryGPU) GPU {
 		out.NUMANode = *g.NUMANode
 	}
 	for _, d := range g.MIG {
-		out.MIG = append(out.MIG, MIGDevice{InventoryMIG: d})
+		device := MIGDevice{InventoryMIG: d}
+		if n := m.migReplicas(d.Profile); n > 1 {
+			device.Shares = n
+		}
+		out.MIG = append(out.MIG, device)
 	}
 	return out
 }

@@ -1,6 +1,10 @@
 package devices
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"berth.dev/berth/core/quota"
+)
 
 // part is how much of one physical GPU something takes, as an integer: sums of MIG
 // slices, shares and milli-GPUs are exact.
@@ -9,7 +13,10 @@ type part int64
 // oneGPU is all of a GPU. It divides by 1 to 16 and by 1,000, so that slices, the usual
 // numbers of shares, and milli-GPUs are whole numbers; what does not divide is rounded
 // down, so parts of a GPU are never more than the GPU.
-const oneGPU part = 720_720_000
+const oneGPU part = 1000 * quota.Whole
+
+// quota is p in the parts of package quota, rounded down.
+func (p part) quota() int64 { return int64(p) / (int64(oneGPU) / quota.Whole) }
 
 // times is p * of / all, rounded down, and at most p. It is 0 where all is not known.
 func (p part) times(of, all int64) part {

@@ -181,8 +181,7 @@ func askOf(pod *v1.Pod, held []devices.Holder, nodes []devices.Node) Ask {
 // products notes the GPU product that a pod's node selector names.
 func (a Ask) products(pod *v1.Pod) Ask {
 	if selected := pod.Spec.NodeSelector[api.LabelProduct]; selected != "" {
-		name, _, _ := strings.Cut(selected, "-MIG-")
-		a.Products = []string{productOf(strings.TrimSuffix(name, "-SHARED"))}
+		a.Products = []string{productOf(gpu.BareLabel(selected))}
 	}
 	return a
 }

@@ -1,0 +1,165 @@
+package devices
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
+)
+
+// Offer is how one node offers its GPUs. It is read once, and pods are counted on it one by
+// one. It does not change, and is safe for concurrent use.
+type Offer struct {
+	m  machine
+	at map[string]place
+}
+
+// OfferOf reads a node.
+func OfferOf(node *v1.Node) *Offer {
+	o := &Offer{m: readMachine(node)}
+	o.at = o.m.places()
+	return o
+}
+
+// SameOffer reports whether two versions of a node offer the same GPUs in the same way.
+func SameOffer(a, b *v1.Node) bool {
+	return a == b || SameAnnotations(a, b) && maps.Equal(a.Labels, b.Labels) &&
+		maps.EqualFunc(a.Status.Capacity, b.Status.Capacity, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+}
+
+// Product returns the product of the node's GPUs in label form, of several the most
+// common; "" is not known.
+func (o *Offer) Product() string {
+	if o.m.product == UnknownUUID {
+		return ""
+	}
+	return o.m.product
+}
+
+// ProductLabel returns the node's label nvidia.com/gpu.product.
+func (o *Offer) ProductLabel() string { return o.m.label(api.LabelProduct) }
+
+// Holds returns what a pod that is bound to the node holds of its GPUs: committed devices,
+// else observed ones, else what it asks for. observed is what the node's agent says of the
+// pod; nil is nothing. Equal devices are one piece; the order is that of products and
+// profiles. A pod that holds two shares of a MIG device holds two devices of its profile.
+//
+// Parts of all pods that the node has room for never add up to more than its GPUs.
+func (o *Offer) Holds(pod *v1.Pod, observed map[string][]sharing.Named) []quota.Piece {
+	sums := map[[2]string]*quota.Piece{}
+	add := func(product, profile string, devices int64, size part) {
+		if devices <= 0 {
+			return
+		}
+		key := [2]string{product, profile}
+		if sums[key] == nil {
+			sums[key] = &quota.Piece{Product: product, Profile: profile}
+		}
+		sums[key].Devices += devices
+		sums[key].Parts += devices * size.quota()
+	}
+	for _, c := range claims(pod, observed) {
+		p, ok := o.at[c.uuid]
+		if !ok && !o.m.named && len(o.m.gpus) > 0 && strings.HasPrefix(c.uuid, "GPU-") {
+			p, ok = place{0, -1}, true // its GPUs are alike
+		}
+		if !ok {
+			size, _, n := o.m.sizeOff(c)
+			add(o.Product(), o.m.profileOf(c.resource), n, size)
+			continue
+		}
+		size, _ := o.m.sizeAt(p, c)
+		profile := ""
+		if p.mig >= 0 {
+			profile = gpu.CanonicalProfile(o.m.gpus[p.gpu].MIG[p.mig].Profile)
+		}
+		product := o.m.gpus[p.gpu].Product
+		if product == UnknownUUID {
+			product = ""
+		}
+		add(product, profile, 1, size)
+	}
+	var out []quota.Piece
+	for _, s := range sums {
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b quota.Piece) int {
+		return cmp.Or(cmp.Compare(a.Product, b.Product), cmp.Compare(a.Profile, b.Profile))
+	})
+	return out
+}
+
+// Most returns the most that one device of an ask takes of a GPU of the node, in parts of
+// package quota. False is that the node does not offer such devices.
+func (o *Offer) Most(a sharing.Ask) (parts int64, ok bool) {
+	most := part(0)
+	size, _, share := a.ShareOf()
+	if !share && o.m.capacity(a.Resource) == 0 {
+		return 0, false
+	}
+	name := strings.TrimSuffix(a.Resource, ".shared")
+	for i := range o.m.gpus {
+		switch g := &o.m.gpus[i]; {
+		case g.ComputeSlices > 0:
+		case share && g.Shares <= 1:
+			milli, _ := size.Of(g.MemoryBytes)
+			most = max(most, oneGPU.times(milli, 1000))
+		case !share && name == api.ResourceGPU:
+			most = max(most, oneGPU/part(max(1, g.Shares)))
+		}
+	}
+	if !share && (most == 0 || o.m.single) {
+		most = o.m.unit(a.Resource)
+	}
+	return most.quota(), most > 0
+}
+
+// Key is equal for nodes of which Product, ProductLabel and Most say the same.
+func (o *Offer) Key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %v %d %s %d", o.m.product, o.ProductLabel(), o.m.single, o.m.replicas, o.m.label(labelSlices), o.m.computeSlices())
+	for _, name := range o.m.deviceResources() {
+		fmt.Fprintf(&b, " %s:%v:%s", name, o.m.capacity(name) > 0, o.m.label(strings.TrimSuffix(name, ".shared")+".replicas"))
+	}
+	var gpus []string
+	for _, g := range o.m.gpus {
+		gpus = append(gpus, fmt.Sprintf("%d/%d/%v", g.MemoryBytes, g.Shares, g.ComputeSlices > 0))
+	}
+	slices.Sort(gpus)
+	return b.String() + strings.Join(slices.Compact(gpus), " ")
+}
+
+// places lists where the UUIDs of a node are.
+func (m *machine) places() map[string]place {
+	at := map[string]place{}
+	for i, g := range m.gpus {
+		if g.UUID != UnknownUUID {
+			at[g.UUID] = place{i, -1}
+		}
+		for j := range g.MIG {
+			at[g.MIG[j].UUID] = place{i, j}
+		}
+	}
+	return at
+}
+
+// profileOf returns the MIG profile that a resource stands for on the node; "" is none.
+func (m *machine) profileOf(asked string) string {
+	name := strings.TrimSuffix(asked, ".shared")
+	if profile, ok := strings.CutPrefix(name, api.ResourceMIGPrefix); ok {
+		return gpu.CanonicalProfile(profile)
+	}
+	if m.single && name == api.ResourceGPU {
+		return gpu.CanonicalProfile(m.migProfile())
+	}
+	return ""
+}
