@@ -53,7 +53,7 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/request", "kube/commit", "kube/devices", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
+		"kube/request", "kube/commit", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{
