@@ -1,0 +1,190 @@
+package queues
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/quota"
+)
+
+// Members says which queue pods enter. It does not change, and is safe for concurrent use.
+type Members struct {
+	queues   map[string]*v1alpha1.Queue
+	named    map[string]string // the queue that names a namespace
+	byLabel  map[string][]int  // of selectors, those that want a label, by "key=value"
+	others   []int             // those that want none
+	selects  []selection       // the older queues first
+	usual    string            // the default queue
+	problems []quota.Problem
+}
+
+// selection is the selector of a queue.
+type selection struct {
+	queue    string
+	selector labels.Selector
+}
+
+// Member is the queue that a pod enters.
+type Member struct {
+	Queue string // "" is none; it may not exist
+	// Why says what decided it, such as "spec.namespaces.names of Queue vision".
+	Why string
+}
+
+// NewMembers reads the Queues of a cluster. If two claim the same, the older counts, and
+// the first by name if they are equally old.
+func NewMembers(list []*v1alpha1.Queue) *Members {
+	m := &Members{queues: map[string]*v1alpha1.Queue{}, named: map[string]string{}, byLabel: map[string][]int{}}
+	for _, q := range slices.SortedFunc(slices.Values(list), older) {
+		m.queues[q.Name] = q
+		if q.Spec.Default {
+			m.claim(q.Name, &m.usual, "spec.default", "is the default queue, too")
+		}
+		n := q.Spec.Namespaces
+		if n == nil {
+			continue
+		}
+		for _, name := range n.Names {
+			had := m.named[name]
+			m.claim(q.Name, &had, "spec.namespaces.names", fmt.Sprintf("names namespace %s, too", name))
+			m.named[name] = had
+		}
+		if n.Selector != nil {
+			m.selector(q.Name, n.Selector)
+		}
+	}
+	return m
+}
+
+// older orders Queues by age, then by name.
+func older(a, b *v1alpha1.Queue) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// claim gives something to a queue, unless an older one has it: then both are told so.
+func (m *Members) claim(queue string, by *string, field, does string) {
+	if *by == "" || *by == queue {
+		*by = queue
+		return
+	}
+	m.problems = append(m.problems, twice(*by, queue, field, does)...)
+}
+
+// twice is what two queues that claim the same are told.
+func twice(first, second, field, does string) []quota.Problem {
+	return []quota.Problem{
+		{Queue: second, Field: field, Text: fmt.Sprintf("Queue %s, which is older, %s; it counts there", first, does)},
+		{Queue: first, Field: field, Text: fmt.Sprintf("Queue %s %s; this one is older, and counts", second, does)},
+	}
+}
+
+// selector adds the selector of a queue.
+func (m *Members) selector(queue string, s *metav1.LabelSelector) {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		m.problems = append(m.problems, quota.Problem{Queue: queue, Field: "spec.namespaces.selector", Text: fmt.Sprintf("not a selector: %v", err)})
+		return
+	}
+	at := len(m.selects)
+	m.selects = append(m.selects, selection{queue, selector})
+	for key, value := range s.MatchLabels {
+		m.byLabel[key+"="+value] = append(m.byLabel[key+"="+value], at)
+		return // one that it needs is enough to find it by
+	}
+	m.others = append(m.others, at)
+}
+
+// selecting lists the selectors that select a namespace, the older queues first.
+func (m *Members) selecting(ns *v1.Namespace) []int {
+	var out []int
+	try := func(list []int) {
+		for _, i := range list {
+			if m.selects[i].selector.Matches(labels.Set(ns.Labels)) {
+				out = append(out, i)
+			}
+		}
+	}
+	for key, value := range ns.Labels {
+		try(m.byLabel[key+"="+value])
+	}
+	try(m.others)
+	slices.Sort(out)
+	return out
+}
+
+// Of returns the queue that a pod of a namespace enters. ns may be nil where the namespace
+// is not known: then it has no labels.
+func (m *Members) Of(pod *v1.Pod, ns *v1.Namespace) Member {
+	if ns == nil {
+		ns = &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
+	}
+	own := m.OfNamespace(ns)
+	asked := pod.Labels[api.LabelQueue]
+	switch q := m.queues[asked]; {
+	case asked == "" || asked == own.Queue:
+		return own
+	case q == nil:
+		own.Why += fmt.Sprintf(", as there is no Queue %q, which the pod's label %s names", asked, api.LabelQueue)
+		return own
+	case !takes(q, pod.Namespace):
+		own.Why += fmt.Sprintf(", as Queue %s, which the pod's label %s names, does not list the namespace in spec.namespaces.labeledPods", asked, api.LabelQueue)
+		return own
+	}
+	return Member{asked, "the pod's label " + api.LabelQueue}
+}
+
+// takes reports whether pods of a namespace enter a queue by their label.
+func takes(q *v1alpha1.Queue, namespace string) bool {
+	n := q.Spec.Namespaces
+	return n != nil && (slices.Contains(n.LabeledPods, namespace) || slices.Contains(n.LabeledPods, "*"))
+}
+
+// OfNamespace returns the queue that pods of a namespace enter, without labels of their own.
+func (m *Members) OfNamespace(ns *v1.Namespace) Member {
+	if name := ns.Labels[api.LabelQueue]; name != "" {
+		return Member{name, fmt.Sprintf("label %s of namespace %s", api.LabelQueue, ns.Name)}
+	}
+	if name := m.named[ns.Name]; name != "" {
+		return Member{name, "spec.namespaces.names of Queue " + name}
+	}
+	if list := m.selecting(ns); len(list) > 0 {
+		name := m.selects[list[0]].queue
+		return Member{name, "spec.namespaces.selector of Queue " + name}
+	}
+	if m.usual != "" {
+		return Member{m.usual, fmt.Sprintf("Queue %s is the default", m.usual)}
+	}
+	return Member{"", fmt.Sprintf("no Queue takes namespace %s", ns.Name)}
+}
+
+// Problems returns what is wrong with the Queues' claims to namespaces, by queue and field:
+// two that claim the same in the same way, selectors that are not, and labels of
+// namespaces that name no queue (for these Queue is the name that is missing).
+func (m *Members) Problems(namespaces []*v1.Namespace) []quota.Problem {
+	out := slices.Clone(m.problems)
+	for _, ns := range namespaces {
+		name := ns.Labels[api.LabelQueue]
+		if name != "" && m.queues[name] == nil {
+			out = append(out, quota.Problem{Queue: name, Field: "metadata.name", Text: fmt.Sprintf("there is no Queue %q, which label %s of namespace %s names", name, api.LabelQueue, ns.Name)})
+		}
+		if name != "" || m.named[ns.Name] != "" {
+			continue
+		}
+		for i, at := range m.selecting(ns) {
+			if i > 0 {
+				out = append(out, twice(m.selects[m.selecting(ns)[0]].queue, m.selects[at].queue, "spec.namespaces.selector", "selects namespace "+ns.Name+", too")...)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b quota.Problem) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Text, b.Text))
+	})
+	return out
+}
