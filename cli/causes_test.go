@@ -308,7 +308,9 @@ func TestWhyPage(t *testing.T) {
 	}
 	var page strings.Builder
 	page.WriteString("# Causes in the words of Kubernetes and of Berth\n\nThe same causes in the words of `kubectl get events`, or of the pod's status, on a cluster with kube-scheduler, and of `berth why`. `berth explain CODE` tells\n" +
-		"more about each of them; [causes](causes/README.md) lists all.\n\nGenerated: `go test ./test -run 'TestScripts/kubectl-words' -update` reads the words of `kubectl` on a cluster of `berth up --scheduler stock`, and\n" +
+		"more about each of them; [causes](causes/README.md) lists all.\n\n" +
+		"Two causes that other systems know have no code, because no object of a cluster shows them: B11, a budget is spent, and B12, a time window is not open.\n" +
+		"A pod that another system holds back for one of them has a scheduling gate, which is BERTH-B01.\n\nGenerated: `go test ./test -run 'TestScripts/kubectl-words' -update` reads the words of `kubectl` on a cluster of `berth up --scheduler stock`, and\n" +
 		"`go test ./cli -run TestWhyPage -update` writes the page.\n")
 	count := 0
 	for part := range strings.SplitSeq(strings.TrimPrefix(string(words), "== "), "\n== ") {

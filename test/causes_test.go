@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,8 +125,25 @@ func (m *madeCause) until(is func(whyAnswer) bool) (last whyAnswer, ok bool) {
 	return last, false
 }
 
+// knownToWhy are causes that berth why reads from objects which the scheduler does not follow:
+// StorageClasses and events of claims, pools, and when a node has come.
+var knownToWhy = []string{"BERTH-C40", "BERTH-C41", "BERTH-C59", "BERTH-D01", "BERTH-D08"}
+
+// condition is the sentence about nodes in the condition of the pod that is asked about; "" is none.
+func (m *madeCause) condition() string {
+	if len(m.ask) != 1 || strings.Contains(m.ask[0], "/") || slices.Contains(knownToWhy, m.code) {
+		return ""
+	}
+	out := must(m.ts, "kubectl", "get", "pod", m.ask[0], "-o", `jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`)
+	said, _, _ := strings.Cut(string(out), ". preemption: ")
+	if !strings.Contains(string(out), ". preemption: ") {
+		return ""
+	}
+	return said
+}
+
 // causes FILE: make each of the causes whose codes are in the file by its example, and see
-// that berth why names it.
+// that berth why names it, and that the scheduler says the same in the pod's condition.
 func causes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: causes FILE")
@@ -138,6 +156,9 @@ func causes(ts *testscript.TestScript, neg bool, args []string) {
 		if !ok {
 			wrong++
 			ts.Logf("%s has another code:", m.code)
+		} else if said := m.condition(); said != "" && !strings.HasPrefix(got.Cause, said) {
+			wrong++
+			ts.Logf("%s has another sentence in the condition of its pod: %s", m.code, said)
 		}
 		ts.Logf("%s: %s %s: %s", m.code, got.Code, got.State, got.Cause)
 		m.undo()

@@ -2,10 +2,8 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/exporter"
@@ -25,22 +23,16 @@ func (c *Cluster) Measure(ctx context.Context, pod *v1.Pod, pods []*v1.Pod) expl
 	if len(out.GPUs) == 0 {
 		return out
 	}
-	raw, err := c.CoreV1().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces", pod.Namespace, "pods", pod.Name).DoRaw(ctx)
+	raw, err := c.CoreV1().RESTClient().Get().AbsPath(exporter.PodMetricsPath(pod.Namespace, pod.Name)).DoRaw(ctx)
 	if err != nil {
 		return out
 	}
-	var metrics struct {
-		Containers []struct {
-			Name  string
-			Usage map[string]resource.Quantity
-		}
-	}
-	if json.Unmarshal(raw, &metrics) != nil {
+	used, err := exporter.ContainerCPU(raw)
+	if err != nil {
 		return out
 	}
-	for i := range metrics.Containers {
-		cpu := metrics.Containers[i].Usage["cpu"]
-		out.CPUMilli[metrics.Containers[i].Name] = cpu.MilliValue()
+	for name, cpu := range used {
+		out.CPUMilli[name] = cpu.MilliValue()
 	}
 	return out
 }

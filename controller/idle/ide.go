@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	rules "berth.dev/berth/core/idle"
+	"berth.dev/berth/kube/exporter"
 )
 
 // codeServer asks code-server, which serves VS Code, for its heartbeat: GET /healthz
@@ -74,15 +74,8 @@ func (p *httpProber) unasked(status int, err error) string {
 func (p *httpProber) CPU(ctx context.Context, namespace, name string) rules.CPU {
 	ctx, cancel := context.WithTimeout(ctx, p.longest)
 	defer cancel()
-	address := strings.TrimSuffix(p.root, "/api/v1/namespaces/") + "/apis/metrics.k8s.io/v1beta1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(name)
+	address := strings.TrimSuffix(p.root, "/api/v1/namespaces/") + exporter.PodMetricsPath(namespace, name)
 	raw, status, err := fetch(ctx, p.metrics, address, answerSize, nil)
-	var pod struct {
-		Containers []struct {
-			Usage struct {
-				CPU resource.Quantity `json:"cpu"`
-			} `json:"usage"`
-		} `json:"containers"`
-	}
 	switch {
 	case status == http.StatusNotFound || status == http.StatusForbidden:
 		return rules.CPU{Result: rules.Absent, Said: "the metrics API has no reading of its CPU"}
@@ -91,12 +84,13 @@ func (p *httpProber) CPU(ctx context.Context, namespace, name string) rules.CPU 
 	case err != nil:
 		return rules.CPU{Result: rules.Failed, Said: "the metrics API does not respond: " + short(err, p.longest)}
 	}
-	if err := json.Unmarshal(raw, &pod); err != nil {
+	used, err := exporter.ContainerCPU(raw)
+	if err != nil {
 		return rules.CPU{Result: rules.Failed, Said: "what the metrics API responds cannot be read"}
 	}
-	out := rules.CPU{Result: rules.OK}
-	for _, c := range pod.Containers {
-		out.Cores += c.Usage.CPU.AsApproximateFloat64()
+	var sum resource.Quantity
+	for _, cpu := range used {
+		sum.Add(cpu)
 	}
-	return out
+	return rules.CPU{Result: rules.OK, Cores: sum.AsApproximateFloat64()}
 }

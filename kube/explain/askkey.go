@@ -49,7 +49,7 @@ func askKey(p *v1.Pod, labeled bool) string {
 		b.WriteByte('|')
 	}
 	if ranks(p) {
-		fmt.Fprintf(&b, "%d %t|", request.Priority(p), request.NeverPreempts(p))
+		fmt.Fprintf(&b, "%d %t %s|", request.Priority(p), request.NeverPreempts(p), s.PriorityClassName)
 	}
 	if labeled = labeled || s.Affinity != nil || len(s.TopologySpreadConstraints) > 0; labeled {
 		b.WriteString(p.Namespace)

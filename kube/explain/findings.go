@@ -72,7 +72,7 @@ func (s *Situation) cluster() (*Cluster, error) {
 		}
 		c.SetVolumes(s.Volumes)
 		c.SetDRA(s.DRA)
-		c.setPriorities(s.Priorities)
+		c.SetPriorities(s.Priorities)
 		c.keep(s.Pod, s.Pods)
 		c.quotas, c.private = s.Quotas, s.Private
 		s.counted = c

@@ -90,13 +90,36 @@ func (t *Cluster) ranked(a *ask) *reasons.Detail {
 	return nil
 }
 
-// setPriorities notes which PriorityClass pods get that name none.
-func (t *Cluster) setPriorities(classes []schedulingv1.PriorityClass) {
+// SetPriorities sets the PriorityClasses, one of which pods may get that name none.
+func (t *Cluster) SetPriorities(classes []schedulingv1.PriorityClass) {
+	t.byDefault = defaultClass(classes)
+}
+
+// SetPriorities sets the PriorityClasses, in place of those that were set before.
+func (r *Refusals) SetPriorities(classes []schedulingv1.PriorityClass) {
+	name := defaultClass(classes)
+	if name == r.byDefault {
+		return
+	}
+	if r.byDefault = name; r.cluster != nil {
+		r.cluster.byDefault = name
+	}
+	clear(r.asks)
+}
+
+// defaultClass is the PriorityClass that pods get that name none: of several the one of the
+// lowest value, as the API server chooses. "" is none.
+func defaultClass(classes []schedulingv1.PriorityClass) string {
+	var found *schedulingv1.PriorityClass
 	for i := range classes {
-		if classes[i].GlobalDefault {
-			t.byDefault = classes[i].Name
+		if c := &classes[i]; c.GlobalDefault && (found == nil || c.Value < found.Value) {
+			found = c
 		}
 	}
+	if found == nil {
+		return ""
+	}
+	return found.Name
 }
 
 // ranks reports whether a pod has a PriorityClass that puts it before others.

@@ -33,8 +33,11 @@ type Refusals struct {
 	at      []int64    // by the position in cluster: the change that came last to the node
 	asks    map[string]*rememberedAsk
 	dra     devices.DRA
-	read    pause // reading of the whole cluster
-	swept   time.Time
+	// byDefault is as that of Cluster.
+	byDefault string
+
+	read  pause // reading of the whole cluster
+	swept time.Time
 }
 
 type seenNode struct {
@@ -193,6 +196,7 @@ func (r *Refusals) again(nodes Nodes, now time.Time) bool {
 		r.cluster = nil
 		return false
 	}
+	t.byDefault = r.byDefault
 	t.SetPrivate() // for all who may read the pod
 	t.SetDRA(r.dra)
 	r.cluster, r.at = t, make([]int64, len(list))

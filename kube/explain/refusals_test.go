@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,6 +47,7 @@ func (w *world) all() []*v1.Pod {
 // TestRefusalsFollowTheNodes compares what Refusals say after each of many changes with
 // what a cluster that is read again says.
 func TestRefusalsFollowTheNodes(t *testing.T) {
+	byDefault := 0
 	for seed := range int64(12) {
 		rng := rand.New(rand.NewSource(seed))
 		w := &world{}
@@ -56,8 +58,16 @@ func TestRefusalsFollowTheNodes(t *testing.T) {
 			w.nodes, w.pods, w.at = append(w.nodes, n), append(w.pods, nil), append(w.at, 1)
 		}
 		r := explain.NewRefusals()
+		var classes []schedulingv1.PriorityClass
 		for step := range 60 {
 			w.step(rng, step)
+			if rng.Intn(10) == 0 {
+				classes = []schedulingv1.PriorityClass{
+					{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Value: 1}, {ObjectMeta: metav1.ObjectMeta{Name: "usual"}, Value: 2, GlobalDefault: rng.Intn(2) == 0},
+					{ObjectMeta: metav1.ObjectMeta{Name: "older"}, Value: 3, GlobalDefault: true},
+				}
+				r.SetPriorities(classes)
+			}
 			asks := []*v1.Pod{
 				kubetest.Unplaced("a", 0, 1+rng.Intn(5)),
 				kubetest.Unplaced("b", 0, 2, func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "z1"} }),
@@ -65,6 +75,8 @@ func TestRefusalsFollowTheNodes(t *testing.T) {
 				kubetest.Unplaced("ranked", 0, 2, func(p *v1.Pod) {
 					p.Spec.Priority, p.Spec.PriorityClassName, p.Spec.PreemptionPolicy = new(int32(1)), "some", new(v1.PreemptNever)
 				}),
+				kubetest.Unplaced("outranked", 0, 4, func(p *v1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = new(int32(1)), "some" }),
+				kubetest.Unplaced("equal", 0, 4, func(p *v1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = new(int32(1)), "usual" }),
 				kubetest.Unplaced("d", 0, 1, func(p *v1.Pod) {
 					p.Labels = map[string]string{"app": "x"}
 					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: antiAffinity("zone")}
@@ -77,12 +89,19 @@ func TestRefusalsFollowTheNodes(t *testing.T) {
 					t.Fatal(err)
 				}
 				fresh.SetPrivate()
+				fresh.SetPriorities(classes)
 				got, want := r.Judge(p, nil, w), fresh.Judge(p)
+				if d := want.Detail; d != nil && d.Code == reasons.CodeDefaultClass {
+					byDefault++
+				}
 				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(reasons.Cause{})); diff != "" {
 					t.Fatalf("seed %d, step %d, pod %s (-read again +followed):\n%s", seed, step, p.Name, diff)
 				}
 			}
 		}
+	}
+	if byDefault < 20 {
+		t.Errorf("the default PriorityClass was the cause only %d times", byDefault)
 	}
 }
 
@@ -103,6 +122,7 @@ func (w *world) step(rng *rand.Rand, step int) {
 			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: antiAffinity("zone")}
 		}
 		p.Spec.Priority = new(int32(rng.Intn(3)))
+		p.Spec.PriorityClassName = []string{"", "some", "usual", "older"}[rng.Intn(4)]
 		w.pods[i] = append(append([]*v1.Pod{}, w.pods[i]...), p)
 	case 3:
 		if len(w.pods[i]) > 0 {

@@ -29,6 +29,8 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("events.k8s.io", "events", "create", "patch", "update"),
 		rights.Rule("apps", "replicasets statefulsets", rights.Read...),
 		rights.Rule("policy", "poddisruptionbudgets", rights.Read...),
+		// Which PriorityClass pods get that name none, for why others wait.
+		rights.Rule("scheduling.k8s.io", "priorityclasses", rights.Read...),
 		// How many GPUs the pods of a namespace hold together; see docs/reference/queue.md.
 		rights.Rule("berth.dev", "queues", rights.Read...),
 		// Who says how many pods a gang has; see docs/background/gangs.md.

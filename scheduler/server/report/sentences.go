@@ -19,6 +19,7 @@ type Sentences struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	offers  *offers // to claims; nil where the API server has none
+	ranks   *ranks
 
 	mu       sync.Mutex
 	refusals *explain.Refusals
@@ -30,7 +31,7 @@ func NewSentences(list func() ([]fwk.NodeInfo, error), from informers.SharedInfo
 	core := from.Core().V1()
 	return &Sentences{
 		nodes: list, claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
-		offers: newOffers(from), refusals: explain.NewRefusals(),
+		offers: newOffers(from), ranks: newRanks(from), refusals: explain.NewRefusals(),
 	}
 }
 
@@ -49,6 +50,9 @@ func (s *Sentences) of(pod *v1.Pod, wait queue.Wait, refused *queue.Refused, sai
 	}
 	if d, changed := s.offers.changed(); changed {
 		s.refusals.SetDRA(d)
+	}
+	if list, changed := s.ranks.changed(); changed {
+		s.refusals.SetPriorities(list)
 	}
 	return s.refusals.Sentence(pod, said, wait, s.ties(pod), nodeInfos(list))
 }
