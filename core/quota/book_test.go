@@ -89,6 +89,13 @@ func TestTry(t *testing.T) {
 			specs: with(func(s []quota.Spec) { s[2].Quotas[0].Lending = 2 * whole }),
 			held:  []*quota.Workload{ask("r", "red", "", 9)}, ask: ask("new", "blue", "", 5), want: quota.Verdict{Count: 1},
 		},
+		"what a queue two levels below keeps at home is not lent": {
+			specs: []quota.Spec{
+				{Name: "org"}, {Name: "red", Parent: "org"}, {Name: "blue", Parent: "org"},
+				{Name: "deep", Parent: "blue", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: 4 * whole, Borrowing: quota.Unlimited, Lending: whole}}},
+			},
+			ask: ask("new", "red", "", 2), want: quota.Verdict{Cause: quota.Never, Queue: "org", Resource: quota.GPUs, Asked: 2 * whole, Most: whole},
+		},
 		"a queue without quota of its own borrows from its parent": {
 			specs: append(with(func([]quota.Spec) {}), quota.Spec{Name: "guests", Parent: "org"}), held: []*quota.Workload{ask("r", "red", "", 7)},
 			ask: ask("new", "guests", "", 7), want: quota.Verdict{Count: 1, Borrows: true},

@@ -191,6 +191,24 @@ func (w *world) bound(victims []string, id string) bool {
 	return slices.ContainsFunc(victims, func(o string) bool { return o != id && name[o] == name[id] })
 }
 
+// overdrawn returns a root below which pods hold more than its nominal quota, counted from
+// what the pods hold; "" is none.
+func overdrawn(specs []quota.Spec, b *quota.Book) string {
+	held := map[string]int64{}
+	for _, h := range b.Holders() {
+		path := b.Tree().Path(h.Queue)
+		for _, p := range h.Pieces {
+			held[path[len(path)-1]] += p.Parts
+		}
+	}
+	for _, s := range specs {
+		if s.Parent == "" && held[s.Name] > s.Quotas[0].Nominal {
+			return s.Name
+		}
+	}
+	return ""
+}
+
 func TestRandomUse(t *testing.T) {
 	evicted, wasted := 0, 0
 	for seed := range uint64(soak.Pick(60, 2000)) {
@@ -205,6 +223,9 @@ func TestRandomUse(t *testing.T) {
 			w.step()
 			if at := w.b.OverLimit(); at != "" {
 				t.Fatalf("seed %d, step %d: queue %s holds more than it may", seed, k, at)
+			}
+			if at := overdrawn(specs, w.b); at != "" {
+				t.Fatalf("seed %d, step %d: pods below %s hold more than its nominal quota", seed, k, at)
 			}
 			if k%50 == 0 {
 				if !w.b.Recount() {

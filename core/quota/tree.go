@@ -10,9 +10,9 @@ import (
 // Tree is the queues of a cluster with what each may hold. It does not change.
 //
 // Every queue has a pool for each resource: its nominal quota, or where it states none
-// the sum of those of its children, less what these keep for themselves (their nominal
-// quota beyond their lending limits). What a queue holds beyond what it keeps for
-// itself comes from the pool of its parent.
+// the sum of those of its children, less what queues below it keep for themselves (their
+// pools beyond their lending limits). What a queue holds beyond what it keeps for itself
+// comes from the pool of its parent.
 type Tree struct {
 	specs     []Spec // parents before their children, siblings by name
 	index     map[string]int
@@ -190,10 +190,11 @@ func (t *Tree) number() {
 // sum works out one amount of a queue whose children are done.
 func (t *Tree) sum(i, r int, stated bool, lend []int64) {
 	n := len(t.resources)
-	at, children, kept := i*n+r, int64(0), int64(0)
+	at, children, kept := i*n+r, int64(0), int64(0) // kept: by queues below, however far
 	for _, c := range t.children[i] {
-		children, kept = add(children, t.total[c*n+r]), add(kept, t.kept[c*n+r])
-		t.keeps[at] = t.keeps[at] || t.keeps[c*n+r] || t.kept[c*n+r] > 0
+		p := c*n + r
+		children, kept = add(children, t.total[p]), add(kept, t.total[p]-t.pool[p]+t.kept[p])
+		t.keeps[at] = t.keeps[at] || t.keeps[p] || t.kept[p] > 0
 	}
 	switch {
 	case !stated:
@@ -208,9 +209,7 @@ func (t *Tree) sum(i, r int, stated bool, lend []int64) {
 		})
 	}
 	t.pool[at] = max(0, t.total[at]-kept)
-	if lend[at] < t.total[at] {
-		t.kept[at] = t.total[at] - lend[at]
-	}
+	t.kept[at] = max(0, t.pool[at]-lend[at])
 }
 
 // resource returns the position of a resource.
