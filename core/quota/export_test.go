@@ -146,3 +146,31 @@ func (b *Book) mayGo(c *Claim, victims []string) bool {
 	}
 	return false
 }
+
+// LowestSums returns what the queues without queues below them lend together, and what they borrow,
+// with the parts of queues that serve their own pods.
+func (b *Book) LowestSums() (lent, borrowed int64) {
+	list, n := b.lent(), len(b.tree.resources)
+	for i := range b.tree.specs {
+		for p := i * n; p < (i+1)*n; p++ {
+			if len(b.tree.children[i]) == 0 && b.tree.limits[p] {
+				lent, borrowed = lent+list[p], borrowed+b.over(p)
+			}
+		}
+	}
+	return lent, borrowed
+}
+
+// Without returns a Book without some pods.
+func (b *Book) Without(gone func(id string) bool) *Book {
+	c := NewBook(b.tree)
+	for id, h := range b.holders {
+		if !gone(id) {
+			c.Hold(h)
+		}
+	}
+	for pod, k := range b.kept {
+		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.product, k.until)
+	}
+	return c
+}
