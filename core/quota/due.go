@@ -24,7 +24,7 @@ type Ending struct {
 	At       time.Time // when it is evicted; zero for Drain, which is at once
 }
 
-// The warning before the end of a run time: a tenth of it, but no more than ten minutes.
+// The warning before the end of a run time: a tenth of the time, at most ten minutes.
 const (
 	warnPart = 10
 	warnMost = 10 * time.Minute

@@ -38,8 +38,8 @@ func (b *Book) GiveWay(waiting []Workload, idle []string) []Way {
 	return out
 }
 
-// makeWay takes those of idle out of the Book that a workload needs gone, and returns them. If
-// it does not fit even without all of them, none is taken out.
+// makeWay removes from the Book those of idle that a workload needs gone, and returns them. If
+// it does not fit even without all of them, all stay.
 func (b *Book) makeWay(w *Workload, idle []string) (goes []string, ok bool) {
 	var gone []*Holder
 	back := func(h *Holder) {

@@ -25,7 +25,7 @@ func TestGiveWay(t *testing.T) {
 		idle    string
 		want    []string // workload: pods
 	}{
-		"nobody waits": {[]*quota.Workload{ask("nb", "red", "", 8)}, nil, "nb", nil},
+		"no workload waits": {[]*quota.Workload{ask("nb", "red", "", 8)}, nil, "nb", nil},
 		"there is quota anyway": {
 			[]*quota.Workload{ask("nb", "red", "", 2)}, []quota.Workload{*ask("w", "blue", "", 2)}, "nb", nil,
 		},

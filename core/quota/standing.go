@@ -74,7 +74,7 @@ func (b *Book) lent() []int64 {
 }
 
 // divide returns parts of an amount in proportion to weights, none of which is negative, that
-// add up to it and are no more than their weights; less where the weights are less together.
+// add up to it and do not exceed their weights; less where the weights are less together.
 func divide(amount int64, weights []int64) []int64 {
 	out, all := slices.Clone(weights), int64(0)
 	for _, w := range weights {

@@ -44,7 +44,7 @@ func TestStandings(t *testing.T) {
 			map[string]int64{"blue": 8},
 			map[string]row{"org": {8, 8, 0, 0}, "lab": {4, 0, 0, 4}, "red": {2, 0, 0, 2}, "blue": {4, 8, 4, 0}},
 		},
-		"a root that has less than it holds borrows from nobody": {
+		"a root that has less than it holds borrows nothing": {
 			[]quota.Spec{{Name: "org", Quotas: []quota.Quota{gpus(4)}}}, map[string]int64{"org": 6}, map[string]row{"org": {4, 6, 0, 0}},
 		},
 	} {

@@ -148,7 +148,7 @@ func Differs(recorded, now []PastUse, half time.Duration) bool {
 	}
 	for _, d := range was {
 		if d.Value > 60 {
-			return true // it is no longer among them
+			return true // it does not count any longer
 		}
 	}
 	return false

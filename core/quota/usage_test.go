@@ -100,7 +100,7 @@ func TestOnlyTheUsersWhoHaveUsedMostAreListed(t *testing.T) {
 		t.Errorf("the use is %v, want that of the queue, ann and bob", list)
 	}
 	if of(u, "red", quota.Unknown) == 0 {
-		t.Error("what nobody is known to have made is not counted")
+		t.Error("the use of pods without a known user is missing")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestUseIsRecordedAgainWhenItDiffers(t *testing.T) {
 		"less than a minute of one GPU":  {nil, []quota.PastUse{at(59, "")}, false},
 		"by less than a hundredth":       {[]quota.PastUse{at(10000, "")}, []quota.PastUse{at(10090, "")}, false},
 		"by more than a hundredth":       {[]quota.PastUse{at(10000, "")}, []quota.PastUse{at(10200, "")}, true},
-		"it has decayed as it does":      {[]quota.PastUse{at(10000, "")}, []quota.PastUse{later}, false},
+		"the old value has decayed so":   {[]quota.PastUse{at(10000, "")}, []quota.PastUse{later}, false},
 		"a user is not there any longer": {[]quota.PastUse{at(10000, ""), at(5000, "ann")}, []quota.PastUse{at(10000, "")}, true},
 	} {
 		if got := quota.Differs(c.was, c.now, time.Hour); got != c.want {
