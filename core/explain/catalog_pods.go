@@ -127,9 +127,21 @@ var heldBackOnPurpose = []Entry{
 	},
 	{
 		Code: CodeQueueQuota, Title: "Its queue has no quota left",
-		Proof: "the condition QuotaReserved of its Kueue Workload: WaitingForQuota",
+		Proof: "the condition PodScheduled: WaitingForQuota; of Kueue, the condition QuotaReserved of its Workload",
 		Helps: "wait until others of the queue end, ask for less, or ask for a larger quota",
 		Ask:   "b02",
+	},
+	{
+		Code: CodeQueueStopped, Title: "Its queue is stopped, so it admits no pods",
+		Proof: "spec.stop of its Queue, or of one above it",
+		Helps: "wait, or ask an administrator to set spec.stop to None",
+		Ask:   "b18 -n b18",
+	},
+	{
+		Code: CodeUserLimit, Title: "Its user holds as many GPUs as the queue allows for each user",
+		Proof: "spec.perUser of its Queue, or of one above it, and `berth queue show`",
+		Helps: "stop another pod of the same user, or ask an administrator for a higher limit",
+		Ask:   "b19 -n b19",
 	},
 	{
 		Code: CodeQueueNever, Title: "Its queue can never admit it, because it asks for more than the queue's quota",

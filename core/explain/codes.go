@@ -32,6 +32,8 @@ const (
 	CodeGangMissing   Code = "BERTH-B15"
 	CodeGangInvalid   Code = "BERTH-B16"
 	CodeKept          Code = "BERTH-B17"
+	CodeQueueStopped  Code = "BERTH-B18"
+	CodeUserLimit     Code = "BERTH-B19"
 	CodeNoAutoscaler  Code = "BERTH-D01"
 	CodeTemplate      Code = "BERTH-D02"
 	CodeGroupFull     Code = "BERTH-D03"

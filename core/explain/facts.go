@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"berth.dev/berth/core/quota"
 )
 
 // Facts is what is known of one workload at one moment. The zero value is one that
@@ -42,6 +44,8 @@ type Facts struct {
 	NodeGone   bool          // its pod's node does not exist
 	Group      *Group        // the gang of its pod; nil is none, or not known
 	Queue      Refusal       // what the queueing system that its workload is in says last: reason and message
+	Quota      quota.Verdict // what the quotas of Berth's queues say of its pod; None is that they let it, or are not known
+	User       string        // of its pod, as quotas count it; "" is not known
 	// Joining is a node that is new and offers no GPU yet, where GPUs of its kind would do; "" is none.
 	Joining string
 	// Pool is a declared pool that could grow, of which a new node would do, where no

@@ -20,6 +20,9 @@ func (f *Facts) heldBack() diagnosis {
 	if d := f.inOtherQueue(text); d.code != "" {
 		return d
 	}
+	if d := f.lacksQuota(text); d.code != "" {
+		return d
+	}
 	if d := f.claimed(text); d.code != "" {
 		return d
 	}

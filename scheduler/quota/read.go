@@ -1,9 +1,15 @@
 package quota
 
 import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
 )
 
 type (
@@ -11,6 +17,112 @@ type (
 	namespaces = corelisters.NamespaceLister
 )
 
-func (w *watcher) apply([]*v1alpha1.Queue) {}
+// apply has pods counted by these Queues.
+func (w *watcher) apply(list []*v1alpha1.Queue) {
+	w.mu.Lock()
+	if len(list) == 0 {
+		w.offers, w.members = nil, nil
+	} else if w.offers == nil {
+		w.offers = &queues.Offers{}
+		all, _ := w.nodes.List(labels.Everything()) // a store of this process
+		for _, node := range all {
+			w.offers.Set(node)
+		}
+	}
+	var specs []quota.Spec
+	if len(list) > 0 {
+		w.members = queues.NewMembers(list)
+		specs, _ = queues.Specs(list, w.offers.Products()...)
+	}
+	w.mu.Unlock()
+	w.q.SetQueues(specs, Reader{Queue: w.queue, User: w.user, Held: w.held, Asked: w.asked, Product: queues.ProductOf})
+	w.q.SetUsed(list)
+}
 
-func (w *watcher) changedIf(_, _ any) {}
+// queue is Reader.Queue.
+func (w *watcher) queue(pod *v1.Pod) string {
+	ns, err := w.namespaces.Get(pod.Namespace)
+	if err != nil {
+		ns = nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.members == nil {
+		return ""
+	}
+	return w.members.Of(pod, ns).Queue
+}
+
+// user is Reader.User.
+func (w *watcher) user(pod *v1.Pod) string { return "" }
+
+// held is Reader.Held.
+func (w *watcher) held(pod *v1.Pod, node string) []quota.Piece {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.offers == nil {
+		return nil
+	}
+	if pod.Spec.NodeName == "" { // it goes there
+		pod = pod.DeepCopy()
+		pod.Spec.NodeName = node
+	}
+	return w.offers.Held(pod)
+}
+
+// asked is Reader.Asked.
+func (w *watcher) asked(pod *v1.Pod) ([]quota.Piece, []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.offers == nil {
+		return nil, nil
+	}
+	asked, products := queues.Asked(pod, w.offers)
+	return asked.Pieces, products
+}
+
+// changedIf has the queues read again if a node or a namespace has changed so that pods
+// count otherwise.
+func (w *watcher) changedIf(old, now any) {
+	switch now := now.(type) {
+	case *v1.Node:
+		w.mu.Lock()
+		changed := w.offers != nil && w.offers.Set(now)
+		w.mu.Unlock()
+		if changed {
+			w.changed()
+		}
+	case *v1.Namespace:
+		if was, ok := old.(*v1.Namespace); !ok || !maps.Equal(was.Labels, now.Labels) {
+			w.changed()
+		}
+	}
+}
+
+// gone takes a node or a namespace that is deleted.
+func (w *watcher) gone(obj any) {
+	if node, ok := obj.(*v1.Node); ok {
+		w.mu.Lock()
+		changed := w.offers != nil && w.offers.Remove(node.Name)
+		w.mu.Unlock()
+		if !changed {
+			return
+		}
+	}
+	w.changed()
+}
+
+// SetUsed sets what queues and their users have used in the past, as the status of their
+// objects says.
+func (q *Quota) SetUsed(list []*v1alpha1.Queue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil {
+		return
+	}
+	for _, queue := range list {
+		for _, u := range queue.Status.Usage {
+			q.book.SetUsed(queue.Name, u.User, quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time})
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/kube/queues"
 )
 
 // askAgain is how often an API server that does not serve Queues, or does not let them be
@@ -54,7 +55,7 @@ func (q *Quota) Watch(ctx context.Context, h fwk.Handle) error {
 	q.ready = make(chan struct{})
 	w := &watcher{q: q, nodes: factory.Core().V1().Nodes().Lister(), namespaces: factory.Core().V1().Namespaces().Lister()}
 	looks := cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.changed() }, UpdateFunc: func(old, now any) { w.changedIf(old, now) }, DeleteFunc: func(any) { w.changed() },
+		AddFunc: func(now any) { w.changedIf(nil, now) }, UpdateFunc: w.changedIf, DeleteFunc: w.gone,
 	}
 	for _, informer := range []cache.SharedIndexInformer{factory.Core().V1().Nodes().Informer(), factory.Core().V1().Namespaces().Informer()} {
 		if _, err := informer.AddEventHandler(looks); err != nil {
@@ -97,10 +98,12 @@ type watcher struct {
 	nodes      nodes
 	namespaces namespaces
 
-	mu     sync.Mutex
-	store  cache.Store // of Queues; nil: they are not served
-	timer  *time.Timer
-	opened sync.Once
+	mu      sync.Mutex
+	store   cache.Store // of Queues; nil: they are not served
+	timer   *time.Timer
+	members *queues.Members // nil: there are no Queues
+	offers  *queues.Offers
+	opened  sync.Once
 }
 
 // follow reads Queues from when they are served, until ctx ends.
@@ -134,6 +137,8 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 		UpdateFunc: func(old, now any) {
 			if old.(*unstructured.Unstructured).GetGeneration() != now.(*unstructured.Unstructured).GetGeneration() {
 				w.changed()
+			} else {
+				w.q.SetUsed(decode(now))
 			}
 		},
 	})
@@ -170,8 +175,12 @@ func (w *watcher) read() {
 	store := w.store
 	w.timer = nil
 	w.mu.Unlock()
-	var list []*v1alpha1.Queue
-	for _, obj := range store.List() {
+	w.apply(decode(store.List()...))
+}
+
+// decode reads Queues. One that cannot be read is left out, and said.
+func decode(objects ...any) (list []*v1alpha1.Queue) {
+	for _, obj := range objects {
 		queue := &v1alpha1.Queue{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.(*unstructured.Unstructured).Object, queue); err != nil {
 			klog.Background().Error(fmt.Errorf("read queue: %w", err), "A Queue is left out")
@@ -179,5 +188,5 @@ func (w *watcher) read() {
 		}
 		list = append(list, queue)
 	}
-	w.apply(list)
+	return list
 }

@@ -8,6 +8,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/scheduler/devices"
@@ -39,6 +40,9 @@ func NewSentences(list func() ([]fwk.NodeInfo, error), from informers.SharedInfo
 // ones. A gang's plan and the plugins of others that refuse before any node is looked at
 // know better than the nodes.
 func (s *Sentences) of(pod *v1.Pod, wait queue.Wait, refused *queue.Refused, said string) string {
+	if wait == queue.Quota {
+		return reasons.QuotaSentence(said)
+	}
 	if s == nil || wait.NodeHelps() && refused.By != "" && refused.By != devices.Name || wait == queue.NoSuchNode && refused.By == devices.GangPlansName {
 		return said
 	}

@@ -1,0 +1,54 @@
+package explain
+
+import (
+	"strings"
+
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/core/quota"
+)
+
+// lacksQuota is what the quotas of Berth's queues say of the pod: as they are now, or if that
+// is not known as the scheduler has said it last.
+func (f *Facts) lacksQuota(text string) diagnosis {
+	v := &f.Quota
+	if v.Cause == quota.None {
+		if f.waitsFor() != queue.Quota {
+			return diagnosis{}
+		}
+		return diagnosis{CodeQueueQuota, Queued, QuotaSentence(text)}
+	}
+	if f.waitsFor() == queue.Preemption { // others are being stopped for it
+		return diagnosis{}
+	}
+	d := diagnosis{CodeQueueQuota, Queued, quotaPrefix + v.Sentence("the pod", f.User)}
+	switch v.Cause {
+	case quota.NoQueue:
+		d.code = CodeQueueMissing
+	case quota.PodLimit, quota.Never:
+		d.code = CodeQueueNever
+		d.text += "; ask for less, or ask an administrator for a larger quota: waiting does not help"
+	case quota.Stopped:
+		d.code = CodeQueueStopped
+		d.text += "; it starts when an administrator sets spec.stop to None"
+	case quota.UserLimit:
+		d.code = CodeUserLimit
+		d.text += "; it starts when other pods of the same user have ended"
+	case quota.BorrowingLimit:
+		d.text += "; it starts when other pods of the queue have ended"
+	default:
+		d.text += "; it starts when pods of its queue, or of those beside it, have ended"
+	}
+	return d
+}
+
+const quotaPrefix = "waits for quota: "
+
+// QuotaSentence is the sentence about quotas in what kube-scheduler makes of a refusal by
+// them: without how many nodes there are, and what was tried after it.
+func QuotaSentence(text string) string {
+	if _, said, found := strings.Cut(text, " nodes are available: "); found {
+		text = said
+	}
+	text, _, _ = strings.Cut(text, " preemption: ")
+	return quotaPrefix + strings.TrimPrefix(strings.TrimRight(text, ". "), quotaPrefix)
+}
