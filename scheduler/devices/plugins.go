@@ -46,6 +46,7 @@ func WithCluster(podInfo nodeindex.NewPodInfo) (map[string]nodeindex.Maker, *nod
 	nodeindex.Register(c)
 	nodeindex.RegisterPreemptions()
 	p := preempt.NewPreemptions(c, gangs.Broken, gangs.Least, gangs.Unkept)
+	c.Quota.Least = gangs.Least
 	made := map[string]nodeindex.Maker{
 		fit.Name:               fit.NewPlugin(c),
 		admit.Name:             admit.New(c),

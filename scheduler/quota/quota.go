@@ -38,6 +38,8 @@ type Reader struct {
 type Quota struct {
 	on   atomic.Bool
 	call func([]*v1.Pod) // puts pods into the active queue; called without mu
+	// Least returns how many pods a gang needs, by its key; 0 is not known.
+	Least func(gang string) int
 	// Holding reports whether devices are held for a pod: see Failed.
 	Holding func(types.UID) bool
 
@@ -57,7 +59,7 @@ type Quota struct {
 // New returns a Quota of a cluster without Queues.
 func New() *Quota {
 	return &Quota{
-		call: func([]*v1.Pod) {}, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
+		call: func([]*v1.Pod) {}, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
 		works: map[types.UID]string{}, allowed: map[types.UID][]string{}, asked: map[string]*quota.Workload{},
 	}
 }
@@ -88,16 +90,26 @@ func (q *Quota) Seen(pod *v1.Pod) {
 	if request.Of(pod) == nil {
 		return
 	}
+	var moved *v1.Pod // to another queue
 	q.change(func() {
 		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 			q.forget(pod.UID)
 			return
 		}
+		was := q.pods[pod.UID]
 		q.pods[pod.UID] = pod
-		if q.book != nil && pod.Spec.NodeName != "" {
+		switch {
+		case q.book == nil:
+		case pod.Spec.NodeName != "":
 			q.hold(pod, pod.Spec.NodeName)
+		case was != nil && q.works[pod.UID] != "" && q.read.Queue(was) != q.read.Queue(pod):
+			id := q.works[pod.UID]
+			q.book.Leave(id)
+			q.drop(id)
+			moved = pod
 		}
 	})
+	q.wake([]*v1.Pod{moved})
 }
 
 // Gone takes a pod that is deleted.
@@ -139,7 +151,9 @@ func (q *Quota) hold(pod *v1.Pod, node string) {
 		Priority: request.Priority(pod), Checkpoint: request.Checkpoint(pod), Leaving: pod.DeletionTimestamp != nil,
 	}
 	if g, err := request.GangOf(pod); err == nil && g != nil {
-		h.Least = g.MinCount
+		if h.Least = g.MinCount; h.Least == 0 {
+			h.Least = q.Least(g.Key)
+		}
 	} else {
 		h.Least = 1
 	}

@@ -213,6 +213,9 @@ func (q *Quota) Failed(pod *v1.Pod) {
 		return
 	}
 	q.change(func() {
+		if q.book == nil {
+			return
+		}
 		for _, id := range []string{workload(pod), string(pod.UID)} {
 			kept := q.book.Kept(id)
 			if len(kept) == 0 {

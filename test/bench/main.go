@@ -34,6 +34,7 @@ func parts() []part {
 		{"urgent", "An urgent pod behind a backlog", benchUrgent},
 		{"gang", "A gang", benchGang},
 		{"shapes", "Gangs of every shape", benchShapes},
+		{"queues", "Pods of a thousand queues", benchQueues},
 		{"fractions", "Halves of GPUs", benchFractions},
 		{"impossible", "Pods that fit nowhere", benchImpossible},
 		{"openb", "The openb trace as real pods", benchOpenb},

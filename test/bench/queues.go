@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// queued is a size at which pods are placed with queues and without.
+type queued struct {
+	nodes, pods     int
+	queues, waiting int // queues, and workloads that wait for quota meanwhile
+	pairs           int // of runs without and with queues, in turn
+}
+
+func queuedSizes() []queued {
+	return []queued{
+		{nodes: 500, pods: 4000, queues: 1000, waiting: 10000, pairs: 2},
+		{nodes: 5000, pods: 10000, queues: 1000, waiting: 10000, pairs: 1},
+	}
+}
+
+// queueRun is one run. Times a pod are in milliseconds.
+type queueRun struct {
+	own, rate float64
+	rest      float64 // cores of the process at rest, before the pods came
+	busy      bool
+}
+
+// benchQueues measures what queues cost: the scheduler's CPU for each pod with a thousand
+// queues and ten thousand workloads that wait in them, against the same pods without.
+func benchQueues(ctx context.Context, r *report, dir string) error {
+	for _, size := range queuedSizes() {
+		if r.nodes != 0 && r.nodes != size.nodes {
+			continue
+		}
+		size.nodes, size.pods, size.queues, size.waiting = r.small(size.nodes), r.small(size.pods), r.small(size.queues), r.small(size.waiting)
+		var without, with []queueRun
+		for i := range size.pairs {
+			for j := range 2 {
+				queues := (i+j)%2 == 1
+				one, err := size.run(ctx, filepath.Join(dir, fmt.Sprintf("%d-%d-%d", size.nodes, i, j)), queues)
+				if err != nil {
+					return fmt.Errorf("%d nodes, queues %v: %w", size.nodes, queues, err)
+				}
+				if queues {
+					with = append(with, one)
+				} else {
+					without = append(without, one)
+				}
+			}
+		}
+		size.report(r, without, with)
+	}
+	return nil
+}
+
+// run creates pods while the scheduler runs, and measures until the last is bound.
+func (s *queued) run(ctx context.Context, dir string, queues bool) (out queueRun, err error) {
+	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", s.nodes), afterStart)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, t.end()) }()
+	pods := gpuPods("load", s.pods, 1)
+	if queues {
+		if err := s.fill(ctx, t, pods); err != nil {
+			return out, err
+		}
+	}
+	if err := t.quiet(ctx); err != nil {
+		return out, err
+	}
+	still, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), pause(ctx, restFor) })
+	if err != nil {
+		return out, err
+	}
+	out.rest = still.process.Seconds() / still.wall.Seconds()
+	profile := startProfile(ctx, t.client, dir+"-cpu")
+	used, err := t.span(func(began time.Time) (time.Time, error) {
+		if _, _, err := create(ctx, t.client, pods, creators); err != nil {
+			return began, err
+		}
+		return seen.await(ctx, len(pods), time.Minute)
+	})
+	if err != nil {
+		return out, err
+	}
+	shares, err := profile.result()
+	if err != nil {
+		return out, err
+	}
+	out.own = shares["scheduler"].Seconds() * 1000 / float64(len(pods))
+	out.rate, out.busy = float64(len(pods))/used.wall.Seconds(), used.busy || still.busy
+	return out, nil
+}
+
+// fill creates queues with room for the pods, and workloads that wait in them.
+func (s *queued) fill(ctx context.Context, t *trial, pods []*corev1.Pod) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", t.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	cfg.QPS = -1
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	nominal := max(1, (len(pods)+s.queues-1)/s.queues)
+	spec := func(name, parent string, gpus int) *unstructured.Unstructured {
+		q := map[string]any{"quotas": []any{map[string]any{"gpus": "All", "nominal": gpus}}, "namespaces": map[string]any{"labeledPods": []any{"*"}}}
+		if parent != "" {
+			q["parent"] = parent
+		}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": name}, "spec": q}}
+	}
+	queues := client.Resource(schema.GroupVersionResource{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"})
+	if _, err := queues.Create(ctx, spec("org", "", nominal*s.queues), metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create queue org: %w", err)
+	}
+	name := func(i int) string { return fmt.Sprintf("team-%d", i%s.queues) }
+	err = each(ctx, s.queues, creators, func(ctx context.Context, i int) error {
+		if _, err := queues.Create(ctx, spec(name(i), "org", nominal), metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create queue %s: %w", name(i), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, pod := range pods {
+		pod.Labels = map[string]string{"berth.dev/queue": name(i)}
+	}
+	waiting := gpuPods("wait", s.waiting, 8) // of which no queue has as many left
+	for i, pod := range waiting {
+		pod.Labels = map[string]string{"berth.dev/queue": name(i)}
+	}
+	_, _, err = create(ctx, t.client, waiting, creators)
+	return err
+}
+
+// report adds the figures of one size.
+func (s *queued) report(r *report, without, with []queueRun) {
+	at := fmt.Sprintf("%d nodes: ", s.nodes)
+	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs; runs without and with queues in turn", s.pods, s.nodes)
+	of := func(runs []queueRun, value func(queueRun) float64) (out []float64) {
+		for _, one := range runs {
+			out = append(out, value(one))
+		}
+		return out
+	}
+	busy := false
+	for _, one := range append(append([]queueRun(nil), without...), with...) {
+		busy = busy || one.busy
+	}
+	own, rate, rest := func(q queueRun) float64 { return q.own }, func(q queueRun) float64 { return q.rate }, func(q queueRun) float64 { return 100 * q.rest }
+	median := func(runs []queueRun, value func(queueRun) float64) float64 { return figure{values: of(runs, value)}.median() }
+	load := fmt.Sprintf("the same beside %d queues in which %d workloads wait", s.queues, s.waiting)
+	r.add(figure{what: at + "scheduler's own CPU a pod, no queues", values: of(without, own), unit: "ms", how: how})
+	r.add(figure{what: at + "scheduler's own CPU a pod, queues", values: of(with, own), unit: "ms", how: load})
+	r.add(figure{what: at + "scheduler's own CPU a pod, with queues against without", values: []float64{median(with, own) / median(without, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the two above"})
+	r.add(figure{what: at + "pods bound, no queues", values: of(without, rate), unit: "a second", wall: true, busy: busy, how: how})
+	r.add(figure{what: at + "pods bound, queues", values: of(with, rate), unit: "a second", wall: true, busy: busy, how: load})
+	r.add(figure{what: at + "CPU at rest, no queues", values: of(without, rest), unit: "% of a core", how: fmt.Sprintf("the whole process over %s", restFor)})
+	r.add(figure{what: at + "what queues and those that wait add at rest", values: []float64{median(with, rest) - median(without, rest)}, unit: "% of a core", aim: 1, busy: busy, how: load})
+}
