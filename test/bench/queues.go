@@ -71,11 +71,13 @@ func (s *queued) run(ctx context.Context, dir string, queues bool) (out queueRun
 		return out, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	pods := gpuPods("load", s.pods, 1)
+	pods := gpuPods("load", s.pods-1, 1)
+	before := 0
 	if queues {
 		if err := s.fill(ctx, t, pods); err != nil {
 			return out, err
 		}
+		before = 1
 	}
 	if err := t.quiet(ctx); err != nil {
 		return out, err
@@ -90,7 +92,7 @@ func (s *queued) run(ctx context.Context, dir string, queues bool) (out queueRun
 		if _, _, err := create(ctx, t.client, pods, creators); err != nil {
 			return began, err
 		}
-		return seen.await(ctx, len(pods), time.Minute)
+		return seen.await(ctx, len(pods)+before, time.Minute)
 	})
 	if err != nil {
 		return out, err
@@ -115,37 +117,53 @@ func (s *queued) fill(ctx context.Context, t *trial, pods []*corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	nominal := max(1, (len(pods)+s.queues-1)/s.queues)
-	spec := func(name, parent string, gpus int) *unstructured.Unstructured {
-		q := map[string]any{"quotas": []any{map[string]any{"gpus": "All", "nominal": gpus}}, "namespaces": map[string]any{"labeledPods": []any{"*"}}}
-		if parent != "" {
-			q["parent"] = parent
-		}
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": name}, "spec": q}}
-	}
+	half := max(1, s.queues/2)
+	nominal := max(1, (len(pods)+half-1)/half)
 	queues := client.Resource(schema.GroupVersionResource{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"})
-	if _, err := queues.Create(ctx, spec("org", "", nominal*s.queues), metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create queue org: %w", err)
+	for name, gpus := range map[string]int{"busy": nominal * half, "full": 1} {
+		if _, err := queues.Create(ctx, queueObject(name, "", gpus), metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create queue %s: %w", name, err)
+		}
 	}
-	name := func(i int) string { return fmt.Sprintf("team-%d", i%s.queues) }
-	err = each(ctx, s.queues, creators, func(ctx context.Context, i int) error {
-		if _, err := queues.Create(ctx, spec(name(i), "org", nominal), metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create queue %s: %w", name(i), err)
+	err = each(ctx, half, creators, func(ctx context.Context, i int) error {
+		for tree, gpus := range map[string]int{"busy": nominal, "full": 0} {
+			q := queueObject(fmt.Sprintf("%s-%d", tree, i), tree, gpus)
+			if _, err := queues.Create(ctx, q, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create queue %s: %w", q.GetName(), err)
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for i, pod := range pods {
-		pod.Labels = map[string]string{"berth.dev/queue": name(i)}
+	enter := func(pods []*corev1.Pod, tree string) {
+		for i, pod := range pods {
+			pod.Labels = map[string]string{"berth.dev/queue": fmt.Sprintf("%s-%d", tree, i%half)}
+		}
 	}
-	waiting := gpuPods("wait", s.waiting, 8) // of which no queue has as many left
-	for i, pod := range waiting {
-		pod.Labels = map[string]string{"berth.dev/queue": name(i)}
+	waiting := gpuPods("wait", s.waiting+1, 1) // the first of them takes all that its queues have
+	enter(pods, "busy")
+	enter(waiting, "full")
+	if _, _, err = create(ctx, t.client, waiting[:1], 1); err != nil {
+		return err
 	}
-	_, _, err = create(ctx, t.client, waiting, creators)
+	if _, err := t.seen.await(ctx, 1, time.Minute); err != nil {
+		return err
+	}
+	_, _, err = create(ctx, t.client, waiting[1:], creators)
 	return err
+}
+
+// queueObject is a Queue that pods of every namespace may name.
+func queueObject(name, parent string, gpus int) *unstructured.Unstructured {
+	spec := map[string]any{
+		"quotas": []any{map[string]any{"gpus": "All", "nominal": gpus}}, "namespaces": map[string]any{"labeledPods": []any{"*"}},
+	}
+	if parent != "" {
+		spec["parent"] = parent
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": name}, "spec": spec}}
 }
 
 // report adds the figures of one size.
@@ -163,7 +181,9 @@ func (s *queued) report(r *report, without, with []queueRun) {
 		busy = busy || one.busy
 	}
 	own, rate, rest := func(q queueRun) float64 { return q.own }, func(q queueRun) float64 { return q.rate }, func(q queueRun) float64 { return 100 * q.rest }
-	median := func(runs []queueRun, value func(queueRun) float64) float64 { return figure{values: of(runs, value)}.median() }
+	median := func(runs []queueRun, value func(queueRun) float64) float64 {
+		return figure{values: of(runs, value)}.median()
+	}
 	load := fmt.Sprintf("the same beside %d queues in which %d workloads wait", s.queues, s.waiting)
 	r.add(figure{what: at + "scheduler's own CPU a pod, no queues", values: of(without, own), unit: "ms", how: how})
 	r.add(figure{what: at + "scheduler's own CPU a pod, queues", values: of(with, own), unit: "ms", how: load})
