@@ -132,18 +132,6 @@ var heldBackOnPurpose = []Entry{
 		Ask:   "b02",
 	},
 	{
-		Code: CodeQueueStopped, Title: "Its queue is stopped, so it admits no pods",
-		Proof: "spec.stop of its Queue, or of one above it",
-		Helps: "wait, or ask an administrator to set spec.stop to None",
-		Ask:   "b18 -n b18",
-	},
-	{
-		Code: CodeUserLimit, Title: "Its user holds as many GPUs as the queue allows for each user",
-		Proof: "spec.perUser of its Queue, or of one above it, and `berth queue show`",
-		Helps: "stop another pod of the same user, or ask an administrator for a higher limit",
-		Ask:   "b19 -n b19",
-	},
-	{
 		Code: CodeQueueNever, Title: "Its queue can never admit it, because it asks for more than the queue's quota",
 		Proof:  "the condition QuotaReserved of its Kueue Workload",
 		Helps:  "ask for less, or ask for a larger quota; waiting does not help",
@@ -227,6 +215,18 @@ var heldBackOnPurpose = []Entry{
 		Helps:  "wait until that pod has started, or use a higher PriorityClass if you may",
 		Ask:    "b17",
 		Unmade: "it takes pods that come and go while a larger one waits",
+	},
+	{
+		Code: CodeQueueStopped, Title: "Its queue is stopped, so it admits no pods",
+		Proof: "spec.stop of its Queue, or of one above it",
+		Helps: "wait, or ask an administrator to set spec.stop to None",
+		Ask:   "b18 -n b18",
+	},
+	{
+		Code: CodeUserLimit, Title: "Its user holds as many GPUs as the queue allows for each user",
+		Proof: "spec.perUser of its Queue, or of one above it, and `berth queue show`",
+		Helps: "stop another pod of the same user, or ask an administrator for a higher limit",
+		Ask:   "b19 -n b19",
 	},
 }
 

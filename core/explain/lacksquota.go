@@ -44,11 +44,15 @@ func (f *Facts) lacksQuota(text string) diagnosis {
 const quotaPrefix = "waits for quota: "
 
 // QuotaSentence is the sentence about quotas in what kube-scheduler makes of a refusal by
-// them: without how many nodes there are, and what was tried after it.
+// them: without how many nodes there are, and with the pods whose end it waits for.
 func QuotaSentence(text string) string {
 	if _, said, found := strings.Cut(text, " nodes are available: "); found {
 		text = said
 	}
-	text, _, _ = strings.Cut(text, " preemption: ")
-	return quotaPrefix + strings.TrimPrefix(strings.TrimRight(text, ". "), quotaPrefix)
+	text, tried, _ := strings.Cut(text, " preemption: ")
+	text = quotaPrefix + strings.TrimPrefix(strings.TrimRight(text, ". "), quotaPrefix)
+	if strings.HasPrefix(tried, "waiting for ") || strings.HasPrefix(tried, "quota: ") {
+		text += "; " + strings.TrimPrefix(tried, "quota: ")
+	}
+	return text
 }

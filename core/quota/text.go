@@ -20,6 +20,9 @@ func (v *Verdict) Sentence(what, user string) string {
 	case BorrowingLimit:
 		return fmt.Sprintf("%s, and queue %s holds %s of the %s that it may have with what it borrows", asks, v.Queue, Text(v.Held), of(v.Most, v.Resource))
 	case Used:
+		if v.Held >= v.Most {
+			return fmt.Sprintf("%s, and all %s of queue %s are in use", asks, of(v.Most, v.Resource), v.Queue)
+		}
 		return fmt.Sprintf("%s, and %s of the %s of queue %s are in use", asks, Text(v.Held), of(v.Most, v.Resource), v.Queue)
 	}
 	return ""

@@ -108,3 +108,13 @@ func productOf(label string) string {
 	}
 	return label
 }
+
+// ProductOf returns the product of a node's GPUs in label form, by its label; "" is none,
+// or not known.
+func ProductOf(node *v1.Node) string {
+	label := node.Labels[api.LabelProduct]
+	if label == "" {
+		return ""
+	}
+	return productOf(label)
+}

@@ -53,33 +53,36 @@ func (s *candidates) payBack(pl *nodeindex.Planner, claim *quota.Claim, plan *pr
 	if claim == nil {
 		return ""
 	}
-	at, kept := map[string]preemption.ID{}, map[string]bool{}
+	at, r := map[string]preemption.ID{}, quota.Room{Kept: map[string]bool{}, Going: map[string]bool{}}
 	for i := range s.pods {
 		for k, pod := range s.pods[i] {
 			at[string(pod.UID)] = preemption.ID{Node: i, Holder: k}
-			if s.c.Holders[i][k].Fixed && !s.c.Holders[i][k].Leaving {
-				kept[string(pod.UID)] = true
+			switch h := &s.c.Holders[i][k]; {
+			case h.Leaving:
+				r.Going[string(pod.UID)] = true
+			case h.Fixed:
+				r.Kept[string(pod.UID)] = true
 			}
 		}
 	}
-	budgets := func(pod string) []int { return s.c.Holders[at[pod].Node][at[pod].Holder].Budgets }
-	var gone []string
-	var product string
+	r.Budgets = func(pod string) []int {
+		id, there := at[pod]
+		if !there {
+			return nil
+		}
+		return s.c.Holders[id.Node][id.Holder].Budgets
+	}
+	r.There = func(pod string) bool { _, there := at[pod]; return there }
 	for _, id := range slices.Concat(plan.Victims, plan.Awaited) {
-		gone = append(gone, string(s.pod(id).UID))
+		r.Gone = append(r.Gone, string(s.pod(id).UID))
 	}
 	for _, p := range plan.Placements {
 		if p.Node >= 0 && len(p.Devices) > 0 {
-			product = claim.Product(pl.Object(p.Node))
+			r.Product = claim.Product(pl.Object(p.Node))
 		}
 	}
-	left := slices.Clone(s.c.Budgets)
-	for _, id := range plan.Victims {
-		for _, k := range budgets(string(s.pod(id).UID)) {
-			left[k]--
-		}
-	}
-	more, later, ok := claim.Victims(gone, product, func(pod string) bool { _, there := at[pod]; return there && !kept[pod] }, budgets, left)
+	r.Allowed = s.c.Budgets
+	more, later, ok := claim.Victims(&r)
 	if !ok {
 		if wait := time.Until(later); !later.IsZero() && wait > 0 {
 			claim.Again(later)

@@ -54,27 +54,38 @@ func (c *Claim) Roles(pods []*v1.Pod) []Role {
 	return out
 }
 
-// Victims returns pods whose end leaves the claim the quota that it asks for, of a product,
-// beside those in gone: see quota.Book.Victims. may reports whether a pod can be evicted
-// at all; budgets are what its eviction is counted on, of those that allow so many.
-func (c *Claim) Victims(gone []string, product string, may func(pod string) bool, budgets func(pod string) []int, allowed []int) (victims []string, later time.Time, ok bool) {
+// Room is what a plan for a claim has found.
+type Room struct {
+	Gone    []string        // pods that end for it, by UID
+	Product string          // of the GPUs that it gets; "" is not known
+	Going   map[string]bool // pods that are being evicted
+	Kept    map[string]bool // pods that must not be
+	There   func(pod string) bool
+	// Budgets are what the eviction of a pod is counted on, as positions in Allowed: the
+	// evictions that each allows, those of Gone included.
+	Budgets func(pod string) []int
+	Allowed []int
+}
+
+// Victims returns pods whose end leaves the claim the quota that it asks for, beside those
+// that end for it anyway: see quota.Book.Victims.
+func (c *Claim) Victims(r *Room) (victims []string, later time.Time, ok bool) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	if c.q.book == nil {
 		return nil, time.Time{}, true
 	}
-	claim := *c.claim
-	w := *claim.Workload
-	if product != "" {
-		w.Products = []string{product}
+	claim, w := *c.claim, *c.claim.Workload
+	if r.Product != "" {
+		w.Products = []string{r.Product}
 	}
-	claim.Workload, claim.Budgets, claim.Allowed, claim.Kept = &w, budgets, allowed, map[string]bool{}
+	claim.Workload, claim.Budgets, claim.Allowed, claim.Kept, claim.Going = &w, r.Budgets, r.Allowed, r.Kept, r.Going
 	for _, h := range c.q.book.Holders() {
-		if !may(h.ID) {
+		if !r.There(h.ID) {
 			claim.Kept[h.ID] = true
 		}
 	}
-	return c.q.book.Victims(&claim, gone)
+	return c.q.book.Victims(&claim, r.Gone)
 }
 
 // Again has the pod that leads the claim tried again at a time.

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -9,7 +10,9 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/user"
 	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/kube/request"
 )
 
 type (
@@ -29,6 +32,7 @@ func (w *watcher) apply(list []*v1alpha1.Queue) {
 			w.offers.Set(node)
 		}
 	}
+	w.perUser.Store(slices.ContainsFunc(list, func(q *v1alpha1.Queue) bool { return len(q.Spec.PerUser) > 0 || q.Spec.Order == v1alpha1.OrderFair }))
 	var specs []quota.Spec
 	if len(list) > 0 {
 		w.members = queues.NewMembers(list)
@@ -53,8 +57,14 @@ func (w *watcher) queue(pod *v1.Pod) string {
 	return w.members.Of(pod, ns).Queue
 }
 
-// user is Reader.User.
-func (w *watcher) user(pod *v1.Pod) string { return "" }
+// user is Reader.User: as limits count it. Pods are not read for it where no queue counts
+// users.
+func (w *watcher) user(pod *v1.Pod) string {
+	if !w.perUser.Load() {
+		return ""
+	}
+	return user.CountedAs(request.UserOf(pod, w.owners.of))
+}
 
 // held is Reader.Held.
 func (w *watcher) held(pod *v1.Pod, node string) []quota.Piece {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -63,6 +64,9 @@ func (q *Quota) Watch(ctx context.Context, h fwk.Handle) error {
 		}
 	}
 	client, err := clientOf(h.KubeConfig())
+	if err == nil {
+		w.owners, err = newOwners(ctx, h.KubeConfig(), w.changed)
+	}
 	if err != nil || client == nil {
 		close(q.ready)
 		return err
@@ -104,6 +108,9 @@ type watcher struct {
 	members *queues.Members // nil: there are no Queues
 	offers  *queues.Offers
 	opened  sync.Once
+
+	owners  *owners
+	perUser atomic.Bool // some queue counts users
 }
 
 // follow reads Queues from when they are served, until ctx ends.

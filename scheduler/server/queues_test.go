@@ -100,6 +100,7 @@ func queueScenarios() []scenario {
 		{"more than the tree has does not start", own, "8 8", two + "a gpus=8 q=red | b q=red", "a b=0"},
 		{"a pod that waits for quota starts when a pod of its queue ends", own, "8 8", two + "a gpus=8 q=red | b q=red | ? b=0 | end a", "b"},
 		{"a pod within nominal quota takes back what is lent", own, "8", two + "a gpus=4 q=red | b gpus=4 q=red | c gpus=4 q=blue", "a c b=0 gone=b"},
+		{"pods that come together take back as much as each needs", own, "4 4 4 2", "queue org 14 ; queue red 7 parent=org ; queue blue 7 parent=org | mix a n=14 min=1 q=red | mix b0 q=blue & b1 q=blue & b2 q=blue & b3 q=blue & b4 q=blue & b5 q=blue & b6 q=blue", "b0 b1 b2 b3 b4 b5 b6 a=7 gone:7"},
 		{"a pod takes back no more than it needs", own, "8", two + "a n=8 min=1 q=red | b gpus=2 q=blue", "a=6 b gone:2"},
 		{"a queue does so where GPUs are free but quota is not", own, "8 8", two + "a n=8 min=1 q=red | b gpus=2 q=blue", "a=6 b gone:2"},
 		{"what a queue has within its nominal quota stays", own, "4", two + "a gpus=4 q=red prio=1 | b gpus=4 q=blue prio=1000", "a b=0"},

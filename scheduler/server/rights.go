@@ -27,15 +27,18 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("", "pods/finalizers", "update"),
 		rights.Rule("", "events", "create", "patch", "update"),
 		rights.Rule("events.k8s.io", "events", "create", "patch", "update"),
-		rights.Rule("apps", "replicasets statefulsets", rights.Read...),
+		rights.Rule("apps", "replicasets statefulsets deployments daemonsets", rights.Read...),
 		rights.Rule("policy", "poddisruptionbudgets", rights.Read...),
 		// Which PriorityClass pods get that name none, for why others wait.
 		rights.Rule("scheduling.k8s.io", "priorityclasses", rights.Read...),
 		// How many GPUs the pods of a namespace hold together; see docs/reference/queue.md.
 		rights.Rule("berth.dev", "queues", rights.Read...),
 		// Who says how many pods a gang has; see docs/background/gangs.md.
-		rights.Rule("batch", "jobs", rights.Read...),
+		rights.Rule("batch", "jobs cronjobs", rights.Read...),
 		rights.Rule("jobset.x-k8s.io", "jobsets", rights.Read...),
+		// Whose users pods have that they own; see docs/queues.md.
+		rights.Rule("kubeflow.org", "notebooks tfjobs pytorchjobs", rights.Read...),
+		rights.Rule("serving.kserve.io", "inferenceservices", rights.Read...),
 		rights.Rule("scheduling.k8s.io", "podgroups", rights.Read...),
 		rights.Rule("scheduling.x-k8s.io", "podgroups", rights.Read...),
 		rights.Rule("scheduling.volcano.sh", "podgroups", rights.Read...),

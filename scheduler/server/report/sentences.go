@@ -40,7 +40,7 @@ func NewSentences(list func() ([]fwk.NodeInfo, error), from informers.SharedInfo
 // ones. A gang's plan and the plugins of others that refuse before any node is looked at
 // know better than the nodes.
 func (s *Sentences) of(pod *v1.Pod, wait queue.Wait, refused *queue.Refused, said string) string {
-	if wait == queue.Quota {
+	if wait == queue.Quota || refused.By == devices.QueuesName {
 		return reasons.QuotaSentence(said)
 	}
 	if s == nil || wait.NodeHelps() && refused.By != "" && refused.By != devices.Name || wait == queue.NoSuchNode && refused.By == devices.GangPlansName {

@@ -1,0 +1,98 @@
+package quota
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ownerKinds are the kinds of objects whose user pods get, as kube/request.UserOf reads it.
+var ownerKinds = map[schema.GroupKind]schema.GroupVersionResource{
+	{Group: "apps", Kind: "ReplicaSet"}:                    {Group: "apps", Version: "v1", Resource: "replicasets"},
+	{Group: "apps", Kind: "Deployment"}:                    {Group: "apps", Version: "v1", Resource: "deployments"},
+	{Group: "apps", Kind: "StatefulSet"}:                   {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	{Group: "apps", Kind: "DaemonSet"}:                     {Group: "apps", Version: "v1", Resource: "daemonsets"},
+	{Group: "batch", Kind: "Job"}:                          {Group: "batch", Version: "v1", Resource: "jobs"},
+	{Group: "batch", Kind: "CronJob"}:                      {Group: "batch", Version: "v1", Resource: "cronjobs"},
+	{Group: "kubeflow.org", Kind: "Notebook"}:              {Group: "kubeflow.org", Version: "v1", Resource: "notebooks"},
+	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:             {Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"},
+	{Group: "kubeflow.org", Kind: "TFJob"}:                 {Group: "kubeflow.org", Version: "v1", Resource: "tfjobs"},
+	{Group: "kubeflow.org", Kind: "PyTorchJob"}:            {Group: "kubeflow.org", Version: "v1", Resource: "pytorchjobs"},
+	{Group: "", Kind: "ReplicationController"}:             {Group: "", Version: "v1", Resource: "replicationcontrollers"},
+	{Group: "serving.kserve.io", Kind: "InferenceService"}: {Group: "serving.kserve.io", Version: "v1beta1", Resource: "inferenceservices"},
+}
+
+// owners reads the metadata of objects that own pods. A kind is watched from the first time
+// that one of it is asked for.
+type owners struct {
+	ctx    context.Context //nolint:containedctx // the life of the watches, which begin when a pod names a kind
+	client metadata.Interface
+	read   func() // called when a kind has been read
+
+	mu     sync.Mutex
+	stores map[schema.GroupVersionResource]*ownerStore
+}
+
+// ownerStore is the objects of one kind.
+type ownerStore struct {
+	informer cache.SharedIndexInformer
+	synced   bool
+}
+
+// newOwners returns owners that read nothing yet; without an API server they never do.
+func newOwners(ctx context.Context, config *rest.Config, read func()) (*owners, error) {
+	o := &owners{ctx: ctx, read: read, stores: map[schema.GroupVersionResource]*ownerStore{}}
+	if config == nil {
+		return o, nil
+	}
+	var err error
+	o.client, err = metadata.NewForConfig(config)
+	return o, err
+}
+
+// of is request.Owners.
+func (o *owners) of(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	group, err := schema.ParseGroupVersion(ref.APIVersion)
+	resource, known := ownerKinds[schema.GroupKind{Group: group.Group, Kind: ref.Kind}]
+	if err != nil || !known || o.client == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.stores[resource]
+	if s == nil {
+		s = o.open(resource)
+	}
+	if !s.synced {
+		return nil
+	}
+	obj, there, err := s.informer.GetStore().GetByKey(namespace + "/" + ref.Name)
+	if err != nil || !there {
+		return nil
+	}
+	meta, _ := obj.(*metav1.PartialObjectMetadata)
+	return meta
+}
+
+// open begins to watch a kind, with mu held.
+func (o *owners) open(resource schema.GroupVersionResource) *ownerStore {
+	informer := metadatainformer.NewFilteredMetadataInformer(o.client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	s := &ownerStore{informer: informer}
+	o.stores[resource] = s
+	go func() {
+		go informer.RunWithContext(o.ctx)
+		if cache.WaitForCacheSync(o.ctx.Done(), informer.HasSynced) {
+			o.mu.Lock()
+			s.synced = true
+			o.mu.Unlock()
+			o.read()
+		}
+	}()
+	return s
+}
