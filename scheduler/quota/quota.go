@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
 
@@ -77,14 +78,6 @@ func (q *Quota) Version() int64 {
 	return q.version
 }
 
-// workload names what a pod is admitted with: its gang, or itself.
-func workload(pod *v1.Pod) string {
-	if g, err := request.GangOf(pod); err == nil && g != nil {
-		return g.Key
-	}
-	return string(pod.UID)
-}
-
 // Seen takes a pod as the watch has it now.
 func (q *Quota) Seen(pod *v1.Pod) {
 	if request.Of(pod) == nil {
@@ -146,21 +139,7 @@ func (q *Quota) hold(pod *v1.Pod, node string) {
 		q.book.Gone(string(pod.UID))
 		return
 	}
-	h := &quota.Holder{
-		ID: string(pod.UID), Workload: workload(pod), Queue: name, User: q.read.User(pod), Pieces: q.read.Held(pod, node),
-		Priority: request.Priority(pod), Checkpoint: request.Checkpoint(pod), Leaving: pod.DeletionTimestamp != nil,
-	}
-	if g, err := request.GangOf(pod); err == nil && g != nil {
-		if h.Least = g.MinCount; h.Least == 0 {
-			h.Least = q.Least(g.Key)
-		}
-	} else {
-		h.Least = 1
-	}
-	if t := pod.Status.StartTime; t != nil {
-		h.Start = t.Time
-	}
-	q.book.Hold(h)
+	q.book.Hold(queues.Holder(pod, name, q.read.User(pod), q.read.Held(pod, node), q.Least))
 }
 
 // SetQueues has the pods counted by other queues, as read says; none ends all counting.

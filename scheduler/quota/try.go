@@ -9,6 +9,7 @@ import (
 
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
 
@@ -32,7 +33,7 @@ func (a *Ask) id() string {
 	if a.Gang == "" {
 		return string(a.Lead.UID)
 	}
-	return workload(a.Lead)
+	return queues.Workload(a.Lead)
 }
 
 // Answer is what the quotas say of an Ask.
@@ -149,7 +150,7 @@ func (q *Quota) Promise(pods []*v1.Pod) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := q.asked[workload(pods[0])]
+	w := q.asked[queues.Workload(pods[0])]
 	if w == nil {
 		w = q.asked[string(pods[0].UID)]
 	}
@@ -216,7 +217,7 @@ func (q *Quota) Failed(pod *v1.Pod) {
 		if q.book == nil {
 			return
 		}
-		for _, id := range []string{workload(pod), string(pod.UID)} {
+		for _, id := range []string{queues.Workload(pod), string(pod.UID)} {
 			kept := q.book.Kept(id)
 			if len(kept) == 0 {
 				continue

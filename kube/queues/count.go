@@ -1,0 +1,176 @@
+package queues
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/request"
+)
+
+// Situation is the objects that quotas are counted from.
+type Situation struct {
+	Queues     []*v1alpha1.Queue
+	Namespaces []*v1.Namespace
+	Nodes      []*v1.Node
+	Pods       []*v1.Pod // of all namespaces
+	// User returns the user of a pod as limits count it: user.CountedAs of request.UserOf;
+	// nil is that no user is known.
+	User func(*v1.Pod) string
+	// Least returns how many pods a gang needs, by its key, where its pods do not say it; 0 is
+	// not known. nil is that none is.
+	Least func(gang string) int
+}
+
+// Count is what the pods of a cluster hold of their queues' quotas, and which of them wait
+// for quota, as the scheduler counts it.
+type Count struct {
+	Book     *quota.Book
+	Members  *Members
+	Offers   *Offers
+	Problems []quota.Problem // of the Queues, by name and field
+
+	s          *Situation
+	namespaces map[string]*v1.Namespace
+	pods       map[string][]*v1.Pod // that have no node, by workload
+	bound      map[string]int       // how many have one
+}
+
+// Read counts a cluster. Pods without a node whose quota is used up wait in line.
+func Read(s *Situation) *Count {
+	c := &Count{Members: NewMembers(s.Queues), Offers: &Offers{}, s: s, namespaces: map[string]*v1.Namespace{}, pods: map[string][]*v1.Pod{}, bound: map[string]int{}}
+	for _, ns := range s.Namespaces {
+		c.namespaces[ns.Name] = ns
+	}
+	for _, node := range s.Nodes {
+		c.Offers.Set(node)
+	}
+	specs, problems := Specs(s.Queues, c.Offers.Products()...)
+	tree := quota.NewTree(specs)
+	c.Problems = slices.Concat(problems, tree.Problems(), c.Members.Problems(s.Namespaces))
+	slices.SortStableFunc(c.Problems, func(a, b quota.Problem) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Field, b.Field))
+	})
+	c.Book = quota.NewBook(tree)
+	for _, q := range s.Queues {
+		for _, u := range q.Status.Usage {
+			c.Book.SetUsed(q.Name, u.User, quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time})
+		}
+	}
+	for _, pod := range s.Pods {
+		if request.Of(pod) == nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			continue
+		}
+		if pod.Spec.NodeName == "" {
+			id := Workload(pod)
+			c.pods[id] = append(c.pods[id], pod)
+			continue
+		}
+		c.bound[Workload(pod)]++
+		if queue := c.QueueOf(pod).Queue; queue != "" {
+			c.Book.Hold(Holder(pod, queue, c.user(pod), c.Offers.Held(pod), c.s.Least))
+		}
+	}
+	c.line()
+	return c
+}
+
+// line has the workloads wait that have not enough quota.
+func (c *Count) line() {
+	for _, pods := range c.pods {
+		slices.SortFunc(pods, func(a, b *v1.Pod) int { return request.AgeOf(a).Compare(request.AgeOf(b)) })
+		pod := pods[0]
+		if pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
+			continue
+		}
+		if w := c.WorkloadOf(pod); w != nil && c.Book.Try(w).Cause != quota.None {
+			c.Book.Wait(w)
+		}
+	}
+}
+
+// QueueOf returns the queue of a pod, and what decides it.
+func (c *Count) QueueOf(pod *v1.Pod) Member { return c.Members.Of(pod, c.namespaces[pod.Namespace]) }
+
+func (c *Count) user(pod *v1.Pod) string {
+	if c.s.User == nil {
+		return ""
+	}
+	return c.s.User(pod)
+}
+
+// WorkloadOf returns what a pod without a node is admitted with: the pods of its gang that have
+// none, or itself. It is nil for a pod of no queue, or that asks for no GPU.
+func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
+	queue := c.QueueOf(pod).Queue
+	if queue == "" || request.Of(pod) == nil {
+		return nil
+	}
+	pods := c.pods[Workload(pod)]
+	if len(pods) == 0 {
+		pods = []*v1.Pod{pod}
+	}
+	w := &quota.Workload{ID: Workload(pod), Queue: queue, User: c.user(pod), Ticket: request.TicketOf(pods[0]), Since: pods[0].CreationTimestamp.Time}
+	if g, err := request.GangOf(pod); err == nil && g != nil {
+		n, runs := least(g, c.s.Least), c.bound[w.ID]
+		if w.Need = n - runs; n > 0 && runs >= n { // one more of a gang that runs
+			w.ID, w.Need, pods = string(pod.UID), 1, []*v1.Pod{pod}
+		}
+	}
+	for _, p := range pods {
+		asked, products := Asked(p, c.Offers)
+		w.Pods = append(w.Pods, asked)
+		if p == pods[0] {
+			w.Products = products
+		}
+	}
+	return w
+}
+
+// Pods returns the pods without a node of a workload, the oldest first.
+func (c *Count) Pods(workload string) []*v1.Pod { return c.pods[workload] }
+
+// Verdict is what the quotas say of a pod that has no node; its Cause is None for a pod of no
+// queue.
+func (c *Count) Verdict(pod *v1.Pod) quota.Verdict {
+	w := c.WorkloadOf(pod)
+	if w == nil {
+		return quota.Verdict{Count: 1}
+	}
+	return c.Book.Try(w)
+}
+
+// Workload names what a pod is admitted with: its gang, or its UID.
+func Workload(pod *v1.Pod) string {
+	if g, err := request.GangOf(pod); err == nil && g != nil {
+		return g.Key
+	}
+	return string(pod.UID)
+}
+
+// Holder is a pod with a node as quotas count it: of a queue, for a user, with what it holds.
+// How many pods its gang needs is asked of least, where they do not say it; least may be nil.
+func Holder(pod *v1.Pod, queue, user string, held []quota.Piece, of func(gang string) int) *quota.Holder {
+	h := &quota.Holder{
+		ID: string(pod.UID), Workload: Workload(pod), Queue: queue, User: user, Pieces: held, Least: 1,
+		Priority: request.Priority(pod), Checkpoint: request.Checkpoint(pod), Leaving: pod.DeletionTimestamp != nil,
+	}
+	if g, err := request.GangOf(pod); err == nil && g != nil {
+		h.Least = least(g, of)
+	}
+	if t := pod.Status.StartTime; t != nil {
+		h.Start = t.Time
+	}
+	return h
+}
+
+// least is how many pods a gang needs; 0 is all.
+func least(g *request.Gang, of func(gang string) int) int {
+	if g.MinCount == 0 && of != nil {
+		return of(g.Key)
+	}
+	return g.MinCount
+}
