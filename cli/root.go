@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/process"
 	"berth.dev/berth/cli/profiles"
+	"berth.dev/berth/cli/queue"
 	"berth.dev/berth/cli/sim"
 	"berth.dev/berth/cli/simulate"
 	"berth.dev/berth/cli/term"
@@ -146,6 +147,7 @@ func New(o Options) *cobra.Command {
 		why.NewExplain(with),
 		notebook.New(with, why.Prospects, why.NewNotebook(with)),
 		profiles.New(with),
+		queue.New(with),
 		simulate.New(with),
 		sim.New(with),
 		process.NewAgent(with),

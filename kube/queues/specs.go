@@ -168,3 +168,14 @@ func Parts(q resource.Quantity) int64 {
 func Quantity(parts int64) resource.Quantity {
 	return *resource.NewMilliQuantity(quota.Milli(parts), resource.DecimalSI)
 }
+
+// GPUsOf returns how a resource is written in a Queue's field gpus.
+func GPUsOf(r quota.Resource) string {
+	switch r {
+	case quota.GPUs:
+		return v1alpha1.GPUsAll
+	case quota.Equivalents:
+		return v1alpha1.GPUsEquivalents
+	}
+	return string(r)
+}
