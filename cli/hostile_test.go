@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -125,6 +126,13 @@ func hostileStage(t *testing.T) *stage {
 			t.Fatal(err)
 		}
 	}
+	queue := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": "all"},
+		"spec": map[string]any{"default": true, "quotas": []any{map[string]any{"gpus": hostile, "nominal": "1"}, map[string]any{"gpus": "All", "nominal": "0"}}},
+	}}
+	if err := s.dynamic.Tracker().Add(queue); err != nil {
+		t.Fatal(err)
+	}
 	refuse := func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return strings.Contains(a.GetVerb(), "create") || a.GetVerb() == "patch" || a.GetVerb() == "update" || a.GetVerb() == "delete", nil,
 			errors.New("admission webhook denied the request: " + hostile)
@@ -164,6 +172,9 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth doctor spawn":          {{"doctor spawn eve -n none" + hostile, true}},
 		"berth gpus":                  {{"gpus -o wide", true}, {"gpus", true}, {"gpus -o custom-columns=U:.user,P:.product", true}},
 		"berth nodes":                 {{"nodes --all -o wide", true}, {"nodes --view allocation", false}, {"nodes -l a=b,,=" + hostile, true}},
+		"berth queue":                 {{"queue", true}, {"queue " + hostile, true}},
+		"berth queue check":           {{"queue check -f " + filepath.Join(dir, "queues.yaml"), true}},
+		"berth queue show":            {{"queue show all", true}, {"queue show no" + hostile, true}},
 		"berth explain":               {{"explain c12", false}, {"explain " + hostile, true}},
 		"berth why":                   {{"why -A", true}, {"why -n vision resnet-9", true}, {"why -n vision nothing" + hostile, true}},
 		"berth notebook create":       {{"notebook create new -n research --image a/b:1", true}, {"notebook create bad" + hostile, true}},
@@ -197,6 +208,7 @@ func hostileFiles(t *testing.T, dir string) {
 	write(t, filepath.Join(dir, "good.yaml"), "singleuser:\n  image: {name: base, tag: latest}\n  profileList:\n"+
 		"  - {display_name: "+inYAML+", slug: a, description: "+inYAML+", allowed_groups: ["+inYAML+"], kubespawner_override: {environment: {A: "+inYAML+"}}}\n"+
 		"  - {display_name: "+inYAML+", slug: b}\n")
+	write(t, filepath.Join(dir, "queues.yaml"), "apiVersion: berth.dev/v1alpha1\nkind: Queue\nmetadata: {name: "+inYAML+"}\nspec: {}\n")
 	write(t, filepath.Join(dir, "pods.csv"), "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,"+strings.ReplaceAll(hostile, "\n", "")+",1,1,1000\n")
 	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o700); err != nil {
 		t.Fatal(err)
