@@ -115,6 +115,20 @@ const (
 	// that an open tab is none, and a server without a kernels API can be judged.
 	AnnotationNotebookIdleBy = "berth.dev/notebook-idle-by"
 
+	// AnnotationNotebookGivesWayAfter, beside it, is after how long without activity a
+	// notebook may be stopped for workloads that wait, where its Queue has idle notebooks
+	// give way: a duration such as "30m", or "never".
+	AnnotationNotebookGivesWayAfter = "berth.dev/notebook-gives-way-after"
+
+	// AnnotationNotebookGaveWay, on a Notebook that has given way, is the time of its stop
+	// and the workload that it was stopped for, or NotebookReturns once it has been started again
+	// and until it runs.
+	AnnotationNotebookGaveWay = "berth.dev/notebook-gave-way"
+
+	// NotebookReturns is the value of AnnotationNotebookGaveWay of a notebook that waits for
+	// its turn.
+	NotebookReturns = "returns"
+
 	// AnnotationMaxSession, on a Notebook or its Namespace, is how long a notebook may
 	// run without a stop, whether it is used or not: a duration such as "8h". The
 	// shorter of the two applies.

@@ -29,6 +29,10 @@ type State struct {
 	// last happened, and the time of a warning. Zero is not recorded.
 	Activity, StopsAt time.Time
 
+	// Wanted is who waits for what it holds, and for what, as a clause: "a workload of queue red
+	// waits for 2 GPUs"; "" is none, or it need not give way.
+	Wanted string
+
 	// Track is of the process' last look at it, and Elapsed the time since, by a
 	// monotonic clock. Both are zero at the first look.
 	Track   Track
@@ -60,8 +64,12 @@ type Decision struct {
 	Forget  bool
 	StopsAt time.Time // of the warning that stands afterwards, in whole seconds; zero is none, or not known
 	Session bool      // the step is for the limit of sessions, and not for idleness
-	Why     string    // for a person: a clause without a full stop, or "" where there is nothing to say
-	Track   Track     // for the next look
+	GiveWay bool      // the step is for those that wait for what it holds
+	// Idle is for how long nothing has happened in it; 0 is that it is used, or that it is
+	// not known.
+	Idle  time.Duration
+	Why   string // for a person: a clause without a full stop, or "" where there is nothing to say
+	Track Track  // for the next look
 }
 
 // Decide says what to do with a notebook after one look at it. It is warned when
@@ -77,19 +85,22 @@ type Decision struct {
 // If all looks succeed, no process restarts and no clock is set back, it is
 // stopped at most After, Warning and three periods after something last happened.
 //
+// Where others wait for what it holds it is also warned and stopped when nothing has
+// happened for GiveWay, on looks of which the same holds.
+//
 // Where sessions have a limit it is also warned and stopped when its session has
 // lasted MaxSession, whatever the looks say.
 //
 // now is the wall clock's time, for stamps and for people.
 func Decide(now time.Time, p Policy, s State, r Readings) Decision {
 	fitted := p.Fitted()
-	return decide(now, fitted, s, r).session(now, fitted, p.Warning, s)
+	return decide(now, fitted, s, r).giveWay(now, fitted, s).session(now, fitted, p.Warning, s)
 }
 
 // decide is Decide without a limit of sessions, for a policy that is fitted.
 func decide(now time.Time, p Policy, s State, r Readings) Decision {
 	switch {
-	case p.Never:
+	case p.Never && p.GiveWay <= 0:
 		d := settled(s, Track{}, "its policy is never")
 		d.Forget = true
 		return d
@@ -125,6 +136,7 @@ func decide(now time.Time, p Policy, s State, r Readings) Decision {
 // due takes the step that the idle time asks for.
 func (d Decision) due(now time.Time, p Policy, s State, server Server, gpus GPUs) Decision {
 	t := &d.Track
+	d.Idle = t.Idle
 	left := max(p.After-t.Idle, p.Warning-t.Stood, 0)
 	at := now.Add(left + time.Second - 1).Truncate(time.Second)
 	switch {

@@ -12,6 +12,7 @@ const (
 	DefaultAfter   = 24 * time.Hour   // Kubeflow's CULL_IDLE_TIME
 	DefaultWarning = 10 * time.Minute // Kubeflow gives none
 	DefaultPeriod  = time.Minute      // Kubeflow's IDLENESS_CHECK_PERIOD
+	DefaultGiveWay = time.Hour        // Kubeflow has none; of notebooks whose queue has them give way
 )
 
 // leastPeriod is how often a notebook is looked at, at most.
@@ -41,6 +42,9 @@ type Policy struct {
 	By      By
 
 	MaxSession time.Duration // how long a session may last, used or not; 0 is without limit
+	// GiveWay is after how long without activity it is stopped, after a short warning, while
+	// others wait for what it holds; 0 is never.
+	GiveWay time.Duration
 }
 
 // Off is the policy where none is set: never. Those of its durations that
@@ -75,12 +79,13 @@ func FromKubeflow(enable, after, period string) (Policy, error) {
 // Words are what the annotations of one object say, as they are written; "" is
 // nothing.
 type Words struct {
-	After, Warning, By, MaxSession string
+	After, Warning, By, MaxSession, GiveWay string
 }
 
 // With is the policy under the words of an object: a namespace's over the
 // process's, a notebook's over its namespace's. What the words leave open stays
-// as it was. A time without activity makes a policy that was never one that stops.
+// as it was. A time without activity makes a policy that was never one that stops. One
+// that says never does not give way either, unless it says after how long it does.
 //
 // The shorter of two limits of a session applies, so a user cannot lengthen what
 // their namespace sets.
@@ -92,7 +97,7 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 	bad := false
 	if w.After != "" {
 		if strings.EqualFold(w.After, "never") {
-			p.Never = true
+			p.Never, p.GiveWay = true, 0
 		} else if d, err := Duration(w.After); err != nil || d == 0 {
 			bad = true
 			problems = append(problems, fmt.Sprintf("%q is no time without activity: write one such as 90m, 8h or 2d, or never", w.After))
@@ -122,7 +127,21 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 	if w.Warning != "" && !bad && !p.Never && p.Warning > p.After/2 {
 		problems = append(problems, fmt.Sprintf("a warning %s ahead is more than half of %s: it is given %s ahead", p.Warning, p.After, p.After/2))
 	}
-	p.Never = p.Never || bad
+	if w.GiveWay != "" {
+		d, err := Duration(w.GiveWay)
+		switch {
+		case strings.EqualFold(w.GiveWay, "never"):
+			p.GiveWay = 0
+		case err != nil || d == 0:
+			bad = true
+			problems = append(problems, fmt.Sprintf("%q is not a time after which a notebook gives way: write one such as 30m or 2h, or never", w.GiveWay))
+		default:
+			p.GiveWay = d
+		}
+	}
+	if bad {
+		p.Never, p.GiveWay = true, 0
+	}
 	if w.MaxSession != "" {
 		d, err := Duration(w.MaxSession)
 		switch {
@@ -138,8 +157,15 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 }
 
 // Fitted is the policy as it is followed: the warning is at most half of the time
-// without activity, and looks are so near to one another that both are kept.
+// without activity, and looks are so near to one another that both are kept. A policy that is
+// never and gives way has a time without activity that no notebook reaches.
 func (p Policy) Fitted() Policy {
+	if p.GiveWay > 0 {
+		p.Period = min(p.Period, p.GiveWay/4)
+		if p.Never {
+			p.After = never
+		}
+	}
 	p.Warning = max(0, min(p.Warning, p.After/2))
 	p.Period = min(p.Period, p.After/4)
 	if p.Warning > 0 {
@@ -151,6 +177,9 @@ func (p Policy) Fitted() Policy {
 	p.Period = max(p.Period, leastPeriod)
 	return p
 }
+
+// never is a time that no notebook is idle for.
+const never = 100 * 365 * 24 * time.Hour
 
 // mostStep is how far a record may be behind at most where looks are more often: who
 // reads it should not take a notebook in use for one that is not.

@@ -34,6 +34,9 @@ type Track struct {
 	EndsAt   time.Time     // the warning of the session's end that stands
 	EndStood time.Duration // how long it has stood
 
+	GivesAt   time.Time     // the warning that it gives way, if it stands
+	GiveStood time.Duration // how long it has stood
+
 	StopsAt time.Time     // the warning that stands
 	Stood   time.Duration // how long it has stood
 }
