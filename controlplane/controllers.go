@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
 )
 
@@ -74,13 +75,17 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 	case <-ctx.Done():
 		return nil
 	}
-	return runtime.Start(ctx, p.controllerConfig(), notebooks(p.state.Notebooks))
+	return runtime.Start(ctx, p.controllerConfig(), kinds(p.state.Notebooks)...)
 }
 
-// notebooks returns the kind of notebooks as this process runs it: their servers are
+// kinds returns the kinds as this process runs them: the servers of notebooks are
 // reached through the API server, as the names of Services do not resolve here.
-func notebooks(setting string) runtime.Kind {
-	return notebook.Kind(setting, notebook.Options{FSGroup: true, Istio: true}, idle.Options{Proxied: true})
+func kinds(notebooks string) []runtime.Kind {
+	room := queue.NewRoom()
+	return []runtime.Kind{
+		notebook.Kind(notebooks, notebook.Options{FSGroup: true, Istio: true}, idle.Options{Proxied: true, Room: room}),
+		queue.Kind(queue.Options{Room: room}),
+	}
 }
 
 // controllerConfig is the controllers' own identity, which has just the rights of
@@ -89,7 +94,7 @@ func (p *plane) controllerConfig() *rest.Config { return p.clientConfig(controll
 
 // grantControllers grants the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
-	if err := grant(ctx, client, controllerUser, controllerUser, runtime.Rules(notebooks(""))); err != nil {
+	if err := grant(ctx, client, controllerUser, controllerUser, runtime.Rules(kinds("")...)); err != nil {
 		return err
 	}
 	if err := grantIn(ctx, client, runtime.Namespace, controllerUser, slices.Concat(runtime.OwnRules(runtime.Name), idle.ExporterRules())); err != nil {

@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/controlplane"
 	"berth.dev/berth/scheduler/server"
@@ -60,13 +61,14 @@ func control(ctx context.Context, o process.ControllerOptions) error {
 		}
 		return err
 	}
+	room := queue.NewRoom()
 	notebooks := notebook.Kind(
 		o.Notebooks,
 		notebook.Options{Domain: o.Domain, FSGroup: o.FSGroup, Istio: o.Istio, IstioGateway: o.IstioGateway, IstioHost: o.IstioHost},
-		idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied},
+		idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied, Room: room},
 	)
 	run := runtime.Options{
-		Kubeconfig: o.Kubeconfig, Kinds: []runtime.Kind{notebooks},
+		Kubeconfig: o.Kubeconfig, Kinds: []runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room})},
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 	}
 	if o.LeaderElect {

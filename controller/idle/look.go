@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ const (
 	eventStopped = "StoppedIdle"        // it has been
 	eventUnknown = "IdleUnknown"        // its policy cannot be followed
 	eventPolicy  = "IdlePolicy"         // its policy cannot be read
+	eventGives   = "GivesWayWarning"    // it is stopped soon, for a workload that waits
+	eventGave    = "GaveWay"            // it has been
+	eventReturns = "Returns"            // it is started again
 	eventEnding  = "SessionEnding"      // its session ends soon
 	eventEnded   = "SessionEnded"       // it has been stopped for that
 )
@@ -36,7 +40,8 @@ func (l *loop) look(ctx context.Context, s subject) {
 	ready, since := readySince(s.pod)
 	state := s.state(ready, since)
 	var read rules.Readings
-	if ready && !s.policy.Never {
+	state.Wanted = s.entry.way.Why
+	if ready && (!s.policy.Never || s.policy.GiveWay > 0) {
 		read = l.ask(ctx, s)
 		countProbes(read)
 	}
@@ -55,6 +60,10 @@ func (l *loop) look(ctx context.Context, s subject) {
 		s.entry.failures = 0
 	}
 	s.entry.next = s.entry.after(now, s.Namespace+"/"+s.Name, s.policy)
+	s.entry.idle = d.Idle
+	if d.GiveWay && d.StopsAt.After(now) && d.StopsAt.Before(s.entry.next) {
+		s.entry.next = d.StopsAt
+	}
 	l.tellUnknown(s, read)
 	if err := l.write(ctx, s, d, now); err != nil {
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -118,6 +127,9 @@ func (l *loop) write(ctx context.Context, s subject, d rules.Decision, now time.
 		set[api.AnnotationNotebookStoppedFor] = stoppedFor(d)
 		set[api.AnnotationNotebookStopsAt] = nil
 		set[api.AnnotationLastActivity], set[api.AnnotationActivityCheck] = nil, nil
+		if d.GiveWay {
+			maps.Copy(set, gaveWay(s, d, now))
+		}
 	}
 	if d.Do != rules.Stop {
 		set[api.AnnotationNotebookStoppedFor] = nil // it runs
@@ -174,6 +186,12 @@ func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 		if d.StopsAt.IsZero() || warned && d.Do != rules.Warn {
 			return
 		}
+		if d.GiveWay {
+			l.event(s, corev1.EventTypeWarning, eventGives, fmt.Sprintf(
+				"stops at %s unless it is used, to make room: %s; its volumes are kept, the contents of memory are lost, and it starts again by itself in its turn; to keep it running, use it, or: kubectl annotate --overwrite notebook %s -n %s %s=never",
+				d.StopsAt.UTC().Format(time.RFC3339), d.Why, s.Name, s.Namespace, api.AnnotationNotebookGivesWayAfter))
+			return
+		}
 		if d.Session {
 			l.event(s, corev1.EventTypeWarning, eventEnding, fmt.Sprintf(
 				"stops at %s, used or not: %s (annotation %s of the notebook or its namespace); its volumes are kept, the contents of memory are lost",
@@ -186,6 +204,11 @@ func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 	case rules.Clear:
 		l.event(s, corev1.EventTypeNormal, eventCleared, "no longer stops: "+d.Why)
 	case rules.Stop:
+		if d.GiveWay {
+			gaveWayTotal.Inc()
+			l.event(s, corev1.EventTypeWarning, eventGave, "stopped to make room: "+d.Why+"; its volumes are kept; it starts again by itself in its turn, or "+strings.TrimPrefix(s.restart(), "to "))
+			return
+		}
 		if d.Session {
 			sessionsEnded.Inc()
 			l.event(s, corev1.EventTypeWarning, eventEnded, fmt.Sprintf("stopped: %s; its volumes are kept; %s", d.Why, s.restart()))

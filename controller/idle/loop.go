@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
 )
@@ -44,6 +45,7 @@ type loop struct {
 	prober   Prober
 
 	wake    chan struct{}
+	later   time.Duration                   // until notebooks that gave way are looked at again; 0 is none
 	entries map[types.NamespacedName]*entry // of the goroutine of Start
 }
 
@@ -57,6 +59,9 @@ type entry struct {
 	warned   bool      // an event reported the current warning
 	reported string    // problems of its policy that an event reported
 	unknown  string    // why its use is not known, as an event reported
+
+	idle time.Duration // for how long nothing had happened in it at the last look; see rules.Decision
+	way  queue.Way     // whom it gives way to; zero is none
 
 	// Of a pod of a JupyterHub; a Notebook has them in annotations.
 	activity, stopsAt time.Time
@@ -79,6 +84,10 @@ func (l *loop) Start(ctx context.Context) error {
 	if err := l.watch(ctx); err != nil {
 		return err
 	}
+	var room <-chan struct{}
+	if l.o.Room != nil {
+		room = l.o.Room.Changed()
+	}
 	for {
 		var timer <-chan time.Time
 		if wait := l.pass(ctx); wait > 0 {
@@ -90,6 +99,7 @@ func (l *loop) Start(ctx context.Context) error {
 		case <-timer:
 			continue
 		case <-l.wake:
+		case <-room:
 		}
 		select { // let what belongs together arrive
 		case <-ctx.Done():
@@ -173,9 +183,9 @@ func (l *loop) wait() time.Duration {
 		}
 	}
 	if first.IsZero() {
-		return 0
+		return l.later
 	}
-	return max(first.Sub(l.o.Now()), time.Millisecond)
+	return sooner(max(first.Sub(l.o.Now()), time.Millisecond), l.later)
 }
 
 // survey goes through all notebooks and gives those to look at now, by node, so
@@ -192,12 +202,18 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.later = 0
+	returns := map[types.NamespacedName]bool{}
 	for i := range list.Items {
 		n := &list.Items[i]
 		if n.DeletionTimestamp != nil {
 			continue
 		}
 		s := subject{Notebook: n, pod: l.podOf(ctx, n)}
+		if l.wayBack(ctx, n, s.pod) {
+			returns[client.ObjectKeyFromObject(n)] = true
+			continue
+		}
 		_, stopped := n.Annotations[api.AnnotationStopped]
 		if stopped || s.pod == nil {
 			l.forget(ctx, n)
@@ -208,12 +224,12 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 		}
 		all = append(all, s)
 	}
-	var due []subject
-	for _, s := range all {
+	for i := range all {
+		s := &all[i]
 		key := s.key()
-		problems := l.policy(ctx, &s, words)
+		problems := l.policy(ctx, s, words)
 		e := l.entries[key]
-		if s.policy.Never && s.policy.MaxSession == 0 && problems == "" && (s.hub || !l.left(s.Notebook, e)) {
+		if s.policy.Never && s.policy.MaxSession == 0 && s.policy.GiveWay == 0 && problems == "" && (s.hub || !l.left(s.Notebook, e)) {
 			continue
 		}
 		if e == nil || e.pod != s.pod.UID {
@@ -221,8 +237,12 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 			l.entries[key] = e
 		}
 		seen[key], s.entry = true, e
-		l.tellPolicy(s, problems)
-		if !e.next.After(now) {
+		l.tellPolicy(*s, problems)
+	}
+	l.ways(all, returns)
+	var due []subject
+	for _, s := range all {
+		if s.entry != nil && !s.entry.next.After(now) {
 			due = append(due, s)
 		}
 	}
@@ -275,11 +295,18 @@ func (l *loop) policy(ctx context.Context, s *subject, words map[string]rules.Wo
 	}
 	p := l.o.Default
 	p.Never = p.Never || s.hub
+	gives := !s.hub && l.o.Room != nil && l.o.Room.GivesWay(s.pod)
+	if gives {
+		p.GiveWay = rules.DefaultGiveWay
+	}
 	p, bad := p.With(of)
 	for _, text := range bad {
 		problems += "annotations of namespace " + s.Namespace + ": " + text + "; "
 	}
 	s.policy, bad = p.With(wordsOf(s.Annotations))
+	if !gives {
+		s.policy.GiveWay = 0
+	}
 	for _, text := range bad {
 		problems += "annotations: " + text + "; "
 	}
@@ -289,7 +316,7 @@ func (l *loop) policy(ctx context.Context, s *subject, words map[string]rules.Wo
 func wordsOf(a map[string]string) rules.Words {
 	return rules.Words{
 		After: a[api.AnnotationNotebookIdleAfter], Warning: a[api.AnnotationNotebookIdleWarning], By: a[api.AnnotationNotebookIdleBy],
-		MaxSession: a[api.AnnotationMaxSession],
+		MaxSession: a[api.AnnotationMaxSession], GiveWay: a[api.AnnotationNotebookGivesWayAfter],
 	}
 }
 

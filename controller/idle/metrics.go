@@ -18,6 +18,9 @@ var (
 	sessionsEnded = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_notebook_sessions_ended_total", Help: "Number of notebooks stopped because their session had lasted as long as it may.",
 	})
+	gaveWayTotal = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_notebook_gave_way_total", Help: "Number of idle notebooks stopped for workloads that waited for quota.",
+	})
 	probesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_notebook_probes_total", Help: "Number of activity checks of notebooks, by target and result.",
 	}, []string{"target", "result"})
@@ -34,7 +37,7 @@ var (
 
 // register makes the metrics known to the registry that the process serves, once.
 var register = sync.OnceFunc(func() {
-	metrics.Registry.MustRegister(culledTotal, sessionsEnded, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
+	metrics.Registry.MustRegister(culledTotal, sessionsEnded, gaveWayTotal, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
 })
 
 // countProbes counts what was asked at one look.

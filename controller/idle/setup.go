@@ -26,6 +26,8 @@ type Options struct {
 	// Proxied asks notebooks through the API server instead of by their name, as
 	// Kubeflow's DEV=true does: from outside of the cluster's network.
 	Proxied bool
+	// Room says who waits for what notebooks hold; nil is that none gives way.
+	Room Room
 	// Mode is asked before every pass; in mode Off nothing is done. Nil is Own.
 	Mode func() runtime.Mode
 	// Prober asks notebooks and GPUs; nil is over HTTP, as the above says.

@@ -28,6 +28,7 @@ func (p *pass) fill(ctx context.Context) error {
 	f := &p.facts
 	f.Namespace, f.Name = p.nb.Namespace, p.nb.Name
 	_, f.Stopped = p.nb.Annotations[api.AnnotationStopped]
+	f.Returns = !f.Stopped && p.nb.Annotations[api.AnnotationNotebookGaveWay] == api.NotebookReturns
 	f.Others = "another notebook"
 	if p.made != nil {
 		f.GPUs, f.Claims = explain.AmountsOf(p.made.pod), p.made.claims

@@ -42,7 +42,8 @@ type Kind struct {
 	// Setting is Auto or a mode; "" is Auto.
 	Setting string
 	// Upstream is the name of the project's own controller of the kind: the value
-	// of the label app on its Deployment, and the end of the name of its image.
+	// of the label app on its Deployment, and the end of the name of its image; "" is
+	// that there is none.
 	Upstream string
 	// Scheme adds the kind's types.
 	Scheme func(*runtime.Scheme) error
@@ -83,6 +84,9 @@ func (k *Kind) off() bool { return k.Setting == string(Off) }
 // whether it runs or not. Its image may be built by others: Open Data Hub's is
 // odh-kf-notebook-controller.
 func (k *Kind) isUpstream(d *appsv1.Deployment) bool {
+	if k.Upstream == "" {
+		return false
+	}
 	if d.Labels["app"] == k.Upstream {
 		return true
 	}

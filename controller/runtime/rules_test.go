@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
 )
 
@@ -42,7 +43,7 @@ func manifest(t *testing.T) (roles map[string]rbacv1.ClusterRole) {
 
 // rules returns the rights of the process with all kinds.
 func rules() []rbacv1.PolicyRule {
-	return runtime.Rules(notebook.Kind("", notebook.Options{}, idle.Options{}))
+	return runtime.Rules(notebook.Kind("", notebook.Options{}, idle.Options{}), queue.Kind(queue.Options{}))
 }
 
 // TestManifestHasTheRules holds deploy/controller.yaml to what is checked at start.

@@ -14,6 +14,7 @@ type Facts struct {
 	Namespace, Name string
 	Stopped         bool   // it is to have no pod
 	StoppedFor      string // why, and how to start it, as a sentence
+	Returns         bool   // it gave way to a workload that waited, and stands in line again
 	Invalid         string // why no pod can be made of what is written, as a sentence; "" is nothing
 	Taken           string // which of its names another object has, as a sentence; "" is none
 	// Refusal is the newest answer by which the API server has refused one of its

@@ -21,6 +21,9 @@ func Conditions(f *explain.Facts, old []explain.Condition, now time.Time) []expl
 	if v.Reason == explain.Ready {
 		ready.Status = explain.True
 	}
+	if f.Returns && ready.Status == explain.False {
+		ready.Message = Returns + ready.Message
+	}
 	out := []explain.Condition{ready, v.Queued}
 	if f.Pod != nil {
 		for _, c := range f.Pod.Conditions {

@@ -14,3 +14,6 @@ func StoppedMessage(namespace, name, why string, claims []string) string {
 	}
 	return out + "; to start it: kubectl annotate notebook " + name + " -n " + namespace + " kubeflow-resource-stopped-"
 }
+
+// Returns begins what is said of a notebook that gave way to a workload, and was started again.
+const Returns = "the notebook gave way to a workload that waited, and starts again by itself in its turn: "

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -98,12 +99,8 @@ func (b *Book) heldByUser() map[string]map[string]int64 {
 			out[name][""] += parts
 		}
 	}
-	for name, users := range out { // a queue with a child that serves its own pods is there once
-		for user, parts := range users {
-			if parts == 0 {
-				delete(out[name], user)
-			}
-		}
+	for _, users := range out {
+		maps.DeleteFunc(users, func(_ string, parts int64) bool { return parts == 0 })
 	}
 	return out
 }
@@ -152,4 +149,13 @@ func Differs(recorded, now []PastUse, half time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// HeldGPUs returns the parts of GPUs that the pods of each queue, and of those below it, hold.
+func (b *Book) HeldGPUs() map[string]int64 {
+	out := map[string]int64{}
+	for name, users := range b.heldByUser() {
+		out[name] = users[""]
+	}
+	return out
 }

@@ -1,0 +1,185 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/core/quota"
+)
+
+// Name is the controller's name, as the field manager and source of events.
+const Name = "berth-queue"
+
+// gather is how long changes are gathered before they are counted.
+const gather = time.Second
+
+// Options is what the controller needs to know; the zero value will do.
+type Options struct {
+	// Room is told what is counted, for those who ask it; nil is nobody.
+	Room *Room
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Kind returns Queues for the process of the controllers. No other controller runs them.
+func Kind(o Options) runtime.Kind {
+	return runtime.Kind{
+		Name: v1alpha1.KindQueue, Setting: string(runtime.Own), Scheme: v1alpha1.AddToScheme, Rules: Rules(),
+		Cache: func() cache.Options {
+			shared := true
+			return cache.Options{ByObject: map[client.Object]cache.ByObject{
+				&v1alpha1.Queue{}: {Transform: cache.TransformStripManagedFields(), UnsafeDisableDeepCopy: &shared},
+			}}
+		},
+		Add: func(mgr manager.Manager, _ runtime.ModeSource) error { return mgr.Add(newController(mgr, o)) },
+	}
+}
+
+// controller counts what queues hold, in one goroutine.
+type controller struct {
+	informers cache.Cache // with Queues
+	open      func() (cache.Cache, error)
+	client    client.Client
+	events    events.EventRecorder
+	now       func() time.Time
+	room      *Room
+	wake      chan struct{}
+	feed      *feed // nil: there are no Queues, and nothing else is watched
+	tally     *tally
+
+	said    map[types.UID]said      // what was written of each Queue
+	retry   map[string]time.Time    // when an eviction is tried again, by workload
+	warned  map[string]quota.Ending // by workload
+	blocked map[string]bool         // workloads that an event reported to be held by a budget
+}
+
+func newController(mgr manager.Manager, o Options) *controller {
+	c := &controller{
+		informers: mgr.GetCache(), client: mgr.GetClient(), events: mgr.GetEventRecorder(Name), now: o.Now, room: cmp.Or(o.Room, NewRoom()),
+		wake: make(chan struct{}, 1),
+		open: func() (cache.Cache, error) {
+			return cache.New(mgr.GetConfig(), cache.Options{
+				HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), ByObject: counted(),
+			})
+		},
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	c.reset()
+	return c
+}
+
+// reset forgets all that was counted and written.
+func (c *controller) reset() {
+	c.tally = newTally()
+	c.said, c.retry, c.warned, c.blocked = map[types.UID]said{}, map[string]time.Time{}, map[string]quota.Ending{}, map[string]bool{}
+	c.room.set(nil)
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (c *controller) NeedLeaderElection() bool { return true }
+
+// poke has the next pass come.
+func (c *controller) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Start implements manager.Runnable: it runs until ctx ends.
+func (c *controller) Start(ctx context.Context) error {
+	informer, err := c.informers.GetInformer(ctx, &v1alpha1.Queue{})
+	if err == nil {
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { c.poke() }, DeleteFunc: func(any) { c.poke() },
+			UpdateFunc: func(old, now any) {
+				if differs(old, now) {
+					c.poke()
+				}
+			},
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("watch queues: %w", err)
+	}
+	defer func() {
+		if c.feed != nil {
+			c.feed.stop()
+		}
+	}()
+	for wait := time.Duration(0); ; {
+		var timer <-chan time.Time
+		if wait > 0 {
+			timer = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer:
+		case <-c.wake:
+			select { // let what belongs together arrive
+			case <-ctx.Done():
+				return nil
+			case <-time.After(gather):
+			}
+		}
+		if wait, err = c.pass(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// differs reports whether a Queue has changed otherwise than in its status.
+func differs(old, now any) bool {
+	was, ok := old.(*v1alpha1.Queue)
+	is, also := now.(*v1alpha1.Queue)
+	return !ok || !also || was.UID != is.UID || was.Generation != is.Generation
+}
+
+// pass counts what has changed, and does what follows. It returns how long it may be until
+// the next pass; 0 is until something changes.
+func (c *controller) pass(ctx context.Context) (time.Duration, error) {
+	var list v1alpha1.QueueList
+	if err := c.informers.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list queues: %w", err)
+	}
+	if len(list.Items) == 0 {
+		if c.feed != nil {
+			c.feed.stop()
+			c.feed = nil
+			c.reset()
+		}
+		return 0, nil
+	}
+	if c.feed == nil {
+		f, err := c.follow(ctx)
+		if err != nil {
+			return 0, err
+		}
+		c.feed = f
+	}
+	now := c.now()
+	c.room.mu.Lock()
+	c.tally.read(list.Items)
+	c.feed.drain(c.tally)
+	c.tally.settle(now)
+	next := c.tally.standing(now)
+	c.room.mu.Unlock()
+	c.room.set(c.tally)
+
+	wait := c.write(ctx, list.Items, next, now)
+	return c.end(ctx, now, wait), nil
+}

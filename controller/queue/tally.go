@@ -1,0 +1,221 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/user"
+	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/kube/request"
+)
+
+// tally is what queues hold, counted from objects. It talks to no API server and has no lock.
+type tally struct {
+	queues     map[string]*v1alpha1.Queue
+	members    *queues.Members
+	offers     *queues.Offers
+	namespaces map[string]*corev1.Namespace
+	pods       map[string]*entry // with GPUs and not ended, by UID
+	book       *quota.Book
+	usage      quota.Usage
+	rules      map[string]quota.Rule
+	problems   map[string][]quota.Problem // by queue
+
+	stale bool            // all is to be counted again
+	moved map[string]bool // nodes whose pods are to be counted again
+	dirty map[string]bool // pods that are
+}
+
+// entry is one pod, as quotas see it.
+type entry struct {
+	pod      *corev1.Pod
+	workload string
+	gang     *request.Gang // nil is none
+	queue    string        // "" is none
+	user     string
+	waits    bool // for quota
+}
+
+func newTally() *tally {
+	return &tally{
+		queues: map[string]*v1alpha1.Queue{}, offers: &queues.Offers{}, namespaces: map[string]*corev1.Namespace{}, pods: map[string]*entry{},
+		moved: map[string]bool{}, dirty: map[string]bool{},
+	}
+}
+
+// read takes the Queues that there are.
+func (t *tally) read(list []v1alpha1.Queue) {
+	same := len(list) == len(t.queues)
+	for i := range list {
+		was := t.queues[list[i].Name]
+		same = same && was != nil && was.UID == list[i].UID && was.Generation == list[i].Generation
+	}
+	if same {
+		return
+	}
+	t.queues, t.stale = make(map[string]*v1alpha1.Queue, len(list)), true
+	for i := range list {
+		t.queues[list[i].Name] = &list[i]
+	}
+}
+
+func (t *tally) setNamespace(name string, n *corev1.Namespace) {
+	if t.stale = true; n == nil {
+		delete(t.namespaces, name)
+	} else {
+		t.namespaces[name] = n
+	}
+}
+
+func (t *tally) setNode(name string, n *corev1.Node) {
+	t.moved[name] = true
+	var other bool
+	if n == nil {
+		other = t.offers.Remove(name)
+	} else {
+		other = t.offers.Set(n)
+	}
+	t.stale = t.stale || other
+}
+
+// setPod takes a pod as it is now; nil is that it is gone.
+func (t *tally) setPod(uid string, p *corev1.Pod) {
+	t.dirty[uid] = true
+	if p == nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		delete(t.pods, uid)
+		return
+	}
+	e := &entry{pod: p, workload: uid}
+	if g, err := request.GangOf(p); err == nil && g != nil {
+		e.workload, e.gang = g.Key, g
+	}
+	e.user = user.CountedAs(request.UserOf(p, func(string, *metav1.OwnerReference) metav1.Object { return nil }))
+	if c := request.Unscheduled(p); c != nil && p.Spec.NodeName == "" && p.DeletionTimestamp == nil {
+		_, wait := queue.Marked(c.Message)
+		e.waits = wait == queue.Quota
+	}
+	t.pods[uid] = e
+}
+
+// settle counts what was set since the last call.
+func (t *tally) settle(now time.Time) {
+	if t.stale || t.book == nil {
+		t.plant()
+	} else {
+		for uid, e := range t.pods {
+			if t.moved[e.pod.Spec.NodeName] {
+				t.dirty[uid] = true
+			}
+		}
+	}
+	for uid := range t.dirty {
+		if e := t.pods[uid]; e != nil {
+			t.count(uid, e)
+		} else {
+			t.book.Gone(uid)
+		}
+	}
+	t.stale = false
+	clear(t.moved)
+	clear(t.dirty)
+	t.usage.Move(now, t.book, t.recorded)
+}
+
+// plant makes the Book anew, in which no pod is counted yet.
+func (t *tally) plant() {
+	list := make([]*v1alpha1.Queue, 0, len(t.queues))
+	t.rules, t.problems = map[string]quota.Rule{}, map[string][]quota.Problem{}
+	for _, q := range t.queues {
+		list = append(list, q)
+		if rule := (quota.Rule{Drain: q.Spec.Stop == v1alpha1.StopHoldAndDrain, Most: queues.MaxRunTime(q)}); rule != (quota.Rule{}) {
+			t.rules[q.Name] = rule
+		}
+	}
+	t.members = queues.NewMembers(list)
+	specs, problems := queues.Specs(list, t.offers.Products()...)
+	tree := quota.NewTree(specs)
+	all := make([]*corev1.Namespace, 0, len(t.namespaces))
+	for _, n := range t.namespaces {
+		all = append(all, n)
+	}
+	for _, p := range slices.Concat(problems, tree.Problems(), t.members.Problems(all)) {
+		if !slices.Contains(t.problems[p.Queue], p) {
+			t.problems[p.Queue] = append(t.problems[p.Queue], p)
+		}
+	}
+	t.book = quota.NewBook(tree)
+	for uid := range t.pods {
+		t.dirty[uid] = true
+	}
+}
+
+// count counts one pod.
+func (t *tally) count(uid string, e *entry) {
+	e.queue = t.members.Of(e.pod, t.namespaces[e.pod.Namespace]).Queue
+	if e.pod.Spec.NodeName == "" || e.queue == "" {
+		t.book.Gone(uid)
+		return
+	}
+	h := &quota.Holder{
+		ID: uid, Workload: e.workload, Queue: e.queue, User: e.user, Pieces: t.offers.Held(e.pod),
+		Priority: request.Priority(e.pod), Checkpoint: request.Checkpoint(e.pod), Leaving: e.pod.DeletionTimestamp != nil,
+	}
+	if s := e.pod.Status.StartTime; s != nil {
+		h.Start = s.Time
+	}
+	t.book.Hold(h)
+}
+
+// recorded is the past use of a queue, as its status has it.
+func (t *tally) recorded(name string) (out []quota.PastUse) {
+	q := t.queues[name]
+	if q == nil {
+		return nil
+	}
+	for _, u := range q.Status.Usage {
+		out = append(out, quota.PastUse{User: u.User, Decay: quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time}})
+	}
+	return out
+}
+
+// waiting returns the workloads that wait for quota, in the order of their turns. Pods that are
+// left out are of workloads that do not count.
+func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
+	works := map[string]*quota.Workload{}
+	waits := map[string]bool{}
+	for _, e := range t.pods {
+		if e.queue == "" || e.pod.Spec.NodeName != "" || e.pod.DeletionTimestamp != nil || leave(e.pod) {
+			continue
+		}
+		waits[e.workload] = waits[e.workload] || e.waits
+		w, ticket := works[e.workload], request.TicketOf(e.pod)
+		if w == nil {
+			w = &quota.Workload{ID: e.workload, Queue: e.queue, User: e.user, Ticket: ticket}
+			works[e.workload] = w
+		}
+		asked, products := queues.Asked(e.pod, t.offers)
+		w.Pods = append(w.Pods, asked)
+		if queue.Compare(ticket, w.Ticket) < 0 {
+			w.Ticket = ticket
+		}
+		if w.Products = products; e.gang != nil {
+			w.Need = e.gang.MinCount
+		}
+	}
+	var out []quota.Workload
+	for id, w := range works {
+		if waits[id] {
+			slices.SortFunc(w.Pods, func(a, b quota.Pod) int { return cmp.Compare(a.ID, b.ID) })
+			out = append(out, *w)
+		}
+	}
+	slices.SortFunc(out, func(a, b quota.Workload) int { return queue.Compare(a.Ticket, b.Ticket) })
+	return out
+}
