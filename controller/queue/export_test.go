@@ -1,0 +1,45 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api/v1alpha1"
+)
+
+// Count is the controller without a manager, of which a test drives the passes.
+type Count struct{ *controller }
+
+// NewCount makes one that writes by a client, and tells a Room.
+func NewCount(c client.Client, r events.EventRecorder, room *Room) *Count {
+	out := &Count{&controller{client: c, events: r, room: room, wake: make(chan struct{}, 1)}}
+	out.reset()
+	return out
+}
+
+// Set takes objects as they are now; nil is gone.
+func (c *Count) Set(uid string, o client.Object) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		c.tally.setPod(uid, o)
+	case *corev1.Node:
+		c.tally.setNode(uid, o)
+	case *corev1.Namespace:
+		c.tally.setNamespace(uid, o)
+	}
+}
+
+// Pass is one pass over the Queues of a list at a time.
+func (c *Count) Pass(ctx context.Context, list []v1alpha1.Queue, now time.Time) time.Duration {
+	c.room.mu.Lock()
+	c.tally.read(list)
+	c.tally.settle(now)
+	next := c.tally.standing(now)
+	c.room.mu.Unlock()
+	c.room.set(c.tally)
+	return c.end(ctx, now, c.write(ctx, list, next, now))
+}
