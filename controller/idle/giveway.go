@@ -32,7 +32,7 @@ type Room interface {
 const unused = 10 * time.Minute
 
 // ways asks who waits for what idle notebooks hold, and has those looked at now that are newly
-// wanted. A notebook that has given way itself, and returns, is no reason for another to.
+// wanted. Notebooks that have given way and return do not make others give way.
 func (l *loop) ways(all []subject, returns map[types.NamespacedName]bool) {
 	if l.o.Room == nil {
 		return

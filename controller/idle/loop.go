@@ -61,7 +61,7 @@ type entry struct {
 	unknown  string    // why its use is not known, as an event reported
 
 	idle time.Duration // for how long nothing had happened in it at the last look; see rules.Decision
-	way  queue.Way     // whom it gives way to; zero is none
+	way  queue.Way     // what it gives way to; zero is none
 
 	// Of a pod of a JupyterHub; a Notebook has them in annotations.
 	activity, stopsAt time.Time

@@ -26,7 +26,7 @@ const gather = time.Second
 
 // Options is what the controller needs to know; the zero value will do.
 type Options struct {
-	// Room is told what is counted, for those who ask it; nil is nobody.
+	// Room learns what is counted, for others of the process that ask it; nil is none.
 	Room *Room
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time

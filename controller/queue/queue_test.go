@@ -262,13 +262,13 @@ func TestConditions(t *testing.T) {
 		t.Errorf("a good queue is Valid %q and Active %q", v, a)
 	}
 	s.change("org", func(q *v1alpha1.QueueSpec) { q.Stop = v1alpha1.StopHold })
-	s.change("blue", func(q *v1alpha1.QueueSpec) { q.Parent = "nobody"; q.Quotas[0].GPUs = "NVIDIA-H100-80GB-HBM33" })
+	s.change("blue", func(q *v1alpha1.QueueSpec) { q.Parent = "none"; q.Quotas[0].GPUs = "NVIDIA-H100-80GB-HBM33" })
 	s.pass(time.Second)
 	if a := says("red", v1alpha1.QueueActive); a != "False spec.stop of queue org is Hold" {
 		t.Errorf("below a queue that is stopped, Active is %q", a)
 	}
 	v := says("blue", v1alpha1.QueueValid)
-	for _, part := range []string{`False `, `spec.parent: there is no Queue "nobody"`, `did you mean NVIDIA-H100-80GB-HBM3?`} {
+	for _, part := range []string{`False `, `spec.parent: there is no Queue "none"`, `did you mean NVIDIA-H100-80GB-HBM3?`} {
 		if !strings.Contains(v, part) {
 			t.Errorf("Valid is %q, want %q in it", v, part)
 		}
@@ -300,7 +300,7 @@ func TestTimeThatIsOverEndsAWorkload(t *testing.T) {
 	told := len(s.events)
 	s.pass(10 * time.Second)
 	if len(s.events) != told {
-		t.Errorf("it is told again: %q", s.events[told:])
+		t.Errorf("the event is made again: %q", s.events[told:])
 	}
 	s.blocked = nil
 	s.pass(10 * time.Second)

@@ -113,7 +113,7 @@ const (
 	Unknown Stand = iota // no queue is counted yet
 	Waits                // none of it has a node
 	Runs                 // some of it has
-	Gone                 // there are no pods of it
+	Gone                 // none of it exists
 )
 
 // Stands says how it stands with a workload that a notebook gave way to.

@@ -128,7 +128,7 @@ func (t *tally) settle(now time.Time) {
 	t.usage.Move(now, t.book, t.recorded)
 }
 
-// plant makes the Book anew, in which no pod is counted yet.
+// plant makes a new Book, in which no pod is counted yet.
 func (t *tally) plant() {
 	list := make([]*v1alpha1.Queue, 0, len(t.queues))
 	t.rules, t.problems = map[string]quota.Rule{}, map[string][]quota.Problem{}

@@ -60,7 +60,7 @@ func (l *line) idleFor(d time.Duration) {
 	l.Helper()
 	for range d / time.Minute {
 		if got := l.look(time.Minute, ""); got.Do != idle.Nothing {
-			l.Fatalf("nobody waits, and the decision is %q: %s", got.Do, got.Why)
+			l.Fatalf("no workload waits, and the decision is %q: %s", got.Do, got.Why)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestNoNotebookGivesWay(t *testing.T) {
 			}
 			d := l.look(30*time.Second, wanted)
 			if d.GiveWay {
-				l.Errorf("it gives way, and its idle time is over in a minute: %+v", d)
+				l.Errorf("the notebook gives way, and its idle time is over in a minute: %+v", d)
 			}
 			return d
 		}, idle.Nothing},
@@ -164,7 +164,7 @@ func TestOneInUseNeverGivesWay(t *testing.T) {
 				warned = l.now
 			case idle.Stop:
 				if stops++; l.now.Sub(l.busy) < time.Hour || wants == "" || l.now.Sub(warned) < idle.Grace {
-					t.Fatalf("seed %d: it stops %v after use and %v after the warning, with %q", seed, l.now.Sub(l.busy), l.now.Sub(warned), wants)
+					t.Fatalf("seed %d: the notebook stops %v after use and %v after the warning, with %q", seed, l.now.Sub(l.busy), l.now.Sub(warned), wants)
 				}
 				l = newLine(t, giver())
 			case idle.Nothing, idle.Clear, idle.Move:
