@@ -64,7 +64,7 @@ func TestAnIdleNotebookGivesWayAndReturns(t *testing.T) {
 	if a[api.AnnotationStopped] == "" || a[api.AnnotationNotebookGaveWay] != a[api.AnnotationStopped]+" gang-1" || s.told("GaveWay") != 1 {
 		t.Fatalf("after the warning: annotations %v, events %q, want it stopped", a, s.events)
 	}
-	if why := a[api.AnnotationNotebookStoppedFor]; !strings.Contains(why, "gave way: nothing has happened in it for 5h") || !strings.HasSuffix(why, "it starts again by itself, in its turn") {
+	if why := a[api.AnnotationNotebookStoppedFor]; !strings.Contains(why, "gave way: nothing has happened in it for 5h") || !strings.HasSuffix(why, "; it starts again by itself, in its turn") {
 		t.Errorf("the notebook is stopped for %q", why)
 	}
 
