@@ -15,7 +15,8 @@ func (f *Facts) lacksQuota(text string) diagnosis {
 		if f.waitsFor() != queue.Quota {
 			return diagnosis{}
 		}
-		return diagnosis{CodeQueueQuota, Queued, QuotaSentence(text)}
+		said, _ := queue.Marked(text)
+		return diagnosis{CodeQueueQuota, Queued, QuotaSentence(said)}
 	}
 	if f.waitsFor() == queue.Preemption { // others are being stopped for it
 		return diagnosis{}

@@ -14,6 +14,7 @@ import (
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
 
@@ -38,6 +39,7 @@ type Situation struct {
 	Budgets    []policyv1.PodDisruptionBudget
 	Priorities []schedulingv1.PriorityClass // of the cluster
 	Quotas     []v1.ResourceQuota           // of the namespace of Pod
+	Queues     *queues.Count                // of the cluster; nil: there are none, or they are not known
 	Ends       KnownEnds
 	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
@@ -181,6 +183,9 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		return f
 	}
 	f.Schedulers = schedulers(s.Pods)
+	if s.Queues != nil {
+		f.Quota, f.User = s.Queues.Verdict(pod), s.Queues.UserOf(pod)
+	}
 	if c, err := s.cluster(); err == nil {
 		f.Verdict, f.Group = c.Judge(pod), c.Group(pod, s.Pods)
 	}

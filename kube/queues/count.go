@@ -95,6 +95,9 @@ func (c *Count) line() {
 // QueueOf returns the queue of a pod, and what decides it.
 func (c *Count) QueueOf(pod *v1.Pod) Member { return c.Members.Of(pod, c.namespaces[pod.Namespace]) }
 
+// UserOf returns the user of a pod as limits count it; "" is not known.
+func (c *Count) UserOf(pod *v1.Pod) string { return c.user(pod) }
+
 func (c *Count) user(pod *v1.Pod) string {
 	if c.s.User == nil {
 		return ""

@@ -46,9 +46,10 @@ func benchQueues(ctx context.Context, r *report, dir string) error {
 		size.nodes, size.pods, size.queues, size.waiting = r.small(size.nodes), r.small(size.pods), r.small(size.queues), r.small(size.waiting)
 		var without, with []queueRun
 		for i := range size.pairs {
-			for j := range 2 {
+			for j := range 1 {
+				j++
 				queues := (i+j)%2 == 1
-				one, err := size.run(ctx, filepath.Join(dir, fmt.Sprintf("%d-%d-%d", size.nodes, i, j)), queues)
+				one, err := size.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d-%d", size.nodes, i, j)), queues)
 				if err != nil {
 					return fmt.Errorf("%d nodes, queues %v: %w", size.nodes, queues, err)
 				}
@@ -65,7 +66,7 @@ func benchQueues(ctx context.Context, r *report, dir string) error {
 }
 
 // run creates pods while the scheduler runs, and measures until the last is bound.
-func (s *queued) run(ctx context.Context, dir string, queues bool) (out queueRun, err error) {
+func (s *queued) run(ctx context.Context, r *report, dir string, queues bool) (out queueRun, err error) {
 	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", s.nodes), afterStart)
 	if err != nil {
 		return out, err
@@ -87,7 +88,11 @@ func (s *queued) run(ctx context.Context, dir string, queues bool) (out queueRun
 		return out, err
 	}
 	out.rest = still.process.Seconds() / still.wall.Seconds()
-	profile := startProfile(ctx, t.client, dir+"-cpu")
+	files := dir + "-cpu"
+	if r.profiles != "" {
+		files = filepath.Join(r.profiles, fmt.Sprintf("queues-%v-%d", queues, s.nodes))
+	}
+	profile := startProfile(ctx, t.client, files)
 	used, err := t.span(func(began time.Time) (time.Time, error) {
 		if _, _, err := create(ctx, t.client, pods, creators); err != nil {
 			return began, err
