@@ -208,15 +208,25 @@ func (q *Quota) Unreserve(pod *v1.Pod) {
 }
 
 // Failed notes that a pod that was tried got no node. Quota that is kept for it is released
-// unless devices are held for it or another of its gang.
+// unless devices are held for it or another of its gang. One that waits for quota is sent to the
+// queue once, where PreEnqueue keeps it: for pods that are kept so, the scheduler's queue
+// does nothing when an event comes.
 func (q *Quota) Failed(pod *v1.Pod) {
 	if !q.On() {
 		return
 	}
+	waits := false
+	defer func() {
+		if waits {
+			q.call([]*v1.Pod{pod})
+		}
+	}()
 	q.change(func() {
 		if q.book == nil {
 			return
 		}
+		id, leads := q.works[pod.UID]
+		waits = leads && q.book.Waits(id)
 		for _, id := range []string{queues.Workload(pod), string(pod.UID)} {
 			kept := q.book.Kept(id)
 			if len(kept) == 0 {

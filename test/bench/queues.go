@@ -46,8 +46,7 @@ func benchQueues(ctx context.Context, r *report, dir string) error {
 		size.nodes, size.pods, size.queues, size.waiting = r.small(size.nodes), r.small(size.pods), r.small(size.queues), r.small(size.waiting)
 		var without, with []queueRun
 		for i := range size.pairs {
-			for j := range 1 {
-				j++
+			for j := range 2 {
 				queues := (i+j)%2 == 1
 				one, err := size.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d-%d", size.nodes, i, j)), queues)
 				if err != nil {
