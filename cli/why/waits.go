@@ -20,6 +20,7 @@ import (
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/request"
 )
@@ -91,6 +92,13 @@ func (e *explainer) rules(ctx context.Context, s *explain.Situation) {
 	}
 	if list, err := e.CoreV1().ResourceQuotas(s.Pod.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
 		s.Quotas = list.Items
+	}
+	if len(request.Of(s.Pod)) > 0 && len(s.Nodes) > 0 {
+		if list, _, err := e.Cluster.Queues(ctx, e.o); err == nil && len(list) > 0 {
+			if from, err := e.QueueSituation(ctx, e.o, list, s.Nodes, s.Pods); err == nil { // without the rights, the condition says it
+				s.Queues = queues.Read(from)
+			}
+		}
 	}
 	if g := e.growing(ctx, s); g != nil && !e.autoscaled(ctx) {
 		s.Pool = g.Name + ", which " + g.String() + ","

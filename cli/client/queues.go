@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/user"
+	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/kube/request"
+)
+
+// Queues returns the Queues of a cluster, by name. Where it does not serve them, there are none
+// and served is false.
+func (c *Cluster) Queues(ctx context.Context, o Options) (list []*v1alpha1.Queue, served bool, err error) {
+	api, err := c.Dynamic(o)
+	if err != nil {
+		return nil, false, err
+	}
+	found, err := api.Resource(v1alpha1.Queues).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, false, nil
+	}
+	if err := c.Failed("list queues", err); err != nil {
+		return nil, true, err
+	}
+	for i := range found.Items {
+		q := &v1alpha1.Queue{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Items[i].Object, q); err != nil {
+			return nil, true, fmt.Errorf("read queue %s: %w", found.Items[i].GetName(), err)
+		}
+		list = append(list, q)
+	}
+	slices.SortFunc(list, func(a, b *v1alpha1.Queue) int { return strings.Compare(a.Name, b.Name) })
+	return list, true, nil
+}
+
+// QueueSituation returns what quotas are counted from: what is given, with the namespaces of
+// the cluster. The objects that own pods are read when users are counted.
+func (c *Cluster) QueueSituation(ctx context.Context, o Options, list []*v1alpha1.Queue, nodes []*v1.Node, pods []*v1.Pod) (*queues.Situation, error) {
+	api, err := c.Dynamic(o)
+	if err != nil {
+		return nil, err
+	}
+	spaces, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err := c.Failed("list namespaces", err); err != nil {
+		return nil, err
+	}
+	owners := owners{ctx: ctx, api: api, kinds: map[schema.GroupVersionResource]map[string]metav1.Object{}}
+	return &queues.Situation{
+		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods,
+		User: func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, owners.of)) },
+	}, nil
+}
+
+// owners reads the objects that own pods, all of a kind when the first is asked for.
+type owners struct {
+	ctx   context.Context //nolint:containedctx // it lives as long as one read
+	api   dynamic.Interface
+	kinds map[schema.GroupVersionResource]map[string]metav1.Object // by namespace/name
+}
+
+// of returns the object that a reference names; nil is that it is not there, or cannot be
+// read.
+func (o *owners) of(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	group, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return nil
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(group.WithKind(ref.Kind))
+	all, known := o.kinds[resource]
+	if !known {
+		all = map[string]metav1.Object{}
+		if found, err := o.api.Resource(resource).List(o.ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
+			for i := range found.Items {
+				all[found.Items[i].GetNamespace()+"/"+found.Items[i].GetName()] = &found.Items[i]
+			}
+		}
+		o.kinds[resource] = all
+	}
+	return all[namespace+"/"+ref.Name]
+}
