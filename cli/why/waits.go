@@ -20,8 +20,8 @@ import (
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
-	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/pool"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
 

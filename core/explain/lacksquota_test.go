@@ -28,7 +28,7 @@ func TestQuotaFirst(t *testing.T) {
 			"waits for quota: the pod asks for 2 GPUs, and all 8 GPUs of queue red are in use [WaitingForQuota]", quota.Verdict{}, explain.CodeQueueQuota,
 			"waits for quota: the pod asks for 2 GPUs, and all 8 GPUs of queue red are in use",
 		},
-		"a pod that no node suits either is told of its quota first": {
+		"a pod that no node suits either gets its quota as the cause first": {
 			"waits for 2 nvidia.com/gpu", verdict(quota.Used, 2, 7, 8), explain.CodeQueueQuota,
 			"waits for quota: the pod asks for 2 GPUs, and 7 of the 8 GPUs of queue red are in use; it starts when pods of its queue, or of those beside it, have ended",
 		},
