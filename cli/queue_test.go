@@ -183,21 +183,33 @@ func TestQueueCheck(t *testing.T) {
 		want string
 	}{
 		{"what is there already changes nothing", "metadata: {name: research}\nspec: {quotas: [{gpus: All, nominal: 14}]}", 0, "nothing changes for the workloads of the cluster\n"},
-		{"a larger tree lets what waits go on", "metadata: {name: research}\nspec: {quotas: [{gpus: All, nominal: 20}]}", 0,
-			"speech pod/asr-0: there is quota for it, for which it waits now\nspeech pod/late: there is quota for it, for which it waits now\n"},
-		{"a smaller quota has more borrowed", "metadata: {name: vision}\nspec: {parent: research, namespaces: {names: [vision]}, quotas: [{gpus: All, nominal: 4}]}", 0,
-			"queue vision holds 10 All of a nominal quota of 4: it borrows 6, which other queues can take back\n"},
-		{"a tree that is halved ends nothing", "metadata: {name: research}\nspec: {quotas: [{gpus: All, nominal: 8}]}", 3,
+		{
+			"a larger tree lets what waits go on", "metadata: {name: research}\nspec: {quotas: [{gpus: All, nominal: 20}]}", 0,
+			"speech pod/asr-0: there is quota for it, for which it waits now\nspeech pod/late: there is quota for it, for which it waits now\n",
+		},
+		{
+			"a smaller quota has more borrowed", "metadata: {name: vision}\nspec: {parent: research, namespaces: {names: [vision]}, quotas: [{gpus: All, nominal: 4}]}", 0,
+			"queue vision holds 10 All of a nominal quota of 4: it borrows 6, which other queues can take back\n",
+		},
+		{
+			"a tree that is halved ends nothing", "metadata: {name: research}\nspec: {quotas: [{gpus: All, nominal: 8}]}", 3,
 			"research: spec.quotas: the queues below have a nominal quota of 14 gpus together, more than the 8 of this one\n" +
 				"queue research holds 10 All of a nominal quota of 8: it admits nothing until it holds less; what runs goes on\n" +
-				"speech pod/small: it waits for quota: the pod asks for 1 GPU, and all 8 GPUs of queue research are in use\n"},
-		{"a new queue takes a namespace", "metadata: {name: new}\nspec: {namespaces: {names: [speech]}}\n---\n\n---\nkind: ConfigMap", 3,
-			"new: spec.namespaces.names: Queue speech, which is older, names namespace speech, too; it counts there\nnothing changes for the workloads of the cluster\n"},
-		{"a queue that loses its namespace", "metadata: {name: speech}\nspec: {parent: research, quotas: [{gpus: All, nominal: 7}]}", 0,
+				"speech pod/small: it waits for quota: the pod asks for 1 GPU, and all 8 GPUs of queue research are in use\n",
+		},
+		{
+			"a new queue takes a namespace", "metadata: {name: new}\nspec: {namespaces: {names: [speech]}}\n---\n\n---\nkind: ConfigMap", 3,
+			"new: spec.namespaces.names: Queue speech, which is older, names namespace speech, too; it counts there\nnothing changes for the workloads of the cluster\n",
+		},
+		{
+			"a queue that loses its namespace", "metadata: {name: speech}\nspec: {parent: research, quotas: [{gpus: All, nominal: 7}]}", 0,
 			"namespace speech, 7 pods with GPUs: from speech to no queue (no Queue takes namespace speech)\n" +
-				"speech pod/asr-0: there is quota for it, for which it waits now\nspeech pod/late: there is quota for it, for which it waits now\n"},
-		{"a queue that is drained", "metadata: {name: research}\nspec: {stop: HoldAndDrain, quotas: [{gpus: All, nominal: 14}]}", 0,
-			"queue research evicts what runs in it and below: 10 pods\nspeech pod/small: it waits for quota: queue research is stopped (spec.stop) and admits no pods\n"},
+				"speech pod/asr-0: there is quota for it, for which it waits now\nspeech pod/late: there is quota for it, for which it waits now\n",
+		},
+		{
+			"a queue that is drained", "metadata: {name: research}\nspec: {stop: HoldAndDrain, quotas: [{gpus: All, nominal: 14}]}", 0,
+			"queue research evicts what runs in it and below: 10 pods\nspeech pod/small: it waits for quota: queue research is stopped (spec.stop) and admits no pods\n",
+		},
 		{"what the API server refuses", "metadata: {name: vision}\nspec: {quotas: [{gpus: All, nominal: -1}]}", 3, "Queue.berth.dev \"x\" is invalid\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

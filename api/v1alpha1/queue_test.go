@@ -35,39 +35,41 @@ func filled(v reflect.Value) {
 		case *metav1.Time:
 			*at = metav1.Time{Time: time.Unix(1, 0)}
 		default:
-			for i := range v.NumField() {
-				filled(v.Field(i))
+			for _, f := range v.Fields() {
+				filled(f)
 			}
 		}
 	case reflect.String:
 		v.SetString("a")
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Uint8:
+		v.SetUint(1)
 	case reflect.Int64, reflect.Int32:
 		v.SetInt(1)
+	default:
+		panic("no value for a " + v.Kind().String())
 	}
 }
 
 // shared lists the fields of two values that point at the same memory.
 func shared(path string, a, b reflect.Value) (out []string) {
-	switch a.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Map:
+	kind := a.Kind()
+	if kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map {
 		if a.Pointer() == b.Pointer() && a.Type() != reflect.TypeFor[*time.Location]() {
 			out = append(out, path)
 		}
 	}
-	switch a.Kind() {
-	case reflect.Pointer:
+	switch {
+	case kind == reflect.Pointer:
 		out = append(out, shared(path, a.Elem(), b.Elem())...)
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		for i := range a.Len() {
 			out = append(out, shared(path, a.Index(i), b.Index(i))...)
 		}
-	case reflect.Struct:
+	case kind == reflect.Struct && a.Type() != reflect.TypeFor[time.Time]():
 		for i := range a.NumField() {
-			if a.Type() != reflect.TypeFor[time.Time]() {
-				out = append(out, shared(path+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))...)
-			}
+			out = append(out, shared(path+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))...)
 		}
 	}
 	return out

@@ -157,12 +157,16 @@ func TestWhatAQueueCannotSay(t *testing.T) {
 		{"an absurd amount", "  quotas: [{gpus: All, nominal: 1, lendingLimit: 10000001}]\n", `spec.quotas[0].lendingLimit: Invalid value: 10000001: more than 10000000 GPUs; leave the entry or the limit out if there is none`},
 		{"an amount that is a word", "  perUser: [{gpus: All, max: two}]\n", `spec.perUser[0].max: Invalid value: "two": not an amount; write a number such as 4 or "0.5"`},
 		{"no amount", "  quotas: [{gpus: All}]\n", `spec.quotas[0].nominal: Required value`},
-		{"GPUs in words that are near", "  quotas: [{gpus: all, nominal: 1}, {gpus: equivalents, nominal: 1}, {gpus: nvidia.com/gpu, nominal: 1}]\n",
+		{
+			"GPUs in words that are near", "  quotas: [{gpus: all, nominal: 1}, {gpus: equivalents, nominal: 1}, {gpus: nvidia.com/gpu, nominal: 1}]\n",
 			`spec.quotas[0].gpus: Invalid value: "all": write All for GPUs of all products
 spec.quotas[1].gpus: Invalid value: "equivalents": write Equivalents for weighted GPUs
-spec.quotas[2].gpus: Invalid value: "nvidia.com/gpu": write All for GPUs of all products`},
-		{"GPUs that no product is called", "  perPod: [{gpus: 'nvidia.com/mig-1g.5gb', max: 1}]\n",
-			`spec.perPod[0].gpus: Invalid value: "nvidia.com/mig-1g.5gb": not GPUs: write All, Equivalents, a product as in the label nvidia.com/gpu.product, or a MIG profile as mig-1g.5gb`},
+spec.quotas[2].gpus: Invalid value: "nvidia.com/gpu": write All for GPUs of all products`,
+		},
+		{
+			"GPUs that no product is called", "  perPod: [{gpus: 'nvidia.com/mig-1g.5gb', max: 1}]\n",
+			`spec.perPod[0].gpus: Invalid value: "nvidia.com/mig-1g.5gb": not GPUs: write All, Equivalents, a product as in the label nvidia.com/gpu.product, or a MIG profile as mig-1g.5gb`,
+		},
 		{"a MIG profile without memory", "  quotas: [{gpus: mig-1g, nominal: 1}]\n", `spec.quotas[0].gpus: Invalid value: "mig-1g": not a MIG profile; write it as in the resource nvidia.com/mig-1g.5gb, mig-1g.5gb`},
 		{"a name that is too long", "  quotas: [{gpus: " + many + ", nominal: 1}]\n", `spec.quotas[0].gpus: Too long: may not be more than 63 bytes`},
 		{"GPUs twice", "  quotas: [{gpus: All, nominal: 1}, {gpus: All, nominal: 2}]\n", `spec.quotas[1]: Duplicate value: {"gpus":"All"}`},
@@ -170,17 +174,25 @@ spec.quotas[2].gpus: Invalid value: "nvidia.com/gpu": write All for GPUs of all 
 		{"an order in small letters", "  order: fifo\n", `spec.order: Unsupported value: "fifo": supported values: "FIFO", "Fair"`},
 		{"a way to share that is none", "  sharing: [whole]\n", `spec.sharing[0]: Unsupported value: "whole": supported values: "Whole", "MIG", "TimeSlicing", "MPS", "Memory"`},
 		{"a weight of nothing", "  weight: 0\n", `spec.weight: Invalid value: 0: spec.weight in body should be greater than or equal to 1`},
-		{"times that are none", "  minRunTime: 10 minutes\n  maxRunTime: -1h\n  fairness: {halfLife: 1w}\n",
+		{
+			"times that are none", "  minRunTime: 10 minutes\n  maxRunTime: -1h\n  fairness: {halfLife: 1w}\n",
 			`spec.fairness.halfLife: Invalid value: "1w": not a duration; write one such as 30s, 10m, 1h30m or 2d
 spec.maxRunTime: Invalid value: "-1h": not a duration; write one such as 30s, 10m, 1h30m or 2d
-spec.minRunTime: Invalid value: "10 minutes": not a duration; write one such as 30s, 10m, 1h30m or 2d`},
-		{"a class of the system", "  defaultPriorityClasses: {serving: system-node-critical}\n",
-			`spec.defaultPriorityClasses.serving: Invalid value: "system-node-critical": Berth assigns no class of the system (system-...); name one of your own`},
-		{"all namespaces by an empty selector", "  namespaces: {selector: {}}\n",
-			`spec.namespaces.selector: Invalid value: an empty selector takes every namespace, also kube-system; select by a label, or write "default: true" for namespaces that no queue takes`},
-		{"a pattern for names", "  namespaces: {names: ['team-*'], labeledPods: ['team-*']}\n",
+spec.minRunTime: Invalid value: "10 minutes": not a duration; write one such as 30s, 10m, 1h30m or 2d`,
+		},
+		{
+			"a class of the system", "  defaultPriorityClasses: {serving: system-node-critical}\n",
+			`spec.defaultPriorityClasses.serving: Invalid value: "system-node-critical": Berth assigns no class of the system (system-...); name one of your own`,
+		},
+		{
+			"all namespaces by an empty selector", "  namespaces: {selector: {}}\n",
+			`spec.namespaces.selector: Invalid value: an empty selector takes every namespace, also kube-system; select by a label, or write "default: true" for namespaces that no queue takes`,
+		},
+		{
+			"a pattern for names", "  namespaces: {names: ['team-*'], labeledPods: ['team-*']}\n",
 			`spec.namespaces.labeledPods[0]: Invalid value: "team-*": not the name of a namespace; use small letters, digits and '-', or "*" for all namespaces
-spec.namespaces.names[0]: Invalid value: "team-*": not the name of a namespace; use small letters, digits and '-', or spec.namespaces.selector for several`},
+spec.namespaces.names[0]: Invalid value: "team-*": not the name of a namespace; use small letters, digits and '-', or spec.namespaces.selector for several`,
+		},
 		{"a field of another kind", "  cohort: org\n", `unknown field spec.cohort`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -229,8 +241,7 @@ func walkType(out map[string]bool, path string, of reflect.Type) {
 	if of.Kind() != reflect.Struct || of.PkgPath() == "k8s.io/apimachinery/pkg/api/resource" || of.Name() == "Time" {
 		return
 	}
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for f := range of.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		out[path+"."+name] = true
 		walkType(out, path+"."+name, f.Type)

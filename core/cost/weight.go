@@ -36,7 +36,7 @@ type rate struct {
 // rates are the rates of all products that package gpu knows, by the names of NVML. The
 // comment on a price is its instance type. AWS's list of 2026-07-20 has them all but those of
 // the B300 and the RTX PRO 6000, which are of the same region and year.
-var rates = []rate{ //nolint:gochecknoglobals // a table
+var rates = []rate{
 	{"NVIDIA A10", 0, "NVIDIA A10G", 125},
 	{"NVIDIA A100 80GB PCIe", 0, "NVIDIA A100-SXM4-80GB", 312},
 	{"NVIDIA A100-PCIE-40GB", 0, "NVIDIA A100-SXM4-40GB", 312},

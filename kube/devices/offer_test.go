@@ -37,36 +37,66 @@ func TestHolds(t *testing.T) {
 		want []quota.Piece
 	}{
 		{"a pod without GPUs holds nothing", whole, kubetest.Pod("p", "n", "cpu", 1), nil},
-		{"committed GPUs", whole, kubetest.Committed(kubetest.Pod("p", "n", api.ResourceGPU, 2), `{"c":[{"uuid":"GPU-n-0","milliGPU":1000},{"uuid":"GPU-n-1","milliGPU":1000}]}`),
-			[]quota.Piece{{Product: product, Devices: 2, Parts: 2 * quota.Whole}}},
-		{"a GPU that the kubelet reports", whole, kubetest.Observed(kubetest.Pod("p", "n", api.ResourceGPU, 1), api.ResourceGPU, "GPU-n-1"),
-			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole}}},
-		{"a pod of which nothing is known holds what it asks for", whole, kubetest.Pod("p", "n", api.ResourceGPU, 1),
-			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole}}},
-		{"and no more than the node has", whole, kubetest.Pod("p", "n", api.ResourceGPU, 1000),
-			[]quota.Piece{{Product: product, Devices: 2, Parts: 2 * quota.Whole}}},
-		{"a device of another node counts as one of this", whole, kubetest.Committed(kubetest.Pod("p", "n", api.ResourceGPU, 1), `{"c":[{"uuid":"GPU-x","milliGPU":1000}]}`),
-			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole}}},
-		{"committed MIG devices are sevenths, whatever milli-GPUs say", cut, kubetest.Committed(kubetest.Pod("p", "n", mig1g, 2), `{"c":[{"uuid":"MIG-n-0-0","milliGPU":142},{"uuid":"MIG-n-0-3","milliGPU":142}]}`),
-			[]quota.Piece{{Product: product, Profile: "1g.5gb", Devices: 2, Parts: quota.Whole / 7 * 2}}},
-		{"MIG devices of which nothing is known", cut, kubetest.Pod("p", "n", mig1g, 3),
-			[]quota.Piece{{Product: product, Profile: "1g.5gb", Devices: 3, Parts: quota.Whole / 7 * 3}}},
-		{"a MIG device of an A30 is a quarter", a30, kubetest.Pod("p", "n", api.ResourceMIGPrefix+"1g.6gb", 1),
-			[]quota.Piece{{Product: "NVIDIA-A30", Profile: "1g.6gb", Devices: 1, Parts: quota.Whole / 4}}},
-		{"nvidia.com/gpu that is a MIG device", single, kubetest.Pod("p", "n", api.ResourceGPU, 2),
-			[]quota.Piece{{Product: product, Profile: "1g.5gb", Devices: 2, Parts: quota.Whole / 7 * 2}}},
-		{"a committed share", shared, kubetest.Committed(kubetest.Pod("p", "n", api.ResourceGPU, 1), `{"c":[{"uuid":"GPU-n-0","milliGPU":250}]}`),
-			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole / 4}}},
-		{"a share that the kubelet reports", shared, kubetest.Observed(kubetest.Pod("p", "n", api.ResourceGPU, 1), api.ResourceGPU, "GPU-n-0::2"),
-			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole / 4}}},
-		{"shares of a node that publishes nothing", foreign, kubetest.Pod("p", "n", api.ResourceGPU, 3),
-			[]quota.Piece{{Product: "Tesla-T4", Devices: 3, Parts: quota.Whole / 4 * 3}}},
-		{"a share of a node that publishes nothing, by UUID", foreign, kubetest.Observed(kubetest.Pod("p", "n", api.ResourceGPU, 1), api.ResourceGPU, "GPU-z::0"),
-			[]quota.Piece{{Product: "Tesla-T4", Devices: 1, Parts: quota.Whole / 4}}},
-		{"a share by memory", whole, kubetest.Committed(kubetest.Pod("p", "n", api.ResourceGPUMemory, 10), `{"c":[{"uuid":"GPU-n-0","milliGPU":250,"memoryBytes":10737418240}]}`),
-			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole / 4}}},
-		{"memory beside a GPU is that of a whole one", whole, kubetest.Pod("p", "n", api.ResourceGPU, 1, api.ResourceGPUMemory, 10),
-			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole}}},
+		{
+			"committed GPUs", whole, kubetest.Committed(kubetest.Pod("p", "n", api.ResourceGPU, 2), `{"c":[{"uuid":"GPU-n-0","milliGPU":1000},{"uuid":"GPU-n-1","milliGPU":1000}]}`),
+			[]quota.Piece{{Product: product, Devices: 2, Parts: 2 * quota.Whole}},
+		},
+		{
+			"a GPU that the kubelet reports", whole, kubetest.Observed(kubetest.Pod("p", "n", api.ResourceGPU, 1), api.ResourceGPU, "GPU-n-1"),
+			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole}},
+		},
+		{
+			"a pod of which nothing is known holds what it asks for", whole, kubetest.Pod("p", "n", api.ResourceGPU, 1),
+			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole}},
+		},
+		{
+			"and no more than the node has", whole, kubetest.Pod("p", "n", api.ResourceGPU, 1000),
+			[]quota.Piece{{Product: product, Devices: 2, Parts: 2 * quota.Whole}},
+		},
+		{
+			"a device of another node counts as one of this", whole, kubetest.Committed(kubetest.Pod("p", "n", api.ResourceGPU, 1), `{"c":[{"uuid":"GPU-x","milliGPU":1000}]}`),
+			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole}},
+		},
+		{
+			"committed MIG devices are sevenths, whatever milli-GPUs say", cut, kubetest.Committed(kubetest.Pod("p", "n", mig1g, 2), `{"c":[{"uuid":"MIG-n-0-0","milliGPU":142},{"uuid":"MIG-n-0-3","milliGPU":142}]}`),
+			[]quota.Piece{{Product: product, Profile: "1g.5gb", Devices: 2, Parts: quota.Whole / 7 * 2}},
+		},
+		{
+			"MIG devices of which nothing is known", cut, kubetest.Pod("p", "n", mig1g, 3),
+			[]quota.Piece{{Product: product, Profile: "1g.5gb", Devices: 3, Parts: quota.Whole / 7 * 3}},
+		},
+		{
+			"a MIG device of an A30 is a quarter", a30, kubetest.Pod("p", "n", api.ResourceMIGPrefix+"1g.6gb", 1),
+			[]quota.Piece{{Product: "NVIDIA-A30", Profile: "1g.6gb", Devices: 1, Parts: quota.Whole / 4}},
+		},
+		{
+			"nvidia.com/gpu that is a MIG device", single, kubetest.Pod("p", "n", api.ResourceGPU, 2),
+			[]quota.Piece{{Product: product, Profile: "1g.5gb", Devices: 2, Parts: quota.Whole / 7 * 2}},
+		},
+		{
+			"a committed share", shared, kubetest.Committed(kubetest.Pod("p", "n", api.ResourceGPU, 1), `{"c":[{"uuid":"GPU-n-0","milliGPU":250}]}`),
+			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole / 4}},
+		},
+		{
+			"a share that the kubelet reports", shared, kubetest.Observed(kubetest.Pod("p", "n", api.ResourceGPU, 1), api.ResourceGPU, "GPU-n-0::2"),
+			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole / 4}},
+		},
+		{
+			"shares of a node that publishes nothing", foreign, kubetest.Pod("p", "n", api.ResourceGPU, 3),
+			[]quota.Piece{{Product: "Tesla-T4", Devices: 3, Parts: quota.Whole / 4 * 3}},
+		},
+		{
+			"a share of a node that publishes nothing, by UUID", foreign, kubetest.Observed(kubetest.Pod("p", "n", api.ResourceGPU, 1), api.ResourceGPU, "GPU-z::0"),
+			[]quota.Piece{{Product: "Tesla-T4", Devices: 1, Parts: quota.Whole / 4}},
+		},
+		{
+			"a share by memory", whole, kubetest.Committed(kubetest.Pod("p", "n", api.ResourceGPUMemory, 10), `{"c":[{"uuid":"GPU-n-0","milliGPU":250,"memoryBytes":10737418240}]}`),
+			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole / 4}},
+		},
+		{
+			"memory beside a GPU is that of a whole one", whole, kubetest.Pod("p", "n", api.ResourceGPU, 1, api.ResourceGPUMemory, 10),
+			[]quota.Piece{{Product: product, Devices: 1, Parts: quota.Whole}},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, devices.OfferOf(tt.node).Holds(tt.pod, nil)); diff != "" {

@@ -137,9 +137,21 @@ func TestParts(t *testing.T) {
 		text string
 		want int64
 	}{
-		{"0", 0}, {"1", quota.Whole}, {"0.5", quota.Whole / 2}, {"500m", quota.Whole / 2}, {"0.25", quota.Whole / 4}, {"2k", 2000 * quota.Whole},
-		{"0.333333333", quota.Whole / 3}, {"0.142857143", quota.Whole / 7}, {"1e-30", 0}, {"-1", -quota.Whole}, {"-0.5", -quota.Whole / 2},
-		{"10M", 10_000_000 * quota.Whole}, {"1e30", 10_000_000 * quota.Whole}, {"-1e30", -10_000_000 * quota.Whole}, {"9999999.999", 10_000_000*quota.Whole - 721},
+		{"0", 0},
+		{"1", quota.Whole},
+		{"0.5", quota.Whole / 2},
+		{"500m", quota.Whole / 2},
+		{"0.25", quota.Whole / 4},
+		{"2k", 2000 * quota.Whole},
+		{"0.333333333", quota.Whole / 3},
+		{"0.142857143", quota.Whole / 7},
+		{"1e-30", 0},
+		{"-1", -quota.Whole},
+		{"-0.5", -quota.Whole / 2},
+		{"10M", 10_000_000 * quota.Whole},
+		{"1e30", 10_000_000 * quota.Whole},
+		{"-1e30", -10_000_000 * quota.Whole},
+		{"9999999.999", 10_000_000*quota.Whole - 721},
 	} {
 		if got := queues.Parts(*amount(tt.text)); got != tt.want {
 			t.Errorf("Parts(%s) = %d, want %d", tt.text, got, tt.want)
@@ -152,7 +164,7 @@ func TestParts(t *testing.T) {
 
 // TestAnAmountIsWrittenAsItIsRead holds for all that people can write in thousandths.
 func TestAnAmountIsWrittenAsItIsRead(t *testing.T) {
-	for milli := int64(0); milli < 5000; milli++ {
+	for milli := range int64(5000) {
 		q := *resource.NewMilliQuantity(milli, resource.DecimalSI)
 		if got := queues.Quantity(queues.Parts(q)); got.Cmp(q) != 0 {
 			t.Errorf("%s is written %s", q.String(), got.String())
