@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,6 +37,8 @@ func (c *Count) Set(uid string, o client.Object) {
 
 // Pass is one pass over the Queues of a list at a time.
 func (c *Count) Pass(ctx context.Context, list []v1alpha1.Queue, now time.Time) time.Duration {
+	o := &owners{c.client, map[types.UID]*metav1.PartialObjectMetadata{}}
+	c.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object { return o.of(ctx, namespace, ref) }
 	c.room.mu.Lock()
 	c.tally.read(list)
 	c.tally.settle(now)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -58,6 +59,7 @@ type controller struct {
 	feed      *feed // nil: there are no Queues, and nothing else is watched
 	tally     *tally
 
+	owners  *owners
 	said    map[types.UID]said      // what was written of each Queue
 	retry   map[string]time.Time    // when an eviction is tried again, by workload
 	warned  map[string]quota.Ending // by workload
@@ -67,7 +69,7 @@ type controller struct {
 func newController(mgr manager.Manager, o Options) *controller {
 	c := &controller{
 		informers: mgr.GetCache(), client: mgr.GetClient(), events: mgr.GetEventRecorder(Name), now: o.Now, room: cmp.Or(o.Room, NewRoom()),
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), owners: &owners{mgr.GetAPIReader(), map[types.UID]*metav1.PartialObjectMetadata{}},
 		open: func() (cache.Cache, error) {
 			return cache.New(mgr.GetConfig(), cache.Options{
 				HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), ByObject: counted(),
@@ -173,6 +175,9 @@ func (c *controller) pass(ctx context.Context) (time.Duration, error) {
 	}
 	now := c.now()
 	c.room.mu.Lock()
+	c.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object {
+		return c.owners.of(ctx, namespace, ref)
+	}
 	c.tally.read(list.Items)
 	c.feed.drain(c.tally)
 	c.tally.settle(now)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,7 +48,7 @@ type stage struct {
 func newStage(t *testing.T, queues ...*v1alpha1.Queue) *stage {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, kubeflow.AddToScheme, v1alpha1.AddToScheme, policyv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, kubeflow.AddToScheme, v1alpha1.AddToScheme, policyv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +240,7 @@ func TestUseGoesOnAfterARestart(t *testing.T) {
 	s.pass(0)
 	s.pass(10 * time.Minute)
 	before := s.status("red").Usage
-	if len(before) != 2 || before[0].User != "" || before[0].GPUSeconds < 590 || before[0].GPUSeconds > 600 {
+	if len(before) != 1 || before[0].User != "" || before[0].GPUSeconds < 590 || before[0].GPUSeconds > 600 {
 		t.Fatalf("after ten minutes of one GPU the use is %+v", before)
 	}
 	s.count = queue.NewCount(s.client, s, s.room)
@@ -248,6 +249,36 @@ func TestUseGoesOnAfterARestart(t *testing.T) {
 	s.pass(2 * time.Minute)
 	if after := s.status("red").Usage; after[0].GPUSeconds < 1300 || after[0].GPUSeconds > 1320 {
 		t.Errorf("after 22 minutes with a restart the use is %+v, want about 1320 s", after)
+	}
+}
+
+func TestUseIsCountedByUserWhereAQueueAsksForIt(t *testing.T) {
+	s := newStage(t, queueOf("red", "", "4"))
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "train", UID: "j-1", Annotations: map[string]string{api.AnnotationUser: "ann"}}}
+	if err := s.client.Create(context.Background(), job); err != nil {
+		t.Fatal(err)
+	}
+	s.pod("red", "a", "node-1", func(p *corev1.Pod) {
+		p.Annotations = map[string]string{api.AnnotationUserOf: "j-1"}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "j-1"}}
+	})
+	s.pod("red", "b", "node-1", func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationUser: "bob"} })
+	s.pass(0)
+	s.pass(10 * time.Minute)
+	users := func() (out []string) {
+		for _, u := range s.status("red").Usage {
+			out = append(out, u.User)
+		}
+		return out
+	}
+	if got := users(); !slices.Equal(got, []string{""}) {
+		t.Errorf("no queue counts by user, and the use is of %q", got)
+	}
+	s.change("red", func(q *v1alpha1.QueueSpec) { q.Order = v1alpha1.OrderFair })
+	s.pass(time.Second)
+	s.pass(10 * time.Minute)
+	if got := users(); !slices.Contains(got, "ann") || !slices.Contains(got, "bob") {
+		t.Errorf("the use is of %q, want ann, by the Job of the pod, and bob", got)
 	}
 }
 

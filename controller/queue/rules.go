@@ -17,5 +17,12 @@ func Rules() []rbacv1.PolicyRule {
 		// What maxRunTime and HoldAndDrain end: pods, and notebooks, which are stopped.
 		rights.Rule("", "pods/eviction", "create"),
 		rights.Rule(kubeflow.Group, "notebooks", "patch"),
+		// Whom pods were created for, where a queue counts by user: the objects above them.
+		rights.Rule("", "replicationcontrollers", "get"),
+		rights.Rule("apps", "replicasets deployments statefulsets daemonsets", "get"),
+		rights.Rule("batch", "jobs cronjobs", "get"),
+		rights.Rule(kubeflow.Group, "notebooks tfjobs pytorchjobs", "get"),
+		rights.Rule("jobset.x-k8s.io", "jobsets", "get"),
+		rights.Rule("serving.kserve.io", "inferenceservices", "get"),
 	}
 }

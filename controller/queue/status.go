@@ -17,6 +17,14 @@ import (
 // mostUsers is how many users of a queue have their past use in its status, at most.
 const mostUsers = 100
 
+// used is the past use of a queue, and of its users where some queue counts by user.
+func (t *tally) used(name string) []quota.PastUse {
+	if t.users {
+		return t.usage.Of(name, mostUsers)
+	}
+	return t.usage.Of(name, 0)
+}
+
 // The reasons of conditions.
 const (
 	reasonValid    = "Valid"
@@ -55,7 +63,7 @@ func (t *tally) standing(now time.Time) map[string]*v1alpha1.QueueStatus {
 		if len(s.Resources) == 0 {
 			s.Used = quota.Text(held[name])
 		}
-		for _, u := range t.usage.Of(name, mostUsers) {
+		for _, u := range t.used(name) {
 			s.Usage = append(s.Usage, v1alpha1.QueueUsage{User: u.User, GPUSeconds: int64(u.Value), At: metav1.NewTime(u.At.Truncate(time.Second))})
 		}
 		s.Conditions = []metav1.Condition{t.valid(name), t.active(name)}

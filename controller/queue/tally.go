@@ -26,6 +26,8 @@ type tally struct {
 	book       *quota.Book
 	usage      quota.Usage
 	rules      map[string]quota.Rule
+	owners     request.Owners             // the objects that pods are made for
+	users      bool                       // some Queue counts by user
 	problems   map[string][]quota.Problem // by queue
 
 	stale bool            // all is to be counted again
@@ -45,6 +47,7 @@ type entry struct {
 
 func newTally() *tally {
 	return &tally{
+		owners: func(string, *metav1.OwnerReference) metav1.Object { return nil },
 		queues: map[string]*v1alpha1.Queue{}, offers: &queues.Offers{}, namespaces: map[string]*corev1.Namespace{}, pods: map[string]*entry{},
 		moved: map[string]bool{}, dirty: map[string]bool{},
 	}
@@ -96,7 +99,6 @@ func (t *tally) setPod(uid string, p *corev1.Pod) {
 	if g, err := request.GangOf(p); err == nil && g != nil {
 		e.workload, e.gang = g.Key, g
 	}
-	e.user = user.CountedAs(request.UserOf(p, func(string, *metav1.OwnerReference) metav1.Object { return nil }))
 	if c := request.Unscheduled(p); c != nil && p.Spec.NodeName == "" && p.DeletionTimestamp == nil {
 		_, wait := queue.Marked(c.Message)
 		e.waits = wait == queue.Quota
@@ -131,9 +133,10 @@ func (t *tally) settle(now time.Time) {
 // plant makes a new Book, in which no pod is counted yet.
 func (t *tally) plant() {
 	list := make([]*v1alpha1.Queue, 0, len(t.queues))
-	t.rules, t.problems = map[string]quota.Rule{}, map[string][]quota.Problem{}
+	t.rules, t.problems, t.users = map[string]quota.Rule{}, map[string][]quota.Problem{}, false
 	for _, q := range t.queues {
 		list = append(list, q)
+		t.users = t.users || len(q.Spec.PerUser) > 0 || q.Spec.Order == v1alpha1.OrderFair
 		if rule := (quota.Rule{Drain: q.Spec.Stop == v1alpha1.StopHoldAndDrain, Most: queues.MaxRunTime(q)}); rule != (quota.Rule{}) {
 			t.rules[q.Name] = rule
 		}
@@ -158,7 +161,10 @@ func (t *tally) plant() {
 
 // count counts one pod.
 func (t *tally) count(uid string, e *entry) {
-	e.queue = t.members.Of(e.pod, t.namespaces[e.pod.Namespace]).Queue
+	e.queue, e.user = t.members.Of(e.pod, t.namespaces[e.pod.Namespace]).Queue, ""
+	if t.users && e.queue != "" {
+		e.user = user.CountedAs(request.UserOf(e.pod, t.owners))
+	}
 	if e.pod.Spec.NodeName == "" || e.queue == "" {
 		t.book.Gone(uid)
 		return

@@ -82,7 +82,7 @@ func (t *tally) usageDiffers(name string, was []v1alpha1.QueueUsage) bool {
 	for _, u := range was {
 		old = append(old, quota.PastUse{User: u.User, Decay: quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time}})
 	}
-	return quota.Differs(old, t.usage.Of(name, mostUsers), spec.HalfLife)
+	return quota.Differs(old, t.used(name), spec.HalfLife)
 }
 
 // keepTimes fills in the times of conditions: those of the conditions before where these are the
