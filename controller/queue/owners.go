@@ -19,7 +19,7 @@ type owners struct {
 // mostOwners is how many objects are remembered.
 const mostOwners = 100_000
 
-// of is request.Owners. What cannot be read is asked for again when a pod of it changes.
+// of is request.Owners. What cannot be read is asked for again when such a pod changes.
 func (o *owners) of(ctx context.Context, namespace string, ref *metav1.OwnerReference) metav1.Object {
 	if m := o.known[ref.UID]; m != nil {
 		return m

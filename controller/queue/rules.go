@@ -17,7 +17,7 @@ func Rules() []rbacv1.PolicyRule {
 		// What maxRunTime and HoldAndDrain end: pods, and notebooks, which are stopped.
 		rights.Rule("", "pods/eviction", "create"),
 		rights.Rule(kubeflow.Group, "notebooks", "patch"),
-		// Whom pods were created for, where a queue counts by user: the objects above them.
+		// The users of pods, where a queue counts by user: the objects above pods.
 		rights.Rule("", "replicationcontrollers", "get"),
 		rights.Rule("apps", "replicasets deployments statefulsets daemonsets", "get"),
 		rights.Rule("batch", "jobs cronjobs", "get"),
