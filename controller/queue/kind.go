@@ -22,8 +22,13 @@ import (
 // Name is the controller's name, as the field manager and source of events.
 const Name = "berth-queue"
 
-// gather is how long changes are gathered before they are counted.
-const gather = time.Second
+// Changes are gathered before they are counted: for so long, and where counting takes long, for so
+// many times as long as it took last, up to a limit.
+const (
+	gather     = time.Second
+	gatherPart = 50
+	gatherMost = 5 * time.Second
+)
 
 // Options is what the controller needs to know; the zero value will do.
 type Options struct {
@@ -58,6 +63,7 @@ type controller struct {
 	wake      chan struct{}
 	feed      *feed // nil: there are no Queues, and nothing else is watched
 	tally     *tally
+	took      time.Duration // that the last count took
 
 	owners  *owners
 	said    map[types.UID]said      // what was written of each Queue
@@ -135,7 +141,7 @@ func (c *controller) Start(ctx context.Context) error {
 			select { // let what belongs together arrive
 			case <-ctx.Done():
 				return nil
-			case <-time.After(gather):
+			case <-time.After(max(gather, min(gatherPart*c.took, gatherMost))):
 			}
 		}
 		if wait, err = c.pass(ctx); err != nil {
@@ -173,7 +179,7 @@ func (c *controller) pass(ctx context.Context) (time.Duration, error) {
 		}
 		c.feed = f
 	}
-	now := c.now()
+	now, began := c.now(), time.Now()
 	c.room.mu.Lock()
 	c.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object {
 		return c.owners.of(ctx, namespace, ref)
@@ -183,6 +189,7 @@ func (c *controller) pass(ctx context.Context) (time.Duration, error) {
 	c.tally.settle(now)
 	next := c.tally.standing(now)
 	c.room.mu.Unlock()
+	c.took = time.Since(began)
 	c.room.set(c.tally)
 
 	wait := c.write(ctx, list.Items, next, now)
