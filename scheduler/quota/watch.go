@@ -23,9 +23,12 @@ import (
 	"berth.dev/berth/kube/queues"
 )
 
-// askAgain is how often an API server that does not serve Queues, or does not let them be
-// read, is asked again.
-const askAgain = 2 * time.Second
+// askAgain is after how long an API server that does not serve Queues, or does not let them
+// be read, is asked again; twice as long each time, up to askSeldom.
+const (
+	askAgain  = 2 * time.Second
+	askSeldom = 30 * time.Second
+)
 
 // Watch follows the pods, nodes and namespaces of a handle, and the Queues of its API server as
 // soon as that serves them.
@@ -119,7 +122,7 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 	if !cache.WaitForCacheSync(ctx.Done(), pods) {
 		return
 	}
-	for {
+	for wait := askAgain; ; wait = min(2*wait, askSeldom) {
 		_, err := client.Resource(v1alpha1.Queues).List(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil {
 			break
@@ -135,7 +138,7 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(askAgain):
+		case <-time.After(wait):
 		}
 	}
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.Queues, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
