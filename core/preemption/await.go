@@ -10,6 +10,16 @@ import (
 // unknownEnd is more seconds than any declared end is away.
 const unknownEnd = 1 << 40
 
+// Priorities of what is kept for others, and of those who evict no pods.
+const (
+	// Yielding is the priority of a promise that goes for any preemptor, because that comes
+	// before the one whom it is for.
+	Yielding = math.MinInt32
+	// Peaceful is the priority of a preemptor that evicts no pods: of all holders only
+	// Yielding promises go for it. Pods of priority Yielding must be Fixed then.
+	Peaceful = math.MinInt32 + 1
+)
+
 // Await looks for the place for p that comes free soonest without evictions: where
 // those who hold what p needs end first. Plan.Awaited are those whose end is waited
 // for; no plan has Victims, and promises stay as they are.

@@ -3,6 +3,7 @@ package preempt
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -21,11 +22,13 @@ func (x *Preemption) await(ctx context.Context, w *preemptor, line string) (*out
 	}
 	w.awaits, w.why = true, reserve.Why
 	avoid := w.avoid
-	w.avoid = append(claim.Avoid, avoid...)
-	out, err := x.tryRoom(ctx, w)
-	if err == nil && out.room == nil && len(claim.Avoid) > 0 {
-		w.avoid = avoid
-		out, err = x.tryRoom(ctx, w)
+	var out *outcome
+	var err error
+	for _, nodes := range claim.Tries() {
+		w.avoid = slices.Concat(nodes, avoid)
+		if out, err = x.tryRoom(ctx, w); err != nil || out.room != nil {
+			break
+		}
 	}
 	if err != nil || out.room == nil {
 		x.reservations.Vain(claim.ID)

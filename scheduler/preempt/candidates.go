@@ -90,7 +90,7 @@ func (x *Preemption) see(pl *nodeindex.Planner, w *preemptor, now time.Time) (*c
 // may go.
 func (s *candidates) fixLowest(v *nodeCache) {
 	for i := range v.nodes {
-		if v.nodes[i].lowest > math.MinInt32 {
+		if v.nodes[i].lowest > preemption.Yielding {
 			continue
 		}
 		s.c.Holders[i] = slices.Clip(slices.Clone(s.c.Holders[i]))
@@ -203,7 +203,7 @@ func (x *Preemption) promises(pl *nodeindex.Planner, s *candidates, w *preemptor
 			Placement: cluster.Placement{Node: at.Index, Request: h.Request, Devices: h.At}, Priority: request.Priority(h.Pod), Promise: true,
 		}
 		if w.after[uid] {
-			p.Priority = math.MinInt32
+			p.Priority = preemption.Yielding
 		}
 		s.lowest = min(s.lowest, p.Priority)
 		if g, _ := request.GangOf(h.Pod); g != nil {

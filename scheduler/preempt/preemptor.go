@@ -2,7 +2,6 @@ package preempt
 
 import (
 	"cmp"
-	"math"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,7 +47,7 @@ type preemptor struct {
 // who is not below it.
 func (w *preemptor) priority() int32 {
 	if w.never {
-		return math.MinInt32 + 1 // what may go is only what promises makes lower
+		return preemption.Peaceful
 	}
 	least := request.Priority(w.pods[0])
 	for _, pod := range w.pods {

@@ -4,8 +4,6 @@ package reserve
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -34,23 +32,15 @@ type Reservations struct {
 	unkept  func() // called when places that were kept are free
 
 	mu       sync.Mutex
-	reserver *queue.Reserver
-	kept     map[string]kept // by who has the claim
+	keeper   *queue.Keeper[*v1.Pod]
 	timer    *time.Timer
 	activate func(map[string]*v1.Pod)
-}
-
-// kept is what is kept for one claim.
-type kept struct {
-	ticket queue.Ticket
-	lead   *v1.Pod
-	pods   []*v1.Pod // those with a hold
 }
 
 // New returns Reservations without one; Attach must be called before they are used. unkept is
 // called when one has ended, beside nodeindex.Cluster.Waiting.Wake.
 func New(c *nodeindex.Cluster, rooms *Rooms, unkept func()) *Reservations {
-	return &Reservations{cluster: c, rooms: rooms, unkept: unkept, reserver: queue.NewReserver(0), kept: map[string]kept{}}
+	return &Reservations{cluster: c, rooms: rooms, unkept: unkept, keeper: queue.NewKeeper[*v1.Pod](0)}
 }
 
 // Attach has pods put into the queue by a handle, and makes reservations for those who
@@ -59,7 +49,7 @@ func (r *Reservations) Attach(h fwk.Handle, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.activate = func(pods map[string]*v1.Pod) { h.Activate(klog.Background(), pods) }
-	r.reserver = queue.NewReserver(after)
+	r.keeper = queue.NewKeeper[*v1.Pod](after)
 }
 
 // ID names who may have a claim: a pod, or the gang that it is of.
@@ -80,7 +70,7 @@ func (r *Reservations) Refused(pod *v1.Pod, line string) (queue.Reservation, boo
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reserver.Refused(w, now)
+	return r.keeper.Refused(w, now)
 }
 
 // uses reports which nodes a pod could use if they were free.
@@ -106,26 +96,27 @@ func (r *Reservations) uses(pod *v1.Pod) func(node string) bool {
 func (r *Reservations) Keep(c *queue.Reservation, lead *v1.Pod, pods []*v1.Pod, nodes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kept[c.ID] = kept{ticket: c.Ticket, lead: lead, pods: slices.Clone(pods)}
-	r.reserver.Kept(c.ID, nodes)
+	r.keeper.Keep(c, lead, pods, nodes)
 	r.wait()
 }
 
 // Vain notes that nothing can be kept for a claim.
 func (r *Reservations) Vain(id string) {
-	r.mu.Lock()
-	r.reserver.Vain(id, time.Now())
-	r.mu.Unlock()
-	r.Lapsed(id)
+	r.change(func() bool { return r.keeper.Vain(id, time.Now()) })
 }
 
 // Lapsed notes that nothing is kept for a claim any longer.
 func (r *Reservations) Lapsed(id string) {
+	r.change(func() bool { return r.keeper.Lapsed(id) })
+}
+
+// change has do, which is called with mu held, change the claims, and calls the pods that
+// wait if it reports that places are free.
+func (r *Reservations) change(do func() (free bool)) {
 	r.mu.Lock()
-	_, had := r.kept[id]
-	delete(r.kept, id)
+	free := do()
 	r.mu.Unlock()
-	if had {
+	if free {
 		r.free()
 	}
 }
@@ -139,10 +130,7 @@ func (r *Reservations) free() {
 // Bound takes a pod that got a node.
 func (r *Reservations) Bound(pod *v1.Pod, node string) {
 	t, id := r.cluster.Waiting.Ticket(pod), ID(pod)
-	r.mu.Lock()
-	r.reserver.Bound(t, id, node)
-	r.mu.Unlock()
-	r.Lapsed(id) // it may have got another place
+	r.change(func() bool { return r.keeper.Bound(t, id, node) })
 }
 
 // Left takes a pod that is gone. The claim of a gang stays for its next leader.
@@ -151,19 +139,16 @@ func (r *Reservations) Left(pod *v1.Pod) {
 	if id != string(pod.UID) {
 		return
 	}
-	r.mu.Lock()
-	r.reserver.Left(id)
-	r.mu.Unlock()
-	r.Lapsed(id)
+	r.change(func() bool { return r.keeper.Left(id) })
 }
 
 // GangEnded takes a gang of which no pod is left, by its key: it has no next leader.
 func (r *Reservations) GangEnded(id string) {
-	r.mu.Lock()
-	r.reserver.Left(id)
-	r.wait()
-	r.mu.Unlock()
-	r.Lapsed(id)
+	r.change(func() bool {
+		free := r.keeper.Left(id)
+		r.wait()
+		return free
+	})
 }
 
 // wait has expire called when the next lease ends, with mu held.
@@ -172,7 +157,7 @@ func (r *Reservations) wait() {
 		r.timer.Stop()
 		r.timer = nil
 	}
-	if next := r.reserver.Next(); !next.IsZero() {
+	if next := r.keeper.Next(); !next.IsZero() {
 		r.timer = time.AfterFunc(time.Until(next), r.expire)
 	}
 }
@@ -180,22 +165,16 @@ func (r *Reservations) wait() {
 // expire releases what is kept for claims whose lease is over.
 func (r *Reservations) expire() {
 	r.mu.Lock()
-	var over []kept
-	for _, c := range r.reserver.Expire(time.Now()) {
-		if k, is := r.kept[c.ID]; is {
-			over = append(over, k)
-			delete(r.kept, c.ID)
-		}
-	}
+	over := r.keeper.Expire(time.Now())
 	r.wait()
 	activate := r.activate
 	r.mu.Unlock()
 	for _, k := range over {
-		r.rooms.Shut(k.lead.UID)
-		for _, pod := range k.pods {
+		r.rooms.Shut(k.Lead.UID)
+		for _, pod := range k.Pods {
 			r.cluster.Release(pod.UID)
 		}
-		activate(map[string]*v1.Pod{k.lead.Namespace + "/" + k.lead.Name: k.lead})
+		activate(map[string]*v1.Pod{k.Lead.Namespace + "/" + k.Lead.Name: k.Lead})
 	}
 	if len(over) > 0 {
 		r.free()
@@ -207,7 +186,7 @@ func (r *Reservations) Claims() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []string
-	for _, c := range r.reserver.Claims() {
+	for _, c := range r.keeper.Claims() {
 		out = append(out, c.ID)
 	}
 	return out
@@ -220,16 +199,11 @@ func (r *Reservations) After(pod *v1.Pod) map[types.UID]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out map[types.UID]bool
-	for _, k := range r.kept {
-		if queue.Compare(t, k.ticket) >= 0 {
-			continue
+	for _, p := range r.keeper.After(t) {
+		if out == nil {
+			out = map[types.UID]bool{}
 		}
-		for _, p := range k.pods {
-			if out == nil {
-				out = map[types.UID]bool{}
-			}
-			out[p.UID] = true
-		}
+		out[p.UID] = true
 	}
 	return out
 }
@@ -238,14 +212,13 @@ func (r *Reservations) After(pod *v1.Pod) map[types.UID]bool {
 // are. A pod of another namespace has no name there.
 func (r *Reservations) KeptFrom(pod *v1.Pod) string {
 	r.mu.Lock()
-	claims := r.reserver.Claims()
-	held := maps.Clone(r.kept)
+	all := r.keeper.All()
 	r.mu.Unlock()
-	for _, c := range claims {
-		if k, is := held[c.ID]; is && c.ID != ID(pod) && r.inWay(pod, k.pods) {
+	for _, k := range all {
+		if k.ID != ID(pod) && r.inWay(pod, k.Pods) {
 			who := "a pod of another namespace"
-			if k.lead.Namespace == pod.Namespace {
-				who = k.lead.Namespace + "/" + k.lead.Name
+			if k.Lead.Namespace == pod.Namespace {
+				who = k.Lead.Namespace + "/" + k.Lead.Name
 			}
 			return fmt.Sprintf("GPUs are being kept for %s, which has waited longer", who)
 		}

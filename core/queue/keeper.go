@@ -1,0 +1,119 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Keeper is a Reserver together with the places that are kept for those who have a claim. P
+// is how its caller names a pod. Like a Reserver it is a value, and equal calls give equal
+// answers.
+//
+// Methods report whether places are free that were kept before: then those who wait are to
+// be called.
+type Keeper[P any] struct {
+	reserver *Reserver
+	kept     map[string]Kept[P] // by who has the claim
+}
+
+// Kept is the places that are kept for one claim.
+type Kept[P any] struct {
+	Ticket
+	ID   string // who has the claim, as Waiter.ID
+	Lead P      // the pod, or the leader of the gang, which is tried when the places are free
+	Pods []P    // each has a place
+}
+
+// NewKeeper returns a Keeper of no places, for waiters that have waited for at least after;
+// 0 gives no reservations.
+func NewKeeper[P any](after time.Duration) *Keeper[P] {
+	return &Keeper[P]{reserver: NewReserver(after), kept: map[string]Kept[P]{}}
+}
+
+// Tries returns, one after the other, the nodes to be left out when a place is looked for:
+// first those that were kept in vain, then none.
+func (c *Reservation) Tries() [][]string {
+	if len(c.Avoid) == 0 {
+		return [][]string{nil}
+	}
+	return [][]string{c.Avoid, nil}
+}
+
+// Refused takes a waiter that fits nowhere: see Reserver.Refused.
+func (k *Keeper[P]) Refused(w *Waiter, now time.Time) (Reservation, bool) {
+	return k.reserver.Refused(w, now)
+}
+
+// Next is when the next lease ends; zero is that there is none.
+func (k *Keeper[P]) Next() time.Time { return k.reserver.Next() }
+
+// Claims returns the claims that there are, in the order of their turns.
+func (k *Keeper[P]) Claims() []Reservation { return k.reserver.Claims() }
+
+// Keep notes what is kept for a claim: the pods that lead leads have places on nodes.
+func (k *Keeper[P]) Keep(c *Reservation, lead P, pods []P, nodes []string) {
+	k.kept[c.ID] = Kept[P]{Ticket: c.Ticket, ID: c.ID, Lead: lead, Pods: slices.Clone(pods)}
+	k.reserver.Kept(c.ID, nodes)
+}
+
+// Lapsed notes that no place is kept for a claim any longer.
+func (k *Keeper[P]) Lapsed(id string) (free bool) {
+	_, free = k.kept[id]
+	delete(k.kept, id)
+	return free
+}
+
+// Vain ends the claim of a waiter for which nothing can be kept: see Reserver.Vain.
+func (k *Keeper[P]) Vain(id string, now time.Time) (free bool) {
+	k.reserver.Vain(id, now)
+	return k.Lapsed(id)
+}
+
+// Bound takes a pod that got a node, perhaps another than was kept for it: see
+// Reserver.Bound.
+func (k *Keeper[P]) Bound(t Ticket, id, node string) (free bool) {
+	k.reserver.Bound(t, id, node)
+	return k.Lapsed(id)
+}
+
+// Left takes a waiter that waits no longer: see Reserver.Left.
+func (k *Keeper[P]) Left(id string) (free bool) {
+	k.reserver.Left(id)
+	return k.Lapsed(id)
+}
+
+// Expire ends the claims whose lease is over, and returns what was kept for them: these
+// places are to be released, and those who lead to be tried again.
+func (k *Keeper[P]) Expire(now time.Time) []Kept[P] {
+	var out []Kept[P]
+	for _, c := range k.reserver.Expire(now) {
+		if kept, is := k.kept[c.ID]; is {
+			out = append(out, kept)
+			delete(k.kept, c.ID)
+		}
+	}
+	return out
+}
+
+// All returns what is kept, in the order of turns.
+func (k *Keeper[P]) All() []Kept[P] {
+	out := make([]Kept[P], 0, len(k.kept))
+	for _, kept := range k.kept {
+		out = append(out, kept)
+	}
+	slices.SortFunc(out, func(a, b Kept[P]) int { return cmp.Or(Compare(a.Ticket, b.Ticket), cmp.Compare(a.ID, b.ID)) })
+	return out
+}
+
+// After returns the pods with places that a pod comes before, whose turn t says: what is
+// kept for them is not kept from it.
+func (k *Keeper[P]) After(t Ticket) []P {
+	var out []P
+	for _, kept := range k.All() {
+		if Compare(t, kept.Ticket) < 0 {
+			out = append(out, kept.Pods...)
+		}
+	}
+	return out
+}

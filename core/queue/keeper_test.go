@@ -1,0 +1,76 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth.dev/berth/core/queue"
+)
+
+// claimed is a Keeper in which "first" and then "second", which came a second later, have
+// claims, with places for the pods named.
+func claimed(t *testing.T) *queue.Keeper[string] {
+	t.Helper()
+	k := queue.NewKeeper[string](10 * time.Second)
+	for i, id := range []string{"first", "second"} {
+		k.Refused(large(id, float64(i)), when(float64(i)))
+	}
+	k.Bound(came("late", 5, 0), "late", "n0")
+	for i, id := range []string{"first", "second"} {
+		c, ok := k.Refused(large(id, float64(i)), when(20))
+		if !ok {
+			t.Fatalf("%s has no claim", id)
+		}
+		k.Keep(&c, id, []string{id + "-0", id + "-1"}, []string{"n" + fmt.Sprint(i)})
+	}
+	return k
+}
+
+func TestPlacesAreKeptUntilTheClaimEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(k *queue.Keeper[string]) (free bool)
+		free bool
+		left int
+	}{
+		{"when its pod is bound", func(k *queue.Keeper[string]) bool { return k.Bound(came("first", 0, 0), "first", "n0") }, true, 1},
+		{"when its pod is gone", func(k *queue.Keeper[string]) bool { return k.Left("first") }, true, 1},
+		{"when nothing can be kept", func(k *queue.Keeper[string]) bool { return k.Vain("first", when(21)) }, true, 1},
+		{"not when another is bound", func(k *queue.Keeper[string]) bool { return k.Bound(came("other", 9, 0), "other", "n0") }, false, 2},
+		{"when its lease is over", func(k *queue.Keeper[string]) bool { return len(k.Expire(when(80))) == 2 }, true, 0},
+		{"not before its lease is over", func(k *queue.Keeper[string]) bool { return len(k.Expire(when(79.9))) > 0 }, false, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := claimed(t)
+			if free := tt.do(k); free != tt.free || len(k.All()) != tt.left {
+				t.Errorf("free: %v, and %v are kept; want %v, and %d", free, k.All(), tt.free, tt.left)
+			}
+		})
+	}
+}
+
+func TestWhatIsKeptIsNotKeptFromThoseBefore(t *testing.T) {
+	k := claimed(t)
+	for ticket, want := range map[queue.Ticket]int{came("before", -1, 0): 4, came("middle", 0, 0): 2, came("after", 9, 0): 0, came("urgent", 9, 1): 4} {
+		if got := k.After(ticket); len(got) != want {
+			t.Errorf("%s comes before %v, want %d pods", ticket.UID, got, want)
+		}
+	}
+	if all := k.All(); all[0].Lead != "first" || all[1].Lead != "second" {
+		t.Errorf("the order of turns: %v", all)
+	}
+}
+
+func TestThePlacesOfTheLastClaimAreTriedLast(t *testing.T) {
+	k := claimed(t)
+	k.Expire(when(80))
+	c, ok := k.Refused(large("first", 0), when(100))
+	if !ok || fmt.Sprint(c.Tries()) != "[[n0] []]" {
+		t.Errorf("%v %v", ok, c.Tries())
+	}
+	fresh, _ := claimed(t).Refused(large("second", 1), when(21))
+	if fmt.Sprint(fresh.Tries()) != "[[]]" {
+		t.Errorf("a first claim leaves out %v", fresh.Tries())
+	}
+}
