@@ -63,6 +63,21 @@ func TestMembersBeyondTheMinimum(t *testing.T) {
 				t.Errorf("ranks %+v, leave %v, wake %v", out.Ranks, out.Leave, out.Wake)
 			}
 		}},
+		{"one that was let in as needed is numbered when it is refused as one more", func(t *testing.T, s *script) {
+			s.runs(t, 3, 1, 1)
+			s.step(gang.Enqueue{Pod: member(1, 1)})
+			s.step(gang.Gone{UID: "g-0"}) // now its gang needs it
+			other := member(2, 1)
+			other.Node = "a"
+			s.step(gang.Seen{Pod: other}) // and now it does not
+			out := s.step(gang.Filtered{UID: "g-1"})
+			if out.Answer.Whole || over(out, "g-1") != 1000 {
+				t.Errorf("the answer is %+v, ranks %+v, want 1000", out.Answer, out.Ranks)
+			}
+			if out := s.step(gang.Enqueue{Pod: member(1, 1)}); over(out, "g-1") != 1000 {
+				t.Errorf("called again, it ranks %+v, want the same", out.Ranks)
+			}
+		}},
 		{"while another gang of the priority waits, only the minimum is planned", func(t *testing.T, s *script) {
 			s.join(4, 2)
 			if task, _ := s.m.Task("g-0", true, s.now); task.Most != 0 {

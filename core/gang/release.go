@@ -76,6 +76,9 @@ func (s *step) lacks(g *state) {
 	if at.Before(p.rests) {
 		at = p.rests
 	}
+	if soon := s.now.Add(lookAgain); at.Before(soon) { // a pod that has just been created may be placed yet
+		at = soon
+	}
 	if p.look.IsZero() || at.Before(p.look) {
 		s.look(g, at)
 	}

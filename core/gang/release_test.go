@@ -106,6 +106,27 @@ func TestAGangThatRunsInPartIsReleased(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsCreatedAfterTheGraceMayBePlaced has the missing pod of a gang be created when the
+// grace is over: the gang is released a second later, and not if it has its place by then.
+func TestAPodThatIsCreatedAfterTheGraceMayBePlaced(t *testing.T) {
+	for _, bound := range []bool{false, true} {
+		s := newScript()
+		s.partly(nil)
+		s.step(gang.Gone{UID: "g-2"})
+		s.until(10 * time.Minute)
+		s.step(gang.Seen{Pod: jobPod(3, "")})
+		if out := s.step(gang.Enqueue{Pod: jobPod(3, "")}); out.Evict != nil || s.until(900*time.Millisecond) != nil {
+			t.Errorf("released at once: %+v", out.Evict)
+		}
+		if bound {
+			s.step(gang.Seen{Pod: jobPod(3, "c")})
+		}
+		if out := s.until(time.Second); (out == nil) != bound {
+			t.Errorf("bound %v, evicted %+v", bound, out)
+		}
+	}
+}
+
 // TestAReleasedGangStartsAgainWhenAllHaveEnded: and none of it is planned before.
 func TestAReleasedGangStartsAgainWhenAllHaveEnded(t *testing.T) {
 	s := newScript()

@@ -156,7 +156,10 @@ func (e Filtered) happen(s *step) {
 		s.release(e.UID)
 	default:
 		least, why := g.least()
-		s.out.Answer.Whole = why != "" || g.ready() < least
+		if s.out.Answer.Whole = why != "" || g.ready() < least; !s.out.Answer.Whole && m.over == 0 {
+			g.measure(m) // it was let in as one that its gang needs: it must not be numbered when it is called
+			s.rank(g, m)
+		}
 		s.out.Answer.Follows = s.out.Answer.Whole && g.leader != "" && g.leader != e.UID && g.led()
 	}
 }
