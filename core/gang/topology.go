@@ -65,6 +65,22 @@ func (t *Topology) nodes(l Level) [][]int32 {
 	return t.domains[l]
 }
 
+// Domains returns the nodes of each domain of a level from Node up, both in the order of
+// the nodes. A node that is in none is left out.
+func (t *Topology) Domains(l Level, nodes int) [][]int32 {
+	if l > Node && l < Cluster {
+		return t.nodes(l)
+	}
+	var out [][]int32
+	for i := range nodes {
+		if l == Node || i == 0 {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], int32(i))
+	}
+	return out
+}
+
 // Share says whether nodes i and j are of one domain of level l. A node shares
 // every level with itself.
 func (t *Topology) Share(l Level, i, j int) bool {

@@ -13,7 +13,7 @@ const unknownEnd = 1 << 40
 // Priorities of what is kept for others, and of those who evict no pods.
 const (
 	// Yielding is the priority of a promise that goes for any preemptor, because that comes
-	// before the one whom it is for.
+	// before the pod that it is for.
 	Yielding = math.MinInt32
 	// Peaceful is the priority of a preemptor that evicts no pods: of all holders only
 	// Yielding promises go for it. Pods of priority Yielding must be Fixed then.
@@ -28,6 +28,10 @@ const (
 // deciding. Unknown ends come after them: those who have run for the shortest time are
 // taken to end first, in steps of twice the time, and then it is where the least is
 // still held that comes first. Declared ends that have passed count as unknown.
+//
+// The ends of those that are Awaited already come before all others: so a place is the same
+// when it is looked for again, and what has come free of it stays with it, even if
+// others end sooner.
 //
 // Equal arguments give equal plans.
 func Await(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
@@ -58,6 +62,8 @@ func Await(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
 func endOf(h *Holder, now time.Time) Cost {
 	c := Cost{Highest: unknownEnd, Sum: h.Placement.TotalMilli(), Ends: onePod}
 	switch {
+	case h.Awaited:
+		c.Highest = 0
 	case h.Ends.After(now):
 		c.Highest = min(unknownEnd-1, 1+int64(h.Ends.Sub(now)/time.Second))
 	case !h.Start.IsZero():

@@ -18,6 +18,13 @@ func ends(minutes int) preemption.Holder {
 	return preemption.Holder{Priority: 9, Start: now, Ends: now.Add(time.Duration(minutes) * time.Minute)}
 }
 
+// waited is a holder that has run for minutes and whose end is waited for already.
+func waited(minutes int) preemption.Holder {
+	h := who(9, minutes)
+	h.Awaited = true
+	return h
+}
+
 func TestAwait(t *testing.T) {
 	id := func(node, holder int) preemption.ID { return preemption.ID{Node: node, Holder: holder} }
 	for _, tt := range []struct {
@@ -33,6 +40,8 @@ func TestAwait(t *testing.T) {
 		{"of unknown ends, what has run for the shortest time", [2][4]preemption.Holder{{who(9, 90), {}, {}, {}}, {who(9, 1), who(9, 1), who(9, 1), who(9, 1)}}, 4, 1, []preemption.ID{id(1, 0), id(1, 1), id(1, 2), id(1, 3)}},
 		{"of equal ones, where the least is held", [2][4]preemption.Holder{{who(9, 1), who(9, 1), {}, {}}, {who(9, 1), {}, {}, {}}}, 4, 1, []preemption.ID{id(1, 0)}},
 		{"an end that has passed is unknown", [2][4]preemption.Holder{{ends(-5), {}, {}, {}}, {ends(500), {}, {}, {}}}, 4, 1, []preemption.ID{id(1, 0)}},
+		{"those that are waited for already, even if others end sooner", [2][4]preemption.Holder{{waited(600), {}, {}, {}}, {ends(1), ends(1), {}, {}}}, 4, 0, []preemption.ID{id(0, 0)}},
+		{"and as few others as possible", [2][4]preemption.Holder{{waited(600), who(9, 30), waited(600), who(9, 1)}, {who(9, 1), who(9, 1), who(9, 1), who(9, 1)}}, 3, 0, []preemption.ID{id(0, 0), id(0, 2), id(0, 3)}},
 		{"more than a node has", [2][4]preemption.Holder{}, 5, -1, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

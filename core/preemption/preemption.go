@@ -28,6 +28,7 @@ type Holder struct {
 	Fixed      bool   // must not be evicted, whatever its priority
 	Leaving    bool   // goes by itself: it costs nothing, and is never a victim
 	Promise    bool   // no pod runs there yet: breaking it evicts none
+	Awaited    bool   // its end is waited for already; only Await asks
 }
 
 // Cluster is the nodes and who holds them.

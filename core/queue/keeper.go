@@ -23,6 +23,8 @@ type Kept[P any] struct {
 	ID   string // who has the claim, as Waiter.ID
 	Lead P      // the pod, or the leader of the gang, which is tried when the places are free
 	Pods []P    // each has a place
+	// Ends are those whose end is waited for.
+	Ends []P
 }
 
 // NewKeeper returns a Keeper of no places, for waiters that have waited for at least after;
@@ -51,11 +53,17 @@ func (k *Keeper[P]) Next() time.Time { return k.reserver.Next() }
 // Claims returns the claims that there are, in the order of their turns.
 func (k *Keeper[P]) Claims() []Reservation { return k.reserver.Claims() }
 
-// Keep notes what is kept for a claim: the pods that lead leads have places on nodes.
-func (k *Keeper[P]) Keep(c *Reservation, lead P, pods []P, nodes []string) {
-	k.kept[c.ID] = Kept[P]{Ticket: c.Ticket, ID: c.ID, Lead: lead, Pods: slices.Clone(pods)}
+// Keep notes what is kept for a claim: the pods that lead leads have places on nodes,
+// which are free when ends have ended.
+func (k *Keeper[P]) Keep(c *Reservation, lead P, pods, ends []P, nodes []string) {
+	k.kept[c.ID] = Kept[P]{Ticket: c.Ticket, ID: c.ID, Lead: lead, Pods: slices.Clone(pods), Ends: slices.Clone(ends)}
 	k.reserver.Kept(c.ID, nodes)
 }
+
+// Ends returns those whose end is waited for to free the places of a claim. When a place is
+// looked for again, these come first: what has come free beside them is not given up for
+// what may come free sooner.
+func (k *Keeper[P]) Ends(id string) []P { return k.kept[id].Ends }
 
 // Lapsed notes that no place is kept for a claim any longer.
 func (k *Keeper[P]) Lapsed(id string) (free bool) {

@@ -22,7 +22,7 @@ func claimed(t *testing.T) *queue.Keeper[string] {
 		if !ok {
 			t.Fatalf("%s has no claim", id)
 		}
-		k.Keep(&c, id, []string{id + "-0", id + "-1"}, []string{"n" + fmt.Sprint(i)})
+		k.Keep(&c, id, []string{id + "-0", id + "-1"}, []string{"before " + id}, []string{"n" + fmt.Sprint(i)})
 	}
 	return k
 }
@@ -56,6 +56,9 @@ func TestWhatIsKeptIsNotKeptFromThoseBefore(t *testing.T) {
 		if got := k.After(ticket); len(got) != want {
 			t.Errorf("%s comes before %v, want %d pods", ticket.UID, got, want)
 		}
+	}
+	if ends := k.Ends("second"); fmt.Sprint(ends) != "[before second]" || len(k.Ends("late")) > 0 {
+		t.Errorf("the end of %v is waited for", ends)
 	}
 	if all := k.All(); all[0].Lead != "first" || all[1].Lead != "second" {
 		t.Errorf("the order of turns: %v", all)

@@ -20,7 +20,7 @@ func (x *Preemption) await(ctx context.Context, w *preemptor, line string) (*out
 		x.reservations.Lapsed(reserve.ID(w.lead()))
 		return nil, nil
 	}
-	w.awaits, w.why = true, reserve.Why
+	w.awaits, w.why, w.ends = true, reserve.Why, x.reservations.Ends(claim.ID)
 	avoid := w.avoid
 	var out *outcome
 	var err error
@@ -34,7 +34,7 @@ func (x *Preemption) await(ctx context.Context, w *preemptor, line string) (*out
 		x.reservations.Vain(claim.ID)
 		return nil, err
 	}
-	x.reservations.Keep(&claim, w.lead(), out.room.Pods, out.nodes)
+	x.reservations.Keep(&claim, w.lead(), out.room, out.nodes)
 	return out, nil
 }
 

@@ -79,6 +79,7 @@ func (x *Preemption) see(pl *nodeindex.Planner, w *preemptor, now time.Time) (*c
 	going, kept := x.Known(now)
 	s.mark(pl, going, func(h *preemption.Holder) { h.Leaving = true })
 	s.mark(pl, kept, func(h *preemption.Holder) { h.Fixed = true })
+	s.mark(pl, w.ends, func(h *preemption.Holder) { h.Awaited = true })
 	if w.never {
 		s.fixLowest(v)
 	}

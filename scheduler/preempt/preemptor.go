@@ -29,6 +29,7 @@ type preemptor struct {
 	domains  func(all []*v1.Node) []map[string]bool        // sets of nodes of which all must be in one; nil is every node
 	avoid    []string                                      // nodes not to be used
 	awaits   bool                                          // it evicts no pods, and waits for the ends of others
+	ends     map[types.UID]string                          // those that it waits for already, with their nodes
 	never    bool                                          // it evicts no pods: at most it gets a place that is reserved for one that comes after it
 	after    map[types.UID]bool                            // pods with reserved places that it comes before
 	every    bool                                          // may says yes to all

@@ -92,12 +92,24 @@ func (r *Reservations) uses(pod *v1.Pod) func(node string) bool {
 	}
 }
 
-// Keep notes what is kept for a claim: the pods that lead leads have holds.
-func (r *Reservations) Keep(c *queue.Reservation, lead *v1.Pod, pods []*v1.Pod, nodes []string) {
+// Keep notes what is kept for a claim: the pods of a room that lead leads have holds.
+func (r *Reservations) Keep(c *queue.Reservation, lead *v1.Pod, m *Room, nodes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keeper.Keep(c, lead, pods, nodes)
+	r.keeper.Keep(c, lead, m.Pods, m.Ends, nodes)
 	r.wait()
+}
+
+// Ends returns the pods whose end is waited for to free what is kept for a claim, with
+// their nodes.
+func (r *Reservations) Ends(id string) map[types.UID]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[types.UID]string{}
+	for _, pod := range r.keeper.Ends(id) {
+		out[pod.UID] = pod.Spec.NodeName
+	}
+	return out
 }
 
 // Vain notes that nothing can be kept for a claim.

@@ -22,6 +22,7 @@ type Room struct {
 	Lead  *v1.Pod
 	waits map[string]map[types.UID]bool // by node: who has to be gone
 	left  map[types.UID]bool            // of them, those that the API still has
+	Ends  []*v1.Pod                     // of waits
 	Order []string                      // of several pods, by UID: in which they are to be tried; nil is any
 	// Reserved is that no pod is evicted for it: those it waits for end by themselves.
 	Reserved bool
@@ -37,6 +38,9 @@ type Rooms struct {
 func (m *Room) Wait(node string, pod *v1.Pod) {
 	if m.waits[node] == nil {
 		m.waits[node] = map[types.UID]bool{}
+	}
+	if !m.waits[node][pod.UID] {
+		m.Ends = append(m.Ends, pod)
 	}
 	m.waits[node][pod.UID], m.left[pod.UID] = true, true
 }
