@@ -16,15 +16,14 @@ func (r *jobRun) cycle(p *jobPod) error {
 	}
 	r.drain()
 	if !placed {
-		if p.gang {
-			r.step(gang.Filtered{UID: p.name})
-			r.drain()
-		}
+		r.refused(p)
+		r.drain()
 		r.back(p)
 		r.inside = nil
 		return nil
 	}
 	r.inside, p.own = nil, true
+	r.enter(p)
 	switch answer := r.step(gang.Arrived{UID: p.name}); {
 	case answer.Reason != "":
 		r.lose(p)
@@ -39,8 +38,15 @@ func (r *jobRun) cycle(p *jobPod) error {
 
 // find reports whether a pod has a place, as part of its gang or alone.
 func (r *jobRun) find(p *jobPod) (bool, error) {
-	if p.held != nil {
-		return true, nil
+	p.yields = false
+	switch {
+	case p.gang && r.roomOfGang(p):
+		return false, nil
+	case !p.gang && p.hold != nil && p.hold.reserved: // there may be another place by now
+		r.free(p)
+	}
+	if p.hold != nil {
+		return p.hold.complete(), nil
 	}
 	if !p.gang {
 		return r.alone(p)
@@ -61,7 +67,29 @@ func (r *jobRun) find(p *jobPod) (bool, error) {
 		return false, nil
 	}
 	r.step(gang.Placed{UID: p.name, Task: task, Nodes: nodes})
-	return p.held != nil, nil
+	return p.hold != nil, nil
+}
+
+// refused makes room for a pod that fits nowhere, or for its gang, if it can.
+func (r *jobRun) refused(p *jobPod) {
+	if p.gang {
+		answer := r.step(gang.Filtered{UID: p.name})
+		switch {
+		case !answer.Whole && p.hold != nil:
+		case !answer.Whole:
+			if r.makeRoomForGang(p) {
+				return
+			}
+		case answer.Follows || answer.Reason != "":
+			return
+		default:
+			r.makeRoomForGang(p)
+			return
+		}
+	}
+	if !p.yields {
+		r.makeRoom(p)
+	}
 }
 
 // plan places the members of a task, and holds what they get.
@@ -76,17 +104,21 @@ func (r *jobRun) plan(task *gang.Task) (nodes map[string]string, refusal *gang.R
 	for _, name := range task.Members {
 		g.Members = append(g.Members, gang.Member{Request: r.pods[name].ask})
 	}
+	mark := s.Mark()
 	plan, refusal, err := r.planner.Plan(g)
+	s.RollBack(mark)
 	if err != nil || refusal != nil {
 		return nil, refusal, err
 	}
 	nodes = map[string]string{}
 	for i, name := range task.Members {
 		if at := plan.Placed[i]; at.Node >= 0 {
-			r.pods[name].held = &at
+			r.keep(r.pods[name], at, false)
 			nodes[name] = s.Node(at.Node).Name
 			r.calls = append(r.calls, r.lines.Leave(name, r.now)...)
 		}
+	}
+	for i := range g.Members { // the policy looks at what is held
 		r.index.Arrive(&g.Members[i].Request)
 	}
 	return nodes, nil, nil
@@ -111,13 +143,10 @@ func (r *jobRun) alone(p *jobPod) (bool, error) {
 	r.calls = append(r.calls, call...)
 	if ahead != "" {
 		r.calls = append(r.calls, r.lines.Yield(r.turn(p), key, r.now)...)
+		p.yields = true
 		return false, nil
 	}
-	at := placement.On(r.index, node, &p.ask)
-	if err := r.index.Snapshot().Assume(&at); err != nil {
-		return false, err
-	}
-	p.held = &at
+	r.keep(p, placement.On(r.index, node, &p.ask), false)
 	return true, nil
 }
 

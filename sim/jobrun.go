@@ -1,68 +1,40 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
 )
 
 // jobRun is one run of Jobs under way: a scheduling queue around the machine, the
-// lines and the planner.
+// lines, the planner, and the places that are kept.
 type jobRun struct {
-	index   *placement.Index
-	planner gang.Planner
-	gangs   *gang.Machine
-	lines   *queue.Lines
+	index    *placement.Index
+	planner  gang.Planner
+	gangs    *gang.Machine
+	lines    *queue.Lines
+	keeper   *queue.Keeper[*jobPod]
+	reserves bool // places are kept
 
 	now     time.Time
 	wakeAt  time.Time // when the machine wants to be stepped; zero is never
+	timed   times
+	serial  int
+	lease   time.Time // when the leases are looked at; zero is never
 	pods    map[string]*jobPod
 	ranks   map[string]gang.Rank // of members that were let into the queue
 	active  []*jobPod            // the scheduling queue
 	calls   []string             // pods to be put into it
 	inside  *jobPod              // the pod of the scheduling cycle
 	again   bool                 // it was called meanwhile
-	running jobEnds
+	rooms   map[string]*jobRoom  // that are being made, by pod
+	on      [][]*jobPod          // pods on each node, those that came last at the end
 	started []Start
-}
-
-// jobPod is a pod. Its name is its UID.
-type jobPod struct {
-	name   string
-	ticket queue.Ticket
-	member gang.Pod // of a gang
-	gang   bool
-	run    time.Duration
-	ask    cluster.Request
-
-	out    bool               // it waits outside of the queue
-	held   *cluster.Placement // what is held for it, or reserved; nil: nothing
-	own    bool               // held is reserved
-	permit bool               // it waits for the rest of its gang
-	answer string             // "": none yet; "go"; else why it goes back
-}
-
-// arrive brings the pods of a job.
-func (r *jobRun) arrive(j *Job) {
-	for i := range j.Pods {
-		name := fmt.Sprint(j.Name, "-", i)
-		p := &jobPod{name: name, gang: j.Least > 0, run: j.Run + time.Duration(i)*j.Spread, ask: j.Request}
-		p.ticket = queue.Ticket{Age: queue.Age{Created: epoch.Add(j.At), UID: name}, Priority: j.Priority}
-		r.pods[name] = p
-		if p.gang {
-			p.member = gang.Pod{Age: p.ticket.Age, Name: name, Priority: j.Priority, Milli: j.Request.TotalMilli(), Gang: gang.Spec{Key: j.Name, Name: j.Name, Within: j.Within, Least: j.Least}}
-			r.step(gang.Seen{Pod: p.member})
-		}
-		r.enqueue(p)
-		r.drain()
-	}
 }
 
 // step steps the machine and does what it says.
@@ -91,24 +63,30 @@ func (r *jobRun) step(e gang.Event) gang.Answer {
 	wake := slices.Clone(do.Wake)
 	slices.Sort(wake)
 	r.calls = append(r.calls, wake...)
+	if do.Evict != nil {
+		r.evict(do.Evict)
+	}
+	for _, key := range do.Ended {
+		r.freed(r.keeper.Left(key))
+	}
 	return do.Answer
 }
 
 // release gives up what is held for a pod that has not got it yet.
 func (r *jobRun) release(p *jobPod) {
-	if p == nil || p.held == nil || p.own {
+	if p == nil || p.hold == nil || p.own {
 		return
 	}
 	r.free(p)
 	r.calls = append(r.calls, r.lines.Wake(r.now)...)
 }
 
-// free makes room where a pod was, or was to be.
-func (r *jobRun) free(p *jobPod) {
-	if err := r.index.Snapshot().Release(p.held); err != nil {
-		panic(fmt.Sprintf("pod %s leaves: %v", p.name, err)) // it was assumed
+// freed calls those who wait if places are free that were kept.
+func (r *jobRun) freed(free bool) {
+	if free {
+		r.step(gang.Unkept{})
+		r.calls = append(r.calls, r.lines.Wake(r.now)...)
 	}
-	p.held, p.own = nil, false
 }
 
 // drain puts the pods that were called into the queue.
@@ -183,53 +161,29 @@ func (r *jobRun) permitted() bool {
 	return false
 }
 
-// start has a pod run.
-func (r *jobRun) start(p *jobPod) {
-	node := r.index.Snapshot().Node(p.held.Node).Name
-	r.started = append(r.started, Start{At: r.now.Sub(epoch), Pod: p.name, Node: node})
-	if p.run > 0 {
-		heap.Push(&r.running, jobEnd{at: r.now.Add(p.run), pod: p})
-	}
-	p.member.Node = node
-	if p.gang {
-		r.step(gang.Seen{Pod: p.member})
+// back puts a pod outside of the queue, or into it if it was called meanwhile.
+func (r *jobRun) back(p *jobPod) {
+	if p.out = true; p == r.inside && r.again {
+		r.enqueue(p)
 	}
 }
 
-// lose sends a pod back that had a place.
-func (r *jobRun) lose(p *jobPod) {
-	r.step(gang.Unreserved{UID: p.name})
-	r.free(p)
-	r.back(p)
-	r.freed(p)
-}
-
-// end takes a pod out whose run is over.
-func (r *jobRun) end(p *jobPod) {
-	delete(r.pods, p.name)
-	r.free(p)
-	if p.gang {
-		r.step(gang.Gone{UID: p.name})
-	}
-	r.freed(p)
-}
-
-// freed asks the pods that wait whether what one leaves is for them.
-func (r *jobRun) freed(left *jobPod) {
+// left asks the pods that wait whether what one leaves is for them.
+func (r *jobRun) left(gone *jobPod) {
 	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
 		switch p := r.pods[name]; {
 		case !p.out:
 		case p.gang && !r.lines.Has(name): // one more member of a gang that runs waits as if it were alone
-			r.step(gang.Freed{UID: name, Ended: true, Milli: left.ask.TotalMilli(), Priority: left.ticket.Priority})
+			r.step(gang.Freed{UID: name, Ended: true, Milli: gone.ask.TotalMilli(), Priority: gone.ticket.Priority})
 		default:
 			r.enqueue(p)
 		}
 	}
 }
 
-// back puts a pod outside of the queue, or into it if it was called meanwhile.
-func (r *jobRun) back(p *jobPod) {
-	if p.out = true; p == r.inside && r.again {
-		r.enqueue(p)
+func podName(j *Job, i, made int) string {
+	if made == 0 {
+		return fmt.Sprint(j.Name, "-", i)
 	}
+	return fmt.Sprint(j.Name, "-", i, "-r", made)
 }

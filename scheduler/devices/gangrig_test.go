@@ -58,6 +58,7 @@ type rig struct {
 	told    []string          // events
 
 	inLines bool          // pods that ask for the same wait in a line
+	silent  bool          // conditions that are patched are not seen
 	news    chan struct{} // if not nil: told that there is something in calls
 
 	mu    sync.Mutex
@@ -101,7 +102,7 @@ func newRig(t *testing.T, nodes ...int) *rig {
 			return true, &v1.Pod{}, nil
 		}
 		r.later(func() {
-			if r.pods[types.UID(patch.GetName())] != nil {
+			if r.pods[types.UID(patch.GetName())] != nil && !r.silent {
 				r.update(types.UID(patch.GetName()), func(p *v1.Pod) { p.Status.Conditions = what.Status.Conditions })
 			}
 			r.said[patch.GetName()] = what.Status.Conditions[0].Message
@@ -276,13 +277,29 @@ func (r *rig) happened(old, now any) {
 	}
 }
 
-// enter and leave change the pods of a NodeInfo.
+// enter, change and leave change the pods of a NodeInfo.
 func (r *rig) enter(pod *v1.Pod, node string) {
 	for i, n := range r.nodes {
 		if n.node.Name == node {
 			others := slices.DeleteFunc(slices.Clone(n.pods), func(p *v1.Pod) bool { return p.UID == pod.UID })
 			r.nodes[i] = &info{node: n.node, pods: append(others, pod), generation: n.generation + 1}
 		}
+	}
+}
+
+// change replaces a pod in its NodeInfo.
+func (r *rig) change(pod *v1.Pod) {
+	for i, n := range r.nodes {
+		if n.node.Name != pod.Spec.NodeName {
+			continue
+		}
+		pods := slices.Clone(n.pods)
+		for k := range pods {
+			if pods[k].UID == pod.UID {
+				pods[k] = pod
+			}
+		}
+		r.nodes[i] = &info{node: n.node, pods: pods, generation: n.generation + 1}
 	}
 }
 

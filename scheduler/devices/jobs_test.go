@@ -9,10 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/api"
 	core "berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/gpu"
@@ -40,7 +37,7 @@ func TestJobsStartAsTheSimulationSays(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		synctest.Test(t, func(t *testing.T) {
-			got := newRigOf(t, specs).play(jobs)
+			got := play(newRigOf(t, specs), jobs, nil)
 			if diff := cmp.Diff(want, got); diff != "" {
 				for _, j := range jobs {
 					t.Logf("%s at %v run %v pods %d least %d priority %d within %v gpus %d", j.Name, j.At, j.Run, j.Pods, j.Least, j.Priority, j.Within, j.Request.GPUs)
@@ -62,9 +59,6 @@ func TestJobsStartAsTheSimulationSays(t *testing.T) {
 		t.Error("too few to show anything")
 	}
 }
-
-// playFor is how long jobs are played.
-const playFor = 5 * time.Minute
 
 // randomJobs makes a few nodes and jobs that come faster than there is room.
 func randomJobs(t *testing.T, rng *rand.Rand) ([]core.Spec, []sim.Job) {
@@ -110,75 +104,4 @@ func newRigOf(t *testing.T, specs []core.Spec) *rig {
 	}
 	r.inLines, r.news = true, make(chan struct{}, 1)
 	return r
-}
-
-// play brings jobs, ends pods when their run is over, and schedules whenever there
-// is something to do. It returns what has started.
-func (r *rig) play(jobs []sim.Job) (started []sim.Start) {
-	type end struct {
-		at   time.Duration
-		name string
-	}
-	var ends []end
-	run, began := map[string]time.Duration{}, time.Now()
-	r.answer = func(b *v1.Binding) error {
-		at := time.Since(began)
-		started = append(started, sim.Start{At: at, Pod: b.Name, Node: b.Target.Name})
-		ends = append(ends, end{at + run[b.Name], b.Name})
-		slices.SortFunc(ends, func(a, b end) int { return cmpEnds(a.at, b.at, a.name, b.name) })
-		return nil
-	}
-	for {
-		next := playFor
-		if len(jobs) > 0 {
-			next = min(next, jobs[0].At)
-		}
-		if len(ends) > 0 {
-			next = min(next, ends[0].at)
-		}
-		select {
-		case <-r.news:
-			synctest.Wait()
-			r.run()
-			continue
-		case <-time.After(next - time.Since(began)):
-		}
-		switch {
-		case next == playFor:
-			return started
-		case len(ends) > 0 && ends[0].at == next:
-			name := ends[0].name
-			ends = ends[1:]
-			r.remove(name)
-		default:
-			for i, pod := range podsOf(&jobs[0]) {
-				run[pod.Name] = jobs[0].Run + time.Duration(i)*jobs[0].Spread
-				r.add(pod)
-			}
-			jobs = jobs[1:]
-		}
-		r.run()
-	}
-}
-
-func cmpEnds(a, b time.Duration, x, y string) int {
-	switch {
-	case a != b:
-		return int(a - b)
-	case x < y:
-		return -1
-	}
-	return 1
-}
-
-// podsOf makes the pods of a job, which come now.
-func podsOf(j *sim.Job) []*v1.Pod {
-	pods := gangOf(j.Name, j.Pods, j.Least, fmt.Sprint("gpu=", j.Request.GPUs))
-	for _, p := range pods {
-		p.CreationTimestamp, p.Spec.Priority = metav1.NewTime(time.Now()), &j.Priority
-		if p.Annotations[api.AnnotationTopology] = j.Within.String(); j.Least == 0 {
-			p.Annotations = map[string]string{}
-		}
-	}
-	return pods
 }

@@ -42,6 +42,7 @@ type making struct {
 	refuses   func(pod *v1.Pod, n *info) bool
 	// reserveAfter is after how long there are reservations, in the plugin's arguments.
 	reserveAfter string
+	leaves       func(name string) // told of an eviction; may be nil
 }
 
 // newMaking makes it, of nodes with so many T4 each.
@@ -59,7 +60,10 @@ func newMaking(t *testing.T, nodes ...int) *making {
 		}
 		m.evicted = append(m.evicted, name)
 		m.update(types.UID(name), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
-		m.enter(m.pods[types.UID(name)], m.pods[types.UID(name)].Spec.NodeName)
+		m.change(m.pods[types.UID(name)])
+		if m.leaves != nil {
+			m.leaves(name)
+		}
 		return true, nil, nil
 	})
 	m.restart()
@@ -81,6 +85,7 @@ func (m *making) restart() {
 		}
 		return p
 	}
+	m.lines = made(devices.WaitingName).(*devices.Waiting)
 	m.devs, m.gangs, m.plans = made(devices.Name).(*devices.Plugin), made(devices.GangsName).(*devices.Gangs), made(devices.GangPlansName).(*devices.GangPlans)
 	m.boundTo = func(pod *v1.Pod, node string) { m.room.PostBind(m.t.Context(), nil, pod, node) }
 	m.room, m.post = made(devices.PreemptionName).(*devices.Preemption), m.postFilter

@@ -154,7 +154,7 @@ func nodeOf(t testing.TB, spec *core.Spec) *v1.Node {
 	for _, g := range spec.GPUs {
 		n.Labels[api.LabelProduct] = strings.ReplaceAll(g.Product, " ", "-")
 		list = append(list, devices.InventoryGPU{
-			Index: g.Index, UUID: fmt.Sprintf("GPU-%s-%d", spec.Name, g.Index), Product: g.Product, MemoryBytes: g.MemoryBytes, Healthy: g.Healthy, Clique: g.Clique,
+			Index: g.Index, UUID: fmt.Sprintf("GPU-%s-%d", spec.Name, g.Index), Product: g.Product, MemoryBytes: g.MemoryBytes, Healthy: g.Healthy, Clique: g.Clique, NUMANode: &g.NUMANode,
 		})
 	}
 	raw, err := json.Marshal(list)
