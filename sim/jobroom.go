@@ -106,7 +106,7 @@ func (r *jobRun) roomOfGang(p *jobPod) bool {
 	return false
 }
 
-// withdraw gives up what is held for a pod, and calls no other.
+// withdraw releases what is held for a pod, and calls no other.
 func (r *jobRun) withdraw(p *jobPod) {
 	if p.hold != nil && !p.own {
 		r.free(p)

@@ -27,8 +27,8 @@ type Kept[P any] struct {
 	Ends []P
 }
 
-// NewKeeper returns a Keeper of no places, for waiters that have waited for at least after;
-// 0 gives no reservations.
+// NewKeeper returns a Keeper of no places, for waiters that have waited for at least after.
+// With 0 there are no reservations.
 func NewKeeper[P any](after time.Duration) *Keeper[P] {
 	return &Keeper[P]{reserver: NewReserver(after), kept: map[string]Kept[P]{}}
 }

@@ -42,7 +42,7 @@ type making struct {
 	refuses   func(pod *v1.Pod, n *info) bool
 	// reserveAfter is after how long there are reservations, in the plugin's arguments.
 	reserveAfter string
-	leaves       func(name string) // told of an eviction; may be nil
+	leaves       func(name string) // called with each eviction; may be nil
 }
 
 // newMaking makes it, of nodes with so many T4 each.
