@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -36,6 +37,8 @@ type guard struct {
 	// scheduler alone may write berth.dev/devices; "" is that nothing is guarded
 	// or explained here.
 	scheduler string
+	// users says which user objects are created for; nil is that this is not written here.
+	users *policies.Users
 	// tolerate adds to new pods that request GPUs a toleration of the GPU taint.
 	tolerate bool
 	largest  *policies.LargestGPU
@@ -47,7 +50,9 @@ var (
 )
 
 func newGuard(scheduler string, tolerate bool) *guard {
-	return &guard{admission.NewHandler(admission.Create, admission.Update), scheduler, tolerate, policies.NewLargestGPU()}
+	return &guard{
+		Handler: admission.NewHandler(admission.Create, admission.Update), scheduler: scheduler, tolerate: tolerate, largest: policies.NewLargestGPU(),
+	}
 }
 
 // register makes the plugin one of the API server's, the last in the order.
@@ -56,9 +61,12 @@ func (g *guard) register(o *genericoptions.AdmissionOptions) {
 	o.RecommendedPluginOrder = append(o.RecommendedPluginOrder, guardName)
 }
 
-// Admit implements admission.MutationInterface: it tolerates the GPU taint, if it
-// is to.
+// Admit implements admission.MutationInterface: it writes the user of an object, and
+// tolerates the GPU taint, if it is to.
 func (g *guard) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if w := objectWrite(a); w != nil && g.users != nil {
+		g.users.Stamp(w)
+	}
 	pod, ok := newPod(a)
 	if !ok || !g.tolerate || !asksForGPU(pod) {
 		return nil
@@ -69,6 +77,9 @@ func (g *guard) Admit(_ context.Context, a admission.Attributes, _ admission.Obj
 
 // Validate implements admission.ValidationInterface.
 func (g *guard) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if w := objectWrite(a); w != nil && g.users != nil && g.users.Refuses(w) {
+		return admission.NewForbidden(a, errors.New(policies.UsersMessage))
+	}
 	if g.scheduler == "" {
 		return nil
 	}
@@ -84,6 +95,22 @@ func (g *guard) Validate(ctx context.Context, a admission.Attributes, _ admissio
 		return nil
 	}
 	return g.explain(ctx, a, pod)
+}
+
+// objectWrite is a write of an object, for package policies; nil if it has no metadata.
+func objectWrite(a admission.Attributes) *policies.ObjectWrite {
+	now, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return nil
+	}
+	w := &policies.ObjectWrite{By: a.GetUserInfo().GetName(), Resource: a.GetResource().GroupResource(), Subresource: a.GetSubresource(), Now: now}
+	if a.GetOperation() != admission.Update {
+		return w
+	}
+	if w.Before, err = meta.Accessor(a.GetOldObject()); err != nil {
+		return nil
+	}
+	return w
 }
 
 // explain refuses a new pod whose request for GPUs nothing can meet, and warns of

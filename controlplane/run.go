@@ -26,6 +26,7 @@ import (
 	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/datadir"
 	"berth.dev/berth/internal/pause"
+	policies "berth.dev/berth/scheduler/admission"
 	"berth.dev/berth/scheduler/stuck"
 )
 
@@ -56,6 +57,9 @@ type Options struct {
 	// keeps none, nil is the scheduler's default.
 	ReserveAfter *time.Duration
 	Stuck        stuck.Policy
+	// UserSpeakers may name the user that they create objects for, and UserControllers create
+	// objects for others: see package scheduler/admission.
+	UserSpeakers, UserControllers []string
 	// Notebooks is what Berth does with Notebooks: runtime.Auto or a mode of package
 	// controller/notebook; "" is the folder's last, and Auto in a new folder.
 	Notebooks string
@@ -190,6 +194,9 @@ func (p *plane) components(store string) (*components, error) {
 		scheduler = schedulerUser
 	}
 	p.guard = newGuard(scheduler, p.AutoToleration)
+	if p.state.Scheduler != SchedulerNone { // else the scheduler that is run beside it applies policies
+		p.guard.users = policies.NewUsers(p.UserSpeakers, append([]string{controllerUser}, p.UserControllers...))
+	}
 	parts, err := newComponents(p.Dir, p.certs, p.guard, store, p.Dir.Join("run", "egress.yaml"), p.state.Port, p.state.Kubernetes)
 	if err != nil {
 		return nil, err

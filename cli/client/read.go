@@ -26,8 +26,9 @@ type FleetView struct {
 	Nodes     []*v1.Node
 }
 
-// Read lists nodes and live pods and counts them.
-func (c *Cluster) Read(ctx context.Context, selector string) (FleetView, error) {
+// Read lists nodes and live pods and counts them. users has it read the user of each pod that
+// holds GPUs, too, where that is not on the pod itself.
+func (c *Cluster) Read(ctx context.Context, selector string, users bool) (FleetView, error) {
 	trim := newTrimmer()
 	nodes, pods, err := c.nodesAndPods(ctx, selector, func(p *v1.Pod) *v1.Pod {
 		if len(request.Of(p)) == 0 && len(request.Parts(p)) == 0 && p.Annotations[api.AnnotationDevices] == "" && len(exporter.Exporters([]*v1.Pod{p})) == 0 {
@@ -38,6 +39,9 @@ func (c *Cluster) Read(ctx context.Context, selector string) (FleetView, error) 
 	})
 	if err != nil {
 		return FleetView{}, err
+	}
+	if users {
+		c.NameUsers(ctx, pods)
 	}
 	v := view.Cluster(nodes, pods)
 	if offers := c.slices(ctx); len(offers) > 0 {

@@ -68,6 +68,7 @@ func (u *upCommand) detached(ctx context.Context) error {
 		args = append(args, "--notebooks", u.o.Notebooks)
 	}
 	args = append(args, u.o.NodePolicy.Args()...)
+	args = append(args, u.o.UserPolicy.Args()...)
 	if u.o.AutoToleration {
 		args = append(args, "--auto-toleration")
 	}

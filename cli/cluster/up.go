@@ -48,6 +48,7 @@ type UpOptions struct {
 	// is the folder's own, and auto in a new one.
 	Notebooks string
 	process.NodePolicy
+	process.UserPolicy
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone. Benchmarks use it to measure from one moment on.
 	HoldScheduler string
@@ -103,6 +104,7 @@ func NewUp(o client.Options, run UpFunc) *cobra.Command {
 	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "add a toleration for nvidia.com/gpu:NoSchedule to new pods that request GPUs")
 	f.StringVar(&u.o.Notebooks, "notebooks", "", process.NotebooksUsage+" (default: the folder's last, else auto)")
 	u.o.NodePolicy.AddFlags(f)
+	u.o.UserPolicy.AddFlags(f)
 	f.StringArrayVar(&u.o.HostProcesses, "host-process", nil, "PATTERN=CMD: run CMD on this machine, as your user, for containers whose image matches PATTERN; {port}, {prefix}, and {home} are replaced (repeatable)")
 	f.StringArrayVar(&u.o.HostEnv, "host-env", nil, "NAME: pass this environment variable of the container, or else of berth, to host processes; NAME* passes all with this prefix (repeatable)")
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is removed (for benchmarks)")
@@ -132,7 +134,7 @@ func (u *upCommand) main(ctx context.Context) error {
 	if v := u.o.Kubernetes; v != "" && !slices.Contains(buildinfo.KubernetesMinors(), v) {
 		return term.Usagef("invalid --kubernetes-version %q: must be a version from %s", v, versionsSentence())
 	}
-	if err := errors.Join(process.CheckNotebooks(u.o.Notebooks), u.o.NodePolicy.Check()); err != nil {
+	if err := errors.Join(process.CheckNotebooks(u.o.Notebooks), u.o.NodePolicy.Check(), u.o.UserPolicy.Check()); err != nil {
 		return err
 	}
 	dir, err := datadir.At(u.dir)

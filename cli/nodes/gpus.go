@@ -58,7 +58,7 @@ func (g *gpusCommand) run(ctx context.Context) error {
 		return err
 	}
 	show := func(w io.Writer) error {
-		v, err := c.Read(ctx, g.selector)
+		v, err := c.Read(ctx, g.selector, true)
 		if err != nil {
 			return err
 		}

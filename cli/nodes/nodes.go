@@ -63,7 +63,7 @@ func (n *nodesCommand) run(ctx context.Context) error {
 		return err
 	}
 	show := func(w io.Writer) error {
-		v, err := c.Read(ctx, n.selector)
+		v, err := c.Read(ctx, n.selector, false)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package notebook
 import (
 	"context"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,7 +124,12 @@ type notebookRow struct {
 }
 
 func notebookRows(list []kubeflow.Notebook) []notebookRow {
-	known := func(s string) string { return strings.TrimPrefix(s, "-") }
+	known := func(s string) string {
+		if s == "-" {
+			return ""
+		}
+		return s
+	}
 	var out []notebookRow
 	for i := range list {
 		nb := &list[i]

@@ -29,6 +29,7 @@ type SchedulerOptions struct {
 	// PrintConfig writes Berth's KubeSchedulerConfiguration to stdout, and no more.
 	PrintConfig bool
 	NodePolicy
+	UserPolicy
 	LeaseOptions
 	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
 	CertFile, KeyFile string // for MetricsAddr; "" is a new self-signed certificate
@@ -75,9 +76,10 @@ func NewScheduler(run SchedulerFunc) *cobra.Command {
 	f.StringVar(&s.CertFile, "tls-cert-file", "", "certificate for --metrics-addr (default: a new self-signed one)")
 	f.StringVar(&s.KeyFile, "tls-private-key-file", "", "private key for --tls-cert-file")
 	s.LeaseOptions.flags(f, "berth-scheduler", "schedule")
-	f.BoolVar(&s.Policies, "admission-policies", true, "apply the admission policies that let only this scheduler write berth.dev/devices, if permitted")
+	f.BoolVar(&s.Policies, "admission-policies", true, "apply the admission policies that let only this scheduler write berth.dev/devices and write the user of objects, if permitted")
 	f.StringVar(&s.User, "policy-user", "", "user that may commit devices under the policies (default: this process's own user)")
 	f.BoolVar(&s.TakeOver, "take-over", false, "overwrite policies that name another scheduler")
+	s.UserPolicy.AddFlags(f)
 	s.NodePolicy.AddFlags(f)
 	f.IntVarP(&verbosity, "v", "v", 0, "log verbosity, as in Kubernetes")
 	return cmd
@@ -85,7 +87,7 @@ func NewScheduler(run SchedulerFunc) *cobra.Command {
 
 // check refuses what cannot work, and finds the cluster.
 func (s *SchedulerOptions) check() error {
-	if err := s.NodePolicy.Check(); err != nil {
+	if err := errors.Join(s.NodePolicy.Check(), s.UserPolicy.Check()); err != nil {
 		return err
 	}
 	if err := s.LeaseOptions.check(); err != nil {

@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
@@ -41,6 +42,7 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 		r.starts(found.Start, now)
 	}
 	r.judged(found)
+	e.nameUsers(ctx, found.Holders, s.Pods)
 	r.Obstacles, r.Overtaken = found.Rejections, found.Overtaken.String()
 	for _, h := range found.Holders {
 		o := h.Oldest.Owner
@@ -82,6 +84,28 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 		}
 	}
 	return nil
+}
+
+// nameUsers reads the users of the holders that are shown.
+func (e *explainer) nameUsers(ctx context.Context, holders []explain.Held, pods []*v1.Pod) {
+	if !e.whole {
+		holders = holders[:min(len(holders), whyHolders)]
+	}
+	at := map[types.NamespacedName][]*devices.Holder{}
+	for i := range holders {
+		h := &holders[i].Oldest
+		key := types.NamespacedName{Namespace: h.Namespace, Name: h.Pod}
+		at[key] = append(at[key], h)
+	}
+	shown := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool {
+		return at[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] == nil
+	})
+	e.NameUsers(ctx, shown)
+	for _, p := range shown {
+		for _, h := range at[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] {
+			h.User = request.User(p)
+		}
+	}
 }
 
 // rules reads what beside nodes and pods decides whether the pod of s starts, as far as it

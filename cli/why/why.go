@@ -79,7 +79,7 @@ func (w *command) named(ctx context.Context, arg string) error {
 		return err
 	}
 	e := newExplainer(n)
-	e.audience, e.commands = w.audience, true
+	e.audience, e.commands, e.whole = w.audience, true, w.output.Object()
 	r, err := e.any(ctx, kind, name)
 	if err != nil {
 		return err
@@ -107,6 +107,7 @@ type explainer struct {
 	grown     []pool.Growth       // the pools of the cluster; nil is not read
 	audience  string              // see whyCommand
 	commands  bool                // helps come with the commands that make the changes
+	whole     bool                // the users of all holders are read, not of those alone that a person sees
 }
 
 func newExplainer(n *notebook.Notebooks) *explainer {

@@ -27,6 +27,7 @@ func up(ctx context.Context, o cluster.UpOptions) error {
 	return controlplane.Run(ctx, controlplane.Options{
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler, Kubernetes: o.Kubernetes, NewKeys: o.NewKeys,
 		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, ReserveAfter: &o.ReserveAfter, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
+		UserSpeakers: o.Speakers, UserControllers: o.Controllers,
 		Notebooks: o.Notebooks, HostProcesses: o.HostProcesses, HostEnv: o.HostEnv, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
@@ -36,7 +37,7 @@ func schedule(ctx context.Context, o process.SchedulerOptions) error {
 	run := server.Options{
 		Kubeconfig: o.Kubeconfig, Names: o.Names, ConfigFile: o.ConfigFile,
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
-		Policies: o.Policies, User: o.User, TakeOver: o.TakeOver,
+		Policies: o.Policies, User: o.User, TakeOver: o.TakeOver, UserSpeakers: o.Speakers, UserControllers: o.Controllers,
 		OtherPods: o.OtherPods, ReserveAfter: &o.ReserveAfter, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
 	}
 	if o.LeaderElect {

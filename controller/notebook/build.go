@@ -129,8 +129,8 @@ func (c *children) makeSet(nb *kubeflow.Notebook, spec map[string]any) map[strin
 	notes := map[string]any{}
 	for k, v := range nb.Annotations {
 		// The mark of a stopped notebook is on no pod, and would make each start a
-		// change of the template.
-		if !strings.Contains(k, "kubectl") && !strings.Contains(k, "notebook") && k != api.AnnotationStopped {
+		// change of the template. The user of a pod is written when that is created.
+		if !strings.Contains(k, "kubectl") && !strings.Contains(k, "notebook") && k != api.AnnotationStopped && k != api.AnnotationUser && k != api.AnnotationUserOf {
 			notes[k] = v
 		}
 	}

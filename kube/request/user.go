@@ -2,6 +2,7 @@ package request
 
 import (
 	"cmp"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,18 +47,20 @@ func StampOf(o metav1.Object) user.Stamp {
 	return user.Stamp{User: notes[api.AnnotationUser], Controller: notes[api.AnnotationUserOf]}
 }
 
-// SetStamp writes a stamp on an object, and removes what it does not say.
+// SetStamp writes a stamp on an object, and removes what it does not say. The map of annotations
+// is replaced, not changed.
 func SetStamp(o metav1.Object, s user.Stamp) {
-	notes := o.GetAnnotations()
+	if StampOf(o) == s {
+		return
+	}
+	notes := maps.Clone(o.GetAnnotations())
 	for name, value := range map[string]string{api.AnnotationUser: s.User, api.AnnotationUserOf: s.Controller} {
 		switch {
-		case notes[name] == value && value != "":
 		case value == "":
 			delete(notes, name)
+		case notes == nil:
+			notes = map[string]string{name: value}
 		default:
-			if notes == nil {
-				notes = map[string]string{}
-			}
 			notes[name] = value
 		}
 	}

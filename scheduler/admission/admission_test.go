@@ -176,7 +176,7 @@ func TestWithoutAKnownGPUNothingIsTooLarge(t *testing.T) {
 
 func TestEveryPolicyHasItsBinding(t *testing.T) {
 	policy, binding := admission.Devices("somebody")
-	for _, p := range append(admission.Policies(1024), admission.Policy{Policy: policy, Binding: binding}) {
+	for _, p := range append(admission.Policies(1024), admission.Policy{Policy: policy, Binding: binding}, admission.KeepUsers(userPolicy)) {
 		if p.Binding.Spec.PolicyName != p.Policy.Name || p.Policy.Name == "" {
 			t.Errorf("policy %s has the binding of %s", p.Policy.Name, p.Binding.Spec.PolicyName)
 		}

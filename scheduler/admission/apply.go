@@ -14,8 +14,8 @@ import (
 	"berth.dev/berth/api"
 )
 
-// Names are those of all policies of this package, and of their bindings.
-func Names() []string { return []string{DevicesName, RequestsName, WarningsName} }
+// Names are those of all validating policies of this package, and of their bindings.
+func Names() []string { return []string{DevicesName, RequestsName, WarningsName, UsersName} }
 
 // Policies are all that explain requests, for a cluster whose largest GPU has so
 // much memory; 0 is unknown.
@@ -114,7 +114,7 @@ func ApplyUnbound(ctx context.Context, client kubernetes.Interface, user string)
 			return fmt.Errorf("unbind admission policy %s: %w", name, err)
 		}
 	}
-	return nil
+	return unbindStamps(ctx, client)
 }
 
 // Owner returns the name of the scheduler that Apply or ApplyUnbound was last called

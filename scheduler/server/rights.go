@@ -66,6 +66,8 @@ func PolicyRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rights.Rule(group, "validatingadmissionpolicies validatingadmissionpolicybindings", "create"),
 		rights.Named(rights.Rule(group, "validatingadmissionpolicies", "get", "update"), admission.Names()...),
+		rights.Rule(group, "mutatingadmissionpolicies mutatingadmissionpolicybindings", "create"),
+		rights.Named(rights.Rule(group, "mutatingadmissionpolicies", "get", "update"), admission.UsersName),
 	}
 }
 

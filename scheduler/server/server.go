@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
+	"berth.dev/berth/core/user"
 	"berth.dev/berth/internal/input"
 	"berth.dev/berth/internal/listen"
 	"berth.dev/berth/internal/rights"
@@ -40,6 +41,9 @@ type Options struct {
 	Policies bool
 	User     string
 	TakeOver bool // also where that one names another
+	// UserSpeakers may name the user that they create objects for, and UserControllers create
+	// objects for others: see user.NewPolicy. The policies say so.
+	UserSpeakers, UserControllers []string
 	// OtherPods is what is done about pods without GPUs on GPU nodes, see Settings,
 	// and Stuck about pods that hold GPUs and cannot run.
 	OtherPods string
@@ -121,12 +125,25 @@ func (o *Options) guard(ctx context.Context, client kubernetes.Interface) error 
 	}
 	err := admission.Apply(ctx, client, o.User, o.TakeOver)
 	if apierrors.IsForbidden(err) {
-		klog.ErrorS(err, "Admission policies could not be applied, so anyone who can create pods can claim devices: "+
-			"grant the scheduler the ClusterRole berth-scheduler-policies in deploy/scheduler.yaml")
+		klog.ErrorS(err, "Admission policies could not be applied, so anyone who can create pods can claim devices: "+grantPolicies)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	stamps, err := admission.ApplyUsers(ctx, client, user.NewPolicy(o.UserSpeakers, o.UserControllers))
+	switch {
+	case apierrors.IsForbidden(err):
+		klog.ErrorS(err, "Admission policies could not be applied, so the users of pods are not known: "+grantPolicies)
 		return nil
+	case err == nil && !stamps:
+		klog.InfoS("The API server serves no MutatingAdmissionPolicies, so the users of pods are known only where these say their own")
 	}
 	return err
 }
+
+// grantPolicies is what helps a scheduler that cannot apply its policies.
+const grantPolicies = "grant the scheduler the ClusterRole berth-scheduler-policies in deploy/scheduler.yaml"
 
 // upstream gives upstream's options for o and an API server of version served.
 func (o *Options) upstream(listener net.Listener, plain bool, served string) (*options.Options, error) {
