@@ -28,7 +28,7 @@ const (
 
 	// AnnotationUser, on a Pod or on an object that creates pods, is the API server's name
 	// of the user who created it, or that an identity which speaks for others named. Admission
-	// policies write it and keep it.
+	// policies write it and keep it. See docs/users.md.
 	AnnotationUser = "berth.dev/user"
 
 	// AnnotationUserOf, beside it on an object that a controller created, is the UID of the

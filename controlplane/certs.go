@@ -114,7 +114,7 @@ func (c *certs) list() []*leaf {
 		client(c.ca, controllerFile, controllerUser),
 		client(c.ca, managerFile, "system:kube-controller-manager"),
 		client(c.ca, schedulerFile, schedulerUser),
-		{subject{cn: "berth:admin", orgs: []string{api.GroupAdmins}}, c.ca, "", &c.admin},
+		{subject{cn: ownerUser, orgs: []string{api.GroupAdmins}}, c.ca, "", &c.admin},
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // TestTheGuardWritesUsers sends writes of objects as the API server has them, of its own
-// types and of others, through the guard. What is written and refused is tested with core/user.
+// types and of others, through the guard. The tests of core/user have the rules themselves.
 func TestTheGuardWritesUsers(t *testing.T) {
 	const sets = "system:serviceaccount:kube-system:statefulset-controller"
 	meta := func(user, of string) metav1.ObjectMeta {

@@ -14,6 +14,10 @@ import (
 	"berth.dev/berth/scheduler/server"
 )
 
+// ownerUser is who the owner of the cluster is to the API server. The owner has all
+// permissions, and may name the user that it creates an object for.
+const ownerUser = "berth:admin"
+
 // fleetUser is who the simulated nodes are to the API server, and the name of
 // its ClusterRole.
 const fleetUser = "berth:fleet"

@@ -195,7 +195,7 @@ func (p *plane) components(store string) (*components, error) {
 	}
 	p.guard = newGuard(scheduler, p.AutoToleration)
 	if p.state.Scheduler != SchedulerNone { // else the scheduler that is run beside it applies policies
-		p.guard.users = policies.NewUsers(p.UserSpeakers, append([]string{controllerUser}, p.UserControllers...))
+		p.guard.users = policies.NewUsers(append([]string{ownerUser}, p.UserSpeakers...), append([]string{controllerUser}, p.UserControllers...))
 	}
 	parts, err := newComponents(p.Dir, p.certs, p.guard, store, p.Dir.Join("run", "egress.yaml"), p.state.Port, p.state.Kubernetes)
 	if err != nil {

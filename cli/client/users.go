@@ -18,7 +18,7 @@ import (
 const fewOwners = 20
 
 // NameUsers has each pod that a controller created say its user itself, in the place of the
-// object that it was created for, so that request.User returns it. It reads the objects above the
+// object that it was created for: request.User returns it then. It reads the objects above the
 // pods; a user that these do not show, or that may not be read, becomes user.Unknown. The
 // pods must not be those of a cache.
 func (c *Cluster) NameUsers(ctx context.Context, pods []*v1.Pod) {

@@ -35,7 +35,7 @@ func TestChildren(t *testing.T) {
 			edit: func(nb *kubeflow.Notebook) {
 				nb.Labels = map[string]string{"app": "nb", "statefulset": "wrong"}
 				nb.Annotations = map[string]string{
-					"note": "kept", "kubectl.kubernetes.io/x": "dropped", "notebooks.kubeflow.org/server-type": "dropped", api.AnnotationStopped: "2026-11-21T09:00:00Z",
+					"note": "kept", "kubectl.kubernetes.io/x": "dropped", "notebooks.kubeflow.org/server-type": "dropped", api.AnnotationStopped: "2026-11-21T09:00:00Z", api.AnnotationUser: "ada", api.AnnotationUserOf: "u",
 				}
 			},
 		},
