@@ -64,7 +64,7 @@ func (d *doctorCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := examine(ctx, c, d.o.Time())
+	all, err := examine(ctx, c, d.o)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/kube/doctor"
 )
@@ -23,8 +23,8 @@ const systemNamespace = "kube-system"
 
 // examine lists what a doctor looks at. Nodes and pods must be readable; what else
 // cannot be is listed in Unread.
-func examine(ctx context.Context, c *client.Cluster, now time.Time) (doctor.Cluster, error) {
-	out := doctor.Cluster{Unread: map[string]string{}, Now: now}
+func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.Cluster, error) {
+	out := doctor.Cluster{Unread: map[string]string{}, Now: o.Time()}
 	var err error
 	if out.Nodes, out.Pods, err = c.NodesAndPods(ctx, ""); err != nil {
 		return doctor.Cluster{}, err
@@ -50,6 +50,10 @@ func examine(ctx context.Context, c *client.Cluster, now time.Time) (doctor.Clus
 		{what: "leases", ask: func() (err error) { leases, err = c.CoordinationV1().Leases(systemNamespace).List(ctx, cached); return }},
 		{what: "resourcequotas", ask: func() (err error) {
 			quotas, err = c.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, cached)
+			return
+		}},
+		{what: "queues and namespaces", ask: func() (err error) {
+			out.Queues, out.Namespaces, err = queues(ctx, c, o)
 			return
 		}},
 		{what: "resourceslices", ask: func() (err error) { offers, err = c.ResourceV1().ResourceSlices().List(ctx, cached); return }},
@@ -94,6 +98,22 @@ func examine(ctx context.Context, c *client.Cluster, now time.Time) (doctor.Clus
 	out.Guarded = policies != nil && client.Guarded(policies.Items)
 	out.ClusterPolicy = knows(c, "nvidia.com/v1", "ClusterPolicy")
 	return out, nil
+}
+
+// queues returns the Queues of a cluster, and its namespaces if there are any.
+func queues(ctx context.Context, c *client.Cluster, o client.Options) ([]*v1alpha1.Queue, []*v1.Namespace, error) {
+	if !knows(c, v1alpha1.GroupVersion.String(), v1alpha1.KindQueue) {
+		return nil, nil, nil
+	}
+	list, _, err := c.Queues(ctx, o)
+	if err != nil || len(list) == 0 {
+		return nil, nil, err
+	}
+	spaces, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, nil, err
+	}
+	return list, client.Pointers(spaces.Items), nil
 }
 
 // knows reports whether the API server serves a kind. One that does not answer serves

@@ -17,6 +17,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/view"
@@ -31,6 +32,8 @@ type Cluster struct {
 	Deployments []*appsv1.Deployment
 	Leases      []*coordinationv1.Lease // of kube-system
 	Quotas      []*v1.ResourceQuota
+	Queues      []*v1alpha1.Queue
+	Namespaces  []*v1.Namespace // needed only where there are Queues
 	// Slices are what DRA drivers offer to claims.
 	Slices []*resourcev1.ResourceSlice
 	// Classes may name a resource that kube-scheduler serves from such offers.
@@ -62,6 +65,7 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.unnamed()...)
 	out = append(out, e.taints()...)
 	out = append(out, e.quotas()...)
+	out = append(out, e.queues()...)
 	out = append(out, e.fakes()...)
 	return append(out, e.operator(), e.otherControllers())
 }
