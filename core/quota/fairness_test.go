@@ -12,18 +12,24 @@ import (
 	"berth.dev/berth/test/soak"
 )
 
-// teams is two teams of equal weight that share GPUs in virtual time. Each always has work
-// that waits; the first has the GPUs alone for a week.
+// teams is two teams, or two users of one, that share GPUs in virtual time. Each always has
+// work that waits; the first has the GPUs alone at the start.
 type teams struct {
+	queues     [2]string
+	users      [2]string
+	backlog    [2]int // how many workloads of each wait
+	alone      time.Duration
+	window     time.Duration // in which both have work
 	chance     *rand.Rand
 	b          *quota.Book
 	now        time.Time
 	ends       ends
 	run        map[string]*job
 	serial     int
+	largest    int           // GPUs of a job, as a power of two
 	longest    time.Duration // of a run
 	checkpoint time.Duration
-	held       [2]float64 // GPU-seconds of each team in the second week
+	held       [2]float64 // GPU-seconds of each in the window
 	lost       float64    // GPU-seconds of it that are done again
 	total      int64
 }
@@ -62,8 +68,8 @@ var names = [2]string{"red", "blue"}
 func (s *teams) ask(team int) *job {
 	s.serial++
 	id := fmt.Sprintf("j%d", s.serial)
-	gpus := int64(1) << s.chance.IntN(4)
-	j := &job{Workload: ask(id, names[team], "", gpus), team: team, gpus: gpus}
+	gpus := int64(1) << s.chance.IntN(s.largest+1)
+	j := &job{Workload: ask(id, s.queues[team], s.users[team], gpus), team: team, gpus: gpus}
 	j.Ticket.UID, j.Ticket.Created, j.Since = id, s.now, s.now
 	length := time.Duration(float64(time.Hour) * math.Exp(1.5*s.chance.NormFloat64()))
 	j.left = min(s.longest, length)
@@ -75,16 +81,16 @@ func (s *teams) ask(team int) *job {
 func (s *teams) start(j *job) {
 	j.start = s.now
 	s.b.Leave(j.ID)
-	s.b.Hold(&quota.Holder{ID: j.ID, Workload: j.ID, Queue: j.Queue, Pieces: j.Pods[0].Pieces, Start: s.now, Checkpoint: s.checkpoint, Least: 1})
+	s.b.Hold(&quota.Holder{ID: j.ID, Workload: j.ID, Queue: j.Queue, User: j.User, Pieces: j.Pods[0].Pieces, Start: s.now, Checkpoint: s.checkpoint, Least: 1})
 	heap.Push(&s.ends, ending{s.now.Add(j.left), j, j.start})
 }
 
 // stop ends a job at this moment, and reports what it has done.
-func (s *teams) stop(j *job, week time.Time) {
+func (s *teams) stop(j *job, both time.Time) {
 	s.b.Gone(j.ID)
 	from := j.start
-	if from.Before(week) {
-		from = week
+	if from.Before(both) {
+		from = both
 	}
 	if s.now.After(from) {
 		s.held[j.team] += float64(j.gpus) * s.now.Sub(from).Seconds()
@@ -92,12 +98,12 @@ func (s *teams) stop(j *job, week time.Time) {
 }
 
 // fill starts all that may start. A claim to nominal quota takes it back.
-func (s *teams) fill(week time.Time, team int) {
+func (s *teams) fill(both time.Time, team int) {
 	for {
 		for _, w := range s.b.Next(time.Time{}) {
 			s.start(s.run[w.ID])
 		}
-		if s.b.Count(names[team]) >= 8 {
+		if s.waiting(team) >= s.backlog[team] {
 			return
 		}
 		j := s.ask(team)
@@ -113,7 +119,7 @@ func (s *teams) fill(week time.Time, team int) {
 		}
 		for _, id := range victims {
 			v := s.run[id]
-			s.stop(v, week)
+			s.stop(v, both)
 			done := s.now.Sub(v.start)
 			saved := done
 			if s.checkpoint > 0 {
@@ -130,20 +136,30 @@ func (s *teams) fill(week time.Time, team int) {
 	}
 }
 
-// play runs for two weeks, and returns the first team's share of the GPU time of the second, and
-// the part of that which was lost.
+// waiting is how many workloads of a team, or a user, wait.
+func (s *teams) waiting(team int) (n int) {
+	for _, w := range s.b.Waiting(s.queues[team]) {
+		if w.User == s.users[team] {
+			n++
+		}
+	}
+	return n
+}
+
+// play runs, and returns the first one's share of the GPU time of the window, and the part of
+// that time which was lost.
 func (s *teams) play() (share, lost float64) {
-	week := epoch.Add(7 * 24 * time.Hour)
-	end := week.Add(7 * 24 * time.Hour)
+	both := epoch.Add(s.alone)
+	end := both.Add(s.window)
 	s.now = epoch
-	s.fill(week, 0)
+	s.fill(both, 0)
 	second := false
 	for len(s.ends) > 0 {
 		next := heap.Pop(&s.ends).(ending)
-		if !second && next.at.After(week) {
+		if !second && next.at.After(both) {
 			heap.Push(&s.ends, next)
-			s.now, second = week, true
-			s.fill(week, 1)
+			s.now, second = both, true
+			s.fill(both, 1)
 			continue
 		}
 		if next.at.After(end) {
@@ -152,21 +168,21 @@ func (s *teams) play() (share, lost float64) {
 		if s.now = next.at; !next.job.start.Equal(next.run) {
 			continue
 		}
-		s.stop(next.job, week)
+		s.stop(next.job, both)
 		next.job.start = time.Time{}
-		s.fill(week, 0)
+		s.fill(both, 0)
 		if second {
-			s.fill(week, 1)
+			s.fill(both, 1)
 		}
 	}
 	s.now = end
 	for _, j := range s.run {
 		if !j.start.IsZero() {
-			s.stop(j, week)
+			s.stop(j, both)
 		}
 	}
 	sum := s.held[0] + s.held[1]
-	return s.held[0] / sum, s.lost / (float64(s.total) * 7 * 24 * 3600)
+	return s.held[0] / sum, s.lost / (float64(s.total) * s.window.Seconds())
 }
 
 func TestSharesOfTwoTeams(t *testing.T) {
@@ -190,7 +206,9 @@ func TestSharesOfTwoTeams(t *testing.T) {
 				for _, name := range names {
 					specs = append(specs, quota.Spec{Name: name, Parent: "org", Quotas: []quota.Quota{gpus(tt.nominal)}, MinRunTime: 10 * time.Minute})
 				}
+				const week = 7 * 24 * time.Hour
 				s := &teams{
+					queues: names, backlog: [2]int{8, 8}, alone: week, window: week, largest: 3,
 					chance: rand.New(rand.NewPCG(seed, 4)), b: quota.NewBook(quota.NewTree(specs)), run: map[string]*job{},
 					longest: tt.longest, checkpoint: tt.checkpoint, total: gpusInAll,
 				}
@@ -201,6 +219,41 @@ func TestSharesOfTwoTeams(t *testing.T) {
 				}
 				if lost > tt.lost {
 					t.Errorf("seed %d: %.4f of the GPU time is lost", seed, lost)
+				}
+			}
+		})
+	}
+}
+
+// TestSharesOfTwoUsers has two users ask one queue for GPUs over a day. The first comes an hour
+// earlier.
+//
+// rows: ML-03
+func TestSharesOfTwoUsers(t *testing.T) {
+	tests := map[string]struct {
+		fair        bool
+		largest     int    // GPUs of a job, as a power of two
+		backlog     [2]int // jobs in line
+		least, most float64
+	}{
+		"users who take turns have equal GPU time":                              {true, 3, [2]int{8, 8}, 0.475, 0.525},
+		"and nearly so where one of them has ten times as many jobs in line":    {true, 3, [2]int{80, 8}, 0.45, 0.55},
+		"also where the other one has few jobs, of one GPU":                     {true, 0, [2]int{80, 4}, 0.475, 0.525},
+		"without turns the one has more GPU time who has more jobs in the line": {false, 0, [2]int{80, 4}, 0.75, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(soak.Pick(3, 50)) {
+				s := &teams{
+					queues: [2]string{"lab", "lab"}, users: [2]string{"ann", "bob"}, backlog: tt.backlog, alone: time.Hour, window: 24 * time.Hour,
+					largest: tt.largest, longest: time.Hour, total: 64,
+					chance: rand.New(rand.NewPCG(seed, 3)), run: map[string]*job{},
+					b: quota.NewBook(quota.NewTree([]quota.Spec{{Name: "lab", Quotas: []quota.Quota{gpus(64)}, FairUsers: tt.fair}})),
+				}
+				share, _ := s.play()
+				t.Logf("seed %d: share %.3f", seed, share)
+				if share < tt.least || share > tt.most {
+					t.Errorf("seed %d: the first user has %.3f of the GPU time", seed, share)
 				}
 			}
 		})
