@@ -206,7 +206,11 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 			w = &quota.Workload{ID: e.workload, Queue: e.queue, User: e.user, Ticket: ticket}
 			works[e.workload] = w
 		}
+		if e.queue != w.Queue {
+			w.Mixed, w.Other = true, e.queue
+		}
 		asked, products := queues.Asked(e.pod, t.offers)
+		asked.User = e.user
 		w.Pods = append(w.Pods, asked)
 		if queue.Compare(ticket, w.Ticket) < 0 {
 			w.Ticket = ticket

@@ -25,6 +25,7 @@ func (f *Facts) lacksQuota(text string) diagnosis {
 	switch v.Cause {
 	case quota.NoQueue:
 		d.code = CodeQueueMissing
+	case quota.Mixed: // its sentence says what helps
 	case quota.PodLimit, quota.Never:
 		d.code = CodeQueueNever
 		d.text += "; ask for less, or ask an administrator for a larger quota: waiting does not help"

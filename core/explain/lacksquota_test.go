@@ -36,6 +36,14 @@ func TestQuotaFirst(t *testing.T) {
 			"", verdict(quota.Never, 9, 0, 8), explain.CodeQueueNever,
 			"waits for quota: the pod asks for 9 GPUs, and queue red can have 8 at most; ask for less, or ask an administrator for a larger quota: waiting does not help",
 		},
+		"a gang with pods of two queues": {
+			"", quota.Verdict{Cause: quota.Mixed, Queue: "red", Other: "blue"}, explain.CodeQueueQuota,
+			"waits for quota: pods of the gang are of queue red and of queue blue; it is admitted when all are of one queue (label berth.dev/queue)",
+		},
+		"a gang that a pod of another user has joined": {
+			"", quota.Verdict{Cause: quota.UserLimit, Queue: "red", User: "bob", Resource: quota.GPUs, Asked: 2 * quota.Whole, Held: quota.Whole, Most: 2 * quota.Whole}, explain.CodeUserLimit,
+			"waits for quota: the pod asks for 2 GPUs, and user bob holds 1 of the 2 GPUs that queue red allows for each user; it starts when other pods of the same user have ended",
+		},
 		"a stopped queue": {"", verdict(quota.Stopped, 1, 0, 0), explain.CodeQueueStopped, "waits for quota: queue red is stopped (spec.stop) and admits no pods; it starts when an administrator sets spec.stop to None"},
 	}
 	for name, tt := range tests {

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ type Pod struct {
 	// Pieces are the devices it asks for. Their products are "" where any of Products
 	// will do.
 	Pieces []Piece
+	User   string // "" is that of the workload
 }
 
 // Workload is pods that are admitted together: a pod alone, or a gang.
@@ -27,7 +29,13 @@ type Workload struct {
 	Need     int       // 0 is all
 	Products []string  // that its pods may use, as labels have them, sorted; nil is that nothing is known
 	Since    time.Time // when it was first refused
+	// Mixed is that some of its pods are of another queue, Other, or of none: it is not admitted.
+	Mixed bool
+	Other string
 }
+
+// userOf is the user that a pod of the workload counts for.
+func (w *Workload) userOf(p *Pod) string { return cmp.Or(p.User, w.User) }
 
 // need is how many pods must be admitted.
 func (w *Workload) need() int {
@@ -46,9 +54,9 @@ func (w *Workload) shape() string {
 		b.WriteString(p)
 		b.WriteByte(0)
 	}
-	b.WriteString(strconv.Itoa(w.need()))
+	b.WriteString(strconv.FormatBool(w.Mixed) + w.Other + "\x00" + strconv.Itoa(w.need()))
 	for i := range w.Pods[:w.need()] {
-		b.WriteByte(1)
+		b.WriteString("\x01" + w.Pods[i].User + "\x02")
 		for _, p := range w.Pods[i].Pieces {
 			b.WriteString(p.Product + "\x00" + p.Profile + "\x00" + strconv.FormatInt(p.Devices, 36) + "/" + strconv.FormatInt(p.Parts, 36))
 		}

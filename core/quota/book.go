@@ -228,12 +228,12 @@ func (b *Book) Keep(w *Workload, pods []Pod, product string, until time.Time) {
 		if _, holds := b.holders[p.ID]; holds {
 			continue
 		}
-		b.kept[p.ID] = &kept{workload: w.ID, queue: w.Queue, user: w.User, pieces: p.Pieces, product: product, until: until}
+		b.kept[p.ID] = &kept{workload: w.ID, queue: w.Queue, user: w.userOf(&p), pieces: p.Pieces, product: product, until: until}
 		if b.works[w.ID] == nil {
 			b.works[w.ID] = map[string]bool{}
 		}
 		b.works[w.ID][p.ID] = true
-		b.count(w.Queue, w.User, p.Pieces, product, 1)
+		b.count(w.Queue, w.userOf(&p), p.Pieces, product, 1)
 	}
 }
 

@@ -30,6 +30,22 @@ func gangOf(id, queue string, pods, need int) *quota.Workload {
 	return w
 }
 
+// gangOfUsers is a gang in queue red with a pod of one GPU for each user; the first leads.
+func gangOfUsers(users ...string) *quota.Workload {
+	w := gangOf("new", "red", len(users), 0)
+	w.User = users[0]
+	for k, user := range users {
+		w.Pods[k].User = user
+	}
+	return w
+}
+
+// mixed is a workload of which some pods are of another queue.
+func mixed(w *quota.Workload, other string) *quota.Workload {
+	w.Mixed, w.Other = true, other
+	return w
+}
+
 // holds has a workload of one pod hold what it asks for, of a product.
 func holds(b *quota.Book, w *quota.Workload, product string) {
 	for _, p := range w.Pods {
@@ -126,6 +142,18 @@ func TestTry(t *testing.T) {
 		"of an elastic gang as many as there is quota for": {
 			specs: org, held: []*quota.Workload{ask("b", "blue", "", 7), ask("r", "red", "", 4)}, ask: gang(8, 2), want: quota.Verdict{Count: 3},
 		},
+		"each pod of a gang counts for its own user": {
+			specs: with(func(s []quota.Spec) { s[0].PerUser = []quota.Limit{{quota.GPUs, 2 * whole}} }),
+			held:  []*quota.Workload{ask("b", "blue", "bob", 1)}, ask: gangOfUsers("ann", "ann", "bob", "bob"),
+			want: quota.Verdict{Cause: quota.UserLimit, Queue: "org", User: "bob", Resource: quota.GPUs, Asked: 2 * whole, Held: whole, Most: 2 * whole},
+		},
+		"two users may have in a gang what each may have": {
+			specs: with(func(s []quota.Spec) { s[0].PerUser = []quota.Limit{{quota.GPUs, 2 * whole}} }),
+			ask:   gangOfUsers("ann", "bob", "ann", "bob"), want: quota.Verdict{Count: 4},
+		},
+		"a gang with pods of several queues is not admitted": {
+			specs: org, ask: mixed(gang(2, 0), "blue"), want: quota.Verdict{Cause: quota.Mixed, Queue: "red", Other: "blue"},
+		},
 		"a queue that does not exist admits nothing": {specs: org, ask: ask("new", "green", "", 1), want: quota.Verdict{Cause: quota.NoQueue, Queue: "green"}},
 	}
 	for name, tt := range tests {
@@ -142,7 +170,7 @@ func TestTry(t *testing.T) {
 }
 
 func equal(a, b quota.Verdict) bool {
-	return a.Cause == b.Cause && a.Queue == b.Queue && a.Resource == b.Resource && a.Asked == b.Asked && a.Held == b.Held && a.Most == b.Most && a.Count == b.Count && a.Borrows == b.Borrows
+	return a.Cause == b.Cause && a.Queue == b.Queue && a.Other == b.Other && a.User == b.User && a.Resource == b.Resource && a.Asked == b.Asked && a.Held == b.Held && a.Most == b.Most && a.Count == b.Count && a.Borrows == b.Borrows
 }
 
 func TestProducts(t *testing.T) {
@@ -174,6 +202,24 @@ func TestProducts(t *testing.T) {
 			w := ask("held-"+s.hold, "red", "", s.ask)
 			holds(b, w, s.hold)
 		}
+	}
+}
+
+// TestWhatIsBeingDeletedCounts: KAI-Scheduler's issue 1492 is of GPUs that were given again while
+// the pod that held them was ending.
+func TestWhatIsBeingDeletedCounts(t *testing.T) {
+	b := quota.NewBook(quota.NewTree([]quota.Spec{{Name: "red", Quotas: []quota.Quota{gpus(4)}}}))
+	h := quota.Holder{ID: "a", Workload: "a", Queue: "red", Pieces: []quota.Piece{{Devices: 4, Parts: 4 * whole}}}
+	b.Hold(&h)
+	b.Wait(ask("b", "red", "", 1))
+	h.Leaving = true
+	b.Hold(&h)
+	if call := b.Next(time.Time{}); len(call) > 0 {
+		t.Errorf("%v are called for what another still holds", call)
+	}
+	b.Gone("a")
+	if call := b.Next(time.Time{}); len(call) != 1 {
+		t.Errorf("what is free calls %v", call)
 	}
 }
 

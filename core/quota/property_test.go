@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -71,7 +72,7 @@ func (w *world) trees() (specs []quota.Spec) {
 func (w *world) ask() *quota.Workload {
 	w.serial++
 	id := fmt.Sprintf("w%d", w.serial)
-	out := &quota.Workload{ID: id, Queue: w.leaves[w.chance.IntN(len(w.leaves))], User: []string{"", "ann", "bob"}[w.chance.IntN(3)], Since: w.now}
+	out := &quota.Workload{ID: id, Queue: w.leaves[w.chance.IntN(len(w.leaves))], User: w.user(), Since: w.now}
 	out.Ticket.UID, out.Ticket.Created, out.Ticket.Priority = id, w.now, int32(w.chance.IntN(3))
 	pods, each := 1, int64(1)<<w.chance.IntN(4)
 	if w.chance.IntN(3) == 0 {
@@ -79,15 +80,21 @@ func (w *world) ask() *quota.Workload {
 		out.Need = 1 + w.chance.IntN(pods)
 	}
 	for k := range pods {
-		out.Pods = append(out.Pods, quota.Pod{ID: fmt.Sprintf("%s-%d", id, k), Pieces: []quota.Piece{{Devices: each, Parts: each * whole}}})
+		p := quota.Pod{ID: fmt.Sprintf("%s-%d", id, k), Pieces: []quota.Piece{{Devices: each, Parts: each * whole}}}
+		if k > 0 && w.chance.IntN(3) == 0 { // a member that another user has made
+			p.User = w.user()
+		}
+		out.Pods = append(out.Pods, p)
 	}
 	return out
 }
 
+func (w *world) user() string { return []string{"", "ann", "bob"}[w.chance.IntN(3)] }
+
 // start has pods of a workload hold what they ask for.
 func (w *world) start(a *quota.Workload, count int) {
 	for _, p := range a.Pods[:count] {
-		w.b.Hold(&quota.Holder{ID: p.ID, Workload: a.ID, Queue: a.Queue, User: a.User, Pieces: p.Pieces, Priority: a.Ticket.Priority, Start: w.now, Least: a.Need, Idle: w.chance.IntN(5) == 0})
+		w.b.Hold(&quota.Holder{ID: p.ID, Workload: a.ID, Queue: a.Queue, User: cmp.Or(p.User, a.User), Pieces: p.Pieces, Priority: a.Ticket.Priority, Start: w.now, Least: a.Need, Idle: w.chance.IntN(5) == 0})
 	}
 	w.b.Release(a.ID)
 	w.works[a.ID] = a
@@ -209,6 +216,29 @@ func overdrawn(specs []quota.Spec, b *quota.Book) string {
 	return ""
 }
 
+// overUser returns a queue in which pods of one user hold more than a user may, counted from
+// what the pods hold; "" is none.
+func overUser(specs []quota.Spec, b *quota.Book) string {
+	for _, s := range specs {
+		held := map[string]int64{}
+		for _, h := range b.Holders() {
+			if slices.Contains(b.Tree().Path(h.Queue), s.Name) {
+				for _, p := range h.Pieces {
+					held[cmp.Or(h.User, quota.Unknown)] += p.Parts
+				}
+			}
+		}
+		for _, most := range s.PerUser {
+			for _, sum := range held {
+				if sum > most.Most {
+					return s.Name
+				}
+			}
+		}
+	}
+	return ""
+}
+
 func TestRandomUse(t *testing.T) {
 	evicted, wasted := 0, 0
 	for seed := range uint64(soak.Pick(60, 2000)) {
@@ -226,6 +256,9 @@ func TestRandomUse(t *testing.T) {
 			}
 			if at := overdrawn(specs, w.b); at != "" {
 				t.Fatalf("seed %d, step %d: pods below %s hold more than its nominal quota", seed, k, at)
+			}
+			if at := overUser(specs, w.b); at != "" {
+				t.Fatalf("seed %d, step %d: a user holds more in queue %s than a user may", seed, k, at)
 			}
 			if k%50 == 0 {
 				if !w.b.Recount() {

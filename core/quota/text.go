@@ -1,6 +1,9 @@
 package quota
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Sentence says for people why a workload may not go on; what is "the pod", or names a
 // gang. It is "" for a Verdict that lets it.
@@ -9,6 +12,12 @@ func (v *Verdict) Sentence(what, user string) string {
 	switch v.Cause {
 	case NoQueue:
 		return fmt.Sprintf("queue %s does not exist, or its object is not valid: kubectl get queue %s -o yaml", v.Queue, v.Queue)
+	case Mixed:
+		other := "no queue"
+		if v.Other != "" {
+			other = "queue " + v.Other
+		}
+		return fmt.Sprintf("pods of the gang are of queue %s and of %s; it is admitted when all are of one queue (label berth.dev/queue)", v.Queue, other)
 	case PodLimit:
 		return fmt.Sprintf("%s, and queue %s allows %s for each pod", asks, v.Queue, Text(v.Most))
 	case Never:
@@ -16,7 +25,7 @@ func (v *Verdict) Sentence(what, user string) string {
 	case Stopped:
 		return fmt.Sprintf("queue %s is stopped (spec.stop) and admits no pods", v.Queue)
 	case UserLimit:
-		return fmt.Sprintf("%s, and user %s holds %s of the %s that queue %s allows for each user", asks, known(user), Text(v.Held), of(v.Most, v.Resource), v.Queue)
+		return fmt.Sprintf("%s, and user %s holds %s of the %s that queue %s allows for each user", asks, known(cmp.Or(v.User, user)), Text(v.Held), of(v.Most, v.Resource), v.Queue)
 	case BorrowingLimit:
 		return fmt.Sprintf("%s, and queue %s holds %s of the %s that it may have with what it borrows", asks, v.Queue, Text(v.Held), of(v.Most, v.Resource))
 	case Used:

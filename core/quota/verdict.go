@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"slices"
 )
 
@@ -12,6 +13,8 @@ const (
 	None Cause = iota
 	// NoQueue is that its queue does not exist or cannot be understood.
 	NoQueue
+	// Mixed is that some of its pods are of another queue, or of none.
+	Mixed
 	// PodLimit is that one of its pods asks for more than a pod of the queue may have.
 	PodLimit
 	// Never is that it asks for more than the queue can ever have.
@@ -29,8 +32,11 @@ const (
 // Verdict is what a Book says of a workload.
 type Verdict struct {
 	Cause Cause // None: it may go on
-	// Queue is whose quota or limit is the cause.
+	// Queue is whose quota or limit is the cause; Other is the other queue of a workload that is
+	// Mixed, "" is none, and User whose limit it is, if that is not the workload's user.
 	Queue    string
+	Other    string
+	User     string
 	Resource Resource
 	// Asked, Held and Most are parts: what the workload asks for, what is held against
 	// the limit, and the limit.
@@ -84,6 +90,9 @@ func (b *Book) try(w *Workload) Verdict {
 	if !ok || b.tree.fatal[i] {
 		return Verdict{Cause: NoQueue, Queue: w.Queue}
 	}
+	if w.Mixed {
+		return Verdict{Cause: Mixed, Queue: w.Queue, Other: w.Other}
+	}
 	products := b.tree.products(w)
 	var no, yes Verdict
 	for _, product := range products {
@@ -122,7 +131,7 @@ func (b *Book) tryAs(w *Workload, i int, product string) Verdict {
 		if k+1 < w.need() {
 			continue
 		}
-		if no := b.fits(i, w.User, sum); no.Cause != None {
+		if no := b.fits(i, w, k+1, sum, product); no.Cause != None {
 			if k+1 > w.need() {
 				for r := range v {
 					sum[r] -= v[r]
@@ -148,9 +157,10 @@ func (b *Book) podLimit(i int, v []int64) Verdict {
 	return Verdict{}
 }
 
-// fits reports whether a queue may take an amount for a user.
-func (b *Book) fits(i int, user string, v []int64) Verdict {
-	t, n := b.tree, len(b.tree.resources)
+// fits reports whether a queue may take the first n pods of a workload, of which v is the amounts
+// with pieces without a product of one.
+func (b *Book) fits(i int, w *Workload, n int, v []int64, product string) Verdict {
+	t := b.tree
 	for at := i; at >= 0; at = t.parent[at] {
 		if t.specs[at].Stop {
 			return Verdict{Cause: Stopped, Queue: t.specs[at].Name}
@@ -158,7 +168,7 @@ func (b *Book) fits(i int, user string, v []int64) Verdict {
 	}
 	var worst Verdict
 	for r, asked := range v {
-		if asked == 0 || !t.limits[i*n+r] {
+		if asked == 0 || !t.limits[i*len(v)+r] {
 			continue
 		}
 		free, at := b.free(i, r)
@@ -170,7 +180,7 @@ func (b *Book) fits(i int, user string, v []int64) Verdict {
 		switch {
 		case asked > b.most(i, r):
 			no.Cause, no.Most = Never, b.most(i, r)
-		case at == i && t.parent[i] >= 0 || t.borrow[at*n+r] != Unlimited && t.parent[at] >= 0:
+		case at == i && t.parent[i] >= 0 || t.borrow[at*len(v)+r] != Unlimited && t.parent[at] >= 0:
 			no.Cause = BorrowingLimit
 		}
 		if worst.Cause == None || no.Cause < worst.Cause {
@@ -180,10 +190,34 @@ func (b *Book) fits(i int, user string, v []int64) Verdict {
 	if worst.Cause != None && worst.Cause < UserLimit {
 		return worst
 	}
-	if no := b.userLimit(i, user, v); no.Cause != None {
+	if no := b.userLimits(i, w, n, v, product); no.Cause != None {
 		return no
 	}
 	return worst
+}
+
+// userLimits reports whether a user of the first n pods of a workload would have more than one
+// may. The pods of a gang can be of several users, and each counts for its own.
+func (b *Book) userLimits(i int, w *Workload, n int, v []int64, product string) Verdict {
+	pods := w.Pods[:n]
+	if !slices.ContainsFunc(pods, func(p Pod) bool { return w.userOf(&p) != w.User }) {
+		return b.userLimit(i, w.User, v)
+	}
+	sums := map[string][]int64{}
+	for k := range pods {
+		user := w.userOf(&pods[k])
+		if sums[user] == nil {
+			sums[user] = make([]int64, len(v))
+		}
+		b.tree.addTo(sums[user], pods[k].Pieces, product, 1)
+	}
+	for _, user := range slices.Sorted(maps.Keys(sums)) {
+		if no := b.userLimit(i, user, sums[user]); no.Cause != None {
+			no.User = user
+			return no
+		}
+	}
+	return Verdict{}
 }
 
 // userLimit reports whether a user would have more than one may.

@@ -37,11 +37,12 @@ type Count struct {
 	namespaces map[string]*v1.Namespace
 	pods       map[string][]*v1.Pod // that have no node, by workload
 	bound      map[string]int       // how many have one
+	alone      map[string]*v1.Pod   // that wait by themselves, also those of a gang that runs, by UID
 }
 
 // Read counts a cluster. Pods without a node whose quota is used up wait in line.
 func Read(s *Situation) *Count {
-	c := &Count{Members: NewMembers(s.Queues), Offers: &Offers{}, s: s, namespaces: map[string]*v1.Namespace{}, pods: map[string][]*v1.Pod{}, bound: map[string]int{}}
+	c := &Count{Members: NewMembers(s.Queues), Offers: &Offers{}, s: s, namespaces: map[string]*v1.Namespace{}, pods: map[string][]*v1.Pod{}, bound: map[string]int{}, alone: map[string]*v1.Pod{}}
 	for _, ns := range s.Namespaces {
 		c.namespaces[ns.Name] = ns
 	}
@@ -82,12 +83,24 @@ func Read(s *Situation) *Count {
 func (c *Count) line() {
 	for _, pods := range c.pods {
 		slices.SortFunc(pods, func(a, b *v1.Pod) int { return request.AgeOf(a).Compare(request.AgeOf(b)) })
-		pod := pods[0]
-		if pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
-			continue
-		}
-		if w := c.WorkloadOf(pod); w != nil && c.Book.Try(w).Cause != quota.None {
-			c.Book.Wait(w)
+		for _, pod := range pods {
+			if pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
+				break
+			}
+			w := c.WorkloadOf(pod)
+			if w == nil {
+				break
+			}
+			alone := w.ID == string(pod.UID)
+			if c.Book.Try(w).Cause != quota.None {
+				c.Book.Wait(w)
+				if alone {
+					c.alone[w.ID] = pod
+				}
+			}
+			if !alone {
+				break
+			}
 		}
 	}
 }
@@ -125,7 +138,11 @@ func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 	}
 	for _, p := range pods {
 		asked, products := Asked(p, c.Offers)
+		asked.User = c.user(p)
 		w.Pods = append(w.Pods, asked)
+		if other := c.QueueOf(p).Queue; other != queue {
+			w.Mixed, w.Other = true, other
+		}
 		if p == pods[0] {
 			w.Products = products
 		}
@@ -134,7 +151,12 @@ func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 }
 
 // Pods returns the pods without a node of a workload, the oldest first.
-func (c *Count) Pods(workload string) []*v1.Pod { return c.pods[workload] }
+func (c *Count) Pods(workload string) []*v1.Pod {
+	if pod := c.alone[workload]; pod != nil {
+		return []*v1.Pod{pod}
+	}
+	return c.pods[workload]
+}
 
 // Verdict is what the quotas say of a pod that has no node; its Cause is None for a pod of no
 // queue.

@@ -84,6 +84,7 @@ func TestAsked(t *testing.T) {
 		{"a share by memory of the GPU that it selects", []*v1.Node{whole, plain}, selecting(kubetest.Pod("p", "", api.ResourceGPUMemory, 5), a100), []quota.Piece{{Devices: 1, Parts: quota.PartOfMilli(125)}}, []string{a100}},
 		{"a share by memory, where all GPUs are divided", []*v1.Node{cut, shared}, kubetest.Pod("p", "", api.ResourceGPUMemory, 5), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, nil},
 		{"KAI's half of a GPU", nil, noted(kubetest.Pod("p", "", "cpu", 1), api.AnnotationKAIFraction, "0.5"), []quota.Piece{{Devices: 1, Parts: quota.Whole / 2}}, nil},
+		{"memory of two GPUs counts twice (KAI#1369)", []*v1.Node{whole, plain}, selecting(noted(noted(kubetest.Pod("p", "", "cpu", 1), api.AnnotationKAIMemory, "5120"), api.AnnotationKAIDevices, "2"), a100), []quota.Piece{{Devices: 2, Parts: quota.PartOfMilli(250)}}, []string{a100}},
 		{"one of two products, by affinity", []*v1.Node{whole, plain}, requiring(gpus(1), product(v1.NodeSelectorOpIn, t4, "NVIDIA-H100-80GB-HBM3")), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{"NVIDIA-H100-80GB-HBM3", t4}},
 		{"one of two products, by terms", []*v1.Node{whole}, requiring(gpus(1), product(v1.NodeSelectorOpIn, t4), product(v1.NodeSelectorOpIn, a100)), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{a100, t4}},
 		{"all products but one", []*v1.Node{whole, plain, shared}, requiring(gpus(1), product(v1.NodeSelectorOpNotIn, a100)), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{t4}},

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
@@ -100,13 +101,39 @@ func (q *Quota) Seen(pod *v1.Pod) {
 			q.book.Leave(id)
 			q.drop(id)
 			moved = pod
+		case was != nil && was.Labels[api.LabelQueue] != pod.Labels[api.LabelQueue]:
+			moved = q.unmix(pod)
 		}
 	})
 	q.wake([]*v1.Pod{moved})
 }
 
 // Gone takes a pod that is deleted.
-func (q *Quota) Gone(uid types.UID) { q.change(func() { q.forget(uid) }) }
+func (q *Quota) Gone(uid types.UID) {
+	var lead *v1.Pod
+	q.change(func() {
+		if pod := q.pods[uid]; pod != nil && q.book != nil {
+			lead = q.unmix(pod)
+		}
+		q.forget(uid)
+	})
+	q.wake([]*v1.Pod{lead})
+}
+
+// unmix takes the gang of a pod out of its line if it waits because its pods were of several
+// queues, and returns its leader, which is to be tried again: a member has changed. mu is held.
+func (q *Quota) unmix(pod *v1.Pod) (lead *v1.Pod) {
+	id := queues.Workload(pod)
+	if w := q.asked[id]; w == nil || !w.Mixed {
+		return nil
+	}
+	if lead = q.leads[id]; lead != nil && lead.UID != pod.UID {
+		q.book.Leave(id)
+		q.drop(id)
+		return lead
+	}
+	return nil
+}
 
 // forget drops all about a pod, with mu held.
 func (q *Quota) forget(uid types.UID) {

@@ -91,7 +91,10 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.User(a.Lead), Ticket: a.Ticket, Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
 	for _, pod := range a.Pods {
 		pieces, products := q.read.Asked(pod)
-		w.Pods = append(w.Pods, quota.Pod{ID: string(pod.UID), Pieces: pieces})
+		w.Pods = append(w.Pods, quota.Pod{ID: string(pod.UID), Pieces: pieces, User: q.read.User(pod)})
+		if other := q.read.Queue(pod); other != name {
+			w.Mixed, w.Other = true, other
+		}
 		if pod.UID == a.Lead.UID {
 			w.Products = products
 		}

@@ -65,17 +65,30 @@ func (l *lab) queue(text string) {
 			l.t.Fatalf("queue %q: what is %q?", text, w)
 		}
 	}
+	l.setQueues(append(l.without(s.Name), s))
+}
+
+// unqueue deletes a queue.
+func (l *lab) unqueue(name string) { l.setQueues(l.without(name)) }
+
+// without is the queues but for one.
+func (l *lab) without(name string) (kept []quota.Spec) {
 	l.cluster.mu.Lock()
-	kept := l.queues[:0:0]
+	defer l.cluster.mu.Unlock()
 	for _, o := range l.queues {
-		if o.Name != s.Name {
+		if o.Name != name {
 			kept = append(kept, o)
 		}
 	}
-	l.queues = append(kept, s)
+	return kept
+}
+
+func (l *lab) setQueues(list []quota.Spec) {
+	l.cluster.mu.Lock()
+	l.queues = list
 	shared := l.quota
 	l.cluster.mu.Unlock()
-	shared.SetQueues(l.queues, asLabeled())
+	shared.SetQueues(list, asLabeled())
 }
 
 // TestQueues plays what queues promise.
@@ -93,6 +106,11 @@ func queueScenarios() []scenario {
 		stolen = "kueue#13797"
 		loops  = "kueue#14543"
 		halves = "trainer#1264"
+		others = "kueue#14630"  // pods join the workload of another
+		blind  = "kueue#4329"   // admitted, and no node has room
+		bound  = "KAI#2074"     // one whose binding is rejected is tried first, again and again
+		frees  = "volcano#5520" // what is free already is not used in a reclaim
+		locks  = "volcano#3869" // two gangs that wait for each other
 	)
 	return []scenario{
 		{"a pod within nominal quota starts", own, "8", two + "a gpus=4 q=red", "a"},
@@ -116,9 +134,21 @@ func queueScenarios() []scenario {
 		{"a pod asks for no more than its limit", own, "8", "queue red 8 pod=2 | a gpus=3 q=red ; b gpus=2 q=red", "b a=0"},
 		{"a stopped queue admits nothing until it goes on", own, "8", "queue red 8 stop=1 | a q=red | ? a=0 | queue red 8", "a"},
 		{"a queue that is made smaller keeps what runs", own, "8", "queue red 8 | a gpus=8 q=red | queue red 4 | b q=red", "a b=0"},
+		{"a queue that is deleted keeps what runs, and admits nothing until it is there again", own, "8", "queue red 4 ; queue blue 4 | a gpus=4 q=red | b q=red | unqueue red | ? a b=0 | queue red 8", "a b"},
+		{"when the last queue is deleted, no pod waits for quota", own, "8", "queue red 4 | a gpus=4 q=red | b q=red | ? b=0 | unqueue red", "a b"},
 		{"a pod of no queue is not counted", own, "8", "queue red 1 | a gpus=4 ; b q=red ; c q=red", "a all=2"},
 		{"a borrower stays for as long as it is protected", own, "8", "queue org 8 ; queue red 4 parent=org after=3600 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue", "a b=0"},
 		{"and goes then", own, "8", "queue org 8 ; queue red 4 parent=org after=15 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue", "b a=0 gone=a"},
 		{"a lending limit leaves quota at home", own, "8", "queue org 8 ; queue red 4 parent=org ; queue blue 4 parent=org lend=1 | a n=8 min=1 q=red | b gpus=3 q=blue", "a=5 b"},
+		{"a member of another's gang counts for its own user", others, "8", "queue red 8 user=2 | a gang=g min=2 q=red user=ann ; b gang=g min=2 q=red user=bob ; c gang=g min=2 q=red user=bob ; d gang=g min=2 q=red user=bob ; e gang=g min=2 q=red user=bob", "a all=3"},
+		{"a gang whose least a user may not have does not start", others, "8", "queue red 8 user=2 | mix a gang=g min=4 q=red user=ann & b gang=g min=4 q=red user=bob & c gang=g min=4 q=red user=bob & d gang=g min=4 q=red user=bob", "all=0"},
+		{"a gang with pods of two queues does not start", others, "8", "queue red 8 ; queue blue 1 | a gang=g min=3 q=red ; b gang=g min=3 q=blue ; c gang=g min=3 q=blue", "all=0"},
+		{"and starts when it has others of one queue", others, "8", "queue red 8 ; queue blue 1 | a gang=g min=3 q=red ; b gang=g min=3 q=red ; c gang=g min=3 q=blue | ? all=0 | end c ; d gang=g min=3 q=red", "a b d"},
+		{"a pod whose binding is rejected keeps no quota from the next", bound, "8", "queue red 4 | reject a ; a gpus=4 q=red | b gpus=4 q=red", "b a=0"},
+		{"what fits no node holds no quota", blind, "4 4", "queue red 8 | a gpus=8 q=red | b gpus=4 q=red ; c gpus=4 q=red", "b c a=0"},
+		{"a gang that fits no node holds no quota", blind, "4 2", "queue red 8 | a n=4 gpus=2 q=red | b gpus=4 q=red ; c gpus=2 q=red", "b c a=0"},
+		{"a gang takes what is free, and evicts no more than it needs beside it", frees, "4 4", two + "a n=6 min=1 q=red | b n=4 q=blue", "a=4 b gone:2"},
+		{"two gangs that take back at the same time both get their own", locks, "4 4 4", "queue org 12 ; queue red 4 parent=org ; queue blue 4 parent=org ; queue green 4 parent=org | a n=12 min=1 q=green | mix b n=4 q=red & c n=4 q=blue", "a=4 b c gone:8"},
+		{"two gangs that each fit alone do not keep quota from each other", locks, "8", "queue org 8 ; queue red 4 parent=org ; queue blue 4 parent=org | mix a n=6 q=red & b n=6 q=blue | ? all=6 | end a-0 ; end a-1 ; end a-2 ; end a-3 ; end a-4 ; end a-5", "b"},
 	}
 }

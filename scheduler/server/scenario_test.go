@@ -29,6 +29,7 @@ import (
 //	end a           the pod a ends, or all pods of gang a
 //	ungate a        its scheduling gate is removed
 //	budget app 0    a disruption budget of the pods of an app
+//	reject a        the API server rejects the bindings of pod a
 //	mix a ... & b ...  pods of several gangs, created in turn
 //	? WANT          what holds at this point
 //	NAME KEY=VALUE...  a pod, or with n= or min= a gang of pods NAME-0, NAME-1, ...
@@ -115,8 +116,12 @@ func (l *lab) act(text string) {
 		app, allowed, _ := strings.Cut(rest, " ")
 		n, _ := strconv.Atoi(allowed)
 		l.budget(app, int32(n)) //nolint:gosec // a small number of a case
+	case "reject":
+		l.policy(rest)
 	case "queue":
 		l.queue(rest)
+	case "unqueue":
+		l.unqueue(rest)
 	case "?":
 		l.expect(rest)
 	case "mix":
