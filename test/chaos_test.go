@@ -315,7 +315,7 @@ func newMember(t *testing.T, dir string) *member {
 // run runs a process until it ends, or ctx does.
 func (m *member) run(ctx context.Context, kubeconfig string) {
 	cmd := exec.CommandContext(ctx, program("berth"), "scheduler", "--kubeconfig", kubeconfig, "--metrics-addr", "",
-		"--scheduler-name", "default-scheduler,berth-scheduler",
+		"--scheduler-name", "default-scheduler,berth-scheduler", "--user-speaker", "berth:admin", // who may name users, as in berth up
 		"--leader-elect-lease-duration", lease.String(), "--leader-elect-renew-deadline", renew.String(), "--leader-elect-retry-period", "500ms")
 	cmd.Stdout, cmd.Stderr = m.log, m.log
 	if cmd.Start() != nil {

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Runs everything that must pass, in parts, and prints how long each part took.
-# It stops at the first part that fails.
+# It stops at the first part that fails, and says at its end what failed.
 # usage: tools/test.sh [LDFLAGS]
-#   LDFLAGS       for go build; by default those of the Makefile
-#   BERTH_SOAK=1  every seed, kill and storm at full length (make soak)
+#   LDFLAGS             for go build; by default those of the Makefile
+#   BERTH_SOAK=1        every seed, kill and storm at full length (make soak)
+#   BERTH_KEEP_GOING=1  run the other parts after one has failed
 set -eu
 cd "$(dirname "$0")/.."
 export CGO_ENABLED="${CGO_ENABLED:-0}" # as in the Makefile, so that one build cache serves all

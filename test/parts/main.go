@@ -6,7 +6,8 @@
 // lane run one after the other, in the order of the lines. A part of the lane "alone"
 // begins when all before it have ended, and those after it when it has.
 //
-// The first part that fails ends all others, and the program with status 1. SIGINT and
+// The first part that fails ends all others, unless BERTH_KEEP_GOING=1, and the program
+// with status 1. The table of times names what failed in it. SIGINT and
 // SIGTERM end all of them, and the program with status 130.
 package main
 
@@ -27,7 +28,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "parts:", err)
 		os.Exit(2)
 	}
-	r := &runner{out: os.Stdout, grace: 30 * time.Second}
+	r := &runner{out: os.Stdout, grace: 30 * time.Second, keepGoing: os.Getenv("BERTH_KEEP_GOING") == "1"}
 	failed := r.run(ctx, list)
 	fmt.Print(r.table())
 	switch {

@@ -103,6 +103,26 @@ func TestTheFirstFailureEndsAllOthers(t *testing.T) {
 	}
 }
 
+// TestOtherPartsRunOnIfAsked has a part that fails before another of its lane.
+func TestOtherPartsRunOnIfAsked(t *testing.T) {
+	var out bytes.Buffer
+	r := &runner{out: &out, grace: time.Minute, keepGoing: true}
+	failed := r.run(t.Context(), plan(t, "one|0|fails|exit 3", "one|0|behind|true", "two|0|beside|true"))
+	if got := r.table(); !failed || !strings.Contains(got, "  failed  fails\n") || strings.Contains(got, "stopped") || len(r.results) != 3 {
+		t.Errorf("failed %v:\n%s", failed, got)
+	}
+}
+
+// TestTheTableSaysWhatFailed has a part that writes logs before and after it fails.
+func TestTheTableSaysWhatFailed(t *testing.T) {
+	r := &runner{out: new(bytes.Buffer), grace: time.Minute}
+	r.run(t.Context(), plan(t, `one|0|fails|echo log; echo "    x_test.go:7: got 1, want 2"; echo "--- FAIL: TestX"; echo log; exit 1`))
+	got := r.table()
+	if !strings.Contains(got, "x_test.go:7: got 1, want 2\n") || !strings.Contains(got, "--- FAIL: TestX\n") || strings.Contains(got, "log") {
+		t.Errorf("the table is\n%s", got)
+	}
+}
+
 // TestASignalEndsWhatAPartHasStarted ends the context, as a signal does.
 func TestASignalEndsWhatAPartHasStarted(t *testing.T) {
 	dir := t.TempDir()

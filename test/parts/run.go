@@ -20,14 +20,18 @@ import (
 type result struct {
 	name  string
 	took  time.Duration
-	state string // "", failed, or stopped because another failed or a signal came
+	state string   // "", failed, or stopped because another failed or a signal came
+	why   []string // of a part that failed: see failures
 }
 
 // runner runs parts and keeps what became of them.
 type runner struct {
 	// grace is how long a part has to end after it is interrupted, until it is killed:
 	// tests end the control planes that they have started.
-	grace   time.Duration
+	grace time.Duration
+	// keepGoing is whether the other parts run on after one has failed.
+	keepGoing bool
+
 	mu      sync.Mutex // guards out and results
 	out     io.Writer
 	results []result
@@ -49,7 +53,7 @@ func (r *runner) run(ctx context.Context, parts []part) (failed bool) {
 					if ctx.Err() != nil {
 						return
 					}
-					if !r.one(ctx, p) {
+					if !r.one(ctx, p) && !r.keepGoing {
 						stop()
 					}
 				}
@@ -86,7 +90,7 @@ func (r *runner) one(ctx context.Context, p part) bool {
 	case ctx.Err() != nil:
 		res.state = "stopped"
 	default:
-		res.state = "failed"
+		res.state, res.why = "failed", failures(kept.Bytes())
 	}
 	if err != nil && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // those that did not end when asked
@@ -116,6 +120,11 @@ func (r *runner) table() string {
 			fmt.Fprintf(&b, "%8s  %s\n", res.state, res.name)
 		} else {
 			fmt.Fprintf(&b, "%8.0f  %s\n", res.took.Seconds(), res.name)
+		}
+	}
+	for _, res := range r.results {
+		for _, line := range res.why {
+			fmt.Fprintf(&b, "%8s  %s\n", "", line)
 		}
 	}
 	fmt.Fprintf(&b, "%8.0f  all, on %d cores%s; load average at the start: %s\n", time.Since(r.began).Seconds(), runtime.NumCPU(), r.busy.since(readCPU()), r.load)
