@@ -313,7 +313,7 @@ func (e *explainer) noPod(ctx context.Context, kind, name string) (*report, erro
 	last := eventOf(newest)
 	return &report{
 		Code:      f.Code(&reasons.Result{Reason: reason}),
-		Namespace: e.namespace, Name: name, State: string(reason), Cause: "no pod can be made of it: " + message, GPUs: map[string]int64{}, Steps: []step{},
+		Namespace: e.namespace, Name: name, State: string(reason), Cause: "its pod cannot be created: " + message, GPUs: map[string]int64{}, Steps: []step{},
 		Events: []event{last}, Obstacles: []reasons.Rejection{}, Holders: []holder{}, Helps: []string{},
 	}, nil
 }

@@ -352,7 +352,7 @@ var offNodes = []Entry{
 		Unmade: "pods that name their node do not hold memory of GPUs there",
 	},
 	{
-		Code: CodeNodeAffinity, Title: "No node is as its required node affinity wants",
+		Code: CodeNodeAffinity, Title: "No node matches its required node affinity",
 		Proof: "the labels of nodes beside the wanted ones",
 		Helps: "change the affinity to values that nodes have, or label a node",
 		Ask:   "c57",

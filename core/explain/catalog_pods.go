@@ -15,7 +15,7 @@ var withoutPods = []Entry{
 		Ask:   "deployment/a02",
 	},
 	{
-		Code: CodeInvalid, Title: "The request is not valid, so no pod can be made of it",
+		Code: CodeInvalid, Title: "The request is not valid, so its pod cannot be created",
 		Proof:  "the event FailedCreate of the pod's owner, with the field",
 		Helps:  "write GPUs as limits only, in whole numbers; ask for a share with nvidia.com/gpu-memory",
 		Ask:    "deployment/a03",

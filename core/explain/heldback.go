@@ -115,7 +115,7 @@ func (f *Facts) claimed(text string) diagnosis {
 		if len(f.NoClaims) > 1 {
 			do, them = "do not exist", "them"
 		}
-		return diagnosis{CodeResourceClaim, Queued, fmt.Sprintf("%s %s in namespace %s; create %s, and it starts", strings.Join(f.NoClaims, " and "), do, f.Namespace, them)}
+		return diagnosis{CodeResourceClaim, Queued, fmt.Sprintf("%s %s in namespace %s; create %s", strings.Join(f.NoClaims, " and "), do, f.Namespace, them)}
 	case f.classless() && !f.claimMissing():
 		return diagnosis{code: CodeStorageClass}
 	case f.unprovided() && !f.claimMissing():

@@ -48,7 +48,7 @@ func (f *Facts) judge() (Reason, string) {
 	case p.Deleting:
 		return Restarting, "its pod is terminating, and will be replaced"
 	case p.Failed != "":
-		return Crashing, "its pod has failed, and a new one is made: " + p.Failed
+		return Crashing, "its pod has failed, and a new one is created: " + p.Failed
 	case p.Node == "":
 		return f.unplaced()
 	case f.NodeGone && len(p.Containers) == 0:

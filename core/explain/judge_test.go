@@ -83,12 +83,12 @@ func TestJudge(t *testing.T) {
 		{
 			"a quota that wants to be told",
 			explain.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: failed quota: q: must specify limits.cpu for: nb; limits.memory for: nb`)},
-			"Quota: quota q wants every container to say what it needs, and one does not: must specify limits.cpu for: nb; limits.memory for: nb; add it", "",
+			"Quota: quota q requires a value in every container, and one has none: must specify limits.cpu for: nb; limits.memory for: nb; add it", "",
 		},
 		{
 			"a service account that is missing",
 			explain.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: error looking up service account ns/default-editor: serviceaccount "default-editor" not found`)},
-			"MissingServiceAccount: service account default-editor does not exist in namespace ns; make it (kubectl create serviceaccount default-editor -n ns), or take serviceAccountName out", "",
+			"MissingServiceAccount: service account default-editor does not exist in namespace ns; create it (kubectl create serviceaccount default-editor -n ns), or take serviceAccountName out", "",
 		},
 		{
 			"a priority class that is missing",
@@ -98,7 +98,7 @@ func TestJudge(t *testing.T) {
 		{
 			"Pod Security",
 			explain.Facts{Refusal: refusal(madeNo + `pods "nb-0" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes (volume "host")`)},
-			`Refused: namespace ns takes only pods of Pod Security level restricted, and this is not one: hostPath volumes (volume "host"); change that, or ask for a namespace of another level`, "",
+			`Refused: namespace ns takes only pods of Pod Security level restricted, and this pod does not meet it: hostPath volumes (volume "host"); change that, or ask for a namespace of another level`, "",
 		},
 		{
 			"a GPU request without a limit",
@@ -121,14 +121,14 @@ func TestJudge(t *testing.T) {
 			"Refused: the API server refuses its pod: because", "",
 		},
 		{
-			"no pod can be made of it",
+			"its pod cannot be created",
 			explain.Facts{Invalid: "spec.template.spec has no containers; a notebook needs one", GPUs: oneGPU},
 			"Invalid: spec.template.spec has no containers; a notebook needs one", "False Held: -",
 		},
 		{
 			"a volume claim that is missing",
 			explain.Facts{GPUs: oneGPU, Pod: unplaced(`0/3 nodes are available: persistentvolumeclaim "home" not found. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.`)},
-			"MissingVolume: volume claim home does not exist in namespace ns; make it, and it starts", "False Held: -",
+			"MissingVolume: volume claim home does not exist in namespace ns; create it", "False Held: -",
 		},
 		{
 			"a volume claim without a volume",
@@ -230,7 +230,7 @@ func TestJudge(t *testing.T) {
 		{
 			"a secret that a volume needs",
 			explain.Facts{Pod: &secret},
-			`MissingConfig: Secret s, which one of its volumes shows, does not exist in namespace ns; create it, and it starts`, "",
+			`MissingConfig: Secret s, which one of its volumes uses, does not exist in namespace ns; create it`, "",
 		},
 		{
 			"an image on its way",
@@ -264,7 +264,7 @@ func TestJudge(t *testing.T) {
 		{
 			"a container that cannot be made",
 			explain.Facts{Pod: placed(explain.Container{Waiting: "CreateContainerConfigError", Message: `configmap "c" not found`})},
-			"MissingConfig: ConfigMap c does not exist in namespace ns; make it, and it starts", "",
+			"MissingConfig: ConfigMap c does not exist in namespace ns; create it", "",
 		},
 		{
 			"it has ended",
@@ -291,7 +291,7 @@ func TestJudge(t *testing.T) {
 		{
 			"its pod has failed",
 			explain.Facts{Pod: &explain.Pod{Node: "n1", Failed: "Evicted: node was low on memory"}},
-			"Crashing: its pod has failed, and a new one is made: Evicted: node was low on memory", "",
+			"Crashing: its pod has failed, and a new one is created: Evicted: node was low on memory", "",
 		},
 		{
 			"it is being stopped",

@@ -40,7 +40,7 @@ func (f *Facts) mounting(e *Refusal) (Reason, string) {
 		}
 		return VolumeInUse, fmt.Sprintf("its volume (%s) is attached to another node; stop what uses it there: %s", strings.Join(f.Claims, ", "), text)
 	case strings.Contains(text, "not found"):
-		return MissingVolume, "something that a volume of it needs does not exist; make it, and it starts: " + text
+		return MissingVolume, "something that its volume needs does not exist; create it: " + text
 	}
 	return "", ""
 }

@@ -25,7 +25,7 @@ const (
 	Quota Reason = "Quota"
 	// MissingVolume: a volume claim that it names does not exist, or has no volume.
 	MissingVolume Reason = "MissingVolume"
-	// VolumeInUse: a volume of it is attached to another node.
+	// VolumeInUse: its volume is attached to another node.
 	VolumeInUse Reason = "VolumeInUse"
 	// MissingServiceAccount: the ServiceAccount that it names does not exist.
 	MissingServiceAccount Reason = "MissingServiceAccount"
@@ -42,7 +42,7 @@ const (
 	Restarting Reason = "Restarting"
 	// Stopped: it is stopped, by its user or for being idle.
 	Stopped Reason = "Stopped"
-	// Invalid: no pod can be made of it as it is written.
+	// Invalid: its pod cannot be created as it is written.
 	Invalid Reason = "Invalid"
 	// Terminating: it, or its pod, is being deleted.
 	Terminating Reason = "Terminating"

@@ -21,13 +21,13 @@ func (f *Facts) Explain(text string) (Reason, string) {
 	case strings.Contains(text, "error looking up service account"), strings.Contains(text, `serviceaccount "`) && strings.Contains(text, "not found"):
 		name := quoted(text, `serviceaccount "`)
 		return MissingServiceAccount, fmt.Sprintf(
-			"service account %s does not exist in namespace %s; make it (kubectl create serviceaccount %s -n %s), or take serviceAccountName out", name, f.Namespace, name, f.Namespace)
+			"service account %s does not exist in namespace %s; create it (kubectl create serviceaccount %s -n %s), or take serviceAccountName out", name, f.Namespace, name, f.Namespace)
 	case strings.Contains(text, "no PriorityClass with name "):
 		name, _, _ := strings.Cut(after(text, "no PriorityClass with name "), " ")
 		return MissingPriorityClass, "priority class " + name + " does not exist; name one of kubectl get priorityclasses, or take priorityClassName out"
 	case strings.Contains(text, "violates PodSecurity"):
 		level, _, _ := strings.Cut(quoted(text, `violates PodSecurity "`), ":")
-		return Refused, fmt.Sprintf("namespace %s takes only pods of Pod Security level %s, and this is not one: %s; change that, or ask for a namespace of another level",
+		return Refused, fmt.Sprintf("namespace %s takes only pods of Pod Security level %s, and this pod does not meet it: %s; change that, or ask for a namespace of another level",
 			f.Namespace, level, strings.TrimSpace(after(after(text, "violates PodSecurity"), ": ")))
 	case strings.Contains(text, "is invalid: "), strings.Contains(text, ": Invalid value: "), strings.Contains(text, ": Required value"):
 		return Invalid, invalid(text)
@@ -58,7 +58,7 @@ func (f *Facts) overQuota(text string) string {
 // unsaid reads "failed quota: NAME: must specify limits.cpu for: c1; memory for: c2".
 func unsaid(text string) string {
 	name, rest, _ := strings.Cut(after(text, "failed quota: "), ": ")
-	return "quota " + name + " wants every container to say what it needs, and one does not: " + rest + "; add it"
+	return "quota " + name + " requires a value in every container, and one has none: " + rest + "; add it"
 }
 
 // invalid tells what validation says, with a better word for the usual mistake:
@@ -71,7 +71,7 @@ func invalid(text string) string {
 	if strings.Contains(text, "must be equal to") && strings.Contains(text, "limit") {
 		return "a GPU request differs from its limit; write the limit only: " + text
 	}
-	return "no pod can be made of it as written: " + text
+	return "its pod cannot be created as written: " + text
 }
 
 // cause is text without what Kubernetes puts before the cause: "create Pod x in

@@ -51,16 +51,16 @@ func (f *Facts) claims() string {
 	var out []string
 	switch {
 	case len(missing) == 1:
-		out = append(out, fmt.Sprintf("volume claim %s does not exist in namespace %s; make it, and it starts", missing[0], f.Namespace))
+		out = append(out, fmt.Sprintf("volume claim %s does not exist in namespace %s; create it", missing[0], f.Namespace))
 	case len(missing) > 1:
-		out = append(out, fmt.Sprintf("volume claims %s do not exist in namespace %s; make them, and it starts", together(missing), f.Namespace))
+		out = append(out, fmt.Sprintf("volume claims %s do not exist in namespace %s; create them", together(missing), f.Namespace))
 	}
 	if of != nil {
 		have := "there is none"
 		if len(of.Classes) > 0 {
 			have = "there are " + named(of.Classes)
 		}
-		out = append(out, fmt.Sprintf("volume claim %s wants storage class %s, which does not exist (%s); name one that exists in a new claim, or make the class",
+		out = append(out, fmt.Sprintf("volume claim %s wants storage class %s, which does not exist (%s); name one that exists in a new claim, or create the class",
 			strings.Join(classless, ", "), of.Class, have))
 	}
 	for i := range f.BadClaims {
@@ -104,7 +104,7 @@ func (f *Facts) gated(text string) string {
 func (f *Facts) config(message string) string {
 	for kind, is := range map[string]string{"secret": "Secret", "configmap": "ConfigMap"} {
 		if name := quoted(message, kind+` "`); name != "" && strings.Contains(message, "not found") {
-			return fmt.Sprintf("%s %s does not exist in namespace %s; make it, and it starts", is, name, f.Namespace)
+			return fmt.Sprintf("%s %s does not exist in namespace %s; create it", is, name, f.Namespace)
 		}
 	}
 	return ""

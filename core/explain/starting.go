@@ -44,7 +44,7 @@ func (f *Facts) preparing() diagnosis {
 	if e := p.said("FailedAttachVolume", "FailedMount", "FailedMapVolume"); e != nil {
 		for kind, is := range map[string]string{"secret": "Secret", "configmap": "ConfigMap"} {
 			if name := quoted(e.Message, kind+` "`); name != "" && strings.Contains(e.Message, "not found") {
-				return diagnosis{CodeVolumeConfig, MissingConfig, fmt.Sprintf("%s %s, which one of its volumes shows, does not exist in namespace %s; create it, and it starts", is, name, f.Namespace)}
+				return diagnosis{CodeVolumeConfig, MissingConfig, fmt.Sprintf("%s %s, which one of its volumes uses, does not exist in namespace %s; create it", is, name, f.Namespace)}
 			}
 		}
 		if reason, _ := f.mounting(e); reason != "" {

@@ -55,7 +55,7 @@ func (f *Facts) unplaced() (Reason, string) {
 		return MissingVolume, f.claims()
 	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "not found"):
 		name := quoted(text, `persistentvolumeclaim "`)
-		return MissingVolume, fmt.Sprintf("volume claim %s does not exist in namespace %s; make it, and it starts", name, f.Namespace)
+		return MissingVolume, fmt.Sprintf("volume claim %s does not exist in namespace %s; create it", name, f.Namespace)
 	case strings.Contains(text, `persistentvolumeclaim "`) && strings.Contains(text, "is being deleted"):
 		return MissingVolume, "volume claim " + quoted(text, `persistentvolumeclaim "`) + " is being deleted; create it again when it is gone"
 	case strings.Contains(text, "unbound immediate PersistentVolumeClaims"):

@@ -97,11 +97,11 @@ func (v *Verdict) Lacks() string {
 		}
 		return out + v.have() + "; change nodeSelector, or label a node"
 	case CheckAffinity:
-		return "no node that offers " + what + " is as its required node affinity wants: " + g.Subject + v.have() + "; change the affinity, or label a node"
+		return "no node that offers " + what + " matches its required node affinity: " + g.Subject + v.have() + "; change the affinity, or label a node"
 	case CheckTaint:
 		return fmt.Sprintf("the nodes that offer %s have taints that it does not tolerate: %s; add a toleration", what, strings.Join(v.taints(), ", "))
 	case CheckVolume:
-		return fmt.Sprintf("no node that it may use can reach its volume claim %s, whose volume %s; use another claim, or copy what is on it to a volume that is made there", g.Subject, g.Has)
+		return fmt.Sprintf("no node that it may use can reach its volume claim %s, whose volume %s; use another claim, or copy its data to a volume created there", g.Subject, g.Has)
 	}
 	return v.tooLarge(g)
 }

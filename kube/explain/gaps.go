@@ -122,7 +122,7 @@ func (t *Cluster) gaps(a *ask, n *v1.Node) []reasons.Gap {
 		if !tie.Reaches(n) {
 			add(reasons.Gap{
 				Check: reasons.CheckVolume, Remedy: reasons.Never, Subject: tie.Claim, Has: tie.Volume + " is on nodes with " + tie.Where,
-				Do: "use another claim, or copy what is on it to a volume that is made there",
+				Do: "use another claim, or copy its data to a volume created there",
 			})
 		}
 	}

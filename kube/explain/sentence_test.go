@@ -38,7 +38,7 @@ func TestARefusalIsTheHeadline(t *testing.T) {
 		},
 		{
 			"a claim that is missing", refused([]any{api.ResourceGPU, 1}, claiming("data")), queue.Volume, `0/2 nodes are available: persistentvolumeclaim "data" not found.`,
-			"volume claim data does not exist in namespace ns; make it, and it starts",
+			"volume claim data does not exist in namespace ns; create it",
 		},
 		{"its turn has not come", refused([]any{api.ResourceGPU, 2}), queue.Turn, "pod ns/a asks for the same and comes first", "pod ns/a asks for the same and comes first"},
 		{

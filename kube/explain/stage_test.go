@@ -76,12 +76,12 @@ func TestTheStageIsTold(t *testing.T) {
 		},
 		{
 			"two claims that are missing", reasons.CodeClaim, refused([]any{api.ResourceGPU, 1}, claiming("data", "home")), nil, nil,
-			"MissingVolume: volume claims data and home do not exist in namespace ns; make them, and it starts",
+			"MissingVolume: volume claims data and home do not exist in namespace ns; create them",
 		},
 		{
 			"a storage class that is missing, and one claim", reasons.CodeClaim, refused([]any{api.ResourceGPU, 1}, claiming("data", "home")), nil,
 			[]*v1.PersistentVolumeClaim{classless},
-			"MissingVolume: volume claim home does not exist in namespace ns; make it, and it starts; volume claim data wants storage class fast-ssd, which does not exist (there are standard)",
+			"MissingVolume: volume claim home does not exist in namespace ns; create it; volume claim data wants storage class fast-ssd, which does not exist (there are standard)",
 		},
 		{
 			"a storage class that cannot do ReadWriteMany", reasons.CodeClaimRefused, refused([]any{api.ResourceGPU, 1}, claiming("model")), nil,

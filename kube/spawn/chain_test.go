@@ -102,7 +102,7 @@ func TestEachBrokenLinkIsNamed(t *testing.T) {
 		}, spawn.Quota, finding.Fail, "quota q allows 1 of requests.nvidia.com/gpu, 1 are used, and it would take 1 more"},
 		{
 			"Pod Security", func(f *spawn.Facts) { f.Refusal = `pods "a" is forbidden: violates PodSecurity "restricted:latest": x` }, spawn.Admission, finding.Fail,
-			"namespace hub takes only pods of Pod Security level restricted, and this is not one: x; change that, or ask for a namespace of another level",
+			"namespace hub takes only pods of Pod Security level restricted, and this pod does not meet it: x; change that, or ask for a namespace of another level",
 		},
 		{
 			"an image without a version", func(f *spawn.Facts) { f.Pod.Spec.Containers[0].Image = "x/y:latest" }, spawn.Image, finding.Warn,
