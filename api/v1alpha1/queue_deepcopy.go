@@ -57,6 +57,7 @@ func (s *QueueStatus) DeepCopyInto(out *QueueStatus) {
 		}
 	}
 	out.Usage = slices.Clone(s.Usage)
+	out.Evictions = slices.Clone(s.Evictions)
 	out.Conditions = slices.Clone(s.Conditions)
 }
 

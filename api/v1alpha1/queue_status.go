@@ -31,6 +31,9 @@ type QueueStatus struct {
 	// Usage is what the queue and its users have used, each second counting the less the
 	// longer ago it is.
 	Usage []QueueUsage `json:"usage,omitempty"`
+	// Evictions are workloads of the queue that were evicted to return quota in the last 7 days, by
+	// owner: at most 256, those that were evicted last.
+	Evictions []QueueEvictions `json:"evictions,omitempty"`
 	// Conditions has QueueValid and QueueActive.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
@@ -52,6 +55,20 @@ type QueueUsage struct {
 	// GPUSeconds is the use until At.
 	GPUSeconds int64       `json:"gpuSeconds"`
 	At         metav1.Time `json:"at"`
+}
+
+// QueueEvictions is how often one workload was evicted to return quota.
+type QueueEvictions struct {
+	// Owner is the UID of the object that makes the pods, such as a Job.
+	Owner string `json:"owner"`
+	// By is the queue that took quota back the last time.
+	By string `json:"by"`
+	// Pods is how many of its pods were evicted, one after the other.
+	Pods int32 `json:"pods"`
+	// Of is the most pods that it had when some were evicted.
+	Of int32 `json:"of"`
+	// Last is when the last was.
+	Last metav1.Time `json:"last"`
 }
 
 // QueueList is a list of Queues.

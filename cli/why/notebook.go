@@ -101,6 +101,7 @@ type report struct {
 	Obstacles []reasons.Rejection `json:"obstacles"`
 	Scattered string              `json:"scattered,omitempty"` // enough is free, and not on one node
 	Overtaken string              `json:"overtaken,omitempty"` // which smaller pods came later and started first
+	Evicted   string              `json:"evicted,omitempty"`   // how often pods of its owner were evicted to return quota
 	Holders   []holder            `json:"holders"`
 	Helps     []string            `json:"helps"`
 	// When is when there is room for it, nil where it does not wait for GPUs.

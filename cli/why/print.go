@@ -53,6 +53,9 @@ func (r *report) print(w io.Writer, now time.Time) error {
 	if r.Overtaken != "" {
 		section("ORDER", r.Overtaken)
 	}
+	if r.Evicted != "" {
+		section("EVICTED", r.Evicted)
+	}
 	if r.When != nil {
 		section("WHEN", r.When.Text)
 	}

@@ -15,10 +15,12 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
@@ -117,16 +119,53 @@ func (e *explainer) rules(ctx context.Context, s *explain.Situation) {
 	if list, err := e.CoreV1().ResourceQuotas(s.Pod.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
 		s.Quotas = list.Items
 	}
-	if len(request.Of(s.Pod)) > 0 && len(s.Nodes) > 0 {
-		if list, _, err := e.Cluster.Queues(ctx, e.o); err == nil && len(list) > 0 {
-			if from, err := e.QueueSituation(ctx, e.o, list, s.Nodes, s.Pods); err == nil { // without the rights, the condition says it
-				s.Queues = queues.Read(from)
-			}
-		}
+	if len(request.Of(s.Pod)) > 0 {
+		e.queues(ctx, s)
 	}
 	if g := e.growing(ctx, s); g != nil && !e.autoscaled(ctx) {
 		s.Pool = g.Name + ", which " + g.String() + ","
 	}
+}
+
+// queues reads the Queues, and what quotas say of the pod of s, as far as that may be read.
+func (e *explainer) queues(ctx context.Context, s *explain.Situation) {
+	list, _, err := e.Cluster.Queues(ctx, e.o)
+	if err != nil || len(list) == 0 {
+		return
+	}
+	s.Evicted = e.evicted(ctx, list, s.Pod)
+	if len(s.Nodes) == 0 {
+		return
+	}
+	if from, err := e.QueueSituation(ctx, e.o, list, s.Nodes, s.Pods); err == nil { // without the rights, the condition says it
+		s.Queues = queues.Read(from)
+	}
+}
+
+// wasEvicted notes how often pods of the owner were evicted to return quota.
+func (r *report) wasEvicted(s *explain.Situation, now time.Time) {
+	if s.Evicted != nil {
+		r.Evicted = s.Evicted.Sentence(idleFor(now.Sub(s.Evicted.Last)))
+	}
+}
+
+// evicted is how often what makes such pods lost some to return quota, as the Queues say; nil is never.
+func (e *explainer) evicted(ctx context.Context, list []*v1alpha1.Queue, pod *v1.Pod) (last *quota.Evicted) {
+	maker := request.MakerOf(pod, func(namespace string, ref *metav1.OwnerReference) metav1.Object {
+		job, err := e.BatchV1().Jobs(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil
+		}
+		return job
+	})
+	for _, q := range list {
+		for _, was := range queues.Evicted(q) {
+			if was.Owner == maker && was.Counts(e.o.Time()) && (last == nil || was.Last.After(last.Last)) {
+				last = &was
+			}
+		}
+	}
+	return last
 }
 
 // dra reads what a DRA driver offers, where it is asked about: for a pod that requests GPUs.

@@ -106,21 +106,21 @@ func (p *pass) retell(ctx context.Context) error {
 		}
 	}
 	p.mem.retold = kept
-	return p.tellPreempted(ctx)
+	return p.tellEvicted(ctx)
 }
 
-// tellPreempted tells once that the notebook's pod goes for another, and for which, as
-// the scheduler has said in the pod's status.
-func (p *pass) tellPreempted(ctx context.Context) error {
+// tellEvicted tells once that the notebook's pod goes for another, and for which, or to return
+// quota, as the scheduler has said in the pod's status.
+func (p *pass) tellEvicted(ctx context.Context) error {
 	if p.facts.Pod == nil || p.mem.evicted == p.pod.UID {
 		return nil
 	}
-	why := p.facts.Pod.Preempted()
-	if why == "" {
+	how, reason, why := p.facts.Pod.Evicted()
+	if how == "" {
 		return nil
 	}
-	text := fmt.Sprintf("pod preempted on node %s (%s); the notebook is queued again and keeps its volumes", p.pod.Spec.NodeName, why)
-	if err := p.tell(ctx, corev1.EventTypeWarning, "Preempted", text, string(p.pod.UID)); err != nil {
+	text := fmt.Sprintf("pod %s on node %s (%s); the notebook is queued again and keeps its volumes", how, p.pod.Spec.NodeName, why)
+	if err := p.tell(ctx, corev1.EventTypeWarning, reason, text, string(p.pod.UID)); err != nil {
 		return err
 	}
 	p.mem.evicted = p.pod.UID

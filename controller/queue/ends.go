@@ -113,6 +113,7 @@ func (c *controller) evict(ctx context.Context, e quota.Ending, now time.Time) {
 	if len(pods) == 1 && notebookOf(pods[0]) != "" {
 		switch err := c.stopNotebook(ctx, pods[0], because(&e), now); {
 		case err == nil:
+			c.countEvicted(&e, reason)
 			c.tell(e, corev1.EventTypeWarning, reason, "the notebook is stopped: "+because(&e)+"; its volumes are kept")
 			return
 		case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
@@ -132,6 +133,7 @@ func (c *controller) evict(ctx context.Context, e quota.Ending, now time.Time) {
 			}
 		}
 	}
+	c.countEvicted(&e, reason)
 	c.tell(e, corev1.EventTypeWarning, reason, "the pod is evicted: "+because(&e))
 }
 

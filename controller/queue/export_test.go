@@ -13,6 +13,9 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 )
 
+// EvictedTotal is the metric of evictions.
+var EvictedTotal = evictedTotal
+
 // Count is the controller without a manager, of which a test drives the passes.
 type Count struct{ *controller }
 

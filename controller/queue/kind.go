@@ -70,6 +70,7 @@ type controller struct {
 	retry   map[string]time.Time    // when an eviction is tried again, by workload
 	warned  map[string]quota.Ending // by workload
 	blocked map[string]bool         // workloads that an event reported to be held by a budget
+	counted map[string]bool         // queues with metrics of evictions
 }
 
 func newController(mgr manager.Manager, o Options) *controller {
@@ -85,6 +86,7 @@ func newController(mgr manager.Manager, o Options) *controller {
 	if c.now == nil {
 		c.now = time.Now
 	}
+	register()
 	c.reset()
 	return c
 }
@@ -92,7 +94,9 @@ func newController(mgr manager.Manager, o Options) *controller {
 // reset forgets all that was counted and written.
 func (c *controller) reset() {
 	c.tally = newTally()
+	c.forget(nil)
 	c.said, c.retry, c.warned, c.blocked = map[types.UID]said{}, map[string]time.Time{}, map[string]quota.Ending{}, map[string]bool{}
+	c.counted = map[string]bool{}
 	c.room.set(nil)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -337,6 +338,9 @@ func TestTimeThatIsOverEndsAWorkload(t *testing.T) {
 	s.pass(10 * time.Second)
 	if slices.Sort(s.evicted); !slices.Equal(s.evicted, []string{"g-a", "g-b"}) {
 		t.Errorf("evicted are %q, want the whole gang", s.evicted)
+	}
+	if n := testutil.ToFloat64(queue.EvictedTotal.WithLabelValues("red", "MaxRunTime")); n != 2 {
+		t.Errorf("%v evictions are counted, want 2", n)
 	}
 	s.pass(time.Second)
 	if len(s.evicted) != 2 {

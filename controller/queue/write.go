@@ -31,6 +31,7 @@ type said struct {
 // write writes those statuses that differ from what was written. It returns how long it may be
 // until the next time; 0 is until something changes.
 func (c *controller) write(ctx context.Context, list []v1alpha1.Queue, next map[string]*v1alpha1.QueueStatus, now time.Time) (wait time.Duration) {
+	c.forget(next)
 	there := make(map[types.UID]bool, len(list))
 	for i := range list {
 		q := &list[i]

@@ -20,7 +20,7 @@ func (f *Facts) diagnosed(reason Reason) diagnosis {
 	case p == nil && f.Refusal != nil:
 		return f.refused(f.Refusal.Message)
 	case p == nil:
-	case p.Preempted() != "" || p.Failed != "" && p.condition("DisruptionTarget") != nil && reason == Crashing:
+	case p.evicted() != "" || p.Failed != "" && p.condition("DisruptionTarget") != nil && reason == Crashing:
 		return diagnosis{code: CodePreempted}
 	case p.Failed != "" && reason == Crashing:
 		return diagnosis{code: FailedCode(p.Failed)}

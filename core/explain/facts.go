@@ -96,12 +96,28 @@ func (p *Pod) condition(kind string) *Condition {
 	return nil
 }
 
-// Preempted is why a pod is preempted, in the scheduler's words; "" is that it is not.
-func (p *Pod) Preempted() string {
-	if c := p.condition("DisruptionTarget"); c != nil && c.Status == True && c.Reason == "PreemptionByScheduler" {
-		return c.Message
+// Evicted is how the scheduler takes a pod from its node, "preempted" or "evicted" (to return
+// quota), with the reason of the event that says so and why in the scheduler's words; all are "" if
+// it does not.
+func (p *Pod) Evicted() (how, reason, why string) {
+	c := p.condition("DisruptionTarget")
+	switch {
+	case c == nil || c.Status != True:
+	case c.Reason == "PreemptionByScheduler":
+		return "preempted", "Preempted", c.Message
+	case c.Reason == quota.ReasonReclaimed:
+		return "evicted", c.Reason, c.Message
 	}
-	return ""
+	return "", "", ""
+}
+
+// evicted is Evicted in a few words; "" is that it is not.
+func (p *Pod) evicted() string {
+	how, _, why := p.Evicted()
+	if how == "" {
+		return ""
+	}
+	return how + " (" + why + ")"
 }
 
 // Container is how a container of a pod is.

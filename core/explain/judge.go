@@ -40,8 +40,8 @@ func (f *Facts) judge() (Reason, string) {
 		return Starting, placing
 	case f.Change != "":
 		return Restarting, "restarting: " + f.Change
-	case p.Deleting && p.Preempted() != "":
-		return Restarting, "preempted (" + p.Preempted() + "); it waits in line again when its pod has ended, and its volumes are kept"
+	case p.Deleting && p.evicted() != "":
+		return Restarting, p.evicted() + "; it waits in line again when its pod has ended, and its volumes are kept"
 	case p.Deleting && f.deleting().code != "":
 		d := f.deleting()
 		return d.reason, d.text

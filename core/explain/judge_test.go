@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth.dev/berth/core/explain"
+	"berth.dev/berth/core/quota"
 )
 
 // rows: NB-37 NB-38 NB-43 NB-44 NB-46 NB-65
@@ -151,6 +152,14 @@ func TestJudge(t *testing.T) {
 				{Type: "DisruptionTarget", Status: "True", Reason: "PreemptionByScheduler", Message: "default-scheduler: preempting to accommodate a higher priority pod, d/high of priority 9"},
 			}}},
 			"Restarting: preempted (default-scheduler: preempting to accommodate a higher priority pod, d/high of priority 9); it waits in line again when its pod has ended, and its volumes are kept",
+			"False Bound: n1",
+		},
+		{
+			"its pod is evicted to return quota",
+			explain.Facts{GPUs: oneGPU, Pod: &explain.Pod{Name: "nb-0", Node: "n1", Deleting: true, Conditions: []explain.Condition{
+				{Type: "DisruptionTarget", Status: "True", Reason: quota.ReasonReclaimed, Message: (&quota.Reclaim{From: "vision", By: "speech"}).Message("default-scheduler")},
+			}}},
+			"Restarting: evicted (default-scheduler: evicted to return quota: queue speech takes back nominal quota that queue vision has borrowed; priorities do not count between queues); it waits in line again when its pod has ended, and its volumes are kept",
 			"False Bound: n1",
 		},
 		{

@@ -80,9 +80,10 @@ type Holder struct {
 	Idle bool
 	// Least is how many pods its workload needs to run; 0 is all that it has.
 	Least int
-	// Evictions is how often its workload was evicted to give quota back.
-	Evictions int
-	Leaving   bool // it is being deleted; it holds until it is gone
+	// Owner is the UID of the object that makes such a pod again when this one has ended; "" is none.
+	// Evictions are counted under it.
+	Owner   string
+	Leaving bool // it is being deleted; it holds until it is gone
 }
 
 // vector returns the amounts of pieces by resource of a tree. Pieces without a product

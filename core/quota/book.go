@@ -25,6 +25,8 @@ type Book struct {
 	scratch []int64
 	ranks   map[string]map[int32]int // pods that hold, by queue and priority
 	eased   []int                    // queues that hold less since Claims
+	evicted map[string]Evicted       // by owner
+	owned   map[string]int           // pods that hold, by owner
 
 	// Of each queue.
 	leaves []leaf
@@ -53,7 +55,7 @@ type kept struct {
 func NewBook(t *Tree) *Book {
 	b := &Book{
 		holders: map[string]*Holder{}, kept: map[string]*kept{}, works: map[string]map[string]bool{}, line: map[string]*waiter{},
-		decayed: map[userAt]Decay{}, ranks: map[string]map[int32]int{},
+		decayed: map[userAt]Decay{}, ranks: map[string]map[int32]int{}, evicted: map[string]Evicted{}, owned: map[string]int{},
 	}
 	b.SetTree(t)
 	return b
@@ -207,10 +209,14 @@ func (b *Book) Gone(pod string) {
 	}
 }
 
-// rank counts a holder among those of its queue and priority, times sign; nil is none.
+// rank counts a holder among those of its queue and priority, and of its owner, times sign; nil
+// is none.
 func (b *Book) rank(h *Holder, sign int) {
 	if h == nil {
 		return
+	}
+	if b.owned[h.owner()] += sign; b.owned[h.owner()] == 0 {
+		delete(b.owned, h.owner())
 	}
 	if b.ranks[h.Queue] == nil {
 		b.ranks[h.Queue] = map[int32]int{}

@@ -1,5 +1,7 @@
 package quota
 
+import "time"
+
 // MayReclaim reports whether it is worth while to look for victims for a claim: pods of
 // lower priority are in its own queue, or another queue borrows and the claim is within the
 // nominal quota of its own.
@@ -71,11 +73,11 @@ func (b *Book) Claims() (call []Workload) {
 }
 
 // Role is RoleOf for a pod by its ID; known is false for one that holds nothing of a queue.
-func (b *Book) Role(c *Claim, pod string) (role Role, known bool) {
+func (b *Book) Role(c *Claim, pod string) (role Role, later time.Time, known bool) {
 	h := b.holders[pod]
 	if h == nil {
-		return Stays, false
+		return Stays, later, false
 	}
-	role, _ = b.RoleOf(c, h)
-	return role, true
+	role, later = b.RoleOf(c, h)
+	return role, later, true
 }

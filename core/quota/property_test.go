@@ -24,6 +24,10 @@ type world struct {
 	serial  int
 	evicted int
 	wasted  int
+	ends    map[string][]int // how many pods an owner had at each of its evictions to return quota
+	back    []string         // the owners, the last to be evicted last
+	again   int              // pods that went though they are spared
+	passed  int              // claims that found some who are spared
 }
 
 // trees is queues of up to three levels, with limits here and there, whose children have no
@@ -91,10 +95,74 @@ func (w *world) ask() *quota.Workload {
 
 func (w *world) user() string { return []string{"", "ann", "bob"}[w.chance.IntN(3)] }
 
+// owner is the object that makes the pods of a workload again: one whose pod was evicted, or a new one. One
+// in four has been evicted before.
+func (w *world) owner(a *quota.Workload) string {
+	if w.ends == nil {
+		w.ends = map[string][]int{}
+	}
+	owner := a.ID
+	if n := len(w.back); n > 0 && w.chance.IntN(2) > 0 {
+		owner, w.back = w.back[n-1], w.back[:n-1]
+	}
+	if len(w.ends[owner]) == 0 && w.chance.IntN(4) == 0 {
+		for range 1 + w.chance.IntN(3) {
+			w.b.Evict(owner, quota.Reclaim{From: a.Queue}, 1, w.now)
+			w.ends[owner] = append(w.ends[owner], 1)
+		}
+	}
+	return owner
+}
+
+// spared lists the pods whose owner has been evicted three times for each pod that it has or had, counted
+// from what has happened.
+func (w *world) spared() map[string]bool {
+	pods, out := map[string]int{}, map[string]bool{}
+	for _, h := range w.b.Holders() {
+		pods[h.Owner]++
+	}
+	for _, h := range w.b.Holders() {
+		ends := w.ends[h.Owner]
+		if len(ends) > 0 && len(ends) >= 3*max(pods[h.Owner], slices.Max(ends)) {
+			out[h.ID] = true
+		}
+	}
+	return out
+}
+
+// sparing checks that no pod that is spared goes for a claim which has not waited for an hour, or for
+// which others would be enough.
+func (w *world) sparing(c *quota.Claim, victims []string) {
+	spared := w.spared()
+	for _, h := range w.b.Holders() {
+		if h.Queue == c.Queue {
+			delete(spared, h.ID) // priorities decide
+		}
+	}
+	if len(spared) == 0 {
+		return
+	}
+	w.passed++
+	goes := slices.IndexFunc(victims, func(id string) bool { return spared[id] })
+	if goes < 0 {
+		return
+	}
+	w.again++
+	if c.Now.Sub(c.Since) < time.Hour {
+		w.Fatalf("seed %d: %s was evicted three times, and goes for a claim that has not waited", w.seed, victims[goes])
+	}
+	without := *c
+	without.Kept = spared
+	if others, _, ok := w.b.Victims(&without, nil); ok {
+		w.Fatalf("seed %d: %s was evicted three times, and goes though %v would be enough", w.seed, victims[goes], others)
+	}
+}
+
 // start has pods of a workload hold what they ask for.
 func (w *world) start(a *quota.Workload, count int) {
+	owner := w.owner(a)
 	for _, p := range a.Pods[:count] {
-		w.b.Hold(&quota.Holder{ID: p.ID, Workload: a.ID, Queue: a.Queue, User: cmp.Or(p.User, a.User), Pieces: p.Pieces, Priority: a.Ticket.Priority, Start: w.now, Least: a.Need, Idle: w.chance.IntN(5) == 0})
+		w.b.Hold(&quota.Holder{ID: p.ID, Workload: a.ID, Queue: a.Queue, User: cmp.Or(p.User, a.User), Pieces: p.Pieces, Priority: a.Ticket.Priority, Start: w.now, Least: a.Need, Idle: w.chance.IntN(5) == 0, Owner: owner})
 	}
 	w.b.Release(a.ID)
 	w.works[a.ID] = a
@@ -140,7 +208,10 @@ func (w *world) next() {
 func (w *world) reclaim(a *quota.Workload, no quota.Verdict) {
 	claim := &quota.Claim{Workload: a, Priority: a.Ticket.Priority, Now: w.now.Add(2 * time.Hour)}
 	claim.Since = w.now
-	within := w.b.Entitled(a) && no.Cause == quota.Used
+	if w.chance.IntN(3) == 0 {
+		claim.Since = claim.Now
+	}
+	within := w.b.Entitled(a) && no.Cause == quota.Used && claim.Since.Before(claim.Now)
 	before := w.b.Borrowed()
 	victims, _, ok := w.b.Victims(claim, nil)
 	switch {
@@ -158,6 +229,7 @@ func (w *world) reclaim(a *quota.Workload, no quota.Verdict) {
 		}
 	}
 	w.evicted += len(victims)
+	w.sparing(claim, victims)
 	reclaimed := w.evict(claim, victims)
 	v := w.b.Try(a)
 	if v.Cause != quota.None {
@@ -174,11 +246,22 @@ func (w *world) evict(c *quota.Claim, victims []string) (reclaimed bool) {
 	if !w.b.MayGo(c, victims) {
 		w.Fatalf("seed %d: %v are evicted and have to stay", w.seed, victims)
 	}
-	for _, h := range w.b.Holders() {
-		if slices.Contains(victims, h.ID) {
-			reclaimed = reclaimed || h.Queue != c.Queue
-			w.b.Gone(h.ID)
+	holders := w.b.Holders()
+	holders = slices.DeleteFunc(holders, func(h quota.Holder) bool { return !slices.Contains(victims, h.ID) })
+	for _, h := range holders {
+		if h.Queue == c.Queue {
+			continue
 		}
+		owner, pods := w.b.OwnerOf(h.ID)
+		w.b.Evict(owner, quota.Reclaim{From: h.Queue, By: c.Queue}, pods, w.now)
+		w.ends[h.Owner] = append(w.ends[h.Owner], pods)
+		reclaimed = true
+		if !slices.Contains(w.back, h.Owner) {
+			w.back = append(w.back, h.Owner)
+		}
+	}
+	for _, h := range holders {
+		w.b.Gone(h.ID)
 	}
 	return reclaimed
 }
@@ -240,7 +323,7 @@ func overUser(specs []quota.Spec, b *quota.Book) string {
 }
 
 func TestRandomUse(t *testing.T) {
-	evicted, wasted := 0, 0
+	evicted, wasted, passed, again := 0, 0, 0, 0
 	for seed := range uint64(soak.Pick(60, 2000)) {
 		w := &world{T: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 18)), works: map[string]*quota.Workload{}, now: epoch}
 		specs := w.trees()
@@ -267,7 +350,11 @@ func TestRandomUse(t *testing.T) {
 				w.b.SetTree(quota.NewTree(specs))
 			}
 		}
-		evicted, wasted = evicted+w.evicted, wasted+w.wasted
+		evicted, wasted, passed, again = evicted+w.evicted, wasted+w.wasted, passed+w.passed, again+w.again
+	}
+	t.Logf("%d pods were evicted; %d claims met workloads that are spared, and took %d of them", evicted, passed, again)
+	if passed < 100 || again < 10 {
+		t.Errorf("%d claims met workloads that are spared, and took %d of them: the test shows little", passed, again)
 	}
 	if wasted*1000 > evicted {
 		t.Errorf("of %d pods that were evicted, %d could have been spared", evicted, wasted)

@@ -29,7 +29,7 @@ const (
 	// patience is over: what it has done is little.
 	young = time.Hour
 	// patience is how long a claim waits before a workload goes that is not young and
-	// saves nothing.
+	// saves nothing, or that has been evicted MostEvictions times.
 	patience = time.Hour
 )
 
@@ -41,6 +41,7 @@ const (
 	Stays   Role = iota
 	Yields       // it is of the claim's own queue, and of lower priority
 	Borrows      // its queue has borrowed what the claim's queue has as nominal quota
+	Spared       // the same, but it goes after all others: it has been evicted MostEvictions times
 	Leaves       // it ends anyway
 )
 
@@ -50,7 +51,8 @@ const (
 // the priorities are. later is when it may be, if it is only too early.
 //
 // A workload that borrows goes at the earliest when it has run for its queue's MinRunTime, and
-// one that would lose more than an hour only after the claim has waited for an hour.
+// one that would lose more than an hour, or that has been evicted MostEvictions times, only after the
+// claim has waited for an hour.
 func (b *Book) RoleOf(c *Claim, h *Holder) (role Role, later time.Time) {
 	mine, ok := b.tree.ask[c.Queue]
 	theirs, there := b.tree.ask[h.Queue]
@@ -71,7 +73,8 @@ func (b *Book) RoleOf(c *Claim, h *Holder) (role Role, later time.Time) {
 		from = c.Now
 	}
 	later = from.Add(b.tree.specs[theirs].MinRunTime)
-	if c.Now.Sub(from) > young && (h.Checkpoint <= 0 || h.Checkpoint > young) {
+	spared := b.spared(h, c.Now)
+	if spared || c.Now.Sub(from) > young && (h.Checkpoint <= 0 || h.Checkpoint > young) {
 		if then := c.Since.Add(patience); c.Since.IsZero() || then.After(later) {
 			later = then
 			if c.Since.IsZero() {
@@ -81,6 +84,9 @@ func (b *Book) RoleOf(c *Claim, h *Holder) (role Role, later time.Time) {
 	}
 	if later.After(c.Now) {
 		return Stays, later
+	}
+	if spared {
+		return Spared, time.Time{}
 	}
 	return Borrows, time.Time{}
 }
@@ -174,12 +180,14 @@ type group struct {
 	pods   []*Holder
 	whole  bool // a gang ends
 	leaves bool // all of it ends anyway
+	spared bool // it goes after all others
 }
 
-// compare orders groups by who goes first: those that end anyway, the lowest priority, idle ones, spare ones, those that lose least work, the youngest.
+// compare orders groups by who goes first: those that end anyway, those that are not spared, the lowest
+// priority, idle ones, those that their gang can spare, those that lose least work, the youngest.
 func (g *group) compare(o *group, now time.Time) int {
 	return cmp.Or(
-		byBool(o.leaves, g.leaves), cmp.Compare(g.priority(), o.priority()), byBool(o.idle(), g.idle()), byBool(g.whole, o.whole),
+		byBool(o.leaves, g.leaves), byBool(g.spared, o.spared), cmp.Compare(g.priority(), o.priority()), byBool(o.idle(), g.idle()), byBool(g.whole, o.whole),
 		cmp.Compare(g.lost(now), o.lost(now)), o.pods[0].Start.Compare(g.pods[0].Start), cmp.Compare(g.pods[0].ID, o.pods[0].ID),
 	)
 }
@@ -249,9 +257,22 @@ func (h *Holder) parts() (sum int64) {
 //
 // No pod of another queue goes whose queue would not borrow without it: what a queue has within its
 // nominal quota is never taken. Once the claim holds what it asks for, less is borrowed than before
-// (Borrowed, level by level), so evictions end.
+// (Borrowed, level by level), so evictions end. Workloads that have been evicted MostEvictions times go only
+// where no others can give the quota.
 func (b *Book) Victims(c *Claim, gone []string) (victims []string, later time.Time, ok bool) {
-	s := &sift{b: b.without(c, nil), c: c, allowed: slices.Clone(c.Allowed)}
+	s := &sift{c: c, spares: true}
+	victims, later, ok = s.find(b, gone)
+	if !ok && s.spared {
+		s = &sift{c: c}
+		victims, later, ok = s.find(b, gone)
+	}
+	return victims, later, ok
+}
+
+// find is Victims.
+func (s *sift) find(b *Book, gone []string) (victims []string, later time.Time, ok bool) {
+	c := s.c
+	s.b, s.allowed = b.without(c, nil), slices.Clone(c.Allowed)
 	s.before = s.b.Borrowed()
 	for _, pod := range gone {
 		if h := s.b.holders[pod]; h != nil {
@@ -283,7 +304,8 @@ func (b *Book) Victims(c *Claim, gone []string) (victims []string, later time.Ti
 // without is a copy of the Book in which pods have ended, and what is kept for the claim is
 // not.
 func (b *Book) without(c *Claim, gone []string) *Book {
-	out := &Book{tree: b.tree, use: slices.Clone(b.use), users: make(map[userAt][]int64, len(b.users)), holders: maps.Clone(b.holders), works: map[string]map[string]bool{}}
+	out := &Book{tree: b.tree, use: slices.Clone(b.use), users: make(map[userAt][]int64, len(b.users)), holders: maps.Clone(b.holders), works: map[string]map[string]bool{},
+		evicted: b.evicted, owned: b.owned}
 	for key, sum := range b.users {
 		out.users[key] = slices.Clone(sum)
 	}
@@ -312,6 +334,8 @@ type sift struct {
 	before   []int64 // what was borrowed
 	reclaims int     // of those that go, groups of other queues
 	allowed  []int   // evictions that budgets still allow
+	spares   bool    // those who are Spared stay
+	spared   bool    // some did
 }
 
 // enough reports whether the claim fits, and less is borrowed then if others give quota back.
@@ -364,14 +388,16 @@ func (s *sift) groups() (out []*group, later time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(gangs)) {
 		pods := gangs[name]
 		slices.SortFunc(pods, func(x, y *Holder) int { return cmp.Or(y.Start.Compare(x.Start), cmp.Compare(y.ID, x.ID)) })
-		stay := false
+		stay, spared := false, false
 		for _, h := range pods {
 			role, when := s.b.RoleOf(s.c, h)
+			spared = spared || role == Spared
+			s.spared = s.spared || spared
 			if stay = stay || role == Stays; role == Stays && !when.IsZero() && (later.IsZero() || when.Before(later)) {
 				later = when
 			}
 		}
-		if stay {
+		if stay || spared && s.spares {
 			continue
 		}
 		least := pods[0].Least
@@ -380,9 +406,9 @@ func (s *sift) groups() (out []*group, later time.Time) {
 		}
 		spare := len(pods) - least
 		for _, h := range pods[:spare] {
-			out = append(out, &group{pods: []*Holder{h}})
+			out = append(out, &group{pods: []*Holder{h}, spared: spared})
 		}
-		out = append(out, &group{pods: pods[spare:], whole: len(pods) > 1})
+		out = append(out, &group{pods: pods[spare:], whole: len(pods) > 1, spared: spared})
 	}
 	slices.SortFunc(out, func(x, y *group) int { return x.compare(y, s.c.Now) })
 	return out, later

@@ -20,6 +20,6 @@ func CountedAs(name string) string {
 	return "system:serviceaccounts:" + namespace
 }
 
-// isProgram reports whether a name is of a program: the API server keeps names that begin with
+// IsProgram reports whether a name is of a program: the API server keeps names that begin with
 // "system:" for its own, controllers, kubelets, and service accounts.
-func isProgram(name string) bool { return strings.HasPrefix(name, "system:") }
+func IsProgram(name string) bool { return strings.HasPrefix(name, "system:") }

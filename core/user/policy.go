@@ -40,7 +40,7 @@ func (p *Policy) Stamp(w *Write) Stamp {
 		return p.keep(w)
 	case slices.Contains(p.Speakers, w.By):
 		return Stamp{User: cmp.Or(w.After.User, w.Said, w.By)}
-	case w.Update && isProgram(w.By):
+	case w.Update && IsProgram(w.By):
 		return w.Before
 	case w.Update:
 		return Stamp{cmp.Or(w.After.User, w.Before.User), cmp.Or(w.After.Controller, w.Before.Controller)}

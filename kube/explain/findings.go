@@ -13,6 +13,7 @@ import (
 
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
@@ -40,6 +41,7 @@ type Situation struct {
 	Priorities []schedulingv1.PriorityClass // of the cluster
 	Quotas     []v1.ResourceQuota           // of the namespace of Pod
 	Queues     *queues.Count                // of the cluster; nil: there are none, or they are not known
+	Evicted    *quota.Evicted               // how often what makes such pods lost some to return quota; nil is never
 	Ends       KnownEnds
 	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 

@@ -32,6 +32,7 @@ var (
 	_ fwk.PreEnqueuePlugin  = &Queues{}
 	_ fwk.PreFilterPlugin   = &Queues{}
 	_ fwk.ReservePlugin     = &Queues{}
+	_ fwk.PostBindPlugin    = &Queues{}
 	_ fwk.EnqueueExtensions = &Queues{}
 	_ fwk.SignPlugin        = &Queues{}
 )
@@ -120,6 +121,11 @@ func (x *Queues) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node 
 // Unreserve takes back what Reserve has counted.
 func (x *Queues) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	x.cluster.Quota.Unreserve(pod)
+}
+
+// PostBind counts a pod that is bound, for the metrics of its queue.
+func (x *Queues) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+	x.cluster.Quota.Bound(pod)
 }
 
 // SignPod implements fwk.SignPlugin: quota is asked for pod by pod.

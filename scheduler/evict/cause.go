@@ -3,12 +3,15 @@ package evict
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+
+	"berth.dev/berth/core/quota"
 )
 
 // Released is the reason of the condition DisruptionTarget, and of events, of a pod that is
@@ -28,6 +31,12 @@ func (c *Cause) name() string {
 func (c *Cause) record(to events.EventRecorder, log klog.Logger, v *Victim, inMemory bool) {
 	reason, action := "Preempted", "Preempting"
 	var said, ofOwner string
+	owner := metav1.GetControllerOfNoCopy(v.Pod)
+	if v.Reclaim != nil {
+		log.V(2).Info("A pod is evicted to return quota", "claimant", klog.KObj(c.Pod), "from", v.Reclaim.From, "by", v.Reclaim.By, "pod", klog.KObj(v.Pod), "node", v.Node)
+		reclaimed(to, v, owner)
+		return
+	}
 	if c.Pod == nil {
 		log.V(2).Info("A gang is released", "gang", c.Gang, "pod", klog.KObj(v.Pod), "node", v.Node)
 		reason, action = Released, "Releasing"
@@ -43,11 +52,10 @@ func (c *Cause) record(to events.EventRecorder, log klog.Logger, v *Victim, inMe
 		ofOwner = fmt.Sprintf("its pod %s was preempted on node %s, for %s", v.Pod.Name, v.Node, forWhom)
 		to.Eventf(v.Pod, c.Pod, v1.EventTypeNormal, reason, action, "%s, for %s", said, forWhom)
 	}
-	owner := metav1.GetControllerOfNoCopy(v.Pod)
 	if owner == nil {
 		return
 	}
-	of := &v1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: v.Pod.Namespace, Name: owner.Name, UID: owner.UID}
+	of := referenceTo(v.Pod, owner)
 	if c.Pod == nil {
 		to.Eventf(of, nil, v1.EventTypeWarning, reason, action, "%s", ofOwner)
 	} else {
@@ -55,15 +63,35 @@ func (c *Cause) record(to events.EventRecorder, log klog.Logger, v *Victim, inMe
 	}
 }
 
-// disrupted is a patch of victim's status with the condition DisruptionTarget; nil if it has
+// reclaimed writes events of a victim that returns quota, and of its controller. They name queues
+// alone: the workload that gets the quota may be of a namespace that its owner cannot see.
+func reclaimed(to events.EventRecorder, v *Victim, owner *metav1.OwnerReference) {
+	const action = "Reclaiming"
+	said := v.Reclaim.OnNode(v.Node)
+	to.Eventf(v.Pod, nil, v1.EventTypeNormal, quota.ReasonReclaimed, action, "%s", strings.ToUpper(said[:1])+said[1:])
+	if owner != nil {
+		to.Eventf(referenceTo(v.Pod, owner), nil, v1.EventTypeNormal, quota.ReasonReclaimed, action, "its pod %s was %s", v.Pod.Name, said)
+	}
+}
+
+// referenceTo is the controller of a pod as events name it.
+func referenceTo(pod *v1.Pod, owner *metav1.OwnerReference) *v1.ObjectReference {
+	return &v1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: pod.Namespace, Name: owner.Name, UID: owner.UID}
+}
+
+// disrupted is a patch of a victim's status with the condition DisruptionTarget; nil if it has
 // it. For a preemption it has the stock scheduler's words and the name of the pod.
-func (c *Cause) disrupted(victim *v1.Pod, now time.Time) []byte {
+func (c *Cause) disrupted(v *Victim, now time.Time) []byte {
+	victim := v.Pod
 	is := v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: Released,
 		Message:            fmt.Sprintf("%s: gang %s is released: %s", victim.Spec.SchedulerName, c.Gang, c.Why),
 		ObservedGeneration: victim.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
-	if c.Pod != nil {
+	switch {
+	case v.Reclaim != nil:
+		is.Reason, is.Message = quota.ReasonReclaimed, v.Reclaim.Message(victim.Spec.SchedulerName)
+	case c.Pod != nil:
 		is.Reason = v1.PodReasonPreemptionByScheduler
 		is.Message = c.Pod.Spec.SchedulerName + ": preempting to accommodate a higher priority pod, " + inWords(c.Pod)
 	}

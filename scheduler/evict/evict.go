@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/core/quota"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -45,6 +46,8 @@ type Victim struct {
 	Pod     *v1.Pod
 	Node    string
 	Budgets map[types.UID]string // the resourceVersion, at the time, of each disruption budget that it counts on
+	Reclaim *quota.Reclaim       // nil: it goes for another cause than the return of quota
+	Evicted func()               // called when it has been evicted from its node; nil: no call
 }
 
 // refusedVictim is a pod that the API server did not let go.
@@ -179,7 +182,7 @@ func (e *Evictor) one(ctx context.Context, h fwk.Handle, why *Cause, v *Victim) 
 	if inMemory {
 		// It was not bound: it goes back to the queue, and nothing of it is in the API.
 		e.Forget(v.Pod.UID)
-	} else if err := remove(ctx, h, why, v.Pod); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	} else if err := remove(ctx, h, why, v); apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		e.Forget(v.Pod.UID) // gone, and perhaps another of its name there
 		return nil
 	} else if err != nil {
@@ -188,6 +191,9 @@ func (e *Evictor) one(ctx context.Context, h fwk.Handle, why *Cause, v *Victim) 
 		return fmt.Errorf("evict pod %s/%s: %w", v.Pod.Namespace, v.Pod.Name, err)
 	}
 	why.record(h.EventRecorder().WithLogger(log), log, v, inMemory)
+	if v.Evicted != nil && !inMemory {
+		v.Evicted()
+	}
 	return nil
 }
 
@@ -204,9 +210,10 @@ func stopped(h fwk.Handle, pod *v1.Pod) bool {
 }
 
 // remove says in victim's status why it is disrupted, and deletes it.
-func remove(ctx context.Context, h fwk.Handle, why *Cause, victim *v1.Pod) error {
+func remove(ctx context.Context, h fwk.Handle, why *Cause, v *Victim) error {
+	victim := v.Pod
 	pods := h.ClientSet().CoreV1().Pods(victim.Namespace)
-	if patch := why.disrupted(victim, time.Now()); patch != nil {
+	if patch := why.disrupted(v, time.Now()); patch != nil {
 		if _, err := pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 			return err
 		}

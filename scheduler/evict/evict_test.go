@@ -23,6 +23,8 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"berth.dev/berth/core/quota"
 )
 
 // ender is a handle by which pods are evicted.
@@ -96,6 +98,8 @@ func TestEvict(t *testing.T) {
 		pods    []string
 		refused map[string]error
 		waiting bool
+		reclaim *quota.Reclaim
+		owner   string
 		did     []string
 		events  []string
 		failed  bool
@@ -106,6 +110,19 @@ func TestEvict(t *testing.T) {
 			name: "a victim is told why, and deleted if it is still the same pod", pods: []string{"low"},
 			did:    []string{"patch status low uid-low" + words, "delete low uid-low"},
 			events: []string{"Normal Preempted Preempted by pod uid-high on node n1, for pod d/high of priority 0"}, going: []string{"low"},
+		},
+		{
+			name: "a victim that returns quota learns the queues, not the priorities or the pod that it goes for, and so does its controller", pods: []string{"low"},
+			reclaim: &quota.Reclaim{From: "vision", By: "speech"}, owner: "train",
+			did: []string{
+				"patch status low uid-low DisruptionTarget QuotaReclaimed: default-scheduler: evicted to return quota: " +
+					"queue speech takes back nominal quota that queue vision has borrowed; priorities do not count between queues",
+				"delete low uid-low",
+			},
+			events: []string{
+				"Normal QuotaReclaimed Evicted from node n1 to return quota: queue speech takes back nominal quota that queue vision has borrowed; priorities do not count between queues",
+				"Normal QuotaReclaimed its pod low was evicted from node n1 to return quota: queue speech takes back nominal quota that queue vision has borrowed; priorities do not count between queues",
+			}, going: []string{"low"},
 		},
 		{
 			name: "a victim that is gone is no failure", pods: []string{"low"},
@@ -132,7 +149,10 @@ func TestEvict(t *testing.T) {
 			e, failed := NewEvictor(), false
 			var victims []*Victim
 			for _, name := range tt.pods {
-				victims = append(victims, &Victim{Pod: podOf(name), Node: "n1"})
+				victims = append(victims, &Victim{Pod: podOf(name), Node: "n1", Reclaim: tt.reclaim})
+				if tt.owner != "" {
+					victims[0].Pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: tt.owner, Controller: new(true)}}
+				}
 				if tt.waiting {
 					h.waiting = map[types.UID]fwk.WaitingPod{types.UID("uid-" + name): &waitingPod{}}
 				}

@@ -71,9 +71,14 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates, 
 	}
 	for _, id := range out.plan.Victims {
 		pod := s.pod(id)
-		out.evicted = append(out.evicted, &evict.Victim{
+		v := &evict.Victim{
 			Pod: pod, Node: out.room.NodeOf(pod), Budgets: x.budgets.Versions(s.c.Holders[id.Node][id.Holder].Budgets),
-		})
+			Evicted: func() { x.p.Cluster.Quota.Preempted(pod) },
+		}
+		if back := out.claim.Returns(pod); back != nil {
+			v.Reclaim, v.Evicted = &back.Reclaim, back.Done
+		}
+		out.evicted = append(out.evicted, v)
 	}
 	if out.left = x.Open(out.room); out.left == 0 {
 		x.p.Handle.Activate(log, named(out.room.Pods)) // there is room already

@@ -180,7 +180,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 		return nil, nil, err
 	}
 	s.narrow(pl, asked)
-	claim := x.claim(s, w)
+	claim, later := x.claim(s, w)
 	disallowed := false
 	if w.allows != nil {
 		asked.Allows = func(i int, gone []preemption.ID) bool {
@@ -209,7 +209,9 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	if !ok {
 		_, kept := x.Known(now)
 		out := &outcome{refusal: refusalText(&why), short: why.ShortMilli, against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
-		if len(barred) == 0 && w.every && !disallowed && !w.awaits && !w.filtered {
+		if until := protected(claim, later); until != "" && !w.awaits {
+			out.refusal = until
+		} else if len(barred) == 0 && w.every && !disallowed && !w.awaits && !w.filtered {
 			x.searches.Note(key, nodeindex.Search{State: state, Text: out.refusal, Short: out.short, Against: out.against, At: now})
 		}
 		return s, out, nil
@@ -217,7 +219,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 	if why := s.payBack(pl, claim, &plan); why != "" {
 		return s, &outcome{refusal: why, against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
 	}
-	out := &outcome{plan: plan, nodes: make([]string, len(w.pods))}
+	out := &outcome{plan: plan, claim: claim, nodes: make([]string, len(w.pods))}
 	for _, id := range plan.Broken {
 		pl.Release(s.pod(id).UID)
 		out.broken = append(out.broken, s.pod(id))

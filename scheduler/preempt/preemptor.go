@@ -71,6 +71,7 @@ type outcome struct {
 	refusal string
 	short   int64               // milli-GPUs that those who must not go must give back; 0 is not known
 	broken  []*v1.Pod           // whose holds were given up for it
+	claim   *quota.Claim        // nil: priorities alone decided
 	known   bool                // refusal is that of the last search, as nothing has changed since
 	bars    string              // a node whose devices cannot be held
 	against nodeindex.Obstacles // what refusal is about

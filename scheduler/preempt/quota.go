@@ -15,14 +15,18 @@ import (
 )
 
 // claim has the quotas decide which holders may be evicted for w, where w or they are of a
-// queue. It is nil where w is of none: then priorities decide alone.
-func (x *Preemption) claim(s *candidates, w *preemptor) *quota.Claim {
-	claim := x.p.Cluster.Quota.Claim(w.asks)
+// queue. It is nil where w is of none: then priorities decide alone. later is when more may be, as they are
+// protected for a time; zero is never.
+func (x *Preemption) claim(s *candidates, w *preemptor) (claim *quota.Claim, later time.Time) {
+	claim = x.p.Cluster.Quota.Claim(w.asks)
 	if claim == nil {
-		return nil
+		return nil, later
 	}
 	for i := range s.c.Holders {
-		roles := claim.Roles(s.pods[i])
+		roles, when := claim.Roles(s.pods[i])
+		if !when.IsZero() && (later.IsZero() || when.Before(later)) {
+			later = when
+		}
 		holders := s.c.Holders[i]
 		copied := false
 		for k := range holders {
@@ -35,16 +39,31 @@ func (x *Preemption) claim(s *candidates, w *preemptor) *quota.Claim {
 				holders = slices.Clip(slices.Clone(holders))
 				h, copied = &holders[k], true
 			}
-			if role == quota.Role(quotas.Borrows) {
+			switch role {
+			case quota.Role(quotas.Borrows):
 				h.Priority = math.MinInt32
-				s.lowest = math.MinInt32
-			} else {
+			case quota.Role(quotas.Spared): // it goes where no other does
+				h.Priority = math.MinInt32 + 1
+			default:
 				h.Fixed = true
+				continue
 			}
+			s.lowest = min(s.lowest, h.Priority)
 		}
 		s.c.Holders[i] = holders
 	}
-	return claim
+	return claim, later
+}
+
+// protected has the claim tried again when some of those that are protected from it are not any longer, and
+// says so; "" is that none are.
+func protected(claim *quota.Claim, later time.Time) string {
+	wait := time.Until(later)
+	if later.IsZero() || wait <= 0 {
+		return ""
+	}
+	claim.Again(later)
+	return fmt.Sprintf("quota: others run with borrowed quota and are protected for %s more", wait.Round(time.Second))
 }
 
 // payBack adds to a plan pods whose end leaves the claim the quota that it asks for. It
@@ -84,9 +103,8 @@ func (s *candidates) payBack(pl *nodeindex.Planner, claim *quota.Claim, plan *pr
 	r.Allowed = s.c.Budgets
 	more, later, ok := claim.Victims(&r)
 	if !ok {
-		if wait := time.Until(later); !later.IsZero() && wait > 0 {
-			claim.Again(later)
-			return fmt.Sprintf("quota: others run with borrowed quota and are protected for %s more", wait.Round(time.Second))
+		if why := protected(claim, later); why != "" {
+			return why
 		}
 		return "quota: no pods may be evicted for the quota that it needs"
 	}

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,23 +36,27 @@ func (q *Quota) Claim(a *Ask) *Claim {
 	return &Claim{q, q.claim(a, w), a.Lead}
 }
 
-// Roles says what the claim may do to each of pods.
-func (c *Claim) Roles(pods []*v1.Pod) []Role {
+// Roles says what the claim may do to each of pods. later is when it may do more, as some are only
+// protected for a time; zero is never.
+func (c *Claim) Roles(pods []*v1.Pod) (out []Role, later time.Time) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	out := make([]Role, len(pods))
+	out = make([]Role, len(pods))
 	for k, pod := range pods {
 		out[k] = Free
 		if c.q.book == nil {
 			continue
 		}
-		if role, known := c.q.book.Role(c.claim, string(pod.UID)); known {
+		if role, when, known := c.q.book.Role(c.claim, string(pod.UID)); known {
 			out[k] = Role(role)
+			if role == quota.Stays && !when.IsZero() && (later.IsZero() || when.Before(later)) {
+				later = when
+			}
 		} else if name := c.q.read.Queue(pod); name != "" && name != c.claim.Queue && c.q.pods[pod.UID] != nil {
 			out[k] = Role(quota.Stays) // a promise to a pod of another queue
 		}
 	}
-	return out
+	return out, later
 }
 
 // Room is what a plan for a claim has found.
@@ -90,18 +95,32 @@ func (c *Claim) Victims(r *Room) (victims []string, later time.Time, ok bool) {
 
 // Again has the pod that leads the claim tried again at a time.
 func (c *Claim) Again(at time.Time) {
-	time.AfterFunc(time.Until(at), func() {
-		c.q.mu.Lock()
-		id := c.claim.ID
-		lead := c.q.leads[id]
-		if c.q.book != nil && lead != nil && lead.UID == c.lead.UID {
-			c.q.book.Leave(id)
-		}
-		c.q.mu.Unlock()
-		if lead != nil {
-			c.q.call([]*v1.Pod{lead})
-		}
-	})
+	q, uid := c.q, c.lead.UID
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if was, known := q.again[uid]; known && !at.Before(was) {
+		return
+	}
+	q.again[uid] = at
+	time.AfterFunc(time.Until(at), func() { c.retry(at) })
+}
+
+// retry has the pod that leads the claim tried.
+func (c *Claim) retry(at time.Time) {
+	q := c.q
+	q.mu.Lock()
+	if !q.again[c.lead.UID].Equal(at) { // it was tried sooner
+		q.mu.Unlock()
+		return
+	}
+	delete(q.again, c.lead.UID)
+	id := c.claim.ID
+	lead := q.leads[id]
+	if q.book != nil && lead != nil && lead.UID == c.lead.UID {
+		q.book.Leave(id)
+	}
+	q.mu.Unlock()
+	q.call([]*v1.Pod{cmp.Or(lead, c.lead)})
 }
 
 // Product is the product of a node's GPUs; "" is none or not known.

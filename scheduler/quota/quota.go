@@ -31,6 +31,9 @@ type Reader struct {
 	Asked func(*v1.Pod) (pieces []quota.Piece, products []string)
 	// Product is what GPUs a node has, as its label says; "" is none or not known.
 	Product func(*v1.Node) string
+	// Owner is the UID of the object that makes a pod again when it has ended, as
+	// kube/request.MakerOf returns it; nil is that none is known.
+	Owner func(*v1.Pod) string
 }
 
 // Quota is the quotas of one scheduler, for all of its profiles. Where there is no Queue
@@ -55,7 +58,11 @@ type Quota struct {
 	asked   map[string]*quota.Workload // those called or admitted, until they hold
 	timer   *time.Timer
 	version int64
-	ready   chan struct{} // closed when it is known which Queues there are; nil: none is waited for
+
+	evictions evictions
+	tallies   tallies
+	again     map[types.UID]time.Time // when pods that lead claims are tried again
+	ready     chan struct{}           // closed when it is known which Queues there are; nil: none is waited for
 }
 
 // New returns a Quota of a cluster without Queues.
@@ -63,6 +70,7 @@ func New() *Quota {
 	return &Quota{
 		call: func([]*v1.Pod) {}, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
 		works: map[types.UID]string{}, allowed: map[types.UID][]string{}, asked: map[string]*quota.Workload{},
+		evictions: newEvictions(), tallies: tallies{}, again: map[types.UID]time.Time{},
 	}
 }
 
@@ -166,7 +174,11 @@ func (q *Quota) hold(pod *v1.Pod, node string) {
 		q.book.Gone(string(pod.UID))
 		return
 	}
-	q.book.Hold(queues.Holder(pod, name, q.read.User(pod), q.read.Held(pod, node), q.Least))
+	h := queues.Holder(pod, name, q.read.User(pod), q.read.Held(pod, node), q.Least)
+	if q.read.Owner != nil {
+		h.Owner = q.read.Owner(pod)
+	}
+	q.book.Hold(h)
 }
 
 // SetQueues has the pods counted by other queues, as read says; none ends all counting.
@@ -182,6 +194,7 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 	} else {
 		q.read = read
 		tree := quota.NewTree(specs)
+		q.tallies.keep(tree)
 		if q.book == nil {
 			q.book = quota.NewBook(tree)
 		} else {

@@ -39,7 +39,7 @@ func (w *watcher) apply(list []*v1alpha1.Queue) {
 		specs, _ = queues.Specs(list, w.offers.Products()...)
 	}
 	w.mu.Unlock()
-	w.q.SetQueues(specs, Reader{Queue: w.queue, User: w.user, Held: w.held, Asked: w.asked, Product: queues.ProductOf})
+	w.q.SetQueues(specs, Reader{Queue: w.queue, User: w.user, Held: w.held, Asked: w.asked, Product: queues.ProductOf, Owner: w.owner})
 	w.q.SetUsed(list)
 }
 
@@ -65,6 +65,9 @@ func (w *watcher) user(pod *v1.Pod) string {
 	}
 	return user.CountedAs(request.UserOf(pod, w.owners.of))
 }
+
+// owner is Reader.Owner.
+func (w *watcher) owner(pod *v1.Pod) string { return request.MakerOf(pod, w.owners.of) }
 
 // held is Reader.Held.
 func (w *watcher) held(pod *v1.Pod, node string) []quota.Piece {
@@ -122,8 +125,8 @@ func (w *watcher) gone(obj any) {
 	w.changed()
 }
 
-// SetUsed sets what queues and their users have used in the past, as the status of their
-// objects says.
+// SetUsed sets what queues and their users have used in the past, and which workloads were evicted to
+// return quota, as the status of their objects says.
 func (q *Quota) SetUsed(list []*v1alpha1.Queue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,6 +136,9 @@ func (q *Quota) SetUsed(list []*v1alpha1.Queue) {
 	for _, queue := range list {
 		for _, u := range queue.Status.Usage {
 			q.book.SetUsed(queue.Name, u.User, quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time})
+		}
+		for _, e := range queues.Evicted(queue) {
+			q.book.SetEvicted(e)
 		}
 	}
 }

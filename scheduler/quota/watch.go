@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
@@ -20,6 +22,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/queues"
 )
 
@@ -56,6 +59,7 @@ func (q *Quota) Watch(ctx context.Context, h fwk.Handle) error {
 	if err != nil {
 		return err
 	}
+	q.register()
 	q.ready = make(chan struct{})
 	w := &watcher{q: q, nodes: factory.Core().V1().Nodes().Lister(), namespaces: factory.Core().V1().Namespaces().Lister()}
 	looks := cache.ResourceEventHandlerFuncs{
@@ -141,6 +145,7 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 		case <-time.After(wait):
 		}
 	}
+	w.q.SaveEvicted(func(queue string, list []quota.Evicted) error { return saveEvicted(ctx, client, queue, list) })
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.Queues, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed() }, DeleteFunc: func(any) { w.changed() },
@@ -165,6 +170,19 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 	w.mu.Unlock()
 	w.read()
 	w.opened.Do(func() { close(w.q.ready) })
+}
+
+// saveEvicted writes which workloads of a queue were evicted to return quota.
+func saveEvicted(ctx context.Context, client dynamic.Interface, queue string, list []quota.Evicted) error {
+	raw, err := json.Marshal(map[string]any{"status": map[string]any{"evictions": queues.EvictionsOf(list)}})
+	if err != nil {
+		return err
+	}
+	_, err = client.Resource(v1alpha1.Queues).Patch(ctx, queue, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "berth-scheduler"}, "status")
+	if apierrors.IsNotFound(err) || ctx.Err() != nil { // the queue is gone, or another scheduler goes on
+		return nil
+	}
+	return err
 }
 
 // gather is how long changes are gathered before the queues are read again.

@@ -139,6 +139,7 @@ func queueScenarios() []scenario {
 		{"a pod of no queue is not counted", own, "8", "queue red 1 | a gpus=4 ; b q=red ; c q=red", "a all=2"},
 		{"a borrower stays for as long as it is protected", own, "8", "queue org 8 ; queue red 4 parent=org after=3600 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue", "a b=0"},
 		{"and goes then", own, "8", "queue org 8 ; queue red 4 parent=org after=15 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue", "b a=0 gone=a"},
+		{"or when its time is over, though nothing else happens", own, "8", "queue org 8 ; queue red 4 parent=org after=40 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue | ? b=0 a", "b a=0 gone=a"},
 		{"a lending limit leaves quota at home", own, "8", "queue org 8 ; queue red 4 parent=org ; queue blue 4 parent=org lend=1 | a n=8 min=1 q=red | b gpus=3 q=blue", "a=5 b"},
 		{"a member of another's gang counts for its own user", others, "8", "queue red 8 user=2 | a gang=g min=2 q=red user=ann ; b gang=g min=2 q=red user=bob ; c gang=g min=2 q=red user=bob ; d gang=g min=2 q=red user=bob ; e gang=g min=2 q=red user=bob", "a all=3"},
 		{"a gang whose least a user may not have does not start", others, "8", "queue red 8 user=2 | mix a gang=g min=4 q=red user=ann & b gang=g min=4 q=red user=bob & c gang=g min=4 q=red user=bob & d gang=g min=4 q=red user=bob", "all=0"},

@@ -33,6 +33,8 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("scheduling.k8s.io", "priorityclasses", rights.Read...),
 		// How many GPUs the pods of a namespace hold together; see docs/reference/queue.md.
 		rights.Rule("berth.dev", "queues", rights.Read...),
+		// Which workloads were evicted to return quota.
+		rights.Rule("berth.dev", "queues/status", "patch"),
 		// Who says how many pods a gang has; see docs/background/gangs.md.
 		rights.Rule("batch", "jobs cronjobs", rights.Read...),
 		rights.Rule("jobset.x-k8s.io", "jobsets", rights.Read...),

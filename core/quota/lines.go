@@ -1,0 +1,38 @@
+package quota
+
+import "time"
+
+// Waiters are the workloads that wait in a queue and in those below it.
+type Waiters struct {
+	Count int
+	Since time.Time // when the first of them began to wait; zero where none waits
+}
+
+// plus joins the workloads of two queues.
+func (w Waiters) plus(o Waiters) Waiters {
+	if w.Since.IsZero() || !o.Since.IsZero() && o.Since.Before(w.Since) {
+		w.Since = o.Since
+	}
+	w.Count += o.Count
+	return w
+}
+
+// Lines returns which workloads wait for quota, by queue. It has every queue of the Tree.
+func (b *Book) Lines() map[string]Waiters {
+	t := b.tree
+	sums, out := make([]Waiters, len(t.specs)), make(map[string]Waiters, len(t.index))
+	for _, w := range b.line {
+		if i, ok := t.ask[w.Queue]; ok {
+			sums[i] = sums[i].plus(Waiters{1, w.Since})
+		}
+	}
+	for i := len(sums) - 1; i >= 0; i-- { // queues come after those above them
+		if at := t.parent[i]; at >= 0 {
+			sums[at] = sums[at].plus(sums[i])
+		}
+		if !t.own[i] {
+			out[t.specs[i].Name] = sums[i]
+		}
+	}
+	return out
+}

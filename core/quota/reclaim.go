@@ -1,0 +1,29 @@
+package quota
+
+import "fmt"
+
+// ReasonReclaimed is the reason of the condition DisruptionTarget, and of events, of a pod that
+// is evicted to give quota back.
+const ReasonReclaimed = "QuotaReclaimed"
+
+// Reclaim is the eviction of a pod for a workload of another queue, in words that people of both may
+// read: it names queues, and neither the workload nor its user.
+type Reclaim struct {
+	From string // the queue of the pod, which holds more than its nominal quota
+	By   string // the queue that takes nominal quota back
+}
+
+// Sentence says why the pod is evicted.
+func (r *Reclaim) Sentence() string {
+	return fmt.Sprintf("queue %s takes back nominal quota that queue %s has borrowed; priorities do not count between queues", r.By, r.From)
+}
+
+// OnNode says it of a pod on a node, such as "evicted from node n1 to return quota: ...".
+func (r *Reclaim) OnNode(node string) string {
+	return fmt.Sprintf("evicted from node %s to return quota: %s", node, r.Sentence())
+}
+
+// Message is that of the condition DisruptionTarget that a scheduler writes.
+func (r *Reclaim) Message(scheduler string) string {
+	return fmt.Sprintf("%s: evicted to return quota: %s", scheduler, r.Sentence())
+}

@@ -1,0 +1,127 @@
+package berth_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestMetricsPage holds docs/metrics.md to the metrics that the scheduler and the controllers have, with
+// their labels.
+func TestMetricsPage(t *testing.T) {
+	inCode := map[string]string{}
+	for _, dir := range []string{"scheduler", "controller"} {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					if name, labels := metricOf(call); name != "" {
+						inCode[name] = strings.Join(labels, ",")
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile("docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onPage := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+_[a-z_]+)(?:\\{([a-z,]*)\\})?` \\|").FindAllStringSubmatch(string(page), -1) {
+		onPage[row[1]] = row[2]
+	}
+	if diff := cmp.Diff(inCode, onPage); diff != "" {
+		t.Errorf("metrics and their labels, -code +docs/metrics.md\n%s", diff)
+	}
+	if !slices.Contains(slices.Collect(maps.Keys(inCode)), "berth_queue_oldest_wait_seconds") || len(inCode) < 30 {
+		t.Errorf("only %d metrics were found in the code: the test reads it no longer", len(inCode))
+	}
+}
+
+var makesMetric = regexp.MustCompile(`^New(Counter|Gauge|Histogram)(Vec)?$`)
+
+// metricOf returns the name and labels of a metric that a call makes; "" is none.
+func metricOf(call *ast.CallExpr) (name string, labels []string) {
+	var makes string
+	switch f := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		makes = f.Sel.Name
+	case *ast.Ident:
+		makes = f.Name
+	}
+	switch {
+	case len(call.Args) == 0:
+	case makes == "gauge" || makes == "desc":
+		return text(call.Args[0]), texts(call.Args[min(2, len(call.Args)):])
+	case makes == "NewDesc" && len(call.Args) > 2:
+		return text(call.Args[0]), texts(listed(call.Args[2]))
+	case makesMetric.MatchString(makes):
+		options, _ := call.Args[0].(*ast.UnaryExpr)
+		literal, _ := call.Args[0].(*ast.CompositeLit)
+		if options != nil {
+			literal, _ = options.X.(*ast.CompositeLit)
+		}
+		if literal == nil {
+			return "", nil
+		}
+		for _, e := range literal.Elts {
+			if field, ok := e.(*ast.KeyValueExpr); ok && field.Key.(*ast.Ident).Name == "Name" {
+				name = text(field.Value)
+			}
+		}
+		if len(call.Args) > 1 {
+			labels = texts(listed(call.Args[1]))
+		}
+	}
+	return name, labels
+}
+
+// listed is the elements of a list that is written out; nil is another expression.
+func listed(e ast.Expr) []ast.Expr {
+	if list, ok := e.(*ast.CompositeLit); ok {
+		return list.Elts
+	}
+	return nil
+}
+
+func texts(list []ast.Expr) (out []string) {
+	for _, e := range list {
+		out = append(out, text(e))
+	}
+	return out
+}
+
+// text is a string that is written out; "" is another expression.
+func text(e ast.Expr) string {
+	literal, ok := e.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return ""
+	}
+	out, err := strconv.Unquote(literal.Value)
+	if err != nil {
+		return ""
+	}
+	return out
+}

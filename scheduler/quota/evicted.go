@@ -1,0 +1,121 @@
+package quota
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"berth.dev/berth/core/quota"
+)
+
+const (
+	mostEvicted = 256                    // workloads of a queue that its status lists
+	saveAfter   = 100 * time.Millisecond // an eviction, with those that come together
+	saveAgain   = 10 * time.Second       // after a write that failed
+)
+
+// evictions keeps in the status of Queues which workloads were evicted to return quota, so a scheduler
+// that starts later knows it. Quota.mu guards it.
+type evictions struct {
+	save    func(queue string, list []quota.Evicted) error // called without mu
+	unsaved map[string]bool                                // queues
+	saving  bool
+}
+
+func newEvictions() evictions {
+	return evictions{save: func(string, []quota.Evicted) error { return nil }, unsaved: map[string]bool{}}
+}
+
+// Return is the eviction of a pod that returns quota.
+type Return struct {
+	quota.Reclaim
+	q     *Quota
+	owner string
+	of    int // pods that the owner has, this one included
+}
+
+// Returns tells how the eviction of a pod for the claim returns quota; nil is that it does not, as
+// the pod is of no queue, or of the claim's own, in which priorities decide. A nil Claim returns nil.
+func (c *Claim) Returns(pod *v1.Pod) *Return {
+	if c == nil {
+		return nil
+	}
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if c.q.book == nil {
+		return nil
+	}
+	from := c.q.read.Queue(pod)
+	if from == "" || from == c.claim.Queue {
+		return nil
+	}
+	owner, of := c.q.book.OwnerOf(string(pod.UID))
+	if owner == string(pod.UID) { // nothing makes it again
+		owner = ""
+	}
+	return &Return{Reclaim: quota.Reclaim{From: from, By: c.claim.Queue}, q: c.q, owner: owner, of: of}
+}
+
+// Done counts the eviction.
+func (r *Return) Done() {
+	q := r.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil {
+		return
+	}
+	q.countIn(r.From, func(t *tally) { t.evicted[evictedForQuota]++ })
+	if r.owner == "" {
+		return
+	}
+	q.book.Evict(r.owner, r.Reclaim, r.of, time.Now())
+	q.evictions.unsaved[r.From] = true
+	q.saveIn(saveAfter)
+}
+
+// SaveEvicted has save called with the workloads of a queue that were evicted lately, soon after some were.
+// If it fails, it is called again.
+func (q *Quota) SaveEvicted(save func(queue string, list []quota.Evicted) error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.evictions.save = save
+}
+
+// saveIn has what is not saved saved after a time, with mu held.
+func (q *Quota) saveIn(wait time.Duration) {
+	if e := &q.evictions; !e.saving && len(e.unsaved) > 0 {
+		e.saving = true
+		time.AfterFunc(wait, q.saveEvicted)
+	}
+}
+
+func (q *Quota) saveEvicted() {
+	q.mu.Lock()
+	e := &q.evictions
+	lists := map[string][]quota.Evicted{}
+	for name := range e.unsaved {
+		if q.book != nil {
+			lists[name] = q.book.EvictedOf(name, mostEvicted, time.Now())
+		}
+	}
+	clear(e.unsaved)
+	save := e.save
+	q.mu.Unlock()
+	wait, failed := saveAfter, []string(nil)
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		if err := save(name, lists[name]); err != nil {
+			klog.Background().Error(err, "The evictions of a queue are not saved yet", "queue", name)
+			wait, failed = saveAgain, append(failed, name)
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, name := range failed {
+		e.unsaved[name] = true
+	}
+	e.saving = false
+	q.saveIn(wait)
+}
