@@ -119,6 +119,10 @@ func hostileStage(t *testing.T) *stage {
 			Reason: "Failed" + hostile, Message: hostile, LastTimestamp: metav1.NewTime(now.Add(-time.Minute)), Count: 1,
 		})
 	}
+	objects = append(objects, &v1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "borrows"}, InvolvedObject: v1.ObjectReference{Kind: "Queue", Name: "all"},
+		Reason: "Borrows", Message: hostile, LastTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+	})
 	s := newStage(t, append(objects, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "research"}})...)
 	for _, u := range books() {
 		poison(u.Object)
@@ -174,6 +178,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth nodes":                 {{"nodes --all -o wide", true}, {"nodes --view allocation", false}, {"nodes -l a=b,,=" + hostile, true}},
 		"berth queue":                 {{"queue", true}, {"queue " + hostile, true}},
 		"berth queue check":           {{"queue check -f " + filepath.Join(dir, "queues.yaml"), true}},
+		"berth queue history":         {{"queue history", true}, {"queue history no" + hostile, true}},
 		"berth queue show":            {{"queue show all", true}, {"queue show no" + hostile, true}},
 		"berth explain":               {{"explain c12", false}, {"explain " + hostile, true}},
 		"berth why":                   {{"why -A", true}, {"why -n vision resnet-9", true}, {"why -n vision nothing" + hostile, true}},

@@ -31,14 +31,14 @@ func New(o client.Options) *cobra.Command {
 			"scheduler counts them. Amounts are of a queue and those below it. In the bar, = is nominal quota that the\n" +
 			"queue uses, + is borrowed, - is lent to other queues, and . is unused. If you cannot list the pods of all\n" +
 			"namespaces, you see the amounts that the status of each Queue reports.",
-		Example: "  berth queue\n  berth queue show vision\n  berth queue check -f queues.yaml\n  berth queue -o jsonpath='{.items[*].queue}'",
+		Example: "  berth queue\n  berth queue show vision\n  berth queue history vision\n  berth queue check -f queues.yaml\n  berth queue -o jsonpath='{.items[*].queue}'",
 		Args:    func(cmd *cobra.Command, args []string) error { return term.UnknownCommand(cmd, args) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) },
 	}
 	t.cluster.AddFlags(cmd, false)
 	t.output.AddFlags(cmd)
 	cmd.Flags().BoolVarP(&t.watch, "watch", "w", false, "watch, and print again after each change")
-	cmd.AddCommand(newShow(o), newCheck(o))
+	cmd.AddCommand(newShow(o), newHistory(o), newCheck(o))
 	return cmd
 }
 

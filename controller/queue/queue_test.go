@@ -212,6 +212,25 @@ func TestTheStatusIsWhatIsHeld(t *testing.T) {
 	}
 }
 
+func TestAQueueSaysWhenItBeginsToBorrowAndWhenItHasReturnedAll(t *testing.T) {
+	s := newStage(t, org()...)
+	s.pass(time.Second)
+	for k := range 4 {
+		s.pod("red", fmt.Sprint("p", k), "node-1")
+		s.pass(time.Second)
+	}
+	s.gone("p3")
+	s.pass(time.Second)
+	if want := []string{"Borrows red: the queue borrows, at first 1, from the nominal quota of others"}; !slices.Equal(s.events, want) {
+		t.Fatalf("events %q, want %q", s.events, want)
+	}
+	s.gone("p2")
+	s.pass(time.Second)
+	if last := s.events[len(s.events)-1]; len(s.events) != 2 || last != "BorrowsNone red: the queue borrows nothing any longer" {
+		t.Errorf("events %q", s.events)
+	}
+}
+
 func TestAStatusIsWrittenWhenItChanges(t *testing.T) {
 	s := newStage(t, org()...)
 	s.pod("red", "a", "node-1")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,7 @@ func (c *controller) write(ctx context.Context, list []v1alpha1.Queue, next map[
 			}
 			continue
 		}
+		c.borrows(q, &was.status, is)
 		c.said[q.UID] = said{*is, now}
 		wait = sooner(wait, usageEvery)
 	}
@@ -66,6 +68,34 @@ func (c *controller) write(ctx context.Context, list []v1alpha1.Queue, next map[
 		}
 	}
 	return wait
+}
+
+// The reasons of events on Queues.
+const (
+	eventBorrows = "Borrows"     // it holds more than its nominal quota
+	eventNone    = "BorrowsNone" // it does no longer
+)
+
+// borrows makes an event if a queue has begun to borrow, or has returned all.
+func (c *controller) borrows(q *v1alpha1.Queue, was, is *v1alpha1.QueueStatus) {
+	before, now := borrowed(was), borrowed(is)
+	if before == now {
+		return
+	}
+	about := &v1alpha1.Queue{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindQueue},
+		ObjectMeta: metav1.ObjectMeta{Name: q.Name, UID: q.UID, ResourceVersion: q.ResourceVersion},
+	}
+	if now {
+		c.events.Eventf(about, nil, corev1.EventTypeNormal, eventBorrows, "Queue", "the queue borrows, at first %s, from the nominal quota of others", is.Borrowed)
+	} else {
+		c.events.Eventf(about, nil, corev1.EventTypeNormal, eventNone, "Queue", "the queue borrows nothing any longer")
+	}
+}
+
+// borrowed reports whether a queue borrows GPUs of some kind.
+func borrowed(s *v1alpha1.QueueStatus) bool {
+	return slices.ContainsFunc(s.Resources, func(r v1alpha1.QueueResource) bool { return r.Borrowed.Sign() > 0 })
 }
 
 // sooner is the shorter of two times, of which 0 is none.

@@ -1,6 +1,9 @@
 package quota
 
-import "fmt"
+import (
+	"fmt"
+	"regexp"
+)
 
 // ReasonReclaimed is the reason of the condition DisruptionTarget, and of events, of a pod that
 // is evicted to give quota back.
@@ -16,6 +19,17 @@ type Reclaim struct {
 // Sentence says why the pod is evicted.
 func (r *Reclaim) Sentence() string {
 	return fmt.Sprintf("queue %s takes back nominal quota that queue %s has borrowed; priorities do not count between queues", r.By, r.From)
+}
+
+var reclaims = regexp.MustCompile(`queue (\S+) takes back nominal quota that queue (\S+) has borrowed`)
+
+// ReclaimIn returns the Reclaim that a text has the Sentence of.
+func ReclaimIn(text string) (r Reclaim, ok bool) {
+	found := reclaims.FindStringSubmatch(text)
+	if found == nil {
+		return Reclaim{}, false
+	}
+	return Reclaim{From: found[2], By: found[1]}, true
 }
 
 // OnNode says it of a pod on a node, such as "evicted from node n1 to return quota: ...".
