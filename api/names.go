@@ -177,6 +177,24 @@ const (
 	// the pod, if the Queue takes labeled pods of its namespace.
 	LabelQueue = "berth.dev/queue"
 
+	// AnnotationResume, on a suspended Job, says with the value ResumeInTurn that Berth's
+	// scheduler is to resume it when there are quota and nodes for its pods.
+	AnnotationResume = "berth.dev/resume"
+	ResumeInTurn     = "in-turn"
+
+	// AnnotationResumed, on such a Job, is when the scheduler has resumed it (RFC 3339). A Job
+	// that is suspended and has it was suspended by someone else afterwards, and is left
+	// alone until it is removed.
+	AnnotationResumed = "berth.dev/resumed"
+
+	// AnnotationMinParallelism, on such a Job, is with how few pods at once it may start, as
+	// AnnotationKueueMinParallelism.
+	AnnotationMinParallelism = "berth.dev/min-parallelism"
+
+	// AnnotationParallelism, on a Job that the scheduler has started with fewer pods, is its
+	// spec.parallelism before.
+	AnnotationParallelism = "berth.dev/parallelism"
+
 	// LabelPool, on a Node, names the declared pool that it is of; labels of clouds
 	// do as well.
 	LabelPool = "berth.dev/pool"
@@ -280,6 +298,11 @@ const (
 	AnnotationVolcanoGroupOwn = "scheduling.volcano.sh/group-name"
 	// AnnotationKAIGroup names a pod's PodGroup of scheduling.run.ai.
 	AnnotationKAIGroup = "pod-group-name"
+	// LabelKueueQueue names the Kueue LocalQueue of a Job: Kueue then suspends and resumes it.
+	LabelKueueQueue = "kueue.x-k8s.io/queue-name"
+	// AnnotationKueueMinParallelism is Kueue's annotation for with how few pods at once a Job
+	// may start.
+	AnnotationKueueMinParallelism = "kueue.x-k8s.io/job-min-parallelism"
 	// LabelJobSet names the JobSet that a pod is of.
 	LabelJobSet = "jobset.sigs.k8s.io/jobset-name"
 )

@@ -23,6 +23,8 @@ type Situation struct {
 	// Least returns how many pods a gang needs, by its key, where its pods do not say it; 0 is
 	// not known. nil is that none is.
 	Least func(gang string) int
+	// Suspended are the objects that wait to be resumed in their turn.
+	Suspended []*Suspended
 }
 
 // Count is what the pods of a cluster hold of their queues' quotas, and which of them wait
@@ -38,11 +40,15 @@ type Count struct {
 	pods       map[string][]*v1.Pod // that have no node, by workload
 	bound      map[string]int       // how many have one
 	alone      map[string]*v1.Pod   // that wait by themselves, also those of a gang that runs, by UID
+	suspended  map[string]*Suspended
 }
 
 // Read counts a cluster. Pods without a node whose quota is used up wait in line.
 func Read(s *Situation) *Count {
-	c := &Count{Members: NewMembers(s.Queues), Offers: &Offers{}, s: s, namespaces: map[string]*v1.Namespace{}, pods: map[string][]*v1.Pod{}, bound: map[string]int{}, alone: map[string]*v1.Pod{}}
+	c := &Count{
+		Members: NewMembers(s.Queues), Offers: &Offers{}, s: s, namespaces: map[string]*v1.Namespace{}, pods: map[string][]*v1.Pod{}, bound: map[string]int{}, alone: map[string]*v1.Pod{},
+		suspended: map[string]*Suspended{},
+	}
 	for _, ns := range s.Namespaces {
 		c.namespaces[ns.Name] = ns
 	}
@@ -103,7 +109,25 @@ func (c *Count) line() {
 			}
 		}
 	}
+	for _, s := range c.s.Suspended {
+		if w := c.WorkloadFor(s); w != nil {
+			if c.suspended[w.ID] = s; c.Book.Try(w).Cause != quota.None {
+				c.Book.Wait(w)
+			}
+		}
+	}
 }
+
+// WorkloadFor returns what a suspended object asks for; nil is that it is of no queue.
+func (c *Count) WorkloadFor(s *Suspended) *quota.Workload {
+	return s.Workload(func(p *v1.Pod) ([]quota.Piece, []string) {
+		asked, products := Asked(p, c.Offers)
+		return asked.Pieces, products
+	}, func(p *v1.Pod) string { return c.QueueOf(p).Queue }, c.user)
+}
+
+// Suspended returns the suspended object that a workload is of; nil is none.
+func (c *Count) Suspended(workload string) *Suspended { return c.suspended[workload] }
 
 // QueueOf returns the queue of a pod, and what decides it.
 func (c *Count) QueueOf(pod *v1.Pod) Member { return c.Members.Of(pod, c.namespaces[pod.Namespace]) }

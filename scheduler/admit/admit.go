@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/quota"
+	"berth.dev/berth/scheduler/resume"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -42,7 +43,10 @@ func New(c *nodeindex.Cluster) nodeindex.Maker {
 	var once sync.Once
 	return func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		var err error
-		once.Do(func() { err = c.Quota.Watch(ctx, h) })
+		once.Do(func() {
+			resume.Watch(ctx, h, c)
+			err = c.Quota.Watch(ctx, h)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("watch queues: %w", err)
 		}

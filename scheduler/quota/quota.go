@@ -56,6 +56,7 @@ type Quota struct {
 	works   map[types.UID]string  // the workload of those in leads
 	allowed map[types.UID][]string
 	asked   map[string]*quota.Workload // those called or admitted, until they hold
+	objects objects
 	timer   *time.Timer
 	version int64
 
@@ -69,7 +70,7 @@ type Quota struct {
 func New() *Quota {
 	return &Quota{
 		call: func([]*v1.Pod) {}, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
-		works: map[types.UID]string{}, allowed: map[types.UID][]string{}, asked: map[string]*quota.Workload{},
+		works: map[types.UID]string{}, allowed: map[types.UID][]string{}, asked: map[string]*quota.Workload{}, objects: newObjects(),
 		evictions: newEvictions(), tallies: tallies{}, again: map[types.UID]time.Time{},
 	}
 }
@@ -100,6 +101,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		}
 		was := q.pods[pod.UID]
 		q.pods[pod.UID] = pod
+		q.take(pod)
 		switch {
 		case q.book == nil:
 		case pod.Spec.NodeName != "":
@@ -145,6 +147,9 @@ func (q *Quota) unmix(pod *v1.Pod) (lead *v1.Pod) {
 
 // forget drops all about a pod, with mu held.
 func (q *Quota) forget(uid types.UID) {
+	if pod := q.pods[uid]; pod != nil {
+		q.objects.gone(pod)
+	}
 	delete(q.pods, uid)
 	delete(q.allowed, uid)
 	if q.book == nil {
@@ -212,6 +217,9 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 	q.on.Store(q.book != nil)
 	q.version++
 	call = append(call, q.next()...)
+	for id := range q.objects.line {
+		q.objects.turn(id)
+	}
 	q.mu.Unlock()
 	q.wake(call)
 }
@@ -230,6 +238,7 @@ func (q *Quota) change(do func()) {
 }
 
 func (q *Quota) wake(call []*v1.Pod) {
+	q.wakeObjects()
 	call = slices.DeleteFunc(call, func(pod *v1.Pod) bool { return pod == nil })
 	if len(call) > 0 {
 		q.call(call)
@@ -244,7 +253,9 @@ func (q *Quota) next() (call []*v1.Pod) {
 	now := time.Now()
 	q.book.Expire(now)
 	for _, w := range append(q.book.Next(now.Add(trial)), q.book.Claims()...) {
-		call = append(call, q.leads[w.ID])
+		if !q.objects.turn(types.UID(w.ID)) {
+			call = append(call, q.leads[w.ID])
+		}
 	}
 	next := q.book.Expire(now)
 	if q.timer != nil {

@@ -21,6 +21,8 @@ type Ask struct {
 	Gang string // "namespace/name"; "" is a pod alone
 	// Ticket is when it is Lead's turn.
 	Ticket queue.Ticket
+	// Object is whose pods these will be, which do not exist yet; nil is that they exist.
+	Object *queues.Suspended
 }
 
 // Alone is the Ask of a pod that is of no gang, or one more of a gang that runs.
@@ -30,6 +32,9 @@ func Alone(pod *v1.Pod, ticket queue.Ticket) *Ask {
 
 // id names the workload of an Ask.
 func (a *Ask) id() string {
+	if a.Object != nil {
+		return string(a.Object.Object.GetUID())
+	}
 	if a.Gang == "" {
 		return string(a.Lead.UID)
 	}
@@ -76,6 +81,7 @@ func (q *Quota) Try(a *Ask) Answer {
 	q.book.Wait(w)
 	q.drop(w.ID)
 	q.leads[w.ID], q.works[a.Lead.UID], q.asked[w.ID] = a.Lead, w.ID, w
+	q.refused(a.Lead)
 	return out
 }
 
@@ -84,12 +90,16 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 	if q.book == nil {
 		return nil
 	}
+	if a.Object != nil {
+		return a.Object.Workload(q.read.Asked, q.read.Queue, q.read.User)
+	}
 	name := q.read.Queue(a.Lead)
 	if name == "" {
 		return nil
 	}
 	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.User(a.Lead), Ticket: a.Ticket, Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
 	for _, pod := range a.Pods {
+		q.take(pod)
 		pieces, products := q.read.Asked(pod)
 		w.Pods = append(w.Pods, quota.Pod{ID: string(pod.UID), Pieces: pieces, User: q.read.User(pod)})
 		if other := q.read.Queue(pod); other != name {

@@ -37,6 +37,8 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("berth.dev", "queues/status", "patch"),
 		// Who says how many pods a gang has; see docs/background/gangs.md.
 		rights.Rule("batch", "jobs cronjobs", rights.Read...),
+		// Which are resumed in their turn; see docs/queues.md.
+		rights.Rule("batch", "jobs", "patch"),
 		rights.Rule("jobset.x-k8s.io", "jobsets", rights.Read...),
 		// Whose users pods have that they own; see docs/queues.md.
 		rights.Rule("kubeflow.org", "notebooks tfjobs pytorchjobs", rights.Read...),

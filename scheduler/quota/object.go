@@ -1,0 +1,274 @@
+package quota
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
+)
+
+// objects is what stands in line for pods that do not exist yet.
+type objects struct {
+	open  func() // called once, when there are Queues; without mu
+	call  func() // called when Turns has something to say, or pods have ended; without mu
+	line  map[types.UID]bool
+	turns map[types.UID]bool
+	ended bool // pods have ended since call
+	// come is the pods of objects that were resumed, by object.
+	come map[types.UID]map[types.UID]bool
+}
+
+func newObjects() objects {
+	return objects{line: map[types.UID]bool{}, turns: map[types.UID]bool{}, come: map[types.UID]map[types.UID]bool{}}
+}
+
+// turn notes that it may be the turn of an object, and reports whether an ID is of one.
+func (o *objects) turn(id types.UID) bool {
+	if o.line[id] {
+		o.turns[id] = true
+	}
+	return o.line[id]
+}
+
+// gone notes that a pod has ended.
+func (o *objects) gone(pod *v1.Pod) {
+	o.ended = true
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		delete(o.come[ref.UID], pod.UID)
+	}
+}
+
+// ObjectsFrom has open called once, when there are Queues, and then call each time when Turns has
+// something to say or pods have ended. Both must be quick.
+func (q *Quota) ObjectsFrom(open, call func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.objects.open, q.objects.call = open, call
+}
+
+// wakeObjects makes the calls of ObjectsFrom that are due, without mu.
+func (q *Quota) wakeObjects() {
+	if !q.On() {
+		return
+	}
+	q.mu.Lock()
+	o := &q.objects
+	open, call := o.open, o.call
+	o.open = nil
+	if len(o.turns) == 0 && (len(o.line) == 0 || !o.ended) {
+		call = nil
+	}
+	o.ended = false
+	q.mu.Unlock()
+	if open != nil {
+		open()
+	}
+	if call != nil {
+		call()
+	}
+}
+
+// Turns returns the objects whose turn may have come since the last call, sorted. For some of them
+// quota is kept for a while: each is to be asked about by Stand.
+func (q *Quota) Turns() []types.UID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := slices.Sorted(maps.Keys(q.objects.turns))
+	clear(q.objects.turns)
+	return out
+}
+
+// Standing is how it stands with an object that asks for pods.
+type Standing struct {
+	Queue string // that it stands in; "" is none
+	// Count is for how many of its pods there is quota now; it is kept for a while. 0 is for fewer
+	// than it needs: then it waits in line, and Refused says why.
+	Count   int
+	Refused string
+	// Reclaims is that evictions would give it the quota that it needs. Later is when that may
+	// become so, if only time is missing.
+	Reclaims bool
+	Later    time.Time
+}
+
+// Stand asks the quotas for the pods of an object, which do not exist yet. Where there is not enough
+// the object waits in the line of its queue, and Turns names it when it may go on. It is to be
+// asked about until Forget or Await is called.
+func (q *Quota) Stand(a *Ask) (s Standing) {
+	if !q.On() {
+		return s
+	}
+	q.change(func() {
+		id := a.id()
+		q.objects.line[types.UID(id)] = true
+		w := q.workload(a)
+		if w == nil {
+			if q.book != nil {
+				q.book.Leave(id)
+				q.book.Release(id)
+			}
+			return
+		}
+		s.Queue = w.Queue
+		v := q.book.Try(w)
+		if v.Cause == quota.None {
+			q.book.Leave(id)
+			q.book.Release(id)
+			q.book.Keep(w, w.Pods[:v.Count], productOf(w, v.Products), time.Now().Add(trial))
+			s.Count = v.Count
+			return
+		}
+		q.book.Wait(w)
+		s.Refused = v.Sentence("it", w.User)
+		if claim := q.claim(a, w); v.Cause >= quota.UserLimit && q.book.MayReclaim(claim) {
+			_, s.Later, s.Reclaims = q.book.Victims(claim, nil)
+		}
+	})
+	return s
+}
+
+// productOf is the product as which pieces without one are kept.
+func productOf(w *quota.Workload, allowed []string) string {
+	for _, list := range [][]string{allowed, w.Products} {
+		if len(list) > 0 {
+			return list[0]
+		}
+	}
+	return ""
+}
+
+// Yields returns the pods that may be evicted for an object.
+func (q *Quota) Yields(a *Ask) map[types.UID]bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.workload(a)
+	if w == nil {
+		return nil
+	}
+	claim, out := q.claim(a, w), map[types.UID]bool{}
+	for _, h := range q.book.Holders() {
+		if role, _ := q.book.RoleOf(claim, &h); role != quota.Stays {
+			out[types.UID(h.ID)] = true
+		}
+	}
+	return out
+}
+
+// Waive releases the quota that is kept for an object.
+func (q *Quota) Waive(object types.UID) {
+	q.change(func() {
+		if q.book != nil {
+			q.book.Release(string(object))
+		}
+	})
+}
+
+// Forget has an object stand in no line, and keeps nothing for it.
+func (q *Quota) Forget(object types.UID) {
+	q.change(func() {
+		delete(q.objects.line, object)
+		delete(q.objects.turns, object)
+		delete(q.objects.come, object)
+		if q.book != nil {
+			q.book.Leave(string(object))
+			q.book.Release(string(object))
+		}
+	})
+}
+
+// Await keeps quota until a time for the first count pods of an object that was resumed, but for those
+// that exist already, if there is so much. Each pod that it creates takes over a part. The object
+// is out of its line; Turns names it when some of its pods are refused.
+func (q *Quota) Await(a *Ask, count int, until time.Time) {
+	q.change(func() {
+		o, id := &q.objects, types.UID(a.id())
+		delete(o.line, id)
+		delete(o.turns, id)
+		if q.book == nil {
+			return
+		}
+		q.book.Leave(string(id))
+		q.book.Release(string(id))
+		o.come[id] = map[types.UID]bool{}
+		w := q.workload(a)
+		if w == nil {
+			return
+		}
+		var waiting []*v1.Pod
+		for _, pod := range q.pods {
+			switch ref := metav1.GetControllerOfNoCopy(pod); {
+			case ref == nil || ref.UID != id || pod.DeletionTimestamp != nil:
+			case pod.Spec.NodeName == "":
+				waiting = append(waiting, pod)
+			default:
+				o.come[id][pod.UID] = true
+				count--
+			}
+		}
+		w.Pods, w.Need = w.Pods[:min(max(0, count), len(w.Pods))], 0
+		if v := q.book.Try(w); v.Cause == quota.None {
+			q.book.Keep(w, w.Pods, productOf(w, v.Products), until)
+		}
+		for _, pod := range waiting {
+			q.take(pod)
+		}
+	})
+}
+
+// Lost reports whether some pods of an object that was resumed wait for quota, none has a node, and nothing is
+// held for any.
+func (q *Quota) Lost(object types.UID) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waits := false
+	for uid := range q.objects.come[object] {
+		pod := q.pods[uid]
+		if pod == nil || q.book == nil {
+			continue
+		}
+		if pod.Spec.NodeName != "" || q.Holding(uid) || len(q.book.Kept(string(uid)))+len(q.book.Kept(queues.Workload(pod))) > 0 {
+			return false
+		}
+		id, leads := q.works[uid]
+		waits = waits || leads && q.book.Waits(id)
+	}
+	return waits
+}
+
+// refused notes that a pod waits for quota, with mu held.
+func (q *Quota) refused(pod *v1.Pod) {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && q.objects.come[ref.UID] != nil {
+		q.objects.turns[ref.UID] = true
+	}
+}
+
+// Awaited returns how many pods of an object have still to come for which quota is kept.
+func (q *Quota) Awaited(object types.UID) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil {
+		return 0
+	}
+	return len(q.book.Kept(string(object)))
+}
+
+// take has a pod take over what is kept for one of the object that created it, with mu held.
+func (q *Quota) take(pod *v1.Pod) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || q.book == nil {
+		return
+	}
+	come := q.objects.come[ref.UID]
+	if come == nil || come[pod.UID] {
+		return
+	}
+	come[pod.UID] = true
+	pieces, _ := q.read.Asked(pod)
+	q.book.Take(string(ref.UID), queues.Workload(pod), q.read.Queue(pod), quota.Pod{ID: string(pod.UID), Pieces: pieces})
+}
