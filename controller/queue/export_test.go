@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,8 @@ func (c *Count) Set(uid string, o client.Object) {
 		c.tally.setPod(uid, o)
 	case *corev1.Node:
 		c.tally.setNode(uid, o)
+	case *batchv1.Job:
+		c.tally.setJob(uid, o)
 	case *corev1.Namespace:
 		c.tally.setNamespace(uid, o)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -24,6 +25,7 @@ func counted() map[client.Object]cache.ByObject {
 		&corev1.Pod{}:       {Transform: slimPod, UnsafeDisableDeepCopy: &shared},
 		&corev1.Node{}:      {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		&corev1.Namespace{}: {Transform: slimNamespace, UnsafeDisableDeepCopy: &shared},
+		&batchv1.Job{}:      {Transform: slimJob, UnsafeDisableDeepCopy: &shared},
 	}
 }
 
@@ -77,6 +79,7 @@ type feed struct {
 	pods       map[string]*corev1.Pod       // by UID
 	nodes      map[string]*corev1.Node      // by name
 	namespaces map[string]*corev1.Namespace // by name
+	jobs       map[string]*batchv1.Job      // by UID
 }
 
 // follow watches what queues count, until its stop is called or ctx ends, and returns when
@@ -101,6 +104,9 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 		&corev1.Namespace{}: follows(f, &f.namespaces, func(n *corev1.Namespace) string { return n.Name }, func(old, now *corev1.Namespace) bool {
 			return old == nil || !maps.Equal(old.Labels, now.Labels)
 		}),
+		&batchv1.Job{}: follows(f, &f.jobs, func(j *batchv1.Job) string { return string(j.UID) }, func(old, now *batchv1.Job) bool {
+			return turns(now) || old != nil && turns(old)
+		}),
 	} {
 		informer, err := watched.GetInformer(ctx, object)
 		if err != nil {
@@ -123,6 +129,7 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 
 func (f *feed) clear() {
 	f.pods, f.nodes, f.namespaces = map[string]*corev1.Pod{}, map[string]*corev1.Node{}, map[string]*corev1.Namespace{}
+	f.jobs = map[string]*batchv1.Job{}
 }
 
 // follows notes the changes of a kind that matter.
@@ -173,6 +180,9 @@ func (f *feed) drain(t *tally) {
 	}
 	for uid, p := range f.pods {
 		t.setPod(uid, p)
+	}
+	for uid, j := range f.jobs {
+		t.setJob(uid, j)
 	}
 	f.clear()
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
@@ -124,9 +125,13 @@ func (r *Room) Stands(workload string) Stand {
 		return Unknown
 	}
 	out := Gone
+	if r.tally.suspended[workload] != nil {
+		out = Waits
+	}
 	for _, e := range r.tally.pods {
+		of := metav1.GetControllerOfNoCopy(e.pod) // of a Job that was resumed, and waited by its UID
 		switch {
-		case e.workload != workload:
+		case e.workload != workload && (of == nil || string(of.UID) != workload):
 		case e.pod.Spec.NodeName != "":
 			return Runs
 		default:

@@ -14,6 +14,8 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("berth.dev", "queues/status", "patch"),
 		// What queues count: pods, on nodes, of namespaces.
 		rights.Rule("", "pods nodes namespaces", "list", "watch"),
+		// And Jobs that wait for their turn without pods.
+		rights.Rule("batch", "jobs", "list", "watch"),
 		// What maxRunTime and HoldAndDrain end: pods, and notebooks, which are stopped.
 		rights.Rule("", "pods/eviction", "create"),
 		rights.Rule(kubeflow.Group, "notebooks", "patch"),

@@ -46,6 +46,11 @@ func (t *tally) standing(now time.Time) map[string]*v1alpha1.QueueStatus {
 			}
 		}
 	}
+	for _, w := range t.asks() {
+		for _, name := range tree.Path(w.Queue) {
+			waits[name]++
+		}
+	}
 	out := make(map[string]*v1alpha1.QueueStatus, len(t.queues))
 	for name, q := range t.queues {
 		s := &v1alpha1.QueueStatus{ObservedGeneration: q.Generation, Waiting: waits[name]}

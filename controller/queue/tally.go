@@ -22,7 +22,8 @@ type tally struct {
 	members    *queues.Members
 	offers     *queues.Offers
 	namespaces map[string]*corev1.Namespace
-	pods       map[string]*entry // with GPUs and not ended, by UID
+	pods       map[string]*entry            // with GPUs and not ended, by UID
+	suspended  map[string]*queues.Suspended // that wait for their turn, by UID
 	book       *quota.Book
 	usage      quota.Usage
 	rules      map[string]quota.Rule
@@ -48,7 +49,7 @@ type entry struct {
 func newTally() *tally {
 	return &tally{
 		owners: func(string, *metav1.OwnerReference) metav1.Object { return nil },
-		queues: map[string]*v1alpha1.Queue{}, offers: &queues.Offers{}, namespaces: map[string]*corev1.Namespace{}, pods: map[string]*entry{},
+		queues: map[string]*v1alpha1.Queue{}, offers: &queues.Offers{}, namespaces: map[string]*corev1.Namespace{}, pods: map[string]*entry{}, suspended: map[string]*queues.Suspended{},
 		moved: map[string]bool{}, dirty: map[string]bool{},
 	}
 }
@@ -162,8 +163,8 @@ func (t *tally) plant() {
 // count counts one pod.
 func (t *tally) count(uid string, e *entry) {
 	e.queue, e.user = t.members.Of(e.pod, t.namespaces[e.pod.Namespace]).Queue, ""
-	if t.users && e.queue != "" {
-		e.user = user.CountedAs(request.UserOf(e.pod, t.owners))
+	if e.queue != "" {
+		e.user = t.userOf(e.pod)
 	}
 	if e.pod.Spec.NodeName == "" || e.queue == "" {
 		t.book.Gone(uid)
@@ -177,6 +178,14 @@ func (t *tally) count(uid string, e *entry) {
 		h.Start = s.Time
 	}
 	t.book.Hold(h)
+}
+
+// userOf is the user of a pod as limits count it; "" where no queue counts users.
+func (t *tally) userOf(p *corev1.Pod) string {
+	if !t.users {
+		return ""
+	}
+	return user.CountedAs(request.UserOf(p, t.owners))
 }
 
 // recorded is the past use of a queue, as its status has it.
@@ -219,7 +228,7 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 			w.Need = e.gang.MinCount
 		}
 	}
-	var out []quota.Workload
+	out := t.asks()
 	for id, w := range works {
 		if waits[id] {
 			slices.SortFunc(w.Pods, func(a, b quota.Pod) int { return cmp.Compare(a.ID, b.ID) })
