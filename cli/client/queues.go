@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,9 +59,24 @@ func (c *Cluster) QueueSituation(ctx context.Context, o Options, list []*v1alpha
 	}
 	owners := owners{ctx: ctx, api: api, kinds: map[schema.GroupVersionResource]map[string]metav1.Object{}}
 	return &queues.Situation{
-		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods,
+		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods, Suspended: c.suspended(ctx),
 		User: func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, owners.of)) },
 	}, nil
+}
+
+// suspended lists what waits to be resumed in its turn, as far as Jobs may be read.
+func (c *Cluster) suspended(ctx context.Context) []*queues.Suspended {
+	jobs, err := c.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	return queues.SuspendedJobs(jobs.Items, func() []schedulingv1.PriorityClass {
+		list, err := c.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return nil // all count with priority 0 then
+		}
+		return list.Items
+	})
 }
 
 // owners reads the objects that own pods, all of a kind when the first is asked for.

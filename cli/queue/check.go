@@ -289,16 +289,35 @@ func waits(now, then *state) (out []string) {
 			continue
 		}
 		seen[id] = true
-		before, after := now.count.Verdict(pod), then.count.Verdict(pod)
-		owner := request.OwnerOf(pod)
-		who := fmt.Sprintf("%s %s/%s", owner.Namespace, strings.ToLower(owner.Kind), owner.Name)
-		switch {
-		case before.Cause != quota.None && after.Cause == quota.None:
-			out = append(out, who+": there is quota for it, for which it waits now")
-		case before.Cause == quota.None && after.Cause != quota.None:
-			out = append(out, fmt.Sprintf("%s: it waits for quota: %s", who, after.Sentence("the pod", then.count.WorkloadOf(pod).User)))
+		user := ""
+		if w := then.count.WorkloadOf(pod); w != nil {
+			user = w.User
 		}
+		out = append(out, waitsNow(request.OwnerOf(pod), "the pod", now.count.Verdict(pod), then.count.Verdict(pod), user)...)
+	}
+	for _, s := range now.situation.Suspended {
+		var before, after quota.Verdict
+		if w := now.count.WorkloadFor(s); w != nil {
+			before = now.count.Book.Try(w)
+		}
+		if w := then.count.WorkloadFor(s); w != nil {
+			after = then.count.Book.Try(w)
+		}
+		owner := request.Owner{Kind: s.Kind, Namespace: s.Object.GetNamespace(), Name: s.Object.GetName()}
+		out = append(out, waitsNow(owner, "the "+s.Kind, before, after, then.count.UserOf(s.Sets[0].Pod))...)
 	}
 	slices.Sort(out)
 	return out
+}
+
+// waitsNow says that a workload waits for quota, and did not before, or the other way round.
+func waitsNow(owner request.Owner, what string, before, after quota.Verdict, user string) []string {
+	who := fmt.Sprintf("%s %s/%s", owner.Namespace, strings.ToLower(owner.Kind), owner.Name)
+	switch {
+	case before.Cause != quota.None && after.Cause == quota.None:
+		return []string{who + ": there is quota for it, for which it waits now"}
+	case before.Cause == quota.None && after.Cause != quota.None:
+		return []string{fmt.Sprintf("%s: it waits for quota: %s", who, after.Sentence(what, user))}
+	}
+	return nil
 }

@@ -228,6 +228,10 @@ func (s *state) line(name string, now time.Time) []waitRow {
 			row.User = user.Unknown
 		}
 		what := "the pod"
+		if object := s.count.Suspended(w.ID); object != nil {
+			what = "the " + object.Kind
+			row.Namespace, row.Name = object.Object.GetNamespace(), strings.ToLower(object.Kind)+"/"+object.Object.GetName()
+		}
 		if len(pods) > 0 {
 			owner := request.OwnerOf(pods[0])
 			row.Namespace, row.Name = owner.Namespace, strings.ToLower(owner.Kind)+"/"+owner.Name
@@ -273,6 +277,11 @@ func (s *state) placeable(name string) int {
 			continue
 		}
 		if w := s.count.WorkloadOf(pod); w != nil && !s.count.Book.Waits(w.ID) && pod.Status.Phase == v1.PodPending {
+			seen[w.ID] = true
+		}
+	}
+	for _, object := range s.situation.Suspended {
+		if w := s.count.WorkloadFor(object); w != nil && w.Queue == name && !s.count.Book.Waits(w.ID) {
 			seen[w.ID] = true
 		}
 	}

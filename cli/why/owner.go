@@ -89,7 +89,9 @@ func (e *explainer) job(ctx context.Context, name string) (*reasons.Owner, error
 	}
 	o := &reasons.Owner{Replicas: -1, ExitCode: -1, Suspended: j.Spec.Suspend != nil && *j.Spec.Suspend}
 	if o.Suspended {
-		o.Queue = e.admission(ctx, "job", name)
+		if o.Turn = e.turn(ctx, j); o.Turn == nil {
+			o.Queue = e.admission(ctx, "job", name)
+		}
 	}
 	for _, c := range j.Status.Conditions {
 		if c.Status != v1.ConditionTrue {

@@ -21,7 +21,12 @@ func (f *Facts) lacksQuota(text string) diagnosis {
 	if f.waitsFor() == queue.Preemption { // others are being stopped for it
 		return diagnosis{}
 	}
-	d := diagnosis{CodeQueueQuota, Queued, quotaPrefix + v.Sentence("the pod", f.User)}
+	return quotaCause(v, "the pod", f.User)
+}
+
+// quotaCause is a verdict of quotas about what.
+func quotaCause(v *quota.Verdict, what, user string) diagnosis {
+	d := diagnosis{CodeQueueQuota, Queued, quotaPrefix + v.Sentence(what, user)}
 	switch v.Cause {
 	case quota.NoQueue:
 		d.code = CodeQueueMissing

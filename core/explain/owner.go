@@ -21,6 +21,7 @@ type Owner struct {
 	Ran                   bool
 	Unseen                bool    // its controller has not looked at it, though it had time to
 	Queue                 Refusal // what the queueing system that it is in says last: reason and message
+	Turn                  *Turn   // of one that is suspended and to be resumed in its turn; nil is another
 }
 
 // Explain says why the owner has no pod now, for a person to act on.
@@ -37,6 +38,8 @@ func (o *Owner) Explain() (state, message string, code Code) {
 		return "Failed", "the Job failed: " + o.Failed + exit + "; see its logs, delete it, and create it again", CodeFailed
 	case o.Unseen:
 		return "Unseen", fmt.Sprintf("no controller has looked at this %s since it was created; start the one that runs its kind, such as kube-controller-manager", o.Kind), CodeController
+	case o.Suspended && o.Turn != nil:
+		return o.Turn.explain(o.Kind, at)
 	case o.Suspended && o.Schedule == "" && admission(o.Queue.Reason, o.Queue.Message).code != "":
 		d := admission(o.Queue.Reason, o.Queue.Message)
 		return "Queued", d.text, d.code
