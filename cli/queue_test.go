@@ -210,6 +210,11 @@ func TestQueueCheck(t *testing.T) {
 			"a queue that is drained", "metadata: {name: research}\nspec: {stop: HoldAndDrain, quotas: [{gpus: All, nominal: 14}]}", 0,
 			"queue research evicts what runs in it and below: 10 pods\nspeech pod/small: it waits for quota: queue research is stopped (spec.stop) and admits no pods\n",
 		},
+		{
+			"a way to use GPUs that is not allowed any longer", "metadata: {name: research}\nspec: {sharing: [MIG], quotas: [{gpus: All, nominal: 14}]}", 0,
+			"queue vision allows only MIG: 10 pods of it use GPUs by Whole and go on: vision/train-0, vision/train-1, vision/train-2, vision/train-3, vision/train-4 and 5 more\n" +
+				"speech pod/small: it waits for quota: the pod would use GPUs by Whole, and queue research allows only MIG (spec.sharing)\n",
+		},
 		{"what the API server refuses", "metadata: {name: vision}\nspec: {quotas: [{gpus: All, nominal: -1}]}", 3, "Queue.berth.dev \"x\" is invalid\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -41,7 +41,8 @@ type QueueSpec struct {
 	PerPod []QueueLimit `json:"perPod,omitempty"`
 	// PriorityCeiling is the highest priority that counts in the line; unlimited if nil.
 	PriorityCeiling *int32 `json:"priorityCeiling,omitempty"`
-	// Sharing lists in which ways pods may use GPUs; empty is all.
+	// Sharing lists in which ways pods of the queue, and of those below it, may use GPUs; empty is all
+	// that the queue above allows.
 	Sharing []QueueSharing `json:"sharing,omitempty"`
 	// DefaultPriorityClasses name the PriorityClass of workloads that name none.
 	DefaultPriorityClasses *QueuePriorityClasses `json:"defaultPriorityClasses,omitempty"`

@@ -24,6 +24,7 @@ import (
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
@@ -207,7 +208,7 @@ func (s *state) wrong(objects []*unstructured.Unstructured) (out []string) {
 
 // changes says what is different for whom, in sentences.
 func changes(now, then *state) []string {
-	out := slices.Concat(moved(now, then), drained(now, then), overdrawn(now, then), waits(now, then))
+	out := slices.Concat(moved(now, then), drained(now, then), barred(now, then), overdrawn(now, then), waits(now, then))
 	if len(out) == 0 {
 		return []string{"nothing changes for the workloads of the cluster"}
 	}
@@ -254,6 +255,51 @@ func drained(now, then *state) (out []string) {
 		out = append(out, fmt.Sprintf("queue %s evicts what runs in it and below: %s", q.Name, term.Count(pods, "pod")))
 	}
 	return out
+}
+
+// barred lists the pods with a node that use GPUs in a way that their queue would not allow, and
+// does now, by queue.
+func barred(now, then *state) (out []string) {
+	type use struct {
+		queue string
+		ways  sharing.Ways
+	}
+	pods := map[use][]string{}
+	for _, pod := range then.pods {
+		if pod.Spec.NodeName == "" || request.Of(pod) == nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			continue
+		}
+		to, ways := then.count.QueueOf(pod).Queue, then.count.Offers.WaysOf(pod)
+		if no := ways &^ then.tree.Ways(to); no != 0 && no.In(now.tree.Ways(now.count.QueueOf(pod).Queue)) {
+			pods[use{to, no}] = append(pods[use{to, no}], pod.Namespace+"/"+pod.Name)
+		}
+	}
+	for at, names := range pods {
+		slices.Sort(names)
+		out = append(out, fmt.Sprintf("queue %s allows only %s: %s of it %s GPUs by %s and %s: %s", at.queue, then.tree.Ways(at.queue).Text("and"),
+			term.Count(len(names), "pod"), verb(len(names), "uses", "use"), at.ways.Text("and"), verb(len(names), "goes on", "go on"), first(names)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// mostPods is how many pods a sentence names.
+const mostPods = 5
+
+// first names the first of some pods.
+func first(names []string) string {
+	if more := len(names) - mostPods; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostPods], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// verb is a verb for one, or for several.
+func verb(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }
 
 // overdrawn lists the queues that would hold more than their nominal quota, and do not, or hold

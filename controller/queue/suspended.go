@@ -7,6 +7,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 )
 
@@ -43,10 +44,9 @@ func (t *tally) setJob(uid string, j *batchv1.Job) {
 // asks returns what the suspended objects ask for that wait for quota.
 func (t *tally) asks() (out []quota.Workload) {
 	for _, s := range t.suspended {
-		w := s.Workload(func(p *corev1.Pod) ([]quota.Piece, []string) {
-			asked, products := queues.Asked(p, t.offers)
-			return asked.Pieces, products
-		}, func(p *corev1.Pod) string { return t.members.Of(p, t.namespaces[p.Namespace]).Queue }, t.userOf)
+		w := s.Workload(func(p *corev1.Pod, allowed sharing.Ways) (quota.Pod, []string) {
+			return queues.Asked(p, t.offers, allowed)
+		}, t.book.Tree().Ways, func(p *corev1.Pod) string { return t.members.Of(p, t.namespaces[p.Namespace]).Queue }, t.userOf)
 		if w != nil && t.book.Try(w).Cause != quota.None {
 			out = append(out, *w)
 		}

@@ -218,7 +218,7 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 		if e.queue != w.Queue {
 			w.Mixed, w.Other = true, e.queue
 		}
-		asked, products := queues.Asked(e.pod, t.offers)
+		asked, products := queues.Asked(e.pod, t.offers, t.book.Tree().Ways(e.queue))
 		asked.User = e.user
 		w.Pods = append(w.Pods, asked)
 		if queue.Compare(ticket, w.Ticket) < 0 {

@@ -228,6 +228,12 @@ var heldBackOnPurpose = []Entry{
 		Helps: "stop another pod of the same user, or ask an administrator for a higher limit",
 		Ask:   "b19 -n b19",
 	},
+	{
+		Code: CodeQueueSharing, Title: "Its queue does not allow the way in which it would use GPUs",
+		Proof: "spec.sharing of its Queue, or of one above it, and how nodes offer their GPUs: `berth nodes`",
+		Helps: "ask for GPUs in a way that the queue allows, or ask an administrator to allow this one; waiting does not help",
+		Ask:   "b20 -n b20",
+	},
 }
 
 // unscaled are the causes for which an autoscaler adds no node.

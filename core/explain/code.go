@@ -65,6 +65,8 @@ func codeOf(g *Gap, total bool) Code {
 			return CodeNodeAffinity
 		}
 		return CodeSelector
+	case CheckSharing:
+		return CodeQueueSharing
 	case CheckTaint:
 		return CodeTaint
 	case CheckVolume:

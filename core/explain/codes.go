@@ -34,6 +34,7 @@ const (
 	CodeKept          Code = "BERTH-B17"
 	CodeQueueStopped  Code = "BERTH-B18"
 	CodeUserLimit     Code = "BERTH-B19"
+	CodeQueueSharing  Code = "BERTH-B20"
 	CodeNoAutoscaler  Code = "BERTH-D01"
 	CodeTemplate      Code = "BERTH-D02"
 	CodeGroupFull     Code = "BERTH-D03"

@@ -13,6 +13,7 @@ const (
 	CheckOffered      Check = iota // the node has nothing of a GPU resource
 	CheckSelector                  // a label of the node selector
 	CheckAffinity                  // the required node affinity
+	CheckSharing                   // the way in which it would use GPUs there, by the rules of its queue
 	CheckTaint                     // a taint that is not tolerated
 	CheckVolume                    // a volume is elsewhere
 	CheckClosed                    // cordoned, not ready, its device plugin down
@@ -98,6 +99,8 @@ func (g *Gap) String() string {
 		return fmt.Sprintf("has %s=%s; its node selector wants %s", key, g.Has, value)
 	case CheckAffinity:
 		return fmt.Sprintf("has %s; its required node affinity wants %s", g.Has, g.Subject)
+	case CheckSharing:
+		return fmt.Sprintf("would have it use GPUs by %s, which queue %s does not allow", g.Subject, g.Has)
 	case CheckTaint:
 		return "has the taint " + g.Subject + ", which the pod does not tolerate"
 	case CheckVolume:

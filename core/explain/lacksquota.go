@@ -31,6 +31,8 @@ func quotaCause(v *quota.Verdict, what, user string) diagnosis {
 	case quota.NoQueue:
 		d.code = CodeQueueMissing
 	case quota.Mixed: // its sentence says what helps
+	case quota.Sharing:
+		d.code, d.text = CodeQueueSharing, v.Sentence(what, user)+"; "+askOtherwise
 	case quota.PodLimit, quota.Never:
 		d.code = CodeQueueNever
 		d.text += "; ask for less, or ask an administrator for a larger quota: waiting does not help"
@@ -47,6 +49,9 @@ func quotaCause(v *quota.Verdict, what, user string) diagnosis {
 	}
 	return d
 }
+
+// askOtherwise is what helps a pod that must not use GPUs in the way in which it would.
+const askOtherwise = "ask for GPUs in a way that it allows, or ask an administrator to allow this one: waiting does not help"
 
 const quotaPrefix = "waits for quota: "
 

@@ -5,6 +5,7 @@ import (
 
 	"berth.dev/berth/core/explain"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 )
 
 func TestQuotaFirst(t *testing.T) {
@@ -43,6 +44,10 @@ func TestQuotaFirst(t *testing.T) {
 		"a gang that a pod of another user has joined": {
 			"", quota.Verdict{Cause: quota.UserLimit, Queue: "red", User: "bob", Resource: quota.GPUs, Asked: 2 * quota.Whole, Held: quota.Whole, Most: 2 * quota.Whole}, explain.CodeUserLimit,
 			"waits for quota: the pod asks for 2 GPUs, and user bob holds 1 of the 2 GPUs that queue red allows for each user; it starts when other pods of the same user have ended",
+		},
+		"a way that the queue does not allow": {
+			"", quota.Verdict{Cause: quota.Sharing, Queue: "red", Ways: sharing.WayMPS | sharing.WayTimeSlicing, Allowed: sharing.WayWhole | sharing.WayMIG}, explain.CodeQueueSharing,
+			"the pod would use GPUs by TimeSlicing or MPS, and queue red allows only Whole and MIG (spec.sharing); ask for GPUs in a way that it allows, or ask an administrator to allow this one: waiting does not help",
 		},
 		"a stopped queue": {"", verdict(quota.Stopped, 1, 0, 0), explain.CodeQueueStopped, "waits for quota: queue red is stopped (spec.stop) and admits no pods; it starts when an administrator sets spec.stop to None"},
 	}

@@ -98,6 +98,8 @@ func (v *Verdict) Lacks() string {
 		return out + v.have() + "; change nodeSelector, or label a node"
 	case CheckAffinity:
 		return "no node that offers " + what + " matches its required node affinity: " + g.Subject + v.have() + "; change the affinity, or label a node"
+	case CheckSharing:
+		return fmt.Sprintf("the nodes that offer %s would have it use GPUs by %s, which queue %s does not allow (spec.sharing); %s", what, g.Subject, g.Has, askOtherwise)
 	case CheckTaint:
 		return fmt.Sprintf("the nodes that offer %s have taints that it does not tolerate: %s; add a toleration", what, strings.Join(v.taints(), ", "))
 	case CheckVolume:
@@ -262,7 +264,7 @@ func (v *Verdict) reason() Reason {
 		if len(v.Asks) > 0 || v.Near != "" { // as nvidia.com/gpus is meant to be GPUs
 			return NoSuchGPU
 		}
-	case CheckClosed, CheckSelector, CheckAffinity, CheckTaint, CheckGPUs, CheckGPUMemory, CheckClique:
+	case CheckClosed, CheckSelector, CheckAffinity, CheckSharing, CheckTaint, CheckGPUs, CheckGPUMemory, CheckClique:
 		if len(v.Asks) > 0 {
 			return NoSuchGPU
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth.dev/berth/core/queue"
+	"berth.dev/berth/core/sharing"
 )
 
 // Pod is what one pod asks for.
@@ -17,6 +18,9 @@ type Pod struct {
 	// will do.
 	Pieces []Piece
 	User   string // "" is that of the workload
+	// Ways are those in which it would use GPUs, one set for each kind of node that could take it, sorted.
+	// Nil is not known.
+	Ways []sharing.Ways
 }
 
 // Workload is pods that are admitted together: a pod alone, or a gang.
@@ -57,6 +61,10 @@ func (w *Workload) shape() string {
 	b.WriteString(strconv.FormatBool(w.Mixed) + w.Other + "\x00" + strconv.Itoa(w.need()))
 	for i := range w.Pods[:w.need()] {
 		b.WriteString("\x01" + w.Pods[i].User + "\x02")
+		for _, ways := range w.Pods[i].Ways {
+			b.WriteByte(byte(ways))
+		}
+		b.WriteByte(0)
 		for _, p := range w.Pods[i].Pieces {
 			b.WriteString(p.Product + "\x00" + p.Profile + "\x00" + strconv.FormatInt(p.Devices, 36) + "/" + strconv.FormatInt(p.Parts, 36))
 		}

@@ -65,8 +65,9 @@ func NewBook(t *Tree) *Book {
 func (b *Book) Tree() *Tree { return b.tree }
 
 // SetTree has the Book count by other queues. Nobody loses what they hold. Workloads that
-// wait are looked at again by Next; those of a queue that was deleted are returned, in the order
-// of their turns: they are to be tried again.
+// wait are looked at again by Next; those of a queue that was deleted, and those that would use GPUs
+// in a way that their queue does not allow, are returned, in the order of their turns: they are to
+// be tried again.
 func (b *Book) SetTree(t *Tree) (call []string) {
 	b.tree = t
 	b.use = make([]int64, len(t.specs)*len(t.resources))
@@ -87,7 +88,7 @@ func (b *Book) SetTree(t *Tree) (call []string) {
 		b.count(k.queue, k.user, k.pieces, k.product, 1)
 	}
 	for _, w := range waiting {
-		if _, there := t.index[w.Queue]; !there {
+		if i, there := t.ask[w.Queue]; !there || !t.allows(i, &w.Workload) {
 			call = append(call, w.ID)
 			continue
 		}

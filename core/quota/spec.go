@@ -1,6 +1,10 @@
 package quota
 
-import "time"
+import (
+	"time"
+
+	"berth.dev/berth/core/sharing"
+)
 
 // Spec is a queue as its object describes it.
 type Spec struct {
@@ -15,9 +19,11 @@ type Spec struct {
 	// FairUsers has the users of the queue take turns by what they hold; else the line is
 	// by age alone.
 	FairUsers bool
-	Ceiling   *int32        // the highest priority that counts in its line; nil is no limit
-	Stop      bool          // nothing more is admitted
-	HalfLife  time.Duration // of past use; 0 is that it does not count
+	Ceiling   *int32 // the highest priority that counts in its line; nil is no limit
+	Stop      bool   // nothing more is admitted
+	// Sharing is in which ways pods of the queue, and of those below it, may use GPUs; 0 is all.
+	Sharing  sharing.Ways
+	HalfLife time.Duration // of past use; 0 is that it does not count
 	// MinRunTime is how long a workload runs before it is evicted to give quota back.
 	MinRunTime time.Duration
 	// Created orders queues that claim the same; the older wins.

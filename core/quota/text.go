@@ -18,6 +18,11 @@ func (v *Verdict) Sentence(what, user string) string {
 			other = "queue " + v.Other
 		}
 		return fmt.Sprintf("pods of the gang are of queue %s and of %s; it is admitted when all are of one queue (label berth.dev/queue)", v.Queue, other)
+	case Sharing:
+		if v.Allowed == 0 {
+			return fmt.Sprintf("%s would use GPUs by %s, and queue %s and those above it allow no way in common (spec.sharing)", what, v.Ways.Text("or"), v.Queue)
+		}
+		return fmt.Sprintf("%s would use GPUs by %s, and queue %s allows only %s (spec.sharing)", what, v.Ways.Text("or"), v.Queue, v.Allowed.Text("and"))
 	case PodLimit:
 		return fmt.Sprintf("%s, and queue %s allows %s for each pod", asks, v.Queue, Text(v.Most))
 	case Never:

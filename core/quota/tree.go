@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"berth.dev/berth/core/sharing"
 )
 
 // Tree is the queues of a cluster with what each may hold. It does not change.
@@ -36,6 +38,8 @@ type Tree struct {
 	keeps  []bool // some queue below it keeps quota that others cannot borrow
 
 	profiles []string // of each resource, the MIG profile that it counts
+
+	ways []sharing.Ways // of each queue, those that it and all above it allow
 }
 
 // NewTree returns the Tree of queues. One whose parent does not exist, or that is its own
@@ -65,6 +69,7 @@ func NewTree(specs []Spec) *Tree {
 		t.profiles = append(t.profiles, r.Profile())
 	}
 	t.number()
+	t.narrow()
 	return t
 }
 

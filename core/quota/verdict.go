@@ -3,6 +3,8 @@ package quota
 import (
 	"maps"
 	"slices"
+
+	"berth.dev/berth/core/sharing"
 )
 
 // Cause is why a workload may not have what it asks for now.
@@ -15,6 +17,8 @@ const (
 	NoQueue
 	// Mixed is that some of its pods are of another queue, or of none.
 	Mixed
+	// Sharing is that one of its pods would use GPUs in a way that the queue does not allow.
+	Sharing
 	// PodLimit is that one of its pods asks for more than a pod of the queue may have.
 	PodLimit
 	// Never is that it asks for more than the queue can ever have.
@@ -45,6 +49,9 @@ type Verdict struct {
 	Products []string
 	// Count is how many of its pods may go on, at least Need.
 	Count int
+	// Ways are those in which a pod would use GPUs and must not, and Allowed those that the queue
+	// allows: of the cause Sharing.
+	Ways, Allowed sharing.Ways
 	// Borrows is that its queue would hold more than its nominal quota.
 	Borrows bool
 }
@@ -121,6 +128,9 @@ func (b *Book) tryAs(w *Workload, i int, product string) Verdict {
 	t := b.tree
 	sum := make([]int64, len(t.resources))
 	for k := range w.Pods {
+		if no := t.sharing(i, w.Pods[k].Ways); no.Cause != None {
+			return no
+		}
 		v := t.vector(w.Pods[k].Pieces, product)
 		if no := b.podLimit(i, v); no.Cause != None {
 			return no

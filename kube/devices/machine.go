@@ -19,7 +19,7 @@ const (
 
 	labelMIGStrategy = "nvidia.com/mig.strategy"
 	labelSlices      = "nvidia.com/gpu.slices.gi"
-	labelSharing     = "nvidia.com/gpu.sharing-strategy"
+	labelSharing     = api.ResourceGPU + sharingSuffix
 	labelGKEProduct  = "cloud.google.com/gke-accelerator"
 
 	mostSlices = 7 // compute slices of every MIG product but the A30

@@ -123,12 +123,13 @@ func (o *Offer) Most(a sharing.Ask) (parts int64, ok bool) {
 	return most.quota(), most > 0
 }
 
-// Key is equal for nodes of which Product, ProductLabel and Most say the same.
+// Key is equal for nodes of which Product, ProductLabel, Most and Ways say the same.
 func (o *Offer) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %v %d %s %d", o.m.product, o.ProductLabel(), o.m.single, o.m.replicas, o.m.label(labelSlices), o.m.computeSlices())
 	for _, name := range o.m.deviceResources() {
-		fmt.Fprintf(&b, " %s:%v:%s", name, o.m.capacity(name) > 0, o.m.label(strings.TrimSuffix(name, ".shared")+".replicas"))
+		bare := strings.TrimSuffix(name, ".shared")
+		fmt.Fprintf(&b, " %s:%v:%s:%v", name, o.m.capacity(name) > 0, o.m.label(bare+".replicas"), o.m.sharedBy(bare, true))
 	}
 	var gpus []string
 	for _, g := range o.m.gpus {

@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/snapshot"
 	"berth.dev/berth/kube/view"
@@ -39,8 +40,9 @@ type Cluster struct {
 	ties      []VolumeTopology
 	byDefault string // the PriorityClass of pods that name none; "" is none, or not known
 	held      []cluster.Placement
-	heldBy    []*v1.Pod // of held, in its order
-	kept      []kept    // for pods that come before the one that is asked about
+	heldBy    []*v1.Pod     // of held, in its order
+	queues    *queues.Count // nil: there are none, or they are not known
+	kept      []kept        // for pods that come before the one that is asked about
 }
 
 // NewCluster reads nodes and the pods on them.
@@ -122,6 +124,10 @@ func opened(nodes []*v1.Node, views []devices.Node) []*v1.Node {
 // tried are not on.
 func (t *Cluster) SetVolumes(ties []VolumeTopology) { t.ties = ties }
 
+// SetQueues has nodes count as out of reach on which a pod would use GPUs in a way that its queue does
+// not allow; nil is that no queue is known.
+func (t *Cluster) SetQueues(c *queues.Count) { t.queues = c }
+
 // reached says whether a node reaches all volumes.
 func reached(n *v1.Node, ties []VolumeTopology) bool {
 	return !slices.ContainsFunc(ties, func(tie VolumeTopology) bool { return !tie.Reaches(n) })
@@ -199,10 +205,10 @@ type Held struct {
 // held there: those that offer what it asks for, that it selects and tolerates.
 // Who has held longest comes first.
 func (t *Cluster) InTheWay(pod *v1.Pod) []Held {
-	asked := request.Of(pod)
+	asked, b := request.Of(pod), t.barsOf(pod)
 	var out []Held
 	for _, n := range t.nodes {
-		if !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, t.ties) {
+		if !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, t.ties) || b.on(n) != 0 {
 			continue
 		}
 		i := slices.IndexFunc(t.view.Nodes, func(v devices.Node) bool { return v.Name == n.Name })

@@ -76,6 +76,7 @@ func (s *Situation) cluster() (*Cluster, error) {
 		}
 		c.SetVolumes(s.Volumes)
 		c.SetDRA(s.DRA)
+		c.SetQueues(s.Queues)
 		c.SetPriorities(s.Priorities)
 		c.keep(s.Pod, s.Pods)
 		c.quotas, c.private = s.Quotas, s.Private
@@ -154,6 +155,7 @@ func (s *Situation) stops(holders []Held) []Stop {
 		}
 		without.SetVolumes(s.Volumes)
 		without.SetDRA(s.DRA)
+		without.SetQueues(s.Queues)
 		without.keep(s.Pod, s.Pods)
 		if node, ok := without.startsNow(s.Pod, s.Pods); ok {
 			out = append(out, Stop{Owner: o, Idle: s.Idle[o], Node: node})

@@ -44,6 +44,7 @@ type ask struct {
 	near     *neighbors
 	ties     []VolumeTopology
 	demands  map[int]cluster.Request // by the shares that a node makes of a GPU
+	bars     bars
 }
 
 // demand is what the pod asks of a node that divides its GPUs so.
@@ -64,7 +65,7 @@ func (t *Cluster) askOf(pod *v1.Pod) *ask {
 	gpus := request.Of(pod)
 	return &ask{
 		pod: pod, gpus: gpus, amounts: AmountsOf(pod), names: slices.Sorted(maps.Keys(gpus)), required: nodeaffinity.GetRequiredNodeAffinity(pod),
-		node: request.NodeResources(pod), by: initContainers(pod), others: otherResources(pod), near: t.neighborsOf(pod), ties: tiesOf(pod, t.ties),
+		node: request.NodeResources(pod), by: initContainers(pod), others: otherResources(pod), near: t.neighborsOf(pod), ties: tiesOf(pod, t.ties), bars: t.barsOf(pod),
 	}
 }
 
@@ -110,6 +111,7 @@ func (t *Cluster) gaps(a *ask, n *v1.Node) []reasons.Gap {
 	for _, g := range unselected(a, n) {
 		add(g)
 	}
+	out = append(out, a.bars.gaps(n)...)
 	for i := range n.Spec.Taints {
 		taint := &n.Spec.Taints[i]
 		if keepsOff(taint, a.pod) && !comesAndGoes(taint) {

@@ -54,6 +54,7 @@ func (s *Situation) byPriority() (help Help, ok bool) {
 			return Help{}, false
 		}
 		on.SetVolumes(s.Volumes)
+		on.SetQueues(s.Queues)
 		on.SetDRA(s.DRA)
 		on.keep(judged, s.Pods)
 		node, fits := on.startsNow(judged, s.Pods)

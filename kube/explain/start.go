@@ -77,10 +77,10 @@ type candidates struct {
 // tolerates and reaches.
 func (t *Cluster) candidates(pod *v1.Pod, ties []VolumeTopology) candidates {
 	var out candidates
-	asked, ties := request.Of(pod), tiesOf(pod, ties)
+	asked, ties, b := request.Of(pod), tiesOf(pod, ties), t.barsOf(pod)
 	for _, n := range t.nodes {
 		i, found := t.snapshot.Find(n.Name)
-		if !found || !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, ties) {
+		if !found || !offers(asked, n) || !selects(pod, n) || tolerates(pod, n) != nil || !reached(n, ties) || b.on(n) != 0 {
 			continue
 		}
 		if d := t.dividedOf(n); d.err == nil {

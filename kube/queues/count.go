@@ -8,6 +8,7 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
 )
 
@@ -120,10 +121,9 @@ func (c *Count) line() {
 
 // WorkloadFor returns what a suspended object asks for; nil is that it is of no queue.
 func (c *Count) WorkloadFor(s *Suspended) *quota.Workload {
-	return s.Workload(func(p *v1.Pod) ([]quota.Piece, []string) {
-		asked, products := Asked(p, c.Offers)
-		return asked.Pieces, products
-	}, func(p *v1.Pod) string { return c.QueueOf(p).Queue }, c.user)
+	return s.Workload(func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []string) {
+		return Asked(p, c.Offers, allowed)
+	}, c.Book.Tree().Ways, func(p *v1.Pod) string { return c.QueueOf(p).Queue }, c.user)
 }
 
 // Suspended returns the suspended object that a workload is of; nil is none.
@@ -161,7 +161,7 @@ func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 		}
 	}
 	for _, p := range pods {
-		asked, products := Asked(p, c.Offers)
+		asked, products := Asked(p, c.Offers, c.Book.Tree().Ways(queue))
 		asked.User = c.user(p)
 		w.Pods = append(w.Pods, asked)
 		if other := c.QueueOf(p).Queue; other != queue {

@@ -130,7 +130,7 @@ func held(pod *v1.Pod, offer *devices.Offer, known commit.Observed) []quota.Piec
 			return list
 		}
 	}
-	asked, _ := Asked(pod, &Offers{})
+	asked, _ := Asked(pod, &Offers{}, sharing.AllWays)
 	return asked.Pieces
 }
 
@@ -140,20 +140,16 @@ func held(pod *v1.Pod, offer *devices.Offer, known commit.Observed) []quota.Piec
 // Each device counts as the most that a node with one of these products makes of it: of
 // nvidia.com/gpu a whole GPU if there is a node where it is one, and of a share by memory
 // the part of the smallest GPU. Where no node offers it, MIG devices count as
-// quota.PartOfMIG says, and all else but a share of known compute as whole GPUs.
-func Asked(pod *v1.Pod, nodes *Offers) (quota.Pod, []string) {
+// quota.PartOfMIG says, and all else but a share of known compute as whole GPUs. Only nodes count
+// on which it uses GPUs in allowed ways, as long as there are any.
+func Asked(pod *v1.Pod, nodes *Offers, allowed sharing.Ways) (quota.Pod, []string) {
 	out := quota.Pod{ID: string(pod.UID)}
 	asks := request.Asks(pod)
 	if len(asks) == 0 {
 		return out, nil
 	}
 	wants := wantsOf(pod)
-	var offers []*devices.Offer
-	for _, w := range nodes.ways {
-		if wants.match(w.offer.ProductLabel()) {
-			offers = append(offers, w.offer)
-		}
-	}
+	offers := nodes.serving(wants, asks, allowed, &out)
 	for _, a := range asks {
 		most := int64(0)
 		for _, offer := range offers {
@@ -168,6 +164,58 @@ func Asked(pod *v1.Pod, nodes *Offers) (quota.Pod, []string) {
 		out.Pieces = append(out.Pieces, piece)
 	}
 	return out, wants.products(nodes.ways)
+}
+
+// serving returns the offers of the nodes that can be what a pod requires, and fills in Ways: those in which
+// it is allowed to use GPUs, or all of them if there are none.
+func (o *Offers) serving(wants wants, asks []sharing.Ask, allowed sharing.Ways, pod *quota.Pod) []*devices.Offer {
+	var all, fit []*devices.Offer
+	for _, w := range o.ways {
+		if !wants.match(w.offer.ProductLabel()) {
+			continue
+		}
+		all = append(all, w.offer)
+		if ways, ok := w.offer.Ways(asks); ok {
+			pod.Ways = append(pod.Ways, ways)
+			if ways.In(allowed) {
+				fit = append(fit, w.offer)
+			}
+		}
+	}
+	if fixed := fixedWays(asks); len(pod.Ways) == 0 && fixed != 0 {
+		pod.Ways = []sharing.Ways{fixed}
+	}
+	slices.Sort(pod.Ways)
+	pod.Ways = slices.Compact(pod.Ways)
+	if len(fit) > 0 {
+		return fit
+	}
+	return all
+}
+
+// fixedWays are the ways in which a pod uses GPUs whatever node it gets, as far as what it asks for
+// says them.
+func fixedWays(asks []sharing.Ask) (ways sharing.Ways) {
+	for _, a := range asks {
+		switch _, _, share := a.ShareOf(); {
+		case share:
+			ways |= sharing.WayMemory
+		case profileOf(a) != "":
+			ways |= sharing.WayMIG
+		}
+	}
+	return ways
+}
+
+// WaysOf returns in which ways a pod that is bound to a node uses GPUs; 0 is that it is not known.
+func (o *Offers) WaysOf(pod *v1.Pod) sharing.Ways {
+	asks := request.Asks(pod)
+	if n := o.nodes[pod.Spec.NodeName]; n != nil {
+		if ways, ok := n.offer.Ways(asks); ok {
+			return ways
+		}
+	}
+	return fixedWays(asks)
 }
 
 // profileOf returns the MIG profile that an ask is for; "" is none.

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/commit"
 	"berth.dev/berth/kube/kubetest"
 	"berth.dev/berth/kube/queues"
@@ -95,7 +96,8 @@ func TestAsked(t *testing.T) {
 		{"a selector and an affinity hold together", []*v1.Node{whole, plain}, selecting(requiring(gpus(1), product(v1.NodeSelectorOpIn, t4, a100)), t4), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{t4}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, products := queues.Asked(tt.pod, offersOf(tt.nodes...))
+			got, products := queues.Asked(tt.pod, offersOf(tt.nodes...), sharing.AllWays)
+			got.Ways = nil // see TestWays
 			if diff := cmp.Diff(quota.Pod{ID: string(tt.pod.UID), Pieces: tt.want}, got); diff != "" {
 				t.Errorf("pieces -want +got\n%s", diff)
 			}
@@ -104,6 +106,62 @@ func TestAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWays: a pod gets the ways of the nodes that it can be on, each once.
+func TestWays(t *testing.T) {
+	const a100, t4 = "NVIDIA-A100-SXM4-40GB", "Tesla-T4"
+	const whole, mig, timed, mps, memory = sharing.WayWhole, sharing.WayMIG, sharing.WayTimeSlicing, sharing.WayMPS, sharing.WayMemory
+	plain := kubetest.Foreign("plain", kubetest.Product(t4, 2, 15360), api.ResourceGPU, 2)
+	cut := labeled(kubetest.Inventory("cut", kubetest.Cut("cut", kubetest.A100s("cut", 1)), mig1g, 7), a100)
+	shared := kubetest.Foreign("shared", kubetest.With(kubetest.Product(t4+"-SHARED", 2, 15360), api.LabelReplicas, "4"), api.ResourceGPU, 8)
+	served := kubetest.Foreign("served", kubetest.With(kubetest.Product(t4+"-SHARED", 2, 15360), api.LabelReplicas, "4", "nvidia.com/gpu.sharing-strategy", "mps"), api.ResourceGPU, 8)
+	single := kubetest.Foreign("single", kubetest.With(kubetest.Product(a100+"-MIG-1g.5gb", 7, 4864), "nvidia.com/mig.strategy", "single", "nvidia.com/gpu.slices.gi", "1"), api.ResourceGPU, 7)
+	renamed := kubetest.Foreign("renamed", kubetest.With(kubetest.Product(t4+"-SHARED", 2, 15360), api.LabelReplicas, "4"), api.ResourceGPUShared, 8)
+	divided := kubetest.Foreign("divided", kubetest.With(kubetest.Product(a100, 1, 40960), "nvidia.com/mig-1g.5gb.replicas", "2"), mig1g+".shared", 14)
+	all := []*v1.Node{plain, cut, shared, served, single, renamed, divided}
+	gpus := func(resource string) *v1.Pod { return kubetest.Pod("p", "", resource, 1) }
+	type ways = []sharing.Ways
+	for _, tt := range []struct {
+		name  string
+		nodes []*v1.Node
+		pod   *v1.Pod
+		want  ways
+	}{
+		{"a GPU, whatever the nodes make of it", all, gpus(api.ResourceGPU), ways{whole, mig, timed, mps}},
+		{"of nodes that are alike one counts", []*v1.Node{plain, kubetest.Foreign("too", kubetest.Product(t4, 1, 15360), api.ResourceGPU, 1)}, gpus(api.ResourceGPU), ways{whole}},
+		{"of nodes that it does not select none counts", all, selecting(gpus(api.ResourceGPU), t4), ways{whole}},
+		{"a GPU without nodes may be anything", nil, gpus(api.ResourceGPU), nil},
+		{"shares by their own name", all, gpus(api.ResourceGPUShared), ways{timed}},
+		{"a MIG device", all, gpus(mig1g), ways{mig}},
+		{"a MIG device that no node has", nil, gpus(mig1g), ways{mig}},
+		{"a share of a MIG device is both", all, gpus(mig1g + ".shared"), ways{mig | timed}},
+		{"a share by memory", all, gpus(api.ResourceGPUMemory), ways{memory}},
+		{"a share by memory that no node offers", []*v1.Node{cut}, gpus(api.ResourceGPUMemory), ways{memory}},
+		{"KAI's part of a GPU", nil, noted(kubetest.Pod("p", "", "cpu", 1), api.AnnotationKAIFraction, "0.5"), ways{memory}},
+		{"no GPU", all, gpus("cpu"), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, _ := queues.Asked(tt.pod, offersOf(tt.nodes...), sharing.AllWays); !slices.Equal(got.Ways, tt.want) {
+				t.Errorf("ways %b, want %b", got.Ways, tt.want)
+			}
+		})
+	}
+	t.Run("a pod counts as the most that it may get in an allowed way", func(t *testing.T) {
+		for allowed, parts := range map[sharing.Ways]int64{sharing.AllWays: quota.Whole, timed: quota.Whole / 4, timed | whole: quota.Whole, memory: quota.Whole} {
+			if got, _ := queues.Asked(gpus(api.ResourceGPU), offersOf(plain, shared), allowed); got.Pieces[0].Parts != parts {
+				t.Errorf("allowed %s: %d parts, want %d", allowed.Text("and"), got.Pieces[0].Parts, parts)
+			}
+		}
+	})
+	t.Run("a pod with a node uses GPUs as the node offers them", func(t *testing.T) {
+		o := offersOf(all...)
+		for node, want := range map[string]sharing.Ways{"plain": whole, "shared": timed, "served": mps, "single": mig, "cut": 0, "gone": 0} {
+			if got := o.WaysOf(kubetest.Pod("p", node, api.ResourceGPU, 1)); got != want {
+				t.Errorf("on %s: %s, want %s", node, got.Text("and"), want.Text("and"))
+			}
+		}
+	})
 }
 
 func noted(p *v1.Pod, key, value string) *v1.Pod {
@@ -159,8 +217,8 @@ func TestOffersFollowNodes(t *testing.T) {
 	answers := func(o *queues.Offers) string {
 		text := fmt.Sprint(o.Products())
 		for _, p := range pods {
-			asked, products := queues.Asked(p, o)
-			text += fmt.Sprint("\n", p.Name, asked.Pieces, products)
+			asked, products := queues.Asked(p, o, sharing.AllWays)
+			text += fmt.Sprint("\n", p.Name, asked.Pieces, asked.Ways, products)
 		}
 		for i := range 4 {
 			p := kubetest.Pod("held", fmt.Sprint("n", i), api.ResourceGPU, 1)
@@ -237,7 +295,7 @@ func BenchmarkAsked(b *testing.B) {
 	}
 	pod := kubetest.Pod("p", "", api.ResourceGPU, 1)
 	for b.Loop() {
-		queues.Asked(pod, o)
+		queues.Asked(pod, o, sharing.AllWays)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/idle"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 )
 
 // Defaults of a Queue.
@@ -61,6 +62,9 @@ func (r *reader) spec(q *v1alpha1.Queue) quota.Spec {
 		Name: q.Name, Parent: s.Parent, Weight: 1000, Ceiling: s.PriorityCeiling, Created: q.CreationTimestamp.Time,
 		FairUsers: s.Order == v1alpha1.OrderFair,
 		Stop:      s.Stop != "" && s.Stop != v1alpha1.StopNone,
+	}
+	for _, name := range s.Sharing {
+		out.Sharing |= sharing.Way(string(name))
 	}
 	if s.Weight != nil {
 		out.Weight = int64(*s.Weight) * 1000

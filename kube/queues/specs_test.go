@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 )
 
@@ -55,6 +56,7 @@ func TestSpecs(t *testing.T) {
 		}
 		s.PerUser = []v1alpha1.QueueLimit{{GPUs: "All", Max: *amount("2")}}
 		s.PerPod = []v1alpha1.QueueLimit{{GPUs: "Tesla T4", Max: *amount("4")}}
+		s.Sharing = []v1alpha1.QueueSharing{v1alpha1.SharingMPS, v1alpha1.SharingWhole}
 		s.Order, s.Stop = v1alpha1.OrderFair, v1alpha1.StopHoldAndDrain
 		s.MinRunTime, s.MaxRunTime, s.Fairness = "90s", "2d", &v1alpha1.QueueFairness{HalfLife: "0"}
 	})
@@ -71,6 +73,7 @@ func TestSpecs(t *testing.T) {
 			},
 			PerUser: []quota.Limit{{Resource: quota.GPUs, Most: 2 * quota.Whole}},
 			PerPod:  []quota.Limit{{Resource: "Tesla-T4", Most: 4 * quota.Whole}},
+			Sharing: sharing.WayWhole | sharing.WayMPS,
 		},
 		{Name: "plain", Weight: 1000, MinRunTime: 10 * time.Minute, HalfLife: 168 * time.Hour, Created: began},
 	}

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
 )
 
@@ -205,9 +206,9 @@ func (s *Suspended) Pods() (pods []*v1.Pod, need int) {
 	return pods, need
 }
 
-// Workload returns what the object asks for, by what its pods ask for, which queues they enter, and
-// whose they are. It is nil if they enter no queue.
-func (s *Suspended) Workload(asked func(*v1.Pod) ([]quota.Piece, []string), queueOf, userOf func(*v1.Pod) string) *quota.Workload {
+// Workload returns what the object asks for, by what its pods ask for in the ways that a queue allows, which
+// queues they enter, and whose they are. It is nil if they enter no queue.
+func (s *Suspended) Workload(asked func(*v1.Pod, sharing.Ways) (quota.Pod, []string), ways func(queue string) sharing.Ways, queueOf, userOf func(*v1.Pod) string) *quota.Workload {
 	lead := *s.Sets[0].Pod
 	lead.UID = s.id(0)
 	w := &quota.Workload{
@@ -216,10 +217,10 @@ func (s *Suspended) Workload(asked func(*v1.Pod) ([]quota.Piece, []string), queu
 	if w.Queue == "" {
 		return nil
 	}
-	pieces := make([][]quota.Piece, len(s.Sets))
+	asks, allowed := make([]quota.Pod, len(s.Sets)), ways(w.Queue)
 	for k := range s.Sets {
 		var products []string
-		if pieces[k], products = asked(s.Sets[k].Pod); k == 0 {
+		if asks[k], products = asked(s.Sets[k].Pod, allowed); k == 0 {
 			w.Products = products
 		}
 		if other := queueOf(s.Sets[k].Pod); other != w.Queue {
@@ -229,7 +230,9 @@ func (s *Suspended) Workload(asked func(*v1.Pod) ([]quota.Piece, []string), queu
 	of, need := s.order()
 	w.Need = need
 	for i, k := range of {
-		w.Pods = append(w.Pods, quota.Pod{ID: string(s.id(i)), Pieces: pieces[k]})
+		ask := asks[k]
+		ask.ID = string(s.id(i))
+		w.Pods = append(w.Pods, ask)
 	}
 	return w
 }

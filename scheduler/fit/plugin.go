@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/queue"
@@ -101,6 +102,8 @@ func (p *Plugin) Filter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, 
 	switch {
 	case n.Err != nil:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.Err.Error())
+	case w.Barred != 0 && state.Bars(devices.OfferOf(info.Node()), request.Asks(pod), w.Barred):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, state.SharingBarred)
 	case n.Ledger == nil:
 		return n.Uncounted(pod, w, info)
 	}

@@ -49,7 +49,7 @@ func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 		began = time.Now()
 	}
 	w := state.NewRequest(pod, parts)
-	w.Queue, w.Refused = p.Cluster.Quota.QueueOf(pod), state.QuotaRefused(cycle)
+	w.Queue, w.Barred, w.Refused = p.Cluster.Quota.QueueOf(pod), p.Cluster.Quota.Barred(pod), state.QuotaRefused(cycle)
 	cycle.Write(state.RequestKey, w)
 	if w.Refused { // room may be made for it: see preempt
 		return nil, p.describe(ctx, pod, w, nodes)

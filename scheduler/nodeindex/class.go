@@ -10,6 +10,8 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -31,12 +33,14 @@ type Class struct {
 	pod       *v1.Pod // one of them
 	required  nodeaffinity.RequiredNodeAffinity
 	preferred *nodeaffinity.PreferredSchedulingTerms
-	weight    int64    // of all preferred terms
-	resources []string // GPU resources that a node must offer
-	bySize    bool     // asks for a share by size, whatever the resource is called
-	datasets  []string // that the pods read
-	images    []string // of the pods, those that not all nodes have
-	Others    int      // nodes with whyOther
+	weight    int64         // of all preferred terms
+	resources []string      // GPU resources that a node must offer
+	bySize    bool          // asks for a share by size, whatever the resource is called
+	barred    sharing.Ways  // in which the pods must not use GPUs
+	asks      []sharing.Ask // of one of the pods, if some way is barred
+	datasets  []string      // that the pods read
+	images    []string      // of the pods, those that not all nodes have
+	Others    int           // nodes with whyOther
 	asked     int64
 	key       string
 }
@@ -96,6 +100,9 @@ func (c *Class) judge(at *node) cluster.Verdict {
 	if Missing(n, c.resources) != "" {
 		return cluster.Verdict{Reason: state.WhyNotOffered}
 	}
+	if c.asks != nil && state.Bars(at.offer(), c.asks, c.barred) {
+		return cluster.Verdict{Reason: state.WhySharing}
+	}
 	if at.Odd {
 		return cluster.Verdict{Reason: state.WhyOther}
 	}
@@ -122,11 +129,14 @@ func Missing(n *v1.Node, resources []string) string {
 	return ""
 }
 
-// of returns the class of a pod, whose images are those that not all nodes have. It
-// judges every node if the class is new.
-func (k *classes) of(pod *v1.Pod, want *state.Request, images []string) (*Class, error) {
+// of returns the class of a pod, which must not use GPUs in barred ways, and whose images are those
+// that not all nodes have. It judges every node if the class is new.
+func (k *classes) of(pod *v1.Pod, want *state.Request, barred sharing.Ways, images []string) (*Class, error) {
 	k.asked++
 	key := want.Class
+	if barred != 0 {
+		key += string([]byte{5, byte(barred)})
+	}
 	if len(images) > 0 {
 		key += "\x04" + strings.Join(images, "\x04")
 	}
@@ -136,7 +146,10 @@ func (k *classes) of(pod *v1.Pod, want *state.Request, images []string) (*Class,
 		if c, err = newClass(key, pod, want); err != nil {
 			return nil, err
 		}
-		c.images = images
+		c.images, c.barred = images, barred
+		if barred != 0 {
+			c.asks = request.Asks(pod)
+		}
 		if len(k.ByKey) >= mostClasses {
 			k.drop()
 		}

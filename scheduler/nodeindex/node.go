@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/snapshot"
 	"berth.dev/berth/scheduler/state"
 )
@@ -18,6 +19,17 @@ type node struct {
 	Generation int64         // of the NodeInfo that was read last
 	From       *state.Ledger // that Held was made from, and its version then
 	Version    int
+
+	offers *devices.Offer // how Object offers its GPUs; nil is not read yet
+	of     *v1.Node       // that offers was read from
+}
+
+// offer is how the node offers its GPUs.
+func (at *node) offer() *devices.Offer {
+	if at.of != at.Object {
+		at.offers, at.of = devices.OfferOf(at.Object), at.Object
+	}
+	return at.offers
 }
 
 // newNode reads a node.

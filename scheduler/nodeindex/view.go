@@ -30,7 +30,7 @@ type View struct {
 	Classes classes
 	images  imageCount
 	swept   time.Time
-	quota   *quota.Quota // which products pods may get
+	quota   *quota.Quota // which products pods may get, and in which ways they may use GPUs
 }
 
 // newView makes the view of nodes, with nothing held. What old has learned and
@@ -199,7 +199,7 @@ func (w *View) occupy(at *node, n *state.Ledger, info fwk.NodeInfo) {
 
 // Request is what a pod asks of one node of w, its class included.
 func (w *View) Request(pod *v1.Pod, want *state.Request) (cluster.Request, *Class, error) {
-	c, err := w.Classes.of(pod, want, w.images.telling(pod, len(w.Nodes)))
+	c, err := w.Classes.of(pod, want, w.quota.Barred(pod), w.images.telling(pod, len(w.Nodes)))
 	if err != nil {
 		return cluster.Request{}, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
@@ -31,8 +32,10 @@ func lend() *Quota {
 	pieces := []quota.Piece{{Devices: 1, Parts: quota.Whole}}
 	q.SetQueues([]quota.Spec{{Name: "org", Quotas: gpus(4)}, {Name: "red", Parent: "org", Quotas: gpus(2)}, {Name: "blue", Parent: "org", Quotas: gpus(2)}}, Reader{
 		Queue: func(p *v1.Pod) string { return p.Namespace }, User: func(*v1.Pod) string { return "" },
-		Held:    func(*v1.Pod, string) []quota.Piece { return pieces },
-		Asked:   func(*v1.Pod) ([]quota.Piece, []string) { return pieces, nil },
+		Held: func(*v1.Pod, string) []quota.Piece { return pieces },
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+			return quota.Pod{ID: string(p.UID), Pieces: pieces}, nil
+		},
 		Product: func(*v1.Node) string { return "" },
 		Owner:   func(p *v1.Pod) string { return request.MakerOf(p, nil) },
 	})

@@ -269,6 +269,7 @@ func (q *Quota) take(pod *v1.Pod) {
 		return
 	}
 	come[pod.UID] = true
-	pieces, _ := q.read.Asked(pod)
-	q.book.Take(string(ref.UID), queues.Workload(pod), q.read.Queue(pod), quota.Pod{ID: string(pod.UID), Pieces: pieces})
+	queue := q.read.Queue(pod)
+	asked, _ := q.read.Asked(pod, q.book.Tree().Ways(queue))
+	q.book.Take(string(ref.UID), queues.Workload(pod), queue, asked)
 }

@@ -13,6 +13,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
@@ -27,8 +28,9 @@ type Reader struct {
 	User  func(*v1.Pod) string // "" is not known
 	// Held is what a pod holds on its node; node may be nil.
 	Held func(pod *v1.Pod, node string) []quota.Piece
-	// Asked is what a pod asks for, and the products it may get; nil is any.
-	Asked func(*v1.Pod) (pieces []quota.Piece, products []string)
+	// Asked is what a pod asks for that may use GPUs in some ways, and the products it may get;
+	// nil is any.
+	Asked func(pod *v1.Pod, allowed sharing.Ways) (asked quota.Pod, products []string)
 	// Product is what GPUs a node has, as its label says; "" is none or not known.
 	Product func(*v1.Node) string
 	// Owner is the UID of the object that makes a pod again when it has ended, as
@@ -203,10 +205,12 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 		if q.book == nil {
 			q.book = quota.NewBook(tree)
 		} else {
+			was := q.book.Tree()
 			for _, id := range q.book.SetTree(tree) {
 				call = append(call, q.leads[id])
 				q.drop(id)
 			}
+			call = append(call, q.freed(was, tree)...)
 		}
 		for _, pod := range q.pods {
 			if pod.Spec.NodeName != "" {
@@ -222,6 +226,23 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 	}
 	q.mu.Unlock()
 	q.wake(call)
+}
+
+// freed lists the pods without a node that wait for no quota and may use GPUs in other ways than before,
+// with mu held: there may be nodes for them now.
+func (q *Quota) freed(was, now *quota.Tree) (call []*v1.Pod) {
+	if !slices.ContainsFunc(now.Names(), func(name string) bool { return was.Ways(name) != now.Ways(name) }) {
+		return nil
+	}
+	for _, pod := range q.pods {
+		if pod.Spec.NodeName != "" || q.works[pod.UID] != "" {
+			continue
+		}
+		if name := q.read.Queue(pod); was.Ways(name) != now.Ways(name) {
+			call = append(call, pod)
+		}
+	}
+	return call
 }
 
 // change does what may let others go on, and calls them.

@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/core/user"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
@@ -84,14 +85,13 @@ func (w *watcher) held(pod *v1.Pod, node string) []quota.Piece {
 }
 
 // asked is Reader.Asked.
-func (w *watcher) asked(pod *v1.Pod) ([]quota.Piece, []string) {
+func (w *watcher) asked(pod *v1.Pod, allowed sharing.Ways) (quota.Pod, []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.offers == nil {
-		return nil, nil
+		return quota.Pod{ID: string(pod.UID)}, nil
 	}
-	asked, products := queues.Asked(pod, w.offers)
-	return asked.Pieces, products
+	return queues.Asked(pod, w.offers, allowed)
 }
 
 // changedIf has the queues read again if a node or a namespace has changed so that pods

@@ -9,6 +9,7 @@ import (
 
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
@@ -91,7 +92,7 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 		return nil
 	}
 	if a.Object != nil {
-		return a.Object.Workload(q.read.Asked, q.read.Queue, q.read.User)
+		return a.Object.Workload(q.read.Asked, q.book.Tree().Ways, q.read.Queue, q.read.User)
 	}
 	name := q.read.Queue(a.Lead)
 	if name == "" {
@@ -100,8 +101,9 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.User(a.Lead), Ticket: a.Ticket, Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
 	for _, pod := range a.Pods {
 		q.take(pod)
-		pieces, products := q.read.Asked(pod)
-		w.Pods = append(w.Pods, quota.Pod{ID: string(pod.UID), Pieces: pieces, User: q.read.User(pod)})
+		asked, products := q.read.Asked(pod, q.book.Tree().Ways(name))
+		asked.User = q.read.User(pod)
+		w.Pods = append(w.Pods, asked)
 		if other := q.read.Queue(pod); other != name {
 			w.Mixed, w.Other = true, other
 		}
@@ -141,6 +143,20 @@ func (q *Quota) Allowed(uid types.UID) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.allowed[uid]
+}
+
+// Barred returns in which ways a pod must not use GPUs by the queue that it is of; 0 is that it may use
+// them in all ways.
+func (q *Quota) Barred(pod *v1.Pod) sharing.Ways {
+	if !q.On() {
+		return 0
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil {
+		return 0
+	}
+	return sharing.AllWays &^ q.book.Tree().Ways(q.read.Queue(pod))
 }
 
 // QueueOf returns the queue of a pod; "" is none.

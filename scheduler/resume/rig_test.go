@@ -24,6 +24,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/kubetest"
 	"berth.dev/berth/kube/request"
 	schedulerquota "berth.dev/berth/scheduler/quota"
@@ -81,8 +82,10 @@ func (r *rig) start(specs ...quota.Spec) (stop func()) {
 	}
 	r.quota.SetQueues(specs, schedulerquota.Reader{
 		Queue: func(p *v1.Pod) string { return p.Labels["queue"] }, User: func(*v1.Pod) string { return "ann" },
-		Held:    func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
-		Asked:   func(p *v1.Pod) ([]quota.Piece, []string) { return pieces(p), nil },
+		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+			return quota.Pod{ID: string(p.UID), Pieces: pieces(p)}, nil
+		},
 		Product: func(*v1.Node) string { return "" },
 	})
 	r.settle()

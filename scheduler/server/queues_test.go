@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
 	schedulerquota "berth.dev/berth/scheduler/quota"
 )
@@ -25,8 +26,10 @@ func asLabeled() schedulerquota.Reader {
 	}
 	return schedulerquota.Reader{
 		Queue: func(p *v1.Pod) string { return p.Annotations[queueOf] }, User: func(p *v1.Pod) string { return p.Annotations[userOf] },
-		Held:    func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
-		Asked:   func(p *v1.Pod) ([]quota.Piece, []string) { return pieces(p), nil },
+		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+			return quota.Pod{ID: string(p.UID), Pieces: pieces(p)}, nil
+		},
 		Product: func(*v1.Node) string { return "" },
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/devices"
 )
 
 // The reasons of a class's verdict on a node: why a pod may not use it.
@@ -19,8 +20,18 @@ const (
 	WhyTaint
 	WhyAffinity
 	WhyNotOffered
+	WhySharing
 	WhyOther // package placement cannot describe what the node offers
 )
+
+// SharingBarred says of nodes that pods of a queue must not use them.
+const SharingBarred = "node(s) offered GPUs in a way that the pod's queue does not allow (spec.sharing)"
+
+// Bars reports whether a pod that asks a node for asks would use GPUs in one of these ways.
+func Bars(node *devices.Offer, asks []sharing.Ask, barred sharing.Ways) bool {
+	ways, ok := node.Ways(asks)
+	return ok && ways&barred != 0
+}
 
 // Explain tells why a pod fits no node, in the words and the order of
 // kube-scheduler's own messages: "2 Insufficient nvidia.com/gpu, 1 node(s) had
@@ -55,6 +66,8 @@ func (w *Request) words(c placement.Count) string {
 			return "node(s) had untolerated taint(s)"
 		case WhyAffinity:
 			return "node(s) didn't match Pod's node affinity/selector"
+		case WhySharing:
+			return SharingBarred
 		}
 	case placement.TooManyPods:
 		return "Too many pods"

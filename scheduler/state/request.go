@@ -31,6 +31,7 @@ type Request struct {
 	Hold    *Hold           // what is held for the pod, if anything
 	Devices bool            // the pod asks for devices
 	Queue   string          // whose quota the pod counts on; "" is none
+	Barred  sharing.Ways    // in which the pod must not use GPUs
 	Refused bool            // its queue has not enough quota left: room must be made
 }
 
