@@ -3,9 +3,11 @@ package quota
 import (
 	"context"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
@@ -37,7 +39,20 @@ type owners struct {
 
 	mu     sync.Mutex
 	stores map[schema.GroupVersionResource]*ownerStore
+	asked  map[types.UID]answer // of those that no store had
 }
+
+// answer is what the API server has answered about one object; nil is that there is none.
+type answer struct {
+	owner *metav1.PartialObjectMetadata
+	at    time.Time
+}
+
+const (
+	askedFor  = 10 * time.Second // how long an answer counts
+	mostAsked = 1000             // answers that are kept
+	askWithin = time.Second      // how long an answer may take
+)
 
 // ownerStore is the objects of one kind.
 type ownerStore struct {
@@ -47,7 +62,7 @@ type ownerStore struct {
 
 // newOwners returns owners that read nothing yet; without an API server they never do.
 func newOwners(ctx context.Context, config *rest.Config, read func()) (*owners, error) {
-	o := &owners{ctx: ctx, read: read, stores: map[schema.GroupVersionResource]*ownerStore{}}
+	o := &owners{ctx: ctx, read: read, stores: map[schema.GroupVersionResource]*ownerStore{}, asked: map[types.UID]answer{}}
 	if config == nil {
 		return o, nil
 	}
@@ -56,12 +71,50 @@ func newOwners(ctx context.Context, config *rest.Config, read func()) (*owners, 
 	return o, err
 }
 
-// of is request.Owners.
+// of is request.Owners, by what has been read.
 func (o *owners) of(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	owner, _ := o.lookUp(namespace, ref)
+	return owner
+}
+
+// find is of, for a pod that asks for quota: where its owner has not been read, the API server is
+// asked for it. Watches of two kinds are not in step, and that of a kind begins with its first pod: else
+// such pods would count for no known user, and pass the limit of theirs.
+func (o *owners) find(namespace string, ref *metav1.OwnerReference) metav1.Object {
+	owner, resource := o.lookUp(namespace, ref)
+	if owner != nil || resource == nil {
+		return owner
+	}
+	o.mu.Lock()
+	last := o.asked[ref.UID]
+	o.mu.Unlock()
+	if now := time.Now(); last.at.IsZero() || now.Sub(last.at) >= askedFor {
+		ctx, cancel := context.WithTimeout(o.ctx, askWithin)
+		defer cancel()
+		got, err := o.client.Resource(*resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if last = (answer{at: now}); err == nil && got.UID == ref.UID {
+			last.owner = got
+		}
+		o.mu.Lock()
+		if len(o.asked) >= mostAsked {
+			clear(o.asked)
+		}
+		o.asked[ref.UID] = last
+		o.mu.Unlock()
+	}
+	if last.owner == nil {
+		return nil
+	}
+	return last.owner
+}
+
+// lookUp returns the owner that a reference names, if it has been read, and the kind to ask for if it
+// has not; nil if it cannot be.
+func (o *owners) lookUp(namespace string, ref *metav1.OwnerReference) (metav1.Object, *schema.GroupVersionResource) {
 	group, err := schema.ParseGroupVersion(ref.APIVersion)
 	resource, known := ownerKinds[schema.GroupKind{Group: group.Group, Kind: ref.Kind}]
 	if err != nil || !known || o.client == nil {
-		return nil
+		return nil, nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,15 +122,17 @@ func (o *owners) of(namespace string, ref *metav1.OwnerReference) metav1.Object 
 	if s == nil {
 		s = o.open(resource)
 	}
-	if !s.synced {
-		return nil
+	if s.synced {
+		obj, there, err := s.informer.GetStore().GetByKey(namespace + "/" + ref.Name)
+		if meta, is := obj.(*metav1.PartialObjectMetadata); err == nil && there && is && meta.UID == ref.UID {
+			delete(o.asked, ref.UID)
+			return meta, &resource
+		}
 	}
-	obj, there, err := s.informer.GetStore().GetByKey(namespace + "/" + ref.Name)
-	if err != nil || !there {
-		return nil
+	if last := o.asked[ref.UID]; last.owner != nil {
+		return last.owner, &resource
 	}
-	meta, _ := obj.(*metav1.PartialObjectMetadata)
-	return meta
+	return nil, &resource
 }
 
 // open begins to watch a kind, with mu held.

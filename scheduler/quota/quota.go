@@ -26,6 +26,9 @@ const trial = 30 * time.Second
 type Reader struct {
 	Queue func(*v1.Pod) string // "" is none
 	User  func(*v1.Pod) string // "" is not known
+	// Asks is User for a pod that asks for quota; it may ask the API server, once in a while. nil is
+	// that User knows all.
+	Asks func(*v1.Pod) string
 	// Held is what a pod holds on its node; node may be nil.
 	Held func(pod *v1.Pod, node string) []quota.Piece
 	// Asked is what a pod asks for that may use GPUs in some ways, and the products it may get;
@@ -36,6 +39,14 @@ type Reader struct {
 	// Owner is the UID of the object that makes a pod again when it has ended, as
 	// kube/request.MakerOf returns it; nil is that none is known.
 	Owner func(*v1.Pod) string
+}
+
+// asks returns the user of a pod that asks for quota.
+func (r *Reader) asks(pod *v1.Pod) string {
+	if r.Asks == nil {
+		return r.User(pod)
+	}
+	return r.Asks(pod)
 }
 
 // Quota is the quotas of one scheduler, for all of its profiles. Where there is no Queue

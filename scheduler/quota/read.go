@@ -40,7 +40,7 @@ func (w *watcher) apply(list []*v1alpha1.Queue) {
 		specs, _ = queues.Specs(list, w.offers.Products()...)
 	}
 	w.mu.Unlock()
-	w.q.SetQueues(specs, Reader{Queue: w.queue, User: w.user, Held: w.held, Asked: w.asked, Product: queues.ProductOf, Owner: w.owner})
+	w.q.SetQueues(specs, Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Product: queues.ProductOf, Owner: w.owner})
 	w.q.SetUsed(list)
 }
 
@@ -60,11 +60,16 @@ func (w *watcher) queue(pod *v1.Pod) string {
 
 // user is Reader.User: as limits count it. Pods are not read for it where no queue counts
 // users.
-func (w *watcher) user(pod *v1.Pod) string {
+func (w *watcher) user(pod *v1.Pod) string { return w.userBy(pod, w.owners.of) }
+
+// userToAsk is Reader.Asks.
+func (w *watcher) userToAsk(pod *v1.Pod) string { return w.userBy(pod, w.owners.find) }
+
+func (w *watcher) userBy(pod *v1.Pod, owners request.Owners) string {
 	if !w.perUser.Load() {
 		return ""
 	}
-	return user.CountedAs(request.UserOf(pod, w.owners.of))
+	return user.CountedAs(request.UserOf(pod, owners))
 }
 
 // owner is Reader.Owner.

@@ -98,11 +98,11 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 	if name == "" {
 		return nil
 	}
-	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.User(a.Lead), Ticket: a.Ticket, Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
+	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.asks(a.Lead), Ticket: a.Ticket, Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
 	for _, pod := range a.Pods {
 		q.take(pod)
 		asked, products := q.read.Asked(pod, q.book.Tree().Ways(name))
-		asked.User = q.read.User(pod)
+		asked.User = q.read.asks(pod)
 		w.Pods = append(w.Pods, asked)
 		if other := q.read.Queue(pod); other != name {
 			w.Mixed, w.Other = true, other

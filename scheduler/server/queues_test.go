@@ -152,6 +152,7 @@ func queueScenarios() []scenario {
 		{"what fits no node holds no quota", blind, "4 4", "queue red 8 | a gpus=8 q=red | b gpus=4 q=red ; c gpus=4 q=red", "b c a=0"},
 		{"a gang that fits no node holds no quota", blind, "4 2", "queue red 8 | a n=4 gpus=2 q=red | b gpus=4 q=red ; c gpus=2 q=red", "b c a=0"},
 		{"a gang takes what is free, and evicts no more than it needs beside it", frees, "4 4", two + "a n=6 min=1 q=red | b n=4 q=blue", "a=4 b gone:2"},
+		{"a gang takes back its quota by the end of one gang, and the older one stays", own, "8 4 2", "queue org 14 ; queue red 7 parent=org ; queue blue 7 parent=org | a n=7 q=red | b n=7 q=red | c n=7 q=blue", "a c b=0 gone:7"},
 		{"two gangs that take back at the same time both get their own", locks, "4 4 4", "queue org 12 ; queue red 4 parent=org ; queue blue 4 parent=org ; queue green 4 parent=org | a n=12 min=1 q=green | mix b n=4 q=red & c n=4 q=blue", "a=4 b c gone:8"},
 		{"two gangs that each fit alone do not keep quota from each other", locks, "8", "queue org 8 ; queue red 4 parent=org ; queue blue 4 parent=org | mix a n=6 q=red & b n=6 q=blue | ? all=6 | end a-0 ; end a-1 ; end a-2 ; end a-3 ; end a-4 ; end a-5", "b"},
 	}
