@@ -144,18 +144,33 @@ func (q *Quota) Gone(uid types.UID) {
 }
 
 // unmix takes the gang of a pod out of its line if it waits because its pods were of several
-// queues, and returns its leader, which is to be tried again: a member has changed. mu is held.
+// queues, and returns its leader, which is to be tried again: a member has changed. mu is held. It is
+// tried once more a second later, as what plans gangs may hear of the change after this.
 func (q *Quota) unmix(pod *v1.Pod) (lead *v1.Pod) {
 	id := queues.Workload(pod)
-	if w := q.asked[id]; w == nil || !w.Mixed {
+	if lead = q.outOfLine(id); lead == nil {
 		return nil
 	}
-	if lead = q.leads[id]; lead != nil && lead.UID != pod.UID {
+	time.AfterFunc(time.Second, func() {
+		q.mu.Lock()
+		lead := q.outOfLine(id)
+		q.mu.Unlock()
+		q.wake([]*v1.Pod{lead})
+	})
+	return lead
+}
+
+// outOfLine takes a gang that waits because its pods were of several queues out of its line, and
+// returns its leader; nil is that it does not. mu is held.
+func (q *Quota) outOfLine(id string) (lead *v1.Pod) {
+	if w := q.asked[id]; q.book == nil || w == nil || !w.Mixed {
+		return nil
+	}
+	if lead = q.leads[id]; lead != nil {
 		q.book.Leave(id)
 		q.drop(id)
-		return lead
 	}
-	return nil
+	return lead
 }
 
 // forget drops all about a pod, with mu held.
