@@ -75,6 +75,14 @@ func TestWhoWasEvictedOftenGoesLast(t *testing.T) {
 		"after an hour those that were evicted less often go first, though they lose more": {
 			before: func(b *quota.Book) { evict(b, "h", 3, 1, epoch) }, asks: 4, now: minute(90), want: []string{"d", "e", "f", "g"},
 		},
+		"where those are too few, no more of the others go than needed": {
+			before: func(b *quota.Book) {
+				for k := range 6 {
+					evict(b, string(rune('c'+k)), 3, 1, epoch)
+				}
+			},
+			asks: 4, now: minute(61), want: []string{"a", "b", "g", "h"},
+		},
 		"three evictions of three pods of one workload are one each": {
 			owners: []string{"", "", "", "", "", "job", "job", "job"},
 			before: func(b *quota.Book) { evict(b, "job", 3, 3, epoch) }, asks: 2, now: minute(1), want: []string{"g", "h"},
