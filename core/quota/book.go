@@ -21,6 +21,8 @@ type Book struct {
 	works   map[string]map[string]bool // pods with kept, by workload
 	line    map[string]*waiter         // those that wait, by workload
 	freed   []bool                     // of each root: something has become free since Next
+	roots   []int                      // those with freed
+	ending  int                        // of kept, those that end at a time
 	decayed map[userAt]Decay
 	scratch []int64
 	ranks   map[string]map[int32]int // pods that hold, by queue and priority
@@ -94,8 +96,11 @@ func (b *Book) SetTree(t *Tree) (call []string) {
 		}
 		b.enter(&w.Workload)
 	}
-	for i := range b.freed {
-		b.freed[i] = true
+	b.roots = nil
+	for i, parent := range t.parent {
+		if b.freed[i] = parent < 0; parent < 0 {
+			b.roots = append(b.roots, i)
+		}
 	}
 	return call
 }
@@ -115,7 +120,10 @@ func (b *Book) count(queue, user string, pieces []Piece, product string, sign in
 // countVector is count by amounts of each resource.
 func (b *Book) countVector(i int, user string, v []int64, sign int64) {
 	if sign < 0 && len(b.freed) > 0 {
-		b.freed[b.tree.root[i]] = true
+		if root := b.tree.root[i]; !b.freed[root] {
+			b.freed[root] = true
+			b.roots = append(b.roots, root)
+		}
 		if n := len(b.eased); n == 0 || b.eased[n-1] != i {
 			b.eased = append(b.eased, i)
 		}
@@ -185,10 +193,14 @@ func (b *Book) countUser(key userAt, v []int64, sign int64) {
 // Hold counts a pod that has devices, or changes what is known of it. Quota that was kept for it
 // is not kept any longer. Next says who may go on because of it.
 func (b *Book) Hold(h *Holder) {
+	if b.takes(h) {
+		return
+	}
 	b.unkeep(h.ID)
-	b.rank(b.holders[h.ID], -1)
+	was := b.holders[h.ID]
+	b.rank(was, -1)
 	b.rank(h, 1)
-	if was := b.holders[h.ID]; was != nil {
+	if was != nil {
 		if was.Queue == h.Queue && was.User == h.User && slices.Equal(was.Pieces, h.Pieces) {
 			*was = *h
 			return
@@ -198,6 +210,28 @@ func (b *Book) Hold(h *Holder) {
 	c := *h
 	b.holders[h.ID] = &c
 	b.count(c.Queue, c.User, c.Pieces, "", 1)
+}
+
+// takes has a pod hold what is kept for it, if that is just as much: nothing becomes free then.
+func (b *Book) takes(h *Holder) bool {
+	k := b.kept[h.ID]
+	if k == nil || b.holders[h.ID] != nil || k.queue != h.Queue || k.user != h.User ||
+		!slices.Equal(b.tree.vector(k.pieces, k.product), b.tree.vector(h.Pieces, "")) {
+		return false
+	}
+	b.discard(h.ID, k)
+	b.rank(h, 1)
+	c := *h
+	b.holders[h.ID] = &c
+	return true
+}
+
+// Holder returns what is known of a pod that holds quota; ok is false for others.
+func (b *Book) Holder(pod string) (h Holder, ok bool) {
+	if held := b.holders[pod]; held != nil {
+		return *held, true
+	}
+	return Holder{}, false
 }
 
 // Gone forgets a pod that holds nothing any longer. Next says who may go on then.
@@ -235,6 +269,9 @@ func (b *Book) Keep(w *Workload, pods []Pod, product string, until time.Time) {
 		if _, holds := b.holders[p.ID]; holds {
 			continue
 		}
+		if !until.IsZero() {
+			b.ending++
+		}
 		b.kept[p.ID] = &kept{workload: w.ID, queue: w.Queue, user: w.userOf(&p), pieces: p.Pieces, product: product, until: until}
 		if b.works[w.ID] == nil {
 			b.works[w.ID] = map[string]bool{}
@@ -257,24 +294,40 @@ func (b *Book) unkeep(pod string) {
 	if k == nil {
 		return
 	}
+	b.discard(pod, k)
+	b.count(k.queue, k.user, k.pieces, k.product, -1)
+}
+
+// discard forgets what is kept for a pod, and leaves it in the count.
+func (b *Book) discard(pod string, k *kept) {
 	delete(b.kept, pod)
+	if !k.until.IsZero() {
+		b.ending--
+	}
 	if delete(b.works[k.workload], pod); len(b.works[k.workload]) == 0 {
 		delete(b.works, k.workload)
 	}
-	b.count(k.queue, k.user, k.pieces, k.product, -1)
 }
 
 // Expire ends what is kept until now or earlier, and returns when the next of the
 // others ends; zero is never.
 func (b *Book) Expire(now time.Time) (next time.Time) {
-	for _, pod := range slices.Sorted(maps.Keys(b.kept)) {
-		switch until := b.kept[pod].until; {
+	if b.ending == 0 {
+		return next
+	}
+	var over []string
+	for pod, k := range b.kept {
+		switch until := k.until; {
 		case until.IsZero():
 		case !now.Before(until):
-			b.unkeep(pod)
+			over = append(over, pod)
 		case next.IsZero() || until.Before(next):
 			next = until
 		}
+	}
+	slices.Sort(over)
+	for _, pod := range over {
+		b.unkeep(pod)
 	}
 	return next
 }

@@ -14,10 +14,10 @@ import (
 // goes to those that have least of it, level by level: weighted max-min fairness.
 func (b *Book) Next(until time.Time) (call []Workload) {
 	b.settle()
-	for root, free := range b.freed {
-		if !free {
-			continue
-		}
+	roots := b.roots
+	b.roots = nil
+	slices.Sort(roots)
+	for _, root := range roots {
 		b.freed[root] = false
 		p := pass{b: b}
 		for {

@@ -204,16 +204,22 @@ func Workload(pod *v1.Pod) string {
 // How many pods its gang needs is asked of least, where they do not say it; least may be nil.
 func Holder(pod *v1.Pod, queue, user string, held []quota.Piece, of func(gang string) int) *quota.Holder {
 	h := &quota.Holder{
-		ID: string(pod.UID), Workload: Workload(pod), Queue: queue, User: user, Pieces: held, Least: 1,
-		Priority: request.Priority(pod), Checkpoint: request.Checkpoint(pod), Leaving: pod.DeletionTimestamp != nil,
+		ID: string(pod.UID), Workload: string(pod.UID), Queue: queue, User: user, Pieces: held, Least: 1,
+		Priority: request.Priority(pod), Checkpoint: request.Checkpoint(pod),
 	}
 	if g, err := request.GangOf(pod); err == nil && g != nil {
-		h.Least = least(g, of)
+		h.Workload, h.Least = g.Key, least(g, of)
 	}
+	Runs(h, pod)
+	return h
+}
+
+// Runs sets what changes of a Holder while its pod runs: when it began, and whether it is being deleted.
+func Runs(h *quota.Holder, pod *v1.Pod) {
+	h.Leaving = pod.DeletionTimestamp != nil
 	if t := pod.Status.StartTime; t != nil {
 		h.Start = t.Time
 	}
-	return h
 }
 
 // least is how many pods a gang needs; 0 is all.

@@ -17,11 +17,11 @@ import (
 // Members says which queue pods enter. It does not change, and is safe for concurrent use.
 type Members struct {
 	queues   map[string]*v1alpha1.Queue
-	named    map[string]string // the queue that names a namespace
-	byLabel  map[string][]int  // of selectors, those that want a label, by "key=value"
-	others   []int             // those that want none
-	selects  []selection       // the older queues first
-	usual    string            // the default queue
+	named    map[string]string   // the queue that names a namespace
+	byLabel  map[[2]string][]int // of selectors, those that want a label, by key and value
+	others   []int               // those that want none
+	selects  []selection         // the older queues first
+	usual    string              // the default queue
 	problems []quota.Problem
 }
 
@@ -41,7 +41,7 @@ type Member struct {
 // NewMembers reads the Queues of a cluster. If two claim the same, the older counts, and
 // the first by name if they are equally old.
 func NewMembers(list []*v1alpha1.Queue) *Members {
-	m := &Members{queues: map[string]*v1alpha1.Queue{}, named: map[string]string{}, byLabel: map[string][]int{}}
+	m := &Members{queues: map[string]*v1alpha1.Queue{}, named: map[string]string{}, byLabel: map[[2]string][]int{}}
 	for _, q := range slices.SortedFunc(slices.Values(list), older) {
 		m.queues[q.Name] = q
 		if q.Spec.Default {
@@ -95,7 +95,7 @@ func (m *Members) selector(queue string, s *metav1.LabelSelector) {
 	at := len(m.selects)
 	m.selects = append(m.selects, selection{queue, selector})
 	for key, value := range s.MatchLabels {
-		m.byLabel[key+"="+value] = append(m.byLabel[key+"="+value], at)
+		m.byLabel[[2]string{key, value}] = append(m.byLabel[[2]string{key, value}], at)
 		return // one that it needs is enough to find it by
 	}
 	m.others = append(m.others, at)
@@ -103,6 +103,9 @@ func (m *Members) selector(queue string, s *metav1.LabelSelector) {
 
 // selecting lists the selectors that select a namespace, the older queues first.
 func (m *Members) selecting(ns *v1.Namespace) []int {
+	if len(m.selects) == 0 {
+		return nil
+	}
 	var out []int
 	try := func(list []int) {
 		for _, i := range list {
@@ -112,7 +115,7 @@ func (m *Members) selecting(ns *v1.Namespace) []int {
 		}
 	}
 	for key, value := range ns.Labels {
-		try(m.byLabel[key+"="+value])
+		try(m.byLabel[[2]string{key, value}])
 	}
 	try(m.others)
 	slices.Sort(out)
@@ -122,22 +125,59 @@ func (m *Members) selecting(ns *v1.Namespace) []int {
 // Of returns the queue that a pod of a namespace enters. ns may be nil where the namespace
 // is not known: then it has no labels.
 func (m *Members) Of(pod *v1.Pod, ns *v1.Namespace) Member {
+	queue, by, not := m.of(pod, ns)
+	out := Member{queue, why(queue, by, pod.Namespace)}
+	switch asked := pod.Labels[api.LabelQueue]; not {
+	case missing:
+		out.Why += fmt.Sprintf(", as there is no Queue %q, which the pod's label %s names", asked, api.LabelQueue)
+	case unlisted:
+		out.Why += fmt.Sprintf(", as Queue %s, which the pod's label %s names, does not list the namespace in spec.namespaces.labeledPods", asked, api.LabelQueue)
+	}
+	return out
+}
+
+// QueueOf returns the queue that a pod enters, as Of does.
+func (m *Members) QueueOf(pod *v1.Pod, ns *v1.Namespace) string {
+	queue, _, _ := m.of(pod, ns)
+	return queue
+}
+
+// basis is what decides which queue a pod enters.
+type basis uint8
+
+const (
+	byNothing basis = iota
+	byPod
+	byNamespace
+	byName
+	bySelector
+	byDefault
+)
+
+// ignored is why the label of a pod does not count.
+type ignored uint8
+
+const (
+	heeded   ignored = iota // or there is none
+	missing                 // it names no queue
+	unlisted                // the queue does not take pods of the namespace by their label
+)
+
+func (m *Members) of(pod *v1.Pod, ns *v1.Namespace) (queue string, by basis, not ignored) {
 	if ns == nil {
 		ns = &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
 	}
-	own := m.OfNamespace(ns)
+	queue, by = m.ofNamespace(ns)
 	asked := pod.Labels[api.LabelQueue]
 	switch q := m.queues[asked]; {
-	case asked == "" || asked == own.Queue:
-		return own
+	case asked == "" || asked == queue:
+		return queue, by, heeded
 	case q == nil:
-		own.Why += fmt.Sprintf(", as there is no Queue %q, which the pod's label %s names", asked, api.LabelQueue)
-		return own
+		return queue, by, missing
 	case !takes(q, pod.Namespace):
-		own.Why += fmt.Sprintf(", as Queue %s, which the pod's label %s names, does not list the namespace in spec.namespaces.labeledPods", asked, api.LabelQueue)
-		return own
+		return queue, by, unlisted
 	}
-	return Member{asked, "the pod's label " + api.LabelQueue}
+	return asked, byPod, heeded
 }
 
 // takes reports whether pods of a namespace enter a queue by their label.
@@ -148,20 +188,41 @@ func takes(q *v1alpha1.Queue, namespace string) bool {
 
 // OfNamespace returns the queue that pods of a namespace enter, without labels of their own.
 func (m *Members) OfNamespace(ns *v1.Namespace) Member {
+	queue, by := m.ofNamespace(ns)
+	return Member{queue, why(queue, by, ns.Name)}
+}
+
+func (m *Members) ofNamespace(ns *v1.Namespace) (queue string, by basis) {
 	if name := ns.Labels[api.LabelQueue]; name != "" {
-		return Member{name, fmt.Sprintf("label %s of namespace %s", api.LabelQueue, ns.Name)}
+		return name, byNamespace
 	}
 	if name := m.named[ns.Name]; name != "" {
-		return Member{name, "spec.namespaces.names of Queue " + name}
+		return name, byName
 	}
 	if list := m.selecting(ns); len(list) > 0 {
-		name := m.selects[list[0]].queue
-		return Member{name, "spec.namespaces.selector of Queue " + name}
+		return m.selects[list[0]].queue, bySelector
 	}
 	if m.usual != "" {
-		return Member{m.usual, fmt.Sprintf("Queue %s is the default", m.usual)}
+		return m.usual, byDefault
 	}
-	return Member{"", fmt.Sprintf("no Queue takes namespace %s", ns.Name)}
+	return "", byNothing
+}
+
+// why says what has decided that pods of a namespace enter a queue.
+func why(queue string, by basis, namespace string) string {
+	switch by {
+	case byPod:
+		return "the pod's label " + api.LabelQueue
+	case byNamespace:
+		return fmt.Sprintf("label %s of namespace %s", api.LabelQueue, namespace)
+	case byName:
+		return "spec.namespaces.names of Queue " + queue
+	case bySelector:
+		return "spec.namespaces.selector of Queue " + queue
+	case byDefault:
+		return fmt.Sprintf("Queue %s is the default", queue)
+	}
+	return fmt.Sprintf("no Queue takes namespace %s", namespace)
 }
 
 // Problems returns what is wrong with the Queues' claims to namespaces, by queue and field:

@@ -3,6 +3,7 @@
 package quota
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,9 @@ type Quota struct {
 	Least func(gang string) int
 	// Holding reports whether devices are held for a pod: see Failed.
 	Holding func(types.UID) bool
+	// Waiting takes pods that were tried and wait for quota now, the one that was tried first. By default
+	// that one is sent to the scheduler's queue once, where PreEnqueue keeps it.
+	Waiting func([]*v1.Pod)
 
 	mu      sync.Mutex
 	read    Reader
@@ -71,6 +75,7 @@ type Quota struct {
 	asked   map[string]*quota.Workload // those called or admitted, until they hold
 	objects objects
 	timer   *time.Timer
+	wakes   time.Time // when timer does
 	version int64
 
 	evictions evictions
@@ -81,11 +86,13 @@ type Quota struct {
 
 // New returns a Quota of a cluster without Queues.
 func New() *Quota {
-	return &Quota{
+	q := &Quota{
 		call: func([]*v1.Pod) {}, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
 		works: map[types.UID]string{}, allowed: map[types.UID][]string{}, asked: map[string]*quota.Workload{}, objects: newObjects(),
 		evictions: newEvictions(), tallies: tallies{}, again: map[types.UID]time.Time{},
 	}
+	q.Waiting = func(pods []*v1.Pod) { q.call(pods[:1]) }
+	return q
 }
 
 // On reports whether there are Queues.
@@ -103,14 +110,21 @@ func (q *Quota) Version() int64 {
 
 // Seen takes a pod as the watch has it now.
 func (q *Quota) Seen(pod *v1.Pod) {
-	if request.Of(pod) == nil {
+	q.mu.Lock()
+	was := q.pods[pod.UID]
+	if was != nil && alike(was, pod) {
+		q.pods[pod.UID] = pod
+		q.mu.Unlock()
+		return
+	}
+	q.mu.Unlock()
+	if was == nil && request.Of(pod) == nil {
 		return
 	}
 	var moved *v1.Pod // to another queue
-	q.change(func() {
+	q.changeIf(func() (counts bool) {
 		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
-			q.forget(pod.UID)
-			return
+			return q.forget(pod.UID)
 		}
 		was := q.pods[pod.UID]
 		q.pods[pod.UID] = pod
@@ -118,27 +132,59 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		switch {
 		case q.book == nil:
 		case pod.Spec.NodeName != "":
-			q.hold(pod, pod.Spec.NodeName)
+			if was == nil || !q.runs(was, pod) {
+				q.hold(pod, pod.Spec.NodeName)
+			}
+			return true
 		case was != nil && q.works[pod.UID] != "" && q.read.Queue(was) != q.read.Queue(pod):
 			id := q.works[pod.UID]
 			q.book.Leave(id)
 			q.drop(id)
 			moved = pod
+			return true
 		case was != nil && was.Labels[api.LabelQueue] != pod.Labels[api.LabelQueue]:
 			moved = q.unmix(pod)
+			return moved != nil
 		}
+		return false
 	})
 	q.wake([]*v1.Pod{moved})
+}
+
+// alike reports whether all that counts is equal of two versions of a pod.
+func alike(was, now *v1.Pod) bool {
+	return same(was, now) && was.Status.Phase == now.Status.Phase && (was.DeletionTimestamp != nil) == (now.DeletionTimestamp != nil) && was.Status.StartTime.Equal(now.Status.StartTime)
+}
+
+// same reports whether two versions of a pod are of one queue and user, and hold the same. It is false for
+// bound pods without committed devices: the status of these may say what they hold.
+func same(was, now *v1.Pod) bool {
+	_, committed := now.Annotations[api.AnnotationDevices]
+	return was.Spec.NodeName == now.Spec.NodeName && (committed || now.Spec.NodeName == "") && maps.Equal(was.Labels, now.Labels) && maps.Equal(was.Annotations, now.Annotations)
+}
+
+// runs notes how far a pod is that holds the same as before, with mu held; ok is false where it may hold
+// something else.
+func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
+	h, holds := q.book.Holder(string(now.UID))
+	if !holds || !same(was, now) {
+		return false
+	}
+	if queues.Runs(&h, now); h.User == "" {
+		h.User = q.read.User(now) // an owner may have been seen after its pod
+	}
+	q.book.Hold(&h)
+	return true
 }
 
 // Gone takes a pod that is deleted.
 func (q *Quota) Gone(uid types.UID) {
 	var lead *v1.Pod
-	q.change(func() {
+	q.changeIf(func() bool {
 		if pod := q.pods[uid]; pod != nil && q.book != nil {
 			lead = q.unmix(pod)
 		}
-		q.forget(uid)
+		return q.forget(uid)
 	})
 	q.wake([]*v1.Pod{lead})
 }
@@ -173,22 +219,25 @@ func (q *Quota) outOfLine(id string) (lead *v1.Pod) {
 	return lead
 }
 
-// forget drops all about a pod, with mu held.
-func (q *Quota) forget(uid types.UID) {
-	if pod := q.pods[uid]; pod != nil {
+// forget drops all about a pod, with mu held. It reports whether something was known.
+func (q *Quota) forget(uid types.UID) bool {
+	pod := q.pods[uid]
+	if pod != nil {
 		q.objects.gone(pod)
 	}
 	delete(q.pods, uid)
 	delete(q.allowed, uid)
 	if q.book == nil {
-		return
+		return pod != nil
 	}
+	_, holds := q.book.Holder(string(uid))
 	if id, leads := q.works[uid]; leads {
 		q.book.Leave(id)
 		q.book.Release(id)
 		q.drop(id)
 	}
 	q.book.Gone(string(uid))
+	return pod != nil || holds
 }
 
 // drop forgets whom to call for a workload, with mu held.
@@ -273,13 +322,21 @@ func (q *Quota) freed(was, now *quota.Tree) (call []*v1.Pod) {
 
 // change does what may let others go on, and calls them.
 func (q *Quota) change(do func()) {
+	q.changeIf(func() bool {
+		do()
+		return true
+	})
+}
+
+// changeIf is change where do reports whether anything that pods hold has changed.
+func (q *Quota) changeIf(do func() bool) {
 	q.mu.Lock()
-	do()
+	changed := do()
 	var call []*v1.Pod
-	if q.book != nil {
+	if changed {
 		q.version++
-		call = q.next()
 	}
+	call = q.next()
 	q.mu.Unlock()
 	q.wake(call)
 }
@@ -304,13 +361,20 @@ func (q *Quota) next() (call []*v1.Pod) {
 			call = append(call, q.leads[w.ID])
 		}
 	}
-	next := q.book.Expire(now)
-	if q.timer != nil {
-		q.timer.Stop()
-		q.timer = nil
-	}
-	if !next.IsZero() {
-		q.timer = time.AfterFunc(time.Until(next), func() { q.change(func() {}) })
+	if next := q.book.Expire(now); !next.Equal(q.wakes) {
+		if q.timer != nil {
+			q.timer.Stop()
+		}
+		if q.wakes, q.timer = next, nil; !next.IsZero() {
+			q.timer = time.AfterFunc(time.Until(next), q.expire)
+		}
 	}
 	return call
+}
+
+// expire ends what is kept until now.
+func (q *Quota) expire() {
+	q.change(func() {
+		q.wakes = time.Time{} // the next is another timer
+	})
 }

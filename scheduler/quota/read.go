@@ -55,7 +55,7 @@ func (w *watcher) queue(pod *v1.Pod) string {
 	if w.members == nil {
 		return ""
 	}
-	return w.members.Of(pod, ns).Queue
+	return w.members.QueueOf(pod, ns)
 }
 
 // user is Reader.User: as limits count it. Pods are not read for it where no queue counts
@@ -83,8 +83,9 @@ func (w *watcher) held(pod *v1.Pod, node string) []quota.Piece {
 		return nil
 	}
 	if pod.Spec.NodeName == "" { // it goes there
-		pod = pod.DeepCopy()
-		pod.Spec.NodeName = node
+		there := *pod
+		there.Spec.NodeName = node
+		pod = &there
 	}
 	return w.offers.Held(pod)
 }

@@ -213,12 +213,12 @@ func (q *Quota) Promise(pods []*v1.Pod) {
 
 // Reserve counts a pod that goes to a node.
 func (q *Quota) Reserve(pod *v1.Pod, node string) {
-	if !q.On() || request.Of(pod) == nil {
+	if !q.On() {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.book != nil {
+	if q.book != nil && (q.pods[pod.UID] != nil || request.Of(pod) != nil) {
 		q.hold(pod, node)
 	}
 }
@@ -237,25 +237,18 @@ func (q *Quota) Unreserve(pod *v1.Pod) {
 }
 
 // Failed notes that a pod that was tried got no node. Quota that is kept for it is released
-// unless devices are held for it or another of its gang. One that waits for quota is sent to the
-// queue once, where PreEnqueue keeps it: for pods that are kept so, the scheduler's queue
-// does nothing when an event comes.
+// unless devices are held for it or another of its gang. The pods of a workload that waits for quota are
+// handed to Waiting.
 func (q *Quota) Failed(pod *v1.Pod) {
 	if !q.On() {
 		return
 	}
-	waits := false
-	defer func() {
-		if waits {
-			q.call([]*v1.Pod{pod})
-		}
-	}()
+	var waiting []*v1.Pod
 	q.change(func() {
 		if q.book == nil {
 			return
 		}
-		id, leads := q.works[pod.UID]
-		waits = leads && q.book.Waits(id)
+		waiting = q.waiting(pod)
 		for _, id := range []string{queues.Workload(pod), string(pod.UID)} {
 			kept := q.book.Kept(id)
 			if len(kept) == 0 {
@@ -269,6 +262,43 @@ func (q *Quota) Failed(pod *v1.Pod) {
 			q.book.Release(id)
 		}
 	})
+	if len(waiting) > 0 {
+		q.Waiting(waiting)
+	}
+}
+
+// waiting lists the pods of the workload that waits for quota and is led by a pod, this first, with mu
+// held.
+func (q *Quota) waiting(lead *v1.Pod) []*v1.Pod {
+	id, leads := q.works[lead.UID]
+	if !leads || !q.book.Waits(id) {
+		return nil
+	}
+	out := []*v1.Pod{lead}
+	if w := q.asked[id]; w != nil {
+		for i := range w.Pods {
+			if pod := q.pods[types.UID(w.Pods[i].ID)]; pod != nil && pod.UID != lead.UID {
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
+}
+
+// Waits reports whether a pod waits for quota, alone or with its gang.
+func (q *Quota) Waits(pod *v1.Pod) bool {
+	if !q.On() {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil {
+		return false
+	}
+	if id, leads := q.works[pod.UID]; leads {
+		return q.book.Waits(id)
+	}
+	return q.book.Waits(queues.Workload(pod))
 }
 
 // Account is equal for pods of one queue and user; "" is of no queue.

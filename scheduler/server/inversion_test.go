@@ -28,8 +28,10 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"berth.dev/berth/api"
@@ -38,6 +40,7 @@ import (
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/devices"
 	"berth.dev/berth/scheduler/gpuonly"
+	"berth.dev/berth/scheduler/server/outside"
 	"berth.dev/berth/test/soak"
 )
 
@@ -67,7 +70,7 @@ func (m mute) WithLogger(klog.Logger) events.EventRecorderLogger        { return
 // schedule runs kube-scheduler with Berth's plugins, as Setup configures it, on a
 // cluster until the test's context ends. What fits nowhere is never tried again
 // for its age alone: an event has to bring it back.
-func schedule(ctx context.Context, t *testing.T, c *cluster) (stopped func()) {
+func schedule(ctx context.Context, t testing.TB, c *cluster) (stopped func()) {
 	t.Helper()
 	cfg, err := decode([]byte(Configuration(Settings{Names: []string{"default-scheduler"}, ReserveAfter: &c.reserve})))
 	if err != nil {
@@ -91,6 +94,15 @@ func schedule(ctx context.Context, t *testing.T, c *cluster) (stopped func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.mu.Lock()
+	c.inside = s.SchedulingQueue
+	c.mu.Unlock()
+	outside.Use(s, factory.Core().V1().Pods().Lister(), shared.Quota)
+	handle := s.FailureHandler
+	s.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		handle(ctx, f, pod, status, nominating, start)
+		shared.Waits.Failed(pod.Pod)
+	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := s.WaitForHandlersSync(ctx); err != nil {
@@ -109,7 +121,7 @@ func schedule(ctx context.Context, t *testing.T, c *cluster) (stopped func()) {
 }
 
 // t4s is a node with so many Tesla T4.
-func t4s(t *testing.T, name string, n int) *v1.Node {
+func t4s(t testing.TB, name string, n int) *v1.Node {
 	t.Helper()
 	p, ok := gpu.Find("Tesla T4")
 	if !ok {

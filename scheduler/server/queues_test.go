@@ -1,6 +1,8 @@
 package server
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
@@ -100,6 +103,66 @@ func TestQueues(t *testing.T) {
 	for _, s := range queueScenarios() {
 		t.Run(s.name, func(t *testing.T) { synctest.Test(t, s.play) })
 	}
+}
+
+// TestPodsThatWaitForQuotaAreOutside has pods and a gang wait for quota: kube-scheduler's queue, which
+// looks at each of its pods for each event, has none of them, and each starts in its turn, also one
+// that is changed while it waits, and none that is deleted.
+func TestPodsThatWaitForQuotaAreOutside(t *testing.T) {
+	bubbles(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{cluster: newCluster(t, 5), draw: rand.New(rand.NewPCG(5, 1))}
+		l.put("nodes", t4s(t, "n0", 8))
+		l.start()
+		defer func() { l.stop() }()
+		l.queue("red 4")
+		named := func(name, gang string) *v1.Pod {
+			p := gpuPod(name, 100, 2)
+			if p.Annotations = map[string]string{queueOf: "red"}; gang != "" {
+				p.Annotations[api.AnnotationGang], p.Annotations[api.AnnotationGangMinCount] = gang, "2"
+			}
+			return p
+		}
+		waiting := func(want ...string) {
+			t.Helper()
+			rests(t, time.Minute)
+			var have []string
+			for _, p := range list[*v1.Pod](l.cluster, "pods") {
+				if p.Spec.NodeName == "" {
+					have = append(have, p.Name)
+				}
+			}
+			if !slices.Equal(have, want) {
+				t.Errorf("%v wait, want %v", have, want)
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if pods, _ := l.inside.PendingPods(); len(pods) > 0 {
+				t.Errorf("%d pods are in kube-scheduler's queue, such as %s", len(pods), pods[0].Name)
+			}
+		}
+		for _, p := range []*v1.Pod{named("a", ""), named("b", ""), named("c", ""), named("d", ""), named("e", ""), named("g0", "g"), named("g1", "g")} {
+			l.put("pods", p)
+			rests(t, time.Second)
+		}
+		waiting("c", "d", "e", "g0", "g1")
+		l.pod("d", func(p *v1.Pod) *v1.Pod {
+			p.Labels = map[string]string{"changed": "yes"}
+			return p
+		})
+		if err := l.delete("e", "uid-e"); err != nil {
+			t.Fatal(err)
+		}
+		waiting("c", "d", "g0", "g1")
+		l.end("a", "uid-a")
+		waiting("d", "g0", "g1")
+		l.end("b", "uid-b")
+		waiting("g0", "g1")
+		l.end("c", "uid-c")
+		waiting("g0", "g1")
+		l.end("d", "uid-d")
+		waiting()
+	})
 }
 
 func queueScenarios() []scenario {

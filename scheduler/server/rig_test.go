@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 
 	"berth.dev/berth/core/quota"
 	schedulerquota "berth.dev/berth/scheduler/quota"
@@ -36,7 +37,7 @@ import (
 // time of its own, by chance, so that each seed is another order of events. It must
 // be used inside a synctest bubble.
 type cluster struct {
-	t *testing.T
+	t testing.TB
 
 	mu      sync.Mutex // not held while time passes
 	chance  *rand.Rand
@@ -45,19 +46,23 @@ type cluster struct {
 	log     map[string][]watch.Event             // by resource, from the first
 	feeds   map[string][]*feed
 	evicted []string
+	given   int                    // pods that were bound
+	patches int                    // of pods
 	last    map[string]*v1.Pod     // those who were, as they were then
 	graces  bool                   // pods end after their grace period, and not after some chance
 	reserve time.Duration          // after how long there are reservations; 0: none
 	slow    time.Duration          // the most that a request, an answer or an event takes
+	room    int                    // how many events a watch may be behind
 	rejects func(pod string) error // what an admission policy says of a binding
 	queues  []quota.Spec
 	quota   *schedulerquota.Quota                       // of the scheduler that runs
+	inside  queue.SchedulingQueue                       // of it: kube-scheduler's own queue
 	fails   func(verb string) (err error, arrives bool) // of a request: what is answered, and whether it is done
 }
 
-func newCluster(t *testing.T, seed uint64) *cluster {
+func newCluster(t testing.TB, seed uint64) *cluster {
 	return &cluster{
-		t: t, chance: rand.New(rand.NewPCG(seed, 1)), slow: 30 * time.Millisecond,
+		t: t, chance: rand.New(rand.NewPCG(seed, 1)), slow: 30 * time.Millisecond, room: 10_000,
 		objects: map[string]map[string]runtime.Object{"pods": {}, "nodes": {}, "poddisruptionbudgets": {}}, last: map[string]*v1.Pod{}, feeds: map[string][]*feed{}, log: map[string][]watch.Event{},
 		fails: reliable, rejects: func(string) error { return nil },
 	}
@@ -237,6 +242,7 @@ func (c *cluster) bind(b *v1.Binding) error {
 			return p
 		}
 		err = nil
+		c.given++
 		p.Spec.NodeName = b.Target.Name
 		if p.Annotations = maps.Clone(p.Annotations); p.Annotations == nil {
 			p.Annotations = map[string]string{}
@@ -265,6 +271,7 @@ func (c *cluster) patch(name string, data []byte) (*v1.Pod, error) {
 	var out *v1.Pod
 	var err error = apierrors.NewNotFound(v1.Resource("pods"), name)
 	c.pod(name, func(p *v1.Pod) *v1.Pod {
+		c.patches++
 		var was, merged []byte
 		if was, err = json.Marshal(p); err != nil {
 			return p
@@ -319,7 +326,7 @@ func (c *cluster) client(ctx context.Context) kubernetes.Interface {
 		return false, nil, nil
 	})
 	f.AddWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
-		w := &feed{c: c, events: make(chan watch.Event, 10_000), out: make(chan watch.Event)}
+		w := &feed{c: c, events: make(chan watch.Event, c.room), out: make(chan watch.Event)}
 		on, stop := context.WithCancel(ctx)
 		w.done, w.stop = on.Done(), stop
 		resource, from := a.GetResource().Resource, 0
@@ -426,7 +433,7 @@ func (s *slowPods) Get(_ context.Context, name string, _ metav1.GetOptions) (out
 }
 
 // rests lets virtual time pass until nothing happens any more.
-func rests(t *testing.T, d time.Duration) {
+func rests(t testing.TB, d time.Duration) {
 	t.Helper()
 	time.Sleep(d)
 	synctest.Wait()

@@ -26,6 +26,7 @@ import (
 
 	"berth.dev/berth/scheduler/devices"
 	"berth.dev/berth/scheduler/gpuonly"
+	"berth.dev/berth/scheduler/server/outside"
 	"berth.dev/berth/scheduler/server/report"
 )
 
@@ -88,6 +89,7 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	devices.NodesFrom(nodesOf(ctx, s))
 	nodes := cc.InformerFactory.Core().V1().Nodes()
 	shared.Waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
+	outside.Use(s, cc.InformerFactory.Core().V1().Pods().Lister(), shared.Quota)
 	report.WriteConditions(s, cc.Client, shared.Waits, report.NewSentences(nodesOf(ctx, s), cc.InformerFactory))
 	return &cc, s, nil
 }

@@ -1,0 +1,101 @@
+package quota
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/request"
+)
+
+// BenchmarkPod is what quotas cost the scheduler for one pod that gets a node, among 1,000 queues:
+// from its creation until it runs, and for its end.
+func BenchmarkPod(b *testing.B) {
+	for _, waiting := range []int{0, 2500, 10000} {
+		b.Run(fmt.Sprintf("%d wait", waiting), func(b *testing.B) {
+			const queues = 500
+			list := []*v1alpha1.Queue{queueOf("busy", "", 4*queues), queueOf("full", "", 1)}
+			for i := range queues {
+				list = append(list, queueOf(fmt.Sprint("busy-", i), "busy", 4), queueOf(fmt.Sprint("full-", i), "full", 0))
+			}
+			q := counting(list)
+			for i := range waiting + 1 {
+				pod := podOf(fmt.Sprint("wait-", i), fmt.Sprint("full-", i%queues))
+				q.Seen(pod)
+				if answer := q.Try(Alone(pod, request.TicketOf(pod))); (answer.Refused == "") != (i == 0) {
+					b.Fatal(i, answer)
+				} else if answer.Refused == "" {
+					q.Reserve(pod, "n")
+				} else {
+					q.Failed(pod)
+				}
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				i++
+				lives(b, q, podOf(fmt.Sprint("load-", i), fmt.Sprint("busy-", i%queues)))
+			}
+		})
+	}
+}
+
+// lives has a pod come, be placed, run, and end.
+func lives(b *testing.B, q *Quota, pod *v1.Pod) {
+	q.Seen(pod)
+	if !q.Lets(pod.UID) {
+		b.Fatal("the pod waits")
+	}
+	if answer := q.Try(Alone(pod, request.TicketOf(pod))); answer.Refused != "" {
+		b.Fatal(answer)
+	}
+	q.QueueOf(pod)
+	q.Allowed(pod.UID)
+	q.Reserve(pod, "n")
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName, bound.Annotations = "n", map[string]string{api.AnnotationDevices: `{"main":[]}`}
+	q.Seen(bound)
+	runs := bound.DeepCopy()
+	runs.Status.Phase = v1.PodRunning
+	q.Seen(runs)
+	q.Gone(pod.UID)
+}
+
+// counting returns a Quota of these Queues, on one node.
+func counting(list []*v1alpha1.Queue) *Quota {
+	of := func(objects ...any) cache.Indexer {
+		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+		for _, o := range objects {
+			_ = store.Add(o)
+		}
+		return store
+	}
+	q := New()
+	node := kubetest.Inventory("n", kubetest.A100s("n", 8), api.ResourceGPU, 8)
+	w := &watcher{q: q, nodes: corelisters.NewNodeLister(of(node)), namespaces: corelisters.NewNamespaceLister(of(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))}
+	w.apply(list)
+	return q
+}
+
+func queueOf(name, parent string, gpus int) *v1alpha1.Queue {
+	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
+		Parent: parent, Namespaces: &v1alpha1.QueueNamespaces{LabeledPods: []string{"*"}},
+		Quotas: []v1alpha1.QueueQuota{{GPUs: v1alpha1.GPUsAll, Nominal: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}},
+	}}
+}
+
+func podOf(name, queue string) *v1.Pod {
+	list := v1.ResourceList{api.ResourceGPU: *resource.NewQuantity(1, resource.DecimalSI), v1.ResourceCPU: resource.MustParse("1")}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{api.LabelQueue: queue}}}
+	p.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Limits: list, Requests: list}}}
+	return p
+}
