@@ -15,8 +15,15 @@ import (
 // again only as far as those after it cannot use them. Shares by memory have their size in
 // Share. The order is that of resources and sizes.
 func Asks(pod *v1.Pod) []sharing.Ask {
+	parts := Parts(pod)
+	if len(parts) == 1 && len(parts[0].Asks) == 1 { // as most do
+		if k, n := kindOf(parts[0].Asks[0]); n > 0 {
+			return []sharing.Ask{{Resource: k.resource, Share: k.share, Count: n}}
+		}
+		return nil
+	}
 	total, reuse := asked{}, asked{}
-	for _, p := range Parts(pod) {
+	for _, p := range parts {
 		had, mine := maps.Clone(reuse), asked{}
 		for _, a := range p.Asks {
 			k, n := kindOf(a)

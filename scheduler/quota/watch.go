@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -150,10 +151,12 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 	registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed() }, DeleteFunc: func(any) { w.changed() },
 		UpdateFunc: func(old, now any) {
-			if old.(*unstructured.Unstructured).GetGeneration() != now.(*unstructured.Unstructured).GetGeneration() {
+			was, is := old.(*unstructured.Unstructured), now.(*unstructured.Unstructured)
+			switch {
+			case was.GetGeneration() != is.GetGeneration():
 				w.changed()
-			} else {
-				w.q.SetUsed(decode(now))
+			case !equality.Semantic.DeepEqual(kept(was), kept(is)):
+				w.q.SetUsed(decode(is))
 			}
 		},
 	})
@@ -183,6 +186,14 @@ func saveEvicted(ctx context.Context, client dynamic.Interface, queue string, li
 		return nil
 	}
 	return err
+}
+
+// kept is the part of the status of a Queue that the scheduler reads. It changes seldom; the rest, such as
+// how much pods hold, changes often.
+func kept(o *unstructured.Unstructured) [2]any {
+	usage, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "usage") // nil if there is none
+	evictions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "evictions")
+	return [2]any{usage, evictions}
 }
 
 // gather is how long changes are gathered before the queues are read again.

@@ -87,7 +87,11 @@ func schedule(ctx context.Context, t testing.TB, c *cluster) (stopped func()) {
 	c.mu.Lock()
 	c.quota = shared.Quota
 	c.mu.Unlock()
-	shared.Quota.SetQueues(c.queues, asLabeled())
+	if c.counts != nil {
+		c.counts(shared.Quota)
+	} else {
+		shared.Quota.SetQueues(c.queues, asLabeled())
+	}
 	s, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return mute{} },
 		scheduler.WithComponentConfigVersion(cfg.APIVersion), scheduler.WithProfiles(cfg.Profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(plugins), scheduler.WithPodMaxInUnschedulablePodsDuration(1000*time.Hour))
@@ -96,8 +100,8 @@ func schedule(ctx context.Context, t testing.TB, c *cluster) (stopped func()) {
 	}
 	c.mu.Lock()
 	c.inside = s.SchedulingQueue
+	c.pending = outside.Use(s, factory.Core().V1().Pods().Lister(), shared.Quota)
 	c.mu.Unlock()
-	outside.Use(s, factory.Core().V1().Pods().Lister(), shared.Quota)
 	handle := s.FailureHandler
 	s.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		handle(ctx, f, pod, status, nominating, start)

@@ -55,8 +55,10 @@ type cluster struct {
 	room    int                    // how many events a watch may be behind
 	rejects func(pod string) error // what an admission policy says of a binding
 	queues  []quota.Spec
+	counts  func(*schedulerquota.Quota)                 // has pods counted; nil: by queues
 	quota   *schedulerquota.Quota                       // of the scheduler that runs
 	inside  queue.SchedulingQueue                       // of it: kube-scheduler's own queue
+	pending queue.SchedulingQueue                       // of it: also the pods outside of that
 	fails   func(verb string) (err error, arrives bool) // of a request: what is answered, and whether it is done
 }
 

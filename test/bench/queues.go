@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,15 +20,23 @@ import (
 type queued struct {
 	nodes, pods     int
 	queues, waiting int // queues, and workloads that wait for quota meanwhile
-	pairs           int // of runs without and with queues, in turn
+	rounds          int // of runs of each kind, in turn
 }
 
 func queuedSizes() []queued {
 	return []queued{
-		{nodes: 500, pods: 4000, queues: 1000, waiting: 10000, pairs: 2},
-		{nodes: 5000, pods: 10000, queues: 1000, waiting: 10000, pairs: 1},
+		{nodes: 500, pods: 4000, queues: 1000, waiting: 10000, rounds: 2},
+		{nodes: 5000, pods: 10000, queues: 1000, waiting: 10000, rounds: 1},
 	}
 }
+
+// The kinds of runs.
+const (
+	withoutQueues = iota
+	besideOthers  // without queues, beside as many pods that ask for more GPUs than a node has
+	withQueues    // beside pods that wait for quota
+	kinds
+)
 
 // queueRun is one run. Times a pod are in milliseconds.
 type queueRun struct {
@@ -37,35 +46,32 @@ type queueRun struct {
 }
 
 // benchQueues measures what queues cost: the scheduler's CPU for each pod with a thousand
-// queues and ten thousand workloads that wait in them, against the same pods without.
+// queues and ten thousand workloads that wait in them, against the same pods without queues, alone and beside
+// as many that wait for GPUs.
 func benchQueues(ctx context.Context, r *report, dir string) error {
 	for _, size := range queuedSizes() {
 		if r.nodes != 0 && r.nodes != size.nodes {
 			continue
 		}
 		size.nodes, size.pods, size.queues, size.waiting = r.small(size.nodes), r.small(size.pods), r.small(size.queues), r.small(size.waiting)
-		var without, with []queueRun
-		for i := range size.pairs {
-			for j := range 2 {
-				queues := (i+j)%2 == 1
-				one, err := size.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d-%d", size.nodes, i, j)), queues)
+		var runs [kinds][]queueRun
+		for i := range size.rounds {
+			for j := range kinds {
+				kind := (i + j) % kinds
+				one, err := size.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d-%d", size.nodes, i, j)), kind)
 				if err != nil {
-					return fmt.Errorf("%d nodes, queues %v: %w", size.nodes, queues, err)
+					return fmt.Errorf("%d nodes, run of kind %d: %w", size.nodes, kind, err)
 				}
-				if queues {
-					with = append(with, one)
-				} else {
-					without = append(without, one)
-				}
+				runs[kind] = append(runs[kind], one)
 			}
 		}
-		size.report(r, without, with)
+		size.report(r, &runs)
 	}
 	return nil
 }
 
 // run creates pods while the scheduler runs, and measures until the last is bound.
-func (s *queued) run(ctx context.Context, r *report, dir string, queues bool) (out queueRun, err error) {
+func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out queueRun, err error) {
 	t, seen, err := observe(ctx, dir, ours, fmt.Sprintf("scale:%d", s.nodes), afterStart)
 	if err != nil {
 		return out, err
@@ -73,11 +79,14 @@ func (s *queued) run(ctx context.Context, r *report, dir string, queues bool) (o
 	defer func() { err = errors.Join(err, t.end()) }()
 	pods := gpuPods("load", s.pods-1, 1)
 	before := 0
-	if queues {
-		if err := s.fill(ctx, t, pods); err != nil {
-			return out, err
-		}
-		before = 1
+	switch kind {
+	case withQueues:
+		err, before = s.fill(ctx, t, pods), 1
+	case besideOthers:
+		_, _, err = create(ctx, t.client, gpuPods("wait", s.waiting, 9), creators)
+	}
+	if err != nil {
+		return out, err
 	}
 	if err := t.quiet(ctx); err != nil {
 		return out, err
@@ -89,7 +98,7 @@ func (s *queued) run(ctx context.Context, r *report, dir string, queues bool) (o
 	out.rest = still.process.Seconds() / still.wall.Seconds()
 	files := dir + "-cpu"
 	if r.profiles != "" {
-		files = filepath.Join(r.profiles, fmt.Sprintf("queues-%v-%d", queues, s.nodes))
+		files = filepath.Join(r.profiles, fmt.Sprintf("queues-%d-%d", kind, s.nodes))
 	}
 	profile := startProfile(ctx, t.client, files)
 	used, err := t.span(func(began time.Time) (time.Time, error) {
@@ -123,16 +132,16 @@ func (s *queued) fill(ctx context.Context, t *trial, pods []*corev1.Pod) error {
 	}
 	half := max(1, s.queues/2)
 	nominal := max(1, (len(pods)+half-1)/half)
-	queues := client.Resource(schema.GroupVersionResource{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"})
+	objects := client.Resource(schema.GroupVersionResource{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"})
 	for name, gpus := range map[string]int{"busy": nominal * half, "full": 1} {
-		if _, err := queues.Create(ctx, queueObject(name, "", gpus), metav1.CreateOptions{}); err != nil {
+		if _, err := objects.Create(ctx, queueObject(name, "", gpus), metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create queue %s: %w", name, err)
 		}
 	}
 	err = each(ctx, half, creators, func(ctx context.Context, i int) error {
 		for tree, gpus := range map[string]int{"busy": nominal, "full": 0} {
 			q := queueObject(fmt.Sprintf("%s-%d", tree, i), tree, gpus)
-			if _, err := queues.Create(ctx, q, metav1.CreateOptions{}); err != nil {
+			if _, err := objects.Create(ctx, q, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("create queue %s: %w", q.GetName(), err)
 			}
 		}
@@ -171,9 +180,10 @@ func queueObject(name, parent string, gpus int) *unstructured.Unstructured {
 }
 
 // report adds the figures of one size.
-func (s *queued) report(r *report, without, with []queueRun) {
+func (s *queued) report(r *report, runs *[kinds][]queueRun) {
+	without, crowd, with := runs[withoutQueues], runs[besideOthers], runs[withQueues]
 	at := fmt.Sprintf("%d nodes: ", s.nodes)
-	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs; runs without and with queues in turn", s.pods, s.nodes)
+	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs; runs of each kind in turn", s.pods, s.nodes)
 	of := func(runs []queueRun, value func(queueRun) float64) (out []float64) {
 		for _, one := range runs {
 			out = append(out, value(one))
@@ -181,7 +191,7 @@ func (s *queued) report(r *report, without, with []queueRun) {
 		return out
 	}
 	busy := false
-	for _, one := range append(append([]queueRun(nil), without...), with...) {
+	for _, one := range slices.Concat(without, crowd, with) {
 		busy = busy || one.busy
 	}
 	own, rate, rest := func(q queueRun) float64 { return q.own }, func(q queueRun) float64 { return q.rate }, func(q queueRun) float64 { return 100 * q.rest }
@@ -190,8 +200,10 @@ func (s *queued) report(r *report, without, with []queueRun) {
 	}
 	load := fmt.Sprintf("the same beside %d queues in which %d workloads wait", s.queues, s.waiting)
 	r.add(figure{what: at + "scheduler's own CPU a pod, no queues", values: of(without, own), unit: "ms", how: how})
+	r.add(figure{what: at + "scheduler's own CPU a pod, no queues, others wait", values: of(crowd, own), unit: "ms", how: fmt.Sprintf("the same beside %d pods that ask for more GPUs than a node has", s.waiting)})
 	r.add(figure{what: at + "scheduler's own CPU a pod, queues", values: of(with, own), unit: "ms", how: load})
-	r.add(figure{what: at + "scheduler's own CPU a pod, with queues against without", values: []float64{median(with, own) / median(without, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the two above"})
+	r.add(figure{what: at + "scheduler's own CPU a pod, with queues against without", values: []float64{median(with, own) / median(without, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the first and the last of the three above"})
+	r.add(figure{what: at + "scheduler's own CPU a pod, queues against others that wait without", values: []float64{median(with, own) / median(crowd, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the last two"})
 	r.add(figure{what: at + "pods bound, no queues", values: of(without, rate), unit: "a second", wall: true, busy: busy, how: how})
 	r.add(figure{what: at + "pods bound, queues", values: of(with, rate), unit: "a second", wall: true, busy: busy, how: load})
 	r.add(figure{what: at + "CPU at rest, no queues", values: of(without, rest), unit: "% of a core", how: fmt.Sprintf("the whole process over %s", restFor)})
