@@ -173,6 +173,9 @@ func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
 	if queues.Runs(&h, now); h.User == "" {
 		h.User = q.read.User(now) // an owner may have been seen after its pod
 	}
+	if h.Owner == "" && q.read.Owner != nil {
+		h.Owner = q.read.Owner(now)
+	}
 	q.book.Hold(&h)
 	return true
 }
