@@ -22,7 +22,8 @@ import (
 // BenchmarkQueues is the CPU of the scheduler, and of an API server in memory that costs all cases the
 // same, for each pod that gets a node: without queues and with a thousand of them, alone and beside
 // pods that wait for a node or for quota. An API server in another process would add some hundred
-// microseconds to each. Run it with -benchtime 2000x or so, and -count 5: the cases take turns then.
+// microseconds to each. Run it with -benchtime 2000x or so, and compare medians of several processes that
+// run one case each, in turn: the first pods of a process cost more.
 func BenchmarkQueues(b *testing.B) {
 	quietly()
 	for _, waiting := range []int{0, 2500} {

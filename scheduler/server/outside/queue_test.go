@@ -166,4 +166,3 @@ func BenchmarkEvent(b *testing.B) {
 		}
 	}
 }
-
