@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
 	schedulerquota "berth.dev/berth/scheduler/quota"
 )
@@ -207,10 +208,7 @@ func (l *lab) useQueues(each, full int) {
 			there.Spec.NodeName = node
 			return offers.Held(&there)
 		},
-		Asked: func(p *v1.Pod) ([]quota.Piece, []string) {
-			asked, products := queues.Asked(p, offers)
-			return asked.Pieces, products
-		},
+		Asked:   func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []string) { return queues.Asked(p, offers, allowed) },
 		Product: queues.ProductOf,
 	}
 	l.counts = func(q *schedulerquota.Quota) { q.SetQueues(specs, reader) }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/kubetest"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/devices"
@@ -58,8 +59,10 @@ func newRig(t testing.TB, gpus int64) *rig {
 	pieces := func(*v1.Pod) []quota.Piece { return []quota.Piece{{Devices: 1, Parts: quota.Whole}} }
 	r.quota.SetQueues([]quota.Spec{{Name: "red", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: gpus * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}}}, schedulerquota.Reader{
 		Queue: func(*v1.Pod) string { return "red" }, User: func(*v1.Pod) string { return "" },
-		Held:  func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
-		Asked: func(p *v1.Pod) ([]quota.Piece, []string) { return pieces(p), nil },
+		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+			return quota.Pod{ID: string(p.UID), Pieces: pieces(p)}, nil
+		},
 	})
 	return r
 }
