@@ -109,7 +109,7 @@ func volumes(f *Facts) (finding.Status, string, string) {
 			continue
 		}
 		if i < 0 {
-			return finding.Fail, "volume claim " + name + " does not exist in namespace " + f.Space, "make it: the notebook waits until then"
+			return finding.Fail, "volume claim " + name + " does not exist in namespace " + f.Space, "create it: the notebook waits until then"
 		}
 		if seen, do := unusable(f, f.Claims[i]); seen != "" {
 			return finding.Fail, seen, do
