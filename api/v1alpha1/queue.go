@@ -32,6 +32,10 @@ type QueueSpec struct {
 	Namespaces *QueueNamespaces `json:"namespaces,omitempty"`
 	// Quotas are amounts of GPUs, each kind once.
 	Quotas []QueueQuota `json:"quotas,omitempty"`
+	// PreferredGPUs are products and node labels, written as in QueueQuota: a workload that may
+	// use several of them gets the first for which there is quota and room, and others
+	// only after these. Empty is the list of the nearest queue above that has one.
+	PreferredGPUs []string `json:"preferredGPUs,omitempty"`
 	// Weight is the part of unused quota of others that the queue gets, against the
 	// weights of its siblings. Nil is 1.
 	Weight *int32 `json:"weight,omitempty"`
@@ -86,7 +90,8 @@ const (
 // QueueQuota is what a queue has of one kind of GPUs.
 type QueueQuota struct {
 	// GPUs is GPUsAll, GPUsEquivalents, a product as its label nvidia.com/gpu.product has
-	// it, or a MIG profile after GPUsMIGPrefix.
+	// it, a MIG profile after GPUsMIGPrefix, or a node label with its value, as
+	// "workload=training": the GPUs of the nodes that have it.
 	GPUs string `json:"gpus"`
 	// Nominal is its own, in GPUs; of a MIG profile, in MIG devices.
 	Nominal resource.Quantity `json:"nominal"`

@@ -40,6 +40,7 @@ func (s *QueueSpec) DeepCopyInto(out *QueueSpec) {
 		q.Nominal = q.Nominal.DeepCopy()
 		q.BorrowingLimit, q.LendingLimit = copied(q.BorrowingLimit), copied(q.LendingLimit)
 	}
+	out.PreferredGPUs = slices.Clone(s.PreferredGPUs)
 	out.PerUser, out.PerPod = limits(s.PerUser), limits(s.PerPod)
 	out.Weight, out.PriorityCeiling = same(s.Weight), same(s.PriorityCeiling)
 	out.Sharing = slices.Clone(s.Sharing)

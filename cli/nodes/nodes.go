@@ -22,6 +22,7 @@ type nodesCommand struct {
 	output   term.Output
 	selector string
 	view     string
+	by       string // a node label
 	all      bool
 	watch    bool
 }
@@ -36,7 +37,7 @@ func New(o client.Options) *cobra.Command {
 			"BUSY is the mean utilization of allocated GPUs, if a DCGM exporter reports it. Unallocated GPUs of a\n" +
 			"cordoned or NotReady node do not count as free, nor do those that only a DRA driver offers: Berth does not\n" +
 			"use these yet. Works on any cluster with NVIDIA's device plugin, with or without Berth.",
-		Example: "  berth nodes\n  berth nodes -o wide\n  berth nodes --view allocation\n" +
+		Example: "  berth nodes\n  berth nodes -o wide\n  berth nodes --view allocation\n  berth nodes --by workload\n" +
 			"  berth nodes -o jsonpath='{.total.free}'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return n.run(cmd.Context()) },
@@ -46,6 +47,7 @@ func New(o client.Options) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&n.selector, "selector", "l", "", "label selector for nodes")
 	f.StringVar(&n.view, "view", "", "allocation: NODE, GPU TOTAL, GPU ALLOCATED, GPU UTILIZATION")
+	f.StringVar(&n.by, "by", "", "node label: one line for the nodes of each value, instead of one for each node")
 	f.BoolVar(&n.all, "all", false, "also show nodes without GPUs")
 	f.BoolVarP(&n.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
@@ -54,6 +56,9 @@ func New(o client.Options) *cobra.Command {
 func (n *nodesCommand) run(ctx context.Context) error {
 	if n.view != "" && n.view != "allocation" {
 		return term.Usagef("invalid --view %q: must be allocation", n.view)
+	}
+	if n.by != "" && (n.view != "" || n.output.Format == term.OutputName || n.output.Format == term.OutputWide) {
+		return term.Usagef("--by does not go with --view, -o name and -o wide")
 	}
 	if err := n.output.Check(); err != nil {
 		return err
@@ -68,7 +73,11 @@ func (n *nodesCommand) run(ctx context.Context) error {
 			return err
 		}
 		busy := c.Utilization(ctx, v.Exporters)
-		v.SetBusy(func(uuid string) (float64, bool) { r, ok := busy[uuid]; return r, ok })
+		of := func(uuid string) (float64, bool) { r, ok := busy[uuid]; return r, ok }
+		v.SetBusy(of)
+		if n.by != "" {
+			return n.printBy(w, n.shown(v.View), of)
+		}
 		return n.print(w, v.View, c.Growth(ctx, n.o, n.selector, v.Nodes))
 	}
 	if n.watch {
@@ -77,14 +86,19 @@ func (n *nodesCommand) run(ctx context.Context) error {
 	return show(n.o.Out)
 }
 
-// print writes a view in the form asked for.
-func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) error {
-	var shown []devices.Node
+// shown are the nodes of a view that are asked for.
+func (n *nodesCommand) shown(v view.View) (shown []devices.Node) {
 	for _, node := range v.Nodes {
 		if len(node.GPUs) > 0 || node.ClaimOnly > 0 || n.all {
 			shown = append(shown, narrow(node, n.cluster.ShownNamespace()))
 		}
 	}
+	return shown
+}
+
+// print writes a view in the form asked for.
+func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) error {
+	shown := n.shown(v)
 	switch {
 	case n.output.Object():
 		l := term.NewList("NodeGPUList", nodeRows(shown))

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
@@ -88,7 +89,7 @@ func (k *check) run(ctx context.Context) error {
 		return err
 	}
 	wrong := then.wrong(objects)
-	for _, text := range slices.Concat(wrong, changes(s, then)) {
+	for _, text := range slices.Concat(wrong, nowhere(objects, then), changes(s, then)) {
 		term.PrintLine(k.o.Out, text)
 	}
 	if len(wrong) > 0 {
@@ -201,6 +202,36 @@ func (s *state) wrong(objects []*unstructured.Unstructured) (out []string) {
 	for _, p := range s.count.Problems {
 		if slices.ContainsFunc(objects, func(u *unstructured.Unstructured) bool { return u.GetName() == p.Queue }) {
 			out = append(out, fmt.Sprintf("%s: %s: %s", p.Queue, p.Field, p.Text))
+		}
+	}
+	return out
+}
+
+// nowhere lists node labels that the Queues name and no node has. That is not wrong: nodes may
+// come.
+func nowhere(objects []*unstructured.Unstructured, then *state) (out []string) {
+	for _, q := range then.queues {
+		if !slices.ContainsFunc(objects, func(u *unstructured.Unstructured) bool { return u.GetName() == q.Name }) {
+			continue
+		}
+		for _, label := range queues.Labels([]*v1alpha1.Queue{q}) {
+			key, value, _ := strings.Cut(label, "=")
+			values := map[string]bool{}
+			for _, n := range then.situation.Nodes {
+				if has, there := n.Labels[key]; there {
+					values[has] = true
+				}
+			}
+			text := fmt.Sprintf("queue %s: no node has the label %s", q.Name, label)
+			switch near := gpu.NearestWord(value, slices.Sorted(maps.Keys(values))); {
+			case values[value]:
+				continue
+			case near != "":
+				text += fmt.Sprintf("; did you mean %s=%s?", key, near)
+			case len(values) > 0:
+				text += fmt.Sprintf("; nodes have %s of %s", strings.Join(slices.Sorted(maps.Keys(values)), ", "), key)
+			}
+			out = append(out, text)
 		}
 	}
 	return out

@@ -116,6 +116,10 @@ func TestWhatAQueueCanSay(t *testing.T) {
   - {gpus: mig-1g.5gb, nominal: 14}
   - {gpus: mig-1g.5gb.me, nominal: 1}
   - {gpus: mig-1c.3g.20gb, nominal: 10000000}
+  - {gpus: workload=training, nominal: 4}
+  - {gpus: cloud.google.com/gke-nodepool=h100_spot.1, nominal: 4}
+  - {gpus: example.com/empty=, nominal: 1}
+  preferredGPUs: [NVIDIA-H100-80GB-HBM3, NVIDIA A100 80GB PCIe, nvidia.com/gpu.sharing-strategy=time-slicing]
   weight: 3
   perUser: [{gpus: All, max: 2}]
   perPod: [{gpus: All, max: 4}]
@@ -165,10 +169,29 @@ spec.quotas[2].gpus: Invalid value: "nvidia.com/gpu": write All for GPUs of all 
 		},
 		{
 			"GPUs that no product is called", "  perPod: [{gpus: 'nvidia.com/mig-1g.5gb', max: 1}]\n",
-			`spec.perPod[0].gpus: Invalid value: "nvidia.com/mig-1g.5gb": not GPUs: write All, Equivalents, a product as in the label nvidia.com/gpu.product, or a MIG profile as mig-1g.5gb`,
+			`spec.perPod[0].gpus: Invalid value: "nvidia.com/mig-1g.5gb": not GPUs: write All, Equivalents, a product as in the label nvidia.com/gpu.product, a MIG profile as mig-1g.5gb, or a node label as workload=training`,
 		},
 		{"a MIG profile without memory", "  quotas: [{gpus: mig-1g, nominal: 1}]\n", `spec.quotas[0].gpus: Invalid value: "mig-1g": not a MIG profile; write it as in the resource nvidia.com/mig-1g.5gb, mig-1g.5gb`},
-		{"a name that is too long", "  quotas: [{gpus: " + many + ", nominal: 1}]\n", `spec.quotas[0].gpus: Too long: may not be more than 63 bytes`},
+		{"a name that is too long", "  quotas: [{gpus: " + many + ", nominal: 1}]\n", `spec.quotas[0].gpus: Invalid value: "` + many + `": a name of GPUs has at most 63 characters`},
+		{
+			"node labels that are none", "  quotas: [{gpus: workload==training, nominal: 1}, {gpus: 'workload=a,zone=b', nominal: 1}, {gpus: 'workload!=a', nominal: 1}, {gpus: =a, nominal: 1}, {gpus: Example.com/a=b, nominal: 1}]\n",
+			`spec.quotas[0].gpus: Invalid value: "workload==training": not a node label with its value; write one such as workload=training or example.com/pool=a
+spec.quotas[1].gpus: Invalid value: "workload=a,zone=b": not a node label with its value; write one such as workload=training or example.com/pool=a
+spec.quotas[2].gpus: Invalid value: "workload!=a": not a node label with its value; write one such as workload=training or example.com/pool=a
+spec.quotas[3].gpus: Invalid value: "=a": not a node label with its value; write one such as workload=training or example.com/pool=a
+spec.quotas[4].gpus: Invalid value: "Example.com/a=b": not a node label with its value; write one such as workload=training or example.com/pool=a`,
+		},
+		{
+			"a label without its value", "  quotas: [{gpus: example.com/pool, nominal: 1}]\n",
+			`spec.quotas[0].gpus: Invalid value: "example.com/pool": not GPUs: write All, Equivalents, a product as in the label nvidia.com/gpu.product, a MIG profile as mig-1g.5gb, or a node label as workload=training`,
+		},
+		{
+			"a preference for what no pod has a choice of", "  preferredGPUs: [All, mig-1g.5gb, 'a=b=c']\n",
+			`spec.preferredGPUs[0]: Invalid value: "All": no pod has a choice of these; list products as in the label nvidia.com/gpu.product, and node labels as workload=training
+spec.preferredGPUs[1]: Invalid value: "mig-1g.5gb": no pod has a choice of these; list products as in the label nvidia.com/gpu.product, and node labels as workload=training
+spec.preferredGPUs[2]: Invalid value: "a=b=c": not a node label with its value; write one such as workload=training or example.com/pool=a`,
+		},
+		{"a preference twice", "  preferredGPUs: [Tesla-T4, Tesla-T4]\n", `spec.preferredGPUs[1]: Duplicate value: "Tesla-T4"`},
 		{"GPUs twice", "  quotas: [{gpus: All, nominal: 1}, {gpus: All, nominal: 2}]\n", `spec.quotas[1]: Duplicate value: {"gpus":"All"}`},
 		{"too many quotas", "  quotas:" + quotas.String() + "\n", `spec.quotas: Too many: 65: must have at most 64 items`},
 		{"an order in small letters", "  order: fifo\n", `spec.order: Unsupported value: "fifo": supported values: "FIFO", "Fair"`},

@@ -44,7 +44,7 @@ func (t *tally) setJob(uid string, j *batchv1.Job) {
 // asks returns what the suspended objects ask for that wait for quota.
 func (t *tally) asks() (out []quota.Workload) {
 	for _, s := range t.suspended {
-		w := s.Workload(func(p *corev1.Pod, allowed sharing.Ways) (quota.Pod, []string) {
+		w := s.Workload(func(p *corev1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
 			return queues.Asked(p, t.offers, allowed)
 		}, t.book.Tree().Ways, func(p *corev1.Pod) string { return t.members.Of(p, t.namespaces[p.Namespace]).Queue }, t.userOf)
 		if w != nil && t.book.Try(w).Cause != quota.None {

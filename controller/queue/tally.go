@@ -143,6 +143,7 @@ func (t *tally) plant() {
 		}
 	}
 	t.members = queues.NewMembers(list)
+	t.offers.Count(list)
 	specs, problems := queues.Specs(list, t.offers.Products()...)
 	tree := quota.NewTree(specs)
 	all := make([]*corev1.Namespace, 0, len(t.namespaces))
@@ -203,7 +204,7 @@ func (t *tally) recorded(name string) (out []quota.PastUse) {
 // waiting returns the workloads that wait for quota, in the order of their turns. Pods that are
 // left out are of workloads that do not count.
 func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
-	works := map[string]*quota.Workload{}
+	works, kinds := map[string]*quota.Workload{}, map[string][][]quota.Kind{}
 	waits := map[string]bool{}
 	for _, e := range t.pods {
 		if e.queue == "" || e.pod.Spec.NodeName != "" || e.pod.DeletionTimestamp != nil || leave(e.pod) {
@@ -218,19 +219,21 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 		if e.queue != w.Queue {
 			w.Mixed, w.Other = true, e.queue
 		}
-		asked, products := queues.Asked(e.pod, t.offers, t.book.Tree().Ways(e.queue))
+		asked, of := queues.Asked(e.pod, t.offers, t.book.Tree().Ways(e.queue))
+		kinds[e.workload] = append(kinds[e.workload], of)
 		asked.User = e.user
 		w.Pods = append(w.Pods, asked)
 		if queue.Compare(ticket, w.Ticket) < 0 {
 			w.Ticket = ticket
 		}
-		if w.Products = products; e.gang != nil {
+		if e.gang != nil {
 			w.Need = e.gang.MinCount
 		}
 	}
 	out := t.asks()
 	for id, w := range works {
 		if waits[id] {
+			queues.SetKinds(w, kinds[id])
 			slices.SortFunc(w.Pods, func(a, b quota.Pod) int { return cmp.Compare(a.ID, b.ID) })
 			out = append(out, *w)
 		}

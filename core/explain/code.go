@@ -67,6 +67,8 @@ func codeOf(g *Gap, total bool) Code {
 		return CodeSelector
 	case CheckSharing:
 		return CodeQueueSharing
+	case CheckQuota:
+		return CodeQueueQuota
 	case CheckTaint:
 		return CodeTaint
 	case CheckVolume:

@@ -28,6 +28,7 @@ const (
 	CheckPodAffinity               // pods that must be near
 	CheckAntiAffinity              // pods that must not be near
 	CheckSpread                    // a topology spread constraint with DoNotSchedule
+	CheckQuota                     // the quota of its queue for the kind of GPUs
 )
 
 // Remedy is what removes a gap.
@@ -115,6 +116,8 @@ func (g *Gap) String() string {
 		return "has " + g.Has + " near, which a pod anti-affinity keeps apart from it: " + g.Subject
 	case CheckSpread:
 		return "has " + g.Has + "; its topology spread constraint allows no more: " + g.Subject
+	case CheckQuota:
+		return "its queue " + g.Subject + " has no quota for these GPUs now"
 	case CheckGPUs, CheckGPUMemory, CheckClique, CheckCPU, CheckMemory, CheckResource, CheckPods:
 	}
 	return g.amounts()

@@ -17,7 +17,8 @@ const Whole = 720720
 const Unlimited = math.MaxInt64
 
 // Resource is what a quota is about: GPUs, Equivalents, the name of a GPU product as
-// its label nvidia.com/gpu.product has it, or a MIG profile after MIGPrefix.
+// its label nvidia.com/gpu.product has it, a MIG profile after MIGPrefix, or GPUs of the nodes
+// with a label, as "workload=training".
 type Resource string
 
 // The resources that are not products.
@@ -42,6 +43,7 @@ func (r Resource) Profile() string {
 // Piece is some equal devices that a pod holds or asks for.
 type Piece struct {
 	Product string // as its label has it; "" is not known yet
+	Labels  string // of its node, as in Kind; "" is none, or not known yet
 	Profile string // of MIG devices, such as "1g.5gb"; "" is none
 	Devices int64  // how many
 	Parts   int64  // of GPUs, of all of them together

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +13,7 @@ import (
 // Pod is what one pod asks for.
 type Pod struct {
 	ID string // its UID
-	// Pieces are the devices it asks for. Their products are "" where any of Products
+	// Pieces are the devices it asks for. Their products are "" where any of Kinds
 	// will do.
 	Pieces []Piece
 	User   string // "" is that of the workload
@@ -25,14 +24,15 @@ type Pod struct {
 
 // Workload is pods that are admitted together: a pod alone, or a gang.
 type Workload struct {
-	ID       string // the pod's UID, or what names the gang
-	Queue    string
-	User     string // "" is not known: see Unknown
-	Ticket   queue.Ticket
-	Pods     []Pod     // the first Need of them are admitted together, the others as far as there is quota
-	Need     int       // 0 is all
-	Products []string  // that its pods may use, as labels have them, sorted; nil is that nothing is known
-	Since    time.Time // when it was first refused
+	ID     string // the pod's UID, or what names the gang
+	Queue  string
+	User   string // "" is not known: see Unknown
+	Ticket queue.Ticket
+	Pods   []Pod     // the first Need of them are admitted together, the others as far as there is quota
+	Need   int       // 0 is all
+	Kinds  []Kind    // of GPUs that its pods may use, sorted; nil is that nothing is known
+	Joins  string    // the gang that runs, and that it is one more pod of; "" is none
+	Since  time.Time // when it was first refused
 	// Mixed is that some of its pods are of another queue, Other, or of none: it is not admitted.
 	Mixed bool
 	Other string
@@ -54,9 +54,17 @@ func (w *Workload) shape() string {
 	var b strings.Builder
 	b.WriteString(w.User)
 	b.WriteByte(0)
-	for _, p := range w.Products {
-		b.WriteString(p)
+	for _, k := range w.Kinds {
+		b.WriteString(k.Product)
 		b.WriteByte(0)
+		if k.Labels != "" {
+			b.WriteString(k.Labels)
+			b.WriteByte(2)
+		}
+	}
+	if w.Joins != "" {
+		b.WriteString(w.Joins)
+		b.WriteByte(3)
 	}
 	b.WriteString(strconv.FormatBool(w.Mixed) + w.Other + "\x00" + strconv.Itoa(w.need()))
 	for i := range w.Pods[:w.need()] {
@@ -66,7 +74,7 @@ func (w *Workload) shape() string {
 		}
 		b.WriteByte(0)
 		for _, p := range w.Pods[i].Pieces {
-			b.WriteString(p.Product + "\x00" + p.Profile + "\x00" + strconv.FormatInt(p.Devices, 36) + "/" + strconv.FormatInt(p.Parts, 36))
+			b.WriteString(p.Product + p.Labels + "\x00" + p.Profile + "\x00" + strconv.FormatInt(p.Devices, 36) + "/" + strconv.FormatInt(p.Parts, 36))
 		}
 	}
 	return b.String()
@@ -94,21 +102,24 @@ type Holder struct {
 	Leaving bool // it is being deleted; it holds until it is gone
 }
 
-// vector returns the amounts of pieces by resource of a tree. Pieces without a product
-// count as of product.
-func (t *Tree) vector(pieces []Piece, product string) []int64 {
+// vector returns the amounts of pieces by resource of a tree. Pieces of which the kind is not known
+// count as of kind.
+func (t *Tree) vector(pieces []Piece, kind Kind) []int64 {
 	v := make([]int64, len(t.resources))
-	t.addTo(v, pieces, product, 1)
+	t.addTo(v, pieces, kind, 1)
 	return v
 }
 
 // addTo adds the amounts of pieces, times sign, to v.
-func (t *Tree) addTo(v []int64, pieces []Piece, product string, sign int64) {
+func (t *Tree) addTo(v []int64, pieces []Piece, kind Kind, sign int64) {
 	for k := range pieces {
 		p := &pieces[k]
-		of := p.Product
+		of, labels := p.Product, p.Labels
 		if of == "" {
-			of = product
+			of = kind.Product
+		}
+		if labels == "" {
+			labels = kind.Labels
 		}
 		for r, name := range t.resources {
 			switch {
@@ -118,23 +129,9 @@ func (t *Tree) addTo(v []int64, pieces []Piece, product string, sign int64) {
 				v[r] += sign * weighted(p.Parts, of)
 			case p.Profile != "" && t.profiles[r] == p.Profile:
 				v[r] += sign * p.Devices * Whole
+			case labels != "" && labeled(labels, string(name)):
+				v[r] += sign * p.Parts
 			}
 		}
 	}
-}
-
-// products are the products that a workload may use, of those that matter to the tree.
-func (t *Tree) products(w *Workload) []string {
-	if len(w.Products) == 0 {
-		return []string{""}
-	}
-	if !t.byProduct() {
-		return w.Products[:1]
-	}
-	return w.Products
-}
-
-// byProduct reports whether what counts of a pod depends on its product.
-func (t *Tree) byProduct() bool {
-	return slices.ContainsFunc(t.resources, func(r Resource) bool { return r != GPUs && r.Profile() == "" })
 }

@@ -11,19 +11,36 @@ import (
 // BenchmarkAdmit is one admission among 1,000 queues in which 10,000 gangs wait: a gang
 // ends, the next is called, and starts.
 func BenchmarkAdmit(b *testing.B) {
+	benchmarkAdmit(b, func(n int64) quota.Spec { return quota.Spec{Quotas: []quota.Quota{gpus(n)}} }, nil)
+}
+
+// BenchmarkAdmitPools is BenchmarkAdmit where each gang may use two pools, one of which is preferred and
+// has no quota.
+func BenchmarkAdmitPools(b *testing.B) {
+	benchmarkAdmit(b, func(n int64) quota.Spec {
+		return quota.Spec{Quotas: []quota.Quota{parts(training, n), parts(serving, 0)}, Prefers: []quota.Resource{serving, training}}
+	}, []quota.Kind{{Product: a100, Labels: serving}, {Product: a100, Labels: training}})
+}
+
+// benchmarkAdmit has queues of a spec for so many GPUs, and gangs that may use kinds of them.
+func benchmarkAdmit(b *testing.B, spec func(n int64) quota.Spec, kinds []quota.Kind) {
 	const queues, perQueue, size = 1000, 10, 8
-	specs := []quota.Spec{{Name: "org", Quotas: []quota.Quota{gpus(queues * size)}}}
+	org := spec(queues * size)
+	org.Name = "org"
+	specs := []quota.Spec{org}
 	for k := range queues {
-		specs = append(specs, quota.Spec{Name: fmt.Sprintf("team%03d", k), Parent: "org", Quotas: []quota.Quota{gpus(size)}})
+		s := spec(size)
+		s.Name, s.Parent = fmt.Sprintf("team%03d", k), "org"
+		specs = append(specs, s)
 	}
 	book := quota.NewBook(quota.NewTree(specs))
 	var running []*quota.Workload
 	for k := range queues * (perQueue + 1) {
 		id := fmt.Sprintf("gang%d", k)
 		w := gangOf(id, specs[1+k%queues].Name, size, size)
-		w.Ticket.UID, w.Ticket.Created = id, epoch.Add(time.Duration(k)*time.Second)
+		w.Ticket.UID, w.Ticket.Created, w.Kinds = id, epoch.Add(time.Duration(k)*time.Second), kinds
 		if book.Try(w).Cause == quota.None {
-			holds(book, w, "")
+			hold(book, w, kinds)
 			running = append(running, w)
 			continue
 		}
@@ -42,11 +59,23 @@ func BenchmarkAdmit(b *testing.B) {
 		for _, again := range book.Claims() {
 			book.Wait(&again)
 		}
-		holds(book, &call[0], "")
+		hold(book, &call[0], kinds)
 		w.Ticket.Created = epoch.Add(time.Duration(k) * time.Hour)
 		book.Wait(w)
 		running[k%len(running)] = &call[0]
 		k++
+	}
+}
+
+// hold has a gang hold what it asks for, of the last of kinds.
+func hold(b *quota.Book, w *quota.Workload, kinds []quota.Kind) {
+	if len(kinds) == 0 {
+		holds(b, w, "")
+		return
+	}
+	k := kinds[len(kinds)-1]
+	for _, p := range w.Pods {
+		b.Hold(&quota.Holder{ID: p.ID, Workload: w.ID, Queue: w.Queue, Start: epoch, Least: w.Need, Pieces: []quota.Piece{{Product: k.Product, Labels: k.Labels, Devices: 1, Parts: whole}}})
 	}
 }
 

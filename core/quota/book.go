@@ -35,7 +35,11 @@ type Book struct {
 	turns  []turn  // its place among its siblings; queue -1: none of it waits
 	below  [][]int // its children that wait, or below which some do, in the order of their turns
 	moved  []int   // those that are to be put in order again
-	least  []int64 // by resource: no more than any that waits in it or below it asks for
+
+	// Kinds of GPUs that count differently are numbered; those that count the same have one number.
+	kinds   map[Kind]int
+	counted map[string]int // by what Tree.counts says of them
+	least   [][]int64      // by kind, then by queue and resource: no more than any that waits in the queue or below it asks for of the kind
 }
 
 // userAt is a user of a queue or of those below it; of user "" it is the queue itself.
@@ -49,7 +53,7 @@ type userAt struct {
 type kept struct {
 	workload, queue, user string
 	pieces                []Piece
-	product               string    // as which pieces without a product count
+	kind                  Kind      // as which pieces count whose kind is not known
 	until                 time.Time // zero: until it is released
 }
 
@@ -77,17 +81,18 @@ func (b *Book) SetTree(t *Tree) (call []string) {
 	waiting := slices.Collect(maps.Values(b.line))
 	slices.SortFunc(waiting, func(x, y *waiter) int { return compare(x, y) })
 	b.line, b.moved, b.eased, b.leaves, b.freed = map[string]*waiter{}, nil, nil, make([]leaf, len(t.specs)), make([]bool, len(t.specs))
-	b.turns, b.below, b.least = make([]turn, len(t.specs)), make([][]int, len(t.specs)), slices.Repeat([]int64{Unlimited}, len(b.use))
+	b.turns, b.below = make([]turn, len(t.specs)), make([][]int, len(t.specs))
+	b.kinds, b.counted, b.least = map[Kind]int{}, map[string]int{}, nil
 	for i := range b.leaves {
 		b.leaves[i].lines, b.turns[i].queue = map[string][]*waiter{}, -1
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.holders)) {
 		h := b.holders[id]
-		b.count(h.Queue, h.User, h.Pieces, "", 1)
+		b.count(h.Queue, h.User, h.Pieces, Kind{}, 1)
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.kept)) {
 		k := b.kept[id]
-		b.count(k.queue, k.user, k.pieces, k.product, 1)
+		b.count(k.queue, k.user, k.pieces, k.kind, 1)
 	}
 	for _, w := range waiting {
 		if i, there := t.ask[w.Queue]; !there || !t.allows(i, &w.Workload) {
@@ -106,14 +111,14 @@ func (b *Book) SetTree(t *Tree) (call []string) {
 }
 
 // count adds the amounts of pieces to a queue and its ancestors, times sign.
-func (b *Book) count(queue, user string, pieces []Piece, product string, sign int64) {
+func (b *Book) count(queue, user string, pieces []Piece, kind Kind, sign int64) {
 	i, ok := b.tree.ask[queue]
 	if !ok {
 		return
 	}
 	v := append(b.scratch[:0], make([]int64, len(b.tree.resources))...)
 	b.scratch = v
-	b.tree.addTo(v, pieces, product, 1)
+	b.tree.addTo(v, pieces, kind, 1)
 	b.countVector(i, user, v, sign)
 }
 
@@ -205,18 +210,18 @@ func (b *Book) Hold(h *Holder) {
 			*was = *h
 			return
 		}
-		b.count(was.Queue, was.User, was.Pieces, "", -1)
+		b.count(was.Queue, was.User, was.Pieces, Kind{}, -1)
 	}
 	c := *h
 	b.holders[h.ID] = &c
-	b.count(c.Queue, c.User, c.Pieces, "", 1)
+	b.count(c.Queue, c.User, c.Pieces, Kind{}, 1)
 }
 
 // takes has a pod hold what is kept for it, if that is just as much: nothing becomes free then.
 func (b *Book) takes(h *Holder) bool {
 	k := b.kept[h.ID]
 	if k == nil || b.holders[h.ID] != nil || k.queue != h.Queue || k.user != h.User ||
-		!slices.Equal(b.tree.vector(k.pieces, k.product), b.tree.vector(h.Pieces, "")) {
+		!slices.Equal(b.tree.vector(k.pieces, k.kind), b.tree.vector(h.Pieces, Kind{})) {
 		return false
 	}
 	b.discard(h.ID, k)
@@ -240,7 +245,7 @@ func (b *Book) Gone(pod string) {
 	if h := b.holders[pod]; h != nil {
 		delete(b.holders, pod)
 		b.rank(h, -1)
-		b.count(h.Queue, h.User, h.Pieces, "", -1)
+		b.count(h.Queue, h.User, h.Pieces, Kind{}, -1)
 	}
 }
 
@@ -262,8 +267,8 @@ func (b *Book) rank(h *Holder, sign int) {
 }
 
 // Keep keeps quota for pods of a workload until a time, or until they hold it; zero is
-// until Release. Product is what their pieces without one count as.
-func (b *Book) Keep(w *Workload, pods []Pod, product string, until time.Time) {
+// until Release. Pieces count as of kind where their own is not known.
+func (b *Book) Keep(w *Workload, pods []Pod, kind Kind, until time.Time) {
 	for _, p := range pods {
 		b.unkeep(p.ID)
 		if _, holds := b.holders[p.ID]; holds {
@@ -272,12 +277,12 @@ func (b *Book) Keep(w *Workload, pods []Pod, product string, until time.Time) {
 		if !until.IsZero() {
 			b.ending++
 		}
-		b.kept[p.ID] = &kept{workload: w.ID, queue: w.Queue, user: w.userOf(&p), pieces: p.Pieces, product: product, until: until}
+		b.kept[p.ID] = &kept{workload: w.ID, queue: w.Queue, user: w.userOf(&p), pieces: p.Pieces, kind: kind, until: until}
 		if b.works[w.ID] == nil {
 			b.works[w.ID] = map[string]bool{}
 		}
 		b.works[w.ID][p.ID] = true
-		b.count(w.Queue, w.userOf(&p), p.Pieces, product, 1)
+		b.count(w.Queue, w.userOf(&p), p.Pieces, kind, 1)
 	}
 }
 
@@ -295,7 +300,7 @@ func (b *Book) unkeep(pod string) {
 		return
 	}
 	b.discard(pod, k)
-	b.count(k.queue, k.user, k.pieces, k.product, -1)
+	b.count(k.queue, k.user, k.pieces, k.kind, -1)
 }
 
 // discard forgets what is kept for a pod, and leaves it in the count.

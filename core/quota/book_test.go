@@ -180,7 +180,7 @@ func TestProducts(t *testing.T) {
 	b := quota.NewBook(quota.NewTree([]quota.Spec{{Name: "red", Quotas: []quota.Quota{of("Tesla-T4", 2), of("NVIDIA-A100-SXM4-40GB", 4)}}}))
 	any := func(n int64) *quota.Workload {
 		w := ask("new", "red", "", n)
-		w.Products = []string{"NVIDIA-A100-SXM4-40GB", "Tesla-T4", "Tesla-V100-SXM2-16GB"}
+		w.Kinds = []quota.Kind{{Product: "NVIDIA-A100-SXM4-40GB"}, {Product: "Tesla-T4"}, {Product: "Tesla-V100-SXM2-16GB"}}
 		return w
 	}
 	steps := []struct {
@@ -195,7 +195,11 @@ func TestProducts(t *testing.T) {
 	}
 	for k, s := range steps {
 		v := b.Try(any(s.ask))
-		if v.Cause != s.cause || len(v.Products) != s.products {
+		got := 0
+		for _, c := range v.Choices {
+			got += len(c.Kinds)
+		}
+		if v.Cause != s.cause || got != s.products {
 			t.Errorf("step %d: a pod of %d GPUs: %+v", k, s.ask, v)
 		}
 		if s.hold != "" {

@@ -15,7 +15,20 @@ func (b *Book) MayReclaim(c *Claim) bool {
 			return true
 		}
 	}
-	v := b.needed(c.Workload)
+	steps, _ := b.stepsOf(c.Workload, i)
+	for _, kinds := range steps {
+		for _, kind := range kinds {
+			if b.mayReclaim(i, b.needed(c.Workload, kind)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayReclaim reports whether another queue borrows, and an amount more in queue i is within the
+// nominal quota of its own.
+func (b *Book) mayReclaim(i int, v []int64) bool {
 	for at := i; at >= 0; at = b.tree.parent[at] {
 		parent := b.tree.parent[at]
 		if parent < 0 || b.overdraws(i, at, v) {

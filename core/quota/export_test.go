@@ -13,7 +13,7 @@ func (b *Book) SlowNext() []string {
 		c.Hold(h)
 	}
 	for pod, k := range b.kept {
-		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.product, k.until)
+		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.kind, k.until)
 	}
 	c.decayed = b.decayed
 	waiting := map[*waiter]bool{}
@@ -28,7 +28,7 @@ func (b *Book) SlowNext() []string {
 				break
 			}
 			delete(waiting, w)
-			c.Keep(&w.Workload, w.Pods[:v.Count], countedAs(w, v), time.Time{})
+			c.Keep(&w.Workload, w.Pods[:v.Count], countedAs(&w.Workload, &v), time.Time{})
 			call = append(call, w.ID)
 		}
 	}
@@ -71,7 +71,7 @@ func (b *Book) Recount() bool {
 		c.Hold(h)
 	}
 	for pod, k := range b.kept {
-		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.product, k.until)
+		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.kind, k.until)
 	}
 	return slices.Equal(b.use, c.use) && len(b.users) == len(c.users)
 }
@@ -101,7 +101,7 @@ func (b *Book) OverLimit() string {
 // above it.
 func (b *Book) Entitled(w *Workload) bool {
 	n := len(b.tree.resources)
-	v := b.needed(w)
+	v := b.needed(w, (&Claim{Workload: w}).kind())
 	for i := b.tree.ask[w.Queue]; i >= 0; i = b.tree.parent[i] {
 		for r, asked := range v {
 			if p := i*n + r; asked > 0 && b.tree.limits[p] && b.use[p]+asked > b.tree.pool[p] {
@@ -170,7 +170,7 @@ func (b *Book) Without(gone func(id string) bool) *Book {
 		}
 	}
 	for pod, k := range b.kept {
-		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.product, k.until)
+		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.kind, k.until)
 	}
 	return c
 }

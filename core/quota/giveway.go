@@ -33,7 +33,8 @@ func (b *Book) GiveWay(waiting []Workload, idle []string) []Way {
 		if len(goes) > 0 {
 			out = append(out, Way{*w, goes})
 		}
-		left.countVector(b.tree.ask[w.Queue], w.User, left.needed(w), 1)
+		v := left.try(w)
+		left.countVector(b.tree.ask[w.Queue], w.User, left.needed(w, countedAs(w, &v)), 1)
 	}
 	return out
 }
@@ -44,7 +45,7 @@ func (b *Book) makeWay(w *Workload, idle []string) (goes []string, ok bool) {
 	var gone []*Holder
 	back := func(h *Holder) {
 		b.holders[h.ID] = h
-		b.count(h.Queue, h.User, h.Pieces, "", 1)
+		b.count(h.Queue, h.User, h.Pieces, Kind{}, 1)
 	}
 	fits := func() bool { return b.try(w).Cause == None }
 	mine, there := b.tree.ask[w.Queue]

@@ -11,7 +11,13 @@ import (
 type waiter struct {
 	Workload
 	shape string
-	vec   []int64 // what it needs at least, of any product
+	needs []need
+}
+
+// need is what a waiter needs at least if it gets GPUs of a kind, by its number in Book.kinds.
+type need struct {
+	kind int
+	vec  []int64
 }
 
 // compare orders waiters of one queue by whose turn comes first.
@@ -44,16 +50,13 @@ func (b *Book) enter(w *Workload) {
 	if spec := &b.tree.specs[i]; spec.Ceiling != nil {
 		in.Ticket.Priority = min(in.Ticket.Priority, *spec.Ceiling)
 	}
-	in.vec = make([]int64, len(b.tree.resources))
-	for k := range in.Pods[:in.need()] {
-		b.tree.addTo(in.vec, in.Pods[k].Pieces, "", 1)
-	}
+	in.needs = b.needs(&in.Workload)
 	l := &b.leaves[i]
 	list := l.lines[in.shape]
 	at, _ := slices.BinarySearchFunc(list, in, compare)
 	l.lines[in.shape] = slices.Insert(list, at, in)
 	l.count++
-	b.lower(i, in.vec)
+	b.lower(i, in.needs)
 	b.lead(i)
 }
 

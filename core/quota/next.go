@@ -27,22 +27,22 @@ func (b *Book) Next(until time.Time) (call []Workload) {
 				break
 			}
 			b.Leave(w.ID)
-			b.Keep(&w.Workload, w.Pods[:verdict.Count], countedAs(w, verdict), until)
+			b.Keep(&w.Workload, w.Pods[:verdict.Count], countedAs(&w.Workload, &verdict), until)
 			call = append(call, w.Workload)
 		}
 	}
 	return call
 }
 
-// countedAs is the product as which pieces without one are counted.
-func countedAs(w *waiter, v Verdict) string {
+// countedAs is the kind as which pieces are counted whose own is not known.
+func countedAs(w *Workload, v *Verdict) Kind {
 	switch {
-	case len(v.Products) > 0:
-		return v.Products[0]
-	case len(w.Products) > 0:
-		return w.Products[0]
+	case len(v.Choices) > 0:
+		return v.Choices[0].Kinds[0]
+	case len(w.Kinds) > 0:
+		return w.Kinds[0]
 	}
-	return ""
+	return Kind{}
 }
 
 // pass is one look through the lines of a tree of queues.
@@ -97,26 +97,33 @@ func (p *pass) own(i int) (*waiter, Verdict) {
 }
 
 // tooLittle reports that nothing that waits in queue i or below it fits, as each asks for
-// more than is free.
+// more than is free of every kind of GPUs that it may use.
 func (b *Book) tooLittle(i int) bool {
+	return !slices.ContainsFunc(b.least, func(least []int64) bool { return !b.short(i, least) })
+}
+
+// short reports that less is free for queue i than an amount of some resource.
+func (b *Book) short(i int, least []int64) bool {
 	n := len(b.tree.resources)
 	for r := range n {
-		if b.least[i*n+r] == 0 || b.tree.keeps[i*n+r] {
+		if least[i*n+r] == 0 || b.tree.keeps[i*n+r] {
 			continue
 		}
-		if free, _ := b.free(i, r); b.least[i*n+r] > free {
+		if free, _ := b.free(i, r); least[i*n+r] > free {
 			return true
 		}
 	}
 	return false
 }
 
-// lower notes that what queue i asks for may be as little as v.
-func (b *Book) lower(i int, v []int64) {
-	n := len(v)
+// lower notes that what queue i asks for may be as little as needs.
+func (b *Book) lower(i int, needs []need) {
+	n := len(b.tree.resources)
 	for ; i >= 0; i = b.tree.parent[i] {
-		for r := range v {
-			b.least[i*n+r] = min(b.least[i*n+r], v[r])
+		for _, need := range needs {
+			for r, amount := range need.vec {
+				b.least[need.kind][i*n+r] = min(b.least[need.kind][i*n+r], amount)
+			}
 		}
 	}
 }
@@ -124,14 +131,19 @@ func (b *Book) lower(i int, v []int64) {
 // raise finds out again what those that wait in queue i and below it ask for at least.
 func (b *Book) raise(i int) {
 	n := len(b.tree.resources)
-	for r := range n {
-		least := int64(Unlimited)
-		for _, list := range b.leaves[i].lines {
-			least = min(least, list[0].vec[r])
+	for _, least := range b.least {
+		for r := range n {
+			least[i*n+r] = Unlimited
+			for _, child := range b.below[i] {
+				least[i*n+r] = min(least[i*n+r], least[child*n+r])
+			}
 		}
-		for _, child := range b.below[i] {
-			least = min(least, b.least[child*n+r])
+	}
+	for _, list := range b.leaves[i].lines {
+		for _, need := range list[0].needs {
+			for r, amount := range need.vec {
+				b.least[need.kind][i*n+r] = min(b.least[need.kind][i*n+r], amount)
+			}
 		}
-		b.least[i*n+r] = least
 	}
 }

@@ -24,6 +24,10 @@ type Spec struct {
 	// Sharing is in which ways pods of the queue, and of those below it, may use GPUs; 0 is all.
 	Sharing  sharing.Ways
 	HalfLife time.Duration // of past use; 0 is that it does not count
+	// Prefers are products and node labels, of which a workload that may use several gets those
+	// that come first, and others only after these. nil is the order of the nearest queue
+	// above that has one.
+	Prefers []Resource
 	// MinRunTime is how long a workload runs before it is evicted to give quota back.
 	MinRunTime time.Duration
 	// Created orders queues that claim the same; the older wins.

@@ -56,6 +56,10 @@ func of(parts int64, r Resource) string {
 		return "1 MIG device " + profile
 	case profile != "":
 		return Text(parts) + " MIG devices " + profile
+	case r.Label() != "" && one:
+		return "1 GPU of nodes with " + r.Label()
+	case r.Label() != "":
+		return Text(parts) + " GPUs of nodes with " + r.Label()
 	case one:
 		return "1 GPU " + string(r)
 	}

@@ -89,7 +89,7 @@ func TestAPodTakesWhatIsKeptForOneOfItsJob(t *testing.T) {
 		t.Fatalf("the job: %+v", v)
 	}
 	until := time.Unix(60, 0)
-	b.Keep(job, job.Pods, "", until)
+	b.Keep(job, job.Pods, quota.Kind{}, until)
 	other := ask("other", "red", "", 1)
 	if v := b.Try(other); v.Cause != quota.Used {
 		t.Errorf("another pod may have what is kept for the job: %+v", v)
@@ -142,7 +142,7 @@ func TestTakingChangesNoCount(t *testing.T) {
 				w := unmade(id, []string{"red", "blue"}[chance.IntN(2)], quota.Set{Count: 1 + chance.IntN(4), Least: 1 + chance.IntN(2)}, 1+chance.Int64N(2))
 				if v := b.Try(w); v.Cause == quota.None {
 					w.Pods = w.Pods[:v.Count]
-					b.Keep(w, w.Pods, "", now.Add(time.Minute))
+					b.Keep(w, w.Pods, quota.Kind{}, now.Add(time.Minute))
 					kept[id] = w
 				}
 			case 1, 2:

@@ -45,13 +45,22 @@ type Verdict struct {
 	// Asked, Held and Most are parts: what the workload asks for, what is held against
 	// the limit, and the limit.
 	Asked, Held, Most int64
-	// Products are those with which it may go on, as far as that matters; nil is any.
-	Products []string
-	// Count is how many of its pods may go on, at least Need.
-	Count int
 	// Ways are those in which a pod would use GPUs and must not, and Allowed those that the queue
 	// allows: of the cause Sharing.
 	Ways, Allowed sharing.Ways
+	// Choices are what it may go on with, in the order in which its queue prefers them; nil is any
+	// kind of GPUs. It gets the first that nodes have room for, and is placed on these alone.
+	Choices []Choice
+	// Count and Borrows are those of the first choice.
+	Count   int
+	Borrows bool
+}
+
+// Choice is kinds of GPUs for each of which there is quota for a workload.
+type Choice struct {
+	Kinds []Kind
+	// Count is how many of its pods may go on, at least Need.
+	Count int
 	// Borrows is that its queue would hold more than its nominal quota.
 	Borrows bool
 }
@@ -87,11 +96,11 @@ func (b *Book) putBack(list []*kept) {
 func (b *Book) countKept(k *kept, sign int64) {
 	freed := b.freed
 	b.freed = nil
-	b.count(k.queue, k.user, k.pieces, k.product, sign)
+	b.count(k.queue, k.user, k.pieces, k.kind, sign)
 	b.freed = freed
 }
 
-// try is Try; of the products that a workload may use it takes those with which it fits.
+// try is Try. It takes those kinds with which the workload fits, step by step.
 func (b *Book) try(w *Workload) Verdict {
 	i, ok := b.tree.ask[w.Queue]
 	if !ok || b.tree.fatal[i] {
@@ -100,38 +109,48 @@ func (b *Book) try(w *Workload) Verdict {
 	if w.Mixed {
 		return Verdict{Cause: Mixed, Queue: w.Queue, Other: w.Other}
 	}
-	products := b.tree.products(w)
-	var no, yes Verdict
-	for _, product := range products {
-		switch v := b.tryAs(w, i, product); {
-		case v.Cause == None && yes.Count == 0:
-			yes = v
-			yes.Products = []string{product}
-		case v.Cause == None:
-			yes.Products = append(yes.Products, product)
-			yes.Count, yes.Borrows = min(yes.Count, v.Count), yes.Borrows || v.Borrows
-		case no.Cause == None || v.Cause > no.Cause || v.Cause == no.Cause && v.Most-v.Held > no.Most-no.Held:
-			no = v
+	steps, all := b.stepsOf(w, i)
+	if all && len(steps) == 1 && len(steps[0]) == 1 {
+		return b.tryAs(w, i, steps[0][0])
+	}
+	var no Verdict
+	var choices []Choice
+	for _, kinds := range steps {
+		var c Choice
+		for _, kind := range kinds {
+			switch v := b.tryAs(w, i, kind); {
+			case v.Cause == None && c.Count == 0:
+				c = Choice{[]Kind{kind}, v.Count, v.Borrows}
+			case v.Cause == None:
+				c.Kinds = append(c.Kinds, kind)
+				c.Count, c.Borrows = min(c.Count, v.Count), c.Borrows || v.Borrows
+			case no.Cause == None || v.Cause > no.Cause || v.Cause == no.Cause && v.Most-v.Held > no.Most-no.Held:
+				no = v
+			}
+		}
+		if c.Count > 0 {
+			choices = append(choices, c)
 		}
 	}
-	switch {
-	case yes.Count == 0:
+	if len(choices) == 0 {
 		return no
-	case len(yes.Products) == len(products) && no.Cause == None:
-		yes.Products = nil
+	}
+	yes := Verdict{Choices: choices, Count: choices[0].Count, Borrows: choices[0].Borrows}
+	if all && len(steps) == 1 && no.Cause == None {
+		yes.Choices = nil
 	}
 	return yes
 }
 
-// tryAs is try with all pieces without a product of one.
-func (b *Book) tryAs(w *Workload, i int, product string) Verdict {
+// tryAs is try with all pieces of a kind whose own is not known.
+func (b *Book) tryAs(w *Workload, i int, kind Kind) Verdict {
 	t := b.tree
 	sum := make([]int64, len(t.resources))
 	for k := range w.Pods {
 		if no := t.sharing(i, w.Pods[k].Ways); no.Cause != None {
 			return no
 		}
-		v := t.vector(w.Pods[k].Pieces, product)
+		v := t.vector(w.Pods[k].Pieces, kind)
 		if no := b.podLimit(i, v); no.Cause != None {
 			return no
 		}
@@ -141,7 +160,7 @@ func (b *Book) tryAs(w *Workload, i int, product string) Verdict {
 		if k+1 < w.need() {
 			continue
 		}
-		if no := b.fits(i, w, k+1, sum, product); no.Cause != None {
+		if no := b.fits(i, w, k+1, sum, kind); no.Cause != None {
 			if k+1 > w.need() {
 				for r := range v {
 					sum[r] -= v[r]
@@ -168,8 +187,8 @@ func (b *Book) podLimit(i int, v []int64) Verdict {
 }
 
 // fits reports whether a queue may take the first n pods of a workload, of which v is the amounts
-// with pieces without a product of one.
-func (b *Book) fits(i int, w *Workload, n int, v []int64, product string) Verdict {
+// with all pieces of a kind whose own is not known.
+func (b *Book) fits(i int, w *Workload, n int, v []int64, kind Kind) Verdict {
 	t := b.tree
 	for at := i; at >= 0; at = t.parent[at] {
 		if t.specs[at].Stop {
@@ -200,7 +219,7 @@ func (b *Book) fits(i int, w *Workload, n int, v []int64, product string) Verdic
 	if worst.Cause != None && worst.Cause < UserLimit {
 		return worst
 	}
-	if no := b.userLimits(i, w, n, v, product); no.Cause != None {
+	if no := b.userLimits(i, w, n, v, kind); no.Cause != None {
 		return no
 	}
 	return worst
@@ -208,7 +227,7 @@ func (b *Book) fits(i int, w *Workload, n int, v []int64, product string) Verdic
 
 // userLimits reports whether a user of the first n pods of a workload would have more than one
 // may. The pods of a gang can be of several users, and each counts for its own.
-func (b *Book) userLimits(i int, w *Workload, n int, v []int64, product string) Verdict {
+func (b *Book) userLimits(i int, w *Workload, n int, v []int64, kind Kind) Verdict {
 	pods := w.Pods[:n]
 	if !slices.ContainsFunc(pods, func(p Pod) bool { return w.userOf(&p) != w.User }) {
 		return b.userLimit(i, w.User, v)
@@ -219,7 +238,7 @@ func (b *Book) userLimits(i int, w *Workload, n int, v []int64, product string) 
 		if sums[user] == nil {
 			sums[user] = make([]int64, len(v))
 		}
-		b.tree.addTo(sums[user], pods[k].Pieces, product, 1)
+		b.tree.addTo(sums[user], pods[k].Pieces, kind, 1)
 	}
 	for _, user := range slices.Sorted(maps.Keys(sums)) {
 		if no := b.userLimit(i, user, sums[user]); no.Cause != None {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Claim is a workload that asks for room which others have to give.
+// Claim is a workload that asks for room which others have to give. Its Kinds count the same: see
+// Book.Alternatives.
 type Claim struct {
 	*Workload
 	Priority int32 // of the least of its pods
@@ -44,6 +45,14 @@ const (
 	Spared       // the same, but it goes after all others: it has been evicted MostEvictions times
 	Leaves       // it ends anyway
 )
+
+// kind is the kind of GPUs that the claim is for.
+func (c *Claim) kind() Kind {
+	if len(c.Kinds) > 0 {
+		return c.Kinds[0]
+	}
+	return Kind{}
+}
 
 // RoleOf reports whether a holder may be evicted for a claim, if its queue still borrows. A
 // claim takes from other queues what they have borrowed, as far as its own queue, or the
@@ -101,7 +110,7 @@ func (b *Book) entitled(c *Claim, mine, theirs int) bool {
 	if a < 0 || z < 0 {
 		return false
 	}
-	if b.overdraws(mine, a, b.needed(c.Workload)) {
+	if b.overdraws(mine, a, b.needed(c.Workload, c.kind())) {
 		return false
 	}
 	return b.borrowing(theirs, z)
@@ -129,15 +138,11 @@ func (b *Book) overdraws(i, ancestor int, v []int64) bool {
 	return false
 }
 
-// needed is what a workload needs at least, of the first product that it may use.
-func (b *Book) needed(w *Workload) []int64 {
-	product := ""
-	if len(w.Products) > 0 {
-		product = w.Products[0]
-	}
+// needed is what a workload needs at least, of a kind where its own is not known.
+func (b *Book) needed(w *Workload, kind Kind) []int64 {
 	sum := make([]int64, len(b.tree.resources))
 	for k := range w.Pods[:w.need()] {
-		b.tree.addTo(sum, w.Pods[k].Pieces, product, 1)
+		b.tree.addTo(sum, w.Pods[k].Pieces, kind, 1)
 	}
 	return sum
 }
@@ -311,7 +316,7 @@ func (b *Book) without(c *Claim, gone []string) *Book {
 	}
 	for pod := range b.works[c.ID] {
 		k := b.kept[pod]
-		out.count(k.queue, k.user, k.pieces, k.product, -1)
+		out.count(k.queue, k.user, k.pieces, k.kind, -1)
 	}
 	for _, pod := range gone {
 		out.drop(pod)
@@ -323,7 +328,7 @@ func (b *Book) without(c *Claim, gone []string) *Book {
 func (b *Book) drop(pod string) {
 	if h := b.holders[pod]; h != nil {
 		delete(b.holders, pod)
-		b.count(h.Queue, h.User, h.Pieces, "", -1)
+		b.count(h.Queue, h.User, h.Pieces, Kind{}, -1)
 	}
 }
 
@@ -340,13 +345,14 @@ type sift struct {
 
 // enough reports whether the claim fits, and less is borrowed then if others give quota back.
 func (s *sift) enough() bool {
-	if s.b.try(s.c.Workload).Cause != None {
+	verdict := s.b.try(s.c.Workload)
+	if verdict.Cause != None {
 		return false
 	}
 	if s.reclaims == 0 {
 		return true
 	}
-	v, i := s.b.needed(s.c.Workload), s.b.tree.ask[s.c.Queue]
+	v, i := s.b.needed(s.c.Workload, countedAs(s.c.Workload, &verdict)), s.b.tree.ask[s.c.Queue]
 	s.b.countVector(i, s.c.User, v, 1)
 	after := s.b.Borrowed()
 	s.b.countVector(i, s.c.User, v, -1)
@@ -455,7 +461,7 @@ func (s *sift) move(g *group, sign int) {
 		} else {
 			s.b.holders[h.ID] = h
 		}
-		s.b.count(h.Queue, h.User, h.Pieces, "", int64(sign))
+		s.b.count(h.Queue, h.User, h.Pieces, Kind{}, int64(sign))
 		for _, k := range s.budgets(g, h) {
 			s.allowed[k] += sign
 		}

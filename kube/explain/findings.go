@@ -79,7 +79,7 @@ func (s *Situation) cluster() (*Cluster, error) {
 		c.SetQueues(s.Queues)
 		c.SetPriorities(s.Priorities)
 		c.keep(s.Pod, s.Pods)
-		c.quotas, c.private = s.Quotas, s.Private
+		c.quotas, c.private, c.queues = s.Quotas, s.Private, s.Queues
 		s.counted = c
 	}
 	return s.counted, nil

@@ -45,6 +45,8 @@ type ask struct {
 	ties     []VolumeTopology
 	demands  map[int]cluster.Request // by the shares that a node makes of a GPU
 	bars     bars
+	queue    string // whose quotas leave some nodes out, as without says; "" is none
+	without  func(*v1.Node) bool
 }
 
 // demand is what the pod asks of a node that divides its GPUs so.
@@ -63,10 +65,14 @@ func (a *ask) demand(s gpu.Sharing) cluster.Request {
 
 func (t *Cluster) askOf(pod *v1.Pod) *ask {
 	gpus := request.Of(pod)
-	return &ask{
+	a := &ask{
 		pod: pod, gpus: gpus, amounts: AmountsOf(pod), names: slices.Sorted(maps.Keys(gpus)), required: nodeaffinity.GetRequiredNodeAffinity(pod),
 		node: request.NodeResources(pod), by: initContainers(pod), others: otherResources(pod), near: t.neighborsOf(pod), ties: tiesOf(pod, t.ties), bars: t.barsOf(pod),
 	}
+	if t.queues != nil {
+		a.queue, a.without = t.queues.Without(pod)
+	}
+	return a
 }
 
 // initContainers names, for each resource, the init container that alone asks for more
@@ -132,7 +138,11 @@ func (t *Cluster) gaps(a *ask, n *v1.Node) []reasons.Gap {
 	out = append(out, unwell(a.pod, n)...)
 	out = append(out, t.gpuGaps(a, n, view)...)
 	out = append(out, t.amountGaps(a, n)...)
-	return append(out, a.near.gaps(n)...)
+	out = append(out, a.near.gaps(n)...)
+	if a.queue != "" && a.without(n) {
+		add(reasons.Gap{Check: reasons.CheckQuota, Remedy: reasons.Waits, Subject: a.queue})
+	}
+	return out
 }
 
 // viewOf is what is known of the GPUs of a node.

@@ -53,6 +53,7 @@ func Read(s *Situation) *Count {
 	for _, ns := range s.Namespaces {
 		c.namespaces[ns.Name] = ns
 	}
+	c.Offers.Count(s.Queues)
 	for _, node := range s.Nodes {
 		c.Offers.Set(node)
 	}
@@ -121,7 +122,7 @@ func (c *Count) line() {
 
 // WorkloadFor returns what a suspended object asks for; nil is that it is of no queue.
 func (c *Count) WorkloadFor(s *Suspended) *quota.Workload {
-	return s.Workload(func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []string) {
+	return s.Workload(func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
 		return Asked(p, c.Offers, allowed)
 	}, c.Book.Tree().Ways, func(p *v1.Pod) string { return c.QueueOf(p).Queue }, c.user)
 }
@@ -157,20 +158,20 @@ func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 	if g, err := request.GangOf(pod); err == nil && g != nil {
 		n, runs := least(g, c.s.Least), c.bound[w.ID]
 		if w.Need = n - runs; n > 0 && runs >= n { // one more of a gang that runs
-			w.ID, w.Need, pods = string(pod.UID), 1, []*v1.Pod{pod}
+			w.Joins, w.ID, w.Need, pods = w.ID, string(pod.UID), 1, []*v1.Pod{pod}
 		}
 	}
+	kinds := make([][]quota.Kind, 0, len(pods))
 	for _, p := range pods {
-		asked, products := Asked(p, c.Offers, c.Book.Tree().Ways(queue))
+		asked, of := Asked(p, c.Offers, c.Book.Tree().Ways(queue))
+		kinds = append(kinds, of)
 		asked.User = c.user(p)
 		w.Pods = append(w.Pods, asked)
 		if other := c.QueueOf(p).Queue; other != queue {
 			w.Mixed, w.Other = true, other
 		}
-		if p == pods[0] {
-			w.Products = products
-		}
 	}
+	SetKinds(w, kinds)
 	return w
 }
 
@@ -190,6 +191,20 @@ func (c *Count) Verdict(pod *v1.Pod) quota.Verdict {
 		return quota.Verdict{Count: 1}
 	}
 	return c.Book.Try(w)
+}
+
+// Without returns the queue of a pod, and which nodes it may not use now as the queue has no quota for
+// their GPUs; "" is that there are none, or that it may use no node for now.
+func (c *Count) Without(pod *v1.Pod) (queue string, out func(*v1.Node) bool) {
+	v := c.Verdict(pod)
+	if len(v.Choices) == 0 {
+		return "", nil
+	}
+	var kinds []quota.Kind
+	for _, choice := range v.Choices {
+		kinds = append(kinds, choice.Kinds...)
+	}
+	return c.QueueOf(pod).Queue, func(n *v1.Node) bool { return !slices.Contains(kinds, c.Offers.KindOf(n)) }
 }
 
 // Workload names what a pod is admitted with: its gang, or its UID.

@@ -19,14 +19,18 @@ import (
 // Offers is how the nodes of a cluster offer their GPUs. It is not safe for concurrent use;
 // its zero value has no nodes.
 type Offers struct {
-	nodes map[string]*offered
-	ways  map[string]*way // by devices.Offer.Key
+	nodes  map[string]*offered
+	ways   map[string]*way // by key
+	order  []*way          // by kind
+	labels []string        // that quotas name: see Count
+	plain  bool            // quotas count no kind of GPUs on its own
 }
 
 // offered is one node with GPUs.
 type offered struct {
 	node  *v1.Node
 	offer *devices.Offer
+	kind  quota.Kind
 	key   string
 	// reported is what the node's agent says of pods; nil is nothing.
 	reported commit.Observed
@@ -35,6 +39,8 @@ type offered struct {
 // way is one of the ways in which nodes offer GPUs.
 type way struct {
 	offer *devices.Offer
+	kind  quota.Kind
+	node  *v1.Node // one of them
 	nodes int
 }
 
@@ -42,30 +48,46 @@ type way struct {
 // something else now: what Asked said before may be different.
 func (o *Offers) Set(node *v1.Node) bool {
 	had := o.nodes[node.Name]
-	if had != nil && devices.SameOffer(had.node, node) {
+	if had != nil && devices.SameOffer(had.node, node) && sameTaints(had.node, node) {
 		if note := node.Annotations[api.AnnotationObserved]; note != had.node.Annotations[api.AnnotationObserved] {
 			had.reported = reported(node)
 		}
 		had.node = node
 		return false
 	}
-	offer := devices.OfferOf(node)
-	key := offer.Key()
+	now := &offered{node: node, offer: devices.OfferOf(node), reported: reported(node)}
+	o.read(now)
+	if had != nil && had.key == now.key {
+		*had = *now
+		return false
+	}
+	changed := o.Remove(node.Name) || had != nil && had.kind != now.kind
+	return o.enter(now) || changed
+}
+
+// read finds out what kind of GPUs a node has, and in which way it offers them.
+func (o *Offers) read(n *offered) {
+	n.kind = quota.Kind{Product: n.offer.Product(), Labels: o.labelsOf(n.node)}
+	n.key = n.offer.Key() + o.valuesOf(n.node) + taintsOf(n.node)
+}
+
+// enter adds a node that is not there, and reports whether it is the first of its way.
+func (o *Offers) enter(n *offered) (first bool) {
 	if o.nodes == nil {
 		o.nodes, o.ways = map[string]*offered{}, map[string]*way{}
 	}
-	if had != nil && had.key == key {
-		*had = offered{node, offer, key, reported(node)}
-		return false
+	o.nodes[n.node.Name] = n
+	if first = o.ways[n.key] == nil; first {
+		o.ways[n.key] = &way{offer: n.offer, kind: n.kind, node: n.node}
+		o.sort()
 	}
-	changed := o.Remove(node.Name)
-	o.nodes[node.Name] = &offered{node, offer, key, reported(node)}
-	if o.ways[key] == nil {
-		o.ways[key] = &way{offer: offer}
-		changed = true
-	}
-	o.ways[key].nodes++
-	return changed
+	o.ways[n.key].nodes++
+	return first
+}
+
+// sort puts the ways in order.
+func (o *Offers) sort() {
+	o.order = slices.SortedFunc(maps.Values(o.ways), func(a, b *way) int { return compareKinds(a.kind, b.kind) })
 }
 
 // reported reads what a node's agent says of pods; what cannot be read is as good as
@@ -88,6 +110,7 @@ func (o *Offers) Remove(name string) bool {
 	w := o.ways[had.key]
 	if w.nodes--; w.nodes == 0 {
 		delete(o.ways, had.key)
+		o.sort()
 	}
 	return w.nodes == 0
 }
@@ -107,90 +130,102 @@ func (o *Offers) Products() []string {
 // devices, else observed ones, else what it asks for. Where its node is not known, that is
 // what it asks for.
 func (o *Offers) Held(pod *v1.Pod) []quota.Piece {
-	if n := o.nodes[pod.Spec.NodeName]; n != nil {
-		return held(pod, n.offer, n.reported)
-	}
-	return held(pod, nil, nil)
-}
-
-// Held is Offers.Held for one pod and its node, which may be nil.
-func Held(pod *v1.Pod, node *v1.Node) []quota.Piece {
-	if node == nil {
-		return held(pod, nil, nil)
-	}
-	return held(pod, devices.OfferOf(node), reported(node))
-}
-
-func held(pod *v1.Pod, offer *devices.Offer, known commit.Observed) []quota.Piece {
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 		return nil
 	}
-	if offer != nil {
-		if list := offer.Holds(pod, known[string(pod.UID)]); len(list) > 0 {
-			return list
+	var list []quota.Piece
+	n := o.nodes[pod.Spec.NodeName]
+	if n != nil {
+		list = n.offer.Holds(pod, n.reported[string(pod.UID)])
+	}
+	if len(list) == 0 {
+		asked, _ := Asked(pod, &Offers{}, sharing.AllWays)
+		list = asked.Pieces
+	}
+	if n != nil && n.kind.Labels != "" {
+		for i := range list {
+			list[i].Labels = n.kind.Labels
 		}
 	}
-	asked, _ := Asked(pod, &Offers{}, sharing.AllWays)
-	return asked.Pieces
+	return list
 }
 
-// Asked returns what a pod asks for, and the products that its node selector and required
-// node affinity let it use, in label form and sorted; nil is any.
+// Asked returns what a pod asks for, and the kinds of GPUs that it may use, sorted; nil is that
+// no node is known that it could use. Its node selector and required node affinity decide, as far as
+// they are about products and labels that quotas name, and the taints of nodes.
 //
-// Each device counts as the most that a node with one of these products makes of it: of
+// Each device counts as the most that a node which it may use makes of it: of
 // nvidia.com/gpu a whole GPU if there is a node where it is one, and of a share by memory
 // the part of the smallest GPU. Where no node offers it, MIG devices count as
 // quota.PartOfMIG says, and all else but a share of known compute as whole GPUs. Only nodes count
 // on which it uses GPUs in allowed ways, as long as there are any.
-func Asked(pod *v1.Pod, nodes *Offers, allowed sharing.Ways) (quota.Pod, []string) {
+func Asked(pod *v1.Pod, nodes *Offers, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
 	out := quota.Pod{ID: string(pod.UID)}
 	asks := request.Asks(pod)
 	if len(asks) == 0 {
 		return out, nil
 	}
-	wants := wantsOf(pod)
-	offers := nodes.serving(wants, asks, allowed, &out)
-	for _, a := range asks {
-		most := int64(0)
-		for _, offer := range offers {
-			parts, _ := offer.Most(a)
-			most = max(most, parts)
-		}
+	wants := wantsOf(pod, nodes.keys())
+	ways, most := nodes.usable(pod, wants, asks, allowed, &out)
+	for i, a := range asks {
 		piece := quota.Piece{Profile: profileOf(a), Devices: a.Count}
-		if most == 0 {
-			most = unseen(a, piece.Profile)
+		if most[i] == 0 {
+			most[i] = unseen(a, piece.Profile)
 		}
-		piece.Parts = a.Count * most
+		piece.Parts = a.Count * most[i]
 		out.Pieces = append(out.Pieces, piece)
 	}
-	return out, wants.products(nodes.ways)
+	if nodes.plain {
+		return out, nil
+	}
+	return out, wants.kinds(ways, nodes.labels)
 }
 
-// serving returns the offers of the nodes that can be what a pod requires, and fills in Ways: those in which
-// it is allowed to use GPUs, or all of them if there are none.
-func (o *Offers) serving(wants wants, asks []sharing.Ask, allowed sharing.Ways, pod *quota.Pod) []*devices.Offer {
-	var all, fit []*devices.Offer
-	for _, w := range o.ways {
-		if !wants.match(w.offer.ProductLabel()) {
+// usable returns the ways of the nodes that a pod may use, and the most that each ask takes there: of
+// those that its constraints leave, those that offer all that it asks for, in allowed ways, and
+// whose taints it tolerates, as far as there are some. It fills in Ways: those in which the pod may use
+// GPUs, allowed or not.
+func (o *Offers) usable(pod *v1.Pod, wants wants, asks []sharing.Ask, allowed sharing.Ways, out *quota.Pod) (ways []*way, most []int64) {
+	const levels = 3 // its constraints leave them; they serve it; and it tolerates them
+	var found [levels][]*way
+	sums := make([]int64, (levels+1)*len(asks))
+	one := sums[levels*len(asks):]
+	for _, w := range o.order {
+		if !wants.match(w.node.Labels) {
 			continue
 		}
-		all = append(all, w.offer)
-		if ways, ok := w.offer.Ways(asks); ok {
-			pod.Ways = append(pod.Ways, ways)
-			if ways.In(allowed) {
-				fit = append(fit, w.offer)
+		level := 1
+		for i, a := range asks {
+			parts, offers := w.offer.Most(a)
+			if one[i] = parts; !offers {
+				level = 0
+			}
+		}
+		if uses, ok := w.offer.Ways(asks); ok {
+			if out.Ways = append(out.Ways, uses); !uses.In(allowed) {
+				level = 0
+			}
+		}
+		if level > 0 && tolerates(pod, w.node) {
+			level++
+		}
+		for l := 0; l <= level; l++ {
+			found[l] = append(found[l], w)
+			for i := range one {
+				sums[l*len(asks)+i] = max(sums[l*len(asks)+i], one[i])
 			}
 		}
 	}
-	if fixed := fixedWays(asks); len(pod.Ways) == 0 && fixed != 0 {
-		pod.Ways = []sharing.Ways{fixed}
+	if fixed := fixedWays(asks); len(out.Ways) == 0 && fixed != 0 {
+		out.Ways = []sharing.Ways{fixed}
 	}
-	slices.Sort(pod.Ways)
-	pod.Ways = slices.Compact(pod.Ways)
-	if len(fit) > 0 {
-		return fit
+	slices.Sort(out.Ways)
+	out.Ways = slices.Compact(out.Ways)
+	l := levels - 1
+	for l > 0 && len(found[l]) == 0 {
+		l--
 	}
-	return all
+	return found[l], sums[l*len(asks) : (l+1)*len(asks)]
 }
 
 // fixedWays are the ways in which a pod uses GPUs whatever node it gets, as far as what it asks for

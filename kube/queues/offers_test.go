@@ -2,6 +2,7 @@ package queues_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -72,18 +73,18 @@ func TestAsked(t *testing.T) {
 		products []string
 	}{
 		{"nothing", []*v1.Node{whole}, kubetest.Pod("p", "", "cpu", 1), nil, nil},
-		{"whole GPUs", []*v1.Node{whole, shared}, gpus(2), []quota.Piece{{Devices: 2, Parts: 2 * quota.Whole}}, nil},
-		{"more than any node has", []*v1.Node{whole}, gpus(100), []quota.Piece{{Devices: 100, Parts: 100 * quota.Whole}}, nil},
-		{"shares, where all nodes have shares", []*v1.Node{shared}, gpus(2), []quota.Piece{{Devices: 2, Parts: quota.Whole / 2}}, nil},
+		{"whole GPUs", []*v1.Node{whole, shared}, gpus(2), []quota.Piece{{Devices: 2, Parts: 2 * quota.Whole}}, []string{a100, t4}},
+		{"more than any node has", []*v1.Node{whole}, gpus(100), []quota.Piece{{Devices: 100, Parts: 100 * quota.Whole}}, []string{a100}},
+		{"shares, where all nodes have shares", []*v1.Node{shared}, gpus(2), []quota.Piece{{Devices: 2, Parts: quota.Whole / 2}}, []string{t4}},
 		{"shares, where the nodes that it selects have shares", []*v1.Node{whole, plain, shared}, selecting(gpus(1), t4+"-SHARED"), []quota.Piece{{Devices: 1, Parts: quota.Whole / 4}}, []string{t4}},
 		{"a whole GPU on the nodes that it selects", []*v1.Node{whole, plain, shared}, selecting(gpus(1), t4), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{t4}},
 		{"a cluster without nodes", nil, gpus(1), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, nil},
-		{"MIG devices", []*v1.Node{whole, cut}, kubetest.Pod("p", "", mig1g, 3), []quota.Piece{{Profile: "1g.5gb", Devices: 3, Parts: quota.Whole / 7 * 3}}, nil},
-		{"MIG devices that no node has", []*v1.Node{whole}, kubetest.Pod("p", "", api.ResourceMIGPrefix+"1g.6gb", 1), []quota.Piece{{Profile: "1g.6gb", Devices: 1, Parts: quota.Whole / 4}}, nil},
+		{"MIG devices", []*v1.Node{whole, cut}, kubetest.Pod("p", "", mig1g, 3), []quota.Piece{{Profile: "1g.5gb", Devices: 3, Parts: quota.Whole / 7 * 3}}, []string{a100}},
+		{"MIG devices that no node has", []*v1.Node{whole}, kubetest.Pod("p", "", api.ResourceMIGPrefix+"1g.6gb", 1), []quota.Piece{{Profile: "1g.6gb", Devices: 1, Parts: quota.Whole / 4}}, []string{a100}},
 		{"MIG devices with media, as their resource is written", nil, kubetest.Pod("p", "", api.ResourceMIGPrefix+"1g.5gb.me", 1), []quota.Piece{{Profile: "1g.5gb+me", Devices: 1, Parts: quota.Whole / 7}}, nil},
-		{"a share by memory is of the smallest GPU", []*v1.Node{whole, plain}, kubetest.Pod("p", "", api.ResourceGPUMemory, 5), []quota.Piece{{Devices: 1, Parts: quota.PartOfMilli(333)}}, nil},
+		{"a share by memory is of the smallest GPU", []*v1.Node{whole, plain}, kubetest.Pod("p", "", api.ResourceGPUMemory, 5), []quota.Piece{{Devices: 1, Parts: quota.PartOfMilli(333)}}, []string{a100, t4}},
 		{"a share by memory of the GPU that it selects", []*v1.Node{whole, plain}, selecting(kubetest.Pod("p", "", api.ResourceGPUMemory, 5), a100), []quota.Piece{{Devices: 1, Parts: quota.PartOfMilli(125)}}, []string{a100}},
-		{"a share by memory, where all GPUs are divided", []*v1.Node{cut, shared}, kubetest.Pod("p", "", api.ResourceGPUMemory, 5), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, nil},
+		{"a share by memory, where all GPUs are divided", []*v1.Node{cut, shared}, kubetest.Pod("p", "", api.ResourceGPUMemory, 5), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{a100, t4}},
 		{"KAI's half of a GPU", nil, noted(kubetest.Pod("p", "", "cpu", 1), api.AnnotationKAIFraction, "0.5"), []quota.Piece{{Devices: 1, Parts: quota.Whole / 2}}, nil},
 		{"memory of two GPUs counts twice (KAI#1369)", []*v1.Node{whole, plain}, selecting(noted(noted(kubetest.Pod("p", "", "cpu", 1), api.AnnotationKAIMemory, "5120"), api.AnnotationKAIDevices, "2"), a100), []quota.Piece{{Devices: 2, Parts: quota.PartOfMilli(250)}}, []string{a100}},
 		{"one of two products, by affinity", []*v1.Node{whole, plain}, requiring(gpus(1), product(v1.NodeSelectorOpIn, t4, "NVIDIA-H100-80GB-HBM3")), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{"NVIDIA-H100-80GB-HBM3", t4}},
@@ -92,12 +93,16 @@ func TestAsked(t *testing.T) {
 		{"any product that a label names", []*v1.Node{whole, plain}, requiring(gpus(1), product(v1.NodeSelectorOpExists)), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{a100, t4}},
 		{"nodes without the label are not among those with one", []*v1.Node{kubetest.Inventory("n", kubetest.Share(kubetest.A100s("n", 1), 4), api.ResourceGPU, 4)}, requiring(gpus(1), product(v1.NodeSelectorOpExists)), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, nil},
 		{"nodes without the label alone", []*v1.Node{plain, kubetest.Inventory("n", kubetest.Share(kubetest.A100s("n", 1), 4), api.ResourceGPU, 4)}, requiring(gpus(1), product(v1.NodeSelectorOpDoesNotExist)), []quota.Piece{{Devices: 1, Parts: quota.Whole / 4}}, []string{a100}},
-		{"a term without the label allows all", []*v1.Node{whole}, requiring(gpus(1), product(v1.NodeSelectorOpIn, t4), v1.NodeSelectorRequirement{Key: "zone", Operator: v1.NodeSelectorOpExists}), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, nil},
+		{"a term without the label allows all", []*v1.Node{whole}, requiring(gpus(1), product(v1.NodeSelectorOpIn, t4), v1.NodeSelectorRequirement{Key: "zone", Operator: v1.NodeSelectorOpExists}), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{a100}},
 		{"a selector and an affinity hold together", []*v1.Node{whole, plain}, selecting(requiring(gpus(1), product(v1.NodeSelectorOpIn, t4, a100)), t4), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{t4}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, products := queues.Asked(tt.pod, offersOf(tt.nodes...), sharing.AllWays)
+			got, kinds := queues.Asked(tt.pod, offersOf(tt.nodes...), sharing.AllWays)
 			got.Ways = nil // see TestWays
+			var products []string
+			for _, k := range kinds {
+				products = append(products, k.Product)
+			}
 			if diff := cmp.Diff(quota.Pod{ID: string(tt.pod.UID), Pieces: tt.want}, got); diff != "" {
 				t.Errorf("pieces -want +got\n%s", diff)
 			}
@@ -198,10 +203,8 @@ func TestHeld(t *testing.T) {
 			if tt.node != nil {
 				o.Set(tt.node)
 			}
-			for _, got := range [][]quota.Piece{queues.Held(tt.pod, tt.node), o.Held(tt.pod)} {
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("-want +got\n%s", diff)
-				}
+			if diff := cmp.Diff(tt.want, o.Held(tt.pod)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
 			}
 		})
 	}
@@ -213,12 +216,14 @@ func TestOffersFollowNodes(t *testing.T) {
 	pods := []*v1.Pod{
 		kubetest.Pod("gpu", "", api.ResourceGPU, 1), kubetest.Pod("mig", "", mig1g, 2), kubetest.Pod("memory", "", api.ResourceGPUMemory, 3),
 		selecting(kubetest.Pod("t4", "", api.ResourceGPU, 1), "Tesla-T4"), requiring(kubetest.Pod("any", "", api.ResourceGPU, 1), product(v1.NodeSelectorOpExists)),
+		requiring(kubetest.Pod("elsewhere", "", api.ResourceGPU, 1), v1.NodeSelectorRequirement{Key: "pool", Operator: v1.NodeSelectorOpNotIn, Values: []string{"c"}}),
 	}
+	labels := []string{"pool=a", "pool=b"}
 	answers := func(o *queues.Offers) string {
 		text := fmt.Sprint(o.Products())
 		for _, p := range pods {
-			asked, products := queues.Asked(p, o, sharing.AllWays)
-			text += fmt.Sprint("\n", p.Name, asked.Pieces, asked.Ways, products)
+			asked, kinds := queues.Asked(p, o, sharing.AllWays)
+			text += fmt.Sprint("\n", p.Name, asked.Pieces, asked.Ways, kinds)
 		}
 		for i := range 4 {
 			p := kubetest.Pod("held", fmt.Sprint("n", i), api.ResourceGPU, 1)
@@ -229,6 +234,9 @@ func TestOffersFollowNodes(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		o, there := &queues.Offers{}, map[string]*v1.Node{}
+		if seed%2 == 0 {
+			o.Count(naming(labels))
+		}
 		for step := range 12 {
 			name := fmt.Sprint("n", r.IntN(4))
 			before := answers(o)
@@ -237,10 +245,15 @@ func TestOffersFollowNodes(t *testing.T) {
 				told = o.Remove(name)
 				delete(there, name)
 			} else {
-				there[name] = randomNode(r, name)
+				there[name] = pooled(r, randomNode(r, name))
 				told = o.Set(there[name])
 			}
+			if r.IntN(8) == 0 {
+				told = true
+				o.Count(naming(labels[:r.IntN(3)]))
+			}
 			fresh := &queues.Offers{}
+			fresh.Count(naming(o.Labels()))
 			for _, n := range there {
 				fresh.Set(n)
 			}
@@ -254,6 +267,23 @@ func TestOffersFollowNodes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// naming is a Queue that prefers GPUs by these names.
+func naming(gpus []string) []*v1alpha1.Queue {
+	return []*v1alpha1.Queue{queueOf("q", 0, func(s *v1alpha1.QueueSpec) { s.PreferredGPUs = append([]string{"Tesla-T4"}, gpus...) })}
+}
+
+// pooled gives a node a label and a taint, or none.
+func pooled(r *rand.Rand, n *v1.Node) *v1.Node {
+	n.Labels = maps.Clone(n.Labels)
+	if pool := r.IntN(4); pool < 3 {
+		n.Labels["pool"] = string(rune('a' + pool))
+	}
+	if r.IntN(3) == 0 {
+		n.Spec.Taints = []v1.Taint{{Key: "team", Value: string(rune('a' + r.IntN(2))), Effect: v1.TaintEffectNoSchedule}}
+	}
+	return n
 }
 
 // randomNode offers some products in some ways.

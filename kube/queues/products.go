@@ -1,32 +1,38 @@
 package queues
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/quota"
 )
 
-// wants is what a pod requires of the label nvidia.com/gpu.product: one of alternatives,
-// each of which is conditions that hold together. Other labels are taken to be as they
+// wants is what a pod requires of the labels of its node by which GPUs are counted: one of
+// alternatives, each of which is conditions that hold together. Other labels are taken to be as they
 // should.
 type wants [][]condition
 
-// condition is one requirement of the value of the label.
+// condition is one requirement of the value of a label.
 type condition struct {
+	key      string
 	operator v1.NodeSelectorOperator
 	values   []string
 }
 
-// wantsOf reads the node selector and the required node affinity of a pod; nil is that they
-// do not speak of the label, or that one alternative does not.
-func wantsOf(pod *v1.Pod) wants {
+// wantsOf reads the node selector and the required node affinity of a pod, as far as they are about
+// labels with these keys; nil is that they are not, or that one alternative is not.
+func wantsOf(pod *v1.Pod, keys []string) wants {
 	var always []condition
-	if value, ok := pod.Spec.NodeSelector[api.LabelProduct]; ok {
-		always = append(always, condition{v1.NodeSelectorOpIn, []string{value}})
+	for _, key := range keys {
+		if value, ok := pod.Spec.NodeSelector[key]; ok {
+			always = append(always, condition{key, v1.NodeSelectorOpIn, []string{value}})
+		}
 	}
 	var out wants
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -36,8 +42,8 @@ func wantsOf(pod *v1.Pod) wants {
 			}
 			all := slices.Clone(always)
 			for _, e := range term.MatchExpressions {
-				if e.Key == api.LabelProduct {
-					all = append(all, condition{e.Operator, e.Values})
+				if slices.Contains(keys, e.Key) {
+					all = append(all, condition{e.Key, e.Operator, e.Values})
 				}
 			}
 			out = append(out, all)
@@ -52,52 +58,111 @@ func wantsOf(pod *v1.Pod) wants {
 	return out
 }
 
-// match reports whether a node with a value of the label can be one that the pod requires;
-// "" is that it lacks the label.
-func (w wants) match(label string) bool {
+// match reports whether a node with labels can be one that the pod requires.
+func (w wants) match(labels map[string]string) bool {
 	return w == nil || slices.ContainsFunc(w, func(all []condition) bool {
-		return !slices.ContainsFunc(all, func(c condition) bool { return !c.holds(label) })
+		return !slices.ContainsFunc(all, func(c condition) bool {
+			value, there := labels[c.key]
+			return !c.holds(value, there)
+		})
 	})
 }
 
-// holds reports whether a node with a value of the label meets a condition.
-func (c condition) holds(label string) bool {
+// holds reports whether a node that has a value of the label, or lacks it, meets a condition. The
+// product of a node without GPUs may be "": that is as good as none.
+func (c condition) holds(value string, there bool) bool {
+	there = there && (value != "" || c.key != api.LabelProduct)
 	switch c.operator {
 	case v1.NodeSelectorOpIn:
-		return label != "" && slices.Contains(c.values, label)
+		return there && slices.Contains(c.values, value)
 	case v1.NodeSelectorOpNotIn:
-		return label == "" || !slices.Contains(c.values, label)
+		return !there || !slices.Contains(c.values, value)
 	case v1.NodeSelectorOpExists:
-		return label != ""
+		return there
 	case v1.NodeSelectorOpDoesNotExist:
-		return label == ""
+		return !there
 	case v1.NodeSelectorOpGt, v1.NodeSelectorOpLt: // are of numbers
 	}
 	return false
 }
 
-// products lists the products that a pod may use: those that it names, and those of nodes
-// that it does not exclude. Nil is any.
-func (w wants) products(ways map[string]*way) []string {
-	if w == nil {
-		return nil
+// kinds lists the kinds of GPUs that a pod may use: those of the ways in which nodes offer them, and
+// those that it names and no node has. labels are those that quotas name.
+func (w wants) kinds(ways []*way, labels []string) []quota.Kind {
+	out := make([]quota.Kind, 0, len(ways)+1)
+	for _, at := range ways {
+		out = append(out, at.kind)
 	}
-	names := map[string]bool{}
+	there := out
 	for _, all := range w {
-		for _, c := range all {
-			for _, value := range c.values {
-				if c.operator == v1.NodeSelectorOpIn && w.match(value) {
-					names[productOf(value)] = true
-				}
+		for _, k := range named(all, labels) {
+			if !has(there, k) {
+				out = append(out, k)
 			}
 		}
 	}
-	for _, at := range ways {
-		if p := at.offer.Product(); p != "" && w.match(at.offer.ProductLabel()) {
-			names[p] = true
+	if len(out) == 0 {
+		return nil
+	}
+	slices.SortFunc(out, compareKinds)
+	return slices.Compact(out)
+}
+
+// mostNamed bounds the kinds that one alternative names.
+const mostNamed = 64
+
+// named lists the kinds that conditions name by values of labels.
+func named(all []condition, labels []string) []quota.Kind {
+	list := []map[string]string{{}}
+	for i, c := range all {
+		if c.operator != v1.NodeSelectorOpIn || slices.ContainsFunc(all[:i], func(o condition) bool { return o.key == c.key && o.operator == c.operator }) {
+			continue
+		}
+		var next []map[string]string
+		for _, had := range list {
+			for _, value := range c.values {
+				if slices.ContainsFunc(all, func(o condition) bool { return o.key == c.key && !o.holds(value, true) }) || len(next) == mostNamed {
+					continue
+				}
+				more := maps.Clone(had)
+				more[c.key] = value
+				next = append(next, more)
+			}
+		}
+		list = next
+	}
+	var out []quota.Kind
+	for _, values := range list {
+		of := func(key string) (string, bool) {
+			value, there := values[key]
+			return value, there
+		}
+		k := quota.Kind{Labels: joined(labels, of)}
+		if label := values[api.LabelProduct]; label != "" {
+			k.Product = productOf(label)
+		}
+		if k != (quota.Kind{}) {
+			out = append(out, k)
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return out
+}
+
+// has reports whether one of kinds is one that is named: it has the product and all of the labels.
+func has(kinds []quota.Kind, named quota.Kind) bool {
+	for _, k := range kinds {
+		if (named.Product == "" || k.Product == named.Product) && !slices.ContainsFunc(strings.Split(named.Labels, ","), func(label string) bool {
+			return label != "" && !k.Is(quota.Resource(label))
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// compareKinds orders kinds by product and labels.
+func compareKinds(a, b quota.Kind) int {
+	return cmp.Or(strings.Compare(a.Product, b.Product), strings.Compare(a.Labels, b.Labels))
 }
 
 // productOf returns the product that a value of the label names, in label form.
@@ -107,14 +172,4 @@ func productOf(label string) string {
 		return p.LabelName()
 	}
 	return label
-}
-
-// ProductOf returns the product of a node's GPUs in label form, by its label; "" is none,
-// or not known.
-func ProductOf(node *v1.Node) string {
-	label := node.Labels[api.LabelProduct]
-	if label == "" {
-		return ""
-	}
-	return productOf(label)
 }

@@ -72,7 +72,7 @@ func (r *reader) spec(q *v1alpha1.Queue) quota.Spec {
 	for i := range s.Quotas {
 		c, field := &s.Quotas[i], fmt.Sprintf("spec.quotas[%d]", i)
 		out.Quotas = append(out.Quotas, quota.Quota{
-			Resource: r.resource(field, c.GPUs), Nominal: Parts(c.Nominal), Borrowing: limit(c.BorrowingLimit), Lending: limit(c.LendingLimit),
+			Resource: r.resource(field+".gpus", c.GPUs), Nominal: Parts(c.Nominal), Borrowing: limit(c.BorrowingLimit), Lending: limit(c.LendingLimit),
 		})
 		if s.Parent == "" && c.BorrowingLimit != nil {
 			r.wrong(field+".borrowingLimit", "the queue has no parent, and borrows nothing")
@@ -81,6 +81,7 @@ func (r *reader) spec(q *v1alpha1.Queue) quota.Spec {
 			r.wrong(field+".lendingLimit", "the queue has no parent, and lends only to queues below it, without a limit")
 		}
 	}
+	out.Prefers = r.preferred(s.PreferredGPUs)
 	out.PerUser, out.PerPod = r.limits("spec.perUser", s.PerUser), r.limits("spec.perPod", s.PerPod)
 	out.MinRunTime = r.duration("spec.minRunTime", s.MinRunTime, DefaultMinRunTime)
 	out.HalfLife = DefaultHalfLife
@@ -97,7 +98,21 @@ func (r *reader) limits(field string, list []v1alpha1.QueueLimit) []quota.Limit 
 	var out []quota.Limit
 	for i := range list {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		out = append(out, quota.Limit{Resource: r.resource(at, list[i].GPUs), Most: Parts(list[i].Max)})
+		out = append(out, quota.Limit{Resource: r.resource(at+".gpus", list[i].GPUs), Most: Parts(list[i].Max)})
+	}
+	return out
+}
+
+// preferred reads an order of preference. It leaves out kinds that no pod can choose.
+func (r *reader) preferred(list []string) []quota.Resource {
+	var out []quota.Resource
+	for i, name := range list {
+		field := fmt.Sprintf("spec.preferredGPUs[%d]", i)
+		if name == v1alpha1.GPUsAll || name == v1alpha1.GPUsEquivalents || strings.HasPrefix(name, v1alpha1.GPUsMIGPrefix) {
+			r.wrong(field, "%s is not a product or a node label", name)
+			continue
+		}
+		out = append(out, r.resource(field, name))
 	}
 	return out
 }
@@ -125,9 +140,12 @@ func (r *reader) resource(field, name string) quota.Resource {
 	}
 	if profile, ok := strings.CutPrefix(name, v1alpha1.GPUsMIGPrefix); ok {
 		if near, known := gpu.KnownProfile(profile); !known {
-			r.wrong(field+".gpus", "no GPU has the MIG profile %s; the nearest is %s", profile, near)
+			r.wrong(field, "no GPU has the MIG profile %s; the nearest is %s", profile, near)
 		}
 		return quota.Resource(quota.MIGPrefix + gpu.CanonicalProfile(profile))
+	}
+	if strings.Contains(name, "=") {
+		return quota.Resource(name)
 	}
 	label := gpu.BareLabel(name)
 	if p, ok := gpu.Find(label); ok {
@@ -142,7 +160,7 @@ func (r *reader) resource(field, name string) quota.Resource {
 		near = p.LabelName()
 	}
 	near = cmp.Or(gpu.NearestWord(label, r.products), near)
-	r.wrong(field+".gpus", "%s is not a known GPU product; did you mean %s?", name, near)
+	r.wrong(field, "%s is not a known GPU product; did you mean %s?", name, near)
 	return quota.Resource(label)
 }
 

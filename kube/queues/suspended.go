@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -208,7 +209,7 @@ func (s *Suspended) Pods() (pods []*v1.Pod, need int) {
 
 // Workload returns what the object asks for, by what its pods ask for in the ways that a queue allows, which
 // queues they enter, and whose they are. It is nil if they enter no queue.
-func (s *Suspended) Workload(asked func(*v1.Pod, sharing.Ways) (quota.Pod, []string), ways func(queue string) sharing.Ways, queueOf, userOf func(*v1.Pod) string) *quota.Workload {
+func (s *Suspended) Workload(asked func(*v1.Pod, sharing.Ways) (quota.Pod, []quota.Kind), ways func(queue string) sharing.Ways, queueOf, userOf func(*v1.Pod) string) *quota.Workload {
 	lead := *s.Sets[0].Pod
 	lead.UID = s.id(0)
 	w := &quota.Workload{
@@ -217,22 +218,21 @@ func (s *Suspended) Workload(asked func(*v1.Pod, sharing.Ways) (quota.Pod, []str
 	if w.Queue == "" {
 		return nil
 	}
-	asks, allowed := make([]quota.Pod, len(s.Sets)), ways(w.Queue)
+	asks, kinds, allowed := make([]quota.Pod, len(s.Sets)), make([][]quota.Kind, len(s.Sets)), ways(w.Queue)
 	for k := range s.Sets {
-		var products []string
-		if asks[k], products = asked(s.Sets[k].Pod, allowed); k == 0 {
-			w.Products = products
-		}
+		asks[k], kinds[k] = asked(s.Sets[k].Pod, allowed)
 		if other := queueOf(s.Sets[k].Pod); other != w.Queue {
 			w.Mixed, w.Other = true, other
 		}
 	}
 	of, need := s.order()
 	w.Need = need
+	each := make([][]quota.Kind, 0, len(of))
 	for i, k := range of {
 		ask := asks[k]
-		ask.ID = string(s.id(i))
-		w.Pods = append(w.Pods, ask)
+		ask.ID, ask.Pieces = string(s.id(i)), slices.Clone(ask.Pieces)
+		w.Pods, each = append(w.Pods, ask), append(each, kinds[k])
 	}
+	SetKinds(w, each)
 	return w
 }

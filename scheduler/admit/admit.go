@@ -32,6 +32,7 @@ type Queues struct{ cluster *nodeindex.Cluster }
 var (
 	_ fwk.PreEnqueuePlugin  = &Queues{}
 	_ fwk.PreFilterPlugin   = &Queues{}
+	_ fwk.FilterPlugin      = &Queues{}
 	_ fwk.ReservePlugin     = &Queues{}
 	_ fwk.PostBindPlugin    = &Queues{}
 	_ fwk.EnqueueExtensions = &Queues{}
@@ -72,10 +73,23 @@ func (x *Queues) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 	if !q.Ready(ctx) || request.Of(pod) == nil || filters.Active(cycle) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if g, err := request.GangOf(pod); g != nil || err != nil {
-		return nil, fwk.NewStatus(fwk.Skip)
+	status := fwk.NewStatus(fwk.Skip)
+	if g, err := request.GangOf(pod); g == nil && err == nil {
+		status = Try(x.cluster, cycle, quota.Alone(pod, x.cluster.Waiting.Ticket(pod)))
 	}
-	return nil, Try(x.cluster, cycle, quota.Alone(pod, x.cluster.Waiting.Ticket(pod)))
+	if status.IsSkip() && q.Choices(pod.UID) > 0 {
+		status = nil // Filter is to be asked
+	}
+	return nil, status
+}
+
+// Filter refuses nodes with GPUs that the pod's quotas do not leave, or not now: others are
+// preferred.
+func (x *Queues) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+	if x.cluster.Quota.May(pod.UID, info.Node()) {
+		return nil
+	}
+	return fwk.NewStatus(fwk.Unschedulable, state.QuotaElsewhere)
 }
 
 // Try asks the quotas about a pod in its scheduling cycle. The status is Skip if it may go on,

@@ -50,6 +50,7 @@ func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 	}
 	w := state.NewRequest(pod, parts)
 	w.Queue, w.Barred, w.Refused = p.Cluster.Quota.QueueOf(pod), p.Cluster.Quota.Barred(pod), state.QuotaRefused(cycle)
+	w.Pools = p.Cluster.Quota.Allowed(pod.UID).Key()
 	cycle.Write(state.RequestKey, w)
 	if w.Refused { // room may be made for it: see preempt
 		return nil, p.describe(ctx, pod, w, nodes)
@@ -93,18 +94,18 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, node
 		s.View.Index.Arrive(&w.Request)
 	}
 	if retry || !w.Simple {
-		return finding{result: nodeindex.ResultWide, only: p.whole(pod.UID, w)}
+		return p.wide(pod, w)
 	}
-	i, ok := s.View.Index.Best(&w.Request)
+	out := finding{key: state.LineKey(pod, w, &w.Request)}
+	i, ok := p.best(pod, w)
 	if !ok {
 		// What is known may be behind by a moment: look at all nodes before saying no.
 		if err := s.Update(log, p.Cluster.State, nodes, true); err == nil {
 			if w.Request, c, err = s.View.Request(pod, w); err == nil {
-				i, ok = s.View.Index.Best(&w.Request)
+				i, ok = p.best(pod, w)
 			}
 		}
 	}
-	out := finding{key: state.LineKey(pod, w, &w.Request)}
 	switch {
 	case ok:
 		w.Node = s.View.Nodes[i].Object.Name
@@ -119,6 +120,41 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, node
 		out.reason = string(state.Foremost(out.counts))
 	}
 	return out
+}
+
+// best is the best node for a pod, of the first choice of its quotas that has room. It leaves all
+// choices open where none has. The view's lock must be held.
+func (p *Plugin) best(pod *v1.Pod, w *state.Request) (node int, ok bool) {
+	v, q := p.Cluster.Index.View, p.Cluster.Quota
+	n := q.Choices(pod.UID)
+	if n == 0 {
+		return v.Index.Best(&w.Request)
+	}
+	all := w.Request
+	for k := range n {
+		q.Choose(k, pod.UID)
+		var err error
+		if w.Request, _, err = v.Request(pod, w); err != nil {
+			break
+		}
+		if node, ok = v.Index.Best(&w.Request); ok {
+			return node, true
+		}
+	}
+	q.Choose(-1, pod.UID)
+	w.Request = all
+	return 0, false
+}
+
+// wide has every node asked that may be used by the pod's quotas. The view's lock must be held.
+func (p *Plugin) wide(pod *v1.Pod, w *state.Request) finding {
+	if q := p.Cluster.Quota; q.Choices(pod.UID) > 0 {
+		q.ChooseNext(pod.UID)
+		if r, _, err := p.Cluster.Index.View.Request(pod, w); err == nil {
+			w.Request = r
+		}
+	}
+	return finding{result: nodeindex.ResultWide, only: p.whole(pod.UID, w)}
 }
 
 // answer tells the framework, and the lines of those who wait. It holds no lock.
@@ -184,6 +220,14 @@ func (p *Plugin) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.P
 		p.Cluster.Waits.Note(pod.UID, queue.Retry)
 		p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // nobody needs to make room yet
+	}
+	if ok && w.Hold == nil && !w.Refused && p.Cluster.Quota.Failing(pod.UID) { // the next choice of its quotas
+		p.Cluster.Mu.Lock()
+		p.Cluster.RetryAll[pod.UID] = true
+		p.Cluster.Mu.Unlock()
+		p.Cluster.Waits.Note(pod.UID, queue.Retry)
+		p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }

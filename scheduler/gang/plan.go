@@ -105,7 +105,7 @@ func (g *Plans) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod
 // lead plans a task for the pod that leads the gang, and answers what becomes of it.
 func (g *Plans) lead(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, task *Task) (*fwk.PreFilterResult, *fwk.Status) {
 	waits, began := g.p.Cluster.Waits, time.Now()
-	plan, err := g.plan(ctx, cycle, pod, task)
+	plan, err := g.planByQuota(ctx, cycle, pod, task)
 	switch {
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", task.Name, err))

@@ -1,6 +1,8 @@
 package gang
 
 import (
+	"context"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -24,10 +26,51 @@ func (g *Plans) admitted(cycle fwk.CycleState, pod *v1.Pod, task *Task) *fwk.Sta
 	if no != nil {
 		return no
 	}
-	if count < len(task.Pods) && (task.Most == 0 || count < task.Most) {
-		task.Most = count
+	if c.Quota.Choices(uids(task.Pods)...) == 0 {
+		task.Most = atMost(task.Most, count, len(task.Pods))
 	}
 	return nil
+}
+
+// planByQuota is plan, of the first choice of the gang's quotas that has room: all of its
+// pods are placed on that. Where none has, it is the outcome for the first, with what is lacking least.
+func (g *Plans) planByQuota(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, task *Task) (out outcome, err error) {
+	q, most, pods := g.p.Cluster.Quota, task.Most, uids(task.Pods)
+	n := q.Choices(pods...)
+	if n == 0 {
+		return g.plan(ctx, cycle, pod, task)
+	}
+	for k := range n {
+		task.Most = atMost(most, q.Choose(k, pods...), len(pods))
+		plan, err := g.plan(ctx, cycle, pod, task)
+		if err != nil || plan.refusal == nil {
+			return plan, err
+		}
+		if k == 0 {
+			out = plan
+		}
+		out.refusal.ShortMilli = min(out.refusal.ShortMilli, plan.refusal.ShortMilli)
+	}
+	q.Choose(-1, pods...)
+	task.Most = most
+	return out, nil
+}
+
+// uids are those of pods.
+func uids(pods []*v1.Pod) []types.UID {
+	out := make([]types.UID, len(pods))
+	for i, pod := range pods {
+		out[i] = pod.UID
+	}
+	return out
+}
+
+// atMost bounds how many of some pods are placed, where 0 is all, by a count.
+func atMost(most, count, of int) int {
+	if count < of && (most == 0 || count < most) {
+		return count
+	}
+	return most
 }
 
 // promise keeps quota for the members of a task that have places.
@@ -41,5 +84,5 @@ func (g *Plans) promise(task *Task, nodes map[types.UID]string) {
 			placed = append(placed, pod)
 		}
 	}
-	g.p.Cluster.Quota.Promise(placed)
+	g.p.Cluster.Quota.Promise(placed, nodes)
 }

@@ -1,6 +1,7 @@
 package nodeindex
 
 import (
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/state"
@@ -41,8 +43,16 @@ type Class struct {
 	datasets  []string      // that the pods read
 	images    []string      // of the pods, those that not all nodes have
 	Others    int           // nodes with whyOther
+	limit     *limit        // by quotas; nil is none
 	asked     int64
 	key       string
+}
+
+// limit is the nodes whose kind of GPUs the quotas of pods leave.
+type limit struct {
+	key   string
+	kinds []quota.Kind
+	of    func(*v1.Node) quota.Kind
 }
 
 // classes are those in use, by what they say, with what each node is worth to them in
@@ -97,6 +107,9 @@ func (c *Class) judge(at *node) cluster.Verdict {
 	if ok, err := c.required.Match(n); !ok || err != nil {
 		return cluster.Verdict{Reason: state.WhyAffinity}
 	}
+	if c.limit != nil && !slices.Contains(c.limit.kinds, c.limit.of(n)) {
+		return cluster.Verdict{Reason: state.WhyQuota}
+	}
 	if Missing(n, c.resources) != "" {
 		return cluster.Verdict{Reason: state.WhyNotOffered}
 	}
@@ -130,8 +143,8 @@ func Missing(n *v1.Node, resources []string) string {
 }
 
 // of returns the class of a pod, which must not use GPUs in barred ways, and whose images are those
-// that not all nodes have. It judges every node if the class is new.
-func (k *classes) of(pod *v1.Pod, want *state.Request, barred sharing.Ways, images []string) (*Class, error) {
+// that not all nodes have. It judges every node if the class is new. only may be nil.
+func (k *classes) of(pod *v1.Pod, want *state.Request, barred sharing.Ways, images []string, only *limit) (*Class, error) {
 	k.asked++
 	key := want.Class
 	if barred != 0 {
@@ -140,13 +153,16 @@ func (k *classes) of(pod *v1.Pod, want *state.Request, barred sharing.Ways, imag
 	if len(images) > 0 {
 		key += "\x04" + strings.Join(images, "\x04")
 	}
+	if only != nil {
+		key += "\x07" + only.key
+	}
 	c := k.ByKey[key]
 	if c == nil {
 		var err error
 		if c, err = newClass(key, pod, want); err != nil {
 			return nil, err
 		}
-		c.images, c.barred = images, barred
+		c.images, c.barred, c.limit = images, barred, only
 		if barred != 0 {
 			c.asks = request.Asks(pod)
 		}

@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/placement"
+	quotas "berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/snapshot"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/state"
@@ -199,24 +200,34 @@ func (w *View) occupy(at *node, n *state.Ledger, info fwk.NodeInfo) {
 
 // Request is what a pod asks of one node of w, its class included.
 func (w *View) Request(pod *v1.Pod, want *state.Request) (cluster.Request, *Class, error) {
-	c, err := w.Classes.of(pod, want, w.quota.Barred(pod), w.images.telling(pod, len(w.Nodes)))
+	only := w.quota.Allowed(pod.UID)
+	c, err := w.Classes.of(pod, want, w.quota.Barred(pod), w.images.telling(pod, len(w.Nodes)), w.limit(only))
 	if err != nil {
 		return cluster.Request{}, nil, err
 	}
 	r := want.Demand(pod, w.Snapshot)
 	r.Class = c.number
-	if names := w.quota.Allowed(pod.UID); names != nil {
-		r.Products = w.only(r.Products, names)
+	if only.Kinds != nil && !only.Pools {
+		r.Products = w.only(r.Products, only.Kinds)
 	}
 	return r, c, nil
 }
 
-// only returns those of some products that have one of the names, which are as labels
-// have them. The empty set is all products.
-func (w *View) only(of cluster.Products, names []string) cluster.Products {
+// limit is the nodes that quotas leave by labels and products together; nil is all.
+func (w *View) limit(only quota.Allowed) *limit {
+	key := only.Key()
+	if key == "" {
+		return nil
+	}
+	return &limit{key, only.Kinds, w.quota.KindOf}
+}
+
+// only returns those of some products that are among kinds. The empty set is all products.
+func (w *View) only(of cluster.Products, kinds []quotas.Kind) cluster.Products {
 	var set cluster.Products
 	for number, name := range w.Snapshot.ProductNames() {
-		if of.Has(uint8(number)) && slices.Contains(names, gpu.Product{Name: name}.LabelName()) {
+		label := gpu.Product{Name: name}.LabelName()
+		if of.Has(uint8(number)) && slices.ContainsFunc(kinds, func(k quotas.Kind) bool { return k.Product == label }) {
 			set |= 1 << number
 		}
 	}

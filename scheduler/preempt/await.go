@@ -26,7 +26,7 @@ func (x *Preemption) await(ctx context.Context, w *preemptor, line string) (*out
 	var err error
 	for _, nodes := range claim.Tries() {
 		w.avoid = slices.Concat(nodes, avoid)
-		if out, err = x.tryRoom(ctx, w); err != nil || out.room != nil {
+		if out, err = x.byChoices(w, func() (*outcome, error) { return x.tryRoom(ctx, w) }); err != nil || out.room != nil {
 			break
 		}
 	}

@@ -57,7 +57,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 		w.avoid = append(w.avoid, nodes...)
 	}
 	w.never = slices.ContainsFunc(task.Pods, request.NeverPreempts)
-	out, err := x.roomFor(ctx, w)
+	out, err := x.byAlternatives(w, func() (*outcome, error) { return x.roomFor(ctx, w) })
 	refusal := ""
 	switch {
 	case err != nil:

@@ -117,7 +117,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			}
 			return &outcome{refusal: "no pod is in the way"}, nil
 		}
-		x.p.Cluster.Quota.Promise(out.room.Pods)
+		x.promise(out.room.Pods)
 		x.carryOut(ctx, w, s, out)
 		return out, nil
 	}

@@ -183,7 +183,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		allows: func(node string, gone []*v1.Pod) bool { return x.check(ctx, others, pod, node, gone).IsSuccess() },
 	}
 	w.never, w.asks = request.NeverPreempts(pod), quota.Alone(pod, x.p.Cluster.Waiting.Ticket(pod))
-	out, err := x.roomFor(ctx, w)
+	out, err := x.byAlternatives(w, func() (*outcome, error) { return x.roomFor(ctx, w) })
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("make room for pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/preemption"
 	quotas "berth.dev/berth/core/quota"
@@ -97,7 +98,7 @@ func (s *candidates) payBack(pl *nodeindex.Planner, claim *quota.Claim, plan *pr
 	}
 	for _, p := range plan.Placements {
 		if p.Node >= 0 && len(p.Devices) > 0 {
-			r.Product = claim.Product(pl.Object(p.Node))
+			r.Kind = claim.Kind(pl.Object(p.Node))
 		}
 	}
 	r.Allowed = s.c.Budgets
@@ -122,3 +123,65 @@ func (s *candidates) payBack(pl *nodeindex.Planner, claim *quota.Claim, plan *pr
 
 // queueOf is equal for pods that count on the same quota.
 func (x *Preemption) queueOf(pods []*v1.Pod) string { return x.p.Cluster.Quota.Account(pods[0]) }
+
+// byAlternatives does what looks for room for w, where its quotas tell kinds of GPUs apart of one kind
+// after the other, in the order in which its queue prefers them, until there is room. Else it is
+// the outcome for the first, with what is lacking least.
+func (x *Preemption) byAlternatives(w *preemptor, do func() (*outcome, error)) (*outcome, error) {
+	q := x.p.Cluster.Quota
+	ways := q.Alternatives(w.asks)
+	if len(ways) == 0 {
+		return do()
+	}
+	defer q.Narrow(w.asks, nil)
+	var first *outcome
+	for _, kinds := range ways {
+		q.Narrow(w.asks, kinds)
+		w.filtered = false
+		out, err := do()
+		if err != nil || out.room != nil {
+			return out, err
+		}
+		if first == nil {
+			first = out
+		}
+		first.short = min(first.short, out.short)
+		first.against.Kept, first.against.Others = first.against.Kept || out.against.Kept, first.against.Others || out.against.Others
+	}
+	return first, nil
+}
+
+// byChoices is byAlternatives for room that comes free by itself: of what there is quota for.
+func (x *Preemption) byChoices(w *preemptor, do func() (*outcome, error)) (out *outcome, err error) {
+	q := x.p.Cluster.Quota
+	pods := make([]types.UID, len(w.pods))
+	for i, pod := range w.pods {
+		pods[i] = pod.UID
+	}
+	n := q.Choices(pods...)
+	if n == 0 {
+		return do()
+	}
+	defer q.Choose(-1, pods...)
+	for k := range n {
+		q.Choose(k, pods...)
+		if out, err = do(); err != nil || out.room != nil {
+			return out, err
+		}
+	}
+	return out, err
+}
+
+// promise keeps quota for pods that have holds.
+func (x *Preemption) promise(pods []*v1.Pod) {
+	if !x.p.Cluster.Quota.On() {
+		return
+	}
+	nodes := make(map[types.UID]string, len(pods))
+	for _, pod := range pods {
+		if h := x.p.Cluster.HoldOf(pod.UID); h != nil {
+			nodes[pod.UID] = h.Node
+		}
+	}
+	x.p.Cluster.Quota.Promise(pods, nodes)
+}

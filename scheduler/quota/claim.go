@@ -61,11 +61,11 @@ func (c *Claim) Roles(pods []*v1.Pod) (out []Role, later time.Time) {
 
 // Room is what a plan for a claim has found.
 type Room struct {
-	Gone    []string        // pods that end for it, by UID
-	Product string          // of the GPUs that it gets; "" is not known
-	Going   map[string]bool // pods that are being evicted
-	Kept    map[string]bool // pods that must not be
-	There   func(pod string) bool
+	Gone  []string        // pods that end for it, by UID
+	Kind  quota.Kind      // of the GPUs that it gets; zero is not known
+	Going map[string]bool // pods that are being evicted
+	Kept  map[string]bool // pods that must not be
+	There func(pod string) bool
 	// Budgets are what the eviction of a pod is counted on, as positions in Allowed: the
 	// evictions that each allows, those of Gone included.
 	Budgets func(pod string) []int
@@ -81,8 +81,8 @@ func (c *Claim) Victims(r *Room) (victims []string, later time.Time, ok bool) {
 		return nil, time.Time{}, true
 	}
 	claim, w := *c.claim, *c.claim.Workload
-	if r.Product != "" {
-		w.Products = []string{r.Product}
+	if r.Kind != (quota.Kind{}) {
+		w.Kinds = []quota.Kind{r.Kind}
 	}
 	claim.Workload, claim.Budgets, claim.Allowed, claim.Kept, claim.Going = &w, r.Budgets, r.Allowed, r.Kept, r.Going
 	for _, h := range c.q.book.Holders() {
@@ -123,12 +123,5 @@ func (c *Claim) retry(at time.Time) {
 	q.call([]*v1.Pod{cmp.Or(lead, c.lead)})
 }
 
-// Product is the product of a node's GPUs; "" is none or not known.
-func (c *Claim) Product(node *v1.Node) string {
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
-	if c.q.book == nil {
-		return ""
-	}
-	return c.q.read.Product(node)
-}
+// Kind is the kind of a node's GPUs; zero is not known.
+func (c *Claim) Kind(node *v1.Node) quota.Kind { return c.q.KindOf(node) }

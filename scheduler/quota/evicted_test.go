@@ -33,11 +33,11 @@ func lend() *Quota {
 	q.SetQueues([]quota.Spec{{Name: "org", Quotas: gpus(4)}, {Name: "red", Parent: "org", Quotas: gpus(2)}, {Name: "blue", Parent: "org", Quotas: gpus(2)}}, Reader{
 		Queue: func(p *v1.Pod) string { return p.Namespace }, User: func(*v1.Pod) string { return "" },
 		Held: func(*v1.Pod, string) []quota.Piece { return pieces },
-		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
 			return quota.Pod{ID: string(p.UID), Pieces: pieces}, nil
 		},
-		Product: func(*v1.Node) string { return "" },
-		Owner:   func(p *v1.Pod) string { return request.MakerOf(p, nil) },
+		Kind:  func(*v1.Node) quota.Kind { return quota.Kind{} },
+		Owner: func(p *v1.Pod) string { return request.MakerOf(p, nil) },
 	})
 	return q
 }

@@ -45,10 +45,10 @@ func TestAGangOfTwoQueuesIsTriedAgainWhenAMemberGoes(t *testing.T) {
 		q.SetQueues([]quota.Spec{spec("red"), spec("blue")}, Reader{
 			Queue: func(p *v1.Pod) string { return p.Labels[api.LabelQueue] }, User: func(*v1.Pod) string { return "" },
 			Held: func(*v1.Pod, string) []quota.Piece { return pieces },
-			Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+			Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
 				return quota.Pod{ID: string(p.UID), Pieces: pieces}, nil
 			},
-			Product: func(*v1.Node) string { return "" }, Owner: func(*v1.Pod) string { return "" },
+			Kind: func(*v1.Node) quota.Kind { return quota.Kind{} }, Owner: func(*v1.Pod) string { return "" },
 		})
 		for _, p := range []*v1.Pod{a, b, c} {
 			q.Seen(p)

@@ -3,6 +3,7 @@ package quota
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -120,11 +121,13 @@ func (q *Quota) Stand(a *Ask) (s Standing) {
 		if v.Cause == quota.None {
 			q.book.Leave(id)
 			q.book.Release(id)
-			q.book.Keep(w, w.Pods[:v.Count], productOf(w, v.Products), time.Now().Add(trial))
+			q.book.Keep(w, w.Pods[:v.Count], kindOf(w, v.Choices), time.Now().Add(trial))
+			q.admit(w, v.Choices)
 			s.Count = v.Count
 			return
 		}
 		q.book.Wait(w)
+		q.admit(w, nil)
 		s.Refused = v.Sentence("it", w.User)
 		if claim := q.claim(a, w); v.Cause >= quota.UserLimit && q.book.MayReclaim(claim) {
 			_, s.Later, s.Reclaims = q.book.Victims(claim, nil)
@@ -133,14 +136,15 @@ func (q *Quota) Stand(a *Ask) (s Standing) {
 	return s
 }
 
-// productOf is the product as which pieces without one are kept.
-func productOf(w *quota.Workload, allowed []string) string {
-	for _, list := range [][]string{allowed, w.Products} {
-		if len(list) > 0 {
-			return list[0]
-		}
+// kindOf is the kind of GPUs as which pieces are kept whose own is not known.
+func kindOf(w *quota.Workload, choices []quota.Choice) quota.Kind {
+	switch {
+	case len(choices) > 0:
+		return choices[0].Kinds[0]
+	case len(w.Kinds) > 0:
+		return w.Kinds[0]
 	}
-	return ""
+	return quota.Kind{}
 }
 
 // Yields returns the pods that may be evicted for an object.
@@ -175,6 +179,7 @@ func (q *Quota) Forget(object types.UID) {
 		delete(q.objects.line, object)
 		delete(q.objects.turns, object)
 		delete(q.objects.come, object)
+		maps.DeleteFunc(q.allowed, func(uid types.UID, _ *choices) bool { return strings.HasPrefix(string(uid), string(object)+"/") })
 		if q.book != nil {
 			q.book.Leave(string(object))
 			q.book.Release(string(object))
@@ -200,6 +205,7 @@ func (q *Quota) Await(a *Ask, count int, until time.Time) {
 		if w == nil {
 			return
 		}
+		q.admit(w, nil)
 		var waiting []*v1.Pod
 		for _, pod := range q.pods {
 			switch ref := metav1.GetControllerOfNoCopy(pod); {
@@ -213,7 +219,7 @@ func (q *Quota) Await(a *Ask, count int, until time.Time) {
 		}
 		w.Pods, w.Need = w.Pods[:min(max(0, count), len(w.Pods))], 0
 		if v := q.book.Try(w); v.Cause == quota.None {
-			q.book.Keep(w, w.Pods, productOf(w, v.Products), until)
+			q.book.Keep(w, w.Pods, kindOf(w, v.Choices), until)
 		}
 		for _, pod := range waiting {
 			q.take(pod)

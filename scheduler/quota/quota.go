@@ -32,11 +32,13 @@ type Reader struct {
 	Asks func(*v1.Pod) string
 	// Held is what a pod holds on its node; node may be nil.
 	Held func(pod *v1.Pod, node string) []quota.Piece
-	// Asked is what a pod asks for that may use GPUs in some ways, and the products it may get;
-	// nil is any.
-	Asked func(pod *v1.Pod, allowed sharing.Ways) (asked quota.Pod, products []string)
-	// Product is what GPUs a node has, as its label says; "" is none or not known.
-	Product func(*v1.Node) string
+	// Asked is what a pod asks for that may use GPUs in some ways, and the kinds of GPUs that it may
+	// use; nil is any.
+	Asked func(pod *v1.Pod, allowed sharing.Ways) (asked quota.Pod, kinds []quota.Kind)
+	// Kind is what GPUs a node has.
+	Kind func(*v1.Node) quota.Kind
+	// Labels are the node labels that quotas name.
+	Labels []string
 	// Owner is the UID of the object that makes a pod again when it has ended, as
 	// kube/request.MakerOf returns it; nil is that none is known.
 	Owner func(*v1.Pod) string
@@ -71,7 +73,8 @@ type Quota struct {
 	pods    map[types.UID]*v1.Pod // with GPUs, not ended
 	leads   map[string]*v1.Pod    // whom to call, by workload
 	works   map[types.UID]string  // the workload of those in leads
-	allowed map[types.UID][]string
+	allowed map[types.UID]*choices
+	only    map[types.UID][]quota.Kind // see Narrow
 	asked   map[string]*quota.Workload // those called or admitted, until they hold
 	objects objects
 	timer   *time.Timer
@@ -88,7 +91,7 @@ type Quota struct {
 func New() *Quota {
 	q := &Quota{
 		call: func([]*v1.Pod) {}, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
-		works: map[types.UID]string{}, allowed: map[types.UID][]string{}, asked: map[string]*quota.Workload{}, objects: newObjects(),
+		works: map[types.UID]string{}, allowed: map[types.UID]*choices{}, only: map[types.UID][]quota.Kind{}, asked: map[string]*quota.Workload{}, objects: newObjects(),
 		evictions: newEvictions(), tallies: tallies{}, again: map[types.UID]time.Time{},
 	}
 	q.Waiting = func(pods []*v1.Pod) { q.call(pods[:1]) }
@@ -230,6 +233,7 @@ func (q *Quota) forget(uid types.UID) bool {
 	}
 	delete(q.pods, uid)
 	delete(q.allowed, uid)
+	delete(q.only, uid)
 	if q.book == nil {
 		return pod != nil
 	}
@@ -275,7 +279,7 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 			call = append(call, lead)
 		}
 		q.book, q.leads, q.works = nil, map[string]*v1.Pod{}, map[types.UID]string{}
-		q.asked, q.allowed = map[string]*quota.Workload{}, map[types.UID][]string{}
+		q.asked, q.allowed, q.only = map[string]*quota.Workload{}, map[types.UID]*choices{}, map[types.UID][]quota.Kind{}
 	} else {
 		q.read = read
 		tree := quota.NewTree(specs)
@@ -291,8 +295,11 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 			call = append(call, q.freed(was, tree)...)
 		}
 		for _, pod := range q.pods {
-			if pod.Spec.NodeName != "" {
+			switch {
+			case pod.Spec.NodeName != "":
 				q.hold(pod, pod.Spec.NodeName)
+			case q.allowed[pod.UID] != nil: // it may wait for room, and may use other nodes now
+				call = append(call, pod)
 			}
 		}
 	}

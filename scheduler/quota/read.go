@@ -28,6 +28,7 @@ func (w *watcher) apply(list []*v1alpha1.Queue) {
 		w.offers, w.members = nil, nil
 	} else if w.offers == nil {
 		w.offers = &queues.Offers{}
+		w.offers.Count(list)
 		all, _ := w.nodes.List(labels.Everything()) // a store of this process
 		for _, node := range all {
 			w.offers.Set(node)
@@ -35,12 +36,15 @@ func (w *watcher) apply(list []*v1alpha1.Queue) {
 	}
 	w.perUser.Store(slices.ContainsFunc(list, func(q *v1alpha1.Queue) bool { return len(q.Spec.PerUser) > 0 || q.Spec.Order == v1alpha1.OrderFair }))
 	var specs []quota.Spec
+	read := Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Kind: w.kind, Owner: w.owner}
 	if len(list) > 0 {
 		w.members = queues.NewMembers(list)
+		w.offers.Count(list)
+		read.Labels = w.offers.Labels()
 		specs, _ = queues.Specs(list, w.offers.Products()...)
 	}
 	w.mu.Unlock()
-	w.q.SetQueues(specs, Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Product: queues.ProductOf, Owner: w.owner})
+	w.q.SetQueues(specs, read)
 	w.q.SetUsed(list)
 }
 
@@ -91,13 +95,23 @@ func (w *watcher) held(pod *v1.Pod, node string) []quota.Piece {
 }
 
 // asked is Reader.Asked.
-func (w *watcher) asked(pod *v1.Pod, allowed sharing.Ways) (quota.Pod, []string) {
+func (w *watcher) asked(pod *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.offers == nil {
 		return quota.Pod{ID: string(pod.UID)}, nil
 	}
 	return queues.Asked(pod, w.offers, allowed)
+}
+
+// kind is Reader.Kind.
+func (w *watcher) kind(node *v1.Node) quota.Kind {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.offers == nil {
+		return quota.Kind{}
+	}
+	return w.offers.KindOf(node)
 }
 
 // changedIf has the queues read again if a node or a namespace has changed so that pods

@@ -20,6 +20,8 @@ type Ask struct {
 	Pods []*v1.Pod
 	Need int    // of Pods; 0 is all
 	Gang string // "namespace/name"; "" is a pod alone
+	// Kinds are those of GPUs that its pods are to use, of those that they may; nil is all.
+	Kinds []quota.Kind
 	// Ticket is when it is Lead's turn.
 	Ticket queue.Ticket
 	// Object is whose pods these will be, which do not exist yet; nil is that they exist.
@@ -68,11 +70,10 @@ func (q *Quota) Try(a *Ask) Answer {
 		q.book.Leave(w.ID)
 		q.drop(w.ID)
 		q.asked[w.ID] = w
-		for _, pod := range a.Pods {
-			q.allowed[pod.UID] = v.Products
-		}
+		q.admit(w, v.Choices)
 		return Answer{Count: v.Count}
 	}
+	q.admit(w, nil)
 	what := "the pod"
 	if a.Gang != "" {
 		what = fmt.Sprintf("gang %s", a.Gang)
@@ -99,17 +100,22 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 		return nil
 	}
 	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.asks(a.Lead), Ticket: a.Ticket, Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
+	if gang := queues.Workload(a.Lead); gang != w.ID {
+		w.Joins = gang
+	}
+	kinds := make([][]quota.Kind, 0, len(a.Pods))
 	for _, pod := range a.Pods {
 		q.take(pod)
-		asked, products := q.read.Asked(pod, q.book.Tree().Ways(name))
+		asked, of := q.read.Asked(pod, q.book.Tree().Ways(name))
 		asked.User = q.read.asks(pod)
-		w.Pods = append(w.Pods, asked)
+		w.Pods, kinds = append(w.Pods, asked), append(kinds, of)
 		if other := q.read.Queue(pod); other != name {
 			w.Mixed, w.Other = true, other
 		}
-		if pod.UID == a.Lead.UID {
-			w.Products = products
-		}
+	}
+	queues.SetKinds(w, kinds)
+	if a.Kinds != nil {
+		w.Kinds = a.Kinds
 	}
 	return w
 }
@@ -133,16 +139,6 @@ func (q *Quota) Lets(uid types.UID) bool {
 	defer q.mu.Unlock()
 	id, waits := q.works[uid]
 	return !waits || q.book == nil || !q.book.Waits(id)
-}
-
-// Allowed returns the products that a pod may get by its queue's quotas; nil is any.
-func (q *Quota) Allowed(uid types.UID) []string {
-	if !q.On() {
-		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.allowed[uid]
 }
 
 // Barred returns in which ways a pod must not use GPUs by the queue that it is of; 0 is that it may use
@@ -172,8 +168,8 @@ func (q *Quota) QueueOf(pod *v1.Pod) string {
 	return q.read.Queue(pod)
 }
 
-// Promise keeps quota for pods that have places, until they are bound or have failed.
-func (q *Quota) Promise(pods []*v1.Pod) {
+// Promise keeps quota for pods that have places on nodes, until they are bound or have failed.
+func (q *Quota) Promise(pods []*v1.Pod, nodes map[types.UID]string) {
 	if !q.On() || len(pods) == 0 {
 		return
 	}
@@ -186,21 +182,16 @@ func (q *Quota) Promise(pods []*v1.Pod) {
 	if w == nil || q.book == nil {
 		return
 	}
-	want := make(map[string]bool, len(pods))
+	placed := make(map[string]*v1.Pod, len(pods))
 	for _, pod := range pods {
-		want[string(pod.UID)] = true
+		placed[string(pod.UID)] = pod
 	}
 	var keep []quota.Pod
-	product := ""
 	for _, p := range w.Pods {
-		if want[p.ID] {
+		if pod := placed[p.ID]; pod != nil {
+			p.Pieces = q.read.Held(pod, nodes[pod.UID])
 			keep = append(keep, p)
 		}
-	}
-	if allowed := q.allowed[pods[0].UID]; len(allowed) > 0 {
-		product = allowed[0]
-	} else if len(w.Products) > 0 {
-		product = w.Products[0]
 	}
 	q.book.Leave(w.ID)
 	if lead := q.leads[w.ID]; lead != nil {
@@ -208,7 +199,7 @@ func (q *Quota) Promise(pods []*v1.Pod) {
 		delete(q.leads, w.ID)
 	}
 	q.book.Release(w.ID)
-	q.book.Keep(w, keep, product, time.Time{})
+	q.book.Keep(w, keep, quota.Kind{}, time.Time{})
 }
 
 // Reserve counts a pod that goes to a node.

@@ -83,10 +83,10 @@ func (r *rig) start(specs ...quota.Spec) (stop func()) {
 	r.quota.SetQueues(specs, schedulerquota.Reader{
 		Queue: func(p *v1.Pod) string { return p.Labels["queue"] }, User: func(*v1.Pod) string { return "ann" },
 		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
-		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
 			return quota.Pod{ID: string(p.UID), Pieces: pieces(p)}, nil
 		},
-		Product: func(*v1.Node) string { return "" },
+		Kind: func(*v1.Node) quota.Kind { return quota.Kind{} },
 	})
 	r.settle()
 	return func() { cancel(); synctest.Wait() }

@@ -90,7 +90,7 @@ func schedule(ctx context.Context, t testing.TB, c *cluster) (stopped func()) {
 	if c.counts != nil {
 		c.counts(shared.Quota)
 	} else {
-		shared.Quota.SetQueues(c.queues, asLabeled())
+		shared.Quota.SetQueues(c.queues, c.reader())
 	}
 	s, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return mute{} },
 		scheduler.WithComponentConfigVersion(cfg.APIVersion), scheduler.WithProfiles(cfg.Profiles...),

@@ -200,6 +200,7 @@ func (l *lab) useQueues(each, full int) {
 	for _, n := range list[*v1.Node](l.cluster, "nodes") {
 		offers.Set(n)
 	}
+	offers.Count(objects)
 	specs, _ := queues.Specs(objects, offers.Products()...)
 	reader := schedulerquota.Reader{
 		Queue: func(p *v1.Pod) string { return members.QueueOf(p, nil) }, User: func(*v1.Pod) string { return "" },
@@ -208,8 +209,10 @@ func (l *lab) useQueues(each, full int) {
 			there.Spec.NodeName = node
 			return offers.Held(&there)
 		},
-		Asked:   func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []string) { return queues.Asked(p, offers, allowed) },
-		Product: queues.ProductOf,
+		Asked: func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
+			return queues.Asked(p, offers, allowed)
+		},
+		Kind: offers.KindOf,
 	}
 	l.counts = func(q *schedulerquota.Quota) { q.SetQueues(specs, reader) }
 	l.counts(l.quota)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -12,8 +13,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	schedulerquota "berth.dev/berth/scheduler/quota"
 )
@@ -30,14 +33,48 @@ func asLabeled() schedulerquota.Reader {
 	return schedulerquota.Reader{
 		Queue: func(p *v1.Pod) string { return p.Annotations[queueOf] }, User: func(p *v1.Pod) string { return p.Annotations[userOf] },
 		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
-		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
 			return quota.Pod{ID: string(p.UID), Pieces: pieces(p)}, nil
 		},
-		Product: func(*v1.Node) string { return "" },
+		Kind: func(*v1.Node) quota.Kind { return quota.Kind{} },
 	}
 }
 
-// queue makes or changes a queue: "red 7 parent=org borrow=2 lend=3 user=2 pod=4 after=600".
+// reader is asLabeled, and where quotas name racks it counts pods by these, as the nodes are now.
+func (c *cluster) reader() schedulerquota.Reader {
+	r, named := asLabeled(), map[string]bool{}
+	for _, s := range c.queues {
+		for _, q := range s.Quotas {
+			named[q.Resource.Label()] = true
+		}
+		for _, p := range s.Prefers {
+			named[p.Label()] = true
+		}
+	}
+	delete(named, "")
+	if len(named) == 0 {
+		return r
+	}
+	r.Labels = slices.Sorted(maps.Keys(named))
+	offers := &queues.Offers{}
+	offers.Count([]*v1alpha1.Queue{{Spec: v1alpha1.QueueSpec{PreferredGPUs: r.Labels}}})
+	for _, n := range list[*v1.Node](c, "nodes") {
+		offers.Set(n)
+	}
+	r.Asked = func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
+		return queues.Asked(p, offers, allowed)
+	}
+	r.Held = func(p *v1.Pod, node string) []quota.Piece {
+		p = p.DeepCopy()
+		p.Spec.NodeName = node
+		return offers.Held(p)
+	}
+	r.Kind = offers.KindOf
+	return r
+}
+
+// queue makes or changes a queue: "red 7 parent=org borrow=2 lend=3 user=2 pod=4 after=600". "r0=4" is
+// what it has in rack r0, "prefers=r1,r0" which racks it prefers.
 func (l *lab) queue(text string) {
 	words := strings.Fields(text)
 	s := quota.Spec{Name: words[0]}
@@ -55,6 +92,12 @@ func (l *lab) queue(text string) {
 			s.Quotas = []quota.Quota{q}
 		case key == "parent":
 			s.Parent = value
+		case key == "prefers":
+			for rack := range strings.SplitSeq(value, ",") {
+				s.Prefers = append(s.Prefers, quota.Resource(api.LabelRack+"="+rack))
+			}
+		case key[0] == 'r':
+			s.Quotas = append(s.Quotas, quota.Quota{Resource: quota.Resource(api.LabelRack + "=" + key), Nominal: number * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited})
 		case key == "borrow":
 			s.Quotas[0].Borrowing = number * quota.Whole
 		case key == "lend":
@@ -94,7 +137,7 @@ func (l *lab) setQueues(list []quota.Spec) {
 	l.queues = list
 	shared := l.quota
 	l.cluster.mu.Unlock()
-	shared.SetQueues(list, asLabeled())
+	shared.SetQueues(list, l.reader())
 }
 
 // TestQueues plays what queues promise.
@@ -206,6 +249,22 @@ func queueScenarios() []scenario {
 		{"a borrower stays for as long as it is protected", own, "8", "queue org 8 ; queue red 4 parent=org after=3600 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue", "a b=0"},
 		{"and goes then", own, "8", "queue org 8 ; queue red 4 parent=org after=15 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue", "b a=0 gone=a"},
 		{"or when its time is over, though nothing else happens", own, "8", "queue org 8 ; queue red 4 parent=org after=40 ; queue blue 4 parent=org | a gpus=8 q=red | b gpus=4 q=blue | ? b=0 a", "b a=0 gone=a"},
+		{"a pool that is used up refuses", own, "4:r0 4:r1", "queue red r0=2 r1=1 | a gpus=2 q=red | b q=red | c q=red", "a@n0 b@n1 c=0"},
+		{"and what is freed in it is used in it", own, "4:r0 4:r1", "queue red r0=2 r1=1 | a gpus=2 q=red | b q=red | c gpus=2 q=red | ? c=0 | end a", "b@n1 c@n0"},
+		{"a queue has pools of its tree", own, "4:r0 4:r1", "queue org r0=4 r1=4 ; queue red parent=org r0=2 | a gpus=4 q=red | b gpus=4 q=red | c q=red", "a b a!host c=0"},
+		{"a pod that names a pool waits for quota there", own, "4:r0 4:r1", "queue red r0=1 r1=4 | a q=red rack=r0 | b q=red rack=r0 | c q=red", "a@n0 b=0 c@n1"},
+		{"the preferred pool comes first, and the next when it is full", own, "4:r0 4:r1", "queue red 8 prefers=r1 | a gpus=3 q=red | b gpus=3 q=red", "a@n1 b@n0"},
+		{"and when its quota is used", own, "4:r0 4:r1", "queue red r0=1 r1=4 prefers=r0,r1 | a q=red | b q=red", "a@n0 b@n1"},
+		{"a preference evicts no pod", own, "4:r0 4:r1", "queue org r0=4 r1=4 ; queue red parent=org r0=4 prefers=r0 ; queue blue parent=org r1=4 | a gpus=4 q=blue rack=r0 | b gpus=4 q=red", "a@n0 b@n1"},
+		{"what is lent in a pool is taken back in it", own, "4:r0 4:r1", "queue org r0=4 r1=4 ; queue red parent=org r0=4 ; queue blue parent=org r1=4 | a gpus=4 q=blue rack=r0 | b gpus=4 q=blue | c gpus=4 q=red", "b@n1 c@n0 a=0 gone=a"},
+		{"a priority evicts in the pool that it has quota in", own, "4:r0 4:r1", "queue red r0=4 r1=0 | a gpus=4 q=red prio=1 | x gpus=4 prio=1 | b gpus=4 q=red prio=100", "b@n0 x@n1 a=0 gone=a"},
+		{"a gang is in one pool as a whole", own, "4:r0 4:r1", "queue red 8 prefers=r0,r1 | x gpus=2 q=red | a n=4 q=red", "x@n0 a@n1"},
+		{"or in none", own, "4:r0 4:r1", "queue red 8 prefers=r0,r1 | x gpus=2 q=red rack=r0 ; y gpus=2 q=red rack=r1 | a n=4 q=red | ? x y a=0 | end y", "x@n0 a@n1"},
+		{"a gang that finds no quota in the first pool goes to the next", own, "4:r0 4:r1", "queue red r0=3 r1=4 prefers=r0,r1 | a n=4 q=red", "a@n1"},
+		{"an elastic gang gets as many pods as its pool has quota for", own, "4:r0 8:r1", "queue red r0=1 r1=5 prefers=r0,r1 | a n=8 min=2 q=red", "a=5"},
+		{"a gang takes back its quota in its pool", own, "4:r0 4:r1", "queue org r0=4 r1=4 ; queue red parent=org r0=4 ; queue blue parent=org r1=4 | x gpus=4 q=blue | y gpus=4 q=blue | a n=4 q=red", "a@n0 gone:1"},
+		{"pods for which all nodes are asked follow the preference too", own, "4:r0 4:r1", "queue red 8 prefers=r1 | a gpus=1 q=red port=1 | b gpus=1 q=red port=1 | c gpus=1 q=red port=1", "a@n1 b@n0 c=0"},
+		{"and start in no pool without quota", own, "4:r0 4:r1", "queue red r0=0 r1=4 | a gpus=1 q=red port=1 | b gpus=1 q=red port=1", "a@n1 b=0"},
 		{"a lending limit leaves quota at home", own, "8", "queue org 8 ; queue red 4 parent=org ; queue blue 4 parent=org lend=1 | a n=8 min=1 q=red | b gpus=3 q=blue", "a=5 b"},
 		{"a member of another's gang counts for its own user", others, "8", "queue red 8 user=2 | a gang=g min=2 q=red user=ann ; b gang=g min=2 q=red user=bob ; c gang=g min=2 q=red user=bob ; d gang=g min=2 q=red user=bob ; e gang=g min=2 q=red user=bob", "a all=3"},
 		{"a gang whose least a user may not have does not start", others, "8", "queue red 8 user=2 | mix a gang=g min=4 q=red user=ann & b gang=g min=4 q=red user=bob & c gang=g min=4 q=red user=bob & d gang=g min=4 q=red user=bob", "all=0"},

@@ -22,6 +22,7 @@ const (
 	WhyNotOffered
 	WhySharing
 	WhyOther // package placement cannot describe what the node offers
+	WhyQuota // the pod's queue has no quota for the node's kind of GPUs
 )
 
 // SharingBarred says of nodes that pods of a queue must not use them.
@@ -32,6 +33,9 @@ func Bars(node *devices.Offer, asks []sharing.Ask, barred sharing.Ways) bool {
 	ways, ok := node.Ways(asks)
 	return ok && ways&barred != 0
 }
+
+// QuotaElsewhere is said of nodes with GPUs for which the pod's queue has no quota.
+const QuotaElsewhere = "node(s) with GPUs that its queue has no quota for"
 
 // Explain tells why a pod fits no node, in the words and the order of
 // kube-scheduler's own messages: "2 Insufficient nvidia.com/gpu, 1 node(s) had
@@ -68,6 +72,8 @@ func (w *Request) words(c placement.Count) string {
 			return "node(s) didn't match Pod's node affinity/selector"
 		case WhySharing:
 			return SharingBarred
+		case WhyQuota:
+			return QuotaElsewhere
 		}
 	case placement.TooManyPods:
 		return "Too many pods"

@@ -33,6 +33,7 @@ type Request struct {
 	Queue   string          // whose quota the pod counts on; "" is none
 	Barred  sharing.Ways    // in which the pod must not use GPUs
 	Refused bool            // its queue has not enough quota left: room must be made
+	Pools   string          // equal for pods that may use the same nodes by their quotas; "" is all, or by products alone
 }
 
 // DevicesName is the name, in the scheduler's configuration, of the plugin that
@@ -296,6 +297,7 @@ func LineKey(pod *v1.Pod, w *Request, r *cluster.Request) string {
 	b = append(append(b, w.shape...), 3)
 	if w.Queue != "" {
 		b = append(append(b, w.Queue...), 5)
+		b = append(b, w.Pools...)
 		b = append(strconv.AppendUint(b, uint64(r.Products), 36), 5)
 	}
 	return string(strconv.AppendInt(append(strconv.AppendInt(b, r.CPUMilli, 36), '/'), r.MemoryBytes, 36))

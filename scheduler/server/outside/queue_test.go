@@ -60,7 +60,7 @@ func newRig(t testing.TB, gpus int64) *rig {
 	r.quota.SetQueues([]quota.Spec{{Name: "red", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: gpus * quota.Whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}}}}, schedulerquota.Reader{
 		Queue: func(*v1.Pod) string { return "red" }, User: func(*v1.Pod) string { return "" },
 		Held: func(p *v1.Pod, _ string) []quota.Piece { return pieces(p) },
-		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []string) {
+		Asked: func(p *v1.Pod, _ sharing.Ways) (quota.Pod, []quota.Kind) {
 			return quota.Pod{ID: string(p.UID), Pieces: pieces(p)}, nil
 		},
 	})

@@ -1,0 +1,45 @@
+package queues
+
+import (
+	"slices"
+
+	"berth.dev/berth/core/quota"
+)
+
+// SetKinds completes a workload by the kinds of GPUs that each of its pods may use, as Asked
+// returns them. Where they differ, pods that may use one kind alone count as of it, and the others
+// choose between the kinds that all of these may use, else that one of them may.
+func SetKinds(w *quota.Workload, kinds [][]quota.Kind) {
+	if len(kinds) == 0 {
+		return
+	}
+	w.Kinds = kinds[0]
+	if !slices.ContainsFunc(kinds, func(k []quota.Kind) bool { return !slices.Equal(k, w.Kinds) }) {
+		return
+	}
+	var common []quota.Kind
+	var all []quota.Kind
+	for i, of := range kinds {
+		switch {
+		case len(of) == 1:
+			for j := range w.Pods[i].Pieces {
+				w.Pods[i].Pieces[j].Product, w.Pods[i].Pieces[j].Labels = of[0].Product, of[0].Labels
+			}
+			continue
+		case len(all) == 0:
+			common = slices.Clone(of)
+		default:
+			common = slices.DeleteFunc(common, func(k quota.Kind) bool { return !slices.Contains(of, k) })
+		}
+		all = append(all, of...)
+	}
+	if w.Kinds = common; len(common) == 0 {
+		slices.SortFunc(all, compareKinds)
+		w.Kinds = slices.Compact(all)
+	}
+}
+
+// Chooses reports whether the kind of GPUs that a pod gets is not known yet: see SetKinds.
+func Chooses(p *quota.Pod) bool {
+	return slices.ContainsFunc(p.Pieces, func(piece quota.Piece) bool { return piece.Product == "" && piece.Labels == "" })
+}
