@@ -55,6 +55,7 @@ type kept struct {
 	pieces                []Piece
 	kind                  Kind      // as which pieces count whose kind is not known
 	until                 time.Time // zero: until it is released
+	owed                  bool      // pods that are being evicted hold it still: see Promise
 }
 
 // NewBook returns a Book of a Tree in which nobody holds anything.
@@ -283,6 +284,18 @@ func (b *Book) Keep(w *Workload, pods []Pod, kind Kind, until time.Time) {
 		}
 		b.works[w.ID][p.ID] = true
 		b.count(w.Queue, w.userOf(&p), p.Pieces, kind, 1)
+	}
+}
+
+// Promise keeps quota for pods of a workload that have places, until Release. If there is less than they
+// ask for, pods that are being evicted hold the rest, and it is owed to them: Try does not count it
+// against others for which quota is kept, as it is not taken from what is free now.
+func (b *Book) Promise(w *Workload, pods []Pod) {
+	owed := b.Try(w).Cause != None
+	b.Release(w.ID)
+	b.Keep(w, pods, Kind{}, time.Time{})
+	for pod := range b.works[w.ID] {
+		b.kept[pod].owed = owed
 	}
 }
 

@@ -66,19 +66,27 @@ type Choice struct {
 }
 
 // Try reports whether a workload may have what it asks for beside what others hold and have
-// kept. Its own kept quota does not count against it.
+// kept. Its own kept quota does not count against it, and if that is for all its pods, nor does what is
+// owed to others: see Promise.
 func (b *Book) Try(w *Workload) Verdict {
-	own := b.setAside(w.ID)
+	aside := b.setAside(w)
 	v := b.try(w)
-	b.putBack(own)
+	b.putBack(aside)
 	return v
 }
 
-// setAside takes what is kept for a workload out of the count.
-func (b *Book) setAside(workload string) []*kept {
+// setAside takes out of the count what does not count against a workload.
+func (b *Book) setAside(w *Workload) []*kept {
 	var out []*kept
-	for pod := range b.works[workload] {
+	for pod := range b.works[w.ID] {
 		out = append(out, b.kept[pod])
+	}
+	if len(out) > 0 && len(out) >= len(w.Pods) {
+		for _, k := range b.kept {
+			if k.owed && k.workload != w.ID {
+				out = append(out, k)
+			}
+		}
 	}
 	for _, k := range out {
 		b.countKept(k, -1)

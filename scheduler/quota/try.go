@@ -198,8 +198,7 @@ func (q *Quota) Promise(pods []*v1.Pod, nodes map[types.UID]string) {
 		delete(q.works, lead.UID)
 		delete(q.leads, w.ID)
 	}
-	q.book.Release(w.ID)
-	q.book.Keep(w, keep, quota.Kind{}, time.Time{})
+	q.book.Promise(w, keep)
 }
 
 // Reserve counts a pod that goes to a node.
