@@ -10,7 +10,7 @@ import (
 
 // TestQuotaThatIsOwedToSeveralComesPodByPod: red has lent all its 4 GPUs to blue, and 4 pods of red have
 // pods of blue evicted. Each of them goes on as soon as one of these is gone, and does not wait for all;
-// nobody else gets what is owed to them, and the queues never hold more than they have.
+// no other pod gets what is owed to them, and the queues never hold more than they have.
 func TestQuotaThatIsOwedToSeveralComesPodByPod(t *testing.T) {
 	b := quota.NewBook(quota.NewTree([]quota.Spec{
 		{Name: "org", Quotas: []quota.Quota{gpus(8)}},
@@ -48,8 +48,8 @@ func TestQuotaThatIsOwedToSeveralComesPodByPod(t *testing.T) {
 	}
 }
 
-// TestQuotaThatWasFreeIsNotOwed: what is kept for workloads that need no evictions counts against those to
-// whom quota is owed, and what is owed does not count against them.
+// TestQuotaThatWasFreeIsNotOwed: what is kept for workloads that need no evictions counts against those that
+// are owed quota, and what is owed does not count against them.
 func TestQuotaThatWasFreeIsNotOwed(t *testing.T) {
 	b := quota.NewBook(quota.NewTree([]quota.Spec{
 		{Name: "org", Quotas: []quota.Quota{gpus(4)}},
@@ -71,6 +71,6 @@ func TestQuotaThatWasFreeIsNotOwed(t *testing.T) {
 	}
 	b.Gone("blue-0")
 	if v := b.Try(owed); v.Cause != quota.None {
-		t.Errorf("it is refused when the pod is gone: %+v", v)
+		t.Errorf("%s is refused when the pod is gone: %+v", owed.ID, v)
 	}
 }

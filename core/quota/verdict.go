@@ -75,7 +75,7 @@ func (b *Book) Try(w *Workload) Verdict {
 	return v
 }
 
-// setAside takes out of the count what does not count against a workload.
+// setAside removes from the count what does not count against a workload.
 func (b *Book) setAside(w *Workload) []*kept {
 	var out []*kept
 	for pod := range b.works[w.ID] {
