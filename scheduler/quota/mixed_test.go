@@ -71,6 +71,7 @@ func TestAGangOfTwoQueuesIsTriedAgainWhenAMemberGoes(t *testing.T) {
 			t.Errorf("with the member that is gone: %+v", got)
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if called != 2 || !q.Lets(a.UID) {
 			t.Errorf("two seconds later the leader has been called %d times", called)
 		}
@@ -78,6 +79,7 @@ func TestAGangOfTwoQueuesIsTriedAgainWhenAMemberGoes(t *testing.T) {
 			t.Errorf("without the member: %+v", got)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if called != 2 {
 			t.Errorf("a gang that goes on is called %d times", called)
 		}
