@@ -70,19 +70,28 @@ type Stop struct {
 // cluster is that of s, counted once.
 func (s *Situation) cluster() (*Cluster, error) {
 	if s.counted == nil {
-		c, err := NewCluster(s.Nodes, s.Pods)
+		c, err := s.with(s.Pods, s.Pod)
 		if err != nil {
 			return nil, err
 		}
-		c.SetVolumes(s.Volumes)
-		c.SetDRA(s.DRA)
-		c.SetQueues(s.Queues)
 		c.SetPriorities(s.Priorities)
-		c.keep(s.Pod, s.Pods)
-		c.quotas, c.private, c.queues = s.Quotas, s.Private, s.Queues
+		c.quotas, c.private = s.Quotas, s.Private
 		s.counted = c
 	}
 	return s.counted, nil
+}
+
+// with is the cluster of s with other pods on it, as it is for pod, with what is kept for those before it.
+func (s *Situation) with(pods []*v1.Pod, pod *v1.Pod) (*Cluster, error) {
+	c, err := NewCluster(s.Nodes, pods)
+	if err != nil {
+		return nil, err
+	}
+	c.SetVolumes(s.Volumes)
+	c.SetDRA(s.DRA)
+	c.SetQueues(s.Queues)
+	c.keep(pod, s.Pods)
+	return c, nil
 }
 
 // Find explains why the pod of s waits. Every relief and stop has been checked on the
@@ -149,14 +158,10 @@ func (s *Situation) stops(holders []Held) []Stop {
 	slices.SortStableFunc(idle, func(a, b request.Owner) int { return cmp.Compare(s.Idle[b], s.Idle[a]) })
 	var out []Stop
 	for _, o := range idle[:min(len(idle), reasons.MostStops)] {
-		without, err := NewCluster(s.Nodes, slices.DeleteFunc(slices.Clone(s.Pods), func(p *v1.Pod) bool { return request.OwnerOf(p) == o }))
+		without, err := s.with(slices.DeleteFunc(slices.Clone(s.Pods), func(p *v1.Pod) bool { return request.OwnerOf(p) == o }), s.Pod)
 		if err != nil {
 			continue
 		}
-		without.SetVolumes(s.Volumes)
-		without.SetDRA(s.DRA)
-		without.SetQueues(s.Queues)
-		without.keep(s.Pod, s.Pods)
 		if node, ok := without.startsNow(s.Pod, s.Pods); ok {
 			out = append(out, Stop{Owner: o, Idle: s.Idle[o], Node: node})
 		}

@@ -49,14 +49,10 @@ func (s *Situation) byPriority() (help Help, ok bool) {
 		if quotaRefuses(s.Quotas, judged, s.Pod) {
 			continue
 		}
-		on, err := NewCluster(s.Nodes, rest)
+		on, err := s.with(rest, judged)
 		if err != nil {
 			return Help{}, false
 		}
-		on.SetVolumes(s.Volumes)
-		on.SetQueues(s.Queues)
-		on.SetDRA(s.DRA)
-		on.keep(judged, s.Pods)
 		node, fits := on.startsNow(judged, s.Pods)
 		if !fits {
 			continue
