@@ -18,6 +18,7 @@ type Book struct {
 	users   map[userAt][]int64
 	holders map[string]*Holder         // by pod
 	kept    map[string]*kept           // by pod
+	owed    map[*kept]bool             // of kept, those that pods hold still that are being evicted: see Promise
 	works   map[string]map[string]bool // pods with kept, by workload
 	line    map[string]*waiter         // those that wait, by workload
 	freed   []bool                     // of each root: something has become free since Next
@@ -55,13 +56,12 @@ type kept struct {
 	pieces                []Piece
 	kind                  Kind      // as which pieces count whose kind is not known
 	until                 time.Time // zero: until it is released
-	owed                  bool      // pods that are being evicted hold it still: see Promise
 }
 
 // NewBook returns a Book of a Tree in which nobody holds anything.
 func NewBook(t *Tree) *Book {
 	b := &Book{
-		holders: map[string]*Holder{}, kept: map[string]*kept{}, works: map[string]map[string]bool{}, line: map[string]*waiter{},
+		holders: map[string]*Holder{}, kept: map[string]*kept{}, owed: map[*kept]bool{}, works: map[string]map[string]bool{}, line: map[string]*waiter{},
 		decayed: map[userAt]Decay{}, ranks: map[string]map[int32]int{}, evicted: map[string]Evicted{}, owned: map[string]int{},
 	}
 	b.SetTree(t)
@@ -294,8 +294,11 @@ func (b *Book) Promise(w *Workload, pods []Pod) {
 	owed := b.Try(w).Cause != None
 	b.Release(w.ID)
 	b.Keep(w, pods, Kind{}, time.Time{})
+	if !owed {
+		return
+	}
 	for pod := range b.works[w.ID] {
-		b.kept[pod].owed = owed
+		b.owed[b.kept[pod]] = true
 	}
 }
 
@@ -319,6 +322,7 @@ func (b *Book) unkeep(pod string) {
 // discard forgets what is kept for a pod, and leaves it in the count.
 func (b *Book) discard(pod string, k *kept) {
 	delete(b.kept, pod)
+	delete(b.owed, k)
 	if !k.until.IsZero() {
 		b.ending--
 	}

@@ -28,7 +28,7 @@ func (b *Book) SlowNext() []string {
 				break
 			}
 			delete(waiting, w)
-			c.Keep(&w.Workload, w.Pods[:v.Count], countedAs(&w.Workload, &v), time.Time{})
+			c.Keep(&w.Workload, w.Pods[:v.Count], v.CountedAs(&w.Workload), time.Time{})
 			call = append(call, w.ID)
 		}
 	}

@@ -34,7 +34,7 @@ func (b *Book) GiveWay(waiting []Workload, idle []string) []Way {
 			out = append(out, Way{*w, goes})
 		}
 		v := left.try(w)
-		left.countVector(b.tree.ask[w.Queue], w.User, left.needed(w, countedAs(w, &v)), 1)
+		left.countVector(b.tree.ask[w.Queue], w.User, left.needed(w, v.CountedAs(w)), 1)
 	}
 	return out
 }

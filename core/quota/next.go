@@ -27,15 +27,16 @@ func (b *Book) Next(until time.Time) (call []Workload) {
 				break
 			}
 			b.Leave(w.ID)
-			b.Keep(&w.Workload, w.Pods[:verdict.Count], countedAs(&w.Workload, &verdict), until)
+			b.Keep(&w.Workload, w.Pods[:verdict.Count], verdict.CountedAs(&w.Workload), until)
 			call = append(call, w.Workload)
 		}
 	}
 	return call
 }
 
-// countedAs is the kind as which pieces are counted whose own is not known.
-func countedAs(w *Workload, v *Verdict) Kind {
+// CountedAs returns the kind as which pieces of a workload count whose own is not known, if it goes on as
+// v says.
+func (v *Verdict) CountedAs(w *Workload) Kind {
 	switch {
 	case len(v.Choices) > 0:
 		return v.Choices[0].Kinds[0]

@@ -82,8 +82,8 @@ func (b *Book) setAside(w *Workload) []*kept {
 		out = append(out, b.kept[pod])
 	}
 	if len(out) > 0 && len(out) >= len(w.Pods) {
-		for _, k := range b.kept {
-			if k.owed && k.workload != w.ID {
+		for k := range b.owed {
+			if k.workload != w.ID {
 				out = append(out, k)
 			}
 		}

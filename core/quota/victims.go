@@ -352,7 +352,7 @@ func (s *sift) enough() bool {
 	if s.reclaims == 0 {
 		return true
 	}
-	v, i := s.b.needed(s.c.Workload, countedAs(s.c.Workload, &verdict)), s.b.tree.ask[s.c.Queue]
+	v, i := s.b.needed(s.c.Workload, verdict.CountedAs(s.c.Workload)), s.b.tree.ask[s.c.Queue]
 	s.b.countVector(i, s.c.User, v, 1)
 	after := s.b.Borrowed()
 	s.b.countVector(i, s.c.User, v, -1)

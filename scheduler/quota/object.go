@@ -121,7 +121,7 @@ func (q *Quota) Stand(a *Ask) (s Standing) {
 		if v.Cause == quota.None {
 			q.book.Leave(id)
 			q.book.Release(id)
-			q.book.Keep(w, w.Pods[:v.Count], kindOf(w, v.Choices), time.Now().Add(trial))
+			q.book.Keep(w, w.Pods[:v.Count], v.CountedAs(w), time.Now().Add(trial))
 			q.admit(w, v.Choices)
 			s.Count = v.Count
 			return
@@ -134,17 +134,6 @@ func (q *Quota) Stand(a *Ask) (s Standing) {
 		}
 	})
 	return s
-}
-
-// kindOf is the kind of GPUs as which pieces are kept whose own is not known.
-func kindOf(w *quota.Workload, choices []quota.Choice) quota.Kind {
-	switch {
-	case len(choices) > 0:
-		return choices[0].Kinds[0]
-	case len(w.Kinds) > 0:
-		return w.Kinds[0]
-	}
-	return quota.Kind{}
 }
 
 // Yields returns the pods that may be evicted for an object.
@@ -219,7 +208,7 @@ func (q *Quota) Await(a *Ask, count int, until time.Time) {
 		}
 		w.Pods, w.Need = w.Pods[:min(max(0, count), len(w.Pods))], 0
 		if v := q.book.Try(w); v.Cause == quota.None {
-			q.book.Keep(w, w.Pods, kindOf(w, v.Choices), until)
+			q.book.Keep(w, w.Pods, v.CountedAs(w), until)
 		}
 		for _, pod := range waiting {
 			q.take(pod)
