@@ -343,8 +343,8 @@ func (b *Book) Expire(now time.Time) (next time.Time) {
 		case until.IsZero():
 		case !now.Before(until):
 			over = append(over, pod)
-		case next.IsZero() || until.Before(next):
-			next = until
+		default:
+			next = Sooner(next, until)
 		}
 	}
 	slices.Sort(over)

@@ -10,11 +10,15 @@ type Waiters struct {
 
 // plus joins the workloads of two queues.
 func (w Waiters) plus(o Waiters) Waiters {
-	if w.Since.IsZero() || !o.Since.IsZero() && o.Since.Before(w.Since) {
-		w.Since = o.Since
+	return Waiters{w.Count + o.Count, Sooner(w.Since, o.Since)}
+}
+
+// Sooner returns the earlier of two times, of which zero is never.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	w.Count += o.Count
-	return w
+	return a
 }
 
 // Lines returns which workloads wait for quota, by queue. It has every queue of the Tree.

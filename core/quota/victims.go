@@ -399,8 +399,8 @@ func (s *sift) groups() (out []*group, later time.Time) {
 			role, when := s.b.RoleOf(s.c, h)
 			spared = spared || role == Spared
 			s.spared = s.spared || spared
-			if stay = stay || role == Stays; role == Stays && !when.IsZero() && (later.IsZero() || when.Before(later)) {
-				later = when
+			if role == Stays {
+				stay, later = true, Sooner(later, when)
 			}
 		}
 		if stay || spared && s.spares {

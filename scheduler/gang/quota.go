@@ -26,7 +26,7 @@ func (g *Plans) admitted(cycle fwk.CycleState, pod *v1.Pod, task *Task) *fwk.Sta
 	if no != nil {
 		return no
 	}
-	if c.Quota.Choices(uids(task.Pods)...) == 0 {
+	if c.Quota.Choices(quota.UIDs(task.Pods)...) == 0 {
 		task.Most = atMost(task.Most, count, len(task.Pods))
 	}
 	return nil
@@ -35,7 +35,7 @@ func (g *Plans) admitted(cycle fwk.CycleState, pod *v1.Pod, task *Task) *fwk.Sta
 // planByQuota is plan, of the first choice of the gang's quotas that has room: all of its
 // pods are placed on that. Where none has, it is the outcome for the first, with what is lacking least.
 func (g *Plans) planByQuota(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, task *Task) (out outcome, err error) {
-	q, most, pods := g.p.Cluster.Quota, task.Most, uids(task.Pods)
+	q, most, pods := g.p.Cluster.Quota, task.Most, quota.UIDs(task.Pods)
 	n := q.Choices(pods...)
 	if n == 0 {
 		return g.plan(ctx, cycle, pod, task)
@@ -54,15 +54,6 @@ func (g *Plans) planByQuota(ctx context.Context, cycle fwk.CycleState, pod *v1.P
 	q.Choose(-1, pods...)
 	task.Most = most
 	return out, nil
-}
-
-// uids are those of pods.
-func uids(pods []*v1.Pod) []types.UID {
-	out := make([]types.UID, len(pods))
-	for i, pod := range pods {
-		out[i] = pod.UID
-	}
-	return out
 }
 
 // atMost bounds how many of some pods are placed, where 0 is all, by a count.

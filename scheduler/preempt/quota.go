@@ -25,9 +25,7 @@ func (x *Preemption) claim(s *candidates, w *preemptor) (claim *quota.Claim, lat
 	}
 	for i := range s.c.Holders {
 		roles, when := claim.Roles(s.pods[i])
-		if !when.IsZero() && (later.IsZero() || when.Before(later)) {
-			later = when
-		}
+		later = quotas.Sooner(later, when)
 		holders := s.c.Holders[i]
 		copied := false
 		for k := range holders {
@@ -154,10 +152,7 @@ func (x *Preemption) byAlternatives(w *preemptor, do func() (*outcome, error)) (
 // byChoices is byAlternatives for room that comes free by itself: of what there is quota for.
 func (x *Preemption) byChoices(w *preemptor, do func() (*outcome, error)) (out *outcome, err error) {
 	q := x.p.Cluster.Quota
-	pods := make([]types.UID, len(w.pods))
-	for i, pod := range w.pods {
-		pods[i] = pod.UID
-	}
+	pods := quota.UIDs(w.pods)
 	n := q.Choices(pods...)
 	if n == 0 {
 		return do()

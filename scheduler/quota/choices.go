@@ -36,6 +36,15 @@ func (q *Quota) admit(w *quota.Workload, list []quota.Choice) {
 	}
 }
 
+// UIDs returns those of pods, in their order.
+func UIDs(pods []*v1.Pod) []types.UID {
+	out := make([]types.UID, len(pods))
+	for i, pod := range pods {
+		out[i] = pod.UID
+	}
+	return out
+}
+
 // Choices returns between how many kinds of GPUs pods that are admitted together may choose, one
 // after the other; 0 is that each may use any.
 func (q *Quota) Choices(pods ...types.UID) int {

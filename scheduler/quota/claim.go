@@ -49,8 +49,8 @@ func (c *Claim) Roles(pods []*v1.Pod) (out []Role, later time.Time) {
 		}
 		if role, when, known := c.q.book.Role(c.claim, string(pod.UID)); known {
 			out[k] = Role(role)
-			if role == quota.Stays && !when.IsZero() && (later.IsZero() || when.Before(later)) {
-				later = when
+			if role == quota.Stays {
+				later = quota.Sooner(later, when)
 			}
 		} else if name := c.q.read.Queue(pod); name != "" && name != c.claim.Queue && c.q.pods[pod.UID] != nil {
 			out[k] = Role(quota.Stays) // a promise to a pod of another queue

@@ -83,17 +83,10 @@ func (r *Resumer) see(name string, j *batchv1.Job, now time.Time) {
 		l.entries[j.UID], l.names[name] = e, j.UID
 		count := 0
 		if until := resumedAt(j).Add(kept); now.Before(until) {
-			e.until, count = earlier(until, now.Add(kept)), min(len(e.ask.Pods), parallelism(j))
+			e.until, count = quota.Sooner(until, now.Add(kept)), min(len(e.ask.Pods), parallelism(j))
 		}
 		r.Quota.Await(e.ask, count, e.until)
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // older reports whether one state of a Job is from before another.
@@ -144,11 +137,6 @@ func (r *Resumer) due(now time.Time, freed bool) (list []*entry, next time.Time)
 			e.due = true
 		}
 	}
-	soon := func(at time.Time) {
-		if next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
 	look := l.looked.Add(lookAgain)
 	if freed {
 		look = l.looked.Add(lookSoon)
@@ -157,7 +145,7 @@ func (r *Resumer) due(now time.Time, freed bool) (list []*entry, next time.Time)
 	for _, e := range l.entries {
 		switch {
 		case e.goes && now.Before(e.until): // what its pods lack is looked at then
-			soon(e.until)
+			next = quota.Sooner(next, e.until)
 			continue
 		case e.goes && !e.until.IsZero():
 			e.until, e.due = time.Time{}, true
@@ -166,13 +154,13 @@ func (r *Resumer) due(now time.Time, freed bool) (list []*entry, next time.Time)
 		case e.lack == quota.LackOfRoom && !now.Before(look):
 			e.due = true
 		case e.lack == quota.LackOfRoom:
-			soon(look)
+			next = quota.Sooner(next, look)
 		}
 		if e.due {
 			list = append(list, e)
 			looks = looks || e.lack == quota.LackOfRoom
-		} else if !e.again.IsZero() {
-			soon(e.again)
+		} else {
+			next = quota.Sooner(next, e.again)
 		}
 	}
 	if looks {

@@ -47,11 +47,9 @@ func (r *Resumer) pass(ctx context.Context, now time.Time) time.Duration {
 		} else {
 			r.ask(ctx, e, nodes, now)
 		}
-		if !e.again.IsZero() && (next.IsZero() || e.again.Before(next)) {
-			next = e.again
-		}
-		if at := now.Add(lookAgain); e.lack == quota.LackOfRoom && (next.IsZero() || at.Before(next)) {
-			next = at
+		next = quota.Sooner(next, e.again)
+		if e.lack == quota.LackOfRoom {
+			next = quota.Sooner(next, now.Add(lookAgain))
 		}
 	}
 	if next.IsZero() {
