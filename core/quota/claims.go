@@ -3,8 +3,8 @@ package quota
 import "time"
 
 // MayReclaim reports whether it is worth while to look for victims for a claim: pods of
-// lower priority are in its own queue, or another queue borrows and the claim is within the
-// nominal quota of its own.
+// lower priority are in its queue, or another queue borrows and the claim is within its queue's
+// nominal quota.
 func (b *Book) MayReclaim(c *Claim) bool {
 	i, ok := b.tree.ask[c.Queue]
 	if !ok {
@@ -26,8 +26,8 @@ func (b *Book) MayReclaim(c *Claim) bool {
 	return false
 }
 
-// mayReclaim reports whether another queue borrows, and an amount more in queue i is within the
-// nominal quota of its own.
+// mayReclaim reports whether another queue borrows, and an amount more in queue i is within its
+// nominal quota.
 func (b *Book) mayReclaim(i int, v []int64) bool {
 	for at := i; at >= 0; at = b.tree.parent[at] {
 		parent := b.tree.parent[at]

@@ -82,10 +82,9 @@ func (o *Outlook) Start() (count int, lack Lack) {
 	return 0, LackOfRoom
 }
 
-// Take has a pod that exists now take over what is kept for one of a workload that did not exist
-// yet: of the same queue and with the same pieces. It is then kept for the pod as one of a workload
-// of its own. Take reports whether there was such a pod, and does nothing for a pod that holds
-// something, or for which something is kept.
+// Take gives a new pod what is kept for a pod of workload from that did not exist yet: one of the same
+// queue with the same pieces. It is then kept for the pod as a pod of workload. Take reports whether
+// there was one, and does nothing for a pod that holds something, or for which something is kept.
 func (b *Book) Take(from, workload, queue string, pod Pod) bool {
 	if b.holders[pod.ID] != nil || b.kept[pod.ID] != nil {
 		return false

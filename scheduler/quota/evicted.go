@@ -37,8 +37,8 @@ type Return struct {
 	of    int // pods that the owner has, this one included
 }
 
-// Returns tells how the eviction of a pod for the claim returns quota; nil is that it does not, as
-// the pod is of no queue, or of the claim's own, in which priorities decide. A nil Claim returns nil.
+// Returns returns the Return that the eviction of a pod for the claim is. It is nil if the pod is in no
+// queue, or in the claim's queue, where priorities decide, and for a nil Claim.
 func (c *Claim) Returns(pod *v1.Pod) *Return {
 	if c == nil {
 		return nil
