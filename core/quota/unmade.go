@@ -82,8 +82,8 @@ func (o *Outlook) Start() (count int, lack Lack) {
 	return 0, LackOfRoom
 }
 
-// Take gives a new pod what is kept for a pod of workload from that did not exist yet: one of the same
-// queue with the same pieces. It is then kept for the pod as a pod of workload. Take reports whether
+// Take hands over to a new pod what is kept for a pod of workload from that did not exist yet, of the same
+// queue and with the same pieces. It is then kept for the pod as a pod of workload. Take reports whether
 // there was one, and does nothing for a pod that holds something, or for which something is kept.
 func (b *Book) Take(from, workload, queue string, pod Pod) bool {
 	if b.holders[pod.ID] != nil || b.kept[pod.ID] != nil {
