@@ -15,17 +15,8 @@ import (
 // 10,000 that wait. Two statuses are written. It is what a second or more of
 // changes in a busy cluster costs.
 func BenchmarkPass(b *testing.B) {
-	all := []*v1alpha1.Queue{queueOf("org", "", "20000")}
-	for k := range 999 {
-		all = append(all, queueOf(fmt.Sprintf("q%d", k), "org", "5"))
-	}
-	s := newStage(&testing.T{}, all...)
-	var list []v1alpha1.Queue
-	for _, q := range all {
-		list = append(list, *q)
-	}
-	c, now := queue.NewCount(s.client, s, queue.NewRoom()), epoch
-	s.count = c
+	s, list := thousand()
+	c, now := s.count, epoch
 	for k := range 15_000 {
 		node := ""
 		if k < 5000 {
@@ -41,4 +32,38 @@ func BenchmarkPass(b *testing.B) {
 		c.Set("p-p1", change)
 		c.Pass(b.Context(), list, now)
 	}
+}
+
+// thousand is a cluster of 1,000 queues.
+func thousand() (*stage, []v1alpha1.Queue) {
+	all := []*v1alpha1.Queue{queueOf("org", "", "20000")}
+	for k := range 999 {
+		all = append(all, queueOf(fmt.Sprintf("q%d", k), "org", "5"))
+	}
+	s := newStage(&testing.T{}, all...)
+	var list []v1alpha1.Queue
+	for _, q := range all {
+		list = append(list, *q)
+	}
+	s.count = queue.NewCount(s.client, s, queue.NewRoom())
+	return s, list
+}
+
+// BenchmarkBusy is a second in which 130 pods, each of another queue, get a node: its pass, and how many statuses
+// are written. Run it with -benchtime 60x.
+func BenchmarkBusy(b *testing.B) {
+	const a = 130 // pods a second
+	s, list := thousand()
+	now, came := epoch, 0
+	s.count.Pass(b.Context(), list, now)
+	s.writes = 0
+	for b.Loop() {
+		now = now.Add(time.Second)
+		for range a {
+			s.pod(fmt.Sprintf("q%d", came%999), fmt.Sprintf("p%d", came), "node-1")
+			came++
+		}
+		s.count.Pass(b.Context(), list, now)
+	}
+	b.ReportMetric(float64(s.writes)/float64(b.N), "writes/s")
 }

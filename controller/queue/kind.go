@@ -16,6 +16,7 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
 )
 
@@ -67,6 +68,8 @@ type controller struct {
 
 	owners  *owners
 	said    map[types.UID]said      // what was written of each Queue
+	late    map[types.UID]time.Time // since when what was written is not so
+	spent   queue.Spent             // of what pace allows
 	retry   map[string]time.Time    // when an eviction is tried again, by workload
 	warned  map[string]quota.Ending // by workload
 	blocked map[string]bool         // workloads that an event reported to be held by a budget
@@ -95,6 +98,7 @@ func newController(mgr manager.Manager, o Options) *controller {
 func (c *controller) reset() {
 	c.tally = newTally()
 	c.forget(nil)
+	c.late, c.spent = map[types.UID]time.Time{}, queue.Spent{}
 	c.said, c.retry, c.warned, c.blocked = map[types.UID]said{}, map[string]time.Time{}, map[string]quota.Ending{}, map[string]bool{}
 	c.counted = map[string]bool{}
 	c.room.set(nil)
@@ -102,6 +106,9 @@ func (c *controller) reset() {
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (c *controller) NeedLeaderElection() bool { return true }
+
+// gathers is how long changes are gathered before they are counted.
+func (c *controller) gathers() time.Duration { return max(gather, min(gatherPart*c.took, gatherMost)) }
 
 // poke has the next pass come.
 func (c *controller) poke() {
@@ -145,7 +152,7 @@ func (c *controller) Start(ctx context.Context) error {
 			select { // let what belongs together arrive
 			case <-ctx.Done():
 				return nil
-			case <-time.After(max(gather, min(gatherPart*c.took, gatherMost))):
+			case <-time.After(c.gathers()):
 			}
 		}
 		if wait, err = c.pass(ctx); err != nil {

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
 )
 
@@ -23,51 +25,87 @@ const (
 	writeAgain = 10 * time.Second // after a write that failed
 )
 
+// pace is how many statuses are written while many change. A pass that comes as late as it may then
+// writes what the others have left.
+var pace = queue.Pace{Rate: 20, Burst: 20 * int(gatherMost/time.Second), Ahead: gatherMost}
+
 // said is a status that was written, and when the past use in it was.
 type said struct {
 	status v1alpha1.QueueStatus
 	usage  time.Time
 }
 
-// write writes those statuses that differ from what was written. It returns how long it may be
-// until the next time; 0 is until something changes.
+// write writes those statuses that differ from what was written, at the pace at which they may be. It
+// returns how long it may be until the next time; 0 is until something changes.
 func (c *controller) write(ctx context.Context, list []v1alpha1.Queue, next map[string]*v1alpha1.QueueStatus, now time.Time) (wait time.Duration) {
 	c.forget(next)
-	there := make(map[types.UID]bool, len(list))
+	there, changed := make(map[types.UID]*v1alpha1.Queue, len(list)), []queue.Change(nil)
 	for i := range list {
 		q := &list[i]
-		there[q.UID] = true
-		was, known := c.said[q.UID]
-		if !known {
-			was = said{status: q.Status}
-		}
-		is := next[q.Name]
+		there[q.UID] = q
+		was, is := c.saidOf(q), next[q.Name]
 		keepTimes(is, was.status.Conditions, now)
-		due := now.Sub(was.usage) >= usageEvery && c.tally.usageDiffers(q.Name, was.status.Usage)
-		if !due && sameStatus(&was.status, is) {
-			if len(is.Usage) > 0 || len(was.status.Usage) > 0 {
-				wait = sooner(wait, usageEvery)
+		urgency, differs := c.urgency(q.Name, &was, is, now)
+		if differs {
+			if c.late[q.UID].IsZero() {
+				c.late[q.UID] = now
 			}
-			c.said[q.UID] = was
+			changed = append(changed, queue.Change{ID: string(q.UID), Since: c.late[q.UID], Urgency: urgency})
 			continue
 		}
-		if err := c.patch(ctx, q, is); err != nil {
-			if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-				klog.ErrorS(err, "The status of a Queue could not be written", "queue", q.Name)
-				wait = sooner(wait, writeAgain)
-			}
-			continue
+		if len(is.Usage) > 0 || len(was.status.Usage) > 0 {
+			wait = sooner(wait, usageEvery)
 		}
-		c.borrows(q, &was.status, is)
-		c.said[q.UID] = said{*is, now}
-		wait = sooner(wait, usageEvery)
+		c.said[q.UID] = was
+		delete(c.late, q.UID)
 	}
-	for uid := range c.said {
-		if !there[uid] {
-			delete(c.said, uid)
-		}
+	due, spent := pace.Due(changed, c.spent, now)
+	for c.spent = spent; len(due) > 0; due = due[1:] {
+		q := there[types.UID(due[0].ID)]
+		wait = sooner(wait, c.writeOne(ctx, q, next[q.Name], now))
+	}
+	maps.DeleteFunc(c.said, func(uid types.UID, _ said) bool { return there[uid] == nil })
+	maps.DeleteFunc(c.late, func(uid types.UID, _ time.Time) bool { return there[uid] == nil })
+	if len(c.late) > 0 {
+		wait = sooner(wait, c.gathers())
 	}
 	return wait
+}
+
+// saidOf is what was last written of a Queue, or what it had before.
+func (c *controller) saidOf(q *v1alpha1.Queue) said {
+	if was, known := c.said[q.UID]; known {
+		return was
+	}
+	return said{status: q.Status}
+}
+
+// urgency says how soon a status is to be written; differs is false if it need not be.
+func (c *controller) urgency(name string, was *said, is *v1alpha1.QueueStatus, now time.Time) (u queue.Urgency, differs bool) {
+	old := &was.status
+	switch {
+	case old.ObservedGeneration != is.ObservedGeneration || !equality.Semantic.DeepEqual(old.Conditions, is.Conditions):
+		return queue.AtOnce, true
+	case old.Waiting != is.Waiting || borrowed(old) != borrowed(is):
+		return queue.Awaited, true
+	}
+	return queue.Number, !sameNumbers(old, is) || now.Sub(was.usage) >= usageEvery && c.tally.usageDiffers(name, old.Usage)
+}
+
+// writeOne writes the status of a Queue, and returns like write.
+func (c *controller) writeOne(ctx context.Context, q *v1alpha1.Queue, is *v1alpha1.QueueStatus, now time.Time) time.Duration {
+	delete(c.late, q.UID)
+	if err := c.patch(ctx, q, is); err != nil {
+		if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "The status of a Queue could not be written", "queue", q.Name)
+			return writeAgain
+		}
+		return 0
+	}
+	was := c.saidOf(q)
+	c.borrows(q, &was.status, is)
+	c.said[q.UID] = said{*is, now}
+	return usageEvery
 }
 
 // The reasons of events on Queues.
@@ -128,10 +166,9 @@ func keepTimes(s *v1alpha1.QueueStatus, before []metav1.Condition, now time.Time
 	}
 }
 
-// sameStatus reports whether two statuses are equal but for past use.
-func sameStatus(a, b *v1alpha1.QueueStatus) bool {
-	return a.ObservedGeneration == b.ObservedGeneration && a.Nominal == b.Nominal && a.Used == b.Used && a.Borrowed == b.Borrowed && a.Lent == b.Lent &&
-		a.Waiting == b.Waiting && equality.Semantic.DeepEqual(a.Conditions, b.Conditions) &&
+// sameNumbers reports whether the numbers of two statuses are equal, but for past use.
+func sameNumbers(a, b *v1alpha1.QueueStatus) bool {
+	return a.Nominal == b.Nominal && a.Used == b.Used && a.Borrowed == b.Borrowed && a.Lent == b.Lent &&
 		slices.EqualFunc(a.Resources, b.Resources, func(x, y v1alpha1.QueueResource) bool { return equality.Semantic.DeepEqual(x, y) })
 }
 
