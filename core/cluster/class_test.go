@@ -158,3 +158,33 @@ func TestUnitsAreWhatTheNodeOffers(t *testing.T) {
 		t.Error("half a unit is accepted")
 	}
 }
+
+func TestProductsWithMemory(t *testing.T) {
+	s, err := cluster.New([]cluster.Spec{
+		{Name: "a", GPUs: []gpu.GPU{{Product: "Tesla T4", MemoryBytes: 16 << 30, Healthy: true}}},
+		{Name: "b", GPUs: []gpu.GPU{{Product: "NVIDIA H100 80GB HBM3", MemoryBytes: 80 << 30, Healthy: true}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		bytes int64
+		want  []string
+	}{
+		{"all have so little", 1, []string{"Tesla T4", "NVIDIA H100 80GB HBM3"}},
+		{"one has just so much", 16 << 30, []string{"Tesla T4", "NVIDIA H100 80GB HBM3"}},
+		{"one has more", 16<<30 + 1, []string{"NVIDIA H100 80GB HBM3"}},
+		{"none has so much", 80<<30 + 1, nil},
+	} {
+		want := cluster.NoProduct
+		if tt.want != nil {
+			if want, err = s.Products(tt.want...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.ProductsWith(tt.bytes); got != want {
+			t.Errorf("%s: products %b, want %b", tt.name, got, want)
+		}
+	}
+}

@@ -221,6 +221,23 @@ func (s *Snapshot) Products(names ...string) (Products, error) {
 	return set, nil
 }
 
+// ProductsWith returns the products of which a GPU of some node has so many bytes of
+// memory at least; NoProduct if there are none.
+func (s *Snapshot) ProductsWith(memoryBytes int64) Products {
+	var set Products
+	for i := range s.Len() {
+		for j, c := range s.Cards(i) {
+			if c.MemoryBytes >= memoryBytes {
+				set |= 1 << s.GPUs(i)[j].Product
+			}
+		}
+	}
+	if set == 0 {
+		return NoProduct
+	}
+	return set
+}
+
 // Clone returns a copy that shares nothing that changes. Marks and the log of
 // changes are not copied.
 func (s *Snapshot) Clone() *Snapshot {

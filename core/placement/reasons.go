@@ -85,6 +85,18 @@ type Count struct {
 	Nodes  int
 }
 
+// Foremost returns the reason that excludes the most nodes; of as many, the first.
+// What classes exclude comes last: Excluded if nothing else excludes a node.
+func Foremost(counts []Count) Reason {
+	best := Count{Reason: Excluded}
+	for _, c := range counts {
+		if c.Reason != Excluded && c.Nodes > best.Nodes {
+			best = c
+		}
+	}
+	return best.Reason
+}
+
 // reasons are all that Fit gives, in the order in which it asks; what is
 // Excluded has a number of its own for each reason of the class, from excluded
 // on.

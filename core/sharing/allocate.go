@@ -123,7 +123,7 @@ func (l *Ledger) Commit(owner string, parts []Part, named map[string][]Named) ([
 	return l.each(owner, parts, func(p *Part, a Ask, reuse []Device) (got, rest []Device, err error) {
 		rest = reuse
 		size, _, share := a.ShareOf()
-		for range a.units() {
+		for range a.Units() {
 			want := named[p.Name][next[p.Name]]
 			next[p.Name]++
 			if share && slices.ContainsFunc(got, func(d Device) bool { return d.UUID == want.UUID }) {
@@ -146,8 +146,8 @@ func (l *Ledger) Commit(owner string, parts []Part, named map[string][]Named) ([
 	})
 }
 
-// units is how many devices an ask is for.
-func (a *Ask) units() int64 {
+// Units is how many devices an ask is for; of a share by size the shares.
+func (a *Ask) Units() int64 {
 	if _, n, ok := a.ShareOf(); ok {
 		return n
 	}
@@ -162,7 +162,7 @@ func match(parts []Part, named map[string][]Named) error {
 		known[parts[i].Name] = true
 		n := int64(0)
 		for _, a := range parts[i].Asks {
-			n += a.units()
+			n += a.Units()
 		}
 		if got := int64(len(named[parts[i].Name])); got != n {
 			return fmt.Errorf("%d devices are named for %s, which asks for %d", got, parts[i].Name, n)

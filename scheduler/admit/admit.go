@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/quota"
+	"berth.dev/berth/scheduler/quota/informer"
 	"berth.dev/berth/scheduler/resume"
 	"berth.dev/berth/scheduler/state"
 )
@@ -46,7 +47,7 @@ func New(c *nodeindex.Cluster) nodeindex.Maker {
 		var err error
 		once.Do(func() {
 			resume.Watch(ctx, h, c)
-			err = c.Quota.Watch(ctx, h)
+			err = informer.Watch(ctx, h, c.Quota)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("watch queues: %w", err)

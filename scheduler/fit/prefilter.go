@@ -117,7 +117,7 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, node
 			s.View.Index.Refuse(&w.Request)
 		}
 		out.result, out.counts = nodeindex.ResultUnschedulable, s.View.Index.Reasons(&w.Request)
-		out.reason = string(state.Foremost(out.counts))
+		out.reason = string(placement.Foremost(out.counts))
 	}
 	return out
 }

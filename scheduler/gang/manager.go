@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/gang/conditions"
 	"berth.dev/berth/scheduler/gangsize"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
@@ -22,8 +24,9 @@ import (
 // says. It never calls the scheduler with mu held, as the scheduler asks it under
 // locks of its own.
 type Manager struct {
+	ctx        context.Context //nolint:containedctx // the life of the evictions that a step starts
 	sizes      *gangsize.Sizes
-	conditions *conditions // writes conditions
+	conditions *conditions.Writer // of members that are held back
 	client     kubernetes.Interface
 	state      *nodeindex.Cluster               // keeps the holds
 	wake       func([]*v1.Pod)                  // puts pods into the queue
@@ -83,7 +86,7 @@ func (b *Manager) step(e gang.Event) actions {
 		do.evict = b.running(do.Evict)
 	}
 	if do.Changed {
-		b.conditions.changed()
+		b.conditions.Changed()
 	}
 	b.setTimer(do.WakeAt)
 	return do

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/core/gang"
+	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/admit"
@@ -110,7 +111,7 @@ func (g *Plans) lead(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, tas
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", task.Name, err))
 	case plan.refusal != nil:
-		nodeindex.Decided(nodeindex.ResultUnschedulable, string(state.Foremost(plan.refusal.Nodes)), began)
+		nodeindex.Decided(nodeindex.ResultUnschedulable, string(placement.Foremost(plan.refusal.Nodes)), began)
 		g.manager.Happened(gang.Unfit{UID: string(pod.UID), Refusal: plan.refusal, Cost: time.Since(began)})
 		waits.Note(pod.UID, plan.wait)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, plan.text+g.manager.also(pod.UID))

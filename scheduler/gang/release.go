@@ -50,7 +50,7 @@ func (b *Manager) release(e *gang.Evict, pods []*v1.Pod) {
 	case room == nil:
 		kept("the scheduler's configuration has no plugin that evicts pods")
 	default:
-		room.EvictGang(b.conditions.ctx, e, pods, kept)
+		room.EvictGang(b.ctx, e, pods, kept)
 	}
 }
 

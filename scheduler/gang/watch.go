@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/gang/conditions"
 	"berth.dev/berth/scheduler/nodeindex"
 )
 
@@ -24,10 +25,10 @@ func (b *Manager) join(ctx context.Context, h fwk.Handle, d *nodeindex.Cluster) 
 		return nil
 	}
 	log := klog.FromContext(ctx)
-	b.state = d
+	b.state, b.ctx = d, ctx
 	d.Keeps, d.Answered, d.Waiting.Ticket, d.Clear = b.keeps, b.answered, b.ticketOf, b.clear
 	b.client = h.ClientSet()
-	b.conditions = newConditions(ctx, b, h)
+	b.conditions = conditions.New(ctx, h.ClientSet(), h.EventRecorder(), b.remarks, b.still)
 	b.wake = func(pods []*v1.Pod) {
 		byName := make(map[string]*v1.Pod, len(pods))
 		for _, p := range pods {

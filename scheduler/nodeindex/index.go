@@ -78,7 +78,7 @@ func (s *index) Prefer(log klog.Logger, d *state.State, info fwk.NodeInfo, pod *
 	if !ok {
 		return at, nil
 	}
-	if named, ok = state.NameDevices(w.Parts, devices); !ok {
+	if named, ok = sharing.NameDevices(w.Parts, devices); !ok {
 		return at, nil
 	}
 	return at, named

@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/placement"
+	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/state"
 )
@@ -128,7 +129,7 @@ func (pl *Planner) Hold(pod *v1.Pod, at cluster.Placement, why string) error {
 	if len(h.Parts) > 0 && !s.Foreign {
 		devices, ok := pl.W.Named(&s.Node, at.Devices)
 		if ok {
-			h.Named, ok = state.NameDevices(h.Parts, devices)
+			h.Named, ok = sharing.NameDevices(h.Parts, devices)
 		}
 		if !ok {
 			return fmt.Errorf("hold %d devices of node %s for pod %s/%s: they are not what its containers ask for", len(at.Devices), h.Node, pod.Namespace, pod.Name)

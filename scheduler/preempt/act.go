@@ -8,14 +8,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/preempt/candidates"
 	"berth.dev/berth/scheduler/reserve"
 )
 
-// room says whom the plan of out waits for.
-func (s *candidates) room(pl *nodeindex.Planner, w *preemptor, out *outcome) *reserve.Room {
+// roomOf returns which pods the plan of out waits for.
+func roomOf(pl *nodeindex.Planner, s *candidates.List, w *preemptor, out *outcome) *reserve.Room {
 	m := reserve.NewRoom()
 	m.Reserved, m.Lead = w.awaits, w.lead()
 	for k, pod := range w.pods {
@@ -24,25 +24,9 @@ func (s *candidates) room(pl *nodeindex.Planner, w *preemptor, out *outcome) *re
 		}
 	}
 	for _, id := range slices.Concat(out.plan.Victims, out.plan.Awaited) {
-		m.Wait(pl.NodeName(id.Node), s.pod(id))
+		m.Wait(pl.NodeName(id.Node), s.Pod(id))
 	}
 	return m
-}
-
-// going lists the victims on a node with those whose leaving is waited for, and
-// who else leaves it.
-func (s *candidates) going(out *outcome, node int) (going, leaving []*v1.Pod) {
-	for k := range s.c.Holders[node] {
-		id, h := preemption.ID{Node: node, Holder: k}, &s.c.Holders[node][k]
-		switch {
-		case h.Promise:
-		case slices.Contains(out.plan.Victims, id), slices.Contains(out.plan.Awaited, id):
-			going = append(going, s.pod(id))
-		case h.Leaving:
-			leaving = append(leaving, s.pod(id))
-		}
-	}
-	return going, leaving
 }
 
 // tellBroken lets pods whose holds went to others look for another place.
@@ -64,15 +48,15 @@ func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
 const roomRecheck = time.Second
 
 // carryOut evicts the victims of a plan.
-func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates, out *outcome) {
+func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.List, out *outcome) {
 	log := klog.FromContext(ctx)
 	for _, pod := range out.room.Pods {
 		x.p.Cluster.Waiting.Leave(pod.UID)
 	}
 	for _, id := range out.plan.Victims {
-		pod := s.pod(id)
+		pod := s.Pod(id)
 		v := &evict.Victim{
-			Pod: pod, Node: out.room.NodeOf(pod), Budgets: x.budgets.Versions(s.c.Holders[id.Node][id.Holder].Budgets),
+			Pod: pod, Node: out.room.NodeOf(pod), Budgets: x.budgets.Versions(s.Cluster.Holders[id.Node][id.Holder].Budgets),
 			Evicted: func() { x.p.Cluster.Quota.Preempted(pod) },
 		}
 		if back := out.claim.Returns(pod); back != nil {

@@ -2,8 +2,6 @@ package preempt
 
 import (
 	"context"
-	"reflect"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,27 +17,9 @@ func (x *Preemption) Claims() []string { return x.reservations.Claims() }
 // Drift returns how what is kept of the nodes differs from what is read from the
 // start; "" is not at all. Tests ask it.
 func (x *Preemption) Drift(ctx context.Context) (drift string) {
-	err := x.p.Plan(ctx, func(pl *nodeindex.Planner) error {
-		now := time.Now()
-		kept, err := x.see(pl, &preemptor{}, now)
-		if err != nil {
-			return err
-		}
-		was := x.preemptions.nodeCache
-		x.preemptions.nodeCache = nodeCache{}
-		fresh, err := x.see(pl, &preemptor{}, now)
-		x.preemptions.nodeCache = was
-		switch {
-		case err != nil:
-			return err
-		case !reflect.DeepEqual(kept.c.Holders, fresh.c.Holders):
-			drift = "who holds what"
-		case !reflect.DeepEqual(kept.pods, fresh.pods):
-			drift = "whose it is"
-		case !kept.c.Snapshot.Equal(fresh.c.Snapshot):
-			drift = "what is free"
-		}
-		return nil
+	err := x.p.Plan(ctx, func(pl *nodeindex.Planner) (err error) {
+		drift, err = x.nodes.Drift(pl, x.budgets)
+		return err
 	})
 	if err != nil {
 		return err.Error()

@@ -6,19 +6,20 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/scheduler/filters"
+	"berth.dev/berth/scheduler/preempt/candidates"
 )
 
 // asker answers a search with the framework's filters: it implements preemption.Filters.
 type asker struct {
 	*filters.Filters
-	s *candidates
+	s *candidates.List
 }
 
 // leave has holders leave.
 func (a asker) leave(gone []preemption.ID) {
 	pods := make([]*v1.Pod, len(gone))
 	for i, id := range gone {
-		pods[i] = a.s.pod(id)
+		pods[i] = a.s.Pod(id)
 	}
 	a.Leave(pods)
 }

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/scheduler/filters"
 	gangs "berth.dev/berth/scheduler/gang"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/preempt/candidates"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
 )
@@ -49,7 +50,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 		w.pods = w.pods[:min(len(w.pods), task.Need)]
 	}
 	w.asks = &quota.Ask{Lead: pod, Pods: w.pods, Need: task.Need, Gang: task.Name, Ticket: x.p.Cluster.Waiting.Ticket(pod)}
-	w.verify = func(s *candidates, out *outcome) (string, error) { return x.verify(ctx, cycle, w, s, out) }
+	w.verify = func(s *candidates.List, out *outcome) (string, error) { return x.verify(ctx, cycle, w, s, out) }
 	w.movable = func(pl *nodeindex.Planner) (*filters.Filters, error) {
 		return filters.NewMovable(ctx, pl, cycle, w.pods)
 	}

@@ -2,28 +2,20 @@ package preempt
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"berth.dev/berth/core/cluster"
-	"berth.dev/berth/core/preemption"
-	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/preempt/candidates"
 )
 
 // mostPlans is how many nodes that the framework's filters then refuse are tried
 // before a search is given up.
 const mostPlans = 8
-
-// mostDomains is how many domains are searched for a gang that must stay in one.
-const mostDomains = 64
 
 // makeRoom looks for the cheapest way to place w. If there is one, each pod placed
 // has a hold when it returns, and those in the way are being evicted. It must not
@@ -73,7 +65,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 	}
 	w.after = x.reservations.After(w.lead())
 	for range mostPlans {
-		var s *candidates
+		var s *candidates.List
 		var out *outcome
 		err := x.p.Plan(ctx, func(pl *nodeindex.Planner) (err error) {
 			s, out, err = x.find(pl, w, barred)
@@ -127,7 +119,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 // verified asks the other filters about the plan for a gang. Where they refuse it, again
 // is true: its holds are withdrawn, and the next plan asks the filters first or, if this
 // one has, leaves the node out.
-func (x *Preemption) verified(w *preemptor, s *candidates, out *outcome, barred map[string]bool) (again bool, err error) {
+func (x *Preemption) verified(w *preemptor, s *candidates.List, out *outcome, barred map[string]bool) (again bool, err error) {
 	if w.verify == nil {
 		return false, nil
 	}
@@ -150,9 +142,9 @@ func (x *Preemption) verified(w *preemptor, s *candidates, out *outcome, barred 
 
 // checked asks the other filters about the plan for one pod. Where they want
 // those gone too who leave by themselves, the room waits for them.
-func (x *Preemption) checked(w *preemptor, s *candidates, out *outcome) *fwk.Status {
+func (x *Preemption) checked(w *preemptor, s *candidates.List, out *outcome) *fwk.Status {
 	at := out.plan.Placements[0].Node
-	going, leaving := s.going(out, at)
+	going, leaving := s.Going(&out.plan, at)
 	st := w.check(out.nodes[0], going)
 	if st.IsSuccess() || len(leaving) == 0 {
 		return st
@@ -163,177 +155,4 @@ func (x *Preemption) checked(w *preemptor, s *candidates, out *outcome) *fwk.Sta
 		}
 	}
 	return st
-}
-
-// find finds a plan for w, and takes holds.
-func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string]bool) (*candidates, *outcome, error) {
-	now := time.Now()
-	asked := w.ask(pl, barred)
-	key, state := w.key(asked, x.queueOf(w.pods)), x.state(pl)
-	if len(barred) == 0 && w.every && !w.awaits && !w.filtered {
-		if was, ok := x.searches.Before(key, state, now); ok {
-			return nil, &outcome{refusal: was.Text, short: was.Short, against: was.Against, known: true}, nil
-		}
-	}
-	s, err := x.see(pl, w, now)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.narrow(pl, asked)
-	claim, later := x.claim(s, w)
-	disallowed := false
-	if w.allows != nil {
-		asked.Allows = func(i int, gone []preemption.ID) bool {
-			pods := make([]*v1.Pod, 0, len(gone))
-			for _, id := range gone {
-				pods = append(pods, s.pod(id))
-			}
-			ok := w.allows(pl.NodeName(i), pods)
-			disallowed = disallowed || !ok
-			return ok
-		}
-	}
-	var checks *filters.Filters
-	if w.filtered && w.movable != nil {
-		if checks, err = w.movable(pl); err != nil {
-			return nil, nil, err
-		}
-	}
-	if checks != nil {
-		asked.Filters = asker{checks, s}
-	}
-	plan, why, ok := w.search(pl, s, asked, now)
-	if checks != nil {
-		checks.Close() // before something is held
-	}
-	if !ok {
-		_, kept := x.Known(now)
-		out := &outcome{refusal: refusalText(&why), short: why.ShortMilli, against: nodeindex.ObstaclesTo(&why, len(kept), x.p.Cluster.InDoubt())}
-		if until := protected(claim, later); until != "" && !w.awaits {
-			out.refusal = until
-		} else if len(barred) == 0 && w.every && !disallowed && !w.awaits && !w.filtered {
-			x.searches.Note(key, nodeindex.Search{State: state, Text: out.refusal, Short: out.short, Against: out.against, At: now})
-		}
-		return s, out, nil
-	}
-	if why := s.payBack(pl, claim, &plan); why != "" {
-		return s, &outcome{refusal: why, against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
-	}
-	out := &outcome{plan: plan, claim: claim, nodes: make([]string, len(w.pods))}
-	for _, id := range plan.Broken {
-		pl.Release(s.pod(id).UID)
-		out.broken = append(out.broken, s.pod(id))
-	}
-	if bars := hold(pl, w, out); bars != "" {
-		return s, &outcome{bars: bars, broken: out.broken}, nil
-	}
-	out.room = s.room(pl, w, out)
-	return s, out, nil
-}
-
-// narrow has the search pass over nodes that the members' classes exclude.
-func (s *candidates) narrow(pl *nodeindex.Planner, asked *preemption.Preemptor) {
-	class := asked.Members[0].Class
-	if slices.ContainsFunc(asked.Members, func(r cluster.Request) bool { return r.Class != class }) {
-		s.classify(pl, asked.Members)
-		return
-	}
-	may, verdicts := asked.Node, pl.Placer().Snapshot()
-	asked.Node = func(i int) bool { return verdicts.Verdict(class, i).Reason == 0 && may(i) }
-	for k := range asked.Members {
-		asked.Members[k].Class = 0
-	}
-}
-
-// hold holds what a plan places. If a node cannot be held, nothing is, and that node is
-// returned.
-func hold(pl *nodeindex.Planner, w *preemptor, out *outcome) (bars string) {
-	for k := range out.plan.Placements {
-		at := &out.plan.Placements[k]
-		if at.Node < 0 {
-			continue
-		}
-		if err := pl.Hold(w.pods[k], *at, w.why); err != nil {
-			for _, pod := range w.pods[:k] {
-				pl.Release(pod.UID)
-			}
-			pl.Log.Error(err, "Room on a node is of no use", "node", pl.NodeName(at.Node))
-			return pl.NodeName(at.Node)
-		}
-		out.nodes[k] = pl.NodeName(at.Node)
-	}
-	return ""
-}
-
-// ask says what w asks for.
-func (w *preemptor) ask(pl *nodeindex.Planner, barred map[string]bool) *preemption.Preemptor {
-	asked := &preemption.Preemptor{MinCount: w.minCount, Priority: w.priority(), Gang: w.gang}
-	for _, pod := range w.pods {
-		asked.Members = append(asked.Members, pl.Request(pod))
-	}
-	asked.Node = func(i int) bool {
-		name := pl.NodeName(i)
-		return !barred[name] && (w.may == nil || w.may(name))
-	}
-	return asked
-}
-
-// search looks for the cheapest plan, in each of w's domains if it has any.
-func (w *preemptor) search(pl *nodeindex.Planner, s *candidates, asked *preemption.Preemptor, now time.Time) (best preemption.Plan, why preemption.Refusal, found bool) {
-	look := preemption.Find
-	if w.awaits {
-		look = preemption.Await
-	}
-	switch {
-	case s.lowest >= asked.Priority && !w.awaits: // the usual case of a long queue: no pod is below it
-		why.Nodes = s.c.Snapshot.Len()
-		for i := range why.Nodes {
-			if !asked.Node(i) {
-				why.Closed++
-			}
-		}
-		why.NoVictims, why.ShortMilli = why.Nodes-why.Closed, math.MaxInt64 // no end of others makes victims
-		return best, why, false
-	case w.domains == nil:
-		return look(s.c, asked, now)
-	}
-	all := make([]*v1.Node, s.c.Snapshot.Len())
-	for i := range all {
-		all[i] = pl.Object(i)
-	}
-	why.Nodes, why.Closed = len(all), len(all)
-	may := asked.Node
-	for n, in := range w.domains(all) {
-		if n == mostDomains {
-			break
-		}
-		asked.Node = func(i int) bool { return in[pl.NodeName(i)] && may(i) }
-		plan, no, ok := look(s.c, asked, now)
-		switch {
-		case ok && (!found || plan.Cost.Compare(best.Cost) < 0):
-			best, found = plan, true
-		case !ok && no.Closed < why.Closed:
-			why = no
-		}
-	}
-	return best, why, found
-}
-
-// refusalText counts the causes, in the stock scheduler's words where it has any.
-func refusalText(why *preemption.Refusal) string {
-	var parts []string
-	for _, c := range []struct {
-		n    int
-		text string
-	}{
-		{why.NoVictims, "No preemption victims found for incoming pod"},
-		{why.TooSmall + why.Closed, "Preemption is not helpful for scheduling"},
-		{why.Protected, "victims are kept by a disruption budget or a gang"},
-	} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.text))
-		}
-	}
-	slices.Sort(parts)
-	return fmt.Sprintf("0/%d nodes are available: %s.", why.Nodes, strings.Join(parts, ", "))
 }

@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/preempt/candidates"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
 	quotas "berth.dev/berth/scheduler/state"
@@ -50,7 +51,7 @@ type preemptions struct {
 	*reserve.Rooms
 	reservations *reserve.Reservations
 	refused      *nodeindex.RefusedRoom
-	nodeCache    nodeCache
+	nodes        *candidates.Cache
 	searches     *nodeindex.Searches
 	budgets      *evict.Budgets  // nil: no profile has the plugin
 	broken       func(types.UID) // told of pods whose holds went to others
@@ -71,9 +72,9 @@ var (
 // is lost; least returns how many members a gang needs, by its key, or 0; unkept is called
 // when reservations end.
 func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gang string) int, unkept func()) *preemptions {
-	rooms := reserve.NewRooms()
+	rooms, evictor := reserve.NewRooms(), evict.NewEvictor()
 	return &preemptions{
-		Evictor: evict.NewEvictor(), Rooms: rooms, searches: nodeindex.NewSearches(), refused: c.Refused, broken: broken, least: least,
+		Evictor: evictor, Rooms: rooms, nodes: candidates.NewCache(evictor, least), searches: nodeindex.NewSearches(), refused: c.Refused, broken: broken, least: least,
 		reservations: reserve.New(c, rooms, unkept),
 	}
 }
@@ -240,27 +241,4 @@ func (x *Preemption) held(m *reserve.Room) bool {
 // nominate makes a result that sets the pod's nominated node.
 func nominate(node string) *fwk.PostFilterResult {
 	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
-}
-
-// check asks the framework's filters whether a pod could go to a node without
-// gone. They have what they need of the pod in state, as none has refused it for
-// good.
-func (x *Preemption) check(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string, gone []*v1.Pod) *fwk.Status {
-	info, err := x.p.Nodes().Get(node)
-	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("ask the filters of node %s: %w", node, err))
-	}
-	without, state := info.Snapshot(), state.Clone()
-	for _, pi := range info.GetPods() {
-		if !slices.ContainsFunc(gone, func(p *v1.Pod) bool { return p.UID == pi.GetPod().UID }) {
-			continue
-		}
-		if err := without.RemovePod(klog.FromContext(ctx), pi.GetPod()); err != nil {
-			return fwk.AsStatus(fmt.Errorf("take pods off node %s: %w", node, err))
-		}
-		if st := x.p.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, pi, without); !st.IsSuccess() {
-			return st
-		}
-	}
-	return x.p.Handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, without)
 }

@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/preempt/candidates"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
 )
@@ -37,7 +38,7 @@ type preemptor struct {
 	allows   func(node string, gone []*v1.Pod) bool        // the same, while victims are chosen: except the filter that counts devices
 	// verify asks them about several pods, and returns a node that they refuse one of
 	// them on; where it is nil, they are not asked.
-	verify func(s *candidates, out *outcome) (node string, err error)
+	verify func(s *candidates.List, out *outcome) (node string, err error)
 	// movable makes Filters of several pods for a search that asks them about each of its
 	// steps. It costs more, and is done only after verify has refused a plan: filtered.
 	movable  func(pl *nodeindex.Planner) (*filters.Filters, error)

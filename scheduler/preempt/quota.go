@@ -12,21 +12,22 @@ import (
 	"berth.dev/berth/core/preemption"
 	quotas "berth.dev/berth/core/quota"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/preempt/candidates"
 	"berth.dev/berth/scheduler/quota"
 )
 
 // claim has the quotas decide which holders may be evicted for w, where w or they are of a
 // queue. It is nil where w is of none: then priorities decide alone. later is when more may be, as they are
 // protected for a time; zero is never.
-func (x *Preemption) claim(s *candidates, w *preemptor) (claim *quota.Claim, later time.Time) {
+func (x *Preemption) claim(s *candidates.List, w *preemptor) (claim *quota.Claim, later time.Time) {
 	claim = x.p.Cluster.Quota.Claim(w.asks)
 	if claim == nil {
 		return nil, later
 	}
-	for i := range s.c.Holders {
-		roles, when := claim.Roles(s.pods[i])
+	for i := range s.Cluster.Holders {
+		roles, when := claim.Roles(s.Pods[i])
 		later = quotas.Sooner(later, when)
-		holders := s.c.Holders[i]
+		holders := s.Cluster.Holders[i]
 		copied := false
 		for k := range holders {
 			h := &holders[k]
@@ -47,9 +48,9 @@ func (x *Preemption) claim(s *candidates, w *preemptor) (claim *quota.Claim, lat
 				h.Fixed = true
 				continue
 			}
-			s.lowest = min(s.lowest, h.Priority)
+			s.Lowest = min(s.Lowest, h.Priority)
 		}
-		s.c.Holders[i] = holders
+		s.Cluster.Holders[i] = holders
 	}
 	return claim, later
 }
@@ -67,15 +68,15 @@ func protected(claim *quota.Claim, later time.Time) string {
 
 // payBack adds to a plan pods whose end leaves the claim the quota that it asks for. It
 // returns why there are none.
-func (s *candidates) payBack(pl *nodeindex.Planner, claim *quota.Claim, plan *preemption.Plan) (why string) {
+func payBack(pl *nodeindex.Planner, s *candidates.List, claim *quota.Claim, plan *preemption.Plan) (why string) {
 	if claim == nil {
 		return ""
 	}
 	at, r := map[string]preemption.ID{}, quota.Room{Kept: map[string]bool{}, Going: map[string]bool{}}
-	for i := range s.pods {
-		for k, pod := range s.pods[i] {
+	for i := range s.Pods {
+		for k, pod := range s.Pods[i] {
 			at[string(pod.UID)] = preemption.ID{Node: i, Holder: k}
-			switch h := &s.c.Holders[i][k]; {
+			switch h := &s.Cluster.Holders[i][k]; {
 			case h.Leaving:
 				r.Going[string(pod.UID)] = true
 			case h.Fixed:
@@ -88,18 +89,18 @@ func (s *candidates) payBack(pl *nodeindex.Planner, claim *quota.Claim, plan *pr
 		if !there {
 			return nil
 		}
-		return s.c.Holders[id.Node][id.Holder].Budgets
+		return s.Cluster.Holders[id.Node][id.Holder].Budgets
 	}
 	r.There = func(pod string) bool { _, there := at[pod]; return there }
 	for _, id := range slices.Concat(plan.Victims, plan.Awaited) {
-		r.Gone = append(r.Gone, string(s.pod(id).UID))
+		r.Gone = append(r.Gone, string(s.Pod(id).UID))
 	}
 	for _, p := range plan.Placements {
 		if p.Node >= 0 && len(p.Devices) > 0 {
 			r.Kind = claim.Kind(pl.Object(p.Node))
 		}
 	}
-	r.Allowed = s.c.Budgets
+	r.Allowed = s.Cluster.Budgets
 	more, later, ok := claim.Victims(&r)
 	if !ok {
 		if why := protected(claim, later); why != "" {
@@ -109,7 +110,7 @@ func (s *candidates) payBack(pl *nodeindex.Planner, claim *quota.Claim, plan *pr
 	}
 	for _, pod := range more {
 		id := at[pod]
-		if s.c.Holders[id.Node][id.Holder].Leaving {
+		if s.Cluster.Holders[id.Node][id.Holder].Leaving {
 			plan.Awaited = append(plan.Awaited, id)
 		} else {
 			plan.Victims = append(plan.Victims, id)

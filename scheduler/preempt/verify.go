@@ -9,17 +9,18 @@ import (
 
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/preempt/candidates"
 )
 
 // verify asks the framework's filters about the plan for several pods, with its
 // victims gone, and notes the order in which they agree to the pods. Where they want
 // those gone too who leave by themselves, the room waits for them. bad is a node that
 // they refuse all the same; "" is none.
-func (x *Preemption) verify(ctx context.Context, cycle fwk.CycleState, w *preemptor, s *candidates, out *outcome) (bad string, err error) {
+func (x *Preemption) verify(ctx context.Context, cycle fwk.CycleState, w *preemptor, s *candidates.List, out *outcome) (bad string, err error) {
 	var going, leaving []*v1.Pod
 	seen := map[int]bool{-1: true}
 	for _, id := range slices.Concat(out.plan.Victims, out.plan.Awaited) {
-		going = append(going, s.pod(id))
+		going = append(going, s.Pod(id))
 	}
 	for k := range out.plan.Placements {
 		at := out.plan.Placements[k].Node
@@ -27,7 +28,7 @@ func (x *Preemption) verify(ctx context.Context, cycle fwk.CycleState, w *preemp
 			continue
 		}
 		seen[at] = true
-		_, more := s.going(out, at)
+		_, more := s.Going(&out.plan, at)
 		leaving = append(leaving, more...)
 	}
 	err = x.p.Plan(ctx, func(pl *nodeindex.Planner) error {

@@ -1,4 +1,4 @@
-package quota
+package quota_test
 
 import (
 	"fmt"
@@ -15,6 +15,8 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/kube/kubetest"
 	"berth.dev/berth/kube/request"
+	schedulerquota "berth.dev/berth/scheduler/quota"
+	"berth.dev/berth/scheduler/quota/informer"
 )
 
 // BenchmarkPod is what quotas cost the scheduler for one pod that gets a node, among 1,000 queues:
@@ -31,7 +33,7 @@ func BenchmarkPod(b *testing.B) {
 			for i := range waiting + 1 {
 				pod := podOf(fmt.Sprint("wait-", i), fmt.Sprint("full-", i%queues))
 				q.Seen(pod)
-				if answer := q.Try(Alone(pod, request.TicketOf(pod))); (answer.Refused == "") != (i == 0) {
+				if answer := q.Try(schedulerquota.Alone(pod, request.TicketOf(pod))); (answer.Refused == "") != (i == 0) {
 					b.Fatal(i, answer)
 				} else if answer.Refused == "" {
 					q.Reserve(pod, "n")
@@ -50,12 +52,12 @@ func BenchmarkPod(b *testing.B) {
 }
 
 // lives has a pod come, be placed, run, and end.
-func lives(b *testing.B, q *Quota, pod *v1.Pod) {
+func lives(b *testing.B, q *schedulerquota.Quota, pod *v1.Pod) {
 	q.Seen(pod)
 	if !q.Lets(pod.UID) {
 		b.Fatal("the pod waits")
 	}
-	if answer := q.Try(Alone(pod, request.TicketOf(pod))); answer.Refused != "" {
+	if answer := q.Try(schedulerquota.Alone(pod, request.TicketOf(pod))); answer.Refused != "" {
 		b.Fatal(answer)
 	}
 	q.QueueOf(pod)
@@ -71,7 +73,7 @@ func lives(b *testing.B, q *Quota, pod *v1.Pod) {
 }
 
 // counting returns a Quota of these Queues, on one node.
-func counting(list []*v1alpha1.Queue) *Quota {
+func counting(list []*v1alpha1.Queue) *schedulerquota.Quota {
 	of := func(objects ...any) cache.Indexer {
 		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 		for _, o := range objects {
@@ -79,10 +81,10 @@ func counting(list []*v1alpha1.Queue) *Quota {
 		}
 		return store
 	}
-	q := New()
-	node := kubetest.Inventory("n", kubetest.A100s("n", 8), api.ResourceGPU, 8)
-	w := &watcher{q: q, nodes: corelisters.NewNodeLister(of(node)), namespaces: corelisters.NewNamespaceLister(of(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))}
-	w.apply(list)
+	q := schedulerquota.New()
+	nodes := of(kubetest.Inventory("n", kubetest.A100s("n", 8), api.ResourceGPU, 8))
+	namespaces := of(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	informer.New(q, corelisters.NewNodeLister(nodes), corelisters.NewNamespaceLister(namespaces)).Apply(list)
 	return q
 }
 

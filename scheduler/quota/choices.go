@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,15 +12,6 @@ import (
 	"berth.dev/berth/kube/queues"
 )
 
-// choices are the kinds of GPUs that a pod may get by its queue's quotas, in the order in which
-// the queue prefers them.
-type choices struct {
-	list []quota.Choice
-	at   int // the one that nodes are looked for; -1 is all of them
-	// failed is how many of list other plugins have refused every node of, in cycles before.
-	failed int
-}
-
 // admit notes what the pods of a workload may get; nil is any. It is called with mu held.
 func (q *Quota) admit(w *quota.Workload, list []quota.Choice) {
 	for k := range w.Pods {
@@ -28,9 +20,9 @@ func (q *Quota) admit(w *quota.Workload, list []quota.Choice) {
 		case list == nil || !queues.Chooses(&w.Pods[k]):
 			delete(q.allowed, uid)
 		case was != nil:
-			was.list, was.at = list, -1
+			was.Renew(list)
 		default:
-			q.allowed[uid] = &choices{list: list, at: -1}
+			q.allowed[uid] = quota.NewSelection(list)
 		}
 		delete(q.only, uid)
 	}
@@ -48,14 +40,13 @@ func UIDs(pods []*v1.Pod) []types.UID {
 // Choices returns between how many kinds of GPUs pods that are admitted together may choose, one
 // after the other; 0 is that each may use any.
 func (q *Quota) Choices(pods ...types.UID) int {
-	if !q.On() {
+	if !q.enter() {
 		return 0
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, uid := range pods {
 		if c := q.allowed[uid]; c != nil {
-			return len(c.list)
+			return c.Len()
 		}
 	}
 	return 0
@@ -64,17 +55,12 @@ func (q *Quota) Choices(pods ...types.UID) int {
 // Choose has nodes looked for of choice k alone, from 0; -1 is of all choices. It returns how many
 // pods there is quota for.
 func (q *Quota) Choose(k int, pods ...types.UID) (count int) {
-	if !q.On() {
+	if !q.enter() {
 		return 0
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, uid := range pods {
-		if c := q.allowed[uid]; c != nil && k < len(c.list) {
-			if c.at = k; k >= 0 {
-				count = c.list[k].Count
-			}
-		}
+		count = cmp.Or(q.allowed[uid].Select(k), count)
 	}
 	return count
 }
@@ -82,43 +68,28 @@ func (q *Quota) Choose(k int, pods ...types.UID) (count int) {
 // ChooseNext is Choose for a pod for which all nodes are asked: the first choice of which they
 // have not all refused it.
 func (q *Quota) ChooseNext(uid types.UID) {
-	if !q.On() {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if c := q.allowed[uid]; c != nil {
-		c.failed = min(c.failed, len(c.list)-1)
-		c.at = c.failed
+	if q.enter() {
+		q.allowed[uid].Next()
+		q.mu.Unlock()
 	}
 }
 
 // Failing notes that all nodes of the choice that ChooseNext has made have refused a pod, and reports
 // whether there is another.
 func (q *Quota) Failing(uid types.UID) bool {
-	if !q.On() {
+	if !q.enter() {
 		return false
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.allowed[uid]
-	if c == nil || c.at < 0 {
-		return false
-	}
-	if c.failed = c.at + 1; c.failed < len(c.list) {
-		return true
-	}
-	c.failed, c.at = 0, -1
-	return false
+	return q.allowed[uid].Fail()
 }
 
 // Narrow has nodes looked for that have one of these kinds of GPUs, whatever there is quota for, for
 // the pods of an Ask that have a choice; nil ends that.
 func (q *Quota) Narrow(a *Ask, kinds []quota.Kind) {
-	if !q.On() {
+	if !q.enter() {
 		return
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
 	if a.Kinds = kinds; kinds == nil {
 		for _, pod := range a.Pods {
@@ -136,10 +107,9 @@ func (q *Quota) Narrow(a *Ask, kinds []quota.Kind) {
 
 // Alternatives are the kinds of GPUs that an Ask may use: see quota.Book.Alternatives.
 func (q *Quota) Alternatives(a *Ask) [][]quota.Kind {
-	if !q.On() || a == nil {
+	if a == nil || !q.enter() {
 		return nil
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := q.workload(a)
 	if w == nil {
@@ -157,23 +127,13 @@ type Allowed struct {
 
 // Allowed returns what a pod may get now.
 func (q *Quota) Allowed(uid types.UID) Allowed {
-	if !q.On() {
+	if !q.enter() {
 		return Allowed{}
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
 	out := Allowed{Kinds: q.only[uid], Pools: len(q.read.Labels) > 0}
-	if c := q.allowed[uid]; out.Kinds == nil && c != nil {
-		switch {
-		case c.at >= 0:
-			out.Kinds = c.list[c.at].Kinds
-		case len(c.list) == 1:
-			out.Kinds = c.list[0].Kinds
-		default:
-			for _, choice := range c.list {
-				out.Kinds = append(out.Kinds, choice.Kinds...)
-			}
-		}
+	if out.Kinds == nil {
+		out.Kinds = q.allowed[uid].Kinds()
 	}
 	return out
 }

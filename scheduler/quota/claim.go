@@ -24,10 +24,9 @@ type Claim struct {
 
 // Claim returns the claim of an Ask; nil is that it is of no queue.
 func (q *Quota) Claim(a *Ask) *Claim {
-	if !q.On() || a == nil {
+	if a == nil || !q.enter() {
 		return nil
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := q.workload(a)
 	if w == nil {

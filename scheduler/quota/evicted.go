@@ -8,7 +8,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/scheduler/quota/metrics"
 )
 
 const (
@@ -67,7 +70,7 @@ func (r *Return) Done() {
 	if q.book == nil {
 		return
 	}
-	q.countIn(r.From, func(t *tally) { t.evicted[evictedForQuota]++ })
+	q.tallies.Evict(q.book.Tree().Path(r.From), metrics.EvictedForQuota)
 	if r.owner == "" {
 		return
 	}
@@ -118,4 +121,22 @@ func (q *Quota) saveEvicted() {
 	}
 	e.saving = false
 	q.saveIn(wait)
+}
+
+// SetUsed sets what queues and their users have used in the past, and which workloads were evicted to
+// return quota, as the status of their objects says.
+func (q *Quota) SetUsed(list []*v1alpha1.Queue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil {
+		return
+	}
+	for _, queue := range list {
+		for _, u := range queue.Status.Usage {
+			q.book.SetUsed(queue.Name, u.User, quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time})
+		}
+		for _, e := range queues.Evicted(queue) {
+			q.book.SetEvicted(e)
+		}
+	}
 }

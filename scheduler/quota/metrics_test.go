@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/quota/metrics"
 )
 
 // families are the names of all metrics of queues.
@@ -22,7 +23,7 @@ var families = []string{
 func TestMetricsOfQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := lend()
-		g := &gauges{q: q, now: time.Now}
+		g := metrics.NewCollector(q.look, time.Now)
 		for _, name := range []string{"a", "b", "c"} {
 			pod := one("red", name, name, "n1")
 			q.Seen(pod)
@@ -93,12 +94,12 @@ berth_queue_evictions_total{queue="red",reason="QuotaReclaimed"} 1
 # TYPE berth_queue_admissions_total counter
 berth_queue_admissions_total{queue="red"} 3
 `
-		if err := testutil.CustomCollectAndCompare(&gauges{q: q, now: time.Now}, strings.NewReader(left), "berth_queue_nominal_gpus", "berth_queue_admissions_total"); err != nil {
+		if err := testutil.CustomCollectAndCompare(metrics.NewCollector(q.look, time.Now), strings.NewReader(left), "berth_queue_nominal_gpus", "berth_queue_admissions_total"); err != nil {
 			t.Errorf("after queues were deleted: %v", err)
 		}
 		q.SetQueues(nil, Reader{})
 		q.Bound(&v1.Pod{})
-		if err := testutil.CustomCollectAndCompare(&gauges{q: q, now: time.Now}, strings.NewReader(""), families...); err != nil {
+		if err := testutil.CustomCollectAndCompare(metrics.NewCollector(q.look, time.Now), strings.NewReader(""), families...); err != nil {
 			t.Errorf("without Queues: %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package quota
+package quota_test
 
 import (
 	"fmt"
@@ -21,6 +21,7 @@ import (
 	"berth.dev/berth/core/user"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
+	schedulerquota "berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/test/soak"
 )
 
@@ -28,7 +29,7 @@ import (
 // and whenever they are called, run, change and end.
 type player struct {
 	chance *rand.Rand
-	q      *Quota
+	q      *schedulerquota.Quota
 	list   []*v1alpha1.Queue
 	pods   map[types.UID]*v1.Pod
 	called []*v1.Pod
@@ -48,9 +49,9 @@ func newPlayer(seed uint64) *player {
 }
 
 // start returns what a scheduler that starts now counts, before it tries pods.
-func (p *player) start() *Quota {
+func (p *player) start() *schedulerquota.Quota {
 	q := counting(p.list)
-	q.call = func(pods []*v1.Pod) { p.called = append(p.called, pods...) }
+	q.CallBy(func(pods []*v1.Pod) { p.called = append(p.called, pods...) })
 	q.Waiting = func([]*v1.Pod) {}
 	for _, uid := range slices.Sorted(maps.Keys(p.pods)) {
 		q.Seen(p.pods[uid])
@@ -92,8 +93,8 @@ func (p *player) set(pod *v1.Pod) {
 }
 
 // ask is what a scheduler tries with a pod that leads.
-func (p *player) ask(lead *v1.Pod) *Ask {
-	a := Alone(lead, request.TicketOf(lead))
+func (p *player) ask(lead *v1.Pod) *schedulerquota.Ask {
+	a := schedulerquota.Alone(lead, request.TicketOf(lead))
 	if g, _ := request.GangOf(lead); g != nil {
 		a.Gang, a.Need, a.Pods = g.Namespace+"/"+g.Name, g.MinCount, nil
 		for _, uid := range slices.Sorted(maps.Keys(p.pods)) {
@@ -192,7 +193,7 @@ func TestAfterARestartTheLinesAreTheSame(t *testing.T) {
 		}
 		live := p.q
 		p.q = p.start()
-		if diff := cmp.Diff(live.book.Holders(), p.q.book.Holders()); diff != "" {
+		if diff := cmp.Diff(live.Book().Holders(), p.q.Book().Holders()); diff != "" {
 			t.Fatalf("seed %d: held, -before +after a restart\n%s", seed, diff)
 		}
 		waiting := slices.DeleteFunc(slices.Collect(maps.Values(p.pods)), func(pod *v1.Pod) bool { return pod.Spec.NodeName != "" })
@@ -206,8 +207,8 @@ func TestAfterARestartTheLinesAreTheSame(t *testing.T) {
 		}
 		s := &queues.Situation{Queues: p.list, Pods: slices.Collect(maps.Values(p.pods))}
 		s.User = func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, nil)) }
-		want := lines(live.book)
-		for whose, b := range map[string]*quota.Book{"the next scheduler": p.q.book, "commands": queues.Read(s).Book} {
+		want := lines(live.Book())
+		for whose, b := range map[string]*quota.Book{"the next scheduler": p.q.Book(), "commands": queues.Read(s).Book} {
 			if diff := cmp.Diff(want, lines(b)); diff != "" {
 				t.Fatalf("seed %d: lines, -of this scheduler +of %s\n%s", seed, whose, diff)
 			}

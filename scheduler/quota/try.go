@@ -56,10 +56,9 @@ type Answer struct {
 // Try reports whether an Ask may be placed now. One that may not waits in the line of its
 // queue, and its Lead is called when it may.
 func (q *Quota) Try(a *Ask) Answer {
-	if !q.On() {
+	if !q.enter() {
 		return Answer{Count: len(a.Pods)}
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := q.workload(a)
 	if w == nil {
@@ -132,174 +131,29 @@ func (q *Quota) claim(a *Ask, w *quota.Workload) *quota.Claim {
 
 // Lets reports whether a pod is to be tried: it does not wait for quota.
 func (q *Quota) Lets(uid types.UID) bool {
-	if !q.On() {
+	if !q.enter() {
 		return true
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
 	id, waits := q.works[uid]
-	return !waits || q.book == nil || !q.book.Waits(id)
+	return !waits || !q.book.Waits(id)
 }
 
 // Barred returns in which ways a pod must not use GPUs by the queue that it is of; 0 is that it may use
 // them in all ways.
 func (q *Quota) Barred(pod *v1.Pod) sharing.Ways {
-	if !q.On() {
+	if !q.enter() {
 		return 0
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.book == nil {
-		return 0
-	}
 	return sharing.AllWays &^ q.book.Tree().Ways(q.read.Queue(pod))
 }
 
 // QueueOf returns the queue of a pod; "" is none.
 func (q *Quota) QueueOf(pod *v1.Pod) string {
-	if !q.On() {
+	if !q.enter() {
 		return ""
 	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.book == nil {
-		return ""
-	}
 	return q.read.Queue(pod)
-}
-
-// Promise keeps quota for pods that have places on nodes, until they are bound or have failed.
-func (q *Quota) Promise(pods []*v1.Pod, nodes map[types.UID]string) {
-	if !q.On() || len(pods) == 0 {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w := q.asked[queues.Workload(pods[0])]
-	if w == nil {
-		w = q.asked[string(pods[0].UID)]
-	}
-	if w == nil || q.book == nil {
-		return
-	}
-	placed := make(map[string]*v1.Pod, len(pods))
-	for _, pod := range pods {
-		placed[string(pod.UID)] = pod
-	}
-	var keep []quota.Pod
-	for _, p := range w.Pods {
-		if pod := placed[p.ID]; pod != nil {
-			p.Pieces = q.read.Held(pod, nodes[pod.UID])
-			keep = append(keep, p)
-		}
-	}
-	q.book.Leave(w.ID)
-	if lead := q.leads[w.ID]; lead != nil {
-		delete(q.works, lead.UID)
-		delete(q.leads, w.ID)
-	}
-	q.book.Promise(w, keep)
-}
-
-// Reserve counts a pod that goes to a node.
-func (q *Quota) Reserve(pod *v1.Pod, node string) {
-	if !q.On() {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.book != nil && (q.pods[pod.UID] != nil || request.Of(pod) != nil) {
-		q.hold(pod, node)
-	}
-}
-
-// Unreserve takes back what Reserve has counted, unless the watch shows that the pod has
-// a node.
-func (q *Quota) Unreserve(pod *v1.Pod) {
-	if !q.On() {
-		return
-	}
-	q.change(func() {
-		if now := q.pods[pod.UID]; q.book != nil && (now == nil || now.Spec.NodeName == "") {
-			q.book.Gone(string(pod.UID))
-		}
-	})
-}
-
-// Failed notes that a pod that was tried got no node. Quota that is kept for it is released
-// unless devices are held for it or another of its gang. The pods of a workload that waits for quota are
-// handed to Waiting.
-func (q *Quota) Failed(pod *v1.Pod) {
-	if !q.On() {
-		return
-	}
-	var waiting []*v1.Pod
-	q.change(func() {
-		if q.book == nil {
-			return
-		}
-		waiting = q.waiting(pod)
-		for _, id := range []string{queues.Workload(pod), string(pod.UID)} {
-			kept := q.book.Kept(id)
-			if len(kept) == 0 {
-				continue
-			}
-			for _, uid := range kept {
-				if q.Holding(types.UID(uid)) {
-					return
-				}
-			}
-			q.book.Release(id)
-		}
-	})
-	if len(waiting) > 0 {
-		q.Waiting(waiting)
-	}
-}
-
-// waiting lists the pods of the workload that waits for quota and is led by a pod, this first, with mu
-// held.
-func (q *Quota) waiting(lead *v1.Pod) []*v1.Pod {
-	id, leads := q.works[lead.UID]
-	if !leads || !q.book.Waits(id) {
-		return nil
-	}
-	out := []*v1.Pod{lead}
-	if w := q.asked[id]; w != nil {
-		for i := range w.Pods {
-			if pod := q.pods[types.UID(w.Pods[i].ID)]; pod != nil && pod.UID != lead.UID {
-				out = append(out, pod)
-			}
-		}
-	}
-	return out
-}
-
-// Waits reports whether a pod waits for quota, alone or with its gang.
-func (q *Quota) Waits(pod *v1.Pod) bool {
-	if !q.On() {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.book == nil {
-		return false
-	}
-	if id, leads := q.works[pod.UID]; leads {
-		return q.book.Waits(id)
-	}
-	return q.book.Waits(queues.Workload(pod))
-}
-
-// Account is equal for pods of one queue and user; "" is of no queue.
-func (q *Quota) Account(pod *v1.Pod) string {
-	if !q.On() {
-		return ""
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.book == nil || q.read.Queue(pod) == "" {
-		return ""
-	}
-	return q.read.Queue(pod) + "\x00" + q.read.User(pod)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"berth.dev/berth/scheduler/admission"
+	"berth.dev/berth/scheduler/server/leader"
 	"berth.dev/berth/scheduler/stuck"
 )
 
@@ -35,8 +36,8 @@ var ErrLostLease = errors.New("the lease was lost; another scheduler may lead no
 type process struct {
 	cc      *schedulerconfig.CompletedConfig
 	sched   *scheduler.Scheduler
-	gate    *gate
-	list    lister
+	gate    *leader.Gate
+	list    leader.Lister
 	synced  chan struct{}         // closed when the scheduler has seen every object that was there
 	failed  chan error            // why it cannot lead
 	stuck   func(context.Context) // acts on pods that hold GPUs and cannot run
@@ -48,12 +49,12 @@ type process struct {
 	guard func(context.Context) error
 
 	release func() // ends the election; the lease is given back if lock lets it
-	lock    *keptLock
+	lock    *leader.Lease
 }
 
 // newProcess makes a process that runs s; explain is whether it applies the
 // admission policies that explain requests.
-func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *gate, explain bool, held stuck.Policy) (*process, error) {
+func newProcess(cc *schedulerconfig.CompletedConfig, s *scheduler.Scheduler, g *leader.Gate, explain bool, held stuck.Policy) (*process, error) {
 	client, err := metadata.NewForConfig(cc.KubeConfig)
 	if err != nil {
 		return nil, fmt.Errorf("client for metadata: %w", err)
@@ -148,7 +149,7 @@ func (p *process) sync(ctx, work context.Context) error {
 
 // alone schedules without an election.
 func (p *process) alone(ctx, work context.Context) error {
-	p.gate.open(func() bool { return true })
+	p.gate.Open(func() bool { return true })
 	go p.schedule(work)
 	<-ctx.Done()
 	p.drain(ctx)
@@ -159,7 +160,7 @@ func (p *process) alone(ctx, work context.Context) error {
 func (p *process) elected(ctx, work context.Context) error {
 	cfg := *p.cc.LeaderElection
 	cfg.ReleaseOnCancel, cfg.Name = true, "berth-scheduler" // the name is for metrics
-	p.lock = &keptLock{Interface: cfg.Lock}
+	p.lock = &leader.Lease{Interface: cfg.Lock}
 	cfg.Lock = p.lock
 	var elector *leaderelection.LeaderElector
 	cfg.Callbacks = leaderelection.LeaderCallbacks{
@@ -190,7 +191,7 @@ func (p *process) elected(ctx, work context.Context) error {
 	case <-over:
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		p.gate.close(ended) // at once: others may lead
+		p.gate.Close(ended) // at once: others may lead
 		return ErrLostLease
 	}
 }
@@ -198,7 +199,7 @@ func (p *process) elected(ctx, work context.Context) error {
 // lead schedules as the leader. led ends with the leadership.
 func (p *process) lead(led, work context.Context, fresh func() bool) {
 	began := time.Now()
-	err := catchUp(led, p.list, func(uid types.UID) (string, bool) {
+	err := leader.CatchUp(led, p.list, func(uid types.UID) (string, bool) {
 		pod, err := p.sched.Cache.GetPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
 		if err != nil {
 			return "", false
@@ -213,7 +214,7 @@ func (p *process) lead(led, work context.Context, fresh func() bool) {
 		return
 	}
 	klog.InfoS("Leading", "caughtUpIn", time.Since(began))
-	p.gate.open(fresh)
+	p.gate.Open(fresh)
 	p.schedule(work)
 }
 
@@ -238,7 +239,7 @@ func fresh(e *leaderelection.LeaderElector, cfg *leaderelection.LeaderElectionCo
 // answered; else it runs out. over is closed when the election has ended.
 func (p *process) retire(ctx context.Context, over <-chan struct{}) {
 	answered := p.drain(ctx)
-	p.lock.free.Store(answered)
+	p.lock.Free.Store(answered)
 	p.release()
 	<-over
 	klog.InfoS("Stopped", "leaseGivenBack", answered)
@@ -248,7 +249,7 @@ func (p *process) retire(ctx context.Context, over <-chan struct{}) {
 func (p *process) drain(ctx context.Context) bool {
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
-	answered := p.gate.close(wait)
+	answered := p.gate.Close(wait)
 	if !answered {
 		klog.InfoS("Stopping before every write was answered: the lease is left to run out", "waited", closing)
 	}

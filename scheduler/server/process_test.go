@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/pkg/scheduler"
 
+	"berth.dev/berth/scheduler/server/leader"
 	"berth.dev/berth/scheduler/server/report"
 )
 
@@ -38,7 +40,7 @@ func TestWhoIsToldToStopWhileItReadsNeverWrites(t *testing.T) {
 	}
 	config.InformerFactory.Core().V1().Pods().Informer()
 	cc := config.Complete()
-	p := &process{cc: &cc, sched: &scheduler.Scheduler{}, gate: newGate(), synced: make(chan struct{}), failed: make(chan error, 1), stuck: func(context.Context) {}, reads: &lists{}}
+	p := &process{cc: &cc, sched: &scheduler.Scheduler{}, gate: leader.NewGate(), synced: make(chan struct{}), failed: make(chan error, 1), stuck: func(context.Context) {}, reads: &lists{}}
 	over := make(chan error, 1)
 	go func() { over <- p.run(ctx, t.Context(), nil) }()
 	<-asked
@@ -47,7 +49,12 @@ func TestWhoIsToldToStopWhileItReadsNeverWrites(t *testing.T) {
 		t.Error(err)
 	}
 	close(answer)
-	if p.gate.leads != nil {
+	var api sent
+	write, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://cluster.test/api", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.gate.Wrap(&api).RoundTrip(write); err == nil || api > 0 { //nolint:bodyclose // it has none
 		t.Error("it was let write")
 	}
 	select {
@@ -55,6 +62,14 @@ func TestWhoIsToldToStopWhileItReadsNeverWrites(t *testing.T) {
 		t.Error("it says that it has seen every object")
 	default:
 	}
+}
+
+// sent counts the requests that reach an API server.
+type sent int
+
+func (s *sent) RoundTrip(*http.Request) (*http.Response, error) {
+	*s++
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
 // noAdapter is what an event writer stands in front of.

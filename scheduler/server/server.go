@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/internal/listen"
 	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/scheduler/admission"
+	"berth.dev/berth/scheduler/server/leader"
 	"berth.dev/berth/scheduler/stuck"
 )
 
@@ -73,8 +74,8 @@ func Run(ctx context.Context, o Options) error {
 	// bindings on their way are waited for.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	g, reads := newGate(), &lists{}
-	cc, s, err := Setup(work, opts, g.wrap, reads.wrap)
+	g, reads := leader.NewGate(), &lists{}
+	cc, s, err := Setup(work, opts, g.Wrap, reads.wrap)
 	if err != nil {
 		return fmt.Errorf("set up the scheduler: %w", err)
 	}

@@ -34,6 +34,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"berth.dev/berth/internal/buildinfo"
+	"berth.dev/berth/scheduler/server/leader"
 	"berth.dev/berth/scheduler/server/report"
 )
 
@@ -153,7 +154,7 @@ func TestAListThatIsNotServedEndsTheScheduler(t *testing.T) {
 	cc := config.Complete()
 	guarded := false
 	p := &process{
-		cc: &cc, sched: &scheduler.Scheduler{}, gate: newGate(), synced: make(chan struct{}), failed: make(chan error, 1),
+		cc: &cc, sched: &scheduler.Scheduler{}, gate: leader.NewGate(), synced: make(chan struct{}), failed: make(chan error, 1),
 		stuck: func(context.Context) {}, reads: reads, guard: func(context.Context) error { guarded = true; return nil },
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

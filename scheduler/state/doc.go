@@ -6,7 +6,7 @@
 //
 // The plugins use this package and package nodeindex, never the other way round:
 //
-//	fit  gang  preempt -> nodeindex -> state -> queue
+//	fit  gang  preempt -> nodeindex -> state -> queue, quota
 //	preempt -> gang, evict, reserve -> nodeindex
 //
 // Locks, in the order in which they are taken. While one is held, those to its

@@ -119,15 +119,3 @@ func (w *Request) Lacks() string {
 	}
 	return "Insufficient " + a.Resource
 }
-
-// Foremost is the reason that excludes the most nodes, for metrics; what classes
-// exclude comes last.
-func Foremost(counts []placement.Count) placement.Reason {
-	best := placement.Count{Reason: placement.Excluded}
-	for _, c := range counts {
-		if c.Reason != placement.Excluded && c.Nodes > best.Nodes {
-			best = c
-		}
-	}
-	return best.Reason
-}

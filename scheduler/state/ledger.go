@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,13 +53,6 @@ type counted struct {
 
 	parts []sharing.Part             // what it asks for; nil is not read yet
 	named map[string][]sharing.Named // what note says; nil is not read yet
-}
-
-// reserved is a hold as far as its devices are free.
-type reserved struct {
-	*Hold
-	Devices []sharing.Device
-	missing int // devices that somebody still has
 }
 
 // answer says whether a request fits a node.
@@ -131,81 +123,6 @@ func (n *Ledger) count(c *counted) bool {
 	}
 	c.Devices = distinct(got)
 	return true
-}
-
-// take gives to holds those of their devices that are free.
-func (n *Ledger) take(holds []*Hold) {
-	for _, r := range n.Holds {
-		n.let(r)
-	}
-	n.Holds = nil
-	for _, h := range holds {
-		r := &reserved{Hold: h}
-		n.keep(r)
-		n.Holds = append(n.Holds, r)
-	}
-}
-
-// keep takes the devices of a hold one by one. A device that an init container
-// hands on is named twice and taken once.
-func (n *Ledger) keep(r *reserved) {
-	if r.Devices, r.missing = nil, 0; n.Ledger == nil {
-		return
-	}
-	done := map[sharing.Named]int{}
-	for i := range r.Parts {
-		p, seen := &r.Parts[i], map[sharing.Named]int{}
-		k := 0
-		for _, a := range p.Asks {
-			left := units(a)
-			if _, _, share := a.ShareOf(); !share || a.Share != (sharing.ShareSize{}) {
-				a.Count = 1
-			}
-			for ; left > 0 && k < len(r.Named[p.Name]); left-- {
-				want := r.Named[p.Name][k]
-				k++
-				if seen[want]++; seen[want] <= done[want] {
-					continue
-				}
-				got, err := n.Ledger.Commit(r.Owner(r.missing+len(r.Devices)), []sharing.Part{{Name: p.Name, Asks: []sharing.Ask{a}}},
-					map[string][]sharing.Named{p.Name: {want}})
-				if err != nil {
-					r.missing++
-					continue
-				}
-				r.Devices = append(r.Devices, got[0]...)
-			}
-		}
-		for want, times := range seen {
-			done[want] = max(done[want], times)
-		}
-	}
-}
-
-// let gives the devices of a hold back.
-func (n *Ledger) let(r *reserved) {
-	for k := range r.missing + len(r.Devices) { // none without a ledger
-		n.Ledger.Release(r.Owner(k))
-	}
-}
-
-// Owner is who holds the k-th device of a hold, to a ledger.
-func (r *reserved) Owner(k int) string {
-	if r.Doubt {
-		return fmt.Sprintf("doubt/%s/%d/%d", r.Pod.UID, -r.Taken, k)
-	}
-	return fmt.Sprintf("hold/%s/%d", r.Pod.UID, k)
-}
-
-// heldFor gives what is held here for a pod, or nil; with doubt what a binding of
-// it may bring.
-func (n *Ledger) heldFor(uid types.UID, doubt bool) *reserved {
-	for _, r := range n.Holds {
-		if r.Pod.UID == uid && r.Doubt == doubt {
-			return r
-		}
-	}
-	return nil
 }
 
 // Fit says whether w fits for pod. Each shape is asked once as long as nothing
@@ -283,63 +200,4 @@ func tries(l *sharing.Ledger, w *Request) error {
 	_, err := l.Allocate(probe, w.Parts)
 	l.Release(probe)
 	return err
-}
-
-// Choose picks the devices of w for pod: those that are held for it, else those
-// that named names, else what the ledger picks. The ledger is as before: the
-// choice counts when the pod is on the node.
-func (n *Ledger) Choose(pod *v1.Pod, w *Request, named map[string][]sharing.Named) (*allocation, error) {
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	got, err := n.pick(pod, w, named)
-	if err != nil {
-		return nil, err
-	}
-	c := &allocation{pod: pod, Node: n.object.Name, parts: w.Parts, Named: make(map[string][]sharing.Named, len(w.Parts)), Devices: distinct(got)}
-	for i := range w.Parts {
-		c.Named[w.Parts[i].Name] = sharing.NamedOf(got[i])
-	}
-	c.Annotation, err = commit.Commitment(w.Parts, got)
-	return c, err
-}
-
-// pick is choose before what is chosen is named, with mu held.
-func (n *Ledger) pick(pod *v1.Pod, w *Request, named map[string][]sharing.Named) ([][]sharing.Device, error) {
-	if r := n.heldFor(pod.UID, false); r != nil {
-		return n.tryHeld(r, w)
-	}
-	if r := n.heldFor(pod.UID, true); r != nil {
-		if got, err := n.tryHeld(r, w); err == nil {
-			return got, nil
-		}
-		n.let(r)
-		defer n.keep(r)
-	}
-	if named != nil {
-		got, err := n.Ledger.Commit(probe, w.Parts, named)
-		n.Ledger.Release(probe)
-		if err == nil && !slices.ContainsFunc(got, unhealthy) {
-			return got, nil
-		}
-	}
-	got, err := n.Ledger.Allocate(probe, w.Parts)
-	n.Ledger.Release(probe)
-	return got, err
-}
-
-func unhealthy(list []sharing.Device) bool {
-	return slices.ContainsFunc(list, func(d sharing.Device) bool { return !d.Healthy })
-}
-
-// distinct gives each device once.
-func distinct(lists [][]sharing.Device) []sharing.Device {
-	var out []sharing.Device
-	for _, list := range lists {
-		for _, d := range list {
-			if !slices.ContainsFunc(out, func(o sharing.Device) bool { return o.ID == d.ID }) {
-				out = append(out, d)
-			}
-		}
-	}
-	return out
 }

@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -135,127 +134,9 @@ func (w *Request) Demand(pod *v1.Pod, s *cluster.Snapshot) cluster.Request {
 	r.Units = r.IsWhole()
 	r.SharesDo = r.Units && r.GPUs > 1 && request.SharesDo(pod, w.Parts)
 	if least := w.least(); least > 0 {
-		if r.Products = productsWith(s, least*sharing.GiB); r.Products == 0 {
-			r.Products = cluster.NoProduct
-		}
+		r.Products = s.ProductsWith(least * sharing.GiB)
 	}
 	return r
-}
-
-// productsWith is the products of which a GPU has at least so much memory.
-func productsWith(s *cluster.Snapshot, bytes int64) cluster.Products {
-	var set cluster.Products
-	for i := range s.Len() {
-		for j, c := range s.Cards(i) {
-			if c.MemoryBytes >= bytes {
-				set |= 1 << s.GPUs(i)[j].Product
-			}
-		}
-	}
-	return set
-}
-
-// NameDevices hands devices to parts in their order, as a kubelet does: a part
-// uses again what one before it hands on. It says no where there are too few or
-// too many.
-func NameDevices(parts []sharing.Part, devices []sharing.Named) (map[string][]sharing.Named, bool) {
-	out := make(map[string][]sharing.Named, len(parts))
-	var reuse []sharing.Named
-	next := 0
-	for i := range parts {
-		had := reuse
-		for _, a := range parts[i].Asks {
-			for range units(a) {
-				switch {
-				case len(had) > 0:
-					out[parts[i].Name], had = append(out[parts[i].Name], had[0]), had[1:]
-				case next < len(devices):
-					out[parts[i].Name] = append(out[parts[i].Name], devices[next])
-					next++
-				default:
-					return nil, false
-				}
-			}
-		}
-		if !parts[i].HandsOn {
-			reuse = had
-			continue
-		}
-		reuse = append([]sharing.Named(nil), devices[:next]...)
-		for _, taken := range lasting(parts[:i], out) {
-			reuse = without(reuse, taken)
-		}
-	}
-	return out, next == len(devices)
-}
-
-// units is how many devices an ask is for.
-func units(a sharing.Ask) int64 {
-	if _, n, share := a.ShareOf(); share {
-		return n
-	}
-	return a.Count
-}
-
-// lasting gives the devices of parts that do not hand them on.
-func lasting(parts []sharing.Part, named map[string][]sharing.Named) []sharing.Named {
-	var out []sharing.Named
-	for i := range parts {
-		if !parts[i].HandsOn {
-			out = append(out, named[parts[i].Name]...)
-		}
-	}
-	return out
-}
-
-func without(list []sharing.Named, d sharing.Named) []sharing.Named {
-	for i := range list {
-		if list[i] == d {
-			return append(list[:i:i], list[i+1:]...)
-		}
-	}
-	return list
-}
-
-// classKey is equal for pods of one class.
-func classKey(pod *v1.Pod, w *Request) string {
-	b := make([]byte, 0, 256)
-	add := func(s string) { b = append(append(b, s...), 0) }
-	keys := make([]string, 0, len(pod.Spec.NodeSelector))
-	for k := range pod.Spec.NodeSelector {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		add(k)
-		add(pod.Spec.NodeSelector[k])
-	}
-	b = append(b, 1)
-	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
-		if raw, err := a.NodeAffinity.Marshal(); err == nil {
-			b = append(b, raw...)
-		}
-	}
-	b = append(b, 1)
-	for i := range pod.Spec.Tolerations {
-		t := &pod.Spec.Tolerations[i]
-		add(t.Key)
-		add(string(t.Operator))
-		add(t.Value)
-		add(string(t.Effect))
-	}
-	b = append(b, 1)
-	for _, name := range w.Resources() {
-		add(name)
-	}
-	if w.BySize() {
-		b = append(b, 2)
-	}
-	if list := pod.Annotations[api.AnnotationDataset]; list != "" {
-		b = append(b, 1)
-		add(list)
-	}
-	return string(b)
 }
 
 // Resources lists the GPU resources that a node must offer for w, sorted. Names
@@ -284,21 +165,4 @@ func (w *Request) BySize() bool {
 		}
 	}
 	return false
-}
-
-// LineKey is equal for pods that fit the same nodes, and may or may not make room
-// there. Pods of different queues have different lines: what one may take back from others, another
-// may not.
-func LineKey(pod *v1.Pod, w *Request, r *cluster.Request) string {
-	b := append([]byte(w.Class), 3)
-	if request.NeverPreempts(pod) {
-		b = append(b, 4)
-	}
-	b = append(append(b, w.shape...), 3)
-	if w.Queue != "" {
-		b = append(append(b, w.Queue...), 5)
-		b = append(b, w.Pools...)
-		b = append(strconv.AppendUint(b, uint64(r.Products), 36), 5)
-	}
-	return string(strconv.AppendInt(append(strconv.AppendInt(b, r.CPUMilli, 36), '/'), r.MemoryBytes, 36))
 }

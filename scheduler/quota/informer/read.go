@@ -1,4 +1,4 @@
-package quota
+package informer
 
 import (
 	"maps"
@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
@@ -14,15 +13,11 @@ import (
 	"berth.dev/berth/core/user"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
+	schedulerquota "berth.dev/berth/scheduler/quota"
 )
 
-type (
-	nodes      = corelisters.NodeLister
-	namespaces = corelisters.NamespaceLister
-)
-
-// apply has pods counted by these Queues.
-func (w *watcher) apply(list []*v1alpha1.Queue) {
+// Apply has pods counted by these Queues, and by no others.
+func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	w.mu.Lock()
 	if len(list) == 0 {
 		w.offers, w.members = nil, nil
@@ -36,7 +31,7 @@ func (w *watcher) apply(list []*v1alpha1.Queue) {
 	}
 	w.perUser.Store(slices.ContainsFunc(list, func(q *v1alpha1.Queue) bool { return len(q.Spec.PerUser) > 0 || q.Spec.Order == v1alpha1.OrderFair }))
 	var specs []quota.Spec
-	read := Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Kind: w.kind, Owner: w.owner}
+	read := schedulerquota.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Kind: w.kind, Owner: w.owner}
 	if len(list) > 0 {
 		w.members = queues.NewMembers(list)
 		w.offers.Count(list)
@@ -44,12 +39,12 @@ func (w *watcher) apply(list []*v1alpha1.Queue) {
 		specs, _ = queues.Specs(list, w.offers.Products()...)
 	}
 	w.mu.Unlock()
-	w.q.SetQueues(specs, read)
-	w.q.SetUsed(list)
+	w.quota.SetQueues(specs, read)
+	w.quota.SetUsed(list)
 }
 
 // queue is Reader.Queue.
-func (w *watcher) queue(pod *v1.Pod) string {
+func (w *Informer) queue(pod *v1.Pod) string {
 	ns, err := w.namespaces.Get(pod.Namespace)
 	if err != nil {
 		ns = nil
@@ -64,12 +59,12 @@ func (w *watcher) queue(pod *v1.Pod) string {
 
 // user is Reader.User: as limits count it. Pods are not read for it where no queue counts
 // users.
-func (w *watcher) user(pod *v1.Pod) string { return w.userBy(pod, w.owners.of) }
+func (w *Informer) user(pod *v1.Pod) string { return w.userBy(pod, w.owners.of) }
 
 // userToAsk is Reader.Asks.
-func (w *watcher) userToAsk(pod *v1.Pod) string { return w.userBy(pod, w.owners.find) }
+func (w *Informer) userToAsk(pod *v1.Pod) string { return w.userBy(pod, w.owners.find) }
 
-func (w *watcher) userBy(pod *v1.Pod, owners request.Owners) string {
+func (w *Informer) userBy(pod *v1.Pod, owners request.Owners) string {
 	if !w.perUser.Load() {
 		return ""
 	}
@@ -77,10 +72,10 @@ func (w *watcher) userBy(pod *v1.Pod, owners request.Owners) string {
 }
 
 // owner is Reader.Owner.
-func (w *watcher) owner(pod *v1.Pod) string { return request.MakerOf(pod, w.owners.of) }
+func (w *Informer) owner(pod *v1.Pod) string { return request.MakerOf(pod, w.owners.of) }
 
 // held is Reader.Held.
-func (w *watcher) held(pod *v1.Pod, node string) []quota.Piece {
+func (w *Informer) held(pod *v1.Pod, node string) []quota.Piece {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.offers == nil {
@@ -95,7 +90,7 @@ func (w *watcher) held(pod *v1.Pod, node string) []quota.Piece {
 }
 
 // asked is Reader.Asked.
-func (w *watcher) asked(pod *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
+func (w *Informer) asked(pod *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.offers == nil {
@@ -105,7 +100,7 @@ func (w *watcher) asked(pod *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.K
 }
 
 // kind is Reader.Kind.
-func (w *watcher) kind(node *v1.Node) quota.Kind {
+func (w *Informer) kind(node *v1.Node) quota.Kind {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.offers == nil {
@@ -116,7 +111,7 @@ func (w *watcher) kind(node *v1.Node) quota.Kind {
 
 // changedIf has the queues read again if a node or a namespace has changed so that pods
 // count otherwise.
-func (w *watcher) changedIf(old, now any) {
+func (w *Informer) changedIf(old, now any) {
 	switch now := now.(type) {
 	case *v1.Node:
 		w.mu.Lock()
@@ -133,7 +128,7 @@ func (w *watcher) changedIf(old, now any) {
 }
 
 // gone takes a node or a namespace that is deleted.
-func (w *watcher) gone(obj any) {
+func (w *Informer) gone(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
 		w.mu.Lock()
 		changed := w.offers != nil && w.offers.Remove(node.Name)
@@ -143,22 +138,4 @@ func (w *watcher) gone(obj any) {
 		}
 	}
 	w.changed()
-}
-
-// SetUsed sets what queues and their users have used in the past, and which workloads were evicted to
-// return quota, as the status of their objects says.
-func (q *Quota) SetUsed(list []*v1alpha1.Queue) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.book == nil {
-		return
-	}
-	for _, queue := range list {
-		for _, u := range queue.Status.Usage {
-			q.book.SetUsed(queue.Name, u.User, quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time})
-		}
-		for _, e := range queues.Evicted(queue) {
-			q.book.SetEvicted(e)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package server
+package leader
 
 import (
 	"context"
@@ -35,8 +35,8 @@ func asks(ctx context.Context, method string) *http.Request {
 func TestOnlyTheLeaderWrites(t *testing.T) {
 	api := &slow{answer: make(chan struct{})}
 	close(api.answer)
-	g := newGate()
-	client := g.wrap(api)
+	g := NewGate()
+	client := g.Wrap(api)
 	try := func(method string) error {
 		res, err := client.RoundTrip(asks(t.Context(), method))
 		if err == nil {
@@ -51,7 +51,7 @@ func TestOnlyTheLeaderWrites(t *testing.T) {
 		t.Errorf("before it leads a read gives %v", err)
 	}
 	leads := true
-	g.open(func() bool { return leads })
+	g.Open(func() bool { return leads })
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		if err := try(method); err != nil {
 			t.Errorf("while it leads %s gives %v", method, err)
@@ -69,9 +69,9 @@ func TestOnlyTheLeaderWrites(t *testing.T) {
 func TestClosingWaitsForWhatIsOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &slow{answer: make(chan struct{})}
-		g := newGate()
-		g.open(func() bool { return true })
-		client := g.wrap(api)
+		g := NewGate()
+		g.Open(func() bool { return true })
+		client := g.Wrap(api)
 		first := make(chan error, 1)
 		go func() {
 			_, err := client.RoundTrip(asks(t.Context(), http.MethodPost)) //nolint:bodyclose // an answer of the test has none
@@ -79,7 +79,7 @@ func TestClosingWaitsForWhatIsOnItsWay(t *testing.T) {
 		}()
 		synctest.Wait()
 		closed := make(chan bool, 1)
-		go func() { closed <- g.close(t.Context()) }()
+		go func() { closed <- g.Close(t.Context()) }()
 		synctest.Wait()
 		// A write that comes now is not sent, and not refused before its own end.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -114,22 +114,22 @@ func TestClosingWaitsForWhatIsOnItsWay(t *testing.T) {
 func TestClosingGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &slow{answer: make(chan struct{})}
-		g := newGate()
-		g.open(func() bool { return true })
+		g := NewGate()
+		g.Open(func() bool { return true })
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = g.wrap(api).RoundTrip(asks(t.Context(), http.MethodPost)) //nolint:bodyclose // an answer of the test has none
+			_, _ = g.Wrap(api).RoundTrip(asks(t.Context(), http.MethodPost)) //nolint:bodyclose // an answer of the test has none
 		}()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if g.close(ctx) {
+		if g.Close(ctx) {
 			t.Error("close says that every write was answered, and one was not")
 		}
 		api.answer <- struct{}{}
 		<-done
-		if !g.close(t.Context()) {
+		if !g.Close(t.Context()) {
 			t.Error("close says that a write is on its way, and none is")
 		}
 	})
@@ -141,9 +141,9 @@ func TestClosingTooLateSaysWhatIsTrue(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for range 100 {
-		g := newGate()
-		g.open(func() bool { return true })
-		if !g.close(ended) {
+		g := NewGate()
+		g.Open(func() bool { return true })
+		if !g.Close(ended) {
 			t.Fatal("close says that a write is on its way, and none is")
 		}
 	}

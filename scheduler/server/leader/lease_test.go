@@ -1,4 +1,4 @@
-package server
+package leader
 
 import (
 	"context"
@@ -73,7 +73,7 @@ func TestTheLeaseIsKeptUntilWritesAreAnswered(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lease{record: &resourcelock.LeaderElectionRecord{}}
-				kept := &keptLock{Interface: l}
+				kept := &Lease{Interface: l}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				over := make(chan struct{})
@@ -90,7 +90,7 @@ func TestTheLeaseIsKeptUntilWritesAreAnswered(t *testing.T) {
 				if before.HolderIdentity != "me" {
 					t.Fatalf("the lease is held by %q, want me", before.HolderIdentity)
 				}
-				kept.free.Store(tt.free)
+				kept.Free.Store(tt.free)
 				if !tt.lost {
 					stop()
 				}

@@ -1,4 +1,4 @@
-package server
+package leader
 
 import (
 	"context"
@@ -22,9 +22,9 @@ const (
 // have not ended. The scheduler's own informer leaves out the ended ones too.
 const boundPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// lister lists the metadata of pods in all namespaces, as the API server has it
+// Lister lists the metadata of pods in all namespaces, as the API server has it
 // now.
-type lister func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+type Lister func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 
 // written is the pod that was written last, of those that were asked for.
 type written struct {
@@ -32,7 +32,7 @@ type written struct {
 	version string // resourceVersion; "" where there is no pod
 }
 
-// catchUp returns when the scheduler's cache has every bound pod as the API
+// CatchUp returns when the scheduler's cache has every bound pod as the API
 // server has it now, bindings of the leader before included. A standby's watch
 // may lag behind, and a device given in that gap would be given twice.
 //
@@ -40,7 +40,7 @@ type written struct {
 // is enough that the cache has the pod that was written last. cached gives the
 // version of a pod in it. A pod that is deleted meanwhile is not waited for: the
 // API server is asked anew each second. After a minute it gives up.
-func catchUp(ctx context.Context, list lister, cached func(types.UID) (version string, ok bool)) error {
+func CatchUp(ctx context.Context, list Lister, cached func(types.UID) (version string, ok bool)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, giveUp, fmt.Errorf("the watch of pods is more than %s behind", giveUp))
 	defer cancel()
 	look := time.NewTicker(lookAgain)
@@ -80,7 +80,7 @@ func has(cached func(types.UID) (string, bool), last written) bool {
 
 // lastWritten asks for all bound pods, in pages, and gives the one of the highest
 // version.
-func lastWritten(ctx context.Context, list lister) (written, error) {
+func lastWritten(ctx context.Context, list Lister) (written, error) {
 	var last written
 	options := metav1.ListOptions{FieldSelector: boundPods, Limit: 2000}
 	for {

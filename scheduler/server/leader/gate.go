@@ -1,4 +1,4 @@
-package server
+package leader
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 // errNotLeading is what a write gets that may not be sent.
 var errNotLeading = errors.New("this scheduler does not lead now, or could not renew its lease: nothing was sent")
 
-// gate stands between the scheduler and the API server, and lets writes pass only
+// Gate stands between the scheduler and the API server, and lets writes pass only
 // while this process leads. Leadership ends in two ways that the scheduler itself
 // would not notice in time: the process stood still for longer than its lease, and
 // it is told to stop while bindings are on their way. After Close returns nothing
 // of this process can reach the API server any more, so that the next leader sees
 // all that this one has bound. Reads always pass.
-type gate struct {
+type Gate struct {
 	mu     sync.Mutex
 	leads  func() bool // nil until open
 	shut   bool
@@ -27,20 +27,21 @@ type gate struct {
 	empty  chan struct{} // closed when shut and nothing is inside
 }
 
-func newGate() *gate { return &gate{empty: make(chan struct{})} }
+// NewGate returns a Gate that is closed: it lets reads pass alone.
+func NewGate() *Gate { return &Gate{empty: make(chan struct{})} }
 
-// open lets writes pass while leads says yes. leads must be quick.
-func (g *gate) open(leads func() bool) {
+// Open lets writes pass while leads returns true. leads must be quick.
+func (g *Gate) Open(leads func() bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.leads = leads
 }
 
-// close lets no write pass any more, for good, and waits until those that did
+// Close lets no write pass any more, for good, and waits until those that did
 // have been answered, or ctx ends. Writes that come later wait for the end of
 // their own context, so that nothing is made of their refusal. The result says
 // whether all were answered.
-func (g *gate) close(ctx context.Context) bool {
+func (g *Gate) Close(ctx context.Context) bool {
 	g.mu.Lock()
 	if !g.shut {
 		g.shut = true
@@ -62,7 +63,7 @@ func (g *gate) close(ctx context.Context) bool {
 }
 
 // enter asks for one write.
-func (g *gate) enter(ctx context.Context) error {
+func (g *Gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	shut := g.shut
 	ok := !shut && g.leads != nil && g.leads()
@@ -81,7 +82,7 @@ func (g *gate) enter(ctx context.Context) error {
 }
 
 // leave ends one write that entered.
-func (g *gate) leave() {
+func (g *Gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.inside--; g.inside == 0 && g.shut {
@@ -89,12 +90,12 @@ func (g *gate) leave() {
 	}
 }
 
-// wrap puts the gate before next; it is a transport.WrapperFunc.
-func (g *gate) wrap(next http.RoundTripper) http.RoundTripper { return &gated{g, next} }
+// Wrap puts the gate before next; it is a transport.WrapperFunc.
+func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper { return &gated{g, next} }
 
 // gated is an http.RoundTripper behind a gate.
 type gated struct {
-	gate *gate
+	gate *Gate
 	next http.RoundTripper
 }
 

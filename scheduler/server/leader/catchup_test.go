@@ -1,4 +1,4 @@
-package server
+package leader
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func TestCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		none := func(types.UID) (string, bool) { return "", false }
-		if err := catchUp(t.Context(), s.list, none); err != nil {
+		if err := CatchUp(t.Context(), s.list, none); err != nil {
 			t.Fatalf("no bound pods: %v", err)
 		}
 		// The last written is on the second page, and longer in digits than the rest.
@@ -67,7 +67,7 @@ func TestCatchUp(t *testing.T) {
 			return v, ok
 		}
 		done := make(chan error, 1)
-		go func() { done <- catchUp(t.Context(), s.list, cached) }()
+		go func() { done <- CatchUp(t.Context(), s.list, cached) }()
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		select {
@@ -90,7 +90,7 @@ func TestCatchUpAsksAgain(t *testing.T) {
 		s.put("gone", 5)
 		done := make(chan error, 1)
 		go func() {
-			done <- catchUp(t.Context(), s.list, func(uid types.UID) (string, bool) { return "4", uid == "other" })
+			done <- CatchUp(t.Context(), s.list, func(uid types.UID) (string, bool) { return "4", uid == "other" })
 		}()
 		time.Sleep(askAgain / 2)
 		synctest.Wait()
@@ -111,13 +111,13 @@ func TestCatchUpGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		s.put("a", 5)
-		err := catchUp(t.Context(), s.list, func(types.UID) (string, bool) { return "4", true })
+		err := CatchUp(t.Context(), s.list, func(types.UID) (string, bool) { return "4", true })
 		if err == nil || !strings.Contains(err.Error(), "the watch of pods is more than 1m0s behind") {
 			t.Errorf("a watch that stands still gives %v", err)
 		}
 	})
 	broken := errors.New("no answer")
-	err := catchUp(t.Context(), func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	err := CatchUp(t.Context(), func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 		return nil, broken
 	}, nil)
 	if !errors.Is(err, broken) {

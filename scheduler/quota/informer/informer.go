@@ -1,4 +1,7 @@
-package quota
+// Package informer follows the Queues of an API server, and the pods, nodes, namespaces,
+// and owners of pods that count for them, and feeds them to package quota. Where
+// the API server serves no Queues, it asks again from time to time.
+package informer
 
 import (
 	"context"
@@ -17,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -25,6 +29,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/queues"
+	schedulerquota "berth.dev/berth/scheduler/quota"
 )
 
 // askAgain is after how long an API server that does not serve Queues, or does not let them
@@ -34,16 +39,16 @@ const (
 	askSeldom = 30 * time.Second
 )
 
-// Watch follows the pods, nodes and namespaces of a handle, and the Queues of its API server as
-// soon as that serves them.
-func (q *Quota) Watch(ctx context.Context, h fwk.Handle) error {
-	q.call = func(pods []*v1.Pod) {
+// Watch has q count the pods of a handle, with its nodes and namespaces, by the Queues of its API
+// server as soon as that serves them.
+func Watch(ctx context.Context, h fwk.Handle, q *schedulerquota.Quota) error {
+	q.CallBy(func(pods []*v1.Pod) {
 		by := make(map[string]*v1.Pod, len(pods))
 		for _, pod := range pods {
 			by[pod.Namespace+"/"+pod.Name] = pod
 		}
 		h.Activate(klog.FromContext(ctx), by)
-	}
+	})
 	factory := h.SharedInformerFactory()
 	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(pod any) { q.Seen(pod.(*v1.Pod)) },
@@ -60,9 +65,9 @@ func (q *Quota) Watch(ctx context.Context, h fwk.Handle) error {
 	if err != nil {
 		return err
 	}
-	q.register()
-	q.ready = make(chan struct{})
-	w := &watcher{q: q, nodes: factory.Core().V1().Nodes().Lister(), namespaces: factory.Core().V1().Namespaces().Lister()}
+	q.Register()
+	w := New(q, factory.Core().V1().Nodes().Lister(), factory.Core().V1().Namespaces().Lister())
+	w.known = q.AwaitQueues()
 	looks := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(now any) { w.changedIf(nil, now) }, UpdateFunc: w.changedIf, DeleteFunc: w.gone,
 	}
@@ -76,7 +81,7 @@ func (q *Quota) Watch(ctx context.Context, h fwk.Handle) error {
 		w.owners, err = newOwners(ctx, h.KubeConfig(), w.changed)
 	}
 	if err != nil || client == nil {
-		close(q.ready)
+		w.known()
 		return err
 	}
 	go w.follow(ctx, client, pods.HasSynced)
@@ -93,36 +98,31 @@ func clientOf(config *rest.Config) (dynamic.Interface, error) {
 	return dynamic.NewForConfig(config)
 }
 
-// Ready waits until it is known which Queues there are, and reports whether there are any.
-func (q *Quota) Ready(ctx context.Context) bool {
-	if q.ready != nil {
-		select {
-		case <-q.ready:
-		case <-ctx.Done():
-		}
-	}
-	return q.On()
-}
-
-// watcher reads the Queues of an API server.
-type watcher struct {
-	q          *Quota
-	nodes      nodes
-	namespaces namespaces
+// Informer reads the Queues of an API server, and pods as these count them.
+type Informer struct {
+	quota      *schedulerquota.Quota
+	nodes      corelisters.NodeLister
+	namespaces corelisters.NamespaceLister
+	known      func() // called when it is known which Queues there are
 
 	mu      sync.Mutex
 	store   cache.Store // of Queues; nil: they are not served
 	timer   *time.Timer
 	members *queues.Members // nil: there are no Queues
 	offers  *queues.Offers
-	opened  sync.Once
 
 	owners  *owners
 	perUser atomic.Bool // some queue counts users
 }
 
+// New returns an Informer that has read nothing and knows no owners of pods: it feeds q
+// when Apply is called.
+func New(q *schedulerquota.Quota, nodes corelisters.NodeLister, namespaces corelisters.NamespaceLister) *Informer {
+	return &Informer{quota: q, nodes: nodes, namespaces: namespaces, known: func() {}, owners: &owners{}}
+}
+
 // follow reads Queues from when they are served, until ctx ends.
-func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cache.InformerSynced) {
+func (w *Informer) follow(ctx context.Context, client dynamic.Interface, pods cache.InformerSynced) {
 	log := klog.FromContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), pods) {
 		return
@@ -133,11 +133,11 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 			break
 		}
 		if apierrors.IsNotFound(err) {
-			w.opened.Do(func() { close(w.q.ready) })
+			w.known()
 		} else {
 			log.Info("Queues cannot be read; no quota is counted until they can", "reason", err.Error())
 			if apierrors.IsForbidden(err) {
-				w.opened.Do(func() { close(w.q.ready) })
+				w.known()
 			}
 		}
 		select {
@@ -146,7 +146,7 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 		case <-time.After(wait):
 		}
 	}
-	w.q.SaveEvicted(func(queue string, list []quota.Evicted) error { return saveEvicted(ctx, client, queue, list) })
+	w.quota.SaveEvicted(func(queue string, list []quota.Evicted) error { return saveEvicted(ctx, client, queue, list) })
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, v1alpha1.Queues, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed() }, DeleteFunc: func(any) { w.changed() },
@@ -156,7 +156,7 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 			case was.GetGeneration() != is.GetGeneration():
 				w.changed()
 			case !equality.Semantic.DeepEqual(kept(was), kept(is)):
-				w.q.SetUsed(decode(is))
+				w.quota.SetUsed(decode(is))
 			}
 		},
 	})
@@ -172,7 +172,7 @@ func (w *watcher) follow(ctx context.Context, client dynamic.Interface, pods cac
 	w.store = informer.GetStore()
 	w.mu.Unlock()
 	w.read()
-	w.opened.Do(func() { close(w.q.ready) })
+	w.known()
 }
 
 // saveEvicted writes which workloads of a queue were evicted to return quota.
@@ -200,7 +200,7 @@ func kept(o *unstructured.Unstructured) [2]any {
 const gather = 50 * time.Millisecond
 
 // changed has the queues read again soon.
-func (w *watcher) changed() {
+func (w *Informer) changed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.store != nil && w.timer == nil {
@@ -209,12 +209,12 @@ func (w *watcher) changed() {
 }
 
 // read reads the queues.
-func (w *watcher) read() {
+func (w *Informer) read() {
 	w.mu.Lock()
 	store := w.store
 	w.timer = nil
 	w.mu.Unlock()
-	w.apply(decode(store.List()...))
+	w.Apply(decode(store.List()...))
 }
 
 // decode reads Queues. One that cannot be read is left out, and said.

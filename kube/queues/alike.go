@@ -1,0 +1,21 @@
+package queues
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/api"
+)
+
+// CountAlike reports whether all that quotas count is equal of two versions of a pod.
+func CountAlike(was, now *v1.Pod) bool {
+	return HoldAlike(was, now) && was.Status.Phase == now.Status.Phase && (was.DeletionTimestamp != nil) == (now.DeletionTimestamp != nil) && was.Status.StartTime.Equal(now.Status.StartTime)
+}
+
+// HoldAlike reports whether two versions of a pod are of one queue and user, and hold the same. It is false
+// for bound pods without committed devices: the status of these may say what they hold.
+func HoldAlike(was, now *v1.Pod) bool {
+	_, committed := now.Annotations[api.AnnotationDevices]
+	return was.Spec.NodeName == now.Spec.NodeName && (committed || now.Spec.NodeName == "") && maps.Equal(was.Labels, now.Labels) && maps.Equal(was.Annotations, now.Annotations)
+}

@@ -1,0 +1,44 @@
+package queues_test
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/kube/queues"
+)
+
+func TestAlike(t *testing.T) {
+	committed := map[string]string{api.AnnotationDevices: `{"main":[]}`}
+	pod := func(node string, notes map[string]string, change func(*v1.Pod)) *v1.Pod {
+		p := asking("a", node, 1, "")
+		if p.Annotations = notes; change != nil {
+			change(p)
+		}
+		return p
+	}
+	for _, tt := range []struct {
+		name         string
+		was, now     *v1.Pod
+		hold, counts bool
+	}{
+		{"a pod without a node that has not changed", pod("", nil, nil), pod("", nil, nil), true, true},
+		{"a bound pod with committed devices", pod("n", committed, nil), pod("n", committed, nil), true, true},
+		{"a bound pod without committed devices", pod("n", nil, nil), pod("n", nil, nil), false, false},
+		{"a pod that is bound now", pod("", nil, nil), pod("n", committed, nil), false, false},
+		{"a pod of another queue", pod("", nil, nil), pod("", nil, func(p *v1.Pod) { p.Labels = map[string]string{api.LabelQueue: "red"} }), false, false},
+		{"a pod that runs now", pod("n", committed, nil), pod("n", committed, func(p *v1.Pod) { p.Status.Phase = v1.PodRunning }), true, false},
+		{"a pod that has started", pod("n", committed, nil), pod("n", committed, func(p *v1.Pod) { p.Status.StartTime = &metav1.Time{} }), true, false},
+		{"a pod that is being deleted", pod("n", committed, nil), pod("n", committed, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} }), true, false},
+		{"a pod with a condition more", pod("n", committed, nil), pod("n", committed, func(p *v1.Pod) { p.Status.Conditions = make([]v1.PodCondition, 1) }), true, true},
+	} {
+		if got := queues.HoldAlike(tt.was, tt.now); got != tt.hold {
+			t.Errorf("%s: holds the same %v, want %v", tt.name, got, tt.hold)
+		}
+		if got := queues.CountAlike(tt.was, tt.now); got != tt.counts {
+			t.Errorf("%s: counts the same %v, want %v", tt.name, got, tt.counts)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package quota
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/kube/request"
+)
+
+// Promise keeps quota for pods that have places on nodes, until they are bound or have failed.
+func (q *Quota) Promise(pods []*v1.Pod, nodes map[types.UID]string) {
+	if len(pods) == 0 || !q.enter() {
+		return
+	}
+	defer q.mu.Unlock()
+	w := q.asked[queues.Workload(pods[0])]
+	if w == nil {
+		w = q.asked[string(pods[0].UID)]
+	}
+	if w == nil {
+		return
+	}
+	placed := make(map[string]*v1.Pod, len(pods))
+	for _, pod := range pods {
+		placed[string(pod.UID)] = pod
+	}
+	var keep []quota.Pod
+	for _, p := range w.Pods {
+		if pod := placed[p.ID]; pod != nil {
+			p.Pieces = q.read.Held(pod, nodes[pod.UID])
+			keep = append(keep, p)
+		}
+	}
+	q.book.Leave(w.ID)
+	if lead := q.leads[w.ID]; lead != nil {
+		delete(q.works, lead.UID)
+		delete(q.leads, w.ID)
+	}
+	q.book.Promise(w, keep)
+}
+
+// Reserve counts a pod that goes to a node.
+func (q *Quota) Reserve(pod *v1.Pod, node string) {
+	if !q.enter() {
+		return
+	}
+	defer q.mu.Unlock()
+	if q.pods[pod.UID] != nil || request.Of(pod) != nil {
+		q.hold(pod, node)
+	}
+}
+
+// Unreserve takes back what Reserve has counted, unless the watch shows that the pod has
+// a node.
+func (q *Quota) Unreserve(pod *v1.Pod) {
+	if !q.On() {
+		return
+	}
+	q.change(func() {
+		if now := q.pods[pod.UID]; q.book != nil && (now == nil || now.Spec.NodeName == "") {
+			q.book.Gone(string(pod.UID))
+		}
+	})
+}
+
+// Failed notes that a pod that was tried got no node. Quota that is kept for it is released
+// unless devices are held for it or another of its gang. The pods of a workload that waits for quota are
+// handed to Waiting.
+func (q *Quota) Failed(pod *v1.Pod) {
+	if !q.On() {
+		return
+	}
+	var waiting []*v1.Pod
+	q.change(func() {
+		if q.book == nil {
+			return
+		}
+		waiting = q.waiting(pod)
+		for _, id := range []string{queues.Workload(pod), string(pod.UID)} {
+			kept := q.book.Kept(id)
+			if len(kept) == 0 {
+				continue
+			}
+			for _, uid := range kept {
+				if q.Holding(types.UID(uid)) {
+					return
+				}
+			}
+			q.book.Release(id)
+		}
+	})
+	if len(waiting) > 0 {
+		q.Waiting(waiting)
+	}
+}
+
+// waiting lists the pods of the workload that waits for quota and is led by a pod, this first, with mu
+// held.
+func (q *Quota) waiting(lead *v1.Pod) []*v1.Pod {
+	id, leads := q.works[lead.UID]
+	if !leads || !q.book.Waits(id) {
+		return nil
+	}
+	out := []*v1.Pod{lead}
+	if w := q.asked[id]; w != nil {
+		for i := range w.Pods {
+			if pod := q.pods[types.UID(w.Pods[i].ID)]; pod != nil && pod.UID != lead.UID {
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
+}
+
+// Waits reports whether a pod waits for quota, alone or with its gang.
+func (q *Quota) Waits(pod *v1.Pod) bool {
+	if !q.enter() {
+		return false
+	}
+	defer q.mu.Unlock()
+	if id, leads := q.works[pod.UID]; leads {
+		return q.book.Waits(id)
+	}
+	return q.book.Waits(queues.Workload(pod))
+}
+
+// Account is equal for pods of one queue and user; "" is of no queue.
+func (q *Quota) Account(pod *v1.Pod) string {
+	if !q.enter() {
+		return ""
+	}
+	defer q.mu.Unlock()
+	if q.read.Queue(pod) == "" {
+		return ""
+	}
+	return q.read.Queue(pod) + "\x00" + q.read.User(pod)
+}

@@ -1,0 +1,105 @@
+package quota
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/kube/queues"
+)
+
+// Await keeps quota until a time for the first count pods of an object that was resumed, but for those
+// that exist already, if there is so much. Each pod that it creates takes over a part. The object
+// is out of its line; Turns names it when some of its pods are refused.
+func (q *Quota) Await(a *Ask, count int, until time.Time) {
+	q.change(func() {
+		o, id := &q.objects, types.UID(a.id())
+		delete(o.line, id)
+		delete(o.turns, id)
+		if q.book == nil {
+			return
+		}
+		q.book.Leave(string(id))
+		q.book.Release(string(id))
+		o.come[id] = map[types.UID]bool{}
+		w := q.workload(a)
+		if w == nil {
+			return
+		}
+		q.admit(w, nil)
+		var waiting []*v1.Pod
+		for _, pod := range q.pods {
+			switch ref := metav1.GetControllerOfNoCopy(pod); {
+			case ref == nil || ref.UID != id || pod.DeletionTimestamp != nil:
+			case pod.Spec.NodeName == "":
+				waiting = append(waiting, pod)
+			default:
+				o.come[id][pod.UID] = true
+				count--
+			}
+		}
+		w.Pods, w.Need = w.Pods[:min(max(0, count), len(w.Pods))], 0
+		if v := q.book.Try(w); v.Cause == quota.None {
+			q.book.Keep(w, w.Pods, v.CountedAs(w), until)
+		}
+		for _, pod := range waiting {
+			q.take(pod)
+		}
+	})
+}
+
+// Lost reports whether some pods of an object that was resumed wait for quota, none has a node, and nothing is
+// held for any.
+func (q *Quota) Lost(object types.UID) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waits := false
+	for uid := range q.objects.come[object] {
+		pod := q.pods[uid]
+		if pod == nil || q.book == nil {
+			continue
+		}
+		if pod.Spec.NodeName != "" || q.Holding(uid) || len(q.book.Kept(string(uid)))+len(q.book.Kept(queues.Workload(pod))) > 0 {
+			return false
+		}
+		id, leads := q.works[uid]
+		waits = waits || leads && q.book.Waits(id)
+	}
+	return waits
+}
+
+// refused notes that a pod waits for quota, with mu held.
+func (q *Quota) refused(pod *v1.Pod) {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && q.objects.come[ref.UID] != nil {
+		q.objects.turns[ref.UID] = true
+	}
+}
+
+// Awaited returns how many pods of an object have still to come for which quota is kept.
+func (q *Quota) Awaited(object types.UID) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil {
+		return 0
+	}
+	return len(q.book.Kept(string(object)))
+}
+
+// take has a pod take over what is kept for one of the object that created it, with mu held.
+func (q *Quota) take(pod *v1.Pod) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || q.book == nil {
+		return
+	}
+	come := q.objects.come[ref.UID]
+	if come == nil || come[pod.UID] {
+		return
+	}
+	come[pod.UID] = true
+	queue := q.read.Queue(pod)
+	asked, _ := q.read.Asked(pod, q.book.Tree().Ways(queue))
+	q.book.Take(string(ref.UID), queues.Workload(pod), queue, asked)
+}

@@ -1,0 +1,159 @@
+package quota
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/kube/request"
+)
+
+// Seen takes a pod as the watch has it now.
+func (q *Quota) Seen(pod *v1.Pod) {
+	q.mu.Lock()
+	was := q.pods[pod.UID]
+	if was != nil && queues.CountAlike(was, pod) {
+		q.pods[pod.UID] = pod
+		q.mu.Unlock()
+		return
+	}
+	q.mu.Unlock()
+	if was == nil && request.Of(pod) == nil {
+		return
+	}
+	var moved *v1.Pod // to another queue
+	q.changeIf(func() (counts bool) {
+		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			return q.forget(pod.UID)
+		}
+		was := q.pods[pod.UID]
+		q.pods[pod.UID] = pod
+		q.take(pod)
+		switch {
+		case q.book == nil:
+		case pod.Spec.NodeName != "":
+			if was == nil || !q.runs(was, pod) {
+				q.hold(pod, pod.Spec.NodeName)
+			}
+			return true
+		case was != nil && q.works[pod.UID] != "" && q.read.Queue(was) != q.read.Queue(pod):
+			id := q.works[pod.UID]
+			q.book.Leave(id)
+			q.drop(id)
+			moved = pod
+			return true
+		case was != nil && was.Labels[api.LabelQueue] != pod.Labels[api.LabelQueue]:
+			moved = q.unmix(pod)
+			return moved != nil
+		}
+		return false
+	})
+	q.wake([]*v1.Pod{moved})
+}
+
+// runs notes how far a pod is that holds the same as before, with mu held; ok is false where it may hold
+// something else.
+func (q *Quota) runs(was, now *v1.Pod) (ok bool) {
+	h, holds := q.book.Holder(string(now.UID))
+	if !holds || !queues.HoldAlike(was, now) {
+		return false
+	}
+	if queues.Runs(&h, now); h.User == "" {
+		h.User = q.read.User(now) // an owner may have been seen after its pod
+	}
+	if h.Owner == "" && q.read.Owner != nil {
+		h.Owner = q.read.Owner(now)
+	}
+	q.book.Hold(&h)
+	return true
+}
+
+// Gone takes a pod that is deleted.
+func (q *Quota) Gone(uid types.UID) {
+	var lead *v1.Pod
+	q.changeIf(func() bool {
+		if pod := q.pods[uid]; pod != nil && q.book != nil {
+			lead = q.unmix(pod)
+		}
+		return q.forget(uid)
+	})
+	q.wake([]*v1.Pod{lead})
+}
+
+// unmix takes the gang of a pod out of its line if it waits because its pods were of several
+// queues, and returns its leader, which is to be tried again: a member has changed. mu is held. It is
+// tried once more a second later, as what plans gangs may hear of the change after this.
+func (q *Quota) unmix(pod *v1.Pod) (lead *v1.Pod) {
+	id := queues.Workload(pod)
+	if lead = q.outOfLine(id); lead == nil {
+		return nil
+	}
+	time.AfterFunc(time.Second, func() {
+		q.mu.Lock()
+		lead := q.outOfLine(id)
+		q.mu.Unlock()
+		q.wake([]*v1.Pod{lead})
+	})
+	return lead
+}
+
+// outOfLine takes a gang that waits because its pods were of several queues out of its line, and
+// returns its leader; nil is that it does not. mu is held.
+func (q *Quota) outOfLine(id string) (lead *v1.Pod) {
+	if w := q.asked[id]; q.book == nil || w == nil || !w.Mixed {
+		return nil
+	}
+	if lead = q.leads[id]; lead != nil {
+		q.book.Leave(id)
+		q.drop(id)
+	}
+	return lead
+}
+
+// forget drops all about a pod, with mu held. It reports whether something was known.
+func (q *Quota) forget(uid types.UID) bool {
+	pod := q.pods[uid]
+	if pod != nil {
+		q.objects.gone(pod)
+	}
+	delete(q.pods, uid)
+	delete(q.allowed, uid)
+	delete(q.only, uid)
+	if q.book == nil {
+		return pod != nil
+	}
+	_, holds := q.book.Holder(string(uid))
+	if id, leads := q.works[uid]; leads {
+		q.book.Leave(id)
+		q.book.Release(id)
+		q.drop(id)
+	}
+	q.book.Gone(string(uid))
+	return pod != nil || holds
+}
+
+// drop forgets whom to call for a workload, with mu held.
+func (q *Quota) drop(id string) {
+	if lead := q.leads[id]; lead != nil {
+		delete(q.works, lead.UID)
+	}
+	delete(q.leads, id)
+	delete(q.asked, id)
+}
+
+// hold counts a pod that has a node, with mu held.
+func (q *Quota) hold(pod *v1.Pod, node string) {
+	name := q.read.Queue(pod)
+	if name == "" {
+		q.book.Gone(string(pod.UID))
+		return
+	}
+	h := queues.Holder(pod, name, q.read.User(pod), q.read.Held(pod, node), q.Least)
+	if q.read.Owner != nil {
+		h.Owner = q.read.Owner(pod)
+	}
+	q.book.Hold(h)
+}
