@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/queue"
 	rules "berth.dev/berth/core/idle"
+	"berth.dev/berth/internal/pause"
 )
 
 // Room says who waits for what idle notebooks hold: see queue.Room.
@@ -99,7 +100,7 @@ func (l *loop) wayBack(ctx context.Context, n *kubeflow.Notebook, pod *corev1.Po
 		case queue.Unknown:
 		}
 		if why == "" {
-			l.later = sooner(l.later, unused)
+			l.later = pause.Shorter(l.later, unused)
 			return false
 		}
 		if l.mark(ctx, n, map[string]any{api.AnnotationNotebookGaveWay: api.NotebookReturns, api.AnnotationStopped: nil}) {
@@ -111,14 +112,6 @@ func (l *loop) wayBack(ctx context.Context, n *kubeflow.Notebook, pod *corev1.Po
 	return false
 }
 
-// sooner is the shorter of two times, of which 0 is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a <= 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // mark sets annotations of a notebook that gives way, and reports whether it did.
 func (l *loop) mark(ctx context.Context, n *kubeflow.Notebook, set map[string]any) bool {
 	err := l.annotate(ctx, n, set)
@@ -126,7 +119,7 @@ func (l *loop) mark(ctx context.Context, n *kubeflow.Notebook, set map[string]an
 		klog.ErrorS(err, "A notebook that gave way could not be marked", "notebook", klog.KObj(n))
 	}
 	if err != nil {
-		l.later = sooner(l.later, time.Second)
+		l.later = pause.Shorter(l.later, time.Second)
 	}
 	return err == nil
 }

@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
+	"berth.dev/berth/internal/pause"
 )
 
 const (
@@ -185,7 +186,7 @@ func (l *loop) wait() time.Duration {
 	if first.IsZero() {
 		return l.later
 	}
-	return sooner(max(first.Sub(l.o.Now()), time.Millisecond), l.later)
+	return pause.Shorter(max(first.Sub(l.o.Now()), time.Millisecond), l.later)
 }
 
 // survey goes through all notebooks and gives those to look at now, by node, so

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/internal/pause"
 )
 
 // The reasons of events on pods and notebooks.
@@ -42,7 +43,7 @@ func (c *controller) end(ctx context.Context, now time.Time, wait time.Duration)
 	}
 	evict, warn, next := quota.Endings(now, t.book.Tree(), t.book.Holders(), t.rules)
 	if !next.IsZero() {
-		wait = sooner(wait, max(next.Sub(now), time.Millisecond))
+		wait = pause.Shorter(wait, max(next.Sub(now), time.Millisecond))
 	}
 	still := map[string]quota.Ending{}
 	for _, e := range warn {
@@ -57,11 +58,11 @@ func (c *controller) end(ctx context.Context, now time.Time, wait time.Duration)
 	for _, e := range evict {
 		ending[e.Workload] = true
 		if at := c.retry[e.Workload]; now.Before(at) {
-			wait = sooner(wait, at.Sub(now))
+			wait = pause.Shorter(wait, at.Sub(now))
 			continue
 		}
 		c.retry[e.Workload] = now.Add(evictAgain) // until its pods are seen to end
-		wait = sooner(wait, evictAgain)
+		wait = pause.Shorter(wait, evictAgain)
 		c.evict(ctx, e, now)
 	}
 	for id := range c.retry {

@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/internal/pause"
 )
 
 const (
@@ -54,7 +55,7 @@ func (c *controller) write(ctx context.Context, list []v1alpha1.Queue, next map[
 			continue
 		}
 		if len(is.Usage) > 0 || len(was.status.Usage) > 0 {
-			wait = sooner(wait, usageEvery)
+			wait = pause.Shorter(wait, usageEvery)
 		}
 		c.said[q.UID] = was
 		delete(c.late, q.UID)
@@ -62,12 +63,12 @@ func (c *controller) write(ctx context.Context, list []v1alpha1.Queue, next map[
 	due, spent := pace.Due(changed, c.spent, now)
 	for c.spent = spent; len(due) > 0; due = due[1:] {
 		q := there[types.UID(due[0].ID)]
-		wait = sooner(wait, c.writeOne(ctx, q, next[q.Name], now))
+		wait = pause.Shorter(wait, c.writeOne(ctx, q, next[q.Name], now))
 	}
 	maps.DeleteFunc(c.said, func(uid types.UID, _ said) bool { return there[uid] == nil })
 	maps.DeleteFunc(c.late, func(uid types.UID, _ time.Time) bool { return there[uid] == nil })
 	if len(c.late) > 0 {
-		wait = sooner(wait, c.gathers())
+		wait = pause.Shorter(wait, c.gathers())
 	}
 	return wait
 }
@@ -134,14 +135,6 @@ func (c *controller) borrows(q *v1alpha1.Queue, was, is *v1alpha1.QueueStatus) {
 // borrowed reports whether a queue borrows GPUs of some kind.
 func borrowed(s *v1alpha1.QueueStatus) bool {
 	return slices.ContainsFunc(s.Resources, func(r v1alpha1.QueueResource) bool { return r.Borrowed.Sign() > 0 })
-}
-
-// sooner is the shorter of two times, of which 0 is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a <= 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // usageDiffers reports whether the past use of a queue is to be written again.

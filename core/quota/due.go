@@ -43,11 +43,6 @@ func Endings(now time.Time, t *Tree, holders []Holder, rules map[string]Rule) (e
 			works[h.Workload] = append(works[h.Workload], h)
 		}
 	}
-	soon := func(at time.Time) {
-		if next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
 	for _, id := range slices.Sorted(maps.Keys(works)) {
 		e, ok := ending(t, works[id], rules)
 		if !ok {
@@ -59,9 +54,9 @@ func Endings(now time.Time, t *Tree, holders []Holder, rules map[string]Rule) (e
 			evict = append(evict, e)
 		case !now.Before(e.At.Add(-before)):
 			warn = append(warn, e)
-			soon(e.At)
+			next = Sooner(next, e.At)
 		default:
-			soon(e.At.Add(-before))
+			next = Sooner(next, e.At.Add(-before))
 		}
 	}
 	return evict, warn, next
@@ -72,10 +67,7 @@ func ending(t *Tree, pods []Holder, rules map[string]Rule) (out Ending, ok bool)
 	slices.SortFunc(pods, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
 	e := Ending{Workload: pods[0].Workload}
 	for _, h := range pods {
-		e.Pods = append(e.Pods, h.ID)
-		if !h.Start.IsZero() && (e.Began.IsZero() || h.Start.Before(e.Began)) {
-			e.Began = h.Start
-		}
+		e.Pods, e.Began = append(e.Pods, h.ID), Sooner(e.Began, h.Start)
 	}
 	for _, name := range t.Path(pods[0].Queue) {
 		rule := rules[name]

@@ -1,4 +1,4 @@
-// Package pause waits between two tries of something, for as long as it is wanted.
+// Package pause waits between two attempts at something, for as long as the result is wanted.
 package pause
 
 import (
@@ -20,4 +20,12 @@ func For(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return true
 	}
+}
+
+// Shorter returns the shorter of two waits, of which 0 or less is none.
+func Shorter(a, b time.Duration) time.Duration {
+	if a <= 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }

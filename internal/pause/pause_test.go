@@ -40,3 +40,21 @@ func TestFor(t *testing.T) {
 		})
 	}
 }
+
+func TestShorter(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		a, b, want time.Duration
+	}{
+		{"the shorter is the first", time.Second, time.Minute, time.Second},
+		{"the shorter is the second", time.Minute, time.Second, time.Second},
+		{"the first is none", 0, time.Minute, time.Minute},
+		{"the second is none", time.Minute, 0, time.Minute},
+		{"a negative wait is none", time.Minute, -time.Second, time.Minute},
+		{"both are none", 0, 0, 0},
+	} {
+		if got := pause.Shorter(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s: Shorter(%v, %v) = %v, want %v", tt.name, tt.a, tt.b, got, tt.want)
+		}
+	}
+}
