@@ -44,7 +44,9 @@ var walkthroughs = []string{
 
 // slow are the scripts that take longest, the longest last.
 var slow = []string{
-	"s001-9-pipeline", "s001-7-practices", "s000-8-quota", "s001-1-resources", "notebook-trouble", "notebook-upstream", "notebook-idle",
+	"s001-9-pipeline", "s001-7-practices", "s000-8-quota", "notebook-trouble",
+	"controller-process", "agent-process", "s001-1-resources", "notebook-jupyter", "notebook-upstream", "causes-nodes", "causes",
+	"who-the-user-is", "scheduler-process", "helps", "notebook-idle",
 }
 
 // scripts lists every script. Go starts the parallel subtests of a test from the last
@@ -53,6 +55,11 @@ func scripts(t *testing.T) []string {
 	files, err := filepath.Glob(filepath.Join("script", "*.txtar"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range slow {
+		if !slices.Contains(files, filepath.Join("script", name+".txtar")) {
+			t.Errorf("slow lists %s: there is no such script", name)
+		}
 	}
 	place := func(file string) int { return slices.Index(slow, strings.TrimSuffix(filepath.Base(file), ".txtar")) }
 	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
