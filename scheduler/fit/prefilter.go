@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
+	schedulerqueue "berth.dev/berth/scheduler/queue"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -218,7 +219,7 @@ func (p *Plugin) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.P
 		p.Cluster.RetryAll[pod.UID], p.Cluster.SharesToo[pod.UID] = true, w.Whole
 		p.Cluster.Mu.Unlock()
 		p.Cluster.Waits.Note(pod.UID, queue.Retry)
-		p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		schedulerqueue.Activate(p.Handle, klog.FromContext(ctx), pod)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // nobody needs to make room yet
 	}
 	if ok && w.Hold == nil && !w.Refused && p.Cluster.Quota.Failing(pod.UID) { // the next choice of its quotas
@@ -226,7 +227,7 @@ func (p *Plugin) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.P
 		p.Cluster.RetryAll[pod.UID] = true
 		p.Cluster.Mu.Unlock()
 		p.Cluster.Waits.Note(pod.UID, queue.Retry)
-		p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		schedulerqueue.Activate(p.Handle, klog.FromContext(ctx), pod)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)

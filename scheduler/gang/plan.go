@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/scheduler/admit"
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/nodeindex"
+	schedulerqueue "berth.dev/berth/scheduler/queue"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/state"
 )
@@ -133,7 +134,7 @@ func (g *Plans) lead(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, tas
 func (g *Plans) follows(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod) *fwk.Status {
 	cycle.Write(turnKey, turn{})
 	g.p.Cluster.Waits.Note(pod.UID, queue.Gang)
-	g.p.Handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+	schedulerqueue.Activate(g.p.Handle, klog.FromContext(ctx), pod)
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("gang %s is placed: this pod follows others of it", g.manager.nameOf(pod.UID)))
 }
 

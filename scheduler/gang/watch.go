@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/gang/conditions"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/queue"
 )
 
 // join tells the Manager of one more profile. With the first it begins to watch pods.
@@ -29,13 +30,7 @@ func (b *Manager) join(ctx context.Context, h fwk.Handle, d *nodeindex.Cluster) 
 	d.Keeps, d.Answered, d.Waiting.Ticket, d.Clear = b.keeps, b.answered, b.ticketOf, b.clear
 	b.client = h.ClientSet()
 	b.conditions = conditions.New(ctx, h.ClientSet(), h.EventRecorder(), b.remarks, b.still)
-	b.wake = func(pods []*v1.Pod) {
-		byName := make(map[string]*v1.Pod, len(pods))
-		for _, p := range pods {
-			byName[p.Namespace+"/"+p.Name] = p
-		}
-		h.Activate(log, byName)
-	}
+	b.wake = func(pods []*v1.Pod) { queue.Activate(h, log, pods...) }
 	b.let = func(uid types.UID) {
 		if w := h.GetWaitingPod(uid); w != nil {
 			w.Allow(GangsName)

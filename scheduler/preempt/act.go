@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt/candidates"
+	"berth.dev/berth/scheduler/queue"
 	"berth.dev/berth/scheduler/reserve"
 )
 
@@ -38,7 +39,7 @@ func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
 		}
 	}
 	if len(pods) > 0 {
-		x.p.Handle.Activate(klog.FromContext(ctx), named(pods))
+		queue.Activate(x.p.Handle, klog.FromContext(ctx), pods...)
 		x.p.Cluster.Waiting.Wake() // what was held may be more than is taken now
 	}
 }
@@ -65,9 +66,9 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.L
 		out.evicted = append(out.evicted, v)
 	}
 	if out.left = x.Open(out.room); out.left == 0 {
-		x.p.Handle.Activate(log, named(out.room.Pods)) // there is room already
+		queue.Activate(x.p.Handle, log, out.room.Pods...) // there is room already
 	} else { // a victim that left since the plan was made is not reported again
-		time.AfterFunc(roomRecheck, func() { x.p.Handle.Activate(log, named([]*v1.Pod{w.lead()})) })
+		time.AfterFunc(roomRecheck, func() { queue.Activate(x.p.Handle, log, w.lead()) })
 	}
 	if len(out.evicted) == 0 {
 		return
@@ -80,15 +81,6 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.L
 			x.p.Cluster.Release(pod.UID)
 		}
 		log.Error(err, "Room cannot be made", "pod", klog.KObj(pods[0]))
-		x.p.Handle.Activate(log, named(pods))
+		queue.Activate(x.p.Handle, log, pods...)
 	})
-}
-
-// named are pods as Activate wants them.
-func named(pods []*v1.Pod) map[string]*v1.Pod {
-	out := make(map[string]*v1.Pod, len(pods))
-	for _, pod := range pods {
-		out[pod.Namespace+"/"+pod.Name] = pod
-	}
-	return out
 }

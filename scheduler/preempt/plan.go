@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt/candidates"
+	"berth.dev/berth/scheduler/queue"
 )
 
 // mostPlans is how many nodes that the framework's filters then refuse are tried
@@ -34,7 +35,7 @@ func (x *Preemption) makeRoom(ctx context.Context, w *preemptor) (*outcome, erro
 		nodeindex.Searched(result, 0, began)
 		x.refused.Note(w.lead(), out.against)
 		if x.p.Cluster.Behind() { // what was seen to be bound is not in the nodes yet
-			x.p.Handle.Activate(klog.FromContext(ctx), named([]*v1.Pod{w.lead()}))
+			queue.Activate(x.p.Handle, klog.FromContext(ctx), w.lead())
 		}
 	default:
 		nodeindex.Searched(nodeindex.SearchMade, len(out.evicted), began)

@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/scheduler/fit"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt/candidates"
+	schedulerqueue "berth.dev/berth/scheduler/queue"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
 	quotas "berth.dev/berth/scheduler/state"
@@ -171,7 +172,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	if x.p.Cluster.Release(pod.UID) {
 		// The node of its hold has refused it: who knows, there may be room elsewhere.
 		x.p.Cluster.Waits.Note(pod.UID, queue.Retry)
-		x.p.Handle.Activate(klog.FromContext(ctx), named([]*v1.Pod{pod}))
+		schedulerqueue.Activate(x.p.Handle, klog.FromContext(ctx), pod)
 		return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: the GPUs that were freed for this pod are no longer available to it; it is tried again")
 	}
 	others := state.Clone() // without the plugin that counts devices: the search does

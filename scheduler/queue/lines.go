@@ -126,6 +126,15 @@ func (q *Lines) Knows(uid types.UID) bool {
 // Caller returns a func for Lines.Call: handle puts pods into the active queue.
 func Caller(handle fwk.Handle) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
-		handle.Activate(klog.Background(), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		Activate(handle, klog.Background(), pod)
 	}
+}
+
+// Activate puts pods into the active queue of kube-scheduler.
+func Activate(handle fwk.Handle, log klog.Logger, pods ...*v1.Pod) {
+	byName := make(map[string]*v1.Pod, len(pods))
+	for _, pod := range pods {
+		byName[pod.Namespace+"/"+pod.Name] = pod
+	}
+	handle.Activate(log, byName)
 }

@@ -29,6 +29,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/scheduler/queue"
 	schedulerquota "berth.dev/berth/scheduler/quota"
 )
 
@@ -42,13 +43,7 @@ const (
 // Watch has q count the pods of a handle, with its nodes and namespaces, by the Queues of its API
 // server as soon as that serves them.
 func Watch(ctx context.Context, h fwk.Handle, q *schedulerquota.Quota) error {
-	q.CallBy(func(pods []*v1.Pod) {
-		by := make(map[string]*v1.Pod, len(pods))
-		for _, pod := range pods {
-			by[pod.Namespace+"/"+pod.Name] = pod
-		}
-		h.Activate(klog.FromContext(ctx), by)
-	})
+	q.CallBy(func(pods []*v1.Pod) { queue.Activate(h, klog.FromContext(ctx), pods...) })
 	factory := h.SharedInformerFactory()
 	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(pod any) { q.Seen(pod.(*v1.Pod)) },
