@@ -35,7 +35,7 @@ func slimPod(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	if request.Of(p) == nil {
+	if !request.AsksForGPUs(p) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}}, nil
 	}
 	p.SetManagedFields(nil)
@@ -96,7 +96,7 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 	var synced []toolscache.InformerSynced
 	for object, handler := range map[client.Object]toolscache.ResourceEventHandler{
 		&corev1.Pod{}: follows(f, &f.pods, func(p *corev1.Pod) string { return string(p.UID) }, func(old, now *corev1.Pod) bool {
-			return request.Of(now) != nil
+			return request.AsksForGPUs(now)
 		}),
 		&corev1.Node{}: follows(f, &f.nodes, func(n *corev1.Node) string { return n.Name }, func(old, now *corev1.Node) bool {
 			return old == nil || !devices.SameOffer(old, now) || old.Annotations[api.AnnotationObserved] != now.Annotations[api.AnnotationObserved]

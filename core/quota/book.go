@@ -194,8 +194,10 @@ func (b *Book) Hold(h *Holder) {
 	}
 	b.unkeep(h.ID)
 	was := b.holders[h.ID]
-	b.rank(was, -1)
-	b.rank(h, 1)
+	if was == nil || was.Queue != h.Queue || was.Priority != h.Priority || was.owner() != h.owner() {
+		b.rank(was, -1)
+		b.rank(h, 1)
+	}
 	if was != nil {
 		if was.Queue == h.Queue && was.User == h.User && slices.Equal(was.Pieces, h.Pieces) {
 			*was = *h

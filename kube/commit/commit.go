@@ -56,9 +56,11 @@ func Committed(pod *v1.Pod) (map[string][]sharing.Named, error) {
 
 // ParseCommitment reads a value of the annotation berth.dev/devices.
 func ParseCommitment(raw string) (map[string][]sharing.Named, error) {
-	var list map[string][]committedDevice
-	if err := json.Unmarshal([]byte(raw), &list); err != nil {
-		return nil, fmt.Errorf("read annotation %s: %w; only Berth's scheduler writes it", api.AnnotationDevices, err)
+	list, ok := written(raw)
+	if !ok {
+		if err := json.Unmarshal([]byte(raw), &list); err != nil {
+			return nil, fmt.Errorf("read annotation %s: %w; only Berth's scheduler writes it", api.AnnotationDevices, err)
+		}
 	}
 	out := make(map[string][]sharing.Named, len(list))
 	for name, devices := range list {

@@ -43,25 +43,34 @@ func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
 		}
 	}
 	committed := committedDevices(pod)
-	if committed == nil && reported != nil {
-		committed = knownDevices(reported)
+	if committed == nil {
+		committed = reported
 	}
 	var out []claim
-	seen := map[string]int{}
-	for _, c := range holdOrder(pod) {
-		known := committed[c.Name]
-		if len(known) > 0 {
+	var seen map[string]int // of the devices that are handed on
+	if len(pod.Spec.InitContainers) > 0 {
+		seen = map[string]int{}
+	}
+	order := holdOrder(pod)
+	for _, c := range order {
+		known := knownDevices(committed[c.Name])
+		switch {
+		case len(known) == 0:
+			known = observed(pod, c)
+		case len(order) == 1:
+			clear(left)
+		default:
 			for name, n := range request.OfContainer(pod, c.Container) {
 				left[name] -= n
 			}
-		} else {
-			known = observed(pod, c)
 		}
 		mine := map[string]int{}
 		for _, k := range known {
-			key := k.key()
-			if mine[key]++; c.init && mine[key] <= seen[key] {
-				continue // handed on to a container already counted
+			if seen != nil {
+				key := k.key()
+				if mine[key]++; c.init && mine[key] <= seen[key] {
+					continue // handed on to a container already counted
+				}
 			}
 			if k.resource != "" {
 				left[k.resource] -= k.units()
@@ -73,7 +82,7 @@ func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
 			seen[key] = max(seen[key], n)
 		}
 	}
-	return append(out, unknown(pod, left, out)...)
+	return append(out, unknown(pod, order, left, out)...)
 }
 
 // knownDevice is a claim and the ID that it was told by.
@@ -116,27 +125,21 @@ func holdOrder(pod *v1.Pod) []containerOf {
 
 // committedDevices reads berth.dev/devices. An annotation that is not what
 // Berth's scheduler writes is passed over: the node's own word is next.
-func committedDevices(pod *v1.Pod) map[string][]knownDevice {
-	raw, ok := pod.Annotations[api.AnnotationDevices]
-	if !ok {
-		return nil
-	}
-	named, err := commit.ParseCommitment(raw)
+func committedDevices(pod *v1.Pod) map[string][]sharing.Named {
+	named, err := commit.Committed(pod)
 	if err != nil {
 		return nil
 	}
-	return knownDevices(named)
+	return named
 }
 
 // knownDevices reads devices that were named by UUID.
-func knownDevices(named map[string][]sharing.Named) map[string][]knownDevice {
-	out := map[string][]knownDevice{}
-	for container, devices := range named {
-		for _, d := range devices {
-			k := knownDevice{id: d.UUID}
-			k.uuid, k.milli, k.memory = d.UUID, d.MilliGPU, d.MemoryBytes
-			out[container] = append(out[container], k)
-		}
+func knownDevices(named []sharing.Named) []knownDevice {
+	out := make([]knownDevice, 0, len(named))
+	for _, d := range named {
+		k := knownDevice{id: d.UUID}
+		k.uuid, k.milli, k.memory = d.UUID, d.MilliGPU, d.MemoryBytes
+		out = append(out, k)
 	}
 	return out
 }
@@ -187,15 +190,18 @@ func parseDevice(resource, id string, want map[string]int64) knownDevice {
 
 // unknown returns what left says is held and no device explains. Each resource
 // goes to the first container that asks for it and has no known device.
-func unknown(pod *v1.Pod, left map[string]int64, known []claim) []claim {
+func unknown(pod *v1.Pod, order []containerOf, left map[string]int64, known []claim) []claim {
+	if len(left) == 0 {
+		return nil
+	}
 	var out []claim
 	for _, name := range slices.Sorted(maps.Keys(left)) {
 		if left[name] <= 0 {
 			continue
 		}
 		container := ""
-		for _, c := range holdOrder(pod) {
-			if request.OfContainer(pod, c.Container)[name] == 0 {
+		for _, c := range order {
+			if len(order) > 1 && request.OfContainer(pod, c.Container)[name] == 0 {
 				continue
 			}
 			has := slices.ContainsFunc(known, func(k claim) bool { return k.container == c.Name })

@@ -55,17 +55,18 @@ func (o *Offer) ProductLabel() string { return o.m.label(api.LabelProduct) }
 //
 // Parts of all pods that the node has room for never add up to more than its GPUs.
 func (o *Offer) Holds(pod *v1.Pod, observed map[string][]sharing.Named) []quota.Piece {
-	sums := map[[2]string]*quota.Piece{}
+	var out []quota.Piece
 	add := func(product, profile string, devices int64, size part) {
 		if devices <= 0 {
 			return
 		}
-		key := [2]string{product, profile}
-		if sums[key] == nil {
-			sums[key] = &quota.Piece{Product: product, Profile: profile}
+		i := slices.IndexFunc(out, func(p quota.Piece) bool { return p.Product == product && p.Profile == profile })
+		if i < 0 {
+			i = len(out)
+			out = append(out, quota.Piece{Product: product, Profile: profile})
 		}
-		sums[key].Devices += devices
-		sums[key].Parts += devices * size.quota()
+		out[i].Devices += devices
+		out[i].Parts += devices * size.quota()
 	}
 	for _, c := range claims(pod, observed) {
 		p, ok := o.at[c.uuid]
@@ -87,10 +88,6 @@ func (o *Offer) Holds(pod *v1.Pod, observed map[string][]sharing.Named) []quota.
 			product = ""
 		}
 		add(product, profile, 1, size)
-	}
-	var out []quota.Piece
-	for _, s := range sums {
-		out = append(out, *s)
 	}
 	slices.SortFunc(out, func(a, b quota.Piece) int {
 		return cmp.Or(cmp.Compare(a.Product, b.Product), cmp.Compare(a.Profile, b.Profile))

@@ -56,7 +56,7 @@ func stuckAt(pod *v1.Pod) (*v1.ContainerStatus, string) {
 	}
 	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range list {
-			if w := list[i].State.Waiting; w != nil && stuckReasons[w.Reason] != "" && request.Of(pod) != nil {
+			if w := list[i].State.Waiting; w != nil && stuckReasons[w.Reason] != "" && request.AsksForGPUs(pod) {
 				return &list[i], stuckReasons[w.Reason]
 			}
 		}

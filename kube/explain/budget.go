@@ -23,7 +23,7 @@ func (t *Cluster) BlockingBudgets(pod *v1.Pod, budgets []policyv1.PodDisruptionB
 			continue
 		}
 		for _, p := range t.on[n.Name] {
-			if request.Of(p) != nil && request.Priority(p) < request.Priority(pod) {
+			if request.AsksForGPUs(p) && request.Priority(p) < request.Priority(pod) {
 				lower = append(lower, p)
 			}
 		}

@@ -18,7 +18,7 @@ type bars struct {
 
 // barsOf reads what the queue of a pod says.
 func (t *Cluster) barsOf(pod *v1.Pod) bars {
-	if t.queues == nil || request.Of(pod) == nil {
+	if t.queues == nil || !request.AsksForGPUs(pod) {
 		return bars{}
 	}
 	b := bars{queue: t.queues.QueueOf(pod).Queue}

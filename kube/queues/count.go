@@ -70,7 +70,7 @@ func Read(s *Situation) *Count {
 		}
 	}
 	for _, pod := range s.Pods {
-		if request.Of(pod) == nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if !request.AsksForGPUs(pod) || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 			continue
 		}
 		if pod.Spec.NodeName == "" {
@@ -147,7 +147,7 @@ func (c *Count) user(pod *v1.Pod) string {
 // none, or itself. It is nil for a pod of no queue, or that asks for no GPU.
 func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 	queue := c.QueueOf(pod).Queue
-	if queue == "" || request.Of(pod) == nil {
+	if queue == "" || !request.AsksForGPUs(pod) {
 		return nil
 	}
 	pods := c.pods[Workload(pod)]

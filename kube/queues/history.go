@@ -102,7 +102,7 @@ func (h *history) read(e *v1.Event) (out Happened, ok bool) {
 	}
 	pod := h.pods[o.UID]
 	if pod != nil {
-		if request.Of(pod) == nil {
+		if !request.AsksForGPUs(pod) {
 			return out, false
 		}
 		out.Owner, out.Queue = request.OwnerOf(pod), h.members.Of(pod, h.namespaces[pod.Namespace]).Queue

@@ -85,6 +85,9 @@ func TestAsksCountsDevicesAsOfDoes(t *testing.T) {
 		if want := request.Of(pod)["nvidia.com/gpu"]; got != want {
 			t.Errorf("init %s, sidecar %s, init %s, main %s: %d devices, Of says %d", digit(0), digit(1), digit(2), digit(3), got, want)
 		}
+		if asks := request.AsksForGPUs(pod); asks != (request.Of(pod) != nil) {
+			t.Errorf("init %s, sidecar %s, init %s, main %s asks for GPUs: %v, as Of says %v", digit(0), digit(1), digit(2), digit(3), asks, request.Of(pod))
+		}
 	}
 	many := container("a", "gpu=1")
 	many.Resources.Limits["nvidia.com/gpu"] = resource.MustParse("1e30")

@@ -127,11 +127,37 @@ func Of(pod *v1.Pod) map[string]int64 {
 	return sum
 }
 
-func (c counts) plus(more counts) counts {
-	for name, n := range more {
-		if c == nil {
-			c = counts{}
+// AsksForGPUs reports whether a pod asks for any GPU: whether Of returns something.
+func AsksForGPUs(pod *v1.Pod) bool {
+	_, share, shares := kaiAsk(pod)
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if shares && list[i].Name == share || asksForGPUs(&list[i]) {
+				return true
+			}
 		}
+	}
+	return false
+}
+
+// asksForGPUs reports whether a container's resources ask for any GPU.
+func asksForGPUs(c *v1.Container) bool {
+	for _, list := range []v1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+		for name, q := range list {
+			if IsGPU(string(name)) && Amount(&q, MostAsked) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// plus adds counts. It may return, and change, either.
+func (c counts) plus(more counts) counts {
+	if c == nil {
+		return more
+	}
+	for name, n := range more {
 		c[name] += n
 	}
 	return c

@@ -103,8 +103,8 @@ func TestSpellings(t *testing.T) {
 			if got := fmt.Sprint(r.GPUs, " ", r.MilliGPU, " ", r.GPUMemoryBytes>>20); got != tt.demand || r.Validate() != nil {
 				t.Errorf("Demand = %s, %v; want %s", got, r.Validate(), tt.demand)
 			}
-			if asks := request.Of(pod) != nil; asks != (tt.parts != "") {
-				t.Errorf("Request = %v", request.Of(pod))
+			if asks := request.Of(pod) != nil; asks != (tt.parts != "") || request.AsksForGPUs(pod) != asks {
+				t.Errorf("Request = %v, and that it asks for GPUs is %v", request.Of(pod), request.AsksForGPUs(pod))
 			}
 		})
 	}

@@ -71,7 +71,7 @@ func (x *Queues) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 // others may help, the cycle goes on so that PostFilter can look for them.
 func (x *Queues) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	q := x.cluster.Quota
-	if !q.Ready(ctx) || request.Of(pod) == nil || filters.Active(cycle) {
+	if !q.Ready(ctx) || !request.AsksForGPUs(pod) || filters.Active(cycle) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	status := fwk.NewStatus(fwk.Skip)
@@ -149,7 +149,7 @@ func (x *Queues) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ st
 
 // SignPod implements fwk.SignPlugin: quota is asked for pod by pod.
 func (x *Queues) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if request.Of(pod) != nil {
+	if request.AsksForGPUs(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "quota is asked for pod by pod")
 	}
 	return nil, nil

@@ -38,7 +38,7 @@ func (p *Plugin) podGone(_ klog.Logger, pod *v1.Pod, old, _ any) (fwk.QueueingHi
 	case waits && !head || !ok:
 		return fwk.Queue, nil
 	case gone.Spec.NodeName == "" && gone.Status.NominatedNodeName == "",
-		request.Of(gone) == nil && !(waits && sizes) && !p.Cluster.Refused.Against(pod.UID).Others:
+		!request.AsksForGPUs(gone) && !(waits && sizes) && !p.Cluster.Refused.Against(pod.UID).Others:
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

@@ -177,7 +177,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 // SignPod implements fwk.SignPlugin: pods for which this plugin names a node are
 // each chosen for alone.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if request.Of(pod) != nil || unspread(pod) {
+	if request.AsksForGPUs(pod) || unspread(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "devices are chosen pod by pod")
 	}
 	return nil, nil

@@ -153,7 +153,7 @@ func (x *Preemption) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 // other, except that it evicts no other member of the gang; where it must be near the
 // others the gang has made room (MakeRoomForGang).
 func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if request.Of(pod) == nil {
+	if !request.AsksForGPUs(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	lacks := quotas.QuotaOf(state)
@@ -203,7 +203,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 
 // PostBind forgets the room of a pod that is there.
 func (x *Preemption) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
-	if request.Of(pod) != nil {
+	if request.AsksForGPUs(pod) {
 		x.reservations.Bound(pod, node)
 	}
 	x.Shut(pod.UID)

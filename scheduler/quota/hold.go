@@ -47,7 +47,7 @@ func (q *Quota) Reserve(pod *v1.Pod, node string) {
 		return
 	}
 	defer q.mu.Unlock()
-	if q.pods[pod.UID] != nil || request.Of(pod) != nil {
+	if q.pods[pod.UID] != nil || request.AsksForGPUs(pod) {
 		q.hold(pod, node)
 	}
 }

@@ -17,7 +17,7 @@ func (q *Quota) Preempted(pod *v1.Pod) {
 
 // count has something of a pod counted in its queue and in those above it, with mu held.
 func (q *Quota) count(pod *v1.Pod, count func(queues []string)) {
-	if !q.On() || request.Of(pod) == nil || !q.enter() {
+	if !q.On() || !request.AsksForGPUs(pod) || !q.enter() {
 		return
 	}
 	defer q.mu.Unlock()

@@ -21,7 +21,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 		return
 	}
 	q.mu.Unlock()
-	if was == nil && request.Of(pod) == nil {
+	if was == nil && !request.AsksForGPUs(pod) {
 		return
 	}
 	var moved *v1.Pod // to another queue

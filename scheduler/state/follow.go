@@ -102,7 +102,7 @@ func (d *State) meet(n *Ledger, c *counted, pod *v1.Pod) (*counted, bool) {
 		c.Pod = pod
 		return c, true
 	}
-	if c == nil && request.Of(pod) == nil {
+	if c == nil && !request.AsksForGPUs(pod) {
 		c = &counted{Pod: pod}
 		n.Pods[pod.UID] = c
 		return c, true
@@ -149,7 +149,7 @@ func (d *State) bound(name string, info fwk.NodeInfo) []devices.Bound {
 	}
 	var out []devices.Bound
 	for pod := range podsOn(info) {
-		if request.Of(pod) == nil {
+		if !request.AsksForGPUs(pod) {
 			continue
 		}
 		b := devices.Bound{Pod: pod}
