@@ -1,5 +1,7 @@
 package quota
 
+import "strings"
+
 // Selection is the choices between kinds of GPUs that one pod has by its queue's quotas, in the
 // order in which the queue prefers them, and the one that nodes are looked for. A nil Selection has
 // no choice: any kind will do.
@@ -74,4 +76,23 @@ func (s *Selection) Kinds() (kinds []Kind) {
 		kinds = append(kinds, choice.Kinds...)
 	}
 	return kinds
+}
+
+// Allowed is the kinds of GPUs that a pod may use by its queue's quotas.
+type Allowed struct {
+	Kinds []Kind // nil is any
+	// Pools is that labels of nodes matter, and not products alone.
+	Pools bool
+}
+
+// Key is equal for pods that may get the same; "" where products alone matter, or nothing does.
+func (a Allowed) Key() string {
+	if !a.Pools || a.Kinds == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, k := range a.Kinds {
+		b.WriteString(k.Product + "\x06" + k.Labels + "\x05")
+	}
+	return b.String()
 }

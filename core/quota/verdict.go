@@ -33,6 +33,9 @@ const (
 	Used
 )
 
+// Passes reports whether the end of other pods can give what was refused for the cause.
+func (c Cause) Passes() bool { return c >= UserLimit }
+
 // Verdict is what a Book says of a workload.
 type Verdict struct {
 	Cause Cause // None: it may go on
@@ -224,7 +227,7 @@ func (b *Book) fits(i int, w *Workload, n int, v []int64, kind Kind) Verdict {
 			worst = no
 		}
 	}
-	if worst.Cause != None && worst.Cause < UserLimit {
+	if worst.Cause != None && !worst.Cause.Passes() {
 		return worst
 	}
 	if no := b.userLimits(i, w, n, v, kind); no.Cause != None {

@@ -78,7 +78,7 @@ func (x *Queues) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 	if g, err := request.GangOf(pod); g == nil && err == nil {
 		status = Try(x.cluster, cycle, quota.Alone(pod, x.cluster.Waiting.Ticket(pod)))
 	}
-	if status.IsSkip() && q.Choices(pod.UID) > 0 {
+	if status.IsSkip() && q.Choices(pod) > 0 {
 		status = nil // Filter is to be asked
 	}
 	return nil, status

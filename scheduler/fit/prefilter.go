@@ -127,13 +127,13 @@ func (p *Plugin) narrow(ctx context.Context, pod *v1.Pod, w *state.Request, node
 // choices open where none has. The view's lock must be held.
 func (p *Plugin) best(pod *v1.Pod, w *state.Request) (node int, ok bool) {
 	v, q := p.Cluster.Index.View, p.Cluster.Quota
-	n := q.Choices(pod.UID)
+	n := q.Choices(pod)
 	if n == 0 {
 		return v.Index.Best(&w.Request)
 	}
 	all := w.Request
 	for k := range n {
-		q.Choose(k, pod.UID)
+		q.Choose(k, pod)
 		var err error
 		if w.Request, _, err = v.Request(pod, w); err != nil {
 			break
@@ -142,14 +142,14 @@ func (p *Plugin) best(pod *v1.Pod, w *state.Request) (node int, ok bool) {
 			return node, true
 		}
 	}
-	q.Choose(-1, pod.UID)
+	q.Choose(-1, pod)
 	w.Request = all
 	return 0, false
 }
 
 // wide has every node asked that may be used by the pod's quotas. The view's lock must be held.
 func (p *Plugin) wide(pod *v1.Pod, w *state.Request) finding {
-	if q := p.Cluster.Quota; q.Choices(pod.UID) > 0 {
+	if q := p.Cluster.Quota; q.Choices(pod) > 0 {
 		q.ChooseNext(pod.UID)
 		if r, _, err := p.Cluster.Index.View.Request(pod, w); err == nil {
 			w.Request = r

@@ -26,7 +26,7 @@ func (g *Plans) admitted(cycle fwk.CycleState, pod *v1.Pod, task *Task) *fwk.Sta
 	if no != nil {
 		return no
 	}
-	if c.Quota.Choices(quota.UIDs(task.Pods)...) == 0 {
+	if c.Quota.Choices(task.Pods...) == 0 {
 		task.Most = atMost(task.Most, count, len(task.Pods))
 	}
 	return nil
@@ -35,7 +35,7 @@ func (g *Plans) admitted(cycle fwk.CycleState, pod *v1.Pod, task *Task) *fwk.Sta
 // planByQuota is plan, of the first choice of the gang's quotas that has room: all of its
 // pods are placed on that. Where none has, it is the outcome for the first, with what is lacking least.
 func (g *Plans) planByQuota(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, task *Task) (out outcome, err error) {
-	q, most, pods := g.p.Cluster.Quota, task.Most, quota.UIDs(task.Pods)
+	q, most, pods := g.p.Cluster.Quota, task.Most, task.Pods
 	n := q.Choices(pods...)
 	if n == 0 {
 		return g.plan(ctx, cycle, pod, task)

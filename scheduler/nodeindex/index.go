@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -67,7 +68,7 @@ func (s *index) Prefer(log klog.Logger, d *state.State, info fwk.NodeInfo, pod *
 		s.View = nil // made again for the next pod
 		return nil, nil
 	}
-	if !w.Devices || w.Hold != nil || !state.OneKind(w.Parts) || at.Foreign || at.Odd {
+	if !w.Devices || w.Hold != nil || !request.OneKind(w.Parts) || at.Foreign || at.Odd {
 		return at, nil
 	}
 	r, _, err := s.View.Request(pod, w)

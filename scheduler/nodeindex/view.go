@@ -214,7 +214,7 @@ func (w *View) Request(pod *v1.Pod, want *state.Request) (cluster.Request, *Clas
 }
 
 // limit is the nodes that quotas leave by labels and products together; nil is all.
-func (w *View) limit(only quota.Allowed) *limit {
+func (w *View) limit(only quotas.Allowed) *limit {
 	key := only.Key()
 	if key == "" {
 		return nil

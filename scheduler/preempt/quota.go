@@ -153,14 +153,13 @@ func (x *Preemption) byAlternatives(w *preemptor, do func() (*outcome, error)) (
 // byChoices is byAlternatives for room that comes free by itself: of what there is quota for.
 func (x *Preemption) byChoices(w *preemptor, do func() (*outcome, error)) (out *outcome, err error) {
 	q := x.p.Cluster.Quota
-	pods := quota.UIDs(w.pods)
-	n := q.Choices(pods...)
+	n := q.Choices(w.pods...)
 	if n == 0 {
 		return do()
 	}
-	defer q.Choose(-1, pods...)
+	defer q.Choose(-1, w.pods...)
 	for k := range n {
-		q.Choose(k, pods...)
+		q.Choose(k, w.pods...)
 		if out, err = do(); err != nil || out.room != nil {
 			return out, err
 		}

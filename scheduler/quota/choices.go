@@ -3,7 +3,6 @@ package quota
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,24 +27,15 @@ func (q *Quota) admit(w *quota.Workload, list []quota.Choice) {
 	}
 }
 
-// UIDs returns those of pods, in their order.
-func UIDs(pods []*v1.Pod) []types.UID {
-	out := make([]types.UID, len(pods))
-	for i, pod := range pods {
-		out[i] = pod.UID
-	}
-	return out
-}
-
 // Choices returns between how many kinds of GPUs pods that are admitted together may choose, one
 // after the other; 0 is that each may use any.
-func (q *Quota) Choices(pods ...types.UID) int {
+func (q *Quota) Choices(pods ...*v1.Pod) int {
 	if !q.enter() {
 		return 0
 	}
 	defer q.mu.Unlock()
-	for _, uid := range pods {
-		if c := q.allowed[uid]; c != nil {
+	for _, pod := range pods {
+		if c := q.allowed[pod.UID]; c != nil {
 			return c.Len()
 		}
 	}
@@ -54,13 +44,13 @@ func (q *Quota) Choices(pods ...types.UID) int {
 
 // Choose has nodes looked for of choice k alone, from 0; -1 is of all choices. It returns how many
 // pods there is quota for.
-func (q *Quota) Choose(k int, pods ...types.UID) (count int) {
+func (q *Quota) Choose(k int, pods ...*v1.Pod) (count int) {
 	if !q.enter() {
 		return 0
 	}
 	defer q.mu.Unlock()
-	for _, uid := range pods {
-		count = cmp.Or(q.allowed[uid].Select(k), count)
+	for _, pod := range pods {
+		count = cmp.Or(q.allowed[pod.UID].Select(k), count)
 	}
 	return count
 }
@@ -118,36 +108,17 @@ func (q *Quota) Alternatives(a *Ask) [][]quota.Kind {
 	return q.book.Alternatives(w)
 }
 
-// Allowed is the kinds of GPUs of the nodes that are looked for for a pod.
-type Allowed struct {
-	Kinds []quota.Kind // nil is any
-	// Pools is that labels of nodes matter, and not products alone.
-	Pools bool
-}
-
 // Allowed returns what a pod may get now.
-func (q *Quota) Allowed(uid types.UID) Allowed {
+func (q *Quota) Allowed(uid types.UID) quota.Allowed {
 	if !q.enter() {
-		return Allowed{}
+		return quota.Allowed{}
 	}
 	defer q.mu.Unlock()
-	out := Allowed{Kinds: q.only[uid], Pools: len(q.read.Labels) > 0}
+	out := quota.Allowed{Kinds: q.only[uid], Pools: len(q.read.Labels) > 0}
 	if out.Kinds == nil {
 		out.Kinds = q.allowed[uid].Kinds()
 	}
 	return out
-}
-
-// Key is equal for pods that may get the same; "" where products alone matter, or nothing does.
-func (a Allowed) Key() string {
-	if !a.Pools || a.Kinds == nil {
-		return ""
-	}
-	var b strings.Builder
-	for _, k := range a.Kinds {
-		b.WriteString(k.Product + "\x06" + k.Labels + "\x05")
-	}
-	return b.String()
 }
 
 // May reports whether a pod may use a node, by the kind of its GPUs.

@@ -38,14 +38,15 @@ func (q *Quota) Claim(a *Ask) *Claim {
 // Roles says what the claim may do to each of pods. later is when it may do more, as some are only
 // protected for a time; zero is never.
 func (c *Claim) Roles(pods []*v1.Pod) (out []Role, later time.Time) {
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
 	out = make([]Role, len(pods))
-	for k, pod := range pods {
+	for k := range out {
 		out[k] = Free
-		if c.q.book == nil {
-			continue
-		}
+	}
+	if !c.q.enter() {
+		return out, later
+	}
+	defer c.q.mu.Unlock()
+	for k, pod := range pods {
 		if role, when, known := c.q.book.Role(c.claim, string(pod.UID)); known {
 			out[k] = Role(role)
 			if role == quota.Stays {
@@ -74,11 +75,10 @@ type Room struct {
 // Victims returns pods whose end leaves the claim the quota that it asks for, beside those
 // that end for it anyway: see quota.Book.Victims.
 func (c *Claim) Victims(r *Room) (victims []string, later time.Time, ok bool) {
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
-	if c.q.book == nil {
+	if !c.q.enter() {
 		return nil, time.Time{}, true
 	}
+	defer c.q.mu.Unlock()
 	claim, w := *c.claim, *c.claim.Workload
 	if r.Kind != (quota.Kind{}) {
 		w.Kinds = []quota.Kind{r.Kind}

@@ -43,14 +43,10 @@ type Return struct {
 // Returns returns the Return that the eviction of a pod for the claim is. It is nil if the pod is in no
 // queue, or in the claim's queue, where priorities decide, and for a nil Claim.
 func (c *Claim) Returns(pod *v1.Pod) *Return {
-	if c == nil {
+	if c == nil || !c.q.enter() {
 		return nil
 	}
-	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	if c.q.book == nil {
-		return nil
-	}
 	from := c.q.read.Queue(pod)
 	if from == "" || from == c.claim.Queue {
 		return nil
@@ -65,11 +61,10 @@ func (c *Claim) Returns(pod *v1.Pod) *Return {
 // Done counts the eviction.
 func (r *Return) Done() {
 	q := r.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.book == nil {
+	if !q.enter() {
 		return
 	}
+	defer q.mu.Unlock()
 	q.tallies.Evict(q.book.Tree().Path(r.From), metrics.EvictedForQuota)
 	if r.owner == "" {
 		return
@@ -126,11 +121,10 @@ func (q *Quota) saveEvicted() {
 // SetUsed sets what queues and their users have used in the past, and which workloads were evicted to
 // return quota, as the status of their objects says.
 func (q *Quota) SetUsed(list []*v1alpha1.Queue) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.book == nil {
+	if !q.enter() {
 		return
 	}
+	defer q.mu.Unlock()
 	for _, queue := range list {
 		for _, u := range queue.Status.Usage {
 			q.book.SetUsed(queue.Name, u.User, quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time})

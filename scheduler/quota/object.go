@@ -128,7 +128,7 @@ func (q *Quota) Stand(a *Ask) (s Standing) {
 		q.book.Wait(w)
 		q.admit(w, nil)
 		s.Refused = v.Sentence("it", w.User)
-		if claim := q.claim(a, w); v.Cause >= quota.UserLimit && q.book.MayReclaim(claim) {
+		if claim := q.claim(a, w); v.Cause.Passes() && q.book.MayReclaim(claim) {
 			_, s.Later, s.Reclaims = q.book.Victims(claim, nil)
 		}
 	})

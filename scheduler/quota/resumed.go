@@ -80,11 +80,10 @@ func (q *Quota) refused(pod *v1.Pod) {
 
 // Awaited returns how many pods of an object have still to come for which quota is kept.
 func (q *Quota) Awaited(object types.UID) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.book == nil {
+	if !q.enter() {
 		return 0
 	}
+	defer q.mu.Unlock()
 	return len(q.book.Kept(string(object)))
 }
 

@@ -57,7 +57,7 @@ func RequestOf(state fwk.CycleState) (*Request, bool) {
 
 // NewRequest reads a pod whose containers ask for parts.
 func NewRequest(pod *v1.Pod, parts []sharing.Part) *Request {
-	w := &Request{Parts: parts, Devices: len(parts) > 0, Simple: OneKind(parts) && !others(pod)}
+	w := &Request{Parts: parts, Devices: len(parts) > 0, Simple: request.Simple(pod, parts)}
 	var shape strings.Builder
 	for i := range parts {
 		fmt.Fprint(&shape, parts[i].HandsOn, parts[i].Asks, ";")
@@ -65,55 +65,6 @@ func NewRequest(pod *v1.Pod, parts []sharing.Part) *Request {
 	w.shape = shape.String()
 	w.Class = classKey(pod, w)
 	return w
-}
-
-// OneKind says whether one request for package placement is exactly what parts
-// ask for: GPUs, or MIG devices of one profile, or one share.
-func OneKind(parts []sharing.Part) bool {
-	asks, first := 0, sharing.Ask{}
-	for i := range parts {
-		for _, a := range parts[i].Asks {
-			if asks++; asks == 1 {
-				first = a
-			}
-			if a.Resource != first.Resource || a.LeastGiB != first.LeastGiB || a.Share != first.Share || a.LeastGiB > 0 && asks > 1 {
-				return false
-			}
-		}
-	}
-	if size, _, share := first.ShareOf(); share {
-		return asks == 1 && (size.MilliGPU == 0 || size.MemoryMiB == 0)
-	}
-	return asks == 0 || !strings.HasSuffix(first.Resource, ".shared") || first.Resource == api.ResourceGPUShared
-}
-
-// others says whether a pod needs what only the framework's own plugins know:
-// other pods, volumes, host ports, claims, or resources of the pod as a whole.
-func others(pod *v1.Pod) bool {
-	spec := &pod.Spec
-	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
-		return true
-	}
-	if len(spec.TopologySpreadConstraints) > 0 || len(spec.ResourceClaims) > 0 || spec.Resources != nil {
-		return true
-	}
-	for i := range spec.Volumes {
-		switch v := &spec.Volumes[i].VolumeSource; {
-		case v.ConfigMap != nil, v.Secret != nil, v.EmptyDir != nil, v.Projected != nil, v.DownwardAPI != nil, v.HostPath != nil, v.NFS != nil, v.Image != nil:
-		default:
-			return true
-		}
-	}
-	for _, list := range [][]v1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			for _, port := range list[i].Ports {
-				if port.HostPort > 0 {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // least is the GiB that each GPU must have, or 0.
