@@ -36,6 +36,7 @@ type fault struct {
 	gpu  int // -1 is the whole node
 }
 
+// String returns the fault as the annotation has it.
 func (f fault) String() string {
 	if f.gpu < 0 {
 		return f.kind

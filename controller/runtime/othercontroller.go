@@ -14,6 +14,7 @@ type otherController struct {
 	uid             types.UID
 }
 
+// String names the Deployment, with its namespace.
 func (o otherController) String() string { return "deployment " + o.namespace + "/" + o.name }
 
 // findOther returns the Deployment that runs the kind, the first by namespace and

@@ -59,6 +59,7 @@ func tagOf(image string) string {
 // unknown.
 type CUDA struct{ Major, Minor int }
 
+// String returns the version as "12.4".
 func (c CUDA) String() string { return fmt.Sprintf("%d.%d", c.Major, c.Minor) }
 
 // Newer says whether c is newer than d; unknown is never newer, nor is anything

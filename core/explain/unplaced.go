@@ -17,6 +17,7 @@ type Rivals struct {
 	Are       string // what they are, as "notebooks"; "" is "workloads"
 }
 
+// String names the workloads of the namespace, and counts what those of others hold.
 func (r Rivals) String() string {
 	switch {
 	case r.Here != "" && r.Elsewhere > 0:

@@ -53,6 +53,7 @@ type refused struct {
 	text string
 }
 
+// Error returns the text.
 func (r refused) Error() string        { return r.text }
 func (r refused) Is(target error) bool { return target == r.is }
 

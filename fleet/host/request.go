@@ -13,6 +13,7 @@ type Key struct {
 	Run       int // restarts before it
 }
 
+// String returns the parts of the key with slashes between them.
 func (k Key) String() string { return k.UID + "/" + k.Container + "/" + strconv.Itoa(k.Run) }
 
 // local reports whether the key may be part of a path.

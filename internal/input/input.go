@@ -57,6 +57,7 @@ type bounded struct {
 	most, left int64
 }
 
+// Read implements io.Reader. More than the most is an error.
 func (b *bounded) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]

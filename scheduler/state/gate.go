@@ -33,6 +33,7 @@ func (g gate) Enter(ctx context.Context) error {
 	}
 }
 
+// Leave lets the next one in.
 func (g gate) Leave() { <-g }
 
 // Wait returns when a binding would be let through, after gateWait at the

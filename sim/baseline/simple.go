@@ -63,6 +63,7 @@ func NewRandom(s placement.Setup) placement.Policy { return random{rand: s.Rand}
 func (random) Ties() placement.Ties                                           { return placement.TiesRandom }
 func (random) Score(*cluster.Snapshot, int, *cluster.Request) placement.Score { return 0 }
 
+// Devices implements placement.Policy: one share is on any GPU that has room for it.
 func (p random) Devices(s *cluster.Snapshot, i int, r *cluster.Request, out []cluster.Device) []cluster.Device {
 	if r.GPUs != 1 || r.IsWhole() || r.IsMIG() {
 		return placement.Take(s, i, r, placement.Lowest, out)

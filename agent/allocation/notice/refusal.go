@@ -33,6 +33,7 @@ type Refusal struct {
 	err    error // the cause, if the text quotes one
 }
 
+// Error returns the sentence for the users of the pod.
 func (r *Refusal) Error() string { return r.text }
 func (r *Refusal) Unwrap() error { return r.err }
 

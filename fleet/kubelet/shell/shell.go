@@ -76,6 +76,7 @@ type locked struct {
 	w  io.Writer
 }
 
+// Write implements io.Writer.
 func (l *locked) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
