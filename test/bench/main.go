@@ -96,12 +96,16 @@ func run(ctx context.Context, r *report, only, out string) error {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", p.name)
 		began := time.Now()
 		r.figures = nil
+		put := func() error { return putSection(out, section{p.name, r.section(began, time.Now())}) }
+		if r.keep = put; out == "-" {
+			r.keep = func() error { return nil } // it is shown at the end, once
+		}
 		if err := p.fn(ctx, r, filepath.Join(work, p.name)); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
 			fmt.Fprintf(os.Stderr, "  not measured: %v\n", err)
 			continue
 		}
-		if err := putSection(out, section{p.name, r.section(began, time.Now())}); err != nil {
+		if err := put(); err != nil {
 			return err
 		}
 	}

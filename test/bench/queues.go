@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -20,13 +21,13 @@ import (
 type queued struct {
 	nodes, pods     int
 	queues, waiting int // queues, and workloads that wait for quota meanwhile
-	rounds          int // of runs of each kind, in turn
+	rounds          int // of runs with queues and without, in turn; beside others there is one
 }
 
 func queuedSizes() []queued {
 	return []queued{
-		{nodes: 500, pods: 4000, queues: 1000, waiting: 10000, rounds: 2},
-		{nodes: 5000, pods: 10000, queues: 1000, waiting: 10000, rounds: 1},
+		{nodes: 500, pods: 4000, queues: 1000, waiting: 10000, rounds: 5},
+		{nodes: 5000, pods: 10000, queues: 1000, waiting: 10000, rounds: 5},
 	}
 }
 
@@ -38,36 +39,54 @@ const (
 	kinds
 )
 
+var kindNames = [kinds]string{"without queues", "beside others", "with queues"}
+
 // queueRun is one run. Times a pod are in milliseconds.
 type queueRun struct {
 	own, rate float64
 	rest      float64 // cores of the process at rest, before the pods came
+	fill      time.Duration
 	busy      bool
 }
 
 // benchQueues measures what queues cost: the scheduler's CPU for each pod with a thousand
 // queues and ten thousand workloads that wait in them, against the same pods without queues, alone and beside
-// as many that wait for GPUs.
+// as many that wait for GPUs. The page has each size as soon as it is measured.
 func benchQueues(ctx context.Context, r *report, dir string) error {
 	for _, size := range queuedSizes() {
 		if r.nodes != 0 && r.nodes != size.nodes {
 			continue
 		}
 		size.nodes, size.pods, size.queues, size.waiting = r.small(size.nodes), r.small(size.pods), r.small(size.queues), r.small(size.waiting)
-		var runs [kinds][]queueRun
-		for i := range size.rounds {
-			for j := range kinds {
-				kind := (i + j) % kinds
-				one, err := size.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d-%d", size.nodes, i, j)), kind)
-				if err != nil {
-					return fmt.Errorf("%d nodes, run of kind %d: %w", size.nodes, kind, err)
-				}
-				runs[kind] = append(runs[kind], one)
-			}
+		runs, err := size.measure(ctx, r, dir)
+		if len(runs[withoutQueues]) > 0 && len(runs[withQueues]) > 0 {
+			size.report(r, runs)
+			err = errors.Join(err, r.keep())
 		}
-		size.report(r, &runs)
+		if err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// measure does the runs of one size, and returns those that it has where one fails.
+func (s *queued) measure(ctx context.Context, r *report, dir string) (runs *[kinds][]queueRun, err error) {
+	runs = &[kinds][]queueRun{}
+	var order []int
+	for i := range s.rounds {
+		order = append(order, []int{withoutQueues, withQueues, withoutQueues}[i%2:][:2]...) // each first in turn
+	}
+	for i, kind := range append(order, besideOthers) {
+		one, err := s.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d", s.nodes, i)), kind)
+		if err != nil {
+			return runs, fmt.Errorf("%d nodes, run %d, %s: %w", s.nodes, i+1, kindNames[kind], err)
+		}
+		fmt.Fprintf(os.Stderr, "  %d nodes, run %d, %s: %.4g ms of the scheduler a pod, %.4g pods a second; %s to fill\n",
+			s.nodes, i+1, kindNames[kind], one.own, one.rate, one.fill.Round(time.Second))
+		runs[kind] = append(runs[kind], one)
+	}
+	return runs, nil
 }
 
 // run creates pods while the scheduler runs, and measures until the last is bound.
@@ -78,7 +97,7 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
 	pods := gpuPods("load", s.pods-1, 1)
-	before := 0
+	before, start := 0, time.Now()
 	switch kind {
 	case withQueues:
 		err, before = s.fill(ctx, t, pods), 1
@@ -91,6 +110,7 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 	if err := t.quiet(ctx); err != nil {
 		return out, err
 	}
+	out.fill = time.Since(start)
 	still, err := t.span(func(began time.Time) (time.Time, error) { return began.Add(restFor), pause(ctx, restFor) })
 	if err != nil {
 		return out, err
@@ -183,7 +203,7 @@ func queueObject(name, parent string, gpus int) *unstructured.Unstructured {
 func (s *queued) report(r *report, runs *[kinds][]queueRun) {
 	without, crowd, with := runs[withoutQueues], runs[besideOthers], runs[withQueues]
 	at := fmt.Sprintf("%d nodes: ", s.nodes)
-	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs; runs of each kind in turn", s.pods, s.nodes)
+	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs; runs with queues and without in turn", s.pods, s.nodes)
 	of := func(runs []queueRun, value func(queueRun) float64) (out []float64) {
 		for _, one := range runs {
 			out = append(out, value(one))
@@ -200,12 +220,14 @@ func (s *queued) report(r *report, runs *[kinds][]queueRun) {
 	}
 	load := fmt.Sprintf("the same beside %d queues in which %d workloads wait", s.queues, s.waiting)
 	r.add(figure{what: at + "scheduler's own CPU a pod, no queues", values: of(without, own), unit: "ms", how: how})
-	r.add(figure{what: at + "scheduler's own CPU a pod, no queues, others wait", values: of(crowd, own), unit: "ms", how: fmt.Sprintf("the same beside %d pods that ask for more GPUs than a node has", s.waiting)})
 	r.add(figure{what: at + "scheduler's own CPU a pod, queues", values: of(with, own), unit: "ms", how: load})
-	r.add(figure{what: at + "scheduler's own CPU a pod, with queues against without", values: []float64{median(with, own) / median(without, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the first and the last of the three above"})
-	r.add(figure{what: at + "scheduler's own CPU a pod, queues against others that wait without", values: []float64{median(with, own) / median(crowd, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the last two"})
+	r.add(figure{what: at + "scheduler's own CPU a pod, with queues against without", values: []float64{median(with, own) / median(without, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the two above"})
+	if len(crowd) > 0 {
+		r.add(figure{what: at + "scheduler's own CPU a pod, no queues, others wait", values: of(crowd, own), unit: "ms", how: fmt.Sprintf("the same beside %d pods that ask for more GPUs than a node has", s.waiting)})
+		r.add(figure{what: at + "scheduler's own CPU a pod, queues against others that wait without", values: []float64{median(with, own) / median(crowd, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians"})
+	}
 	r.add(figure{what: at + "pods bound, no queues", values: of(without, rate), unit: "a second", wall: true, busy: busy, how: how})
-	r.add(figure{what: at + "pods bound, queues", values: of(with, rate), unit: "a second", wall: true, busy: busy, how: load})
+	r.add(figure{what: at + "pods bound, queues", values: of(with, rate), unit: "a second", least: slices.Min(of(without, rate)), wall: true, busy: busy, how: load + "; the aim is the least of the runs without queues"})
 	r.add(figure{what: at + "CPU at rest, no queues", values: of(without, rest), unit: "% of a core", how: fmt.Sprintf("the whole process over %s", restFor)})
 	r.add(figure{what: at + "what queues and those that wait add at rest", values: []float64{median(with, rest) - median(without, rest)}, unit: "% of a core", aim: 1, busy: busy, how: load})
 }

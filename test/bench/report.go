@@ -28,6 +28,7 @@ type report struct {
 	nodes    int    // the only backlog to schedule; 0 is all
 	profiles string // folder to keep CPU profiles in; "" is not to
 	figures  []figure
+	keep     func() error // puts what a part has measured so far on the page
 }
 
 // small divides a number of nodes or pods, to try a part out.
