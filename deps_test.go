@@ -45,7 +45,7 @@ var rooms = [][]string{
 	{"api", "api/kubeflow", "api/v1alpha1"},
 	{
 		"core/user", "core/gpu", "core/cost", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/quota", "core/gang", "core/preemption",
-		"core/idle", "core/explain", "core/notebook", "core/profile",
+		"core/idle", "core/explain", "core/notebook", "core/training", "core/profile",
 	},
 	{"sim/baseline", "sim"},
 	{
@@ -53,7 +53,7 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/request", "kube/commit", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
+		"kube/training", "kube/request", "kube/commit", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{
@@ -62,7 +62,7 @@ var rooms = [][]string{
 		"agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation", "agent/doctor", "agent",
 	},
 	{"scheduler/gpuonly", "scheduler/stuck", "scheduler/admission", "scheduler/queue", "scheduler/quota/metrics", "scheduler/quota", "scheduler/quota/informer", "scheduler/state", "scheduler/nodeindex", "scheduler/filters", "scheduler/resume", "scheduler/admit", "scheduler/fit", "scheduler/gangsize", "scheduler/gang/conditions", "scheduler/gang", "scheduler/evict", "scheduler/reserve", "scheduler/preempt/candidates", "scheduler/preempt", "scheduler/devices", "scheduler/server/report", "scheduler/server/outside", "scheduler/server/leader", "scheduler/server"},
-	{"controller", "controller/crd", "controller/runtime", "controller/queue", "controller/idle", "controller/notebook"},
+	{"controller", "controller/crd", "controller/runtime", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
 		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/queue", "cli/doctor", "cli/causes", "cli/why", "cli",

@@ -71,6 +71,10 @@ const (
 	// "never". See docs/background/gangs.md.
 	AnnotationGangGrace = "berth.dev/gang-grace"
 
+	// AnnotationRestarts, on a TFJob or PyTorchJob, counts how often the pods of its members were created again after
+	// a failure: see core/training.Restarts.
+	AnnotationRestarts = "berth.dev/restarts"
+
 	// AnnotationTopology, on a Pod of a gang, is how far apart the members with
 	// GPUs may be: clique, node, fabric, rack, zone or cluster, the default.
 	AnnotationTopology = "berth.dev/topology"

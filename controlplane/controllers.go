@@ -17,20 +17,21 @@ import (
 	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/controller/training"
 )
 
 // controllerUser is who Berth's controllers are to the API server, and the name of
 // their roles.
 const controllerUser = "berth:controller"
 
-// chooseNotebooks returns the mode of notebooks that is asked for, else the one that
+// chooseMode returns the mode of a kind of work that is asked for, else the one that
 // the folder had, else the one that follows the cluster.
-func chooseNotebooks(asked, had string) (string, error) {
+func chooseMode(of, asked, had string) (string, error) {
 	switch {
 	case slices.Contains(runtime.Settings(), asked):
 		return asked, nil
 	case asked != "":
-		return "", fmt.Errorf("notebooks %q: must be own, govern, off, or auto", asked)
+		return "", fmt.Errorf("%s %q: must be own, govern, off, or auto", of, asked)
 	case had == "":
 		return runtime.Auto, nil
 	}
@@ -42,7 +43,7 @@ func chooseNotebooks(asked, had string) (string, error) {
 // are served: being ready waits for that, and not for the controllers.
 func (p *plane) startControllers(ctx context.Context, g *group, client kubernetes.Interface, ready <-chan struct{}) <-chan struct{} {
 	served := make(chan struct{})
-	if p.state.Notebooks == string(runtime.Off) {
+	if off := string(runtime.Off); p.state.Notebooks == off && p.state.Training == off {
 		close(served)
 		return served
 	}
@@ -75,17 +76,17 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 	case <-ctx.Done():
 		return nil
 	}
-	return runtime.Start(ctx, p.controllerConfig(), kinds(p.state.Notebooks)...)
+	return runtime.Start(ctx, p.controllerConfig(), kinds(p.state.Notebooks, p.state.Training)...)
 }
 
 // kinds returns the kinds as this process runs them: the servers of notebooks are
 // reached through the API server, as the names of Services do not resolve here.
-func kinds(notebooks string) []runtime.Kind {
+func kinds(notebooks, jobs string) []runtime.Kind {
 	room := queue.NewRoom()
-	return []runtime.Kind{
+	return append([]runtime.Kind{
 		notebook.Kind(notebooks, notebook.Options{FSGroup: true, Istio: true}, idle.Options{Proxied: true, Room: room}),
 		queue.Kind(queue.Options{Room: room}),
-	}
+	}, training.Kinds(jobs, training.Options{})...)
 }
 
 // controllerConfig is the controllers' own identity, which has just the rights of
@@ -94,13 +95,13 @@ func (p *plane) controllerConfig() *rest.Config { return p.clientConfig(controll
 
 // grantControllers grants the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
-	if err := grant(ctx, client, controllerUser, controllerUser, runtime.Rules(kinds("")...)); err != nil {
+	if err := grant(ctx, client, controllerUser, controllerUser, runtime.Rules(kinds("", "")...)); err != nil {
 		return err
 	}
 	if err := grantIn(ctx, client, runtime.Namespace, controllerUser, slices.Concat(runtime.OwnRules(runtime.Name), idle.ExporterRules())); err != nil {
 		return err
 	}
-	for _, role := range notebook.Roles() {
+	for _, role := range slices.Concat(notebook.Roles(), training.Roles()) {
 		if err := putRole(ctx, client, &role); err != nil {
 			return fmt.Errorf("create role %s: %w", role.Name, err)
 		}

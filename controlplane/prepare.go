@@ -61,7 +61,10 @@ func prepare(o Options) (*plane, error) {
 	if state.Kubernetes, err = chooseKubernetes(o.Kubernetes, state.Kubernetes); err != nil {
 		return nil, err
 	}
-	if state.Notebooks, err = chooseNotebooks(o.Notebooks, state.Notebooks); err != nil {
+	if state.Training, err = chooseMode("training", o.Training, state.Training); err != nil {
+		return nil, err
+	}
+	if state.Notebooks, err = chooseMode("notebooks", o.Notebooks, state.Notebooks); err != nil {
 		return nil, err
 	}
 	if p.listener, err = choosePort(o.Port, state.Port); err != nil {

@@ -1,4 +1,4 @@
-// Package kubeflow holds the Notebook of the API group kubeflow.org, as Kubeflow's
+// Package kubeflow holds kinds of the API group kubeflow.org: Notebook, and the training jobs TFJob and PyTorchJob, as Kubeflow's
 // users write it. Its versions v1, v1beta1 and v1alpha1 have the same shape, so
 // there is one type for all. It is compatible with Kubeflow's notebook-controller
 // (kubeflow/notebooks, components/notebook-controller/api), and not part of it.

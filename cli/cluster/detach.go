@@ -64,6 +64,9 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.Kubernetes != "" {
 		args = append(args, "--kubernetes-version", u.o.Kubernetes)
 	}
+	if u.o.Training != "" {
+		args = append(args, "--training", u.o.Training)
+	}
 	if u.o.Notebooks != "" {
 		args = append(args, "--notebooks", u.o.Notebooks)
 	}

@@ -47,6 +47,8 @@ type UpOptions struct {
 	// Notebooks is what Berth does with Notebooks: "own", "govern", "off" or "auto"; ""
 	// is the folder's own, and auto in a new one.
 	Notebooks string
+	// Training is the same for TFJobs and PyTorchJobs.
+	Training string
 	process.NodePolicy
 	process.UserPolicy
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
@@ -102,6 +104,7 @@ func NewUp(o client.Options, run UpFunc) *cobra.Command {
 	f.StringVar(&u.o.Scheduler, "scheduler", "", "berth (kube-scheduler with Berth's plugins), stock (without them), or none (default: the folder's last, else berth)")
 	f.StringVar(&u.o.Kubernetes, "kubernetes-version", "", "serve the API of this Kubernetes version, from "+versionsSentence()+" (default: the folder's last, else the newest)")
 	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "add a toleration for nvidia.com/gpu:NoSchedule to new pods that request GPUs")
+	f.StringVar(&u.o.Training, "training", "", process.TrainingUsage+" (default: the folder's last, else auto)")
 	f.StringVar(&u.o.Notebooks, "notebooks", "", process.NotebooksUsage+" (default: the folder's last, else auto)")
 	u.o.NodePolicy.AddFlags(f)
 	u.o.UserPolicy.AddFlags(f)
@@ -134,7 +137,7 @@ func (u *upCommand) main(ctx context.Context) error {
 	if v := u.o.Kubernetes; v != "" && !slices.Contains(buildinfo.KubernetesMinors(), v) {
 		return term.Usagef("invalid --kubernetes-version %q: must be a version from %s", v, versionsSentence())
 	}
-	if err := errors.Join(process.CheckNotebooks(u.o.Notebooks), u.o.NodePolicy.Check(), u.o.UserPolicy.Check()); err != nil {
+	if err := errors.Join(process.CheckMode("notebooks", u.o.Notebooks), process.CheckMode("training", u.o.Training), u.o.NodePolicy.Check(), u.o.UserPolicy.Check()); err != nil {
 		return err
 	}
 	dir, err := datadir.At(u.dir)

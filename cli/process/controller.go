@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -20,6 +21,8 @@ import (
 type ControllerOptions struct {
 	Kubeconfig string // file; "" is the ServiceAccount of the pod that it runs in
 	Notebooks  string // own, govern, off or auto
+	Training   string // the same for TFJobs and PyTorchJobs
+	JobDomain  string // DNS domain for names in TF_CONFIG; "" leaves it out
 	NotebookSettings
 	LeaseOptions
 	MetricsAddr       string // host:port, http://LOOPBACK:port, or "" for none
@@ -49,10 +52,13 @@ var notebookModes = []string{"auto", "own", "govern", "off"}
 // NotebooksUsage explains --notebooks, but for its default.
 const NotebooksUsage = "own (Berth runs notebooks), govern (another controller runs them and Berth stops idle ones), off, or auto (govern while Kubeflow's notebook-controller is running, else own)"
 
-// CheckNotebooks rejects an invalid mode; "" means that none is set.
-func CheckNotebooks(mode string) error {
+// TrainingUsage explains --training, but for its default.
+const TrainingUsage = "own (Berth runs TFJobs and PyTorchJobs), govern or off (another controller runs them), or auto (govern while Kubeflow's training-operator is running, else own)"
+
+// CheckMode rejects an invalid mode of the flag --of; "" means that none is set.
+func CheckMode(of, mode string) error {
 	if mode != "" && !slices.Contains(notebookModes, mode) {
-		return term.Usagef("invalid --notebooks %q: must be own, govern, off, or auto", mode)
+		return term.Usagef("invalid --%s %q: must be own, govern, off, or auto", of, mode)
 	}
 	return nil
 }
@@ -90,6 +96,8 @@ func NewController(run ControllerFunc) *cobra.Command {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, else the ServiceAccount of the pod)")
 	f.BoolVar(&c.PrintDefinitions, "print-definitions", false, "print Berth's CustomResourceDefinitions for kubectl apply, and exit")
 	f.StringVar(&c.Notebooks, "notebooks", "auto", NotebooksUsage)
+	f.StringVar(&c.Training, "training", "auto", TrainingUsage)
+	f.StringVar(&c.JobDomain, "job-domain", os.Getenv("CUSTOM_CLUSTER_DOMAIN"), "DNS domain to add to the names in TF_CONFIG, such as cluster.local ($CUSTOM_CLUSTER_DOMAIN)")
 	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; annotations of notebooks and namespaces override it ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
 	f.StringVar(&words.Warning, "idle-warning", "", "time between the warning and the stop (default 10m)")
 	f.StringVar(&words.By, "idle-by", "", "what counts as activity: activity (kernels, terminals, API calls, and GPUs) or gpu (GPUs; open browser tabs do not count) (default activity)")
@@ -111,7 +119,7 @@ func NewController(run ControllerFunc) *cobra.Command {
 // check refuses what cannot work, takes from the environment what no flag says, and
 // finds the cluster. words and period are what flags say of idle notebooks.
 func (c *ControllerOptions) check(f *pflag.FlagSet, words idle.Words, period string, lookup func(string) (string, bool)) error {
-	if err := CheckNotebooks(c.Notebooks); err != nil {
+	if err := errors.Join(CheckMode("notebooks", c.Notebooks), CheckMode("training", c.Training)); err != nil {
 		return err
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {

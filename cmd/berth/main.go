@@ -13,6 +13,7 @@ import (
 	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/controller/training"
 	"berth.dev/berth/controlplane"
 	"berth.dev/berth/scheduler/server"
 	"berth.dev/berth/scheduler/stuck"
@@ -28,7 +29,7 @@ func up(ctx context.Context, o cluster.UpOptions) error {
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler, Kubernetes: o.Kubernetes, NewKeys: o.NewKeys,
 		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, ReserveAfter: &o.ReserveAfter, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
 		UserSpeakers: o.Speakers, UserControllers: o.Controllers,
-		Notebooks: o.Notebooks, HostProcesses: o.HostProcesses, HostEnv: o.HostEnv, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
+		Notebooks: o.Notebooks, Training: o.Training, HostProcesses: o.HostProcesses, HostEnv: o.HostEnv, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
 
@@ -69,7 +70,7 @@ func control(ctx context.Context, o process.ControllerOptions) error {
 		idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied, Room: room},
 	)
 	run := runtime.Options{
-		Kubeconfig: o.Kubeconfig, Kinds: []runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room})},
+		Kubeconfig: o.Kubeconfig, Kinds: append([]runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room})}, training.Kinds(o.Training, training.Options{Domain: o.JobDomain})...),
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 	}
 	if o.LeaderElect {

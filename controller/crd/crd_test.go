@@ -57,7 +57,7 @@ func TestDefinitionsAreValid(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"notebookprofiles.berth.dev", "notebooks.kubeflow.org", "queues.berth.dev"}; !slices.Equal(crd.Names(), want) || len(all) != len(want) {
+	if want := []string{"notebookprofiles.berth.dev", "notebooks.kubeflow.org", "pytorchjobs.kubeflow.org", "queues.berth.dev", "tfjobs.kubeflow.org"}; !slices.Equal(crd.Names(), want) || len(all) != len(want) {
 		t.Errorf("definitions %v, want %v", crd.Names(), want)
 	}
 }

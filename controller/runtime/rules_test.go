@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/controller/training"
 )
 
 // manifest reads the roles of deploy/controller.yaml.
@@ -43,7 +44,7 @@ func manifest(t *testing.T) (roles map[string]rbacv1.ClusterRole) {
 
 // rules returns the rights of the process with all kinds.
 func rules() []rbacv1.PolicyRule {
-	return runtime.Rules(notebook.Kind("", notebook.Options{}, idle.Options{}), queue.Kind(queue.Options{}))
+	return runtime.Rules(append([]runtime.Kind{notebook.Kind("", notebook.Options{}, idle.Options{}), queue.Kind(queue.Options{})}, training.Kinds("", training.Options{})...)...)
 }
 
 // TestManifestHasTheRules holds deploy/controller.yaml to what is checked at start.
@@ -56,7 +57,7 @@ func TestManifestHasTheRules(t *testing.T) {
 		"Role " + runtime.RoleName + "-exporters":          idle.ExporterRules(),
 	}
 	labels := map[string]map[string]string{}
-	for _, r := range notebook.Roles() {
+	for _, r := range slices.Concat(notebook.Roles(), training.Roles()) {
 		want["ClusterRole "+r.Name], labels["ClusterRole "+r.Name] = r.Rules, r.Labels
 	}
 	got := map[string][]rbacv1.PolicyRule{}
@@ -74,7 +75,7 @@ func TestManifestHasTheRules(t *testing.T) {
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
 	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), runtime.OwnRules("n"), idle.ExporterRules()}
-	for _, r := range notebook.Roles() {
+	for _, r := range slices.Concat(notebook.Roles(), training.Roles()) {
 		all = append(all, r.Rules)
 	}
 	for _, r := range slices.Concat(all...) {
@@ -90,6 +91,9 @@ func TestNoRuleIsWide(t *testing.T) {
 	for _, r := range rules() {
 		if slices.Contains(r.Resources, "notebooks") && (slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "create")) {
 			t.Errorf("rule %+v lets the controllers write a notebook's spec in full", r)
+		}
+		if (slices.Contains(r.Resources, "tfjobs") || slices.Contains(r.Resources, "pytorchjobs")) && (slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "create")) {
+			t.Errorf("rule %+v lets the controllers write a job's spec in full", r)
 		}
 	}
 }

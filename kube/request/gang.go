@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/gang"
+	"berth.dev/berth/kube/training"
 )
 
 // Gang is the gang that a pod belongs to, as the pod says.
@@ -49,6 +51,8 @@ var (
 	GangPodGroupKAI     = GangKind{"scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup"}    // KAI
 	GangJobSet          = GangKind{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"}
 	GangJob             = GangKind{"batch", "v1", "jobs", "Job"}
+	GangTFJob           = GangKind{kubeflow.Group, "v1", "tfjobs", kubeflow.KindTFJob}
+	GangPyTorchJob      = GangKind{kubeflow.Group, "v1", "pytorchjobs", kubeflow.KindPyTorchJob}
 )
 
 // GVR is how the kind is asked for at the API.
@@ -68,7 +72,9 @@ func (k GangKind) String() string { return k.Kind + " of " + k.Group + "/" + k.V
 // and pod-group-name (KAI).
 //
 // With berth.dev/gang alone, the pods of a Job are one gang of as many as the
-// Job runs at once, and the pods of a JobSet one gang over all its Jobs.
+// Job runs at once, and the pods of a JobSet one gang over all its Jobs. The pods of a
+// TFJob or PyTorchJob are a gang without any of these; berth.dev/gang-min-count then says
+// with how few of them it starts.
 //
 // The error is of an annotation that cannot be understood: the pod should then
 // not be placed at all, as its siblings might be missing. The Gang is given all
@@ -105,7 +111,31 @@ func GangOf(pod *v1.Pod) (*Gang, error) {
 			return g, wrong
 		}
 	}
+	if ofTraining(g, pod) {
+		g.Name = g.Object.Name
+		if pod.Annotations[api.AnnotationGangMinCount] != "" {
+			g, err := counted(pod, g)
+			return g, cmp.Or(err, wrong)
+		}
+		return g, wrong
+	}
 	return nil, nil
+}
+
+// ofTraining makes the training job that a pod belongs to the object that counts its
+// gang. It reports false for pods of other owners.
+func ofTraining(g *Gang, pod *v1.Pod) bool {
+	kind, name, ok := training.OwnerOf(pod)
+	if !ok {
+		return false
+	}
+	of := GangTFJob
+	if kind == GangPyTorchJob.Kind {
+		of = GangPyTorchJob
+	}
+	g.of(&GangObject{Kind: of, Namespace: pod.Namespace, Name: name})
+	g.Key += "/" + string(metav1.GetControllerOfNoCopy(pod).UID)
+	return true
 }
 
 // grace reads berth.dev/gang-grace.
@@ -133,13 +163,8 @@ func (g *Gang) of(o *GangObject) {
 
 // own completes a gang of Berth's annotations.
 func own(pod *v1.Pod, g *Gang) (*Gang, error) {
-	if text, ok := pod.Annotations[api.AnnotationGangMinCount]; ok {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > mostMembers {
-			return g, fmt.Errorf("annotation %s: %q is not a valid pod count: give a number from 1 to %d", api.AnnotationGangMinCount, text, mostMembers)
-		}
-		g.MinCount = n
-		return g, nil
+	if _, ok := pod.Annotations[api.AnnotationGangMinCount]; ok {
+		return counted(pod, g)
 	}
 	if name := pod.Labels[api.LabelJobSet]; name != "" {
 		g.of(&GangObject{Kind: GangJobSet, Namespace: pod.Namespace, Name: name})
@@ -150,7 +175,21 @@ func own(pod *v1.Pod, g *Gang) (*Gang, error) {
 		g.Key += "/" + string(ref.UID)
 		return g, nil
 	}
+	if ofTraining(g, pod) {
+		return g, nil
+	}
 	return g, fmt.Errorf("gang %s: its size is not set: add the annotation %s to its pods", g.Name, api.AnnotationGangMinCount)
+}
+
+// counted completes a gang whose size is in the annotation berth.dev/gang-min-count.
+func counted(pod *v1.Pod, g *Gang) (*Gang, error) {
+	text := pod.Annotations[api.AnnotationGangMinCount]
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostMembers {
+		return g, fmt.Errorf("annotation %s: %q is not a valid pod count: give a number from 1 to %d", api.AnnotationGangMinCount, text, mostMembers)
+	}
+	g.MinCount, g.Object = n, nil
+	return g, nil
 }
 
 // schedulingGroup is the PodGroup of Kubernetes' own API that a pod names.

@@ -18,6 +18,11 @@ func TestGangOf(t *testing.T) {
 	job := func(p *v1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "j1", Controller: new(true)}}
 	}
+	trains := func(kind string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubeflow.org/v1", Kind: kind, Name: "mnist", UID: "t1", Controller: new(true)}}
+		}
+	}
 	object := func(kind request.GangKind, name string) *request.GangObject {
 		return &request.GangObject{Kind: kind, Namespace: "ml", Name: name}
 	}
@@ -51,6 +56,42 @@ func TestGangOf(t *testing.T) {
 				p.Annotations, p.Labels = map[string]string{api.AnnotationGang: "train"}, map[string]string{api.LabelJobSet: "set"}
 			},
 			want: &request.Gang{Namespace: "ml", Name: "train", Key: "jobsets.jobset.x-k8s.io/ml/set", Object: object(request.GangJobSet, "set"), Within: gang.Cluster},
+		},
+		{
+			name: "the pods of a TFJob are a gang by themselves",
+			pod:  trains("TFJob"),
+			want: &request.Gang{Namespace: "ml", Name: "mnist", Key: "tfjobs.kubeflow.org/ml/mnist/t1", Object: object(request.GangTFJob, "mnist"), Within: gang.Cluster},
+		},
+		{
+			name: "the pods of a PyTorchJob with a name of their own",
+			pod: func(p *v1.Pod) {
+				trains("PyTorchJob")(p)
+				p.Annotations = map[string]string{api.AnnotationGang: "mine"}
+			},
+			want: &request.Gang{Namespace: "ml", Name: "mine", Key: "pytorchjobs.kubeflow.org/ml/mnist/t1", Object: object(request.GangPyTorchJob, "mnist"), Within: gang.Cluster},
+		},
+		{
+			name: "the pods of a TFJob that start with two",
+			pod: func(p *v1.Pod) {
+				trains("TFJob")(p)
+				p.Annotations = map[string]string{api.AnnotationGangMinCount: "2"}
+			},
+			want: &request.Gang{Namespace: "ml", Name: "mnist", Key: "tfjobs.kubeflow.org/ml/mnist/t1", MinCount: 2, Within: gang.Cluster},
+		},
+		{
+			name: "a TFJob that Volcano gangs",
+			pod: func(p *v1.Pod) {
+				trains("TFJob")(p)
+				p.Annotations = map[string]string{"scheduling.k8s.io/group-name": "g"}
+			},
+			want: &request.Gang{Namespace: "ml", Name: "g", Key: "podgroups.scheduling.volcano.sh/ml/g", Object: object(request.GangPodGroupVolcano, "g"), Within: gang.Cluster},
+		},
+		{
+			name: "a kind of the same name in another group",
+			pod: func(p *v1.Pod) {
+				trains("TFJob")(p)
+				p.OwnerReferences[0].APIVersion = "example.com/v1"
+			},
 		},
 		{
 			name: "a PodGroup of Kubernetes",
@@ -147,6 +188,10 @@ func TestObjectsSayHowManyMembersAGangHas(t *testing.T) {
 		{"a Job that is done by fewer than it may run at once", request.GangJob, `{"spec":{"parallelism":4,"completions":3}}`, 3},
 		{"a Job of which a pod has ended well", request.GangJob, `{"spec":{"parallelism":4,"completions":4},"status":{"succeeded":1}}`, 3},
 		{"a Job without numbers", request.GangJob, `{}`, 1},
+		{"a TFJob", request.GangTFJob, `{"spec":{"tfReplicaSpecs":{"chief":{},"Worker":{"replicas":3}}}}`, 4},
+		{"a TFJob that may start with fewer", request.GangTFJob, `{"spec":{"tfReplicaSpecs":{"Worker":{"replicas":3}},"runPolicy":{"schedulingPolicy":{"minAvailable":2}}}}`, 2},
+		{"a TFJob of which a worker has succeeded", request.GangTFJob, `{"spec":{"tfReplicaSpecs":{"Worker":{"replicas":3}}},"status":{"replicaStatuses":{"Worker":{"active":2,"succeeded":1}}}}`, 2},
+		{"an elastic PyTorchJob", request.GangPyTorchJob, `{"spec":{"elasticPolicy":{"minReplicas":1,"maxReplicas":4},"pytorchReplicaSpecs":{"Master":{"replicas":1},"Worker":{"replicas":4}}}}`, 2},
 		{
 			"a JobSet", request.GangJobSet,
 			`{"spec":{"replicatedJobs":[{"name":"driver","template":{"spec":{"parallelism":1}}},{"name":"workers","replicas":2,"template":{"spec":{"parallelism":4,"completions":4}}}]}}`, 9,

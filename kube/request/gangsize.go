@@ -1,6 +1,10 @@
 package request
 
-import "fmt"
+import (
+	"fmt"
+
+	"berth.dev/berth/kube/training"
+)
 
 // mostMembers is the most pods of a gang.
 const mostMembers = 1 << 20
@@ -13,6 +17,7 @@ const mostMembers = 1 << 20
 //	PodGroups of others       spec.minMember
 //	Job                       spec.parallelism, or what is left of spec.completions where that is less
 //	JobSet                    the same of each Job, times the replicas of it
+//	TFJob, PyTorchJob         what core/training.Job.Least says
 func (k GangKind) MinCount(object map[string]any) (int, error) {
 	spec := child(object, "spec")
 	var n int64
@@ -28,6 +33,12 @@ func (k GangKind) MinCount(object map[string]any) (int, error) {
 			job, _ := j.(map[string]any)
 			n += number(job, "replicas", 1) * parallel(child(child(job, "template"), "spec"))
 		}
+	case GangTFJob, GangPyTorchJob:
+		least, err := training.Least(k.Kind, object)
+		if err != nil {
+			return 0, err
+		}
+		n = int64(least)
 	default:
 		n = number(spec, "minMember", 1)
 	}

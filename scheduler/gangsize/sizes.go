@@ -152,8 +152,12 @@ func slim(obj any) (any, error) {
 	}
 	u.SetManagedFields(nil)
 	u.SetAnnotations(nil)
-	if u.GetKind() == request.GangJob.Kind {
-		unstructured.RemoveNestedField(u.Object, "spec", "template")
+	unstructured.RemoveNestedField(u.Object, "spec", "template")
+	for _, field := range []string{"tfReplicaSpecs", "pytorchReplicaSpecs"} {
+		types, _, _ := unstructured.NestedMap(u.Object, "spec", field)
+		for t := range types {
+			unstructured.RemoveNestedField(u.Object, "spec", field, t, "template")
+		}
 	}
 	return u, nil
 }

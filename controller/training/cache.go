@@ -1,0 +1,71 @@
+package training
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"berth.dev/berth/api/kubeflow"
+)
+
+// byOwner is the index of pods and Services by the UID of their controller.
+const byOwner = "controller"
+
+// newCache returns a cache of the pods and Services of jobs of one kind, which their labels tell. It is
+// apart from the manager's, in which pods are those of notebooks.
+func newCache(mgr manager.Manager, k kind) (cache.Cache, error) {
+	ours, shared := labels.SelectorFromSet(labels.Set{kubeflow.LabelOperatorName: k.kind.Operator()}), true
+	return cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:     {Label: ours, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+			&corev1.Service{}: {Label: ours, Transform: slimService, UnsafeDisableDeepCopy: &shared},
+		},
+	})
+}
+
+// ownerUID is the index function of byOwner.
+func ownerUID(o client.Object) []string {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return []string{string(ref.UID)}
+	}
+	return nil
+}
+
+// slimJob drops what is not read of a job.
+func slimJob(o any) (any, error) {
+	if j, ok := o.(kubeflow.TrainingJob); ok {
+		j.SetManagedFields(nil)
+		delete(j.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	}
+	return o, nil
+}
+
+// slimPod keeps of a pod which member of which job it is, and how it is.
+func slimPod(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	slimMeta(&p.ObjectMeta)
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
+	p.Status = corev1.PodStatus{
+		Phase: p.Status.Phase, Reason: p.Status.Reason, Conditions: p.Status.Conditions,
+		InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,
+	}
+	return p, nil
+}
+
+// slimService keeps of a Service which member of which job it belongs to.
+func slimService(o any) (any, error) {
+	if s, ok := o.(*corev1.Service); ok {
+		slimMeta(&s.ObjectMeta)
+		s.Spec, s.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
+	}
+	return o, nil
+}
+
+func slimMeta(m *metav1.ObjectMeta) { m.ManagedFields, m.Annotations = nil, nil }

@@ -1,0 +1,43 @@
+package training
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/internal/rights"
+)
+
+// rules returns the rights that the controller of a kind needs in the whole cluster, and no
+// more.
+func (k *kind) rules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		// A job's annotations and status are written, never its spec. One is deleted at the end of its time to live.
+		rights.Rule(kubeflow.Group, k.plural(), "get", "list", "watch", "patch", "delete"),
+		rights.Rule(kubeflow.Group, k.plural()+"/status", "patch"),
+		// Where owner references are checked, the creator of a child needs this.
+		rights.Rule(kubeflow.Group, k.plural()+"/finalizers", "update"),
+		// The objects of a job.
+		rights.Rule("", "pods services", "get", "list", "watch", "create", "delete"),
+		rights.Rule("events.k8s.io", "events", "create", "patch"),
+	}
+}
+
+// Roles returns the ClusterRoles for users. Users who may edit a namespace may use training jobs
+// there, and users who may view it see them, without a binding.
+func Roles() []rbacv1.ClusterRole {
+	role := func(name string, to []string, verbs ...string) rbacv1.ClusterRole {
+		labels := map[string]string{}
+		for _, t := range to {
+			labels[rbacv1.GroupName+"/aggregate-to-"+t] = "true"
+		}
+		return rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+			Rules:      []rbacv1.PolicyRule{rights.Rule(kubeflow.Group, "tfjobs pytorchjobs", verbs...), rights.Rule(kubeflow.Group, "tfjobs/status pytorchjobs/status", "get")},
+		}
+	}
+	return []rbacv1.ClusterRole{
+		role("berth-training-user", []string{"edit", "admin"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
+		role("berth-training-view", []string{"view"}, rights.Read...),
+	}
+}

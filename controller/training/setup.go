@@ -1,0 +1,89 @@
+package training
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"berth.dev/berth/controller/runtime"
+	objects "berth.dev/berth/kube/training"
+)
+
+// How jobs are worked on: so many at once, as most of a pass is waiting for the API
+// server, and after an error again between these times.
+const (
+	atOnce     = 16
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// add adds the controller of a kind to a manager.
+func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
+	children, err := newCache(mgr, k)
+	if err != nil {
+		return fmt.Errorf("set up %s for %s: %w", Name, k.plural(), err)
+	}
+	for _, object := range []client.Object{&corev1.Pod{}, &corev1.Service{}} {
+		if err := children.IndexField(context.Background(), object, byOwner, ownerUID); err != nil {
+			return fmt.Errorf("index the children of %s: %w", k.plural(), err)
+		}
+	}
+	if err := mgr.Add(children); err != nil {
+		return fmt.Errorf("add the children of %s: %w", k.plural(), err)
+	}
+	r := &reconciler{
+		kind: k, o: o, mode: m.Now, jobs: mgr.GetClient(), children: children, live: mgr.GetAPIReader(),
+		events: mgr.GetEventRecorder(Name), now: time.Now, memories: map[types.UID]*memory{},
+	}
+	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	changed := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	b := builder.ControllerManagedBy(mgr).Named(Name+"-"+k.plural()).
+		For(k.object(), builder.WithPredicates(written)).
+		WatchesRawSource(source.Kind[client.Object](children, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofChild))).
+		WatchesRawSource(source.Kind[client.Object](children, &corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.ofChild), changed)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: atOnce,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		})
+	if m.Changed != nil {
+		b = b.WatchesRawSource(source.Channel(m.Changed, handler.EnqueueRequestsFromMapFunc(r.all)))
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("add %s for %s: %w", Name, k.plural(), err)
+	}
+	return nil
+}
+
+// ofChild requests a pass over the job of a pod or Service.
+func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Request {
+	kind, name, ok := objects.OwnerOf(o)
+	if !ok || kind != string(r.kind.kind) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}
+
+// all requests a pass over every job.
+func (r *reconciler) all(ctx context.Context, _ client.Object) (out []reconcile.Request) {
+	list := r.kind.list()
+	if err := r.jobs.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache has ended
+	}
+	for _, o := range r.kind.items(list) {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package training
+
+import (
+	"fmt"
+	"time"
+)
+
+// afterEnd plans for a job that has ended: pods and Services go by its policy, and the job
+// at the end of its time to live.
+func (p *pass) afterEnd() {
+	kept := map[Member]bool{}
+	for i := range p.Pods {
+		pod := &p.Pods[i]
+		switch {
+		case !p.cleans(pod):
+			kept[pod.Member] = true
+		case !pod.Deleting:
+			p.DeletePods = append(p.DeletePods, *pod)
+		}
+	}
+	for _, s := range p.Services {
+		if !kept[s.Member] && (p.overLimit() || p.Job.Clean != CleanNone) {
+			p.DeleteServices = append(p.DeleteServices, s)
+		}
+	}
+	if p.Status.Is(ConditionSucceeded) {
+		for t, r := range p.Status.Replicas {
+			p.Status.Replicas[t] = ReplicaStatus{Succeeded: r.Succeeded + r.Active, Failed: r.Failed}
+		}
+	}
+	if p.Job.TTL == nil || p.Job.Suspend || p.Status.End.IsZero() {
+		return
+	}
+	if at := p.Status.End.Add(*p.Job.TTL); p.Now.Before(at) {
+		p.again(at)
+	} else {
+		p.DeleteJob = true
+	}
+}
+
+// cleans reports whether a pod of a job that has ended is deleted.
+func (p *pass) cleans(pod *Pod) bool {
+	switch {
+	case p.overLimit(), p.Job.Clean == CleanAll:
+		return true
+	case p.Job.Clean == CleanRunning:
+		return pod.Phase == Running || pod.Phase == Pending
+	}
+	return false
+}
+
+// suspend plans for a job that is suspended: nothing of it stays.
+func (p *pass) suspend() {
+	for i := range p.Pods {
+		if !p.Pods[i].Deleting {
+			p.DeletePods = append(p.DeletePods, p.Pods[i])
+		}
+	}
+	p.DeleteServices = p.Services
+	p.Restarts = nil
+	for t, r := range p.Status.Replicas {
+		r.Active = 0
+		p.Status.Replicas[t] = r
+	}
+	message := fmt.Sprintf("%s %s is suspended.", p.Job.Kind, p.Job.Name)
+	if p.Status.Is(ConditionRunning) {
+		p.Status.set(Condition{Type: ConditionRunning, Reason: p.reason(ConditionSuspended), Message: message}, p.Now)
+	}
+	if !p.Status.Is(ConditionSuspended) {
+		p.event(false, ConditionSuspended, message)
+		p.Status.set(Condition{Type: ConditionSuspended, True: true, Reason: p.reason(ConditionSuspended), Message: message}, p.Now)
+	}
+}
+
+// resume sets Suspended to False after a suspension. The time of the job starts again.
+func (p *pass) resume() {
+	if !p.Status.Is(ConditionSuspended) {
+		return
+	}
+	message := fmt.Sprintf("%s %s is resumed.", p.Job.Kind, p.Job.Name)
+	p.event(false, "Resumed", message)
+	p.Status.set(Condition{Type: ConditionSuspended, Reason: p.reason("Resumed"), Message: message}, p.Now)
+	p.Status.Start = p.Now
+}
+
+// HoldsAfterEnd returns the pods that keep what they hold although the job has ended, which
+// policy None leaves running.
+func HoldsAfterEnd(j *Job, pods []Pod) []Pod {
+	if !j.Status.Ended() || j.Clean != CleanNone {
+		return nil
+	}
+	var out []Pod
+	for _, pod := range pods {
+		if !pod.Deleting && (pod.Phase == Running || pod.Phase == Pending) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// Invalid returns the status of a job that cannot be run, with why.
+func Invalid(j *Job, why string, now time.Time) Status {
+	s := j.Status.clone()
+	if s.End.IsZero() {
+		s.End = now
+	}
+	s.set(Condition{Type: ConditionFailed, True: true, Reason: string(j.Kind) + "FailedValidation", Message: fmt.Sprintf("%s %s cannot run: %s", j.Kind, j.Name, why)}, now)
+	return s
+}

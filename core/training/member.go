@@ -1,0 +1,74 @@
+package training
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Member is one replica of a job.
+type Member struct {
+	Type  string
+	Index int
+}
+
+// Name returns the name of a member's pod and Service.
+func (m Member) Name(job string) string {
+	return job + "-" + strings.ToLower(m.Type) + "-" + strconv.Itoa(m.Index)
+}
+
+// Phase is the phase of a pod.
+type Phase string
+
+// The phases of pods.
+const (
+	Pending   Phase = "Pending"
+	Running   Phase = "Running"
+	Succeeded Phase = "Succeeded"
+	Failed    Phase = "Failed"
+)
+
+// Pod is a pod of a job.
+type Pod struct {
+	Member
+	Name, UID string
+	Phase     Phase
+	Deleting  bool // it has a deletion timestamp
+	// Disrupted is that it was evicted, preempted, or lost with its node, so its end says
+	// nothing of the program.
+	Disrupted bool
+	Exit      *int // of the container that trains, once it has ended
+	Restarts  int  // of all its containers
+	Created   time.Time
+}
+
+// failed reports whether the program has failed.
+func (p *Pod) failed() bool { return p.Phase == Failed && !p.Disrupted }
+
+// active reports whether the pod counts as active: it runs and is not being deleted.
+func (p *Pod) active() bool { return p.Phase == Running && !p.Deleting }
+
+// Service is a Service of a job.
+type Service struct {
+	Member
+	Name, UID string
+}
+
+// missing returns the members of the job for which has reports false, by type and index.
+func (j *Job) missing(has func(Member) bool) []Member {
+	var out []Member
+	for _, r := range j.Replicas {
+		for i := range r.Count {
+			if m := (Member{r.Type, i}); !has(m) {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
+
+// has reports whether the job has such a member.
+func (j *Job) has(m Member) bool {
+	r := j.Replica(m.Type)
+	return r != nil && m.Index >= 0 && m.Index < r.Count
+}

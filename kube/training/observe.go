@@ -1,0 +1,80 @@
+package training
+
+import (
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/training"
+)
+
+// PodOf reads a pod of a job of the kind. It reports false for one whose labels do not
+// say which member it is.
+func PodOf(kind training.Kind, p *corev1.Pod) (training.Pod, bool) {
+	m, ok := member(kind, p.Labels)
+	out := training.Pod{
+		Member: m, Name: p.Name, UID: string(p.UID), Phase: training.Phase(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
+		Created: p.CreationTimestamp.Time,
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			out.Disrupted = true
+		}
+	}
+	if p.Status.Reason == "Evicted" || p.Status.Reason == "NodeLost" || p.Status.Reason == "Preempting" || p.Status.Reason == "UnexpectedAdmissionError" {
+		out.Disrupted = true
+	}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for _, c := range list {
+			out.Restarts += int(c.RestartCount)
+			if t := c.State.Terminated; c.Name == kind.Container() && t != nil {
+				code := int(t.ExitCode)
+				out.Exit = &code
+			}
+		}
+	}
+	return out, ok
+}
+
+// ServiceOf reads a Service of a job of the kind, as PodOf reads a pod.
+func ServiceOf(kind training.Kind, s *corev1.Service) (training.Service, bool) {
+	m, ok := member(kind, s.Labels)
+	return training.Service{Member: m, Name: s.Name, UID: string(s.UID)}, ok
+}
+
+// member reads from labels which member of a job an object belongs to.
+func member(kind training.Kind, labels map[string]string) (training.Member, bool) {
+	t := kind.TypeOf(labels[kubeflow.LabelReplicaType])
+	i, err := strconv.Atoi(labels[kubeflow.LabelReplicaIndex])
+	return training.Member{Type: t, Index: i}, t != "" && err == nil && i >= 0
+}
+
+// Queued returns what the scheduler says of a job's pods that have no node yet, of
+// the first one that it says something of: all members of a gang wait for the
+// same.
+func Queued(pods []*corev1.Pod) training.Queued {
+	for _, p := range pods {
+		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
+			continue
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				return training.Queued{Waits: true, Reason: c.Reason, Message: c.Message}
+			}
+		}
+	}
+	return training.Queued{Reason: "Placed", Message: "all pods have a node"}
+}
+
+// OwnerOf reports whether an object belongs to a training job, and returns the job's
+// kind and name.
+func OwnerOf(o metav1.Object) (kind, name string, ok bool) {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil || (ref.Kind != kubeflow.KindTFJob && ref.Kind != kubeflow.KindPyTorchJob) || !strings.HasPrefix(ref.APIVersion, kubeflow.Group+"/") {
+		return "", "", false
+	}
+	return ref.Kind, ref.Name, true
+}

@@ -1,0 +1,61 @@
+package training_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api/kubeflow"
+	core "berth.dev/berth/core/training"
+	"berth.dev/berth/kube/training"
+)
+
+func TestPodOf(t *testing.T) {
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: "mnist-ps-1", UID: "u", Labels: map[string]string{kubeflow.LabelReplicaType: "ps", kubeflow.LabelReplicaIndex: "1"},
+		}}
+		change(p)
+		return p
+	}
+	code := func(n int) *int { return &n }
+	for _, tt := range []struct {
+		name string
+		pod  *corev1.Pod
+		want func(*core.Pod)
+		not  bool
+	}{
+		{name: "its type is that of the label", pod: pod(func(*corev1.Pod) {}), want: func(*core.Pod) {}},
+		{name: "a label with another type", pod: pod(func(p *corev1.Pod) { p.Labels[kubeflow.LabelReplicaType] = "helper" }), not: true},
+		{name: "a label that is not a number", pod: pod(func(p *corev1.Pod) { p.Labels[kubeflow.LabelReplicaIndex] = "one" }), not: true},
+		{name: "the exit code is that of the container that trains", pod: pod(func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: "side", RestartCount: 1, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}},
+				{Name: "tensorflow", RestartCount: 2, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}},
+			}
+		}), want: func(p *core.Pod) { p.Phase, p.Exit, p.Restarts = core.Failed, code(137), 3 }},
+		{name: "the eviction API", pod: pod(func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
+		}), want: func(p *core.Pod) { p.Phase, p.Disrupted = core.Failed, true }},
+		{name: "a kubelet that evicts for memory", pod: pod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted" }), want: func(p *core.Pod) { p.Phase, p.Disrupted = core.Failed, true }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := training.PodOf(core.TFJob, tt.pod)
+			if ok == tt.not {
+				t.Fatalf("read: %v", ok)
+			}
+			if tt.not {
+				return
+			}
+			want := core.Pod{Member: core.Member{Type: core.PS, Index: 1}, Name: "mnist-ps-1", UID: "u"}
+			tt.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
