@@ -29,7 +29,7 @@ func controller(t *testing.T, args string) (asked *process.ControllerOptions, st
 func TestControllerOptions(t *testing.T) {
 	defaults := func() process.ControllerOptions {
 		return process.ControllerOptions{
-			Kubeconfig: "k", Notebooks: "auto", MetricsAddr: "127.0.0.1:10260",
+			Kubeconfig: "k", Notebooks: "auto", Training: "auto", MetricsAddr: "127.0.0.1:10260",
 			NotebookSettings: process.NotebookSettings{
 				Domain: "cluster.local", FSGroup: true, Istio: true, IstioGateway: "kubeflow/kubeflow-gateway", IstioHost: "*", Idle: idle.Off(),
 			},
@@ -55,12 +55,13 @@ func TestControllerOptions(t *testing.T) {
 		{
 			name: "by Kubeflow's variables",
 			env: map[string]string{
-				"ADD_FSGROUP": "false", "USE_ISTIO": "false", "ISTIO_GATEWAY": "a/b", "ISTIO_HOST": "h", "CLUSTER_DOMAIN": "d", "DEV": "true",
+				"ADD_FSGROUP": "false", "USE_ISTIO": "false", "ISTIO_GATEWAY": "a/b", "ISTIO_HOST": "h", "CLUSTER_DOMAIN": "d", "CUSTOM_CLUSTER_DOMAIN": "e", "DEV": "true",
 				"ENABLE_CULLING": "true", "CULL_IDLE_TIME": "60", "IDLENESS_CHECK_PERIOD": "5",
 			},
 			want: func(o *process.ControllerOptions) {
 				p := idle.Off()
 				p.Never, p.After, p.Period = false, time.Hour, 5*time.Minute
+				o.JobDomain = "e"
 				o.NotebookSettings = process.NotebookSettings{Domain: "d", IstioGateway: "a/b", IstioHost: "h", Proxied: true, Idle: p}
 			},
 		},

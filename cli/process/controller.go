@@ -72,13 +72,14 @@ func NewController(run ControllerFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the controllers for notebooks",
-		Long: "Run the controllers for Notebooks of kubeflow.org, and for stopping idle ones. They install their\n" +
-			"CustomResourceDefinitions. If Kubeflow's notebook-controller is running, they leave Notebooks to it.\n" +
+		Long: "Run the controllers for Notebooks, TFJobs, and PyTorchJobs of kubeflow.org, and for stopping idle notebooks.\n" +
+			"They install their CustomResourceDefinitions. If Kubeflow's notebook-controller or training-operator is\n" +
+			"running, they leave its kinds to it.\n" +
 			"You can run several replicas: one leads, and another takes over if it stops.\n" +
 			"\n" +
 			"They use the cluster of --kubeconfig, else of $KUBECONFIG, else of the pod they run in. Their permissions\n" +
-			"are in deploy/controller.yaml. The environment variables of Kubeflow's notebook-controller (ADD_FSGROUP,\n" +
-			"USE_ISTIO, ISTIO_GATEWAY, ISTIO_HOST, CLUSTER_DOMAIN, ENABLE_CULLING, CULL_IDLE_TIME,\n" +
+			"are in deploy/controller.yaml. The environment variables of Kubeflow's controllers (ADD_FSGROUP,\n" +
+			"USE_ISTIO, ISTIO_GATEWAY, ISTIO_HOST, CLUSTER_DOMAIN, CUSTOM_CLUSTER_DOMAIN, ENABLE_CULLING, CULL_IDLE_TIME,\n" +
 			"IDLENESS_CHECK_PERIOD, DEV) apply unless the corresponding flag is set.",
 		Example: "  berth controller --kubeconfig ~/.kube/config\n" +
 			"  berth controller --idle-after 8h --idle-warning 30m    stop unused notebooks\n" +
@@ -97,7 +98,7 @@ func NewController(run ControllerFunc) *cobra.Command {
 	f.BoolVar(&c.PrintDefinitions, "print-definitions", false, "print Berth's CustomResourceDefinitions for kubectl apply, and exit")
 	f.StringVar(&c.Notebooks, "notebooks", "auto", NotebooksUsage)
 	f.StringVar(&c.Training, "training", "auto", TrainingUsage)
-	f.StringVar(&c.JobDomain, "job-domain", os.Getenv("CUSTOM_CLUSTER_DOMAIN"), "DNS domain to add to the names in TF_CONFIG, such as cluster.local ($CUSTOM_CLUSTER_DOMAIN)")
+	f.StringVar(&c.JobDomain, "job-domain", "", "DNS domain to add to the names in TF_CONFIG, such as cluster.local ($CUSTOM_CLUSTER_DOMAIN)")
 	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; annotations of notebooks and namespaces override it ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
 	f.StringVar(&words.Warning, "idle-warning", "", "time between the warning and the stop (default 10m)")
 	f.StringVar(&words.By, "idle-by", "", "what counts as activity: activity (kernels, terminals, API calls, and GPUs) or gpu (GPUs; open browser tabs do not count) (default activity)")
@@ -155,6 +156,7 @@ func (c *ControllerOptions) environment(f *pflag.FlagSet, lookup func(string) (s
 		{name: "ISTIO_GATEWAY", flag: "istio-gateway", text: &c.IstioGateway},
 		{name: "ISTIO_HOST", flag: "istio-host", text: &c.IstioHost},
 		{name: "CLUSTER_DOMAIN", flag: "cluster-domain", text: &c.Domain},
+		{name: "CUSTOM_CLUSTER_DOMAIN", flag: "job-domain", text: &c.JobDomain},
 		{name: "DEV", flag: "through-api-server", yes: &c.Proxied},
 	} {
 		value, _ := lookup(v.name)
