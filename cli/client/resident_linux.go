@@ -12,7 +12,7 @@ import (
 
 // forgetStart releases, once, the memory of the program's own file that was read so far: two
 // thirds of it only its start needs. The rest is read again from the page cache.
-var forgetStart = sync.OnceFunc(func() {
+var forgetStart = sync.OnceFunc(func() { //nolint:gochecknoglobals // the memory is that of the process
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return

@@ -48,7 +48,7 @@ func (c *controller) end(ctx context.Context, now time.Time, wait time.Duration)
 	still := map[string]quota.Ending{}
 	for _, e := range warn {
 		if was := c.warned[e.Workload]; !was.At.Equal(e.At) {
-			c.tell(e, corev1.EventTypeWarning, eventEnding, fmt.Sprintf("%s at %s: %s; save what it has done before",
+			c.tell(e, eventEnding, fmt.Sprintf("%s at %s: %s; save what it has done before",
 				goes(t.pod(e.Pods[0])), e.At.UTC().Format(time.RFC3339), because(&e)))
 		}
 		still[e.Workload] = e
@@ -115,7 +115,7 @@ func (c *controller) evict(ctx context.Context, e quota.Ending, now time.Time) {
 		switch err := c.stopNotebook(ctx, pods[0], because(&e), now); {
 		case err == nil:
 			c.countEvicted(&e, reason)
-			c.tell(e, corev1.EventTypeWarning, reason, "the notebook is stopped: "+because(&e)+"; its volumes are kept")
+			c.tell(e, reason, "the notebook is stopped: "+because(&e)+"; its volumes are kept")
 			return
 		case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
 			c.failed(e, pods[0], err)
@@ -135,7 +135,7 @@ func (c *controller) evict(ctx context.Context, e quota.Ending, now time.Time) {
 		}
 	}
 	c.countEvicted(&e, reason)
-	c.tell(e, corev1.EventTypeWarning, reason, "the pod is evicted: "+because(&e))
+	c.tell(e, reason, "the pod is evicted: "+because(&e))
 }
 
 // failed reports an eviction that is not possible now, once.
@@ -146,7 +146,7 @@ func (c *controller) failed(e quota.Ending, p *corev1.Pod, err error) {
 	}
 	if !c.blocked[e.Workload] {
 		c.blocked[e.Workload] = true
-		c.tell(e, corev1.EventTypeWarning, eventBlocked, fmt.Sprintf("%s, and a disruption budget does not allow the eviction of pod %s yet: it is tried again", because(&e), p.Name))
+		c.tell(e, eventBlocked, fmt.Sprintf("%s, and a disruption budget does not allow the eviction of pod %s yet: it is tried again", because(&e), p.Name))
 	}
 }
 
@@ -163,15 +163,15 @@ func (c *controller) stopNotebook(ctx context.Context, pod *corev1.Pod, why stri
 	return c.client.Patch(ctx, n, client.RawPatch(types.MergePatchType, raw), client.FieldOwner(Name))
 }
 
-// tell makes an event on each pod of a workload.
-func (c *controller) tell(e quota.Ending, kind, reason, note string) {
+// tell makes a warning on each pod of a workload.
+func (c *controller) tell(e quota.Ending, reason, note string) {
 	for _, uid := range e.Pods {
 		if p := c.tally.pod(uid); p != nil {
 			about := &corev1.Pod{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 				ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion},
 			}
-			c.events.Eventf(about, nil, kind, reason, "Queue", "%s", note)
+			c.events.Eventf(about, nil, corev1.EventTypeWarning, reason, "Queue", "%s", note)
 		}
 	}
 }

@@ -198,7 +198,7 @@ func (c *controller) pass(ctx context.Context) (time.Duration, error) {
 	c.tally.read(list.Items)
 	c.feed.drain(c.tally)
 	c.tally.settle(now)
-	next := c.tally.standing(now)
+	next := c.tally.standing()
 	c.room.mu.Unlock()
 	c.took = time.Since(began)
 	c.room.set(c.tally)

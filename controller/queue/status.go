@@ -34,7 +34,7 @@ const (
 )
 
 // standing returns what the status of each Queue should be, but for the times of its conditions.
-func (t *tally) standing(now time.Time) map[string]*v1alpha1.QueueStatus {
+func (t *tally) standing() map[string]*v1alpha1.QueueStatus {
 	tree, counts, held := t.book.Tree(), t.book.Standings(), t.book.HeldGPUs()
 	waits := map[string]int32{}
 	seen := map[string]bool{}

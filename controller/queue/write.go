@@ -26,9 +26,11 @@ const (
 	writeAgain = 10 * time.Second // after a write that failed
 )
 
-// pace is how many statuses are written while many change. A pass that comes as late as it may then
+// pace returns how many statuses are written while many change. A pass that comes as late as it may then
 // writes what the others have left.
-var pace = queue.Pace{Rate: 20, Burst: 20 * int(gatherMost/time.Second), Ahead: gatherMost}
+func pace() queue.Pace {
+	return queue.Pace{Rate: 20, Burst: 20 * int(gatherMost/time.Second), Ahead: gatherMost}
+}
 
 // said is a status that was written, and when the past use in it was.
 type said struct {
@@ -60,7 +62,7 @@ func (c *controller) write(ctx context.Context, list []v1alpha1.Queue, next map[
 		c.said[q.UID] = was
 		delete(c.late, q.UID)
 	}
-	due, spent := pace.Due(changed, c.spent, now)
+	due, spent := pace().Due(changed, c.spent, now)
 	for c.spent = spent; len(due) > 0; due = due[1:] {
 		q := there[types.UID(due[0].ID)]
 		wait = pause.Shorter(wait, c.writeOne(ctx, q, next[q.Name], now))

@@ -26,7 +26,9 @@ func TestQuotaFirst(t *testing.T) {
 			"waits for quota: the pod asks for 2 GPUs, and user ann holds 1 of the 2 GPUs that queue red allows for each user; it starts when other pods of the same user have ended",
 		},
 		"the condition counts where objects are not known": {
-			"waits for quota: the pod asks for 2 GPUs, and all 8 GPUs of queue red are in use [WaitingForQuota]", quota.Verdict{}, explain.CodeQueueQuota,
+			"waits for quota: the pod asks for 2 GPUs, and all 8 GPUs of queue red are in use [WaitingForQuota]",
+			quota.Verdict{},
+			explain.CodeQueueQuota,
 			"waits for quota: the pod asks for 2 GPUs, and all 8 GPUs of queue red are in use",
 		},
 		"a pod that no node suits either gets its quota as the cause first": {
@@ -38,15 +40,21 @@ func TestQuotaFirst(t *testing.T) {
 			"waits for quota: the pod asks for 9 GPUs, and queue red can have 8 at most; ask for less, or ask an administrator for a larger quota: waiting does not help",
 		},
 		"a gang with pods of two queues": {
-			"", quota.Verdict{Cause: quota.Mixed, Queue: "red", Other: "blue"}, explain.CodeQueueQuota,
+			"",
+			quota.Verdict{Cause: quota.Mixed, Queue: "red", Other: "blue"},
+			explain.CodeQueueQuota,
 			"waits for quota: pods of the gang are of queue red and of queue blue; it is admitted when all are of one queue (label berth.dev/queue)",
 		},
 		"a gang that a pod of another user has joined": {
-			"", quota.Verdict{Cause: quota.UserLimit, Queue: "red", User: "bob", Resource: quota.GPUs, Asked: 2 * quota.Whole, Held: quota.Whole, Most: 2 * quota.Whole}, explain.CodeUserLimit,
+			"",
+			quota.Verdict{Cause: quota.UserLimit, Queue: "red", User: "bob", Resource: quota.GPUs, Asked: 2 * quota.Whole, Held: quota.Whole, Most: 2 * quota.Whole},
+			explain.CodeUserLimit,
 			"waits for quota: the pod asks for 2 GPUs, and user bob holds 1 of the 2 GPUs that queue red allows for each user; it starts when other pods of the same user have ended",
 		},
 		"a way that the queue does not allow": {
-			"", quota.Verdict{Cause: quota.Sharing, Queue: "red", Ways: sharing.WayMPS | sharing.WayTimeSlicing, Allowed: sharing.WayWhole | sharing.WayMIG}, explain.CodeQueueSharing,
+			"",
+			quota.Verdict{Cause: quota.Sharing, Queue: "red", Ways: sharing.WayMPS | sharing.WayTimeSlicing, Allowed: sharing.WayWhole | sharing.WayMIG},
+			explain.CodeQueueSharing,
 			"the pod would use GPUs by TimeSlicing or MPS, and queue red allows only Whole and MIG (spec.sharing); ask for GPUs in a way that it allows, or ask an administrator to allow this one: waiting does not help",
 		},
 		"a stopped queue": {"", verdict(quota.Stopped, 1, 0, 0), explain.CodeQueueStopped, "waits for quota: queue red is stopped (spec.stop) and admits no pods; it starts when an administrator sets spec.stop to None"},

@@ -30,22 +30,45 @@ func TestPace(t *testing.T) {
 		list  []queue.Change
 		want  []string
 	}{
-		{"after a quiet time as many as a burst are written, by name where they are equally old", queue.Spent{},
-			[]queue.Change{at("d", 0, 0), at("c", 0, 0), at("b", 0, 0), at("a", 0, 0)}, []string{"a", "b", "c"}},
-		{"the change that has waited longest is written first", queue.Spent{},
-			[]queue.Change{at("new", 0, 0), at("old", time.Second, 0)}, []string{"old", "new"}},
+		{
+			"after a quiet time as many as a burst are written, by name where they are equally old",
+			queue.Spent{},
+			[]queue.Change{at("d", 0, 0), at("c", 0, 0), at("b", 0, 0), at("a", 0, 0)},
+			[]string{"a", "b", "c"},
+		},
+		{
+			"the change that has waited longest is written first",
+			queue.Spent{},
+			[]queue.Change{at("new", 0, 0), at("old", time.Second, 0)},
+			[]string{"old", "new"},
+		},
 		{"nothing is written right after a burst", used(3, 0), []queue.Change{at("a", 0, 0)}, nil},
 		{"half a second after a burst one more is written", used(3, 500*time.Millisecond), []queue.Change{at("a", 0, 0), at("b", 0, 0)}, []string{"a"}},
-		{"a long time after a burst no more than a burst is written", used(3, time.Hour),
-			[]queue.Change{at("a", 0, 0), at("b", 0, 0), at("c", 0, 0), at("d", 0, 0)}, []string{"a", "b", "c"}},
-		{"what people wait for comes before numbers that changed a little earlier", used(3, 500*time.Millisecond),
-			[]queue.Change{at("number", 4*time.Second, 0), at("awaited", 0, queue.Awaited)}, []string{"awaited"}},
-		{"a number that has waited for long comes before what people wait for", used(3, 500*time.Millisecond),
-			[]queue.Change{at("number", 6*time.Second, 0), at("awaited", 0, queue.Awaited)}, []string{"number"}},
-		{"what is to be written at once is, whatever was spent", used(3, 0),
-			[]queue.Change{at("number", time.Hour, 0), at("b", 0, queue.AtOnce), at("a", 0, queue.AtOnce)}, []string{"a", "b"}},
-		{"what is written at once counts among the writes of a burst", used(1, 0),
-			[]queue.Change{at("a", 0, 0), at("b", 0, 0), at("c", 0, queue.AtOnce)}, []string{"c", "a"}},
+		{
+			"a long time after a burst no more than a burst is written", used(3, time.Hour),
+			[]queue.Change{at("a", 0, 0), at("b", 0, 0), at("c", 0, 0), at("d", 0, 0)},
+			[]string{"a", "b", "c"},
+		},
+		{
+			"what people wait for comes before numbers that changed a little earlier", used(3, 500*time.Millisecond),
+			[]queue.Change{at("number", 4*time.Second, 0), at("awaited", 0, queue.Awaited)},
+			[]string{"awaited"},
+		},
+		{
+			"a number that has waited for long comes before what people wait for", used(3, 500*time.Millisecond),
+			[]queue.Change{at("number", 6*time.Second, 0), at("awaited", 0, queue.Awaited)},
+			[]string{"number"},
+		},
+		{
+			"what is to be written at once is, whatever was spent", used(3, 0),
+			[]queue.Change{at("number", time.Hour, 0), at("b", 0, queue.AtOnce), at("a", 0, queue.AtOnce)},
+			[]string{"a", "b"},
+		},
+		{
+			"what is written at once counts among the writes of a burst", used(1, 0),
+			[]queue.Change{at("a", 0, 0), at("b", 0, 0), at("c", 0, queue.AtOnce)},
+			[]string{"c", "a"},
+		},
 		{"a clock that goes back earns nothing", used(3, -time.Hour), []queue.Change{at("a", 0, 0)}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -106,12 +106,12 @@ type Holder struct {
 // count as of kind.
 func (t *Tree) vector(pieces []Piece, kind Kind) []int64 {
 	v := make([]int64, len(t.resources))
-	t.addTo(v, pieces, kind, 1)
+	t.addTo(v, pieces, kind)
 	return v
 }
 
-// addTo adds the amounts of pieces, times sign, to v.
-func (t *Tree) addTo(v []int64, pieces []Piece, kind Kind, sign int64) {
+// addTo adds the amounts of pieces to v.
+func (t *Tree) addTo(v []int64, pieces []Piece, kind Kind) {
 	for k := range pieces {
 		p := &pieces[k]
 		of, labels := p.Product, p.Labels
@@ -124,13 +124,13 @@ func (t *Tree) addTo(v []int64, pieces []Piece, kind Kind, sign int64) {
 		for r, name := range t.resources {
 			switch {
 			case name == GPUs, of != "" && string(name) == of:
-				v[r] += sign * p.Parts
+				v[r] += p.Parts
 			case name == Equivalents:
-				v[r] += sign * weighted(p.Parts, of)
+				v[r] += weighted(p.Parts, of)
 			case p.Profile != "" && t.profiles[r] == p.Profile:
-				v[r] += sign * p.Devices * Whole
+				v[r] += p.Devices * Whole
 			case labels != "" && labeled(labels, string(name)):
-				v[r] += sign * p.Parts
+				v[r] += p.Parts
 			}
 		}
 	}

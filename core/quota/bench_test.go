@@ -97,7 +97,8 @@ func BenchmarkTry(b *testing.B) {
 // BenchmarkVictims is the search for 8 GPUs among 4,000 pods that borrow.
 func BenchmarkVictims(b *testing.B) {
 	book := quota.NewBook(quota.NewTree([]quota.Spec{
-		{Name: "org", Quotas: []quota.Quota{gpus(4000)}}, {Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(1000)}},
+		{Name: "org", Quotas: []quota.Quota{gpus(4000)}},
+		{Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(1000)}},
 		{Name: "blue", Parent: "org", Quotas: []quota.Quota{gpus(1000)}},
 	}))
 	for k := range 4000 {

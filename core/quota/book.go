@@ -109,7 +109,7 @@ func (b *Book) count(queue, user string, pieces []Piece, kind Kind, sign int64) 
 	}
 	v := append(b.scratch[:0], make([]int64, len(b.tree.resources))...)
 	b.scratch = v
-	b.tree.addTo(v, pieces, kind, 1)
+	b.tree.addTo(v, pieces, kind)
 	b.countVector(i, user, v, sign)
 }
 

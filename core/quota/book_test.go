@@ -107,7 +107,9 @@ func TestTry(t *testing.T) {
 		},
 		"what a queue two levels below keeps at home is not lent": {
 			specs: []quota.Spec{
-				{Name: "org"}, {Name: "red", Parent: "org"}, {Name: "blue", Parent: "org"},
+				{Name: "org"},
+				{Name: "red", Parent: "org"},
+				{Name: "blue", Parent: "org"},
 				{Name: "deep", Parent: "blue", Quotas: []quota.Quota{{Resource: quota.GPUs, Nominal: 4 * whole, Borrowing: quota.Unlimited, Lending: whole}}},
 			},
 			ask: ask("new", "red", "", 2), want: quota.Verdict{Cause: quota.Never, Queue: "org", Resource: quota.GPUs, Asked: 2 * whole, Most: whole},
@@ -178,7 +180,7 @@ func TestProducts(t *testing.T) {
 		return quota.Quota{Resource: quota.Resource(product), Nominal: n * whole, Borrowing: quota.Unlimited, Lending: quota.Unlimited}
 	}
 	b := quota.NewBook(quota.NewTree([]quota.Spec{{Name: "red", Quotas: []quota.Quota{of("Tesla-T4", 2), of("NVIDIA-A100-SXM4-40GB", 4)}}}))
-	any := func(n int64) *quota.Workload {
+	several := func(n int64) *quota.Workload {
 		w := ask("new", "red", "", n)
 		w.Kinds = []quota.Kind{{Product: "NVIDIA-A100-SXM4-40GB"}, {Product: "Tesla-T4"}, {Product: "Tesla-V100-SXM2-16GB"}}
 		return w
@@ -194,7 +196,7 @@ func TestProducts(t *testing.T) {
 		{5, 1, quota.None, ""},
 	}
 	for k, s := range steps {
-		v := b.Try(any(s.ask))
+		v := b.Try(several(s.ask))
 		got := 0
 		for _, c := range v.Choices {
 			got += len(c.Kinds)

@@ -18,7 +18,8 @@ var back = quota.Reclaim{From: "red", By: "blue"}
 func evictedBook(owners ...string) *quota.Book {
 	b := quota.NewBook(quota.NewTree([]quota.Spec{
 		{Name: "org", Quotas: []quota.Quota{gpus(8)}},
-		{Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(4)}}, {Name: "blue", Parent: "org", Quotas: []quota.Quota{gpus(4)}},
+		{Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(4)}},
+		{Name: "blue", Parent: "org", Quotas: []quota.Quota{gpus(4)}},
 	}))
 	for k := range 8 {
 		id := string(rune('a' + k))

@@ -118,7 +118,7 @@ func (b *Book) Entitled(w *Workload) bool {
 // MayGo reports whether victims may all go for a claim, one workload after the other, in
 // some order.
 func (b *Book) MayGo(c *Claim, victims []string) bool {
-	return b.without(c, nil).mayGo(c, victims)
+	return b.without(c).mayGo(c, victims)
 }
 
 func (b *Book) mayGo(c *Claim, victims []string) bool {
@@ -132,7 +132,7 @@ func (b *Book) mayGo(c *Claim, victims []string) bool {
 			continue
 		}
 		tried[name] = true
-		left := b.without(c, nil)
+		left := b.without(c)
 		rest := slices.DeleteFunc(slices.Clone(victims), func(id string) bool {
 			goes := b.holders[id].Workload == name
 			if goes {

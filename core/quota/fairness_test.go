@@ -121,11 +121,9 @@ func (s *teams) fill(both time.Time, team int) {
 			v := s.run[id]
 			s.stop(v, both)
 			done := s.now.Sub(v.start)
-			saved := done
+			saved := time.Duration(0)
 			if s.checkpoint > 0 {
 				saved = done.Truncate(s.checkpoint)
-			} else {
-				saved = 0
 			}
 			s.lost += float64(v.gpus) * (done - saved).Seconds()
 			v.left -= saved

@@ -1,5 +1,7 @@
 package quota
 
+import "slices"
+
 // Way is a workload that waits for quota which idle notebooks hold.
 type Way struct {
 	Workload
@@ -16,7 +18,7 @@ func (b *Book) GiveWay(waiting []Workload, idle []string) []Way {
 	if len(idle) == 0 || len(waiting) == 0 {
 		return nil
 	}
-	left := b.without(&Claim{Workload: &Workload{}}, nil)
+	left := b.without(&Claim{Workload: &Workload{}})
 	refused := map[string]bool{} // as nothing becomes free that is not used, what did not fit does not
 	var out []Way
 	for i := range waiting {
@@ -61,8 +63,7 @@ func (b *Book) makeWay(w *Workload, idle []string) (goes []string, ok bool) {
 		gone = append(gone, h)
 	}
 	ok = fits()
-	for k := len(gone) - 1; k >= 0; k-- {
-		h := gone[k]
+	for _, h := range slices.Backward(gone) {
 		if back(h); ok && !fits() {
 			b.drop(h.ID)
 			goes = append([]string{h.ID}, goes...)

@@ -1,7 +1,6 @@
 package quota_test
 
 import (
-	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"strings"
@@ -31,11 +30,15 @@ func TestGiveWay(t *testing.T) {
 		},
 		"no more go than it takes, the first first": {
 			[]*quota.Workload{ask("nb1", "red", "", 1), ask("nb2", "red", "", 1), ask("nb3", "red", "", 1), ask("run", "red", "", 5)},
-			[]quota.Workload{*gangOf("w", "red", 2, 2)}, "nb1 nb2 nb3", []string{"w: nb1 nb2"},
+			[]quota.Workload{*gangOf("w", "red", 2, 2)},
+			"nb1 nb2 nb3",
+			[]string{"w: nb1 nb2"},
 		},
 		"a larger one alone where it is enough": {
 			[]*quota.Workload{ask("nb1", "red", "", 1), ask("nb2", "red", "", 3), ask("run", "red", "", 4)},
-			[]quota.Workload{*gangOf("w", "red", 3, 3)}, "nb1 nb2", []string{"w: nb2"},
+			[]quota.Workload{*gangOf("w", "red", 3, 3)},
+			"nb1 nb2",
+			[]string{"w: nb2"},
 		},
 		"none goes in vain": {
 			[]*quota.Workload{ask("nb", "red", "", 1), ask("run", "red", "", 7)}, []quota.Workload{*gangOf("w", "red", 2, 2)}, "nb", nil,
@@ -44,13 +47,16 @@ func TestGiveWay(t *testing.T) {
 			[]*quota.Workload{ask("nb", "other", "", 4), ask("run", "red", "", 8)}, []quota.Workload{*ask("w", "red", "", 1)}, "nb", nil,
 		},
 		"the user's own notebook, where the user's limit is the cause": {
-			[]*quota.Workload{ask("nb1", "red", "bob", 2), ask("nb2", "blue", "ann", 2)}, []quota.Workload{*ask("w", "blue", "ann", 1)},
-			"nb1 nb2", []string{"w: nb2"},
+			[]*quota.Workload{ask("nb1", "red", "bob", 2), ask("nb2", "blue", "ann", 2)},
+			[]quota.Workload{*ask("w", "blue", "ann", 1)},
+			"nb1 nb2",
+			[]string{"w: nb2"},
 		},
 		"those that wait in their order, and what is left serves the next": {
 			[]*quota.Workload{ask("nb1", "red", "", 2), ask("nb2", "red", "", 1), ask("run", "red", "", 5)},
 			[]quota.Workload{*ask("w1", "red", "", 1), *ask("w2", "red", "", 1), *ask("w3", "red", "", 2), *ask("w4", "red", "", 1)},
-			"nb1 nb2", []string{"w1: nb1", "w4: nb2"},
+			"nb1 nb2",
+			[]string{"w1: nb1", "w4: nb2"},
 		},
 		"a pod that is gone by now": {
 			[]*quota.Workload{ask("run", "red", "", 8)}, []quota.Workload{*ask("w", "red", "", 1)}, "nb", nil,
@@ -134,6 +140,6 @@ func TestGiveWayAgreesWithAllSubsets(t *testing.T) {
 		}
 	}
 	if found < 10 {
-		t.Error(fmt.Sprintf("notebooks gave way in %d trees only: the test shows little", found))
+		t.Errorf("notebooks gave way in %d trees only: the test shows little", found)
 	}
 }

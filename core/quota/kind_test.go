@@ -70,11 +70,13 @@ func TestChoices(t *testing.T) {
 		{"without any quota it waits for that of which most is left", red(order, parts(h100, 2), parts(a100, 4)), nil, all[:3], 5, quota.Never, ""},
 		{"a pod that asks for one kind has no choice", red(order, gpus(8)), nil, kinds(t4), 1, quota.None, ""},
 		{
-			"the order of preference is that of the queue above", []quota.Spec{{Name: "org", Prefers: order}, {Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(4)}}},
+			"the order of preference is that of the queue above",
+			[]quota.Spec{{Name: "org", Prefers: order}, {Name: "red", Parent: "org", Quotas: []quota.Quota{gpus(4)}}},
 			nil, kinds(a100, h100), 1, quota.None, h100 + ", then " + a100,
 		},
 		{
-			"and its own, if it has one", []quota.Spec{{Name: "org", Prefers: order}, {Name: "red", Parent: "org", Prefers: []quota.Resource{a100}}},
+			"and its own, if it has one",
+			[]quota.Spec{{Name: "org", Prefers: order}, {Name: "red", Parent: "org", Prefers: []quota.Resource{a100}}},
 			nil, kinds(a100, h100), 1, quota.None, a100 + ", then " + h100,
 		},
 	} {

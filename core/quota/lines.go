@@ -1,6 +1,9 @@
 package quota
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Waiters are the workloads that wait in a queue and in those below it.
 type Waiters struct {
@@ -30,7 +33,7 @@ func (b *Book) Lines() map[string]Waiters {
 			sums[i] = sums[i].plus(Waiters{1, w.Since})
 		}
 	}
-	for i := len(sums) - 1; i >= 0; i-- { // queues come after those above them
+	for i := range slices.Backward(sums) { // queues come after those above them
 		if at := t.parent[i]; at >= 0 {
 			sums[at] = sums[at].plus(sums[i])
 		}

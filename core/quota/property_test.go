@@ -224,7 +224,6 @@ func (w *world) reclaim(a *quota.Workload, no quota.Verdict) {
 	for k, id := range victims {
 		rest := slices.Delete(slices.Clone(victims), k, k+1)
 		if w.enough(claim, rest) && w.b.MayGo(claim, rest) && !w.bound(victims, id) {
-
 			w.wasted++
 		}
 	}

@@ -139,7 +139,7 @@ func (b *Book) overdraws(i, ancestor int, v []int64) bool {
 func (b *Book) needed(w *Workload, kind Kind) []int64 {
 	sum := make([]int64, len(b.tree.resources))
 	for k := range w.Pods[:w.need()] {
-		b.tree.addTo(sum, w.Pods[k].Pieces, kind, 1)
+		b.tree.addTo(sum, w.Pods[k].Pieces, kind)
 	}
 	return sum
 }

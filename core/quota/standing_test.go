@@ -27,11 +27,13 @@ func TestStandings(t *testing.T) {
 	}{
 		"nothing is held": {org, nil, map[string]row{"org": {16, 0, 0, 0}, "red": {4, 0, 0, 0}, "blue": {4, 0, 0, 0}, "green": {8, 0, 0, 0}}},
 		"what one borrows the others lend in proportion to what they leave, up to their limits": {
-			org, map[string]int64{"red": 7},
+			org,
+			map[string]int64{"red": 7},
 			map[string]row{"org": {16, 7, 0, 0}, "red": {4, 7, 3, 0}, "blue": {4, 0, 0, 2}, "green": {8, 0, 0, 1}},
 		},
 		"who uses what it has lends nothing": {
-			org, map[string]int64{"red": 6, "blue": 4},
+			org,
+			map[string]int64{"red": 6, "blue": 4},
 			map[string]row{"org": {16, 10, 0, 0}, "red": {4, 6, 2, 0}, "blue": {4, 4, 0, 0}, "green": {8, 0, 0, 2}},
 		},
 		"a queue between lends what those below it leave": {

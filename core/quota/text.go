@@ -38,6 +38,7 @@ func (v *Verdict) Sentence(what, user string) string {
 			return fmt.Sprintf("%s, and all %s of queue %s are in use", asks, of(v.Most, v.Resource), v.Queue)
 		}
 		return fmt.Sprintf("%s, and %s of the %s of queue %s are in use", asks, Text(v.Held), of(v.Most, v.Resource), v.Queue)
+	case None:
 	}
 	return ""
 }

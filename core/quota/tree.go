@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth.dev/berth/core/sharing"
 )
@@ -140,11 +141,11 @@ func cyclic(byName map[string]Spec, name string) bool {
 
 // circle writes the queues of a cycle, as "a, b, a".
 func circle(byName map[string]Spec, name string) string {
-	text := name
+	names := []string{name}
 	for at := byName[name].Parent; ; at = byName[at].Parent {
-		text += ", " + at
+		names = append(names, at)
 		if at == name || at == "" {
-			return text
+			return strings.Join(names, ", ")
 		}
 	}
 }
@@ -180,7 +181,7 @@ func (t *Tree) number() {
 			t.limits[t.root[i]*n+at-i*n] = true
 		}
 	}
-	for i := len(t.specs) - 1; i >= 0; i-- {
+	for i := range slices.Backward(t.specs) {
 		for r := range n {
 			t.sum(i, r, stated[i*n+r], lend)
 		}

@@ -94,19 +94,19 @@ func TestAPodTakesWhatIsKeptForOneOfItsJob(t *testing.T) {
 	if v := b.Try(other); v.Cause != quota.Used {
 		t.Errorf("another pod may have what is kept for the job: %+v", v)
 	}
-	real := quota.Pod{ID: "p", Pieces: each(2)}
-	w := &quota.Workload{ID: "p", Queue: "red", Pods: []quota.Pod{real}}
+	made := quota.Pod{ID: "p", Pieces: each(2)}
+	w := &quota.Workload{ID: "p", Queue: "red", Pods: []quota.Pod{made}}
 	if v := b.Try(w); v.Cause != quota.Used {
 		t.Errorf("a pod of the job that has taken nothing: %+v, want no quota", v)
 	}
 	switch {
-	case b.Take("job", "p", "blue", real):
+	case b.Take("job", "p", "blue", made):
 		t.Error("a pod of another queue takes what is kept")
 	case b.Take("job", "p", "red", quota.Pod{ID: "p", Pieces: each(1)}):
 		t.Error("a pod that asks for something else takes what is kept")
-	case !b.Take("job", "p", "red", real):
+	case !b.Take("job", "p", "red", made):
 		t.Error("the pod takes nothing")
-	case b.Take("job", "p", "red", real):
+	case b.Take("job", "p", "red", made):
 		t.Error("the pod takes twice")
 	}
 	if v := b.Try(w); v.Cause != quota.None {

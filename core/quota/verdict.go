@@ -249,7 +249,7 @@ func (b *Book) userLimits(i int, w *Workload, n int, v []int64, kind Kind) Verdi
 		if sums[user] == nil {
 			sums[user] = make([]int64, len(v))
 		}
-		b.tree.addTo(sums[user], pods[k].Pieces, kind, 1)
+		b.tree.addTo(sums[user], pods[k].Pieces, kind)
 	}
 	for _, user := range slices.Sorted(maps.Keys(sums)) {
 		if no := b.userLimit(i, user, sums[user]); no.Cause != None {

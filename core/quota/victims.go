@@ -29,7 +29,7 @@ func (b *Book) Victims(c *Claim, gone []string) (victims []string, later time.Ti
 // find is Victims.
 func (s *sift) find(b *Book, gone []string) (victims []string, later time.Time, ok bool) {
 	c := s.c
-	s.b, s.allowed = b.without(c, nil), slices.Clone(c.Allowed)
+	s.b, s.allowed = b.without(c), slices.Clone(c.Allowed)
 	s.before = s.b.Borrowed()
 	for _, pod := range gone {
 		if h := s.b.holders[pod]; h != nil {
@@ -58,20 +58,18 @@ func (s *sift) find(b *Book, gone []string) (victims []string, later time.Time, 
 	return nil, later, false
 }
 
-// without is a copy of the Book in which pods have ended, and what is kept for the claim is
-// not.
-func (b *Book) without(c *Claim, gone []string) *Book {
-	out := &Book{tree: b.tree, use: slices.Clone(b.use), users: make(map[userAt][]int64, len(b.users)), holders: maps.Clone(b.holders), works: map[string]map[string]bool{},
-		evicted: b.evicted, owned: b.owned}
+// without is a copy of the Book in which nothing is kept for the claim.
+func (b *Book) without(c *Claim) *Book {
+	out := &Book{
+		tree: b.tree, use: slices.Clone(b.use), users: make(map[userAt][]int64, len(b.users)), holders: maps.Clone(b.holders), works: map[string]map[string]bool{},
+		evicted: b.evicted, owned: b.owned,
+	}
 	for key, sum := range b.users {
 		out.users[key] = slices.Clone(sum)
 	}
 	for pod := range b.works[c.ID] {
 		k := b.kept[pod]
 		out.count(k.queue, k.user, k.pieces, k.kind, -1)
-	}
-	for _, pod := range gone {
-		out.drop(pod)
 	}
 	return out
 }

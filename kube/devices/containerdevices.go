@@ -24,23 +24,30 @@ type claim struct {
 	memory    int64  // bytes, committed or of a share by size; 0 is not said
 }
 
+// unitsOf returns what a pod asks for, by resource. GPU memory that a pod asks for beside GPUs only
+// says how large they are.
+func unitsOf(pod *v1.Pod) map[string]int64 {
+	units := request.Of(pod)
+	if units[api.ResourceGPUMemory] > 0 && units[api.ResourceGPU] > 0 {
+		units[api.ResourceGPUMemory] = 0
+		for _, a := range request.Asks(pod) {
+			if a.Resource == api.ResourceGPUMemory {
+				units[api.ResourceGPUMemory] += a.Count * a.Share.MemoryMiB / 1024
+			}
+		}
+	}
+	return units
+}
+
 // claims lists what a bound pod holds: for each container the committed
 // devices, else the observed ones; then what its request leaves unexplained,
 // as units without a device. A device that an init container hands on to the
 // containers after it counts once. reported is what the node's agent says of the pod; nil
 // is nothing.
 func claims(pod *v1.Pod, reported map[string][]sharing.Named) []claim {
-	left := request.Of(pod)
+	left := unitsOf(pod)
 	if left == nil {
 		return nil
-	}
-	if left[api.ResourceGPUMemory] > 0 && left[api.ResourceGPU] > 0 {
-		left[api.ResourceGPUMemory] = 0 // beside GPUs, it only says how large they are
-		for _, a := range request.Asks(pod) {
-			if a.Resource == api.ResourceGPUMemory {
-				left[api.ResourceGPUMemory] += a.Count * a.Share.MemoryMiB / 1024
-			}
-		}
 	}
 	committed := committedDevices(pod)
 	if committed == nil {

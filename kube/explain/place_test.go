@@ -44,8 +44,10 @@ func TestRoomForPodsThatDoNotExist(t *testing.T) {
 		"but not beside those that do not start": {[]*v1.Node{node("a", 4)}, nil, [][]queues.PodSet{{set(5, 0, 1)}, {set(4, 0, 1)}}, []int{4, 4}},
 		"what each set needs comes first":        {[]*v1.Node{node("a", 4)}, nil, [][]queues.PodSet{{set(4, 1, 1), set(1, 0, 2)}, {set(1, 0, 1)}}, []int{3, 0}},
 		"a gang within one rack": {
-			[]*v1.Node{node("a", 2, rack("r1")), node("b", 2, rack("r2")), node("c", 2, rack("r2"))}, nil,
-			[][]queues.PodSet{{inRack(set(5, 5, 1))}, {inRack(set(4, 4, 1))}, {set(3, 1, 1)}}, []int{4, 4, 2},
+			[]*v1.Node{node("a", 2, rack("r1")), node("b", 2, rack("r2")), node("c", 2, rack("r2"))},
+			nil,
+			[][]queues.PodSet{{inRack(set(5, 5, 1))}, {inRack(set(4, 4, 1))}, {set(3, 1, 1)}},
+			[]int{4, 4, 2},
 		},
 		"a set without room keeps the others out": {[]*v1.Node{node("a", 4)}, nil, [][]queues.PodSet{{set(1, 0, 1), set(1, 0, 4)}, {set(4, 0, 1)}}, []int{1, 4}},
 	} {

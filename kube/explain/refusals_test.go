@@ -63,7 +63,8 @@ func TestRefusalsFollowTheNodes(t *testing.T) {
 			w.step(rng, step)
 			if rng.Intn(10) == 0 {
 				classes = []schedulingv1.PriorityClass{
-					{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Value: 1}, {ObjectMeta: metav1.ObjectMeta{Name: "usual"}, Value: 2, GlobalDefault: rng.Intn(2) == 0},
+					{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Value: 1},
+					{ObjectMeta: metav1.ObjectMeta{Name: "usual"}, Value: 2, GlobalDefault: rng.Intn(2) == 0},
 					{ObjectMeta: metav1.ObjectMeta{Name: "older"}, Value: 3, GlobalDefault: true},
 				}
 				r.SetPriorities(classes)

@@ -128,6 +128,7 @@ func (m *Members) Of(pod *v1.Pod, ns *v1.Namespace) Member {
 	queue, by, not := m.of(pod, ns)
 	out := Member{queue, why(queue, by, pod.Namespace)}
 	switch asked := pod.Labels[api.LabelQueue]; not {
+	case heeded:
 	case missing:
 		out.Why += fmt.Sprintf(", as there is no Queue %q, which the pod's label %s names", asked, api.LabelQueue)
 	case unlisted:
@@ -221,6 +222,7 @@ func why(queue string, by basis, namespace string) string {
 		return "spec.namespaces.selector of Queue " + queue
 	case byDefault:
 		return fmt.Sprintf("Queue %s is the default", queue)
+	case byNothing:
 	}
 	return fmt.Sprintf("no Queue takes namespace %s", namespace)
 }

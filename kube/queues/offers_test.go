@@ -223,7 +223,7 @@ func TestOffersFollowNodes(t *testing.T) {
 		text := fmt.Sprint(o.Products())
 		for _, p := range pods {
 			asked, kinds := queues.Asked(p, o, sharing.AllWays)
-			text += fmt.Sprint("\n", p.Name, asked.Pieces, asked.Ways, kinds)
+			text += fmt.Sprintf("\n%s %v %d %v", p.Name, asked.Pieces, asked.Ways, kinds)
 		}
 		for i := range 4 {
 			p := kubetest.Pod("held", fmt.Sprint("n", i), api.ResourceGPU, 1)

@@ -54,7 +54,7 @@ func TestPoliciesOfUsersAreApplied(t *testing.T) {
 			}
 			want := admission.StampUsers(second).Policy.Spec.Variables
 			var got []admissionv1.Variable
-			bound := func() bool { return false }
+			var bound func() bool
 			switch version {
 			case "v1":
 				p, err := in.MutatingAdmissionPolicies().Get(t.Context(), admission.UsersName, metav1.GetOptions{})

@@ -177,7 +177,10 @@ func saveEvicted(ctx context.Context, client dynamic.Interface, queue string, li
 		return err
 	}
 	_, err = client.Resource(v1alpha1.Queues).Patch(ctx, queue, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "berth-scheduler"}, "status")
-	if apierrors.IsNotFound(err) || ctx.Err() != nil { // the queue is gone, or another scheduler goes on
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // another scheduler goes on
+	}
+	if apierrors.IsNotFound(err) { // the queue is gone
 		return nil
 	}
 	return err
