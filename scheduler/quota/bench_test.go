@@ -59,7 +59,10 @@ type life struct{ created, bound, runs *v1.Pod }
 func lifeOf(pod *v1.Pod) life {
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = "n"
-	bound.Annotations = map[string]string{api.AnnotationDevices: `{"main":[{"uuid":"GPU-n-0","milliGPU":1000,"memoryBytes":42949672960}]}`}
+	if bound.Annotations == nil {
+		bound.Annotations = map[string]string{}
+	}
+	bound.Annotations[api.AnnotationDevices] = `{"main":[{"uuid":"GPU-n-0","milliGPU":1000,"memoryBytes":42949672960}]}`
 	runs, now := bound.DeepCopy(), metav1.Now()
 	runs.Status.Phase, runs.Status.StartTime = v1.PodRunning, &now
 	return life{pod, bound, runs}

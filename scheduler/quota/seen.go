@@ -132,7 +132,26 @@ func (q *Quota) forget(uid types.UID) bool {
 		q.drop(id)
 	}
 	q.book.Gone(string(uid))
+	q.unask(string(uid))
+	if pod != nil {
+		q.unask(queues.Workload(pod))
+	}
 	return pod != nil || holds
+}
+
+// unask forgets what a workload has asked for when none of its pods is left, with mu held. The last pod is
+// looked at first: those of a gang mostly go in their order.
+func (q *Quota) unask(id string) {
+	w := q.asked[id]
+	if w == nil || q.leads[id] != nil {
+		return
+	}
+	for i := len(w.Pods) - 1; i >= 0; i-- {
+		if q.pods[types.UID(w.Pods[i].ID)] != nil {
+			return
+		}
+	}
+	delete(q.asked, id)
 }
 
 // drop forgets whom to call for a workload, with mu held.
