@@ -284,10 +284,18 @@ const (
 	// Service select its pod.
 	LabelStatefulSet = "statefulset"
 
+	// LabelComponent is, with ComponentHubServer, the label of the pods of a JupyterHub's users.
+	LabelComponent     = "component"
+	ComponentHubServer = "singleuser-server"
 	// AnnotationHubUser is JupyterHub's annotation for the user of a pod.
 	AnnotationHubUser = "hub.jupyter.org/username"
 	// AnnotationCreator is Kubeflow's annotation for who made a notebook.
 	AnnotationCreator = "notebooks.kubeflow.org/creator"
+
+	// LabelInferenceService is KServe's label on the pods of an InferenceService, and LabelKnativeService
+	// Knative's on those of a Service.
+	LabelInferenceService = "serving.kserve.io/inferenceservice"
+	LabelKnativeService   = "serving.knative.dev/service"
 
 	// LabelTopologyRack is the label that clusters commonly use for racks.
 	LabelTopologyRack = "topology.kubernetes.io/rack"
@@ -304,6 +312,8 @@ const (
 	AnnotationKAIGroup = "pod-group-name"
 	// LabelKueueQueue names the Kueue LocalQueue of a Job: Kueue then suspends and resumes it.
 	LabelKueueQueue = "kueue.x-k8s.io/queue-name"
+	// LabelKueuePriority names the WorkloadPriorityClass of a pod, or of the object that creates it.
+	LabelKueuePriority = "kueue.x-k8s.io/priority-class"
 	// AnnotationKueueMinParallelism is Kueue's annotation for with how few pods at once a Job
 	// may start.
 	AnnotationKueueMinParallelism = "kueue.x-k8s.io/job-min-parallelism"

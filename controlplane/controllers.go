@@ -95,7 +95,7 @@ func (p *plane) controllerConfig() *rest.Config { return p.clientConfig(controll
 
 // grantControllers grants the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
-	if err := grant(ctx, client, controllerUser, controllerUser, runtime.Rules(kinds("", "")...)); err != nil {
+	if err := grant(ctx, client, controllerUser, controllerUser, append(runtime.Rules(kinds("", "")...), queue.ClassRules()...)); err != nil {
 		return err
 	}
 	if err := grantIn(ctx, client, runtime.Namespace, controllerUser, slices.Concat(runtime.OwnRules(runtime.Name), idle.ExporterRules())); err != nil {

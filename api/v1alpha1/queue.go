@@ -48,7 +48,8 @@ type QueueSpec struct {
 	// Sharing lists in which ways pods of the queue, and of those below it, may use GPUs; empty is all
 	// that the queue above allows.
 	Sharing []QueueSharing `json:"sharing,omitempty"`
-	// DefaultPriorityClasses name the PriorityClass of workloads that name none.
+	// DefaultPriorityClasses name the PriorityClasses of pods whose authors name none. A kind of work
+	// that is left out has the class of the nearest queue above that names one.
 	DefaultPriorityClasses *QueuePriorityClasses `json:"defaultPriorityClasses,omitempty"`
 	// Order is the order of the line among workloads of equal priority; "" is OrderFIFO.
 	Order QueueOrder `json:"order,omitempty"`
@@ -121,7 +122,7 @@ const (
 	SharingMemory      QueueSharing = "Memory"      // shares by memory, or by another size
 )
 
-// QueuePriorityClasses are names of PriorityClasses by what a workload is; "" is none.
+// QueuePriorityClasses are names of PriorityClasses by what a pod is for; "" is left out.
 type QueuePriorityClasses struct {
 	Notebook string `json:"notebook,omitempty"`
 	Training string `json:"training,omitempty"`

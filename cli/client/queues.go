@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -58,25 +59,43 @@ func (c *Cluster) QueueSituation(ctx context.Context, o Options, list []*v1alpha
 		return nil, err
 	}
 	owners := owners{ctx: ctx, api: api, kinds: map[schema.GroupVersionResource]map[string]metav1.Object{}}
-	return &queues.Situation{
-		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods, Suspended: c.suspended(ctx),
+	s := &queues.Situation{
+		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods,
 		User: func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, owners.of)) },
-	}, nil
+	}
+	lines := sync.OnceValue(func() queues.LinePriorities { return linePriorities(ctx, api) })
+	s.Line = func(o metav1.Object) *int32 { return lines().Of(o, owners.of) }
+	s.Classes = sync.OnceValue(func() *queues.PriorityClasses { return c.priorityClasses(ctx, s) })
+	if jobs, err := c.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil { // else they are left out
+		s.Suspended = queues.SuspendedJobs(jobs.Items, s.Classes)
+	}
+	return s, nil
 }
 
-// suspended lists what waits to be resumed in its turn, as far as Jobs may be read.
-func (c *Cluster) suspended(ctx context.Context) []*queues.Suspended {
-	jobs, err := c.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+// priorityClasses returns the PriorityClasses that pods can get; nil if they cannot be read: all count
+// with priority 0 then.
+func (c *Cluster) priorityClasses(ctx context.Context, s *queues.Situation) *queues.PriorityClasses {
+	list, err := c.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil
 	}
-	return queues.SuspendedJobs(jobs.Items, func() []schedulingv1.PriorityClass {
-		list, err := c.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	return queues.NewPriorityClasses(list.Items, s.Queues, s.Namespaces)
+}
+
+// linePriorities reads Kueue's WorkloadPriorityClasses, as far as there are some and they may be read.
+func linePriorities(ctx context.Context, api dynamic.Interface) queues.LinePriorities {
+	for _, resource := range queues.LineResources {
+		found, err := api.Resource(resource).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			return nil // all count with priority 0 then
+			continue
 		}
-		return list.Items
-	})
+		list := make([]*unstructured.Unstructured, len(found.Items))
+		for i := range found.Items {
+			list[i] = &found.Items[i]
+		}
+		return queues.NewLinePriorities(list)
+	}
+	return nil
 }
 
 // owners reads the objects that own pods, all of a kind when the first is asked for.

@@ -23,7 +23,7 @@ import (
 // policy of their namespace or in their annotations applies to them, the process's own
 // does not, and one is stopped by deleting it, as the hub does itself. The loop keeps
 // their warnings in memory, so the next process warns again.
-func hubPods() labels.Set { return labels.Set{"component": "singleuser-server"} }
+func hubPods() labels.Set { return labels.Set{api.LabelComponent: api.ComponentHubServer} }
 
 // hubServer is why the server of a hub's pod is not asked.
 const hubServer = "only its hub may ask its server"

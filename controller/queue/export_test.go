@@ -6,12 +6,15 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/internal/pause"
+	"berth.dev/berth/kube/queues"
 )
 
 // EvictedTotal is the metric of evictions.
@@ -36,10 +39,15 @@ func (c *Count) Set(uid string, o client.Object) {
 		c.tally.setNode(uid, o)
 	case *batchv1.Job:
 		c.tally.setJob(uid, o)
+	case *schedulingv1.PriorityClass:
+		c.tally.setClass(uid, o)
 	case *corev1.Namespace:
 		c.tally.setNamespace(uid, o)
 	}
 }
+
+// SetLines takes the WorkloadPriorityClasses that there are.
+func (c *Count) SetLines(lines queues.LinePriorities) { c.tally.lines = lines }
 
 // Pass is one pass over the Queues of a list at a time.
 func (c *Count) Pass(ctx context.Context, list []v1alpha1.Queue, now time.Time) time.Duration {
@@ -51,5 +59,6 @@ func (c *Count) Pass(ctx context.Context, list []v1alpha1.Queue, now time.Time) 
 	next := c.tally.standing()
 	c.room.mu.Unlock()
 	c.room.set(c.tally)
-	return c.end(ctx, now, c.write(ctx, list, next, now))
+	wait := c.giveClasses(ctx, now)
+	return c.end(ctx, now, pause.Shorter(wait, c.write(ctx, list, next, now)))
 }

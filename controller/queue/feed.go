@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -15,6 +16,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
 
@@ -26,6 +28,8 @@ func counted() map[client.Object]cache.ByObject {
 		&corev1.Node{}:      {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		&corev1.Namespace{}: {Transform: slimNamespace, UnsafeDisableDeepCopy: &shared},
 		&batchv1.Job{}:      {Transform: slimJob, UnsafeDisableDeepCopy: &shared},
+
+		&schedulingv1.PriorityClass{}: {Transform: cache.TransformStripManagedFields(), UnsafeDisableDeepCopy: &shared},
 	}
 }
 
@@ -80,6 +84,8 @@ type feed struct {
 	nodes      map[string]*corev1.Node      // by name
 	namespaces map[string]*corev1.Namespace // by name
 	jobs       map[string]*batchv1.Job      // by UID
+	classes    map[string]*schedulingv1.PriorityClass
+	lines      queues.LinePriorities // nil: they have not changed
 }
 
 // follow watches what queues count, until its stop is called or ctx ends, and returns when
@@ -107,6 +113,7 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 		&batchv1.Job{}: follows(f, &f.jobs, func(j *batchv1.Job) string { return string(j.UID) }, func(old, now *batchv1.Job) bool {
 			return turns(now) || old != nil && turns(old)
 		}),
+		&schedulingv1.PriorityClass{}: follows(f, &f.classes, func(c *schedulingv1.PriorityClass) string { return c.Name }, func(old, now *schedulingv1.PriorityClass) bool { return true }),
 	} {
 		informer, err := watched.GetInformer(ctx, object)
 		if err != nil {
@@ -124,12 +131,14 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 		cancel()
 		return nil, fmt.Errorf("watch what queues count: %w", context.Cause(ctx))
 	}
+	go f.followLines(ctx, watched, c.client.RESTMapper())
 	return f, nil
 }
 
 func (f *feed) clear() {
 	f.pods, f.nodes, f.namespaces = map[string]*corev1.Pod{}, map[string]*corev1.Node{}, map[string]*corev1.Namespace{}
-	f.jobs = map[string]*batchv1.Job{}
+	f.lines = nil
+	f.jobs, f.classes = map[string]*batchv1.Job{}, map[string]*schedulingv1.PriorityClass{}
 }
 
 // follows notes the changes of a kind that matter.
@@ -177,6 +186,12 @@ func (f *feed) drain(t *tally) {
 	}
 	for name, n := range f.nodes {
 		t.setNode(name, n)
+	}
+	for name, c := range f.classes {
+		t.setClass(name, c)
+	}
+	if f.lines != nil {
+		t.lines = f.lines
 	}
 	for uid, p := range f.pods {
 		t.setPod(uid, p)

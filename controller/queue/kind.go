@@ -18,6 +18,7 @@ import (
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
+	"berth.dev/berth/internal/pause"
 )
 
 // Name is the controller's name, as the field manager and source of events.
@@ -74,6 +75,7 @@ type controller struct {
 	warned  map[string]quota.Ending // by workload
 	blocked map[string]bool         // workloads that an event reported to be held by a budget
 	counted map[string]bool         // queues with metrics of evictions
+	given   given
 }
 
 func newController(mgr manager.Manager, o Options) *controller {
@@ -181,7 +183,7 @@ func (c *controller) pass(ctx context.Context) (time.Duration, error) {
 			c.feed = nil
 			c.reset()
 		}
-		return 0, nil
+		return c.giveClasses(ctx, c.now()), nil
 	}
 	if c.feed == nil {
 		f, err := c.follow(ctx)
@@ -203,6 +205,6 @@ func (c *controller) pass(ctx context.Context) (time.Duration, error) {
 	c.took = time.Since(began)
 	c.room.set(c.tally)
 
-	wait := c.write(ctx, list.Items, next, now)
+	wait := pause.Shorter(c.giveClasses(ctx, now), c.write(ctx, list.Items, next, now))
 	return c.end(ctx, now, wait), nil
 }

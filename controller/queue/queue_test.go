@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -27,6 +28,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/controller/queue"
 	waits "berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/queues"
 )
 
 var epoch = time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
@@ -43,18 +45,25 @@ type stage struct {
 	evicted []string
 	blocked map[string]bool // pods that a budget keeps
 	events  []string
+	refuses error // of writes of admission policies; nil is that they are done
 }
 
-func newStage(t *testing.T, queues ...*v1alpha1.Queue) *stage {
+func newStage(t *testing.T, list ...*v1alpha1.Queue) *stage {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, kubeflow.AddToScheme, v1alpha1.AddToScheme, policyv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, kubeflow.AddToScheme, v1alpha1.AddToScheme, policyv1.AddToScheme, admissionv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := &stage{T: t, now: epoch, pods: map[string]*corev1.Pod{}, blocked: map[string]bool{}, room: queue.NewRoom()}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Queue{}).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if s.refuses != nil && o.GetName() == queues.DefaultClassesName {
+				return s.refuses
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			s.writes++
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
@@ -72,7 +81,7 @@ func newStage(t *testing.T, queues ...*v1alpha1.Queue) *stage {
 			return nil
 		},
 	})
-	for i, q := range queues {
+	for i, q := range list {
 		q.UID, q.Generation = types.UID("q-"+q.Name), 1
 		q.CreationTimestamp = metav1.NewTime(epoch.Add(time.Duration(i) * time.Second))
 		b = b.WithObjects(q)

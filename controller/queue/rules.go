@@ -5,6 +5,7 @@ import (
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/internal/rights"
+	"berth.dev/berth/kube/queues"
 )
 
 // Rules returns the rights that the controller needs in the whole cluster, and no more.
@@ -16,6 +17,10 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("", "pods nodes namespaces", "list", "watch"),
 		// And Jobs that wait for their turn without pods.
 		rights.Rule("batch", "jobs", "list", "watch"),
+		// Which PriorityClasses pods can get by default.
+		rights.Rule("scheduling.k8s.io", "priorityclasses", "list", "watch"),
+		// Which priority pods have in the lines of queues, apart from their own.
+		rights.Rule("kueue.x-k8s.io", "workloadpriorityclasses", "list", "watch"),
 		// What maxRunTime and HoldAndDrain end: pods, and notebooks, which are stopped.
 		rights.Rule("", "pods/eviction", "create"),
 		rights.Rule(kubeflow.Group, "notebooks", "patch"),
@@ -27,4 +32,11 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("jobset.x-k8s.io", "jobsets", "get"),
 		rights.Rule("serving.kserve.io", "inferenceservices", "get"),
 	}
+}
+
+// ClassRules returns the rights that giving pods their default PriorityClasses needs. Without them a
+// Queue that has some says so, and pods get none.
+func ClassRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rights.Named(
+		rights.Rule("admissionregistration.k8s.io", "mutatingadmissionpolicies mutatingadmissionpolicybindings", "create", "patch", "delete"), queues.DefaultClassesName)}
 }

@@ -118,6 +118,9 @@ func inWords(list []amount) string {
 // valid is the condition that all of a Queue can be followed.
 func (t *tally) valid(name string) metav1.Condition {
 	list := t.problems[name]
+	if q := t.queues[name]; t.unassigned != "" && q.Spec.DefaultPriorityClasses != nil {
+		list = append(slices.Clip(list), quota.Problem{Queue: name, Field: "spec.defaultPriorityClasses", Text: t.unassigned})
+	}
 	if len(list) == 0 {
 		return metav1.Condition{Type: v1alpha1.QueueValid, Status: metav1.ConditionTrue, Reason: reasonValid}
 	}

@@ -37,8 +37,25 @@ func (t *tally) setJob(uid string, j *batchv1.Job) {
 		return
 	}
 	if ok, _ := queues.JobInTurn(j); ok {
-		t.suspended[uid] = queues.OfJob(j, nil)
+		t.suspended[uid] = queues.OfJob(j, t.priorityClasses())
 	}
+}
+
+// priorityClasses are those that the pods of suspended objects can get.
+func (t *tally) priorityClasses() *queues.PriorityClasses {
+	out := &queues.PriorityClasses{Default: func(p *corev1.Pod) string { return t.defaults.Of(p, t.queueOf(p)) }}
+	for _, c := range t.classes {
+		out.List = append(out.List, *c)
+	}
+	return out
+}
+
+// queueOf is the queue that a pod enters; "" is none, or that no Queue was read yet.
+func (t *tally) queueOf(p *corev1.Pod) string {
+	if t.members == nil {
+		return ""
+	}
+	return t.members.QueueOf(p, t.namespaces[p.Namespace])
 }
 
 // asks returns what the suspended objects ask for that wait for quota.
@@ -46,7 +63,7 @@ func (t *tally) asks() (out []quota.Workload) {
 	for _, s := range t.suspended {
 		w := s.Workload(func(p *corev1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
 			return queues.Asked(p, t.offers, allowed)
-		}, t.book.Tree().Ways, func(p *corev1.Pod) string { return t.members.Of(p, t.namespaces[p.Namespace]).Queue }, t.userOf)
+		}, t.book.Tree().Ways, t.queueOf, t.userOf, t.line)
 		if w != nil && t.book.Try(w).Cause != quota.None {
 			out = append(out, *w)
 		}

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/v1alpha1"
@@ -24,12 +26,16 @@ type tally struct {
 	namespaces map[string]*corev1.Namespace
 	pods       map[string]*entry            // with GPUs and not ended, by UID
 	suspended  map[string]*queues.Suspended // that wait for their turn, by UID
+	classes    map[string]*schedulingv1.PriorityClass
+	lines      queues.LinePriorities
+	defaults   queues.DefaultClasses
 	book       *quota.Book
 	usage      quota.Usage
 	rules      map[string]quota.Rule
 	owners     request.Owners             // the objects that pods are made for
 	users      bool                       // some Queue counts by user
 	problems   map[string][]quota.Problem // by queue
+	unassigned string                     // why pods get no default classes; "" is that they do
 
 	stale bool            // all is to be counted again
 	moved map[string]bool // nodes whose pods are to be counted again
@@ -50,7 +56,7 @@ func newTally() *tally {
 	return &tally{
 		owners: func(string, *metav1.OwnerReference) metav1.Object { return nil },
 		queues: map[string]*v1alpha1.Queue{}, offers: &queues.Offers{}, namespaces: map[string]*corev1.Namespace{}, pods: map[string]*entry{}, suspended: map[string]*queues.Suspended{},
-		moved: map[string]bool{}, dirty: map[string]bool{},
+		classes: map[string]*schedulingv1.PriorityClass{}, moved: map[string]bool{}, dirty: map[string]bool{},
 	}
 }
 
@@ -150,9 +156,16 @@ func (t *tally) plant() {
 	for _, n := range t.namespaces {
 		all = append(all, n)
 	}
-	for _, p := range slices.Concat(problems, tree.Problems(), t.members.Problems(all)) {
+	defaults, unset := queues.NewDefaultClasses(list, func(class string) bool { return t.classes[class] != nil })
+	t.defaults = defaults
+	for _, p := range slices.Concat(problems, tree.Problems(), t.members.Problems(all), unset) {
 		if !slices.Contains(t.problems[p.Queue], p) {
 			t.problems[p.Queue] = append(t.problems[p.Queue], p)
+		}
+	}
+	for uid, s := range t.suspended { // their pods may get other classes
+		if j, ok := s.Object.(*batchv1.Job); ok {
+			t.suspended[uid] = queues.OfJob(j, t.priorityClasses())
 		}
 	}
 	t.book = quota.NewBook(tree)
@@ -189,6 +202,9 @@ func (t *tally) userOf(p *corev1.Pod) string {
 	return user.CountedAs(request.UserOf(p, t.owners))
 }
 
+// line is the priority of an object in the line of its queue; nil is none apart from that of pods.
+func (t *tally) line(o metav1.Object) *int32 { return t.lines.Of(o, t.owners) }
+
 // recorded is the past use of a queue, as its status has it.
 func (t *tally) recorded(name string) (out []quota.PastUse) {
 	q := t.queues[name]
@@ -213,7 +229,7 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 		waits[e.workload] = waits[e.workload] || e.waits
 		w, ticket := works[e.workload], request.TicketOf(e.pod)
 		if w == nil {
-			w = &quota.Workload{ID: e.workload, Queue: e.queue, User: e.user, Ticket: ticket}
+			w = &quota.Workload{ID: e.workload, Queue: e.queue, User: e.user, Ticket: ticket, Line: t.line(e.pod)}
 			works[e.workload] = w
 		}
 		if e.queue != w.Queue {
@@ -224,7 +240,7 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 		asked.User = e.user
 		w.Pods = append(w.Pods, asked)
 		if queue.Compare(ticket, w.Ticket) < 0 {
-			w.Ticket = ticket
+			w.Ticket, w.Line = ticket, t.line(e.pod)
 		}
 		if e.gang != nil {
 			w.Need = e.gang.MinCount
@@ -238,6 +254,6 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 			out = append(out, *w)
 		}
 	}
-	slices.SortFunc(out, func(a, b quota.Workload) int { return queue.Compare(a.Ticket, b.Ticket) })
+	slices.SortFunc(out, func(a, b quota.Workload) int { return queue.Compare(t.book.Turn(&a), t.book.Turn(&b)) })
 	return out
 }

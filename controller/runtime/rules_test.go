@@ -53,8 +53,10 @@ func TestManifestHasTheRules(t *testing.T) {
 		"ClusterRole " + runtime.RoleName:                  rules(),
 		"ClusterRole " + runtime.RoleName + "-proxied":     idle.ProxiedRules(),
 		"ClusterRole " + runtime.RoleName + "-definitions": runtime.DefinitionRules(),
-		"Role " + runtime.RoleName:                         runtime.OwnRules(runtime.DefaultLease().Name),
-		"Role " + runtime.RoleName + "-exporters":          idle.ExporterRules(),
+
+		"ClusterRole " + runtime.RoleName + "-default-classes": queue.ClassRules(),
+		"Role " + runtime.RoleName:                             runtime.OwnRules(runtime.DefaultLease().Name),
+		"Role " + runtime.RoleName + "-exporters":              idle.ExporterRules(),
 	}
 	labels := map[string]map[string]string{}
 	for _, r := range slices.Concat(notebook.Roles(), training.Roles()) {
@@ -74,7 +76,7 @@ func TestManifestHasTheRules(t *testing.T) {
 
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
-	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), runtime.OwnRules("n"), idle.ExporterRules()}
+	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), queue.ClassRules(), runtime.OwnRules("n"), idle.ExporterRules()}
 	for _, r := range slices.Concat(notebook.Roles(), training.Roles()) {
 		all = append(all, r.Rules)
 	}

@@ -24,10 +24,13 @@ type Pod struct {
 
 // Workload is pods that are admitted together: a pod alone, or a gang.
 type Workload struct {
-	ID     string // the pod's UID, or what names the gang
-	Queue  string
-	User   string // "" is not known: see Unknown
+	ID    string // the pod's UID, or what names the gang
+	Queue string
+	User  string // "" is not known: see Unknown
+	// Ticket has the priority of its pods. Line is the priority that counts in the line of its queue instead; nil
+	// is none apart from that.
 	Ticket queue.Ticket
+	Line   *int32
 	Pods   []Pod     // the first Need of them are admitted together, the others as far as there is quota
 	Need   int       // 0 is all
 	Kinds  []Kind    // of GPUs that its pods may use, sorted; nil is that nothing is known

@@ -10,6 +10,7 @@ import (
 // waiter is a workload that waits for quota.
 type waiter struct {
 	Workload
+	turn  queue.Ticket // see Turn
 	shape string
 	needs []need
 }
@@ -21,7 +22,22 @@ type need struct {
 }
 
 // compare orders waiters of one queue by whose turn comes first.
-func compare(a, b *waiter) int { return queue.Compare(a.Ticket, b.Ticket) }
+func compare(a, b *waiter) int { return queue.Compare(a.turn, b.turn) }
+
+// Turn returns what decides when it is the turn of a workload in the line of its queue: its ticket, with the
+// priority that counts there, which is at most the ceiling of the queue.
+func (b *Book) Turn(w *Workload) queue.Ticket {
+	t := w.Ticket
+	if w.Line != nil {
+		t.Priority = *w.Line
+	}
+	if i, ok := b.tree.ask[w.Queue]; ok {
+		if most := b.tree.specs[i].Ceiling; most != nil {
+			t.Priority = min(t.Priority, *most)
+		}
+	}
+	return t
+}
 
 // leaf is the workloads that wait in one queue, in lines of those that ask for the same:
 // where the first of a line does not fit, none of it does.
@@ -41,14 +57,11 @@ func (b *Book) Wait(w *Workload) {
 }
 
 func (b *Book) enter(w *Workload) {
-	in := &waiter{Workload: *w, shape: w.shape()}
+	in := &waiter{Workload: *w, turn: b.Turn(w), shape: w.shape()}
 	b.line[w.ID] = in
 	i, ok := b.tree.ask[w.Queue]
 	if !ok {
 		return
-	}
-	if spec := &b.tree.specs[i]; spec.Ceiling != nil {
-		in.Ticket.Priority = min(in.Ticket.Priority, *spec.Ceiling)
 	}
 	in.needs = b.needs(&in.Workload)
 	l := &b.leaves[i]
@@ -85,6 +98,18 @@ func (b *Book) Leave(workload string) bool {
 	return true
 }
 
+// SetLine changes the priority of a workload that waits in the line of its queue: see Workload.Line.
+func (b *Book) SetLine(workload string, line *int32) {
+	in := b.line[workload]
+	if in == nil || in.Line == line || in.Line != nil && line != nil && *in.Line == *line {
+		return
+	}
+	w := in.Workload
+	w.Line = line
+	b.Leave(workload)
+	b.enter(&w)
+}
+
 // lead finds out again whose turn is first in queue i, and puts the queue in order among
 // its siblings.
 func (b *Book) lead(i int) {
@@ -102,7 +127,8 @@ func (b *Book) lead(i int) {
 // Waits reports whether a workload waits for quota.
 func (b *Book) Waits(workload string) bool { return b.line[workload] != nil }
 
-// Waiting returns the workloads that wait in a queue, in the order of their turns.
+// Waiting returns the workloads that wait in a queue, in the order of their turns. Their tickets are as Turn
+// returns them.
 func (b *Book) Waiting(name string) []Workload {
 	i, ok := b.tree.ask[name]
 	if !ok {
@@ -116,6 +142,7 @@ func (b *Book) Waiting(name string) []Workload {
 	out := make([]Workload, len(all))
 	for k, w := range all {
 		out[k] = w.Workload
+		out[k].Ticket = w.turn
 	}
 	return out
 }
@@ -132,7 +159,7 @@ func (b *Book) Count(name string) int {
 // these hold, then by age.
 func (b *Book) before(i int, x, y *waiter) int {
 	if b.tree.specs[i].FairUsers && x.User != y.User {
-		return cmp.Or(cmp.Compare(y.Ticket.Priority, x.Ticket.Priority), b.compareUsers(i, x.User, y.User), compare(x, y))
+		return cmp.Or(cmp.Compare(y.turn.Priority, x.turn.Priority), b.compareUsers(i, x.User, y.User), compare(x, y))
 	}
 	return compare(x, y)
 }

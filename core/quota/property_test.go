@@ -78,6 +78,9 @@ func (w *world) ask() *quota.Workload {
 	id := fmt.Sprintf("w%d", w.serial)
 	out := &quota.Workload{ID: id, Queue: w.leaves[w.chance.IntN(len(w.leaves))], User: w.user(), Since: w.now}
 	out.Ticket.UID, out.Ticket.Created, out.Ticket.Priority = id, w.now, int32(w.chance.IntN(3))
+	if w.serial%4 == 0 { // a priority in the line apart from that of its pods
+		out.Line = new(int32(w.serial / 4 % 3))
+	}
 	pods, each := 1, int64(1)<<w.chance.IntN(4)
 	if w.chance.IntN(3) == 0 {
 		pods, each = 1+w.chance.IntN(4), 1

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
@@ -24,6 +25,12 @@ type Situation struct {
 	// Least returns how many pods a gang needs, by its key, where its pods do not say it; 0 is
 	// not known. nil is that none is.
 	Least func(gang string) int
+	// Line returns the priority of an object in the line of its queue, as LinePriorities.Of does; nil is
+	// that none is apart from that of pods.
+	Line func(metav1.Object) *int32
+	// Classes returns the PriorityClasses that Queues can name, nil if they are not known. It is called if
+	// some Queue names one; nil is that none are known.
+	Classes func() *PriorityClasses
 	// Suspended are the objects that wait to be resumed in their turn.
 	Suspended []*Suspended
 }
@@ -60,6 +67,12 @@ func Read(s *Situation) *Count {
 	specs, problems := Specs(s.Queues, c.Offers.Products()...)
 	tree := quota.NewTree(specs)
 	c.Problems = slices.Concat(problems, tree.Problems(), c.Members.Problems(s.Namespaces))
+	if s.Classes != nil && slices.ContainsFunc(s.Queues, func(q *v1alpha1.Queue) bool { return q.Spec.DefaultPriorityClasses != nil }) {
+		if classes := s.Classes(); classes != nil {
+			_, unset := NewDefaultClasses(s.Queues, classes.has)
+			c.Problems = append(c.Problems, unset...)
+		}
+	}
 	slices.SortStableFunc(c.Problems, func(a, b quota.Problem) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Field, b.Field))
 	})
@@ -124,7 +137,14 @@ func (c *Count) line() {
 func (c *Count) WorkloadFor(s *Suspended) *quota.Workload {
 	return s.Workload(func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
 		return Asked(p, c.Offers, allowed)
-	}, c.Book.Tree().Ways, func(p *v1.Pod) string { return c.QueueOf(p).Queue }, c.user)
+	}, c.Book.Tree().Ways, func(p *v1.Pod) string { return c.QueueOf(p).Queue }, c.user, c.lineOf)
+}
+
+func (c *Count) lineOf(o metav1.Object) *int32 {
+	if c.s.Line == nil {
+		return nil
+	}
+	return c.s.Line(o)
 }
 
 // Suspended returns the suspended object that a workload is of; nil is none.
@@ -154,7 +174,7 @@ func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 	if len(pods) == 0 {
 		pods = []*v1.Pod{pod}
 	}
-	w := &quota.Workload{ID: Workload(pod), Queue: queue, User: c.user(pod), Ticket: request.TicketOf(pods[0]), Since: pods[0].CreationTimestamp.Time}
+	w := &quota.Workload{ID: Workload(pod), Queue: queue, User: c.user(pod), Ticket: request.TicketOf(pods[0]), Line: c.lineOf(pods[0]), Since: pods[0].CreationTimestamp.Time}
 	if g, err := request.GangOf(pod); err == nil && g != nil {
 		n, runs := least(g, c.s.Least), c.bound[w.ID]
 		if w.Need = n - runs; n > 0 && runs >= n { // one more of a gang that runs

@@ -9,7 +9,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -84,8 +83,8 @@ func JobResumed(j *batchv1.Job) bool {
 
 // SuspendedJobs returns what those of Jobs wait for that are to be resumed in their turn. classes returns
 // the PriorityClasses of the cluster; it is not called if there are none of them.
-func SuspendedJobs(jobs []batchv1.Job, classes func() []schedulingv1.PriorityClass) (out []*Suspended) {
-	var known []schedulingv1.PriorityClass
+func SuspendedJobs(jobs []batchv1.Job, classes func() *PriorityClasses) (out []*Suspended) {
+	var known *PriorityClasses
 	for i := range jobs {
 		if ok, _ := JobInTurn(&jobs[i]); !ok {
 			continue
@@ -124,8 +123,8 @@ func ParallelismOf(j *batchv1.Job) int {
 	return n
 }
 
-// OfJob returns what a suspended Job waits for. classes are the PriorityClasses of the cluster.
-func OfJob(j *batchv1.Job, classes []schedulingv1.PriorityClass) *Suspended {
+// OfJob returns what a suspended Job waits for. classes are those that its pods can get; nil is none.
+func OfJob(j *batchv1.Job, classes *PriorityClasses) *Suspended {
 	s := &Suspended{Object: j, APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"}
 	set := PodSet{Pod: s.pod(&j.Spec.Template, classes), Set: quota.Set{Count: ParallelismOf(j)}}
 	if g, err := request.GangOf(set.Pod); err == nil && g != nil {
@@ -147,7 +146,7 @@ func OfJob(j *batchv1.Job, classes []schedulingv1.PriorityClass) *Suspended {
 }
 
 // pod is a pod that the object will create of a template.
-func (s *Suspended) pod(from *v1.PodTemplateSpec, classes []schedulingv1.PriorityClass) *v1.Pod {
+func (s *Suspended) pod(from *v1.PodTemplateSpec, classes *PriorityClasses) *v1.Pod {
 	o := s.Object
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), CreationTimestamp: o.GetCreationTimestamp(),
@@ -158,26 +157,11 @@ func (s *Suspended) pod(from *v1.PodTemplateSpec, classes []schedulingv1.Priorit
 		stamp.User, stamp.Controller = "", string(o.GetUID())
 		request.SetStamp(p, stamp)
 	}
-	if c := classOf(p.Spec.PriorityClassName, classes); c != nil && p.Spec.Priority == nil {
+	if c := classes.of(p); c != nil && p.Spec.Priority == nil {
 		p.Spec.Priority = &c.Value
 		p.Spec.PreemptionPolicy = cmp.Or(p.Spec.PreemptionPolicy, c.PreemptionPolicy)
 	}
 	return p
-}
-
-// classOf is the PriorityClass that pods get that name one, or with "" the default; nil is none.
-func classOf(name string, classes []schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
-	var found *schedulingv1.PriorityClass
-	for i := range classes {
-		c := &classes[i]
-		if c.Name == name && name != "" {
-			return c
-		}
-		if name == "" && c.GlobalDefault && (found == nil || c.Value < found.Value) {
-			found = c
-		}
-	}
-	return found
 }
 
 // order is the set of each pod, in the order in which the object asks for them, and how many of them
@@ -208,8 +192,9 @@ func (s *Suspended) Pods() (pods []*v1.Pod, need int) {
 }
 
 // Workload returns what the object asks for, by what its pods ask for in the ways that a queue allows, which
-// queues they enter, and whose they are. It is nil if they enter no queue.
-func (s *Suspended) Workload(asked func(*v1.Pod, sharing.Ways) (quota.Pod, []quota.Kind), ways func(queue string) sharing.Ways, queueOf, userOf func(*v1.Pod) string) *quota.Workload {
+// queues they enter, whose they are, and which priority an object has in the line, as LinePriorities.Of returns it. It
+// is nil if they enter no queue.
+func (s *Suspended) Workload(asked func(*v1.Pod, sharing.Ways) (quota.Pod, []quota.Kind), ways func(queue string) sharing.Ways, queueOf, userOf func(*v1.Pod) string, line func(metav1.Object) *int32) *quota.Workload {
 	lead := *s.Sets[0].Pod
 	lead.UID = s.id(0)
 	w := &quota.Workload{
@@ -217,6 +202,10 @@ func (s *Suspended) Workload(asked func(*v1.Pod, sharing.Ways) (quota.Pod, []quo
 	}
 	if w.Queue == "" {
 		return nil
+	}
+	lead.OwnerReferences = nil // the object is here
+	if w.Line = line(&lead); w.Line == nil {
+		w.Line = line(s.Object)
 	}
 	asks, kinds, allowed := make([]quota.Pod, len(s.Sets)), make([][]quota.Kind, len(s.Sets)), ways(w.Queue)
 	for k := range s.Sets {

@@ -99,10 +99,18 @@ func TestWhatAJobAsksFor(t *testing.T) {
 }
 
 func TestUnmadePodsAreAsTheyWillBe(t *testing.T) {
-	classes := []schedulingv1.PriorityClass{
+	classes := queues.NewPriorityClasses([]schedulingv1.PriorityClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "usual"}, Value: 5, GlobalDefault: true},
 		{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100, PreemptionPolicy: new(v1.PreemptNever)},
+		{ObjectMeta: metav1.ObjectMeta{Name: "normal"}, Value: 50},
+	}, []*v1alpha1.Queue{queueOf("vision", 0, isDefault, func(s *v1alpha1.QueueSpec) {
+		s.DefaultPriorityClasses = &v1alpha1.QueuePriorityClasses{Training: "normal"}
+	})}, nil)
+	inQueue, _ := queues.OfJob(train(), classes).Pods()
+	if got := request.Priority(inQueue[0]); got != 50 {
+		t.Errorf("the pods have priority %d, want 50 of the queue's class for training", got)
 	}
+	classes.Default = nil
 	pods, _ := queues.OfJob(train(), classes).Pods()
 	if p := pods[3]; p.UID != "uid/3" || request.Priority(p) != 5 || request.NeverPreempts(p) || request.Of(p)["nvidia.com/gpu"] != 2 {
 		t.Errorf("the last pod is %s of priority %d with %v", p.UID, request.Priority(p), request.Of(p))
@@ -128,7 +136,7 @@ func TestSuspendedJobsStandInLine(t *testing.T) {
 	holds := kubetest.Pod("p", "n", "nvidia.com/gpu", 1)
 	c := queues.Read(&queues.Situation{Queues: []*v1alpha1.Queue{q}, Pods: []*v1.Pod{holds}, Suspended: queues.SuspendedJobs(
 		[]batchv1.Job{*train(), *train(func(j *batchv1.Job) { j.Annotations = nil; j.UID = "parked" }), *train(func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(3)); j.UID = "fits" })},
-		func() []schedulingv1.PriorityClass { return nil })})
+		func() *queues.PriorityClasses { return nil })})
 	line := c.Book.Waiting("vision")
 	if len(line) != 1 || line[0].ID != "uid" || c.Suspended("uid") == nil || c.Suspended("fits") == nil || c.Suspended("parked") != nil {
 		t.Fatalf("%+v wait, want the Job of 8 GPUs", line)

@@ -7,12 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// Labels by which the controllers of others mark the pods of their kinds.
-const (
-	labelNotebook         = "notebook-name"                      // Kubeflow Notebook
-	labelInferenceService = "serving.kserve.io/inferenceservice" // KServe InferenceService
+	"berth.dev/berth/api"
 )
 
 // Owner is what a person would name as the holder of a GPU: the object that
@@ -37,11 +33,11 @@ func CompareOwners(a, b Owner) int {
 // their labels. A pod with no controller, and a static pod, owns itself.
 func OwnerOf(pod *v1.Pod) Owner {
 	owner := Owner{Namespace: pod.Namespace}
-	if name := pod.Labels[labelNotebook]; name != "" {
+	if name := pod.Labels[api.LabelNotebook]; name != "" {
 		owner.Kind, owner.Name = "Notebook", name
 		return owner
 	}
-	if name := pod.Labels[labelInferenceService]; name != "" {
+	if name := pod.Labels[api.LabelInferenceService]; name != "" {
 		owner.Kind, owner.Name = "InferenceService", name
 		return owner
 	}

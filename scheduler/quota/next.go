@@ -36,6 +36,9 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 				q.drop(id)
 			}
 			call = append(call, q.freed(was, tree)...)
+			for id, lead := range q.leads {
+				q.book.SetLine(id, q.read.line(lead))
+			}
 		}
 		for _, pod := range q.pods {
 			switch {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/core/quota"
@@ -31,6 +32,12 @@ type Reader struct {
 	Asked func(pod *v1.Pod, allowed sharing.Ways) (asked quota.Pod, kinds []quota.Kind)
 	// Kind is what GPUs a node has.
 	Kind func(*v1.Node) quota.Kind
+	// Line returns the priority of an object in the line of its queue, as kube/queues.LinePriorities.Of does; nil
+	// is that none is apart from that of pods.
+	Line func(metav1.Object) *int32
+	// Default returns the PriorityClass that a pod gets from its queue, as kube/queues.DefaultClasses.Of
+	// does, if there is one of that name; nil is that queues have none.
+	Default func(*v1.Pod) string
 	// Labels are the node labels that quotas name.
 	Labels []string
 	// Owner is the UID of the object that makes a pod again when it has ended, as
@@ -44,6 +51,14 @@ func (r *Reader) asks(pod *v1.Pod) string {
 		return r.User(pod)
 	}
 	return r.Asks(pod)
+}
+
+// line returns the priority of an object in the line of its queue; nil is none.
+func (r *Reader) line(o metav1.Object) *int32 {
+	if r.Line == nil {
+		return nil
+	}
+	return r.Line(o)
 }
 
 // Quota is the quotas of one scheduler, for all of its profiles. Where there is no Queue

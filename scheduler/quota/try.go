@@ -92,13 +92,13 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 		return nil
 	}
 	if a.Object != nil {
-		return a.Object.Workload(q.read.Asked, q.book.Tree().Ways, q.read.Queue, q.read.User)
+		return a.Object.Workload(q.read.Asked, q.book.Tree().Ways, q.read.Queue, q.read.User, q.read.line)
 	}
 	name := q.read.Queue(a.Lead)
 	if name == "" {
 		return nil
 	}
-	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.asks(a.Lead), Ticket: a.Ticket, Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
+	w := &quota.Workload{ID: a.id(), Queue: name, User: q.read.asks(a.Lead), Ticket: a.Ticket, Line: q.read.line(a.Lead), Need: a.Need, Since: a.Lead.CreationTimestamp.Time}
 	if gang := queues.Workload(a.Lead); gang != w.ID {
 		w.Joins = gang
 	}
@@ -117,6 +117,26 @@ func (q *Quota) workload(a *Ask) *quota.Workload {
 		w.Kinds = a.Kinds
 	}
 	return w
+}
+
+// Turn returns when it is the turn of an Ask in the line of its queue.
+func (q *Quota) Turn(a *Ask) queue.Ticket {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w := q.workload(a); w != nil {
+		return q.book.Turn(w)
+	}
+	return a.Ticket
+}
+
+// DefaultClass returns the PriorityClass that a pod gets from its queue, if there is one of that name; "" is none.
+func (q *Quota) DefaultClass(pod *v1.Pod) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.book == nil || q.read.Default == nil {
+		return ""
+	}
+	return q.read.Default(pod)
 }
 
 // claim is an Ask that wants room, with mu held.

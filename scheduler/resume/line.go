@@ -123,7 +123,7 @@ func (r *Resumer) entryOf(j *batchv1.Job) *entry {
 	for i, c := range list {
 		classes[i] = *c
 	}
-	waits := queues.OfJob(j, classes)
+	waits := queues.OfJob(j, &queues.PriorityClasses{List: classes, Default: r.Quota.DefaultClass})
 	pods, need := waits.Pods()
 	return &entry{job: j, waits: waits, ask: &schedulerquota.Ask{Lead: pods[0], Pods: pods, Need: need, Ticket: request.TicketOf(pods[0]), Object: waits}}
 }
@@ -166,6 +166,10 @@ func (r *Resumer) due(now time.Time, freed bool) (list []*entry, next time.Time)
 	if looks {
 		l.looked = now
 	}
-	slices.SortFunc(list, func(a, b *entry) int { return queue.Compare(a.ask.Ticket, b.ask.Ticket) })
+	turns := make(map[*entry]queue.Ticket, len(list))
+	for _, e := range list {
+		turns[e] = r.Quota.Turn(e.ask)
+	}
+	slices.SortFunc(list, func(a, b *entry) int { return queue.Compare(turns[a], turns[b]) })
 	return list, next
 }

@@ -52,6 +52,13 @@ func TestJobsAreResumedInTheirTurn(t *testing.T) {
 			r.finish("a")
 			r.want("b=1 c-")
 		}},
+		{"one of a higher priority of the line first", []int{4}, one(4), func(r *rig) {
+			r.create("a", "red", 1, 4)
+			r.create("b", "red", 1, 4)
+			r.create("c", "red", 1, 4, func(j *batchv1.Job) { j.Labels = map[string]string{api.LabelKueuePriority: "urgent"} })
+			r.finish("a")
+			r.want("b- c=1")
+		}},
 		{"a smaller one before a larger one that does not fit", []int{4}, one(4), func(r *rig) {
 			r.create("a", "red", 2, 1)
 			r.create("b", "red", 4, 1)

@@ -26,6 +26,7 @@ import (
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	schedulerquota "berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/resume"
@@ -87,6 +88,7 @@ func (r *rig) start(specs ...quota.Spec) (stop func()) {
 			return quota.Pod{ID: string(p.UID), Pieces: pieces(p)}, nil
 		},
 		Kind: func(*v1.Node) quota.Kind { return quota.Kind{} },
+		Line: func(o metav1.Object) *int32 { return queues.LinePriorities{"urgent": 100}.Of(o, nil) },
 	})
 	r.settle()
 	return func() { cancel(); synctest.Wait() }

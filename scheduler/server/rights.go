@@ -35,6 +35,8 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("berth.dev", "queues", rights.Read...),
 		// Which workloads were evicted to return quota.
 		rights.Rule("berth.dev", "queues/status", "patch"),
+		// Which priority pods have in the lines of queues, apart from their own.
+		rights.Rule("kueue.x-k8s.io", "workloadpriorityclasses", rights.Read...),
 		// Who says how many pods a gang has; see docs/background/gangs.md.
 		rights.Rule("batch", "jobs cronjobs", rights.Read...),
 		// Which are resumed in their turn; see docs/queues.md.

@@ -108,6 +108,10 @@ type Informer struct {
 
 	owners  *owners
 	perUser atomic.Bool // some queue counts users
+	lines   atomic.Pointer[queues.LinePriorities]
+
+	startLines func() // called once, when there are Queues; nil: none are followed
+	hasLines   sync.Once
 }
 
 // New returns an Informer that has read nothing and knows no owners of pods: it feeds q
@@ -163,6 +167,7 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, pods ca
 	if !cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
 		return
 	}
+	w.startLines = func() { go w.followLines(ctx, client) }
 	w.mu.Lock()
 	w.store = informer.GetStore()
 	w.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"berth.dev/berth/api/v1alpha1"
@@ -31,9 +32,12 @@ func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	}
 	w.perUser.Store(slices.ContainsFunc(list, func(q *v1alpha1.Queue) bool { return len(q.Spec.PerUser) > 0 || q.Spec.Order == v1alpha1.OrderFair }))
 	var specs []quota.Spec
-	read := schedulerquota.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Kind: w.kind, Owner: w.owner}
+	read := schedulerquota.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Kind: w.kind, Owner: w.owner, Line: w.line}
 	if len(list) > 0 {
 		w.members = queues.NewMembers(list)
+		if defaults, _ := queues.NewDefaultClasses(list, func(string) bool { return true }); len(defaults) > 0 {
+			read.Default = func(pod *v1.Pod) string { return defaults.Of(pod, w.queue(pod)) }
+		}
 		w.offers.Count(list)
 		read.Labels = w.offers.Labels()
 		specs, _ = queues.Specs(list, w.offers.Products()...)
@@ -41,6 +45,9 @@ func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	w.mu.Unlock()
 	w.quota.SetQueues(specs, read)
 	w.quota.SetUsed(list)
+	if len(list) > 0 && w.startLines != nil {
+		w.hasLines.Do(w.startLines)
+	}
 }
 
 // queue is Reader.Queue.
@@ -73,6 +80,14 @@ func (w *Informer) userBy(pod *v1.Pod, owners request.Owners) string {
 
 // owner is Reader.Owner.
 func (w *Informer) owner(pod *v1.Pod) string { return request.MakerOf(pod, w.owners.of) }
+
+// line is Reader.Line.
+func (w *Informer) line(o metav1.Object) *int32 {
+	if lines := w.lines.Load(); lines != nil {
+		return lines.Of(o, w.owners.find)
+	}
+	return nil
+}
 
 // held is Reader.Held.
 func (w *Informer) held(pod *v1.Pod, node string) []quota.Piece {
