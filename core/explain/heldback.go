@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
 )
 
@@ -36,7 +37,7 @@ func (f *Facts) heldBack() diagnosis {
 		return diagnosis{code: CodeTurn}
 	case strings.Contains(text, "fit, but not within one "):
 		return diagnosis{code: CodeClique}
-	case strings.Contains(text, "its pods do not fit together now"): // another pod of the gang says why
+	case gang.Elsewhere(text): // another pod of the gang says why
 		if d := f.ganged(text); d.code == CodeGangTooLarge {
 			return d
 		}

@@ -3,6 +3,7 @@ package gang
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"berth.dev/berth/core/queue"
 )
@@ -75,7 +76,7 @@ func (g *state) waits() string {
 	if g.refused == nil || l == nil {
 		return fmt.Sprintf("waiting for gang %s to be placed", g.spec.Name)
 	}
-	return fmt.Sprintf("waiting for gang %s: its pods do not fit together now, and pod %s says why", g.spec.Name, l.pod.Name)
+	return fmt.Sprintf("waiting for gang %s: "+elsewhere+", and pod %s says why", g.spec.Name, l.pod.Name)
 }
 
 // Waits is what a member waits for, and the sentence that says so. It is "" where
@@ -138,3 +139,9 @@ func (g *state) wait(m *member) queue.Wait {
 	}
 	return queue.Room
 }
+
+// elsewhere is in what is said of pods that wait for the same as another pod of their gang.
+const elsewhere = "its pods do not fit together now"
+
+// Elsewhere reports whether the message of a pod that waits only names another pod of its gang, which says why.
+func Elsewhere(message string) bool { return strings.Contains(message, elsewhere) }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/training"
 )
 
@@ -52,21 +53,29 @@ func member(kind training.Kind, labels map[string]string) (training.Member, bool
 	return training.Member{Type: t, Index: i}, t != "" && err == nil && i >= 0
 }
 
-// Queued returns what the scheduler says of a job's pods that have no node yet, of
-// the first one that it says something of: all members of a gang wait for the
-// same.
+// Queued returns what the scheduler says of a job's pods that have no node yet: all members of a
+// gang wait for the same, and one of them says what that is. If several say it, the first by name counts.
 func Queued(pods []*corev1.Pod) training.Queued {
+	var says *corev1.Pod
+	var out training.Queued
 	for _, p := range pods {
 		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
 			continue
 		}
 		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				return training.Queued{Waits: true, Reason: c.Reason, Message: c.Message}
+			if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
+				continue
+			}
+			names, named := gang.Elsewhere(c.Message), gang.Elsewhere(out.Message)
+			if says == nil || named && !names || named == names && p.Name < says.Name {
+				says, out = p, training.Queued{Waits: true, Reason: c.Reason, Message: c.Message}
 			}
 		}
 	}
-	return training.Queued{Reason: "Placed", Message: "all pods have a node"}
+	if says == nil {
+		return training.Queued{Reason: "Placed", Message: "all pods have a node"}
+	}
+	return out
 }
 
 // OwnerOf reports whether an object belongs to a training job, and returns the job's

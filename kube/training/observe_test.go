@@ -59,3 +59,33 @@ func TestPodOf(t *testing.T) {
 		})
 	}
 }
+
+func TestQueued(t *testing.T) {
+	waits := func(name, message string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if message != "" {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message}}
+		}
+		return p
+	}
+	placed := waits("a", "old")
+	placed.Spec.NodeName = "n"
+	const elsewhere = "waiting for gang g: its pods do not fit together now, and pod d says why"
+	for _, tt := range []struct {
+		name string
+		pods []*corev1.Pod
+		want string
+	}{
+		{"all have a node", []*corev1.Pod{placed}, "all pods have a node"},
+		{"the scheduler has said nothing yet", []*corev1.Pod{waits("b", "")}, "all pods have a node"},
+		{"the pod that says why, wherever it is in the list", []*corev1.Pod{waits("b", elsewhere), waits("d", "why"), waits("c", elsewhere)}, "why"},
+		{"a pod that names it, until it has said it", []*corev1.Pod{waits("c", elsewhere), waits("d", ""), placed}, elsewhere},
+		{"the first by name of several", []*corev1.Pod{waits("z", "late"), waits("b", "first"), waits("y", "later")}, "first"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := training.Queued(tt.pods).Message; got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
