@@ -130,6 +130,7 @@ func hostileStage(t *testing.T) *stage {
 			t.Fatal(err)
 		}
 	}
+	addJobs(t, s, func(u *unstructured.Unstructured) { poison(u.Object) })
 	queue := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": "all"},
 		"spec": map[string]any{"default": true, "quotas": []any{map[string]any{"gpus": hostile, "nominal": "1"}, map[string]any{"gpus": "All", "nominal": "0"}}},
@@ -198,6 +199,17 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth sim heal":              {{"sim heal " + hostile + " gpu-t4-1", true}},
 		"berth sim list":              {{"sim list", false}},
 		"berth simulate":              {{"simulate --nodes " + cutNodes + " --pods " + csv + " --seeds 1", true}, {"simulate --nodes " + cutNodes + " --pods " + cutPods + " --policy " + hostile, true}},
+		"berth notebook to-job":       {{"notebook to-job big -n research -- x", true}, {"notebook to-job no" + hostile + " -- x", true}},
+		"berth train":                 {{"train " + hostile, true}},
+		"berth train create":          {{"train create new -n vision --image a/b:1", true}, {"train create new --image a --framework " + hostile, true}},
+		"berth train delete":          {{"train delete bert -n vision", true}},
+		"berth train list":            {{"train list -A -o wide", true}, {"train list -n vision", false}},
+		"berth train logs":            {{"train logs no" + hostile, true}},
+		"berth train resume":          {{"train resume off -n vision", true}},
+		"berth train scale":           {{"train scale off --replicas 4 -n vision", true}},
+		"berth train show":            {{"train show mnist -n vision", true}},
+		"berth train stop":            {{"train stop bert -n vision", true}},
+		"berth train why":             {{"train why tfjob/both -n vision", true}},
 		"berth version":               {{"version", false}, {"version -o " + hostile, true}},
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/cli/sim"
 	"berth.dev/berth/cli/simulate"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/cli/train"
 	"berth.dev/berth/cli/why"
 	"berth.dev/berth/internal/buildinfo"
 )
@@ -145,7 +146,8 @@ func New(o Options) *cobra.Command {
 		nodes.NewGPUs(with),
 		why.New(with),
 		why.NewExplain(with),
-		notebook.New(with, why.Prospects, why.NewNotebook(with)),
+		notebook.New(with, why.Prospects, why.NewNotebook(with), train.NewFromNotebook(with)),
+		train.New(with),
 		profiles.New(with),
 		queue.New(with),
 		simulate.New(with),

@@ -112,6 +112,50 @@ func (c *Cluster) openings(ctx context.Context) map[string]func() (watch.Interfa
 	}
 }
 
+// Events passes on the events of a watch, until ctx ends; tasks counts the goroutine that does it. The API server
+// ends a watch now and then; it is begun again, and then has an event for each object that exists.
+func Events(ctx context.Context, tasks *sync.WaitGroup, open func() (watch.Interface, error)) (<-chan watch.Event, error) {
+	w, err := open()
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan watch.Event)
+	tasks.Go(func() {
+		for {
+			pass(ctx, w, out)
+			for err := errors.New("closed"); err != nil; {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(time.Second):
+				}
+				w, err = open()
+			}
+		}
+	})
+	return out, nil
+}
+
+// pass passes on each event of one watch, until it or ctx ends.
+func pass(ctx context.Context, w watch.Interface, out chan<- watch.Event) {
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return
+			}
+			select {
+			case out <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
 // forward passes on that something happened, until ctx ends. The API server
 // ends a watch now and then; it is begun again.
 func forward(ctx context.Context, w watch.Interface, open func() (watch.Interface, error), out chan<- struct{}) {

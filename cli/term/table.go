@@ -2,6 +2,7 @@ package term
 
 import (
 	"fmt"
+	"image/color"
 	"io"
 	"os"
 	"strings"
@@ -100,6 +101,15 @@ func (t *Table) paint(s Screen, row, column int, cell string) string {
 func styled(style lipgloss.Style, cell string) string {
 	before, after, _ := strings.Cut(style.Render("x"), "x")
 	return visible.Own(before) + cell + visible.Own(after)
+}
+
+// Colored is text in one of six colors, picked by n, where the screen has colors.
+func (s Screen) Colored(text string, n int) string {
+	if !s.Color {
+		return text
+	}
+	colors := []color.Color{lipgloss.Cyan, lipgloss.Green, lipgloss.Yellow, lipgloss.Magenta, lipgloss.Blue, lipgloss.Red}
+	return styled(lipgloss.NewStyle().Foreground(colors[n%len(colors)]), text)
 }
 
 // oneLine are rows whose cells keep to their line.

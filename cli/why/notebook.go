@@ -53,6 +53,36 @@ func NewNotebook(o client.Options) *cobra.Command {
 	return cmd
 }
 
+// NewTraining makes `berth train why`, which explains the same as `berth why` for a job. named returns
+// KIND/NAME for what the user wrote.
+func NewTraining(o client.Options, named func(ctx context.Context, n *notebook.Notebooks, arg string) (string, error)) *cobra.Command {
+	w := &command{Command: notebook.Command{Options: o}}
+	cmd := &cobra.Command{
+		Use:   "why NAME",
+		Short: "Explain why a training job waits, and what would help",
+		Long:  "Explain the state of a training job, as `berth why tfjob/NAME` and `berth why pytorchjob/NAME` do.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := w.check(); err != nil {
+				return err
+			}
+			n, err := w.Connect()
+			if err != nil {
+				return err
+			}
+			name, err := named(cmd.Context(), n, args[0])
+			if err != nil {
+				return err
+			}
+			return w.explain(cmd.Context(), n, name)
+		},
+	}
+	w.AddFlags(cmd)
+	w.output.AddFlags(cmd)
+	w.addAudience(cmd)
+	return cmd
+}
+
 func (w *command) notebook(ctx context.Context, name string) error {
 	if err := w.output.Check(); err != nil {
 		return err

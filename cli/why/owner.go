@@ -2,13 +2,17 @@ package why
 
 import (
 	"context"
+	"encoding/json"
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api/kubeflow"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/training"
+	objects "berth.dev/berth/kube/training"
 )
 
 // owner reads an object of a kind, or of any kind that makes pods if kind is "", that has
@@ -20,6 +24,8 @@ func (e *explainer) owner(ctx context.Context, kind, name string) (*reasons.Owne
 	}{
 		{"job", func() (*reasons.Owner, error) { return e.job(ctx, name) }},
 		{"cronjob", func() (*reasons.Owner, error) { return e.cronJob(ctx, name) }},
+		{"tfjob", func() (*reasons.Owner, error) { return e.training(ctx, training.TFJob, name) }},
+		{"pytorchjob", func() (*reasons.Owner, error) { return e.training(ctx, training.PyTorchJob, name) }},
 		{"deployment", func() (*reasons.Owner, error) {
 			d, err := e.AppsV1().Deployments(e.namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
@@ -117,6 +123,39 @@ func (e *explainer) cronJob(ctx context.Context, name string) (*reasons.Owner, e
 		Active: len(c.Status.Active), Ran: c.Status.LastScheduleTime != nil,
 	}, nil
 }
+
+// training reads a training job that has no pods.
+func (e *explainer) training(ctx context.Context, kind training.Kind, name string) (*reasons.Owner, error) {
+	from, o := kubeflow.TFJobs, kubeflow.TrainingJob(&kubeflow.TFJob{})
+	if kind == training.PyTorchJob {
+		from, o = kubeflow.PyTorchJobs, &kubeflow.PyTorchJob{}
+	}
+	found, err := e.notebooks.Client.Resource(from).Namespace(e.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := found.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(raw, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	status := objects.StatusOf(&o.Job().Status)
+	out := &reasons.Owner{
+		Replicas: -1, ExitCode: -1, Suspended: isTrue(o.Job().Spec.RunPolicy.Suspend), Resume: e.o.Name + " train resume -n " + e.namespace + " " + name,
+		Succeeded: status.Is(training.ConditionSucceeded), Unseen: e.unseen(o, int64(len(status.Conditions))),
+	}
+	for _, c := range status.Conditions {
+		if c.Type == training.ConditionFailed && c.True {
+			out.Failed = c.Message
+		}
+	}
+	return out, nil
+}
+
+// isTrue is what a pointer leads to; nil is false.
+func isTrue(b *bool) bool { return b != nil && *b }
 
 // lastExit is the exit code of the container of pod that ended last, -1 if none has.
 func lastExit(pod *v1.Pod) int32 {

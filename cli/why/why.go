@@ -55,29 +55,49 @@ func New(o client.Options) *cobra.Command {
 	f := cmd.Flags()
 	f.Lookup("all-namespaces").Hidden = false
 	f.Lookup("all-namespaces").Usage = "list what waits in all namespaces"
-	f.StringVar(&w.audience, "for", "", "show only what helps that a user or an admin can do (user or admin; default both); user leaves out names of other namespaces")
+	w.addAudience(cmd)
 	f.BoolVarP(&w.watch, "watch", "w", false, "watch the list, and print again after each change")
 	return cmd
 }
 
-func (w *command) named(ctx context.Context, arg string) error {
-	if err := w.output.Check(); err != nil {
-		return err
-	}
+// addAudience adds --for.
+func (w *command) addAudience(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&w.audience, "for", "", "show only what helps that a user or an admin can do (user or admin; default both); user leaves out names of other namespaces")
+}
+
+// check refuses flags that make no sense, before any call is made.
+func (w *command) check() error {
 	if !slices.Contains([]string{"", audienceUser, audienceAdmin}, w.audience) {
 		return term.Usagef("invalid --for %q: must be user or admin", w.audience)
 	}
-	kind, name := "", arg
-	if before, after, both := strings.Cut(arg, "/"); both {
-		kind, name = kindOf(before), after
+	return w.output.Check()
+}
+
+func (w *command) named(ctx context.Context, arg string) error {
+	if err := w.check(); err != nil {
+		return err
 	}
-	if name == "" {
+	if _, name := split(arg); name == "" {
 		return term.Usagef("%q names no pod: write NAME or KIND/NAME, as in job/train", arg)
 	}
 	n, err := w.Connect()
 	if err != nil {
 		return err
 	}
+	return w.explain(ctx, n, arg)
+}
+
+// split reads NAME or KIND/NAME.
+func split(arg string) (kind, name string) {
+	if before, after, both := strings.Cut(arg, "/"); both {
+		return kindOf(before), after
+	}
+	return "", arg
+}
+
+// explain prints why NAME or KIND/NAME is as it is.
+func (w *command) explain(ctx context.Context, n *notebook.Notebooks, arg string) error {
+	kind, name := split(arg)
 	e := newExplainer(n)
 	e.audience, e.commands, e.whole = w.audience, true, w.output.Object()
 	r, err := e.any(ctx, kind, name)

@@ -10,6 +10,7 @@ type Owner struct {
 	Kind, Namespace, Name string
 	Replicas              int64 // that it is to have; -1 is another kind
 	Suspended             bool
+	Resume                string // the command that resumes it; "" is to patch spec.suspend of a Job
 	Paused                bool
 	Failed                string // why it has failed, in its condition's words; "" is not
 	ExitCode              int32  // of its last pod; -1 is not known
@@ -45,6 +46,8 @@ func (o *Owner) Explain() (state, message string, code Code) {
 		return "Queued", d.text, d.code
 	case o.Suspended && o.Schedule != "":
 		return "Suspended", fmt.Sprintf("its schedule is suspended, so it makes no Jobs; kubectl patch cronjob -n %s -p '{\"spec\":{\"suspend\":false}}' resumes it", at), CodeSuspended
+	case o.Suspended && o.Resume != "":
+		return "Suspended", fmt.Sprintf("the job is suspended, so it has no pods; %s resumes it", o.Resume), CodeSuspended
 	case o.Suspended:
 		return "Suspended", fmt.Sprintf("spec.suspend is set, so it has no pods; kubectl patch job -n %s -p '{\"spec\":{\"suspend\":false}}' starts it, unless a queue holds it", at), CodeSuspended
 	case o.Schedule != "" && !o.Ran:

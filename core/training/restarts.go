@@ -33,6 +33,9 @@ func (r Restarts) with(p *Pod) Restarts {
 	return out
 }
 
+// Of returns how often the pod of a member was created again.
+func (r Restarts) Of(m Member) int { return r[m.key()].Times }
+
 // failures returns how often the programs of the job have failed and were, or are to be, started
 // again: restarts of containers that run, and pods created again. Replicas that are never
 // restarted do not count.

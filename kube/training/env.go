@@ -72,10 +72,7 @@ func torch(j *training.Job, m training.Member) []Var {
 	add := func(name, value string) { vars = append(vars, Var{name, value}) }
 	if master := j.Replica(training.Master); master != nil {
 		port, host := strconv.Itoa(master.Port), training.Member{Type: training.Master}.Name(j.Name)
-		rank := m.Index
-		if m.Type == training.Worker {
-			rank++
-		}
+		rank := j.Rank(m)
 		add("MASTER_PORT", port)
 		add("PET_MASTER_PORT", port)
 		add("MASTER_ADDR", host)

@@ -1,0 +1,73 @@
+package training
+
+import "fmt"
+
+// Layout returns the replicas of a job of n pods, for people that do not choose them: a Master or Chief,
+// and workers. A TFJob of one pod has a Worker alone, as TensorFlow trains without TF_CONFIG
+// then. n is at least 1.
+func (k Kind) Layout(n int) []Replica {
+	if k == TFJob && n == 1 {
+		return []Replica{{Type: Worker, Count: 1}}
+	}
+	first := Chief
+	if k == PyTorchJob {
+		first = Master
+	}
+	out := []Replica{{Type: first, Count: 1}}
+	if n > 1 {
+		out = append(out, Replica{Type: Worker, Count: n - 1})
+	}
+	return out
+}
+
+// Ranks returns all members of the job in the order of their ranks: the Chief or Master,
+// the workers, and then the parameter servers and evaluators. If a PyTorchJob has a Master, these are the values
+// of RANK; other jobs have no such variable.
+func (j *Job) Ranks() []Member {
+	var out []Member
+	for _, t := range []string{Chief, Master, Worker, PS, Evaluator} {
+		if r := j.Replica(t); r != nil {
+			for i := range r.Count {
+				out = append(out, Member{t, i})
+			}
+		}
+	}
+	return out
+}
+
+// Rank returns the place of a member in Ranks, also of one beyond the count of its type.
+func (j *Job) Rank(m Member) int {
+	n := m.Index
+	for _, t := range []string{Chief, Master, Worker, PS, Evaluator} {
+		if t == m.Type {
+			break
+		}
+		if r := j.Replica(t); r != nil {
+			n += r.Count
+		}
+	}
+	return n
+}
+
+// Scale returns how many workers the job has with a total of n pods, or why it cannot have that
+// many, with what to do. Only workers can become more or fewer. The pods of a job that runs know how many they are,
+// so only an elastic job, a TFJob with enableDynamicWorker, or a suspended job can change.
+func (j *Job) Scale(n int) (workers int, refusal string) {
+	w := j.Replica(Worker)
+	if w == nil {
+		return 0, fmt.Sprintf("the %s has no Worker replicas, and a job has one %s; create it again with the replicas that you want", j.Kind, j.leader())
+	}
+	others := j.Total() - w.Count
+	workers = n - others
+	switch e := j.Elastic; {
+	case workers < 1:
+		return 0, fmt.Sprintf("the job has %d replicas beside its workers, and at least one Worker: use %d or more", others, others+1)
+	case e != nil && (workers < e.Min || workers > e.Max):
+		return 0, fmt.Sprintf("spec.elasticPolicy allows %d to %d workers, so %d to %d replicas", e.Min, e.Max, e.Min+others, e.Max+others)
+	case j.Status.Ended():
+		return 0, "the job has ended; create it again with the replicas that you want"
+	case workers != w.Count && e == nil && !j.Dynamic && !j.Suspend:
+		return 0, fmt.Sprintf("its pods were started as %d replicas, and others could not join them; stop the job, scale it, and resume it", j.Total())
+	}
+	return workers, ""
+}
