@@ -59,9 +59,11 @@ func newStage(t testing.TB, objects ...runtime.Object) *stage {
 	s := &stage{t: t, client: fake.NewClientset(objects...)}
 	s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		kubeflow.Resource: "NotebookList", kubeflow.TFJobs: "TFJobList", kubeflow.PyTorchJobs: "PyTorchJobList", v1alpha1.NotebookProfiles: "NotebookProfileList", v1alpha1.Queues: "QueueList",
-		{Group: "batch", Version: "v1", Resource: "jobs"}:                    "JobList",
-		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}: "WorkloadList",
-		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}: "WorkloadList",
+		{Group: "batch", Version: "v1", Resource: "jobs"}:                                  "JobList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}:               "WorkloadList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}:               "WorkloadList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloadpriorityclasses"}: "WorkloadPriorityClassList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloadpriorityclasses"}: "WorkloadPriorityClassList",
 	})
 	s.connect = func(*rest.Config) (kubernetes.Interface, error) { return s.client, nil }
 	return s

@@ -241,8 +241,10 @@ func (m *made) stage() *stage {
 	s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"}: "QueueList",
 		kubeflow.Resource: "NotebookList", kubeflow.TFJobs: "TFJobList", kubeflow.PyTorchJobs: "PyTorchJobList", v1alpha1.NotebookProfiles: "NotebookProfileList",
-		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}: "WorkloadList",
-		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}: "WorkloadList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}:               "WorkloadList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}:               "WorkloadList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloadpriorityclasses"}: "WorkloadPriorityClassList",
+		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloadpriorityclasses"}: "WorkloadPriorityClassList",
 	}, others...)
 	for _, u := range m.others {
 		if u.GetKind() == "PodMetrics" {
