@@ -19,8 +19,8 @@ type detail struct {
 	row
 	Elastic    string      `json:"elastic,omitempty"` // MIN:MAX workers
 	Ranks      []rank      `json:"ranks"`
-	Slowest    *int        `json:"slowest"`  // the rank whose GPUs are least busy; null is unknown
-	MeanBusy   *float64    `json:"meanBusy"` // ratio 0-1 over the ranks that are known; null is unknown
+	Slowest    *int        `json:"slowest"`  // the rank whose GPUs are least busy; null is that none is slower than others, or unknown
+	MeanBusy   *float64    `json:"meanBusy"` // ratio 0-1 over the ranks that are known, beside it
 	Conditions []condition `json:"conditions"`
 }
 

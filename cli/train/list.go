@@ -123,20 +123,22 @@ func (l *list) print(w io.Writer, found []*job, namespace string) error {
 	if l.output.Format == term.OutputWide {
 		screen.Width = 0
 	}
-	narrow := screen.Width > 0 && screen.Width < leastWidth
-	if err := table(found, l.options.Time(), namespace == "", !narrow).Write(w, screen, l.output.NoHeaders); err != nil || !narrow {
+	t := table(found, l.options.Time(), namespace == "")
+	below := !addWhy(t, found, screen.Width)
+	if err := t.Write(w, screen, l.output.NoHeaders); err != nil || !below {
 		return err
 	}
 	for _, j := range found {
-		if text := training.Brief(j.message()); text != "" {
-			term.Printf(w, "%s: %s\n", j.title(), text)
+		name := j.title()
+		if namespace == "" {
+			name = j.at()
+		}
+		if text := j.brief(); text != "" {
+			term.Printf(w, "%s: %s\n", name, text)
 		}
 	}
 	return nil
 }
-
-// leastWidth is the least columns of a screen on which WHY is a column; on others it stands below the table.
-const leastWidth = 72
 
 // resourceName is a job as kubectl prints names.
 func resourceName(kind training.Kind, name string) string {
@@ -245,14 +247,8 @@ func (j *job) gpusText() string {
 }
 
 // table has a line for each job.
-func table(list []*job, now time.Time, namespaces, why bool) *term.Table {
+func table(list []*job, now time.Time, namespaces bool) *term.Table {
 	t := &term.Table{Head: []string{"NAME", "KIND", "STATE", "REPLICAS", "GPUS", "AGE"}, Gap: 2}
-	if why {
-		t.Head = append(t.Head, "WHY")
-		t.Fit = func(row, width int) string {
-			return term.FitList("", []string{training.Brief(list[row].message())}, width)
-		}
-	}
 	if namespaces {
 		t.Head = append([]string{"NAMESPACE"}, t.Head...)
 	}
@@ -265,13 +261,38 @@ func table(list []*job, now time.Time, namespaces, why bool) *term.Table {
 			j.Name, string(j.Kind), j.state(), fmt.Sprintf("%d/%d", j.Active(), j.Total()), j.gpusText(),
 			duration.HumanDuration(now.Sub(j.object.Job().CreationTimestamp.Time)),
 		}
-		if why {
-			cells = append(cells, training.Brief(j.message()))
-		}
 		if namespaces {
 			cells = append([]string{j.Namespace}, cells...)
 		}
 		t.Add(cells...)
 	}
 	return t
+}
+
+// brief is message as short as a table has it.
+func (j *job) brief() string { return training.Brief(j.message()) }
+
+// leastWhy is the least columns that are of use for WHY.
+const leastWhy = 36
+
+// addWhy adds the column WHY to a table of jobs, if that fits on a screen; a width of 0 is without bound. It reports
+// whether it does.
+func addWhy(t *term.Table, list []*job, width int) bool {
+	used := 0
+	for i, head := range t.Head {
+		column := len(head)
+		for _, cells := range t.Rows {
+			column = max(column, len(cells[i]))
+		}
+		used += column + t.Gap
+	}
+	if width > 0 && width-used < leastWhy {
+		return false
+	}
+	t.Head = append(t.Head, "WHY")
+	t.Fit = func(row, width int) string { return term.FitList("", []string{list[row].brief()}, width) }
+	for i, j := range list {
+		t.Rows[i] = append(t.Rows[i], j.brief())
+	}
+	return true
 }

@@ -90,7 +90,7 @@ func (s *show) print(w io.Writer, o *job, d *detail) error {
 	now := s.options.Time()
 	term.Printf(w, "%s\n", d.head(o, now))
 	if d.Message != "" {
-		term.Printf(w, "\n%-9s%s\n", "WHY", d.Message)
+		term.Printf(w, "\n%-9s%s\n", "WHY", training.Brief(d.Message))
 	}
 	term.PrintLine(w, "")
 	screen := term.ScreenOf(s.options.Out)

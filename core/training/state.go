@@ -61,8 +61,12 @@ func (j *Job) Active() int {
 	return n
 }
 
+// lag is by how much less than the mean the GPUs of a rank are busy for it to be slower than others. Readings
+// of ranks that are equally fast differ by a few hundredths.
+const lag = 0.05
+
 // Slowest returns the rank whose GPUs are least busy, of the ratios that are known by rank, and
-// the mean of all. The lowest rank wins a tie. It reports false with fewer than two.
+// the mean of all. The lowest rank wins a tie. It reports false if all ranks are about equally busy.
 func Slowest(busy map[int]float64) (rank int, mean float64, ok bool) {
 	rank = -1
 	for r, b := range busy {
@@ -71,5 +75,5 @@ func Slowest(busy map[int]float64) (rank int, mean float64, ok bool) {
 			rank = r
 		}
 	}
-	return rank, mean, len(busy) > 1
+	return rank, mean, rank >= 0 && mean-busy[rank] >= lag
 }

@@ -44,7 +44,9 @@ func TestSlowest(t *testing.T) {
 	}{
 		{"one rank is not compared", map[int]float64{0: 0.5}, "false"},
 		{"the least busy rank is the slowest", map[int]float64{0: 0.9, 1: 0.3, 2: 0.9}, "1 0.70 true"},
-		{"of equal ranks it is the first", map[int]float64{3: 0.5, 1: 0.5}, "1 0.50 true"},
+		{"of equal ranks it is the first", map[int]float64{3: 0.5, 1: 0.5, 2: 0.8}, "1 0.60 true"},
+		{"ranks that are about equally busy are equally fast", map[int]float64{0: 0.91, 1: 0.89, 2: 0.9}, "false"},
+		{"nothing is known", nil, "false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rank, mean, ok := training.Slowest(tt.busy)
