@@ -8,11 +8,11 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 )
 
-// TestManyStatusesThatChangeAreWrittenLittleByLittle has 300 queues under one get a pod each at once: 100
-// statuses are written at once and 20 a second later, changes of a specification without delay, what waits
+// TestManyStatusesThatChangeAreWrittenLittleByLittle has 300 queues under one get a pod each at once: 50
+// statuses are written at once and 10 a second later, changes of a specification without delay, what waits
 // before numbers that changed at the same time, and at last all that is so.
 func TestManyStatusesThatChangeAreWrittenLittleByLittle(t *testing.T) {
-	const queues, burst, rate = 300, 100, 20
+	const queues, burst, rate = 300, 50, 10
 	all := []*v1alpha1.Queue{queueOf("org", "", "400")}
 	for k := range queues {
 		all = append(all, queueOf(fmt.Sprint("q", k), "org", "1"))

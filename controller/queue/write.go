@@ -29,7 +29,7 @@ const (
 // pace returns how many statuses are written while many change. A pass that comes as late as it may then
 // writes what the others have left.
 func pace() queue.Pace {
-	return queue.Pace{Rate: 20, Burst: 20 * int(gatherMost/time.Second), Ahead: gatherMost}
+	return queue.Pace{Rate: 10, Burst: 10 * int(gatherMost/time.Second), Ahead: gatherMost}
 }
 
 // said is a status that was written, and when the past use in it was.
