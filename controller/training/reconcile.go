@@ -117,6 +117,11 @@ func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 	if invalid != nil && !seen.Job.Status.Ended() && !seen.Job.Suspend {
 		return 0, p.write(ctx, &seen.Job, rules.Invalid(&seen.Job, invalid.Error(), seen.Now))
 	}
+	if fresh := len(seen.Job.Status.Conditions) == 0; fresh && !seen.Job.Suspend {
+		for _, text := range objects.Advice(p.object, &seen.Job) {
+			p.tell(rules.Event{Warning: true, Reason: "Advice", Message: text})
+		}
+	}
 	for {
 		plan := rules.Next(seen)
 		if err := p.carryOut(ctx, &seen.Job, &plan); err != nil {

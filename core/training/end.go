@@ -83,19 +83,22 @@ func (p *pass) resume() {
 	p.Status.Start = p.Now
 }
 
-// HoldsAfterEnd returns the pods that keep what they hold although the job has ended, which
-// policy None leaves running.
-func HoldsAfterEnd(j *Job, pods []Pod) []Pod {
-	if !j.Status.Ended() || j.Clean != CleanNone {
-		return nil
+// kept adds an event if policy None leaves pods of a job that has just ended, which keep their GPUs
+// until they end themselves.
+func (p *pass) kept() {
+	if p.Job.Clean != CleanNone || p.overLimit() {
+		return
 	}
-	var out []Pod
-	for _, pod := range pods {
-		if !pod.Deleting && (pod.Phase == Running || pod.Phase == Pending) {
-			out = append(out, pod)
+	n := 0
+	for i := range p.Pods {
+		if pod := &p.Pods[i]; !pod.Deleting && (pod.Phase == Running || pod.Phase == Pending) {
+			n++
 		}
 	}
-	return out
+	if n > 0 {
+		p.Events = append(p.Events, Event{Warning: true, Reason: "PodsKept", Message: fmt.Sprintf(
+			"%s %s has ended, and %d of its pods keep what they hold, as spec.runPolicy.cleanPodPolicy is None: set it to Running to delete them", p.Job.Kind, p.Job.Name, n)})
+	}
 }
 
 // Invalid returns the status of a job that cannot be run, with why.

@@ -93,6 +93,7 @@ func (p *pass) end(condition, message string) {
 	}
 	p.event(false, condition, message)
 	p.Status.set(Condition{Type: condition, True: true, Reason: p.reason(condition), Message: message}, p.Now)
+	p.kept()
 }
 
 // fail ends the job as failed.

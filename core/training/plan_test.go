@@ -287,3 +287,30 @@ func TestTimeToLive(t *testing.T) {
 		t.Errorf("at the end of its time to live it is not deleted")
 	}
 }
+
+// TestPodsThatAreKept holds the event about pods that hold GPUs after the end of their job.
+// rows: ML-39
+func TestPodsThatAreKept(t *testing.T) {
+	for _, tt := range []struct {
+		name, pods string
+		job        training.Job
+		want       string
+	}{
+		{"policy None", "chief-0 Succeeded 0, worker-0 Running, worker-1 Pending", tfJob(), "TFJob mnist has ended, and 2 of its pods keep what they hold, as spec.runPolicy.cleanPodPolicy is None: set it to Running to delete them"},
+		{"policy None, with pods that have ended", "chief-0 Succeeded 0, worker-0 Succeeded 0", tfJob(), ""},
+		{"policy Running", "chief-0 Succeeded 0, worker-0 Running", tfJob(func(j *training.Job) { j.Clean = training.CleanRunning }), ""},
+		{"a job that still runs", "chief-0 Running, worker-0 Running", tfJob(), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ""
+			for _, e := range training.Next(training.Observed{Job: tt.job, Pods: pods(&tt.job, tt.pods), Now: start}).Events {
+				if e.Reason == "PodsKept" {
+					got = e.Message
+				}
+			}
+			if got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
