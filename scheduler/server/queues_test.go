@@ -81,14 +81,15 @@ func (l *lab) queue(text string) {
 	q := quota.Quota{Resource: quota.GPUs, Borrowing: quota.Unlimited, Lending: quota.Unlimited}
 	for _, w := range words[1:] {
 		key, value, is := strings.Cut(w, "=")
-		number, err := strconv.ParseInt(value, 10, 64)
+		number, _ := strconv.ParseInt(value, 10, 64) // not all values are numbers
 		limit := []quota.Limit{{Resource: quota.GPUs, Most: number * quota.Whole}}
 		switch {
 		case !is:
-			if number, err = strconv.ParseInt(key, 10, 64); err != nil {
+			nominal, err := strconv.ParseInt(key, 10, 64)
+			if err != nil {
 				l.t.Fatalf("queue %q: %v", text, err)
 			}
-			q.Nominal = number * quota.Whole
+			q.Nominal = nominal * quota.Whole
 			s.Quotas = []quota.Quota{q}
 		case key == "parent":
 			s.Parent = value

@@ -80,14 +80,15 @@ func (o *Queue) take(p *v1.Pod) bool {
 	return true
 }
 
-// leave forgets a pod, with mu held, and reports whether it was outside.
-func (o *Queue) leave(uid types.UID) (was pod, there bool) {
-	if was, there = o.out[uid]; there {
+// leave forgets a pod, with mu held, and returns it as it was outside; the zero value is that it was not.
+func (o *Queue) leave(uid types.UID) pod {
+	was, there := o.out[uid]
+	if there {
 		delete(o.out, uid)
 		metrics.GatedPods().Dec()
 		metrics.UnschedulableReason(devices.QueuesName, was.scheduler).Dec()
 	}
-	return was, there
+	return was
 }
 
 // Activate implements queue.SchedulingQueue: those that do not wait for quota any longer return.
@@ -104,7 +105,7 @@ func (o *Queue) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 
 // enter returns a pod to the queue as the watch has it now, with mu held.
 func (o *Queue) enter(ctx context.Context, p *v1.Pod) {
-	was, _ := o.leave(p.UID)
+	was := o.leave(p.UID)
 	if now, err := o.pods.Pods(was.namespace).Get(was.name); err == nil && now.UID == p.UID && now.Spec.NodeName == "" {
 		o.SchedulingQueue.Update(ctx, now, now) // adds it, unless it is being tried
 	}
