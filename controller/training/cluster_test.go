@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -86,7 +86,7 @@ func newCluster(t *testing.T, job kubeflow.TrainingJob) *testCluster {
 
 // start starts the controller, as after a crash.
 func (c *testCluster) start(k kind) {
-	recorder := events.NewFakeRecorder(10000)
+	recorder := record.NewFakeRecorder(10000)
 	c.told = recorder.Events
 	c.r = &reconciler{
 		kind: k, jobs: c.client, children: c.client, live: c.client, events: recorder, now: func() time.Time { return c.now },

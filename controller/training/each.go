@@ -37,7 +37,7 @@ func (p *pass) tell(e rules.Event) {
 	if e.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	p.events.Eventf(p.regarding(), nil, kind, e.Reason, "Reconcile", "%s", e.Message)
+	p.events.Event(p.regarding(), kind, e.Reason, e.Message)
 }
 
 // regarding returns the job as events name it: an object from the cache does not say its kind.

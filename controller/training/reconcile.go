@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,7 +33,7 @@ type reconciler struct {
 	jobs     client.Client // reads jobs from the manager's cache, and writes
 	children client.Reader // reads pods and Services from their cache
 	live     client.Reader // reads from the API server
-	events   events.EventRecorder
+	events   record.EventRecorder
 	now      func() time.Time
 
 	mu       sync.Mutex

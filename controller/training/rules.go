@@ -19,7 +19,7 @@ func (k *kind) rules() []rbacv1.PolicyRule {
 		rights.Rule(kubeflow.Group, k.plural()+"/finalizers", "update"),
 		// The objects of a job.
 		rights.Rule("", "pods services", "get", "list", "watch", "create", "delete"),
-		rights.Rule("events.k8s.io", "events", "create", "patch"),
+		rights.Rule("", "events", "create", "patch"),
 	}
 }
 
