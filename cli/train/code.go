@@ -2,7 +2,6 @@ package train
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -164,13 +163,4 @@ func keysOf(paths []string) []string {
 		out[i] = keyOf(name)
 	}
 	return out
-}
-
-// text is how many files there are, and how large they are together.
-func (c *code) text() string {
-	total := 0
-	for _, raw := range c.files {
-		total += len(raw)
-	}
-	return fmt.Sprintf("%s, %d bytes", term.Count(len(c.paths), "file"), total)
 }

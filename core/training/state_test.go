@@ -26,7 +26,7 @@ func TestState(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			j := training.Job{Suspend: tt.suspend}
-			for _, c := range strings.Fields(tt.conditions) {
+			for c := range strings.FieldsSeq(tt.conditions) {
 				j.Status.Conditions = append(j.Status.Conditions, training.Condition{Type: c, True: true, Message: "says " + c})
 			}
 			if got, why := j.State(), j.Why(); got != tt.want || why != tt.why {
