@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type testCluster struct {
 	client client.Client
 	r      *reconciler
 	now    time.Time
+	mu     sync.Mutex // held during a write: the controller makes several at once
 	uids   int
 	writes []string
 	breaks int    // the number of the write that fails, from 1; 0 is none
@@ -57,10 +59,12 @@ func newCluster(t *testing.T, job kubeflow.TrainingJob) *testCluster {
 				if c.refuse != "" && o.GetObjectKind().GroupVersionKind().Kind == c.refuse {
 					return apierrors.NewForbidden(schema.GroupResource{Resource: strings.ToLower(c.refuse) + "s"}, o.GetName(), errors.New("exceeded quota: gpus"))
 				}
-				c.uids++
-				o.SetUID(types.UID(fmt.Sprint("u", c.uids)))
-				o.SetCreationTimestamp(metav1.NewTime(c.now))
-				return c.count("create "+o.GetName(), func() error { return w.Create(ctx, o, opts...) })
+				return c.count("create "+o.GetName(), func() error {
+					c.uids++
+					o.SetUID(types.UID(fmt.Sprint("u", c.uids)))
+					o.SetCreationTimestamp(metav1.NewTime(c.now))
+					return w.Create(ctx, o, opts...)
+				})
 			},
 			Delete: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 				var d client.DeleteOptions
@@ -96,6 +100,8 @@ func (c *testCluster) start(k kind) {
 
 // count carries out a write, or fails.
 func (c *testCluster) count(what string, write func() error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n := len(c.writes) + 1
 	if n == c.breaks && !c.done {
 		c.writes = append(c.writes, what)
