@@ -40,11 +40,11 @@ type State struct {
 	// Notebooks is "own", "govern", "off" or "auto"; "" is auto.
 	Notebooks string    `json:"notebooks,omitempty"`
 	Training  string    `json:"training,omitempty"` // the same for training jobs
-	Ready     bool      `json:"ready"`   // false while the holder starts
-	Started   time.Time `json:"started"` // of the last holder
-	Seconds   float64   `json:"seconds"` // from start to ready, of the last holder
-	Nodes     int       `json:"nodes"`   // simulated nodes at ready
-	GPUs      int       `json:"gpus"`    // physical GPUs at ready
+	Ready     bool      `json:"ready"`              // false while the holder starts
+	Started   time.Time `json:"started"`            // of the last holder
+	Seconds   float64   `json:"seconds"`            // from start to ready, of the last holder
+	Nodes     int       `json:"nodes"`              // simulated nodes at ready
+	GPUs      int       `json:"gpus"`               // physical GPUs at ready
 	// HostProcesses are the rules by which the last holder runs processes of this
 	// machine in place of containers, as they were given.
 	HostProcesses []string `json:"hostProcesses,omitempty"`
