@@ -33,7 +33,11 @@ func Roles() []rbacv1.ClusterRole {
 		}
 		return rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-			Rules:      []rbacv1.PolicyRule{rights.Rule(kubeflow.Group, "tfjobs pytorchjobs", verbs...), rights.Rule(kubeflow.Group, "tfjobs/status pytorchjobs/status", "get")},
+			Rules: []rbacv1.PolicyRule{
+				rights.Rule(kubeflow.Group, "tfjobs pytorchjobs", verbs...),
+				rights.Rule(kubeflow.Group, "tfjobs/status pytorchjobs/status", "get"),
+				rights.Rule("", "pods pods/log events", rights.Read...),
+			},
 		}
 	}
 	return []rbacv1.ClusterRole{

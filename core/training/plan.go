@@ -12,9 +12,7 @@ type Observed struct {
 	Pods     []Pod     // that the job controls
 	Services []Service // that the job controls
 	Queued   Queued
-	// Held is that pods are not to be created yet: the job waits for quota.
-	Held bool
-	Now  time.Time
+	Now      time.Time
 }
 
 // Plan is what a job needs next. It is carried out in the order of its fields: the status is
@@ -127,9 +125,7 @@ func (p *pass) members() {
 		services[s.Member] = true
 	}
 	p.CreateServices = p.Job.missing(func(m Member) bool { return services[m] })
-	if !p.Held {
-		p.CreatePods = p.Job.missing(func(m Member) bool { return pods[m] })
-	}
+	p.CreatePods = p.Job.missing(func(m Member) bool { return pods[m] })
 }
 
 // inOrder returns the pods in the order in which they keep a member's place: a pod that

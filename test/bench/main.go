@@ -35,6 +35,7 @@ func parts() []part {
 		{"gang", "A gang", benchGang},
 		{"shapes", "Gangs of every shape", benchShapes},
 		{"queues", "Pods of a thousand queues", benchQueues},
+		{"training", "Training jobs", benchTraining},
 		{"fractions", "Halves of GPUs", benchFractions},
 		{"impossible", "Pods that fit nowhere", benchImpossible},
 		{"openb", "The openb trace as real pods", benchOpenb},
