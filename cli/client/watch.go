@@ -46,7 +46,14 @@ func (c *Cluster) WatchOn(ctx context.Context, o Options, openings Openings, sho
 		if err != nil {
 			return Interrupted(ctx, c.Failed(what, err))
 		}
-		watches.Go(func() { forward(ctx, w, open, changed) })
+		watches.Go(func() {
+			forward(ctx, w, open, func(watch.Event) {
+				select {
+				case changed <- struct{}{}:
+				default: // one is waiting to be seen already
+				}
+			})
+		})
 	}
 	var last []byte
 	for {
@@ -121,46 +128,21 @@ func Events(ctx context.Context, tasks *sync.WaitGroup, open func() (watch.Inter
 	}
 	out := make(chan watch.Event)
 	tasks.Go(func() {
-		for {
-			pass(ctx, w, out)
-			for err := errors.New("closed"); err != nil; {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(time.Second):
-				}
-				w, err = open()
+		forward(ctx, w, open, func(e watch.Event) {
+			select {
+			case out <- e:
+			case <-ctx.Done():
 			}
-		}
+		})
 	})
 	return out, nil
 }
 
-// pass passes on each event of one watch, until it or ctx ends.
-func pass(ctx context.Context, w watch.Interface, out chan<- watch.Event) {
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e, ok := <-w.ResultChan():
-			if !ok {
-				return
-			}
-			select {
-			case out <- e:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-// forward passes on that something happened, until ctx ends. The API server
+// forward passes on each event of a watch to take, until ctx ends. The API server
 // ends a watch now and then; it is begun again.
-func forward(ctx context.Context, w watch.Interface, open func() (watch.Interface, error), out chan<- struct{}) {
+func forward(ctx context.Context, w watch.Interface, open func() (watch.Interface, error), take func(watch.Event)) {
 	for {
-		drain(ctx, w, out)
+		drain(ctx, w, take)
 		for err := errors.New("closed"); err != nil; {
 			select {
 			case <-ctx.Done():
@@ -173,20 +155,17 @@ func forward(ctx context.Context, w watch.Interface, open func() (watch.Interfac
 }
 
 // drain passes on each event of one watch, until it or ctx ends.
-func drain(ctx context.Context, w watch.Interface, out chan<- struct{}) {
+func drain(ctx context.Context, w watch.Interface, take func(watch.Event)) {
 	defer w.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case _, ok := <-w.ResultChan():
+		case e, ok := <-w.ResultChan():
 			if !ok {
 				return
 			}
-			select {
-			case out <- struct{}{}:
-			default: // one is waiting to be seen already
-			}
+			take(e)
 		}
 	}
 }

@@ -14,38 +14,33 @@ import (
 	objects "berth.dev/berth/kube/training"
 )
 
-func newStop(o client.Options) *cobra.Command {
+// newEach completes a command that does the same for the job of every name.
+func newEach(o client.Options, cmd *cobra.Command, do func(context.Context, *jobs, *job) error) *cobra.Command {
 	c := &command{options: o}
-	cmd := &cobra.Command{
-		Use:   "stop NAME...",
-		Short: "Stop training jobs: delete their pods, free their GPUs, and keep the jobs",
-		Long: "Stop jobs by setting spec.runPolicy.suspend. Their pods are deleted, so what a program has not saved is lost.\n" +
-			"`berth train resume` creates the pods again.",
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: c.completeNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.each(cmd.Context(), args, func(all *jobs, j *job) error { return all.suspend(cmd.Context(), j, true) })
-		},
+	cmd.Args, cmd.ValidArgsFunction = cobra.MinimumNArgs(1), c.completeNames
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.each(cmd.Context(), args, func(all *jobs, j *job) error { return do(cmd.Context(), all, j) })
 	}
 	c.addFlags(cmd)
 	return cmd
 }
 
+func newStop(o client.Options) *cobra.Command {
+	return newEach(o, &cobra.Command{
+		Use:   "stop NAME...",
+		Short: "Stop training jobs: delete their pods, free their GPUs, and keep the jobs",
+		Long: "Stop jobs by setting spec.runPolicy.suspend. Their pods are deleted, so what a program has not saved is lost.\n" +
+			"`berth train resume` creates the pods again.",
+	}, func(ctx context.Context, all *jobs, j *job) error { return all.suspend(ctx, j, true) })
+}
+
 func newResume(o client.Options) *cobra.Command {
-	c := &command{options: o}
-	cmd := &cobra.Command{
+	return newEach(o, &cobra.Command{
 		Use:   "resume NAME...",
 		Short: "Resume training jobs that are stopped",
 		Long: "Resume jobs by clearing spec.runPolicy.suspend. Their pods are created again, wait for GPUs as those of new\n" +
 			"jobs do, and start the program from its beginning or from what it has saved on a volume.",
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: c.completeNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.each(cmd.Context(), args, func(all *jobs, j *job) error { return all.suspend(cmd.Context(), j, false) })
-		},
-	}
-	c.addFlags(cmd)
-	return cmd
+	}, func(ctx context.Context, all *jobs, j *job) error { return all.suspend(ctx, j, false) })
 }
 
 // suspend stops or resumes a job, or says that there is nothing to do.
@@ -74,20 +69,12 @@ func (j *jobs) suspend(ctx context.Context, o *job, stop bool) error {
 }
 
 func newDelete(o client.Options) *cobra.Command {
-	c := &command{options: o}
-	cmd := &cobra.Command{
+	return newEach(o, &cobra.Command{
 		Use:   "delete NAME...",
 		Short: "Delete training jobs with their pods",
 		Long: "Delete jobs with their pods, Services, and the ConfigMap of --code. Volumes are kept. To keep the job and free\n" +
 			"its GPUs, use `berth train stop`.",
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: c.completeNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.each(cmd.Context(), args, func(all *jobs, j *job) error { return all.remove(cmd.Context(), j) })
-		},
-	}
-	c.addFlags(cmd)
-	return cmd
+	}, func(ctx context.Context, all *jobs, j *job) error { return all.remove(ctx, j) })
 }
 
 // remove deletes a job, unless it is another one by now. Its pods follow.
