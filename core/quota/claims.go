@@ -55,8 +55,8 @@ func (b *Book) overdrawn(i int) bool {
 }
 
 // Claims returns workloads that wait, do not fit, and may have become entitled to what others
-// borrow, as their own queue or one above it holds less than before. They are out of their
-// lines: they are to be tried again, to reclaim it.
+// borrow, as their own queue or one above it holds less than before. They stay in their lines, and are
+// to be tried again, to reclaim it.
 func (b *Book) Claims() (call []Workload) {
 	eased := b.eased
 	b.eased = nil
@@ -68,7 +68,6 @@ func (b *Book) Claims() (call []Workload) {
 		}
 		seen[i] = true
 		if w := b.leaves[i].first; w != nil && b.MayReclaim(&Claim{Workload: &w.Workload, Priority: w.Ticket.Priority}) {
-			b.Leave(w.ID)
 			call = append(call, w.Workload)
 		}
 		for _, child := range append([]int(nil), b.below[i]...) {

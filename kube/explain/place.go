@@ -12,7 +12,7 @@ import (
 
 // Room returns how many of the pods that a suspended object asks for fit on nodes now, at most so many,
 // in the order in which it asks for them: those of a gang within one domain of its topology level. If all fit
-// that it needs they stay placed: what is asked next has room beside them.
+// that it needs, or all those asked about, they stay placed: what is asked next has room beside them.
 //
 // It makes the checks of Fits that do not depend on other pods. The level clique counts as
 // node.
@@ -26,6 +26,7 @@ func (t *Cluster) Room(s *queues.Suspended, most int) int {
 		}
 	}
 	_, need := quota.Order(sets)
+	need = min(need, most) // the rest of those that have begun to come
 	best, at := 0, -1
 	domains := t.domains(level)
 	for d, domain := range domains {

@@ -115,8 +115,8 @@ func (c *Claim) retry(at time.Time) {
 	delete(q.again, c.lead.UID)
 	id := c.claim.ID
 	lead := q.leads[id]
-	if q.book != nil && lead != nil && lead.UID == c.lead.UID {
-		q.book.Leave(id)
+	if lead != nil && lead.UID == c.lead.UID {
+		q.retried[id] = true
 	}
 	q.mu.Unlock()
 	q.call([]*v1.Pod{cmp.Or(lead, c.lead)})

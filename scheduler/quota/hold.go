@@ -100,7 +100,7 @@ func (q *Quota) Failed(pod *v1.Pod) {
 // held.
 func (q *Quota) waiting(lead *v1.Pod) []*v1.Pod {
 	id, leads := q.works[lead.UID]
-	if !leads || !q.book.Waits(id) {
+	if !leads || !q.waits(id) {
 		return nil
 	}
 	out := []*v1.Pod{lead}
@@ -114,16 +114,33 @@ func (q *Quota) waiting(lead *v1.Pod) []*v1.Pod {
 	return out
 }
 
-// Waits reports whether a pod waits for quota, alone or with its gang.
+// Waits reports whether a pod waits for quota, alone or with its gang, and is not to be tried before there is some.
 func (q *Quota) Waits(pod *v1.Pod) bool {
 	if !q.enter() {
 		return false
 	}
 	defer q.mu.Unlock()
 	if id, leads := q.works[pod.UID]; leads {
-		return q.book.Waits(id)
+		return q.waits(id)
 	}
-	return q.book.Waits(queues.Workload(pod))
+	return q.waits(queues.Workload(pod))
+}
+
+// waits is Waits for a workload, with mu held.
+func (q *Quota) waits(id string) bool { return q.book.Waits(id) && !q.retried[id] }
+
+// Retry has pods tried once more that wait for quota, such as where others may be evicted for them now. They
+// keep their place in line, and what is freed for them.
+func (q *Quota) Retry(pods map[string]*v1.Pod) {
+	if !q.enter() {
+		return
+	}
+	defer q.mu.Unlock()
+	for _, pod := range pods {
+		if id, leads := q.works[pod.UID]; leads {
+			q.retried[id] = true
+		}
+	}
 }
 
 // Account is equal for pods of one queue and user; "" is of no queue.

@@ -22,6 +22,7 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 			call = append(call, lead)
 		}
 		q.book, q.leads, q.works = nil, map[string]*v1.Pod{}, map[types.UID]string{}
+		q.retried = map[string]bool{}
 		q.asked, q.allowed, q.only = map[string]*quota.Workload{}, map[types.UID]*quota.Selection{}, map[types.UID][]quota.Kind{}
 	} else {
 		q.read = read
@@ -112,8 +113,14 @@ func (q *Quota) next() (call []*v1.Pod) {
 	}
 	now := time.Now()
 	q.book.Expire(now)
-	for _, w := range append(q.book.Next(now.Add(trial)), q.book.Claims()...) {
+	for _, w := range q.book.Next(now.Add(trial)) {
 		if !q.objects.turn(types.UID(w.ID)) {
+			call = append(call, q.leads[w.ID])
+		}
+	}
+	for _, w := range q.book.Claims() {
+		if !q.objects.turn(types.UID(w.ID)) && !q.retried[w.ID] {
+			q.retried[w.ID] = true
 			call = append(call, q.leads[w.ID])
 		}
 	}

@@ -161,6 +161,7 @@ func (q *Quota) drop(id string) {
 	}
 	delete(q.leads, id)
 	delete(q.asked, id)
+	delete(q.retried, id)
 }
 
 // hold counts a pod that has a node, with mu held.

@@ -155,8 +155,8 @@ func (q *Quota) Lets(uid types.UID) bool {
 		return true
 	}
 	defer q.mu.Unlock()
-	id, waits := q.works[uid]
-	return !waits || !q.book.Waits(id)
+	id, leads := q.works[uid]
+	return !leads || !q.waits(id)
 }
 
 // Barred returns in which ways a pod must not use GPUs by the queue that it is of; 0 is that it may use

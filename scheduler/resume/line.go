@@ -112,7 +112,7 @@ func resumedAt(j *batchv1.Job) time.Time {
 
 // sameAsk reports whether two states of a Job ask for the same.
 func sameAsk(a, b *batchv1.Job) bool {
-	return a.Generation == b.Generation && a.Status.Succeeded == b.Status.Succeeded &&
+	return a.Generation == b.Generation && a.Status.Succeeded == b.Status.Succeeded && (a.Status.Active > 0) == (b.Status.Active > 0) &&
 		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 

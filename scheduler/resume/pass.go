@@ -60,6 +60,10 @@ func (r *Resumer) pass(ctx context.Context, now time.Time) time.Duration {
 
 // ask resumes a Job if there are quota and room for its pods.
 func (r *Resumer) ask(ctx context.Context, e *entry, nodes *room, now time.Time) {
+	if e.job.Status.Active > 0 { // its pods of before are not deleted yet: what they hold is to be its again
+		e.lack = quota.LackOfQuota
+		return
+	}
 	s := r.Quota.Stand(e.ask)
 	o := quota.Outlook{Need: e.ask.Need, Count: len(e.ask.Pods), Quota: s.Count, Reclaims: s.Reclaims}
 	e.lack = quota.LackOfQuota
@@ -197,15 +201,26 @@ func (m *room) now() *explain.Cluster {
 	return m.cluster
 }
 
-// without is the nodes without some pods, which are to be evicted. If they cannot be counted
-// there are none.
+// without is the nodes without some pods, which are to be evicted. Pods of Jobs that were resumed a moment ago
+// take room there also before they have a node. If the nodes cannot be counted there are none.
 func (m *room) without(gone map[types.UID]bool) *explain.Cluster {
+	come := map[types.UID]int{} // pods to come, and pods without a node, of Jobs; read before pods are: nothing is missed
+	for uid, e := range m.r.line.entries {
+		if !e.until.IsZero() {
+			come[uid] = m.r.Quota.Awaited(uid)
+		}
+	}
 	held, pods := m.r.Held(), m.r.Pods()
 	pods = slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return gone[p.UID] })
 	for i, p := range pods {
-		if node := held[p.UID]; node != "" && p.Spec.NodeName == "" {
+		if p.Spec.NodeName != "" {
+			continue
+		}
+		if node := held[p.UID]; node != "" {
 			pods[i] = p.DeepCopy()
 			pods[i].Spec.NodeName = node
+		} else if ref := metav1.GetControllerOfNoCopy(p); ref != nil {
+			come[ref.UID]++
 		}
 	}
 	c, err := explain.NewCluster(m.r.Nodes(), pods)
@@ -213,9 +228,9 @@ func (m *room) without(gone map[types.UID]bool) *explain.Cluster {
 		klog.Background().Error(err, "Nodes cannot be counted, so no Job is resumed")
 		c, _ = explain.NewCluster(nil, nil)
 	}
-	for _, e := range m.r.line.entries {
-		if left := m.r.Quota.Awaited(e.job.UID); !e.until.IsZero() && left > 0 {
-			c.Room(e.waits, left)
+	for uid, e := range m.r.line.entries {
+		if !e.until.IsZero() && come[uid] > 0 {
+			c.Room(e.waits, come[uid])
 		}
 	}
 	return c

@@ -230,21 +230,27 @@ func (r *rig) control() {
 		r.Fatal(err)
 	}
 	for _, j := range list.(*batchv1.JobList).Items {
-		have := 0
+		suspended, have := *j.Spec.Suspend, 0
 		for _, p := range r.all() {
 			if ref := metav1.GetControllerOf(p); ref == nil || ref.UID != j.UID {
 				continue
 			}
-			if have++; *j.Spec.Suspend {
+			if suspended {
 				r.end(p)
+			} else {
+				have++
 			}
 		}
-		for ; !*j.Spec.Suspend && !r.late && have < int(*j.Spec.Parallelism); have++ {
+		for ; !suspended && !r.late && have < int(*j.Spec.Parallelism); have++ {
 			r.made++
 			r.serve(&v1.Pod{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "d", Name: fmt.Sprintf("%s-%d", j.Name, r.made), UID: types.UID(fmt.Sprintf("%s-%d", j.Name, r.made)), Labels: j.Spec.Template.Labels, CreationTimestamp: metav1.Now(),
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}},
 			}, Spec: j.Spec.Template.Spec})
+		}
+		if now := r.job(j.Name); int(now.Status.Active) != have {
+			now.Status.Active = int32(have)
+			r.put(now)
 		}
 	}
 	for _, p := range r.all() {

@@ -91,9 +91,11 @@ func (o *Queue) leave(uid types.UID) pod {
 	return was
 }
 
-// Activate implements queue.SchedulingQueue: those that do not wait for quota any longer return.
+// Activate implements queue.SchedulingQueue: pods outside return, and are tried once. Who asks for that knows why:
+// there is quota, or others may be evicted.
 func (o *Queue) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 	o.mu.Lock()
+	o.quota.Retry(pods)
 	for _, p := range pods {
 		if _, there := o.out[p.UID]; there && o.quota.Lets(p.UID) {
 			o.enter(klog.NewContext(context.Background(), logger), p)

@@ -78,8 +78,9 @@ func (r *rig) come(t testing.TB, name string) *v1.Pod {
 	return pod
 }
 
-// try has the first pod of the queue tried.
-func (r *rig) try(t testing.TB) {
+// try has the first pod of the queue tried. What is to happen before it is known whether there is a place is
+// done then.
+func (r *rig) try(t testing.TB, meanwhile ...func(*v1.Pod)) {
 	info, err := r.Pop(klog.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +89,9 @@ func (r *rig) try(t testing.TB) {
 		r.quota.Reserve(info.Pod, "n")
 		r.Done(info.Pod.UID)
 		return
+	}
+	for _, do := range meanwhile {
+		do(info.Pod)
 	}
 	info.UnschedulablePlugins.Insert(devices.QueuesName)
 	if err := r.AddUnschedulableIfNotPresent(klog.Background(), info, r.SchedulingCycle()); err != nil {
@@ -111,7 +115,9 @@ func TestPodsThatWaitAreOutside(t *testing.T) {
 	runs, a, b, c := r.come(t, "runs"), r.come(t, "a"), r.come(t, "b"), r.come(t, "c")
 	r.are(t, "three wait", 0, 0, 3)
 	r.Activate(klog.Background(), map[string]*v1.Pod{"default/a": a})
-	r.are(t, "one that waits is activated", 0, 0, 3)
+	r.are(t, "one that waits is activated, and its turn comes", 1, 1, 3)
+	r.try(t)
+	r.are(t, "it has been tried, and waits again", 0, 0, 3)
 	changed := b.DeepCopy()
 	changed.Labels, changed.ResourceVersion = map[string]string{"new": "yes"}, "2"
 	_ = r.pods.Update(changed)
@@ -132,6 +138,21 @@ func TestPodsThatWaitAreOutside(t *testing.T) {
 	if info, err := r.Pop(klog.Background()); err != nil || info.Pod.Labels["new"] != "yes" {
 		t.Errorf("the pod is tried as it was before the change: %v, %v", info.Pod.Labels, err)
 	}
+}
+
+// TestAPodThatIsActivatedWhileItIsTriedIsTriedOnceMore has the reason to try it again come while it is found that
+// there is no quota, as when preemption saw nodes that were behind.
+func TestAPodThatIsActivatedWhileItIsTriedIsTriedOnceMore(t *testing.T) {
+	r := newRig(t, 1)
+	r.come(t, "runs")
+	a := r.come(t, "a")
+	activate := func(p *v1.Pod) { r.Activate(klog.Background(), map[string]*v1.Pod{"default/" + p.Name: p}) }
+	activate(a)
+	r.try(t, activate)
+	r.are(t, "it was activated while it was tried: kube-scheduler waits a moment first", 0, 1, 1)
+	activate(a)
+	r.try(t)
+	r.are(t, "it was tried once more", 0, 0, 1)
 }
 
 // TestNominatedPodsStay has a pod wait for quota on whose nominated node others count.
