@@ -72,8 +72,16 @@ const (
 	AnnotationGangGrace = "berth.dev/gang-grace"
 
 	// AnnotationRestarts, on a TFJob or PyTorchJob, counts how often the pods of its members were created again after
-	// a failure: see core/training.Restarts.
+	// a failure, and how often all its pods were replaced together: see core/training.Restarts and Job.Round.
 	AnnotationRestarts = "berth.dev/restarts"
+
+	// AnnotationRound, on a pod of such a job, is how often all pods had been replaced together when it was
+	// created: a number. A pod without it is of round 0.
+	AnnotationRound = "berth.dev/round"
+
+	// TaintLeaving, on a Node, says that the node will be gone soon, as a spot instance is after its notice. Training jobs
+	// leave it at once.
+	TaintLeaving = "berth.dev/leaving"
 
 	// AnnotationTopology, on a Pod of a gang, is how far apart the members with
 	// GPUs may be: clique, node, fabric, rack, zone or cluster, the default.

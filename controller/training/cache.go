@@ -8,13 +8,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 )
 
-// byOwner is the index of pods and Services by the UID of their controller.
-const byOwner = "controller"
+// The indexes of pods and Services by the UID of their controller, and of pods by their node.
+const (
+	byOwner = "controller"
+	byNode  = "node"
+)
 
-// newCache returns a cache of the pods and Services of jobs of one kind, which their labels tell. It is
+// newCache returns a cache of the pods and Services of jobs of one kind, which their labels tell, and of nodes. It is
 // apart from the manager's, in which pods are those of notebooks.
 func newCache(mgr manager.Manager, k kind) (cache.Cache, error) {
 	ours, shared := labels.SelectorFromSet(labels.Set{kubeflow.LabelOperatorName: k.kind.Operator()}), true
@@ -23,6 +27,7 @@ func newCache(mgr manager.Manager, k kind) (cache.Cache, error) {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:     {Label: ours, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
 			&corev1.Service{}: {Label: ours, Transform: slimService, UnsafeDisableDeepCopy: &shared},
+			&corev1.Node{}:    {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		},
 	})
 }
@@ -31,6 +36,14 @@ func newCache(mgr manager.Manager, k kind) (cache.Cache, error) {
 func ownerUID(o client.Object) []string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return []string{string(ref.UID)}
+	}
+	return nil
+}
+
+// nodeOf is the index function of byNode.
+func nodeOf(o client.Object) []string {
+	if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName != "" {
+		return []string{p.Spec.NodeName}
 	}
 	return nil
 }
@@ -50,7 +63,10 @@ func slimPod(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	slimMeta(&p.ObjectMeta)
+	round := p.Annotations[api.AnnotationRound]
+	if slimMeta(&p.ObjectMeta); round != "" {
+		p.Annotations = map[string]string{api.AnnotationRound: round}
+	}
 	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
 	p.Status = corev1.PodStatus{
 		Phase: p.Status.Phase, Reason: p.Status.Reason, Conditions: p.Status.Conditions,
@@ -64,6 +80,16 @@ func slimService(o any) (any, error) {
 	if s, ok := o.(*corev1.Service); ok {
 		slimMeta(&s.ObjectMeta)
 		s.Spec, s.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
+	}
+	return o, nil
+}
+
+// slimNode keeps the taints of a node.
+func slimNode(o any) (any, error) {
+	if n, ok := o.(*corev1.Node); ok {
+		slimMeta(&n.ObjectMeta)
+		n.Labels = nil
+		n.Spec, n.Status = corev1.NodeSpec{Taints: n.Spec.Taints}, corev1.NodeStatus{}
 	}
 	return o, nil
 }

@@ -142,11 +142,19 @@ func (c *testCluster) set(text string) {
 		var who, phase string
 		code := -1
 		_, _ = fmt.Sscanf(one, "%s %s %d", &who, &phase, &code)
+		phase, evicted := strings.CutSuffix(phase, "?")
 		pod := &corev1.Pod{}
 		if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist-" + who}, pod); err != nil {
 			c.t.Fatal(err)
 		}
+		pod.Spec.NodeName = "n1"
+		if err := c.client.Update(c.t.Context(), pod); err != nil {
+			c.t.Fatal(err)
+		}
 		pod.Status.Phase = corev1.PodPhase(phase)
+		if evicted {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
+		}
 		if code >= 0 {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tensorflow", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code)}}}}
 		}

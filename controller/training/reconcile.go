@@ -31,7 +31,7 @@ type reconciler struct {
 	o        Options
 	mode     func() runtime.Mode
 	jobs     client.Client // reads jobs from the manager's cache, and writes
-	children client.Reader // reads pods and Services from their cache
+	children client.Reader // reads pods, Services, and nodes from their cache
 	live     client.Reader // reads from the API server
 	events   record.EventRecorder
 	now      func() time.Time
@@ -45,6 +45,7 @@ type memory struct {
 	name    types.NamespacedName
 	before  string       // resource version of the job that was last written over
 	refused rules.Queued // why its last pod could not be created; the zero value is that it could
+	pods    seenPods
 }
 
 // remember returns what is kept of a job.
@@ -127,6 +128,7 @@ func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 		if err := p.carryOut(ctx, &seen.Job, &plan); err != nil {
 			return 0, err
 		}
+		p.mem.pods = seenOf(seen.Pods, &plan)
 		if seen.Job.Status.Ended() || !plan.Status.Ended() {
 			return p.until(&plan), nil
 		}
@@ -135,7 +137,7 @@ func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 }
 
 // look reads the pods and Services that the job controls.
-func (p *pass) look(ctx context.Context, seen *rules.Observed) error {
+func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 	ours := []client.ListOption{client.InNamespace(p.object.GetNamespace()), client.MatchingFields{byOwner: string(p.object.GetUID())}, client.UnsafeDisableDeepCopy}
 	var pods corev1.PodList
 	var services corev1.ServiceList
@@ -147,6 +149,9 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) error {
 	}
 	for i := range pods.Items {
 		if pod, ok := objects.PodOf(p.kind.kind, &pods.Items[i]); ok {
+			if pod.Notice, err = p.notice(ctx, pod.Node); err != nil {
+				return err
+			}
 			seen.Pods = append(seen.Pods, pod)
 			p.pods = append(p.pods, &pods.Items[i])
 		}
@@ -156,11 +161,24 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) error {
 			seen.Services = append(seen.Services, s)
 		}
 	}
+	seen.Gone = p.mem.pods.gone(seen.Pods)
 	seen.Queued = objects.Queued(p.pods)
 	if p.mem.refused.Waits {
 		seen.Queued = p.mem.refused
 	}
 	return nil
+}
+
+// notice returns why a node will be gone soon; "" is that no one says so.
+func (p *pass) notice(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	n := &corev1.Node{}
+	if err := p.children.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return objects.Notice(n), nil
 }
 
 // until returns how long until the plan is made again, 0 for never.

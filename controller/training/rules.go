@@ -20,6 +20,8 @@ func (k *kind) rules() []rbacv1.PolicyRule {
 		// The objects of a job.
 		rights.Rule("", "pods services", "get", "list", "watch", "create", "delete"),
 		rights.Rule("", "events", "create", "patch"),
+		// Jobs leave a node that will be gone soon, as its taints say.
+		rights.Rule("", "nodes", "list", "watch"),
 	}
 }
 

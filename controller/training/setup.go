@@ -41,6 +41,9 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 			return fmt.Errorf("index the children of %s: %w", k.plural(), err)
 		}
 	}
+	if err := children.IndexField(context.Background(), &corev1.Pod{}, byNode, nodeOf); err != nil {
+		return fmt.Errorf("index the pods of %s: %w", k.plural(), err)
+	}
 	if err := mgr.Add(children); err != nil {
 		return fmt.Errorf("add the children of %s: %w", k.plural(), err)
 	}
@@ -51,10 +54,16 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 	}
 	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	changed := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	noticed := predicate.Funcs{
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool { return notice(e.ObjectOld) != notice(e.ObjectNew) },
+		CreateFunc: func(e event.CreateEvent) bool { return notice(e.Object) != "" },
+	}
 	b := builder.ControllerManagedBy(mgr).Named(Name+"-"+k.plural()).
 		For(k.object(), builder.WithPredicates(written)).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofChild))).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.ofChild), changed)).
+		WatchesRawSource(source.Kind[client.Object](children, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNode), noticed)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: atOnce,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
@@ -75,6 +84,26 @@ func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Req
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}
+
+// notice returns why a node will be gone soon, or "".
+func notice(o client.Object) string {
+	if n, ok := o.(*corev1.Node); ok {
+		return objects.Notice(n)
+	}
+	return ""
+}
+
+// onNode requests a pass over the jobs that have pods on a node.
+func (r *reconciler) onNode(ctx context.Context, o client.Object) (out []reconcile.Request) {
+	var pods corev1.PodList
+	if err := r.children.List(ctx, &pods, client.MatchingFields{byNode: o.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache has ended
+	}
+	for i := range pods.Items {
+		out = append(out, r.ofChild(ctx, &pods.Items[i])...)
+	}
+	return out
 }
 
 // all requests a pass over every job.

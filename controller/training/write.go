@@ -30,10 +30,11 @@ func (p *pass) carryOut(ctx context.Context, j *rules.Job, plan *rules.Plan) err
 		err := p.jobs.Delete(ctx, p.object, client.Preconditions{UID: uid(p.object), ResourceVersion: &p.version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		return client.IgnoreNotFound(err)
 	}
-	if text := objects.Restarts(plan.Restarts); text != objects.Restarts(j.Restarts) {
+	if text := objects.Restarts(plan.Restarts, plan.Round); text != objects.Restarts(j.Restarts, j.Round) {
 		if err := p.count(ctx, text); err != nil {
 			return fmt.Errorf("count the restarts: %w", err)
 		}
+		j.Restarts, j.Round = plan.Restarts, plan.Round
 	}
 	if err := p.write(ctx, j, plan.Status); err != nil {
 		return err
@@ -43,6 +44,12 @@ func (p *pass) carryOut(ctx context.Context, j *rules.Job, plan *rules.Plan) err
 	}
 	err := p.each(len(plan.DeletePods), func(i int) error {
 		return p.remove(ctx, &corev1.Pod{}, plan.DeletePods[i].Name, plan.DeletePods[i].UID, "Pod")
+	})
+	if err != nil {
+		return err
+	}
+	err = p.each(len(plan.ForgetPods), func(i int) error {
+		return p.remove(ctx, &corev1.Pod{}, plan.ForgetPods[i].Name, plan.ForgetPods[i].UID, "Pod", client.GracePeriodSeconds(0))
 	})
 	if err != nil {
 		return err
@@ -119,11 +126,11 @@ func (p *pass) wrote(err error) error {
 }
 
 // remove deletes a child, if it is still the one that was seen.
-func (p *pass) remove(ctx context.Context, o client.Object, name, of, kind string) error {
+func (p *pass) remove(ctx context.Context, o client.Object, name, of, kind string, how ...client.DeleteOption) error {
 	o.SetNamespace(p.object.GetNamespace())
 	o.SetName(name)
 	u := types.UID(of)
-	err := p.jobs.Delete(ctx, o, client.Preconditions{UID: &u})
+	err := p.jobs.Delete(ctx, o, append(how, client.Preconditions{UID: &u})...)
 	switch {
 	case err == nil:
 		p.tell(rules.Event{Reason: "SuccessfulDelete" + kind, Message: fmt.Sprintf("Deleted %s: %s", lower(kind), name)})

@@ -2,6 +2,7 @@ package training
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -51,6 +52,9 @@ func (p *pass) cleans(pod *Pod) bool {
 
 // suspend plans for a job that is suspended: nothing of it stays.
 func (p *pass) suspend() {
+	if slices.ContainsFunc(p.Pods, func(pod Pod) bool { return pod.Round >= p.Round }) {
+		p.Round++ // those of a job that is resumed start when these are gone
+	}
 	for i := range p.Pods {
 		if !p.Pods[i].Deleting {
 			p.DeletePods = append(p.DeletePods, p.Pods[i])

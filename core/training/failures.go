@@ -12,7 +12,7 @@ func (p *pass) failures() {
 			switch {
 			case pod.Type != r.Type || !p.Job.has(pod.Member):
 				continue
-			case pod.Phase == Running && pod.Deleting, pod.Disrupted && pod.Phase == Failed:
+			case pod.lost():
 				evicted++
 			case r.restarts(pod):
 				restarted++
@@ -62,7 +62,7 @@ func (p *pass) failed(r *Replica, n int) string {
 // is reached with the first failure, another one with as many.
 func (p *pass) limit() string {
 	j := &p.Job
-	if j.BackoffLimit != nil {
+	if j.BackoffLimit != nil && len(p.lost) == 0 {
 		if n := j.failures(p.Pods); n > 0 && n >= *j.BackoffLimit {
 			return p.backoffReached()
 		}

@@ -118,6 +118,7 @@ type Job struct {
 	Elastic   *Elastic // of a PyTorchJob
 
 	Restarts Restarts // of its pods that were created again after a failure
+	Round    int      // of its pods: those of an earlier one are deleted together, and none is created until they are gone
 	Status   Status
 }
 

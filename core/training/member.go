@@ -33,17 +33,28 @@ type Pod struct {
 	Member
 	Name, UID string
 	Phase     Phase
-	Deleting  bool // it has a deletion timestamp
+	Node      string    // "" is none yet
+	Round     int       // of the job, when the pod was created
+	Deleting  bool      // it has a deletion timestamp
+	Killed    time.Time // if it is being deleted: when its grace period is over
 	// Disrupted is that it was evicted, preempted, or lost with its node, so its end says
-	// nothing of the program.
+	// nothing of the program. Why is the reason of its condition DisruptionTarget, or of its status.
 	Disrupted bool
-	Exit      *int // of the container that trains, once it has ended
-	Restarts  int  // of all its containers
-	Created   time.Time
+	Why       string
+	// Interrupted is that its program ended after it was asked to stop, so its exit code says nothing either: programs
+	// that save their work then often end with 0.
+	Interrupted bool
+	Notice      string // why its node will be gone soon: the key of a taint; "" is that no one says so
+	Exit        *int   // of the container that trains, once it has ended
+	Restarts    int    // of all its containers
+	Created     time.Time
 }
 
 // failed reports whether the program has failed.
-func (p *Pod) failed() bool { return p.Phase == Failed && !p.Disrupted }
+func (p *Pod) failed() bool { return p.Phase == Failed && !p.Disrupted && !p.Interrupted }
+
+// succeeded reports whether the program has done its work.
+func (p *Pod) succeeded() bool { return p.Phase == Succeeded && !p.Interrupted }
 
 // active reports whether the pod counts as active: it runs and is not being deleted.
 func (p *Pod) active() bool { return p.Phase == Running && !p.Deleting }

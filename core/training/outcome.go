@@ -16,9 +16,9 @@ func (p *pass) count() {
 		switch {
 		case !ok:
 			continue
-		case pod.active():
+		case pod.active() && pod.Round >= p.Round:
 			c.Active++
-		case pod.Phase == Succeeded:
+		case pod.succeeded():
 			c.Succeeded++
 		case pod.failed():
 			c.Failed++
@@ -79,7 +79,7 @@ func (p *pass) text(full, name string) string {
 func (p *pass) firstSucceeded() bool {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
-		if pod.Member == (Member{Worker, 0}) && pod.Phase == Succeeded && (pod.Exit == nil || *pod.Exit == 0) {
+		if pod.Member == (Member{Worker, 0}) && pod.succeeded() && (pod.Exit == nil || *pod.Exit == 0) {
 			return true
 		}
 	}

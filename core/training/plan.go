@@ -10,6 +10,7 @@ import (
 type Observed struct {
 	Job      Job
 	Pods     []Pod     // that the job controls
+	Gone     []Pod     // that were seen before, had a node, and do not exist any longer, although the plan was to keep them
 	Services []Service // that the job controls
 	Queued   Queued
 	Now      time.Time
@@ -19,8 +20,10 @@ type Observed struct {
 // written before pods of a job that has ended are deleted, so a crash between does not start them again.
 type Plan struct {
 	Restarts       Restarts // to write if they differ from the job's
+	Round          int      // the same
 	Status         Status   // to write if it differs from the job's
 	DeletePods     []Pod
+	ForgetPods     []Pod // to delete without waiting for their nodes, which do not respond
 	DeleteServices []Service
 	CreateServices []Member
 	CreatePods     []Member
@@ -39,7 +42,7 @@ type Event struct {
 // observation leads to the same plan, and once a plan is carried out and observed, the next one
 // changes nothing.
 func Next(o Observed) Plan {
-	p := pass{Observed: o, Plan: Plan{Status: o.Job.Status.clone(), Restarts: o.Job.Restarts}}
+	p := pass{Observed: o, Plan: Plan{Status: o.Job.Status.clone(), Restarts: o.Job.Restarts, Round: o.Job.Round}}
 	if m := o.Job.ManagedBy; m != "" && m != ManagedByOperator {
 		return p.Plan
 	}
@@ -64,6 +67,7 @@ func Next(o Observed) Plan {
 type pass struct {
 	Observed
 	Plan
+	lost []*Pod // without which the others cannot go on
 }
 
 // reason returns the reason of a condition, such as TFJobRunning.
@@ -84,18 +88,20 @@ func (p *pass) run() {
 		p.Status.Start = p.Now
 	}
 	p.count()
+	p.lost = p.loses()
 	if message := p.limit(); message != "" {
 		p.fail(message)
 		return
 	}
 	p.outcome()
-	if !p.Status.Ended() {
+	if !p.Status.Ended() && !p.move() {
 		p.failures()
 	}
 	if p.Status.Ended() {
-		p.DeletePods, p.Restarts = nil, p.Job.Restarts
+		p.DeletePods, p.Restarts, p.Round = nil, p.Job.Restarts, p.Job.Round
 		return
 	}
+	p.forget()
 	p.members()
 }
 
@@ -125,7 +131,9 @@ func (p *pass) members() {
 		services[s.Member] = true
 	}
 	p.CreateServices = p.Job.missing(func(m Member) bool { return services[m] })
-	p.CreatePods = p.Job.missing(func(m Member) bool { return pods[m] })
+	if !p.leaving() {
+		p.CreatePods = p.Job.missing(func(m Member) bool { return pods[m] })
+	}
 }
 
 // inOrder returns the pods in the order in which they keep a member's place: a pod that

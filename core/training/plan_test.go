@@ -75,6 +75,12 @@ func pods(j *training.Job, text string) (out []training.Pod) {
 		if code >= 0 {
 			p.Exit = &code
 		}
+		if p.Phase != training.Pending {
+			p.Node = "n1"
+		}
+		if p.Disrupted {
+			p.Why = "EvictionByEvictionAPI"
+		}
 		out = append(out, p)
 	}
 	return out
@@ -123,7 +129,7 @@ func TestOutcome(t *testing.T) {
 		{"exit code 1 is permanent", tfJob(restart(training.RestartExitCode)), "chief-0 Running, worker-0 Failed 1", "Created, Running=False, Failed", `job "mnist" is failing because "Worker" replica(s) failed.`},
 		{"exit code 127 is permanent", tfJob(restart(training.RestartExitCode)), "chief-0 Running, worker-0 Failed 127", "Created, Running=False, Failed", ""},
 		{"exit code 130 is retried", tfJob(restart(training.RestartExitCode)), "chief-0 Running, worker-0 Failed 130", "Created, Restarting", ""},
-		{"a worker is evicted", tfJob(), "chief-0 Running, worker-0 Failed?", "Created, Restarting", "job mnist is restarting because Worker replica(s) were evicted or deleted."},
+		{"a worker is evicted", tfJob(), "chief-0 Running, worker-0 Failed?", "Created, Restarting", "job mnist is restarting as a whole because its pod mnist-worker-0 was evicted from node n1, as by kubectl drain, and the others cannot go on without it"},
 		{"a worker is being deleted", tfJob(), "chief-0 Running, worker-0 Running!", "Created, Restarting", ""},
 
 		{"the Master runs", torchJob(), "master-0 Running, worker-0 Running", "Created, Running", "PyTorchJob bert is running."},
@@ -187,7 +193,7 @@ func TestPods(t *testing.T) {
 		{"a pod that is being deleted keeps its name", tfJob(), "chief-0 Running, worker-0 Pending!", "+worker-1 +worker-2"},
 		{"a pod beyond the count goes", tfJob(), "chief-0 Running, worker-0 Running, worker-1 Running, worker-2 Running, worker-3 Running", "-worker-3"},
 		{"a pod that failed and restarts goes first", tfJob(restart(training.RestartAlways)), "chief-0 Running, worker-0 Running, worker-1 Failed 1, worker-2 Running", "-worker-1"},
-		{"an evicted pod is created again under policy Never", tfJob(), "chief-0 Running, worker-0 Running, worker-1 Failed?, worker-2 Running", "-worker-1"},
+		{"all pods go with one that is evicted, under policy Never too", tfJob(), "chief-0 Running, worker-0 Running, worker-1 Failed?, worker-2 Running", "-chief-0 -worker-0 -worker-1 -worker-2"},
 		{"a pod that has succeeded stays", tfJob(), "chief-0 Running, worker-0 Succeeded 0, worker-1 Running, worker-2 Running", ""},
 		{"a suspended job has none", tfJob(func(j *training.Job) { j.Suspend = true }), "chief-0 Running, worker-0 Pending", "-chief-0 -worker-0"},
 		{"another controller's job is left alone", tfJob(func(j *training.Job) { j.ManagedBy = "kueue.x-k8s.io/multikueue" }), "", ""},

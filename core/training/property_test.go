@@ -17,6 +17,7 @@ import (
 type world struct {
 	seen training.Observed
 	uid  int
+	safe bool // no program fails
 }
 
 // apply carries out a plan. A crash leaves it at a random place.
@@ -24,7 +25,7 @@ func (w *world) apply(plan *training.Plan, crash func() bool) {
 	if crash() {
 		return
 	}
-	w.seen.Job.Restarts = plan.Restarts
+	w.seen.Job.Restarts, w.seen.Job.Round, w.seen.Gone = plan.Restarts, plan.Round, nil
 	if crash() {
 		return
 	}
@@ -52,7 +53,7 @@ func (w *world) apply(plan *training.Plan, crash func() bool) {
 			return
 		}
 		w.uid++
-		w.seen.Pods = append(w.seen.Pods, training.Pod{Member: m, Name: m.Name(w.seen.Job.Name), UID: fmt.Sprint(w.uid), Phase: training.Pending, Created: w.seen.Now})
+		w.seen.Pods = append(w.seen.Pods, training.Pod{Member: m, Name: m.Name(w.seen.Job.Name), UID: fmt.Sprint(w.uid), Phase: training.Pending, Created: w.seen.Now, Round: w.seen.Job.Round})
 	}
 }
 
@@ -68,16 +69,23 @@ func (w *world) happen(r *rand.Rand) {
 	i := r.IntN(len(w.seen.Pods))
 	p := &w.seen.Pods[i]
 	switch {
+	case p.Deleting && p.Phase == training.Running && r.IntN(2) == 0:
+		p.Interrupted, p.Phase = true, []training.Phase{training.Failed, training.Succeeded}[r.IntN(2)]
 	case p.Deleting:
 		w.seen.Pods = slices.Delete(w.seen.Pods, i, i+1)
 	case p.Phase == training.Pending:
-		p.Phase = training.Running
+		p.Phase, p.Node = training.Running, "n1"
 	case p.Phase != training.Running:
 	case r.IntN(12) == 0:
 		p.Deleting = true // drained
 	case r.IntN(12) == 0:
 		p.Phase, p.Disrupted = training.Failed, true
-	case r.IntN(6) == 0:
+	case r.IntN(20) == 0:
+		p.Notice = "spot"
+	case r.IntN(20) == 0:
+		w.seen.Gone = append(w.seen.Gone, *p)
+		w.seen.Pods = slices.Delete(w.seen.Pods, i, i+1)
+	case !w.safe && r.IntN(6) == 0:
 		code := []int{0, 0, 1, 137}[r.IntN(4)]
 		p.Exit, p.Phase = &code, training.Failed
 		if code == 0 {
@@ -86,8 +94,9 @@ func (w *world) happen(r *rand.Rand) {
 	}
 }
 
-// TestAnyJob holds, over random jobs, events, and crashes, that no name is used twice, that a plan which is carried out
-// leaves nothing to do, and that a job that has ended stays so.
+// TestAnyJob holds, over random jobs, events, and crashes, that no name is used twice, that pods of two rounds are never
+// there together, that a job whose programs do not fail has no failures however often it is moved, that a plan which is
+// carried out leaves nothing to do, and that a job that has ended stays so.
 func TestAnyJob(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -102,13 +111,16 @@ func TestAnyJob(t *testing.T) {
 					workersOnly(j)
 				}
 			})
-		w := &world{seen: training.Observed{Job: job, Now: start}}
+		w := &world{seen: training.Observed{Job: job, Now: start}, safe: r.IntN(3) == 0}
 		for step := range 200 {
 			was := w.seen.Job.Status
 			plan := training.Next(w.seen)
 			w.apply(&plan, func() bool { return r.IntN(30) == 0 })
 			if was.Ended() && !w.seen.Job.Status.Ended() {
 				t.Fatalf("seed %d, step %d: a job that had ended goes on", seed, step)
+			}
+			if w.safe && (w.seen.Job.Status.Ended() || len(w.seen.Job.Restarts) > 0) {
+				t.Fatalf("seed %d, step %d: no program has failed, and the job has %s and the restarts %v", seed, step, conditions(&w.seen.Job.Status), w.seen.Job.Restarts)
 			}
 			check(t, seed, step, w)
 			if r.IntN(4) == 0 {
@@ -119,12 +131,14 @@ func TestAnyJob(t *testing.T) {
 	}
 }
 
-// check holds that each member has at most one pod and one Service.
+// check holds that each member has at most one pod and one Service, and that all pods are of one round.
 func check(t *testing.T, seed uint64, step int, w *world) {
 	t.Helper()
 	names := map[string]int{}
 	for _, p := range w.seen.Pods {
-		names["pod "+p.Name]++
+		if names["pod "+p.Name]++; p.Round != w.seen.Pods[0].Round {
+			t.Fatalf("seed %d, step %d: pods of rounds %d and %d", seed, step, w.seen.Pods[0].Round, p.Round)
+		}
 	}
 	for _, s := range w.seen.Services {
 		names["Service "+s.Name]++
@@ -141,7 +155,7 @@ func settle(t *testing.T, seed uint64, step int, w *world) {
 	t.Helper()
 	for range 6 {
 		plan := training.Next(w.seen)
-		same := cmp.Equal(plan.Status, w.seen.Job.Status) && maps.Equal(plan.Restarts, w.seen.Job.Restarts) &&
+		same := cmp.Equal(plan.Status, w.seen.Job.Status) && maps.Equal(plan.Restarts, w.seen.Job.Restarts) && plan.Round == w.seen.Job.Round &&
 			len(plan.CreatePods)+len(plan.DeletePods)+len(plan.CreateServices)+len(plan.DeleteServices) == 0
 		if same {
 			return

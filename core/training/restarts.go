@@ -21,15 +21,20 @@ func (m Member) key() string { return strings.TrimPrefix(m.Name(""), "-") }
 
 // with returns the counts with the failure of a pod added.
 func (r Restarts) with(p *Pod) Restarts {
-	key := p.key()
-	if r[key].UID == p.UID {
+	if r[p.key()].UID == p.UID {
 		return r
 	}
+	return r.add(p, 1)
+}
+
+// add returns the counts with so many failures of a pod added.
+func (r Restarts) add(p *Pod, times int) Restarts {
+	key := p.key()
 	out := maps.Clone(r)
 	if out == nil {
 		out = Restarts{}
 	}
-	out[key] = Counted{Times: r[key].Times + 1, UID: p.UID}
+	out[key] = Counted{Times: r[key].Times + times, UID: p.UID}
 	return out
 }
 
@@ -47,7 +52,7 @@ func (j *Job) failures(pods []Pod) int {
 	for i := range pods {
 		p := &pods[i]
 		r := j.Replica(p.Type)
-		if r == nil || r.Restart == RestartNever {
+		if r == nil || r.Restart == RestartNever || p.Round < j.Round {
 			continue
 		}
 		if p.Phase == Running {

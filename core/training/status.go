@@ -90,6 +90,11 @@ func (s *Status) set(c Condition, now time.Time) {
 	s.Conditions = append(kept, c)
 }
 
+// drop removes a condition, to set it again with another message.
+func (s *Status) drop(condition string) {
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c Condition) bool { return c.Type == condition })
+}
+
 // Queued is what is known of a job that waits for GPUs; "" as reason is that it does not wait.
 type Queued struct {
 	Waits           bool

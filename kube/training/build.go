@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/training"
 )
@@ -38,6 +39,7 @@ func Pod(o kubeflow.TrainingJob, j *training.Job, m training.Member, domain stri
 			}
 		}
 	}
+	note(meta, j)
 	marks := meta["labels"].(map[string]any)
 	for k, v := range labels(j, m.Type) {
 		marks[k] = v
@@ -54,6 +56,20 @@ func Pod(o kubeflow.TrainingJob, j *training.Job, m training.Member, domain stri
 	}
 	complete(spec, j, m, domain)
 	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}, overwritten, nil
+}
+
+// note sets the annotations of a pod that come from its job.
+func note(meta map[string]any, j *training.Job) {
+	notes, _ := meta["annotations"].(map[string]any)
+	delete(notes, api.AnnotationRound)
+	if j.Round == 0 {
+		return
+	}
+	if notes == nil {
+		notes = map[string]any{}
+		meta["annotations"] = notes
+	}
+	notes[api.AnnotationRound] = strconv.Itoa(j.Round)
 }
 
 // complete adds the port and the environment to the containers.

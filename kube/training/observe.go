@@ -1,12 +1,15 @@
 package training
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/training"
@@ -17,16 +20,19 @@ import (
 func PodOf(kind training.Kind, p *corev1.Pod) (training.Pod, bool) {
 	m, ok := member(kind, p.Labels)
 	out := training.Pod{
-		Member: m, Name: p.Name, UID: string(p.UID), Phase: training.Phase(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
-		Created: p.CreationTimestamp.Time,
+		Member: m, Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Phase: training.Phase(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
+		Created: p.CreationTimestamp.Time, Round: round(p), Interrupted: interrupted(kind, p),
+	}
+	if out.Deleting {
+		out.Killed = p.DeletionTimestamp.Time
+	}
+	if s := p.Status.Reason; s == "Evicted" || s == "NodeLost" || s == "Preempting" || s == "UnexpectedAdmissionError" {
+		out.Disrupted, out.Why = true, s
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			out.Disrupted = true
+			out.Disrupted, out.Why = true, c.Reason
 		}
-	}
-	if p.Status.Reason == "Evicted" || p.Status.Reason == "NodeLost" || p.Status.Reason == "Preempting" || p.Status.Reason == "UnexpectedAdmissionError" {
-		out.Disrupted = true
 	}
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for _, c := range list {
@@ -38,6 +44,48 @@ func PodOf(kind training.Kind, p *corev1.Pod) (training.Pod, bool) {
 		}
 	}
 	return out, ok
+}
+
+// round reads the annotation berth.dev/round; a pod without it is of round 0.
+func round(p *corev1.Pod) int {
+	n, err := strconv.Atoi(p.Annotations[api.AnnotationRound])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// interrupted reports whether the program of a pod that is being deleted ended after it was asked to, or may have.
+func interrupted(kind training.Kind, p *corev1.Pod) bool {
+	if p.DeletionTimestamp == nil || p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		return false
+	}
+	grace := or(p.DeletionGracePeriodSeconds, 0)
+	asked := p.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)
+	for _, c := range p.Status.ContainerStatuses {
+		if t := c.State.Terminated; c.Name == kind.Container() && t != nil && grace > 0 {
+			return !t.FinishedAt.Time.Before(asked)
+		}
+	}
+	return true
+}
+
+// notices are the taints of nodes that will be gone soon, whatever runs there. Those of Karpenter and of Cluster Autoscaler are not among
+// them: both evict what is on the node, and may also give up before.
+//
+// Source: aws-node-termination-handler, Google Kubernetes Engine.
+var notices = []string{ //nolint:gochecknoglobals // a constant
+	api.TaintLeaving, "aws-node-termination-handler/spot-itn", "aws-node-termination-handler/asg-lifecycle-termination", "cloud.google.com/impending-node-termination",
+}
+
+// Notice returns the key of a taint which says that a node will be gone soon, or "".
+func Notice(n *corev1.Node) string {
+	for i := range n.Spec.Taints {
+		if key := n.Spec.Taints[i].Key; slices.Contains(notices, key) {
+			return key
+		}
+	}
+	return ""
 }
 
 // ServiceOf reads a Service of a job of the kind, as PodOf reads a pod.

@@ -2,6 +2,7 @@ package training_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,18 @@ import (
 	core "berth.dev/berth/core/training"
 	"berth.dev/berth/kube/training"
 )
+
+// asked is when a pod was asked to stop.
+var asked = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// ends has a pod that is being deleted, with a grace period, end so many seconds after it was asked to stop.
+func ends(pod func(func(*corev1.Pod)) *corev1.Pod, grace int64, after time.Duration) *corev1.Pod {
+	return pod(func(p *corev1.Pod) {
+		p.DeletionGracePeriodSeconds, p.DeletionTimestamp = &grace, &metav1.Time{Time: asked.Add(time.Duration(grace) * time.Second)}
+		p.Status.Phase = corev1.PodSucceeded
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tensorflow", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(asked.Add(after * time.Second))}}}}
+	})
+}
 
 func TestPodOf(t *testing.T) {
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -40,8 +53,16 @@ func TestPodOf(t *testing.T) {
 		{name: "the eviction API", pod: pod(func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodFailed
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
-		}), want: func(p *core.Pod) { p.Phase, p.Disrupted = core.Failed, true }},
-		{name: "a kubelet that evicts for memory", pod: pod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted" }), want: func(p *core.Pod) { p.Phase, p.Disrupted = core.Failed, true }},
+		}), want: func(p *core.Pod) { p.Phase, p.Disrupted, p.Why = core.Failed, true, "EvictionByEvictionAPI" }},
+		{name: "a kubelet that evicts for memory", pod: pod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted" }), want: func(p *core.Pod) { p.Phase, p.Disrupted, p.Why = core.Failed, true, "Evicted" }},
+		{name: "a program that ends with 0 after it was asked to stop", pod: ends(pod, 30, 5), want: func(p *core.Pod) {
+			p.Phase, p.Exit, p.Deleting, p.Killed, p.Interrupted = core.Succeeded, code(0), true, asked.Add(30*time.Second), true
+		}},
+		{name: "a program that had ended when its pod was deleted", pod: ends(pod, 30, -5), want: func(p *core.Pod) {
+			p.Phase, p.Exit, p.Deleting, p.Killed = core.Succeeded, code(0), true, asked.Add(30*time.Second)
+		}},
+		{name: "its round and node", pod: pod(func(p *corev1.Pod) { p.Annotations, p.Spec.NodeName = map[string]string{"berth.dev/round": "3"}, "n1" }), want: func(p *core.Pod) { p.Round, p.Node = 3, "n1" }},
+		{name: "a round that is not a number", pod: pod(func(p *corev1.Pod) { p.Annotations = map[string]string{"berth.dev/round": "x"} }), want: func(*core.Pod) {}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, ok := training.PodOf(core.TFJob, tt.pod)

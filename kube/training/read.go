@@ -32,8 +32,8 @@ func Of(o kubeflow.TrainingJob) (training.Job, error) {
 		j.MinAvailable = int(or(p.MinAvailable, 0))
 	}
 	var err error
-	if j.Restarts, err = ParseRestarts(t.Annotations[api.AnnotationRestarts]); err != nil {
-		j.Restarts = nil // written by someone else: counted from now on
+	if j.Restarts, j.Round, err = ParseRestarts(t.Annotations[api.AnnotationRestarts]); err != nil {
+		j.Restarts, j.Round = nil, 0 // written by someone else: counted from now on
 	}
 	if j.Replicas, err = replicas(o); err != nil {
 		return j, err

@@ -10,18 +10,25 @@ import (
 // counted is one entry of the annotation berth.dev/restarts.
 type counted struct {
 	Times int    `json:"times"`
-	UID   string `json:"uid"`
+	UID   string `json:"uid,omitempty"`
 }
 
-// Restarts returns how often pods were restarted as the annotation berth.dev/restarts has it: a JSON
-// object by member. It is "" if none was.
-func Restarts(r training.Restarts) string {
-	if len(r) == 0 {
-		return ""
-	}
+// all is the entry of the annotation berth.dev/restarts that counts the rounds of the job: members have a dash
+// in their names.
+const all = "all"
+
+// Restarts returns how often pods were restarted, and the round of the job, as the annotation berth.dev/restarts has
+// them: a JSON object by member. It is "" if there was no restart.
+func Restarts(r training.Restarts, round int) string {
 	out := map[string]counted{}
 	for member, c := range r {
 		out[member] = counted(c)
+	}
+	if round > 0 {
+		out[all] = counted{Times: round}
+	}
+	if len(out) == 0 {
+		return ""
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
@@ -31,17 +38,21 @@ func Restarts(r training.Restarts) string {
 }
 
 // ParseRestarts reads what Restarts wrote.
-func ParseRestarts(text string) (training.Restarts, error) {
+func ParseRestarts(text string) (r training.Restarts, round int, err error) {
 	if text == "" {
-		return nil, nil
+		return nil, 0, nil
 	}
 	read := map[string]counted{}
 	if err := json.Unmarshal([]byte(text), &read); err != nil {
-		return nil, fmt.Errorf("read counts of restarts: %w", err)
+		return nil, 0, fmt.Errorf("read counts of restarts: %w", err)
 	}
-	out := training.Restarts{}
+	round = read[all].Times
+	delete(read, all)
 	for member, c := range read {
-		out[member] = training.Counted(c)
+		if r == nil {
+			r = training.Restarts{}
+		}
+		r[member] = training.Counted(c)
 	}
-	return out, nil
+	return r, round, nil
 }

@@ -1,0 +1,100 @@
+package training
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
+)
+
+const running = "chief-0 Running, worker-0 Running, worker-1 Running"
+
+// TestMovedAndKilledAtAnyWrite evicts a worker of a job, with a controller that is killed at each write in turn, before it is
+// carried out and after. All pods are created again each time, and it is not a failure.
+func TestMovedAndKilledAtAnyWrite(t *testing.T) {
+	life := func(breaks int, done bool) (*testCluster, string) {
+		zero := int32(0)
+		c := newCluster(t, tfJob(func(o *kubeflow.TFJob) { o.Spec.RunPolicy.BackoffLimit = &zero }))
+		c.settle()
+		c.set(running)
+		c.settle()
+		before := c.uidOf("chief-0") + c.uidOf("worker-0") + c.uidOf("worker-1")
+		c.breaks, c.done = breaks, done
+		if c.breaks > 0 {
+			c.breaks += len(c.writes)
+		}
+		c.set("worker-1 Failed?, worker-0 Failed 1")
+		c.settle()
+		story := c.state() + "; " + c.job().Annotations[api.AnnotationRestarts] + "; " + c.children()
+		for _, name := range []string{"chief-0", "worker-0", "worker-1"} {
+			if strings.Contains(before, c.uidOf(name)) {
+				t.Errorf("killed at write %d: %s is the same pod", breaks, name)
+			}
+		}
+		c.set(running)
+		c.settle()
+		return c, story + "; " + c.state() + "; " + c.children()
+	}
+	whole, want := life(0, false)
+	if want != `Created=True, Restarting=True; {"all":{"times":1}}; `+allPods+", "+allServices+"; Created=True, Running=True; pod chief-0 Running, pod worker-0 Running, pod worker-1 Running, "+allServices {
+		t.Fatalf("undisturbed: %s", want)
+	}
+	first := 8 // writes before the eviction
+	for n := range len(whole.writes) - first {
+		for _, done := range []bool{false, true} {
+			if _, got := life(n+1, done); got != want {
+				t.Errorf("killed at write %d (%s; carried out: %v):\n%s\nwant\n%s", n+1, whole.writes[first+n], done, got, want)
+			}
+		}
+	}
+}
+
+// TestAPodThatIsGoneAtOnce holds that a job moves also if a pod is deleted with no time between, as with its node.
+func TestAPodThatIsGoneAtOnce(t *testing.T) {
+	c := newCluster(t, tfJob())
+	c.settle()
+	c.set(running)
+	c.settle()
+	chief, worker := c.uidOf("chief-0"), types.UID(c.uidOf("worker-1"))
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = "ml", "mnist-worker-1"
+	if err := c.client.Delete(t.Context(), pod, client.Preconditions{UID: &worker}); err != nil {
+		t.Fatal(err)
+	}
+	c.settle()
+	if got := c.uidOf("chief-0"); got == chief || got == "none" {
+		t.Errorf("the Chief is %s, as before", got)
+	}
+	if got := c.children(); got != allPods+", "+allServices {
+		t.Errorf("the job has %s", got)
+	}
+}
+
+// TestANoticeOfANode holds that a job leaves a node that has a taint of a spot notice.
+func TestANoticeOfANode(t *testing.T) {
+	c := newCluster(t, tfJob())
+	c.settle()
+	c.set(running)
+	c.settle()
+	n := &corev1.Node{}
+	n.Name, n.Spec.Taints = "n1", []corev1.Taint{{Key: "aws-node-termination-handler/spot-itn", Effect: corev1.TaintEffectNoSchedule}}
+	n.UID = "n1"
+	if err := c.client.Create(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	chief := c.uidOf("chief-0")
+	c.settle()
+	conditions := c.job().Status.Conditions
+	last := conditions[len(conditions)-1]
+	if want := "which has the taint aws-node-termination-handler/spot-itn, so it will be gone soon"; last.Type != "Restarting" || !strings.Contains(last.Message, want) {
+		t.Errorf("%s: %q", last.Type, last.Message)
+	}
+	if got := c.uidOf("chief-0"); got == chief {
+		t.Errorf("the Chief is still there")
+	}
+}
