@@ -189,17 +189,17 @@ const (
 	// the pod, if the Queue takes labeled pods of its namespace.
 	LabelQueue = "berth.dev/queue"
 
-	// AnnotationResume, on a suspended Job, says with the value ResumeInTurn that Berth's
+	// AnnotationResume, on a suspended Job, TFJob, or PyTorchJob, says with the value ResumeInTurn that Berth's
 	// scheduler is to resume it when there are quota and nodes for its pods.
 	AnnotationResume = "berth.dev/resume"
 	ResumeInTurn     = "in-turn"
 
-	// AnnotationResumed, on such a Job, is when the scheduler has resumed it (RFC 3339). A Job
+	// AnnotationResumed, on such an object, is when the scheduler has resumed it (RFC 3339). One
 	// that is suspended and has it was suspended by someone else afterwards, and is left
 	// alone until it is removed.
 	AnnotationResumed = "berth.dev/resumed"
 
-	// AnnotationMinParallelism, on such a Job, is with how few pods at once it may start, as
+	// AnnotationMinParallelism, on a Job that waits so, is with how few pods at once it may start, as
 	// AnnotationKueueMinParallelism.
 	AnnotationMinParallelism = "berth.dev/min-parallelism"
 

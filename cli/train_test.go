@@ -252,6 +252,32 @@ func TestTrainChanges(t *testing.T) {
 	}
 }
 
+// TestTrainStopInTurn has a job that waits for its turn leave the line, and one that runs stay stopped.
+func TestTrainStopInTurn(t *testing.T) {
+	s := newStage(t, append(lab(), bertPods()...)...)
+	addJobs(t, s, func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{api.AnnotationResume: api.ResumeInTurn})
+	})
+	for name, want := range map[string]string{
+		"off":  "pytorchjob vision/off no longer waits for its turn\n  `berth train resume off` resumes it at once\n",
+		"bert": "pytorchjob vision/bert stopped; its GPUs (4) become free when its pods have ended\n  `berth train resume bert` resumes it\n",
+	} {
+		if got := s.ok("train", "stop", name, "-n", "vision"); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		u, err := s.dynamic.Resource(kubeflow.PyTorchJobs).Namespace("vision").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := u.GetAnnotations()[api.AnnotationResumed]; at == "" {
+			t.Errorf("%s has no annotation %s, so the scheduler would resume it", name, api.AnnotationResumed)
+		}
+	}
+	if got := s.ok("train", "stop", "off", "-n", "vision"); got != "pytorchjob vision/off is already stopped\n" {
+		t.Errorf("the second time it says %q", got)
+	}
+}
+
 // TestTrainLogs reads the logs that the stand-in has, "fake logs", of the three pods that have started.
 func TestTrainLogs(t *testing.T) {
 	for args, want := range map[string]string{

@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/core/user"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/training"
 )
 
 // Queues returns the Queues of a cluster, by name. Where it does not serve them, there are none
@@ -66,10 +67,30 @@ func (c *Cluster) QueueSituation(ctx context.Context, o Options, list []*v1alpha
 	lines := sync.OnceValue(func() queues.LinePriorities { return linePriorities(ctx, api) })
 	s.Line = func(o metav1.Object) *int32 { return lines().Of(o, owners.of) }
 	s.Classes = sync.OnceValue(func() *queues.PriorityClasses { return c.priorityClasses(ctx, s) })
-	if jobs, err := c.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil { // else they are left out
-		s.Suspended = queues.SuspendedJobs(jobs.Items, s.Classes)
-	}
+	s.Suspended = queues.InTurn(c.resumable(ctx, api), s.Classes)
 	return s, nil
+}
+
+// resumable returns the objects that can be resumed in their turn. Those of kinds that cannot be read, or are not
+// served, are left out.
+func (c *Cluster) resumable(ctx context.Context, api dynamic.Interface) (out []metav1.Object) {
+	if jobs, err := c.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
+		for i := range jobs.Items {
+			out = append(out, &jobs.Items[i])
+		}
+	}
+	for _, kind := range training.Kinds() {
+		found, err := api.Resource(training.ResourceOf(kind)).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			continue
+		}
+		for i := range found.Items {
+			if job, err := training.Decode(kind, found.Items[i].Object); err == nil {
+				out = append(out, job)
+			}
+		}
+	}
+	return out
 }
 
 // priorityClasses returns the PriorityClasses that pods can get; nil if they cannot be read: all count

@@ -3,14 +3,17 @@ package train
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/core/training"
+	"berth.dev/berth/kube/queues"
 	objects "berth.dev/berth/kube/training"
 )
 
@@ -30,7 +33,7 @@ func newStop(o client.Options) *cobra.Command {
 		Use:   "stop NAME...",
 		Short: "Stop training jobs: delete their pods, free their GPUs, and keep the jobs",
 		Long: "Stop jobs by setting spec.runPolicy.suspend. Their pods are deleted, so what a program has not saved is lost.\n" +
-			"`berth train resume` creates the pods again.",
+			"`berth train resume` creates the pods again. A job that waits for its turn leaves the line.",
 	}, func(ctx context.Context, all *jobs, j *job) error { return all.suspend(ctx, j, true) })
 }
 
@@ -53,15 +56,22 @@ func (j *jobs) suspend(ctx context.Context, o *job, stop bool) error {
 	if stop {
 		what, done = "stop", "stopped; its GPUs ("+o.gpusText()+") become free when its pods have ended\n  `"+j.options.Name+" train resume "+o.Name+"` resumes it"
 	}
+	waits, _ := queues.Of(o.object, nil).InTurn()
+	change := map[string]any{"spec": map[string]any{"runPolicy": map[string]any{"suspend": stop}}}
+	if stop && queues.AsksForTurn(o.object) && o.object.GetAnnotations()[api.AnnotationResumed] == "" { // else the scheduler would resume it
+		change["metadata"] = map[string]any{"annotations": map[string]any{api.AnnotationResumed: j.options.Time().UTC().Format(time.RFC3339)}}
+	}
 	switch {
 	case o.Status.Ended():
 		return say("has ended (" + o.state() + "); there is nothing to " + what)
+	case waits && stop:
+		done = "no longer waits for its turn\n  `" + j.options.Name + " train resume " + o.Name + "` resumes it at once"
 	case o.Suspend && stop:
 		return say("is already stopped")
 	case !o.Suspend && !stop:
 		return say("is not stopped")
 	}
-	if err := j.patch(ctx, o, what, "", map[string]any{"spec": map[string]any{"runPolicy": map[string]any{"suspend": stop}}}); err != nil {
+	if err := j.patch(ctx, o, what, "", change); err != nil {
 		return err
 	}
 	_, err := term.Printf(j.options.Out, "%s %s\n", o.at(), term.Block(done))

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -45,14 +44,6 @@ type job struct {
 // kinds are the kinds of training jobs, in the order in which they are listed.
 func kinds() []training.Kind { return []training.Kind{training.PyTorchJob, training.TFJob} }
 
-// resourceOf is the resource of a kind.
-func resourceOf(kind training.Kind) schema.GroupVersionResource {
-	if kind == training.PyTorchJob {
-		return kubeflow.PyTorchJobs
-	}
-	return kubeflow.TFJobs
-}
-
 // short is a kind as people write it, such as tfjob.
 func short(kind training.Kind) string { return strings.ToLower(string(kind)) }
 
@@ -64,10 +55,11 @@ func (j *job) at() string { return short(j.Kind) + " " + j.Namespace + "/" + j.N
 
 // in is the client for a kind of jobs in a namespace; "" is all.
 func (j *jobs) in(kind training.Kind, namespace string) dynamic.ResourceInterface {
+	of := j.api.Resource(objects.ResourceOf(string(kind)))
 	if namespace == "" {
-		return j.api.Resource(resourceOf(kind))
+		return of
 	}
-	return j.api.Resource(resourceOf(kind)).Namespace(namespace)
+	return of.Namespace(namespace)
 }
 
 // list returns the jobs of a namespace, or of all if it is "", by namespace, name, and kind. A kind that is not
@@ -103,16 +95,9 @@ func (j *jobs) list(ctx context.Context, namespace, selector string) ([]*job, er
 
 // read reads a job from its JSON. One whose spec makes no sense is read as far as it does.
 func read(kind training.Kind, u *unstructured.Unstructured) (*job, error) {
-	var o kubeflow.TrainingJob = &kubeflow.TFJob{}
-	if kind == training.PyTorchJob {
-		o = &kubeflow.PyTorchJob{}
-	}
-	raw, err := u.MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(raw, o)
-	}
+	o, err := objects.Decode(string(kind), u.Object)
 	if err != nil {
-		return nil, fmt.Errorf("read %s %s/%s: %w", short(kind), u.GetNamespace(), u.GetName(), err)
+		return nil, fmt.Errorf("%s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
 	out := &job{object: o}
 	if out.Job, err = objects.Of(o); err != nil {
@@ -189,7 +174,11 @@ func (j *jobs) unknown(ctx context.Context, name string) error {
 // patch changes fields of a job by a merge patch. It changes nothing if the job is another one by now, or, with a
 // version, if it was changed.
 func (j *jobs) patch(ctx context.Context, o *job, what, version string, change map[string]any) error {
-	meta := map[string]any{"uid": string(o.object.GetUID())}
+	meta, _ := change["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["uid"] = string(o.object.GetUID())
 	if version != "" {
 		meta["resourceVersion"] = version
 	}

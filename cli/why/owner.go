@@ -2,14 +2,12 @@ package why
 
 import (
 	"context"
-	"encoding/json"
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/api/kubeflow"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/training"
 	objects "berth.dev/berth/kube/training"
@@ -126,18 +124,11 @@ func (e *explainer) cronJob(ctx context.Context, name string) (*reasons.Owner, e
 
 // training reads a training job that has no pods.
 func (e *explainer) training(ctx context.Context, kind training.Kind, name string) (*reasons.Owner, error) {
-	from, o := kubeflow.TFJobs, kubeflow.TrainingJob(&kubeflow.TFJob{})
-	if kind == training.PyTorchJob {
-		from, o = kubeflow.PyTorchJobs, &kubeflow.PyTorchJob{}
-	}
-	found, err := e.notebooks.Client.Resource(from).Namespace(e.namespace).Get(ctx, name, metav1.GetOptions{})
+	found, err := e.notebooks.Client.Resource(objects.ResourceOf(string(kind))).Namespace(e.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	raw, err := found.MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(raw, o)
-	}
+	o, err := objects.Decode(string(kind), found.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +136,9 @@ func (e *explainer) training(ctx context.Context, kind training.Kind, name strin
 	out := &reasons.Owner{
 		Replicas: -1, ExitCode: -1, Suspended: isTrue(o.Job().Spec.RunPolicy.Suspend), Resume: e.o.Name + " train resume -n " + e.namespace + " " + name,
 		Succeeded: status.Is(training.ConditionSucceeded), Unseen: e.unseen(o, int64(len(status.Conditions))),
+	}
+	if out.Suspended {
+		out.Turn = e.turn(ctx, o)
 	}
 	for _, c := range status.Conditions {
 		if c.Type == training.ConditionFailed && c.True {

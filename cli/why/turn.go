@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/quota"
@@ -12,10 +12,10 @@ import (
 	"berth.dev/berth/kube/queues"
 )
 
-// turn returns how it stands with a suspended Job that is to be resumed in its turn; nil is that it
+// turn returns how it stands with a suspended object that is to be resumed in its turn; nil is that it
 // is not, or that it may not be known.
-func (e *explainer) turn(ctx context.Context, j *batchv1.Job) *reasons.Turn {
-	ok, left := queues.JobInTurn(j)
+func (e *explainer) turn(ctx context.Context, o metav1.Object) *reasons.Turn {
+	ok, left := queues.Of(o, nil).InTurn()
 	if !ok && left == "" {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (e *explainer) turn(ctx context.Context, j *batchv1.Job) *reasons.Turn {
 	if err != nil {
 		return nil
 	}
-	i := slices.IndexFunc(from.Suspended, func(s *queues.Suspended) bool { return s.Object.GetUID() == j.UID })
+	i := slices.IndexFunc(from.Suspended, func(s *queues.Suspended) bool { return s.Object.GetUID() == o.GetUID() })
 	if i < 0 {
 		return nil
 	}

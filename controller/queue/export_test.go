@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/kube/queues"
@@ -37,8 +38,8 @@ func (c *Count) Set(uid string, o client.Object) {
 		c.tally.setPod(uid, o)
 	case *corev1.Node:
 		c.tally.setNode(uid, o)
-	case *batchv1.Job:
-		c.tally.setJob(uid, o)
+	case *batchv1.Job, kubeflow.TrainingJob:
+		c.tally.setResumable(uid, o)
 	case *schedulingv1.PriorityClass:
 		c.tally.setClass(uid, o)
 	case *corev1.Namespace:

@@ -18,19 +18,24 @@ import (
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/training"
 )
 
 // counted says what of pods, nodes and namespaces is kept: of pods without GPUs only their names.
 func counted() map[client.Object]cache.ByObject {
 	shared := true
-	return map[client.Object]cache.ByObject{
+	out := map[client.Object]cache.ByObject{
 		&corev1.Pod{}:       {Transform: slimPod, UnsafeDisableDeepCopy: &shared},
 		&corev1.Node{}:      {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		&corev1.Namespace{}: {Transform: slimNamespace, UnsafeDisableDeepCopy: &shared},
-		&batchv1.Job{}:      {Transform: slimJob, UnsafeDisableDeepCopy: &shared},
+		&batchv1.Job{}:      {Transform: queues.Slim, UnsafeDisableDeepCopy: &shared},
 
 		&schedulingv1.PriorityClass{}: {Transform: cache.TransformStripManagedFields(), UnsafeDisableDeepCopy: &shared},
 	}
+	for _, kind := range training.Kinds() {
+		out[trainingJob(kind)] = cache.ByObject{Transform: queues.Slim, UnsafeDisableDeepCopy: &shared}
+	}
+	return out
 }
 
 // slimPod keeps of a pod what quotas count.
@@ -83,7 +88,7 @@ type feed struct {
 	pods       map[string]*corev1.Pod       // by UID
 	nodes      map[string]*corev1.Node      // by name
 	namespaces map[string]*corev1.Namespace // by name
-	jobs       map[string]*batchv1.Job      // by UID
+	resumables map[string]client.Object     // Jobs and training jobs, by UID
 	classes    map[string]*schedulingv1.PriorityClass
 	lines      queues.LinePriorities // nil: they have not changed
 }
@@ -110,9 +115,7 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 		&corev1.Namespace{}: follows(f, &f.namespaces, func(n *corev1.Namespace) string { return n.Name }, func(old, now *corev1.Namespace) bool {
 			return old == nil || !maps.Equal(old.Labels, now.Labels)
 		}),
-		&batchv1.Job{}: follows(f, &f.jobs, func(j *batchv1.Job) string { return string(j.UID) }, func(old, now *batchv1.Job) bool {
-			return turns(now) || old != nil && turns(old)
-		}),
+		&batchv1.Job{}:                f.suspendable(),
 		&schedulingv1.PriorityClass{}: follows(f, &f.classes, func(c *schedulingv1.PriorityClass) string { return c.Name }, func(old, now *schedulingv1.PriorityClass) bool { return true }),
 	} {
 		informer, err := watched.GetInformer(ctx, object)
@@ -132,13 +135,21 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 		return nil, fmt.Errorf("watch what queues count: %w", context.Cause(ctx))
 	}
 	go f.followLines(ctx, watched, c.client.RESTMapper())
+	f.followTraining(ctx, watched, c.client.RESTMapper())
 	return f, nil
+}
+
+// suspendable notes the changes of objects that can be resumed in their turn.
+func (f *feed) suspendable() toolscache.ResourceEventHandler {
+	return follows(f, &f.resumables, func(o client.Object) string { return string(o.GetUID()) }, func(old, now client.Object) bool {
+		return queues.AsksForTurn(now) || old != nil && queues.AsksForTurn(old)
+	})
 }
 
 func (f *feed) clear() {
 	f.pods, f.nodes, f.namespaces = map[string]*corev1.Pod{}, map[string]*corev1.Node{}, map[string]*corev1.Namespace{}
 	f.lines = nil
-	f.jobs, f.classes = map[string]*batchv1.Job{}, map[string]*schedulingv1.PriorityClass{}
+	f.resumables, f.classes = map[string]client.Object{}, map[string]*schedulingv1.PriorityClass{}
 }
 
 // follows notes the changes of a kind that matter.
@@ -196,8 +207,8 @@ func (f *feed) drain(t *tally) {
 	for uid, p := range f.pods {
 		t.setPod(uid, p)
 	}
-	for uid, j := range f.jobs {
-		t.setJob(uid, j)
+	for uid, o := range f.resumables {
+		t.setResumable(uid, o)
 	}
 	f.clear()
 }

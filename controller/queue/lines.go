@@ -14,12 +14,16 @@ import (
 	"berth.dev/berth/kube/queues"
 )
 
-// linesAgain is after how long an API server that does not serve WorkloadPriorityClasses is asked again.
-const linesAgain = time.Minute
+// servedAgain is after how long an API server that does not serve a kind is asked again.
+const servedAgain = time.Minute
 
 // followLines follows Kueue's WorkloadPriorityClasses from when they are served, until ctx ends.
 func (f *feed) followLines(ctx context.Context, watched cache.Cache, mapper meta.RESTMapper) {
-	kind, ok := servedLines(ctx, mapper)
+	var kinds []schema.GroupVersionKind
+	for _, r := range queues.LineResources {
+		kinds = append(kinds, r.GroupVersion().WithKind(queues.LineKind))
+	}
+	kind, ok := served(ctx, mapper, kinds...)
 	if !ok {
 		return
 	}
@@ -51,12 +55,10 @@ func (f *feed) followLines(ctx context.Context, watched cache.Cache, mapper meta
 	}
 }
 
-// servedLines waits until WorkloadPriorityClasses are served, and returns their kind. ok is false when
-// ctx has ended.
-func servedLines(ctx context.Context, mapper meta.RESTMapper) (kind schema.GroupVersionKind, ok bool) {
+// served waits until one of some kinds is served, and returns it. ok is false when ctx has ended.
+func served(ctx context.Context, mapper meta.RESTMapper, kinds ...schema.GroupVersionKind) (kind schema.GroupVersionKind, ok bool) {
 	for {
-		for _, r := range queues.LineResources {
-			kind := r.GroupVersion().WithKind(queues.LineKind)
+		for _, kind := range kinds {
 			if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {
 				return kind, true
 			}
@@ -64,7 +66,7 @@ func servedLines(ctx context.Context, mapper meta.RESTMapper) (kind schema.Group
 		select {
 		case <-ctx.Done():
 			return kind, false
-		case <-time.After(linesAgain):
+		case <-time.After(servedAgain):
 		}
 	}
 }

@@ -15,8 +15,9 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("berth.dev", "queues/status", "patch"),
 		// What queues count: pods, on nodes, of namespaces.
 		rights.Rule("", "pods nodes namespaces", "list", "watch"),
-		// And Jobs that wait for their turn without pods.
+		// And Jobs and training jobs that wait for their turn without pods.
 		rights.Rule("batch", "jobs", "list", "watch"),
+		rights.Rule(kubeflow.Group, "tfjobs pytorchjobs", "list", "watch"),
 		// Which PriorityClasses pods can get by default.
 		rights.Rule("scheduling.k8s.io", "priorityclasses", "list", "watch"),
 		// Which priority pods have in the lines of queues, apart from their own.

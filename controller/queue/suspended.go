@@ -1,43 +1,57 @@
 package queue
 
 import (
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"context"
 
-	"berth.dev/berth/api"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/kube/training"
 )
 
-// slimJob keeps of a Job what decides whether it waits for its turn, and for what.
-func slimJob(o any) (any, error) {
-	j, ok := o.(*batchv1.Job)
-	if !ok {
-		return o, nil
-	}
-	if !turns(j) {
-		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name, UID: j.UID, ResourceVersion: j.ResourceVersion}}, nil
-	}
-	j.SetManagedFields(nil)
-	return j, nil
+// trainingJob returns an object of a kind of training jobs, as it is watched.
+func trainingJob(kind string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kubeflow.GroupVersion.WithKind(kind))
+	return u
 }
 
-// turns reports whether a Job is one that is resumed in its turn.
-func turns(j *batchv1.Job) bool {
-	_, ok := j.Annotations[api.AnnotationResume]
-	return ok
+// followTraining follows the kinds of training jobs, each from when it is served, until ctx ends.
+func (f *feed) followTraining(ctx context.Context, watched cache.Cache, mapper meta.RESTMapper) {
+	for _, name := range training.Kinds() {
+		go func() {
+			kind, ok := served(ctx, mapper, kubeflow.GroupVersion.WithKind(name))
+			if !ok {
+				return
+			}
+			informer, err := watched.GetInformer(ctx, trainingJob(kind.Kind))
+			if err == nil {
+				_, err = informer.AddEventHandler(f.suspendable())
+			}
+			if err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "Suspended training jobs are not counted", "kind", name)
+			}
+		}()
+	}
 }
 
-// setJob takes a Job as it is now; nil is that it is gone.
-func (t *tally) setJob(uid string, j *batchv1.Job) {
+// setResumable takes an object that can be resumed in its turn as it is now; nil is that it is gone.
+func (t *tally) setResumable(uid string, o client.Object) {
 	delete(t.suspended, uid)
-	if j == nil {
+	if o == nil || !queues.AsksForTurn(o) {
 		return
 	}
-	if ok, _ := queues.JobInTurn(j); ok {
-		t.suspended[uid] = queues.OfJob(j, t.priorityClasses())
+	s := queues.Of(o, t.priorityClasses())
+	if ok, _ := s.InTurn(); ok {
+		t.suspended[uid] = s
 	}
 }
 

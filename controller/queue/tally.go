@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -164,9 +163,7 @@ func (t *tally) plant() {
 		}
 	}
 	for uid, s := range t.suspended { // their pods may get other classes
-		if j, ok := s.Object.(*batchv1.Job); ok {
-			t.suspended[uid] = queues.OfJob(j, t.priorityClasses())
-		}
+		t.suspended[uid] = queues.Of(s.Object, t.priorityClasses())
 	}
 	t.book = quota.NewBook(tree)
 	for uid := range t.pods {

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/training"
+	"berth.dev/berth/kube/queues"
 	objects "berth.dev/berth/kube/training"
 )
 
@@ -162,6 +163,9 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 		}
 	}
 	seen.Gone = p.mem.pods.gone(seen.Pods)
+	if seen.Job.Suspend {
+		seen.InTurn, _ = queues.Of(p.object, nil).InTurn()
+	}
 	seen.Queued = objects.Queued(p.pods)
 	if p.mem.refused.Waits {
 		seen.Queued = p.mem.refused

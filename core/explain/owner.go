@@ -40,7 +40,7 @@ func (o *Owner) Explain() (state, message string, code Code) {
 	case o.Unseen:
 		return "Unseen", fmt.Sprintf("no controller has looked at this %s since it was created; start the one that runs its kind, such as kube-controller-manager", o.Kind), CodeController
 	case o.Suspended && o.Turn != nil:
-		return o.Turn.explain(o.Kind, at)
+		return o.Turn.explain(o.Kind, at, o.Resume)
 	case o.Suspended && o.Schedule == "" && admission(o.Queue.Reason, o.Queue.Message).code != "":
 		d := admission(o.Queue.Reason, o.Queue.Message)
 		return "Queued", d.text, d.code

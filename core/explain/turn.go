@@ -18,15 +18,19 @@ type Turn struct {
 	Problem      string // what of its annotations is ignored; "" is nothing
 }
 
-// explain says why an object is not resumed yet. at is its namespace and name.
-func (t *Turn) explain(kind, at string) (state, message string, code Code) {
+// explain says why an object is not resumed yet. at is its namespace and name, and resume the command that resumes it;
+// "" is to patch spec.suspend.
+func (t *Turn) explain(kind, at, resume string) (state, message string, code Code) {
 	also := ""
 	if t.Problem != "" {
 		also = "; " + t.Problem
 	}
 	switch {
 	case t.Left != "":
-		return "Suspended", fmt.Sprintf("not resumed in its turn: %s; kubectl patch %s -n %s -p '{\"spec\":{\"suspend\":false}}' resumes it at once", t.Left, kind, at), CodeSuspended
+		if resume == "" {
+			resume = fmt.Sprintf("kubectl patch %s -n %s -p '{\"spec\":{\"suspend\":false}}'", kind, at)
+		}
+		return "Suspended", fmt.Sprintf("not resumed in its turn: %s; %s resumes it at once", t.Left, resume), CodeSuspended
 	case t.Quota.Cause != quota.None:
 		d := quotaCause(&t.Quota, "the "+title(kind), t.User)
 		return "Queued", fmt.Sprintf("suspended until its turn, as number %d of %d in queue %s: %s%s", t.Position, t.Of, t.Queue, d.text, also), d.code
@@ -38,8 +42,13 @@ func (t *Turn) explain(kind, at string) (state, message string, code Code) {
 
 // title is a kind, in lower case, as people write it.
 func title(kind string) string {
-	if kind == "job" {
+	switch kind {
+	case "job":
 		return "Job"
+	case "tfjob":
+		return "TFJob"
+	case "pytorchjob":
+		return "PyTorchJob"
 	}
 	return kind
 }

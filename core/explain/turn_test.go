@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"strings"
 	"testing"
 
 	"berth.dev/berth/core/explain"
@@ -40,5 +41,19 @@ func TestASuspendedJobSaysWhatItWaitsFor(t *testing.T) {
 				t.Errorf("Explain() = %s, %s, %s\nwant %s, %s, %s", state, message, code, c.state, c.message, c.code)
 			}
 		})
+	}
+}
+
+func TestASuspendedTrainingJobSaysHowItIsResumed(t *testing.T) {
+	o := explain.Owner{
+		Kind: "tfjob", Namespace: "d", Name: "mnist", Replicas: -1, NodesFor: -1, Suspended: true, Resume: "berth train resume -n d mnist",
+		Turn: &explain.Turn{Left: "someone has parked it"},
+	}
+	if _, message, _ := o.Explain(); message != "not resumed in its turn: someone has parked it; berth train resume -n d mnist resumes it at once" {
+		t.Errorf("Explain() says %q", message)
+	}
+	o.Turn = &explain.Turn{Queue: "vision", Position: 1, Of: 1, Quota: quota.Verdict{Cause: quota.Used, Queue: "vision", Resource: quota.GPUs, Asked: 4 * quota.Whole, Held: 4 * quota.Whole, Most: 4 * quota.Whole}}
+	if _, message, _ := o.Explain(); !strings.Contains(message, "waits for quota: the TFJob asks for 4 GPUs") {
+		t.Errorf("Explain() says %q", message)
 	}
 }

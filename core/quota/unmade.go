@@ -6,26 +6,28 @@ import "slices"
 // replicas of one type of a training job.
 type Set struct {
 	Count int // how many there are to be
-	Least int // with how few it may start; 0 is Count
+	Spare int // how many of them it may start without, at most all
 }
 
-// least is how many pods of a set are needed.
-func (s Set) least() int {
-	if s.Least <= 0 || s.Least > s.Count {
-		return s.Count
+// Needed returns sets of so many pods, of which the first need are needed, in the order of the sets.
+func Needed(counts []int, need int) []Set {
+	out := make([]Set, len(counts))
+	for k, n := range counts {
+		out[k] = Set{Count: n, Spare: n - min(n, max(need, 0))}
+		need -= n
 	}
-	return s.Least
+	return out
 }
 
 // Order returns the order in which a workload whose pods do not exist yet asks for them: the set of
 // each pod. The first need of them, which are those that each set needs, start together.
 func Order(sets []Set) (of []int, need int) {
 	for k, s := range sets {
-		of = append(of, slices.Repeat([]int{k}, s.least())...)
+		of = append(of, slices.Repeat([]int{k}, s.Count-s.Spare)...)
 	}
 	need = len(of)
 	for k, s := range sets {
-		of = append(of, slices.Repeat([]int{k}, s.Count-s.least())...)
+		of = append(of, slices.Repeat([]int{k}, s.Spare)...)
 	}
 	return of, need
 }

@@ -22,11 +22,11 @@ func TestPodsThatAreNeededComeFirst(t *testing.T) {
 		need   int
 		counts map[int][]int // of each set, by how many pods start
 	}{
-		"all pods of a set are needed":         {[]quota.Set{{Count: 3}}, []int{0, 0, 0}, 3, map[int][]int{3: {3}, 0: {0}}},
-		"a set may start with fewer":           {[]quota.Set{{Count: 3, Least: 1}}, []int{0, 0, 0}, 1, map[int][]int{1: {1}, 2: {2}, 3: {3}}},
-		"more than there are cannot be needed": {[]quota.Set{{Count: 2, Least: 5}}, []int{0, 0}, 2, map[int][]int{2: {2}}},
+		"all pods of a set are needed": {[]quota.Set{{Count: 3}}, []int{0, 0, 0}, 3, map[int][]int{3: {3}, 0: {0}}},
+		"a set may start with fewer":   {[]quota.Set{{Count: 3, Spare: 2}}, []int{0, 0, 0}, 1, map[int][]int{1: {1}, 2: {2}, 3: {3}}},
+		"a set may start with none":    {[]quota.Set{{Count: 1}, {Count: 2, Spare: 2}}, []int{0, 1, 1}, 1, map[int][]int{1: {1, 0}, 2: {1, 1}}},
 		"what each of two sets needs comes before what either may do without": {
-			[]quota.Set{{Count: 2, Least: 1}, {Count: 3, Least: 2}}, []int{0, 1, 1, 0, 1}, 3, map[int][]int{3: {1, 2}, 4: {2, 2}, 5: {2, 3}},
+			[]quota.Set{{Count: 2, Spare: 1}, {Count: 3, Spare: 1}}, []int{0, 1, 1, 0, 1}, 3, map[int][]int{3: {1, 2}, 4: {2, 2}, 5: {2, 3}},
 		},
 		"a set of no pods asks for nothing": {[]quota.Set{{}, {Count: 1}}, []int{1}, 1, map[int][]int{1: {0, 1}}},
 	} {
@@ -38,6 +38,27 @@ func TestPodsThatAreNeededComeFirst(t *testing.T) {
 				if got := quota.Counts(c.sets, n); !slices.Equal(got, want) {
 					t.Errorf("Counts(%+v, %d) = %v, want %v", c.sets, n, got, want)
 				}
+			}
+		})
+	}
+}
+
+func TestTheFirstPodsOfSetsAreNeeded(t *testing.T) {
+	for name, c := range map[string]struct {
+		counts []int
+		need   int
+		want   []quota.Set
+	}{
+		"all":                       {[]int{1, 4}, 5, []quota.Set{{Count: 1}, {Count: 4}}},
+		"a part of the last set":    {[]int{1, 4}, 3, []quota.Set{{Count: 1}, {Count: 4, Spare: 2}}},
+		"none of the last set":      {[]int{1, 4}, 1, []quota.Set{{Count: 1}, {Count: 4, Spare: 4}}},
+		"no more than there are":    {[]int{2}, 5, []quota.Set{{Count: 2}}},
+		"a set of none is skipped":  {[]int{0, 2}, 1, []quota.Set{{}, {Count: 2, Spare: 1}}},
+		"none where none is needed": {[]int{2}, -1, []quota.Set{{Count: 2, Spare: 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := quota.Needed(c.counts, c.need); !slices.Equal(got, c.want) {
+				t.Errorf("Needed(%v, %d) = %+v, want %+v", c.counts, c.need, got, c.want)
 			}
 		})
 	}
@@ -139,7 +160,9 @@ func TestTakingChangesNoCount(t *testing.T) {
 			case 0:
 				id := fmt.Sprint("job", jobs)
 				jobs++
-				w := unmade(id, []string{"red", "blue"}[chance.IntN(2)], quota.Set{Count: 1 + chance.IntN(4), Least: 1 + chance.IntN(2)}, 1+chance.Int64N(2))
+				count := 1 + chance.IntN(4)
+				set := quota.Needed([]int{count}, 1+chance.IntN(2))[0]
+				w := unmade(id, []string{"red", "blue"}[chance.IntN(2)], set, 1+chance.Int64N(2))
 				if v := b.Try(w); v.Cause == quota.None {
 					w.Pods = w.Pods[:v.Count]
 					b.Keep(w, w.Pods, quota.Kind{}, now.Add(time.Minute))

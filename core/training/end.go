@@ -61,7 +61,9 @@ func (p *pass) suspend() {
 		}
 	}
 	p.DeleteServices = p.Services
-	p.Restarts = nil
+	if !p.InTurn { // else it goes on where it was
+		p.Restarts = nil
+	}
 	for t, r := range p.Status.Replicas {
 		r.Active = 0
 		p.Status.Replicas[t] = r

@@ -20,16 +20,25 @@ func (k Kind) Layout(n int) []Replica {
 	return out
 }
 
-// Ranks returns all members of the job in the order of their ranks: the Chief or Master,
-// the workers, and then the parameter servers and evaluators. If a PyTorchJob has a Master, these are the values
+// ByRank returns the replicas of the job in the order of their ranks: the Chief or Master, the workers,
+// and then the parameter servers and evaluators.
+func (j *Job) ByRank() []Replica {
+	var out []Replica
+	for _, t := range []string{Chief, Master, Worker, PS, Evaluator} {
+		if r := j.Replica(t); r != nil {
+			out = append(out, *r)
+		}
+	}
+	return out
+}
+
+// Ranks returns all members of the job in the order of ByRank. If a PyTorchJob has a Master, these are the values
 // of RANK; other jobs have no such variable.
 func (j *Job) Ranks() []Member {
 	var out []Member
-	for _, t := range []string{Chief, Master, Worker, PS, Evaluator} {
-		if r := j.Replica(t); r != nil {
-			for i := range r.Count {
-				out = append(out, Member{t, i})
-			}
+	for _, r := range j.ByRank() {
+		for i := range r.Count {
+			out = append(out, Member{r.Type, i})
 		}
 	}
 	return out
@@ -38,13 +47,11 @@ func (j *Job) Ranks() []Member {
 // Rank returns the place of a member in Ranks, also of one beyond the count of its type.
 func (j *Job) Rank(m Member) int {
 	n := m.Index
-	for _, t := range []string{Chief, Master, Worker, PS, Evaluator} {
-		if t == m.Type {
+	for _, r := range j.ByRank() {
+		if r.Type == m.Type {
 			break
 		}
-		if r := j.Replica(t); r != nil {
-			n += r.Count
-		}
+		n += r.Count
 	}
 	return n
 }

@@ -2,7 +2,9 @@ package training
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,7 +15,9 @@ type Observed struct {
 	Gone     []Pod     // that were seen before, had a node, and do not exist any longer, although the plan was to keep them
 	Services []Service // that the job controls
 	Queued   Queued
-	Now      time.Time
+	// InTurn is that the job is suspended until the scheduler resumes it in its turn.
+	InTurn bool
+	Now    time.Time
 }
 
 // Plan is what a job needs next. It is carried out in the order of its fields: the status is
@@ -55,11 +59,7 @@ func Next(o Observed) Plan {
 	default:
 		p.run()
 	}
-	waits := o.Queued
-	if p.Status.Ended() || o.Job.Suspend {
-		waits = Queued{Reason: "NotWaiting"}
-	}
-	p.Status.queue(waits, o.Now)
+	p.Status.queue(p.waits(), o.Now)
 	return p.Plan
 }
 
@@ -68,6 +68,17 @@ type pass struct {
 	Observed
 	Plan
 	lost []*Pod // without which the others cannot go on
+}
+
+// waits returns what the condition GPUQueued says.
+func (p *pass) waits() Queued {
+	switch {
+	case p.Status.Ended(), p.Job.Suspend && !p.InTurn:
+		return Queued{Reason: "NotWaiting"}
+	case p.Job.Suspend:
+		return Queued{true, "SuspendedUntilTurn", fmt.Sprintf("suspended until its turn; berth why %s/%s -n %s shows its place in line", strings.ToLower(string(p.Job.Kind)), p.Job.Name, p.Job.Namespace)}
+	}
+	return p.Queued
 }
 
 // reason returns the reason of a condition, such as TFJobRunning.

@@ -279,6 +279,26 @@ func TestSuspendAndResume(t *testing.T) {
 	}
 }
 
+func TestAJobThatIsSuspendedUntilItsTurnIsQueued(t *testing.T) {
+	j := tfJob(func(j *training.Job) {
+		j.Suspend, j.Restarts = true, training.Restarts{"worker-0": {Times: 2, UID: "u"}}
+	})
+	plan := training.Next(training.Observed{Job: j, InTurn: true, Now: start})
+	if got := conditions(&plan.Status); got != "GPUQueued, Created, Suspended" || plan.Status.Conditions[0].Reason != "SuspendedUntilTurn" {
+		t.Errorf("the job is %s, reason %s", got, plan.Status.Conditions[0].Reason)
+	}
+	if want := "suspended until its turn; berth why tfjob/mnist -n ml shows its place in line"; plan.Status.Conditions[0].Message != want {
+		t.Errorf("the condition says %q, want %q", plan.Status.Conditions[0].Message, want)
+	}
+	if plan.Restarts["worker-0"].Times != 2 {
+		t.Errorf("restarts that count towards its limit are forgotten: %v", plan.Restarts)
+	}
+	j.Status = plan.Status
+	if plan = training.Next(training.Observed{Job: j, Now: start}); conditions(&plan.Status) != "GPUQueued=False, Created, Suspended" || plan.Restarts != nil {
+		t.Errorf("parked by a person it is %s, restarts %v", conditions(&plan.Status), plan.Restarts)
+	}
+}
+
 func TestTimeToLive(t *testing.T) {
 	ttl := time.Hour
 	j := tfJob(func(j *training.Job) {

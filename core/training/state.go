@@ -4,7 +4,7 @@ import "strings"
 
 // The states of jobs that are not types of conditions.
 const (
-	StateQueued     = "Queued"     // its pods wait for GPUs or quota
+	StateQueued     = "Queued"     // its pods wait for GPUs or quota, or it does without pods until its turn
 	StateSuspending = "Suspending" // it is to be suspended, and was not yet
 )
 
@@ -18,6 +18,8 @@ func (j *Job) State() string {
 		}
 	}
 	switch {
+	case j.Suspend && s.Is(ConditionSuspended) && s.Is(ConditionQueued):
+		return StateQueued
 	case j.Suspend && s.Is(ConditionSuspended):
 		return ConditionSuspended
 	case j.Suspend:
@@ -35,7 +37,7 @@ func (j *Job) State() string {
 // Why returns why a job waits or has failed, as its conditions say; "" is neither.
 func (j *Job) Why() string {
 	for _, c := range j.Status.Conditions {
-		if c.True && (c.Type == ConditionFailed || c.Type == ConditionQueued && !j.Status.Ended() && !j.Suspend) {
+		if c.True && (c.Type == ConditionFailed || c.Type == ConditionQueued && !j.Status.Ended() && (!j.Suspend || j.Status.Is(ConditionSuspended))) {
 			return c.Message
 		}
 	}

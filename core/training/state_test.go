@@ -21,6 +21,7 @@ func TestState(t *testing.T) {
 		{"a job that restarts", false, "Created Restarting", "Restarting", ""},
 		{"a job that is to be suspended", true, "GPUQueued Created Running", "Suspending", ""},
 		{"a job that is suspended", true, "Created Suspended", "Suspended", ""},
+		{"a job that is suspended until its turn", true, "GPUQueued Created Suspended", "Queued", "says GPUQueued"},
 		{"a job that has failed waits for nothing", false, "GPUQueued Created Failed", "Failed", "says Failed"},
 		{"a job that has succeeded", false, "Created Succeeded", "Succeeded", ""},
 	} {

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"cmp"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ func TestRoomForPodsThatDoNotExist(t *testing.T) {
 		return n
 	}
 	set := func(count, least, gpus int) queues.PodSet {
-		return queues.PodSet{Pod: kubetest.Pod("", "", "nvidia.com/gpu", gpus), Set: corequota.Set{Count: count, Least: least}}
+		return queues.PodSet{Pod: kubetest.Pod("", "", "nvidia.com/gpu", gpus), Set: corequota.Needed([]int{count}, cmp.Or(least, count))[0]}
 	}
 	tainted := func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}} }
 	rack := func(name string) func(*v1.Node) {

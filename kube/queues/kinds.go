@@ -8,18 +8,26 @@ import (
 
 // SetKinds completes a workload by the kinds of GPUs that each of its pods may use, as Asked
 // returns them. Where they differ, pods that may use one kind alone count as of it, and the others
-// choose between the kinds that all of these may use, else that one of them may.
+// choose between the kinds that all of these may use, else that one of them may. Pods that ask for no GPU
+// have no say.
 func SetKinds(w *quota.Workload, kinds [][]quota.Kind) {
-	if len(kinds) == 0 {
+	say := make([]int, 0, len(kinds))
+	for i := range kinds {
+		if len(w.Pods[i].Pieces) > 0 {
+			say = append(say, i)
+		}
+	}
+	if len(say) == 0 {
 		return
 	}
-	w.Kinds = kinds[0]
-	if !slices.ContainsFunc(kinds, func(k []quota.Kind) bool { return !slices.Equal(k, w.Kinds) }) {
+	w.Kinds = kinds[say[0]]
+	if !slices.ContainsFunc(say, func(i int) bool { return !slices.Equal(kinds[i], w.Kinds) }) {
 		return
 	}
 	var common []quota.Kind
 	var all []quota.Kind
-	for i, of := range kinds {
+	for _, i := range say {
+		of := kinds[i]
 		switch {
 		case len(of) == 1:
 			for j := range w.Pods[i].Pieces {

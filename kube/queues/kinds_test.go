@@ -19,12 +19,18 @@ func TestSetKinds(t *testing.T) {
 		{"pods with one kind each", "a b", "", "a b"},
 		{"pods choose between what all of them may use", "a+b b+c", "b", "- -"},
 		{"else between what one may use", "a+b c+d", "a b c d", "- -"},
+		{"pods without GPUs have no say", "a+b none a+b none", "a b", "- none - none"},
+		{"nor among pods that differ", "a+b none b+c", "b", "- none -"},
 		{"nothing is known", "", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &quota.Workload{}
 			var kinds [][]quota.Kind
 			for pod := range strings.FieldsSeq(tt.pods) {
+				if pod == "none" {
+					w.Pods, kinds = append(w.Pods, quota.Pod{ID: "p"}), append(kinds, nil)
+					continue
+				}
 				w.Pods = append(w.Pods, quota.Pod{ID: "p", Pieces: []quota.Piece{{Devices: 1, Parts: quota.Whole}}})
 				var of []quota.Kind
 				for name := range strings.SplitSeq(pod, "+") {
@@ -38,9 +44,12 @@ func TestSetKinds(t *testing.T) {
 				got = append(got, k.Product)
 			}
 			for i := range w.Pods {
-				if queues.Chooses(&w.Pods[i]) {
+				switch {
+				case len(w.Pods[i].Pieces) == 0:
+					own = append(own, "none")
+				case queues.Chooses(&w.Pods[i]):
 					own = append(own, "-")
-				} else {
+				default:
 					own = append(own, w.Pods[i].Pieces[0].Product)
 				}
 			}

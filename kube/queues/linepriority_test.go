@@ -83,7 +83,7 @@ func TestTheCountOrdersLinesByThem(t *testing.T) {
 		s.Quotas = []v1alpha1.QueueQuota{{GPUs: v1alpha1.GPUsAll, Nominal: *amount("1")}}
 	})
 	c := queues.Read(&queues.Situation{
-		Queues: []*v1alpha1.Queue{q}, Pods: []*v1.Pod{holds, first, second}, Suspended: []*queues.Suspended{queues.OfJob(j, nil)},
+		Queues: []*v1alpha1.Queue{q}, Pods: []*v1.Pod{holds, first, second}, Suspended: []*queues.Suspended{queues.Of(j, nil)},
 		Line: func(o metav1.Object) *int32 { return lines.Of(o, nil) },
 	})
 	var got []string

@@ -6,143 +6,101 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
 )
 
-// Suspended is an object that creates pods once it is resumed, and waits for its turn in their
-// place. The pods do not exist yet.
+// Suspended is an object that can be suspended and creates pods once it is resumed, which do not exist yet: a
+// Job, TFJob, or PyTorchJob.
 type Suspended struct {
 	Object     metav1.Object
 	APIVersion string
 	Kind       string
-	Sets       []PodSet
+	Is         bool // suspended
+	Over       bool // it has ended, or is being deleted
+	// Left is that pods of before it was suspended are not deleted yet.
+	Left bool
+	Sets []PodSet
+	// Creates is how many pods it creates as its spec is now: fewer than Sets have where it was started
+	// with fewer.
+	Creates int
 	// Resizes is that the object itself is changed where it starts with fewer pods; else it creates
 	// all, and the others wait.
 	Resizes bool
 	// Problem is what in the object's annotations was ignored, as it cannot be understood; "" is
 	// nothing.
 	Problem string
+
+	never string // why it is never resumed in its turn; "" is that it may be
 }
 
 // PodSet is equal pods that an object creates.
 type PodSet struct {
-	Pod *v1.Pod // as each of them will be
+	Type string  // of replicas of a training job, else ""
+	Pod  *v1.Pod // as each of them will be
 	quota.Set
 }
 
-// InTurn reports whether a suspended object is to be resumed in its turn. why is why not, if it
-// has the annotation berth.dev/resume.
-func InTurn(o metav1.Object) (ok bool, why string) {
-	notes := o.GetAnnotations()
+// AsksForTurn reports whether an object says anything about being resumed in its turn. Others need not be
+// read.
+func AsksForTurn(o metav1.Object) bool {
+	_, asks := o.GetAnnotations()[api.AnnotationResume]
+	return asks
+}
+
+// InTurn reports whether an object is suspended and to be resumed in its turn. why is why not, if it
+// is suspended and has the annotation berth.dev/resume.
+func (s *Suspended) InTurn() (ok bool, why string) {
+	notes := s.Object.GetAnnotations()
 	value, asked := notes[api.AnnotationResume]
 	switch {
-	case !asked:
+	case !s.Is || s.Over || !asked:
 		return false, ""
 	case value != api.ResumeInTurn:
 		return false, fmt.Sprintf("the annotation %s has the value %q, and only %s is known", api.AnnotationResume, value, api.ResumeInTurn)
-	case o.GetLabels()[api.LabelKueueQueue] != "":
+	case s.Object.GetLabels()[api.LabelKueueQueue] != "":
 		return false, fmt.Sprintf("Kueue resumes it, as it has the label %s", api.LabelKueueQueue)
 	case notes[api.AnnotationResumed] != "":
 		return false, fmt.Sprintf("someone has suspended it after it had been resumed in its turn; without the annotation %s it waits for its turn again", api.AnnotationResumed)
 	}
-	return true, ""
+	return s.never == "", s.never
 }
 
-// JobInTurn reports whether a Job is suspended and to be resumed in its turn. why is why not, if
-// it is suspended and has the annotation berth.dev/resume.
-func JobInTurn(j *batchv1.Job) (ok bool, why string) {
-	if j.Spec.Suspend == nil || !*j.Spec.Suspend || j.DeletionTimestamp != nil || ended(j) {
-		return false, ""
-	}
-	ok, why = InTurn(j)
-	switch by := j.Spec.ManagedBy; {
-	case !ok:
-	case by != nil && *by != batchv1.JobControllerName:
-		return false, fmt.Sprintf("spec.managedBy is %s, so another controller resumes it", *by)
-	case ParallelismOf(j) <= 0:
-		return false, "spec.parallelism is 0, so it would create no pods"
-	}
-	return ok, why
+// Resumed reports whether an object was resumed in its turn, and runs.
+func (s *Suspended) Resumed() bool {
+	notes := s.Object.GetAnnotations()
+	return !s.Is && !s.Over && len(s.Sets) > 0 && s.Creates > 0 && notes[api.AnnotationResume] == api.ResumeInTurn && notes[api.AnnotationResumed] != ""
 }
 
-// JobResumed reports whether a Job was resumed in its turn, and runs.
-func JobResumed(j *batchv1.Job) bool {
-	suspended := j.Spec.Suspend != nil && *j.Spec.Suspend
-	return !suspended && j.Annotations[api.AnnotationResume] == api.ResumeInTurn && j.Annotations[api.AnnotationResumed] != "" &&
-		j.DeletionTimestamp == nil && !ended(j) && ParallelismOf(j) > 0
+// Alike reports whether two states of an object wait for the same.
+func (s *Suspended) Alike(as *Suspended) bool {
+	a, b := s.Object, as.Object
+	return a.GetGeneration() == b.GetGeneration() && s.Left == as.Left && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) && maps.Equal(a.GetLabels(), b.GetLabels()) &&
+		slices.EqualFunc(s.Sets, as.Sets, func(x, y PodSet) bool { return x.Set == y.Set })
 }
 
-// SuspendedJobs returns what those of Jobs wait for that are to be resumed in their turn. classes returns
+// InTurn returns what those of objects wait for that are to be resumed in their turn. classes returns
 // the PriorityClasses of the cluster; it is not called if there are none of them.
-func SuspendedJobs(jobs []batchv1.Job, classes func() *PriorityClasses) (out []*Suspended) {
-	var known *PriorityClasses
-	for i := range jobs {
-		if ok, _ := JobInTurn(&jobs[i]); !ok {
+func InTurn(objects []metav1.Object, classes func() *PriorityClasses) (out []*Suspended) {
+	for _, o := range objects {
+		if !AsksForTurn(o) {
 			continue
 		}
-		if out == nil {
-			known = classes()
+		s := Of(o, nil)
+		if ok, _ := s.InTurn(); ok {
+			out = append(out, Of(o, classes()))
 		}
-		out = append(out, OfJob(&jobs[i], known))
 	}
 	return out
-}
-
-// ended reports whether a Job has completed or failed.
-func ended(j *batchv1.Job) bool {
-	for _, c := range j.Status.Conditions {
-		if c.Status == v1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
-			return true
-		}
-	}
-	return false
-}
-
-// ParallelismOf returns how many pods a Job asks for: what spec.parallelism was before it was started
-// with fewer, and at most as many as it still needs.
-func ParallelismOf(j *batchv1.Job) int {
-	n := 1
-	if p := j.Spec.Parallelism; p != nil {
-		n = int(*p)
-	}
-	if before, err := strconv.ParseInt(j.Annotations[api.AnnotationParallelism], 10, 32); err == nil {
-		n = max(n, int(before))
-	}
-	if c := j.Spec.Completions; c != nil {
-		n = min(n, int(*c-j.Status.Succeeded))
-	}
-	return n
-}
-
-// OfJob returns what a suspended Job waits for. classes are those that its pods can get; nil is none.
-func OfJob(j *batchv1.Job, classes *PriorityClasses) *Suspended {
-	s := &Suspended{Object: j, APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"}
-	set := PodSet{Pod: s.pod(&j.Spec.Template, classes), Set: quota.Set{Count: ParallelismOf(j)}}
-	if g, err := request.GangOf(set.Pod); err == nil && g != nil {
-		set.Least = g.MinCount
-	}
-	name := api.AnnotationMinParallelism
-	if _, own := j.Annotations[name]; !own {
-		name = api.AnnotationKueueMinParallelism
-	}
-	if text, asked := j.Annotations[name]; asked {
-		if n, err := strconv.ParseInt(text, 10, 32); err == nil && n > 0 {
-			s.Resizes, set.Least = true, max(set.Least, int(n))
-		} else {
-			s.Problem = fmt.Sprintf("the annotation %s is %q, which is not a valid number of pods, and is ignored", name, text)
-		}
-	}
-	s.Sets = []PodSet{set}
-	return s
 }
 
 // pod is a pod that the object will create of a template.
@@ -164,6 +122,24 @@ func (s *Suspended) pod(from *v1.PodTemplateSpec, classes *PriorityClasses) *v1.
 	return p
 }
 
+// SetOf returns the number of the set that a pod of the object belongs to; -1 is none.
+func (s *Suspended) SetOf(pod *v1.Pod) int {
+	of := pod.Labels[kubeflow.LabelReplicaType]
+	return slices.IndexFunc(s.Sets, func(set PodSet) bool { return set.Type == "" || strings.EqualFold(set.Type, of) })
+}
+
+// Part returns the object as if it had but so many pods of each of its sets.
+func (s *Suspended) Part(counts []int) *Suspended {
+	out := *s
+	out.Sets = slices.Clone(s.Sets)
+	for k := range out.Sets {
+		set := &out.Sets[k]
+		set.Count = counts[k]
+		set.Spare = min(set.Spare, set.Count)
+	}
+	return &out
+}
+
 // order is the set of each pod, in the order in which the object asks for them, and how many of them
 // it needs.
 func (s *Suspended) order() (of []int, need int) {
@@ -177,6 +153,19 @@ func (s *Suspended) order() (of []int, need int) {
 // id is the UID of a pod that does not exist yet: that of the object, and a number.
 func (s *Suspended) id(i int) types.UID {
 	return types.UID(string(s.Object.GetUID()) + "/" + strconv.Itoa(i))
+}
+
+// Count returns how many of the pods of some IDs, which Pods and Workload have given them, are of each set.
+func (s *Suspended) Count(ids []string) []int {
+	counts := make([]int, len(s.Sets))
+	of, _ := s.order()
+	for _, id := range ids {
+		_, number, _ := strings.Cut(id, "/")
+		if i, err := strconv.Atoi(number); err == nil && i < len(of) {
+			counts[of[i]]++
+		}
+	}
+	return counts
 }
 
 // Pods returns the pods that the object will create, in the order in which it asks for them, and

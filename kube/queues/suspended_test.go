@@ -59,8 +59,8 @@ func TestWhichJobsWaitForTheirTurn(t *testing.T) {
 		"not one that is deleted": {train(func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.Now()) }), false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if ok, why := queues.JobInTurn(c.j); ok != c.want || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
-				t.Errorf("JobInTurn() = %v, %q; want %v, %q", ok, why, c.want, c.why)
+			if ok, why := queues.Of(c.j, nil).InTurn(); ok != c.want || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
+				t.Errorf("InTurn() = %v, %q; want %v, %q", ok, why, c.want, c.why)
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func TestWhatAJobAsksFor(t *testing.T) {
 		}), 4, 2, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := queues.OfJob(c.j, nil)
+			s := queues.Of(c.j, nil)
 			pods, need := s.Pods()
 			if len(pods) != c.count || need != c.need || s.Resizes != c.resizes || !strings.Contains(s.Problem, c.problem) || (s.Problem == "") != (c.problem == "") {
 				t.Errorf("the Job asks for %d pods and needs %d, resizes %v, problem %q; want %d, %d, %v, %q", len(pods), need, s.Resizes, s.Problem, c.count, c.need, c.resizes, c.problem)
@@ -106,17 +106,17 @@ func TestUnmadePodsAreAsTheyWillBe(t *testing.T) {
 	}, []*v1alpha1.Queue{queueOf("vision", 0, isDefault, func(s *v1alpha1.QueueSpec) {
 		s.DefaultPriorityClasses = &v1alpha1.QueuePriorityClasses{Training: "normal"}
 	})}, nil)
-	inQueue, _ := queues.OfJob(train(), classes).Pods()
+	inQueue, _ := queues.Of(train(), classes).Pods()
 	if got := request.Priority(inQueue[0]); got != 50 {
 		t.Errorf("the pods have priority %d, want 50 of the queue's class for training", got)
 	}
 	classes.Default = nil
-	pods, _ := queues.OfJob(train(), classes).Pods()
+	pods, _ := queues.Of(train(), classes).Pods()
 	if p := pods[3]; p.UID != "uid/3" || request.Priority(p) != 5 || request.NeverPreempts(p) || request.Of(p)["nvidia.com/gpu"] != 2 {
 		t.Errorf("the last pod is %s of priority %d with %v", p.UID, request.Priority(p), request.Of(p))
 	}
 	j := train(with(api.AnnotationUser, "ann"), func(j *batchv1.Job) { j.Spec.Template.Spec.PriorityClassName = "high" })
-	s := queues.OfJob(j, classes)
+	s := queues.Of(j, classes)
 	owners := func(namespace string, ref *metav1.OwnerReference) metav1.Object {
 		if namespace != "ns" || ref.Kind != "Job" || ref.Name != "train" {
 			t.Errorf("asked for %s %s/%s", ref.Kind, namespace, ref.Name)
@@ -134,8 +134,8 @@ func TestUnmadePodsAreAsTheyWillBe(t *testing.T) {
 func TestSuspendedJobsStandInLine(t *testing.T) {
 	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "vision"}, Spec: v1alpha1.QueueSpec{Default: true, Quotas: []v1alpha1.QueueQuota{{GPUs: v1alpha1.GPUsAll, Nominal: kubetest.Amounts("n", 8)["n"]}}}}
 	holds := kubetest.Pod("p", "n", "nvidia.com/gpu", 1)
-	c := queues.Read(&queues.Situation{Queues: []*v1alpha1.Queue{q}, Pods: []*v1.Pod{holds}, Suspended: queues.SuspendedJobs(
-		[]batchv1.Job{*train(), *train(func(j *batchv1.Job) { j.Annotations = nil; j.UID = "parked" }), *train(func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(3)); j.UID = "fits" })},
+	c := queues.Read(&queues.Situation{Queues: []*v1alpha1.Queue{q}, Pods: []*v1.Pod{holds}, Suspended: queues.InTurn(
+		[]metav1.Object{train(), train(func(j *batchv1.Job) { j.Annotations = nil; j.UID = "parked" }), train(func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(3)); j.UID = "fits" })},
 		func() *queues.PriorityClasses { return nil })})
 	line := c.Book.Waiting("vision")
 	if len(line) != 1 || line[0].ID != "uid" || c.Suspended("uid") == nil || c.Suspended("fits") == nil || c.Suspended("parked") != nil {

@@ -51,16 +51,9 @@ func Of(o kubeflow.TrainingJob) (training.Job, error) {
 // Least returns how many pods of a job must have a place before any gets one, from the
 // job in the form of decoded JSON. Pod templates are not read.
 func Least(kind string, object map[string]any) (int, error) {
-	var o kubeflow.TrainingJob = &kubeflow.TFJob{}
-	if kind == kubeflow.KindPyTorchJob {
-		o = &kubeflow.PyTorchJob{}
-	}
-	raw, err := json.Marshal(map[string]any{"metadata": object["metadata"], "spec": object["spec"], "status": object["status"]})
-	if err == nil {
-		err = json.Unmarshal(raw, o)
-	}
+	o, err := Decode(kind, map[string]any{"metadata": object["metadata"], "spec": object["spec"], "status": object["status"]})
 	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", kind, err)
+		return 0, err
 	}
 	j, err := Of(o)
 	if err != nil {

@@ -46,8 +46,9 @@ func New(c *nodeindex.Cluster) nodeindex.Maker {
 	return func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		var err error
 		once.Do(func() {
-			resume.Watch(ctx, h, c)
-			err = informer.Watch(ctx, h, c.Quota)
+			if err = resume.Watch(ctx, h, c); err == nil {
+				err = informer.Watch(ctx, h, c.Quota)
+			}
 		})
 		if err != nil {
 			return nil, fmt.Errorf("watch queues: %w", err)

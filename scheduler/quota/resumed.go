@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,8 +12,8 @@ import (
 	"berth.dev/berth/kube/queues"
 )
 
-// Await keeps quota until a time for the first count pods of an object that was resumed, but for those
-// that exist already, if there is so much. Each pod that it creates takes over a part. The object
+// Await keeps quota until a time for those of the first count pods of an object that was resumed that ask for GPUs, but
+// for those that exist already, if there is so much. Each pod that it creates takes over a part. The object
 // is out of its line; Turns names it when some of its pods are refused.
 func (q *Quota) Await(a *Ask, count int, until time.Time) {
 	q.change(func() {
@@ -30,6 +31,7 @@ func (q *Quota) Await(a *Ask, count int, until time.Time) {
 			return
 		}
 		q.admit(w, nil)
+		w.Pods, w.Need = slices.DeleteFunc(w.Pods[:min(max(0, count), len(w.Pods))], func(p quota.Pod) bool { return len(p.Pieces) == 0 }), 0
 		var waiting []*v1.Pod
 		for _, pod := range q.pods {
 			switch ref := metav1.GetControllerOfNoCopy(pod); {
@@ -38,10 +40,10 @@ func (q *Quota) Await(a *Ask, count int, until time.Time) {
 				waiting = append(waiting, pod)
 			default:
 				o.come[id][pod.UID] = true
-				count--
+				asked, _ := q.read.Asked(pod, q.book.Tree().Ways(w.Queue))
+				w.Pods = without(w.Pods, asked.Pieces)
 			}
 		}
-		w.Pods, w.Need = w.Pods[:min(max(0, count), len(w.Pods))], 0
 		if v := q.book.Try(w); v.Cause == quota.None {
 			q.book.Keep(w, w.Pods, v.CountedAs(w), until)
 		}
@@ -78,13 +80,26 @@ func (q *Quota) refused(pod *v1.Pod) {
 	}
 }
 
-// Awaited returns how many pods of an object have still to come for which quota is kept.
-func (q *Quota) Awaited(object types.UID) int {
-	if !q.enter() {
-		return 0
+// without is pods without one that asks for so much, or without the last one if none does.
+func without(pods []quota.Pod, pieces []quota.Piece) []quota.Pod {
+	i := slices.IndexFunc(pods, func(p quota.Pod) bool { return slices.Equal(p.Pieces, pieces) })
+	if i < 0 {
+		i = len(pods) - 1
 	}
-	defer q.mu.Unlock()
-	return len(q.book.Kept(string(object)))
+	if i < 0 {
+		return nil
+	}
+	return slices.Delete(pods, i, i+1)
+}
+
+// Awaited returns how many pods of each set of an object have still to come for which quota is kept.
+func (q *Quota) Awaited(o *queues.Suspended) []int {
+	var kept []string
+	if q.enter() {
+		kept = q.book.Kept(string(o.Object.GetUID()))
+		q.mu.Unlock()
+	}
+	return o.Count(kept)
 }
 
 // take has a pod take over what is kept for one of the object that created it, with mu held.

@@ -1,13 +1,11 @@
 package resume
 
 import (
-	"maps"
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -21,9 +19,9 @@ import (
 )
 
 const (
-	// kept is how long quota is kept for the pods of a Job that was resumed.
+	// kept is how long quota is kept for the pods of an object that was resumed.
 	kept = time.Minute
-	// lookAgain is after how long nodes are looked at again for Jobs that wait for room; lookSoon
+	// lookAgain is after how long nodes are looked at again for objects that wait for room; lookSoon
 	// is how often at most they are where pods end.
 	lookAgain = 10 * time.Second
 	lookSoon  = time.Second
@@ -31,104 +29,110 @@ const (
 	writeAgain = 5 * time.Second
 )
 
-// line is the Jobs that wait for their turn, and those that were resumed a moment ago.
+// line is the objects that wait for their turn, and those that were resumed a moment ago.
 type line struct {
 	entries map[types.UID]*entry
-	names   map[string]types.UID // of entries, by namespace/name
-	looked  time.Time            // when nodes were last looked at for those that wait for room
+	names   map[key]types.UID // of entries
+	looked  time.Time         // when nodes were last looked at for those that wait for room
 }
 
-func newLine() line { return line{entries: map[types.UID]*entry{}, names: map[string]types.UID{}} }
+func newLine() line { return line{entries: map[types.UID]*entry{}, names: map[key]types.UID{}} }
 
-// entry is one Job.
+// entry is one object.
 type entry struct {
-	job   *batchv1.Job
-	waits *queues.Suspended
-	ask   *schedulerquota.Ask
-	due   bool       // it is to be asked about now
-	lack  quota.Lack // what it waits for
-	again time.Time  // when it is to be asked about again; zero: when something changes
-	goes  bool       // it was resumed
-	until time.Time  // until when quota is kept for its pods, if it was; zero: it is not
+	kind   *kind
+	object metav1.Object // as it was seen or written last
+	waits  *queues.Suspended
+	ask    *schedulerquota.Ask
+	due    bool       // it is to be asked about now
+	lack   quota.Lack // what it waits for
+	again  time.Time  // when it is to be asked about again; zero: when something changes
+	goes   bool       // it was resumed
+	until  time.Time  // until when quota is kept for its pods, if it was; zero: it is not
 }
 
-// see takes a Job as the API has it now; nil is that it is gone.
-func (r *Resumer) see(name string, j *batchv1.Job, now time.Time) {
+// see takes an object as the API has it now; nil is that it is gone.
+func (r *Resumer) see(at key, o metav1.Object, now time.Time) {
 	l := &r.line
-	if uid := l.names[name]; uid != "" && (j == nil || j.UID != uid) {
-		r.forget(name, uid)
+	if uid := l.names[at]; uid != "" && (o == nil || o.GetUID() != uid) {
+		r.forget(at, uid)
 	}
-	if j == nil {
+	if o == nil {
 		return
 	}
-	e := l.entries[j.UID]
-	if e != nil && older(j, e.job) {
-		return // than what the scheduler has written
-	}
-	waits, _ := queues.JobInTurn(j)
+	e := l.entries[o.GetUID()]
 	switch {
-	case waits && (e == nil || e.goes || !sameAsk(e.job, j)):
-		e = r.entryOf(j)
+	case e != nil && older(o, e.object): // than what the scheduler has written
+		return
+	case !queues.AsksForTurn(o):
+		if e != nil {
+			r.forget(at, o.GetUID())
+		}
+		return
+	}
+	read := r.read(o)
+	waits, _ := read.InTurn()
+	switch {
+	case waits && (e == nil || e.goes || !e.waits.Alike(read)):
+		e = r.enter(at, read)
 		e.due = true
-		l.entries[j.UID], l.names[name] = e, j.UID
 	case waits:
-		e.job = j
-	case e != nil && e.goes && queues.JobResumed(j):
-		e.job = j
+		e.object = o
+	case e != nil && e.goes && read.Resumed():
+		e.object = o
 	case e != nil:
-		r.forget(name, j.UID)
-	case queues.JobResumed(j): // by the scheduler before this one
-		e = r.entryOf(j)
+		r.forget(at, o.GetUID())
+	case read.Resumed(): // by the scheduler before this one
+		e = r.enter(at, read)
 		e.goes = true
-		l.entries[j.UID], l.names[name] = e, j.UID
 		count := 0
-		if until := resumedAt(j).Add(kept); now.Before(until) {
-			e.until, count = quota.Sooner(until, now.Add(kept)), min(len(e.ask.Pods), parallelism(j))
+		if until := resumedAt(o).Add(kept); now.Before(until) {
+			e.until, count = quota.Sooner(until, now.Add(kept)), read.Creates
 		}
 		r.Quota.Await(e.ask, count, e.until)
 	}
 }
 
-// older reports whether one state of a Job is from before another.
-func older(a, b *batchv1.Job) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+// older reports whether one state of an object is from before another.
+func older(a, b metav1.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && order < 0
 }
 
-func (r *Resumer) forget(name string, uid types.UID) {
+func (r *Resumer) forget(at key, uid types.UID) {
 	delete(r.line.entries, uid)
-	delete(r.line.names, name)
+	delete(r.line.names, at)
 	r.Quota.Forget(uid)
 }
 
-// resumedAt is when a Job was resumed in its turn; zero is never.
-func resumedAt(j *batchv1.Job) time.Time {
-	at, err := time.Parse(time.RFC3339, j.Annotations[api.AnnotationResumed])
+// resumedAt is when an object was resumed in its turn; zero is never.
+func resumedAt(o metav1.Object) time.Time {
+	at, err := time.Parse(time.RFC3339, o.GetAnnotations()[api.AnnotationResumed])
 	if err != nil {
 		return time.Time{}
 	}
 	return at
 }
 
-// sameAsk reports whether two states of a Job ask for the same.
-func sameAsk(a, b *batchv1.Job) bool {
-	return a.Generation == b.Generation && a.Status.Succeeded == b.Status.Succeeded && (a.Status.Active > 0) == (b.Status.Active > 0) &&
-		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
-}
-
-// entryOf reads what a Job asks for.
-func (r *Resumer) entryOf(j *batchv1.Job) *entry {
+// read reads what an object asks for.
+func (r *Resumer) read(o metav1.Object) *queues.Suspended {
 	list, _ := r.classes.List(labels.Everything()) // a store of this process
 	classes := make([]schedulingv1.PriorityClass, len(list))
 	for i, c := range list {
 		classes[i] = *c
 	}
-	waits := queues.OfJob(j, &queues.PriorityClasses{List: classes, Default: r.Quota.DefaultClass})
-	pods, need := waits.Pods()
-	return &entry{job: j, waits: waits, ask: &schedulerquota.Ask{Lead: pods[0], Pods: pods, Need: need, Ticket: request.TicketOf(pods[0]), Object: waits}}
+	return queues.Of(o, &queues.PriorityClasses{List: classes, Default: r.Quota.DefaultClass})
 }
 
-// due lists the Jobs that are to be asked about now, in the order of their turns, and returns when
+// enter makes the entry of an object.
+func (r *Resumer) enter(at key, s *queues.Suspended) *entry {
+	pods, need := s.Pods()
+	e := &entry{kind: at.kind, object: s.Object, waits: s, ask: &schedulerquota.Ask{Lead: pods[0], Pods: pods, Need: need, Ticket: request.TicketOf(pods[0]), Object: s}}
+	r.line.entries[s.Object.GetUID()], r.line.names[at] = e, s.Object.GetUID()
+	return e
+}
+
+// due lists the objects that are to be asked about now, in the order of their turns, and returns when
 // the next is; zero is when something changes.
 func (r *Resumer) due(now time.Time, freed bool) (list []*entry, next time.Time) {
 	l := &r.line

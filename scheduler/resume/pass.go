@@ -12,31 +12,26 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/quota"
-	"berth.dev/berth/kube/explain"
 )
 
-// The reasons of events on Jobs.
+// The reasons of events on objects.
 const (
 	Resumed        = "ResumedInTurn"      // it is resumed
 	SuspendedAgain = "SuspendedUntilTurn" // it has lost its pods, and waits again
 )
 
-// pass asks about all Jobs that it may be the turn of, and resumes those that start. It returns after how
+// pass asks about all objects that it may be the turn of, and resumes those that start. It returns after how
 // long the next pass is due; 0 is when something changes.
 func (r *Resumer) pass(ctx context.Context, now time.Time) time.Duration {
-	r.mu.Lock()
-	dirty, freed := r.dirty, r.freed
-	r.dirty, r.freed = map[string]bool{}, false
-	r.mu.Unlock()
-	for name := range dirty {
-		obj, _, _ := r.jobs.GetByKey(name) // a store of this process
-		j, _ := obj.(*batchv1.Job)
-		r.see(name, j, now)
+	changes, freed := r.changes()
+	for _, at := range changes {
+		obj, _, _ := at.kind.store.GetByKey(at.name) // a store of this process
+		o, _ := obj.(metav1.Object)
+		r.see(at, o, now)
 	}
 	list, next := r.due(now, freed)
 	nodes := &room{r: r}
@@ -58,9 +53,9 @@ func (r *Resumer) pass(ctx context.Context, now time.Time) time.Duration {
 	return max(next.Sub(now), time.Millisecond)
 }
 
-// ask resumes a Job if there are quota and room for its pods.
+// ask resumes an object if there are quota and room for its pods.
 func (r *Resumer) ask(ctx context.Context, e *entry, nodes *room, now time.Time) {
-	if e.job.Status.Active > 0 { // its pods of before are not deleted yet: what they hold is to be its again
+	if e.waits.Left { // its pods of before are not deleted yet: what they hold is to be its again
 		e.lack = quota.LackOfQuota
 		return
 	}
@@ -88,7 +83,7 @@ func (r *Resumer) ask(ctx context.Context, e *entry, nodes *room, now time.Time)
 		}
 		r.failed(ctx, e, err, now)
 	}
-	r.Quota.Waive(e.job.UID)
+	r.Quota.Waive(e.object.GetUID())
 }
 
 // failed has a write that failed done again.
@@ -98,19 +93,23 @@ func (r *Resumer) failed(ctx context.Context, e *entry, err error, now time.Time
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // it has changed, and is seen again
 		e.again = now.Add(lookSoon)
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown: // such as that another scheduler leads
-		log.V(2).Info("A Job is not written yet", "job", klog.KObj(e.job), "reason", err.Error())
+		log.V(2).Info("A suspended object is not written yet", "kind", e.kind.name, "object", klog.KObj(e.object), "reason", err.Error())
 	default:
-		log.Error(err, "A Job is not written yet", "job", klog.KObj(e.job))
+		log.Error(err, "A suspended object is not written yet", "kind", e.kind.name, "object", klog.KObj(e.object))
 	}
 }
 
-// lost suspends a Job again that was resumed, if it has lost all its pods, and others wait for
-// quota in their place: it then waits for its turn without them.
+// lost suspends an object again that was resumed, if it has lost all its pods, and others wait for
+// quota in their place: it then waits for its turn without them. Pods without GPUs count, too, where they have a node.
 func (r *Resumer) lost(ctx context.Context, e *entry, now time.Time) {
-	if !r.Quota.Lost(e.job.UID) {
+	uid := e.object.GetUID()
+	if !r.Quota.Lost(uid) || slices.ContainsFunc(r.Pods(), func(p *v1.Pod) bool {
+		ref := metav1.GetControllerOfNoCopy(p)
+		return ref != nil && ref.UID == uid && p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed
+	}) {
 		return
 	}
-	err := r.write(ctx, e, map[string]any{api.AnnotationResumed: nil}, map[string]any{"suspend": true})
+	err := r.write(ctx, e, map[string]any{api.AnnotationResumed: nil}, e.kind.suspend(true))
 	if err != nil {
 		r.failed(ctx, e, err, now)
 		return
@@ -118,120 +117,72 @@ func (r *Resumer) lost(ctx context.Context, e *entry, now time.Time) {
 	r.tell(e, SuspendedAgain, "Suspending", "suspended until its turn, as there is no quota for its pods, and none of them has a node")
 }
 
-// resume writes that a Job goes on, with as many pods at once. evicts is that these are to have others
+// resume writes that an object goes on, with as many pods at once. evicts is that these are to have others
 // evicted.
 func (r *Resumer) resume(ctx context.Context, e *entry, count int, evicts bool, now time.Time) error {
-	j := e.job
-	notes := map[string]any{api.AnnotationResumed: now.UTC().Format(time.RFC3339)}
-	spec := map[string]any{"suspend": false}
-	whole := len(e.ask.Pods)
-	said := fmt.Sprintf("there are quota and nodes for its %d pods", count)
-	if count == 1 {
-		said = "there are quota and a node for its pod"
+	notes, spec := map[string]any{api.AnnotationResumed: now.UTC().Format(time.RFC3339)}, e.kind.suspend(false)
+	if j, is := e.object.(*batchv1.Job); is {
+		resize(j, e.waits.Resizes, count, len(e.ask.Pods), notes, spec)
 	}
-	switch before, shrunk := j.Annotations[api.AnnotationParallelism]; {
-	case e.waits.Resizes && count < whole:
-		spec["parallelism"] = count
-		if !shrunk {
-			notes[api.AnnotationParallelism] = strconv.Itoa(parallelism(j))
-		}
+	if err := r.write(ctx, e, notes, spec); err != nil {
+		return err
+	}
+	said := ""
+	switch whole := len(e.ask.Pods); {
+	case evicts:
+		said = "others are evicted to give its pods the quota and the nodes that they may have"
+	case count < whole:
 		said = fmt.Sprintf("there are quota and nodes for %d of its %d pods", count, whole)
+	case count == 1:
+		said = "there are quota and a node for its pod"
+	default:
+		said = fmt.Sprintf("there are quota and nodes for its %d pods", count)
+	}
+	r.tell(e, Resumed, "Resuming", "resumed in its turn: "+said)
+	return nil
+}
+
+// resize adds to what is written of a Job how many pods it creates: fewer than whole if that may be, and as
+// many as before if it was started with fewer the last time.
+func resize(j *batchv1.Job, may bool, count, whole int, notes, spec map[string]any) {
+	switch before, shrunk := j.Annotations[api.AnnotationParallelism]; {
+	case may && count < whole:
+		if spec["parallelism"] = count; !shrunk && j.Spec.Parallelism != nil {
+			notes[api.AnnotationParallelism] = strconv.Itoa(int(*j.Spec.Parallelism))
+		}
 	case shrunk:
 		if n, err := strconv.ParseInt(before, 10, 32); err == nil {
 			spec["parallelism"] = n
 		}
 		notes[api.AnnotationParallelism] = nil
 	}
-	if evicts {
-		said = "others are evicted to give its pods the quota and the nodes that they may have"
-	}
-	if err := r.write(ctx, e, notes, spec); err != nil {
-		return err
-	}
-	r.tell(e, Resumed, "Resuming", "resumed in its turn: "+said)
-	return nil
 }
 
-// write changes annotations and the spec of a Job, if it is still as it was seen last.
+// write changes annotations and the spec of an object, if it is still as it was seen last.
 func (r *Resumer) write(ctx context.Context, e *entry, notes, spec map[string]any) error {
-	j := e.job
+	o := e.object
 	raw, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": j.UID, "resourceVersion": j.ResourceVersion, "annotations": notes}, "spec": spec,
+		"metadata": map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "annotations": notes}, "spec": spec,
 	})
 	if err != nil {
 		return err
 	}
-	written, err := r.Client.BatchV1().Jobs(j.Namespace).Patch(ctx, j.Name, types.MergePatchType, raw, metav1.PatchOptions{})
+	written, err := e.kind.patch(ctx, o.GetNamespace(), o.GetName(), raw)
 	if err != nil {
-		return fmt.Errorf("write Job %s/%s: %w", j.Namespace, j.Name, err)
+		return fmt.Errorf("write %s %s/%s: %w", e.kind.name, o.GetNamespace(), o.GetName(), err)
 	}
-	e.job = written
+	e.object = written
 	return nil
 }
 
-// tell makes an event on a Job.
+// tell makes an event on an object.
 func (r *Resumer) tell(e *entry, reason, action, text string) {
 	if r.Events == nil {
 		return
 	}
-	j := e.job
-	r.Events.Eventf(&batchv1.Job{
+	o := e.object
+	r.Events.Eventf(&metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: e.waits.APIVersion, Kind: e.waits.Kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name, UID: j.UID, ResourceVersion: j.ResourceVersion},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()},
 	}, nil, v1.EventTypeNormal, reason, action, "%s", text)
-}
-
-func parallelism(j *batchv1.Job) int {
-	if j.Spec.Parallelism == nil {
-		return 1
-	}
-	return int(*j.Spec.Parallelism)
-}
-
-// room is the nodes at the moment of a pass, with what was promised in it.
-type room struct {
-	r       *Resumer
-	cluster *explain.Cluster // nil until it is asked for
-}
-
-func (m *room) now() *explain.Cluster {
-	if m.cluster == nil {
-		m.cluster = m.without(nil)
-	}
-	return m.cluster
-}
-
-// without is the nodes without some pods, which are to be evicted. Pods of Jobs that were resumed a moment ago
-// take room there also before they have a node. If the nodes cannot be counted there are none.
-func (m *room) without(gone map[types.UID]bool) *explain.Cluster {
-	come := map[types.UID]int{} // pods to come, and pods without a node, of Jobs; read before pods are: nothing is missed
-	for uid, e := range m.r.line.entries {
-		if !e.until.IsZero() {
-			come[uid] = m.r.Quota.Awaited(uid)
-		}
-	}
-	held, pods := m.r.Held(), m.r.Pods()
-	pods = slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return gone[p.UID] })
-	for i, p := range pods {
-		if p.Spec.NodeName != "" {
-			continue
-		}
-		if node := held[p.UID]; node != "" {
-			pods[i] = p.DeepCopy()
-			pods[i].Spec.NodeName = node
-		} else if ref := metav1.GetControllerOfNoCopy(p); ref != nil {
-			come[ref.UID]++
-		}
-	}
-	c, err := explain.NewCluster(m.r.Nodes(), pods)
-	if err != nil {
-		klog.Background().Error(err, "Nodes cannot be counted, so no Job is resumed")
-		c, _ = explain.NewCluster(nil, nil)
-	}
-	for uid, e := range m.r.line.entries {
-		if !e.until.IsZero() && come[uid] > 0 {
-			c.Room(e.waits, come[uid])
-		}
-	}
-	return c
 }

@@ -291,7 +291,7 @@ func TestAStateFromBeforeTheWriteChangesNothing(t *testing.T) {
 		before := r.job("a")
 		before.ResourceVersion, before.Spec.Suspend = "1", new(true)
 		delete(before.Annotations, api.AnnotationResumed)
-		if err := r.client.Tracker().Update(batchv1.SchemeGroupVersion.WithResource("jobs"), before, "d"); err != nil {
+		if err := r.client.Tracker().Update(jobs, before, "d"); err != nil {
 			t.Fatal(err)
 		}
 		r.settle()
@@ -304,10 +304,10 @@ func TestAStateFromBeforeTheWriteChangesNothing(t *testing.T) {
 	})
 }
 
-// TestNoJobIsForgotten has Jobs of two queues come, be parked, and complete at random, with a scheduler that is
+// TestNoneIsForgotten has Jobs and PyTorchJobs of two queues come, be parked, and complete at random, with a scheduler that is
 // started again now and then: what runs and is kept never exceeds the quota, what is parked stays so,
 // and at the end, when nothing comes any longer, all others have run.
-func TestNoJobIsForgotten(t *testing.T) {
+func TestNoneIsForgotten(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { churn(t, seed) })
@@ -332,7 +332,7 @@ func churn(t *testing.T, seed uint64) {
 			t.Fatalf("pods hold %d GPUs of 10", used)
 		}
 		for name := range parked {
-			if !*r.job(name).Spec.Suspend {
+			if !r.suspended(name) {
 				t.Fatalf("%s is resumed, and a person has parked it", name)
 			}
 		}
@@ -346,12 +346,16 @@ func churn(t *testing.T, seed uint64) {
 			if chance.IntN(3) == 0 {
 				how = append(how, note(api.AnnotationMinParallelism, "1"))
 			}
-			r.create(name, []string{"red", "blue"}[chance.IntN(2)], 1+chance.Int32N(3), gpus, how...)
+			if queue, pods := []string{"red", "blue"}[chance.IntN(2)], 1+chance.Int32N(3); chance.IntN(2) == 0 {
+				r.create(name, queue, pods, gpus, how...)
+			} else {
+				r.train(name, queue, pods, gpus)
+			}
 			waits[name] = true
 		case 3:
 			for name := range waits {
-				if chance.IntN(2) == 0 && !*r.job(name).Spec.Suspend {
-					r.change(name, func(j *batchv1.Job) { j.Spec.Suspend = new(true) })
+				if chance.IntN(2) == 0 && !r.suspended(name) {
+					r.park(name)
 					parked[name] = true
 					delete(waits, name)
 					break
@@ -374,7 +378,7 @@ func churn(t *testing.T, seed uint64) {
 		look()
 	}
 	if len(waits) > 0 || ran < 10 {
-		t.Errorf("%d Jobs ran, and %v never did", ran, slices.Sorted(func(yield func(string) bool) {
+		t.Errorf("%d ran, and %v never did", ran, slices.Sorted(func(yield func(string) bool) {
 			for name := range waits {
 				if !yield(r.states(name)) {
 					return
@@ -384,7 +388,7 @@ func churn(t *testing.T, seed uint64) {
 	}
 }
 
-// completeOne has the first Job by name complete all of whose pods run.
+// completeOne has the first object by name complete all of whose pods run.
 func (r *rig) completeOne(waits map[string]bool) int {
 	var runs []string
 	for name := range waits {

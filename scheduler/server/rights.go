@@ -41,6 +41,7 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("batch", "jobs cronjobs", rights.Read...),
 		// Which are resumed in their turn; see docs/queues.md.
 		rights.Rule("batch", "jobs", "patch"),
+		rights.Rule("kubeflow.org", "tfjobs pytorchjobs", "patch"),
 		rights.Rule("jobset.x-k8s.io", "jobsets", rights.Read...),
 		// Whose users pods have that they own; see docs/queues.md.
 		rights.Rule("kubeflow.org", "notebooks tfjobs pytorchjobs", rights.Read...),

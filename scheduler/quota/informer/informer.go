@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -31,13 +30,6 @@ import (
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/scheduler/queue"
 	schedulerquota "berth.dev/berth/scheduler/quota"
-)
-
-// askAgain is after how long an API server that does not serve Queues, or does not let them
-// be read, is asked again; twice as long each time, up to askSeldom.
-const (
-	askAgain  = 2 * time.Second
-	askSeldom = 30 * time.Second
 )
 
 // Watch has q count the pods of a handle, with its nodes and namespaces, by the Queues of its API
@@ -71,7 +63,7 @@ func Watch(ctx context.Context, h fwk.Handle, q *schedulerquota.Quota) error {
 			return err
 		}
 	}
-	client, err := clientOf(h.KubeConfig())
+	client, err := ClientOf(h.KubeConfig())
 	if err == nil {
 		w.owners, err = newOwners(ctx, h.KubeConfig(), w.changed)
 	}
@@ -81,16 +73,6 @@ func Watch(ctx context.Context, h fwk.Handle, q *schedulerquota.Quota) error {
 	}
 	go w.follow(ctx, client, pods.HasSynced)
 	return nil
-}
-
-// clientOf returns a client for objects of any kind; nil where there is no API server.
-func clientOf(config *rest.Config) (dynamic.Interface, error) {
-	if config == nil {
-		return nil, nil
-	}
-	config = rest.CopyConfig(config)
-	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have JSON only
-	return dynamic.NewForConfig(config)
 }
 
 // Informer reads the Queues of an API server, and pods as these count them.

@@ -2,11 +2,9 @@ package informer
 
 import (
 	"context"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -17,7 +15,7 @@ import (
 
 // followLines follows Kueue's WorkloadPriorityClasses from when they are served, until ctx ends.
 func (w *Informer) followLines(ctx context.Context, client dynamic.Interface) {
-	resource, ok := linesServed(ctx, client)
+	resource, ok := AwaitServed(ctx, client, queues.LineResources...)
 	if !ok {
 		return
 	}
@@ -39,21 +37,4 @@ func (w *Informer) followLines(ctx context.Context, client dynamic.Interface) {
 		return
 	}
 	informer.RunWithContext(ctx)
-}
-
-// linesServed waits until WorkloadPriorityClasses are served, and returns in which version. ok is false
-// when ctx has ended.
-func linesServed(ctx context.Context, client dynamic.Interface) (resource schema.GroupVersionResource, ok bool) {
-	for {
-		for _, resource := range queues.LineResources {
-			if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); err == nil {
-				return resource, true
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return resource, false
-		case <-time.After(askSeldom):
-		}
-	}
 }
