@@ -247,7 +247,9 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 	for id, w := range works {
 		if waits[id] {
 			queues.SetKinds(w, kinds[id])
-			slices.SortFunc(w.Pods, func(a, b quota.Pod) int { return cmp.Compare(a.ID, b.ID) })
+			slices.SortFunc(w.Pods, func(a, b quota.Pod) int { // those that ask for least first, as the scheduler admits them
+				return cmp.Or(cmp.Compare(a.Devices(), b.Devices()), cmp.Compare(a.ID, b.ID))
+			})
 			out = append(out, *w)
 		}
 	}

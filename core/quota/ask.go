@@ -22,6 +22,14 @@ type Pod struct {
 	Ways []sharing.Ways
 }
 
+// Devices returns how many devices the pod asks for.
+func (p *Pod) Devices() (n int64) {
+	for _, piece := range p.Pieces {
+		n += piece.Devices
+	}
+	return n
+}
+
 // Workload is pods that are admitted together: a pod alone, or a gang.
 type Workload struct {
 	ID    string // the pod's UID, or what names the gang

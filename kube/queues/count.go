@@ -182,7 +182,7 @@ func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 		}
 	}
 	kinds := make([][]quota.Kind, 0, len(pods))
-	for _, p := range pods {
+	for _, p := range request.FewestFirst(pods) {
 		asked, of := Asked(p, c.Offers, c.Book.Tree().Ways(queue))
 		kinds = append(kinds, of)
 		asked.User = c.user(p)

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -83,6 +84,22 @@ func FreedMilli(p *v1.Pod) int64 {
 		sum += n * cluster.Whole
 	}
 	return sum
+}
+
+// FewestFirst returns pods in the order of FreedMilli, those that ask for no GPU first. Pods of a gang are
+// admitted in this order: those that must start together need as little quota as they can.
+func FewestFirst(pods []*v1.Pod) []*v1.Pod {
+	asks := make(map[*v1.Pod]int64, len(pods))
+	for _, p := range pods {
+		asks[p] = FreedMilli(p)
+	}
+	by := func(a, b *v1.Pod) int { return cmp.Compare(asks[a], asks[b]) }
+	if slices.IsSortedFunc(pods, by) {
+		return pods
+	}
+	out := slices.Clone(pods)
+	slices.SortStableFunc(out, by)
+	return out
 }
 
 // Priority returns the priority of a pod; 0 if it has none.

@@ -50,3 +50,20 @@ func TestTickets(t *testing.T) {
 		t.Errorf("the order is %v, want %v", got, want)
 	}
 }
+
+func TestFewestFirst(t *testing.T) {
+	pods := []*v1.Pod{
+		kubetest.Unplaced("two", 0, 2), kubetest.Unplaced("one", 0, 1), kubetest.Unplaced("also", 0, 1),
+		kubetest.Pod("none", ""),
+	}
+	var got []string
+	for _, p := range request.FewestFirst(pods) {
+		got = append(got, p.Name)
+	}
+	if want := []string{"none", "one", "also", "two"}; !slices.Equal(got, want) {
+		t.Errorf("the order is %v, want %v", got, want)
+	}
+	if pods[0].Name != "two" {
+		t.Error("the pods that were given have another order now")
+	}
+}

@@ -26,7 +26,7 @@ import (
 // Task is what is to be planned of a gang, with its pods.
 type Task struct {
 	*gang.Task
-	Pods []*v1.Pod // in the order of Task.Members
+	Pods []*v1.Pod // in the order of Task.Members, which is that of request.FewestFirst
 	Name string    // "namespace/name" of the gang
 }
 
@@ -55,6 +55,10 @@ func (b *Manager) withPods(t *gang.Task, pod *v1.Pod) *Task {
 	task := &Task{Task: t, Name: pod.Namespace + "/" + t.Gang.Name}
 	for _, uid := range t.Members {
 		task.Pods = append(task.Pods, b.pods[types.UID(uid)])
+	}
+	task.Pods = request.FewestFirst(task.Pods)
+	for i, p := range task.Pods {
+		task.Members[i] = string(p.UID)
 	}
 	return task
 }

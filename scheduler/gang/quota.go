@@ -2,11 +2,14 @@ package gang
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/admit"
 	"berth.dev/berth/scheduler/quota"
 )
@@ -27,7 +30,7 @@ func (g *Plans) admitted(cycle fwk.CycleState, pod *v1.Pod, task *Task) *fwk.Sta
 		return no
 	}
 	if c.Quota.Choices(task.Pods...) == 0 {
-		task.Most = atMost(task.Most, count, len(task.Pods))
+		*task = *task.first(count)
 	}
 	return nil
 }
@@ -35,14 +38,13 @@ func (g *Plans) admitted(cycle fwk.CycleState, pod *v1.Pod, task *Task) *fwk.Sta
 // planByQuota is plan, of the first choice of the gang's quotas that has room: all of its
 // pods are placed on that. Where none has, it is the outcome for the first, with what is lacking least.
 func (g *Plans) planByQuota(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, task *Task) (out outcome, err error) {
-	q, most, pods := g.p.Cluster.Quota, task.Most, task.Pods
+	q, pods := g.p.Cluster.Quota, task.Pods
 	n := q.Choices(pods...)
 	if n == 0 {
 		return g.plan(ctx, cycle, pod, task)
 	}
 	for k := range n {
-		task.Most = atMost(most, q.Choose(k, pods...), len(pods))
-		plan, err := g.plan(ctx, cycle, pod, task)
+		plan, err := g.plan(ctx, cycle, pod, task.first(q.Choose(k, pods...)))
 		if err != nil || plan.refusal == nil {
 			return plan, err
 		}
@@ -52,16 +54,26 @@ func (g *Plans) planByQuota(ctx context.Context, cycle fwk.CycleState, pod *v1.P
 		out.refusal.ShortMilli = min(out.refusal.ShortMilli, plan.refusal.ShortMilli)
 	}
 	q.Choose(-1, pods...)
-	task.Most = most
 	return out, nil
 }
 
-// atMost bounds how many of some pods are placed, where 0 is all, by a count.
-func atMost(most, count, of int) int {
-	if count < of && (most == 0 || count < most) {
-		return count
+// first returns the task for as many of its pods as there is quota for, 0 being all. Where all ask for the same any of them
+// will do; else it is the first, by which the quota was counted.
+func (t *Task) first(count int) *Task {
+	if count <= 0 || count >= len(t.Pods) {
+		return t
 	}
-	return most
+	out, inner := *t, *t.Task
+	out.Task = &inner
+	asks := request.Of(t.Pods[0])
+	if !slices.ContainsFunc(t.Pods, func(p *v1.Pod) bool { return !maps.Equal(request.Of(p), asks) }) {
+		if inner.Most == 0 || count < inner.Most {
+			inner.Most = count
+		}
+		return &out
+	}
+	out.Pods, inner.Members = t.Pods[:count], t.Members[:count]
+	return &out
 }
 
 // promise keeps quota for the members of a task that have places.
