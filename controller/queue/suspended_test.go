@@ -1,14 +1,17 @@
 package queue_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/controller/queue"
 )
@@ -58,4 +61,32 @@ func TestASuspendedJobCountsAsWaiting(t *testing.T) {
 	if s.room.Stands("job") != queue.Runs {
 		t.Errorf("with a pod on a node the Job stands at %v", s.room.Stands("job"))
 	}
+}
+
+func TestASuspendedTrainingJobCountsAsWaiting(t *testing.T) {
+	s := newStage(t, org()...)
+	s.pod("red", "p", "node-1")
+	raw, err := json.Marshal(corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "pytorch", Image: "x/train:1", Resources: s.pods["p"].Spec.Containers[0].Resources,
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &kubeflow.PyTorchJob{}
+	j.ObjectMeta = metav1.ObjectMeta{Namespace: "red", Name: "bert", UID: "job", Annotations: map[string]string{api.AnnotationResume: api.ResumeInTurn}}
+	j.Spec.RunPolicy.Suspend = new(true)
+	j.Spec.PyTorchReplicaSpecs = map[string]kubeflow.ReplicaSpec{"Worker": {Replicas: new(int32(4)), Template: runtime.RawExtension{Raw: raw}}}
+	waiting := func(want int32) {
+		t.Helper()
+		s.pass(time.Second)
+		if got := s.status("red").Waiting; got != want {
+			t.Errorf("%d wait in queue red, want %d", got, want)
+		}
+	}
+	s.count.Set("job", j)
+	waiting(1)
+	j = j.DeepCopyObject().(*kubeflow.PyTorchJob)
+	j.Spec.RunPolicy.Suspend = nil
+	s.count.Set("job", j)
+	waiting(0)
 }
