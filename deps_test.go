@@ -42,7 +42,7 @@ var layers = map[string]struct {
 // layer, and may import, of that list, only folders before it. So arrows between
 // siblings run one way, and a new package gets a place by decision.
 var rooms = [][]string{
-	{"api", "api/kubeflow", "api/v1alpha1"},
+	{"api", "api/kubeflow", "api/trainer", "api/v1alpha1"},
 	{
 		"core/user", "core/gpu", "core/cost", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/quota", "core/gang", "core/preemption",
 		"core/idle", "core/explain", "core/notebook", "core/training", "core/profile",
@@ -53,7 +53,7 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/training", "kube/request", "kube/commit", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
+		"kube/trainjob", "kube/training", "kube/request", "kube/commit", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{

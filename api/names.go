@@ -71,7 +71,7 @@ const (
 	// "never". See docs/background/gangs.md.
 	AnnotationGangGrace = "berth.dev/gang-grace"
 
-	// AnnotationRestarts, on a TFJob or PyTorchJob, counts how often the pods of its members were created again after
+	// AnnotationRestarts, on a training job, counts how often the pods of its members were created again after
 	// a failure, and how often all its pods were replaced together: see core/training.Restarts and Job.Round.
 	AnnotationRestarts = "berth.dev/restarts"
 
@@ -82,6 +82,13 @@ const (
 	// TaintLeaving, on a Node, says that the node will be gone soon, as a spot instance is after its notice. Training jobs
 	// leave it at once.
 	TaintLeaving = "berth.dev/leaving"
+
+	// AnnotationRuntime, on a TrainJob, is the spec of its training runtime as JSON, as it was when the job was first seen. A
+	// change of the runtime does not change the job.
+	AnnotationRuntime = "berth.dev/runtime"
+
+	// AnnotationSucceeded, on a TrainJob, is how many of its pods have succeeded. Its status has no count of pods.
+	AnnotationSucceeded = "berth.dev/succeeded"
 
 	// AnnotationTopology, on a Pod of a gang, is how far apart the members with
 	// GPUs may be: clique, node, fabric, rack, zone or cluster, the default.
@@ -189,7 +196,7 @@ const (
 	// the pod, if the Queue takes labeled pods of its namespace.
 	LabelQueue = "berth.dev/queue"
 
-	// AnnotationResume, on a suspended Job, TFJob, or PyTorchJob, says with the value ResumeInTurn that Berth's
+	// AnnotationResume, on a suspended Job or training job, says with the value ResumeInTurn that Berth's
 	// scheduler is to resume it when there are quota and nodes for its pods.
 	AnnotationResume = "berth.dev/resume"
 	ResumeInTurn     = "in-turn"

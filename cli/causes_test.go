@@ -31,6 +31,7 @@ import (
 	restfake "k8s.io/client-go/rest/fake"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/api/v1alpha1"
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/fleet/spec"
@@ -240,7 +241,7 @@ func (m *made) stage() *stage {
 	}
 	s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"}: "QueueList",
-		kubeflow.Resource: "NotebookList", kubeflow.TFJobs: "TFJobList", kubeflow.PyTorchJobs: "PyTorchJobList", v1alpha1.NotebookProfiles: "NotebookProfileList",
+		kubeflow.Resource: "NotebookList", kubeflow.TFJobs: "TFJobList", kubeflow.PyTorchJobs: "PyTorchJobList", trainer.TrainJobs: "TrainJobList", v1alpha1.NotebookProfiles: "NotebookProfileList",
 		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}:               "WorkloadList",
 		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}:               "WorkloadList",
 		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloadpriorityclasses"}: "WorkloadPriorityClassList",

@@ -164,7 +164,7 @@ func TestTrainNamesAndErrors(t *testing.T) {
 		"train show brt -n vision":                                       "there is no training job brt in namespace vision; did you mean bert?",
 		"train show zzzzzzzz -n speech":                                  "existing jobs: asr",
 		"train show x -n empty":                                          "namespace empty, which has none; `berth train create` creates one",
-		"train show job/x":                                               `invalid job "job/x": must be NAME, tfjob/NAME, or pytorchjob/NAME`,
+		"train show job/x":                                               `invalid job "job/x": must be NAME, tfjob/NAME, pytorchjob/NAME, or trainjob/NAME`,
 		"train shwo":                                                     "did you mean",
 		"train why both -n vision":                                       "write pytorchjob/both or tfjob/both",
 		"train why bert -n vision --for me":                              "invalid --for",

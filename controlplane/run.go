@@ -63,7 +63,7 @@ type Options struct {
 	// Notebooks is what Berth does with Notebooks: runtime.Auto or a mode of package
 	// controller/notebook; "" is the folder's last, and Auto in a new folder.
 	Notebooks string
-	Training  string // the same for TFJobs and PyTorchJobs
+	Training  string // the same for training jobs
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
 	HoldScheduler string

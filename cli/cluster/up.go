@@ -47,7 +47,7 @@ type UpOptions struct {
 	// Notebooks is what Berth does with Notebooks: "own", "govern", "off" or "auto"; ""
 	// is the folder's own, and auto in a new one.
 	Notebooks string
-	// Training is the same for TFJobs and PyTorchJobs.
+	// Training is the same for training jobs.
 	Training string
 	process.NodePolicy
 	process.UserPolicy

@@ -21,7 +21,7 @@ import (
 type ControllerOptions struct {
 	Kubeconfig string // file; "" is the ServiceAccount of the pod that it runs in
 	Notebooks  string // own, govern, off or auto
-	Training   string // the same for TFJobs and PyTorchJobs
+	Training   string // the same for training jobs
 	JobDomain  string // DNS domain for names in TF_CONFIG; "" leaves it out
 	NotebookSettings
 	LeaseOptions
@@ -53,7 +53,7 @@ var notebookModes = []string{"auto", "own", "govern", "off"}
 const NotebooksUsage = "own (Berth runs notebooks), govern (another controller runs them and Berth stops idle ones), off, or auto (govern while Kubeflow's notebook-controller is running, else own)"
 
 // TrainingUsage explains --training, but for its default.
-const TrainingUsage = "own (Berth runs TFJobs and PyTorchJobs), govern or off (another controller runs them), or auto (govern while Kubeflow's training-operator is running, else own)"
+const TrainingUsage = "own (Berth runs TFJobs, PyTorchJobs, and TrainJobs), govern or off (another controller runs them), or auto (govern while Kubeflow's training-operator is running, or for TrainJobs its trainer, else own)"
 
 // CheckMode rejects an invalid mode of the flag --of; "" means that none is set.
 func CheckMode(of, mode string) error {
@@ -72,7 +72,7 @@ func NewController(run ControllerFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the controllers for notebooks",
-		Long: "Run the controllers for Notebooks, TFJobs, and PyTorchJobs of kubeflow.org, and for stopping idle notebooks.\n" +
+		Long: "Run the controllers for Kubeflow's Notebooks, TFJobs, PyTorchJobs, and TrainJobs, and for stopping idle notebooks.\n" +
 			"They install their CustomResourceDefinitions. If Kubeflow's notebook-controller or training-operator is\n" +
 			"running, they leave its kinds to it.\n" +
 			"You can run several replicas: one leads, and another takes over if it stops.\n" +

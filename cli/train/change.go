@@ -32,8 +32,8 @@ func newStop(o client.Options) *cobra.Command {
 	return newEach(o, &cobra.Command{
 		Use:   "stop NAME...",
 		Short: "Stop training jobs: delete their pods, free their GPUs, and keep the jobs",
-		Long: "Stop jobs by setting spec.runPolicy.suspend. Their pods are deleted, so what a program has not saved is lost.\n" +
-			"`berth train resume` creates the pods again. A job that waits for its turn leaves the line.",
+		Long: "Stop jobs by setting spec.runPolicy.suspend, or spec.suspend of a TrainJob. Their pods are deleted, so what a program\n" +
+			"has not saved is lost. `berth train resume` creates the pods again. A job that waits for its turn leaves the line.",
 	}, func(ctx context.Context, all *jobs, j *job) error { return all.suspend(ctx, j, true) })
 }
 
@@ -41,8 +41,8 @@ func newResume(o client.Options) *cobra.Command {
 	return newEach(o, &cobra.Command{
 		Use:   "resume NAME...",
 		Short: "Resume training jobs that are stopped",
-		Long: "Resume jobs by clearing spec.runPolicy.suspend. Their pods are created again, wait for GPUs as those of new\n" +
-			"jobs do, and start the program from its beginning or from what it has saved on a volume.",
+		Long: "Resume jobs by clearing spec.runPolicy.suspend, or spec.suspend of a TrainJob. Their pods are created again, wait for\n" +
+			"GPUs as those of new jobs do, and start the program from its beginning or from what it has saved on a volume.",
 	}, func(ctx context.Context, all *jobs, j *job) error { return all.suspend(ctx, j, false) })
 }
 
@@ -57,7 +57,7 @@ func (j *jobs) suspend(ctx context.Context, o *job, stop bool) error {
 		what, done = "stop", "stopped; its GPUs ("+o.gpusText()+") become free when its pods have ended\n  `"+j.options.Name+" train resume "+o.Name+"` resumes it"
 	}
 	waits, _ := queues.Of(o.object, nil).InTurn()
-	change := map[string]any{"spec": map[string]any{"runPolicy": map[string]any{"suspend": stop}}}
+	change := map[string]any{"spec": objects.Suspend(string(o.Kind), stop)}
 	if stop && queues.AsksForTurn(o.object) && o.object.GetAnnotations()[api.AnnotationResumed] == "" { // else the scheduler would resume it
 		change["metadata"] = map[string]any{"annotations": map[string]any{api.AnnotationResumed: j.options.Time().UTC().Format(time.RFC3339)}}
 	}
@@ -133,7 +133,7 @@ func newScale(o client.Options) *cobra.Command {
 
 // scale sets the workers of a job so that it has n pods, if it can have so many.
 func (j *jobs) scale(ctx context.Context, o *job, n int) error {
-	workers, refusal := o.Scale(n)
+	workers, refusal := o.Scale(n) // of a TrainJob always a refusal
 	if refusal != "" {
 		return fmt.Errorf("%s cannot have %s: %s", o.at(), term.Count(n, "replica"), refusal)
 	}
@@ -142,7 +142,7 @@ func (j *jobs) scale(ctx context.Context, o *job, n int) error {
 		_, err := term.Printf(j.options.Out, "%s has %s already\n", o.at(), term.Count(n, "replica"))
 		return err
 	}
-	change := map[string]any{objects.Field(o.object): map[string]any{workerKey(o.object): map[string]any{"replicas": workers}}}
+	change := map[string]any{objects.Field(o.object): map[string]any{workerKey(o.object.(kubeflow.TrainingJob)): map[string]any{"replicas": workers}}}
 	if err := j.patch(ctx, o, "scale", o.object.GetResourceVersion(), map[string]any{"spec": change}); err != nil {
 		return err
 	}

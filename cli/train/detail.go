@@ -67,6 +67,9 @@ func (j *jobs) detail(ctx context.Context, o *job) (*detail, error) {
 		d.Elastic = fmt.Sprintf("%d:%d", e.Min, e.Max)
 	}
 	for _, c := range o.Status.Conditions {
+		if c.Since.IsZero() {
+			continue // not a condition of the API's
+		}
 		status := v1.ConditionFalse
 		if c.True {
 			status = v1.ConditionTrue

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/training"
 	objects "berth.dev/berth/kube/training"
+	"berth.dev/berth/kube/trainjob"
 )
 
 // roleTrainingUser is the ClusterRole that lets a user have training jobs.
@@ -37,12 +38,14 @@ type jobs struct {
 // job is a training job as it is written, and as core reads it.
 type job struct {
 	training.Job
-	object  kubeflow.TrainingJob
+	object  objects.Object
 	problem string // why it cannot be read; "" is that it can
 }
 
 // kinds are the kinds of training jobs, in the order in which they are listed.
-func kinds() []training.Kind { return []training.Kind{training.PyTorchJob, training.TFJob} }
+func kinds() []training.Kind {
+	return []training.Kind{training.PyTorchJob, training.TFJob, training.TrainJob}
+}
 
 // short is a kind as people write it, such as tfjob.
 func short(kind training.Kind) string { return strings.ToLower(string(kind)) }
@@ -66,14 +69,13 @@ func (j *jobs) in(kind training.Kind, namespace string) dynamic.ResourceInterfac
 // served has none; it is an error if no kind is served.
 func (j *jobs) list(ctx context.Context, namespace, selector string) ([]*job, error) {
 	var out []*job
-	var missing error
+	missing := 0
 	for _, kind := range kinds() {
 		found, err := j.in(kind, namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 		if notebook.NoSuchKind(err) {
-			if missing != nil {
+			if missing++; missing == len(kinds()) {
 				return nil, j.refused("list training jobs", "list", err)
 			}
-			missing = err
 			continue
 		}
 		if err != nil {
@@ -100,7 +102,7 @@ func read(kind training.Kind, u *unstructured.Unstructured) (*job, error) {
 		return nil, fmt.Errorf("%s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
 	out := &job{object: o}
-	if out.Job, err = objects.Of(o); err != nil {
+	if out.Job, err = objects.Of(o); err != nil && !errors.Is(err, trainjob.ErrNoRuntime) {
 		out.problem = err.Error()
 	}
 	return out, nil
@@ -149,7 +151,7 @@ func parse(arg string) ([]training.Kind, string, error) {
 			return []training.Kind{kind}, name, nil
 		}
 	}
-	return nil, "", term.Usagef("invalid job %q: must be NAME, tfjob/NAME, or pytorchjob/NAME", arg)
+	return nil, "", term.Usagef("invalid job %q: must be NAME, tfjob/NAME, pytorchjob/NAME, or trainjob/NAME", arg)
 }
 
 // unknown says that there is no job of a name, and which there are.

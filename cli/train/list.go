@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
@@ -41,8 +40,8 @@ func newList(o client.Options) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List training jobs with their state, replicas, GPUs, and why they wait",
-		Long: "List the TFJobs and PyTorchJobs of a namespace. REPLICAS are those that run and those that the job has, and\n" +
-			"GPUS those that all replicas request.",
+		Long: "List the TFJobs, PyTorchJobs, and TrainJobs of a namespace. REPLICAS are those that run and those that the job has,\n" +
+			"and GPUS those that all replicas request. The status of a TrainJob does not count pods: 0 or all run.",
 		Example: "  berth train list\n  berth train list -A -o wide\n  berth train list -w",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
@@ -142,7 +141,7 @@ func (l *list) print(w io.Writer, found []*job, namespace string) error {
 
 // resourceName is a job as kubectl prints names.
 func resourceName(kind training.Kind, name string) string {
-	return short(kind) + "." + kubeflow.Group + "/" + name
+	return short(kind) + "." + objects.ResourceOf(string(kind)).Group + "/" + name
 }
 
 // row is a job in `berth train list -o json`.
@@ -164,7 +163,7 @@ type row struct {
 func (j *job) row() row {
 	r := row{
 		Namespace: j.Namespace, Name: j.Name, Kind: string(j.Kind), State: j.state(), Replicas: j.Total(), Running: j.Active(),
-		GPUs: map[string]int64{}, Message: j.message(), Created: j.object.Job().CreationTimestamp.UTC().Format(time.RFC3339),
+		GPUs: map[string]int64{}, Message: j.message(), Created: j.object.GetCreationTimestamp().UTC().Format(time.RFC3339),
 	}
 	for _, part := range j.asks() {
 		for name, n := range request.Of(part.pod) {
@@ -183,7 +182,7 @@ func (j *job) row() row {
 // state is what a job does, in one word.
 func (j *job) state() string {
 	switch {
-	case j.object.Job().DeletionTimestamp != nil:
+	case j.object.GetDeletionTimestamp() != nil:
 		return "Terminating"
 	case j.problem != "":
 		return "Invalid"
@@ -259,7 +258,7 @@ func table(list []*job, now time.Time, namespaces bool) *term.Table {
 	for _, j := range list {
 		cells := []string{
 			j.Name, string(j.Kind), j.state(), fmt.Sprintf("%d/%d", j.Active(), j.Total()), j.gpusText(),
-			duration.HumanDuration(now.Sub(j.object.Job().CreationTimestamp.Time)),
+			duration.HumanDuration(now.Sub(j.object.GetCreationTimestamp().Time)),
 		}
 		if namespaces {
 			cells = append([]string{j.Namespace}, cells...)

@@ -1,4 +1,4 @@
-// Package train is `berth train`, one file a verb: TFJobs and PyTorchJobs, made, shown, and changed. Its command
+// Package train is `berth train`, one file a verb: TFJobs, PyTorchJobs, and TrainJobs, made, shown, and changed. Its command
 // `berth notebook to-job` makes one from a notebook. core/training decides what a job does next.
 package train
 
@@ -27,9 +27,9 @@ func New(o client.Options) *cobra.Command {
 		Use:     "train",
 		Aliases: []string{"training"},
 		Short:   "Create, watch, stop, and scale training jobs",
-		Long: "Manage training jobs of Kubeflow's kinds TFJob and PyTorchJob (kubeflow.org), run by Berth's controller or Kubeflow's\n" +
-			"training-operator. They are ordinary Kubernetes objects: kubectl shows and changes them, too. A name finds a job of\n" +
-			"either kind; if there are two of one name, write tfjob/NAME or pytorchjob/NAME.",
+		Long: "Manage training jobs of Kubeflow's kinds TFJob and PyTorchJob (kubeflow.org) and TrainJob (trainer.kubeflow.org), run by\n" +
+			"Berth's controller or Kubeflow's. They are ordinary Kubernetes objects: kubectl shows and changes them, too. A name\n" +
+			"finds a job of any kind; if there are two of one name, write tfjob/NAME, pytorchjob/NAME, or trainjob/NAME.",
 		Example: "  berth train create bert --image pytorch/pytorch:2.6.0 --replicas 4 --gpus 1 --code ./src -- python /code/train.py\n" +
 			"  berth train list\n  berth train logs bert -f\n  berth train stop bert",
 		Args: term.UnknownCommand,

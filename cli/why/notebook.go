@@ -60,7 +60,7 @@ func NewTraining(o client.Options, named func(ctx context.Context, n *notebook.N
 	cmd := &cobra.Command{
 		Use:   "why NAME",
 		Short: "Explain why a training job waits, and what would help",
-		Long:  "Explain the state of a training job, as `berth why tfjob/NAME` and `berth why pytorchjob/NAME` do.",
+		Long:  "Explain the state of a training job, as `berth why tfjob/NAME` does, and with pytorchjob and trainjob.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := w.check(); err != nil {

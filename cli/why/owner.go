@@ -24,6 +24,7 @@ func (e *explainer) owner(ctx context.Context, kind, name string) (*reasons.Owne
 		{"cronjob", func() (*reasons.Owner, error) { return e.cronJob(ctx, name) }},
 		{"tfjob", func() (*reasons.Owner, error) { return e.training(ctx, training.TFJob, name) }},
 		{"pytorchjob", func() (*reasons.Owner, error) { return e.training(ctx, training.PyTorchJob, name) }},
+		{"trainjob", func() (*reasons.Owner, error) { return e.training(ctx, training.TrainJob, name) }},
 		{"deployment", func() (*reasons.Owner, error) {
 			d, err := e.AppsV1().Deployments(e.namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
@@ -132,9 +133,10 @@ func (e *explainer) training(ctx context.Context, kind training.Kind, name strin
 	if err != nil {
 		return nil, err
 	}
-	status := objects.StatusOf(&o.Job().Status)
+	j, _ := objects.Of(o) // what cannot be read is in the status
+	status := j.Status
 	out := &reasons.Owner{
-		Replicas: -1, ExitCode: -1, Suspended: isTrue(o.Job().Spec.RunPolicy.Suspend), Resume: e.o.Name + " train resume -n " + e.namespace + " " + name,
+		Replicas: -1, ExitCode: -1, Suspended: j.Suspend, Resume: e.o.Name + " train resume -n " + e.namespace + " " + name,
 		Succeeded: status.Is(training.ConditionSucceeded), Unseen: e.unseen(o, int64(len(status.Conditions))),
 	}
 	if out.Suspended {
@@ -147,9 +149,6 @@ func (e *explainer) training(ctx context.Context, kind training.Kind, name strin
 	}
 	return out, nil
 }
-
-// isTrue is what a pointer leads to; nil is false.
-func isTrue(b *bool) bool { return b != nil && *b }
 
 // lastExit is the exit code of the container of pod that ended last, -1 if none has.
 func lastExit(pod *v1.Pod) int32 {

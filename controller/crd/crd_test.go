@@ -57,8 +57,18 @@ func TestDefinitionsAreValid(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"notebookprofiles.berth.dev", "notebooks.kubeflow.org", "pytorchjobs.kubeflow.org", "queues.berth.dev", "tfjobs.kubeflow.org"}; !slices.Equal(crd.Names(), want) || len(all) != len(want) {
+	if want := []string{
+		"clustertrainingruntimes.trainer.kubeflow.org", "notebookprofiles.berth.dev", "notebooks.kubeflow.org", "pytorchjobs.kubeflow.org", "queues.berth.dev",
+		"tfjobs.kubeflow.org", "trainingruntimes.trainer.kubeflow.org", "trainjobs.trainer.kubeflow.org",
+	}; !slices.Equal(crd.Names(), want) || len(all) != len(want) {
 		t.Errorf("definitions %v, want %v", crd.Names(), want)
+	}
+}
+
+func TestTheSchemasOfRuntimesAreOne(t *testing.T) {
+	all := definitions(t)
+	if diff := cmp.Diff(all["clustertrainingruntimes.trainer.kubeflow.org"].Spec.Versions, all["trainingruntimes.trainer.kubeflow.org"].Spec.Versions); diff != "" {
+		t.Errorf("a TrainingRuntime is not like a ClusterTrainingRuntime:\n%s", diff)
 	}
 }
 

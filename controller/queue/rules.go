@@ -18,6 +18,7 @@ func Rules() []rbacv1.PolicyRule {
 		// And Jobs and training jobs that wait for their turn without pods.
 		rights.Rule("batch", "jobs", "list", "watch"),
 		rights.Rule(kubeflow.Group, "tfjobs pytorchjobs", "list", "watch"),
+		rights.Rule("trainer.kubeflow.org", "trainjobs", "list", "watch"),
 		// Which PriorityClasses pods can get by default.
 		rights.Rule("scheduling.k8s.io", "priorityclasses", "list", "watch"),
 		// Which priority pods have in the lines of queues, apart from their own.
@@ -30,6 +31,7 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("apps", "replicasets deployments statefulsets daemonsets", "get"),
 		rights.Rule("batch", "jobs cronjobs", "get"),
 		rights.Rule(kubeflow.Group, "notebooks tfjobs pytorchjobs", "get"),
+		rights.Rule("trainer.kubeflow.org", "trainjobs", "get"),
 		rights.Rule("jobset.x-k8s.io", "jobsets", "get"),
 		rights.Rule("serving.kserve.io", "inferenceservices", "get"),
 	}

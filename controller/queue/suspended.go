@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/queues"
@@ -20,7 +19,7 @@ import (
 // trainingJob returns an object of a kind of training jobs, as it is watched.
 func trainingJob(kind string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(kubeflow.GroupVersion.WithKind(kind))
+	u.SetGroupVersionKind(training.KindOf(kind))
 	return u
 }
 
@@ -28,7 +27,7 @@ func trainingJob(kind string) *unstructured.Unstructured {
 func (f *feed) followTraining(ctx context.Context, watched cache.Cache, mapper meta.RESTMapper) {
 	for _, name := range training.Kinds() {
 		go func() {
-			kind, ok := served(ctx, mapper, kubeflow.GroupVersion.WithKind(name))
+			kind, ok := served(ctx, mapper, training.KindOf(name))
 			if !ok {
 				return
 			}

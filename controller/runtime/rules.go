@@ -3,6 +3,7 @@ package runtime
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/internal/rights"
 )
@@ -35,6 +36,7 @@ func Rules(kinds ...Kind) []rbacv1.PolicyRule {
 func DefinitionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rights.Named(rights.Rule(crd.Resource.Group, crd.Resource.Resource, "get", "create", "patch"), crd.Names()...),
+		rights.Named(rights.Rule(trainer.Group, trainer.ClusterRuntimes.Resource, "get", "create", "patch"), crd.RuntimeNames()...),
 	}
 }
 

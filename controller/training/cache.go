@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	objects "berth.dev/berth/kube/training"
 )
 
 // The indexes of pods and Services by the UID of their controller, and of pods by their node.
@@ -50,7 +51,7 @@ func nodeOf(o client.Object) []string {
 
 // slimJob drops what is not read of a job.
 func slimJob(o any) (any, error) {
-	if j, ok := o.(kubeflow.TrainingJob); ok {
+	if j, ok := o.(objects.Object); ok {
 		j.SetManagedFields(nil)
 		delete(j.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	}

@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
+	objects "berth.dev/berth/kube/training"
 )
 
 // testCluster is an API server in memory, with a clock, that counts writes and can break off at one
@@ -44,15 +46,15 @@ type testCluster struct {
 var errBroken = errors.New("the connection is lost")
 
 // newCluster returns a cluster with a job.
-func newCluster(t *testing.T, job kubeflow.TrainingJob) *testCluster {
+func newCluster(t *testing.T, job objects.Object, others ...client.Object) *testCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), kubeflow.AddTrainingToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), kubeflow.AddTrainingToScheme(scheme), trainer.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	c := &testCluster{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	job.SetUID("job")
-	c.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(job).WithStatusSubresource(&kubeflow.TFJob{}, &kubeflow.PyTorchJob{}, &corev1.Pod{}).
+	c.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(job).WithObjects(others...).WithStatusSubresource(&kubeflow.TFJob{}, &kubeflow.PyTorchJob{}, &trainer.TrainJob{}, &corev1.Pod{}).
 		WithIndex(&corev1.Pod{}, byOwner, ownerUID).WithIndex(&corev1.Service{}, byOwner, ownerUID).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -81,9 +83,10 @@ func newCluster(t *testing.T, job kubeflow.TrainingJob) *testCluster {
 				return c.count("patch "+sub+" of "+o.GetName(), func() error { return w.SubResource(sub).Patch(ctx, o, p, opts...) })
 			},
 		}).Build()
-	c.start(kinds[0])
-	if job.JobKind() == kubeflow.KindPyTorchJob {
-		c.start(kinds[1])
+	for _, k := range kinds {
+		if string(k.kind) == job.JobKind() {
+			c.start(k)
+		}
 	}
 	return c
 }
@@ -171,7 +174,7 @@ func (c *testCluster) job() *kubeflow.Training {
 	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist"}, o); err != nil {
 		c.t.Fatal(err)
 	}
-	return o.Job()
+	return o.(kubeflow.TrainingJob).Job()
 }
 
 // children lists the pods and Services, as "pod chief-0 Running, service chief-0".

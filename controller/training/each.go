@@ -7,7 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
 	rules "berth.dev/berth/core/training"
+	objects "berth.dev/berth/kube/training"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -43,7 +45,7 @@ func (p *pass) tell(e rules.Event) {
 // regarding returns the job as events name it: an object from the cache does not say its kind.
 func (p *pass) regarding() *corev1.ObjectReference {
 	return &corev1.ObjectReference{
-		APIVersion: kubeflow.GroupVersion.String(), Kind: string(p.kind.kind), Namespace: p.object.GetNamespace(), Name: p.object.GetName(),
+		APIVersion: objects.ResourceOf(string(p.kind.kind)).GroupVersion().String(), Kind: string(p.kind.kind), Namespace: p.object.GetNamespace(), Name: p.object.GetName(),
 		UID: p.object.GetUID(), ResourceVersion: p.object.GetResourceVersion(),
 	}
 }
@@ -51,13 +53,17 @@ func (p *pass) regarding() *corev1.ObjectReference {
 func lower(s string) string { return strings.ToLower(s) }
 
 // items returns the jobs of a list.
-func (k *kind) items(list client.ObjectList) (out []kubeflow.TrainingJob) {
+func (k *kind) items(list client.ObjectList) (out []objects.Object) {
 	switch l := list.(type) {
 	case *kubeflow.TFJobList:
 		for i := range l.Items {
 			out = append(out, &l.Items[i])
 		}
 	case *kubeflow.PyTorchJobList:
+		for i := range l.Items {
+			out = append(out, &l.Items[i])
+		}
+	case *trainer.TrainJobList:
 		for i := range l.Items {
 			out = append(out, &l.Items[i])
 		}

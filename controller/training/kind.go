@@ -1,15 +1,16 @@
 package training
 
 import (
-	"strings"
-
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/training"
+	objects "berth.dev/berth/kube/training"
 )
 
 // Name is the controllers' name: in metrics, logs, and as the field manager and source of
@@ -29,7 +30,7 @@ func Kinds(setting string, o Options) []runtime.Kind {
 	var out []runtime.Kind
 	for _, k := range kinds {
 		out = append(out, runtime.Kind{
-			Name: string(k.kind), Setting: setting, Upstream: "training-operator", Scheme: kubeflow.AddTrainingToScheme, Rules: k.rules(),
+			Name: string(k.kind), Setting: setting, Upstream: k.upstream, Scheme: k.scheme, Rules: k.rules(),
 			Cache: func() cache.Options {
 				shared := true
 				return cache.Options{ByObject: map[client.Object]cache.ByObject{k.object(): {Transform: slimJob, UnsafeDisableDeepCopy: &shared}}}
@@ -40,18 +41,23 @@ func Kinds(setting string, o Options) []runtime.Kind {
 	return out
 }
 
-// kind is one kind of job, with how its objects are made.
+// kind is one kind of job.
 type kind struct {
-	kind   rules.Kind
-	object func() kubeflow.TrainingJob
-	list   func() client.ObjectList
+	kind     rules.Kind
+	upstream string // the name of the other controller of the kind
+	scheme   func(*k8sruntime.Scheme) error
+	list     func() client.ObjectList
 }
 
+// object returns an empty object of the kind.
+func (k *kind) object() objects.Object { return objects.New(k.kind) }
+
 // plural returns the resource of the kind, such as "tfjobs".
-func (k *kind) plural() string { return strings.ToLower(string(k.kind)) + "s" }
+func (k *kind) plural() string { return objects.ResourceOf(string(k.kind)).Resource }
 
 //nolint:gochecknoglobals // a constant
 var kinds = []kind{
-	{rules.TFJob, func() kubeflow.TrainingJob { return &kubeflow.TFJob{} }, func() client.ObjectList { return &kubeflow.TFJobList{} }},
-	{rules.PyTorchJob, func() kubeflow.TrainingJob { return &kubeflow.PyTorchJob{} }, func() client.ObjectList { return &kubeflow.PyTorchJobList{} }},
+	{rules.TFJob, "training-operator", kubeflow.AddTrainingToScheme, func() client.ObjectList { return &kubeflow.TFJobList{} }},
+	{rules.PyTorchJob, "training-operator", kubeflow.AddTrainingToScheme, func() client.ObjectList { return &kubeflow.PyTorchJobList{} }},
+	{rules.TrainJob, "trainer-controller-manager", trainer.AddToScheme, func() client.ObjectList { return &trainer.TrainJobList{} }},
 }

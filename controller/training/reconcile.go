@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/training"
 	"berth.dev/berth/kube/queues"
 	objects "berth.dev/berth/kube/training"
+	"berth.dev/berth/kube/trainjob"
 )
 
 // How long until a job is looked at again for what no watch tells.
@@ -98,11 +99,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // pass is one pass over one job.
 type pass struct {
 	*reconciler
-	object  kubeflow.TrainingJob // from the cache: not to be changed
+	object  objects.Object // from the cache: not to be changed
 	mem     *memory
 	version string // resource version of the job as last read or written
 	pods    []*corev1.Pod
-	written kubeflow.TrainingJob // what the last write got back
+	written objects.Object // what the last write got back
 }
 
 // run reads, plans, and carries out the plan. The plan that ends a job is followed by the one
@@ -110,14 +111,18 @@ type pass struct {
 func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 	seen := rules.Observed{Now: p.now()}
 	var invalid error
-	if seen.Job, invalid = objects.Of(p.object); invalid == nil {
+	if seen.Job, invalid = objects.Of(p.object); errors.Is(invalid, trainjob.ErrNoRuntime) {
+		if again, invalid, err = p.keepRuntime(ctx, &seen.Job); invalid == nil {
+			return again, err
+		}
+	} else if invalid == nil {
 		invalid = objects.Check(p.object, &seen.Job)
 	}
 	if err := p.look(ctx, &seen); err != nil {
 		return 0, err
 	}
 	if invalid != nil && !seen.Job.Status.Ended() && !seen.Job.Suspend {
-		return 0, p.write(ctx, &seen.Job, rules.Invalid(&seen.Job, invalid.Error(), seen.Now))
+		return 0, p.write(ctx, &seen.Job, rules.Invalid(&seen.Job, invalid.Error(), objects.NotSupported(invalid), seen.Now))
 	}
 	if fresh := len(seen.Job.Status.Conditions) == 0; fresh && !seen.Job.Suspend {
 		for _, text := range objects.Advice(p.object, &seen.Job) {

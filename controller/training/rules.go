@@ -5,24 +5,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
+	rules "berth.dev/berth/core/training"
 	"berth.dev/berth/internal/rights"
+	objects "berth.dev/berth/kube/training"
 )
 
 // rules returns the rights that the controller of a kind needs in the whole cluster, and no
 // more.
 func (k *kind) rules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+	group := objects.ResourceOf(string(k.kind)).Group
+	out := []rbacv1.PolicyRule{
 		// A job's annotations and status are written, never its spec. One is deleted at the end of its time to live.
-		rights.Rule(kubeflow.Group, k.plural(), "get", "list", "watch", "patch", "delete"),
-		rights.Rule(kubeflow.Group, k.plural()+"/status", "patch"),
+		rights.Rule(group, k.plural(), "get", "list", "watch", "patch", "delete"),
+		rights.Rule(group, k.plural()+"/status", "patch"),
 		// Where owner references are checked, the creator of a child needs this.
-		rights.Rule(kubeflow.Group, k.plural()+"/finalizers", "update"),
+		rights.Rule(group, k.plural()+"/finalizers", "update"),
 		// The objects of a job.
 		rights.Rule("", "pods services", "get", "list", "watch", "create", "delete"),
 		rights.Rule("", "events", "create", "patch"),
 		// Jobs leave a node that will be gone soon, as its taints say.
 		rights.Rule("", "nodes", "list", "watch"),
 	}
+	if k.kind == rules.TrainJob {
+		out = append(out, rights.Rule(group, "clustertrainingruntimes trainingruntimes", "get"))
+	}
+	return out
 }
 
 // Roles returns the ClusterRoles for users. Users who may edit a namespace may use training jobs
@@ -38,6 +46,9 @@ func Roles() []rbacv1.ClusterRole {
 			Rules: []rbacv1.PolicyRule{
 				rights.Rule(kubeflow.Group, "tfjobs pytorchjobs", verbs...),
 				rights.Rule(kubeflow.Group, "tfjobs/status pytorchjobs/status", "get"),
+				rights.Rule(trainer.Group, "trainjobs trainingruntimes", verbs...),
+				rights.Rule(trainer.Group, "trainjobs/status", "get"),
+				rights.Rule(trainer.Group, "clustertrainingruntimes", rights.Read...),
 				rights.Rule("", "pods pods/log events", rights.Read...),
 			},
 		}

@@ -8,15 +8,12 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"berth.dev/berth/api"
-	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/training"
 	objects "berth.dev/berth/kube/training"
 )
@@ -30,9 +27,9 @@ func (p *pass) carryOut(ctx context.Context, j *rules.Job, plan *rules.Plan) err
 		err := p.jobs.Delete(ctx, p.object, client.Preconditions{UID: uid(p.object), ResourceVersion: &p.version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		return client.IgnoreNotFound(err)
 	}
-	if text := objects.Restarts(plan.Restarts, plan.Round); text != objects.Restarts(j.Restarts, j.Round) {
-		if err := p.count(ctx, text); err != nil {
-			return fmt.Errorf("count the restarts: %w", err)
+	if marks := objects.Marks(j, plan); len(marks) > 0 {
+		if err := p.annotate(ctx, marks); err != nil {
+			return fmt.Errorf("count the pods: %w", err)
 		}
 		j.Restarts, j.Round = plan.Restarts, plan.Round
 	}
@@ -71,9 +68,8 @@ func uid(o client.Object) *types.UID {
 
 // write writes the status of a job if it is another one.
 func (p *pass) write(ctx context.Context, j *rules.Job, s rules.Status) error {
-	was, is := p.object.Job().Status, objects.Status(j, &s)
-	is.LastReconcileTime = was.LastReconcileTime
-	if equality.Semantic.DeepEqual(objects.Status(j, &j.Status), is) {
+	is, changed := objects.Status(p.object, j, &s)
+	if !changed {
 		return nil
 	}
 	// Not a merge patch: it would keep counts that are 0 now.
@@ -91,14 +87,10 @@ func (p *pass) write(ctx context.Context, j *rules.Job, s rules.Status) error {
 	return nil
 }
 
-// count writes how often pods were restarted; "" removes the annotation.
-func (p *pass) count(ctx context.Context, text string) error {
-	var value any // null removes it
-	if text != "" {
-		value = text
-	}
+// annotate writes annotations of the job; nil removes one.
+func (p *pass) annotate(ctx context.Context, marks map[string]any) error {
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": p.version, "uid": p.object.GetUID(), "annotations": map[string]any{api.AnnotationRestarts: value},
+		"resourceVersion": p.version, "uid": p.object.GetUID(), "annotations": marks,
 	}})
 	if err != nil {
 		return err
@@ -107,7 +99,7 @@ func (p *pass) count(ctx context.Context, text string) error {
 }
 
 // target returns an object to write to: that of the cache is not to be changed.
-func (p *pass) target() kubeflow.TrainingJob {
+func (p *pass) target() objects.Object {
 	p.written = p.kind.object()
 	p.written.SetNamespace(p.object.GetNamespace())
 	p.written.SetName(p.object.GetName())

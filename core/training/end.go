@@ -20,7 +20,7 @@ func (p *pass) afterEnd() {
 		}
 	}
 	for _, s := range p.Services {
-		if !kept[s.Member] && (p.overLimit() || p.Job.Clean != CleanNone) {
+		if s.Member != Whole && !kept[s.Member] && (p.overLimit() || p.Job.Clean != CleanNone) || s.Member == Whole && len(kept) == 0 {
 			p.DeleteServices = append(p.DeleteServices, s)
 		}
 	}
@@ -29,14 +29,21 @@ func (p *pass) afterEnd() {
 			p.Status.Replicas[t] = ReplicaStatus{Succeeded: r.Succeeded + r.Active, Failed: r.Failed}
 		}
 	}
-	if p.Job.TTL == nil || p.Job.Suspend || p.Status.End.IsZero() {
-		return
-	}
-	if at := p.Status.End.Add(*p.Job.TTL); p.Now.Before(at) {
+	switch at, ok := p.expires(); {
+	case !ok:
+	case p.Now.Before(at):
 		p.again(at)
-	} else {
-		p.DeleteJob = true
+	default:
+		p.DeleteJob = p.Job.Kind != TrainJob
 	}
+}
+
+// expires returns when a job that has ended is deleted, or of a TrainJob what is left of its pods.
+func (p *pass) expires() (time.Time, bool) {
+	if p.Job.TTL == nil || p.Job.Suspend || p.Status.End.IsZero() {
+		return time.Time{}, false
+	}
+	return p.Status.End.Add(*p.Job.TTL), true
 }
 
 // cleans reports whether a pod of a job that has ended is deleted.
@@ -44,10 +51,18 @@ func (p *pass) cleans(pod *Pod) bool {
 	switch {
 	case p.overLimit(), p.Job.Clean == CleanAll:
 		return true
+	case p.Job.Kind == TrainJob && p.expired():
+		return true
 	case p.Job.Clean == CleanRunning:
 		return pod.Phase == Running || pod.Phase == Pending
 	}
 	return false
+}
+
+// expired reports whether the job's time to live after its end is over.
+func (p *pass) expired() bool {
+	at, ok := p.expires()
+	return ok && !p.Now.Before(at)
 }
 
 // suspend plans for a job that is suspended: nothing of it stays.
@@ -68,7 +83,7 @@ func (p *pass) suspend() {
 		r.Active = 0
 		p.Status.Replicas[t] = r
 	}
-	message := fmt.Sprintf("%s %s is suspended.", p.Job.Kind, p.Job.Name)
+	message := p.said("suspended")
 	if p.Status.Is(ConditionRunning) {
 		p.Status.set(Condition{Type: ConditionRunning, Reason: p.reason(ConditionSuspended), Message: message}, p.Now)
 	}
@@ -83,7 +98,7 @@ func (p *pass) resume() {
 	if !p.Status.Is(ConditionSuspended) {
 		return
 	}
-	message := fmt.Sprintf("%s %s is resumed.", p.Job.Kind, p.Job.Name)
+	message := p.said("resumed")
 	p.event(false, "Resumed", message)
 	p.Status.set(Condition{Type: ConditionSuspended, Reason: p.reason("Resumed"), Message: message}, p.Now)
 	p.Status.Start = p.Now
@@ -107,12 +122,16 @@ func (p *pass) kept() {
 	}
 }
 
-// Invalid returns the status of a job that cannot be run, with why.
-func Invalid(j *Job, why string, now time.Time) Status {
+// Invalid returns the status of a job that cannot be run, with why. runtime is that a TrainJob's runtime cannot.
+func Invalid(j *Job, why string, runtime bool, now time.Time) Status {
 	s := j.Status.clone()
 	if s.End.IsZero() {
 		s.End = now
 	}
-	s.set(Condition{Type: ConditionFailed, True: true, Reason: string(j.Kind) + "FailedValidation", Message: fmt.Sprintf("%s %s cannot run: %s", j.Kind, j.Name, why)}, now)
+	reason := string(j.Kind) + "FailedValidation"
+	if runtime {
+		reason = reasonNotSupported
+	}
+	s.set(Condition{Type: ConditionFailed, True: true, Reason: reason, Message: fmt.Sprintf("%s %s cannot run: %s", j.Kind, j.Name, why)}, now)
 	return s
 }

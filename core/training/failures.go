@@ -6,7 +6,7 @@ import "fmt"
 // created again, or fails the job. Pods that were evicted are always created again.
 func (p *pass) failures() {
 	for _, r := range p.Job.Replicas {
-		fatal, evicted, restarted := 0, 0, 0
+		fatal, evicted, restarted, leaving := 0, 0, 0, len(p.DeletePods)
 		for i := range p.Pods {
 			pod := &p.Pods[i]
 			switch {
@@ -31,6 +31,8 @@ func (p *pass) failures() {
 		case fatal > 0 && !(p.Job.Dynamic && r.Type == Worker):
 			p.fail(p.failed(&r, fatal))
 			return
+		case p.Job.Kind == TrainJob && len(p.DeletePods) == leaving:
+			// It has no condition Restarting, which would keep it from saying again what it said in an earlier pass.
 		case restarted > 0:
 			p.restarting(fmt.Sprintf("job %s is restarting because %s replica(s) failed.", p.Job.Name, r.Type))
 		case evicted > 0:
@@ -50,6 +52,8 @@ func (p *pass) restarting(message string) {
 // failed returns why a job fails, as upstream writes it for each kind and policy.
 func (p *pass) failed(r *Replica, n int) string {
 	switch {
+	case p.Job.Kind == TrainJob:
+		return trainFailed(p.Job.Name)
 	case r.Restart == RestartExitCode:
 		return fmt.Sprintf("job %q is failing because %q replica(s) failed.", p.Job.Name, r.Type)
 	case p.Job.Kind == PyTorchJob:
@@ -78,18 +82,24 @@ func (p *pass) limit() string {
 }
 
 func (p *pass) backoffReached() string {
+	if p.Job.Kind == TrainJob {
+		return trainFailed(p.Job.Name)
+	}
 	return fmt.Sprintf("Job %s has failed because it has reached the specified backoff limit", p.Job.Name)
 }
 
 func (p *pass) deadlineReached() string {
+	if p.Job.Kind == TrainJob {
+		return trainDeadline
+	}
 	return fmt.Sprintf("Job %s has failed because it was active longer than specified deadline", p.Job.Name)
 }
 
 // overLimit reports whether the job has failed because it reached a limit: all its pods are
-// deleted then, whatever cleanPodPolicy says.
+// deleted then, whatever cleanPodPolicy says. A TrainJob keeps pods that have failed at its backoff limit.
 func (p *pass) overLimit() bool {
 	for _, c := range p.Status.Conditions {
-		if c.Type == ConditionFailed && c.True && (c.Message == p.backoffReached() || c.Message == p.deadlineReached()) {
+		if c.Type == ConditionFailed && c.True && (c.Message == p.backoffReached() && p.Job.Kind != TrainJob || c.Message == p.deadlineReached()) {
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ type Kind string
 const (
 	TFJob      Kind = "TFJob"
 	PyTorchJob Kind = "PyTorchJob"
+	TrainJob   Kind = "TrainJob"
 )
 
 // The types of replicas.
@@ -21,13 +22,17 @@ const (
 	PS        = "PS"
 	Worker    = "Worker"
 	Evaluator = "Evaluator"
+	Node      = "Node" // of a TrainJob, whose pods are all alike
 )
 
 // Types returns the types of replicas that jobs of the kind may have, in the order in which they are
 // created and reported.
 func (k Kind) Types() []string {
-	if k == PyTorchJob {
+	switch k {
+	case PyTorchJob:
 		return []string{Master, Worker}
+	case TrainJob:
+		return []string{Node}
 	}
 	return []string{Chief, Evaluator, Master, PS, Worker}
 }
@@ -45,17 +50,23 @@ func (k Kind) TypeOf(name string) string {
 
 // Container returns the name of the container that trains, which gets the port.
 func (k Kind) Container() string {
-	if k == PyTorchJob {
+	switch k {
+	case PyTorchJob:
 		return "pytorch"
+	case TrainJob:
+		return "node"
 	}
 	return "tensorflow"
 }
 
 // Port returns the name and the default number of the port on which replicas find each
-// other.
+// other. That of a TrainJob has no name.
 func (k Kind) Port() (name string, number int) {
-	if k == PyTorchJob {
+	switch k {
+	case PyTorchJob:
 		return "pytorchjob-port", 23456
+	case TrainJob:
+		return "", 29500
 	}
 	return "tfjob-port", 2222
 }
@@ -68,20 +79,22 @@ func (k Kind) Operator() string { return strings.ToLower(string(k)) + "-controll
 type Restart string
 
 // The restart policies of replicas. ExitCode restarts after exit codes from 128 on, and
-// fails the job after others.
+// fails the job after others. RestartPod, of TrainJobs, creates the pod again where the others start the container
+// again.
 const (
 	RestartAlways    Restart = "Always"
 	RestartOnFailure Restart = "OnFailure"
 	RestartNever     Restart = "Never"
 	RestartExitCode  Restart = "ExitCode"
+	RestartPod       Restart = "Pod"
 )
 
 // DefaultRestart returns the policy of replicas that name none.
 func (k Kind) DefaultRestart() Restart {
-	if k == PyTorchJob {
-		return RestartOnFailure
+	if k == TFJob {
+		return RestartNever
 	}
-	return RestartNever
+	return RestartOnFailure
 }
 
 // Clean is which pods of a job that has ended are deleted.
@@ -94,9 +107,21 @@ const (
 	CleanAll     Clean = "All"
 )
 
-// ManagedByOperator is the value of spec.runPolicy.managedBy, beside "", of jobs that
-// this controller runs.
-const ManagedByOperator = "kubeflow.org/training-operator"
+// The values of managedBy, beside "", of jobs that this controller runs: in spec.runPolicy of TFJobs and PyTorchJobs, and
+// in spec of TrainJobs.
+const (
+	ManagedByOperator = "kubeflow.org/training-operator"
+	ManagedByTrainer  = "trainer.kubeflow.org/trainjob-controller"
+)
+
+// Ours reports whether this controller runs the job, as the job says.
+func (j *Job) Ours() bool {
+	own := ManagedByOperator
+	if j.Kind == TrainJob {
+		own = ManagedByTrainer
+	}
+	return j.ManagedBy == "" || j.ManagedBy == own
+}
 
 // Job is a training job, completed with the API's defaults.
 type Job struct {
@@ -192,6 +217,9 @@ func (j *Job) leader() string {
 
 // Leads reports whether a member has the label training.kubeflow.org/job-role: master.
 func (j *Job) Leads(m Member) bool {
+	if j.Kind == TrainJob {
+		return false // it has no such label
+	}
 	if l := j.leader(); l != "" {
 		return m.Type == Chief || m.Type == Master
 	}

@@ -19,6 +19,9 @@ func TestLeast(t *testing.T) {
 		}), 3},
 		{"no more than there are", tfJob(func(j *training.Job) { j.MinAvailable = 9 }), 4},
 		{"the fewest workers of an elastic job, and its Master", torchJob(elastic(1, 4)), 2},
+		{"those of a TrainJob that have not succeeded", trainJob(func(j *training.Job) {
+			j.Status.Replicas = map[string]training.ReplicaStatus{training.Node: {Succeeded: 1, Active: 2}}
+		}), 2},
 		{"an elastic job that has fewer workers than it may", torchJob(workersOnly, elastic(3, 4)), 2},
 	} {
 		if got := tt.job.Least(); got != tt.want {

@@ -20,11 +20,11 @@ func (k Kind) Layout(n int) []Replica {
 	return out
 }
 
-// ByRank returns the replicas of the job in the order of their ranks: the Chief or Master, the workers,
+// ByRank returns the replicas of the job in the order of their ranks: the Chief or Master, or the nodes, then the workers,
 // and then the parameter servers and evaluators.
 func (j *Job) ByRank() []Replica {
 	var out []Replica
-	for _, t := range []string{Chief, Master, Worker, PS, Evaluator} {
+	for _, t := range []string{Chief, Master, Node, Worker, PS, Evaluator} {
 		if r := j.Replica(t); r != nil {
 			out = append(out, *r)
 		}
@@ -33,7 +33,7 @@ func (j *Job) ByRank() []Replica {
 }
 
 // Ranks returns all members of the job in the order of ByRank. If a PyTorchJob has a Master, these are the values
-// of RANK; other jobs have no such variable.
+// of RANK, and of a TrainJob those of PET_NODE_RANK; other jobs have no such variable.
 func (j *Job) Ranks() []Member {
 	var out []Member
 	for _, r := range j.ByRank() {
@@ -61,6 +61,9 @@ func (j *Job) Rank(m Member) int {
 // so only an elastic job, a TFJob with enableDynamicWorker, or a suspended job can change.
 func (j *Job) Scale(n int) (workers int, refusal string) {
 	w := j.Replica(Worker)
+	if j.Kind == TrainJob {
+		return 0, "spec.trainer.numNodes of a TrainJob cannot be changed; create it again with the number that you want"
+	}
 	if w == nil {
 		return 0, fmt.Sprintf("the %s has no Worker replicas, and a job has one %s; create it again with the replicas that you want", j.Kind, j.leader())
 	}

@@ -12,8 +12,18 @@ type Member struct {
 	Index int
 }
 
-// Name returns the name of a member's pod and Service.
+// Whole stands for all members in place of one: the Service of a TrainJob is theirs together.
+var Whole = Member{} //nolint:gochecknoglobals // a constant
+
+// Name returns the name of a member's pod and Service. For a member of a TrainJob it is the pod's host name, as an indexed
+// Job of a JobSet has it, and for Whole that of the job.
 func (m Member) Name(job string) string {
+	switch m.Type {
+	case "":
+		return job
+	case Node:
+		return job + "-node-0-" + strconv.Itoa(m.Index)
+	}
 	return job + "-" + strings.ToLower(m.Type) + "-" + strconv.Itoa(m.Index)
 }
 
@@ -76,6 +86,14 @@ func (j *Job) missing(has func(Member) bool) []Member {
 		}
 	}
 	return out
+}
+
+// services returns the members that have a Service.
+func (j *Job) services() []Member {
+	if j.Kind == TrainJob {
+		return []Member{Whole}
+	}
+	return j.missing(func(Member) bool { return false })
 }
 
 // has reports whether the job has such a member.

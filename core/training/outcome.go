@@ -1,6 +1,9 @@
 package training
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // count sets the counts of pods in the status. A pod that was evicted or is being
 // deleted counts as none: upstream counts it as failed, which ends jobs that are
@@ -22,6 +25,8 @@ func (p *pass) count() {
 			c.Succeeded++
 		case pod.failed():
 			c.Failed++
+		case p.Job.Kind == TrainJob && pod.Phase == Pending && !pod.Deleting && pod.Round >= p.Round:
+			c.Pending++
 		}
 		counts[pod.Type] = c
 	}
@@ -41,13 +46,13 @@ func (p *pass) exits(counts map[string]ReplicaStatus) {
 }
 
 // outcome sets Running or Succeeded. A job with a Chief or Master does what that does. Without
-// one, a TFJob succeeds with its first worker, or with all of them under AllWorkers; a
-// PyTorchJob succeeds with all workers, or with any worker if it is elastic.
+// one, a TFJob succeeds with its first worker, or with all of them under AllWorkers; a TrainJob succeeds with all pods, and a
+// PyTorchJob with all workers, or with any worker if it is elastic.
 func (p *pass) outcome() {
 	j := &p.Job
-	decides := j.leader()
-	if decides == "" {
-		decides = Worker
+	decides := cmp.Or(j.leader(), Worker)
+	if j.Kind == TrainJob {
+		decides = Node
 	}
 	r := j.Replica(decides)
 	if r == nil {
@@ -69,6 +74,9 @@ func (p *pass) outcome() {
 // text returns the sentence for the job's full name, or the one for its name that upstream has for
 // PyTorchJobs with a Master.
 func (p *pass) text(full, name string) string {
+	if p.Job.Kind == TrainJob {
+		return trainCompleted
+	}
 	if p.Job.Kind == PyTorchJob && p.Job.leader() != "" {
 		return fmt.Sprintf(name, p.Job.Kind, p.Job.Name)
 	}
@@ -91,8 +99,12 @@ func (p *pass) end(condition, message string) {
 	if p.Status.End.IsZero() {
 		p.Status.End = p.Now
 	}
-	p.event(false, condition, message)
-	p.Status.set(Condition{Type: condition, True: true, Reason: p.reason(condition), Message: message}, p.Now)
+	reason := p.reason(condition)
+	if message == trainDeadline {
+		reason = reasonDeadline
+	}
+	p.Events = append(p.Events, Event{Reason: reason, Message: message})
+	p.Status.set(Condition{Type: condition, True: true, Reason: reason, Message: message}, p.Now)
 	p.kept()
 }
 

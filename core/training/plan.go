@@ -47,7 +47,7 @@ type Event struct {
 // changes nothing.
 func Next(o Observed) Plan {
 	p := pass{Observed: o, Plan: Plan{Status: o.Job.Status.clone(), Restarts: o.Job.Restarts, Round: o.Job.Round}}
-	if m := o.Job.ManagedBy; m != "" && m != ManagedByOperator {
+	if !o.Job.Ours() {
 		return p.Plan
 	}
 	p.Status.set(Condition{Type: ConditionCreated, True: true, Reason: p.reason(ConditionCreated), Message: string(o.Job.Kind) + " " + o.Job.Name + " is created."}, o.Now)
@@ -81,8 +81,13 @@ func (p *pass) waits() Queued {
 	return p.Queued
 }
 
-// reason returns the reason of a condition, such as TFJobRunning.
-func (p *pass) reason(word string) string { return string(p.Job.Kind) + word }
+// reason returns the reason of a condition, such as TFJobRunning, or of a TrainJob as JobSet and Trainer have it.
+func (p *pass) reason(word string) string {
+	if p.Job.Kind == TrainJob {
+		return trainReason(word)
+	}
+	return string(p.Job.Kind) + word
+}
 
 // full returns the job's namespace and name.
 func (p *pass) full() string { return p.Job.Namespace + "/" + p.Job.Name }
@@ -135,13 +140,14 @@ func (p *pass) members() {
 			pods[pod.Member] = true
 		}
 	}
+	wanted := p.Job.services()
 	for _, s := range p.Services {
-		if !p.Job.has(s.Member) {
+		if !slices.Contains(wanted, s.Member) {
 			p.DeleteServices = append(p.DeleteServices, s)
 		}
 		services[s.Member] = true
 	}
-	p.CreateServices = p.Job.missing(func(m Member) bool { return services[m] })
+	p.CreateServices = slices.DeleteFunc(wanted, func(m Member) bool { return services[m] })
 	if !p.leaving() {
 		p.CreatePods = p.Job.missing(func(m Member) bool { return pods[m] })
 	}

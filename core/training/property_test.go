@@ -100,14 +100,17 @@ func (w *world) happen(r *rand.Rand) {
 func TestAnyJob(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		job := []func(...func(*training.Job)) training.Job{tfJob, torchJob}[r.IntN(2)](
+		job := []func(...func(*training.Job)) training.Job{tfJob, torchJob, trainJob}[r.IntN(3)](
 			restart([]training.Restart{training.RestartAlways, training.RestartOnFailure, training.RestartNever, training.RestartExitCode}[r.IntN(4)]),
 			func(j *training.Job) {
 				j.Clean = []training.Clean{training.CleanNone, training.CleanRunning, training.CleanAll}[r.IntN(3)]
 				if limit := r.IntN(8); limit < 6 {
 					j.BackoffLimit = &limit
 				}
-				if r.IntN(3) == 0 {
+				switch {
+				case j.Kind == training.TrainJob:
+					j.Clean, j.Replicas[0].Restart = training.CleanRunning, []training.Restart{training.RestartOnFailure, training.RestartPod}[r.IntN(2)]
+				case r.IntN(3) == 0:
 					workersOnly(j)
 				}
 			})

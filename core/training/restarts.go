@@ -74,7 +74,7 @@ func (r *Replica) restarts(p *Pod) bool {
 		return false
 	}
 	switch r.Restart {
-	case RestartAlways, RestartOnFailure:
+	case RestartAlways, RestartOnFailure, RestartPod:
 		return true
 	case RestartExitCode:
 		return p.Exit == nil || *p.Exit >= retryable

@@ -29,6 +29,7 @@ type Condition struct {
 // ReplicaStatus counts the pods of one type.
 type ReplicaStatus struct {
 	Active, Succeeded, Failed int
+	Pending                   int // counted for a TrainJob alone
 }
 
 // Status is the status of a job.

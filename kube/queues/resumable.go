@@ -10,20 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/quota"
 	rules "berth.dev/berth/core/training"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/training"
 )
 
-// Of reads a Job, TFJob, or PyTorchJob with the pods that it creates once it is resumed. classes are those that its
+// Of reads a Job or a training job with the pods that it creates once it is resumed. classes are those that its
 // pods can get; nil is none. It is nil for objects of other kinds.
 func Of(o metav1.Object, classes *PriorityClasses) *Suspended {
 	switch o := o.(type) {
 	case *batchv1.Job:
 		return ofJob(o, classes)
-	case kubeflow.TrainingJob:
+	case training.Object:
 		return ofTraining(o, classes)
 	}
 	return nil
@@ -126,8 +125,8 @@ func parallelism(j *batchv1.Job) int {
 // ofTraining reads a training job. Its sets are its types of replicas, in the order of their ranks, and the first of its
 // pods are needed: as many as core/training.Job.Least says of a job of which no pod has succeeded, as all are created again, or as the
 // annotation berth.dev/gang-min-count of its first set says.
-func ofTraining(o kubeflow.TrainingJob, classes *PriorityClasses) *Suspended {
-	s := &Suspended{Object: o, APIVersion: kubeflow.GroupVersion.String(), Kind: o.JobKind()}
+func ofTraining(o training.Object, classes *PriorityClasses) *Suspended {
+	s := &Suspended{Object: o, APIVersion: training.ResourceOf(o.JobKind()).GroupVersion().String(), Kind: o.JobKind()}
 	j, err := training.Of(o)
 	if err == nil {
 		err = training.Check(o, &j)
@@ -139,8 +138,12 @@ func ofTraining(o kubeflow.TrainingJob, classes *PriorityClasses) *Suspended {
 		s.never = "the job cannot run: " + err.Error()
 		return s
 	}
-	if j.ManagedBy != "" && j.ManagedBy != rules.ManagedByOperator {
-		s.never = managed("spec.runPolicy.managedBy", j.ManagedBy)
+	if !j.Ours() {
+		field := "spec.runPolicy.managedBy"
+		if j.Kind == rules.TrainJob {
+			field = "spec.managedBy"
+		}
+		s.never = managed(field, j.ManagedBy)
 	}
 	specs, _ := training.Specs(o) // Of has read them
 	status.Replicas = nil

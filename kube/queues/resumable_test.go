@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/core/training"
 	"berth.dev/berth/kube/kubetest"
 	"berth.dev/berth/kube/queues"
@@ -80,6 +81,30 @@ func TestWhichTrainingJobsWaitForTheirTurn(t *testing.T) {
 				t.Errorf("InTurn() = %v, %q, pods left: %v; want %v, %q, %v", ok, why, s.Left, c.want, c.why, c.left)
 			}
 		})
+	}
+}
+
+// TestATrainJobWaitsForItsTurn has a suspended TrainJob of three pods with two GPUs each.
+func TestATrainJobWaitsForItsTurn(t *testing.T) {
+	j := &trainer.TrainJob{}
+	j.ObjectMeta = metav1.ObjectMeta{Namespace: "ns", Name: "bert", UID: "uid", Annotations: map[string]string{api.AnnotationResume: api.ResumeInTurn}}
+	j.Spec.Suspend, j.Spec.RuntimeRef.Name = new(true), "r"
+	j.Spec.Trainer = &trainer.Trainer{ResourcesPerNode: &runtime.RawExtension{Raw: []byte(`{"limits": {"nvidia.com/gpu": 2}}`)}}
+	if ok, why := queues.Of(j, nil).InTurn(); ok || !strings.Contains(why, "the training runtime was not read yet") {
+		t.Errorf("before its runtime is known: %v, %q", ok, why)
+	}
+	j.Annotations[api.AnnotationRuntime] = `{"mlPolicy": {"numNodes": 3}, "template": {"spec": {"replicatedJobs": [{"name": "node", "template": {
+		"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "x"}]}}}}}]}}}`
+	s := queues.Of(j, nil)
+	if ok, why := s.InTurn(); !ok || s.Left || s.APIVersion != "trainer.kubeflow.org/v1alpha1" || s.Kind != "TrainJob" {
+		t.Errorf("InTurn() = %v, %q of %+v", ok, why, s)
+	}
+	if len(s.Sets) != 1 || s.Creates != 3 || request.Of(s.Sets[0].Pod)["nvidia.com/gpu"] != 2 {
+		t.Errorf("it asks for %+v", s.Sets)
+	}
+	j.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue")
+	if ok, why := queues.Of(j, nil).InTurn(); ok || !strings.Contains(why, "spec.managedBy is kueue") {
+		t.Errorf("of another controller: %v, %q", ok, why)
 	}
 }
 

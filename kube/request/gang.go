@@ -12,6 +12,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/kube/training"
 )
@@ -53,6 +54,7 @@ var (
 	GangJob             = GangKind{"batch", "v1", "jobs", "Job"}
 	GangTFJob           = GangKind{kubeflow.Group, "v1", "tfjobs", kubeflow.KindTFJob}
 	GangPyTorchJob      = GangKind{kubeflow.Group, "v1", "pytorchjobs", kubeflow.KindPyTorchJob}
+	GangTrainJob        = GangKind{trainer.Group, trainer.GroupVersion.Version, "trainjobs", trainer.KindTrainJob}
 )
 
 // GVR is how the kind is asked for at the API.
@@ -73,7 +75,7 @@ func (k GangKind) String() string { return k.Kind + " of " + k.Group + "/" + k.V
 //
 // With berth.dev/gang alone, the pods of a Job are one gang of as many as the
 // Job runs at once, and the pods of a JobSet one gang over all its Jobs. The pods of a
-// TFJob or PyTorchJob are a gang without any of these; berth.dev/gang-min-count then says
+// TFJob, PyTorchJob, or TrainJob are a gang without any of these; berth.dev/gang-min-count then says
 // with how few of them it starts.
 //
 // The error is of an annotation that cannot be understood: the pod should then
@@ -130,8 +132,10 @@ func ofTraining(g *Gang, pod *v1.Pod) bool {
 		return false
 	}
 	of := GangTFJob
-	if kind == GangPyTorchJob.Kind {
-		of = GangPyTorchJob
+	for _, k := range []GangKind{GangPyTorchJob, GangTrainJob} {
+		if kind == k.Kind {
+			of = k
+		}
 	}
 	g.of(&GangObject{Kind: of, Namespace: pod.Namespace, Name: name})
 	g.Key += "/" + string(metav1.GetControllerOfNoCopy(pod).UID)
@@ -166,6 +170,9 @@ func own(pod *v1.Pod, g *Gang) (*Gang, error) {
 	if _, ok := pod.Annotations[api.AnnotationGangMinCount]; ok {
 		return counted(pod, g)
 	}
+	if ofTraining(g, pod) { // before JobSets, whose labels pods of TrainJobs have
+		return g, nil
+	}
 	if name := pod.Labels[api.LabelJobSet]; name != "" {
 		g.of(&GangObject{Kind: GangJobSet, Namespace: pod.Namespace, Name: name})
 		return g, nil
@@ -173,9 +180,6 @@ func own(pod *v1.Pod, g *Gang) (*Gang, error) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == GangJob.Kind {
 		g.of(&GangObject{Kind: GangJob, Namespace: pod.Namespace, Name: ref.Name})
 		g.Key += "/" + string(ref.UID)
-		return g, nil
-	}
-	if ofTraining(g, pod) {
 		return g, nil
 	}
 	return g, fmt.Errorf("gang %s: its size is not set: add the annotation %s to its pods", g.Name, api.AnnotationGangMinCount)

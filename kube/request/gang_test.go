@@ -2,6 +2,7 @@ package request_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,6 +62,15 @@ func TestGangOf(t *testing.T) {
 			name: "the pods of a TFJob are a gang by themselves",
 			pod:  trains("TFJob"),
 			want: &request.Gang{Namespace: "ml", Name: "mnist", Key: "tfjobs.kubeflow.org/ml/mnist/t1", Object: object(request.GangTFJob, "mnist"), Within: gang.Cluster},
+		},
+		{
+			name: "the pods of a TrainJob, which have the labels of a JobSet, with a name of their own",
+			pod: func(p *v1.Pod) {
+				trains("TrainJob")(p)
+				p.OwnerReferences[0].APIVersion = "trainer.kubeflow.org/v1alpha1"
+				p.Annotations, p.Labels = map[string]string{api.AnnotationGang: "mine"}, map[string]string{api.LabelJobSet: "mnist"}
+			},
+			want: &request.Gang{Namespace: "ml", Name: "mine", Key: "trainjobs.trainer.kubeflow.org/ml/mnist/t1", Object: object(request.GangTrainJob, "mnist"), Within: gang.Cluster},
 		},
 		{
 			name: "the pods of a PyTorchJob with a name of their own",
@@ -192,6 +202,8 @@ func TestObjectsSayHowManyMembersAGangHas(t *testing.T) {
 		{"a TFJob that may start with fewer", request.GangTFJob, `{"spec":{"tfReplicaSpecs":{"Worker":{"replicas":3}},"runPolicy":{"schedulingPolicy":{"minAvailable":2}}}}`, 2},
 		{"a TFJob of which a worker has succeeded", request.GangTFJob, `{"spec":{"tfReplicaSpecs":{"Worker":{"replicas":3}}},"status":{"replicaStatuses":{"Worker":{"active":2,"succeeded":1}}}}`, 2},
 		{"an elastic PyTorchJob", request.GangPyTorchJob, `{"spec":{"elasticPolicy":{"minReplicas":1,"maxReplicas":4},"pytorchReplicaSpecs":{"Master":{"replicas":1},"Worker":{"replicas":4}}}}`, 2},
+		{"a TrainJob with the nodes of its runtime", request.GangTrainJob, `{"metadata":{"annotations":{"berth.dev/runtime":` + strconv.Quote(trainRuntime) + `}},"spec":{"runtimeRef":{"name":"r"}}}`, 3},
+		{"a TrainJob with nodes of its own, of which one has succeeded", request.GangTrainJob, `{"metadata":{"annotations":{"berth.dev/succeeded":"1","berth.dev/runtime":` + strconv.Quote(trainRuntime) + `}},"spec":{"runtimeRef":{"name":"r"},"trainer":{"numNodes":5}}}`, 4},
 		{
 			"a JobSet", request.GangJobSet,
 			`{"spec":{"replicatedJobs":[{"name":"driver","template":{"spec":{"parallelism":1}}},{"name":"workers","replicas":2,"template":{"spec":{"parallelism":4,"completions":4}}}]}}`, 9,
@@ -211,6 +223,9 @@ func TestObjectsSayHowManyMembersAGangHas(t *testing.T) {
 		t.Errorf("a gang of 2^40 pods: %v", err)
 	}
 }
+
+// trainRuntime is a runtime of three nodes.
+const trainRuntime = `{"mlPolicy":{"numNodes":3,"torch":{}},"template":{"spec":{"replicatedJobs":[{"name":"node","template":{"metadata":{"labels":{"trainer.kubeflow.org/trainjob-ancestor-step":"trainer"}},"spec":{"template":{"spec":{"containers":[{"name":"node","image":"x"}]}}}}}]}}}`
 
 func TestPlaceOfANode(t *testing.T) {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{

@@ -3,6 +3,7 @@ package request
 import (
 	"fmt"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/kube/training"
 )
 
@@ -17,7 +18,7 @@ const mostMembers = 1 << 20
 //	PodGroups of others       spec.minMember
 //	Job                       spec.parallelism, or what is left of spec.completions where that is less
 //	JobSet                    the same of each Job, times the replicas of it
-//	TFJob, PyTorchJob         what core/training.Job.Least says
+//	TFJob and others          what core/training.Job.Least says
 func (k GangKind) MinCount(object map[string]any) (int, error) {
 	spec := child(object, "spec")
 	var n int64
@@ -33,7 +34,7 @@ func (k GangKind) MinCount(object map[string]any) (int, error) {
 			job, _ := j.(map[string]any)
 			n += number(job, "replicas", 1) * parallel(child(child(job, "template"), "spec"))
 		}
-	case GangTFJob, GangPyTorchJob:
+	case GangTFJob, GangPyTorchJob, GangTrainJob:
 		least, err := training.Least(k.Kind, object)
 		if err != nil {
 			return 0, err
@@ -46,6 +47,20 @@ func (k GangKind) MinCount(object map[string]any) (int, error) {
 		return 0, fmt.Errorf("%s: a gang of %d pods is more than the %d that are possible", k, n, mostMembers)
 	}
 	return int(max(n, 1)), nil
+}
+
+// CountedBy returns those of an object's annotations that MinCount reads: of a TrainJob its runtime, and how many pods have succeeded.
+func CountedBy(annotations map[string]string) map[string]string {
+	var out map[string]string
+	for _, name := range []string{api.AnnotationRuntime, api.AnnotationSucceeded} {
+		if v, ok := annotations[name]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[name] = v
+		}
+	}
+	return out
 }
 
 // parallel is how many pods a Job of a spec runs at once.

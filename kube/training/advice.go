@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/training"
 )
 
@@ -18,7 +17,7 @@ var kept = []string{"--output", "--output-dir", "--output_dir", "--model-dir", "
 
 // Advice returns what the author of a job may not expect of it: sentences for an event. It is best
 // effort, as only the program knows what it does.
-func Advice(o kubeflow.TrainingJob, j *training.Job) (out []string) {
+func Advice(o Object, j *training.Job) (out []string) {
 	specs, err := Specs(o)
 	if err != nil {
 		return nil

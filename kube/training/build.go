@@ -15,7 +15,7 @@ import (
 // Pod makes the pod of a member from the template as it is written, so fields that this
 // program does not know reach the pod. domain is the cluster's DNS domain for TF_CONFIG; "" leaves it
 // out. overwritten reports whether the template names a restart policy, which that of the replicas replaces.
-func Pod(o kubeflow.TrainingJob, j *training.Job, m training.Member, domain string) (pod map[string]any, overwritten bool, err error) {
+func Pod(o Object, j *training.Job, m training.Member, domain string) (pod map[string]any, overwritten bool, err error) {
 	specs, err := Specs(o)
 	if err != nil {
 		return nil, false, err
@@ -31,7 +31,7 @@ func Pod(o kubeflow.TrainingJob, j *training.Job, m training.Member, domain stri
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	meta := map[string]any{"name": m.Name(j.Name), "namespace": j.Namespace, "ownerReferences": owner(o), "labels": map[string]any{}}
+	meta := map[string]any{"name": podName(o, j, m), "namespace": j.Namespace, "ownerReferences": owner(o), "labels": map[string]any{}}
 	if was, ok := template["metadata"].(map[string]any); ok {
 		for _, key := range []string{"annotations", "labels"} {
 			if v, ok := was[key].(map[string]any); ok {
@@ -51,8 +51,12 @@ func Pod(o kubeflow.TrainingJob, j *training.Job, m training.Member, domain stri
 	r := j.Replica(m.Type)
 	_, overwritten = spec["restartPolicy"]
 	spec["restartPolicy"] = string(r.Restart)
-	if r.Restart == training.RestartExitCode {
+	if r.Restart == training.RestartExitCode || r.Restart == training.RestartPod {
 		spec["restartPolicy"] = string(corev1.RestartPolicyNever)
+	}
+	if j.Kind == training.TrainJob {
+		overwritten = false
+		asJobSet(o, j, m, meta, spec)
 	}
 	complete(spec, j, m, domain)
 	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}, overwritten, nil
@@ -83,7 +87,7 @@ func complete(spec map[string]any, j *training.Job, m training.Member, domain st
 			continue
 		}
 		trains := c["name"] == j.Kind.Container()
-		if ports, _ := c["ports"].([]any); trains && !has(ports, name) {
+		if ports, _ := c["ports"].([]any); trains && name != "" && !has(ports, name) {
 			c["ports"] = append(ports, map[string]any{"name": name, "containerPort": int64(number), "protocol": string(corev1.ProtocolTCP)})
 		}
 		if !every && !trains {
@@ -110,16 +114,20 @@ func has(list []any, name string) bool {
 }
 
 // owner returns the owner references of a job's pods and Services.
-func owner(o kubeflow.TrainingJob) []any {
+func owner(o Object) []any {
 	return []any{map[string]any{
-		"apiVersion": kubeflow.GroupVersion.String(), "kind": o.JobKind(), "name": o.GetName(), "uid": string(o.GetUID()),
+		"apiVersion": ResourceOf(o.JobKind()).GroupVersion().String(), "kind": o.JobKind(), "name": o.GetName(), "uid": string(o.GetUID()),
 		"controller": true, "blockOwnerDeletion": true,
 	}}
 }
 
 // Service makes the headless Service of a member. Its name resolves before the pod is ready, so a
-// worker that starts first finds the master: upstream adds an init container that waits for it instead.
-func Service(o kubeflow.TrainingJob, j *training.Job, m training.Member) (map[string]any, error) {
+// worker that starts first finds the master: upstream adds an init container that waits for it instead. The one of
+// training.Whole is that of a TrainJob.
+func Service(o Object, j *training.Job, m training.Member) (map[string]any, error) {
+	if m == training.Whole {
+		return jobSetService(o, j), nil
+	}
 	specs, err := Specs(o)
 	if err != nil {
 		return nil, err

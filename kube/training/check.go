@@ -14,7 +14,7 @@ import (
 // Check returns what makes it impossible to run a job, with the field and what to do; nil if it
 // can run. The API server refuses the same where Berth's definitions are served, with the
 // rules in controller/crd: this is for jobs of other definitions. j is what Of returned.
-func Check(o kubeflow.TrainingJob, j *training.Job) error {
+func Check(o Object, j *training.Job) error {
 	specs, err := Specs(o)
 	if err != nil {
 		return err
@@ -42,9 +42,12 @@ func Check(o kubeflow.TrainingJob, j *training.Job) error {
 }
 
 // checkReplica checks the pods of one type.
-func checkReplica(o kubeflow.TrainingJob, j *training.Job, r *training.Replica, spec *kubeflow.ReplicaSpec) error {
+func checkReplica(o Object, j *training.Job, r *training.Replica, spec *kubeflow.ReplicaSpec) error {
 	at := fmt.Sprintf("spec.%s[%s]", Field(o), r.Type)
-	last := training.Member{Type: r.Type, Index: max(r.Count-1, 0)}.Name(j.Name)
+	if j.Kind == training.TrainJob {
+		at = "spec.trainer"
+	}
+	last := podName(o, j, training.Member{Type: r.Type, Index: max(r.Count-1, 0)})
 	t, err := Template(spec)
 	switch {
 	case err != nil:
@@ -55,7 +58,7 @@ func checkReplica(o kubeflow.TrainingJob, j *training.Job, r *training.Replica, 
 		return fmt.Errorf("%s.replicas: a job has one Master; write \"replicas: 1\"", at)
 	case r.Count < 1:
 		return fmt.Errorf("%s.replicas: a job has at least one pod of each type; remove the type if it needs none", at)
-	case !slices.Contains([]training.Restart{training.RestartAlways, training.RestartOnFailure, training.RestartNever, training.RestartExitCode}, r.Restart):
+	case j.Kind != training.TrainJob && !slices.Contains([]training.Restart{training.RestartAlways, training.RestartOnFailure, training.RestartNever, training.RestartExitCode}, r.Restart):
 		return fmt.Errorf("%s.restartPolicy: %q is not a restart policy; use Always, OnFailure, Never, or ExitCode", at, r.Restart)
 	}
 	trains := false

@@ -19,8 +19,8 @@ func Env(j *training.Job, m training.Member, domain string) (vars []Var, every b
 	if j.Kind == training.PyTorchJob {
 		return torch(j, m), true
 	}
-	if j.Total() == 1 {
-		return nil, false // trains alone, and needs to know of no other
+	if j.Kind == training.TrainJob || j.Total() == 1 {
+		return nil, false // has it in its template, or trains alone and needs to know of no other
 	}
 	return []Var{{"TF_CONFIG", tfConfig(j, m, domain)}}, false
 }

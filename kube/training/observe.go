@@ -91,6 +91,9 @@ func Notice(n *corev1.Node) string {
 // ServiceOf reads a Service of a job of the kind, as PodOf reads a pod.
 func ServiceOf(kind training.Kind, s *corev1.Service) (training.Service, bool) {
 	m, ok := member(kind, s.Labels)
+	if kind == training.TrainJob {
+		m, ok = training.Whole, true
+	}
 	return training.Service{Member: m, Name: s.Name, UID: string(s.UID)}, ok
 }
 
@@ -130,7 +133,7 @@ func Queued(pods []*corev1.Pod) training.Queued {
 // kind and name.
 func OwnerOf(o metav1.Object) (kind, name string, ok bool) {
 	ref := metav1.GetControllerOfNoCopy(o)
-	if ref == nil || (ref.Kind != kubeflow.KindTFJob && ref.Kind != kubeflow.KindPyTorchJob) || !strings.HasPrefix(ref.APIVersion, kubeflow.Group+"/") {
+	if ref == nil || !slices.Contains(Kinds(), ref.Kind) || !strings.HasPrefix(ref.APIVersion, ResourceOf(ref.Kind).Group+"/") {
 		return "", "", false
 	}
 	return ref.Kind, ref.Name, true

@@ -12,14 +12,18 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/core/training"
 )
 
 // Of reads a training job, completed with the API's defaults (pkg/apis/kubeflow.org/v1/*_defaults.go of
 // training-operator). The error names the first field
 // that is wrong; a job that the API server has accepted by Berth's definition has none.
-func Of(o kubeflow.TrainingJob) (training.Job, error) {
-	t := o.Job()
+func Of(o Object) (training.Job, error) {
+	if t, ok := o.(*trainer.TrainJob); ok {
+		return ofTrainJob(t)
+	}
+	t := written(o)
 	run := &t.Spec.RunPolicy
 	j := training.Job{
 		Kind: training.Kind(o.JobKind()), Namespace: t.Namespace, Name: t.Name,
@@ -63,17 +67,20 @@ func Least(kind string, object map[string]any) (int, error) {
 }
 
 // Specs returns the replicas of a job as they are written, by type.
-func Specs(o kubeflow.TrainingJob) (map[string]kubeflow.ReplicaSpec, error) {
-	t, kind, field := o.Job(), training.Kind(o.JobKind()), Field(o)
-	written := t.Spec.TFReplicaSpecs
-	if kind == training.PyTorchJob {
-		written = t.Spec.PyTorchReplicaSpecs
+func Specs(o Object) (map[string]kubeflow.ReplicaSpec, error) {
+	if t, ok := o.(*trainer.TrainJob); ok {
+		return trainJobSpec(t)
 	}
-	if len(written) == 0 {
+	t, kind, field := written(o), training.Kind(o.JobKind()), Field(o)
+	list := t.Spec.TFReplicaSpecs
+	if kind == training.PyTorchJob {
+		list = t.Spec.PyTorchReplicaSpecs
+	}
+	if len(list) == 0 {
 		return nil, fmt.Errorf("spec.%s has no replicas: add one of %s", field, strings.Join(kind.Types(), ", "))
 	}
 	out := map[string]kubeflow.ReplicaSpec{}
-	for _, key := range slices.Sorted(maps.Keys(written)) {
+	for _, key := range slices.Sorted(maps.Keys(list)) {
 		t := kind.TypeOf(key)
 		if t == "" {
 			return nil, fmt.Errorf("spec.%s[%s]: a %s has no such replicas: use one of %s", field, key, kind, strings.Join(kind.Types(), ", "))
@@ -81,13 +88,16 @@ func Specs(o kubeflow.TrainingJob) (map[string]kubeflow.ReplicaSpec, error) {
 		if _, twice := out[t]; twice {
 			return nil, fmt.Errorf("spec.%s: %s is there twice, in different case: remove one", field, t)
 		}
-		out[t] = written[key]
+		out[t] = list[key]
 	}
 	return out, nil
 }
 
-// Field returns the name of the field with a job's replicas.
-func Field(o kubeflow.TrainingJob) string {
+// written returns a TFJob or PyTorchJob in the shape that both share.
+func written(o Object) *kubeflow.Training { return o.(kubeflow.TrainingJob).Job() }
+
+// Field returns the name of the field with the replicas of a TFJob or PyTorchJob.
+func Field(o Object) string {
 	if o.JobKind() == kubeflow.KindPyTorchJob {
 		return "pytorchReplicaSpecs"
 	}
@@ -95,7 +105,7 @@ func Field(o kubeflow.TrainingJob) string {
 }
 
 // replicas reads the replicas of a job in the order of their types.
-func replicas(o kubeflow.TrainingJob) ([]training.Replica, error) {
+func replicas(o Object) ([]training.Replica, error) {
 	kind := training.Kind(o.JobKind())
 	specs, err := Specs(o)
 	if err != nil {

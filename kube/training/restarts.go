@@ -3,9 +3,39 @@ package training
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/training"
 )
+
+// Marks returns the annotations of a job that a plan changes, nil for those that it removes: how often pods were restarted or replaced together, and of a
+// TrainJob how many have succeeded, which its gang is counted by.
+func Marks(j *training.Job, plan *training.Plan) map[string]any {
+	out := map[string]any{}
+	set := func(name, was, is string) {
+		switch {
+		case is == was:
+		case is == "":
+			out[name] = nil
+		default:
+			out[name] = is
+		}
+	}
+	set(api.AnnotationRestarts, Restarts(j.Restarts, j.Round), Restarts(plan.Restarts, plan.Round))
+	if j.Kind == training.TrainJob && !plan.Status.Ended() {
+		set(api.AnnotationSucceeded, succeeded(&j.Status), succeeded(&plan.Status))
+	}
+	return out
+}
+
+// succeeded returns how many pods of a TrainJob have succeeded; "" is none.
+func succeeded(s *training.Status) string {
+	if n := s.Replicas[training.Node].Succeeded; n > 0 {
+		return strconv.Itoa(n)
+	}
+	return ""
+}
 
 // counted is one entry of the annotation berth.dev/restarts.
 type counted struct {

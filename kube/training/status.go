@@ -6,9 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/core/training"
 )
 
@@ -29,9 +31,21 @@ func StatusOf(s *kubeflow.TrainingStatus) training.Status {
 	return out
 }
 
-// Status returns the status of a job as the API has it. Times are cut to seconds, as the API stores
-// them.
-func Status(j *training.Job, s *training.Status) kubeflow.TrainingStatus {
+// Status returns the status of a job as its API has it, and whether it is another one than that of o, which j was read
+// from. Times are cut to seconds, as the API stores them.
+func Status(o Object, j *training.Job, s *training.Status) (status any, changed bool) {
+	if t, ok := o.(*trainer.TrainJob); ok {
+		is := trainJobStatus(j, s, t.Status.TrainerStatus)
+		return is, !equality.Semantic.DeepEqual(t.Status, is)
+	}
+	is, was := jobStatus(j, s), jobStatus(j, &j.Status)
+	changed = !equality.Semantic.DeepEqual(was, is)
+	is.LastReconcileTime = written(o).Status.LastReconcileTime
+	return is, changed
+}
+
+// jobStatus returns the status of a TFJob or PyTorchJob.
+func jobStatus(j *training.Job, s *training.Status) kubeflow.TrainingStatus {
 	out := kubeflow.TrainingStatus{StartTime: stamp(s.Start), CompletionTime: stamp(s.End), ReplicaStatuses: map[string]kubeflow.ReplicaStatus{}}
 	for _, c := range s.Conditions {
 		status := corev1.ConditionFalse
@@ -62,11 +76,13 @@ func selector(j *training.Job, of string) string {
 	return strings.Join(parts, ",")
 }
 
-// labels returns the labels that all pods and Services of a type have.
+// labels returns the labels that all pods and Services of a type have, or of the whole job if it is "".
 func labels(j *training.Job, of string) map[string]string {
-	return map[string]string{
-		kubeflow.LabelJobName: j.Name, kubeflow.LabelOperatorName: j.Kind.Operator(), kubeflow.LabelReplicaType: strings.ToLower(of),
+	out := map[string]string{kubeflow.LabelJobName: j.Name, kubeflow.LabelOperatorName: j.Kind.Operator()}
+	if of != "" {
+		out[kubeflow.LabelReplicaType] = strings.ToLower(of)
 	}
+	return out
 }
 
 func instant(t *metav1.Time) time.Time {

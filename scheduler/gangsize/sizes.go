@@ -151,7 +151,7 @@ func slim(obj any) (any, error) {
 		return obj, nil
 	}
 	u.SetManagedFields(nil)
-	u.SetAnnotations(nil)
+	u.SetAnnotations(request.CountedBy(u.GetAnnotations()))
 	unstructured.RemoveNestedField(u.Object, "spec", "template")
 	for _, field := range []string{"tfReplicaSpecs", "pytorchReplicaSpecs"} {
 		types, _, _ := unstructured.NestedMap(u.Object, "spec", field)

@@ -46,7 +46,7 @@ func jobs(client kubernetes.Interface) *kind {
 func (r *Resumer) trainingJobs(name string) *kind {
 	return &kind{
 		name:    name,
-		suspend: func(is bool) map[string]any { return map[string]any{"runPolicy": map[string]any{"suspend": is}} },
+		suspend: func(is bool) map[string]any { return training.Suspend(name, is) },
 		patch: func(ctx context.Context, namespace, object string, patch []byte) (metav1.Object, error) {
 			u, err := r.Dynamic.Resource(training.ResourceOf(name)).Namespace(namespace).Patch(ctx, object, types.MergePatchType, patch, metav1.PatchOptions{})
 			if err != nil {

@@ -28,6 +28,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/kubetest"
@@ -68,7 +69,7 @@ func newRig(t *testing.T, gpus ...int) *rig {
 	r.client = fake.NewClientset()
 	r.client.PrependReactor("patch", "jobs", r.patch)
 	r.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		kubeflow.PyTorchJobs: "PyTorchJobList", kubeflow.TFJobs: "TFJobList",
+		kubeflow.PyTorchJobs: "PyTorchJobList", kubeflow.TFJobs: "TFJobList", trainer.TrainJobs: "TrainJobList",
 	})
 	r.dynamic.PrependReactor("patch", "pytorchjobs", r.patch)
 	r.dynamic.PrependReactor("list", "*", func(a k8stesting.Action) (bool, runtime.Object, error) {

@@ -42,9 +42,11 @@ func Rules() []rbacv1.PolicyRule {
 		// Which are resumed in their turn; see docs/queues.md.
 		rights.Rule("batch", "jobs", "patch"),
 		rights.Rule("kubeflow.org", "tfjobs pytorchjobs", "patch"),
+		rights.Rule("trainer.kubeflow.org", "trainjobs", "patch"),
 		rights.Rule("jobset.x-k8s.io", "jobsets", rights.Read...),
 		// Whose users pods have that they own; see docs/queues.md.
 		rights.Rule("kubeflow.org", "notebooks tfjobs pytorchjobs", rights.Read...),
+		rights.Rule("trainer.kubeflow.org", "trainjobs", rights.Read...),
 		rights.Rule("serving.kserve.io", "inferenceservices", rights.Read...),
 		rights.Rule("scheduling.k8s.io", "podgroups", rights.Read...),
 		rights.Rule("scheduling.x-k8s.io", "podgroups", rights.Read...),

@@ -26,6 +26,7 @@ var ownerKinds = map[schema.GroupKind]schema.GroupVersionResource{
 	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:             {Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"},
 	{Group: "kubeflow.org", Kind: "TFJob"}:                 {Group: "kubeflow.org", Version: "v1", Resource: "tfjobs"},
 	{Group: "kubeflow.org", Kind: "PyTorchJob"}:            {Group: "kubeflow.org", Version: "v1", Resource: "pytorchjobs"},
+	{Group: "trainer.kubeflow.org", Kind: "TrainJob"}:      {Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"},
 	{Group: "", Kind: "ReplicationController"}:             {Group: "", Version: "v1", Resource: "replicationcontrollers"},
 	{Group: "serving.kserve.io", Kind: "InferenceService"}: {Group: "serving.kserve.io", Version: "v1beta1", Resource: "inferenceservices"},
 }
