@@ -100,7 +100,7 @@ func TestATrainJobWaitsForItsTurn(t *testing.T) {
 		t.Errorf("InTurn() = %v, %q of %+v", ok, why, s)
 	}
 	if len(s.Sets) != 1 || s.Creates != 3 || request.Of(s.Sets[0].Pod)["nvidia.com/gpu"] != 2 {
-		t.Errorf("it asks for %+v", s.Sets)
+		t.Errorf("the job asks for %+v", s.Sets)
 	}
 	j.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue")
 	if ok, why := queues.Of(j, nil).InTurn(); ok || !strings.Contains(why, "spec.managedBy is kueue") {
