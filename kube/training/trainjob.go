@@ -94,6 +94,10 @@ func trainJobStatus(j *training.Job, s *training.Status, reported *runtime.RawEx
 		switch c.Type {
 		case training.ConditionCreated, training.ConditionRunning, training.ConditionRestarting:
 			continue
+		case training.ConditionQueued:
+			if !c.True {
+				continue // of a job that runs it would be the last condition, and so its state
+			}
 		case training.ConditionSucceeded:
 			one.Type = completed
 		case training.ConditionFailed:

@@ -176,6 +176,10 @@ func TestStatusOfATrainJob(t *testing.T) {
 			t.Errorf("%s (-was +is):\n%s", status, diff)
 		}
 	}
+	placed := core.Status{Conditions: []core.Condition{{Type: "GPUQueued", Reason: "Placed"}, {Type: "Created", True: true}, {Type: "Running", True: true}}}
+	if got, _ := training.Status(trainJob(t, "", "", ""), &core.Job{Kind: core.TrainJob}, &placed); len(got.(trainer.TrainJobStatus).Conditions) > 0 {
+		t.Errorf("a job that runs has the conditions %+v, of which kubectl shows the last as its state", got)
+	}
 	o := trainJob(t, "", "  suspend: true", "")
 	j, err := training.Of(o)
 	if err != nil {
