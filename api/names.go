@@ -99,9 +99,13 @@ const (
 	// docs/background/preemption.md.
 	AnnotationRestartable = "berth.dev/restartable"
 
-	// AnnotationCheckpoint, beside it, is how often the pod saves what it has done: a
-	// duration such as "10m". That much is lost at most when it ends.
+	// AnnotationCheckpoint, on a Pod, or on a training job for its pods, is how the program saves its work:
+	// "on-signal" when it is asked to stop, "periodic:10m" (or "10m") so often, or "none", the default.
 	AnnotationCheckpoint = "berth.dev/checkpoint"
+
+	// AnnotationCheckpointedAt, on a Pod, is when its program last saved its work: a time as in RFC 3339, which
+	// the program sets. It counts for all pods of its gang.
+	AnnotationCheckpointedAt = "berth.dev/checkpointed-at"
 
 	// AnnotationMaxRunTime, on a Pod, is how long it runs at most: a duration such as
 	// "2h". Nothing ends it then; a place that is kept for another may wait for it.

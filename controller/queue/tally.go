@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/core/user"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/training"
 )
 
 // tally is what queues hold, counted from objects. It talks to no API server and has no lock.
@@ -183,7 +184,7 @@ func (t *tally) count(uid string, e *entry) {
 	}
 	h := &quota.Holder{
 		ID: uid, Workload: e.workload, Queue: e.queue, User: e.user, Pieces: t.offers.Held(e.pod),
-		Priority: request.Priority(e.pod), Checkpoint: request.Checkpoint(e.pod), Leaving: e.pod.DeletionTimestamp != nil,
+		Priority: request.Priority(e.pod), Saves: training.Saves(e.pod), Leaving: e.pod.DeletionTimestamp != nil,
 	}
 	if s := e.pod.Status.StartTime; s != nil {
 		h.Start = s.Time

@@ -64,13 +64,22 @@ func slimPod(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	round := p.Annotations[api.AnnotationRound]
-	if slimMeta(&p.ObjectMeta); round != "" {
-		p.Annotations = map[string]string{api.AnnotationRound: round}
+	notes := p.Annotations
+	slimMeta(&p.ObjectMeta)
+	for _, key := range []string{api.AnnotationRound, api.AnnotationCheckpoint, api.AnnotationCheckpointedAt} {
+		if text, ok := notes[key]; ok {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, text)
+		}
 	}
-	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
+	spec := corev1.PodSpec{NodeName: p.Spec.NodeName}
+	for i := range p.Spec.Containers {
+		if n, ok := p.Spec.Containers[i].Resources.Limits[api.ResourceGPU]; ok {
+			spec.Containers = append(spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{api.ResourceGPU: n}}})
+		}
+	}
+	p.Spec = spec
 	p.Status = corev1.PodStatus{
-		Phase: p.Status.Phase, Reason: p.Status.Reason, Conditions: p.Status.Conditions,
+		Phase: p.Status.Phase, Reason: p.Status.Reason, Conditions: p.Status.Conditions, StartTime: p.Status.StartTime,
 		InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,
 	}
 	return p, nil

@@ -93,6 +93,14 @@ func random(t testing.TB, r *rand.Rand, members int) (*preemption.Cluster, *pree
 	c.MinCount = map[string]int{"a": 1 + r.IntN(2), "b": r.IntN(3)}
 	for range 4 + r.IntN(12) { // about half of them find room
 		h := preemption.Holder{Priority: int32(r.IntN(4)), Start: now.Add(-time.Duration(r.IntN(5)) * time.Hour), Fixed: r.IntN(12) == 0, Leaving: r.IntN(8) == 0}
+		switch r.IntN(8) {
+		case 0:
+			h.Saves.Every = 30 * time.Minute
+		case 1:
+			h.Saves.OnSignal = true
+		case 2:
+			h.Saves.Last = now.Add(-time.Duration(r.IntN(5)) * time.Hour)
+		}
 		if r.IntN(3) == 0 {
 			h.Gang = []string{"a", "b"}[r.IntN(2)]
 		}

@@ -6,9 +6,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/preemption"
 )
+
+// saving is a holder with how it saves its work.
+func saving(h preemption.Holder, s checkpoint.Saves) preemption.Holder {
+	h.Saves = s
+	return h
+}
 
 // who is a holder of a priority that has run for some hours.
 func who(priority int32, hours int) preemption.Holder {
@@ -91,6 +98,44 @@ func TestFind(t *testing.T) {
 				return c
 			},
 			members: []cluster.Request{whole(1)}, victims: []preemption.ID{id(0, 1)}, gpus: []int32{1},
+		},
+		{
+			name: "of equals one goes that saves its work, though it loses more",
+			cluster: func(t *testing.T) *preemption.Cluster {
+				c := newCluster(t, spec(t, "n", "Tesla T4", 3))
+				hold(t, c, 0, 0, whole(1), who(5, 1))
+				hold(t, c, 0, 1, whole(1), saving(who(5, 9), checkpoint.Saves{Every: 3 * time.Hour}))
+				hold(t, c, 0, 2, whole(1), who(5, 2))
+				return c
+			},
+			members: []cluster.Request{whole(1)}, victims: []preemption.ID{id(0, 1)}, gpus: []int32{1},
+		},
+		{
+			name: "of those that save their work the one goes that saves it when it is asked to stop",
+			cluster: func(t *testing.T) *preemption.Cluster {
+				c := newCluster(t, spec(t, "n", "Tesla T4", 3))
+				hold(t, c, 0, 0, whole(1), saving(who(5, 9), checkpoint.Saves{Every: time.Minute}))
+				hold(t, c, 0, 1, whole(1), saving(who(5, 9), checkpoint.Saves{Last: now.Add(-time.Second)}))
+				hold(t, c, 0, 2, whole(1), saving(who(5, 9), checkpoint.Saves{OnSignal: true}))
+				return c
+			},
+			members: []cluster.Request{whole(1)}, victims: []preemption.ID{id(0, 2)}, gpus: []int32{2},
+		},
+		{
+			name: "a member of a gang saves its work for all",
+			cluster: func(t *testing.T) *preemption.Cluster {
+				c := newCluster(t, spec(t, "n", "Tesla T4", 4))
+				for j := range 4 {
+					h := who(5, 3+j/2)
+					h.Gang = []string{"a", "b"}[j/2]
+					if j == 3 {
+						h.Saves.Last = now.Add(-time.Minute)
+					}
+					hold(t, c, 0, j, whole(1), h)
+				}
+				return c
+			},
+			members: []cluster.Request{whole(2)}, victims: []preemption.ID{id(0, 2), id(0, 3)}, gpus: []int32{2, 3},
 		},
 		{
 			name: "two GPUs come from one clique",

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/cluster"
 )
 
@@ -21,14 +22,13 @@ type Holder struct {
 	Priority  int32
 	Start     time.Time // since when it runs; zero has lost nothing
 	Ends      time.Time // when it ends at the latest, as it declares; zero is not known
-	// Checkpoint is how often it saves what it has done; 0 is never.
-	Checkpoint time.Duration
-	Gang       string // of which it is a member; "" is none
-	Budgets    []int  // positions in Cluster.Budgets that its eviction is counted on
-	Fixed      bool   // must not be evicted, whatever its priority
-	Leaving    bool   // goes by itself: it costs nothing, and is never a victim
-	Promise    bool   // no pod runs there yet: breaking it evicts none
-	Awaited    bool   // its end is waited for already; only Await asks
+	Saves     checkpoint.Saves
+	Gang      string // of which it is a member; "" is none
+	Budgets   []int  // positions in Cluster.Budgets that its eviction is counted on
+	Fixed     bool   // must not be evicted, whatever its priority
+	Leaving   bool   // goes by itself: it costs nothing, and is never a victim
+	Promise   bool   // no pod runs there yet: breaking it evicts none
+	Awaited   bool   // its end is waited for already; only Await asks
 }
 
 // Cluster is the nodes and who holds them.
@@ -131,7 +131,8 @@ type Refusal struct {
 //
 // Equal arguments give equal plans. now is what Start is compared with.
 func Find(c *Cluster, p *Preemptor, now time.Time) (Plan, Refusal, bool) {
-	return findBy(c, p, func(h *Holder) Cost { return costOf(h, now) })
+	last := c.saved()
+	return findBy(c, p, func(h *Holder) Cost { return costOf(h, last[h.Gang], now) })
 }
 
 // findBy is Find by another cost of each holder.

@@ -64,12 +64,21 @@ func cost(c *preemption.Cluster, gone []preemption.ID) preemption.Cost {
 		if h.Gang != "" {
 			evicted[h.Gang]++
 		}
-		if out.Ends += 1 << 32; h.Promise {
+		if out.Ends += 1 << 40; h.Promise {
 			continue
+		}
+		saves := h.Saves
+		for _, o := range all(c) {
+			if o := at(c, o); h.Gang != "" && o.Gang == h.Gang && o.Saves.Last.After(saves.Last) {
+				saves.Last = o.Saves.Last
+			}
+		}
+		if !saves.Any() {
+			out.Ends++
 		}
 		out.Highest = max(out.Highest, int64(h.Priority)+1<<31+1)
 		out.Sum += int64(h.Priority) + 1<<31
-		out.Lost += h.Placement.TotalMilli() * int64(now.Sub(h.Start).Seconds())
+		out.Lost += h.Placement.TotalMilli() * int64(saves.Lost(h.Start, now).Seconds())
 	}
 	for _, id := range all(c) {
 		if h := at(c, id); h.Gang != "" && !h.Leaving {
@@ -78,7 +87,7 @@ func cost(c *preemption.Cluster, gone []preemption.ID) preemption.Cost {
 	}
 	for _, id := range gone {
 		if gang := at(c, id).Gang; evicted[gang] == 0 && gang != "" {
-			out.Ends, evicted[gang] = out.Ends+1, -1
+			out.Ends, evicted[gang] = out.Ends+1<<20, -1
 		}
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/sharing"
 )
@@ -101,8 +102,7 @@ type Holder struct {
 	Priority int32
 	// Start is when it began to run; zero is not yet.
 	Start time.Time
-	// Checkpoint is how often it saves what it has done; 0 is never.
-	Checkpoint time.Duration
+	Saves checkpoint.Saves
 	// Idle is that nobody uses it: it is a notebook that the idle rules call idle.
 	Idle bool
 	// Least is how many pods its workload needs to run; 0 is all that it has.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/quota"
 )
 
@@ -40,6 +41,10 @@ func TestWhoWasEvictedOftenGoesLast(t *testing.T) {
 		for range times {
 			b.Evict(owner, back, of, at)
 		}
+	}
+	saves := func(b *quota.Book, id string, how checkpoint.Saves) {
+		k := int(id[0] - 'a')
+		b.Hold(&quota.Holder{ID: id, Workload: id, Owner: id, Queue: "red", Pieces: []quota.Piece{{Devices: 1, Parts: whole}}, Start: epoch.Add(time.Duration(k) * time.Second), Saves: how, Least: 1})
 	}
 	for name, tt := range map[string]struct {
 		owners []string
@@ -98,6 +103,18 @@ func TestWhoWasEvictedOftenGoesLast(t *testing.T) {
 		},
 		"a workload that had more pods then, too": {
 			before: func(b *quota.Book) { evict(b, "h", 3, 2, epoch) }, asks: 1, now: minute(1), want: []string{"h"},
+		},
+		"workloads that save their work go before those that do not, the one that loses least first": {
+			before: func(b *quota.Book) {
+				saves(b, "a", checkpoint.Saves{Every: 30 * time.Minute})
+				saves(b, "c", checkpoint.Saves{OnSignal: true})
+			}, asks: 2, now: minute(40), want: []string{"a", "c"},
+		},
+		"one that saves when it is asked to stop goes first": {
+			before: func(b *quota.Book) {
+				saves(b, "a", checkpoint.Saves{Every: 10 * time.Minute})
+				saves(b, "c", checkpoint.Saves{OnSignal: true})
+			}, asks: 1, now: minute(40), want: []string{"c"},
 		},
 		"evictions of a week ago do not count": {
 			before: func(b *quota.Book) { evict(b, "h", 3, 1, epoch.Add(-7*day)) }, asks: 1, now: minute(1), want: []string{"h"},

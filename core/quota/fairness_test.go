@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/test/soak"
 )
@@ -81,7 +82,7 @@ func (s *teams) ask(team int) *job {
 func (s *teams) start(j *job) {
 	j.start = s.now
 	s.b.Leave(j.ID)
-	s.b.Hold(&quota.Holder{ID: j.ID, Workload: j.ID, Queue: j.Queue, User: j.User, Pieces: j.Pods[0].Pieces, Start: s.now, Checkpoint: s.checkpoint, Least: 1})
+	s.b.Hold(&quota.Holder{ID: j.ID, Workload: j.ID, Queue: j.Queue, User: j.User, Pieces: j.Pods[0].Pieces, Start: s.now, Saves: checkpoint.Saves{Every: s.checkpoint}, Least: 1})
 	heap.Push(&s.ends, ending{s.now.Add(j.left), j, j.start})
 }
 

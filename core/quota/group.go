@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"berth.dev/berth/core/checkpoint"
 )
 
 // group is pods that are evicted together: one that its gang can spare, or all of a gang.
@@ -15,11 +17,11 @@ type group struct {
 }
 
 // compare orders groups by who goes first: those that end anyway, those that are not spared, the lowest
-// priority, idle ones, those that their gang can spare, those that lose least work, the youngest.
+// priority, idle ones, those that their gang can spare, those that save their work, those that lose least of it, the youngest.
 func (g *group) compare(o *group, now time.Time) int {
 	return cmp.Or(
 		byBool(o.leaves, g.leaves), byBool(g.spared, o.spared), cmp.Compare(g.priority(), o.priority()), byBool(o.idle(), g.idle()), byBool(g.whole, o.whole),
-		cmp.Compare(g.lost(now), o.lost(now)), o.pods[0].Start.Compare(g.pods[0].Start), cmp.Compare(g.pods[0].ID, o.pods[0].ID),
+		byBool(g.unsaved(), o.unsaved()), cmp.Compare(g.lost(now), o.lost(now)), o.pods[0].Start.Compare(g.pods[0].Start), cmp.Compare(g.pods[0].ID, o.pods[0].ID),
 	)
 }
 
@@ -52,25 +54,29 @@ func (g *group) priority() int32 {
 	return most
 }
 
-// lost is the parts of GPUs times seconds since each pod's start or checkpoint.
+// saves returns how a pod of the group saves its work: one pod of a gang may save it for all.
+func (g *group) saves(h *Holder) checkpoint.Saves {
+	out := h.Saves
+	for _, o := range g.pods {
+		if o.Saves.Last.After(out.Last) {
+			out.Last = o.Saves.Last
+		}
+	}
+	return out
+}
+
+// unsaved reports whether a pod of the group has run and does not save its work.
+func (g *group) unsaved() bool {
+	return slices.ContainsFunc(g.pods, func(h *Holder) bool { return !h.Start.IsZero() && !g.saves(h).Any() })
+}
+
+// lost is the work, in parts of GPUs times seconds, that the pods may have to do again if they end now.
 func (g *group) lost(now time.Time) float64 {
 	sum := 0.0
 	for _, h := range g.pods {
-		sum += h.Lost(now)
+		sum += float64(h.parts()) / Whole * g.saves(h).Lost(h.Start, now).Seconds()
 	}
 	return sum
-}
-
-// Lost is the work, in GPU-seconds, that a pod may have to do again if it ends now.
-func (h *Holder) Lost(now time.Time) float64 {
-	if h.Start.IsZero() {
-		return 0
-	}
-	age := max(0, now.Sub(h.Start))
-	if h.Checkpoint > 0 {
-		age = min(age, h.Checkpoint)
-	}
-	return float64(h.parts()) / Whole * age.Seconds()
 }
 
 // parts are the parts of GPUs that a pod holds.

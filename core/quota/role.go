@@ -35,11 +35,10 @@ const (
 
 // The rules for evicting others to give quota back.
 const (
-	// young is how long a workload that saves nothing may have run to be evicted before
-	// patience is over: what it has done is little.
+	// young is how much of its time a workload may lose to be evicted before
+	// patience is over: it is little.
 	young = time.Hour
-	// patience is how long a claim waits before a workload goes that is not young and
-	// saves nothing, or that has been evicted MostEvictions times.
+	// patience is how long a claim waits before a workload goes that loses more, or that has been evicted MostEvictions times.
 	patience = time.Hour
 )
 
@@ -80,7 +79,7 @@ func (b *Book) RoleOf(c *Claim, h *Holder) (role Role, later time.Time) {
 	}
 	later = from.Add(b.tree.specs[theirs].MinRunTime)
 	spared := b.spared(h, c.Now)
-	if spared || c.Now.Sub(from) > young && (h.Checkpoint <= 0 || h.Checkpoint > young) {
+	if spared || h.Saves.Lost(from, c.Now) > young {
 		if then := c.Since.Add(patience); c.Since.IsZero() || then.After(later) {
 			later = then
 			if c.Since.IsZero() {

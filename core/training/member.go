@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth.dev/berth/core/checkpoint"
 )
 
 // Member is one replica of a job.
@@ -54,6 +56,9 @@ type Pod struct {
 	// Interrupted is that its program ended after it was asked to stop, so its exit code says nothing either: programs
 	// that save their work then often end with 0.
 	Interrupted bool
+	Saves       checkpoint.Saves
+	Start       time.Time // since when it runs; zero is not yet
+	MilliGPUs   int64
 	Notice      string // why its node will be gone soon: the key of a taint; "" is that no one says so
 	Exit        *int   // of the container that trains, once it has ended
 	Restarts    int    // of all its containers

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"berth.dev/berth/core/checkpoint"
 )
 
 // forgetAfter is how long after the end of its grace period a pod is waited for whose node does not
@@ -87,13 +89,25 @@ func (p *pass) move() bool {
 		p.Round++
 		p.keepRestarts()
 		p.Status.drop(ConditionRestarting)
-		p.restarting(p.why())
+		message := p.why()
+		if loses := p.loss(); loses != "" {
+			message += "; " + loses
+		}
+		p.restarting(message)
 	case p.leaving() && p.Status.Is(ConditionRunning): // the last pass was broken off after it had counted the round
 		p.restarting(p.why())
 	}
 	for i := range p.Pods {
-		if pod := &p.Pods[i]; pod.Round < p.Round && !pod.Deleting {
+		pod := &p.Pods[i]
+		if pod.Round >= p.Round {
+			continue
+		}
+		if !pod.Deleting {
 			p.DeletePods = append(p.DeletePods, *pod)
+		}
+		if pod.Saves.OnSignal && pod.Interrupted && pod.Exit != nil && *pod.Exit == killed {
+			p.Events = append(p.Events, Event{Warning: true, Reason: "CheckpointMissed", Message: fmt.Sprintf(
+				"pod %s saves its work when it is asked to stop, as it says, but did not end within its grace period and was killed, so its last checkpoint may be an older one: set a greater terminationGracePeriodSeconds", pod.Name)})
 		}
 	}
 	return p.leaving()
@@ -130,6 +144,38 @@ func (p *pass) why() string {
 		return fmt.Sprintf("job %s is restarting as a whole because %d of its pods are lost, and the others cannot go on without them: %s %s", p.Job.Name, n, first.Name, first.cause())
 	}
 	return fmt.Sprintf("job %s is restarting as a whole because its pod %s %s, and the others cannot go on without it", p.Job.Name, first.Name, first.cause())
+}
+
+// killed is the exit code of a program that was killed.
+const killed = 137
+
+// loss says what work is lost, as a part of a sentence about the job, or "". One pod may save the work of all. A program whose
+// pod is gone was not asked to stop.
+func (p *pass) loss() string {
+	var saves checkpoint.Saves
+	var start time.Time
+	milli, abrupt := int64(0), false
+	for _, list := range [][]Pod{p.Pods, p.Gone} {
+		for i := range list {
+			pod := &list[i]
+			if pod.Start.IsZero() || pod.Round >= p.Round || !p.Job.has(pod.Member) {
+				continue
+			}
+			last := saves.Last
+			if saves = pod.Saves; last.After(saves.Last) {
+				saves.Last = last
+			}
+			if start.IsZero() || pod.Start.Before(start) {
+				start = pod.Start
+			}
+			milli += pod.MilliGPUs
+		}
+	}
+	for _, pod := range p.lost {
+		abrupt = abrupt || pod.Why == taintManager || pod.Phase == Failed && !pod.Interrupted || slices.ContainsFunc(p.Gone, func(g Pod) bool { return g.UID == pod.UID })
+	}
+	saves.Unasked = abrupt
+	return saves.Sentence(start, p.Now, milli)
 }
 
 // cause says what has happened to a pod that is lost.

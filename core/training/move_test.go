@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/training"
 )
 
@@ -128,5 +129,40 @@ func TestANodeThatDoesNotRespond(t *testing.T) {
 	seen.Pods[2].Why = "EvictionByEvictionAPI"
 	if plan := training.Next(seen); len(plan.ForgetPods) > 0 {
 		t.Errorf("a pod whose node responds is forgotten: %v", plan.ForgetPods)
+	}
+}
+
+// TestLosses holds what a job says that a move loses, and that it says so of a checkpoint that was missed.
+func TestLosses(t *testing.T) {
+	j := torchJob()
+	for _, tt := range []struct {
+		name  string
+		saves checkpoint.Saves
+		last  checkpoint.Saves // of worker-1
+		pods  string
+		want  string
+	}{
+		{"a job that saves nothing", checkpoint.Saves{}, checkpoint.Saves{}, "master-0 Running, worker-0 Running, worker-1 Running!", "; it loses 12.0 GPU-hours of work, as it does not say that it saves any"},
+		{"a job that saves when it is asked to stop", checkpoint.Saves{OnSignal: true}, checkpoint.Saves{OnSignal: true}, "master-0 Running, worker-0 Running, worker-1 Running!", "; it loses nothing if it saves its work when it is asked to stop, as it says"},
+		{"a job that is not asked", checkpoint.Saves{OnSignal: true}, checkpoint.Saves{OnSignal: true}, "master-0 Running, worker-0 Running, worker-1 Failed?", "; it loses 12.0 GPU-hours of work, as it could not be asked to stop"},
+		{"a checkpoint of one pod counts for all", checkpoint.Saves{}, checkpoint.Saves{Last: start.Add(50 * time.Minute)}, "master-0 Running, worker-0 Running, worker-1 Running!", "; it loses 2.0 GPU-hours of work, since its last checkpoint of 2026-01-02T03:54:05Z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			seen := training.Observed{Job: j, Pods: pods(&j, tt.pods), Now: start.Add(time.Hour)}
+			for i := range seen.Pods {
+				seen.Pods[i].Start, seen.Pods[i].MilliGPUs, seen.Pods[i].Saves = start, 4000, tt.saves
+			}
+			seen.Pods[2].Saves = tt.last
+			plan := training.Next(seen)
+			if got := message(&plan.Status); !strings.HasSuffix(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+	killed := 137
+	seen := training.Observed{Job: j, Pods: pods(&j, "worker-0 Failed!"), Now: start}
+	seen.Job.Round, seen.Pods[0].Saves.OnSignal, seen.Pods[0].Interrupted, seen.Pods[0].Exit = 1, true, true, &killed
+	if plan := training.Next(seen); len(plan.Events) != 1 || plan.Events[0].Reason != "CheckpointMissed" {
+		t.Errorf("killed at the end of its grace period: %v", plan.Events)
 	}
 }

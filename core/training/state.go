@@ -34,10 +34,11 @@ func (j *Job) State() string {
 	return ConditionCreated
 }
 
-// Why returns why a job waits or has failed, as its conditions say; "" is neither.
+// Why returns why a job waits, restarts, or has failed, as its conditions say; "" is none of these.
 func (j *Job) Why() string {
 	for _, c := range j.Status.Conditions {
-		if c.True && (c.Type == ConditionFailed || c.Type == ConditionQueued && !j.Status.Ended() && (!j.Suspend || j.Status.Is(ConditionSuspended))) {
+		waits := c.Type == ConditionQueued && (!j.Suspend || j.Status.Is(ConditionSuspended)) || c.Type == ConditionRestarting && !j.Suspend
+		if c.True && (c.Type == ConditionFailed || waits && !j.Status.Ended()) {
 			return c.Message
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/core/checkpoint"
 )
 
 // What can be wrong with what a pod asks for of GPUs: each a sentence that says
@@ -122,6 +123,7 @@ func checkContainer(want counts) string {
 const (
 	WarningCores = "gpucores or vgpu-cores without an amount of memory takes all memory of a GPU, as in HAMi and Volcano, so no other pod gets a part of it: add nvidia.com/gpumem or volcano.sh/vgpu-memory to share it"
 	WarningFine  = "the annotation gpu-fraction is cut to thousandths of a GPU"
+	WarningSaves = "the annotation berth.dev/checkpoint does not say how work is saved, so the pod counts as one that saves none: write on-signal, periodic: and how often, such as periodic:30m, or none"
 )
 
 // FaultLargest is what is wrong with a pod that asks for more memory of one GPU
@@ -161,6 +163,9 @@ func Warnings(pod *v1.Pod) []string {
 	}
 	if _, digits, _ := strings.Cut(pod.Annotations[api.AnnotationKAIFraction], "."); len(strings.TrimRight(digits, "0")) > 3 && len(strings.Trim(digits, "0123456789")) == 0 {
 		out = append(out, WarningFine)
+	}
+	if _, err := checkpoint.Parse(pod.Annotations[api.AnnotationCheckpoint]); err != nil {
+		out = append(out, WarningSaves)
 	}
 	return out
 }

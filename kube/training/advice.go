@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/training"
 )
 
@@ -30,6 +32,13 @@ func Advice(o Object, j *training.Job) (out []string) {
 			return nil
 		}
 		writable = writable || stores(&t.Spec)
+		how, own := t.Annotations[api.AnnotationCheckpoint]
+		if !own {
+			how = o.GetAnnotations()[api.AnnotationCheckpoint]
+		}
+		if _, err := checkpoint.Parse(how); err != nil {
+			out = append(out, fmt.Sprintf("annotation %s: %v; the job counts as one that saves no work", api.AnnotationCheckpoint, err))
+		}
 		for _, c := range t.Spec.Containers {
 			if p := unmounted(&c); p != "" {
 				out = append(out, fmt.Sprintf("container %s of %s writes to %s, which is on none of its volumes, so it is lost with the pod: mount a PersistentVolumeClaim there", c.Name, r.Type, p))

@@ -39,7 +39,7 @@ func Pod(o Object, j *training.Job, m training.Member, domain string) (pod map[s
 			}
 		}
 	}
-	note(meta, j)
+	note(meta, o, j)
 	marks := meta["labels"].(map[string]any)
 	for k, v := range labels(j, m.Type) {
 		marks[k] = v
@@ -63,17 +63,21 @@ func Pod(o Object, j *training.Job, m training.Member, domain string) (pod map[s
 }
 
 // note sets the annotations of a pod that come from its job.
-func note(meta map[string]any, j *training.Job) {
+func note(meta map[string]any, o Object, j *training.Job) {
 	notes, _ := meta["annotations"].(map[string]any)
-	delete(notes, api.AnnotationRound)
-	if j.Round == 0 {
-		return
-	}
 	if notes == nil {
 		notes = map[string]any{}
+	}
+	delete(notes, api.AnnotationRound)
+	if j.Round > 0 {
+		notes[api.AnnotationRound] = strconv.Itoa(j.Round)
+	}
+	if _, own := notes[api.AnnotationCheckpoint]; !own && o.GetAnnotations()[api.AnnotationCheckpoint] != "" {
+		notes[api.AnnotationCheckpoint] = o.GetAnnotations()[api.AnnotationCheckpoint]
+	}
+	if len(notes) > 0 {
 		meta["annotations"] = notes
 	}
-	notes[api.AnnotationRound] = strconv.Itoa(j.Round)
 }
 
 // complete adds the port and the environment to the containers.

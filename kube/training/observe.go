@@ -23,6 +23,14 @@ func PodOf(kind training.Kind, p *corev1.Pod) (training.Pod, bool) {
 		Member: m, Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Phase: training.Phase(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
 		Created: p.CreationTimestamp.Time, Round: round(p), Interrupted: interrupted(kind, p),
 	}
+	out.Saves = Saves(p)
+	for i := range p.Spec.Containers {
+		n := p.Spec.Containers[i].Resources.Limits[api.ResourceGPU]
+		out.MilliGPUs += 1000 * n.Value()
+	}
+	if t := p.Status.StartTime; t != nil {
+		out.Start = t.Time
+	}
 	if out.Deleting {
 		out.Killed = p.DeletionTimestamp.Time
 	}

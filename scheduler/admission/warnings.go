@@ -30,6 +30,11 @@ func Warnings() Policy {
 			Expression: "variables.fraction == '' || !variables.fraction.matches('^[0-9]*[.][0-9]{3}[0-9]*[1-9]0*$')",
 			Message:    request.WarningFine,
 		},
+		{
+			Expression: "!('" + api.AnnotationCheckpoint + "' in variables.notes) || variables.notes['" + api.AnnotationCheckpoint + "'] in ['', 'on-signal', 'none'] || " +
+				"variables.notes['" + api.AnnotationCheckpoint + "'].matches('^(periodic:)?([0-9]+([.][0-9]+)?(h|m|s))+$') && variables.notes['" + api.AnnotationCheckpoint + "'].matches('[1-9]')",
+			Message: request.WarningSaves,
+		},
 	}
 	return Policy{policy, newBinding(WarningsName, admissionv1.Warn)}
 }

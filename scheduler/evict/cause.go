@@ -50,7 +50,8 @@ func (c *Cause) record(to events.EventRecorder, log klog.Logger, v *Victim, inMe
 		}
 		forWhom := "pod " + inWords(c.Pod)
 		ofOwner = fmt.Sprintf("its pod %s was preempted on node %s, for %s", v.Pod.Name, v.Node, forWhom)
-		to.Eventf(v.Pod, c.Pod, v1.EventTypeNormal, reason, action, "%s, for %s", said, forWhom)
+		ofOwner = v.and(ofOwner)
+		to.Eventf(v.Pod, c.Pod, v1.EventTypeNormal, reason, action, "%s", v.and(said+", for "+forWhom))
 	}
 	if owner == nil {
 		return
@@ -67,11 +68,19 @@ func (c *Cause) record(to events.EventRecorder, log klog.Logger, v *Victim, inMe
 // alone: the workload that gets the quota may be of a namespace that its owner cannot see.
 func reclaimed(to events.EventRecorder, v *Victim, owner *metav1.OwnerReference) {
 	const action = "Reclaiming"
-	said := v.Reclaim.OnNode(v.Node)
+	said := v.and(v.Reclaim.OnNode(v.Node))
 	to.Eventf(v.Pod, nil, v1.EventTypeNormal, quota.ReasonReclaimed, action, "%s", strings.ToUpper(said[:1])+said[1:])
 	if owner != nil {
 		to.Eventf(referenceTo(v.Pod, owner), nil, v1.EventTypeNormal, quota.ReasonReclaimed, action, "its pod %s was %s", v.Pod.Name, said)
 	}
+}
+
+// and adds to a sentence about a victim what its eviction loses.
+func (v *Victim) and(said string) string {
+	if v.Loses == "" {
+		return said
+	}
+	return said + "; " + v.Loses
 }
 
 // referenceTo is the controller of a pod as events name it.

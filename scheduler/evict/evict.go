@@ -47,6 +47,7 @@ type Victim struct {
 	Node    string
 	Budgets map[types.UID]string // the resourceVersion, at the time, of each disruption budget that it counts on
 	Reclaim *quota.Reclaim       // nil: it goes for another cause than the return of quota
+	Loses   string               // what its eviction loses, as a part of a sentence about it; "" is nothing worth a word
 	Evicted func()               // called when it has been evicted from its node; nil: no call
 }
 

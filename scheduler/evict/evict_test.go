@@ -100,6 +100,7 @@ func TestEvict(t *testing.T) {
 		waiting bool
 		reclaim *quota.Reclaim
 		owner   string
+		loses   string
 		did     []string
 		events  []string
 		failed  bool
@@ -122,6 +123,14 @@ func TestEvict(t *testing.T) {
 			events: []string{
 				"Normal QuotaReclaimed Evicted from node n1 to return quota: queue speech takes back nominal quota that queue vision has borrowed; priorities do not count between queues",
 				"Normal QuotaReclaimed its pod low was evicted from node n1 to return quota: queue speech takes back nominal quota that queue vision has borrowed; priorities do not count between queues",
+			}, going: []string{"low"},
+		},
+		{
+			name: "events of a victim and of its controller say what its eviction loses", pods: []string{"low"}, owner: "train", loses: "it loses 3.2 GPU-hours of work, as it does not say that it saves any",
+			did: []string{"patch status low uid-low" + words, "delete low uid-low"},
+			events: []string{
+				"Normal Preempted Preempted by pod uid-high on node n1, for pod d/high of priority 0; it loses 3.2 GPU-hours of work, as it does not say that it saves any",
+				"Normal Preempted its pod low was preempted on node n1, for pod d/high of priority 0; it loses 3.2 GPU-hours of work, as it does not say that it saves any",
 			}, going: []string{"low"},
 		},
 		{
@@ -149,7 +158,7 @@ func TestEvict(t *testing.T) {
 			e, failed := NewEvictor(), false
 			var victims []*Victim
 			for _, name := range tt.pods {
-				victims = append(victims, &Victim{Pod: podOf(name), Node: "n1", Reclaim: tt.reclaim})
+				victims = append(victims, &Victim{Pod: podOf(name), Node: "n1", Reclaim: tt.reclaim, Loses: tt.loses})
 				if tt.owner != "" {
 					victims[0].Pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: tt.owner, Controller: new(true)}}
 				}

@@ -125,6 +125,9 @@ func (b *Manager) member(pod *v1.Pod, ref *request.Gang, err error) gang.Pod {
 	if ref.Object != nil {
 		m.Gang.Source = *ref.Object
 		m.Gang.Least, m.Gang.Unknown = b.sizes.Of(*ref.Object)
+		if since := b.sizes.Since(*ref.Object); !since.IsZero() && since.Before(m.Age.Created) {
+			m.Age.Created = since
+		}
 	}
 	if err != nil {
 		m.Invalid = err.Error()
@@ -146,6 +149,13 @@ func (b *Manager) resized(kind request.GangKind, namespace, name string) {
 		done[o] = true
 		least, why := b.sizes.Of(o)
 		all = append(all, b.step(gang.Sized{Source: o, Least: least, Unknown: why}))
+	}
+	if name == "" { // their ages may have become known too
+		for _, pod := range b.pods {
+			if ref, err := request.GangOf(pod); ref != nil && ref.Object != nil && ref.Object.Kind == kind {
+				all = append(all, b.step(gang.Seen{Pod: b.member(pod, ref, err)}))
+			}
+		}
 	}
 	b.mu.Unlock()
 	for i := range all {

@@ -41,6 +41,7 @@ type objects struct {
 	why   string // why they cannot be read; "" is that they are
 	least map[cache.ObjectName]int
 	wrong map[cache.ObjectName]string
+	since map[cache.ObjectName]time.Time
 }
 
 // New returns Sizes that read nothing yet.
@@ -85,6 +86,17 @@ func (s *Sizes) Of(o request.GangObject) (int, string) {
 		return 0, fmt.Sprintf("its size is in %s, and there is none: create it", o)
 	}
 	return n, ""
+}
+
+// Since returns when the training job that counts a gang was created; zero is for other objects, or not known. Its pods
+// are as old as the job in the queue: those of a job that moves are new, and the job keeps its place.
+func (s *Sizes) Since(o request.GangObject) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.kinds[o.Kind]; k != nil && (o.Kind == request.GangTFJob || o.Kind == request.GangPyTorchJob || o.Kind == request.GangTrainJob) {
+		return k.since[cache.ObjectName{Namespace: o.Namespace, Name: o.Name}]
+	}
+	return time.Time{}
 }
 
 // say notes why a kind cannot be read; "" is that it is.
@@ -176,11 +188,14 @@ func (s *Sizes) note(kind request.GangKind, obj any, gone bool) {
 	s.mu.Lock()
 	k := s.kinds[kind]
 	if k.least == nil {
-		k.least, k.wrong = map[cache.ObjectName]int{}, map[cache.ObjectName]string{}
+		k.least, k.wrong, k.since = map[cache.ObjectName]int{}, map[cache.ObjectName]string{}, map[cache.ObjectName]time.Time{}
 	}
 	was, had := k.least[key]
 	delete(k.least, key)
 	delete(k.wrong, key)
+	if k.since[key] = u.GetCreationTimestamp().Time; gone {
+		delete(k.since, key)
+	}
 	switch {
 	case gone:
 	case err != nil:

@@ -54,10 +54,11 @@ func (x *Preemption) carryOut(ctx context.Context, w *preemptor, s *candidates.L
 	for _, pod := range out.room.Pods {
 		x.p.Cluster.Waiting.Leave(pod.UID)
 	}
-	for _, id := range out.plan.Victims {
+	losses := s.Cluster.Losses(out.plan.Victims, time.Now())
+	for i, id := range out.plan.Victims {
 		pod := s.Pod(id)
 		v := &evict.Victim{
-			Pod: pod, Node: out.room.NodeOf(pod), Budgets: x.budgets.Versions(s.Cluster.Holders[id.Node][id.Holder].Budgets),
+			Pod: pod, Node: out.room.NodeOf(pod), Loses: losses[i], Budgets: x.budgets.Versions(s.Cluster.Holders[id.Node][id.Holder].Budgets),
 			Evicted: func() { x.p.Cluster.Quota.Preempted(pod) },
 		}
 		if back := out.claim.Returns(pod); back != nil {

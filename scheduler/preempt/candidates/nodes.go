@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/core/preemption"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/snapshot"
+	"berth.dev/berth/kube/training"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/state"
@@ -110,7 +111,7 @@ func (v *Cache) enter(budgets *evict.Budgets, i int, pod *v1.Pod, held cluster.P
 		return // more than there is of a node: what cannot be counted cannot be freed
 	}
 	if t := pod.Status.StartTime; t != nil {
-		h.Start, h.Checkpoint = t.Time, request.Checkpoint(pod)
+		h.Start, h.Saves = t.Time, training.Saves(pod)
 	}
 	h.Ends = request.Ends(pod)
 	if g, _ := request.GangOf(pod); g != nil {
