@@ -1,4 +1,4 @@
-// Package cost says what GPUs are worth.
+// Package cost says what GPUs are worth, what nodes cost, and who is charged for it.
 package cost
 
 import "berth.dev/berth/core/gpu"
