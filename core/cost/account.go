@@ -1,0 +1,213 @@
+package cost
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"berth.dev/berth/core/usage"
+)
+
+// Pod is who a pod holds GPUs for, as it was when it began to.
+type Pod struct {
+	UID, Namespace, Name string
+	Kind, Owner          string // of the object that was applied, such as a Notebook
+	User, Queue          string // "" is not known, or none
+}
+
+// NodeFacts is what is known of a node in a time.
+type NodeFacts struct {
+	UID, Name, Product string
+	Ups                []usage.Up // one after the other, in the order of time
+	Holds              []usage.Hold
+	Strands            []usage.Strand
+	Prices             []Price // in the order of time
+}
+
+// Facts is what is known of a cluster in a time.
+type Facts struct {
+	Nodes []NodeFacts
+	Pods  map[string]Pod // by UID
+}
+
+// Entry is one charge, with what it is for.
+type Entry struct {
+	Charge
+	Node     *NodeFacts
+	Pod      Pod // zero where nobody holds
+	Currency string
+	Priced   bool
+}
+
+// Account returns all charges of a time, in the order of nodes, of time, and of lines. from is taken at the hour in which
+// it is.
+func Account(f *Facts, from, to time.Time) (out []Entry) {
+	from = from.Truncate(hour)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		var spans []usage.Span
+		for _, up := range n.Ups {
+			if up.From.Before(from) {
+				up.From = from
+			}
+			spans = append(spans, usage.Spans(up, n.Holds, n.Strands, to)...)
+		}
+		for _, c := range Charges(spans, n.Prices) {
+			e := Entry{Charge: c, Node: n, Pod: f.Pods[c.Line.Pod]}
+			if c.Line.Pod != "" && e.Pod.UID == "" {
+				e.Pod.UID = c.Line.Pod
+			}
+			if c.Price >= 0 {
+				e.Currency, e.Priced = n.Prices[c.Price].Currency, n.Prices[c.Price].Source != Unpriced
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// By is what charges are added up by.
+type By string
+
+// What they can be added up by.
+const (
+	Namespace By = "namespace"
+	User      By = "user"
+	Queue     By = "queue"
+	Workload  By = "workload"
+	Product   By = "product"
+	NodeName  By = "node"
+)
+
+// Bys lists them.
+var Bys = []By{Namespace, User, Queue, Workload, Product, NodeName}
+
+// name is what an entry is counted under.
+func (by By) name(e *Entry) string {
+	switch by {
+	case Namespace:
+		return e.Pod.Namespace
+	case User:
+		return e.Pod.User
+	case Queue:
+		return e.Pod.Queue
+	case Workload:
+		if e.Pod.Owner == "" {
+			return e.Pod.UID
+		}
+		return e.Pod.Namespace + "/" + e.Pod.Kind + "/" + e.Pod.Owner
+	case Product:
+		return e.Node.Product
+	default:
+		return e.Node.Name
+	}
+}
+
+// Row is what is charged under one name in one currency.
+type Row struct {
+	Name     string // "" is that who holds has none
+	Currency string // "" is that no price is known
+	What     What
+	Reason   usage.Reason // why GPUs are stranded, where What is Stranded
+	// PartMillis are parts of GPUs times milliseconds, and Unpriced those of them of which no price is known.
+	PartMillis, Unpriced int64
+	Micros               int64
+	Spread               int64 // of Micros, what is spread of idle and stranded GPUs
+}
+
+// What is what becomes of GPUs.
+type What int
+
+// The kinds of Row, in their order.
+const (
+	Held What = iota
+	Idle
+	Stranded
+)
+
+// Sum adds entries up: what is held by a name each, in the order of what it costs, and what is idle and stranded
+// in lines of their own. By products and nodes those have names too.
+func Sum(entries []Entry, by By) []Row {
+	type key struct {
+		name, currency string
+		what           What
+		reason         usage.Reason
+	}
+	rows := map[key]*Row{}
+	for i := range entries {
+		e := &entries[i]
+		k := key{currency: e.Currency}
+		switch {
+		case e.Line.Pod != "":
+			k.name = by.name(e)
+		case e.Line.Reason != "":
+			k.what, k.reason = Stranded, e.Line.Reason
+		default:
+			k.what = Idle
+		}
+		if k.what != Held && (by == Product || by == NodeName) {
+			k.name = by.name(e)
+		}
+		if !e.Priced {
+			k.currency = ""
+		}
+		r := rows[k]
+		if r == nil {
+			r = &Row{Name: k.name, Currency: k.currency, What: k.what, Reason: k.reason}
+			rows[k] = r
+		}
+		r.PartMillis += e.PartMillis
+		if r.Micros += e.Micros; !e.Priced {
+			r.Unpriced += e.PartMillis
+		}
+	}
+	out := make([]Row, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, *r)
+	}
+	sortRows(out)
+	return out
+}
+
+func sortRows(rows []Row) {
+	slices.SortFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Reason, b.Reason), cmp.Compare(b.Micros, a.Micros), cmp.Compare(b.PartMillis, a.PartMillis), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Currency, b.Currency))
+	})
+}
+
+// Spread has those who held GPUs pay for those that were idle or stranded, in proportion to what they are charged, to the
+// millionth, for each currency. Where nobody held any, the lines stay.
+func Spread(rows []Row) []Row {
+	weights, idle := map[string][]int64{}, map[string]int64{}
+	for _, r := range rows {
+		if r.What == Held {
+			weights[r.Currency] = append(weights[r.Currency], r.Micros)
+		} else {
+			idle[r.Currency] += r.Micros
+		}
+	}
+	parts := map[string][]int64{}
+	for currency, list := range weights {
+		parts[currency] = usage.Divide(idle[currency], list)
+	}
+	var out []Row
+	for _, r := range rows {
+		mine := parts[r.Currency]
+		switch {
+		case r.What == Held && len(mine) > 0:
+			r.Spread = mine[0]
+			r.Micros += mine[0]
+			parts[r.Currency] = mine[1:]
+		case r.What != Held && spreads(weights[r.Currency]):
+			continue
+		}
+		out = append(out, r)
+	}
+	sortRows(out)
+	return out
+}
+
+// spreads reports whether some weight is not 0.
+func spreads(weights []int64) bool {
+	return slices.ContainsFunc(weights, func(w int64) bool { return w > 0 })
+}
