@@ -1,0 +1,29 @@
+package ledger
+
+// version is that of the schema; one that is newer is not opened.
+const version = 1
+
+// schema makes an empty book. Times are milliseconds since 1970, and NULL where an interval goes on; parts are of GPUs,
+// as in package quota.
+const schema = `
+CREATE TABLE IF NOT EXISTS nodes (
+	uid TEXT PRIMARY KEY, name TEXT NOT NULL, product TEXT NOT NULL, instance TEXT NOT NULL, region TEXT NOT NULL, zone TEXT NOT NULL, capacity TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pods (
+	uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, owner TEXT NOT NULL, user TEXT NOT NULL, queue TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS holds (
+	pod TEXT NOT NULL, begins INTEGER NOT NULL, ends INTEGER, source TEXT NOT NULL, late INTEGER NOT NULL, node TEXT NOT NULL, parts INTEGER NOT NULL, PRIMARY KEY (pod, begins)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS holds_by_end ON holds (ends);
+CREATE TABLE IF NOT EXISTS ups (
+	node TEXT NOT NULL, begins INTEGER NOT NULL, ends INTEGER, source TEXT NOT NULL, late INTEGER NOT NULL, parts INTEGER NOT NULL, PRIMARY KEY (node, begins)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS strands (
+	node TEXT NOT NULL, reason TEXT NOT NULL, begins INTEGER NOT NULL, ends INTEGER, source TEXT NOT NULL, late INTEGER NOT NULL, parts INTEGER NOT NULL, PRIMARY KEY (node, reason, begins)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS prices (
+	node TEXT NOT NULL, begins INTEGER NOT NULL, ends INTEGER, micros INTEGER NOT NULL, currency TEXT NOT NULL, source TEXT NOT NULL, assumed TEXT NOT NULL, PRIMARY KEY (node, begins)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), at INTEGER NOT NULL);
+`
