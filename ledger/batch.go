@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"slices"
+
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/usage"
 )
@@ -40,7 +42,7 @@ type Price struct {
 }
 
 // Batch is what is written in one transaction. Each row replaces one that has the same key, and the same beginning
-// where it is an interval.
+// where it is an interval; but what is known of a Pod stays as it was written first.
 type Batch struct {
 	Nodes   []Node
 	Pods    []cost.Pod
@@ -53,4 +55,12 @@ type Batch struct {
 // Empty reports whether there is nothing to write.
 func (b *Batch) Empty() bool {
 	return len(b.Nodes)+len(b.Pods)+len(b.Holds)+len(b.Ups)+len(b.Strands)+len(b.Prices) == 0
+}
+
+// With returns a batch of what two have, the second after the first.
+func (b *Batch) With(next *Batch) Batch {
+	return Batch{
+		Nodes: slices.Concat(b.Nodes, next.Nodes), Pods: slices.Concat(b.Pods, next.Pods), Holds: slices.Concat(b.Holds, next.Holds),
+		Ups: slices.Concat(b.Ups, next.Ups), Strands: slices.Concat(b.Strands, next.Strands), Prices: slices.Concat(b.Prices, next.Prices),
+	}
 }

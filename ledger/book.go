@@ -71,7 +71,7 @@ func (b *Book) Write(ctx context.Context, batch *Batch, alive time.Time) (err er
 	}
 	w := writer{ctx: ctx, tx: tx}
 	w.batch(batch)
-	w.do("INSERT OR REPLACE INTO alive VALUES (1, ?)", alive.UnixMilli())
+	w.do("INSERT INTO alive VALUES (1, ?1, ?1) ON CONFLICT (one) DO UPDATE SET at = ?1", alive.UnixMilli())
 	if w.err == nil {
 		w.err = tx.Commit()
 	} else {
@@ -103,7 +103,7 @@ func (w *writer) batch(b *Batch) {
 	}
 	for i := range b.Pods {
 		p := &b.Pods[i]
-		w.do("INSERT OR REPLACE INTO pods VALUES (?, ?, ?, ?, ?, ?, ?)", p.UID, p.Namespace, p.Name, p.Kind, p.Owner, p.User, p.Queue)
+		w.do("INSERT OR IGNORE INTO pods VALUES (?, ?, ?, ?, ?, ?, ?)", p.UID, p.Namespace, p.Name, p.Kind, p.Owner, p.User, p.Queue)
 	}
 	for i := range b.Holds {
 		h := &b.Holds[i]

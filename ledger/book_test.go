@@ -52,7 +52,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &State{Holds: []Holds{held}, Ups: []Ups{up}, Strands: []Strands{strand}, Prices: []Prices{price}, Nodes: map[string]Node{"n1": node}, Alive: at(20)}
+	want := &State{Holds: []Holds{held}, Ups: []Ups{up}, Strands: []Strands{strand}, Prices: []Prices{price}, Nodes: map[string]Node{"n1": node}, Began: at(20), Alive: at(20)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what goes on is not as it was written (-want +got):\n%s", diff)
 	}

@@ -129,13 +129,14 @@ func (r *reader) pods(f *cost.Facts) {
 	})
 }
 
-// State is what goes on by the book, and when its writer was last there; zero is never.
+// State is what goes on by the book, when it began, and when its writer was last there; zero is never.
 type State struct {
 	Holds   []Holds
 	Ups     []Ups
 	Strands []Strands
 	Prices  []Prices
 	Nodes   map[string]Node // all that it knows, by UID
+	Began   time.Time
 	Alive   time.Time
 }
 
@@ -179,9 +180,10 @@ func (b *Book) State(ctx context.Context) (*State, error) {
 		s.Nodes[n.UID] = n
 		return err
 	})
-	r.rows("SELECT at FROM alive", nil, func(scan func(...any) error) error {
-		err := scan(&begins)
-		s.Alive = time.UnixMilli(begins).UTC()
+	r.rows("SELECT began, at FROM alive", nil, func(scan func(...any) error) error {
+		var alive int64
+		err := scan(&begins, &alive)
+		s.Began, s.Alive = time.UnixMilli(begins).UTC(), time.UnixMilli(alive).UTC()
 		return err
 	})
 	if r.err != nil {

@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/kube/queues"
 )
@@ -52,8 +52,8 @@ func (c *Count) SetLines(lines queues.LinePriorities) { c.tally.lines = lines }
 
 // Pass is one pass over the Queues of a list at a time.
 func (c *Count) Pass(ctx context.Context, list []v1alpha1.Queue, now time.Time) time.Duration {
-	o := &owners{c.client, map[types.UID]*metav1.PartialObjectMetadata{}}
-	c.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object { return o.of(ctx, namespace, ref) }
+	o := runtime.NewOwners(c.client)
+	c.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object { return o.Of(ctx, namespace, ref) }
 	c.room.mu.Lock()
 	c.tally.read(list)
 	c.tally.settle(now)

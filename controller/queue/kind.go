@@ -67,7 +67,7 @@ type controller struct {
 	tally     *tally
 	took      time.Duration // that the last count took
 
-	owners  *owners
+	owners  *runtime.Owners
 	said    map[types.UID]said      // what was written of each Queue
 	late    map[types.UID]time.Time // since when what was written is not so
 	spent   queue.Spent             // of what pace allows
@@ -81,7 +81,7 @@ type controller struct {
 func newController(mgr manager.Manager, o Options) *controller {
 	c := &controller{
 		informers: mgr.GetCache(), client: mgr.GetClient(), events: mgr.GetEventRecorder(Name), now: o.Now, room: cmp.Or(o.Room, NewRoom()),
-		wake: make(chan struct{}, 1), owners: &owners{mgr.GetAPIReader(), map[types.UID]*metav1.PartialObjectMetadata{}},
+		wake: make(chan struct{}, 1), owners: runtime.NewOwners(mgr.GetAPIReader()),
 		open: func() (cache.Cache, error) {
 			return cache.New(mgr.GetConfig(), cache.Options{
 				HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), ByObject: counted(),
@@ -195,7 +195,7 @@ func (c *controller) pass(ctx context.Context) (time.Duration, error) {
 	now, began := c.now(), time.Now()
 	c.room.mu.Lock()
 	c.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object {
-		return c.owners.of(ctx, namespace, ref)
+		return c.owners.Of(ctx, namespace, ref)
 	}
 	c.tally.read(list.Items)
 	c.feed.drain(c.tally)

@@ -40,6 +40,9 @@ const (
 
 var reasons = []Reason{Cordoned, Unhealthy, Remainder, NoCPU, NoMemory}
 
+// Reasons returns all of them, in that order.
+func Reasons() []Reason { return slices.Clone(reasons) }
+
 // Line is what becomes of parts of a node's GPUs in a span: a pod holds them, or they are stranded for a reason, or,
 // if both are empty, idle.
 type Line struct {

@@ -1,4 +1,4 @@
-package queue
+package runtime
 
 import (
 	"context"
@@ -9,18 +9,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// owners reads the metadata of objects that pods are made for, each once: who an object was
-// created for does not change.
-type owners struct {
+// Owners reads the metadata of objects that pods are made for, each once: who an object was
+// created for does not change. It is not safe for concurrent use.
+type Owners struct {
 	reader client.Reader // of the API server itself
 	known  map[types.UID]*metav1.PartialObjectMetadata
+}
+
+// NewOwners returns Owners that know nothing, and ask a reader of the API server itself.
+func NewOwners(reader client.Reader) *Owners {
+	return &Owners{reader, map[types.UID]*metav1.PartialObjectMetadata{}}
 }
 
 // mostOwners is how many objects are remembered.
 const mostOwners = 100_000
 
-// of is request.Owners. What cannot be read is asked for again when such a pod changes.
-func (o *owners) of(ctx context.Context, namespace string, ref *metav1.OwnerReference) metav1.Object {
+// Of is request.Owners. What cannot be read is asked for again when such a pod changes.
+func (o *Owners) Of(ctx context.Context, namespace string, ref *metav1.OwnerReference) metav1.Object {
 	if m := o.known[ref.UID]; m != nil {
 		return m
 	}

@@ -1,0 +1,187 @@
+package meter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/ledger"
+)
+
+const (
+	gather    = 500 * time.Millisecond // how long changes are gathered before they are written
+	heartbeat = 30 * time.Second       // how often it is written that the meter is there
+	again     = 5 * time.Second        // after how long a write that failed is tried again
+)
+
+// Meter follows one cluster.
+type Meter struct {
+	book  *ledger.Book
+	tally *tally
+	mu    sync.Mutex // of tally
+	wake  chan struct{}
+}
+
+// New returns a meter that writes to a book.
+func New(book *ledger.Book) *Meter { return &Meter{book: book, wake: make(chan struct{}, 1)} }
+
+// Run follows the cluster of cfg until ctx ends. It returns an error if it cannot begin.
+func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
+	state, err := m.book.State(ctx)
+	if err != nil {
+		return err
+	}
+	m.tally = newTally(state, func() time.Time { return time.Now().Truncate(time.Millisecond).UTC() })
+	source, err := newSource(cfg)
+	if err != nil {
+		return fmt.Errorf("watch the cluster: %w", err)
+	}
+	m.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object {
+		return source.owners.Of(ctx, namespace, ref)
+	}
+	go func() {
+		if err := source.cache.Start(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "The cluster is not watched any longer")
+		}
+	}()
+	// Nodes and queues come first, as who holds what is read by them.
+	if err := m.first(ctx, source); err != nil {
+		return err
+	}
+	err = follow(ctx, m, source, &v1.Pod{}, m.tally.pod, m.tally.gone)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.tally.missed()
+	m.mu.Unlock()
+	return m.write(ctx)
+}
+
+// first follows what pods are read by, and returns when it is known.
+func (m *Meter) first(ctx context.Context, s *source) error {
+	err := follow(ctx, m, s, &v1.Namespace{}, func(n *v1.Namespace) { m.tally.namespaces[n.Name] = n }, func(n *v1.Namespace) { delete(m.tally.namespaces, n.Name) })
+	if err == nil {
+		err = follow(ctx, m, s, &v1.Node{}, m.tally.node, m.tally.nodeGone)
+	}
+	if err != nil || !s.queues {
+		return err
+	}
+	list := map[string]*v1alpha1.Queue{}
+	read := func() {
+		all := make([]*v1alpha1.Queue, 0, len(list))
+		for _, q := range list {
+			all = append(all, q)
+		}
+		m.tally.members = queues.NewMembers(all)
+		m.tally.offers.Count(all)
+	}
+	return follow(ctx, m, s, &v1alpha1.Queue{}, func(q *v1alpha1.Queue) {
+		was := list[q.Name]
+		if list[q.Name] = q; was == nil || was.Generation != q.Generation {
+			read()
+		}
+	}, func(q *v1alpha1.Queue) {
+		delete(list, q.Name)
+		read()
+	})
+}
+
+// follow has each object of a kind seen as it is, and when it is gone, and returns when those that are there have been.
+func follow[T client.Object](ctx context.Context, m *Meter, s *source, kind T, seen, gone func(T)) error {
+	informer, err := s.cache.GetInformer(ctx, kind)
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	do := func(o any, what func(T)) {
+		if lost, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = lost.Obj
+		}
+		if object, ok := o.(T); ok {
+			m.mu.Lock()
+			what(object)
+			m.mu.Unlock()
+			m.poke()
+		}
+	}
+	registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { do(o, seen) }, UpdateFunc: func(_, o any) { do(o, seen) }, DeleteFunc: func(o any) { do(o, gone) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", kind, err)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (m *Meter) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what changes until ctx ends, and then what has changed last. What cannot be written is kept and tried
+// again.
+func (m *Meter) write(ctx context.Context) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		wait := gather
+		if err := m.flush(context.WithoutCancel(ctx)); err != nil {
+			klog.FromContext(ctx).Error(err, "The ledger is behind: what has changed is kept, and written as soon as that is possible")
+			wait = again
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			continue
+		case <-beat.C:
+		case <-m.wake:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// flush writes what has changed.
+func (m *Meter) flush(ctx context.Context) error {
+	m.mu.Lock()
+	m.tally.settle()
+	batch, now := m.tally.batch, m.tally.now()
+	m.tally.batch = ledger.Batch{}
+	m.mu.Unlock()
+	err := m.book.Write(ctx, &batch, now)
+	if err != nil {
+		m.mu.Lock()
+		m.tally.batch = batch.With(&m.tally.batch)
+		m.mu.Unlock()
+		m.poke()
+	}
+	return err
+}
+
+// source is where the meter reads from.
+type source struct {
+	cache  cache.Cache
+	owners *runtime.Owners
+	queues bool // the API server has Queues
+}

@@ -1,0 +1,96 @@
+package meter
+
+import (
+	"fmt"
+	"net/http"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeobject "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/kube/request"
+)
+
+// newSource reads the cluster of cfg. Nothing is watched before it is asked for.
+func newSource(cfg *rest.Config) (*source, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1 // API servers defend themselves by priority and fairness
+	scheme := runtimeobject.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(cfg, web)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{}
+	if s.cache, err = newCache(cfg, web, scheme, mapper); err != nil {
+		return nil, err
+	}
+	reader, err := client.New(cfg, client.Options{HTTPClient: web, Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	s.owners = runtime.NewOwners(reader)
+	_, err = mapper.KindFor(v1alpha1.Queues)
+	if err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("ask whether there are Queues: %w", err)
+	}
+	s.queues = err == nil
+	return s, nil
+}
+
+func newCache(cfg *rest.Config, web *http.Client, scheme *runtimeobject.Scheme, mapper meta.RESTMapper) (cache.Cache, error) {
+	shared := true
+	return cache.New(cfg, cache.Options{
+		HTTPClient: web, Scheme: scheme, Mapper: mapper, DefaultUnsafeDisableDeepCopy: &shared,
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&v1.Pod{}:  {Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+			&v1.Node{}: {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
+		},
+	})
+}
+
+// slimPod keeps of a pod what the ledger reads; of one without GPUs only its name.
+func slimPod(o any) (any, error) {
+	p, ok := o.(*v1.Pod)
+	if !ok {
+		return o, nil
+	}
+	if !request.AsksForGPUs(p) {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}}, nil
+	}
+	p.ManagedFields = nil
+	p.Spec.Volumes, p.Spec.Tolerations = nil, nil
+	for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+		for i := range list {
+			c := &list[i]
+			*c = v1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		}
+	}
+	return p, nil
+}
+
+// slimNode drops of a node what is large and says nothing of GPUs.
+func slimNode(o any) (any, error) {
+	if n, ok := o.(*v1.Node); ok {
+		n.ManagedFields, n.Status.Images = nil, nil
+	}
+	return o, nil
+}

@@ -1,0 +1,186 @@
+package meter
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/core/cost"
+	"berth.dev/berth/core/usage"
+	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/kube/request"
+	"berth.dev/berth/ledger"
+)
+
+// tally is what the meter knows of a cluster, and what it has to write of it.
+type tally struct {
+	now        func() time.Time
+	began      time.Time // when the book did
+	alive      time.Time // when a meter was last there before this one
+	offers     *queues.Offers
+	members    *queues.Members
+	namespaces map[string]*v1.Namespace
+	owners     request.Owners
+
+	nodes map[string]*v1.Node                // by name
+	pods  map[string]map[types.UID]*v1.Pod   // with GPUs, not ended, by the name of their node
+	dirty map[string]bool                    // names of nodes to be looked at again
+	done  map[types.UID]bool                 // pods that have ended and are still there
+	known map[string]ledger.Node             // as they are in the book, by UID
+	holds *usage.Track[string, ledger.Hold]  // by UID of pods
+	ups   *usage.Track[string, int64]        // by UID of nodes
+	lost  *usage.Track[string, int64]        // what is stranded, by ledger.StrandKey
+	price *usage.Track[string, ledger.Price] // by UID of nodes
+
+	batch ledger.Batch
+}
+
+// newTally goes on from what the book has.
+func newTally(s *ledger.State, now func() time.Time) *tally {
+	if s.Began.IsZero() {
+		s.Began, s.Alive = now(), now()
+	}
+	return &tally{
+		now: now, began: s.Began, alive: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: nobody,
+		nodes: map[string]*v1.Node{}, pods: map[string]map[types.UID]*v1.Pod{}, dirty: map[string]bool{}, known: s.Nodes,
+		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices),
+	}
+}
+
+// nobody is request.Owners where none can be read.
+func nobody(string, *metav1.OwnerReference) metav1.Object { return nil }
+
+// begins is from when something counts that says itself since when it is so: not from before the book began, as others
+// held it then of whom nothing is known.
+func (t *tally) begins(said time.Time) time.Time {
+	switch now := t.now(); {
+	case said.IsZero(), said.After(now):
+		return now
+	case said.Before(t.began):
+		return t.began
+	}
+	return said
+}
+
+// pod notes how a pod is now.
+func (t *tally) pod(p *v1.Pod) {
+	if !request.AsksForGPUs(p) || p.Spec.NodeName == "" {
+		return
+	}
+	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		t.ended(p)
+		return
+	}
+	on := t.pods[p.Spec.NodeName]
+	if on == nil {
+		on = map[types.UID]*v1.Pod{}
+		t.pods[p.Spec.NodeName] = on
+	}
+	on[p.UID] = p
+	t.dirty[p.Spec.NodeName] = true
+	t.hold(p)
+}
+
+// hold notes what a pod holds, if its node is known.
+func (t *tally) hold(p *v1.Pod) {
+	node := t.nodes[p.Spec.NodeName]
+	if node == nil {
+		return // it is looked at again when the node comes
+	}
+	from := t.now()
+	if _, has := t.holds.Has(string(p.UID)); !has {
+		from = t.begins(request.BoundAt(p))
+		defer t.who(p)
+	}
+	parts := int64(0)
+	for _, piece := range t.offers.Held(p) {
+		parts += piece.Parts
+	}
+	t.batch.Holds = append(t.batch.Holds, t.holds.Set(string(p.UID), ledger.Hold{Node: string(node.UID), Parts: parts}, from)...)
+}
+
+// who notes for whom a pod holds.
+func (t *tally) who(p *v1.Pod) {
+	owner := request.OwnerOf(p)
+	t.batch.Pods = append(t.batch.Pods, cost.Pod{
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: owner.Kind, Owner: owner.Name,
+		User: request.UserOf(p, t.owners), Queue: t.members.Of(p, t.namespaces[p.Namespace]).Queue,
+	})
+}
+
+// ended notes that a pod has ended, and is still there to say when.
+func (t *tally) ended(p *v1.Pod) {
+	at, end := endOf(p), usage.End{Source: usage.Stated}
+	if at.IsZero() {
+		at, end = t.now(), usage.End{Source: usage.Seen}
+	}
+	if t.done[p.UID] || at.Before(t.began) {
+		return
+	}
+	t.done[p.UID] = true
+	if _, has := t.holds.Has(string(p.UID)); !has {
+		held := *p
+		held.Status.Phase = v1.PodRunning
+		t.hold(&held) // it may have come and gone while no meter was there; if not, the book has the same
+	}
+	t.end(p, at, end)
+}
+
+// gone notes that a pod is deleted.
+func (t *tally) gone(p *v1.Pod) {
+	if t.done[p.UID] {
+		delete(t.done, p.UID)
+		return
+	}
+	if at := endOf(p); !at.IsZero() && (p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed) {
+		t.end(p, at, usage.End{Source: usage.Stated})
+		return
+	}
+	t.end(p, t.now(), usage.End{Source: usage.Seen})
+}
+
+func (t *tally) end(p *v1.Pod, at time.Time, end usage.End) {
+	t.batch.Holds = append(t.batch.Holds, t.holds.End(string(p.UID), at, end)...)
+	if on := t.pods[p.Spec.NodeName]; on != nil {
+		delete(on, p.UID)
+		t.dirty[p.Spec.NodeName] = true
+	}
+}
+
+// endOf is when the last container of a pod ended; zero is that it does not say.
+func endOf(p *v1.Pod) (at time.Time) {
+	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if s := list[i].State.Terminated; s != nil && s.FinishedAt.After(at) {
+				at = s.FinishedAt.Time
+			}
+		}
+	}
+	return at
+}
+
+// missed ends what the book has open and is not there: all that is known is that it was when a meter last was.
+func (t *tally) missed() {
+	pods, nodes := map[string]bool{}, map[string]bool{}
+	for _, n := range t.nodes {
+		nodes[string(n.UID)] = true
+	}
+	for _, on := range t.pods {
+		for uid := range on {
+			pods[string(uid)] = true
+		}
+	}
+	end := usage.End{Source: usage.LastSeen, Late: t.now().Sub(t.alive)}
+	for _, h := range t.holds.Open() {
+		if !pods[h.Key] {
+			t.batch.Holds = append(t.batch.Holds, t.holds.End(h.Key, t.alive, end)...)
+		}
+	}
+	for _, u := range t.ups.Open() {
+		if !nodes[u.Key] {
+			t.down(u.Key, t.alive, end)
+		}
+	}
+}

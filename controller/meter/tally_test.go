@@ -1,0 +1,358 @@
+package meter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/cost"
+	"berth.dev/berth/core/quota"
+	"berth.dev/berth/core/usage"
+	"berth.dev/berth/kube/kubetest"
+	"berth.dev/berth/kube/queues"
+	"berth.dev/berth/ledger"
+)
+
+var epoch = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+
+func at(minutes int) time.Time { return epoch.Add(time.Duration(minutes) * time.Minute) }
+
+// rig is a meter of objects that a test shows it, with a book.
+type rig struct {
+	*testing.T
+	*tally
+	book  *ledger.Book
+	clock time.Time
+}
+
+func newRig(t *testing.T) *rig {
+	b, err := ledger.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	r := &rig{T: t, book: b, clock: at(0)}
+	r.start()
+	return r
+}
+
+// start begins a meter on what the book has, as after a crash: what was not written is lost.
+func (r *rig) start() {
+	s, err := r.book.State(r.Context())
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.tally = newTally(s, func() time.Time { return r.clock })
+	list := []*v1alpha1.Queue{{ObjectMeta: metav1.ObjectMeta{Name: "red"}, Spec: v1alpha1.QueueSpec{Namespaces: &v1alpha1.QueueNamespaces{Names: []string{"vision"}}}}}
+	r.members = queues.NewMembers(list)
+}
+
+func (r *rig) flush() {
+	r.settle()
+	if err := r.book.Write(r.Context(), &r.batch, r.clock); err != nil {
+		r.Fatal(err)
+	}
+	r.batch = ledger.Batch{}
+}
+
+// rows is what is charged until now, added up.
+func (r *rig) rows(by cost.By) []cost.Row {
+	f, err := r.book.Facts(r.Context(), at(-10_000), r.clock)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return cost.Sum(cost.Account(f, at(-10_000), r.clock), by)
+}
+
+func (r *rig) want(by cost.By, want string) {
+	r.Helper()
+	got := ""
+	for i, row := range r.rows(by) {
+		if i > 0 {
+			got += ", "
+		}
+		name := map[cost.What]string{cost.Held: row.Name, cost.Idle: "idle", cost.Stranded: string(row.Reason)}[row.What]
+		got += fmt.Sprintf("%s=%vh $%v", name, float64(row.PartMillis)/quota.Whole/3_600_000, float64(row.Micros)/1e6)
+	}
+	if got != want {
+		r.Errorf("by %s is charged %s, want %s", by, got, want)
+	}
+}
+
+// aNode is a node of so many GPUs that costs one dollar an hour for each.
+func aNode(name string, gpus, created int) *v1.Node {
+	n := kubetest.Foreign(name, kubetest.Product("NVIDIA-A100-SXM4-40GB", gpus, 40960), "nvidia.com/gpu", gpus)
+	n.UID, n.CreationTimestamp = types.UID("uid-"+name), metav1.NewTime(at(created))
+	n.Annotations = map[string]string{api.AnnotationPrice: fmt.Sprint(gpus)}
+	return n
+}
+
+// aPod is a pod that was bound at a time.
+func aPod(name, node string, gpus, bound int) *v1.Pod {
+	p := kubetest.Pod(name, node, "nvidia.com/gpu", gpus)
+	p.Namespace, p.UID = "vision", types.UID("uid-"+name)
+	p.Annotations = map[string]string{api.AnnotationUser: "ann"}
+	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(at(bound))}}
+	return p
+}
+
+// finished is a pod whose container has ended at a time.
+func finished(p *v1.Pod, minute int) *v1.Pod {
+	p = p.DeepCopy()
+	p.Status.Phase = v1.PodSucceeded
+	p.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.NewTime(at(minute))}}}}
+	return p
+}
+
+func TestTheLedgerIsWhatHasHappened(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		play func(r *rig)
+		want string
+	}{
+		{"a new meter begins when it is started, whatever nodes and pods say", func(r *rig) {
+			r.node(aNode("n", 2, -600))
+			r.pod(aPod("a", "n", 1, -60))
+			r.flush()
+			r.clock = at(60)
+		}, "vision=1h $1, idle=1h $1"},
+		{"a pod holds from its binding, which the meter sees a moment later", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.flush()
+			r.clock = at(31)
+			r.pod(aPod("a", "n", 1, 30))
+			r.flush()
+			r.clock = at(60)
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"until its containers have ended, also where it is there for longer", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.flush()
+			r.clock = at(40)
+			r.pod(finished(aPod("a", "n", 1, 0), 30))
+			r.flush()
+			r.clock = at(60)
+			r.gone(finished(aPod("a", "n", 1, 0), 30))
+			r.flush()
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"or until it is gone, where it does not say when it ended", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.flush()
+			r.clock = at(30)
+			p := aPod("a", "n", 1, 0)
+			p.DeletionTimestamp = new(metav1.NewTime(at(20)))
+			r.pod(p)
+			r.gone(p)
+			r.flush()
+			r.clock = at(60)
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"a pod that is seen before its node", func(r *rig) {
+			r.pod(aPod("a", "n", 1, 0))
+			r.node(aNode("n", 1, 0))
+			r.flush()
+			r.clock = at(60)
+		}, "vision=1h $1"},
+		{"a pod that came and went while there was no meter", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.flush()
+			r.clock = at(60)
+			r.start()
+			r.node(aNode("n", 1, 0))
+			r.pod(finished(aPod("a", "n", 1, 15), 45))
+			r.missed()
+			r.flush()
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"a pod that has ended is not counted again by the next meter", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.flush()
+			r.clock = at(30)
+			r.pod(finished(aPod("a", "n", 1, 0), 30))
+			r.flush()
+			r.clock = at(60)
+			r.start()
+			r.node(aNode("n", 1, 0))
+			r.pod(finished(aPod("a", "n", 1, 0), 30))
+			r.missed()
+			r.flush()
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"a node that is gone costs nothing, whatever pods on it say", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.flush()
+			r.clock = at(30)
+			r.nodeGone(aNode("n", 1, 0))
+			r.flush()
+			r.clock = at(60)
+		}, "vision=0.5h $0.5"},
+		{"a node that is made anew under the same name", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.flush()
+			r.clock = at(30)
+			again := aNode("n", 2, 30)
+			again.UID = "other"
+			r.node(again)
+			r.flush()
+			r.clock = at(60)
+		}, "idle=1.5h $1.5"},
+		{"a price that changes", func(r *rig) {
+			n := aNode("n", 1, 0)
+			r.node(n)
+			r.flush()
+			r.clock = at(30)
+			n = n.DeepCopy()
+			n.Annotations[api.AnnotationPrice] = "3"
+			r.node(n)
+			r.flush()
+			r.clock = at(60)
+		}, "idle=1h $2"},
+		{"a cordoned node", func(r *rig) {
+			n := aNode("n", 2, 0)
+			r.node(n)
+			r.pod(aPod("a", "n", 1, 0))
+			r.flush()
+			r.clock = at(30)
+			n = n.DeepCopy()
+			n.Spec.Unschedulable = true
+			r.node(n)
+			r.flush()
+			r.clock = at(60)
+		}, "vision=1h $1, idle=0.5h $0.5, cordoned=0.5h $0.5"},
+		{"pods without GPUs and pods without a node are none", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(kubetest.Pod("web", "n"))
+			r.pod(aPod("waits", "", 1, 0))
+			r.flush()
+			r.clock = at(60)
+		}, "idle=1h $1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			c.play(r)
+			r.want(cost.Namespace, c.want)
+		})
+	}
+}
+
+func TestWhoHoldsIsFrozenWhenItBegins(t *testing.T) {
+	r := newRig(t)
+	r.node(aNode("n", 1, 0))
+	r.pod(aPod("a", "n", 1, 0))
+	r.flush()
+	changed := aPod("a", "n", 1, 0)
+	changed.Annotations[api.AnnotationUser] = "bob"
+	r.clock = at(30)
+	r.pod(changed)
+	r.flush()
+	r.clock = at(60)
+	r.want(cost.User, "ann=1h $1")
+	r.want(cost.Queue, "red=1h $1")
+}
+
+// TestWhatIsMissedSaysByHowMuch has a pod end unseen: it is charged until a meter last was there, and the book has for
+// how long it may have gone on.
+func TestWhatIsMissedSaysByHowMuch(t *testing.T) {
+	r := newRig(t)
+	r.node(aNode("n", 1, 0))
+	r.pod(aPod("a", "n", 1, 0))
+	r.flush()
+	r.clock = at(20)
+	r.flush() // there, and nothing is new
+	r.clock = at(60)
+	r.start()
+	r.node(aNode("n", 1, 0))
+	r.missed()
+	i := slices.IndexFunc(r.batch.Holds, func(h ledger.Holds) bool { return h.Key == "uid-a" })
+	if i < 0 || !r.batch.Holds[i].To.Equal(at(20)) || r.batch.Holds[i].End != (usage.End{Source: usage.LastSeen, Late: 40 * time.Minute}) {
+		t.Errorf("written is %+v, want an end at %v, up to 40 minutes late", r.batch.Holds, at(20))
+	}
+}
+
+// TestAMeterThatIsKilledLosesNothing plays random lives of nodes and pods, kills the meter at random moments, also
+// between two writes, and starts it again. What is charged is what the objects' history says, as each pod says itself
+// when it was bound and when it ended.
+func TestAMeterThatIsKilledLosesNothing(t *testing.T) {
+	for seed := range uint64(30) {
+		c := rand.New(rand.NewPCG(seed, 25))
+		r := newRig(t)
+		nodes := []*v1.Node{aNode("n0", 8, 0), aNode("n1", 4, 0)}
+		pods := map[string]*v1.Pod{}
+		truth := map[string]usage.Hold{}
+		show := func() {
+			for _, n := range nodes {
+				r.node(n)
+			}
+			for _, p := range pods {
+				r.pod(p)
+			}
+		}
+		show()
+		r.flush()
+		for step := 1; step < 240; step++ {
+			r.clock = at(step)
+			name := fmt.Sprint("p", c.IntN(25))
+			p := pods[name]
+			switch {
+			case p == nil:
+				p = aPod(name, nodes[c.IntN(2)].Name, 1, step)
+				p.UID = types.UID(fmt.Sprint(name, "-", step))
+				pods[name], truth[string(p.UID)] = p, usage.Hold{Pod: p.Spec.NodeName, Parts: quota.Whole, From: at(step)}
+				r.pod(p)
+			case p.Status.Phase != v1.PodSucceeded:
+				pods[name] = finished(p, step)
+				h := truth[string(p.UID)]
+				h.To = at(step)
+				truth[string(p.UID)] = h
+				r.pod(pods[name])
+			default:
+				r.flush() // what it says is in the book before it is deleted
+				delete(pods, name)
+				r.gone(p)
+			}
+			switch c.IntN(6) {
+			case 0:
+				r.start() // killed: what it had not written is lost
+				show()
+				r.missed()
+			case 1, 2:
+				r.flush()
+			}
+		}
+		r.clock = at(240)
+		r.flush()
+		plain := &cost.Facts{Pods: map[string]cost.Pod{}}
+		for i, n := range nodes {
+			f := cost.NodeFacts{UID: string(n.UID), Name: n.Name, Ups: []usage.Up{{Parts: []int64{8, 4}[i] * quota.Whole, From: at(0)}}, Prices: []cost.Price{{From: at(0), Micros: []int64{8, 4}[i] * 1_000_000, Currency: "USD", Source: "x"}}}
+			for uid, h := range truth {
+				if h.Pod == n.Name {
+					f.Holds = append(f.Holds, usage.Hold{Pod: uid, Parts: h.Parts, From: h.From, To: h.To})
+				}
+			}
+			plain.Nodes = append(plain.Nodes, f)
+		}
+		f, err := r.book.Facts(t.Context(), at(-1), r.clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := func(f *cost.Facts) map[string]int64 {
+			out := map[string]int64{}
+			for _, e := range cost.Account(f, at(-1), r.clock) {
+				out[e.Node.Name+"/"+e.Line.Pod+string(e.Line.Reason)] += e.Micros
+			}
+			return out
+		}
+		if got, want := sums(f), sums(plain); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("seed %d: charged is\n%v, want\n%v", seed, got, want)
+		}
+	}
+}
