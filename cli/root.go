@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/cluster"
+	"berth.dev/berth/cli/cost"
 	"berth.dev/berth/cli/doctor"
 	"berth.dev/berth/cli/nodes"
 	"berth.dev/berth/cli/notebook"
@@ -150,6 +151,8 @@ func New(o Options) *cobra.Command {
 		train.New(with),
 		profiles.New(with),
 		queue.New(with),
+		cost.New(with),
+		cost.NewPrice(with),
 		simulate.New(with),
 		sim.New(with),
 		process.NewAgent(with),

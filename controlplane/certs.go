@@ -43,6 +43,7 @@ type leaf struct {
 const (
 	fleetFile      = "fleet"
 	controllerFile = "controller"
+	meterFile      = "meter"
 	managerFile    = "controller-manager"
 	schedulerFile  = "scheduler"
 )
@@ -112,6 +113,7 @@ func (c *certs) list() []*leaf {
 		client(c.ca, "kubelet-client", kubeletClient),
 		client(c.ca, fleetFile, fleetUser),
 		client(c.ca, controllerFile, controllerUser),
+		client(c.ca, meterFile, meterUser),
 		client(c.ca, managerFile, "system:kube-controller-manager"),
 		client(c.ca, schedulerFile, schedulerUser),
 		{subject{cn: ownerUser, orgs: []string{api.GroupAdmins}}, c.ca, "", &c.admin},

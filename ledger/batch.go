@@ -35,10 +35,10 @@ type (
 	Prices  = usage.Interval[string, Price]
 )
 
-// Price is what a node costs.
+// Price is what a node costs. Remark is what was assumed of it, or why no price is known.
 type Price struct {
-	Micros                    int64
-	Currency, Source, Assumed string
+	Micros                   int64
+	Currency, Source, Remark string
 }
 
 // Batch is what is written in one transaction. Each row replaces one that has the same key, and the same beginning

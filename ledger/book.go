@@ -120,7 +120,7 @@ func (w *writer) batch(b *Batch) {
 	}
 	for i := range b.Prices {
 		p := &b.Prices[i]
-		w.do("INSERT OR REPLACE INTO prices VALUES (?, ?, ?, ?, ?, ?, ?)", p.Key, p.From.UnixMilli(), ends(p.To), p.Value.Micros, p.Value.Currency, p.Value.Source, p.Value.Assumed)
+		w.do("INSERT OR REPLACE INTO prices VALUES (?, ?, ?, ?, ?, ?, ?)", p.Key, p.From.UnixMilli(), ends(p.To), p.Value.Micros, p.Value.Currency, p.Value.Source, p.Value.Remark)
 	}
 }
 

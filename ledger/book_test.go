@@ -64,7 +64,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	}
 	wantFacts := &cost.Facts{Pods: map[string]cost.Pod{"p1": pod}, Nodes: []cost.NodeFacts{{
 		UID: "n1", Name: "a100-1", Product: "A100", Ups: []usage.Up{{Parts: 8, From: at(0)}}, Holds: []usage.Hold{{Pod: "p1", Parts: 4, From: at(10), To: at(50)}},
-		Strands: []usage.Strand{{Reason: usage.Cordoned, Parts: 8, From: at(20)}}, Prices: []cost.Price{{From: at(0), Micros: 5, Currency: "USD", Source: "list"}},
+		Strands: []usage.Strand{{Reason: usage.Cordoned, Parts: 8, From: at(20)}}, Prices: []cost.Price{{From: at(0), Micros: 5, Currency: "USD", Source: "list", Remark: "on-demand"}},
 	}}}
 	if diff := cmp.Diff(wantFacts, facts); diff != "" {
 		t.Errorf("the facts are not as they were written (-want +got):\n%s", diff)

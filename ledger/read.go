@@ -100,10 +100,10 @@ func (r *reader) facts() *cost.Facts {
 		}
 		return err
 	})
-	r.rows("SELECT node, begins, micros, currency, source FROM prices WHERE begins < ? ORDER BY node, begins", limits[:1], func(scan func(...any) error) error {
+	r.rows("SELECT node, begins, micros, currency, source, remark FROM prices WHERE begins < ? ORDER BY node, begins", limits[:1], func(scan func(...any) error) error {
 		var p cost.Price
 		var node string
-		err := scan(&node, &s.begins, &p.Micros, &p.Currency, &p.Source)
+		err := scan(&node, &s.begins, &p.Micros, &p.Currency, &p.Source, &p.Remark)
 		if i, has := at[node]; has {
 			p.From, _ = s.times()
 			f.Nodes[i].Prices = append(f.Nodes[i].Prices, p)
@@ -167,9 +167,9 @@ func (b *Book) State(ctx context.Context) (*State, error) {
 		s.Strands = append(s.Strands, t)
 		return err
 	})
-	r.rows("SELECT node, begins, micros, currency, source, assumed FROM prices WHERE ends IS NULL", nil, func(scan func(...any) error) error {
+	r.rows("SELECT node, begins, micros, currency, source, remark FROM prices WHERE ends IS NULL", nil, func(scan func(...any) error) error {
 		var p Prices
-		err := scan(&p.Key, &begins, &p.Value.Micros, &p.Value.Currency, &p.Value.Source, &p.Value.Assumed)
+		err := scan(&p.Key, &begins, &p.Value.Micros, &p.Value.Currency, &p.Value.Source, &p.Value.Remark)
 		p.From = time.UnixMilli(begins).UTC()
 		s.Prices = append(s.Prices, p)
 		return err
@@ -190,4 +190,20 @@ func (b *Book) State(ctx context.Context) (*State, error) {
 		return nil, fmt.Errorf("read the ledger %s: %w", b.path, r.err)
 	}
 	return s, nil
+}
+
+// Began returns when the book began; zero is that nothing is in it yet.
+func (b *Book) Began(ctx context.Context) (time.Time, error) {
+	r := reader{ctx: ctx, db: b.db}
+	var at time.Time
+	r.rows("SELECT began FROM alive", nil, func(scan func(...any) error) error {
+		var millis int64
+		err := scan(&millis)
+		at = time.UnixMilli(millis).UTC()
+		return err
+	})
+	if r.err != nil {
+		return at, fmt.Errorf("read the ledger %s: %w", b.path, r.err)
+	}
+	return at, nil
 }

@@ -12,6 +12,7 @@ import (
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/usage"
 	"berth.dev/berth/kube/devices"
+	"berth.dev/berth/kube/price"
 	"berth.dev/berth/ledger"
 )
 
@@ -74,9 +75,9 @@ func (t *tally) look(n *v1.Node) {
 			from = t.begins(n.CreationTimestamp.Time)
 		}
 	}
+	priced := price.Node(n)
 	row := ledger.Node{
-		UID: uid, Name: n.Name, Product: counted.Product, Instance: n.Labels[v1.LabelInstanceTypeStable], Region: n.Labels[v1.LabelTopologyRegion], Zone: n.Labels[v1.LabelTopologyZone],
-		Capacity: capacity(n.Labels),
+		UID: uid, Name: n.Name, Product: counted.Product, Instance: priced.Instance, Region: priced.Region, Zone: n.Labels[v1.LabelTopologyZone], Capacity: priced.Capacity,
 	}
 	if t.known[uid] != row {
 		t.known[uid] = row
@@ -87,8 +88,8 @@ func (t *tally) look(n *v1.Node) {
 		return
 	}
 	t.batch.Ups = append(t.batch.Ups, t.ups.Set(uid, parts, from)...)
-	q := cost.PriceOf(&cost.Node{Instance: row.Instance, Region: row.Region, Capacity: row.Capacity, Written: counted.PriceMicros, Says: counted.PriceKnown})
-	t.batch.Prices = append(t.batch.Prices, t.price.Set(uid, ledger.Price{Micros: q.Micros, Currency: q.Currency, Source: q.Source, Assumed: q.Assumed}, from)...)
+	q := cost.PriceOf(priced)
+	t.batch.Prices = append(t.batch.Prices, t.price.Set(uid, ledger.Price{Micros: q.Micros, Currency: q.Currency, Source: q.Source, Remark: cmp.Or(q.Assumed, q.Why)}, from)...)
 	stranded := stranded(n, &counted)
 	for _, reason := range usage.Reasons() {
 		key := ledger.StrandKey(ledger.Strand{Node: uid, Reason: reason})
@@ -120,20 +121,4 @@ func stranded(n *v1.Node, d *devices.Node) map[usage.Reason]int64 {
 		}
 	}
 	return out
-}
-
-// capacity is how a node was bought, by the labels of those who buy nodes; "" is that none says it.
-func capacity(labels map[string]string) cost.Capacity {
-	switch cmp.Or(labels["karpenter.sh/capacity-type"], labels["eks.amazonaws.com/capacityType"], labels["cloud.google.com/gke-provisioning"], labels["kubernetes.azure.com/scalesetpriority"]) {
-	case "spot", "SPOT", "Spot":
-		return cost.Spot
-	case "on-demand", "ON_DEMAND", "standard", "regular", "Regular":
-		return cost.OnDemand
-	case "reserved", "CAPACITY_BLOCK":
-		return cost.Reserved
-	}
-	if labels["cloud.google.com/gke-spot"] == "true" || labels["cloud.google.com/gke-preemptible"] == "true" {
-		return cost.Spot
-	}
-	return ""
 }

@@ -15,6 +15,7 @@ type Price struct {
 	Micros   int64
 	Currency string // such as USD: a label, nothing is converted
 	Source   string // where it is from, for people
+	Remark   string // what was assumed of it, or why no price is known
 }
 
 // Unpriced is the Source of a node of which no price is known.

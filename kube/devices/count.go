@@ -2,7 +2,6 @@ package devices
 
 import (
 	"cmp"
-	"math/big"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/kube/commit"
+	"berth.dev/berth/kube/price"
 	"berth.dev/berth/kube/request"
 )
 
@@ -41,7 +41,7 @@ func CountNode(node *v1.Node, pods []*v1.Pod, waiting map[request.Owner]int) Nod
 	for _, t := range node.Spec.Taints {
 		out.Taints = append(out.Taints, t.ToString())
 	}
-	out.PriceMicros, out.PriceKnown = price(node.Annotations[api.AnnotationPrice])
+	out.PriceMicros, out.PriceKnown = price.Micros(node.Annotations[api.AnnotationPrice])
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -172,19 +172,4 @@ func heldBy(n *Node, waiting map[request.Owner]int) []Holding {
 		return cmp.Or(cmp.Compare(b.MilliGPU, a.MilliGPU), request.CompareOwners(a.Owner, b.Owner))
 	})
 	return out
-}
-
-// price reads dollars an hour, decimal, into micros, cutting what is finer. It
-// is not known when it is missing, no number, or negative.
-func price(text string) (micros int64, known bool) {
-	if len(text) > 32 || strings.ContainsAny(text, "eEpPxX/_") {
-		return 0, false
-	}
-	r, ok := new(big.Rat).SetString(text)
-	if !ok || r.Sign() < 0 {
-		return 0, false
-	}
-	r.Mul(r, big.NewRat(1_000_000, 1))
-	n := new(big.Int).Quo(r.Num(), r.Denom())
-	return n.Int64(), n.IsInt64()
 }

@@ -1,0 +1,77 @@
+package meter
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"berth.dev/berth/core/cost"
+	"berth.dev/berth/core/quota"
+)
+
+// Path is where the ledger is served, below the address of the API server in `berth up`.
+const Path = "/berth/v1/"
+
+// Handler serves what the ledger has, as JSON: GET cost?from=TIME&to=TIME&by=NAME&spread=BOOL below Path, with times as
+// in RFC 3339. It asks nobody who they are: what is before it does.
+func (m *Meter) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Path+"cost", m.serveCost)
+	return mux
+}
+
+func (m *Meter) serveCost(w http.ResponseWriter, r *http.Request) {
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	q, err := question(r, now)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	report, err := m.Report(r, q)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(report) // the client is gone
+}
+
+// question reads what is asked for. By default it is the last day by namespace.
+func question(r *http.Request, now time.Time) (*cost.Question, error) {
+	q := &cost.Question{From: now.Add(-24 * time.Hour), To: now, By: cost.Namespace, Spread: r.FormValue("spread") == "true"}
+	for name, to := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
+		text := r.FormValue(name)
+		if text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return nil, fmt.Errorf("%s=%q is not a time such as 2026-11-02T09:00:00Z", name, text)
+		}
+		*to = at
+	}
+	if by := r.FormValue("by"); by != "" {
+		q.By = cost.By(by)
+	}
+	if q.To.After(now) {
+		q.To = now
+	}
+	if wrong := q.Check(now); wrong != "" {
+		return nil, fmt.Errorf("%s", wrong)
+	}
+	return q, nil
+}
+
+// Report answers a question for the client of a request.
+func (m *Meter) Report(r *http.Request, q *cost.Question) (*cost.Report, error) {
+	facts, err := m.book.Facts(r.Context(), q.From.Add(-time.Hour), q.To)
+	if err != nil {
+		return nil, err
+	}
+	began, err := m.book.Began(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return cost.NewReport(facts, began, q, quota.Whole), nil
+}

@@ -1,0 +1,89 @@
+package cost
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Report is what GPUs cost in a time, and who had them. Its JSON is what Berth serves and prints.
+type Report struct {
+	From time.Time `json:"from"` // at the beginning of an hour
+	To   time.Time `json:"to"`
+	// Began is when the ledger did: nothing is known of the time before.
+	Began  time.Time    `json:"began"`
+	By     By           `json:"by"`
+	Spread bool         `json:"spread"` // those who held GPUs are charged for those that nobody held
+	Rows   []ReportRow  `json:"rows"`
+	Nodes  []NodeRemark `json:"nodes"` // whose price is not known, or assumed
+}
+
+// ReportRow is one Row of a Report.
+type ReportRow struct {
+	Name     string  `json:"name"`             // "" is that who held has none, or that nobody did
+	What     string  `json:"what"`             // held, idle, or stranded
+	Reason   string  `json:"reason,omitempty"` // why it is stranded
+	GPUHours float64 `json:"gpuHours"`
+	// UnpricedGPUHours are those of GPUHours of which no price is known.
+	UnpricedGPUHours float64 `json:"unpricedGPUHours"`
+	Currency         string  `json:"currency"`     // "" is that no price is known
+	CostMicros       int64   `json:"costMicros"`   // in millionths of the currency
+	SpreadMicros     int64   `json:"spreadMicros"` // of CostMicros, what is for GPUs that nobody held
+}
+
+// NodeRemark is what there is to say of the price of a node.
+type NodeRemark struct {
+	Name     string `json:"name"`
+	Unpriced bool   `json:"unpriced"`
+	Remark   string `json:"remark"`
+}
+
+// Question is what a Report is asked for.
+type Question struct {
+	From, To time.Time
+	By       By
+	Spread   bool
+}
+
+// Check returns what is wrong with a question; "" is nothing.
+func (q *Question) Check(now time.Time) string {
+	switch {
+	case !slices.Contains(Bys, q.By):
+		return fmt.Sprintf("cannot add up by %q: choose one of %v", q.By, Bys)
+	case q.From.After(now):
+		return fmt.Sprintf("%s is in the future: nothing has been charged yet", q.From.Format(time.RFC3339))
+	case !q.From.Before(q.To):
+		return fmt.Sprintf("the time from %s to %s has no length", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
+	}
+	return ""
+}
+
+// NewReport answers a question from what is known of its time. whole is a GPU in parts.
+func NewReport(f *Facts, began time.Time, q *Question, whole int64) *Report {
+	rows := Sum(Account(f, q.From, q.To), q.By)
+	if q.Spread {
+		rows = Spread(rows)
+	}
+	r := &Report{From: q.From.Truncate(hour), To: q.To, Began: began, By: q.By, Spread: q.Spread, Rows: []ReportRow{}, Nodes: []NodeRemark{}}
+	hours := func(partMillis int64) float64 {
+		return float64(partMillis) / float64(whole) / float64(hour.Milliseconds())
+	}
+	for _, row := range rows {
+		r.Rows = append(r.Rows, ReportRow{
+			Name: row.Name, What: [...]string{Held: "held", Idle: "idle", Stranded: "stranded"}[row.What], Reason: string(row.Reason),
+			GPUHours: hours(row.PartMillis), UnpricedGPUHours: hours(row.Unpriced), Currency: row.Currency, CostMicros: row.Micros, SpreadMicros: row.Spread,
+		})
+	}
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if len(n.Prices) == 0 {
+			continue
+		}
+		if last := n.Prices[len(n.Prices)-1]; last.Remark != "" {
+			r.Nodes = append(r.Nodes, NodeRemark{n.Name, last.Source == Unpriced, last.Remark})
+		}
+	}
+	slices.SortFunc(r.Nodes, func(a, b NodeRemark) int { return cmp.Compare(a.Name, b.Name) })
+	return r
+}

@@ -1,0 +1,36 @@
+package price
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/cost"
+)
+
+func TestNode(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		labels map[string]string
+		price  string
+		want   cost.Node
+	}{
+		{"an instance of AWS", map[string]string{v1.LabelInstanceTypeStable: "p4d.24xlarge", v1.LabelTopologyRegion: "us-east-1", "eks.amazonaws.com/capacityType": "ON_DEMAND"}, "", cost.Node{Instance: "p4d.24xlarge", Region: "us-east-1", Capacity: cost.OnDemand}},
+		{"one that Karpenter has bought as spot", map[string]string{"karpenter.sh/capacity-type": "spot"}, "", cost.Node{Capacity: cost.Spot}},
+		{"one of Google's that can be preempted", map[string]string{"cloud.google.com/gke-preemptible": "true"}, "", cost.Node{Capacity: cost.Spot}},
+		{"a value that nobody uses says nothing", map[string]string{"karpenter.sh/capacity-type": "maybe"}, "", cost.Node{}},
+		{"a price of its own", nil, "21.957642", cost.Node{Written: 21_957_642, Says: true}},
+		{"a price of 0", nil, "0", cost.Node{Says: true}},
+		{"a price below 0 is none", nil, "-1", cost.Node{}},
+		{"a word is none", nil, "cheap", cost.Node{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, Annotations: map[string]string{api.AnnotationPrice: c.price}}}
+			if got := Node(n); *got != c.want {
+				t.Errorf("read is %+v, want %+v", *got, c.want)
+			}
+		})
+	}
+}
