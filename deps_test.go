@@ -29,11 +29,12 @@ var layers = map[string]struct {
 	"kube":         {may: []string{"kube", "api", "core", "internal"}, ext: true},
 	"agent":        {may: []string{"agent", "kube", "api", "core", "internal"}, ext: true},
 	"scheduler":    {may: []string{"scheduler", "kube", "api", "core", "internal"}, ext: true},
-	"controller":   {may: []string{"controller", "kube", "api", "core", "internal"}, ext: true},
+	"ledger":       {may: []string{"ledger", "core"}, ext: true},
+	"controller":   {may: []string{"controller", "ledger", "kube", "api", "core", "internal"}, ext: true},
 	"console":      {may: []string{"console", "kube", "api", "core", "internal"}, ext: true},
 	"cli":          {may: []string{"cli", "sim", "kube", "api", "core", "internal"}, ext: true},
 	"fleet":        {may: []string{"fleet", "agent", "kube", "api", "core", "internal"}, ext: true}, // of agent: fakegpu and config
-	"controlplane": {may: []string{"controlplane", "fleet", "scheduler", "controller", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
+	"controlplane": {may: []string{"controlplane", "fleet", "scheduler", "controller", "ledger", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
 	"cmd":          {may: []string{"agent", "cli", "cmd", "console", "controller", "controlplane", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func; cmd: the cgo part of berth-nvml, a module of its own
 	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                      // scripts and benchmarks on the built programs
 }
@@ -44,16 +45,17 @@ var layers = map[string]struct {
 var rooms = [][]string{
 	{"api", "api/kubeflow", "api/trainer", "api/v1alpha1"},
 	{
-		"core/user", "core/gpu", "core/cost", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
+		"core/user", "core/gpu", "core/usage", "core/cost", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
 		"core/idle", "core/explain", "core/notebook", "core/training", "core/profile",
 	},
 	{"sim/baseline", "sim"},
+	{"ledger"},
 	{
 		"internal/buildinfo", "internal/datadir", "internal/input", "internal/listen", "internal/pause", "internal/rights",
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/trainjob", "kube/training", "kube/request", "kube/commit", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
+		"kube/trainjob", "kube/training", "kube/request", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{
@@ -62,10 +64,10 @@ var rooms = [][]string{
 		"agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation", "agent/doctor", "agent",
 	},
 	{"scheduler/gpuonly", "scheduler/stuck", "scheduler/admission", "scheduler/queue", "scheduler/quota/metrics", "scheduler/quota", "scheduler/quota/informer", "scheduler/state", "scheduler/nodeindex", "scheduler/filters", "scheduler/resume", "scheduler/admit", "scheduler/fit", "scheduler/gangsize", "scheduler/gang/conditions", "scheduler/gang", "scheduler/evict", "scheduler/reserve", "scheduler/preempt/candidates", "scheduler/preempt", "scheduler/devices", "scheduler/server/report", "scheduler/server/outside", "scheduler/server/leader", "scheduler/server"},
-	{"controller", "controller/crd", "controller/runtime", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
+	{"controller", "controller/crd", "controller/runtime", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
-		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/queue", "cli/doctor", "cli/causes", "cli/why", "cli/train", "cli",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/queue", "cli/doctor", "cli/causes", "cli/why", "cli/train", "cli",
 	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }
@@ -88,7 +90,7 @@ var doors = []struct {
 	{module + "agent/config", []string{"agent", "fleet"}, "fleet reads the same files"},
 	{module + "agent/exporter", []string{"agent", "cmd/berth-agent", "fleet"}, "fleet prints the same metrics"},
 	{module + "agent/fakegpu", []string{"agent", "cmd/berth-nvml", "fleet"}, "they have GPUs that do not exist"},
-	{module + "core", []string{"core", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
+	{module + "core", []string{"core", "ledger", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
 	{module + "controlplane", []string{"controlplane", "cmd/berth"}, "it hosts the others"},
 	{module + "fleet", []string{"fleet", "controlplane"}, "nothing else simulates nodes"},
 	{module + "kube/kubetest", nil, "it is for tests"},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"berth.dev/berth/controller/meter"
@@ -41,7 +42,7 @@ func (p *plane) startMeter(ctx context.Context, g *group, client kubernetes.Inte
 // lateHandler serves what is there only after a while.
 type lateHandler struct{ now atomic.Pointer[http.Handler] }
 
-// set has h serve from now on; nil is nobody.
+// set has h serve from now on; nil is none.
 func (l *lateHandler) set(h http.Handler) {
 	if h == nil {
 		l.now.Store(nil)
@@ -56,5 +57,5 @@ func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(*h).ServeHTTP(w, r)
 		return
 	}
-	http.Error(w, "the ledger is not open yet; try again in a moment", http.StatusServiceUnavailable)
+	meter.Refuse(w, apierrors.NewServiceUnavailable("the ledger is not open yet; try again in a moment"))
 }

@@ -24,7 +24,7 @@ type Book struct {
 }
 
 // Open opens the ledger in a file, and makes it if it is not there. Only one Book of a file can be open, in all
-// processes; the next is an error that says so. What is written is on the disk when Write returns.
+// processes; the next is an error that says so. Each batch is on the disk when Write returns.
 func Open(ctx context.Context, path string) (*Book, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)

@@ -98,8 +98,8 @@ func TestABookOfANewerProgramIsNotOpened(t *testing.T) {
 	}
 }
 
-// TestABookIsWhatTracksSay plays random holds into a book, opens it anew now and then, and compares what is charged with
-// what one gets without a book.
+// TestABookIsWhatTracksSay plays random holds into a book, opens it again now and then, and compares the charges with
+// those without a book.
 func TestABookIsWhatTracksSay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	b := open(t, path)

@@ -39,8 +39,8 @@ func New(o client.Options) *cobra.Command {
 		Use:   "cost",
 		Short: "Show who held which part of the GPUs, for how long, and what that cost",
 		Long: "Show GPU-hours and their price, from the ledger of the cluster. A pod is charged for the GPUs that it holds, from when it is bound\n" +
-			"to a node until it has ended, whether it uses them or not. A node is charged for all its GPUs in equal parts: what nobody held is idle, or\n" +
-			"stranded if no pod could have had it. All rows together are what the nodes cost.\n\n" +
+			"to a node until it has ended, whether it uses them or not. A node is charged for all its GPUs in equal parts: GPUs without a holder are idle, or\n" +
+			"stranded if no pod could have had them. All rows together are what the nodes cost.\n\n" +
 			"Output formats are those of other commands, and csv.",
 		Example: "  berth cost\n  berth cost --by user --since 2026-11\n  berth cost --by workload --since 7d --idle share -o csv",
 		Args:    cobra.NoArgs,
@@ -50,7 +50,7 @@ func New(o client.Options) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.by, "by", string(core.Namespace), "what to add up by: namespace, user, queue, workload, product, or node")
 	f.StringVar(&c.since, "since", "24h", "how far back: a duration such as 24h or 7d, a day such as 2026-11-02, or a month such as 2026-11")
-	f.StringVar(&c.idle, "idle", "separate", "what to do with GPUs that nobody held: separate shows them in rows of their own, share charges them to those who held GPUs")
+	f.StringVar(&c.idle, "idle", "separate", "what to do with GPUs without a holder: separate shows them in their own rows, share charges them to the holders of the others")
 	c.output.AddFlags(cmd)
 	return cmd
 }
@@ -198,7 +198,7 @@ func name(r *core.ReportRow) string {
 	return strings.TrimSpace(strings.Join(words, " "))
 }
 
-// money is an amount for people: to the cent, and smaller amounts to the hundredth of it.
+// money is an amount for people: to the cent, and smaller amounts to the hundredth of a cent.
 func money(micros int64, currency string) string {
 	switch {
 	case currency == "":

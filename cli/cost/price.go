@@ -127,7 +127,7 @@ func newPriceSet(o client.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "set NODE PRICE",
 		Short:   "Set what a node costs an hour, in dollars; - removes what was set",
-		Long:    "Write the annotation " + api.AnnotationPrice + " on a node. What was charged before stays as it was.",
+		Long:    "Write the annotation " + api.AnnotationPrice + " on a node. Earlier charges stay as they were.",
 		Example: "  berth price set gpu-a100-1 12.50\n  berth price set gpu-a100-1 -",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,3 +1,3 @@
-// Package meter writes the ledger: it follows the nodes and pods of a cluster, and notes who holds which GPUs, and when
-// that began and ended. What it reads it changes nowhere.
+// Package meter writes the ledger: it follows the nodes and pods of a cluster, and writes down which pod holds which GPUs, and
+// from when to when. It changes nothing in the cluster.
 package meter

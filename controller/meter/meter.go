@@ -135,7 +135,7 @@ func (m *Meter) poke() {
 	}
 }
 
-// write writes what changes until ctx ends, and then what has changed last. What cannot be written is kept and tried
+// write writes what changes until ctx ends, and then what has changed last. It keeps what cannot be written, and tries
 // again.
 func (m *Meter) write(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)

@@ -42,7 +42,7 @@ func (t *tally) nodeGone(n *v1.Node) {
 	t.down(string(n.UID), t.now(), usage.End{Source: usage.Seen})
 }
 
-// down ends all that is known of a node. What pods held of it counts while it was up, so that needs no end.
+// down ends all that is known of a node. Holds of its pods only count while it is up, so they need no end.
 func (t *tally) down(uid string, at time.Time, end usage.End) {
 	t.batch.Ups = append(t.batch.Ups, t.ups.End(uid, at, end)...)
 	t.batch.Prices = append(t.batch.Prices, t.price.End(uid, at, end)...)
@@ -61,7 +61,7 @@ func (t *tally) settle() {
 	clear(t.dirty)
 }
 
-// look notes what a node has, what it costs, and what of it nobody can use.
+// look notes what a node has, what it costs, and how much of it no pod can use.
 func (t *tally) look(n *v1.Node) {
 	uid, now := string(n.UID), t.now()
 	counted := devices.CountNode(n, slices.Collect(maps.Values(t.pods[n.Name])), nil)

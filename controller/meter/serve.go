@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/quota"
 )
@@ -14,7 +16,7 @@ import (
 const Path = "/berth/v1/"
 
 // Handler serves what the ledger has, as JSON: GET cost?from=TIME&to=TIME&by=NAME&spread=BOOL below Path, with times as
-// in RFC 3339. It asks nobody who they are: what is before it does.
+// in RFC 3339. It does not ask clients who they are: the server before it does.
 func (m *Meter) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path+"cost", m.serveCost)
@@ -25,16 +27,25 @@ func (m *Meter) serveCost(w http.ResponseWriter, r *http.Request) {
 	now := time.Now().Truncate(time.Millisecond).UTC()
 	q, err := question(r, now)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		Refuse(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 	report, err := m.Report(r, q)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		Refuse(w, apierrors.NewInternalError(err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(report) // the client is gone
+}
+
+// Refuse answers as the API server does, so its clients print why.
+func Refuse(w http.ResponseWriter, err *apierrors.StatusError) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(err.ErrStatus.Code))
+	status := err.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	_ = json.NewEncoder(w).Encode(status) // the client is gone
 }
 
 // question reads what is asked for. By default it is the last day by namespace.

@@ -43,17 +43,17 @@ func newTally(s *ledger.State, now func() time.Time) *tally {
 		s.Began, s.Alive = now(), now()
 	}
 	return &tally{
-		now: now, began: s.Began, alive: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: nobody,
+		now: now, began: s.Began, alive: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread,
 		nodes: map[string]*v1.Node{}, pods: map[string]map[types.UID]*v1.Pod{}, dirty: map[string]bool{}, known: s.Nodes,
 		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices),
 	}
 }
 
-// nobody is request.Owners where none can be read.
-func nobody(string, *metav1.OwnerReference) metav1.Object { return nil }
+// unread is request.Owners if none can be read.
+func unread(string, *metav1.OwnerReference) metav1.Object { return nil }
 
-// begins is from when something counts that says itself since when it is so: not from before the book began, as others
-// held it then of whom nothing is known.
+// begins is from when something counts that says itself since when it is so: not from before the book began, as it
+// does not have the holders of that time.
 func (t *tally) begins(said time.Time) time.Time {
 	switch now := t.now(); {
 	case said.IsZero(), said.After(now):
@@ -92,7 +92,7 @@ func (t *tally) hold(p *v1.Pod) {
 	from := t.now()
 	if _, has := t.holds.Has(string(p.UID)); !has {
 		from = t.begins(request.BoundAt(p))
-		defer t.who(p)
+		defer t.owner(p)
 	}
 	parts := int64(0)
 	for _, piece := range t.offers.Held(p) {
@@ -101,11 +101,11 @@ func (t *tally) hold(p *v1.Pod) {
 	t.batch.Holds = append(t.batch.Holds, t.holds.Set(string(p.UID), ledger.Hold{Node: string(node.UID), Parts: parts}, from)...)
 }
 
-// who notes for whom a pod holds.
-func (t *tally) who(p *v1.Pod) {
-	owner := request.OwnerOf(p)
+// owner notes whose pod it is.
+func (t *tally) owner(p *v1.Pod) {
+	by := request.OwnerOf(p)
 	t.batch.Pods = append(t.batch.Pods, cost.Pod{
-		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: owner.Kind, Owner: owner.Name,
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: by.Kind, Owner: by.Name,
 		User: request.UserOf(p, t.owners), Queue: t.members.Of(p, t.namespaces[p.Namespace]).Queue,
 	})
 }

@@ -195,7 +195,7 @@ func TestTheLedgerIsWhatHasHappened(t *testing.T) {
 			r.flush()
 			r.clock = at(60)
 		}, "vision=0.5h $0.5"},
-		{"a node that is made anew under the same name", func(r *rig) {
+		{"a node that is deleted and created again under the same name", func(r *rig) {
 			r.node(aNode("n", 1, 0))
 			r.flush()
 			r.clock = at(30)
@@ -279,7 +279,7 @@ func TestWhatIsMissedSaysByHowMuch(t *testing.T) {
 }
 
 // TestAMeterThatIsKilledLosesNothing plays random lives of nodes and pods, kills the meter at random moments, also
-// between two writes, and starts it again. What is charged is what the objects' history says, as each pod says itself
+// between two writes, and starts it again. The charges are those of the objects' history, as each pod says
 // when it was bound and when it ended.
 func TestAMeterThatIsKilledLosesNothing(t *testing.T) {
 	for seed := range uint64(30) {

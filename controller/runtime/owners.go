@@ -24,7 +24,7 @@ func NewOwners(reader client.Reader) *Owners {
 // mostOwners is how many objects are remembered.
 const mostOwners = 100_000
 
-// Of is request.Owners. What cannot be read is asked for again when such a pod changes.
+// Of is request.Owners. It asks again for an owner that it could not read when such a pod changes.
 func (o *Owners) Of(ctx context.Context, namespace string, ref *metav1.OwnerReference) metav1.Object {
 	if m := o.known[ref.UID]; m != nil {
 		return m

@@ -34,7 +34,7 @@ type Facts struct {
 type Entry struct {
 	Charge
 	Node     *NodeFacts
-	Pod      Pod // zero where nobody holds
+	Pod      Pod // zero if no pod holds
 	Currency string
 	Priced   bool
 }
@@ -69,7 +69,7 @@ func Account(f *Facts, from, to time.Time) (out []Entry) {
 // By is what charges are added up by.
 type By string
 
-// What they can be added up by.
+// The values of By.
 const (
 	Namespace By = "namespace"
 	User      By = "user"
@@ -108,14 +108,14 @@ type Row struct {
 	Name     string // "" is that who holds has none
 	Currency string // "" is that no price is known
 	What     What
-	Reason   usage.Reason // why GPUs are stranded, where What is Stranded
+	Reason   usage.Reason // why GPUs are stranded, if What is Stranded
 	// PartMillis are parts of GPUs times milliseconds, and Unpriced those of them of which no price is known.
 	PartMillis, Unpriced int64
 	Micros               int64
 	Spread               int64 // of Micros, what is spread of idle and stranded GPUs
 }
 
-// What is what becomes of GPUs.
+// What says whether a pod held the GPUs of a Row.
 type What int
 
 // The kinds of Row, in their order.
@@ -175,8 +175,8 @@ func sortRows(rows []Row) {
 	})
 }
 
-// Spread has those who held GPUs pay for those that were idle or stranded, in proportion to what they are charged, to the
-// millionth, for each currency. Where nobody held any, the lines stay.
+// Spread charges idle and stranded GPUs to the holders of the others, in proportion to their own charges, to the
+// millionth, for each currency. If no GPUs were held, the lines stay.
 func Spread(rows []Row) []Row {
 	weights, idle := map[string][]int64{}, map[string]int64{}
 	for _, r := range rows {

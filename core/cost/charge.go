@@ -21,7 +21,7 @@ type Price struct {
 // Unpriced is the Source of a node of which no price is known.
 const Unpriced = ""
 
-// Charge is what becomes of a part of a node in an hour of the clock, or in the part of it for which the node was up
+// Charge is the price of a part of a node for an hour of the clock, or for the part of the hour in which the node was up
 // and had one price.
 type Charge struct {
 	From, To time.Time

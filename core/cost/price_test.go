@@ -31,8 +31,8 @@ func TestPriceOf(t *testing.T) {
 	}
 }
 
-// TestTheCatalogueAgreesWithTheWeights compares the prices that both have: what a GPU is worth in a quota, and what it costs.
-func TestTheCatalogueAgreesWithTheWeights(t *testing.T) {
+// TestTheCatalogAgreesWithTheWeights compares the prices that both have: what a GPU is worth in a quota, and what it costs.
+func TestTheCatalogAgreesWithTheWeights(t *testing.T) {
 	for instance, of := range map[string]struct {
 		product string
 		gpus    int64
@@ -45,15 +45,15 @@ func TestTheCatalogueAgreesWithTheWeights(t *testing.T) {
 		}
 		for _, r := range rates {
 			if r.product == of.product && int64(r.dollars*1e6*float64(of.gpus)+0.5) != find(instance).onDemand {
-				t.Errorf("%s costs %d in the catalogue, and %v a GPU in the weights", instance, find(instance).onDemand, r.dollars)
+				t.Errorf("%s costs %d in the catalog, and %v a GPU in the weights", instance, find(instance).onDemand, r.dollars)
 			}
 		}
 	}
 }
 
-func TestTheCatalogueHasEachInstanceTypeOnce(t *testing.T) {
+func TestTheCatalogHasEachInstanceTypeOnce(t *testing.T) {
 	seen := map[string]bool{}
-	for _, l := range catalogue {
+	for _, l := range catalog {
 		if seen[l.instance] || l.onDemand <= 0 || l.spot > l.onDemand || strings.TrimSpace(l.region) == "" {
 			t.Errorf("%+v is listed twice, or has no price or region", l)
 		}

@@ -14,14 +14,14 @@ type Report struct {
 	// Began is when the ledger did: nothing is known of the time before.
 	Began  time.Time    `json:"began"`
 	By     By           `json:"by"`
-	Spread bool         `json:"spread"` // those who held GPUs are charged for those that nobody held
+	Spread bool         `json:"spread"` // idle and stranded GPUs are charged to the holders of the others
 	Rows   []ReportRow  `json:"rows"`
 	Nodes  []NodeRemark `json:"nodes"` // whose price is not known, or assumed
 }
 
 // ReportRow is one Row of a Report.
 type ReportRow struct {
-	Name     string  `json:"name"`             // "" is that who held has none, or that nobody did
+	Name     string  `json:"name"`             // "" if the holder has none, or there was no holder
 	What     string  `json:"what"`             // held, idle, or stranded
 	Reason   string  `json:"reason,omitempty"` // why it is stranded
 	GPUHours float64 `json:"gpuHours"`
@@ -29,7 +29,7 @@ type ReportRow struct {
 	UnpricedGPUHours float64 `json:"unpricedGPUHours"`
 	Currency         string  `json:"currency"`     // "" is that no price is known
 	CostMicros       int64   `json:"costMicros"`   // in millionths of the currency
-	SpreadMicros     int64   `json:"spreadMicros"` // of CostMicros, what is for GPUs that nobody held
+	SpreadMicros     int64   `json:"spreadMicros"` // of CostMicros, for GPUs without a holder
 }
 
 // NodeRemark is what there is to say of the price of a node.

@@ -7,7 +7,7 @@ import (
 )
 
 // Divide divides a total in proportion to weights, of which none is negative, by largest remainders: the parts are
-// integers, add up to the total exactly, and differ from their exact size by less than 1. Of equal remainders the first
+// integers, add up to the total exactly, and differ from their exact size by less than 1. The first of equal remainders
 // is rounded up. All are 0 if all weights are, and then nothing is divided.
 func Divide(total int64, weights []int64) []int64 {
 	out := make([]int64, len(weights))

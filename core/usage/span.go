@@ -19,7 +19,7 @@ type Hold struct {
 	From, To time.Time // To is zero while it goes on
 }
 
-// Strand is parts of a node's GPUs that nobody could use for a time, if nobody held them.
+// Strand is parts of a node's GPUs that no pod can get for a time.
 type Strand struct {
 	Reason   Reason
 	Parts    int64
@@ -50,7 +50,7 @@ type Line struct {
 	Reason Reason
 }
 
-// Idle is the Line of parts that nobody holds, and that a pod could.
+// Idle is the Line of parts without a holder that a pod could get.
 var Idle = Line{}
 
 // Share is the parts of a Line.
@@ -64,13 +64,12 @@ type Share struct {
 type Span struct {
 	From, To time.Time
 	Shares   []Share
-	// Over is how many parts pods held beyond what the node has, as where the end of a pod is only known late. What they
-	// hold is lowered in proportion.
+	// Over is how many parts pods held beyond what the node has, as where the end of a pod is only known late. Their
+	// parts are lowered in proportion.
 	Over int64
 }
 
-// Spans cuts the time of a node into spans, up to a time. What pods hold and what strands GPUs counts only while the
-// node is up. Times are taken as they are given: a Hold or Strand that ends before it begins counts as none.
+// Spans cuts the time of a node into spans, up to a time. Holds and Strands only count while the node is up. Times are taken as they are given: a Hold or Strand that ends before it begins counts as none.
 func Spans(up Up, holds []Hold, strands []Strand, until time.Time) (out []Span) {
 	end := endOf(up.To, until)
 	if !up.From.Before(end) || up.Parts <= 0 {

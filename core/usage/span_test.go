@@ -23,7 +23,7 @@ func TestSpans(t *testing.T) {
 		strands []Strand
 		want    string
 	}{
-		{"a node that nobody uses is idle", two, nil, nil, "0-60 idle=2"},
+		{"a node without pods is idle", two, nil, nil, "0-60 idle=2"},
 		{"a pod holds from its binding to its end", two, []Hold{{"a", whole, at(10), at(20)}}, nil, "0-10 idle=2; 10-20 a=1 idle=1; 20-60 idle=2"},
 		{"what goes on is counted until now", Up{Parts: 2 * whole, From: at(0)}, []Hold{{"a", 2 * whole, at(10), time.Time{}}}, nil, "0-10 idle=2; 10-90 a=2"},
 		{"a node that is not up yet costs nothing", Up{Parts: whole, From: at(100)}, nil, nil, ""},

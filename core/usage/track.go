@@ -35,7 +35,7 @@ type Interval[K cmp.Ordered, V comparable] struct {
 }
 
 // Track follows what things are, such as which parts of which node a pod holds: each has one value at a time, or
-// none. What it returns is to be written down; an Interval with the same Key and From as one before replaces it.
+// none. Its results are to be written down; an Interval with the same Key and From as one before replaces it.
 type Track[K cmp.Ordered, V comparable] struct{ open map[K]Interval[K, V] }
 
 // NewTrack returns a Track that goes on from intervals that have not ended.

@@ -49,8 +49,8 @@ func TestTrack(t *testing.T) {
 	}
 }
 
-// TestATrackThatIsStoppedGoesOn plays random values, and has the track be made anew of what was written at each step:
-// what is written in all is what one track writes that is never stopped.
+// TestATrackThatIsStoppedGoesOn plays random values, and makes a new track from what was written at each step:
+// together they write the same as one track that is never stopped.
 func TestATrackThatIsStoppedGoesOn(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 22))

@@ -91,8 +91,8 @@ func (o *Queue) leave(uid types.UID) pod {
 	return was
 }
 
-// Activate implements queue.SchedulingQueue: pods outside return, and are tried once. Who asks for that knows why:
-// there is quota, or others may be evicted.
+// Activate implements queue.SchedulingQueue: pods outside return, and are tried once, as the caller knows a
+// reason: there is quota, or others may be evicted.
 func (o *Queue) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 	o.mu.Lock()
 	o.quota.Retry(pods)

@@ -78,9 +78,8 @@ func (r *rig) come(t testing.TB, name string) *v1.Pod {
 	return pod
 }
 
-// try has the first pod of the queue tried. What is to happen before it is known whether there is a place is
-// done then.
-func (r *rig) try(t testing.TB, meanwhile ...func(*v1.Pod)) {
+// try has the first pod of the queue tried, and calls during before it is known whether there is a place.
+func (r *rig) try(t testing.TB, during ...func(*v1.Pod)) {
 	info, err := r.Pop(klog.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +89,7 @@ func (r *rig) try(t testing.TB, meanwhile ...func(*v1.Pod)) {
 		r.Done(info.Pod.UID)
 		return
 	}
-	for _, do := range meanwhile {
+	for _, do := range during {
 		do(info.Pod)
 	}
 	info.UnschedulablePlugins.Insert(devices.QueuesName)
@@ -117,7 +116,7 @@ func TestPodsThatWaitAreOutside(t *testing.T) {
 	r.Activate(klog.Background(), map[string]*v1.Pod{"default/a": a})
 	r.are(t, "one that waits is activated, and its turn comes", 1, 1, 3)
 	r.try(t)
-	r.are(t, "it has been tried, and waits again", 0, 0, 3)
+	r.are(t, "the pod has been tried, and waits again", 0, 0, 3)
 	changed := b.DeepCopy()
 	changed.Labels, changed.ResourceVersion = map[string]string{"new": "yes"}, "2"
 	_ = r.pods.Update(changed)
@@ -149,10 +148,10 @@ func TestAPodThatIsActivatedWhileItIsTriedIsTriedOnceMore(t *testing.T) {
 	activate := func(p *v1.Pod) { r.Activate(klog.Background(), map[string]*v1.Pod{"default/" + p.Name: p}) }
 	activate(a)
 	r.try(t, activate)
-	r.are(t, "it was activated while it was tried: kube-scheduler waits a moment first", 0, 1, 1)
+	r.are(t, "the pod was activated while it was tried: kube-scheduler waits a moment first", 0, 1, 1)
 	activate(a)
 	r.try(t)
-	r.are(t, "it was tried once more", 0, 0, 1)
+	r.are(t, "the pod was tried once more", 0, 0, 1)
 }
 
 // TestNominatedPodsStay has a pod wait for quota on whose nominated node others count.

@@ -27,9 +27,9 @@ var lists = []list{
 	{"list price of Azure", day(2026, 6, 18)},
 }
 
-// catalogue has each instance type once. Prices of Google's instance types with an attached GPU are not in it: their
+// catalog has each instance type once. Prices of Google's instance types with an attached GPU are not in it: their
 // name does not say which GPU.
-var catalogue = []listed{
+var catalog = []listed{
 	{"g4dn.xlarge", "us-east-1", 526_000, 0, 0},
 	{"g4dn.12xlarge", "us-east-1", 3_912_000, 0, 0},
 	{"g5.xlarge", "us-east-1", 1_006_000, 0, 0},
@@ -62,9 +62,9 @@ var catalogue = []listed{
 
 // find returns what is listed for an instance type; nil is nothing.
 func find(instance string) *listed {
-	for i := range catalogue {
-		if catalogue[i].instance == instance {
-			return &catalogue[i]
+	for i := range catalog {
+		if catalog[i].instance == instance {
+			return &catalog[i]
 		}
 	}
 	return nil
