@@ -61,8 +61,8 @@ func TestCertificatesOfClientsHoldForAYear(t *testing.T) {
 			t.Errorf("the certificate of %s holds until %v, %v from now", l.cn, cert.NotAfter, left)
 		}
 	}
-	if clients != 7 {
-		t.Errorf("%d clients, want the owner, fleet, controllers, controller manager, scheduler and the API server's two", clients)
+	if clients != 8 {
+		t.Errorf("%d clients, want the owner, fleet, controllers, the meter, controller manager, scheduler and the API server's two", clients)
 	}
 }
 

@@ -120,9 +120,9 @@ func (c *command) question() (*core.Question, error) {
 
 // ask has the ledger of a cluster answer a question.
 func ask(ctx context.Context, c *client.Cluster, q *core.Question) (*core.Report, error) {
-	raw, err := c.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").
-		Param("from", q.From.UTC().Format(time.RFC3339)).Param("to", q.To.UTC().Format(time.RFC3339)).
-		Param("by", string(q.By)).Param("spread", strconv.FormatBool(q.Spread)).DoRaw(ctx)
+	raw, err := c.Get(ctx, path, map[string]string{
+		"from": q.From.UTC().Format(time.RFC3339), "to": q.To.UTC().Format(time.RFC3339), "by": string(q.By), "spread": strconv.FormatBool(q.Spread),
+	})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("read the ledger of %s: there is none; `berth up` keeps one", c.Name)
 	}

@@ -1,0 +1,24 @@
+package client
+
+import (
+	"context"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// Get reads a path of the API server that is no resource, with parameters, as JSON.
+func (c *Cluster) Get(ctx context.Context, path string, params map[string]string) ([]byte, error) {
+	cfg := rest.CopyConfig(c.Config)
+	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := client.Get().AbsPath(path)
+	for name, value := range params {
+		r = r.Param(name, value)
+	}
+	return r.DoRaw(ctx)
+}

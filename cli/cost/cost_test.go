@@ -1,0 +1,86 @@
+package cost
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"berth.dev/berth/cli/client"
+	core "berth.dev/berth/core/cost"
+)
+
+var now = time.Date(2026, 11, 24, 15, 4, 5, 0, time.UTC)
+
+func TestSpan(t *testing.T) {
+	for text, want := range map[string]string{
+		"24h":        "2026-11-23 15:04 to 2026-11-24 15:04",
+		"7d":         "2026-11-17 15:04 to 2026-11-24 15:04",
+		"2w":         "2026-11-10 15:04 to 2026-11-24 15:04",
+		"2026-11-02": "2026-11-02 00:00 to 2026-11-24 15:04",
+		"2026-11":    "2026-11-01 00:00 to 2026-11-24 15:04",
+		"2026-10":    "2026-10-01 00:00 to 2026-11-01 00:00",
+		"0d":         "invalid", "-1h": "invalid", "d": "invalid", "": "invalid", "2026-13": "invalid", "99999d": "invalid",
+	} {
+		got := "invalid"
+		if from, to, err := span(text, now); err == nil {
+			got = from.Format("2006-01-02 15:04") + " to " + to.Format("2006-01-02 15:04")
+		}
+		if got != want {
+			t.Errorf("--since %q is %s, want %s", text, got, want)
+		}
+	}
+}
+
+// report has all kinds of rows, in two currencies, and a name that would act on a terminal.
+var report = core.Report{
+	From: now.Add(-24 * time.Hour), To: now, Began: now.Add(-time.Hour), By: core.Namespace,
+	Rows: []core.ReportRow{
+		{Name: "vision", What: "held", GPUHours: 12.5, Currency: "USD", CostMicros: 30_000_001},
+		{Name: "evil\x1b[2J\nname", What: "held", GPUHours: 1, Currency: "EUR", CostMicros: 2_500},
+		{What: "held", GPUHours: 2, UnpricedGPUHours: 2},
+		{What: "idle", GPUHours: 4, Currency: "USD", CostMicros: 10_000_000},
+		{What: "stranded", Reason: "cordoned", GPUHours: 0.5, Currency: "USD", CostMicros: 0},
+	},
+	Nodes: []core.NodeRemark{{Name: "home", Unpriced: true, Remark: "no list has instance type x"}, {Name: "far", Remark: "the price of us-east-1"}},
+}
+
+func TestTheTable(t *testing.T) {
+	var out, errs bytes.Buffer
+	c := &command{o: client.Options{Out: &out, Err: &errs}}
+	if err := c.print(&out, &report); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		`NAMESPACE             GPU-HOURS  COST        SHARE`,
+		`vision                12.50      30.00 USD   75%`,
+		`evil\x1b[2J\nname     1.00       0.0025 EUR  100%`,
+		`-                     2.00       unpriced    -`,
+		`(idle)                4.00       10.00 USD   25%`,
+		`(stranded: cordoned)  0.50       0.00 USD    0%`,
+		`total                 20.00      40.00 USD`,
+		`                                 0.0025 EUR`,
+		"node home is unpriced: no list has instance type x; set one with `berth price set home PRICE`",
+		`node far: its price assumes the price of us-east-1`,
+	}, "\n")
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	if got := strings.Join(lines, "\n"); got != want {
+		t.Errorf("the table is\n%s\nwant\n%s", got, want)
+	}
+	if got, want := errs.String(), "the ledger began at 2026-11-24 14:04 UTC; nothing is known of the time before\n"; got != want {
+		t.Errorf("the note is %q, want %q", got, want)
+	}
+}
+
+func TestCSVIsExact(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeCSV(&out, &report); err != nil {
+		t.Fatal(err)
+	}
+	if want := "vision,held,,12.5,0,30.000001,0.000000,USD,2026-11-23T15:04:05Z,2026-11-24T15:04:05Z\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("the file is\n%s, want the line %s", out.String(), want)
+	}
+}
