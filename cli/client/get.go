@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Get reads a path of the API server that is no resource, with parameters, as JSON.
+// Get reads a path of the API server outside its resources, with parameters, as JSON.
 func (c *Cluster) Get(ctx context.Context, path string, params map[string]string) ([]byte, error) {
 	cfg := rest.CopyConfig(c.Config)
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
