@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,7 +70,7 @@ func TestEachPartIsPrintedAsOnePiece(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
 	}
-	if got := r.table(); !regexp.MustCompile(`(?m)^ +0  A$(.|\n)* 0  all, on \d+ cores`).MatchString(got) {
+	if got := r.table(); !regexp.MustCompile(`(?m)^ +0 +\d+  A$(.|\n)* 0 +all, on \d+ cores`).MatchString(got) {
 		t.Errorf("the table is\n%s", got)
 	}
 }
@@ -93,7 +94,7 @@ func TestTheFirstFailureEndsAllOthers(t *testing.T) {
 	if got := out.String(); !strings.Contains(got, "why it failed\n== fails: failed after 0 s") || strings.Contains(got, "never shown\n") {
 		t.Errorf("the output is\n%s", got)
 	}
-	if got := r.table(); !strings.Contains(got, "  failed  fails\n") || !strings.Contains(got, " stopped  an hour\n") {
+	if got := r.table(); !rows(got, "failed +[0-9]+  fails", "stopped +[0-9]+  an hour") {
 		t.Errorf("the table is\n%s", got)
 	}
 	for _, name := range []string{"after", "behind", "last"} {
@@ -108,7 +109,7 @@ func TestOtherPartsRunOnIfAsked(t *testing.T) {
 	var out bytes.Buffer
 	r := &runner{out: &out, grace: time.Minute, keepGoing: true}
 	failed := r.run(t.Context(), plan(t, "one|0|fails|exit 3", "one|0|behind|true", "two|0|beside|true"))
-	if got := r.table(); !failed || !strings.Contains(got, "  failed  fails\n") || strings.Contains(got, "stopped") || len(r.results) != 3 {
+	if got := r.table(); !failed || !rows(got, "failed +[0-9]+  fails") || strings.Contains(got, "stopped") || len(r.results) != 3 {
 		t.Errorf("failed %v:\n%s", failed, got)
 	}
 }
@@ -161,4 +162,18 @@ func TestASignalEndsWhatAPartHasStarted(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("process %d, which the part started, is still there", pid)
+}
+
+// rows reports whether a table has rows that these expressions match.
+func rows(table string, want ...string) bool {
+	return !slices.ContainsFunc(want, func(row string) bool { return !regexp.MustCompile(`(?m)^ +` + row + `$`).MatchString(table) })
+}
+
+// TestTheTableSaysHowMuchCPUAPartTook has a part that counts, in its own process.
+func TestTheTableSaysHowMuchCPUAPartTook(t *testing.T) {
+	r := &runner{out: new(bytes.Buffer), grace: time.Minute}
+	r.run(t.Context(), plan(t, `one|0|counts|sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'`))
+	if len(r.results) != 1 || r.results[0].cpu < 10*time.Millisecond {
+		t.Errorf("results are %+v, want some CPU time", r.results)
+	}
 }

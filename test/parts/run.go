@@ -20,8 +20,9 @@ import (
 type result struct {
 	name  string
 	took  time.Duration
-	state string   // "", failed, or stopped because another failed or a signal came
-	why   []string // of a part that failed: see failures
+	cpu   time.Duration // of its processes, and of those that they waited for
+	state string        // "", failed, or stopped because another failed or a signal came
+	why   []string      // of a part that failed: see failures
 }
 
 // runner runs parts and keeps what became of them.
@@ -85,6 +86,9 @@ func (r *runner) one(ctx context.Context, p part) bool {
 	began := time.Now()
 	err := cmd.Run()
 	res := result{name: p.name, took: time.Since(began)}
+	if s := cmd.ProcessState; s != nil {
+		res.cpu = s.UserTime() + s.SystemTime()
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -114,20 +118,20 @@ func (r *runner) print(format string, args ...any) {
 // table is the time of each part, in the order in which they ended, and of all.
 func (r *runner) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%8s  %s\n", "seconds", "part")
+	fmt.Fprintf(&b, "\n%8s  %6s  %s\n", "seconds", "cpu", "part")
 	for _, res := range r.results {
 		if res.state != "" {
-			fmt.Fprintf(&b, "%8s  %s\n", res.state, res.name)
+			fmt.Fprintf(&b, "%8s  %6.0f  %s\n", res.state, res.cpu.Seconds(), res.name)
 		} else {
-			fmt.Fprintf(&b, "%8.0f  %s\n", res.took.Seconds(), res.name)
+			fmt.Fprintf(&b, "%8.0f  %6.0f  %s\n", res.took.Seconds(), res.cpu.Seconds(), res.name)
 		}
 	}
 	for _, res := range r.results {
 		for _, line := range res.why {
-			fmt.Fprintf(&b, "%8s  %s\n", "", line)
+			fmt.Fprintf(&b, "%8s  %6s  %s\n", "", "", line)
 		}
 	}
-	fmt.Fprintf(&b, "%8.0f  all, on %d cores%s; load average at the start: %s\n", time.Since(r.began).Seconds(), runtime.NumCPU(), r.busy.since(readCPU()), r.load)
+	fmt.Fprintf(&b, "%8.0f  %6s  all, on %d cores%s; load average at the start: %s\n", time.Since(r.began).Seconds(), "", runtime.NumCPU(), r.busy.since(readCPU()), r.load)
 	return b.String()
 }
 
