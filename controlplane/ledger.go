@@ -2,13 +2,18 @@ package controlplane
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"berth.dev/berth/controller/meter"
+	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/ledger"
 )
 
@@ -23,33 +28,57 @@ func (p *plane) startMeter(ctx context.Context, g *group, client kubernetes.Inte
 	g.start(ctx, "the ledger", "meter", func(ctx context.Context) error {
 		select {
 		case <-ready:
+			at.keep(ctx, p.log, func(ctx context.Context) error { return p.meter(ctx, at) })
 		case <-ctx.Done():
-			return nil
 		}
-		book, err := ledger.Open(ctx, p.Dir.Join("ledger", "ledger.db"))
-		if err != nil {
-			return err
-		}
-		defer book.Close()
-		m := meter.New(book)
-		at.set(m.Handler())
-		defer at.set(nil)
-		return m.Run(ctx, p.clientConfig(meterFile))
+		return nil
 	})
 	return nil
+}
+
+// meter opens the ledger, and writes and serves it until ctx ends.
+func (p *plane) meter(ctx context.Context, at *lateHandler) error {
+	book, err := ledger.Open(ctx, p.Dir.Join("ledger", "ledger.db"))
+	if err != nil {
+		return err
+	}
+	defer book.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	m := meter.New(book)
+	at.set(m.Handler())
+	return m.Run(ctx, p.clientConfig(meterFile))
+}
+
+// openAgain is after how long a ledger that cannot be opened is tried again.
+const openAgain = 30 * time.Second
+
+// keep runs what serves until ctx ends. If it fails it is tried again, and the answers say why until then: a cluster
+// does not end because its ledger cannot be written.
+func (l *lateHandler) keep(ctx context.Context, log *slog.Logger, run func(context.Context) error) {
+	for {
+		err := run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errors.New("the meter has ended")
+		}
+		log.Error("the ledger is not written; it is tried again", "after", openAgain, "err", err)
+		l.set(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			meter.Refuse(w, apierrors.NewServiceUnavailable(fmt.Sprintf("the ledger cannot be used: %v; it is tried again every %v", err, openAgain)))
+		}))
+		if !pause.For(ctx, openAgain) {
+			return
+		}
+	}
 }
 
 // lateHandler serves what is there only after a while.
 type lateHandler struct{ now atomic.Pointer[http.Handler] }
 
-// set has h serve from now on; nil is none.
-func (l *lateHandler) set(h http.Handler) {
-	if h == nil {
-		l.now.Store(nil)
-		return
-	}
-	l.now.Store(&h)
-}
+// set has h serve from now on.
+func (l *lateHandler) set(h http.Handler) { l.now.Store(&h) }
 
 // ServeHTTP implements http.Handler.
 func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

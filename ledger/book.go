@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // also the driver of that name
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/usage"
@@ -39,9 +40,18 @@ func Open(ctx context.Context, path string) (*Book, error) {
 	}
 	b := &Book{db: db, path: path, lock: lock}
 	if err := b.prepare(ctx); err != nil {
+		if damaged(err) {
+			err = fmt.Errorf("%w: move the file away to begin a new ledger, and keep it, as sqlite3's command .recover may read it", err)
+		}
 		return nil, errors.Join(fmt.Errorf("open the ledger %s: %w", path, err), b.Close())
 	}
 	return b, nil
+}
+
+// damaged reports whether a file is not, or no longer, a database.
+func damaged(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_NOTADB || e.Code()&0xff == sqlite3.SQLITE_CORRUPT)
 }
 
 // prepare makes the tables of a new book, and checks that this program can read one that is there.

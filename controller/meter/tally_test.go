@@ -26,21 +26,24 @@ var epoch = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 
 func at(minutes int) time.Time { return epoch.Add(time.Duration(minutes) * time.Minute) }
 
+// endSeen is an end that the meter saw.
+var endSeen = usage.End{Source: usage.Seen}
+
 // rig is a meter of objects that a test shows it, with a book.
 type rig struct {
-	*testing.T
+	testing.TB
 	*tally
 	book  *ledger.Book
 	clock time.Time
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	b, err := ledger.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	r := &rig{T: t, book: b, clock: at(0)}
+	r := &rig{TB: t, book: b, clock: at(0)}
 	r.start()
 	return r
 }
@@ -346,7 +349,7 @@ func TestAMeterThatIsKilledLosesNothing(t *testing.T) {
 		}
 		sums := func(f *cost.Facts) map[string]int64 {
 			out := map[string]int64{}
-			for _, e := range cost.Account(f, at(-1), r.clock) {
+			for e := range cost.Account(f, at(-1), r.clock) {
 				out[e.Node.Name+"/"+e.Line.Pod+string(e.Line.Reason)] += e.Micros
 			}
 			return out

@@ -4,13 +4,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/kube/queues"
 )
 
 // Rules returns the rights that the controller needs in the whole cluster, and no more.
 func Rules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+	return append([]rbacv1.PolicyRule{
 		rights.Rule("berth.dev", "queues", "list", "watch"),
 		rights.Rule("berth.dev", "queues/status", "patch"),
 		// What queues count: pods, on nodes, of namespaces.
@@ -26,15 +27,7 @@ func Rules() []rbacv1.PolicyRule {
 		// What maxRunTime and HoldAndDrain end: pods, and notebooks, which are stopped.
 		rights.Rule("", "pods/eviction", "create"),
 		rights.Rule(kubeflow.Group, "notebooks", "patch"),
-		// The users of pods, where a queue counts by user: the objects above pods.
-		rights.Rule("", "replicationcontrollers", "get"),
-		rights.Rule("apps", "replicasets deployments statefulsets daemonsets", "get"),
-		rights.Rule("batch", "jobs cronjobs", "get"),
-		rights.Rule(kubeflow.Group, "notebooks tfjobs pytorchjobs", "get"),
-		rights.Rule("trainer.kubeflow.org", "trainjobs", "get"),
-		rights.Rule("jobset.x-k8s.io", "jobsets", "get"),
-		rights.Rule("serving.kserve.io", "inferenceservices", "get"),
-	}
+	}, runtime.OwnerRules()...) // the users of pods, where a queue counts by user
 }
 
 // ClassRules returns the rights that giving pods their default PriorityClasses needs. Without them a

@@ -3,10 +3,14 @@ package runtime
 import (
 	"context"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/internal/rights"
 )
 
 // Owners reads the metadata of objects that pods are made for, each once: who an object was
@@ -44,4 +48,17 @@ func (o *Owners) Of(ctx context.Context, namespace string, ref *metav1.OwnerRefe
 	m.ManagedFields = nil
 	o.known[m.UID] = m
 	return m
+}
+
+// OwnerRules returns the rights that Owners need to read all objects that make pods, or make what makes them.
+func OwnerRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rights.Rule("", "replicationcontrollers", "get"),
+		rights.Rule("apps", "replicasets deployments statefulsets daemonsets", "get"),
+		rights.Rule("batch", "jobs cronjobs", "get"),
+		rights.Rule(kubeflow.Group, "notebooks tfjobs pytorchjobs", "get"),
+		rights.Rule("trainer.kubeflow.org", "trainjobs", "get"),
+		rights.Rule("jobset.x-k8s.io", "jobsets", "get"),
+		rights.Rule("serving.kserve.io", "inferenceservices", "get"),
+	}
 }

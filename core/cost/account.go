@@ -2,6 +2,7 @@ package cost
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -40,30 +41,34 @@ type Entry struct {
 }
 
 // Account returns all charges of a time, in the order of nodes, of time, and of lines. from is taken at the hour in which
-// it is.
-func Account(f *Facts, from, to time.Time) (out []Entry) {
+// it is. An Entry is only valid until the next.
+func Account(f *Facts, from, to time.Time) iter.Seq[*Entry] {
 	from = from.Truncate(hour)
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		var spans []usage.Span
-		for _, up := range n.Ups {
-			if up.From.Before(from) {
-				up.From = from
+	return func(yield func(*Entry) bool) {
+		var e Entry
+		for i := range f.Nodes {
+			n := &f.Nodes[i]
+			var spans []usage.Span
+			for _, up := range n.Ups {
+				if up.From.Before(from) {
+					up.From = from
+				}
+				spans = append(spans, usage.Spans(up, n.Holds, n.Strands, to)...)
 			}
-			spans = append(spans, usage.Spans(up, n.Holds, n.Strands, to)...)
-		}
-		for _, c := range Charges(spans, n.Prices) {
-			e := Entry{Charge: c, Node: n, Pod: f.Pods[c.Line.Pod]}
-			if c.Line.Pod != "" && e.Pod.UID == "" {
-				e.Pod.UID = c.Line.Pod
+			for _, c := range Charges(spans, n.Prices) {
+				e = Entry{Charge: c, Node: n, Pod: f.Pods[c.Line.Pod]}
+				if c.Line.Pod != "" && e.Pod.UID == "" {
+					e.Pod.UID = c.Line.Pod
+				}
+				if c.Price >= 0 {
+					e.Currency, e.Priced = n.Prices[c.Price].Currency, n.Prices[c.Price].Source != Unpriced
+				}
+				if !yield(&e) {
+					return
+				}
 			}
-			if c.Price >= 0 {
-				e.Currency, e.Priced = n.Prices[c.Price].Currency, n.Prices[c.Price].Source != Unpriced
-			}
-			out = append(out, e)
 		}
 	}
-	return out
 }
 
 // By is what charges are added up by.
@@ -127,15 +132,14 @@ const (
 
 // Sum adds entries up: what is held by a name each, in the order of what it costs, and what is idle and stranded
 // in lines of their own. By products and nodes those have names too.
-func Sum(entries []Entry, by By) []Row {
+func Sum(entries iter.Seq[*Entry], by By) []Row {
 	type key struct {
 		name, currency string
 		what           What
 		reason         usage.Reason
 	}
 	rows := map[key]*Row{}
-	for i := range entries {
-		e := &entries[i]
+	for e := range entries {
 		k := key{currency: e.Currency}
 		switch {
 		case e.Line.Pod != "":

@@ -110,12 +110,12 @@ func TestSumsAreTheWhole(t *testing.T) {
 		}
 		late := at(120)
 		var want, got int64
-		for _, e := range entries {
+		for e := range entries {
 			if !e.From.Before(late) {
 				want += e.Micros
 			}
 		}
-		for _, e := range Account(f, late.Add(30*time.Minute), at(400)) {
+		for e := range Account(f, late.Add(30*time.Minute), at(400)) {
 			got += e.Micros
 		}
 		if got != want {
