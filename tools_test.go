@@ -160,6 +160,7 @@ func inParts(t *testing.T, soak, failing string) (calls []string, out string, fa
 	}
 	dir, log := inACopy(t)
 	t.Setenv("BERTH_SOAK", soak)
+	t.Setenv("BERTH_KEEP_GOING", "") // of the run that this is a part of
 	t.Setenv("BERTH_TEST_JUPYTER", "no")
 	t.Setenv("BERTH_TEST_NODE", "no")
 	bin := filepath.SplitList(os.Getenv("PATH"))[0]
