@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 // itself. Days and months are UTC, as those of the ledger are.
 func span(text string, now time.Time) (from, to time.Time, err error) {
 	if month, err := time.Parse("2006-01", text); err == nil {
-		return month, earlier(month.AddDate(0, 1, 0), now), nil
+		return month, slices.MinFunc([]time.Time{month.AddDate(0, 1, 0), now}, time.Time.Compare), nil
 	}
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day, now, nil
@@ -27,11 +28,4 @@ func span(text string, now time.Time) (from, to time.Time, err error) {
 		}
 	}
 	return from, to, term.Usagef("invalid --since %q: must be a duration such as 24h or 7d, a day such as 2026-11-02, or a month such as 2026-11", text)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

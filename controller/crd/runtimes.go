@@ -59,7 +59,7 @@ func RuntimeNames() []string {
 }
 
 // installRuntimes brings the training runtimes to a cluster where Berth serves their kind. One that is there without Berth's label is left
-// alone. Where this identity may not write them, whoever applied the definitions decides.
+// alone. If this identity may not write them, they stay as they were applied.
 func installRuntimes(ctx context.Context, client dynamic.Interface, done []Installed) error {
 	kind := trainer.ClusterRuntimes.Resource + "." + trainer.Group
 	if !slices.ContainsFunc(done, func(d Installed) bool { return d.Name == kind && !d.Foreign }) {

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -30,7 +31,7 @@ func (m *Meter) serveCost(w http.ResponseWriter, r *http.Request) {
 		Refuse(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
-	report, err := m.Report(r, q)
+	report, err := m.report(r.Context(), q)
 	if err != nil {
 		Refuse(w, apierrors.NewInternalError(err))
 		return
@@ -74,13 +75,13 @@ func question(r *http.Request, now time.Time) (*cost.Question, error) {
 	return q, nil
 }
 
-// Report answers a question for the client of a request.
-func (m *Meter) Report(r *http.Request, q *cost.Question) (*cost.Report, error) {
-	facts, err := m.book.Facts(r.Context(), q.From.Add(-time.Hour), q.To)
+// report answers a question.
+func (m *Meter) report(ctx context.Context, q *cost.Question) (*cost.Report, error) {
+	facts, err := m.book.Facts(ctx, q.From.Add(-time.Hour), q.To)
 	if err != nil {
 		return nil, err
 	}
-	began, err := m.book.Began(r.Context())
+	began, err := m.book.Began(ctx)
 	if err != nil {
 		return nil, err
 	}

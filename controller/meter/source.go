@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeobject "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -16,7 +15,6 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/controller/runtime"
-	"berth.dev/berth/kube/request"
 )
 
 // newSource reads the cluster of cfg. Nothing is watched before it is asked for.
@@ -61,30 +59,15 @@ func newCache(cfg *rest.Config, web *http.Client, scheme *runtimeobject.Scheme, 
 		HTTPClient: web, Scheme: scheme, Mapper: mapper, DefaultUnsafeDisableDeepCopy: &shared,
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&v1.Pod{}:  {Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+			&v1.Pod{}:  {Transform: runtime.SlimPod(slimStatus), UnsafeDisableDeepCopy: &shared},
 			&v1.Node{}: {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		},
 	})
 }
 
-// slimPod keeps of a pod what the ledger reads; of one without GPUs only its name.
-func slimPod(o any) (any, error) {
-	p, ok := o.(*v1.Pod)
-	if !ok {
-		return o, nil
-	}
-	if !request.AsksForGPUs(p) {
-		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}}, nil
-	}
-	p.ManagedFields = nil
-	p.Spec.Volumes, p.Spec.Tolerations = nil, nil
-	for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-		for i := range list {
-			c := &list[i]
-			*c = v1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
-		}
-	}
-	return p, nil
+// slimStatus keeps of the status of a pod when it was bound, when its containers ended, and what they have.
+func slimStatus(s *v1.PodStatus) v1.PodStatus {
+	return v1.PodStatus{Phase: s.Phase, Conditions: s.Conditions, InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses}
 }
 
 // slimNode drops of a node what is large and says nothing of GPUs.

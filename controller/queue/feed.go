@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
@@ -25,7 +26,7 @@ import (
 func counted() map[client.Object]cache.ByObject {
 	shared := true
 	out := map[client.Object]cache.ByObject{
-		&corev1.Pod{}:       {Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+		&corev1.Pod{}:       {Transform: runtime.SlimPod(slimStatus), UnsafeDisableDeepCopy: &shared},
 		&corev1.Node{}:      {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		&corev1.Namespace{}: {Transform: slimNamespace, UnsafeDisableDeepCopy: &shared},
 		&batchv1.Job{}:      {Transform: queues.Slim, UnsafeDisableDeepCopy: &shared},
@@ -38,25 +39,9 @@ func counted() map[client.Object]cache.ByObject {
 	return out
 }
 
-// slimPod keeps of a pod what quotas count.
-func slimPod(o any) (any, error) {
-	p, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil
-	}
-	if !request.AsksForGPUs(p) {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}}, nil
-	}
-	p.SetManagedFields(nil)
-	p.Spec.Volumes, p.Spec.Tolerations = nil, nil
-	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-		for i := range list {
-			c := &list[i]
-			*c = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
-		}
-	}
-	p.Status = corev1.PodStatus{Phase: p.Status.Phase, Conditions: p.Status.Conditions, StartTime: p.Status.StartTime}
-	return p, nil
+// slimStatus keeps of the status of a pod what quotas count.
+func slimStatus(s *corev1.PodStatus) corev1.PodStatus {
+	return corev1.PodStatus{Phase: s.Phase, Conditions: s.Conditions, StartTime: s.StartTime}
 }
 
 // slimNode keeps of a node how it offers its GPUs.

@@ -2,8 +2,8 @@ package training
 
 import "fmt"
 
-// What conditions of TrainJobs say. A TrainJob of upstream's has those of its JobSet (pkg/constants of jobset 0.11) and
-// three of its own (pkg/apis/trainer/v1alpha1 of trainer 2.2).
+// What conditions of TrainJobs say. Upstream sets those of the JobSet (pkg/constants of jobset 0.11) and
+// three more (pkg/apis/trainer/v1alpha1 of trainer 2.2).
 const (
 	trainCompleted     = "jobset completed successfully"
 	trainDeadline      = "TrainJob exceeded its active deadline"

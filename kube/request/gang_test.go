@@ -203,7 +203,7 @@ func TestObjectsSayHowManyMembersAGangHas(t *testing.T) {
 		{"a TFJob of which a worker has succeeded", request.GangTFJob, `{"spec":{"tfReplicaSpecs":{"Worker":{"replicas":3}}},"status":{"replicaStatuses":{"Worker":{"active":2,"succeeded":1}}}}`, 2},
 		{"an elastic PyTorchJob", request.GangPyTorchJob, `{"spec":{"elasticPolicy":{"minReplicas":1,"maxReplicas":4},"pytorchReplicaSpecs":{"Master":{"replicas":1},"Worker":{"replicas":4}}}}`, 2},
 		{"a TrainJob with the nodes of its runtime", request.GangTrainJob, `{"metadata":{"annotations":{"berth.dev/runtime":` + strconv.Quote(trainRuntime) + `}},"spec":{"runtimeRef":{"name":"r"}}}`, 3},
-		{"a TrainJob with nodes of its own, of which one has succeeded", request.GangTrainJob, `{"metadata":{"annotations":{"berth.dev/succeeded":"1","berth.dev/runtime":` + strconv.Quote(trainRuntime) + `}},"spec":{"runtimeRef":{"name":"r"},"trainer":{"numNodes":5}}}`, 4},
+		{"a TrainJob that sets its number of nodes, one of which has succeeded", request.GangTrainJob, `{"metadata":{"annotations":{"berth.dev/succeeded":"1","berth.dev/runtime":` + strconv.Quote(trainRuntime) + `}},"spec":{"runtimeRef":{"name":"r"},"trainer":{"numNodes":5}}}`, 4},
 		{
 			"a JobSet", request.GangJobSet,
 			`{"spec":{"replicatedJobs":[{"name":"driver","template":{"spec":{"parallelism":1}}},{"name":"workers","replicas":2,"template":{"spec":{"parallelism":4,"completions":4}}}]}}`, 9,

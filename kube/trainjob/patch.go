@@ -37,7 +37,7 @@ func patched(t *trainer.TrainJob, job map[string]any) (map[string]any, error) {
 	return job, nil
 }
 
-// patchRuntime merges an entry of runtimePatches. Labels of the JobSet have nobody to go to.
+// patchRuntime merges an entry of runtimePatches. Labels of the JobSet are ignored, as there is no JobSet.
 func patchRuntime(job, change map[string]any) (map[string]any, error) {
 	jobs, _ := at(change, "trainingRuntimeSpec.template.spec.replicatedJobs").([]any)
 	for _, one := range jobs {

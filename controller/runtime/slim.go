@@ -1,0 +1,33 @@
+package runtime
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"berth.dev/berth/kube/request"
+)
+
+// SlimPod keeps of a pod what says which GPUs it holds, and of its status what status returns; of a pod without GPUs
+// only its name.
+func SlimPod(status func(*v1.PodStatus) v1.PodStatus) toolscache.TransformFunc {
+	return func(o any) (any, error) {
+		p, ok := o.(*v1.Pod)
+		if !ok {
+			return o, nil
+		}
+		if !request.AsksForGPUs(p) {
+			return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}}, nil
+		}
+		p.SetManagedFields(nil)
+		p.Spec.Volumes, p.Spec.Tolerations = nil, nil
+		for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+			for i := range list {
+				c := &list[i]
+				*c = v1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+			}
+		}
+		p.Status = status(&p.Status)
+		return p, nil
+	}
+}
