@@ -339,3 +339,10 @@ const (
 	// LabelJobSet names the JobSet that a pod is of.
 	LabelJobSet = "jobset.sigs.k8s.io/jobset-name"
 )
+
+// PoolLabels are the labels by which nodes name their pool, Berth's first: what clouds,
+// eksctl, kops and Karpenter set. A node is of the pool that one of them names.
+var PoolLabels = []string{
+	LabelPool, "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name",
+	"kubernetes.azure.com/agentpool", "agentpool", "karpenter.sh/nodepool", "kops.k8s.io/instancegroup",
+}

@@ -240,7 +240,8 @@ func (m *made) stage() *stage {
 		others = append(others, u)
 	}
 	s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"}: "QueueList",
+		{Group: "berth.dev", Version: "v1alpha1", Resource: "queues"}:     "QueueList",
+		{Group: "berth.dev", Version: "v1alpha1", Resource: "pricebooks"}: "PriceBookList",
 		kubeflow.Resource: "NotebookList", kubeflow.TFJobs: "TFJobList", kubeflow.PyTorchJobs: "PyTorchJobList", trainer.TrainJobs: "TrainJobList", v1alpha1.NotebookProfiles: "NotebookProfileList",
 		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}:               "WorkloadList",
 		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}:               "WorkloadList",

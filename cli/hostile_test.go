@@ -138,6 +138,13 @@ func hostileStage(t *testing.T) *stage {
 	if err := s.dynamic.Tracker().Add(queue); err != nil {
 		t.Fatal(err)
 	}
+	book := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "berth.dev/v1alpha1", "kind": "PriceBook", "metadata": map[string]any{"name": "all"},
+		"spec": map[string]any{"currency": hostile, "prices": []any{map[string]any{"name": hostile, "perHour": 1.0}}},
+	}}
+	if err := s.dynamic.Tracker().Add(book); err != nil {
+		t.Fatal(err)
+	}
 	refuse := func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return strings.Contains(a.GetVerb(), "create") || a.GetVerb() == "patch" || a.GetVerb() == "update" || a.GetVerb() == "delete", nil,
 			errors.New("admission webhook denied the request: " + hostile)
@@ -179,6 +186,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth nodes":                 {{"nodes --all -o wide", true}, {"nodes --view allocation", false}, {"nodes -l a=b,,=" + hostile, true}},
 		"berth cost":                  {{"cost --by " + hostile, true}, {"cost --since " + hostile, true}, {"cost", false}},
 		"berth price":                 {{"price " + hostile, true}},
+		"berth price explain":         {{"price explain no" + hostile, true}},
 		"berth price list":            {{"price list", true}},
 		"berth price set":             {{"price set no" + hostile + " 5", true}, {"price set a " + hostile, true}},
 		"berth queue":                 {{"queue", true}, {"queue " + hostile, true}},

@@ -63,7 +63,7 @@ func (s *QueueStatus) DeepCopyInto(out *QueueStatus) {
 }
 
 // same returns a copy of what holds no pointers.
-func same[T int32 | QueuePriorityClasses | QueueFairness](from *T) *T {
+func same[T int32 | float64 | QueuePriorityClasses | QueueFairness | PriceBookOnPremises](from *T) *T {
 	if from == nil {
 		return nil
 	}

@@ -45,6 +45,8 @@ func filled(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Uint8:
 		v.SetUint(1)
+	case reflect.Float64:
+		v.SetFloat(1)
 	case reflect.Int64, reflect.Int32:
 		v.SetInt(1)
 	default:
@@ -96,12 +98,26 @@ func TestACopyOfAQueueSharesNothing(t *testing.T) {
 	}
 }
 
+func TestACopyOfAPriceBookSharesNothing(t *testing.T) {
+	b := &v1alpha1.PriceBook{}
+	filled(reflect.ValueOf(b).Elem())
+	c := b.DeepCopyObject().(*v1alpha1.PriceBook)
+	if diff := cmp.Diff(b, c); diff != "" {
+		t.Errorf("the copy differs -original +copy\n%s", diff)
+	}
+	for _, part := range []string{"Spec", "ObjectMeta"} {
+		for _, path := range shared(part, reflect.ValueOf(b).Elem().FieldByName(part), reflect.ValueOf(c).Elem().FieldByName(part)) {
+			t.Errorf("%s is shared", path)
+		}
+	}
+}
+
 func TestTheSchemeKnowsTheKinds(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{v1alpha1.KindNotebookProfile, v1alpha1.KindNotebookProfile + "List", v1alpha1.KindQueue, v1alpha1.KindQueue + "List"} {
+	for _, kind := range []string{v1alpha1.KindNotebookProfile, v1alpha1.KindNotebookProfile + "List", v1alpha1.KindPriceBook, v1alpha1.KindPriceBook + "List", v1alpha1.KindQueue, v1alpha1.KindQueue + "List"} {
 		if _, err := s.New(v1alpha1.GroupVersion.WithKind(kind)); err != nil {
 			t.Error(err)
 		}

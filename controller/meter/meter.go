@@ -3,6 +3,8 @@ package meter
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/kube/price"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/ledger"
 )
@@ -76,26 +79,30 @@ func (m *Meter) first(ctx context.Context, s *source) error {
 	if err == nil {
 		err = follow(ctx, m, s, &v1.Node{}, m.tally.node, m.tally.nodeGone)
 	}
-	if err != nil || !s.queues {
-		return err
+	if err == nil && s.queues {
+		err = followAll(ctx, m, s, &v1alpha1.Queue{}, func(all []*v1alpha1.Queue) {
+			m.tally.members = queues.NewMembers(all)
+			m.tally.offers.Count(all)
+		})
 	}
-	list := map[string]*v1alpha1.Queue{}
-	read := func() {
-		all := make([]*v1alpha1.Queue, 0, len(list))
-		for _, q := range list {
-			all = append(all, q)
-		}
-		m.tally.members = queues.NewMembers(all)
-		m.tally.offers.Count(all)
+	if err == nil && s.books {
+		err = followAll(ctx, m, s, &v1alpha1.PriceBook{}, func(all []*v1alpha1.PriceBook) { m.tally.ruledBy(price.Rules(all)) })
 	}
-	return follow(ctx, m, s, &v1alpha1.Queue{}, func(q *v1alpha1.Queue) {
-		was := list[q.Name]
-		if list[q.Name] = q; was == nil || was.Generation != q.Generation {
-			read()
+	return err
+}
+
+// followAll has all objects of a kind read when one of them has changed what it asks for.
+func followAll[T client.Object](ctx context.Context, m *Meter, s *source, kind T, read func([]T)) error {
+	list := map[string]T{}
+	all := func() { read(slices.Collect(maps.Values(list))) }
+	return follow(ctx, m, s, kind, func(o T) {
+		was, has := list[o.GetName()]
+		if list[o.GetName()] = o; !has || was.GetGeneration() != o.GetGeneration() || was.GetUID() != o.GetUID() {
+			all()
 		}
-	}, func(q *v1alpha1.Queue) {
-		delete(list, q.Name)
-		read()
+	}, func(o T) {
+		delete(list, o.GetName())
+		all()
 	})
 }
 
@@ -184,4 +191,5 @@ type source struct {
 	cache  cache.Cache
 	owners *runtime.Owners
 	queues bool // the API server has Queues
+	books  bool // and PriceBooks
 }

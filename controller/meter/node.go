@@ -51,8 +51,11 @@ func (t *tally) down(uid string, at time.Time, end usage.End) {
 	}
 }
 
-// settle looks at the nodes that have changed, or whose pods have.
+// settle looks at the nodes that have changed, or whose pods or prices have.
 func (t *tally) settle() {
+	if !t.next.IsZero() && !t.now().Before(t.next) {
+		t.lookAgain()
+	}
 	for _, name := range slices.Sorted(maps.Keys(t.dirty)) {
 		if n := t.nodes[name]; n != nil {
 			t.look(n)
@@ -75,7 +78,7 @@ func (t *tally) look(n *v1.Node) {
 			from = t.begins(n.CreationTimestamp.Time)
 		}
 	}
-	priced := price.Node(n)
+	priced := price.Node(n, counted.Product, counted.Physical)
 	row := ledger.Node{
 		UID: uid, Name: n.Name, Product: counted.Product, Instance: priced.Instance, Region: priced.Region, Zone: n.Labels[v1.LabelTopologyZone], Capacity: priced.Capacity,
 	}
@@ -88,8 +91,7 @@ func (t *tally) look(n *v1.Node) {
 		return
 	}
 	t.batch.Ups = append(t.batch.Ups, t.ups.Set(uid, parts, from)...)
-	q := cost.PriceOf(priced)
-	t.batch.Prices = append(t.batch.Prices, t.price.Set(uid, ledger.Price{Micros: q.Micros, Currency: q.Currency, Source: q.Source, Remark: cmp.Or(q.Assumed, q.Why)}, from)...)
+	t.priced(uid, priced, from)
 	stranded := stranded(n, &counted)
 	for _, reason := range usage.Reasons() {
 		key := ledger.StrandKey(ledger.Strand{Node: uid, Reason: reason})
@@ -98,6 +100,31 @@ func (t *tally) look(n *v1.Node) {
 		} else {
 			t.batch.Strands = append(t.batch.Strands, t.lost.End(key, now, usage.End{Source: usage.Seen})...)
 		}
+	}
+}
+
+// priced notes what a node costs. A price of a PriceBook begins exactly when the book says, if the book said so before.
+func (t *tally) priced(uid string, n *cost.Node, from time.Time) {
+	q := cost.PriceOf(n, t.rules, t.now())
+	if q.Since.After(t.ruled) && q.Since.Before(from) {
+		from = q.Since
+	}
+	t.batch.Prices = append(t.batch.Prices, t.price.Set(uid, ledger.Price{Micros: q.Micros, Currency: q.Currency, Source: q.Source, Remark: cmp.Or(q.Assumed, q.Why)}, from)...)
+}
+
+// ruledBy notes that PriceBooks are other ones. Those of the start are taken for those that were there before.
+func (t *tally) ruledBy(rules cost.Rules) {
+	if t.rules = rules; t.current {
+		t.ruled = t.now()
+	}
+	t.lookAgain()
+}
+
+// lookAgain has all nodes looked at again.
+func (t *tally) lookAgain() {
+	t.next = t.rules.Next(t.now())
+	for name := range t.nodes {
+		t.dirty[name] = true
 	}
 }
 

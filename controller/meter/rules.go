@@ -11,6 +11,6 @@ import (
 func Rules() []rbacv1.PolicyRule {
 	return append([]rbacv1.PolicyRule{
 		rights.Rule("", "pods nodes namespaces", "list", "watch"),
-		rights.Rule("berth.dev", "queues", "list", "watch"),
+		rights.Rule("berth.dev", "queues pricebooks", "list", "watch"),
 	}, runtime.OwnerRules()...) // the users of pods
 }

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	runtimeobject "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -45,11 +46,13 @@ func newSource(cfg *rest.Config) (*source, error) {
 		return nil, err
 	}
 	s.owners = runtime.NewOwners(reader)
-	_, err = mapper.KindFor(v1alpha1.Queues)
-	if err != nil && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("ask whether there are Queues: %w", err)
+	for resource, has := range map[schema.GroupVersionResource]*bool{v1alpha1.Queues: &s.queues, v1alpha1.PriceBooks: &s.books} {
+		_, err := mapper.KindFor(resource)
+		if err != nil && !meta.IsNoMatchError(err) {
+			return nil, fmt.Errorf("ask whether the cluster has %s: %w", resource.Resource, err)
+		}
+		*has = err == nil
 	}
-	s.queues = err == nil
 	return s, nil
 }
 

@@ -21,6 +21,10 @@ type tally struct {
 	alive      time.Time // when a meter was last there before this one
 	offers     *queues.Offers
 	members    *queues.Members
+	rules      cost.Rules // of PriceBooks
+	ruled      time.Time  // from when on they are known to be what they are
+	next       time.Time  // when the next of them begins to count; zero is that all do
+	current    bool       // all that was there at the start has been seen
 	namespaces map[string]*v1.Namespace
 	owners     request.Owners
 
@@ -43,7 +47,7 @@ func newTally(s *ledger.State, now func() time.Time) *tally {
 		s.Began, s.Alive = now(), now()
 	}
 	return &tally{
-		now: now, began: s.Began, alive: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread,
+		now: now, began: s.Began, alive: s.Alive, ruled: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread,
 		nodes: map[string]*v1.Node{}, pods: map[string]map[types.UID]*v1.Pod{}, dirty: map[string]bool{}, known: s.Nodes,
 		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices),
 	}
@@ -163,6 +167,7 @@ func endOf(p *v1.Pod) (at time.Time) {
 
 // missed ends what the book has open and is not there: all that is known is that it was when a meter last was.
 func (t *tally) missed() {
+	t.current = true
 	pods, nodes := map[string]bool{}, map[string]bool{}
 	for _, n := range t.nodes {
 		nodes[string(n.UID)] = true

@@ -359,3 +359,69 @@ func TestAMeterThatIsKilledLosesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestPriceBooks has prices of a book begin, while a meter is there and while none is.
+func TestPriceBooks(t *testing.T) {
+	rule := func(name string, from int, dollars int64) cost.Rule {
+		return cost.Rule{Book: "lab", Name: name, From: at(from), Micros: dollars * 1_000_000, Currency: "USD"}
+	}
+	plain := func() *v1.Node {
+		n := aNode("n", 1, 0)
+		delete(n.Annotations, api.AnnotationPrice)
+		return n
+	}
+	for _, c := range []struct {
+		name string
+		play func(r *rig)
+		want string
+	}{
+		{"a price begins when the book says, also where the meter looks later", func(r *rig) {
+			r.ruledBy(cost.NewRules([]cost.Rule{rule("a", -60, 2), rule("b", 30, 4)}))
+			r.node(plain())
+			r.missed()
+			r.flush()
+			r.clock = at(40)
+			r.flush()
+			r.clock = at(60)
+		}, "idle=1h $3"},
+		{"a price that is written after it begins counts from when it is written", func(r *rig) {
+			r.ruledBy(cost.NewRules([]cost.Rule{rule("a", -60, 2)}))
+			r.node(plain())
+			r.missed()
+			r.flush()
+			r.clock = at(30)
+			r.ruledBy(cost.NewRules([]cost.Rule{rule("a", -60, 2), rule("b", 0, 4)}))
+			r.flush()
+			r.clock = at(60)
+		}, "idle=1h $3"},
+		{"a price that begins while there is no meter", func(r *rig) {
+			r.ruledBy(cost.NewRules([]cost.Rule{rule("a", -60, 2), rule("b", 30, 4)}))
+			r.node(plain())
+			r.missed()
+			r.flush()
+			r.clock = at(45)
+			r.start()
+			r.ruledBy(cost.NewRules([]cost.Rule{rule("a", -60, 2), rule("b", 30, 4)}))
+			r.node(plain())
+			r.missed()
+			r.flush()
+			r.clock = at(60)
+		}, "idle=1h $3"},
+		{"a book that is removed leaves the node without a price", func(r *rig) {
+			r.ruledBy(cost.NewRules([]cost.Rule{rule("a", -60, 2)}))
+			r.node(plain())
+			r.missed()
+			r.flush()
+			r.clock = at(30)
+			r.ruledBy(nil)
+			r.flush()
+			r.clock = at(60)
+		}, "idle=0.5h $1, idle=0.5h $0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			c.play(r)
+			r.want(cost.Namespace, c.want)
+		})
+	}
+}

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -83,7 +84,8 @@ type bill struct {
 	from, to time.Time
 	price    int
 	lines    map[usage.Line]int64 // parts times milliseconds
-	owed     int64                // of this hour, in millionths times milliseconds of an hour
+	owed     int64                // of this hour, in millionths
+	rest     int64                // of this hour, what is less than a millionth, in millionths times milliseconds
 	of       time.Time            // the hour that owed is of
 }
 
@@ -100,13 +102,13 @@ func (b *bill) add(hour, from, to time.Time, price int, shares []usage.Share) {
 // close appends the charges of a bill, and begins a new one.
 func (b *bill) close(out []Charge, prices []Price) []Charge {
 	if !b.of.Equal(b.hour) {
-		b.of, b.owed = b.hour, 0
+		b.of, b.owed, b.rest = b.hour, 0, 0
 	}
 	total := int64(0)
 	if b.price >= 0 && prices[b.price].Source != Unpriced {
-		was := b.owed / hour.Milliseconds()
-		b.owed += prices[b.price].Micros * b.to.Sub(b.from).Milliseconds()
-		total = b.owed/hour.Milliseconds() - was
+		was := b.owed
+		b.owe(prices[b.price].Micros, b.to.Sub(b.from).Milliseconds())
+		total = b.owed - was
 	}
 	lines, weights := make([]usage.Line, 0, len(b.lines)), make([]int64, 0, len(b.lines))
 	for line := range b.lines {
@@ -121,4 +123,12 @@ func (b *bill) close(out []Charge, prices []Price) []Charge {
 	}
 	b.open = false
 	return out
+}
+
+// owe adds the price of some milliseconds of an hour.
+func (b *bill) owe(micros, millis int64) {
+	high, low := bits.Mul64(uint64(micros), uint64(millis))
+	q, r := bits.Div64(high, low, uint64(hour.Milliseconds())) // at most micros, as there are at most so many milliseconds
+	b.owed, b.rest = b.owed+int64(q), b.rest+int64(r)
+	b.owed, b.rest = b.owed+b.rest/hour.Milliseconds(), b.rest%hour.Milliseconds()
 }

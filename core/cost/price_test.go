@@ -24,7 +24,7 @@ func TestPriceOf(t *testing.T) {
 		{"a machine of one's own", Node{}, Quote{Why: "the node has no instance type, and no annotation with a price"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := PriceOf(&c.node); got != c.want {
+			if got := PriceOf(&c.node, nil, at(0)); got != c.want {
 				t.Errorf("the price is\n%+v, want\n%+v", got, c.want)
 			}
 		})

@@ -22,7 +22,7 @@ import (
 
 // Pool is a group of equal nodes, as it is declared.
 type Pool struct {
-	Name      string            `json:"name"`      // as the nodes' label of their pool has it: see Labels
+	Name      string            `json:"name"`      // as the nodes' label of their pool has it: see api.PoolLabels
 	Min       int               `json:"min"`       // nodes that are always there
 	Max       int               `json:"max"`       // nodes that there may be
 	CPU       int               `json:"cpu"`       // cores of a node; 0 is that it has enough
@@ -38,16 +38,9 @@ type GPUs struct {
 	Count   int    `json:"count"`
 }
 
-// Labels are the labels by which nodes name their pool, Berth's first: what clouds,
-// eksctl, kops and Karpenter set. A node is of the pool that one of them names.
-var Labels = []string{
-	api.LabelPool, "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name",
-	"kubernetes.azure.com/agentpool", "agentpool", "karpenter.sh/nodepool", "kops.k8s.io/instancegroup",
-}
-
 // Has reports whether a node is of the pool.
 func (p *Pool) Has(n *v1.Node) bool {
-	return slices.ContainsFunc(Labels, func(key string) bool { return n.Labels[key] == p.Name })
+	return slices.ContainsFunc(api.PoolLabels, func(key string) bool { return n.Labels[key] == p.Name })
 }
 
 // enough is what a node is taken to have of CPU cores and of GiB where its pool does

@@ -1,4 +1,4 @@
-// Package price reads what decides the price of a node.
+// Package price reads what decides the price of a node: its labels and annotation, and PriceBooks.
 package price
 
 import (
@@ -9,18 +9,42 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cost"
+	"berth.dev/berth/core/gpu"
 )
 
-// Node reads a node for cost.PriceOf.
-func Node(n *v1.Node) *cost.Node {
-	out := &cost.Node{Instance: n.Labels[v1.LabelInstanceTypeStable], Region: n.Labels[v1.LabelTopologyRegion], Capacity: capacity(n.Labels)}
-	out.Written, out.Says = Micros(n.Annotations[api.AnnotationPrice])
+// Node reads a node for cost.PriceOf, with the product and the number of its physical GPUs.
+func Node(n *v1.Node, product string, gpus int) *cost.Node {
+	out := &cost.Node{
+		Instance: n.Labels[v1.LabelInstanceTypeStable], Region: n.Labels[v1.LabelTopologyRegion], Pool: pool(n.Labels), Product: gpu.BareLabel(product),
+		GPUs: gpus, Labels: n.Labels, Capacity: capacity(n.Labels),
+	}
+	if text := n.Annotations[api.AnnotationPrice]; text != "" {
+		if out.Written, out.Says = Micros(text); !out.Says {
+			out.Unread = text
+		}
+	}
 	return out
 }
 
-// Micros reads a price as the annotation berth.dev/price-per-hour has it: a decimal number that is at least 0, in
-// millionths, rounded down.
+// pool is the pool that a node is of; "" is none.
+func pool(labels map[string]string) string {
+	for _, key := range api.PoolLabels {
+		if name := labels[key]; name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Micros reads a price as the annotation berth.dev/price-per-hour has it: a decimal number that is at least 0 and
+// at most ten million, in millionths, rounded down.
 func Micros(text string) (micros int64, ok bool) {
+	micros, ok = decimal(text)
+	return micros, ok && micros <= cost.MostMicros
+}
+
+// decimal reads a decimal number that is at least 0, in millionths, rounded down.
+func decimal(text string) (micros int64, ok bool) {
 	if len(text) > 32 || strings.ContainsAny(text, "eEpPxX/_") {
 		return 0, false
 	}
