@@ -212,10 +212,19 @@ func TestAnXidTakesAGPUAwayUntilItIsProvenWell(t *testing.T) {
 		if n := s.heard("GPUXid"); n != 1 {
 			t.Errorf("%d events of the Xid, want 1: %q", n, s.said)
 		}
+		d.events <- nvml.Event{UUID: "GPU-b", Xid: 45, GI: -1, CI: -1} // what ran there is cleaned up
+		synctest.Wait()
+		if got := s.status().Xid["GPU-b"]; got != 48 {
+			t.Errorf("the Xid of GPU-b is %d, want the one that made it unhealthy", got)
+		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if got := s.offers.well("GPU-a", "GPU-b"); got != "GPU-a GPU-b" {
 			t.Errorf("ten minutes of good probes later %q is offered, want both", got)
+		}
+		s.Drain("GPU-b")
+		if s := s.status(); s.Healthy["GPU-b"] || s.Xid["GPU-b"] != 0 {
+			t.Errorf("a GPU that is drained after its recovery is healthy: %v, with Xid %d; want neither", s.Healthy["GPU-b"], s.Xid["GPU-b"])
 		}
 		if n := s.heard("GPURecovered"); n != 1 {
 			t.Errorf("%d events of the recovery, want 1: %q", n, s.said)

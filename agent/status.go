@@ -15,7 +15,7 @@ type Status struct {
 	InForce  bool            // Settings are; without, nothing is offered
 	Healthy  map[string]bool // by UUID of GPUs and MIG devices; false for those that are drained, too
 	Drained  map[string]bool // those of them that are well; for pods that have them already
-	Xid      map[string]int  // last Xid, by UUID of GPUs; 0 is none
+	Xid      map[string]int  // by UUID of GPUs, of an unhealthy one the Xid that made it so, of a healthy one the last; 0 is none
 }
 
 // notRead is Status.Unread at first.
@@ -37,7 +37,11 @@ func (k *reconciler) status() Status {
 		}
 	}
 	for _, g := range k.snapshot.GPUs {
-		s.Xid[g.UUID] = k.health.LastXid(g.UUID)
+		healthy, xid, _ := k.health.Verdict(g.UUID)
+		if healthy && !out[g.UUID] {
+			xid = k.health.LastXid(g.UUID)
+		}
+		s.Xid[g.UUID] = xid
 		if !out[g.UUID] {
 			continue
 		}

@@ -60,7 +60,7 @@ func parseKind(name string) (faultKind, error) {
 		if x.Healthy {
 			effect += "The GPU remains healthy, as in NVIDIA's catalog: only events and metrics show it"
 		} else {
-			effect += "The GPU is unhealthy and allocatable decreases by one; the pod that uses it keeps it until it ends"
+			effect += "The GPU is unhealthy and allocatable decreases by one; the pod that uses it keeps it until it ends, and a training job moves away"
 		}
 		return faultKind{name, true, effect}, nil
 	}

@@ -22,6 +22,7 @@ type detail struct {
 	Slowest    *int        `json:"slowest"`  // the rank whose GPUs are least busy; null is that none is slower than others, or unknown
 	MeanBusy   *float64    `json:"meanBusy"` // ratio 0-1 over the ranks that are known, beside it
 	Conditions []condition `json:"conditions"`
+	Cause      string      `json:"cause,omitempty"` // of failures, as far as they show it
 }
 
 // rank is one replica of a job.
@@ -62,7 +63,7 @@ func (j *jobs) detail(ctx context.Context, o *job) (*detail, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &detail{row: o.row(), Ranks: o.ranks(pods), Conditions: []condition{}}
+	d := &detail{row: o.row(), Ranks: o.ranks(pods), Conditions: []condition{}, Cause: o.Program()}
 	if e := o.Elastic; e != nil {
 		d.Elastic = fmt.Sprintf("%d:%d", e.Min, e.Max)
 	}

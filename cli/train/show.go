@@ -92,6 +92,9 @@ func (s *show) print(w io.Writer, o *job, d *detail) error {
 	if d.Message != "" {
 		term.Printf(w, "\n%-9s%s\n", "WHY", training.Brief(d.Message))
 	}
+	if d.Cause != "" {
+		term.Printf(w, "\n%-9s%s\n", "CAUSE", d.Cause)
+	}
 	term.PrintLine(w, "")
 	screen := term.ScreenOf(s.options.Out)
 	if err := d.rankTable().Write(w, screen, s.output.NoHeaders); err != nil {

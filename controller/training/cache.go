@@ -10,6 +10,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/kube/devices"
 	objects "berth.dev/berth/kube/training"
 )
 
@@ -66,7 +67,7 @@ func slimPod(o any) (any, error) {
 	}
 	notes := p.Annotations
 	slimMeta(&p.ObjectMeta)
-	for _, key := range []string{api.AnnotationRound, api.AnnotationCheckpoint, api.AnnotationCheckpointedAt} {
+	for _, key := range []string{api.AnnotationRound, api.AnnotationCheckpoint, api.AnnotationCheckpointedAt, api.AnnotationDevices} {
 		if text, ok := notes[key]; ok {
 			metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, text)
 		}
@@ -94,11 +95,11 @@ func slimService(o any) (any, error) {
 	return o, nil
 }
 
-// slimNode keeps the taints of a node.
+// slimNode keeps the taints of a node, and its GPUs that are faulty.
 func slimNode(o any) (any, error) {
 	if n, ok := o.(*corev1.Node); ok {
-		slimMeta(&n.ObjectMeta)
-		n.Labels = nil
+		devices.KeepFaulty(n)
+		n.ManagedFields, n.Labels = nil, nil
 		n.Spec, n.Status = corev1.NodeSpec{Taints: n.Spec.Taints}, corev1.NodeStatus{}
 	}
 	return o, nil

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/trainer"
 	objects "berth.dev/berth/kube/training"
@@ -164,6 +165,19 @@ func (c *testCluster) set(text string) {
 		if err := c.client.Status().Update(c.t.Context(), pod); err != nil {
 			c.t.Fatal(err)
 		}
+	}
+}
+
+// hold commits a GPU to a pod, as the scheduler does.
+func (c *testCluster) hold(who, uuid string) {
+	c.t.Helper()
+	pod := &corev1.Pod{}
+	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist-" + who}, pod); err != nil {
+		c.t.Fatal(err)
+	}
+	pod.Annotations = map[string]string{api.AnnotationDevices: `{"tensorflow":[{"uuid":"` + uuid + `","milliGPU":1000,"memoryBytes":1}]}`}
+	if err := c.client.Update(c.t.Context(), pod); err != nil {
+		c.t.Fatal(err)
 	}
 }
 

@@ -75,6 +75,52 @@ func TestAPodThatIsGoneAtOnce(t *testing.T) {
 	}
 }
 
+// TestAFaultyGPUAndKilledAtAnyWrite lets an Xid hit a GPU of a worker, whose program fails of it, with a controller that is killed at each write in
+// turn. The job restarts as a whole and has no failure, and an event names the GPU.
+func TestAFaultyGPUAndKilledAtAnyWrite(t *testing.T) {
+	life := func(breaks int, done bool) (*testCluster, string) {
+		zero := int32(0)
+		c := newCluster(t, tfJob(func(o *kubeflow.TFJob) { o.Spec.RunPolicy.BackoffLimit = &zero }))
+		c.settle()
+		c.set(running)
+		c.settle()
+		c.hold("worker-1", "GPU-7")
+		n := &corev1.Node{}
+		n.Name, n.UID = "n1", "n1"
+		n.Annotations = map[string]string{api.AnnotationInventory: `[{"index":6,"uuid":"GPU-6","healthy":false},{"index":7,"uuid":"GPU-7","healthy":false,"xid":79}]`}
+		if err := c.client.Create(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		c.writes = nil
+		if breaks > 0 {
+			c.breaks, c.done = breaks, done
+		}
+		c.set("worker-1 Failed 1")
+		c.settle()
+		return c, c.state() + "; " + c.job().Annotations[api.AnnotationRestarts] + "; " + c.children()
+	}
+	whole, want := life(0, false)
+	if want != `Created=True, Restarting=True; {"all":{"times":1}}; `+allPods+", "+allServices {
+		t.Fatalf("undisturbed: %s", want)
+	}
+	said := ""
+	for len(whole.told) > 0 {
+		if text := <-whole.told; strings.Contains(text, "Restarting") {
+			said += text
+		}
+	}
+	if strings.Count(said, "GPU 7 (GPU-7) of node n1 to Xid 79") != 1 || !strings.HasPrefix(said, "Warning TFJobRestarting") {
+		t.Errorf("it says %q", said)
+	}
+	for n := range len(whole.writes) {
+		for _, done := range []bool{false, true} {
+			if _, got := life(n+1, done); got != want {
+				t.Errorf("killed at write %d (%s; carried out: %v):\n%s\nwant\n%s", n+1, whole.writes[n], done, got, want)
+			}
+		}
+	}
+}
+
 // TestANoticeOfANode holds that a job leaves a node that has a taint of a spot notice.
 func TestANoticeOfANode(t *testing.T) {
 	c := newCluster(t, tfJob())

@@ -15,6 +15,7 @@ import (
 
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/training"
+	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/queues"
 	objects "berth.dev/berth/kube/training"
 	"berth.dev/berth/kube/trainjob"
@@ -155,7 +156,7 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 	}
 	for i := range pods.Items {
 		if pod, ok := objects.PodOf(p.kind.kind, &pods.Items[i]); ok {
-			if pod.Notice, err = p.notice(ctx, pod.Node); err != nil {
+			if err := p.node(ctx, &pod, &pods.Items[i]); err != nil {
 				return err
 			}
 			seen.Pods = append(seen.Pods, pod)
@@ -178,16 +179,20 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 	return nil
 }
 
-// notice returns why a node will be gone soon; "" is that no one says so.
-func (p *pass) notice(ctx context.Context, name string) (string, error) {
-	if name == "" {
-		return "", nil
+// node sets what the node of a pod says of it: whether the node will be gone soon, and whether a GPU that the pod has is faulty.
+func (p *pass) node(ctx context.Context, pod *rules.Pod, from *corev1.Pod) error {
+	if pod.Node == "" {
+		return nil
 	}
 	n := &corev1.Node{}
-	if err := p.children.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
-		return "", client.IgnoreNotFound(err)
+	if err := p.children.Get(ctx, client.ObjectKey{Name: pod.Node}, n); err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	return objects.Notice(n), nil
+	pod.Notice = objects.Notice(n)
+	if g := devices.FaultyOf(from, devices.Faulty(n)); g != nil {
+		pod.Fault = &rules.Fault{GPU: g.Index, UUID: g.UUID, Xid: g.Xid}
+	}
+	return nil
 }
 
 // until returns how long until the plan is made again, 0 for never.

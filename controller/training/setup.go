@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/controller/runtime"
 	objects "berth.dev/berth/kube/training"
 )
@@ -57,7 +58,7 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 	noticed := predicate.Funcs{
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool { return notice(e.ObjectOld) != notice(e.ObjectNew) },
-		CreateFunc: func(e event.CreateEvent) bool { return notice(e.Object) != "" },
+		CreateFunc: func(e event.CreateEvent) bool { return notice(e.Object) != [2]string{} },
 	}
 	b := builder.ControllerManagedBy(mgr).Named(Name+"-"+k.plural()).
 		For(k.object(), builder.WithPredicates(written)).
@@ -86,12 +87,13 @@ func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Req
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }
 
-// notice returns why a node will be gone soon, or "".
-func notice(o client.Object) string {
-	if n, ok := o.(*corev1.Node); ok {
-		return objects.Notice(n)
+// notice returns why pods may have to leave a node: it will be gone soon, or some of its GPUs are faulty.
+func notice(o client.Object) [2]string {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return [2]string{}
 	}
-	return ""
+	return [2]string{objects.Notice(n), n.Annotations[api.AnnotationInventory]}
 }
 
 // onNode requests a pass over the jobs that have pods on a node.

@@ -181,7 +181,7 @@ func (d *device) instance(gi int) []string {
 }
 
 // mark makes MIG devices, or with none the whole GPU, unhealthy. Of several marks
-// the first of the gravest class is told of.
+// the first of the gravest class counts, and of these one with an Xid before one without.
 func (d *device) mark(parts []string, m mark, now time.Time) {
 	if !d.marked() {
 		d.damping = min(d.damping+1, mostDamping)
@@ -204,7 +204,7 @@ func (d *device) mark(parts []string, m mark, now time.Time) {
 }
 
 func graver(old *mark, m mark) *mark {
-	if old != nil && grave(old.class) >= grave(m.class) {
+	if old != nil && grave(old.class) >= grave(m.class) && (old.xid != 0 || m.xid == 0 || grave(old.class) > grave(m.class)) {
 		m.xid, m.class, m.why = old.xid, old.class, old.why
 	}
 	return &m

@@ -122,6 +122,15 @@ func TestAVerdictNamesTheXidAndWhatItMeans(t *testing.T) {
 	if _, xid, why := s.Verdict("MIG-a"); xid != 79 || !strings.Contains(why, "fallen off the bus") {
 		t.Errorf("Verdict after a graver event = %d, %q", xid, why)
 	}
+	s.Event(health.Event{UUID: "GPU-1", Lost: true, GI: -1}, start)
+	s.Event(health.Event{UUID: "GPU-1", Xid: 48, GI: -1}, start)
+	if _, xid, _ := s.Verdict("GPU-1"); xid != 0 {
+		t.Errorf("Verdict of a GPU that is lost, after an Xid that is less grave = %d", xid)
+	}
+	s.Event(health.Event{UUID: "GPU-1", Xid: 79, GI: -1}, start)
+	if _, xid, why := s.Verdict("GPU-1"); xid != 79 || !strings.HasPrefix(why, "Xid 79") {
+		t.Errorf("Verdict of a GPU that is lost, after its Xid = %d, %q", xid, why)
+	}
 	if healthy, _, why := s.Verdict("GPU-9"); healthy || why != "the driver has no device GPU-9" {
 		t.Errorf("Verdict of an unknown device = %v, %q", healthy, why)
 	}

@@ -7,6 +7,7 @@ import "fmt"
 func (p *pass) failures() {
 	for _, r := range p.Job.Replicas {
 		fatal, evicted, restarted, leaving := 0, 0, 0, len(p.DeletePods)
+		var fault *Pod // that does not go yet
 		for i := range p.Pods {
 			pod := &p.Pods[i]
 			switch {
@@ -14,9 +15,12 @@ func (p *pass) failures() {
 				continue
 			case pod.lost():
 				evicted++
+				if pod.Fault != nil && !pod.Deleting && fault == nil {
+					fault = pod
+				}
 			case r.restarts(pod):
 				restarted++
-				p.Restarts = p.Restarts.with(pod)
+				p.failure(pod)
 			case pod.failed():
 				fatal++
 				continue
@@ -33,11 +37,23 @@ func (p *pass) failures() {
 			return
 		case p.Job.Kind == TrainJob && len(p.DeletePods) == leaving:
 			// It has no condition Restarting, which would keep it from saying again what it said in an earlier pass.
+		case fault != nil:
+			p.Status.drop(ConditionRestarting)
+			p.restarting(fmt.Sprintf("job %s is restarting its pod %s, which %s%s", p.Job.Name, fault.Name, fault.cause(), keptOut))
 		case restarted > 0:
 			p.restarting(fmt.Sprintf("job %s is restarting because %s replica(s) failed.", p.Job.Name, r.Type))
 		case evicted > 0:
 			p.restarting(fmt.Sprintf("job %s is restarting because %s replica(s) were evicted or deleted.", p.Job.Name, r.Type))
 		}
+	}
+}
+
+// failure counts the failure of a pod that is created again, with an event if the program is the likely cause.
+func (p *pass) failure(pod *Pod) {
+	was := p.Restarts.program(p.Job.Name, pod.Member)
+	p.Restarts = p.Restarts.with(pod)
+	if text := p.Restarts.program(p.Job.Name, pod.Member); text != "" && was == "" {
+		p.Events = append(p.Events, Event{Warning: true, Reason: "SameExitCode", Message: text})
 	}
 }
 

@@ -60,13 +60,16 @@ type Pod struct {
 	Start       time.Time // since when it runs; zero is not yet
 	MilliGPUs   int64
 	Notice      string // why its node will be gone soon: the key of a taint; "" is that no one says so
+	Fault       *Fault // of a GPU that it has; nil is none
 	Exit        *int   // of the container that trains, once it has ended
 	Restarts    int    // of all its containers
 	Created     time.Time
 }
 
-// failed reports whether the program has failed.
-func (p *Pod) failed() bool { return p.Phase == Failed && !p.Disrupted && !p.Interrupted }
+// failed reports whether the program has failed, and nothing else is known to be the cause.
+func (p *Pod) failed() bool {
+	return p.Phase == Failed && !p.Disrupted && !p.Interrupted && p.Fault == nil
+}
 
 // succeeded reports whether the program has done its work.
 func (p *Pod) succeeded() bool { return p.Phase == Succeeded && !p.Interrupted }

@@ -13,13 +13,13 @@ import (
 const forgetAfter = time.Minute
 
 // lost reports whether a pod cannot go on for a reason outside its program: it had a node, and is being deleted, was
-// evicted, or is on a node that will be gone soon.
+// evicted, is on a node that will be gone soon, or has a GPU that has become unhealthy.
 func (p *Pod) lost() bool {
 	switch p.Phase {
 	case Pending, Running:
-		return p.Node != "" && (p.Deleting || p.Notice != "")
+		return p.Node != "" && (p.Deleting || p.Notice != "" || p.Fault != nil)
 	}
-	return p.Interrupted || p.Disrupted && p.Phase == Failed
+	return p.Interrupted || (p.Disrupted || p.Fault != nil) && p.Phase == Failed
 }
 
 // loses returns the pods of this round that are lost, by rank, if the others cannot go on without them.
@@ -93,6 +93,9 @@ func (p *pass) move() bool {
 		if loses := p.loss(); loses != "" {
 			message += "; " + loses
 		}
+		if faulty(p.lost) != nil {
+			message += keptOut
+		}
 		p.restarting(message)
 	case p.leaving() && p.Status.Is(ConditionRunning): // the last pass was broken off after it had counted the round
 		p.restarting(p.why())
@@ -119,11 +122,11 @@ func (p *pass) leaving() bool {
 }
 
 // keepRestarts counts what the containers of pods that go have been restarted, so a job that moves does not get
-// new tries.
+// new tries. Those of a pod with a faulty GPU may be the GPU's.
 func (p *pass) keepRestarts() {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
-		if r := p.Job.Replica(pod.Type); pod.Phase == Running && pod.Restarts > 0 && r != nil && r.Restart != RestartNever {
+		if r := p.Job.Replica(pod.Type); pod.Phase == Running && pod.Restarts > 0 && pod.Fault == nil && r != nil && r.Restart != RestartNever {
 			p.Restarts = p.Restarts.add(pod, pod.Restarts)
 		}
 	}
@@ -135,6 +138,9 @@ func (p *pass) why() string {
 		return fmt.Sprintf("job %s is restarting as a whole because some of its pods were evicted or deleted", p.Job.Name)
 	}
 	first := p.lost[0]
+	if f := faulty(p.lost); f != nil {
+		first = f
+	}
 	switch n := len(p.lost); {
 	case p.Job.Total() == 1:
 		return fmt.Sprintf("job %s is restarting because its pod %s %s", p.Job.Name, first.Name, first.cause())
@@ -183,6 +189,9 @@ func (p *Pod) cause() string {
 	on := "node " + p.Node
 	if p.Node == "" {
 		on = "its node"
+	}
+	if p.Fault != nil {
+		return p.Fault.cause(on)
 	}
 	switch p.Why {
 	case "PreemptionByScheduler", "Preempting":

@@ -83,6 +83,10 @@ func (w *world) happen(r *rand.Rand) {
 	case r.IntN(20) == 0:
 		p.Notice = "spot"
 	case r.IntN(20) == 0:
+		if p.Fault = (&training.Fault{GPU: 1, UUID: "GPU-x", Xid: 79}); r.IntN(2) == 0 {
+			p.Phase = training.Failed
+		}
+	case r.IntN(20) == 0:
 		w.seen.Gone = append(w.seen.Gone, *p)
 		w.seen.Pods = slices.Delete(w.seen.Pods, i, i+1)
 	case !w.safe && r.IntN(6) == 0:

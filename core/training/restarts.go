@@ -14,6 +14,8 @@ type Restarts map[string]Counted
 type Counted struct {
 	Times int
 	UID   string // of the last pod that failed
+	Exit  int    // with which its program has ended on Nodes
+	Nodes string // in a row, separated by commas; at most as many as are needed to say that the program is the cause
 }
 
 // key returns the name under which a member is counted.
@@ -34,7 +36,9 @@ func (r Restarts) add(p *Pod, times int) Restarts {
 	if out == nil {
 		out = Restarts{}
 	}
-	out[key] = Counted{Times: r[key].Times + times, UID: p.UID}
+	c := r[key].ended(p)
+	c.Times, c.UID = c.Times+times, p.UID
+	out[key] = c
 	return out
 }
 

@@ -20,7 +20,7 @@ type InventoryGPU struct {
 	Product       string         `json:"product"`     // as NVML names it, blanks kept
 	MemoryBytes   int64          `json:"memoryBytes"` // total
 	Healthy       bool           `json:"healthy"`
-	Xid           int            `json:"xid,omitempty"`           // last Xid; 0 is none
+	Xid           int            `json:"xid,omitempty"`           // of an unhealthy GPU the Xid that made it so, of a healthy one the last; 0 is none
 	Shares        int            `json:"shares,omitempty"`        // replicas per device; 0 is not shared
 	ComputeSlices int            `json:"computeSlices,omitempty"` // of the whole GPU; 0 is no MIG
 	Clique        int            `json:"clique,omitempty"`        // equal and not 0 share an NVLink fabric

@@ -41,6 +41,8 @@ func succeeded(s *training.Status) string {
 type counted struct {
 	Times int    `json:"times"`
 	UID   string `json:"uid,omitempty"`
+	Exit  int    `json:"exit,omitempty"`
+	Nodes string `json:"nodes,omitempty"`
 }
 
 // all is the entry of the annotation berth.dev/restarts that counts the rounds of the job: members have a dash
