@@ -64,10 +64,10 @@ var rooms = [][]string{
 		"agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation", "agent/doctor", "agent",
 	},
 	{"scheduler/gpuonly", "scheduler/stuck", "scheduler/admission", "scheduler/queue", "scheduler/quota/metrics", "scheduler/quota", "scheduler/quota/informer", "scheduler/state", "scheduler/nodeindex", "scheduler/filters", "scheduler/resume", "scheduler/admit", "scheduler/fit", "scheduler/gangsize", "scheduler/gang/conditions", "scheduler/gang", "scheduler/evict", "scheduler/reserve", "scheduler/preempt/candidates", "scheduler/preempt", "scheduler/devices", "scheduler/server/report", "scheduler/server/outside", "scheduler/server/leader", "scheduler/server"},
-	{"controller", "controller/crd", "controller/runtime", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
+	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
-		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/queue", "cli/doctor", "cli/causes", "cli/why", "cli/train", "cli",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/idle", "cli/queue", "cli/doctor", "cli/causes", "cli/why", "cli/train", "cli",
 	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }

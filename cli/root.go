@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/cli/cluster"
 	"berth.dev/berth/cli/cost"
 	"berth.dev/berth/cli/doctor"
+	"berth.dev/berth/cli/idle"
 	"berth.dev/berth/cli/nodes"
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/process"
@@ -153,6 +154,7 @@ func New(o Options) *cobra.Command {
 		queue.New(with),
 		cost.New(with),
 		cost.NewPrice(with),
+		idle.New(with),
 		simulate.New(with),
 		sim.New(with),
 		process.NewAgent(with),

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/controller/training"
@@ -98,7 +99,7 @@ func grantControllers(ctx context.Context, client kubernetes.Interface) error {
 	if err := grant(ctx, client, controllerUser, controllerUser, append(runtime.Rules(kinds("", "")...), queue.ClassRules()...)); err != nil {
 		return err
 	}
-	if err := grantIn(ctx, client, runtime.Namespace, controllerUser, slices.Concat(runtime.OwnRules(runtime.Name), idle.ExporterRules())); err != nil {
+	if err := grantIn(ctx, client, runtime.Namespace, controllerUser, slices.Concat(runtime.OwnRules(runtime.Name), proxy.ExporterRules())); err != nil {
 		return err
 	}
 	for _, role := range slices.Concat(notebook.Roles(), training.Roles()) {

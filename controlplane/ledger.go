@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/controller/meter"
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/ledger"
 )
@@ -23,6 +25,9 @@ const meterUser = "berth:meter"
 // startMeter has the ledger written from when all else is ready, and served by the API server.
 func (p *plane) startMeter(ctx context.Context, g *group, client kubernetes.Interface, at *lateHandler, ready <-chan struct{}) error {
 	if err := grant(ctx, client, meterUser, meterUser, meter.Rules()); err != nil {
+		return err
+	}
+	if err := grantIn(ctx, client, api.MetricsNamespace, meterUser, proxy.ExporterRules()); err != nil {
 		return err
 	}
 	g.start(ctx, "the ledger", "meter", func(ctx context.Context) error {

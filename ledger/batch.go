@@ -33,6 +33,7 @@ type (
 	Ups     = usage.Interval[string, int64] // parts of all GPUs
 	Strands = usage.Interval[string, int64] // parts
 	Prices  = usage.Interval[string, Price]
+	Lows    = usage.Interval[string, bool] // by UID of pods; the value is usage.Low.Shared
 )
 
 // Price is what a node costs. Remark is what was assumed of it, or why no price is known.
@@ -50,11 +51,13 @@ type Batch struct {
 	Ups     []Ups
 	Strands []Strands
 	Prices  []Prices
+	Lows    []Lows
+	Uses    []usage.Use
 }
 
 // Empty reports whether there is nothing to write.
 func (b *Batch) Empty() bool {
-	return len(b.Nodes)+len(b.Pods)+len(b.Holds)+len(b.Ups)+len(b.Strands)+len(b.Prices) == 0
+	return len(b.Nodes)+len(b.Pods)+len(b.Holds)+len(b.Ups)+len(b.Strands)+len(b.Prices)+len(b.Lows)+len(b.Uses) == 0
 }
 
 // With returns a batch of what two have, the second after the first.
@@ -62,5 +65,6 @@ func (b *Batch) With(next *Batch) Batch {
 	return Batch{
 		Nodes: slices.Concat(b.Nodes, next.Nodes), Pods: slices.Concat(b.Pods, next.Pods), Holds: slices.Concat(b.Holds, next.Holds),
 		Ups: slices.Concat(b.Ups, next.Ups), Strands: slices.Concat(b.Strands, next.Strands), Prices: slices.Concat(b.Prices, next.Prices),
+		Lows: slices.Concat(b.Lows, next.Lows), Uses: slices.Concat(b.Uses, next.Uses),
 	}
 }

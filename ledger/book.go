@@ -81,6 +81,7 @@ func (b *Book) Write(ctx context.Context, batch *Batch, alive time.Time) (err er
 	}
 	w := writer{ctx: ctx, tx: tx}
 	w.batch(batch)
+	w.uses(batch)
 	w.do("INSERT INTO alive VALUES (1, ?1, ?1) ON CONFLICT (one) DO UPDATE SET at = ?1", alive.UnixMilli())
 	if w.err == nil {
 		w.err = tx.Commit()

@@ -135,6 +135,7 @@ type State struct {
 	Ups     []Ups
 	Strands []Strands
 	Prices  []Prices
+	Lows    []Lows
 	Nodes   map[string]Node // all that it knows, by UID
 	Began   time.Time
 	Alive   time.Time
@@ -186,6 +187,7 @@ func (b *Book) State(ctx context.Context) (*State, error) {
 		s.Began, s.Alive = time.UnixMilli(begins).UTC(), time.UnixMilli(alive).UTC()
 		return err
 	})
+	s.Lows = r.openLows()
 	if r.err != nil {
 		return nil, fmt.Errorf("read the ledger %s: %w", b.path, r.err)
 	}

@@ -1,7 +1,7 @@
 package ledger
 
 // version is that of the schema; one that is newer is not opened.
-const version = 1
+const version = 2
 
 // schema makes an empty book. Times are milliseconds since 1970, and NULL where an interval goes on; parts are of GPUs,
 // as in package quota.
@@ -24,6 +24,13 @@ CREATE TABLE IF NOT EXISTS strands (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS prices (
 	node TEXT NOT NULL, begins INTEGER NOT NULL, ends INTEGER, micros INTEGER NOT NULL, currency TEXT NOT NULL, source TEXT NOT NULL, remark TEXT NOT NULL, PRIMARY KEY (node, begins)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lows (
+	pod TEXT NOT NULL, begins INTEGER NOT NULL, ends INTEGER, source TEXT NOT NULL, late INTEGER NOT NULL, shared INTEGER NOT NULL, PRIMARY KEY (pod, begins)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS lows_by_end ON lows (ends);
+CREATE TABLE IF NOT EXISTS uses (
+	begins INTEGER NOT NULL, pod TEXT NOT NULL, ends INTEGER NOT NULL, used INTEGER NOT NULL, busy INTEGER NOT NULL, memory INTEGER NOT NULL, shared INTEGER NOT NULL, PRIMARY KEY (begins, pod)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), began INTEGER NOT NULL, at INTEGER NOT NULL);
 `

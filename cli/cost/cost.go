@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,15 +12,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	core "berth.dev/berth/core/cost"
 )
-
-// path is where the ledger is served.
-const path = "/berth/v1/cost"
 
 // command is `berth cost`.
 type command struct {
@@ -107,7 +102,7 @@ func (c *command) question() (*core.Question, error) {
 		return nil, term.Usagef("invalid --idle %q: must be separate or share", c.idle)
 	}
 	now := c.o.Time()
-	from, to, err := span(c.since, now)
+	from, to, err := client.Since(c.since, now)
 	if err != nil {
 		return nil, err
 	}
@@ -120,20 +115,10 @@ func (c *command) question() (*core.Question, error) {
 
 // ask has the ledger of a cluster answer a question.
 func ask(ctx context.Context, c *client.Cluster, q *core.Question) (*core.Report, error) {
-	raw, err := c.Get(ctx, path, map[string]string{
-		"from": q.From.UTC().Format(time.RFC3339), "to": q.To.UTC().Format(time.RFC3339), "by": string(q.By), "spread": strconv.FormatBool(q.Spread),
-	})
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("read the ledger of %s: there is none; `berth up` keeps one", c.Name)
-	}
-	if err != nil {
-		return nil, c.Failed("read the ledger", err)
-	}
 	r := &core.Report{}
-	if err := json.Unmarshal(raw, r); err != nil {
-		return nil, fmt.Errorf("read the ledger of %s: its answer is not understood: %w", c.Name, err)
-	}
-	return r, nil
+	return r, c.Ledger(ctx, "cost", map[string]string{
+		"from": q.From.UTC().Format(time.RFC3339), "to": q.To.UTC().Format(time.RFC3339), "by": string(q.By), "spread": strconv.FormatBool(q.Spread),
+	}, r)
 }
 
 // print writes the table, and what to know about it.
@@ -156,10 +141,10 @@ func (c *command) print(w io.Writer, r *core.Report) error {
 			if all := sums[row.Currency]; all > 0 {
 				share = fmt.Sprintf("%.0f%%", 100*float64(row.CostMicros)/float64(all))
 			}
-			t.Add(name(&row), fmt.Sprintf("%.2f", row.GPUHours), money(row.CostMicros, row.Currency), share)
+			t.Add(name(&row), fmt.Sprintf("%.2f", row.GPUHours), Money(row.CostMicros, row.Currency), share)
 		}
 		for i, currency := range currencies {
-			cells := []string{"total", fmt.Sprintf("%.2f", hours), money(sums[currency], currency), ""}
+			cells := []string{"total", fmt.Sprintf("%.2f", hours), Money(sums[currency], currency), ""}
 			if i > 0 {
 				cells[0], cells[1] = "", ""
 			}
@@ -198,8 +183,8 @@ func name(r *core.ReportRow) string {
 	return strings.TrimSpace(strings.Join(words, " "))
 }
 
-// money is an amount for people: to the cent, and smaller amounts to the hundredth of a cent.
-func money(micros int64, currency string) string {
+// Money is an amount for people: to the cent, and smaller amounts to the hundredth of a cent.
+func Money(micros int64, currency string) string {
 	switch {
 	case currency == "":
 		return "unpriced"

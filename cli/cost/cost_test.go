@@ -12,26 +12,6 @@ import (
 
 var now = time.Date(2026, 11, 24, 15, 4, 5, 0, time.UTC)
 
-func TestSpan(t *testing.T) {
-	for text, want := range map[string]string{
-		"24h":        "2026-11-23 15:04 to 2026-11-24 15:04",
-		"7d":         "2026-11-17 15:04 to 2026-11-24 15:04",
-		"2w":         "2026-11-10 15:04 to 2026-11-24 15:04",
-		"2026-11-02": "2026-11-02 00:00 to 2026-11-24 15:04",
-		"2026-11":    "2026-11-01 00:00 to 2026-11-24 15:04",
-		"2026-10":    "2026-10-01 00:00 to 2026-11-01 00:00",
-		"0d":         "invalid", "-1h": "invalid", "d": "invalid", "": "invalid", "2026-13": "invalid", "99999d": "invalid",
-	} {
-		got := "invalid"
-		if from, to, err := span(text, now); err == nil {
-			got = from.Format("2006-01-02 15:04") + " to " + to.Format("2006-01-02 15:04")
-		}
-		if got != want {
-			t.Errorf("--since %q is %s, want %s", text, got, want)
-		}
-	}
-}
-
 // report has all kinds of rows, in two currencies, and a name that would act on a terminal.
 var report = core.Report{
 	From: now.Add(-24 * time.Hour), To: now, Began: now.Add(-time.Hour), By: core.Namespace,

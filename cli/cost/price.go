@@ -118,7 +118,7 @@ func printPrices(o client.Options, output *term.Output, rows []priceRow) error {
 		r := &rows[i]
 		each, source := "unpriced", r.Remark
 		if r.PricePerHour != nil {
-			if each, source = money(int64(*r.PricePerHour*1e6+0.5), r.Currency), r.Source; r.Remark != "" {
+			if each, source = Money(int64(*r.PricePerHour*1e6+0.5), r.Currency), r.Source; r.Remark != "" {
 				source += "; assumed: " + r.Remark
 			}
 		}

@@ -105,7 +105,7 @@ func (e *explained) print(o client.Options, output *term.Output) error {
 		c := &e.candidates[i]
 		mark, each, why := "", "-", c.Why
 		if c.PricePerHour != nil {
-			each = money(int64(*c.PricePerHour*1e6+0.5), c.Currency)
+			each = Money(int64(*c.PricePerHour*1e6+0.5), c.Currency)
 		}
 		if c.Counts {
 			if mark = "=>"; c.Remark != "" {
@@ -122,7 +122,7 @@ func (e *explained) headline() string {
 	text := "unpriced"
 	for i := range e.candidates {
 		if c := &e.candidates[i]; c.Counts {
-			text = money(int64(*c.PricePerHour*1e6+0.5), c.Currency) + " an hour"
+			text = Money(int64(*c.PricePerHour*1e6+0.5), c.Currency) + " an hour"
 		}
 	}
 	facts := []string{fmt.Sprintf("%d GPUs", e.GPUs)}

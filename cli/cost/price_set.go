@@ -62,6 +62,6 @@ func setPrice(ctx context.Context, o client.Options, c *client.Cluster, node, te
 		term.PrintLine(o.Out, fmt.Sprintf("node %s is unpriced: %s", node, q.Why))
 		return nil
 	}
-	term.PrintLine(o.Out, fmt.Sprintf("node %s costs %s an hour (%s)", node, money(q.Micros, q.Currency), q.Source))
+	term.PrintLine(o.Out, fmt.Sprintf("node %s costs %s an hour (%s)", node, Money(q.Micros, q.Currency), q.Source))
 	return nil
 }

@@ -28,14 +28,15 @@ func newNotebookStop(o client.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return n.each(args, func(name string) error { return nbs.stop(cmd.Context(), name) })
+			return n.each(args, func(name string) error { return nbs.Stop(cmd.Context(), name) })
 		},
 	}
 	n.AddFlags(cmd)
 	return cmd
 }
 
-func (n *Notebooks) stop(ctx context.Context, name string) error {
+// Stop stops a notebook, and says what is kept and lost.
+func (n *Notebooks) Stop(ctx context.Context, name string) error {
 	nb, err := n.Get(ctx, name)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/kube/exporter"
 )
 
@@ -37,12 +38,11 @@ func NewProber(cfg *rest.Config, c *http.Client, pods client.Reader, now func() 
 	if err != nil {
 		return nil, err
 	}
-	c, root, err := through(c, cfg)
+	c, root, err := proxy.Through(c, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &httpProber{client: c, address: services(root), proxied: true, metrics: c, root: root, now: now, longest: 2 * time.Minute, gauges: &gauges{
-		client: c, root: root, pods: pods, now: now, longest: 2 * time.Minute, nodes: map[string]*gauge{},
-		token: exporter.NewMetricsTokens(typed, now).Get,
+	return &httpProber{client: c, address: services(root), proxied: true, metrics: c, root: root, now: now, longest: 2 * time.Minute, gauges: &proxy.Gauges{
+		Client: c, Root: root, Pods: pods, Now: now, Longest: 2 * time.Minute, Token: exporter.NewMetricsTokens(typed, now).Get,
 	}}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"berth.dev/berth/controller/proxy"
 	rules "berth.dev/berth/core/idle"
 	"berth.dev/berth/kube/exporter"
 )
@@ -19,7 +20,7 @@ import (
 // (src/node/heart.ts and src/node/routes/health.ts of coder/code-server).
 func (p *httpProber) codeServer(ctx context.Context, base string) rules.Server {
 	out := rules.Server{At: p.now(), Result: rules.OK, Programs: true}
-	raw, status, err := fetch(ctx, p.client, base+"/healthz", answerSize, nil)
+	raw, status, err := proxy.Fetch(ctx, p.client, base+"/healthz", answerSize, nil)
 	var answer struct {
 		Status string `json:"status"`
 		Beat   *int64 `json:"lastHeartbeat"`
@@ -44,7 +45,7 @@ func (p *httpProber) codeServer(ctx context.Context, base string) rules.Server {
 // is how long no session has been used.
 func (p *httpProber) rstudio(ctx context.Context, base string) rules.Server {
 	out := rules.Server{At: p.now(), Result: rules.OK, Programs: true}
-	raw, status, err := fetch(ctx, p.client, base+"/health-check", answerSize, nil)
+	raw, status, err := proxy.Fetch(ctx, p.client, base+"/health-check", answerSize, nil)
 	if why := p.unasked(status, err); why != "" {
 		return rules.Server{At: out.At, Result: rules.Failed, Said: why}
 	}
@@ -63,7 +64,7 @@ func (p *httpProber) rstudio(ctx context.Context, base string) rules.Server {
 func (p *httpProber) unasked(status int, err error) string {
 	switch {
 	case err != nil:
-		return "its server does not respond: " + short(err, p.longest)
+		return "its server does not respond: " + proxy.Short(err, p.longest)
 	case status >= http.StatusInternalServerError:
 		return "its server responds with status " + strconv.Itoa(status)
 	}
@@ -75,14 +76,14 @@ func (p *httpProber) CPU(ctx context.Context, namespace, name string) rules.CPU 
 	ctx, cancel := context.WithTimeout(ctx, p.longest)
 	defer cancel()
 	address := strings.TrimSuffix(p.root, "/api/v1/namespaces/") + exporter.PodMetricsPath(namespace, name)
-	raw, status, err := fetch(ctx, p.metrics, address, answerSize, nil)
+	raw, status, err := proxy.Fetch(ctx, p.metrics, address, answerSize, nil)
 	switch {
 	case status == http.StatusNotFound || status == http.StatusForbidden:
 		return rules.CPU{Result: rules.Absent, Said: "the metrics API has no reading of its CPU"}
 	case err == nil && status != http.StatusOK:
 		return rules.CPU{Result: rules.Failed, Said: "the metrics API responds with status " + strconv.Itoa(status)}
 	case err != nil:
-		return rules.CPU{Result: rules.Failed, Said: "the metrics API does not respond: " + short(err, p.longest)}
+		return rules.CPU{Result: rules.Failed, Said: "the metrics API does not respond: " + proxy.Short(err, p.longest)}
 	}
 	used, err := exporter.ContainerCPU(raw)
 	if err != nil {

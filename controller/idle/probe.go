@@ -5,17 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-
+	"berth.dev/berth/controller/proxy"
 	rules "berth.dev/berth/core/idle"
 )
 
@@ -33,7 +29,7 @@ type httpProber struct {
 	proxied bool                                // by the API server, which keeps the header Authorization to itself
 	metrics *http.Client                        // asks the metrics API
 	root    string                              // URL of the API server's namespaces
-	gauges  *gauges
+	gauges  *proxy.Gauges
 	now     func() time.Time
 	longest time.Duration // for one look at a server
 }
@@ -44,30 +40,15 @@ func directly(domain string) (*http.Client, func(namespace, name string) string)
 		DialContext:     (&net.Dialer{Timeout: patience}).DialContext,
 		IdleConnTimeout: patience, MaxIdleConnsPerHost: 1, ResponseHeaderTimeout: patience,
 	}
-	return &http.Client{Transport: transport, CheckRedirect: noRedirect}, func(namespace, name string) string {
+	return &http.Client{Transport: transport, CheckRedirect: proxy.NoRedirect}, func(namespace, name string) string {
 		return "http://" + name + "." + namespace + ".svc." + domain
 	}
-}
-
-// through asks by the API server's proxy, whose URL is root: of Services, and of
-// exporters.
-func through(client *http.Client, cfg *rest.Config) (c *http.Client, root string, err error) {
-	host, _, err := rest.DefaultServerUrlFor(cfg)
-	if err != nil {
-		return nil, "", fmt.Errorf("address of the API server %q: %w", cfg.Host, err)
-	}
-	own := *client
-	own.CheckRedirect = noRedirect
-	return &own, strings.TrimSuffix(host.String(), "/") + "/api/v1/namespaces/", nil
 }
 
 // services is where the proxy at root has a notebook's Service.
 func services(root string) func(namespace, name string) string {
 	return func(namespace, name string) string { return root + namespace + "/services/http:" + name + ":80/proxy" }
 }
-
-// noRedirect lets an answer stand that sends to a page for people, such as a login.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // noServer says what an answer means of a server that is there, but does not tell;
 // "" is that it means something else.
@@ -150,7 +131,7 @@ func (p *httpProber) jupyter(ctx context.Context, base, token string) rules.Serv
 		if err == nil {
 			err = fmt.Errorf("its server responds with status %d", status)
 		}
-		out.Result, out.Said = rules.Failed, "its server does not respond: "+short(err, p.longest)
+		out.Result, out.Said = rules.Failed, "its server does not respond: "+proxy.Short(err, p.longest)
 		return out
 	}
 	for _, t := range terminals {
@@ -186,7 +167,7 @@ func (p *httpProber) ask(ctx context.Context, address, token string, into any) (
 	if token != "" { // one of Jupyter's
 		header.Set("Authorization", "token "+token)
 	}
-	raw, status, err := fetch(ctx, p.client, address, answerSize, header)
+	raw, status, err := proxy.Fetch(ctx, p.client, address, answerSize, header)
 	if err != nil || status != http.StatusOK {
 		return status, err
 	}
@@ -194,49 +175,4 @@ func (p *httpProber) ask(ctx context.Context, address, token string, into any) (
 		return status, errNotJSON
 	}
 	return status, nil
-}
-
-// fetch gets a body of at most size bytes, with more headers.
-func fetch(ctx context.Context, client *http.Client, url string, size int64, header http.Header) ([]byte, int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	maps.Copy(req.Header, header)
-	req.Header.Set("Accept", "application/json, text/plain")
-	req.Header.Set("User-Agent", "berth-notebook-idle")
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, size+1))
-	switch {
-	case err != nil:
-		return nil, resp.StatusCode, err
-	case int64(len(raw)) > size:
-		return nil, resp.StatusCode, fmt.Errorf("its response is larger than %d bytes", size)
-	case resp.StatusCode != http.StatusOK:
-		var s metav1.Status
-		if json.Unmarshal(raw, &s) == nil && s.Kind == "Status" && s.APIVersion == "v1" {
-			return nil, resp.StatusCode, errors.New(s.Message)
-		}
-	}
-	return raw, resp.StatusCode, nil
-}
-
-// short is an error without the URL that net/http puts before it. longest is how
-// long an answer was waited for.
-func short(err error, longest time.Duration) string {
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no response within " + longest.String()
-	}
-	text := err.Error()
-	if len(text) > 200 {
-		text = strings.ToValidUTF8(text[:200], "") + "..."
-	}
-	return text
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
 	"berth.dev/berth/kube/exporter"
@@ -90,7 +91,7 @@ func Add(mgr manager.Manager, o Options) error {
 
 // newProber is the prober that asks over HTTP.
 func newProber(mgr manager.Manager, o Options) (*httpProber, error) {
-	proxied, root, err := through(mgr.GetHTTPClient(), mgr.GetConfig())
+	proxied, root, err := proxy.Through(mgr.GetHTTPClient(), mgr.GetConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +104,8 @@ func newProber(mgr manager.Manager, o Options) (*httpProber, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for tokens: %w", err)
 	}
-	p.gauges = &gauges{
-		client: proxied, root: root, pods: mgr.GetAPIReader(), now: o.Now, longest: patience, nodes: map[string]*gauge{},
-		token: exporter.NewMetricsTokens(typed, o.Now).Get,
+	p.gauges = &proxy.Gauges{
+		Client: proxied, Root: root, Pods: mgr.GetAPIReader(), Now: o.Now, Longest: patience, Token: exporter.NewMetricsTokens(typed, o.Now).Get,
 	}
 	return p, nil
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/kube/price"
 	"berth.dev/berth/kube/queues"
@@ -70,7 +71,14 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 	m.mu.Lock()
 	m.tally.missed()
 	m.mu.Unlock()
-	return m.write(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		m.watch(ctx, source.gauges)
+	}()
+	err = m.write(ctx)
+	<-watched
+	return err
 }
 
 // first follows what pods are read by, and returns when it is known.
@@ -173,6 +181,7 @@ func (m *Meter) write(ctx context.Context) error {
 func (m *Meter) flush(ctx context.Context) error {
 	m.mu.Lock()
 	m.tally.settle()
+	m.tally.use.settle(m.tally.now(), &m.tally.batch)
 	batch, now := m.tally.batch, m.tally.now()
 	m.tally.batch = ledger.Batch{}
 	m.mu.Unlock()
@@ -190,6 +199,7 @@ func (m *Meter) flush(ctx context.Context) error {
 type source struct {
 	cache  cache.Cache
 	owners *runtime.Owners
+	gauges *proxy.Gauges
 	queues bool // the API server has Queues
 	books  bool // and PriceBooks
 }

@@ -12,5 +12,6 @@ func Rules() []rbacv1.PolicyRule {
 	return append([]rbacv1.PolicyRule{
 		rights.Rule("", "pods nodes namespaces", "list", "watch"),
 		rights.Rule("berth.dev", "queues pricebooks", "list", "watch"),
+		rights.Rule("", "pods/proxy", "get"), // exporters of GPUs
 	}, runtime.OwnerRules()...) // the users of pods
 }

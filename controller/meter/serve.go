@@ -17,27 +17,23 @@ import (
 const Path = "/berth/v1/"
 
 // Handler serves what the ledger has, as JSON: GET cost?from=TIME&to=TIME&by=NAME&spread=BOOL below Path, with times as
-// in RFC 3339. It does not ask clients who they are: the server before it does.
+// in RFC 3339, and the others as their functions say. It does not ask clients who they are: the server before it does.
 func (m *Meter) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path+"cost", m.serveCost)
+	mux.HandleFunc("GET "+Path+"idle", m.serveIdle)
+	mux.HandleFunc("GET "+Path+"use", m.serveUse)
 	return mux
 }
 
 func (m *Meter) serveCost(w http.ResponseWriter, r *http.Request) {
-	now := time.Now().Truncate(time.Millisecond).UTC()
-	q, err := question(r, now)
+	q, err := question(r, clock())
 	if err != nil {
 		Refuse(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 	report, err := m.report(r.Context(), q)
-	if err != nil {
-		Refuse(w, apierrors.NewInternalError(err))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(report) // the client is gone
+	answer(w, report, err)
 }
 
 // Refuse answers as the API server does, so its clients print why.

@@ -3,11 +3,13 @@ package meter
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	runtimeobject "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -15,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/kube/exporter"
 )
 
 // newSource reads the cluster of cfg. Nothing is watched before it is asked for.
@@ -46,6 +50,9 @@ func newSource(cfg *rest.Config) (*source, error) {
 		return nil, err
 	}
 	s.owners = runtime.NewOwners(reader)
+	if s.gauges, err = newGauges(cfg, web, reader); err != nil {
+		return nil, err
+	}
 	for resource, has := range map[schema.GroupVersionResource]*bool{v1alpha1.Queues: &s.queues, v1alpha1.PriceBooks: &s.books} {
 		_, err := mapper.KindFor(resource)
 		if err != nil && !meta.IsNoMatchError(err) {
@@ -54,6 +61,21 @@ func newSource(cfg *rest.Config) (*source, error) {
 		*has = err == nil
 	}
 	return s, nil
+}
+
+// newGauges reads the exporters of GPUs.
+func newGauges(cfg *rest.Config, web *http.Client, reader client.Reader) (*proxy.Gauges, error) {
+	proxied, root, err := proxy.Through(web, cfg)
+	if err != nil {
+		return nil, err
+	}
+	typed, err := kubernetes.NewForConfigAndClient(cfg, web)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for tokens: %w", err)
+	}
+	return &proxy.Gauges{
+		Client: proxied, Root: root, Pods: reader, Now: time.Now, Longest: readPatience, Token: exporter.NewMetricsTokens(typed, time.Now).Get,
+	}, nil
 }
 
 func newCache(cfg *rest.Config, web *http.Client, scheme *runtimeobject.Scheme, mapper meta.RESTMapper) (cache.Cache, error) {

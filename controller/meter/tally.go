@@ -37,6 +37,7 @@ type tally struct {
 	ups   *usage.Track[string, int64]        // by UID of nodes
 	lost  *usage.Track[string, int64]        // what is stranded, by ledger.StrandKey
 	price *usage.Track[string, ledger.Price] // by UID of nodes
+	use   uses
 
 	batch ledger.Batch
 }
@@ -49,7 +50,7 @@ func newTally(s *ledger.State, now func() time.Time) *tally {
 	return &tally{
 		now: now, began: s.Began, alive: s.Alive, ruled: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread,
 		nodes: map[string]*v1.Node{}, pods: map[string]map[types.UID]*v1.Pod{}, dirty: map[string]bool{}, known: s.Nodes,
-		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices),
+		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices), use: newUses(s),
 	}
 }
 
@@ -147,6 +148,7 @@ func (t *tally) gone(p *v1.Pod) {
 
 func (t *tally) end(p *v1.Pod, at time.Time, end usage.End) {
 	t.batch.Holds = append(t.batch.Holds, t.holds.End(string(p.UID), at, end)...)
+	t.use.end(string(p.UID), at, end, &t.batch)
 	if on := t.pods[p.Spec.NodeName]; on != nil {
 		delete(on, p.UID)
 		t.dirty[p.Spec.NodeName] = true
@@ -183,6 +185,7 @@ func (t *tally) missed() {
 			t.batch.Holds = append(t.batch.Holds, t.holds.End(h.Key, t.alive, end)...)
 		}
 	}
+	t.use.missed(pods, t.alive, end, &t.batch)
 	for _, u := range t.ups.Open() {
 		if !nodes[u.Key] {
 			t.down(u.Key, t.alive, end)

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/notebook"
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/controller/training"
@@ -56,7 +57,7 @@ func TestManifestHasTheRules(t *testing.T) {
 
 		"ClusterRole " + runtime.RoleName + "-default-classes": queue.ClassRules(),
 		"Role " + runtime.RoleName:                             runtime.OwnRules(runtime.DefaultLease().Name),
-		"Role " + runtime.RoleName + "-exporters":              idle.ExporterRules(),
+		"Role " + runtime.RoleName + "-exporters":              proxy.ExporterRules(),
 	}
 	labels := map[string]map[string]string{}
 	for _, r := range slices.Concat(notebook.Roles(), training.Roles()) {
@@ -76,7 +77,7 @@ func TestManifestHasTheRules(t *testing.T) {
 
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
-	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), queue.ClassRules(), runtime.OwnRules("n"), idle.ExporterRules()}
+	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), queue.ClassRules(), runtime.OwnRules("n"), proxy.ExporterRules()}
 	for _, r := range slices.Concat(notebook.Roles(), training.Roles()) {
 		all = append(all, r.Rules)
 	}

@@ -175,6 +175,40 @@ func Readings(text []byte) []Reading {
 	return out
 }
 
+// Of returns those of readings, with a utilization, of what a pod holds: those that name it, else those of whole GPUs with
+// the UUIDs that it holds.
+func Of(readings []Reading, namespace, pod string, held []string) (mine []Reading) {
+	for _, r := range readings {
+		if r.UtilizationKnown && r.Namespace == namespace && r.Pod == pod {
+			mine = append(mine, r)
+		}
+	}
+	if len(mine) > 0 {
+		return mine
+	}
+	for _, r := range readings {
+		if r.UtilizationKnown && r.Profile == "" && slices.Contains(held, r.UUID) {
+			mine = append(mine, r)
+		}
+	}
+	return mine
+}
+
+// Undivided reports whether a reading of a pod is that of the whole device, which other pods use too: NVIDIA's exporter
+// gives each of them what all of them do.
+func Undivided(readings []Reading, of *Reading) bool {
+	others := false
+	for i := range readings {
+		if r := &readings[i]; r.UUID == of.UUID && r.Instance == of.Instance {
+			if r.Pod == "" {
+				return false // what it does for none of its pods is apart
+			}
+			others = others || r.Pod != of.Pod || r.Namespace != of.Namespace
+		}
+	}
+	return others
+}
+
 // sample is one line of a metric that is read here.
 type sample struct {
 	name, labels string // labels without their braces

@@ -1,4 +1,4 @@
-package cost
+package client
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"berth.dev/berth/cli/term"
 )
 
-// span reads --since: a duration up to now (90m, 24h, 7d, 2w), a day (2026-11-02), or a month (2026-11), which ends with
+// Since reads a flag --since: a duration up to now (90m, 24h, 7d, 2w), a day (2026-11-02), or a month (2026-11), which ends with
 // itself. Days and months are UTC, as those of the ledger are.
-func span(text string, now time.Time) (from, to time.Time, err error) {
+func Since(text string, now time.Time) (from, to time.Time, err error) {
 	if month, err := time.Parse("2006-01", text); err == nil {
 		return month, slices.MinFunc([]time.Time{month.AddDate(0, 1, 0), now}, time.Time.Compare), nil
 	}

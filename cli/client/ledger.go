@@ -1,0 +1,24 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Ledger has the ledger of the cluster answer a question, such as cost or idle, and reads the answer into a value.
+func (c *Cluster) Ledger(ctx context.Context, question string, params map[string]string, into any) error {
+	raw, err := c.Get(ctx, "/berth/v1/"+question, params)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("read the ledger of %s: there is none; `berth up` keeps one", c.Name)
+	}
+	if err != nil {
+		return c.Failed("read the ledger", err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read the ledger of %s: its answer is not understood: %w", c.Name, err)
+	}
+	return nil
+}
