@@ -185,6 +185,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth gpus":                  {{"gpus -o wide", true}, {"gpus", true}, {"gpus -o custom-columns=U:.user,P:.product", true}},
 		"berth nodes":                 {{"nodes --all -o wide", true}, {"nodes --view allocation", false}, {"nodes -l a=b,,=" + hostile, true}},
 		"berth cost":                  {{"cost --by " + hostile, true}, {"cost --since " + hostile, true}, {"cost", false}},
+		"berth cost verify":           {{"cost verify", false}},
 		"berth idle":                  {{"idle --nudge --webhook " + hostile, true}, {"idle", false}},
 		"berth price":                 {{"price " + hostile, true}},
 		"berth price explain":         {{"price explain no" + hostile, true}},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"modernc.org/sqlite" // also the driver of that name
@@ -22,6 +23,9 @@ type Book struct {
 	db   *sql.DB
 	path string
 	lock *os.File
+
+	mu       sync.Mutex // held while something is written
+	closedTo int64      // end of the last day that is closed, in milliseconds
 }
 
 // Open opens the ledger in a file, and makes it if it is not there. Only one Book of a file can be open, in all
@@ -66,24 +70,39 @@ func (b *Book) prepare(ctx context.Context) error {
 	if _, err := b.db.ExecContext(ctx, schema); err != nil {
 		return err
 	}
-	_, err := b.db.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
+	if _, err := b.db.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
+		return err
+	}
+	days, err := b.Days(ctx)
+	if len(days) > 0 {
+		b.closedTo = days[len(days)-1].Add(cost.Day).UnixMilli()
+	}
 	return err
 }
 
 // Close closes the book.
 func (b *Book) Close() error { return errors.Join(b.db.Close(), b.lock.Close()) }
 
-// Write writes a batch in one transaction, and that the writer was there at a time.
-func (b *Book) Write(ctx context.Context, batch *Batch, alive time.Time) (err error) {
+// Write writes a batch in one transaction, and that the writer was there at a time. Days that are closed and of which it changes
+// facts are opened again.
+func (b *Book) Write(ctx context.Context, batch *Batch, alive time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.change(ctx, func(w *writer) {
+		w.batch(batch)
+		w.uses(batch)
+		w.do("INSERT INTO alive VALUES (1, ?1, ?1) ON CONFLICT (one) DO UPDATE SET at = ?1", alive.UnixMilli())
+	})
+}
+
+// change runs a transaction.
+func (b *Book) change(ctx context.Context, write func(w *writer)) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("write to the ledger %s: %w", b.path, err)
 	}
-	w := writer{ctx: ctx, tx: tx}
-	w.batch(batch)
-	w.uses(batch)
-	w.do("INSERT INTO alive VALUES (1, ?1, ?1) ON CONFLICT (one) DO UPDATE SET at = ?1", alive.UnixMilli())
-	if w.err == nil {
+	w := writer{ctx: ctx, tx: tx, closedTo: b.closedTo}
+	if write(&w); w.err == nil {
 		w.err = tx.Commit()
 	} else {
 		w.err = errors.Join(w.err, tx.Rollback())
@@ -99,6 +118,8 @@ type writer struct {
 	ctx context.Context
 	tx  *sql.Tx
 	err error
+
+	closedTo int64 // as Book has it
 }
 
 func (w *writer) do(query string, args ...any) {
@@ -118,19 +139,23 @@ func (w *writer) batch(b *Batch) {
 	}
 	for i := range b.Holds {
 		h := &b.Holds[i]
+		w.changes("holds", "pod = ?", []any{h.Key}, h.From.UnixMilli(), ends(h.To))
 		w.do("INSERT OR REPLACE INTO holds VALUES (?, ?, ?, ?, ?, ?, ?)", h.Key, h.From.UnixMilli(), ends(h.To), string(h.End.Source), h.End.Late.Milliseconds(), h.Value.Node, h.Value.Parts)
 	}
 	for i := range b.Ups {
 		u := &b.Ups[i]
+		w.changes("ups", "node = ?", []any{u.Key}, u.From.UnixMilli(), ends(u.To))
 		w.do("INSERT OR REPLACE INTO ups VALUES (?, ?, ?, ?, ?, ?)", u.Key, u.From.UnixMilli(), ends(u.To), string(u.End.Source), u.End.Late.Milliseconds(), u.Value)
 	}
 	for i := range b.Strands {
 		s := &b.Strands[i]
 		of := StrandOf(s.Key)
+		w.changes("strands", "node = ? AND reason = ?", []any{of.Node, string(of.Reason)}, s.From.UnixMilli(), ends(s.To))
 		w.do("INSERT OR REPLACE INTO strands VALUES (?, ?, ?, ?, ?, ?, ?)", of.Node, string(of.Reason), s.From.UnixMilli(), ends(s.To), string(s.End.Source), s.End.Late.Milliseconds(), s.Value)
 	}
 	for i := range b.Prices {
 		p := &b.Prices[i]
+		w.changes("prices", "node = ?", []any{p.Key}, p.From.UnixMilli(), ends(p.To))
 		w.do("INSERT OR REPLACE INTO prices VALUES (?, ?, ?, ?, ?, ?, ?)", p.Key, p.From.UnixMilli(), ends(p.To), p.Value.Micros, p.Value.Currency, p.Value.Source, p.Value.Remark)
 	}
 }

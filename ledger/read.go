@@ -13,8 +13,10 @@ import (
 
 // reader reads rows until something fails.
 type reader struct {
-	ctx      context.Context
-	db       *sql.DB
+	ctx context.Context
+	db  interface { // *sql.DB, or *sql.Tx for what must be of one moment
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	}
 	from, to int64
 	err      error
 }
@@ -100,7 +102,7 @@ func (r *reader) facts() *cost.Facts {
 		}
 		return err
 	})
-	r.rows("SELECT node, begins, micros, currency, source, remark FROM prices WHERE begins < ? ORDER BY node, begins", limits[:1], func(scan func(...any) error) error {
+	r.rows("SELECT node, begins, micros, currency, source, remark FROM prices"+within+" ORDER BY node, begins", limits, func(scan func(...any) error) error {
 		var p cost.Price
 		var node string
 		err := scan(&node, &s.begins, &p.Micros, &p.Currency, &p.Source, &p.Remark)

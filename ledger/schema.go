@@ -1,7 +1,7 @@
 package ledger
 
 // version is that of the schema; one that is newer is not opened.
-const version = 2
+const version = 3
 
 // schema makes an empty book. Times are milliseconds since 1970, and NULL where an interval goes on; parts are of GPUs,
 // as in package quota.
@@ -33,4 +33,19 @@ CREATE TABLE IF NOT EXISTS uses (
 	begins INTEGER NOT NULL, pod TEXT NOT NULL, ends INTEGER NOT NULL, used INTEGER NOT NULL, busy INTEGER NOT NULL, memory INTEGER NOT NULL, shared INTEGER NOT NULL, PRIMARY KEY (begins, pod)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), began INTEGER NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS prices_by_end ON prices (ends);
+` + daySchema
+
+// daySchema is the sums of days that are closed, and the links of their chain. A day is in days while its sums are those of the
+// facts; reopened has why the sums of a day were dropped.
+const daySchema = `
+CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS reopened (day INTEGER PRIMARY KEY, why TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS sums (
+	day INTEGER NOT NULL, namespace TEXT NOT NULL, user TEXT NOT NULL, queue TEXT NOT NULL, product TEXT NOT NULL, what INTEGER NOT NULL, reason TEXT NOT NULL, currency TEXT NOT NULL,
+	part_millis INTEGER NOT NULL, unpriced INTEGER NOT NULL, micros INTEGER NOT NULL, PRIMARY KEY (day, what, reason, namespace, user, queue, product, currency)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS links (
+	seq INTEGER PRIMARY KEY, day INTEGER NOT NULL, at INTEGER NOT NULL, why TEXT NOT NULL, facts BLOB NOT NULL, sums BLOB NOT NULL, hash BLOB NOT NULL
+);
 `

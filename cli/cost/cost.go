@@ -47,6 +47,7 @@ func New(o client.Options) *cobra.Command {
 	f.StringVar(&c.since, "since", "24h", "how far back: a duration such as 24h or 7d, a day such as 2026-11-02, or a month such as 2026-11")
 	f.StringVar(&c.idle, "idle", "separate", "what to do with GPUs without a holder: separate shows them in their own rows, share charges them to the holders of the others")
 	c.output.AddFlags(cmd)
+	cmd.AddCommand(newVerify(o))
 	return cmd
 }
 

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/kube/price"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/ledger"
@@ -71,14 +72,27 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 	m.mu.Lock()
 	m.tally.missed()
 	m.mu.Unlock()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		m.watch(ctx, source.gauges)
-	}()
-	err = m.write(ctx)
-	<-watched
-	return err
+	var beside sync.WaitGroup
+	beside.Go(func() { m.watch(ctx, source.gauges) })
+	beside.Go(func() { m.closeDays(ctx) })
+	defer beside.Wait()
+	return m.write(ctx)
+}
+
+// closeDays closes days as they end, until ctx ends.
+func (m *Meter) closeDays(ctx context.Context) {
+	for {
+		closed, err := m.book.CloseDay(ctx, m.tally.now())
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "A day of the ledger cannot be added up; reports take longer until it is")
+		}
+		if closed && err == nil {
+			continue
+		}
+		if !pause.For(ctx, heartbeat) {
+			return
+		}
+	}
 }
 
 // first follows what pods are read by, and returns when it is known.

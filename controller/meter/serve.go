@@ -23,6 +23,7 @@ func (m *Meter) Handler() http.Handler {
 	mux.HandleFunc("GET "+Path+"cost", m.serveCost)
 	mux.HandleFunc("GET "+Path+"idle", m.serveIdle)
 	mux.HandleFunc("GET "+Path+"use", m.serveUse)
+	mux.HandleFunc("GET "+Path+"verify", m.serveVerify)
 	return mux
 }
 
@@ -73,7 +74,11 @@ func question(r *http.Request, now time.Time) (*cost.Question, error) {
 
 // report answers a question.
 func (m *Meter) report(ctx context.Context, q *cost.Question) (*cost.Report, error) {
-	facts, err := m.book.Facts(ctx, q.From.Add(-time.Hour), q.To)
+	rows, err := m.book.Rows(ctx, q.From, q.To, q.By)
+	if err != nil {
+		return nil, err
+	}
+	remarks, err := m.book.Remarks(ctx, q.From, q.To)
 	if err != nil {
 		return nil, err
 	}
@@ -81,5 +86,16 @@ func (m *Meter) report(ctx context.Context, q *cost.Question) (*cost.Report, err
 	if err != nil {
 		return nil, err
 	}
-	return cost.NewReport(facts, began, q, quota.Whole), nil
+	return cost.NewReport(rows, remarks, began, q, quota.Whole), nil
+}
+
+// serveVerify checks the days that are closed.
+func (m *Meter) serveVerify(w http.ResponseWriter, r *http.Request) {
+	checked, err := m.book.Verify(r.Context())
+	if err != nil {
+		Refuse(w, apierrors.NewInternalError(err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(checked) // the client is gone
 }

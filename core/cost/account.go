@@ -130,43 +130,72 @@ const (
 	Stranded
 )
 
+// String is held, idle, or stranded.
+func (w What) String() string {
+	return [...]string{Held: "held", Idle: "idle", Stranded: "stranded"}[w]
+}
+
 // Sum adds entries up: what is held by a name each, in the order of what it costs, and what is idle and stranded
 // in lines of their own. By products and nodes those have names too.
 func Sum(entries iter.Seq[*Entry], by By) []Row {
-	type key struct {
-		name, currency string
-		what           What
-		reason         usage.Reason
-	}
-	rows := map[key]*Row{}
+	a := adder{}
 	for e := range entries {
-		k := key{currency: e.Currency}
-		switch {
-		case e.Line.Pod != "":
-			k.name = by.name(e)
-		case e.Line.Reason != "":
-			k.what, k.reason = Stranded, e.Line.Reason
-		default:
-			k.what = Idle
+		row := e.row()
+		if row.What == Held || by == Product || by == NodeName {
+			row.Name = by.name(e)
 		}
-		if k.what != Held && (by == Product || by == NodeName) {
-			k.name = by.name(e)
-		}
-		if !e.Priced {
-			k.currency = ""
-		}
-		r := rows[k]
-		if r == nil {
-			r = &Row{Name: k.name, Currency: k.currency, What: k.what, Reason: k.reason}
-			rows[k] = r
-		}
-		r.PartMillis += e.PartMillis
-		if r.Micros += e.Micros; !e.Priced {
-			r.Unpriced += e.PartMillis
+		a.add(&row)
+	}
+	return a.rows()
+}
+
+// row is an entry as a Row without a name.
+func (e *Entry) row() Row {
+	r := Row{Currency: e.Currency, PartMillis: e.PartMillis, Micros: e.Micros}
+	switch {
+	case e.Line.Pod != "":
+	case e.Line.Reason != "":
+		r.What, r.Reason = Stranded, e.Line.Reason
+	default:
+		r.What = Idle
+	}
+	if !e.Priced {
+		r.Currency, r.Unpriced = "", e.PartMillis
+	}
+	return r
+}
+
+// AddUp makes one list of several: rows of the same name, kind, reason, and currency become one.
+func AddUp(rows ...[]Row) []Row {
+	a := adder{}
+	for _, list := range rows {
+		for i := range list {
+			a.add(&list[i])
 		}
 	}
-	out := make([]Row, 0, len(rows))
-	for _, r := range rows {
+	return a.rows()
+}
+
+// adder adds rows up. Its keys are rows without amounts.
+type adder map[Row]*Row
+
+func (a adder) add(r *Row) {
+	key := *r
+	key.PartMillis, key.Unpriced, key.Micros, key.Spread = 0, 0, 0, 0
+	sum := a[key]
+	if sum == nil {
+		sum = &Row{Name: r.Name, Currency: r.Currency, What: r.What, Reason: r.Reason}
+		a[key] = sum
+	}
+	sum.PartMillis += r.PartMillis
+	sum.Unpriced += r.Unpriced
+	sum.Micros += r.Micros
+	sum.Spread += r.Spread
+}
+
+func (a adder) rows() []Row {
+	out := make([]Row, 0, len(a))
+	for _, r := range a {
 		out = append(out, *r)
 	}
 	sortRows(out)

@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -59,31 +58,23 @@ func (q *Question) Check(now time.Time) string {
 	return ""
 }
 
-// NewReport answers a question from what is known of its time. whole is a GPU in parts.
-func NewReport(f *Facts, began time.Time, q *Question, whole int64) *Report {
-	rows := Sum(Account(f, q.From, q.To), q.By)
+// NewReport answers a question from what is charged by the name that it asks for. whole is a GPU in parts.
+func NewReport(rows []Row, nodes []NodeRemark, began time.Time, q *Question, whole int64) *Report {
 	if q.Spread {
 		rows = Spread(rows)
 	}
-	r := &Report{From: q.From.Truncate(hour), To: q.To, Began: began, By: q.By, Spread: q.Spread, Rows: []ReportRow{}, Nodes: []NodeRemark{}}
+	r := &Report{From: q.From.Truncate(hour), To: q.To, Began: began, By: q.By, Spread: q.Spread, Rows: []ReportRow{}, Nodes: nodes}
+	if nodes == nil {
+		r.Nodes = []NodeRemark{}
+	}
 	hours := func(partMillis int64) float64 {
 		return float64(partMillis) / float64(whole) / float64(hour.Milliseconds())
 	}
 	for _, row := range rows {
 		r.Rows = append(r.Rows, ReportRow{
-			Name: row.Name, What: [...]string{Held: "held", Idle: "idle", Stranded: "stranded"}[row.What], Reason: string(row.Reason),
+			Name: row.Name, What: row.What.String(), Reason: string(row.Reason),
 			GPUHours: hours(row.PartMillis), UnpricedGPUHours: hours(row.Unpriced), Currency: row.Currency, CostMicros: row.Micros, SpreadMicros: row.Spread,
 		})
 	}
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		if len(n.Prices) == 0 {
-			continue
-		}
-		if last := n.Prices[len(n.Prices)-1]; last.Remark != "" {
-			r.Nodes = append(r.Nodes, NodeRemark{n.Name, last.Source == Unpriced, last.Remark})
-		}
-	}
-	slices.SortFunc(r.Nodes, func(a, b NodeRemark) int { return cmp.Compare(a.Name, b.Name) })
 	return r
 }

@@ -1,0 +1,19 @@
+package cost
+
+import "time"
+
+// Checked is what a check of the closed days of a ledger has found. Its JSON is what Berth serves and prints.
+type Checked struct {
+	Days     int       `json:"days"`     // that are closed
+	Links    int       `json:"links"`    // of the chain: one for each time that a day was closed
+	Head     string    `json:"head"`     // hash of the last link; "" is that there is none
+	HeadDay  time.Time `json:"headDay"`  // the day that the last link closed
+	Problems []Problem `json:"problems"` // in the order of days
+	Reclosed []Problem `json:"reclosed"` // days that were closed again, and why: that is not a problem
+}
+
+// Problem is what there is to say of a day.
+type Problem struct {
+	Day  time.Time `json:"day"`
+	What string    `json:"what"`
+}
