@@ -107,6 +107,10 @@ const (
 	// the program sets. It counts for all pods of its gang.
 	AnnotationCheckpointedAt = "berth.dev/checkpointed-at"
 
+	// AnnotationProgress, on a training job or on one of its Pods, is how much of its work is done, as the program reports: a number
+	// from 0 to 1, such as "0.42", or a percentage. See docs/training.md.
+	AnnotationProgress = "berth.dev/progress"
+
 	// AnnotationMaxRunTime, on a Pod, is how long it runs at most: a duration such as
 	// "2h". Nothing ends it then; a place that is kept for another may wait for it.
 	AnnotationMaxRunTime = "berth.dev/max-run-time"

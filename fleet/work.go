@@ -95,10 +95,11 @@ func (p *pod) run(ctx context.Context) {
 	if !terminal(p.api.Status.Phase) {
 		status = p.status(now)
 	}
-	if status != nil && (!p.showing() && now.Before(p.seen.Add(creatingFor)) || p.has(status)) {
+	api, reports := p.reporting(now)
+	if status != nil && (!p.showing() && now.Before(p.seen.Add(creatingFor)) || p.has(status) && !reports) {
 		status = nil
 	}
-	api, next, finished := p.api, p.next, p.finished
+	next, finished := p.next, p.finished
 	configure := p.configure && p.ready
 	p.configure = p.configure && !p.ready
 	if p.plugin && wasReady != p.ready {
@@ -231,7 +232,9 @@ func (p *pod) wrote(got *v1.Pod, status *v1.PodStatus) {
 func (p *pod) again() (*v1.Pod, *v1.PodStatus) {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()
-	return p.api, p.status(p.node.fleet.now())
+	now := p.node.fleet.now()
+	api, _ := p.reporting(now)
+	return api, p.status(now)
 }
 
 // delete removes a pod that has ended from the API server, for good. A pod with

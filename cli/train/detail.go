@@ -63,6 +63,7 @@ func (j *jobs) detail(ctx context.Context, o *job) (*detail, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.measureProgress(pods, j.options.Time())
 	d := &detail{row: o.row(), Ranks: o.ranks(pods), Conditions: []condition{}, Cause: o.Program()}
 	if e := o.Elastic; e != nil {
 		d.Elastic = fmt.Sprintf("%d:%d", e.Min, e.Max)

@@ -40,6 +40,7 @@ type job struct {
 	training.Job
 	object  objects.Object
 	problem string // why it cannot be read; "" is that it can
+	far     progress
 }
 
 // kinds are the kinds of training jobs, in the order in which they are listed.

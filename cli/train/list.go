@@ -41,7 +41,8 @@ func newList(o client.Options) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List training jobs with their state, replicas, GPUs, and why they wait",
 		Long: "List the TFJobs, PyTorchJobs, and TrainJobs of a namespace. REPLICAS are those that run and those that the job has,\n" +
-			"and GPUS those that all replicas request. The status of a TrainJob does not count pods: 0 or all run.",
+			"and GPUS those that all replicas request. The status of a TrainJob does not count pods: 0 or all run. PROGRESS is shown\n" +
+			"if a program reports it, with the time that is left.",
 		Example: "  berth train list\n  berth train list -A -o wide\n  berth train list -w",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
@@ -73,6 +74,7 @@ func (l *list) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		j.progress(ctx, namespace, found, l.options.Time())
 		return l.print(w, found, namespace)
 	}
 	if l.watch {
@@ -157,6 +159,7 @@ type row struct {
 	Created   string           `json:"created"`  // RFC 3339
 	Started   string           `json:"started,omitempty"`
 	Ended     string           `json:"ended,omitempty"`
+	progress
 }
 
 // row reads what is shown of a job.
@@ -173,6 +176,7 @@ func (j *job) row() row {
 	if !j.Status.Start.IsZero() {
 		r.Started = j.Status.Start.UTC().Format(time.RFC3339)
 	}
+	r.progress = j.far
 	if !j.Status.End.IsZero() {
 		r.Ended = j.Status.End.UTC().Format(time.RFC3339)
 	}
@@ -252,6 +256,10 @@ func table(list []*job, now time.Time, namespaces bool) *term.Table {
 		t.Head = append([]string{"NAMESPACE"}, t.Head...)
 	}
 	state := slices.Index(t.Head, "STATE")
+	reported := slices.ContainsFunc(list, func(j *job) bool { return j.far.Progress != nil })
+	if reported {
+		t.Head = slices.Insert(t.Head, len(t.Head)-1, "PROGRESS")
+	}
 	t.Alarm = func(row, column int) bool {
 		return column == state && (list[row].state() == "Failed" || list[row].state() == "Invalid")
 	}
@@ -259,6 +267,9 @@ func table(list []*job, now time.Time, namespaces bool) *term.Table {
 		cells := []string{
 			j.Name, string(j.Kind), j.state(), fmt.Sprintf("%d/%d", j.Active(), j.Total()), j.gpusText(),
 			duration.HumanDuration(now.Sub(j.object.GetCreationTimestamp().Time)),
+		}
+		if reported {
+			cells = slices.Insert(cells, len(cells)-1, j.far.short())
 		}
 		if namespaces {
 			cells = append([]string{j.Namespace}, cells...)

@@ -92,6 +92,9 @@ func (s *show) print(w io.Writer, o *job, d *detail) error {
 	if d.Message != "" {
 		term.Printf(w, "\n%-9s%s\n", "WHY", training.Brief(d.Message))
 	}
+	if text := d.progress.text(); text != "" {
+		term.Printf(w, "\n%-9s%s\n", "PROGRESS", text)
+	}
 	if d.Cause != "" {
 		term.Printf(w, "\n%-9s%s\n", "CAUSE", d.Cause)
 	}
