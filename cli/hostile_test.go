@@ -190,6 +190,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth price":                 {{"price " + hostile, true}},
 		"berth price explain":         {{"price explain no" + hostile, true}},
 		"berth price list":            {{"price list", true}},
+		"berth price rerate":          {{"price rerate --reason x --since " + hostile, true}},
 		"berth price set":             {{"price set no" + hostile + " 5", true}, {"price set a " + hostile, true}},
 		"berth queue":                 {{"queue", true}, {"queue " + hostile, true}},
 		"berth queue check":           {{"queue check -f " + filepath.Join(dir, "queues.yaml"), true}},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 
 	"berth.dev/berth/api"
@@ -51,8 +52,16 @@ func (p *plane) meter(ctx context.Context, at *lateHandler) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m := meter.New(book)
-	at.set(m.Handler())
+	at.set(m.Handler(userOf))
 	return m.Run(ctx, p.clientConfig(meterFile))
+}
+
+// userOf is the user that the API server knows a request to be of.
+func userOf(r *http.Request) string {
+	if u, ok := request.UserFrom(r.Context()); ok {
+		return u.GetName()
+	}
+	return ""
 }
 
 // openAgain is after how long a ledger that cannot be opened is tried again.

@@ -1,7 +1,7 @@
 package ledger
 
 // version is that of the schema; one that is newer is not opened.
-const version = 3
+const version = 4
 
 // schema makes an empty book. Times are milliseconds since 1970, and NULL where an interval goes on; parts are of GPUs,
 // as in package quota.
@@ -37,13 +37,21 @@ CREATE INDEX IF NOT EXISTS prices_by_end ON prices (ends);
 ` + daySchema
 
 // daySchema is the sums of days that are closed, and the links of their chain. A day is in days while its sums are those of the
-// facts; reopened has why the sums of a day were dropped.
+// facts; reopened has why the sums of a day were dropped, and rerated the prices
+// that a rerating has replaced.
 const daySchema = `
 CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS reopened (day INTEGER PRIMARY KEY, why TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sums (
 	day INTEGER NOT NULL, namespace TEXT NOT NULL, user TEXT NOT NULL, queue TEXT NOT NULL, product TEXT NOT NULL, what INTEGER NOT NULL, reason TEXT NOT NULL, currency TEXT NOT NULL,
 	part_millis INTEGER NOT NULL, unpriced INTEGER NOT NULL, micros INTEGER NOT NULL, PRIMARY KEY (day, what, reason, namespace, user, queue, product, currency)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reratings (
+	id INTEGER PRIMARY KEY, at INTEGER NOT NULL, begins INTEGER NOT NULL, ends INTEGER NOT NULL, user TEXT NOT NULL, reason TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS rerated (
+	rerating INTEGER NOT NULL, node TEXT NOT NULL, begins INTEGER NOT NULL, ends INTEGER NOT NULL, micros INTEGER NOT NULL, currency TEXT NOT NULL, source TEXT NOT NULL, remark TEXT NOT NULL,
+	PRIMARY KEY (rerating, node, begins)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS links (
 	seq INTEGER PRIMARY KEY, day INTEGER NOT NULL, at INTEGER NOT NULL, why TEXT NOT NULL, facts BLOB NOT NULL, sums BLOB NOT NULL, hash BLOB NOT NULL

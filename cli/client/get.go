@@ -9,6 +9,11 @@ import (
 
 // Get reads a path of the API server outside its resources, with parameters, as JSON.
 func (c *Cluster) Get(ctx context.Context, path string, params map[string]string) ([]byte, error) {
+	return c.call(ctx, "GET", path, params)
+}
+
+// call calls a path of the API server outside its resources, with parameters in the URL, and returns its answer, which is JSON.
+func (c *Cluster) call(ctx context.Context, verb, path string, params map[string]string) ([]byte, error) {
 	cfg := rest.CopyConfig(c.Config)
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
@@ -16,7 +21,7 @@ func (c *Cluster) Get(ctx context.Context, path string, params map[string]string
 	if err != nil {
 		return nil, err
 	}
-	r := client.Get().AbsPath(path)
+	r := client.Verb(verb).AbsPath(path)
 	for name, value := range params {
 		r = r.Param(name, value)
 	}

@@ -10,7 +10,16 @@ import (
 
 // Ledger has the ledger of the cluster answer a question, such as cost or idle, and reads the answer into a value.
 func (c *Cluster) Ledger(ctx context.Context, question string, params map[string]string, into any) error {
-	raw, err := c.Get(ctx, "/berth/v1/"+question, params)
+	return c.ledger(ctx, "GET", question, params, into)
+}
+
+// ChangeLedger has the ledger of the cluster change something, such as rerate, and reads the answer into a value.
+func (c *Cluster) ChangeLedger(ctx context.Context, what string, params map[string]string, into any) error {
+	return c.ledger(ctx, "POST", what, params, into)
+}
+
+func (c *Cluster) ledger(ctx context.Context, verb, name string, params map[string]string, into any) error {
+	raw, err := c.call(ctx, verb, "/berth/v1/"+name, params)
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("read the ledger of %s: there is none; `berth up` keeps one", c.Name)
 	}

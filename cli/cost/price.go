@@ -26,7 +26,7 @@ func NewPrice(o client.Options) *cobra.Command {
 		Args:  func(cmd *cobra.Command, args []string) error { return term.UnknownCommand(cmd, args) },
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPriceExplain(o), newPriceList(o), newPriceSet(o))
+	cmd.AddCommand(newPriceExplain(o), newPriceList(o), newPriceRerate(o), newPriceSet(o))
 	return cmd
 }
 

@@ -33,10 +33,11 @@ const (
 
 // Meter follows one cluster.
 type Meter struct {
-	book  *ledger.Book
-	tally *tally
-	mu    sync.Mutex // of tally
-	wake  chan struct{}
+	book    *ledger.Book
+	tally   *tally
+	mu      sync.Mutex // of tally
+	writing sync.Mutex // of batches
+	wake    chan struct{}
 }
 
 // New returns a meter that writes to a book.
@@ -191,8 +192,10 @@ func (m *Meter) write(ctx context.Context) error {
 	}
 }
 
-// flush writes what has changed.
+// flush writes what has changed. Batches are written one after the other.
 func (m *Meter) flush(ctx context.Context) error {
+	m.writing.Lock()
+	defer m.writing.Unlock()
 	m.mu.Lock()
 	m.tally.settle()
 	m.tally.use.settle(m.tally.now(), &m.tally.batch)

@@ -18,12 +18,14 @@ const Path = "/berth/v1/"
 
 // Handler serves what the ledger has, as JSON: GET cost?from=TIME&to=TIME&by=NAME&spread=BOOL below Path, with times as
 // in RFC 3339, and the others as their functions say. It does not ask clients who they are: the server before it does.
-func (m *Meter) Handler() http.Handler {
+// user returns the name of the user who asks.
+func (m *Meter) Handler(user func(*http.Request) string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path+"cost", m.serveCost)
 	mux.HandleFunc("GET "+Path+"idle", m.serveIdle)
 	mux.HandleFunc("GET "+Path+"use", m.serveUse)
 	mux.HandleFunc("GET "+Path+"verify", m.serveVerify)
+	mux.HandleFunc("POST "+Path+"rerate", func(w http.ResponseWriter, r *http.Request) { m.serveRerate(w, r, user(r)) })
 	return mux
 }
 

@@ -425,3 +425,50 @@ func TestPriceBooks(t *testing.T) {
 		})
 	}
 }
+
+// TestPricesOfThePastChangeByCommandOnly prices an hour again: the charges, the closed day, and the chain follow.
+func TestPricesOfThePastChangeByCommandOnly(t *testing.T) {
+	r := newRig(t)
+	m := New(r.book)
+	m.tally = r.tally
+	cheap := cost.Rule{Book: "lab", Name: "cheap", Micros: 2_000_000, Currency: "USD"}
+	dear := cost.Rule{Book: "lab", Name: "dear", From: at(-60), Micros: 4_000_000, Currency: "USD"}
+	n := aNode("n", 1, 0)
+	delete(n.Annotations, api.AnnotationPrice)
+	gone := aNode("gone", 1, 0)
+	delete(gone.Annotations, api.AnnotationPrice)
+	r.ruledBy(cost.NewRules([]cost.Rule{cheap}))
+	r.node(n)
+	r.node(gone)
+	r.missed()
+	r.flush()
+	r.clock = at(60)
+	r.nodeGone(gone)
+	r.flush()
+	r.clock = at(2 * 1440)
+	r.flush()
+	for closed := true; closed; {
+		var err error
+		if closed, err = r.book.CloseDay(t.Context(), r.clock); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.ruledBy(cost.NewRules([]cost.Rule{cheap, dear}))
+	r.flush()
+	r.want(cost.Namespace, "idle=49h $98")
+	got, err := m.rerate(t.Context(), &ledger.Rerating{From: at(0), To: at(60), At: r.clock, User: "ann", Reason: "the contract"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Nodes != 1 || got.Gone != 1 || got.Before[0].Micros != 4_000_000 || got.After[0].Micros != 6_000_000 {
+		t.Errorf("the answer is %+v", got)
+	}
+	r.want(cost.Namespace, "idle=49h $100")
+	if closed, err := r.book.CloseDay(t.Context(), r.clock); !closed || err != nil {
+		t.Errorf("the day is not closed again: %v", err)
+	}
+	checked, err := r.book.Verify(t.Context())
+	if err != nil || len(checked.Problems) > 0 || len(checked.Reclosed) != 1 || checked.Reclosed[0].What != "priced again by ann: the contract" {
+		t.Errorf("the chain is %+v, %v", checked, err)
+	}
+}

@@ -17,3 +17,19 @@ type Problem struct {
 	Day  time.Time `json:"day"`
 	What string    `json:"what"`
 }
+
+// Rerated is what a change of prices of the past has done. Its JSON is what Berth serves and prints.
+type Rerated struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Nodes  int       `json:"nodes"`  // whose prices have changed
+	Gone   int       `json:"gone"`   // nodes that kept their prices, as they are gone and their labels are not known
+	Before []Amount  `json:"before"` // what the time cost, by currency
+	After  []Amount  `json:"after"`
+}
+
+// Amount is an amount in a currency.
+type Amount struct {
+	Currency string `json:"currency"`
+	Micros   int64  `json:"micros"`
+}
