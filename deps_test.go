@@ -45,7 +45,7 @@ var layers = map[string]struct {
 var rooms = [][]string{
 	{"api", "api/kubeflow", "api/trainer", "api/v1alpha1"},
 	{
-		"core/user", "core/gpu", "core/usage", "core/cost", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
+		"core/user", "core/gpu", "core/usage", "core/cost", "core/audit", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
 		"core/idle", "core/explain", "core/notebook", "core/training", "core/profile",
 	},
 	{"sim/baseline", "sim"},
@@ -67,7 +67,7 @@ var rooms = [][]string{
 	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
-		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/idle", "cli/queue", "cli/doctor", "cli/causes", "cli/why", "cli/train", "cli",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/idle", "cli/audit", "cli/queue", "cli/doctor", "cli/causes", "cli/why", "cli/train", "cli",
 	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }

@@ -186,6 +186,8 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth nodes":                 {{"nodes --all -o wide", true}, {"nodes --view allocation", false}, {"nodes -l a=b,,=" + hostile, true}},
 		"berth cost":                  {{"cost --by " + hostile, true}, {"cost --since " + hostile, true}, {"cost", false}},
 		"berth cost verify":           {{"cost verify", false}},
+		"berth audit":                 {{"audit --since " + hostile, true}, {"audit", false}},
+		"berth history":               {{"history x --since " + hostile, true}},
 		"berth idle":                  {{"idle --nudge --webhook " + hostile, true}, {"idle", false}},
 		"berth price":                 {{"price " + hostile, true}},
 		"berth price explain":         {{"price explain no" + hostile, true}},

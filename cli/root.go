@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"berth.dev/berth/cli/audit"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/cluster"
 	"berth.dev/berth/cli/cost"
@@ -155,6 +156,8 @@ func New(o Options) *cobra.Command {
 		cost.New(with),
 		cost.NewPrice(with),
 		idle.New(with),
+		audit.New(with),
+		audit.NewHistory(with),
 		simulate.New(with),
 		sim.New(with),
 		process.NewAgent(with),

@@ -3,6 +3,7 @@ package ledger
 import (
 	"slices"
 
+	"berth.dev/berth/core/audit"
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/usage"
 )
@@ -53,11 +54,13 @@ type Batch struct {
 	Prices  []Prices
 	Lows    []Lows
 	Uses    []usage.Use
+	Askers  []cost.Pod // who asks for GPUs: as Pods, by when the pod was created
+	Records []audit.Record
 }
 
 // Empty reports whether there is nothing to write.
 func (b *Batch) Empty() bool {
-	return len(b.Nodes)+len(b.Pods)+len(b.Holds)+len(b.Ups)+len(b.Strands)+len(b.Prices)+len(b.Lows)+len(b.Uses) == 0
+	return len(b.Nodes)+len(b.Pods)+len(b.Holds)+len(b.Ups)+len(b.Strands)+len(b.Prices)+len(b.Lows)+len(b.Uses)+len(b.Askers)+len(b.Records) == 0
 }
 
 // With returns a batch of what two have, the second after the first.
@@ -66,5 +69,6 @@ func (b *Batch) With(next *Batch) Batch {
 		Nodes: slices.Concat(b.Nodes, next.Nodes), Pods: slices.Concat(b.Pods, next.Pods), Holds: slices.Concat(b.Holds, next.Holds),
 		Ups: slices.Concat(b.Ups, next.Ups), Strands: slices.Concat(b.Strands, next.Strands), Prices: slices.Concat(b.Prices, next.Prices),
 		Lows: slices.Concat(b.Lows, next.Lows), Uses: slices.Concat(b.Uses, next.Uses),
+		Askers: slices.Concat(b.Askers, next.Askers), Records: slices.Concat(b.Records, next.Records),
 	}
 }

@@ -91,6 +91,7 @@ func (b *Book) Write(ctx context.Context, batch *Batch, alive time.Time) error {
 	return b.change(ctx, func(w *writer) {
 		w.batch(batch)
 		w.uses(batch)
+		w.records(batch)
 		w.do("INSERT INTO alive VALUES (1, ?1, ?1) ON CONFLICT (one) DO UPDATE SET at = ?1", alive.UnixMilli())
 	})
 }

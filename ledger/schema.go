@@ -1,7 +1,7 @@
 package ledger
 
 // version is that of the schema; one that is newer is not opened.
-const version = 4
+const version = 5
 
 // schema makes an empty book. Times are milliseconds since 1970, and NULL where an interval goes on; parts are of GPUs,
 // as in package quota.
@@ -31,6 +31,12 @@ CREATE TABLE IF NOT EXISTS lows (
 CREATE INDEX IF NOT EXISTS lows_by_end ON lows (ends);
 CREATE TABLE IF NOT EXISTS uses (
 	begins INTEGER NOT NULL, pod TEXT NOT NULL, ends INTEGER NOT NULL, used INTEGER NOT NULL, busy INTEGER NOT NULL, memory INTEGER NOT NULL, shared INTEGER NOT NULL, PRIMARY KEY (begins, pod)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS askers (
+	uid TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, owner TEXT NOT NULL, user TEXT NOT NULL, queue TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS records (
+	at INTEGER NOT NULL, subject TEXT NOT NULL, act TEXT NOT NULL, node TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (at, subject, act)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), began INTEGER NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS prices_by_end ON prices (ends);

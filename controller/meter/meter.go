@@ -106,6 +106,7 @@ func (m *Meter) first(ctx context.Context, s *source) error {
 		err = followAll(ctx, m, s, &v1alpha1.Queue{}, func(all []*v1alpha1.Queue) {
 			m.tally.members = queues.NewMembers(all)
 			m.tally.offers.Count(all)
+			m.tally.traceQueues(all)
 		})
 	}
 	if err == nil && s.books {

@@ -82,7 +82,7 @@ func newCache(cfg *rest.Config, web *http.Client, scheme *runtimeobject.Scheme, 
 	shared := true
 	return cache.New(cfg, cache.Options{
 		HTTPClient: web, Scheme: scheme, Mapper: mapper, DefaultUnsafeDisableDeepCopy: &shared,
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: slim,
 		ByObject: map[client.Object]cache.ByObject{
 			&v1.Pod{}:  {Transform: runtime.SlimPod(slimStatus), UnsafeDisableDeepCopy: &shared},
 			&v1.Node{}: {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
@@ -93,6 +93,14 @@ func newCache(cfg *rest.Config, web *http.Client, scheme *runtimeobject.Scheme, 
 // slimStatus keeps of the status of a pod when it was bound, when its containers ended, and what they have.
 func slimStatus(s *v1.PodStatus) v1.PodStatus {
 	return v1.PodStatus{Phase: s.Phase, Conditions: s.Conditions, InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses}
+}
+
+// slim drops who owns which field, but of Queues keeps which program wrote them, and when.
+func slim(o any) (any, error) {
+	if q, ok := o.(*v1alpha1.Queue); ok {
+		return slimQueue(q), nil
+	}
+	return cache.TransformStripManagedFields()(o)
 }
 
 // slimNode drops of a node what is large and says nothing of GPUs.

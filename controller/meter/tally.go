@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/core/audit"
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/usage"
 	"berth.dev/berth/kube/queues"
@@ -38,6 +39,7 @@ type tally struct {
 	lost  *usage.Track[string, int64]        // what is stranded, by ledger.StrandKey
 	price *usage.Track[string, ledger.Price] // by UID of nodes
 	use   uses
+	trail trail
 
 	batch ledger.Batch
 }
@@ -51,6 +53,7 @@ func newTally(s *ledger.State, now func() time.Time) *tally {
 		now: now, began: s.Began, alive: s.Alive, ruled: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread,
 		nodes: map[string]*v1.Node{}, pods: map[string]map[types.UID]*v1.Pod{}, dirty: map[string]bool{}, known: s.Nodes,
 		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices), use: newUses(s),
+		trail: trail{map[types.UID]audit.Pod{}, map[types.UID]audit.Queue{}},
 	}
 }
 
@@ -71,7 +74,11 @@ func (t *tally) begins(said time.Time) time.Time {
 
 // pod notes how a pod is now.
 func (t *tally) pod(p *v1.Pod) {
-	if !request.AsksForGPUs(p) || p.Spec.NodeName == "" {
+	if !request.AsksForGPUs(p) {
+		return
+	}
+	t.trace(p)
+	if p.Spec.NodeName == "" {
 		return
 	}
 	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
@@ -108,11 +115,7 @@ func (t *tally) hold(p *v1.Pod) {
 
 // owner notes whose pod it is.
 func (t *tally) owner(p *v1.Pod) {
-	by := request.OwnerOf(p)
-	t.batch.Pods = append(t.batch.Pods, cost.Pod{
-		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: by.Kind, Owner: by.Name,
-		User: request.UserOf(p, t.owners), Queue: t.members.Of(p, t.namespaces[p.Namespace]).Queue,
-	})
+	t.batch.Pods = append(t.batch.Pods, t.who(p))
 }
 
 // ended notes that a pod has ended, and is still there to say when.
@@ -135,6 +138,7 @@ func (t *tally) ended(p *v1.Pod) {
 
 // gone notes that a pod is deleted.
 func (t *tally) gone(p *v1.Pod) {
+	t.traceGone(p)
 	if t.done[p.UID] {
 		delete(t.done, p.UID)
 		return
