@@ -9,7 +9,7 @@ import (
 	"berth.dev/berth/core/audit"
 )
 
-// records writes what happened. What is there already stays.
+// records writes what happened, and leaves what is there already.
 func (w *writer) records(b *Batch) {
 	for i := range b.Askers {
 		p := &b.Askers[i]
