@@ -100,7 +100,7 @@ const (
 	AnnotationRestartable = "berth.dev/restartable"
 
 	// AnnotationCheckpoint, on a Pod, or on a training job for its pods, is how the program saves its work:
-	// "on-signal" when it is asked to stop, "periodic:10m" (or "10m") so often, or "none", the default.
+	// "on-signal" when it is asked to stop ("on-signal:85" with the exit code that proves it), "periodic:10m" (or "10m") so often, or "none", the default.
 	AnnotationCheckpoint = "berth.dev/checkpoint"
 
 	// AnnotationCheckpointedAt, on a Pod, is when its program last saved its work: a time as in RFC 3339, which

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/core/checkpoint"
 )
 
 // The times of a simulated kubelet.
@@ -252,6 +255,7 @@ func (p *pod) stopsAfter() time.Duration {
 // finish ends every run, with an exit code of those that did not choose to end,
 // and lets nothing start again. Servers handle the signal and exit with 0.
 func (p *pod) finish(now time.Time, code int32) {
+	asked := code == 143
 	for _, c := range p.containers {
 		if !c.running() {
 			continue
@@ -263,7 +267,11 @@ func (p *pod) finish(now time.Time, code int32) {
 		if code == 143 && c.plan.Forever && !c.plan.Idle {
 			code = 0
 		}
-		p.end(c, now, code, "", "")
+		message := ""
+		if s, err := checkpoint.Parse(p.api.Annotations[api.AnnotationCheckpoint]); err == nil && s.OnSignal && asked && c.role == roleApp {
+			code, message = int32(cmp.Or(s.Code, int(code))), checkpoint.Report(now)
+		}
+		p.end(c, now, code, "", message)
 	}
 	p.finished = true
 }

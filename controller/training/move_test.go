@@ -3,8 +3,10 @@ package training
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -118,6 +120,41 @@ func TestAFaultyGPUAndKilledAtAnyWrite(t *testing.T) {
 				t.Errorf("killed at write %d (%s; carried out: %v):\n%s\nwant\n%s", n+1, whole.writes[n], done, got, want)
 			}
 		}
+	}
+}
+
+// TestAPodThatProvesItsCheckpoint holds that an event says once that a pod has saved its work, although the pod is gone when the pass is made.
+func TestAPodThatProvesItsCheckpoint(t *testing.T) {
+	c := newCluster(t, tfJob())
+	c.settle()
+	c.set(running)
+	c.settle()
+	pod := &corev1.Pod{}
+	if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist-worker-1"}, pod); err != nil {
+		t.Fatal(err)
+	}
+	uid, grace, at := pod.UID, int64(30), metav1.NewTime(c.now.Add(40*time.Second))
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Status.Phase = &at, &grace, corev1.PodSucceeded
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tensorflow", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		FinishedAt: metav1.NewTime(c.now.Add(15 * time.Second)), Message: "berth-checkpoint: 2s",
+	}}}}
+	for range 2 { // once before it is gone, and once as it goes
+		c.r.ofChild(t.Context(), pod)
+	}
+	gone := &corev1.Pod{}
+	gone.Namespace, gone.Name = "ml", pod.Name
+	if err := c.client.Delete(t.Context(), gone, client.Preconditions{UID: &uid}); err != nil {
+		t.Fatal(err)
+	}
+	c.settle()
+	said := 0
+	for len(c.told) > 0 {
+		if text := <-c.told; strings.HasPrefix(text, "Normal CheckpointSaved pod mnist-worker-1 has saved its work after it was asked to stop: its checkpoint of 2026-01-02T03:04:18Z proves it") {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("said %d times, want once", said)
 	}
 }
 

@@ -49,6 +49,7 @@ type memory struct {
 	before  string       // resource version of the job that was last written over
 	refused rules.Queued // why its last pod could not be created; the zero value is that it could
 	pods    seenPods
+	stopped map[string]*rules.Pod // that have ended after they were asked to stop, by UID; nil of those that are told. Guarded by the reconciler's mu
 }
 
 // remember returns what is kept of a job.
@@ -57,7 +58,7 @@ func (r *reconciler) remember(o client.Object) *memory {
 	defer r.mu.Unlock()
 	m := r.memories[o.GetUID()]
 	if m == nil {
-		m = &memory{name: client.ObjectKeyFromObject(o)}
+		m = &memory{name: client.ObjectKeyFromObject(o), stopped: map[string]*rules.Pod{}}
 		r.memories[o.GetUID()] = m
 	}
 	return m
@@ -169,6 +170,7 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 		}
 	}
 	seen.Gone = p.mem.pods.gone(seen.Pods)
+	seen.Stopped = p.takeStopped(p.mem, seen.Pods)
 	if seen.Job.Suspend {
 		seen.InTurn, _ = queues.Of(p.object, nil).InTurn()
 	}

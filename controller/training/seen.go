@@ -1,6 +1,16 @@
 package training
 
-import rules "berth.dev/berth/core/training"
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rules "berth.dev/berth/core/training"
+	objects "berth.dev/berth/kube/training"
+)
 
 // seenPods are the pods with a node that a pass has seen and left there, by UID. If one is gone at the next pass, it was
 // deleted with no time between, as pods are whose node is gone.
@@ -33,5 +43,47 @@ func (s seenPods) gone(pods []rules.Pod) (out []rules.Pod) {
 			out = append(out, p)
 		}
 	}
+	return out
+}
+
+// noteStopped remembers a pod that has ended after it was asked to stop, until the next pass over its job.
+func (r *reconciler) noteStopped(o client.Object) {
+	p, ok := o.(*corev1.Pod)
+	if !ok || p.DeletionTimestamp == nil {
+		return
+	}
+	pod, ok := objects.PodOf(r.kind.kind, p)
+	ref := metav1.GetControllerOfNoCopy(p)
+	if !ok || ref == nil || !pod.Interrupted {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.memories[ref.UID]
+	if m == nil {
+		return
+	}
+	if _, noted := m.stopped[pod.UID]; !noted {
+		m.stopped[pod.UID] = &pod
+	}
+}
+
+// takeStopped returns the pods that were remembered since the last pass, in order of their names, and forgets those that are gone.
+func (r *reconciler) takeStopped(m *memory, pods []rules.Pod) (out []rules.Pod) {
+	there := make(map[string]bool, len(pods))
+	for i := range pods {
+		there[pods[i].UID] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, p := range m.stopped {
+		if p != nil {
+			out = append(out, *p)
+		}
+		if m.stopped[uid] = nil; p == nil && !there[uid] {
+			delete(m.stopped, uid)
+		}
+	}
+	slices.SortFunc(out, func(a, b rules.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }

@@ -78,12 +78,13 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 	return nil
 }
 
-// ofChild requests a pass over the job of a pod or Service.
+// ofChild requests a pass over the job of a pod or Service, and remembers how a pod has ended: it may be gone when the pass is made.
 func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Request {
 	kind, name, ok := objects.OwnerOf(o)
 	if !ok || kind != string(r.kind.kind) {
 		return nil
 	}
+	r.noteStopped(o)
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }
 

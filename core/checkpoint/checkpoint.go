@@ -11,6 +11,7 @@ import (
 // Saves is how a program saves its work. The zero value is that it does not.
 type Saves struct {
 	OnSignal bool          // when it is asked to stop, within its grace period
+	Code     int           // with OnSignal, the exit code by which it proves that it did; 0 is that its exit code says nothing
 	Every    time.Duration // so often; 0 is not periodically
 	Last     time.Time     // when it last did, as the program says; zero is not known
 	Unasked  bool          // it ends without being asked to stop, as with its node
@@ -19,11 +20,12 @@ type Saves struct {
 // The words of Parse.
 const (
 	onSignal = "on-signal"
+	withCode = "on-signal:"
 	periodic = "periodic:"
 	none     = "none"
 )
 
-// Parse reads how a program saves its work: "on-signal", "periodic:30m", "30m", which is the same, or "none", as is
+// Parse reads how a program saves its work: "on-signal", "on-signal:85" with the exit code that proves it, from 1 to 255, "periodic:30m", "30m", which is the same, or "none", as is
 // "". The error says what to write.
 func Parse(text string) (Saves, error) {
 	switch text {
@@ -31,6 +33,11 @@ func Parse(text string) (Saves, error) {
 		return Saves{}, nil
 	case onSignal:
 		return Saves{OnSignal: true}, nil
+	}
+	if text, ok := strings.CutPrefix(text, withCode); ok {
+		if code, err := strconv.ParseUint(text, 10, 8); err == nil && code > 0 && code != killed {
+			return Saves{OnSignal: true, Code: int(code)}, nil
+		}
 	}
 	d, err := time.ParseDuration(strings.TrimPrefix(text, periodic))
 	if err != nil || d <= 0 {

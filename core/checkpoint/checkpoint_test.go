@@ -11,13 +11,13 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]checkpoint.Saves{
-		"": {}, "none": {}, "on-signal": {OnSignal: true}, "30m": {Every: 30 * time.Minute}, "periodic:1h30m": {Every: 90 * time.Minute},
+		"": {}, "none": {}, "on-signal": {OnSignal: true}, "on-signal:85": {OnSignal: true, Code: 85}, "30m": {Every: 30 * time.Minute}, "periodic:1h30m": {Every: 90 * time.Minute},
 	} {
 		if got, err := checkpoint.Parse(text); got != want || err != nil {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"weekly", "periodic", "periodic:", "periodic:soon", "0", "0s", "-5m", "30", "On-Signal", "on-signal:30m", "none:30m"} {
+	for _, text := range []string{"weekly", "periodic", "periodic:", "periodic:soon", "0", "0s", "-5m", "30", "On-Signal", "on-signal:30m", "on-signal:0", "on-signal:137", "on-signal:256", "on-signal:", "none:30m"} {
 		_, err := checkpoint.Parse(text)
 		if want := `"` + text + `" does not say how work is saved: write on-signal, periodic: and how often, such as periodic:30m, or none`; err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)

@@ -49,6 +49,7 @@ type Pod struct {
 	Round     int       // of the job, when the pod was created
 	Deleting  bool      // it has a deletion timestamp
 	Killed    time.Time // if it is being deleted: when its grace period is over
+	Asked     time.Time // if it is being deleted: when it was asked to stop
 	// Disrupted is that it was evicted, preempted, or lost with its node, so its end says
 	// nothing of the program. Why is the reason of its condition DisruptionTarget, or of its status.
 	Disrupted bool

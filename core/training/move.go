@@ -108,10 +108,6 @@ func (p *pass) move() bool {
 		if !pod.Deleting {
 			p.DeletePods = append(p.DeletePods, *pod)
 		}
-		if pod.Saves.OnSignal && pod.Interrupted && pod.Exit != nil && *pod.Exit == killed {
-			p.Events = append(p.Events, Event{Warning: true, Reason: "CheckpointMissed", Message: fmt.Sprintf(
-				"pod %s saves its work when it is asked to stop, as it says, but did not end within its grace period and was killed, so its last checkpoint may be an older one: set a greater terminationGracePeriodSeconds", pod.Name)})
-		}
 	}
 	return p.leaving()
 }
@@ -151,9 +147,6 @@ func (p *pass) why() string {
 	}
 	return fmt.Sprintf("job %s is restarting as a whole because its pod %s %s, and the others cannot go on without it", p.Job.Name, first.Name, first.cause())
 }
-
-// killed is the exit code of a program that was killed.
-const killed = 137
 
 // loss says what work is lost, as a part of a sentence about the job, or "". One pod may save the work of all. A program whose
 // pod is gone was not asked to stop.

@@ -159,10 +159,28 @@ func TestLosses(t *testing.T) {
 			}
 		})
 	}
-	killed := 137
-	seen := training.Observed{Job: j, Pods: pods(&j, "worker-0 Failed!"), Now: start}
-	seen.Job.Round, seen.Pods[0].Saves.OnSignal, seen.Pods[0].Interrupted, seen.Pods[0].Exit = 1, true, true, &killed
-	if plan := training.Next(seen); len(plan.Events) != 1 || plan.Events[0].Reason != "CheckpointMissed" {
-		t.Errorf("killed at the end of its grace period: %v", plan.Events)
+	for _, tt := range []struct {
+		pod   string
+		saves checkpoint.Saves
+		want  string
+	}{
+		{"worker-0 Failed! 137", checkpoint.Saves{OnSignal: true}, "CheckpointMissed"},
+		{"worker-0 Failed! 85", checkpoint.Saves{OnSignal: true, Code: 85}, "CheckpointSaved"},
+		{"worker-0 Succeeded! 0", checkpoint.Saves{OnSignal: true, Last: start.Add(time.Second)}, "CheckpointSaved"},
+		{"worker-0 Succeeded! 0", checkpoint.Saves{OnSignal: true}, ""},
+	} {
+		for _, suspend := range []bool{false, true} {
+			seen := training.Observed{Job: j, Stopped: pods(&j, tt.pod), Now: start}
+			seen.Job.Suspend, seen.Stopped[0].Saves, seen.Stopped[0].Interrupted, seen.Stopped[0].Asked = suspend, tt.saves, true, start
+			got := ""
+			for _, e := range training.Next(seen).Events {
+				if strings.HasPrefix(e.Reason, "Checkpoint") {
+					got += e.Reason
+				}
+			}
+			if got != tt.want {
+				t.Errorf("%s, suspended %v: %q, want %q", tt.pod, suspend, got, tt.want)
+			}
+		}
 	}
 }

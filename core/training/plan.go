@@ -13,6 +13,7 @@ type Observed struct {
 	Job      Job
 	Pods     []Pod     // that the job controls
 	Gone     []Pod     // that were seen before, had a node, and do not exist any longer, although the plan was to keep them
+	Stopped  []Pod     // that have ended after they were asked to stop, each once
 	Services []Service // that the job controls
 	Queued   Queued
 	// InTurn is that the job is suspended until the scheduler resumes it in its turn.
@@ -55,8 +56,10 @@ func Next(o Observed) Plan {
 	case p.Status.Ended():
 		p.afterEnd()
 	case o.Job.Suspend:
+		p.stopped()
 		p.suspend()
 	default:
+		p.stopped()
 		p.run()
 	}
 	p.Status.queue(p.waits(), o.Now)

@@ -11,6 +11,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/training"
 )
@@ -33,6 +34,7 @@ func PodOf(kind training.Kind, p *corev1.Pod) (training.Pod, bool) {
 	}
 	if out.Deleting {
 		out.Killed = p.DeletionTimestamp.Time
+		out.Asked = asked(p)
 	}
 	if s := p.Status.Reason; s == "Evicted" || s == "NodeLost" || s == "Preempting" || s == "UnexpectedAdmissionError" {
 		out.Disrupted, out.Why = true, s
@@ -48,6 +50,9 @@ func PodOf(kind training.Kind, p *corev1.Pod) (training.Pod, bool) {
 			if t := c.State.Terminated; c.Name == kind.Container() && t != nil {
 				code := int(t.ExitCode)
 				out.Exit = &code
+				if at := checkpoint.Reported(t.Message, t.FinishedAt.Time); at.After(out.Saves.Last) {
+					out.Saves.Last = at
+				}
 			}
 		}
 	}
@@ -68,14 +73,17 @@ func interrupted(kind training.Kind, p *corev1.Pod) bool {
 	if p.DeletionTimestamp == nil || p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 		return false
 	}
-	grace := or(p.DeletionGracePeriodSeconds, 0)
-	asked := p.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)
 	for _, c := range p.Status.ContainerStatuses {
-		if t := c.State.Terminated; c.Name == kind.Container() && t != nil && grace > 0 {
-			return !t.FinishedAt.Time.Before(asked)
+		if t := c.State.Terminated; c.Name == kind.Container() && t != nil && or(p.DeletionGracePeriodSeconds, 0) > 0 {
+			return !t.FinishedAt.Time.Before(asked(p))
 		}
 	}
 	return true
+}
+
+// asked returns when a pod that is being deleted was asked to stop.
+func asked(p *corev1.Pod) time.Time {
+	return p.DeletionTimestamp.Add(-time.Duration(or(p.DeletionGracePeriodSeconds, 0)) * time.Second)
 }
 
 // notices are the taints of nodes that will be gone soon, whatever runs there. Those of Karpenter and of Cluster Autoscaler are not among

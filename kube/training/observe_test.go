@@ -56,11 +56,17 @@ func TestPodOf(t *testing.T) {
 		}), want: func(p *core.Pod) { p.Phase, p.Disrupted, p.Why = core.Failed, true, "EvictionByEvictionAPI" }},
 		{name: "a kubelet that evicts for memory", pod: pod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted" }), want: func(p *core.Pod) { p.Phase, p.Disrupted, p.Why = core.Failed, true, "Evicted" }},
 		{name: "a program that ends with 0 after it was asked to stop", pod: ends(pod, 30, 5), want: func(p *core.Pod) {
-			p.Phase, p.Exit, p.Deleting, p.Killed, p.Interrupted = core.Succeeded, code(0), true, asked.Add(30*time.Second), true
+			p.Phase, p.Exit, p.Deleting, p.Killed, p.Asked, p.Interrupted = core.Succeeded, code(0), true, asked.Add(30*time.Second), asked, true
 		}},
 		{name: "a program that had ended when its pod was deleted", pod: ends(pod, 30, -5), want: func(p *core.Pod) {
-			p.Phase, p.Exit, p.Deleting, p.Killed = core.Succeeded, code(0), true, asked.Add(30*time.Second)
+			p.Phase, p.Exit, p.Deleting, p.Killed, p.Asked = core.Succeeded, code(0), true, asked.Add(30*time.Second), asked
 		}},
+		{name: "a termination message with the age of the checkpoint", pod: pod(func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodSucceeded
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tensorflow", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				FinishedAt: metav1.NewTime(asked), Message: "berth-checkpoint: 5s",
+			}}}}
+		}), want: func(p *core.Pod) { p.Phase, p.Exit, p.Saves.Last = core.Succeeded, code(0), asked.Add(-5*time.Second) }},
 		{name: "its round and node", pod: pod(func(p *corev1.Pod) { p.Annotations, p.Spec.NodeName = map[string]string{"berth.dev/round": "3"}, "n1" }), want: func(p *core.Pod) { p.Round, p.Node = 3, "n1" }},
 		{name: "a round that is not a number", pod: pod(func(p *corev1.Pod) { p.Annotations = map[string]string{"berth.dev/round": "x"} }), want: func(*core.Pod) {}},
 	} {
