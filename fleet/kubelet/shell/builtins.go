@@ -36,6 +36,7 @@ func builtins() map[string]builtin {
 		"exit":     exitCommand,
 		"export":   exportCommand,
 		"false":    func(*process) int { return 1 },
+		"getent":   getentCommand,
 		"grep":     grepCommand,
 		"head":     headCommand,
 		"help":     helpCommand,
