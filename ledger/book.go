@@ -137,6 +137,10 @@ func (w *writer) batch(b *Batch) {
 	for i := range b.Pods {
 		p := &b.Pods[i]
 		w.do("INSERT OR IGNORE INTO pods VALUES (?, ?, ?, ?, ?, ?, ?)", p.UID, p.Namespace, p.Name, p.Kind, p.Owner, p.User, p.Queue)
+		if p.Labels != "" { // most pods of a team have the same
+			w.do("INSERT OR IGNORE INTO label_sets (labels) VALUES (?)", p.Labels)
+			w.do("INSERT OR IGNORE INTO pod_labels SELECT ?, id FROM label_sets WHERE labels = ?", p.UID, p.Labels)
+		}
 	}
 	for i := range b.Holds {
 		h := &b.Holds[i]

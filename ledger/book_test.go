@@ -33,7 +33,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "ledger.db")
 	b := open(t, path)
 	node := Node{UID: "n1", Name: "a100-1", Product: "A100", Instance: "p4d.24xlarge", Region: "us-east-1", Capacity: cost.Spot}
-	pod := cost.Pod{UID: "p1", Namespace: "vision", Name: "train-1", Kind: "Job", Owner: "train", User: "ann", Queue: "red"}
+	pod := cost.Pod{UID: "p1", Namespace: "vision", Name: "train-1", Kind: "Job", Owner: "train", User: "ann", Queue: "red", Labels: "team=a,x="}
 	up := Ups{Key: "n1", Value: 8, From: at(0)}
 	held := Holds{Key: "p1", Value: Hold{"n1", 4}, From: at(10)}
 	price := Prices{Key: "n1", Value: Price{5, "USD", "list", "on-demand"}, From: at(0)}

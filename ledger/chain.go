@@ -89,6 +89,9 @@ func hashPods(h io.Writer, pods map[string]cost.Pod) {
 	for i := range list {
 		p := &list[i]
 		fmt.Fprintf(h, "pod %q %q %q %q %q %q %q\n", p.UID, p.Namespace, p.Name, p.Kind, p.Owner, p.User, p.Queue)
+		if p.Labels != "" {
+			fmt.Fprintf(h, "labels %q\n", p.Labels)
+		}
 	}
 }
 

@@ -121,9 +121,10 @@ func (r *reader) pods(f *cost.Facts) {
 	if len(f.Pods) == 0 {
 		return
 	}
-	r.rows("SELECT uid, namespace, name, kind, owner, user, queue FROM pods WHERE uid IN (SELECT pod FROM holds"+within+")", []any{r.to, r.from}, func(scan func(...any) error) error {
+	const who = "SELECT uid, namespace, name, kind, owner, user, queue, COALESCE(s.labels, '') FROM pods LEFT JOIN pod_labels l ON l.pod = uid LEFT JOIN label_sets s ON s.id = l.labels"
+	r.rows(who+" WHERE uid IN (SELECT pod FROM holds"+within+")", []any{r.to, r.from}, func(scan func(...any) error) error {
 		var p cost.Pod
-		err := scan(&p.UID, &p.Namespace, &p.Name, &p.Kind, &p.Owner, &p.User, &p.Queue)
+		err := scan(&p.UID, &p.Namespace, &p.Name, &p.Kind, &p.Owner, &p.User, &p.Queue, &p.Labels)
 		if _, held := f.Pods[p.UID]; held {
 			f.Pods[p.UID] = p
 		}

@@ -1,7 +1,7 @@
 package ledger
 
 // version is that of the schema; one that is newer is not opened.
-const version = 5
+const version = 6
 
 // schema makes an empty book. Times are milliseconds since 1970, and NULL where an interval goes on; parts are of GPUs,
 // as in package quota.
@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS records (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), began INTEGER NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS prices_by_end ON prices (ends);
+CREATE TABLE IF NOT EXISTS label_sets (id INTEGER PRIMARY KEY, labels TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS pod_labels (pod TEXT PRIMARY KEY, labels INTEGER NOT NULL) WITHOUT ROWID;
 ` + daySchema
 
 // daySchema is the sums of days that are closed, and the links of their chain. A day is in days while its sums are those of the

@@ -36,14 +36,14 @@ func New(o client.Options) *cobra.Command {
 		Long: "Show GPU-hours and their price, from the ledger of the cluster. A pod is charged for the GPUs that it holds, from when it is bound\n" +
 			"to a node until it has ended, whether it uses them or not. A node is charged for all its GPUs in equal parts: GPUs without a holder are idle, or\n" +
 			"stranded if no pod could have had them. All rows together are what the nodes cost.\n\n" +
-			"Output formats are those of other commands, and csv.",
+			"Output formats are those of other commands, csv, and focus: CSV with the columns of FOCUS 1.2.",
 		Example: "  berth cost\n  berth cost --by user --since 2026-11\n  berth cost --by workload --since 7d --idle share -o csv",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	c.cluster.AddFlags(cmd, false)
 	f := cmd.Flags()
-	f.StringVar(&c.by, "by", string(core.Namespace), "what to add up by: namespace, user, queue, workload, product, or node")
+	f.StringVar(&c.by, "by", string(core.Namespace), "what to add up by: namespace, user, queue, workload, product, node, or a label of pods such as label:team")
 	f.StringVar(&c.since, "since", "24h", "how far back: a duration such as 24h or 7d, a day such as 2026-11-02, or a month such as 2026-11")
 	f.StringVar(&c.idle, "idle", "separate", "what to do with GPUs without a holder: separate shows them in their own rows, share charges them to the holders of the others")
 	c.output.AddFlags(cmd)
@@ -59,6 +59,17 @@ func (c *command) run(ctx context.Context) error {
 	cluster, err := c.cluster.Connect(c.o)
 	if err != nil {
 		return err
+	}
+	if c.output.Format == "focus" {
+		var list []*core.Report
+		for _, part := range months(q) {
+			r, err := ask(ctx, cluster, &part)
+			if err != nil {
+				return err
+			}
+			list = append(list, r)
+		}
+		return writeFOCUS(c.o.Out, list)
 	}
 	r, err := ask(ctx, cluster, q)
 	if err != nil {
@@ -94,7 +105,7 @@ type total struct {
 
 // question reads the flags.
 func (c *command) question() (*core.Question, error) {
-	if c.output.Format != "csv" {
+	if c.output.Format != "csv" && c.output.Format != "focus" {
 		if err := c.output.Check(); err != nil {
 			return nil, err
 		}
@@ -107,7 +118,7 @@ func (c *command) question() (*core.Question, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &core.Question{From: from, To: to, By: core.By(strings.ToLower(c.by)), Spread: c.idle == "share"}
+	q := &core.Question{From: from, To: to, By: core.By(lower(c.by)), Spread: c.idle == "share"}
 	if wrong := q.Check(now); wrong != "" {
 		return nil, term.Usagef("%s", wrong)
 	}
@@ -120,6 +131,14 @@ func ask(ctx context.Context, c *client.Cluster, q *core.Question) (*core.Report
 	return r, c.Ledger(ctx, "cost", map[string]string{
 		"from": q.From.UTC().Format(time.RFC3339), "to": q.To.UTC().Format(time.RFC3339), "by": string(q.By), "spread": strconv.FormatBool(q.Spread),
 	}, r)
+}
+
+// lower is a name of what to add up by in small letters; keys of labels stay.
+func lower(by string) string {
+	if strings.HasPrefix(by, "label:") {
+		return by
+	}
+	return strings.ToLower(by)
 }
 
 // print writes the table, and what to know about it.

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"bytes"
+	"encoding/csv"
 	"strings"
 	"testing"
 	"time"
@@ -62,5 +63,33 @@ func TestCSVIsExact(t *testing.T) {
 	}
 	if want := "vision,held,,12.5,0,30.000001,0.000000,USD,2026-11-23T15:04:05Z,2026-11-24T15:04:05Z\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("the file is\n%s, want the line %s", out.String(), want)
+	}
+}
+
+func TestFOCUS(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeFOCUS(&out, []*core.Report{&report}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil || len(rows) != 1+len(report.Rows) {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	row := map[string]string{}
+	for k, column := range rows[0] {
+		row[column] = rows[1][k]
+	}
+	for column, want := range map[string]string{
+		"BilledCost": "30.000001", "EffectiveCost": "30.000001", "BillingCurrency": "USD", "BillingPeriodStart": "2026-11-01T00:00:00Z", "BillingPeriodEnd": "2026-12-01T00:00:00Z",
+		"ChargePeriodStart": "2026-11-23T15:04:05Z", "ChargePeriodEnd": "2026-11-24T15:04:05Z", "ChargeCategory": "Usage", "ChargeClass": "", "ConsumedQuantity": "12.5", "ConsumedUnit": "GPU-Hours",
+		"SubAccountId": "vision", "Tags": `{"namespace":"vision"}`, "x_Held": "held",
+	} {
+		if row[column] != want {
+			t.Errorf("%s is %q, want %q", column, row[column], want)
+		}
+	}
+	parts := months(&core.Question{From: time.Date(2026, 10, 30, 5, 0, 0, 0, time.UTC), To: now})
+	if len(parts) != 2 || !parts[0].To.Equal(parts[1].From) || parts[1].From.Day() != 1 || !parts[1].To.Equal(now) {
+		t.Errorf("the months are %v", parts)
 	}
 }

@@ -25,6 +25,7 @@ func (m *Meter) Handler(user func(*http.Request) string) http.Handler {
 	mux.HandleFunc("GET "+Path+"idle", m.serveIdle)
 	mux.HandleFunc("GET "+Path+"use", m.serveUse)
 	mux.HandleFunc("GET "+Path+"verify", m.serveVerify)
+	mux.HandleFunc("GET "+Path+"allocation", m.serveAllocation)
 	mux.HandleFunc("POST "+Path+"rerate", func(w http.ResponseWriter, r *http.Request) { m.serveRerate(w, r, user(r)) })
 	mux.HandleFunc("GET "+Path+"audit", m.serveAudit)
 	return mux

@@ -118,6 +118,14 @@ func (t *tally) owner(p *v1.Pod) {
 	t.batch.Pods = append(t.batch.Pods, t.who(p))
 }
 
+// labelsOf is the labels of a namespace; nil has none.
+func labelsOf(n *v1.Namespace) map[string]string {
+	if n == nil {
+		return nil
+	}
+	return n.Labels
+}
+
 // ended notes that a pod has ended, and is still there to say when.
 func (t *tally) ended(p *v1.Pod) {
 	at, end := endOf(p), usage.End{Source: usage.Stated}

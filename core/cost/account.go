@@ -14,6 +14,7 @@ type Pod struct {
 	UID, Namespace, Name string
 	Kind, Owner          string // of the object that was applied, such as a Notebook
 	User, Queue          string // "" is not known, or none
+	Labels               string // as NewLabels returns them
 }
 
 // NodeFacts is what is known of a node in a time.
@@ -103,8 +104,10 @@ func (by By) name(e *Entry) string {
 		return e.Pod.Namespace + "/" + e.Pod.Kind + "/" + e.Pod.Owner
 	case Product:
 		return e.Node.Product
-	default:
+	case NodeName:
 		return e.Node.Name
+	default:
+		return labelOf(e.Pod.Labels, by.label())
 	}
 }
 

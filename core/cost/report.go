@@ -48,8 +48,8 @@ type Question struct {
 // Check returns what is wrong with a question; "" is nothing.
 func (q *Question) Check(now time.Time) string {
 	switch {
-	case !slices.Contains(Bys, q.By):
-		return fmt.Sprintf("cannot add up by %q: choose one of %v", q.By, Bys)
+	case !slices.Contains(Bys, q.By) && q.By.label() == "":
+		return fmt.Sprintf("cannot add up by %q: choose one of %v, or a label of pods such as label:team", q.By, Bys)
 	case q.From.After(now):
 		return fmt.Sprintf("%s is in the future: nothing has been charged yet", q.From.Format(time.RFC3339))
 	case !q.From.Before(q.To):
