@@ -27,6 +27,7 @@ import (
 	"berth.dev/berth/cli/process"
 	"berth.dev/berth/cli/profiles"
 	"berth.dev/berth/cli/queue"
+	"berth.dev/berth/cli/report"
 	"berth.dev/berth/cli/sim"
 	"berth.dev/berth/cli/simulate"
 	"berth.dev/berth/cli/term"
@@ -158,6 +159,7 @@ func New(o Options) *cobra.Command {
 		idle.New(with),
 		audit.New(with),
 		audit.NewHistory(with),
+		report.New(with),
 		simulate.New(with),
 		sim.New(with),
 		process.NewAgent(with),
