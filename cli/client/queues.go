@@ -59,13 +59,13 @@ func (c *Cluster) QueueSituation(ctx context.Context, o Options, list []*v1alpha
 	if err := c.Failed("list namespaces", err); err != nil {
 		return nil, err
 	}
-	owners := owners{ctx: ctx, api: api, kinds: map[schema.GroupVersionResource]map[string]metav1.Object{}}
+	owners := ownersOf(ctx, api)
 	s := &queues.Situation{
-		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods,
-		User: func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, owners.of)) },
+		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods, Owners: owners,
+		User: func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, owners)) },
 	}
 	lines := sync.OnceValue(func() queues.LinePriorities { return linePriorities(ctx, api) })
-	s.Line = func(o metav1.Object) *int32 { return lines().Of(o, owners.of) }
+	s.Line = func(o metav1.Object) *int32 { return lines().Of(o, owners) }
 	s.Classes = sync.OnceValue(func() *queues.PriorityClasses { return c.priorityClasses(ctx, s) })
 	s.Suspended = queues.InTurn(c.resumable(ctx, api), s.Classes)
 	return s, nil
@@ -117,6 +117,19 @@ func linePriorities(ctx context.Context, api dynamic.Interface) queues.LinePrior
 		return queues.NewLinePriorities(list)
 	}
 	return nil
+}
+
+// Owners finds the objects that own pods, as far as they may be read. It is not safe for concurrent use.
+func (c *Cluster) Owners(ctx context.Context, o Options) request.Owners {
+	api, err := c.Dynamic(o)
+	if err != nil {
+		return nil
+	}
+	return ownersOf(ctx, api)
+}
+
+func ownersOf(ctx context.Context, api dynamic.Interface) request.Owners {
+	return (&owners{ctx: ctx, api: api, kinds: map[schema.GroupVersionResource]map[string]metav1.Object{}}).of
 }
 
 // owners reads the objects that own pods, all of a kind when the first is asked for.

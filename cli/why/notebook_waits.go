@@ -33,7 +33,7 @@ func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook,
 	}
 	// What the notebook itself holds is no hindrance: its pod ends before the new one.
 	pods = slices.DeleteFunc(pods, own)
-	s := &explain.Situation{Pod: wants, Nodes: nodes, Pods: pods}
+	s := &explain.Situation{Pod: wants, Nodes: nodes, Pods: pods, Owners: n.Owners(ctx, n.Options)}
 	s.Volumes, s.BadClaims = n.Volumes(ctx, wants)
 	e := newExplainer(n)
 	s.DRA = e.dra(ctx, wants)

@@ -254,7 +254,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
 		r.Hidden = "you may not list nodes or the pods of all namespaces; an administrator sees holders with `" + e.o.Name + " gpus`"
 	}
 	now := e.o.Time()
-	s := &explain.Situation{Pod: pod, Nodes: nodes, Pods: pods, Private: e.audience == audienceUser}
+	s := &explain.Situation{Pod: pod, Nodes: nodes, Pods: pods, Private: e.audience == audienceUser, Owners: e.Owners(ctx, e.o)}
 	if pod.Spec.NodeName == "" {
 		s.DRA = e.dra(ctx, pod)
 		s.Volumes, s.BadClaims = e.Volumes(ctx, pod)

@@ -225,7 +225,7 @@ func (t *tally) waiting(leave func(*corev1.Pod) bool) []quota.Workload {
 			continue
 		}
 		waits[e.workload] = waits[e.workload] || e.waits
-		w, ticket := works[e.workload], request.TicketOf(e.pod)
+		w, ticket := works[e.workload], request.TurnOf(e.pod, t.owners)
 		if w == nil {
 			w = &quota.Workload{ID: e.workload, Queue: e.queue, User: e.user, Ticket: ticket, Line: t.line(e.pod)}
 			works[e.workload] = w

@@ -19,6 +19,15 @@ func (a Age) Compare(b Age) int {
 	return cmp.Or(cmp.Compare(a.Created.Unix(), b.Created.Unix()), cmp.Compare(a.UID, b.UID))
 }
 
+// AsOldAs returns the age of a pod that belongs to a job created at since. The pods of a job that moves are new, and the
+// job keeps its place in line. Zero is that there is no such job, or that its age is not known.
+func (a Age) AsOldAs(since time.Time) Age {
+	if !since.IsZero() && since.Before(a.Created) {
+		a.Created = since
+	}
+	return a
+}
+
 // Ticket is what decides when it is a pod's turn.
 type Ticket struct {
 	Age

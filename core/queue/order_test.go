@@ -30,6 +30,9 @@ func TestCompare(t *testing.T) {
 		{"a gang that runs in part comes before older pods", queue.Ticket{Age: at(9000, "z"), Gang: at(8000, "g"), Partial: true}, queue.Ticket{Age: at(0, "a")}},
 		{"a pod before one that its gang has beyond its minimum, however old", queue.Ticket{Age: at(9000, "z")}, queue.Ticket{Age: at(0, "a"), Gang: at(0, "a"), Over: 1000}},
 		{"of two beyond their minimums the one whose gang has less", queue.Ticket{Age: at(9000, "z"), Gang: at(8000, "g"), Over: 1000}, queue.Ticket{Age: at(0, "a"), Gang: at(0, "a"), Over: 2000}},
+		{"the pods of a job that moved come before a pod that is newer than the job", queue.Ticket{Age: at(9000, "z").AsOldAs(at(0, "").Created)}, queue.Ticket{Age: at(5000, "a")}},
+		{"a pod is not younger than its job says", queue.Ticket{Age: at(1000, "z").AsOldAs(at(9000, "").Created)}, queue.Ticket{Age: at(5000, "a")}},
+		{"a job whose age is not known changes nothing", queue.Ticket{Age: at(1000, "z")}, queue.Ticket{Age: at(5000, "a").AsOldAs(time.Time{})}},
 		{"but not before a higher priority", queue.Ticket{Age: at(9000, "z"), Priority: 1}, queue.Ticket{Age: at(0, "a"), Gang: at(0, "a"), Partial: true}},
 	} {
 		if got := queue.Compare(test.first, test.next); got >= 0 {

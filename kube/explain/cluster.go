@@ -40,9 +40,10 @@ type Cluster struct {
 	ties      []VolumeTopology
 	byDefault string // the PriorityClass of pods that name none; "" is none, or not known
 	held      []cluster.Placement
-	heldBy    []*v1.Pod     // of held, in its order
-	queues    *queues.Count // nil: there are none, or they are not known
-	kept      []kept        // for pods that come before the one that is asked about
+	heldBy    []*v1.Pod      // of held, in its order
+	queues    *queues.Count  // nil: there are none, or they are not known
+	owners    request.Owners // of pods; nil: none can be read
+	kept      []kept         // for pods that come before the one that is asked about
 }
 
 // NewCluster reads nodes and the pods on them.

@@ -42,6 +42,7 @@ type Situation struct {
 	Quotas     []v1.ResourceQuota           // of the namespace of Pod
 	Queues     *queues.Count                // of the cluster; nil: there are none, or they are not known
 	Evicted    *quota.Evicted               // how often what makes such pods lost some to return quota; nil is never
+	Owners     request.Owners               // of Pods; nil: none can be read
 	Ends       KnownEnds
 	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
@@ -90,6 +91,7 @@ func (s *Situation) with(pods []*v1.Pod, pod *v1.Pod) (*Cluster, error) {
 	c.SetVolumes(s.Volumes)
 	c.SetDRA(s.DRA)
 	c.SetQueues(s.Queues)
+	c.owners = s.Owners
 	c.keep(pod, s.Pods)
 	return c, nil
 }
@@ -103,7 +105,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	verdict := c.Judge(s.Pod)
 	out := &Findings{
-		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes),
+		Verdict: verdict, Rejections: reasons.Rejections(verdict.Nodes), Overtaken: Overtaken(s.Pod, s.Pods, s.Nodes, s.Owners),
 	}
 	for i := range out.Overtaken.By {
 		if by := &out.Overtaken.By[i]; s.Private && !strings.HasPrefix(by.Name, s.Pod.Namespace+"/") {
@@ -199,7 +201,7 @@ func (s *Situation) Facts(events []v1.Event, now time.Time) reasons.Facts {
 		f.Verdict, f.Group = c.Judge(pod), c.Group(pod, s.Pods)
 	}
 	if len(f.GPUs) > 0 {
-		f.Place = PlaceInLine(pod, s.Pods, s.Nodes)
+		f.Place = PlaceInLine(pod, s.Pods, s.Nodes, s.Owners)
 	}
 	f.Joining, f.Pool = joining(pod, s.Nodes, now), s.Pool
 	return f

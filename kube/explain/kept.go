@@ -26,7 +26,7 @@ type kept struct {
 // reserves for them.
 func (t *Cluster) keep(pod *v1.Pod, pods []*v1.Pod) {
 	best := placement.NewBestFit(placement.Setup{Cluster: t.snapshot})
-	tickets := request.Tickets(pods)
+	tickets := request.Tickets(pods, t.owners)
 	for _, p := range pods {
 		node, reserved := keptNode(p)
 		if node == "" || p.Namespace == pod.Namespace && p.Name == pod.Name {

@@ -12,14 +12,14 @@ import (
 )
 
 // Overtaken finds which pods were created after one that waits, and started before it on a
-// node that it could use, because they ask for less.
-func Overtaken(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node) reasons.Overtaken {
+// node that it could use, because they ask for less. owners finds the training jobs of pods, as request.Tickets has it.
+func Overtaken(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node, owners request.Owners) reasons.Overtaken {
 	reach := ReachOf(pod, nodes)
 	want := AmountsOf(pod)
 	if reach == nil || len(want) == 0 || !request.InLine(pod) {
 		return reasons.Overtaken{}
 	}
-	tickets := request.Tickets(pods)
+	tickets := request.Tickets(pods, owners)
 	ask := func(p *v1.Pod) queue.Ask {
 		first := AmountsOf(p)[0]
 		return queue.Ask{Ticket: tickets(p), Name: p.Namespace + "/" + p.Name, Resource: first.Resource, Count: first.Count, Node: p.Spec.NodeName, Started: request.Since(p)}

@@ -62,11 +62,11 @@ func TestThePlaceInLineIsAmongThoseThatCompete(t *testing.T) {
 		"none": "the only one that waits for nvidia.com/gpu",
 	}
 	for _, p := range pods {
-		if got := explain.PlaceInLine(p, pods, kinds()).String(); got != want[p.Name] {
+		if got := explain.PlaceInLine(p, pods, kinds(), nil).String(); got != want[p.Name] {
 			t.Errorf("%s is %s, want %s", p.Name, got, want[p.Name])
 		}
 	}
-	if got := explain.PlaceInLine(pods[6], pods, nil).String(); got != "5th of 6 that wait for nvidia.com/gpu" {
+	if got := explain.PlaceInLine(pods[6], pods, nil, nil).String(); got != "5th of 6 that wait for nvidia.com/gpu" {
 		t.Errorf("for whom nodes are hidden, t-2 is %s", got)
 	}
 }
@@ -82,24 +82,24 @@ func TestOvertaken(t *testing.T) {
 	all := []*v1.Pod{
 		large, runs("older", "t4-1", 0, 0, 1), runs("other", "h100", 20*time.Second, 21*time.Second, 1), runs("equal", "t4-2", 20*time.Second, 21*time.Second, 4),
 	}
-	if got := explain.Overtaken(large, all, kinds()).String(); got != "" {
+	if got := explain.Overtaken(large, all, kinds(), nil).String(); got != "" {
 		t.Errorf("overtaken by no pod: %q", got)
 	}
 	all = append(all, runs("small", "t4-1", 30*time.Second, 31*time.Second, 1), runs("two", "t4-2", 30*time.Second, 41*time.Second, 2))
 	want := "created later and started first, because smaller requests fit where this one (4 nvidia.com/gpu) does not: ns/two (2 nvidia.com/gpu on t4-2), ns/small (1 nvidia.com/gpu on t4-1)"
-	if got := explain.Overtaken(large, all, kinds()).String(); got != want {
+	if got := explain.Overtaken(large, all, kinds(), nil).String(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	for range 3 {
 		all = append(all, runs("more", "t4-1", 30*time.Second, 31*time.Second, 1))
 	}
-	if got := explain.Overtaken(large, all, kinds()).String(); !strings.HasSuffix(got, ", 2 more") {
+	if got := explain.Overtaken(large, all, kinds(), nil).String(); !strings.HasSuffix(got, ", 2 more") {
 		t.Errorf("of five, the rest is not counted: %q", got)
 	}
-	if got := explain.Overtaken(large, all, nil).String(); got != "" {
+	if got := explain.Overtaken(large, all, nil, nil).String(); got != "" {
 		t.Errorf("without nodes: %q", got)
 	}
-	if got := explain.Overtaken(all[1], all, kinds()).String(); got != "" {
+	if got := explain.Overtaken(all[1], all, kinds(), nil).String(); got != "" {
 		t.Errorf("one that runs: %q", got)
 	}
 }

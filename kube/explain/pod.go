@@ -77,9 +77,9 @@ func ReachOf(pod *v1.Pod, nodes []*v1.Node) *queue.Reach {
 // PlaceInLine is where a pod that has no node stands among the pods that compete with
 // it, as the scheduler orders them: those that ask for the same resource and could go
 // to some node that it could go to. It is zero where the scheduler has not looked at
-// it. Without nodes all that ask for the resource count.
-func PlaceInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node) reasons.Place {
-	lines, tickets := reasons.NewLines(), request.Tickets(pods)
+// it. Without nodes all that ask for the resource count. owners finds the training jobs of pods, as request.Tickets has it.
+func PlaceInLine(pod *v1.Pod, pods []*v1.Pod, nodes []*v1.Node, owners request.Owners) reasons.Place {
+	lines, tickets := reasons.NewLines(), request.Tickets(pods, owners)
 	reaches := map[string]*queue.Reach{}
 	reachOf := func(p *v1.Pod) *queue.Reach {
 		key := askKey(p, false)

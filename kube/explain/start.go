@@ -124,7 +124,7 @@ func (s *candidates) take(on *cluster.Snapshot, by placement.Policy) bool {
 // before are the pods that wait for a node that pod could have, and come before it,
 // in their order: one more than mostAhead are the most.
 func (t *Cluster) before(pod *v1.Pod, mine *candidates, pods []*v1.Pod) []candidates {
-	tickets := request.Tickets(pods)
+	tickets := request.Tickets(pods, t.owners)
 	first := func(a, b *v1.Pod) int { return queue.Compare(tickets(a), tickets(b)) }
 	var ahead []*v1.Pod
 	for _, p := range pods {

@@ -32,6 +32,8 @@ type Situation struct {
 	// Classes returns the PriorityClasses that Queues can name, nil if they are not known. It is called if
 	// some Queue names one; nil is that none are known.
 	Classes func() *PriorityClasses
+	// Owners finds the training jobs of pods, which are as old as their jobs; nil is that none is found.
+	Owners request.Owners
 	// Suspended are the objects that wait to be resumed in their turn.
 	Suspended []*Suspended
 }
@@ -175,7 +177,7 @@ func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 	if len(pods) == 0 {
 		pods = []*v1.Pod{pod}
 	}
-	w := &quota.Workload{ID: Workload(pod), Queue: queue, User: c.user(pod), Ticket: request.TicketOf(pods[0]), Line: c.lineOf(pods[0]), Since: pods[0].CreationTimestamp.Time}
+	w := &quota.Workload{ID: Workload(pod), Queue: queue, User: c.user(pod), Ticket: request.TurnOf(pods[0], c.s.Owners), Line: c.lineOf(pods[0]), Since: pods[0].CreationTimestamp.Time}
 	if g, err := request.GangOf(pod); err == nil && g != nil {
 		n, runs := least(g, c.s.Least), c.bound[w.ID]
 		if w.Need = n - runs; n > 0 && runs >= n { // one more of a gang that runs

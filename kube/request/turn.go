@@ -3,12 +3,15 @@ package request
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/training"
 )
 
 // TicketOf is what decides when it is the turn of a pod, seen alone: as if it were
@@ -22,6 +25,28 @@ func AgeOf(pod *v1.Pod) queue.Age {
 	return queue.Age{Created: pod.CreationTimestamp.Time, UID: string(pod.UID)}
 }
 
+// TurnOf is TicketOf a pod that may belong to a training job, which owners finds: the pod is as old as the job.
+// nil finds none.
+func TurnOf(pod *v1.Pod, owners Owners) queue.Ticket {
+	t := TicketOf(pod)
+	t.Age = t.Age.AsOldAs(jobSince(pod, owners))
+	return t
+}
+
+// jobSince returns when the training job that controls a pod was created; zero is that there is none, or that it is not
+// known.
+func jobSince(pod *v1.Pod, owners Owners) time.Time {
+	if _, _, ok := training.OwnerOf(pod); !ok || owners == nil {
+		return time.Time{}
+	}
+	ref := metav1.GetControllerOfNoCopy(pod)
+	job := owners(pod.Namespace, ref)
+	if job == nil || job.GetUID() != ref.UID {
+		return time.Time{}
+	}
+	return job.GetCreationTimestamp().Time
+}
+
 // line is the pods of one gang, for their tickets.
 type line struct {
 	oldest  queue.Age
@@ -30,22 +55,22 @@ type line struct {
 }
 
 // Tickets returns what decides when it is the turn of each of pods, as the scheduler
-// orders them: pods of a gang are as old as the oldest of them, and those beyond its
-// minimum come after pods that are needed. Where the pods do not say the minimum, all
-// count as needed.
-func Tickets(pods []*v1.Pod) func(*v1.Pod) queue.Ticket {
+// orders them: pods of a gang are as old as the oldest of them, or as the training job that they belong to, and those
+// beyond its minimum come after pods that are needed. Where the pods do not say the minimum, all
+// count as needed. owners finds the jobs; nil finds none.
+func Tickets(pods []*v1.Pod, owners Owners) func(*v1.Pod) queue.Ticket {
 	gangs := map[string]*line{}
 	for _, p := range pods {
 		ref, err := GangOf(p)
 		if ref == nil || err != nil || p.DeletionTimestamp != nil || p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded {
 			continue
 		}
-		g := gangs[ref.Key]
+		g, age := gangs[ref.Key], TurnOf(p, owners).Age
 		if g == nil {
-			g = &line{oldest: AgeOf(p)}
+			g = &line{oldest: age}
 			gangs[ref.Key] = g
 		}
-		if age := AgeOf(p); age.Compare(g.oldest) < 0 {
+		if age.Compare(g.oldest) < 0 {
 			g.oldest = age
 		}
 		if p.Spec.NodeName != "" {

@@ -70,7 +70,7 @@ func TestOneOrderEverywhere(t *testing.T) {
 		}
 		told := make([]string, len(pods))
 		for _, p := range pods {
-			told[explain.PlaceInLine(p, pods, nil).At-1] = p.Name
+			told[explain.PlaceInLine(p, pods, nil, nil).At-1] = p.Name
 		}
 		if line := devices.Lines(plugin); len(line) != 1 || !slices.Equal(line[0], queue) || !slices.Equal(told, queue) {
 			t.Fatalf("seed %d: the queue has %v, the line %v, and told is %v; want the same thrice", seed, queue, line, told)

@@ -125,9 +125,7 @@ func (b *Manager) member(pod *v1.Pod, ref *request.Gang, err error) gang.Pod {
 	if ref.Object != nil {
 		m.Gang.Source = *ref.Object
 		m.Gang.Least, m.Gang.Unknown = b.sizes.Of(*ref.Object)
-		if since := b.sizes.Since(*ref.Object); !since.IsZero() && since.Before(m.Age.Created) {
-			m.Age.Created = since
-		}
+		m.Age = m.Age.AsOldAs(b.sizes.Since(*ref.Object))
 	}
 	if err != nil {
 		m.Invalid = err.Error()
