@@ -97,6 +97,24 @@ func TestMachine(t *testing.T) {
 				t.Errorf("the third waits: %v, lets go %v", out.Answer.Wait, out.Permit)
 			}
 		}},
+		{"a gang that does not fit is planned again when it needs fewer members, and not when it needs more", func(t *testing.T, s *script) {
+			for i := range 3 {
+				p := podOf(i, 3)
+				p.Gang.Source = "job"
+				s.step(gang.Seen{Pod: p})
+				s.step(gang.Enqueue{Pod: p})
+			}
+			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 1000}})
+			s.now = s.now.Add(time.Minute)
+			if out := s.step(gang.Sized{Source: "job", Least: 2}); !cmp.Equal(out.Wake, []string{"g-0"}) {
+				t.Errorf("2 instead of 3 wake %v, want the leader", out.Wake)
+			}
+			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 1000}})
+			s.now = s.now.Add(time.Minute)
+			if out := s.step(gang.Sized{Source: "job", Least: 3}); len(out.Wake) > 0 {
+				t.Errorf("3 instead of 2 wake %v", out.Wake)
+			}
+		}},
 		{"one more is planned near those that are on their way", func(t *testing.T, s *script) {
 			for i := range 3 {
 				p := podOf(i, 2)

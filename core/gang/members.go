@@ -34,9 +34,13 @@ func (e Gone) happen(s *step) {
 
 func (e Sized) happen(s *step) {
 	for _, g := range s.m.sorted() {
-		if g.spec.Source == e.Source {
-			g.spec.Least, g.spec.Unknown = e.Least, e.Unknown
-			s.turn(g)
+		if g.spec.Source != e.Source {
+			continue
+		}
+		less := e.Unknown == "" && e.Least < g.spec.Least
+		g.spec.Least, g.spec.Unknown = e.Least, e.Unknown
+		if s.turn(g); less && g.refused != nil && g.plan == nil {
+			s.wakeLeader(g) // what did not fit may do so with fewer members
 		}
 	}
 }
