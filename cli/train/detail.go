@@ -82,15 +82,19 @@ func (j *jobs) detail(ctx context.Context, o *job) (*detail, error) {
 	return d, nil
 }
 
-// podsOf lists the pods that a job controls.
+// podsOf lists the pods of a job: those that it controls, or if there are none, those of the JobSet of a TrainJob that upstream's
+// trainer runs.
 func (j *jobs) podsOf(ctx context.Context, o *job) ([]*v1.Pod, error) {
-	pods, err := j.PodsOf(ctx, j.namespace, func(p *v1.Pod) bool {
-		kind, name, ok := objects.OwnerOf(p)
+	own := func(p *v1.Pod) bool {
 		ref := metav1.GetControllerOfNoCopy(p)
-		return ok && kind == string(o.Kind) && name == o.Name && ref.UID == o.object.GetUID()
-	})
+		return ref != nil && ref.UID == o.object.GetUID()
+	}
+	pods, err := j.PodsOf(ctx, j.namespace, func(p *v1.Pod) bool { return own(p) || objects.OfJobSet(o.object, p) })
 	if err != nil {
 		return nil, j.Failed("list pods of "+j.namespace, err)
+	}
+	if slices.ContainsFunc(pods, own) {
+		pods = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return !own(p) })
 	}
 	return pods, nil
 }

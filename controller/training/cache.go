@@ -1,6 +1,7 @@
 package training
 
 import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,9 +28,11 @@ func newCache(mgr manager.Manager, k kind) (cache.Cache, error) {
 	return cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:     {Label: ours, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
-			&corev1.Service{}: {Label: ours, Transform: slimService, UnsafeDisableDeepCopy: &shared},
-			&corev1.Node{}:    {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
+			&corev1.Pod{}:                            {Label: ours, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+			&corev1.Service{}:                        {Label: ours, Transform: slimService, UnsafeDisableDeepCopy: &shared},
+			&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours, Transform: slimAutoscaler, UnsafeDisableDeepCopy: &shared},
+
+			&corev1.Node{}: {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		},
 	})
 }
@@ -91,6 +94,15 @@ func slimService(o any) (any, error) {
 	if s, ok := o.(*corev1.Service); ok {
 		slimMeta(&s.ObjectMeta)
 		s.Spec, s.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
+	}
+	return o, nil
+}
+
+// slimAutoscaler keeps the spec of a HorizontalPodAutoscaler.
+func slimAutoscaler(o any) (any, error) {
+	if h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); ok {
+		slimMeta(&h.ObjectMeta)
+		h.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
 	}
 	return o, nil
 }

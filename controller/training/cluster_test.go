@@ -57,6 +57,7 @@ func newCluster(t *testing.T, job objects.Object, others ...client.Object) *test
 	job.SetUID("job")
 	c.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(job).WithObjects(others...).WithStatusSubresource(&kubeflow.TFJob{}, &kubeflow.PyTorchJob{}, &trainer.TrainJob{}, &corev1.Pod{}).
 		WithIndex(&corev1.Pod{}, byOwner, ownerUID).WithIndex(&corev1.Service{}, byOwner, ownerUID).
+		WithIndex(&corev1.Pod{}, byOrphan, orphanOf).WithIndex(&corev1.Service{}, byOrphan, orphanOf).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if c.refuse != "" && o.GetObjectKind().GroupVersionKind().Kind == c.refuse {

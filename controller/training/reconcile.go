@@ -50,6 +50,8 @@ type memory struct {
 	refused rules.Queued // why its last pod could not be created; the zero value is that it could
 	pods    seenPods
 	stopped map[string]*rules.Pod // that have ended after they were asked to stop, by UID; nil of those that are told. Guarded by the reconciler's mu
+	// unscaled is why the HorizontalPodAutoscaler could not be created, as was said; "" is that it could.
+	unscaled string
 }
 
 // remember returns what is kept of a job.
@@ -95,6 +97,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: staleAgain}, nil
 	}
 	again, err := p.run(ctx)
+	if errors.Is(err, errStale) {
+		return reconcile.Result{RequeueAfter: staleAgain}, nil
+	}
 	return reconcile.Result{RequeueAfter: again}, err
 }
 
@@ -105,6 +110,7 @@ type pass struct {
 	mem     *memory
 	version string // resource version of the job as last read or written
 	pods    []*corev1.Pod
+	alive   bool           // the API server has the job, and it is not being deleted
 	written objects.Object // what the last write got back
 }
 
@@ -168,6 +174,9 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 		if s, ok := objects.ServiceOf(p.kind.kind, &services.Items[i]); ok && services.Items[i].DeletionTimestamp == nil {
 			seen.Services = append(seen.Services, s)
 		}
+	}
+	if err := p.adopt(ctx, seen); err != nil {
+		return err
 	}
 	seen.Gone = p.mem.pods.gone(seen.Pods)
 	seen.Stopped = p.takeStopped(p.mem, seen.Pods)

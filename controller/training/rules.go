@@ -27,11 +27,23 @@ func (k *kind) rules() []rbacv1.PolicyRule {
 		// Jobs leave a node that will be gone soon, as its taints say.
 		rights.Rule("", "nodes", "list", "watch"),
 	}
+	if k.kind != rules.TrainJob {
+		// Pods and Services that no controller has become the job's, if they are its members.
+		out = append(out, rights.Rule("", "pods services", "patch"))
+	}
+	if k.kind == rules.PyTorchJob {
+		// That of an elastic job with metrics.
+		out = append(out, rights.Rule("autoscaling", "horizontalpodautoscalers", "get", "list", "watch", "create", "patch", "delete"))
+	}
 	if k.kind == rules.TrainJob {
 		out = append(out, rights.Rule(group, "clustertrainingruntimes trainingruntimes", "get"))
 	}
 	return out
 }
+
+// RoleRuntimes is the ClusterRole that reads the training runtimes of the cluster. All authenticated users have it, as with upstream's
+// trainer: rights in a namespace do not reach them, and Kubeflow's client reads the runtime of each job.
+const RoleRuntimes = "berth-training-runtimes"
 
 // Roles returns the ClusterRoles for users. Users who may edit a namespace may use training jobs
 // there, and users who may view it see them, without a binding.
@@ -56,5 +68,6 @@ func Roles() []rbacv1.ClusterRole {
 	return []rbacv1.ClusterRole{
 		role("berth-training-user", []string{"edit", "admin"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
 		role("berth-training-view", []string{"view"}, rights.Read...),
+		{ObjectMeta: metav1.ObjectMeta{Name: RoleRuntimes}, Rules: []rbacv1.PolicyRule{rights.Rule(trainer.Group, "clustertrainingruntimes", rights.Read...)}},
 	}
 }

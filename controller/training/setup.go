@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -20,6 +21,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/controller/runtime"
+	rules "berth.dev/berth/core/training"
 	objects "berth.dev/berth/kube/training"
 )
 
@@ -40,6 +42,9 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 	for _, object := range []client.Object{&corev1.Pod{}, &corev1.Service{}} {
 		if err := children.IndexField(context.Background(), object, byOwner, ownerUID); err != nil {
 			return fmt.Errorf("index the children of %s: %w", k.plural(), err)
+		}
+		if err := children.IndexField(context.Background(), object, byOrphan, orphanOf); err != nil {
+			return fmt.Errorf("index the orphans of %s: %w", k.plural(), err)
 		}
 	}
 	if err := children.IndexField(context.Background(), &corev1.Pod{}, byNode, nodeOf); err != nil {
@@ -69,6 +74,9 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 			MaxConcurrentReconciles: atOnce,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		})
+	if k.kind == rules.PyTorchJob {
+		b = b.WatchesRawSource(source.Kind[client.Object](children, &autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(r.ofChild), autoscalerChanged()))
+	}
 	if m.Changed != nil {
 		b = b.WatchesRawSource(source.Channel(m.Changed, handler.EnqueueRequestsFromMapFunc(r.all)))
 	}
@@ -78,9 +86,13 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 	return nil
 }
 
-// ofChild requests a pass over the job of a pod or Service, and remembers how a pod has ended: it may be gone when the pass is made.
+// ofChild requests a pass over the job of a pod or Service, or over that which could take control of it, and remembers how a pod has
+// ended: it may be gone when the pass is made.
 func (r *reconciler) ofChild(_ context.Context, o client.Object) []reconcile.Request {
 	kind, name, ok := objects.OwnerOf(o)
+	if names := orphanOf(o); len(names) > 0 {
+		kind, name, ok = string(r.kind.kind), names[0], true
+	}
 	if !ok || kind != string(r.kind.kind) {
 		return nil
 	}

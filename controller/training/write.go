@@ -57,6 +57,9 @@ func (p *pass) carryOut(ctx context.Context, j *rules.Job, plan *rules.Plan) err
 	if err != nil {
 		return err
 	}
+	if err := p.autoscale(ctx, j, plan.Autoscale); err != nil {
+		return err
+	}
 	return p.create(ctx, j, plan)
 }
 

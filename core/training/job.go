@@ -166,6 +166,7 @@ type Elastic struct {
 	Standalone  bool
 	Processes   *int // deprecated: nProcPerNode
 	MaxRestarts *int
+	Metrics     bool // a HorizontalPodAutoscaler changes the number of workers, by metrics that the job has
 }
 
 // Replica returns the replicas of a type, nil if the job has none.
@@ -205,8 +206,8 @@ func (j *Job) Least() int {
 	return max(least, 1)
 }
 
-// leader returns the type of the one replica whose end ends the job, or "" if the workers decide.
-func (j *Job) leader() string {
+// Leader returns the type of the one replica whose end ends the job, or "" if the workers decide.
+func (j *Job) Leader() string {
 	for _, t := range []string{Chief, Master} {
 		if j.Replica(t) != nil {
 			return t
@@ -220,7 +221,7 @@ func (j *Job) Leads(m Member) bool {
 	if j.Kind == TrainJob {
 		return false // it has no such label
 	}
-	if l := j.leader(); l != "" {
+	if l := j.Leader(); l != "" {
 		return m.Type == Chief || m.Type == Master
 	}
 	return m.Type == Worker && m.Index == 0

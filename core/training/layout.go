@@ -65,7 +65,7 @@ func (j *Job) Scale(n int) (workers int, refusal string) {
 		return 0, "spec.trainer.numNodes of a TrainJob cannot be changed; create it again with the number that you want"
 	}
 	if w == nil {
-		return 0, fmt.Sprintf("the %s has no Worker replicas, and a job has one %s; create it again with the replicas that you want", j.Kind, j.leader())
+		return 0, fmt.Sprintf("the %s has no Worker replicas, and a job has one %s; create it again with the replicas that you want", j.Kind, j.Leader())
 	}
 	others := j.Total() - w.Count
 	workers = n - others

@@ -50,7 +50,7 @@ func (p *pass) exits(counts map[string]ReplicaStatus) {
 // PyTorchJob with all workers, or with any worker if it is elastic.
 func (p *pass) outcome() {
 	j := &p.Job
-	decides := cmp.Or(j.leader(), Worker)
+	decides := cmp.Or(j.Leader(), Worker)
 	if j.Kind == TrainJob {
 		decides = Node
 	}
@@ -77,7 +77,7 @@ func (p *pass) text(full, name string) string {
 	if p.Job.Kind == TrainJob {
 		return trainCompleted
 	}
-	if p.Job.Kind == PyTorchJob && p.Job.leader() != "" {
+	if p.Job.Kind == PyTorchJob && p.Job.Leader() != "" {
 		return fmt.Sprintf(name, p.Job.Kind, p.Job.Name)
 	}
 	return fmt.Sprintf(full, p.Job.Kind, p.full())

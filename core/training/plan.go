@@ -30,6 +30,7 @@ type Plan struct {
 	DeletePods     []Pod
 	ForgetPods     []Pod // to delete without waiting for their nodes, which do not respond
 	DeleteServices []Service
+	Autoscale      bool // a HorizontalPodAutoscaler is there; false is that there is none
 	CreateServices []Member
 	CreatePods     []Member
 	DeleteJob      bool
@@ -62,7 +63,12 @@ func Next(o Observed) Plan {
 		p.stopped()
 		p.run()
 	}
-	p.Status.queue(p.waits(), o.Now)
+	if p.Status.Ended() {
+		p.Status.drop(ConditionQueued) // what has ended has upstream's conditions alone
+	} else {
+		p.Status.queue(p.waits(), o.Now)
+	}
+	p.Autoscale = o.Job.Elastic != nil && o.Job.Elastic.Metrics && !o.Job.Suspend && !p.Status.Ended()
 	return p.Plan
 }
 
@@ -76,7 +82,7 @@ type pass struct {
 // waits returns what the condition GPUQueued says.
 func (p *pass) waits() Queued {
 	switch {
-	case p.Status.Ended(), p.Job.Suspend && !p.InTurn:
+	case p.Job.Suspend && !p.InTurn:
 		return Queued{Reason: "NotWaiting"}
 	case p.Job.Suspend:
 		return Queued{true, "SuspendedUntilTurn", fmt.Sprintf("suspended until its turn; berth why %s/%s -n %s shows its place in line", strings.ToLower(string(p.Job.Kind)), p.Job.Name, p.Job.Namespace)}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/core/checkpoint"
 	"berth.dev/berth/core/training"
 )
@@ -48,10 +49,35 @@ func Advice(o Object, j *training.Job) (out []string) {
 	if !writable {
 		out = append(out, "none of its pods has a volume that outlives it: what the program saves is lost with the pod, unless it writes to the network; mount a PersistentVolumeClaim where it saves")
 	}
+	if w := j.Replica(training.Worker); j.Kind == training.PyTorchJob && j.Elastic == nil && j.Replica(training.Master) == nil && w != nil && w.Count > 1 {
+		out = append(out, fmt.Sprintf("its %d workers get neither MASTER_ADDR nor RANK and WORLD_SIZE, because it has no Master: each trains its own model, unless the program finds the others itself; make one of them the Master", w.Count))
+	}
+	if kept := keeping(j, specs); kept > 0 {
+		out = append(out, fmt.Sprintf("cleanPodPolicy is None, so %d of its pods keep their GPUs if they still run when its %s has ended: set spec.runPolicy.cleanPodPolicy to Running", kept, j.Leader()))
+	}
 	if n := j.Total(); j.Kind == training.TFJob && n > 1 {
 		out = append(out, fmt.Sprintf("its %d pods get TF_CONFIG, and train one model together only if the program uses a strategy for several machines, such as MultiWorkerMirroredStrategy; under MirroredStrategy each trains its own", n))
 	}
 	return slices.Compact(out)
+}
+
+// keeping returns how many pods with GPUs may go on when the job has ended with its Chief or Master, and nothing ends them.
+func keeping(j *training.Job, specs map[string]kubeflow.ReplicaSpec) int {
+	if j.Leader() == "" || j.Clean != training.CleanNone || j.TTL != nil {
+		return 0
+	}
+	n := 0
+	for _, r := range j.Replicas {
+		spec := specs[r.Type]
+		t, err := Template(&spec)
+		if err == nil && r.Type != j.Leader() && slices.ContainsFunc(t.Spec.Containers, func(c corev1.Container) bool {
+			_, asks := c.Resources.Limits[api.ResourceGPU]
+			return asks
+		}) {
+			n += r.Count
+		}
+	}
+	return n
 }
 
 // stores reports whether a pod has a volume that outlives it and may be written.

@@ -13,6 +13,10 @@ func TestAdvice(t *testing.T) {
 		return "kind: TFJob\nmetadata: {name: x, namespace: ml}\nspec: {tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: tensorflow, image: i" + container + "}]" + more + "}}}}}"
 	}
 	const claim = ", volumes: [{name: out, persistentVolumeClaim: {claimName: c}}]"
+	job2 := func(run, more string) string {
+		pod := "template: {spec: {containers: [{name: tensorflow, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]" + more + "}}"
+		return "kind: TFJob\nmetadata: {name: x, namespace: ml}\nspec: {runPolicy: {" + run + "}, tfReplicaSpecs: {Chief: {" + pod + "}, Worker: {replicas: 2, " + pod + "}}}"
+	}
 	for _, tt := range []struct {
 		name, text string
 		want       []string // parts of the sentences
@@ -26,6 +30,22 @@ func TestAdvice(t *testing.T) {
 			"the TFJob of the lab",
 			"kind: TFJob\nmetadata: {name: x, namespace: ml}\nspec: {tfReplicaSpecs: {Chief: {template: {spec: {containers: [{name: tensorflow, image: i}]}}}, Worker: {replicas: 3, template: {spec: {containers: [{name: tensorflow, image: i}]}}}}}",
 			[]string{"none of its pods has a volume", "its 4 pods get TF_CONFIG, and train one model together only if"},
+		},
+		{
+			"a Chief whose workers keep their GPUs", job2("", claim),
+			[]string{"cleanPodPolicy is None, so 2 of its pods keep their GPUs if they still run when its Chief has ended", "its 3 pods get TF_CONFIG"},
+		},
+		{"one that cleans up", job2("cleanPodPolicy: Running", claim), []string{"its 3 pods get TF_CONFIG"}},
+		{"one that is deleted soon after its end", job2("ttlSecondsAfterFinished: 60", claim), []string{"its 3 pods get TF_CONFIG"}},
+		{
+			"a PyTorchJob without a Master",
+			"kind: PyTorchJob\nmetadata: {name: x, namespace: ml}\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 4, template: {spec: {containers: [{name: pytorch, image: i}]" + claim + "}}}}}",
+			[]string{"its 4 workers get neither MASTER_ADDR nor RANK and WORLD_SIZE, because it has no Master"},
+		},
+		{
+			"an elastic one finds the others by its rendezvous",
+			"kind: PyTorchJob\nmetadata: {name: x, namespace: ml}\nspec: {elasticPolicy: {maxReplicas: 4}, pytorchReplicaSpecs: {Worker: {replicas: 4, template: {spec: {containers: [{name: pytorch, image: i}]" + claim + "}}}}}",
+			nil,
 		},
 		{"a PyTorchJob of several pods needs no strategy", torch, []string{"none of its pods has a volume"}},
 	} {

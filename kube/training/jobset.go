@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"berth.dev/berth/api"
@@ -16,8 +17,10 @@ import (
 const (
 	labelIndex = "batch.kubernetes.io/job-completion-index" // also an annotation
 	labelJob   = "batch.kubernetes.io/job-name"
-	oldJob     = "job-name"
-	envIndex   = "JOB_COMPLETION_INDEX"
+	// labelReplicated names the replicatedJob of a JobSet.
+	labelReplicated = "jobset.sigs.k8s.io/replicatedjob-name"
+	oldJob          = "job-name"
+	envIndex        = "JOB_COMPLETION_INDEX"
 )
 
 // podName returns the name of a member's pod. That of a TrainJob ends as if generated, as the pods of an indexed Job do, but is the same
@@ -71,6 +74,13 @@ func jobSetService(o Object, j *training.Job) map[string]any {
 			"clusterIP": corev1.ClusterIPNone, "publishNotReadyAddresses": true, "selector": map[string]any{api.LabelJobSet: j.Name},
 		},
 	}
+}
+
+// OfJobSet reports whether a pod is of the JobSet that upstream's trainer makes of a TrainJob, by its labels: one of that name, which
+// makes it by a Job.
+func OfJobSet(o Object, p *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(p)
+	return o.JobKind() == trainer.KindTrainJob && ref != nil && ref.Kind == "Job" && p.Labels[api.LabelJobSet] == o.GetName()
 }
 
 // child returns a field that is an object, which is made if it is not there.

@@ -20,6 +20,9 @@ import (
 // say which member it is.
 func PodOf(kind training.Kind, p *corev1.Pod) (training.Pod, bool) {
 	m, ok := member(kind, p.Labels)
+	if !ok && kind == training.TrainJob {
+		m, ok = ofJobSet(p.Labels)
+	}
 	out := training.Pod{
 		Member: m, Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Phase: training.Phase(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
 		Created: p.CreationTimestamp.Time, Round: round(p), Interrupted: interrupted(kind, p),
@@ -118,6 +121,18 @@ func member(kind training.Kind, labels map[string]string) (training.Member, bool
 	t := kind.TypeOf(labels[kubeflow.LabelReplicaType])
 	i, err := strconv.Atoi(labels[kubeflow.LabelReplicaIndex])
 	return training.Member{Type: t, Index: i}, t != "" && err == nil && i >= 0
+}
+
+// ofJobSet reads which member of a TrainJob a pod is that upstream's trainer has made by a JobSet: its Jobs are one named node, whose
+// pods are those of core/training, and others such as launcher and dataset-initializer.
+func ofJobSet(labels map[string]string) (training.Member, bool) {
+	m := training.Member{Type: labels[labelReplicated]}
+	if m.Type == "node" {
+		m.Type = training.Node
+	}
+	i, err := strconv.Atoi(labels[labelIndex])
+	m.Index = i
+	return m, m.Type != "" && err == nil && i >= 0
 }
 
 // Queued returns what the scheduler says of a job's pods that have no node yet: all members of a

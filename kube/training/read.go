@@ -162,7 +162,7 @@ func elastic(j *training.Job, p *kubeflow.ElasticPolicy) {
 	}
 	e := &training.Elastic{
 		Backend: or(p.RDZVBackend, ""), Host: or(p.RDZVHost, ""), Port: int(or(p.RDZVPort, 0)), ID: or(p.RDZVID, ""),
-		Standalone: or(p.Standalone, false), Processes: whole(p.NProcPerNode), MaxRestarts: whole(p.MaxRestarts),
+		Standalone: or(p.Standalone, false), Processes: whole(p.NProcPerNode), MaxRestarts: whole(p.MaxRestarts), Metrics: len(p.Metrics) > 0,
 	}
 	e.Min = int(or(p.MinReplicas, or(p.MaxReplicas, workers)))
 	e.Max = int(or(p.MaxReplicas, or(p.MinReplicas, workers)))
