@@ -55,7 +55,7 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/trainjob", "kube/training", "kube/request", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor",
+		"kube/trainjob", "kube/training", "kube/request", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor", "kube/lint",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{
@@ -67,7 +67,7 @@ var rooms = [][]string{
 	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
-		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/idle", "cli/audit", "cli/report", "cli/queue", "cli/doctor", "cli/causes", "cli/why", "cli/train", "cli",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/idle", "cli/audit", "cli/report", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/train", "cli",
 	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }
@@ -85,9 +85,9 @@ var doors = []struct {
 		"kube/exporter", "kube/pool", "kube/view", // which read through an interface that they are given
 	}, "kube translates objects, and core and sim know none"},
 	{"mvdan.cc/sh", []string{"fleet/kubelet/shell"}, "its interpreter and its users of the host stay out"},
-	{"go.yaml.in/yaml", []string{"internal/strictyaml", "agent/config", "fleet", "kube/profile", "test"}, "internal/strictyaml names file, line and field"},
+	{"go.yaml.in/yaml", []string{"internal/strictyaml", "agent/config", "fleet", "kube/profile", "kube/lint", "test"}, "internal/strictyaml names file, line and field"},
 	{module + "agent", []string{"agent", "cmd/berth-agent", "cmd/berth-nvml"}, "the node agent is a program of its own"},
-	{module + "agent/config", []string{"agent", "fleet"}, "fleet reads the same files"},
+	{module + "agent/config", []string{"agent", "fleet", "cmd/berth"}, "fleet reads the same files, and berth lint judges them"},
 	{module + "agent/exporter", []string{"agent", "cmd/berth-agent", "fleet"}, "fleet prints the same metrics"},
 	{module + "agent/fakegpu", []string{"agent", "cmd/berth-nvml", "fleet"}, "they have GPUs that do not exist"},
 	{module + "core", []string{"core", "ledger", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},

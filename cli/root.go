@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/cli/cost"
 	"berth.dev/berth/cli/doctor"
 	"berth.dev/berth/cli/idle"
+	"berth.dev/berth/cli/lint"
 	"berth.dev/berth/cli/nodes"
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/process"
@@ -46,6 +47,9 @@ type Options struct {
 	Scheduler process.SchedulerFunc
 	// Controller runs Berth's controllers; nil leaves `berth controller` out.
 	Controller process.ControllerFunc
+	// PluginConfig reads a configuration of NVIDIA's device plugin, and returns warnings, for `berth lint`; nil
+	// leaves them unread.
+	PluginConfig lint.PluginConfig
 	// Connect makes the client for a cluster; nil is kubernetes.NewForConfig.
 	Connect func(*rest.Config) (kubernetes.Interface, error)
 	// Dynamic makes the client for kinds without a type of client-go's; nil is
@@ -164,6 +168,7 @@ func New(o Options) *cobra.Command {
 		sim.New(with),
 		process.NewAgent(with),
 		doctor.New(with),
+		lint.New(with, o.PluginConfig),
 		newVersion(with),
 	)
 	root.InitDefaultCompletionCmd()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 
+	"berth.dev/berth/agent/config"
 	"berth.dev/berth/cli"
 	"berth.dev/berth/cli/cluster"
 	"berth.dev/berth/cli/process"
@@ -20,7 +21,7 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule, Controller: control}))
+	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule, Controller: control, PluginConfig: config.Parse}))
 }
 
 // up joins the command to the control plane, which the cli layer may not import.

@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"context"
 	"time"
 
 	"berth.dev/berth/agent/exporter"
@@ -67,12 +66,6 @@ type Container struct {
 // Without it, the metrics API selects nodes by name only.
 type NodeLabels interface {
 	NodeLabels(node string) map[string]string
-}
-
-// Resolver is implemented by a Runtime that answers for the cluster's DNS.
-type Resolver interface {
-	// Resolve returns the addresses of a name for a pod of a namespace, and the name in full; none if it is unknown.
-	Resolve(ctx context.Context, namespace, name string) (full string, ips []string)
 }
 
 // Exiter is implemented by a Runtime whose containers end when their shell is

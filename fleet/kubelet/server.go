@@ -9,7 +9,6 @@ package kubelet
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -114,9 +113,6 @@ func refuse(w http.ResponseWriter, status int, format string, a ...any) {
 func Machine(rt Runtime, c Container, now func() time.Time) shell.Machine {
 	m := shell.Machine{
 		Hostname: cmp.Or(c.Hostname, c.Pod), Image: c.Image, WorkingDir: c.WorkingDir, Env: c.Env, Now: now,
-	}
-	if r, ok := rt.(Resolver); ok {
-		m.Resolve = func(ctx context.Context, name string) (string, []string) { return r.Resolve(ctx, c.Namespace, name) }
 	}
 	uuids := UUIDs(c)
 	if uuids == nil && !slices.Contains(c.Env, "NVIDIA_VISIBLE_DEVICES=all") {

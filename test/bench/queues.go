@@ -33,13 +33,15 @@ func queuedSizes() []queued {
 
 // The kinds of runs.
 const (
-	withoutQueues = iota
-	besideOthers  // without queues, beside as many pods that ask for more GPUs than a node has
-	withQueues    // beside pods that wait for quota
+	besideForeign = iota // without queues, beside as many pods of another scheduler: objects that cost the scheduler nothing but memory
+	withQueues           // beside pods that wait for quota
+	withoutQueues        // and without others
+	besideGated          // without queues, beside as many pods with a scheduling gate, as Kueue has them
+	besideOthers         // without queues, beside as many pods that ask for more GPUs than a node has
 	kinds
 )
 
-var kindNames = [kinds]string{"without queues", "beside others", "with queues"}
+var kindNames = [kinds]string{"beside pods of another scheduler", "with queues", "alone", "beside gated pods", "beside others"}
 
 // queueRun is one run. Times a pod are in milliseconds.
 type queueRun struct {
@@ -50,8 +52,9 @@ type queueRun struct {
 }
 
 // benchQueues measures what queues cost: the scheduler's CPU for each pod with a thousand
-// queues and ten thousand workloads that wait in them, against the same pods without queues, alone and beside
-// as many that wait for GPUs. The page has each size as soon as it is measured.
+// queues and ten thousand workloads that wait in them, against the same pods without queues beside as many
+// of another scheduler. It also prints them alone, beside as many with a scheduling gate, and beside as many
+// that wait for GPUs. The page has each size as soon as it is measured.
 func benchQueues(ctx context.Context, r *report, dir string) error {
 	for _, size := range queuedSizes() {
 		if r.nodes != 0 && r.nodes != size.nodes {
@@ -59,7 +62,7 @@ func benchQueues(ctx context.Context, r *report, dir string) error {
 		}
 		size.nodes, size.pods, size.queues, size.waiting = r.small(size.nodes), r.small(size.pods), r.small(size.queues), r.small(size.waiting)
 		runs, err := size.measure(ctx, r, dir)
-		if len(runs[withoutQueues]) > 0 && len(runs[withQueues]) > 0 {
+		if len(runs[besideForeign]) > 0 && len(runs[withQueues]) > 0 {
 			size.report(r, runs)
 			err = errors.Join(err, r.keep())
 		}
@@ -75,9 +78,9 @@ func (s *queued) measure(ctx context.Context, r *report, dir string) (runs *[kin
 	runs = &[kinds][]queueRun{}
 	var order []int
 	for i := range s.rounds {
-		order = append(order, []int{withoutQueues, withQueues, withoutQueues}[i%2:][:2]...) // each first in turn
+		order = append(order, []int{besideForeign, withQueues, besideForeign}[i%2:][:2]...) // each first in turn
 	}
-	for i, kind := range append(order, besideOthers) {
+	for i, kind := range append(order, withoutQueues, besideGated, besideOthers) {
 		one, err := s.run(ctx, r, filepath.Join(dir, fmt.Sprintf("%d-%d", s.nodes, i)), kind)
 		if err != nil {
 			return runs, fmt.Errorf("%d nodes, run %d, %s: %w", s.nodes, i+1, kindNames[kind], err)
@@ -101,6 +104,16 @@ func (s *queued) run(ctx context.Context, r *report, dir string, kind int) (out 
 	switch kind {
 	case withQueues:
 		err, before = s.fill(ctx, t, pods), 1
+	case besideForeign, besideGated:
+		others := gpuPods("wait", s.waiting, 1)
+		for _, pod := range others {
+			if kind == besideGated {
+				pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "berth.dev/bench"}}
+			} else {
+				pod.Spec.SchedulerName = "another"
+			}
+		}
+		_, _, err = create(ctx, t.client, others, creators)
 	case besideOthers:
 		_, _, err = create(ctx, t.client, gpuPods("wait", s.waiting, 9), creators)
 	}
@@ -201,9 +214,9 @@ func queueObject(name, parent string, gpus int) *unstructured.Unstructured {
 
 // report adds the figures of one size.
 func (s *queued) report(r *report, runs *[kinds][]queueRun) {
-	without, crowd, with := runs[withoutQueues], runs[besideOthers], runs[withQueues]
+	without, with := runs[besideForeign], runs[withQueues]
 	at := fmt.Sprintf("%d nodes: ", s.nodes)
-	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs; runs with queues and without in turn", s.pods, s.nodes)
+	how := fmt.Sprintf("%d one-GPU pods on %d nodes of 8, created while the scheduler runs, beside %d of another scheduler; runs with queues and without in turn", s.pods, s.nodes, s.waiting)
 	of := func(runs []queueRun, value func(queueRun) float64) (out []float64) {
 		for _, one := range runs {
 			out = append(out, value(one))
@@ -211,20 +224,28 @@ func (s *queued) report(r *report, runs *[kinds][]queueRun) {
 		return out
 	}
 	busy := false
-	for _, one := range slices.Concat(without, crowd, with) {
+	for _, one := range slices.Concat(runs[:]...) {
 		busy = busy || one.busy
 	}
 	own, rate, rest := func(q queueRun) float64 { return q.own }, func(q queueRun) float64 { return q.rate }, func(q queueRun) float64 { return 100 * q.rest }
 	median := func(runs []queueRun, value func(queueRun) float64) float64 {
 		return figure{values: of(runs, value)}.median()
 	}
-	load := fmt.Sprintf("the same beside %d queues in which %d workloads wait", s.queues, s.waiting)
+	load := fmt.Sprintf("the same with %d queues in which %d workloads wait instead", s.queues, s.waiting)
 	r.add(figure{what: at + "scheduler's own CPU a pod, no queues", values: of(without, own), unit: "ms", how: how})
 	r.add(figure{what: at + "scheduler's own CPU a pod, queues", values: of(with, own), unit: "ms", how: load})
 	r.add(figure{what: at + "scheduler's own CPU a pod, with queues against without", values: []float64{median(with, own) / median(without, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians of the two above"})
-	if len(crowd) > 0 {
-		r.add(figure{what: at + "scheduler's own CPU a pod, no queues, others wait", values: of(crowd, own), unit: "ms", how: fmt.Sprintf("the same beside %d pods that ask for more GPUs than a node has", s.waiting)})
-		r.add(figure{what: at + "scheduler's own CPU a pod, queues against others that wait without", values: []float64{median(with, own) / median(crowd, own)}, unit: "times", aim: 1.05, busy: busy, how: "medians"})
+	for _, other := range []struct {
+		kind int
+		how  string
+	}{
+		{withoutQueues, "the same on a control plane with fewer objects"},
+		{besideGated, fmt.Sprintf("the same beside %d pods with a scheduling gate", s.waiting)},
+		{besideOthers, fmt.Sprintf("the same beside %d pods that ask for more GPUs than a node has", s.waiting)},
+	} {
+		if len(runs[other.kind]) > 0 {
+			r.add(figure{what: at + "scheduler's own CPU a pod, no queues, " + kindNames[other.kind], values: of(runs[other.kind], own), unit: "ms", how: other.how})
+		}
 	}
 	r.add(figure{what: at + "pods bound, no queues", values: of(without, rate), unit: "a second", wall: true, busy: busy, how: how})
 	r.add(figure{what: at + "pods bound, queues", values: of(with, rate), unit: "a second", least: slices.Min(of(without, rate)), wall: true, busy: busy, how: load + "; the aim is the least of the runs without queues"})

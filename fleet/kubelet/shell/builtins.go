@@ -36,7 +36,6 @@ func builtins() map[string]builtin {
 		"exit":     exitCommand,
 		"export":   exportCommand,
 		"false":    func(*process) int { return 1 },
-		"getent":   getentCommand,
 		"grep":     grepCommand,
 		"head":     headCommand,
 		"help":     helpCommand,

@@ -35,8 +35,6 @@ type Machine struct {
 	Caps []int
 	View func() smi.View  // what nvidia-smi shows now; may be nil without GPUs
 	Now  func() time.Time // the clock of date and watch
-	// Resolve returns the addresses of a host, and its name in full; none if it is unknown. Nil is that all are.
-	Resolve func(ctx context.Context, name string) (full string, ips []string)
 }
 
 // Exit codes that are not a command's own, as a POSIX shell has them.
