@@ -124,8 +124,9 @@ type scene struct {
 	ended   chan error
 	stop    context.CancelFunc
 
-	mu   sync.Mutex
-	said []string
+	mu     sync.Mutex
+	said   []string
+	latest Status
 }
 
 func begin(t *testing.T, d *fakeDriver) *scene {
@@ -144,7 +145,19 @@ func newScene(d *fakeDriver) *scene {
 		defer s.mu.Unlock()
 		s.said = append(s.said, reason+": "+message)
 	}
+	s.listen = func(now Status) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.latest = now
+	}
 	return s
+}
+
+// published is the last Status that listen got.
+func (s *scene) published() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.latest
 }
 
 // begin lets it work.
@@ -214,7 +227,7 @@ func TestAnXidTakesAGPUAwayUntilItIsProvenWell(t *testing.T) {
 		}
 		d.events <- nvml.Event{UUID: "GPU-b", Xid: 45, GI: -1, CI: -1} // what ran there is cleaned up
 		synctest.Wait()
-		if got := s.status().Xid["GPU-b"]; got != 48 {
+		if got := s.published().Xid["GPU-b"]; got != 48 {
 			t.Errorf("the Xid of GPU-b is %d, want the one that made it unhealthy", got)
 		}
 		time.Sleep(10 * time.Minute)
@@ -223,7 +236,8 @@ func TestAnXidTakesAGPUAwayUntilItIsProvenWell(t *testing.T) {
 			t.Errorf("ten minutes of good probes later %q is offered, want both", got)
 		}
 		s.Drain("GPU-b")
-		if s := s.status(); s.Healthy["GPU-b"] || s.Xid["GPU-b"] != 0 {
+		synctest.Wait()
+		if s := s.published(); s.Healthy["GPU-b"] || s.Xid["GPU-b"] != 0 {
 			t.Errorf("a GPU that is drained after its recovery is healthy: %v, with Xid %d; want neither", s.Healthy["GPU-b"], s.Xid["GPU-b"])
 		}
 		if n := s.heard("GPURecovered"); n != 1 {

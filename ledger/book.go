@@ -38,6 +38,9 @@ func Open(ctx context.Context, path string) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger %s: %w", path, err)
 	}
+	if err := closed(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the ledger: %w", err), lock.Close())
+	}
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the ledger %s: %w", path, err), lock.Close())
@@ -50,6 +53,16 @@ func Open(ctx context.Context, path string) (*Book, error) {
 		return nil, errors.Join(fmt.Errorf("open the ledger %s: %w", path, err), b.Close())
 	}
 	return b, nil
+}
+
+// closed makes a file that its owner alone may read and write, whatever the umask is, if it is not there. SQLite gives
+// the files beside it the same mode.
+func closed(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
 // damaged reports whether a file is not, or no longer, a database.
