@@ -40,7 +40,7 @@ func New(o client.Options) *cobra.Command {
 		Long: "Show the pods that hold GPUs and use less than a tenth of them, from the ledger of the cluster, which reads their DCGM exporters.\n" +
 			"CPU is what the pod uses now, of its limit: a pod whose CPU is at its limit may not feed its GPUs fast enough. A pod whose GPUs are shared, and\n" +
 			"whose own use is not known, is marked: it is the GPUs that do nothing.",
-		Example: "  berth idle\n  berth idle --for 2h --user ann\n  berth idle --for 4h --nudge\n  berth idle -n research --for 8h --stop",
+		Example: "  berth idle\n  berth idle --for 2h --for-user ann\n  berth idle --for 4h --nudge\n  berth idle -n research --for 8h --stop",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}

@@ -105,18 +105,30 @@ func Locate(data []byte, path string) int {
 
 // Line returns the line of the field at a dotted path from n on, as Locate does.
 func Line(n *yaml.Node, path string) int {
-	line := n.Line
+	line, _ := find(n, path)
+	return line
+}
+
+// Find returns the value at a dotted path from n on; nil if it is not there.
+func Find(n *yaml.Node, path string) *yaml.Node {
+	_, value := find(n, path)
+	return value
+}
+
+// find returns the line of the last part of a path that is there, and the value if all of it is.
+func find(n *yaml.Node, path string) (line int, value *yaml.Node) {
+	line = n.Line
 	for path != "" {
 		m := step.FindStringSubmatch(path)
 		if m == nil {
-			return line
+			return line, nil
 		}
 		path = strings.TrimPrefix(path, m[0])
 		if m[2] != "" {
 			n = Follow(n)
 			i, err := strconv.Atoi(m[2])
 			if err != nil || n == nil || n.Kind != yaml.SequenceNode || i >= len(n.Content) {
-				return line
+				return line, nil
 			}
 			n = n.Content[i]
 			line = n.Line
@@ -126,11 +138,11 @@ func Line(n *yaml.Node, path string) int {
 		if m[3] != "" {
 			name, _ = strconv.Unquote(m[3])
 		}
-		key, value := Child(n, name)
+		key, next := Child(n, name)
 		if key == nil {
-			return line
+			return line, nil
 		}
-		line, n = key.Line, value
+		line, n = key.Line, next
 	}
-	return line
+	return line, Follow(n)
 }

@@ -19,6 +19,7 @@ import (
 	strict "sigs.k8s.io/json"
 
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/internal/strictyaml"
 )
 
 // types are the kinds of Kubernetes whose fields are known here.
@@ -69,7 +70,7 @@ func (o *object) belongs(path string) string {
 		parent, name = path[:i], path[i+1:]
 	}
 	ofPod, ofContainer := fieldsOf[v1.PodSpec](), fieldsOf[v1.Container]()
-	under := o.find(parent)
+	under := strictyaml.Find(o.root, parent)
 	switch {
 	case at(under, "containers") != nil && ofContainer[name]:
 		return "move it into a container: " + parent + ".containers[0]." + name

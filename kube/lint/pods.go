@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	v1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/internal/strictyaml"
 	"berth.dev/berth/kube/request"
@@ -35,11 +36,7 @@ func (o *object) pod(n *yaml.Node, path string) {
 		return
 	}
 	parent := strings.TrimSuffix(strings.TrimSuffix(path, "spec"), ".")
-	around := o.root
-	if parent != "" {
-		around = o.find(parent)
-	}
-	if meta := at(around, "metadata"); meta != nil {
+	if meta := at(strictyaml.Find(o.root, parent), "metadata"); meta != nil {
 		_ = decode(meta, &pod.ObjectMeta) // what cannot be read has no labels that matter here
 	}
 	if err := request.Check(pod); err != nil {
@@ -66,27 +63,6 @@ func (o *object) pod(n *yaml.Node, path string) {
 	}
 	o.nodeLabels(pod, path)
 	o.hostShare(pod, path)
-}
-
-// find returns the node at a path that walk has made.
-func (o *object) find(path string) *yaml.Node {
-	n := o.root
-	for path != "" {
-		key, rest, _ := strings.Cut(path, ".")
-		name, index, listed := strings.Cut(key, "[")
-		if n = at(n, name); n == nil {
-			return nil
-		}
-		if listed {
-			i := 0
-			if _, err := fmt.Sscanf(index, "%d]", &i); err != nil || n.Kind != yaml.SequenceNode || i >= len(n.Content) {
-				return nil
-			}
-			n = strictyaml.Follow(n.Content[i])
-		}
-		path = rest
-	}
-	return n
 }
 
 // The variables by which programs and the container toolkit choose GPUs.
@@ -177,7 +153,7 @@ func (o *object) hostShare(pod *v1.Pod, path string) {
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		gpus := request.ContainerAmounts(c)["nvidia.com/gpu"]
+		gpus := request.ContainerAmounts(c)[api.ResourceGPU]
 		if gpus == 0 {
 			continue
 		}
