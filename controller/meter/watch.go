@@ -30,7 +30,7 @@ func (m *Meter) watch(ctx context.Context, from *proxy.Gauges) {
 				defer func() { <-slots }()
 				at, readings, _, err := from.Read(ctx, node)
 				if err != nil {
-					return // the next time may do; idle notebooks and berth doctor tell why
+					return // it is read again; idle notebooks and berth doctor show why
 				}
 				m.mu.Lock()
 				m.tally.read(node, at, readings)
