@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/cli/term"
+	"berth.dev/berth/core/cost"
+	"berth.dev/berth/kube/price"
 )
 
 // PriceBooks returns the PriceBooks of a cluster. Where it does not serve them, there are none.
@@ -33,4 +36,15 @@ func (c *Cluster) PriceBooks(ctx context.Context, o Options) (list []*v1alpha1.P
 		list = append(list, b)
 	}
 	return list, nil
+}
+
+// PriceRules returns what the PriceBooks of a cluster say. If they cannot be read, nothing is known of prices, and a warning says so:
+// those of lists may not be what nodes cost.
+func (c *Cluster) PriceRules(ctx context.Context, o Options) (rules cost.Rules, known bool) {
+	books, err := c.PriceBooks(ctx, o)
+	if err != nil {
+		term.Printf(o.Err, "warning: prices are omitted: %v\n", err)
+		return nil, false
+	}
+	return price.Rules(books), true
 }

@@ -21,7 +21,8 @@ type byRow struct {
 	Free         float64  `json:"free"`
 	Unhealthy    int      `json:"unhealthy"`
 	Busy         *float64 `json:"busy"`         // ratio 0-1; null is unknown
-	PricePerHour *float64 `json:"pricePerHour"` // dollars; null is unknown
+	PricePerHour *float64 `json:"pricePerHour"` // null is unknown, or in several currencies
+	Currency     string   `json:"currency"`
 	Unavailable  float64  `json:"unavailable"`
 }
 
@@ -35,7 +36,7 @@ func (n *nodesCommand) printBy(w io.Writer, shown []devices.Node, busy func(uuid
 		var rows []byRow
 		for _, p := range pools {
 			t := totalRow(p.View)
-			rows = append(rows, byRow{n.by, p.Value, len(p.Nodes), t.GPUs, t.Held, t.Free, t.Unhealthy, t.Busy, t.PricePerHour, t.Unavailable})
+			rows = append(rows, byRow{n.by, p.Value, len(p.Nodes), t.GPUs, t.Held, t.Free, t.Unhealthy, t.Busy, t.PricePerHour, t.Currency, t.Unavailable})
 		}
 		return term.Write(w, &n.output, term.NewList("NodePoolList", rows))
 	}

@@ -72,6 +72,9 @@ func (n *nodesCommand) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if rules, known := c.PriceRules(ctx, n.o); known {
+			v.SetPrices(v.Nodes, rules, n.o.Time())
+		}
 		busy := c.Utilization(ctx, v.Exporters)
 		of := func(uuid string) (float64, bool) { r, ok := busy[uuid]; return r, ok }
 		v.SetBusy(of)

@@ -15,7 +15,8 @@ type nodeRow struct {
 	Free         float64      `json:"free"`
 	Unhealthy    int          `json:"unhealthy"`    // GPUs, held or not
 	Busy         *float64     `json:"busy"`         // ratio 0-1; null is unknown
-	PricePerHour *float64     `json:"pricePerHour"` // dollars; null is unknown
+	PricePerHour *float64     `json:"pricePerHour"` // null is unknown
+	Currency     string       `json:"currency"`     // of the price, such as USD; "" is unknown
 	HeldBy       []holdingRow `json:"heldBy"`
 	Unavailable  float64      `json:"unavailable"` // not held and not free: unhealthy, or the node takes no pods
 	Devices      int          `json:"devices"`     // whole GPUs, MIG devices and shares on offer
@@ -42,7 +43,8 @@ type totals struct {
 	Free         float64  `json:"free"`
 	Unhealthy    int      `json:"unhealthy"`
 	Busy         *float64 `json:"busy"`
-	PricePerHour *float64 `json:"pricePerHour"`
+	PricePerHour *float64 `json:"pricePerHour"` // null is unknown, or in several currencies
+	Currency     string   `json:"currency"`
 	Unavailable  float64  `json:"unavailable"`
 	ClaimOnly    int      `json:"claimOnly,omitempty"` // devices that only a DRA driver offers
 	WaitingPods  int      `json:"waitingPods"`         // that ask for GPUs and have no node
@@ -54,7 +56,7 @@ func nodeRows(nodes []devices.Node) []nodeRow {
 		row := nodeRow{
 			Node: n.Name, Product: n.Product, GPUs: n.Physical,
 			Held: term.FromMilli(n.Held), Free: term.FromMilli(n.Free), Unavailable: term.FromMilli(n.Broken + n.Closed), Unhealthy: n.Unhealthy,
-			Busy: busyOf(n.Count), PricePerHour: priceOf(n.Count),
+			Busy: busyOf(n.Count), PricePerHour: priceOf(n.Count), Currency: currencyOf(n.Count),
 			HeldBy: []holdingRow{}, Devices: n.Devices, DevicesHeld: n.DevicesHeld, ClaimOnly: n.ClaimOnly, Remark: n.Remark, Taints: append([]string{}, n.Taints...),
 		}
 		if len(n.GPUs) == 0 {
@@ -75,7 +77,7 @@ func totalRow(v view.View) totals {
 	}
 	return totals{
 		GPUs: t.Physical, Held: term.FromMilli(t.Held), Free: term.FromMilli(t.Free), Unhealthy: t.Unhealthy, Busy: busyOf(t),
-		PricePerHour: priceOf(t), Unavailable: term.FromMilli(t.Broken + t.Closed), ClaimOnly: claimOnly, WaitingPods: waitingPods(v),
+		PricePerHour: priceOf(t), Currency: currencyOf(t), Unavailable: term.FromMilli(t.Broken + t.Closed), ClaimOnly: claimOnly, WaitingPods: waitingPods(v),
 	}
 }
 
@@ -94,10 +96,18 @@ func busyOf(c devices.Count) *float64 {
 	return &c.Busy
 }
 
+// priceOf is what an hour costs; nil is not known, or in several currencies.
 func priceOf(c devices.Count) *float64 {
-	if !c.PriceKnown {
+	if len(c.Prices) != 1 {
 		return nil
 	}
-	dollars := float64(c.PriceMicros) / 1e6
-	return &dollars
+	return new(float64(c.Prices[0].Micros) / 1e6)
+}
+
+// currencyOf is the currency of priceOf; "" is none.
+func currencyOf(c devices.Count) string {
+	if len(c.Prices) != 1 {
+		return ""
+	}
+	return c.Prices[0].Currency
 }

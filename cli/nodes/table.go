@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/view"
@@ -83,12 +84,18 @@ func busyText(c devices.Count) string {
 	return fmt.Sprintf("%.0f%%", c.Busy*100)
 }
 
+// priceText is what an hour costs: dollars without their name, and other currencies with it.
 func priceText(c devices.Count) string {
-	if !c.PriceKnown {
-		return "-"
+	var parts []string
+	for _, p := range c.Prices {
+		cents := (p.Micros + 5_000) / 10_000
+		text := fmt.Sprintf("%d.%02d", cents/100, cents%100)
+		if p.Currency != cost.Dollar {
+			text += " " + p.Currency
+		}
+		parts = append(parts, text)
 	}
-	cents := (c.PriceMicros + 5_000) / 10_000
-	return fmt.Sprintf("%d.%02d", cents/100, cents%100)
+	return cmp.Or(strings.Join(parts, " + "), "-")
 }
 
 func productText(n devices.Node, wide bool) string {

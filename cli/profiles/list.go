@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube/profile"
 )
@@ -87,6 +88,11 @@ func (l *profilesList) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if hidden == "" {
+		if rules, known := n.Cluster.PriceRules(ctx, l.Options); known {
+			on.Priced(rules, l.Options.Time())
+		}
+	}
 	return l.print(profileRows(list, on, hidden))
 }
 
@@ -116,7 +122,7 @@ func (l *profilesList) print(rows []profileRow) error {
 			cells[5] = strconv.FormatFloat(*r.FreeGPUs, 'f', -1, 64)
 		}
 		if r.PricePerHour != nil {
-			cells[6] = rangeText(r.PricePerHour.Least, r.PricePerHour.Most)
+			cells[6] = rangeText(r.PricePerHour)
 		}
 		if r.Hidden != "" && r.Resource != "" {
 			cells[2], cells[5], cells[6] = hiddenText, hiddenText, hiddenText
@@ -170,7 +176,7 @@ type profileRow struct {
 	CPU          string   `json:"cpu"`            // guaranteed-limit
 	Memory       string   `json:"memory"`         // guaranteed-limit
 	FreeGPUs     *float64 `json:"free"`           // physical ones, of those that it may get; null without GPUs, or hidden
-	PricePerHour *prices  `json:"pricePerHour"`   // dollars, of its GPUs; null is unknown
+	PricePerHour *prices  `json:"pricePerHour"`   // of its GPUs; null is unknown
 	StartsNow    *bool    `json:"startsNow"`      // with the default choices; null is hidden
 	Node         string   `json:"node,omitempty"` // where
 	Never        bool     `json:"never"`          // not even on an empty cluster, or one that grows
@@ -184,6 +190,8 @@ type profileRow struct {
 type prices struct {
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
+
+	Currency string `json:"currency"` // such as USD
 }
 
 // profileRows tells of each profile, which are in order, what the cluster has for
@@ -234,7 +242,7 @@ func (r *profileRow) offered(s *profile.Standing) {
 	free := term.FromMilli(s.FreeGPUs)
 	r.FreeGPUs = &free
 	if s.MostPriceMicros > 0 {
-		r.PricePerHour = &prices{float64(s.LeastPriceMicros) / 1e6, float64(s.MostPriceMicros) / 1e6}
+		r.PricePerHour = &prices{float64(s.LeastPriceMicros) / 1e6, float64(s.MostPriceMicros) / 1e6, s.Currency}
 	}
 }
 
@@ -271,12 +279,16 @@ func sizeText(bytes int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", float64(bytes)/unit), "0"), ".") + name
 }
 
-// rangeText writes prices: one, or from the least to the most.
-func rangeText(least, most float64) string {
-	if least == most {
-		return fmt.Sprintf("%.2f", most)
+// rangeText writes prices: one, or from the least to the most. Dollars are without their name.
+func rangeText(p *prices) string {
+	text := fmt.Sprintf("%.2f", p.Most)
+	if p.Least != p.Most {
+		text = fmt.Sprintf("%.2f-%s", p.Least, text)
 	}
-	return fmt.Sprintf("%.2f-%.2f", least, most)
+	if p.Currency != cost.Dollar {
+		text += " " + p.Currency
+	}
+	return text
 }
 
 // shortModels names GPU models in few letters.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,22 +79,12 @@ func (m *Meter) amounts(ctx context.Context, r *ledger.Rerating) ([]cost.Amount,
 	if err != nil {
 		return nil, err
 	}
-	sums := map[string]int64{}
-	for _, row := range rows {
-		sums[row.Currency] += row.Micros
-	}
 	out := []cost.Amount{}
-	for currency, micros := range sums {
-		if currency != "" {
-			out = append(out, cost.Amount{Currency: currency, Micros: micros})
+	for _, row := range rows {
+		if row.Currency != "" {
+			out = cost.AddAmounts(out, cost.Amount{Currency: row.Currency, Micros: row.Micros})
 		}
 	}
-	slices.SortFunc(out, func(a, b cost.Amount) int {
-		if a.Currency < b.Currency {
-			return -1
-		}
-		return 1
-	})
 	return out, nil
 }
 

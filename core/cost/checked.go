@@ -27,9 +27,3 @@ type Rerated struct {
 	Before []Amount  `json:"before"` // what the time cost, by currency
 	After  []Amount  `json:"after"`
 }
-
-// Amount is an amount in a currency.
-type Amount struct {
-	Currency string `json:"currency"`
-	Micros   int64  `json:"micros"`
-}

@@ -15,6 +15,9 @@ const (
 	Reserved Capacity = "reserved"
 )
 
+// Dollar is the currency of list prices and of annotations of nodes.
+const Dollar = "USD"
+
 // MostMicros is the highest price of a node, in millionths an hour: ten million. Sums of years are not too large then.
 const MostMicros = 10_000_000 * million
 
@@ -102,7 +105,7 @@ const annotation = "annotation of the node"
 func written(n *Node) Quote {
 	switch {
 	case n.Says:
-		return Quote{Micros: n.Written, Currency: "USD", Source: annotation}
+		return Quote{Micros: n.Written, Currency: Dollar, Source: annotation}
 	case n.Unread != "":
 		return Quote{Why: fmt.Sprintf("%q is not a price", n.Unread)}
 	}
@@ -141,7 +144,7 @@ func listPrice(n *Node) Quote {
 		return Quote{Why: fmt.Sprintf("no list has instance type %s", n.Instance)}
 	}
 	from := lists[l.list]
-	q := Quote{Micros: l.onDemand, Currency: "USD", Source: fmt.Sprintf("%s, %s", from.name, from.date.Format(time.DateOnly))}
+	q := Quote{Micros: l.onDemand, Currency: Dollar, Source: fmt.Sprintf("%s, %s", from.name, from.date.Format(time.DateOnly))}
 	switch n.Capacity {
 	case Spot:
 		if l.spot == 0 {

@@ -7,9 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"berth.dev/berth/api"
 	"berth.dev/berth/kube/commit"
-	"berth.dev/berth/kube/price"
 	"berth.dev/berth/kube/request"
 )
 
@@ -41,7 +39,6 @@ func CountNode(node *v1.Node, pods []*v1.Pod, waiting map[request.Owner]int) Nod
 	for _, t := range node.Spec.Taints {
 		out.Taints = append(out.Taints, t.ToString())
 	}
-	out.PriceMicros, out.PriceKnown = price.Micros(node.Annotations[api.AnnotationPrice])
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})

@@ -3,6 +3,7 @@ package devices
 import (
 	"time"
 
+	"berth.dev/berth/core/cost"
 	"berth.dev/berth/kube/request"
 )
 
@@ -49,10 +50,8 @@ type Count struct {
 
 	Busy      float64 // mean utilization ratio of the GPUs that are held at all, 0-1
 	BusyKnown bool    // false: no reading; see View.SetBusy
-	// PriceMicros is the price per hour in 1e-6 dollars, of those nodes that
-	// have a price.
-	PriceMicros int64
-	PriceKnown  bool // at least one node has a price
+	// Prices is what an hour costs of those nodes that have a price, by currency; see View.SetPrices.
+	Prices []cost.Amount
 }
 
 // Holding is how much of a node one owner holds.

@@ -16,7 +16,7 @@ func Rules(books []*v1alpha1.PriceBook) cost.Rules {
 	for _, b := range books {
 		for i := range b.Spec.Prices {
 			if r, ok := rule(&b.Spec.Prices[i]); ok {
-				r.Book, r.Currency = b.Name, cmp.Or(b.Spec.Currency, "USD")
+				r.Book, r.Currency = b.Name, cmp.Or(b.Spec.Currency, cost.Dollar)
 				list = append(list, r)
 			}
 		}

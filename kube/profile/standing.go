@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,6 +17,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/core/cost"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/pool"
@@ -46,6 +48,9 @@ func NewCluster(nodes []*corev1.Node, pods []*corev1.Pod) (*Cluster, error) {
 // new node of one is never one that could not start at all.
 func (c *Cluster) Growing(pools []pool.Growth) { c.pools = pools }
 
+// Priced fills in what nodes cost at a time, by the rules of PriceBooks. Before, no price is known.
+func (c *Cluster) Priced(rules cost.Rules, now time.Time) { c.view.SetPrices(c.nodes, rules, now) }
+
 // Standing is what a notebook asks for, what of a cluster it could use, and
 // whether it would start at once.
 type Standing struct {
@@ -59,10 +64,11 @@ type Standing struct {
 	// nodes that are large enough, if any is. FreeGPUs and the prices are of the same.
 	Products []string
 	FreeGPUs int64 // milli-GPUs that are free now
-	// LeastPriceMicros and MostPriceMicros are per hour, in 1e-6 dollars, for its
+	// LeastPriceMicros and MostPriceMicros are per hour, in 1e-6 of Currency, for its
 	// GPUs or shares on those nodes of known price; both 0 is unknown, as for MIG
-	// devices. The price of a node is shared by its devices.
+	// devices, or if nodes are priced in several currencies. The price of a node is shared by its devices.
 	LeastPriceMicros, MostPriceMicros int64
+	Currency                          string
 
 	Starts string // the node on which it would start at once; "" is none
 	Why    string // why it would not
@@ -95,7 +101,7 @@ func (c *Cluster) standing(pod *corev1.Pod) Standing {
 		s.MemoryLimit.Add(r.Limits[corev1.ResourceMemory])
 	}
 	allowed, keptOff := c.allowed(pod)
-	products := map[string]bool{}
+	products, currencies := map[string]bool{}, map[string]bool{}
 	s.Nodes = len(allowed)
 	useful := slices.DeleteFunc(slices.Clone(allowed), func(n *corev1.Node) bool { return !holds(n, pod) })
 	large := len(useful) > 0
@@ -106,10 +112,17 @@ func (c *Cluster) standing(pod *corev1.Pod) Standing {
 		if v := c.viewOf(n.Name); v != nil && len(v.GPUs) > 0 {
 			products[v.Product] = true
 			s.FreeGPUs += v.Free
-			s.price(v)
+			for _, p := range v.Prices {
+				if s.price(v, p) {
+					currencies[p.Currency] = true
+				}
+			}
 		}
 	}
 	s.Products = slices.Sorted(maps.Keys(products))
+	if len(currencies) > 1 {
+		s.LeastPriceMicros, s.MostPriceMicros, s.Currency = 0, 0, ""
+	}
 	node, fits := c.live.Fits(pod)
 	switch {
 	case fits:
@@ -130,17 +143,18 @@ func (c *Cluster) standing(pod *corev1.Pod) Standing {
 	return s
 }
 
-// price widens the range of prices by what the GPUs asked for cost on a node.
-func (s *Standing) price(v *devices.Node) {
+// price widens the range of prices by what the GPUs asked for cost on a node with a price, and reports whether they can be priced there.
+func (s *Standing) price(v *devices.Node, of cost.Amount) bool {
 	shared := v.Sharing == "shares"
-	if !v.PriceKnown || v.Devices == 0 || s.Resource != api.ResourceGPU && s.Resource != api.ResourceGPUShared || v.Sharing != "" && !shared {
-		return
+	if v.Devices == 0 || s.Resource != api.ResourceGPU && s.Resource != api.ResourceGPUShared || v.Sharing != "" && !shared {
+		return false
 	}
-	p := v.PriceMicros * s.GPUs / int64(v.Devices)
+	p := of.Micros * s.GPUs / int64(v.Devices)
 	if s.MostPriceMicros == 0 || p < s.LeastPriceMicros {
 		s.LeastPriceMicros = p
 	}
-	s.MostPriceMicros = max(s.MostPriceMicros, p)
+	s.MostPriceMicros, s.Currency = max(s.MostPriceMicros, p), of.Currency
+	return true
 }
 
 // allowed gives the nodes that a pod selects and tolerates and that have GPUs of

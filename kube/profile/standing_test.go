@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/core/cost"
 	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/profile"
 )
@@ -109,6 +111,7 @@ func TestOffer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			c.Priced(nil, time.Time{})
 			s, err := c.Offer(one(t, override("", tt.override)))
 			if err != nil {
 				t.Fatal(err)
@@ -125,6 +128,37 @@ func TestOffer(t *testing.T) {
 			}
 			if got != tt.want {
 				t.Errorf("offer: %s\nwant:  %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPricesOfAnOffer(t *testing.T) {
+	lab := cost.NewRules([]cost.Rule{{Book: "lab", Name: "any", PerGPU: true, Micros: 2_000_000, Currency: "EUR"}})
+	said, silent := node("said", "Tesla-T4", 2, "price:1.00"), node("silent", "NVIDIA-L4", 4, "label:node.kubernetes.io/instance-type=g6.xlarge")
+	for _, tt := range []struct {
+		name  string
+		nodes []*corev1.Node
+		rules cost.Rules
+		want  string
+	}{
+		{"what the node says", []*corev1.Node{said}, lab, "0.50-0.50 USD"},
+		{"what a PriceBook says of a node that says nothing", []*corev1.Node{silent}, lab, "2.00-2.00 EUR"},
+		{"the list price without a PriceBook", []*corev1.Node{silent}, nil, "0.20-0.20 USD"},
+		{"two currencies are not one range", []*corev1.Node{said, silent}, lab, "0.00-0.00 "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := profile.NewCluster(tt.nodes, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Priced(tt.rules, time.Time{})
+			s, err := c.Offer(one(t, override("", `{extra_resource_limits: {nvidia.com/gpu: "1"}}`)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprintf("%.2f-%.2f %s", float64(s.LeastPriceMicros)/1e6, float64(s.MostPriceMicros)/1e6, s.Currency); got != tt.want {
+				t.Errorf("a GPU costs %q, want %q", got, tt.want)
 			}
 		})
 	}

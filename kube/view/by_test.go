@@ -5,7 +5,11 @@ import (
 	"math/rand"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"berth.dev/berth/core/cost"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/view"
 )
@@ -24,6 +28,7 @@ func TestPoolsAddUp(t *testing.T) {
 			}
 		}
 		v := view.Cluster(nodes, pods)
+		v.SetPrices(nodes, cost.NewRules([]cost.Rule{{Name: "first", Match: cost.Match{Labels: map[string]string{"pool": "1"}}, PerGPU: true, Micros: 3, Currency: "EUR"}, {Name: "any", Micros: 7, Currency: "USD"}}), time.Time{})
 		var sum devices.Count
 		last, count := " none", 0
 		for _, p := range view.By(v.Nodes, "pool") {
@@ -38,9 +43,9 @@ func TestPoolsAddUp(t *testing.T) {
 			}
 			c := p.Total
 			sum.Physical, sum.Unhealthy, sum.Held, sum.Free = sum.Physical+c.Physical, sum.Unhealthy+c.Unhealthy, sum.Held+c.Held, sum.Free+c.Free
-			sum.Broken, sum.Closed, sum.PriceMicros, sum.PriceKnown = sum.Broken+c.Broken, sum.Closed+c.Closed, sum.PriceMicros+c.PriceMicros, sum.PriceKnown || c.PriceKnown
+			sum.Broken, sum.Closed, sum.Prices = sum.Broken+c.Broken, sum.Closed+c.Closed, cost.AddAmounts(sum.Prices, c.Prices...)
 		}
-		if sum != v.Total || count != len(v.Nodes) {
+		if !cmp.Equal(sum, v.Total) || count != len(v.Nodes) {
 			t.Fatalf("seed %d: %d nodes with %+v, of %d with %+v", seed, count, sum, len(v.Nodes), v.Total)
 		}
 	}

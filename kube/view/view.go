@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"berth.dev/berth/core/cost"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/request"
 )
@@ -72,7 +73,6 @@ func (v *View) sum() {
 		v.Total.Free += n.Free
 		v.Total.Broken += n.Broken
 		v.Total.Closed += n.Closed
-		v.Total.PriceMicros += n.PriceMicros
-		v.Total.PriceKnown = v.Total.PriceKnown || n.PriceKnown
+		v.Total.Prices = cost.AddAmounts(v.Total.Prices, n.Prices...)
 	}
 }
