@@ -72,6 +72,9 @@ type UseReportRow struct {
 	BusyOfAPod    int      `json:"busyOfAPod"`  // most GPUs of one pod that were busy at once
 	MemoryBytes   int64    `json:"memoryBytes"` // most that one pod used of a GPU
 	Shared        bool     `json:"deviceLevel"`
+	// LongestHours is for how long one pod has held, also before From.
+	LongestHours float64 `json:"longestHours"`
+	User         string  `json:"user"` // of all pods; "" is not known, or several
 }
 
 // NewUseReport makes a report of rows. whole is a GPU in parts.
@@ -83,6 +86,7 @@ func NewUseReport(rows []UseRow, began time.Time, q *UseQuestion, whole int64) *
 		row := UseReportRow{
 			Name: u.Name, Pods: u.Pods, GPUHours: hours(u.PartMillis), IdleGPUHours: hours(u.IdleMillis), CostMicros: u.Micros, IdleMicros: u.IdleMicros, Currency: u.Currency,
 			KnownGPUHours: hours(u.KnownMillis), GPUsOfAPod: gpus(u.Parts, whole), BusyOfAPod: u.Devices, MemoryBytes: u.MemoryBytes, Shared: u.Shared,
+			LongestHours: math.Round(1000*u.Longest.Hours()) / 1000, User: u.User,
 		}
 		if u.KnownMillis > 0 {
 			row.Utilization = new(math.Round(1000*float64(u.UsedMillis)/float64(u.KnownMillis)) / 1000)

@@ -25,7 +25,9 @@ type UseRow struct {
 	Parts       int64
 	Devices     int
 	MemoryBytes int64
-	Shared      bool // these are also of others that use the same GPUs
+	Shared      bool          // these are also of others that use the same GPUs
+	Longest     time.Duration // for which one pod has held, also before the time that is asked for
+	User        string        // of all pods; "" is not known, or several
 }
 
 // UseOf adds up what holders did in a time, those first whose idle GPUs cost the most. Each time in which a pod did nothing
@@ -44,8 +46,11 @@ func UseOf(f *Facts, lows Lows, uses Uses, grace time.Duration, from, to time.Ti
 		}
 		r := rows[k]
 		if r == nil {
-			r = &UseRow{Name: k.name, Currency: k.currency}
+			r = &UseRow{Name: k.name, Currency: k.currency, User: e.Pod.User}
 			rows[k], counted[k] = r, map[string]bool{}
+		}
+		if r.User != e.Pod.User {
+			r.User = ""
 		}
 		idle, micros := s.idle(e)
 		r.PartMillis, r.IdleMillis = r.PartMillis+e.PartMillis, r.IdleMillis+idle
@@ -61,7 +66,7 @@ func UseOf(f *Facts, lows Lows, uses Uses, grace time.Duration, from, to time.Ti
 		}
 		if !counted[k][e.Pod.UID] {
 			counted[k][e.Pod.UID] = true
-			r.sizes(s.of(e), uses[e.Pod.UID])
+			r.sizes(s.of(e), uses[e.Pod.UID], to)
 		}
 	}
 	out := make([]UseRow, 0, len(rows))
@@ -74,11 +79,11 @@ func UseOf(f *Facts, lows Lows, uses Uses, grace time.Duration, from, to time.Ti
 	return out
 }
 
-// sizes notes how much a pod held and used at most.
-func (r *UseRow) sizes(holds []usage.Hold, uses []usage.Use) {
+// sizes notes how much a pod held and used at most, and for how long until a time.
+func (r *UseRow) sizes(holds []usage.Hold, uses []usage.Use, until time.Time) {
 	r.Pods++
 	for _, h := range holds {
-		r.Parts = max(r.Parts, h.Parts)
+		r.Parts, r.Longest = max(r.Parts, h.Parts), max(r.Longest, end(h.To, until).Sub(h.From))
 	}
 	for i := range uses {
 		u := &uses[i]
