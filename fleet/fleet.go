@@ -75,6 +75,7 @@ type Fleet struct {
 	pullTime       time.Duration   // of an image new to a node
 	host           HostRunner      // nil is that nothing runs on this machine
 	hostRules      host.Rules
+	loopbacks      loopbacks // of pods whose processes run on this machine
 
 	ips     *addresses
 	timers  *timers

@@ -70,8 +70,10 @@ func (p *pod) back(c *container) {
 	claim, sub := home(api, c.spec)
 	f.host.Start(host.Request{
 		Key: p.key(c), Rule: rule, Namespace: api.Namespace, Pod: api.Name, Claim: claim, SubPath: sub,
-		Environ: func() []string { return declaredOnly(spec, f.environ(api, &seen)) },
-		GPUs:    len(c.devices) > 0, Probe: hostProbe(c.spec),
+		Environ: func() []string {
+			return f.localNames(api.Namespace, declaredOnly(spec, f.environ(api, &seen)))
+		},
+		GPUs: len(c.devices) > 0, Probe: hostProbe(api, c.spec),
 		Changed: func() { f.queue.Add(p) },
 	})
 }
@@ -98,7 +100,7 @@ func (p *pod) follow(c *container, now time.Time) {
 	}
 	if s.PID != 0 && !c.told {
 		c.told = true
-		p.event(v1.EventTypeNormal, "HostProcess", started(s), c)
+		p.event(v1.EventTypeNormal, "HostProcess", started(s, hostProbe(p.api, c.spec)), c)
 	}
 	changed := c.image != c.spec.Image
 	if e := s.Exit; e != nil {
@@ -120,9 +122,12 @@ func (p *pod) follow(c *container, now time.Time) {
 }
 
 // started says what runs where.
-func started(s host.State) string {
-	text := fmt.Sprintf("Runs on this machine as process %d: %s; it answers at 127.0.0.1:%d and its folder is %s",
-		s.PID, strings.Join(s.Command, " "), s.Port, s.Home)
+func started(s host.State, probe host.Probe) string {
+	text := fmt.Sprintf("Runs on this machine as process %d: %s; ", s.PID, strings.Join(s.Command, " "))
+	if !probe.None {
+		text += fmt.Sprintf("it answers at 127.0.0.1:%d and ", s.Port)
+	}
+	text += "its folder is " + s.Home
 	if len(s.LeftOut) > 0 {
 		text += "; these variables were not passed to it: " + strings.Join(s.LeftOut, ", ") + " (`berth up --host-env NAME` passes them)"
 	}
@@ -170,7 +175,7 @@ func (p *pod) resume(c *container, s *v1.ContainerStatus) {
 	c.crashes, c.retry = 0, now
 }
 
-// forget drops what this machine keeps for a pod that is gone.
+// forget drops what is kept for a pod that is gone.
 func (f *Fleet) forget(p *pod) {
 	if f.host != nil {
 		f.host.Forget(string(p.api.UID))

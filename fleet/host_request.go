@@ -52,11 +52,12 @@ func claimOf(api *v1.Pod, volume string) string {
 
 // hostProbe is the readiness probe of a container as its process is asked: an
 // HTTP GET keeps its path, all others come down to a connection. Whatever port
-// it names, the process has one.
-func hostProbe(c *v1.Container) host.Probe {
+// it names, the process has one. Without a probe, a program that is to end, as that of
+// a training job, is ready when it runs, and a server when its port answers.
+func hostProbe(api *v1.Pod, c *v1.Container) host.Probe {
 	p := c.ReadinessProbe
 	if p == nil {
-		return host.Probe{}
+		return host.Probe{None: api.Spec.RestartPolicy != v1.RestartPolicyAlways && !hubServer(api)}
 	}
 	out := host.Probe{
 		Every: time.Duration(cmp.Or(p.PeriodSeconds, 10)) * time.Second, Delay: time.Duration(p.InitialDelaySeconds) * time.Second,

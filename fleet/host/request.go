@@ -44,6 +44,8 @@ type Request struct {
 
 // Probe says when a process is ready.
 type Probe struct {
+	// None is that the process is ready when it runs, and asked nothing.
+	None bool
 	// Path is what a GET must answer with a status of 200 to 399; "" is that a TCP
 	// connection is enough.
 	Path string

@@ -368,3 +368,21 @@ func TestAStaleProcessIsEndedByTheNextRunner(t *testing.T) {
 	host.Open(host.Options{Pass: []string{"A"}, Dir: dir}).Close()
 	awaitGone(t, pid)
 }
+
+func TestAProcessThatIsAskedNothingIsReadyWhenItRuns(t *testing.T) {
+	b := newBench(t)
+	req := b.request(key(0), "sleep")
+	req.Probe = host.Probe{None: true}
+	b.r.Start(req)
+	b.await(key(0), "ready", ready)
+}
+
+func TestAProcessThatIsAskedNothingMayNotListenBeyondLoopbackEither(t *testing.T) {
+	b := newBench(t)
+	req := b.request(key(0), "serve", "0.0.0.0:0")
+	req.Probe = host.Probe{None: true}
+	b.r.Start(req)
+	if s := b.await(key(0), "ended", ended); s.Exit.Reason != host.ReasonRefused {
+		t.Errorf("it ended as %+v", s.Exit)
+	}
+}

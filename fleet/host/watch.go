@@ -27,8 +27,8 @@ func (p *run) watch(ctx context.Context) {
 	defer a.close()
 	began, ready := time.Now(), false
 	for {
-		answers := ready
-		if time.Since(began) >= p.req.Probe.Delay && (!ready || p.req.Probe.Every > 0) {
+		answers := ready || p.req.Probe.None
+		if !p.req.Probe.None && time.Since(began) >= p.req.Probe.Delay && (!ready || p.req.Probe.Every > 0) {
 			answers = a.ask(ctx, ready)
 		}
 		// After the answer and before it counts: who could be asked listens already.
@@ -44,7 +44,7 @@ func (p *run) watch(ctx context.Context) {
 		if time.Since(began) > askLong {
 			wait = askLater
 		}
-		if ready {
+		if young := p.req.Probe.None && time.Since(began) <= askLong; ready && !young { // one that is not asked may listen at any time
 			wait = lookEvery
 			if every := p.req.Probe.Every; every > 0 {
 				wait = min(wait, max(every, askEvery))
