@@ -22,6 +22,9 @@ const invalidSimulation = "InvalidSimulation"
 const (
 	batchDuration = 30 * time.Second // of Jobs, and pods that are not always restarted
 	initDuration  = time.Second      // of an init container
+
+	stepEvery = 10 * time.Second // between the lines of a training job that say its step and loss
+	lineSteps = 10               // steps between them
 )
 
 // Plan is what one run of a container does. It depends on nothing but the
@@ -36,6 +39,8 @@ type Plan struct {
 	// printed again each Every until the end.
 	Steps []Step
 	Every time.Duration
+	// Pauses are when it stood still, in their order: what comes after one comes later by as much.
+	Pauses []Pause
 	// UtilizationRatio (0-1 of its devices) and MemoryBytes (of each device)
 	// hold until the first point of Curve.
 	UtilizationRatio float64
@@ -60,6 +65,25 @@ type Step struct {
 	Text  string
 	SMI   []string // arguments of nvidia-smi; nil is Text
 	Date  bool     // the time, as the command date prints it
+	Once  bool     // with Every, only the first time
+	// Trains is a line with a step and its loss, those of the round of Every.
+	Trains bool
+}
+
+// Pause is a time in which a program stood still.
+type Pause struct {
+	At  time.Duration // since the start of the container, with the pauses before
+	For time.Duration
+}
+
+// since returns when after its start a run with pauses comes to what it would come to after a time without them.
+func (p *Plan) since(after time.Duration) time.Duration {
+	for _, pause := range p.Pauses {
+		if after > pause.At {
+			after += pause.For
+		}
+	}
+	return after
 }
 
 // Behave decides how long container c of the pod runs, what it prints and how
@@ -106,6 +130,10 @@ func unknownCommand(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan
 	}
 	plan.Steps = []Step{{Text: "berth: this container is simulated: nothing of the image " + c.Image + " runs, and " + ends +
 		"; the annotation " + api.AnnotationSimulate + " can change this"}}
+	if trainingJob(pod) != "" {
+		plan.Steps[0].Once, plan.Every = true, stepEvery
+		plan.Steps = append(plan.Steps, Step{After: stepEvery, Trains: true})
+	}
 	load(&plan, c, devices)
 	serves := jupyterImage(c.Image) || hubServer(pod) && c.Name == "notebook"
 	if plan.Forever && serves && !initContainer(pod, c.Name) && !ephemeral(pod, c.Name) {

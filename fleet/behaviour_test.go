@@ -103,6 +103,10 @@ func TestBehave(t *testing.T) {
 		{name: "a bare pod on a server image runs on", pod: bare("docker.io/library/nginx:1"), want: fleet.Plan{Forever: true}, devices: gpus(1), lines: "simulated", load: server},
 		{name: "the same image of a Deployment runs on", pod: owned(bare("pytorch/pytorch:2"), "ReplicaSet"), want: fleet.Plan{Forever: true}, devices: gpus(1), lines: "simulated", load: server},
 		{name: "a Job's container ends after 30 s", pod: owned(bare("x", "python", "train.py"), "Job"), want: fleet.Plan{Duration: 30 * time.Second}, devices: gpus(2), lines: "simulated", load: busy},
+		{
+			name: "a rank of a training job prints a step and its loss now and then", pod: owned(policy(bare("x", "python", "train.py"), v1.RestartPolicyNever), "PyTorchJob"),
+			want: fleet.Plan{Duration: 30 * time.Second, Every: 10 * time.Second}, devices: gpus(1), lines: "simulated", load: busy,
+		},
 		{name: "so does one with restartPolicy Never", pod: policy(bare("pytorch/pytorch"), v1.RestartPolicyNever), want: fleet.Plan{Duration: 30 * time.Second}, lines: "simulated"},
 		{name: "a training command in a Deployment runs on, busy", pod: owned(bare("x", "python", "serve.py"), "ReplicaSet"), want: fleet.Plan{Forever: true}, devices: gpus(1), lines: "simulated", load: busy},
 		{name: "an annotation wins over the command", pod: simulate(bare("x", "sleep", "5"), "duration: 90s\nexitCode: 7\nutilization: 0.5"), want: fleet.Plan{Duration: 90 * time.Second, ExitCode: 7}, devices: gpus(1), load: 0.5},

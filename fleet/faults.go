@@ -17,14 +17,14 @@ import (
 type faults struct {
 	kubelet, plugin, image, driver bool
 	xid                            map[int]int  // Xid by GPU index
-	thermal                        map[int]bool // by GPU index
+	thermal, hang, oom             map[int]bool // by GPU index
 }
 
 // parseFaults reads the annotation berth.dev/faults: a JSON list of KIND or
 // KIND/GPU. A kind of GPU without an index means all of the node's count GPUs.
 // What it cannot read it leaves out and reports.
 func parseFaults(note string, count int) (faults, error) {
-	f := faults{xid: map[int]int{}, thermal: map[int]bool{}}
+	f := faults{xid: map[int]int{}, thermal: map[int]bool{}, hang: map[int]bool{}, oom: map[int]bool{}}
 	if note == "" {
 		return f, nil
 	}
@@ -72,9 +72,11 @@ func (f *faults) set(kind string, gpus []int) bool {
 	case "driver":
 		f.driver = true
 	case "thermal":
-		for _, i := range gpus {
-			f.thermal[i] = true
-		}
+		mark(f.thermal, gpus)
+	case "rank-hang":
+		mark(f.hang, gpus)
+	case "oom":
+		mark(f.oom, gpus)
 	default:
 		code, ok := strings.CutPrefix(kind, "xid-")
 		n, err := strconv.Atoi(code)
@@ -86,6 +88,12 @@ func (f *faults) set(kind string, gpus []int) bool {
 		}
 	}
 	return true
+}
+
+func mark(faulty map[int]bool, gpus []int) {
+	for _, i := range gpus {
+		faulty[i] = true
+	}
 }
 
 // apply returns GPUs with the faults on them. As NVIDIA's device plugin does,
@@ -134,6 +142,7 @@ func (n *node) setFaults(note string, now time.Time) {
 				c.plan = pluginFault
 				c.plan.Duration = now.Sub(c.begun)
 			}
+			c.starve(before, after, now)
 		}
 		n.fleet.queue.Add(p)
 	}

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -390,5 +391,99 @@ func TestANodeOfSomebodyElseIsRefused(t *testing.T) {
 				t.Errorf("Simulated(%s) = %v", host, got)
 			}
 		}
+	}, a100("n1", 1))
+}
+
+// trains makes a pod that of a rank of a training job.
+func trains(name string) *v1.Pod {
+	return named(owned(policy(bare("x/train:1", "python", "train.py"), v1.RestartPolicyNever), "PyTorchJob"), name, 1)
+}
+
+// busy returns how busy the GPU of a pod is.
+func (w *world) busy(pod string) float64 {
+	w.t.Helper()
+	for _, c := range w.fleet.Containers("n1", "default", pod) {
+		for _, d := range w.fleet.View("n1", []string{c.Devices[0].UUID}).Devices {
+			return d.Reading.UtilizationRatio
+		}
+	}
+	w.t.Fatalf("pod %s has no GPU", pod)
+	return 0
+}
+
+// faultOf puts a fault on the GPU of a pod.
+func (w *world) faultOf(kind, pod string) {
+	w.t.Helper()
+	c := w.fleet.Containers("n1", "default", pod)[0]
+	w.annotate("n1", "berth.dev/faults", fmt.Sprintf(`["%s/%d"]`, kind, c.Devices[0].GPU))
+}
+
+func TestARankThatHangsKeepsTheOthersWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.bind(trains("hangs"), "n1")
+		w.bind(trains("waits"), "n1")
+		alone := owned(trains("alone"), "PyTorchJob")
+		alone.OwnerReferences[0].UID = "another"
+		w.bind(alone, "n1")
+		w.after(15 * time.Second)
+		w.faultOf("rank-hang", "hangs")
+		w.after(time.Minute)
+		w.want("hangs", "Running c:ready")
+		w.want("waits", "Running c:ready")
+		w.want("alone", "Succeeded c:Completed(0)")
+		if hangs, waits := w.busy("hangs"), w.busy("waits"); hangs > 0 || waits < 0.5 {
+			t.Errorf("the GPU of the rank that hangs is busy by %v, that of the one which waits by %v", hangs, waits)
+		}
+		for _, pod := range []string{"hangs", "waits"} {
+			if log := w.log(pod); !strings.Contains(log, "step 10 loss 2.2531") || strings.Contains(log, "step 20") {
+				t.Errorf("%s has printed %q", pod, log)
+			}
+		}
+		w.annotate("n1", "berth.dev/faults", "")
+		w.after(6 * time.Second) // 5 s are left until the next line
+		for _, pod := range []string{"hangs", "waits"} {
+			if log := w.log(pod); !strings.Contains(log, "step 20") || w.busy(pod) < 0.5 {
+				t.Errorf("healed, %s has printed %q, and is busy by %v", pod, log, w.busy(pod))
+			}
+		}
+		w.after(10 * time.Second)
+		w.want("hangs", "Succeeded c:Completed(0)")
+		w.want("waits", "Succeeded c:Completed(0)")
+	}, a100("n1", 3))
+}
+
+func TestARankThatHangsDoesNotEndWhenItIsAsked(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.bind(trains("hangs"), "n1")
+		w.bind(trains("waits"), "n1")
+		w.after(2 * time.Second)
+		w.faultOf("rank-hang", "hangs")
+		w.after(time.Second)
+		w.remove("waits", 30)
+		w.remove("hangs", 30)
+		w.after(5 * time.Second)
+		w.want("hangs", "Running c:ready")
+		if pods, err := w.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err != nil || len(pods.Items) != 1 {
+			t.Errorf("%v; the rank that only waits is still there: %d pods", err, len(pods.Items))
+		}
+	}, a100("n1", 2))
+}
+
+func TestAProgramThatUsesTooMuchMemoryIsKilledWheneverItRuns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.bind(named(policy(bare("x/train:1", "python", "train.py"), v1.RestartPolicyOnFailure), "p", 1), "n1")
+		w.after(5 * time.Second)
+		w.want("p", "Running c:ready")
+		w.annotate("n1", "berth.dev/faults", `["oom/0"]`)
+		w.after(time.Second)
+		last := w.pod("p").Status.ContainerStatuses[0].LastTerminationState.Terminated
+		if last == nil || last.ExitCode != 137 || last.Reason != "OOMKilled" {
+			t.Errorf("it ended as %+v", last)
+		}
+		w.after(3 * time.Second)
+		w.want("p", "Running c:CrashLoopBackOffx1")
+		w.annotate("n1", "berth.dev/faults", "")
+		w.after(15 * time.Second)
+		w.want("p", "Running c:readyx2")
 	}, a100("n1", 1))
 }

@@ -76,6 +76,7 @@ type Fleet struct {
 	host           HostRunner      // nil is that nothing runs on this machine
 	hostRules      host.Rules
 	loopbacks      loopbacks // of pods whose processes run on this machine
+	hung           hungJobs
 
 	ips     *addresses
 	timers  *timers

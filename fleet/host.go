@@ -177,6 +177,7 @@ func (p *pod) resume(c *container, s *v1.ContainerStatus) {
 
 // forget drops what is kept for a pod that is gone.
 func (f *Fleet) forget(p *pod) {
+	f.hung.set(trainingJob(p.api), p.api.UID, false)
 	if f.host != nil {
 		f.host.Forget(string(p.api.UID))
 	}

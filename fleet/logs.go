@@ -3,6 +3,8 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -29,13 +31,23 @@ func (n *node) lines(plan Plan, devices []string, start, end, now time.Time) []k
 	}
 	first, last := 0, 0
 	if plan.Every > 0 {
-		gone := int(max(0, now.Sub(start)) / plan.Every)
-		first, last = max(0, gone-roundsPast), gone+roundsAhead
+		gone := now.Sub(start)
+		for _, pause := range plan.Pauses {
+			gone -= pause.For
+		}
+		rounds := int(max(0, gone) / plan.Every)
+		first, last = max(0, rounds-roundsPast), rounds+roundsAhead
 	}
 	var out []kubelet.Line
 	for round := first; round <= last; round++ {
 		for _, s := range plan.Steps {
-			at := start.Add(time.Duration(round)*plan.Every + s.After)
+			if s.Once && round > 0 {
+				continue
+			}
+			if s.Trains {
+				s.Text = trainingLine((round + 1) * lineSteps)
+			}
+			at := start.Add(plan.since(time.Duration(round)*plan.Every + s.After))
 			if !end.IsZero() && at.After(end) {
 				return out
 			}
@@ -45,6 +57,11 @@ func (n *node) lines(plan Plan, devices []string, start, end, now time.Time) []k
 		}
 	}
 	return out
+}
+
+// trainingLine is what a simulated training program prints after a step: a loss that falls, and by less each time.
+func trainingLine(step int) string {
+	return fmt.Sprintf("step %d loss %.4f", step, 0.4+1.9*math.Exp(-float64(step)/400))
 }
 
 // print returns the lines of one step at a time that may be yet to come:

@@ -106,7 +106,11 @@ func (n *node) plan(p *pod, c *container) Plan {
 	if p.plugin && n.faults.plugin {
 		return pluginFault
 	}
-	return Behave(p.api, c.spec, n.parts(c.devices))
+	plan := Behave(p.api, c.spec, n.parts(c.devices))
+	if c.holds(n.faults.oom) {
+		plan = outOfMemory(plan, oomAfter)
+	}
+	return plan
 }
 
 // settle adds what a run did to the counters of its GPUs when it ends.

@@ -73,6 +73,8 @@ type container struct {
 	answers  bool // it is ready
 	told     bool // an event says where it runs
 	stopping bool // it was told to end because its image changed
+
+	hung *hang // that the current or last run stands still, or did at its end
 }
 
 // newPod makes the record of a pod that no node has worked on.

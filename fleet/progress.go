@@ -25,13 +25,16 @@ func (p *pod) progress(now time.Time) string {
 		if t := c.state.Terminated; t != nil {
 			until = t.FinishedAt.Add(time.Second - 1)
 		}
+		if h := c.hung; h != nil && h.from.Before(until) {
+			until = h.from
+		}
 		for _, s := range c.plan.Steps {
 			ratio, ok := strings.CutPrefix(s.Text, progressLine)
-			switch at := c.begun.Add(s.After); {
+			switch at := c.begun.Add(c.plan.since(s.After)); {
 			case !ok:
 			case !at.After(until) && !at.Before(last):
 				text, last = strings.TrimSpace(ratio), at
-			case c.running() && at.After(now):
+			case c.running() && c.hung == nil && at.After(now):
 				p.wake(at)
 			}
 		}

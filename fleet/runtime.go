@@ -106,7 +106,11 @@ func (n *node) logs(p *pod, c *container, k *kubelet.Container, now time.Time) {
 		ids = append(ids, d.UUID)
 	}
 	if !c.hosted {
-		k.Lines = n.lines(c.plan, ids, c.begun, k.FinishedAt, now)
+		end := k.FinishedAt
+		if h := c.hung; h != nil && (end.IsZero() || h.from.Before(end)) {
+			end = h.from
+		}
+		k.Lines = n.lines(c.plan, ids, c.begun, end, now)
 	}
 	if t := c.last.Terminated; t != nil {
 		if isHosted(t.ContainerID) {

@@ -166,7 +166,7 @@ func (p *pod) begin(c *container, now time.Time) {
 		c.restarts++
 		c.crashes++
 	}
-	c.begun, c.image = now, c.spec.Image
+	c.begun, c.image, c.hung = now, c.spec.Image, nil
 	c.plan = p.node.plan(p, c)
 	p.back(c)
 	c.state = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: seconds(now)}}

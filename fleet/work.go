@@ -91,6 +91,7 @@ func (p *pod) run(ctx context.Context) {
 	}
 	wasReady := p.ready
 	p.advance(now)
+	changed := p.standStill(now)
 	var status *v1.PodStatus
 	if !terminal(p.api.Status.Phase) {
 		status = p.status(now)
@@ -107,6 +108,9 @@ func (p *pod) run(ctx context.Context) {
 	}
 	n.mu.Unlock()
 
+	if changed {
+		f.wakeJob(trainingJob(api))
+	}
 	if configure { // before anybody can know that the plugin has started: who changes its ConfigMap then has not meant this start
 		n.configure(ctx, api)
 	}

@@ -26,6 +26,8 @@ var faultKinds = []faultKind{
 	{"driver", false, "the driver does not respond: every GPU is unhealthy, none is allocatable, and nvidia-smi shows why"},
 	{"image", false, "images cannot be pulled: new pods show ErrImagePull, then ImagePullBackOff; running pods are not affected"},
 	{"kubelet", false, "the kubelet does not report: after the grace period the node is NotReady, and its pods are evicted unless they tolerate it"},
+	{"oom", true, "the program that uses the GPU uses more memory than its limit: it is killed with exit code 137 (OOMKilled), each time that it runs, until the fault is healed"},
+	{"rank-hang", true, "the program that uses the GPU hangs: no utilization, no log lines, no answer to SIGTERM; the other ranks of its training job wait for it, busy and silent, until the fault is healed"},
 	{"thermal", true, "the GPU overheats and slows down: temperature and clocks show it; it remains healthy"},
 	{"xid-N", true, ""},
 }
