@@ -13,7 +13,7 @@ func (p *pass) failures() {
 			switch {
 			case pod.Type != r.Type || !p.Job.has(pod.Member):
 				continue
-			case pod.lost():
+			case p.isLost(pod):
 				evicted++
 				if pod.Fault != nil && !pod.Deleting && fault == nil {
 					fault = pod

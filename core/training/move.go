@@ -22,11 +22,14 @@ func (p *Pod) lost() bool {
 	return p.Interrupted || (p.Disrupted || p.Fault != nil) && p.Phase == Failed
 }
 
+// isLost reports whether a pod is lost, and not one that failed by itself, was counted, and is being deleted for that.
+func (p *pass) isLost(pod *Pod) bool { return pod.lost() && p.Job.Restarts[pod.key()].UID != pod.UID }
+
 // loses returns the pods of this round that are lost, by rank, if the others cannot go on without them.
 func (p *pass) loses() (lost []*Pod) {
 	var are []*Pod
 	for i := range p.Pods {
-		if pod := &p.Pods[i]; pod.lost() {
+		if pod := &p.Pods[i]; p.isLost(pod) {
 			are = append(are, pod)
 		}
 	}

@@ -53,6 +53,31 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// TestAFailedPodThatIsDeletedIsNotLost holds that the others go on while the pod of a member is created again because its program failed. Times of the API
+// are whole seconds, so a program that fails just before its pod is deleted may have ended because of that.
+func TestAFailedPodThatIsDeletedIsNotLost(t *testing.T) {
+	j := torchJob(func(j *training.Job) {
+		for i := range j.Replicas {
+			j.Replicas[i].Restart = training.RestartExitCode
+		}
+	})
+	all := pods(&j, "master-0 Running, worker-0 Running, worker-1 Failed 137!")
+	all[2].Interrupted = true
+	for _, tt := range []struct {
+		name  string
+		times training.Restarts
+		round int
+	}{
+		{"the pod was counted as a failure", training.Restarts{"worker-1": {Times: 1, UID: all[2].UID}}, 0},
+		{"another pod of the member was", training.Restarts{"worker-1": {Times: 1, UID: "before"}}, 1},
+	} {
+		j.Restarts = tt.times
+		if plan := training.Next(training.Observed{Job: j, Pods: all, Now: start}); plan.Round != tt.round || (len(plan.DeletePods) > 0) != (tt.round > 0) {
+			t.Errorf("%s: round %d, and %v are deleted", tt.name, plan.Round, names(&plan))
+		}
+	}
+}
+
 // TestCauses holds the words for what has happened to a pod.
 func TestCauses(t *testing.T) {
 	for why, want := range map[string]string{
