@@ -190,6 +190,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth audit":                 {{"audit --since " + hostile, true}, {"audit", false}},
 		"berth history":               {{"history x --since " + hostile, true}},
 		"berth idle":                  {{"idle --nudge --webhook " + hostile, true}, {"idle", false}},
+		"berth budget":                {{"budget -o " + hostile, true}, {"budget", false}},
 		"berth report":                {{"report --format " + hostile, true}, {"report", false}},
 		"berth price":                 {{"price " + hostile, true}},
 		"berth price explain":         {{"price explain no" + hostile, true}},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/cli/audit"
+	"berth.dev/berth/cli/budget"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/cluster"
 	"berth.dev/berth/cli/cost"
@@ -160,6 +161,7 @@ func New(o Options) *cobra.Command {
 		queue.New(with),
 		cost.New(with),
 		cost.NewPrice(with),
+		budget.New(with),
 		idle.New(with),
 		audit.New(with),
 		audit.NewHistory(with),

@@ -64,6 +64,20 @@ type QueueSpec struct {
 	Fairness *QueueFairness `json:"fairness,omitempty"`
 	// IdleNotebooks is whether idle notebooks stop for workloads that wait; "" is IdleKeep.
 	IdleNotebooks QueueIdle `json:"idleNotebooks,omitempty"`
+	// Budget is what pods of the queue and of those below it may cost in a month. Nil is none.
+	Budget *QueueBudget `json:"budget,omitempty"`
+}
+
+// QueueBudget is what pods may cost in a calendar month of UTC.
+type QueueBudget struct {
+	// Amount is in Currency; more than 0.
+	Amount float64 `json:"amount"`
+	// Currency is that of the prices that count; "" is USD.
+	Currency string `json:"currency,omitempty"`
+	// WarnAt are percentages of Amount; an event reports when each is spent. Empty is 50, 80, and 100.
+	WarnAt []int32 `json:"warnAt,omitempty"`
+	// HoldNewWork is whether the queue and those below it admit nothing from when Amount is spent until the next month.
+	HoldNewWork bool `json:"holdNewWork,omitempty"`
 }
 
 // QueueNamespaces says whose pods enter a queue. A namespace that carries the label

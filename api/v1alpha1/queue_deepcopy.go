@@ -45,6 +45,9 @@ func (s *QueueSpec) DeepCopyInto(out *QueueSpec) {
 	out.Weight, out.PriorityCeiling = same(s.Weight), same(s.PriorityCeiling)
 	out.Sharing = slices.Clone(s.Sharing)
 	out.DefaultPriorityClasses, out.Fairness = same(s.DefaultPriorityClasses), same(s.Fairness)
+	if b := s.Budget; b != nil {
+		out.Budget = &QueueBudget{Amount: b.Amount, Currency: b.Currency, WarnAt: slices.Clone(b.WarnAt), HoldNewWork: b.HoldNewWork}
+	}
 }
 
 // DeepCopyInto copies all of it into out.
@@ -60,10 +63,11 @@ func (s *QueueStatus) DeepCopyInto(out *QueueStatus) {
 	out.Usage = slices.Clone(s.Usage)
 	out.Evictions = slices.Clone(s.Evictions)
 	out.Conditions = slices.Clone(s.Conditions)
+	out.Budget = same(s.Budget)
 }
 
 // same returns a copy of what holds no pointers.
-func same[T int32 | float64 | QueuePriorityClasses | QueueFairness | PriceBookOnPremises](from *T) *T {
+func same[T int32 | float64 | QueuePriorityClasses | QueueFairness | PriceBookOnPremises | QueueBudgetStatus](from *T) *T {
 	if from == nil {
 		return nil
 	}

@@ -14,6 +14,19 @@ const (
 	QueueActive = "Active"
 )
 
+// QueueBudgetStatus is how the budget of a queue stands.
+type QueueBudgetStatus struct {
+	// Month is that of UTC, such as "2026-11".
+	Month string `json:"month"`
+	// Spent and Forecast are amounts for people, such as "612.40 USD": now, and at the end of the month.
+	Spent    string `json:"spent"`
+	Forecast string `json:"forecast"`
+	// Percent is how much of the budget is spent.
+	Percent int32 `json:"percent"`
+	// Reached is the highest of spec.budget.warnAt that is spent; 0 is none.
+	Reached int32 `json:"reached,omitempty"`
+}
+
 // QueueStatus is what Berth says of a queue. Amounts are of the queue and those below it.
 type QueueStatus struct {
 	// ObservedGeneration is the generation of the spec that the status is of.
@@ -34,6 +47,8 @@ type QueueStatus struct {
 	// Evictions are workloads of the queue that were evicted to return quota in the last 7 days, by
 	// owner: at most 256, those that were evicted last.
 	Evictions []QueueEvictions `json:"evictions,omitempty"`
+	// Budget is how spec.budget stands, as the ledger counts; nil is that there is no budget, or no ledger.
+	Budget *QueueBudgetStatus `json:"budget,omitempty"`
 	// Conditions has QueueValid and QueueActive.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

@@ -132,6 +132,7 @@ func TestWhatAQueueCanSay(t *testing.T) {
   maxRunTime: 2d
   fairness: {halfLife: "0"}
   idleNotebooks: GiveWay
+  budget: {amount: 4000.5, currency: EUR, warnAt: [80, 120], holdNewWork: true}
 `},
 		{"nothing", "  {}\n"},
 		{"a quota of all GPUs", "  quotas: [{gpus: All, nominal: 7}]\n"},
@@ -156,6 +157,10 @@ func TestWhatAQueueCannotSay(t *testing.T) {
 	for _, tt := range []struct{ name, spec, want string }{
 		{"a queue below itself", "  parent: x\n", `spec.parent: Invalid value: a queue is not its own parent; name another one, or leave it out`},
 		{"a parent that is not a name", "  parent: Team A\n", `spec.parent: Invalid value: "Team A": not the name of a queue; use small letters, digits, '-' and '.'`},
+		{"a budget of nothing", "  budget: {amount: 0}\n", `spec.budget.amount: Invalid value: 0: a budget is more than 0; to admit nothing, write "stop: Hold"`},
+		{"a budget without an amount", "  budget: {currency: EUR}\n", `spec.budget.amount: Required value`},
+		{"a percentage that is always reached", "  budget: {amount: 1, warnAt: [0]}\n", `spec.budget.warnAt[0]: Invalid value: 0: not a percentage to warn at; write 1 to 1000`},
+		{"a sign as the currency of a budget", "  budget: {amount: 1, currency: $}\n", `spec.budget.currency: Invalid value: "$": not a currency; write three capital letters, such as USD or EUR`},
 		{"a negative amount", "  quotas: [{gpus: All, nominal: -1}]\n", `spec.quotas[0].nominal: Invalid value: -1: an amount of GPUs is not negative`},
 		{"a negative limit in milli", "  quotas: [{gpus: All, nominal: 1, borrowingLimit: -1m}]\n", `spec.quotas[0].borrowingLimit: Invalid value: "-1m": an amount of GPUs is not negative`},
 		{"an absurd amount", "  quotas: [{gpus: All, nominal: 1, lendingLimit: 10000001}]\n", `spec.quotas[0].lendingLimit: Invalid value: 10000001: more than 10000000 GPUs; leave the entry or the limit out if there is none`},

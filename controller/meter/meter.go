@@ -76,6 +76,9 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { m.watch(ctx, source.gauges) })
 	beside.Go(func() { m.closeDays(ctx) })
+	if source.queues {
+		beside.Go(func() { m.watchBudgets(ctx, source.writer) })
+	}
 	defer beside.Wait()
 	return m.write(ctx)
 }
@@ -104,7 +107,7 @@ func (m *Meter) first(ctx context.Context, s *source) error {
 	}
 	if err == nil && s.queues {
 		err = followAll(ctx, m, s, &v1alpha1.Queue{}, func(all []*v1alpha1.Queue) {
-			m.tally.members = queues.NewMembers(all)
+			m.tally.queues, m.tally.members = all, queues.NewMembers(all)
 			m.tally.offers.Count(all)
 			m.tally.traceQueues(all)
 		})
@@ -218,6 +221,7 @@ type source struct {
 	cache  cache.Cache
 	owners *runtime.Owners
 	gauges *proxy.Gauges
-	queues bool // the API server has Queues
-	books  bool // and PriceBooks
+	writer client.Client // of how budgets stand
+	queues bool          // the API server has Queues
+	books  bool          // and PriceBooks
 }

@@ -7,11 +7,13 @@ import (
 	"berth.dev/berth/internal/rights"
 )
 
-// Rules returns the rights that a meter needs in the whole cluster. It only reads.
+// Rules returns the rights that a meter needs in the whole cluster. It only reads, but for how budgets stand.
 func Rules() []rbacv1.PolicyRule {
 	return append([]rbacv1.PolicyRule{
 		rights.Rule("", "pods nodes namespaces", "list", "watch"),
 		rights.Rule("berth.dev", "queues pricebooks", "list", "watch"),
 		rights.Rule("", "pods/proxy", "get"), // exporters of GPUs
+		rights.Rule("berth.dev", "queues/status", "patch"),
+		rights.Rule("events.k8s.io", "events", "create"),
 	}, runtime.OwnerRules()...) // the users of pods
 }

@@ -24,6 +24,7 @@ func (m *Meter) Handler(user func(*http.Request) string) http.Handler {
 	mux.HandleFunc("GET "+Path+"cost", m.serveCost)
 	mux.HandleFunc("GET "+Path+"idle", m.serveIdle)
 	mux.HandleFunc("GET "+Path+"use", m.serveUse)
+	mux.HandleFunc("GET "+Path+"budget", m.serveBudget)
 	mux.HandleFunc("GET "+Path+"verify", m.serveVerify)
 	mux.HandleFunc("GET "+Path+"allocation", m.serveAllocation)
 	mux.HandleFunc("POST "+Path+"rerate", func(w http.ResponseWriter, r *http.Request) { m.serveRerate(w, r, user(r)) })

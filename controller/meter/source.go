@@ -49,7 +49,7 @@ func newSource(cfg *rest.Config) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.owners = runtime.NewOwners(reader)
+	s.owners, s.writer = runtime.NewOwners(reader), reader
 	if s.gauges, err = newGauges(cfg, web, reader); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/audit"
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/usage"
@@ -21,6 +22,7 @@ type tally struct {
 	began      time.Time // when the book did
 	alive      time.Time // when a meter was last there before this one
 	offers     *queues.Offers
+	queues     []*v1alpha1.Queue
 	members    *queues.Members
 	rules      cost.Rules // of PriceBooks
 	ruled      time.Time  // from when on they are known to be what they are

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/internal/pause"
+	"berth.dev/berth/kube/queues"
 )
 
 // Name is the controller's name, as the field manager and source of events.
@@ -163,11 +164,11 @@ func (c *controller) Start(ctx context.Context) error {
 	}
 }
 
-// differs reports whether a Queue has changed otherwise than in its status.
+// differs reports whether a Queue has changed otherwise than in its status, or holds new work now and did not before.
 func differs(old, now any) bool {
 	was, ok := old.(*v1alpha1.Queue)
 	is, also := now.(*v1alpha1.Queue)
-	return !ok || !also || was.UID != is.UID || was.Generation != is.Generation
+	return !ok || !also || was.UID != is.UID || was.Generation != is.Generation || queues.Holds(was) != queues.Holds(is)
 }
 
 // pass counts what has changed, and does what follows. It returns how long it may be until

@@ -31,6 +31,7 @@ const (
 	reasonProblems = "Problems"
 	reasonAdmits   = "Admits"
 	reasonStopped  = "Stopped"
+	reasonSpent    = "BudgetSpent"
 )
 
 // standing returns what the status of each Queue should be, but for the times of its conditions.
@@ -156,6 +157,10 @@ func (t *tally) active(name string) metav1.Condition {
 		case q != nil && q.Spec.Stop != "" && q.Spec.Stop != v1alpha1.StopNone:
 			c.Status, c.Reason = metav1.ConditionFalse, reasonStopped
 			c.Message = fmt.Sprintf("spec.stop of queue %s is %s", at, q.Spec.Stop)
+			return c
+		case q != nil && queues.Holds(q):
+			c.Status, c.Reason = metav1.ConditionFalse, reasonSpent
+			c.Message = fmt.Sprintf("the budget of queue %s for this month is spent", at)
 			return c
 		}
 	}

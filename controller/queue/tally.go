@@ -65,7 +65,7 @@ func (t *tally) read(list []v1alpha1.Queue) {
 	same := len(list) == len(t.queues)
 	for i := range list {
 		was := t.queues[list[i].Name]
-		same = same && was != nil && was.UID == list[i].UID && was.Generation == list[i].Generation
+		same = same && was != nil && was.UID == list[i].UID && was.Generation == list[i].Generation && queues.Holds(was) == queues.Holds(&list[i])
 	}
 	if same {
 		return

@@ -217,9 +217,9 @@ var heldBackOnPurpose = []Entry{
 		Unmade: "it takes pods that come and go while a larger one waits",
 	},
 	{
-		Code: CodeQueueStopped, Title: "Its queue is stopped, so it admits no pods",
-		Proof: "spec.stop of its Queue, or of one above it",
-		Helps: "wait, or ask an administrator to set spec.stop to None",
+		Code: CodeQueueStopped, Title: "Its queue is stopped, or its budget is spent, so it admits no pods",
+		Proof: "spec.stop or status.budget of its Queue, or of one above it",
+		Helps: "wait, or ask an administrator to set spec.stop to None, or to raise spec.budget",
 		Ask:   "b18 -n b18",
 	},
 	{

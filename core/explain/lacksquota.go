@@ -39,6 +39,9 @@ func quotaCause(v *quota.Verdict, what, user string) diagnosis {
 	case quota.Stopped:
 		d.code = CodeQueueStopped
 		d.text += "; it starts when an administrator sets spec.stop to None"
+	case quota.Spent:
+		d.code = CodeQueueStopped
+		d.text += "; it starts then, or when an administrator raises the budget"
 	case quota.UserLimit:
 		d.code = CodeUserLimit
 		d.text += "; it starts when other pods of the same user have ended"

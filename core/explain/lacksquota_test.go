@@ -57,6 +57,7 @@ func TestQuotaFirst(t *testing.T) {
 			explain.CodeQueueSharing,
 			"the pod would use GPUs by TimeSlicing or MPS, and queue red allows only Whole and MIG (spec.sharing); ask for GPUs in a way that it allows, or ask an administrator to allow this one: waiting does not help",
 		},
+		"a spent budget":  {"", verdict(quota.Spent, 1, 0, 0), explain.CodeQueueStopped, "waits for quota: the budget of queue red is spent (spec.budget), and it admits no pods until the next month; it starts then, or when an administrator raises the budget"},
 		"a stopped queue": {"", verdict(quota.Stopped, 1, 0, 0), explain.CodeQueueStopped, "waits for quota: queue red is stopped (spec.stop) and admits no pods; it starts when an administrator sets spec.stop to None"},
 	}
 	for name, tt := range tests {

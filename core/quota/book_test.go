@@ -137,6 +137,9 @@ func TestTry(t *testing.T) {
 		"a stopped queue admits nothing": {
 			specs: with(func(s []quota.Spec) { s[0].Stop = true }), ask: ask("new", "red", "", 1), want: quota.Verdict{Cause: quota.Stopped, Queue: "org"},
 		},
+		"a queue whose budget is spent admits nothing": {
+			specs: with(func(s []quota.Spec) { s[0].Spent = true }), ask: ask("new", "red", "", 1), want: quota.Verdict{Cause: quota.Spent, Queue: "org"},
+		},
 		"a gang is admitted whole": {
 			specs: org, held: []*quota.Workload{ask("b", "blue", "", 7), ask("r", "red", "", 4)}, ask: gang(4, 0),
 			want: quota.Verdict{Cause: quota.Used, Queue: "org", Resource: quota.GPUs, Asked: 4 * whole, Held: 11 * whole, Most: 14 * whole},

@@ -21,6 +21,7 @@ type Spec struct {
 	FairUsers bool
 	Ceiling   *int32 // the highest priority that counts in its line; nil is no limit
 	Stop      bool   // nothing more is admitted
+	Spent     bool   // nothing more is admitted, as its budget is spent
 	// Sharing is in which ways pods of the queue, and of those below it, may use GPUs; 0 is all.
 	Sharing  sharing.Ways
 	HalfLife time.Duration // of past use; 0 is that it does not count

@@ -29,6 +29,8 @@ func (v *Verdict) Sentence(what, user string) string {
 		return fmt.Sprintf("%s, and queue %s can have %s at most", asks, v.Queue, Text(v.Most))
 	case Stopped:
 		return fmt.Sprintf("queue %s is stopped (spec.stop) and admits no pods", v.Queue)
+	case Spent:
+		return fmt.Sprintf("the budget of queue %s is spent (spec.budget), and it admits no pods until the next month", v.Queue)
 	case UserLimit:
 		return fmt.Sprintf("%s, and user %s holds %s of the %s that queue %s allows for each user", asks, known(cmp.Or(v.User, user)), Text(v.Held), of(v.Most, v.Resource), v.Queue)
 	case BorrowingLimit:

@@ -25,6 +25,8 @@ const (
 	Never
 	// Stopped is that the queue, or one above it, admits nothing.
 	Stopped
+	// Spent is that the budget of the queue, or of one above it, is spent, and that it holds new work then.
+	Spent
 	// UserLimit is that its user would have more than a user may.
 	UserLimit
 	// BorrowingLimit is that its queue would borrow more than it may.
@@ -204,6 +206,9 @@ func (b *Book) fits(i int, w *Workload, n int, v []int64, kind Kind) Verdict {
 	for at := i; at >= 0; at = t.parent[at] {
 		if t.specs[at].Stop {
 			return Verdict{Cause: Stopped, Queue: t.specs[at].Name}
+		}
+		if t.specs[at].Spent {
+			return Verdict{Cause: Spent, Queue: t.specs[at].Name}
 		}
 	}
 	var worst Verdict

@@ -62,6 +62,7 @@ func (r *reader) spec(q *v1alpha1.Queue) quota.Spec {
 		Name: q.Name, Parent: s.Parent, Weight: 1000, Ceiling: s.PriorityCeiling, Created: q.CreationTimestamp.Time,
 		FairUsers: s.Order == v1alpha1.OrderFair,
 		Stop:      s.Stop != "" && s.Stop != v1alpha1.StopNone,
+		Spent:     Holds(q),
 	}
 	for _, name := range s.Sharing {
 		out.Sharing |= sharing.Way(string(name))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,7 +135,7 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, pods ca
 		UpdateFunc: func(old, now any) {
 			was, is := old.(*unstructured.Unstructured), now.(*unstructured.Unstructured)
 			switch {
-			case was.GetGeneration() != is.GetGeneration():
+			case was.GetGeneration() != is.GetGeneration(), holds(was) != holds(is):
 				w.changed()
 			case !equality.Semantic.DeepEqual(kept(was), kept(is)):
 				w.quota.SetUsed(decode(is))
@@ -179,6 +180,11 @@ func kept(o *unstructured.Unstructured) [2]any {
 	usage, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "usage") // nil if there is none
 	evictions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "evictions")
 	return [2]any{usage, evictions}
+}
+
+// holds reports whether a Queue holds new work as its budget is spent.
+func holds(o *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(decode(o), queues.Holds)
 }
 
 // gather is how long changes are gathered before the queues are read again.
