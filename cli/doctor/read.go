@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/kube/doctor"
+	"berth.dev/berth/kube/price"
 )
 
 // systemNamespace has the leases of schedulers.
@@ -55,6 +56,14 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 		{what: "queues and namespaces", ask: func() (err error) {
 			out.Queues, out.Namespaces, err = queues(ctx, c, o)
 			return
+		}},
+		{what: "pricebooks", ask: func() (err error) {
+			if out.PriceBooks = knows(c, v1alpha1.GroupVersion.String(), v1alpha1.KindPriceBook); !out.PriceBooks {
+				return nil
+			}
+			books, err := c.PriceBooks(ctx, o)
+			out.Prices, out.PriceBooks = price.Rules(books), err == nil
+			return err
 		}},
 		{what: "resourceslices", ask: func() (err error) { offers, err = c.ResourceV1().ResourceSlices().List(ctx, cached); return }},
 		{what: "deviceclasses", ask: func() (err error) { classes, err = c.ResourceV1().DeviceClasses().List(ctx, cached); return }},

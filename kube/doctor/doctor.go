@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/cost"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/view"
@@ -38,6 +39,9 @@ type Cluster struct {
 	Slices []*resourcev1.ResourceSlice
 	// Classes may name a resource that kube-scheduler serves from such offers.
 	Classes []*resourcev1.DeviceClass
+	// PriceBooks says that the API server knows that kind, and Prices is what its objects say.
+	PriceBooks bool
+	Prices     cost.Rules
 	// Guarded says that the admission policies of Berth's scheduler are there.
 	Guarded bool
 	// ClusterPolicy says that the API server knows the GPU Operator's kind of that name.
@@ -66,6 +70,7 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.taints()...)
 	out = append(out, e.quotas()...)
 	out = append(out, e.queues()...)
+	out = append(out, e.prices()...)
 	out = append(out, e.fakes()...)
 	return append(out, e.operator(), e.otherControllers())
 }
