@@ -113,3 +113,31 @@ func (p *pass) take(ctx context.Context, seen, written client.Object, kind strin
 	p.tell(rules.Event{Reason: "Adopted" + kind, Message: fmt.Sprintf("Took control of %s: %s", lower(kind), seen.GetName())})
 	return true, nil
 }
+
+// release gives up control of a pod or Service whose labels no longer say that it belongs to the job, and reports whether it did: someone
+// has taken it out of the job, to look at it or to keep it. With its labels it is taken again. A TrainJob releases none, as it adopts none.
+func (p *pass) release(ctx context.Context, seen, written client.Object, kind string) (bool, error) {
+	labeled := kind == kindAutoscaler || objects.Labeled(p.kind.kind, p.object.GetName(), seen.GetLabels())
+	if labeled || p.kind.kind == rules.TrainJob || seen.GetDeletionTimestamp() != nil {
+		return false, nil
+	}
+	others := slices.DeleteFunc(slices.Clone(seen.GetOwnerReferences()), func(r metav1.OwnerReference) bool { return r.UID == p.object.GetUID() })
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": seen.GetUID(), "resourceVersion": seen.GetResourceVersion(), "ownerReferences": others,
+	}})
+	if err != nil {
+		return false, err
+	}
+	written.SetNamespace(seen.GetNamespace())
+	written.SetName(seen.GetName())
+	err = p.jobs.Patch(ctx, written, client.RawPatch(types.MergePatchType, raw), fieldManager)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return false, errStale
+	case err != nil:
+		return false, fmt.Errorf("release %s %s: %w", lower(kind), seen.GetName(), err)
+	}
+	delete(p.mem.pods, string(seen.GetUID())) // it is not lost: its program may well go on with the others
+	p.tell(rules.Event{Reason: "Released" + kind, Message: fmt.Sprintf("Released %s: %s, whose labels no longer say that it belongs to the job", lower(kind), seen.GetName())})
+	return true, nil
+}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kubeflow"
 )
 
 // orphaned makes a cluster whose pods and Services are left over from an earlier job of the same name.
@@ -115,6 +116,70 @@ func TestNotAdopted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReleased holds that a job gives up a pod whose labels no longer fit, says what it waits for, and takes the pod again with its labels,
+// also where the controller is killed at any write.
+func TestReleased(t *testing.T) {
+	for _, label := range []string{kubeflow.LabelJobName, kubeflow.LabelReplicaIndex, kubeflow.LabelOperatorName} {
+		life := func(breaks int, done bool) (*testCluster, string) {
+			c := newCluster(t, tfJob())
+			c.settle()
+			c.set(running)
+			c.settle()
+			c.breaks, c.done, c.writes = breaks, done, nil
+			was := c.relabel("worker-1", label, "")
+			c.settle()
+			story := c.owner("worker-1") + "; " + c.state() + "; " + c.waits()
+			c.relabel("worker-1", label, was)
+			c.settle()
+			c.set(running)
+			c.settle()
+			return c, story + "; " + c.owner("worker-1") + "; " + c.state() + "; " + c.waits()
+		}
+		whole, want := life(0, false)
+		const says = "Error creating: pod mnist-worker-1 exists and belongs to something else: delete it, or create the job under another name"
+		if want != "; Created=True, Running=True; "+says+"; job; Created=True, Running=True; " {
+			t.Errorf("without label %s, undisturbed: %s", label, want)
+		}
+		for n := range whole.writes {
+			for _, done := range []bool{false, true} {
+				if _, got := life(n+1, done); got != want {
+					t.Errorf("without label %s, killed at write %d (%s; carried out: %v):\n%s\nwant\n%s", label, n+1, whole.writes[n], done, got, want)
+				}
+			}
+		}
+	}
+}
+
+// relabel sets a label of a pod, removes it where value is "", and returns what it was.
+func (c *testCluster) relabel(who, key, value string) string {
+	c.t.Helper()
+	pod := &corev1.Pod{}
+	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist-" + who}, pod); err != nil {
+		c.t.Fatal(err)
+	}
+	was := pod.Labels[key]
+	if pod.Labels[key] = value; value == "" {
+		delete(pod.Labels, key)
+	}
+	if err := c.client.Update(c.t.Context(), pod); err != nil {
+		c.t.Fatal(err)
+	}
+	return was
+}
+
+// owner returns the UID of the controller of a pod, "" if it has none.
+func (c *testCluster) owner(who string) string {
+	c.t.Helper()
+	pod := &corev1.Pod{}
+	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist-" + who}, pod); err != nil {
+		c.t.Fatal(err)
+	}
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		return string(ref.UID)
+	}
+	return ""
 }
 
 // waits returns what the condition GPUQueued says while it is True.

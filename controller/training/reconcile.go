@@ -162,6 +162,11 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 		return fmt.Errorf("list the Services of a %s: %w", p.kind.kind, err)
 	}
 	for i := range pods.Items {
+		if released, err := p.release(ctx, &pods.Items[i], &corev1.Pod{}, "Pod"); err != nil {
+			return err
+		} else if released {
+			continue
+		}
 		if pod, ok := objects.PodOf(p.kind.kind, &pods.Items[i]); ok {
 			if err := p.node(ctx, &pod, &pods.Items[i]); err != nil {
 				return err
@@ -171,6 +176,11 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 		}
 	}
 	for i := range services.Items {
+		if released, err := p.release(ctx, &services.Items[i], &corev1.Service{}, "Service"); err != nil {
+			return err
+		} else if released {
+			continue
+		}
 		if s, ok := objects.ServiceOf(p.kind.kind, &services.Items[i]); ok && services.Items[i].DeletionTimestamp == nil {
 			seen.Services = append(seen.Services, s)
 		}

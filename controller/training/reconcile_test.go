@@ -72,6 +72,55 @@ func TestALife(t *testing.T) {
 	}
 }
 
+// TestOneWritePerChange counts the writes of a job's life: one for each change, and none when the controller starts again, whatever state the
+// job is in.
+func TestOneWritePerChange(t *testing.T) {
+	c := newCluster(t, tfJob(onFailure, func(o *kubeflow.TFJob) { o.Spec.RunPolicy.CleanPodPolicy = new("None") }))
+	c.settle()
+	change := func(name string, do func(), want ...string) {
+		t.Helper()
+		c.writes = nil
+		do()
+		c.settle()
+		if fmt.Sprint(c.writes) != fmt.Sprint(want) {
+			t.Errorf("%s: writes %q, want %q", name, c.writes, want)
+		}
+		c.writes = nil
+		c.start(kinds[0])
+		c.settle()
+		if len(c.writes) > 0 {
+			t.Errorf("%s: a restart of the controller writes %q", name, c.writes)
+		}
+	}
+	set := func(text string) func() { return func() { c.set(text) } }
+	const status = "patch status of mnist"
+	change("a worker runs", set("worker-0 Running"), status)
+	change("the Chief runs", set("chief-0 Running"), status)
+	change("the last worker runs", set("worker-1 Running"), status)
+	change("nothing happens", func() {})
+	change("a worker fails", set("worker-1 Failed 1"), "patch mnist", status, "delete mnist-worker-1", "create mnist-worker-1")
+	change("the worker runs again", set("worker-1 Running"), status)
+	change("the job is suspended", func() { c.suspend(true) }, "patch mnist", status, "delete mnist-chief-0", "delete mnist-worker-0", "delete mnist-worker-1",
+		"delete mnist-chief-0", "delete mnist-worker-0", "delete mnist-worker-1", status)
+	change("the job is resumed", func() { c.suspend(false) }, status, "create mnist-chief-0", "create mnist-worker-0", "create mnist-worker-1",
+		"create mnist-chief-0", "create mnist-worker-0", "create mnist-worker-1")
+	change("all run", set(running), status)
+	change("the Chief succeeds", set("chief-0 Succeeded 0"), status)
+}
+
+// suspend suspends the job or resumes it.
+func (c *testCluster) suspend(is bool) {
+	c.t.Helper()
+	o := &kubeflow.TFJob{}
+	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "ml", Name: "mnist"}, o); err != nil {
+		c.t.Fatal(err)
+	}
+	o.Spec.RunPolicy.Suspend = &is
+	if err := c.client.Update(c.t.Context(), o); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // TestKilledAtAnyWrite runs a job that restarts a worker and then ends, with a controller that is killed at each write
 // in turn, before it is carried out and after. The job ends in the same way each time.
 func TestKilledAtAnyWrite(t *testing.T) {

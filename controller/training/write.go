@@ -191,7 +191,10 @@ func (p *pass) make(ctx context.Context, object map[string]any, kind string) err
 			return client.IgnoreNotFound(err)
 		}
 		if metav1.IsControlledBy(there, p.object) {
-			return nil // the cache does not have it yet, or it is being deleted
+			written := &metav1.PartialObjectMetadata{TypeMeta: there.TypeMeta}
+			if released, err := p.release(ctx, there, written, kind); err != nil || !released {
+				return err // where it is not released, the cache does not have it yet, or it is being deleted
+			}
 		}
 		return &refusal{"FailedCreate" + kind, fmt.Sprintf("Error creating: %s %s exists and belongs to something else: delete it, or create the job under another name", lower(kind), name)}
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):

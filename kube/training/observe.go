@@ -123,6 +123,12 @@ func member(kind training.Kind, labels map[string]string) (training.Member, bool
 	return training.Member{Type: t, Index: i}, t != "" && err == nil && i >= 0
 }
 
+// Labeled reports whether labels say that an object is a member of a TFJob or PyTorchJob of a name.
+func Labeled(kind training.Kind, job string, labels map[string]string) bool {
+	_, ok := member(kind, labels)
+	return ok && labels[kubeflow.LabelOperatorName] == kind.Operator() && labels[kubeflow.LabelJobName] == job
+}
+
 // ofJobSet reads which member of a TrainJob a pod is that upstream's trainer has made by a JobSet: its Jobs are one named node, whose
 // pods are those of core/training, and others such as launcher and dataset-initializer.
 func ofJobSet(labels map[string]string) (training.Member, bool) {
