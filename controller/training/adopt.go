@@ -49,7 +49,7 @@ func (p *pass) adopt(ctx context.Context, seen *rules.Observed) error {
 	for i := range pods.Items {
 		o := &pods.Items[i]
 		pod, ok := objects.PodOf(p.kind.kind, o)
-		if !ok || !seen.Job.AdoptsPod(&pod) {
+		if !ok || !seen.Job.AdoptsPod(&pod) || !objects.Labeled(p.kind.kind, p.object.GetName(), o.Labels) {
 			continue
 		}
 		if taken, err := p.take(ctx, o, &corev1.Pod{}, "Pod", seen.Job.Round); err != nil || !taken {
@@ -62,7 +62,7 @@ func (p *pass) adopt(ctx context.Context, seen *rules.Observed) error {
 	for i := range services.Items {
 		o := &services.Items[i]
 		s, ok := objects.ServiceOf(p.kind.kind, o)
-		if !ok || !seen.Job.Adopts(s.Member, s.Name) {
+		if !ok || !seen.Job.Adopts(s.Member, s.Name) || !objects.Labeled(p.kind.kind, p.object.GetName(), o.Labels) {
 			continue
 		}
 		if taken, err := p.take(ctx, o, &corev1.Service{}, "Service", 0); err != nil || !taken {

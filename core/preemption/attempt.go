@@ -148,8 +148,8 @@ func (t *attempt) holder(n int) *Holder {
 // picked. The Snapshot is as before.
 func (t *attempt) pick(n int) (cost Cost, ok bool) {
 	mark := len(t.trail)
-	g := t.gangs[t.holder(n).Gang]
-	if g == nil || g.min > 0 && g.alive-1 >= g.min {
+	g, leads := t.gangs[t.holder(n).Gang], t.holder(n).Leads
+	if g == nil || !leads && g.min > 0 && g.alive-1 >= g.min {
 		if !t.pickOne(n) {
 			return Cost{}, false
 		}

@@ -75,7 +75,8 @@ func (t *attempt) spareGroup(group []int, g *gang, placed []cluster.Placement) {
 		t.s.RollBack(m)
 		return
 	}
-	if g != nil && len(back) < len(group) && (g.min <= 0 || g.alive+len(back) < g.min) {
+	ends := func(n int) bool { return t.gone[n] && t.holder(n).Leads }
+	if g != nil && len(back) < len(group) && (g.min <= 0 || g.alive+len(back) < g.min || slices.ContainsFunc(group, ends)) {
 		for _, n := range back {
 			t.gone[n] = true
 		}

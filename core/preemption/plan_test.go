@@ -242,6 +242,30 @@ func TestFind(t *testing.T) {
 			members: []cluster.Request{whole(1)}, victims: []preemption.ID{id(0, 1)}, gpus: []int32{1},
 		},
 		{
+			name: "a gang above its least number keeps its leader, although another has run longer",
+			cluster: func(t *testing.T) *preemption.Cluster {
+				c := newCluster(t, spec(t, "n0", "Tesla T4", 2))
+				c.MinCount["g"] = 1
+				hold(t, c, 0, 0, whole(1), with(who(5, 2), func(h *preemption.Holder) { h.Gang = "g" }))
+				hold(t, c, 0, 1, whole(1), with(who(5, 1), func(h *preemption.Holder) { h.Gang, h.Leads = "g", true }))
+				return c
+			},
+			members: []cluster.Request{whole(1)}, victims: []preemption.ID{id(0, 0)}, gpus: []int32{0},
+		},
+		{
+			name: "a gang whose leader has to go goes as a whole, wherever the others are",
+			cluster: func(t *testing.T) *preemption.Cluster {
+				c := newCluster(t, spec(t, "n0", "Tesla T4", 1), spec(t, "n1", "Tesla T4", 2))
+				c.MinCount["g"] = 1
+				member := with(who(5, 1), func(h *preemption.Holder) { h.Gang = "g" })
+				hold(t, c, 0, 0, whole(1), member)
+				hold(t, c, 1, 0, whole(1), member)
+				hold(t, c, 1, 1, whole(1), with(member, func(h *preemption.Holder) { h.Leads = true }))
+				return c
+			},
+			members: []cluster.Request{whole(2)}, node: 1, victims: []preemption.ID{id(0, 0), id(1, 0), id(1, 1)}, gpus: []int32{0, 1},
+		},
+		{
 			// One of the two under the budget may go, so that the dearer third goes for the second GPU.
 			name: "a budget is kept, and the dearer goes",
 			cluster: func(t *testing.T) *preemption.Cluster {

@@ -24,6 +24,7 @@ type Holder struct {
 	Ends      time.Time // when it ends at the latest, as it declares; zero is not known
 	Saves     checkpoint.Saves
 	Gang      string // of which it is a member; "" is none
+	Leads     bool   // its gang ends without it, however many members are left
 	Budgets   []int  // positions in Cluster.Budgets that its eviction is counted on
 	Fixed     bool   // must not be evicted, whatever its priority
 	Leaving   bool   // goes by itself: it costs nothing, and is never a victim

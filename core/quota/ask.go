@@ -107,6 +107,8 @@ type Holder struct {
 	Idle bool
 	// Least is how many pods its workload needs to run; 0 is all that it has.
 	Least int
+	// Leads is that its workload ends without it, however many pods are left.
+	Leads bool
 	// Owner is the UID of the object that makes such a pod again when this one has ended; "" is none.
 	// Evictions are counted under it.
 	Owner   string

@@ -121,7 +121,15 @@ func (s *sift) groups() (out []*group, later time.Time) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(gangs)) {
 		pods := gangs[name]
-		slices.SortFunc(pods, func(x, y *Holder) int { return cmp.Or(y.Start.Compare(x.Start), cmp.Compare(y.ID, x.ID)) })
+		slices.SortFunc(pods, func(x, y *Holder) int {
+			if x.Leads != y.Leads {
+				if x.Leads {
+					return 1 // it is spared last
+				}
+				return -1
+			}
+			return cmp.Or(y.Start.Compare(x.Start), cmp.Compare(y.ID, x.ID))
+		})
 		stay, spared := false, false
 		for _, h := range pods {
 			role, when := s.b.RoleOf(s.c, h)

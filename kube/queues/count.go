@@ -243,7 +243,7 @@ func Workload(pod *v1.Pod) string {
 func Holder(pod *v1.Pod, queue, user string, held []quota.Piece, of func(gang string) int) *quota.Holder {
 	h := &quota.Holder{
 		ID: string(pod.UID), Workload: string(pod.UID), Queue: queue, User: user, Pieces: held, Least: 1,
-		Priority: request.Priority(pod), Saves: training.Saves(pod),
+		Priority: request.Priority(pod), Saves: training.Saves(pod), Leads: training.Leads(pod),
 	}
 	if g, err := request.GangOf(pod); err == nil && g != nil {
 		h.Workload, h.Least = g.Key, least(g, of)

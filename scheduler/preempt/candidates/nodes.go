@@ -115,7 +115,7 @@ func (v *Cache) enter(budgets *evict.Budgets, i int, pod *v1.Pod, held cluster.P
 	}
 	h.Ends = request.Ends(pod)
 	if g, _ := request.GangOf(pod); g != nil {
-		h.Gang, v.minCount[g.Key] = g.Key, g.MinCount
+		h.Gang, h.Leads, v.minCount[g.Key] = g.Key, training.Leads(pod), g.MinCount
 	}
 	v.list[i].lowest = min(v.list[i].lowest, h.Priority)
 	v.list[i].holders, v.list[i].pods = append(v.list[i].holders, h), append(v.list[i].pods, pod)
