@@ -55,7 +55,7 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/trainjob", "kube/training", "kube/request", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/pool", "kube/doctor", "kube/lint",
+		"kube/trainjob", "kube/training", "kube/request", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{
@@ -67,7 +67,7 @@ var rooms = [][]string{
 	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
-		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/idle", "cli/audit", "cli/report", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/train", "cli",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/idle", "cli/audit", "cli/report", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/can", "cli/train", "cli",
 	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }

@@ -18,6 +18,7 @@ import (
 
 	"berth.dev/berth/cli/audit"
 	"berth.dev/berth/cli/budget"
+	"berth.dev/berth/cli/can"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/cluster"
 	"berth.dev/berth/cli/cost"
@@ -35,6 +36,7 @@ import (
 	"berth.dev/berth/cli/term"
 	"berth.dev/berth/cli/train"
 	"berth.dev/berth/cli/why"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/internal/buildinfo"
 )
 
@@ -137,7 +139,9 @@ func New(o Options) *cobra.Command {
 	root.SetIn(o.In)
 	root.SetOut(o.Out)
 	root.SetErr(o.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &term.UsageError{Err: err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &term.UsageError{Err: flagMeant(cmd, err)} })
+	root.Version = buildinfo.Version
+	root.SetVersionTemplate("berth {{.Version}}\n")
 	with := o.shared()
 	if o.Up != nil {
 		root.AddCommand(cluster.NewUp(with, o.Up))
@@ -171,12 +175,36 @@ func New(o Options) *cobra.Command {
 		process.NewAgent(with),
 		doctor.New(with),
 		lint.New(with, o.PluginConfig),
+		can.New(with),
 		newVersion(with),
 	)
 	root.InitDefaultCompletionCmd()
 	addCompletionInstall(root, with)
 	usageErrors(root)
 	return root
+}
+
+// unknownFlag is how pflag names a flag that a command does not have.
+const unknownFlag = "unknown flag: --"
+
+// flagMeant adds to the error about a flag that a command does not have the nearest that it has.
+func flagMeant(cmd *cobra.Command, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), unknownFlag)
+	if !unknown {
+		return err
+	}
+	var names []string
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	}
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	if near := gpu.NearestWord(name, names); near != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return err
 }
 
 // welcome is what the program says when it is called with nothing.

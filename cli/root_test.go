@@ -36,7 +36,7 @@ func TestProgramNames(t *testing.T) {
 		want string
 	}{
 		{"alone it says how to start", []string{"/usr/bin/berth"}, "  berth up       start a Kubernetes cluster"},
-		{"as a plugin it calls itself kubectl berth", []string{"/usr/bin/kubectl-berth", "nodes", "--help"}, "kubectl berth nodes [flags]"},
+		{"as a plugin it calls itself kubectl berth", []string{"/usr/bin/kubectl-berth", "nodes", "--help"}, "kubectl berth nodes [NODE...] [flags]"},
 		{"as kubectl's completer it completes", []string{"kubectl_complete-berth", "nod"}, "nodes\t"},
 		{"completion of kinds", []string{"kubectl_complete-berth", "sim", "break", ""}, "kubelet\n"},
 		{"completion of simulated nodes", []string{"kubectl_complete-berth", "sim", "break", "image", ""}, "gpu-t4-1\n"},
@@ -64,7 +64,8 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		"nods":                       `did you mean "nodes"?`,
 		"frobnicate":                 `unknown command "frobnicate"`,
 		"nodes --frob":               "unknown flag: --frob",
-		"nodes extra":                `unknown command "extra"`,
+		"status extra":               `unknown command "extra"`,
+		"nodes --sort-bi x":          `unknown flag: --sort-bi; did you mean --sort-by?`,
 		"nodes --view pie":           "must be allocation",
 		"nodes -o jsn":               "must be json, yaml",
 		"nodes -o jsonpath={.items[": "jsonpath",

@@ -46,7 +46,7 @@ var walkthroughs = []string{
 var slow = []string{
 	"s001-9-pipeline", "s001-7-practices", "s000-8-quota", "notebook-trouble",
 	"controller-process", "agent-process", "s001-1-resources", "notebook-jupyter", "notebook-upstream", "causes-nodes", "causes",
-	"who-the-user-is", "scheduler-process", "helps", "notebook-idle",
+	"who-the-user-is", "scheduler-process", "helps", "notebook-idle", "can-seeds",
 }
 
 // scripts lists every script. Go starts the parallel subtests of a test from the last
@@ -110,6 +110,10 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	here, err := filepath.Abs("script")
+	if err != nil {
+		t.Fatal(err)
+	}
 	docs, err := filepath.Abs("../docs")
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +132,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		e.Setenv("DEPLOY", deploy)
 		e.Setenv("EXAMPLES", examples)
 		e.Setenv("DOCS", docs)
+		e.Setenv("SCRIPTS", here)
 		e.Setenv("SCHEDULER", scheduler)
 		e.Setenv("HOME", e.WorkDir)
 		e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
@@ -144,7 +149,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"up": up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps, "kubectlsays": kubectlsays,
-		"transcript": transcript,
+		"transcript": transcript, "foretold": foretold,
 	}
 	testscript.Run(t, p)
 }

@@ -10,15 +10,17 @@ import (
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/process"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/doctor"
 )
 
 // doctorCommand is `berth doctor`.
 type doctorCommand struct {
-	o       client.Options
-	cluster client.Flags
-	output  term.Output
+	o          client.Options
+	cluster    client.Flags
+	output     term.Output
+	production bool
 }
 
 // New makes `berth doctor`.
@@ -32,12 +34,14 @@ func New(o client.Options) *cobra.Command {
 			"(pods cannot use GPUs), and suggests a fix. Nothing changes, and nothing of Berth is needed in the cluster.\n" +
 			"Exits with code 3 if a check fails. `doctor node` checks one node, and `doctor spawn` checks what a user's\n" +
 			"notebook needs.",
-		Example: "  berth doctor\n  berth doctor -o json\n  berth doctor -o jsonpath='{.items[?(@.status==\"fail\")].seen}'",
+		Example: "  berth doctor\n  berth doctor --production\n  berth doctor -o json\n  berth doctor -o junit > doctor.xml\n  berth doctor -o jsonpath='{.items[?(@.status==\"fail\")].seen}'",
 		Args:    func(cmd *cobra.Command, args []string) error { return term.UnknownCommand(cmd, args) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
 	}
 	d.cluster.AddFlags(cmd, false)
 	d.output.AddFlags(cmd)
+	cmd.Flags().Lookup("output").Usage += "; sarif and junit for CI"
+	cmd.Flags().BoolVar(&d.production, "production", false, "check, too, what teams need that rely on the cluster: autoscaling, spot capacity, quotas, utilization, sharing, alerts")
 	cmd.AddCommand(newDoctorNode(o), newDoctorSpawn(o))
 	return cmd
 }
@@ -68,13 +72,20 @@ func (d *doctorCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeFindings(d.o, &d.output, doctor.Examine(all), "")
+	found := doctor.Examine(all)
+	if d.production {
+		found = append(found, doctor.Production(all, running(ctx, c, d.o, &all))...)
+	}
+	return writeFindings(d.o, &d.output, found, "")
 }
 
 // checkFindings refuses a form that findings cannot be printed in.
 func checkFindings(out *term.Output) error {
-	if out.Format == term.OutputName {
-		return term.Usagef("--output name: not supported for findings; use json, yaml, jsonpath=..., or go-template=...")
+	switch out.Format {
+	case term.OutputName:
+		return term.Usagef("--output name: not supported for findings; use json, yaml, sarif, junit, jsonpath=..., or go-template=...")
+	case finding.FormatSARIF, finding.FormatJUnit:
+		return nil
 	}
 	return out.Check()
 }
@@ -83,7 +94,9 @@ func checkFindings(out *term.Output) error {
 // is one to say. The error is errFound where one is a fail.
 func writeFindings(o client.Options, out *term.Output, found []finding.Finding, last string) error {
 	var err error
-	if out.Object() {
+	if out.Format == finding.FormatSARIF || out.Format == finding.FormatJUnit {
+		err = finding.Encode(o.Out, out.Format, "berth doctor", buildinfo.Version, finding.Unplaced(found))
+	} else if out.Object() {
 		err = term.Write(o.Out, out, term.NewList("FindingList", found))
 	} else if err = finding.Print(o.Out, found); err == nil && last != "" {
 		_, err = term.PrintLine(o.Out, last)

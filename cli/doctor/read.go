@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -35,6 +36,8 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 	var deployments *appsv1.DeploymentList
 	var leases *coordinationv1.LeaseList
 	var quotas *v1.ResourceQuotaList
+	var limits *v1.LimitRangeList
+	var priorities *schedulingv1.PriorityClassList
 	var offers *resourcev1.ResourceSliceList
 	var classes *resourcev1.DeviceClassList
 	var policies *admissionv1.ValidatingAdmissionPolicyList
@@ -53,6 +56,11 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 			quotas, err = c.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, cached)
 			return
 		}},
+		{what: "limitranges", ask: func() (err error) {
+			limits, err = c.CoreV1().LimitRanges(metav1.NamespaceAll).List(ctx, cached)
+			return
+		}},
+		{what: "priorityclasses", ask: func() (err error) { priorities, err = c.SchedulingV1().PriorityClasses().List(ctx, cached); return }},
 		{what: "queues and namespaces", ask: func() (err error) {
 			out.Queues, out.Namespaces, err = queues(ctx, c, o)
 			return
@@ -97,6 +105,12 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 	}
 	if quotas != nil {
 		out.Quotas = client.Pointers(quotas.Items)
+	}
+	if limits != nil {
+		out.LimitRanges = client.Pointers(limits.Items)
+	}
+	if priorities != nil {
+		out.PriorityClasses = client.Pointers(priorities.Items)
 	}
 	if offers != nil {
 		out.Slices = client.Pointers(offers.Items)

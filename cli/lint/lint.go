@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +13,7 @@ import (
 
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/internal/buildinfo"
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/internal/visible"
 	"berth.dev/berth/kube/lint"
@@ -48,21 +46,25 @@ func New(o client.Options, read PluginConfig) *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return l.run() },
 	}
 	l.output.AddFlags(cmd)
+	cmd.Flags().Lookup("output").Usage += "; sarif and junit for CI"
 	cmd.Flags().StringArrayVarP(&l.files, "filename", "f", nil, "file or folder with manifests (*.yaml, *.yml, and *.json); - is standard input; may be repeated")
 	return cmd
 }
 
 func (l *command) run() error {
-	if l.output.Format == term.OutputName {
-		return term.Usagef("--output name: not supported for findings; use json, yaml, jsonpath=..., or go-template=...")
-	}
-	if err := l.output.Check(); err != nil {
-		return err
+	switch l.output.Format {
+	case term.OutputName:
+		return term.Usagef("--output name: not supported for findings; use json, yaml, sarif, junit, jsonpath=..., or go-template=...")
+	case finding.FormatSARIF, finding.FormatJUnit:
+	default:
+		if err := l.output.Check(); err != nil {
+			return err
+		}
 	}
 	if len(l.files) == 0 {
 		return term.Usagef("-f is missing: name a file or a folder with manifests, or - for standard input")
 	}
-	paths, err := manifests(l.files)
+	paths, err := client.Manifests(l.files)
 	if err != nil {
 		return err
 	}
@@ -91,34 +93,15 @@ func (l *command) run() error {
 	return nil
 }
 
-// manifests are the files that are named, and those of folders that are named, sorted in each.
-func manifests(named []string) ([]string, error) {
-	var out []string
-	for _, name := range named {
-		info, err := os.Stat(name)
-		if name == "-" || err != nil || !info.IsDir() {
-			out = append(out, name) // what is not there is an error when it is read
-			continue
-		}
-		before := len(out)
-		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))) {
-				out = append(out, path)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if len(out) == before {
-			return nil, fmt.Errorf("folder %s has no file of manifests: *.yaml, *.yml, or *.json", name)
-		}
-	}
-	return out, nil
-}
-
 // write prints the findings as was asked for, and for a person a last line that counts them.
 func (l *command) write(found []lint.Finding, files int) error {
+	if l.output.Format == finding.FormatSARIF || l.output.Format == finding.FormatJUnit {
+		placed := make([]finding.Placed, len(found))
+		for i := range found {
+			placed[i] = finding.Placed{Finding: found[i].Finding, File: found[i].File, Line: found[i].Line, Object: found[i].Object}
+		}
+		return finding.Encode(l.o.Out, l.output.Format, "berth lint", buildinfo.Version, placed)
+	}
 	if l.output.Object() {
 		return term.Write(l.o.Out, &l.output, term.NewList("FindingList", found))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ type gpusCommand struct {
 	cluster  client.Flags
 	output   term.Output
 	selector string
+	sortBy   string
+	names    []string // of nodes; none is all
 	watch    bool
 }
 
@@ -32,19 +35,22 @@ type gpusCommand struct {
 func NewGPUs(o client.Options) *cobra.Command {
 	g := &gpusCommand{o: o}
 	cmd := &cobra.Command{
-		Use:     "gpus",
+		Use:     "gpus [NODE...]",
 		Aliases: []string{"gpu"},
 		Short:   "Show every GPU and MIG device, and the pod that uses it",
 		Long: "Show every GPU, or every MIG device of a partitioned GPU, which pod uses it, and since when. Devices are\n" +
 			"known from Berth's scheduler or the kubelet; otherwise the index is - (-1 in JSON) and the UUID is unknown.",
-		Example: "  berth gpus\n  berth gpus -n vision\n" +
+		Example: "  berth gpus\n  berth gpus gpu-a100-1\n  berth gpus -n vision --sort-by holder\n" +
 			"  berth gpus -o custom-columns=NODE:.node,GPU:.index,HOLDER:.holders[*].name",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g.names = args
+			return g.run(cmd.Context())
+		},
 	}
 	g.cluster.AddFlags(cmd, true)
 	g.output.AddFlags(cmd)
 	cmd.Flags().StringVarP(&g.selector, "selector", "l", "", "label selector for nodes")
+	addSortBy(cmd, &g.sortBy)
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
 }
@@ -71,7 +77,13 @@ func (g *gpusCommand) run(ctx context.Context) error {
 }
 
 func (g *gpusCommand) print(w io.Writer, v view.View) error {
+	if err := named(g.names, v); err != nil {
+		return err
+	}
 	rows := deviceRows(v, g.cluster.ShownNamespace())
+	if len(g.names) > 0 {
+		rows = slices.DeleteFunc(rows, func(r deviceRow) bool { return !slices.Contains(g.names, r.Node) })
+	}
 	switch {
 	case g.output.Object():
 		return term.Write(w, &g.output, term.NewList("GPUList", rows))
@@ -88,7 +100,11 @@ func (g *gpusCommand) print(w io.Writer, v view.View) error {
 		return nil
 	}
 	wide := g.output.Format == term.OutputWide
-	return deviceTable(rows, g.o.Time(), wide).Write(w, term.ScreenOf(g.o.Out), g.output.NoHeaders)
+	t := deviceTable(rows, g.o.Time(), wide)
+	if err := t.Sort(g.sortBy, 0); err != nil {
+		return err
+	}
+	return t.Write(w, term.ScreenOf(g.o.Out), g.output.NoHeaders)
 }
 
 // deviceRow is a device in `berth gpus -o json`.

@@ -4,12 +4,15 @@ package nodes
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/pool"
 	"berth.dev/berth/kube/view"
@@ -23,6 +26,8 @@ type nodesCommand struct {
 	selector string
 	view     string
 	by       string // a node label
+	sortBy   string
+	names    []string // of nodes; none is all
 	all      bool
 	watch    bool
 }
@@ -31,16 +36,18 @@ type nodesCommand struct {
 func New(o client.Options) *cobra.Command {
 	n := &nodesCommand{o: o}
 	cmd := &cobra.Command{
-		Use:   "nodes",
+		Use:   "nodes [NODE...]",
 		Short: "Show the GPUs of each node: allocated, busy, free, unhealthy, and their price",
 		Long: "Show the GPUs of each node. All counts are physical GPUs: 7 of 56 MIG devices on 8 GPUs count as 1 GPU.\n" +
 			"BUSY is the mean utilization of allocated GPUs, if a DCGM exporter reports it. Unallocated GPUs of a\n" +
 			"cordoned or NotReady node do not count as free, nor do those that only a DRA driver offers: Berth does not\n" +
 			"use these yet. Works on any cluster with NVIDIA's device plugin, with or without Berth.",
-		Example: "  berth nodes\n  berth nodes -o wide\n  berth nodes --view allocation\n  berth nodes --by workload\n" +
+		Example: "  berth nodes\n  berth nodes -o wide\n  berth nodes gpu-a100-1\n  berth nodes --sort-by -free\n  berth nodes --view allocation\n  berth nodes --by workload\n" +
 			"  berth nodes -o jsonpath='{.total.free}'",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return n.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n.names = args
+			return n.run(cmd.Context())
+		},
 	}
 	n.cluster.AddFlags(cmd, true)
 	n.output.AddFlags(cmd)
@@ -48,6 +55,7 @@ func New(o client.Options) *cobra.Command {
 	f.StringVarP(&n.selector, "selector", "l", "", "label selector for nodes")
 	f.StringVar(&n.view, "view", "", "allocation: NODE, GPU TOTAL, GPU ALLOCATED, GPU UTILIZATION")
 	f.StringVar(&n.by, "by", "", "node label: one line for the nodes of each value, instead of one for each node")
+	addSortBy(cmd, &n.sortBy)
 	f.BoolVar(&n.all, "all", false, "also show nodes without GPUs")
 	f.BoolVarP(&n.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
@@ -78,6 +86,9 @@ func (n *nodesCommand) run(ctx context.Context) error {
 		busy := c.Utilization(ctx, v.Exporters)
 		of := func(uuid string) (float64, bool) { r, ok := busy[uuid]; return r, ok }
 		v.SetBusy(of)
+		if err := named(n.names, v.View); err != nil {
+			return err
+		}
 		if n.by != "" {
 			return n.printBy(w, n.shown(v.View), of)
 		}
@@ -92,7 +103,7 @@ func (n *nodesCommand) run(ctx context.Context) error {
 // shown are the nodes of a view that are asked for.
 func (n *nodesCommand) shown(v view.View) (shown []devices.Node) {
 	for _, node := range v.Nodes {
-		if len(node.GPUs) > 0 || node.ClaimOnly > 0 || n.all {
+		if asked := slices.Contains(n.names, node.Name); asked || len(n.names) == 0 && (len(node.GPUs) > 0 || node.ClaimOnly > 0 || n.all) {
 			shown = append(shown, narrow(node, n.cluster.ShownNamespace()))
 		}
 	}
@@ -105,8 +116,10 @@ func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) erro
 	switch {
 	case n.output.Object():
 		l := term.NewList("NodeGPUList", nodeRows(shown))
-		l.Total = totalRow(v)
-		if len(pools) > 0 {
+		if len(n.names) == 0 {
+			l.Total = totalRow(v)
+		}
+		if len(pools) > 0 && len(n.names) == 0 {
 			l.Pools = poolRows(pools)
 		}
 		return term.Write(w, &n.output, l)
@@ -119,12 +132,46 @@ func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) erro
 		term.PrintLine(n.o.Err, "no node has GPUs (--all shows nodes without)")
 		return printPools(w, pools)
 	case n.view == "allocation":
-		return allocationTable(shown).Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders)
+		t := allocationTable(shown)
+		if err := t.Sort(n.sortBy, 0); err != nil {
+			return err
+		}
+		return t.Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders)
 	}
-	if err := nodeTable(shown, v, n.output.Format == term.OutputWide).Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders); err != nil {
+	t, keep := nodeTable(shown, v, n.output.Format == term.OutputWide), 1
+	if len(n.names) > 0 { // the sum of all is not asked for
+		t.Rows, keep, pools = t.Rows[:len(shown)], 0, nil
+	}
+	if err := t.Sort(n.sortBy, keep); err != nil {
+		return err
+	}
+	if err := t.Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders); err != nil {
 		return err
 	}
 	return printPools(w, pools)
+}
+
+// addSortBy adds --sort-by.
+func addSortBy(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "sort-by", "", "column to order lines by, as the head of the table names it; with - before it the largest first")
+}
+
+// named reports names that no node has, with the nearest that is one.
+func named(names []string, v view.View) error {
+	var all []string
+	for i := range v.Nodes {
+		all = append(all, v.Nodes[i].Name)
+	}
+	for _, name := range names {
+		if slices.Contains(all, name) {
+			continue
+		}
+		if near := gpu.NearestWord(name, all); near != "" {
+			return fmt.Errorf("there is no node %s; did you mean %s?", name, near)
+		}
+		return fmt.Errorf("there is no node %s; kubectl get nodes lists all", name)
+	}
+	return nil
 }
 
 // narrow leaves only the holders of one namespace in HeldBy; "" is all. Counts

@@ -45,6 +45,8 @@ type Table struct {
 	Fit func(row, width int) string
 	// Alarm tells which cells are shown in red; nil is none.
 	Alarm func(row, column int) bool
+
+	order []int // of Rows, as they are printed; nil is as they are
 }
 
 // Add adds a row.
@@ -52,7 +54,18 @@ func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 // Write prints the table, without the head if so asked.
 func (t *Table) Write(w io.Writer, s Screen, noHead bool) error {
-	lines := oneLine(t.Rows)
+	lines, order := oneLine(t.Rows), t.order
+	if order == nil {
+		order = make([]int, len(lines))
+		for i := range order {
+			order[i] = i
+		}
+	}
+	sorted := make([][]string, len(lines))
+	for i, row := range order {
+		sorted[i] = lines[row]
+	}
+	lines = sorted
 	if !noHead {
 		lines = append([][]string{t.Head}, lines...)
 	}
@@ -68,6 +81,9 @@ func (t *Table) Write(w io.Writer, s Screen, noHead bool) error {
 	var b strings.Builder
 	for n, cells := range lines {
 		row := n - (len(lines) - len(t.Rows))
+		if row >= 0 {
+			row = order[row]
+		}
 		var line strings.Builder
 		for i, cell := range cells {
 			if i == last && t.Fit != nil && row >= 0 && s.Width > 0 {

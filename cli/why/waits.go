@@ -30,12 +30,11 @@ import (
 
 // waits fills in why the pod of s, which has no node, waits, and what would help.
 func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) error {
-	notebooks, err := e.notebooks.List(ctx, true, "")
-	if err != nil {
-		notebooks = nil // which are idle is unknown then
-	}
 	now := e.o.Time()
-	s.Budgets, s.Ends, s.Idle = budgetsOf(ctx, e.Cluster), explain.KnownEnds{Idle: stops(notebooks), Deadline: deadlinesOf(ctx, e.Cluster)}, idleOwners(notebooks, now)
+	if e.around == nil {
+		e.around = e.look(ctx, now)
+	}
+	s.Budgets, s.Ends, s.Idle = e.around.budgets, e.around.ends, e.around.idle
 	found, err := explain.Find(s, now)
 	if err != nil {
 		return err
@@ -86,6 +85,22 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 		}
 	}
 	return nil
+}
+
+// around is what decides when others leave, as far as it may be read.
+type around struct {
+	budgets []policyv1.PodDisruptionBudget
+	ends    explain.KnownEnds
+	idle    map[request.Owner]time.Duration
+}
+
+// look reads what decides when others leave.
+func (e *explainer) look(ctx context.Context, now time.Time) *around {
+	notebooks, err := e.notebooks.List(ctx, true, "")
+	if err != nil {
+		notebooks = nil // which are idle is unknown then
+	}
+	return &around{budgetsOf(ctx, e.Cluster), explain.KnownEnds{Idle: stops(notebooks), Deadline: deadlinesOf(ctx, e.Cluster)}, idleOwners(notebooks, now)}
 }
 
 // nameUsers reads the users of the holders that are shown.

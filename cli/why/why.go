@@ -125,6 +125,7 @@ type explainer struct {
 	namespace string
 	notebooks *notebook.Notebooks // some of which are idle, and hold what others wait for
 	grown     []pool.Growth       // the pools of the cluster; nil is not read
+	around    *around             // nil is not read
 	audience  string              // see whyCommand
 	commands  bool                // helps come with the commands that make the changes
 	whole     bool                // the users of all holders are read, not of those alone that a person sees

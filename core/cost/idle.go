@@ -82,7 +82,16 @@ func (n *NodeFacts) rate(parts int64) (micros int64, currency string) {
 	if price.Source == Unpriced || up.Parts <= 0 || parts > up.Parts {
 		return 0, ""
 	}
-	return usage.Divide(price.Micros, []int64{parts, up.Parts - parts})[0], price.Currency
+	return ShareOf(price.Micros, parts, up.Parts), price.Currency
+}
+
+// ShareOf returns what parts of a node cost an hour, in millionths, where the whole node costs micros and has so many
+// parts; 0 if it has fewer.
+func ShareOf(micros, parts, whole int64) int64 {
+	if parts > whole {
+		return 0
+	}
+	return usage.Divide(micros, []int64{parts, whole - parts})[0]
 }
 
 // splitter divides charges into those for the time in which a pod did next to nothing, and the others.

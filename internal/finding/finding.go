@@ -27,6 +27,8 @@ type Finding struct {
 	Status Status `json:"status"`
 	Seen   string `json:"seen"`         // what was found, in a few words
 	Do     string `json:"do,omitempty"` // the next step; "" with OK
+	// How is a command that shows what the finding was read from; "" is that none is known.
+	How string `json:"how,omitempty"`
 }
 
 // Failed counts the findings that keep pods from using GPUs.

@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/v1alpha1"
@@ -33,8 +34,11 @@ type Cluster struct {
 	Deployments []*appsv1.Deployment
 	Leases      []*coordinationv1.Lease // of kube-system
 	Quotas      []*v1.ResourceQuota
-	Queues      []*v1alpha1.Queue
-	Namespaces  []*v1.Namespace // needed only where there are Queues
+	LimitRanges []*v1.LimitRange
+	// PriorityClasses are those of the cluster.
+	PriorityClasses []*schedulingv1.PriorityClass
+	Queues          []*v1alpha1.Queue
+	Namespaces      []*v1.Namespace // needed only where there are Queues
 	// Slices are what DRA drivers offer to claims.
 	Slices []*resourcev1.ResourceSlice
 	// Classes may name a resource that kube-scheduler serves from such offers.
@@ -69,10 +73,22 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.unnamed()...)
 	out = append(out, e.taints()...)
 	out = append(out, e.quotas()...)
+	out = append(out, e.limits()...)
+	out = append(out, e.defaultClass()...)
 	out = append(out, e.queues()...)
 	out = append(out, e.prices()...)
+	out = append(out, e.stale()...)
+	out = append(out, e.blind()...)
 	out = append(out, e.fakes()...)
-	return append(out, e.operator(), e.otherControllers())
+	return explained(append(out, e.operator(), e.otherControllers()))
+}
+
+// explained adds to findings how they were seen.
+func explained(list []finding.Finding) []finding.Finding {
+	for i := range list {
+		list[i].How = how[list[i].Name]
+	}
+	return list
 }
 
 // examined is a cluster with what the checks share.

@@ -18,6 +18,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -70,12 +71,17 @@ func orderDoesNotMatter(t *testing.T, c doctor.Cluster) {
 	slices.Reverse(c.Slices)
 	slices.Reverse(c.Classes)
 	slices.Reverse(c.Quotas)
+	slices.Reverse(c.LimitRanges)
+	slices.Reverse(c.PriorityClasses)
 	if diff := cmp.Diff(want, doctor.Examine(c)); diff != "" {
 		t.Errorf("the order of the lists changes the findings (-want +got):\n%s", diff)
 	}
 	for _, f := range want {
 		if (f.Status == finding.OK) != (f.Do == "") {
 			t.Errorf("%s is %s, and what to do is %q", f.Name, f.Status, f.Do)
+		}
+		if f.How == "" {
+			t.Errorf("%s does not say how it was seen", f.Name)
 		}
 	}
 }
@@ -128,6 +134,10 @@ func cluster(t *testing.T, a *txtar.Archive) doctor.Cluster {
 			c.Leases = append(c.Leases, o)
 		case *v1.ResourceQuota:
 			c.Quotas = append(c.Quotas, o)
+		case *v1.LimitRange:
+			c.LimitRanges = append(c.LimitRanges, o)
+		case *schedulingv1.PriorityClass:
+			c.PriorityClasses = append(c.PriorityClasses, o)
 		case *resourcev1.ResourceSlice:
 			c.Slices = append(c.Slices, o)
 		case *resourcev1.DeviceClass:

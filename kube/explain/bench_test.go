@@ -75,3 +75,30 @@ func BenchmarkJudge(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPlan is what `berth can` computes for a file of 100 objects of 8 asks, half of which find no place.
+func BenchmarkPlan(b *testing.B) {
+	nodes, pods := fleet(0, 8)
+	pods = pods[:len(pods)-19*50] // the last 50 nodes are free
+	for b.Loop() {
+		p, err := explain.NewPlan(explain.Situation{Nodes: nodes, Pods: pods})
+		if err != nil {
+			b.Fatal(err)
+		}
+		seen := map[int]bool{}
+		for i := range 100 {
+			n := &explain.Newcomers{Pods: newcomers(fmt.Sprint("w", i), 1, 8)}
+			if len(p.Take(n)) > 0 || seen[i%8] {
+				continue
+			}
+			seen[i%8] = true
+			s, err := p.Waiting(n, n.Pods)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := explain.Find(s, kubetest.Started); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/request"
 )
 
@@ -64,6 +65,29 @@ func (s *Situation) byPriority() (help Help, ok bool) {
 		return help, true
 	}
 	return Help{}, false
+}
+
+// Preempts returns the node on which the pod of s would fit if the pods of lower priority were evicted that no disruption
+// budget keeps; ok is false if it would not, or does not preempt.
+func (s *Situation) Preempts() (node string, ok bool) {
+	if request.NeverPreempts(s.Pod) || s.Queues != nil && s.Queues.Verdict(s.Pod).Cause != quota.None {
+		return "", false
+	}
+	var keeps []func(*v1.Pod) bool
+	for i := range s.Budgets {
+		keeps = append(keeps, keptBy(&s.Budgets[i]))
+	}
+	rest := slices.DeleteFunc(slices.Clone(s.Pods), func(p *v1.Pod) bool {
+		return p.Spec.NodeName != "" && request.Priority(p) < request.Priority(s.Pod) && !slices.ContainsFunc(keeps, func(kept func(*v1.Pod) bool) bool { return kept(p) })
+	})
+	if len(rest) == len(s.Pods) {
+		return "", false
+	}
+	on, err := s.with(rest, s.Pod)
+	if err != nil {
+		return "", false
+	}
+	return on.startsNow(s.Pod, s.Pods)
 }
 
 // quotaRefuses reports whether a quota would not let a pod be created in the place of another.

@@ -29,6 +29,26 @@ func QuotaRoom(quotas []v1.ResourceQuota, pod, instead *v1.Pod) *reasons.QuotaSh
 	return nil
 }
 
+// Charge has quotas count one more pod, as QuotaRoom reads them: status.used of those without a scope is changed.
+func Charge(quotas []v1.ResourceQuota, pod *v1.Pod) {
+	want := charged(pod)
+	want["pods"], want["count/pods"] = *resource.NewQuantity(1, resource.DecimalSI), *resource.NewQuantity(1, resource.DecimalSI)
+	for i := range quotas {
+		q := &quotas[i]
+		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
+			continue
+		}
+		for name := range q.Status.Hard {
+			if more, counts := want[string(name)]; counts {
+				if q.Status.Used == nil {
+					q.Status.Used = v1.ResourceList{}
+				}
+				q.Status.Used[name] = added(q.Status.Used[name], more)
+			}
+		}
+	}
+}
+
 // shortage is the first resource of a quota, by name, that does not allow want in the place
 // of had; nil is that all do.
 func shortage(q *v1.ResourceQuota, want, had map[string]resource.Quantity) *reasons.QuotaShortage {
@@ -63,6 +83,39 @@ func InertQuotaLines(q *v1.ResourceQuota) (inert, loose []string) {
 	slices.Sort(inert)
 	slices.Sort(loose)
 	return inert, loose
+}
+
+// GPUDefault is a line of a LimitRange by which every container of its namespace that says nothing of GPUs gets some.
+type GPUDefault struct {
+	Item     int    // of spec.limits
+	Field    string // default or max: Kubernetes makes a maximum the default where there is none
+	Resource string
+	Amount   string
+}
+
+// GPUDefaults returns those of a LimitRange, in the order of its items and, in each, by resource.
+//
+// Source: SetDefaults_LimitRangeItem of Kubernetes.
+func GPUDefaults(l *v1.LimitRange) (out []GPUDefault) {
+	for i, item := range l.Spec.Limits {
+		if item.Type != v1.LimitTypeContainer {
+			continue
+		}
+		for _, part := range []struct {
+			name string
+			list v1.ResourceList
+		}{{"default", item.Default}, {"max", item.Max}} {
+			for _, name := range slices.Sorted(maps.Keys(part.list)) {
+				q := part.list[name]
+				_, said := item.Default[name]
+				if !request.IsGPU(string(name)) || q.Sign() == 0 || part.name == "max" && said {
+					continue
+				}
+				out = append(out, GPUDefault{i, part.name, string(name), q.String()})
+			}
+		}
+	}
+	return out
 }
 
 // charged is what a quota counts for a pod, under the names that quotas have for

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,28 +50,12 @@ func (o *object) limitRange() {
 	if decode(o.root, l) != nil {
 		return
 	}
-	for i, item := range l.Spec.Limits {
-		if item.Type != v1.LimitTypeContainer {
-			continue
-		}
-		for _, part := range []struct {
-			name string
-			list v1.ResourceList
-		}{{"default", item.Default}, {"max", item.Max}} {
-			for _, name := range slices.Sorted(maps.Keys(part.list)) {
-				q := part.list[name]
-				if !request.IsGPU(string(name)) || q.Sign() == 0 || part.name == "max" && has(item.Default, name) {
-					continue
-				}
-				o.say(strictyaml.Join(fmt.Sprintf("spec.limits[%d].%s", i, part.name), string(name)), fail("limitrange-default",
-					fmt.Sprintf("every container of the namespace that says nothing of GPUs gets %s %s, sidecars and init containers too: Kubernetes makes %s the default limit, and that the request", q.String(), name, part.name),
-					"limit GPUs by a ResourceQuota (requests."+string(name)+") or a Berth Queue (perPod), and remove them here"))
-			}
-		}
+	for _, d := range explain.GPUDefaults(l) {
+		o.say(strictyaml.Join(fmt.Sprintf("spec.limits[%d].%s", d.Item, d.Field), d.Resource), fail("limitrange-default",
+			fmt.Sprintf("every container of the namespace that says nothing of GPUs gets %s %s, sidecars and init containers too: Kubernetes makes %s the default limit, and that the request", d.Amount, d.Resource, d.Field),
+			"limit GPUs by a ResourceQuota (requests."+d.Resource+") or a Berth Queue (perPod), and remove them here"))
 	}
 }
-
-func has(list v1.ResourceList, name v1.ResourceName) bool { _, there := list[name]; return there }
 
 // priorityClass finds a default for the whole cluster.
 func (o *object) priorityClass() {

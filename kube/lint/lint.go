@@ -32,18 +32,20 @@ type Reader struct {
 type PluginConfig = func(name string, data []byte) (gpu.Sharing, []string, error)
 
 // Check returns the findings of a file of YAML or JSON, with any number of documents, in the order of
-// their lines. Equal text gives equal findings. A document that is no YAML costs only itself.
+// their lines. Equal text gives equal findings. A document that is no YAML costs only itself. Of Markdown and shell
+// scripts it reads the blocks of YAML, what commands hand to kubectl, and the commands.
 func Check(file string, data []byte, r Reader) []Finding {
 	f := &manifests{file: file, read: r, left: mostNodes}
-	for _, text := range strictyaml.Split(data) {
-		root, err := strictyaml.Parse(file, text)
-		if err != nil {
-			f.add(Finding{Finding: fail("syntax", err.Message, err.Fix), File: file, Line: err.Line})
-			continue
+	if blocks, is := document(file, data); is {
+		for _, b := range blocks {
+			if b.language == "sh" {
+				f.shell(b)
+			} else {
+				f.documents([]byte(b.text))
+			}
 		}
-		if root != nil {
-			f.collect(root, text)
-		}
+	} else {
+		f.documents(data)
 	}
 	for _, o := range f.objects {
 		o.check()
@@ -53,6 +55,20 @@ func Check(file string, data []byte, r Reader) []Finding {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Field, b.Field), cmp.Compare(rank[a.Status], rank[b.Status]), cmp.Compare(a.Name, b.Name))
 	})
 	return f.found
+}
+
+// documents collects the objects of documents of YAML.
+func (f *manifests) documents(data []byte) {
+	for _, text := range strictyaml.Split(data) {
+		root, err := strictyaml.Parse(f.file, text)
+		if err != nil {
+			f.add(Finding{Finding: fail("syntax", err.Message, err.Fix), File: f.file, Line: err.Line})
+			continue
+		}
+		if root != nil {
+			f.collect(root, text)
+		}
+	}
 }
 
 // rank orders what is said of one place.

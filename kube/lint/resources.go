@@ -42,9 +42,10 @@ func (o *object) resources(n *yaml.Node, path string) {
 	}
 }
 
-// late says when a mistake in a pod shows: not in what kubectl apply prints, where a controller makes the pods.
+// late says when a mistake in a pod shows: not in what kubectl apply prints, where a controller makes the pods of a kind
+// that the API server does not know. It judges pods with the objects that it knows.
 func (o *object) late() string {
-	if o.kind == "Pod" || o.kind == "" {
+	if _, own := types[o.apiVersion+"/"+o.kind]; own || o.kind == "Pod" || o.kind == "" {
 		return ""
 	}
 	return " when it is created, which kubectl apply of the " + o.kind + " does not show"

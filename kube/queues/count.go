@@ -230,6 +230,33 @@ func (c *Count) Without(pod *v1.Pod) (queue string, out func(*v1.Node) bool) {
 	return c.QueueOf(pod).Queue, func(n *v1.Node) bool { return !slices.Contains(kinds, c.Offers.KindOf(n)) }
 }
 
+// Expect counts pods that do not exist yet among those that have no node, until Forget.
+func (c *Count) Expect(pods []*v1.Pod) {
+	for _, pod := range pods {
+		c.pods[Workload(pod)] = append(c.pods[Workload(pod)], pod)
+	}
+}
+
+// Forget ends Expect.
+func (c *Count) Forget(pods []*v1.Pod) {
+	for _, pod := range pods {
+		id := Workload(pod)
+		c.pods[id] = slices.DeleteFunc(c.pods[id], func(p *v1.Pod) bool { return p.UID == pod.UID })
+	}
+}
+
+// Place counts a pod on its node from now on, with the quota that it holds there.
+func (c *Count) Place(pod *v1.Pod) {
+	if !request.AsksForGPUs(pod) {
+		return
+	}
+	c.Forget([]*v1.Pod{pod})
+	c.bound[Workload(pod)]++
+	if queue := c.QueueOf(pod).Queue; queue != "" {
+		c.Book.Hold(Holder(pod, queue, c.user(pod), c.Offers.Held(pod), c.s.Least))
+	}
+}
+
 // Workload names what a pod is admitted with: its gang, or its UID.
 func Workload(pod *v1.Pod) string {
 	if g, err := request.GangOf(pod); err == nil && g != nil {

@@ -60,3 +60,13 @@ func (b *Builder) Named(at *Node, list []cluster.Device) ([]sharing.Named, bool)
 	}
 	return out, true
 }
+
+// Named returns devices of a node of the Snapshot with their UUIDs; false is that there is no such node, or that
+// one of them has no UUID.
+func (c *Cluster) Named(node string, list []cluster.Device) ([]sharing.Named, bool) {
+	n := c.open[node]
+	if n == nil {
+		return nil, false
+	}
+	return c.builder.Named(n.at, list)
+}

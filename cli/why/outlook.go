@@ -1,0 +1,62 @@
+package why
+
+import (
+	"context"
+	"slices"
+
+	"berth.dev/berth/cli/notebook"
+	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/pool"
+)
+
+// Outlook is what `berth why` would say of a pod that does not exist yet.
+type Outlook struct {
+	State  reasons.Reason
+	Code   reasons.Code // "" is none
+	Cause  string
+	Others []string // causes beside the binding one, and that enough is free but on several nodes
+	When   string   // when there is room for it; "" is that it does not wait for GPUs
+	Helps  []string
+	Never  bool // no wait helps: someone has to change something
+}
+
+// Judge explains pods that do not exist yet as `berth why` explains those that wait. It reads
+// the surroundings of pods once.
+type Judge struct{ e *explainer }
+
+// NewJudge returns a judge for the pods of a cluster.
+func NewJudge(n *notebook.Notebooks) *Judge {
+	e := newExplainer(n)
+	e.commands = false // the pods to change are not there
+	return &Judge{e}
+}
+
+// Outlook explains the pod of a situation.
+func (j *Judge) Outlook(ctx context.Context, s *explain.Situation) (*Outlook, error) {
+	j.e.namespace = s.Pod.Namespace
+	if g := j.e.growing(ctx, s); g != nil && !j.e.autoscaled(ctx) {
+		s.Pool = g.Name + ", which " + g.String() + ","
+	}
+	facts := s.Facts(nil, j.e.o.Time())
+	verdict := reasons.Judge(&facts)
+	r := &report{Code: facts.Code(&verdict)}
+	out := &Outlook{State: verdict.Reason, Code: r.Code, Cause: verdict.Message, Never: facts.NoWaitHelps(&verdict)}
+	if len(s.Nodes) == 0 {
+		return out, nil
+	}
+	if err := j.e.waits(ctx, r, s); err != nil {
+		return nil, err
+	}
+	out.Code, out.Others, out.Helps = r.Code, r.Others, r.Helps
+	if r.Scattered != "" {
+		out.Others = slices.Insert(slices.Clone(out.Others), 0, r.Scattered)
+	}
+	if r.When != nil {
+		out.When = r.When.Text
+	}
+	if pool.Start(j.e.grown, s.Pod, s.Volumes) != nil {
+		out.Never = false
+	}
+	return out, nil
+}
