@@ -45,7 +45,7 @@ var layers = map[string]struct {
 var rooms = [][]string{
 	{"api", "api/kubeflow", "api/trainer", "api/v1alpha1"},
 	{
-		"core/user", "core/gpu", "core/usage", "core/cost", "core/audit", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
+		"core/user", "core/gpu", "core/usage", "core/cost", "core/audit", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/forecast", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
 		"core/idle", "core/explain", "core/notebook", "core/training", "core/profile",
 	},
 	{"sim/baseline", "sim"},

@@ -159,6 +159,7 @@ type Pod struct {
 	GPUMemoryBytes int64    // of each GPU, instead of MilliGPU; 0 is none
 	Profile        string   // MIG profile, instead of MilliGPU; "" is none
 	Models         []string // allowed, sorted, each once; none is any
+	User, QoS      string   // "" if the trace has none
 
 	Arrival    float64 // seconds
 	HasArrival bool
@@ -168,9 +169,9 @@ type Pod struct {
 
 // ReadPods reads pods as the openb trace lists them: columns name, cpu_milli,
 // memory_mib, num_gpu and gpu_milli; optional are gpu_spec (allowed models,
-// separated by "|") and creation_time, scheduled_time and deletion_time (in
+// separated by "|"), qos, and creation_time, scheduled_time and deletion_time (in
 // seconds). Optional columns of ours: gpu_memory_mib (a share by memory),
-// mig_profile, arrival_seconds and run_seconds.
+// mig_profile, user, arrival_seconds and run_seconds.
 //
 // nodes say which models there are. It refuses a missing column, a bad or
 // negative number, a model that neither nodes nor the catalog has, and a
@@ -199,6 +200,8 @@ func (t *table) pod(known map[string]bool) Pod {
 		CPUMilli:    t.number("cpu_milli", mostCPUMilli, false),
 		MemoryBytes: t.number("memory_mib", mostMemoryMiB, false) << 20,
 		GPUs:        int(t.number("num_gpu", mostGPUs, false)),
+		User:        t.text("user"),
+		QoS:         t.text("qos"),
 	}
 	byMemory, profile := t.number("gpu_memory_mib", mostMemoryMiB, true)<<20, t.text("mig_profile")
 	milli := int(t.number("gpu_milli", cluster.Whole, byMemory > 0 || profile != ""))

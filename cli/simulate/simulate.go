@@ -3,6 +3,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,26 +24,29 @@ import (
 
 // simulateCommand is `berth simulate`.
 type simulateCommand struct {
-	o        client.Options
-	cluster  client.Flags
-	protocol string
-	nodes    string
-	pods     string
-	loads    []float64
-	seeds    string
-	policies []string
-	add      []string
-	cut      []string
-	share    []string
-	live     bool
-	empty    bool
-	recut    string
-	chart    string
-	output   string
+	o         client.Options
+	cluster   client.Flags
+	protocol  string
+	nodes     string
+	pods      string
+	loads     []float64
+	seeds     string
+	policies  []string
+	add       []string
+	cut       []string
+	share     []string
+	live      bool
+	empty     bool
+	recut     string
+	every     int
+	failures  float64
+	estimates int
+	chart     string
+	output    string
 }
 
 const simulateLong = `Place the pods of a trace on a cluster in virtual time, under several policies, and show how much GPU is
-allocated and which pods fail. Nothing is written to any cluster.
+allocated and which pods fail, or how long they wait. Nothing is written to any cluster.
 
 --nodes and --pods are CSV files in the format of Alibaba's openb trace, or with your own columns: see
 docs/reference/simulate.md. With --from-cluster, the nodes, their running pods and, without --pods, the mix of pods
@@ -51,7 +55,8 @@ are those of the cluster that kubectl would use.
 Protocol fgd is that of "Beware of Fragmentation" (USENIX ATC '23): pods arrive in random order until they
 have requested --load times all GPUs; no pod leaves, and a pod that fits nowhere fails. Protocol churn keeps
 the trace's order and run times: pods leave when they complete, and pods that do not fit wait. Protocol mig
-needs no files: it requests MIG devices in four mixes on 104 A100, and shows how many requests fit.
+needs no files: it requests MIG devices in four mixes on 104 A100, and shows how many requests fit. Protocol
+queue compares orders and reservations: every pod waits until it starts.
 
 The same input gives the same output, except timings. Ctrl-C prints partial results, marked as partial.`
 
@@ -70,19 +75,23 @@ func New(o client.Options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.protocol, "protocol", simulation.ProtocolFGD, "fgd (pods never leave), churn (pods leave when they complete), or mig (requests for MIG devices)")
+	f.StringVar(&s.protocol, "protocol", simulation.ProtocolFGD, "fgd (pods never leave), churn (pods leave when they complete), queue (pods wait until they start), or mig (requests for MIG devices)")
 	f.StringVar(&s.nodes, "nodes", "", "CSV file of nodes")
 	f.StringVar(&s.pods, "pods", "", "CSV file of pods")
-	f.Float64SliceVar(&s.loads, "load", nil, "requested GPUs as a multiple of all GPUs (default 1.3; churn: 1.0 and 1.3; mig: 0.85 and 1.3)")
+	f.Float64SliceVar(&s.loads, "load", nil, "requested GPUs as a multiple of all GPUs (default 1.3; churn: 1.0 and 1.3; queue: 0.9, 1.0, and 1.3; mig: 0.85 and 1.3)")
 	f.Lookup("load").DefValue = "" // its text says what stands for it
-	f.StringVar(&s.seeds, "seeds", "42-51", "seeds of the runs, such as 42-51,60")
-	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, from "+strings.Join(baseline.Names(), ", ")+" (default berth,fgd; mig: berth,bestfit,first-fit)")
+	f.StringVar(&s.seeds, "seeds", "", "seeds of the runs, such as 42-51,60 (default 42-51; queue: 1-3)")
+	f.StringSliceVar(&s.policies, "policy", nil, "policies to compare, from "+strings.Join(baseline.Names(), ", ")+" (default berth,fgd; mig: berth,bestfit,first-fit); of queue: "+strings.Join(queueNames(), ", ")+" (default all)")
 	f.StringArrayVar(&s.add, "add", nil, "add nodes, such as 4xh100x8: 4 nodes of 8 H100 (repeatable)")
 	f.StringArrayVar(&s.cut, "cut", nil, "partition the GPUs of a model with MIG, such as a100=1g.5gb or a100=3g.20gb,2g.10gb (repeatable)")
 	f.StringArrayVar(&s.share, "share", nil, "share the GPUs of a model, such as t4=4 (repeatable)")
 	f.BoolVar(&s.live, "from-cluster", false, "read the nodes and their running pods from a cluster")
 	f.BoolVar(&s.empty, "empty", false, "with --from-cluster: ignore running pods")
 	f.StringVar(&s.recut, "recut", simulation.Recuts[0].Name, "with --protocol mig: when GPUs are repartitioned: free (next to devices in use), empty, or never")
+	f.IntVar(&s.every, "every", 0, "with --protocol queue: simulate only one of so many nodes (default about 64 nodes)")
+	f.Lookup("every").DefValue = "" // its text says what stands for it
+	f.Float64Var(&s.failures, "failures", 0, "with --protocol queue: how often each node fails in 30 days")
+	f.IntVar(&s.estimates, "estimates", 0, "with --protocol queue: estimate the start of about so many jobs, and show the errors")
 	f.StringVar(&s.chart, "chart", "", "also draw the chart to this file, NAME.svg")
 	f.StringVarP(&s.output, "output", "o", "", "json (default: a table and a chart)")
 	s.cluster.AddFlags(cmd, false)
@@ -99,8 +108,11 @@ func (s *simulateCommand) run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
-	if s.protocol == simulation.ProtocolMIG {
+	switch s.protocol {
+	case simulation.ProtocolMIG:
 		return s.runMIG(ctx, plan)
+	case simulation.ProtocolQueue:
+		return s.runQueue(ctx, plan)
 	}
 	in, err := s.read(ctx)
 	if err != nil {
@@ -157,6 +169,8 @@ func (s *simulateCommand) plan() (*simulation.Plan, error) {
 		p.Loads = []float64{1.3}
 	case len(p.Loads) == 0 && mig:
 		p.Loads = []float64{0.85, 1.3}
+	case len(p.Loads) == 0 && s.protocol == simulation.ProtocolQueue:
+		p.Loads = []float64{0.9, 1.0, 1.3}
 	case len(p.Loads) == 0:
 		p.Loads = []float64{1.0, 1.3}
 	}
@@ -166,10 +180,16 @@ func (s *simulateCommand) plan() (*simulation.Plan, error) {
 		}
 	}
 	var err error
+	if s.seeds == "" && s.protocol == simulation.ProtocolQueue {
+		s.seeds = "1-3"
+	}
+	s.seeds = cmp.Or(s.seeds, "42-51")
 	if p.Seeds, err = parseSeeds(s.seeds); err != nil {
 		return nil, err
 	}
-	p.Policies, err = lookup(policies)
+	if s.protocol != simulation.ProtocolQueue {
+		p.Policies, err = lookup(policies)
+	}
 	return p, err
 }
 

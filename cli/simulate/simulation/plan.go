@@ -20,7 +20,7 @@ const (
 )
 
 // Protocols are the names of all protocols.
-var Protocols = []string{ProtocolFGD, ProtocolChurn, ProtocolMIG}
+var Protocols = []string{ProtocolFGD, ProtocolChurn, ProtocolQueue, ProtocolMIG}
 
 // Policy is a placement policy and its name.
 type Policy struct {

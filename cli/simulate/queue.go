@@ -1,0 +1,250 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"berth.dev/berth/cli/simulate/chart"
+	"berth.dev/berth/cli/simulate/simulation"
+	"berth.dev/berth/cli/term"
+	snapshot "berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/sim"
+)
+
+// aboutNodes is how many nodes are simulated if --every is not set.
+const aboutNodes = 64
+
+// queueNames are the policies of --protocol queue.
+func queueNames() []string {
+	var out []string
+	for _, p := range simulation.QueuePolicies {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// queuePlan reads the flags that say what to run.
+func (s *simulateCommand) queuePlan(plan *simulation.Plan) (*simulation.QueuePlan, error) {
+	p := &simulation.QueuePlan{Loads: plan.Loads, Seeds: plan.Seeds, Failures: s.failures, Estimates: s.estimates}
+	names := s.policies
+	if len(names) == 0 {
+		names = queueNames()
+	}
+	for i, name := range names {
+		for _, before := range names[:i] {
+			if before == name {
+				return nil, term.Usagef("invalid --policy: duplicate %s", name)
+			}
+		}
+		found := false
+		for _, policy := range simulation.QueuePolicies {
+			if policy.Name == name {
+				p.Policies, found = append(p.Policies, policy), true
+			}
+		}
+		if near := gpu.NearestWord(name, queueNames()); !found && near != "" {
+			return nil, term.Usagef("--policy: unknown policy %q of protocol queue; did you mean %q?", name, near)
+		}
+		if !found {
+			return nil, term.Usagef("--policy: unknown policy %q of protocol queue; must be one of %s", name, strings.Join(queueNames(), ", "))
+		}
+	}
+	switch {
+	case s.live && !s.empty:
+		return nil, term.Usagef("--protocol queue starts with an empty cluster: add --empty")
+	case s.every < 0:
+		return nil, term.Usagef("invalid --every %d: must be 1 or more, or omitted for about %d nodes", s.every, aboutNodes)
+	case !(s.failures >= 0 && s.failures <= 1000):
+		return nil, term.Usagef("invalid --failures %v: must be from 0 to 1000, of each node in 30 days", s.failures)
+	case s.estimates < 0:
+		return nil, term.Usagef("invalid --estimates %d: must not be negative", s.estimates)
+	}
+	return p, nil
+}
+
+// runQueue is `berth simulate --protocol queue`.
+func (s *simulateCommand) runQueue(ctx context.Context, plan *simulation.Plan) error {
+	p, err := s.queuePlan(plan)
+	if err != nil {
+		return err
+	}
+	in, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	every := cmp.Or(s.every, max(1, (len(in.nodes)+aboutNodes/2)/aboutNodes))
+	if p.Cluster, err = snapshot.New(sim.Every(every, in.nodes)); err != nil {
+		return err
+	}
+	if p.Pods = in.pods; p.Cluster.TotalGPUs() == 0 {
+		return fmt.Errorf("%s: no node has a GPU", in.from)
+	}
+	for _, note := range in.notes {
+		term.PrintLine(s.o.Err, note)
+	}
+	bar := newRunProgress(s.o.Err)
+	p.Progress = bar.show
+	r, err := p.Run(ctx)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	c := queueChart(in.from, r)
+	if s.chart != "" {
+		if err := os.WriteFile(s.chart, c.SVG(), 0o644); err != nil {
+			return fmt.Errorf("draw the chart: %w", err)
+		}
+		term.Printf(s.o.Err, "chart: %s\n", s.chart)
+	}
+	if s.output == "json" {
+		raw, err := r.JSON()
+		if err == nil {
+			_, err = term.Exact(s.o.Out).Write(raw)
+		}
+		if err != nil {
+			return err
+		}
+		return incomplete(r.Ended, r.Planned)
+	}
+	if err := s.printQueue(in, p, r, every, c); err != nil {
+		return err
+	}
+	return incomplete(r.Ended, r.Planned)
+}
+
+// printQueue prints a row for each load and policy, and the chart.
+func (s *simulateCommand) printQueue(in simulateInput, p *simulation.QueuePlan, r *simulation.QueueReport, every int, c *chart.Chart) error {
+	partial := ""
+	if r.Partial() {
+		partial = "  PARTIAL"
+	}
+	of := ""
+	if every > 1 {
+		of = fmt.Sprintf(" (1 of %d)", every)
+	}
+	term.Printf(s.o.Out, "%s on %s nodes%s with %s GPUs, protocol queue, seeds %s%s\n\n", in.from,
+		thousands(p.Cluster.Len()), of, thousands(p.Cluster.TotalGPUs()), s.seeds, partial)
+	screen := term.ScreenOf(s.o.Out)
+	t := &term.Table{Gap: 2, Head: []string{"POLICY", "LOAD", "WAIT", "OF FIFO", "LARGE", "SLOW 99%", "SLOW MAX", "USE", "DONE", "FAIR", "LATE"}}
+	if p.Failures > 0 {
+		t.Head = append(t.Head, "LOST GPU-H")
+	}
+	for _, load := range r.Loads {
+		for i := range r.Policies {
+			t.Add(queueCells(&r.Policies[i], r.Base(), load, p.Failures > 0)...)
+		}
+	}
+	if err := t.Write(s.o.Out, screen, false); err != nil {
+		return err
+	}
+	term.PrintBlock(s.o.Out, "WAIT: mean wait in hours, and OF FIFO: over that of best-effort-fifo. LARGE: the same of jobs with 8 GPUs or more.\n"+
+		"SLOW: time from submission to end over run time, at least 10 minutes; the 99th percentile and the largest.\n"+
+		"USE: percent of the GPUs used while jobs came. DONE: days until all had ended. FAIR: Jain's index over teams.\n"+
+		"LATE: percent of reservations whose job started more than 10 minutes later. All are medians of the seeds.\n")
+	if p.Estimates > 0 {
+		if err := s.printStarts(r, screen); err != nil {
+			return err
+		}
+	}
+	if text := c.Text(min(cmp.Or(screen.Width, term.PlainWidth), 120), 14, styleOf(s.o.Out)); text != "" {
+		term.PrintBlock(s.o.Out, term.Block("\n"+text))
+	}
+	return nil
+}
+
+// queueCells are the figures of a policy with a load.
+func queueCells(p, base *simulation.QueuePolicyReport, load float64, failures bool) []string {
+	cells := []string{p.Name, strconv.FormatFloat(load, 'g', -1, 64)}
+	add := func(digits int, v float64, ok bool) {
+		text := "-"
+		if ok {
+			text = strconv.FormatFloat(v, 'f', digits, 64)
+		}
+		cells = append(cells, text)
+	}
+	figure := func(digits int, of func(*simulation.QueueRun) float64) {
+		v, ok := p.Median(load, of)
+		add(digits, v, ok)
+	}
+	figure(2, func(r *simulation.QueueRun) float64 { return r.MeanWait / 3600 })
+	ratio, ok := p.Against(base, load, func(r *simulation.QueueRun) float64 { return r.MeanWait })
+	add(2, ratio, ok)
+	figure(1, func(r *simulation.QueueRun) float64 { return r.LargeWait / 3600 })
+	figure(0, func(r *simulation.QueueRun) float64 { return r.Slowdown99 })
+	figure(0, func(r *simulation.QueueRun) float64 { return r.MostSlowdown })
+	figure(1, func(r *simulation.QueueRun) float64 { return r.UsePercent })
+	figure(1, func(r *simulation.QueueRun) float64 { return r.Done / 86400 })
+	figure(2, func(r *simulation.QueueRun) float64 { return r.Fairness })
+	if p.Rules.Reservations > 0 {
+		figure(1, func(r *simulation.QueueRun) float64 { return 100 * float64(r.Late) / float64(max(r.Promises, 1)) })
+	} else {
+		cells = append(cells, "-")
+	}
+	if failures {
+		figure(0, func(r *simulation.QueueRun) float64 { return r.LostGPUHours })
+	}
+	return cells
+}
+
+// printStarts prints how wrong the estimated starts were.
+func (s *simulateCommand) printStarts(r *simulation.QueueReport, screen term.Screen) error {
+	term.PrintBlock(s.o.Out, "\nStarts that were estimated for jobs when they came and had to wait:\n")
+	t := &term.Table{Gap: 2, Head: []string{"POLICY", "LOAD", "GPUS", "JOBS", "UNKNOWN", "ERROR", "WITHIN P90"}}
+	for _, load := range r.Loads {
+		for i := range r.Policies {
+			p := &r.Policies[i]
+			for _, size := range []struct {
+				name string
+				of   func(*simulation.QueueRun) *sim.StartErrors
+			}{
+				{"under 4", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Small }},
+				{"4 and more", func(r *simulation.QueueRun) *sim.StartErrors { return &r.Large }},
+			} {
+				jobs, ok := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(size.of(r).Jobs) })
+				if !ok || jobs == 0 {
+					continue
+				}
+				unknown, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(size.of(r).Unknown) })
+				corrected, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return float64(size.of(r).Corrected) })
+				wrong, within := "-", "-"
+				if v, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return size.of(r).MedianError }); unknown < jobs {
+					wrong = fmt.Sprintf("%.2f", v)
+				}
+				if v, _ := p.Median(load, func(r *simulation.QueueRun) float64 { return 100 * size.of(r).Covered }); corrected > 0 {
+					within = fmt.Sprintf("%.0f%% of %.0f", v, corrected)
+				}
+				t.Add(p.Name, strconv.FormatFloat(load, 'g', -1, 64), size.name, fmt.Sprintf("%.0f", jobs), fmt.Sprintf("%.0f", unknown), wrong, within)
+			}
+		}
+	}
+	if err := t.Write(s.o.Out, screen, false); err != nil {
+		return err
+	}
+	term.PrintBlock(s.o.Out, "ERROR: median of the difference to the real wait, over that wait or 10 minutes. WITHIN P90: jobs that started by the\n"+
+		"time by which nine of ten should, of those that were told one. UNKNOWN: more than three days.\n")
+	return nil
+}
+
+// queueChart is how long jobs wait, from those that wait least to those that wait most, with the largest load.
+func queueChart(from string, r *simulation.QueueReport) *chart.Chart {
+	load := r.Loads[len(r.Loads)-1]
+	c := &chart.Chart{Title: fmt.Sprintf("Wait at load %v: %s", load, from), X: "jobs, %, by their wait", Y: "wait, hours", From: 0}
+	for i := range r.Policies {
+		p := &r.Policies[i]
+		line := chart.Series{Name: p.Name}
+		for at := range sim.WaitPercents {
+			if v, ok := p.Median(load, func(r *simulation.QueueRun) float64 { return r.Waits[at] / 3600 }); ok && p.Name != "fifo" {
+				line.Points = append(line.Points, chart.Point{X: float64(at), Y: v})
+			}
+		}
+		if len(line.Points) > 0 {
+			c.Series = append(c.Series, line)
+		}
+	}
+	return c
+}

@@ -1,0 +1,78 @@
+package forecast
+
+import (
+	"slices"
+
+	"berth.dev/berth/core/cluster"
+	"berth.dev/berth/core/placement"
+)
+
+// unreserved is the class of requests that use no node with a reservation.
+const unreserved = 1
+
+// place places the pods of a job on the index's snapshot; nil is that it cannot be, or must not.
+func (t *Timeline) place(j *Job) ([]cluster.Placement, state) {
+	s := t.index.Snapshot()
+	m := s.Mark()
+	placed := t.pods(j, 0)
+	if placed == nil {
+		s.RollBack(m)
+		return nil, noRoom
+	}
+	if !t.hinders(j, placed) {
+		s.Keep(m)
+		return placed, untried
+	}
+	s.RollBack(m)
+	m = s.Mark()
+	if placed = t.pods(j, unreserved); placed != nil {
+		s.Keep(m)
+		return placed, untried
+	}
+	s.RollBack(m)
+	m = s.Mark()
+	if placed = t.asPromised(j); placed != nil && !t.hinders(j, placed) {
+		s.Keep(m)
+		return placed, untried
+	}
+	s.RollBack(m)
+	return nil, kept
+}
+
+// asPromised assumes the places that are reserved for a job; nil is that there are none, or that they are not free yet.
+func (t *Timeline) asPromised(j *Job) []cluster.Placement {
+	all := slices.Concat(t.promises, t.before)
+	at := slices.IndexFunc(all, func(p promise) bool { return p.job == j })
+	if at < 0 {
+		return nil
+	}
+	s := t.index.Snapshot()
+	var out []cluster.Placement
+	for _, p := range all[at].placed {
+		if placement.Fit(s, p.Node, &j.Request) != placement.Fits {
+			return nil
+		}
+		p.Devices = t.index.Policy().Devices(s, p.Node, &j.Request, nil)
+		if s.Assume(&p) != nil {
+			return nil
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// pods assumes places for all pods of a job, as a class of requests; nil is that there are too few.
+func (t *Timeline) pods(j *Job, class uint32) []cluster.Placement {
+	r := j.Request
+	r.Class = class
+	var out []cluster.Placement
+	for range j.Pods {
+		p, ok, err := placement.Place(t.index, &r)
+		if !ok || err != nil {
+			return nil
+		}
+		p.Request.Class = 0
+		out = append(out, p)
+	}
+	return out
+}
