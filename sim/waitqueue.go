@@ -28,7 +28,7 @@ type Queue struct {
 	Warm    time.Duration // before what is measured; 0 is 7 days
 	Span    time.Duration // in which measured jobs come; 0 is 14 days
 	Longest time.Duration // run time at which jobs are cut; 0 is 7 days
-	// Failures is how often each node fails in 30 days. It is away for an hour, and its jobs start anew.
+	// Failures is how often each node fails in 30 days. It is away for an hour, and its jobs start again from the beginning.
 	Failures float64
 	// Estimates is of how many jobs that wait the start is estimated when they come; 0 is of none. See QueueRun.Small.
 	Estimates int

@@ -22,7 +22,7 @@ const day = 24 * time.Hour
 // teams is how many teams the templates of a trace without users are divided among.
 const teams = 8
 
-// Every returns every n-th of the nodes that have GPUs, the smallest first, so that there are as many of each size in
+// Every returns every n-th of the nodes that have GPUs, the smallest first: of each size, as many in
 // proportion. 1 is all.
 func Every(n int, nodes []cluster.Spec) []cluster.Spec {
 	with := slices.DeleteFunc(slices.Clone(nodes), func(s cluster.Spec) bool { return len(s.GPUs) == 0 })
@@ -53,7 +53,7 @@ func teamOf(t queue.Template) int {
 }
 
 // jobs draws the jobs that come: whole days of the trace, in any order and again and again, several at once, until they
-// ask for the load; then some at random are left out, so that they ask for no more.
+// ask for the load; then some at random are left out, until they ask for no more.
 func (q *Queue) jobs(rng *rand.Rand) ([]*forecast.Job, error) {
 	days, err := q.days()
 	if err != nil {

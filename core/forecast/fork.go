@@ -11,7 +11,7 @@ import (
 )
 
 // Fork returns a copy that goes on apart, with run times that draw gives to each job that runs or waits: how much longer
-// it runs after it has run for a time. The copy learns nothing and tells nobody. Jobs of the copy are found by Find.
+// it runs after it has run for a time. The copy learns nothing and calls none of the functions.
 func (t *Timeline) Fork(policy placement.Maker, draw func(j *Job, ran time.Duration) time.Duration) *Timeline {
 	f := &Timeline{
 		rules: t.rules, times: t.times, now: t.now, waits: t.waits, serial: t.serial, lines: map[lineKey]*line{},
@@ -51,7 +51,7 @@ func nodesOf(placed []cluster.Placement) map[int]bool {
 }
 
 // StartOf lets the copy go on until the job of a name has started, and returns when that is. later are jobs that come
-// meanwhile, by time. It gives up at the time until.
+// until then, by time. It gives up at the time until.
 func (t *Timeline) StartOf(name string, later []*Job, until time.Duration) (at time.Duration, ok bool, err error) {
 	started := false
 	t.Started = func(j *Job) { started = started || j.Name == name }

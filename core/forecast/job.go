@@ -36,7 +36,7 @@ const (
 	Shortest              // the one that is expected to run for the shortest time
 	// Slowdown is by (wait / run)^3 x GPUs, with the run time that is expected, and at least ten minutes: those first that
 	// wait longest for how long they run. Jobs of one template keep their order. The exponent keeps long jobs from
-	// passing short ones until they have waited several times as long as they run, and lets no job wait for ever.
+	// passing short ones until they have waited several times as long as they run, and lets every job start some time.
 	Slowdown
 )
 
@@ -46,7 +46,7 @@ const shortestRun = 10 * time.Minute
 // Rules are how a queue is run.
 type Rules struct {
 	Order  Order
-	Strict bool // nobody passes the first that does not fit
+	Strict bool // no job passes the first that does not fit
 	// Reservations is how many of the first that do not fit get nodes reserved from the earliest time at which they are
 	// expected to be free. Others may use them if they are expected to end before, or if there is room beside them.
 	Reservations int

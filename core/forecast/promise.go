@@ -96,7 +96,7 @@ func (t *Timeline) refresh() {
 }
 
 // hinders reports whether a job that is placed (assumed on the index's snapshot only) keeps the holder of a reservation
-// from starting at its time. What was promised holds although another is more urgent by now.
+// from starting at its time. A promise holds although another job is more urgent by now.
 func (t *Timeline) hinders(j *Job, placed []cluster.Placement) bool {
 	ends := never
 	if left := t.expected(j, 0, backfillQuantile); left < never-t.now {

@@ -111,8 +111,8 @@ func (t *Timeline) Next() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// Arrive lets a job come at its time, which is not before Now, and starts it if it is its turn and fits. What ends before
-// has to have ended: see Step.
+// Arrive lets a job come at its time, which is not before Now, and starts it if it is its turn and fits. Jobs that end before
+// have to have ended: see Step.
 func (t *Timeline) Arrive(j *Job) error {
 	t.now = max(t.now, j.At)
 	t.index.Arrive(&j.Request)
@@ -155,7 +155,7 @@ func (t *Timeline) enter(j *Job) *line {
 func (t *Timeline) Step() error {
 	at, _ := t.Next()
 	if len(t.running) == 0 || at < t.running[0].ends {
-		t.now = at // a reservation that was not taken is made anew
+		t.now = at // a reservation that was not taken is made again
 		return t.pass(nil, nil)
 	}
 	r := t.running[0]

@@ -261,7 +261,7 @@ func TestAForkWithTheRealRunTimesTellsTheRealStart(t *testing.T) {
 				ahead := line.Fork(placement.NewBestFit, func(j *forecast.Job, ran time.Duration) time.Duration { return j.Run - ran })
 				at, ok, err := ahead.StartOf(j.Name, jobs[i+1:], 1000*time.Hour)
 				if err != nil || !ok || rules.Reservations == 0 && at != started[j.Name] { // reservations may be made for other nodes
-					t.Errorf("seed %d, %+v: %s is told %v (%v, %v) and starts at %v", seed, rules, j.Name, at, ok, err, started[j.Name])
+					t.Errorf("seed %d, %+v: %s starts at %v (%v, %v) in the copy and at %v", seed, rules, j.Name, at, ok, err, started[j.Name])
 				}
 			}
 		}

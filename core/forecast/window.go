@@ -11,7 +11,7 @@ import (
 
 // window looks for the first time at which a job fits, while others end and start.
 type window struct {
-	s      *cluster.Snapshot // a mark of it is open
+	s      *cluster.Snapshot // with a mark open
 	job    *Job
 	length time.Duration // how long the job is expected to run
 	list   []event       // by time

@@ -52,7 +52,7 @@ type sample struct {
 	ended  int // serial number of the last one
 }
 
-// Ended takes a workload that has ended by itself after running for a time. What was stopped or moved says nothing.
+// Ended takes a workload that has ended by itself after running for a time. One that was stopped or moved says nothing.
 func (r *RunTimes) Ended(t Template, ran time.Duration) {
 	r.serial++
 	ran = max(ran, 0)

@@ -24,7 +24,7 @@ var QueuePolicies = []QueuePolicy{
 	{"shortest", forecast.Rules{Order: forecast.Shortest}, "the shortest first, as far as earlier runs tell"},
 	{"easy", forecast.Rules{Reservations: 1}, "by arrival, a reservation for the first (EASY backfill)"},
 	{"best-effort-fifo", forecast.Rules{}, "by arrival, what does not fit is passed (Kueue's BestEffortFIFO)"},
-	{"fifo", forecast.Rules{Strict: true}, "by arrival, nobody passes the first (Kueue's StrictFIFO)"},
+	{"fifo", forecast.Rules{Strict: true}, "by arrival, none passes the first (Kueue's StrictFIFO)"},
 }
 
 // QueuePolicy is a way to run a queue.
@@ -126,7 +126,7 @@ func (r *QueueReport) Base() *QueuePolicyReport {
 	return &r.Policies[i]
 }
 
-// Median is the median over the runs with a load of a figure of theirs; ok is false if there is none.
+// Median is the median of a figure over the runs with a load; ok is false if there is none.
 func (p *QueuePolicyReport) Median(load float64, of func(*QueueRun) float64) (median float64, ok bool) {
 	var all []float64
 	for i := range p.Runs {
