@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -232,7 +233,7 @@ func (s *simulateCommand) printStarts(r *simulation.QueueReport, screen term.Scr
 
 // queueChart is how long jobs wait, from those that wait least to those that wait most, with the largest load.
 func queueChart(from string, r *simulation.QueueReport) *chart.Chart {
-	load := r.Loads[len(r.Loads)-1]
+	load := slices.Max(r.Loads)
 	c := &chart.Chart{Title: fmt.Sprintf("Wait at load %v: %s", load, from), X: "jobs, %, by their wait", Y: "wait, hours", From: 0}
 	for i := range r.Policies {
 		p := &r.Policies[i]
