@@ -22,6 +22,7 @@ func TestCommandsReference(t *testing.T) {
 		Up:         func(context.Context, cluster.UpOptions) error { return nil },
 		Scheduler:  func(context.Context, process.SchedulerOptions) error { return nil },
 		Controller: func(context.Context, process.ControllerOptions) error { return nil },
+		Meter:      func(context.Context, process.MeterOptions) error { return nil },
 	})
 	var page strings.Builder
 	page.WriteString("# Commands\n\nGenerated from the help texts: `go test ./cli -run TestCommandsReference -update` writes it.\n\n" +

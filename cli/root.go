@@ -50,6 +50,8 @@ type Options struct {
 	Scheduler process.SchedulerFunc
 	// Controller runs Berth's controllers; nil leaves `berth controller` out.
 	Controller process.ControllerFunc
+	// Meter writes a ledger; nil leaves `berth meter` out.
+	Meter process.MeterFunc
 	// PluginConfig reads a configuration of NVIDIA's device plugin, and returns warnings, for `berth lint`; nil
 	// leaves them unread.
 	PluginConfig lint.PluginConfig
@@ -151,6 +153,9 @@ func New(o Options) *cobra.Command {
 	}
 	if o.Controller != nil {
 		root.AddCommand(process.NewController(o.Controller))
+	}
+	if o.Meter != nil {
+		root.AddCommand(process.NewMeter(o.Meter))
 	}
 	root.AddCommand(
 		cluster.NewDown(with),

@@ -23,8 +23,12 @@ import (
 // meterUser is who the meter is to the API server, and the name of its role.
 const meterUser = "berth:meter"
 
-// startMeter has the ledger written from when all else is ready, and served by the API server.
+// startMeter has the ledger written from when all else is ready, and served by the API server, unless there shall be none.
 func (p *plane) startMeter(ctx context.Context, g *group, client kubernetes.Interface, at *lateHandler, ready <-chan struct{}) error {
+	if p.NoLedger {
+		at.set(http.NotFoundHandler())
+		return nil
+	}
 	if err := grant(ctx, client, meterUser, meterUser, meter.Rules()); err != nil {
 		return err
 	}
@@ -51,7 +55,7 @@ func (p *plane) meter(ctx context.Context, at *lateHandler) error {
 	defer book.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	m := meter.New(book)
+	m := meter.New(book, p.Ledger)
 	at.set(m.Handler(userOf))
 	return m.Run(ctx, p.clientConfig(meterFile))
 }

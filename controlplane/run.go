@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"berth.dev/berth/controller/meter"
 	"berth.dev/berth/fleet"
 	"berth.dev/berth/fleet/host"
 	"berth.dev/berth/fleet/kubelet"
@@ -64,6 +65,9 @@ type Options struct {
 	// controller/notebook; "" is the folder's last, and Auto in a new folder.
 	Notebooks string
 	Training  string // the same for training jobs
+	Ledger    meter.Options
+	// NoLedger leaves the ledger to `berth meter`.
+	NoLedger bool
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone, and being ready does not wait for it.
 	HoldScheduler string

@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
-
-	"modernc.org/sqlite" // also the driver of that name
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/usage"
@@ -24,77 +20,12 @@ type Book struct {
 	path string
 	lock *os.File
 
+	salvaged *Salvage
+
 	mu       sync.Mutex // held while something is written
 	closedTo int64      // end of the last day that is closed, in milliseconds
+	kept     int64      // since when facts are kept, in milliseconds; 0 is that all are
 }
-
-// Open opens the ledger in a file, and makes it if it is not there. Only one Book of a file can be open, in all
-// processes; the next is an error that says so. Each batch is on the disk when Write returns.
-func Open(ctx context.Context, path string) (*Book, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("open the ledger: %w", err)
-	}
-	lock, err := lockFile(path + ".lock")
-	if err != nil {
-		return nil, fmt.Errorf("open the ledger %s: %w", path, err)
-	}
-	if err := closed(path); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the ledger: %w", err), lock.Close())
-	}
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)")
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the ledger %s: %w", path, err), lock.Close())
-	}
-	b := &Book{db: db, path: path, lock: lock}
-	if err := b.prepare(ctx); err != nil {
-		if damaged(err) {
-			err = fmt.Errorf("%w: move the file away to begin a new ledger, and keep it, as sqlite3's command .recover may read it", err)
-		}
-		return nil, errors.Join(fmt.Errorf("open the ledger %s: %w", path, err), b.Close())
-	}
-	return b, nil
-}
-
-// closed makes a file that its owner alone may read and write, whatever the umask is, if it is not there. SQLite gives
-// the files beside it the same mode.
-func closed(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Chmod(0o600), f.Close())
-}
-
-// damaged reports whether a file is not, or no longer, a database.
-func damaged(err error) bool {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code()&0xff == sqlite3.SQLITE_NOTADB || e.Code()&0xff == sqlite3.SQLITE_CORRUPT)
-}
-
-// prepare makes the tables of a new book, and checks that this program can read one that is there.
-func (b *Book) prepare(ctx context.Context) error {
-	var has int
-	if err := b.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&has); err != nil {
-		return err
-	}
-	if has > version {
-		return fmt.Errorf("its schema is version %d, and this program knows versions up to %d: run the newer program", has, version)
-	}
-	if _, err := b.db.ExecContext(ctx, schema); err != nil {
-		return err
-	}
-	if _, err := b.db.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
-		return err
-	}
-	days, err := b.Days(ctx)
-	if len(days) > 0 {
-		b.closedTo = days[len(days)-1].Add(cost.Day).UnixMilli()
-	}
-	return err
-}
-
-// Close closes the book.
-func (b *Book) Close() error { return errors.Join(b.db.Close(), b.lock.Close()) }
 
 // Write writes a batch in one transaction, and that the writer was there at a time. Days that are closed and of which it changes
 // facts are opened again.
@@ -115,7 +46,7 @@ func (b *Book) change(ctx context.Context, write func(w *writer)) error {
 	if err != nil {
 		return fmt.Errorf("write to the ledger %s: %w", b.path, err)
 	}
-	w := writer{ctx: ctx, tx: tx, closedTo: b.closedTo}
+	w := writer{ctx: ctx, tx: tx, closedTo: b.closedTo, kept: b.kept}
 	if write(&w); w.err == nil {
 		w.err = tx.Commit()
 	} else {
@@ -133,7 +64,7 @@ type writer struct {
 	tx  *sql.Tx
 	err error
 
-	closedTo int64 // as Book has it
+	closedTo, kept int64 // as Book has them
 }
 
 func (w *writer) do(query string, args ...any) {

@@ -3,7 +3,6 @@ package ledger
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,19 +146,5 @@ func TestABookIsWhatTracksSay(t *testing.T) {
 	}
 	if diff := cmp.Diff(cost.Sum(cost.Account(plain, at(0), at(400)), cost.Workload), cost.Sum(cost.Account(facts, at(0), at(400)), cost.Workload)); diff != "" {
 		t.Errorf("what is charged differs from what it is without a book (-without +with):\n%s", diff)
-	}
-}
-
-func TestAFileThatIsNoDatabaseIsKept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	text := strings.Repeat("not a database at all\n", 500)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), "move the file away to begin a new ledger") {
-		t.Errorf("the error is %v", err)
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != text {
-		t.Errorf("the file has changed: %d bytes, %v", len(got), err)
 	}
 }

@@ -116,13 +116,15 @@ func (b *Book) Verify(ctx context.Context) (*cost.Checked, error) {
 		return nil, err
 	}
 	out := &cost.Checked{Days: len(days), Links: len(links), Problems: []cost.Problem{}, Reclosed: []cost.Problem{}}
+	if out.Losses, err = b.Losses(ctx, time.Time{}, time.Unix(1<<40, 0)); err != nil {
+		return nil, err
+	}
 	last := map[int64]*Link{}
 	var before []byte
 	for i := range links {
 		l := &links[i]
-		if l.Seq != int64(i+1) || !bytes.Equal(l.Hash, l.sum(before)) {
+		if before == nil && l.Seq != 1 || before != nil && l.Seq != links[i-1].Seq+1 || !bytes.Equal(l.Hash, l.sum(before)) {
 			out.Problems = append(out.Problems, cost.Problem{Day: l.Day, What: fmt.Sprintf("link %d of the chain is not what was written, or one before it is missing", l.Seq)})
-			return out, nil // all that follow are in doubt
 		}
 		if last[l.Day.UnixMilli()] != nil {
 			out.Reclosed = append(out.Reclosed, cost.Problem{Day: l.Day, What: l.Why})
@@ -136,11 +138,11 @@ func (b *Book) Verify(ctx context.Context) (*cost.Checked, error) {
 			out.Problems = append(out.Problems, cost.Problem{Day: day, What: "the day is closed, and no link of the chain says so"})
 			continue
 		}
-		facts, err := b.Facts(ctx, day, day.Add(cost.Day))
+		same, err := b.sameFacts(ctx, l)
 		if err != nil {
 			return nil, err
 		}
-		if !bytes.Equal(l.Facts, factsHash(facts, day)) {
+		if !same {
 			out.Problems = append(out.Problems, cost.Problem{Day: day, What: "its facts are not those with which it was closed"})
 		}
 		rows, err := b.sumsOf(ctx, day)
@@ -152,6 +154,15 @@ func (b *Book) Verify(ctx context.Context) (*cost.Checked, error) {
 		}
 	}
 	return out, nil
+}
+
+// sameFacts reports whether the facts of a day are those with which it was closed. Those that are not kept are taken for the same.
+func (b *Book) sameFacts(ctx context.Context, l *Link) (bool, error) {
+	if l.Day.Before(b.Kept()) {
+		return true, nil
+	}
+	facts, err := b.Facts(ctx, l.Day, l.Day.Add(cost.Day))
+	return err == nil && bytes.Equal(l.Facts, factsHash(facts, l.Day)), err
 }
 
 func (b *Book) links(ctx context.Context) (list []Link, err error) {
@@ -178,4 +189,21 @@ func (b *Book) sumsOf(ctx context.Context, day time.Time) (rows []cost.DayRow, e
 		return err
 	})
 	return rows, b.read(r.err)
+}
+
+// DayRows returns the sums of a day that is closed, in their order.
+func (b *Book) DayRows(ctx context.Context, day time.Time) ([]cost.DayRow, error) {
+	return b.sumsOf(ctx, day)
+}
+
+// LastClosed returns the day that was closed last, also if that was not for the first time; zero is none.
+func (b *Book) LastClosed(ctx context.Context) (day time.Time, err error) {
+	r := reader{ctx: ctx, db: b.db}
+	r.rows("SELECT day FROM links ORDER BY seq DESC LIMIT 1", nil, func(scan func(...any) error) error {
+		var millis int64
+		err := scan(&millis)
+		day = time.UnixMilli(millis).UTC()
+		return err
+	})
+	return day, b.read(r.err)
 }

@@ -62,10 +62,14 @@ func (b *Book) closeDay(ctx context.Context, day, now time.Time) error {
 	})
 }
 
-// reopen drops the sums of days that are closed and of which a time has other facts now. to 0 is all days after from.
+// reopen drops the sums of days that are closed and of which a time has other facts now, and of their months. to 0 is all days after from.
+// Days whose facts are not kept stay as they are.
 func (w *writer) reopen(from, to int64, why string) {
 	const which = " FROM days WHERE day > ? AND (? = 0 OR day < ?)"
-	since := from - cost.Day.Milliseconds()
+	since := max(from-cost.Day.Milliseconds(), w.kept-1)
+	const months = " WHERE month IN (SELECT CAST(strftime('%s', day / 1000, 'unixepoch', 'start of month') AS INTEGER) * 1000" + which + ")"
+	w.do("DELETE FROM month_sums"+months, since, to, to)
+	w.do("DELETE FROM months"+months, since, to, to)
 	w.do("INSERT OR REPLACE INTO reopened SELECT day, ?"+which, why, since, to, to)
 	w.do("DELETE FROM sums WHERE day IN (SELECT day"+which+")", since, to, to)
 	w.do("DELETE"+which, since, to, to)
@@ -135,16 +139,24 @@ func (b *Book) Rows(ctx context.Context, from, to time.Time, by cost.By) ([]cost
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	r := reader{ctx: ctx, db: tx}
-	var days []time.Time
+	var days, months []time.Time
 	if by.OfDays() {
-		days = r.days()
+		days, months = r.days(), r.months()
 	}
-	whole, rest := cost.Split(from.Truncate(time.Hour), to, days)
 	var lists [][]cost.Row
-	if len(whole) > 0 {
-		lists = append(lists, r.sumDays(whole[0], whole[len(whole)-1].Add(cost.Day), by))
+	var facts []cost.Period
+	months, rest := cost.SplitMonths(from.Truncate(time.Hour), to, months)
+	for _, month := range months {
+		lists = append(lists, r.sums("month_sums", "month", month, cost.NextMonth(month), by))
 	}
 	for _, p := range rest {
+		whole, between := cost.Split(p.From, p.To, days)
+		if len(whole) > 0 {
+			lists = append(lists, r.sums("sums", "day", whole[0], whole[len(whole)-1].Add(cost.Day), by))
+		}
+		facts = append(facts, between...)
+	}
+	for _, p := range facts {
 		r.from, r.to = p.From.UnixMilli(), p.To.UnixMilli()
 		lists = append(lists, cost.Sum(cost.Account(r.facts(), p.From, p.To), by))
 	}
@@ -154,10 +166,10 @@ func (b *Book) Rows(ctx context.Context, from, to time.Time, by cost.By) ([]cost
 	return cost.AddUp(lists...), nil
 }
 
-// sumDays adds up the days that are closed in a time.
-func (r *reader) sumDays(from, to time.Time, by cost.By) (rows []cost.Row) {
+// sums adds up what is closed of a time: days, or months.
+func (r *reader) sums(table, begins string, from, to time.Time, by cost.By) (rows []cost.Row) {
 	name := map[cost.By]string{cost.Namespace: "namespace", cost.User: "user", cost.Queue: "queue", cost.Product: "product"}[by]
-	query := "SELECT " + name + ", what, reason, currency, SUM(part_millis), SUM(unpriced), SUM(micros) FROM sums WHERE day >= ? AND day < ? GROUP BY 1, 2, 3, 4"
+	query := "SELECT " + name + ", what, reason, currency, SUM(part_millis), SUM(unpriced), SUM(micros) FROM " + table + " WHERE " + begins + " >= ? AND " + begins + " < ? GROUP BY 1, 2, 3, 4"
 	r.rows(query, []any{from.UnixMilli(), to.UnixMilli()}, func(scan func(...any) error) error {
 		var row cost.Row
 		err := scan(&row.Name, &row.What, &row.Reason, &row.Currency, &row.PartMillis, &row.Unpriced, &row.Micros)

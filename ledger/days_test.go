@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"berth.dev/berth/core/audit"
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/usage"
 	"berth.dev/berth/test/soak"
@@ -212,6 +213,11 @@ func BenchmarkCloseDay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	begun := time.Now()
+	if why, err := check(b.Context(), book.db); why != "" || err != nil {
+		b.Fatalf("the check finds %q, %v", why, err)
+	}
+	checked := time.Since(begun)
 	day := epoch.Truncate(cost.Day)
 	for b.Loop() {
 		if err := book.closeDay(b.Context(), day, day.Add(2*cost.Day)); err != nil {
@@ -222,10 +228,88 @@ func BenchmarkCloseDay(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(size)/10_000, "B/pod")
+	b.ReportMetric(float64(size)/1e6/checked.Seconds(), "MB/s-checked")
 }
 
 // pages is the size of the book in bytes.
 func (b *Book) pages(ctx context.Context) (size int64, err error) {
 	err = b.db.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()").Scan(&size)
 	return size, err
+}
+
+// TestOldFactsAreForgotten closes forty days and forgets the first twenty: sums stay what they were, the chain holds, facts that come late
+// change no day whose facts are gone, and only those facts are left that are needed.
+func TestOldFactsAreForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	b := open(t, path)
+	batch := &Batch{Nodes: []Node{{UID: "n1", Name: "node-1", Product: "A100"}}, Ups: []Ups{{Key: "n1", Value: 8, From: at(0)}}, Prices: []Prices{{Key: "n1", Value: Price{8_000_000, "USD", "list", ""}, From: at(0)}}}
+	hold := func(uid string, from, to int) {
+		batch.Pods = append(batch.Pods, cost.Pod{UID: uid, Namespace: "vision", User: "ann", Labels: "team=" + uid})
+		batch.Askers = append(batch.Askers, batch.Pods[len(batch.Pods)-1])
+		batch.Holds = append(batch.Holds, Holds{Key: uid, Value: Hold{"n1", 1}, From: at(from), To: at(to), End: usage.End{Source: usage.Stated}})
+		batch.Uses = append(batch.Uses, usage.Use{Pod: uid, From: at(from), To: at(from + 30)})
+		batch.Records = append(batch.Records, audit.Record{At: at(from), Subject: uid, Act: audit.Granted}, audit.Record{At: at(to), Subject: uid, Act: audit.Released})
+	}
+	for day := range 40 {
+		hold(fmt.Sprint("p", day), day*1440+60, day*1440+600)
+	}
+	hold("long", 60, 39*1440)
+	now := at(40 * 1440)
+	for _, part := range []*Batch{{}, batch} {
+		alive := now
+		if part.Empty() {
+			alive = at(0)
+		}
+		if err := b.Write(t.Context(), part, alive); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeAll(t, b, now)
+	if err := b.CloseMonths(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	from := at(0).Truncate(cost.Day)
+	before, want := rowsOf(t, b, from, now, cost.User)
+	if diff := cmp.Diff(want, before); diff != "" {
+		t.Fatalf("months, days, and facts differ (-facts +sums):\n%s", diff)
+	}
+	keep := at(0).Truncate(cost.Day).Add(20 * cost.Day)
+	if err := b.Forget(t.Context(), keep.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string) {
+		t.Helper()
+		got, err := b.Rows(t.Context(), from, now, cost.User)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, got); diff != "" {
+			t.Errorf("%s the sums are others (-before +after):\n%s", when, diff)
+		}
+		checked, err := b.Verify(t.Context())
+		if err != nil || len(checked.Problems) > 0 || !b.Kept().Equal(keep) {
+			t.Errorf("%s the chain is %+v, %v, with facts since %v", when, checked, err, b.Kept())
+		}
+	}
+	check("after old facts are forgotten")
+	for table, want := range map[string]int{"holds": 21, "pods": 21, "pod_labels": 21, "askers": 21, "uses": 20, "ups": 1, "prices": 1, "nodes": 1} {
+		var n int
+		if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil || n != want {
+			t.Errorf("%s has %d rows, want %d, %v", table, n, want, err)
+		}
+	}
+	late := Holds{Key: "late", Value: Hold{"n1", 1}, From: at(60), To: at(120), End: usage.End{Source: usage.Stated}}
+	if err := b.Write(t.Context(), &Batch{Holds: []Holds{late}}, now); err != nil {
+		t.Fatal(err)
+	}
+	closeAll(t, b, now)
+	check("after a fact of that time has come late")
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, path)
+	check("opened again")
+	if err := b.Forget(t.Context(), at(0)); err != nil || !b.Kept().Equal(keep) {
+		t.Errorf("asked to keep more, it has facts since %v, %v", b.Kept(), err)
+	}
 }

@@ -212,3 +212,9 @@ func (b *Book) Began(ctx context.Context) (time.Time, error) {
 	}
 	return at, nil
 }
+
+// Ended reports whether the book has a pod as a holder that has ended.
+func (b *Book) Ended(ctx context.Context, pod string) (ended bool, err error) {
+	err = b.db.QueryRowContext(ctx, "SELECT COUNT(*) > 0 AND COUNT(*) = COUNT(ends) FROM holds WHERE pod = ?", pod).Scan(&ended)
+	return ended, b.read(err)
+}

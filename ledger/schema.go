@@ -1,7 +1,7 @@
 package ledger
 
 // version is that of the schema; one that is newer is not opened.
-const version = 6
+const version = 7
 
 // schema makes an empty book. Times are milliseconds since 1970, and NULL where an interval goes on; parts are of GPUs,
 // as in package quota.
@@ -42,11 +42,18 @@ CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), began
 CREATE INDEX IF NOT EXISTS prices_by_end ON prices (ends);
 CREATE TABLE IF NOT EXISTS label_sets (id INTEGER PRIMARY KEY, labels TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS pod_labels (pod TEXT PRIMARY KEY, labels INTEGER NOT NULL) WITHOUT ROWID;
-` + daySchema
+` + daySchema + lossSchema
+
+// lossSchema is what was lost of a book that was damaged: begins is NULL if that is from its beginning on.
+const lossSchema = `
+CREATE TABLE IF NOT EXISTS losses (
+	id INTEGER PRIMARY KEY, at INTEGER NOT NULL, begins INTEGER, ends INTEGER NOT NULL, node TEXT NOT NULL, what TEXT NOT NULL
+);
+`
 
 // daySchema is the sums of days that are closed, and the links of their chain. A day is in days while its sums are those of the
-// facts; reopened has why the sums of a day were dropped, and rerated the prices
-// that a rerating has replaced.
+// facts, and a month in months while all its days are. kept has since when there are facts. reopened has why the sums of a day were
+// dropped, and rerated the prices that a rerating has replaced.
 const daySchema = `
 CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS reopened (day INTEGER PRIMARY KEY, why TEXT NOT NULL);
@@ -54,6 +61,12 @@ CREATE TABLE IF NOT EXISTS sums (
 	day INTEGER NOT NULL, namespace TEXT NOT NULL, user TEXT NOT NULL, queue TEXT NOT NULL, product TEXT NOT NULL, what INTEGER NOT NULL, reason TEXT NOT NULL, currency TEXT NOT NULL,
 	part_millis INTEGER NOT NULL, unpriced INTEGER NOT NULL, micros INTEGER NOT NULL, PRIMARY KEY (day, what, reason, namespace, user, queue, product, currency)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS months (month INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS month_sums (
+	month INTEGER NOT NULL, namespace TEXT NOT NULL, user TEXT NOT NULL, queue TEXT NOT NULL, product TEXT NOT NULL, what INTEGER NOT NULL, reason TEXT NOT NULL, currency TEXT NOT NULL,
+	part_millis INTEGER NOT NULL, unpriced INTEGER NOT NULL, micros INTEGER NOT NULL, PRIMARY KEY (month, what, reason, namespace, user, queue, product, currency)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS kept (one INTEGER PRIMARY KEY CHECK (one = 1), since INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS reratings (
 	id INTEGER PRIMARY KEY, at INTEGER NOT NULL, begins INTEGER NOT NULL, ends INTEGER NOT NULL, user TEXT NOT NULL, reason TEXT NOT NULL
 );

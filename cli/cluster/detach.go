@@ -72,6 +72,10 @@ func (u *upCommand) detached(ctx context.Context) error {
 	}
 	args = append(args, u.o.NodePolicy.Args()...)
 	args = append(args, u.o.UserPolicy.Args()...)
+	args = append(args, u.o.LedgerPolicy.Args()...)
+	if u.o.NoLedger {
+		args = append(args, "--no-ledger")
+	}
 	if u.o.AutoToleration {
 		args = append(args, "--auto-toleration")
 	}

@@ -51,6 +51,8 @@ type UpOptions struct {
 	Training string
 	process.NodePolicy
 	process.UserPolicy
+	process.LedgerPolicy
+	NoLedger bool // the ledger is left to `berth meter`
 	// HoldScheduler, if not empty, is a file: the scheduler starts when it is
 	// gone. Benchmarks use it to measure from one moment on.
 	HoldScheduler string
@@ -108,6 +110,8 @@ func NewUp(o client.Options, run UpFunc) *cobra.Command {
 	f.StringVar(&u.o.Notebooks, "notebooks", "", process.NotebooksUsage+" (default: the folder's last, else auto)")
 	u.o.NodePolicy.AddFlags(f)
 	u.o.UserPolicy.AddFlags(f)
+	u.o.LedgerPolicy.AddFlags(f)
+	f.BoolVar(&u.o.NoLedger, "no-ledger", false, "keep no ledger: leave it to berth meter")
 	f.StringArrayVar(&u.o.HostProcesses, "host-process", nil, "PATTERN=CMD: run CMD on this machine, as your user, for containers whose image matches PATTERN; {port}, {prefix}, and {home} are replaced (repeatable)")
 	f.StringArrayVar(&u.o.HostEnv, "host-env", nil, "NAME: pass this environment variable of the container, or else of berth, to host processes; NAME* passes all with this prefix (repeatable)")
 	f.StringVar(&u.o.HoldScheduler, "hold-scheduler", "", "start the scheduler when this file is removed (for benchmarks)")
@@ -137,7 +141,7 @@ func (u *upCommand) main(ctx context.Context) error {
 	if v := u.o.Kubernetes; v != "" && !slices.Contains(buildinfo.KubernetesMinors(), v) {
 		return term.Usagef("invalid --kubernetes-version %q: must be a version from %s", v, versionsSentence())
 	}
-	if err := errors.Join(process.CheckMode("notebooks", u.o.Notebooks), process.CheckMode("training", u.o.Training), u.o.NodePolicy.Check(), u.o.UserPolicy.Check()); err != nil {
+	if err := errors.Join(process.CheckMode("notebooks", u.o.Notebooks), process.CheckMode("training", u.o.Training), u.o.NodePolicy.Check(), u.o.UserPolicy.Check(), u.o.LedgerPolicy.Check()); err != nil {
 		return err
 	}
 	dir, err := datadir.At(u.dir)

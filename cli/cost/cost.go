@@ -16,6 +16,7 @@ import (
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
 	core "berth.dev/berth/core/cost"
+	"berth.dev/berth/core/usage"
 )
 
 // command is `berth cost`.
@@ -80,7 +81,7 @@ func (c *command) run(ctx context.Context) error {
 		return writeCSV(c.o.Out, r)
 	case c.output.Object():
 		list := term.NewList("CostList", r.Rows)
-		list.Total = total{r.From, r.To, r.Began, r.By, r.Spread, r.Nodes}
+		list.Total = total{r.From, r.To, r.Began, r.By, r.Spread, r.Nodes, r.Losses}
 		return term.Write(c.o.Out, &c.output, list)
 	case c.output.Format == term.OutputName:
 		for _, row := range r.Rows {
@@ -100,7 +101,8 @@ type total struct {
 	Began  time.Time         `json:"ledgerBegan"`
 	By     core.By           `json:"by"`
 	Spread bool              `json:"idleShared"`
-	Nodes  []core.NodeRemark `json:"nodes"` // whose price is not known, or assumed
+	Nodes  []core.NodeRemark `json:"nodes"`  // whose price is not known, or assumed
+	Losses []core.Loss       `json:"losses"` // what the ledger has lost of the time, as its file was damaged
 }
 
 // question reads the flags.
@@ -183,6 +185,12 @@ func (c *command) print(w io.Writer, r *core.Report) error {
 			term.PrintLine(w, fmt.Sprintf("node %s: its price assumes %s", n.Name, n.Remark))
 		}
 	}
+	for i := range r.Losses {
+		term.PrintLine(w, "lost, as the file of the ledger was damaged: "+r.Losses[i].String())
+	}
+	if !r.Kept.IsZero() {
+		term.PrintLine(c.o.Err, "single facts are kept since "+r.Kept.UTC().Format(time.DateOnly)+"; of the time before there are sums of days by namespace, user, queue, and product")
+	}
 	if r.Began.After(r.From) {
 		term.PrintLine(c.o.Err, "the ledger began at "+r.Began.UTC().Format("2006-01-02 15:04 UTC")+"; nothing is known of the time before")
 	}
@@ -196,7 +204,7 @@ func name(r *core.ReportRow) string {
 	case "idle":
 		words = append(words, "(idle)")
 	case "stranded":
-		words = append(words, "(stranded: "+r.Reason+")")
+		words = append(words, "(stranded: "+usage.Reason(r.Reason).Text()+")")
 	default:
 		words[0] = cmp.Or(r.Name, "-")
 	}

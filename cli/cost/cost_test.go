@@ -22,8 +22,10 @@ var report = core.Report{
 		{What: "held", GPUHours: 2, UnpricedGPUHours: 2},
 		{What: "idle", GPUHours: 4, Currency: "USD", CostMicros: 10_000_000},
 		{What: "stranded", Reason: "cordoned", GPUHours: 0.5, Currency: "USD", CostMicros: 0},
+		{What: "stranded", Reason: "no-cpu", GPUHours: 0.5, Currency: "USD", CostMicros: 0},
 	},
-	Nodes: []core.NodeRemark{{Name: "home", Unpriced: true, Remark: "no list has instance type x"}, {Name: "far", Remark: "the price of us-east-1"}},
+	Nodes:  []core.NodeRemark{{Name: "home", Unpriced: true, Remark: "no list has instance type x"}, {Name: "far", Remark: "the price of us-east-1"}},
+	Losses: []core.Loss{{From: now.Add(-2 * time.Hour), To: now, At: now, Node: "far", What: "what 3 pods held"}},
 }
 
 func TestTheTable(t *testing.T) {
@@ -39,10 +41,12 @@ func TestTheTable(t *testing.T) {
 		`-                     2.00       unpriced    -`,
 		`(idle)                4.00       10.00 USD   25%`,
 		`(stranded: cordoned)  0.50       0.00 USD    0%`,
-		`total                 20.00      40.00 USD`,
+		`(stranded: no CPU)    0.50       0.00 USD    0%`,
+		`total                 20.50      40.00 USD`,
 		`                                 0.0025 EUR`,
 		"node home is unpriced: no list has instance type x; set one with `berth price set home PRICE`",
 		`node far: its price assumes the price of us-east-1`,
+		`lost, as the file of the ledger was damaged: 2026-11-24 13:04 to 2026-11-24 15:04 UTC, node far: what 3 pods held`,
 	}, "\n")
 	var lines []string
 	for line := range strings.Lines(out.String()) {

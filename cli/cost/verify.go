@@ -17,8 +17,9 @@ func newVerify(o client.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that the days of the ledger are as they were closed",
-		Long: "Check the chain of hashes that the ledger keeps of its days: a fact or a sum of a closed day that was changed later shows. It exits with\n" +
-			"code 3 if something is wrong. A day is closed again if facts of it come late; that is listed, and is not a problem.",
+		Long: "Check the chain of hashes that the ledger keeps of its days: a fact or a sum of a closed day that was changed later shows, and so\n" +
+			"does what was lost as the file of the ledger was damaged. It exits with code 3 if something is wrong or lost. A day is closed again if facts\n" +
+			"of it come late; that is listed, and is not a problem.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := output.Check(); err != nil {
@@ -56,6 +57,9 @@ func printChecked(o client.Options, output *term.Output, c *core.Checked) error 
 		for _, p := range c.Problems {
 			term.PrintLine(o.Out, fmt.Sprintf("%s: %s", p.Day.Format(time.DateOnly), p.What))
 		}
+		for i := range c.Losses {
+			term.PrintLine(o.Out, "lost, as the file was damaged: "+c.Losses[i].String())
+		}
 		for _, p := range c.Reclosed {
 			term.PrintLine(o.Out, fmt.Sprintf("%s was closed again: %s", p.Day.Format(time.DateOnly), p.What))
 		}
@@ -67,7 +71,7 @@ func printChecked(o client.Options, output *term.Output, c *core.Checked) error 
 			term.PrintLine(o.Out, fmt.Sprintf("%d days are as they were closed; the last link, of %s, is %s", c.Days, c.HeadDay.Format(time.DateOnly), c.Head))
 		}
 	}
-	if len(c.Problems) > 0 {
+	if len(c.Problems) > 0 || len(c.Losses) > 0 {
 		return term.ErrFound
 	}
 	return nil

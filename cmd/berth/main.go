@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/cli/process"
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/controller/idle"
+	"berth.dev/berth/controller/meter"
 	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
@@ -21,7 +22,7 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule, Controller: control, PluginConfig: config.Parse}))
+	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule, Controller: control, Meter: measure, PluginConfig: config.Parse}))
 }
 
 // up joins the command to the control plane, which the cli layer may not import.
@@ -30,6 +31,7 @@ func up(ctx context.Context, o cluster.UpOptions) error {
 		Dir: o.Dir, Fleet: o.Fleet, Port: o.Port, Began: o.Began, Scheduler: o.Scheduler, HoldScheduler: o.HoldScheduler, Kubernetes: o.Kubernetes, NewKeys: o.NewKeys,
 		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, ReserveAfter: &o.ReserveAfter, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
 		UserSpeakers: o.Speakers, UserControllers: o.Controllers,
+		Ledger: ledgerOptions(&o.LedgerPolicy), NoLedger: o.NoLedger,
 		Notebooks: o.Notebooks, Training: o.Training, HostProcesses: o.HostProcesses, HostEnv: o.HostEnv, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
@@ -53,6 +55,17 @@ func schedule(ctx context.Context, o process.SchedulerOptions) error {
 		return err
 	}
 	return server.Run(ctx, run)
+}
+
+// measure joins the command to the meter, which the cli layer may not import.
+func measure(ctx context.Context, o process.MeterOptions) error {
+	return meter.RunProcess(ctx, &meter.ProcessOptions{
+		Options: ledgerOptions(&o.LedgerPolicy), Kubeconfig: o.Kubeconfig, Dir: o.Dir, Addr: o.Addr, CertFile: o.CertFile, KeyFile: o.KeyFile,
+	})
+}
+
+func ledgerOptions(p *process.LedgerPolicy) meter.Options {
+	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest}
 }
 
 // control joins the command to the controllers, which the cli layer may not import.

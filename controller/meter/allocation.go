@@ -46,14 +46,14 @@ func (m *Meter) serveAllocation(w http.ResponseWriter, r *http.Request) {
 	}
 	report, err := m.report(r.Context(), q)
 	if err != nil {
-		Refuse(w, apierrors.NewInternalError(err))
+		answer(w, nil, err)
 		return
 	}
 	sets, left := cost.Allocations(report, r.FormValue("includeIdle") == "true")
-	answer := allocations{Code: http.StatusOK, Data: []map[string]*cost.Allocation{sets}}
+	out := allocations{Code: http.StatusOK, Data: []map[string]*cost.Allocation{sets}}
 	if len(left) > 0 {
-		answer.Warning = fmt.Sprintf("costs in other currencies are left out: %v", left)
+		out.Warning = fmt.Sprintf("costs in other currencies are left out: %v", left)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the client is gone
+	_ = json.NewEncoder(w).Encode(out) // the client is gone
 }

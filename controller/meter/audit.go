@@ -86,7 +86,7 @@ func lookAt(p *v1.Pod) audit.Pod {
 		}
 	}
 	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
-		out.Ended, out.EndedHow, out.EndText = endOf(p).UTC(), string(p.Status.Phase), ending(p)
+		out.Ended, out.EndedHow, out.EndText = saidEnd(p).UTC(), string(p.Status.Phase), ending(p)
 		if p.DeletionTimestamp != nil {
 			out.EndedHow = "Deleted"
 		}

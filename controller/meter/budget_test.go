@@ -28,7 +28,7 @@ func TestEachPercentageIsAnnouncedOnce(t *testing.T) {
 	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "red", UID: "q"}, Spec: v1alpha1.QueueSpec{Budget: &v1alpha1.QueueBudget{Amount: 10}}}
 	to := fake.NewClientBuilder().WithScheme(scheme).WithObjects(q).WithStatusSubresource(q).Build()
 	r := newRig(t)
-	m := New(r.book)
+	m := New(r.book, Options{})
 	r.node(aNode("n", 1, 0))
 	r.pod(aPod("a", "n", 1, 0)) // one dollar an hour
 	r.flush()
@@ -76,7 +76,7 @@ func told(ctx context.Context, t *testing.T, from client.Client) string {
 
 func TestAQueueBelowCountsForTheBudgetAbove(t *testing.T) {
 	r := newRig(t)
-	m := New(r.book)
+	m := New(r.book, Options{})
 	r.node(aNode("n", 2, 0))
 	r.pod(aPod("a", "n", 1, 0))
 	r.flush()

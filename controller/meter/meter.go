@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/core/usage"
 	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/kube/price"
 	"berth.dev/berth/kube/queues"
@@ -31,31 +33,52 @@ const (
 	again     = 5 * time.Second        // after how long a write that failed is tried again
 )
 
+// Options says what a meter keeps, and what it counts as stranded.
+type Options struct {
+	Keep     time.Duration // facts that are older are removed; 0 is never
+	Export   string        // a folder for a CSV file of each day that is closed; "" is none
+	Smallest usage.Room    // CPU and memory that the smallest pod with a GPU needs
+}
+
 // Meter follows one cluster.
 type Meter struct {
+	o       Options
 	book    *ledger.Book
 	tally   *tally
 	mu      sync.Mutex // of tally
 	writing sync.Mutex // of batches
 	wake    chan struct{}
+
+	followed func() // is called when all that is there has been seen; nil is not
 }
 
 // New returns a meter that writes to a book.
-func New(book *ledger.Book) *Meter { return &Meter{book: book, wake: make(chan struct{}, 1)} }
+func New(book *ledger.Book, o Options) *Meter {
+	return &Meter{o: o, book: book, wake: make(chan struct{}, 1)}
+}
 
-// Run follows the cluster of cfg until ctx ends. It returns an error if it cannot begin.
+// Run follows the cluster of cfg until ctx ends. It returns an error if it cannot begin, and if the file of the book is found to be
+// damaged: opening the book again salvages it.
 func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
+	if s := m.book.Salvaged(); s != nil {
+		klog.FromContext(ctx).Error(nil, "The ledger was damaged", "found", s.String())
+	}
 	state, err := m.book.State(ctx)
 	if err != nil {
 		return err
 	}
 	m.tally = newTally(state, func() time.Time { return time.Now().Truncate(time.Millisecond).UTC() })
+	m.tally.smallest = m.o.Smallest
 	source, err := newSource(cfg)
 	if err != nil {
 		return fmt.Errorf("watch the cluster: %w", err)
 	}
 	m.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object {
 		return source.owners.Of(ctx, namespace, ref)
+	}
+	m.tally.had = func(pod string) bool {
+		ended, err := m.book.Ended(ctx, pod)
+		return err == nil && ended
 	}
 	go func() {
 		if err := source.cache.Start(ctx); err != nil {
@@ -73,30 +96,58 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 	m.mu.Lock()
 	m.tally.missed()
 	m.mu.Unlock()
+	if m.followed != nil {
+		m.followed()
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var beside sync.WaitGroup
+	var damaged error
 	beside.Go(func() { m.watch(ctx, source.gauges) })
-	beside.Go(func() { m.closeDays(ctx) })
+	beside.Go(func() {
+		if damaged = m.closeDays(ctx); damaged != nil {
+			stop()
+		}
+	})
 	if source.queues {
 		beside.Go(func() { m.watchBudgets(ctx, source.writer) })
 	}
-	defer beside.Wait()
-	return m.write(ctx)
+	err = m.write(ctx)
+	stop()
+	beside.Wait()
+	return errors.Join(err, damaged)
 }
 
-// closeDays closes days as they end, until ctx ends.
-func (m *Meter) closeDays(ctx context.Context) {
-	for {
+// closeDays closes days as they end, until ctx ends. An error is that the file is damaged.
+func (m *Meter) closeDays(ctx context.Context) error {
+	for news := true; ; {
 		closed, err := m.book.CloseDay(ctx, m.tally.now())
-		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "A day of the ledger cannot be added up; reports take longer until it is")
+		if err == nil && !closed && news {
+			news, err = false, m.keepBooks(ctx)
 		}
-		if closed && err == nil {
+		switch {
+		case ledger.Damaged(err):
+			return err
+		case err != nil && ctx.Err() == nil:
+			klog.FromContext(ctx).Error(err, "A day of the ledger cannot be added up, exported, or removed; reports take longer until it is")
+			news = true
+		case closed:
+			news = true
 			continue
 		}
 		if !pause.For(ctx, heartbeat) {
-			return
+			return nil
 		}
 	}
+}
+
+// keepBooks does what there is to do when days have been closed: it adds up months, exports days, and removes what is too old.
+func (m *Meter) keepBooks(ctx context.Context) error {
+	err := errors.Join(m.book.CloseMonths(ctx), m.exportDays(ctx))
+	if m.o.Keep > 0 && err == nil {
+		err = m.book.Forget(ctx, m.tally.now().Add(-m.o.Keep))
+	}
+	return err
 }
 
 // first follows what pods are read by, and returns when it is known.
@@ -170,13 +221,16 @@ func (m *Meter) poke() {
 }
 
 // write writes what changes until ctx ends, and then what has changed last. It keeps what cannot be written, and tries
-// again.
+// again, except if the file is damaged.
 func (m *Meter) write(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
 		wait := gather
 		if err := m.flush(context.WithoutCancel(ctx)); err != nil {
+			if ledger.Damaged(err) {
+				return err
+			}
 			klog.FromContext(ctx).Error(err, "The ledger is behind: what has changed is kept, and written as soon as that is possible")
 			wait = again
 		}

@@ -18,10 +18,16 @@ import (
 
 // node notes how a node is now.
 func (t *tally) node(n *v1.Node) {
-	if was := t.nodes[n.Name]; was != nil && was.UID != n.UID {
+	was := t.nodes[n.Name]
+	there := was != nil && was.UID == n.UID
+	if was != nil && !there {
 		t.down(string(was.UID), t.now(), usage.End{Source: usage.Seen})
 	}
-	_, there := t.nodes[n.Name]
+	if there {
+		t.setClock(was, n)
+	} else {
+		delete(t.off, n.Name)
+	}
 	t.nodes[n.Name] = n
 	t.dirty[n.Name] = true
 	if !t.offers.Set(n) && there {
@@ -38,6 +44,7 @@ func (t *tally) nodeGone(n *v1.Node) {
 		return
 	}
 	delete(t.nodes, n.Name)
+	delete(t.off, n.Name)
 	t.offers.Remove(n.Name)
 	t.down(string(n.UID), t.now(), usage.End{Source: usage.Seen})
 }
@@ -92,7 +99,7 @@ func (t *tally) look(n *v1.Node) {
 	}
 	t.batch.Ups = append(t.batch.Ups, t.ups.Set(uid, parts, from)...)
 	t.priced(uid, priced, from)
-	stranded := stranded(n, &counted)
+	stranded := t.strandedBy(n, counted.Physical, stranded(n, &counted))
 	for _, reason := range usage.Reasons() {
 		key := ledger.StrandKey(ledger.Strand{Node: uid, Reason: reason})
 		if parts := stranded[reason]; parts > 0 {

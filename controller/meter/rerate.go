@@ -23,6 +23,9 @@ func (m *Meter) serveRerate(w http.ResponseWriter, r *http.Request, user string)
 	if err == nil && (reason == "" || len(reason) > 256) {
 		err = fmt.Errorf("say in at most 256 letters why prices of the past change: the ledger keeps it")
 	}
+	if kept := m.book.Kept(); err == nil && q.From.Before(kept) {
+		err = fmt.Errorf("prices of the time before %s cannot change, as its facts are not kept any longer", kept.Format(time.DateOnly))
+	}
 	if err != nil {
 		Refuse(w, apierrors.NewBadRequest(err.Error()))
 		return

@@ -17,3 +17,8 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("events.k8s.io", "events", "create"),
 	}, runtime.OwnerRules()...) // the users of pods
 }
+
+// ProcessRules returns the rights that `berth meter` needs: also to ask who a client is and what that may read.
+func ProcessRules() []rbacv1.PolicyRule {
+	return append(Rules(), rights.Rule("authentication.k8s.io", "tokenreviews", "create"), rights.Rule("authorization.k8s.io", "subjectaccessreviews", "create"))
+}

@@ -9,12 +9,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/quota"
 )
 
-// Path is where the ledger is served, below the address of the API server in `berth up`.
-const Path = "/berth/v1/"
+// Path is where the ledger is served: below the address of the API server in `berth up`, and below that of `berth meter`.
+const Path = api.LedgerPath
 
 // Handler serves what the ledger has, as JSON: GET cost?from=TIME&to=TIME&by=NAME&spread=BOOL below Path, with times as
 // in RFC 3339, and the others as their functions say. It does not ask clients who they are: the server before it does.
@@ -78,7 +79,12 @@ func question(r *http.Request, now time.Time) (*cost.Question, error) {
 }
 
 // report answers a question.
-func (m *Meter) report(ctx context.Context, q *cost.Question) (*cost.Report, error) {
+func (m *Meter) report(ctx context.Context, asked *cost.Question) (*cost.Report, error) {
+	kept, changed := m.book.Kept(), *asked
+	q := &changed
+	if wrong := q.Keep(kept); wrong != "" {
+		return nil, apierrors.NewBadRequest(wrong)
+	}
 	rows, err := m.book.Rows(ctx, q.From, q.To, q.By)
 	if err != nil {
 		return nil, err
@@ -91,7 +97,12 @@ func (m *Meter) report(ctx context.Context, q *cost.Question) (*cost.Report, err
 	if err != nil {
 		return nil, err
 	}
-	return cost.NewReport(rows, remarks, began, q, quota.Whole), nil
+	report := cost.NewReport(rows, remarks, began, q, quota.Whole)
+	if asked.From.Before(kept) {
+		report.Kept = kept
+	}
+	report.Losses, err = m.book.Losses(ctx, report.From, report.To)
+	return report, err
 }
 
 // serveVerify checks the days that are closed.

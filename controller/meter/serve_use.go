@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -53,7 +54,11 @@ func (m *Meter) answerUse(w http.ResponseWriter, r *http.Request, q *cost.UseQue
 // answer answers with what there is, or why there is nothing.
 func answer(w http.ResponseWriter, o any, err error) {
 	if err != nil {
-		Refuse(w, apierrors.NewInternalError(err))
+		refused, ok := errors.AsType[*apierrors.StatusError](err)
+		if !ok {
+			refused = apierrors.NewInternalError(err)
+		}
+		Refuse(w, refused)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

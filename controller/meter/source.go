@@ -7,11 +7,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeobject "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -20,6 +22,7 @@ import (
 	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/kube/exporter"
+	"berth.dev/berth/kube/request"
 )
 
 // newSource reads the cluster of cfg. Nothing is watched before it is asked for.
@@ -84,10 +87,26 @@ func newCache(cfg *rest.Config, web *http.Client, scheme *runtimeobject.Scheme, 
 		HTTPClient: web, Scheme: scheme, Mapper: mapper, DefaultUnsafeDisableDeepCopy: &shared,
 		DefaultTransform: slim,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1.Pod{}:  {Transform: runtime.SlimPod(slimStatus), UnsafeDisableDeepCopy: &shared},
+			&v1.Pod{}:  {Transform: slimPod(runtime.SlimPod(slimStatus)), UnsafeDisableDeepCopy: &shared},
 			&v1.Node{}: {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
 		},
 	})
+}
+
+// slimPod keeps of a pod without GPUs how much CPU and memory it takes of which node, and leaves others to gpus.
+func slimPod(gpus toolscache.TransformFunc) toolscache.TransformFunc {
+	return func(o any) (any, error) {
+		p, ok := o.(*v1.Pod)
+		if !ok || request.AsksForGPUs(p) {
+			return gpus(o)
+		}
+		slim := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}}
+		if p.Spec.NodeName != "" {
+			slim.Spec.NodeName, slim.Status.Phase = p.Spec.NodeName, p.Status.Phase
+			slim.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: listOf(roomOf(p))}}}
+		}
+		return slim, nil
+	}
 }
 
 // slimStatus keeps of the status of a pod when it was bound, when its containers ended, and what they have.

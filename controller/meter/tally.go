@@ -30,6 +30,7 @@ type tally struct {
 	current    bool       // all that was there at the start has been seen
 	namespaces map[string]*v1.Namespace
 	owners     request.Owners
+	had        func(pod string) bool // whether the book has the end of a pod
 
 	nodes map[string]*v1.Node                // by name
 	pods  map[string]map[types.UID]*v1.Pod   // with GPUs, not ended, by the name of their node
@@ -43,19 +44,27 @@ type tally struct {
 	use   uses
 	trail trail
 
+	taken    map[string]*taken        // by the name of a node
+	off      map[string]time.Duration // by how much the clocks of nodes are ahead of that of the meter, if that is much
+	smallest usage.Room               // that a pod with a GPU needs
+
 	batch ledger.Batch
 }
 
 // newTally goes on from what the book has.
 func newTally(s *ledger.State, now func() time.Time) *tally {
+	now = forward(now)
 	if s.Began.IsZero() {
 		s.Began, s.Alive = now(), now()
 	}
+	if s.Alive.After(now()) { // the clock has been set back
+		s.Alive = now()
+	}
 	return &tally{
-		now: now, began: s.Began, alive: s.Alive, ruled: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread,
+		now: now, began: s.Began, alive: s.Alive, ruled: s.Alive, done: map[types.UID]bool{}, offers: &queues.Offers{}, members: queues.NewMembers(nil), namespaces: map[string]*v1.Namespace{}, owners: unread, had: func(string) bool { return false },
 		nodes: map[string]*v1.Node{}, pods: map[string]map[types.UID]*v1.Pod{}, dirty: map[string]bool{}, known: s.Nodes,
 		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices), use: newUses(s),
-		trail: trail{map[types.UID]audit.Pod{}, map[types.UID]audit.Queue{}},
+		trail: trail{map[types.UID]audit.Pod{}, map[types.UID]audit.Queue{}}, taken: map[string]*taken{}, off: map[string]time.Duration{}, smallest: usage.SmallestPod,
 	}
 }
 
@@ -76,6 +85,7 @@ func (t *tally) begins(said time.Time) time.Time {
 
 // pod notes how a pod is now.
 func (t *tally) pod(p *v1.Pod) {
+	t.takes(p)
 	if !request.AsksForGPUs(p) {
 		return
 	}
@@ -104,9 +114,12 @@ func (t *tally) hold(p *v1.Pod) {
 		return // it is looked at again when the node comes
 	}
 	from := t.now()
-	if _, has := t.holds.Has(string(p.UID)); !has {
+	switch was, has := t.holds.Has(string(p.UID)); {
+	case !has:
 		from = t.begins(request.BoundAt(p))
 		defer t.owner(p)
+	case was.Value.Node != string(node.UID): // the node was made again under its name
+		from = t.begins(node.CreationTimestamp.Time)
 	}
 	parts := int64(0)
 	for _, piece := range t.offers.Held(p) {
@@ -130,15 +143,20 @@ func labelsOf(n *v1.Namespace) map[string]string {
 
 // ended notes that a pod has ended, and is still there to say when.
 func (t *tally) ended(p *v1.Pod) {
-	at, end := endOf(p), usage.End{Source: usage.Stated}
-	if at.IsZero() {
-		at, end = t.now(), usage.End{Source: usage.Seen}
+	hold, has := t.holds.Has(string(p.UID))
+	from := hold.From
+	if !has {
+		from = t.begins(request.BoundAt(p))
 	}
-	if t.done[p.UID] || at.Before(t.began) {
+	at, end := t.endOf(p, from)
+	if t.done[p.UID] || !has && at.Before(t.began) {
 		return
 	}
 	t.done[p.UID] = true
-	if _, has := t.holds.Has(string(p.UID)); !has {
+	if !has && t.had(string(p.UID)) {
+		return // the meter before this one wrote when it ended, and may have known better
+	}
+	if !has {
 		held := *p
 		held.Status.Phase = v1.PodRunning
 		t.hold(&held) // it may have come and gone while no meter was there; if not, the book has the same
@@ -146,15 +164,26 @@ func (t *tally) ended(p *v1.Pod) {
 	t.end(p, at, end)
 }
 
+// endOf returns when a pod ended that has held GPUs since a time, and how that is known.
+func (t *tally) endOf(p *v1.Pod, from time.Time) (time.Time, usage.End) {
+	last := t.alive
+	if _, ran := t.pods[p.Spec.NodeName][p.UID]; ran && t.current {
+		last = t.now()
+	}
+	return usage.Ended(saidEnd(p), from, last, t.now(), t.off[p.Spec.NodeName])
+}
+
 // gone notes that a pod is deleted.
 func (t *tally) gone(p *v1.Pod) {
+	t.leaves(p)
 	t.traceGone(p)
 	if t.done[p.UID] {
 		delete(t.done, p.UID)
 		return
 	}
-	if at := endOf(p); !at.IsZero() && (p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed) {
-		t.end(p, at, usage.End{Source: usage.Stated})
+	if hold, has := t.holds.Has(string(p.UID)); has && (p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed) {
+		at, end := t.endOf(p, hold.From)
+		t.end(p, at, end)
 		return
 	}
 	t.end(p, t.now(), usage.End{Source: usage.Seen})
@@ -169,8 +198,8 @@ func (t *tally) end(p *v1.Pod, at time.Time, end usage.End) {
 	}
 }
 
-// endOf is when the last container of a pod ended; zero is that it does not say.
-func endOf(p *v1.Pod) (at time.Time) {
+// saidEnd is when the last container of a pod ended, by the clock of its node; zero is that it does not say.
+func saidEnd(p *v1.Pod) (at time.Time) {
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
 			if s := list[i].State.Terminated; s != nil && s.FinishedAt.After(at) {

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -37,8 +38,11 @@ type rig struct {
 	clock time.Time
 }
 
-func newRig(t testing.TB) *rig {
-	b, err := ledger.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"))
+func newRig(t testing.TB) *rig { return rigOf(t, filepath.Join(t.TempDir(), "ledger.db")) }
+
+// rigOf is a rig with the book of a file.
+func rigOf(t testing.TB, path string) *rig {
+	b, err := ledger.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +59,13 @@ func (r *rig) start() {
 		r.Fatal(err)
 	}
 	r.tally = newTally(s, func() time.Time { return r.clock })
+	r.had = func(pod string) bool {
+		ended, err := r.book.Ended(r.Context(), pod)
+		if err != nil {
+			r.Fatal(err)
+		}
+		return ended
+	}
 	list := []*v1alpha1.Queue{{ObjectMeta: metav1.ObjectMeta{Name: "red"}, Spec: v1alpha1.QueueSpec{Namespaces: &v1alpha1.QueueNamespaces{Names: []string{"vision"}}}}}
 	r.members = queues.NewMembers(list)
 }
@@ -113,6 +124,25 @@ func finished(p *v1.Pod, minute int) *v1.Pod {
 	p = p.DeepCopy()
 	p.Status.Phase = v1.PodSucceeded
 	p.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.NewTime(at(minute))}}}}
+	return p
+}
+
+// beating is a node that says at a minute that it is there, by a clock that is ahead by others.
+func beating(n *v1.Node, minute, ahead int) *v1.Node {
+	n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(at(minute + ahead))
+	return n
+}
+
+// roomy is a node with so many CPUs and GiB of memory.
+func roomy(n *v1.Node, cpu, memory int) *v1.Node {
+	maps.Copy(n.Status.Allocatable, kubetest.Amounts("cpu", cpu, "memory", memory<<30))
+	return n
+}
+
+// small is a pod without GPUs that takes so many CPUs and GiB of memory.
+func small(name, node string, cpu, memory int) *v1.Pod {
+	p := kubetest.Pod(name, node, "cpu", cpu, "memory", memory<<30)
+	p.UID = types.UID("uid-" + name)
 	return p
 }
 
@@ -231,6 +261,145 @@ func TestTheLedgerIsWhatHasHappened(t *testing.T) {
 			r.flush()
 			r.clock = at(60)
 		}, "vision=1h $1, idle=0.5h $0.5, cordoned=0.5h $0.5"},
+		{"a pod that goes on while its node is made again under the same name", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.flush()
+			r.clock = at(30)
+			again := aNode("n", 1, 30)
+			again.UID = "other"
+			r.node(again)
+			r.flush()
+			r.clock = at(60)
+		}, "vision=1h $1"},
+		{"the same while there is no meter, but for the time until then in which nothing is known", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.flush()
+			r.clock = at(30)
+			r.start()
+			again := aNode("n", 1, 15)
+			again.UID = "other"
+			r.node(again)
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.flush()
+			r.clock = at(60)
+		}, "vision=0.75h $0.75"},
+		{"a pod that goes on after its node is renamed is charged until then", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.flush()
+			r.clock = at(30)
+			r.nodeGone(aNode("n", 1, 0))
+			r.node(aNode("new", 1, 30))
+			r.flush()
+			r.clock = at(60)
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"a node that is cut by MIG while pods come and go", func(r *rig) {
+			priced := func(n *v1.Node) *v1.Node {
+				n.UID, n.CreationTimestamp, n.Annotations[api.AnnotationPrice] = "uid-n", metav1.NewTime(at(0)), "7"
+				return n
+			}
+			r.node(priced(kubetest.Inventory("n", kubetest.A100s("n", 1), "nvidia.com/gpu", 1)))
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.flush()
+			r.clock = at(30)
+			r.pod(finished(aPod("a", "n", 1, 0), 30))
+			r.node(priced(kubetest.Inventory("n", kubetest.Cut("n", kubetest.A100s("n", 1)), "nvidia.com/mig-1g.5gb", 7)))
+			b := kubetest.Pod("b", "n", "nvidia.com/mig-1g.5gb", 2)
+			b.Namespace, b.UID, b.Status.Conditions = "vision", "uid-b", aPod("b", "n", 1, 30).Status.Conditions
+			r.pod(b)
+			r.flush()
+			r.clock = at(60)
+		}, "vision=0.6428571428571428h $4.5, idle=0.35714285714285715h $2.5"}, // 1/2 and 1/7
+		{"a node whose clock is an hour ahead", func(r *rig) {
+			r.node(beating(aNode("n", 1, 0), 0, 60))
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.clock = at(5)
+			r.node(beating(aNode("n", 1, 0), 5, 60))
+			r.clock = at(40)
+			r.pod(finished(aPod("a", "n", 1, 0), 30+60))
+			r.flush()
+			r.clock = at(60)
+			r.start() // which does not know of the clock, and does not change what is written
+			r.node(beating(aNode("n", 1, 0), 55, 60))
+			r.pod(finished(aPod("a", "n", 1, 0), 30+60))
+			r.missed()
+			r.flush()
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"a node whose clock is an hour behind", func(r *rig) {
+			r.node(beating(aNode("n", 1, 0), 0, -60))
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.clock = at(5)
+			r.node(beating(aNode("n", 1, 0), 5, -60))
+			r.clock = at(40)
+			r.pod(finished(aPod("a", "n", 1, 0), 30-60))
+			r.flush()
+			r.clock = at(60)
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"one that is an hour behind and has not said what time it is", func(r *rig) {
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.clock = at(30)
+			r.pod(finished(aPod("a", "n", 1, 0), 30-60))
+			r.flush()
+			r.clock = at(60)
+		}, "vision=0.5h $0.5, idle=0.5h $0.5"},
+		{"the clock of the meter is set back by an hour for ten minutes", func(r *rig) {
+			r.node(aNode("n", 2, 0))
+			r.pod(aPod("a", "n", 1, 0))
+			r.missed()
+			r.clock = at(30)
+			r.flush()
+			r.clock = at(40 - 60)
+			r.gone(aPod("a", "n", 1, 0)) // at 40, and what is known is that the time is not before 30
+			r.flush()
+			r.clock = at(60)
+			r.flush()
+		}, "vision=0.5h $0.5, idle=1.5h $1.5"},
+		{"the clock of the meter is found an hour back when it starts", func(r *rig) {
+			r.clock = at(60)
+			r.node(aNode("n", 1, 0))
+			r.flush()
+			r.clock = at(20)
+			r.start()
+			r.node(aNode("n", 1, 0))
+			r.pod(aPod("a", "n", 1, 20))
+			r.missed()
+			r.flush()
+			r.clock = at(90)
+			r.flush()
+		}, "vision=0.5h $0.5, idle=1h $1"},
+		{"GPUs without CPU for a pod beside them are stranded", func(r *rig) {
+			r.node(roomy(aNode("n", 2, 0), 4, 16))
+			r.pod(aPod("a", "n", 1, 0))
+			r.pod(small("web", "n", 3, 2))
+			r.flush()
+			r.clock = at(30)
+			r.pod(small("more", "n", 1, 2))
+			r.flush()
+			r.clock = at(60)
+			r.gone(small("more", "n", 1, 2))
+			r.flush()
+			r.clock = at(90)
+		}, "vision=1.5h $1.5, idle=1h $1, no-cpu=0.5h $0.5"},
+		{"and those without memory; a node that is full is not", func(r *rig) {
+			r.node(roomy(aNode("n", 2, 0), 4, 16))
+			r.pod(small("web", "n", 1, 16))
+			r.flush()
+			r.clock = at(30)
+			r.pod(aPod("a", "n", 2, 30))
+			r.flush()
+			r.clock = at(60)
+		}, "vision=1h $1, no-memory=1h $1"},
 		{"pods without GPUs and pods without a node are none", func(r *rig) {
 			r.node(aNode("n", 1, 0))
 			r.pod(kubetest.Pod("web", "n"))
@@ -429,7 +598,7 @@ func TestPriceBooks(t *testing.T) {
 // TestPricesOfThePastChangeByCommandOnly prices an hour again: the charges, the closed day, and the chain follow.
 func TestPricesOfThePastChangeByCommandOnly(t *testing.T) {
 	r := newRig(t)
-	m := New(r.book)
+	m := New(r.book, Options{})
 	m.tally = r.tally
 	cheap := cost.Rule{Book: "lab", Name: "cheap", Micros: 2_000_000, Currency: "USD"}
 	dear := cost.Rule{Book: "lab", Name: "dear", From: at(-60), Micros: 4_000_000, Currency: "USD"}

@@ -137,7 +137,7 @@ func TestAWeekOfThreeTeams(t *testing.T) {
 
 // answers are what the ledger answers of the week, for the report that is made of it.
 func answers(t *testing.T, r *rig) string {
-	m := New(r.book)
+	m := New(r.book, Options{})
 	q := &cost.Question{From: monday, To: weekEnd, By: cost.Namespace}
 	report, err := m.report(t.Context(), q)
 	if err != nil {

@@ -34,7 +34,7 @@ const ends = 2 * time.Second
 // blocks until every object has been seen, or is false.
 func serve(ctx context.Context, l net.Listener, plain bool, o Options, cfg *rest.Config, synced func(context.Context) bool) (stop func(), err error) {
 	var seen atomic.Bool
-	handler := endpoints(func() error {
+	stop, err = serveOn(ctx, l, plain, &Web{CertFile: o.CertFile, KeyFile: o.KeyFile, Ready: func() error {
 		switch {
 		case ctx.Err() != nil:
 			return errors.New("stopping")
@@ -42,18 +42,54 @@ func serve(ctx context.Context, l net.Listener, plain bool, o Options, cfg *rest
 			return errors.New("caches are not synced yet")
 		}
 		return nil
-	})
+	}}, cfg)
+	if err == nil {
+		go func() { seen.Store(synced(ctx)) }()
+	}
+	return stop, err
+}
+
+// Web is what a process serves beside its work: metrics, health, profiles, and what is its own.
+type Web struct {
+	Addr              string // as Options.MetricsAddr
+	CertFile, KeyFile string // as in Options
+	Ready             func() error
+	Path              string // below which Own serves
+	Own               http.Handler
+	// TokenHeader is a header with the token of those who ask through the API server's proxy, which removes Authorization; "" is none.
+	TokenHeader string
+}
+
+// Serve serves until stop is called. With TLS the API server is asked who a caller is and what they may get, except for health.
+func Serve(ctx context.Context, w *Web, cfg *rest.Config) (stop func(), err error) {
+	l, plain, err := listen.On(w.Addr)
+	if err != nil || l == nil {
+		return func() {}, err
+	}
+	stop, err = serveOn(ctx, l, plain, w, cfg)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return stop, nil
+}
+
+func serveOn(ctx context.Context, l net.Listener, plain bool, w *Web, cfg *rest.Config) (stop func(), err error) {
+	m := endpoints(w.Ready)
+	if w.Own != nil {
+		m.Handle(w.Path, w.Own)
+	}
+	var handler http.Handler = m
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if !plain {
 		if handler, err = asked(handler, cfg); err == nil {
-			l, err = encrypted(serving, l, o.CertFile, o.KeyFile)
+			handler = proxied(handler, w.TokenHeader)
+			l, err = encrypted(serving, l, w.CertFile, w.KeyFile)
 		}
 		if err != nil {
 			cancel()
 			return nil, fmt.Errorf("serve metrics: %w", err)
 		}
 	}
-	go func() { seen.Store(synced(ctx)) }()
 	klog.InfoS("Serving metrics and health", "address", l.Addr().String(), "tls", !plain)
 	end := listen.Serve(l, handler, ends)
 	return func() {
@@ -62,12 +98,25 @@ func serve(ctx context.Context, l net.Listener, plain bool, o Options, cfg *rest
 	}, nil
 }
 
+// proxied takes the token of requests that come through the API server's proxy from a header; "" is none.
+func proxied(handler http.Handler, header string) http.Handler {
+	if header == "" {
+		return handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token := r.Header.Get(header); token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // healthPaths answer everybody: probes have no identity.
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
 // endpoints serves metrics, health and profiles, at upstream's paths. ready says why
 // it is not.
-func endpoints(ready func() error) http.Handler {
+func endpoints(ready func() error) *http.ServeMux {
 	m := http.NewServeMux()
 	for _, path := range healthPaths {
 		m.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {

@@ -56,19 +56,37 @@ type Period struct{ From, To time.Time }
 
 // Split divides a time into the days that a list has, of which none is twice, and the periods between them.
 func Split(from, to time.Time, days []time.Time) (whole []time.Time, rest []Period) {
-	days = slices.SortedFunc(slices.Values(days), time.Time.Compare)
-	for _, day := range days {
-		if day.Before(from) || day.Add(Day).After(to) {
+	return split(from, to, days, func(day time.Time) time.Time { return day.Add(Day) })
+}
+
+// SplitMonths divides a time as Split does, into months.
+func SplitMonths(from, to time.Time, months []time.Time) (whole []time.Time, rest []Period) {
+	return split(from, to, months, NextMonth)
+}
+
+func split(from, to time.Time, list []time.Time, end func(time.Time) time.Time) (whole []time.Time, rest []Period) {
+	list = slices.SortedFunc(slices.Values(list), time.Time.Compare)
+	for _, one := range list {
+		if one.Before(from) || end(one).After(to) {
 			continue
 		}
-		if from.Before(day) {
-			rest = append(rest, Period{from, day})
+		if from.Before(one) {
+			rest = append(rest, Period{from, one})
 		}
-		whole = append(whole, day)
-		from = day.Add(Day)
+		whole = append(whole, one)
+		from = end(one)
 	}
 	if from.Before(to) {
 		rest = append(rest, Period{from, to})
 	}
 	return whole, rest
 }
+
+// MonthOf is the beginning of the month of a time, and NextMonth that of the one after it: of UTC, as days are.
+func MonthOf(at time.Time) time.Time {
+	at = at.UTC()
+	return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
+}
+
+// NextMonth is the beginning of the month after that of a time.
+func NextMonth(at time.Time) time.Time { return MonthOf(at).AddDate(0, 1, 0) }

@@ -15,7 +15,10 @@ type Report struct {
 	By     By           `json:"by"`
 	Spread bool         `json:"spread"` // idle and stranded GPUs are charged to the holders of the others
 	Rows   []ReportRow  `json:"rows"`
-	Nodes  []NodeRemark `json:"nodes"` // whose price is not known, or assumed
+	Nodes  []NodeRemark `json:"nodes"`  // whose price is not known, or assumed
+	Losses []Loss       `json:"losses"` // what the ledger has lost of the time, as its file was damaged
+	// Kept is since when facts are kept; zero is that all are. Before that time only whole days are known, by names that OfDays has.
+	Kept time.Time `json:"kept,omitzero"`
 }
 
 // ReportRow is one Row of a Report.
@@ -58,12 +61,32 @@ func (q *Question) Check(now time.Time) string {
 	return ""
 }
 
+// Keep changes a question to what can be answered where facts are kept since a time: whole days before, or nothing by names of facts.
+// It returns what is wrong; "" is nothing.
+func (q *Question) Keep(kept time.Time) string {
+	if kept.IsZero() || !q.From.Before(kept) {
+		return ""
+	}
+	if !q.By.OfDays() {
+		if !kept.Before(q.To) {
+			return fmt.Sprintf("the facts of that time are not kept, only those since %s: add up by namespace, user, queue, or product", kept.Format(time.DateOnly))
+		}
+		q.From = kept
+		return ""
+	}
+	q.From = q.From.Truncate(Day)
+	if end := q.To.Truncate(Day); q.To.Before(kept) && end.Before(q.To) {
+		q.To = end.Add(Day)
+	}
+	return ""
+}
+
 // NewReport answers a question from what is charged by the name that it asks for. whole is a GPU in parts.
 func NewReport(rows []Row, nodes []NodeRemark, began time.Time, q *Question, whole int64) *Report {
 	if q.Spread {
 		rows = Spread(rows)
 	}
-	r := &Report{From: q.From.Truncate(hour), To: q.To, Began: began, By: q.By, Spread: q.Spread, Rows: []ReportRow{}, Nodes: nodes}
+	r := &Report{From: q.From.Truncate(hour), To: q.To, Began: began, By: q.By, Spread: q.Spread, Rows: []ReportRow{}, Nodes: nodes, Losses: []Loss{}}
 	if nodes == nil {
 		r.Nodes = []NodeRemark{}
 	}

@@ -40,6 +40,18 @@ const (
 
 var reasons = []Reason{Cordoned, Unhealthy, Remainder, NoCPU, NoMemory}
 
+// Text is a reason for people.
+func (r Reason) Text() string {
+	switch r {
+	case NoCPU:
+		return "no CPU"
+	case NoMemory:
+		return "no memory"
+	case Cordoned, Unhealthy, Remainder:
+	}
+	return string(r)
+}
+
 // Reasons returns all of them, in that order.
 func Reasons() []Reason { return slices.Clone(reasons) }
 

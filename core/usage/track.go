@@ -12,11 +12,13 @@ type Source string
 
 // The sources, the best first.
 const (
-	Going    Source = ""         // it has not ended
-	Seen     Source = "seen"     // it ended while the ledger watched
-	Stated   Source = "stated"   // the object says itself when it ended, such as the last container's finishedAt
-	NodeGone Source = "node"     // the node was gone then
-	LastSeen Source = "lastSeen" // nothing says more than that it was there at this time, and is gone now
+	Going  Source = ""       // it has not ended
+	Seen   Source = "seen"   // it ended while the ledger watched
+	Stated Source = "stated" // the object says itself when it ended, such as the last container's finishedAt
+	// Corrected is Stated by a clock that was off by a known time.
+	Corrected Source = "corrected"
+	NodeGone  Source = "node"     // the node was gone then
+	LastSeen  Source = "lastSeen" // nothing says more than that it was there at this time, and is gone now
 )
 
 // End is how an interval has ended.
