@@ -41,14 +41,23 @@ func benchTraining(ctx context.Context, r *report, dir string) error {
 	how = fmt.Sprintf("%d PyTorchJobs of 4 workers, created by 8 clients, on %d nodes of 8", jobs, nodes)
 	r.add(figure{what: "many jobs, first creation to last pod and Service", values: []float64{many.services}, unit: "s", aim: 60, wall: true, busy: many.busy, how: how})
 	r.add(figure{what: "many jobs, first creation to last binding", values: []float64{many.bound}, unit: "s", wall: true, busy: many.busy, how: how})
-	r.add(figure{what: "many jobs, writes in a minute of rest", values: []float64{float64(many.writes)}, unit: "writes", busy: many.busy, how: "to jobs, pods, and Services, while all run"})
-	return nil
+	r.add(figure{what: "many jobs, writes in a minute of rest", values: []float64{many.writes}, unit: "writes", aim: 0.5, how: "to jobs, pods, Services, and events, while all run, by the API server's own count"})
+	r.add(figure{what: "many jobs, writes after a restart", values: []float64{many.again}, unit: "writes", aim: 0.5, how: "to jobs, from the start of the process until it rests, while all run"})
+	hand, err := podsByHand(ctx, filepath.Join(dir, "hand"), nodes, jobs*4)
+	if err != nil {
+		return fmt.Errorf("%d pods by hand: %w", jobs*4, err)
+	}
+	r.add(figure{what: "memory beside many jobs", values: []float64{many.mb}, unit: "MB", how: how + "; resident memory of the process, a minute after all run"})
+	r.add(figure{what: "memory beside pods and Services made by hand", values: []float64{hand.mb}, unit: "MB", how: "as many pods with a GPU each, and a headless Service for each"})
+	r.add(figure{what: "what the jobs add", values: []float64{many.mb - hand.mb}, unit: "MB", aim: 60, how: "from the two above"})
+	return benchSuspension(ctx, r, dir)
 }
 
 // trained is one run. Times are in seconds, CPU a pod in milliseconds.
 type trained struct {
 	bound, services, cpu float64
-	writes               int // at rest
+	mb                   float64 // resident memory at rest
+	writes, again        float64 // in a minute of rest, and to jobs since a restart, as trial.writes counts
 	busy                 bool
 }
 
@@ -59,18 +68,13 @@ func trainingJobs(ctx context.Context, dir string, nodes, jobs, workers int) (ou
 		return out, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
-	cfg, err := clientcmd.BuildConfigFromFlags("", t.Kubeconfig)
-	if err != nil {
-		return out, err
-	}
-	cfg.QPS = -1
-	client, err := dynamic.NewForConfig(cfg)
+	client, err := connectJobs(t.Kubeconfig)
 	if err != nil {
 		return out, err
 	}
 	used, err := t.span(func(began time.Time) (time.Time, error) {
 		err := each(ctx, jobs, creators, func(ctx context.Context, i int) error {
-			_, err := client.Resource(pyTorchJobs).Namespace(namespace).Create(ctx, trainingJob(fmt.Sprintf("job-%d", i), workers), metav1.CreateOptions{})
+			_, err := client.Create(ctx, trainingJob(fmt.Sprintf("job-%d", i), workers, nil), metav1.CreateOptions{})
 			return err
 		})
 		if err != nil {
@@ -101,44 +105,23 @@ func trainingJobs(ctx context.Context, dir string, nodes, jobs, workers int) (ou
 	}
 	out.cpu, out.busy = used.process.Seconds()*1000/float64(jobs*workers), used.busy
 	if jobs > 1 {
-		out.writes, err = t.writesAtRest(ctx, client)
+		err = t.rests(ctx, &out, dir)
 	}
 	return out, err
 }
 
-// writesAtRest counts the objects of jobs that change in a minute, from when the process rests.
-func (t *trial) writesAtRest(ctx context.Context, client dynamic.Interface) (int, error) {
-	if err := t.quiet(ctx); err != nil {
-		return 0, err
-	}
-	versions := func() (map[string]string, error) {
-		out := map[string]string{}
-		for _, resource := range []schema.GroupVersionResource{pyTorchJobs, {Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "services"}} {
-			list, err := client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return nil, err
-			}
-			for i := range list.Items {
-				out[resource.Resource+"/"+list.Items[i].GetName()] = list.Items[i].GetResourceVersion()
-			}
-		}
-		return out, nil
-	}
-	before, err := versions()
+// connectJobs makes a client of PyTorchJobs without limits.
+func connectJobs(kubeconfig string) (dynamic.ResourceInterface, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if err := pause(ctx, time.Minute); err != nil {
-		return 0, err
+	cfg.QPS = -1
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
 	}
-	after, err := versions()
-	n := 0
-	for name, version := range after {
-		if before[name] != version {
-			n++
-		}
-	}
-	return n, err
+	return client.Resource(pyTorchJobs).Namespace(namespace), nil
 }
 
 // plainPods creates pods, and waits until all run.
@@ -152,7 +135,7 @@ func plainPods(ctx context.Context, dir string, nodes, n int) (out trained, err 
 		if _, _, err := create(ctx, t.client, gpuPods("plain", n, 1), creators); err != nil {
 			return began, err
 		}
-		last, err := seen.await(ctx, n, time.Minute)
+		last, err := seen.await(ctx, n, 5*time.Minute)
 		if err != nil {
 			return last, err
 		}
@@ -166,8 +149,8 @@ func plainPods(ctx context.Context, dir string, nodes, n int) (out trained, err 
 	return out, nil
 }
 
-// trainingJob is a PyTorchJob of workers that run for a day.
-func trainingJob(name string, workers int) *unstructured.Unstructured {
+// trainingJob is a PyTorchJob of workers that run for a day, whose pods have the annotations.
+func trainingJob(name string, workers int, notes map[string]any) *unstructured.Unstructured {
 	container := map[string]any{
 		"name": "pytorch", "image": "bench/train:1", "command": []any{"sleep", "infinity"},
 		"resources": map[string]any{"limits": map[string]any{"nvidia.com/gpu": int64(1)}},
@@ -175,7 +158,7 @@ func trainingJob(name string, workers int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": map[string]any{"name": name, "namespace": namespace},
 		"spec": map[string]any{"pytorchReplicaSpecs": map[string]any{"Worker": map[string]any{
-			"replicas": int64(workers), "template": map[string]any{"spec": map[string]any{"containers": []any{container}}},
+			"replicas": int64(workers), "template": map[string]any{"metadata": map[string]any{"annotations": notes}, "spec": map[string]any{"containers": []any{container}}},
 		}}},
 	}}
 }
