@@ -2,6 +2,8 @@ package budget
 
 import (
 	"bytes"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +32,10 @@ queue vision has held 2.50 GPU-hours without a price, which do not count; ` + "`
 `
 	if out.String() != want {
 		t.Errorf("printed is\n%s\nwant\n%s", out.String(), want)
+	}
+	page, err := os.ReadFile("../../docs/cost.md")
+	if err != nil || !strings.Contains(string(page), "$ berth budget\n"+want) {
+		t.Errorf("docs/cost.md does not show this table, %v", err)
 	}
 	if got, want := errs.String(), "the ledger began at 2026-11-13 12:00 UTC; nothing is known of the time before\n"; got != want {
 		t.Errorf("noted is %q, want %q", got, want)

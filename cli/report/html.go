@@ -25,6 +25,7 @@ th,td{text-align:left;padding:.3rem .9rem .3rem 0;border-bottom:1px solid #8884;
 th{font-weight:600;white-space:nowrap}
 td.number,th.number{text-align:right;white-space:nowrap}
 td.text{min-width:11rem}
+td.name{white-space:nowrap}
 td.bar,th.bar{width:110px;padding-right:0;vertical-align:middle}
 svg{display:block}
 @media print{body{max-width:none;margin:0;font-size:11px}.wide{overflow:visible}}`
@@ -102,6 +103,8 @@ func (s *section) class(k int) string {
 	switch head := s.head[k]; {
 	case head == "advice" || head == "isolation" || head == "memory" || head == "why" || head == "how it is":
 		return ` class="text"`
+	case k > 0 && (head == "node" || head == "user" || head == "way"):
+		return ` class="name"`
 	case k == 0 || slices.Contains(texts, head):
 		return ""
 	}

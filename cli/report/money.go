@@ -111,9 +111,12 @@ func sizes(r *core.UseReport) section {
 }
 
 // waits is how long pods waited.
-func waits(rows []audit.Row) section {
+func waits(r *audit.Report) section {
 	s := section{title: "Waiting", note: "From when a pod asked until it got its GPUs.", head: []string{"queue", "pods", "median", "9 of 10 at most", "longest", "waiting now"}}
-	for _, w := range audit.WaitsOf(rows) {
+	if r.Cut && len(r.Rows) > 0 {
+		s.note += " There were too many pods to count all: these are those since " + day(r.Rows[0].At) + "."
+	}
+	for _, w := range audit.WaitsOf(r.Rows) {
 		s.add(w.Median.Minutes(), cmp.Or(w.Queue, "-"), fmt.Sprint(w.Pods), duration.HumanDuration(w.Median), duration.HumanDuration(w.Most), duration.HumanDuration(w.Longest), fmt.Sprint(w.Waiting))
 	}
 	return s

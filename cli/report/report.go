@@ -83,7 +83,7 @@ func pageOf(f *facts) *page {
 	if f.omitted != "" {
 		p.notes = append(p.notes, "What the cluster is like now could not be read: "+f.omitted)
 	}
-	p.sections = append(p.sections, costs(r), waste(&f.users), missed(f), notables(f), notebooks(&f.workloads), sizes(&f.workloads), waits(f.audit.Rows))
+	p.sections = append(p.sections, costs(r), waste(&f.users), missed(f), notables(f), notebooks(&f.workloads), sizes(&f.workloads), waits(&f.audit))
 	if f.live != nil {
 		p.sections = append(p.sections, shares(f.live), leftovers(f), rules(f))
 	}

@@ -118,6 +118,14 @@ func TestAnEmptyLedger(t *testing.T) {
 	pageOf(f).html()
 }
 
+func TestAPageSaysFromWhenWaitsAreCounted(t *testing.T) {
+	f := week(t)
+	f.audit.Cut = true
+	if got, want := pageOf(f).markdown(), "these are those since 2026-11-08 23:00 UTC."; !strings.Contains(got, want) {
+		t.Errorf("the page lacks %q", want)
+	}
+}
+
 func TestJobsThatStillHavePodsAreNotLeftOver(t *testing.T) {
 	jobs := []batchv1.Job{{ObjectMeta: metav1.ObjectMeta{Name: "ends"}, Status: batchv1.JobStatus{Active: 1}}, {ObjectMeta: metav1.ObjectMeta{Name: "done"}}}
 	if got := finished(jobs); len(got) != 1 || got[0].Name != "done" {
