@@ -63,7 +63,7 @@ func TestSimRefuses(t *testing.T) {
 		says string
 	}{
 		{"a kind that is nearly one", "break kublet n", `did you mean "kubelet"?`},
-		{"a kind that is none", "break gravity n", "must be one of device-plugin, driver, image, kubelet, thermal, xid-N"},
+		{"a kind that is none", "break gravity n", "must be one of device-plugin, driver, image, kubelet, oom, rank-hang, thermal, xid-N"},
 		{"an Xid without a number", "break xid- n/0", "an Xid must be a number"},
 		{"an Xid with a number that is not plain", "break xid-079 n/0", "an Xid must be a number"},
 		{"a node that is real", "break xid-79 real/0", "berth does not break real nodes"},
