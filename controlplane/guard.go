@@ -80,6 +80,9 @@ func (g *guard) Validate(ctx context.Context, a admission.Attributes, _ admissio
 	if w := objectWrite(a); w != nil && g.users != nil && g.users.Refuses(w) {
 		return admission.NewForbidden(a, errors.New(policies.UsersMessage))
 	}
+	if unequal(a) {
+		warning.AddWarning(ctx, "", request.WarningUnequal)
+	}
 	if g.scheduler == "" {
 		return nil
 	}

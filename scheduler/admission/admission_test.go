@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	generic "k8s.io/apiserver/pkg/admission"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -30,9 +31,18 @@ func (e expression) GetExpression() string    { return e.text }
 func (e expression) GetName() string          { return e.name }
 func (e expression) ReturnTypes() []*cel.Type { return []*cel.Type{e.returns} }
 
-// judge compiles a policy as an API server of this version does, and gives what
-// it says of pods: the messages of the validations that do not hold.
+// judge is judgeWrites of new pods.
 func judge(t *testing.T, p admission.Policy) func(*v1.Pod) []string {
+	t.Helper()
+	says := judgeWrites(t, p)
+	return func(pod *v1.Pod) []string {
+		return says(pod, nil, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+	}
+}
+
+// judgeWrites compiles a policy as an API server of this version does, and gives what
+// it says of objects and what they were before, if they were: the messages of the validations that do not hold.
+func judgeWrites(t *testing.T, p admission.Policy) func(object, old runtime.Object, kind schema.GroupVersionKind, gvr schema.GroupVersionResource) []string {
 	t.Helper()
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -55,11 +65,13 @@ func judge(t *testing.T, p admission.Policy) func(*v1.Pod) []string {
 	}
 	holds := compiler.CompileCondition(checks, options, environment.StoredExpressions)
 	says := compiler.CompileCondition(texts, options, environment.StoredExpressions)
-	return func(pod *v1.Pod) []string {
-		kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-		gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-		attr := generic.NewAttributesRecord(pod, nil, kind, "default", pod.Name, gvr, "", generic.Create, &metav1.CreateOptions{}, false, nil)
-		versioned := &generic.VersionedAttributes{Attributes: attr, VersionedObject: pod, VersionedKind: kind}
+	return func(object, old runtime.Object, kind schema.GroupVersionKind, gvr schema.GroupVersionResource) []string {
+		operation := generic.Create
+		if old != nil {
+			operation = generic.Update
+		}
+		attr := generic.NewAttributesRecord(object, old, kind, "default", "p", gvr, "", operation, &metav1.CreateOptions{}, false, nil)
+		versioned := &generic.VersionedAttributes{Attributes: attr, VersionedObject: object, VersionedOldObject: old, VersionedKind: kind}
 		request := plugincel.CreateAdmissionRequest(attr, metav1.GroupVersionResource(gvr), metav1.GroupVersionKind(kind))
 		bindings := plugincel.OptionalVariableBindings{}
 		ctx := compiler.CreateContext(t.Context())

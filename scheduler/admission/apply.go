@@ -15,11 +15,15 @@ import (
 )
 
 // Names are those of all validating policies of this package, and of their bindings.
-func Names() []string { return []string{DevicesName, RequestsName, WarningsName, UsersName} }
+func Names() []string {
+	return []string{DevicesName, RequestsName, WarningsName, WorkloadsName, UsersName}
+}
 
 // Policies are all that explain requests, for a cluster whose largest GPU has so
 // much memory; 0 is unknown.
-func Policies(largestMiB int64) []Policy { return []Policy{Requests(largestMiB), Warnings()} }
+func Policies(largestMiB int64) []Policy {
+	return []Policy{Requests(largestMiB), Warnings(), Workloads()}
+}
 
 // ErrOtherScheduler says that the policies name another scheduler; see Apply.
 var ErrOtherScheduler = errors.New("another scheduler commits devices in this cluster")
