@@ -202,6 +202,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth queue":                 {{"queue", true}, {"queue " + hostile, true}},
 		"berth queue check":           {{"queue check -f " + filepath.Join(dir, "queues.yaml"), true}},
 		"berth queue history":         {{"queue history", true}, {"queue history no" + hostile, true}},
+		"berth queue import":          {{"queue import -f " + filepath.Join(dir, "foreign.yaml"), true}},
 		"berth queue show":            {{"queue show all", true}, {"queue show no" + hostile, true}},
 		"berth explain":               {{"explain c12", false}, {"explain " + hostile, true}},
 		"berth why":                   {{"why -A", true}, {"why -n vision resnet-9", true}, {"why -n vision nothing" + hostile, true}},
@@ -247,6 +248,7 @@ func hostileFiles(t *testing.T, dir string) {
 	write(t, filepath.Join(dir, "good.yaml"), "singleuser:\n  image: {name: base, tag: latest}\n  profileList:\n"+
 		"  - {display_name: "+inYAML+", slug: a, description: "+inYAML+", allowed_groups: ["+inYAML+"], kubespawner_override: {environment: {A: "+inYAML+"}}}\n"+
 		"  - {display_name: "+inYAML+", slug: b}\n")
+	write(t, filepath.Join(dir, "foreign.yaml"), "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: "+inYAML+", namespace: a}\nspec: {scopes: "+inYAML+", hard: {requests.nvidia.com/gpu: 1}}\n")
 	write(t, filepath.Join(dir, "queues.yaml"), "apiVersion: berth.dev/v1alpha1\nkind: Queue\nmetadata: {name: "+inYAML+"}\nspec: {}\n")
 	write(t, filepath.Join(dir, "pods.csv"), "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,"+strings.ReplaceAll(hostile, "\n", "")+",1,1,1000\n")
 	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o700); err != nil {

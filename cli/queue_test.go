@@ -132,6 +132,7 @@ func TestQueueErrors(t *testing.T) {
 		"queue -o json-ish":       "json-ish",
 		"queue check":             "-f is missing: name a file with Queues",
 		"queue check -f none":     "none: no such file",
+		"queue import":            "-f is missing: name a file with queues of another scheduler, or ResourceQuotas",
 		"queue show vision -o go": "--output",
 	} {
 		if _, stderr, code := s.run(append([]string{"berth"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
