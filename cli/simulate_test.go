@@ -120,7 +120,7 @@ func TestSimulateRefuses(t *testing.T) {
 		{"a policy near another", "--policy brth", 2, `unknown policy "brth"; did you mean "berth"?`},
 		{"a policy like no other", "--policy kubernetes-default", 2, "must be one of berth"},
 		{"a policy twice", "--policy fgd,fgd", 2, "duplicate fgd"},
-		{"no such protocol", "--protocol fdg", 2, "must be one of fgd, churn, mig"},
+		{"no such protocol", "--protocol fdg", 2, "must be one of fgd, churn, queue, mig"},
 		{"seeds that are none", "--seeds 1-x", 2, "use whole numbers, such as 42-51,60"},
 		{"seeds backwards", "--seeds 5-3", 2, "ends before it begins"},
 		{"a seed twice", "--seeds 1-3,2", 2, "duplicate 2"},

@@ -37,10 +37,11 @@ const (
 
 // rule returns the rule for a container, if a process may back it: only
 // containers of the pod itself, as an init container would never end, and none
-// of the system, so a wide pattern leaves the device plugin alone.
+// of the DaemonSets of the system, so a wide pattern leaves the device plugin alone.
 func (p *pod) rule(c *container) (host.Rule, bool) {
-	f, ns := p.node.fleet, p.api.Namespace
-	if f.host == nil || c.role != roleApp || ns == metav1.NamespaceSystem || ns == system.OperatorNamespace {
+	f, ns, owner := p.node.fleet, p.api.Namespace, metav1.GetControllerOfNoCopy(p.api)
+	daemon := ns == metav1.NamespaceSystem && owner != nil && owner.Kind == "DaemonSet"
+	if f.host == nil || c.role != roleApp || daemon || ns == system.OperatorNamespace {
 		return host.Rule{}, false
 	}
 	return f.hostRules.Find(c.spec.Image)

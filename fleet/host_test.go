@@ -254,9 +254,10 @@ func TestWhatHasNoProcess(t *testing.T) {
 			p.Spec.InitContainers = []v1.Container{{Name: "c-init", Image: "jupyter/x:1"}}
 			return p
 		}, "Running c-init:Completed c:ready"},
-		{"a pod of the system", func() *v1.Pod {
+		{"a pod of a DaemonSet of the system", func() *v1.Pod {
 			p := bare("jupyter/x:1", "serve")
 			p.Namespace = "kube-system"
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "plugin", UID: "d", Controller: new(true)}}
 			return p
 		}, "Running c:ready"},
 		{"a container whose simulation cannot be read", func() *v1.Pod {

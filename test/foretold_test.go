@@ -12,10 +12,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"berth.dev/berth/test/soak"
 )
 
 // foretold SCRIPT...: each manifest that these scripts have is judged by `berth can` and `berth lint`, then applied, and what was
-// said must be what happens; then it is deleted. One that is in several scripts is judged once.
+// said must be what happens; then it is deleted. One that is in several scripts is judged once. make test judges every third of
+// them, and make soak all.
 func foretold(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: foretold SCRIPT...")
@@ -32,7 +35,9 @@ func foretold(ts *testscript.TestScript, neg bool, args []string) {
 				if filepath.Ext(f.Name) != ".yaml" || !strings.Contains(text, "kind: ") || !strings.Contains(text, "apiVersion: ") || seen[text] {
 					continue
 				}
-				seen[text] = true
+				if seen[text] = true; len(seen)%soak.Pick(3, 1) != 0 {
+					continue
+				}
 				p := &prediction{ts: ts, title: strings.TrimSuffix(filepath.Base(script), ".txtar") + " " + f.Name, file: ts.MkAbs("foretold.yaml")}
 				ts.Check(os.WriteFile(p.file, f.Data, 0o600))
 				p.check()
@@ -82,7 +87,8 @@ func (p *prediction) check() {
 		p.comes(&p.answers[i], string(out))
 	}
 	_, _ = run(p.ts, []string{"kubectl", "delete", "-f", p.file, "--ignore-not-found", "--now"})
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; {
+		from := time.Now()
 		var pods struct{ Items []json.RawMessage }
 		if p.asks(&pods, "kubectl", "get", "pods", "-o", "json"); len(pods.Items) == 0 {
 			return
@@ -90,6 +96,7 @@ func (p *prediction) check() {
 		if time.Now().After(end) {
 			p.ts.Fatalf("%s: its pods are still there %v after it was deleted", p.title, patience)
 		}
+		pauseSince(from)
 	}
 }
 
@@ -113,7 +120,8 @@ func (p *prediction) agrees() {
 
 // comes waits until what was said of an object is what is. applied is what kubectl said.
 func (p *prediction) comes(a *answered, applied string) {
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; {
+		from := time.Now()
 		wrong := p.differs(a)
 		if wrong == "" {
 			return
@@ -121,6 +129,7 @@ func (p *prediction) comes(a *answered, applied string) {
 		if time.Now().After(end) {
 			p.ts.Fatalf("%s: can said of %s %s: %s, %d of %d pods start, %s %s; but %s\n%s", p.title, a.Kind, a.Name, a.State, a.Starts, a.Pods, a.Code, a.Cause, wrong, applied)
 		}
+		pauseSince(from)
 	}
 }
 

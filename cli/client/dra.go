@@ -25,13 +25,13 @@ func (c *Cluster) DRA(ctx context.Context) devices.DRA {
 	}
 	out := devices.ReadDRA(offers, classes)
 	list, err := c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	out.Berth = err == nil && Guarded(list.Items)
+	out.Berth = err == nil && Guarded(Pointers(list.Items))
 	return out
 }
 
 // Guarded reports whether admission policies of Berth's scheduler are among these.
-func Guarded(policies []admissionv1.ValidatingAdmissionPolicy) bool {
-	return slices.ContainsFunc(policies, func(p admissionv1.ValidatingAdmissionPolicy) bool {
+func Guarded(policies []*admissionv1.ValidatingAdmissionPolicy) bool {
+	return slices.ContainsFunc(policies, func(p *admissionv1.ValidatingAdmissionPolicy) bool {
 		return p.Annotations[api.AnnotationScheduler] != ""
 	})
 }

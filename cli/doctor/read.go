@@ -31,41 +31,25 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 	if out.Nodes, out.Pods, err = c.NodesAndPods(ctx, ""); err != nil {
 		return doctor.Cluster{}, err
 	}
-	cached := metav1.ListOptions{ResourceVersion: "0"}
-	var sets *appsv1.DaemonSetList
-	var deployments *appsv1.DeploymentList
-	var leases *coordinationv1.LeaseList
-	var quotas *v1.ResourceQuotaList
-	var limits *v1.LimitRangeList
-	var priorities *schedulingv1.PriorityClassList
-	var offers *resourcev1.ResourceSliceList
-	var classes *resourcev1.DeviceClassList
-	var policies *admissionv1.ValidatingAdmissionPolicyList
-	asks := []struct {
-		what string
-		ask  func() error
-		err  error
-	}{
-		{what: "daemonsets", ask: func() (err error) { sets, err = c.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, cached); return }},
-		{what: "deployments", ask: func() (err error) {
-			deployments, err = c.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, cached)
-			return
-		}},
-		{what: "leases", ask: func() (err error) { leases, err = c.CoordinationV1().Leases(systemNamespace).List(ctx, cached); return }},
-		{what: "resourcequotas", ask: func() (err error) {
-			quotas, err = c.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, cached)
-			return
-		}},
-		{what: "limitranges", ask: func() (err error) {
-			limits, err = c.CoreV1().LimitRanges(metav1.NamespaceAll).List(ctx, cached)
-			return
-		}},
-		{what: "priorityclasses", ask: func() (err error) { priorities, err = c.SchedulingV1().PriorityClasses().List(ctx, cached); return }},
-		{what: "queues and namespaces", ask: func() (err error) {
+	var policies []*admissionv1.ValidatingAdmissionPolicy
+	asks := []question{
+		list("daemonsets", c.AppsV1().DaemonSets(metav1.NamespaceAll).List, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items }, &out.DaemonSets),
+		list("deployments", c.AppsV1().Deployments(metav1.NamespaceAll).List, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, &out.Deployments),
+		list("leases", c.CoordinationV1().Leases(systemNamespace).List, func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items }, &out.Leases),
+		list("resourcequotas", c.CoreV1().ResourceQuotas(metav1.NamespaceAll).List, func(l *v1.ResourceQuotaList) []v1.ResourceQuota { return l.Items }, &out.Quotas),
+		list("limitranges", c.CoreV1().LimitRanges(metav1.NamespaceAll).List, func(l *v1.LimitRangeList) []v1.LimitRange { return l.Items }, &out.LimitRanges),
+		list("priorityclasses", c.SchedulingV1().PriorityClasses().List, func(l *schedulingv1.PriorityClassList) []schedulingv1.PriorityClass { return l.Items }, &out.PriorityClasses),
+		list("resourceslices", c.ResourceV1().ResourceSlices().List, func(l *resourcev1.ResourceSliceList) []resourcev1.ResourceSlice { return l.Items }, &out.Slices),
+		list("deviceclasses", c.ResourceV1().DeviceClasses().List, func(l *resourcev1.DeviceClassList) []resourcev1.DeviceClass { return l.Items }, &out.Classes),
+		list("validatingadmissionpolicies", c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List,
+			func(l *admissionv1.ValidatingAdmissionPolicyList) []admissionv1.ValidatingAdmissionPolicy {
+				return l.Items
+			}, &policies),
+		{what: "queues and namespaces", ask: func(ctx context.Context) (err error) {
 			out.Queues, out.Namespaces, err = queues(ctx, c, o)
-			return
+			return err
 		}},
-		{what: "pricebooks", ask: func() (err error) {
+		{what: "pricebooks", ask: func(ctx context.Context) error {
 			if out.PriceBooks = knows(c, v1alpha1.GroupVersion.String(), v1alpha1.KindPriceBook); !out.PriceBooks {
 				return nil
 			}
@@ -73,16 +57,10 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 			out.Prices, out.PriceBooks = price.Rules(books), err == nil
 			return err
 		}},
-		{what: "resourceslices", ask: func() (err error) { offers, err = c.ResourceV1().ResourceSlices().List(ctx, cached); return }},
-		{what: "deviceclasses", ask: func() (err error) { classes, err = c.ResourceV1().DeviceClasses().List(ctx, cached); return }},
-		{what: "validatingadmissionpolicies", ask: func() (err error) {
-			policies, err = c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, cached)
-			return
-		}},
 	}
 	var wg sync.WaitGroup
 	for i := range asks {
-		wg.Go(func() { asks[i].err = asks[i].ask() })
+		wg.Go(func() { asks[i].err = asks[i].ask(ctx) })
 	}
 	wg.Wait()
 	for _, a := range asks {
@@ -94,33 +72,27 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 			return doctor.Cluster{}, c.Failed("list "+a.what, a.err)
 		}
 	}
-	if sets != nil {
-		out.DaemonSets = client.Pointers(sets.Items)
-	}
-	if deployments != nil {
-		out.Deployments = client.Pointers(deployments.Items)
-	}
-	if leases != nil {
-		out.Leases = client.Pointers(leases.Items)
-	}
-	if quotas != nil {
-		out.Quotas = client.Pointers(quotas.Items)
-	}
-	if limits != nil {
-		out.LimitRanges = client.Pointers(limits.Items)
-	}
-	if priorities != nil {
-		out.PriorityClasses = client.Pointers(priorities.Items)
-	}
-	if offers != nil {
-		out.Slices = client.Pointers(offers.Items)
-	}
-	if classes != nil {
-		out.Classes = client.Pointers(classes.Items)
-	}
-	out.Guarded = policies != nil && client.Guarded(policies.Items)
+	out.Guarded = client.Guarded(policies)
 	out.ClusterPolicy = knows(c, "nvidia.com/v1", "ClusterPolicy")
 	return out, nil
+}
+
+// question is something that is asked of the API server beside others.
+type question struct {
+	what string
+	ask  func(ctx context.Context) error
+	err  error
+}
+
+// list is the question for all objects of a kind, which become to.
+func list[L, T any](what string, of func(context.Context, metav1.ListOptions) (*L, error), items func(*L) []T, to *[]*T) question {
+	return question{what: what, ask: func(ctx context.Context) error {
+		l, err := of(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err == nil {
+			*to = client.Pointers(items(l))
+		}
+		return err
+	}}
 }
 
 // queues returns the Queues of a cluster, and its namespaces if there are any.

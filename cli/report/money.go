@@ -10,6 +10,7 @@ import (
 	"berth.dev/berth/cli/cost"
 	"berth.dev/berth/core/audit"
 	core "berth.dev/berth/core/cost"
+	"berth.dev/berth/core/usage"
 )
 
 // figures are the numbers at the top of the page.
@@ -59,7 +60,7 @@ func costs(r *core.Report) section {
 		case "idle":
 			name = "(idle)"
 		case "stranded":
-			name = "(stranded: " + row.Reason + ")"
+			name = "(stranded: " + usage.Reason(row.Reason).Text() + ")"
 		}
 		s.add(row.GPUHours, name, hours(row.GPUHours), cost.Money(row.CostMicros, row.Currency))
 	}
