@@ -64,7 +64,7 @@ func hostProbe(api *v1.Pod, c *v1.Container) host.Probe {
 		Successes: int(p.SuccessThreshold), Failures: int(cmp.Or(p.FailureThreshold, 3)),
 	}
 	if g := p.HTTPGet; g != nil && declares(c, g.Port) {
-		out.Path = cmp.Or(g.Path, "/")
+		out.Path, out.TLS = cmp.Or(g.Path, "/"), g.Scheme == v1.URISchemeHTTPS
 	}
 	return out
 }

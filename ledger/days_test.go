@@ -268,6 +268,9 @@ func TestOldFactsAreForgotten(t *testing.T) {
 	if err := b.CloseMonths(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := b.Forget(t.Context(), at(-1440)); err != nil || !b.Kept().IsZero() {
+		t.Fatalf("after forgetting what was before the first day, facts are kept since %v (%v)", b.Kept(), err)
+	}
 	from := at(0).Truncate(cost.Day)
 	before, want := rowsOf(t, b, from, now, cost.User)
 	if diff := cmp.Diff(want, before); diff != "" {

@@ -44,7 +44,7 @@ func (b *Book) Forget(ctx context.Context, before time.Time) error {
 	return err
 }
 
-// closedUntil is the end of the last day before a time that is closed, as are all before it.
+// closedUntil is the end of the last day before a time that is closed, as are all before it; 0 is that there is none.
 func (b *Book) closedUntil(ctx context.Context, before time.Time) (int64, error) {
 	began, err := b.Began(ctx)
 	if err != nil || began.IsZero() {
@@ -58,9 +58,13 @@ func (b *Book) closedUntil(ctx context.Context, before time.Time) (int64, error)
 	for _, day := range list {
 		is[day.UnixMilli()] = true
 	}
-	day := began.Truncate(cost.Day)
+	first := began.Truncate(cost.Day)
+	day := first
 	for is[day.UnixMilli()] && !day.Add(cost.Day).After(before) {
 		day = day.Add(cost.Day)
+	}
+	if day.Equal(first) {
+		return 0, nil
 	}
 	return day.UnixMilli(), nil
 }

@@ -49,6 +49,8 @@ type Probe struct {
 	// Path is what a GET must answer with a status of 200 to 399; "" is that a TCP
 	// connection is enough.
 	Path string
+	// TLS is that the GET goes over TLS, whatever the certificate is, as a kubelet's does.
+	TLS bool
 	// Every is how often it is asked; 0 is until it has answered once.
 	Every time.Duration
 	// Delay is how long after the start it is asked first.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -124,11 +125,18 @@ func (a *asker) answers(ctx context.Context) bool {
 	}
 	if a.client == nil {
 		a.client = &http.Client{
-			Transport:     &http.Transport{DisableKeepAlives: true},
+			Transport: &http.Transport{
+				DisableKeepAlives: true,
+				TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // as a kubelet asks: the process is this one's own
+			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.address+"/"+strings.TrimPrefix(a.probe.Path, "/"), nil)
+	scheme := "http://"
+	if a.probe.TLS {
+		scheme = "https://"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+a.address+"/"+strings.TrimPrefix(a.probe.Path, "/"), nil)
 	if err != nil {
 		return false
 	}
