@@ -24,8 +24,8 @@ func newImport(o client.Options) *cobra.Command {
 		Use:   "import -f FILE",
 		Short: "Make Queues of the queues and quotas of Kueue, KAI, Volcano, and Kubernetes",
 		Long: "Read Kueue's ClusterQueues, Cohorts, LocalQueues, and ResourceFlavors, KAI's and Volcano's Queues, and\n" +
-			"ResourceQuotas, and print Queues as YAML. What a Queue cannot do, or does otherwise, is printed as comments\n" +
-			"before them, field by field. No cluster is needed, and nothing is written.",
+			"ResourceQuotas, and print Queues as YAML. Comments before them list the fields that a Queue does not have, or\n" +
+			"that work otherwise. No cluster is needed, and nothing is written.",
 		Example: "  kubectl get clusterqueues,cohorts,resourceflavors,localqueues -A -o yaml | berth queue import -f - > queues.yaml\n" +
 			"  berth queue check -f queues.yaml",
 		Args: cobra.NoArgs,

@@ -1,5 +1,5 @@
 // Package queueimport makes Queues of the objects by which other schedulers share GPUs: Kueue's ClusterQueues with what
-// belongs to them, KAI's and Volcano's Queues, and ResourceQuotas. What it cannot carry over it lists, field by field.
+// belongs to them, KAI's and Volcano's Queues, and ResourceQuotas. It lists the fields that it cannot carry over.
 package queueimport
 
 import (
@@ -61,7 +61,7 @@ func Import(objects []*unstructured.Unstructured) (Result, error) {
 		case clusterQueue, cohort, localQueue, flavor, kaiQueue, volcanoQueue, resourceQuota:
 			m.objects[kind] = append(m.objects[kind], o)
 		default:
-			o.note("", "it is of no kind from which Queues are made")
+			o.note("", "Queues are not made of this kind")
 		}
 	}
 	for _, read := range []func() error{m.kueue, m.kai, m.volcano, m.quotas} {
@@ -110,7 +110,7 @@ func (m *importer) roots() {
 			}
 		}
 		if shares && q.Spec.Parent == "" {
-			m.notes = append(m.notes, Note{m.from[name], "", "it has no parent, so it neither borrows nor lends: write Queues that are to share below one Queue, with spec.parent"})
+			m.notes = append(m.notes, Note{m.from[name], "", "without a parent, the Queue neither borrows nor lends: write Queues that are to share below one Queue, with spec.parent"})
 		}
 	}
 }

@@ -217,7 +217,7 @@ func (m *importer) cohorts() error {
 	return nil
 }
 
-// localQueues gives the namespaces of LocalQueues to the Queues of their ClusterQueues.
+// localQueues adds the namespaces of LocalQueues to the Queues of their ClusterQueues.
 func (m *importer) localQueues() error {
 	taken := map[string]string{} // queue by namespace
 	locals := slices.SortedStableFunc(slices.Values(m.objects[localQueue]), func(a, b *object) int {

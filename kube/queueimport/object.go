@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// object is one that Queues are made of, with the fields of it that were read.
+// object is one that Queues are made of, with its fields that were read.
 type object struct {
 	*unstructured.Unstructured
 	read  []string // paths; what is below them is read as well

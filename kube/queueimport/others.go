@@ -14,7 +14,7 @@ import (
 var whyNotKAI = map[string]string{
 	"spec.displayName":             "a Queue is shown by its name",
 	"spec.priority":                "queues take turns by what they borrow for their weight; give its pods a PriorityClass",
-	"spec.preemptMinRuntime":       "in one queue, priority alone decides who evicts whom",
+	"spec.preemptMinRuntime":       "in one queue, priority alone decides which pod evicts another",
 	"spec.resources.cpu":           "Queues count GPUs only",
 	"spec.resources.memory":        "Queues count GPUs only",
 	"spec.resources.gpu.preferred": "Queues have nothing like it",
@@ -97,7 +97,7 @@ var whyNotVolcano = map[string]string{
 	"spec.type":            "Queues have no types",
 }
 
-// volcano makes a Queue of each Queue of Volcano. What it deserves, or else what it is guaranteed, is its nominal quota.
+// volcano makes a Queue of each Queue of Volcano. Its nominal quota is spec.deserved, or else spec.guarantee.
 func (m *importer) volcano() error {
 	parents := map[string]bool{}
 	for _, o := range m.objects[volcanoQueue] {
@@ -178,7 +178,7 @@ func (m *importer) quotas() error {
 			list = append(list, v1alpha1.QueueQuota{GPUs: gpus, Nominal: *n})
 		}
 		if len(list) == 0 {
-			o.note("", "it has no quota for GPUs")
+			o.note("", "no GPUs are in its quota")
 			continue
 		}
 		if o.GetNamespace() == "" {
@@ -190,7 +190,7 @@ func (m *importer) quotas() error {
 		}
 		slices.SortFunc(list, func(a, b v1alpha1.QueueQuota) int { return strings.Compare(a.GPUs, b.GPUs) })
 		q.Spec.Quotas, q.Spec.Namespaces = list, &v1alpha1.QueueNamespaces{Names: []string{o.GetNamespace()}}
-		o.note("spec.hard", "pods beyond it will wait and are no longer refused: remove its lines of GPUs when the Queue is there; Queues count nothing else")
+		o.note("spec.hard", "pods beyond it will wait instead of being refused: remove its lines of GPUs when the Queue is there; Queues count nothing else")
 		o.rest(map[string]string{"spec.scopes": "all pods of the namespace count", "spec.scopeSelector": "all pods of the namespace count"})
 	}
 	return nil
