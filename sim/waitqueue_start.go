@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand"
 	"slices"
 	"time"
@@ -112,7 +113,7 @@ func (r *queueRun) yesterday(i int) []*forecast.Job {
 			out = append(out, &again)
 		}
 	}
-	slices.SortFunc(out, func(a, b *forecast.Job) int { return int(min(max(a.At-b.At, -1), 1)) })
+	slices.SortFunc(out, func(a, b *forecast.Job) int { return cmp.Compare(a.At, b.At) })
 	return out
 }
 

@@ -7,13 +7,11 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"berth.dev/berth/cli/simulate/chart"
 	"berth.dev/berth/cli/simulate/simulation"
 	"berth.dev/berth/cli/term"
 	snapshot "berth.dev/berth/core/cluster"
-	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/sim"
 )
 
@@ -36,24 +34,16 @@ func (s *simulateCommand) queuePlan(plan *simulation.Plan) (*simulation.QueuePla
 	if len(names) == 0 {
 		names = queueNames()
 	}
-	for i, name := range names {
-		for _, before := range names[:i] {
-			if before == name {
-				return nil, term.Usagef("invalid --policy: duplicate %s", name)
-			}
+	var err error
+	p.Policies, err = policiesOf(names, queueNames(), " of protocol queue", func(name string) (simulation.QueuePolicy, bool) {
+		i := slices.IndexFunc(simulation.QueuePolicies, func(q simulation.QueuePolicy) bool { return q.Name == name })
+		if i < 0 {
+			return simulation.QueuePolicy{}, false
 		}
-		found := false
-		for _, policy := range simulation.QueuePolicies {
-			if policy.Name == name {
-				p.Policies, found = append(p.Policies, policy), true
-			}
-		}
-		if near := gpu.NearestWord(name, queueNames()); !found && near != "" {
-			return nil, term.Usagef("--policy: unknown policy %q of protocol queue; did you mean %q?", name, near)
-		}
-		if !found {
-			return nil, term.Usagef("--policy: unknown policy %q of protocol queue; must be one of %s", name, strings.Join(queueNames(), ", "))
-		}
+		return simulation.QueuePolicies[i], true
+	})
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case s.live && !s.empty:

@@ -195,19 +195,27 @@ func (s *simulateCommand) plan() (*simulation.Plan, error) {
 
 // lookup finds policies by name; each may be there once.
 func lookup(names []string) ([]simulation.Policy, error) {
-	var out []simulation.Policy
+	return policiesOf(names, baseline.Names(), "", func(name string) (simulation.Policy, bool) {
+		maker, err := baseline.Lookup(name)
+		return simulation.Policy{Name: name, Make: maker}, err == nil
+	})
+}
+
+// policiesOf finds the policies that are asked for. protocol stands behind the word policy in what is said of a name that
+// all does not have.
+func policiesOf[T any](names, all []string, protocol string, find func(name string) (T, bool)) (out []T, err error) {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return nil, term.Usagef("invalid --policy: duplicate %s", name)
 		}
-		maker, err := baseline.Lookup(name)
-		if err != nil {
-			if near := gpu.NearestWord(name, baseline.Names()); near != "" {
-				return nil, term.Usagef("--policy: unknown policy %q; did you mean %q?", name, near)
+		policy, ok := find(name)
+		if !ok {
+			if near := gpu.NearestWord(name, all); near != "" {
+				return nil, term.Usagef("--policy: unknown policy %q%s; did you mean %q?", name, protocol, near)
 			}
-			return nil, term.Usagef("--policy: unknown policy %q; must be one of %s", name, strings.Join(baseline.Names(), ", "))
+			return nil, term.Usagef("--policy: unknown policy %q%s; must be one of %s", name, protocol, strings.Join(all, ", "))
 		}
-		out = append(out, simulation.Policy{Name: name, Make: maker})
+		out = append(out, policy)
 	}
 	return out, nil
 }

@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"container/heap"
-	"maps"
 	"slices"
 	"time"
 
@@ -74,15 +73,4 @@ func (t *Timeline) StartOf(name string, later []*Job, until time.Duration) (at t
 		}
 	}
 	return t.now, true, nil
-}
-
-// Jobs returns the names of those that wait, in no order.
-func (t *Timeline) Jobs() []string {
-	var out []string
-	for l := range maps.Values(t.lines) {
-		for _, j := range l.jobs {
-			out = append(out, j.Name)
-		}
-	}
-	return out
 }

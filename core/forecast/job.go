@@ -70,6 +70,14 @@ func (t *Timeline) expected(j *Job, ran time.Duration, quantile float64) time.Du
 	return left
 }
 
+// after is the time that comes so long after another; never stays never.
+func after(at, length time.Duration) time.Duration {
+	if length >= never-at {
+		return never
+	}
+	return at + length
+}
+
 // length is how long a job is expected to run, for the order.
 func (t *Timeline) length(j *Job) time.Duration {
 	if t.rules.Exact {

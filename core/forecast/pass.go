@@ -34,6 +34,11 @@ func (t *Timeline) pass(freed []int, only *line) error {
 	if only == nil {
 		t.before, t.promises = t.promises, nil
 	}
+	again := func(l *line) {
+		if len(l.jobs) > 0 {
+			heap.Push(&order, turn{l, t.urgency(l.jobs[0])})
+		}
+	}
 	changed := t.changed
 	for len(order) > 0 {
 		next := heap.Pop(&order).(turn)
@@ -42,16 +47,14 @@ func (t *Timeline) pass(freed []int, only *line) error {
 		switch {
 		case err != nil:
 			return err
-		case started && len(next.jobs) > 0:
-			heap.Push(&order, turn{next.line, t.urgency(next.jobs[0])})
-			changed = changed || had
 		case started:
 			changed = changed || had
+			again(next.line)
 		case t.rules.Strict:
 			t.before = nil
 			return nil
 		case t.mayReserve(job, only != nil):
-			if !t.keep(job, t.before, freed) {
+			if !t.keep(job, freed) {
 				break
 			}
 			changed = true
@@ -60,8 +63,8 @@ func (t *Timeline) pass(freed []int, only *line) error {
 				if started, err = t.try(next.line, freed, changed); err != nil {
 					return err
 				}
-				if started && len(next.jobs) > 0 {
-					heap.Push(&order, turn{next.line, t.urgency(next.jobs[0])})
+				if started {
+					again(next.line)
 				}
 			}
 		}
@@ -126,10 +129,7 @@ func (t *Timeline) try(l *line, freed []int, changed bool) (bool, error) {
 
 // expect puts a run among those that run, by when it is expected to have ended.
 func (t *Timeline) expect(r *run) {
-	r.expect = never
-	if left := t.expected(r.Job, t.now-r.began, endQuantile); left < never-t.now {
-		r.expect = t.now + left
-	}
+	r.expect = after(t.now, t.expected(r.Job, t.now-r.began, endQuantile))
 	at, _ := slices.BinarySearchFunc(t.expects, r.expect, func(o *run, at time.Duration) int {
 		if o.expect <= at {
 			return -1

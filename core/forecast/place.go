@@ -10,32 +10,25 @@ import (
 // unreserved is the class of requests that use no node with a reservation.
 const unreserved = 1
 
-// place places the pods of a job on the index's snapshot; nil is that it cannot be, or must not.
+// place places the pods of a job on the index's snapshot: where the policy likes it best, else on nodes without
+// reservations, else as it is promised; nil is that it cannot be, or must not.
 func (t *Timeline) place(j *Job) ([]cluster.Placement, state) {
 	s := t.index.Snapshot()
-	m := s.Mark()
-	placed := t.pods(j, 0)
-	if placed == nil {
-		s.RollBack(m)
-		return nil, noRoom
+	for i, find := range []func() []cluster.Placement{
+		func() []cluster.Placement { return t.pods(j, 0) },
+		func() []cluster.Placement { return t.pods(j, unreserved) },
+		func() []cluster.Placement { return t.asPromised(j) },
+	} {
+		m := s.Mark()
+		placed := find()
+		if placed != nil && !t.hinders(j, placed) {
+			s.Keep(m)
+			return placed, untried
+		}
+		if s.RollBack(m); placed == nil && i == 0 {
+			return nil, noRoom
+		}
 	}
-	if !t.hinders(j, placed) {
-		s.Keep(m)
-		return placed, untried
-	}
-	s.RollBack(m)
-	m = s.Mark()
-	if placed = t.pods(j, unreserved); placed != nil {
-		s.Keep(m)
-		return placed, untried
-	}
-	s.RollBack(m)
-	m = s.Mark()
-	if placed = t.asPromised(j); placed != nil && !t.hinders(j, placed) {
-		s.Keep(m)
-		return placed, untried
-	}
-	s.RollBack(m)
 	return nil, kept
 }
 

@@ -21,10 +21,11 @@ func (p *promise) uses(node int) bool {
 	return slices.ContainsFunc(p.placed, func(o cluster.Placement) bool { return o.Node == node })
 }
 
-// keep reserves nodes for a job, if there is a time from which they are expected to be free. old are the promises
-// before this pass. One whose time has not passed only becomes earlier, and where that delays no other. It reports
+// keep reserves nodes for a job, if there is a time from which they are expected to be free. What it had before this pass
+// and whose time has not passed only becomes earlier, and where that delays no other. It reports
 // whether the promise is another than before.
-func (t *Timeline) keep(j *Job, old []promise, freed []int) (changed bool) {
+func (t *Timeline) keep(j *Job, freed []int) (changed bool) {
+	old := t.before
 	had := slices.IndexFunc(old, func(p promise) bool { return p.job == j })
 	others := slices.DeleteFunc(t.standing(), func(p promise) bool { return p.job == j })
 	stays := had >= 0 && t.now <= old[had].at
@@ -71,11 +72,7 @@ func (t *Timeline) earliest(j *Job, others []promise) (promise, bool) {
 	defer w.s.RollBack(m)
 	w.events(t.now, t.expects)
 	if at, ok := w.first(t.now); ok {
-		p := promise{j, at, never, w.choose()}
-		if length < never-at {
-			p.ends = at + length
-		}
-		return p, true
+		return promise{j, at, after(at, length), w.choose()}, true
 	}
 	return promise{}, false
 }
@@ -98,10 +95,7 @@ func (t *Timeline) refresh() {
 // hinders reports whether a job that is placed (assumed on the index's snapshot only) keeps the holder of a reservation
 // from starting at its time. A promise holds although another job is more urgent by now.
 func (t *Timeline) hinders(j *Job, placed []cluster.Placement) bool {
-	ends := never
-	if left := t.expected(j, 0, backfillQuantile); left < never-t.now {
-		ends = t.now + left
-	}
+	ends := after(t.now, t.expected(j, 0, backfillQuantile))
 	heeds := slices.DeleteFunc(t.standing(), func(p promise) bool { return p.job == j })
 	for k := range heeds {
 		p := &heeds[k]

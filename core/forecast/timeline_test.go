@@ -245,9 +245,10 @@ func TestAForkWithTheRealRunTimesTellsTheRealStart(t *testing.T) {
 		jobs := drawn(rand.New(rand.NewSource(seed)), 120)
 		for _, rules := range []forecast.Rules{{Exact: true}, {Exact: true, Reservations: 2}, {Exact: true, Order: forecast.Slowdown, Reservations: 4}} {
 			started, _ := begins(t, nodes(t, 3), rules, jobs)
-			line := forecast.New(nodes(t, 3), placement.NewBestFit, rules, queue.NewRunTimes())
+			line, runs := forecast.New(nodes(t, 3), placement.NewBestFit, rules, queue.NewRunTimes()), map[string]bool{}
+			line.Started = func(j *forecast.Job) { runs[j.Name] = true }
 			for i, j := range jobs {
-				for end, runs := line.Next(); runs && end <= j.At; end, runs = line.Next() {
+				for end, ok := line.Next(); ok && end <= j.At; end, ok = line.Next() {
 					if err := line.Step(); err != nil {
 						t.Fatal(err)
 					}
@@ -255,7 +256,7 @@ func TestAForkWithTheRealRunTimesTellsTheRealStart(t *testing.T) {
 				if err := line.Arrive(j); err != nil {
 					t.Fatal(err)
 				}
-				if i%20 != 19 || !slices.Contains(line.Jobs(), j.Name) {
+				if i%20 != 19 || runs[j.Name] {
 					continue
 				}
 				ahead := line.Fork(placement.NewBestFit, func(j *forecast.Job, ran time.Duration) time.Duration { return j.Run - ran })

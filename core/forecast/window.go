@@ -119,7 +119,7 @@ func (w *window) happen(e *event, begun map[*promise][]cluster.Placement) {
 // count counts the pods of the job that fit a node at a time. On a node that is reserved they have to end before.
 func (w *window) count(n int, at time.Duration) {
 	fit := 0
-	if !slices.ContainsFunc(w.later, func(p promise) bool { return p.uses(n) && (w.length >= never-at || at+w.length > p.at) }) {
+	if !slices.ContainsFunc(w.later, func(p promise) bool { return p.uses(n) && after(at, w.length) > p.at }) {
 		fit = w.fits(n)
 	}
 	w.total += fit - w.room[n]

@@ -19,19 +19,18 @@ const ProtocolQueue = "queue"
 
 // QueuePolicies are the ways to run a queue, by their names in flags.
 var QueuePolicies = []QueuePolicy{
-	{"berth", forecast.Rules{Order: forecast.Slowdown, Reservations: 4, Least: 8}, "by wait over run time, four reservations for jobs of 8 GPUs or more"},
-	{"berth-order", forecast.Rules{Order: forecast.Slowdown}, "the same without reservations"},
-	{"shortest", forecast.Rules{Order: forecast.Shortest}, "the shortest first, as far as earlier runs tell"},
-	{"easy", forecast.Rules{Reservations: 1}, "by arrival, a reservation for the first (EASY backfill)"},
-	{"best-effort-fifo", forecast.Rules{}, "by arrival, what does not fit is passed (Kueue's BestEffortFIFO)"},
-	{"fifo", forecast.Rules{Strict: true}, "by arrival, none passes the first (Kueue's StrictFIFO)"},
+	{"berth", forecast.Rules{Order: forecast.Slowdown, Reservations: 4, Least: 8}},
+	{"berth-order", forecast.Rules{Order: forecast.Slowdown}},
+	{"shortest", forecast.Rules{Order: forecast.Shortest}},
+	{"easy", forecast.Rules{Reservations: 1}},
+	{"best-effort-fifo", forecast.Rules{}},
+	{"fifo", forecast.Rules{Strict: true}},
 }
 
 // QueuePolicy is a way to run a queue.
 type QueuePolicy struct {
 	Name  string
 	Rules forecast.Rules
-	About string
 }
 
 // QueuePlan is which ways to compare: each with every load and seed.
