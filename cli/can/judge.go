@@ -93,7 +93,7 @@ func newJudge(ctx context.Context, n *notebook.Notebooks) (*judge, error) {
 
 // all judges objects in their order. Pods of one gang that are written as objects of their own are judged with the
 // first of them.
-func (j *judge) all(ctx context.Context, objects []*object) ([]*answer, error) {
+func (j *judge) all(ctx context.Context, objects []*client.Object) ([]*answer, error) {
 	var units []*unit
 	gangs := map[string]*unit{}
 	for _, o := range objects {
@@ -139,7 +139,7 @@ func gangOf(u *unit) string {
 }
 
 // admit has the API server judge an object and its pods. The state of what needs no place is set.
-func (j *judge) admit(ctx context.Context, o *object) (*unit, error) {
+func (j *judge) admit(ctx context.Context, o *client.Object) (*unit, error) {
 	v, err := j.object(ctx, o.Unstructured)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (j *judge) admit(ctx context.Context, o *object) (*unit, error) {
 	if name == "" {
 		name = o.GetGenerateName()
 	}
-	u := &unit{answer: &answer{File: o.file, Line: o.line, Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: name, Notes: v.notes}}
+	u := &unit{answer: &answer{File: o.File, Line: o.Line, Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: name, Notes: v.notes}}
 	switch {
 	case v.exists:
 		u.State = exists

@@ -96,45 +96,41 @@ func (k *check) run(ctx context.Context) error {
 
 // readQueues reads the Queues of a file, of several documents or lists.
 func readQueues(name string, r io.Reader) ([]*unstructured.Unstructured, error) {
-	all, err := readObjects(name, r)
-	if err != nil {
-		return nil, err
-	}
-	kind := v1alpha1.GroupVersion.WithKind(v1alpha1.KindQueue).GroupKind()
-	all = slices.DeleteFunc(all, func(u *unstructured.Unstructured) bool { return u.GroupVersionKind().GroupKind() != kind })
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: it has no Queue of %s", name, v1alpha1.GroupVersion)
-	}
-	return all, nil
-}
-
-// readObjects reads the objects of a file, of several documents or lists.
-func readObjects(name string, r io.Reader) (out []*unstructured.Unstructured, err error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
+	var out []*unstructured.Unstructured
 	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
 	for {
 		var object map[string]any
 		if err := d.Decode(&object); errors.Is(err, io.EOF) {
-			return out, nil
+			break
 		} else if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
+		if len(object) == 0 {
+			continue
+		}
 		u := &unstructured.Unstructured{Object: object}
-		switch {
-		case len(object) == 0:
-		case u.IsList():
+		items := []*unstructured.Unstructured{u}
+		if u.IsList() {
 			list, err := u.ToList()
 			if err != nil {
 				return nil, fmt.Errorf("read %s: %w", name, err)
 			}
-			out = append(out, client.Pointers(list.Items)...)
-		default:
-			out = append(out, u)
+			items = client.Pointers(list.Items)
+		}
+		for _, u := range items {
+			if u.GroupVersionKind().GroupKind() == v1alpha1.GroupVersion.WithKind(v1alpha1.KindQueue).GroupKind() {
+				out = append(out, u)
+			}
 		}
 	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s: it has no Queue of %s", name, v1alpha1.GroupVersion)
+	}
+	return out, nil
 }
 
 // dryRun has the API server judge each Queue, and returns what it refuses. It fills in what

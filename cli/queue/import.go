@@ -39,11 +39,15 @@ func (m *importer) run() error {
 	if m.file == "" {
 		return term.Usagef("-f is missing: name a file with queues of another scheduler, or ResourceQuotas")
 	}
-	objects, err := client.ReadFile(m.o, m.file, readObjects)
+	objects, err := client.ReadFile(m.o, m.file, client.Objects)
 	if err != nil {
 		return err
 	}
-	r, err := queueimport.Import(objects)
+	list := make([]*unstructured.Unstructured, len(objects))
+	for i, o := range objects {
+		list[i] = o.Unstructured
+	}
+	r, err := queueimport.Import(list)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", m.file, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/v1alpha1"
@@ -43,7 +44,7 @@ func (m *importer) kueue() error {
 			return err
 		}
 		q.Spec.Parent = cmp.Or(o.text("spec", "parentName"), o.text("spec", "parent"))
-		if err := m.groups(o, q, flavors); err != nil {
+		if err := groups(o, q, flavors); err != nil {
 			return err
 		}
 	}
@@ -58,13 +59,9 @@ func (m *importer) kueue() error {
 	if err := m.localQueues(); err != nil {
 		return err
 	}
-	for _, kind := range []string{"Cohort", "ClusterQueue", "LocalQueue", "ResourceFlavor"} {
-		for gk, all := range m.objects {
-			for _, o := range all {
-				if gk.Group == clusterQueue.Group && gk.Kind == kind {
-					o.rest(whyNotKueue)
-				}
-			}
+	for _, kind := range []schema.GroupKind{cohort, clusterQueue, localQueue, flavor} {
+		for _, o := range m.objects[kind] {
+			o.rest(whyNotKueue)
 		}
 	}
 	return nil
@@ -76,14 +73,14 @@ func (m *importer) clusterQueue(o *object, flavors map[string]*object) error {
 		return err
 	}
 	q.Spec.Parent = cmp.Or(o.text("spec", "cohortName"), o.text("spec", "cohort"))
-	if err := m.groups(o, q, flavors); err != nil {
+	if err := groups(o, q, flavors); err != nil {
 		return err
 	}
 	weight, err := o.amount("spec", "fairSharing", "weight")
 	if err != nil {
 		return err
 	}
-	m.weight(o, q, "spec.fairSharing.weight", weight)
+	weightOf(o, q, "spec.fairSharing.weight", weight)
 	switch stop := o.text("spec", "stopPolicy"); stop {
 	case "", "None":
 	case "Hold", "HoldAndDrain":
@@ -98,19 +95,19 @@ func (m *importer) clusterQueue(o *object, flavors map[string]*object) error {
 }
 
 // groups reads spec.resourceGroups.
-func (m *importer) groups(o *object, q *v1alpha1.Queue, flavors map[string]*object) error {
+func groups(o *object, q *v1alpha1.Queue, flavors map[string]*object) error {
 	others := map[string]bool{}
 	for _, group := range items(o.get("spec", "resourceGroups")) {
 		for _, f := range items(group["flavors"]) {
 			name, _ := f["name"].(string)
 			for _, r := range items(f["resources"]) {
 				what, _ := r["name"].(string)
-				gpus, counts := m.gpusOf(o, what, name, flavors)
+				gpus, counts := gpusOf(o, what, name, flavors)
 				if !counts {
 					others[what] = true
 					continue
 				}
-				if err := m.quota(o, q, gpus, name, r); err != nil {
+				if err := addQuota(o, q, gpus, name, r); err != nil {
 					return err
 				}
 			}
@@ -122,8 +119,8 @@ func (m *importer) groups(o *object, q *v1alpha1.Queue, flavors map[string]*obje
 	return nil
 }
 
-// quota adds a quota to a Queue.
-func (m *importer) quota(o *object, q *v1alpha1.Queue, gpus, flavor string, r map[string]any) error {
+// addQuota adds a quota to a Queue.
+func addQuota(o *object, q *v1alpha1.Queue, gpus, flavor string, r map[string]any) error {
 	one := v1alpha1.QueueQuota{GPUs: gpus}
 	for field, to := range map[string]**resource.Quantity{"nominalQuota": nil, "borrowingLimit": &one.BorrowingLimit, "lendingLimit": &one.LendingLimit} {
 		n, err := o.parse("spec.resourceGroups: "+field+" of "+flavor, r[field])
@@ -149,7 +146,7 @@ func (m *importer) quota(o *object, q *v1alpha1.Queue, gpus, flavor string, r ma
 }
 
 // gpusOf says which GPUs a resource with a flavor is; false is that it is not of GPUs.
-func (m *importer) gpusOf(o *object, what, name string, flavors map[string]*object) (string, bool) {
+func gpusOf(o *object, what, name string, flavors map[string]*object) (string, bool) {
 	if profile, ok := strings.CutPrefix(what, "nvidia.com/mig-"); ok {
 		return v1alpha1.GPUsMIGPrefix + profile, true
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/v1alpha1"
@@ -22,10 +23,7 @@ var whyNotKAI = map[string]string{
 
 // kai makes a Queue of each Queue of KAI.
 func (m *importer) kai() error {
-	parents := map[string]bool{}
-	for _, o := range m.objects[kaiQueue] {
-		parents[o.text("spec", "parentQueue")] = true
-	}
+	parents := m.parents(kaiQueue, "parentQueue")
 	for _, o := range m.objects[kaiQueue] {
 		q, err := m.queue(o.GetName(), o.String())
 		if err != nil {
@@ -52,14 +50,28 @@ func (m *importer) kai() error {
 			one.BorrowingLimit = beyond(limit, &one.Nominal)
 			q.Spec.Quotas = append(q.Spec.Quotas, one)
 		}
-		m.weight(o, q, "spec.resources.gpu.overQuotaWeight", weight)
+		weightOf(o, q, "spec.resources.gpu.overQuotaWeight", weight)
 		if !parents[o.GetName()] {
-			q.Spec.Namespaces = &v1alpha1.QueueNamespaces{LabeledPods: []string{"*"}}
-			o.note("", "its pods enter by the label %s: %s, not by kai.scheduler/queue; write spec.namespaces if whole namespaces are to enter", api.LabelQueue, o.GetName())
+			byLabel(o, q, "kai.scheduler/queue")
 		}
 		o.rest(whyNotKAI)
 	}
 	return nil
+}
+
+// parents are the names of queues of a kind that others have in a field of their spec.
+func (m *importer) parents(kind schema.GroupKind, field string) map[string]bool {
+	out := map[string]bool{}
+	for _, o := range m.objects[kind] {
+		out[o.text("spec", field)] = true
+	}
+	return out
+}
+
+// byLabel lets pods of all namespaces enter a Queue by its label, as they do another scheduler's queue by its own.
+func byLabel(o *object, q *v1alpha1.Queue, theirs string) {
+	q.Spec.Namespaces = &v1alpha1.QueueNamespaces{LabeledPods: []string{"*"}}
+	o.note("", "its pods enter by the label %s: %s, not by %s; write spec.namespaces if whole namespaces are to enter", api.LabelQueue, o.GetName(), theirs)
 }
 
 // beyond is what a limit leaves beyond the nominal quota; nil is that there is no limit.
@@ -74,8 +86,8 @@ func beyond(limit, nominal *resource.Quantity) *resource.Quantity {
 	return &left
 }
 
-// weight carries a weight over.
-func (m *importer) weight(o *object, q *v1alpha1.Queue, field string, weight *resource.Quantity) {
+// weightOf carries a weight over.
+func weightOf(o *object, q *v1alpha1.Queue, field string, weight *resource.Quantity) {
 	if weight == nil {
 		return
 	}
@@ -99,10 +111,7 @@ var whyNotVolcano = map[string]string{
 
 // volcano makes a Queue of each Queue of Volcano. Its nominal quota is spec.deserved, or else spec.guarantee.
 func (m *importer) volcano() error {
-	parents := map[string]bool{}
-	for _, o := range m.objects[volcanoQueue] {
-		parents[o.text("spec", "parent")] = true
-	}
+	parents := m.parents(volcanoQueue, "parent")
 	for _, o := range m.objects[volcanoQueue] {
 		if o.GetName() == "root" {
 			o.note("", "not carried over: it is above all others, as the cluster is")
@@ -142,13 +151,12 @@ func (m *importer) volcano() error {
 		if err != nil {
 			return err
 		}
-		m.weight(o, q, "spec.weight", weight)
+		weightOf(o, q, "spec.weight", weight)
 		if state := o.text("spec", "state"); strings.EqualFold(state, "closed") {
 			q.Spec.Stop = v1alpha1.StopHold
 		}
 		if !parents[o.GetName()] {
-			q.Spec.Namespaces = &v1alpha1.QueueNamespaces{LabeledPods: []string{"*"}}
-			o.note("", "its pods enter by the label %s: %s, not by scheduling.volcano.sh/queue-name; write spec.namespaces if whole namespaces are to enter", api.LabelQueue, o.GetName())
+			byLabel(o, q, "scheduling.volcano.sh/queue-name")
 		}
 		o.rest(whyNotVolcano)
 	}
