@@ -27,8 +27,8 @@ func New(o client.Options) *cobra.Command {
 	c := &command{Command: notebook.Command{Options: o}}
 	cmd := &cobra.Command{
 		Use:   "can -f FILE",
-		Short: "Tell whether manifests would start now, where, and for how much, before they are applied",
-		Long: "Read manifests and tell for each object whether its pods would start now: on which nodes and GPUs, and what they\n" +
+		Short: "Check whether manifests would start now, where, and at what price, before they are applied",
+		Long: "Read manifests and show for each object whether its pods would start now: on which nodes and GPUs, and what they\n" +
 			"would cost an hour, or why not and what would help, as `berth why` explains pods that wait. Objects are judged in\n" +
 			"their order: pods of earlier ones hold their places. The API server checks each object and its pods by dry run,\n" +
 			"as far as you may create them: defaults, quotas, and policies of the cluster count. Nothing is written.\n" +

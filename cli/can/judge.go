@@ -163,11 +163,11 @@ func (j *judge) admit(ctx context.Context, o *client.Object) (*unit, error) {
 	}
 	if err := j.runtime(ctx, v.object); err != nil {
 		u.State, u.Never, u.Cause, u.Code = waits, true, "the job cannot run: "+err.Error(), string(reasons.CodeInvalid)
-		return u, nil //nolint:nilerr // it is what is said of the object
+		return u, nil //nolint:nilerr // the answer for the object reports it
 	}
 	if u.of, err = can.Of(v.object); err != nil {
 		u.refuse(err.Error())
-		return u, nil //nolint:nilerr // the same
+		return u, nil //nolint:nilerr // as above
 	}
 	if u.Pods = len(u.of.Pods); u.of.Guess != "" {
 		u.Notes = append(u.Notes, u.of.Guess)

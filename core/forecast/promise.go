@@ -21,8 +21,8 @@ func (p *promise) uses(node int) bool {
 	return slices.ContainsFunc(p.placed, func(o cluster.Placement) bool { return o.Node == node })
 }
 
-// keep reserves nodes for a job, if there is a time from which they are expected to be free. What it had before this pass
-// and whose time has not passed only becomes earlier, and where that delays no other. It reports
+// keep reserves nodes for a job, if there is a time from which they are expected to be free. A promise of before this pass
+// whose time has not passed only becomes earlier, and where that delays no other. It reports
 // whether the promise is another than before.
 func (t *Timeline) keep(j *Job, freed []int) (changed bool) {
 	old := t.before

@@ -40,7 +40,7 @@ func (t *trial) rests(ctx context.Context, out *trained, dir string) error {
 	}
 	writes, err = t.writes(ctx)
 	for key, n := range writes {
-		if strings.HasPrefix(key, "pytorchjobs ") { // the control plane writes Services of its own
+		if strings.HasPrefix(key, "pytorchjobs ") { // the control plane also writes Services
 			out.again += n
 		}
 	}
