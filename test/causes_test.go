@@ -75,7 +75,17 @@ func output(ts *testscript.TestScript, args ...string) ([]byte, error) {
 func (m *madeCause) make() {
 	m.shell("first")
 	must(m.ts, "kubectl", "apply", "-f", m.file)
+	if example, err := os.ReadFile(m.file); err == nil && bytes.Contains(example, []byte("kind: ResourceQuota\n")) {
+		m.counted()
+	}
 	m.shell("then")
+}
+
+// counted waits until the controller of quotas has counted, and deletes the pods that were
+// made before: Kubernetes enforces a new quota only from then on.
+func (m *madeCause) counted() {
+	must(m.ts, "kubectl", "wait", "resourcequotas", "-A", "--all", "--for=jsonpath={.status.hard}", "--timeout=1m")
+	must(m.ts, "kubectl", "delete", "pods", "-A", "--all", "--now")
 }
 
 func (m *madeCause) shell(word string) {
@@ -88,7 +98,8 @@ func (m *madeCause) shell(word string) {
 func (m *madeCause) undo() {
 	m.shell("undo")
 	_, _ = output(m.ts, "kubectl", "delete", "-f", m.file+".delete", "--ignore-not-found", "--now", "--wait=false")
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; {
+		q := ask(m.ts)
 		pods, _ := output(m.ts, "kubectl", "get", "pods", "-o", "name")
 		if len(bytes.TrimSpace(pods)) == 0 {
 			return
@@ -100,6 +111,7 @@ func (m *madeCause) undo() {
 		if time.Now().After(end) {
 			m.ts.Fatalf("%s: it stays after its delete:\n%s", m.code, pods)
 		}
+		q.pause()
 	}
 }
 
@@ -112,7 +124,7 @@ type whyAnswer struct {
 // until asks about the cause until the answer is as wanted; false is that it was not in time.
 func (m *madeCause) until(is func(whyAnswer) bool) (last whyAnswer, ok bool) {
 	for end := time.Now().Add(oneTry); time.Now().Before(end); {
-		from := time.Now()
+		q := ask(m.ts)
 		out, err := output(m.ts, append([]string{"berth", "why", "-o", "json"}, m.ask...)...)
 		var list struct{ Items []whyAnswer }
 		if err == nil && json.Unmarshal(out, &list) == nil && len(list.Items) == 1 {
@@ -120,7 +132,7 @@ func (m *madeCause) until(is func(whyAnswer) bool) (last whyAnswer, ok bool) {
 				return last, true
 			}
 		}
-		time.Sleep(min(time.Second, max(100*time.Millisecond, time.Since(from))))
+		q.pause()
 	}
 	return last, false
 }

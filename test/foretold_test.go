@@ -88,7 +88,7 @@ func (p *prediction) check() {
 	}
 	_, _ = run(p.ts, []string{"kubectl", "delete", "-f", p.file, "--ignore-not-found", "--now"})
 	for end := time.Now().Add(patience); ; {
-		from := time.Now()
+		q := ask(p.ts)
 		var pods struct{ Items []json.RawMessage }
 		if p.asks(&pods, "kubectl", "get", "pods", "-o", "json"); len(pods.Items) == 0 {
 			return
@@ -96,7 +96,7 @@ func (p *prediction) check() {
 		if time.Now().After(end) {
 			p.ts.Fatalf("%s: its pods are still there %v after it was deleted", p.title, patience)
 		}
-		pauseSince(from)
+		q.pause()
 	}
 }
 
@@ -121,7 +121,7 @@ func (p *prediction) agrees() {
 // comes waits until what was said of an object is what is. applied is what kubectl said.
 func (p *prediction) comes(a *answered, applied string) {
 	for end := time.Now().Add(2 * time.Minute); ; {
-		from := time.Now()
+		q := ask(p.ts)
 		wrong := p.differs(a)
 		if wrong == "" {
 			return
@@ -129,7 +129,7 @@ func (p *prediction) comes(a *answered, applied string) {
 		if time.Now().After(end) {
 			p.ts.Fatalf("%s: can said of %s %s: %s, %d of %d pods start, %s %s; but %s\n%s", p.title, a.Kind, a.Name, a.State, a.Starts, a.Pods, a.Code, a.Cause, wrong, applied)
 		}
-		pauseSince(from)
+		q.pause()
 	}
 }
 

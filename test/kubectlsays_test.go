@@ -52,7 +52,8 @@ func kubectlsays(ts *testscript.TestScript, neg bool, args []string) {
 // without one, what the pod's status says.
 func (m *madeCause) kubectl() string {
 	name := strings.ToLower(m.code[len("BERTH-"):])
-	for end := time.Now().Add(oneTry); time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
+	for end := time.Now().Add(oneTry); time.Now().Before(end); {
+		q := ask(m.ts)
 		var events v1.EventList
 		var pods v1.PodList
 		namespace := []string{"-n", "default"}
@@ -78,6 +79,7 @@ func (m *madeCause) kubectl() string {
 				}
 			}
 		}
+		q.pause()
 	}
 	m.ts.Fatalf("%s: kubectl prints nothing of it", m.code)
 	return ""

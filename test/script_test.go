@@ -209,7 +209,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	re, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	for end := time.Now().Add(patience); ; {
-		from := time.Now()
+		q := ask(ts)
 		out, err := run(ts, args[1:])
 		if re.Match(out) != neg {
 			ts.Logf("%s", out)
@@ -218,13 +218,8 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(end) {
 			ts.Fatalf("%s: after %v its output still %s %s (%v):\n%s", strings.Join(args[1:], " "), patience, map[bool]string{false: "does not match", true: "matches"}[neg], args[0], err, out)
 		}
-		pauseSince(from)
+		q.pause()
 	}
-}
-
-// pauseSince waits after a question that was asked at a time. Asking takes the time of others: no more than a third of what passes.
-func pauseSince(from time.Time) {
-	time.Sleep(min(time.Second, max(100*time.Millisecond, 2*time.Since(from))))
 }
 
 // run runs a command with the script's environment and returns both streams.
