@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"syscall"
@@ -43,8 +44,12 @@ const (
 
 // startTuning makes garbage collection rare while the control plane starts, and
 // returns what to call when it is ready: it follows the load until the context
-// ends, and each time the process comes to rest releases what the work needed.
+// ends, and each time the process comes to rest releases what the work needed. A target that
+// the environment sets, as GOGC, stays.
 func startTuning() (followLoad func(ctx context.Context)) {
+	if os.Getenv("GOGC") != "" {
+		return func(context.Context) {}
+	}
 	debug.SetGCPercent(startingGC)
 	return func(ctx context.Context) {
 		percent := mostBusyGC

@@ -67,8 +67,8 @@ func scripts(t *testing.T) []string {
 }
 
 // TestScripts runs every script under script/. One that starts a control plane
-// says `up FLEET`; tools/test.sh lets six run at once, since each has a whole one.
-// All tests of this package share those six, so none waits for the last of another:
+// says `up FLEET`; tools/test.sh lets three run at once, since each has a whole one.
+// All tests of this package share those three, so none waits for the last of another:
 // but TestChaos, whose schedulers keep leases, has a part of its own there.
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -137,6 +137,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		e.Setenv("HOME", e.WorkDir)
 		e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
 		e.Setenv("NO_COLOR", "1")
+		e.Setenv("GOGC", "200") // a control plane at rest collects its garbage sooner, to be small
 		forget := onInterrupt(func() {
 			downAll(t, bin, e.WorkDir)
 			_ = os.RemoveAll(e.WorkDir)
@@ -246,7 +247,7 @@ func command(ctx context.Context, ts *testscript.TestScript, args []string) *exe
 	cmd := exec.CommandContext(ctx, name, args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = os.Environ()
-	for _, key := range []string{"PATH", "HOME", "KUBECONFIG", "XDG_DATA_HOME", "NO_COLOR", "WORK"} {
+	for _, key := range []string{"PATH", "HOME", "KUBECONFIG", "XDG_DATA_HOME", "NO_COLOR", "GOGC", "WORK"} {
 		cmd.Env = append(cmd.Env, key+"="+ts.Getenv(key))
 	}
 	return cmd

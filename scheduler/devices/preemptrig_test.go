@@ -139,6 +139,13 @@ func (m *making) RunPreFilterExtensionRemovePod(_ context.Context, _ fwk.CycleSt
 	return nil
 }
 
+func (m *making) RunFilterPlugins(_ context.Context, _ fwk.CycleState, pod *v1.Pod, n fwk.NodeInfo) *fwk.Status {
+	if m.refuses(pod, n.(*info)) {
+		return fwk.NewStatus(fwk.Unschedulable, "another filter")
+	}
+	return nil
+}
+
 func (m *making) RunFilterPluginsWithNominatedPods(c context.Context, s fwk.CycleState, pod *v1.Pod, n fwk.NodeInfo) *fwk.Status {
 	if m.asked++; m.refuses(pod, n.(*info)) {
 		return fwk.NewStatus(fwk.Unschedulable, "another filter")

@@ -158,6 +158,12 @@ func keptFromLater(t *testing.T, urgent *v1.Pod) {
 	if got := s.answers["later"]; !strings.Contains(got, "GPUs are being kept for d/large, which has waited longer") {
 		t.Errorf("the pod that is kept out has the message %q", got)
 	}
+	m.refuses = func(pod *v1.Pod, _ *info) bool { return pod.Name == "elsewhere" }
+	s.born(ranked("elsewhere", 0, "gpu=1")) // and its volume is not on the node
+	if got := s.answers["elsewhere"]; got == "" || strings.Contains(got, "kept") {
+		t.Errorf("the pod that may not use the node at all has the message %q", got)
+	}
+	s.remove("elsewhere")
 	s.born(urgent)
 	if s.pods["urgent"].Spec.NodeName == "" || len(s.evicted) > 0 {
 		t.Errorf("urgent is on %v, evicted %v", s.on(), s.evicted)

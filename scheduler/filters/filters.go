@@ -83,6 +83,18 @@ func Active(cycle fwk.CycleState) bool {
 	return err == nil
 }
 
+// Allow reports whether the framework's filters let a pod use a node as it is now, those of
+// Berth left out. cycle is that of the pod's own scheduling cycle, after PreFilter.
+func Allow(ctx context.Context, h fwk.Handle, cycle fwk.CycleState, pod *v1.Pod, node string) bool {
+	info, err := h.SnapshotSharedLister().NodeInfos().Get(node)
+	if err != nil {
+		return false // the node is gone
+	}
+	asked := cycle.Clone()
+	asked.Write(activeKey, activeMark{})
+	return h.RunFilterPlugins(ctx, asked, pod, info).IsSuccess()
+}
+
 // New makes Filters of pods in the scheduling cycle of one of them, before other
 // plugins have written to it. It is nil where the framework cannot be asked, as in
 // tests of plugins alone. The error is of a plugin that failed.

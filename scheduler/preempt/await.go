@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/reserve"
 	"berth.dev/berth/scheduler/state"
 )
@@ -62,12 +63,13 @@ func (x *Preemption) refuse(ctx context.Context, cycle fwk.CycleState, w *preemp
 			return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, out.room.Sentence(out.left))
 		}
 	}
-	return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, x.keptFrom(pod, said))
+	return nominate(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, x.keptFrom(ctx, cycle, pod, said))
 }
 
 // keptFrom adds to a refusal which pod has the GPUs kept that this one would get.
-func (x *Preemption) keptFrom(pod *v1.Pod, said string) string {
-	if kept := x.reservations.KeptFrom(pod); kept != "" {
+func (x *Preemption) keptFrom(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, said string) string {
+	allows := func(node string) bool { return filters.Allow(ctx, x.p.Handle, cycle, pod, node) }
+	if kept := x.reservations.KeptFrom(pod, allows); kept != "" {
 		return said + " reservation: " + kept
 	}
 	return said

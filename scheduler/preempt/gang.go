@@ -79,7 +79,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	case err != nil:
 		return nil, fwk.AsStatus(fmt.Errorf("make room for gang %s: %w", task.Name, err))
 	case out.room == nil:
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, x.keptFrom(pod, refusal))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, x.keptFrom(ctx, cycle, pod, refusal))
 	}
 	if !task.Extra {
 		manager.Happened(gang.Preempting{UID: string(pod.UID), Reserved: out.room.Reserved})
