@@ -48,7 +48,7 @@ const (
 // the environment sets, as GOGC, stays.
 func startTuning() (followLoad func(ctx context.Context)) {
 	if os.Getenv("GOGC") != "" {
-		return func(context.Context) {}
+		return func(ctx context.Context) { <-ctx.Done() }
 	}
 	debug.SetGCPercent(startingGC)
 	return func(ctx context.Context) {

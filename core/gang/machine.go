@@ -77,7 +77,7 @@ type state struct {
 	runs     bool                // enough members had a place at the last look
 	plan     *planned            // nil: none
 	refused  *shortage           // nil: it was not tried, or fitted
-	room     bool                // room is being made for it, since it was refused
+	room     bool                // room is being made for it, since it was refused or lacked quota
 	rounds   int                 // plans in a row that something else refused
 	avoid    map[string][]string // by member, nodes that refused it
 	rejected *rejection          // what the API server last rejected of it; nil: nothing, or a member is bound

@@ -166,6 +166,27 @@ func TestMachine(t *testing.T) {
 				t.Errorf("the other member waits for %v", wait)
 			}
 		}},
+		{"a gang that lacks only quota is tried again with each end of a pod while room is made for it", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			if out := s.step(gang.Freed{UID: "g-0", Ended: true, Milli: 1000}); !out.WakeAt.IsZero() {
+				t.Errorf("with no room being made it wakes at %v", out.WakeAt)
+			}
+			s.step(gang.Preempting{UID: "g-0"})
+			for range 2 {
+				out := s.step(gang.Freed{UID: "g-0", Ended: true, Milli: 1000})
+				if out.WakeAt.IsZero() || out.WakeAt.After(s.now.Add(time.Second)) {
+					t.Fatalf("it wakes at %v", out.WakeAt)
+				}
+				s.now = out.WakeAt
+				if out := s.step(gang.Time{}); !cmp.Equal(out.Wake, []string{"g-0"}) {
+					t.Errorf("woken: %v", out.Wake)
+				}
+			}
+			s.place(t, "g-0")
+			if out := s.step(gang.Freed{UID: "g-0", Ended: true, Milli: 1000}); !out.WakeAt.IsZero() {
+				t.Errorf("with its places it wakes at %v", out.WakeAt)
+			}
+		}},
 		{"a gang that does not fit is tried again with one more member, once", func(t *testing.T, s *script) {
 			s.join(2, 2)
 			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 2000}})

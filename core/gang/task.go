@@ -70,7 +70,7 @@ func (e Placed) happen(s *step) {
 		s.release(slices.Sorted(maps.Keys(e.Nodes))...)
 		return
 	}
-	g.leader = e.UID
+	g.leader, g.room = e.UID, false
 	g.plan = &planned{nodes: maps.Clone(e.Nodes), order: make(map[string]int, len(e.Order))}
 	for i, uid := range e.Order {
 		g.plan.order[uid] = i + 1
@@ -114,7 +114,16 @@ func (e Unfit) happen(s *step) {
 
 func (e Freed) happen(s *step) {
 	g := s.m.of[e.UID]
-	if g == nil || g.leader != e.UID || g.plan != nil || g.refused == nil || e.Other && !g.refused.filters {
+	if g == nil || g.leader != e.UID || g.plan != nil {
+		return
+	}
+	if g.refused == nil { // it lacked quota, and never nodes: room may be made for it all the same
+		if g.room && e.Ended {
+			s.wakeIn(g, gather)
+		}
+		return
+	}
+	if e.Other && !g.refused.filters {
 		return
 	}
 	if e.Ended {
