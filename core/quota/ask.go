@@ -2,6 +2,7 @@ package quota
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,4 +148,17 @@ func (t *Tree) addTo(v []int64, pieces []Piece, kind Kind) {
 			}
 		}
 	}
+}
+
+// WithoutOne returns pods without one that asks for the pieces, or without the last one if none does. It
+// changes pods.
+func WithoutOne(pods []Pod, pieces []Piece) []Pod {
+	i := slices.IndexFunc(pods, func(p Pod) bool { return slices.Equal(p.Pieces, pieces) })
+	if i < 0 {
+		i = len(pods) - 1
+	}
+	if i < 0 {
+		return nil
+	}
+	return slices.Delete(pods, i, i+1)
 }

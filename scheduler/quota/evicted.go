@@ -1,12 +1,9 @@
 package quota
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/core/quota"
@@ -14,23 +11,8 @@ import (
 	"berth.dev/berth/scheduler/quota/metrics"
 )
 
-const (
-	mostEvicted = 256                    // workloads of a queue that its status lists
-	saveAfter   = 100 * time.Millisecond // an eviction, with those that come together
-	saveAgain   = 10 * time.Second       // after a write that failed
-)
-
-// evictions keeps in the status of Queues which workloads were evicted to return quota, so a scheduler
-// that starts later knows it. Quota.mu guards it.
-type evictions struct {
-	save    func(queue string, list []quota.Evicted) error // called without mu
-	unsaved map[string]bool                                // queues
-	saving  bool
-}
-
-func newEvictions() evictions {
-	return evictions{save: func(string, []quota.Evicted) error { return nil }, unsaved: map[string]bool{}}
-}
+// mostEvicted is how many workloads the status of a queue lists.
+const mostEvicted = 256
 
 // Return is the eviction of a pod that returns quota.
 type Return struct {
@@ -70,52 +52,26 @@ func (r *Return) Done() {
 		return
 	}
 	q.book.Evict(r.owner, r.Reclaim, r.of, time.Now())
-	q.evictions.unsaved[r.From] = true
-	q.saveIn(saveAfter)
+	q.evictions.Changed(r.From)
 }
 
 // SaveEvicted has save called with the workloads of a queue that were evicted lately, soon after some were.
 // If it fails, it is called again.
 func (q *Quota) SaveEvicted(save func(queue string, list []quota.Evicted) error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.evictions.save = save
+	q.evictions.To(save)
 }
 
-// saveIn has what is not saved saved after a time, with mu held.
-func (q *Quota) saveIn(wait time.Duration) {
-	if e := &q.evictions; !e.saving && len(e.unsaved) > 0 {
-		e.saving = true
-		time.AfterFunc(wait, q.saveEvicted)
+// evictedOf returns the workloads of queues that were evicted lately.
+func (q *Quota) evictedOf(queues []string) map[string][]quota.Evicted {
+	if !q.enter() {
+		return nil
 	}
-}
-
-func (q *Quota) saveEvicted() {
-	q.mu.Lock()
-	e := &q.evictions
-	lists := map[string][]quota.Evicted{}
-	for name := range e.unsaved {
-		if q.book != nil {
-			lists[name] = q.book.EvictedOf(name, mostEvicted, time.Now())
-		}
-	}
-	clear(e.unsaved)
-	save := e.save
-	q.mu.Unlock()
-	wait, failed := saveAfter, []string(nil)
-	for _, name := range slices.Sorted(maps.Keys(lists)) {
-		if err := save(name, lists[name]); err != nil {
-			klog.Background().Error(err, "The evictions of a queue are not saved yet", "queue", name)
-			wait, failed = saveAgain, append(failed, name)
-		}
-	}
-	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, name := range failed {
-		e.unsaved[name] = true
+	out := make(map[string][]quota.Evicted, len(queues))
+	for _, name := range queues {
+		out[name] = q.book.EvictedOf(name, mostEvicted, time.Now())
 	}
-	e.saving = false
-	q.saveIn(wait)
+	return out
 }
 
 // SetUsed sets what queues and their users have used in the past, and which workloads were evicted to

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/scheduler/quota/history"
 	"berth.dev/berth/scheduler/quota/metrics"
 )
 
@@ -64,7 +65,7 @@ func (r *Reader) line(o metav1.Object) *int32 {
 // Quota is the quotas of one scheduler, for all of its profiles. Where there is no Queue
 // in the cluster it counts nothing and lets every pod go on.
 //
-// Its lock is taken before no other.
+// Its lock is taken before no other but that of history.Writer.
 type Quota struct {
 	on   atomic.Bool
 	call func([]*v1.Pod) // puts pods into the active queue; called without mu
@@ -90,7 +91,7 @@ type Quota struct {
 	wakes   time.Time // when timer does
 	version int64
 
-	evictions evictions
+	evictions *history.Writer
 	tallies   metrics.Tallies
 	again     map[types.UID]time.Time // when pods that lead claims are tried again
 	retried   map[string]bool         // workloads in line that are to be tried again all the same
@@ -102,8 +103,9 @@ func New() *Quota {
 	q := &Quota{
 		call: func([]*v1.Pod) {}, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
 		works: map[types.UID]string{}, allowed: map[types.UID]*quota.Selection{}, only: map[types.UID][]quota.Kind{}, asked: map[string]*quota.Workload{}, objects: newObjects(),
-		evictions: newEvictions(), tallies: metrics.Tallies{}, again: map[types.UID]time.Time{}, retried: map[string]bool{},
+		tallies: metrics.Tallies{}, again: map[types.UID]time.Time{}, retried: map[string]bool{},
 	}
+	q.evictions = history.NewWriter(q.evictedOf)
 	q.Waiting = func(pods []*v1.Pod) { q.call(pods[:1]) }
 	return q
 }

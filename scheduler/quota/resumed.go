@@ -41,7 +41,7 @@ func (q *Quota) Await(a *Ask, count int, until time.Time) {
 			default:
 				o.come[id][pod.UID] = true
 				asked, _ := q.read.Asked(pod, q.book.Tree().Ways(w.Queue))
-				w.Pods = without(w.Pods, asked.Pieces)
+				w.Pods = quota.WithoutOne(w.Pods, asked.Pieces)
 			}
 		}
 		if v := q.book.Try(w); v.Cause == quota.None {
@@ -78,18 +78,6 @@ func (q *Quota) refused(pod *v1.Pod) {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && q.objects.come[ref.UID] != nil {
 		q.objects.turns[ref.UID] = true
 	}
-}
-
-// without is pods without one that asks for so much, or without the last one if none does.
-func without(pods []quota.Pod, pieces []quota.Piece) []quota.Pod {
-	i := slices.IndexFunc(pods, func(p quota.Pod) bool { return slices.Equal(p.Pieces, pieces) })
-	if i < 0 {
-		i = len(pods) - 1
-	}
-	if i < 0 {
-		return nil
-	}
-	return slices.Delete(pods, i, i+1)
 }
 
 // Awaited returns how many pods of each set of an object have still to come for which quota is kept.
