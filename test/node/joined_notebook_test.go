@@ -67,6 +67,10 @@ func (j joined) notebook(t *testing.T) {
 	}
 	urgent := asking("urgent", gpuResource, 4)
 	urgent.Spec.PriorityClassName = "urgent"
+	eventually(t, patience, "the API server's admission knows the PriorityClass", func() error {
+		_, err := j.client.CoreV1().Pods("default").Create(t.Context(), urgent.DeepCopy(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
 	if err := only(j.make(t, urgent), 0, 1, 2, 3); err != nil {
 		t.Error(err)
 	}

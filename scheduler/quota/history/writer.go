@@ -1,5 +1,5 @@
-// Package history writes which workloads of Queues were evicted to return quota, so that
-// a scheduler that starts later knows it.
+// Package history writes which workloads of Queues were evicted to return quota:
+// a scheduler that starts later reads it.
 package history
 
 import (
