@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/internal/strictyaml"
 )
@@ -35,16 +36,14 @@ func Objects(name string, r io.Reader) ([]*Object, error) {
 		if root == nil {
 			continue
 		}
-		var plain any
-		if err := root.Decode(&plain); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, root.Line, err)
-		}
-		raw, err := json.Marshal(plain)
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: not an object of Kubernetes: %w", name, root.Line, err)
+		raw := bytes.TrimSpace(text)
+		if !json.Valid(raw) {
+			if raw, err = yaml.YAMLToJSON(text); err != nil { // as kubectl does: yes and on are true
+				return nil, fmt.Errorf("%s:%d: not an object of Kubernetes: %w", name, root.Line, err)
+			}
 		}
 		u := &unstructured.Unstructured{}
-		if err := u.UnmarshalJSON(bytes.TrimSpace(raw)); err != nil {
+		if err := u.UnmarshalJSON(raw); err != nil {
 			return nil, fmt.Errorf("%s:%d: not an object of Kubernetes: %w", name, root.Line, err)
 		}
 		if !u.IsList() {
