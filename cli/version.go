@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"encoding/json"
 	"runtime"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
@@ -29,23 +27,10 @@ func newVersion(o client.Options) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			r := versionResult{buildinfo.Version, buildinfo.Revision(), buildinfo.Kubernetes, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			var raw []byte
-			var err error
-			switch output {
-			case "":
-				_, err = term.Printf(o.Out, "berth %s (Kubernetes %s, %s, %s, commit %s)\n", r.Version, r.Kubernetes, r.Go, r.Platform, r.Revision)
-				return err
-			case "json":
-				raw, err = json.MarshalIndent(r, "", "    ")
-				raw = append(raw, '\n')
-			case "yaml":
-				raw, err = yaml.Marshal(r)
-			default:
-				return term.Usagef("invalid --output %q: must be json or yaml", output)
+			if output != "" {
+				return term.Encode(o.Out, output, r)
 			}
-			if err == nil {
-				_, err = o.Out.Write(raw)
-			}
+			_, err := term.Printf(o.Out, "berth %s (Kubernetes %s, %s, %s, commit %s)\n", r.Version, r.Kubernetes, r.Go, r.Platform, r.Revision)
 			return err
 		},
 	}

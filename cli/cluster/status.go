@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -18,7 +17,7 @@ import (
 	"berth.dev/berth/kube/view"
 )
 
-// statusResult is the object that `berth status -o json` prints.
+// statusResult is the object that `berth status -o json` and -o yaml print.
 type statusResult struct {
 	Dir        string `json:"dir"`
 	Running    bool   `json:"running"`
@@ -61,8 +60,8 @@ func NewStatus(o client.Options) *cobra.Command {
 		Long:  "Show whether `berth up` is running in a data folder, and the address of its API server. Exits with code 3 if it is not running.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "" && output != "json" {
-				return term.Usagef("invalid --output %q: must be json", output)
+			if err := term.CheckEncoding(output); err != nil {
+				return err
 			}
 			d, err := datadir.At(dir)
 			if err != nil {
@@ -72,10 +71,8 @@ func NewStatus(o client.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				enc := json.NewEncoder(term.Exact(o.Out))
-				enc.SetIndent("", "  ")
-				err = enc.Encode(r)
+			if output != "" {
+				err = term.Encode(o.Out, output, r)
 			} else {
 				printStatus(o.Out, d, r)
 			}
@@ -86,7 +83,7 @@ func NewStatus(o client.Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "data folder (default $XDG_DATA_HOME/berth/default)")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml")
 	return cmd
 }
 
