@@ -25,8 +25,8 @@ import (
 // The load of TestChaos. There is room for 48*8*4 of the pods at a time, and there
 // are more of them.
 var (
-	chaosPods   = soak.Pick(3_000, 10_000)
-	chaosFaults = soak.Pick(16, 40)
+	chaosPods   = soak.Pick(2_000, 10_000)
+	chaosFaults = soak.Pick(10, 40)
 )
 
 const chaosShares = 4 // of 9 GiB, on a GPU of 40
