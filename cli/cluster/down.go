@@ -36,6 +36,10 @@ func NewDown(o client.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
+				term.PrintLine(o.Out, fmt.Sprintf("nothing was running in %s: there is no such folder", d.Short()))
+				return nil
+			}
 			stopped, err := stop(cmd.Context(), d)
 			if err != nil {
 				return err

@@ -185,6 +185,9 @@ func (u *upCommand) already(ctx context.Context) (bool, error) {
 	if u.o.NewKeys {
 		return false, fmt.Errorf("new keys are created at startup, but berth up is running in %s (pid %d): run `berth down` first", u.o.Dir.Short(), pid)
 	}
+	if list := differences(&u.o, &state); len(list) > 0 {
+		return false, term.Usagef("berth up is already running in %s (pid %d) with other settings: %s; run `berth down` first, or name another --dir", u.o.Dir.Short(), pid, strings.Join(list, ", "))
+	}
 	if u.output == "json" {
 		return true, u.printJSON(state)
 	}
