@@ -12,7 +12,7 @@ import (
 )
 
 // differences says in which settings a control plane that runs is not as o asks, such as "--scheduler is stock,
-// not berth". What o leaves out is as it is.
+// not berth". A setting that o leaves out does not differ.
 func differences(o *UpOptions, s *datadir.State) (out []string) {
 	minors := buildinfo.KubernetesMinors()
 	for _, is := range []struct{ flag, asked, runs string }{
