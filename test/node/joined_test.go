@@ -76,7 +76,13 @@ func TestRealNode(t *testing.T) {
 // agent yet, and waits until the kubelet has registered.
 func join(t *testing.T) joined {
 	t.Helper()
-	p := startPlane(t)
+	return joinFleet(t, "none")
+}
+
+// joinFleet is join for a control plane that has simulated nodes, too.
+func joinFleet(t *testing.T, fleet string) joined {
+	t.Helper()
+	p := startPlane(t, fleet)
 	n := newNode(t)
 	p.identity(t)
 	n.kubeconfig = workDir + "/kubelet.kubeconfig"

@@ -32,20 +32,21 @@ import (
 
 const planeDir = workDir + "/plane"
 
-// plane is a control plane that `berth up` runs, without simulated nodes.
+// plane is a control plane that `berth up` runs.
 type plane struct {
+	fleet   string // its simulated nodes, as of --fleet
 	process *process
 	config  *rest.Config // of its administrator
 	client  kubernetes.Interface
 }
 
 // startPlane starts one, and waits until it answers.
-func startPlane(t *testing.T) *plane {
+func startPlane(t *testing.T, fleet string) *plane {
 	t.Helper()
 	if err := os.MkdirAll(workDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := &plane{}
+	p := &plane{fleet: fleet}
 	p.start(t)
 	return p
 }
@@ -54,7 +55,7 @@ func startPlane(t *testing.T) *plane {
 func (p *plane) start(t *testing.T) {
 	t.Helper()
 	p.process = startProcess(t, workDir, "berth-up", []string{"HOME=" + workDir, "XDG_DATA_HOME=" + workDir + "/share"},
-		program("berth"), "up", "--dir", planeDir, "--fleet", "none", "--scheduler", "berth", "--port", "6443")
+		program("berth"), "up", "--dir", planeDir, "--fleet", p.fleet, "--scheduler", "berth", "--port", "6443")
 	eventually(t, patience, "the control plane is ready", func() error {
 		if p.process.ended() {
 			t.Fatal("the control plane has ended")

@@ -7,6 +7,7 @@
 //	gpuapp once     write one line of JSON, and end
 //	gpuapp stay     write one line of JSON, and wait to be killed
 //	gpuapp keep F   add a line to file F, write one line of JSON, and wait
+//	gpuapp save F   write one line of JSON, and when it is asked to end add a line to file F, report the checkpoint, and end with 85
 //	gpuapp jupyter A     write one line of JSON, and serve an idle notebook at address A
 //	gpuapp exporter F A  serve file F as metrics at address A
 package main
@@ -26,8 +27,11 @@ type report struct {
 	Env   map[string]string `json:"env"`   // NVIDIA_*, CUDA_*, GPU_* and BERTH_*
 	Nodes map[string]string `json:"nodes"` // what opening each device node under /dev gives
 	Made  map[string]string `json:"made"`  // the same of nodes that the container makes itself, by minor number
-	Kept  int               `json:"kept"`  // of keep: how many lines the file has
+	Kept  int               `json:"kept"`  // of keep and save: how many lines the file has
 }
+
+// saved is the exit code of a program that has saved its work.
+const saved = 85
 
 // nodes is how many minor numbers the container tries to open on its own.
 const nodes = 16
@@ -42,6 +46,13 @@ func main() {
 			exitOn(err)
 			r.Kept = kept
 		}
+		if os.Args[1] == "save" {
+			before, err := os.ReadFile(os.Args[2])
+			if err != nil && !os.IsNotExist(err) {
+				exitOn(err)
+			}
+			r.Kept = strings.Count(string(before), "\n")
+		}
 		exitOn(json.NewEncoder(os.Stdout).Encode(r))
 		if os.Args[1] == "once" {
 			return
@@ -53,8 +64,14 @@ func main() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	<-end
-	if len(os.Args) > 1 && os.Args[1] == "stay" {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "stay":
 		select {} // the signal is not enough
+	case len(os.Args) > 1 && os.Args[1] == "save":
+		_, err := keep(os.Args[2])
+		exitOn(err)
+		exitOn(os.WriteFile("/dev/termination-log", []byte("berth-checkpoint: 0s\n"), 0o644))
+		os.Exit(saved)
 	}
 }
 
