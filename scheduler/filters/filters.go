@@ -66,6 +66,9 @@ const (
 	affinityPlugin = "InterPodAffinity"
 )
 
+// resourcesPlugin is the plugin that counts CPU, memory, and devices by name.
+const resourcesPlugin = "NodeResourcesFit"
+
 // whyForbidden is kube-scheduler's text for what kind.forbids is about.
 const whyForbidden = "node(s) didn't satisfy existing pods anti-affinity rules"
 
@@ -83,8 +86,9 @@ func Active(cycle fwk.CycleState) bool {
 	return err == nil
 }
 
-// Allow reports whether the framework's filters let a pod use a node as it is now, those of
-// Berth left out. cycle is that of the pod's own scheduling cycle, after PreFilter.
+// Allow reports whether the framework's filters let a pod use a node, but for those of Berth
+// and the one that counts resources: what is in use there comes free. cycle is that of the
+// pod's own scheduling cycle, after PreFilter.
 func Allow(ctx context.Context, h fwk.Handle, cycle fwk.CycleState, pod *v1.Pod, node string) bool {
 	info, err := h.SnapshotSharedLister().NodeInfos().Get(node)
 	if err != nil {
@@ -92,6 +96,7 @@ func Allow(ctx context.Context, h fwk.Handle, cycle fwk.CycleState, pod *v1.Pod,
 	}
 	asked := cycle.Clone()
 	asked.Write(activeKey, activeMark{})
+	asked.SetSkipFilterPlugins(cycle.GetSkipFilterPlugins().Union(sets.New(resourcesPlugin)))
 	return h.RunFilterPlugins(ctx, asked, pod, info).IsSuccess()
 }
 
