@@ -137,7 +137,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 		e.Setenv("HOME", e.WorkDir)
 		e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, "share"))
 		e.Setenv("NO_COLOR", "1")
-		e.Setenv("GOGC", "200") // a control plane at rest collects its garbage sooner, to be small
+		e.Setenv("GOGC", "300") // a control plane at rest collects its garbage sooner, to be small
 		forget := onInterrupt(func() {
 			downAll(t, bin, e.WorkDir)
 			_ = os.RemoveAll(e.WorkDir)
