@@ -3,6 +3,7 @@ package filters
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,18 +87,33 @@ func Active(cycle fwk.CycleState) bool {
 	return err == nil
 }
 
-// Allow reports whether the framework's filters let a pod use a node, but for those of Berth
-// and the one that counts resources: what is in use there comes free. cycle is that of the
-// pod's own scheduling cycle, after PreFilter.
-func Allow(ctx context.Context, h fwk.Handle, cycle fwk.CycleState, pod *v1.Pod, node string) bool {
-	info, err := h.SnapshotSharedLister().NodeInfos().Get(node)
-	if err != nil {
-		return false // the node is gone
+// Allow returns what reports whether the framework's filters let a pod use a node, but for those
+// of Berth and the one that counts resources: what is in use there comes free. They are asked
+// when it is first called. cycle is that of the pod's own scheduling cycle.
+func Allow(ctx context.Context, h fwk.Handle, cycle fwk.CycleState, pod *v1.Pod) func(node string) bool {
+	begin := sync.OnceValues(func() (asked fwk.CycleState, only sets.Set[string]) {
+		asked = cycle.Clone()
+		asked.Write(activeKey, activeMark{})
+		if runner, ok := h.(preFilters); ok {
+			result, status, _ := runner.RunPreFilterPlugins(ctx, asked, pod)
+			if !status.IsSuccess() {
+				return asked, sets.New[string]()
+			}
+			if !result.AllNodes() {
+				only = result.NodeNames
+			}
+		}
+		asked.SetSkipFilterPlugins(asked.GetSkipFilterPlugins().Union(sets.New(resourcesPlugin)))
+		return asked, only
+	})
+	return func(node string) bool {
+		asked, only := begin()
+		if only != nil && !only.Has(node) {
+			return false
+		}
+		info, err := h.SnapshotSharedLister().NodeInfos().Get(node)
+		return err == nil && h.RunFilterPlugins(ctx, asked, pod, info).IsSuccess() // else the node is gone
 	}
-	asked := cycle.Clone()
-	asked.Write(activeKey, activeMark{})
-	asked.SetSkipFilterPlugins(cycle.GetSkipFilterPlugins().Union(sets.New(resourcesPlugin)))
-	return h.RunFilterPlugins(ctx, asked, pod, info).IsSuccess()
 }
 
 // New makes Filters of pods in the scheduling cycle of one of them, before other

@@ -68,8 +68,7 @@ func (x *Preemption) refuse(ctx context.Context, cycle fwk.CycleState, w *preemp
 
 // keptFrom adds to a refusal which pod has the GPUs kept that this one would get.
 func (x *Preemption) keptFrom(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, said string) string {
-	allows := func(node string) bool { return filters.Allow(ctx, x.p.Handle, cycle, pod, node) }
-	if kept := x.reservations.KeptFrom(pod, allows); kept != "" {
+	if kept := x.reservations.KeptFrom(pod, filters.Allow(ctx, x.p.Handle, cycle, pod)); kept != "" {
 		return said + " reservation: " + kept
 	}
 	return said
