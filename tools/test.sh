@@ -30,8 +30,8 @@ done
 # What the parts are, for test/parts: LANE, how nice it is, NAME, COMMAND. Lanes run
 # beside each other. A real node and scripts mostly wait, and some judge how long
 # something takes, so packages get what these leave of the cores. Three scripts at once fill
-# two cores: six take 1.4 times as long, and 1.6 times the CPU. go vet has a part of its own, so
-# go test need not vet: it would vet all that Kubernetes is made of once for each way to build.
+# two cores; six take 1.4 times as long and use 1.6 times as much CPU. go vet is a part, so go test
+# runs with -vet=off: otherwise it would vet the packages of Kubernetes again for each kind of build.
 part() { printf '%s\t%s\t%s\t%s\n' "$@"; }
 parts() {
 	part alone 0 "build the programs" 'make -s --no-print-directory build agent'

@@ -92,15 +92,11 @@ func Active(cycle fwk.CycleState) bool {
 // when it is first called. cycle is that of the pod's own scheduling cycle.
 func Allow(ctx context.Context, h fwk.Handle, cycle fwk.CycleState, pod *v1.Pod) func(node string) bool {
 	begin := sync.OnceValues(func() (asked fwk.CycleState, only sets.Set[string]) {
-		asked = cycle.Clone()
-		asked.Write(activeKey, activeMark{})
+		asked = onBehalf(cycle)
 		if runner, ok := h.(preFilters); ok {
-			result, status, _ := runner.RunPreFilterPlugins(ctx, asked, pod)
-			if !status.IsSuccess() {
+			var status *fwk.Status
+			if only, status = preFilter(ctx, runner, asked, pod); !status.IsSuccess() {
 				return asked, sets.New[string]()
-			}
-			if !result.AllNodes() {
-				only = result.NodeNames
 			}
 		}
 		asked.SetSkipFilterPlugins(asked.GetSkipFilterPlugins().Union(sets.New(resourcesPlugin)))
@@ -114,6 +110,22 @@ func Allow(ctx context.Context, h fwk.Handle, cycle fwk.CycleState, pod *v1.Pod)
 		info, err := h.SnapshotSharedLister().NodeInfos().Get(node)
 		return err == nil && h.RunFilterPlugins(ctx, asked, pod, info).IsSuccess() // else the node is gone
 	}
+}
+
+// onBehalf is a copy of a cycle in which Berth's own plugins skip.
+func onBehalf(cycle fwk.CycleState) fwk.CycleState {
+	asked := cycle.Clone()
+	asked.Write(activeKey, activeMark{})
+	return asked
+}
+
+// preFilter has PreFilter look at a pod. only is the nodes that it leaves; nil is all.
+func preFilter(ctx context.Context, runner preFilters, cycle fwk.CycleState, pod *v1.Pod) (only sets.Set[string], status *fwk.Status) {
+	result, status, _ := runner.RunPreFilterPlugins(ctx, cycle, pod)
+	if !result.AllNodes() {
+		only = result.NodeNames
+	}
+	return only, status
 }
 
 // New makes Filters of pods in the scheduling cycle of one of them, before other
@@ -132,8 +144,7 @@ func create(ctx context.Context, pl *nodeindex.Planner, cycle fwk.CycleState, po
 	if !ok || pl.P.Cluster.NewPodInfo == nil {
 		return nil, nil
 	}
-	t := &Filters{ctx: ctx, pl: pl, runner: runner, base: cycle.Clone(), pods: pods, copies: map[string]fwk.NodeInfo{}, changed: map[string]int{}}
-	t.base.Write(activeKey, activeMark{})
+	t := &Filters{ctx: ctx, pl: pl, runner: runner, base: onBehalf(cycle), pods: pods, copies: map[string]fwk.NodeInfo{}, changed: map[string]int{}}
 	t.without(gone)
 	t.live = t.live || live
 	known := map[string]int{}
@@ -177,15 +188,12 @@ func (t *Filters) without(gone []*v1.Pod) {
 // ask has PreFilter look at a kind of pod.
 func (t *Filters) ask(k *kind) error {
 	k.state, k.stale, k.answers = t.base.Clone(), false, map[string]answer{}
-	result, status, _ := t.runner.RunPreFilterPlugins(t.ctx, k.state, k.pod)
-	if k.only, k.refused = nil, nil; !status.IsSuccess() {
+	only, status := preFilter(t.ctx, t.runner, k.state, k.pod)
+	if k.only, k.refused = only, nil; !status.IsSuccess() {
 		if !status.IsRejected() {
 			return fmt.Errorf("ask the filters about pod %s/%s: %w", k.pod.Namespace, k.pod.Name, status.AsError())
 		}
 		k.refused = status
-	}
-	if !result.AllNodes() {
-		k.only = result.NodeNames
 	}
 	skip := k.state.GetSkipFilterPlugins()
 	k.spreads = k.refused == nil && !skip.Has(spreadPlugin)

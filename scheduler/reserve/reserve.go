@@ -4,7 +4,6 @@ package reserve
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -223,13 +222,13 @@ func (r *Reservations) After(pod *v1.Pod) map[types.UID]bool {
 
 // KeptFrom names the pod for which GPUs are kept that another would get now; "" is that none
 // are. A pod of another namespace has no name there. allows is whether the pod may use a node
-// for all but its GPUs.
+// for all but its GPUs; it is called with nodeindex.Cluster.Index.Mu held.
 func (r *Reservations) KeptFrom(pod *v1.Pod, allows func(node string) bool) string {
 	r.mu.Lock()
 	all := r.keeper.All()
 	r.mu.Unlock()
 	for _, k := range all {
-		if k.ID != ID(pod) && slices.ContainsFunc(r.inWay(pod, k.Pods), allows) {
+		if k.ID != ID(pod) && r.inWay(pod, k.Pods, allows) {
 			who := "a pod of another namespace"
 			if k.Lead.Namespace == pod.Namespace {
 				who = k.Lead.Namespace + "/" + k.Lead.Name
@@ -240,21 +239,21 @@ func (r *Reservations) KeptFrom(pod *v1.Pod, allows func(node string) bool) stri
 	return ""
 }
 
-// inWay lists the nodes whose GPUs would do for a pod but for what is held for others there.
-func (r *Reservations) inWay(pod *v1.Pod, others []*v1.Pod) (nodes []string) {
+// inWay reports whether a pod would fit a node that it may use but for what is held for others there.
+func (r *Reservations) inWay(pod *v1.Pod, others []*v1.Pod, allows func(node string) bool) bool {
 	s := &r.cluster.Index
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if s.View == nil {
-		return nil
+		return false
 	}
 	q, _, err := s.View.Request(pod, state.NewRequest(pod, request.Parts(pod)))
 	if err != nil {
-		return nil
+		return false
 	}
 	for _, other := range others {
 		h := r.cluster.HoldOf(other.UID)
-		if h == nil || s.View.ByName[h.Node] == nil || slices.Contains(nodes, h.Node) {
+		if h == nil || s.View.ByName[h.Node] == nil {
 			continue
 		}
 		at := s.View.ByName[h.Node]
@@ -263,10 +262,11 @@ func (r *Reservations) inWay(pod *v1.Pod, others []*v1.Pod) (nodes []string) {
 			continue
 		}
 		m := s.View.Snapshot.Mark()
-		if s.View.Snapshot.Release(&o.Placement) == nil && placement.Fit(s.View.Snapshot, at.Index, &q) == placement.Fits {
-			nodes = append(nodes, h.Node)
-		}
+		fits := s.View.Snapshot.Release(&o.Placement) == nil && placement.Fit(s.View.Snapshot, at.Index, &q) == placement.Fits
 		s.View.Snapshot.RollBack(m)
+		if fits && allows(h.Node) {
+			return true
+		}
 	}
-	return nodes
+	return false
 }
