@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -102,8 +101,8 @@ func checkSpace(dir datadir.Dir) error {
 // chooseFleet loads the fleet. A folder keeps the fleet it was made with: a
 // fleet file is copied into it, and another fleet is refused.
 func chooseFleet(o Options, state datadir.State, fresh bool) (spec.Fleet, string, error) {
-	kept := o.Dir.Join("fleet.yaml")
-	if !fresh && (o.Fleet == "" || o.Fleet == state.Fleet) {
+	kept := o.Dir.Fleet()
+	if !fresh && o.Dir.KeepsFleet(&state, o.Fleet) {
 		arg := state.Fleet
 		if _, err := os.Stat(kept); err == nil {
 			arg = kept
@@ -119,14 +118,11 @@ func chooseFleet(o Options, state datadir.State, fresh bool) (spec.Fleet, string
 	if err != nil {
 		return f, "", err
 	}
-	raw, readErr := os.ReadFile(arg) // built-in fleets are not files
 	if !fresh {
-		if was, err := os.ReadFile(kept); err != nil || readErr != nil || !bytes.Equal(was, raw) {
-			return f, "", fmt.Errorf("data folder %s was created with fleet %s and keeps it: omit --fleet, "+
-				"choose another --dir, or remove the folder with `berth down --purge`", o.Dir.Short(), state.Fleet)
-		}
-		return f, state.Fleet, nil
+		return f, "", fmt.Errorf("data folder %s was created with fleet %s and keeps it: omit --fleet, "+
+			"choose another --dir, or remove the folder with `berth down --purge`", o.Dir.Short(), state.Fleet)
 	}
+	raw, readErr := os.ReadFile(arg) // built-in fleets are not files
 	if readErr == nil {
 		if err := datadir.WriteFile(kept, raw, 0o600); err != nil {
 			return f, "", err

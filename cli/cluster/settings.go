@@ -1,10 +1,8 @@
 package cluster
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 
 	"berth.dev/berth/internal/buildinfo"
@@ -25,7 +23,7 @@ func differences(o *UpOptions, s *datadir.State) (out []string) {
 			out = append(out, fmt.Sprintf("--%s is %s, not %s", is.flag, is.runs, is.asked))
 		}
 	}
-	if o.Fleet != "" && o.Fleet != s.Fleet && !sameFile(o.Fleet, o.Dir.Join("fleet.yaml")) {
+	if !o.Dir.KeepsFleet(s, o.Fleet) {
 		out = append(out, fmt.Sprintf("--fleet is %s, not %s", s.Fleet, o.Fleet))
 	}
 	if o.Port != 0 && o.Port != s.Port {
@@ -35,14 +33,4 @@ func differences(o *UpOptions, s *datadir.State) (out []string) {
 		out = append(out, fmt.Sprintf("--host-process is %q, not %q", s.HostProcesses, o.HostProcesses))
 	}
 	return out
-}
-
-// sameFile reports whether two files have the same content.
-func sameFile(a, b string) bool {
-	first, err := os.ReadFile(a)
-	if err != nil {
-		return false
-	}
-	second, err := os.ReadFile(b)
-	return err == nil && bytes.Equal(first, second)
 }
