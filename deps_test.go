@@ -31,12 +31,13 @@ var layers = map[string]struct {
 	"scheduler":    {may: []string{"scheduler", "kube", "api", "core", "internal"}, ext: true},
 	"ledger":       {may: []string{"ledger", "core"}, ext: true},
 	"controller":   {may: []string{"controller", "ledger", "kube", "api", "core", "internal"}, ext: true},
+	"activator":    {may: []string{"activator", "kube", "api", "core", "internal"}, ext: true},
 	"console":      {may: []string{"console", "kube", "api", "core", "internal"}, ext: true},
 	"cli":          {may: []string{"cli", "sim", "kube", "api", "core", "internal"}, ext: true},
 	"fleet":        {may: []string{"fleet", "agent", "kube", "api", "core", "internal"}, ext: true}, // of agent: fakegpu and config
-	"controlplane": {may: []string{"controlplane", "fleet", "scheduler", "controller", "ledger", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
-	"cmd":          {may: []string{"agent", "cli", "cmd", "console", "controller", "controlplane", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func; cmd: the cgo part of berth-nvml, a module of its own
-	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                      // scripts and benchmarks on the built programs
+	"controlplane": {may: []string{"controlplane", "activator", "fleet", "scheduler", "controller", "ledger", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
+	"cmd":          {may: []string{"activator", "agent", "cli", "cmd", "console", "controller", "controlplane", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func; cmd: the cgo part of berth-nvml, a module of its own
+	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                                   // scripts and benchmarks on the built programs
 }
 
 // rooms says the same of packages. Each folder of a layer stands in the list of its
@@ -48,6 +49,7 @@ var rooms = [][]string{
 		"core/user", "core/gpu", "core/usage", "core/cost", "core/audit", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/forecast", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
 		"core/idle", "core/explain", "core/notebook", "core/training", "core/profile",
 	},
+	{"activator/gate", "activator/proxy"},
 	{"sim/baseline", "sim"},
 	{"ledger"},
 	{
