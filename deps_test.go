@@ -44,10 +44,10 @@ var layers = map[string]struct {
 // layer, and may import, of that list, only folders before it. So arrows between
 // siblings run one way, and a new package gets a place by decision.
 var rooms = [][]string{
-	{"api", "api/kubeflow", "api/trainer", "api/v1alpha1"},
+	{"api", "api/kserve", "api/kubeflow", "api/trainer", "api/v1alpha1"},
 	{
 		"core/user", "core/gpu", "core/usage", "core/cost", "core/audit", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/forecast", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
-		"core/idle", "core/explain", "core/notebook", "core/training", "core/profile",
+		"core/idle", "core/explain", "core/notebook", "core/training", "core/serving", "core/profile",
 	},
 	{"activator/gate", "activator/proxy"},
 	{"sim/baseline", "sim"},
@@ -57,7 +57,7 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/trainjob", "kube/training", "kube/request", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
+		"kube/trainjob", "kube/training", "kube/request", "kube/serving", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{
@@ -66,7 +66,7 @@ var rooms = [][]string{
 		"agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation", "agent/doctor", "agent",
 	},
 	{"scheduler/gpuonly", "scheduler/stuck", "scheduler/admission", "scheduler/queue", "scheduler/quota/metrics", "scheduler/quota/history", "scheduler/quota", "scheduler/quota/informer", "scheduler/state", "scheduler/nodeindex", "scheduler/filters", "scheduler/resume", "scheduler/admit", "scheduler/fit", "scheduler/gangsize", "scheduler/gang/conditions", "scheduler/gang", "scheduler/evict", "scheduler/reserve", "scheduler/preempt/candidates", "scheduler/preempt", "scheduler/devices", "scheduler/server/report", "scheduler/server/outside", "scheduler/server/leader", "scheduler/server"},
-	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training"},
+	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training", "controller/serving"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
 		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/idle", "cli/audit", "cli/report", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/can", "cli/train", "cli",

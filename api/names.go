@@ -315,6 +315,22 @@ const (
 	// AnnotationCreator is Kubeflow's annotation for who made a notebook.
 	AnnotationCreator = "notebooks.kubeflow.org/creator"
 
+	// AnnotationRollout, on an InferenceService, is how a new revision of it takes the place of the one before: a name of
+	// core/serving.Rollouts.
+	AnnotationRollout = "berth.dev/rollout"
+	// AnnotationScaleToZeroAfter, on an InferenceService with minReplicas 0, is how long after the last request its last
+	// replica ends: a duration such as "10m". AnnotationScaleDownAfter is how long fewer replicas must have been
+	// enough before one ends.
+	AnnotationScaleToZeroAfter = "berth.dev/scale-to-zero-after"
+	AnnotationScaleDownAfter   = "berth.dev/scale-down-after"
+	// AnnotationServingSpec, on the Deployment of an InferenceService, is a hash of all that Berth wrote, and on its pods a
+	// hash of their template.
+	AnnotationServingSpec = "berth.dev/serving-spec"
+
+	// AnnotationSimulatedFiles, on a PersistentVolumeClaim of the simulated fleet, lists the files that its volume is to have, with
+	// spaces between them: a simulated model server looks for its model among them. Without it, a model is there.
+	AnnotationSimulatedFiles = "berth.dev/simulated-files"
+
 	// LabelInferenceService is KServe's label on the pods of an InferenceService, and LabelKnativeService
 	// Knative's on those of a Service.
 	LabelInferenceService = "serving.kserve.io/inferenceservice"

@@ -29,7 +29,7 @@ func controller(t *testing.T, args string) (asked *process.ControllerOptions, st
 func TestControllerOptions(t *testing.T) {
 	defaults := func() process.ControllerOptions {
 		return process.ControllerOptions{
-			Kubeconfig: "k", Notebooks: "auto", Training: "auto", MetricsAddr: "127.0.0.1:10260",
+			Kubeconfig: "k", Notebooks: "auto", Training: "auto", Serving: "auto", MetricsAddr: "127.0.0.1:10260",
 			NotebookSettings: process.NotebookSettings{
 				Domain: "cluster.local", FSGroup: true, Istio: true, IstioGateway: "kubeflow/kubeflow-gateway", IstioHost: "*", Idle: idle.Off(),
 			},

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/controller/serving"
 	"berth.dev/berth/controller/training"
 )
 
@@ -45,7 +46,7 @@ func chooseMode(of, asked, had string) (string, error) {
 // are served: being ready waits for that, and not for the controllers.
 func (p *plane) startControllers(ctx context.Context, g *group, client kubernetes.Interface, ready <-chan struct{}) <-chan struct{} {
 	served := make(chan struct{})
-	if off := string(runtime.Off); p.state.Notebooks == off && p.state.Training == off {
+	if off := string(runtime.Off); p.state.Notebooks == off && p.state.Training == off && p.state.Serving == off {
 		close(served)
 		return served
 	}
@@ -78,16 +79,17 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 	case <-ctx.Done():
 		return nil
 	}
-	return runtime.Start(ctx, p.controllerConfig(), kinds(p.state.Notebooks, p.state.Training)...)
+	return runtime.Start(ctx, p.controllerConfig(), kinds(p.state.Notebooks, p.state.Training, p.state.Serving)...)
 }
 
 // kinds returns the kinds as this process runs them: the servers of notebooks are
 // reached through the API server, as the names of Services do not resolve here.
-func kinds(notebooks, jobs string) []runtime.Kind {
+func kinds(notebooks, jobs, services string) []runtime.Kind {
 	room := queue.NewRoom()
 	return append([]runtime.Kind{
 		notebook.Kind(notebooks, notebook.Options{FSGroup: true, Istio: true}, idle.Options{Proxied: true, Room: room}),
 		queue.Kind(queue.Options{Room: room}),
+		serving.Kind(services, serving.Options{}),
 	}, training.Kinds(jobs, training.Options{})...)
 }
 
@@ -97,19 +99,24 @@ func (p *plane) controllerConfig() *rest.Config { return p.clientConfig(controll
 
 // grantControllers grants the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
-	if err := grant(ctx, client, controllerUser, controllerUser, append(runtime.Rules(kinds("", "")...), queue.ClassRules()...)); err != nil {
+	if err := grant(ctx, client, controllerUser, controllerUser, append(runtime.Rules(kinds("", "", "")...), queue.ClassRules()...)); err != nil {
 		return err
 	}
 	if err := grantIn(ctx, client, runtime.Namespace, controllerUser, slices.Concat(runtime.OwnRules(runtime.Name), proxy.ExporterRules())); err != nil {
 		return err
 	}
-	for _, role := range slices.Concat(notebook.Roles(), training.Roles()) {
+	for _, role := range slices.Concat(notebook.Roles(), training.Roles(), serving.Roles()) {
 		if err := putRole(ctx, client, &role); err != nil {
 			return fmt.Errorf("create role %s: %w", role.Name, err)
 		}
 	}
 	everyone := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}
-	return bind(ctx, client, training.RoleRuntimes, training.RoleRuntimes, everyone)
+	for _, name := range []string{training.RoleRuntimes, serving.RoleRuntimes} {
+		if err := bind(ctx, client, name, name, everyone); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // putRole makes a ClusterRole, or brings it up to date.

@@ -63,6 +63,9 @@ func prepare(o Options) (*plane, error) {
 	if state.Training, err = chooseMode("training", o.Training, state.Training); err != nil {
 		return nil, err
 	}
+	if state.Serving, err = chooseMode("serving", o.Serving, state.Serving); err != nil {
+		return nil, err
+	}
 	if state.Notebooks, err = chooseMode("notebooks", o.Notebooks, state.Notebooks); err != nil {
 		return nil, err
 	}

@@ -65,6 +65,7 @@ type Options struct {
 	// controller/notebook; "" is the folder's last, and Auto in a new folder.
 	Notebooks string
 	Training  string // the same for training jobs
+	Serving   string // the same for InferenceServices
 	Ledger    meter.Options
 	// NoLedger leaves the ledger to `berth meter`.
 	NoLedger bool

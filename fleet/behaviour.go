@@ -56,6 +56,8 @@ type Plan struct {
 	Stop time.Duration
 	// Jupyter says that it plays a Jupyter server, and how: see jupyter. "" is none.
 	Jupyter string
+	// Model says that it plays a model server, and how; nil is that it does not.
+	Model *Model
 }
 
 // Step is one thing that a container prints: a line, or the answer of
@@ -138,6 +140,9 @@ func unknownCommand(pod *v1.Pod, c *v1.Container, devices []sharing.Device) Plan
 	serves := jupyterImage(c.Image) || hubServer(pod) && c.Name == "notebook"
 	if plan.Forever && serves && !initContainer(pod, c.Name) && !ephemeral(pod, c.Name) {
 		playJupyter(&plan)
+	}
+	if plan.Forever && servesModel(pod, c) {
+		playModel(&plan, pod, c)
 	}
 	return plan
 }

@@ -83,6 +83,7 @@ type Fleet struct {
 	queue   workqueue.TypedInterface[task]
 	events  *events
 	objects *objects
+	files   *files // of volumes
 	ready   chan struct{}
 	synced  chan struct{} // the pods were listed once
 	once    sync.Once
@@ -125,6 +126,7 @@ func New(o Options) (*Fleet, error) {
 	}
 	f.timers = newTimers(f.now, func(t task) { f.queue.Add(t) })
 	f.events = newEvents(f.client, f.now)
+	f.files = &files{byClaim: map[string]string{}}
 	f.objects = &objects{fleet: f, data: map[objectKey]objectData{}}
 	return f, nil
 }

@@ -80,6 +80,7 @@ func (p *pod) wakes(now time.Time) {
 		if c.hosted {
 			continue // its process tells
 		}
+		p.lookForModel(c, now)
 		for _, at := range []time.Time{c.startedAt(), c.readyAt()} {
 			if at.After(now) {
 				p.wake(at)

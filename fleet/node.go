@@ -107,6 +107,10 @@ func (n *node) plan(p *pod, c *container) Plan {
 		return pluginFault
 	}
 	plan := Behave(p.api, c.spec, n.parts(c.devices))
+	if plan.Model != nil {
+		files, known := n.fleet.files.of(p.api, c.spec)
+		plan = plan.withFiles(files, known)
+	}
 	if c.holds(n.faults.oom) {
 		plan = outOfMemory(plan, oomAfter)
 	}

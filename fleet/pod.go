@@ -171,6 +171,9 @@ func (c *container) startedAt() time.Time { return c.begun.Add(probe(c.spec.Star
 // readyAt is when the container becomes ready. The readiness probe waits for
 // the startup probe.
 func (c *container) readyAt() time.Time {
+	if m := c.plan.Model; m != nil {
+		return c.begun.Add(m.Load)
+	}
 	at := c.begun.Add(probe(c.spec.ReadinessProbe))
 	if s := c.startedAt(); at.Before(s) {
 		return s
@@ -193,6 +196,9 @@ func (c *container) isReady(now time.Time) bool {
 	}
 	if c.hosted {
 		return c.running() && c.answers
+	}
+	if m := c.plan.Model; m != nil && m.Absent {
+		return false
 	}
 	return c.running() && c.role != roleEphemeral && !now.Before(c.readyAt())
 }

@@ -80,9 +80,13 @@ func (n *node) container(p *pod, c *container, now time.Time, logs bool) kubelet
 	for _, port := range c.spec.Ports {
 		k.Ports = append(k.Ports, int(port.ContainerPort))
 	}
+	if m := c.plan.Model; m != nil && len(k.Ports) == 0 {
+		k.Ports = []int{modelPort}
+	}
 	switch {
 	case c.state.Running != nil:
 		k.State = kubelet.StateRunning
+		k.Model = model(p.api, c, now)
 		k.CPUMilli, k.MemoryBytes = usage(c, now)
 		k.Jupyter = jupyter(c.plan, c.begun, now)
 	case c.state.Terminated != nil:

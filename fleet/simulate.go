@@ -20,20 +20,21 @@ import (
 // simulation is the annotation berth.dev/simulate as it applies to one
 // container. Nil means that it says nothing of it.
 type simulation struct {
-	duration    *time.Duration
-	exitCode    *int32
-	utilization *float64
-	curve       []fakegpu.Point // its MemoryBytes is -1 where the point does not say
-	memory      *int64
-	cpuMilli    *int64
-	logs        []string
-	hasLogs     bool
-	jupyter     *string
-	stop        *time.Duration
+	duration       *time.Duration
+	exitCode       *int32
+	utilization    *float64
+	curve          []fakegpu.Point // its MemoryBytes is -1 where the point does not say
+	memory         *int64
+	cpuMilli       *int64
+	logs           []string
+	hasLogs        bool
+	jupyter        *string
+	stop           *time.Duration
+	loading, takes *time.Duration // of a model server: until it is ready, and for an answer
 }
 
 // simulationFields are the fields that the annotation may have.
-var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "cpu", "logs", "jupyter", "stop", "containers"}
+var simulationFields = []string{"duration", "exitCode", "utilization", "memory", "cpu", "logs", "jupyter", "stop", "load", "takes", "containers"}
 
 // parseSimulation reads the annotation berth.dev/simulate, JSON or YAML, for the
 // container of that name: its own part over the part for all. The error names
@@ -101,6 +102,16 @@ func member(n *yaml.Node, container string) (*yaml.Node, error) {
 
 func (s *simulation) field(key string, value *yaml.Node) error {
 	switch key {
+	case "load", "takes":
+		d, err := time.ParseDuration(value.Value)
+		if err != nil || d < 0 {
+			return fmt.Errorf("%q is not a duration; write one such as 20s or 150ms", value.Value)
+		}
+		if key == "load" {
+			s.loading = &d
+		} else {
+			s.takes = &d
+		}
 	case "duration":
 		d, err := time.ParseDuration(value.Value)
 		if err != nil || d < 0 {
@@ -240,6 +251,16 @@ func (s simulation) apply(plan Plan, devices []sharing.Device) Plan {
 	}
 	if s.jupyter != nil {
 		plan.Jupyter = *s.jupyter
+	}
+	if m := plan.Model; m != nil {
+		own := *m
+		if s.loading != nil {
+			own.Load = *s.loading
+		}
+		if s.takes != nil {
+			own.Takes = *s.takes
+		}
+		plan.Model = &own
 	}
 	most := largest(devices)
 	if s.memory != nil {

@@ -50,6 +50,7 @@ func (f *Fleet) tryAgain(a *alarm, tries int) {
 func (f *Fleet) watchVolumes(ctx context.Context, wg *sync.WaitGroup) {
 	claims := f.client.CoreV1().PersistentVolumeClaims("")
 	follow(ctx, wg, f, &v1.PersistentVolumeClaim{}, taskStore(func(obj any) {
+		f.files.note(obj.(*v1.PersistentVolumeClaim))
 		if c := obj.(*v1.PersistentVolumeClaim); c.Annotations[claimProvisioner] == provisioner && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil {
 			t := &claim{fleet: f, api: c}
 			t.alarm.task = t

@@ -67,6 +67,9 @@ func (u *upCommand) detached(ctx context.Context) error {
 	if u.o.Training != "" {
 		args = append(args, "--training", u.o.Training)
 	}
+	if u.o.Serving != "" {
+		args = append(args, "--serving", u.o.Serving)
+	}
 	if u.o.Notebooks != "" {
 		args = append(args, "--notebooks", u.o.Notebooks)
 	}

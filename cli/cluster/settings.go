@@ -18,6 +18,7 @@ func differences(o *UpOptions, s *datadir.State) (out []string) {
 		{"kubernetes-version", o.Kubernetes, cmp.Or(s.Kubernetes, minors[len(minors)-1])},
 		{"notebooks", o.Notebooks, cmp.Or(s.Notebooks, "auto")},
 		{"training", o.Training, cmp.Or(s.Training, "auto")},
+		{"serving", o.Serving, cmp.Or(s.Serving, "auto")},
 	} {
 		if is.asked != "" && is.asked != is.runs {
 			out = append(out, fmt.Sprintf("--%s is %s, not %s", is.flag, is.runs, is.asked))

@@ -49,6 +49,8 @@ type UpOptions struct {
 	Notebooks string
 	// Training is the same for training jobs.
 	Training string
+	// Serving is the same for InferenceServices.
+	Serving string
 	process.NodePolicy
 	process.UserPolicy
 	process.LedgerPolicy
@@ -106,6 +108,7 @@ func NewUp(o client.Options, run UpFunc) *cobra.Command {
 	f.StringVar(&u.o.Scheduler, "scheduler", "", "berth (kube-scheduler with Berth's plugins), stock (without them), or none (default: the folder's last, else berth)")
 	f.StringVar(&u.o.Kubernetes, "kubernetes-version", "", "serve the API of this Kubernetes version, from "+versionsSentence()+" (default: the folder's last, else the newest)")
 	f.BoolVar(&u.o.AutoToleration, "auto-toleration", false, "add a toleration for nvidia.com/gpu:NoSchedule to new pods that request GPUs")
+	f.StringVar(&u.o.Serving, "serving", "", process.ServingUsage+" (default: the folder's last, else auto)")
 	f.StringVar(&u.o.Training, "training", "", process.TrainingUsage+" (default: the folder's last, else auto)")
 	f.StringVar(&u.o.Notebooks, "notebooks", "", process.NotebooksUsage+" (default: the folder's last, else auto)")
 	u.o.NodePolicy.AddFlags(f)
@@ -141,7 +144,7 @@ func (u *upCommand) main(ctx context.Context) error {
 	if v := u.o.Kubernetes; v != "" && !slices.Contains(buildinfo.KubernetesMinors(), v) {
 		return term.Usagef("invalid --kubernetes-version %q: must be a version from %s", v, versionsSentence())
 	}
-	if err := errors.Join(process.CheckMode("notebooks", u.o.Notebooks), process.CheckMode("training", u.o.Training), u.o.NodePolicy.Check(), u.o.UserPolicy.Check(), u.o.LedgerPolicy.Check()); err != nil {
+	if err := errors.Join(process.CheckMode("notebooks", u.o.Notebooks), process.CheckMode("training", u.o.Training), process.CheckMode("serving", u.o.Serving), u.o.NodePolicy.Check(), u.o.UserPolicy.Check(), u.o.LedgerPolicy.Check()); err != nil {
 		return err
 	}
 	dir, err := datadir.At(u.dir)

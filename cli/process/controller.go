@@ -22,6 +22,7 @@ type ControllerOptions struct {
 	Kubeconfig string // file; "" is the ServiceAccount of the pod that it runs in
 	Notebooks  string // own, govern, off or auto
 	Training   string // the same for training jobs
+	Serving    string // the same for InferenceServices
 	JobDomain  string // DNS domain for names in TF_CONFIG; "" leaves it out
 	NotebookSettings
 	LeaseOptions
@@ -55,6 +56,9 @@ const NotebooksUsage = "own (Berth runs notebooks), govern (another controller r
 // TrainingUsage explains --training, but for its default.
 const TrainingUsage = "own (Berth runs TFJobs, PyTorchJobs, and TrainJobs), govern or off (another controller runs them), or auto (govern while Kubeflow's training-operator is running, or for TrainJobs its trainer, else own)"
 
+// ServingUsage explains --serving, but for its default.
+const ServingUsage = "own (Berth runs InferenceServices), govern or off (another controller runs them), or auto (govern while KServe is running, else own)"
+
 // CheckMode rejects an invalid mode of the flag --of; "" means that none is set.
 func CheckMode(of, mode string) error {
 	if mode != "" && !slices.Contains(notebookModes, mode) {
@@ -71,10 +75,10 @@ func NewController(run ControllerFunc) *cobra.Command {
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "Run the controllers for notebooks",
-		Long: "Run the controllers for Kubeflow's Notebooks, TFJobs, PyTorchJobs, and TrainJobs, and for stopping idle notebooks.\n" +
-			"They install their CustomResourceDefinitions. If Kubeflow's notebook-controller or training-operator is\n" +
-			"running, they leave its kinds to it.\n" +
+		Short: "Run the controllers for notebooks, training jobs, and model services",
+		Long: "Run the controllers for Kubeflow's Notebooks, TFJobs, PyTorchJobs, and TrainJobs, for KServe's InferenceServices, and for\n" +
+			"stopping idle notebooks. They install their CustomResourceDefinitions. If Kubeflow's notebook-controller or\n" +
+			"training-operator, or KServe, is running, they leave its kinds to it.\n" +
 			"You can run several replicas: one leads, and another takes over if it stops.\n" +
 			"\n" +
 			"They use the cluster of --kubeconfig, else of $KUBECONFIG, else of the pod they run in. Their permissions\n" +
@@ -98,6 +102,7 @@ func NewController(run ControllerFunc) *cobra.Command {
 	f.BoolVar(&c.PrintDefinitions, "print-definitions", false, "print Berth's CustomResourceDefinitions for kubectl apply, and exit")
 	f.StringVar(&c.Notebooks, "notebooks", "auto", NotebooksUsage)
 	f.StringVar(&c.Training, "training", "auto", TrainingUsage)
+	f.StringVar(&c.Serving, "serving", "auto", ServingUsage)
 	f.StringVar(&c.JobDomain, "job-domain", "", "DNS domain to add to the names in TF_CONFIG, such as cluster.local ($CUSTOM_CLUSTER_DOMAIN)")
 	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; annotations of notebooks and namespaces override it ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
 	f.StringVar(&words.Warning, "idle-warning", "", "time between the warning and the stop (default 10m)")
@@ -120,7 +125,7 @@ func NewController(run ControllerFunc) *cobra.Command {
 // check refuses what cannot work, takes from the environment what no flag says, and
 // finds the cluster. words and period are what flags say of idle notebooks.
 func (c *ControllerOptions) check(f *pflag.FlagSet, words idle.Words, period string, lookup func(string) (string, bool)) error {
-	if err := errors.Join(CheckMode("notebooks", c.Notebooks), CheckMode("training", c.Training)); err != nil {
+	if err := errors.Join(CheckMode("notebooks", c.Notebooks), CheckMode("training", c.Training), CheckMode("serving", c.Serving)); err != nil {
 		return err
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {

@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/controller/serving"
 	"berth.dev/berth/controller/training"
 	"berth.dev/berth/controlplane"
 	"berth.dev/berth/scheduler/server"
@@ -32,7 +33,7 @@ func up(ctx context.Context, o cluster.UpOptions) error {
 		AutoToleration: o.AutoToleration, OtherPods: o.OtherPods, ReserveAfter: &o.ReserveAfter, Stuck: stuck.Policy{Report: o.ReportStuck, Release: o.ReleaseStuck},
 		UserSpeakers: o.Speakers, UserControllers: o.Controllers,
 		Ledger: ledgerOptions(&o.LedgerPolicy), NoLedger: o.NoLedger,
-		Notebooks: o.Notebooks, Training: o.Training, HostProcesses: o.HostProcesses, HostEnv: o.HostEnv, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
+		Notebooks: o.Notebooks, Training: o.Training, Serving: o.Serving, HostProcesses: o.HostProcesses, HostEnv: o.HostEnv, Laid: o.Laid, Died: o.Died, Step: o.Step, Ready: o.Ready,
 	})
 }
 
@@ -84,7 +85,7 @@ func control(ctx context.Context, o process.ControllerOptions) error {
 		idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied, Room: room},
 	)
 	run := runtime.Options{
-		Kubeconfig: o.Kubeconfig, Kinds: append([]runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room})}, training.Kinds(o.Training, training.Options{Domain: o.JobDomain})...),
+		Kubeconfig: o.Kubeconfig, Kinds: append([]runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room}), serving.Kind(o.Serving, serving.Options{Domain: o.Domain})}, training.Kinds(o.Training, training.Options{Domain: o.JobDomain})...),
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 	}
 	if o.LeaderElect {

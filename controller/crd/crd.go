@@ -110,7 +110,7 @@ const patience = 2 * time.Minute
 // Install brings the definitions to a cluster by server-side apply, and returns
 // when the API server serves and lists them. One that is there without Berth's
 // label is left alone, and so is any that this identity may not
-// write. With the definitions come the training runtimes. The result has the order of Definitions.
+// write. With the definitions come the runtimes of Bundles. The result has the order of Definitions.
 func Install(ctx context.Context, cfg *rest.Config) ([]Installed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the API server did not serve them within %s", patience))
 	defer cancel()
@@ -146,7 +146,12 @@ func Install(ctx context.Context, cfg *rest.Config) ([]Installed, error) {
 			return nil, fmt.Errorf("install definition %s: %w", u.GetName(), err)
 		}
 	}
-	return done, installRuntimes(ctx, client, done)
+	for i := range Bundles {
+		if err := Bundles[i].install(ctx, client, done); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
 }
 
 // apply writes a definition unless a foreign one is there, or just this one: the

@@ -58,8 +58,8 @@ func TestDefinitionsAreValid(t *testing.T) {
 		}
 	}
 	if want := []string{
-		"clustertrainingruntimes.trainer.kubeflow.org", "notebookprofiles.berth.dev", "notebooks.kubeflow.org", "pricebooks.berth.dev",
-		"pytorchjobs.kubeflow.org", "queues.berth.dev",
+		"clusterservingruntimes.serving.kserve.io", "clustertrainingruntimes.trainer.kubeflow.org", "inferenceservices.serving.kserve.io", "notebookprofiles.berth.dev", "notebooks.kubeflow.org", "pricebooks.berth.dev",
+		"pytorchjobs.kubeflow.org", "queues.berth.dev", "servingruntimes.serving.kserve.io",
 		"tfjobs.kubeflow.org", "trainingruntimes.trainer.kubeflow.org", "trainjobs.trainer.kubeflow.org",
 	}; !slices.Equal(crd.Names(), want) || len(all) != len(want) {
 		t.Errorf("definitions %v, want %v", crd.Names(), want)

@@ -156,7 +156,7 @@ func trainJob(t *testing.T, object map[string]any) *trainer.TrainJob {
 // runtimes returns the runtimes that come with the definitions, by name.
 func runtimes(t *testing.T) map[string]*unstructured.Unstructured {
 	t.Helper()
-	list, err := crd.Runtimes()
+	list, err := crd.Bundles[0].Objects()
 	if err != nil {
 		t.Fatal(err)
 	}

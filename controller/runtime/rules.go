@@ -3,7 +3,6 @@ package runtime
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/controller/crd"
 	"berth.dev/berth/internal/rights"
 )
@@ -34,10 +33,14 @@ func Rules(kinds ...Kind) []rbacv1.PolicyRule {
 // needs. Without them an administrator must apply the output of
 // `berth controller --print-definitions`.
 func DefinitionRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+	list := []rbacv1.PolicyRule{
 		rights.Named(rights.Rule(crd.Resource.Group, crd.Resource.Resource, "get", "create", "patch"), crd.Names()...),
-		rights.Named(rights.Rule(trainer.Group, trainer.ClusterRuntimes.Resource, "get", "create", "patch"), crd.RuntimeNames()...),
 	}
+	for i := range crd.Bundles {
+		b := &crd.Bundles[i]
+		list = append(list, rights.Named(rights.Rule(b.Resource.Group, b.Resource.Resource, "get", "create", "patch"), b.Names()...))
+	}
+	return list
 }
 
 // OwnRules returns the rights that the process needs in the namespace of the lease

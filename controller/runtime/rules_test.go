@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/queue"
 	"berth.dev/berth/controller/runtime"
+	"berth.dev/berth/controller/serving"
 	"berth.dev/berth/controller/training"
 )
 
@@ -45,7 +46,7 @@ func manifest(t *testing.T) (roles map[string]rbacv1.ClusterRole) {
 
 // rules returns the rights of the process with all kinds.
 func rules() []rbacv1.PolicyRule {
-	return runtime.Rules(append([]runtime.Kind{notebook.Kind("", notebook.Options{}, idle.Options{}), queue.Kind(queue.Options{})}, training.Kinds("", training.Options{})...)...)
+	return runtime.Rules(append([]runtime.Kind{notebook.Kind("", notebook.Options{}, idle.Options{}), queue.Kind(queue.Options{}), serving.Kind("", serving.Options{})}, training.Kinds("", training.Options{})...)...)
 }
 
 // TestManifestHasTheRules holds deploy/controller.yaml to what is checked at start.
@@ -60,7 +61,7 @@ func TestManifestHasTheRules(t *testing.T) {
 		"Role " + runtime.RoleName + "-exporters":              proxy.ExporterRules(),
 	}
 	labels := map[string]map[string]string{}
-	for _, r := range slices.Concat(notebook.Roles(), training.Roles()) {
+	for _, r := range slices.Concat(notebook.Roles(), training.Roles(), serving.Roles()) {
 		want["ClusterRole "+r.Name], labels["ClusterRole "+r.Name] = r.Rules, r.Labels
 	}
 	got := map[string][]rbacv1.PolicyRule{}
@@ -78,7 +79,7 @@ func TestManifestHasTheRules(t *testing.T) {
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
 	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), queue.ClassRules(), runtime.OwnRules("n"), proxy.ExporterRules()}
-	for _, r := range slices.Concat(notebook.Roles(), training.Roles()) {
+	for _, r := range slices.Concat(notebook.Roles(), training.Roles(), serving.Roles()) {
 		all = append(all, r.Rules)
 	}
 	for _, r := range slices.Concat(all...) {

@@ -19,7 +19,7 @@ const exporterPort = 9400
 // process of this machine answers is not its business: see HostAddr.
 //
 // A DCGM exporter's port 9400 serves the metrics of its node's devices, and what
-// plays a Jupyter server reports about its kernel. Every other port answers any path
+// plays a Jupyter server reports about its kernel, and what plays a model server answers requests for its model, once it is loaded. Every other port answers any path
 // with a page that says the container is simulated, and health, readiness and
 // liveness paths with "ok".
 func (s *Server) PodHandler(node, namespace, pod string, port int) http.Handler {
@@ -32,6 +32,12 @@ func (s *Server) PodHandler(node, namespace, pod string, port int) http.Handler 
 		}
 		if c.Jupyter != nil {
 			return s.jupyterHandler(c, port)
+		}
+		if c.Model != nil {
+			if !c.Model.Ready {
+				continue // a server that loads its model does not listen yet
+			}
+			return modelHandler(c)
 		}
 		return pageHandler(c, port)
 	}

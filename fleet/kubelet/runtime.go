@@ -58,6 +58,8 @@ type Container struct {
 	Lines, Previous []Line
 	// Jupyter is what a Jupyter server in it tells; nil is that it plays none.
 	Jupyter *Jupyter
+	// Model is what a model server in it serves; nil is that it plays none.
+	Model *Model
 	// CPUMilli and MemoryBytes are what it uses now.
 	CPUMilli, MemoryBytes int64
 }

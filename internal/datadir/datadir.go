@@ -40,6 +40,7 @@ type State struct {
 	// Notebooks is "own", "govern", "off" or "auto"; "" is auto.
 	Notebooks string    `json:"notebooks,omitempty"`
 	Training  string    `json:"training,omitempty"` // the same for training jobs
+	Serving   string    `json:"serving,omitempty"`  // the same for InferenceServices
 	Ready     bool      `json:"ready"`              // false while the holder starts
 	Started   time.Time `json:"started"`            // of the last holder
 	Seconds   float64   `json:"seconds"`            // from start to ready, of the last holder

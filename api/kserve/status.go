@@ -1,0 +1,91 @@
+package kserve
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The types of conditions that Berth writes. GPUQueued is its own; the others are KServe's.
+const (
+	ConditionReady          = "Ready"
+	ConditionPredictorReady = "PredictorReady"
+	ConditionIngressReady   = "IngressReady"
+	ConditionStopped        = "Stopped"
+	// ConditionGPUQueued is True while a replica waits for GPUs; its message says for what.
+	ConditionGPUQueued = "GPUQueued"
+)
+
+// Status has KServe's shape (pkg/apis/serving/v1beta1/inference_service_status.go).
+type Status struct {
+	ObservedGeneration        int64                `json:"observedGeneration,omitempty"`
+	Conditions                []Condition          `json:"conditions,omitempty"` // in order of their types
+	Address                   *Address             `json:"address,omitempty"`
+	URL                       string               `json:"url,omitempty"`
+	Components                map[string]Component `json:"components,omitempty"`
+	ModelStatus               *ModelStatus         `json:"modelStatus,omitempty"`
+	DeploymentMode            string               `json:"deploymentMode,omitempty"`
+	ServingRuntimeName        string               `json:"servingRuntimeName,omitempty"`
+	ClusterServingRuntimeName string               `json:"clusterServingRuntimeName,omitempty"`
+}
+
+// Condition is one of Knative's conditions.
+type Condition struct {
+	Type               string                 `json:"type"`
+	Status             corev1.ConditionStatus `json:"status"`
+	Severity           string                 `json:"severity,omitempty"` // "" is an error, "Info" has no part in Ready
+	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitempty"`
+	Reason             string                 `json:"reason,omitempty"`
+	Message            string                 `json:"message,omitempty"`
+}
+
+// Address is where a service is reached inside of the cluster.
+type Address struct {
+	URL string `json:"url,omitempty"`
+}
+
+// Component is the state of the predictor.
+type Component struct {
+	LatestCreatedRevision string   `json:"latestCreatedRevision,omitempty"`
+	LatestReadyRevision   string   `json:"latestReadyRevision,omitempty"`
+	URL                   string   `json:"url,omitempty"`
+	Address               *Address `json:"address,omitempty"`
+}
+
+// ModelStatus says whether the model of the spec is the one that is served.
+type ModelStatus struct {
+	TransitionStatus string       `json:"transitionStatus"`
+	States           *ModelStates `json:"states,omitempty"`
+	LastFailureInfo  *FailureInfo `json:"lastFailureInfo,omitempty"`
+	Copies           *ModelCopies `json:"copies,omitempty"`
+}
+
+// ModelStates are the states of the model that is served and of the one that will be.
+type ModelStates struct {
+	ActiveModelState string `json:"activeModelState"`
+	TargetModelState string `json:"targetModelState,omitempty"`
+}
+
+// FailureInfo is why a model cannot be loaded.
+type FailureInfo struct {
+	Location string       `json:"location,omitempty"` // the pod
+	Reason   string       `json:"reason,omitempty"`
+	Message  string       `json:"message,omitempty"`
+	Time     *metav1.Time `json:"time,omitempty"`
+	ExitCode int32        `json:"exitCode,omitempty"`
+}
+
+// ModelCopies counts replicas.
+type ModelCopies struct {
+	FailedCopies int `json:"failedCopies"`
+	TotalCopies  int `json:"totalCopies,omitempty"`
+}
+
+// Condition returns the condition of a type, or nil.
+func (s *Status) Condition(of string) *Condition {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == of {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}

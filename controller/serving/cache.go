@@ -1,0 +1,73 @@
+package serving
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"berth.dev/berth/api"
+)
+
+// byService is the index of pods by the service that their label names.
+const byService = "service"
+
+// newCache returns a cache of the objects of services, which their labels tell. It is apart from the manager's, in which pods are
+// those of notebooks, and Deployments those of other controllers.
+func newCache(mgr manager.Manager) (cache.Cache, error) {
+	ours, err := labels.NewRequirement(api.LabelInferenceService, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("select the objects of services: %w", err)
+	}
+	marked, shared := labels.NewSelector().Add(*ours), true
+	return cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.Deployment{}: {Label: marked, Transform: slimDeployment, UnsafeDisableDeepCopy: &shared},
+			&corev1.Service{}:    {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
+			&corev1.Pod{}:        {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+		},
+	})
+}
+
+// serviceOf is the index function of byService.
+func serviceOf(o client.Object) []string { return []string{o.GetLabels()[api.LabelInferenceService]} }
+
+// slimMeta drops managed fields, and kubectl's copy of the whole object.
+func slimMeta(o any) (any, error) {
+	if m, ok := o.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+		delete(m.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	}
+	return o, nil
+}
+
+// slimDeployment keeps how many replicas a Deployment has, and why it has not more.
+func slimDeployment(o any) (any, error) {
+	if d, ok := o.(*appsv1.Deployment); ok {
+		d.Spec = appsv1.DeploymentSpec{Replicas: d.Spec.Replicas}
+	}
+	return slimMeta(o)
+}
+
+// slimPod keeps of a pod whose it is, and how it is.
+func slimPod(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	revision := p.Annotations[api.AnnotationServingSpec]
+	p.ManagedFields, p.Annotations = nil, map[string]string{api.AnnotationServingSpec: revision}
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
+	p.Status = corev1.PodStatus{
+		Phase: p.Status.Phase, Conditions: p.Status.Conditions, StartTime: p.Status.StartTime,
+		InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,
+	}
+	return p, nil
+}

@@ -1,0 +1,42 @@
+package serving
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"berth.dev/berth/api/kserve"
+	"berth.dev/berth/controller/runtime"
+	rules "berth.dev/berth/core/serving"
+)
+
+// Name is the controller's name: in metrics, logs, and as the field manager and source of events.
+const Name = "berth-serving"
+
+// upstream is how the image of KServe's controller ends.
+const upstream = "kserve-controller"
+
+// Options is what the controller needs to know; the zero value will do.
+type Options struct {
+	// Domain is the cluster's DNS domain, for URLs; "" is cluster.local.
+	Domain string
+	// Traffic returns what is known of the requests for a service; ok is false where not all of them are seen. Nil knows
+	// nothing: services then have at least one replica, and their status says so.
+	Traffic func(namespace, name string) (t rules.Traffic, ok bool)
+	// Wake, if not nil, names services without ready replicas for which a request came.
+	Wake <-chan types.NamespacedName
+}
+
+// Kind returns InferenceServices for the process of the controllers. setting is runtime.Auto or a mode; "" is Auto.
+func Kind(setting string, o Options) runtime.Kind {
+	return runtime.Kind{
+		Name: kserve.Kind, Setting: setting, Upstream: upstream, Scheme: kserve.AddToScheme, Rules: Rules(),
+		Cache: func() cache.Options {
+			shared := true
+			by := cache.ByObject{Transform: slimMeta, UnsafeDisableDeepCopy: &shared}
+			return cache.Options{ByObject: map[client.Object]cache.ByObject{&kserve.InferenceService{}: by, &kserve.ServingRuntime{}: by, &kserve.ClusterServingRuntime{}: by}}
+		},
+		Add: func(mgr manager.Manager, m runtime.ModeSource) error { return add(mgr, o, m) },
+	}
+}

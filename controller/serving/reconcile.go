@@ -1,0 +1,235 @@
+package serving
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"berth.dev/berth/api/kserve"
+	"berth.dev/berth/controller/runtime"
+	rules "berth.dev/berth/core/serving"
+	objects "berth.dev/berth/kube/serving"
+)
+
+// How long until a service is looked at again for what no watch tells.
+const (
+	trafficAgain = 2 * time.Second  // its requests, while it has replicas that they decide about
+	refusedAgain = 10 * time.Second // a child that is refused, or whose name another object has
+	logAgain     = 20 * time.Second // the log of a server that is not ready
+)
+
+// reconciler brings one service at a time to what its spec and its requests say. Its memory is needed to write and read less, and for
+// scaling down, which starts over after a restart.
+type reconciler struct {
+	o        Options
+	mode     func() runtime.Mode
+	client   client.Client // reads services and runtimes from the manager's cache, and writes
+	children client.Reader // reads Deployments, Services, and pods from their cache
+	live     client.Reader // reads from the API server
+	events   record.EventRecorder
+	logs     func(ctx context.Context, pod *corev1.Pod, container string, before bool) ([]string, error)
+	now      func() time.Time
+
+	mu       sync.Mutex
+	memories map[types.NamespacedName]*memory // guarded by mu; each is used by the one pass over its service
+}
+
+// memory is what is kept of a service between passes.
+type memory struct {
+	uid     types.UID
+	history rules.History
+	marks   map[string]string // of children that were applied, by kind and name: the resource version they then had
+	heard   map[types.UID]heard
+	told    string // the fault that was last told in an event
+}
+
+// heard is what was read in the log of a pod.
+type heard struct {
+	at    time.Time
+	fault *rules.Fault
+}
+
+func newReconciler(o Options, c client.Client, children, live client.Reader, events record.EventRecorder) *reconciler {
+	return &reconciler{o: o, client: c, children: children, live: live, events: events, now: time.Now, memories: map[types.NamespacedName]*memory{}}
+}
+
+// remember returns what is kept of a service; of an earlier one of its name nothing is.
+func (r *reconciler) remember(o *kserve.InferenceService) *memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(o)
+	m := r.memories[key]
+	if m == nil || m.uid != o.UID {
+		m = &memory{uid: o.UID, marks: map[string]string{}, heard: map[types.UID]heard{}}
+		r.memories[key] = m
+	}
+	return m
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if r.mode != nil && r.mode() != runtime.Own {
+		return reconcile.Result{}, nil
+	}
+	o := &kserve.InferenceService{}
+	if err := r.client.Get(ctx, req.NamespacedName, o); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.mu.Lock()
+			delete(r.memories, req.NamespacedName)
+			r.mu.Unlock()
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if o.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil // its children go with it
+	}
+	p := &pass{reconciler: r, object: o, mem: r.remember(o)}
+	err := p.run(ctx)
+	return reconcile.Result{RequeueAfter: p.again}, err
+}
+
+// pass is one look at one service.
+type pass struct {
+	*reconciler
+	object   *kserve.InferenceService // from the cache: not to be changed
+	mem      *memory
+	written  *objects.Written
+	runtime  *objects.Runtime // nil with containers of the user's own
+	made     *objects.Children
+	existing *appsv1.Deployment // nil if there is none
+	pods     []*corev1.Pod      // that are not being deleted and have not ended
+	taken    string             // which name of a child another object has, as a sentence; "" is none
+	refused  string             // what the API server says to a child that it does not take; "" is nothing
+	again    time.Duration      // look again after this; 0 is when something changes
+}
+
+// later asks for another look after d, at the latest.
+func (p *pass) later(d time.Duration) {
+	if d > 0 && (p.again == 0 || d < p.again) {
+		p.again = d
+	}
+}
+
+// run reads, decides, writes, and says.
+func (p *pass) run(ctx context.Context) error {
+	fault, err := p.read(ctx)
+	if err != nil {
+		return err
+	}
+	seen := &rules.Seen{Service: &p.written.Service, Refused: fault}
+	if err := p.look(ctx); err != nil {
+		return err
+	}
+	if seen.Wanted, seen.Why = p.want(); fault == nil {
+		if err := p.write(ctx, seen.Wanted); err != nil {
+			return err
+		}
+	}
+	p.see(ctx, seen)
+	return p.say(ctx, seen)
+}
+
+// read reads the service and chooses its runtime.
+func (p *pass) read(ctx context.Context) (fault *rules.Fault, err error) {
+	if p.written, fault = objects.Of(p.object); fault != nil {
+		return fault, nil
+	}
+	var own kserve.ServingRuntimeList
+	if err := p.client.List(ctx, &own, client.InNamespace(p.object.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var all kserve.ClusterServingRuntimeList
+	if err := p.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var runtimes []*objects.Runtime
+	for i := range own.Items {
+		if r, err := objects.RuntimeOf(&own.Items[i].ObjectMeta, own.Items[i].Spec, false); err == nil { // one that cannot be read serves nothing
+			runtimes = append(runtimes, r)
+		}
+	}
+	for i := range all.Items {
+		if r, err := objects.RuntimeOf(&all.Items[i].ObjectMeta, all.Items[i].Spec, true); err == nil {
+			runtimes = append(runtimes, r)
+		}
+	}
+	p.runtime, fault = objects.Choose(p.written, runtimes)
+	return fault, nil
+}
+
+// look reads the children from their cache.
+func (p *pass) look(ctx context.Context) error {
+	d := &appsv1.Deployment{}
+	err := p.children.Get(ctx, client.ObjectKey{Namespace: p.object.Namespace, Name: objects.ChildName(p.object.Name)}, d)
+	switch {
+	case err == nil && metav1.IsControlledBy(d, p.object):
+		p.existing = d
+	case client.IgnoreNotFound(err) != nil:
+		return err
+	}
+	var list corev1.PodList
+	if err := p.children.List(ctx, &list, client.InNamespace(p.object.Namespace), client.MatchingFields{byService: p.object.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
+			p.pods = append(p.pods, pod)
+		}
+	}
+	return nil
+}
+
+// want decides how many replicas there should be.
+func (p *pass) want() (int, string) {
+	s := &p.written.Service
+	if s.Stopped {
+		return 0, "the service is stopped"
+	}
+	has := rules.Replicas{Wanted: p.wanted(), Ready: p.ready()}
+	var traffic *rules.Traffic
+	if p.o.Traffic != nil {
+		if t, ok := p.o.Traffic(p.object.Namespace, p.object.Name); ok {
+			traffic = &t
+		}
+	}
+	now := p.now()
+	n, why := p.mem.history.Want(now, &s.Scale, has, traffic)
+	if traffic != nil && n > 0 && (s.Scale.Max > s.Scale.Min || s.Scale.Min == 0) {
+		again := trafficAgain
+		if quiet := traffic.InFlight+traffic.Held == 0 && now.Sub(traffic.Last) > rules.StableWindow; quiet && n == max(s.Scale.Min, 1) {
+			again = max(p.mem.history.Idle(now, &s.Scale, has, traffic), trafficAgain)
+			if s.Scale.Max > n {
+				again = min(again, 5*trafficAgain)
+			}
+		}
+		p.later(again)
+	}
+	return n, why
+}
+
+// wanted is how many replicas the Deployment asks for.
+func (p *pass) wanted() int {
+	if p.existing == nil || p.existing.Spec.Replicas == nil {
+		return 0
+	}
+	return int(*p.existing.Spec.Replicas)
+}
+
+// ready is how many replicas answer.
+func (p *pass) ready() (n int) {
+	for _, pod := range p.pods {
+		if condition(pod, corev1.PodReady).Status == corev1.ConditionTrue {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,52 @@
+package serving
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/api/kserve"
+	"berth.dev/berth/internal/rights"
+)
+
+// Rules returns the rights that the controller needs in the whole cluster, and no more.
+func Rules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		// The status of a service is written, never its spec.
+		rights.Rule(kserve.Group, "inferenceservices", rights.Read...),
+		rights.Rule(kserve.Group, "inferenceservices/status", "patch"),
+		// Where owner references are checked, the creator of a child needs this.
+		rights.Rule(kserve.Group, "inferenceservices/finalizers", "update"),
+		rights.Rule(kserve.Group, "servingruntimes clusterservingruntimes", "list", "watch"),
+		// The objects of a service.
+		rights.Rule("apps", "deployments", "get", "list", "watch", "create", "patch"),
+		rights.Rule("", "services", "get", "list", "watch", "create", "patch"),
+		// What its replicas wait for, and what a server says of its model.
+		rights.Rule("", "pods", "list", "watch"),
+		rights.Rule("", "pods/log", "get"),
+		rights.Rule("", "events", "create", "patch"),
+	}
+}
+
+// RoleRuntimes is the ClusterRole that reads the serving runtimes of the cluster, which all users have.
+const RoleRuntimes = "berth-serving-runtimes"
+
+// Roles returns the ClusterRoles for users. Users who may edit a namespace may use services there, and users who may view it
+// see them, without a binding.
+func Roles() []rbacv1.ClusterRole {
+	role := func(name string, to []string, verbs ...string) rbacv1.ClusterRole {
+		labels := map[string]string{}
+		for _, t := range to {
+			labels[rbacv1.GroupName+"/aggregate-to-"+t] = "true"
+		}
+		return rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Rules: []rbacv1.PolicyRule{
+			rights.Rule(kserve.Group, "inferenceservices servingruntimes", verbs...),
+			rights.Rule(kserve.Group, "inferenceservices/status", "get"),
+			rights.Rule("", "pods pods/log services events", rights.Read...),
+		}}
+	}
+	return []rbacv1.ClusterRole{
+		role("berth-serving-user", []string{"edit", "admin"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
+		role("berth-serving-view", []string{"view"}, rights.Read...),
+		{ObjectMeta: metav1.ObjectMeta{Name: RoleRuntimes}, Rules: []rbacv1.PolicyRule{rights.Rule(kserve.Group, "clusterservingruntimes", rights.Read...)}},
+	}
+}

@@ -1,0 +1,98 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api/kserve"
+	rules "berth.dev/berth/core/serving"
+	objects "berth.dev/berth/kube/serving"
+)
+
+// say writes the status, if it is another one, and reports a new fault in an event.
+func (p *pass) say(ctx context.Context, seen *rules.Seen) error {
+	state := rules.StateOf(seen)
+	was := &p.object.Status
+	is := p.status(seen, &state)
+	if f := state.Failure; f == nil {
+		p.mem.told = ""
+	} else if text := f.Reason + ": " + f.Message; text != p.mem.told {
+		if last := was.ModelStatus; last == nil || last.LastFailureInfo == nil || last.LastFailureInfo.Message != f.Message {
+			p.events.Event(p.regarding(), corev1.EventTypeWarning, f.Reason, f.Message)
+		}
+		p.mem.told = text
+	}
+	if equality.Semantic.DeepEqual(was, is) {
+		return nil
+	}
+	before := p.object
+	after := &kserve.InferenceService{}
+	before.DeepCopyInto(after)
+	after.Status = *is
+	if err := p.client.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// regarding returns the service as events name it: an object from the cache does not say its kind.
+func (p *pass) regarding() *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: kserve.GroupVersion.String(), Kind: kserve.Kind, Namespace: p.object.Namespace, Name: p.object.Name, UID: p.object.UID, ResourceVersion: p.object.ResourceVersion,
+	}
+}
+
+// status is what the service says of itself.
+func (p *pass) status(seen *rules.Seen, s *rules.State) *kserve.Status {
+	was := &p.object.Status
+	ingress := rules.Condition{Type: kserve.ConditionIngressReady, Is: rules.True}
+	if p.taken != "" {
+		ingress.Is, ingress.Reason, ingress.Message = rules.False, "NameTaken", p.taken
+	}
+	stopped := rules.Condition{Type: kserve.ConditionStopped, Is: rules.False}
+	if seen.Service.Stopped {
+		stopped.Is = rules.True
+	}
+	url := objects.URL(p.object.Name, p.object.Namespace, p.o.Domain)
+	out := &kserve.Status{
+		ObservedGeneration: p.object.Generation, DeploymentMode: "Standard", URL: url, Address: &kserve.Address{URL: url},
+		Components:  map[string]kserve.Component{kserve.ComponentPredictor: {URL: objects.URL(objects.ChildName(p.object.Name), p.object.Namespace, p.o.Domain)}},
+		ModelStatus: &kserve.ModelStatus{TransitionStatus: s.Transition, States: &kserve.ModelStates{ActiveModelState: s.Active, TargetModelState: s.Target}, Copies: &kserve.ModelCopies{FailedCopies: seen.Failed, TotalCopies: len(p.pods)}},
+	}
+	if r := p.runtime; r != nil && r.Cluster {
+		out.ClusterServingRuntimeName = r.Name
+	} else if r != nil {
+		out.ServingRuntimeName = r.Name
+	}
+	for _, c := range []rules.Condition{rules.Ready(s.Predictor, ingress), s.Predictor, ingress, stopped, s.Queued} {
+		out.Conditions = append(out.Conditions, p.stamped(was, c))
+	}
+	slices.SortFunc(out.Conditions, func(a, b kserve.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	if f := s.Failure; f != nil {
+		now := metav1.NewTime(p.now()).Rfc3339Copy()
+		out.ModelStatus.LastFailureInfo = &kserve.FailureInfo{Location: seen.Pod, Reason: f.Reason, Message: f.Message, Time: &now}
+		if m := was.ModelStatus; m != nil && m.LastFailureInfo != nil && m.LastFailureInfo.Message == f.Message {
+			out.ModelStatus.LastFailureInfo.Time = m.LastFailureInfo.Time
+		}
+	}
+	return out
+}
+
+// stamped is a condition with the time since which it is what it is.
+func (p *pass) stamped(was *kserve.Status, c rules.Condition) kserve.Condition {
+	out := kserve.Condition{Type: c.Type, Status: corev1.ConditionStatus(c.Is), Reason: c.Reason, Message: c.Message, LastTransitionTime: metav1.NewTime(p.now()).Rfc3339Copy()}
+	if c.Type == kserve.ConditionGPUQueued || c.Type == kserve.ConditionStopped {
+		out.Severity = "Info"
+	}
+	if old := was.Condition(c.Type); old != nil && old.Status == out.Status {
+		out.LastTransitionTime = old.LastTransitionTime
+	}
+	return out
+}

@@ -1,0 +1,124 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"berth.dev/berth/api"
+	rules "berth.dev/berth/core/serving"
+	objects "berth.dev/berth/kube/serving"
+)
+
+// write brings the children to what they should be.
+func (p *pass) write(ctx context.Context, replicas int) error {
+	var err error
+	above, below := rules.Surge(p.written.Service.Rollout, false)
+	if p.made, err = objects.Build(p.written, p.runtime, above, below); err != nil {
+		return err
+	}
+	if a, b := rules.Surge(p.written.Service.Rollout, p.rolling() && p.waits(p.made.Revision) != ""); a != above || b != below {
+		if p.made, err = objects.Build(p.written, p.runtime, a, b); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(p.made.Seal(replicas), p.made.SealServices()); err != nil {
+		return err
+	}
+	for _, service := range p.made.Services {
+		if err := p.bring(ctx, service, &corev1.Service{}); err != nil {
+			return err
+		}
+	}
+	return p.bring(ctx, p.made.Deployment, &appsv1.Deployment{})
+}
+
+// bring applies a child unless the one that is there has its mark. there is an empty object of its kind.
+func (p *pass) bring(ctx context.Context, object map[string]any, there client.Object) error {
+	u := &unstructured.Unstructured{Object: object}
+	id := u.GetKind() + "/" + u.GetName()
+	err := p.children.Get(ctx, client.ObjectKeyFromObject(u), there)
+	if apierrors.IsNotFound(err) {
+		// One that is not labeled is not in the cache, and so is one that was created just now.
+		if err = p.live.Get(ctx, client.ObjectKeyFromObject(u), there); apierrors.IsNotFound(err) {
+			return p.apply(ctx, u, id)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", id, err)
+	}
+	switch {
+	case !metav1.IsControlledBy(there, p.object):
+		if ref := metav1.GetControllerOfNoCopy(there); ref != nil && ref.Kind == p.kind() && ref.Name == p.object.Name {
+			p.later(refusedAgain / 10) // of an earlier service of the name, which goes
+			return nil
+		}
+		kind := strings.ToLower(u.GetKind())
+		p.taken = fmt.Sprintf("%s %s exists and does not belong to this service; rename the service, or delete that object (kubectl delete %s %s -n %s)", u.GetKind(), u.GetName(), kind, u.GetName(), u.GetNamespace())
+		p.later(refusedAgain)
+		return nil
+	case there.GetAnnotations()[api.AnnotationServingSpec] == u.GetAnnotations()[api.AnnotationServingSpec] && !p.drifted(there, u, id):
+		return nil
+	}
+	return p.apply(ctx, u, id)
+}
+
+// drifted reports whether another client has changed a child since it was applied: while the process runs, its generation tells,
+// and of replicas, which others scale, their number does.
+func (p *pass) drifted(there client.Object, want *unstructured.Unstructured, id string) bool {
+	d, ok := there.(*appsv1.Deployment)
+	if !ok {
+		return !serves(there.(*corev1.Service), want)
+	}
+	n, _, _ := unstructured.NestedInt64(want.Object, "spec", "replicas")
+	was, known := p.mem.marks[id]
+	return d.Spec.Replicas == nil || int64(*d.Spec.Replicas) != n || known && was != generation(there)
+}
+
+// serves reports whether a Service selects the pods that it should, at the ports that it should.
+func serves(has *corev1.Service, want *unstructured.Unstructured) bool {
+	var w corev1.Service
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(want.Object, &w); err != nil {
+		return false
+	}
+	return maps.Equal(w.Spec.Selector, has.Spec.Selector) && len(w.Spec.Ports) == len(has.Spec.Ports) && equality.Semantic.DeepDerivative(w.Spec.Ports, has.Spec.Ports)
+}
+
+func generation(o client.Object) string { return fmt.Sprint(o.GetUID(), "/", o.GetGeneration()) }
+
+// apply writes a child.
+func (p *pass) apply(ctx context.Context, u *unstructured.Unstructured, id string) error {
+	err := p.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Name), client.ForceOwnership)
+	if err == nil {
+		p.mem.marks[id] = generation(u)
+		return nil
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		switch status.Status().Code {
+		case http.StatusForbidden, http.StatusBadRequest, http.StatusUnprocessableEntity:
+			if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+				return nil
+			}
+			p.refused = fmt.Sprintf("%s cannot be written: %s", id, status.Status().Message)
+			p.later(refusedAgain)
+			return nil
+		case http.StatusConflict:
+			p.later(refusedAgain / 10)
+			return nil
+		}
+	}
+	return fmt.Errorf("write %s: %w", id, err)
+}

@@ -1,0 +1,173 @@
+package serving
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Metric is what replicas are counted by.
+type Metric string
+
+// The metrics.
+const (
+	ByConcurrency Metric = "concurrency" // requests that a replica works on at once
+	ByRate        Metric = "rps"         // requests a second of a replica
+)
+
+// Defaults of a Scale.
+const (
+	DefaultTarget    = 10                // requests at once; KServe's target of 70 to 100 is for CPUs
+	DefaultIdleAfter = 5 * time.Minute   // after the last request until there are no replicas
+	DefaultDownAfter = 2 * time.Minute   // until fewer are wanted after more were
+	panicFactor      = 2                 // times as many replicas as are ready make a panic
+	panicFor         = StableWindow      // how long one lasts after its last cause
+	mostReplicas     = math.MaxInt32 / 2 // of a target near zero
+)
+
+// Scale says how many replicas a service has.
+type Scale struct {
+	Min, Max  int // Max is at least 1 and Min
+	Metric    Metric
+	Target    float64 // of Metric, for each replica; above 0
+	IdleAfter time.Duration
+	DownAfter time.Duration
+}
+
+// Replicas are those of a service at a moment.
+type Replicas struct {
+	Wanted int // that its Deployment asks for
+	Ready  int
+}
+
+// History is what Want remembers of one service between calls; the zero value remembers nothing.
+type History struct {
+	began   time.Time // when it was first asked
+	panics  time.Time // until when
+	highest int       // what a panic asked for at most
+	peaks   []peak    // what was wanted in the last DownAfter, falling, the newest last
+}
+
+// peak is how many replicas were wanted at a time.
+type peak struct {
+	at time.Time
+	n  int
+}
+
+// Want is how many replicas a service should have, with why, as the end of a sentence. t is nil where its requests are not
+// counted: it then has at least one replica, as nothing would start the first, and no more than Min.
+//
+// It wants as many as the average of StableWindow needs, or in a panic, when PanicWindow needs twice those that are ready, as
+// that needs and never fewer than before. It takes replicas away only when fewer were wanted for DownAfter, none while requests are held,
+// and the last only after IdleAfter without a request.
+func (h *History) Want(now time.Time, s *Scale, has Replicas, t *Traffic) (n int, why string) {
+	if h.began.IsZero() {
+		h.began = now
+	}
+	if t == nil {
+		if s.Min == 0 {
+			return 1, "requests are not counted here, so one replica stays"
+		}
+		return s.Min, "minReplicas"
+	}
+	if held := t.Held > 0; held && has.Ready < has.Wanted {
+		// A replica that waits for its GPU is what they wait for.
+		n := max(min(max(h.needs(now, s, has, t), 1), s.limit()), has.Wanted)
+		return h.remember(now, s, n), fmt.Sprintf("%d held until a replica is ready", t.Held)
+	}
+	n = h.needs(now, s, has, t)
+	n = min(max(n, s.Min), s.limit())
+	if n == 0 {
+		return h.last(now, s, has, t)
+	}
+	if n = h.remember(now, s, n); n == s.Min {
+		return n, "minReplicas"
+	}
+	return n, s.because(t)
+}
+
+// limit is the most replicas of a service.
+func (s *Scale) limit() int { return max(s.Max, s.Min, 1) }
+
+// because says by what figure replicas are counted.
+func (s *Scale) because(t *Traffic) string {
+	if s.Metric == ByRate {
+		return fmt.Sprintf("%.1f requests/s, at %g a replica", max(t.StableRate, t.PanicRate), s.Target)
+	}
+	return fmt.Sprintf("%.1f requests at once, at %g a replica", max(t.Stable, t.Panic, float64(t.InFlight+t.Held)), s.Target)
+}
+
+// needs is how many replicas the requests need, without limits.
+func (h *History) needs(now time.Time, s *Scale, has Replicas, t *Traffic) int {
+	stable, quick := s.count(t.Stable), s.count(t.Panic)
+	if s.Metric == ByRate {
+		stable, quick = s.count(t.StableRate), s.count(t.PanicRate)
+	}
+	if t.InFlight+t.Held > 0 {
+		stable = max(stable, 1)
+	}
+	if quick >= panicFactor*max(has.Ready, 1) && quick > 1 {
+		h.panics = now.Add(panicFor)
+	}
+	if !now.Before(h.panics) {
+		h.highest = 0
+		return stable
+	}
+	h.highest = max(h.highest, quick, stable)
+	return h.highest
+}
+
+// count is how many replicas a figure needs.
+func (s *Scale) count(figure float64) int {
+	if s.Target <= 0 || figure <= 0 {
+		return 0
+	}
+	return int(math.Ceil(min(figure/s.Target-1e-9, mostReplicas)))
+}
+
+// remember returns the highest number wanted in the last DownAfter, this one included.
+func (h *History) remember(now time.Time, s *Scale, n int) int {
+	for len(h.peaks) > 0 && now.Sub(h.peaks[0].at) >= s.DownAfter {
+		h.peaks = h.peaks[1:]
+	}
+	for len(h.peaks) > 0 && h.peaks[len(h.peaks)-1].n <= n {
+		h.peaks = h.peaks[:len(h.peaks)-1]
+	}
+	h.peaks = append(h.peaks, peak{now, n})
+	return h.peaks[0].n
+}
+
+// last decides about the last replica of a service whose requests need none.
+func (h *History) last(now time.Time, s *Scale, has Replicas, t *Traffic) (int, string) {
+	if has.Wanted == 0 {
+		h.peaks = nil
+		return 0, "no requests"
+	}
+	since := h.began
+	for _, at := range []time.Time{t.Since, t.Last} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	if idle := now.Sub(since); idle < s.IdleAfter {
+		n := min(h.remember(now, s, 1), max(has.Wanted, 1))
+		return n, "the last request was not long ago"
+	}
+	h.peaks = nil
+	return 0, fmt.Sprintf("no requests for %s", s.IdleAfter)
+}
+
+// Idle is how long after now a service whose requests need no replica may lose its last one; 0 is that this is not the
+// next thing to happen.
+func (h *History) Idle(now time.Time, s *Scale, has Replicas, t *Traffic) time.Duration {
+	if t == nil || s.Min > 0 || has.Wanted == 0 {
+		return 0
+	}
+	last := h.began
+	for _, at := range []time.Time{t.Since, t.Last} {
+		if at.After(last) {
+			last = at
+		}
+	}
+	return max(last.Add(s.IdleAfter).Sub(now), time.Millisecond)
+}

@@ -1,0 +1,159 @@
+package fleet
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"berth.dev/berth/api"
+	"berth.dev/berth/fleet/kubelet"
+)
+
+// Defaults of a simulated model server.
+const (
+	modelPort = 8080
+	modelLoad = 500 * time.Millisecond
+	modelTime = 20 * time.Millisecond // of an answer
+	filesLook = time.Second           // between looks for a model that is absent
+)
+
+// Model is how a container plays a model server.
+type Model struct {
+	Name   string
+	Load   time.Duration // from its start until it answers
+	Takes  time.Duration // for an answer
+	Absent bool          // the server finds no model, and looks for one again and again
+
+	server *modelServer // nil is one that is taken to find its model
+}
+
+// modelServer is what a server reads, and what it does without.
+type modelServer struct {
+	word  string         // of its command, arguments, or image
+	reads *regexp.Regexp // a path below the model's folder
+	says  string         // to its log; NAME is the model's name
+	ends  bool           // with exit code 1; else it waits
+}
+
+// modelServers say the words of the programs: file_system_storage_path_source.cc of TensorFlow Serving, and the exceptions of KServe's
+// Python servers.
+//
+//nolint:gochecknoglobals // a constant
+var modelServers = []modelServer{
+	{
+		word: "tensorflow_model_server", reads: regexp.MustCompile(`^\d+/saved_model\.pb(txt)?$`),
+		says: "W tensorflow_serving/sources/storage_path/file_system_storage_path_source.cc:268] No versions of servable NAME found under base path /mnt/models. Did you forget to name your leaf directory as a number (eg. '/1/')?",
+	},
+	{
+		word: "tritonserver", reads: regexp.MustCompile(`^[^/]+/\d+/.`), ends: true,
+		says: "E model_repository_manager.cc:1307] Poll failed for model directory '/mnt/models': at least one version must be available under the version policy of model 'NAME'",
+	},
+	{word: "sklearnserver", reads: regexp.MustCompile(`^[^/]+\.(joblib|pkl|pickle)$`), ends: true, says: "kserve.errors.ModelMissingError: /mnt/models"},
+	{word: "xgbserver", reads: regexp.MustCompile(`^[^/]+\.(bst|json|ubj)$`), ends: true, says: "kserve.errors.ModelMissingError: /mnt/models"},
+	{word: "lgbserver", reads: regexp.MustCompile(`^[^/]+\.bst$`), ends: true, says: "kserve.errors.ModelMissingError: /mnt/models"},
+}
+
+// servesModel reports whether a container is the server of an InferenceService.
+func servesModel(pod *v1.Pod, c *v1.Container) bool {
+	return pod.Labels[api.LabelInferenceService] != "" && c.Name == "kserve-container" && !initContainer(pod, c.Name)
+}
+
+// playModel makes a plan that of a model server of which nothing is asked: it holds the memory of its GPUs.
+func playModel(plan *Plan, pod *v1.Pod, c *v1.Container) {
+	m := &Model{Name: pod.Labels[api.LabelInferenceService], Load: modelLoad, Takes: modelTime}
+	words := strings.Join(slices.Concat(c.Command, c.Args, []string{c.Image}), " ")
+	for i := range modelServers {
+		if strings.Contains(words, modelServers[i].word) {
+			m.server = &modelServers[i]
+			break
+		}
+	}
+	plan.Model, plan.UtilizationRatio, plan.Curve = m, 0, nil
+}
+
+// withFiles is the plan of a model server that finds these files in the folder of its model. known is false where nothing is known of
+// the folder: a model is there then.
+func (plan Plan) withFiles(list []string, known bool) Plan {
+	s := plan.Model.server
+	if s == nil || !known || slices.ContainsFunc(list, s.reads.MatchString) {
+		return plan
+	}
+	line := Step{Text: strings.ReplaceAll(s.says, "NAME", plan.Model.Name)}
+	if s.ends {
+		plan.Forever, plan.Duration, plan.ExitCode, plan.Steps, plan.Every = false, time.Second, 1, []Step{line}, 0
+		return plan
+	}
+	m := *plan.Model
+	m.Absent = true
+	plan.Model, plan.Steps, plan.Every = &m, []Step{line}, filesLook
+	return plan
+}
+
+// files are those that volumes are said to have.
+type files struct {
+	mu      sync.Mutex
+	byClaim map[string]string // guarded by mu; by namespace and name
+}
+
+// note remembers what a claim says of the files of its volume.
+func (f *files) note(c *v1.PersistentVolumeClaim) {
+	text, ok := c.Annotations[api.AnnotationSimulatedFiles]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if key := c.Namespace + "/" + c.Name; ok {
+		f.byClaim[key] = text
+	} else {
+		delete(f.byClaim, key)
+	}
+}
+
+// of returns the files below the folder of a container's model, by the claim that is mounted there; known is false if that says nothing.
+func (f *files) of(pod *v1.Pod, c *v1.Container) (list []string, known bool) {
+	for _, m := range c.VolumeMounts {
+		for _, v := range pod.Spec.Volumes {
+			if v.Name != m.Name || m.MountPath != "/mnt/models" || v.PersistentVolumeClaim == nil {
+				continue
+			}
+			f.mu.Lock()
+			text, ok := f.byClaim[pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
+			f.mu.Unlock()
+			for _, file := range strings.Fields(text) {
+				if below, inside := strings.CutPrefix(path.Clean("/"+file), path.Join("/", m.SubPath, "")+"/"); inside {
+					list = append(list, below)
+				} else if m.SubPath == "" {
+					list = append(list, strings.TrimPrefix(path.Clean("/"+file), "/"))
+				}
+			}
+			return list, ok
+		}
+	}
+	return nil, false
+}
+
+// lookForModel has a server that found no model look again, as those of TensorFlow do each second.
+func (p *pod) lookForModel(c *container, now time.Time) {
+	if m := c.plan.Model; m == nil || !m.Absent || !c.running() {
+		return
+	}
+	plan := p.node.plan(p, c)
+	if plan.Model == nil || plan.Model.Absent {
+		p.wake(now.Add(filesLook))
+		return
+	}
+	plan.Model.Load += now.Sub(c.begun) // it loads from now on
+	c.plan = plan
+}
+
+// model is what the server in a container serves at a moment, or nil.
+func model(pod *v1.Pod, c *container, now time.Time) *kubelet.Model {
+	m := c.plan.Model
+	if m == nil {
+		return nil
+	}
+	return &kubelet.Model{Name: m.Name, Ready: c.isReady(now), Takes: m.Takes}
+}

@@ -1,0 +1,263 @@
+package serving_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"berth.dev/berth/api/kserve"
+	"berth.dev/berth/kube/serving"
+)
+
+// service reads an InferenceService called mnist-model in ml-training.
+func service(t *testing.T, text string) *kserve.InferenceService {
+	t.Helper()
+	o := &kserve.InferenceService{}
+	if err := yaml.Unmarshal([]byte(text), o); err != nil {
+		t.Fatal(err)
+	}
+	o.Namespace, o.UID = "ml-training", "u"
+	if o.Name == "" {
+		o.Name = "mnist-model"
+	}
+	return o
+}
+
+// builtin are the runtimes that Berth brings.
+func builtin(t *testing.T) (out []*serving.Runtime) {
+	t.Helper()
+	files, err := filepath.Glob("../../controller/crd/servingruntimes/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r struct {
+			Metadata metav1.ObjectMeta    `json:"metadata"`
+			Spec     runtime.RawExtension `json:"spec"`
+		}
+		if err := yaml.Unmarshal(text, &r); err != nil {
+			t.Fatal(err)
+		}
+		read, err := serving.RuntimeOf(&r.Metadata, r.Spec, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, read)
+	}
+	return out
+}
+
+// children are the objects of a service, or why there are none.
+func children(t *testing.T, text string) (*serving.Children, string) {
+	t.Helper()
+	w, fault := serving.Of(service(t, text))
+	if fault != nil {
+		return nil, fault.Message
+	}
+	r, fault := serving.Choose(w, builtin(t))
+	if fault != nil {
+		return nil, fault.Message
+	}
+	c, err := serving.Build(w, r, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, ""
+}
+
+// TestTheSeedsService has the InferenceService of the lab's fourth part. Names, labels, ports, and arguments are those of KServe's Standard mode
+// (predictor.go, deployment_reconciler.go, service_reconciler.go, storage_initializer_injector.go), by their facts; the Service
+// mnist-model is Berth's.
+func TestTheSeedsService(t *testing.T) {
+	c, why := children(t, `
+spec:
+  predictor:
+    tensorflow:
+      storageUri: pvc://model-storage/
+      resources: {limits: {nvidia.com/gpu: 1}}
+`)
+	if c == nil {
+		t.Fatal(why)
+	}
+	all := []any{c.Deployment}
+	for _, s := range c.Services {
+		all = append(all, s)
+	}
+	var texts []string
+	for _, o := range all {
+		raw, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(raw))
+	}
+	got := strings.ReplaceAll(strings.Join(texts, "---\n"), c.Revision, "REVISION")
+	want, err := os.ReadFile("testdata/mnist-model.yaml")
+	if err != nil && os.Getenv("UPDATE") == "" {
+		t.Fatal(err)
+	}
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile("testdata/mnist-model.yaml", []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the children are others (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	for _, tt := range []struct{ name, text, says string }{
+		{"Knative mode", "metadata: {annotations: {serving.kserve.io/deploymentMode: Serverless}}\nspec: {predictor: {sklearn: {}}}", "deploymentMode Serverless is not served"},
+		{"ModelMesh", "metadata: {annotations: {serving.kserve.io/deploymentMode: ModelMesh}}\nspec: {predictor: {sklearn: {}}}", "deploymentMode ModelMesh is not served"},
+		{"an explainer", "spec: {predictor: {sklearn: {}}, explainer: {}}", "spec.explainer is not served"},
+		{"a transformer", "spec: {predictor: {sklearn: {}}, transformer: {containers: []}}", "spec.transformer is not served"},
+		{"several nodes", "spec: {predictor: {sklearn: {}, workerSpec: {}}}", "spec.predictor.workerSpec is not served"},
+		{"a logger", "spec: {predictor: {sklearn: {}, logger: {url: x}}}", "spec.predictor.logger is not served"},
+		{"a canary", "spec: {predictor: {sklearn: {}, canaryTrafficPercent: 10}}", "canaryTrafficPercent is not served"},
+		{"scaling by CPU", "spec: {predictor: {sklearn: {}, scaleMetric: cpu}}", "use concurrency or rps"},
+		{"no model", "spec: {predictor: {}}", "has no model; add model"},
+		{"a misspelled framework", "spec: {predictor: {sklern: {}}}", "did you mean sklearn by sklern?"},
+		{"two models", "spec: {predictor: {sklearn: {}, xgboost: {}}}", "has sklearn and xgboost; keep one"},
+		{"an unknown format", "spec: {predictor: {model: {modelFormat: {name: tensorflw}}}}", "did you mean tensorflow?"},
+		{"no format", "spec: {predictor: {model: {}}}", "modelFormat.name is missing"},
+		{"an unknown runtime", "spec: {predictor: {model: {modelFormat: {name: onnx}, runtime: kserve-tritonsrver}}}", "did you mean kserve-tritonserver?"},
+		{"a misspelled scheme", "spec: {predictor: {sklearn: {storageUri: 'pcv://a/b'}}}", "did you mean pvc://?"},
+		{"a path out of the volume", "spec: {predictor: {sklearn: {storageUri: 'pvc://a/../b'}}}", "leads out of the volume"},
+		{"a model in an image", "spec: {predictor: {sklearn: {storageUri: 'oci://a/b'}}}", "models in images are not served"},
+		{"a maximum below the minimum", "spec: {predictor: {minReplicas: 3, maxReplicas: 2, sklearn: {}}}", "less than minReplicas"},
+		{"a time that is none", "metadata: {annotations: {berth.dev/scale-to-zero-after: soon}}\nspec: {predictor: {sklearn: {}}}", "is not a duration"},
+		{"a rollout that is none", "metadata: {annotations: {berth.dev/rollout: fast}}\nspec: {predictor: {sklearn: {}}}", "use wait or stop-first"},
+		{"a container without an image", "spec: {predictor: {containers: [{name: a}]}}", "has no image"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if c, why := children(t, tt.text); c != nil || !strings.Contains(why, tt.says) {
+				t.Errorf("it says %q, want %q", why, tt.says)
+			}
+		})
+	}
+}
+
+// container returns the container that serves, and the pod's spec.
+func container(t *testing.T, c *serving.Children) (server, pod map[string]any) {
+	t.Helper()
+	raw, err := json.Marshal(c.Deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Spec struct{ Template struct{ Spec map[string]any } }
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	pod = d.Spec.Template.Spec
+	return pod["containers"].([]any)[0].(map[string]any), pod
+}
+
+// TestImages has KServe's rule for the variants of images (UpdateImageTag).
+func TestImages(t *testing.T) {
+	gpu := "resources: {limits: {nvidia.com/gpu: 1}}"
+	for _, tt := range []struct{ name, predictor, want string }{
+		{"without GPUs", "tensorflow: {}", "tensorflow/serving:2.14.1"},
+		{"with GPUs", "tensorflow: {" + gpu + "}", "tensorflow/serving:2.14.1-gpu"},
+		{"with a MIG device", "tensorflow: {resources: {limits: {nvidia.com/mig-1g.5gb: 1}}}", "tensorflow/serving:2.14.1-gpu"},
+		{"with a version of the user's", "tensorflow: {runtimeVersion: 2.13.0-gpu, " + gpu + "}", "tensorflow/serving:2.13.0-gpu"},
+		{"of a server with one image for both", "triton: {" + gpu + "}", "nvcr.io/nvidia/tritonserver:23.05-py3"},
+		{"of the user's own", "sklearn: {image: 'own@sha256:00', " + gpu + "}", "own@sha256:00"},
+		{"of TorchServe", "pytorch: {" + gpu + "}", "pytorch/torchserve-kfs:0.9.0-gpu"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, why := children(t, "spec: {predictor: {"+tt.predictor+"}}")
+			if c == nil {
+				t.Fatal(why)
+			}
+			if server, _ := container(t, c); server["image"] != tt.want {
+				t.Errorf("the image is %v, want %s", server["image"], tt.want)
+			}
+		})
+	}
+}
+
+// TestADownloadAsksForNoGPU has the trap of a LimitRange that gives GPUs to each container that says nothing of them.
+func TestADownloadAsksForNoGPU(t *testing.T) {
+	c, why := children(t, "spec: {predictor: {sklearn: {storageUri: 's3://models/iris'}}}")
+	if c == nil {
+		t.Fatal(why)
+	}
+	server, pod := container(t, c)
+	fetch := pod["initContainers"].([]any)[0].(map[string]any)
+	if limits := fetch["resources"].(map[string]any)["limits"].(map[string]any); limits["nvidia.com/gpu"] != "0" {
+		t.Errorf("its limits are %v", limits)
+	}
+	if diff := cmp.Diff([]any{"s3://models/iris", "/mnt/models"}, fetch["args"]); diff != "" {
+		t.Error(diff)
+	}
+	if mount := server["volumeMounts"].([]any)[0].(map[string]any); mount["readOnly"] != true || mount["mountPath"] != "/mnt/models" {
+		t.Errorf("the server has %v", mount)
+	}
+}
+
+// TestWhatAPodKeeps has fields that no type here has, the merge of a runtime's and a model's container, and what does not start a new revision.
+func TestWhatAPodKeeps(t *testing.T) {
+	c, why := children(t, "spec: {predictor: {nodeSelector: {a: b}, fieldOfTomorrow: 1, model: {modelFormat: {name: huggingface}, args: [--dtype=half], env: [{name: A, value: b}], newField: 2, resources: {limits: {memory: 9Gi}}}}}")
+	if c == nil {
+		t.Fatal(why)
+	}
+	server, pod := container(t, c)
+	if pod["fieldOfTomorrow"] != float64(1) || server["newField"] != float64(2) {
+		t.Errorf("fields are lost: %v %v", pod, server)
+	}
+	if diff := cmp.Diff([]any{"--model_name=mnist-model", "--dtype=half"}, server["args"]); diff != "" {
+		t.Error(diff)
+	}
+	limits := server["resources"].(map[string]any)["limits"].(map[string]any)
+	if diff := cmp.Diff(map[string]any{"cpu": "1", "memory": "9Gi"}, limits); diff != "" {
+		t.Error(diff)
+	}
+	again, _ := children(t, "metadata: {annotations: {berth.dev/rollout: stop-first, serving.kserve.io/stop: 'true', berth.dev/user: ada}}\nspec: {predictor: {minReplicas: 0, maxReplicas: 3, nodeSelector: {a: b}, fieldOfTomorrow: 1, model: {modelFormat: {name: huggingface}, args: [--dtype=half], env: [{name: A, value: b}], newField: 2, resources: {limits: {memory: 9Gi}}}}}")
+	if again.Revision != c.Revision {
+		t.Error("how it scales starts a new revision")
+	}
+}
+
+// TestKServesSamples has predictors of KServe's samples (docs/samples in its repository), by their facts.
+func TestKServesSamples(t *testing.T) {
+	for _, tt := range []struct{ name, predictor, args string }{
+		{"sklearn-iris", "sklearn: {storageUri: 'gs://kfserving-examples/models/sklearn/1.0/model'}", "--model_name=mnist-model --model_dir=/mnt/models --http_port=8080"},
+		{"xgboost-iris", "model: {modelFormat: {name: xgboost}, storageUri: 'gs://kfserving-examples/models/xgboost/iris'}", "--model_name=mnist-model --model_dir=/mnt/models --http_port=8080 --nthread=1"},
+		{"lightgbm-iris", "lightgbm: {storageUri: 'gs://kfserving-examples/models/lightgbm/iris'}", "--model_name=mnist-model --model_dir=/mnt/models --http_port=8080 --nthread=1"},
+		{"flower-sample", "model: {modelFormat: {name: tensorflow}, storageUri: 'gs://kfserving-examples/models/tensorflow/flowers'}", "--model_name=mnist-model --port=9000 --rest_api_port=8080 --model_base_path=/mnt/models --rest_api_timeout_in_ms=60000"},
+		{"torchscript-cifar10", "triton: {storageUri: 'gs://kfserving-examples/models/torchscript', runtimeVersion: 20.10-py3, env: [{name: OMP_NUM_THREADS, value: '1'}]}", "tritonserver --model-store=/mnt/models --grpc-port=9000 --http-port=8080 --allow-grpc=true --allow-http=true"},
+		{"torchserve", "model: {modelFormat: {name: pytorch}, protocolVersion: v2, storageUri: 'gs://kfserving-examples/models/torchserve/image_classifier/v2'}", "torchserve --start --model-store=/mnt/models/model-store --ts-config=/mnt/models/config/config.properties"},
+		{"huggingface-llama3", "model: {modelFormat: {name: huggingface}, args: ['--model_id=meta-llama/meta-llama-3-8b-instruct'], resources: {limits: {nvidia.com/gpu: '1'}}}", "--model_name=mnist-model --model_id=meta-llama/meta-llama-3-8b-instruct"},
+		{"custom-model", "containers: [{name: kserve-container, image: 'custom:1', args: [--x]}]", "--x"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, why := children(t, "spec: {predictor: {"+tt.predictor+"}}")
+			if c == nil {
+				t.Fatal(why)
+			}
+			server, _ := container(t, c)
+			var args []string
+			for _, a := range server["args"].([]any) {
+				args = append(args, a.(string))
+			}
+			if got := strings.Join(args, " "); got != tt.args {
+				t.Errorf("its arguments are %s, want %s", got, tt.args)
+			}
+		})
+	}
+}
