@@ -57,7 +57,7 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/trainjob", "kube/training", "kube/request", "kube/serving", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
+		"kube/trainjob", "kube/training", "kube/request", "kube/serving", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/runs", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{
@@ -65,7 +65,7 @@ var rooms = [][]string{
 		"agent/mps", "agent/mps/mpstest", "agent/exporter", "agent/deviceplugin", "agent/deviceplugin/kubelettest", "agent/allocation/notice",
 		"agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation", "agent/doctor", "agent",
 	},
-	{"scheduler/gpuonly", "scheduler/stuck", "scheduler/admission", "scheduler/queue", "scheduler/quota/metrics", "scheduler/quota/history", "scheduler/quota", "scheduler/quota/informer", "scheduler/state", "scheduler/nodeindex", "scheduler/filters", "scheduler/resume", "scheduler/admit", "scheduler/fit", "scheduler/gangsize", "scheduler/gang/conditions", "scheduler/gang", "scheduler/evict", "scheduler/reserve", "scheduler/preempt/candidates", "scheduler/preempt", "scheduler/devices", "scheduler/server/report", "scheduler/server/outside", "scheduler/server/leader", "scheduler/server"},
+	{"scheduler/gpuonly", "scheduler/stuck", "scheduler/admission", "scheduler/queue", "scheduler/quota/metrics", "scheduler/quota/history", "scheduler/quota", "scheduler/quota/informer", "scheduler/runtimes", "scheduler/state", "scheduler/nodeindex", "scheduler/filters", "scheduler/resume", "scheduler/admit", "scheduler/fit", "scheduler/gangsize", "scheduler/gang/conditions", "scheduler/gang", "scheduler/evict", "scheduler/reserve", "scheduler/preempt/candidates", "scheduler/preempt", "scheduler/devices", "scheduler/server/report", "scheduler/server/outside", "scheduler/server/leader", "scheduler/server"},
 	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training", "controller/serving"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -100,7 +101,7 @@ func (p *plane) grantScheduler(ctx context.Context, client kubernetes.Interface)
 	if p.state.Scheduler != SchedulerBerth {
 		return nil
 	}
-	return grant(ctx, client, "berth:scheduler", schedulerUser, append(server.Rules(), server.PoolRules()...))
+	return grant(ctx, client, "berth:scheduler", schedulerUser, slices.Concat(server.Rules(), server.PoolRules(), server.RunTimeRules()))
 }
 
 // grant makes a ClusterRole and its binding to a user, or brings them up to date.

@@ -58,7 +58,7 @@ func (p *plane) startScheduler(ctx context.Context, g *group, parts *components)
 	}
 	if p.state.Scheduler == SchedulerBerth {
 		setup = func() (*schedulerconfig.CompletedConfig, *kubescheduler.Scheduler, error) {
-			return server.Setup(ctx, parts.sched, nil, nil)
+			return server.Setup(ctx, parts.sched, nil, nil, func() bool { return true })
 		}
 	}
 	cfg, s, err := setup()

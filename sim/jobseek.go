@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/preemption"
@@ -114,7 +115,7 @@ func (r *jobRun) await(w *seeker, line string) bool {
 	for _, nodes := range claim.Tries() {
 		w.avoid = slices.Concat(nodes, avoid)
 		if m, nodes := r.tryRoom(w); m != nil {
-			r.keeper.Keep(&claim, w.lead, m.pods, m.waits, nodes)
+			r.keeper.Keep(&claim, w.lead, m.pods, m.waits, nodes, r.allEnded(m.waits))
 			r.waitForLease()
 			return true
 		}
@@ -132,9 +133,37 @@ func (r *jobRun) uses(p *jobPod) func(node string) bool {
 	}
 }
 
-// takeKept makes room for w by what is kept for those that come after it.
+// allEnded is when pods have ended, if all declare that; else it is zero.
+func (r *jobRun) allEnded(pods []*jobPod) time.Time {
+	var ends []time.Time
+	for _, p := range pods {
+		ends = append(ends, p.ends())
+	}
+	return queue.AllEnded(ends, r.now)
+}
+
+// ends is when a pod that runs ends, as it declares; zero is that it does not.
+func (p *jobPod) ends() time.Time {
+	if !p.job.Declared || p.began.IsZero() || p.run <= 0 {
+		return time.Time{}
+	}
+	return p.began.Add(p.run)
+}
+
+// opened lists the pods whose places are not kept from w.
+func (r *jobRun) opened(w *seeker) []*jobPod {
+	ends := time.Time{}
+	if w.lead.job.Declared && w.lead.run > 0 {
+		longest := slices.MaxFunc(w.pods, func(a, b *jobPod) int { return cmp.Compare(a.run, b.run) })
+		ends = r.now.Add(longest.run)
+	}
+	open, _ := r.keeper.Open(r.turn(w.lead), ends)
+	return queue.Pods(open)
+}
+
+// takeKept makes room for w by what is kept for those that come after it, or need it only after it has ended.
 func (r *jobRun) takeKept(w *seeker) bool {
-	if len(r.keeper.After(r.turn(w.lead))) == 0 {
+	if len(r.opened(w)) == 0 {
 		return false
 	}
 	m, _ := r.tryRoom(w)
@@ -188,21 +217,19 @@ func (r *jobRun) holders(w *seeker) (*preemption.Cluster, [][]*jobPod) {
 			if p.gang {
 				h.Gang, c.MinCount[p.job.Name] = p.job.Name, p.job.Least
 			}
-			if p.job.Declared && !p.began.IsZero() {
-				h.Ends = p.began.Add(p.run)
-			}
+			h.Ends = p.ends()
 			if s.Assume(&h.Placement) == nil {
 				c.Holders[i], pods[i] = append(c.Holders[i], h), append(pods[i], p)
 			}
 		}
 	}
-	after := r.keeper.After(r.turn(w.lead))
+	open := r.opened(w)
 	for _, p := range r.promised() {
 		if slices.Contains(w.pods, p) {
 			continue
 		}
 		h := preemption.Holder{Placement: p.hold.Placement, Priority: p.ticket.Priority, Promise: true}
-		if slices.Contains(after, p) {
+		if slices.Contains(open, p) {
 			h.Priority = preemption.Yielding
 		}
 		if p.gang {

@@ -155,6 +155,8 @@ func (r *report) judged(found *explain.Findings) {
 type when struct {
 	Text        string `json:"text"`                  // with what the times rest on
 	AtTheLatest string `json:"atTheLatest,omitempty"` // RFC 3339; "" is not known, or others are before it
+	Likely      string `json:"likely,omitempty"`      // RFC 3339: in half of the cases; "" is not known
+	NineOfTenBy string `json:"nineOfTenBy,omitempty"` // RFC 3339: in nine of ten cases
 	Perhaps     string `json:"perhaps,omitempty"`     // RFC 3339; rests on what people do, or on what others before it take
 }
 

@@ -20,6 +20,7 @@ import (
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/explain"
@@ -34,7 +35,7 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 	if e.around == nil {
 		e.around = e.look(ctx, now)
 	}
-	s.Budgets, s.Ends, s.Idle = e.around.budgets, e.around.ends, e.around.idle
+	s.Budgets, s.Ends, s.RunTimes, s.Idle = e.around.budgets, e.around.ends, e.around.times, e.around.idle
 	found, err := explain.Find(s, now)
 	if err != nil {
 		return err
@@ -91,6 +92,7 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 type around struct {
 	budgets []policyv1.PodDisruptionBudget
 	ends    explain.KnownEnds
+	times   *queue.RunTimes
 	idle    map[request.Owner]time.Duration
 }
 
@@ -100,7 +102,11 @@ func (e *explainer) look(ctx context.Context, now time.Time) *around {
 	if err != nil {
 		notebooks = nil // which are idle is unknown then
 	}
-	return &around{budgetsOf(ctx, e.Cluster), explain.KnownEnds{Idle: stops(notebooks), Deadline: deadlinesOf(ctx, e.Cluster)}, idleOwners(notebooks, now)}
+	times, err := e.RunTimes(ctx)
+	if err != nil {
+		times = nil // nothing is expected then
+	}
+	return &around{budgetsOf(ctx, e.Cluster), explain.KnownEnds{Idle: stops(notebooks), Deadline: deadlinesOf(ctx, e.Cluster)}, times, idleOwners(notebooks, now)}
 }
 
 // nameUsers reads the users of the holders that are shown.
@@ -241,6 +247,7 @@ func (r *report) starts(o *reasons.Estimate, now time.Time) {
 		return b.At.UTC().Format(time.RFC3339)
 	}
 	r.When.AtTheLatest, r.When.Perhaps = at(&o.AtLatest), at(&o.Perhaps)
+	r.When.Likely, r.When.NineOfTenBy = at(&reasons.TimeBound{At: o.Likely.At}), at(&reasons.TimeBound{At: o.Likely.By})
 	if o.Ahead > 0 {
 		r.When.AtTheLatest, r.When.Perhaps = "", cmp.Or(r.When.Perhaps, r.When.AtTheLatest)
 	}

@@ -40,8 +40,36 @@ type Estimate struct {
 	Now      bool      // there is room now
 	AtLatest TimeBound // rests on ends that are certain
 	Perhaps  TimeBound // is before AtLatest, and rests on idle workloads that nobody must use until then
+	Likely   Likely    // by how long others like those that hold the room, and like those ahead, have run
 	Ahead    int       // how many others stand before it; there is room for them, too
-	Unknown  string
+	Unknown  string    // why neither AtLatest nor Perhaps is known
+}
+
+// Likely is when a workload starts in half of the cases, as far as run times of earlier workloads tell. The zero Likely is that
+// they do not.
+type Likely struct {
+	At     time.Time
+	By     time.Time     // in nine of ten cases; zero is later than Within
+	Within time.Duration // how far was looked ahead
+}
+
+// text says when that is, as seen from now.
+func (l *Likely) text(now time.Time) string {
+	by := fmt.Sprintf("in one of ten cases after more than %d h", int(l.Within.Hours()))
+	if !l.By.IsZero() {
+		by = "in nine of ten cases by " + clock(l.By, now)
+	}
+	return fmt.Sprintf("likely about %s, %s, by how long earlier workloads ran", clock(l.At, now), by)
+}
+
+// clock is a time in UTC, rounded up to minutes, with its day where it is not that of now.
+func clock(at, now time.Time) string {
+	at = at.UTC().Add(time.Minute - time.Nanosecond).Truncate(time.Minute)
+	layout := "15:04 UTC"
+	if day := 24 * time.Hour; !at.Truncate(day).Equal(now.UTC().Truncate(day)) {
+		layout = "2006-01-02 15:04 UTC"
+	}
+	return at.Format(layout)
 }
 
 // EstimateStart tells when there is room for a pod that waits, behind others in its line that
@@ -153,6 +181,8 @@ func (o *Estimate) Text(now time.Time) string {
 	switch {
 	case o.Now:
 		return "at any moment: there is capacity now, unless something other than GPUs blocks it"
+	case o.Unknown != "" && !o.Likely.At.IsZero():
+		return o.Likely.text(now)
 	case o.Unknown != "":
 		return "unknown: " + o.Unknown
 	}
@@ -170,16 +200,14 @@ func (o *Estimate) Text(now time.Time) string {
 	if o.Ahead > 0 {
 		text += "; that is for it and " + before(o.Ahead)
 	}
+	if !o.Likely.At.IsZero() {
+		text = o.Likely.text(now) + "; " + text
+	}
 	return text
 }
 
 // text is the time and what it rests on.
 func (b *TimeBound) text(now time.Time) string {
-	at := b.At.UTC().Add(time.Minute - time.Nanosecond).Truncate(time.Minute)
-	layout := "15:04 UTC"
-	if day := 24 * time.Hour; !at.Truncate(day).Equal(now.UTC().Truncate(day)) {
-		layout = "2006-01-02 15:04 UTC"
-	}
 	var why []string
 	for _, kind := range []struct {
 		by        EndKind
@@ -203,7 +231,7 @@ func (b *TimeBound) text(now time.Time) string {
 			why = append(why, fmt.Sprintf(kind.more, together(names)))
 		}
 	}
-	return at.Format(layout) + ", " + strings.Join(why, ", and ")
+	return clock(b.At, now) + ", " + strings.Join(why, ", and ")
 }
 
 // together joins two names or more, the first few by name.

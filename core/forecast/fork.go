@@ -17,6 +17,9 @@ func (t *Timeline) Fork(policy placement.Maker, draw func(j *Job, ran time.Durat
 		promised: map[*Job]bool{}, reserved: map[int]bool{}, bare: t.bare, on: make([][]*run, len(t.on)), changed: true,
 	}
 	f.use(t.after, policy)
+	for _, class := range t.classes {
+		f.know(class)
+	}
 	for key, l := range t.lines {
 		own := &line{serial: l.serial, state: l.state, jobs: make([]*Job, len(l.jobs))}
 		for i, j := range l.jobs {
@@ -29,8 +32,8 @@ func (t *Timeline) Fork(policy placement.Maker, draw func(j *Job, ran time.Durat
 	for _, r := range t.expects { // in their order
 		one, ran := *r.Job, t.now-r.began
 		left := max(draw(r.Job, ran), 1)
-		one.Run = ran + left
-		own := &run{Job: &one, began: r.began, ends: t.now + left, expect: r.expect, placed: slices.Clone(r.placed)}
+		one.Run = after(left, ran)
+		own := &run{Job: &one, began: r.began, ends: after(t.now, left), expect: r.expect, placed: slices.Clone(r.placed)}
 		heap.Push(&f.running, own)
 		f.expects = append(f.expects, own)
 		for n := range nodesOf(own.placed) {

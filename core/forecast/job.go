@@ -21,6 +21,7 @@ type Job struct {
 	Template queue.Template
 	Request  cluster.Request // of each pod
 	Pods     int             // at least 1
+	Rank     int             // of Order Given, the lowest is tried first
 	GPUs     float64         // of all pods
 	Limit    time.Duration   // it runs no longer than this; 0 is not known
 	// Run is how long it runs. Only Rules.Exact lets decisions depend on it.
@@ -38,6 +39,7 @@ const (
 	// wait longest for how long they run. Jobs of one template keep their order. The exponent keeps long jobs from
 	// passing short ones until they have waited several times as long as they run, and lets every job start some time.
 	Slowdown
+	Given // the one with the lowest rank
 )
 
 // shortestRun is the run time below which jobs count as equally short.
@@ -102,6 +104,8 @@ func (t *Timeline) urgency(j *Job) float64 {
 		wait := float64(t.now - j.At)
 		ratio := wait / float64(max(t.length(j), shortestRun))
 		return ratio * ratio * ratio * max(j.GPUs, 0.001)
+	case Given:
+		return -float64(j.Rank)
 	}
 	return 0
 }

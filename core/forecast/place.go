@@ -7,8 +7,8 @@ import (
 	"berth.dev/berth/core/placement"
 )
 
-// unreserved is the class of requests that use no node with a reservation.
-const unreserved = 1
+// unreserved, added to the number of a class, is the class of the same requests that use no node with a reservation.
+const unreserved uint32 = 1 << 31
 
 // place places the pods of a job on the index's snapshot: where the policy likes it best, else on nodes without
 // reservations, else as it is promised; nil is that it cannot be, or must not.
@@ -54,17 +54,17 @@ func (t *Timeline) asPromised(j *Job) []cluster.Placement {
 	return out
 }
 
-// pods assumes places for all pods of a job, as a class of requests; nil is that there are too few.
+// pods assumes places for all pods of a job, with unreserved added to its class or not; nil is that there are too few.
 func (t *Timeline) pods(j *Job, class uint32) []cluster.Placement {
 	r := j.Request
-	r.Class = class
+	r.Class |= class
 	var out []cluster.Placement
 	for range j.Pods {
 		p, ok, err := placement.Place(t.index, &r)
 		if !ok || err != nil {
 			return nil
 		}
-		p.Request.Class = 0
+		p.Request.Class = j.Request.Class
 		out = append(out, p)
 	}
 	return out

@@ -150,7 +150,13 @@ func assume(s *cluster.Snapshot, node int, r *cluster.Request) bool {
 	if placement.Fit(s, node, r) != placement.Fits {
 		return false
 	}
-	return s.Assume(&cluster.Placement{Node: node, Request: *r, Devices: placement.Take(s, node, r, placement.LeastOpen, nil)}) == nil
+	return s.Assume(&cluster.Placement{Node: node, Request: *r, Devices: take(s, node, r)}) == nil
+}
+
+// take chooses devices of a node that a request fits.
+func take(s *cluster.Snapshot, node int, r *cluster.Request) []cluster.Device {
+	q := s.Resolve(node, r)
+	return placement.Take(s, node, &q, placement.LeastOpen, nil)
 }
 
 // reserve tells the index of nodes that are reserved, and unreserve of those that are not any longer.
@@ -159,7 +165,7 @@ func (t *Timeline) reserve() {
 		for k := range t.promises[i].placed {
 			if n := t.promises[i].placed[k].Node; !t.reserved[n] {
 				t.reserved[n] = true
-				t.index.Snapshot().SetVerdict(unreserved, n, cluster.Verdict{Reason: 1})
+				t.bar(n, true)
 			}
 		}
 	}
@@ -169,9 +175,37 @@ func (t *Timeline) unreserve() (changed bool) {
 	for n := range t.reserved {
 		if !slices.ContainsFunc(t.promises, func(p promise) bool { return p.uses(n) }) {
 			delete(t.reserved, n)
-			t.index.Snapshot().SetVerdict(unreserved, n, cluster.Verdict{})
+			t.bar(n, false)
 			changed = true
 		}
 	}
 	return changed
+}
+
+// bar keeps requests from a node that use none with a reservation, or lets them use it.
+func (t *Timeline) bar(node int, reserved bool) {
+	s := t.index.Snapshot()
+	for _, class := range t.classes {
+		v := s.Verdict(class, node)
+		if reserved {
+			v = cluster.Verdict{Reason: 1}
+		}
+		s.SetVerdict(class|unreserved, node, v)
+	}
+}
+
+// know makes the class of requests that use no node with a reservation, for a class that is new.
+func (t *Timeline) know(class uint32) {
+	if slices.Contains(t.classes, class) {
+		return
+	}
+	s := t.index.Snapshot()
+	verdicts := make([]cluster.Verdict, s.Len())
+	for n := range verdicts {
+		if verdicts[n] = s.Verdict(class, n); t.reserved[n] {
+			verdicts[n] = cluster.Verdict{Reason: 1}
+		}
+	}
+	s.SetClass(class|unreserved, verdicts)
+	t.classes = append(t.classes, class)
 }

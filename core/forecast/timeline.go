@@ -35,6 +35,7 @@ type Timeline struct {
 	before   []promise         // those before this pass
 	promised map[*Job]bool     // those that had a promise
 	reserved map[int]bool      // nodes of promises
+	classes  []uint32          // of requests, for which there is the class without reserved nodes
 	changed  bool              // reservations have ended since the last pass
 	waits    int
 	serial   int
@@ -72,12 +73,12 @@ type run struct {
 	serial      int
 }
 
-// New returns a Timeline at time 0 in which nothing runs or waits. s is empty and only read; times is what is known of
-// run times, and learns those of jobs that end.
+// New returns a Timeline at time 0 in which nothing runs or waits. s has nothing on it that ends, and is only read; the classes
+// of requests are numbered below 2^31. times is what is known of run times, and learns those of jobs that end.
 func New(s *cluster.Snapshot, policy placement.Maker, rules Rules, times *queue.RunTimes) *Timeline {
 	t := &Timeline{rules: rules, times: times, learns: true, lines: map[lineKey]*line{}, promised: map[*Job]bool{}, reserved: map[int]bool{}}
 	t.use(s, policy)
-	t.bare = s.Emptied(1)
+	t.bare = s.Clone()
 	t.on = make([][]*run, s.Len())
 	return t
 }
@@ -85,8 +86,8 @@ func New(s *cluster.Snapshot, policy placement.Maker, rules Rules, times *queue.
 // use makes the snapshots from s.
 func (t *Timeline) use(s *cluster.Snapshot, policy placement.Maker) {
 	own := s.Clone()
-	own.SetClass(unreserved, make([]cluster.Verdict, own.Len()))
-	t.index, t.after = placement.NewIndex(own, policy(placement.Setup{Cluster: own}), nil, nil), s.Clone()
+	t.index, t.after, t.classes = placement.NewIndex(own, policy(placement.Setup{Cluster: own}), nil, nil), s.Clone(), nil
+	t.know(0)
 }
 
 // Now is the time.
@@ -131,6 +132,7 @@ func (t *Timeline) Arrive(j *Job) error {
 
 // enter puts a job into its line, behind those that came before it.
 func (t *Timeline) enter(j *Job) *line {
+	t.know(j.Request.Class)
 	key := lineKey{j.Template.Name, j.Request, j.Pods}
 	l := t.lines[key]
 	if l == nil {

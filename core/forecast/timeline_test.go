@@ -17,10 +17,16 @@ import (
 
 // nodes makes a cluster of nodes with eight GPUs each.
 func nodes(t testing.TB, count int) *cluster.Snapshot {
-	specs := make([]cluster.Spec, count)
+	return nodesWith(t, slices.Repeat([]int{8}, count)...)
+}
+
+// nodesWith makes a cluster of nodes with so many GPUs.
+func nodesWith(t testing.TB, gpus ...int) *cluster.Snapshot {
+	t.Helper()
+	specs := make([]cluster.Spec, len(gpus))
 	for i := range specs {
 		specs[i] = cluster.Spec{Name: fmt.Sprint("node-", i), CPUMilli: 96_000, MemoryBytes: 1 << 40}
-		for k := range 8 {
+		for k := range gpus[i] {
 			specs[i].GPUs = append(specs[i].GPUs, gpu.GPU{Index: k, UUID: fmt.Sprint(i, "-", k), Product: "NVIDIA A100-SXM4-80GB", MemoryBytes: 80 << 30, Healthy: true})
 		}
 	}

@@ -95,7 +95,7 @@ func (w *window) happen(e *event, begun map[*promise][]cluster.Placement) {
 			if placement.Fit(w.s, on[k].Node, &r) != placement.Fits {
 				continue // what was expected has not come
 			}
-			p := cluster.Placement{Node: on[k].Node, Request: r, Devices: placement.Take(w.s, on[k].Node, &r, placement.LeastOpen, nil)}
+			p := cluster.Placement{Node: on[k].Node, Request: r, Devices: take(w.s, on[k].Node, &r)}
 			if w.s.Assume(&p) == nil {
 				begun[e.begins] = append(begun[e.begins], p)
 			}
@@ -150,7 +150,7 @@ func (w *window) choose() []cluster.Placement {
 	for n := 0; n < len(w.room) && len(out) < w.job.Pods; n++ {
 		for k := 0; k < w.room[n] && len(out) < w.job.Pods; k++ {
 			p := cluster.Placement{Node: n, Request: w.job.Request}
-			p.Devices = placement.Take(w.s, n, &p.Request, placement.LeastOpen, nil)
+			p.Devices = take(w.s, n, &p.Request)
 			if w.s.Assume(&p) != nil {
 				break
 			}

@@ -21,7 +21,7 @@ type Holder struct {
 	Placement cluster.Placement
 	Priority  int32
 	Start     time.Time // since when it runs; zero has lost nothing
-	Ends      time.Time // when it ends at the latest, as it declares; zero is not known
+	Ends      time.Time // when it ends at the latest, as it declares, or as most like it have; zero is not known
 	Saves     checkpoint.Saves
 	Gang      string // of which it is a member; "" is none
 	Leads     bool   // its gang ends without it, however many members are left

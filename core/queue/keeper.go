@@ -25,6 +25,8 @@ type Kept[P any] struct {
 	Pods []P    // each has a place
 	// Ends are those whose end is waited for.
 	Ends []P
+	// At is when they are expected to have ended; zero is that nothing is known of one of them.
+	At time.Time
 }
 
 // NewKeeper returns a Keeper of no places, for waiters that have waited for at least after.
@@ -54,9 +56,9 @@ func (k *Keeper[P]) Next() time.Time { return k.reserver.Next() }
 func (k *Keeper[P]) Claims() []Reservation { return k.reserver.Claims() }
 
 // Keep notes what is kept for a claim: the pods that lead leads have places on nodes,
-// which are free when ends have ended.
-func (k *Keeper[P]) Keep(c *Reservation, lead P, pods, ends []P, nodes []string) {
-	k.kept[c.ID] = Kept[P]{Ticket: c.Ticket, ID: c.ID, Lead: lead, Pods: slices.Clone(pods), Ends: slices.Clone(ends)}
+// which are free when ends have ended, at a time that is zero if it is not known.
+func (k *Keeper[P]) Keep(c *Reservation, lead P, pods, ends []P, nodes []string, at time.Time) {
+	k.kept[c.ID] = Kept[P]{Ticket: c.Ticket, ID: c.ID, Lead: lead, Pods: slices.Clone(pods), Ends: slices.Clone(ends), At: at}
 	k.reserver.Kept(c.ID, nodes)
 }
 
@@ -114,14 +116,38 @@ func (k *Keeper[P]) All() []Kept[P] {
 	return out
 }
 
-// After returns the pods with places that a pod comes before, whose turn t says: what is
-// kept for them is not kept from it.
-func (k *Keeper[P]) After(t Ticket) []P {
-	var out []P
+// Open returns what is not kept from a pod whose turn t says, and which is expected to have ended by a time, zero if that is
+// not known: the claims that it comes before, and those whose other pods end later than it. These it uses as a guest.
+func (k *Keeper[P]) Open(t Ticket, ends time.Time) (out []Kept[P], guest bool) {
 	for _, kept := range k.All() {
-		if Compare(t, kept.Ticket) < 0 {
-			out = append(out, kept.Pods...)
+		switch {
+		case Compare(t, kept.Ticket) < 0:
+			out = append(out, kept)
+		case !ends.IsZero() && !ends.After(kept.At):
+			out, guest = append(out, kept), true
 		}
 	}
+	return out, guest
+}
+
+// Pods returns the pods with places of some of what is kept.
+func Pods[P any](list []Kept[P]) (out []P) {
+	for i := range list {
+		out = append(out, list[i].Pods...)
+	}
 	return out
+}
+
+// AllEnded returns when pods have ended that are expected to at some times. It is zero if nothing is known of one of them, as
+// is the case of one that should have ended by now.
+func AllEnded(ends []time.Time, now time.Time) (at time.Time) {
+	for _, end := range ends {
+		if !end.After(now) {
+			return time.Time{}
+		}
+		if end.After(at) {
+			at = end
+		}
+	}
+	return at
 }

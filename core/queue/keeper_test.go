@@ -22,7 +22,7 @@ func claimed(t *testing.T) *queue.Keeper[string] {
 		if !ok {
 			t.Fatalf("%s has no claim", id)
 		}
-		k.Keep(&c, id, []string{id + "-0", id + "-1"}, []string{"before " + id}, []string{"n" + fmt.Sprint(i)})
+		k.Keep(&c, id, []string{id + "-0", id + "-1"}, []string{"before " + id}, []string{"n" + fmt.Sprint(i)}, when(100*float64(1-i)))
 	}
 	return k
 }
@@ -53,8 +53,8 @@ func TestPlacesAreKeptUntilTheClaimEnds(t *testing.T) {
 func TestWhatIsKeptIsNotKeptFromThoseBefore(t *testing.T) {
 	k := claimed(t)
 	for ticket, want := range map[queue.Ticket]int{came("before", -1, 0): 4, came("middle", 0, 0): 2, came("after", 9, 0): 0, came("urgent", 9, 1): 4} {
-		if got := k.After(ticket); len(got) != want {
-			t.Errorf("%s comes before %v, want %d pods", ticket.UID, got, want)
+		if got, guest := k.Open(ticket, time.Time{}); len(queue.Pods(got)) != want || guest {
+			t.Errorf("%s comes before %v, as a guest: %v; want %d pods", ticket.UID, got, guest, want)
 		}
 	}
 	if ends := k.Ends("second"); fmt.Sprint(ends) != "[before second]" || len(k.Ends("late")) > 0 {
@@ -75,5 +75,51 @@ func TestThePlacesOfTheLastClaimAreTriedLast(t *testing.T) {
 	fresh, _ := claimed(t).Refused(large("second", 1), when(21))
 	if fmt.Sprint(fresh.Tries()) != "[[]]" {
 		t.Errorf("a first claim leaves out %v", fresh.Tries())
+	}
+}
+
+// TestWhatIsKeptIsUsedUntilItIsNeeded: the GPUs of first are complete at 100 s, and when those of second are is not known.
+func TestWhatIsKeptIsUsedUntilItIsNeeded(t *testing.T) {
+	k := claimed(t)
+	for _, tt := range []struct {
+		name  string
+		turn  queue.Ticket
+		ends  time.Time
+		want  string
+		guest bool
+	}{
+		{"by a pod that comes later and ends before", came("late", 9, 0), when(99), "[first]", true},
+		{"by a pod that ends at that time", came("late", 9, 0), when(100), "[first]", true},
+		{"not by a pod that ends after", came("late", 9, 0), when(101), "[]", false},
+		{"not by a pod whose end is not known", came("late", 9, 0), time.Time{}, "[]", false},
+		{"as its own by a pod that comes before", came("urgent", 9, 1), when(99), "[first second]", false},
+		{"by a pod between the two", came("middle", 0, 0), when(99), "[first second]", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			open, guest := k.Open(tt.turn, tt.ends)
+			ids := []string{}
+			for _, kept := range open {
+				ids = append(ids, kept.ID)
+			}
+			if fmt.Sprint(ids) != tt.want || guest != tt.guest {
+				t.Errorf("open is what is kept for %v, as a guest: %v; want %s, %v", ids, guest, tt.want, tt.guest)
+			}
+		})
+	}
+}
+
+func TestAllHaveEndedWithTheLastOfWhichTheEndIsKnown(t *testing.T) {
+	for _, tt := range []struct {
+		ends []time.Time
+		want time.Time
+	}{
+		{nil, time.Time{}},
+		{[]time.Time{when(20), when(30), when(25)}, when(30)},
+		{[]time.Time{when(20), {}}, time.Time{}},
+		{[]time.Time{when(20), when(10)}, time.Time{}}, // it is late, and nothing more is known of it
+	} {
+		if got := queue.AllEnded(tt.ends, when(10)); !got.Equal(tt.want) {
+			t.Errorf("%v have ended at %v, want %v", tt.ends, got, tt.want)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/gpu"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/queues"
@@ -44,6 +45,7 @@ type Situation struct {
 	Evicted    *quota.Evicted               // how often what makes such pods lost some to return quota; nil is never
 	Owners     request.Owners               // of Pods; nil: none can be read
 	Ends       KnownEnds
+	RunTimes   *queue.RunTimes                 // of pods that have ended; nil: they cannot be read
 	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
 	counted *Cluster // of Nodes and Pods; nil is not counted yet
@@ -133,6 +135,13 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	if len(request.Of(s.Pod)) > 0 {
 		start := c.StartEstimate(s.Pod, s.Pods, s.Ends, now)
+		if s.RunTimes != nil && !start.Now {
+			likely, err := c.Starts(s.Pods, s.RunTimes, s.Ends, now)
+			if err != nil {
+				return nil, err
+			}
+			start.Likely = likely[queues.Workload(s.Pod)]
+		}
 		out.Start = &start
 	}
 	out.Stops = s.stops(out.Holders)

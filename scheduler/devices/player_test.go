@@ -132,6 +132,7 @@ func (y *player) end(uid types.UID, lost bool) {
 		return
 	}
 	p := y.of[uid]
+	y.update(uid, func(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Now()} }) // the simulation learns no run times
 	y.remove(string(uid))
 	if lost && p.job.Replace > 0 {
 		y.at(y.now()+p.job.Replace, returns, string(uid), func() { y.create(part{p.job, p.number, p.made + 1}) })

@@ -14,6 +14,7 @@ import (
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/sharing"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/scheduler/runtimes"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -42,10 +43,13 @@ type Cluster struct {
 	// Deleted reports whether the watch has seen that a pod is gone; nil is that nothing
 	// is known. It is never behind the pod's delete event.
 	Deleted func(*v1.Pod) bool
+	Times   *runtimes.Times
 }
 
 // NewCluster returns a Cluster with an empty State.
-func NewCluster() *Cluster { return &Cluster{State: state.NewState(), Refused: newRefusedRoom()} }
+func NewCluster() *Cluster {
+	return &Cluster{State: state.NewState(), Refused: newRefusedRoom(), Times: runtimes.New()}
+}
 
 // Nodes lists the nodes of the scheduler's snapshot.
 func (p *Profile) Nodes() fwk.NodeInfoLister { return p.Handle.SnapshotSharedLister().NodeInfos() }

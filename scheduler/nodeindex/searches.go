@@ -29,7 +29,7 @@ type SearchKey struct {
 	Pods, Min int
 	Pod       types.UID // the first of several; "" for one pod
 	Gang      string    // of which they are members
-	After     int       // reserved places that they come before
+	Open      int       // reserved places that are not kept from them
 	Queue     string    // whose quota they count on, and their user
 }
 

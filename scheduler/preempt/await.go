@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/scheduler/filters"
 	"berth.dev/berth/scheduler/reserve"
 	"berth.dev/berth/scheduler/state"
@@ -18,7 +19,7 @@ import (
 func (x *Preemption) await(ctx context.Context, w *preemptor, line string) (*outcome, error) {
 	claim, ok := x.reservations.Refused(w.lead(), line)
 	if !ok {
-		x.reservations.Lapsed(reserve.ID(w.lead()))
+		x.reservations.Lapsed(queues.Workload(w.lead()))
 		return nil, nil
 	}
 	w.awaits, w.why, w.ends = true, reserve.Why, x.reservations.Ends(claim.ID)

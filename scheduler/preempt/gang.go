@@ -13,13 +13,13 @@ import (
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/filters"
 	gangs "berth.dev/berth/scheduler/gang"
 	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/preempt/candidates"
 	"berth.dev/berth/scheduler/quota"
-	"berth.dev/berth/scheduler/reserve"
 )
 
 // ForGangs returns what makes room for the gangs of a profile.
@@ -63,7 +63,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	switch {
 	case err != nil:
 	case out.room != nil:
-		x.reservations.Lapsed(reserve.ID(pod))
+		x.reservations.Lapsed(queues.Workload(pod))
 	case w.never:
 		w.never, refusal = false, neverText
 	default:

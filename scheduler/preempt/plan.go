@@ -47,12 +47,12 @@ func (x *Preemption) makeRoom(ctx context.Context, w *preemptor) (*outcome, erro
 }
 
 // roomFor is makeRoom, for a w that evicts no pods too: it may have a place that is reserved
-// for one that comes after it.
+// for one that comes after it, or that needs it later.
 func (x *Preemption) roomFor(ctx context.Context, w *preemptor) (*outcome, error) {
 	switch {
 	case !w.never:
 		return x.makeRoom(ctx, w)
-	case len(x.reservations.After(w.lead())) == 0:
+	case len(x.reservations.OpenTo(w.lead(), w.pods).Pods) == 0:
 		return &outcome{}, nil
 	}
 	return x.tryRoom(ctx, w)
@@ -64,7 +64,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 	for _, node := range w.avoid {
 		barred[node] = true
 	}
-	w.after = x.reservations.After(w.lead())
+	w.open = x.reservations.OpenTo(w.lead(), w.pods)
 	for range mostPlans {
 		var s *candidates.List
 		var out *outcome
@@ -110,6 +110,7 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			}
 			return &outcome{refusal: "no pod is in the way"}, nil
 		}
+		x.reservations.Enter(&w.open, w.lead(), w.pods, out.broken)
 		x.promise(out.room.Pods)
 		x.carryOut(ctx, w, s, out)
 		return out, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 
 	"berth.dev/berth/core/gang"
 	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/fit"
@@ -26,6 +28,7 @@ import (
 	schedulerqueue "berth.dev/berth/scheduler/queue"
 	"berth.dev/berth/scheduler/quota"
 	"berth.dev/berth/scheduler/reserve"
+	"berth.dev/berth/scheduler/runtimes"
 	quotas "berth.dev/berth/scheduler/state"
 )
 
@@ -54,6 +57,7 @@ type preemptions struct {
 	refused      *nodeindex.RefusedRoom
 	nodes        *candidates.Cache
 	searches     *nodeindex.Searches
+	times        *runtimes.Times
 	budgets      *evict.Budgets  // nil: no profile has the plugin
 	broken       func(types.UID) // told of pods whose holds went to others
 	least        func(gang string) int
@@ -75,7 +79,7 @@ var (
 func NewPreemptions(c *nodeindex.Cluster, broken func(types.UID), least func(gang string) int, unkept func()) *preemptions {
 	rooms, evictor := reserve.NewRooms(), evict.NewEvictor()
 	return &preemptions{
-		Evictor: evictor, Rooms: rooms, nodes: candidates.NewCache(evictor, least), searches: nodeindex.NewSearches(), refused: c.Refused, broken: broken, least: least,
+		Evictor: evictor, Rooms: rooms, nodes: candidates.NewCache(evictor, least, c.Times), times: c.Times, searches: nodeindex.NewSearches(), refused: c.Refused, broken: broken, least: least,
 		reservations: reserve.New(c, rooms, unkept),
 	}
 }
@@ -109,10 +113,14 @@ func (m *preemptions) watch(h fwk.Handle) error {
 	}
 	_, err = h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			gone, unseen := obj.(cache.DeletedFinalStateUnknown)
+			if unseen {
 				obj = gone.Obj
 			}
 			if pod, ok := obj.(*v1.Pod); ok {
+				if !unseen {
+					m.times.Gone(pod, time.Now())
+				}
 				m.Forget(pod.UID)
 				m.refused.Drop(pod.UID)
 				m.reservations.Left(pod)
@@ -194,7 +202,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 		return x.refuse(ctx, state, w, neverText, g == nil && lacks == nil)
 	}
 	if out.room != nil {
-		x.reservations.Lapsed(reserve.ID(pod))
+		x.reservations.Lapsed(queues.Workload(pod))
 		x.p.Cluster.Waits.Note(pod.UID, queue.Preemption)
 		return nominate(out.nodes[0]), fwk.NewStatus(fwk.Success, out.room.Sentence(out.left))
 	}

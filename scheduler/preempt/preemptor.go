@@ -31,8 +31,8 @@ type preemptor struct {
 	avoid    []string                                      // nodes not to be used
 	awaits   bool                                          // it evicts no pods, and waits for the ends of others
 	ends     map[types.UID]string                          // those that it waits for already, with their nodes
-	never    bool                                          // it evicts no pods: at most it gets a place that is reserved for one that comes after it
-	after    map[types.UID]bool                            // pods with reserved places that it comes before
+	never    bool                                          // it evicts no pods: at most it gets a place of open
+	open     reserve.Open                                  // what is reserved for others, and not kept from it
 	every    bool                                          // may says yes to all
 	check    func(node string, gone []*v1.Pod) *fwk.Status // asks the other filters about one pod; nil is none
 	allows   func(node string, gone []*v1.Pod) bool        // the same, while victims are chosen: except the filter that counts devices

@@ -28,7 +28,7 @@ func (x *Preemption) find(pl *nodeindex.Planner, w *preemptor, barred map[string
 			return nil, &outcome{refusal: was.Text, short: was.Short, against: was.Against, known: true}, nil
 		}
 	}
-	s, err := x.nodes.List(pl, x.budgets, &candidates.Preemptor{Pods: w.pods, Ends: w.ends, After: w.after, Never: w.never}, now)
+	s, err := x.nodes.List(pl, x.budgets, &candidates.Preemptor{Pods: w.pods, Ends: w.ends, Open: w.open.Pods, Awaits: w.awaits, Never: w.never}, now)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,7 +7,7 @@ import (
 
 // key is what w's search is for.
 func (w *preemptor) key(asked *preemption.Preemptor, queue string) nodeindex.SearchKey {
-	k := nodeindex.SearchKey{Request: asked.Members[0], Priority: asked.Priority, Pods: len(w.pods), Min: w.minCount, Gang: w.gang, After: len(w.after), Queue: queue}
+	k := nodeindex.SearchKey{Request: asked.Members[0], Priority: asked.Priority, Pods: len(w.pods), Min: w.minCount, Gang: w.gang, Open: len(w.open.Pods), Queue: queue}
 	if len(w.pods) > 1 {
 		k.Pod = w.pods[0].UID
 	}

@@ -4,6 +4,7 @@ package reserve
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +15,11 @@ import (
 
 	"berth.dev/berth/core/placement"
 	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/runs"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/runtimes"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -33,6 +37,7 @@ type Reservations struct {
 
 	mu       sync.Mutex
 	keeper   *queue.Keeper[*v1.Pod]
+	credit   queue.Credit
 	timer    *time.Timer
 	activate func(map[string]*v1.Pod)
 }
@@ -52,19 +57,11 @@ func (r *Reservations) Attach(h fwk.Handle, after time.Duration) {
 	r.keeper = queue.NewKeeper[*v1.Pod](after)
 }
 
-// ID names who may have a claim: a pod, or the gang that it is of.
-func ID(pod *v1.Pod) string {
-	if g, err := request.GangOf(pod); err == nil && g != nil {
-		return g.Key
-	}
-	return string(pod.UID)
-}
-
 // Refused takes a pod that fits nowhere, or leads a gang that does not, and returns its
 // claim if it has or gets one.
 func (r *Reservations) Refused(pod *v1.Pod, line string) (queue.Reservation, bool) {
 	now := time.Now()
-	w := &queue.Waiter{Ticket: r.cluster.Waiting.Ticket(pod), ID: ID(pod), Line: line, Since: now, Uses: r.uses(pod)}
+	w := &queue.Waiter{Ticket: r.cluster.Waiting.Ticket(pod), ID: queues.Workload(pod), Line: line, Since: now, Uses: r.uses(pod)}
 	if c := request.Unscheduled(pod); c != nil && !c.LastTransitionTime.IsZero() {
 		w.Since = c.LastTransitionTime.Time
 	}
@@ -94,9 +91,10 @@ func (r *Reservations) uses(pod *v1.Pod) func(node string) bool {
 
 // Keep notes what is kept for a claim: the pods of a room that lead leads have holds.
 func (r *Reservations) Keep(c *queue.Reservation, lead *v1.Pod, m *Room, nodes []string) {
+	at := r.cluster.Times.AllEnded(m.Ends, runtimes.EndOfOthers, time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keeper.Keep(c, lead, m.Pods, m.Ends, nodes)
+	r.keeper.Keep(c, lead, m.Pods, m.Ends, nodes, at)
 	r.wait()
 }
 
@@ -141,17 +139,17 @@ func (r *Reservations) free() {
 
 // Bound takes a pod that got a node.
 func (r *Reservations) Bound(pod *v1.Pod, node string) {
-	t, id := r.cluster.Waiting.Ticket(pod), ID(pod)
+	t, id := r.cluster.Waiting.Ticket(pod), queues.Workload(pod)
 	r.change(func() bool { return r.keeper.Bound(t, id, node) })
 }
 
 // Left takes a pod that is gone. The claim of a gang stays for its next leader.
 func (r *Reservations) Left(pod *v1.Pod) {
-	id := ID(pod)
-	if id != string(pod.UID) {
-		return
-	}
-	r.change(func() bool { return r.keeper.Left(id) })
+	id := queues.Workload(pod)
+	r.change(func() bool {
+		r.credit.Left(string(pod.UID), time.Now())
+		return id == string(pod.UID) && r.keeper.Left(id)
+	})
 }
 
 // GangEnded takes a gang of which no pod is left, by its key: it has no next leader.
@@ -204,20 +202,52 @@ func (r *Reservations) Claims() []string {
 	return out
 }
 
-// After returns the pods with reserved places that a pod comes before, by UID: what is
-// kept for them is not kept from it.
-func (r *Reservations) After(pod *v1.Pod) map[types.UID]bool {
-	t := r.cluster.Waiting.Ticket(pod)
+// Open is what is not kept from some pods.
+type Open struct {
+	kept  []queue.Kept[*v1.Pod]
+	Pods  map[types.UID]bool // with these reserved places; nil is none
+	guest bool               // some of them come before, and need their places only when these pods have ended
+}
+
+// OpenTo returns what is not kept from pods, which lead leads: they come before those it is kept for, or are expected to have
+// ended before it is needed, and earlier pods like them were not too late.
+func (r *Reservations) OpenTo(lead *v1.Pod, pods []*v1.Pod) (o Open) {
+	t, now := r.cluster.Waiting.Ticket(lead), time.Now()
+	ends, template := r.cluster.Times.AllEnded(pods, runtimes.EndOfGuest, now), runs.TemplateOf(lead).Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out map[types.UID]bool
-	for _, p := range r.keeper.After(t) {
-		if out == nil {
-			out = map[types.UID]bool{}
-		}
-		out[p.UID] = true
+	if !r.credit.Allows(template, now) {
+		ends = time.Time{}
 	}
-	return out
+	o.kept, o.guest = r.keeper.Open(t, ends)
+	for _, p := range queue.Pods(o.kept) {
+		if o.Pods == nil {
+			o.Pods = map[types.UID]bool{}
+		}
+		o.Pods[p.UID] = true
+	}
+	return o
+}
+
+// Enter notes that pods, which lead leads, get what was kept for others.
+func (r *Reservations) Enter(o *Open, lead *v1.Pod, pods, others []*v1.Pod) {
+	if !o.guest {
+		return
+	}
+	template, t := runs.TemplateOf(lead).Name, r.cluster.Waiting.Ticket(lead)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range o.kept {
+		k := &o.kept[i]
+		if queue.Compare(t, k.Ticket) < 0 || !slices.ContainsFunc(others, func(p *v1.Pod) bool {
+			return slices.ContainsFunc(k.Pods, func(q *v1.Pod) bool { return q.UID == p.UID })
+		}) {
+			continue
+		}
+		for _, p := range pods {
+			r.credit.Enter(string(p.UID), template, k.At)
+		}
+	}
 }
 
 // KeptFrom names the pod for which GPUs are kept that another would get now; "" is that none
@@ -228,7 +258,7 @@ func (r *Reservations) KeptFrom(pod *v1.Pod, allows func(node string) bool) stri
 	all := r.keeper.All()
 	r.mu.Unlock()
 	for _, k := range all {
-		if k.ID != ID(pod) && r.inWay(pod, k.Pods, allows) {
+		if k.ID != queues.Workload(pod) && r.inWay(pod, k.Pods, allows) {
 			who := "a pod of another namespace"
 			if k.Lead.Namespace == pod.Namespace {
 				who = k.Lead.Namespace + "/" + k.Lead.Name

@@ -12,6 +12,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+
+	"berth.dev/berth/internal/rights"
+	"berth.dev/berth/kube/runs"
 )
 
 func TestConfigurationIsValid(t *testing.T) {
@@ -83,6 +86,8 @@ func TestManifestHasTheRules(t *testing.T) {
 		"ClusterRole " + RoleName:               Rules(),
 		"ClusterRole " + RoleName + "-policies": PolicyRules(),
 		"Role " + RoleName + "-pools":           PoolRules(),
+		"Role " + RoleName + "-run-times":       RunTimeRules(),
+		"Role berth-run-times-reader":           {rights.Named(rights.Rule("", "configmaps", "get"), runs.Name)},
 		"Role " + RoleName:                      LeaseRules(DefaultLease().Name),
 	}
 	if diff := cmp.Diff(want, roles); diff != "" {

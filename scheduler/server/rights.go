@@ -8,6 +8,7 @@ import (
 
 	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/kube/pool"
+	"berth.dev/berth/kube/runs"
 	"berth.dev/berth/scheduler/admission"
 )
 
@@ -84,6 +85,15 @@ func PolicyRules() []rbacv1.PolicyRule {
 // them it takes every pod that fits nowhere for one that a new node would help.
 func PoolRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rights.Named(rights.Rule("", "configmaps", "get"), pool.Name)}
+}
+
+// RunTimeRules is what it needs to remember how long pods run, in runs.Namespace. Without them it begins to learn
+// after each start. RBAC cannot limit create to one name.
+func RunTimeRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rights.Rule("", "configmaps", "create"),
+		rights.Named(rights.Rule("", "configmaps", "get", "update"), runs.Name),
+	}
 }
 
 // LeaseRules is what it needs in the namespace of its lease. The API knows no

@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"berth.dev/berth/kube/runs"
 	"berth.dev/berth/scheduler/devices"
 	"berth.dev/berth/scheduler/gpuonly"
 	"berth.dev/berth/scheduler/server/outside"
@@ -34,9 +35,10 @@ import (
 // upstream's own Setup does, with these differences: its pods' events are told once
 // (see report.Recorder) and kept nowhere (see report.NewEventWriter), their conditions say whether a new
 // node would help (see report.WriteConditions), and its writes go through writes and the requests
-// of its informers through reads, where those are not nil. Nothing is scheduled yet.
+// of its informers through reads, where those are not nil. It writes how long pods run while leads says that it leads. Nothing is
+// scheduled yet.
 // Options without a ConfigFile must have a ComponentConfig.
-func Setup(ctx context.Context, opts *options.Options, writes, reads transport.WrapperFunc) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
+func Setup(ctx context.Context, opts *options.Options, writes, reads transport.WrapperFunc, leads func() bool) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	if opts.ConfigFile != "" {
 		cfg, err := latest.Default()
 		if err != nil {
@@ -89,6 +91,7 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	devices.NodesFrom(nodesOf(ctx, s))
 	nodes := cc.InformerFactory.Core().V1().Nodes()
 	shared.Waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
+	go shared.Times.Remember(ctx, cc.Client.CoreV1().ConfigMaps(runs.Namespace), leads)
 	outside.Use(s, cc.InformerFactory.Core().V1().Pods().Lister(), shared.Quota)
 	report.WriteConditions(s, cc.Client, shared.Waits, report.NewSentences(nodesOf(ctx, s), cc.InformerFactory))
 	return &cc, s, nil

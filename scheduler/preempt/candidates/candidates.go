@@ -14,9 +14,12 @@ import (
 
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/preemption"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/runs"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/runtimes"
 )
 
 // List is the cluster as one search for victims sees it.
@@ -33,10 +36,12 @@ func (s *List) Pod(id preemption.ID) *v1.Pod { return s.Pods[id.Node][id.Holder]
 
 // Preemptor is who needs room, as far as the candidates depend on it.
 type Preemptor struct {
-	Pods  []*v1.Pod            // what is held for these does not stand in their way
-	Ends  map[types.UID]string // pods whose ends they wait for already, with their nodes
-	After map[types.UID]bool   // pods with reserved places that they come before
-	Never bool                 // they evict no pods: at most they get a place of one of After
+	Pods []*v1.Pod            // what is held for these does not stand in their way
+	Ends map[types.UID]string // pods whose ends they wait for already, with their nodes
+	Open map[types.UID]bool   // pods with reserved places that are not kept from them
+	// Awaits is that they evict no pods, and wait for the ends of others: these are needed.
+	Awaits bool
+	Never  bool // they evict no pods: at most they get a place of one of Open
 }
 
 // List reads the candidates for w, as they are now. It is an error where the disruption
@@ -70,6 +75,9 @@ func (v *Cache) List(pl *nodeindex.Planner, budgets *evict.Budgets, w *Preemptor
 	if w.Never {
 		s.fixLowest(v)
 	}
+	if w.Awaits {
+		s.expect(v, now)
+	}
 	s.promise(pl, w)
 	return s, nil
 }
@@ -84,6 +92,36 @@ func (s *List) fixLowest(v *Cache) {
 		s.Cluster.Holders[i] = slices.Clip(slices.Clone(s.Cluster.Holders[i]))
 		for k := range s.Cluster.Holders[i] {
 			s.Cluster.Holders[i][k].Fixed = true
+		}
+	}
+}
+
+// expect notes when pods are expected to end that do not declare it, and have started.
+func (s *List) expect(v *Cache, now time.Time) {
+	for i := range v.list {
+		n := &v.list[i]
+		if n.like == nil {
+			n.like = make([]queue.Template, len(n.pods))
+			for k, pod := range n.pods {
+				n.like[k] = runs.TemplateOf(pod)
+			}
+		}
+		var own []preemption.Holder
+		for k := range n.holders {
+			h := s.Cluster.Holders[i][k]
+			if !h.Ends.IsZero() || h.Start.IsZero() {
+				continue
+			}
+			if h.Ends = v.times.EndOf(n.like[k], now.Sub(h.Start), runtimes.EndOfOthers, now); h.Ends.IsZero() {
+				continue
+			}
+			if own == nil {
+				own = slices.Clip(slices.Clone(s.Cluster.Holders[i]))
+			}
+			own[k] = h
+		}
+		if own != nil {
+			s.Cluster.Holders[i] = own
 		}
 	}
 }
@@ -104,7 +142,7 @@ func (s *List) mark(pl *nodeindex.Planner, pods map[types.UID]string, change fun
 }
 
 // promise adds what is held for pods that are not there yet, but for those of w. What is
-// reserved for a pod that comes after w may go for it, whatever the priorities.
+// reserved, and not kept from w, may go for it, whatever the priorities.
 func (s *List) promise(pl *nodeindex.Planner, w *Preemptor) {
 	d := pl.P.Cluster
 	d.Mu.Lock()
@@ -118,7 +156,7 @@ func (s *List) promise(pl *nodeindex.Planner, w *Preemptor) {
 		p := preemption.Holder{
 			Placement: cluster.Placement{Node: at.Index, Request: h.Request, Devices: h.At}, Priority: request.Priority(h.Pod), Promise: true,
 		}
-		if w.After[uid] {
+		if w.Open[uid] {
 			p.Priority = preemption.Yielding
 		}
 		s.Lowest = min(s.Lowest, p.Priority)

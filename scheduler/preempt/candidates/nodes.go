@@ -9,11 +9,13 @@ import (
 	"berth.dev/berth/core/cluster"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/preemption"
+	"berth.dev/berth/core/queue"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/snapshot"
 	"berth.dev/berth/kube/training"
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
+	"berth.dev/berth/scheduler/runtimes"
 	"berth.dev/berth/scheduler/state"
 )
 
@@ -22,6 +24,7 @@ import (
 type Cache struct {
 	evictor *evict.Evictor
 	least   func(gang string) int
+	times   *runtimes.Times
 	nodes
 }
 
@@ -41,14 +44,15 @@ type node struct {
 	version    int
 	holders    []preemption.Holder
 	pods       []*v1.Pod
-	lowest     int32 // priority
+	lowest     int32            // priority
+	like       []queue.Template // of pods, by which their ends are expected; nil until it is needed
 }
 
 // NewCache returns a Cache in which nothing has been read. e knows which pods are being
 // evicted, and which the API server has refused lately to evict; least returns how many
-// members a gang needs, by its key, or 0 if that is not known.
-func NewCache(e *evict.Evictor, least func(gang string) int) *Cache {
-	return &Cache{evictor: e, least: least}
+// members a gang needs, by its key, or 0 if that is not known. times tells when pods end that do not declare it.
+func NewCache(e *evict.Evictor, least func(gang string) int, times *runtimes.Times) *Cache {
+	return &Cache{evictor: e, least: least, times: times}
 }
 
 // reset forgets what has been read.

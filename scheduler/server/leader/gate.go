@@ -37,6 +37,13 @@ func (g *Gate) Open(leads func() bool) {
 	g.leads = leads
 }
 
+// Leads reports whether a write would pass now.
+func (g *Gate) Leads() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.shut && g.leads != nil && g.leads()
+}
+
 // Close lets no write pass any more, for good, and waits until those that did
 // have been answered, or ctx ends. Writes that come later wait for the end of
 // their own context, so that nothing is made of their refusal. The result says

@@ -1,0 +1,29 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth.dev/berth/core/queue"
+	"berth.dev/berth/kube/runs"
+)
+
+// RunTimes returns the run times that the scheduler has learned; nil where none are remembered, or the caller may not read them.
+func (c *Cluster) RunTimes(ctx context.Context) (*queue.RunTimes, error) {
+	at := fmt.Sprintf("ConfigMap %s/%s", runs.Namespace, runs.Name)
+	m, err := c.CoreV1().ConfigMaps(runs.Namespace).Get(ctx, runs.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the run times in %s: %w", at, err)
+	}
+	list, err := runs.Decode(m.BinaryData[runs.Key])
+	if err != nil {
+		return nil, fmt.Errorf("read %s of %s: %w; delete it: the scheduler writes another", runs.Key, at, err)
+	}
+	return queue.Remembered(list), nil
+}
