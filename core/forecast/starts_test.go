@@ -72,7 +72,7 @@ func TestStartsRestOnWhatEarlierJobsRan(t *testing.T) {
 	}
 	// Of 2 to 10 hours, less the hour and a half that it has run, the fifth and the ninth.
 	if got := starts["next"]; got.P50 != 4*time.Hour+30*time.Minute || got.P90 != 8*time.Hour+30*time.Minute {
-		t.Errorf("it starts at %v, and by %v", got.P50, got.P90)
+		t.Errorf("the next starts at %v, and by %v", got.P50, got.P90)
 	}
 }
 
