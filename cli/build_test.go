@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/trainer"
 	"berth.dev/berth/api/v1alpha1"
@@ -59,7 +60,7 @@ func newStage(t testing.TB, objects ...runtime.Object) *stage {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	s := &stage{t: t, client: fake.NewClientset(objects...)}
 	s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		kubeflow.Resource: "NotebookList", kubeflow.TFJobs: "TFJobList", kubeflow.PyTorchJobs: "PyTorchJobList", trainer.TrainJobs: "TrainJobList", v1alpha1.NotebookProfiles: "NotebookProfileList", v1alpha1.Queues: "QueueList", v1alpha1.PriceBooks: "PriceBookList",
+		kserve.InferenceServices: "InferenceServiceList", kubeflow.Resource: "NotebookList", kubeflow.TFJobs: "TFJobList", kubeflow.PyTorchJobs: "PyTorchJobList", trainer.TrainJobs: "TrainJobList", v1alpha1.NotebookProfiles: "NotebookProfileList", v1alpha1.Queues: "QueueList", v1alpha1.PriceBooks: "PriceBookList",
 		{Group: "batch", Version: "v1", Resource: "jobs"}:                                  "JobList",
 		{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "workloads"}:               "WorkloadList",
 		{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}:               "WorkloadList",

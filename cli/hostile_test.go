@@ -131,6 +131,7 @@ func hostileStage(t *testing.T) *stage {
 		}
 	}
 	addJobs(t, s, func(u *unstructured.Unstructured) { poison(u.Object) })
+	addServices(t, s, func(u *unstructured.Unstructured) { poison(u.Object) })
 	queue := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "berth.dev/v1alpha1", "kind": "Queue", "metadata": map[string]any{"name": "all"},
 		"spec": map[string]any{"default": true, "quotas": []any{map[string]any{"gpus": hostile, "nominal": "1"}, map[string]any{"gpus": "All", "nominal": "0"}}},
@@ -223,6 +224,16 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth sim list":              {{"sim list", false}},
 		"berth simulate":              {{"simulate --nodes " + cutNodes + " --pods " + csv + " --seeds 1", true}, {"simulate --nodes " + cutNodes + " --pods " + cutPods + " --policy " + hostile, true}},
 		"berth notebook to-job":       {{"notebook to-job big -n research -- x", true}, {"notebook to-job no" + hostile + " -- x", true}},
+		"berth service":               {{"service " + hostile, true}},
+		"berth service create":        {{"service create new -n vision --format onnx", true}, {"service create new --format onnx --model x" + hostile, true}},
+		"berth service delete":        {{"service delete mnist -n vision", true}},
+		"berth service list":          {{"service list -A -o wide", true}},
+		"berth service logs":          {{"service logs no" + hostile, true}, {"service logs asr -n speech", true}},
+		"berth service predict":       {{"service predict no -f x" + hostile, true}},
+		"berth service show":          {{"service show wrong -n vision", true}},
+		"berth service start":         {{"service start off -n vision", true}},
+		"berth service stop":          {{"service stop mnist -n vision", true}},
+		"berth service why":           {{"service why mnist -n vision", true}},
 		"berth train":                 {{"train " + hostile, true}},
 		"berth train create":          {{"train create new -n vision --image a/b:1", true}, {"train create new --image a --framework " + hostile, true}},
 		"berth train delete":          {{"train delete bert -n vision", true}},

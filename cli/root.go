@@ -31,6 +31,7 @@ import (
 	"berth.dev/berth/cli/profiles"
 	"berth.dev/berth/cli/queue"
 	"berth.dev/berth/cli/report"
+	"berth.dev/berth/cli/service"
 	"berth.dev/berth/cli/sim"
 	"berth.dev/berth/cli/simulate"
 	"berth.dev/berth/cli/term"
@@ -165,7 +166,7 @@ func New(o Options) *cobra.Command {
 		why.New(with),
 		why.NewExplain(with),
 		notebook.New(with, why.Prospects, why.NewNotebook(with), train.NewFromNotebook(with)),
-		train.New(with),
+		train.New(with), service.New(with),
 		profiles.New(with),
 		queue.New(with),
 		cost.New(with),

@@ -187,7 +187,7 @@ func (a *admission) pod(ctx context.Context, p *v1.Pod) (_ *v1.Pod, refusal stri
 var instead = map[string]string{
 	"JAXJob": "use a TrainJob or a Job", "XGBoostJob": "use a Job", "PaddleJob": "use a Job or a PyTorchJob",
 	"MPIJob":              "use a PyTorchJob or a TrainJob whose program is started by torchrun, or install the MPI Operator",
-	"LLMInferenceService": "use a Deployment, or install KServe", "InferenceService": "use a Deployment, or install KServe",
+	"LLMInferenceService": "use an InferenceService of format huggingface, or install KServe", "InferenceService": "run `berth controller`, or install KServe",
 	"RayJob": "install KubeRay", "RayCluster": "install KubeRay", "JobSet": "install JobSet, or use a TrainJob",
 	"Workflow": "install Argo Workflows", "PrometheusRule": "install the Prometheus Operator", "ServiceMonitor": "install the Prometheus Operator",
 	"ScaledObject": "install KEDA, or use a HorizontalPodAutoscaler", "NodePool": "install Karpenter", "ClusterPolicy": "install the GPU Operator",

@@ -10,6 +10,7 @@ import (
 
 	reasons "berth.dev/berth/core/explain"
 	"berth.dev/berth/core/training"
+	"berth.dev/berth/kube/serving"
 	objects "berth.dev/berth/kube/training"
 )
 
@@ -27,6 +28,13 @@ func (e *explainer) owner(ctx context.Context, kind, name string) (*reasons.Owne
 		{"trainjob", func() (*reasons.Owner, error) { return e.training(ctx, training.TrainJob, name) }},
 		{"deployment", func() (*reasons.Owner, error) {
 			d, err := e.AppsV1().Deployments(e.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return &reasons.Owner{Replicas: wanted(d.Spec.Replicas), Paused: d.Spec.Paused, Unseen: e.unseen(d, d.Status.ObservedGeneration)}, nil
+		}},
+		{"inferenceservice", func() (*reasons.Owner, error) {
+			d, err := e.AppsV1().Deployments(e.namespace).Get(ctx, serving.ChildName(name), metav1.GetOptions{})
 			if err != nil {
 				return nil, err
 			}

@@ -110,7 +110,7 @@ func (w *command) explain(ctx context.Context, n *notebook.Notebooks, arg string
 // kindOf is a kind as kubectl takes it: "jobs.batch" and "JOB" are job.
 func kindOf(text string) string {
 	text, _, _ = strings.Cut(strings.ToLower(text), ".")
-	short := map[string]string{"po": "pod", "deploy": "deployment", "sts": "statefulset", "rs": "replicaset", "ds": "daemonset", "nb": "notebook"}
+	short := map[string]string{"po": "pod", "deploy": "deployment", "sts": "statefulset", "rs": "replicaset", "ds": "daemonset", "nb": "notebook", "isvc": "inferenceservice"}
 	if long, ok := short[text]; ok {
 		return long
 	}

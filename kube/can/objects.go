@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/training"
@@ -52,6 +53,8 @@ func Of(o *unstructured.Unstructured) (*Workload, error) {
 		return ofJob(o)
 	case slices.Contains(training.Kinds(), kind):
 		return ofTraining(o)
+	case kind == kserve.Kind:
+		return ofService(o)
 	case kind == "Pod":
 		p := &v1.Pod{}
 		if err := into(o.Object, p); err != nil {

@@ -56,6 +56,9 @@ func TestWhichPodsAnObjectMakes(t *testing.T) {
 	}{
 		{"a Pod", "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}", "a:i"},
 		{"a Service has none", "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}", ""},
+		{"a model service", "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, spec: {predictor: {minReplicas: 2, maxReplicas: 3, tensorflow: {image: i, resources: {limits: {nvidia.com/gpu: 1}}}}}}", "a-0:i a-1:i; minReplicas is judged, 2: more replicas start when requests need them"},
+		{"a model service that may have none", "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, spec: {predictor: {minReplicas: 0, containers: [{name: c, image: i}]}}}", "a-0:i; minReplicas is 0, so its first replica starts with the first request"},
+		{"a model service that cannot run", "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, spec: {explainer: {}, predictor: {sklearn: {}}}}", "the service cannot run: spec.explainer is not served"},
 		{"a Deployment of 2", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2, template: " + pod + "}}", "a-0:i a-1:i"},
 		{"a Deployment of none", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 0, template: " + pod + "}}", ""},
 		{"a paused Deployment", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {paused: true, template: " + pod + "}}", "a-0:i; spec.paused is set"},

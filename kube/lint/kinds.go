@@ -11,11 +11,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/training"
 	"berth.dev/berth/internal/strictyaml"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/request"
+	"berth.dev/berth/kube/serving"
 	"berth.dev/berth/kube/training"
 )
 
@@ -24,6 +26,7 @@ var kinds = map[string]func(*object){
 	"ResourceQuota": (*object).quota, "LimitRange": (*object).limitRange, "PriorityClass": (*object).priorityClass,
 	"HorizontalPodAutoscaler": (*object).autoscaler, "Deployment": (*object).rollout, "ConfigMap": (*object).configMap,
 	kubeflow.KindTFJob: (*object).trainingJob, kubeflow.KindPyTorchJob: (*object).trainingJob,
+	kserve.Kind: (*object).inferenceService,
 }
 
 // quota finds lines that count nothing.
@@ -137,6 +140,22 @@ func (o *object) trainingJob() {
 		}
 		seen, do, _ := strings.Cut(rest, "; ")
 		o.sayAt(strictyaml.Line(o.root, replicaType.ReplaceAllString(field, ".$1")), field, fail("training-job", seen, do))
+	}
+}
+
+// serviceField is how faults of InferenceServices begin, where they name a field.
+var serviceField = regexp.MustCompile(`^spec(\.[A-Za-z]+)+`)
+
+// inferenceService finds what makes it impossible to run an InferenceService, but for a format without a runtime: those are the cluster's.
+func (o *object) inferenceService() {
+	s := &kserve.InferenceService{}
+	if err := decode(o.root, s); err != nil {
+		o.say("", fail("unreadable", err.Error(), "write the value in the form that the field takes"))
+		return
+	}
+	if _, fault := serving.Of(s); fault != nil {
+		seen, do, _ := strings.Cut(fault.Message, "; ")
+		o.say(serviceField.FindString(fault.Message), fail("model-service", seen, do))
 	}
 }
 

@@ -121,6 +121,11 @@ func TestCheck(t *testing.T) {
 			[]string{"6 fail training-job spec.tfReplicaSpecs[Worker].replicas"},
 		},
 		{
+			"a model service with a canary", "kind: InferenceService\nmetadata: {name: s}\nspec:\n  predictor:\n    canaryTrafficPercent: 10\n    sklearn: {}\n",
+			[]string{"5 fail model-service spec.predictor.canaryTrafficPercent"},
+		},
+		{"a model service that scales to zero", "kind: InferenceService\nmetadata: {name: s}\nspec: {predictor: {minReplicas: 0, sklearn: {}}}\n", nil},
+		{
 			"a configuration in a ConfigMap", "kind: ConfigMap\ndata:\n  any: |\n    sharing:\n      timeSlicing:\n        replicas: 4\n",
 			[]string{"6 fail plugin-config data.any"},
 		},
