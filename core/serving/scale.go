@@ -59,7 +59,7 @@ type peak struct {
 //
 // It wants as many as the average of StableWindow needs, or in a panic, when PanicWindow needs twice those that are ready, as
 // that needs and never fewer than before. It takes replicas away only when fewer were wanted for DownAfter, none while requests are held,
-// and the last only after IdleAfter without a request.
+// and the last only after IdleAfter without a request, whatever the averages still are.
 func (h *History) Want(now time.Time, s *Scale, has Replicas, t *Traffic) (n int, why string) {
 	if h.began.IsZero() {
 		h.began = now
@@ -75,10 +75,17 @@ func (h *History) Want(now time.Time, s *Scale, has Replicas, t *Traffic) (n int
 		n := max(min(max(h.needs(now, s, has, t), 1), s.limit()), has.Wanted)
 		return h.remember(now, s, n), fmt.Sprintf("%d held until a replica is ready", t.Held)
 	}
+	if s.Min == 0 && h.quiet(now, s, has, t) {
+		h.peaks, h.panics, h.highest = nil, time.Time{}, 0
+		if has.Wanted == 0 {
+			return 0, "no requests"
+		}
+		return 0, fmt.Sprintf("no requests for %s", s.IdleAfter)
+	}
 	n = h.needs(now, s, has, t)
 	n = min(max(n, s.Min), s.limit())
 	if n == 0 {
-		return h.last(now, s, has, t)
+		return min(h.remember(now, s, 1), max(has.Wanted, 1)), "the last request was not long ago"
 	}
 	if n = h.remember(now, s, n); n == s.Min {
 		return n, "minReplicas"
@@ -137,24 +144,27 @@ func (h *History) remember(now time.Time, s *Scale, n int) int {
 	return h.peaks[0].n
 }
 
-// last decides about the last replica of a service whose requests need none.
-func (h *History) last(now time.Time, s *Scale, has Replicas, t *Traffic) (int, string) {
-	if has.Wanted == 0 {
-		h.peaks = nil
-		return 0, "no requests"
+// quiet reports whether a service may be without replicas: nothing is asked of it now, and nothing was for IdleAfter. One that has none
+// stays so until a request comes; that may have been refused already, and then counts for PanicWindow.
+func (h *History) quiet(now time.Time, s *Scale, has Replicas, t *Traffic) bool {
+	switch {
+	case t.InFlight+t.Held > 0:
+		return false
+	case has.Wanted == 0:
+		return t.Last.IsZero() || now.Sub(t.Last) >= min(PanicWindow, s.IdleAfter)
 	}
+	return now.Sub(h.since(t)) >= s.IdleAfter
+}
+
+// since is from when on a service may be taken to be idle.
+func (h *History) since(t *Traffic) time.Time {
 	since := h.began
 	for _, at := range []time.Time{t.Since, t.Last} {
 		if at.After(since) {
 			since = at
 		}
 	}
-	if idle := now.Sub(since); idle < s.IdleAfter {
-		n := min(h.remember(now, s, 1), max(has.Wanted, 1))
-		return n, "the last request was not long ago"
-	}
-	h.peaks = nil
-	return 0, fmt.Sprintf("no requests for %s", s.IdleAfter)
+	return since
 }
 
 // Idle is how long after now a service whose requests need no replica may lose its last one; 0 is that this is not the
@@ -163,11 +173,5 @@ func (h *History) Idle(now time.Time, s *Scale, has Replicas, t *Traffic) time.D
 	if t == nil || s.Min > 0 || has.Wanted == 0 {
 		return 0
 	}
-	last := h.began
-	for _, at := range []time.Time{t.Since, t.Last} {
-		if at.After(last) {
-			last = at
-		}
-	}
-	return max(last.Add(s.IdleAfter).Sub(now), time.Millisecond)
+	return max(h.since(t).Add(s.IdleAfter).Sub(now), time.Millisecond)
 }

@@ -45,6 +45,14 @@ func TestWant(t *testing.T) {
 			{time.Minute, serving.Replicas{Wanted: 1, Ready: 1}, &serving.Traffic{Last: start}, 1, "not long ago"},
 			{4 * time.Minute, serving.Replicas{Wanted: 1, Ready: 1}, &serving.Traffic{Last: start}, 0, "no requests for 5m0s"},
 		}},
+		{"averages of requests that have ended do not keep the last replica, or start one", scale(0, 5), []step{
+			{0, serving.Replicas{Wanted: 1, Ready: 1}, at(0.5, 0), 1, ""},
+			{5 * time.Minute, serving.Replicas{Wanted: 1, Ready: 1}, &serving.Traffic{Last: start, Stable: 0.03}, 0, "no requests for 5m0s"},
+			{time.Second, serving.Replicas{}, &serving.Traffic{Last: start, Stable: 0.03}, 0, "no requests"},
+		}},
+		{"a request that was refused at once starts a replica too", scale(0, 5), []step{
+			{0, serving.Replicas{}, &serving.Traffic{Last: start}, 1, ""},
+		}},
 		{"a new process does not know of requests before it, and waits", scale(0, 5), []step{
 			{0, serving.Replicas{Wanted: 1, Ready: 1}, &serving.Traffic{Since: start}, 1, "not long ago"},
 		}},
