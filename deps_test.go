@@ -30,12 +30,13 @@ var layers = map[string]struct {
 	"agent":        {may: []string{"agent", "kube", "api", "core", "internal"}, ext: true},
 	"scheduler":    {may: []string{"scheduler", "kube", "api", "core", "internal"}, ext: true},
 	"ledger":       {may: []string{"ledger", "core"}, ext: true},
-	"controller":   {may: []string{"controller", "ledger", "kube", "api", "core", "internal"}, ext: true},
+	"metrics":      {may: []string{"metrics", "core", "internal"}, ext: true}, // readings of any kind: it knows no Kubernetes
+	"controller":   {may: []string{"controller", "ledger", "metrics", "kube", "api", "core", "internal"}, ext: true},
 	"activator":    {may: []string{"activator", "kube", "api", "core", "internal"}, ext: true},
 	"console":      {may: []string{"console", "kube", "api", "core", "internal"}, ext: true},
 	"cli":          {may: []string{"cli", "sim", "kube", "api", "core", "internal"}, ext: true},
 	"fleet":        {may: []string{"fleet", "agent", "kube", "api", "core", "internal"}, ext: true}, // of agent: fakegpu and config
-	"controlplane": {may: []string{"controlplane", "activator", "fleet", "scheduler", "controller", "ledger", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
+	"controlplane": {may: []string{"controlplane", "activator", "fleet", "scheduler", "controller", "ledger", "metrics", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
 	"cmd":          {may: []string{"activator", "agent", "cli", "cmd", "console", "controller", "controlplane", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func; cmd: the cgo part of berth-nvml, a module of its own
 	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                                   // scripts and benchmarks on the built programs
 }
@@ -52,6 +53,7 @@ var rooms = [][]string{
 	{"activator/gate", "activator/proxy"},
 	{"sim/baseline", "sim"},
 	{"ledger"},
+	{"metrics/store", "metrics/scrape", "metrics/rules", "metrics/web"},
 	{
 		"internal/buildinfo", "internal/datadir", "internal/input", "internal/listen", "internal/pause", "internal/rights",
 		"internal/strictyaml", "internal/visible", "internal/finding",
@@ -66,10 +68,10 @@ var rooms = [][]string{
 		"agent/allocation/checkpoint", "agent/allocation/ledger", "agent/allocation/cdi", "agent/allocation", "agent/doctor", "agent",
 	},
 	{"scheduler/gpuonly", "scheduler/stuck", "scheduler/admission", "scheduler/queue", "scheduler/quota/metrics", "scheduler/quota/history", "scheduler/quota", "scheduler/quota/informer", "scheduler/runtimes", "scheduler/state", "scheduler/nodeindex", "scheduler/filters", "scheduler/resume", "scheduler/admit", "scheduler/fit", "scheduler/gangsize", "scheduler/gang/conditions", "scheduler/gang", "scheduler/evict", "scheduler/reserve", "scheduler/preempt/candidates", "scheduler/preempt", "scheduler/devices", "scheduler/server/report", "scheduler/server/outside", "scheduler/server/leader", "scheduler/server"},
-	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training", "controller/serving"},
+	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/readings", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training", "controller/serving"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
-		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/idle", "cli/audit", "cli/report", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/can", "cli/train", "cli/service", "cli",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/idle", "cli/audit", "cli/report", "cli/query", "cli/alerts", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/can", "cli/train", "cli/service", "cli",
 	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }
@@ -92,7 +94,10 @@ var doors = []struct {
 	{module + "agent/config", []string{"agent", "fleet", "cmd/berth"}, "fleet reads the same files, and berth lint judges them"},
 	{module + "agent/exporter", []string{"agent", "cmd/berth-agent", "fleet"}, "fleet prints the same metrics"},
 	{module + "agent/fakegpu", []string{"agent", "cmd/berth-nvml", "fleet"}, "they have GPUs that do not exist"},
-	{module + "core", []string{"core", "ledger", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
+	{"github.com/prometheus/prometheus", []string{"metrics"}, "the engine of PromQL and its chunks are behind metrics"},
+	{"github.com/prometheus/prometheus/tsdb", nil, "it brings the SDKs of three clouds"},
+	{"github.com/prometheus/prometheus/tsdb/chunkenc", []string{"metrics/store"}, "only the store has chunks"},
+	{module + "core", []string{"core", "ledger", "metrics", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
 	{module + "controlplane", []string{"controlplane", "cmd/berth"}, "it hosts the others"},
 	{module + "fleet", []string{"fleet", "controlplane"}, "nothing else simulates nodes"},
 	{module + "kube/kubetest", nil, "it is for tests"},

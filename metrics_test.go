@@ -49,7 +49,7 @@ func TestMetricsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	onPage := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+_[a-z_]+)(?:\\{([a-z,]*)\\})?` \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+_[a-z_]+)(?:\\{([A-Za-z,]*)\\})?` \\|").FindAllStringSubmatch(string(page), -1) {
 		onPage[row[1]] = row[2]
 	}
 	if diff := cmp.Diff(inCode, onPage); diff != "" {

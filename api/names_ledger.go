@@ -4,6 +4,8 @@ package api
 const (
 	// LedgerPath is where the ledger is served: by the API server in `berth up`, and by `berth meter`.
 	LedgerPath = "/berth/v1/"
+	// PrometheusPath is where readings and alerts are served as Prometheus does, by the same.
+	PrometheusPath = "/prometheus/"
 
 	// LedgerNamespace and LedgerService are where the ledger of `berth meter` is asked for through the API server's proxy.
 	LedgerNamespace = "kube-system"

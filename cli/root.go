@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"berth.dev/berth/cli/alerts"
 	"berth.dev/berth/cli/audit"
 	"berth.dev/berth/cli/budget"
 	"berth.dev/berth/cli/can"
@@ -29,6 +30,7 @@ import (
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/process"
 	"berth.dev/berth/cli/profiles"
+	"berth.dev/berth/cli/query"
 	"berth.dev/berth/cli/queue"
 	"berth.dev/berth/cli/report"
 	"berth.dev/berth/cli/service"
@@ -176,6 +178,8 @@ func New(o Options) *cobra.Command {
 		audit.New(with),
 		audit.NewHistory(with),
 		report.New(with),
+		query.New(with),
+		alerts.New(with),
 		simulate.New(with),
 		sim.New(with),
 		process.NewAgent(with),

@@ -19,6 +19,7 @@ import (
 	manageroptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
+	names "berth.dev/berth/api"
 	"berth.dev/berth/controller/meter"
 	"berth.dev/berth/internal/datadir"
 	"berth.dev/berth/internal/pause"
@@ -36,6 +37,7 @@ type components struct {
 	manager *manageroptions.KubeControllerManagerOptions
 	sched   *scheduleroptions.Options
 	ledger  *lateHandler
+	prom    *lateHandler // readings and alerts, as Prometheus serves them
 }
 
 // parse passes flags to the options of one component.
@@ -50,7 +52,7 @@ func parse(fss cliflag.NamedFlagSets, args []string) error {
 // newComponents parses the options. Flag names are used rather than struct
 // fields because upstream keeps them stable.
 func newComponents(dir datadir.Dir, c *certs, g *guard, store, egress string, port int, emulated string) (*components, error) {
-	p := &components{api: apioptions.NewServerRunOptions(), sched: scheduleroptions.NewOptions(), ledger: &lateHandler{}}
+	p := &components{api: apioptions.NewServerRunOptions(), sched: scheduleroptions.NewOptions(), ledger: &lateHandler{}, prom: &lateHandler{}}
 	var err error
 	if p.manager, err = manageroptions.NewKubeControllerManagerOptions(); err != nil {
 		return nil, fmt.Errorf("options of kube-controller-manager: %w", err)
@@ -163,6 +165,7 @@ func (p *components) startAPI(wait, run context.Context) (*apiServer, error) {
 		return nil, fmt.Errorf("create kube-apiserver: %w", err)
 	}
 	chain.GenericAPIServer.Handler.NonGoRestfulMux.HandlePrefix(meter.Path, p.ledger)
+	chain.GenericAPIServer.Handler.NonGoRestfulMux.HandlePrefix(names.PrometheusPath, p.prom)
 	server, err := chain.PrepareRun()
 	if err != nil {
 		return nil, fmt.Errorf("prepare kube-apiserver: %w", err)

@@ -6,16 +6,21 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/controller/meter"
 	"berth.dev/berth/controller/proxy"
+	"berth.dev/berth/controller/readings"
 	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/ledger"
 )
@@ -24,9 +29,10 @@ import (
 const meterUser = "berth:meter"
 
 // startMeter has the ledger written from when all else is ready, and served by the API server, unless there shall be none.
-func (p *plane) startMeter(ctx context.Context, g *group, client kubernetes.Interface, at *lateHandler, ready <-chan struct{}) error {
+func (p *plane) startMeter(ctx context.Context, g *group, client kubernetes.Interface, parts *components, ready <-chan struct{}) error {
 	if p.NoLedger {
-		at.set(http.NotFoundHandler())
+		parts.ledger.set(http.NotFoundHandler())
+		parts.prom.set(http.NotFoundHandler())
 		return nil
 	}
 	if err := grant(ctx, client, meterUser, meterUser, meter.Rules()); err != nil {
@@ -38,7 +44,7 @@ func (p *plane) startMeter(ctx context.Context, g *group, client kubernetes.Inte
 	g.start(ctx, "the ledger", "meter", func(ctx context.Context) error {
 		select {
 		case <-ready:
-			at.keep(ctx, p.log, func(ctx context.Context) error { return p.meter(ctx, at) })
+			parts.ledger.keep(ctx, p.log, func(ctx context.Context) error { return p.meter(ctx, parts) })
 		case <-ctx.Done():
 		}
 		return nil
@@ -47,7 +53,7 @@ func (p *plane) startMeter(ctx context.Context, g *group, client kubernetes.Inte
 }
 
 // meter opens the ledger, and writes and serves it until ctx ends.
-func (p *plane) meter(ctx context.Context, at *lateHandler) error {
+func (p *plane) meter(ctx context.Context, parts *components) error {
 	book, err := ledger.Open(ctx, p.Dir.Join("ledger", "ledger.db"))
 	if err != nil {
 		return err
@@ -56,7 +62,15 @@ func (p *plane) meter(ctx context.Context, at *lateHandler) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m := meter.New(book, p.Ledger)
-	at.set(m.Handler(userOf))
+	parts.ledger.set(m.Handler(userOf))
+	kept := readings.New(ctx, readings.Options{
+		File: p.Dir.Join("metrics", "readings"), Webhook: p.Ledger.Webhook, More: prometheus.Gatherers{legacyregistry.DefaultGatherer, metrics.Registry},
+	}, m)
+	parts.prom.set(kept.Handler(api.PrometheusPath))
+	var done sync.WaitGroup
+	done.Go(func() { kept.Run(ctx) })
+	defer done.Wait()
+	defer stop()
 	return m.Run(ctx, p.clientConfig(meterFile))
 }
 

@@ -274,7 +274,7 @@ func (p *plane) startClients(ctx context.Context, g *group, c clients, processes
 	if err := c.parts.startManager(ctx, g); err != nil {
 		return err
 	}
-	if err := p.startMeter(ctx, g, client, c.parts.ledger, ready); err != nil {
+	if err := p.startMeter(ctx, g, client, c.parts, ready); err != nil {
 		return err
 	}
 	g.start(ctx, "load balancer", "balancer", func(ctx context.Context) error { return p.serveBalancers(ctx, c.network) })

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -23,20 +24,32 @@ func (c *Cluster) ChangeLedger(ctx context.Context, what string, params map[stri
 	return c.ledger(ctx, "POST", what, params, into)
 }
 
-func (c *Cluster) ledger(ctx context.Context, verb, name string, params map[string]string, into any) error {
-	raw, err := c.call(ctx, verb, api.LedgerPath+name, params)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // the API server of `berth up` has it, and others have a meter at most
-		there, failed := c.meter(ctx, verb, name, params)
-		none := apierrors.IsNotFound(failed)
-		if none && apierrors.IsNotFound(err) {
-			return fmt.Errorf("read the ledger of %s: there is none; `berth up` keeps one, and so does `berth meter` in a cluster (deploy/meter-deployment.yaml)", c.Name)
-		}
-		if !none {
-			raw, err = there, failed
-		}
+// Prometheus has the readings of the cluster answer a question of Prometheus' API, such as query or alerts, and reads the data of the answer into a value.
+func (c *Cluster) Prometheus(ctx context.Context, question string, params map[string]string, into any) error {
+	raw, err := c.kept(ctx, "GET", api.PrometheusPath+"api/v1/"+question, params)
+	var answer struct {
+		Data  json.RawMessage `json:"data"`
+		Error string          `json:"error"`
 	}
 	if err != nil {
-		return c.Failed("read the ledger", err)
+		if json.Unmarshal(raw, &answer) == nil && answer.Error != "" {
+			return errors.New(answer.Error)
+		}
+		return err
+	}
+	if err = json.Unmarshal(raw, &answer); err == nil {
+		err = json.Unmarshal(answer.Data, into)
+	}
+	if err != nil {
+		return fmt.Errorf("read the readings of %s: the answer is not understood: %w", c.Name, err)
+	}
+	return nil
+}
+
+func (c *Cluster) ledger(ctx context.Context, verb, name string, params map[string]string, into any) error {
+	raw, err := c.kept(ctx, verb, api.LedgerPath+name, params)
+	if err != nil {
+		return err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("read the ledger of %s: its answer is not understood: %w", c.Name, err)
@@ -44,8 +57,27 @@ func (c *Cluster) ledger(ctx context.Context, verb, name string, params map[stri
 	return nil
 }
 
+// kept asks what keeps a ledger and readings.
+func (c *Cluster) kept(ctx context.Context, verb, path string, params map[string]string) ([]byte, error) {
+	raw, err := c.call(ctx, verb, path, params)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // the API server of `berth up` has it, and others have a meter at most
+		there, failed := c.meter(ctx, verb, path, params)
+		none := apierrors.IsNotFound(failed)
+		if none && apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read the ledger of %s: there is none; `berth up` keeps one, and so does `berth meter` in a cluster (deploy/meter-deployment.yaml)", c.Name)
+		}
+		if !none {
+			raw, err = there, failed
+		}
+	}
+	if err != nil {
+		return raw, c.Failed("read the ledger", err)
+	}
+	return raw, nil
+}
+
 // meter asks `berth meter` in the cluster, through the API server's proxy.
-func (c *Cluster) meter(ctx context.Context, verb, name string, params map[string]string) ([]byte, error) {
+func (c *Cluster) meter(ctx context.Context, verb, path string, params map[string]string) ([]byte, error) {
 	account := api.LedgerReader
 	if verb != http.MethodGet {
 		account = api.LedgerWriter
@@ -57,6 +89,6 @@ func (c *Cluster) meter(ctx context.Context, verb, name string, params map[strin
 	if err != nil {
 		return nil, err
 	}
-	path := "/api/v1/namespaces/" + api.LedgerNamespace + "/services/" + api.LedgerService + "/proxy" + api.LedgerPath + name
-	return c.call(ctx, verb, path, params, api.LedgerTokenHeader, token.Status.Token)
+	through := "/api/v1/namespaces/" + api.LedgerNamespace + "/services/" + api.LedgerService + "/proxy" + path
+	return c.call(ctx, verb, through, params, api.LedgerTokenHeader, token.Status.Token)
 }

@@ -66,7 +66,7 @@ func measure(ctx context.Context, o process.MeterOptions) error {
 }
 
 func ledgerOptions(p *process.LedgerPolicy) meter.Options {
-	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest}
+	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest, Webhook: p.Webhook}
 }
 
 // control joins the command to the controllers, which the cli layer may not import.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,6 +39,7 @@ type Options struct {
 	Keep     time.Duration // facts that are older are removed; 0 is never
 	Export   string        // a folder for a CSV file of each day that is closed; "" is none
 	Smallest usage.Room    // CPU and memory that the smallest pod with a GPU needs
+	Webhook  string        // a URL that is sent which alerts fire and end; "" is none
 }
 
 // Meter follows one cluster.
@@ -48,6 +50,8 @@ type Meter struct {
 	mu      sync.Mutex // of tally
 	writing sync.Mutex // of batches
 	wake    chan struct{}
+	gauges  *proxy.Gauges // under mu; nil is that the cluster has not been read
+	written atomic.Int64  // when the book was last written, in milliseconds; 0 is never
 
 	followed func() // is called when all that is there has been seen; nil is not
 }
@@ -95,6 +99,7 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 	}
 	m.mu.Lock()
 	m.tally.missed()
+	m.gauges = source.gauges
 	m.mu.Unlock()
 	if m.followed != nil {
 		m.followed()
@@ -266,8 +271,10 @@ func (m *Meter) flush(ctx context.Context) error {
 		m.tally.batch = batch.With(&m.tally.batch)
 		m.mu.Unlock()
 		m.poke()
+		return err
 	}
-	return err
+	m.written.Store(now.UnixMilli())
+	return nil
 }
 
 // source is where the meter reads from.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
@@ -18,6 +19,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/controller/proxy"
+	"berth.dev/berth/controller/readings"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/internal/rights"
 	"berth.dev/berth/ledger"
@@ -54,8 +56,10 @@ func RunProcess(ctx context.Context, o *ProcessOptions) error {
 		followed.Store(true)
 		klog.InfoS("Writing the ledger", "file", filepath.Join(o.Dir, "ledger.db"))
 	}
+	kept := readings.New(ctx, readings.Options{File: filepath.Join(o.Dir, "readings"), Webhook: o.Webhook}, m)
 	stop, err := runtime.Serve(ctx, &runtime.Web{
-		Addr: o.Addr, CertFile: o.CertFile, KeyFile: o.KeyFile, Path: Path, Own: m.Handler(subject), TokenHeader: api.LedgerTokenHeader,
+		Addr: o.Addr, CertFile: o.CertFile, KeyFile: o.KeyFile, TokenHeader: api.LedgerTokenHeader,
+		Own: map[string]http.Handler{Path: m.Handler(subject), api.PrometheusPath: kept.Handler(api.PrometheusPath)},
 		Ready: func() error {
 			switch {
 			case ctx.Err() != nil:
@@ -70,6 +74,11 @@ func RunProcess(ctx context.Context, o *ProcessOptions) error {
 		return err
 	}
 	defer stop()
+	reading, end := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { kept.Run(reading) })
+	defer done.Wait()
+	defer end()
 	return m.Run(ctx, cfg)
 }
 

@@ -44,6 +44,9 @@ type tally struct {
 	use   uses
 	trail trail
 
+	waits   map[types.UID]*v1.Pod  // those that ask for GPUs and have no node
+	holders map[types.UID]cost.Pod // of pods with GPUs, as they were found first
+
 	taken    map[string]*taken        // by the name of a node
 	off      map[string]time.Duration // by how much the clocks of nodes are ahead of that of the meter, if that is much
 	smallest usage.Room               // that a pod with a GPU needs
@@ -65,6 +68,7 @@ func newTally(s *ledger.State, now func() time.Time) *tally {
 		nodes: map[string]*v1.Node{}, pods: map[string]map[types.UID]*v1.Pod{}, dirty: map[string]bool{}, known: s.Nodes,
 		holds: usage.NewTrack(s.Holds), ups: usage.NewTrack(s.Ups), lost: usage.NewTrack(s.Strands), price: usage.NewTrack(s.Prices), use: newUses(s),
 		trail: trail{map[types.UID]audit.Pod{}, map[types.UID]audit.Queue{}}, taken: map[string]*taken{}, off: map[string]time.Duration{}, smallest: usage.SmallestPod,
+		waits: map[types.UID]*v1.Pod{}, holders: map[types.UID]cost.Pod{},
 	}
 }
 
@@ -91,8 +95,10 @@ func (t *tally) pod(p *v1.Pod) {
 	}
 	t.trace(p)
 	if p.Spec.NodeName == "" {
+		t.waits[p.UID] = p
 		return
 	}
+	delete(t.waits, p.UID)
 	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 		t.ended(p)
 		return
@@ -177,6 +183,8 @@ func (t *tally) endOf(p *v1.Pod, from time.Time) (time.Time, usage.End) {
 func (t *tally) gone(p *v1.Pod) {
 	t.leaves(p)
 	t.traceGone(p)
+	delete(t.waits, p.UID)
+	delete(t.holders, p.UID)
 	if t.done[p.UID] {
 		delete(t.done, p.UID)
 		return

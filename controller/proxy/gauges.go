@@ -3,7 +3,9 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +70,35 @@ func (g *Gauges) Read(ctx context.Context, node string) (at time.Time, readings 
 	}
 	at, readings, err = g.scrape(ctx, node, from)
 	return at, readings, true, err
+}
+
+// Nodes returns the names of the nodes with an exporter, in order.
+func (g *Gauges) Nodes(ctx context.Context) ([]string, error) {
+	if _, err := g.exporter(ctx, ""); err != nil { // lists them, if that was not just done
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.byNode)), nil
+}
+
+// Text returns what the exporter of a node says, in Prometheus' text format.
+func (g *Gauges) Text(ctx context.Context, node string) ([]byte, error) {
+	from, err := g.exporter(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	if from.path == "" {
+		return nil, fmt.Errorf("node %s has no DCGM exporter", node)
+	}
+	raw, status, err := g.fetch(ctx, from)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the DCGM exporter of node %s responds with status %d", node, status)
+	}
+	if err != nil {
+		g.moved()
+	}
+	return raw, err
 }
 
 // exporter is the exporter of a node, as the API has it.

@@ -54,8 +54,7 @@ type Web struct {
 	Addr              string // as Options.MetricsAddr
 	CertFile, KeyFile string // as in Options
 	Ready             func() error
-	Path              string // below which Own serves
-	Own               http.Handler
+	Own               map[string]http.Handler // by the path below which each serves
 	// TokenHeader is a header with the token of those who ask through the API server's proxy, which removes Authorization; "" is none.
 	TokenHeader string
 }
@@ -75,8 +74,8 @@ func Serve(ctx context.Context, w *Web, cfg *rest.Config) (stop func(), err erro
 
 func serveOn(ctx context.Context, l net.Listener, plain bool, w *Web, cfg *rest.Config) (stop func(), err error) {
 	m := endpoints(w.Ready)
-	if w.Own != nil {
-		m.Handle(w.Path, w.Own)
+	for path, own := range w.Own {
+		m.Handle(path, own)
 	}
 	var handler http.Handler = m
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))

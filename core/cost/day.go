@@ -22,12 +22,44 @@ type DayRow struct {
 	PartMillis, Unpriced, Micros int64        // as in Row
 }
 
+// key is a row without its amounts.
+func (d DayRow) key() DayRow {
+	d.PartMillis, d.Unpriced, d.Micros = 0, 0, 0
+	return d
+}
+
 // DayRows adds entries up, in the order of their keys.
 func DayRows(entries iter.Seq[*Entry]) []DayRow {
+	return sumDayRows(func(yield func(*DayRow) bool) {
+		for e := range entries {
+			row := e.row()
+			if !yield(&DayRow{
+				Namespace: e.Pod.Namespace, User: e.Pod.User, Queue: e.Pod.Queue, Product: e.Node.Product, What: row.What, Reason: row.Reason, Currency: row.Currency,
+				PartMillis: row.PartMillis, Unpriced: row.Unpriced, Micros: row.Micros,
+			}) {
+				return
+			}
+		}
+	})
+}
+
+// AddDayRows adds rows up that were added up apart, in the order of DayRows.
+func AddDayRows(lists ...[]DayRow) []DayRow {
+	return sumDayRows(func(yield func(*DayRow) bool) {
+		for _, list := range lists {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	})
+}
+
+func sumDayRows(rows iter.Seq[*DayRow]) []DayRow {
 	sums := map[DayRow]*DayRow{}
-	for e := range entries {
-		row := e.row()
-		key := DayRow{Namespace: e.Pod.Namespace, User: e.Pod.User, Queue: e.Pod.Queue, Product: e.Node.Product, What: row.What, Reason: row.Reason, Currency: row.Currency}
+	for row := range rows {
+		key := row.key()
 		sum := sums[key]
 		if sum == nil {
 			sum = new(key)
