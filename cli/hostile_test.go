@@ -194,7 +194,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth history":               {{"history x --since " + hostile, true}},
 		"berth idle":                  {{"idle --nudge --webhook " + hostile, true}, {"idle", false}},
 		"berth alerts":                {{"alerts -o " + hostile, true}, {"alerts --pending", false}},
-		"berth query":                 {{"query " + hostile + " --since " + hostile, true}, {"query up --since " + hostile, true}, {"query", true}},
+		"berth query":                 {{"query " + hostile + " --since " + hostile, true}, {"query up --since " + hostile, true}},
 		"berth budget":                {{"budget -o " + hostile, true}, {"budget", false}},
 		"berth report":                {{"report --format " + hostile, true}, {"report", false}},
 		"berth price":                 {{"price " + hostile, true}},

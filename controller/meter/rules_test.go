@@ -36,15 +36,15 @@ func TestTheManifestHasTheRules(t *testing.T) {
 			got[role.Kind+" "+role.Name] = role.Rules
 		}
 	}
-	url := func(path, verb string) []rbacv1.PolicyRule {
-		return []rbacv1.PolicyRule{{NonResourceURLs: []string{path}, Verbs: []string{verb}}}
+	url := func(path string, verbs ...string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{NonResourceURLs: []string{path}, Verbs: verbs}}
 	}
 	people := func(verbs []string, accounts ...string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{rights.Named(rights.Rule("", "serviceaccounts/token", "create"), accounts...), rights.Named(rights.Rule("", "services/proxy", verbs...), api.LedgerService)}
 	}
 	want := map[string][]rbacv1.PolicyRule{
 		"ClusterRole berth-meter": ProcessRules(), "Role berth-meter-exporters": proxy.ExporterRules(),
-		"ClusterRole " + api.LedgerReader: url(Path+"*", "get"), "ClusterRole " + api.LedgerWriter: url(Path+"rerate", "post"),
+		"ClusterRole " + api.LedgerReader: append(url(Path+"*", "get"), url(api.PrometheusPath+"*", "get", "post")...), "ClusterRole " + api.LedgerWriter: url(Path+"rerate", "post"),
 		"Role berth-ledger-view": people([]string{"get"}, api.LedgerReader), "Role berth-ledger-admin": people([]string{"get", "create"}, api.LedgerReader, api.LedgerWriter),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -31,7 +31,9 @@ const (
 
 const (
 	ownEvery  = 2               // ticks, for Berth's own series and the alerts
+	moreEvery = 2               // of these, for the metrics of the process: there are thousands beside Berth's
 	saveEvery = 5 * time.Minute // and at the end
+	sendAgain = 10 * time.Second
 )
 
 // Source is what is read beside exporters.
@@ -62,6 +64,8 @@ type Readings struct {
 	alerts *rules.Evaluator
 	sender *rules.Sender // nil is none
 	saved  error         // of the last snapshot
+	rounds int           // of own series
+	more   []byte        // metrics of the process, as they were last gathered
 }
 
 // New makes readings of what o.File has, or of nothing if it cannot be read, which is logged.
@@ -72,7 +76,7 @@ func New(ctx context.Context, o Options, source Source) *Readings {
 	r.alerts = rules.NewEvaluator(engine, r.store, rules.Rules())
 	r.server = &web.Server{Engine: engine, Data: r.store, Names: r.reader.Names, Rules: r.alerts, Now: time.Now}
 	if o.Webhook != "" {
-		r.sender = rules.NewSender(o.Webhook)
+		r.sender = rules.NewSender(o.Webhook, sendAgain)
 	}
 	return r
 }
@@ -156,11 +160,14 @@ func (r *Readings) own(ctx context.Context) ([]byte, error) {
 	if r.o.More == nil {
 		return text, nil
 	}
+	if r.rounds++; r.rounds%moreEvery != 1 {
+		return append(text, r.more...), nil
+	}
 	families, err := r.o.More.Gather()
 	if len(families) == 0 && err != nil {
 		return nil, fmt.Errorf("gather metrics of this process: %w", err)
 	}
-	b := bytes.NewBuffer(text)
+	b := &bytes.Buffer{}
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "berth_") || strings.HasPrefix(f.GetName(), "notebook_") {
 			if _, err := expfmt.MetricFamilyToText(b, f); err != nil {
@@ -168,7 +175,8 @@ func (r *Readings) own(ctx context.Context) ([]byte, error) {
 			}
 		}
 	}
-	return b.Bytes(), nil
+	r.more = b.Bytes()
+	return append(text, r.more...), nil
 }
 
 // save writes the file of readings. The old file stays until all is written. A failure is logged once.

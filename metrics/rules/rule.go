@@ -202,7 +202,7 @@ func nodes() []Rule {
 			Summary: "{{ $value }} GPUs of {{ $labels.node }} are unhealthy and are not given to pods",
 			Means:   "The device plugin reports GPUs as unhealthy: the node has more than it offers.",
 			Look:    "`berth doctor` names the GPUs and why; alerts about Xids of the same node.",
-			Do:      "What the page of the Xid's alert says. The GPUs are offered again when they have recovered.",
+			Do:      "See the page of the alert about the Xid. The GPUs are offered again when they have recovered.",
 		},
 		{
 			Name: "GPUCountMismatch", Severity: Warning, For: 15 * time.Minute,
@@ -238,7 +238,7 @@ func queues() []Rule {
 			Summary:  "{{ $labels.namespace }}/{{ $labels.pod }}{{ with $labels.user }} of {{ . }}{{ end }} has waited {{ $value | humanizeDuration }} for a GPU: {{ $labels.reason }}",
 			Means:    "A pod asks for GPUs and has had no node for half an hour. Pods that wait for the quota of their queue do not count, since that is what queues are for, nor do gangs.",
 			Look:     "`berth why POD` says why, on each node, and what would help.",
-			Do:       "What `berth why` says: nodes that are full need time or more nodes, requests that cannot be met have to be changed.",
+			Do:       "Follow `berth why`: nodes that are full need time or more nodes, requests that cannot be met have to be changed.",
 			Spurious: "A cluster that is meant to be full.",
 		},
 		{

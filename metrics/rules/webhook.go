@@ -13,7 +13,6 @@ import (
 
 const (
 	mostUnsent = 1000             // alerts that wait to be sent: then the oldest go
-	sendAgain  = 10 * time.Second // after a receiver did not take them
 	sendTime   = 10 * time.Second // for one request
 )
 
@@ -53,9 +52,9 @@ type Sender struct {
 	wake   chan struct{}
 }
 
-// NewSender sends to a URL.
-func NewSender(url string) *Sender {
-	return &Sender{url: url, client: &http.Client{Timeout: sendTime}, again: sendAgain, wake: make(chan struct{}, 1)}
+// NewSender sends to a URL. A receiver that did not take alerts is asked again after a while.
+func NewSender(url string, again time.Duration) *Sender {
+	return &Sender{url: url, client: &http.Client{Timeout: sendTime}, again: again, wake: make(chan struct{}, 1)}
 }
 
 // Send has sent what has begun to fire, and what has ended at a moment. It does not wait.

@@ -22,7 +22,7 @@ func (s *Store) Querier(from, to int64) (storage.Querier, error) {
 	return &querier{store: s, from: from, to: to, number: s.reader}, nil
 }
 
-// release gives memory back that no reader has. The lock of the store is held.
+// release returns memory that no reader has. The lock of the store is held.
 func (s *Store) release() {
 	if len(s.slabs.dying) == 0 {
 		return

@@ -87,7 +87,7 @@ func (l *slabs) bytes() int64 { return int64(len(l.list)+len(l.dying)) * slabSiz
 
 func (l *slabs) over() bool { return int64(len(l.list))*slabSize > l.most && len(l.list) > 1 }
 
-// shorten gives up the oldest slab before its time.
+// shorten drops the oldest slab before its time.
 func (l *slabs) shorten() {
 	l.shortened++
 	l.drop()
@@ -99,7 +99,7 @@ func (l *slabs) drop() {
 	l.list = l.list[1:]
 }
 
-// expire gives up slabs that have nothing from a tick on.
+// expire drops slabs that have nothing from a tick on.
 func (l *slabs) expire(before uint32) (some bool) {
 	for len(l.list) > 1 && l.list[0].last < before {
 		l.drop()

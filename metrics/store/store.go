@@ -209,7 +209,7 @@ func (s *Store) cut(at uint32) {
 	s.newest, s.trimmed = at, min(s.trimmed, at)
 }
 
-// trim gives up slabs with nothing newer than a tick, and series whose last sample is older.
+// trim drops slabs with nothing newer than a tick, and series whose last sample is older.
 func (s *Store) trim(before uint32) {
 	if s.slabs.expire(before) {
 		s.forget()
