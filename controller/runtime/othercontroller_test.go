@@ -31,6 +31,19 @@ func notebooks(setting string) Kind {
 	return Kind{Name: "Notebook", Setting: setting, Upstream: upstream}
 }
 
+// TestKServeIsFound has the image of KServe's controller, of versions 0.11 to 0.15 and of Open Data Hub.
+func TestKServeIsFound(t *testing.T) {
+	kind := Kind{Name: "InferenceService", Upstream: "kserve-controller"}
+	for image, want := range map[string]bool{
+		"kserve/kserve-controller:v0.11.0": true, "quay.io/opendatahub/kserve-controller@sha256:00": true, "kserve/models-web-app:v0.11.0": false, "kserve/kserve-localmodel-controller:v0.15.0": false,
+	} {
+		d := deployment("kserve", "kserve-controller-manager", image, "", 1)
+		if got := kind.isUpstream(&d); got != want {
+			t.Errorf("%s is KServe's controller: %v, want %v", image, got, want)
+		}
+	}
+}
+
 func TestFindOther(t *testing.T) {
 	kind := notebooks("")
 	ours := deployment("kube-system", "berth-controller", "berth:local", "berth-controller", 2)

@@ -25,6 +25,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kserve"
+	modes "berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/serving"
 )
 
@@ -201,6 +202,19 @@ func TestAServiceFromZeroToReadyAndBack(t *testing.T) {
 		t.Errorf("%d replicas after 6 minutes without requests", n)
 	}
 	w.says("Ready", "True", "ScaledToZero: no requests for 5m0s")
+}
+
+func TestServicesAreLeftToKServe(t *testing.T) {
+	if k := Kind("", Options{}); k.Upstream != "kserve-controller" {
+		t.Errorf("the other controller is %q", k.Upstream)
+	}
+	for _, mode := range []modes.Mode{modes.Govern, modes.Off} {
+		w := newWorld(t, tensorflow)
+		w.r.mode = func() modes.Mode { return mode }
+		if n := w.pass(); n != 0 || w.deployment() != nil {
+			t.Errorf("in mode %s a pass writes %d times", mode, n)
+		}
+	}
 }
 
 func TestARestartWritesNothing(t *testing.T) {
