@@ -147,6 +147,15 @@ func play(t *testing.T, series []string, until time.Duration) *rules.Evaluator {
 	s := store.New(store.Options{Step: time.Minute, Keep: 48 * time.Hour})
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true})
 	e := rules.NewEvaluator(engine, s, rules.Rules())
+	playInto(t, s, e, series, until)
+	for name, err := range e.Last().Errs {
+		t.Errorf("%s: %v", name, err)
+	}
+	return e
+}
+
+func playInto(t *testing.T, s *store.Store, e *rules.Evaluator, series []string, until time.Duration) {
+	t.Helper()
 	type line struct {
 		series *store.Series
 		values []parser.SequenceValue
@@ -173,10 +182,6 @@ func play(t *testing.T, series []string, until time.Duration) *rules.Evaluator {
 			e.Evaluate(context.Background(), at)
 		}
 	}
-	for name, err := range e.Last().Errs {
-		t.Errorf("%s: %v", name, err)
-	}
-	return e
 }
 
 // firing are the alerts of a rule that fire.
@@ -189,6 +194,9 @@ func firing(e *rules.Evaluator, rule string) (out []rules.Alert) {
 	return out
 }
 
+// TestEachAlertFiresAtTheRightOneAndIsSilentAtItsNeighbor plays the cases.
+//
+// rows: GS-31 GS-43 GS-44 GS-45 ML-77
 func TestEachAlertFiresAtTheRightOneAndIsSilentAtItsNeighbor(t *testing.T) {
 	shown := map[string]bool{}
 	for _, tt := range cases {
