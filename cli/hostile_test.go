@@ -231,6 +231,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth service delete":        {{"service delete mnist -n vision", true}},
 		"berth service list":          {{"service list -A -o wide", true}},
 		"berth service logs":          {{"service logs no" + hostile, true}, {"service logs asr -n speech", true}},
+		"berth service open":          {{"service open no" + hostile, true}, {"service open off -n vision", false}},
 		"berth service predict":       {{"service predict no -f x" + hostile, true}},
 		"berth service show":          {{"service show wrong -n vision", true}},
 		"berth service start":         {{"service start off -n vision", true}},

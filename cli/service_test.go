@@ -99,6 +99,8 @@ func TestServiceNamesAndErrors(t *testing.T) {
 		"service shwo":                                                 "did you mean",
 		"service logs asr -n speech":                                   "no server of service speech/asr has started, so there is no log: 0 of 1 replica ready: no node has a free GPU",
 		"service predict off -n vision -f testdata/service_list.json":  "service vision/off is stopped; `berth service start off` starts it",
+		"service open off -n vision":                                   "service vision/off is stopped; `berth service start off` starts it",
+		"service open mnist --port 70000":                              "invalid --port 70000",
 		"service predict mnist -n vision":                              `required flag(s) "filename" not set`,
 		"service predict mnist -n vision -f /no/such":                  "read the request: open /no/such",
 		"service create a --model pvc://a/b":                           "--format is missing",
