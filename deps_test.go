@@ -50,7 +50,7 @@ var rooms = [][]string{
 		"core/user", "core/gpu", "core/usage", "core/cost", "core/audit", "core/sharing", "core/health", "core/mig", "core/cluster", "core/placement", "core/queue", "core/forecast", "core/checkpoint", "core/quota", "core/gang", "core/preemption",
 		"core/idle", "core/explain", "core/notebook", "core/training", "core/serving", "core/profile",
 	},
-	{"activator/gate", "activator/proxy"},
+	{"activator/gate", "activator/proxy", "activator"},
 	{"sim/baseline", "sim"},
 	{"ledger"},
 	{"metrics/store", "metrics/scrape", "metrics/rules", "metrics/dashboards", "metrics/web"},
@@ -85,7 +85,7 @@ var doors = []struct {
 }{
 	{"k8s.io/kubernetes", []string{"controlplane", "scheduler/server", "test"}, "it is most of the build"},
 	{"k8s.io/client-go", []string{
-		"agent", "cli", "controller", "controlplane", "fleet", "internal/rights", "scheduler", "test",
+		"activator", "agent", "cli", "controller", "controlplane", "fleet", "internal/rights", "scheduler", "test",
 		"kube/exporter", "kube/pool", "kube/view", // which read through an interface that they are given
 	}, "kube translates objects, and core and sim know none"},
 	{"mvdan.cc/sh", []string{"fleet/kubelet/shell"}, "its interpreter and its users of the host stay out"},
@@ -97,7 +97,7 @@ var doors = []struct {
 	{"github.com/prometheus/prometheus", []string{"metrics"}, "the engine of PromQL and its chunks are behind metrics"},
 	{"github.com/prometheus/prometheus/tsdb", nil, "it brings the SDKs of three clouds"},
 	{"github.com/prometheus/prometheus/tsdb/chunkenc", []string{"metrics/store"}, "only the store has chunks"},
-	{module + "core", []string{"core", "ledger", "metrics", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
+	{module + "core", []string{"activator", "core", "ledger", "metrics", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
 	{module + "controlplane", []string{"controlplane", "cmd/berth"}, "it hosts the others"},
 	{module + "fleet", []string{"fleet", "controlplane"}, "nothing else simulates nodes"},
 	{module + "kube/kubetest", nil, "it is for tests"},

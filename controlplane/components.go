@@ -38,6 +38,7 @@ type components struct {
 	sched   *scheduleroptions.Options
 	ledger  *lateHandler
 	prom    *lateHandler // readings and alerts, as Prometheus serves them
+	proxied serviceProxy
 }
 
 // parse passes flags to the options of one component.
@@ -156,6 +157,7 @@ func (p *components) startAPI(wait, run context.Context) (*apiServer, error) {
 	fixCertificates(cfg)
 	extra := &cfg.ApiExtensions.ExtraConfig
 	extra.CRDRESTOptionsGetter = oneCache{extra.CRDRESTOptionsGetter}
+	p.proxied.into(&cfg.Aggregator.GenericConfig.Config)
 	completed, err := cfg.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("configure kube-apiserver: %w", err)

@@ -79,17 +79,17 @@ func (p *plane) runControllers(ctx context.Context, client kubernetes.Interface,
 	case <-ctx.Done():
 		return nil
 	}
-	return runtime.Start(ctx, p.controllerConfig(), kinds(p.state.Notebooks, p.state.Training, p.state.Serving)...)
+	return runtime.Start(ctx, p.controllerConfig(), kinds(p.state.Notebooks, p.state.Training, p.state.Serving, serving.Options{Traffic: p.activator.Traffic, Wake: p.activator.Wakes()})...)
 }
 
 // kinds returns the kinds as this process runs them: the servers of notebooks are
 // reached through the API server, as the names of Services do not resolve here.
-func kinds(notebooks, jobs, services string) []runtime.Kind {
+func kinds(notebooks, jobs, services string, traffic serving.Options) []runtime.Kind {
 	room := queue.NewRoom()
 	return append([]runtime.Kind{
 		notebook.Kind(notebooks, notebook.Options{FSGroup: true, Istio: true}, idle.Options{Proxied: true, Room: room}),
 		queue.Kind(queue.Options{Room: room}),
-		serving.Kind(services, serving.Options{}),
+		serving.Kind(services, traffic),
 	}, training.Kinds(jobs, training.Options{})...)
 }
 
@@ -99,7 +99,7 @@ func (p *plane) controllerConfig() *rest.Config { return p.clientConfig(controll
 
 // grantControllers grants the controllers their roles, and makes those for people.
 func grantControllers(ctx context.Context, client kubernetes.Interface) error {
-	if err := grant(ctx, client, controllerUser, controllerUser, append(runtime.Rules(kinds("", "", "")...), queue.ClassRules()...)); err != nil {
+	if err := grant(ctx, client, controllerUser, controllerUser, append(runtime.Rules(kinds("", "", "", serving.Options{})...), queue.ClassRules()...)); err != nil {
 		return err
 	}
 	if err := grantIn(ctx, client, runtime.Namespace, controllerUser, slices.Concat(runtime.OwnRules(runtime.Name), proxy.ExporterRules())); err != nil {

@@ -22,7 +22,12 @@ func (p *plane) serveBalancers(ctx context.Context, network *clusterNetwork) err
 
 // dial connects to an address of the simulated network.
 func (n *clusterNetwork) dial(ctx context.Context, address string) (net.Conn, error) {
-	serve, dial, err := n.Route(ctx, address)
+	return n.dialBy(ctx, address, true)
+}
+
+// dialBy is dial; count is that of route.
+func (n *clusterNetwork) dialBy(ctx context.Context, address string, count bool) (net.Conn, error) {
+	serve, dial, err := n.route(ctx, address, count)
 	if err != nil {
 		return nil, err
 	}

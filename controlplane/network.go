@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
+	"berth.dev/berth/activator"
 	"berth.dev/berth/api"
 	"berth.dev/berth/fleet"
 	"berth.dev/berth/fleet/balancer"
@@ -37,9 +39,10 @@ type clusterNetwork struct {
 }
 
 type networkParts struct {
-	client  kubernetes.Interface
-	fleet   *fleet.Fleet
-	kubelet *kubelet.Server
+	client    kubernetes.Interface
+	fleet     *fleet.Fleet
+	kubelet   *kubelet.Server
+	activator *activator.Set
 }
 
 // newNetwork prepares the certificates the network serves with.
@@ -65,8 +68,13 @@ func newNetwork(c *certs) (*clusterNetwork, error) {
 	}, nil
 }
 
-// Route implements network.
+// Route implements network. Requests that it leads to pods of InferenceServices are counted.
 func (n *clusterNetwork) Route(ctx context.Context, address string) (func(net.Conn), bool, error) {
+	return n.route(ctx, address, true)
+}
+
+// route is Route; the activator, which has counted its requests, asks for others not to be.
+func (n *clusterNetwork) route(ctx context.Context, address string, count bool) (func(net.Conn), bool, error) {
 	p := n.parts.Load()
 	if p == nil {
 		return nil, false, errors.New("the simulated network is still starting")
@@ -87,11 +95,17 @@ func (n *clusterNetwork) Route(ctx context.Context, address string) (func(net.Co
 	}
 	if node, namespace, name, ok := p.fleet.PodByIP(host); ok {
 		if to, ok := p.kubelet.HostAddr(node, namespace, name, port); ok {
+			if h := p.counted(count, namespace, name, hostHandler(to)); h != nil {
+				return over(nil, h), false, nil
+			}
 			return dialHost(ctx, address, to)
 		}
 		h := p.kubelet.PodHandler(node, namespace, name, port)
 		if h == nil {
 			return nil, false, fmt.Errorf("%s: %w", address, errRefused)
+		}
+		if counted := p.counted(count, namespace, name, h); counted != nil {
+			h = counted
 		}
 		return over(nil, h), false, nil
 	}
@@ -120,6 +134,11 @@ func (n *clusterNetwork) isNode(p *networkParts, host string) bool {
 func (n *clusterNetwork) routeOther(ctx context.Context, p *networkParts, host string, port int) (func(net.Conn), bool, error) {
 	ip, err := netip.ParseAddr(host)
 	switch {
+	case host == activatorIP:
+		if h := p.activator.Handler(port); h != nil {
+			return p.held(h), false, nil
+		}
+		return nil, false, fmt.Errorf("%s:%d: %w", host, port, errRefused)
 	case host == "localhost" || err == nil && ip.IsLoopback():
 		return nil, true, nil // a webhook that its author runs on this machine
 	case err == nil && netip.MustParsePrefix(serviceRange).Contains(ip):
@@ -150,6 +169,9 @@ func (n *clusterNetwork) routeService(ctx context.Context, p *networkParts, ip s
 		if s.Namespace == system.MetricsNamespace && s.Name == system.MetricsService {
 			return over(n.metricsTLS, p.kubelet.MetricsAPI()), false, nil
 		}
+		if h := p.activator.ForService(s.Namespace, s.Name, portName(&s, int32(port))); h != nil {
+			return p.held(h), false, nil
+		}
 		to, err := endpoint(ctx, p.client, &s, int32(port))
 		if err != nil {
 			return nil, false, err
@@ -159,23 +181,28 @@ func (n *clusterNetwork) routeService(ctx context.Context, p *networkParts, ip s
 	return nil, false, fmt.Errorf("no Service has the address %s", ip)
 }
 
+// portName returns the name of a port of a Service; "" is none.
+func portName(s *corev1.Service, port int32) string {
+	for _, p := range s.Spec.Ports {
+		if p.Port == port {
+			return p.Name
+		}
+	}
+	return ""
+}
+
 // endpoint is the address of a ready endpoint behind a port of a Service.
 func endpoint(ctx context.Context, client kubernetes.Interface, s *corev1.Service, port int32) (string, error) {
-	slices, err := client.DiscoveryV1().EndpointSlices(s.Namespace).List(ctx,
+	all, err := client.DiscoveryV1().EndpointSlices(s.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + s.Name, ResourceVersion: "0"})
 	if err != nil {
 		return "", fmt.Errorf("endpoints of Service %s/%s: %w", s.Namespace, s.Name, err)
 	}
-	name, known := "", false
-	for _, p := range s.Spec.Ports {
-		if p.Port == port {
-			name, known = p.Name, true
-		}
-	}
-	if !known {
+	name := portName(s, port)
+	if !slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port }) {
 		return "", fmt.Errorf("Service %s/%s has no port %d", s.Namespace, s.Name, port)
 	}
-	for _, slice := range slices.Items {
+	for _, slice := range all.Items {
 		for _, p := range slice.Ports {
 			if p.Port == nil || p.Name != nil && *p.Name != name {
 				continue

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"berth.dev/berth/activator"
 	"berth.dev/berth/controller/meter"
 	"berth.dev/berth/fleet"
 	"berth.dev/berth/fleet/host"
@@ -134,6 +135,7 @@ type plane struct {
 	log         *slog.Logger
 	clients     *rest.Config // the API server's loopback client
 	guard       *guard       // an admission plugin of the API server
+	activator   *activator.Set
 	// stepBegan is when the step that is being done began.
 	stepBegan time.Time
 }
@@ -265,6 +267,10 @@ func (p *plane) startClients(ctx context.Context, g *group, c clients, processes
 	if err != nil {
 		return err
 	}
+	if p.activator, err = p.newActivator(c.network); err != nil {
+		return err
+	}
+	c.parts.proxied.set.Store(p.activator)
 	ready := make(chan struct{})
 	served := p.startControllers(ctx, g, client, ready)
 	f, err := p.startFleet(ctx, g, c.network, client, processes, ready)
@@ -323,7 +329,10 @@ func (p *plane) startFleet(ctx context.Context, g *group, network *clusterNetwor
 	if err != nil {
 		return nil, err
 	}
-	network.parts.Store(&networkParts{client: client, fleet: f, kubelet: kubelet.New(f, time.Now)})
+	kubelets := kubelet.New(f, time.Now)
+	kubelets.Around = p.activator.Counted
+	network.parts.Store(&networkParts{client: client, fleet: f, kubelet: kubelets, activator: p.activator})
+	g.start(ctx, "activator", "activator", func(ctx context.Context) error { return runActivator(ctx, p.activator) })
 	g.start(ctx, "fleet", "fleet", f.Run)
 	return f, nil
 }

@@ -76,6 +76,13 @@ func (g *Gate) SetBackends(addresses []string) {
 	g.unlock(g.dispatch(time.Now()))
 }
 
+// Empty reports whether there is no backend.
+func (g *Gate) Empty() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.backends) == 0
+}
+
 // Close refuses all requests that are held or come, for the reason in text, a clause
 // such as "the service was deleted".
 func (g *Gate) Close(text string) {

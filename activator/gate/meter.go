@@ -95,7 +95,7 @@ type Stats struct {
 	Rate             float64   // requests that arrive in a second, over Stable
 	PanicRate        float64   // the same over Panic
 	LastRequest      time.Time // when the last one arrived or ended; zero if none did
-	Refused          int       // requests not let through since the start, except for clients that went away
+	Arrived, Refused int       // requests since the start: all that were not refused at once, and those refused, at once or later
 }
 
 // Stats returns the figures at this moment.
@@ -103,8 +103,37 @@ func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	s := Stats{InFlight: g.meter.inside - g.held, Held: g.held, LastRequest: g.last, Refused: g.refused}
+	s := Stats{InFlight: g.meter.inside - g.held, Held: g.held, LastRequest: g.last, Arrived: int(g.arrivals), Refused: g.refused}
 	s.Concurrency, s.Rate = g.meter.over(Stable, now)
 	s.PanicConcurrency, s.PanicRate = g.meter.over(Panic, now)
 	return s
+}
+
+// Plus returns the figures of both together.
+func (s Stats) Plus(o Stats) Stats {
+	last := s.LastRequest
+	if o.LastRequest.After(last) {
+		last = o.LastRequest
+	}
+	return Stats{
+		InFlight: s.InFlight + o.InFlight, Held: s.Held + o.Held, Arrived: s.Arrived + o.Arrived, Refused: s.Refused + o.Refused, LastRequest: last,
+		Concurrency: s.Concurrency + o.Concurrency, PanicConcurrency: s.PanicConcurrency + o.PanicConcurrency,
+		Rate: s.Rate + o.Rate, PanicRate: s.PanicRate + o.PanicRate,
+	}
+}
+
+// Pass counts a request that reaches a backend by another way. The caller calls done when
+// it has ended.
+func (g *Gate) Pass() (done func()) {
+	now := time.Now()
+	g.mu.Lock()
+	g.count(now)
+	g.mu.Unlock()
+	return func() {
+		now := time.Now()
+		g.mu.Lock()
+		g.last = now
+		g.meter.leave(now)
+		g.mu.Unlock()
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"berth.dev/berth/activator/gate"
 )
@@ -58,11 +59,12 @@ type parked struct {
 	service *Service
 	server  *Server
 	ticket  *gate.Ticket
+	arrived time.Time
 	before  []byte // what the server has read of the connection, the head written again
 }
 
 func newParked(s *Service) *parked {
-	return &parked{service: s, hold: hold{done: make(chan struct{})}}
+	return &parked{service: s, arrived: time.Now(), hold: hold{done: make(chan struct{})}}
 }
 
 // park takes the connection of a held request. It reports false if that is not possible.

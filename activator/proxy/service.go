@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync/atomic"
+	"time"
 
 	"berth.dev/berth/activator/gate"
 )
@@ -19,7 +20,17 @@ type Service struct {
 	proxy httputil.ReverseProxy // copied for each request, with its Transport
 	http1 http.RoundTripper
 	http2 http.RoundTripper
+	times Times
 }
+
+// Times are called with how long requests take, in seconds. Both functions may be nil.
+type Times struct {
+	Held     func(seconds float64) // of a held request that was let through: since its arrival
+	Answered func(seconds float64) // of a request that was let through: from then to the end of its answer
+}
+
+// Observe sets what gets to know how long requests take. It is called before the first.
+func (s *Service) Observe(t Times) { s.times = t }
 
 // New makes the Service called name, as namespace/name. wake is called when a request
 // has to wait: see gate.New.
@@ -52,6 +63,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at, _ := r.Context().Value(routeKey{}).(*route)
 	if was := at.claim(); was != nil {
 		defer was.server.parked.Done()
+		s.through(was)
 		s.answer(w, r, was.ticket, was.err)
 		return
 	}
@@ -63,11 +75,20 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if r.ProtoMajor == 1 && p.park(w, r, at) {
 				return
 			}
-			err = p.await(r.Context())
+			if err = p.await(r.Context()); err == nil {
+				s.through(p)
+			}
 		}
 		ticket = p.ticket
 	}
 	s.answer(w, r, ticket, err)
+}
+
+// through notes that a held request was let through.
+func (s *Service) through(p *parked) {
+	if p.err == nil && s.times.Held != nil {
+		s.times.Held(time.Since(p.arrived).Seconds())
+	}
 }
 
 // answer sends a request that was let through to its backend, or refuses it with err.
@@ -80,7 +101,11 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, ticket *gate.Ti
 	if r.ProtoMajor == 2 {
 		v.transport = s.http2
 	}
+	began := time.Now()
 	defer func() {
+		if s.times.Answered != nil {
+			s.times.Answered(time.Since(began).Seconds())
+		}
 		if !v.ended { // also when the proxy panics, to cut off a response that a backend did not end
 			s.Leave(ticket)
 		}
@@ -152,4 +177,13 @@ func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	answer(w, r, http.StatusBadGateway, "InferenceService "+s.name+": the replica that had the request did not answer it: "+err.Error())
+}
+
+// Counted counts what h answers among the requests of the service: h is a replica that is
+// reached by another way than this proxy.
+func (s *Service) Counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.Pass()()
+		h.ServeHTTP(w, r)
+	})
 }

@@ -63,6 +63,9 @@ func (f forwarder) PortForward(ctx context.Context, pod, _ string, port int32, s
 	if h == nil {
 		return fmt.Errorf("dial tcp4 127.0.0.1:%d: connect: connection refused: %s", port, f.declared(pod))
 	}
+	if f.s.Around != nil {
+		h = f.s.Around(f.namespace, pod, h)
+	}
 	return serveStream(ctx, h, stream)
 }
 

@@ -26,6 +26,10 @@ const domain = ".sim.internal"
 // Server answers forevery node of one Runtime. It is safe for use by many
 // goroutines.
 type Server struct {
+	// Around, if not nil, wraps what answers at a port of a pod that is forwarded. It
+	// is set before the server serves.
+	Around func(namespace, pod string, h http.Handler) http.Handler
+
 	rt    Runtime
 	now   func() time.Time
 	meter meter

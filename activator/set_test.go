@@ -1,0 +1,228 @@
+package activator_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"berth.dev/berth/activator"
+)
+
+// rig is a Set in a cluster that has only Services and EndpointSlices.
+type rig struct {
+	t      *testing.T
+	client *fake.Clientset
+	set    *activator.Set
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, client: fake.NewClientset()}
+	r.set = activator.New(activator.Options{
+		Client: r.client, Address: "127.0.0.1", Name: "0", Log: slog.New(slog.DiscardHandler),
+		Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	started, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := r.set.Run(ctx, func() { close(started) }); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-started
+	t.Cleanup(func() {
+		stop()
+		<-ended
+		if err := r.set.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// service makes a Service of the InferenceService iris.
+func (r *rig) service(name string) {
+	r.t.Helper()
+	_, err := r.client.CoreV1().Services("shop").Create(r.t.Context(), &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{activator.LabelService: "iris", activator.LabelComponent: "predictor"}},
+		Spec:       v1.ServiceSpec{Ports: []v1.ServicePort{{Name: "http", Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// endpoints says which pod of a Service is ready, as Kubernetes' controller does; "" is none.
+func (r *rig) endpoints(service, address string) {
+	r.t.Helper()
+	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: service + "-x7f2p", Labels: map[string]string{
+		discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io", activator.LabelService: "iris",
+	}}}
+	if address != "" {
+		host, port, _ := net.SplitHostPort(address)
+		n, _ := strconv.Atoi(port)
+		s.Ports = []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(n))}}
+		s.Endpoints = []discoveryv1.Endpoint{
+			{Addresses: []string{host}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}, TargetRef: &v1.ObjectReference{Kind: "Pod", Name: "iris-1"}},
+			{Addresses: []string{"192.0.2.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}},
+		}
+	}
+	api := r.client.DiscoveryV1().EndpointSlices("shop")
+	_, err := api.Update(r.t.Context(), s, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = api.Create(r.t.Context(), s, metav1.CreateOptions{})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// until waits until a function returns what is wanted.
+func (r *rig) until(what, want string, got func() string) {
+	r.t.Helper()
+	for end := time.Now().Add(20 * time.Second); got() != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("%s is %q, want %q", what, got(), want)
+		}
+	}
+}
+
+// ours returns the names of the activator's slices.
+func (r *rig) ours() string {
+	all, err := r.client.DiscoveryV1().EndpointSlices("shop").List(r.t.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + activator.ManagedBy})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var names []string
+	for _, s := range all.Items {
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// address returns where the activator's slice of a Service leads.
+func (r *rig) address(service string) string {
+	s, err := r.client.DiscoveryV1().EndpointSlices("shop").Get(r.t.Context(), service+"-activator-0", metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return net.JoinHostPort(s.Endpoints[0].Addresses[0], strconv.Itoa(int(*s.Ports[0].Port)))
+}
+
+// ask starts a request, and returns how it will have ended.
+func ask(address string) <-chan string {
+	done := make(chan string, 1)
+	go func() {
+		resp, err := http.Post("http://"+address+"/v1/models/iris:predict", "application/json", strings.NewReader("[1]"))
+		if err != nil {
+			done <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		raw, _ := io.ReadAll(resp.Body)
+		done <- fmt.Sprint(resp.StatusCode, " ", strings.TrimSpace(string(raw)))
+	}()
+	return done
+}
+
+const both = "iris-activator-0 iris-predictor-activator-0"
+
+func TestRequestsAreHeldFromZeroAndGoPastItWhenAPodIsReady(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"iris-predictor", "iris"} {
+		r.service(name)
+		r.endpoints(name, "")
+	}
+	r.until("the activator's slices", both, r.ours)
+	first, second := ask(r.address("iris")), ask(r.address("iris-predictor"))
+	if got := <-r.set.Wakes(); got.String() != "shop/iris" {
+		t.Errorf("woken for %s", got)
+	}
+	held := func() string {
+		s, ok := r.set.Stats("shop", "iris")
+		return fmt.Sprint(s.Held, " ", ok)
+	}
+	r.until("what is held", "2 true", held)
+
+	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the pod") }))
+	defer pod.Close()
+	for _, name := range []string{"iris-predictor", "iris"} {
+		r.endpoints(name, pod.Listener.Addr().String())
+	}
+	for _, done := range []<-chan string{first, second} {
+		if got := <-done; got != "200 the pod" {
+			t.Errorf("answered %q", got)
+		}
+	}
+	r.until("the activator's slices once a pod is ready", "", r.ours)
+
+	// Requests that reach the pod by another way count too.
+	h := r.set.Counted("shop", "iris-1", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if s, _ := r.set.Stats("shop", "iris"); s.InFlight != 1 {
+			t.Errorf("in flight during a request past the activator: %d", s.InFlight)
+		}
+	}))
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+
+	for _, name := range []string{"iris-predictor", "iris"} {
+		r.endpoints(name, "")
+	}
+	r.until("the activator's slices at zero again", both, r.ours)
+}
+
+func TestAServiceThatIsDeletedAnswersWhatIsHeld(t *testing.T) {
+	r := newRig(t)
+	r.service("iris-predictor")
+	r.until("the activator's slices", "iris-predictor-activator-0", r.ours)
+	done := ask(r.address("iris-predictor"))
+	<-r.set.Wakes()
+	if err := r.client.CoreV1().Services("shop").Delete(t.Context(), "iris-predictor", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got != "503 InferenceService shop/iris cannot answer: the service was deleted" {
+		t.Errorf("answered %q", got)
+	}
+	r.until("what is known", "false", func() string {
+		_, ok := r.set.Stats("shop", "iris")
+		return fmt.Sprint(ok)
+	})
+}
+
+func TestAServiceAtRestIsNotWrittenAgain(t *testing.T) {
+	r := newRig(t)
+	r.service("iris-predictor")
+	r.until("the activator's slices", "iris-predictor-activator-0", r.ours)
+	r.client.ClearActions()
+	for range 3 { // events that change nothing for the activator
+		r.endpoints("iris-predictor", "")
+	}
+	r.service("other")
+	r.until("the activator's slices", "iris-predictor-activator-0 other-activator-0", r.ours)
+	for _, a := range r.client.Actions() {
+		if w, ok := a.(clienttesting.UpdateAction); ok && a.GetVerb() == "update" {
+			if s, ok := w.GetObject().(*discoveryv1.EndpointSlice); ok && strings.Contains(s.Name, "activator") {
+				t.Errorf("wrote %v", s)
+			}
+		}
+		if a.GetVerb() == "delete" {
+			t.Errorf("deleted %v", a)
+		}
+	}
+}
