@@ -11,12 +11,12 @@ import (
 	"berth.dev/berth/kube/runs"
 )
 
-// RunTimes returns the run times that the scheduler has learned; nil where none are remembered, or the caller may not read them.
+// RunTimes returns the run times that the scheduler has learned: none where the caller may not read them.
 func (c *Cluster) RunTimes(ctx context.Context) (*queue.RunTimes, error) {
 	at := fmt.Sprintf("ConfigMap %s/%s", runs.Namespace, runs.Name)
 	m, err := c.CoreV1().ConfigMaps(runs.Namespace).Get(ctx, runs.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil, nil
+		return queue.NewRunTimes(), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the run times in %s: %w", at, err)

@@ -16,6 +16,9 @@ func (t *Timeline) Fork(policy placement.Maker, draw func(j *Job, ran time.Durat
 		rules: t.rules, times: t.times, now: t.now, waits: t.waits, serial: t.serial, lines: map[lineKey]*line{},
 		promised: map[*Job]bool{}, reserved: map[int]bool{}, bare: t.bare, on: make([][]*run, len(t.on)), changed: true,
 	}
+	if t.quota != nil {
+		f.quota = t.quota.Copy()
+	}
 	f.use(t.after, policy)
 	for _, class := range t.classes {
 		f.know(class)

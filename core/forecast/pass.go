@@ -53,6 +53,7 @@ func (t *Timeline) pass(freed []int, only *line) error {
 		case t.rules.Strict:
 			t.before = nil
 			return nil
+		case next.state == noQuota: // a place would be of no use to it
 		case t.mayReserve(job, only != nil):
 			if !t.keep(job, freed) {
 				break
@@ -93,6 +94,15 @@ func (t *Timeline) mayReserve(j *Job, arrives bool) bool {
 // pass is not what it was.
 func (t *Timeline) try(l *line, freed []int, changed bool) (bool, error) {
 	j := l.jobs[0]
+	if t.quota != nil {
+		switch admitted := t.quota.Admits(j); {
+		case !admitted:
+			l.state = noQuota
+			return false, nil
+		case l.state == noQuota:
+			l.state = untried
+		}
+	}
 	if l.state == noRoom || l.state == kept && !changed {
 		fits := slices.ContainsFunc(freed, func(n int) bool { return placement.Fit(t.index.Snapshot(), n, &j.Request) == placement.Fits })
 		if !fits {
@@ -112,6 +122,9 @@ func (t *Timeline) try(l *line, freed []int, changed bool) (bool, error) {
 		if on := t.on[p.Node]; len(on) == 0 || on[len(on)-1] != r {
 			t.on[p.Node] = append(on, r)
 		}
+	}
+	if t.quota != nil {
+		t.quota.Starts(j)
 	}
 	heap.Push(&t.running, r)
 	t.expect(r)

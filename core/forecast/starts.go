@@ -12,6 +12,20 @@ import (
 	"berth.dev/berth/core/placement"
 )
 
+// Quota decides which jobs may hold what they ask for. Those that run at the time 0 hold it.
+type Quota interface {
+	// Admits reports whether there is quota for a job that waits.
+	Admits(j *Job) bool
+	// Starts and Ends take a job that starts, and one that ends.
+	Starts(j *Job)
+	Ends(j *Job)
+	// Copy returns a Quota that goes on apart.
+	Copy() Quota
+}
+
+// Use has jobs start only where a quota admits them.
+func (t *Timeline) Use(q Quota) { t.quota = q }
+
 // Begin has a job run that began at a time, which may be before 0, on the places that it holds. It is called at the time 0.
 func (t *Timeline) Begin(j *Job, began time.Duration, placed []cluster.Placement) error {
 	r := &run{Job: j, began: began, ends: after(t.now, max(j.Run-(t.now-began), 1)), placed: placed}

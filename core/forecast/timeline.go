@@ -21,6 +21,7 @@ type Timeline struct {
 	Promised func(j *Job, at time.Duration)
 
 	rules    Rules
+	quota    Quota // nil: all have quota
 	times    *queue.RunTimes
 	learns   bool
 	index    *placement.Index
@@ -61,6 +62,7 @@ type state uint8
 const (
 	untried state = iota
 	noRoom        // it fits nowhere
+	noQuota       // it has no quota
 	kept          // it fits only where it would be in the way of a reservation
 )
 
@@ -177,6 +179,9 @@ func (t *Timeline) Step() error {
 
 // end takes what a job has back, and returns its nodes.
 func (t *Timeline) end(r *run) (freed []int, err error) {
+	if t.quota != nil {
+		t.quota.Ends(r.Job)
+	}
 	heap.Remove(&t.running, r.serial)
 	t.expects = slices.DeleteFunc(t.expects, func(o *run) bool { return o == r })
 	for i := range r.placed {

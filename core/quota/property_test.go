@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -346,6 +347,7 @@ func TestRandomUse(t *testing.T) {
 				t.Fatalf("seed %d, step %d: a user holds more in queue %s than a user may", seed, k, at)
 			}
 			if k%50 == 0 {
+				w.apart()
 				if !w.b.Recount() {
 					t.Fatalf("seed %d, step %d: the sums are not what is held", seed, k)
 				}
@@ -363,5 +365,34 @@ func TestRandomUse(t *testing.T) {
 	}
 	if evicted < 100 {
 		t.Errorf("only %d pods were evicted: the test shows little", evicted)
+	}
+}
+
+// apart has a copy of the Book go on, and checks that it counts right and that the Book is as it was.
+func (w *world) apart() {
+	ask := w.ask()
+	before, c := w.b.Try(ask), w.b.Copy()
+	if v := c.Try(ask); !reflect.DeepEqual(v, before) {
+		w.Fatalf("seed %d: the copy says %+v, and the Book %+v", w.seed, v, before)
+	}
+	for _, h := range c.Holders() {
+		if w.chance.IntN(2) == 0 {
+			c.Gone(h.ID)
+		}
+	}
+	for range 5 {
+		a := w.ask()
+		if v := c.Try(a); v.Cause == quota.None {
+			c.Keep(a, a.Pods[:v.Count], v.CountedAs(a), time.Time{})
+		}
+		if at := c.OverLimit(); at != "" {
+			w.Fatalf("seed %d: in the copy queue %s holds more than it may", w.seed, at)
+		}
+		if w.chance.IntN(2) == 0 {
+			c.Release(a.ID)
+		}
+	}
+	if v := w.b.Try(ask); !reflect.DeepEqual(v, before) || !w.b.Recount() || !c.Recount() {
+		w.Fatalf("seed %d: when its copy has gone on the Book says %+v, and before %+v; the sums are right: %v, %v", w.seed, v, before, w.b.Recount(), c.Recount())
 	}
 }

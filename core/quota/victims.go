@@ -60,6 +60,16 @@ func (s *sift) find(b *Book, gone []string) (victims []string, later time.Time, 
 
 // without is a copy of the Book in which nothing is kept for the claim.
 func (b *Book) without(c *Claim) *Book {
+	out := b.counts()
+	for pod := range b.works[c.ID] {
+		k := b.kept[pod]
+		out.count(k.queue, k.user, k.pieces, k.kind, -1)
+	}
+	return out
+}
+
+// counts is a copy of what the Book counts, in which no workload waits and what is kept has no owner.
+func (b *Book) counts() *Book {
 	out := &Book{
 		tree: b.tree, use: slices.Clone(b.use), users: make(map[userAt][]int64, len(b.users)), holders: maps.Clone(b.holders), works: map[string]map[string]bool{},
 		evicted: b.evicted, owned: b.owned,
@@ -67,9 +77,19 @@ func (b *Book) without(c *Claim) *Book {
 	for key, sum := range b.users {
 		out.users[key] = slices.Clone(sum)
 	}
-	for pod := range b.works[c.ID] {
-		k := b.kept[pod]
-		out.count(k.queue, k.user, k.pieces, k.kind, -1)
+	return out
+}
+
+// Copy returns a Book that counts the same and goes on apart, for what would be: Try, Keep, Release, and Gone. In it no workload waits.
+func (b *Book) Copy() *Book {
+	out := b.counts()
+	out.kept, out.owed = maps.Clone(b.kept), maps.Clone(b.owed)
+	out.owned, out.decayed, out.ranks = maps.Clone(b.owned), maps.Clone(b.decayed), make(map[string]map[int32]int, len(b.ranks))
+	for queue, of := range b.ranks {
+		out.ranks[queue] = maps.Clone(of)
+	}
+	for workload, pods := range b.works {
+		out.works[workload] = maps.Clone(pods)
 	}
 	return out
 }

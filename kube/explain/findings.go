@@ -45,7 +45,7 @@ type Situation struct {
 	Evicted    *quota.Evicted               // how often what makes such pods lost some to return quota; nil is never
 	Owners     request.Owners               // of Pods; nil: none can be read
 	Ends       KnownEnds
-	RunTimes   *queue.RunTimes                 // of pods that have ended; nil: they cannot be read
+	RunTimes   *queue.RunTimes                 // of pods that have ended; nil: no start is forecast
 	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
 	counted *Cluster // of Nodes and Pods; nil is not counted yet

@@ -29,10 +29,10 @@ const (
 )
 
 // Starts expects when pods start that wait for nodes, by queues.Workload, from what earlier pods like those that hold GPUs and
-// like those that wait ran: see forecast.Timeline.Starts. pods are those of the cluster. Pods that wait for quota or are
-// held back are not among them, and take no GPUs.
+// like those that wait ran: see forecast.Timeline.Starts. pods are those of the cluster. Pods that are held back are not among
+// them, and take no GPUs. Quota comes back when those end that hold it: that others are evicted for it is not expected.
 func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, known KnownEnds, now time.Time) (map[string]reasons.Likely, error) {
-	a := &ahead{t: t, known: known, now: now, classes: map[string]uint32{}}
+	a := &ahead{t: t, known: known, now: now, classes: map[string]uint32{}, quotas: &quotasAhead{waits: map[string]*quota.Workload{}, runs: map[string][]string{}}}
 	empty, err := a.empty()
 	if err != nil {
 		return nil, err
@@ -42,6 +42,10 @@ func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, known KnownEnds,
 		return nil, nil
 	}
 	line := forecast.New(empty, placement.NewBestFit, forecast.Rules{Order: forecast.Given, Reservations: reserved}, times)
+	if t.queues != nil {
+		a.quotas.book = t.queues.Book
+		line.Use(a.quotas)
+	}
 	count, err := a.begin(line)
 	if err != nil {
 		return nil, err
@@ -77,6 +81,43 @@ type ahead struct {
 	known   KnownEnds
 	now     time.Time
 	classes map[string]uint32 // by the nodes that they have
+	quotas  *quotasAhead
+}
+
+// quotasAhead are the quotas of jobs of a forecast.
+type quotasAhead struct {
+	book  *quota.Book
+	waits map[string]*quota.Workload // by job; without it, it needs no quota
+	runs  map[string][]string        // UIDs of pods that hold quota from the beginning, by job
+}
+
+// Admits implements forecast.Quota.
+func (q *quotasAhead) Admits(j *forecast.Job) bool {
+	w := q.waits[j.Name]
+	return w == nil || q.book.Try(w).Cause == quota.None
+}
+
+// Starts implements forecast.Quota.
+func (q *quotasAhead) Starts(j *forecast.Job) {
+	if w := q.waits[j.Name]; w != nil {
+		v := q.book.Try(w)
+		q.book.Keep(w, w.Pods[:min(j.Pods, len(w.Pods))], v.CountedAs(w), time.Time{})
+	}
+}
+
+// Ends implements forecast.Quota.
+func (q *quotasAhead) Ends(j *forecast.Job) {
+	if w := q.waits[j.Name]; w != nil {
+		q.book.Release(w.ID)
+	}
+	for _, pod := range q.runs[j.Name] {
+		q.book.Gone(pod)
+	}
+}
+
+// Copy implements forecast.Quota.
+func (q *quotasAhead) Copy() forecast.Quota {
+	return &quotasAhead{q.book.Copy(), q.waits, q.runs}
 }
 
 // empty is the cluster with only what never ends: what pods without GPUs hold.
@@ -96,6 +137,7 @@ func (a *ahead) empty() (*cluster.Snapshot, error) {
 // begin has the workloads run that hold GPUs, and returns how many there are.
 func (a *ahead) begin(line *forecast.Timeline) (count int, err error) {
 	placed, first := map[string][]cluster.Placement{}, []int{}
+	pods := map[string][]string{}
 	for i := range a.t.held {
 		if len(a.t.held[i].Devices) == 0 {
 			continue
@@ -105,11 +147,13 @@ func (a *ahead) begin(line *forecast.Timeline) (count int, err error) {
 			first = append(first, i)
 		}
 		placed[unit] = append(placed[unit], a.t.held[i])
+		pods[unit] = append(pods[unit], string(a.t.heldBy[i].UID))
 	}
 	for _, i := range first {
 		pod := a.t.heldBy[i]
 		unit := queues.Workload(pod)
 		j := a.job(pod, "runs "+unit, &a.t.held[i].Request, len(placed[unit]))
+		a.quotas.runs[j.Name] = pods[unit]
 		began := min(request.Since(pod).Sub(a.now), 0)
 		if h := endOf(pod, a.known); h.By == reasons.EndDeadline || h.By == reasons.EndTerminating {
 			if limit := max(h.Ends.Sub(a.now)-began, 1); j.Limit == 0 || limit < j.Limit {
@@ -164,16 +208,17 @@ func (a *ahead) waiting(pods []*v1.Pod, on *cluster.Snapshot) []*forecast.Job {
 				continue // others are to come
 			}
 		}
-		if a.t.queues != nil && a.t.queues.Verdict(p).Cause != quota.None {
-			continue
-		}
 		r, ok := a.request(p, on)
 		if !ok {
 			continue
 		}
 		j := a.job(p, unit, &r, need)
 		j.At, j.Rank = min(p.CreationTimestamp.Sub(a.now), 0), len(out)
-		out = append(out, j)
+		if out = append(out, j); a.t.queues != nil {
+			if w := a.t.queues.WorkloadOf(p); w != nil {
+				a.quotas.waits[unit] = w
+			}
+		}
 	}
 	return out
 }

@@ -97,7 +97,9 @@ func TestAStartRestsOnEarlierPodsLikeTheHolder(t *testing.T) {
 	for i := range 10 {
 		s.RunTimes.Ended(runs.TemplateOf(holder), time.Duration(i+1)*time.Hour)
 	}
-	at := func(h int) string { return kubetest.Started.Add(time.Duration(h) * time.Hour).UTC().Format("15:04 UTC") }
+	at := func(h int) string {
+		return kubetest.Started.Add(time.Duration(h) * time.Hour).UTC().Format("15:04 UTC")
+	}
 	got := text()
 	if !slices.ContainsFunc([]int{5, 6, 7}, func(h int) bool {
 		return strings.HasPrefix(got, "likely about "+at(h)+", in nine of ten cases by ")

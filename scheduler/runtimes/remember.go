@@ -14,9 +14,11 @@ import (
 	"berth.dev/berth/kube/runs"
 )
 
-// How often run times are written, and read where that failed at the start.
+// How often run times are written at most, how soon a change is after a time without any, and how often they are
+// read where that failed at the start.
 const (
 	saveEvery = time.Minute
+	saveAfter = 5 * time.Second
 	loadEvery = 10 * time.Second
 )
 
@@ -51,18 +53,19 @@ func (t *Times) Remember(ctx context.Context, maps typed.ConfigMapInterface, lea
 		}
 		return
 	}
+	var last time.Time
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if leads() {
-			t.save(ctx, maps, log)
+		if leads() && time.Since(last) >= saveEvery && t.save(ctx, maps, log) {
+			last = time.Now()
 		}
-	}, saveEvery)
+	}, saveAfter)
 }
 
-// save writes what has changed.
-func (t *Times) save(ctx context.Context, maps typed.ConfigMapInterface, log klog.Logger) {
+// save writes what has changed, and reports whether something had.
+func (t *Times) save(ctx context.Context, maps typed.ConfigMapInterface, log klog.Logger) bool {
 	list, changed := t.unsaved()
 	if !changed {
-		return
+		return false
 	}
 	m := &v1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: runs.Namespace, Name: runs.Name},
@@ -76,4 +79,5 @@ func (t *Times) save(ctx context.Context, maps typed.ConfigMapInterface, log klo
 		t.lost()
 		log.Error(err, "Run times are not saved yet")
 	}
+	return true
 }
