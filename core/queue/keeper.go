@@ -60,6 +60,7 @@ func (k *Keeper[P]) Claims() []Reservation { return k.reserver.Claims() }
 func (k *Keeper[P]) Keep(c *Reservation, lead P, pods, ends []P, nodes []string, at time.Time) {
 	k.kept[c.ID] = Kept[P]{Ticket: c.Ticket, ID: c.ID, Lead: lead, Pods: slices.Clone(pods), Ends: slices.Clone(ends), At: at}
 	k.reserver.Kept(c.ID, nodes)
+	k.reserver.Expected(c.ID, at)
 }
 
 // Ends returns those whose end is waited for to free the places of a claim. When a place is

@@ -10,7 +10,10 @@ import (
 
 // claimed is a Keeper in which "first" and then "second", which came a second later, have
 // claims, with places for the pods named.
-func claimed(t *testing.T) *queue.Keeper[string] {
+func claimed(t *testing.T) *queue.Keeper[string] { return claimedUntil(t, time.Time{}) }
+
+// claimedUntil is claimed, with what is kept for first expected to be complete at a time.
+func claimedUntil(t *testing.T, at time.Time) *queue.Keeper[string] {
 	t.Helper()
 	k := queue.NewKeeper[string](10 * time.Second)
 	for i, id := range []string{"first", "second"} {
@@ -22,7 +25,7 @@ func claimed(t *testing.T) *queue.Keeper[string] {
 		if !ok {
 			t.Fatalf("%s has no claim", id)
 		}
-		k.Keep(&c, id, []string{id + "-0", id + "-1"}, []string{"before " + id}, []string{"n" + fmt.Sprint(i)}, when(100*float64(1-i)))
+		k.Keep(&c, id, []string{id + "-0", id + "-1"}, []string{"before " + id}, []string{"n" + fmt.Sprint(i)}, []time.Time{at, {}}[i])
 	}
 	return k
 }
@@ -80,7 +83,7 @@ func TestThePlacesOfTheLastClaimAreTriedLast(t *testing.T) {
 
 // TestWhatIsKeptIsUsedUntilItIsNeeded: the GPUs of first are complete at 100 s, and when those of second are is not known.
 func TestWhatIsKeptIsUsedUntilItIsNeeded(t *testing.T) {
-	k := claimed(t)
+	k := claimedUntil(t, when(100))
 	for _, tt := range []struct {
 		name  string
 		turn  queue.Ticket

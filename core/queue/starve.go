@@ -66,6 +66,7 @@ type claimant struct {
 	seen      int  // bindings that were looked at
 	overtaken bool // a pod that comes after it has started where it could have
 	lease     time.Duration
+	began     time.Time // its claim
 	until     time.Time // of its claim; zero is that it has none
 	rests     time.Time // no claim before
 	nodes     []string  // that its claim is for
@@ -101,7 +102,7 @@ func (r *Reserver) Refused(w *Waiter, now time.Time) (Reservation, bool) {
 	}
 	if long && c.until.IsZero() && c.overtaken && !now.Before(c.rests) && len(r.claims) < mostClaims {
 		c.lease = min(lastLease, max(firstLease, 2*c.lease))
-		c.until = now.Add(c.lease)
+		c.began, c.until = now, now.Add(c.lease)
 		r.claims = append(r.claims, c)
 	}
 	return c.claim(), !c.until.IsZero()
@@ -167,6 +168,18 @@ func (r *Reserver) Left(id string) (claimed bool) {
 func (r *Reserver) Kept(id string, nodes []string) {
 	if c := r.waiters[r.lines[id]]; c != nil {
 		c.nodes = slices.Clone(nodes)
+	}
+}
+
+// Expected notes when what is kept for a waiter with a claim is expected to be complete: its lease ends a minute later at the
+// earliest, if that is within an hour of its begin. Zero is not known.
+func (r *Reserver) Expected(id string, at time.Time) {
+	c := r.waiters[r.lines[id]]
+	if c == nil || c.until.IsZero() || at.IsZero() {
+		return
+	}
+	if at = at.Add(firstLease); at.After(c.until) && !at.After(c.began.Add(lastLease)) {
+		c.until = at
 	}
 }
 

@@ -124,3 +124,38 @@ func BenchmarkBound(b *testing.B) {
 		})
 	}
 }
+
+// TestALeaseLastsUntilWhatIsKeptIsComplete: the first lease ends a minute after it began, at 20 s.
+func TestALeaseLastsUntilWhatIsKeptIsComplete(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		at   []float64 // when all is expected to be free, as it is noted one after the other; 0 is not known
+		want float64
+	}{
+		{"nothing is known", []float64{0}, 80},
+		{"before the lease ends", []float64{15}, 80},
+		{"after it", []float64{500}, 560},
+		{"not if it becomes sooner", []float64{500, 300}, 560},
+		{"not beyond an hour", []float64{20 + 3600 - 60 + 1}, 80},
+		{"not step by step beyond an hour", []float64{2000, 3500, 5000}, 3560},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := queue.NewReserver(10 * time.Second)
+			r.Refused(large("first", 0), when(0))
+			r.Bound(came("late", 5, 0), "late", "n0")
+			if _, ok := r.Refused(large("first", 0), when(20)); !ok {
+				t.Fatal("it has no claim")
+			}
+			for _, at := range tt.at {
+				if at == 0 {
+					r.Expected("first", time.Time{})
+					continue
+				}
+				r.Expected("first", when(at))
+			}
+			if got := r.Next(); !got.Equal(when(tt.want)) {
+				t.Errorf("its lease ends at %v, want %v", got.Sub(when(0)), when(tt.want).Sub(when(0)))
+			}
+		})
+	}
+}
