@@ -144,7 +144,7 @@ func TestALeaseLastsUntilWhatIsKeptIsComplete(t *testing.T) {
 			r.Refused(large("first", 0), when(0))
 			r.Bound(came("late", 5, 0), "late", "n0")
 			if _, ok := r.Refused(large("first", 0), when(20)); !ok {
-				t.Fatal("it has no claim")
+				t.Fatal("the first has no claim")
 			}
 			for _, at := range tt.at {
 				if at == 0 {

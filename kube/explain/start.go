@@ -30,7 +30,7 @@ type KnownEnds struct {
 // among them that wait and come before pod get room first.
 func (t *Cluster) StartEstimate(pod *v1.Pod, pods []*v1.Pod, known KnownEnds, now time.Time) reasons.Estimate {
 	if g, err := request.GangOf(pod); g != nil || err != nil {
-		return reasons.Estimate{Unknown: "it starts with its gang, and too little is known of how long the workloads run that hold GPUs"}
+		return reasons.Estimate{Unknown: "the gang starts together, and too little is known of how long the workloads run that hold GPUs"}
 	}
 	mine := t.candidates(pod, t.ties)
 	var holders []reasons.Holder

@@ -148,7 +148,7 @@ func TestOpening(t *testing.T) {
 				p.Annotations[api.AnnotationGang] = "g"
 				p.Annotations[api.AnnotationGangMinCount] = "2"
 			}), nil,
-			"unknown: it starts with its gang, and too little is known of how long the workloads run that hold GPUs",
+			"unknown: the gang starts together, and too little is known of how long the workloads run that hold GPUs",
 		},
 		{"there is room", nil, kubetest.Unplaced("w", 0, 1), nil, "at any moment: there is capacity now, unless something other than GPUs blocks it"},
 	}
