@@ -251,6 +251,14 @@ func TestMachine(t *testing.T) {
 				s.step(gang.Arrived{UID: "g-1"})
 			}
 		}},
+		{"a gang for which places were kept until others end, and went to others, is planned again at once", func(t *testing.T, s *script) {
+			s.join(2, 2)
+			s.step(gang.Unfit{UID: "g-0", Refusal: &gang.Refusal{ShortMilli: 2000}})
+			s.step(gang.Preempting{UID: "g-0", Reserved: true})
+			if out := s.step(gang.HoldLost{UID: "g-1"}); !cmp.Equal(out.Wake, []string{"g-0"}) {
+				t.Errorf("woken: %v", out.Wake)
+			}
+		}},
 		{"a gang whose hold went to others is planned again", func(t *testing.T, s *script) {
 			s.join(2, 2)
 			s.place(t, "g-0")

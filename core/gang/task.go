@@ -206,6 +206,7 @@ func (e HoldLost) happen(s *step) {
 	switch {
 	case g != nil && g.members[e.UID].stage == kept:
 		s.lose(g, g.members[e.UID])
+	case g != nil && g.plan == nil && g.refused != nil: // places were kept for it until others end
 	case g == nil || !g.planned(e.UID) || g.plan.passed:
 		return
 	default:
