@@ -85,6 +85,7 @@ func (r *jobRun) start(p *jobPod) {
 		r.step(gang.Seen{Pod: p.member})
 	}
 	r.freed(r.keeper.Bound(r.turn(p), p.id(), node))
+	r.arrived(p)
 	r.shut(p)
 }
 
@@ -109,6 +110,7 @@ func (r *jobRun) end(p *jobPod, lost bool) {
 	} else {
 		r.freed(r.keeper.Left(p.name))
 	}
+	r.arrived(p)
 	r.gone(p)
 	r.left(p)
 	if j := p.job; lost && j.Replace > 0 {

@@ -150,16 +150,19 @@ func (p *jobPod) ends() time.Time {
 	return p.began.Add(p.run)
 }
 
-// opened lists the pods whose places are not kept from w.
-func (r *jobRun) opened(w *seeker) []*jobPod {
+// opened is what is kept for others, and not from w.
+func (r *jobRun) opened(w *seeker) []queue.Kept[*jobPod] {
 	ends := time.Time{}
 	if w.lead.job.Declared && w.lead.run > 0 {
 		longest := slices.MaxFunc(w.pods, func(a, b *jobPod) int { return cmp.Compare(a.run, b.run) })
 		ends = r.now.Add(longest.run)
 	}
 	open, _ := r.keeper.Open(r.turn(w.lead), ends)
-	return queue.Pods(open)
+	return open
 }
+
+// arrived takes a pod that has started, or is gone: those whose places it has got look for others.
+func (r *jobRun) arrived(p *jobPod) { r.tellBroken(r.keeper.Arrived(p.name)) }
 
 // takeKept makes room for w by what is kept for those that come after it, or need it only after it has ended.
 func (r *jobRun) takeKept(w *seeker) bool {
@@ -173,7 +176,8 @@ func (r *jobRun) takeKept(w *seeker) bool {
 // tryRoom looks for room for w. If there is some, each pod that has a place there has a
 // hold when it returns.
 func (r *jobRun) tryRoom(w *seeker) (*jobRoom, []string) {
-	c, holders := r.holders(w)
+	open := r.opened(w)
+	c, holders := r.holders(w, queue.Pods(open))
 	plan, ok := r.search(c, w)
 	if !ok {
 		return nil, nil
@@ -194,19 +198,35 @@ func (r *jobRun) tryRoom(w *seeker) (*jobRoom, []string) {
 	for _, id := range slices.Concat(plan.Victims, plan.Awaited) {
 		m.waits = append(m.waits, holders[id.Node][id.Holder])
 	}
-	r.tellBroken(broken)
+	hosts := queue.Hosts(r.turn(w.lead), open, func(p *jobPod) bool { return slices.Contains(broken, p) })
+	if len(hosts) == 0 {
+		r.tellBroken(broken)
+	}
 	if w.awaits && w.lead.gang && len(m.waits) == 0 { // what keeps the gang off is not the end of pods
 		for _, p := range m.pods {
 			r.withdraw(p)
 		}
+		if len(hosts) > 0 {
+			r.tellBroken(broken)
+		}
 		return nil, nil
+	}
+	if len(hosts) > 0 {
+		var guests []string
+		for _, p := range m.pods {
+			guests = append(guests, p.name)
+		}
+		for _, p := range broken {
+			r.shut(p)
+		}
+		r.keeper.Enter(guests, hosts, broken)
 	}
 	r.open(m)
 	return m, nodes
 }
 
 // holders is the cluster as searches for room see it, and whose each holder is.
-func (r *jobRun) holders(w *seeker) (*preemption.Cluster, [][]*jobPod) {
+func (r *jobRun) holders(w *seeker, open []*jobPod) (*preemption.Cluster, [][]*jobPod) {
 	s := r.index.Snapshot().Emptied(1)
 	c := &preemption.Cluster{Snapshot: s, Holders: make([][]preemption.Holder, s.Len()), MinCount: map[string]int{}}
 	pods := make([][]*jobPod, s.Len())
@@ -223,7 +243,6 @@ func (r *jobRun) holders(w *seeker) (*preemption.Cluster, [][]*jobPod) {
 			}
 		}
 	}
-	open := r.opened(w)
 	for _, p := range r.promised() {
 		if slices.Contains(w.pods, p) {
 			continue

@@ -14,7 +14,15 @@ import (
 // be called.
 type Keeper[P any] struct {
 	reserver *Reserver
-	kept     map[string]Kept[P] // by who has the claim
+	kept     map[string]Kept[P]      // by who has the claim
+	entering map[string]*entering[P] // by pod
+}
+
+// entering is pods that have got what was kept for others, and have not started.
+type entering[P any] struct {
+	left   int      // of the pods
+	lost   []P      // those whose places they have got
+	claims []string // of these
 }
 
 // Kept is the places that are kept for one claim.
@@ -25,14 +33,14 @@ type Kept[P any] struct {
 	Pods []P    // each has a place
 	// Ends are those whose end is waited for.
 	Ends []P
-	// At is when they are expected to have ended; zero is that nothing is known of one of them.
+	// At is until when others may use the places: see Reserver.Expected. Zero is that they may not.
 	At time.Time
 }
 
 // NewKeeper returns a Keeper of no places, for waiters that have waited for at least after.
 // With 0 there are no reservations.
 func NewKeeper[P any](after time.Duration) *Keeper[P] {
-	return &Keeper[P]{reserver: NewReserver(after), kept: map[string]Kept[P]{}}
+	return &Keeper[P]{reserver: NewReserver(after), kept: map[string]Kept[P]{}, entering: map[string]*entering[P]{}}
 }
 
 // Tries returns, one after the other, the nodes to be left out when a place is looked for:
@@ -58,9 +66,8 @@ func (k *Keeper[P]) Claims() []Reservation { return k.reserver.Claims() }
 // Keep notes what is kept for a claim: the pods that lead leads have places on nodes,
 // which are free when ends have ended, at a time that is zero if it is not known.
 func (k *Keeper[P]) Keep(c *Reservation, lead P, pods, ends []P, nodes []string, at time.Time) {
-	k.kept[c.ID] = Kept[P]{Ticket: c.Ticket, ID: c.ID, Lead: lead, Pods: slices.Clone(pods), Ends: slices.Clone(ends), At: at}
 	k.reserver.Kept(c.ID, nodes)
-	k.reserver.Expected(c.ID, at)
+	k.kept[c.ID] = Kept[P]{Ticket: c.Ticket, ID: c.ID, Lead: lead, Pods: slices.Clone(pods), Ends: slices.Clone(ends), At: k.reserver.Expected(c.ID, at)}
 }
 
 // Ends returns those whose end is waited for to free the places of a claim. When a place is
@@ -75,8 +82,39 @@ func (k *Keeper[P]) Lapsed(id string) (free bool) {
 	return free
 }
 
-// Vain ends the claim of a waiter for which nothing can be kept: see Reserver.Vain.
+// Enter notes that pods, by UID, have got places that were kept for others and are open to them. The places of these are kept
+// again when all of the pods have started, and their ends can be waited for: then Arrived says so.
+func (k *Keeper[P]) Enter(pods []string, open []Kept[P], lost []P) {
+	e := &entering[P]{left: len(pods), lost: slices.Clone(lost)}
+	for i := range open {
+		e.claims = append(e.claims, open[i].ID)
+	}
+	for _, pod := range pods {
+		k.entering[pod] = e
+	}
+}
+
+// Arrived takes a pod that has started, or is gone, and returns those that are to look for places again.
+func (k *Keeper[P]) Arrived(pod string) []P {
+	e := k.entering[pod]
+	if e == nil {
+		return nil
+	}
+	delete(k.entering, pod)
+	if e.left--; e.left > 0 {
+		return nil
+	}
+	return e.lost
+}
+
+// Vain ends the claim of a waiter for which nothing can be kept: see Reserver.Vain. One whose places are given to others
+// that have not started stays.
 func (k *Keeper[P]) Vain(id string, now time.Time) (free bool) {
+	for _, e := range k.entering {
+		if slices.Contains(e.claims, id) {
+			return false
+		}
+	}
 	k.reserver.Vain(id, now)
 	return k.Lapsed(id)
 }
@@ -129,6 +167,17 @@ func (k *Keeper[P]) Open(t Ticket, ends time.Time) (out []Kept[P], guest bool) {
 		}
 	}
 	return out, guest
+}
+
+// Hosts returns those claims of what is open that come before a pod whose turn t says, and of which some pod has lost its
+// place, as lost reports.
+func Hosts[P any](t Ticket, open []Kept[P], lost func(P) bool) (out []Kept[P]) {
+	for i := range open {
+		if Compare(t, open[i].Ticket) > 0 && slices.ContainsFunc(open[i].Pods, lost) {
+			out = append(out, open[i])
+		}
+	}
+	return out
 }
 
 // Pods returns the pods with places of some of what is kept.

@@ -126,3 +126,25 @@ func TestAllHaveEndedWithTheLastOfWhichTheEndIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestAClaimStaysWhileAGuestThatHasItsPlacesStarts: two pods get what is kept for first.
+func TestAClaimStaysWhileAGuestThatHasItsPlacesStarts(t *testing.T) {
+	k := claimedUntil(t, when(100))
+	open, _ := k.Open(came("late", 9, 0), when(99))
+	k.Enter([]string{"late-0", "late-1"}, open, []string{"first-0", "first-1"})
+	if k.Vain("first", when(21)) || len(k.All()) != 2 {
+		t.Errorf("the claim ends while the guest starts: %v is kept", k.All())
+	}
+	if again := k.Arrived("late-1"); again != nil {
+		t.Errorf("when one of two has started %v look for places", again)
+	}
+	if again := k.Arrived("late-0"); fmt.Sprint(again) != "[first-0 first-1]" {
+		t.Errorf("when both have started %v look for places", again)
+	}
+	if again := k.Arrived("late-0"); again != nil {
+		t.Errorf("when it has started again %v look for places", again)
+	}
+	if !k.Vain("first", when(22)) || len(k.All()) != 1 {
+		t.Errorf("the claim does not end when the guest has started: %v is kept", k.All())
+	}
+}

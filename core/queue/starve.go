@@ -67,6 +67,7 @@ type claimant struct {
 	overtaken bool // a pod that comes after it has started where it could have
 	lease     time.Duration
 	began     time.Time // its claim
+	promised  time.Time // when what is kept was expected to be complete, the earliest time so far; zero is not known
 	until     time.Time // of its claim; zero is that it has none
 	rests     time.Time // no claim before
 	nodes     []string  // that its claim is for
@@ -102,7 +103,7 @@ func (r *Reserver) Refused(w *Waiter, now time.Time) (Reservation, bool) {
 	}
 	if long && c.until.IsZero() && c.overtaken && !now.Before(c.rests) && len(r.claims) < mostClaims {
 		c.lease = min(lastLease, max(firstLease, 2*c.lease))
-		c.began, c.until = now, now.Add(c.lease)
+		c.began, c.promised, c.until = now, time.Time{}, now.Add(c.lease)
 		r.claims = append(r.claims, c)
 	}
 	return c.claim(), !c.until.IsZero()
@@ -171,16 +172,21 @@ func (r *Reserver) Kept(id string, nodes []string) {
 	}
 }
 
-// Expected notes when what is kept for a waiter with a claim is expected to be complete: its lease ends a minute later at the
-// earliest, if that is within an hour of its begin. Zero is not known.
-func (r *Reserver) Expected(id string, at time.Time) {
+// Expected notes when what is kept for a waiter with a claim is expected to be complete; zero is not known. Its lease ends a
+// minute later at the earliest, if that is within an hour of its begin. It returns until when others may use what is kept: of all
+// that was expected since the claim began, the earliest, so these cannot delay it again and again.
+func (r *Reserver) Expected(id string, at time.Time) time.Time {
 	c := r.waiters[r.lines[id]]
 	if c == nil || c.until.IsZero() || at.IsZero() {
-		return
+		return time.Time{}
 	}
-	if at = at.Add(firstLease); at.After(c.until) && !at.After(c.began.Add(lastLease)) {
-		c.until = at
+	if c.promised.IsZero() || at.Before(c.promised) {
+		c.promised = at
 	}
+	if end := at.Add(firstLease); end.After(c.until) && !end.After(c.began.Add(lastLease)) {
+		c.until = end
+	}
+	return c.promised
 }
 
 // Vain ends the claim of a waiter for which nothing can be kept: no pods that it could

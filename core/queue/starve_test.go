@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,12 +147,14 @@ func TestALeaseLastsUntilWhatIsKeptIsComplete(t *testing.T) {
 			if _, ok := r.Refused(large("first", 0), when(20)); !ok {
 				t.Fatal("the first has no claim")
 			}
-			for _, at := range tt.at {
+			for i, at := range tt.at {
 				if at == 0 {
 					r.Expected("first", time.Time{})
 					continue
 				}
-				r.Expected("first", when(at))
+				if got := r.Expected("first", when(at)); !got.Equal(when(slices.Min(tt.at[:i+1]))) {
+					t.Errorf("others may use its places until %v", got.Sub(when(0)))
+				}
 			}
 			if got := r.Next(); !got.Equal(when(tt.want)) {
 				t.Errorf("its lease ends at %v, want %v", got.Sub(when(0)), when(tt.want).Sub(when(0)))

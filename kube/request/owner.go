@@ -57,13 +57,18 @@ func OwnerOf(pod *v1.Pod) Owner {
 // Since is when a pod began to hold what it has: when its kubelet took it on,
 // else when it was bound, else when it was made.
 func Since(pod *v1.Pod) time.Time {
+	if began := Began(pod); !began.IsZero() {
+		return began
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// Began returns when a pod started: as its kubelet says, else when it was bound; zero is that neither is known.
+func Began(pod *v1.Pod) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
 	}
-	if bound := BoundAt(pod); !bound.IsZero() {
-		return bound
-	}
-	return pod.CreationTimestamp.Time
+	return BoundAt(pod)
 }
 
 // BoundAt is when a pod got its node, as its condition PodScheduled has it; zero is that

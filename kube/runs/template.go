@@ -45,8 +45,8 @@ func Ended(pod *v1.Pod, now time.Time) (ran time.Duration, ok bool) {
 // it declares. ok is false where nothing is known of it. One that does not run yet has all before it.
 func Left(pod *v1.Pod, times *queue.RunTimes, quantile float64, now time.Time) (left time.Duration, ok bool) {
 	ran := time.Duration(0)
-	if pod.Spec.NodeName != "" {
-		ran = max(0, now.Sub(request.Since(pod)))
+	if began := request.Began(pod); !began.IsZero() {
+		ran = max(0, now.Sub(began))
 	}
 	most := request.MostRunTime(pod)
 	learned, ok := LeftOf(TemplateOf(pod), times, quantile, ran)

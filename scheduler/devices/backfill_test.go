@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/scheduler/devices"
 )
 
 // limited is a pod that says how long it runs at most; "" is that it does not.
@@ -139,6 +140,51 @@ func TestThoseThatOverrunGetNoMoreOfWhatIsKept(t *testing.T) {
 		s.remove("late-again")
 		if s.run(); !s.runs("large") {
 			t.Errorf("large does not start when the last has ended: %q", s.answers["large"])
+		}
+	})
+}
+
+// TestAGangStartsThoughOthersUseWhatIsKeptForIt is the same for a gang of four.
+func TestAGangStartsThoughOthersUseWhatIsKeptForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMaking(t, 4)
+		m.reserveAfter = "10s"
+		m.restart()
+		s := &stream{making: m}
+		s.born(limited("stays", "50m", "gpu=2"), limited("a", "", "gpu=1"), limited("b", "", "gpu=1"))
+		s.begin("stays", "a", "b")
+		time.Sleep(2 * time.Second)
+		s.born(gangOf("g", 4, 4, "gpu=1")...)
+		time.Sleep(11 * time.Second)
+		s.remove("a")
+		s.born(limited("late", "5m", "gpu=1")) // overtakes
+		s.begin("late")
+		s.remove("b") // the gang is tried, and b's GPU is kept for it
+		s.run()
+		for range 60 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			s.run()
+			if len(devices.Claims(s.room)) > 0 {
+				break
+			}
+		}
+		time.Sleep(time.Minute)
+		s.remove("late") // two are kept
+		s.run()
+		s.born(limited("long", "", "gpu=1"))
+		s.born(limited("short", "10m", "gpu=1"))
+		if s.run(); s.runs("long") || !s.runs("short") {
+			t.Fatalf("on nodes: %v; short was told %q", s.on(), s.answers["short"])
+		}
+		s.begin("short")
+		time.Sleep(9 * time.Second)
+		s.remove("short")
+		s.run()
+		s.remove("stays")
+		s.run()
+		if len(s.bound("g")) != 4 || s.runs("long") {
+			t.Errorf("when all have ended on nodes: %v; what they were told: %v", s.on(), s.answers)
 		}
 	})
 }

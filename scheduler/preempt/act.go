@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"berth.dev/berth/scheduler/evict"
 	"berth.dev/berth/scheduler/nodeindex"
@@ -32,15 +33,27 @@ func roomOf(pl *nodeindex.Planner, s *candidates.List, w *preemptor, out *outcom
 
 // tellBroken lets pods whose holds went to others look for another place.
 func (x *Preemption) tellBroken(ctx context.Context, pods []*v1.Pod) {
+	x.lookAgain(x.p.Handle, klog.FromContext(ctx), pods)
+}
+
+// lookAgain is tellBroken with what activates pods.
+func (m *preemptions) lookAgain(h fwk.Handle, log klog.Logger, pods []*v1.Pod) {
+	m.shutAll(pods)
 	for _, pod := range pods {
-		x.Shut(pod.UID)
-		if x.broken != nil {
-			x.broken(pod.UID)
+		if m.broken != nil {
+			m.broken(pod.UID)
 		}
 	}
 	if len(pods) > 0 {
-		queue.Activate(x.p.Handle, klog.FromContext(ctx), pods...)
-		x.p.Cluster.Waiting.Wake() // what was held may be more than is taken now
+		queue.Activate(h, log, pods...)
+		m.lines.Wake() // what was held may be more than is taken now
+	}
+}
+
+// shutAll ends the rooms of pods.
+func (m *preemptions) shutAll(pods []*v1.Pod) {
+	for _, pod := range pods {
+		m.Shut(pod.UID)
 	}
 }
 

@@ -75,7 +75,16 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 		if err != nil {
 			return nil, err
 		}
-		x.tellBroken(ctx, out.broken)
+		// Those that a guest takes places from look for others when it has started: their reservations then wait for its end.
+		guest := out.room != nil && x.reservations.Guest(&w.open, w.lead(), out.broken)
+		failed := func() {
+			if guest {
+				x.tellBroken(ctx, out.broken)
+			}
+		}
+		if !guest {
+			x.tellBroken(ctx, out.broken)
+		}
 		switch {
 		case out.bars != "":
 			barred[out.bars] = true
@@ -88,18 +97,20 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			for _, pod := range out.room.Pods {
 				x.p.Cluster.Release(pod.UID)
 			}
+			failed()
 			return &outcome{refusal: "a pod that room is made for was deleted"}, nil
 		}
 		if w.check != nil {
 			if st := x.checked(w, s, out); !st.IsSuccess() {
 				klog.FromContext(ctx).V(3).Info("A node with room would be refused", "node", out.nodes[0], "reason", st.Message())
 				x.p.Cluster.Withdraw(w.pods[0].UID)
+				failed()
 				barred[out.nodes[0]] = true
 				continue
 			}
 		}
 		if again, err := x.verified(w, s, out, barred); again || err != nil {
-			if err != nil {
+			if failed(); err != nil {
 				return nil, err
 			}
 			continue
@@ -108,9 +119,13 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			for _, pod := range out.room.Pods {
 				x.p.Cluster.Withdraw(pod.UID)
 			}
+			failed()
 			return &outcome{refusal: "no pod is in the way"}, nil
 		}
-		x.reservations.Enter(&w.open, w.lead(), w.pods, out.broken)
+		if guest {
+			x.shutAll(out.broken)
+			x.reservations.Enter(&w.open, w.lead(), out.room.Pods, out.broken)
+		}
 		x.promise(out.room.Pods)
 		x.carryOut(ctx, w, s, out)
 		return out, nil

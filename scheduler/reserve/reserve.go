@@ -229,25 +229,41 @@ func (r *Reservations) OpenTo(lead *v1.Pod, pods []*v1.Pod) (o Open) {
 	return o
 }
 
-// Enter notes that pods, which lead leads, get what was kept for others.
-func (r *Reservations) Enter(o *Open, lead *v1.Pod, pods, others []*v1.Pod) {
-	if !o.guest {
-		return
+// Guest reports whether some of lost come before, and need the places that they have lost only when the others have ended.
+func (r *Reservations) Guest(o *Open, lead *v1.Pod, lost []*v1.Pod) bool {
+	return o.guest && len(r.hosts(o, lead, lost)) > 0
+}
+
+// hosts are the claims before lead's among what is open to it, of which some pods have lost their places.
+func (r *Reservations) hosts(o *Open, lead *v1.Pod, lost []*v1.Pod) []queue.Kept[*v1.Pod] {
+	return queue.Hosts(r.cluster.Waiting.Ticket(lead), o.kept, func(p *v1.Pod) bool {
+		return slices.ContainsFunc(lost, func(q *v1.Pod) bool { return q.UID == p.UID })
+	})
+}
+
+// Enter notes that pods, which lead leads, get what was kept for others, which lost it. Arrived says when these are to look for
+// places again.
+func (r *Reservations) Enter(o *Open, lead *v1.Pod, pods, lost []*v1.Pod) {
+	hosts, template := r.hosts(o, lead, lost), runs.TemplateOf(lead).Name
+	var ids []string
+	for _, p := range pods {
+		ids = append(ids, string(p.UID))
 	}
-	template, t := runs.TemplateOf(lead).Name, r.cluster.Waiting.Ticket(lead)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range o.kept {
-		k := &o.kept[i]
-		if queue.Compare(t, k.Ticket) < 0 || !slices.ContainsFunc(others, func(p *v1.Pod) bool {
-			return slices.ContainsFunc(k.Pods, func(q *v1.Pod) bool { return q.UID == p.UID })
-		}) {
-			continue
-		}
-		for _, p := range pods {
-			r.credit.Enter(string(p.UID), template, k.At)
+	r.keeper.Enter(ids, hosts, lost)
+	for i := range hosts {
+		for _, id := range ids {
+			r.credit.Enter(id, template, hosts[i].At)
 		}
 	}
+}
+
+// Arrived takes a pod that is bound or gone, and returns the pods that are to look for places again as it has had theirs.
+func (r *Reservations) Arrived(pod *v1.Pod) []*v1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keeper.Arrived(string(pod.UID))
 }
 
 // KeptFrom names the pod for which GPUs are kept that another would get now; "" is that none
