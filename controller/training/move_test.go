@@ -1,6 +1,7 @@
 package training
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
@@ -123,8 +125,15 @@ func TestAFaultyGPUAndKilledAtAnyWrite(t *testing.T) {
 	}
 }
 
-// TestAPodThatProvesItsCheckpoint holds that an event says once that a pod has saved its work, although the pod is gone when the pass is made.
+// TestAPodThatProvesItsCheckpoint holds that an event says once that a pod has saved its work, although the pod is gone when the pass is made,
+// and although the first pass fails.
 func TestAPodThatProvesItsCheckpoint(t *testing.T) {
+	for name, fails := range map[string]bool{"at once": false, "after a pass that fails": true} {
+		t.Run(name, func(t *testing.T) { provesCheckpoint(t, fails) })
+	}
+}
+
+func provesCheckpoint(t *testing.T, fails bool) {
 	c := newCluster(t, tfJob())
 	c.settle()
 	c.set(running)
@@ -145,6 +154,12 @@ func TestAPodThatProvesItsCheckpoint(t *testing.T) {
 	gone.Namespace, gone.Name = "ml", pod.Name
 	if err := c.client.Delete(t.Context(), gone, client.Preconditions{UID: &uid}); err != nil {
 		t.Fatal(err)
+	}
+	if fails {
+		c.breaks = len(c.writes) + 1
+		if _, err := c.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ml", Name: "mnist"}}); !errors.Is(err, errBroken) {
+			t.Fatalf("the pass that was to fail: %v", err)
+		}
 	}
 	c.settle()
 	said := 0

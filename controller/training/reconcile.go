@@ -139,7 +139,7 @@ func (p *pass) run(ctx context.Context) (again time.Duration, err error) {
 	}
 	for {
 		plan := rules.Next(seen)
-		if err := p.carryOut(ctx, &seen.Job, &plan); err != nil {
+		if err := p.carryOut(ctx, &seen, &plan); err != nil {
 			return 0, err
 		}
 		p.mem.pods = seenOf(seen.Pods, &plan)
@@ -189,7 +189,7 @@ func (p *pass) look(ctx context.Context, seen *rules.Observed) (err error) {
 		return err
 	}
 	seen.Gone = p.mem.pods.gone(seen.Pods)
-	seen.Stopped = p.takeStopped(p.mem, seen.Pods)
+	seen.Stopped = p.stopped(p.mem)
 	if seen.Job.Suspend {
 		seen.InTurn, _ = queues.Of(p.object, nil).InTurn()
 	}

@@ -68,22 +68,35 @@ func (r *reconciler) noteStopped(o client.Object) {
 	}
 }
 
-// takeStopped returns the pods that were remembered since the last pass, in order of their names, and forgets those that are gone.
-func (r *reconciler) takeStopped(m *memory, pods []rules.Pod) (out []rules.Pod) {
-	there := make(map[string]bool, len(pods))
-	for i := range pods {
-		there[pods[i].UID] = true
-	}
+// stopped returns the pods that are remembered and not told yet, in order of their names.
+func (r *reconciler) stopped(m *memory) (out []rules.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for uid, p := range m.stopped {
+	for _, p := range m.stopped {
 		if p != nil {
 			out = append(out, *p)
-		}
-		if m.stopped[uid] = nil; p == nil && !there[uid] {
-			delete(m.stopped, uid)
 		}
 	}
 	slices.SortFunc(out, func(a, b rules.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// told notes that events have been written for what stopped returned, and forgets pods of earlier passes that are gone. A pass that fails
+// before does not lose them.
+func (r *reconciler) told(m *memory, seen *rules.Observed) {
+	there := make(map[string]bool, len(seen.Pods))
+	for i := range seen.Pods {
+		there[seen.Pods[i].UID] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, p := range m.stopped {
+		if p == nil && !there[uid] {
+			delete(m.stopped, uid)
+		}
+	}
+	for i := range seen.Stopped {
+		m.stopped[seen.Stopped[i].UID] = nil
+	}
+	seen.Stopped = nil
 }

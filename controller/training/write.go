@@ -22,7 +22,8 @@ import (
 const fieldManager = client.FieldOwner(Name)
 
 // carryOut carries out a plan, in its order.
-func (p *pass) carryOut(ctx context.Context, j *rules.Job, plan *rules.Plan) error {
+func (p *pass) carryOut(ctx context.Context, seen *rules.Observed, plan *rules.Plan) error {
+	j := &seen.Job
 	if plan.DeleteJob {
 		err := p.jobs.Delete(ctx, p.object, client.Preconditions{UID: uid(p.object), ResourceVersion: &p.version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		return client.IgnoreNotFound(err)
@@ -39,6 +40,7 @@ func (p *pass) carryOut(ctx context.Context, j *rules.Job, plan *rules.Plan) err
 	for _, e := range plan.Events {
 		p.tell(e)
 	}
+	p.told(p.mem, seen)
 	err := p.each(len(plan.DeletePods), func(i int) error {
 		return p.remove(ctx, &corev1.Pod{}, plan.DeletePods[i].Name, plan.DeletePods[i].UID, "Pod")
 	})
