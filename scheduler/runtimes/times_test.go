@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,9 +137,11 @@ func TestRunTimesAreRememberedOverRestarts(t *testing.T) {
 // TestRunTimesThatCannotBeWrittenAreWrittenLater, and one that does not lead writes none.
 func TestRunTimesThatCannotBeWrittenAreWrittenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, refuses, leads := fake.NewClientset(), true, false
+		client := fake.NewClientset()
+		var refuses, leads atomic.Bool
+		refuses.Store(true)
 		client.PrependReactor("create", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
-			return refuses, nil, errors.New("no")
+			return refuses.Load(), nil, errors.New("no")
 		})
 		maps := client.CoreV1().ConfigMaps(runs.Namespace)
 		there := func() bool {
@@ -148,17 +151,18 @@ func TestRunTimesThatCannotBeWrittenAreWrittenLater(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		times := New()
-		go times.Remember(ctx, maps, func() bool { return leads })
+		go times.Remember(ctx, maps, leads.Load)
 		times.Gone(ran("a", time.Now(), time.Hour), time.Now())
-		refuses = false
+		refuses.Store(false)
 		time.Sleep(3 * saveEvery)
 		if synctest.Wait(); there() {
 			t.Error("a scheduler that does not lead writes")
 		}
-		leads, refuses = true, true
+		leads.Store(true)
+		refuses.Store(true)
 		time.Sleep(3 * saveEvery)
 		synctest.Wait()
-		refuses = false
+		refuses.Store(false)
 		time.Sleep(2 * saveEvery)
 		if synctest.Wait(); !there() {
 			t.Error("what could not be written is not written later")
