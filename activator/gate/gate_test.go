@@ -122,7 +122,7 @@ func (w *twin) through(r *request, ticket *gate.Ticket) {
 }
 
 func (w *twin) decided(r *request, err error) {
-	w.mu.Lock() // the gate's timer calls from goroutines of its own
+	w.mu.Lock() // the gate's timer calls from other goroutines
 	defer w.mu.Unlock()
 	if !r.asked || r.state != "held" {
 		w.t.Fatalf("request %d, which is %s, is decided on again", r.number, r.state)

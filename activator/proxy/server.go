@@ -17,7 +17,7 @@ const (
 	lastTime = time.Second      // for what is left when Drain gives up
 )
 
-// Server serves any number of services, each on listeners or connections of its own.
+// Server serves any number of services, each on separate listeners or connections.
 type Server struct {
 	http      http.Server
 	handed    *handed

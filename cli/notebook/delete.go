@@ -35,7 +35,7 @@ func newNotebookDelete(o client.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return d.each(args, func(name string) error { return n.remove(cmd.Context(), name, d.volumes) })
+			return term.Each(d.Options.Err, args, func(name string) error { return n.remove(cmd.Context(), name, d.volumes) })
 		},
 	}
 	d.AddFlags(cmd)

@@ -4,7 +4,6 @@ package notebook
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"slices"
@@ -95,23 +94,4 @@ func (n *Command) CompleteNames(cmd *cobra.Command, args []string, _ string) ([]
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// each runs what for every name, tells what went wrong with each but the last on
-// stderr, and returns that.
-func (n *Command) each(names []string, what func(name string) error) error {
-	var failed []error
-	for _, name := range names {
-		if err := what(name); err != nil {
-			failed = append(failed, err)
-		}
-	}
-	if len(failed) < 2 {
-		return errors.Join(failed...)
-	}
-	last := len(failed) - 1
-	for _, err := range failed[:last] {
-		term.Printf(n.Options.Err, "error: %v\n", err)
-	}
-	return failed[last]
 }

@@ -41,7 +41,7 @@ func newNotebookStart(o client.Options, prospects Prospects) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.each(args, func(name string) error { return s.start(ctx, nbs, name) })
+			return term.Each(s.Options.Err, args, func(name string) error { return s.start(ctx, nbs, name) })
 		},
 	}
 	s.AddFlags(cmd)

@@ -28,7 +28,7 @@ func newNotebookStop(o client.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return n.each(args, func(name string) error { return nbs.Stop(cmd.Context(), name) })
+			return term.Each(n.Options.Err, args, func(name string) error { return nbs.Stop(cmd.Context(), name) })
 		},
 	}
 	n.AddFlags(cmd)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -213,24 +212,13 @@ func (c *command) each(ctx context.Context, names []string, what func(*services,
 	if err != nil {
 		return err
 	}
-	var failed []error
-	for _, name := range names {
+	return term.Each(c.options.Err, names, func(name string) error {
 		o, err := all.find(ctx, name)
-		if err == nil {
-			err = what(all, o)
-		}
 		if err != nil {
-			failed = append(failed, err)
+			return err
 		}
-	}
-	if len(failed) < 2 {
-		return errors.Join(failed...)
-	}
-	last := len(failed) - 1
-	for _, err := range failed[:last] {
-		term.Printf(c.options.Err, "error: %v\n", err)
-	}
-	return failed[last]
+		return what(all, o)
+	})
 }
 
 // newWhy makes `berth service why`.

@@ -4,7 +4,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -90,24 +89,13 @@ func (c *command) each(ctx context.Context, names []string, what func(*jobs, *jo
 	if err != nil {
 		return err
 	}
-	var failed []error
-	for _, name := range names {
+	return term.Each(c.options.Err, names, func(name string) error {
 		j, err := all.find(ctx, name)
-		if err == nil {
-			err = what(all, j)
-		}
 		if err != nil {
-			failed = append(failed, err)
+			return err
 		}
-	}
-	if len(failed) < 2 {
-		return errors.Join(failed...)
-	}
-	last := len(failed) - 1
-	for _, err := range failed[:last] {
-		term.Printf(c.options.Err, "error: %v\n", err)
-	}
-	return failed[last]
+		return what(all, j)
+	})
 }
 
 // newWhy makes `berth train why`.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"k8s.io/klog/v2"
 
+	"berth.dev/berth/internal/datadir"
 	"berth.dev/berth/internal/pause"
 	"berth.dev/berth/metrics/rules"
 	"berth.dev/berth/metrics/scrape"
@@ -191,25 +193,9 @@ func (r *Readings) save(ctx context.Context) {
 	r.saved = err
 }
 
-func write(path string, s *store.Store) (err error) {
+func write(path string, s *store.Store) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	err = s.Save(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return datadir.Replace(path, 0o600, func(w io.Writer) error { return s.Save(w) })
 }

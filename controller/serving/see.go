@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
-	"berth.dev/berth/api/kserve"
 	rules "berth.dev/berth/core/serving"
 	objects "berth.dev/berth/kube/serving"
 )
@@ -25,8 +24,6 @@ func condition(pod *corev1.Pod, of corev1.PodConditionType) corev1.PodCondition 
 	}
 	return corev1.PodCondition{}
 }
-
-func (p *pass) kind() string { return kserve.Kind }
 
 // revisionOf is which revision a pod is of.
 func revisionOf(pod *corev1.Pod) string { return pod.Annotations[api.AnnotationServingSpec] }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/api/kserve"
 	rules "berth.dev/berth/core/serving"
 	objects "berth.dev/berth/kube/serving"
 )
@@ -61,7 +62,7 @@ func (p *pass) bring(ctx context.Context, object map[string]any, there client.Ob
 	}
 	switch {
 	case !metav1.IsControlledBy(there, p.object):
-		if ref := metav1.GetControllerOfNoCopy(there); ref != nil && ref.Kind == p.kind() && ref.Name == p.object.Name {
+		if ref := metav1.GetControllerOfNoCopy(there); ref != nil && ref.Kind == kserve.Kind && ref.Name == p.object.Name {
 			p.later(refusedAgain / 10) // of an earlier service of the name, which goes
 			return nil
 		}

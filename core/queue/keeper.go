@@ -155,6 +155,9 @@ func (k *Keeper[P]) All() []Kept[P] {
 	return out
 }
 
+// Any reports whether something is kept.
+func (k *Keeper[P]) Any() bool { return len(k.kept) > 0 }
+
 // Open returns what is not kept from a pod whose turn t says, and which is expected to have ended by a time, zero if that is
 // not known: the claims that it comes before, and those whose other pods end later than it. These it uses as a guest.
 func (k *Keeper[P]) Open(t Ticket, ends time.Time) (out []Kept[P], guest bool) {

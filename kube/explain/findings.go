@@ -135,7 +135,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	}
 	if len(request.Of(s.Pod)) > 0 {
 		start := c.StartEstimate(s.Pod, s.Pods, s.Ends, now)
-		if s.RunTimes != nil && !start.Now {
+		if s.RunTimes != nil && !start.Now && !s.Pod.CreationTimestamp.IsZero() { // one that is not made yet is not in the queue
 			likely, err := c.Starts(s.Pods, s.RunTimes, s.Ends, now)
 			if err != nil {
 				return nil, err

@@ -44,7 +44,7 @@ func RuntimeOf(meta *metav1.ObjectMeta, spec runtime.RawExtension, cluster bool)
 	return r, nil
 }
 
-// Choose returns the runtime of a service, or nil for one with containers of its own.
+// Choose returns the runtime of a service, or nil if the service defines its containers.
 func Choose(w *Written, runtimes []*Runtime) (*Runtime, *serving.Fault) {
 	if w.Service.Model == nil {
 		return nil, nil //nolint:nilnil // it needs none

@@ -76,13 +76,8 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			return nil, err
 		}
 		// Those that a guest takes places from look for others when it has started: their reservations then wait for its end.
-		guest := out.room != nil && x.reservations.Guest(&w.open, w.lead(), out.broken)
-		failed := func() {
-			if guest {
-				x.tellBroken(ctx, out.broken)
-			}
-		}
-		if !guest {
+		hosts := x.reservations.Hosts(&w.open, w.lead(), out.broken)
+		if len(hosts) == 0 || out.room == nil {
 			x.tellBroken(ctx, out.broken)
 		}
 		switch {
@@ -93,44 +88,54 @@ func (x *Preemption) tryRoom(ctx context.Context, w *preemptor) (*outcome, error
 			out.against.Others = out.against.Others || len(barred) > len(w.avoid)
 			return out, nil
 		}
-		if gone := slices.ContainsFunc(out.room.Pods, func(pod *v1.Pod) bool { return x.p.Cluster.HoldOf(pod.UID) == nil }); gone {
-			for _, pod := range out.room.Pods {
-				x.p.Cluster.Release(pod.UID)
-			}
-			failed()
-			return &outcome{refusal: "a pod that room is made for was deleted"}, nil
+		refused, again, err := x.confirm(ctx, w, s, out, barred)
+		if len(hosts) > 0 && (refused != nil || again || err != nil) {
+			x.tellBroken(ctx, out.broken)
 		}
-		if w.check != nil {
-			if st := x.checked(w, s, out); !st.IsSuccess() {
-				klog.FromContext(ctx).V(3).Info("A node with room would be refused", "node", out.nodes[0], "reason", st.Message())
-				x.p.Cluster.Withdraw(w.pods[0].UID)
-				failed()
-				barred[out.nodes[0]] = true
-				continue
-			}
-		}
-		if again, err := x.verified(w, s, out, barred); again || err != nil {
-			if failed(); err != nil {
-				return nil, err
-			}
+		switch {
+		case again:
 			continue
+		case refused != nil || err != nil:
+			return refused, err
 		}
-		if w.awaits && w.verify != nil && out.room.Empty() { // what keeps the gang off is not the end of pods
-			for _, pod := range out.room.Pods {
-				x.p.Cluster.Withdraw(pod.UID)
-			}
-			failed()
-			return &outcome{refusal: "no pod is in the way"}, nil
-		}
-		if guest {
+		if len(hosts) > 0 {
 			x.shutAll(out.broken)
-			x.reservations.Enter(&w.open, w.lead(), out.room.Pods, out.broken)
+			x.reservations.Enter(hosts, w.lead(), out.room.Pods, out.broken)
 		}
 		x.promise(out.room.Pods)
 		x.carryOut(ctx, w, s, out)
 		return out, nil
 	}
 	return &outcome{refusal: "other filters refuse every node that was tried", against: nodeindex.Obstacles{Kept: true, Others: true}}, nil
+}
+
+// confirm checks a plan that has its holds once more. If it does not stand they are withdrawn, and refused is the answer, or again is that another
+// plan is to be made, without the nodes that barred then has.
+func (x *Preemption) confirm(ctx context.Context, w *preemptor, s *candidates.List, out *outcome, barred map[string]bool) (refused *outcome, again bool, err error) {
+	if gone := slices.ContainsFunc(out.room.Pods, func(pod *v1.Pod) bool { return x.p.Cluster.HoldOf(pod.UID) == nil }); gone {
+		for _, pod := range out.room.Pods {
+			x.p.Cluster.Release(pod.UID)
+		}
+		return &outcome{refusal: "a pod that room is made for was deleted"}, false, nil
+	}
+	if w.check != nil {
+		if st := x.checked(w, s, out); !st.IsSuccess() {
+			klog.FromContext(ctx).V(3).Info("A node with room would be refused", "node", out.nodes[0], "reason", st.Message())
+			x.p.Cluster.Withdraw(w.pods[0].UID)
+			barred[out.nodes[0]] = true
+			return nil, true, nil
+		}
+	}
+	if again, err := x.verified(w, s, out, barred); again || err != nil {
+		return nil, again && err == nil, err
+	}
+	if w.awaits && w.verify != nil && out.room.Empty() { // what keeps the gang off is not the end of pods
+		for _, pod := range out.room.Pods {
+			x.p.Cluster.Withdraw(pod.UID)
+		}
+		return &outcome{refusal: "no pod is in the way"}, false, nil
+	}
+	return nil, false, nil
 }
 
 // verified asks the other filters about the plan for a gang. Where they refuse it, again

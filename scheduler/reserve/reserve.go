@@ -204,14 +204,16 @@ func (r *Reservations) Claims() []string {
 
 // Open is what is not kept from some pods.
 type Open struct {
-	kept  []queue.Kept[*v1.Pod]
-	Pods  map[types.UID]bool // with these reserved places; nil is none
-	guest bool               // some of them come before, and need their places only when these pods have ended
+	kept []queue.Kept[*v1.Pod]
+	Pods map[types.UID]bool // with these reserved places; nil is none
 }
 
 // OpenTo returns what is not kept from pods, which lead leads: they come before those it is kept for, or are expected to have
 // ended before it is needed, and earlier pods like them were not too late.
 func (r *Reservations) OpenTo(lead *v1.Pod, pods []*v1.Pod) (o Open) {
+	if !r.any() {
+		return o
+	}
 	t, now := r.cluster.Waiting.Ticket(lead), time.Now()
 	ends, template := r.cluster.Times.AllEnded(pods, runtimes.EndOfGuest, now), runs.TemplateOf(lead).Name
 	r.mu.Lock()
@@ -219,7 +221,7 @@ func (r *Reservations) OpenTo(lead *v1.Pod, pods []*v1.Pod) (o Open) {
 	if !r.credit.Allows(template, now) {
 		ends = time.Time{}
 	}
-	o.kept, o.guest = r.keeper.Open(t, ends)
+	o.kept, _ = r.keeper.Open(t, ends)
 	for _, p := range queue.Pods(o.kept) {
 		if o.Pods == nil {
 			o.Pods = map[types.UID]bool{}
@@ -229,22 +231,28 @@ func (r *Reservations) OpenTo(lead *v1.Pod, pods []*v1.Pod) (o Open) {
 	return o
 }
 
-// Guest reports whether some of lost come before, and need the places that they have lost only when the others have ended.
-func (r *Reservations) Guest(o *Open, lead *v1.Pod, lost []*v1.Pod) bool {
-	return o.guest && len(r.hosts(o, lead, lost)) > 0
+// any reports whether something is kept.
+func (r *Reservations) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keeper.Any()
 }
 
-// hosts are the claims before lead's among what is open to it, of which some pods have lost their places.
-func (r *Reservations) hosts(o *Open, lead *v1.Pod, lost []*v1.Pod) []queue.Kept[*v1.Pod] {
+// Hosts are the claims before lead's among what is open to it, of which some pods have lost their places: they need these only when the
+// others have ended.
+func (r *Reservations) Hosts(o *Open, lead *v1.Pod, lost []*v1.Pod) []queue.Kept[*v1.Pod] {
+	if len(o.kept) == 0 || len(lost) == 0 {
+		return nil
+	}
 	return queue.Hosts(r.cluster.Waiting.Ticket(lead), o.kept, func(p *v1.Pod) bool {
 		return slices.ContainsFunc(lost, func(q *v1.Pod) bool { return q.UID == p.UID })
 	})
 }
 
-// Enter notes that pods, which lead leads, get what was kept for others, which lost it. Arrived says when these are to look for
+// Enter notes that pods, which lead leads, get what was kept for hosts, whose pods lost it. Arrived says when these are to look for
 // places again.
-func (r *Reservations) Enter(o *Open, lead *v1.Pod, pods, lost []*v1.Pod) {
-	hosts, template := r.hosts(o, lead, lost), runs.TemplateOf(lead).Name
+func (r *Reservations) Enter(hosts []queue.Kept[*v1.Pod], lead *v1.Pod, pods, lost []*v1.Pod) {
+	template := runs.TemplateOf(lead).Name
 	var ids []string
 	for _, p := range pods {
 		ids = append(ids, string(p.UID))
