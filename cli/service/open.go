@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/notebook/gate"
 	"berth.dev/berth/cli/term"
 	objects "berth.dev/berth/kube/serving"
 )
@@ -69,13 +69,14 @@ func (p *open) run(ctx context.Context, name string) error {
 	if o.written.Service.Stopped {
 		return fmt.Errorf("%s is stopped; `%s service start %s` starts it", o.at(), s.options.Name, name)
 	}
-	handler, err := forwarder(s.Config, s.namespace, name)
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", s.Name, err)
-	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)))
 	if err != nil {
 		return term.Usagef("--port %d: %v; omit --port to use a free one", p.port, err)
+	}
+	defer l.Close()
+	handler, err := forwarder(s.Config, s.namespace, name, l.Addr().(*net.TCPAddr).Port)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", s.Name, err)
 	}
 	address := "http://" + l.Addr().String()
 	term.PrintLine(s.options.Out, address)
@@ -88,9 +89,8 @@ func (p *open) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// forwarder sends requests to a service by the API server's proxy. Requests of pages of other origins, and for other hosts than this
-// machine's loopback, are refused, as a page could have a name resolve to it.
-func forwarder(config *rest.Config, namespace, name string) (http.Handler, error) {
+// forwarder sends requests to a service by the API server's proxy, those that may come to a port of this machine: see gate.Foreign.
+func forwarder(config *rest.Config, namespace, name string, port int) (http.Handler, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, err
@@ -106,25 +106,10 @@ func forwarder(config *rest.Config, namespace, name string) (http.Handler, error
 		r.SetURL(to)
 	}, FlushInterval: -1}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopback(r.Host) || r.Header.Get("Origin") != "" && !sameOrigin(r) {
-			http.Error(w, "requests for other hosts, and of pages of other origins, are refused here", http.StatusForbidden)
+		if why := gate.Foreign(r, port, "service", "berth service open "+name); why != "" {
+			http.Error(w, why, http.StatusForbidden)
 			return
 		}
 		proxy.ServeHTTP(w, r)
 	}), nil
-}
-
-// loopback reports whether a request's host is this machine.
-func loopback(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// sameOrigin reports whether the page that sends a request came from here.
-func sameOrigin(r *http.Request) bool {
-	from, err := url.Parse(r.Header.Get("Origin"))
-	return err == nil && from.Host == r.Host
 }

@@ -26,24 +26,30 @@ func TestRequestsGoThroughTheAPIServer(t *testing.T) {
 // requestsThrough sends requests to a service of an API server at base, which notes what it is asked.
 func requestsThrough(t *testing.T, config *rest.Config, base string, asked *string) {
 	t.Helper()
-	handler, err := forwarder(config, "team", "mnist")
+	handler, err := forwarder(config, "team", "mnist", 8080)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		name, host, origin string
-		status             int
+		name, host, origin, site string
+		status                   int
 	}{
-		{"a program", "127.0.0.1:8080", "", 200},
-		{"a page from here", "localhost:8080", "http://localhost:8080", 200},
-		{"a page of another origin", "127.0.0.1:8080", "https://evil.example", 403},
-		{"a name that resolves to this machine", "evil.example:8080", "", 403},
+		{"a program", "127.0.0.1:8080", "", "", 200},
+		{"a page from here", "localhost:8080", "http://localhost:8080", "same-origin", 200},
+		{"a page of another origin", "127.0.0.1:8080", "https://evil.example", "cross-site", 403},
+		{"a page of another port of this machine", "127.0.0.1:8080", "http://127.0.0.1:8888", "same-site", 403},
+		{"an image on a page of another origin, which sends no Origin", "127.0.0.1:8080", "", "cross-site", 403},
+		{"a name that resolves to this machine", "evil.example:8080", "", "", 403},
+		{"another port of this machine", "127.0.0.1:8081", "", "", 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			*asked = ""
 			r := httptest.NewRequest(http.MethodPost, "/v1/models/mnist:predict?a=b", strings.NewReader("{}"))
 			r.Host = tt.host
 			r.Header.Set("Authorization", "Bearer other")
+			if tt.site != "" {
+				r.Header.Set("Sec-Fetch-Site", tt.site)
+			}
 			if tt.origin != "" {
 				r.Header.Set("Origin", tt.origin)
 			}

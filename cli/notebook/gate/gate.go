@@ -130,7 +130,7 @@ func (g *Gate) swap(b *behind) {
 
 // ServeHTTP implements http.Handler.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if why := foreign(r, g.port); why != "" {
+	if why := Foreign(r, g.port, "notebook", "berth notebook open NAME"); why != "" {
 		refuse(w, http.StatusForbidden, why)
 		return
 	}

@@ -8,20 +8,21 @@ import (
 	"strings"
 )
 
-// foreign says why a request is not one of the gate's own pages, of a person who
-// typed its address, or of a program on this machine; "" is that it may be. A page
-// of another origin is known by its name in Host, where its owner lets that name lead
-// to this machine, and by what browsers say of the page that a request is from.
-func foreign(r *http.Request, port int) string {
+// Foreign says why a request to a port of this machine's loopback addresses is not one of
+// its own pages, of a person who typed its address, or of a program on this machine; "" is that
+// it may be. A page of another origin is known by its name in Host, where its owner lets that name
+// lead to this machine, and by what browsers say of the page that a request is from. what is what
+// the port leads to, "notebook", and command the one that opens it: "berth notebook open NAME".
+func Foreign(r *http.Request, port int, what, command string) string {
 	if !own(r.Host, port) {
-		return fmt.Sprintf("this address is localhost:%d, but the request is for %q; if you forward the port, use the same number on both sides: `berth notebook open NAME --port %d` sets it",
-			port, r.Host, port)
+		return fmt.Sprintf("this address is localhost:%d, but the request is for %q; if you forward the port, use the same number on both sides: `%s --port %d` sets it",
+			port, r.Host, command, port)
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		if strings.EqualFold(origin, "http://"+r.Host) {
 			return ""
 		}
-		return fmt.Sprintf("a page of %q cannot use this notebook; open the notebook's own address", origin)
+		return fmt.Sprintf("a page of %q cannot use this %s; open the %s's own address", origin, what, what)
 	}
 	switch site := r.Header.Get("Sec-Fetch-Site"); site {
 	case "", "none", "same-origin":
@@ -30,7 +31,7 @@ func foreign(r *http.Request, port int) string {
 		if navigates(r) {
 			return ""
 		}
-		return fmt.Sprintf("a page of another origin (%s) cannot use this notebook; open the notebook's own address", site)
+		return fmt.Sprintf("a page of another origin (%s) cannot use this %s; open the %s's own address", site, what, what)
 	}
 }
 
