@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth.dev/berth/core/cost"
@@ -25,6 +26,9 @@ type Book struct {
 	mu       sync.Mutex // held while something is written
 	closedTo int64      // end of the last day that is closed, in milliseconds
 	kept     int64      // since when facts are kept, in milliseconds; 0 is that all are
+
+	turned atomic.Int64 // counts changes of what is closed
+	closed atomic.Pointer[closedSums]
 }
 
 // Write writes a batch in one transaction, and that the writer was there at a time. Days that are closed and of which it changes
@@ -55,6 +59,9 @@ func (b *Book) change(ctx context.Context, write func(w *writer)) error {
 	if w.err != nil {
 		return fmt.Errorf("write to the ledger %s: %w", b.path, w.err)
 	}
+	if w.turned {
+		b.turned.Add(1)
+	}
 	return nil
 }
 
@@ -65,6 +72,7 @@ type writer struct {
 	err error
 
 	closedTo, kept int64 // as Book has them
+	turned         bool  // sums of days or months are others
 }
 
 func (w *writer) do(query string, args ...any) {

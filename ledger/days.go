@@ -46,6 +46,7 @@ func (b *Book) closeDay(ctx context.Context, day, now time.Time) error {
 	}
 	rows := cost.DayRows(cost.Account(facts, day, day.Add(cost.Day)))
 	return b.change(ctx, func(w *writer) {
+		w.turned = true
 		key := day.UnixMilli()
 		for i := range rows {
 			r := &rows[i]
@@ -66,6 +67,7 @@ func (b *Book) closeDay(ctx context.Context, day, now time.Time) error {
 // Days whose facts are not kept stay as they are.
 func (w *writer) reopen(from, to int64, why string) {
 	const which = " FROM days WHERE day > ? AND (? = 0 OR day < ?)"
+	w.turned = true
 	since := max(from-cost.Day.Milliseconds(), w.kept-1)
 	const months = " WHERE month IN (SELECT CAST(strftime('%s', day / 1000, 'unixepoch', 'start of month') AS INTEGER) * 1000" + which + ")"
 	w.do("DELETE FROM month_sums"+months, since, to, to)

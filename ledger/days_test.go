@@ -44,6 +44,22 @@ func rowsOf(t testing.TB, b *Book, from, to time.Time, by cost.By) (got, want []
 	return got, cost.Sum(cost.Account(f, from, to), by)
 }
 
+// totalsAreFacts asks that all that was charged is what the facts say, whatever is remembered of days that are closed.
+func totalsAreFacts(t *testing.T, b *Book, now time.Time) {
+	t.Helper()
+	got, err := b.Totals(t.Context(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := b.Facts(t.Context(), at(0), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(cost.DayRows(cost.Account(f, at(0), now)), got); diff != "" {
+		t.Fatalf("at %v totals and facts differ (-facts +totals):\n%s", now, diff)
+	}
+}
+
 // TestDaysAreWhatFactsAre plays random lives over ten days, also with ends that come days late and pods that are only known
 // later, and closes days in between: reports are those of the facts alone, and the chain holds.
 func TestDaysAreWhatFactsAre(t *testing.T) {
@@ -86,6 +102,9 @@ func TestDaysAreWhatFactsAre(t *testing.T) {
 			write(batch, now)
 			if r.IntN(5) == 0 {
 				closeAll(t, b, now)
+			}
+			if r.IntN(5) == 0 {
+				totalsAreFacts(t, b, now)
 			}
 		}
 		now := at(240 * 60)
@@ -182,6 +201,25 @@ func BenchmarkYearByUser(b *testing.B) {
 	from := epoch.Truncate(cost.Day)
 	for b.Loop() {
 		if rows, err := book.Rows(b.Context(), from, from.Add(365*cost.Day), cost.User); err != nil || len(rows) != 100 {
+			b.Fatalf("%d rows, %v", len(rows), err)
+		}
+	}
+}
+
+// BenchmarkTotalsOfAYear asks for the counters as every 30 seconds: all that was charged until now, with a year that is closed.
+func BenchmarkTotalsOfAYear(b *testing.B) {
+	book, err := Open(b.Context(), filepath.Join(b.TempDir(), "ledger.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer book.Close()
+	aYear(b, book)
+	from := epoch.Truncate(cost.Day)
+	if err := book.Write(b.Context(), &Batch{}, from); err != nil { // then it began
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if rows, err := book.Totals(b.Context(), from.Add(365*cost.Day+time.Hour)); err != nil || len(rows) != 400 {
 			b.Fatalf("%d rows, %v", len(rows), err)
 		}
 	}

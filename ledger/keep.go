@@ -89,6 +89,7 @@ func (b *Book) CloseMonths(ctx context.Context) error {
 		return b.read(r.err)
 	}
 	return b.change(ctx, func(w *writer) {
+		w.turned = true
 		for key, n := range closed {
 			month := time.UnixMilli(key).UTC()
 			next := cost.NextMonth(month)

@@ -8,41 +8,69 @@ import (
 	"berth.dev/berth/core/cost"
 )
 
-// Totals adds up all that was charged since the book began until a time, as finely as sums of days are kept, in the order of cost.DayRows. It reads months and
-// days that are closed from their sums, and the rest from facts.
+// closedSums is what is closed, as it was after so many changes of it.
+type closedSums struct {
+	turned       int64
+	to           time.Time // they were asked for until then
+	days, months []time.Time
+	rows         []cost.DayRow // their sum
+}
+
+// Totals adds up all that was charged since the book began until a time, as finely as sums of days are kept, in the order of cost.DayRows. It
+// remembers closed days and months from one call to the next, so it reads only facts of the time after them.
 func (b *Book) Totals(ctx context.Context, to time.Time) ([]cost.DayRow, error) {
 	began, err := b.Began(ctx)
 	if err != nil || began.IsZero() {
 		return nil, err
 	}
+	turned := b.turned.Load()                                    // before the transaction: a change in between is read again the next time
 	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // a day that is closed now is counted once
 	if err != nil {
 		return nil, b.read(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	r := reader{ctx: ctx, db: tx}
-	days, months := r.days(), r.months()
-	var lists [][]cost.DayRow
-	months, rest := cost.SplitMonths(began.Truncate(time.Hour), to, months)
-	for _, month := range months {
-		lists = append(lists, r.totals("month_sums", "month", month, cost.NextMonth(month)))
+	sums := b.closed.Load()
+	from := began.Truncate(time.Hour)
+	if sums == nil || sums.turned != turned || to.Before(sums.to) {
+		sums = r.closed(from, to)
+		sums.turned = turned
 	}
-	var facts []cost.Period
+	lists := [][]cost.DayRow{sums.rows}
+	_, rest := cost.SplitMonths(from, to, sums.months)
 	for _, p := range rest {
-		whole, between := cost.Split(p.From, p.To, days)
-		if len(whole) > 0 {
-			lists = append(lists, r.totals("sums", "day", whole[0], whole[len(whole)-1].Add(cost.Day)))
+		_, facts := cost.Split(p.From, p.To, sums.days)
+		for _, p := range facts {
+			r.from, r.to = p.From.UnixMilli(), p.To.UnixMilli()
+			lists = append(lists, cost.DayRows(cost.Account(r.facts(), p.From, p.To)))
 		}
-		facts = append(facts, between...)
-	}
-	for _, p := range facts {
-		r.from, r.to = p.From.UnixMilli(), p.To.UnixMilli()
-		lists = append(lists, cost.DayRows(cost.Account(r.facts(), p.From, p.To)))
 	}
 	if r.err != nil {
 		return nil, b.read(r.err)
 	}
+	b.closed.Store(sums)
 	return cost.AddDayRows(lists...), nil
+}
+
+// closed adds up the months and days of a time that are closed.
+func (r *reader) closed(from, to time.Time) *closedSums {
+	s := &closedSums{to: to}
+	var lists [][]cost.DayRow
+	days := r.days()
+	months, rest := cost.SplitMonths(from, to, r.months())
+	s.months = months
+	for _, month := range months {
+		lists = append(lists, r.totals("month_sums", "month", month, cost.NextMonth(month)))
+	}
+	for _, p := range rest {
+		whole, _ := cost.Split(p.From, p.To, days)
+		s.days = append(s.days, whole...)
+		if len(whole) > 0 {
+			lists = append(lists, r.totals("sums", "day", whole[0], whole[len(whole)-1].Add(cost.Day)))
+		}
+	}
+	s.rows = cost.AddDayRows(lists...)
+	return s
 }
 
 // totals adds up what is closed of a time: days, or months.

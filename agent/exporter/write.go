@@ -5,7 +5,16 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"sync"
 )
+
+// rooms are what scrapes are written into, one after the other: nothing of a scrape is kept.
+var rooms = sync.Pool{New: func() any { return &room{} }} //nolint:gochecknoglobals // memory, and no state
+
+type room struct {
+	text []byte
+	sets arena
+}
 
 // Write writes all devices as one scrape: the fields in their order, under each
 // its series in the order of devs and their pods. Equal arguments give equal
@@ -21,7 +30,11 @@ import (
 //
 // The one error is w's.
 func Write(w io.Writer, o Options, devs []Device) error {
-	if _, err := w.Write(appendFields(nil, &o, devs, &arena{})); err != nil {
+	r := rooms.Get().(*room)
+	defer rooms.Put(r)
+	r.sets.b = r.sets.b[:0]
+	r.text = appendFields(r.text[:0], &o, devs, &r.sets)
+	if _, err := w.Write(r.text); err != nil {
 		return fmt.Errorf("write metrics of %s: %w", o.Hostname, err)
 	}
 	return nil

@@ -2,6 +2,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +48,7 @@ func Fetch(ctx context.Context, client *http.Client, url string, size int64, hea
 		return nil, 0, err
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, size+1))
+	raw, err := readAll(io.LimitReader(resp.Body, size+1))
 	switch {
 	case err != nil:
 		return nil, resp.StatusCode, err
@@ -59,6 +61,24 @@ func Fetch(ctx context.Context, client *http.Client, url string, size int64, hea
 		}
 	}
 	return raw, resp.StatusCode, nil
+}
+
+// rooms are what bodies are read into, one after the other, so only their copies are garbage later.
+var rooms = sync.Pool{New: func() any { return &bytes.Buffer{} }} //nolint:gochecknoglobals // memory, and no state
+
+// mostKept is the largest room that is kept for the next body.
+const mostKept = 1 << 20
+
+// readAll is io.ReadAll without what that leaves behind while it grows.
+func readAll(r io.Reader) ([]byte, error) {
+	b := rooms.Get().(*bytes.Buffer)
+	b.Reset()
+	_, err := b.ReadFrom(r)
+	raw := bytes.Clone(b.Bytes())
+	if b.Cap() <= mostKept {
+		rooms.Put(b)
+	}
+	return raw, err
 }
 
 // Short is an error without the URL that net/http puts before it. longest is how
