@@ -90,7 +90,7 @@ func (s *storm) publish() {
 
 // TestAStormOfRequestsOverCyclesFromZeroAndBack keeps many requests in flight while pods
 // come, go, and are killed. Each request is answered once, by the one pod that had it, or cut off
-// with the reason. Of those that are cut off, each was at a pod that was killed or had reached none,
+// with the reason. Each one that is cut off was at a pod that was killed or had reached none,
 // and an answer breaks off only if such a pod had begun it. A pod has at most one request of each
 // client in flight when it is killed, and takes no connection after that: so a kill cuts off at most
 // as many as there are clients.
