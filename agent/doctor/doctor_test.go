@@ -38,7 +38,7 @@ func TestNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got strings.Builder
-			if err := finding.Print(&got, doctor.Run(t.Context(), node(t, a))); err != nil {
+			if err := finding.Print(&got, finding.Screen{}, doctor.Run(t.Context(), node(t, a))); err != nil {
 				t.Fatal(err)
 			}
 			golden.Part(t, path, a, "want", got.String())

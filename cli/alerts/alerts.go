@@ -97,7 +97,7 @@ func (c *command) print(list []Alert, pending int) error {
 		term.PrintLine(c.o.Err, text)
 		return nil
 	}
-	t := &term.Table{Head: []string{"SEVERITY", "ALERT", "FOR", "WHAT"}, Gap: 2}
+	t := &term.Table{Head: []string{"SEVERITY", "ALERT", "FOR", "WHAT"}, Gap: 2, Wrap: true, Spare: []string{"FOR"}}
 	for _, a := range list {
 		since := c.o.Time().Sub(a.Since).Truncate(time.Second).String()
 		if a.State == "pending" {
@@ -106,5 +106,5 @@ func (c *command) print(list []Alert, pending int) error {
 		t.Add(a.Severity, a.Name, since, cmp.Or(a.Summary, "-"))
 	}
 	t.Alarm = func(row, column int) bool { return column == 0 && list[row].Severity == "critical" }
-	return t.Write(c.o.Out, term.ScreenOf(c.o.Out), c.output.NoHeaders)
+	return t.Write(c.o.Out, c.output.Screen(c.o.Out), c.output.NoHeaders)
 }

@@ -133,7 +133,7 @@ func (c *command) print(w io.Writer, r *core.Report) error {
 		term.PrintLine(c.o.Err, "nothing has happened in this time that was asked for")
 		return nil
 	}
-	t := &term.Table{Head: []string{"TIME", "ACT", "NAMESPACE", "WORKLOAD", "USER", "QUEUE", "NODE", "REASON", "DETAIL"}, Gap: 2}
+	t := &term.Table{Head: []string{"TIME", "ACT", "NAMESPACE", "WORKLOAD", "USER", "QUEUE", "NODE", "REASON", "DETAIL"}, Gap: 2, Wrap: true, Spare: []string{"QUEUE", "USER", "NODE", "NAMESPACE"}}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		detail := row.Detail
@@ -142,7 +142,7 @@ func (c *command) print(w io.Writer, r *core.Report) error {
 		}
 		t.Add(row.At.UTC().Format("2006-01-02 15:04:05"), string(row.Act), cmp.Or(row.Namespace, "-"), workload(row), cmp.Or(row.User, "-"), cmp.Or(row.Queue, "-"), cmp.Or(row.Node, "-"), cmp.Or(row.Reason, "-"), detail)
 	}
-	if err := t.Write(w, term.ScreenOf(c.o.Out), c.output.NoHeaders); err != nil {
+	if err := t.Write(w, c.output.Screen(c.o.Out), c.output.NoHeaders); err != nil {
 		return err
 	}
 	if r.Cut {

@@ -67,13 +67,13 @@ func (c *command) print(w io.Writer, r *core.BudgetReport) error {
 		term.PrintLine(c.o.Err, "no queue has a budget; spec.budget.amount of a Queue sets one")
 		return nil
 	}
-	t := &term.Table{Head: []string{"QUEUE", "MONTH", "BUDGET", "SPENT", "", "FORECAST", "SPENT BY"}, Gap: 2}
+	t := &term.Table{Head: []string{"QUEUE", "MONTH", "BUDGET", "SPENT", "", "FORECAST", "SPENT BY"}, Gap: 2, Spare: []string{"MONTH", "SPENT BY"}}
 	for i := range r.Rows {
 		b := &r.Rows[i]
 		t.Add(b.Queue, b.Month, cost.Money(b.BudgetMicros, b.Currency), cost.Money(b.SpentMicros, b.Currency), fmt.Sprintf("%d%%", b.Percent), cost.Money(b.ForecastMicros, b.Currency), ends(b))
 	}
 	t.Alarm = func(row, column int) bool { return column == 4 && r.Rows[row].Percent >= 100 }
-	if err := t.Write(w, term.ScreenOf(c.o.Out), c.output.NoHeaders); err != nil {
+	if err := t.Write(w, c.output.Screen(c.o.Out), c.output.NoHeaders); err != nil {
 		return err
 	}
 	for i := range r.Rows {

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/core/cost"
+	"berth.dev/berth/test/screen"
 )
 
 func TestTable(t *testing.T) {
@@ -18,6 +20,12 @@ func TestTable(t *testing.T) {
 		{Queue: "speech", Month: "2026-11", Currency: "EUR", BudgetMicros: 100_000_000, SpentMicros: 85_000_000, ForecastMicros: 130_000_000, Percent: 85, Reached: 80, RunsOut: new(now.Add(50 * time.Hour)), Others: []cost.Amount{{Currency: "USD", Micros: 3_000_000}}},
 		{Queue: "vision", Month: "2026-11", Currency: "USD", BudgetMicros: 100_000_000, SpentMicros: 120_000_000, ForecastMicros: 150_000_000, Percent: 120, Reached: 100, RunsOut: &now, UnpricedGPUHours: 2.5},
 	}}
+	screen.File(t, "screens.txt", func(w io.Writer) {
+		c := &command{o: client.Options{Out: w, Err: io.Discard}}
+		if err := c.print(w, r); err != nil {
+			t.Fatal(err)
+		}
+	}, "queue ")
 	var out, errs bytes.Buffer
 	c := &command{o: client.Options{Out: &out, Err: &errs}}
 	if err := c.print(&out, r); err != nil {

@@ -174,7 +174,7 @@ func (c *command) print(w io.Writer, r *core.Report) error {
 				t.Add(cells...)
 			}
 		}
-		if err := t.Write(w, term.ScreenOf(c.o.Out), c.output.NoHeaders); err != nil {
+		if err := t.Write(w, c.output.Screen(c.o.Out), c.output.NoHeaders); err != nil {
 			return err
 		}
 	}

@@ -3,12 +3,14 @@ package cost
 import (
 	"bytes"
 	"encoding/csv"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"berth.dev/berth/cli/client"
 	core "berth.dev/berth/core/cost"
+	"berth.dev/berth/test/screen"
 )
 
 var now = time.Date(2026, 11, 24, 15, 4, 5, 0, time.UTC)
@@ -58,6 +60,15 @@ func TestTheTable(t *testing.T) {
 	if got, want := errs.String(), "the ledger began at 2026-11-24 14:04 UTC; nothing is known of the time before\n"; got != want {
 		t.Errorf("the note is %q, want %q", got, want)
 	}
+}
+
+func TestTheTableOnScreens(t *testing.T) {
+	screen.File(t, "screens.txt", func(w io.Writer) {
+		c := &command{o: client.Options{Out: w, Err: io.Discard}}
+		if err := c.print(w, &report); err != nil {
+			t.Fatal(err)
+		}
+	}, "node ", "lost, ")
 }
 
 func TestCSVIsExact(t *testing.T) {

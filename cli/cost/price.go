@@ -113,7 +113,7 @@ func printPrices(o client.Options, output *term.Output, rows []priceRow) error {
 		}
 		return nil
 	}
-	t := &term.Table{Head: []string{"NODE", "GPUS", "PRODUCT", "INSTANCE", "CAPACITY", "PRICE/H", "SOURCE"}, Gap: 2}
+	t := &term.Table{Head: []string{"NODE", "GPUS", "PRODUCT", "INSTANCE", "CAPACITY", "PRICE/H", "SOURCE"}, Gap: 2, Wrap: true, Spare: []string{"CAPACITY", "PRODUCT", "INSTANCE"}}
 	for i := range rows {
 		r := &rows[i]
 		each, source := "unpriced", r.Remark
@@ -124,5 +124,5 @@ func printPrices(o client.Options, output *term.Output, rows []priceRow) error {
 		}
 		t.Add(r.Name, fmt.Sprint(r.GPUs), r.Product, cmp.Or(r.InstanceType, "-"), cmp.Or(r.CapacityType, "-"), each, source)
 	}
-	return t.Write(o.Out, term.ScreenOf(o.Out), output.NoHeaders)
+	return t.Write(o.Out, output.Screen(o.Out), output.NoHeaders)
 }

@@ -100,7 +100,7 @@ func (e *explained) print(o client.Options, output *term.Output) error {
 		return nil
 	}
 	term.PrintLine(o.Out, e.headline())
-	t := &term.Table{Head: []string{"", "SOURCE", "PRICE/H", "WHY"}, Gap: 2}
+	t := &term.Table{Head: []string{"", "SOURCE", "PRICE/H", "WHY"}, Gap: 2, Wrap: true}
 	for i := range e.candidates {
 		c := &e.candidates[i]
 		mark, each, why := "", "-", c.Why
@@ -114,7 +114,7 @@ func (e *explained) print(o client.Options, output *term.Output) error {
 		}
 		t.Add(mark, c.Source, each, why)
 	}
-	return t.Write(o.Out, term.ScreenOf(o.Out), output.NoHeaders)
+	return t.Write(o.Out, output.Screen(o.Out), output.NoHeaders)
 }
 
 // headline is what of the node decides its price, with the price.

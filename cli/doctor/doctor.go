@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -79,6 +80,15 @@ func (d *doctorCommand) run(ctx context.Context) error {
 	return writeFindings(d.o, &d.output, found, "")
 }
 
+// screenOf is the screen that findings are shown on: a terminal's lines are broken between words, unless -o wide asks for whole ones.
+func screenOf(out *term.Output, w io.Writer) finding.Screen {
+	s := out.Screen(w)
+	if !s.Cut {
+		s.Width = 0
+	}
+	return finding.Screen{Width: s.Width, Color: s.Color}
+}
+
 // checkFindings refuses a form that findings cannot be printed in.
 func checkFindings(out *term.Output) error {
 	switch out.Format {
@@ -98,7 +108,7 @@ func writeFindings(o client.Options, out *term.Output, found []finding.Finding, 
 		err = finding.Encode(o.Out, out.Format, "berth doctor", buildinfo.Version, finding.Unplaced(found))
 	} else if out.Object() {
 		err = term.Write(o.Out, out, term.NewList("FindingList", found))
-	} else if err = finding.Print(o.Out, found); err == nil && last != "" {
+	} else if err = finding.Print(o.Out, screenOf(out, o.Out), found); err == nil && last != "" {
 		_, err = term.PrintLine(o.Out, last)
 	}
 	if err == nil && finding.Failed(found) > 0 {

@@ -117,14 +117,14 @@ func (c *command) print(w io.Writer, rows []idleRow, now time.Time) error {
 		term.PrintLine(c.o.Err, fmt.Sprintf("no pod that holds GPUs has been idle for %v", c.least))
 		return nil
 	}
-	t := &term.Table{Head: []string{"NAMESPACE", "WORKLOAD", "USER", "GPUS", "NODE", "IDLE", "CPU", "COST", "PER HOUR"}, Gap: 2}
+	t := &term.Table{Head: []string{"NAMESPACE", "WORKLOAD", "USER", "GPUS", "NODE", "IDLE", "CPU", "COST", "PER HOUR"}, Gap: 2, Spare: []string{"CPU", "PER HOUR", "USER", "NODE"}}
 	if c.output.Format == term.OutputWide {
 		t.Head = append(t.Head, "POD", "QUEUE", "PRODUCT", "SINCE")
 	}
 	for i := range rows {
 		t.Add(c.cells(&rows[i], now)...)
 	}
-	if err := t.Write(w, term.ScreenOf(c.o.Out), c.output.NoHeaders); err != nil {
+	if err := t.Write(w, c.output.Screen(c.o.Out), c.output.NoHeaders); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(rows, func(r idleRow) bool { return r.Shared }) {

@@ -3,6 +3,7 @@ package idle
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"berth.dev/berth/cli/client"
 	core "berth.dev/berth/core/cost"
+	"berth.dev/berth/test/screen"
 )
 
 var now = time.Date(2026, 11, 24, 15, 4, 5, 0, time.UTC)
@@ -37,6 +39,17 @@ func TestTheTable(t *testing.T) {
 	if got := strings.TrimSpace(out.String()); got != want {
 		t.Errorf("the table is\n%s\nwant\n%s", got, want)
 	}
+}
+
+func TestTheTableOnScreens(t *testing.T) {
+	limit := 4.0
+	rows := []idleRow{{IdleRow: idlers[0], CPU: &cpu{Cores: 3.9, Limit: &limit}}, {IdleRow: idlers[1]}}
+	screen.File(t, "screens.txt", func(w io.Writer) {
+		c := &command{o: client.Options{Out: w, Err: w}}
+		if err := c.print(w, rows, now); err != nil {
+			t.Fatal(err)
+		}
+	}, "*")
 }
 
 func TestTheWebhookIsToldInWordsAndInRows(t *testing.T) {

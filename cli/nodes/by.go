@@ -40,10 +40,10 @@ func (n *nodesCommand) printBy(w io.Writer, shown []devices.Node, busy func(uuid
 		}
 		return term.Write(w, &n.output, term.NewList("NodePoolList", rows))
 	}
-	t := &term.Table{Head: []string{n.by, "NODES", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}, Gap: 2}
+	t := &term.Table{Head: []string{n.by, "NODES", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}, Gap: 2, Spare: []string{"$/H", "BUSY", "NODES"}}
 	for _, p := range pools {
 		c := p.Total
 		t.Add(cmp.Or(p.Value, "-"), strconv.Itoa(len(p.Nodes)), strconv.Itoa(c.Physical), held(c), busyText(c), term.FreeText(c.Free), strconv.Itoa(c.Unhealthy), priceText(c))
 	}
-	return t.Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders)
+	return t.Write(w, n.output.Screen(n.o.Out), n.output.NoHeaders)
 }

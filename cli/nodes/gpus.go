@@ -104,7 +104,7 @@ func (g *gpusCommand) print(w io.Writer, v view.View) error {
 	if err := t.Sort(g.sortBy, 0); err != nil {
 		return err
 	}
-	return t.Write(w, term.ScreenOf(g.o.Out), g.output.NoHeaders)
+	return t.Write(w, g.output.Screen(g.o.Out), g.output.NoHeaders)
 }
 
 // deviceRow is a device in `berth gpus -o json`.
@@ -206,7 +206,7 @@ func newHolderRow(h devices.Holder) holderRow {
 
 // deviceTable has a line for each holder, and one for what is free of a device.
 func deviceTable(rows []deviceRow, now time.Time, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NODE", "INDEX", "PRODUCT", "MEMORY", "SHARE/PROFILE", "HEALTH", "HOLDER", "USER", "SINCE"}, Gap: 2}
+	t := &term.Table{Head: []string{"NODE", "INDEX", "PRODUCT", "MEMORY", "SHARE/PROFILE", "HEALTH", "HOLDER", "USER", "SINCE"}, Gap: 2, Spare: []string{"MEMORY", "SINCE", "USER", "PRODUCT"}}
 	if wide {
 		t.Head = append(t.Head, "POD", "CONTAINER", "UUID")
 	}

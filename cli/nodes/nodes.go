@@ -136,7 +136,7 @@ func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) erro
 		if err := t.Sort(n.sortBy, 0); err != nil {
 			return err
 		}
-		return t.Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders)
+		return t.Write(w, n.output.Screen(n.o.Out), n.output.NoHeaders)
 	}
 	t, keep := nodeTable(shown, v, n.output.Format == term.OutputWide), 1
 	if len(n.names) > 0 { // the sum of all is not asked for
@@ -145,7 +145,7 @@ func (n *nodesCommand) print(w io.Writer, v view.View, pools []pool.Growth) erro
 	if err := t.Sort(n.sortBy, keep); err != nil {
 		return err
 	}
-	if err := t.Write(w, term.ScreenOf(n.o.Out), n.output.NoHeaders); err != nil {
+	if err := t.Write(w, n.output.Screen(n.o.Out), n.output.NoHeaders); err != nil {
 		return err
 	}
 	return printPools(w, pools)

@@ -17,7 +17,11 @@ import (
 
 // nodeTable is the table of `berth nodes`, with a line of totals.
 func nodeTable(nodes []devices.Node, v view.View, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}, Gap: 2}
+	t := &term.Table{Head: []string{"NODE", "PRODUCT", "GPUS", "HELD", "BUSY", "FREE", "UNHEALTHY", "$/H"}, Gap: 2, Spare: []string{"$/H", "BUSY"}}
+	if v.Total.Unhealthy == 0 {
+		t.Spare = append(t.Spare, "UNHEALTHY")
+	}
+	t.Spare = append(t.Spare, "PRODUCT")
 	if wide {
 		t.Head = append(t.Head, "DEVICES", "DRIVER", "CUDA", "CAPACITY", "ZONE", "TAINTS")
 	}

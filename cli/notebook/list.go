@@ -101,7 +101,7 @@ func (l *notebookList) print(w io.Writer, list []kubeflow.Notebook, namespace st
 		return nil
 	}
 	wide := l.output.Format == term.OutputWide
-	return notebookTable(rows, l.Options.Time(), l.Cluster.AllNamespaces, wide).Write(w, term.ScreenOf(l.Options.Out), l.output.NoHeaders)
+	return notebookTable(rows, l.Options.Time(), l.Cluster.AllNamespaces, wide).Write(w, l.output.Screen(l.Options.Out), l.output.NoHeaders)
 }
 
 // notebookRow is a notebook in `berth notebook list -o json`.
@@ -153,7 +153,7 @@ func notebookRows(list []kubeflow.Notebook) []notebookRow {
 
 // notebookTable has a line for each notebook.
 func notebookTable(rows []notebookRow, now time.Time, namespaces, wide bool) *term.Table {
-	t := &term.Table{Head: []string{"NAME", "STATE", "GPUS", "PLACE", "PROFILE", "IDLE", "AGE"}, Gap: 2}
+	t := &term.Table{Head: []string{"NAME", "STATE", "GPUS", "PLACE", "PROFILE", "IDLE", "AGE"}, Gap: 2, Spare: []string{"PROFILE", "AGE", "IDLE"}}
 	if namespaces {
 		t.Head = append([]string{"NAMESPACE"}, t.Head...)
 	}

@@ -94,5 +94,5 @@ func (c *profilesClaims) print(homes []profile.Home) error {
 	if c.output.Format == term.OutputName {
 		return nil
 	}
-	return t.Write(c.Options.Out, term.ScreenOf(c.Options.Out), c.output.NoHeaders)
+	return t.Write(c.Options.Out, c.output.Screen(c.Options.Out), c.output.NoHeaders)
 }

@@ -107,7 +107,7 @@ func (l *profilesList) print(rows []profileRow) error {
 		return nil
 	}
 	wide := l.output.Format == term.OutputWide
-	t := &term.Table{Head: []string{"PROFILE", "GPUS", "MODEL", "CPU", "MEMORY", "FREE", "$/H"}, Gap: 2}
+	t := &term.Table{Head: []string{"PROFILE", "GPUS", "MODEL", "CPU", "MEMORY", "FREE", "$/H"}, Gap: 2, Spare: []string{"MEMORY", "CPU", "MODEL"}}
 	if wide {
 		t.Head = append(t.Head, "NAME", "GROUPS", "OPTIONS", "SOURCE")
 	}
@@ -140,7 +140,7 @@ func (l *profilesList) print(rows []profileRow) error {
 		}
 		t.Add(append(cells, word)...)
 	}
-	if err := t.Write(l.Options.Out, term.ScreenOf(l.Options.Out), l.output.NoHeaders); err != nil {
+	if err := t.Write(l.Options.Out, l.output.Screen(l.Options.Out), l.output.NoHeaders); err != nil {
 		return err
 	}
 	if len(rows) > 0 && rows[0].Hidden != "" {

@@ -180,7 +180,7 @@ func (c *command) table(list []Series) error {
 		}
 		t.Add(append(row, short(s.Values[len(s.Values)-1].Value))...)
 	}
-	if err := t.Write(c.o.Out, term.ScreenOf(c.o.Out), c.output.NoHeaders); err != nil {
+	if err := t.Write(c.o.Out, c.output.Screen(c.o.Out), c.output.NoHeaders); err != nil {
 		return err
 	}
 	if same := common(list, columns); same != "" && term.IsTerminal(c.o.Out) {

@@ -150,7 +150,7 @@ func (h *history) print(w io.Writer, s *state, name string, happened []queues.Ha
 	case len(rows) == 0 && only == "":
 		term.PrintLine(w, "no event that is still kept shows that something happened")
 	case len(rows) > 0:
-		t := &term.Table{Head: []string{"AGO", "QUEUE", "NAMESPACE", "WORKLOAD", "PODS", "WHAT"}, Gap: 2}
+		t := &term.Table{Head: []string{"AGO", "QUEUE", "NAMESPACE", "WORKLOAD", "PODS", "WHAT"}, Gap: 2, Wrap: true, Spare: []string{"PODS", "NAMESPACE"}}
 		for i := range rows {
 			r := &rows[i]
 			pods := "-"
@@ -159,7 +159,7 @@ func (h *history) print(w io.Writer, s *state, name string, happened []queues.Ha
 			}
 			t.Add(duration.HumanDuration(max(0, now.Sub(r.at))), r.Queue, cmp.Or(r.Namespace, "-"), cmp.Or(r.Name, "-"), pods, r.what)
 		}
-		if err := t.Write(w, term.ScreenOf(h.o.Out), h.output.NoHeaders); err != nil {
+		if err := t.Write(w, h.output.Screen(h.o.Out), h.output.NoHeaders); err != nil {
 			return err
 		}
 	}

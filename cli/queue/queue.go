@@ -78,7 +78,7 @@ func (t *tree) print(w io.Writer, s *state) error {
 		term.PrintLine(t.o.Err, "there are no Queues: every pod may use every GPU; `kubectl explain queue.spec` shows what one can say")
 		return nil
 	}
-	if err := treeTable(rows).Write(w, term.ScreenOf(t.o.Out), t.output.NoHeaders); err != nil {
+	if err := treeTable(rows).Write(w, t.output.Screen(t.o.Out), t.output.NoHeaders); err != nil {
 		return err
 	}
 	for i := range rows {

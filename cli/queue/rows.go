@@ -106,7 +106,7 @@ func (s *state) problems(q *v1alpha1.Queue) []string {
 
 // treeTable has a line for each kind of GPUs of each queue.
 func treeTable(rows []queueRow) *term.Table {
-	t := &term.Table{Head: []string{"QUEUE", "GPUS", "QUOTA", "USED", "BORROWED", "LENT", "WAITING", ""}, Gap: 2}
+	t := &term.Table{Head: []string{"QUEUE", "GPUS", "QUOTA", "USED", "BORROWED", "LENT", "WAITING", ""}, Gap: 2, Spare: []string{"LENT", "BORROWED"}}
 	for i := range rows {
 		r := &rows[i]
 		name, waiting := strings.Repeat("  ", r.Depth)+r.Queue, strconv.Itoa(r.Waiting)

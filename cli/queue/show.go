@@ -87,7 +87,7 @@ func (s *show) print(w io.Writer, st *state, name string) error {
 	rows := st.rows()
 	row := rows[slices.IndexFunc(rows, func(r queueRow) bool { return r.Queue == name })]
 	row.Depth = 0
-	if err := treeTable([]queueRow{row}).Write(w, term.ScreenOf(s.o.Out), s.output.NoHeaders); err != nil {
+	if err := treeTable([]queueRow{row}).Write(w, s.output.Screen(s.o.Out), s.output.NoHeaders); err != nil {
 		return err
 	}
 	for _, text := range slices.Concat(facts(st.queues[at]), st.borrowers(rows, name), row.Problems) {
@@ -100,7 +100,7 @@ func (s *show) print(w io.Writer, st *state, name string) error {
 	term.PrintLine(w, "")
 	if len(line) == 0 {
 		term.PrintLine(w, "no workload waits for quota in this queue")
-	} else if err := lineTable(line).Write(w, term.ScreenOf(s.o.Out), s.output.NoHeaders); err != nil {
+	} else if err := lineTable(line).Write(w, s.output.Screen(s.o.Out), s.output.NoHeaders); err != nil {
 		return err
 	}
 	if n := st.placeable(name); n > 0 {
@@ -290,7 +290,7 @@ func (s *state) placeable(name string) int {
 
 // lineTable has a line for each workload that waits.
 func lineTable(list []waitRow) *term.Table {
-	t := &term.Table{Head: []string{"#", "NAMESPACE", "WORKLOAD", "PODS", "USER", "ASKS", "PRIORITY", "FOR", "WHY"}, Gap: 2}
+	t := &term.Table{Head: []string{"#", "NAMESPACE", "WORKLOAD", "PODS", "USER", "ASKS", "PRIORITY", "FOR", "WHY"}, Gap: 2, Wrap: true, Spare: []string{"PRIORITY", "USER", "PODS", "NAMESPACE"}}
 	for i := range list {
 		r := &list[i]
 		var ask []string

@@ -125,9 +125,9 @@ func (s *show) print(d *detail) error {
 			term.Printf(w, "%-9s%s\n", line[0], line[1])
 		}
 	}
-	screen := term.ScreenOf(w)
+	screen := s.output.Screen(w)
 	if len(d.Pods) > 0 {
-		t := &term.Table{Head: []string{"POD", "STATE", "NODE", "GPUS", "RESTARTS", "REVISION", "AGE"}, Gap: 2}
+		t := &term.Table{Head: []string{"POD", "STATE", "NODE", "GPUS", "RESTARTS", "REVISION", "AGE"}, Gap: 2, Spare: []string{"REVISION", "RESTARTS", "AGE"}}
 		for _, p := range d.Pods {
 			t.Add(p.Pod, p.State, cmp.Or(p.Node, "-"), p.GPUs, fmt.Sprint(p.Restarts), cmp.Or(p.Revision[:min(8, len(p.Revision))], "-"), age(now, p.Created))
 		}
@@ -139,7 +139,7 @@ func (s *show) print(d *detail) error {
 	if len(d.Conditions) == 0 {
 		return nil
 	}
-	t := &term.Table{Head: []string{"CONDITION", "STATUS", "FOR", "REASON"}, Gap: 2}
+	t := &term.Table{Head: []string{"CONDITION", "STATUS", "FOR", "REASON"}, Gap: 2, Wrap: true}
 	for _, c := range slices.Clone(d.Conditions) {
 		t.Add(c.Type, string(c.Status), duration.HumanDuration(max(0, now.Sub(c.LastTransitionTime.Time))), cmp.Or(c.Reason, "-"))
 	}

@@ -323,7 +323,7 @@ func (s *simCommand) printList(w io.Writer, rows []faultRow) error {
 		}
 		t.Add(r.Node, gpu, r.Fault, "berth sim heal "+r.Fault+" "+target)
 	}
-	return t.Write(w, term.ScreenOf(s.o.Out), s.output.NoHeaders)
+	return t.Write(w, s.output.Screen(s.o.Out), s.output.NoHeaders)
 }
 
 // complete offers kinds, then simulated nodes.

@@ -71,6 +71,14 @@ func (f *Output) Object() bool {
 	return f.Format != outputTable && f.Format != OutputWide && f.Format != OutputName || f.template != ""
 }
 
+// Screen is the screen that a table is shown on: with -o wide no column is left out, and no name is cut.
+func (f *Output) Screen(w io.Writer) Screen {
+	s := ScreenOf(w)
+	s.Cut = s.Cut && f.Format != OutputWide
+	s.Wider = "-o " + OutputWide
+	return s
+}
+
 // Check refuses a format that no printer understands, before any call is made.
 func (f *Output) Check() error {
 	if !f.Object() {

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,17 +21,27 @@ const PlainWidth = 100
 // Screen is where a table is shown.
 type Screen struct {
 	Width int  // columns; 0 is without bound
-	Color bool // bold and red are understood
+	Color bool // colors are understood
+	// Cut has no line longer than Width: names are cut, and columns left out. Programs read what is not cut.
+	Cut bool
+	// Wider is a flag that shows what is left out, such as "-o wide"; "" is that none does.
+	Wider string
 }
+
+// Sized is a writer that knows how many columns its screen has. Others are asked whether they are terminals.
+type Sized interface{ Columns() int }
 
 // ScreenOf looks at what w is. Colors are left out where NO_COLOR is set.
 func ScreenOf(w io.Writer) Screen {
+	if sized, known := visible.To(w).(Sized); known {
+		return Screen{Width: sized.Columns(), Cut: true}
+	}
 	s := Screen{Width: PlainWidth}
 	if !IsTerminal(w) {
 		return s
 	}
 	if columns, _, err := xterm.GetSize(int(visible.To(w).(*os.File).Fd())); err == nil && columns > 0 {
-		s.Width = columns
+		s.Width, s.Cut = columns, true
 	}
 	s.Color = os.Getenv("NO_COLOR") == ""
 	return s
@@ -43,7 +54,11 @@ type Table struct {
 	Gap  int // blanks between columns
 	// Fit shortens a cell of the last column to a width; nil leaves it whole.
 	Fit func(row, width int) string
-	// Alarm tells which cells are shown in red; nil is none.
+	// Wrap breaks the last column into lines on a screen that cuts, in place of Fit.
+	Wrap bool
+	// Spare are columns that a screen which is too narrow does without, in this order.
+	Spare []string
+	// Alarm tells which cells are shown in red; nil is none. Words of states have their colors without it.
 	Alarm func(row, column int) bool
 
 	order []int // of Rows, as they are printed; nil is as they are
@@ -69,36 +84,48 @@ func (t *Table) Write(w io.Writer, s Screen, noHead bool) error {
 	if !noHead {
 		lines = append([][]string{t.Head}, lines...)
 	}
-	last := len(t.Head) - 1
-	width := make([]int, last)
-	used := 0
-	for i := range width {
-		for _, cells := range lines {
-			width[i] = max(width[i], utf8.RuneCountInString(cells[i]))
-		}
-		used += width[i] + t.Gap
-	}
+	l := t.layout(lines, s)
 	var b strings.Builder
 	for n, cells := range lines {
 		row := n - (len(lines) - len(t.Rows))
 		if row >= 0 {
 			row = order[row]
 		}
-		var line strings.Builder
-		for i, cell := range cells {
-			if i == last && t.Fit != nil && row >= 0 && s.Width > 0 {
-				cell = lineOf(t.Fit(row, max(16, s.Width-used)))
-			}
-			pad := ""
-			if i < last {
-				pad = strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+t.Gap)
-			}
-			line.WriteString(t.paint(s, row, i, cell) + pad)
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		b.WriteString(t.line(s, l, row, cells))
 	}
+	b.WriteString(t.note(l, s))
 	_, err := PrintBlock(w, Block(b.String()))
 	return err
+}
+
+// line is a row, or the head where row is -1, as it is shown: more than one line where the last column is wrapped.
+func (t *Table) line(s Screen, l layout, row int, cells []string) string {
+	var line strings.Builder
+	last, at := len(t.Head)-1, 0
+	for n, i := range l.shown {
+		cell := cells[i]
+		switch {
+		case i == last && s.Cut && t.Wrap && s.Width > 0:
+			parts := visible.Wrap(cell, l.width[i])
+			for k := range parts {
+				parts[k] = t.paint(s, row, i, parts[k])
+			}
+			line.WriteString(strings.Join(parts, "\n"+strings.Repeat(" ", at)))
+			continue
+		case i == last && t.Fit != nil && s.Width > 0:
+			if row >= 0 {
+				cell = lineOf(t.Fit(row, l.width[i]))
+			}
+		case s.Cut:
+			cell = CutMiddle(cell, l.width[i])
+		}
+		line.WriteString(t.paint(s, row, i, cell))
+		if n < len(l.shown)-1 {
+			line.WriteString(strings.Repeat(" ", l.width[i]-utf8.RuneCountInString(cell)+t.Gap))
+			at += l.width[i] + t.Gap
+		}
+	}
+	return strings.TrimRight(line.String(), " ") + "\n"
 }
 
 func (t *Table) paint(s Screen, row, column int, cell string) string {
@@ -109,8 +136,23 @@ func (t *Table) paint(s Screen, row, column int, cell string) string {
 		return styled(lipgloss.NewStyle().Bold(true), cell)
 	case t.Alarm != nil && t.Alarm(row, column):
 		return styled(lipgloss.NewStyle().Foreground(lipgloss.Red), cell)
+	case slices.Contains(stateColumns, t.Head[column]):
+		if c, known := stateColors[strings.ToLower(cell)]; known {
+			return styled(lipgloss.NewStyle().Foreground(c), cell)
+		}
 	}
 	return cell
+}
+
+// stateColumns are the columns whose words have colors: green for what is well, yellow for what waits or goes on, and red for what has failed.
+var stateColumns = []string{"STATE", "HEALTH", "PHASE", "SEVERITY"} //nolint:gochecknoglobals // a constant
+
+var stateColors = map[string]color.Color{ //nolint:gochecknoglobals // a constant
+	"ready": lipgloss.Green, "running": lipgloss.Green, "healthy": lipgloss.Green, "succeeded": lipgloss.Green, "bound": lipgloss.Green,
+	"queued": lipgloss.Yellow, "waiting": lipgloss.Yellow, "waitingforgpu": lipgloss.Yellow, "pending": lipgloss.Yellow, "starting": lipgloss.Yellow,
+	"created": lipgloss.Yellow, "restarting": lipgloss.Yellow, "suspending": lipgloss.Yellow, "terminating": lipgloss.Yellow, "stopping": lipgloss.Yellow,
+	"loading": lipgloss.Yellow, "warning": lipgloss.Yellow, "unschedulable": lipgloss.Yellow,
+	"failed": lipgloss.Red, "invalid": lipgloss.Red, "unhealthy": lipgloss.Red, "critical": lipgloss.Red, "lost": lipgloss.Red,
 }
 
 // styled is a cell in a style, whose control sequences are Berth's own.

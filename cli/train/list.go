@@ -120,7 +120,7 @@ func (l *list) print(w io.Writer, found []*job, namespace string) error {
 		term.Printf(l.options.Err, "namespace %s has no training jobs; -A shows those of all\n", namespace)
 		return nil
 	}
-	screen := term.ScreenOf(l.options.Out)
+	screen := l.output.Screen(l.options.Out)
 	if l.output.Format == term.OutputWide {
 		screen.Width = 0
 	}
@@ -251,7 +251,7 @@ func (j *job) gpusText() string {
 
 // table has a line for each job.
 func table(list []*job, now time.Time, namespaces bool) *term.Table {
-	t := &term.Table{Head: []string{"NAME", "KIND", "STATE", "REPLICAS", "GPUS", "AGE"}, Gap: 2}
+	t := &term.Table{Head: []string{"NAME", "KIND", "STATE", "REPLICAS", "GPUS", "AGE"}, Gap: 2, Spare: []string{"KIND", "AGE", "GPUS"}}
 	if namespaces {
 		t.Head = append([]string{"NAMESPACE"}, t.Head...)
 	}

@@ -99,7 +99,7 @@ func (s *show) print(w io.Writer, o *job, d *detail) error {
 		term.Printf(w, "\n%-9s%s\n", "CAUSE", d.Cause)
 	}
 	term.PrintLine(w, "")
-	screen := term.ScreenOf(s.options.Out)
+	screen := s.output.Screen(s.options.Out)
 	if err := d.rankTable().Write(w, screen, s.output.NoHeaders); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (j *job) since() time.Time {
 
 // rankTable has a line for each replica.
 func (d *detail) rankTable() *term.Table {
-	t := &term.Table{Head: []string{"RANK", "POD", "NODE", "DEVICES", "BUSY", "PHASE", "RESTARTS"}, Gap: 2}
+	t := &term.Table{Head: []string{"RANK", "POD", "NODE", "DEVICES", "BUSY", "PHASE", "RESTARTS"}, Gap: 2, Spare: []string{"DEVICES", "RESTARTS"}}
 	t.Alarm = func(row, column int) bool { return column == 5 && d.Ranks[row].Phase == string(training.Failed) }
 	for _, r := range d.Ranks {
 		var devices []string
@@ -163,7 +163,7 @@ func (d *detail) rankTable() *term.Table {
 
 // conditionTable has a line for each condition.
 func (d *detail) conditionTable(now time.Time) *term.Table {
-	t := &term.Table{Head: []string{"CONDITION", "STATUS", "FOR", "MESSAGE"}, Gap: 2}
+	t := &term.Table{Head: []string{"CONDITION", "STATUS", "FOR", "MESSAGE"}, Gap: 2, Wrap: true}
 	t.Fit = func(row, width int) string { return term.FitList("", []string{d.Conditions[row].Message}, width) }
 	for _, c := range d.Conditions {
 		t.Add(c.Type, c.Status, duration.HumanDuration(max(0, now.Sub(c.since))), c.Message)

@@ -66,7 +66,7 @@ func printExample(o client.Options, args []string) error {
 
 func explainCode(o client.Options, args []string) error {
 	if len(args) == 0 {
-		t := &term.Table{Head: []string{"CODE", "CAUSE"}, Gap: 2}
+		t := &term.Table{Head: []string{"CODE", "CAUSE"}, Gap: 2, Wrap: true}
 		for i := range reasons.Catalog {
 			t.Add(string(reasons.Catalog[i].Code), reasons.Catalog[i].Title)
 		}

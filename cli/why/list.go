@@ -92,7 +92,7 @@ func (w *command) printAll(out io.Writer, list []explain.Waiting, namespace stri
 		_, err := term.PrintLine(out, "nothing waits "+where)
 		return err
 	}
-	t := &term.Table{Head: []string{"CODE", "WORKLOAD", "PODS", "FOR", "WHY"}, Gap: 2}
+	t := &term.Table{Head: []string{"CODE", "WORKLOAD", "PODS", "FOR", "WHY"}, Gap: 2, Wrap: true, Spare: []string{"PODS"}}
 	for _, r := range rows {
 		name := kindOf(r.Kind) + "/" + r.Name
 		if namespace == "" {
@@ -104,5 +104,5 @@ func (w *command) printAll(out io.Writer, list []explain.Waiting, namespace stri
 		}
 		t.Add(code, name, strconv.Itoa(r.Pods), duration.HumanDuration(max(0, w.Options.Time().Sub(r.since))), r.Cause)
 	}
-	return t.Write(out, term.ScreenOf(out), w.output.NoHeaders)
+	return t.Write(out, w.output.Screen(out), w.output.NoHeaders)
 }

@@ -19,6 +19,10 @@ func idleFor(d time.Duration) string { return duration.HumanDuration(max(0, d)) 
 // print writes a report for a person.
 func (r *report) print(w io.Writer, now time.Time) error {
 	var b strings.Builder
+	screen := term.ScreenOf(w)
+	if !screen.Cut {
+		screen = term.Screen{}
+	}
 	since := ""
 	if !r.since.IsZero() {
 		since = " for " + duration.HumanDuration(max(0, now.Sub(r.since)))
@@ -61,19 +65,19 @@ func (r *report) print(w io.Writer, now time.Time) error {
 	}
 	if len(r.Obstacles) > 0 {
 		b.WriteString("\n")
-		r.printObstacles(&b)
+		r.printObstacles(&b, screen)
 	}
 	if len(r.Steps) > 0 {
 		b.WriteString("\n")
-		r.printSteps(&b, now)
+		r.printSteps(&b, screen, now)
 	}
 	if len(r.Events) > 0 {
 		b.WriteString("\n")
-		r.printEvents(&b, now)
+		r.printEvents(&b, screen, now)
 	}
 	if len(r.Holders) > 0 {
 		b.WriteString("\n")
-		r.printHolders(&b, now)
+		r.printHolders(&b, screen, now)
 	}
 	if len(r.Helps) > 0 {
 		section("HELPS", term.Paragraph(r.Helps, 9))
@@ -87,35 +91,35 @@ func (r *report) print(w io.Writer, now time.Time) error {
 
 // printSteps writes the timeline. The step that was reached last and is not the
 // end of the way goes on until now.
-func (r *report) printSteps(b *strings.Builder, now time.Time) {
+func (r *report) printSteps(b *strings.Builder, s term.Screen, now time.Time) {
 	last := -1
-	for i, s := range r.Steps {
-		if !s.at.IsZero() {
+	for i, reached := range r.Steps {
+		if !reached.at.IsZero() {
 			last = i
 		}
 	}
 	t := &term.Table{Head: []string{"STEP", "AT", "TOOK"}, Gap: 2}
-	for i, s := range r.Steps {
+	for i, reached := range r.Steps {
 		at, took := "-", "-"
-		if !s.at.IsZero() {
-			at = s.at.UTC().Format("15:04:05")
+		if !reached.at.IsZero() {
+			at = reached.at.UTC().Format("15:04:05")
 		}
 		if i < last { // until the next step that was reached
 			next := i + 1 + slices.IndexFunc(r.Steps[i+1:], func(n step) bool { return !n.at.IsZero() })
-			if !s.at.IsZero() {
-				took = duration.HumanDuration(max(0, r.Steps[next].at.Sub(s.at)))
+			if !reached.at.IsZero() {
+				took = duration.HumanDuration(max(0, r.Steps[next].at.Sub(reached.at)))
 			}
 		}
 		if i == last && i < len(r.Steps)-1 {
-			took = duration.HumanDuration(max(0, now.Sub(s.at))) + " so far"
+			took = duration.HumanDuration(max(0, now.Sub(reached.at))) + " so far"
 		}
-		t.Add(s.Step, at, took)
+		t.Add(reached.Step, at, took)
 	}
-	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
+	_ = t.Write(b, s, false) // a strings.Builder takes all
 }
 
-func (r *report) printEvents(b *strings.Builder, now time.Time) {
-	t := &term.Table{Head: []string{"EVENT", "AGO", "MESSAGE"}, Gap: 2}
+func (r *report) printEvents(b *strings.Builder, s term.Screen, now time.Time) {
+	t := &term.Table{Head: []string{"EVENT", "AGO", "MESSAGE"}, Gap: 2, Wrap: true}
 	for _, e := range r.Events {
 		ago := duration.HumanDuration(max(0, now.Sub(e.at)))
 		if e.Count > 1 {
@@ -123,14 +127,14 @@ func (r *report) printEvents(b *strings.Builder, now time.Time) {
 		}
 		t.Add(e.Reason, ago, e.Message)
 	}
-	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
+	_ = t.Write(b, s, false) // a strings.Builder takes all
 }
 
 // whyNodes is how many nodes of one obstacle are named before the rest is counted.
 const whyNodes = 3
 
-func (r *report) printObstacles(b *strings.Builder) {
-	t := &term.Table{Head: []string{"NODES", "WHY NOT THERE"}, Gap: 2}
+func (r *report) printObstacles(b *strings.Builder, s term.Screen) {
+	t := &term.Table{Head: []string{"NODES", "WHY NOT THERE"}, Gap: 2, Wrap: true}
 	for _, o := range r.Obstacles {
 		nodes := strings.Join(o.Nodes[:min(len(o.Nodes), whyNodes)], ", ")
 		if more := len(o.Nodes) - whyNodes; more > 0 {
@@ -141,11 +145,11 @@ func (r *report) printObstacles(b *strings.Builder) {
 			t.Add("", "-> "+o.Do)
 		}
 	}
-	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
+	_ = t.Write(b, s, false) // a strings.Builder takes all
 }
 
-func (r *report) printHolders(b *strings.Builder, now time.Time) {
-	t := &term.Table{Head: []string{"NODE", "HELD BY", "GPUS", "USER", "FOR", "IDLE"}, Gap: 2}
+func (r *report) printHolders(b *strings.Builder, s term.Screen, now time.Time) {
+	t := &term.Table{Head: []string{"NODE", "HELD BY", "GPUS", "USER", "FOR", "IDLE"}, Gap: 2, Spare: []string{"IDLE", "USER"}}
 	for _, h := range r.Holders[:min(len(r.Holders), whyHolders)] {
 		idle := "-"
 		if h.IdleSeconds != nil {
@@ -158,7 +162,7 @@ func (r *report) printHolders(b *strings.Builder, now time.Time) {
 		t.Add(h.Node, who, strconv.FormatFloat(h.GPUs, 'f', -1, 64), cmp.Or(h.User, "-"),
 			duration.HumanDuration(max(0, now.Sub(h.since))), idle)
 	}
-	_ = t.Write(b, term.Screen{}, false) // a strings.Builder takes all
+	_ = t.Write(b, s, false) // a strings.Builder takes all
 	if more := len(r.Holders) - whyHolders; more > 0 {
 		term.Printf(b, "and %d more\n", more)
 	}

@@ -78,7 +78,7 @@ func diagnose(ctx context.Context, args []string) int {
 
 func show(findings []finding.Finding, output string) error {
 	if output != "json" {
-		return finding.Print(os.Stdout, findings)
+		return finding.Print(os.Stdout, finding.Screen{}, findings)
 	}
 	e := json.NewEncoder(os.Stdout)
 	e.SetIndent("", "  ")

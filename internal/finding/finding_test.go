@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth.dev/berth/internal/finding"
+	"berth.dev/berth/internal/visible"
 )
 
 func TestPrint(t *testing.T) {
@@ -23,7 +24,7 @@ warn  taints         none
 1 ok, 1 to look at, 1 in the way of GPUs
 `
 	var got strings.Builder
-	if err := finding.Print(&got, list); err != nil {
+	if err := finding.Print(&got, finding.Screen{}, list); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got.String()); diff != "" {
@@ -34,10 +35,29 @@ warn  taints         none
 	}
 }
 
+func TestPrintOnATerminalBreaksLinesAndColorsStates(t *testing.T) {
+	list := []finding.Finding{
+		{Name: "taints", Status: finding.Warn, Seen: "2 nodes with GPUs have no taint", Do: "kubectl taint nodes, and see docs"},
+	}
+	var got strings.Builder
+	w := visible.NewWriter(&got)
+	if err := finding.Print(w, finding.Screen{Width: 40, Color: true}, list); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := "\x1b[33mwarn\x1b[m  taints  2 nodes with GPUs have no\n              taint\n" +
+		"              -> kubectl taint nodes,\n                 and see docs\n0 ok, 1 to look at, 0 in the way of GPUs\n"
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("Print (-want +got):\n%s", diff)
+	}
+}
+
 func TestPrintKeepsToItsLines(t *testing.T) {
 	var got strings.Builder
 	list := []finding.Finding{{Name: "driver", Status: finding.Fail, Seen: "x\x1b[2J\nok    driver", Do: "y\r\u202e"}}
-	if err := finding.Print(&got, list); err != nil {
+	if err := finding.Print(&got, finding.Screen{}, list); err != nil {
 		t.Fatal(err)
 	}
 	want := "fail  driver  x\\x1b[2J\\nok    driver\n              -> y\\r\\u202e\n0 ok, 0 to look at, 1 in the way of GPUs\n"

@@ -50,7 +50,7 @@ func TestClusters(t *testing.T) {
 			}
 			c := cluster(t, a)
 			var got strings.Builder
-			if err := finding.Print(&got, doctor.Examine(c)); err != nil {
+			if err := finding.Print(&got, finding.Screen{}, doctor.Examine(c)); err != nil {
 				t.Fatal(err)
 			}
 			golden.Part(t, path, a, "want", got.String())
