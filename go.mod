@@ -3,6 +3,7 @@ module berth.dev/berth
 go 1.26.0
 
 require (
+	charm.land/bubbletea/v2 v2.0.10
 	charm.land/lipgloss/v2 v2.0.6
 	github.com/fsnotify/fsnotify v1.9.0
 	github.com/google/cel-go v0.26.0

@@ -37,6 +37,7 @@ import (
 	"berth.dev/berth/cli/sim"
 	"berth.dev/berth/cli/simulate"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/cli/top"
 	"berth.dev/berth/cli/train"
 	"berth.dev/berth/cli/why"
 	"berth.dev/berth/core/gpu"
@@ -165,6 +166,7 @@ func New(o Options) *cobra.Command {
 		cluster.NewStatus(with),
 		nodes.New(with),
 		nodes.NewGPUs(with),
+		top.New(with),
 		why.New(with),
 		why.NewExplain(with),
 		notebook.New(with, why.Prospects, why.NewNotebook(with), train.NewFromNotebook(with)),

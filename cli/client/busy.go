@@ -18,7 +18,7 @@ import (
 
 const (
 	busyPatience = 2 * time.Second // for all exporters together: see Options
-	busyNodes    = 64              // with more exporters none is asked
+	busyNodes    = 64              // more exporters are not asked
 	busyAtOnce   = 8
 )
 
@@ -31,9 +31,34 @@ const mostMetrics = 16 << 20
 // does not answer in time, or may not be asked, leaves its GPUs out.
 func (c *Cluster) Utilization(ctx context.Context, pods []*v1.Pod) map[string]float64 {
 	out := map[string]float64{}
-	if len(pods) == 0 || len(pods) > busyNodes {
-		return out
+	if len(pods) <= busyNodes {
+		c.scrapeAll(ctx, pods, func(raw []byte) { maps.Copy(out, exporter.Utilization(raw)) })
 	}
+	return out
+}
+
+// Readings is Utilization, and what each device does for each of its holders, in no order. In clusters with more exporters than
+// can be asked at once it reads what `berth meter` has read of them lately.
+func (c *Cluster) Readings(ctx context.Context, pods []*v1.Pod) (busy map[string]float64, list []exporter.Reading) {
+	busy = map[string]float64{}
+	take := func(raw []byte) {
+		maps.Copy(busy, exporter.Utilization(raw))
+		list = append(list, exporter.Readings(raw)...)
+	}
+	if len(pods) <= busyNodes {
+		c.scrapeAll(ctx, pods, take)
+		return busy, list
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.busyPatience, busyPatience))
+	defer cancel()
+	if raw, err := c.kept(ctx, "GET", api.PrometheusPath+"federate", map[string]string{"match[]": exporter.Matcher}); err == nil {
+		take(raw)
+	}
+	return busy, list
+}
+
+// scrapeAll asks exporters, and has take read what each says, one after the other.
+func (c *Cluster) scrapeAll(ctx context.Context, pods []*v1.Pod, take func(raw []byte)) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.busyPatience, busyPatience))
 	defer cancel()
 	var mu sync.Mutex
@@ -54,11 +79,10 @@ func (c *Cluster) Utilization(ctx context.Context, pods []*v1.Pod) map[string]fl
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			maps.Copy(out, exporter.Utilization(raw))
+			take(raw)
 		})
 	}
 	wg.Wait()
-	return out
 }
 
 // scrape asks one exporter for its metrics.

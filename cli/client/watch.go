@@ -29,6 +29,50 @@ func (c *Cluster) Watch(ctx context.Context, o Options, show func(io.Writer) err
 	return c.WatchOn(ctx, o, c.openings, show)
 }
 
+// Follow calls see, and again whenever nodes or pods change, and at least every so often, until ctx ends or see returns an error.
+func (c *Cluster) Follow(ctx context.Context, every time.Duration, see func() error) error {
+	changed, stop, err := c.changes(ctx, c.openings)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		if err := see(); err != nil {
+			return err
+		}
+		if err := waitChange(ctx, changed, every); err != nil {
+			return err
+		}
+	}
+}
+
+// changes has one entry while something has changed that was not seen. stop ends the watches.
+func (c *Cluster) changes(ctx context.Context, openings Openings) (changed <-chan struct{}, stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	news := make(chan struct{}, 1)
+	var watches sync.WaitGroup
+	stop = func() {
+		cancel()
+		watches.Wait()
+	}
+	for what, open := range openings(ctx) {
+		w, err := open()
+		if err != nil {
+			stop()
+			return nil, nil, c.Failed(what, err)
+		}
+		watches.Go(func() {
+			forward(ctx, w, open, func(watch.Event) {
+				select {
+				case news <- struct{}{}:
+				default: // one is waiting to be seen already
+				}
+			})
+		})
+	}
+	return news, stop, nil
+}
+
 // Openings are watches, by what they do, for as long as a context lasts.
 type Openings func(ctx context.Context) map[string]func() (watch.Interface, error)
 
@@ -36,25 +80,11 @@ type Openings func(ctx context.Context) map[string]func() (watch.Interface, erro
 func (c *Cluster) WatchOn(ctx context.Context, o Options, openings Openings, show func(io.Writer) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	changed := make(chan struct{}, 1)
-	var watches sync.WaitGroup
-	defer watches.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for what, open := range openings(ctx) {
-		w, err := open()
-		if err != nil {
-			return Interrupted(ctx, c.Failed(what, err))
-		}
-		watches.Go(func() {
-			forward(ctx, w, open, func(watch.Event) {
-				select {
-				case changed <- struct{}{}:
-				default: // one is waiting to be seen already
-				}
-			})
-		})
+	changed, end, err := c.changes(ctx, openings)
+	if err != nil {
+		return Interrupted(ctx, err)
 	}
+	defer end()
 	var last []byte
 	for {
 		var b bytes.Buffer
@@ -74,7 +104,7 @@ func (c *Cluster) WatchOn(ctx context.Context, o Options, openings Openings, sho
 				return err
 			}
 		}
-		if err := waitChange(ctx, changed); err != nil {
+		if err := waitChange(ctx, changed, watchRefresh); err != nil {
 			return Interrupted(ctx, err)
 		}
 	}
@@ -89,11 +119,11 @@ func Interrupted(ctx context.Context, err error) error {
 }
 
 // waitChange returns a moment after a change, or when it is time to look again.
-func waitChange(ctx context.Context, changed <-chan struct{}) error {
+func waitChange(ctx context.Context, changed <-chan struct{}, refresh time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(watchRefresh):
+	case <-time.After(refresh):
 		return nil
 	case <-changed:
 	}

@@ -77,12 +77,12 @@ func (g *gpusCommand) run(ctx context.Context) error {
 }
 
 func (g *gpusCommand) print(w io.Writer, v view.View) error {
-	if err := named(g.names, v); err != nil {
+	if err := Named(g.names, v); err != nil {
 		return err
 	}
-	rows := deviceRows(v, g.cluster.ShownNamespace())
+	rows := Devices(v, g.cluster.ShownNamespace())
 	if len(g.names) > 0 {
-		rows = slices.DeleteFunc(rows, func(r deviceRow) bool { return !slices.Contains(g.names, r.Node) })
+		rows = slices.DeleteFunc(rows, func(r Device) bool { return !slices.Contains(g.names, r.Node) })
 	}
 	switch {
 	case g.output.Object():
@@ -107,24 +107,27 @@ func (g *gpusCommand) print(w io.Writer, v view.View) error {
 	return t.Write(w, g.output.Screen(g.o.Out), g.output.NoHeaders)
 }
 
-// deviceRow is a device in `berth gpus -o json`.
-type deviceRow struct {
-	Node        string      `json:"node"`
-	Index       int         `json:"index"` // of the GPU; -1 is unknown
-	UUID        string      `json:"uuid"`  // of the MIG device where there is one
-	Product     string      `json:"product"`
-	MemoryBytes int64       `json:"memoryBytes"` // 0 is unknown
-	MIGProfile  string      `json:"migProfile"`  // "" is a whole GPU
-	Healthy     bool        `json:"healthy"`
-	Xid         int         `json:"xid,omitempty"`
-	Shares      int         `json:"shares,omitempty"` // into which the device is divided
-	Holders     []holderRow `json:"holders"`
+// Device is a GPU, or a MIG device of it, in `berth gpus -o json`.
+type Device struct {
+	Node        string   `json:"node"`
+	Index       int      `json:"index"` // of the GPU; -1 is unknown
+	UUID        string   `json:"uuid"`  // of the MIG device where there is one
+	Product     string   `json:"product"`
+	MemoryBytes int64    `json:"memoryBytes"` // 0 is unknown
+	MIGProfile  string   `json:"migProfile"`  // "" is a whole GPU
+	Healthy     bool     `json:"healthy"`
+	Xid         int      `json:"xid,omitempty"`
+	Shares      int      `json:"shares,omitempty"` // into which the device is divided
+	Holders     []Holder `json:"holders"`
 
-	free int // shares that no pod uses; 0 if only one namespace is shown
+	// GPU is the UUID of the GPU itself.
+	GPU string `json:"-"`
+	// Free is the number of shares that no pod uses; 0 if only one namespace is shown.
+	Free int `json:"-"`
 }
 
-// holderRow is the pod that holds a device, or a part of it.
-type holderRow struct {
+// Holder is the pod that holds a device, or a part of it.
+type Holder struct {
 	Kind        string `json:"kind"`
 	Namespace   string `json:"namespace"`
 	Name        string `json:"name"`
@@ -142,7 +145,7 @@ type holderRow struct {
 
 // id is the name of a GPU on its node as `berth sim` takes it, with the place
 // of a MIG device after it; "" is not known.
-func (r deviceRow) id() string {
+func (r Device) id() string {
 	if r.Index < 0 {
 		return ""
 	}
@@ -152,19 +155,19 @@ func (r deviceRow) id() string {
 	return strconv.Itoa(r.Index)
 }
 
-// deviceRows lists the devices of a view, node by node, and what is held there
+// Devices lists the devices of a view, node by node, and what is held there
 // without a known device. A namespace leaves only what its pods hold.
-func deviceRows(v view.View, namespace string) []deviceRow {
-	var out []deviceRow
-	add := func(r deviceRow, holders []devices.Holder) {
-		r.Holders = []holderRow{}
+func Devices(v view.View, namespace string) []Device {
+	var out []Device
+	add := func(r Device, holders []devices.Holder) {
+		r.Holders = []Holder{}
 		for _, h := range holders {
 			if namespace == "" || h.Namespace == namespace {
-				r.Holders = append(r.Holders, newHolderRow(h))
+				r.Holders = append(r.Holders, newHolder(h))
 			}
 		}
 		if namespace == "" {
-			r.free = max(0, r.Shares-len(holders))
+			r.Free = max(0, r.Shares-len(holders))
 		}
 		if namespace == "" || len(r.Holders) > 0 {
 			out = append(out, r)
@@ -172,9 +175,9 @@ func deviceRows(v view.View, namespace string) []deviceRow {
 	}
 	for _, n := range v.Nodes {
 		for _, g := range n.GPUs {
-			row := deviceRow{
+			row := Device{
 				Node: n.Name, Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryBytes: g.MemoryBytes,
-				Healthy: g.Healthy, Xid: g.Xid, Shares: g.Shares,
+				Healthy: g.Healthy, Xid: g.Xid, Shares: g.Shares, GPU: g.UUID,
 			}
 			if len(g.MIG) == 0 || len(g.Holders) > 0 {
 				add(row, g.Holders)
@@ -190,14 +193,14 @@ func deviceRows(v view.View, namespace string) []deviceRow {
 			if profile == h.Resource {
 				profile = ""
 			}
-			add(deviceRow{Node: n.Name, Index: -1, UUID: h.UUID, Product: n.Product, MIGProfile: profile, Healthy: true}, []devices.Holder{h})
+			add(Device{Node: n.Name, Index: -1, UUID: h.UUID, Product: n.Product, MIGProfile: profile, Healthy: true, GPU: h.UUID}, []devices.Holder{h})
 		}
 	}
 	return out
 }
 
-func newHolderRow(h devices.Holder) holderRow {
-	return holderRow{
+func newHolder(h devices.Holder) Holder {
+	return Holder{
 		Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, Pod: h.Pod, Container: h.Container, User: h.User,
 		Since: h.Since.UTC().Format(time.RFC3339), MilliGPU: h.MilliGPU, MemoryBytes: h.MemoryBytes, Stuck: h.Stuck,
 		since: h.Since, resource: h.Resource,
@@ -205,20 +208,16 @@ func newHolderRow(h devices.Holder) holderRow {
 }
 
 // deviceTable has a line for each holder, and one for what is free of a device.
-func deviceTable(rows []deviceRow, now time.Time, wide bool) *term.Table {
+func deviceTable(rows []Device, now time.Time, wide bool) *term.Table {
 	t := &term.Table{Head: []string{"NODE", "INDEX", "PRODUCT", "MEMORY", "SHARE/PROFILE", "HEALTH", "HOLDER", "USER", "SINCE"}, Gap: 2, Spare: []string{"MEMORY", "SINCE", "USER", "PRODUCT"}}
 	if wide {
 		t.Head = append(t.Head, "POD", "CONTAINER", "UUID")
 	}
 	var sick []bool
-	line := func(r deviceRow, share string, h holderRow) {
-		holder, since := "-", "-"
+	line := func(r Device, share string, h Holder) {
+		since := "-"
 		if h.Name != "" {
-			holder = h.Namespace + "/" + h.Name
 			since = duration.HumanDuration(now.Sub(h.since))
-			if h.Stuck != "" {
-				holder += " (" + h.Stuck + ")"
-			}
 		}
 		index := "-"
 		if r.Index >= 0 {
@@ -228,7 +227,7 @@ func deviceTable(rows []deviceRow, now time.Time, wide bool) *term.Table {
 		if !wide {
 			product = gpu.ShortName(product)
 		}
-		cells := []string{r.Node, index, product, memoryText(r.MemoryBytes), share, healthText(r), holder, cmp.Or(h.User, "-"), since}
+		cells := []string{r.Node, index, product, MemoryText(r.MemoryBytes), share, HealthText(r), HolderText(h), cmp.Or(h.User, "-"), since}
 		if wide {
 			cells = append(cells, cmp.Or(h.Pod, "-"), cmp.Or(h.Container, "-"), r.UUID)
 		}
@@ -237,40 +236,60 @@ func deviceTable(rows []deviceRow, now time.Time, wide bool) *term.Table {
 	}
 	for _, r := range rows {
 		for _, h := range r.Holders {
-			line(r, shareText(r, h), h)
+			line(r, ShareText(r, h), h)
 		}
-		switch {
-		case len(r.Holders) == 0 && r.Shares <= 1:
-			line(r, cmp.Or(r.MIGProfile, "whole"), holderRow{})
-		case r.Shares > 1 && r.free > 0:
-			line(r, shareCount(r, r.free), holderRow{})
+		if free := FreeText(r); free != "" {
+			line(r, free, Holder{})
 		}
 	}
 	t.Alarm = func(row, column int) bool { return column == 5 && sick[row] }
 	return t
 }
 
-// shareText is what of a device one holder has: "whole", "1/4", "1g.5gb",
+// HolderText names a holder, and says why its pod cannot run if that is so; "-" is none.
+func HolderText(h Holder) string {
+	switch {
+	case h.Name == "":
+		return "-"
+	case h.Stuck != "":
+		return h.Namespace + "/" + h.Name + " (" + h.Stuck + ")"
+	}
+	return h.Namespace + "/" + h.Name
+}
+
+// ShareText is the part of a device that one holder has: "whole", "1/4", "1g.5gb",
 // "6GiB" of its memory.
-func shareText(r deviceRow, h holderRow) string {
+func ShareText(r Device, h Holder) string {
 	switch {
 	case r.Shares > 1:
 		return shareCount(r, 1)
 	case r.MIGProfile != "":
 		return r.MIGProfile
 	case h.MilliGPU < 1000 && r.MemoryBytes > 0 && h.MemoryBytes > 0 && h.MemoryBytes < r.MemoryBytes:
-		return memoryText(h.MemoryBytes)
+		return MemoryText(h.MemoryBytes)
 	case h.MilliGPU < 1000:
 		return term.MilliText(h.MilliGPU)
 	}
 	return "whole"
 }
 
-func shareCount(r deviceRow, n int) string {
+// FreeText is the part of a device that no pod holds; "" is none.
+func FreeText(r Device) string {
+	switch {
+	case len(r.Holders) == 0 && r.Shares <= 1:
+		return cmp.Or(r.MIGProfile, "whole")
+	case r.Shares > 1 && r.Free > 0:
+		return shareCount(r, r.Free)
+	}
+	return ""
+}
+
+func shareCount(r Device, n int) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %d/%d", r.MIGProfile, n, r.Shares))
 }
 
-func healthText(r deviceRow) string {
+// HealthText is "healthy", "unhealthy", or the Xid that made it so.
+func HealthText(r Device) string {
 	switch {
 	case r.Healthy:
 		return "healthy"
@@ -280,8 +299,8 @@ func healthText(r deviceRow) string {
 	return "unhealthy"
 }
 
-// memoryText is bytes in GiB with one decimal, where it is not zero.
-func memoryText(bytes int64) string {
+// MemoryText is bytes in GiB with one decimal, where it is not zero.
+func MemoryText(bytes int64) string {
 	if bytes <= 0 {
 		return "-"
 	}

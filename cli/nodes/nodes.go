@@ -86,7 +86,7 @@ func (n *nodesCommand) run(ctx context.Context) error {
 		busy := c.Utilization(ctx, v.Exporters)
 		of := func(uuid string) (float64, bool) { r, ok := busy[uuid]; return r, ok }
 		v.SetBusy(of)
-		if err := named(n.names, v.View); err != nil {
+		if err := Named(n.names, v.View); err != nil {
 			return err
 		}
 		if n.by != "" {
@@ -156,8 +156,8 @@ func addSortBy(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "sort-by", "", "column to order lines by, as the head of the table names it; with - before it the largest first")
 }
 
-// named reports names that no node has, with the nearest that is one.
-func named(names []string, v view.View) error {
+// Named reports names that no node has, with the nearest that is one.
+func Named(names []string, v view.View) error {
 	var all []string
 	for i := range v.Nodes {
 		all = append(all, v.Nodes[i].Name)

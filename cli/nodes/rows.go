@@ -77,11 +77,12 @@ func totalRow(v view.View) totals {
 	}
 	return totals{
 		GPUs: t.Physical, Held: term.FromMilli(t.Held), Free: term.FromMilli(t.Free), Unhealthy: t.Unhealthy, Busy: busyOf(t),
-		PricePerHour: priceOf(t), Currency: currencyOf(t), Unavailable: term.FromMilli(t.Broken + t.Closed), ClaimOnly: claimOnly, WaitingPods: waitingPods(v),
+		PricePerHour: priceOf(t), Currency: currencyOf(t), Unavailable: term.FromMilli(t.Broken + t.Closed), ClaimOnly: claimOnly, WaitingPods: WaitingPods(v),
 	}
 }
 
-func waitingPods(v view.View) int {
+// WaitingPods is how many pods that ask for GPUs have no node.
+func WaitingPods(v view.View) int {
 	n := 0
 	for _, w := range v.Waiting {
 		n += w.Pods

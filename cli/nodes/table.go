@@ -169,7 +169,7 @@ func fitHeld(n devices.Node, width int) string {
 }
 
 func waitingText(v view.View) string {
-	switch n := waitingPods(v); n {
+	switch n := WaitingPods(v); n {
 	case 0:
 		return ""
 	case 1:

@@ -20,12 +20,19 @@ const (
 	metricUtil     = "DCGM_FI_DEV_GPU_UTIL"          // percent; not given for GPUs with MIG on
 	metricGraphics = "DCGM_FI_PROF_GR_ENGINE_ACTIVE" // ratio, of a MIG device where there are some
 	metricMemory   = "DCGM_FI_DEV_FB_USED"           // MiB
+	metricPower    = "DCGM_FI_DEV_POWER_USAGE"       // watts, of the whole GPU
 )
+
+var metrics = []string{metricUtil, metricGraphics, metricMemory, metricPower}
+
+// Matcher selects in PromQL what is read here.
+const Matcher = `{__name__=~"` + metricUtil + "|" + metricGraphics + "|" + metricMemory + "|" + metricPower + `"}`
 
 // oldMetrics are the same by the names of version 1, which newer exporters write, too,
 // where they are started with their file 1.x-compatibility-metrics.csv.
 var oldMetrics = map[string]string{
 	"dcgm_gpu_utilization": metricUtil, "dcgm_fi_prof_gr_engine_active": metricGraphics, "dcgm_fb_used": metricMemory,
+	"dcgm_power_usage": metricPower,
 }
 
 // Labels of the series, in order of preference. A Prometheus that keeps its own pod
@@ -136,7 +143,8 @@ type Reading struct {
 	// Utilization is a ratio, 0-1: of time for a GPU, of its engine for a MIG device.
 	Utilization      float64
 	UtilizationKnown bool
-	MemoryBytes      int64 // in use, rounded down to MiB
+	MemoryBytes      int64   // in use, rounded down to MiB
+	PowerWatts       float64 // of the whole GPU, also where the device is a MIG device of it; 0 is not known
 }
 
 // Readings reads DCGM metrics in Prometheus' text format, in the order of UUID,
@@ -158,6 +166,8 @@ func Readings(text []byte) []Reading {
 		switch {
 		case s.name == metricMemory:
 			r.MemoryBytes = int64(min(s.value, 1<<40)) << 20
+		case s.name == metricPower:
+			r.PowerWatts = s.value
 		case s.name == metricUtil && r.Profile == "":
 			r.Utilization, r.UtilizationKnown, percent[k] = s.value/100, true, true
 		case s.name == metricGraphics && !percent[k]:
@@ -221,7 +231,7 @@ func samples(text []byte) iter.Seq[sample] {
 		for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 			name, rest, ok := strings.Cut(lines.Text(), "{")
 			name = cmp.Or(oldMetrics[name], name)
-			if !ok || name != metricUtil && name != metricGraphics && name != metricMemory {
+			if !ok || !slices.Contains(metrics, name) {
 				continue
 			}
 			end := strings.LastIndexByte(rest, '}')
