@@ -10,7 +10,7 @@ func (p *pod) hostView(c *container, k *kubelet.Container, logs bool) {
 	k.Hosted, k.Shell = true, false
 	s := p.node.fleet.process(p.key(c))
 	if s.Exit == nil {
-		k.HostPort = s.Port
+		k.HostPort, k.Listens = s.Port, func(port int) bool { return host.Listens(s.PID, port) }
 	}
 	if logs {
 		k.Lines = printedBy(s)

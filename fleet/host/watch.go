@@ -69,6 +69,13 @@ func refusal(r Rule, where []netip.AddrPort) string {
 		"give its command an option such as --ip=127.0.0.1", r.Pattern, strings.Join(list, " and "))
 }
 
+// Listens reports whether a process listens at a port of 127.0.0.1. It is false on systems that do not tell.
+func Listens(pid, port int) bool {
+	return pid != 0 && slices.ContainsFunc(listeners([]int{pid}), func(a netip.AddrPort) bool {
+		return int(a.Port()) == port && a.Addr().Unmap().IsLoopback()
+	})
+}
+
 // beyond returns where the processes of a run listen beyond loopback, sorted.
 // Nil is nowhere, or that this system does not tell.
 func beyond(mark string, pid int) []netip.AddrPort {

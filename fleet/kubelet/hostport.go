@@ -11,18 +11,22 @@ import (
 )
 
 // HostAddr returns the address on this machine that answers at one port of a
-// pod, where a process backs the container that has the port. A process has one
-// port: it stands for the first that its container declares, or for any if it
-// declares none.
+// pod, where a process backs the container that has the port. The port that a process
+// is given stands for the first that its container declares, or for any if it
+// declares none. Any other port that no container declares is the process's own, if it listens there.
 func (s *Server) HostAddr(node, namespace, pod string, port int) (string, bool) {
-	for _, c := range s.rt.Containers(node, namespace, pod) {
-		if !c.Hosted || c.HostPort == 0 || c.State != StateRunning || len(c.Ports) > 0 && c.Ports[0] != port {
+	all := s.rt.Containers(node, namespace, pod)
+	declared := slices.ContainsFunc(all, func(o Container) bool { return slices.Contains(o.Ports, port) })
+	for _, c := range all {
+		if !c.Hosted || c.HostPort == 0 || c.State != StateRunning {
 			continue
 		}
-		if len(c.Ports) == 0 && slices.ContainsFunc(s.rt.Containers(node, namespace, pod), func(o Container) bool { return slices.Contains(o.Ports, port) }) {
-			continue // another container of the pod says that it is its own
+		switch {
+		case len(c.Ports) > 0 && c.Ports[0] == port, len(c.Ports) == 0 && !declared: // else another container of the pod says that it is its own
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.HostPort)), true
+		case !declared && c.Listens != nil && c.Listens(port):
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), true
 		}
-		return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.HostPort)), true
 	}
 	return "", false
 }

@@ -28,6 +28,8 @@ func TestHostAddr(t *testing.T) {
 	sidecar.Name, sidecar.Ports = "sidecar", []int{9000}
 	waiting := hosted(4711, 8888)
 	waiting.State = kubelet.StateWaiting
+	more := hosted(4711, 8888)
+	more.Listens = func(port int) bool { return port == 20001 || port == 9000 }
 	tests := []struct {
 		name string
 		cs   []kubelet.Container
@@ -38,6 +40,9 @@ func TestHostAddr(t *testing.T) {
 		{"others are nobody's", []kubelet.Container{hosted(4711, 8888, 8889)}, 8889, ""},
 		{"without declared ports every port is", []kubelet.Container{hosted(4711)}, 1234, "127.0.0.1:4711"},
 		{"but for those of other containers", []kubelet.Container{hosted(4711), sidecar}, 9000, ""},
+		{"a port where the process listens too is its own", []kubelet.Container{more}, 20001, "127.0.0.1:20001"},
+		{"one where it does not is closed", []kubelet.Container{more}, 20002, ""},
+		{"and one that another container declares is not its own", []kubelet.Container{more, sidecar}, 9000, ""},
 		{"a process that is not there yet has none", []kubelet.Container{hosted(0, 8888)}, 8888, ""},
 		{"a container that waits has none", []kubelet.Container{waiting}, 8888, ""},
 		{"a simulated container has none", []kubelet.Container{sidecar}, 9000, ""},

@@ -48,6 +48,8 @@ type Container struct {
 	// HostPort of 127.0.0.1; 0 is that it does not run yet.
 	Hosted   bool
 	HostPort int
+	// Listens reports whether that process also listens at another port of 127.0.0.1; nil is that it does not.
+	Listens func(port int) bool
 	// StartedAt and FinishedAt are zero when it has not started or ended.
 	StartedAt, FinishedAt time.Time
 	Devices               []sharing.Device // what it holds
