@@ -2,6 +2,7 @@ package activator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -31,6 +31,8 @@ type follower struct {
 	set      *Set
 	services corelisters.ServiceLister
 	slices   discoverylisters.EndpointSliceLister
+	pods     corelisters.PodLister // nil without Options.Stay
+	replicas *replicas             // nil without Options.Service
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 }
 
@@ -43,18 +45,25 @@ func (s *Set) Run(ctx context.Context, started func()) error {
 	services, all := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
 	f := &follower{set: s, services: services.Lister(), slices: all.Lister(), queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())}
 	defer f.queue.ShutDown()
-	for informer, of := range map[cache.SharedIndexInformer]func(any) (types.NamespacedName, bool){services.Informer(): ofService, all.Informer(): ofSlice} {
-		add := func(o any) {
-			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
-			}
-			if key, ok := of(o); ok {
-				f.queue.Add(key)
-			}
-		}
-		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, DeleteFunc: add, UpdateFunc: func(_, now any) { add(now) }}); err != nil {
-			return fmt.Errorf("follow the Services of InferenceServices: %w", err)
-		}
+	err := errors.Join(f.follow(services.Informer(), ofService), f.follow(all.Informer(), ofSlice))
+	if s.o.Stay {
+		pods := factory.Core().V1().Pods()
+		f.pods = pods.Lister()
+		err = errors.Join(err, pods.Informer().SetTransform(slimPod), f.follow(pods.Informer(), f.ofPod))
+	}
+	if of := s.o.Service; of.Name != "" {
+		peers := informers.NewSharedInformerFactoryWithOptions(s.o.Client, 0, informers.WithNamespace(of.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = discoveryv1.LabelServiceName + "=" + of.Name
+		}))
+		defer peers.Shutdown()
+		known := peers.Discovery().V1().EndpointSlices()
+		f.replicas = &replicas{of, known.Lister()}
+		err = errors.Join(err, f.follow(known.Informer(), func(any) []types.NamespacedName { return f.all() }))
+		peers.Start(ctx.Done())
+		peers.WaitForCacheSync(ctx.Done())
+	}
+	if err != nil {
+		return fmt.Errorf("follow the Services of InferenceServices: %w", err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
@@ -62,25 +71,25 @@ func (s *Set) Run(ctx context.Context, started func()) error {
 	if started != nil && ctx.Err() == nil {
 		started()
 	}
+	s.follower.Store(f)
 	for f.next(ctx) {
 	}
 	return nil
 }
 
-func ofService(o any) (types.NamespacedName, bool) {
-	s, ok := o.(*v1.Service)
-	if !ok {
-		return types.NamespacedName{}, false
+// Withdraw removes the slices of this replica, and makes no others: new requests then go to other replicas. Requests that it has
+// go on while Run does.
+func (s *Set) Withdraw(ctx context.Context) error {
+	s.leaving.Store(true)
+	f := s.follower.Load()
+	if f == nil {
+		return nil
 	}
-	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, true
-}
-
-func ofSlice(o any) (types.NamespacedName, bool) {
-	s, ok := o.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return types.NamespacedName{}, false
+	var errs []error
+	for _, name := range f.all() {
+		errs = append(errs, f.sync(ctx, name))
 	}
-	return types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}, true
+	return errors.Join(errs...)
 }
 
 // next brings one Service up to date. It reports false at the end.
@@ -124,8 +133,13 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 			had = s
 		}
 	}
+	staying, pods, err := f.behind(svc)
+	if err != nil {
+		return err
+	}
 	waiting, keep := map[string]int32{}, map[key]bool{}
-	for _, p := range svc.Spec.Ports {
+	for i := range svc.Spec.Ports {
+		p := &svc.Spec.Ports[i]
 		if p.Protocol != "" && p.Protocol != v1.ProtocolTCP {
 			continue
 		}
@@ -135,15 +149,31 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 		if err != nil {
 			return err
 		}
-		addresses, pods := ready(all, p.Name)
-		f.set.setPods(e, addresses, pods)
-		if len(addresses) == 0 {
+		addresses, of := ready(all, p.Name)
+		if staying {
+			addresses, of = answering(pods, p)
+		}
+		f.set.setPods(e, addresses, of)
+		if len(addresses) == 0 || staying {
 			waiting[p.Name] = e.port
 		}
 	}
 	f.set.leave(name, keep)
-	if len(waiting) > 0 {
+	here, err := f.replicas.ready(f.set.o.Name)
+	if err != nil {
+		return err
+	}
+	if len(waiting) > 0 && here && !f.set.leaving.Load() {
 		want = f.set.slice(svc, waiting)
 	}
-	return f.set.write(ctx, had, want)
+	return errors.Join(f.sweep(ctx, all), f.set.write(ctx, had, want))
+}
+
+// behind reports whether the activator stays before a Service, and its pods if so.
+func (f *follower) behind(svc *v1.Service) (bool, []*v1.Pod, error) {
+	if f.pods == nil || !stays(svc) {
+		return false, nil, nil
+	}
+	pods, err := f.pods.Pods(svc.Namespace).List(podsOf(svc))
+	return true, pods, err
 }

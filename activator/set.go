@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,9 +33,14 @@ type Options struct {
 	Address string
 	// Name tells the slices of this replica from those of others.
 	Name string
-	// Listen opens a port for a service. Nil opens none: connections are given to
-	// Handler, by a number that stands for the port.
-	Listen func() (net.Listener, error)
+	// Listen opens a port for a service, the one that it had before this process if that is free; 0 is any.
+	// Nil opens none: connections are given to Handler, by a number that stands for the port.
+	Listen func(had int32) (net.Listener, error)
+	// Service is the one before the replicas of the activator, which says which of them are ready: only those
+	// have EndpointSlices. Their pods are called as they are. Zero is that this is the only one.
+	Service types.NamespacedName
+	// Stay has the activator find the pods of Services whose requests all go through it: see api.SelectorActivator.
+	Stay bool
 	// Dial connects to a pod; nil is TCP's.
 	Dial   proxy.Dial
 	Limits gate.Limits
@@ -48,6 +54,8 @@ type Set struct {
 	transports *proxy.Transports
 	wakes      chan types.NamespacedName
 	times      *times
+	follower   atomic.Pointer[follower] // nil until Run has read the cluster
+	leaving    atomic.Bool
 
 	mu       sync.Mutex
 	began    time.Time
@@ -193,8 +201,8 @@ func (s *Set) Drain(ctx context.Context) error {
 	})
 }
 
-// ensure returns the entry of a key that a Service leads to, and makes it if need be, with
-// the number that it had before, if that is free, where numbers stand for ports.
+// ensure returns the entry of a key that a Service leads to, and makes it if need be, at
+// the port that it had before, if that is free.
 func (s *Set) ensure(k key, service string, number, had int32) (*entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +219,7 @@ func (s *Set) ensure(k key, service string, number, had int32) (*entry, error) {
 			e.port = s.nextPort
 		}
 	} else {
-		l, err := s.o.Listen()
+		l, err := s.o.Listen(had)
 		if err != nil {
 			return nil, fmt.Errorf("listen for InferenceService %s: %w", name, err)
 		}

@@ -35,7 +35,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, client: fake.NewClientset()}
 	r.set = activator.New(activator.Options{
 		Client: r.client, Address: "127.0.0.1", Name: "0", Log: slog.New(slog.DiscardHandler),
-		Listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
+		Listen: func(int32) (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	started, ended := make(chan struct{}), make(chan struct{})

@@ -92,6 +92,9 @@ func (s *Set) slice(svc *v1.Service, ports map[string]int32) *discoveryv1.Endpoi
 		AddressType: family(s.o.Address),
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{s.o.Address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
 	}
+	if s.o.Name != "" {
+		out.Labels[LabelReplica] = s.o.Name
+	}
 	for _, p := range svc.Spec.Ports {
 		if port, ok := ports[p.Name]; ok {
 			out.Ports = append(out.Ports, discoveryv1.EndpointPort{Name: new(p.Name), Port: new(port), Protocol: new(v1.ProtocolTCP)})

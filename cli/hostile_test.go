@@ -176,6 +176,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth completion zsh":        {{"completion zsh", false}},
 		"berth completion install":    {{"completion install --dir " + filepath.Join(dir, "bin"), false}},
 		"berth controller":            {{"controller --kubeconfig " + filepath.Join(dir, "config"), true}, {"controller --notebooks " + hostile, true}},
+		"berth activator":             {{"activator --pod-name x --pod-ip " + hostile, true}, {"activator --pod-name x --pod-ip 10.1.2.3 --kubeconfig " + filepath.Join(dir, "config"), true}},
 		"berth meter":                 {{"meter --data x --kubeconfig " + filepath.Join(dir, "config"), true}, {"meter --data x --smallest-cpu " + hostile, true}},
 		"berth scheduler":             {{"scheduler --kubeconfig " + filepath.Join(dir, "config"), true}},
 		"berth up":                    {{"up --dir " + filepath.Join(dir, "up"), true}},
@@ -290,6 +291,7 @@ func TestHostileTexts(t *testing.T) {
 		Scheduler:  func(context.Context, process.SchedulerOptions) error { return fails },
 		Controller: func(context.Context, process.ControllerOptions) error { return fails },
 		Meter:      func(context.Context, process.MeterOptions) error { return fails },
+		Activator:  func(context.Context, process.ActivatorOptions) error { return fails },
 		Exec:       func(string, []string, []string) error { return fails },
 	}
 	cases := hostileCases(dir)

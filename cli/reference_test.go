@@ -23,6 +23,7 @@ func TestCommandsReference(t *testing.T) {
 		Scheduler:  func(context.Context, process.SchedulerOptions) error { return nil },
 		Controller: func(context.Context, process.ControllerOptions) error { return nil },
 		Meter:      func(context.Context, process.MeterOptions) error { return nil },
+		Activator:  func(context.Context, process.ActivatorOptions) error { return nil },
 	})
 	var page strings.Builder
 	page.WriteString("# Commands\n\nGenerated from the help texts: `go test ./cli -run TestCommandsReference -update` writes it.\n\n" +

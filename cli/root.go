@@ -56,6 +56,8 @@ type Options struct {
 	Controller process.ControllerFunc
 	// Meter writes a ledger; nil leaves `berth meter` out.
 	Meter process.MeterFunc
+	// Activator holds and passes on requests; nil leaves `berth activator` out.
+	Activator process.ActivatorFunc
 	// PluginConfig reads a configuration of NVIDIA's device plugin, and returns warnings, for `berth lint`; nil
 	// leaves them unread.
 	PluginConfig lint.PluginConfig
@@ -157,6 +159,9 @@ func New(o Options) *cobra.Command {
 	}
 	if o.Controller != nil {
 		root.AddCommand(process.NewController(o.Controller))
+	}
+	if o.Activator != nil {
+		root.AddCommand(process.NewActivator(o.Activator))
 	}
 	if o.Meter != nil {
 		root.AddCommand(process.NewMeter(o.Meter))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"berth.dev/berth/activator"
+	"berth.dev/berth/controller/runtime"
 )
 
 // activatorIP is the address of the activator on the simulated network, after those of
@@ -37,6 +38,10 @@ func (p *plane) newActivator(network *clusterNetwork) (*activator.Set, error) {
 		},
 	}), nil
 }
+
+// holds reports whether this process holds the requests of services: not where others run them. Its activator then knows
+// no service.
+func (p *plane) holds() bool { return p.state.Serving != string(runtime.Off) }
 
 // runActivator follows the cluster until ctx ends, and then lets requests end.
 func runActivator(ctx context.Context, set *activator.Set) error {

@@ -270,7 +270,9 @@ func (p *plane) startClients(ctx context.Context, g *group, c clients, processes
 	if p.activator, err = p.newActivator(c.network); err != nil {
 		return err
 	}
-	c.parts.proxied.set.Store(p.activator)
+	if p.holds() {
+		c.parts.proxied.set.Store(p.activator)
+	}
 	ready := make(chan struct{})
 	served := p.startControllers(ctx, g, client, ready)
 	f, err := p.startFleet(ctx, g, c.network, client, processes, ready)
@@ -332,7 +334,9 @@ func (p *plane) startFleet(ctx context.Context, g *group, network *clusterNetwor
 	kubelets := kubelet.New(f, time.Now)
 	kubelets.Around = p.activator.Counted
 	network.parts.Store(&networkParts{client: client, fleet: f, kubelet: kubelets, activator: p.activator})
-	g.start(ctx, "activator", "activator", func(ctx context.Context) error { return runActivator(ctx, p.activator) })
+	if p.holds() {
+		g.start(ctx, "activator", "activator", func(ctx context.Context) error { return runActivator(ctx, p.activator) })
+	}
 	g.start(ctx, "fleet", "fleet", f.Run)
 	return f, nil
 }

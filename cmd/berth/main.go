@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 
+	"berth.dev/berth/activator"
 	"berth.dev/berth/agent/config"
 	"berth.dev/berth/cli"
 	"berth.dev/berth/cli/cluster"
@@ -23,7 +24,7 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule, Controller: control, Meter: measure, PluginConfig: config.Parse}))
+	os.Exit(cli.Main(os.Args, cli.Options{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Up: up, Scheduler: schedule, Controller: control, Meter: measure, Activator: activate, PluginConfig: config.Parse}))
 }
 
 // up joins the command to the control plane, which the cli layer may not import.
@@ -69,6 +70,14 @@ func ledgerOptions(p *process.LedgerPolicy) meter.Options {
 	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest, Webhook: p.Webhook}
 }
 
+// activate joins the command to the activator, which the cli layer may not import.
+func activate(ctx context.Context, o process.ActivatorOptions) error {
+	web := runtime.Web{Addr: o.Addr, CertFile: o.CertFile, KeyFile: o.KeyFile, TokenHeader: activator.TokenHeader}
+	return activator.RunProcess(ctx, &activator.ProcessOptions{
+		Kubeconfig: o.Kubeconfig, Name: o.PodName, Address: o.PodIP, Bind: o.Bind, Service: o.Service, Through: o.Through, Serve: web.Serve,
+	})
+}
+
 // control joins the command to the controllers, which the cli layer may not import.
 func control(ctx context.Context, o process.ControllerOptions) error {
 	if o.PrintDefinitions {
@@ -85,7 +94,7 @@ func control(ctx context.Context, o process.ControllerOptions) error {
 		idle.Options{Default: o.Idle, Domain: o.Domain, Proxied: o.Proxied, Room: room},
 	)
 	run := runtime.Options{
-		Kubeconfig: o.Kubeconfig, Kinds: append([]runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room}), serving.Kind(o.Serving, serving.Options{Domain: o.Domain})}, training.Kinds(o.Training, training.Options{Domain: o.JobDomain})...),
+		Kubeconfig: o.Kubeconfig, Kinds: append([]runtime.Kind{notebooks, queue.Kind(queue.Options{Room: room}), serving.Kind(o.Serving, serving.Options{Domain: o.Domain, Activators: true})}, training.Kinds(o.Training, training.Options{Domain: o.JobDomain})...),
 		MetricsAddr: o.MetricsAddr, CertFile: o.CertFile, KeyFile: o.KeyFile,
 	}
 	if o.LeaderElect {

@@ -59,6 +59,7 @@ func TestManifestHasTheRules(t *testing.T) {
 		"ClusterRole " + runtime.RoleName + "-default-classes": queue.ClassRules(),
 		"Role " + runtime.RoleName:                             runtime.OwnRules(runtime.DefaultLease().Name),
 		"Role " + runtime.RoleName + "-exporters":              proxy.ExporterRules(),
+		"Role " + runtime.RoleName + "-activators":             serving.ActivatorRules(),
 	}
 	labels := map[string]map[string]string{}
 	for _, r := range slices.Concat(notebook.Roles(), training.Roles(), serving.Roles()) {
@@ -78,7 +79,7 @@ func TestManifestHasTheRules(t *testing.T) {
 
 // TestNoRuleIsWide holds the roles to what they are for.
 func TestNoRuleIsWide(t *testing.T) {
-	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), queue.ClassRules(), runtime.OwnRules("n"), proxy.ExporterRules()}
+	all := [][]rbacv1.PolicyRule{rules(), idle.ProxiedRules(), runtime.DefinitionRules(), queue.ClassRules(), runtime.OwnRules("n"), proxy.ExporterRules(), serving.ActivatorRules()}
 	for _, r := range slices.Concat(notebook.Roles(), training.Roles(), serving.Roles()) {
 		all = append(all, r.Rules)
 	}

@@ -59,6 +59,12 @@ type Web struct {
 	TokenHeader string
 }
 
+// Serve is the function Serve for w with what only the caller knows: when it is ready, and what is its own.
+func (w Web) Serve(ctx context.Context, ready func() error, own map[string]http.Handler, cfg *rest.Config) (stop func(), err error) {
+	w.Ready, w.Own = ready, own
+	return Serve(ctx, &w, cfg)
+}
+
 // Serve serves until stop is called. With TLS the API server is asked who a caller is and what they may get, except for health.
 func Serve(ctx context.Context, w *Web, cfg *rest.Config) (stop func(), err error) {
 	l, plain, err := listen.On(w.Addr)

@@ -26,6 +26,11 @@ type Options struct {
 	Traffic func(namespace, name string) (t rules.Traffic, ok bool)
 	// Wake, if not nil, names services without ready replicas for which a request came.
 	Wake <-chan types.NamespacedName
+	// Activators has all requests of services whose replicas follow them go through pods of `berth activator`, where these
+	// are, which say what Traffic and Wake do not.
+	Activators bool
+	// behind reports whether there are any; nil is that nothing goes through them.
+	behind func() (behind, known bool)
 }
 
 // Kind returns InferenceServices for the process of the controllers. setting is runtime.Auto or a mode; "" is Auto.

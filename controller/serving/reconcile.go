@@ -21,9 +21,10 @@ import (
 
 // How long until a service is looked at again for what no watch tells.
 const (
-	trafficAgain = 2 * time.Second  // its requests, while it has replicas that they decide about
-	refusedAgain = 10 * time.Second // a child that is refused, or whose name another object has
-	logAgain     = 20 * time.Second // the log of a server that is not ready
+	knownAgain   = 200 * time.Millisecond // whether there are activators, after a start
+	trafficAgain = 2 * time.Second        // its requests, while it has replicas that they decide about
+	refusedAgain = 10 * time.Second       // a child that is refused, or whose name another object has
+	logAgain     = 20 * time.Second       // the log of a server that is not ready
 )
 
 // reconciler brings one service at a time to what its spec and its requests say. Its memory is needed to write and read less, and for
@@ -107,6 +108,7 @@ type pass struct {
 	existing *appsv1.Deployment // nil if there is none
 	pods     []*corev1.Pod      // that are not being deleted and have not ended
 	taken    string             // which name of a child another object has, as a sentence; "" is none
+	behind   bool               // all requests go through activators
 	refused  string             // what the API server says to a child that it does not take; "" is nothing
 	again    time.Duration      // look again after this; 0 is when something changes
 }
@@ -120,6 +122,14 @@ func (p *pass) later(d time.Duration) {
 
 // run reads, decides, writes, and says.
 func (p *pass) run(ctx context.Context) error {
+	if p.o.behind != nil {
+		behind, known := p.o.behind()
+		if !known {
+			p.later(knownAgain)
+			return nil
+		}
+		p.behind = behind
+	}
 	fault, err := p.read(ctx)
 	if err != nil {
 		return err
@@ -203,7 +213,7 @@ func (p *pass) want() (int, string) {
 	}
 	now := p.now()
 	n, why := p.mem.history.Want(now, &s.Scale, has, traffic)
-	if traffic != nil && n > 0 && (s.Scale.Max > s.Scale.Min || s.Scale.Min == 0) {
+	if traffic != nil && n > 0 && s.Scale.Follows() {
 		again := trafficAgain
 		if quiet := traffic.InFlight+traffic.Held == 0 && now.Sub(traffic.Last) > rules.StableWindow; quiet && n == max(s.Scale.Min, 1) {
 			again = max(p.mem.history.Idle(now, &s.Scale, has, traffic), trafficAgain)

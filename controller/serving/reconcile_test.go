@@ -324,7 +324,7 @@ func TestWhatIsNamedInTheStatus(t *testing.T) {
 		{"Knative mode", "metadata: {annotations: {serving.kserve.io/deploymentMode: Serverless}}\nspec: {predictor: {tensorflow: {}}}", nil, nil, "Ready", "False", "deploymentMode Serverless is not served"},
 		{"a stopped service", "metadata: {annotations: {serving.kserve.io/stop: 'true'}}\nspec: {predictor: {tensorflow: {}}}", nil, nil, "Stopped", "True", ""},
 		{"a Service of the name that is another's", tensorflow, []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "mnist", Namespace: "ml"}}}, nil, "IngressReady", "False", "NameTaken: Service mnist exists and does not belong to this service"},
-		{"zero where requests are not counted", tensorflow, nil, func(w *world) { w.pod("p", ready) }, "Ready", "True", "1 of 1 replica ready"},
+		{"zero where requests are not counted", tensorflow, nil, func(w *world) { w.pod("p", ready) }, "Ready", "True", "1 of 1 replica ready; requests are not counted here, so one replica stays: `berth activator` counts them"},
 		{"a quota that refuses the Deployment", tensorflow, nil, func(w *world) { w.refuse = true }, "GPUQueued", "True", "exceeded quota"},
 		{
 			"an image that cannot be pulled", tensorflow, nil, func(w *world) {

@@ -4,6 +4,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/api/kserve"
 	"berth.dev/berth/internal/rights"
 )
@@ -23,8 +24,16 @@ func Rules() []rbacv1.PolicyRule {
 		// What its replicas wait for, and what a server says of its model.
 		rights.Rule("", "pods", "list", "watch"),
 		rights.Rule("", "pods/log", "get"),
+		// What activators say of requests.
+		rights.Rule("", "pods/proxy", "get"),
 		rights.Rule("", "events", "create", "patch"),
 	}
+}
+
+// ActivatorRules returns the rights that the controller needs in api.ActivatorNamespace to be told by activators what is asked of
+// services. Without them requests are not counted.
+func ActivatorRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rights.Named(rights.Rule("", "serviceaccounts/token", "create"), api.StatsReader)}
 }
 
 // RoleRuntimes is the ClusterRole that reads the serving runtimes of the cluster, which all users have.

@@ -51,6 +51,18 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", Name, err)
 	}
+	var counts *activators
+	if o.Activators {
+		listen, err := listener(mgr, kube)
+		if err != nil {
+			return fmt.Errorf("set up %s: %w", Name, err)
+		}
+		counts = newActivators(mgr.GetAPIReader(), listen)
+		o.Traffic, o.Wake, o.behind = counts.Traffic, counts.wakes, counts.Behind
+		if err := mgr.Add(manager.RunnableFunc(counts.run)); err != nil {
+			return fmt.Errorf("add %s: %w", Name, err)
+		}
+	}
 	// Events of the older API: those of events.k8s.io that differ in their message alone count as one.
 	r := newReconciler(o, mgr.GetClient(), children, mgr.GetAPIReader(), mgr.GetEventRecorderFor(Name)) //nolint:staticcheck // see above
 	r.mode, r.logs = m.Now, func(ctx context.Context, pod *corev1.Pod, container string, before bool) ([]string, error) {
@@ -71,6 +83,9 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 		})
 	if m.Changed != nil {
 		b = b.WatchesRawSource(source.Channel(m.Changed, handler.EnqueueRequestsFromMapFunc(r.all)))
+	}
+	if counts != nil {
+		b = b.WatchesRawSource(source.Channel(counts.changed, handler.EnqueueRequestsFromMapFunc(r.all)))
 	}
 	if o.Wake != nil {
 		woken := make(chan event.GenericEvent)

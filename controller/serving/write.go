@@ -35,6 +35,9 @@ func (p *pass) write(ctx context.Context, replicas int) error {
 			return err
 		}
 	}
+	if p.behind && p.written.Service.Scale.Follows() {
+		p.made.Behind()
+	}
 	if err := errors.Join(p.made.Seal(replicas), p.made.SealServices()); err != nil {
 		return err
 	}

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Uncounted is why a service that could scale to zero does not.
+const Uncounted = "requests are not counted here, so one replica stays"
+
 // Metric is what replicas are counted by.
 type Metric string
 
@@ -34,6 +37,9 @@ type Scale struct {
 	DownAfter time.Duration
 }
 
+// Follows reports whether the number of replicas follows the requests.
+func (s *Scale) Follows() bool { return s.Min == 0 || s.Max > s.Min }
+
 // Replicas are those of a service at a moment.
 type Replicas struct {
 	Wanted int // that its Deployment asks for
@@ -59,17 +65,25 @@ type peak struct {
 //
 // It wants as many as the average of StableWindow needs, or in a panic, when PanicWindow needs twice those that are ready, as
 // that needs and never fewer than before. It takes replicas away only when fewer were wanted for DownAfter, none while requests are held,
-// and the last only after IdleAfter without a request, whatever the averages still are.
+// and the last only after IdleAfter without a request, whatever the averages still are; and none while t is partial.
 func (h *History) Want(now time.Time, s *Scale, has Replicas, t *Traffic) (n int, why string) {
 	if h.began.IsZero() {
 		h.began = now
 	}
 	if t == nil {
 		if s.Min == 0 {
-			return 1, "requests are not counted here, so one replica stays"
+			return 1, Uncounted
 		}
 		return s.Min, "minReplicas"
 	}
+	if n, why = h.count(now, s, has, t); t.Partial && n < has.Wanted {
+		return has.Wanted, "some requests are not counted at the moment"
+	}
+	return n, why
+}
+
+// count is Want where requests are counted.
+func (h *History) count(now time.Time, s *Scale, has Replicas, t *Traffic) (n int, why string) {
 	if held := t.Held > 0; held && has.Ready < has.Wanted {
 		// A replica that waits for its GPU is what they wait for.
 		n := max(min(max(h.needs(now, s, has, t), 1), s.limit()), has.Wanted)

@@ -35,6 +35,12 @@ func TestWant(t *testing.T) {
 		{"without counts a service keeps its minimum", scale(2, 5), []step{{0, serving.Replicas{}, nil, 2, "minReplicas"}}},
 		// KServe's raw mode makes 0 into 1 (kserve#3514). Here that happens only where nothing could start the first replica, and is said.
 		{"without counts zero would never end, so one replica stays", scale(0, 5), []step{{0, serving.Replicas{}, nil, 1, "requests are not counted"}}},
+		{"while some requests are not counted, none goes, and one may come", scale(0, 5), []step{
+			{0, serving.Replicas{}, &serving.Traffic{Partial: true}, 0, "no requests"},
+			{time.Hour, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start, Partial: true}, 2, "some requests are not counted at the moment"},
+			{time.Second, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start}, 0, "no requests for 5m0s"},
+			{time.Second, serving.Replicas{}, &serving.Traffic{Held: 1, Partial: true}, 1, "1.0 requests at once"},
+		}},
 		{"zero is honored (kserve#3514)", scale(0, 5), []step{
 			{0, serving.Replicas{}, &serving.Traffic{}, 0, "no requests"},
 			{time.Hour, serving.Replicas{}, &serving.Traffic{}, 0, "no requests"},

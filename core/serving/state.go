@@ -129,6 +129,8 @@ func (o *State) some(s *Seen) {
 		p.Message += "; the new revision starts"
 	case s.Waits != "":
 		p.Message += fmt.Sprintf("; %s waits: %s", replica(s.Wanted-s.Ready), s.Waits)
+	case s.Why == Uncounted:
+		p.Message += "; " + Uncounted + ": `berth activator` counts them"
 	}
 }
 

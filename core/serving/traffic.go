@@ -17,4 +17,6 @@ type Traffic struct {
 	StableRate, PanicRate float64
 	// Since is when counting began, and Last when the last request came or ended; zero is that none did.
 	Since, Last time.Time
+	// Partial is that some requests are not counted at this moment: then no replica is ended.
+	Partial bool
 }

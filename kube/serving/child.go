@@ -114,7 +114,14 @@ func seal(object map[string]any) error {
 	return err
 }
 
-// SealServices does the same for the Services.
+// Behind has all requests for the service go through an activator: see api.SelectorActivator.
+func (c *Children) Behind() {
+	for _, s := range c.Services {
+		s["spec"].(map[string]any)["selector"].(map[string]any)[api.SelectorActivator] = api.ByActivator
+	}
+}
+
+// SealServices does the same as Seal for the Services.
 func (c *Children) SealServices() error {
 	for _, s := range c.Services {
 		if err := seal(s); err != nil {

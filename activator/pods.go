@@ -1,0 +1,79 @@
+package activator
+
+import (
+	"net"
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
+)
+
+// stays reports whether all requests for a Service go through the activator, also while pods are ready: see api.SelectorActivator.
+func stays(s *v1.Service) bool { return s.Spec.Selector[api.SelectorActivator] == api.ByActivator }
+
+// podsOf selects the pods of a Service for which the activator stays.
+func podsOf(s *v1.Service) labels.Selector {
+	set := labels.Set{}
+	for key, value := range s.Spec.Selector {
+		if key != api.SelectorActivator {
+			set[key] = value
+		}
+	}
+	return labels.SelectorFromSet(set)
+}
+
+// answering returns the addresses of ready pods at a port of a Service, as host:port in order, and these pods. A port that is
+// named in the pods is found there.
+func answering(all []*v1.Pod, port *v1.ServicePort) (addresses []string, pods []types.NamespacedName) {
+	for _, p := range all {
+		number := port.TargetPort.IntVal
+		if name := port.TargetPort.StrVal; name != "" {
+			number = named(p, name)
+		} else if number == 0 {
+			number = port.Port
+		}
+		if p.DeletionTimestamp != nil || p.Status.PodIP == "" || number == 0 || !isReady(p) {
+			continue
+		}
+		addresses = append(addresses, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(int(number))))
+		pods = append(pods, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	}
+	slices.Sort(addresses)
+	return slices.Compact(addresses), pods
+}
+
+// named returns the number of a port that a container of a pod names, or 0.
+func named(p *v1.Pod, name string) int32 {
+	for i := range p.Spec.Containers {
+		for _, port := range p.Spec.Containers[i].Ports {
+			if port.Name == name {
+				return port.ContainerPort
+			}
+		}
+	}
+	return 0
+}
+
+func isReady(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
+}
+
+// slimPod keeps of a pod what answering needs.
+func slimPod(o any) (any, error) {
+	p, ok := o.(*v1.Pod)
+	if !ok {
+		return o, nil
+	}
+	p.ManagedFields, p.Annotations = nil, nil
+	kept := make([]v1.Container, len(p.Spec.Containers))
+	for i := range p.Spec.Containers {
+		kept[i].Ports = p.Spec.Containers[i].Ports
+	}
+	p.Spec = v1.PodSpec{Containers: kept}
+	p.Status = v1.PodStatus{PodIP: p.Status.PodIP, Conditions: p.Status.Conditions}
+	return p, nil
+}
