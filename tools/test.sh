@@ -38,7 +38,7 @@ parts() {
 	part node 0 "build a real node" 'sh tools/node.sh "$BERTH_LDFLAGS"'
 	part node 0 "a real node" 'go test -vet=off -count=1 -parallel 2 -timeout 40m -v ./test/node/...'
 	part node 0 "chaos with two schedulers" 'go test -vet=off -count=1 -timeout 40m -run "^TestChaos$" ./test'
-	part scripts 5 "scripts on the built programs" 'sh tools/jupyter.sh; go test -vet=off -count=1 -parallel 3 -timeout 75m -skip "^TestChaos$" ./test'
+	part scripts 5 "scripts on the built programs" 'sh tools/jupyter.sh; sh tools/prometheus.sh; go test -vet=off -count=1 -parallel 3 -timeout 75m -skip "^TestChaos$" ./test'
 	part packages 15 "formatting and vet" 'sh tools/check.sh'
 	if [ "${BERTH_SOAK:-}" = 1 ]; then
 		part packages 15 "all packages, without the race detector" "go test -vet=off -count=1 -timeout 60m $plain$concurrent"
