@@ -187,7 +187,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth doctor spawn":          {{"doctor spawn eve -n none" + hostile, true}},
 		"berth can":                   {{"can -f " + filepath.Join(dir, hostile), true}, {"can -f " + filepath.Join(dir, "queues.yaml"), true}, {"can -f " + hostile + " -o name", false}},
 		"berth lint":                  {{"lint -f " + filepath.Join(dir, hostile), true}, {"lint -f " + hostile + " -o name", false}},
-		"berth gpus":                  {{"gpus -o wide", true}, {"gpus", true}, {"gpus -o custom-columns=U:.user,P:.product", true}},
+		"berth gpus":                  {{"gpus -o wide", true}, {"gpus", true}, {"gpus -o custom-columns=U:.holders[*].user,P:.product", true}},
 		"berth top":                   {{"top -o wide", true}, {"top --sort-by " + hostile, true}, {"top --filter no-such-row", false}},
 		"berth nodes":                 {{"nodes --all -o wide", true}, {"nodes --view allocation", false}, {"nodes -l a=b,,=" + hostile, true}},
 		"berth cost":                  {{"cost --by " + hostile, true}, {"cost --since " + hostile, true}, {"cost", false}},

@@ -67,8 +67,8 @@ func TestOutputFormats(t *testing.T) {
 			"GPU   BY       USER\n0     nb-ada   ada\n",
 		},
 		{
-			"a path needs no dot and no braces, and what is not there is said",
-			[]string{"gpus", "-n", "research", "--no-headers", "-o", "custom-columns=A:index,B:{.holders[0].kind},C:.no.such"},
+			"a path needs no dot and no braces",
+			[]string{"gpus", "-n", "research", "--no-headers", "-o", "custom-columns=A:index,B:{.holders[0].kind},C:.holders[0].stuck"},
 			"0     Notebook   <none>\n",
 		},
 		{

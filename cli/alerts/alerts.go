@@ -35,7 +35,7 @@ func New(o client.Options) *cobra.Command {
 	}
 	c.cluster.AddFlags(cmd, false)
 	cmd.Flags().BoolVar(&c.pending, "pending", false, "show also what has not lasted long enough to fire")
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "AlertList", Row: Alert{}})
 	return cmd
 }
 

@@ -64,7 +64,7 @@ func NewHistory(o client.Options) *cobra.Command {
 
 func (c *command) addFlags(cmd *cobra.Command, since string) {
 	c.cluster.AddFlags(cmd, true)
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "AuditList", Row: core.Row{}})
 	cmd.Flags().StringVar(&c.since, "since", since, "how far back: a duration such as 24h or 7d, a day such as 2026-11-02, or a month such as 2026-11")
 }
 

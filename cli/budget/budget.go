@@ -34,7 +34,7 @@ func New(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	c.cluster.AddFlags(cmd, false)
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "BudgetList", Row: core.BudgetStanding{}})
 	return cmd
 }
 

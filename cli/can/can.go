@@ -38,7 +38,7 @@ func New(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	c.AddFlags(cmd)
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "CanList", Row: answer{}})
 	cmd.Flags().StringArrayVarP(&c.files, "filename", "f", nil, "file or folder with manifests (*.yaml, *.yml, and *.json); - is standard input; may be repeated")
 	return cmd
 }

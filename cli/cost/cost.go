@@ -47,7 +47,7 @@ func New(o client.Options) *cobra.Command {
 	f.StringVar(&c.by, "by", string(core.Namespace), "what to add up by: namespace, user, queue, workload, product, node, or a label of pods such as label:team")
 	f.StringVar(&c.since, "since", "24h", "how far back: a duration such as 24h or 7d, a day such as 2026-11-02, or a month such as 2026-11")
 	f.StringVar(&c.idle, "idle", "separate", "what to do with GPUs without a holder: separate shows them in their own rows, share charges them to the holders of the others")
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "CostList", Row: core.ReportRow{}})
 	cmd.AddCommand(newVerify(o))
 	return cmd
 }

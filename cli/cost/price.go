@@ -72,7 +72,7 @@ func newPriceList(o client.Options) *cobra.Command {
 		},
 	}
 	cluster.AddFlags(cmd, false)
-	output.AddFlags(cmd)
+	output.AddFlags(cmd, term.Rows{Kind: "PriceList", Row: priceRow{}})
 	return cmd
 }
 

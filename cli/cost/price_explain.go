@@ -64,7 +64,7 @@ func newPriceExplain(o client.Options) *cobra.Command {
 		},
 	}
 	cluster.AddFlags(cmd, false)
-	output.AddFlags(cmd)
+	output.AddFlags(cmd, term.Rows{Kind: "PriceCandidateList", Row: priceCandidate{}})
 	return cmd
 }
 

@@ -37,7 +37,7 @@ func newVerify(o client.Options) *cobra.Command {
 		},
 	}
 	cluster.AddFlags(cmd, false)
-	output.AddFlags(cmd)
+	output.AddFlags(cmd, term.Rows{Kind: "LedgerProblemList", Row: core.Problem{}})
 	return cmd
 }
 

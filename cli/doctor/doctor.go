@@ -40,7 +40,7 @@ func New(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
 	}
 	d.cluster.AddFlags(cmd, false)
-	d.output.AddFlags(cmd)
+	d.output.AddFlags(cmd, term.Rows{Kind: "FindingList", Row: finding.Finding{}})
 	cmd.Flags().Lookup("output").Usage += "; sarif and junit for CI"
 	cmd.Flags().BoolVar(&d.production, "production", false, "check, too, what teams need that rely on the cluster: autoscaling, spot capacity, quotas, utilization, sharing, alerts")
 	cmd.AddCommand(newDoctorNode(o), newDoctorSpawn(o))

@@ -44,7 +44,7 @@ func newDoctorSpawn(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
 	}
 	d.AddFlags(cmd)
-	d.output.AddFlags(cmd)
+	d.output.AddFlags(cmd, term.Rows{Kind: "FindingList", Row: finding.Finding{}})
 	f := cmd.Flags()
 	f.StringVar(&d.choice.Name, "profile", "", "the NotebookProfile (default: the user's default profile)")
 	f.StringToStringVar(&d.choice.Options, "option", nil, "choice for an option of the profile, as OPTION=CHOICE")

@@ -45,7 +45,7 @@ func New(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	c.cluster.AddFlags(cmd, true)
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "IdleList", Row: idleRow{}})
 	f := cmd.Flags()
 	f.DurationVar(&c.least, "for", core.Grace, "show those that have been idle for at least this long")
 	f.StringVar(&c.user, "for-user", "", "show only what this user holds")

@@ -45,7 +45,7 @@ func New(o client.Options, read PluginConfig) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return l.run() },
 	}
-	l.output.AddFlags(cmd)
+	l.output.AddFlags(cmd, term.Rows{Kind: "FindingList", Row: lint.Finding{}})
 	cmd.Flags().Lookup("output").Usage += "; sarif and junit for CI"
 	cmd.Flags().StringArrayVarP(&l.files, "filename", "f", nil, "file or folder with manifests (*.yaml, *.yml, and *.json); - is standard input; may be repeated")
 	return cmd

@@ -48,7 +48,7 @@ func NewGPUs(o client.Options) *cobra.Command {
 		},
 	}
 	g.cluster.AddFlags(cmd, true)
-	g.output.AddFlags(cmd)
+	g.output.AddFlags(cmd, term.Rows{Kind: "GPUList", Row: Device{}})
 	cmd.Flags().StringVarP(&g.selector, "selector", "l", "", "label selector for nodes")
 	addSortBy(cmd, &g.sortBy)
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "watch, and print again after each change")

@@ -50,7 +50,7 @@ func New(o client.Options) *cobra.Command {
 		},
 	}
 	n.cluster.AddFlags(cmd, true)
-	n.output.AddFlags(cmd)
+	n.output.AddFlags(cmd, term.Rows{Kind: "NodeGPUList", Row: nodeRow{}}, term.Rows{Kind: "NodePoolList", Row: byRow{}})
 	f := cmd.Flags()
 	f.StringVarP(&n.selector, "selector", "l", "", "label selector for nodes")
 	f.StringVar(&n.view, "view", "", "allocation: NODE, GPU TOTAL, GPU ALLOCATED, GPU UTILIZATION")

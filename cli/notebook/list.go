@@ -38,7 +38,7 @@ func newNotebookList(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
 	}
 	l.AddFlags(cmd)
-	l.output.AddFlags(cmd)
+	l.output.AddFlags(cmd, term.Rows{Kind: "NotebookStateList", Row: notebookRow{}})
 	f := cmd.Flags()
 	f.Lookup("all-namespaces").Hidden = false
 	f.Lookup("all-namespaces").Usage = "list notebooks of all namespaces"

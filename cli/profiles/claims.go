@@ -33,7 +33,7 @@ func newProfilesClaims(o client.Options) *cobra.Command {
 	}
 	c.AddFlags(cmd)
 	c.values.add(cmd)
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "HomeList", Row: profile.Home{}})
 	f := cmd.Flags()
 	f.StringVar(&c.profile, "profile", "", "slug of the profile in the file (default: the file's default)")
 	f.StringArrayVar(&c.users, "for", nil, "user (repeatable; default: all users whose claims are in the namespace)")

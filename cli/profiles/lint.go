@@ -35,7 +35,7 @@ func newProfilesLint(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
 	}
 	l.cluster.AddFlags(cmd, false)
-	l.output.AddFlags(cmd)
+	l.output.AddFlags(cmd, term.Rows{Kind: "ProfileFindingList", Row: profile.Finding{}})
 	l.values.add(cmd)
 	cmd.Flags().BoolVar(&l.live, "from-cluster", false, "also check whether each profile fits a node of the cluster")
 	return cmd

@@ -44,7 +44,7 @@ func newProfilesList(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args) },
 	}
 	l.Cluster.AddFlags(cmd, false)
-	l.output.AddFlags(cmd)
+	l.output.AddFlags(cmd, term.Rows{Kind: "ProfileList", Row: profileRow{}})
 	l.values.add(cmd)
 	return cmd
 }

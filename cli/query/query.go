@@ -45,7 +45,7 @@ func New(o client.Options) *cobra.Command {
 	}
 	c.cluster.AddFlags(cmd, false)
 	cmd.Flags().StringVar(&c.since, "since", "", "show how it was since then: a duration such as 2h or 7d, or a day such as 2026-11-02")
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "SeriesList", Row: Series{}})
 	return cmd
 }
 

@@ -48,7 +48,7 @@ func newHistory(o client.Options) *cobra.Command {
 	h.cluster.AddFlags(cmd, true)
 	cmd.Flags().Lookup("namespace").Usage = "show only what happened to pods of this namespace"
 	cmd.Flags().Lookup("all-namespaces").Usage = "show what happened in all namespaces (the default)"
-	h.output.AddFlags(cmd)
+	h.output.AddFlags(cmd, term.Rows{Kind: "QueueEventList", Row: happenedRow{}})
 	return cmd
 }
 

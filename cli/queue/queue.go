@@ -36,7 +36,7 @@ func New(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) },
 	}
 	t.cluster.AddFlags(cmd, false)
-	t.output.AddFlags(cmd)
+	t.output.AddFlags(cmd, term.Rows{Kind: "QueueUseList", Row: queueRow{}})
 	cmd.Flags().BoolVarP(&t.watch, "watch", "w", false, "watch, and print again after each change")
 	cmd.AddCommand(newShow(o), newHistory(o), newCheck(o), newImport(o))
 	return cmd

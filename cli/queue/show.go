@@ -42,7 +42,7 @@ func newShow(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) },
 	}
 	s.cluster.AddFlags(cmd, false)
-	s.output.AddFlags(cmd)
+	s.output.AddFlags(cmd, term.Rows{Kind: "WaitingWorkloadList", Row: waitRow{}})
 	cmd.Flags().BoolVarP(&s.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
 }

@@ -36,7 +36,7 @@ func newShow(o client.Options) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) },
 	}
 	s.addFlags(cmd)
-	s.output.AddFlags(cmd)
+	s.output.AddFlags(cmd, term.Rows{Kind: "ServiceDetailList", Row: detail{}})
 	return cmd
 }
 

@@ -271,7 +271,7 @@ func newSimList(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return s.list(cmd.Context()) },
 	}
 	s.cluster.AddFlags(cmd, false)
-	s.output.AddFlags(cmd)
+	s.output.AddFlags(cmd, term.Rows{Kind: "FaultList", Row: faultRow{}})
 	return cmd
 }
 

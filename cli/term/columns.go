@@ -18,6 +18,7 @@ const noValue = "<none>"
 // column is one column of -o custom-columns.
 type column struct {
 	name string
+	text string // of the path, in braces
 	path *jsonpath.JSONPath
 }
 
@@ -59,7 +60,7 @@ func parseColumns(format string) ([]column, error) {
 		if err := p.Parse(fullPath(paths[i])); err != nil {
 			return nil, fmt.Errorf("column %s: path %q: %w", names[i], paths[i], err)
 		}
-		columns[i] = column{name: names[i], path: p}
+		columns[i] = column{name: names[i], text: fullPath(paths[i]), path: p}
 	}
 	return columns, nil
 }

@@ -1,8 +1,10 @@
 package term
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/internal/input"
 )
 
@@ -50,14 +53,17 @@ func (l *List[T]) DeepCopyObject() runtime.Object {
 type Output struct {
 	Format       string
 	NoHeaders    bool
+	rows         []Rows
 	template     string // --template, as kubectl has it
 	allowMissing bool
 }
 
-// AddFlags adds --output and its companions to a command.
-func (f *Output) AddFlags(cmd *cobra.Command) {
+// AddFlags adds --output and its companions to a command that prints rows: -o fields lists their fields without a cluster, and
+// Check holds the paths of other formats to them. The command has its RunE already.
+func (f *Output) AddFlags(cmd *cobra.Command, rows ...Rows) {
+	f.addRows(cmd, rows)
 	own := cmd.Flags()
-	own.StringVarP(&f.Format, "output", "o", "", "json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...")
+	own.StringVarP(&f.Format, "output", "o", "", "json, yaml, wide, name, fields, jsonpath=..., go-template=... or custom-columns=...")
 	own.BoolVar(&f.NoHeaders, "no-headers", false, "omit the line of column names")
 	own.StringVar(&f.template, "template", "", "template for -o go-template or jsonpath, or file for -o go-template-file")
 	own.BoolVar(&f.allowMissing, "allow-missing-template-keys", true, "print nothing if a field or key of a template is missing")
@@ -85,13 +91,35 @@ func (f *Output) Check() error {
 		return nil
 	}
 	if !f.columns() {
-		_, err := f.printer()
-		return err
+		if _, err := f.printer(); err != nil {
+			return err
+		}
+		format, text, _ := strings.Cut(f.Format, "=")
+		if format != "jsonpath" && format != "jsonpath-as-json" {
+			return nil
+		}
+		if err := f.known(cmp.Or(text, f.template), listOf); err != nil {
+			return Usagef("--output %s: %w", f.Format, err)
+		}
+		return nil
 	}
-	if _, err := parseColumns(f.Format); err != nil {
+	columns, err := parseColumns(f.Format)
+	if err != nil {
 		return Usagef("--output %s: %w", f.Format, err)
 	}
+	for i := range columns {
+		if err := f.known(columns[i].text, func(row reflect.Type) reflect.Type { return row }); err != nil {
+			return Usagef("--output %s: column %s: %w", f.Format, columns[i].name, err)
+		}
+	}
 	return nil
+}
+
+// formats are the names that --output begins with.
+//
+//nolint:gochecknoglobals // a constant
+var formats = []string{
+	"json", "yaml", "wide", "name", "fields", "jsonpath", "jsonpath-file", "jsonpath-as-json", "go-template", "go-template-file", "custom-columns", "custom-columns-file",
 }
 
 // printer makes the printer of a format other than columns.
@@ -120,7 +148,10 @@ func (f *Output) printer() (printers.ResourcePrinter, error) {
 			return nil, Usagef("--output %s: it needs a template, such as -o jsonpath={.items}", f.Format)
 		}
 	default:
-		return nil, Usagef("invalid --output %q: must be json, yaml, wide, name, jsonpath=..., go-template=... or custom-columns=...", f.Format)
+		if near := gpu.NearestWord(format, formats); near != "" {
+			return nil, Usagef("invalid --output %q: must be json, yaml, wide, name, fields, or a template; did you mean %q?", f.Format, near)
+		}
+		return nil, Usagef("invalid --output %q: must be json, yaml, wide, name, fields, jsonpath=..., go-template=... or custom-columns=...", f.Format)
 	}
 	p, err := f.templatePrinter(format, template)
 	if err != nil {

@@ -50,7 +50,7 @@ func New(o client.Options) *cobra.Command {
 		},
 	}
 	c.cluster.AddFlags(cmd, true)
-	c.output.AddFlags(cmd)
+	c.output.AddFlags(cmd, term.Rows{Kind: "GPUUseList", Row: Row{}})
 	f := cmd.Flags()
 	f.StringVarP(&c.selector, "selector", "l", "", "label selector for nodes")
 	f.StringVar(&c.sortBy, "sort-by", "", "column to order rows by: "+strings.Join(columns(), ", ")+"; with - before it the largest first")

@@ -48,7 +48,7 @@ func newList(o client.Options) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
 	}
 	l.addFlags(cmd)
-	l.output.AddFlags(cmd)
+	l.output.AddFlags(cmd, term.Rows{Kind: "TrainingStateList", Row: row{}})
 	f := cmd.Flags()
 	f.Lookup("all-namespaces").Hidden = false
 	f.Lookup("all-namespaces").Usage = "list jobs of all namespaces"

@@ -41,7 +41,7 @@ func newShow(o client.Options) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) },
 	}
 	s.addFlags(cmd)
-	s.output.AddFlags(cmd)
+	s.output.AddFlags(cmd, term.Rows{Kind: "TrainingDetailList", Row: detail{}})
 	cmd.Flags().BoolVarP(&s.watch, "watch", "w", false, "watch, and print again after each change")
 	return cmd
 }

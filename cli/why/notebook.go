@@ -49,7 +49,7 @@ func NewNotebook(o client.Options) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return w.notebook(cmd.Context(), args[0]) },
 	}
 	w.AddFlags(cmd)
-	w.output.AddFlags(cmd)
+	w.output.AddFlags(cmd, term.Rows{Kind: "NotebookWhyList", Row: report{}})
 	return cmd
 }
 
@@ -78,7 +78,7 @@ func NewTraining(o client.Options, named func(ctx context.Context, n *notebook.N
 		},
 	}
 	w.AddFlags(cmd)
-	w.output.AddFlags(cmd)
+	w.output.AddFlags(cmd, term.Rows{Kind: "WhyList", Row: report{}})
 	w.addAudience(cmd)
 	return cmd
 }

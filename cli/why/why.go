@@ -51,7 +51,7 @@ func New(o client.Options) *cobra.Command {
 		},
 	}
 	w.AddFlags(cmd)
-	w.output.AddFlags(cmd)
+	w.output.AddFlags(cmd, term.Rows{Kind: "WhyList", Row: report{}}, term.Rows{Kind: "WhyList", Row: row{}})
 	f := cmd.Flags()
 	f.Lookup("all-namespaces").Hidden = false
 	f.Lookup("all-namespaces").Usage = "list what waits in all namespaces"
