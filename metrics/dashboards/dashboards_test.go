@@ -76,6 +76,7 @@ var half = []string{
 	`berth_node_priced{node="n2", product="T4"} 0x40`,
 }
 
+// rows: GS-41 AS-30 AS-40
 func TestEachPanelShowsSomething(t *testing.T) {
 	s := store.New(store.Options{Step: time.Minute})
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute})

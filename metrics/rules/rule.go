@@ -41,9 +41,12 @@ func (r *Rule) Page() string { return "docs/alerts/" + r.Name + ".md" }
 // holder are the labels that say who holds what.
 const holder = "node, gpu, UUID, namespace, pod, kind, workload, user, queue"
 
+// host is the node of a GPU in a summary. Exporters name it hostname, and those before 4.5 Hostname; Berth's own series name it node.
+const host = "{{ with $labels.hostname }}{{ . }}{{ else }}{{ with $labels.Hostname }}{{ . }}{{ else }}{{ $labels.node }}{{ end }}{{ end }}"
+
 // Records returns the recording rules, which the alerts are made of.
 func Records() []Record {
-	by := "max by (UUID, GPU_I_ID, hostname, namespace, pod)"
+	by := "max by (UUID, GPU_I_ID, hostname, Hostname, namespace, pod)"
 	return []Record{{
 		// GPUs with MIG have no DCGM_FI_DEV_GPU_UTIL, and old GPUs no DCGM_FI_PROF_GR_ENGINE_ACTIVE.
 		Name: "berth:gpu_util:ratio",
@@ -110,10 +113,10 @@ func holders() []Rule {
 		},
 		{
 			Name: "GPUSharedMemoryHigh", Severity: Warning, For: 5 * time.Minute,
-			Expr: `topk by (UUID) (1, max by (UUID, hostname, namespace, pod) (DCGM_FI_DEV_FB_USED{pod!="", GPU_I_ID=""}))` +
+			Expr: `topk by (UUID) (1, max by (UUID, hostname, Hostname, namespace, pod) (DCGM_FI_DEV_FB_USED{pod!="", GPU_I_ID=""}))` +
 				` and on (UUID) (1 - min by (UUID) (DCGM_FI_DEV_FB_FREE{GPU_I_ID=""}) * 1048576 / on (UUID) max by (UUID) (berth_gpu_memory_bytes) > 0.9)` +
 				` and on (UUID) (count by (UUID) (berth_gpu_held{pod!=""} > 0) > 1)`,
-			Summary:  "The memory of a shared GPU of {{ $labels.hostname }} is over 90% full; {{ $labels.namespace }}/{{ $labels.pod }} uses most: {{ $value }} MiB",
+			Summary:  "The memory of a shared GPU of " + host + " is over 90% full; {{ $labels.namespace }}/{{ $labels.pod }} uses most: {{ $value }} MiB",
 			Means:    "Several pods share a GPU, and its memory is nearly full. Shares by time-slicing have no bounds: the next allocation of any of them fails with an out-of-memory error.",
 			Look:     "`berth gpus` shows the pods that share the GPU. `kubectl exec POD -- nvidia-smi` shows its memory.",
 			Do:       "Have the pod in the alert use less: a smaller batch, or a framework that does not reserve all memory (`--gpu-memory-utilization` of vLLM, `XLA_PYTHON_CLIENT_MEM_FRACTION` of JAX). Ask for shares by memory: then pods that do not fit are not placed together.",
@@ -121,8 +124,8 @@ func holders() []Rule {
 		},
 		{
 			Name: "GPUMemoryNearlyFull", Severity: Info, For: 10 * time.Minute,
-			Expr:     `max by (UUID, gpu, hostname, namespace, pod) (DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)) > 0.95`,
-			Summary:  "The memory of GPU {{ $labels.gpu }} of {{ $labels.hostname }}{{ with $labels.pod }}, which {{ $labels.namespace }}/{{ . }} holds,{{ end }} is {{ $value | humanizePercentage }} full",
+			Expr:     `max by (UUID, gpu, hostname, Hostname, namespace, pod) (DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)) > 0.95`,
+			Summary:  "The memory of GPU {{ $labels.gpu }} of " + host + "{{ with $labels.pod }}, which {{ $labels.namespace }}/{{ . }} holds,{{ end }} is {{ $value | humanizePercentage }} full",
 			Means:    "More than 95% of the memory of a GPU is used.",
 			Look:     "`kubectl logs` of the pod for out-of-memory errors.",
 			Do:       "Nothing, unless the pod fails. Then use a smaller batch or a GPU with more memory.",
@@ -132,12 +135,12 @@ func holders() []Rule {
 }
 
 func gpus() []Rule {
-	labels := "GPU {{ with $labels.gpu }}{{ . }}{{ else }}{{ $labels.UUID }}{{ end }} of {{ with $labels.hostname }}{{ . }}{{ else }}{{ $labels.node }}{{ end }}"
+	labels := "GPU {{ with $labels.gpu }}{{ . }}{{ else }}{{ $labels.UUID }}{{ end }} of " + host
 	broken := xids(gpu.XidNote, gpu.XidApplication)
 	return []Rule{
 		{
 			Name: "GPUHighTemperature", Severity: Warning, For: 5 * time.Minute,
-			Expr:     `max by (UUID, gpu, hostname, namespace, pod) (DCGM_FI_DEV_GPU_TEMP) > 85`,
+			Expr:     `max by (UUID, gpu, hostname, Hostname, namespace, pod) (DCGM_FI_DEV_GPU_TEMP) > 85`,
 			Summary:  labels + " is at {{ $value }} °C",
 			Means:    "A GPU has been hotter than 85 °C for five minutes. GPUs slow down near 90 °C and stop above it.",
 			Look:     "The temperature of the other GPUs of the node: if all are hot, it is the room or a fan; if one is, it is that GPU.",
@@ -168,7 +171,7 @@ func gpus() []Rule {
 			Do:      "Tell the owner of the pod. If the code comes with different applications on the same GPU only, suspect the GPU.",
 		},
 		{
-			Name: "GPURowRemapFailure", Severity: Critical, Expr: `max by (UUID, gpu, hostname) (DCGM_FI_DEV_ROW_REMAP_FAILURE) > 0`,
+			Name: "GPURowRemapFailure", Severity: Critical, Expr: `max by (UUID, gpu, hostname, Hostname) (DCGM_FI_DEV_ROW_REMAP_FAILURE) > 0`,
 			Summary: labels + " has a bad memory row that cannot be replaced",
 			Means:   "A memory row is bad and there is no spare row left for it. NVIDIA replaces such GPUs.",
 			Look:    "`nvidia-smi -q -d ROW_REMAPPER` on the node.",
@@ -176,7 +179,7 @@ func gpus() []Rule {
 		},
 		{
 			Name: "GPUUncorrectableEcc", Severity: Warning,
-			Expr:    `max by (UUID, gpu, hostname) (increase(DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS[1h]) > 0 or increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h]) > 0)`,
+			Expr:    `max by (UUID, gpu, hostname, Hostname) (increase(DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS[1h]) > 0 or increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h]) > 0)`,
 			Summary: labels + " has had memory errors that cannot be corrected",
 			Means:   "Memory of the GPU was corrupted in the last hour in a way that cannot be corrected. The pods that ran there may have failed, or have wrong results.",
 			Look:    "Alerts about Xids 48, 63, 94, and 95 of the same GPU; `nvidia-smi -q -d ECC` on the node.",
@@ -222,7 +225,7 @@ func nodes() []Rule {
 		},
 		{
 			Name: "GPUTelemetryMissing", Severity: Warning, For: 15 * time.Minute,
-			Expr:    state("present") + ` > 0 unless on (node) label_replace(count by (hostname) (DCGM_FI_DEV_GPU_TEMP), "node", "$1", "hostname", "(.*)")`,
+			Expr:    state("present") + ` > 0 unless on (node) label_replace(label_replace(count by (hostname, Hostname) (DCGM_FI_DEV_GPU_TEMP), "node", "$1", "hostname", "(.+)"), "node", "$1", "Hostname", "(.+)")`,
 			Summary: "{{ $labels.node }} has {{ $value }} GPUs, and nothing reports how they are",
 			Means:   "There are no readings of the GPUs of a node. Other alerts about them cannot fire, and idle notebooks there are not stopped.",
 			Look:    "`up{job=\"gpu-exporter\"}`; the pod of the exporter on the node; who may [read metrics](../tasks/read-metrics-securely.md).",

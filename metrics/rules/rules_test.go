@@ -112,6 +112,11 @@ var cases = []struct {
 		`berth_node_gpus{node="n1", product="A100", state="present"} 8x40`, `DCGM_FI_DEV_GPU_TEMP{hostname="n1", ` + gpu0 + `} 40x5 stale`,
 		`berth_node_gpus{node="n2", product="A100", state="present"} 8x40`, `DCGM_FI_DEV_GPU_TEMP{hostname="n2", ` + gpu0 + `} 40x40`,
 	}, 25 * time.Minute, []string{`node="n1"`}},
+	{"GPUTelemetryMissing", "the node without readings, beside one whose exporter writes Hostname, as those before 4.5 do", []string{
+		`berth_node_gpus{node="n1", product="A100", state="present"} 8x40`,
+		`berth_node_gpus{node="n2", product="A100", state="present"} 8x40`, `DCGM_FI_DEV_GPU_TEMP{Hostname="n2", ` + gpu0 + `} 40x40`,
+	}, 25 * time.Minute, []string{`node="n1"`}},
+	{"GPUHighTemperature", "a hot GPU whose exporter writes Hostname", []string{`DCGM_FI_DEV_GPU_TEMP{Hostname="n1", ` + gpu0 + `} 90x20`}, 15 * time.Minute, []string{`Hostname="n1"`}},
 	{"GPUPodPending", "the pod that no node has room for, and not one that waits for quota, for its gang, or for a short time", []string{
 		`berth_gpu_pod_wait_seconds{namespace="nlp", pod="big", kind="Job", workload="big", user="ada", queue="q", reason="Unschedulable"} 1200+60x30`,
 		`berth_gpu_pod_wait_seconds{namespace="nlp", pod="poor", kind="Job", workload="poor", user="ada", queue="q", reason="WaitingForQuota"} 1200+60x30`,
