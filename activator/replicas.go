@@ -11,10 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
-)
 
-// LabelReplica, on EndpointSlices of the activator, is which of its replicas wrote them.
-const LabelReplica = ManagedBy + "/replica"
+	"berth.dev/berth/api"
+)
 
 // replicas are the pods of the activator that are ready, as the Service before them says.
 type replicas struct {
@@ -41,7 +40,7 @@ func (r *replicas) ready(name string) (bool, error) {
 // sweep removes the slices of a Service of replicas that are not ready any longer, as nothing answers there.
 func (f *follower) sweep(ctx context.Context, all []*discoveryv1.EndpointSlice) error {
 	for _, s := range all {
-		of := s.Labels[LabelReplica]
+		of := s.Labels[api.LabelActivator]
 		if f.replicas == nil || !ours(s) || of == f.set.o.Name {
 			continue
 		}

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"berth.dev/berth/api"
 )
 
 // ManagedBy is the value of the label by which EndpointSlices of the activator are known.
@@ -93,7 +95,7 @@ func (s *Set) slice(svc *v1.Service, ports map[string]int32) *discoveryv1.Endpoi
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{s.o.Address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
 	}
 	if s.o.Name != "" {
-		out.Labels[LabelReplica] = s.o.Name
+		out.Labels[api.LabelActivator] = s.o.Name
 	}
 	for _, p := range svc.Spec.Ports {
 		if port, ok := ports[p.Name]; ok {

@@ -37,4 +37,6 @@ const (
 	// go through an activator, which finds the pods by the rest of the selector, and counts.
 	SelectorActivator = "berth.dev/requests"
 	ByActivator       = "by-activator"
+	// LabelActivator, on an EndpointSlice that leads to an activator, is the name of its pod.
+	LabelActivator = "activator.berth.dev/replica"
 )

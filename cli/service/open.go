@@ -69,12 +69,16 @@ func (p *open) run(ctx context.Context, name string) error {
 	if o.written.Service.Stopped {
 		return fmt.Errorf("%s is stopped; `%s service start %s` starts it", o.at(), s.options.Name, name)
 	}
+	way, err := s.way(ctx, name)
+	if err != nil {
+		return err
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)))
 	if err != nil {
 		return term.Usagef("--port %d: %v; omit --port to use a free one", p.port, err)
 	}
 	defer l.Close()
-	handler, err := forwarder(s.Config, s.namespace, name, l.Addr().(*net.TCPAddr).Port)
+	handler, err := forwarder(s.Config, way, name, l.Addr().(*net.TCPAddr).Port)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", s.Name, err)
 	}
@@ -89,8 +93,8 @@ func (p *open) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// forwarder sends requests to a service by the API server's proxy, those that may come to a port of this machine: see gate.Foreign.
-func forwarder(config *rest.Config, namespace, name string, port int) (http.Handler, error) {
+// forwarder sends requests to a service by a way through the API server, those that may come to a port of this machine: see gate.Foreign.
+func forwarder(config *rest.Config, way []string, name string, port int) (http.Handler, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, err
@@ -100,7 +104,7 @@ func forwarder(config *rest.Config, namespace, name string, port int) (http.Hand
 		return nil, err
 	}
 	server.Path = "/" + strings.TrimPrefix(server.Path, "/") // JoinPath leaves a path without its first slash as it is
-	to := server.JoinPath("api", "v1", "namespaces", namespace, "services", name+":80", "proxy")
+	to := server.JoinPath(append([]string{"api", "v1"}, way...)...)
 	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.Header.Del("Authorization") // that of the API server is added, and a client's own would take its place
 		r.SetURL(to)

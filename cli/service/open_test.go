@@ -26,7 +26,7 @@ func TestRequestsGoThroughTheAPIServer(t *testing.T) {
 // requestsThrough sends requests to a service of an API server at base, which notes what it is asked.
 func requestsThrough(t *testing.T, config *rest.Config, base string, asked *string) {
 	t.Helper()
-	handler, err := forwarder(config, "team", "mnist", 8080)
+	handler, err := forwarder(config, []string{"namespaces", "team", "services", "mnist:80", "proxy"}, "mnist", 8080)
 	if err != nil {
 		t.Fatal(err)
 	}

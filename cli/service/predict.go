@@ -74,7 +74,11 @@ func (p *predict) run(ctx context.Context, name string) error {
 		ctx, cancel = context.WithTimeout(ctx, p.timeout)
 		defer cancel()
 	}
-	request := s.CoreV1().RESTClient().Post().Resource("services").Namespace(s.namespace).Name(name+":80").SubResource("proxy").Suffix(path).SetHeader("Content-Type", "application/json").Body(body)
+	way, err := s.way(ctx, name)
+	if err != nil {
+		return err
+	}
+	request := s.CoreV1().RESTClient().Post().AbsPath(append([]string{"/api/v1"}, way...)...).Suffix(path).SetHeader("Content-Type", "application/json").Body(body)
 	answer, err := request.DoRaw(ctx)
 	if err != nil {
 		return p.failed(s, o, request, answer, err)
