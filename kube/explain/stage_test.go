@@ -173,3 +173,27 @@ func TestTwoJobsShareAVolume(t *testing.T) {
 		t.Errorf("of a volume that several nodes may have it says %s: %s", r.Reason, r.Message)
 	}
 }
+
+// TestAModelServiceUsesTheVolumeOfAJob has a predictor mount the claim that a Job has written, which one node may have at a time:
+// while the Job runs on another node, its pod and that node are named, and once it has ended nothing is.
+//
+// rows: ML-44
+func TestAModelServiceUsesTheVolumeOfAJob(t *testing.T) {
+	job, predictor := holds("mnist-training-x", "a-1", 1, 1, claiming("model-storage")), holds("mnist-predictor-x", "a-2", 1, 1, claiming("model-storage"))
+	predictor.Status = v1.PodStatus{Phase: v1.PodPending}
+	attach := v1.Event{
+		InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "mnist-predictor-x"}, Reason: "FailedAttachVolume", Type: v1.EventTypeWarning,
+		Message: `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) mnist-training-x`,
+	}
+	s := explain.Situation{Pod: predictor, Nodes: []*v1.Node{big("a-1"), big("a-2")}, Pods: []*v1.Pod{job, predictor}}
+	f := s.Facts([]v1.Event{attach}, kubetest.Started)
+	want := "volume claim model-storage is used by pod mnist-training-x on node a-1, and only one node may have it at a time (ReadWriteOnce); stop that pod"
+	if r := reasons.Judge(&f); r.Reason != reasons.VolumeInUse || !strings.HasPrefix(r.Message, want) {
+		t.Errorf("while the Job runs it says %s: %s\nwant %q", r.Reason, r.Message, want)
+	}
+	job.Status.Phase = v1.PodSucceeded
+	f = s.Facts(nil, kubetest.Started)
+	if r := reasons.Judge(&f); r.Reason != reasons.Starting || strings.Contains(r.Message, "model-storage") {
+		t.Errorf("when the Job has ended it says %s: %s", r.Reason, r.Message)
+	}
+}
