@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
@@ -47,6 +50,10 @@ func examine(ctx context.Context, c *client.Cluster, o client.Options) (doctor.C
 			}, &policies),
 		{what: "queues and namespaces", ask: func(ctx context.Context) (err error) {
 			out.Queues, out.Namespaces, err = queues(ctx, c, o)
+			return err
+		}},
+		{what: "prometheusrules", ask: func(ctx context.Context) (err error) {
+			out.Rules, err = alertRules(ctx, c, o)
 			return err
 		}},
 		{what: "pricebooks", ask: func(ctx context.Context) error {
@@ -109,6 +116,44 @@ func queues(ctx context.Context, c *client.Cluster, o client.Options) ([]*v1alph
 		return nil, nil, err
 	}
 	return list, client.Pointers(spaces.Items), nil
+}
+
+// prometheusRules is the kind of the Prometheus Operator for alerts.
+var prometheusRules = schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"} //nolint:gochecknoglobals // a constant
+
+// alertRules returns the rules of the PrometheusRules of a cluster, where it has that kind.
+func alertRules(ctx context.Context, c *client.Cluster, o client.Options) ([]doctor.Rule, error) {
+	if !knows(c, prometheusRules.GroupVersion().String(), "PrometheusRule") {
+		return nil, nil
+	}
+	api, err := c.Dynamic(o)
+	if err != nil {
+		return nil, err
+	}
+	list, err := api.Resource(prometheusRules).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	var out []doctor.Rule
+	for i := range list.Items {
+		var spec struct {
+			Spec struct {
+				Groups []struct {
+					Rules []struct{ Alert, Record, Expr string }
+				}
+			}
+		}
+		o := &list.Items[i]
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &spec) != nil {
+			continue // expr may be a number: such a rule asks for no series
+		}
+		for _, g := range spec.Spec.Groups {
+			for _, r := range g.Rules {
+				out = append(out, doctor.Rule{In: o.GetNamespace() + "/" + o.GetName(), Name: cmp.Or(r.Alert, r.Record), Expr: r.Expr})
+			}
+		}
+	}
+	return out, nil
 }
 
 // knows reports whether the API server serves a kind. One that does not answer serves

@@ -46,6 +46,8 @@ type Cluster struct {
 	// PriceBooks says that the API server knows that kind, and Prices is what its objects say.
 	PriceBooks bool
 	Prices     cost.Rules
+	// Rules are those of the PrometheusRules.
+	Rules []Rule
 	// Guarded says that the admission policies of Berth's scheduler are there.
 	Guarded bool
 	// ClusterPolicy says that the API server knows the GPU Operator's kind of that name.
@@ -64,6 +66,8 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.unread()...)
 	out = append(out, e.gpuNodes()...)
 	out = append(out, e.plugin(), e.drivers(), e.scheduling(), e.monitoring())
+	out = append(out, e.prometheus()...)
+	out = append(out, e.rules()...)
 	out = append(out, e.unserved()...)
 	out = append(out, e.claims()...)
 	out = append(out, e.twice()...)
@@ -80,7 +84,9 @@ func Examine(c Cluster) []finding.Finding {
 	out = append(out, e.stale()...)
 	out = append(out, e.blind()...)
 	out = append(out, e.fakes()...)
-	return explained(append(out, e.operator(), e.otherControllers()))
+	out = append(out, e.operator())
+	out = append(out, e.operatorPods()...)
+	return explained(append(out, e.otherControllers()))
 }
 
 // explained adds to findings how they were seen.

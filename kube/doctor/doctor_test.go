@@ -36,7 +36,7 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // what could not be listed, "guarded" and "clusterpolicy" the two hints. A DaemonSet
 // has a running pod, and wants one, on each node that its annotation pods-on names.
 //
-// rows: NB-02 NB-03 NB-11 GS-01 GS-05 GS-09 GS-78 GS-83 AS-27 AS-43
+// rows: NB-02 NB-03 NB-11 GS-01 GS-05 GS-08 GS-09 GS-78 GS-83 AS-27 AS-43
 func TestClusters(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -73,6 +73,7 @@ func orderDoesNotMatter(t *testing.T, c doctor.Cluster) {
 	slices.Reverse(c.Quotas)
 	slices.Reverse(c.LimitRanges)
 	slices.Reverse(c.PriorityClasses)
+	slices.Reverse(c.Rules)
 	if diff := cmp.Diff(want, doctor.Examine(c)); diff != "" {
 		t.Errorf("the order of the lists changes the findings (-want +got):\n%s", diff)
 	}
@@ -110,6 +111,9 @@ func cluster(t *testing.T, a *txtar.Archive) doctor.Cluster {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		if c.Rules = append(c.Rules, rulesOf(raw)...); strings.Contains(string(raw), `"kind":"PrometheusRule"`) {
+			continue
+		}
 		obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -146,6 +150,27 @@ func cluster(t *testing.T, a *txtar.Archive) doctor.Cluster {
 			t.Fatalf("%T is not of a cluster", obj)
 		}
 	}
+}
+
+// rulesOf are the rules of a PrometheusRule.
+func rulesOf(raw json.RawMessage) (out []doctor.Rule) {
+	var object struct {
+		Metadata struct{ Namespace, Name string }
+		Spec     struct {
+			Groups []struct {
+				Rules []struct{ Alert, Expr string }
+			}
+		}
+	}
+	if json.Unmarshal(raw, &object) != nil {
+		return nil
+	}
+	for _, g := range object.Spec.Groups {
+		for _, r := range g.Rules {
+			out = append(out, doctor.Rule{In: object.Metadata.Namespace + "/" + object.Metadata.Name, Name: r.Alert, Expr: r.Expr})
+		}
+	}
+	return out
 }
 
 // podsOf makes the pods of a DaemonSet on the nodes that its annotation pods-on names, and

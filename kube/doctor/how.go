@@ -26,6 +26,9 @@ var how = map[string]string{ //nolint:gochecknoglobals // a constant
 	"visible-devices": "kubectl get pods -A -o yaml | grep -A1 NVIDIA_VISIBLE_DEVICES",
 	"fake-gpus":       "kubectl get nodes -L berth.dev/fake-gpus",
 	"gpu-operator":    "kubectl get clusterpolicies; kubectl get daemonsets -A",
+	"operator-pods":   "kubectl get daemonsets,deployments,pods -n gpu-operator",
+	"prometheus":      "kubectl get pods -A | grep prometheus",
+	"alert-rules":     "kubectl get prometheusrules -A -o yaml",
 	"beside":          "kubectl get deployments -A",
 
 	"production-plugin":      "berth doctor",

@@ -39,6 +39,9 @@ func (e *examined) plugin() finding.Finding {
 	if unknown > 0 {
 		more += fmt.Sprintf("; something of the node itself, as EKS Auto Mode and Bottlerocket have it, on %s", count(unknown, "node"))
 	}
+	if n := stand(parts); n > 1 {
+		more += "; the simulated ones stand for one plugin: on real nodes only one may run"
+	}
 	switch late := late(parts); {
 	case e.Unread["daemonsets"] != "":
 		return warn(name, "who serves the GPUs is not known: daemonsets cannot be listed", "use an account that may list them")
@@ -57,6 +60,17 @@ func (e *examined) plugin() finding.Finding {
 		return warn(name, listed(parts)+more, "see why it is not ready: kubectl describe daemonset -n "+late[0].set.Namespace+" "+late[0].set.Name)
 	}
 	return ok(name, "%s%s", listed(parts), more)
+}
+
+// stand counts the DaemonSets that stand for a plugin in berth up, and have nodes.
+func stand(parts []*part) int {
+	n := 0
+	for _, p := range parts {
+		if p.simulated && len(p.nodes) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // gives reports whether a pod could get a GPU of a node, were all of them free.

@@ -38,33 +38,44 @@ func (e *examined) defaultClass() []finding.Finding {
 	return nil
 }
 
-// stale finds inventories of Berth's agent on nodes that another device plugin serves by now: they are counted by what the
-// agent wrote last.
+// stale finds inventories of Berth's agent on nodes that another device plugin serves by now, or that the agent has left: they are counted
+// by what the agent wrote last.
 func (e *examined) stale() []finding.Finding {
-	by := map[string]bool{} // nodes with a pod of the agent
+	by, installed := map[string]bool{}, false // nodes with a pod of the agent; the agent has a DaemonSet
 	others := map[string]string{}
 	for _, p := range e.of(plugin) {
 		for _, n := range p.nodes {
 			if p.value == agentLabel {
-				by[n] = true
+				by[n], installed = true, true
 			} else if !p.simulated {
 				others[n] = p.name()
 			}
 		}
 	}
-	var nodes []string
+	var nodes, left []string
 	for i := range e.offering {
 		n := e.byName[e.offering[i].Name]
-		if _, published := n.Annotations[api.AnnotationInventory]; published && !simulated(n) && !by[n.Name] && others[n.Name] != "" {
+		_, published := n.Annotations[api.AnnotationInventory]
+		switch {
+		case !published || simulated(n) || by[n.Name]:
+		case others[n.Name] != "":
 			nodes = append(nodes, n.Name+" ("+others[n.Name]+")")
+		case installed: // without a DaemonSet the agent may be a service of the node
+			left = append(left, n.Name)
 		}
 	}
-	if len(nodes) == 0 {
-		return nil
+	var out []finding.Finding
+	if len(left) > 0 {
+		out = append(out, warn("inventory", fmt.Sprintf("%s %s GPUs that Berth's agent has listed, and its DaemonSet has no pod there: %s",
+			count(len(left), "node"), verb(len(left), "has", "have"), few(left)),
+			"see why the DaemonSet has no pod there (kubectl describe node NODE), or remove the list: kubectl annotate node NODE "+api.AnnotationInventory+"-"))
 	}
-	return []finding.Finding{warn("inventory", fmt.Sprintf("%s %s GPUs that Berth's agent has listed, and another device plugin serves %s: %s",
+	if len(nodes) == 0 {
+		return out
+	}
+	return append(out, warn("inventory", fmt.Sprintf("%s %s GPUs that Berth's agent has listed, and another device plugin serves %s: %s",
 		count(len(nodes), "node"), verb(len(nodes), "has", "have"), verb(len(nodes), "it", "them"), few(nodes)),
-		"kubectl annotate node NODE "+api.AnnotationInventory+"-, unless the agent comes back there")}
+		"kubectl annotate node NODE "+api.AnnotationInventory+"-, unless the agent comes back there"))
 }
 
 // blind finds pods that see GPUs which they do not hold: by the variable that the container toolkit reads.
