@@ -1,8 +1,6 @@
 package exporter
 
 import (
-	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +18,7 @@ var unmeasured = map[string]string{ //nolint:gochecknoglobals // a constant
 	"DCGM_FI_DEV_FB_USED_PERCENT":       "DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)",
 	"DCGM_FI_DEV_GPU_MEMORY_USED":       "DCGM_FI_DEV_FB_USED",
 	"DCGM_FI_DEV_MEM_UTIL":              "DCGM_FI_DEV_MEM_COPY_UTIL",
+	"DCGM_FI_DEV_SM_OCCUPANCY":          "DCGM_FI_PROF_SM_OCCUPANCY, which has to be switched on in the exporter's list of metrics",
 	"dcgm_gpu_utilization":              "DCGM_FI_DEV_GPU_UTIL",
 	"dcgm_gpu_temp":                     "DCGM_FI_DEV_GPU_TEMP",
 	"dcgm_fb_used":                      "DCGM_FI_DEV_FB_USED",
@@ -38,22 +37,35 @@ var (
 	lastXid    = regexp.MustCompile(`DCGM_FI_DEV_XID_ERRORS(\{[^}]*\})?\s*(>|!=)\s*0\b`)
 )
 
+// Series is a series that no exporter of today has by default.
+type Series struct {
+	Name    string
+	Instead string // what to ask for
+	At      int    // where a text has it first, in bytes
+}
+
+// Unmeasured are the series in a text that no exporter of today has by default, each once, in the order of the text.
+func Unmeasured(text string) []Series {
+	if !strings.Contains(text, "DCGM_FI_DEV_") && !strings.Contains(text, "dcgm_") && !strings.Contains(text, "nvidia_gpu_") && !strings.Contains(text, "container_accelerator_") {
+		return nil
+	}
+	var out []Series
+	for _, at := range metricName.FindAllStringIndex(text, -1) {
+		name := text[at[0]:at[1]]
+		if instead, is := unmeasured[name]; is && !slices.ContainsFunc(out, func(s Series) bool { return s.Name == name }) {
+			out = append(out, Series{Name: name, Instead: instead, At: at[0]})
+		}
+	}
+	return out
+}
+
 // CheckRule finds in an expression of PromQL the series of GPUs that no exporter of today has, and the Xid that never ends. None is that
 // nothing is known against it.
 func CheckRule(expr string) []RuleProblem {
 	var out []RuleProblem
 	bare := quoted.ReplaceAllString(expr, `""`)
-	var seen []string
-	for _, name := range metricName.FindAllString(bare, -1) {
-		instead, is := unmeasured[name]
-		if !is || slices.Contains(seen, name) {
-			continue
-		}
-		seen = append(seen, name)
-		out = append(out, RuleProblem{
-			Seen: fmt.Sprintf("no exporter of today has %s by default, so this rule never fires", name),
-			Do:   cmp.Or(strings.TrimSpace("write "+instead), "remove the rule"),
-		})
+	for _, s := range Unmeasured(bare) {
+		out = append(out, RuleProblem{Seen: "no exporter of today has " + s.Name + " by default, so this rule never fires", Do: "write " + s.Instead})
 	}
 	if lastXid.MatchString(bare) {
 		out = append(out, RuleProblem{

@@ -20,6 +20,7 @@ import (
 
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/internal/strictyaml"
+	"berth.dev/berth/kube/exporter"
 )
 
 // types are the kinds of Kubernetes whose fields are known here.
@@ -96,24 +97,13 @@ func fieldsOf[T any]() map[string]bool {
 	return out
 }
 
-// metrics that people ask for and that exporters mostly do not have.
-var metrics = map[string][2]string{
-	"DCGM_FI_DEV_FB_TOTAL":     {"dcgm-exporter's default list does not have DCGM_FI_DEV_FB_TOTAL, so the query returns nothing", "use DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)"},
-	"DCGM_FI_DEV_SM_OCCUPANCY": {"there is no field DCGM_FI_DEV_SM_OCCUPANCY", "use DCGM_FI_PROF_SM_OCCUPANCY, which has to be switched on in the exporter's list of metrics"},
-}
-
-// metricNames finds them in a text of an object.
+// metricNames finds series in a text of an object that exporters mostly do not have.
 func (o *object) metricNames(n *yaml.Node, path string) {
-	if !strings.Contains(n.Value, "DCGM_FI_DEV_") {
-		return
-	}
-	for name, say := range metrics {
-		if i := strings.Index(n.Value, name); i >= 0 {
-			line := 0
-			if n.Style == yaml.LiteralStyle {
-				line = n.Line + 1 + strings.Count(n.Value[:i], "\n")
-			}
-			o.sayAt(line, path, warn("metric-name", say[0], say[1]))
+	for _, s := range exporter.Unmeasured(n.Value) {
+		line := 0
+		if n.Style == yaml.LiteralStyle {
+			line = n.Line + 1 + strings.Count(n.Value[:s.At], "\n")
 		}
+		o.sayAt(line, path, warn("metric-name", "no exporter of today has "+s.Name+" by default, so the query returns nothing", "use "+s.Instead))
 	}
 }
