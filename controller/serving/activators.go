@@ -83,6 +83,10 @@ func (a *activators) look(ctx context.Context, following *sync.WaitGroup) {
 	now, ready := a.now(), map[string]bool{}
 	for i := range list.Items {
 		p := &list.Items[i]
+		if p.DeletionTimestamp != nil && a.replicas[p.Name] != nil {
+			ready[p.Name] = true // it lets its last requests end
+			continue
+		}
 		if p.DeletionTimestamp != nil || condition(p, corev1.PodReady).Status != corev1.ConditionTrue {
 			continue
 		}

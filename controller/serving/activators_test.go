@@ -41,7 +41,7 @@ func newPods(t *testing.T, names ...string) *pods {
 	})
 	for _, name := range names {
 		p.lines[name] = make(chan *objects.Stats)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: api.ActivatorNamespace, Name: name, Labels: map[string]string{"app": api.ActivatorApp}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: api.ActivatorNamespace, Name: name, Finalizers: []string{"test/ends"}, Labels: map[string]string{"app": api.ActivatorApp}}}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		if err := p.cluster.Create(ctx, pod); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,20 @@ func lineOf(l *objects.Stats) map[string]*objects.Requests {
 	return l.Services
 }
 
-// remove deletes a pod.
+// gone removes a deleted pod, as its node does when its process has ended.
+func (p *pods) gone(name string) {
+	p.t.Helper()
+	var pod corev1.Pod
+	if err := p.cluster.Get(p.ctx, client.ObjectKey{Namespace: api.ActivatorNamespace, Name: name}, &pod); err != nil {
+		p.t.Fatal(err)
+	}
+	pod.Finalizers = nil
+	if err := p.cluster.Update(p.ctx, &pod); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// remove begins to delete a pod.
 func (p *pods) remove(name string) {
 	p.t.Helper()
 	if err := p.cluster.Delete(p.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: api.ActivatorNamespace, Name: name}}); err != nil {
@@ -142,9 +155,13 @@ func TestWhatActivatorsSayIsAddedUp(t *testing.T) {
 	p.say("b", line(&objects.Requests{Last: began.Add(-time.Hour)}))
 	check("when it is back", "behind true known true, counted true: held 0, in flight 1, stable 0.5, last 0s, partial false")
 	p.remove("a")
+	p.look(0)
+	check("while one lets its requests end", "behind true known true, counted true: held 0, in flight 1, stable 0.5, last 0s, partial false")
+	p.gone("a")
 	p.look(time.Second)
 	check("when one is gone, its last request counts on", "behind true known true, counted true: held 0, in flight 0, stable 0, last 1s, partial false")
 	p.remove("b")
+	p.gone("b")
 	p.look(time.Second)
 	check("without any, for a minute, no replica goes", "behind true known true, counted true: held 0, in flight 0, stable 0, last 2s, partial true")
 	p.look(2 * time.Minute)
