@@ -208,7 +208,7 @@ func (o *object) configMap() {
 			o.say(field, warn("dashboard", "Grafana's loader reads a dashboard itself, not one below the key dashboard: that is the form of its HTTP API",
 				"put what is below dashboard at the top, and add the label that the loader looks for, mostly grafana_dashboard: \"1\""))
 		case slices.ContainsFunc(nodes(at(root, "groups")), func(group *yaml.Node) bool { return at(group, "rules") != nil }):
-			o.say(field, warn("rules", "the Prometheus Operator loads no rules from ConfigMaps", "use a PrometheusRule, or name the file in rule_files of Prometheus' own configuration"))
+			o.say(field, warn("rules", "the Prometheus Operator loads no rules from ConfigMaps", "use a PrometheusRule, such as deploy/rules/berth-gpus-prometheusrule.yaml, or name the file in rule_files of Prometheus' own configuration"))
 		}
 	}
 }

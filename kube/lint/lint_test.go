@@ -30,6 +30,7 @@ func deployment(lines ...string) string {
 const gpuTemplate = "template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}}"
 
 // TestCheck has what is found, a line each: its line in the file, how bad it is, its name, and its field.
+// rows: GS-46 AS-30
 func TestCheck(t *testing.T) {
 	cases := []struct {
 		name string
@@ -56,6 +57,15 @@ func TestCheck(t *testing.T) {
 			"a misspelt resource", pod("resources: {limits: {nvidia.com/gpus: 1}}"),
 			[]string{`7 fail resource-name spec.containers[0].resources.limits["nvidia.com/gpus"]`},
 		},
+		{
+			"rules of Prometheus in a ConfigMap", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  a.rules: |\n    groups:\n    - name: g\n      rules: [{alert: A, expr: up}]\n",
+			[]string{`5 warn rules data["a.rules"]`},
+		},
+		{
+			"a dashboard in the form of Grafana's API", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  a.json: |\n    {\"dashboard\": {\"title\": \"T\", \"panels\": [{\"title\": \"P\"}]}}\n",
+			[]string{`5 warn dashboard data["a.json"]`},
+		},
+		{"a dashboard that Grafana's loader reads", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, labels: {grafana_dashboard: '1'}}\ndata:\n  a.json: |\n    {\"title\": \"T\", \"panels\": []}\n", nil},
 		{"GPUs of another maker", pod("resources: {limits: {amd.com/gpu: 1}}"), nil},
 		{
 			"GPUs asked for by the whole pod", "kind: Pod\nspec:\n  resources: {limits: {nvidia.com/gpu: 1}}\n  containers: [{name: c}]\n",

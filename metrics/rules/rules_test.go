@@ -298,6 +298,7 @@ func promtoolTests(t *testing.T) string {
 	return b.String()
 }
 
+// rows: GS-46
 // TestPromtoolAgrees runs Prometheus' own promtool over the files, where there is one.
 func TestPromtoolAgrees(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
