@@ -36,7 +36,7 @@ func (x *Preemption) MakeRoomForGang(ctx context.Context, cycle fwk.CycleState, 
 	if task == nil || text != "" || x.budgets == nil {
 		return nil, nil // nothing to plan: one more member that may go anywhere, or others are missing
 	}
-	if there, _ := x.waiting(pod); there > 0 {
+	if there, _ := x.waiting(cycle, pod); there > 0 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // PreFilter has said so
 	}
 	x.Shut(pod.UID)

@@ -174,7 +174,7 @@ func (x *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	if err != nil || g != nil && (g.Within < gang.Cluster || x.least(g.Key) == 0) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
-	if there, m := x.waiting(pod); there > 0 {
+	if there, m := x.waiting(state, pod); there > 0 {
 		x.p.Cluster.Waits.Note(pod.UID, m.Waits())
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, m.Sentence(there))
 	}
@@ -236,13 +236,18 @@ func gangKey(g *request.Gang) string {
 const holdPreemption = "preemption"
 
 // waiting gives the room that is being made for a pod, and how many are still
-// there. There is none if the pod's hold is gone.
-func (x *Preemption) waiting(pod *v1.Pod) (int, *reserve.Room) {
+// there. There is none if the pod's hold is gone. Where the quotas refuse the pod and count some that have left the
+// nodes, these are there: the quotas call the pod when they hear of it.
+func (x *Preemption) waiting(cycle fwk.CycleState, pod *v1.Pod) (int, *reserve.Room) {
 	m := x.Of(pod.UID)
 	if !x.held(m) {
 		return 0, nil
 	}
-	return m.There(x.p.Nodes()), m
+	there := m.There(x.p.Nodes())
+	if there == 0 && quotas.QuotaRefused(cycle) {
+		there = x.p.Cluster.Quota.Counted(m.Ends)
+	}
+	return there, m
 }
 
 // held reports whether something is still held for a pod of a room, which may be nil.

@@ -65,8 +65,23 @@ func (q *Quota) Unreserve(pod *v1.Pod) {
 	})
 }
 
+// Counted returns how many of pods count as holding quota. Whoever waits for the end of a pod may hear of it
+// before this does.
+func (q *Quota) Counted(pods []*v1.Pod) (n int) {
+	if !q.enter() {
+		return 0
+	}
+	defer q.mu.Unlock()
+	for _, pod := range pods {
+		if _, holds := q.book.Holder(string(pod.UID)); holds {
+			n++
+		}
+	}
+	return n
+}
+
 // Failed notes that a pod that was tried got no node. Quota that is kept for it is released
-// unless devices are held for it or another of its gang. The pods of a workload that waits for quota are
+// unless devices are held for it or another of its gang, or it has been called since it was tried. The pods of a workload that waits for quota are
 // handed to Waiting.
 func (q *Quota) Failed(pod *v1.Pod) {
 	if !q.On() {
@@ -80,7 +95,7 @@ func (q *Quota) Failed(pod *v1.Pod) {
 		waiting = q.waiting(pod)
 		for _, id := range []string{queues.Workload(pod), string(pod.UID)} {
 			kept := q.book.Kept(id)
-			if len(kept) == 0 {
+			if len(kept) == 0 || q.called[id] {
 				continue
 			}
 			for _, uid := range kept {

@@ -22,7 +22,7 @@ func (q *Quota) SetQueues(specs []quota.Spec, read Reader) {
 			call = append(call, lead)
 		}
 		q.book, q.leads, q.works = nil, map[string]*v1.Pod{}, map[types.UID]string{}
-		q.retried = map[string]bool{}
+		q.retried, q.called = map[string]bool{}, map[string]bool{}
 		q.asked, q.allowed, q.only = map[string]*quota.Workload{}, map[types.UID]*quota.Selection{}, map[types.UID][]quota.Kind{}
 	} else {
 		q.read = read
@@ -115,6 +115,7 @@ func (q *Quota) next() (call []*v1.Pod) {
 	q.book.Expire(now)
 	for _, w := range q.book.Next(now.Add(trial)) {
 		if !q.objects.turn(types.UID(w.ID)) {
+			q.called[w.ID] = true
 			call = append(call, q.leads[w.ID])
 		}
 	}

@@ -95,6 +95,7 @@ type Quota struct {
 	tallies   metrics.Tallies
 	again     map[types.UID]time.Time // when pods that lead claims are tried again
 	retried   map[string]bool         // workloads in line that are to be tried again all the same
+	called    map[string]bool         // workloads for which quota is kept since next, and that were not tried since
 	ready     chan struct{}           // closed when it is known which Queues there are; nil: none is waited for
 }
 
@@ -103,7 +104,7 @@ func New() *Quota {
 	q := &Quota{
 		call: func([]*v1.Pod) {}, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
 		works: map[types.UID]string{}, allowed: map[types.UID]*quota.Selection{}, only: map[types.UID][]quota.Kind{}, asked: map[string]*quota.Workload{}, objects: newObjects(),
-		tallies: metrics.Tallies{}, again: map[types.UID]time.Time{}, retried: map[string]bool{},
+		tallies: metrics.Tallies{}, again: map[types.UID]time.Time{}, retried: map[string]bool{}, called: map[string]bool{},
 	}
 	q.evictions = history.NewWriter(q.evictedOf)
 	q.Waiting = func(pods []*v1.Pod) { q.call(pods[:1]) }

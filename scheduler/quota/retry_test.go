@@ -49,3 +49,36 @@ func TestWhatIsTriedAgainKeepsItsPlaceInLine(t *testing.T) {
 		t.Error("the second may go on, and the first has the quota")
 	}
 }
+
+// TestACallDuringATryIsKept has quota become free for a pod while its try, which found none, ends: it is not
+// released as if that try had come after it.
+func TestACallDuringATryIsKept(t *testing.T) {
+	q := counting([]*v1alpha1.Queue{queueOf("team", "", 1)})
+	holds, first, second := lifeOf(podOf("holds", "team")), podOf("first", "team"), podOf("second", "team")
+	q.Seen(holds.bound)
+	for _, p := range []*v1.Pod{first, second} {
+		q.Seen(p)
+		if q.Try(schedulerquota.Alone(p, request.TicketOf(p))).Refused == "" {
+			t.Fatalf("%s may go on, and no quota is left", p.Name)
+		}
+	}
+	q.Failed(second)
+	if q.Counted([]*v1.Pod{holds.bound, first, second}) != 1 {
+		t.Error("one pod of three holds quota, and it is not what is counted")
+	}
+	q.Gone(holds.bound.UID)
+	if q.Counted([]*v1.Pod{holds.bound}) > 0 {
+		t.Error("a pod that is gone counts")
+	}
+	q.Failed(first) // of the try before
+	if answer := q.Try(schedulerquota.Alone(second, request.TicketOf(second))); answer.Refused == "" {
+		t.Error("the second may go on, and the first was called")
+	}
+	if answer := q.Try(schedulerquota.Alone(first, request.TicketOf(first))); answer.Refused != "" {
+		t.Errorf("the first was called, and is refused: %s", answer.Refused)
+	}
+	q.Failed(first)
+	if answer := q.Try(schedulerquota.Alone(second, request.TicketOf(second))); answer.Refused != "" {
+		t.Errorf("the first failed after it was tried, and the second is refused: %s", answer.Refused)
+	}
+}

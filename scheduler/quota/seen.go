@@ -162,6 +162,7 @@ func (q *Quota) drop(id string) {
 	delete(q.leads, id)
 	delete(q.asked, id)
 	delete(q.retried, id)
+	delete(q.called, id)
 }
 
 // hold counts a pod that has a node, with mu held.

@@ -64,6 +64,7 @@ func (q *Quota) Try(a *Ask) Answer {
 	if w == nil {
 		return Answer{Count: len(a.Pods)}
 	}
+	delete(q.called, w.ID)
 	v := q.book.Try(w)
 	if v.Cause == quota.None {
 		q.book.Leave(w.ID)
