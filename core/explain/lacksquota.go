@@ -47,6 +47,8 @@ func quotaCause(v *quota.Verdict, what, user string) diagnosis {
 		d.text += "; it starts when other pods of the same user have ended"
 	case quota.BorrowingLimit:
 		d.text += "; it starts when other pods of the queue have ended"
+	case quota.Behind:
+		d.text += "; it starts after that one"
 	default:
 		d.text += "; it starts when pods of its queue, or of those beside it, have ended"
 	}

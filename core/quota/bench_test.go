@@ -14,6 +14,11 @@ func BenchmarkAdmit(b *testing.B) {
 	benchmarkAdmit(b, func(n int64) quota.Spec { return quota.Spec{Quotas: []quota.Quota{gpus(n)}} }, nil)
 }
 
+// BenchmarkAdmitLate is BenchmarkAdmit where all that waits has waited for more than an hour.
+func BenchmarkAdmitLate(b *testing.B) {
+	benchmarkAdmit(b, func(n int64) quota.Spec { return quota.Spec{Quotas: []quota.Quota{gpus(n)}} }, nil, epoch.AddDate(1, 0, 0))
+}
+
 // BenchmarkAdmitPools is BenchmarkAdmit where each gang may use two pools, one of which is preferred and
 // has no quota.
 func BenchmarkAdmitPools(b *testing.B) {
@@ -22,8 +27,8 @@ func BenchmarkAdmitPools(b *testing.B) {
 	}, []quota.Kind{{Product: a100, Labels: serving}, {Product: a100, Labels: training}})
 }
 
-// benchmarkAdmit has queues of a spec for so many GPUs, and gangs that may use kinds of them.
-func benchmarkAdmit(b *testing.B, spec func(n int64) quota.Spec, kinds []quota.Kind) {
+// benchmarkAdmit has queues of a spec for so many GPUs, and gangs that may use kinds of them. It is now, if that is given.
+func benchmarkAdmit(b *testing.B, spec func(n int64) quota.Spec, kinds []quota.Kind, now ...time.Time) {
 	const queues, perQueue, size = 1000, 10, 8
 	org := spec(queues * size)
 	org.Name = "org"
@@ -38,13 +43,17 @@ func benchmarkAdmit(b *testing.B, spec func(n int64) quota.Spec, kinds []quota.K
 	for k := range queues * (perQueue + 1) {
 		id := fmt.Sprintf("gang%d", k)
 		w := gangOf(id, specs[1+k%queues].Name, size, size)
-		w.Ticket.UID, w.Ticket.Created, w.Kinds = id, epoch.Add(time.Duration(k)*time.Second), kinds
+		w.Since = epoch.Add(time.Duration(k) * time.Second)
+		w.Ticket.UID, w.Ticket.Created, w.Kinds = id, w.Since, kinds
 		if book.Try(w).Cause == quota.None {
 			hold(book, w, kinds)
 			running = append(running, w)
 			continue
 		}
 		book.Wait(w)
+	}
+	for _, at := range now {
+		book.SetNow(at)
 	}
 	k := 0
 	for b.Loop() {

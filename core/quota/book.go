@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Book counts what pods hold of the quota of each queue, and what is kept for those
@@ -22,13 +23,16 @@ type Book struct {
 	line    map[string]*waiter         // those that wait, by workload
 	freed   []bool                     // of each root: something has become free since Next
 	roots   []int                      // those with freed
-	ending  int                        // of kept, those that end at a time
-	decayed map[userAt]Decay
-	scratch []int64
-	ranks   map[string]map[int32]int // pods that hold, by queue and priority
-	eased   []int                    // queues that hold less since Claims
-	evicted map[string]Evicted       // by owner
-	owned   map[string]int           // pods that hold, by owner
+	// behindIn is of each root whether Try has found one behind another that is late since Next looked at it last.
+	behindIn []bool
+	ending   int // of kept, those that end at a time
+	decayed  map[userAt]Decay
+	now      time.Time // see SetNow
+	scratch  []int64
+	ranks    map[string]map[int32]int // pods that hold, by queue and priority
+	eased    []int                    // queues that hold less since Claims
+	evicted  map[string]Evicted       // by owner
+	owned    map[string]int           // pods that hold, by owner
 
 	// Of each queue.
 	leaves []leaf
@@ -72,6 +76,7 @@ func (b *Book) SetTree(t *Tree) (call []string) {
 	waiting := slices.Collect(maps.Values(b.line))
 	slices.SortFunc(waiting, func(x, y *waiter) int { return compare(x, y) })
 	b.line, b.moved, b.eased, b.leaves, b.freed = map[string]*waiter{}, nil, nil, make([]leaf, len(t.specs)), make([]bool, len(t.specs))
+	b.behindIn = make([]bool, len(t.specs))
 	b.turns, b.below = make([]turn, len(t.specs)), make([][]int, len(t.specs))
 	b.kinds, b.counted, b.least = map[Kind]int{}, map[string]int{}, nil
 	for i := range b.leaves {
@@ -116,10 +121,7 @@ func (b *Book) count(queue, user string, pieces []Piece, kind Kind, sign int64) 
 // countVector is count by amounts of each resource.
 func (b *Book) countVector(i int, user string, v []int64, sign int64) {
 	if sign < 0 && len(b.freed) > 0 {
-		if root := b.tree.root[i]; !b.freed[root] {
-			b.freed[root] = true
-			b.roots = append(b.roots, root)
-		}
+		b.frees(i)
 		if n := len(b.eased); n == 0 || b.eased[n-1] != i {
 			b.eased = append(b.eased, i)
 		}
@@ -156,6 +158,14 @@ func (b *Book) countVector(i int, user string, v []int64, sign int64) {
 	}
 	if n := len(b.moved); n == 0 || b.moved[n-1] != i {
 		b.moved = append(b.moved, i)
+	}
+}
+
+// frees notes that something has become free for queue i: Next looks at its tree again.
+func (b *Book) frees(i int) {
+	if root := b.tree.root[i]; !b.freed[root] {
+		b.freed[root] = true
+		b.roots = append(b.roots, root)
 	}
 }
 

@@ -15,7 +15,7 @@ func (b *Book) SlowNext() []string {
 	for pod, k := range b.kept {
 		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.kind, k.until)
 	}
-	c.decayed = b.decayed
+	c.decayed, c.now = b.decayed, b.now
 	waiting := map[*waiter]bool{}
 	for _, w := range b.line {
 		waiting[w] = true
@@ -37,7 +37,11 @@ func (b *Book) SlowNext() []string {
 
 // slowBest looks at all that wait in queue i and below it.
 func (b *Book) slowBest(i int, waiting map[*waiter]bool) (own *waiter, verdict Verdict) {
+	late := b.lateIn(i, waiting)
 	for w := range waiting {
+		if slices.ContainsFunc(late, func(l *waiter) bool { return l != w && b.before(i, w, l) > 0 }) {
+			continue
+		}
 		if b.tree.ask[w.Queue] == i && b.Try(&w.Workload).Cause == None && (own == nil || b.before(i, w, own) < 0) {
 			own, verdict = w, b.Try(&w.Workload)
 		}
@@ -173,4 +177,30 @@ func (b *Book) Without(gone func(id string) bool) *Book {
 		c.Keep(&Workload{ID: k.workload, Queue: k.queue, User: k.user}, []Pod{{ID: pod, Pieces: k.pieces}}, k.kind, k.until)
 	}
 	return c
+}
+
+// lateIn returns those of queue i that have waited for an hour and lack what it has as nominal quota, without those
+// after one that asks for the same. All ask for GPUs, so none behind them goes on.
+func (b *Book) lateIn(i int, waiting map[*waiter]bool) (out []*waiter) {
+	most := int64(Unlimited)
+	for at := i; at >= 0; at = b.tree.parent[at] {
+		if n := len(b.tree.resources); b.tree.limits[at*n] {
+			most = min(most, b.tree.pool[at*n])
+		}
+	}
+	first := map[string]*waiter{}
+	for w := range waiting {
+		if b.tree.ask[w.Queue] == i && (first[w.shape] == nil || compare(w, first[w.shape]) < 0) {
+			first[w.shape] = w
+		}
+	}
+	for _, w := range first {
+		if b.now.Sub(w.Since) < time.Hour {
+			continue
+		}
+		if no := b.Try(&w.Workload); (no.Cause == Used || no.Cause == BorrowingLimit) && no.Asked <= most {
+			out = append(out, w)
+		}
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"berth.dev/berth/core/queue"
 )
@@ -45,6 +46,8 @@ type leaf struct {
 	lines map[string][]*waiter
 	count int
 	first *waiter // whose turn is first, whether or not it fits; nil is none
+	// oldest is since when the one of the firsts of its lines waits that has waited longest; zero is not known.
+	oldest time.Time
 }
 
 // Wait puts a workload that Try has refused into the line of its queue, or changes what
@@ -67,6 +70,9 @@ func (b *Book) enter(w *Workload) {
 	l := &b.leaves[i]
 	list := l.lines[in.shape]
 	at, _ := slices.BinarySearchFunc(list, in, compare)
+	if at == 0 && len(list) > 0 && b.late(list[0].Since) {
+		b.frees(i)
+	}
 	l.lines[in.shape] = slices.Insert(list, at, in)
 	l.count++
 	b.lower(i, in.needs)
@@ -86,6 +92,9 @@ func (b *Book) Leave(workload string) bool {
 		return true
 	}
 	l := &b.leaves[i]
+	if b.late(w.Since) { // those behind it may go on
+		b.frees(i)
+	}
 	list := l.lines[w.shape]
 	k, _ := slices.BinarySearchFunc(list, w, compare)
 	if list = slices.Delete(list, k, k+1); len(list) == 0 {
@@ -115,8 +124,9 @@ func (b *Book) SetLine(workload string, line *int32) {
 func (b *Book) lead(i int) {
 	b.inactive(i)
 	l := &b.leaves[i]
-	l.first = nil
+	l.first, l.oldest = nil, time.Time{}
 	for _, list := range l.lines {
+		l.oldest = Sooner(l.oldest, list[0].Since)
 		if l.first == nil || b.before(i, list[0], l.first) < 0 {
 			l.first = list[0]
 		}

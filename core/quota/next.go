@@ -13,12 +13,13 @@ import (
 // own nominal quota; of equals the one that has used less in the past. So what is free
 // goes to those that have least of it, level by level: weighted max-min fairness.
 func (b *Book) Next(until time.Time) (call []Workload) {
+	b.lookAgain()
 	b.settle()
 	roots := b.roots
 	b.roots = nil
 	slices.Sort(roots)
 	for _, root := range roots {
-		b.freed[root] = false
+		b.freed[root], b.behindIn[root] = false, false
 		p := pass{b: b}
 		for {
 			b.settle()
@@ -87,6 +88,9 @@ func (p *pass) own(i int) (*waiter, Verdict) {
 		v := p.b.Try(&w.Workload)
 		if v.Cause == None {
 			return w, v
+		}
+		if v.Cause == Behind { // until the one before it lacks its own user's quota, or has left
+			continue
 		}
 		if p.refused == nil {
 			p.refused = map[*waiter]bool{}

@@ -40,6 +40,8 @@ func (v *Verdict) Sentence(what, user string) string {
 			return fmt.Sprintf("%s, and all %s of queue %s are in use", asks, of(v.Most, v.Resource), v.Queue)
 		}
 		return fmt.Sprintf("%s, and %s of the %s of queue %s are in use", asks, Text(v.Held), of(v.Most, v.Resource), v.Queue)
+	case Behind:
+		return fmt.Sprintf("%s, and what is free for queue %s is kept for a workload before it in line, which asks for %s and has waited for over an hour", asks, v.Queue, of(v.Most, v.Resource))
 	case None:
 	}
 	return ""

@@ -33,10 +33,12 @@ const (
 	BorrowingLimit
 	// Used is that its queue, or the tree that it could borrow from, has not enough left.
 	Used
+	// Behind is that what it asks for is kept for a workload before it in line, which has waited long: see SetNow.
+	Behind
 )
 
 // Passes reports whether the end of other pods can give what was refused for the cause.
-func (c Cause) Passes() bool { return c >= UserLimit }
+func (c Cause) Passes() bool { return c >= UserLimit && c != Behind }
 
 // Verdict is what a Book says of a workload.
 type Verdict struct {
@@ -48,7 +50,7 @@ type Verdict struct {
 	User     string
 	Resource Resource
 	// Asked, Held and Most are parts: what the workload asks for, what is held against
-	// the limit, and the limit.
+	// the limit, and the limit. For Behind, Most is what the workload before it asks for.
 	Asked, Held, Most int64
 	// Ways are those in which a pod would use GPUs and must not, and Allowed those that the queue
 	// allows: of the cause Sharing.
@@ -76,6 +78,11 @@ type Choice struct {
 func (b *Book) Try(w *Workload) Verdict {
 	aside := b.setAside(w)
 	v := b.try(w)
+	if i, ok := b.tree.ask[w.Queue]; ok && (v.Cause == None || v.Cause.Passes()) {
+		if no := b.behind(i, w); no.Cause != None {
+			v = no
+		}
+	}
 	b.putBack(aside)
 	return v
 }

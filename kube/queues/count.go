@@ -3,6 +3,7 @@ package queues
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,8 @@ type Situation struct {
 	Owners request.Owners
 	// Suspended are the objects that wait to be resumed in their turn.
 	Suspended []*Suspended
+	// Now is when it is, for who has waited long; zero is that none has.
+	Now time.Time
 }
 
 // Count is what the pods of a cluster hold of their queues' quotas, and which of them wait
@@ -80,6 +83,7 @@ func Read(s *Situation) *Count {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Field, b.Field))
 	})
 	c.Book = quota.NewBook(tree)
+	c.Book.SetNow(s.Now)
 	for _, q := range s.Queues {
 		for _, u := range q.Status.Usage {
 			c.Book.SetUsed(q.Name, u.User, quota.Decay{Value: float64(u.GPUSeconds), At: u.At.Time})
@@ -103,8 +107,10 @@ func Read(s *Situation) *Count {
 	return c
 }
 
-// line has the workloads wait that have not enough quota.
+// line has the workloads wait that have not enough quota, or are behind one that is late.
 func (c *Count) line() {
+	var all []*quota.Workload
+	alone := map[string]*v1.Pod{}
 	for _, pods := range c.pods {
 		slices.SortFunc(pods, func(a, b *v1.Pod) int { return request.AgeOf(a).Compare(request.AgeOf(b)) })
 		for _, pod := range pods {
@@ -115,22 +121,27 @@ func (c *Count) line() {
 			if w == nil {
 				break
 			}
-			alone := w.ID == string(pod.UID)
-			if c.Book.Try(w).Cause != quota.None {
-				c.Book.Wait(w)
-				if alone {
-					c.alone[w.ID] = pod
-				}
-			}
-			if !alone {
+			all = append(all, w)
+			if w.ID != string(pod.UID) {
 				break
 			}
+			alone[w.ID] = pod
 		}
 	}
 	for _, s := range c.s.Suspended {
 		if w := c.WorkloadFor(s); w != nil {
-			if c.suspended[w.ID] = s; c.Book.Try(w).Cause != quota.None {
-				c.Book.Wait(w)
+			c.suspended[w.ID] = s
+			all = append(all, w)
+		}
+	}
+	for range 2 { // those that lack quota, then those behind them
+		for _, w := range all {
+			if c.Book.Waits(w.ID) || c.Book.Try(w).Cause == quota.None {
+				continue
+			}
+			c.Book.Wait(w)
+			if pod := alone[w.ID]; pod != nil {
+				c.alone[w.ID] = pod
 			}
 		}
 	}

@@ -65,8 +65,8 @@ func (q *Quota) Unreserve(pod *v1.Pod) {
 	})
 }
 
-// Counted returns how many of pods count as holding quota. Whoever waits for the end of a pod may hear of it
-// before this does.
+// Counted returns how many of pods count as holding quota. A room that waits for a pod may hear of its end
+// before the Book does.
 func (q *Quota) Counted(pods []*v1.Pod) (n int) {
 	if !q.enter() {
 		return 0

@@ -112,6 +112,7 @@ func (q *Quota) next() (call []*v1.Pod) {
 		return nil
 	}
 	now := time.Now()
+	q.book.SetNow(now)
 	q.book.Expire(now)
 	for _, w := range q.book.Next(now.Add(trial)) {
 		if !q.objects.turn(types.UID(w.ID)) {

@@ -198,6 +198,13 @@ func TestAfterARestartTheLinesAreTheSame(t *testing.T) {
 		}
 		waiting := slices.DeleteFunc(slices.Collect(maps.Values(p.pods)), func(pod *v1.Pod) bool { return pod.Spec.NodeName != "" })
 		slices.SortFunc(waiting, func(a, b *v1.Pod) int { return queue.Compare(request.TicketOf(a), request.TicketOf(b)) })
+		place := map[string]int{} // in line: where users take turns, a pod that is tried before one that is late may start
+		for _, ids := range lines(live.Book()) {
+			for k, id := range ids {
+				place[id] = k
+			}
+		}
+		slices.SortStableFunc(waiting, func(a, b *v1.Pod) int { return place[queues.Workload(a)] - place[queues.Workload(b)] })
 		for _, pod := range waiting {
 			if a := p.ask(pod); a.Pods[0].UID == pod.UID {
 				if answer := p.q.Try(a); answer.Refused == "" {
@@ -205,7 +212,7 @@ func TestAfterARestartTheLinesAreTheSame(t *testing.T) {
 				}
 			}
 		}
-		s := &queues.Situation{Queues: p.list, Pods: slices.Collect(maps.Values(p.pods))}
+		s := &queues.Situation{Queues: p.list, Pods: slices.Collect(maps.Values(p.pods)), Now: time.Now()}
 		s.User = func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, nil)) }
 		want := lines(live.Book())
 		for whose, b := range map[string]*quota.Book{"the next scheduler": p.q.Book(), "commands": queues.Read(s).Book} {

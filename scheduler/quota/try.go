@@ -65,6 +65,7 @@ func (q *Quota) Try(a *Ask) Answer {
 		return Answer{Count: len(a.Pods)}
 	}
 	delete(q.called, w.ID)
+	q.book.SetNow(time.Now())
 	v := q.book.Try(w)
 	if v.Cause == quota.None {
 		q.book.Leave(w.ID)
