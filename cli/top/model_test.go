@@ -113,6 +113,15 @@ func TestScreens(t *testing.T) {
 	}
 }
 
+func TestAScreenWithoutRowsSaysWhy(t *testing.T) {
+	m := screen(130, 14)
+	m.seen.rows = m.seen.rows[2:3] // the free GPU
+	press(m, "h")
+	if text := m.text(); !strings.Contains(text, "no pod holds a GPU") {
+		t.Error(text)
+	}
+}
+
 func TestKeysEndIt(t *testing.T) {
 	for _, c := range []struct {
 		keys []string

@@ -28,7 +28,11 @@ func (m *model) text() string {
 	last := min(len(rows), m.first+m.lines())
 	lines := []string{"berth top  " + m.seen.at.Format("15:04:05") + "  " + m.seen.summary(), ""}
 	if len(rows) == 0 {
-		lines = append(lines, "no row is as the filter asks", "")
+		none := "no row has all words of the filter"
+		if m.filter == "" {
+			none = "no pod holds a GPU"
+		}
+		lines = append(lines, none, "")
 	} else {
 		lines = append(lines, m.table(rows)[:1+last]...)
 		lines = append(lines[:3], lines[3+m.first:]...)
