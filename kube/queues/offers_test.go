@@ -58,12 +58,14 @@ func selecting(p *v1.Pod, value string) *v1.Pod {
 	return p
 }
 
+// rows: GS-28
 func TestAsked(t *testing.T) {
 	const a100, t4 = "NVIDIA-A100-SXM4-40GB", "Tesla-T4"
 	whole := labeled(kubetest.Inventory("whole", kubetest.A100s("whole", 8), api.ResourceGPU, 8), a100)
 	cut := labeled(kubetest.Inventory("cut", kubetest.Cut("cut", kubetest.A100s("cut", 1)), mig1g, 7), a100)
 	shared := kubetest.Foreign("shared", kubetest.With(kubetest.Product(t4+"-SHARED", 2, 15360), api.LabelReplicas, "4"), api.ResourceGPU, 8)
 	plain := kubetest.Foreign("plain", kubetest.Product(t4, 2, 15360), api.ResourceGPU, 2)
+	eight := kubetest.Foreign("eight", kubetest.With(kubetest.Product(t4+"-SHARED", 8, 15360), api.LabelReplicas, "4"), api.ResourceGPU, 32)
 	gpus := func(n int) *v1.Pod { return kubetest.Pod("p", "", api.ResourceGPU, n) }
 	for _, tt := range []struct {
 		name     string
@@ -76,6 +78,7 @@ func TestAsked(t *testing.T) {
 		{"whole GPUs", []*v1.Node{whole, shared}, gpus(2), []quota.Piece{{Devices: 2, Parts: 2 * quota.Whole}}, []string{a100, t4}},
 		{"more than any node has", []*v1.Node{whole}, gpus(100), []quota.Piece{{Devices: 100, Parts: 100 * quota.Whole}}, []string{a100}},
 		{"shares, where all nodes have shares", []*v1.Node{shared}, gpus(2), []quota.Piece{{Devices: 2, Parts: quota.Whole / 2}}, []string{t4}},
+		{"all 32 shares of a node of 8 GPUs are 8 GPUs of a quota", []*v1.Node{eight}, gpus(32), []quota.Piece{{Devices: 32, Parts: 8 * quota.Whole}}, []string{t4}},
 		{"shares, where the nodes that it selects have shares", []*v1.Node{whole, plain, shared}, selecting(gpus(1), t4+"-SHARED"), []quota.Piece{{Devices: 1, Parts: quota.Whole / 4}}, []string{t4}},
 		{"a whole GPU on the nodes that it selects", []*v1.Node{whole, plain, shared}, selecting(gpus(1), t4), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, []string{t4}},
 		{"a cluster without nodes", nil, gpus(1), []quota.Piece{{Devices: 1, Parts: quota.Whole}}, nil},
