@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,7 +61,7 @@ func (c *Cluster) QueueSituation(ctx context.Context, o Options, list []*v1alpha
 	}
 	owners := ownersOf(ctx, api)
 	s := &queues.Situation{
-		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods, Owners: owners, Now: time.Now(),
+		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods, Owners: owners, Now: o.Time(),
 		User: func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, owners)) },
 	}
 	lines := sync.OnceValue(func() queues.LinePriorities { return linePriorities(ctx, api) })
