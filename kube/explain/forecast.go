@@ -178,23 +178,31 @@ func (a *ahead) job(pod *v1.Pod, name string, r *cluster.Request, pods int) *for
 // waiting are the workloads that wait for nodes, in the order of their turns. Their classes are set on a snapshot.
 func (a *ahead) waiting(pods []*v1.Pod, on *cluster.Snapshot) []*forecast.Job {
 	tickets := request.Tickets(pods, a.t.owners)
+	type turn struct {
+		pod    *v1.Pod
+		ticket queue.Ticket
+	}
 	members, bound := map[string][]*v1.Pod{}, map[string]int{}
-	var first []*v1.Pod
-	for _, p := range slices.SortedFunc(slices.Values(pods), func(x, y *v1.Pod) int {
-		return cmp.Or(queue.Compare(tickets(x), tickets(y)), byPodName(x, y))
-	}) {
-		unit := queues.Workload(p)
+	var line []turn
+	for _, p := range pods {
 		switch {
 		case !request.AsksForGPUs(p) || ended(p):
 		case p.Spec.NodeName != "":
-			bound[unit]++
-		case p.DeletionTimestamp != nil || len(p.Spec.SchedulingGates) > 0:
-		default:
-			if members[unit] == nil {
-				first = append(first, p)
-			}
-			members[unit] = append(members[unit], p)
+			bound[queues.Workload(p)]++
+		case p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0:
+			line = append(line, turn{p, tickets(p)})
 		}
+	}
+	slices.SortFunc(line, func(x, y turn) int {
+		return cmp.Or(queue.Compare(x.ticket, y.ticket), byPodName(x.pod, y.pod))
+	})
+	var first []*v1.Pod
+	for _, at := range line {
+		unit := queues.Workload(at.pod)
+		if members[unit] == nil {
+			first = append(first, at.pod)
+		}
+		members[unit] = append(members[unit], at.pod)
 	}
 	var out []*forecast.Job
 	for _, p := range first {
