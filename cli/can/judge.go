@@ -42,6 +42,8 @@ type judge struct {
 	// runtimes are the training runtimes of the files, by kind and name.
 	runtimes map[string]*unstructured.Unstructured
 	seen     map[string]*why.Outlook // of pods that ask for the same, since a place was taken
+	held     []*v1.Pod               // of all namespaces; nil: they cannot be read
+	plugins  *can.Plugins            // nil: not read
 }
 
 // unit is what is judged together: an object, or several whose pods are one gang.
@@ -73,6 +75,7 @@ func newJudge(ctx context.Context, n *notebook.Notebooks) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.held = s.Pods
 	for _, node := range s.Nodes {
 		j.nodes[node.Name] = node
 	}
@@ -151,7 +154,7 @@ func (j *judge) admit(ctx context.Context, o *client.Object) (*unit, error) {
 	u := &unit{answer: &answer{File: o.File, Line: o.Line, Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: name, Notes: v.notes}}
 	switch {
 	case v.exists:
-		u.State = exists
+		u.State, u.Notes = exists, append(u.Notes, j.plugin(ctx, v.object)...)
 		return u, nil
 	case v.refusal != "":
 		u.refuse(v.refusal)
@@ -178,7 +181,7 @@ func (j *judge) admit(ctx context.Context, o *client.Object) (*unit, error) {
 	case u.of.Later != "":
 		u.State, u.Cause = later, u.of.Later
 	case u.Pods == 0:
-		u.State = nothing
+		u.State, u.Notes = nothing, append(u.Notes, j.plugin(ctx, v.object)...)
 	default:
 		return u, j.pods(ctx, u, v.object.GetKind() == "Pod")
 	}
