@@ -218,6 +218,9 @@ func TestMain(m *testing.M) {
 //
 // rows: GS-82
 func TestLargeClustersAreReadInPages(t *testing.T) {
+	if underRace {
+		t.Skip("under the race detector the CPU and the memory of a command say nothing")
+	}
 	nodes, pods := scaleCluster()
 	server := scaleServer(t, nodes, pods)
 	home := t.TempDir()
@@ -257,7 +260,7 @@ func TestLargeClustersAreReadInPages(t *testing.T) {
 		cpu := used(cmd)
 		rss := peakMiB(t, filepath.Join(home, "status"))
 		t.Logf("%s: %.2f s of CPU, %.2f times that of reading alone, %d MiB, in %.2f s", c.args, cpu.Seconds(), cpu.Seconds()/least.Seconds(), rss, wall.Seconds())
-		if !underRace && (cpu.Seconds() > c.cpu*least.Seconds() || rss > c.rssMiB) {
+		if cpu.Seconds() > c.cpu*least.Seconds() || rss > c.rssMiB {
 			t.Errorf("%s: want at most %.1f times the CPU of reading alone, %.2f s, and %d MiB", c.args, c.cpu, least.Seconds(), c.rssMiB)
 		}
 	}
