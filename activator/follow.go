@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"berth.dev/berth/kube/serving"
 )
 
 // follow queues the Services that a change of an object concerns.
@@ -39,7 +41,7 @@ func (f *follower) ofPod(o any) (names []types.NamespacedName) {
 	}
 	list, _ := f.services.Services(p.Namespace).List(labels.SelectorFromSet(labels.Set{LabelService: p.Labels[LabelService]})) // from memory
 	for _, s := range list {
-		if stays(s) {
+		if serving.ThroughActivator(s) {
 			names = append(names, types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
 		}
 	}

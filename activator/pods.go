@@ -12,9 +12,6 @@ import (
 	"berth.dev/berth/api"
 )
 
-// stays reports whether all requests for a Service go through the activator, also while pods are ready: see api.SelectorActivator.
-func stays(s *v1.Service) bool { return s.Spec.Selector[api.SelectorActivator] == api.ByActivator }
-
 // podsOf selects the pods of a Service for which the activator stays.
 func podsOf(s *v1.Service) labels.Selector {
 	set := labels.Set{}

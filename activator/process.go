@@ -65,15 +65,8 @@ func RunProcess(ctx context.Context, o *ProcessOptions) error {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}
 	cfg.QPS = -1 // API servers defend themselves by priority and fairness
-	client, err := kubernetes.NewForConfig(cfg)
+	client, user, err := rights.Check(ctx, cfg, "deploy/activator.yaml", rights.Need{Rules: ProcessRules()})
 	if err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
-	}
-	user, err := rights.WhoAmI(ctx, client)
-	if err != nil {
-		return fmt.Errorf("read the user name of this process from %s: %w", cfg.Host, err)
-	}
-	if err := rights.Require(ctx, client, user, "deploy/activator.yaml", rights.Need{Rules: ProcessRules()}); err != nil {
 		return err
 	}
 	klog.InfoS("Running an activator", "server", cfg.Host, "user", user, "replica", o.Name, "address", o.Address)

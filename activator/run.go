@@ -16,6 +16,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/util/workqueue"
+
+	"berth.dev/berth/kube/serving"
 )
 
 // Rules returns what the activator may do.
@@ -171,7 +173,7 @@ func (f *follower) sync(ctx context.Context, name types.NamespacedName) error {
 
 // behind reports whether the activator stays before a Service, and its pods if so.
 func (f *follower) behind(svc *v1.Service) (bool, []*v1.Pod, error) {
-	if f.pods == nil || !stays(svc) {
+	if f.pods == nil || !serving.ThroughActivator(svc) {
 		return false, nil, nil
 	}
 	pods, err := f.pods.Pods(svc.Namespace).List(podsOf(svc))

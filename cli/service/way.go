@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"berth.dev/berth/api"
+	objects "berth.dev/berth/kube/serving"
 )
 
 // way returns the path below /api/v1 by which the API server passes requests on to a service: to its Service, or to an activator, if
@@ -17,7 +18,7 @@ import (
 func (s *services) way(ctx context.Context, name string) ([]string, error) {
 	direct := []string{"namespaces", s.namespace, "services", name + ":80", "proxy"}
 	svc, err := s.CoreV1().Services(s.namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && svc.Spec.Selector[api.SelectorActivator] != api.ByActivator {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && !objects.ThroughActivator(svc) {
 		return direct, nil
 	}
 	if err != nil {

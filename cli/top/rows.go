@@ -152,18 +152,14 @@ var orders = []struct {
 
 func known[T int64 | float64](a, b *T) int {
 	switch {
-	case a == nil || b == nil:
-		return cmp.Compare(btoi(a != nil), btoi(b != nil))
-	default:
-		return cmp.Compare(*a, *b)
-	}
-}
-
-func btoi(b bool) int {
-	if b {
+	case a == b:
+		return 0
+	case a == nil:
+		return -1
+	case b == nil:
 		return 1
 	}
-	return 0
+	return cmp.Compare(*a, *b)
 }
 
 // selection is which rows are shown, and in which order.

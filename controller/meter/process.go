@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -84,16 +83,9 @@ func RunProcess(ctx context.Context, o *ProcessOptions) error {
 
 // checkRights returns an error that names the missing rights.
 func checkRights(ctx context.Context, cfg *rest.Config) error {
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
-	}
-	user, err := rights.WhoAmI(ctx, client)
-	if err != nil {
-		return fmt.Errorf("read the user name of this process from %s: %w", cfg.Host, err)
-	}
-	return rights.Require(ctx, client, user, "deploy/meter.yaml",
+	_, _, err := rights.Check(ctx, cfg, "deploy/meter.yaml",
 		rights.Need{Rules: ProcessRules()}, rights.Need{Namespace: api.MetricsNamespace, Rules: proxy.ExporterRules()})
+	return err
 }
 
 // subject is the user of a request whose token the API server has accepted; "" is that it is not known.

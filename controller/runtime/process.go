@@ -134,19 +134,10 @@ func install(ctx context.Context, cfg *rest.Config) error {
 	return nil
 }
 
-// checkRights returns an error that names the missing rights. Without them watches
-// would wait forever and report it only in the log.
+// checkRights returns an error that names the missing rights.
 func checkRights(ctx context.Context, cfg *rest.Config, o Options) error {
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
-	}
-	user, err := rights.WhoAmI(ctx, client)
-	if err != nil {
-		return fmt.Errorf("read the user name of this process from %s: %w", cfg.Host, err)
-	}
 	namespace, name := recordIn(o.Lease)
-	err = rights.Require(ctx, client, user, "deploy/controller.yaml",
+	_, user, err := rights.Check(ctx, cfg, "deploy/controller.yaml",
 		rights.Need{Rules: Rules(o.Kinds...)}, rights.Need{Namespace: namespace, Rules: OwnRules(name)})
 	if err != nil {
 		return err

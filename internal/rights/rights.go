@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Read is the verbs of those who only look.
@@ -120,6 +121,18 @@ func sentence(a *authorizationv1.ResourceAttributes) string {
 		s += " in " + a.Namespace
 	}
 	return s
+}
+
+// Check returns a client of the API server of cfg, and the name that it knows this process by, if this has all of needs. The error names those
+// that are missing, and the manifest that grants them. Without them watches would wait forever and report it only in the log.
+func Check(ctx context.Context, cfg *rest.Config, manifest string, needs ...Need) (client kubernetes.Interface, user string, err error) {
+	if client, err = kubernetes.NewForConfig(cfg); err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if user, err = WhoAmI(ctx, client); err != nil {
+		return nil, "", fmt.Errorf("read the user name of this process from %s: %w", cfg.Host, err)
+	}
+	return client, user, Require(ctx, client, user, manifest, needs...)
 }
 
 // patience is how long the API server may take to answer at the start.

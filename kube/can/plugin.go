@@ -75,12 +75,21 @@ func ConfiguresPlugin(o *unstructured.Unstructured) bool {
 	}
 	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 	for _, text := range data {
-		var read map[string]any
-		if yaml.Unmarshal([]byte(text), &read) == nil && (read["sharing"] != nil || read["flags"] != nil && read["version"] != nil) {
+		if IsPluginConfig(text) {
 			return true
 		}
 	}
 	return false
+}
+
+// IsPluginConfig reports whether a text is a configuration of the device plugin, right or wrong, by the keys that it has.
+func IsPluginConfig(text string) bool {
+	var read map[string]any
+	if yaml.Unmarshal([]byte(text), &read) != nil {
+		return false
+	}
+	has := func(key string) bool { _, there := read[key]; return there }
+	return has("sharing") || has("flags") && has("version")
 }
 
 // isPlugin reports whether a DaemonSet runs NVIDIA's device plugin, whose image has GPU Feature Discovery too.

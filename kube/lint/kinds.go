@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/training"
 	"berth.dev/berth/internal/strictyaml"
+	"berth.dev/berth/kube/can"
 	"berth.dev/berth/kube/explain"
 	"berth.dev/berth/kube/request"
 	"berth.dev/berth/kube/serving"
@@ -202,7 +203,7 @@ func (o *object) configMap() {
 		root, err := strictyaml.Parse(key, []byte(text))
 		switch {
 		case err != nil || root == nil:
-		case at(root, "sharing") != nil || at(root, "flags") != nil && at(root, "version") != nil:
+		case can.IsPluginConfig(text):
 			o.pluginKey(key, text)
 		case at(root, "dashboard", "panels") != nil:
 			o.say(field, warn("dashboard", "Grafana's loader reads a dashboard itself, not one below the key dashboard: that is the form of its HTTP API",

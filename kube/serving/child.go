@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kserve"
 )
@@ -112,6 +114,11 @@ func seal(object map[string]any) error {
 		object["metadata"].(map[string]any)["annotations"].(map[string]any)[api.AnnotationServingSpec] = mark
 	}
 	return err
+}
+
+// ThroughActivator reports whether all requests for a Service go through an activator, also while pods are ready: see api.SelectorActivator.
+func ThroughActivator(s *v1.Service) bool {
+	return s.Spec.Selector[api.SelectorActivator] == api.ByActivator
 }
 
 // Behind has all requests for the service go through an activator: see api.SelectorActivator.
