@@ -82,6 +82,15 @@ type listener struct {
 	handler http.Handler
 }
 
+// Close closes the listener. That it is closed already is no error: whoever made it may
+// close it, Drain does, and http.Server does again.
+func (l *listener) Close() error {
+	if err := l.Listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
 // Serve answers what comes to a listener by a handler, until the listener is closed or
 // the server ends. It returns at once.
 func (s *Server) Serve(l net.Listener, h http.Handler) {
@@ -99,6 +108,11 @@ func (s *Server) serve(l net.Listener) {
 	s.listeners.Go(func() {
 		if err := s.http.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
 			s.http.ErrorLog.Printf("serve %s: %v", l.Addr(), err)
+		}
+		if l, ok := l.(*listener); ok {
+			s.mu.Lock()
+			delete(s.open, l.Listener)
+			s.mu.Unlock()
 		}
 	})
 }
