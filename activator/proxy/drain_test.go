@@ -34,7 +34,7 @@ func (s *slow) Close() error {
 }
 
 // A listener can be closed, as that of a service which is deleted, and not have ended when the server drains.
-func TestADrainAfterAListenerWasClosedIsNoError(t *testing.T) {
+func TestADrainAfterAListenerWasClosedSucceeds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -82,8 +82,8 @@ type listener struct {
 	handler http.Handler
 }
 
-// Close closes the listener. That it is closed already is no error: whoever made it may
-// close it, Drain does, and http.Server does again.
+// Close closes the listener, or returns nil if it is closed already: its maker may close
+// it, Drain does, and then http.Server does it again.
 func (l *listener) Close() error {
 	if err := l.Listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
