@@ -53,7 +53,7 @@ var rooms = [][]string{
 	{"activator/gate", "activator/proxy", "activator"},
 	{"sim/baseline", "sim"},
 	{"ledger"},
-	{"metrics/store", "metrics/scrape", "metrics/rules", "metrics/dashboards", "metrics/web"},
+	{"metrics/store", "metrics/scrape", "metrics/send", "metrics/remote", "metrics/rules", "metrics/dashboards", "metrics/web"},
 	{
 		"internal/buildinfo", "internal/datadir", "internal/input", "internal/listen", "internal/pause", "internal/rights",
 		"internal/strictyaml", "internal/visible", "internal/finding",

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/template"
 
 	"berth.dev/berth/metrics/store"
@@ -45,6 +46,7 @@ const Most = 1000
 type Evaluator struct {
 	engine *promql.Engine
 	store  *store.Store
+	data   storage.Queryable // that rules ask: the store, and what there may be beside it
 	rules  []Rule
 
 	mu     sync.Mutex
@@ -58,8 +60,11 @@ type Evaluator struct {
 
 // NewEvaluator evaluates rules over s. How long alerts have held goes on from what s has.
 func NewEvaluator(engine *promql.Engine, s *store.Store, rules []Rule) *Evaluator {
-	return &Evaluator{engine: engine, store: s, rules: rules, active: map[string]map[uint64]*Alert{}, errs: map[string]error{}, series: map[uint64]*store.Series{}}
+	return &Evaluator{engine: engine, store: s, data: s, rules: rules, active: map[string]map[uint64]*Alert{}, errs: map[string]error{}, series: map[uint64]*store.Series{}}
 }
+
+// Ask has rules ask data in place of the store. It is called before the first Evaluate.
+func (e *Evaluator) Ask(data storage.Queryable) { e.data = data }
 
 // Evaluate looks at all rules at a moment, and returns what has begun to fire and what has ended: the latter with its State as it was.
 func (e *Evaluator) Evaluate(ctx context.Context, at time.Time) (fires, ended []Alert) {
@@ -120,7 +125,7 @@ func (e *Evaluator) put(batch []store.Sample, written map[uint64]*store.Series, 
 }
 
 func (e *Evaluator) query(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
-	q, err := e.engine.NewInstantQuery(ctx, e.store, nil, expr, at)
+	q, err := e.engine.NewInstantQuery(ctx, e.data, nil, expr, at)
 	if err != nil {
 		return nil, err
 	}

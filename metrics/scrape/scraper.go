@@ -201,6 +201,35 @@ func (s *Scraper) Names() map[string]Metadata {
 	return maps.Clone(s.names)
 }
 
+// Devices returns what a target last had of each GPU: by UUID, how many metrics.
+func (s *Scraper) Devices(job, instance string) map[string]int {
+	s.mu.Lock()
+	k := s.targets[job+"\x00"+instance]
+	s.mu.Unlock()
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	type metric struct{ uuid, name string }
+	seen, out := map[metric]bool{}, map[string]int{}
+	for _, o := range k.series {
+		m := metric{o.series.Labels().Get("UUID"), o.name}
+		if m.uuid != "" && !seen[m] {
+			seen[m] = true
+			out[m.uuid]++
+		}
+	}
+	return out
+}
+
+// Counter reports whether exporters say of a metric that it is a counter.
+func (s *Scraper) Counter(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[name].Type == "counter"
+}
+
 // State is how a target is.
 type State struct {
 	Job, Instance string

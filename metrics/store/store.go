@@ -53,6 +53,9 @@ type Series struct {
 // Labels are those of the series.
 func (r *Series) Labels() labels.Labels { return r.labels }
 
+// Key is the labels by their place, which is the same as long as the series is, for maps.
+func (r *Series) Key() *labels.Labels { return &r.labels }
+
 // Sample is a value for a series.
 type Sample struct {
 	Series *Series
@@ -87,6 +90,7 @@ type Store struct {
 	trimmed uint32 // tick of the last trim
 	refused int64
 	late    int64
+	follow  func(at time.Time, samples []Sample)
 
 	// readers are the queriers that are open, by number: slabs stay until those have ended that may read them.
 	readersMu sync.Mutex
@@ -132,18 +136,30 @@ func (s *Store) Series(ls labels.Labels) (*Series, bool) {
 	return r, true
 }
 
+// Follow has f called with all samples that are added from now on. f must not wait, and must not change the samples. Follow is called before any are added.
+func (s *Store) Follow(f func(at time.Time, samples []Sample)) { s.follow = f }
+
 // Append adds samples of one moment, rounded down to a tick. A series gets one sample a tick: what is not newer than its last is
 // left out. If t is before the newest sample of all by more than setBack, the clock has been set back, and what
 // is from after t is dropped. Samples before Keep go.
 func (s *Store) Append(t time.Time, samples []Sample) {
 	at := s.tick(t)
+	if added := s.append(at, samples); s.follow != nil && len(added) > 0 {
+		s.follow(time.UnixMilli(int64(at)*s.step).UTC(), added)
+	}
+}
+
+// append adds samples, and returns those that were taken if someone follows.
+func (s *Store) append(at uint32, samples []Sample) (added []Sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at+setBack < s.newest {
 		s.cut(at)
 	}
 	for _, sample := range samples {
-		s.add(sample.Series, at, sample.Value)
+		if s.add(sample.Series, at, sample.Value) && s.follow != nil {
+			added = append(added, sample)
+		}
 	}
 	s.newest = max(s.newest, at)
 	keep := uint32(s.o.Keep.Milliseconds() / s.step)
@@ -151,17 +167,19 @@ func (s *Store) Append(t time.Time, samples []Sample) {
 		s.trim(at - min(at, keep))
 		s.trimmed = at
 	}
+	return added
 }
 
-func (s *Store) add(r *Series, at uint32, value float64) {
+// add reports whether there was room for a sample, and none as new.
+func (s *Store) add(r *Series, at uint32, value float64) bool {
 	if r.last >= at {
 		s.late++
-		return
+		return false
 	}
 	if !r.linked {
 		if s.count >= s.o.Series {
 			s.refused++
-			return
+			return false
 		}
 		s.link(r)
 	}
@@ -174,6 +192,7 @@ func (s *Store) add(r *Series, at uint32, value float64) {
 	}
 	r.app.Append(int64(at)*s.step, value)
 	r.last, r.value = at, value
+	return true
 }
 
 // seal puts the head of a series away.

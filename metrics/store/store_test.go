@@ -284,3 +284,42 @@ func TestPromQLReadsTheStore(t *testing.T) {
 }
 
 var _ storage.Queryable = (*store.Store)(nil)
+
+func TestAFollowerHasTheSamplesThatAreTaken(t *testing.T) {
+	kept := store.New(store.Options{})
+	a, _ := kept.Series(labels.FromStrings("__name__", "a"))
+	b, _ := kept.Series(labels.FromStrings("__name__", "b"))
+	at := time.UnixMilli(1_795_000_020_000).UTC()
+	kept.Append(at, []store.Sample{{Series: a, Value: 1}})
+	var told []string
+	kept.Follow(func(at time.Time, samples []store.Sample) {
+		for _, one := range samples {
+			told = append(told, fmt.Sprint(one.Series.Labels().Get("__name__"), " ", one.Value, " ", at.Unix()))
+		}
+	})
+	kept.Append(at.Add(7*time.Second), []store.Sample{{Series: a, Value: 2}, {Series: b, Value: 3}}) // a has a sample of this tick
+	kept.Append(at.Add(15*time.Second), []store.Sample{{Series: a, Value: 4}})
+	kept.Append(at, []store.Sample{{Series: b, Value: 5}})
+	if got := strings.Join(told, ", "); got != fmt.Sprintf("b 3 %d, a 4 %d", at.Unix(), at.Unix()+15) {
+		t.Errorf("the follower has %s", got)
+	}
+}
+
+func TestSeriesAreMergedByTime(t *testing.T) {
+	ls := labels.FromStrings("__name__", "a")
+	one := store.NewSeries(ls, []store.Point{{T: 10, V: 1}, {T: 20, V: 2}, {T: 30, V: store.Stale()}, {T: 60, V: 6}})
+	two := store.NewSeries(ls, []store.Point{{T: 20, V: 9}, {T: 30, V: 3}, {T: 40, V: 4}, {T: 50, V: store.Stale()}})
+	var got []string
+	it := store.Merge(one, two).Iterator(nil)
+	for it.Next() == chunkenc.ValFloat {
+		at, v := it.At()
+		got = append(got, fmt.Sprint(at, ":", v))
+	}
+	if text := strings.Join(got, " "); text != "10:1 20:2 30:3 40:4 50:NaN 60:6" || it.Err() != nil {
+		t.Errorf("merged they are %s, %v", text, it.Err())
+	}
+	it = store.Merge(one, two).Iterator(nil)
+	if it.Seek(35) != chunkenc.ValFloat || it.AtT() != 40 || it.Seek(20) != chunkenc.ValFloat || it.AtT() != 40 || it.Seek(61) != chunkenc.ValNone || it.Next() != chunkenc.ValNone {
+		t.Error("Seek does not find what is next")
+	}
+}
