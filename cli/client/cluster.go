@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -164,6 +165,7 @@ type Cluster struct {
 	Config *rest.Config
 	Name   string // for people: its address, and where that was found
 	next   string
+	notes  io.Writer // for people; nil is none
 
 	busyPatience time.Duration // see Options
 }
@@ -197,7 +199,7 @@ func (f *Flags) Connect(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ch.from, err)
 	}
-	c := &Cluster{Name: cfg.Host + " (" + ch.from + ")", next: ch.next, busyPatience: o.BusyPatience}
+	c := &Cluster{Name: cfg.Host + " (" + ch.from + ")", next: ch.next, notes: o.Err, busyPatience: o.BusyPatience}
 	term.Printf(o.Err, "cluster: %s (%s)\n", ch.from, cfg.Host)
 	tune(cfg)
 	c.Config = cfg

@@ -28,8 +28,9 @@ func (c *Cluster) ChangeLedger(ctx context.Context, what string, params map[stri
 func (c *Cluster) Prometheus(ctx context.Context, question string, params map[string]string, into any) error {
 	raw, err := c.kept(ctx, "GET", api.PrometheusPath+"api/v1/"+question, params)
 	var answer struct {
-		Data  json.RawMessage `json:"data"`
-		Error string          `json:"error"`
+		Data     json.RawMessage `json:"data"`
+		Error    string          `json:"error"`
+		Warnings []string        `json:"warnings"`
 	}
 	if err != nil {
 		if json.Unmarshal(raw, &answer) == nil && answer.Error != "" {
@@ -42,6 +43,9 @@ func (c *Cluster) Prometheus(ctx context.Context, question string, params map[st
 	}
 	if err != nil {
 		return fmt.Errorf("read the readings of %s: the answer is not understood: %w", c.Name, err)
+	}
+	for _, w := range answer.Warnings {
+		c.note("note: " + w)
 	}
 	return nil
 }
@@ -64,6 +68,9 @@ func (c *Cluster) kept(ctx context.Context, verb, path string, params map[string
 		there, failed := c.meter(ctx, verb, path, params)
 		none := apierrors.IsNotFound(failed)
 		if none && apierrors.IsNotFound(err) {
+			if there, found, failed := c.otherPrometheus(ctx, path, params); found {
+				return there, failed
+			}
 			return nil, fmt.Errorf("read the ledger of %s: there is none; `berth up` keeps one, and so does `berth meter` in a cluster (deploy/meter-deployment.yaml)", c.Name)
 		}
 		if !none {

@@ -5,11 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/exporter"
-	"berth.dev/berth/kube/view"
 )
 
 // Rule is an alert or a recorded series of a PrometheusRule.
@@ -23,7 +20,7 @@ type Rule struct {
 func (e *examined) prometheus() []finding.Finding {
 	var found []string
 	for _, p := range e.Pods {
-		if slices.ContainsFunc(p.Spec.Containers, func(c v1.Container) bool { return view.ImageName(c.Image) == "prometheus" }) {
+		if exporter.RunsPrometheus(p) {
 			found = append(found, p.Namespace+"/"+p.Name)
 		}
 	}
@@ -31,7 +28,11 @@ func (e *examined) prometheus() []finding.Finding {
 		return nil
 	}
 	slices.Sort(found)
-	return []finding.Finding{ok("prometheus", "Prometheus runs: %s; whether it reads the exporters, the query count(DCGM_FI_DEV_GPU_UTIL) there tells", few(found))}
+	asked := "berth meter does not find it by its labels, so give it --prometheus URL"
+	if len(exporter.Prometheuses(e.Pods)) > 0 {
+		asked = "if it does, berth meter asks it in place of reading them"
+	}
+	return []finding.Finding{ok("prometheus", "Prometheus runs: %s; whether it reads the exporters, the query count(DCGM_FI_DEV_GPU_UTIL) there tells; %s", few(found), asked)}
 }
 
 // rules finds alerts on GPUs that never fire, or never end: once for each cause.
