@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMetricsPage holds docs/metrics.md to the metrics that the activator, the scheduler, and the controllers
-// have, with their labels.
+// TestMetricsPage holds docs/metrics.md to the metrics that the activator, the scheduler, the controllers, and what sends
+// readings have, with their labels.
 func TestMetricsPage(t *testing.T) {
 	inCode := map[string]string{}
-	for _, dir := range []string{"activator", "scheduler", "controller"} {
+	for _, dir := range []string{"activator", "scheduler", "controller", "metrics/send"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

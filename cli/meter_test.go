@@ -33,7 +33,20 @@ func TestMeterOptions(t *testing.T) {
 	if got == nil || got.Keep != 0 || got.Smallest != (usage.Room{MilliCPU: 500, MemoryBytes: 2 << 30}) {
 		t.Errorf("asked for is %+v, %s", got, stderr)
 	}
+	if got.Prometheus != "auto" || got.RemoteWrite != nil || got.OTLP != nil {
+		t.Errorf("by default readings are shared with %+v", got.ReadingsPolicy)
+	}
+	got, stderr = meter(t, "--kubeconfig k --data d --prometheus none --remote-write http://a/write --remote-write https://b/write --otlp http://c:4318")
+	if got == nil || got.Prometheus != "" || strings.Join(got.RemoteWrite, " ") != "http://a/write https://b/write" || strings.Join(got.OTLP, " ") != "http://c:4318" {
+		t.Fatalf("asked for is %+v, %s", got, stderr)
+	}
+	if again, stderr := meter(t, "--kubeconfig k --data d "+strings.ReplaceAll(strings.Join(got.LedgerPolicy.Args(), "="), "=--", " --")); again == nil || again.Prometheus != "" || len(again.RemoteWrite) != 2 || len(again.OTLP) != 1 {
+		t.Errorf("its flags give %+v, %s", again, stderr)
+	}
 	for args, want := range map[string]string{
+		"--kubeconfig k --data d --prometheus there":      `invalid --prometheus "there": must be auto, none, or a URL such as http://prometheus:9090`,
+		"--kubeconfig k --data d --remote-write ftp://x/": `invalid --remote-write "ftp://x/": must be a URL such as http://prometheus:9090/api/v1/write`,
+		"--kubeconfig k --data d --otlp collector:4318":   `invalid --otlp "collector:4318": must be a URL such as http://collector:4318`,
 		"--kubeconfig k": "set --data to the folder of the ledger",
 		"--kubeconfig k --data d --tls-cert-file c":     "set both --tls-cert-file and --tls-private-key-file, or neither",
 		"--kubeconfig k --data d --ledger-keep-days=-1": "invalid --ledger-keep-days -1: must be a number of days, or 0 to keep everything",

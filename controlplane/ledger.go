@@ -64,7 +64,7 @@ func (p *plane) meter(ctx context.Context, parts *components) error {
 	m := meter.New(book, p.Ledger)
 	parts.ledger.set(m.Handler(userOf))
 	kept := readings.New(ctx, readings.Options{
-		File: p.Dir.Join("metrics", "readings"), Webhook: p.Ledger.Webhook, More: prometheus.Gatherers{legacyregistry.DefaultGatherer, metrics.Registry},
+		File: p.Dir.Join("metrics", "readings"), Outside: p.Ledger.Outside, More: prometheus.Gatherers{legacyregistry.DefaultGatherer, metrics.Registry},
 	}, m)
 	parts.prom.set(kept.Handler(api.PrometheusPath))
 	var done sync.WaitGroup

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"net/url"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -18,7 +17,7 @@ type LedgerPolicy struct {
 	Keep     time.Duration // facts that are older are removed; 0 is never
 	Export   string        // a folder for a file of each day; "" is none
 	Smallest usage.Room    // CPU and memory that the smallest pod with a GPU needs
-	Webhook  string        // a URL that is sent which alerts fire and end; "" is none
+	ReadingsPolicy
 
 	days        int
 	cpu, memory string
@@ -30,7 +29,7 @@ func (p *LedgerPolicy) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.Export, "ledger-export", "", "folder to write a CSV file to for each day when it is closed")
 	f.StringVar(&p.cpu, "smallest-cpu", "1", "CPU of the smallest pod with a GPU: free GPUs of a node with less left are stranded")
 	f.StringVar(&p.memory, "smallest-memory", "1Gi", "the same for memory")
-	f.StringVar(&p.Webhook, "alert-webhook", "", "URL to send alerts to that fire or end, in the format of Alertmanager's webhooks")
+	p.ReadingsPolicy.addFlags(f)
 }
 
 // Check refuses what cannot be meant.
@@ -46,8 +45,8 @@ func (p *LedgerPolicy) Check() error {
 	if err != nil || memory.Sign() < 0 {
 		return term.Usagef("invalid --smallest-memory %q: must be an amount such as 1Gi", p.memory)
 	}
-	if u, err := url.Parse(p.Webhook); p.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return term.Usagef("invalid --alert-webhook %q: must be a URL such as https://chat.example.org/hook", p.Webhook)
+	if err := p.ReadingsPolicy.check(); err != nil {
+		return err
 	}
 	if p.Export != "" { // a process in the background may have another folder
 		if p.Export, err = filepath.Abs(p.Export); err != nil {
@@ -61,5 +60,5 @@ func (p *LedgerPolicy) Check() error {
 
 // Args are the flags that give p, for another process.
 func (p *LedgerPolicy) Args() []string {
-	return []string{"--ledger-keep-days", strconv.Itoa(p.days), "--ledger-export", p.Export, "--smallest-cpu", p.cpu, "--smallest-memory", p.memory, "--alert-webhook", p.Webhook}
+	return append([]string{"--ledger-keep-days", strconv.Itoa(p.days), "--ledger-export", p.Export, "--smallest-cpu", p.cpu, "--smallest-memory", p.memory}, p.ReadingsPolicy.args()...)
 }

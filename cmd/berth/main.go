@@ -15,6 +15,7 @@ import (
 	"berth.dev/berth/controller/meter"
 	"berth.dev/berth/controller/notebook"
 	"berth.dev/berth/controller/queue"
+	"berth.dev/berth/controller/readings"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/controller/serving"
 	"berth.dev/berth/controller/training"
@@ -67,7 +68,8 @@ func measure(ctx context.Context, o process.MeterOptions) error {
 }
 
 func ledgerOptions(p *process.LedgerPolicy) meter.Options {
-	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest, Webhook: p.Webhook}
+	out := readings.Outside{Webhook: p.Webhook, Prometheus: p.Prometheus, RemoteWrite: p.RemoteWrite, OTLP: p.OTLP}
+	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest, Outside: out}
 }
 
 // activate joins the command to the activator, which the cli layer may not import.

@@ -20,6 +20,7 @@ import (
 
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/controller/proxy"
+	"berth.dev/berth/controller/readings"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/core/usage"
 	"berth.dev/berth/internal/pause"
@@ -39,7 +40,7 @@ type Options struct {
 	Keep     time.Duration // facts that are older are removed; 0 is never
 	Export   string        // a folder for a CSV file of each day that is closed; "" is none
 	Smallest usage.Room    // CPU and memory that the smallest pod with a GPU needs
-	Webhook  string        // a URL that is sent which alerts fire and end; "" is none
+	Outside  readings.Outside
 }
 
 // Meter follows one cluster.

@@ -55,7 +55,7 @@ func RunProcess(ctx context.Context, o *ProcessOptions) error {
 		followed.Store(true)
 		klog.InfoS("Writing the ledger", "file", filepath.Join(o.Dir, "ledger.db"))
 	}
-	kept := readings.New(ctx, readings.Options{File: filepath.Join(o.Dir, "readings"), Webhook: o.Webhook}, m)
+	kept := readings.New(ctx, readings.Options{File: filepath.Join(o.Dir, "readings"), Outside: o.Outside}, m)
 	stop, err := runtime.Serve(ctx, &runtime.Web{
 		Addr: o.Addr, CertFile: o.CertFile, KeyFile: o.KeyFile, TokenHeader: api.LedgerTokenHeader,
 		Own: map[string]http.Handler{Path: m.Handler(subject), api.PrometheusPath: kept.Handler(api.PrometheusPath)},

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/core/cost"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/devices"
@@ -319,4 +320,15 @@ func (m *Meter) Exporters(ctx context.Context) (nodes []string, text func(ctx co
 	}
 	nodes, err = gauges.Nodes(ctx)
 	return nodes, gauges.Text, err
+}
+
+// Prometheuses lists those that run in the cluster; none before it has been read.
+func (m *Meter) Prometheuses(ctx context.Context) ([]proxy.Prometheus, error) {
+	m.mu.Lock()
+	gauges := m.gauges
+	m.mu.Unlock()
+	if gauges == nil {
+		return nil, nil
+	}
+	return gauges.Prometheuses(ctx)
 }

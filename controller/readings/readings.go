@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,16 +20,12 @@ import (
 
 	"berth.dev/berth/internal/datadir"
 	"berth.dev/berth/internal/pause"
+	"berth.dev/berth/metrics/remote"
 	"berth.dev/berth/metrics/rules"
 	"berth.dev/berth/metrics/scrape"
+	"berth.dev/berth/metrics/send"
 	"berth.dev/berth/metrics/store"
 	"berth.dev/berth/metrics/web"
-)
-
-// The jobs of the series, as label job has them.
-const (
-	ExporterJob = "gpu-exporter"
-	OwnJob      = "berth"
 )
 
 const (
@@ -38,41 +35,30 @@ const (
 	sendAgain = 10 * time.Second
 )
 
-// Source is what is read beside exporters.
-type Source interface {
-	// Series returns metrics in the text format; none is that nothing is known yet.
-	Series(ctx context.Context, now time.Time) []byte
-	// Exporters returns the nodes that have one, and how to ask it.
-	Exporters(ctx context.Context) (nodes []string, text func(ctx context.Context, node string) ([]byte, error), err error)
-}
-
-// Options says where readings are kept, and who hears of alerts.
-type Options struct {
-	// File keeps them while the process is not running; "" is none. Its folder is made.
-	File string
-	// More is metrics of this process, of which those of Berth are kept; nil is none.
-	More prometheus.Gatherer
-	// Webhook is a URL that is sent what fires and what ends, as Alertmanager does; "" is none.
-	Webhook string
-}
+// dropped are metrics of exporters that the meter has with who holds.
+var dropped = []string{"berth_gpu_held"}
 
 // Readings is a day of them.
 type Readings struct {
-	o      Options
-	source Source
-	store  *store.Store
-	reader *scrape.Scraper
-	server *web.Server
-	alerts *rules.Evaluator
-	sender *rules.Sender // nil is none
-	saved  error         // of the last snapshot
-	rounds int           // of own series
-	more   []byte        // metrics of the process, as they were last gathered
+	o          Options
+	source     Source
+	store      *store.Store
+	reader     *scrape.Scraper
+	server     *web.Server
+	alerts     *rules.Evaluator
+	sender     *rules.Sender // nil is none
+	out        send.Senders
+	beside     *beside              // nil is that no Prometheus is looked for
+	counts     *prometheus.Registry // of sent samples, and of who reads exporters
+	saved      error                // of the last snapshot
+	rounds     int                  // of own series
+	evaluation time.Duration        // that alerts may take while a Prometheus is asked
+	more       []byte               // metrics of the process, as they were last gathered
 }
 
 // New makes readings of what o.File has, or of nothing if it cannot be read, which is logged.
 func New(ctx context.Context, o Options, source Source) *Readings {
-	r := &Readings{o: o, source: source, store: load(ctx, o.File)}
+	r := &Readings{o: o, source: source, store: load(ctx, o.File), counts: prometheus.NewRegistry(), evaluation: evaluation}
 	r.reader = scrape.New(r.store, scrape.Limits{}, time.Now)
 	engine := web.NewEngine()
 	r.alerts = rules.NewEvaluator(engine, r.store, rules.Rules())
@@ -80,7 +66,45 @@ func New(ctx context.Context, o Options, source Source) *Readings {
 	if o.Webhook != "" {
 		r.sender = rules.NewSender(o.Webhook, sendAgain)
 	}
+	if o.Prometheus != "" {
+		r.beside = newBeside(o.Prometheus, source)
+		r.counts.MustRegister(r.beside)
+		both := remote.Both{Store: r.store, Other: r.beside.now, Failed: func(error) { r.beside.soon() }}
+		strict, lenient := both, both
+		lenient.Lenient = true
+		r.alerts.Ask(&strict)
+		r.server.Data = &lenient
+	}
+	r.receivers(ctx)
 	return r
+}
+
+// receivers makes what sends samples out, and has the store tell it of them.
+func (r *Readings) receivers(ctx context.Context) {
+	log := func(text string, err error, pairs ...any) {
+		if err != nil {
+			klog.FromContext(ctx).Error(err, text, pairs...)
+			return
+		}
+		klog.FromContext(ctx).Info(text, pairs...)
+	}
+	add := func(list []string, sender func(*url.URL) *send.Sender) {
+		for _, address := range list {
+			if u, err := url.Parse(address); err == nil { // the command has checked it
+				r.out = append(r.out, sender(u))
+			}
+		}
+	}
+	add(r.o.RemoteWrite, func(u *url.URL) *send.Sender { return send.RemoteWrite(u, log) })
+	add(r.o.OTLP, func(u *url.URL) *send.Sender { return send.OTLP(u, r.reader.Counter, log) })
+	if len(r.out) > 0 {
+		r.counts.MustRegister(r.out)
+		r.store.Follow(func(at time.Time, samples []store.Sample) {
+			for _, s := range r.out {
+				s.Put(at, samples)
+			}
+		})
+	}
 }
 
 func load(ctx context.Context, path string) *store.Store {
@@ -111,6 +135,12 @@ func (r *Readings) Run(ctx context.Context) {
 	if r.sender != nil {
 		go r.sender.Run(ctx)
 	}
+	for _, s := range r.out {
+		go s.Run(ctx)
+	}
+	if r.beside != nil {
+		go r.beside.run(ctx)
+	}
 	step := r.store.Step()
 	saved := time.Now()
 	for n := 0; ; n++ {
@@ -129,22 +159,12 @@ func (r *Readings) Run(ctx context.Context) {
 
 // round reads all there is into samples of a moment.
 func (r *Readings) round(ctx context.Context, at time.Time, own bool) {
-	nodes, text, err := r.source.Exporters(ctx)
-	if err == nil {
-		targets := make([]scrape.Target, 0, len(nodes))
-		for _, node := range nodes {
-			targets = append(targets, scrape.Target{
-				Job: ExporterJob, Instance: node + ":9400", Drop: []string{"berth_gpu_held"}, // Series has it, with who holds
-				Fetch: func(ctx context.Context) ([]byte, error) { return text(ctx, node) },
-			})
-		}
-		r.reader.Scrape(ctx, at, ExporterJob, targets)
-	}
+	r.exporters(ctx, at)
 	if !own || ctx.Err() != nil {
 		return
 	}
 	r.reader.Scrape(ctx, at, OwnJob, []scrape.Target{{Job: OwnJob, Instance: "meter", Fetch: r.own}})
-	fires, ended := r.alerts.Evaluate(ctx, at)
+	fires, ended := r.evaluate(ctx, at)
 	for _, a := range fires {
 		klog.FromContext(ctx).Info("An alert fires", "alert", a.Rule.Name, "severity", a.Rule.Severity, "summary", a.Annotations["summary"])
 	}
@@ -153,19 +173,67 @@ func (r *Readings) round(ctx context.Context, at time.Time, own bool) {
 	}
 }
 
+// exporters reads those that no Prometheus reads.
+func (r *Readings) exporters(ctx context.Context, at time.Time) {
+	nodes, text, err := r.source.Exporters(ctx)
+	if err != nil {
+		return
+	}
+	targets := make([]scrape.Target, 0, len(nodes))
+	var all []string
+	for _, node := range nodes {
+		instance := node + ":9400"
+		all = append(all, instance)
+		if r.beside != nil && r.beside.has(instance) {
+			continue
+		}
+		targets = append(targets, scrape.Target{
+			Job: ExporterJob, Instance: instance, Drop: dropped,
+			Fetch: func(ctx context.Context) ([]byte, error) { return text(ctx, node) },
+		})
+	}
+	r.reader.Scrape(ctx, at, ExporterJob, targets)
+	if r.beside != nil && len(all) > 0 {
+		if r.beside.note(all, func(instance string) map[string]int { return r.reader.Devices(ExporterJob, instance) }) {
+			r.beside.soon()
+		}
+	}
+}
+
+// evaluate looks at the alerts. A Prometheus that is asked for them has bounded time: what it does not answer in time stays as it was.
+func (r *Readings) evaluate(ctx context.Context, at time.Time) (fires, ended []rules.Alert) {
+	if r.beside != nil && r.beside.now() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.evaluation)
+		defer cancel()
+	}
+	return r.alerts.Evaluate(ctx, at)
+}
+
 // own is what this process knows, in the text format.
 func (r *Readings) own(ctx context.Context) ([]byte, error) {
 	text := r.source.Series(ctx, time.Now())
 	if text == nil {
 		return nil, errors.New("the cluster has not been read yet")
 	}
-	if r.o.More == nil {
+	counts, err := gathered(r.counts)
+	if err != nil {
+		return nil, err
+	}
+	if text = append(text, counts...); r.o.More == nil {
 		return text, nil
 	}
-	if r.rounds++; r.rounds%moreEvery != 1 {
-		return append(text, r.more...), nil
+	if r.rounds++; r.rounds%moreEvery == 1 {
+		if r.more, err = gathered(r.o.More); err != nil {
+			return nil, err
+		}
 	}
-	families, err := r.o.More.Gather()
+	return append(text, r.more...), nil
+}
+
+// gathered are the metrics of Berth among those of a process, in the text format.
+func gathered(from prometheus.Gatherer) ([]byte, error) {
+	families, err := from.Gather()
 	if len(families) == 0 && err != nil {
 		return nil, fmt.Errorf("gather metrics of this process: %w", err)
 	}
@@ -177,8 +245,7 @@ func (r *Readings) own(ctx context.Context) ([]byte, error) {
 			}
 		}
 	}
-	r.more = b.Bytes()
-	return append(text, r.more...), nil
+	return b.Bytes(), nil
 }
 
 // save writes the file of readings. The old file stays until all is written. A failure is logged once.

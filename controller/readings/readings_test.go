@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/metrics/rules"
 )
 
@@ -24,6 +25,7 @@ type fake struct {
 	temperature int
 	fails       error
 	own         string
+	others      []proxy.Prometheus
 }
 
 func (f *fake) Series(context.Context, time.Time) []byte { return []byte(f.own) }
@@ -33,6 +35,8 @@ func (f *fake) Exporters(context.Context) ([]string, func(context.Context, strin
 		return fmt.Appendf(nil, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-0\",hostname=%q} %d\nberth_gpu_held{UUID=\"GPU-0\"} 1\n", node, f.temperature), f.fails
 	}, nil
 }
+
+func (f *fake) Prometheuses(context.Context) ([]proxy.Prometheus, error) { return f.others, nil }
 
 // ask has the handler answer.
 func ask(t *testing.T, r *Readings, path string) string {
