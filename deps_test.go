@@ -59,7 +59,7 @@ var rooms = [][]string{
 		"internal/strictyaml", "internal/visible", "internal/finding",
 	},
 	{
-		"kube/trainjob", "kube/training", "kube/request", "kube/serving", "kube/commit", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/runs", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
+		"kube/trainjob", "kube/training", "kube/request", "kube/serving", "kube/commit", "kube/idle", "kube/price", "kube/devices", "kube/queues", "kube/queueimport", "kube/runs", "kube/snapshot", "kube/view", "kube/exporter", "kube/explain", "kube/can", "kube/pool", "kube/doctor", "kube/lint",
 		"kube/profile", "kube/spawn", "kube/kubetest",
 	},
 	{

@@ -128,6 +128,15 @@ const (
 	// GPUs do. Elsewhere shares come last for it. See docs/reference/gpu-requests.md.
 	AnnotationSharesDo = "berth.dev/shares-do"
 
+	// AnnotationIdleAfter, on a Namespace, or on a Notebook, a training job, or an InferenceService, is after how long
+	// without use it gives up its GPUs: notebooks are stopped, training jobs are suspended, and services have no replicas
+	// until the next request. A duration such as "8h", or "never". What the object says goes before what its Namespace
+	// says, and for notebooks AnnotationNotebookIdleAfter of the same object before this.
+	AnnotationIdleAfter = "berth.dev/idle-after"
+
+	// AnnotationSuspendedFor, on a training job that Berth has suspended because it was idle, is the sentence that says why.
+	AnnotationSuspendedFor = "berth.dev/suspended-for"
+
 	// AnnotationNotebookIdleAfter, on a Notebook or its Namespace, is after how long
 	// without activity a notebook is stopped: a duration such as "90m", or "never".
 	// What the Notebook says goes before what its Namespace says.

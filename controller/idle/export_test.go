@@ -46,3 +46,10 @@ func NewProber(cfg *rest.Config, c *http.Client, pods client.Reader, now func() 
 		Client: c, Root: root, Pods: pods, Now: now, Longest: 2 * time.Minute, Token: exporter.NewMetricsTokens(typed, now).Get,
 	}}, nil
 }
+
+// NewJobsLoop makes one for training jobs, of which a test drives the passes.
+func NewJobsLoop(c client.Client, r events.EventRecorder, o Options, jobs Jobs) Loop {
+	l := NewLoop(c, r, o)
+	l.jobs = &jobs
+	return l
+}

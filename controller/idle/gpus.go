@@ -11,13 +11,12 @@ import (
 	rules "berth.dev/berth/core/idle"
 	"berth.dev/berth/kube/devices"
 	"berth.dev/berth/kube/exporter"
-	"berth.dev/berth/kube/request"
 )
 
 // GPUs implements Prober.
 func (p *httpProber) GPUs(ctx context.Context, pod *corev1.Pod) rules.GPUs {
 	out := rules.GPUs{At: p.now(), Result: rules.Absent}
-	if request.Of(pod) == nil {
+	if !holdsGPUs(pod) {
 		return out
 	}
 	at, readings, served, err := p.gauges.Read(ctx, pod.Spec.NodeName)

@@ -17,6 +17,7 @@ import (
 	"berth.dev/berth/api/kubeflow"
 	rules "berth.dev/berth/core/idle"
 	"berth.dev/berth/kube/request"
+	objects "berth.dev/berth/kube/training"
 )
 
 // hubPods selects the pods of a JupyterHub's users, as KubeSpawner labels them. They are no Notebooks: a
@@ -67,8 +68,11 @@ func (l *loop) hubSubjects(ctx context.Context) ([]subject, error) {
 // key names a subject among the entries of the loop. No Notebook's name has a slash.
 func (s *subject) key() types.NamespacedName {
 	key := client.ObjectKeyFromObject(s.Notebook)
-	if s.hub {
+	switch {
+	case s.hub:
 		key.Name = "pods/" + key.Name
+	case s.job != nil:
+		key.Name = string(s.job.kind) + "/" + key.Name
 	}
 	return key
 }
@@ -79,14 +83,14 @@ func (s *subject) state(ready bool, since time.Time) rules.State {
 		Ready: ready, Since: since, Started: request.BoundAt(s.pod), Track: s.entry.track,
 		Activity: timeOf(s.Annotations, api.AnnotationLastActivity), StopsAt: timeOf(s.Annotations, api.AnnotationNotebookStopsAt),
 	}
-	if s.hub {
+	if s.hub || s.job != nil {
 		state.Activity, state.StopsAt = s.entry.activity, s.entry.stopsAt
 	}
 	return state
 }
 
-// stopHub keeps what is decided about a pod of a hub, and deletes it if it is to stop.
-func (l *loop) stopHub(ctx context.Context, s subject, d rules.Decision) error {
+// stopUnwritten keeps what is decided about a pod of a hub or a job, and deletes the pod or suspends the job if it is to stop.
+func (l *loop) stopUnwritten(ctx context.Context, s subject, d rules.Decision) error {
 	e := s.entry
 	if (d.Record || d.Do != rules.Nothing) && !d.Activity.IsZero() {
 		e.activity = d.Activity
@@ -101,6 +105,9 @@ func (l *loop) stopHub(ctx context.Context, s subject, d rules.Decision) error {
 	case rules.Clear:
 		e.stopsAt = time.Time{}
 	case rules.Stop:
+		if s.job != nil {
+			return l.suspend(ctx, s, d)
+		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.pod.Namespace, Name: s.pod.Name}}
 		return l.writer.Delete(ctx, pod, client.Preconditions{UID: &s.pod.UID})
 	}
@@ -128,6 +135,15 @@ func (s *subject) about() client.Object {
 	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}
 	if s.hub {
 		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta}
+	}
+	if s.job != nil {
+		o := objects.New(s.job.kind)
+		o.SetNamespace(meta.Namespace)
+		o.SetName(meta.Name)
+		o.SetUID(meta.UID)
+		o.SetResourceVersion(meta.ResourceVersion)
+		o.GetObjectKind().SetGroupVersionKind(objects.KindOf(string(s.job.kind)))
+		return o
 	}
 	return &kubeflow.Notebook{TypeMeta: metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.Kind}, ObjectMeta: meta}
 }

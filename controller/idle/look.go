@@ -33,6 +33,8 @@ const (
 	eventReturns = "Returns"            // it is started again
 	eventEnding  = "SessionEnding"      // its session ends soon
 	eventEnded   = "SessionEnded"       // it has been stopped for that
+
+	eventSuspended = "SuspendedIdle" // a training job has been suspended
 )
 
 // look looks at one notebook and takes the step that follows.
@@ -66,8 +68,8 @@ func (l *loop) look(ctx context.Context, s subject) {
 	}
 	l.tellUnknown(s, read)
 	if err := l.write(ctx, s, d, now); err != nil {
-		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			klog.ErrorS(err, "An idle notebook could not be warned or stopped", "notebook", klog.KObj(s.Notebook))
+		if !lost(err) {
+			klog.ErrorS(err, "An idle workload could not be warned or stopped", "kind", s.about().GetObjectKind().GroupVersionKind().Kind, "name", klog.KObj(s.Notebook))
 		}
 		return // the next look sees what is there
 	}
@@ -77,6 +79,9 @@ func (l *loop) look(ctx context.Context, s subject) {
 // ask reads what the notebook's server, its CPU and its GPUs say.
 func (l *loop) ask(ctx context.Context, s subject) rules.Readings {
 	var r rules.Readings
+	if s.job != nil {
+		return l.askJob(ctx, s.job)
+	}
 	if s.hub {
 		r.Server = rules.Server{At: l.o.Now(), Result: rules.Absent, Said: hubServer}
 		r.GPUs = l.prober.GPUs(ctx, s.pod)
@@ -93,6 +98,9 @@ func (l *loop) ask(ctx context.Context, s subject) rules.Readings {
 	return r
 }
 
+// lost reports whether a write came too late: the object has changed, or is gone.
+func lost(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
+
 // timeOf reads a time in an annotation; what cannot be read is none.
 func timeOf(annotations map[string]string, name string) time.Time {
 	t, err := time.Parse(time.RFC3339, annotations[name])
@@ -105,8 +113,8 @@ func timeOf(annotations map[string]string, name string) time.Time {
 // write writes what is decided as annotations, in one patch of the object that was
 // looked at. What changes nothing is not written.
 func (l *loop) write(ctx context.Context, s subject, d rules.Decision, now time.Time) error {
-	if s.hub {
-		return l.stopHub(ctx, s, d)
+	if s.hub || s.job != nil {
+		return l.stopUnwritten(ctx, s, d)
 	}
 	set := map[string]any{}
 	if (d.Record || d.Do != rules.Nothing) && !d.Activity.IsZero() {
@@ -149,7 +157,7 @@ func stoppedFor(d rules.Decision) string {
 func (l *loop) forget(ctx context.Context, n *kubeflow.Notebook) {
 	set := map[string]any{api.AnnotationLastActivity: nil, api.AnnotationActivityCheck: nil, api.AnnotationNotebookStopsAt: nil}
 	err := l.annotate(ctx, n, set)
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+	if err != nil && !lost(err) && ctx.Err() == nil {
 		klog.ErrorS(err, "The annotations of a notebook that does not run could not be removed", "notebook", klog.KObj(n))
 	}
 }
@@ -181,6 +189,10 @@ func (l *loop) annotate(ctx context.Context, n *kubeflow.Notebook, set map[strin
 func (l *loop) tell(s subject, d rules.Decision, now time.Time) {
 	warned := s.entry.warned
 	s.entry.warned = !d.StopsAt.IsZero() || warned && d.Do == rules.Nothing
+	if s.job != nil {
+		l.tellJob(s, d, warned)
+		return
+	}
 	switch d.Do {
 	case rules.Nothing, rules.Move, rules.Warn:
 		if d.StopsAt.IsZero() || warned && d.Do != rules.Warn {

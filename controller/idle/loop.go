@@ -23,6 +23,7 @@ import (
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
 	"berth.dev/berth/internal/pause"
+	words "berth.dev/berth/kube/idle"
 )
 
 const (
@@ -42,6 +43,7 @@ type loop struct {
 	events   events.EventRecorder
 	informer cache.Cache
 	hubs     client.Reader // of the pods of JupyterHubs' users; nil is none
+	jobs     *Jobs         // nil is notebooks
 	o        Options
 	prober   Prober
 
@@ -74,7 +76,8 @@ type subject struct {
 	pod    *corev1.Pod
 	policy rules.Policy
 	entry  *entry
-	hub    bool // it is a pod of a JupyterHub, and Notebook has its metadata
+	hub    bool     // it is a pod of a JupyterHub, and Notebook has its metadata
+	job    *jobPods // it is a training job, and Notebook has its metadata; nil is not
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -122,7 +125,7 @@ func (l *loop) watch(ctx context.Context) error {
 		AddFunc:    func(any) { poke() },
 		UpdateFunc: func(any, any) { poke() },
 	}
-	for _, o := range []client.Object{&kubeflow.Notebook{}, namespaceMeta()} {
+	for _, o := range l.watched() {
 		if err := follow(ctx, l.informer, o, handler); err != nil {
 			return err
 		}
@@ -192,19 +195,45 @@ func (l *loop) wait() time.Duration {
 // survey goes through all notebooks and gives those to look at now, by node, so
 // that one scrape serves its neighbors.
 func (l *loop) survey(ctx context.Context) ([]subject, error) {
-	var list kubeflow.NotebookList
-	if err := l.reader.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list notebooks: %w", err)
-	}
-	now, running := l.o.Now(), 0
-	seen := make(map[types.NamespacedName]bool, len(l.entries))
-	words := map[string]rules.Words{}
-	all, err := l.hubSubjects(ctx)
+	now := l.o.Now()
+	all, returns, err := l.subjects(ctx)
 	if err != nil {
 		return nil, err
 	}
+	seen, due := l.track(ctx, all), []subject(nil)
+	if l.jobs == nil {
+		l.ways(all, returns)
+	}
+	for _, s := range all {
+		if s.entry != nil && !s.entry.next.After(now) {
+			due = append(due, s)
+		}
+	}
+	for key := range l.entries {
+		if !seen[key] {
+			delete(l.entries, key)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b subject) int { return cmp.Compare(a.pod.Spec.NodeName, b.pod.Spec.NodeName) })
+	return due, nil
+}
+
+// subjects returns all that runs, and the notebooks that start again after they gave way.
+func (l *loop) subjects(ctx context.Context) (all []subject, returns map[types.NamespacedName]bool, err error) {
 	l.later = 0
-	returns := map[types.NamespacedName]bool{}
+	if l.jobs != nil {
+		all, err = l.jobSubjects(ctx)
+		return all, nil, err
+	}
+	var list kubeflow.NotebookList
+	if err := l.reader.List(ctx, &list); err != nil {
+		return nil, nil, fmt.Errorf("list notebooks: %w", err)
+	}
+	if all, err = l.hubSubjects(ctx); err != nil {
+		return nil, nil, err
+	}
+	running := 0
+	returns = map[types.NamespacedName]bool{}
 	for i := range list.Items {
 		n := &list.Items[i]
 		if n.DeletionTimestamp != nil {
@@ -225,12 +254,26 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 		}
 		all = append(all, s)
 	}
+	runningNotebooks.Set(float64(running))
+	return all, returns, nil
+}
+
+// track gives those an entry that a policy may stop, and returns which these are.
+func (l *loop) track(ctx context.Context, all []subject) map[types.NamespacedName]bool {
+	seen := make(map[types.NamespacedName]bool, len(l.entries))
+	named := map[string]rules.Words{}
 	for i := range all {
 		s := &all[i]
 		key := s.key()
-		problems := l.policy(ctx, s, words)
+		var problems string
+		if s.job != nil {
+			problems = l.policyOfJob(ctx, s)
+			l.resumed(ctx, *s)
+		} else {
+			problems = l.policy(ctx, s, named)
+		}
 		e := l.entries[key]
-		if s.policy.Never && s.policy.MaxSession == 0 && s.policy.GiveWay == 0 && problems == "" && (s.hub || !l.left(s.Notebook, e)) {
+		if s.policy.Never && s.policy.MaxSession == 0 && s.policy.GiveWay == 0 && problems == "" && (s.hub || s.job != nil || !l.left(s.Notebook, e)) {
 			continue
 		}
 		if e == nil || e.pod != s.pod.UID {
@@ -240,21 +283,7 @@ func (l *loop) survey(ctx context.Context) ([]subject, error) {
 		seen[key], s.entry = true, e
 		l.tellPolicy(*s, problems)
 	}
-	l.ways(all, returns)
-	var due []subject
-	for _, s := range all {
-		if s.entry != nil && !s.entry.next.After(now) {
-			due = append(due, s)
-		}
-	}
-	for key := range l.entries {
-		if !seen[key] {
-			delete(l.entries, key)
-		}
-	}
-	runningNotebooks.Set(float64(running))
-	slices.SortStableFunc(due, func(a, b subject) int { return cmp.Compare(a.pod.Spec.NodeName, b.pod.Spec.NodeName) })
-	return due, nil
+	return seen
 }
 
 // left reports whether a notebook that is not looked at has annotations of the loop.
@@ -283,16 +312,16 @@ func (l *loop) podOf(ctx context.Context, n *kubeflow.Notebook) *corev1.Pod {
 	return pod
 }
 
-// policy fills in the policy of a notebook, and says what cannot be read of it. words
-// remembers those of namespaces.
-func (l *loop) policy(ctx context.Context, s *subject, words map[string]rules.Words) (problems string) {
-	of, known := words[s.Namespace]
+// policy fills in the policy of a notebook, and says what cannot be read of it. named
+// remembers the words of namespaces.
+func (l *loop) policy(ctx context.Context, s *subject, named map[string]rules.Words) (problems string) {
+	of, known := named[s.Namespace]
 	if !known {
 		m := namespaceMeta()
 		if err := l.reader.Get(ctx, client.ObjectKey{Name: s.Namespace}, m); err == nil {
-			of = wordsOf(m.Annotations)
+			of = words.NotebookWords(m.Annotations)
 		}
-		words[s.Namespace] = of
+		named[s.Namespace] = of
 	}
 	p := l.o.Default
 	p.Never = p.Never || s.hub
@@ -304,7 +333,7 @@ func (l *loop) policy(ctx context.Context, s *subject, words map[string]rules.Wo
 	for _, text := range bad {
 		problems += "annotations of namespace " + s.Namespace + ": " + text + "; "
 	}
-	s.policy, bad = p.With(wordsOf(s.Annotations))
+	s.policy, bad = p.With(words.NotebookWords(s.Annotations))
 	if !gives {
 		s.policy.GiveWay = 0
 	}
@@ -312,13 +341,6 @@ func (l *loop) policy(ctx context.Context, s *subject, words map[string]rules.Wo
 		problems += "annotations: " + text + "; "
 	}
 	return problems
-}
-
-func wordsOf(a map[string]string) rules.Words {
-	return rules.Words{
-		After: a[api.AnnotationNotebookIdleAfter], Warning: a[api.AnnotationNotebookIdleWarning], By: a[api.AnnotationNotebookIdleBy],
-		MaxSession: a[api.AnnotationMaxSession], GiveWay: a[api.AnnotationNotebookGivesWayAfter],
-	}
 }
 
 // readySince reports whether a pod is ready, and since when.

@@ -57,7 +57,7 @@ type stage struct {
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, kubeflow.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, kubeflow.AddToScheme, kubeflow.AddTrainingToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,9 @@ var (
 	gaveWayTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_notebook_gave_way_total", Help: "Number of idle notebooks stopped for workloads that waited for quota.",
 	})
+	jobsSuspended = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_training_suspended_idle_total", Help: "Number of training jobs suspended because their GPUs were idle.",
+	})
 	probesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_notebook_probes_total", Help: "Number of activity checks of notebooks, by target and result.",
 	}, []string{"target", "result"})
@@ -37,7 +40,7 @@ var (
 
 // register makes the metrics known to the registry that the process serves, once.
 var register = sync.OnceFunc(func() {
-	metrics.Registry.MustRegister(culledTotal, sessionsEnded, gaveWayTotal, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
+	metrics.Registry.MustRegister(culledTotal, sessionsEnded, gaveWayTotal, jobsSuspended, probesTotal, runningNotebooks, kubeflowCulled, kubeflowCulledAt)
 })
 
 // countProbes counts what was asked at one look.

@@ -59,10 +59,22 @@ type Target struct {
 // Name is the loop's name, as the field manager and source of events.
 const Name = "berth-notebook-idle"
 
-// Add adds the loop to a manager, whose cache should have notebook.CacheOptions
+// Add adds the loop for notebooks to a manager, whose cache should have notebook.CacheOptions
 // and whose scheme must have kubeflow.AddToScheme and client-go's. It also watches
 // the metadata of namespaces, and the pods of JupyterHubs.
 func Add(mgr manager.Manager, o Options) error {
+	l, err := newLoop(mgr, o)
+	if err != nil {
+		return err
+	}
+	if l.hubs, err = watchHubs(mgr); err != nil {
+		return err
+	}
+	return mgr.Add(l)
+}
+
+// newLoop makes a loop that has the manager's cache and client.
+func newLoop(mgr manager.Manager, o Options) (*loop, error) {
 	if o.Default == (rules.Policy{}) {
 		o.Default = rules.Off()
 	}
@@ -75,18 +87,14 @@ func Add(mgr manager.Manager, o Options) error {
 	if o.Prober == nil {
 		var err error
 		if o.Prober, err = newProber(mgr, o); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	hubs, err := watchHubs(mgr)
-	if err != nil {
-		return err
-	}
 	register()
-	return mgr.Add(&loop{
-		hubs: hubs, reader: mgr.GetCache(), writer: mgr.GetClient(), events: mgr.GetEventRecorder(Name), informer: mgr.GetCache(),
+	return &loop{
+		reader: mgr.GetCache(), writer: mgr.GetClient(), events: mgr.GetEventRecorder(Name), informer: mgr.GetCache(),
 		o: o, prober: o.Prober, wake: make(chan struct{}, 1), entries: map[types.NamespacedName]*entry{},
-	})
+	}, nil
 }
 
 // newProber is the prober that asks over HTTP.

@@ -50,6 +50,7 @@ type memory struct {
 	marks   map[string]string // of children that were applied, by kind and name: the resource version they then had
 	heard   map[types.UID]heard
 	told    string // the fault that was last told in an event
+	policy  string // what an event said of its policy for idle workloads
 }
 
 // heard is what was read in the log of a pod.
@@ -152,6 +153,9 @@ func (p *pass) read(ctx context.Context) (fault *rules.Fault, err error) {
 	if p.written, fault = objects.Of(p.object); fault != nil {
 		return fault, nil
 	}
+	if err := p.readPolicy(ctx); err != nil {
+		return nil, err
+	}
 	var own kserve.ServingRuntimeList
 	if err := p.client.List(ctx, &own, client.InNamespace(p.object.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
@@ -204,7 +208,7 @@ func (p *pass) want() (int, string) {
 	if s.Stopped {
 		return 0, "the service is stopped"
 	}
-	has := rules.Replicas{Wanted: p.wanted(), Ready: p.ready()}
+	has := rules.Replicas{Wanted: p.wanted(), Ready: p.ready(), New: p.existing == nil}
 	var traffic *rules.Traffic
 	if p.o.Traffic != nil {
 		if t, ok := p.o.Traffic(p.object.Namespace, p.object.Name); ok {

@@ -24,6 +24,8 @@ func Rules() []rbacv1.PolicyRule {
 		// What its replicas wait for, and what a server says of its model.
 		rights.Rule("", "pods", "list", "watch"),
 		rights.Rule("", "pods/log", "get"),
+		// After how long without requests services of a namespace have no replicas.
+		rights.Rule("", "namespaces", "list", "watch"),
 		// What activators say of requests.
 		rights.Rule("", "pods/proxy", "get"),
 		rights.Rule("", "events", "create", "patch"),

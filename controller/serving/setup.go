@@ -74,6 +74,7 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 		For(&kserve.InferenceService{}, builder.WithPredicates(written)).
 		Watches(&kserve.ServingRuntime{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		Watches(&kserve.ClusterServingRuntime{}, handler.EnqueueRequestsFromMapFunc(r.all)).
+		WatchesMetadata(namespaceMeta(), handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](children, &appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(ofChild))).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Service{}, handler.EnqueueRequestsFromMapFunc(ofChild), known)).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofChild))).
@@ -122,9 +123,14 @@ func ofChild(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 // all requests a pass over every service.
-func (r *reconciler) all(ctx context.Context, _ client.Object) (out []reconcile.Request) {
+func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.services(ctx)
+}
+
+// services returns a request for a pass over each service that the options select.
+func (r *reconciler) services(ctx context.Context, o ...client.ListOption) (out []reconcile.Request) {
 	var list kserve.InferenceServiceList
-	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &list, append(o, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil // the cache has ended
 	}
 	for i := range list.Items {

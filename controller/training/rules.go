@@ -16,7 +16,7 @@ import (
 func (k *kind) rules() []rbacv1.PolicyRule {
 	group := objects.ResourceOf(string(k.kind)).Group
 	out := []rbacv1.PolicyRule{
-		// A job's annotations and status are written, never its spec. One is deleted at the end of its time to live.
+		// A job's annotations and status are written, and of its spec whether it is suspended. One is deleted at the end of its time to live.
 		rights.Rule(group, k.plural(), "get", "list", "watch", "patch", "delete"),
 		rights.Rule(group, k.plural()+"/status", "patch"),
 		// Where owner references are checked, the creator of a child needs this.
@@ -26,6 +26,10 @@ func (k *kind) rules() []rbacv1.PolicyRule {
 		rights.Rule("", "events", "create", "patch"),
 		// Jobs leave a node that will be gone soon, as its taints say.
 		rights.Rule("", "nodes", "list", "watch"),
+		// After how long without use jobs of a namespace are suspended, and whether their GPUs and CPUs are in use.
+		rights.Rule("", "namespaces", "list", "watch"),
+		rights.Rule("", "pods/proxy", "get"),
+		rights.Rule("metrics.k8s.io", "pods", "get"),
 	}
 	if k.kind != rules.TrainJob {
 		// Pods and Services that no controller has become the job's, if they are its members.

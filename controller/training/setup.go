@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"berth.dev/berth/api"
+	"berth.dev/berth/controller/idle"
 	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/training"
 	objects "berth.dev/berth/kube/training"
@@ -83,7 +84,28 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("add %s for %s: %w", Name, k.plural(), err)
 	}
-	return nil
+	return idle.AddJobs(mgr, idle.Options{Mode: m.Now}, idle.Jobs{Kind: k.kind, List: r.list, Pods: r.podsOf})
+}
+
+// list returns all jobs of the kind, which are the cache's own.
+func (r *reconciler) list(ctx context.Context) ([]objects.Object, error) {
+	list := r.kind.list()
+	if err := r.jobs.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return r.kind.items(list), nil
+}
+
+// podsOf returns the pods that a job controls, which are the cache's own.
+func (r *reconciler) podsOf(ctx context.Context, job client.Object) (out []*corev1.Pod, err error) {
+	var list corev1.PodList
+	if err := r.children.List(ctx, &list, client.InNamespace(job.GetNamespace()), client.MatchingFields{byOwner: string(job.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
 }
 
 // ofChild requests a pass over the job of a pod or Service, or over that which could take control of it, and remembers how a pod has
@@ -123,11 +145,11 @@ func (r *reconciler) onNode(ctx context.Context, o client.Object) (out []reconci
 
 // all requests a pass over every job.
 func (r *reconciler) all(ctx context.Context, _ client.Object) (out []reconcile.Request) {
-	list := r.kind.list()
-	if err := r.jobs.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	jobs, err := r.list(ctx)
+	if err != nil {
 		return nil // the cache has ended
 	}
-	for _, o := range r.kind.items(list) {
+	for _, o := range jobs {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 	}
 	return out

@@ -208,14 +208,12 @@ func usedBy(p Policy, server Server, cpu CPU, gpus GPUs) use {
 	if gpus.Result != OK {
 		return u
 	}
-	for _, d := range gpus.Devices {
-		if d.Utilization > busyRatio {
-			u.active = true
-			if u.why == "" {
-				u.why = fmt.Sprintf("GPU %s is in use at %.0f%%", d.UUID, 100*d.Utilization)
-			}
-			return u
+	if d := gpus.busy(); d != nil {
+		u.active = true
+		if u.why == "" {
+			u.why = fmt.Sprintf("GPU %s is in use at %.0f%%", d.UUID, 100*d.Utilization)
 		}
+		return u
 	}
 	if u.active && len(gpus.Devices) > 0 {
 		u.why += ", though no GPU of it is in use"

@@ -104,7 +104,7 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 		} else {
 			p.Never, p.After = false, d
 			if d < time.Minute {
-				problems = append(problems, fmt.Sprintf("notebooks are stopped after %s without activity: less than a minute is of use in tests only", w.After))
+				problems = append(problems, fmt.Sprintf("%s without activity is less than a minute, which is of use in tests only", w.After))
 			}
 		}
 	}

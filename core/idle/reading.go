@@ -71,3 +71,16 @@ type Device struct {
 	Utilization float64 // ratio, 0-1
 	MemoryBytes int64   // in use
 }
+
+// Busy reports whether a device is in use.
+func Busy(g GPUs) bool { return g.Result == OK && g.busy() != nil }
+
+// busy returns the first device that is in use, or nil.
+func (g *GPUs) busy() *Device {
+	for i := range g.Devices {
+		if g.Devices[i].Utilization > busyRatio {
+			return &g.Devices[i]
+		}
+	}
+	return nil
+}

@@ -32,18 +32,36 @@ const (
 type Scale struct {
 	Min, Max  int // Max is at least 1 and Min
 	Metric    Metric
-	Target    float64 // of Metric, for each replica; above 0
-	IdleAfter time.Duration
+	Target    float64       // of Metric, for each replica; above 0
+	IdleAfter time.Duration // with Min 0
 	DownAfter time.Duration
+	// StopAfter is after how long without a request there are no replicas, whatever Min is, as a policy for idle
+	// workloads asks; 0 is that there is none. The first request starts Min of them again.
+	StopAfter time.Duration
 }
 
 // Follows reports whether the number of replicas follows the requests.
-func (s *Scale) Follows() bool { return s.Min == 0 || s.Max > s.Min }
+func (s *Scale) Follows() bool {
+	_, stops := s.ToZero()
+	return stops || s.Max > s.Min
+}
+
+// ToZero returns after how long without a request there may be no replicas, and whether there ever may.
+func (s *Scale) ToZero() (after time.Duration, may bool) {
+	switch {
+	case s.Min > 0:
+		return s.StopAfter, s.StopAfter > 0
+	case s.StopAfter > 0:
+		return min(s.IdleAfter, s.StopAfter), true
+	}
+	return s.IdleAfter, true
+}
 
 // Replicas are those of a service at a moment.
 type Replicas struct {
 	Wanted int // that its Deployment asks for
 	Ready  int
+	New    bool // it has no Deployment yet
 }
 
 // History is what Want remembers of one service between calls; the zero value remembers nothing.
@@ -65,14 +83,14 @@ type peak struct {
 //
 // It wants as many as the average of StableWindow needs, or in a panic, when PanicWindow needs twice those that are ready, as
 // that needs and never fewer than before. It takes replicas away only when fewer were wanted for DownAfter, none while requests are held,
-// and the last only after IdleAfter without a request, whatever the averages still are; and none while t is partial.
+// and the last only after the time of ToZero without a request, whatever the averages still are; and none while t is partial.
 func (h *History) Want(now time.Time, s *Scale, has Replicas, t *Traffic) (n int, why string) {
 	if h.began.IsZero() {
 		h.began = now
 	}
 	if t == nil {
-		if s.Min == 0 {
-			return 1, Uncounted
+		if _, may := s.ToZero(); may {
+			return max(s.Min, 1), Uncounted
 		}
 		return s.Min, "minReplicas"
 	}
@@ -86,15 +104,15 @@ func (h *History) Want(now time.Time, s *Scale, has Replicas, t *Traffic) (n int
 func (h *History) count(now time.Time, s *Scale, has Replicas, t *Traffic) (n int, why string) {
 	if held := t.Held > 0; held && has.Ready < has.Wanted {
 		// A replica that waits for its GPU is what they wait for.
-		n := max(min(max(h.needs(now, s, has, t), 1), s.limit()), has.Wanted)
+		n := max(min(max(h.needs(now, s, has, t), s.Min, 1), s.limit()), has.Wanted)
 		return h.remember(now, s, n), fmt.Sprintf("%d held until a replica is ready", t.Held)
 	}
-	if s.Min == 0 && h.quiet(now, s, has, t) {
+	if after, may := s.ToZero(); may && h.quiet(now, s, after, has, t) {
 		h.peaks, h.panics, h.highest = nil, time.Time{}, 0
 		if has.Wanted == 0 {
 			return 0, "no requests"
 		}
-		return 0, fmt.Sprintf("no requests for %s", s.IdleAfter)
+		return 0, fmt.Sprintf("no requests for %s", after)
 	}
 	n = h.needs(now, s, has, t)
 	n = min(max(n, s.Min), s.limit())
@@ -158,16 +176,18 @@ func (h *History) remember(now time.Time, s *Scale, n int) int {
 	return h.peaks[0].n
 }
 
-// quiet reports whether a service may be without replicas: nothing is asked of it now, and nothing was for IdleAfter. One that has none
+// quiet reports whether nothing is asked of a service now, and nothing was for so long. One without replicas
 // stays so until a request comes; that may have been refused already, and then counts for PanicWindow.
-func (h *History) quiet(now time.Time, s *Scale, has Replicas, t *Traffic) bool {
+func (h *History) quiet(now time.Time, s *Scale, after time.Duration, has Replicas, t *Traffic) bool {
 	switch {
 	case t.InFlight+t.Held > 0:
 		return false
+	case has.New && s.Min > 0:
+		return false // it starts as it was asked to, and has the time from then on
 	case has.Wanted == 0:
-		return t.Last.IsZero() || now.Sub(t.Last) >= min(PanicWindow, s.IdleAfter)
+		return t.Last.IsZero() || now.Sub(t.Last) >= min(PanicWindow, after)
 	}
-	return now.Sub(h.since(t)) >= s.IdleAfter
+	return now.Sub(h.since(t)) >= after
 }
 
 // since is from when on a service may be taken to be idle.
@@ -184,8 +204,9 @@ func (h *History) since(t *Traffic) time.Time {
 // Idle is how long after now a service whose requests need no replica may lose its last one; 0 is that this is not the
 // next thing to happen.
 func (h *History) Idle(now time.Time, s *Scale, has Replicas, t *Traffic) time.Duration {
-	if t == nil || s.Min > 0 || has.Wanted == 0 {
+	after, may := s.ToZero()
+	if t == nil || !may || has.Wanted == 0 {
 		return 0
 	}
-	return max(h.since(t).Add(s.IdleAfter).Sub(now), time.Millisecond)
+	return max(h.since(t).Add(after).Sub(now), time.Millisecond)
 }

@@ -16,6 +16,11 @@ func scale(least, most int) serving.Scale {
 	return serving.Scale{Min: least, Max: most, Metric: serving.ByConcurrency, Target: 10, IdleAfter: 5 * time.Minute, DownAfter: 2 * time.Minute}
 }
 
+func stopping(s serving.Scale, after time.Duration) serving.Scale {
+	s.StopAfter = after
+	return s
+}
+
 func TestWant(t *testing.T) {
 	type step struct {
 		after   time.Duration // since the step before
@@ -67,6 +72,23 @@ func TestWant(t *testing.T) {
 			{0, serving.Replicas{}, &serving.Traffic{Held: 3, Last: start}, 1, ""},
 			{time.Hour, serving.Replicas{Wanted: 1}, &serving.Traffic{Held: 1, Last: start}, 1, "1 held until a replica is ready"},
 		}},
+		{"a policy for idle workloads takes the last replicas whatever the minimum is, and the first request starts all of them", stopping(scale(2, 5), time.Hour), []step{
+			{0, serving.Replicas{New: true}, &serving.Traffic{}, 2, "minReplicas"},
+			{time.Minute, serving.Replicas{Wanted: 2}, &serving.Traffic{}, 2, "minReplicas"},
+			{time.Minute, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start.Add(time.Minute), Stable: 0.1}, 2, "minReplicas"},
+			{58 * time.Minute, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start.Add(time.Minute)}, 2, "minReplicas"},
+			{time.Minute, serving.Replicas{Wanted: 2, Ready: 2}, &serving.Traffic{Last: start.Add(time.Minute)}, 0, "no requests for 1h0m0s"},
+			{time.Hour, serving.Replicas{}, &serving.Traffic{}, 0, "no requests"}, // of a process that has just started
+			{time.Second, serving.Replicas{}, &serving.Traffic{Held: 1}, 2, "minReplicas"},
+			{time.Second, serving.Replicas{Wanted: 2}, &serving.Traffic{Held: 1}, 2, "1 held until a replica is ready"},
+		}},
+		{"a policy for idle workloads does not lengthen what the service says itself", stopping(scale(0, 5), time.Hour), []step{
+			{0, serving.Replicas{Wanted: 1, Ready: 1}, &serving.Traffic{Last: start}, 1, ""},
+			{5 * time.Minute, serving.Replicas{Wanted: 1, Ready: 1}, &serving.Traffic{Last: start}, 0, "no requests for 5m0s"},
+		}},
+		{"without counts a policy for idle workloads takes nothing", stopping(scale(2, 5), time.Minute), []step{
+			{time.Hour, serving.Replicas{Wanted: 2, Ready: 2}, nil, 2, "requests are not counted"},
+		}},
 		{"the average of a minute counts", scale(1, 5), []step{{0, serving.Replicas{Wanted: 3, Ready: 3}, at(25, 25), 3, "25.0 requests at once, at 10 a replica"}}},
 		{"never more than the maximum", scale(1, 5), []step{{0, serving.Replicas{Wanted: 1, Ready: 1}, at(999, 999), 5, ""}}},
 		{"a burst is answered at once, and its replicas stay for a time", scale(1, 9), []step{
@@ -108,6 +130,9 @@ func TestWantedProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		s := scale(r.IntN(3), 1+r.IntN(6))
+		if r.IntN(2) == 0 {
+			s.StopAfter = time.Duration(1+r.IntN(10)) * time.Minute
+		}
 		h, now := &serving.History{}, start
 		has, last := serving.Replicas{}, time.Time{}
 		highest := map[time.Time]int{}
@@ -119,8 +144,11 @@ func TestWantedProperties(t *testing.T) {
 				last = now
 			}
 			n, why := h.Want(now, &s, has, tr)
-			if most := max(s.Max, s.Min, 1); n < s.Min || n > max(most, has.Wanted) {
+			if most := max(s.Max, s.Min, 1); n < s.Min && (n > 0 || s.StopAfter == 0) || n > max(most, has.Wanted) {
 				t.Fatalf("seed %d: %d replicas (%s), with %d to %d", seed, n, why, s.Min, most)
+			}
+			if after, may := s.ToZero(); n == 0 && has.Wanted > 0 && (!may || now.Sub(tr.Last) < after) {
+				t.Fatalf("seed %d: no replicas (%s) %s after a request, and may be %v after %s", seed, why, now.Sub(tr.Last), may, after)
 			}
 			if tr.InFlight+tr.Held > 0 && n == 0 {
 				t.Fatalf("seed %d: no replicas (%s) with %+v", seed, why, tr)
