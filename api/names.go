@@ -130,8 +130,8 @@ const (
 
 	// AnnotationIdleAfter, on a Namespace, or on a Notebook, a training job, or an InferenceService, is after how long
 	// without use it gives up its GPUs: notebooks are stopped, training jobs are suspended, and services have no replicas
-	// until the next request. A duration such as "8h", or "never". What the object says goes before what its Namespace
-	// says, and for notebooks AnnotationNotebookIdleAfter of the same object before this.
+	// until the next request. A duration such as "8h", or "never". The object goes before its Namespace, and for
+	// notebooks AnnotationNotebookIdleAfter of the same object before this.
 	AnnotationIdleAfter = "berth.dev/idle-after"
 
 	// AnnotationSuspendedFor, on a training job that Berth has suspended because it was idle, is the sentence that says why.

@@ -96,7 +96,7 @@ func TestControllerRefusesWhatCannotWork(t *testing.T) {
 		{name: "a mode that is none", args: "--kubeconfig k --notebooks yes", says: `--notebooks "yes": must be own, govern, off, or auto`},
 		{name: "a certificate without its key", args: "--kubeconfig k --tls-cert-file=c", says: "set both --tls-cert-file"},
 		{name: "a lease that ends before its deadline", args: "--kubeconfig k --leader-elect-lease-duration=10s", says: "shorter than the lease"},
-		{name: "a time that is none", args: "--kubeconfig k --idle-after soon", says: `"soon" is no time without activity`},
+		{name: "a time that is none", args: "--kubeconfig k --idle-after soon", says: `"soon" is not a time without activity`},
 		{name: "no time between looks", args: "--kubeconfig k --idle-period 0s", says: `--idle-period "0s"`},
 		{name: "a switch that is neither", args: "--kubeconfig k", variable: "USE_ISTIO", value: "yes", says: `environment variable USE_ISTIO "yes": must be true or false`},
 		{name: "culling that is neither", args: "--kubeconfig k", variable: "ENABLE_CULLING", value: "1", says: `environment variable ENABLE_CULLING "1"`},

@@ -3,12 +3,10 @@ package train
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
@@ -58,8 +56,8 @@ func (j *jobs) suspend(ctx context.Context, o *job, stop bool) error {
 	}
 	waits, _ := queues.Of(o.object, nil).InTurn()
 	change := map[string]any{"spec": objects.Suspend(string(o.Kind), stop)}
-	if stop && queues.AsksForTurn(o.object) && o.object.GetAnnotations()[api.AnnotationResumed] == "" { // else the scheduler would resume it
-		change["metadata"] = map[string]any{"annotations": map[string]any{api.AnnotationResumed: j.options.Time().UTC().Format(time.RFC3339)}}
+	if set := queues.StayStopped(o.object, j.options.Time()); stop && set != nil {
+		change["metadata"] = map[string]any{"annotations": set}
 	}
 	switch {
 	case o.Status.Ended():

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"berth.dev/berth/api"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
@@ -198,6 +199,9 @@ func (j *job) state() string {
 func (j *job) message() string {
 	if j.problem != "" {
 		return j.problem
+	}
+	if why := j.object.GetAnnotations()[api.AnnotationSuspendedFor]; j.Suspend && why != "" {
+		return "suspended: " + why
 	}
 	sentence, _ := queue.Marked(j.Why())
 	return sentence

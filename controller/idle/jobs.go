@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"berth.dev/berth/core/training"
 	"berth.dev/berth/kube/devices"
 	words "berth.dev/berth/kube/idle"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 	objects "berth.dev/berth/kube/training"
 )
@@ -145,10 +147,9 @@ func (l *loop) askJob(ctx context.Context, j *jobPods) rules.Readings {
 
 // suspend suspends a job, if it is still as it was read, and writes why.
 func (l *loop) suspend(ctx context.Context, s subject, d rules.Decision) error {
-	return l.patchJob(ctx, s.job.object, map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{api.AnnotationSuspendedFor: stoppedFor(d)}},
-		"spec":     objects.Suspend(string(s.job.kind), true),
-	})
+	set := map[string]any{api.AnnotationSuspendedFor: stoppedFor(d)}
+	maps.Copy(set, queues.StayStopped(s.job.object, l.o.Now()))
+	return l.patchJob(ctx, s.job.object, map[string]any{"metadata": map[string]any{"annotations": set}, "spec": objects.Suspend(string(s.job.kind), true)})
 }
 
 // resumed removes from a job that runs why it was suspended.

@@ -122,7 +122,7 @@ func TestTrainingJobsWithIdleGPUsAreSuspendedByTheirNamespacesPolicy(t *testing.
 		{"an exporter that fails", "1h", nil, 0, 0, rules.Failed, rules.OK, false, nil},
 		{"no exporter", "1h", nil, 0, 0, rules.Absent, rules.OK, false, []string{"IdleUnknown: never stopped as idle, because its activity is unknown: no DCGM exporter runs on node node-1"}},
 		{"never, by its own annotation", "1h", map[string]string{api.AnnotationIdleAfter: "never"}, 0, 0, rules.OK, rules.OK, false, nil},
-		{"a policy that cannot be read", "1h", map[string]string{api.AnnotationIdleAfter: "soon"}, 0, 0, rules.OK, rules.OK, false, []string{`IdlePolicy: annotations: "soon" is no time without activity`}},
+		{"a policy that cannot be read", "1h", map[string]string{api.AnnotationIdleAfter: "soon"}, 0, 0, rules.OK, rules.OK, false, []string{`IdlePolicy: annotations: "soon" is not a time without activity`}},
 		{"the policy of notebooks only", "", map[string]string{api.AnnotationNotebookIdleAfter: "1h", api.AnnotationMaxSession: "1h"}, 0, 0, rules.OK, rules.OK, false, nil},
 		{"no policy but the process's", "", nil, 0, 0, rules.OK, rules.OK, false, nil},
 	} {

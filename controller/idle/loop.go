@@ -192,8 +192,7 @@ func (l *loop) wait() time.Duration {
 	return pause.Shorter(max(first.Sub(l.o.Now()), time.Millisecond), l.later)
 }
 
-// survey goes through all notebooks and gives those to look at now, by node, so
-// that one scrape serves its neighbors.
+// survey returns the workloads to look at now, by node: one scrape then serves its neighbors.
 func (l *loop) survey(ctx context.Context) ([]subject, error) {
 	now := l.o.Now()
 	all, returns, err := l.subjects(ctx)
@@ -258,7 +257,7 @@ func (l *loop) subjects(ctx context.Context) (all []subject, returns map[types.N
 	return all, returns, nil
 }
 
-// track gives those an entry that a policy may stop, and returns which these are.
+// track makes entries for those that a policy may stop, and returns which these are.
 func (l *loop) track(ctx context.Context, all []subject) map[types.NamespacedName]bool {
 	seen := make(map[types.NamespacedName]bool, len(l.entries))
 	named := map[string]rules.Words{}

@@ -56,7 +56,7 @@ func TestAPolicyOfTheNamespaceTakesTheReplicasOfIdleServices(t *testing.T) {
 	w.pass()
 	told := 0
 	for events := w.r.events.(*record.FakeRecorder).Events; len(events) > 0; {
-		if e := <-events; strings.Contains(e, `IdlePolicy annotations: "an hour" is no time without activity`) {
+		if e := <-events; strings.Contains(e, `IdlePolicy annotations: "an hour" is not a time without activity`) {
 			told++
 		}
 	}

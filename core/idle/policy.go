@@ -100,11 +100,11 @@ func (p Policy) With(w Words) (policy Policy, problems []string) {
 			p.Never, p.GiveWay = true, 0
 		} else if d, err := Duration(w.After); err != nil || d == 0 {
 			bad = true
-			problems = append(problems, fmt.Sprintf("%q is no time without activity: write one such as 90m, 8h or 2d, or never", w.After))
+			problems = append(problems, fmt.Sprintf("%q is not a time without activity: write one such as 90m, 8h or 2d, or never", w.After))
 		} else {
 			p.Never, p.After = false, d
 			if d < time.Minute {
-				problems = append(problems, fmt.Sprintf("%s without activity is less than a minute, which is of use in tests only", w.After))
+				problems = append(problems, fmt.Sprintf("%s without activity: less than a minute is of use in tests only", w.After))
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func TestPolicyOfAWorkload(t *testing.T) {
 		{name: "its own goes first", namespace: notes{after: "8h"}, own: notes{after: "2d"}, after: 48 * time.Hour},
 		{name: "it may opt out", namespace: notes{after: "8h"}, own: notes{after: "never"}},
 		{name: "that of notebooks is not for it", namespace: notes{notebook: "8h"}},
-		{name: "what cannot be read is never", namespace: notes{after: "8h"}, own: notes{after: "soon"}, says: `annotations: "soon" is no time without activity`},
+		{name: "what cannot be read is never", namespace: notes{after: "8h"}, own: notes{after: "soon"}, says: `annotations: "soon" is not a time without activity`},
 		{name: "of its namespace too", namespace: notes{after: "1 day"}, says: "annotations of its namespace: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,6 +56,15 @@ type PodSet struct {
 func AsksForTurn(o metav1.Object) bool {
 	_, asks := o.GetAnnotations()[api.AnnotationResume]
 	return asks
+}
+
+// StayStopped returns the annotations to set on an object with its suspension for the scheduler not to resume it in its turn;
+// nil is that none are needed.
+func StayStopped(o metav1.Object, now time.Time) map[string]any {
+	if !AsksForTurn(o) || o.GetAnnotations()[api.AnnotationResumed] != "" {
+		return nil
+	}
+	return map[string]any{api.AnnotationResumed: now.UTC().Format(time.RFC3339)}
 }
 
 // InTurn reports whether an object is suspended and to be resumed in its turn. why is why not, if it
