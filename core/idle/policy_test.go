@@ -57,7 +57,7 @@ func TestWith(t *testing.T) {
 		{name: "the notebook goes before its namespace", words: []idle.Words{{After: "8h", Warning: "30m"}, {After: "2d"}}, after: 48 * time.Hour, warning: 30 * time.Minute},
 		{name: "a notebook may say never", words: []idle.Words{{After: "8h"}, {After: "never"}}, never: true},
 		{name: "a notebook may ask to be stopped where its namespace is not", words: []idle.Words{{After: "never"}, {After: "90m"}}, after: 90 * time.Minute, warning: 10 * time.Minute},
-		{name: "what cannot be read stops nothing", words: []idle.Words{{After: "8h"}, {After: "ninety"}}, never: true, problems: []string{`"ninety" is no time`}},
+		{name: "what cannot be read stops nothing", words: []idle.Words{{After: "8h"}, {After: "ninety"}}, never: true, problems: []string{`"ninety" is not a time`}},
 		{name: "a warning that cannot be read stops nothing", words: []idle.Words{{Warning: "-1m"}}, never: true, problems: []string{`"-1m" is no time for a warning`}},
 		{name: "no time at all would stop at once", words: []idle.Words{{After: "0"}}, never: true, problems: []string{`"0"`}},
 		{name: "an unknown use stops nothing", words: []idle.Words{{By: "cpu"}}, never: true, problems: []string{`"cpu"`}},
