@@ -2,7 +2,10 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	v1 "k8s.io/api/core/v1"
 
 	"berth.dev/berth/internal/finding"
 	"berth.dev/berth/kube/exporter"
@@ -48,9 +51,27 @@ func (e *examined) monitoring() finding.Finding {
 	return ok(name, "%s; on every node with GPUs", who)
 }
 
-// unnamed finds exporters whose pods have no known label.
+// missingLabel is the label of NVIDIA's that a part selects and that no node has, as KEY=VALUE; "" is none. Of clouds, DaemonSets for kinds of nodes
+// that are not here are no mistake.
+func (e *examined) missingLabel(p *part) string {
+	want := p.set.Spec.Template.Spec.NodeSelector
+	for _, key := range sortedKeys(want) {
+		if strings.HasPrefix(key, "nvidia.com/") && !slices.ContainsFunc(e.Nodes, func(n *v1.Node) bool { return n.Labels[key] == want[key] }) {
+			return key + "=" + want[key]
+		}
+	}
+	return ""
+}
+
+// unnamed finds exporters whose pods have no known label, and those that select no node.
 func (e *examined) unnamed() []finding.Finding {
 	var out []finding.Finding
+	for _, p := range e.parts {
+		if missing := e.missingLabel(p); p.role == roleExporter && p.wanted() == 0 && len(e.offering) > 0 && missing != "" {
+			out = append(out, warn("exporter", fmt.Sprintf("DaemonSet %s runs a DCGM exporter on no node: none has the label that it selects, %s", p.name(), missing),
+				"select what GPU Feature Discovery sets on nodes with GPUs: nvidia.com/gpu.present: \"true\""))
+		}
+	}
 	for _, p := range e.of(roleExporter) {
 		if p.key == "" {
 			out = append(out, warn("exporter", fmt.Sprintf("DaemonSet %s runs a DCGM exporter, and its pods have none of the labels by which it is found", p.name()),

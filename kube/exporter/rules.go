@@ -35,6 +35,11 @@ var (
 	metricName = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 	quoted     = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	lastXid    = regexp.MustCompile(`DCGM_FI_DEV_XID_ERRORS(\{[^}]*\})?\s*(>|!=)\s*0\b`)
+	ofGPUs     = regexp.MustCompile(`DCGM_|berth_|(?i:gpu)`)
+	// quiet is all of an expression: GPUs that do little, whoever has them.
+	quiet = regexp.MustCompile(`^[\s(]*(?:(?:avg|max)_over_time[\s(]*)?DCGM_FI_DEV_GPU_UTIL\s*(\{[^}]*\})?\s*(?:\[[^\]]*\])?[\s)]*<=?\s*[\d.]+[\s)]*$`)
+	// lost is the beginning of an expression: an aggregation without labels, maybe times numbers, that is then joined by labels.
+	lost = regexp.MustCompile(`^[\s(]*(sum|avg|min|max|count)\s*\((?:[^()]|\([^()]*\))*\)(?:\s*[-+*/]\s*(?:\([\d\s.*/+-]+\)|[\d.]+))*\s*[-+*/]\s*on\s*\(\s*([^()\s][^()]*)\)`)
 )
 
 // Series is a series that no exporter of today has by default.
@@ -59,7 +64,7 @@ func Unmeasured(text string) []Series {
 	return out
 }
 
-// CheckRule finds in an expression of PromQL the series of GPUs that no exporter of today has, and the Xid that never ends. None is that
+// CheckRule finds in an expression of PromQL the series of GPUs that no exporter of today has, and what CheckQuery finds. None is that
 // nothing is known against it.
 func CheckRule(expr string) []RuleProblem {
 	var out []RuleProblem
@@ -67,10 +72,31 @@ func CheckRule(expr string) []RuleProblem {
 	for _, s := range Unmeasured(bare) {
 		out = append(out, RuleProblem{Seen: "no exporter of today has " + s.Name + " by default, so this rule never fires", Do: "write " + s.Instead})
 	}
+	return append(out, CheckQuery(expr)...)
+}
+
+// CheckQuery finds in an expression of PromQL about GPUs what gives other series than it seems to: the Xid that never ends, GPUs that are free
+// among those that are not used, and a join by a label that the left side has not any more.
+func CheckQuery(expr string) []RuleProblem {
+	var out []RuleProblem
+	bare := quoted.ReplaceAllString(expr, `""`)
 	if lastXid.MatchString(bare) {
 		out = append(out, RuleProblem{
 			Seen: "DCGM_FI_DEV_XID_ERRORS keeps the last Xid until the exporter restarts, so this alert does not end, and the same Xid again is not seen",
 			Do:   "count new ones: increase(berth_gpu_xid_errors_total[5m]) > 0 with Berth's agent, or changes(DCGM_FI_DEV_XID_ERRORS[5m]) > 0",
+		})
+	}
+	if m := quiet.FindStringSubmatch(bare); m != nil && !strings.Contains(m[1], "pod") && !strings.Contains(m[1], "namespace") {
+		out = append(out, RuleProblem{
+			Seen: "GPUs that nobody holds have a DCGM_FI_DEV_GPU_UTIL of 0 too, so this tells of free GPUs and names no holder; GPUs with MIG are missing",
+			Do:   "ask for what is held and not used, as the alert GPUHeldIdle does: berth_gpu_held and on (UUID, namespace, pod) berth:gpu_util:ratio < 0.1",
+		})
+	}
+	if m := lost.FindStringSubmatch(bare); m != nil && ofGPUs.MatchString(bare) {
+		by := strings.TrimSpace(m[2])
+		out = append(out, RuleProblem{
+			Seen: m[1] + "() drops the label " + by + ", by which on(" + by + ") joins, so this matches no series",
+			Do:   "keep it: " + m[1] + " by (" + by + ") (...); for what GPUs cost, used or not, ask for berth_cost_usd_total, or berth cost",
 		})
 	}
 	return out

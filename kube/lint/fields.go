@@ -104,6 +104,6 @@ func (o *object) metricNames(n *yaml.Node, path string) {
 		if n.Style == yaml.LiteralStyle {
 			line = n.Line + 1 + strings.Count(n.Value[:s.At], "\n")
 		}
-		o.sayAt(line, path, warn("metric-name", "no exporter of today has "+s.Name+" by default, so the query returns nothing", "use "+s.Instead))
+		o.sayAt(line, path, warn("metric-name", noSeries(s.Name), "use "+s.Instead))
 	}
 }

@@ -201,6 +201,9 @@ func (o *object) configMap() {
 	for _, key := range keysOf(data) {
 		text, field := textAt(data, key), strictyaml.Join("data", key)
 		root, err := strictyaml.Parse(key, []byte(text))
+		if err == nil && root != nil {
+			o.queriesIn(at(data, key), root, field, 0)
+		}
 		switch {
 		case err != nil || root == nil:
 		case can.IsPluginConfig(text):

@@ -33,14 +33,17 @@ type PluginConfig = func(name string, data []byte) (gpu.Sharing, []string, error
 
 // Check returns the findings of a file of YAML or JSON, with any number of documents, in the order of
 // their lines. Equal text gives equal findings. A document that is no YAML costs only itself. Of Markdown and shell
-// scripts it reads the blocks of YAML, what commands hand to kubectl, and the commands.
+// scripts it reads the blocks of YAML and of PromQL, what commands hand to kubectl, and the commands.
 func Check(file string, data []byte, r Reader) []Finding {
 	f := &manifests{file: file, read: r, left: mostNodes}
 	if blocks, is := document(file, data); is {
 		for _, b := range blocks {
-			if b.language == "sh" {
+			switch b.language {
+			case "sh":
 				f.shell(b)
-			} else {
+			case "promql":
+				f.queries(b)
+			default:
 				f.documents([]byte(b.text))
 			}
 		}
@@ -162,8 +165,11 @@ func (o *object) walk(n *yaml.Node, path string, depth int) {
 		}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i].Value
-			if key == "resources" {
+			switch value := strictyaml.Follow(n.Content[i+1]); {
+			case key == "resources":
 				o.resources(n.Content[i+1], strictyaml.Join(path, key))
+			case key == exprKey && value != nil && value.Kind == yaml.ScalarNode:
+				o.query(0, strictyaml.Join(path, key), value.Value)
 			}
 			o.walk(n.Content[i+1], strictyaml.Join(path, key), depth+1)
 		}

@@ -148,6 +148,14 @@ func TestCheck(t *testing.T) {
 			[]string{"5 warn metric-name data.x"},
 		},
 		{
+			"a rule in a ConfigMap that tells of free GPUs", "kind: ConfigMap\ndata:\n  x: |\n    groups:\n    - rules:\n      - alert: Idle\n        expr: DCGM_FI_DEV_GPU_UTIL < 10\n",
+			[]string{"3 warn rules data.x", "7 warn query data.x"},
+		},
+		{
+			"a PrometheusRule that joins by what it has dropped", "kind: PrometheusRule\nspec:\n  groups:\n  - rules:\n    - alert: Cost\n      expr: sum(DCGM_FI_DEV_GPU_UTIL) * on(pod) kube_pod_info > 1\n",
+			[]string{"6 warn query spec.groups[0].rules[0].expr"},
+		},
+		{
 			"a broken document costs only itself", "a: [\n---\n" + "kind: PriorityClass\nglobalDefault: true\n",
 			[]string{"1 fail syntax", "4 warn global-default globalDefault"},
 		},

@@ -3,6 +3,7 @@ package lint
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -46,13 +47,21 @@ func document(file string, data []byte) (blocks []block, ok bool) {
 // here begins a text for the command of its line, which ends with the word.
 var here = regexp.MustCompile(`<<(-?) *["']?([A-Za-z_][A-Za-z0-9_]*)["']?`)
 
+// command begins a block of commands, which some documents call YAML for the manifests in it.
+var command = regexp.MustCompile(`^\s*(?:#.*\n\s*)*\$? *kubectl [a-z]`)
+
+func isYAML(language string) bool { return language == "yaml" || language == "yml" }
+
 // scripts returns a block, and the manifests that it hands to kubectl, if it is a script.
 func scripts(b block) []block {
-	switch b.language {
-	case "sh", "bash", "shell", "console", "zsh":
+	switch lang := b.language; {
+	case slices.Contains([]string{"sh", "bash", "shell", "console", "zsh"}, lang), isYAML(lang) && command.MatchString(b.text):
 		b.language = "sh"
-	case "yaml", "yml":
+	case isYAML(lang):
 		b.language = "yaml"
+		return []block{b}
+	case lang == "promql", lang == "prometheus":
+		b.language = "promql"
 		return []block{b}
 	default:
 		return nil
