@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -13,39 +14,54 @@ import (
 // transcript PAGE: run the commands of the page's transcripts, which are the blocks of
 // kind text that begin with "$ ", and compare what they print with what stands there.
 // Times are compared as times: their numbers differ. With -update the page is rewritten.
+// Where the commands only read what changes by itself (transcript reads PAGE), a block is run again
+// until it prints that, as eventually does.
 func transcript(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: transcript PAGE")
+	reads := len(args) == 2 && args[0] == "reads"
+	if neg || len(args) != 1 && !reads {
+		ts.Fatalf("usage: transcript [reads] PAGE")
 	}
-	page := filepath.Join(ts.Getenv("DOCS"), args[0])
+	name := args[len(args)-1]
+	page := filepath.Join(ts.Getenv("DOCS"), name)
 	raw, err := os.ReadFile(page)
 	ts.Check(err)
 	text, blocks := string(raw), 0
 	for _, block := range transcriptBlock.FindAllStringSubmatch(text, -1) {
 		blocks++
-		var got strings.Builder
-		for line := range strings.Lines(block[1]) {
-			if shell, ok := strings.CutPrefix(line, "$ "); ok {
-				out, err := run(ts, []string{"sh", "-c", shell})
-				if err != nil {
-					ts.Fatalf("%s: %s%v\n%s", args[0], shell, err, out)
-				}
-				got.WriteString(line + clusterNote.ReplaceAllString(string(out), ""))
-			}
+		got, diff := replay(ts, name, block[1])
+		for end := time.Now().Add(patience); reads && !*update && diff != "" && time.Now().Before(end); {
+			q := ask(ts)
+			q.pause()
+			got, diff = replay(ts, name, block[1])
 		}
-		if diff := cmp.Diff(timeless(block[1]), timeless(got.String())); diff == "" {
+		if diff == "" {
 			continue
 		} else if !*update {
-			ts.Fatalf("%s (-page +output):\n%s", args[0], diff)
+			ts.Fatalf("%s (-page +output):\n%s", name, diff)
 		}
-		text = strings.Replace(text, block[0], "```text\n"+got.String()+"```", 1)
+		text = strings.Replace(text, block[0], "```text\n"+got+"```", 1)
 	}
 	if blocks == 0 {
-		ts.Fatalf("%s has no transcript", args[0])
+		ts.Fatalf("%s has no transcript", name)
 	}
 	if *update && text != string(raw) {
 		ts.Check(os.WriteFile(page, []byte(text), 0o600))
 	}
+}
+
+// replay runs the commands of a block, and returns the block with what they print, and how that differs.
+func replay(ts *testscript.TestScript, name, block string) (got, diff string) {
+	var b strings.Builder
+	for line := range strings.Lines(block) {
+		if shell, ok := strings.CutPrefix(line, "$ "); ok {
+			out, err := run(ts, []string{"sh", "-c", shell})
+			if err != nil {
+				ts.Fatalf("%s: %s%v\n%s", name, shell, err, out)
+			}
+			b.WriteString(line + clusterNote.ReplaceAllString(string(out), ""))
+		}
+	}
+	return b.String(), cmp.Diff(timeless(block), timeless(b.String()))
 }
 
 var (

@@ -51,8 +51,8 @@ func (e *examined) monitoring() finding.Finding {
 	return ok(name, "%s; on every node with GPUs", who)
 }
 
-// missingLabel is the label of NVIDIA's that a part selects and that no node has, as KEY=VALUE; "" is none. Of clouds, DaemonSets for kinds of nodes
-// that are not here are no mistake.
+// missingLabel is the label of NVIDIA's that a part selects and that no node has, as KEY=VALUE; "" is none. Other labels
+// do not count: clouds have DaemonSets for kinds of nodes that the cluster does not have.
 func (e *examined) missingLabel(p *part) string {
 	want := p.set.Spec.Template.Spec.NodeSelector
 	for _, key := range sortedKeys(want) {

@@ -36,7 +36,7 @@ var (
 	quoted     = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	lastXid    = regexp.MustCompile(`DCGM_FI_DEV_XID_ERRORS(\{[^}]*\})?\s*(>|!=)\s*0\b`)
 	ofGPUs     = regexp.MustCompile(`DCGM_|berth_|(?i:gpu)`)
-	// quiet is all of an expression: GPUs that do little, whoever has them.
+	// quiet is all of an expression: GPUs that do little, held or free.
 	quiet = regexp.MustCompile(`^[\s(]*(?:(?:avg|max)_over_time[\s(]*)?DCGM_FI_DEV_GPU_UTIL\s*(\{[^}]*\})?\s*(?:\[[^\]]*\])?[\s)]*<=?\s*[\d.]+[\s)]*$`)
 	// lost is the beginning of an expression: an aggregation without labels, maybe times numbers, that is then joined by labels.
 	lost = regexp.MustCompile(`^[\s(]*(sum|avg|min|max|count)\s*\((?:[^()]|\([^()]*\))*\)(?:\s*[-+*/]\s*(?:\([\d\s.*/+-]+\)|[\d.]+))*\s*[-+*/]\s*on\s*\(\s*([^()\s][^()]*)\)`)
@@ -76,7 +76,7 @@ func CheckRule(expr string) []RuleProblem {
 }
 
 // CheckQuery finds in an expression of PromQL about GPUs what gives other series than it seems to: the Xid that never ends, GPUs that are free
-// among those that are not used, and a join by a label that the left side has not any more.
+// among those that are not used, and a join by a label that the left side has dropped.
 func CheckQuery(expr string) []RuleProblem {
 	var out []RuleProblem
 	bare := quoted.ReplaceAllString(expr, `""`)
@@ -88,7 +88,7 @@ func CheckQuery(expr string) []RuleProblem {
 	}
 	if m := quiet.FindStringSubmatch(bare); m != nil && !strings.Contains(m[1], "pod") && !strings.Contains(m[1], "namespace") {
 		out = append(out, RuleProblem{
-			Seen: "GPUs that nobody holds have a DCGM_FI_DEV_GPU_UTIL of 0 too, so this tells of free GPUs and names no holder; GPUs with MIG are missing",
+			Seen: "free GPUs have a DCGM_FI_DEV_GPU_UTIL of 0 too, so this counts them as wasted, and names no holder; GPUs with MIG are missing",
 			Do:   "ask for what is held and not used, as the alert GPUHeldIdle does: berth_gpu_held and on (UUID, namespace, pod) berth:gpu_util:ratio < 0.1",
 		})
 	}

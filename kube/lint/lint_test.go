@@ -148,7 +148,7 @@ func TestCheck(t *testing.T) {
 			[]string{"5 warn metric-name data.x"},
 		},
 		{
-			"a rule in a ConfigMap that tells of free GPUs", "kind: ConfigMap\ndata:\n  x: |\n    groups:\n    - rules:\n      - alert: Idle\n        expr: DCGM_FI_DEV_GPU_UTIL < 10\n",
+			"a rule in a ConfigMap that counts free GPUs", "kind: ConfigMap\ndata:\n  x: |\n    groups:\n    - rules:\n      - alert: Idle\n        expr: DCGM_FI_DEV_GPU_UTIL < 10\n",
 			[]string{"3 warn rules data.x", "7 warn query data.x"},
 		},
 		{

@@ -42,7 +42,7 @@ func (f *manifests) queries(b block) {
 	expr, first := "", 0
 	end := func() {
 		say := func(name, seen, do string) {
-			f.add(Finding{Finding: warn(name, seen, do), File: f.file, Line: first, Object: "query"})
+			f.add(Finding{Finding: warn(name, seen, do), File: f.file, Line: first, Object: "PromQL"})
 		}
 		for _, s := range exporter.Unmeasured(expr) {
 			say("metric-name", noSeries(s.Name), "use "+s.Instead)
