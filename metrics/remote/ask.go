@@ -1,10 +1,12 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -23,9 +25,15 @@ const patience = 10 * time.Second
 
 // series is one of an answer.
 type series struct {
-	Metric labels.Labels
+	Metric json.RawMessage // its labels
 	Value  sample
-	Values []sample
+	Values samples
+}
+
+// labels are those that the Prometheus has.
+func (s *series) labels() (ls labels.Labels) {
+	_ = json.Unmarshal(s.Metric, &ls) // which has been read as JSON before; then it has none
+	return ls
 }
 
 // sample is a pair of seconds and a number as text.
@@ -33,52 +41,71 @@ type sample store.Point
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *sample) UnmarshalJSON(raw []byte) error {
-	var seconds float64
-	var text string
-	if err := json.Unmarshal(raw, &[]any{&seconds, &text}); err != nil {
-		return err
+	before, after, ok := bytes.Cut(raw, []byte(","))
+	at, err := strconv.ParseFloat(string(bytes.Trim(before, "[ \t\r\n")), 64)
+	v, err2 := strconv.ParseFloat(string(bytes.Trim(after, "\"] \t\r\n")), 64)
+	if err := errors.Join(err, err2); err != nil || !ok {
+		return fmt.Errorf("sample %s is not a time and a number", raw)
 	}
-	v, err := strconv.ParseFloat(text, 64)
-	s.T, s.V = int64(seconds*1000+0.5), v
-	return err
-}
-
-// get asks for what an answer of Prometheus has as its data.
-func (p *Prometheus) get(ctx context.Context, path string, params url.Values, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	raw, err := p.ask(ctx, path, params)
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		Status string
-		Data   json.RawMessage
-		Error  string
-	}
-	if err = json.Unmarshal(raw, &answer); err == nil && answer.Status != "success" {
-		err = errors.New(answer.Error)
-	}
-	if err == nil {
-		err = json.Unmarshal(answer.Data, into)
-	}
-	if err != nil {
-		return fmt.Errorf("its answer is not understood: %w", err)
-	}
+	s.T, s.V = int64(math.Round(at*1000)), v
 	return nil
 }
 
+// samples is a list of them.
+type samples []store.Point
+
+// UnmarshalJSON implements json.Unmarshaler: of a list as a whole, as there are millions of samples.
+func (list *samples) UnmarshalJSON(raw []byte) error {
+	out := make(samples, 0, bytes.Count(raw, []byte("]")))
+	raw = bytes.TrimPrefix(bytes.TrimSpace(raw), []byte("["))
+	for {
+		begin, end := bytes.IndexByte(raw, '['), bytes.IndexByte(raw, ']')
+		if begin < 0 || end < begin {
+			*list = out
+			return nil
+		}
+		var s sample
+		if err := s.UnmarshalJSON(raw[begin : end+1]); err != nil {
+			return err
+		}
+		out = append(out, store.Point(s))
+		raw = raw[end+1:]
+	}
+}
+
+// get asks for what an answer of Prometheus has as its data.
+func get[T any](ctx context.Context, p *Prometheus, path string, params url.Values) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var answer struct {
+		Status, Error string
+		Data          T
+	}
+	raw, err := p.ask(ctx, path, params)
+	if err != nil {
+		return answer.Data, err
+	}
+	if err = json.Unmarshal(raw, &answer); err == nil && answer.Status != "success" {
+		err = fmt.Errorf("its status is %q %s", answer.Status, answer.Error)
+	}
+	if err != nil {
+		return answer.Data, fmt.Errorf("read its answer: %w", err)
+	}
+	return answer.Data, nil
+}
+
+// result is the data of an answer to an expression.
+type result struct{ Result []series }
+
 // at has an expression evaluated at one moment.
 func (p *Prometheus) at(ctx context.Context, expr string, t time.Time) ([]series, error) {
-	var data struct{ Result []series }
-	err := p.get(ctx, "api/v1/query", url.Values{"query": {expr}, "time": {seconds(t.UnixMilli())}}, &data)
+	data, err := get[result](ctx, p, "api/v1/query", url.Values{"query": {expr}, "time": {seconds(t.UnixMilli())}})
 	return data.Result, err
 }
 
 // over has an expression evaluated at many moments, from a time to another in milliseconds.
 func (p *Prometheus) over(ctx context.Context, expr string, from, to, step int64) ([]series, error) {
-	var data struct{ Result []series }
-	err := p.get(ctx, "api/v1/query_range", url.Values{"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {seconds(step)}}, &data)
+	data, err := get[result](ctx, p, "api/v1/query_range", url.Values{"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {seconds(step)}})
 	return data.Result, err
 }
 

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -12,13 +13,17 @@ import (
 func (p *Prometheus) known() (targets map[target]*known, put map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	targets, put = maps.Clone(p.targets), map[string]bool{}
+	return maps.Clone(p.targets), putBy(p.targets)
+}
+
+func putBy(targets map[target]*known) map[string]bool {
+	put := map[string]bool{}
 	for _, k := range targets {
 		for name := range k.labels {
 			put[name] = true
 		}
 	}
-	return targets, put
+	return put
 }
 
 // selector is what a Prometheus is asked for in place of matchers. Those of labels that may be others there are left out, and apply when the series
@@ -65,6 +70,38 @@ func (p *Prometheus) hasName(m *labels.Matcher) bool {
 
 // holderLabels say who holds a GPU. If the reading has none, a Prometheus puts those of the exporter's own pod there.
 var holderLabels = []string{"namespace", "pod", "container"}
+
+// own are labels that a series would have in the store; ok is that it is of an exporter.
+type own struct {
+	labels.Labels
+	ok bool
+}
+
+// mostMapped is of how many series it is kept which labels they get.
+const mostMapped = 100_000
+
+// all are the labels that series of an answer would have in the store, in their order. Most are known, as they are asked for again and again.
+func (p *Prometheus) all(list []got) []own {
+	out := make([]own, len(list))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	put := putBy(p.targets)
+	for i := range list {
+		is, has := p.mapped[string(list[i].labels)]
+		if !has {
+			var ls labels.Labels
+			if json.Unmarshal(list[i].labels, &ls) == nil {
+				is.Labels, is.ok = p.labels(p.targets, put, ls)
+			}
+			if len(p.mapped) >= mostMapped {
+				clear(p.mapped)
+			}
+			p.mapped[string(list[i].labels)] = is
+		}
+		out[i] = is
+	}
+	return out
+}
 
 // labels are those that a series would have in the store. False is that it is not of an exporter.
 func (p *Prometheus) labels(targets map[target]*known, put map[string]bool, ls labels.Labels) (labels.Labels, bool) {

@@ -23,6 +23,7 @@ type Prometheus struct {
 	mu      sync.Mutex
 	targets map[target]*known
 	names   map[string]bool // of metrics that these jobs have
+	mapped  map[string]own  // labels, by those that the Prometheus has, as JSON
 	down    error           // why it is not asked; nil is that it is
 }
 
@@ -44,7 +45,7 @@ type Options struct {
 
 // New is a Prometheus that has not been looked at. name is for people.
 func New(name string, ask Ask, o Options) *Prometheus {
-	return &Prometheus{Name: name, ask: ask, o: o, targets: map[target]*known{}}
+	return &Prometheus{Name: name, ask: ask, o: o, targets: map[target]*known{}, mapped: map[string]own{}}
 }
 
 // SetDown notes that it does not answer, and why; nil is that it does. Lenient questions for its metrics then get a warning, and others nothing of it.
@@ -68,12 +69,13 @@ func (p *Prometheus) Look(ctx context.Context, now time.Time, wanted map[string]
 		return nil, err
 	}
 	has := map[target]Devices{}
-	for _, s := range list {
-		t := target{s.Metric.Get("job"), s.Metric.Get("instance")}
+	for i := range list {
+		ls := list[i].labels()
+		t := target{ls.Get("job"), ls.Get("instance")}
 		if has[t] == nil {
 			has[t] = Devices{}
 		}
-		has[t][s.Metric.Get("UUID")] = int(s.Value.V)
+		has[t][ls.Get("UUID")] = int(list[i].Value.V)
 	}
 	found := map[target]string{}
 	reads = map[string]bool{}
@@ -130,25 +132,29 @@ func (p *Prometheus) learn(ctx context.Context, now time.Time, found map[target]
 	if err != nil {
 		return err
 	}
+	put := map[target]map[string]string{}
+	for i := range up {
+		of := up[i].labels().Map()
+		delete(of, labels.MetricName)
+		put[target{of["job"], of["instance"]}] = of
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for t, instance := range found {
-		p.targets[t] = &known{instance: instance, labels: map[string]string{"job": t.job, "instance": t.instance}}
-	}
-	for _, s := range up {
-		if k := p.targets[target{s.Metric.Get("job"), s.Metric.Get("instance")}]; k != nil {
-			s.Metric.Range(func(l labels.Label) {
-				if l.Name != labels.MetricName {
-					k.labels[l.Name] = l.Value
-				}
-			})
+		k := &known{instance: instance, labels: put[t]}
+		if k.labels == nil {
+			k.labels = map[string]string{"job": t.job, "instance": t.instance}
+		}
+		if was := p.targets[t]; was == nil || was.instance != k.instance || !maps.Equal(was.labels, k.labels) {
+			p.targets[t] = k
+			clear(p.mapped)
 		}
 	}
 	if p.names == nil {
 		p.names = map[string]bool{}
 	}
-	for _, s := range list {
-		if name := s.Metric.Get(labels.MetricName); !slices.Contains(p.o.Drop, name) {
+	for i := range list {
+		if name := list[i].labels().Get(labels.MetricName); !slices.Contains(p.o.Drop, name) {
 			p.names[name] = true
 		}
 	}

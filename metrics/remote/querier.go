@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -51,9 +52,9 @@ func (q *Querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 		return q.without(err)
 	}
 	out := &set{}
-	for _, s := range list {
-		if ls, ok := q.of.labels(targets, put, s.ls); ok && fits(ls, matchers) {
-			out.list = append(out.list, store.NewSeries(ls, s.points))
+	for i, is := range q.of.all(list) {
+		if is.ok && fits(is.Labels, matchers) {
+			out.list = append(out.list, store.NewSeries(is.Labels, list[i].points))
 		}
 	}
 	slices.SortStableFunc(out.list, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
@@ -72,7 +73,7 @@ func (q *Querier) without(why error) storage.SeriesSet {
 
 // got is a series of an answer.
 type got struct {
-	ls     labels.Labels
+	labels json.RawMessage // as the Prometheus has them
 	points []store.Point
 }
 
@@ -109,13 +110,13 @@ func (q *Querier) ask(ctx context.Context, hints *storage.SelectHints, expr stri
 }
 
 // withEnds are samples with an end where the next one is missing.
-func withEnds(list []sample, last, step int64) []store.Point {
+func withEnds(list samples, last, step int64) []store.Point {
 	out := make([]store.Point, 0, len(list)+1)
 	for _, s := range list {
 		if n := len(out); n > 0 && s.T > out[n-1].T+step {
 			out = append(out, store.Point{T: out[n-1].T + step, V: store.Stale()})
 		}
-		out = append(out, store.Point(s))
+		out = append(out, s)
 	}
 	if n := len(out); n > 0 && out[n-1].T+step <= last {
 		out = append(out, store.Point{T: out[n-1].T + step, V: store.Stale()})
@@ -125,11 +126,10 @@ func withEnds(list []sample, last, step int64) []store.Point {
 
 // series asks for the labels of series.
 func (q *Querier) series(ctx context.Context, expr string) (out []got, err error) {
-	var list []labels.Labels
 	from := max(q.from, q.to-longest.Milliseconds())
-	err = q.of.get(ctx, "api/v1/series", url.Values{"match[]": {expr}, "start": {seconds(from)}, "end": {seconds(q.to)}}, &list)
+	list, err := get[[]json.RawMessage](ctx, q.of, "api/v1/series", url.Values{"match[]": {expr}, "start": {seconds(from)}, "end": {seconds(q.to)}})
 	for _, ls := range list {
-		out = append(out, got{ls: ls})
+		out = append(out, got{labels: ls})
 	}
 	return out, err
 }

@@ -274,3 +274,55 @@ func TestLabelsOfBoth(t *testing.T) {
 		t.Errorf("names %v, %v", names, err)
 	}
 }
+
+func TestAnswersThatCannotBeRead(t *testing.T) {
+	w := newWorld()
+	w.give(t, w.there, 60, operatorSeries...)
+	w.look(t)
+	good := w.p.ask
+	for _, answer := range []string{
+		``, `<html>log in</html>`, `[]`, `{}`, `{"status":"error","error":"no"}`, `{"status":"success","data":{"result":7}}`, `{"status":"success","data":{"result":[{"metric":{},"value":["a","b"]}]}}`,
+		`{"status":"success","data":{"result":[{"metric":{},"value":[1]}]}}`, `{"status":"success","data":{"result":[{"metric":{},"values":[[1,"2"],[3,"x"]]}]}}`, `{"status":"success","data":{"result":[{"metric":{},"values":[[1 2]]}]}}`,
+	} {
+		w.p.ask = func(context.Context, string, url.Values) ([]byte, error) { return []byte(answer), nil }
+		for _, expr := range []string{"DCGM_FI_DEV_GPU_TEMP", "max_over_time(DCGM_FI_DEV_GPU_TEMP[10m])"} {
+			if got := w.ask(t, expr, false); !strings.HasPrefix(got, "error: ") {
+				t.Errorf("%s: %s gives %q", answer, expr, got)
+			}
+		}
+		if _, err := w.p.Look(t.Context(), w.at, wanted); err == nil {
+			t.Errorf("%s: a look has no error", answer)
+		}
+	}
+	// Series without the labels of a target, with numbers as labels, and twice the same.
+	instant := `{"__name__":"DCGM_FI_DEV_GPU_TEMP","UUID":"GPU-1","job":"dcgm","instance":"10.0.0.1:9400"}`
+	w.p.ask = func(context.Context, string, url.Values) ([]byte, error) {
+		return []byte(`{"status":"success","data":{"result":[{"value":[1,"1"]},{"metric":{"job":7},"value":[1,"1"]},{"metric":` + instant + `,"value":[` + seconds(w.at.UnixMilli()) + `,"NaN"]},{"metric":` + instant + `,"value":[1,"+Inf"]}]}}`), nil
+	}
+	if got := w.ask(t, "DCGM_FI_DEV_GPU_TEMP", false); strings.Count(got, "=>") != 1 || !strings.Contains(got, "NaN") {
+		t.Errorf("it gives %q", got)
+	}
+	w.p.ask = good
+	if got := w.ask(t, "DCGM_FI_DEV_GPU_TEMP", false); strings.Count(got, "=>") != 2 {
+		t.Errorf("after all that it gives %q", got)
+	}
+}
+
+func TestLabelsOfATargetThatChange(t *testing.T) {
+	w := newWorld()
+	w.give(t, w.there, 60, operatorSeries...)
+	w.look(t)
+	w.ask(t, "DCGM_FI_DEV_GPU_TEMP", false)
+	var moved []string // the pod of the exporter has another name
+	for _, s := range operatorSeries {
+		moved = append(moved, strings.ReplaceAll(s, `pod="dcgm-x"`, `pod="dcgm-y"`))
+	}
+	w.at = w.at.Add(15 * time.Second)
+	w.give(t, w.there, store.Stale(), operatorSeries...)
+	w.at = w.at.Add(15 * time.Second)
+	w.give(t, w.there, 61, moved...)
+	w.look(t)
+	if got := w.ask(t, "DCGM_FI_DEV_GPU_TEMP", false); strings.Count(got, "=> 61") != 2 || strings.Contains(got, "dcgm-y") {
+		t.Errorf("it gives %q", got)
+	}
+}
