@@ -71,8 +71,9 @@ func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 		return nil, fmt.Errorf("list %ss: %w", l.jobs.Kind, err)
 	}
 	for _, o := range all {
-		if o.GetDeletionTimestamp() != nil {
-			continue
+		job, _ := objects.Of(o) // what is wrong with it is its controller's to say
+		if o.GetDeletionTimestamp() != nil || job.Suspend || job.Status.Ended() {
+			continue // pods may still be there
 		}
 		pods, err := l.jobs.Pods(ctx, o)
 		if err != nil {

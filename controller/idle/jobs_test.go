@@ -29,6 +29,7 @@ type jobStage struct {
 	cpu  float64 // cores of a worker
 	cpus rules.Result
 	pods []*corev1.Pod
+	slow bool // its pods stay when it is suspended
 }
 
 func newJobStage(t *testing.T, ofNamespace string, own map[string]string) *jobStage {
@@ -65,7 +66,7 @@ func (j *jobStage) restart() {
 			return out, err
 		},
 		Pods: func(context.Context, client.Object) ([]*corev1.Pod, error) {
-			if j.job().Spec.RunPolicy.Suspend != nil && *j.job().Spec.RunPolicy.Suspend {
+			if j.suspended() && !j.slow {
 				return nil, nil // its controller has deleted them
 			}
 			return append([]*corev1.Pod(nil), j.pods...), nil
@@ -173,6 +174,18 @@ func TestAJobThatIsResumedIsGivenTheWholeTimeAgain(t *testing.T) {
 	j.pass(10 * time.Minute)
 	if !j.suspended() {
 		t.Error("after 65 minutes the job is not suspended")
+	}
+}
+
+func TestWhyAJobIsSuspendedStaysWhileItsPodsEnd(t *testing.T) {
+	j := newJobStage(t, "1h", nil)
+	j.slow = true
+	j.pass(2 * time.Hour)
+	if !j.suspended() || j.job().Annotations[api.AnnotationSuspendedFor] == "" {
+		t.Errorf("the job is suspended: %v; annotations: %v", j.suspended(), j.job().Annotations)
+	}
+	if n := j.told("SuspendedIdle"); n != 1 {
+		t.Errorf("%d events say that it is suspended, want 1", n)
 	}
 }
 
