@@ -35,7 +35,7 @@ type Write struct {
 func (p *Policy) Stamp(w *Write) Stamp {
 	switch {
 	case p.carries(w):
-		return p.keep(w)
+		return p.carry(w)
 	case slices.Contains(p.Speakers, w.By) && w.Update:
 		return p.keep(w)
 	case slices.Contains(p.Speakers, w.By):
@@ -48,6 +48,16 @@ func (p *Policy) Stamp(w *Write) Stamp {
 		return Stamp{w.By, w.Controller}
 	}
 	return Stamp{User: w.By}
+}
+
+// carry is what a ReplicaSet says: what its Deployment says, which is copied to it. If that was created for another object, such as an
+// InferenceService, the copy would name an object that is not the ReplicaSet's own controller, and lead nowhere: it names the Deployment instead.
+func (p *Policy) carry(w *Write) Stamp {
+	s := p.keep(w)
+	if w.After != w.Before && w.After.Controller != "" && w.Controller != "" {
+		s = Stamp{cmp.Or(w.After.User, w.Before.User), w.Controller}
+	}
+	return s
 }
 
 // keep is the user that w says, else the one of before; the controller of before stays beside
@@ -65,6 +75,8 @@ func (p *Policy) keep(w *Write) Stamp {
 func (p *Policy) Refuses(w *Write) bool {
 	free := p.carries(w) || slices.Contains(p.Speakers, w.By)
 	switch {
+	case p.carries(w) && w.After.Controller != "" && w.After.Controller == w.Controller:
+		return false
 	case w.Update:
 		named := w.After.User != w.Before.User
 		return named && !free || w.After.Controller != w.Before.Controller && !(named && w.After.Controller == "")

@@ -46,6 +46,8 @@ func TestStamp(t *testing.T) {
 		{"a controller that creates for nothing is itself", user.Write{By: jobs}, user.Stamp{User: jobs}, false, false},
 		{"a ReplicaSet has the user of its Deployment", user.Write{By: deployer, ReplicaSet: true, Controller: "d1", After: ada}, ada, false, false},
 		{"also if that has none", user.Write{By: deployer, ReplicaSet: true, Controller: "d1"}, user.Stamp{}, false, false},
+		{"if that was created for an object, its user is read there", user.Write{By: deployer, ReplicaSet: true, Controller: "d1", After: user.Stamp{User: jobs, Controller: "s1"}}, user.Stamp{User: jobs, Controller: "d1"}, false, true},
+		{"not where it has no Deployment", user.Write{By: deployer, ReplicaSet: true, After: user.Stamp{User: jobs, Controller: "s1"}}, user.Stamp{User: jobs}, false, true},
 		{"another kind does not", user.Write{By: deployer, Controller: "d1", After: ada}, user.Stamp{User: deployer, Controller: "d1"}, false, true},
 
 		{"a change by a person is refused", user.Write{By: "bob", Update: true, Before: ada, After: bob}, bob, true, true},
@@ -60,6 +62,13 @@ func TestStamp(t *testing.T) {
 		{"and the controller goes", user.Write{By: hub, Update: true, Before: user.Stamp{User: jobs, Controller: "j1"}, After: user.Stamp{User: "bob", Controller: "j1"}}, bob, false, false},
 		{"a speaker who removes it does not", user.Write{By: hub, Update: true, Before: ada}, ada, false, false},
 		{"a ReplicaSet follows its Deployment", user.Write{By: deployer, ReplicaSet: true, Update: true, Before: ada, After: bob}, bob, false, false},
+		{
+			"and names it still when the Deployment's is copied again", user.Write{By: deployer, ReplicaSet: true, Update: true, Controller: "d1", Before: user.Stamp{User: jobs, Controller: "d1"}, After: user.Stamp{User: jobs, Controller: "s1"}},
+			user.Stamp{User: jobs, Controller: "d1"}, false, true,
+		},
+		{
+			"one of a person may not name a Deployment", user.Write{By: "bob", ReplicaSet: true, Controller: "d1", After: user.Stamp{User: jobs, Controller: "d1"}}, bob, false, true,
+		},
 		{"what stays as it is passes", user.Write{By: "bob", Update: true, Before: ada, After: ada}, ada, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -96,7 +105,7 @@ func (w *world) read(uid string) string {
 	return user.Of(w.stamps[uid], func(of string) (user.Stamp, bool) { s, ok := w.stamps[of]; return s, ok })
 }
 
-// TestNoUserActsAsAnother has people, programs, speakers, and controllers write at random, with and
+// TestNoUserActsAsAnother has people, programs, speakers, controllers, and that of Deployments write at random, with and
 // without the policy that stamps, and reads every object: its user is the true one, or Unknown
 // where nothing stamps.
 func TestNoUserActsAsAnother(t *testing.T) {
@@ -121,6 +130,13 @@ func TestNoUserActsAsAnother(t *testing.T) {
 				o = origin{of: write.Controller}
 			default:
 				o = origin{name: write.By}
+			}
+			if stamps && len(uids) > 0 && r.IntN(4) == 0 { // a ReplicaSet, with a copy of what its Deployment says
+				of := uids[r.IntN(len(uids))]
+				id, write = fmt.Sprint(step), user.Write{By: deployer, ReplicaSet: true, Controller: of, After: w.stamps[of]}
+				if o = (origin{of: of}); write.After.Controller == "" {
+					o = origin{name: w.behind(of)} // of the time when it was copied
+				}
 			}
 			if stamps {
 				write.After = policy.Stamp(&write)

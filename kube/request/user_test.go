@@ -36,6 +36,10 @@ func TestUserOf(t *testing.T) {
 		"Job/old":         made("old", "", "", ""),
 		"StatefulSet/nb":  made("nb", sets, "notebook", "Notebook/notebook"),
 		"Job/again":       made("new-uid", "eve", "", ""),
+		// As policies stamp what the deployment controller and a controller of InferenceServices create.
+		"ReplicaSet/m-1":       made("m-1", sets, "m", "Deployment/m"),
+		"Deployment/m":         made("m", sets, "svc", "InferenceService/svc"),
+		"InferenceService/svc": made("svc", "ada", "", ""),
 	}
 	owners := func(namespace string, ref *metav1.OwnerReference) metav1.Object {
 		if o, ok := there[ref.Kind+"/"+ref.Name]; ok && namespace == "n" {
@@ -51,6 +55,7 @@ func TestUserOf(t *testing.T) {
 		{"a pod that a user created", made("p", "ada", "", ""), "ada"},
 		{"a pod of a Job", made("p", jobs, "train", "Job/train"), "ada"},
 		{"a pod of a CronJob's Job", made("p", jobs, "nightly-1", "Job/nightly-1"), "Ångström"},
+		{"a pod of a Deployment of an InferenceService", made("p", "replicaset-controller", "m-1", "ReplicaSet/m-1"), "ada"},
 		{"a forged owner reference", made("p", "bob", "", "Job/train"), "bob"},
 		{"an owner that is not what it was created for", made("p", jobs, "another", "Job/train"), "-"},
 		{"an owner that was created again", made("p", jobs, "again", "Job/again"), "-"},

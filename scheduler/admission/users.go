@@ -69,8 +69,8 @@ func KeepUsers(p *user.Policy) Policy {
 	policy.Spec.Variables = userVariables(p)
 	policy.Spec.Validations = []admissionv1.Validation{{
 		Expression: "request.kind.kind != 'Binding' && (request.operation == 'UPDATE' ? " +
-			"(variables.user == variables.oldUser || variables.free) && (variables.of == variables.oldOf || variables.user != variables.oldUser && variables.of == '') : " +
-			"variables.free ? variables.of == '' : " +
+			"variables.follows || (variables.user == variables.oldUser || variables.free) && (variables.of == variables.oldOf || variables.user != variables.oldUser && variables.of == '') : " +
+			"variables.free ? variables.of == '' || variables.follows : " +
 			"variables.forOwner ? variables.user == '' && variables.of == '' || variables.user == variables.by && variables.of == variables.owner : " +
 			"variables.of == '' && (variables.user == '' || variables.user == variables.by))",
 		Message: UsersMessage,
@@ -134,7 +134,7 @@ func names(list []string) string {
 
 // userVariables are a user.Write and what a user.Policy says of it: by, who writes; user and of,
 // what the object says, and oldUser and oldOf, what it said; owner, the UID of its controller;
-// free, whether the writer may name a user; forOwner, whether the object is created for its
+// free, whether the writer may name a user; follows, whether a ReplicaSet names its Deployment; forOwner, whether the object is created for its
 // controller.
 func userVariables(p *user.Policy) []admissionv1.Variable {
 	return []admissionv1.Variable{
@@ -148,6 +148,7 @@ func userVariables(p *user.Policy) []admissionv1.Variable {
 		{Name: "speaks", Expression: "variables.by in " + names(p.Speakers)},
 		{Name: "carries", Expression: "request.resource.group == 'apps' && request.resource.resource == 'replicasets' && variables.by in " + names(p.Carriers)},
 		{Name: "free", Expression: "variables.speaks || variables.carries"},
+		{Name: "follows", Expression: "variables.carries && variables.of != '' && variables.of == variables.owner"},
 		{Name: "forOwner", Expression: "variables.owner != '' && variables.by in " + names(p.Controllers)},
 	}
 }
@@ -162,7 +163,7 @@ func stampVariables() []admissionv1.Variable {
 		{Name: "said", Expression: "variables.user != '' ? variables.user : " + noteOf("object", api.AnnotationHubUser) + " != '' ? " + noteOf("object", api.AnnotationHubUser) + " : " + noteOf("object", api.AnnotationCreator)},
 		{Name: "newUser", Expression: "variables.keeps ? variables.named : variables.speaks ? (variables.said != '' ? variables.said : variables.by) : " +
 			"variables.puts ? variables.oldUser : variables.updates ? variables.named : variables.by"},
-		{Name: "newOf", Expression: "variables.keeps ? (variables.named == variables.oldUser ? variables.oldOf : '') : variables.speaks ? '' : " +
+		{Name: "newOf", Expression: "variables.carries && variables.of != '' && variables.owner != '' ? variables.owner : variables.keeps ? (variables.named == variables.oldUser ? variables.oldOf : '') : variables.speaks ? '' : " +
 			"variables.puts ? variables.oldOf : variables.updates ? (variables.of != '' ? variables.of : variables.oldOf) : variables.forOwner ? variables.owner : ''"},
 	}
 }
