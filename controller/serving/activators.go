@@ -187,6 +187,13 @@ func (a *activators) Behind() (behind, known bool) {
 	return a.behind, true
 }
 
+// Forget forgets when a service that is gone was asked last.
+func (a *activators) Forget(namespace, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.last, namespace+"/"+name)
+}
+
 // Traffic adds up what activators say of a service. ok is false if none knows it.
 func (a *activators) Traffic(namespace, name string) (t rules.Traffic, ok bool) {
 	a.mu.Lock()

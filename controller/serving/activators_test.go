@@ -166,6 +166,8 @@ func TestWhatActivatorsSayIsAddedUp(t *testing.T) {
 	check("without any, for a minute, no replica goes", "behind true known true, counted true: held 0, in flight 0, stable 0, last 2s, partial true")
 	p.look(2 * time.Minute)
 	check("and then services do without", "behind false known true, counted false: held 0, in flight 0, stable 0, last 2m2s, partial false")
+	p.Forget("shop", "iris")
+	check("when the service is gone", "behind false known true, counted false: held 0, in flight 0, stable 0, last never, partial false")
 }
 
 func TestAServiceIsBehindActivatorsWhileThereAreSome(t *testing.T) {

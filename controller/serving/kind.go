@@ -31,6 +31,8 @@ type Options struct {
 	Activators bool
 	// behind reports whether there are any; nil is that nothing goes through them.
 	behind func() (behind, known bool)
+	// gone is called when a service is gone; nil is not.
+	gone func(namespace, name string)
 }
 
 // Kind returns InferenceServices for the process of the controllers. setting is runtime.Auto or a mode; "" is Auto.

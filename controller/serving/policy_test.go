@@ -49,8 +49,12 @@ func TestAPolicyOfTheNamespaceTakesTheReplicasOfIdleServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	revision := w.deployment().Spec.Template.Annotations[api.AnnotationServingSpec]
 	change("never")
 	replicas(1, "with an own annotation of never")
+	if is := w.deployment().Spec.Template.Annotations[api.AnnotationServingSpec]; is != revision {
+		t.Errorf("the annotation starts a new revision: %s, was %s", is, revision)
+	}
 	change("an hour")
 	replicas(1, "with an own annotation that cannot be read")
 	w.pass()

@@ -87,6 +87,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			r.mu.Lock()
 			delete(r.memories, req.NamespacedName)
 			r.mu.Unlock()
+			if r.o.gone != nil {
+				r.o.gone(req.Namespace, req.Name)
+			}
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}

@@ -58,7 +58,7 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 			return fmt.Errorf("set up %s: %w", Name, err)
 		}
 		counts = newActivators(mgr.GetAPIReader(), listen)
-		o.Traffic, o.Wake, o.behind = counts.Traffic, counts.wakes, counts.Behind
+		o.Traffic, o.Wake, o.behind, o.gone = counts.Traffic, counts.wakes, counts.Behind, counts.Forget
 		if err := mgr.Add(manager.RunnableFunc(counts.run)); err != nil {
 			return fmt.Errorf("add %s: %w", Name, err)
 		}

@@ -82,7 +82,7 @@ func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 //nolint:gochecknoglobals // a constant
 var left = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", kserve.AnnotationStop, kserve.AnnotationMetric, kserve.AnnotationTarget, kserve.AnnotationDeploymentMode,
-	api.AnnotationRollout, api.AnnotationScaleToZeroAfter, api.AnnotationScaleDownAfter, api.AnnotationUser, api.AnnotationUserOf,
+	api.AnnotationRollout, api.AnnotationScaleToZeroAfter, api.AnnotationScaleDownAfter, api.AnnotationIdleAfter, api.AnnotationUser, api.AnnotationUserOf,
 }
 
 // meta returns the labels and annotations of all children (predictor.go, buildObjectMeta).
