@@ -78,8 +78,10 @@ func (p *Policy) Refuses(w *Write) bool {
 	case p.carries(w) && w.After.Controller != "" && w.After.Controller == w.Controller:
 		return false
 	case w.Update:
-		named := w.After.User != w.Before.User
-		return named && !free || w.After.Controller != w.Before.Controller && !(named && w.After.Controller == "")
+		if w.After.User != w.Before.User {
+			return !free || w.After.Controller != "" // beside a controller the new name would not count
+		}
+		return w.After.Controller != w.Before.Controller
 	case free:
 		return w.After.Controller != ""
 	case w.Controller != "" && slices.Contains(p.Controllers, w.By):

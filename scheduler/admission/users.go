@@ -69,7 +69,7 @@ func KeepUsers(p *user.Policy) Policy {
 	policy.Spec.Variables = userVariables(p)
 	policy.Spec.Validations = []admissionv1.Validation{{
 		Expression: "request.kind.kind != 'Binding' && (request.operation == 'UPDATE' ? " +
-			"variables.follows || (variables.user == variables.oldUser || variables.free) && (variables.of == variables.oldOf || variables.user != variables.oldUser && variables.of == '') : " +
+			"variables.follows || (variables.user == variables.oldUser ? variables.of == variables.oldOf : variables.free && variables.of == '') : " +
 			"variables.free ? variables.of == '' || variables.follows : " +
 			"variables.forOwner ? variables.user == '' && variables.of == '' || variables.user == variables.by && variables.of == variables.owner : " +
 			"variables.of == '' && (variables.user == '' || variables.user == variables.by))",
