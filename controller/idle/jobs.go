@@ -40,9 +40,10 @@ type Jobs struct {
 
 // jobPods are the pods of a job that hold GPUs or may use CPU for it, and the job.
 type jobPods struct {
-	object objects.Object
-	kind   training.Kind
-	pods   []*corev1.Pod
+	object   objects.Object
+	kind     training.Kind
+	pods     []*corev1.Pod
+	problems string // of its policy
 }
 
 // AddJobs adds a loop for training jobs to a manager, whose cache must have their kind. It also watches the metadata of
@@ -64,7 +65,7 @@ func (l *loop) watched() []client.Object {
 	return []client.Object{&kubeflow.Notebook{}, namespaceMeta()}
 }
 
-// jobSubjects returns the jobs that run and hold GPUs.
+// jobSubjects returns the jobs with a policy that run and hold GPUs.
 func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 	all, err := l.jobs.List(ctx)
 	if err != nil {
@@ -74,6 +75,11 @@ func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 		job, _ := objects.Of(o) // what is wrong with it is its controller's to say
 		if o.GetDeletionTimestamp() != nil || job.Suspend || job.Status.Ended() {
 			continue // pods may still be there
+		}
+		l.resumed(ctx, o)
+		policy, problems := l.policyOfJob(ctx, o)
+		if policy.Never && problems == "" {
+			continue
 		}
 		pods, err := l.jobs.Pods(ctx, o)
 		if err != nil {
@@ -88,9 +94,19 @@ func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 		n := &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Annotations: o.GetAnnotations(),
 		}}
-		out = append(out, subject{Notebook: n, pod: lastReady(pods), job: &jobPods{object: o, kind: l.jobs.Kind, pods: pods}})
+		out = append(out, subject{Notebook: n, pod: lastReady(pods), policy: policy, job: &jobPods{o, l.jobs.Kind, pods, problems}})
 	}
 	return out, nil
+}
+
+// policyOfJob returns the policy of a job, and what cannot be read of it.
+func (l *loop) policyOfJob(ctx context.Context, o client.Object) (policy rules.Policy, problems string) {
+	m := namespaceMeta()
+	if err := l.reader.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, m); err != nil {
+		m.Annotations = nil
+	}
+	policy, list := words.Of(m.Annotations, o.GetAnnotations())
+	return policy, strings.Join(list, "; ")
 }
 
 // holdsGPUs reports whether a pod holds GPUs or shares of them, or asks for them.
@@ -154,13 +170,13 @@ func (l *loop) suspend(ctx context.Context, s subject, d rules.Decision) error {
 }
 
 // resumed removes from a job that runs why it was suspended.
-func (l *loop) resumed(ctx context.Context, s subject) {
-	if s.Annotations[api.AnnotationSuspendedFor] == "" {
+func (l *loop) resumed(ctx context.Context, o objects.Object) {
+	if o.GetAnnotations()[api.AnnotationSuspendedFor] == "" {
 		return
 	}
 	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationSuspendedFor: nil}}}
-	if err := l.patchJob(ctx, s.job.object, change); err != nil && !lost(err) && ctx.Err() == nil {
-		klog.ErrorS(err, "The reason why a job was suspended could not be removed", "job", klog.KObj(s.Notebook))
+	if err := l.patchJob(ctx, o, change); err != nil && !lost(err) && ctx.Err() == nil {
+		klog.ErrorS(err, "The reason why a job was suspended could not be removed", "job", klog.KObj(o))
 	}
 }
 
@@ -195,15 +211,4 @@ func (l *loop) tellJob(s subject, d rules.Decision, warned bool) {
 		jobsSuspended.Inc()
 		l.event(s, corev1.EventTypeWarning, eventSuspended, fmt.Sprintf("suspended as %s; what its pods have not saved is lost; to resume it: berth train resume %s -n %s", stoppedFor(d), s.Name, s.Namespace))
 	}
-}
-
-// policyOfJob fills in the policy of a job, and says what cannot be read of it.
-func (l *loop) policyOfJob(ctx context.Context, s *subject) string {
-	m := namespaceMeta()
-	if err := l.reader.Get(ctx, client.ObjectKey{Name: s.Namespace}, m); err != nil {
-		m.Annotations = nil
-	}
-	policy, problems := words.Of(m.Annotations, s.Annotations)
-	s.policy = policy
-	return strings.Join(problems, "; ")
 }

@@ -266,8 +266,7 @@ func (l *loop) track(ctx context.Context, all []subject) map[types.NamespacedNam
 		key := s.key()
 		var problems string
 		if s.job != nil {
-			problems = l.policyOfJob(ctx, s)
-			l.resumed(ctx, *s)
+			problems = s.job.problems
 		} else {
 			problems = l.policy(ctx, s, named)
 		}
