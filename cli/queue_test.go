@@ -110,6 +110,25 @@ func TestQueues(t *testing.T) {
 	}
 }
 
+// TestQueueShowSaysWhenWorkloadsStart: what holds the quota says how long it runs.
+func TestQueueShowSaysWhenWorkloadsStart(t *testing.T) {
+	s := busyTeams(t)
+	pods, err := s.client.CoreV1().Pods("vision").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		p.Annotations[api.AnnotationMaxRunTime] = "3h"
+		p.Status.StartTime = new(metav1.NewTime(now.Add(-time.Duration(i) * 10 * time.Minute)))
+		if _, err := s.client.CoreV1().Pods("vision").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden.File(t, "queue_starts.txt", s.ok("queue", "show", "speech"))
+	golden.File(t, "queue_starts.json", s.ok("queue", "show", "speech", "-o", "json"))
+}
+
 // TestQueuesForThoseWhoMayNotSeePods: amounts are those that the objects report.
 func TestQueuesForThoseWhoMayNotSeePods(t *testing.T) {
 	s := busyTeams(t)

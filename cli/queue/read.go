@@ -11,6 +11,7 @@ import (
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
 	"berth.dev/berth/cli/term"
+	"berth.dev/berth/core/explain"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
@@ -25,6 +26,7 @@ type state struct {
 	situation *queues.Situation
 	pods      []*v1.Pod
 	hidden    string
+	starts    map[string]explain.Likely // when what waits is likely to start, by queues.Workload
 }
 
 // read lists the queues, and counts what their pods hold.

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
 	"berth.dev/berth/api/v1alpha1"
 	"berth.dev/berth/cli/client"
@@ -106,7 +105,7 @@ func (e *explainer) look(ctx context.Context, now time.Time) *around {
 	if err != nil {
 		times = nil // nothing is expected then
 	}
-	return &around{budgetsOf(ctx, e.Cluster), explain.KnownEnds{Idle: stops(notebooks), Deadline: deadlinesOf(ctx, e.Cluster)}, times, idleOwners(notebooks, now)}
+	return &around{budgetsOf(ctx, e.Cluster), notebook.Ends(ctx, e.Cluster, notebooks), times, idleOwners(notebooks, now)}
 }
 
 // nameUsers reads the users of the holders that are shown.
@@ -253,17 +252,6 @@ func (r *report) starts(o *reasons.Estimate, now time.Time) {
 	}
 }
 
-// stops are the times at which notebooks are to be stopped for being idle.
-func stops(list []kubeflow.Notebook) map[request.Owner]time.Time {
-	out := map[request.Owner]time.Time{}
-	for i := range list {
-		if at, ok := notebook.NoteTime(&list[i], api.AnnotationNotebookStopsAt); ok && notebook.State(&list[i]) != reasons.Stopped {
-			out[request.Owner{Kind: kubeflow.Kind, Namespace: list[i].Namespace, Name: list[i].Name}] = at
-		}
-	}
-	return out
-}
-
 // budgetsOf lists the disruption budgets of the cluster, none if they may not be read.
 func budgetsOf(ctx context.Context, c *client.Cluster) []policyv1.PodDisruptionBudget {
 	list, err := c.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -271,21 +259,4 @@ func budgetsOf(ctx context.Context, c *client.Cluster) []policyv1.PodDisruptionB
 		return nil
 	}
 	return list.Items
-}
-
-// deadlinesOf are the times at which Jobs end by their activeDeadlineSeconds, as far as
-// Jobs may be read.
-func deadlinesOf(ctx context.Context, c *client.Cluster) map[request.Owner]time.Time {
-	list, err := c.BatchV1().Jobs("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil
-	}
-	out := map[request.Owner]time.Time{}
-	for i := range list.Items {
-		j := &list.Items[i]
-		if s := j.Spec.ActiveDeadlineSeconds; s != nil && j.Status.StartTime != nil {
-			out[request.Owner{Kind: "Job", Namespace: j.Namespace, Name: j.Name}] = j.Status.StartTime.Add(time.Duration(*s) * time.Second)
-		}
-	}
-	return out
 }

@@ -62,6 +62,14 @@ func (l *Likely) text(now time.Time) string {
 	return fmt.Sprintf("likely about %s, %s, by how long earlier workloads ran", clock(l.At, now), by)
 }
 
+// Short says when that is in few words, as seen from now.
+func (l *Likely) Short(now time.Time) string {
+	if l.By.IsZero() {
+		return "about " + clock(l.At, now)
+	}
+	return "about " + clock(l.At, now) + ", 9 of 10 by " + clock(l.By, now)
+}
+
 // clock is a time in UTC, rounded up to minutes, with its day where it is not that of now.
 func clock(at, now time.Time) string {
 	at = at.UTC().Add(time.Minute - time.Nanosecond).Truncate(time.Minute)

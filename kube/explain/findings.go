@@ -86,6 +86,15 @@ func (s *Situation) cluster() (*Cluster, error) {
 
 // with is the cluster of s with other pods on it, as it is for pod, with what is kept for those before it.
 func (s *Situation) with(pods []*v1.Pod, pod *v1.Pod) (*Cluster, error) {
+	c, err := s.holding(pods)
+	if err == nil {
+		c.keep(pod, s.Pods)
+	}
+	return c, err
+}
+
+// holding is the cluster of s with other pods on it.
+func (s *Situation) holding(pods []*v1.Pod) (*Cluster, error) {
 	c, err := NewCluster(s.Nodes, pods)
 	if err != nil {
 		return nil, err
@@ -94,8 +103,19 @@ func (s *Situation) with(pods []*v1.Pod, pod *v1.Pod) (*Cluster, error) {
 	c.SetDRA(s.DRA)
 	c.SetQueues(s.Queues)
 	c.owners = s.Owners
-	c.keep(pod, s.Pods)
 	return c, nil
+}
+
+// Starts expects when all pods of s start that wait, by queues.Workload: see Cluster.Starts. It asks for no Pod. Without RunTimes there are none.
+func (s *Situation) Starts(now time.Time) (map[string]reasons.Likely, error) {
+	if s.RunTimes == nil {
+		return nil, nil
+	}
+	c, err := s.holding(s.Pods)
+	if err != nil {
+		return nil, fmt.Errorf("count what pods hold: %w", err)
+	}
+	return c.Starts(s.Pods, s.RunTimes, s.Ends, now)
 }
 
 // Find explains why the pod of s waits. Every relief and stop has been checked on the

@@ -1,0 +1,44 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"berth.dev/berth/cli/client"
+	"berth.dev/berth/cli/notebook"
+	"berth.dev/berth/core/explain"
+	objects "berth.dev/berth/kube/explain"
+)
+
+// expect finds when what waits is likely to start, as `berth why` does. What may not be read is not known.
+func (s *state) expect(ctx context.Context, c *client.Cluster, o client.Options) error {
+	times, err := c.RunTimes(ctx)
+	if err != nil {
+		return err
+	}
+	api, err := c.Dynamic(o)
+	if err != nil {
+		return err
+	}
+	notebooks, err := (&notebook.Notebooks{Cluster: c, Client: api, Options: o}).List(ctx, true, "")
+	if err != nil {
+		notebooks = nil // which are idle is not known then
+	}
+	around := objects.Situation{
+		Nodes: s.situation.Nodes, Pods: s.pods, DRA: c.DRA(ctx), Queues: s.count, Owners: s.situation.Owners,
+		RunTimes: times, Ends: notebook.Ends(ctx, c, notebooks),
+	}
+	s.starts, err = around.Starts(o.Time())
+	return err
+}
+
+// expected notes when a workload is likely to start; the zero value is not known.
+func (r *waitRow) expected(l explain.Likely, now time.Time) {
+	if l.At.IsZero() {
+		return
+	}
+	r.starts, r.LikelyStart = l.Short(now), l.At.UTC().Format(time.RFC3339)
+	if !l.By.IsZero() {
+		r.NineOfTenBy = l.By.UTC().Format(time.RFC3339)
+	}
+}
