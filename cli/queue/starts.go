@@ -10,7 +10,7 @@ import (
 	objects "berth.dev/berth/kube/explain"
 )
 
-// expect finds when what waits is likely to start, as `berth why` does. What may not be read is not known.
+// expect finds when what waits is likely to start, as `berth why` does. Without the right to read run times, few starts are known.
 func (s *state) expect(ctx context.Context, c *client.Cluster, o client.Options) error {
 	times, err := c.RunTimes(ctx)
 	if err != nil {

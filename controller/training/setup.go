@@ -55,9 +55,13 @@ func add(mgr manager.Manager, k kind, o Options, m runtime.ModeSource) error {
 		return fmt.Errorf("add the children of %s: %w", k.plural(), err)
 	}
 	// Events of the older API: those of events.k8s.io that differ in their message alone count as one.
-	r := &reconciler{ //nolint:staticcheck // see above
+	recorder, err := newRecorder(mgr)
+	if err != nil {
+		return fmt.Errorf("set up %s for %s: %w", Name, k.plural(), err)
+	}
+	r := &reconciler{
 		kind: k, o: o, mode: m.Now, jobs: mgr.GetClient(), children: children, live: mgr.GetAPIReader(),
-		events: mgr.GetEventRecorderFor(Name), now: time.Now, memories: map[types.UID]*memory{},
+		events: recorder, now: time.Now, memories: map[types.UID]*memory{},
 	}
 	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	changed := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false }}
