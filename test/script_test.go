@@ -46,7 +46,7 @@ var walkthroughs = []string{
 var slow = []string{
 	"s001-9-pipeline", "s001-7-practices", "s000-8-quota", "notebook-trouble",
 	"controller-process", "agent-process", "s001-1-resources", "notebook-jupyter", "notebook-upstream", "causes-nodes", "causes",
-	"who-the-user-is", "scheduler-process", "helps", "notebook-idle", "activator-process", "can-seeds",
+	"who-the-user-is", "scheduler-process", "helps", "s002-whole", "prometheus", "s001-6-monitoring", "activator-process", "can-seeds", "notebook-idle",
 }
 
 // scripts lists every script. Go starts the parallel subtests of a test from the last
