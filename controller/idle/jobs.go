@@ -71,14 +71,18 @@ func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list %ss: %w", l.jobs.Kind, err)
 	}
+	named := map[string]map[string]string{}
 	for _, o := range all {
+		policy, problems := l.policyOfJob(ctx, o, named)
+		watched := !policy.Never || problems != ""
+		if o.GetDeletionTimestamp() != nil || !watched && o.GetAnnotations()[api.AnnotationSuspendedFor] == "" {
+			continue
+		}
 		job, _ := objects.Of(o) // what is wrong with it is its controller's to say
-		if o.GetDeletionTimestamp() != nil || job.Suspend || job.Status.Ended() {
+		if job.Suspend || job.Status.Ended() {
 			continue // pods may still be there
 		}
-		l.resumed(ctx, o)
-		policy, problems := l.policyOfJob(ctx, o)
-		if policy.Never && problems == "" {
+		if l.resumed(ctx, o); !watched {
 			continue
 		}
 		pods, err := l.jobs.Pods(ctx, o)
@@ -99,13 +103,17 @@ func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 	return out, nil
 }
 
-// policyOfJob returns the policy of a job, and what cannot be read of it.
-func (l *loop) policyOfJob(ctx context.Context, o client.Object) (policy rules.Policy, problems string) {
-	m := namespaceMeta()
-	if err := l.reader.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, m); err != nil {
-		m.Annotations = nil
+// policyOfJob returns the policy of a job, and what cannot be read of it. named remembers the annotations of namespaces.
+func (l *loop) policyOfJob(ctx context.Context, o client.Object, named map[string]map[string]string) (policy rules.Policy, problems string) {
+	of, known := named[o.GetNamespace()]
+	if !known {
+		m := namespaceMeta()
+		if err := l.reader.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, m); err == nil {
+			of = m.Annotations
+		}
+		named[o.GetNamespace()] = of
 	}
-	policy, list := words.Of(m.Annotations, o.GetAnnotations())
+	policy, list := words.Of(of, o.GetAnnotations())
 	return policy, strings.Join(list, "; ")
 }
 
