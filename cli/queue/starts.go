@@ -12,21 +12,14 @@ import (
 
 // expect finds when what waits is likely to start, as `berth why` does. Without the right to read run times, few starts are known.
 func (s *state) expect(ctx context.Context, c *client.Cluster, o client.Options) error {
-	times, err := c.RunTimes(ctx)
-	if err != nil {
-		return err
-	}
 	api, err := c.Dynamic(o)
 	if err != nil {
 		return err
 	}
-	notebooks, err := (&notebook.Notebooks{Cluster: c, Client: api, Options: o}).List(ctx, true, "")
-	if err != nil {
-		notebooks = nil // which are idle is not known then
-	}
+	_, times, ends := (&notebook.Notebooks{Cluster: c, Client: api, Options: o}).Foresee(ctx)
 	around := objects.Situation{
 		Nodes: s.situation.Nodes, Pods: s.pods, DRA: c.DRA(ctx), Queues: s.count, Owners: s.situation.Owners,
-		RunTimes: times, Ends: notebook.Ends(ctx, c, notebooks),
+		RunTimes: times, Ends: ends,
 	}
 	s.starts, err = around.Starts(o.Time())
 	return err

@@ -97,15 +97,8 @@ type around struct {
 
 // look reads what decides when others leave.
 func (e *explainer) look(ctx context.Context, now time.Time) *around {
-	notebooks, err := e.notebooks.List(ctx, true, "")
-	if err != nil {
-		notebooks = nil // which are idle is unknown then
-	}
-	times, err := e.RunTimes(ctx)
-	if err != nil {
-		times = nil // nothing is expected then
-	}
-	return &around{budgetsOf(ctx, e.Cluster), notebook.Ends(ctx, e.Cluster, notebooks), times, idleOwners(notebooks, now)}
+	notebooks, times, ends := e.notebooks.Foresee(ctx)
+	return &around{budgetsOf(ctx, e.Cluster), ends, times, idleOwners(notebooks, now)}
 }
 
 // nameUsers reads the users of the holders that are shown.
