@@ -72,10 +72,13 @@ func (s *subject) key() types.NamespacedName {
 	case s.hub:
 		key.Name = "pods/" + key.Name
 	case s.job != nil:
-		key.Name = string(s.job.kind) + "/" + key.Name
+		key.Name = string(s.job.kind()) + "/" + key.Name
 	}
 	return key
 }
+
+// unwritten reports whether what is decided about a subject is kept in memory, and not in annotations of it.
+func (s *subject) unwritten() bool { return s.hub || s.job != nil }
 
 // state is what is known of a subject before a look.
 func (s *subject) state(ready bool, since time.Time) rules.State {
@@ -83,13 +86,13 @@ func (s *subject) state(ready bool, since time.Time) rules.State {
 		Ready: ready, Since: since, Started: request.BoundAt(s.pod), Track: s.entry.track,
 		Activity: timeOf(s.Annotations, api.AnnotationLastActivity), StopsAt: timeOf(s.Annotations, api.AnnotationNotebookStopsAt),
 	}
-	if s.hub || s.job != nil {
+	if s.unwritten() {
 		state.Activity, state.StopsAt = s.entry.activity, s.entry.stopsAt
 	}
 	return state
 }
 
-// stopUnwritten keeps what is decided about a pod of a hub or a job, and deletes the pod or suspends the job if it is to stop.
+// stopUnwritten keeps what is decided about a subject that is unwritten, and deletes the pod or suspends the job if it is to stop.
 func (l *loop) stopUnwritten(ctx context.Context, s subject, d rules.Decision) error {
 	e := s.entry
 	if (d.Record || d.Do != rules.Nothing) && !d.Activity.IsZero() {
@@ -137,12 +140,12 @@ func (s *subject) about() client.Object {
 		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta}
 	}
 	if s.job != nil {
-		o := objects.New(s.job.kind)
+		o := objects.New(s.job.kind())
 		o.SetNamespace(meta.Namespace)
 		o.SetName(meta.Name)
 		o.SetUID(meta.UID)
 		o.SetResourceVersion(meta.ResourceVersion)
-		o.GetObjectKind().SetGroupVersionKind(objects.KindOf(string(s.job.kind)))
+		o.GetObjectKind().SetGroupVersionKind(objects.KindOf(string(s.job.kind())))
 		return o
 	}
 	return &kubeflow.Notebook{TypeMeta: metav1.TypeMeta{APIVersion: kubeflow.GroupVersion.String(), Kind: kubeflow.Kind}, ObjectMeta: meta}

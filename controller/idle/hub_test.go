@@ -67,17 +67,7 @@ func TestPodsOfAHubAreStoppedByTheirNamespacesPolicy(t *testing.T) {
 			if s.gone() != tt.gone {
 				t.Errorf("the pod is gone: %v, want %v", s.gone(), tt.gone)
 			}
-			rest := strings.Join(s.events, "\n")
-			if (rest == "") != (tt.events == nil) {
-				t.Errorf("events:\n%s", rest)
-			}
-			for _, part := range tt.events {
-				_, after, found := strings.Cut(rest, part)
-				if !found {
-					t.Errorf("no event %q in\n%s", part, strings.Join(s.events, "\n"))
-				}
-				rest = after
-			}
+			s.toldInOrder(t, tt.events)
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kubeflow"
+	"berth.dev/berth/controller/runtime"
 	rules "berth.dev/berth/core/idle"
 	"berth.dev/berth/core/training"
 	"berth.dev/berth/kube/devices"
@@ -41,10 +42,12 @@ type Jobs struct {
 // jobPods are the pods of a job that hold GPUs or may use CPU for it, and the job.
 type jobPods struct {
 	object   objects.Object
-	kind     training.Kind
 	pods     []*corev1.Pod
 	problems string // of its policy
 }
+
+// kind is that of the job.
+func (j *jobPods) kind() training.Kind { return training.Kind(j.object.JobKind()) }
 
 // AddJobs adds a loop for training jobs to a manager, whose cache must have their kind. It also watches the metadata of
 // namespaces.
@@ -60,9 +63,9 @@ func AddJobs(mgr manager.Manager, o Options, jobs Jobs) error {
 // watched returns the kinds whose changes wake the loop.
 func (l *loop) watched() []client.Object {
 	if l.jobs != nil {
-		return []client.Object{objects.New(l.jobs.Kind), namespaceMeta()}
+		return []client.Object{objects.New(l.jobs.Kind), runtime.NamespaceMeta()}
 	}
-	return []client.Object{&kubeflow.Notebook{}, namespaceMeta()}
+	return []client.Object{&kubeflow.Notebook{}, runtime.NamespaceMeta()}
 }
 
 // jobSubjects returns the jobs with a policy that run and hold GPUs.
@@ -98,7 +101,7 @@ func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 		n := &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Annotations: o.GetAnnotations(),
 		}}
-		out = append(out, subject{Notebook: n, pod: lastReady(pods), policy: policy, job: &jobPods{o, l.jobs.Kind, pods, problems}})
+		out = append(out, subject{Notebook: n, pod: lastReady(pods), policy: policy, job: &jobPods{o, pods, problems}})
 	}
 	return out, nil
 }
@@ -107,7 +110,7 @@ func (l *loop) jobSubjects(ctx context.Context) (out []subject, err error) {
 func (l *loop) policyOfJob(ctx context.Context, o client.Object, named map[string]map[string]string) (policy rules.Policy, problems string) {
 	of, known := named[o.GetNamespace()]
 	if !known {
-		m := namespaceMeta()
+		m := runtime.NamespaceMeta()
 		if err := l.reader.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, m); err == nil {
 			of = m.Annotations
 		}
@@ -174,7 +177,7 @@ func (l *loop) askJob(ctx context.Context, j *jobPods) rules.Readings {
 func (l *loop) suspend(ctx context.Context, s subject, d rules.Decision) error {
 	set := map[string]any{api.AnnotationSuspendedFor: stoppedFor(d)}
 	maps.Copy(set, queues.StayStopped(s.job.object, l.o.Now()))
-	return l.patchJob(ctx, s.job.object, map[string]any{"metadata": map[string]any{"annotations": set}, "spec": objects.Suspend(string(s.job.kind), true)})
+	return l.patchJob(ctx, s.job.object, map[string]any{"metadata": map[string]any{"annotations": set}, "spec": objects.Suspend(string(s.job.kind()), true)})
 }
 
 // resumed removes from a job that runs why it was suspended.
@@ -204,7 +207,7 @@ func (l *loop) patchJob(ctx context.Context, o objects.Object, change map[string
 
 // tellJob makes the event of a step about a job.
 func (l *loop) tellJob(s subject, d rules.Decision, warned bool) {
-	resource := strings.TrimSuffix(objects.ResourceOf(string(s.job.kind)).Resource, "s")
+	resource := strings.TrimSuffix(objects.ResourceOf(string(s.job.kind())).Resource, "s")
 	switch d.Do {
 	case rules.Nothing, rules.Move, rules.Warn:
 		if d.StopsAt.IsZero() || warned && d.Do != rules.Warn {

@@ -137,17 +137,7 @@ func TestTrainingJobsWithIdleGPUsAreSuspendedByTheirNamespacesPolicy(t *testing.
 			if why := j.job().Annotations[api.AnnotationSuspendedFor]; strings.HasPrefix(why, "idle: nothing has happened in it for ") != tt.suspended {
 				t.Errorf("its annotation says %q", why)
 			}
-			rest := strings.Join(j.events, "\n")
-			if (rest == "") != (tt.events == nil) {
-				t.Errorf("events:\n%s", rest)
-			}
-			for _, part := range tt.events {
-				_, after, found := strings.Cut(rest, part)
-				if !found {
-					t.Errorf("no event %q in\n%s", part, strings.Join(j.events, "\n"))
-				}
-				rest = after
-			}
+			j.toldInOrder(t, tt.events)
 		})
 	}
 }

@@ -113,7 +113,7 @@ func timeOf(annotations map[string]string, name string) time.Time {
 // write writes what is decided as annotations, in one patch of the object that was
 // looked at. What changes nothing is not written.
 func (l *loop) write(ctx context.Context, s subject, d rules.Decision, now time.Time) error {
-	if s.hub || s.job != nil {
+	if s.unwritten() {
 		return l.stopUnwritten(ctx, s, d)
 	}
 	set := map[string]any{}

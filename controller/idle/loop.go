@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -148,12 +147,6 @@ func follow(ctx context.Context, in cache.Cache, o client.Object, handler toolsc
 	return nil
 }
 
-func namespaceMeta() *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{}
-	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return m
-}
-
 // pass looks at what is due, and says how long it may be until the next pass; 0 is
 // until something changes.
 func (l *loop) pass(ctx context.Context) time.Duration {
@@ -271,7 +264,7 @@ func (l *loop) track(ctx context.Context, all []subject) map[types.NamespacedNam
 			problems = l.policy(ctx, s, named)
 		}
 		e := l.entries[key]
-		if s.policy.Never && s.policy.MaxSession == 0 && s.policy.GiveWay == 0 && problems == "" && (s.hub || s.job != nil || !l.left(s.Notebook, e)) {
+		if s.policy.Never && s.policy.MaxSession == 0 && s.policy.GiveWay == 0 && problems == "" && (s.unwritten() || !l.left(s.Notebook, e)) {
 			continue
 		}
 		if e == nil || e.pod != s.pod.UID {
@@ -315,7 +308,7 @@ func (l *loop) podOf(ctx context.Context, n *kubeflow.Notebook) *corev1.Pod {
 func (l *loop) policy(ctx context.Context, s *subject, named map[string]rules.Words) (problems string) {
 	of, known := named[s.Namespace]
 	if !known {
-		m := namespaceMeta()
+		m := runtime.NamespaceMeta()
 		if err := l.reader.Get(ctx, client.ObjectKey{Name: s.Namespace}, m); err == nil {
 			of = words.NotebookWords(m.Annotations)
 		}

@@ -184,6 +184,22 @@ func (s *stage) told(reason string) int {
 	return n
 }
 
+// toldInOrder checks that events have some parts in their order, and that there are none if there are no parts.
+func (s *stage) toldInOrder(t *testing.T, parts []string) {
+	t.Helper()
+	rest := strings.Join(s.events, "\n")
+	if (rest == "") != (parts == nil) {
+		t.Errorf("events:\n%s", rest)
+	}
+	for _, part := range parts {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			t.Errorf("no event %q in\n%s", part, strings.Join(s.events, "\n"))
+		}
+		rest = after
+	}
+}
+
 func named(name string, annotations map[string]string) *kubeflow.Notebook {
 	return &kubeflow.Notebook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: "n-1", Annotations: annotations}}
 }

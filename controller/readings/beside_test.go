@@ -20,7 +20,7 @@ import (
 	"berth.dev/berth/metrics/web"
 )
 
-// other is a Prometheus that has read the temperature of the GPU of n1, with labels of its own.
+// other is a Prometheus that has read the temperature of the GPU of n1 and puts other labels on it.
 type other struct {
 	store *store.Store
 	mu    sync.Mutex

@@ -5,27 +5,20 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/kube/idle"
 )
 
 // eventPolicy is the reason of an event about a policy for idle workloads that cannot be read.
 const eventPolicy = "IdlePolicy"
 
-// namespaceMeta returns a Namespace of which only the metadata is read.
-func namespaceMeta() *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{}
-	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return m
-}
-
 // readPolicy reads after how long without a request the service has no replicas, by its annotations and its namespace's. What cannot
 // be read is reported in an event, once.
 func (p *pass) readPolicy(ctx context.Context) error {
-	ns := namespaceMeta()
+	ns := runtime.NamespaceMeta()
 	if err := p.client.Get(ctx, client.ObjectKey{Name: p.object.Namespace}, ns); client.IgnoreNotFound(err) != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 		For(&kserve.InferenceService{}, builder.WithPredicates(written)).
 		Watches(&kserve.ServingRuntime{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		Watches(&kserve.ClusterServingRuntime{}, handler.EnqueueRequestsFromMapFunc(r.all)).
-		WatchesMetadata(namespaceMeta(), handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
+		WatchesMetadata(runtime.NamespaceMeta(), handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](children, &appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(ofChild))).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Service{}, handler.EnqueueRequestsFromMapFunc(ofChild), known)).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofChild))).
