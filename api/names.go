@@ -209,8 +209,8 @@ const (
 	// the definition as Berth has written it.
 	AnnotationDefinition = "berth.dev/definition"
 
-	// LabelQueue, on a Namespace, names the Queue that its pods enter; on a Pod, that of
-	// the pod, if the Queue takes labeled pods of its namespace.
+	// LabelQueue, on a Namespace, names the Queue that its pods enter; on a Pod or an object that
+	// creates it, that of the pod, if the Queue takes labeled pods of its namespace.
 	LabelQueue = "berth.dev/queue"
 
 	// AnnotationResume, on a suspended Job or training job, says with the value ResumeInTurn that Berth's
@@ -358,8 +358,15 @@ const (
 	AnnotationVolcanoGroupOwn = "scheduling.volcano.sh/group-name"
 	// AnnotationKAIGroup names a pod's PodGroup of scheduling.run.ai.
 	AnnotationKAIGroup = "pod-group-name"
-	// LabelKueueQueue names the Kueue LocalQueue of a Job: Kueue then suspends and resumes it.
+	// LabelKueueQueue names the Kueue LocalQueue of a pod, or of the object that creates it. Where Kueue runs, it
+	// suspends and resumes such objects; elsewhere the label is read as the name of a Queue.
 	LabelKueueQueue = "kueue.x-k8s.io/queue-name"
+	// LabelKAIQueue names the KAI queue of a pod, or of the object that creates it.
+	LabelKAIQueue = "kai.scheduler/queue"
+	// AnnotationVolcanoQueue names the Volcano queue of a pod, or of the object that creates it. The controller of Volcano's
+	// Jobs, and Ray's operator, write KeyVolcanoQueue, a label or an annotation.
+	AnnotationVolcanoQueue = "scheduling.volcano.sh/queue-name"
+	KeyVolcanoQueue        = "volcano.sh/queue-name"
 	// LabelKueuePriority names the WorkloadPriorityClass of a pod, or of the object that creates it.
 	LabelKueuePriority = "kueue.x-k8s.io/priority-class"
 	// AnnotationKueueMinParallelism is Kueue's annotation for with how few pods at once a Job

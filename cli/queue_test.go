@@ -129,6 +129,22 @@ func TestQueueShowSaysWhenWorkloadsStart(t *testing.T) {
 	golden.File(t, "queue_starts.json", s.ok("queue", "show", "speech", "-o", "json"))
 }
 
+// TestPodsThatNameQueuesOfOtherSchedulers enter the queue of their namespace where there is no such Queue, and that is said.
+func TestPodsThatNameQueuesOfOtherSchedulers(t *testing.T) {
+	s := busyTeams(t)
+	named := func(name, by, queue string) {
+		p := of(pending("speech", name, "9"), "eve")
+		p.Labels = map[string]string{by: queue}
+		if _, err := s.client.CoreV1().Pods("speech").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named("local", api.LabelKueueQueue, "user-queue")
+	named("local-2", api.LabelKueueQueue, "user-queue")
+	named("theirs", api.LabelKAIQueue, "vision")
+	golden.File(t, "queue_named.txt", s.ok("queue", "show", "speech")+"\n"+s.ok("why", "theirs", "-n", "speech"))
+}
+
 // TestQueuesForThoseWhoMayNotSeePods: amounts are those that the objects report.
 func TestQueuesForThoseWhoMayNotSeePods(t *testing.T) {
 	s := busyTeams(t)

@@ -64,6 +64,10 @@ func (c *Cluster) QueueSituation(ctx context.Context, o Options, list []*v1alpha
 		Queues: list, Namespaces: Pointers(spaces.Items), Nodes: nodes, Pods: pods, Owners: owners, Now: o.Time(),
 		User: func(pod *v1.Pod) string { return user.CountedAs(request.UserOf(pod, owners)) },
 	}
+	s.Kueue = sync.OnceValue(func() bool {
+		runs, err := queues.KueueRuns(c.Discovery().ServerResourcesForGroupVersion)
+		return runs || err != nil // as the scheduler takes it
+	})
 	lines := sync.OnceValue(func() queues.LinePriorities { return linePriorities(ctx, api) })
 	s.Line = func(o metav1.Object) *int32 { return lines().Of(o, owners) }
 	s.Classes = sync.OnceValue(func() *queues.PriorityClasses { return c.priorityClasses(ctx, s) })

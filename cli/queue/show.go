@@ -109,6 +109,9 @@ func (s *show) print(w io.Writer, st *state, name string) error {
 	} else if err := lineTable(line).Write(w, s.output.Screen(s.o.Out), s.output.NoHeaders); err != nil {
 		return err
 	}
+	for _, text := range st.strangers(name) {
+		term.PrintLine(w, text)
+	}
 	if n := st.placeable(name); n > 0 {
 		term.Printf(w, "%s more can have quota and wait for nodes: `%s why -A` explains\n", term.Count(n, "workload"), s.o.Name)
 	}

@@ -131,6 +131,7 @@ type report struct {
 	Obstacles []reasons.Rejection `json:"obstacles"`
 	Scattered string              `json:"scattered,omitempty"` // enough is free, and not on one node
 	Overtaken string              `json:"overtaken,omitempty"` // which smaller pods came later and started first
+	Queue     string              `json:"queue,omitempty"`     // the queue that it enters, and why not the one that it names
 	Evicted   string              `json:"evicted,omitempty"`   // how often pods of its owner were evicted to return quota
 	Holders   []holder            `json:"holders"`
 	Helps     []string            `json:"helps"`

@@ -38,6 +38,7 @@ func whyWaits(ctx context.Context, n *notebook.Notebooks, nb *kubeflow.Notebook,
 	e := newExplainer(n)
 	s.DRA = e.dra(ctx, wants)
 	e.rules(ctx, s)
+	r.enters(s)
 	r.wasEvicted(s, n.Options.Time())
 	return e.waits(ctx, r, s)
 }

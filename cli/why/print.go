@@ -57,6 +57,9 @@ func (r *report) print(w io.Writer, now time.Time) error {
 	if r.Overtaken != "" {
 		section("ORDER", r.Overtaken)
 	}
+	if r.Queue != "" {
+		section("QUEUE", r.Queue)
+	}
 	if r.Evicted != "" {
 		section("EVICTED", r.Evicted)
 	}

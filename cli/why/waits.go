@@ -155,6 +155,19 @@ func (e *explainer) queues(ctx context.Context, s *explain.Situation) {
 	}
 }
 
+// enters notes if the pod names a queue that it does not enter.
+func (r *report) enters(s *explain.Situation) {
+	if s.Queues == nil {
+		return
+	}
+	if m := s.Queues.QueueOf(s.Pod); m.Ignored != "" {
+		r.Queue = fmt.Sprintf("queue %s, as %s", m.Queue, m.Ignored)
+		if m.Queue == "" {
+			r.Queue = "no queue, as " + m.Ignored
+		}
+	}
+}
+
 // wasEvicted notes how often pods of the owner were evicted to return quota.
 func (r *report) wasEvicted(s *explain.Situation, now time.Time) {
 	if s.Evicted != nil {

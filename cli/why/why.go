@@ -274,6 +274,7 @@ func (e *explainer) pod(ctx context.Context, pod *v1.Pod) (*report, error) {
 			r.Code, r.Cause = explain.CPUBound(pod, e.Measure(ctx, pod, pods))
 		}
 	}
+	r.enters(s)
 	r.wasEvicted(s, now)
 	if pod.Spec.NodeName != "" || r.Hidden != "" {
 		r.chosen(pod, nodes)

@@ -61,7 +61,7 @@ func (t *tally) who(p *v1.Pod) cost.Pod {
 	by := request.OwnerOf(p)
 	return cost.Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: by.Kind, Owner: by.Name,
-		User: request.UserOf(p, t.owners), Queue: t.members.Of(p, t.namespaces[p.Namespace]).Queue,
+		User: request.UserOf(p, t.owners), Queue: t.members.QueueOf(p, t.namespaces[p.Namespace]),
 		Labels: cost.NewLabels(labelsOf(t.namespaces[p.Namespace]), p.Labels),
 	}
 }

@@ -164,7 +164,7 @@ func (m *Meter) first(ctx context.Context, s *source) error {
 	}
 	if err == nil && s.queues {
 		err = followAll(ctx, m, s, &v1alpha1.Queue{}, func(all []*v1alpha1.Queue) {
-			m.tally.queues, m.tally.members = all, queues.NewMembers(all)
+			m.tally.queues, m.tally.members = all, queues.NewMembers(all).In(queues.Around{Owners: m.tally.owners, Kueue: func() bool { return s.kueue }})
 			m.tally.offers.Count(all)
 			m.tally.traceQueues(all)
 		})
@@ -286,4 +286,5 @@ type source struct {
 	writer client.Client // of how budgets stand
 	queues bool          // the API server has Queues
 	books  bool          // and PriceBooks
+	kueue  bool          // and LocalQueues, as Kueue runs
 }

@@ -22,6 +22,7 @@ import (
 	"berth.dev/berth/controller/proxy"
 	"berth.dev/berth/controller/runtime"
 	"berth.dev/berth/kube/exporter"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
 
@@ -56,7 +57,7 @@ func newSource(cfg *rest.Config) (*source, error) {
 	if s.gauges, err = newGauges(cfg, web, reader); err != nil {
 		return nil, err
 	}
-	for resource, has := range map[schema.GroupVersionResource]*bool{v1alpha1.Queues: &s.queues, v1alpha1.PriceBooks: &s.books} {
+	for resource, has := range map[schema.GroupVersionResource]*bool{v1alpha1.Queues: &s.queues, v1alpha1.PriceBooks: &s.books, queues.LocalQueues: &s.kueue} {
 		_, err := mapper.KindFor(resource)
 		if err != nil && !meta.IsNoMatchError(err) {
 			return nil, fmt.Errorf("ask whether the cluster has %s: %w", resource.Resource, err)

@@ -76,6 +76,7 @@ type feed struct {
 	resumables map[string]client.Object     // Jobs and training jobs, by UID
 	classes    map[string]*schedulingv1.PriorityClass
 	lines      queues.LinePriorities // nil: they have not changed
+	kueue      bool                  // it runs
 }
 
 // follow watches what queues count, until its stop is called or ctx ends, and returns when
@@ -120,6 +121,7 @@ func (c *controller) follow(ctx context.Context) (*feed, error) {
 		return nil, fmt.Errorf("watch what queues count: %w", context.Cause(ctx))
 	}
 	go f.followLines(ctx, watched, c.client.RESTMapper())
+	go f.followKueue(ctx, c.client.RESTMapper())
 	f.followTraining(ctx, watched, c.client.RESTMapper())
 	return f, nil
 }
@@ -188,6 +190,9 @@ func (f *feed) drain(t *tally) {
 	}
 	if f.lines != nil {
 		t.lines = f.lines
+	}
+	if f.kueue && !t.kueue {
+		t.kueue, t.stale = true, true
 	}
 	for uid, p := range f.pods {
 		t.setPod(uid, p)

@@ -55,6 +55,17 @@ func (f *feed) followLines(ctx context.Context, watched cache.Cache, mapper meta
 	}
 }
 
+// followKueue notes when Kueue runs: that its LocalQueues are served.
+func (f *feed) followKueue(ctx context.Context, mapper meta.RESTMapper) {
+	if _, ok := served(ctx, mapper, queues.LocalQueueKinds...); !ok {
+		return
+	}
+	f.mu.Lock()
+	f.kueue = true
+	f.mu.Unlock()
+	f.poke()
+}
+
 // served waits until one of some kinds is served, and returns it. ok is false when ctx has ended.
 func served(ctx context.Context, mapper meta.RESTMapper, kinds ...schema.GroupVersionKind) (kind schema.GroupVersionKind, ok bool) {
 	for {

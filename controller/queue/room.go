@@ -61,7 +61,7 @@ func (r *Room) GivesWay(pod *corev1.Pod) bool {
 	if r.tally == nil || r.tally.members == nil {
 		return false
 	}
-	q := r.tally.queues[r.tally.members.Of(pod, r.tally.namespaces[pod.Namespace]).Queue]
+	q := r.tally.queues[r.tally.members.QueueOf(pod, r.tally.namespaces[pod.Namespace])]
 	return q != nil && q.Spec.IdleNotebooks == v1alpha1.IdleGiveWay
 }
 

@@ -56,7 +56,7 @@ func (t *tally) setResumable(uid string, o client.Object) {
 
 // priorityClasses are those that the pods of suspended objects can get.
 func (t *tally) priorityClasses() *queues.PriorityClasses {
-	out := &queues.PriorityClasses{Default: func(p *corev1.Pod) string { return t.defaults.Of(p, t.queueOf(p)) }}
+	out := &queues.PriorityClasses{Default: func(p *corev1.Pod) string { return t.defaults.Of(p, t.atCreation(p)) }}
 	for _, c := range t.classes {
 		out.List = append(out.List, *c)
 	}
@@ -69,6 +69,14 @@ func (t *tally) queueOf(p *corev1.Pod) string {
 		return ""
 	}
 	return t.members.QueueOf(p, t.namespaces[p.Namespace])
+}
+
+// atCreation is the queue whose class a pod gets.
+func (t *tally) atCreation(p *corev1.Pod) string {
+	if t.members == nil {
+		return ""
+	}
+	return t.members.AtCreation(p, t.namespaces[p.Namespace])
 }
 
 // asks returns what the suspended objects ask for that wait for quota.

@@ -28,6 +28,7 @@ type tally struct {
 	suspended  map[string]*queues.Suspended // that wait for their turn, by UID
 	classes    map[string]*schedulingv1.PriorityClass
 	lines      queues.LinePriorities
+	kueue      bool // it runs
 	defaults   queues.DefaultClasses
 	book       *quota.Book
 	usage      quota.Usage
@@ -148,7 +149,7 @@ func (t *tally) plant() {
 			t.rules[q.Name] = rule
 		}
 	}
-	t.members = queues.NewMembers(list)
+	t.members = queues.NewMembers(list).In(queues.Around{Owners: t.owners, Kueue: func() bool { return t.kueue }})
 	t.offers.Count(list)
 	specs, problems := queues.Specs(list, t.offers.Products()...)
 	tree := quota.NewTree(specs)
@@ -174,7 +175,7 @@ func (t *tally) plant() {
 
 // count counts one pod.
 func (t *tally) count(uid string, e *entry) {
-	e.queue, e.user = t.members.Of(e.pod, t.namespaces[e.pod.Namespace]).Queue, ""
+	e.queue, e.user = t.members.QueueOf(e.pod, t.namespaces[e.pod.Namespace]), ""
 	if e.queue != "" {
 		e.user = t.userOf(e.pod)
 	}

@@ -45,6 +45,17 @@ var known = []string{"Pod", "Deployment", "ReplicaSet", "StatefulSet", "Replicat
 
 // Of reads which pods an object makes. The error is of fields that cannot be read.
 func Of(o *unstructured.Unstructured) (*Workload, error) {
+	w, err := of(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range w.Pods {
+		queues.NameAs(p, o)
+	}
+	return w, nil
+}
+
+func of(o *unstructured.Unstructured) (*Workload, error) {
 	kind := o.GetKind()
 	switch {
 	case slices.Contains(templatesOnly, kind):

@@ -237,7 +237,11 @@ func (m *importer) localQueues() error {
 			q.Spec.Namespaces.Names = append(q.Spec.Namespaces.Names, ns)
 		default:
 			q.Spec.Namespaces.LabeledPods = append(q.Spec.Namespaces.LabeledPods, ns)
-			o.note("spec.clusterQueue", "namespace %s is in Queue %s: label the pods that are to enter this one with %s: %s", ns, taken[ns], api.LabelQueue, name)
+			if o.GetName() == name {
+				o.note("spec.clusterQueue", "namespace %s is in Queue %s: pods enter this one by %s as before", ns, taken[ns], api.LabelKueueQueue)
+				continue
+			}
+			o.note("spec.clusterQueue", "namespace %s is in Queue %s: label the pods that are to enter this one with %s: %s, as %s: %s names no Queue", ns, taken[ns], api.LabelQueue, name, api.LabelKueueQueue, o.GetName())
 		}
 	}
 	for _, o := range m.objects[clusterQueue] {

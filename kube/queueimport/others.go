@@ -71,7 +71,7 @@ func (m *importer) parents(kind schema.GroupKind, field string) map[string]bool 
 // byLabel lets pods of all namespaces enter a Queue by its label, as they do another scheduler's queue by its own.
 func byLabel(o *object, q *v1alpha1.Queue, theirs string) {
 	q.Spec.Namespaces = &v1alpha1.QueueNamespaces{LabeledPods: []string{"*"}}
-	o.note("", "its pods enter by the label %s: %s, not by %s; write spec.namespaces if whole namespaces are to enter", api.LabelQueue, o.GetName(), theirs)
+	o.note("", "pods of all namespaces enter by %s as before, or by the label %s: write spec.namespaces if whole namespaces are to enter", theirs, api.LabelQueue)
 }
 
 // beyond is what a limit leaves beyond the nominal quota; nil is that there is no limit.

@@ -139,7 +139,7 @@ func TestThePolicyGivesWhatOfSays(t *testing.T) {
 		pick := func(list ...string) string { return list[r.IntN(len(list))] }
 		list := randomQueues(r, pick)
 		d, _ := queues.NewDefaultClasses(list, ours)
-		m := queues.NewMembers(list)
+		m := queues.NewMembers(list).In(queues.Around{Kueue: func() bool { return seed%3 == 0 }})
 		policy, binding := d.Policy(m)
 		if len(d) == 0 {
 			if policy != nil || binding != nil {
@@ -246,6 +246,16 @@ func randomPod(r *rand.Rand, pick func(...string) string) *v1.Pod {
 	}
 	if r.IntN(2) == 0 {
 		pod.Labels[api.LabelQueue] = pick("q0", "q1", "q2", "gone")
+	}
+	for _, label := range []string{api.LabelKueueQueue, api.LabelKAIQueue, api.KeyVolcanoQueue} {
+		if r.IntN(6) == 0 {
+			pod.Labels[label] = pick("q0", "q1", "q2", "gone", "")
+		}
+	}
+	for _, note := range []string{api.AnnotationVolcanoQueue, api.KeyVolcanoQueue} {
+		if r.IntN(6) == 0 {
+			pod.Annotations[note] = pick("q0", "q1", "q2", "gone", "")
+		}
 	}
 	switch r.IntN(6) {
 	case 0, 1:

@@ -33,8 +33,11 @@ type Situation struct {
 	// Classes returns the PriorityClasses that Queues can name, nil if they are not known. It is called if
 	// some Queue names one; nil is that none are known.
 	Classes func() *PriorityClasses
-	// Owners finds the training jobs of pods, which are as old as their jobs; nil is that none is found.
+	// Owners finds the objects that create pods: training jobs, as old as which their pods are, and those that name a
+	// queue; nil is that none is found.
 	Owners request.Owners
+	// Kueue reports whether Kueue runs, as Around.Kueue does; nil is that it does not.
+	Kueue func() bool
 	// Suspended are the objects that wait to be resumed in their turn.
 	Suspended []*Suspended
 	// Now is when it is, for who has waited long; zero is that none has.
@@ -60,7 +63,7 @@ type Count struct {
 // Read counts a cluster. Pods without a node whose quota is used up wait in line.
 func Read(s *Situation) *Count {
 	c := &Count{
-		Members: NewMembers(s.Queues), Offers: &Offers{}, s: s, namespaces: map[string]*v1.Namespace{}, pods: map[string][]*v1.Pod{}, bound: map[string]int{}, alone: map[string]*v1.Pod{},
+		Members: NewMembers(s.Queues).In(Around{s.Owners, s.Kueue}), Offers: &Offers{}, s: s, namespaces: map[string]*v1.Namespace{}, pods: map[string][]*v1.Pod{}, bound: map[string]int{}, alone: map[string]*v1.Pod{},
 		suspended: map[string]*Suspended{},
 	}
 	for _, ns := range s.Namespaces {

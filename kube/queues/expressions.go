@@ -46,11 +46,22 @@ func (m *Members) variables() []admissionv1.Variable {
 	out = append(out,
 		admissionv1.Variable{Name: "selected", Expression: "[" + strings.Join(selected, ", ") + "].filter(q, q != '')"},
 		admissionv1.Variable{Name: "usual", Expression: fmt.Sprintf("variables.label != '' ? variables.label : variables.name != '' ? variables.name : size(variables.selected) > 0 ? variables.selected[0] : %s", quoted(m.usual))},
-		admissionv1.Variable{Name: "asked", Expression: said("labels", api.LabelQueue)})
+		admissionv1.Variable{Name: "asked", Expression: m.asked()})
 	out = append(out, takers...)
 	return append(out,
 		admissionv1.Variable{Name: "taken", Expression: taken},
 		admissionv1.Variable{Name: "queue", Expression: "variables.space in variables.taken || '*' in variables.taken ? variables.asked : variables.usual"})
+}
+
+// asked is the queue that the pod itself names.
+func (m *Members) asked() string {
+	out := "''"
+	for _, k := range slices.Backward(keys) {
+		if one := said(k.in(), k.name); !k.kueue || m.around.Kueue == nil || !m.around.Kueue() {
+			out = fmt.Sprintf("(%[1]s != '' ? %[1]s : %[2]s)", one, out)
+		}
+	}
+	return out
 }
 
 // selectorExpression reports whether the labels of the namespace match a selector.

@@ -105,7 +105,7 @@ func (h *history) read(e *v1.Event) (out Happened, ok bool) {
 		if !request.AsksForGPUs(pod) {
 			return out, false
 		}
-		out.Owner, out.Queue = request.OwnerOf(pod), h.members.Of(pod, h.namespaces[pod.Namespace]).Queue
+		out.Owner, out.Queue = request.OwnerOf(pod), h.members.QueueOf(pod, h.namespaces[pod.Namespace])
 	} else {
 		if e.Reason == "Scheduled" {
 			return out, false
@@ -123,7 +123,7 @@ func (h *history) read(e *v1.Event) (out Happened, ok bool) {
 
 // queueOf is the queue of a namespace.
 func (h *history) queueOf(namespace string) string {
-	return h.members.Of(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, h.namespaces[namespace]).Queue
+	return h.members.QueueOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, h.namespaces[namespace])
 }
 
 // merged makes one of what happened to several pods of a workload within a minute, the last first.

@@ -22,6 +22,8 @@ type Members struct {
 	others   []int               // those that want none
 	selects  []selection         // the older queues first
 	usual    string              // the default queue
+	labeled  map[string]bool     // namespaces that some queue takes labeled pods of; "*" is all
+	around   Around
 	problems []quota.Problem
 }
 
@@ -36,12 +38,15 @@ type Member struct {
 	Queue string // "" is none; it may not exist
 	// Why says what decided it, such as "spec.namespaces.names of Queue vision".
 	Why string
+	// Ignored says why the pod does not enter the queue that it names; "" is that it does, or names none. Named is that
+	// queue, and By the label or annotation that names it.
+	Ignored, Named, By string
 }
 
 // NewMembers reads the Queues of a cluster. If two claim the same, the older counts, and
 // the first by name if they are equally old.
 func NewMembers(list []*v1alpha1.Queue) *Members {
-	m := &Members{queues: map[string]*v1alpha1.Queue{}, named: map[string]string{}, byLabel: map[[2]string][]int{}}
+	m := &Members{queues: map[string]*v1alpha1.Queue{}, named: map[string]string{}, byLabel: map[[2]string][]int{}, labeled: map[string]bool{}}
 	for _, q := range slices.SortedFunc(slices.Values(list), older) {
 		m.queues[q.Name] = q
 		if q.Spec.Default {
@@ -55,6 +60,9 @@ func NewMembers(list []*v1alpha1.Queue) *Members {
 			had := m.named[name]
 			m.claim(q.Name, &had, "spec.namespaces.names", fmt.Sprintf("names namespace %s, too", name))
 			m.named[name] = had
+		}
+		for _, name := range n.LabeledPods {
+			m.labeled[name] = true
 		}
 		if n.Selector != nil {
 			m.selector(q.Name, n.Selector)
@@ -125,22 +133,41 @@ func (m *Members) selecting(ns *v1.Namespace) []int {
 // Of returns the queue that a pod of a namespace enters. ns may be nil where the namespace
 // is not known: then it has no labels.
 func (m *Members) Of(pod *v1.Pod, ns *v1.Namespace) Member {
-	queue, by, not := m.of(pod, ns)
-	out := Member{queue, why(queue, by, pod.Namespace)}
-	switch asked := pod.Labels[api.LabelQueue]; not {
-	case heeded:
-	case missing:
-		out.Why += fmt.Sprintf(", as there is no Queue %q, which the pod's label %s names", asked, api.LabelQueue)
-	case unlisted:
-		out.Why += fmt.Sprintf(", as Queue %s, which the pod's label %s names, does not list the namespace in spec.namespaces.labeledPods", asked, api.LabelQueue)
+	asked := m.names(pod)
+	queue, by, not := m.of(pod, ns, &asked)
+	out := Member{Queue: queue, Why: why(queue, by, pod.Namespace)}
+	if not == heeded {
+		if by == byPod {
+			out.Why = asked.String()
+		}
+		return out
 	}
+	out.Named, out.By = asked.queue, asked.by.name
+	if not == missing {
+		out.Ignored = fmt.Sprintf("there is no Queue %q, which %s names", asked.queue, &asked)
+	} else {
+		out.Ignored = fmt.Sprintf("Queue %s, which %s names, does not list the namespace in spec.namespaces.labeledPods", asked.queue, &asked)
+	}
+	out.Why += ", as " + out.Ignored
 	return out
 }
 
 // QueueOf returns the queue that a pod enters, as Of does.
 func (m *Members) QueueOf(pod *v1.Pod, ns *v1.Namespace) string {
-	queue, _, _ := m.of(pod, ns)
+	var asked naming
+	if m.labeled["*"] || m.labeled[pod.Namespace] { // elsewhere a name changes nothing
+		asked = m.names(pod)
+	}
+	queue, _, _ := m.of(pod, ns, &asked)
 	return queue
+}
+
+// AtCreation returns the queue that a pod enters by itself and its namespace, as admission policies find it, which do not
+// see the objects that create pods: that whose PriorityClass it gets.
+func (m *Members) AtCreation(pod *v1.Pod, ns *v1.Namespace) string {
+	alone := *m
+	alone.around.Owners = nil
+	return alone.QueueOf(pod, ns)
 }
 
 // basis is what decides which queue a pod enters.
@@ -155,30 +182,29 @@ const (
 	byDefault
 )
 
-// ignored is why the label of a pod does not count.
+// ignored is why the queue that a pod names does not count.
 type ignored uint8
 
 const (
-	heeded   ignored = iota // or there is none
-	missing                 // it names no queue
+	heeded   ignored = iota // or it names none
+	missing                 // there is no such queue
 	unlisted                // the queue does not take pods of the namespace by their label
 )
 
-func (m *Members) of(pod *v1.Pod, ns *v1.Namespace) (queue string, by basis, not ignored) {
+func (m *Members) of(pod *v1.Pod, ns *v1.Namespace, asked *naming) (queue string, by basis, not ignored) {
 	if ns == nil {
 		ns = &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
 	}
 	queue, by = m.ofNamespace(ns)
-	asked := pod.Labels[api.LabelQueue]
-	switch q := m.queues[asked]; {
-	case asked == "" || asked == queue:
+	switch q := m.queues[asked.queue]; {
+	case asked.queue == "" || asked.queue == queue:
 		return queue, by, heeded
 	case q == nil:
 		return queue, by, missing
 	case !takes(q, pod.Namespace):
 		return queue, by, unlisted
 	}
-	return asked, byPod, heeded
+	return asked.queue, byPod, heeded
 }
 
 // takes reports whether pods of a namespace enter a queue by their label.
@@ -190,7 +216,7 @@ func takes(q *v1alpha1.Queue, namespace string) bool {
 // OfNamespace returns the queue that pods of a namespace enter, without labels of their own.
 func (m *Members) OfNamespace(ns *v1.Namespace) Member {
 	queue, by := m.ofNamespace(ns)
-	return Member{queue, why(queue, by, ns.Name)}
+	return Member{Queue: queue, Why: why(queue, by, ns.Name)}
 }
 
 func (m *Members) ofNamespace(ns *v1.Namespace) (queue string, by basis) {
@@ -212,8 +238,6 @@ func (m *Members) ofNamespace(ns *v1.Namespace) (queue string, by basis) {
 // why says what has decided that pods of a namespace enter a queue.
 func why(queue string, by basis, namespace string) string {
 	switch by {
-	case byPod:
-		return "the pod's label " + api.LabelQueue
 	case byNamespace:
 		return fmt.Sprintf("label %s of namespace %s", api.LabelQueue, namespace)
 	case byName:
@@ -222,7 +246,7 @@ func why(queue string, by basis, namespace string) string {
 		return "spec.namespaces.selector of Queue " + queue
 	case byDefault:
 		return fmt.Sprintf("Queue %s is the default", queue)
-	case byNothing:
+	case byNothing, byPod: // naming says it
 	}
 	return fmt.Sprintf("no Queue takes namespace %s", namespace)
 }

@@ -62,8 +62,14 @@ func TestMembers(t *testing.T) {
 		{"the label of a pod, where the queue takes pods of its namespace", podOf("a", "b"), namespace("a", nil), queues.Member{Queue: "b", Why: "the pod's label berth.dev/queue"}},
 		{"the label of a pod, where the queue takes pods of all", podOf("x", "open"), namespace("x", nil), queues.Member{Queue: "open", Why: "the pod's label berth.dev/queue"}},
 		{"the label of a pod that says what is so anyway", podOf("a", "a"), namespace("a", nil), queues.Member{Queue: "a", Why: "spec.namespaces.names of Queue a"}},
-		{"the label of a pod that the queue does not take", podOf("x", "a"), namespace("x", nil), queues.Member{Queue: "rest", Why: "Queue rest is the default, as Queue a, which the pod's label berth.dev/queue names, does not list the namespace in spec.namespaces.labeledPods"}},
-		{"the label of a pod that names no queue", podOf("x", "gone"), namespace("x", nil), queues.Member{Queue: "rest", Why: `Queue rest is the default, as there is no Queue "gone", which the pod's label berth.dev/queue names`}},
+		{"the label of a pod that the queue does not take", podOf("x", "a"), namespace("x", nil), queues.Member{
+			Queue: "rest", Why: "Queue rest is the default, as Queue a, which the pod's label berth.dev/queue names, does not list the namespace in spec.namespaces.labeledPods",
+			Ignored: "Queue a, which the pod's label berth.dev/queue names, does not list the namespace in spec.namespaces.labeledPods", Named: "a", By: api.LabelQueue,
+		}},
+		{"the label of a pod that names no queue", podOf("x", "gone"), namespace("x", nil), queues.Member{
+			Queue: "rest", Why: `Queue rest is the default, as there is no Queue "gone", which the pod's label berth.dev/queue names`,
+			Ignored: `there is no Queue "gone", which the pod's label berth.dev/queue names`, Named: "gone", By: api.LabelQueue,
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, m.Of(tt.pod, tt.ns)); diff != "" {

@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"berth.dev/berth/api"
 	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/request"
 )
@@ -45,7 +44,7 @@ func (q *Quota) Seen(pod *v1.Pod) {
 			q.drop(id)
 			moved = pod
 			return true
-		case was != nil && was.Labels[api.LabelQueue] != pod.Labels[api.LabelQueue]:
+		case was != nil && queues.NamesOther(was, pod):
 			moved = q.unmix(pod)
 			return moved != nil
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -72,7 +73,7 @@ func Watch(ctx context.Context, h fwk.Handle, q *schedulerquota.Quota) error {
 		w.known()
 		return err
 	}
-	go w.follow(ctx, client, pods.HasSynced)
+	go w.follow(ctx, client, h.ClientSet().Discovery(), pods.HasSynced)
 	return nil
 }
 
@@ -87,11 +88,13 @@ type Informer struct {
 	store   cache.Store // of Queues; nil: they are not served
 	timer   *time.Timer
 	members *queues.Members // nil: there are no Queues
+	asking  *queues.Members // of pods that ask for quota: as members, and owners may be asked for
 	offers  *queues.Offers
 
 	owners  *owners
 	perUser atomic.Bool // some queue counts users
 	lines   atomic.Pointer[queues.LinePriorities]
+	kueue   atomic.Bool // Kueue runs, or that is not known
 
 	startLines func() // called once, when there are Queues; nil: none are followed
 	hasLines   sync.Once
@@ -104,7 +107,7 @@ func New(q *schedulerquota.Quota, nodes corelisters.NodeLister, namespaces corel
 }
 
 // follow reads Queues from when they are served, until ctx ends.
-func (w *Informer) follow(ctx context.Context, client dynamic.Interface, pods cache.InformerSynced) {
+func (w *Informer) follow(ctx context.Context, client dynamic.Interface, served discovery.ServerResourcesInterface, pods cache.InformerSynced) {
 	log := klog.FromContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), pods) {
 		return
@@ -149,6 +152,9 @@ func (w *Informer) follow(ctx context.Context, client dynamic.Interface, pods ca
 	go informer.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), registered.HasSynced) {
 		return
+	}
+	if !w.findKueue(served) {
+		go w.followKueue(ctx, served)
 	}
 	w.startLines = func() { go w.followLines(ctx, client) }
 	w.mu.Lock()

@@ -21,7 +21,7 @@ import (
 func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	w.mu.Lock()
 	if len(list) == 0 {
-		w.offers, w.members = nil, nil
+		w.offers, w.members, w.asking = nil, nil, nil
 	} else if w.offers == nil {
 		w.offers = &queues.Offers{}
 		w.offers.Count(list)
@@ -34,9 +34,10 @@ func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	var specs []quota.Spec
 	read := schedulerquota.Reader{Queue: w.queue, User: w.user, Asks: w.userToAsk, Held: w.held, Asked: w.asked, Kind: w.kind, Owner: w.owner, Line: w.line}
 	if len(list) > 0 {
-		w.members = queues.NewMembers(list)
+		w.members = queues.NewMembers(list).In(queues.Around{Owners: w.owners.of, Kueue: w.kueue.Load})
+		w.asking = w.members.In(queues.Around{Owners: w.owners.find, Kueue: w.kueue.Load})
 		if defaults, _ := queues.NewDefaultClasses(list, func(string) bool { return true }); len(defaults) > 0 {
-			read.Default = func(pod *v1.Pod) string { return defaults.Of(pod, w.queue(pod)) }
+			read.Default = func(pod *v1.Pod) string { return defaults.Of(pod, w.atCreation(pod)) }
 		}
 		w.offers.Count(list)
 		read.Labels = w.offers.Labels()
@@ -52,16 +53,36 @@ func (w *Informer) Apply(list []*v1alpha1.Queue) {
 
 // queue is Reader.Queue.
 func (w *Informer) queue(pod *v1.Pod) string {
-	ns, err := w.namespaces.Get(pod.Namespace)
-	if err != nil {
-		ns = nil
-	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.members == nil {
+	members := w.members
+	if pod.Spec.NodeName == "" { // it asks for quota
+		members = w.asking
+	}
+	w.mu.Unlock()
+	if members == nil {
 		return ""
 	}
-	return w.members.QueueOf(pod, ns)
+	return members.QueueOf(pod, w.namespace(pod))
+}
+
+// atCreation is the queue whose class a pod gets.
+func (w *Informer) atCreation(pod *v1.Pod) string {
+	w.mu.Lock()
+	members := w.members
+	w.mu.Unlock()
+	if members == nil {
+		return ""
+	}
+	return members.AtCreation(pod, w.namespace(pod))
+}
+
+// namespace is that of a pod; nil is that it is not known.
+func (w *Informer) namespace(pod *v1.Pod) *v1.Namespace {
+	ns, err := w.namespaces.Get(pod.Namespace)
+	if err != nil {
+		return nil
+	}
+	return ns
 }
 
 // user is Reader.User: as limits count it. Pods are not read for it where no queue counts
