@@ -335,6 +335,9 @@ const (
 	// AnnotationServingSpec, on the Deployment of an InferenceService, is a hash of all that Berth wrote, and on its pods a
 	// hash of their template.
 	AnnotationServingSpec = "berth.dev/serving-spec"
+	// AnnotationRolledOut, on the ControllerRevision of a revision of an InferenceService, is when all replicas last began to be of it: a
+	// time of RFC 3339.
+	AnnotationRolledOut = "berth.dev/rolled-out"
 
 	// AnnotationSimulatedFiles, on a PersistentVolumeClaim of the simulated fleet, lists the files that its volume is to have, with
 	// spaces between them: a simulated model server looks for its model among them. Without it, a model is there.

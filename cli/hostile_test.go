@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -123,6 +124,11 @@ func hostileStage(t *testing.T) *stage {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "borrows"}, InvolvedObject: v1.ObjectReference{Kind: "Queue", Name: "all"},
 		Reason: "Borrows", Message: hostile, LastTimestamp: metav1.NewTime(now.Add(-time.Minute)),
 	})
+	for i, name := range []string{"mnist", "mnist", "wrong"} {
+		r := revisionOf(name, fmt.Sprint(i, "abcdef"), int64(i+1), "pvc://models/"+hostile, i == 0)
+		r.Annotations[api.AnnotationServingSpec] = hostile
+		objects = append(objects, r)
+	}
 	s := newStage(t, append(objects, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "research"}})...)
 	for _, u := range books() {
 		poison(u.Object)
@@ -235,6 +241,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth service logs":          {{"service logs no" + hostile, true}, {"service logs asr -n speech", true}},
 		"berth service open":          {{"service open no" + hostile, true}, {"service open off -n vision", false}},
 		"berth service predict":       {{"service predict no -f x" + hostile, true}},
+		"berth service rollback":      {{"service rollback mnist -n vision --to x" + hostile, true}, {"service rollback mnist -n vision", true}},
 		"berth service show":          {{"service show wrong -n vision", true}},
 		"berth service start":         {{"service start off -n vision", true}},
 		"berth service stop":          {{"service stop mnist -n vision", true}},

@@ -1,13 +1,17 @@
 package cli_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/kserve"
@@ -55,9 +59,25 @@ func serviceStage(t testing.TB) *stage {
 	}
 	ready.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 	waits.Status = v1.PodStatus{Phase: v1.PodPending}
-	s := newStage(t, append(lab(), ready, waits)...)
+	s := newStage(t, append(lab(), ready, waits, revisionOf("mnist", "fedcba9876543210", 1, "pvc://models/mnist-v1", true), revisionOf("mnist", "0123456789abcdef", 2, "pvc://models/mnist", false), revisionOf("off", "aaaabbbbccccdddd", 1, "pvc://models/off", true))...)
 	addServices(t, s, func(*unstructured.Unstructured) {})
 	return s
+}
+
+// revisionOf is a revision of a service in vision; rolled is that all replicas once were of it.
+func revisionOf(service, hash string, number int64, model string, rolled bool) *appsv1.ControllerRevision {
+	yes := true
+	r := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
+		Name: service + "-predictor-" + hash, Namespace: "vision", CreationTimestamp: metav1.NewTime(now.Add(-3 * time.Hour)),
+		Labels: map[string]string{api.LabelInferenceService: service}, Annotations: map[string]string{api.AnnotationServingSpec: hash},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "serving.kserve.io/v1beta1", Kind: "InferenceService", Name: service, UID: types.UID("uid-" + service), Controller: &yes}},
+	}, Revision: number}
+	if rolled {
+		r.Annotations[api.AnnotationRolledOut] = now.Add(-2 * time.Hour).Format(time.RFC3339)
+	}
+	quoted, _ := json.Marshal(model)
+	r.Data.Raw = fmt.Appendf(nil, `{"spec":{"predictor":{"tensorflow":{"storageUri":%s,"resources":{"limits":{"nvidia.com/gpu":1}}}}}}`, quoted)
+	return r
 }
 
 // addServices adds the services to a cluster, changed by edit.
@@ -113,6 +133,41 @@ func TestServiceNamesAndErrors(t *testing.T) {
 		"service create a --format onnx --dry-run=maybe":               "must be client or server",
 		"service create a --format onnx --dry-run -o table":            "must be yaml, json, or name",
 		"service create mnist -n vision --format onnx --model pvc://a": "already exists",
+	} {
+		if _, stderr, code := s.run(append([]string{"berth"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("berth %s exits with %d and says %q, want %q", args, code, stderr, want)
+		}
+	}
+}
+
+func TestServiceRollback(t *testing.T) {
+	s := serviceStage(t)
+	for _, args := range []string{"service rollback mnist -n vision", "service rollback mnist -n vision --to 2", "service rollback mnist -n vision --to fedc"} {
+		back := s.ok(strings.Fields(args)...)
+		revision := "1 (fedcba98)"
+		if strings.HasSuffix(args, "2") {
+			revision = "2 (01234567)"
+		}
+		want := "service vision/mnist goes back to revision " + revision + "\n  `berth service show mnist` shows how far it is; if the service is applied from files, change them too\n"
+		if back != want {
+			t.Errorf("berth %s says %q, want %q", args, back, want)
+		}
+		u, err := s.dynamic.Resource(kserve.InferenceServices).Namespace("vision").Get(t.Context(), "mnist", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		model, _, _ := unstructured.NestedString(u.Object, "spec", "predictor", "tensorflow", "storageUri")
+		if most, _, _ := unstructured.NestedInt64(u.Object, "spec", "predictor", "maxReplicas"); most != 3 || (model == "pvc://models/mnist-v1") != strings.HasPrefix(revision, "1") {
+			t.Errorf("after berth %s the model is %s, and maxReplicas %d", args, model, most)
+		}
+	}
+	for args, want := range map[string]string{
+		"service rollback mnist -n vision --to 1":   "service vision/mnist already has the spec of revision 1; what differs are labels, annotations, or the runtime",
+		"service rollback mnist -n vision --to 7":   "service vision/mnist has no revision 7; there are 2 (01234567), 1 (fedcba98)",
+		"service rollback mnist -n vision --to fed": "has no revision fed",
+		"service rollback off -n vision":            "service vision/off has one revision, which is the current one",
+		"service rollback idle -n vision":           "no revisions are kept of service vision/idle: `berth controller` keeps them",
+		"service rollback mnst -n vision":           "did you mean mnist?",
 	} {
 		if _, stderr, code := s.run(append([]string{"berth"}, strings.Fields(args)...)...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("berth %s exits with %d and says %q, want %q", args, code, stderr, want)

@@ -43,12 +43,14 @@ type Address struct {
 	URL string `json:"url,omitempty"`
 }
 
-// Component is the state of the predictor.
+// Component is the state of the predictor. Its revisions are names of ControllerRevisions.
 type Component struct {
-	LatestCreatedRevision string   `json:"latestCreatedRevision,omitempty"`
-	LatestReadyRevision   string   `json:"latestReadyRevision,omitempty"`
-	URL                   string   `json:"url,omitempty"`
-	Address               *Address `json:"address,omitempty"`
+	LatestCreatedRevision     string   `json:"latestCreatedRevision,omitempty"`
+	LatestReadyRevision       string   `json:"latestReadyRevision,omitempty"`
+	LatestRolledoutRevision   string   `json:"latestRolledoutRevision,omitempty"`   // to which a rollout was complete last
+	PreviousRolledoutRevision string   `json:"previousRolledoutRevision,omitempty"` // and the one before
+	URL                       string   `json:"url,omitempty"`
+	Address                   *Address `json:"address,omitempty"`
 }
 
 // ModelStatus says whether the model of the spec is the one that is served.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"berth.dev/berth/api"
@@ -28,8 +29,8 @@ func newShow(o client.Options) *cobra.Command {
 	s := &show{command: command{options: o}}
 	cmd := &cobra.Command{
 		Use:               "show NAME",
-		Short:             "Show a model service: URL, runtime, model, replicas, conditions",
-		Long:              "Show what a service serves and how, what its model lacks, each replica with its node and GPUs, and its conditions.",
+		Short:             "Show a model service: URL, runtime, model, replicas, revisions, conditions",
+		Long:              "Show what a service serves and how, what its model lacks, each replica with its node and GPUs, the\nrevisions to which `berth service rollback` can go back, and its conditions.",
 		Example:           "  berth service show mnist\n  berth service show mnist -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeNames,
@@ -48,6 +49,7 @@ type detail struct {
 	Scale      string             `json:"scale"` // such as "0 to 3 replicas, by concurrency"
 	Rollout    string             `json:"rollout"`
 	Pods       []replica          `json:"pods"`
+	Revisions  []revision         `json:"revisions"` // that are kept, the newest first
 	Conditions []kserve.Condition `json:"conditions"`
 }
 
@@ -106,6 +108,11 @@ func (s *show) run(ctx context.Context, name string) error {
 	for _, p := range d.row.pods {
 		d.Pods = append(d.Pods, replicaOf(p))
 	}
+	kept, err := all.revisions(ctx, o, d.row.pods)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return all.refused("list the revisions of "+o.at(), "list", err)
+	}
+	d.Revisions = kept.list()
 	return s.print(d)
 }
 
@@ -129,15 +136,15 @@ func (s *show) print(d *detail) error {
 	if len(d.Pods) > 0 {
 		t := &term.Table{Head: []string{"POD", "STATE", "NODE", "GPUS", "RESTARTS", "REVISION", "AGE"}, Gap: 2, Spare: []string{"REVISION", "RESTARTS", "AGE"}}
 		for _, p := range d.Pods {
-			t.Add(p.Pod, p.State, cmp.Or(p.Node, "-"), p.GPUs, fmt.Sprint(p.Restarts), cmp.Or(p.Revision[:min(8, len(p.Revision))], "-"), age(now, p.Created))
+			t.Add(p.Pod, p.State, cmp.Or(p.Node, "-"), p.GPUs, fmt.Sprint(p.Restarts), short(p.Revision), age(now, p.Created))
 		}
 		term.PrintLine(w, "")
 		if err := t.Write(w, screen, s.output.NoHeaders); err != nil {
 			return err
 		}
 	}
-	if len(d.Conditions) == 0 {
-		return nil
+	if err := d.printRevisions(w, screen, s.output.NoHeaders, now); err != nil || len(d.Conditions) == 0 {
+		return err
 	}
 	t := &term.Table{Head: []string{"CONDITION", "STATUS", "FOR", "REASON"}, Gap: 2, Wrap: true}
 	for _, c := range slices.Clone(d.Conditions) {

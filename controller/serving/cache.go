@@ -29,9 +29,10 @@ func newCache(mgr manager.Manager) (cache.Cache, error) {
 	return cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.Deployment{}: {Label: marked, Transform: slimDeployment, UnsafeDisableDeepCopy: &shared},
-			&corev1.Service{}:    {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
-			&corev1.Pod{}:        {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+			&appsv1.Deployment{}:         {Label: marked, Transform: slimDeployment, UnsafeDisableDeepCopy: &shared},
+			&appsv1.ControllerRevision{}: {Label: marked, Transform: slimRevision, UnsafeDisableDeepCopy: &shared},
+			&corev1.Service{}:            {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
+			&corev1.Pod{}:                {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
 		},
 	})
 }
@@ -52,6 +53,14 @@ func slimMeta(o any) (any, error) {
 func slimDeployment(o any) (any, error) {
 	if d, ok := o.(*appsv1.Deployment); ok {
 		d.Spec = appsv1.DeploymentSpec{Replicas: d.Spec.Replicas}
+	}
+	return slimMeta(o)
+}
+
+// slimRevision drops the spec that a revision keeps.
+func slimRevision(o any) (any, error) {
+	if r, ok := o.(*appsv1.ControllerRevision); ok {
+		r.Data.Raw = nil
 	}
 	return slimMeta(o)
 }

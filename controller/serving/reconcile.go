@@ -51,6 +51,7 @@ type memory struct {
 	heard   map[types.UID]heard
 	told    string // the fault that was last told in an event
 	policy  string // what an event said of its policy for idle workloads
+	unkept  string // what an event said of a revision that cannot be kept
 }
 
 // heard is what was read in the log of a pod.
@@ -104,17 +105,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // pass is one look at one service.
 type pass struct {
 	*reconciler
-	object   *kserve.InferenceService // from the cache: not to be changed
-	mem      *memory
-	written  *objects.Written
-	runtime  *objects.Runtime // nil with containers of the user's own
-	made     *objects.Children
-	existing *appsv1.Deployment // nil if there is none
-	pods     []*corev1.Pod      // that are not being deleted and have not ended
-	taken    string             // which name of a child another object has, as a sentence; "" is none
-	behind   bool               // all requests go through activators
-	refused  string             // what the API server says to a child that it does not take; "" is nothing
-	again    time.Duration      // look again after this; 0 is when something changes
+	object    *kserve.InferenceService // from the cache: not to be changed
+	mem       *memory
+	written   *objects.Written
+	runtime   *objects.Runtime // nil with containers of the user's own
+	made      *objects.Children
+	existing  *appsv1.Deployment // nil if there is none
+	pods      []*corev1.Pod      // that are not being deleted and have not ended
+	revisions []rules.Revision   // that are kept, in no order
+	taken     string             // which name of a child another object has, as a sentence; "" is none
+	behind    bool               // all requests go through activators
+	refused   string             // what the API server says to a child that it does not take; "" is nothing
+	again     time.Duration      // look again after this; 0 is when something changes
 }
 
 // later asks for another look after d, at the latest.
@@ -148,6 +150,9 @@ func (p *pass) run(ctx context.Context) error {
 		}
 	}
 	p.see(ctx, seen)
+	if err := p.complete(ctx, seen); err != nil {
+		return err
+	}
 	return p.say(ctx, seen)
 }
 
@@ -202,7 +207,7 @@ func (p *pass) look(ctx context.Context) error {
 			p.pods = append(p.pods, pod)
 		}
 	}
-	return nil
+	return p.readRevisions(ctx)
 }
 
 // want decides how many replicas there should be.

@@ -37,6 +37,7 @@ type world struct {
 	now     time.Time
 	writes  int
 	refuse  bool // no Deployment may be written
+	forbid  bool // nothing may be created
 	traffic *rules.Traffic
 	log     []string
 	reads   int // of logs
@@ -67,6 +68,19 @@ func newWorld(t *testing.T, text string, others ...client.Object) *world {
 				}
 				w.writes++
 				return c.Apply(ctx, o, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if _, ok := o.(*appsv1.ControllerRevision); ok {
+					w.writes++
+				}
+				if w.forbid && o.GetName() != "" {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, o.GetName(), errors.New("exceeded quota"))
+				}
+				return c.Create(ctx, o, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				w.writes++
+				return c.Patch(ctx, o, p, opts...)
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 				w.writes++

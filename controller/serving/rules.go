@@ -21,6 +21,8 @@ func Rules() []rbacv1.PolicyRule {
 		// The objects of a service.
 		rights.Rule("apps", "deployments", "get", "list", "watch", "create", "patch"),
 		rights.Rule("", "services", "get", "list", "watch", "create", "patch"),
+		// Its revisions, to which it can go back.
+		rights.Rule("apps", "controllerrevisions", "list", "watch", "create", "patch", "delete"),
 		// What its replicas wait for, and what a server says of its model.
 		rights.Rule("", "pods", "list", "watch"),
 		rights.Rule("", "pods/log", "get"),
@@ -53,6 +55,7 @@ func Roles() []rbacv1.ClusterRole {
 			rights.Rule(kserve.Group, "inferenceservices servingruntimes", verbs...),
 			rights.Rule(kserve.Group, "inferenceservices/status", "get"),
 			rights.Rule("", "pods pods/log services events", rights.Read...),
+			rights.Rule("apps", "controllerrevisions", rights.Read...),
 		}}
 	}
 	return []rbacv1.ClusterRole{

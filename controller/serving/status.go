@@ -63,7 +63,7 @@ func (p *pass) status(seen *rules.Seen, s *rules.State) *kserve.Status {
 	url := objects.URL(p.object.Name, p.object.Namespace, p.o.Domain)
 	out := &kserve.Status{
 		ObservedGeneration: p.object.Generation, DeploymentMode: "Standard", URL: url, Address: &kserve.Address{URL: url},
-		Components:  map[string]kserve.Component{kserve.ComponentPredictor: {URL: objects.URL(objects.ChildName(p.object.Name), p.object.Namespace, p.o.Domain)}},
+		Components:  map[string]kserve.Component{kserve.ComponentPredictor: p.component(was.Components[kserve.ComponentPredictor])},
 		ModelStatus: &kserve.ModelStatus{TransitionStatus: s.Transition, States: &kserve.ModelStates{ActiveModelState: s.Active, TargetModelState: s.Target}, Copies: &kserve.ModelCopies{FailedCopies: seen.Failed, TotalCopies: len(p.pods)}},
 	}
 	if r := p.runtime; r != nil && r.Cluster {
@@ -80,6 +80,23 @@ func (p *pass) status(seen *rules.Seen, s *rules.State) *kserve.Status {
 		out.ModelStatus.LastFailureInfo = &kserve.FailureInfo{Location: seen.Pod, Reason: f.Reason, Message: f.Message, Time: &now}
 		if m := was.ModelStatus; m != nil && m.LastFailureInfo != nil && m.LastFailureInfo.Message == f.Message {
 			out.ModelStatus.LastFailureInfo.Time = m.LastFailureInfo.Time
+		}
+	}
+	return out
+}
+
+// component is what the service says of its predictor.
+func (p *pass) component(was kserve.Component) kserve.Component {
+	out := kserve.Component{
+		URL:                   objects.URL(objects.ChildName(p.object.Name), p.object.Namespace, p.o.Domain),
+		LatestCreatedRevision: cmp.Or(p.revision(), was.LatestCreatedRevision), LatestReadyRevision: p.readyRevision(was.LatestReadyRevision),
+	}
+	for i, r := range rules.RolledOut(p.revisions) {
+		switch i {
+		case 0:
+			out.LatestRolledoutRevision = r.Name
+		case 1:
+			out.PreviousRolledoutRevision = r.Name
 		}
 	}
 	return out

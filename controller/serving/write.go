@@ -35,6 +35,9 @@ func (p *pass) write(ctx context.Context, replicas int) error {
 			return err
 		}
 	}
+	if err := p.record(ctx); err != nil {
+		return err
+	}
 	if p.behind && p.written.Service.Scale.Follows() {
 		p.made.Behind()
 	}
