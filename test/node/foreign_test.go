@@ -49,11 +49,14 @@ func startForeign(t *testing.T, gpus int) *foreign {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, err = v1beta1.NewRegistrationClient(conn).Register(t.Context(), &v1beta1.RegisterRequest{
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	// The socket's file is there a moment before the kubelet listens on it.
+	_, err = v1beta1.NewRegistrationClient(conn).Register(ctx, &v1beta1.RegisterRequest{
 		Version: v1beta1.Version, Endpoint: foreignSocket, ResourceName: gpuResource, Options: &v1beta1.DevicePluginOptions{},
-	})
+	}, grpc.WaitForReady(true))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("register a foreign plugin with the kubelet: %v", err)
 	}
 	return f
 }
