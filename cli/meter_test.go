@@ -26,7 +26,7 @@ func meter(t *testing.T, args string) (asked *process.MeterOptions, stderr strin
 
 func TestMeterOptions(t *testing.T) {
 	got, stderr := meter(t, "--kubeconfig k --data d")
-	if got == nil || got.Dir != "d" || got.Addr != "127.0.0.1:10261" || got.Keep != 400*24*time.Hour || got.Smallest != usage.SmallestPod || got.Export != "" {
+	if got == nil || got.Dir != "d" || got.Addr != "127.0.0.1:10261" || got.Keep != 400*24*time.Hour || got.Smallest != usage.SmallestPod || got.Export != "" || got.UsageDays != 62 {
 		t.Errorf("by default it is asked for %+v, %s", got, stderr)
 	}
 	got, stderr = meter(t, "--kubeconfig k --data d --ledger-keep-days 0 --smallest-cpu 500m --smallest-memory 2Gi")
@@ -50,6 +50,7 @@ func TestMeterOptions(t *testing.T) {
 		"--kubeconfig k": "set --data to the folder of the ledger",
 		"--kubeconfig k --data d --tls-cert-file c":     "set both --tls-cert-file and --tls-private-key-file, or neither",
 		"--kubeconfig k --data d --ledger-keep-days=-1": "invalid --ledger-keep-days -1: must be a number of days, or 0 to keep everything",
+		"--kubeconfig k --data d --usage-days 401":      "invalid --usage-days 401: must be a number of days up to 400, or 0 to write none",
 		"--kubeconfig k --data d --smallest-cpu much":   `invalid --smallest-cpu "much": must be an amount such as 1 or 500m`,
 		"--kubeconfig k --data d --smallest-memory=-1":  `invalid --smallest-memory "-1": must be an amount such as 1Gi`,
 	} {

@@ -126,6 +126,9 @@ func (b *Book) Verify(ctx context.Context) (*cost.Checked, error) {
 		if before == nil && l.Seq != 1 || before != nil && l.Seq != links[i-1].Seq+1 || !bytes.Equal(l.Hash, l.sum(before)) {
 			out.Problems = append(out.Problems, cost.Problem{Day: l.Day, What: fmt.Sprintf("link %d of the chain is not what was written, or one before it is missing", l.Seq)})
 		}
+		if l.Why == restoredWhy {
+			out.Restored++
+		}
 		if last[l.Day.UnixMilli()] != nil {
 			out.Reclosed = append(out.Reclosed, cost.Problem{Day: l.Day, What: l.Why})
 		}

@@ -48,10 +48,7 @@ func (b *Book) closeDay(ctx context.Context, day, now time.Time) error {
 	return b.change(ctx, func(w *writer) {
 		w.turned = true
 		key := day.UnixMilli()
-		for i := range rows {
-			r := &rows[i]
-			w.do("INSERT OR REPLACE INTO sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", key, r.Namespace, r.User, r.Queue, r.Product, int(r.What), string(r.Reason), r.Currency, r.PartMillis, r.Unpriced, r.Micros)
-		}
+		w.sums(day, rows)
 		why := "closed"
 		w.one([]any{&why}, "SELECT why FROM reopened WHERE day = ?", key)
 		w.link(Link{Day: day, At: now, Why: why, Facts: factsHash(facts, day), Sums: sumsHash(rows)})

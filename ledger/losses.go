@@ -237,7 +237,7 @@ func (l *loser) write() error {
 	})
 }
 
-// Losses returns what was lost of a time as the file was damaged, in its order.
+// Losses returns what was lost of a time as the file was damaged or gone, in its order.
 func (b *Book) Losses(ctx context.Context, from, to time.Time) ([]cost.Loss, error) {
 	r := reader{ctx: ctx, db: b.db}
 	out := []cost.Loss{}

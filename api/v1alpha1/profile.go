@@ -126,7 +126,7 @@ type NotebookProfileList struct {
 
 // AddToScheme registers the kinds.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &NotebookProfile{}, &NotebookProfileList{}, &PriceBook{}, &PriceBookList{}, &Queue{}, &QueueList{})
+	s.AddKnownTypes(GroupVersion, &NotebookProfile{}, &NotebookProfileList{}, &PriceBook{}, &PriceBookList{}, &Queue{}, &QueueList{}, &GPUUsageDay{}, &GPUUsageDayList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

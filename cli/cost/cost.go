@@ -186,7 +186,7 @@ func (c *command) print(w io.Writer, r *core.Report) error {
 		}
 	}
 	for i := range r.Losses {
-		term.PrintLine(w, "lost, as the file of the ledger was damaged: "+r.Losses[i].String())
+		term.PrintLine(w, "lost, as the file of the ledger was damaged or gone: "+r.Losses[i].String())
 	}
 	if !r.Kept.IsZero() {
 		term.PrintLine(c.o.Err, "single facts are kept since "+r.Kept.UTC().Format(time.DateOnly)+"; of the time before there are sums of days by namespace, user, queue, and product")

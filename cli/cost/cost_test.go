@@ -48,7 +48,7 @@ func TestTheTable(t *testing.T) {
 		`                                 0.0025 EUR`,
 		"node home is unpriced: no list has instance type x; set one with `berth price set home PRICE`",
 		`node far: its price assumes the price of us-east-1`,
-		`lost, as the file of the ledger was damaged: 2026-11-24 13:04 to 2026-11-24 15:04 UTC, node far: what 3 pods held`,
+		`lost, as the file of the ledger was damaged or gone: 2026-11-24 13:04 to 2026-11-24 15:04 UTC, node far: what 3 pods held`,
 	}, "\n")
 	var lines []string
 	for line := range strings.Lines(out.String()) {

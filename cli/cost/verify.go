@@ -18,7 +18,7 @@ func newVerify(o client.Options) *cobra.Command {
 		Use:   "verify",
 		Short: "Check that the days of the ledger are as they were closed",
 		Long: "Check the chain of hashes that the ledger keeps of its days: a fact or a sum of a closed day that was changed later shows, and so\n" +
-			"does what was lost as the file of the ledger was damaged. It exits with code 3 if something is wrong or lost. A day is closed again if facts\n" +
+			"does what was lost as the file of the ledger was damaged or gone. It exits with code 3 if something is wrong or lost. A day is closed again if facts\n" +
 			"of it come late; that is listed, and is not a problem.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,7 +58,10 @@ func printChecked(o client.Options, output *term.Output, c *core.Checked) error 
 			term.PrintLine(o.Out, fmt.Sprintf("%s: %s", p.Day.Format(time.DateOnly), p.What))
 		}
 		for i := range c.Losses {
-			term.PrintLine(o.Out, "lost, as the file was damaged: "+c.Losses[i].String())
+			term.PrintLine(o.Out, "lost, as the file was damaged or gone: "+c.Losses[i].String())
+		}
+		if c.Restored > 0 {
+			term.PrintLine(o.Out, fmt.Sprintf("%d days were restored from GPUUsageDays", c.Restored))
 		}
 		for _, p := range c.Reclosed {
 			term.PrintLine(o.Out, fmt.Sprintf("%s was closed again: %s", p.Day.Format(time.DateOnly), p.What))

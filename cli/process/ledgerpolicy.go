@@ -19,6 +19,7 @@ type LedgerPolicy struct {
 	Smallest usage.Room    // CPU and memory that the smallest pod with a GPU needs
 	ReadingsPolicy
 
+	UsageDays   int // of how many last days GPUUsageDays are kept; 0 is none
 	days        int
 	cpu, memory string
 }
@@ -27,6 +28,7 @@ type LedgerPolicy struct {
 func (p *LedgerPolicy) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&p.days, "ledger-keep-days", 400, "remove from the ledger what is older: intervals, use, and the audit trail; sums of days are kept; 0 keeps everything")
 	f.StringVar(&p.Export, "ledger-export", "", "folder to write a CSV file to for each day when it is closed")
+	f.IntVar(&p.UsageDays, "usage-days", 62, "days to keep a GPUUsageDay of for each namespace, where these are defined; 0 writes none")
 	f.StringVar(&p.cpu, "smallest-cpu", "1", "CPU of the smallest pod with a GPU: free GPUs of a node with less left are stranded")
 	f.StringVar(&p.memory, "smallest-memory", "1Gi", "the same for memory")
 	p.ReadingsPolicy.addFlags(f)
@@ -36,6 +38,9 @@ func (p *LedgerPolicy) AddFlags(f *pflag.FlagSet) {
 func (p *LedgerPolicy) Check() error {
 	if p.days < 0 || p.days > 36_500 {
 		return term.Usagef("invalid --ledger-keep-days %d: must be a number of days, or 0 to keep everything", p.days)
+	}
+	if p.UsageDays < 0 || p.UsageDays > 400 {
+		return term.Usagef("invalid --usage-days %d: must be a number of days up to 400, or 0 to write none", p.UsageDays)
 	}
 	cpu, err := resource.ParseQuantity(p.cpu)
 	if err != nil || cpu.Sign() < 0 {
@@ -60,5 +65,5 @@ func (p *LedgerPolicy) Check() error {
 
 // Args are the flags that give p, for another process.
 func (p *LedgerPolicy) Args() []string {
-	return append([]string{"--ledger-keep-days", strconv.Itoa(p.days), "--ledger-export", p.Export, "--smallest-cpu", p.cpu, "--smallest-memory", p.memory}, p.ReadingsPolicy.args()...)
+	return append([]string{"--ledger-keep-days", strconv.Itoa(p.days), "--ledger-export", p.Export, "--usage-days", strconv.Itoa(p.UsageDays), "--smallest-cpu", p.cpu, "--smallest-memory", p.memory}, p.ReadingsPolicy.args()...)
 }

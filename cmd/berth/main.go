@@ -69,7 +69,7 @@ func measure(ctx context.Context, o process.MeterOptions) error {
 
 func ledgerOptions(p *process.LedgerPolicy) meter.Options {
 	out := readings.Outside{Webhook: p.Webhook, Prometheus: p.Prometheus, RemoteWrite: p.RemoteWrite, OTLP: p.OTLP}
-	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest, Outside: out}
+	return meter.Options{Keep: p.Keep, Export: p.Export, Smallest: p.Smallest, Outside: out, UsageDays: p.UsageDays}
 }
 
 // activate joins the command to the activator, which the cli layer may not import.

@@ -23,30 +23,18 @@ func TestDaysAreExported(t *testing.T) {
 	r.flush()
 	r.clock = at(2 * 1440)
 	r.flush()
-	closeAll := func() {
-		t.Helper()
-		for closed := true; closed; {
-			var err error
-			if closed, err = r.book.CloseDay(t.Context(), r.clock); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := m.keepBooks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	want := func(file, text string) {
 		t.Helper()
 		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != text {
 			t.Errorf("%s is\n%s\nwant\n%s\n%v", file, got, text, err)
 		}
 	}
-	closeAll()
+	r.closeAll(m)
 	const head = "day,namespace,user,queue,product,what,reason,gpuHours,unpricedGPUHours,cost,currency\n"
 	want("2026-11-02.csv", head+"2026-11-02,vision,ann,red,NVIDIA-A100-SXM4-40GB,held,,15,0,15.000000,USD\n2026-11-02,,,,NVIDIA-A100-SXM4-40GB,idle,,15,0,15.000000,USD\n")
 	r.pod(finished(aPod("a", "n", 1, 0), 1440+60))
 	r.flush()
-	closeAll()
+	r.closeAll(m)
 	want("2026-11-03.csv", head+"2026-11-03,vision,ann,red,NVIDIA-A100-SXM4-40GB,held,,10,0,10.000000,USD\n2026-11-03,,,,NVIDIA-A100-SXM4-40GB,idle,,38,0,38.000000,USD\n")
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
 		t.Errorf("%d files are there, %v, want 2", len(files), err)

@@ -41,6 +41,8 @@ type Options struct {
 	Export   string        // a folder for a CSV file of each day that is closed; "" is none
 	Smallest usage.Room    // CPU and memory that the smallest pod with a GPU needs
 	Outside  readings.Outside
+
+	UsageDays int // of how many last days there are GPUUsageDays, where these are defined; 0 is none
 }
 
 // Meter follows one cluster.
@@ -51,6 +53,7 @@ type Meter struct {
 	mu      sync.Mutex // of tally
 	writing sync.Mutex // of batches
 	wake    chan struct{}
+	copies  client.Client // of GPUUsageDays; nil is that there are none
 	gauges  *proxy.Gauges // under mu; nil is that the cluster has not been read
 	written atomic.Int64  // when the book was last written, in milliseconds; 0 is never
 
@@ -68,16 +71,20 @@ func (m *Meter) Run(ctx context.Context, cfg *rest.Config) error {
 	if s := m.book.Salvaged(); s != nil {
 		klog.FromContext(ctx).Error(nil, "The ledger was damaged", "found", s.String())
 	}
+	source, err := newSource(cfg)
+	if err != nil {
+		return fmt.Errorf("watch the cluster: %w", err)
+	}
+	m.copies = source.writer
+	if err := m.restore(ctx, source.writer); err != nil {
+		return fmt.Errorf("restore the ledger from GPUUsageDays: %w", err)
+	}
 	state, err := m.book.State(ctx)
 	if err != nil {
 		return err
 	}
 	m.tally = newTally(state, func() time.Time { return time.Now().Truncate(time.Millisecond).UTC() })
 	m.tally.smallest = m.o.Smallest
-	source, err := newSource(cfg)
-	if err != nil {
-		return fmt.Errorf("watch the cluster: %w", err)
-	}
 	m.tally.owners = func(namespace string, ref *metav1.OwnerReference) metav1.Object {
 		return source.owners.Of(ctx, namespace, ref)
 	}
@@ -135,7 +142,7 @@ func (m *Meter) closeDays(ctx context.Context) error {
 		case ledger.Damaged(err):
 			return err
 		case err != nil && ctx.Err() == nil:
-			klog.FromContext(ctx).Error(err, "A day of the ledger cannot be added up, exported, or removed; reports take longer until it is")
+			klog.FromContext(ctx).Error(err, "A day of the ledger cannot be added up, exported, copied, or removed; reports take longer until it is")
 			news = true
 		case closed:
 			news = true
@@ -147,9 +154,9 @@ func (m *Meter) closeDays(ctx context.Context) error {
 	}
 }
 
-// keepBooks does what there is to do when days have been closed: it adds up months, exports days, and removes what is too old.
+// keepBooks does what there is to do when days have been closed: it adds up months, exports and copies days, and removes what is too old.
 func (m *Meter) keepBooks(ctx context.Context) error {
-	err := errors.Join(m.book.CloseMonths(ctx), m.exportDays(ctx))
+	err := errors.Join(m.book.CloseMonths(ctx), m.exportDays(ctx), m.copyDays(ctx))
 	if m.o.Keep > 0 && err == nil {
 		err = m.book.Forget(ctx, m.tally.now().Add(-m.o.Keep))
 	}

@@ -138,6 +138,16 @@ func (w What) String() string {
 	return [...]string{Held: "held", Idle: "idle", Stranded: "stranded"}[w]
 }
 
+// ParseWhat returns the What that a String is of.
+func ParseWhat(text string) (w What, known bool) {
+	for _, w := range []What{Held, Idle, Stranded} {
+		if w.String() == text {
+			return w, true
+		}
+	}
+	return 0, false
+}
+
 // Sum adds entries up: what is held by a name each, in the order of what it costs, and what is idle and stranded
 // in lines of their own. By products and nodes those have names too.
 func Sum(entries iter.Seq[*Entry], by By) []Row {

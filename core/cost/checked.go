@@ -10,7 +10,8 @@ type Checked struct {
 	HeadDay  time.Time `json:"headDay"`  // the day that the last link closed
 	Problems []Problem `json:"problems"` // in the order of days
 	Reclosed []Problem `json:"reclosed"` // days that were closed again, and why: that is not a problem
-	Losses   []Loss    `json:"losses"`   // what the ledger has lost, as its file was damaged
+	Restored int       `json:"restored"` // days that were restored from copies
+	Losses   []Loss    `json:"losses"`   // what the ledger has lost, as its file was damaged or gone
 }
 
 // Problem is what there is to say of a day.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Loss is what a ledger does not have any longer of a time, because its file was damaged. Its JSON is what Berth serves and prints.
+// Loss is what a ledger does not have any longer of a time, because its file was damaged or gone. Its JSON is what Berth serves and prints.
 type Loss struct {
 	From time.Time `json:"from"` // zero is the beginning of the ledger
 	To   time.Time `json:"to"`
