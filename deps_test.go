@@ -30,15 +30,16 @@ var layers = map[string]struct {
 	"agent":        {may: []string{"agent", "kube", "api", "core", "internal"}, ext: true},
 	"scheduler":    {may: []string{"scheduler", "kube", "api", "core", "internal"}, ext: true},
 	"ledger":       {may: []string{"ledger", "core"}, ext: true},
+	"fetch":        {may: []string{"fetch", "core", "internal"}, ext: true},
 	"metrics":      {may: []string{"metrics", "core", "internal"}, ext: true}, // readings of any kind: it knows no Kubernetes
 	"controller":   {may: []string{"controller", "ledger", "metrics", "kube", "api", "core", "internal"}, ext: true},
 	"activator":    {may: []string{"activator", "kube", "api", "core", "internal"}, ext: true},
 	"console":      {may: []string{"console", "kube", "api", "core", "internal"}, ext: true},
-	"cli":          {may: []string{"cli", "sim", "kube", "api", "core", "internal"}, ext: true},
-	"fleet":        {may: []string{"fleet", "agent", "kube", "api", "core", "internal"}, ext: true}, // of agent: fakegpu and config
+	"cli":          {may: []string{"cli", "fetch", "sim", "kube", "api", "core", "internal"}, ext: true},
+	"fleet":        {may: []string{"fleet", "fetch", "agent", "kube", "api", "core", "internal"}, ext: true}, // of agent: fakegpu and config
 	"controlplane": {may: []string{"controlplane", "activator", "fleet", "scheduler", "controller", "ledger", "metrics", "console", "agent", "kube", "api", "core", "internal"}, ext: true},
-	"cmd":          {may: []string{"activator", "agent", "cli", "cmd", "console", "controller", "controlplane", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func; cmd: the cgo part of berth-nvml, a module of its own
-	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                                   // scripts and benchmarks on the built programs
+	"cmd":          {may: []string{"activator", "agent", "cli", "cmd", "console", "controller", "controlplane", "fetch", "fleet", "scheduler", "sim", "internal"}, ext: true}, // joins: hands up to cli as a func; cmd: the cgo part of berth-nvml, a module of its own
+	"test":         {may: []string{"test", "internal"}, ext: true},                                                                                                            // scripts and benchmarks on the built programs
 }
 
 // rooms says the same of packages. Each folder of a layer stands in the list of its
@@ -53,6 +54,7 @@ var rooms = [][]string{
 	{"activator/gate", "activator/proxy", "activator"},
 	{"sim/baseline", "sim"},
 	{"ledger"},
+	{"fetch"},
 	{"metrics/store", "metrics/scrape", "metrics/send", "metrics/remote", "metrics/rules", "metrics/dashboards", "metrics/web"},
 	{
 		"internal/buildinfo", "internal/datadir", "internal/input", "internal/listen", "internal/pause", "internal/rights",
@@ -71,7 +73,7 @@ var rooms = [][]string{
 	{"controller", "controller/crd", "controller/runtime", "controller/proxy", "controller/readings", "controller/meter", "controller/queue", "controller/idle", "controller/notebook", "controller/training", "controller/serving"},
 	{
 		"cli/term", "cli/client", "cli/process", "cli/cluster", "cli/nodes", "cli/top", "cli/sim", "cli/simulate/chart", "cli/simulate/simulation", "cli/simulate",
-		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/idle", "cli/audit", "cli/report", "cli/query", "cli/alerts", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/can", "cli/train", "cli/service", "cli",
+		"cli/notebook/gate", "cli/notebook", "cli/profiles", "cli/cost", "cli/budget", "cli/idle", "cli/audit", "cli/report", "cli/query", "cli/alerts", "cli/queue", "cli/doctor", "cli/lint", "cli/causes", "cli/why", "cli/can", "cli/train", "cli/service", "cli/fetch", "cli",
 	},
 	{"fleet/smi", "fleet/kubelet/shell", "fleet/kubelet", "fleet/host", "fleet/spec", "fleet/system", "fleet/balancer", "fleet"},
 }
@@ -97,7 +99,7 @@ var doors = []struct {
 	{"github.com/prometheus/prometheus", []string{"metrics"}, "the engine of PromQL and its chunks are behind metrics"},
 	{"github.com/prometheus/prometheus/tsdb", nil, "it brings the SDKs of three clouds"},
 	{"github.com/prometheus/prometheus/tsdb/chunkenc", []string{"metrics/store"}, "only the store has chunks"},
-	{module + "core", []string{"activator", "core", "ledger", "metrics", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
+	{module + "core", []string{"activator", "core", "fetch", "ledger", "metrics", "sim", "kube", "agent", "scheduler", "controller", "console", "cli", "fleet", "internal/strictyaml"}, "internal knows nothing of GPUs but the nearest of their names"},
 	{module + "controlplane", []string{"controlplane", "cmd/berth"}, "it hosts the others"},
 	{module + "fleet", []string{"fleet", "controlplane"}, "nothing else simulates nodes"},
 	{module + "kube/kubetest", nil, "it is for tests"},

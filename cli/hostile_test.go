@@ -246,6 +246,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth service start":         {{"service start off -n vision", true}},
 		"berth service stop":          {{"service stop mnist -n vision", true}},
 		"berth service why":           {{"service why mnist -n vision", true}},
+		"berth fetch":                 {{"fetch x" + hostile + " " + dir, true}, {"fetch http://127.0.0.1:1/m x --max-size " + hostile, true}},
 		"berth train":                 {{"train " + hostile, true}},
 		"berth train create":          {{"train create new -n vision --image a/b:1", true}, {"train create new --image a --framework " + hostile, true}},
 		"berth train delete":          {{"train delete bert -n vision", true}},

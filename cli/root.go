@@ -24,6 +24,7 @@ import (
 	"berth.dev/berth/cli/cluster"
 	"berth.dev/berth/cli/cost"
 	"berth.dev/berth/cli/doctor"
+	"berth.dev/berth/cli/fetch"
 	"berth.dev/berth/cli/idle"
 	"berth.dev/berth/cli/lint"
 	"berth.dev/berth/cli/nodes"
@@ -175,7 +176,7 @@ func New(o Options) *cobra.Command {
 		why.New(with),
 		why.NewExplain(with),
 		notebook.New(with, why.Prospects, why.NewNotebook(with), train.NewFromNotebook(with)),
-		train.New(with), service.New(with),
+		train.New(with), service.New(with), fetch.New(with),
 		profiles.New(with),
 		queue.New(with),
 		cost.New(with),

@@ -326,7 +326,7 @@ func (p *plane) startFleet(ctx context.Context, g *group, network *clusterNetwor
 	}
 	f, err := fleet.New(fleet.Options{
 		Config: p.fleetConfig(), Fleet: p.spec, Log: p.log, CABundle: p.certs.ca.pem, Install: ready,
-		Commitments: p.state.Scheduler != SchedulerStock, Host: processes, HostRules: p.hostRules,
+		Commitments: p.state.Scheduler != SchedulerStock, Host: processes, HostRules: p.hostRules, Models: p.Dir.Join("models"),
 	})
 	if err != nil {
 		return nil, err

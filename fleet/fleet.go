@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +47,9 @@ type Options struct {
 	// that every container is simulated. The caller closes it after Run.
 	Host      HostRunner
 	HostRules host.Rules
+	// Models is a folder of the fleet's, emptied when it starts, in which models are downloaded that are on this machine's loopback
+	// network; their files do not stay there. "" is that all downloads of models are simulated.
+	Models string
 	// Now is the clock; nil is time.Now. Timers always run on the real one.
 	Now func() time.Time
 	// Log gets what a person should know; nil is slog.Default.
@@ -77,6 +81,9 @@ type Fleet struct {
 	hostRules      host.Rules
 	loopbacks      loopbacks // of pods whose processes run on this machine
 	hung           hungJobs
+	models         string          // see Options.Models
+	running        context.Context //nolint:containedctx // of Run, for what it starts
+	tasks          *sync.WaitGroup // of Run
 
 	ips     *addresses
 	timers  *timers
@@ -101,7 +108,7 @@ var (
 // client can be made of.
 func New(o Options) (*Fleet, error) {
 	f := &Fleet{
-		client: o.Client, spec: o.Fleet, now: o.Now, log: o.Log, system: o.Fleet.System, commitments: o.Commitments, host: o.Host, hostRules: o.HostRules, ips: newAddresses(),
+		client: o.Client, spec: o.Fleet, now: o.Now, log: o.Log, system: o.Fleet.System, commitments: o.Commitments, host: o.Host, hostRules: o.HostRules, models: o.Models, ips: newAddresses(),
 		queue: workqueue.NewTyped[task](), ready: make(chan struct{}), synced: make(chan struct{}), nodes: map[string]*node{},
 	}
 	if f.now == nil {
@@ -161,6 +168,12 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer f.queue.ShutDown()
 	defer cancel()
+	f.running, f.tasks = ctx, &wg
+	if f.models != "" {
+		if err := os.RemoveAll(f.models); err != nil {
+			return fmt.Errorf("empty the folder of models: %w", err)
+		}
+	}
 	if f.objectsToApply != nil {
 		wg.Go(func() {
 			select {

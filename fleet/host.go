@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -179,6 +180,9 @@ func (p *pod) resume(c *container, s *v1.ContainerStatus) {
 // forget drops what is kept for a pod that is gone.
 func (f *Fleet) forget(p *pod) {
 	f.hung.set(trainingJob(p.api), p.api.UID, false)
+	if f.models != "" {
+		_ = os.RemoveAll(f.modelFolder(p.api))
+	}
 	if f.host != nil {
 		f.host.Forget(string(p.api.UID))
 	}

@@ -55,6 +55,8 @@ func (p *pod) endRuns(now time.Time) {
 		case !c.running():
 		case c.hosted:
 			p.follow(c, now)
+		case c.download != nil:
+			p.followDownload(c)
 		case !c.plan.Forever && !now.Before(c.begun.Add(c.plan.Duration)):
 			p.end(c, c.begun.Add(c.plan.Duration), c.plan.ExitCode, c.plan.Reason, c.plan.Message)
 		case c.image != c.spec.Image:
@@ -183,6 +185,10 @@ func (c *container) restarting(pod *v1.Pod) bool {
 
 // end notes that a run has ended.
 func (p *pod) end(c *container, at time.Time, code int32, reason, message string) {
+	if c.download != nil {
+		c.download.cancel()
+		c.download = nil
+	}
 	if reason == "" {
 		reason = "Completed"
 		if code != 0 {

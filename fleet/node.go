@@ -107,8 +107,16 @@ func (n *node) plan(p *pod, c *container) Plan {
 		return pluginFault
 	}
 	plan := Behave(p.api, c.spec, n.parts(c.devices))
+	if _, ok := downloads(p.api, c.spec); ok && !c.running() {
+		if ended, ok := c.recalled(); ok {
+			return ended
+		}
+	}
 	if plan.Model != nil {
 		files, known := n.fleet.files.of(p.api, c.spec)
+		if !known {
+			files, known = p.modelFiles()
+		}
 		plan = plan.withFiles(files, known)
 	}
 	if c.holds(n.faults.oom) {

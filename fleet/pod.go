@@ -74,6 +74,8 @@ type container struct {
 	told     bool // an event says where it runs
 	stopping bool // it was told to end because its image changed
 
+	download *download // of a model, by the current run; nil is none
+
 	hung *hang // that the current or last run stands still, or did at its end
 }
 

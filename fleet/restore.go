@@ -62,6 +62,7 @@ func (p *pod) restoreContainer(c *container, s *v1.ContainerStatus) {
 		c.plan = p.node.plan(p, c)
 	}
 	if s.State.Running != nil {
+		p.lostDownload(c)
 		p.resume(c, s)
 	}
 }

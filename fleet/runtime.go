@@ -115,6 +115,12 @@ func (n *node) logs(p *pod, c *container, k *kubelet.Container, now time.Time) {
 			end = h.from
 		}
 		k.Lines = n.lines(c.plan, ids, c.begun, end, now)
+		if c.download != nil {
+			_, _, lines, _, _ := c.download.result()
+			for _, line := range lines {
+				k.Lines = append(k.Lines, kubelet.Line{At: c.begun, Text: line})
+			}
+		}
 	}
 	if t := c.last.Terminated; t != nil {
 		if isHosted(t.ContainerID) {

@@ -168,6 +168,7 @@ func (p *pod) begin(c *container, now time.Time) {
 	}
 	c.begun, c.image, c.hung = now, c.spec.Image, nil
 	c.plan = p.node.plan(p, c)
+	p.download(c)
 	p.back(c)
 	c.state = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: seconds(now)}}
 	p.configure = p.configure || p.plugin && !p.node.faults.plugin

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,7 +152,7 @@ func runScripts(t *testing.T, scheduler string, p testscript.Params) {
 	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"up": up, "eventually": eventually, "start": start, "killberth": killBerth, "causes": causes, "helps": helps, "kubectlsays": kubectlsays,
-		"transcript": transcript, "foretold": foretold,
+		"transcript": transcript, "foretold": foretold, "web": web,
 	}
 	testscript.Run(t, p)
 }
@@ -247,7 +249,7 @@ func command(ctx context.Context, ts *testscript.TestScript, args []string) *exe
 	cmd := exec.CommandContext(ctx, name, args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = os.Environ()
-	for _, key := range []string{"PATH", "HOME", "KUBECONFIG", "XDG_DATA_HOME", "NO_COLOR", "GOGC", "WORK"} {
+	for _, key := range []string{"PATH", "HOME", "KUBECONFIG", "XDG_DATA_HOME", "NO_COLOR", "GOGC", "WORK", "MODELS"} {
 		cmd.Env = append(cmd.Env, key+"="+ts.Getenv(key))
 	}
 	return cmd
@@ -285,6 +287,16 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		forget()
 		s.end()
 	})
+}
+
+// web FOLDER: serve the files of a folder by HTTP on a loopback port, at the address in the variable MODELS, until the script's end.
+func web(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: web FOLDER")
+	}
+	s := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
+	ts.Defer(s.Close)
+	ts.Setenv("MODELS", s.URL)
 }
 
 // killBerth sends SIGKILL to the process that holds the default folder.

@@ -66,7 +66,7 @@ var complaints = []complaint{
 // FaultOf finds in what a replica has said why its model cannot be served; nil is that nothing in it does.
 func FaultOf(s *Server) *Fault {
 	if s.Fetch != "" {
-		return &Fault{FaultLoad, fmt.Sprintf("the model cannot be downloaded from %s: %s", s.Model, lastLine(s.Fetch))}
+		return &Fault{FaultLoad, fmt.Sprintf("the model cannot be downloaded from %s: %s", s.Model, strings.TrimPrefix(lastLine(s.Fetch), "error: "))}
 	}
 	for _, line := range slices.Backward(s.Lines) {
 		for _, c := range complaints {

@@ -49,7 +49,7 @@ func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 			container["name"] = Container
 		}
 		out.Model = ownStorage(container)
-		if store, _ = storageOf(out.Model); store.uri != "" {
+		if store, _ = storageOf(out.Model); store.URI != "" {
 			container["env"] = mergeList(container["env"], []any{map[string]any{"name": storageVariable, "value": modelFolder}}, "name")
 		}
 	}
