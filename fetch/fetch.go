@@ -129,6 +129,12 @@ func sourceOf(src string, o *Options) (source, error) {
 	switch p.Scheme {
 	case "http", "https":
 		return webSource(src, o)
+	case "s3":
+		return s3Source(p, o)
+	case "gs":
+		return googleSource(p, o)
+	case "hf":
+		return hubSource(p, o)
 	case "pvc":
 		return nil, fmt.Errorf("%s is a volume of the cluster, which pods mount; there is nothing to download", src)
 	case "oci":

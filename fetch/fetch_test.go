@@ -88,6 +88,9 @@ func (c *cut) Write(p []byte) (int, error) {
 	}
 	n, err := c.ResponseWriter.Write(p)
 	*c.sent += n
+	if c.most >= 0 {
+		c.most -= n
+	}
 	return n, err
 }
 
@@ -158,7 +161,7 @@ func TestAFileThatChangesMeanwhileStartsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := model(t, dir)["model.bin"]; got != string(s.data) {
-		t.Errorf("it is a mixture: %d bytes, old %d", len(got), strings.Count(got, "old"))
+		t.Errorf("the file is a mixture: %d bytes, old %d", len(got), strings.Count(got, "old"))
 	}
 }
 
@@ -337,7 +340,7 @@ func TestAnArchiveIsUnpacked(t *testing.T) {
 				t.Error(diff)
 			}
 			if s.sent != len(s.data) {
-				t.Errorf("it was downloaded again: %d bytes of %d", s.sent, len(s.data))
+				t.Errorf("the archive was downloaded again: %d bytes of %d", s.sent, len(s.data))
 			}
 			info, err := os.Stat(filepath.Join(dir, "1", "saved_model.pb"))
 			if err != nil || info.Mode().Perm()&0o444 != 0o444 {
@@ -360,14 +363,14 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a web page instead of the file", "model.bin", []byte("<html>Sign in"), http.Header{"Content-Type": {"text/html"}}, 0, "the server sends a web page"},
 		{"a checksum that is another one", "model.bin", []byte("weights"), http.Header{"Repr-Digest": {"sha-256=:" + base64.StdEncoding.EncodeToString(right[:]) + ":"}}, 0, "the checksum is wrong: its SHA-256 is "},
 		{"a file over the bound", "model.bin", []byte("weights"), nil, 3, "has more than 3 B"},
-		{"an archive that is none", "model.tar.gz", []byte("weights"), nil, 0, "unpack model.tar.gz: it is not a gzip file"},
+		{"an archive that is none", "model.tar.gz", []byte("weights"), nil, 0, "unpack model.tar.gz: the archive is not a gzip file"},
 		{"an archive that leads out of the folder", "model.tar", packed(t, "tar", map[string]string{"../evil": "x"}), nil, 0, "would be outside of the model's folder"},
 		{"a zip file that leads out of the folder", "model.zip", packed(t, "zip", map[string]string{"a/../../evil": "x"}), nil, 0, "would be outside of the model's folder"},
 		{"a name that begins at the root", "model.tar", packed(t, "tar", map[string]string{"/etc/evil": "x"}), nil, 0, "would be outside of the model's folder"},
 		{"a link", "model.tar", packed(t, "tar", map[string]string{"a": "-> /etc"}), nil, 0, `"a" is a link or a device`},
 		{"the folder of downloads", "model.tar", packed(t, "tar", map[string]string{".berth-fetch/done": "x"}), nil, 0, "the name of the folder that downloads use"},
-		{"an archive with more in it than the bound", "model.tar.gz", packed(t, "tar.gz", map[string]string{"a": strings.Repeat("0", 1<<20)}), nil, 1 << 19, "it has more than 512.0 KiB in it"},
-		{"an empty archive", "model.tar", packed(t, "tar", nil), nil, 0, "it has no files"},
+		{"an archive with more in it than the bound", "model.tar.gz", packed(t, "tar.gz", map[string]string{"a": strings.Repeat("0", 1<<20)}), nil, 1 << 19, "the archive has more than 512.0 KiB in it"},
+		{"an empty archive", "model.tar", packed(t, "tar", nil), nil, 0, "the archive has no files"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serve(t, tt.file, tt.data)
@@ -384,7 +387,7 @@ func TestWhatIsRefused(t *testing.T) {
 				t.Fatalf("it says %v, want %q", err, tt.says)
 			}
 			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
-				t.Errorf("it has lines, or a secret: %v", err)
+				t.Errorf("the message has lines, or a secret: %v", err)
 			}
 			if got := model(t, dir); len(got) != 0 {
 				t.Errorf("the folder has %v", got)

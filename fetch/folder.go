@@ -88,6 +88,7 @@ func (f *folder) part(of string) string {
 type version struct {
 	Tag  string `json:"tag"`
 	Size int64  `json:"size"`
+	Sum  string `json:"sum,omitempty"` // as sum.String writes it
 }
 
 // had returns how many bytes of a file are there, and of which version.
@@ -140,7 +141,7 @@ func (f *folder) drop(of string) {
 	_ = f.root.Remove(f.part(of) + ".of")
 }
 
-// place gives a file below own its name in the model.
+// place moves a file from below own to its name in the model.
 func (f *folder) place(from, to string, mode fs.FileMode) error {
 	if dir := path.Dir(to); dir != "." {
 		if err := f.root.MkdirAll(dir, 0o755); err != nil {
@@ -151,7 +152,7 @@ func (f *folder) place(from, to string, mode fs.FileMode) error {
 		return fmt.Errorf("let others read %s: %w", to, err)
 	}
 	if err := f.root.Rename(from, to); err != nil {
-		return fmt.Errorf("give %s its name: %w", to, err)
+		return fmt.Errorf("give file %s of the model its name: %w", to, err)
 	}
 	return nil
 }

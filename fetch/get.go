@@ -10,7 +10,7 @@ import (
 )
 
 // errSame is that a file is still the version that is there.
-var errSame = errors.New("it has not changed")
+var errSame = errors.New("the file has not changed")
 
 // passing is an error after which another try may do better.
 type passing struct {
@@ -130,7 +130,7 @@ func (d *download) try(ctx context.Context, f *file, was string) (n int64, v ver
 	there, had := d.folder.had(f.path)
 	from := there
 	if from > 0 && f.tag != "" && had.Tag == f.tag && from == f.size {
-		return 0, had, d.check(f, had, f.sum) // only its name is missing
+		return 0, had, d.check(f, had) // only its name is missing
 	}
 	ask := had.Tag
 	switch {
@@ -148,7 +148,7 @@ func (d *download) try(ctx context.Context, f *file, was string) (n int64, v ver
 	c, err := f.open(ctx, from, ask)
 	switch {
 	case errors.Is(err, errSame) && ask != was:
-		return 0, had, d.check(f, had, f.sum)
+		return 0, had, d.check(f, had)
 	case errors.Is(err, errRange):
 		d.folder.drop(f.path)
 		return 0, v, &passing{error: errors.Join(err, d.came(-there))}
@@ -158,9 +158,14 @@ func (d *download) try(ctx context.Context, f *file, was string) (n int64, v ver
 		return 0, v, err
 	}
 	defer c.body.Close() //nolint:errcheck // read only
-	v = version{c.tag, c.size}
+	v = version{c.tag, c.size, had.Sum}
 	if f.size >= 0 {
 		v.Size = f.size
+	}
+	if c.from == 0 || had.Sum == "" {
+		if v.Sum = c.sum.String(); f.sum != nil {
+			v.Sum = f.sum.String()
+		}
 	}
 	if c.size >= 0 && f.size >= 0 && c.size != f.size {
 		return 0, v, fmt.Errorf("download %s: it has %d bytes, and the list says %d: it has changed; start the download again", f.path, c.size, f.size)
@@ -194,11 +199,7 @@ func (d *download) try(ctx context.Context, f *file, was string) (n int64, v ver
 		return n, v, &passing{error: fmt.Errorf("download %s: broken off after %s of %s", f.path, size(got), size(v.Size))}
 	}
 	v.Size = got
-	want := f.sum
-	if want == nil {
-		want = c.sum
-	}
-	return n, v, d.check(f, v, want)
+	return n, v, d.check(f, v)
 }
 
 // copy writes what comes, and returns how much; an error of the disk or of a bound is a local one.
@@ -226,7 +227,8 @@ func (d *download) copy(to *os.File, c *content, watch *time.Timer) (n int64, er
 }
 
 // check compares a complete part with the checksum of its source.
-func (d *download) check(f *file, v version, want *sum) error {
+func (d *download) check(f *file, v version) error {
+	want := sumFrom(v.Sum)
 	if want == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"io"
 	"strings"
 )
@@ -43,6 +44,29 @@ func gitOf(text string) *sum {
 		_, _ = fmt.Fprintf(h, "blob %d\x00", size)
 		return h
 	}}
+}
+
+func crc32cOf(text string) *sum {
+	return &sum{"CRC32C", strings.ToLower(text), func(int64) hash.Hash { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) }}
+}
+
+// String writes a checksum; sumFrom reads it.
+func (s *sum) String() string {
+	if s == nil {
+		return ""
+	}
+	return s.name + ":" + s.hex
+}
+
+// sumFrom returns a checksum of which String was kept; nil is that there was none.
+func sumFrom(text string) *sum {
+	name, value, _ := strings.Cut(text, ":")
+	for _, of := range []func(string) *sum{md5Of, sha256Of, gitOf, crc32cOf} {
+		if s := of(value); s.name == name {
+			return s
+		}
+	}
+	return nil
 }
 
 // isHex reports whether text is that many bytes in hexadecimal.

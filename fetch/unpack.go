@@ -64,7 +64,7 @@ func (d *download) unpack(ctx context.Context, name, kind string) ([]entry, erro
 		return nil, fmt.Errorf("unpack %s: %w", name, err)
 	}
 	if len(u.out) == 0 {
-		return nil, fmt.Errorf("unpack %s: it has no files", name)
+		return nil, fmt.Errorf("unpack %s: the archive has no files", name)
 	}
 	files := make([]entry, len(u.out))
 	for i, p := range u.out {
@@ -80,7 +80,7 @@ func (u *unpacking) tar(part io.Reader, zipped bool) error {
 	if zipped {
 		z, err := gzip.NewReader(part)
 		if err != nil {
-			return fmt.Errorf("it is not a gzip file: %w", err)
+			return fmt.Errorf("the archive is not a gzip file: %w", err)
 		}
 		part = z
 	}
@@ -91,7 +91,7 @@ func (u *unpacking) tar(part io.Reader, zipped bool) error {
 			return err
 		}
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
-			return fmt.Errorf("it is not a whole tar file: %w", err)
+			return fmt.Errorf("the archive is not a whole tar file: %w", err)
 		}
 		switch h.Typeflag {
 		case tar.TypeReg:
@@ -116,7 +116,7 @@ func (u *unpacking) zip(part *os.File) error {
 	}
 	r, err := zip.NewReader(part, info.Size())
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		return fmt.Errorf("it is not a whole zip file: %w", err)
+		return fmt.Errorf("the archive is not a whole zip file: %w", err)
 	}
 	for _, f := range r.File {
 		switch mode := f.Mode(); {
@@ -161,10 +161,10 @@ func (u *unpacking) file(name string, mode os.FileMode, r io.Reader) error {
 		return err
 	}
 	if u.seen[name] {
-		return fmt.Errorf("it has %q twice", short(name))
+		return fmt.Errorf("the archive has %q twice", short(name))
 	}
 	if u.seen[name] = true; len(u.seen) > mostFiles {
-		return fmt.Errorf("it has more than %d files", mostFiles)
+		return fmt.Errorf("the archive has more than %d files", mostFiles)
 	}
 	root, to := u.d.folder.root, u.to+"/"+name
 	if err := root.MkdirAll(path.Dir(to), 0o700); err != nil {
@@ -185,7 +185,7 @@ func (u *unpacking) file(name string, mode os.FileMode, r io.Reader) error {
 		return fmt.Errorf("write %q: %w", short(name), written(err))
 	}
 	if u.left -= n; u.left < 0 {
-		return fmt.Errorf("it has more than %s in it, and no more is unpacked", size(u.d.o.MostBytes))
+		return fmt.Errorf("the archive has more than %s in it, and no more is unpacked", size(u.d.o.MostBytes))
 	}
 	if mode &= 0o111; mode != 0 {
 		mode = 0o111

@@ -167,7 +167,7 @@ func rangeOf(text string) (from, size int64, err error) {
 }
 
 // errDowngrade is a redirect from https to http.
-var errDowngrade = errors.New("it redirects from https to http, which anybody on the way could change; use the address that it redirects to, if you trust it")
+var errDowngrade = errors.New("the server redirects from https to http, where any machine on the way could change the file; use the address that it redirects to, if you trust it")
 
 // client makes a client that verifies TLS with the system's authorities and those of AWS_CA_BUNDLE.
 func client(o *Options) (*http.Client, error) {
@@ -178,7 +178,7 @@ func client(o *Options) (*http.Client, error) {
 	return &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		switch {
 		case len(via) >= 10:
-			return errors.New("it redirects more than ten times")
+			return errors.New("the server redirects more than ten times")
 		case via[len(via)-1].URL.Scheme == "https" && r.URL.Scheme != "https":
 			return errDowngrade
 		}

@@ -38,8 +38,16 @@ func refused(r *http.Request, a *http.Response) error {
 		seconds, _ := strconv.Atoi(a.Header.Get("Retry-After")) // a date is not waited for
 		return &passing{errors.New(text), time.Duration(max(0, min(seconds, 3600))) * time.Second}
 	}
-	return errors.New(text)
+	return &refusedError{errors.New(text), a.StatusCode}
 }
+
+// refusedError is an answer that is none.
+type refusedError struct {
+	error
+	code int
+}
+
+func (r *refusedError) Unwrap() error { return r.error }
 
 // unreachable is the error of a request that got no answer.
 func unreachable(r *http.Request, err error) error {

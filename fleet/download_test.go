@@ -38,7 +38,7 @@ func TestOnlyModelsOnThisMachineAreReallyRead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := onLoopback(tt.src, tt.env); got != tt.want {
-				t.Errorf("it is %v", got)
+				t.Errorf("really read: %v", got)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestTheMessageOfADownloadSaysWhatThereIs(t *testing.T) {
 func TestAMessageIsCutAtALine(t *testing.T) {
 	got := message(strings.Repeat("0123456789\n", 500))
 	if len(got) > mostMessage || !strings.HasSuffix(got, "9") {
-		t.Errorf("it has %d bytes and ends with %q", len(got), got[len(got)-5:])
+		t.Errorf("the message has %d bytes and ends with %q", len(got), got[len(got)-5:])
 	}
 }
 
