@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,9 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"cloud.google.com/go/compute/metadata"
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/google"
+	"golang.org/x/oauth2/jwt"
 
 	"berth.dev/berth/core/serving"
 )
@@ -46,8 +46,8 @@ func googleSource(p serving.Place, o *Options) (source, error) {
 	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, c)
 	name := o.Getenv("GOOGLE_APPLICATION_CREDENTIALS")
 	if name == "" {
-		if onGoogle() {
-			g.tokens = google.ComputeTokenSource("", readOnly)
+		if t, err := (nodeTokens{}).Token(); err == nil {
+			g.tokens = oauth2.ReuseTokenSource(t, nodeTokens{})
 		}
 		return g, nil
 	}
@@ -55,19 +55,46 @@ func googleSource(p serving.Place, o *Options) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the credentials that GOOGLE_APPLICATION_CREDENTIALS names: %w", err)
 	}
-	key, err := google.CredentialsFromJSONWithType(ctx, raw, google.ServiceAccount, readOnly)
-	if err != nil {
-		return nil, fmt.Errorf("GOOGLE_APPLICATION_CREDENTIALS: %s is not the key of a service account: %s", name, reason(err))
+	var key struct {
+		Type         string `json:"type"`
+		Email        string `json:"client_email"`
+		PrivateKey   string `json:"private_key"`
+		PrivateKeyID string `json:"private_key_id"`
+		TokenURL     string `json:"token_uri"`
 	}
-	g.tokens = key.TokenSource
+	if err := json.Unmarshal(raw, &key); err != nil || key.Type != "service_account" || key.PrivateKey == "" {
+		return nil, fmt.Errorf("GOOGLE_APPLICATION_CREDENTIALS: %s is not the key of a service account, in JSON", name)
+	}
+	config := jwt.Config{Email: key.Email, PrivateKey: []byte(key.PrivateKey), PrivateKeyID: key.PrivateKeyID, Scopes: []string{readOnly}, TokenURL: first(key.TokenURL, "https://oauth2.googleapis.com/token")}
+	g.tokens = config.TokenSource(ctx)
 	return g, nil
 }
 
-// onGoogle reports whether this is a machine of Google Cloud.
-func onGoogle() bool {
+// nodeTokens are tokens of the identity that a node of Google Cloud, or the pod's ServiceAccount there, has, by its metadata server.
+type nodeTokens struct{}
+
+// Token implements oauth2.TokenSource.
+func (nodeTokens) Token() (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	return metadata.OnGCEWithContext(ctx)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token?scopes="+url.QueryEscape(readOnly), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Metadata-Flavor", "Google")
+	a, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Body.Close() //nolint:errcheck // read only
+	var t struct {
+		Token string `json:"access_token"`
+		For   int64  `json:"expires_in"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(nil, a.Body, readWords)).Decode(&t); err != nil || a.StatusCode != http.StatusOK || t.Token == "" {
+		return nil, fmt.Errorf("the metadata server of Google Cloud answers %s", a.Status)
+	}
+	return &oauth2.Token{AccessToken: t.Token, Expiry: time.Now().Add(time.Duration(t.For) * time.Second)}, nil
 }
 
 // token returns a token for a request; "" is none.
