@@ -212,6 +212,7 @@ func hostileCases(dir string) map[string][]hostileCase {
 		"berth price set":             {{"price set no" + hostile + " 5", true}, {"price set a " + hostile, true}},
 		"berth queue":                 {{"queue", true}, {"queue " + hostile, true}},
 		"berth queue check":           {{"queue check -f " + filepath.Join(dir, "queues.yaml"), true}},
+		"berth queue accuracy":        {{"queue accuracy all", false}, {"queue accuracy no" + hostile, true}},
 		"berth queue history":         {{"queue history", true}, {"queue history no" + hostile, true}},
 		"berth queue import":          {{"queue import -f " + filepath.Join(dir, "foreign.yaml"), true}},
 		"berth queue show":            {{"queue show all", true}, {"queue show no" + hostile, true}},

@@ -23,6 +23,8 @@ import (
 
 	"berth.dev/berth/api"
 	"berth.dev/berth/api/v1alpha1"
+	"berth.dev/berth/core/forecast"
+	"berth.dev/berth/kube/runs"
 	"berth.dev/berth/test/golden"
 )
 
@@ -143,6 +145,54 @@ func TestPodsThatNameQueuesOfOtherSchedulers(t *testing.T) {
 	named("local-2", api.LabelKueueQueue, "user-queue")
 	named("theirs", api.LabelKAIQueue, "vision")
 	golden.File(t, "queue_named.txt", s.ok("queue", "show", "speech")+"\n"+s.ok("why", "theirs", "-n", "speech"))
+}
+
+// TestHowGoodEstimatesWere shows what the scheduler has written. rows: NB-39
+func TestHowGoodEstimatesWere(t *testing.T) {
+	s := busyTeams(t)
+	if got := s.ok("queue", "accuracy"); !strings.Contains(got, "no workload has started yet that waited") {
+		t.Errorf("of nothing:\n%s", got)
+	}
+	o := &forecast.Outcomes{}
+	for i := range 40 {
+		id, queue, estimated, gpus := fmt.Sprint(i), "speech", time.Duration(10+i)*time.Minute, float64(1)
+		if i%5 == 0 {
+			queue = "vision"
+		}
+		if i%8 == 0 {
+			gpus = 8
+		}
+		if i%10 == 0 {
+			estimated = forecast.Never
+		}
+		o.Submitted(forecast.Submission{ID: id, At: now, Outcome: forecast.Outcome{Queue: runs.Hidden(queue), GPUs: gpus, Estimated: estimated, By: 40 * time.Minute}})
+		if i < 38 {
+			o.Started(id, now.Add(30*time.Minute+time.Duration(i)*time.Minute))
+		}
+	}
+	text, err := runs.EncodeStarts(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: runs.Namespace, Name: runs.Name}, BinaryData: map[string][]byte{runs.StartsKey: text}}
+	if m, err = s.client.CoreV1().ConfigMaps(runs.Namespace).Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for file, args := range map[string]string{
+		"queue_accuracy.txt": "queue accuracy", "queue_accuracy_vision.txt": "queue accuracy vision", "queue_accuracy.json": "queue accuracy research -o json",
+	} {
+		golden.File(t, file, s.ok(strings.Fields(args)...))
+	}
+	m.BinaryData[runs.StartsKey] = text[:len(text)/2]
+	if _, err := s.client.CoreV1().ConfigMaps(runs.Namespace).Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, code := s.run("berth", "queue", "accuracy"); code == 0 || !strings.Contains(got, "is damaged or from another version of Berth; the scheduler begins again when it starts next") {
+		t.Errorf("damaged: %s", got)
+	}
+	if got := s.ok("queue", "show", "speech"); !strings.Contains(got, "gang/asr") {
+		t.Errorf("berth queue show does without:\n%s", got)
+	}
 }
 
 // TestQueuesForThoseWhoMayNotSeePods: amounts are those that the objects report.

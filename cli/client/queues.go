@@ -147,7 +147,7 @@ type owners struct {
 // read.
 func (o *owners) of(namespace string, ref *metav1.OwnerReference) metav1.Object {
 	group, err := schema.ParseGroupVersion(ref.APIVersion)
-	if err != nil {
+	if err != nil || ref.APIVersion == "" {
 		return nil
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(group.WithKind(ref.Kind))

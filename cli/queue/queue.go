@@ -38,7 +38,7 @@ func New(o client.Options) *cobra.Command {
 	t.cluster.AddFlags(cmd, false)
 	t.output.AddFlags(cmd, term.Rows{Kind: "QueueUseList", Row: queueRow{}})
 	cmd.Flags().BoolVarP(&t.watch, "watch", "w", false, "watch, and print again after each change")
-	cmd.AddCommand(newShow(o), newHistory(o), newCheck(o), newImport(o))
+	cmd.AddCommand(newShow(o), newHistory(o), newAccuracy(o), newCheck(o), newImport(o))
 	return cmd
 }
 

@@ -21,6 +21,9 @@ func (s *state) expect(ctx context.Context, c *client.Cluster, o client.Options)
 		Nodes: s.situation.Nodes, Pods: s.pods, DRA: c.DRA(ctx), Queues: s.count, Owners: s.situation.Owners,
 		RunTimes: times, Ends: ends,
 	}
+	if around.Outcomes, err = c.Outcomes(ctx); err != nil {
+		around.Outcomes = nil // estimates are not corrected
+	}
 	s.starts, err = around.Starts(o.Time())
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"berth.dev/berth/cli/notebook"
 	"berth.dev/berth/cli/term"
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/forecast"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/kube/devices"
@@ -34,7 +35,7 @@ func (e *explainer) waits(ctx context.Context, r *report, s *explain.Situation) 
 	if e.around == nil {
 		e.around = e.look(ctx, now)
 	}
-	s.Budgets, s.Ends, s.RunTimes, s.Idle = e.around.budgets, e.around.ends, e.around.times, e.around.idle
+	s.Budgets, s.Ends, s.RunTimes, s.Idle, s.Outcomes = e.around.budgets, e.around.ends, e.around.times, e.around.idle, e.around.came
 	found, err := explain.Find(s, now)
 	if err != nil {
 		return err
@@ -92,13 +93,18 @@ type around struct {
 	budgets []policyv1.PodDisruptionBudget
 	ends    explain.KnownEnds
 	times   *queue.RunTimes
+	came    *forecast.Outcomes // of earlier estimates
 	idle    map[request.Owner]time.Duration
 }
 
 // look reads what decides when others leave.
 func (e *explainer) look(ctx context.Context, now time.Time) *around {
 	notebooks, times, ends := e.notebooks.Foresee(ctx)
-	return &around{budgetsOf(ctx, e.Cluster), ends, times, idleOwners(notebooks, now)}
+	came, err := e.Outcomes(ctx)
+	if err != nil {
+		came = nil // estimates are not corrected
+	}
+	return &around{budgetsOf(ctx, e.Cluster), ends, times, came, idleOwners(notebooks, now)}
 }
 
 // nameUsers reads the users of the holders that are shown.

@@ -12,6 +12,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	reasons "berth.dev/berth/core/explain"
+	"berth.dev/berth/core/forecast"
 	"berth.dev/berth/core/gpu"
 	"berth.dev/berth/core/queue"
 	"berth.dev/berth/core/quota"
@@ -46,6 +47,7 @@ type Situation struct {
 	Owners     request.Owners               // of Pods; nil: none can be read
 	Ends       KnownEnds
 	RunTimes   *queue.RunTimes                 // of pods that have ended; nil: no start is forecast
+	Outcomes   *forecast.Outcomes              // what came of earlier estimates, which corrects them; nil: nothing
 	Idle       map[request.Owner]time.Duration // for how long owners of Pods have done nothing
 
 	counted *Cluster // of Nodes and Pods; nil is not counted yet
@@ -115,7 +117,7 @@ func (s *Situation) Starts(now time.Time) (map[string]reasons.Likely, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count what pods hold: %w", err)
 	}
-	return c.Starts(s.Pods, s.RunTimes, s.Ends, now)
+	return c.Starts(s.Pods, s.RunTimes, s.Outcomes, s.Ends, now)
 }
 
 // Find explains why the pod of s waits. Every relief and stop has been checked on the
@@ -156,7 +158,7 @@ func Find(s *Situation, now time.Time) (*Findings, error) {
 	if len(request.Of(s.Pod)) > 0 {
 		start := c.StartEstimate(s.Pod, s.Pods, s.Ends, now)
 		if s.RunTimes != nil && !start.Now && !s.Pod.CreationTimestamp.IsZero() { // one that is not made yet is not in the queue
-			likely, err := c.Starts(s.Pods, s.RunTimes, s.Ends, now)
+			likely, err := c.Starts(s.Pods, s.RunTimes, s.Outcomes, s.Ends, now)
 			if err != nil {
 				return nil, err
 			}

@@ -30,8 +30,9 @@ const (
 
 // Starts expects when pods start that wait for nodes, by queues.Workload, from what earlier pods like those that hold GPUs and
 // like those that wait ran: see forecast.Timeline.Starts. pods are those of the cluster. Pods that are held back are not among
-// them, and take no GPUs. Quota comes back when those end that hold it: that others are evicted for it is not expected.
-func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, known KnownEnds, now time.Time) (map[string]reasons.Likely, error) {
+// them, and take no GPUs. Quota comes back when those end that hold it: that others are evicted for it is not expected. The time until
+// which nine of ten start is corrected by what came of earlier estimates, if that is known.
+func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, came *forecast.Outcomes, known KnownEnds, now time.Time) (map[string]reasons.Likely, error) {
 	a := &ahead{t: t, known: known, now: now, classes: map[string]uint32{}, quotas: &quotasAhead{waits: map[string]*quota.Workload{}, runs: map[string][]string{}}}
 	empty, err := a.empty()
 	if err != nil {
@@ -50,8 +51,10 @@ func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, known KnownEnds,
 	if err != nil {
 		return nil, err
 	}
+	gpus := map[string]float64{}
 	for _, j := range waiting {
 		line.Wait(j)
+		gpus[j.Name] = j.GPUs
 	}
 	n := forecastRuns
 	if count+len(waiting) > manyJobs {
@@ -69,6 +72,9 @@ func (t *Cluster) Starts(pods []*v1.Pod, times *queue.RunTimes, known KnownEnds,
 		likely := reasons.Likely{At: now.Add(s.P50), Within: furthest}
 		if s.P90 != forecast.Never {
 			likely.By = now.Add(s.P90)
+		}
+		if by, ok := came.Correct(s.P50, gpus[name]); ok {
+			likely.By = now.Add(by)
 		}
 		out[name] = likely
 	}

@@ -58,7 +58,7 @@ func TestStartsOfAllThatWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := kubetest.Started.Add(10 * time.Minute)
-	starts, err := c.Starts(pods, queue.NewRunTimes(), explain.KnownEnds{}, now)
+	starts, err := c.Starts(pods, queue.NewRunTimes(), nil, explain.KnownEnds{}, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func Read(s *Situation) *Count {
 			continue
 		}
 		c.bound[Workload(pod)]++
-		if queue := c.QueueOf(pod).Queue; queue != "" {
+		if queue := c.queueOf(pod); queue != "" {
 			c.Book.Hold(Holder(pod, queue, c.user(pod), c.Offers.Held(pod), c.s.Least))
 		}
 	}
@@ -154,7 +154,7 @@ func (c *Count) line() {
 func (c *Count) WorkloadFor(s *Suspended) *quota.Workload {
 	return s.Workload(func(p *v1.Pod, allowed sharing.Ways) (quota.Pod, []quota.Kind) {
 		return Asked(p, c.Offers, allowed)
-	}, c.Book.Tree().Ways, func(p *v1.Pod) string { return c.QueueOf(p).Queue }, c.user, c.lineOf)
+	}, c.Book.Tree().Ways, c.queueOf, c.user, c.lineOf)
 }
 
 func (c *Count) lineOf(o metav1.Object) *int32 {
@@ -170,6 +170,11 @@ func (c *Count) Suspended(workload string) *Suspended { return c.suspended[workl
 // QueueOf returns the queue of a pod, and what decides it.
 func (c *Count) QueueOf(pod *v1.Pod) Member { return c.Members.Of(pod, c.namespaces[pod.Namespace]) }
 
+// queueOf is QueueOf without what decides it: owners of pods are not read where no queue takes labeled pods.
+func (c *Count) queueOf(pod *v1.Pod) string {
+	return c.Members.QueueOf(pod, c.namespaces[pod.Namespace])
+}
+
 // UserOf returns the user of a pod as limits count it; "" is not known.
 func (c *Count) UserOf(pod *v1.Pod) string { return c.user(pod) }
 
@@ -183,7 +188,7 @@ func (c *Count) user(pod *v1.Pod) string {
 // WorkloadOf returns what a pod without a node is admitted with: the pods of its gang that have
 // none, or itself. It is nil for a pod of no queue, or that asks for no GPU.
 func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
-	queue := c.QueueOf(pod).Queue
+	queue := c.queueOf(pod)
 	if queue == "" || !request.AsksForGPUs(pod) {
 		return nil
 	}
@@ -204,7 +209,7 @@ func (c *Count) WorkloadOf(pod *v1.Pod) *quota.Workload {
 		kinds = append(kinds, of)
 		asked.User = c.user(p)
 		w.Pods = append(w.Pods, asked)
-		if other := c.QueueOf(p).Queue; other != queue {
+		if other := c.queueOf(p); other != queue {
 			w.Mixed, w.Other = true, other
 		}
 	}
@@ -241,7 +246,7 @@ func (c *Count) Without(pod *v1.Pod) (queue string, out func(*v1.Node) bool) {
 	for _, choice := range v.Choices {
 		kinds = append(kinds, choice.Kinds...)
 	}
-	return c.QueueOf(pod).Queue, func(n *v1.Node) bool { return !slices.Contains(kinds, c.Offers.KindOf(n)) }
+	return c.queueOf(pod), func(n *v1.Node) bool { return !slices.Contains(kinds, c.Offers.KindOf(n)) }
 }
 
 // Expect counts pods that do not exist yet among those that have no node, until Forget.
@@ -266,7 +271,7 @@ func (c *Count) Place(pod *v1.Pod) {
 	}
 	c.Forget([]*v1.Pod{pod})
 	c.bound[Workload(pod)]++
-	if queue := c.QueueOf(pod).Queue; queue != "" {
+	if queue := c.queueOf(pod); queue != "" {
 		c.Book.Hold(Holder(pod, queue, c.user(pod), c.Offers.Held(pod), c.s.Least))
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"berth.dev/berth/core/quota"
 	"berth.dev/berth/core/sharing"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/scheduler/quota/history"
 	"berth.dev/berth/scheduler/quota/metrics"
 )
@@ -73,6 +74,9 @@ type Quota struct {
 	Least func(gang string) int
 	// Holding reports whether devices are held for a pod: see Failed.
 	Holding func(types.UID) bool
+	// Situation returns what Queues are counted from, without nodes and pods; nil is that there are none. It is set before
+	// the scheduler runs.
+	Situation func() *queues.Situation
 	// Waiting takes pods that were tried and wait for quota now, the one that was tried first. By default
 	// that one is sent to the scheduler's queue once, where PreEnqueue keeps it.
 	Waiting func([]*v1.Pod)
@@ -102,7 +106,7 @@ type Quota struct {
 // New returns a Quota of a cluster without Queues.
 func New() *Quota {
 	q := &Quota{
-		call: func([]*v1.Pod) {}, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
+		call: func([]*v1.Pod) {}, Situation: func() *queues.Situation { return nil }, Least: func(string) int { return 0 }, Holding: func(types.UID) bool { return false }, pods: map[types.UID]*v1.Pod{}, leads: map[string]*v1.Pod{},
 		works: map[types.UID]string{}, allowed: map[types.UID]*quota.Selection{}, only: map[types.UID][]quota.Kind{}, asked: map[string]*quota.Workload{}, objects: newObjects(),
 		tallies: metrics.Tallies{}, again: map[types.UID]time.Time{}, retried: map[string]bool{}, called: map[string]bool{},
 	}

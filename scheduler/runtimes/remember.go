@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
 	"berth.dev/berth/kube/runs"
@@ -67,17 +68,30 @@ func (t *Times) save(ctx context.Context, maps typed.ConfigMapInterface, log klo
 	if !changed {
 		return false
 	}
-	m := &v1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: runs.Namespace, Name: runs.Name},
-		BinaryData: map[string][]byte{runs.Key: runs.Encode(list)},
-	}
-	_, err := maps.Update(ctx, m, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = maps.Create(ctx, m, metav1.CreateOptions{})
-	}
-	if err != nil {
+	if err := Write(ctx, maps, runs.Key, runs.Encode(list)); err != nil {
 		t.lost()
 		log.Error(err, "Run times are not saved yet")
 	}
 	return true
+}
+
+// Write writes what is remembered under a key of the ConfigMap of runs.Namespace, and leaves what others have there.
+func Write(ctx context.Context, maps typed.ConfigMapInterface, key string, text []byte) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		m, err := maps.Get(ctx, runs.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			m = &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: runs.Namespace, Name: runs.Name}, BinaryData: map[string][]byte{key: text}}
+			_, err = maps.Create(ctx, m, metav1.CreateOptions{})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if m.BinaryData == nil {
+			m.BinaryData = map[string][]byte{}
+		}
+		m.BinaryData[key] = text
+		_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
+		return err
+	})
 }

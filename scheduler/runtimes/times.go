@@ -100,6 +100,13 @@ func (t *Times) AllEnded(pods []*v1.Pod, quantile float64, now time.Time) time.T
 	return queue.AllEnded(ends, now)
 }
 
+// Copy returns what is known now.
+func (t *Times) Copy() *queue.RunTimes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return queue.Remembered(t.times.Samples(runs.MostTemplates))
+}
+
 // load has what was remembered come before what has been learned since.
 func (t *Times) load(list []queue.Sample) {
 	t.mu.Lock()

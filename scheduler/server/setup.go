@@ -8,10 +8,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/kubernetes"
 	typedevents "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/transport"
 	"k8s.io/klog/v2"
@@ -24,9 +26,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"berth.dev/berth/core/forecast"
+	"berth.dev/berth/kube/explain"
+	"berth.dev/berth/kube/queues"
 	"berth.dev/berth/kube/runs"
 	"berth.dev/berth/scheduler/devices"
+	"berth.dev/berth/scheduler/estimates"
 	"berth.dev/berth/scheduler/gpuonly"
+	"berth.dev/berth/scheduler/nodeindex"
 	"berth.dev/berth/scheduler/server/outside"
 	"berth.dev/berth/scheduler/server/report"
 )
@@ -92,9 +99,34 @@ func Setup(ctx context.Context, opts *options.Options, writes, reads transport.W
 	nodes := cc.InformerFactory.Core().V1().Nodes()
 	shared.Waits.Offers(followPools(ctx, cc.Client, nodes.Lister(), nodes.Informer().HasSynced))
 	go shared.Times.Remember(ctx, cc.Client.CoreV1().ConfigMaps(runs.Namespace), leads)
+	go measure(ctx, &cc, shared, leads)
 	outside.Use(s, cc.InformerFactory.Core().V1().Pods().Lister(), shared.Quota)
 	report.WriteConditions(s, cc.Client, shared.Waits, report.NewSentences(nodesOf(ctx, s), cc.InformerFactory))
 	return &cc, s, nil
+}
+
+// measure measures the estimates of starts.
+func measure(ctx context.Context, cc *schedulerconfig.CompletedConfig, shared *nodeindex.Cluster, leads func() bool) {
+	pods, nodes := cc.InformerFactory.Core().V1().Pods(), cc.InformerFactory.Core().V1().Nodes()
+	synced := []toolscache.InformerSynced{pods.Informer().HasSynced, nodes.Informer().HasSynced}
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		return
+	}
+	e := estimates.New()
+	e.Register()
+	e.Run(ctx, &estimates.Source{
+		Pods: func() ([]*v1.Pod, error) { return pods.Lister().List(labels.Everything()) },
+		Around: func(all []*v1.Pod, came *forecast.Outcomes) *explain.Situation {
+			s := &explain.Situation{Pods: all, RunTimes: shared.Times.Copy(), Outcomes: came}
+			s.Nodes, _ = nodes.Lister().List(labels.Everything()) // a store of this process
+			if q := shared.Quota.Situation(); q != nil {
+				q.Nodes, q.Pods, q.Now = s.Nodes, s.Pods, time.Now()
+				s.Queues, s.Owners = queues.Read(q), q.Owners
+			}
+			return s
+		},
+		Maps: cc.Client.CoreV1().ConfigMaps(runs.Namespace), Leads: leads,
+	})
 }
 
 // wrapClients puts writes before the requests of the scheduler, and reads before

@@ -56,7 +56,7 @@ func Watch(ctx context.Context, h fwk.Handle, q *schedulerquota.Quota) error {
 	}
 	q.Register()
 	w := New(q, factory.Core().V1().Nodes().Lister(), factory.Core().V1().Namespaces().Lister())
-	w.known = q.AwaitQueues()
+	w.known, q.Situation = q.AwaitQueues(), w.situation
 	looks := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(now any) { w.changedIf(nil, now) }, UpdateFunc: w.changedIf, DeleteFunc: w.gone,
 	}
@@ -87,6 +87,7 @@ type Informer struct {
 	mu      sync.Mutex
 	store   cache.Store // of Queues; nil: they are not served
 	timer   *time.Timer
+	list    []*v1alpha1.Queue
 	members *queues.Members // nil: there are no Queues
 	asking  *queues.Members // of pods that ask for quota: as members, and owners may be asked for
 	offers  *queues.Offers

@@ -20,6 +20,7 @@ import (
 // Apply has pods counted by these Queues, and by no others.
 func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	w.mu.Lock()
+	w.list = list
 	if len(list) == 0 {
 		w.offers, w.members, w.asking = nil, nil, nil
 	} else if w.offers == nil {
@@ -48,6 +49,26 @@ func (w *Informer) Apply(list []*v1alpha1.Queue) {
 	w.quota.SetUsed(list)
 	if len(list) > 0 && w.startLines != nil {
 		w.hasLines.Do(w.startLines)
+	}
+}
+
+// situation is Quota.Situation.
+func (w *Informer) situation() *queues.Situation {
+	w.mu.Lock()
+	list := w.list
+	w.mu.Unlock()
+	if len(list) == 0 {
+		return nil
+	}
+	spaces, _ := w.namespaces.List(labels.Everything()) // a store of this process
+	return &queues.Situation{
+		Queues: list, Namespaces: spaces, User: w.user, Least: w.quota.Least, Owners: w.owners.of, Kueue: w.kueue.Load,
+		Line: func(o metav1.Object) *int32 {
+			if lines := w.lines.Load(); lines != nil {
+				return lines.Of(o, w.owners.of)
+			}
+			return nil
+		},
 	}
 }
 
