@@ -335,6 +335,9 @@ const (
 	// AnnotationServingSpec, on the Deployment of an InferenceService, is a hash of all that Berth wrote, and on its pods a
 	// hash of their template.
 	AnnotationServingSpec = "berth.dev/serving-spec"
+	// AnnotationMoving, on the Deployment of an InferenceService, is how many of its replicas are there only while others leave their
+	// nodes: a number.
+	AnnotationMoving = "berth.dev/moving"
 	// AnnotationRolledOut, on the ControllerRevision of a revision of an InferenceService, is when all replicas last began to be of it: a
 	// time of RFC 3339.
 	AnnotationRolledOut = "berth.dev/rolled-out"

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -29,10 +30,12 @@ func newCache(mgr manager.Manager) (cache.Cache, error) {
 	return cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.Deployment{}:         {Label: marked, Transform: slimDeployment, UnsafeDisableDeepCopy: &shared},
-			&appsv1.ControllerRevision{}: {Label: marked, Transform: slimRevision, UnsafeDisableDeepCopy: &shared},
-			&corev1.Service{}:            {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
-			&corev1.Pod{}:                {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
+			&appsv1.Deployment{}:            {Label: marked, Transform: slimDeployment, UnsafeDisableDeepCopy: &shared},
+			&appsv1.ControllerRevision{}:    {Label: marked, Transform: slimRevision, UnsafeDisableDeepCopy: &shared},
+			&corev1.Service{}:               {Label: marked, Transform: slimMeta, UnsafeDisableDeepCopy: &shared},
+			&corev1.Node{}:                  {Transform: slimNode, UnsafeDisableDeepCopy: &shared},
+			&policyv1.PodDisruptionBudget{}: {Transform: slimBudget, UnsafeDisableDeepCopy: &shared},
+			&corev1.Pod{}:                   {Label: marked, Transform: slimPod, UnsafeDisableDeepCopy: &shared},
 		},
 	})
 }
@@ -65,15 +68,38 @@ func slimRevision(o any) (any, error) {
 	return slimMeta(o)
 }
 
+// slimNode keeps whether a node is to be emptied.
+func slimNode(o any) (any, error) {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
+		Spec:       corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable, Taints: n.Spec.Taints},
+	}, nil
+}
+
+// slimBudget keeps which pods a disruption budget is about.
+func slimBudget(o any) (any, error) {
+	if b, ok := o.(*policyv1.PodDisruptionBudget); ok {
+		b.Status = policyv1.PodDisruptionBudgetStatus{}
+	}
+	return slimMeta(o)
+}
+
 // slimPod keeps of a pod whose it is, and how it is.
 func slimPod(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
 		return o, nil
 	}
-	revision := p.Annotations[api.AnnotationServingSpec]
-	p.ManagedFields, p.Annotations = nil, map[string]string{api.AnnotationServingSpec: revision}
-	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
+	notes := map[string]string{api.AnnotationServingSpec: p.Annotations[api.AnnotationServingSpec]}
+	if cost := p.Annotations[corev1.PodDeletionCost]; cost != "" {
+		notes[corev1.PodDeletionCost] = cost
+	}
+	p.ManagedFields, p.Annotations = nil, notes
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Tolerations: p.Spec.Tolerations}
 	p.Status = corev1.PodStatus{
 		Phase: p.Status.Phase, Conditions: p.Status.Conditions, StartTime: p.Status.StartTime,
 		InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -51,6 +52,7 @@ type memory struct {
 	heard   map[types.UID]heard
 	told    string // the fault that was last told in an event
 	policy  string // what an event said of its policy for idle workloads
+	moves   string // why replicas leave their nodes, as an event said
 	unkept  string // what an event said of a revision that cannot be kept
 }
 
@@ -110,13 +112,14 @@ type pass struct {
 	written   *objects.Written
 	runtime   *objects.Runtime // nil with containers of the user's own
 	made      *objects.Children
-	existing  *appsv1.Deployment // nil if there is none
-	pods      []*corev1.Pod      // that are not being deleted and have not ended
-	revisions []rules.Revision   // that are kept, in no order
-	taken     string             // which name of a child another object has, as a sentence; "" is none
-	behind    bool               // all requests go through activators
-	refused   string             // what the API server says to a child that it does not take; "" is nothing
-	again     time.Duration      // look again after this; 0 is when something changes
+	existing  *appsv1.Deployment   // nil if there is none
+	pods      []*corev1.Pod        // that are not being deleted and have not ended
+	revisions []rules.Revision     // that are kept, in no order
+	leave     map[types.UID]string // why pods leave their nodes
+	taken     string               // which name of a child another object has, as a sentence; "" is none
+	behind    bool                 // all requests go through activators
+	refused   string               // what the API server says to a child that it does not take; "" is nothing
+	again     time.Duration        // look again after this; 0 is when something changes
 }
 
 // later asks for another look after d, at the latest.
@@ -150,7 +153,7 @@ func (p *pass) run(ctx context.Context) error {
 		}
 	}
 	p.see(ctx, seen)
-	if err := p.complete(ctx, seen); err != nil {
+	if err := errors.Join(p.complete(ctx, seen), p.protect(ctx, seen)); err != nil {
 		return err
 	}
 	return p.say(ctx, seen)
@@ -207,7 +210,7 @@ func (p *pass) look(ctx context.Context) error {
 			p.pods = append(p.pods, pod)
 		}
 	}
-	return p.readRevisions(ctx)
+	return errors.Join(p.readRevisions(ctx), p.readLeaving(ctx))
 }
 
 // want decides how many replicas there should be.
@@ -238,12 +241,12 @@ func (p *pass) want() (int, string) {
 	return n, why
 }
 
-// wanted is how many replicas the Deployment asks for.
+// wanted is how many replicas the Deployment asks for, without those in the place of others that leave their nodes.
 func (p *pass) wanted() int {
 	if p.existing == nil || p.existing.Spec.Replicas == nil {
 		return 0
 	}
-	return int(*p.existing.Spec.Replicas)
+	return max(0, int(*p.existing.Spec.Replicas)-moving(p.existing))
 }
 
 // ready is how many replicas answer.

@@ -25,6 +25,10 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("apps", "controllerrevisions", "list", "watch", "create", "patch", "delete"),
 		// What its replicas wait for, and what a server says of its model.
 		rights.Rule("", "pods", "list", "watch"),
+		// Replicas that leave their nodes are ended first, and not evicted before others answer in their place.
+		rights.Rule("", "pods", "patch"),
+		rights.Rule("", "nodes", "list", "watch"),
+		rights.Rule("policy", "poddisruptionbudgets", "get", "list", "watch", "create", "patch", "delete"),
 		rights.Rule("", "pods/log", "get"),
 		// After how long without requests services of a namespace have no replicas.
 		rights.Rule("", "namespaces", "list", "watch"),

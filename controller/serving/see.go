@@ -65,6 +65,14 @@ func (p *pass) see(ctx context.Context, s *rules.Seen) {
 		return
 	}
 	s.Rolling = p.rolling() && s.Wanted > 0
+	if s.Wanted > 0 {
+		s.Leaves = p.leaves()
+		for _, r := range p.replicas() {
+			if r.Ready && !r.Leaves {
+				s.Stay++
+			}
+		}
+	}
 	if s.Waits == "" {
 		s.Waits = p.waits(p.made.Revision)
 	}

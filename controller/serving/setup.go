@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -77,6 +78,8 @@ func add(mgr manager.Manager, o Options, m runtime.ModeSource) error {
 		WatchesMetadata(runtime.NamespaceMeta(), handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](children, &appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(ofChild))).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Service{}, handler.EnqueueRequestsFromMapFunc(ofChild), known)).
+		WatchesRawSource(source.Kind[client.Object](children, &corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.onNode), emptied())).
+		WatchesRawSource(source.Kind[client.Object](children, &policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.besideBudget), predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](children, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofChild))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: atOnce,

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,7 +42,12 @@ func (p *pass) write(ctx context.Context, replicas int) error {
 	if p.behind && p.written.Service.Scale.Follows() {
 		p.made.Behind()
 	}
-	if err := errors.Join(p.made.Seal(replicas), p.made.SealServices()); err != nil {
+	extra := rules.Extra(replicas, p.replicas(), p.rolling())
+	if err := p.rank(ctx); err != nil {
+		return err
+	}
+	p.made.Move(extra)
+	if err := errors.Join(p.made.Seal(replicas+extra), p.made.SealServices()); err != nil {
 		return err
 	}
 	for _, service := range p.made.Services {
@@ -85,9 +91,16 @@ func (p *pass) bring(ctx context.Context, object map[string]any, there client.Ob
 // drifted reports whether another client has changed a child since it was applied: while the process runs, its generation tells,
 // and of replicas, which others scale, their number does.
 func (p *pass) drifted(there client.Object, want *unstructured.Unstructured, id string) bool {
+	switch there := there.(type) {
+	case *corev1.Service:
+		return !serves(there, want)
+	case *policyv1.PodDisruptionBudget:
+		was, known := p.mem.marks[id]
+		return known && was != generation(there)
+	}
 	d, ok := there.(*appsv1.Deployment)
 	if !ok {
-		return !serves(there.(*corev1.Service), want)
+		return false
 	}
 	n, _, _ := unstructured.NestedInt64(want.Object, "spec", "replicas")
 	was, known := p.mem.marks[id]

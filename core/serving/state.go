@@ -20,6 +20,8 @@ type Seen struct {
 	Pod     string // to which Waits or Fault applies
 	Starts  string // what a replica with a node does: "pulling the image", "loading the model"
 	Rolling bool   // there are replicas of an older revision
+	Leaves  string // why replicas leave their nodes, such as "node a is cordoned"; "" is that none does
+	Stay    int    // replicas that answer and do not leave
 }
 
 // Condition is one condition of a status, without its time.
@@ -127,6 +129,10 @@ func (o *State) some(s *Seen) {
 	case s.Rolling:
 		p.Reason, o.Target, o.Transition = ReasonRolling, "Loading", "InProgress"
 		p.Message += "; the new revision starts"
+	case s.Leaves != "" && s.Waits != "":
+		p.Message += "; a replica is to move, as " + s.Leaves + ", and the one for its place waits: " + s.Waits
+	case s.Leaves != "":
+		p.Message += "; a replica moves, as " + s.Leaves
 	case s.Waits != "":
 		p.Message += fmt.Sprintf("; %s waits: %s", replica(s.Wanted-s.Ready), s.Waits)
 	case s.Why == Uncounted:

@@ -1,0 +1,38 @@
+package serving
+
+// Replica is one that there is, as far as its node matters.
+type Replica struct {
+	Ready  bool
+	Leaves bool // its node is to be emptied
+}
+
+// Extra is how many replicas there are to be beyond the wanted ones while some leave their nodes: one in the place of each that leaves, until
+// as many as are wanted answer elsewhere. During a rollout none: it replaces all of them.
+func Extra(wanted int, replicas []Replica, rolling bool) int {
+	leave, stay := 0, 0
+	for _, r := range replicas {
+		switch {
+		case r.Leaves:
+			leave++
+		case r.Ready:
+			stay++
+		}
+	}
+	if rolling || stay >= wanted {
+		return 0
+	}
+	return min(leave, wanted)
+}
+
+// Budget is how many replicas have to answer after an eviction that others ask for, as `kubectl drain` does, while some leave their nodes. ok
+// is false while none does. As many as are wanted have to while their places elsewhere are made ready. If there is no room for one, or its
+// model cannot be loaded, nothing else would end the wait: those that leave may be evicted, one after the other, and the others may not.
+func (s *Seen) Budget() (least int, ok bool) {
+	switch {
+	case s.Leaves == "" || s.Wanted == 0:
+		return 0, false
+	case s.Waits == "" && s.Fault == nil:
+		return s.Wanted, true
+	}
+	return max(s.Stay, min(s.Wanted, s.Ready)-1, 0), true
+}
