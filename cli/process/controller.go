@@ -23,6 +23,7 @@ type ControllerOptions struct {
 	Notebooks  string // own, govern, off or auto
 	Training   string // the same for training jobs
 	Serving    string // the same for InferenceServices
+	FetchImage string // that downloads models; "" is KServe's storage initializer
 	JobDomain  string // DNS domain for names in TF_CONFIG; "" leaves it out
 	NotebookSettings
 	LeaseOptions
@@ -103,6 +104,7 @@ func NewController(run ControllerFunc) *cobra.Command {
 	f.StringVar(&c.Notebooks, "notebooks", "auto", NotebooksUsage)
 	f.StringVar(&c.Training, "training", "auto", TrainingUsage)
 	f.StringVar(&c.Serving, "serving", "auto", ServingUsage)
+	f.StringVar(&c.FetchImage, "fetch-image", "", "image that downloads models for InferenceServices in place of KServe's storage initializer, such as one with berth-fetch")
 	f.StringVar(&c.JobDomain, "job-domain", "", "DNS domain to add to the names in TF_CONFIG, such as cluster.local ($CUSTOM_CLUSTER_DOMAIN)")
 	f.StringVar(&words.After, "idle-after", "", "stop notebooks after this time without activity, such as 8h or 2d, or never; annotations of notebooks and namespaces override it ($CULL_IDLE_TIME minutes if $ENABLE_CULLING, default never)")
 	f.StringVar(&words.Warning, "idle-warning", "", "time between the warning and the stop (default 10m)")

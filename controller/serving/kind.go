@@ -21,6 +21,8 @@ const upstream = "kserve-controller"
 type Options struct {
 	// Domain is the cluster's DNS domain, for URLs; "" is cluster.local.
 	Domain string
+	// FetchImage is the image that downloads models, such as one with berth-fetch; "" is KServe's storage initializer.
+	FetchImage string
 	// Traffic returns what is known of the requests for a service; ok is false where not all of them are seen. Nil knows
 	// nothing: services then have at least one replica, and their status says so.
 	Traffic func(namespace, name string) (t rules.Traffic, ok bool)

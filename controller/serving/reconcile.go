@@ -53,6 +53,7 @@ type memory struct {
 	told    string // the fault that was last told in an event
 	policy  string // what an event said of its policy for idle workloads
 	moves   string // why replicas leave their nodes, as an event said
+	allowed allowed
 	unkept  string // what an event said of a revision that cannot be kept
 }
 
@@ -165,6 +166,9 @@ func (p *pass) read(ctx context.Context) (fault *rules.Fault, err error) {
 		return fault, nil
 	}
 	if err := p.readPolicy(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.readCredentials(ctx); err != nil {
 		return nil, err
 	}
 	var own kserve.ServingRuntimeList

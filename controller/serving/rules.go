@@ -30,6 +30,8 @@ func Rules() []rbacv1.PolicyRule {
 		rights.Rule("", "nodes", "list", "watch"),
 		rights.Rule("policy", "poddisruptionbudgets", "get", "list", "watch", "create", "patch", "delete"),
 		rights.Rule("", "pods/log", "get"),
+		// Which Secrets the download of a model may use: their names, and not the Secrets.
+		rights.Rule("", "serviceaccounts", "get"),
 		// After how long without requests services of a namespace have no replicas.
 		rights.Rule("", "namespaces", "list", "watch"),
 		// What activators say of requests.

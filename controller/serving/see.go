@@ -110,6 +110,9 @@ func (p *pass) starting(ctx context.Context, pod *corev1.Pod) (string, *rules.Fa
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode == 0:
 			continue
 		case c.State.Running != nil:
+			if t := c.LastTerminationState.Terminated; t != nil && t.ExitCode != 0 && t.Message != "" { // it is tried again
+				return "", rules.FaultOf(&rules.Server{Fetch: t.Message, Model: p.made.Model})
+			}
 			return "downloading the model", nil
 		}
 		if fault := pulls(c); fault != nil {

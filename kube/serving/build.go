@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,7 +59,8 @@ func Build(w *Written, r *Runtime, above, below int) (*Children, error) {
 		c := c.(map[string]any)
 		c["env"] = mergeList(c["env"], []any{map[string]any{"name": "INFERENCE_SERVICE_NAME", "value": o.Name}}, "name")
 	}
-	store.mount(pod, container, o.Annotations[kserve.AnnotationStorageReadonly] == "false")
+	store.image = cmp.Or(w.image, store.image)
+	store.mount(pod, container, o.Annotations[kserve.AnnotationStorageReadonly] == "false", w.credentials)
 	pod["containers"] = containers
 	if container["readinessProbe"] == nil {
 		container["readinessProbe"] = probe(portOf(container))

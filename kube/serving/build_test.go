@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -261,5 +262,86 @@ func TestKServesSamples(t *testing.T) {
 				t.Errorf("its arguments are %s, want %s", got, tt.args)
 			}
 		})
+	}
+}
+
+// TestTheDownloadUsesTheSecretsOfItsServiceAccount has Secrets of KServe's, which the pod reads, and Berth does not.
+func TestTheDownloadUsesTheSecretsOfItsServiceAccount(t *testing.T) {
+	account := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Name: "models", Annotations: map[string]string{"serving.kserve.io/s3-endpoint": "minio.store:9000", "serving.kserve.io/s3-usehttps": "0", "serving.kserve.io/s3-region": "eu-central-1"}},
+		Secrets:    []corev1.ObjectReference{{Name: "models-token-abcde"}, {Name: "keys"}, {Name: "more"}},
+	}
+	for _, tt := range []struct {
+		name, uri string
+		env       []string
+		google    bool
+	}{
+		{"S3", "s3://b/iris", []string{"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_SECRET_ACCESS_KEY", "S3_ENDPOINT", "S3_USE_HTTPS"}, false},
+		{"Google Cloud Storage", "gs://b/iris", []string{"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_SECRET_ACCESS_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "S3_ENDPOINT", "S3_USE_HTTPS"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, fault := serving.Of(service(t, "spec: {predictor: {serviceAccountName: models, sklearn: {storageUri: '"+tt.uri+"'}}}"))
+			if fault != nil || w.Account() != "models" {
+				t.Fatal(fault, w.Account())
+			}
+			w.Use(serving.CredentialsOf(account), "berth-fetch:local")
+			r, fault := serving.Choose(w, builtin(t))
+			if fault != nil {
+				t.Fatal(fault)
+			}
+			c, err := serving.Build(w, r, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, pod := container(t, c)
+			download := pod["initContainers"].([]any)[0].(map[string]any)
+			if download["image"] != "berth-fetch:local" {
+				t.Errorf("the image is %v", download["image"])
+			}
+			var names []string
+			for _, e := range download["env"].([]any) {
+				e := e.(map[string]any)
+				names = append(names, e["name"].(string))
+				if e["name"] == "AWS_ENDPOINT_URL" && e["value"] != "http://minio.store:9000" {
+					t.Errorf("the server is %v", e["value"])
+				}
+			}
+			if diff := cmp.Diff(tt.env, names); diff != "" {
+				t.Error(diff)
+			}
+			raw, _ := json.Marshal(download["envFrom"])
+			if want := `[{"secretRef":{"name":"keys","optional":true}},{"secretRef":{"name":"more","optional":true}}]`; string(raw) != want {
+				t.Errorf("it reads %s", raw)
+			}
+			if mounts := download["volumeMounts"].([]any); len(mounts) != 1 && !tt.google || len(mounts) != 2 && tt.google {
+				t.Errorf("it mounts %v", mounts)
+			}
+			if server["envFrom"] != nil {
+				t.Error("the server gets the credentials too")
+			}
+		})
+	}
+}
+
+func TestWhatNeedsNoCredentials(t *testing.T) {
+	for uri, want := range map[string]string{"pvc://a/b": "", "oci://a/b:1": "", "s3://a/b": "default", "hf://a/b": "default"} {
+		w, fault := serving.Of(service(t, "spec: {predictor: {sklearn: {storageUri: '"+uri+"'}}}"))
+		if fault != nil || w.Account() != want {
+			t.Errorf("%s: %q, %v", uri, w.Account(), fault)
+		}
+	}
+}
+
+// TestAModelInAnImageIsMounted has KServe's folder of images with models.
+func TestAModelInAnImageIsMounted(t *testing.T) {
+	c, why := children(t, "spec: {predictor: {sklearn: {storageUri: 'oci://registry.example.com/iris:1'}}}")
+	if c == nil {
+		t.Fatal(why)
+	}
+	server, pod := container(t, c)
+	raw, _ := json.Marshal([]any{server["volumeMounts"], pod["volumes"], pod["initContainers"]})
+	want := `[[{"mountPath":"/mnt/models","name":"kserve-provision-location","readOnly":true,"subPath":"models"}],[{"image":{"reference":"registry.example.com/iris:1"},"name":"kserve-provision-location"}],null]`
+	if string(raw) != want {
+		t.Errorf("the pod has %s", raw)
 	}
 }

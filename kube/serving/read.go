@@ -41,6 +41,9 @@ type Written struct {
 	predictor map[string]any
 	container map[string]any // of the model, without the fields that are not a container's; nil with containers of the user's own
 	version   string         // runtimeVersion
+
+	credentials *Credentials // of the download; nil is none
+	image       string       // that downloads; "" is KServe's
 }
 
 // Of reads an InferenceService. A fault is why it cannot run; what could be read is there all the same.

@@ -32,7 +32,7 @@ func storageOf(uri string) (storage, *serving.Fault) {
 
 // mount puts the model into a container of a pod's spec, as KServe does (storage_initializer_injector.go): a claim and an image read-only, and
 // what is downloaded by an init container. That one asks for zero GPUs, so a LimitRange gives it none.
-func (s *storage) mount(spec, container map[string]any, writable bool) {
+func (s *storage) mount(spec, container map[string]any, writable bool, use *Credentials) {
 	if s.URI == "" {
 		return
 	}
@@ -51,11 +51,13 @@ func (s *storage) mount(spec, container map[string]any, writable bool) {
 	default:
 		none := map[string]any{"cpu": "100m", "memory": "100Mi", api.ResourceGPU: "0"}
 		inits, _ := spec["initContainers"].([]any)
-		spec["initContainers"] = append(inits, map[string]any{
+		download := map[string]any{
 			"name": initializer, "image": s.image, "args": []any{s.URI, modelFolder}, "terminationMessagePolicy": "FallbackToLogsOnError",
 			"resources":    map[string]any{"requests": none, "limits": map[string]any{"cpu": "1", "memory": "1Gi", api.ResourceGPU: "0"}},
 			"volumeMounts": []any{map[string]any{"name": modelVolume, "mountPath": modelFolder}},
-		})
+		}
+		use.give(s, spec, download)
+		spec["initContainers"] = append(inits, download)
 	}
 	mounts, _ := container["volumeMounts"].([]any)
 	container["volumeMounts"] = append(mounts, mount)
