@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 // bucket is a server of S3 with one bucket. It checks signatures as AWS describes them (version 4), and breaks off the first answer for
 // each name in breaks.
 type bucket struct {
+	mu      sync.Mutex
 	objects map[string]string
 	secret  string // "" is that everybody may read
 	breaks  map[string]int
@@ -71,6 +73,8 @@ func (b *bucket) signed(r *http.Request) bool {
 }
 
 func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	refuse := func(code int, name, message string) {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(code)
