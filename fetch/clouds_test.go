@@ -72,6 +72,12 @@ func (b *bucket) signed(r *http.Request) bool {
 	return hex.EncodeToString(hmacOf(key, text)) == fields["Signature"]
 }
 
+// settle waits until no request is being answered.
+func (b *bucket) settle() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+}
+
 func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,6 +197,7 @@ func TestModelsInS3(t *testing.T) {
 			if diff := cmp.Diff(tt.want, model(t, dir)); diff != "" {
 				t.Error(diff)
 			}
+			b.settle()
 			if tt.change != nil && !slices.Contains(b.ranges, "bytes=70000-") {
 				t.Errorf("it did not go on: %q", b.ranges)
 			}
@@ -228,7 +235,7 @@ func TestModelsOfHuggingFace(t *testing.T) {
 	blob := sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(config), config)) //nolint:gosec // see above
 	var ranges []string
 	breaks := 50_000
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(inTurn(func(w http.ResponseWriter, r *http.Request) {
 		switch gated := strings.Contains(r.URL.Path, "gated") && r.Header.Get("Authorization") != "Bearer token"; {
 		case gated:
 			w.WriteHeader(http.StatusUnauthorized)
@@ -278,6 +285,7 @@ func TestModelsOfHuggingFace(t *testing.T) {
 			}
 		})
 	}
+	s.Close()
 	if len(ranges) < 2 || ranges[1] != "bytes=50000-" {
 		t.Errorf("it did not go on: %q", ranges)
 	}
@@ -288,7 +296,7 @@ func TestModelsInGoogleCloudStorage(t *testing.T) {
 	sum := md5.Sum([]byte(text)) //nolint:gosec // see above
 	var asked []string
 	breaks := 30_000
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(inTurn(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/storage/v1/b/models/o" && r.URL.Query().Get("pageToken") == "":
 			_ = json.NewEncoder(w).Encode(map[string]any{"nextPageToken": "2", "items": []any{
@@ -319,10 +327,11 @@ func TestModelsInGoogleCloudStorage(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"1/saved_model.pb": text, "1/x": "hello"}, model(t, dir)); diff != "" {
 		t.Error(diff)
 	}
+	_, err := fetch.Fetch(t.Context(), "gs://other/m", t.TempDir(), with(env))
+	s.Close()
 	if len(asked) != 2 || asked[1] != "bytes=30000-" {
 		t.Errorf("it did not go on: %q", asked)
 	}
-	_, err := fetch.Fetch(t.Context(), "gs://other/m", t.TempDir(), with(env))
 	if err == nil || !strings.Contains(err.Error(), "404 Not Found: The specified bucket does not exist.; correct the address") {
 		t.Errorf("it says %v", err)
 	}

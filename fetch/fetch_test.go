@@ -46,6 +46,22 @@ func serve(t *testing.T, name string, data []byte) *server {
 	return s
 }
 
+// settle waits until no request is being answered.
+func (s *server) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+}
+
+// inTurn answers one request at a time.
+func inTurn(h http.HandlerFunc) http.Handler {
+	var mu sync.Mutex
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		h(w, r)
+	})
+}
+
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,6 +154,7 @@ func TestADownloadGoesOnWhereItBroke(t *testing.T) {
 	if model(t, dir)["model.bin"] != string(data) {
 		t.Error("the file is another one")
 	}
+	s.settle()
 	if s.sent != len(data) {
 		t.Errorf("the server has sent %d bytes for a file of %d", s.sent, len(data))
 	}
@@ -160,6 +177,7 @@ func TestAFileThatChangesMeanwhileStartsOver(t *testing.T) {
 	if _, err := fetch.Fetch(t.Context(), s.URL+"/model.bin", dir, o); err != nil {
 		t.Fatal(err)
 	}
+	s.settle()
 	if got := model(t, dir)["model.bin"]; got != string(s.data) {
 		t.Errorf("the file is a mixture: %d bytes, old %d", len(got), strings.Count(got, "old"))
 	}
@@ -172,6 +190,7 @@ func TestAServerWithoutVersionsSendsAllOfItAgain(t *testing.T) {
 	if _, err := fetch.Fetch(t.Context(), s.URL+"/model.bin", dir, quick()); err != nil {
 		t.Fatal(err)
 	}
+	s.settle()
 	if model(t, dir)["model.bin"] != string(s.data) || s.asked[1] != "" {
 		t.Errorf("it asked for %q", s.asked)
 	}
@@ -185,6 +204,7 @@ func TestWhatIsThereIsNotDownloadedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.settle()
 	if s.sent != len(s.data) {
 		t.Errorf("the server has sent %d bytes", s.sent)
 	}
@@ -339,6 +359,7 @@ func TestAnArchiveIsUnpacked(t *testing.T) {
 			if diff := cmp.Diff(map[string]string{"1/saved_model.pb": "graph", "1/variables/a": "b"}, model(t, dir)); diff != "" {
 				t.Error(diff)
 			}
+			s.settle()
 			if s.sent != len(s.data) {
 				t.Errorf("the archive was downloaded again: %d bytes of %d", s.sent, len(s.data))
 			}
@@ -398,12 +419,12 @@ func TestWhatIsRefused(t *testing.T) {
 
 func TestAServerThatDoesNotAnswerIsAskedSeveralTimes(t *testing.T) {
 	n := 0
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := httptest.NewServer(inTurn(func(w http.ResponseWriter, _ *http.Request) {
 		n++
 		http.Error(w, "busy", http.StatusServiceUnavailable)
 	}))
-	defer s.Close()
 	_, err := fetch.Fetch(t.Context(), s.URL+"/m", t.TempDir(), quick())
+	s.Close()
 	if err == nil || !strings.Contains(err.Error(), "503 Service Unavailable: busy (5 tries)") || n != 5 {
 		t.Errorf("after %d requests: %v", n, err)
 	}
